@@ -1,0 +1,48 @@
+// Dataset: labelled samples by number, in the form a network sees them. The menu is datasets.cc.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/random.h"
+#include "src/view.h"
+
+namespace lockstep {
+
+/// Read-only after construction, so any number of threads may read.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::int64_t size() const = 0;
+  virtual int classes() const = 0;
+  /// Shape of one sample as the network sees it, with 1 in front: 1x24x24x3.
+  virtual Shape sample_shape() const = 0;
+  virtual std::int32_t label(std::int64_t index) const = 0;
+  /// Writes sample `index` to `out`, sample_shape().count() elements of `type` (f32 or bf16). With `random` the sample is
+  /// distorted for training with numbers drawn from it; without, it is the sample as evaluation sees it.
+  virtual void read(std::int64_t index, Random* random, void* out, Type type) const = 0;
+  /// "CIFAR-10, 50000 training images from /data/cifar10"
+  virtual std::string describe() const = 0;
+};
+
+struct DatasetPair {
+  std::unique_ptr<Dataset> train, test;
+  std::vector<std::string> class_names;
+};
+
+struct DatasetEntry {
+  std::string_view name;
+  std::string_view about;
+  /// `directory` is empty for data sets that are generated. Throws Error that names the file, what is wrong and the cure.
+  DatasetPair (*open)(const std::filesystem::path& directory, std::uint64_t seed);
+};
+
+/// The menu: cifar10, synthetic.
+std::vector<DatasetEntry> datasets();
+DatasetPair open_dataset(std::string_view name, const std::filesystem::path& directory, std::uint64_t seed);
+
+}  // namespace lockstep

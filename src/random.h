@@ -1,0 +1,78 @@
+// Random numbers that depend on what they are for and on nothing else: counter-based (Philox4x32-10), so any rank, thread
+// or device gets the same numbers for the same (seed, purpose, epoch, index), in any order, with no state to save.
+//
+// Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+namespace lockstep {
+
+/// One block of Philox4x32-10.
+inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
+                                           std::array<std::uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t product0 = std::uint64_t{0xD2511F53} * counter[0];
+    const std::uint64_t product1 = std::uint64_t{0xCD9E8D57} * counter[2];
+    counter = {static_cast<std::uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
+               static_cast<std::uint32_t>(product1),
+               static_cast<std::uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
+               static_cast<std::uint32_t>(product0)};
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return counter;
+}
+
+/// What a stream of numbers is for. The values are part of the meaning of a seed: never renumber.
+enum class Purpose : std::uint32_t { shuffle = 1, distort = 2, initialize = 3, dropout = 4, generate = 5 };
+
+/// The endless stream of numbers for one (seed, purpose, epoch, index).
+class Random {
+ public:
+  Random(std::uint64_t seed, Purpose purpose, std::uint32_t epoch, std::uint32_t index)
+      : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
+        counter_{0, static_cast<std::uint32_t>(purpose), epoch, index} {}
+
+  std::uint32_t next() {
+    if (used_ == 4) {
+      block_ = philox(counter_, key_);
+      ++counter_[0];
+      used_ = 0;
+    }
+    return block_[used_++];
+  }
+
+  /// Uniform in [0, 1), a multiple of 2^-24.
+  float uniform() { return static_cast<float>(next() >> 8) * 0x1p-24f; }
+  float uniform(float low, float high) { return low + (high - low) * uniform(); }
+
+  /// Uniform in 0 .. count-1 (bias below count / 2^32).
+  std::uint32_t below(std::uint32_t count) {
+    return static_cast<std::uint32_t>((std::uint64_t{next()} * count) >> 32);
+  }
+
+  /// Standard normal, by Box and Muller; spends two numbers and gives one.
+  float normal() {
+    const double radius = std::sqrt(-2.0 * std::log((next() + 1.0) * 0x1p-32));
+    return static_cast<float>(radius * std::cos(6.283185307179586 * (next() * 0x1p-32)));
+  }
+
+  /// Standard normal, drawn again until within two standard deviations.
+  float truncated_normal() {
+    for (;;) {
+      const float value = normal();
+      if (std::abs(value) <= 2.0f) return value;
+    }
+  }
+
+ private:
+  std::array<std::uint32_t, 2> key_;
+  std::array<std::uint32_t, 4> counter_;
+  std::array<std::uint32_t, 4> block_{};
+  int used_ = 4;
+};
+
+}  // namespace lockstep

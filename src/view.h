@@ -1,0 +1,123 @@
+// What memory means: Type, Shape, Range and View. All counts are in elements, never in bytes, but for View::bytes().
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "src/check.h"
+
+namespace lockstep {
+
+/// The upper half of an IEEE float: 8 bits of exponent, 7 of mantissa. Arithmetic is done in float.
+struct Bfloat16 {
+  std::uint16_t bits = 0;
+
+  Bfloat16() = default;
+  /// Rounds to nearest, ties to even; NaN stays NaN.
+  Bfloat16(float value) {  // NOLINT: implicit on purpose, like the built-in conversions
+    const auto word = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t rounded = word + 0x7fff + ((word >> 16) & 1);
+    const std::uint32_t quiet = word | 0x400000;
+    bits = static_cast<std::uint16_t>((value == value ? rounded : quiet) >> 16);
+  }
+  operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }  // NOLINT
+};
+static_assert(sizeof(Bfloat16) == 2);
+
+enum class Type : std::uint8_t { f32, bf16, i32 };
+
+constexpr std::size_t size_of(Type type) { return type == Type::bf16 ? 2 : 4; }
+constexpr const char* name_of(Type type) {
+  return type == Type::f32 ? "fp32" : type == Type::bf16 ? "bf16" : "int32";
+}
+
+template <class T>
+inline constexpr Type type_of = Type::f32;
+template <>
+inline constexpr Type type_of<Bfloat16> = Type::bf16;
+template <>
+inline constexpr Type type_of<std::int32_t> = Type::i32;
+
+/// Calls f with a null T* of the element type of `type`, which must be f32 or bf16: how one body serves both.
+template <class F>
+decltype(auto) dispatch(Type type, F&& f) {
+  if (type == Type::bf16) return f(static_cast<Bfloat16*>(nullptr));
+  expect(type == Type::f32, "a floating-point type is wanted here");
+  return f(static_cast<float*>(nullptr));
+}
+
+/// Up to four extents, outermost first. Images are N, H, W, C.
+class Shape {
+ public:
+  static constexpr int kMaxRank = 4;
+
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> extents) {
+    expect(extents.size() <= kMaxRank, "a shape has at most 4 extents");
+    for (const std::int64_t extent : extents) extents_[rank_++] = extent;
+  }
+
+  int rank() const { return rank_; }
+  std::int64_t operator[](int axis) const { return extents_[axis]; }
+  std::int64_t count() const {
+    std::int64_t product = 1;
+    for (int axis = 0; axis < rank_; ++axis) product *= extents_[axis];
+    return product;
+  }
+  /// Elements of one sample: all extents but the first.
+  std::int64_t row() const { return rank_ == 0 || extents_[0] == 0 ? 0 : count() / extents_[0]; }
+  /// The same with another number of samples.
+  Shape with_batch(std::int64_t batch) const {
+    Shape result = *this;
+    result.extents_[0] = batch;
+    return result;
+  }
+  bool operator==(const Shape&) const = default;
+
+  /// "64x24x24x3"
+  std::string text() const {
+    std::string result;
+    for (int axis = 0; axis < rank_; ++axis) {
+      result += (axis ? "x" : "") + std::to_string(extents_[axis]);
+    }
+    return result;
+  }
+
+ private:
+  std::array<std::int64_t, kMaxRank> extents_{};
+  int rank_ = 0;
+};
+
+/// Elements [begin, begin + count) of some arena.
+struct Range {
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+
+  std::int64_t end() const { return begin + count; }
+  bool contains(Range other) const { return begin <= other.begin && other.end() <= end(); }
+  bool operator==(const Range&) const = default;
+};
+
+/// A typed, shaped window on memory that somebody else owns and that outlives the view. Dense, row-major.
+struct View {
+  void* data = nullptr;
+  Shape shape;
+  Type type = Type::f32;
+
+  std::int64_t count() const { return shape.count(); }
+  std::size_t bytes() const { return static_cast<std::size_t>(count()) * size_of(type); }
+  explicit operator bool() const { return data != nullptr; }
+
+  /// The elements as T, which must be what `type` says.
+  template <class T>
+  T* as() const {
+    expect(type == type_of<T>, "a view was read as another type than it holds");
+    return static_cast<T*>(data);
+  }
+};
+
+}  // namespace lockstep
