@@ -85,9 +85,9 @@ struct MaxPoolSpec {
 class MaxPoolPlan {
  public:
   virtual ~MaxPoolPlan() = default;
-  /// `argmax` takes one byte per element of y: which element of the window won.
+  /// `argmax` takes one byte per element of y, for backward: which element of the window won.
   virtual void forward(Stream&, View x, View y, std::uint8_t* argmax) = 0;
-  virtual void backward(Stream&, View y, View dy, const std::uint8_t* argmax, View dx) = 0;
+  virtual void backward(Stream&, View dy, const std::uint8_t* argmax, View dx) = 0;
 };
 
 /// Local response normalisation across channels: y = x / (bias + alpha * sum of x^2 over 2 * radius + 1 channels)^beta.

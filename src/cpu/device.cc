@@ -1,0 +1,81 @@
+// The CPU back end: cores that this process may use, aligned memory, and the plans of src/cpu.
+
+#include "src/device.h"
+
+#include <omp.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <dnnl.hpp>
+
+#include "src/cpu/linear.h"
+#include "src/cpu/pool.h"
+#include "src/cpu/response_norm.h"
+#include "src/machine.h"
+
+namespace lockstep {
+namespace {
+
+const char* instruction_set() {
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::avx2: return "AVX2";
+    case dnnl::cpu_isa::avx512_core: return "AVX-512";
+    case dnnl::cpu_isa::avx512_core_vnni: return "AVX-512 VNNI";
+    case dnnl::cpu_isa::avx512_core_bf16: return "AVX-512 with bf16";
+    case dnnl::cpu_isa::avx512_core_amx: return "AVX-512 with AMX";
+    default: return "its best instruction set";
+  }
+}
+
+class CpuDevice : public Device {
+ public:
+  explicit CpuDevice(int threads)
+      : threads_(threads > 0 ? threads : static_cast<int>(allowed_cores().size())),
+        engine_(dnnl::engine::kind::cpu, 0) {
+    omp_set_num_threads(threads_);
+  }
+
+  std::string describe() const override {
+    return fmt::format("cpu:{} ({} thread{}, {})", core_list(allowed_cores()), threads_,
+                       threads_ == 1 ? "" : "s", instruction_set());
+  }
+  Stream stream() override { return {threads_}; }
+
+  Memory allocate(std::size_t bytes) override {
+    // Whole huge pages where they help; fresh pages from the kernel are zero.
+    constexpr std::size_t kHugePage = std::size_t{2} << 20;
+    const std::size_t unit = bytes >= kHugePage ? kHugePage : 4096;
+    const std::size_t size = (std::max<std::size_t>(bytes, 1) + unit - 1) / unit * unit;
+    void* data = std::aligned_alloc(unit, size);
+    require(data != nullptr, "out of memory: {:.1f} MiB could not be allocated; use a smaller --batch",
+            static_cast<double>(size) / (1 << 20));
+    if (unit == kHugePage) madvise(data, size, MADV_HUGEPAGE);
+    std::memset(data, 0, size);
+    return Memory(static_cast<std::byte*>(data), [](std::byte* p) { std::free(p); });
+  }
+
+  std::unique_ptr<LinearPlan> convolution(const ConvolutionSpec& spec) override {
+    return make_onednn_convolution(engine_, spec);
+  }
+  std::unique_ptr<LinearPlan> dense(const DenseSpec& spec) override {
+    return make_onednn_dense(engine_, spec);
+  }
+  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
+    return make_cpu_max_pool(spec);
+  }
+  std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
+    return make_cpu_response_norm(spec);
+  }
+
+ private:
+  int threads_;
+  dnnl::engine engine_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(int threads) { return std::make_unique<CpuDevice>(threads); }
+
+}  // namespace lockstep

@@ -1,0 +1,191 @@
+// One body for both: they differ only in how their primitives are described.
+//
+// The weights that the house keeps (fp32, filters out-height-width-in) are reordered into the layout and type that the chosen
+// kernel wants, into scratch, at every call: 100,000 weights against 10 million multiply-adds an image, and nothing to keep
+// in step.
+
+#include "src/cpu/linear.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "src/cpu/onednn.h"
+
+namespace lockstep {
+namespace {
+
+using dnnl::memory;
+
+constexpr std::size_t kAlignment = 64;
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// One primitive with the place of its weights in scratch: [weights as the kernel wants them][scratchpad].
+struct Call {
+  dnnl::primitive primitive;
+  memory::desc weights, scratchpad;
+  dnnl::reorder reorder;  ///< between the house's weights and the kernel's; direction is the owner's affair
+  bool reordered = false;
+
+  std::size_t weights_bytes() const { return reordered ? aligned(weights.get_size()) : 0; }
+  std::size_t scratch_bytes() const { return weights_bytes() + aligned(scratchpad.get_size()); }
+};
+
+/// The shapes of one layer as oneDNN counts them.
+struct Descriptors {
+  memory::desc x, y, w, b;  ///< what callers hand over
+  memory::desc any_w;       ///< weights in a layout of the kernel's choice
+  memory::desc any_dw;      ///< the same for the gradient, always fp32
+};
+
+class OnednnLinear : public LinearPlan {
+ public:
+  OnednnLinear(const dnnl::engine& engine, Descriptors descriptors)
+      : engine_(engine), stream_(engine), md_(std::move(descriptors)) {}
+
+  template <class Description>
+  void set_forward(const Description& description) {
+    implementation_ = description.impl_info_str();
+    forward_ = make_call(description, description.weights_desc(), true);
+  }
+  template <class Description>
+  void set_backward_data(const Description& description) {
+    backward_data_ = make_call(description, description.weights_desc(), true);
+  }
+  template <class Description>
+  void set_backward_weights(const Description& description) {
+    backward_weights_ = make_call(description, description.diff_weights_desc(), false);
+  }
+
+  void forward(Stream&, View x, View w, View b, View y, void* scratch) override {
+    execute(forward_.value(), w, true, scratch,
+            {{DNNL_ARG_SRC, of(md_.x, x)}, {DNNL_ARG_BIAS, of(md_.b, b)}, {DNNL_ARG_DST, of(md_.y, y)}},
+            DNNL_ARG_WEIGHTS);
+  }
+  void backward_data(Stream&, View dy, View w, View dx, void* scratch) override {
+    execute(backward_data_.value(), w, true, scratch,
+            {{DNNL_ARG_DIFF_DST, of(md_.y, dy)}, {DNNL_ARG_DIFF_SRC, of(md_.x, dx)}},
+            DNNL_ARG_WEIGHTS);
+  }
+  void backward_weights(Stream&, View x, View dy, View dw, View db, void* scratch) override {
+    execute(backward_weights_.value(), dw, false, scratch,
+            {{DNNL_ARG_SRC, of(md_.x, x)},
+             {DNNL_ARG_DIFF_DST, of(md_.y, dy)},
+             {DNNL_ARG_DIFF_BIAS, of(md_.b, db)}},
+            DNNL_ARG_DIFF_WEIGHTS);
+  }
+
+  std::size_t scratch_bytes() const override {
+    std::size_t bytes = 0;
+    for (const auto* call : {&forward_, &backward_data_, &backward_weights_}) {
+      if (*call) bytes = std::max(bytes, (*call)->scratch_bytes());
+    }
+    return bytes;
+  }
+  std::string implementation() const override { return "oneDNN " + implementation_; }
+
+ private:
+  template <class Description>
+  Call make_call(const Description& description, memory::desc weights, bool weights_go_in) {
+    Call call{dnnl::primitive(description), weights, description.scratchpad_desc(), {}, false};
+    if (weights != md_.w) {
+      const auto& from = weights_go_in ? md_.w : weights;
+      const auto& to = weights_go_in ? weights : md_.w;
+      call.reorder = dnnl::reorder(dnnl::reorder::primitive_desc(engine_, from, engine_, to));
+      call.reordered = true;
+    }
+    return call;
+  }
+
+  memory of(const memory::desc& md, const View& view) { return {md, engine_, view.data}; }
+
+  void execute(Call& call, View weights, bool weights_go_in, void* scratch,
+               std::unordered_map<int, memory> arguments, int weights_argument) {
+    memory house = of(md_.w, weights);
+    memory kernel = call.reordered ? memory(call.weights, engine_, scratch) : house;
+    if (call.reordered && weights_go_in) call.reorder.execute(stream_, house, kernel);
+    arguments.insert({weights_argument, kernel});
+    void* pad = static_cast<std::byte*>(scratch) + call.weights_bytes();
+    arguments.insert({DNNL_ARG_SCRATCHPAD, memory(call.scratchpad, engine_, pad)});
+    call.primitive.execute(stream_, arguments);
+    if (call.reordered && !weights_go_in) call.reorder.execute(stream_, kernel, house);
+    stream_.wait();
+  }
+
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  Descriptors md_;
+  std::string implementation_;
+  std::optional<Call> forward_, backward_data_, backward_weights_;
+};
+
+dnnl::prop_kind kind_of(const PlanInput& input) {
+  return input.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+}
+
+}  // namespace
+
+std::unique_ptr<LinearPlan> make_onednn_convolution(const dnnl::engine& engine,
+                                                    const ConvolutionSpec& spec) {
+  using tag = memory::format_tag;
+  const auto type = onednn::data_type(spec.input.type);
+  const auto f32 = memory::data_type::f32;
+  const Shape x = spec.input.x, y = spec.output();
+  const memory::dims w_dims{spec.filters, x[3], spec.kernel, spec.kernel};
+  const Descriptors md{
+      .x = {{x[0], x[3], x[1], x[2]}, type, tag::nhwc},
+      .y = {{y[0], y[3], y[1], y[2]}, type, tag::nhwc},
+      .w = {w_dims, f32, tag::ohwi},
+      .b = {{spec.filters}, f32, tag::x},
+      .any_w = {w_dims, type, tag::any},
+      .any_dw = {w_dims, f32, tag::any}};
+  const memory::dims strides{spec.stride, spec.stride}, pad{spec.pad, spec.pad};
+  const auto algorithm = dnnl::algorithm::convolution_direct;
+  const auto attr = onednn::attributes(false);
+
+  auto plan = std::make_unique<OnednnLinear>(engine, md);
+  const auto forward = onednn::describe<dnnl::convolution_forward>(
+      engine, onednn::attributes(spec.relu), kind_of(spec.input), algorithm, md.x, md.any_w, md.b, md.y,
+      strides, pad, pad);
+  plan->set_forward(forward);
+  if (spec.input.training && spec.input.input_gradient) {
+    plan->set_backward_data(onednn::describe_backward<dnnl::convolution_backward_data>(
+        engine, attr, forward, algorithm, md.x, md.any_w, md.y, strides, pad, pad));
+  }
+  if (spec.input.training) {
+    plan->set_backward_weights(onednn::describe_backward<dnnl::convolution_backward_weights>(
+        engine, attr, forward, algorithm, md.x, md.any_dw, md.b, md.y, strides, pad, pad));
+  }
+  return plan;
+}
+
+std::unique_ptr<LinearPlan> make_onednn_dense(const dnnl::engine& engine, const DenseSpec& spec) {
+  using tag = memory::format_tag;
+  const auto type = onednn::data_type(spec.input.type);
+  const auto f32 = memory::data_type::f32;
+  const std::int64_t batch = spec.input.x[0], in = spec.input.x.row();
+  const memory::dims w_dims{spec.features, in};
+  const Descriptors md{.x = {{batch, in}, type, tag::ab},
+                       .y = {{batch, spec.features}, type, tag::ab},
+                       .w = {w_dims, f32, tag::ab},
+                       .b = {{spec.features}, f32, tag::x},
+                       .any_w = {w_dims, type, tag::any},
+                       .any_dw = {w_dims, f32, tag::any}};
+  const auto attr = onednn::attributes(false);
+
+  auto plan = std::make_unique<OnednnLinear>(engine, md);
+  const auto forward = onednn::describe<dnnl::inner_product_forward>(
+      engine, onednn::attributes(spec.relu), kind_of(spec.input), md.x, md.any_w, md.b, md.y);
+  plan->set_forward(forward);
+  if (spec.input.training && spec.input.input_gradient) {
+    plan->set_backward_data(onednn::describe_backward<dnnl::inner_product_backward_data>(
+        engine, attr, forward, md.x, md.any_w, md.y));
+  }
+  if (spec.input.training) {
+    plan->set_backward_weights(onednn::describe_backward<dnnl::inner_product_backward_weights>(
+        engine, attr, forward, md.x, md.any_dw, md.b, md.y));
+  }
+  return plan;
+}
+
+}  // namespace lockstep

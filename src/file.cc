@@ -1,0 +1,158 @@
+// Output files over the system calls themselves: iostreams lose errno, and a report without it has
+// no cure.
+#include "src/file.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "src/check.h"
+
+namespace lockstep {
+namespace {
+
+std::string_view cure(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free some space, or choose a directory on another file system";
+    case EFBIG:
+      return "raise the limit on the size of files (ulimit -f)";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "choose a directory that you may write to";
+    case ENOENT:
+    case ENOTDIR:
+      return "make its directory first, or choose another";
+    case EIO:
+      return "look at the disk or the network file system";
+    default:
+      return "choose another place for it";
+  }
+}
+
+[[noreturn]] void fail_to(const char* verb, const std::filesystem::path& path, int error) {
+  fail("cannot {} {}: {}; {}", verb, path.string(), std::strerror(error), cure(error));
+}
+
+void sync_directory(const std::filesystem::path& directory) {
+  const std::filesystem::path name = directory.empty() ? "." : directory;
+  const int descriptor = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail_to("open", name, errno);
+  // EINVAL: a file system that cannot sync directories; nothing more can be done there.
+  const int error = ::fsync(descriptor) != 0 && errno != EINVAL ? errno : 0;
+  ::close(descriptor);
+  if (error) fail_to("sync", name, error);
+}
+
+}  // namespace
+
+OutputFile::OutputFile(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
+  const int how = mode == Mode::append ? O_APPEND : mode == Mode::replace ? O_TRUNC : O_EXCL;
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
+  if (descriptor_ < 0) fail_to("write", path_, errno);
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void OutputFile::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_to("write", path_, errno);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void OutputFile::sync() {
+  // EINVAL: not a file on a disk (a pipe, /dev/null).
+  if (::fsync(descriptor_) != 0 && errno != EINVAL) fail_to("sync", path_, errno);
+}
+
+void OutputFile::close() {
+  // The descriptor is gone whatever close() says, EINTR included: never close twice.
+  if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR)
+    fail_to("close", path_, errno);
+}
+
+void replace_file(const std::filesystem::path& path, std::string_view bytes) {
+  const std::filesystem::path temporary = temporary_name(path);
+  try {
+    OutputFile file(temporary, OutputFile::Mode::replace);
+    file.write(bytes);
+    file.sync();
+    file.close();
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail_to("write", path, errno);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  sync_directory(path.parent_path());
+}
+
+std::filesystem::path temporary_name(const std::filesystem::path& path) {
+  return fmt::format("{}.tmp-{}-{}", path.string(), host_name(), ::getpid());
+}
+
+void remove_stale_temporaries(const std::filesystem::path& directory, std::string_view prefix) {
+  const std::string here = host_name();
+  std::error_code ignored;  // tidying is best effort: a file that vanishes or stays does no harm
+  for (std::filesystem::directory_iterator entry(directory, ignored), end; entry != end;
+       entry.increment(ignored)) {
+    const std::string name = entry->path().filename().string();
+    const std::size_t mark = name.rfind(".tmp-"), dash = name.rfind('-');
+    if (!name.starts_with(prefix) || mark == std::string::npos || dash < mark + 5) continue;
+    const std::string digits = name.substr(dash + 1);
+    if (digits.empty() || digits.size() > 9 ||
+        digits.find_first_not_of("0123456789") != std::string::npos) {
+      continue;
+    }
+    const pid_t writer = static_cast<pid_t>(std::stol(digits));
+    bool stale;
+    if (name.substr(mark + 5, dash - mark - 5) == here) {
+      stale = ::kill(writer, 0) != 0 && errno == ESRCH;
+    } else {
+      std::error_code gone;
+      const auto touched = std::filesystem::last_write_time(entry->path(), gone);
+      stale = !gone &&
+              std::filesystem::file_time_type::clock::now() - touched > std::chrono::hours(1);
+    }
+    if (stale) std::filesystem::remove(entry->path(), ignored);
+  }
+}
+
+void require_writable_directory(const std::filesystem::path& directory, std::string_view purpose) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) {
+    fail("cannot make the {} {}: {}; {}", purpose, directory.string(), error.message(),
+         cure(error.value()));
+  }
+  const std::filesystem::path probe = temporary_name(directory / "probe");
+  const int descriptor = ::open(probe.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor < 0) {
+    const int cause = errno;
+    fail("cannot write to the {} {}: {}; {}", purpose, directory.string(), std::strerror(cause),
+         cure(cause));
+  }
+  ::close(descriptor);
+  ::unlink(probe.c_str());
+}
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,55 @@
+// Files that are written so that every failure is told: which file, what the system said, what
+// helps.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// A file open for writing at its end. Calls throw Error. One thread.
+class OutputFile {
+ public:
+  enum class Mode {
+    append,   ///< goes on at the end of what is there
+    replace,  ///< begins empty
+    create,   ///< must not be there yet
+  };
+  OutputFile(std::filesystem::path path, Mode mode);
+  ~OutputFile();  ///< closes; what a caller must know comes from sync() and close()
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  /// Writes all of `bytes` or throws. Not buffered: when it returns, other processes see them.
+  void write(std::string_view bytes);
+  void sync();   ///< returns when the bytes have reached the disk
+  void close();  ///< some file systems (NFS) report a full disk only here
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+/// Makes `path` hold `bytes`, as a whole or not at all, even if the power fails: writes
+/// temporary_name(path), syncs it, renames it to `path` and syncs the directory. On failure the
+/// temporary is removed and a former `path` is untouched.
+void replace_file(const std::filesystem::path& path, std::string_view bytes);
+
+/// `path`.tmp-<host>-<pid> of this process.
+std::filesystem::path temporary_name(const std::filesystem::path& path);
+
+/// Removes temporaries in `directory` that were made for a file whose name begins with `prefix` and
+/// whose writer is gone: a dead process of this host, or any of another host if it has not been
+/// touched for an hour.
+void remove_stale_temporaries(const std::filesystem::path& directory, std::string_view prefix);
+
+/// Makes `directory` (and its parents) if it is not there, and throws Error unless a file can be
+/// made in it. `purpose` is for the message: "checkpoint directory".
+void require_writable_directory(const std::filesystem::path& directory, std::string_view purpose);
+
+/// This host's name.
+std::string host_name();
+
+}  // namespace lockstep

@@ -1,0 +1,61 @@
+#include "src/machine.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+
+namespace lockstep {
+
+std::vector<int> allowed_cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof mask, &mask) == 0) {
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &mask)) cores.push_back(core);
+    }
+  }
+  if (cores.empty()) cores.push_back(0);
+  return cores;
+}
+
+std::string core_list(const std::vector<int>& cores) {
+  std::string text;
+  for (std::size_t i = 0; i < cores.size();) {
+    std::size_t last = i;
+    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(cores[i]);
+    if (last > i) text += "-" + std::to_string(cores[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
+}
+
+std::size_t own_memory_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::size_t kilobytes = 0;
+  for (std::string key; status >> key;) {
+    if (key == "RssAnon:" || key == "RssShmem:") {
+      std::size_t value = 0;
+      status >> value;
+      kilobytes += value;
+    }
+  }
+  return kilobytes * 1024;
+}
+
+std::string build_name() {
+  const std::string_view revision = LOCKSTEP_REVISION;
+  return fmt::format("{}{}{}{}", LOCKSTEP_VERSION, revision.empty() ? "" : " (", revision,
+                     revision.empty() ? "" : ")");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,20 @@
+// What this process may use of the machine, and what it does use.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// The cores that this process may run on, ascending (its affinity mask).
+std::vector<int> allowed_cores();
+/// "0-3,8"
+std::string core_list(const std::vector<int>& cores);
+std::string host_name();
+/// Bytes of memory that this process holds itself now (anonymous and shared-memory pages, not mapped files).
+std::size_t own_memory_bytes();
+/// "0.1.0 (3f2a...)": version and source revision of this build.
+std::string build_name();
+
+}  // namespace lockstep
