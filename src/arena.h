@@ -7,7 +7,8 @@
 
 namespace lockstep {
 
-/// Plans places in bytes, then allocates them all at once. Not thread-safe; places live as long as the Arena.
+/// Plans places in bytes, then allocates them all at once. Not thread-safe; places live as long as
+/// the Arena.
 class Arena {
  public:
   static constexpr std::size_t kAlignment = 64;

@@ -1,8 +1,8 @@
 // Errors that a person can act on: one line with the cause and the cure.
 //
-// Everything below apps/ throws Error; main() catches, prints the line once and ends all ranks. The overloads of check()
-// for a library's return codes stand where that library is included (collectives/comm.h, src/hdf5.cc, ...), so that this
-// header needs none of them.
+// Everything below apps/ throws Error; main() catches, prints the line once and ends all ranks. The
+// overloads of check() for a library's return codes stand where that library is included
+// (collectives/comm.h, src/hdf5.cc, ...), so that this header needs none of them.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,9 +18,10 @@ namespace lockstep {
 /// Exit codes of every program of the project.
 enum ExitCode : int {
   kExitSuccess = 0,
-  kExitFailure = 1,    ///< something went wrong; the line on stderr says what
-  kExitUsage = 2,      ///< the command line or the config file is wrong
-  kExitRequeue = 75,   ///< stopped on request after a checkpoint: run again to continue (EX_TEMPFAIL of sysexits.h)
+  kExitFailure = 1,   ///< something went wrong; the line on stderr says what
+  kExitUsage = 2,     ///< the command line or the config file is wrong
+  kExitRequeue = 75,  ///< stopped on request after a checkpoint: run again to continue (EX_TEMPFAIL
+                      ///< of sysexits.h)
 };
 
 /// what() is the whole line a user reads, without a program name in front and without a newline.

@@ -1,9 +1,11 @@
-// The whole joint to a back end: memory, order (Stream, Event) and the plans of the operations that a library computes.
-// src/cpu holds the bodies for CPU cores. Another back end is another folder with the same bodies; no layer changes.
+// The whole joint to a back end: memory, order (Stream, Event) and the plans of the operations that
+// a library computes. src/cpu holds the bodies for CPU cores. Another back end is another folder
+// with the same bodies; no layer changes.
 //
-// Layout everywhere: activations N, H, W, C; convolution filters out, height, width, in; dense weights out, in.
-// Activations are fp32 or bf16 (the plan's `type`); weights, biases and their gradients are always fp32 at this joint: a
-// plan that computes in bf16 converts the weights itself and accumulates in fp32.
+// Layout everywhere: activations N, H, W, C; convolution filters out, height, width, in; dense
+// weights out, in. Activations are fp32 or bf16 (the plan's `type`); weights, biases and their
+// gradients are always fp32 at this joint: a plan that computes in bf16 converts the weights itself
+// and accumulates in fp32.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +18,8 @@
 
 namespace lockstep {
 
-/// An ordered queue of work. On the CPU work is done when the call returns and a Stream only says with how many threads.
-/// A Stream is used by one host thread at a time.
+/// An ordered queue of work. On the CPU work is done when the call returns and a Stream only says
+/// with how many threads. A Stream is used by one host thread at a time.
 struct Stream {
   int threads = 1;
 };
@@ -31,8 +33,9 @@ struct Event {
 /// Device memory with its owner. Aligned to at least 4096 bytes.
 using Memory = std::unique_ptr<std::byte[], std::function<void(std::byte*)>>;
 
-/// A layer that is linear in its weights: y = x * w + b. Planned once for fixed shapes, then run many times; a plan may be
-/// used by one thread at a time. All three calls need `scratch` of scratch_bytes(), which holds nothing between calls.
+/// A layer that is linear in its weights: y = x * w + b. Planned once for fixed shapes, then run
+/// many times; a plan may be used by one thread at a time. All three calls need `scratch` of
+/// scratch_bytes(), which holds nothing between calls.
 class LinearPlan {
  public:
   virtual ~LinearPlan() = default;
@@ -47,7 +50,8 @@ class LinearPlan {
   virtual std::string implementation() const = 0;
 };
 
-/// What every plan is made for: the shape of x, the type of the activations, and which calls it must answer.
+/// What every plan is made for: the shape of x, the type of the activations, and which calls it
+/// must answer.
 struct PlanInput {
   Shape x;
   Type type = Type::f32;
@@ -71,11 +75,13 @@ struct DenseSpec {
   bool relu = false;
 };
 
-/// Maximum over kernel x kernel windows; out = ceil(in / stride), short windows at the end ("SAME" padding).
+/// Maximum over kernel x kernel windows; out = ceil(in / stride), short windows at the end ("SAME"
+/// padding).
 struct MaxPoolSpec {
   PlanInput input;
   std::int64_t kernel = 0, stride = 1;
-  bool relu = false;  ///< y = max(0, maximum): the same as a ReLU before the pool, at a fraction of its traffic
+  bool relu = false;  ///< y = max(0, maximum): the same as a ReLU before the pool, at a fraction of
+                      ///< its traffic
   Shape output() const {
     const auto extent = [&](std::int64_t in) { return (in + stride - 1) / stride; };
     return {input.x[0], extent(input.x[1]), extent(input.x[2]), input.x[3]};
@@ -90,9 +96,10 @@ class MaxPoolPlan {
   virtual void backward(Stream&, View dy, const std::uint8_t* argmax, View dx) = 0;
 };
 
-/// Local response normalisation across channels: y = x / (bias + alpha * sum of x^2 over 2 * radius + 1 channels)^beta.
-/// Source: Krizhevsky, Sutskever, Hinton, "ImageNet classification with deep convolutional neural networks", 2012, 3.3,
-/// with alpha not divided by the window, as TensorFlow has it.
+/// Local response normalisation across channels: y = x / (bias + alpha * sum of x^2 over 2 * radius
+/// + 1 channels)^beta. Source: Krizhevsky, Sutskever, Hinton, "ImageNet classification with deep
+/// convolutional neural networks", 2012, 3.3, with alpha not divided by the window, as TensorFlow
+/// has it.
 struct ResponseNormSpec {
   PlanInput input;
   std::int64_t radius = 0;
@@ -106,7 +113,8 @@ class ResponseNormPlan {
   virtual void backward(Stream&, View x, View dy, View dx) = 0;
 };
 
-/// One device as one rank sees it. Calls throw Error. Owned by the program, outlives everything made from it.
+/// One device as one rank sees it. Calls throw Error. Owned by the program, outlives everything
+/// made from it.
 class Device {
  public:
   virtual ~Device() = default;

@@ -1,4 +1,5 @@
-// The elementwise loop. Bodies are lambdas over an index; they touch only elements that belong to that index.
+// The elementwise loop. Bodies are lambdas over an index; they touch only elements that belong to
+// that index.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +9,12 @@
 
 namespace lockstep {
 
-/// Calls part(begin, end) for contiguous parts of 0 .. n-1, one per thread of the stream, none shorter than `grain`.
+/// Calls part(begin, end) for contiguous parts of 0 .. n-1, one per thread of the stream, none
+/// shorter than `grain`.
 template <class Part>
 void each_part(const Stream& stream, std::int64_t n, std::int64_t grain, Part part) {
-  const std::int64_t parts = std::clamp<std::int64_t>(n / std::max<std::int64_t>(grain, 1), 1, stream.threads);
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(n / std::max<std::int64_t>(grain, 1), 1, stream.threads);
   if (parts == 1) {
     part(std::int64_t{0}, n);
     return;
@@ -20,7 +23,8 @@ void each_part(const Stream& stream, std::int64_t n, std::int64_t grain, Part pa
   for (std::int64_t p = 0; p < parts; ++p) part(n * p / parts, n * (p + 1) / parts);
 }
 
-/// Calls f(i) for every i in 0 .. n-1, in no promised order, vectorised: no call may depend on another.
+/// Calls f(i) for every i in 0 .. n-1, in no promised order, vectorised: no call may depend on
+/// another.
 template <class F>
 void each(const Stream& stream, std::int64_t n, F f) {
   each_part(stream, n, 16384, [f](std::int64_t begin, std::int64_t end) {

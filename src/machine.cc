@@ -27,8 +27,9 @@ std::string core_list(const std::vector<int>& cores) {
   for (std::size_t i = 0; i < cores.size();) {
     std::size_t last = i;
     while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
-    text += (text.empty() ? "" : ",") + std::to_string(cores[i]);
-    if (last > i) text += "-" + std::to_string(cores[last]);
+    if (!text.empty()) text += ',';
+    text += std::to_string(cores[i]);
+    if (last > i) text.append("-").append(std::to_string(cores[last]));
     i = last + 1;
   }
   return text;

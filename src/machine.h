@@ -12,7 +12,8 @@ std::vector<int> allowed_cores();
 /// "0-3,8"
 std::string core_list(const std::vector<int>& cores);
 std::string host_name();
-/// Bytes of memory that this process holds itself now (anonymous and shared-memory pages, not mapped files).
+/// Bytes of memory that this process holds itself now (anonymous and shared-memory pages, not
+/// mapped files).
 std::size_t own_memory_bytes();
 /// "0.1.0 (3f2a...)": version and source revision of this build.
 std::string build_name();

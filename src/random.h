@@ -1,5 +1,6 @@
-// Random numbers that depend on what they are for and on nothing else: counter-based (Philox4x32-10), so any rank, thread
-// or device gets the same numbers for the same (seed, purpose, epoch, index), in any order, with no state to save.
+// Random numbers that depend on what they are for and on nothing else: counter-based
+// (Philox4x32-10), so any rank, thread or device gets the same numbers for the same (seed, purpose,
+// epoch, index), in any order, with no state to save.
 //
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 #pragma once
@@ -27,7 +28,13 @@ inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
 }
 
 /// What a stream of numbers is for. The values are part of the meaning of a seed: never renumber.
-enum class Purpose : std::uint32_t { shuffle = 1, distort = 2, initialize = 3, dropout = 4, generate = 5 };
+enum class Purpose : std::uint32_t {
+  shuffle = 1,
+  distort = 2,
+  initialize = 3,
+  dropout = 4,
+  generate = 5
+};
 
 /// The endless stream of numbers for one (seed, purpose, epoch, index).
 class Random {

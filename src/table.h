@@ -1,4 +1,5 @@
-// Menus: constexpr arrays of entries that are found by name. An unknown name is answered with the nearest and with the list.
+// Menus: constexpr arrays of entries that are found by name. An unknown name is answered with the
+// nearest and with the list.
 #pragma once
 
 #include <span>

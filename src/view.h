@@ -1,4 +1,5 @@
-// What memory means: Type, Shape, Range and View. All counts are in elements, never in bytes, but for View::bytes().
+// What memory means: Type, Shape, Range and View. All counts are in elements, never in bytes, but
+// for View::bytes().
 #pragma once
 
 #include <array>
@@ -42,7 +43,8 @@ inline constexpr Type type_of<Bfloat16> = Type::bf16;
 template <>
 inline constexpr Type type_of<std::int32_t> = Type::i32;
 
-/// Calls f with a null T* of the element type of `type`, which must be f32 or bf16: how one body serves both.
+/// Calls f with a null T* of the element type of `type`, which must be f32 or bf16: how one body
+/// serves both.
 template <class F>
 decltype(auto) dispatch(Type type, F&& f) {
   if (type == Type::bf16) return f(static_cast<Bfloat16*>(nullptr));
@@ -82,7 +84,8 @@ class Shape {
   std::string text() const {
     std::string result;
     for (int axis = 0; axis < rank_; ++axis) {
-      result += (axis ? "x" : "") + std::to_string(extents_[axis]);
+      if (axis > 0) result += 'x';
+      result += std::to_string(extents_[axis]);
     }
     return result;
   }
@@ -102,7 +105,8 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// A typed, shaped window on memory that somebody else owns and that outlives the view. Dense, row-major.
+/// A typed, shaped window on memory that somebody else owns and that outlives the view. Dense,
+/// row-major.
 struct View {
   void* data = nullptr;
   Shape shape;

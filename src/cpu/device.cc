@@ -20,12 +20,18 @@ namespace {
 
 const char* instruction_set() {
   switch (dnnl::get_effective_cpu_isa()) {
-    case dnnl::cpu_isa::avx2: return "AVX2";
-    case dnnl::cpu_isa::avx512_core: return "AVX-512";
-    case dnnl::cpu_isa::avx512_core_vnni: return "AVX-512 VNNI";
-    case dnnl::cpu_isa::avx512_core_bf16: return "AVX-512 with bf16";
-    case dnnl::cpu_isa::avx512_core_amx: return "AVX-512 with AMX";
-    default: return "its best instruction set";
+    case dnnl::cpu_isa::avx2:
+      return "AVX2";
+    case dnnl::cpu_isa::avx512_core:
+      return "AVX-512";
+    case dnnl::cpu_isa::avx512_core_vnni:
+      return "AVX-512 VNNI";
+    case dnnl::cpu_isa::avx512_core_bf16:
+      return "AVX-512 with bf16";
+    case dnnl::cpu_isa::avx512_core_amx:
+      return "AVX-512 with AMX";
+    default:
+      return "its best instruction set";
   }
 }
 
@@ -49,7 +55,8 @@ class CpuDevice : public Device {
     const std::size_t unit = bytes >= kHugePage ? kHugePage : 4096;
     const std::size_t size = (std::max<std::size_t>(bytes, 1) + unit - 1) / unit * unit;
     void* data = std::aligned_alloc(unit, size);
-    require(data != nullptr, "out of memory: {:.1f} MiB could not be allocated; use a smaller --batch",
+    require(data != nullptr,
+            "out of memory: {:.1f} MiB could not be allocated; use a smaller --batch",
             static_cast<double>(size) / (1 << 20));
     if (unit == kHugePage) madvise(data, size, MADV_HUGEPAGE);
     std::memset(data, 0, size);
@@ -76,6 +83,8 @@ class CpuDevice : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_cpu_device(int threads) { return std::make_unique<CpuDevice>(threads); }
+std::unique_ptr<Device> make_cpu_device(int threads) {
+  return std::make_unique<CpuDevice>(threads);
+}
 
 }  // namespace lockstep

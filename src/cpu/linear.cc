@@ -1,8 +1,8 @@
 // One body for both: they differ only in how their primitives are described.
 //
-// The weights that the house keeps (fp32, filters out-height-width-in) are reordered into the layout and type that the chosen
-// kernel wants, into scratch, at every call: 100,000 weights against 10 million multiply-adds an image, and nothing to keep
-// in step.
+// The weights that the house keeps (fp32, filters out-height-width-in) are reordered into the
+// layout and type that the chosen kernel wants, into scratch, at every call: 100,000 weights
+// against 10 million multiply-adds an image, and nothing to keep in step.
 
 #include "src/cpu/linear.h"
 
@@ -18,13 +18,17 @@ namespace {
 using dnnl::memory;
 
 constexpr std::size_t kAlignment = 64;
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
-/// One primitive with the place of its weights in scratch: [weights as the kernel wants them][scratchpad].
+/// One primitive with the place of its weights in scratch: [weights as the kernel wants
+/// them][scratchpad].
 struct Call {
   dnnl::primitive primitive;
   memory::desc weights, scratchpad;
-  dnnl::reorder reorder;  ///< between the house's weights and the kernel's; direction is the owner's affair
+  dnnl::reorder
+      reorder;  ///< between the house's weights and the kernel's; direction is the owner's affair
   bool reordered = false;
 
   std::size_t weights_bytes() const { return reordered ? aligned(weights.get_size()) : 0; }
@@ -58,9 +62,10 @@ class OnednnLinear : public LinearPlan {
   }
 
   void forward(Stream&, View x, View w, View b, View y, void* scratch) override {
-    execute(forward_.value(), w, true, scratch,
-            {{DNNL_ARG_SRC, of(md_.x, x)}, {DNNL_ARG_BIAS, of(md_.b, b)}, {DNNL_ARG_DST, of(md_.y, y)}},
-            DNNL_ARG_WEIGHTS);
+    execute(
+        forward_.value(), w, true, scratch,
+        {{DNNL_ARG_SRC, of(md_.x, x)}, {DNNL_ARG_BIAS, of(md_.b, b)}, {DNNL_ARG_DST, of(md_.y, y)}},
+        DNNL_ARG_WEIGHTS);
   }
   void backward_data(Stream&, View dy, View w, View dx, void* scratch) override {
     execute(backward_data_.value(), w, true, scratch,
@@ -132,21 +137,20 @@ std::unique_ptr<LinearPlan> make_onednn_convolution(const dnnl::engine& engine,
   const auto f32 = memory::data_type::f32;
   const Shape x = spec.input.x, y = spec.output();
   const memory::dims w_dims{spec.filters, x[3], spec.kernel, spec.kernel};
-  const Descriptors md{
-      .x = {{x[0], x[3], x[1], x[2]}, type, tag::nhwc},
-      .y = {{y[0], y[3], y[1], y[2]}, type, tag::nhwc},
-      .w = {w_dims, f32, tag::ohwi},
-      .b = {{spec.filters}, f32, tag::x},
-      .any_w = {w_dims, type, tag::any},
-      .any_dw = {w_dims, f32, tag::any}};
+  const Descriptors md{.x = {{x[0], x[3], x[1], x[2]}, type, tag::nhwc},
+                       .y = {{y[0], y[3], y[1], y[2]}, type, tag::nhwc},
+                       .w = {w_dims, f32, tag::ohwi},
+                       .b = {{spec.filters}, f32, tag::x},
+                       .any_w = {w_dims, type, tag::any},
+                       .any_dw = {w_dims, f32, tag::any}};
   const memory::dims strides{spec.stride, spec.stride}, pad{spec.pad, spec.pad};
   const auto algorithm = dnnl::algorithm::convolution_direct;
   const auto attr = onednn::attributes(false);
 
   auto plan = std::make_unique<OnednnLinear>(engine, md);
   const auto forward = onednn::describe<dnnl::convolution_forward>(
-      engine, onednn::attributes(spec.relu), kind_of(spec.input), algorithm, md.x, md.any_w, md.b, md.y,
-      strides, pad, pad);
+      engine, onednn::attributes(spec.relu), kind_of(spec.input), algorithm, md.x, md.any_w, md.b,
+      md.y, strides, pad, pad);
   plan->set_forward(forward);
   if (spec.input.training && spec.input.input_gradient) {
     plan->set_backward_data(onednn::describe_backward<dnnl::convolution_backward_data>(

@@ -1,18 +1,19 @@
 // oneDNN, versions 2 and 3, behind one spelling. Only src/cpu includes this.
 //
-// Version 2 builds a primitive from an operation descriptor and then an engine; version 3 takes the engine first and has no
-// operation descriptors. describe<P>() hides that difference; nothing else in src/cpu depends on the version.
+// Version 2 builds a primitive from an operation descriptor and then an engine; version 3 takes the
+// engine first and has no operation descriptors. describe<P>() hides that difference; nothing else
+// in src/cpu depends on the version.
 #pragma once
 
 #include <dnnl.hpp>
-
 #include <utility>
 
 #include "src/view.h"
 
 namespace lockstep::onednn {
 
-/// Attributes that every primitive here is made with: scratchpads come from the caller, ReLU is fused on request.
+/// Attributes that every primitive here is made with: scratchpads come from the caller, ReLU is
+/// fused on request.
 inline dnnl::primitive_attr attributes(bool relu) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);

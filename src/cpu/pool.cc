@@ -1,5 +1,6 @@
-// Forward takes the maximum tap by tap and notes which tap won (kNobody where ReLU cuts it off); backward gathers: an input
-// pixel sums the gradients of the few windows that it won, so every element of dx is written exactly once, in a fixed order.
+// Forward takes the maximum tap by tap and notes which tap won (kNobody where ReLU cuts it off);
+// backward gathers: an input pixel sums the gradients of the few windows that it won, so every
+// element of dx is written exactly once, in a fixed order.
 
 #include "src/cpu/pool.h"
 
@@ -16,7 +17,8 @@ constexpr std::int32_t kNobody = 255;
 
 class CpuMaxPool : public MaxPoolPlan {
  public:
-  explicit CpuMaxPool(const MaxPoolSpec& spec) : spec_(spec), in_(spec.input.x), out_(spec.output()) {
+  explicit CpuMaxPool(const MaxPoolSpec& spec)
+      : spec_(spec), in_(spec.input.x), out_(spec.output()) {
     const auto pad = [&](std::int64_t in, std::int64_t out) {
       return std::max<std::int64_t>((out - 1) * spec.stride + spec.kernel - in, 0) / 2;
     };
@@ -66,9 +68,10 @@ class CpuMaxPool : public MaxPoolPlan {
     std::array<std::int32_t, kBlock> which;
     best.fill(-std::numeric_limits<float>::infinity());
     which.fill(0);
-    for (std::int64_t ky = std::max<std::int64_t>(-top, 0); ky < std::min(spec_.kernel, in_[1] - top); ++ky) {
-      for (std::int64_t kx = std::max<std::int64_t>(-left, 0); kx < std::min(spec_.kernel, in_[2] - left);
-           ++kx) {
+    for (std::int64_t ky = std::max<std::int64_t>(-top, 0);
+         ky < std::min(spec_.kernel, in_[1] - top); ++ky) {
+      for (std::int64_t kx = std::max<std::int64_t>(-left, 0);
+           kx < std::min(spec_.kernel, in_[2] - left); ++kx) {
         const T* tap = x + ((top + ky) * in_[2] + left + kx) * in_[3];
         const auto index = static_cast<std::int32_t>(ky * spec_.kernel + kx);
         for (std::int64_t c = 0; c < count; ++c) {
@@ -102,25 +105,29 @@ class CpuMaxPool : public MaxPoolPlan {
         const std::int64_t image = n * out_.row();
         for (std::int64_t ix = 0; ix < in_[2]; ++ix) {
           for (std::int64_t c = 0; c < in_[3]; c += kBlock) {
-            gather(dy + image + c, argmax + image + c, iy, ix,
-                   std::min(kBlock, in_[3] - c), dx + (row * in_[2] + ix) * in_[3] + c);
+            gather(dy + image + c, argmax + image + c, iy, ix, std::min(kBlock, in_[3] - c),
+                   dx + (row * in_[2] + ix) * in_[3] + c);
           }
         }
       }
     });
   }
 
-  /// The gradient of input pixel (iy, ix), `count` channels: the sum over the windows that it is in and won.
+  /// The gradient of input pixel (iy, ix), `count` channels: the sum over the windows that it is in
+  /// and won.
   template <class T>
-  void gather(const T* __restrict dy, const std::uint8_t* __restrict argmax,
-              std::int64_t iy, std::int64_t ix, std::int64_t count, T* __restrict dx) const {
+  void gather(const T* __restrict dy, const std::uint8_t* __restrict argmax, std::int64_t iy,
+              std::int64_t ix, std::int64_t count, T* __restrict dx) const {
     std::array<float, kBlock> sum{};
     const std::int64_t py = iy + pad_y_, px = ix + pad_x_, stride = spec_.stride;
-    const auto first = [&](std::int64_t p) { return p < spec_.kernel ? 0 : (p - spec_.kernel) / stride + 1; };
+    const auto first = [&](std::int64_t p) {
+      return p < spec_.kernel ? 0 : (p - spec_.kernel) / stride + 1;
+    };
     for (std::int64_t oy = first(py); oy <= std::min(py / stride, out_[1] - 1); ++oy) {
       for (std::int64_t ox = first(px); ox <= std::min(px / stride, out_[2] - 1); ++ox) {
         const std::int64_t place = (oy * out_[2] + ox) * out_[3];
-        const auto index = static_cast<std::int32_t>((py - oy * stride) * spec_.kernel + px - ox * stride);
+        const auto index =
+            static_cast<std::int32_t>((py - oy * stride) * spec_.kernel + px - ox * stride);
         for (std::int64_t c = 0; c < count; ++c) {
           const float gradient = dy[place + c];
           sum[c] += argmax[place + c] == index ? gradient : 0.0f;

@@ -2,8 +2,9 @@
 //   y  = x * s^-beta
 //   dx = dy * s^-beta - 2 * alpha * beta * x * (window sum of dy * x * s^(-beta - 1))
 //
-// A block of pixels is unpacked into rows of `radius` zeros, the channels, `radius` zeros; there every step, the window sums
-// too, is one flat vector loop over the whole block. s is computed again in backward: cheaper than keeping it.
+// A block of pixels is unpacked into rows of `radius` zeros, the channels, `radius` zeros; there
+// every step, the window sums too, is one flat vector loop over the whole block. s is computed
+// again in backward: cheaper than keeping it.
 
 #include "src/cpu/response_norm.h"
 
@@ -17,7 +18,8 @@ namespace {
 
 constexpr std::int64_t kPixels = 16;  // of a block: all its buffers stay in the first-level cache
 
-/// The buffers of one block. All have the padded layout; what stands in the padding of `s` and `scale` is never used.
+/// The buffers of one block. All have the padded layout; what stands in the padding of `s` and
+/// `scale` is never used.
 struct Block {
   std::int64_t channels, radius, stride, size;
   std::vector<float> x, s, scale, terms, sums;
@@ -29,7 +31,8 @@ struct Block {
     }
   }
 
-  /// Calls f(place in the padded layout, place in the tensor) for the first channel of each of `pixels` pixels.
+  /// Calls f(place in the padded layout, place in the tensor) for the first channel of each of
+  /// `pixels` pixels.
   template <class F>
   void each_row(std::int64_t pixels, F f) const {
     for (std::int64_t p = 0; p < pixels; ++p) f(p * stride + radius, p * channels);
@@ -53,55 +56,64 @@ class CpuResponseNorm : public ResponseNormPlan {
   void forward(Stream& stream, View x, View y) override {
     dispatch(x.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
-      each_block(stream, x.as<T>(), [y = y.as<T>()](Block& b, std::int64_t first, std::int64_t pixels) {
-        b.each_row(pixels, [&](std::int64_t in, std::int64_t out) {
-          for (std::int64_t c = 0; c < b.channels; ++c) y[first + out + c] = b.x[in + c] * b.scale[in + c];
-        });
-      });
+      each_block(stream, x.as<T>(),
+                 [y = y.as<T>()](Block& b, std::int64_t first, std::int64_t pixels) {
+                   b.each_row(pixels, [&](std::int64_t in, std::int64_t out) {
+                     for (std::int64_t c = 0; c < b.channels; ++c)
+                       y[first + out + c] = b.x[in + c] * b.scale[in + c];
+                   });
+                 });
     });
   }
 
   void backward(Stream& stream, View x, View dy, View dx) override {
     dispatch(x.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
-      each_block(stream, x.as<T>(), [this, dy = dy.as<T>(), dx = dx.as<T>()](
-                                        Block& b, std::int64_t first, std::int64_t pixels) {
-        b.each_row(pixels, [&](std::int64_t in, std::int64_t out) {
-          for (std::int64_t c = 0; c < b.channels; ++c) b.terms[in + c] = dy[first + out + c];
-        });
-        for (std::int64_t i = 0; i < b.size; ++i) b.terms[i] *= b.x[i] * b.scale[i] / b.s[i];
-        b.sum_windows();
-        const float factor = 2 * spec_.alpha * spec_.beta;
-        b.each_row(pixels, [&](std::int64_t in, std::int64_t out) {
-          for (std::int64_t c = 0; c < b.channels; ++c) {
-            dx[first + out + c] = static_cast<float>(dy[first + out + c]) * b.scale[in + c] -
-                                  factor * b.x[in + c] * b.sums[in + c];
-          }
-        });
-      });
+      each_block(stream, x.as<T>(),
+                 [this, dy = dy.as<T>(), dx = dx.as<T>()](Block& b, std::int64_t first,
+                                                          std::int64_t pixels) {
+                   b.each_row(pixels, [&](std::int64_t in, std::int64_t out) {
+                     for (std::int64_t c = 0; c < b.channels; ++c)
+                       b.terms[in + c] = dy[first + out + c];
+                   });
+                   for (std::int64_t i = 0; i < b.size; ++i)
+                     b.terms[i] *= b.x[i] * b.scale[i] / b.s[i];
+                   b.sum_windows();
+                   const float factor = 2 * spec_.alpha * spec_.beta;
+                   b.each_row(pixels, [&](std::int64_t in, std::int64_t out) {
+                     for (std::int64_t c = 0; c < b.channels; ++c) {
+                       dx[first + out + c] =
+                           static_cast<float>(dy[first + out + c]) * b.scale[in + c] -
+                           factor * b.x[in + c] * b.sums[in + c];
+                     }
+                   });
+                 });
     });
   }
 
  private:
-  /// Calls f(block, element at which it begins, pixels in it) with x, s and scale = s^-beta filled in.
+  /// Calls f(block, element at which it begins, pixels in it) with x, s and scale = s^-beta filled
+  /// in.
   template <class T, class F>
   void each_block(Stream& stream, const T* x, F f) const {
     const std::int64_t channels = spec_.input.x[3], pixels = spec_.input.x.count() / channels;
-    each_part(stream, (pixels + kPixels - 1) / kPixels, 4, [&](std::int64_t begin, std::int64_t end) {
-      Block b(channels, spec_.radius);
-      for (std::int64_t block = begin; block < end; ++block) {
-        const std::int64_t first = block * kPixels * channels;
-        const std::int64_t here = std::min(kPixels, pixels - block * kPixels);
-        b.each_row(here, [&](std::int64_t in, std::int64_t out) {
-          for (std::int64_t c = 0; c < channels; ++c) b.x[in + c] = x[first + out + c];
-        });
-        for (std::int64_t i = 0; i < b.size; ++i) b.terms[i] = b.x[i] * b.x[i];
-        b.sum_windows();
-        for (std::int64_t i = 0; i < b.size; ++i) b.s[i] = spec_.bias + spec_.alpha * b.sums[i];
-        raise(b);
-        f(b, first, here);
-      }
-    });
+    each_part(stream, (pixels + kPixels - 1) / kPixels, 4,
+              [&](std::int64_t begin, std::int64_t end) {
+                Block b(channels, spec_.radius);
+                for (std::int64_t block = begin; block < end; ++block) {
+                  const std::int64_t first = block * kPixels * channels;
+                  const std::int64_t here = std::min(kPixels, pixels - block * kPixels);
+                  b.each_row(here, [&](std::int64_t in, std::int64_t out) {
+                    for (std::int64_t c = 0; c < channels; ++c) b.x[in + c] = x[first + out + c];
+                  });
+                  for (std::int64_t i = 0; i < b.size; ++i) b.terms[i] = b.x[i] * b.x[i];
+                  b.sum_windows();
+                  for (std::int64_t i = 0; i < b.size; ++i)
+                    b.s[i] = spec_.bias + spec_.alpha * b.sums[i];
+                  raise(b);
+                  f(b, first, here);
+                }
+              });
   }
 
   /// scale = s^-beta; beta = 3/4, the usual one, by square roots alone.

@@ -1,0 +1,28 @@
+#include "net/layers/linear.h"
+
+namespace lockstep {
+namespace {
+
+class DenseLayer : public LinearLayer {
+ public:
+  DenseLayer(std::int64_t features, bool relu, LinearInit init)
+      : LinearLayer(relu, init), features_(features) {}
+
+  Shape setup(Setup& setup, Shape in) override {
+    const DenseSpec spec{.input = setup.plan(in), .features = features_, .relu = relu_};
+    const Shape out{in[0], features_};
+    finish_setup(setup, {features_, in.row()}, setup.device.dense(spec), out);
+    return out;
+  }
+
+ private:
+  std::int64_t features_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> dense(std::int64_t features, bool relu, LinearInit init) {
+  return std::make_unique<DenseLayer>(features, relu, init);
+}
+
+}  // namespace lockstep

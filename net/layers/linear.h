@@ -1,0 +1,32 @@
+// What convolution and dense layers share: parameters, plan calls, and the ReLU's part of the
+// gradient.
+#pragma once
+
+#include <memory>
+
+#include "net/layers.h"
+
+namespace lockstep {
+
+class LinearLayer : public Layer {
+ public:
+  LinearLayer(bool relu, LinearInit init) : relu_(relu), init_(init) {}
+
+  void forward(Step& step, View x, View y) override;
+  void backward(Step& step, View x, View y, View dy, View dx) override;
+  double multiply_adds() const override { return multiply_adds_; }
+  std::string implementation() const override { return plan_->implementation(); }
+
+ protected:
+  /// To be called at the end of setup(): asks for parameters and scratch.
+  void finish_setup(Setup& setup, Shape weights, std::unique_ptr<LinearPlan> plan, Shape out);
+
+  bool relu_;
+
+ private:
+  LinearInit init_;
+  std::unique_ptr<LinearPlan> plan_;
+  double multiply_adds_ = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,41 @@
+#include "net/layers.h"
+
+namespace lockstep {
+namespace {
+
+class MaxPoolLayer : public Layer {
+ public:
+  MaxPoolLayer(std::int64_t kernel, std::int64_t stride, bool relu)
+      : kernel_(kernel), stride_(stride), relu_(relu) {}
+
+  Shape setup(Setup& setup, Shape in) override {
+    expect(in.rank() == 4, "max-pooling wants N, H, W, C");
+    const MaxPoolSpec spec{
+        .input = setup.plan(in), .kernel = kernel_, .stride = stride_, .relu = relu_};
+    plan_ = setup.device.max_pool(spec);
+    setup.keep(static_cast<std::size_t>(spec.output().count()));
+    return spec.output();
+  }
+  void forward(Step& step, View x, View y) override {
+    plan_->forward(*step.stream, x, y, argmax(step));
+  }
+  void backward(Step& step, View, View, View dy, View dx) override {
+    plan_->backward(*step.stream, dy, argmax(step), dx);
+  }
+  std::string implementation() const override { return "max_pool"; }
+
+ private:
+  static std::uint8_t* argmax(Step& step) { return reinterpret_cast<std::uint8_t*>(step.kept); }
+
+  std::int64_t kernel_, stride_;
+  bool relu_;
+  std::unique_ptr<MaxPoolPlan> plan_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> max_pool(std::int64_t kernel, std::int64_t stride, bool relu) {
+  return std::make_unique<MaxPoolLayer>(kernel, stride, relu);
+}
+
+}  // namespace lockstep

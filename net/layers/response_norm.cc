@@ -1,0 +1,38 @@
+#include "net/layers.h"
+
+namespace lockstep {
+namespace {
+
+class ResponseNormLayer : public Layer {
+ public:
+  explicit ResponseNormLayer(ResponseNormSpec spec) : spec_(spec) {}
+
+  Shape setup(Setup& setup, Shape in) override {
+    expect(in.rank() == 4, "response normalisation wants N, H, W, C");
+    spec_.input = setup.plan(in);
+    plan_ = setup.device.response_norm(spec_);
+    return in;
+  }
+  void forward(Step& step, View x, View y) override { plan_->forward(*step.stream, x, y); }
+  void backward(Step& step, View x, View, View dy, View dx) override {
+    plan_->backward(*step.stream, x, dy, dx);
+  }
+  std::string implementation() const override { return "response_norm"; }
+
+ private:
+  ResponseNormSpec spec_;
+  std::unique_ptr<ResponseNormPlan> plan_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> response_norm(std::int64_t radius, float bias, float alpha, float beta) {
+  ResponseNormSpec spec;
+  spec.radius = radius;
+  spec.bias = bias;
+  spec.alpha = alpha;
+  spec.beta = beta;
+  return std::make_unique<ResponseNormLayer>(spec);
+}
+
+}  // namespace lockstep

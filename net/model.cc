@@ -1,0 +1,113 @@
+#include "net/model.h"
+
+#include <algorithm>
+#include <ranges>
+
+namespace lockstep {
+
+Model::Model(Device& device, const ModelEntry& entry, int classes, std::int64_t batch, Type type,
+             bool training)
+    : input_(entry.input.with_batch(batch)), type_(type), training_(training) {
+  Shape shape = input_;
+  std::size_t scratch_bytes = 0, largest = 0;
+  for (auto& [name, layer] : entry.build(classes)) {
+    Setup setup(device, type, training, !nodes_.empty());
+    shape = layer->setup(setup, shape);
+    for (Parameter& parameter : setup.parameters) {
+      parameter.name = name + "/" + parameter.name;
+      parameter.layer = static_cast<int>(nodes_.size());
+    }
+    const std::size_t bytes = static_cast<std::size_t>(shape.count()) * size_of(type);
+    largest = std::max(largest, bytes);
+    scratch_bytes = std::max(scratch_bytes, setup.scratch_bytes);
+    facts_.push_back({name, layer->implementation(), shape, 0, layer->multiply_adds()});
+    Node node{std::move(layer), std::move(setup.parameters), {}, shape, 0, 0, {}};
+    if (training) node.activation = activations_.reserve(bytes);
+    node.kept = activations_.reserve(setup.kept_bytes);
+    nodes_.push_back(std::move(node));
+  }
+  if (!training) {
+    const std::size_t turns[2] = {activations_.reserve(largest), activations_.reserve(largest)};
+    for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i].activation = turns[i % 2];
+  }
+  scratch_ = workspace_.reserve(scratch_bytes);
+  if (training) {
+    for (std::size_t& turn : turns_) turn = workspace_.reserve(largest);
+  }
+  activations_.allocate(device);
+  workspace_.allocate(device);
+  plan_parameters();
+}
+
+void Model::plan_parameters() {
+  constexpr std::int64_t kAlignment = 16;
+  for (Node& node : nodes_ | std::views::reverse) {
+    node.range.begin = layout_.count;
+    for (Parameter& parameter : node.parameters) {
+      parameter.range = {layout_.count, parameter.shape.count()};
+      layout_.count += (parameter.range.count + kAlignment - 1) / kAlignment * kAlignment;
+      layout_.parameters.push_back(parameter);
+      facts_[static_cast<std::size_t>(parameter.layer)].parameters += parameter.range.count;
+    }
+    node.range.count = layout_.count - node.range.begin;
+    if (node.range.count > 0) layout_.layers.push_back(node.range);
+  }
+}
+
+void Model::bind(float* parameters, float* gradients) {
+  for (Node& node : nodes_) {
+    node.step.weights.clear();
+    node.step.gradients.clear();
+    for (const Parameter& parameter : node.parameters) {
+      node.step.weights.push_back({parameters + parameter.range.begin, parameter.shape, Type::f32});
+      if (gradients == nullptr) continue;
+      node.step.gradients.push_back(
+          {gradients + parameter.range.begin, parameter.shape, Type::f32});
+    }
+    node.step.kept = static_cast<std::byte*>(activations_.at(node.kept));
+    node.step.scratch = workspace_.at(scratch_);
+  }
+}
+
+View Model::forward(Stream& stream, View images) {
+  expect(images.shape == input_ && images.type == type_,
+         "a batch has another shape or type than planned");
+  View x = images;
+  for (Node& node : nodes_) {
+    const View y = output(node);
+    node.step.stream = &stream;
+    node.layer->forward(node.step, x, y);
+    x = y;
+  }
+  return x;
+}
+
+View Model::logits_gradient() { return workspace_.view(turns_[0], nodes_.back().output, type_); }
+
+void Model::backward(Stream& stream, View images, const Ready& ready) {
+  expect(training_, "a model planned for inference has no backward");
+  View dy = logits_gradient();
+  for (std::size_t i = nodes_.size(); i-- > 0;) {
+    Node& node = nodes_[i];
+    const View x = i == 0 ? images : output(nodes_[i - 1]);
+    const std::size_t turn = turns_[(nodes_.size() - i) % 2];
+    const View dx = i == 0 ? View{} : workspace_.view(turn, x.shape, type_);
+    node.step.stream = &stream;
+    node.layer->backward(node.step, x, output(node), dy, dx);
+    if (node.range.count > 0) ready(node.range);
+    dy = dx;
+  }
+}
+
+double Model::forward_flops() const {
+  double total = 0;
+  for (const LayerFacts& layer : facts_) total += 2 * layer.multiply_adds;
+  return total;
+}
+
+double Model::training_flops() const {
+  // Each layer again for its weights, and all but the first for its input.
+  return 3 * forward_flops() - 2 * facts_.front().multiply_adds;
+}
+
+}  // namespace lockstep

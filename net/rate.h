@@ -1,0 +1,32 @@
+// Learning-rate schedules: the rate as a function of how far the run is, in epochs, so that it does
+// not depend on the number of ranks or on where a run was resumed.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+struct RateOptions {
+  std::string schedule = "exponential";
+  double base = 0.1;          ///< after warm-up, before decay
+  double decay = 0.1;         ///< exponential: factor per decay_epochs
+  double decay_epochs = 350;  ///< exponential: epochs per factor
+  bool staircase = true;      ///< exponential: in steps, not smoothly
+  double warmup_epochs = 0;   ///< any: rise linearly from 0 (towards base) over this many epochs
+  double end = 0;             ///< cosine, linear: the rate at the last step
+};
+
+struct RateEntry {
+  std::string_view name;
+  std::string_view about;
+  double (*rate)(const RateOptions&, double epoch, double epochs);
+};
+
+std::span<const RateEntry> rate_schedules();
+
+/// The rate at `epoch` (fraction and all) of a run of `epochs`.
+double learning_rate(const RateOptions& options, double epoch, double epochs);
+
+}  // namespace lockstep
