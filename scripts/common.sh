@@ -1,0 +1,71 @@
+# Shared by train.sh and test.sh (sourced, not run): the build folder, and a build that is quiet unless it fails.
+# LOCKSTEP_BUILD names another build folder; one that is configured already keeps its settings.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=$(realpath -m "${LOCKSTEP_BUILD:-$root/build}")
+me=$(basename "$0")
+
+fail() {
+  echo "$me: $1" >&2
+  exit "${2:-1}"
+}
+
+# configure [-DNAME=VALUE]...: preset release, unless LOCKSTEP_BUILD is configured already.
+configure() {
+  if [[ -n ${LOCKSTEP_BUILD:-} && -f $build/CMakeCache.txt ]]; then return; fi
+  mkdir -p "$build" || fail "cannot create $build: set LOCKSTEP_BUILD to a folder you can write to."
+  (cd "$root" && cmake --preset release -B "$build" "$@") >"$build/configure.log" 2>&1 || {
+    tail -n 30 "$build/configure.log" >&2
+    fail "configuring failed (see above; the whole log: $build/configure.log); after a change of compiler or libraries remove $build and try again."
+  }
+}
+
+# compile [--target NAME...]: on a terminal ninja's own progress line, else silence; the errors if it fails.
+compile() {
+  local log=$build/build.log
+  if [[ -t 2 ]]; then
+    cmake --build "$build" "$@" >&2 && return
+  else
+    cmake --build "$build" "$@" >"$log" 2>&1 && return
+    { grep -n -A 5 -E 'error|FAILED' "$log" || tail -n 30 "$log"; } | head -n 60 >&2
+  fi
+  fail "the build in $build failed (see above)."
+}
+
+# Processors' cores that this process may use: physical ones, in its affinity mask, at most the control group's quota.
+usable_cores() {
+  local cores quota
+  cores=$(lscpu -p=CPU,CORE,SOCKET 2>/dev/null |
+    awk -F, -v allowed="$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)" '
+      BEGIN { n = split(allowed, part, ",")
+              for (i = 1; i <= n; i++) { m = split(part[i], end, "-")
+                for (cpu = end[1]; cpu <= end[m]; cpu++) may[cpu] = 1 } }
+      !/^#/ && ($1 in may) { core[$2 "," $3] = 1 }
+      END { for (c in core) count++; print count + 0 }')
+  [[ $cores -gt 0 ]] || cores=$(nproc)
+  quota=$(quota_cores)
+  if [[ $quota -gt 0 && $quota -lt $cores ]]; then cores=$quota; fi
+  echo "$cores"
+}
+
+# Whole processors that the control groups (version 2, then 1) grant; 0: no limit.
+quota_cores() {
+  local group quota period least=0 line
+  group=$(sed -n 's/^0:://p' /proc/self/cgroup 2>/dev/null)
+  {
+    while :; do
+      cat "/sys/fs/cgroup${group%/}/cpu.max" 2>/dev/null || true
+      if [[ -z ${group%/} ]]; then break; fi
+      group=${group%/*}
+    done
+    paste -d' ' /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.cfs_period_us 2>/dev/null || true
+  } | {
+    while read -r quota period; do
+      [[ $quota =~ ^[0-9]+$ && $period =~ ^[0-9]+$ ]] || continue
+      line=$((quota / period > 0 ? quota / period : 1))
+      if [[ $least == 0 || $line -lt $least ]]; then least=$line; fi
+    done
+    echo "$least"
+  }
+}

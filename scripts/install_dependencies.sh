@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# Installs what Lockstep is built from: Debian 12 and newer, Ubuntu 22.04 and newer. Does nothing where all is there.
+# On another system, or without the right to install, it looks for the compilers and headers themselves and names
+# what is missing by its purpose.
+set -euo pipefail
+
+usage() {
+  cat <<'HELP'
+usage: scripts/install_dependencies.sh [--tests] [--slurm] [--check]
+
+Finds out which packages are missing, says which, and installs them with apt-get (through sudo, if not root).
+
+  --tests   also what the tests and the benchmarks need
+  --slurm   also SLURM, for the tests on a private one-machine cluster (its services are not needed)
+  --check   only say what is missing; exit code 1 if something is
+  --help    this text
+HELP
+}
+
+# What is needed: package | how it is recognised where there is no dpkg (command or <header>) | purpose.
+build_needs='
+build-essential|c++|C++20 compiler (g++ 11 or newer)
+cmake|cmake|build system, 3.22 or newer
+ninja-build|ninja|build system
+git|git|name of the build, kept in every checkpoint
+pkg-config|pkg-config|finding libraries
+openmpi-bin|mpirun|MPI launcher
+libopenmpi-dev|mpicxx|MPI library
+libhdf5-dev|<hdf5.h>|HDF5, for checkpoints
+libdnnl-dev|<dnnl.hpp>|oneDNN, for convolutions and matrix products
+libfmt-dev|<fmt/format.h>|fmt, for text
+libcli11-dev|<CLI/CLI.hpp>|CLI11, for options
+nlohmann-json3-dev|<nlohmann/json.hpp>|nlohmann-json, for metrics
+protobuf-compiler|protoc|Protocol Buffers compiler, for TensorBoard files
+libprotobuf-dev|<google/protobuf/message.h>|Protocol Buffers library, for TensorBoard files
+zlib1g-dev|<zlib.h>|zlib, for checksums and compression'
+test_needs='
+libgtest-dev|<gtest/gtest.h>|GoogleTest
+libgmock-dev|<gmock/gmock.h>|GoogleMock
+libbenchmark-dev|<benchmark/benchmark.h>|Google Benchmark
+python3-h5py|/usr/bin/python3|h5py, the other reader of checkpoints
+curl|curl|downloads
+ca-certificates||certificates for downloads'
+slurm_needs='
+slurmctld|slurmctld|SLURM controller
+slurmd|slurmd|SLURM node daemon
+slurm-client|sbatch|SLURM commands
+munge|munged|SLURM authentication'
+
+fail() {
+  echo "install_dependencies.sh: $1" >&2
+  exit "${2:-1}"
+}
+
+# Lines of needs whose package dpkg does not have.
+missing_packages() {
+  local installed package known purpose packages
+  mapfile -t packages < <(cut -d'|' -f1 <<<"$needs" | grep .)
+  installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${packages[@]}" 2>/dev/null || true)
+  while IFS='|' read -r package known purpose; do
+    [[ -z $package ]] || grep -qxF "$package installed" <<<"$installed" || echo "$package|$known|$purpose"
+  done <<<"$needs"
+}
+
+# The same by looking for the thing itself, wherever modules, Spack, Conda or pkg-config have put it.
+missing_things() {
+  local package known purpose prefix flags=() prefixes
+  IFS=':;' read -ra prefixes <<<"${CMAKE_PREFIX_PATH:-}:${HDF5_ROOT:-}:${CONDA_PREFIX:-}"
+  for prefix in "${prefixes[@]}"; do [[ -z $prefix ]] || flags+=("-I$prefix/include"); done
+  for package in hdf5-serial hdf5 dnnl fmt protobuf; do
+    # shellcheck disable=SC2207  # a list of words
+    flags+=($(pkg-config --cflags-only-I "$package" 2>/dev/null || true))
+  done
+  flags+=(-I/usr/include/hdf5/serial)
+  while IFS='|' read -r package known purpose; do
+    case $known in
+      '') ;;
+      '<'*) echo "#include $known" | c++ -std=c++20 "${flags[@]}" -E -x c++ - >/dev/null 2>&1 ||
+              echo "$package|$known|$purpose" ;;
+      *) command -v "$known" >/dev/null || echo "$package|$known|$purpose" ;;
+    esac
+  done <<<"$needs"
+}
+
+describe() {  # needs on stdin -> "package (purpose)" on lines
+  while IFS='|' read -r package known purpose; do printf '  %-20s %s\n' "$package" "$purpose"; done
+}
+
+# Debian 11 and Ubuntu 20.04 have compilers without C++20's source_location: say so before an hour is lost.
+refuse_too_old() {
+  local ID='' VERSION_ID='' PRETTY_NAME='this system'
+  # shellcheck disable=SC1091
+  [[ ! -r /etc/os-release ]] || . /etc/os-release
+  case $ID in
+    debian) [[ -z $VERSION_ID || ${VERSION_ID%%.*} -ge 12 ]] ;;
+    ubuntu) [[ -z $VERSION_ID || ${VERSION_ID%%.*} -ge 22 ]] ;;
+  esac || fail "$PRETTY_NAME is too old: its compiler lacks C++20. Use Debian 12, Ubuntu 22.04 or newer, or a container of one."
+}
+
+install_packages() {
+  local as_root=() apt
+  if [[ $(id -u) != 0 ]]; then
+    as_root=(sudo)
+    echo "install_dependencies.sh: sudo may ask for your password." >&2
+  fi
+  apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
+  # Package lists may be missing (fresh container) or older than the mirror: refresh them only then.
+  if ! "${apt[@]}" install -y --no-install-recommends --download-only "$@" >/dev/null 2>&1; then
+    "${apt[@]}" update >&2 || fail "apt-get update failed (see above): check the network and /etc/apt/sources.list, then run this again."
+  fi
+  "${apt[@]}" install -y --no-install-recommends "$@" >"$log" 2>&1 || {
+    grep -E '^(E|W|Err):' "$log" | head -5 >&2
+    fail "apt-get install failed (see above; the whole log: $log): on Ubuntu enable 'universe' (sudo add-apt-repository universe), else check network and disk space, then run this again."
+  }
+  rm -f "$log"
+}
+
+needs=$build_needs check=0
+for argument in "$@"; do
+  case $argument in
+    --tests) needs+=$test_needs ;;
+    --slurm) needs+=$slurm_needs ;;
+    --check) check=1 ;;
+    -h | --help) usage; exit 0 ;;
+    *) fail "unknown option $argument: use --tests, --slurm, --check or --help." 2 ;;
+  esac
+done
+
+if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
+  missing=$(missing_packages)
+  [[ -n $missing ]] || exit 0
+  if [[ $check == 1 ]]; then
+    echo "missing packages:"
+    describe <<<"$missing"
+    exit 1
+  fi
+  if [[ $(id -u) == 0 ]] || command -v sudo >/dev/null; then
+    refuse_too_old
+    echo "install_dependencies.sh: installing with apt-get:" >&2
+    describe <<<"$missing" >&2
+    log=$(mktemp -t lockstep-install.XXXXXX)
+    mapfile -t packages < <(cut -d'|' -f1 <<<"$missing")
+    install_packages "${packages[@]}"
+    missing=$(missing_packages)
+    [[ -z $missing ]] || fail "still missing after the installation: $(cut -d'|' -f1 <<<"$missing" | xargs). Install them by hand."
+    exit 0
+  fi
+  cure="ask an administrator for: apt-get install $(cut -d'|' -f1 <<<"$missing" | xargs)"
+else
+  cure="install them with this system's package manager, modules or Spack, and set CMAKE_PREFIX_PATH to their places"
+fi
+
+missing=$(missing_things)
+[[ -n $missing ]] || exit 0
+echo "missing (names as in Debian):" >&2
+describe <<<"$missing" >&2
+fail "not everything is there and it cannot be installed from here: $cure."

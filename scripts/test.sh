@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Installs what the tests need, builds everything, and passes every test.
+set -euo pipefail
+# shellcheck source=SCRIPTDIR/common.sh
+. "$(dirname "$0")/common.sh"
+
+usage() {
+  cat <<'HELP'
+usage: scripts/test.sh [ctest options]
+
+Installs what is missing (apt-get; asks for sudo only if needed), builds, and runs all tests; for example
+    scripts/test.sh -L unit            only those without MPI
+    scripts/test.sh -R mpi.reducers    only those with this in their name
+The exit code is that of ctest: 0 if all pass. Tests whose tools are not installed (SLURM) are skipped and say so.
+
+Environment:
+  LOCKSTEP_BUILD   build folder (default: build)
+HELP
+}
+
+for argument in "$@"; do
+  if [[ $argument == -h || $argument == --help ]]; then usage; exit 0; fi
+done
+
+"$root/scripts/install_dependencies.sh" --tests
+configure -DLOCKSTEP_TESTS=ON -DLOCKSTEP_BENCH=ON
+compile
+# One job per core: tests of several ranks book two, so that timeouts hold on a small machine.
+exec ctest --test-dir "$build" --output-on-failure -j "$(usable_cores)" "$@"
