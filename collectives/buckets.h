@@ -1,48 +1,43 @@
-// GradientBuckets: between the backward pass, which fills ranges of the gradient arena, and the reducer, which wants whole
-// buckets. Who turns the crank meanwhile is a Policy (collectives/progress.h).
+// GradientBuckets: between the backward pass, which fills ranges of the gradient arena, and the
+// reducer, which wants whole buckets. Who turns the crank meanwhile is a Policy
+// (collectives/progress.h).
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string_view>
 #include <vector>
 
+#include "collectives/progress.h"
 #include "collectives/reducer.h"
 
 namespace lockstep {
 
-/// Who advances the reducer during the backward pass.
-enum class Policy {
-  wait,    ///< nobody: all is done in finish()
-  poll,    ///< the compute thread, whenever it calls advance() (after each layer)
-  thread,  ///< a thread of its own that alone speaks MPI while the backward pass runs (needs MPI_THREAD_MULTIPLE)
-};
-
-/// Cuts consecutive `parts` (the parameters of each layer, in the order in which their gradients become ready) into buckets of
-/// about `bytes` fp32 bytes: a bucket is closed when the next part would take it past `bytes`. Parts are never split.
+/// Cuts consecutive `parts` (the parameters of each layer, in the order in which their gradients
+/// become ready) into buckets of about `bytes` fp32 bytes: a bucket is closed when the next part
+/// would take it past `bytes`. Parts are never split.
 std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes);
 
 class GradientBuckets {
  public:
-  /// Called once per bucket and step when its sum is there, on the thread that completed it; buckets complete in any order, one
-  /// call at a time.
+  /// Called once per bucket and step when its sum is there, on the thread that completed it;
+  /// buckets complete in any order, one call at a time.
   using Reduced = std::function<void(int bucket, Range range)>;
 
   GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy, Reduced reduced);
   ~GradientBuckets();
 
-  /// Compute thread: the gradients of `range` are written. Ranges come in arena order without gaps beyond alignment; a bucket
-  /// starts when its last element is covered.
+  /// Compute thread: the gradients of `range` are written. Ranges come in arena order without gaps
+  /// beyond alignment; a bucket starts when its last element is covered.
   void ready(Range range);
   /// Compute thread: a good moment to move things on (policy poll).
   void advance();
-  /// Compute thread: returns when every bucket of this step is reduced and its callback has returned. Rethrows what the thread
-  /// policy's thread threw.
+  /// Compute thread: returns when every bucket of this step is reduced and its callback has
+  /// returned. Rethrows what the thread policy's thread threw.
   void finish();
 
-  /// Seconds that the compute thread has spent in ready(), advance() and finish(), callbacks not counted: the communication
-  /// that was not hidden. Since construction.
+  /// Seconds that the compute thread has spent in ready(), advance() and finish(), callbacks not
+  /// counted: the communication that was not hidden. Since construction.
   double exposed_seconds() const;
   const std::vector<Range>& buckets() const;
 

@@ -1,11 +1,13 @@
-// MPI, as far as the house needs it: World (init .. finalize), Comm (who am I, who else), errors that return, agreement.
-// Owner: main() owns the one World; Comms are made from it. Thread: see World::threads_allowed().
+// MPI, as far as the house needs it: World (init .. finalize), Comm (who am I, who else), errors
+// that return, agreement. Owner: main() owns the one World; Comms are made from it. Thread: see
+// World::threads_allowed().
 #pragma once
 
 #include <mpi.h>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -14,35 +16,41 @@
 
 namespace lockstep {
 
+class NodeMemory;
+class Records;
+
 /// Throws Error with MPI's own text and the place unless `code` is MPI_SUCCESS.
 void check(int code, std::source_location at = std::source_location::current());
 
-/// An Error that every rank throws at the same place for the same reason: rank 0 prints it and MPI is shut down in order.
+/// An Error that every rank throws at the same place for the same reason: rank 0 prints it and MPI
+/// is shut down in order.
 class AgreedError : public Error {
  public:
   using Error::Error;
 };
 
-/// A group of ranks. Cheap to copy; the underlying communicator returns errors instead of aborting. Methods are collective
-/// unless marked local.
+/// A group of ranks. Cheap to copy; the underlying communicator returns errors instead of aborting.
+/// Methods are collective unless marked local.
 class Comm {
  public:
-  explicit Comm(MPI_Comm raw);  ///< adopts `raw`: sets MPI_ERRORS_RETURN; World frees what it made
+  explicit Comm(MPI_Comm raw);  ///< adopts `raw`: sets MPI_ERRORS_RETURN; the caller keeps the duty
+                                ///< to free it. Local
 
-  int rank() const { return rank_; }  ///< local
-  int size() const { return size_; }  ///< local
+  int rank() const { return rank_; }     ///< local
+  int size() const { return size_; }     ///< local
   MPI_Comm raw() const { return raw_; }  ///< local
 
   Comm duplicate() const;  ///< for another thread or library; freed by free()
-  Comm node() const;       ///< the ranks that share memory with this one, in rank order; freed by free()
-  void free();
+  Comm node() const;  ///< the ranks that share memory with this one, in rank order; freed by free()
+  void free();        ///< for what duplicate() and node() made; copies of it are dead afterwards
 
   void barrier() const;
   std::string broadcast(std::string text, int root = 0) const;
   std::int64_t sum(std::int64_t value) const;
   std::int64_t min(std::int64_t value) const;
   std::int64_t max(std::int64_t value) const;
-  std::vector<std::string> gather(const std::string& text) const;  ///< all texts in rank order on rank 0; empty elsewhere
+  std::vector<std::string> gather(
+      const std::string& text) const;  ///< all texts in rank order on rank 0; empty elsewhere
 
  private:
   MPI_Comm raw_;
@@ -52,29 +60,51 @@ class Comm {
 /// MPI from init to finalize. Construct once, first thing in main().
 class World {
  public:
+  /// Throws Error where this process was meant to be one of several ranks but stands alone (srun
+  /// without a matching PMI, mpirun forgotten inside a SLURM allocation, a foreign mpirun): with
+  /// the line on the launcher's task 0, with an empty text, which nobody prints, on the others.
   World(int* argc, char*** argv);
-  ~World();  ///< MPI_Finalize; reports, never throws
+  ~World();  ///< MPI_Finalize, collective; reports, never throws
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
   Comm comm() const;
   bool threads_allowed() const { return threads_allowed_; }  ///< MPI_THREAD_MULTIPLE was granted
+  /// What the ranks of this node last did, and who of them speaks when several fail
+  /// (collectives/records.h).
+  Records& records() const { return *records_; }
 
  private:
   bool threads_allowed_ = false;
+  std::unique_ptr<NodeMemory> memory_;
+  std::unique_ptr<Records> records_;
 };
 
-/// Runs `body` on every rank, then compares notes: if it threw anywhere, all ranks throw the AgreedError of the lowest rank
-/// that failed, so that everybody leaves together. `body` holds no collective after a place where one rank alone may throw.
+/// Runs `body` on every rank, then compares notes: if it threw anywhere, all ranks throw the
+/// AgreedError of the lowest rank that failed, so that everybody leaves together. `body` holds no
+/// collective after a place where one rank alone may throw. The line of rank 0 stays as it is; that
+/// of another begins with "rank 3 (host): ".
 void agree(const Comm& comm, const std::function<void()>& body);
 
-/// Compares `text` (lines of "key = value") with rank 0's. Where it differs, all ranks throw the same AgreedError, which names the
-/// lowest rank that differs, the first line that does, and both values. `what` is the heading ("command lines").
+/// Compares `text` (lines of "key = value") with rank 0's. Where it differs, all ranks throw the
+/// same AgreedError, which names the lowest rank that differs, the first line that does, and both
+/// values. `what` is the heading ("command lines").
 void expect_same(const Comm& comm, const std::string& what, const std::string& text);
 
-/// main() of every parallel program: makes the World, calls `body`, turns an Error into one line on stderr from one rank and
-/// a non-zero exit on all. An AgreedError is printed by rank 0 and ends in MPI_Finalize; any other Error is printed by the rank
-/// that threw it ("rank 3 (host): ..."), which then ends the others with MPI_Abort. `body` returns the exit code.
+/// Ends all ranks of the run from whichever thread of whichever rank, without waiting for anybody:
+/// flushes what was printed, calls MPI_Abort, and leaves the process by itself if that hangs for
+/// more than 3 s. Works without MPI too.
+[[noreturn]] void end_all_ranks(int exit_code);
+
+/// main() of every parallel program: makes the World, calls `body`, turns an Error into one line on
+/// stderr from one rank and a non-zero exit on all. An AgreedError is printed by rank 0 and ends in
+/// MPI_Finalize; any other exception is printed by the rank that threw it ("program: rank 3 (host):
+/// ..."), which then ends the others with end_all_ranks(). Where several ranks of a node fail at
+/// about the same time, the first to claim Records::first_failure() prints. `body` returns the exit
+/// code.
 int run_main(int argc, char** argv, const char* program, const std::function<int(World&)>& body);
+
+/// The name of this host, for messages.
+std::string host_name();
 
 }  // namespace lockstep

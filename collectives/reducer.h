@@ -1,6 +1,8 @@
-// Reducer: sums the gradients of all ranks, bucket by bucket, in place, while others are still being written.
+// Reducer: sums the gradients of all ranks, bucket by bucket, in place, while others are still
+// being written.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,14 +13,16 @@
 
 namespace lockstep {
 
-/// Sums fp32 gradients over the ranks. Buckets are the ranges given at construction; all ranks start them in the same order.
-/// All calls come from one thread at a time. Between finish(bucket) and the next start(bucket) the gradients belong to the
-/// caller; between start and finish to the reducer. MPI failures throw Error.
+/// Sums fp32 gradients over the ranks. Buckets are the ranges given at construction; all ranks
+/// start them in the same order. All calls come from one thread at a time. Between finish(bucket)
+/// and the next start(bucket) the gradients belong to the caller; between start and finish to the
+/// reducer. MPI failures throw Error.
 class Reducer {
  public:
   virtual ~Reducer() = default;
 
-  /// Where this rank writes its gradients: `count` floats as asked for at construction, zeroed, 4096-aligned, owned here.
+  /// Where this rank writes its gradients: `count` floats as asked for at construction, zeroed,
+  /// 4096-aligned, owned here.
   virtual float* gradients() = 0;
   /// This rank's part of bucket `b` is written; begin to sum it. Never blocks for long.
   virtual void start(int bucket) = 0;
@@ -26,34 +30,43 @@ class Reducer {
   virtual bool advance() = 0;
   /// Whether bucket `b`, once started, holds the sum (advance() makes it so).
   virtual bool done(int bucket) const = 0;
-  /// Blocks until bucket `b`, once started, holds the sum of all ranks, bit for bit the same on each of them.
+  /// Blocks until bucket `b`, once started, holds the sum of all ranks, bit for bit the same on
+  /// each of them.
   virtual void finish(int bucket) = 0;
 
-  /// The sum is formed in the canonical binary tree over ranks (collectives/README of the order: schedule.h), so that it does
-  /// not depend on how many ranks share the shards.
+  /// The sum is formed in the canonical order over ranks (schedule.h), so that it does not depend
+  /// on how many ranks share the shards.
   virtual bool canonical() const = 0;
+  /// start(), advance() and finish() call MPI: a thread that runs them beside others needs
+  /// MPI_THREAD_MULTIPLE.
+  virtual bool speaks_mpi() const = 0;
+  /// "tree": the name in the menu.
+  virtual std::string_view name() const = 0;
   /// For the start-up facts: "shared (4 ranks on one host, 2.1 MiB window each)".
   virtual std::string describe() const = 0;
 };
 
 /// What a reducer is made for.
 struct ReducerSpec {
-  Comm comm;                    ///< the reducer's own: nobody else sends on it
-  std::int64_t count = 0;       ///< elements of the whole gradient arena
-  std::vector<Range> buckets;   ///< disjoint, in the order in which they will be started
+  Comm comm;                   ///< the reducer's own: nobody else sends on it
+  std::int64_t count = 0;      ///< elements of the whole gradient arena
+  std::vector<Range> buckets;  ///< disjoint, in the order in which they will be started
+  std::string why;  ///< why this reducer was chosen, for describe(); set by make_reducer for "auto"
 };
 
 struct ReducerEntry {
   std::string_view name;
   std::string_view about;
-  std::unique_ptr<Reducer> (*make)(const ReducerSpec&);
+  std::function<std::unique_ptr<Reducer>(const ReducerSpec&)>
+      make;  ///< collective; fails on all ranks alike
 };
 
 /// The menu, for --list.
 std::vector<ReducerEntry> reducers();
 
-/// The reducer called `name`, or for "auto" the one that suits `comm` (one host: shared; several: by the cost of the plans
-/// that are canonical); throws the same Error on all ranks where it cannot run, with the reason. Collective.
+/// The reducer called `name`, or for "auto" the one that suits `comm` (one host: shared; several:
+/// by the cost of the plans that are canonical); throws the same Error on all ranks where it cannot
+/// run, with the reason. Collective.
 std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& spec);
 
 }  // namespace lockstep

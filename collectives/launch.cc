@@ -1,0 +1,67 @@
+#include "collectives/launch.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace lockstep {
+namespace {
+
+int number(const Environment& environment, const char* name) {
+  const char* text = environment(name);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+/// Some launcher offers this process a way to find the others.
+bool has_launcher(const Environment& environment) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD", "PMI_PORT"}) {
+    if (environment(name) != nullptr) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string launch_problem(const Environment& environment, int size) {
+  // Open MPI's own mpirun was told how many ranks to start: one rank is then what the user asked
+  // for.
+  if (environment("OMPI_COMM_WORLD_SIZE") != nullptr || size > 1) return "";
+  if (size == 0 && has_launcher(environment)) return "";
+
+  const int step_tasks = number(environment, "SLURM_STEP_NUM_TASKS");
+  if (step_tasks > 1) {
+    return fmt::format(
+        "srun started {} tasks that cannot find each other, so that each is a run of one rank: use "
+        "\"srun --mpi=pmix\", "
+        "or mpirun where \"srun --mpi=list\" does not show pmix",
+        step_tasks);
+  }
+  const bool in_step = environment("SLURM_STEP_ID") != nullptr;
+  const int job_tasks = number(environment, "SLURM_NTASKS");
+  if (!in_step && job_tasks > 1) {
+    return fmt::format(
+        "this SLURM allocation has {} tasks but the program was started as one: start it with "
+        "mpirun or "
+        "\"srun --mpi=pmix\" (with \"mpirun -np 1\" if one rank is meant)",
+        job_tasks);
+  }
+  const int launcher_size = number(environment, "PMI_SIZE");
+  if (launcher_size > 1) {
+    return fmt::format(
+        "the launcher started {} processes that cannot find each other, so that each is a run of "
+        "one rank: use the mpirun "
+        "of the MPI that the program was built with",
+        launcher_size);
+  }
+  return "";
+}
+
+bool is_first_task(const Environment& environment) {
+  for (const char* name : {"PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
+    if (const char* text = environment(name)) return std::string_view(text) == "0";
+  }
+  return true;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,23 @@
+// Was this program started as many ranks as the user meant? A launcher and an MPI that do not speak
+// the same start-up protocol give N lonely processes of one rank each, which would train N models
+// and overwrite each other's files.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace lockstep {
+
+/// Reads an environment variable; null if it is not set.
+using Environment = std::function<const char*(const char* name)>;
+
+/// The line that says what is wrong with the way in which this process was started, with the cure;
+/// empty if nothing is. `size` is that of MPI_COMM_WORLD, or 0 before MPI_Init: what can be known
+/// then must be said then, because an MPI that misses its launcher may end the process in MPI_Init
+/// with a page of its own.
+std::string launch_problem(const Environment& environment, int size);
+
+/// Whether this process is the one of its launcher's tasks that speaks (task 0, or nobody knows).
+bool is_first_task(const Environment& environment);
+
+}  // namespace lockstep

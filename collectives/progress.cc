@@ -1,0 +1,37 @@
+#include "collectives/progress.h"
+
+#include "collectives/reducer.h"
+#include "src/table.h"
+
+namespace lockstep {
+namespace {
+
+constexpr PolicyEntry kPolicies[] = {
+    {"auto", "poll for reducers that speak no MPI, else thread where MPI allows it, else poll",
+     std::nullopt},
+    {"wait", "nobody: gradients are reduced after the backward pass", Policy::wait},
+    {"poll", "the compute thread, after each layer", Policy::poll},
+    {"thread", "a thread of its own (needs MPI_THREAD_MULTIPLE)", Policy::thread},
+};
+
+}  // namespace
+
+std::vector<PolicyEntry> policies() { return {std::begin(kPolicies), std::end(kPolicies)}; }
+
+std::optional<Policy> parse_policy(std::string_view name) {
+  return find(kPolicies, "progress policy", name).policy;
+}
+
+Policy choose_policy(std::string_view name, const Reducer& reducer, bool threads_allowed) {
+  const bool may_use_thread = threads_allowed || !reducer.speaks_mpi();
+  const Policy automatic = reducer.speaks_mpi() && threads_allowed ? Policy::thread : Policy::poll;
+  const Policy policy = parse_policy(name).value_or(automatic);
+  if (policy == Policy::thread && !may_use_thread) {
+    fail_usage(
+        "--progress thread needs an MPI that grants MPI_THREAD_MULTIPLE, and this one does not: "
+        "choose poll or wait");
+  }
+  return policy;
+}
+
+}  // namespace lockstep

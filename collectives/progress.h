@@ -1,0 +1,38 @@
+// Who turns the crank of the reducer while the backward pass runs.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+class Reducer;
+
+/// Who advances the reducer during the backward pass. Buckets are started as soon as they are ready
+/// under each of them.
+enum class Policy {
+  wait,    ///< nobody: all is done in finish()
+  poll,    ///< the compute thread, whenever it calls advance() (after each layer)
+  thread,  ///< a thread of its own, which alone calls the reducer from ready() to finish()
+};
+
+struct PolicyEntry {
+  std::string_view name;
+  std::string_view about;
+  std::optional<Policy> policy;  ///< none for "auto"
+};
+
+/// The menu, for --list.
+std::vector<PolicyEntry> policies();
+
+/// The policy called `name`, none for "auto". Throws the usage error with the menu for an unknown
+/// name.
+std::optional<Policy> parse_policy(std::string_view name);
+
+/// The policy to run `reducer` with. "auto" is poll for a reducer that speaks no MPI, else thread
+/// where MPI_THREAD_MULTIPLE was granted (World::threads_allowed()), else poll. Throws a usage
+/// error for a thread that MPI does not allow.
+Policy choose_policy(std::string_view name, const Reducer& reducer, bool threads_allowed);
+
+}  // namespace lockstep

@@ -1,0 +1,85 @@
+#include "collectives/records.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace lockstep {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+/// The monotonic clock, which all processes of a host share.
+std::int64_t now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+}  // namespace
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
+              "records are shared between processes");
+
+struct Records::Memory {
+  alignas(64) std::atomic<bool> failing;
+  Record records[1];  // one per rank: the memory goes on
+};
+
+void Record::step(std::int64_t number) {
+  step_.store(number, kRelaxed);
+  progress();
+}
+
+void Record::phase(std::string_view name, double limit_seconds) {
+  char text[kPhaseLength] = "";
+  std::memcpy(text, name.data(), std::min(name.size(), kPhaseLength));
+  for (std::size_t i = 0; i < phase_.size(); ++i) {
+    std::uint64_t word;
+    std::memcpy(&word, text + i * sizeof word, sizeof word);
+    phase_[i].store(word, kRelaxed);
+  }
+  limit_ns_.store(static_cast<std::int64_t>(limit_seconds * 1e9), kRelaxed);
+  progress();
+}
+
+void Record::progress() { mark_ns_.store(now_ns(), kRelaxed); }
+
+void Record::goodbye() { goodbye_.store(true, std::memory_order_release); }
+
+Record::State Record::read() const {
+  char text[kPhaseLength + 1] = "";
+  for (std::size_t i = 0; i < phase_.size(); ++i) {
+    const std::uint64_t word = phase_[i].load(kRelaxed);
+    std::memcpy(text + i * sizeof word, &word, sizeof word);
+  }
+  State state;
+  state.rank = rank_.load(kRelaxed);
+  state.pid = pid_.load(kRelaxed);
+  state.said_goodbye = goodbye_.load(std::memory_order_acquire);
+  state.step = step_.load(kRelaxed);
+  state.phase = text;
+  state.seconds_since = static_cast<double>(now_ns() - mark_ns_.load(kRelaxed)) * 1e-9;
+  state.limit_seconds = static_cast<double>(limit_ns_.load(kRelaxed)) * 1e-9;
+  return state;
+}
+
+std::size_t Records::bytes(int ranks) {
+  return sizeof(Memory) + static_cast<std::size_t>(ranks) * sizeof(Record);
+}
+
+Records::Records(void* memory, int index, int size, int rank)
+    : memory_(static_cast<Memory*>(memory)), index_(index), size_(size) {
+  mine().rank_.store(rank, kRelaxed);
+  mine().pid_.store(static_cast<int>(getpid()), kRelaxed);
+  mine().step(-1);
+  mine().phase("start-up");
+}
+
+Record& Records::mine() { return memory_->records[index_]; }
+const Record& Records::operator[](int index) const { return memory_->records[index]; }
+
+bool Records::first_failure() { return !memory_->failing.exchange(true); }
+bool Records::failing() const { return memory_->failing.load(); }
+
+}  // namespace lockstep

@@ -1,0 +1,76 @@
+// The flight recorder: what each rank of a node last did, in memory that all of them see, so that a
+// rank that hangs or dies can be named by those that wait for it. Written with a few relaxed
+// stores: cheap enough for every layer.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// One rank's record. Its owner writes from any of its threads, one at a time; everybody reads.
+class alignas(64) Record {
+ public:
+  static constexpr std::size_t kPhaseLength = 64;
+
+  /// The number of the training step that begins; negative before the first.
+  void step(std::int64_t number);
+  /// What begins now ("forward", "bucket 2 of the reducer tree"; cut to 64 characters). It may take
+  /// `limit_seconds` until the next mark; 0 means the watchdog's usual limit.
+  void phase(std::string_view name, double limit_seconds = 0);
+  /// Something has moved within the phase.
+  void progress();
+  /// This rank is about to leave in order: its absence means nothing from now on.
+  void goodbye();
+
+  /// What was written last. A phase that is being written in this moment may be half old, half new:
+  /// such a rank is moving, and nobody will ask for its name.
+  struct State {
+    int rank = 0, pid = 0;
+    bool said_goodbye = false;
+    std::int64_t step = -1;
+    std::string phase;
+    double seconds_since = 0;  ///< since the last mark
+    double limit_seconds = 0;
+  };
+  State read() const;
+
+ private:
+  friend class Records;
+  std::atomic<std::int64_t> step_, mark_ns_, limit_ns_;
+  std::atomic<int> rank_, pid_;
+  std::atomic<bool> goodbye_;
+  std::array<std::atomic<std::uint64_t>, kPhaseLength / sizeof(std::uint64_t)> phase_;
+};
+
+/// The records of all ranks of a node, and the flag of the first failure.
+class Records {
+ public:
+  static std::size_t bytes(int ranks);
+
+  /// `memory`: Records::bytes(size), zeroed, seen by all ranks of the node, outlives this. Enters
+  /// this process as number `index` of `size`.
+  Records(void* memory, int index, int size, int rank);
+
+  int index() const { return index_; }
+  int size() const { return size_; }
+  Record& mine();
+  const Record& operator[](int index) const;
+
+  /// True for the first rank of the node that asks, once per run: it alone explains to the user why
+  /// all end.
+  bool first_failure();
+  /// Somebody has asked first_failure().
+  bool failing() const;
+
+ private:
+  struct Memory;
+  Memory* memory_;
+  int index_, size_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,232 @@
+// World, Comm, agreement: every rank sees the same outcome.
+#include "collectives/comm.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "collectives/launch.h"
+#include "collectives/node_memory.h"
+#include "collectives/records.h"
+#include "tests/mpi/world.h"
+
+namespace lockstep {
+namespace {
+
+/// The message of the AgreedError that `body` throws on all ranks alike; empty if it throws none.
+template <class Body>
+std::string agreed_message(Body body) {
+  try {
+    body();
+  } catch (const AgreedError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Comm, sums_and_extremes_over_all_ranks) {
+  const Comm comm = world().comm();
+  const std::int64_t size = comm.size();
+  EXPECT_EQ(comm.sum(comm.rank() + 1), size * (size + 1) / 2);
+  EXPECT_EQ(comm.min(std::int64_t{1} << (40 + comm.rank())), std::int64_t{1} << 40);
+  EXPECT_EQ(comm.max(comm.rank()), size - 1);
+}
+
+TEST(Comm, broadcasts_and_gathers_texts_of_any_length) {
+  const Comm comm = world().comm();
+  const int last = comm.size() - 1;
+  EXPECT_EQ(comm.broadcast(comm.rank() == last ? "from the last" : "not this", last),
+            "from the last");
+  EXPECT_EQ(comm.broadcast(comm.rank() == 0 ? "" : "not this"), "");
+
+  const auto texts = comm.gather(std::string(static_cast<std::size_t>(comm.rank()) * 3, 'x'));
+  ASSERT_EQ(texts.size(), comm.rank() == 0 ? static_cast<std::size_t>(comm.size()) : 0u);
+  for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(texts[i], std::string(i * 3, 'x'));
+}
+
+TEST(Comm, all_ranks_of_this_test_share_one_node) {
+  Comm node = world().comm().node();
+  EXPECT_EQ(node.size(), world().comm().size());
+  EXPECT_EQ(node.rank(), world().comm().rank());
+  node.free();
+}
+
+TEST(Comm, errors_return_as_exceptions) {
+  int value = 0;
+  EXPECT_THROW(check(MPI_Send(&value, 1, MPI_INT, world().comm().size(), 0, world().comm().raw())),
+               Error);
+}
+
+TEST(NodeMemory, is_shared_aligned_and_zeroed) {
+  Comm node = world().comm().node();
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{1} << 20}) {
+    const NodeMemory memory(node, bytes, "this test");
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.data()) % 4096, 0u);
+    ASSERT_GE(memory.bytes(), bytes);
+    for (std::size_t i = 0; i < memory.bytes(); ++i) ASSERT_EQ(memory.data()[i], std::byte{0});
+    node.barrier();
+    if (node.rank() == node.size() - 1) memory.data()[bytes - 1] = std::byte{42};
+    node.barrier();
+    EXPECT_EQ(memory.data()[bytes - 1], std::byte{42});
+    node.barrier();
+  }
+  node.free();
+}
+
+TEST(NodeMemory, refuses_more_than_there_is_on_all_ranks) {
+  Comm node = world().comm().node();
+  if (node.size() > 1) {
+    const std::string message =
+        agreed_message([&] { NodeMemory(node, std::size_t{1} << 50, "the reducer shared"); });
+    EXPECT_NE(message.find("the reducer shared needs"), std::string::npos) << message;
+    EXPECT_NE(message.find("/dev/shm has"), std::string::npos) << message;
+  }
+  node.free();
+}
+
+TEST(Agree, is_silent_when_nobody_fails) {
+  int calls = 0;
+  agree(world().comm(), [&] { ++calls; });
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Agree, all_ranks_throw_the_error_of_the_lowest_that_failed) {
+  const Comm comm = world().comm();
+  for (int first = 0; first < comm.size(); ++first) {
+    try {
+      agree(comm, [&] {
+        if (comm.rank() >= first) throw Error("no disk at " + std::to_string(comm.rank()), 7);
+      });
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const AgreedError& error) {
+      const std::string line = "no disk at " + std::to_string(first);
+      const std::string who = first == 0 ? "" : fmt::format("rank {} ({}): ", first, host_name());
+      EXPECT_EQ(error.what(), who + line);
+      EXPECT_EQ(error.exit_code(), 7);
+    }
+  }
+}
+
+TEST(Agree, takes_any_standard_exception) {
+  EXPECT_EQ(
+      agreed_message([] { agree(world().comm(), [] { throw std::out_of_range("far out"); }); }),
+      "far out");
+}
+
+TEST(ExpectSame, names_the_rank_the_line_and_both_values) {
+  const Comm comm = world().comm();
+  EXPECT_EQ(agreed_message([&] { expect_same(comm, "command lines", "batch = 64\nseed = 1\n"); }),
+            "");
+  const int last = comm.size() - 1;
+  if (last == 0) return;
+  const std::string text =
+      comm.rank() == last ? "batch = 64\nseed = 2\n" : "batch = 64\nseed = 1\n";
+  const std::string message = agreed_message([&] { expect_same(comm, "command lines", text); });
+  EXPECT_EQ(message, fmt::format("rank {} ({}): command lines differ: \"seed = 2\" here, \"seed = "
+                                 "1\" on rank 0; start all "
+                                 "ranks with the same build, options and files",
+                                 last, host_name()));
+}
+
+TEST(ExpectSame, notices_a_text_that_ends_early) {
+  const Comm comm = world().comm();
+  if (comm.size() == 1) return;
+  const std::string text = comm.rank() == 0 ? "a = 1\nb = 2\n" : "a = 1\n";
+  const std::string message = agreed_message([&] { expect_same(comm, "plans", text); });
+  EXPECT_NE(message.find("\"(nothing)\" here, \"b = 2\" on rank 0"), std::string::npos) << message;
+}
+
+TEST(Records, the_first_to_fail_is_one) {
+  // Once per run of the program: the flag stays set.
+  const Comm comm = world().comm();
+  EXPECT_FALSE(world().records().failing());
+  comm.barrier();
+  EXPECT_EQ(comm.sum(world().records().first_failure() ? 1 : 0), 1);
+  EXPECT_TRUE(world().records().failing());
+  EXPECT_FALSE(world().records().first_failure());
+}
+
+TEST(Records, everybody_reads_what_one_wrote) {
+  const Comm comm = world().comm();
+  Records& records = world().records();
+  ASSERT_EQ(records.size(), comm.size());
+  records.mine().step(100 + comm.rank());
+  records.mine().phase(
+      "bucket 2 of the reducer tree, with a name that is too long to be kept whole", 5);
+  comm.barrier();
+  for (int i = 0; i < records.size(); ++i) {
+    const Record::State state = records[i].read();
+    EXPECT_EQ(state.rank, i);
+    EXPECT_EQ(state.step, 100 + i);
+    EXPECT_EQ(state.phase, "bucket 2 of the reducer tree, with a name that is too long to be");
+    EXPECT_EQ(state.limit_seconds, 5);
+    EXPECT_GE(state.seconds_since, 0);
+    EXPECT_FALSE(state.said_goodbye);
+  }
+}
+
+/// launch_problem() for an environment of the given variables.
+std::string problem(int size, std::map<std::string, std::string> variables) {
+  return launch_problem(
+      [&](const char* name) {
+        const auto found = variables.find(name);
+        return found == variables.end() ? nullptr : found->second.c_str();
+      },
+      size);
+}
+
+TEST(Launch, a_plain_start_is_a_run_of_one_rank) {
+  EXPECT_EQ(problem(0, {}), "");
+  EXPECT_EQ(problem(1, {}), "");
+}
+
+TEST(Launch, srun_without_a_matching_pmi_is_refused_before_mpi_starts) {
+  const std::map<std::string, std::string> step = {{"SLURM_NTASKS", "4"},
+                                                   {"SLURM_STEP_ID", "0"},
+                                                   {"SLURM_STEP_NUM_TASKS", "4"},
+                                                   {"SLURM_PROCID", "2"}};
+  EXPECT_NE(problem(0, step).find("--mpi=pmix"), std::string::npos);
+  EXPECT_NE(problem(1, step).find("--mpi=pmix"), std::string::npos);
+  auto matched = step;
+  matched["PMIX_RANK"] = "2";
+  EXPECT_EQ(problem(0, matched), "");
+  EXPECT_EQ(problem(4, matched), "");
+  EXPECT_NE(problem(1, matched), "");
+}
+
+TEST(Launch, mpirun_forgotten_in_an_allocation_is_refused) {
+  const std::string message = problem(0, {{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}});
+  EXPECT_NE(message.find("mpirun"), std::string::npos) << message;
+  EXPECT_EQ(problem(0, {{"SLURM_NTASKS", "1"}}), "");
+  // A shell inside a step of one task: whoever starts one rank there means it.
+  EXPECT_EQ(
+      problem(0, {{"SLURM_NTASKS", "4"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}),
+      "");
+}
+
+TEST(Launch, mpirun_of_one_rank_is_what_the_user_asked_for) {
+  EXPECT_EQ(problem(1, {{"OMPI_COMM_WORLD_SIZE", "1"}, {"SLURM_NTASKS", "4"}}), "");
+}
+
+TEST(Launch, a_foreign_mpirun_is_refused) {
+  EXPECT_EQ(problem(0, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");  // it may be this MPI's own
+  EXPECT_NE(problem(1, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");
+  EXPECT_EQ(problem(2, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");
+}
+
+TEST(Launch, task_0_speaks) {
+  const auto first = [](std::map<std::string, std::string> variables) {
+    return is_first_task([&](const char* name) {
+      const auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second.c_str();
+    });
+  };
+  EXPECT_TRUE(first({}));
+  EXPECT_TRUE(first({{"SLURM_PROCID", "0"}}));
+  EXPECT_FALSE(first({{"SLURM_PROCID", "1"}}));
+  EXPECT_FALSE(first({{"PMI_RANK", "3"}}));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,66 @@
+// main() of the tests that run under mpirun: every rank runs every test; a failure is printed by
+// the rank that saw it; a test that failed on one rank has failed on all, so that all leave with
+// the same exit code. A rank that leaves a test early waits at its end for the others only so long:
+// if they hang without it, it ends them.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "tests/mpi/world.h"
+
+namespace lockstep {
+namespace {
+
+World* the_world = nullptr;
+
+constexpr auto kPatience = std::chrono::seconds(30);
+
+class Together : public testing::EmptyTestEventListener {
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    const char* file = result.file_name() == nullptr ? "?" : result.file_name();
+    fmt::print(stderr, "[rank {}] {}:{}: {}\n", world().comm().rank(), file, result.line_number(),
+               result.message());
+  }
+
+  void OnTestEnd(const testing::TestInfo& info) override {
+    const Comm comm = world().comm();
+    const int failed = info.result()->Failed() ? 1 : 0;
+    int somewhere = 0;
+    MPI_Request request;
+    check(MPI_Iallreduce(&failed, &somewhere, 1, MPI_INT, MPI_MAX, comm.raw(), &request));
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    for (int done = 0; !done;) {
+      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+      if (failed && std::chrono::steady_clock::now() > deadline) {
+        fmt::print(stderr, "[rank {}] {} failed here and the others do not reach its end\n",
+                   comm.rank(), info.name());
+        end_all_ranks(kExitFailure);
+      }
+    }
+    if (somewhere && !failed) ADD_FAILURE() << info.name() << " failed on another rank";
+  }
+};
+
+}  // namespace
+
+World& world() { return *the_world; }
+
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  return lockstep::run_main(argc, argv, argv[0], [](lockstep::World& world) {
+    lockstep::the_world = &world;
+    auto& listeners = testing::UnitTest::GetInstance()->listeners();
+    std::unique_ptr<testing::TestEventListener> printer(
+        listeners.Release(listeners.default_result_printer()));
+    listeners.Append(new lockstep::Together);
+    if (world.comm().rank() == 0) listeners.Append(printer.release());
+    const int failed = RUN_ALL_TESTS();
+    return world.comm().max(failed) == 0 ? lockstep::kExitSuccess : lockstep::kExitFailure;
+  });
+}

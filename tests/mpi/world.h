@@ -1,0 +1,10 @@
+// What every test under mpirun shares: the one World of the program (tests/mpi/main.cc).
+#pragma once
+
+#include "collectives/comm.h"
+
+namespace lockstep {
+
+World& world();
+
+}  // namespace lockstep
