@@ -8,12 +8,12 @@
 
 #include <cerrno>
 #include <chrono>
-#include <climits>
 #include <cstring>
 #include <system_error>
 #include <utility>
 
 #include "src/check.h"
+#include "src/machine.h"
 
 namespace lockstep {
 namespace {
@@ -124,8 +124,8 @@ void remove_stale_temporaries(const std::filesystem::path& directory, std::strin
     } else {
       std::error_code gone;
       const auto touched = std::filesystem::last_write_time(entry->path(), gone);
-      stale = !gone &&
-              std::filesystem::file_time_type::clock::now() - touched > std::chrono::hours(1);
+      stale =
+          !gone && std::filesystem::file_time_type::clock::now() - touched > std::chrono::hours(1);
     }
     if (stale) std::filesystem::remove(entry->path(), ignored);
   }
@@ -147,12 +147,6 @@ void require_writable_directory(const std::filesystem::path& directory, std::str
   }
   ::close(descriptor);
   ::unlink(probe.c_str());
-}
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
 }
 
 }  // namespace lockstep

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 #include <string_view>
 
 namespace lockstep {
@@ -48,8 +47,5 @@ void remove_stale_temporaries(const std::filesystem::path& directory, std::strin
 /// Makes `directory` (and its parents) if it is not there, and throws Error unless a file can be
 /// made in it. `purpose` is for the message: "checkpoint directory".
 void require_writable_directory(const std::filesystem::path& directory, std::string_view purpose);
-
-/// This host's name.
-std::string host_name();
 
 }  // namespace lockstep

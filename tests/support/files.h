@@ -1,0 +1,114 @@
+// What tests of files share: a directory that vanishes, whole files as strings, disks that are
+// full.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "src/check.h"
+
+namespace lockstep {
+
+/// A new empty directory, removed with all that is in it.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string name = (std::filesystem::temp_directory_path() / "lockstep-test-XXXXXX").string();
+    if (!::mkdtemp(name.data())) fail("cannot make {}", name);
+    path_ = name;
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  /// Names of the files in it, sorted.
+  std::vector<std::string> names() const {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      found.push_back(entry.path().filename().string());
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string contents(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline void put(const std::filesystem::path& file, const std::string& bytes) {
+  std::ofstream(file, std::ios::binary) << bytes;
+}
+
+/// The text of the Error that `body` throws; fails the test if it throws none.
+inline std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "no Error was thrown";
+  return "";
+}
+
+/// While it lives, files of this process cannot grow beyond `bytes` (EFBIG).
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &former_);
+    const rlimit limit{bytes, former_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &former_);
+    ::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  sighandler_t handler_;
+  rlimit former_{};
+};
+
+/// A file system of `bytes` mounted on `directory`, seen by this process alone. Needs root:
+/// mounted() says whether it is there.
+class TinyDisk {
+ public:
+  TinyDisk(const std::filesystem::path& directory, std::size_t bytes) : directory_(directory) {
+    const std::string options = "size=" + std::to_string(bytes);
+    mounted_ = ::unshare(CLONE_NEWNS) == 0 &&
+               ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+               ::mount("tmpfs", directory.c_str(), "tmpfs", 0, options.c_str()) == 0;
+  }
+  ~TinyDisk() {
+    if (mounted_) ::umount(directory_.c_str());
+  }
+  bool mounted() const { return mounted_; }
+
+ private:
+  std::filesystem::path directory_;
+  bool mounted_ = false;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,105 @@
+// Output files: replaced as a whole or not at all, and every failure names the file and the cause.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <chrono>
+
+#include "src/file.h"
+#include "src/machine.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+using Names = std::vector<std::string>;
+
+TEST(OutputFile, ModesAppendReplaceAndCreate) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory / "a";
+  OutputFile(path, OutputFile::Mode::create).write("one");
+  OutputFile(path, OutputFile::Mode::append).write("two");
+  EXPECT_EQ(contents(path), "onetwo");
+  OutputFile(path, OutputFile::Mode::replace).write("three");
+  EXPECT_EQ(contents(path), "three");
+  const std::string text = error_of([&] { OutputFile(path, OutputFile::Mode::create); });
+  EXPECT_NE(text.find(path.string() + ": File exists"), std::string::npos) << text;
+}
+
+TEST(OutputFile, AFullDeviceIsToldWithTheCure) {
+  OutputFile file("/dev/full", OutputFile::Mode::append);
+  EXPECT_EQ(
+      error_of([&] { file.write("x"); }),
+      "cannot write /dev/full: No space left on device; free some space, or choose a directory on "
+      "another file system");
+}
+
+TEST(OutputFile, ReplaceLeavesNothingElseBehind) {
+  const TemporaryDirectory directory;
+  replace_file(directory / "a", "former");
+  replace_file(directory / "a", "latter");
+  EXPECT_EQ(contents(directory / "a"), "latter");
+  EXPECT_EQ(directory.names(), Names{"a"});
+  {
+    const FileSizeLimit limit(3);
+    const std::string text = error_of([&] { replace_file(directory / "a", "too large"); });
+    EXPECT_NE(text.find("File too large"), std::string::npos) << text;
+  }
+  EXPECT_EQ(contents(directory / "a"), "latter");
+  EXPECT_EQ(directory.names(), Names{"a"});
+}
+
+/// The number of a process that has ended.
+pid_t dead_process() {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  return child;
+}
+
+TEST(OutputFile, OnlyTemporariesOfTheDeadAreRemoved) {
+  const TemporaryDirectory directory;
+  const std::string here = "step-1.h5.tmp-" + host_name() + "-",
+                    there = "step-1.h5.tmp-other-host-";
+  const std::string dead = std::to_string(dead_process()), alive = std::to_string(::getppid());
+  const Names kept = {"other.tmp-" + host_name() + "-" + dead,
+                      "step-1.h5",
+                      "step-1.h5.tmp-",
+                      here + "x",
+                      here + alive,
+                      there + "2"};
+  for (const std::string& name : kept) put(directory / name, "");
+  put(directory / (here + dead), "");
+  put(directory / (there + "1"), "");
+  std::filesystem::last_write_time(
+      directory / (there + "1"),
+      std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  remove_stale_temporaries(directory.path(), "step-");
+  Names expected = kept;
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(directory.names(), expected);
+  remove_stale_temporaries(directory / "none", "step-");  // no such directory: nothing to do
+}
+
+TEST(OutputFile, AWritableDirectoryIsMadeAndLeftEmpty) {
+  const TemporaryDirectory directory;
+  require_writable_directory(directory / "a/b/c", "log directory");
+  EXPECT_TRUE(std::filesystem::is_empty(directory / "a/b/c"));
+  require_writable_directory(directory / "a/b/c", "log directory");
+}
+
+TEST(OutputFile, AnUnusableDirectoryIsTold) {
+  const TemporaryDirectory directory;
+  put(directory / "file", "");
+  const std::string text =
+      error_of([&] { require_writable_directory(directory / "file/logs", "log directory"); });
+  EXPECT_NE(text.find("log directory " + (directory / "file/logs").string() + ": Not a directory"),
+            std::string::npos)
+      << text;
+  // A place where even root can make no file.
+  const std::string proc =
+      error_of([&] { require_writable_directory("/proc/self", "log directory"); });
+  EXPECT_NE(proc.find("cannot write to the log directory /proc/self: "), std::string::npos) << proc;
+}
+
+}  // namespace
+}  // namespace lockstep
