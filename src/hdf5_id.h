@@ -1,0 +1,45 @@
+// What the reader and the writer of HDF5 files share: an owner of identifiers and HDF5's words for
+// an error. Included by src/hdf5_*.cc alone.
+#pragma once
+
+#include <hdf5.h>
+
+#include <string>
+#include <utility>
+
+namespace lockstep {
+
+/// Owner of any HDF5 identifier but a file that is written (whose close must be checked).
+class Hdf5Id {
+ public:
+  explicit Hdf5Id(hid_t id) : id_(id) {}
+  ~Hdf5Id() {
+    if (id_ >= 0) H5Idec_ref(id_);
+  }
+  Hdf5Id(Hdf5Id&& other) noexcept : id_(std::exchange(other.id_, -1)) {}
+  Hdf5Id& operator=(Hdf5Id&& other) noexcept {
+    std::swap(id_, other.id_);
+    return *this;
+  }
+  operator hid_t() const { return id_; }  // NOLINT: passed to the C interface everywhere
+
+ private:
+  hid_t id_;
+};
+
+/// HDF5's own words for what went wrong in the last call, from where it was found. Empty if it says
+/// nothing.
+inline std::string hdf5_cause() {
+  std::string text;
+  const auto first = [](unsigned, const H5E_error2_t* error, void* out) -> herr_t {
+    *static_cast<std::string*>(out) = error->desc ? error->desc : "";
+    return 1;  // enough
+  };
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, first, &text);
+  return text.empty() ? "HDF5 gives no reason" : text;
+}
+
+/// Errors are told once, by Error, not also by HDF5 on stderr. The setting is the calling thread's.
+inline void keep_hdf5_quiet() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
+}  // namespace lockstep

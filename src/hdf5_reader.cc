@@ -1,0 +1,210 @@
+// Reading HDF5 files: all names, shapes and attributes when a file is opened, the numbers when
+// asked for.
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "src/check.h"
+#include "src/hdf5.h"
+#include "src/hdf5_id.h"
+
+namespace lockstep {
+
+struct Hdf5Reader::Body {
+  std::filesystem::path path;
+  Hdf5Id file{-1};
+  std::map<std::string, Shape> arrays;
+  std::map<std::string, Hdf5Attribute> attributes;
+
+  template <class Result>
+  Result check(Result result, const std::string& what = "") const {
+    if (result < 0) {
+      fail("{} is damaged or not a file of this kind: {}{}{}; use another file", path.string(),
+           what, what.empty() ? "" : ": ", hdf5_cause());
+    }
+    return result;
+  }
+
+  Hdf5Id open(const std::filesystem::path& from) const;
+  void list(const std::string& group);
+  void list_attributes();
+  void read_attribute(const std::string& name);
+
+  const Hdf5Attribute& attribute(const std::string& name) const {
+    const auto found = attributes.find(name);
+    if (found == attributes.end()) {
+      fail("{} has no attribute '{}': it was not written by this program; use another file",
+           path.string(), name);
+    }
+    return found->second;
+  }
+  template <class T>
+  const T& attribute_as(const std::string& name, const char* kind) const {
+    const T* value = std::get_if<T>(&attribute(name));
+    if (!value) fail("{}: attribute '{}' is not {}; use another file", path.string(), name, kind);
+    return *value;
+  }
+  const Shape& shape(const std::string& name) const {
+    const auto found = arrays.find(name);
+    if (found == arrays.end()) fail("{} has no array '{}'; use another file", path.string(), name);
+    return found->second;
+  }
+};
+
+Hdf5Id Hdf5Reader::Body::open(const std::filesystem::path& from) const {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(from, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    fail("cannot read {}: it is not a file; name a file", from.string());
+  }
+  if (::access(from.c_str(), R_OK) != 0) {
+    fail("cannot read {}: {}; check its name and its permissions", from.string(),
+         std::strerror(errno));
+  }
+  const Hdf5Id access(check(H5Pcreate(H5P_FILE_ACCESS)));
+  // A file that is read-only and complete needs no lock, and many network file systems have none to
+  // give.
+#if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
+  check(H5Pset_file_locking(access, /*use_file_locking=*/false, /*ignore_when_disabled=*/true));
+#endif
+  return Hdf5Id(check(H5Fopen(from.c_str(), H5F_ACC_RDONLY, access)));
+}
+
+void Hdf5Reader::Body::list(const std::string& group) {
+  const Hdf5Id place(
+      check(H5Gopen2(file, group.empty() ? "/" : group.c_str(), H5P_DEFAULT), group));
+  H5G_info_t info;
+  check(H5Gget_info(place, &info), group);
+  for (hsize_t i = 0; i < info.nlinks; ++i) {
+    char link[1024];
+    check(H5Lget_name_by_idx(place, ".", H5_INDEX_NAME, H5_ITER_INC, i, link, sizeof link,
+                             H5P_DEFAULT),
+          group);
+    const std::string name = group.empty() ? link : group + "/" + link;
+    const Hdf5Id object(check(H5Oopen(place, link, H5P_DEFAULT), name));
+    if (H5Iget_type(object) == H5I_GROUP) {
+      list(name);
+    } else if (H5Iget_type(object) == H5I_DATASET) {
+      const Hdf5Id space(check(H5Dget_space(object), name));
+      const int rank = check(H5Sget_simple_extent_ndims(space), name);
+      std::array<hsize_t, H5S_MAX_RANK> n{};
+      check(H5Sget_simple_extent_dims(space, n.data(), nullptr), name);
+      const auto extent = [&](int axis) { return static_cast<std::int64_t>(n[axis]); };
+      if (rank > Shape::kMaxRank) {
+        fail("{}: {} has {} extents and at most {} can be read; use another file", path.string(),
+             name, rank, Shape::kMaxRank);
+      }
+      const Shape shapes[] = {{},
+                              {extent(0)},
+                              {extent(0), extent(1)},
+                              {extent(0), extent(1), extent(2)},
+                              {extent(0), extent(1), extent(2), extent(3)}};
+      arrays[name] = shapes[rank];
+    }
+  }
+}
+
+void Hdf5Reader::Body::list_attributes() {
+  const auto collect = [](hid_t, const char* name, const H5A_info_t*, void* names) -> herr_t {
+    static_cast<std::vector<std::string>*>(names)->push_back(name);
+    return 0;
+  };
+  std::vector<std::string> names;
+  check(H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_INC, nullptr, collect, &names), "attributes");
+  for (const std::string& name : names) read_attribute(name);
+}
+
+void Hdf5Reader::Body::read_attribute(const std::string& name) {
+  const Hdf5Id attribute(check(H5Aopen(file, name.c_str(), H5P_DEFAULT), name));
+  const Hdf5Id type(check(H5Aget_type(attribute), name));
+  const Hdf5Id space(check(H5Aget_space(attribute), name));
+  if (H5Sget_simple_extent_npoints(space) != 1) return;
+  const auto read = [&]<class T>(hid_t as, T value) {
+    check(H5Aread(attribute, as, &value), name);
+    return value;
+  };
+  switch (H5Tget_class(type)) {
+    case H5T_INTEGER:
+      if (H5Tget_sign(type) == H5T_SGN_NONE) {
+        attributes[name] = read(H5T_NATIVE_UINT64, std::uint64_t{});
+      } else {
+        attributes[name] = read(H5T_NATIVE_INT64, std::int64_t{});
+      }
+      break;
+    case H5T_FLOAT:
+      attributes[name] = read(H5T_NATIVE_DOUBLE, double{});
+      break;
+    case H5T_STRING:
+      if (H5Tis_variable_str(type) > 0) {  // what h5py writes
+        char* text = read(type, static_cast<char*>(nullptr));
+        attributes[name] = std::string(text ? text : "");
+        H5free_memory(text);
+      } else {
+        std::string text(H5Tget_size(type), '\0');
+        check(H5Aread(attribute, type, text.data()), name);
+        attributes[name] = std::string(text.c_str());
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+Hdf5Reader::Hdf5Reader(std::filesystem::path path) : body_(std::make_unique<Body>()) {
+  keep_hdf5_quiet();
+  body_->path = path;
+  body_->file = body_->open(path);
+  body_->list("");
+  body_->list_attributes();
+}
+
+Hdf5Reader::~Hdf5Reader() = default;
+
+bool Hdf5Reader::has(const std::string& name) const { return body_->arrays.contains(name); }
+
+std::vector<std::string> Hdf5Reader::arrays() const {
+  std::vector<std::string> names;
+  for (const auto& [name, shape] : body_->arrays) names.push_back(name);
+  return names;
+}
+
+Shape Hdf5Reader::shape(const std::string& name) const { return body_->shape(name); }
+
+void Hdf5Reader::array(const std::string& name, std::span<float> values) const {
+  const Shape& shape = body_->shape(name);
+  expect(shape.count() == static_cast<std::int64_t>(values.size()),
+         "values do not fit the array's shape");
+  const Hdf5Id set(body_->check(H5Dopen2(body_->file, name.c_str(), H5P_DEFAULT), name));
+  if (values.empty()) return;
+  body_->check(H5Dread(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), name);
+}
+
+void Hdf5Reader::verify() const {
+  std::vector<float> values;
+  for (const auto& [name, shape] : body_->arrays) {
+    values.resize(static_cast<std::size_t>(shape.count()));
+    array(name, values);
+  }
+}
+
+const std::map<std::string, Hdf5Attribute>& Hdf5Reader::attributes() const {
+  return body_->attributes;
+}
+
+std::int64_t Hdf5Reader::integer(const std::string& name) const {
+  return body_->attribute_as<std::int64_t>(name, "a signed integer");
+}
+std::uint64_t Hdf5Reader::unsigned_integer(const std::string& name) const {
+  return body_->attribute_as<std::uint64_t>(name, "an unsigned integer");
+}
+double Hdf5Reader::number(const std::string& name) const {
+  return body_->attribute_as<double>(name, "a number");
+}
+std::string Hdf5Reader::text(const std::string& name) const {
+  return body_->attribute_as<std::string>(name, "text");
+}
+
+}  // namespace lockstep

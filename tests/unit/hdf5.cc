@@ -1,0 +1,247 @@
+// HDF5 files: bit-exact round trips, and damage of every kind is told.
+#include "src/hdf5.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <limits>
+#include <numeric>
+
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+std::vector<std::uint32_t> bits(const std::vector<float>& values) {
+  std::vector<std::uint32_t> result;
+  for (const float value : values) result.push_back(std::bit_cast<std::uint32_t>(value));
+  return result;
+}
+
+std::vector<float> ramp(std::size_t count) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), 0.5f);
+  return values;
+}
+
+std::vector<float> read(const Hdf5Reader& reader, const std::string& name) {
+  std::vector<float> values(static_cast<std::size_t>(reader.shape(name).count()), -1.0f);
+  reader.array(name, values);
+  return values;
+}
+
+/// All that a file says, for comparing two states of it.
+std::string all_of(const std::filesystem::path& file) {
+  const Hdf5Reader reader(file);
+  std::string text;
+  for (const std::string& name : reader.arrays()) {
+    text += name + " " + reader.shape(name).text();
+    for (const std::uint32_t word : bits(read(reader, name))) text += fmt::format(" {:08x}", word);
+    text += "\n";
+  }
+  for (const auto& [name, value] : reader.attributes()) {
+    text += name + " = ";
+    std::visit([&](const auto& held) { text += fmt::format("{}\n", held); }, value);
+  }
+  return text;
+}
+
+TEST(Hdf5, FloatsComeBackBitForBit) {
+  const TemporaryDirectory directory;
+  std::vector<float> values = {0.0f,
+                               -0.0f,
+                               1.0f,
+                               std::numeric_limits<float>::denorm_min(),
+                               -1e-40f,
+                               std::numeric_limits<float>::infinity(),
+                               -std::numeric_limits<float>::infinity(),
+                               std::numeric_limits<float>::max(),
+                               std::numeric_limits<float>::min()};
+  for (const std::uint32_t word :
+       {0x7fc00000u, 0xffc12345u, 0x7f800001u, 0xff80dead}) {  // NaNs, quiet and signalling
+    values.push_back(std::bit_cast<float>(word));
+  }
+  Hdf5Writer writer(directory / "a.h5");
+  writer.array("group/sub/values", {static_cast<std::int64_t>(values.size())}, values);
+  writer.commit();
+  const Hdf5Reader reader(directory / "a.h5");
+  EXPECT_EQ(bits(read(reader, "group/sub/values")), bits(values));
+}
+
+TEST(Hdf5, ShapesFromNothingToSeveralPieces) {
+  const TemporaryDirectory directory;
+  const std::vector<Shape> shapes = {
+      {0},      {1},         {7},         {3, 0, 2},         {2, 3, 5, 7},
+      {600000}, {3, 400000}, {1000, 700}, {1, 1, 300001, 2}, {2, 2, 2, 131073},
+      {262144}, {262145}};
+  Hdf5Writer writer(directory / "a.h5");
+  for (const Shape& shape : shapes) {
+    writer.array("x/" + shape.text(), shape, ramp(static_cast<std::size_t>(shape.count())));
+  }
+  writer.commit();
+  const Hdf5Reader reader(directory / "a.h5");
+  EXPECT_EQ(reader.arrays().size(), shapes.size());
+  for (const Shape& shape : shapes) {
+    const std::string name = "x/" + shape.text();
+    ASSERT_TRUE(reader.has(name)) << name;
+    EXPECT_EQ(reader.shape(name), shape);
+    EXPECT_EQ(read(reader, name), ramp(static_cast<std::size_t>(shape.count()))) << name;
+  }
+  reader.verify();
+}
+
+TEST(Hdf5, AttributesKeepTypeAndValue) {
+  const TemporaryDirectory directory;
+  const std::string options(100000, 'o');
+  Hdf5Writer writer(directory / "a.h5");
+  writer.attribute("smallest", std::numeric_limits<std::int64_t>::min());
+  writer.attribute("seed", std::numeric_limits<std::uint64_t>::max());
+  writer.attribute("rate", 0.1);
+  writer.attribute("empty", "");
+  writer.attribute("utf8", "Zürich 零");
+  writer.attribute("options", options);
+  for (int i = 0; i < 20; ++i) writer.attribute("many" + std::to_string(i), std::int64_t{i});
+  writer.commit();
+  const Hdf5Reader reader(directory / "a.h5");
+  EXPECT_EQ(reader.integer("smallest"), std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(reader.unsigned_integer("seed"), std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(reader.number("rate"), 0.1);
+  EXPECT_EQ(reader.text("empty"), "");
+  EXPECT_EQ(reader.text("utf8"), "Zürich 零");
+  EXPECT_EQ(reader.text("options"), options);
+  EXPECT_EQ(reader.integer("many19"), 19);
+  EXPECT_EQ(reader.attributes().size(), 26u);
+  EXPECT_NE(error_of([&] { reader.integer("nothing"); }).find("no attribute 'nothing'"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { reader.integer("seed"); }).find("'seed' is not a signed integer"),
+            std::string::npos);
+}
+
+/// A small file with one of everything.
+void write_small(const std::filesystem::path& file) {
+  Hdf5Writer writer(file);
+  writer.array("parameters/conv1/weights", {2, 3}, ramp(6));
+  writer.array("parameters/conv1/biases", {2}, ramp(2));
+  writer.array("ema/empty", {0}, {});
+  writer.attribute("step", std::int64_t{12345});
+  writer.attribute("seed", std::uint64_t{1} << 63);
+  writer.attribute("options", "--steps 10");
+  writer.commit();
+}
+
+TEST(Hdf5, AFlippedBitInAnyByteIsToldOrHarmless) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory / "a.h5";
+  write_small(file);
+  const std::string whole = contents(file), truth = all_of(file);
+  int told = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
+    put(file, damaged);
+    try {
+      EXPECT_EQ(all_of(file), truth) << "byte " << i << " of " << whole.size();
+    } catch (const Error& error) {
+      ++told;
+      EXPECT_NE(std::string(error.what()).find(file.string()), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_GT(told, 6 * 4) << "the values of the array at least";
+}
+
+TEST(Hdf5, EveryTruncationIsTold) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory / "a.h5";
+  write_small(file);
+  const std::string whole = contents(file);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    put(file, whole.substr(0, size));
+    EXPECT_NE(error_of([&] { all_of(file); }).find(file.string()), std::string::npos) << size;
+  }
+}
+
+TEST(Hdf5, AFlippedBitInALargeArrayIsToldWithItsName) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory / "a.h5";
+  Hdf5Writer writer(file);
+  writer.array("large", {1000000}, std::vector<float>(1000000, 0.25f));
+  writer.commit();
+  std::string bytes = contents(file);
+  bytes[bytes.size() / 2] ^= 4;
+  put(file, bytes);
+  const Hdf5Reader reader(file);
+  const std::string text = error_of([&] { reader.verify(); });
+  EXPECT_NE(text.find(file.string()), std::string::npos) << text;
+  EXPECT_NE(text.find("large: data error detected by Fletcher32 checksum"), std::string::npos)
+      << text;
+}
+
+TEST(Hdf5, WhatIsNoHdf5FileIsTold) {
+  const TemporaryDirectory directory;
+  put(directory / "text", std::string(5000, 'x'));
+  const std::string text = error_of([&] { Hdf5Reader reader(directory / "text"); });
+  EXPECT_NE(text.find("signature"), std::string::npos) << text;
+  EXPECT_NE(error_of([&] { Hdf5Reader reader(directory / "none"); }).find("No such file"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { Hdf5Reader reader(directory.path()); }).find("not a file"),
+            std::string::npos);
+}
+
+TEST(Hdf5, NothingHappensBeforeCommit) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory / "a.h5";
+  write_small(file);
+  const std::string former = contents(file);
+  {
+    Hdf5Writer writer(file);
+    writer.array("other", {3}, ramp(3));
+    EXPECT_EQ(contents(file), former);
+  }
+  EXPECT_EQ(contents(file), former);
+  EXPECT_EQ(directory.names(), std::vector<std::string>{"a.h5"});
+}
+
+/// Writes 4 MB to `file` in vain; the error's text.
+std::string fail_to_write(const std::filesystem::path& file) {
+  Hdf5Writer writer(file);
+  writer.array("large", {1000000}, ramp(1000000));
+  return error_of([&] { writer.commit(); });
+}
+
+TEST(Hdf5, AFullDiskIsToldAndLeavesTheFormerFile) {
+  const TemporaryDirectory directory;
+  const TinyDisk disk(directory.path(), 1 << 20);
+  if (!disk.mounted()) GTEST_SKIP() << "skipped: only root can mount a small disk";
+  const std::filesystem::path file = directory / "a.h5";
+  write_small(file);
+  const std::string former = contents(file), text = fail_to_write(file);
+  EXPECT_NE(text.find(file.string()), std::string::npos) << text;
+  EXPECT_NE(text.find("No space left on device"), std::string::npos) << text;
+  EXPECT_EQ(contents(file), former);
+  EXPECT_EQ(directory.names(), std::vector<std::string>{"a.h5"});
+  write_small(file);  // and the program can go on
+}
+
+TEST(Hdf5, ALimitOnTheSizeOfFilesIsTold) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory / "a.h5";
+  write_small(file);
+  const std::string former = contents(file);
+  {
+    const FileSizeLimit limit(1 << 20);
+    const std::string text = fail_to_write(file);
+    EXPECT_NE(text.find(file.string()), std::string::npos) << text;
+    EXPECT_NE(text.find("File too large"), std::string::npos) << text;
+  }
+  EXPECT_EQ(contents(file), former);
+  EXPECT_EQ(directory.names(), std::vector<std::string>{"a.h5"});
+}
+
+TEST(Hdf5, ADirectoryThatIsNotThereIsTold) {
+  const TemporaryDirectory directory;
+  const std::string text = fail_to_write(directory / "none/a.h5");
+  EXPECT_NE(text.find("No such file or directory"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace lockstep
