@@ -1,0 +1,173 @@
+// Checkpoints over src/hdf5.h: which names stand for what, which files are kept.
+#include "net/checkpoint.h"
+
+#include <algorithm>
+#include <set>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "src/check.h"
+#include "src/file.h"
+#include "src/hdf5.h"
+
+namespace lockstep {
+namespace {
+
+/// The step that a file name stands for: "step-0000001000.h5". Nothing for other names.
+std::optional<std::int64_t> step_of(const std::filesystem::path& file) {
+  const std::string name = file.filename().string();
+  if (!name.starts_with("step-") || !name.ends_with(".h5") || name.size() < 18 || name.size() > 26)
+    return {};
+  const std::string digits = name.substr(5, name.size() - 8);
+  if (digits.find_first_not_of("0123456789") != std::string::npos) return {};
+  return std::stoll(digits);
+}
+
+std::size_t size_of(const Parameter& parameter) {
+  return static_cast<std::size_t>(parameter.shape.count());
+}
+
+/// Throws unless `file` holds `section` with exactly the parameters of `layout`.
+void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const Layout& layout,
+             const std::string& section) {
+  const std::string prefix = section + "/";
+  std::set<std::string> spare;
+  for (const std::string& name : reader.arrays()) {
+    if (name.starts_with(prefix)) spare.insert(name);
+  }
+  if (spare.empty()) {
+    fail(
+        "{} has no section '{}': the run that wrote it had other options; start with the same "
+        "ones, or choose another "
+        "checkpoint or checkpoint directory",
+        file.string(), section);
+  }
+  const auto differs = [&](const std::string& difference) {
+    const auto model = reader.attributes().find("model");
+    const bool named =
+        model != reader.attributes().end() && std::holds_alternative<std::string>(model->second);
+    fail(
+        "{} is of another model{}: {}; start with the model that wrote it, or choose another "
+        "checkpoint or checkpoint "
+        "directory",
+        file.string(), named ? " ('" + std::get<std::string>(model->second) + "')" : "",
+        difference);
+  };
+  for (const Parameter& parameter : layout.parameters) {
+    const std::string name = prefix + parameter.name;
+    if (spare.erase(name) == 0)
+      differs(fmt::format("it has no {} ({})", name, parameter.shape.text()));
+    const Shape there = reader.shape(name);
+    if (there != parameter.shape) {
+      differs(fmt::format("{} is {} in the file and {} in this model", name, there.text(),
+                          parameter.shape.text()));
+    }
+  }
+  if (!spare.empty()) differs(fmt::format("it has {}, which this model has not", *spare.begin()));
+}
+
+CheckpointFacts facts_of(const Hdf5Reader& reader) {
+  CheckpointFacts facts;
+  facts.position = {reader.integer("step"), reader.integer("samples"), reader.integer("epoch"),
+                    reader.unsigned_integer("seed")};
+  for (const auto& [name, value] : reader.attributes()) {
+    if (const auto* text = std::get_if<std::string>(&value)) facts.texts[name] = *text;
+  }
+  return facts;
+}
+
+}  // namespace
+
+std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
+                                      const std::vector<ConstSection>& sections,
+                                      const CheckpointFacts& facts, int keep) {
+  const std::filesystem::path file = directory / fmt::format("step-{:010}.h5", facts.position.step);
+  {
+    Hdf5Writer writer(file);
+    writer.attribute("step", facts.position.step);
+    writer.attribute("samples", facts.position.samples);
+    writer.attribute("epoch", facts.position.epoch);
+    writer.attribute("seed", facts.position.seed);
+    for (const auto& [name, text] : facts.texts) writer.attribute(name, text);
+    for (const ConstSection& section : sections) {
+      for (const Parameter& parameter : layout.parameters) {
+        writer.array(section.name + "/" + parameter.name, parameter.shape,
+                     {section.arena + parameter.range.begin, size_of(parameter)});
+      }
+    }
+    writer.commit();
+  }
+  std::vector<std::filesystem::path> old = list_checkpoints(directory);
+  std::erase(old, file);
+  for (std::size_t i = keep > 0 ? keep - 1 : old.size(); i < old.size(); ++i) {
+    std::error_code error;
+    std::filesystem::remove(old[i], error);
+    if (error) fail("cannot remove {}: {}; remove it by hand", old[i].string(), error.message());
+  }
+  remove_stale_temporaries(directory, "step-");
+  return file;
+}
+
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& directory) {
+  std::vector<std::pair<std::int64_t, std::filesystem::path>> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (const auto step = step_of(entry->path())) found.emplace_back(*step, entry->path());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    fail("cannot read the checkpoint directory {}: {}; choose another", directory.string(),
+         error.message());
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::filesystem::path> files;
+  for (auto& [step, file] : found) files.push_back(std::move(file));
+  return files;
+}
+
+CheckpointFacts read_facts(const std::filesystem::path& file) { return facts_of(Hdf5Reader(file)); }
+
+CheckpointFacts load_checkpoint(const std::filesystem::path& file, const Layout& layout,
+                                const std::vector<Section>& sections) {
+  const Hdf5Reader reader(file);
+  CheckpointFacts facts = facts_of(reader);
+  for (const Section& section : sections) compare(reader, file, layout, section.name);
+  for (const Section& section : sections) {
+    for (const Parameter& parameter : layout.parameters) {
+      reader.array(section.name + "/" + parameter.name,
+                   {section.arena + parameter.range.begin, size_of(parameter)});
+    }
+  }
+  return facts;
+}
+
+void verify_checkpoint(const std::filesystem::path& file) {
+  const Hdf5Reader reader(file);
+  facts_of(reader);
+  reader.verify();
+}
+
+Newest newest_good(const std::filesystem::path& directory) {
+  Newest result;
+  for (const std::filesystem::path& file : list_checkpoints(directory)) {
+    try {
+      verify_checkpoint(file);
+      result.file = file;
+      return result;
+    } catch (const Error& error) {
+      // The run that writes here may have removed it since it was listed: nothing to warn of.
+      if (std::error_code gone; !std::filesystem::exists(file, gone)) continue;
+      result.warnings.push_back(fmt::format("passing over a checkpoint: {}", error.what()));
+    }
+  }
+  if (!result.warnings.empty()) {
+    fail(
+        "none of the {} checkpoints in {} can be read (the newest: {}); start anew in another "
+        "directory",
+        result.warnings.size(), directory.string(), result.warnings.front());
+  }
+  return result;
+}
+
+}  // namespace lockstep

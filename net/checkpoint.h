@@ -1,0 +1,82 @@
+// A training run <-> one HDF5 file per checkpoint, `step-%010d.h5` in a directory of their own. The
+// file holds nothing that depends on the number of ranks: parameters, optimizer slots and averages
+// under the parameters' names and shapes, and the position in the stream of samples. Readable with
+// h5py: scripts/print_weights.py.
+//
+// All calls throw Error that names the file. Rank 0 alone writes; any number of processes may read.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "net/parameters.h"
+
+namespace lockstep {
+
+/// One arena of layout.count floats, owned by the caller, and its group in the file: each parameter
+/// of the layout is the data set <name>/<parameter's name>. The mail and the gaps between
+/// parameters are neither saved nor touched by loading.
+template <class Float>
+struct SectionOf {
+  std::string name;  ///< "parameters", "optimizer/momentum", "ema"
+  Float* arena = nullptr;
+};
+using Section = SectionOf<float>;
+using ConstSection = SectionOf<const float>;
+
+/// How far the run has come.
+struct Position {
+  std::int64_t step = 0;  ///< steps done
+  std::int64_t samples =
+      0;  ///< samples consumed: where in the stream the run goes on (src/data/loader.h)
+  std::int64_t epoch = 0;  ///< of the next sample
+  std::uint64_t seed = 0;
+  bool operator==(const Position&) const = default;
+};
+
+/// What a checkpoint says of itself besides its arrays.
+struct CheckpointFacts {
+  Position position;
+  std::map<std::string, std::string>
+      texts;  ///< free: "model", "options", "version", "global_batch", ...
+};
+
+/// Writes <directory>/step-<position.step>.h5 as a whole or not at all, then removes all
+/// checkpoints but the `keep` of the highest steps (0: keeps all; never the one just written) and
+/// what dead processes left of theirs. Returns the file's path. Holds about as much memory as the
+/// arenas while it runs.
+std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
+                                      const std::vector<ConstSection>& sections,
+                                      const CheckpointFacts& facts, int keep);
+
+/// The checkpoints in `directory`, highest step first; none if there is no such directory.
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& directory);
+
+/// The facts alone: enough to build the model. The arrays are not read.
+CheckpointFacts read_facts(const std::filesystem::path& file);
+
+/// Fills the arenas. Every section must be there with exactly the layout's parameters; the first
+/// difference throws before anything is overwritten. A file that is damaged (verify first) throws
+/// with the arenas half written. The file may hold further sections.
+CheckpointFacts load_checkpoint(const std::filesystem::path& file, const Layout& layout,
+                                const std::vector<Section>& sections);
+
+/// Reads all of `file`; throws unless every checksum is right.
+void verify_checkpoint(const std::filesystem::path& file);
+
+/// The checkpoint to go on from.
+struct Newest {
+  std::optional<std::filesystem::path>
+      file;  ///< verified; nothing where the directory holds no checkpoint
+  std::vector<std::string>
+      warnings;  ///< one line for each newer file that was passed over, with the reason
+};
+
+/// The checkpoint of the highest step that is whole. Throws if there are some and all are damaged.
+Newest newest_good(const std::filesystem::path& directory);
+
+}  // namespace lockstep

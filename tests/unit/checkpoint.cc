@@ -1,0 +1,248 @@
+// Checkpoints: round trips, what is kept, and that neither damage nor another model's file is
+// believed.
+#include "net/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <limits>
+
+#include "src/hdf5.h"
+#include "src/random.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Layout layout_of(const std::vector<std::pair<std::string, Shape>>& parameters) {
+  Layout layout;
+  for (const auto& [name, shape] : parameters) {
+    Parameter parameter;
+    parameter.name = name;
+    parameter.shape = shape;
+    parameter.range = {layout.count, shape.count()};
+    layout.count += (shape.count() + 15) / 16 * 16;
+    layout.parameters.push_back(parameter);
+  }
+  return layout;
+}
+
+Layout small_layout() {
+  return layout_of(
+      {{"dense/weights", {10, 7}}, {"dense/biases", {10}}, {"conv1/weights", {4, 5, 5, 3}}});
+}
+
+/// Any bits at all: NaNs with payloads, denormals, infinities.
+std::vector<float> arena_of(const Layout& layout, std::uint32_t index) {
+  Random random(1, Purpose::generate, 0, index);
+  std::vector<float> arena;
+  for (std::int64_t i = 0; i < layout.count; ++i)
+    arena.push_back(std::bit_cast<float>(random.next()));
+  return arena;
+}
+
+std::vector<std::uint32_t> bits(const std::vector<float>& values) {
+  std::vector<std::uint32_t> result;
+  for (const float value : values) result.push_back(std::bit_cast<std::uint32_t>(value));
+  return result;
+}
+
+/// `from` where a parameter lies, `elsewhere` in the mail and the gaps.
+std::vector<float> only_parameters(const Layout& layout, const std::vector<float>& from,
+                                   float elsewhere) {
+  std::vector<float> result(from.size(), elsewhere);
+  for (const Parameter& parameter : layout.parameters) {
+    std::copy_n(from.begin() + parameter.range.begin, parameter.shape.count(),
+                result.begin() + parameter.range.begin);
+  }
+  return result;
+}
+
+/// Saves a checkpoint of `layout` at `step` with one section.
+std::filesystem::path save(const TemporaryDirectory& directory, std::int64_t step, int keep = 0,
+                           const Layout& layout = small_layout()) {
+  const std::vector<float> arena = arena_of(layout, static_cast<std::uint32_t>(step));
+  return save_checkpoint(directory.path(), layout, {{"parameters", arena.data()}},
+                         {{step, step * 128, 0, 1}, {{"model", "small"}}}, keep);
+}
+
+void flip_a_bit(const std::filesystem::path& file) {
+  std::string bytes = contents(file);
+  // A value of conv1/weights, which is one piece: find it by its bits.
+  const std::vector<float> arena =
+      arena_of(small_layout(), static_cast<std::uint32_t>(read_facts(file).position.step));
+  const float value =
+      arena[static_cast<std::size_t>(small_layout().parameters[2].range.begin) + 100];
+  const std::size_t place =
+      bytes.find(std::string(reinterpret_cast<const char*>(&value), sizeof value));
+  ASSERT_NE(place, std::string::npos);
+  bytes[place] ^= 1;
+  put(file, bytes);
+}
+
+TEST(Checkpoint, EverySectionComesBackBitForBit) {
+  const TemporaryDirectory directory;
+  const Layout layout = small_layout();
+  const std::vector<float> parameters = arena_of(layout, 1), momentum = arena_of(layout, 2),
+                           ema = arena_of(layout, 3);
+  const CheckpointFacts facts = {
+      {1000, 128000, 2, std::numeric_limits<std::uint64_t>::max()},
+      {{"model", "small"}, {"options", "--steps 10 --lr 0.1\n"}, {"version", ""}}};
+  const std::filesystem::path file = save_checkpoint(directory.path(), layout,
+                                                     {{"parameters", parameters.data()},
+                                                      {"optimizer/momentum", momentum.data()},
+                                                      {"ema", ema.data()}},
+                                                     facts, 3);
+  EXPECT_EQ(file, directory / "step-0000001000.h5");
+  verify_checkpoint(file);
+
+  constexpr float kUntouched = 7;
+  const std::vector<float> fresh(static_cast<std::size_t>(layout.count), kUntouched);
+  std::vector<float> parameters2 = fresh, momentum2 = fresh, ema2 = fresh;
+  const CheckpointFacts facts2 = load_checkpoint(file, layout,
+                                                 {{"parameters", parameters2.data()},
+                                                  {"optimizer/momentum", momentum2.data()},
+                                                  {"ema", ema2.data()}});
+  EXPECT_EQ(bits(parameters2), bits(only_parameters(layout, parameters, kUntouched)));
+  EXPECT_EQ(bits(momentum2), bits(only_parameters(layout, momentum, kUntouched)));
+  EXPECT_EQ(bits(ema2), bits(only_parameters(layout, ema, kUntouched)));
+  EXPECT_EQ(facts2.position, facts.position);
+  EXPECT_EQ(facts2.texts, facts.texts);
+  EXPECT_EQ(read_facts(file).position, facts.position);
+
+  // The averages in the place of the weights, as evaluation wants them.
+  std::vector<float> evaluated = fresh;
+  load_checkpoint(file, layout, {{"ema", evaluated.data()}});
+  EXPECT_EQ(bits(evaluated), bits(ema2));
+}
+
+TEST(Checkpoint, NamesInTheFileAreThoseAReaderUnderstands) {
+  const TemporaryDirectory directory;
+  const Hdf5Reader reader(save(directory, 5));
+  EXPECT_EQ(reader.arrays(), (Names{"parameters/conv1/weights", "parameters/dense/biases",
+                                    "parameters/dense/weights"}));
+  EXPECT_EQ(reader.shape("parameters/conv1/weights"), (Shape{4, 5, 5, 3}));
+  EXPECT_EQ(reader.integer("step"), 5);
+  EXPECT_EQ(reader.text("model"), "small");
+}
+
+TEST(Checkpoint, KeepsTheNewestAndOnlyRemovesItsOwn) {
+  const TemporaryDirectory directory;
+  const Names foreign = {"notes.txt", "step-1.h5", "step-000000000x.h5", "step-0000000001.h5.bak"};
+  for (const std::string& name : foreign) put(directory / name, "");
+  for (const std::int64_t step : {100, 200, 300, 400}) save(directory, step, 3);
+  Names expected = foreign;
+  for (const char* name : {"step-0000000200.h5", "step-0000000300.h5", "step-0000000400.h5"})
+    expected.push_back(name);
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(directory.names(), expected);
+  EXPECT_EQ(list_checkpoints(directory.path()),
+            (std::vector{directory / "step-0000000400.h5", directory / "step-0000000300.h5",
+                         directory / "step-0000000200.h5"}));
+  // A run that went back: what it has just written stays, though others are of higher steps.
+  const std::filesystem::path written = save(directory, 150, 1);
+  EXPECT_EQ(list_checkpoints(directory.path()), (std::vector{written}));
+  for (const std::int64_t step : {10000000000, 9999999999})
+    save(directory, step, 0);  // past the padding
+  EXPECT_EQ(
+      list_checkpoints(directory.path()),
+      (std::vector{directory / "step-10000000000.h5", directory / "step-9999999999.h5", written}));
+}
+
+TEST(Checkpoint, AnotherModelsFileNamesTheFirstDifference) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = save(directory, 1);
+  const auto load = [&](const Layout& layout, const std::string& section) {
+    std::vector<float> arena(static_cast<std::size_t>(layout.count), 7.0f), former = arena;
+    const std::string text = error_of([&] {
+      load_checkpoint(file, layout, {{section, arena.data()}});
+    });
+    EXPECT_EQ(arena, former) << "nothing may be overwritten";
+    return text;
+  };
+  EXPECT_EQ(load(layout_of({{"dense/weights", {10, 8}},
+                            {"dense/biases", {10}},
+                            {"conv1/weights", {4, 5, 5, 3}}}),
+                 "parameters"),
+            file.string() +
+                " is of another model ('small'): parameters/dense/weights is 10x7 in the file and "
+                "10x8 in "
+                "this model; start with the model that wrote it, or choose another checkpoint or "
+                "checkpoint directory");
+  EXPECT_NE(load(layout_of({{"dense/weights", {10, 7}}, {"dense/offsets", {10}}}), "parameters")
+                .find("it has no parameters/dense/offsets (10)"),
+            std::string::npos);
+  EXPECT_NE(load(layout_of({{"dense/weights", {10, 7}}, {"dense/biases", {10}}}), "parameters")
+                .find("it has parameters/conv1/weights, which this model has not"),
+            std::string::npos);
+  EXPECT_NE(load(small_layout(), "ema").find("has no section 'ema'"), std::string::npos);
+}
+
+TEST(Checkpoint, ADamagedNewestIsNamedAndTheOneBeforeIsTaken) {
+  const TemporaryDirectory directory;
+  EXPECT_FALSE(newest_good(directory.path()).file);
+  EXPECT_FALSE(newest_good(directory / "none").file);
+  const std::filesystem::path first = save(directory, 1), second = save(directory, 2),
+                              third = save(directory, 3);
+  EXPECT_EQ(newest_good(directory.path()).file, third);
+  EXPECT_TRUE(newest_good(directory.path()).warnings.empty());
+
+  const std::string whole = contents(third);
+  put(third, whole.substr(0, whole.size() / 2));
+  flip_a_bit(second);
+  const Newest newest = newest_good(directory.path());
+  EXPECT_EQ(newest.file, first);
+  ASSERT_EQ(newest.warnings.size(), 2u);
+  EXPECT_NE(newest.warnings[0].find(third.string()), std::string::npos) << newest.warnings[0];
+  EXPECT_NE(newest.warnings[0].find("truncated"), std::string::npos) << newest.warnings[0];
+  EXPECT_NE(newest.warnings[1].find(second.string()), std::string::npos) << newest.warnings[1];
+  EXPECT_NE(newest.warnings[1].find("conv1/weights: data error detected by Fletcher32"),
+            std::string::npos)
+      << newest.warnings[1];
+
+  put(first, "");
+  const std::string text = error_of([&] { newest_good(directory.path()); });
+  EXPECT_NE(text.find("none of the 3 checkpoints in " + directory.path().string()),
+            std::string::npos)
+      << text;
+}
+
+TEST(Checkpoint, LoadingADamagedFileThrows) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = save(directory, 1);
+  flip_a_bit(file);
+  std::vector<float> arena(static_cast<std::size_t>(small_layout().count));
+  const std::string text = error_of([&] {
+    load_checkpoint(file, small_layout(), {{"parameters", arena.data()}});
+  });
+  EXPECT_NE(text.find(file.string()), std::string::npos) << text;
+  EXPECT_NE(text.find("Fletcher32"), std::string::npos) << text;
+}
+
+TEST(Checkpoint, AFileOfAnotherProgramIsTold) {
+  const TemporaryDirectory directory;
+  Hdf5Writer writer(directory / "step-0000000001.h5");
+  writer.array("weights", {1}, std::vector<float>{1});
+  writer.commit();
+  EXPECT_NE(
+      error_of([&] { read_facts(directory / "step-0000000001.h5"); }).find("no attribute 'step'"),
+      std::string::npos);
+}
+
+TEST(Checkpoint, AFullDiskIsToldAndTheFormerOnesStay) {
+  const TemporaryDirectory directory;
+  const Layout large = layout_of({{"dense/weights", {1000, 1000}}});
+  const std::filesystem::path former = save(directory, 1);
+  {
+    const FileSizeLimit limit(1 << 20);
+    const std::string text = error_of([&] { save(directory, 2, 1, large); });
+    EXPECT_NE(text.find((directory / "step-0000000002.h5").string()), std::string::npos) << text;
+  }
+  EXPECT_EQ(directory.names(), Names{"step-0000000001.h5"});
+  EXPECT_EQ(newest_good(directory.path()).file, former);
+}
+
+}  // namespace
+}  // namespace lockstep
