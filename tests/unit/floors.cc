@@ -1,0 +1,138 @@
+// The floors of the house: which folder may include what. Every #include line is held against the
+// table.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct Include {
+  std::string name;
+  bool quoted = false;  ///< "..." and not <...>
+};
+
+/// The include of a line, if it is one. Lines that pretend to be one in a comment count too: better
+/// one too many.
+std::optional<Include> include_of(const std::string& line) {
+  static const std::regex pattern(R"(^\s*#\s*include\s*(["<])([^">]+)[">])");
+  std::smatch match;
+  if (!std::regex_search(line, match, pattern)) return {};
+  return Include{match[2], match[1] == "\""};
+}
+
+struct Floor {
+  std::string folder;
+  std::vector<std::string> may_include;  ///< prefixes of quoted includes
+};
+
+const std::vector<Floor> kFloors = {
+    {"src/", {"src/"}},
+    {"collectives/", {"collectives/", "src/"}},
+    {"net/", {"net/", "src/"}},
+    {"apps/", {"apps/", "net/", "collectives/", "src/"}},
+    {"bench/", {"bench/", "tests/", "apps/", "net/", "collectives/", "src/"}},
+    {"tests/", {"bench/", "tests/", "apps/", "net/", "collectives/", "src/"}},
+};
+
+struct Library {
+  std::regex name;
+  std::string only;  ///< regex of the files that may include it
+  std::string why;
+};
+
+const std::vector<Library> kLibraries = {
+    {std::regex("^mpi\\.h$"), "^(collectives|apps|bench|tests)/",
+     "MPI is for collectives and the roof"},
+    {std::regex("^(oneapi/)?dnnl"), "^(src/cpu|bench|tests)/", "oneDNN is behind src/device.h"},
+    {std::regex("^hdf5"), "^src/hdf5_", "HDF5 is behind src/hdf5.h"},
+};
+
+/// What is wrong with `include` in `file` (a path from the root); empty if nothing is.
+std::string offence(const std::string& file, const Include& include) {
+  for (const Library& library : kLibraries) {
+    if (std::regex_search(include.name, library.name) &&
+        !std::regex_search(file, std::regex(library.only))) {
+      return library.why;
+    }
+  }
+  const auto starts = [](const std::string& text, const std::string& prefix) {
+    return text.rfind(prefix, 0) == 0;
+  };
+  const bool generated = include.name == "event.pb.h" || include.name == "src/report/event.pb.h";
+  if (generated)
+    return starts(file, "src/report/") || starts(file, "tests/")
+               ? ""
+               : "event.pb.h is behind src/report/report.h";
+  for (const Floor& floor : kFloors) {
+    if (!starts(file, floor.folder)) continue;
+    const bool allowed =
+        std::any_of(floor.may_include.begin(), floor.may_include.end(),
+                    [&](const std::string& prefix) { return starts(include.name, prefix); });
+    const bool ours = std::any_of(kFloors.begin(), kFloors.end(), [&](const Floor& other) {
+      return starts(include.name, other.folder);
+    });
+    // <src/view.h> is as much an include of the floor as "src/view.h"; "view.h" hides from which
+    // floor it comes.
+    if (include.quoted || ours) return allowed ? "" : floor.folder + " must not include it";
+    return "";
+  }
+  return "a file outside every floor";
+}
+
+TEST(Floors, EveryIncludeIsPermitted) {
+  int files = 0, includes = 0;
+  for (const Floor& floor : kFloors) {
+    const std::filesystem::path root(SOURCE_DIR);
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / floor.folder)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".h" && extension != ".cc" && extension != ".cu" && extension != ".cuh")
+        continue;
+      ++files;
+      const std::string file = std::filesystem::relative(entry.path(), root).generic_string();
+      std::ifstream in(entry.path());
+      std::string line;
+      for (int number = 1; std::getline(in, line); ++number) {
+        const std::optional<Include> include = include_of(line);
+        if (!include) continue;
+        ++includes;
+        EXPECT_EQ(offence(file, *include), "") << file << ":" << number << ": " << line;
+      }
+    }
+  }
+  EXPECT_GT(files, 20) << "SOURCE_DIR is not the source folder";
+  EXPECT_GT(includes, 100) << "the includes were not recognised";
+}
+
+TEST(Floors, TheTestSeesOffences) {
+  const auto allowed = [](const std::string& file, const std::string& line) {
+    const std::optional<Include> include = include_of(line);
+    return include && offence(file, *include).empty();
+  };
+  EXPECT_TRUE(allowed("net/model.cc", "#include \"src/view.h\""));
+  EXPECT_TRUE(allowed("net/model.cc", "#include <vector>"));
+  EXPECT_TRUE(allowed("src/report/event_file.cc", "#include \"event.pb.h\""));
+  EXPECT_TRUE(allowed("src/cpu/device.cc", "#include <dnnl.hpp>"));
+  EXPECT_TRUE(allowed("collectives/comm.h", "#include <mpi.h>"));
+  EXPECT_TRUE(allowed("tests/unit/a.cc", "#include \"apps/trainer.h\""));
+  EXPECT_FALSE(allowed("net/model.cc", "#include \"collectives/comm.h\""));
+  EXPECT_FALSE(allowed("net/model.cc", "  #  include <collectives/comm.h>"));
+  EXPECT_FALSE(allowed("collectives/comm.cc", "#include \"net/model.h\""));
+  EXPECT_FALSE(allowed("src/view.h", "#include \"net/model.h\""));
+  EXPECT_FALSE(allowed("src/view.h", "#include \"check.h\""));
+  EXPECT_FALSE(allowed("src/view.h", "#include \"../src/check.h\""));
+  EXPECT_FALSE(allowed("apps/trainer.cc", "#include \"tests/support/files.h\""));
+  EXPECT_FALSE(allowed("net/model.cc", "#include <mpi.h>"));
+  EXPECT_FALSE(allowed("src/machine.cc", "#include <mpi.h>"));
+  EXPECT_FALSE(allowed("net/layers/dense.cc", "#include <dnnl.hpp>"));
+  EXPECT_FALSE(allowed("net/layers/dense.cc", "#include <oneapi/dnnl/dnnl.hpp>"));
+  EXPECT_FALSE(allowed("net/checkpoint.cc", "#include <hdf5.h>"));
+  EXPECT_FALSE(allowed("net/model.cc", "#include \"event.pb.h\""));
+}
+
+}  // namespace
