@@ -1,4 +1,5 @@
-# Shared by train.sh and test.sh (sourced, not run): the build folder, and a build that is quiet unless it fails.
+# Shared by the scripts (sourced, not run): the build folder, a build that is quiet unless it fails, and mpirun on any
+# machine.
 # LOCKSTEP_BUILD names another build folder; one that is configured already keeps its settings.
 # shellcheck shell=bash
 
@@ -68,4 +69,28 @@ quota_cores() {
     done
     echo "$least"
   }
+}
+
+# Open MPI refuses root without these; root is the only user of many containers.
+as_root_variables() {
+  if [[ $(id -u) == 0 ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  fi
+}
+
+# Variables for Open MPI 4 (OMPI_MCA_) and 5 (PRTE_MCA_); what the user has set stays.
+mpi_variables() {  # ranks, usable cores
+  as_root_variables
+  # Open MPI binds one or two ranks to one core each, whatever their threads, and counts from core 0 whoever else is
+  # there: right only if the ranks fill the machine.
+  if [[ $1 != "$2" || $2 != "$(lscpu -p=CORE,SOCKET | grep -v '^#' | sort -u | wc -l)" ]]; then
+    : "${OMPI_MCA_hwloc_base_binding_policy:=none}" "${PRTE_MCA_hwloc_default_binding_policy:=none}"
+    export OMPI_MCA_hwloc_base_binding_policy PRTE_MCA_hwloc_default_binding_policy
+  fi
+  if [[ $1 -gt $2 ]]; then
+    echo "$me: more ranks than cores ($1 on $2): they take turns, so expect no gain in speed." >&2
+    : "${OMPI_MCA_rmaps_base_oversubscribe:=1}" "${PRTE_MCA_rmaps_default_mapping_policy:=:oversubscribe}"
+    : "${OMPI_MCA_mpi_yield_when_idle:=1}"
+    export OMPI_MCA_rmaps_base_oversubscribe PRTE_MCA_rmaps_default_mapping_policy OMPI_MCA_mpi_yield_when_idle
+  fi
 }
