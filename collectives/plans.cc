@@ -1,0 +1,34 @@
+#include "collectives/plans.h"
+
+#include <bit>
+
+namespace lockstep {
+
+// One file each in collectives/plans/.
+Schedule tree(int rank, int size, std::int64_t count);
+Schedule halving_doubling(int rank, int size, std::int64_t count);
+Schedule ring(int rank, int size, std::int64_t count);
+Schedule to_one(int rank, int size, std::int64_t count);
+
+namespace {
+
+bool always(int) { return true; }
+bool powers_of_two(int size) { return std::has_single_bit(static_cast<unsigned>(size)); }
+bool up_to_two(int size) { return size <= 2; }
+
+constexpr PlanEntry kPlans[] = {
+    {"tree",
+     "binomial tree, there and back, in segments: for short buckets and odd numbers of ranks", tree,
+     always},
+    {"halving_doubling", "reduce-scatter and all-gather between nearest, then farther neighbours",
+     halving_doubling, powers_of_two},
+    {"ring", "reduce-scatter and all-gather around a ring: for long buckets on few ranks", ring,
+     up_to_two},
+    {"to_one", "all send to rank 0, which adds and sends back", to_one, always},
+};
+
+}  // namespace
+
+std::span<const PlanEntry> plans() { return kPlans; }
+
+}  // namespace lockstep

@@ -1,0 +1,71 @@
+// Reduce-scatter by recursive halving, then all-gather by recursive doubling (R. Rabenseifner,
+// "Optimization of collective reduction operations", 2004): 2 log P rounds, 2 (P-1)/P of the bucket
+// sent by each rank.
+//
+// Nearest neighbours exchange first, while the parts are largest: that is the canonical order for
+// powers of two. Of other numbers the ranks from the largest power of two, q, on first give theirs
+// to rank - q and get the sum back at the end.
+#include <bit>
+#include <initializer_list>
+
+#include "collectives/plans.h"
+
+namespace lockstep {
+
+Schedule halving_doubling(int rank, int size, std::int64_t count) {
+  const int inner = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
+  const int outer = size - inner;
+  Schedule schedule{count, 0, {}};
+  const auto round = [&](std::initializer_list<Step> steps) {
+    Round& added = schedule.rounds.emplace_back();
+    for (const Step& step : steps) {
+      if (step.range.count > 0) added.push_back(step);
+    }
+  };
+  const Range all{0, count};
+  const bool folded = rank >= inner, keeper = rank < outer;
+
+  if (outer > 0) {
+    if (folded)
+      round({{Verb::send, rank - inner, all}});
+    else if (keeper)
+      round({{Verb::add, rank + inner, all}});
+    else
+      round({});
+  }
+
+  struct Halves {
+    Range kept, given;
+  };
+  std::vector<Halves> cuts;  // at distance 1, 2, 4, ..
+  Range mine = all;
+  for (int distance = 1; distance < inner; distance *= 2) {
+    const int half = (rank & distance) != 0 ? 1 : 0;
+    cuts.push_back({part_of(mine, half, 2), part_of(mine, 1 - half, 2)});
+    mine = cuts.back().kept;
+    if (folded)
+      round({});
+    else
+      round({{Verb::send, rank ^ distance, cuts.back().given}, {Verb::add, rank ^ distance, mine}});
+  }
+  for (int distance = inner / 2; distance > 0; distance /= 2) {
+    if (folded)
+      round({});
+    else
+      round({{Verb::send, rank ^ distance, cuts.back().kept},
+             {Verb::copy, rank ^ distance, cuts.back().given}});
+    cuts.pop_back();
+  }
+
+  if (outer > 0) {
+    if (folded)
+      round({{Verb::copy, rank - inner, all}});
+    else if (keeper)
+      round({{Verb::send, rank + inner, all}});
+    else
+      round({});
+  }
+  return schedule;
+}
+
+}  // namespace lockstep

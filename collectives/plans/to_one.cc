@@ -1,0 +1,49 @@
+// Rank 0 takes the buckets of all others, one after another, adds them in the canonical order and
+// sends the sum back: "average on one device". P rounds at the speed of one rank's network; there
+// to be compared with.
+//
+// Rank 0 needs no room for all buckets: a finished subtree is one partial sum, and by the time
+// shard r arrives there are only as many of them as r has bits set. Partial sum number 0 is the
+// bucket itself, the others are scratch.
+#include <algorithm>
+#include <bit>
+
+#include "collectives/plans.h"
+
+namespace lockstep {
+
+Schedule to_one(int rank, int size, std::int64_t count) {
+  const auto rounds = static_cast<std::size_t>(size > 1 ? size : 0);
+  Schedule schedule{count, 0, std::vector<Round>(rounds)};
+  if (size == 1 || count == 0) return schedule;
+  const Range all{0, count};
+  if (rank > 0) {
+    schedule.rounds[static_cast<std::size_t>(rank) - 1] = {{Verb::send, 0, all}};
+    schedule.rounds.back() = {{Verb::copy, 0, all}};
+    return schedule;
+  }
+
+  int sums = 1;  // partial sums that wait for their right neighbour, the oldest and largest first;
+                 // rank 0's own is there
+  const auto place = [&](int sum) { return Range{sum * count, count}; };
+  for (int shard = 1; shard < size; ++shard) {
+    Round& round = schedule.rounds[static_cast<std::size_t>(shard) - 1];
+    int merges =
+        std::countr_one(static_cast<unsigned>(shard));  // subtrees that this shard completes
+    if (merges > 0) {
+      round.push_back({Verb::add, shard, place(sums - 1)});
+      --merges;
+    } else {
+      round.push_back({Verb::copy, shard, place(sums++)});
+      schedule.scratch = std::max(schedule.scratch, (sums - 1) * count);
+    }
+    if (shard == size - 1)
+      merges = sums - 1;  // the last: what is left has no right neighbour to wait for
+    for (; merges > 0; --merges, --sums)
+      round.push_back({Verb::add, 0, place(sums - 2), place(sums - 1).begin});
+  }
+  for (int peer = 1; peer < size; ++peer) schedule.rounds.back().push_back({Verb::send, peer, all});
+  return schedule;
+}
+
+}  // namespace lockstep

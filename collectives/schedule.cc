@@ -1,0 +1,52 @@
+#include "collectives/schedule.h"
+
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+struct Load {
+  std::int64_t sent = 0, received = 0, added = 0, messages = 0;
+};
+
+Load load_of(const Round& round, int rank) {
+  Load load;
+  for (const Step& step : round) {
+    if (step.verb == Verb::add) load.added += step.range.count;
+    if (step.peer == rank) continue;
+    ++load.messages;
+    (step.verb == Verb::send ? load.sent : load.received) += step.range.count;
+  }
+  return load;
+}
+
+}  // namespace
+
+double cost(Plan plan, int size, std::int64_t count, const Link& link) {
+  std::vector<Load> busiest;  // by round
+  for (int rank = 0; rank < size; ++rank) {
+    const Schedule schedule = plan(rank, size, count);
+    busiest.resize(std::max(busiest.size(), schedule.rounds.size()));
+    for (std::size_t t = 0; t < schedule.rounds.size(); ++t) {
+      const Load load = load_of(schedule.rounds[t], rank);
+      Load& most = busiest[t];
+      most = {std::max(most.sent, load.sent), std::max(most.received, load.received),
+              std::max(most.added, load.added), std::max(most.messages, load.messages)};
+    }
+  }
+  double seconds = 0;
+  for (const Load& load : busiest) {
+    const double bytes = static_cast<double>(std::max(load.sent, load.received)) * sizeof(float);
+    seconds += (load.messages > 0 ? link.latency : 0) + bytes / link.bandwidth +
+               static_cast<double>(load.added) * sizeof(float) / link.add_rate;
+  }
+  return seconds;
+}
+
+Range part_of(Range range, int part, int parts) {
+  const std::int64_t begin = range.count * part / parts;
+  const std::int64_t end = range.count * (part + 1) / parts;
+  return {range.begin + begin, end - begin};
+}
+
+}  // namespace lockstep

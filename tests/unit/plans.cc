@@ -1,0 +1,286 @@
+// Every plan of the menu, run without MPI on 1 to 33 ranks: the interpreter below keeps the rules
+// of collectives/schedule.h and complains where a plan breaks one.
+#include "collectives/plans.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "src/random.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kLengths[] = {0, 1, 2, 3, 7, 16, 33, 100, 1023};
+constexpr int kMostRanks = 33;
+
+using Memory = std::vector<float>;
+
+/// One plan for all ranks: buckets with their scratch, and the schedules.
+struct Machine {
+  Machine(Plan plan, int size, std::int64_t count) {
+    for (int rank = 0; rank < size; ++rank) {
+      schedules.push_back(plan(rank, size, count));
+      memories.emplace_back(static_cast<std::size_t>(count + schedules.back().scratch),
+                            std::nanf(""));
+    }
+  }
+
+  /// The rules that can be seen in the schedules alone. Returns whether they hold.
+  bool well_formed(std::int64_t count) const {
+    const std::size_t rounds = schedules[0].rounds.size();
+    const int size = static_cast<int>(schedules.size());
+    for (int rank = 0; rank < size; ++rank) {
+      const Schedule& schedule = schedules[static_cast<std::size_t>(rank)];
+      if (schedule.count != count || schedule.rounds.size() != rounds) return false;
+      const Range all{0, count + schedule.scratch}, bucket{0, count};
+      for (const Round& round : schedule.rounds) {
+        std::vector<int> written(static_cast<std::size_t>(all.count)), read(written.size());
+        for (const Step& step : round) {
+          if (step.peer < 0 || step.peer >= size || step.range.count <= 0 ||
+              !all.contains(step.range))
+            return false;
+          const bool in_bucket = bucket.contains(step.range);
+          if (!in_bucket && step.range.begin < count)
+            return false;  // straddles the end of the bucket
+          if (step.peer == rank) {
+            const Range source{step.source, step.range.count};
+            if (step.verb == Verb::send || !all.contains(source)) return false;
+            continue;
+          }
+          for (std::int64_t i = step.range.begin; i < step.range.end(); ++i) {
+            ++(step.verb == Verb::send ? read : written)[static_cast<std::size_t>(i)];
+          }
+        }
+        for (std::size_t i = 0; i < written.size(); ++i) {
+          if (written[i] > 1 || (written[i] == 1 && read[i] > 0)) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  /// Runs all rounds. Returns whether every message had its counterpart of the same length.
+  bool run() {
+    for (std::size_t t = 0; t < schedules[0].rounds.size(); ++t) {
+      std::map<std::pair<int, int>, std::vector<Memory>>
+          messages;  // by (from, to), in the order listed
+      for_each_step(t, [&](int rank, const Step& step) {
+        if (step.verb != Verb::send) return true;
+        const float* begin = at(rank, step.range.begin);
+        messages[{rank, step.peer}].emplace_back(begin, begin + step.range.count);
+        return true;
+      });
+      const bool matched = for_each_step(t, [&](int rank, const Step& step) {
+        if (step.verb == Verb::send || step.peer == rank) return true;
+        auto& queue = messages[{step.peer, rank}];
+        if (queue.empty() || queue.front().size() != static_cast<std::size_t>(step.range.count))
+          return false;
+        apply(rank, step, queue.front().data());
+        queue.erase(queue.begin());
+        return true;
+      });
+      if (!matched) return false;
+      for (const auto& [ends, queue] : messages) {
+        if (!queue.empty()) return false;  // sent, and received by nobody
+      }
+      for_each_step(t, [&](int rank, const Step& step) {
+        if (step.peer == rank) apply(rank, step, at(rank, step.source));
+        return true;
+      });
+    }
+    return true;
+  }
+
+  template <class Visit>
+  bool for_each_step(std::size_t t, Visit visit) {
+    for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
+      for (const Step& step : schedules[rank].rounds[t]) {
+        if (!visit(static_cast<int>(rank), step)) return false;
+      }
+    }
+    return true;
+  }
+
+  void apply(int rank, const Step& step, const float* source) {
+    float* to = at(rank, step.range.begin);
+    for (std::int64_t i = 0; i < step.range.count; ++i)
+      to[i] = step.verb == Verb::add ? to[i] + source[i] : source[i];
+  }
+
+  float* at(int rank, std::int64_t address) {
+    return memories[static_cast<std::size_t>(rank)].data() + address;
+  }
+
+  std::vector<Schedule> schedules;
+  std::vector<Memory> memories;
+};
+
+/// The definition in collectives/schedule.h, element by element.
+Memory canonical_sum(std::vector<Memory> parts) {
+  for (std::size_t d = 1; d < parts.size(); d *= 2) {
+    for (std::size_t r = 0; r + d < parts.size(); r += 2 * d) {
+      for (std::size_t i = 0; i < parts[r].size(); ++i) parts[r][i] += parts[r + d][i];
+    }
+  }
+  return parts[0];
+}
+
+class EveryPlan : public testing::TestWithParam<PlanEntry> {};
+
+TEST_P(EveryPlan, keeps_the_rules_of_schedules) {
+  for (int size = 1; size <= kMostRanks; ++size) {
+    for (const std::int64_t count : kLengths) {
+      EXPECT_TRUE(Machine(GetParam().plan, size, count).well_formed(count))
+          << size << " ranks, length " << count;
+    }
+  }
+}
+
+TEST_P(EveryPlan, sums_integers_exactly_on_every_rank) {
+  for (int size = 1; size <= kMostRanks; ++size) {
+    for (const std::int64_t count : kLengths) {
+      Machine machine(GetParam().plan, size, count);
+      for (int rank = 0; rank < size; ++rank) {
+        for (std::int64_t i = 0; i < count; ++i)
+          *machine.at(rank, i) = static_cast<float>((rank + 1) * 100 + i);
+      }
+      ASSERT_TRUE(machine.run()) << size << " ranks, length " << count << ": messages do not match";
+      for (int rank = 0; rank < size; ++rank) {
+        for (std::int64_t i = 0; i < count; ++i) {
+          const auto sum = static_cast<float>(50 * size * (size + 1) + i * size);
+          ASSERT_EQ(*machine.at(rank, i), sum)
+              << size << " ranks, length " << count << ", rank " << rank << ", element " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(EveryPlan, is_canonical_just_where_it_says_so) {
+  for (int size = 1; size <= kMostRanks; ++size) {
+    const std::int64_t count = 200;
+    Machine machine(GetParam().plan, size, count);
+    std::vector<Memory> parts;
+    for (int rank = 0; rank < size; ++rank) {
+      Random random(7, Purpose::generate, 0, static_cast<std::uint32_t>(rank));
+      for (std::int64_t i = 0; i < count; ++i)
+        *machine.at(rank, i) = std::ldexp(random.normal(), static_cast<int>(i % 9));
+      parts.emplace_back(machine.at(rank, 0), machine.at(rank, count));
+    }
+    ASSERT_TRUE(machine.run());
+    const Memory expected = canonical_sum(parts);
+    const Memory first(machine.at(0, 0), machine.at(0, count));
+    for (int rank = 1; rank < size; ++rank) {
+      EXPECT_EQ(Memory(machine.at(rank, 0), machine.at(rank, count)), first)
+          << size << " ranks: rank " << rank << " differs";
+    }
+    EXPECT_EQ(first == expected, GetParam().canonical(size)) << size << " ranks";
+  }
+}
+
+TEST_P(EveryPlan, runs_long_buckets) {
+  for (const int size : {2, 3, 4, 7}) {
+    const std::int64_t count = 300001;  // several segments
+    Machine machine(GetParam().plan, size, count);
+    for (int rank = 0; rank < size; ++rank) {
+      for (std::int64_t i = 0; i < count; ++i)
+        *machine.at(rank, i) = static_cast<float>((i + rank) % 1000);
+    }
+    ASSERT_TRUE(machine.well_formed(count));
+    ASSERT_TRUE(machine.run());
+    for (std::int64_t i = 0; i < count; ++i) {
+      float sum = 0;
+      for (int rank = 0; rank < size; ++rank) sum += static_cast<float>((i + rank) % 1000);
+      for (int rank = 0; rank < size; ++rank) ASSERT_EQ(*machine.at(rank, i), sum) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Menu, EveryPlan, testing::ValuesIn(plans().begin(), plans().end()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+Plan plan_called(std::string_view name) {
+  for (const PlanEntry& entry : plans()) {
+    if (entry.name == name) return entry.plan;
+  }
+  return nullptr;
+}
+
+constexpr Link kLink{5e-6, 2e9, 8e9};
+
+TEST(Cost, of_the_ring_is_the_closed_form) {
+  for (const int size : {2, 3, 4, 8, 33}) {
+    const std::int64_t count = std::int64_t{size} * 4096;
+    const double p = size, bytes = static_cast<double>(count) * 4;
+    const double expected = 2 * (p - 1) * kLink.latency +
+                            2 * (p - 1) / p * bytes / kLink.bandwidth +
+                            (p - 1) / p * bytes / kLink.add_rate;
+    EXPECT_NEAR(cost(plan_called("ring"), size, count, kLink), expected, 1e-9 * expected) << size;
+  }
+}
+
+TEST(Cost, of_the_tree_is_the_closed_form) {
+  for (const int size : {2, 3, 4, 5, 8, 16}) {
+    const std::int64_t count = 4096;  // one segment
+    const double levels = std::ceil(std::log2(size)), bytes = static_cast<double>(count) * 4;
+    const double expected =
+        2 * levels * (kLink.latency + bytes / kLink.bandwidth) + levels * bytes / kLink.add_rate;
+    EXPECT_NEAR(cost(plan_called("tree"), size, count, kLink), expected, 1e-9 * expected) << size;
+  }
+}
+
+TEST(Cost, of_halving_doubling_is_the_closed_form) {
+  for (const int size : {2, 4, 8, 32}) {
+    const std::int64_t count = 4096;
+    const double p = size, bytes = static_cast<double>(count) * 4;
+    const double expected = 2 * std::log2(p) * kLink.latency +
+                            2 * (p - 1) / p * bytes / kLink.bandwidth +
+                            (p - 1) / p * bytes / kLink.add_rate;
+    EXPECT_NEAR(cost(plan_called("halving_doubling"), size, count, kLink), expected,
+                1e-9 * expected)
+        << size;
+  }
+}
+
+TEST(Cost, of_to_one_is_the_closed_form) {
+  for (const int size : {2, 4, 8}) {
+    const std::int64_t count = 4096;
+    const double p = size, bytes = static_cast<double>(count) * 4;
+    const double expected = p * kLink.latency + 2 * (p - 1) * bytes / kLink.bandwidth +
+                            (p - 1) * bytes / kLink.add_rate;
+    EXPECT_NEAR(cost(plan_called("to_one"), size, count, kLink), expected, 1e-9 * expected) << size;
+  }
+}
+
+TEST(Cost, segments_pay_in_the_tree) {
+  const std::int64_t count = 4 << 20;
+  const double one_by_one =
+      2 * (kLink.latency + 4.0 * count / kLink.bandwidth) + 4.0 * count / kLink.add_rate;
+  EXPECT_LT(cost(plan_called("tree"), 2, count, kLink), 0.75 * one_by_one);
+}
+
+TEST(Cost, of_one_rank_is_nothing) {
+  for (const PlanEntry& entry : plans())
+    EXPECT_EQ(cost(entry.plan, 1, 1000, kLink), 0) << entry.name;
+}
+
+TEST(PartOf, covers_without_overlap) {
+  for (const std::int64_t count : kLengths) {
+    for (int parts = 1; parts < 40; ++parts) {
+      std::int64_t end = 5;
+      for (int part = 0; part < parts; ++part) {
+        const Range range = part_of({5, count}, part, parts);
+        EXPECT_EQ(range.begin, end);
+        end = range.end();
+      }
+      EXPECT_EQ(end, 5 + count);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
