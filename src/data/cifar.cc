@@ -26,8 +26,8 @@ class Cifar10 : public Dataset {
       const std::uint8_t* record = files_.back().data();
       for (std::int64_t i = 0; i < records; ++i, record += kCifarRecordBytes) {
         if (*record >= kClasses) {
-          fail("{}: record {} has label {}, and labels are 0 to {}: the file is damaged; {}", path.string(), i,
-               *record, kClasses - 1, kDownloadAgain);
+          fail("{}: record {} has label {}, and labels are 0 to {}: the file is damaged; {}",
+               path.string(), i, *record, kClasses - 1, kDownloadAgain);
         }
       }
     }
@@ -61,16 +61,18 @@ std::vector<std::string> read_class_names(const std::filesystem::path& path) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (!line.empty()) names.push_back(line);
   }
-  require(names.size() == kClasses, "{} holds {} class names where {} are wanted; {}", path.string(),
-          names.size(), kClasses, kDownloadAgain);
+  require(names.size() == kClasses, "{} holds {} class names where {} are wanted; {}",
+          path.string(), names.size(), kClasses, kDownloadAgain);
   return names;
 }
 
 }  // namespace
 
 DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int64_t records) {
-  require(!directory.empty(), "data set cifar10 needs the folder of its files (--data DIR); {}", kDownload);
-  require(std::filesystem::is_directory(directory), "{} is not a directory; {}", directory.string(), kDownload);
+  require(!directory.empty(), "data set cifar10 needs the folder of its files (--data DIR); {}",
+          kDownload);
+  require(std::filesystem::is_directory(directory), "{} is not a directory; {}", directory.string(),
+          kDownload);
   const auto unpacked = directory / "cifar-10-batches-bin";
   const auto folder = std::filesystem::is_directory(unpacked) ? unpacked : directory;
   std::vector<std::string> batches;

@@ -22,8 +22,9 @@ class Dataset {
   /// Shape of one sample as the network sees it, with 1 in front: 1x24x24x3.
   virtual Shape sample_shape() const = 0;
   virtual std::int32_t label(std::int64_t index) const = 0;
-  /// Writes sample `index` to `out`, sample_shape().count() elements of `type` (f32 or bf16). With `random` the sample is
-  /// distorted for training with numbers drawn from it; without, it is the sample as evaluation sees it.
+  /// Writes sample `index` to `out`, sample_shape().count() elements of `type` (f32 or bf16). With
+  /// `random` the sample is distorted for training with numbers drawn from it; without, it is the
+  /// sample as evaluation sees it.
   virtual void read(std::int64_t index, Random* random, void* out, Type type) const = 0;
   /// "CIFAR-10, 50000 training images from /data/cifar10"
   virtual std::string describe() const = 0;
@@ -37,12 +38,14 @@ struct DatasetPair {
 struct DatasetEntry {
   std::string_view name;
   std::string_view about;
-  /// `directory` is empty for data sets that are generated. Throws Error that names the file, what is wrong and the cure.
+  /// `directory` is empty for data sets that are generated, from `seed`; data sets with files do
+  /// not use the seed. Throws Error that names the file, what is wrong and the cure.
   DatasetPair (*open)(const std::filesystem::path& directory, std::uint64_t seed);
 };
 
 /// The menu: cifar10, synthetic.
 std::vector<DatasetEntry> datasets();
-DatasetPair open_dataset(std::string_view name, const std::filesystem::path& directory, std::uint64_t seed);
+DatasetPair open_dataset(std::string_view name, const std::filesystem::path& directory,
+                         std::uint64_t seed);
 
 }  // namespace lockstep

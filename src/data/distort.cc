@@ -34,11 +34,13 @@ Distortion Distortion::draw(Random& random) {
   return result;
 }
 
-// Brightness, contrast and standardisation are each affine per channel, hence so are all three together: y = x * scale +
-// shift[c], and everything that scale and shift depend on follows from the sums of x and x^2 per channel, which integers
-// hold exactly. With m[c] and v[c] the mean and variance of channel c in the crop, m the mean of the m[c], f the contrast
-// and b the brightness, the distorted values have mean m + b and variance mean over c of (f^2 v[c] + (m[c] - m)^2). The
-// brightness falls out of y: without clipping, standardisation takes away again whatever is added to all values alike.
+// Brightness, contrast and standardisation are each affine per channel, hence so are all three
+// together: y = x * scale + shift[c], and everything that scale and shift depend on follows from
+// the sums of x and x^2 per channel, which integers hold exactly. With m[c] and v[c] the mean and
+// variance of channel c in the crop, m the mean of the m[c], f the contrast and b the brightness,
+// the distorted values have mean m + b and variance mean over c of (f^2 v[c] + (m[c] - m)^2). The
+// brightness falls out of y: without clipping, standardisation takes away again whatever is added
+// to all values alike.
 void distort(const std::uint8_t* planes, const Distortion& how, void* out, Type type) {
   std::uint8_t crop[kImageChannels][kCropPlane];
   double mean[kImageChannels], variance[kImageChannels], mean_of_all = 0, variance_of_all = 0;
@@ -50,8 +52,9 @@ void distort(const std::uint8_t* planes, const Distortion& how, void* out, Type 
       squares += x * x;
     }
     mean[c] = static_cast<double>(sum) / kCropPlane;
-    variance[c] = static_cast<double>(std::int64_t{squares} * kCropPlane - std::int64_t{sum} * sum) /
-                  (static_cast<double>(kCropPlane) * kCropPlane);
+    variance[c] =
+        static_cast<double>(std::int64_t{squares} * kCropPlane - std::int64_t{sum} * sum) /
+        (static_cast<double>(kCropPlane) * kCropPlane);
     mean_of_all += mean[c] / kImageChannels;
   }
   const double contrast = how.contrast;

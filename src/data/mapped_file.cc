@@ -33,10 +33,12 @@ MappedFile::MappedFile(const std::filesystem::path& path, std::size_t bytes, std
           std::strerror(errno), cure);
   require(S_ISREG(status.st_mode), "{} is not a regular file; {}", path.string(), cure);
   require(static_cast<std::size_t>(status.st_size) == bytes,
-          "{} holds {} bytes where {} are wanted: it is {}; {}", path.string(), status.st_size, bytes,
-          static_cast<std::size_t>(status.st_size) < bytes ? "truncated" : "another file", cure);
+          "{} holds {} bytes where {} are wanted: it is {}; {}", path.string(), status.st_size,
+          bytes, static_cast<std::size_t>(status.st_size) < bytes ? "truncated" : "another file",
+          cure);
   void* memory = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.number, 0);
-  require(memory != MAP_FAILED, "cannot map {} into memory: {}; {}", path.string(), std::strerror(errno),
+  require(memory != MAP_FAILED, "cannot map {} into memory: {}; {}", path.string(),
+          std::strerror(errno),
           "does its file system support mmap, and does the memory limit (ulimit -v) leave room?");
   data_ = static_cast<const std::uint8_t*>(memory);
 }

@@ -1,4 +1,5 @@
-// A file as read-only memory. The pages belong to the operating system's cache, so all ranks of a host share one copy.
+// A file as read-only memory. The pages belong to the operating system's cache, so all ranks of a
+// host share one copy.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +9,12 @@
 
 namespace lockstep {
 
-/// Mapped for as long as it lives; any number of threads may read. The file must not be cut short meanwhile: reading what
-/// is gone ends the process (SIGBUS).
+/// Mapped for as long as it lives; any number of threads may read. The file must not be cut short
+/// meanwhile: reading what is gone ends the process (SIGBUS).
 class MappedFile {
  public:
-  /// Throws Error if `path` is missing, no regular file, unreadable, or not of exactly `bytes` bytes (more than 0).
-  /// `cure` ends the message: what a person can do about it.
+  /// Throws Error if `path` is missing, no regular file, unreadable, or not of exactly `bytes`
+  /// bytes (more than 0). `cure` ends the message: what a person can do about it.
   MappedFile(const std::filesystem::path& path, std::size_t bytes, std::string_view cure);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;

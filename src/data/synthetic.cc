@@ -3,53 +3,173 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
+#include <iterator>
 
 #include "src/data/distort.h"
 
 namespace lockstep {
 namespace {
 
-constexpr int kShapes = 5, kTextures = 2, kClasses = kShapes * kTextures;
-constexpr const char* kShapeNames[kShapes] = {"disk", "ring", "square", "triangle", "cross"};
-constexpr const char* kTextureNames[kTextures] = {"plain", "striped"};
+using Pixels = std::array<float, kImagePlane>;  ///< one value for each pixel, row by row
+using Colour = std::array<float, kImageChannels>;
 
-/// Coordinates in a frame that is moved, turned and scaled against the pixels.
+/// Coordinates (u, v) that are moved, turned and scaled against those of the pixels (x, y).
 struct Frame {
-  float x, y, cosine, sine;  ///< the latter two divided by the scale
-
   Frame(float x, float y, float scale, float angle)
-      : x(x), y(y), cosine(std::cos(angle) / scale), sine(std::sin(angle) / scale) {}
-  float u(float px, float py) const { return (px - x) * cosine + (py - y) * sine; }
-  float v(float px, float py) const { return (py - y) * cosine - (px - x) * sine; }
+      : x0(x), y0(y), cosine(std::cos(angle) / scale), sine(std::sin(angle) / scale) {}
+  float u(float x, float y) const { return (x - x0) * cosine + (y - y0) * sine; }
+  float v(float x, float y) const { return (y - y0) * cosine - (x - x0) * sine; }
+
+  float x0, y0, cosine, sine;
 };
 
-/// How far (u, v) lies inside a shape of about unit radius: positive inside.
-template <int shape>
-float inside(float u, float v) {
-  const float a = std::abs(u), b = std::abs(v), square = u * u + v * v;
-  if constexpr (shape == 0) return 1.0f - square;
-  if constexpr (shape == 1) return std::min(1.1f - square, square - 0.4f);
-  if constexpr (shape == 2) return 0.85f - std::max(a, b);
-  if constexpr (shape == 3) return std::min(0.65f - v, v + 1.15f - 1.75f * a);
-  if constexpr (shape == 4) return std::min(0.33f - std::min(a, b), 1.1f - std::max(a, b));
-}
-
-template <int shape>
-void fill_mask(const Frame& frame, float* mask) {
-  for (int i = 0; i < kImagePlane; ++i) {
-    const auto x = static_cast<float>(i % kImageSide), y = static_cast<float>(i / kImageSide);
-    mask[i] = inside<shape>(frame.u(x, y), frame.v(x, y)) > 0 ? 1.0f : 0.0f;
+template <class F>
+void fill(const Frame& frame, Pixels& pixels, F value) {
+  for (int row = 0; row < kImageSide; ++row) {
+    for (int column = 0; column < kImageSide; ++column) {
+      const auto x = static_cast<float>(column), y = static_cast<float>(row);
+      pixels[row * kImageSide + column] = value(frame.u(x, y), frame.v(x, y));
+    }
   }
 }
 
-/// Stripes along u, `period` long: 0 and 1 by turns.
-void fill_stripes(const Frame& frame, float* stripes) {
-  for (int i = 0; i < kImagePlane; ++i) {
-    const auto x = static_cast<float>(i % kImageSide), y = static_cast<float>(i / kImageSide);
-    const float u = frame.u(x, y);
-    stripes[i] = u - std::floor(u) < 0.5f ? 1.0f : 0.0f;
+/// 1 inside the shape, which reaches about as far as u^2 + v^2 = 1, and 0 outside.
+using DrawShape = void (*)(const Frame&, Pixels&);
+void draw_disk(const Frame& frame, Pixels& mask) {
+  fill(frame, mask, [](float u, float v) { return u * u + v * v < 1.0f ? 1.0f : 0.0f; });
+}
+void draw_ring(const Frame& frame, Pixels& mask) {
+  fill(frame, mask,
+       [](float u, float v) { return std::abs(u * u + v * v - 0.8f) < 0.4f ? 1.0f : 0.0f; });
+}
+void draw_square(const Frame& frame, Pixels& mask) {
+  fill(frame, mask,
+       [](float u, float v) { return std::max(std::abs(u), std::abs(v)) < 0.85f ? 1.0f : 0.0f; });
+}
+void draw_triangle(const Frame& frame, Pixels& mask) {
+  fill(frame, mask, [](float u, float v) {
+    return std::max(v, 1.732f * std::abs(u) - v - 0.7f) < 0.6f ? 1.0f : 0.0f;
+  });
+}
+void draw_cross(const Frame& frame, Pixels& mask) {
+  fill(frame, mask, [](float u, float v) {
+    const float a = std::abs(u), b = std::abs(v);
+    return std::max(3.2f * std::min(a, b), std::max(a, b)) < 1.05f ? 1.0f : 0.0f;
+  });
+}
+
+struct ShapeEntry {
+  const char* name;
+  DrawShape draw;
+};
+constexpr ShapeEntry kShapes[] = {{"disk", draw_disk},
+                                  {"ring", draw_ring},
+                                  {"square", draw_square},
+                                  {"triangle", draw_triangle},
+                                  {"cross", draw_cross}};
+constexpr int kShapeCount = std::size(kShapes);
+/// Class c is shape c mod 5, plain below 5 and striped from 5 on.
+constexpr int kClasses = 2 * kShapeCount;
+
+/// 0 and 1 by turns, once in each unit of u.
+void draw_stripes(const Frame& frame, Pixels& mix) {
+  fill(frame, mix, [](float u, float) { return u - std::floor(u) < 0.5f ? 1.0f : 0.0f; });
+}
+/// From 0 to 1 within one unit of u.
+void draw_slope(const Frame& frame, Pixels& mix) {
+  fill(frame, mix, [](float u, float) { return std::clamp(u + 0.5f, 0.0f, 1.0f); });
+}
+
+Colour draw_colour(Random& random) {
+  return {random.uniform(0.0f, 255.0f), random.uniform(0.0f, 255.0f), random.uniform(0.0f, 255.0f)};
+}
+
+/// Two colours and, for each pixel, how much of the second there is: in stripes or along a slope
+/// through (x, y).
+struct Surface {
+  Surface(Random& random, bool striped, float x, float y) {
+    const float scale = striped ? random.uniform(3.5f, 7.0f) : random.uniform(14.0f, 32.0f);
+    const Frame frame(x, y, scale, random.uniform(0.0f, 6.2831853f));
+    (striped ? draw_stripes : draw_slope)(frame, mix);
+    first = draw_colour(random);
+    second = draw_colour(random);
+  }
+  float at(int pixel, int channel) const {
+    return first[channel] + mix[pixel] * (second[channel] - first[channel]);
+  }
+
+  Pixels mix;
+  Colour first, second;
+};
+
+/// Paints an image of class `label` into `planes`. The background is striped or not whatever the
+/// class is, so that the texture must be read within the shape.
+void paint(int label, Random& random, std::uint8_t* planes) {
+  const float x = random.uniform(13.0f, 18.0f), y = random.uniform(13.0f, 18.0f);
+  const float radius = random.uniform(7.0f, 11.0f), angle = random.uniform(-0.4f, 0.4f);
+  Pixels mask;
+  kShapes[label % kShapeCount].draw(Frame(x, y, radius, angle), mask);
+  const Surface front(random, label >= kShapeCount, x, y);
+  const bool striped = random.below(2) == 1;
+  const Surface back(random, striped, 15.5f, 15.5f);
+
+  const float noise = random.uniform(0.1f, 0.4f);
+  std::uint32_t words[kImageValues / 4];
+  for (std::uint32_t& word : words) word = random.next();
+  std::uint8_t grain[kImageValues];
+  std::memcpy(grain, words, sizeof grain);
+  for (int c = 0; c < kImageChannels; ++c) {
+    for (int i = 0; i < kImagePlane; ++i) {
+      const float clean = back.at(i, c) + mask[i] * (front.at(i, c) - back.at(i, c));
+      const float noisy = clean + (static_cast<float>(grain[c * kImagePlane + i]) - 127.5f) * noise;
+      planes[c * kImagePlane + i] = static_cast<std::uint8_t>(std::clamp(noisy, 0.0f, 255.0f));
+    }
   }
 }
+
+class Synthetic : public Dataset {
+ public:
+  enum class Part : std::uint32_t { train = 0, test = 1 };
+
+  Synthetic(std::uint64_t seed, Part part, std::int64_t size)
+      : seed_(seed), part_(part), size_(size) {}
+
+  std::int64_t size() const override { return size_; }
+  int classes() const override { return kClasses; }
+  Shape sample_shape() const override { return crop_shape(); }
+  std::int32_t label(std::int64_t index) const override {
+    return static_cast<std::int32_t>(index % kClasses);
+  }
+  void read(std::int64_t index, Random* random, void* out, Type type) const override {
+    Random brush(seed_, Purpose::generate, static_cast<std::uint32_t>(part_),
+                 static_cast<std::uint32_t>(index));
+    std::uint8_t planes[kImageValues];
+    paint(label(index), brush, planes);
+    read_image(planes, random, out, type);
+  }
+  std::string describe() const override {
+    return fmt::format("generated shapes and textures, {} {} images", size_,
+                       part_ == Part::train ? "training" : "test");
+  }
+
+ private:
+  std::uint64_t seed_;
+  Part part_;
+  std::int64_t size_;
+};
 
 }  // namespace
+
+DatasetPair open_synthetic(const std::filesystem::path& /*directory*/, std::uint64_t seed) {
+  DatasetPair pair;
+  pair.train = std::make_unique<Synthetic>(seed, Synthetic::Part::train, 50000);
+  pair.test = std::make_unique<Synthetic>(seed, Synthetic::Part::test, 10000);
+  for (int label = 0; label < kClasses; ++label) {
+    pair.class_names.push_back(fmt::format("{} {}", label < kShapeCount ? "plain" : "striped",
+                                           kShapes[label % kShapeCount].name));
+  }
+  return pair;
 }
+
+}  // namespace lockstep

@@ -1,0 +1,164 @@
+#include "src/data/loader.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+/// Memory of one shard batch.
+struct Slot {
+  std::vector<std::byte> memory;
+  std::vector<std::int32_t> labels;
+  std::byte* images = nullptr;  ///< the first aligned byte of memory
+  std::int64_t first_position = 0;
+};
+
+Slot make_slot(std::int64_t samples, std::size_t image_bytes) {
+  Slot slot;
+  slot.memory.resize(image_bytes + kAlignment - 1);
+  slot.labels.resize(static_cast<std::size_t>(samples));
+  void* begin = slot.memory.data();
+  std::size_t space = slot.memory.size();
+  slot.images = static_cast<std::byte*>(std::align(kAlignment, image_bytes, begin, space));
+  return slot;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> permutation(std::uint64_t seed, std::uint32_t epoch, std::int64_t size) {
+  std::vector<std::uint32_t> order(static_cast<std::size_t>(size));
+  std::iota(order.begin(), order.end(), 0u);
+  Random random(seed, Purpose::shuffle, epoch, 0);
+  for (std::size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[random.below(static_cast<std::uint32_t>(i))]);
+  }
+  return order;
+}
+
+// Batch number n of this rank lives in slots[n mod (depth + 1)]. The caller holds batch handed - 1,
+// the thread may be depth batches ahead of that, and so the two never touch the same slot: the lock
+// guards the counters alone.
+struct Loader::Body {
+  const Dataset& dataset;
+  const LoaderSpec spec;
+  const std::int64_t shard_batch;
+  std::vector<Slot> slots;
+  double waited = 0;
+
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::int64_t prepared = 0, handed = 0;  ///< batches, since construction
+  std::exception_ptr error;
+
+  // The thread's alone. The next order is drawn batches ahead of its use, so that no step waits.
+  std::int64_t epoch = -1;
+  std::vector<std::uint32_t> order;
+  std::jthread thread;  ///< last, so that it ends before all that it uses
+
+  Body(const Dataset& from, const LoaderSpec& how)
+      : dataset(from), spec(how), shard_batch(how.shards > 0 ? how.global_batch / how.shards : 0) {
+    expect(spec.global_batch > 0 && spec.shards > 0 && spec.global_batch % spec.shards == 0,
+           "the number of shards must divide the global batch");
+    expect(spec.first_shard >= 0 && spec.own_shards > 0 &&
+               spec.first_shard + spec.own_shards <= spec.shards,
+           "a rank's shards must be shards of the batch");
+    expect(spec.first_position >= 0 && spec.depth > 0, "a loader needs a position and a depth");
+    expect(dataset.size() > 0 && dataset.size() <= std::numeric_limits<std::uint32_t>::max(),
+           "samples are numbered with 32 bits");
+    for (int i = 0; i <= spec.depth; ++i) {
+      slots.push_back(
+          make_slot(shard_batch, static_cast<std::size_t>(shard_batch) * sample_bytes()));
+    }
+    thread = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  }
+
+  std::size_t sample_bytes() const {
+    return static_cast<std::size_t>(dataset.sample_shape().count()) * size_of(spec.type);
+  }
+  Slot& slot_of(std::int64_t n) { return slots[static_cast<std::size_t>(n % (spec.depth + 1))]; }
+
+  void run(const std::stop_token& stop) {
+    try {
+      for (std::int64_t n = 0;; ++n) {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, stop, [&] { return n < handed + spec.depth; });
+        if (stop.stop_requested()) return;
+        lock.unlock();
+        prepare(n);
+        lock.lock();
+        prepared = n + 1;
+        lock.unlock();
+        changed.notify_all();
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      error = std::current_exception();
+      changed.notify_all();
+    }
+  }
+
+  /// Fills the slot of batch n; the loader's thread alone, n ascending.
+  void prepare(std::int64_t n) {
+    Slot& slot = slot_of(n);
+    slot.first_position = spec.first_position + n / spec.own_shards * spec.global_batch +
+                          (spec.first_shard + n % spec.own_shards) * shard_batch;
+    for (std::int64_t i = 0; i < shard_batch; ++i) {
+      const std::int64_t position = slot.first_position + i;
+      if (position / dataset.size() != epoch) {
+        epoch = position / dataset.size();
+        order = permutation(spec.seed, static_cast<std::uint32_t>(epoch), dataset.size());
+      }
+      const std::uint32_t sample = order[static_cast<std::size_t>(position % dataset.size())];
+      Random random(spec.seed, Purpose::distort, static_cast<std::uint32_t>(epoch), sample);
+      dataset.read(sample, spec.distort ? &random : nullptr,
+                   slot.images + static_cast<std::size_t>(i) * sample_bytes(), spec.type);
+      slot.labels[static_cast<std::size_t>(i)] = dataset.label(sample);
+    }
+  }
+
+  Batch next() {
+    std::unique_lock lock(mutex);
+    const auto ready = [&] { return prepared > handed || error; };
+    if (!ready()) {
+      const auto begin = std::chrono::steady_clock::now();
+      changed.wait(lock, ready);
+      waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    }
+    if (prepared == handed) std::rethrow_exception(error);
+    Slot& slot = slot_of(handed++);
+    lock.unlock();
+    changed.notify_all();
+    return {{slot.images, dataset.sample_shape().with_batch(shard_batch), spec.type},
+            {slot.labels.data(), {shard_batch}, Type::i32},
+            slot.first_position};
+  }
+};
+
+Loader::Loader(const Dataset& dataset, const LoaderSpec& spec)
+    : body_(std::make_unique<Body>(dataset, spec)) {}
+
+Loader::~Loader() = default;
+
+Batch Loader::next() { return body_->next(); }
+
+double Loader::waited_seconds() const { return body_->waited; }
+
+std::size_t Loader::bytes() const {
+  std::size_t total = 0;
+  for (const Slot& slot : body_->slots)
+    total += slot.memory.size() + slot.labels.size() * sizeof(std::int32_t);
+  // While the thread draws an order it still has the one before.
+  return total + 2 * static_cast<std::size_t>(body_->dataset.size()) * sizeof(std::uint32_t);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,162 @@
+// CIFAR-10's binary files, on copies of a few records each.
+#include "src/data/cifar.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "src/data/distort.h"
+#include "src/data/mapped_file.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::int64_t kFew = 4;
+
+/// Byte `offset` of record `record` of file `file` (0 .. 5, the last is the test file); labels at
+/// offset 0.
+std::uint8_t byte_of(int file, std::int64_t record, std::int64_t offset) {
+  if (offset == 0) return static_cast<std::uint8_t>((file * 3 + record) % 10);
+  return static_cast<std::uint8_t>(file * 41 + record * 17 + offset * 7 + offset / 1024 * 31);
+}
+
+class Cifar : public ::testing::Test {
+ protected:
+  Cifar() : root_(fs::temp_directory_path() / fmt::format("lockstep-cifar-{}", getpid())) {
+    fs::create_directories(root_);
+    for (int file = 0; file < 6; ++file) write(file, kFew * kCifarRecordBytes);
+    write_names("airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n");
+  }
+  ~Cifar() override { fs::remove_all(root_); }
+
+  static std::string name(int file) {
+    return file == 5 ? "test_batch.bin" : fmt::format("data_batch_{}.bin", file + 1);
+  }
+  void write(int file, std::int64_t bytes) {
+    std::ofstream out(root_ / name(file), std::ios::binary);
+    for (std::int64_t i = 0; i < bytes; ++i) {
+      out.put(static_cast<char>(byte_of(file, i / kCifarRecordBytes, i % kCifarRecordBytes)));
+    }
+  }
+  void write_names(const std::string& text) { std::ofstream(root_ / "batches.meta.txt") << text; }
+
+  /// The line that a user reads; empty if nothing was thrown.
+  template <class F>
+  static std::string message(F action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+  std::string open_message() const {
+    return message([&] { open_cifar10_files(root_, kFew); });
+  }
+  /// All of `parts` occur in `text`, which is one line and names the cure.
+  static void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
+    for (const std::string& part : parts)
+      EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+    EXPECT_NE(text.find("scripts/get_data.sh cifar10"), std::string::npos) << text;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+  }
+
+  fs::path root_;
+};
+
+TEST_F(Cifar, ReadsEveryRecordInOrder) {
+  const DatasetPair pair = open_cifar10_files(root_, kFew);
+  EXPECT_EQ(pair.train->size(), 5 * kFew);
+  EXPECT_EQ(pair.test->size(), kFew);
+  EXPECT_EQ(pair.train->classes(), 10);
+  EXPECT_EQ(pair.train->sample_shape(), (Shape{1, 24, 24, 3}));
+  EXPECT_EQ(pair.class_names.size(), 10u);
+  EXPECT_EQ(pair.class_names.front(), "airplane");
+  EXPECT_EQ(pair.class_names.back(), "truck");
+  EXPECT_EQ(pair.train->describe(),
+            fmt::format("CIFAR-10, 20 training images from {}", root_.string()));
+
+  const auto check = [](const Dataset& set, std::int64_t index, int file, std::int64_t record) {
+    EXPECT_EQ(set.label(index), byte_of(file, record, 0));
+    std::vector<std::uint8_t> planes(kImageValues);
+    for (int i = 0; i < kImageValues; ++i) planes[i] = byte_of(file, record, 1 + i);
+    std::vector<float> got(set.sample_shape().count()), want(got.size());
+    Random one(1, Purpose::distort, 0, 0), two(1, Purpose::distort, 0, 0);
+    set.read(index, &one, got.data(), Type::f32);
+    read_image(planes.data(), &two, want.data(), Type::f32);
+    EXPECT_EQ(got, want) << file << " " << record;
+    set.read(index, nullptr, got.data(), Type::f32);
+    read_image(planes.data(), nullptr, want.data(), Type::f32);
+    EXPECT_EQ(got, want) << file << " " << record;
+  };
+  for (std::int64_t i = 0; i < 5 * kFew; ++i)
+    check(*pair.train, i, static_cast<int>(i / kFew), i % kFew);
+  for (std::int64_t i = 0; i < kFew; ++i) check(*pair.test, i, 5, i);
+}
+
+TEST_F(Cifar, AcceptsTheFolderAboveToo) {
+  fs::create_directories(root_ / "above");
+  fs::create_directory_symlink(root_, root_ / "above" / "cifar-10-batches-bin");
+  EXPECT_EQ(open_cifar10_files(root_ / "above", kFew).train->size(), 5 * kFew);
+}
+
+TEST_F(Cifar, NamesWhatIsMissing) {
+  expect_parts(message([&] { open_cifar10("", 0); }), {"--data DIR"});
+  expect_parts(message([&] { open_cifar10(root_ / "nowhere", 0); }),
+               {(root_ / "nowhere").string()});
+  fs::remove(root_ / "test_batch.bin");
+  expect_parts(open_message(), {(root_ / "test_batch.bin").string(), "No such file"});
+  fs::remove(root_ / "data_batch_3.bin");
+  expect_parts(open_message(), {(root_ / "data_batch_3.bin").string(), "No such file"});
+}
+
+TEST_F(Cifar, NamesWhatIsMissingFromTheNames) {
+  write_names("airplane\nautomobile\n");
+  expect_parts(open_message(), {"batches.meta.txt", "2 class names", "10"});
+  fs::remove(root_ / "batches.meta.txt");
+  expect_parts(open_message(), {"cannot open", "batches.meta.txt"});
+}
+
+TEST_F(Cifar, SaysHowManyBytesAreThereAndWanted) {
+  write(1, kFew * kCifarRecordBytes - 1);
+  expect_parts(open_message(), {"data_batch_2.bin", "12291 bytes", "12292", "truncated"});
+  write(1, kFew * kCifarRecordBytes + 1);
+  expect_parts(open_message(), {"data_batch_2.bin", "12293 bytes", "12292"});
+  write(1, 0);
+  expect_parts(open_message(), {"data_batch_2.bin", "0 bytes", "12292", "truncated"});
+}
+
+TEST_F(Cifar, TheOfficialFilesHaveTenThousandRecords) {
+  expect_parts(message([&] { open_cifar10(root_, 0); }),
+               {"data_batch_1.bin", "12292 bytes", "30730000"});
+}
+
+TEST_F(Cifar, NamesTheRecordOfABadLabel) {
+  for (const int file : {4, 5}) {
+    std::fstream out(root_ / name(file), std::ios::binary | std::ios::in | std::ios::out);
+    out.seekp(2 * kCifarRecordBytes);
+    out.put(10);
+    out.close();
+    expect_parts(open_message(), {name(file), "record 2 ", "label 10,", "0 to 9"});
+    write(file, kFew * kCifarRecordBytes);
+  }
+}
+
+TEST_F(Cifar, MapsRegularFilesOnly) {
+  const fs::path pipe = root_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const fs::path& path : {pipe, root_}) {
+    EXPECT_EQ(message([&] { MappedFile(path, 1, "the cure"); }),
+              fmt::format("{} is not a regular file; the cure", path.string()));
+  }
+  const MappedFile file(root_ / "batches.meta.txt", fs::file_size(root_ / "batches.meta.txt"), "");
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(file.data()), 8), "airplane");
+}
+
+}  // namespace
+}  // namespace lockstep

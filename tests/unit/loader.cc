@@ -1,0 +1,246 @@
+// The stream of batches: the same for any number of ranks, complete in every epoch, and the same
+// from any position on.
+#include "src/data/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+/// Sample i has label i and three values: i, and two that depend on the distortion's numbers.
+class Numbers : public Dataset {
+ public:
+  explicit Numbers(std::int64_t size) : size_(size) {}
+  std::int64_t size() const override { return size_; }
+  int classes() const override { return static_cast<int>(size_); }
+  Shape sample_shape() const override { return {1, 1, 1, 3}; }
+  std::int32_t label(std::int64_t index) const override { return static_cast<std::int32_t>(index); }
+  void read(std::int64_t index, Random* random, void* out, Type type) const override {
+    if (++reads == fail_at) fail("record {} is damaged", index);
+    const float drawn[2] = {random ? random->uniform() : 0, random ? random->uniform() : 0};
+    dispatch(type, [&]<class T>(T*) {
+      T* y = static_cast<T*>(out);
+      y[0] = T(static_cast<float>(index));
+      y[1] = T(drawn[0]);
+      y[2] = T(drawn[1]);
+    });
+  }
+  std::string describe() const override { return "numbers"; }
+
+  mutable std::atomic<std::int64_t> reads = 0;
+  std::int64_t fail_at = 0;
+
+ private:
+  std::int64_t size_;
+};
+
+struct Sample {
+  std::int64_t position;
+  std::int32_t label;
+  float values[3];
+  bool operator==(const Sample&) const = default;
+};
+
+/// The samples of the next `batches` batches of `loader`.
+std::vector<Sample> take(Loader& loader, int batches) {
+  std::vector<Sample> result;
+  for (int n = 0; n < batches; ++n) {
+    const Batch batch = loader.next();
+    EXPECT_EQ(batch.images.shape[0], batch.labels.count());
+    for (std::int64_t i = 0; i < batch.labels.count(); ++i) {
+      const float* y = batch.images.as<float>() + 3 * i;
+      result.push_back(
+          {batch.first_position + i, batch.labels.as<std::int32_t>()[i], {y[0], y[1], y[2]}});
+    }
+  }
+  return result;
+}
+
+/// The same `steps` steps read by `ranks` ranks, in the order of positions.
+std::vector<Sample> read_by(const Dataset& set, LoaderSpec spec, int ranks, int steps) {
+  std::vector<Sample> all;
+  spec.own_shards = spec.shards / ranks;
+  for (int rank = 0; rank < ranks; ++rank) {
+    spec.first_shard = rank * spec.own_shards;
+    Loader loader(set, spec);
+    const auto part = take(loader, steps * spec.own_shards);
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  std::sort(all.begin(), all.end(),
+            [](const Sample& a, const Sample& b) { return a.position < b.position; });
+  return all;
+}
+
+LoaderSpec spec_of(std::int64_t global_batch, int shards) {
+  LoaderSpec spec;
+  spec.seed = 77;
+  spec.global_batch = global_batch;
+  spec.shards = shards;
+  spec.own_shards = shards;
+  return spec;
+}
+
+TEST(Permutation, IsFisherAndYatesOnTheShuffleNumbers) {
+  const auto order = permutation(5, 3, 1000);
+  std::vector<std::uint32_t> want(1000);
+  std::iota(want.begin(), want.end(), 0u);
+  Random random(5, Purpose::shuffle, 3, 0);
+  for (std::uint32_t i = 999; i > 0; --i) std::swap(want[i], want[random.below(i + 1)]);
+  EXPECT_EQ(order, want);
+  EXPECT_NE(order, permutation(5, 4, 1000));
+  EXPECT_NE(order, permutation(6, 3, 1000));
+  EXPECT_TRUE(permutation(5, 3, 0).empty());
+}
+
+TEST(Loader, FollowsThePermutationOfEachEpoch) {
+  const Numbers set(50);
+  Loader loader(set, spec_of(16, 2));
+  const auto samples =
+      take(loader, 2 * 20);  // 320 positions: epochs 0 to 6, and 50 is no multiple of 8
+  ASSERT_EQ(samples.size(), 320u);
+  for (std::int64_t g = 0; g < 320; ++g) {
+    const auto epoch = static_cast<std::uint32_t>(g / 50);
+    const std::uint32_t index = permutation(77, epoch, 50)[static_cast<std::size_t>(g % 50)];
+    Random random(77, Purpose::distort, epoch, index);
+    const float first = random.uniform(), second = random.uniform();
+    const Sample want{
+        g, static_cast<std::int32_t>(index), {static_cast<float>(index), first, second}};
+    ASSERT_EQ(samples[static_cast<std::size_t>(g)], want) << g;
+  }
+}
+
+TEST(Loader, IsTheSameForAnyNumberOfRanks) {
+  const Numbers set(101);
+  for (const std::int64_t global_batch :
+       {4, 28, 240}) {  // within an epoch, across two, and more than two in one step
+    const LoaderSpec spec = spec_of(global_batch, 4);
+    const auto one = read_by(set, spec, 1, 9);
+    ASSERT_EQ(one.size(), static_cast<std::size_t>(9 * global_batch));
+    EXPECT_EQ(one, read_by(set, spec, 2, 9));
+    EXPECT_EQ(one, read_by(set, spec, 4, 9));
+  }
+}
+
+TEST(Loader, EveryEpochHasEverySampleOnce) {
+  const Numbers set(101);
+  const auto samples = read_by(set, spec_of(28, 4), 2, 20);  // 560 positions, five whole epochs
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    std::vector<int> seen(101);
+    for (int i = 0; i < 101; ++i)
+      ++seen.at(static_cast<std::size_t>(samples[epoch * 101 + i].label));
+    EXPECT_EQ(seen, std::vector<int>(101, 1)) << epoch;
+  }
+}
+
+TEST(Loader, GoesOnFromAnyPosition) {
+  const Numbers set(37);
+  const auto whole = read_by(set, spec_of(12, 4), 1, 30);
+  for (const std::int64_t position : {12, 36, 37, 100, 240}) {
+    LoaderSpec spec = spec_of(12, 4);
+    spec.first_position = position;
+    const auto rest = read_by(set, spec, 2, 10);
+    ASSERT_EQ(rest.size(), 120u);
+    EXPECT_TRUE(std::equal(rest.begin(), rest.end(), whole.begin() + position)) << position;
+  }
+}
+
+TEST(Loader, WithoutDistortionReadsAsEvaluationDoes) {
+  const Numbers set(10);
+  LoaderSpec spec = spec_of(5, 1);
+  spec.distort = false;
+  Loader loader(set, spec);
+  for (const Sample& sample : take(loader, 4)) EXPECT_EQ(sample.values[1], 0.0f);
+}
+
+TEST(Loader, GivesBfloat16) {
+  const Numbers set(10);
+  LoaderSpec spec = spec_of(10, 1);
+  spec.type = Type::bf16;
+  Loader loader(set, spec);
+  const Batch batch = loader.next();
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(static_cast<float>(batch.images.as<Bfloat16>()[3 * i]),
+              batch.labels.as<std::int32_t>()[i]);
+  }
+}
+
+// A batch stays as it is until the next call, however far ahead the thread would like to be.
+TEST(Loader, PreparesNoMoreThanItsDepthAhead) {
+  const Numbers set(1000);
+  for (const int depth : {1, 2, 5}) {
+    set.reads = 0;
+    LoaderSpec spec = spec_of(8, 1);
+    spec.depth = depth;
+    Loader loader(set, spec);
+    for (int taken = 1; taken < 20; ++taken) {
+      const Batch batch = loader.next();
+      const std::vector<std::int32_t> labels(batch.labels.as<std::int32_t>(),
+                                             batch.labels.as<std::int32_t>() + 8);
+      while (set.reads < 8 * (taken + depth)) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the chance to go too far
+      EXPECT_EQ(set.reads, 8 * (taken + depth));
+      EXPECT_TRUE(std::equal(labels.begin(), labels.end(), batch.labels.as<std::int32_t>()));
+    }
+  }
+}
+
+TEST(Loader, HandsOnWhatItsThreadThrew) {
+  Numbers set(100);
+  set.fail_at = 3 * 8 + 5;  // within the fourth batch
+  Loader loader(set, spec_of(8, 1));
+  EXPECT_EQ(take(loader, 3).size(), 24u);
+  for (int again = 0; again < 2; ++again) {
+    try {
+      loader.next();
+      FAIL() << "the error was lost";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("is damaged"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Loader, EndsWheneverItIsDestroyed) {
+  const Numbers set(100);
+  for (int taken = 0; taken < 20; ++taken) {
+    Loader loader(set, spec_of(8, 1));
+    take(loader, taken % 7);
+  }
+}
+
+TEST(Loader, CountsItsMemory) {
+  const Numbers set(100);
+  LoaderSpec spec = spec_of(8, 2);
+  spec.depth = 3;
+  const Loader loader(set, spec);
+  const std::size_t least =
+      4 * (4 * 3 * sizeof(float) + 4 * sizeof(std::int32_t)) + 100 * sizeof(std::uint32_t);
+  EXPECT_GE(loader.bytes(), least);
+  EXPECT_LE(loader.bytes(), least + 4 * 64 + 100 * sizeof(std::uint32_t));
+}
+
+TEST(Loader, RefusesWhatCannotBe) {
+  const Numbers set(10), none(0);
+  const auto refused = [](const Dataset& from, const LoaderSpec& spec) {
+    EXPECT_THROW(Loader(from, spec), Error);
+  };
+  refused(set, spec_of(0, 1));
+  refused(set, spec_of(10, 3));
+  refused(set, spec_of(10, 0));
+  refused(none, spec_of(10, 1));
+  LoaderSpec beyond = spec_of(8, 4);
+  beyond.first_shard = 1;
+  refused(set, beyond);
+  beyond = spec_of(8, 4);
+  beyond.depth = 0;
+  refused(set, beyond);
+}
+
+}  // namespace
+}  // namespace lockstep
