@@ -1,1 +1,167 @@
-int main() {}
+// Evaluates checkpoints on the test set: once, or again for every new one in a folder. mpirun -np N
+// ./evaluate shares the work.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "apps/evaluation.h"
+#include "apps/placement.h"
+#include "apps/reporter.h"
+#include "apps/signals.h"
+#include "collectives/comm.h"
+#include "net/checkpoint.h"
+#include "src/data/dataset.h"
+#include "src/machine.h"
+
+namespace lockstep {
+namespace {
+
+struct EvaluateOptions {
+  std::string checkpoint, weights = "ema", data, precision;
+  bool follow = false, confusion = true;
+  double interval = 60;
+  int threads = 0;
+};
+
+/// False where --help or the like has said all; `text` is then what to print.
+bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
+  CLI::App app("Evaluates checkpoints of train_cifar on the test set", "evaluate");
+  app.option_defaults()->always_capture_default();
+  app.add_option("checkpoint", o.checkpoint,
+                 "A checkpoint, step-NNNNNNNNNN.h5, or a folder: its newest")
+      ->required();
+  app.add_option("--weights", o.weights, "ema: the moving average; raw: the weights themselves")
+      ->check(CLI::IsMember({"ema", "raw"}));
+  app.add_option("--data", o.data,
+                 "Folder with the official files, for checkpoints trained on them");
+  app.add_option("--precision", o.precision, "fp32 or bf16 [as trained]")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_flag("--follow", o.follow, "Stay, and evaluate every new checkpoint of the folder");
+  app.add_option("--interval", o.interval, "Seconds between looks into the folder")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--confusion,!--no-confusion", o.confusion, "Print which class was taken for which");
+  app.add_option("--threads", o.threads, "Threads per rank [the node's cores shared out]")
+      ->check(CLI::PositiveNumber);
+  app.set_version_flag("--version", build_name());
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    text = app.help();
+    return false;
+  } catch (const CLI::CallForVersion& version) {
+    text = std::string(version.what()) + "\n";
+    return false;
+  } catch (const CLI::ParseError& error) {
+    fail_usage("{}; --help lists all options", error.what());
+  }
+  if (o.follow && !std::filesystem::is_directory(o.checkpoint)) {
+    fail_usage("--follow wants a folder of checkpoints, and {} is none", o.checkpoint);
+  }
+  return true;
+}
+
+/// The checkpoint to evaluate now; empty if the folder holds none.
+std::string newest_file(const EvaluateOptions& o) {
+  if (!std::filesystem::is_directory(o.checkpoint)) {
+    verify_checkpoint(o.checkpoint);
+    return o.checkpoint;
+  }
+  const Newest newest = newest_good(o.checkpoint);
+  for (const std::string& warning : newest.warnings)
+    std::fprintf(stderr, "evaluate: %s\n", warning.c_str());
+  if (!newest.file && !o.follow) fail("{} holds no checkpoint (step-NNNNNNNNNN.h5)", o.checkpoint);
+  return newest.file ? newest.file->string() : "";
+}
+
+std::string confusion_table(const EvaluationResult& result, const std::vector<std::string>& names) {
+  std::string text = fmt::format("{:>12} ", "true \\ taken");
+  for (const std::string& name : names) text += fmt::format(" {:>5.5}", name);
+  text += "   right\n";
+  for (std::size_t truth = 0; truth < names.size(); ++truth) {
+    text += fmt::format("{:>12} ", names[truth]);
+    std::int64_t all = 0;
+    for (std::size_t taken = 0; taken < names.size(); ++taken) {
+      const std::int64_t cell = result.confusion[truth * names.size() + taken];
+      all += cell;
+      text += fmt::format(" {:>5}", cell);
+    }
+    const auto right = static_cast<double>(result.confusion[truth * names.size() + truth]);
+    text += fmt::format(" {:>5.1f} %\n",
+                        100 * right / static_cast<double>(std::max<std::int64_t>(all, 1)));
+  }
+  return text;
+}
+
+/// One checkpoint, all ranks. What it was trained on decides what it is tested on.
+void evaluate_file(const Comm& comm, Device& device, const EvaluateOptions& o,
+                   const std::string& file) {
+  CheckpointFacts facts;
+  DatasetPair data;
+  std::unique_ptr<Evaluation> evaluation;
+  std::vector<float> arena;
+  agree(comm, [&] {
+    facts = read_facts(file);
+    const auto text = [&](const char* name) {
+      const auto found = facts.texts.find(name);
+      require(found != facts.texts.end(),
+              "{} does not name its {}: it was not written by train_cifar", file, name);
+      return found->second;
+    };
+    const std::string dataset = o.data.empty() ? text("dataset") : "cifar10";
+    require(dataset == "synthetic" || !o.data.empty(), "{} was trained on {}: say --data DIR", file,
+            dataset);
+    data = open_dataset(dataset, o.data, facts.position.seed);
+    const std::string precision = o.precision.empty() ? text("precision") : o.precision;
+    evaluation = std::make_unique<Evaluation>(device, find_model(text("model")), *data.test,
+                                              precision == "bf16" ? Type::bf16 : Type::f32);
+    arena.assign(static_cast<std::size_t>(evaluation->model().layout().count), 0.0f);
+    load_checkpoint(file, evaluation->model().layout(),
+                    {{o.weights == "ema" ? "ema" : "parameters", arena.data()}});
+  });
+  const EvaluationResult result = evaluation->run(comm, arena.data(), [](double) {});
+  if (comm.rank() != 0) return;
+  fmt::print("step {} ({}, {} weights): {}\n", facts.position.step, file, o.weights,
+             score_text(result.score));
+  if (o.confusion) fmt::print("{}", confusion_table(result, data.class_names));
+  std::fflush(stdout);
+}
+
+int run(World& world, const EvaluateOptions& o) {
+  const Comm comm = world.comm();
+  const auto device = make_cpu_device(place(comm, o.threads).threads);
+  std::string last;
+  if (o.follow) watch_signals();
+  for (;;) {
+    std::string file;
+    agree(comm, [&] {
+      if (comm.rank() == 0) file = newest_file(o);
+    });
+    file = comm.broadcast(file);
+    if (!file.empty() && file != last) evaluate_file(comm, *device, o, file);
+    last = file;
+    if (!o.follow) return kExitSuccess;
+    for (double slept = 0; slept < o.interval && !stop_requested(); slept += 0.1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    if (comm.max(stop_requested()) > 0) return kExitSuccess;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  return run_main(argc, argv, "evaluate", [&](World& world) {
+    EvaluateOptions options;
+    std::string text;
+    bool go_on = false;
+    agree(world.comm(), [&] { go_on = parse(argc, argv, options, text); });
+    if (go_on) return run(world, options);
+    if (world.comm().rank() == 0) std::fputs(text.c_str(), stdout);
+    return static_cast<int>(kExitSuccess);
+  });
+}

@@ -1,1 +1,20 @@
-int main() {}
+// Trains an image classifier on CIFAR-10 (or its generated stand-in) in lockstep on all ranks:
+// mpirun -np N ./train_cifar
+
+#include <cstdio>
+
+#include "apps/options.h"
+#include "apps/trainer.h"
+#include "collectives/comm.h"
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  return run_main(argc, argv, "train_cifar", [&](World& world) {
+    std::optional<Options> options;
+    std::string text;
+    agree(world.comm(), [&] { options = parse_options(argc, argv, "train_cifar", text); });
+    if (options) return train(world, *options);
+    if (world.comm().rank() == 0) std::fputs(text.c_str(), stdout);
+    return static_cast<int>(kExitSuccess);
+  });
+}

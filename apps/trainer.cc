@@ -1,1 +1,294 @@
-namespace lockstep {}
+#include "apps/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "apps/facts.h"
+#include "apps/mirror.h"
+#include "apps/placement.h"
+#include "apps/reporter.h"
+#include "apps/signals.h"
+#include "apps/training_step.h"
+#include "collectives/records.h"
+#include "collectives/watchdog.h"
+#include "net/checkpoint.h"
+#include "src/data/dataset.h"
+#include "src/machine.h"
+
+namespace lockstep {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Finds out before step one, not at the first checkpoint, whether `directory` can be written.
+void require_writable(const std::string& option, const std::filesystem::path& directory) {
+  if (directory.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  const std::filesystem::path probe = directory / fmt::format(".probe-{}", getpid());
+  std::ofstream file(probe);
+  file << "x" << std::flush;
+  const int code = file ? 0 : errno;
+  std::filesystem::remove(probe, error);
+  require(code == 0, "{} {} cannot be written ({}): choose another folder or mend its permissions",
+          option, directory.string(), std::strerror(code));
+}
+
+class Trainer {
+ public:
+  Trainer(World& world, const Options& options, Dataset& train, Dataset& test, Device& device,
+          const RunPlan& plan)
+      : world_(world),
+        comm_(world.comm()),
+        options_(options),
+        train_(train),
+        plan_(plan),
+        entry_(find_model(options.model)),
+        step_(world, device, entry_, train.classes(), options, plan),
+        evaluation_(device, entry_, test, options.precision),
+        reporter_(comm_.rank() == 0, options, plan) {}
+
+  /// Parameters, slots and average as the checkpoint has them, on all ranks.
+  void restore(const Resumption& resumption) {
+    const std::vector<Section> sections = step_.sections();
+    agree(comm_, [&] {
+      if (comm_.rank() == 0) load_checkpoint(*resumption.file, step_.layout(), sections);
+    });
+    for (const Section& section : sections) {
+      check(MPI_Bcast(section.arena, static_cast<int>(step_.layout().count), MPI_FLOAT, 0,
+                      comm_.raw()));
+    }
+  }
+
+  TrainingStep& step() { return step_; }
+  Evaluation& evaluation() { return evaluation_; }
+  Reporter& reporter() { return reporter_; }
+
+  int run(Loader& loader) {
+    last_save_ = last_report_time_ = now();
+    std::int64_t done = plan_.start.step;
+    for (last_report_step_ = done; done < plan_.steps;) {
+      const bool report = done == plan_.start.step || (done + 1) % options_.log_every == 0 ||
+                          done + 1 == plan_.steps;
+      const double rate =
+          learning_rate(options_.rate, plan_.epoch_at(done), plan_.epoch_at(plan_.steps));
+      const double penalty_before = report ? penalty(step_.layout(), step_.state().parameters,
+                                                     options_.optimizer_options.weight_decay)
+                                           : 0;
+      const StepTotals totals = step_.run(loader, done, static_cast<float>(rate), votes());
+      ++done;
+      if (!std::isfinite(totals.cross_entropy)) fail_diverged(done, totals.cross_entropy);
+      if (report) {
+        report_step(done, totals, penalty_before, rate);
+      }
+      reporter_.progress(done, totals.cross_entropy);
+      after_step(done, totals);
+      if (totals.stop && done < plan_.steps) return stop(done);
+    }
+    reporter_.flush();
+    return kExitSuccess;
+  }
+
+ private:
+  static bool due(std::int64_t done, std::int64_t every) { return every > 0 && done % every == 0; }
+
+  Votes votes() const {
+    const double seconds = options_.checkpoint_every.seconds;
+    return {stop_requested(), comm_.rank() == 0 && seconds > 0 && now() - last_save_ >= seconds};
+  }
+
+  void after_step(std::int64_t done, const StepTotals& totals) {
+    const bool end = done == plan_.steps;
+    const double start = now();
+    if (due(done, options_.summary_every)) {
+      phase("writing histograms", 0);
+      reporter_.histograms(done, step_.layout(), step_.state().parameters, step_.gradients());
+    }
+    if (due(done, options_.verify_every)) verify(done);
+    if (due(done, options_.checkpoint_every.steps) || totals.save || totals.stop || end) save(done);
+    if (due(done, options_.eval_every) || end) evaluate(done);
+    aside_ += now() - start;
+  }
+
+  void report_step(std::int64_t done, const StepTotals& totals, double penalty, double rate) {
+    const StepTimes times = step_.times();
+    const double seconds = now() - last_report_time_ - aside_;
+    const auto steps = static_cast<double>(done - last_report_step_);
+    StepReport r;
+    r.step = done;
+    r.epoch = plan_.epoch_at(done);
+    r.cross_entropy = totals.cross_entropy;
+    r.penalty = penalty;
+    r.loss = totals.cross_entropy + penalty;
+    r.batch_top1 = totals.top1_share;
+    r.images_per_s = steps * static_cast<double>(plan_.global_batch) / seconds;
+    r.seconds_per_batch = seconds / steps;
+    r.learning_rate = rate;
+    r.exposed_communication = std::clamp((times.exposed - last_times_.exposed) / seconds, 0.0, 1.0);
+    r.loader_wait = std::clamp((times.loader - last_times_.loader) / seconds, 0.0, 1.0);
+    reporter_.step(r);
+    last_times_ = times;
+    last_report_step_ = done;
+    last_report_time_ = now();
+    aside_ = 0;
+  }
+
+  void verify(std::int64_t done) {
+    phase("comparing weights", 0);
+    verify_mirror(comm_, step_.layout(), step_.state().parameters, done);
+  }
+
+  void evaluate(std::int64_t done) {
+    constexpr double kLongest = 3600;
+    phase("evaluation", kLongest);
+    Record& record = world_.records().mine();
+    const EvaluationResult result =
+        evaluation_.run(comm_, step_.evaluated(), [&](double) { record.progress(); });
+    reporter_.evaluation(done, plan_.epoch_at(done), result,
+                         step_.state().average ? "averaged weights" : "weights");
+  }
+
+  void save(std::int64_t done) {
+    if (options_.checkpoint_dir.empty() || done == saved_step_) return;
+    verify(done);
+    constexpr double kLongest = 600;  // a slow file system, not a hang
+    phase("checkpoint", kLongest);
+    const std::int64_t samples =
+        plan_.start.samples + (done - plan_.start.step) * plan_.global_batch;
+    agree(comm_, [&] {
+      if (comm_.rank() != 0) return;
+      require_finite(done);
+      CheckpointFacts facts;
+      facts.position = {done, samples, samples / plan_.dataset_size, plan_.seed};
+      facts.texts = {{"model", std::string(entry_.name)},
+                     {"options", options_.text},
+                     {"version", build_name()},
+                     {"precision", name_of(options_.precision)},
+                     {"dataset", options_.dataset},
+                     {"global_batch", std::to_string(plan_.global_batch)},
+                     {"shards", std::to_string(plan_.shards)}};
+      std::vector<ConstSection> sections;
+      for (const Section& section : step_.sections())
+        sections.push_back({section.name, section.arena});
+      last_file_ =
+          save_checkpoint(options_.checkpoint_dir, step_.layout(), sections, facts, options_.keep);
+    });
+    if (comm_.rank() == 0)
+      reporter_.line(fmt::format("{}: step {}, saved {}", timestamp(), done, last_file_.string()));
+    saved_step_ = done;
+    last_save_ = now();
+  }
+
+  /// The weights of a run that diverges in this very step must not replace the last good ones.
+  void require_finite(std::int64_t done) const {
+    const float* p = step_.state().parameters;
+    const bool finite =
+        std::all_of(p, p + step_.layout().count, [](float value) { return std::isfinite(value); });
+    require(finite, "Model diverged: a weight is not a number after step {}{}", done, cure());
+  }
+
+  [[noreturn]] void fail_diverged(std::int64_t done, double loss) const {
+    throw AgreedError(fmt::format("Model diverged with loss = {} at step {}{}",
+                                  std::isnan(loss) ? "NaN" : "infinity", done, cure()));
+  }
+
+  std::string cure() const {
+    const std::string kept =
+        last_file_.empty() ? ""
+                           : fmt::format("; the last good checkpoint is {}", last_file_.string());
+    return kept + ": use a smaller --lr or a --warmup-epochs";
+  }
+
+  int stop(std::int64_t done) {
+    reporter_.flush();
+    if (options_.checkpoint_dir.empty()) {
+      throw AgreedError(fmt::format(
+          "stopped on request after step {}; nothing was saved, for there is no --checkpoint-dir",
+          done));
+    }
+    reporter_.line(
+        fmt::format("stopped on request after step {}: the same command goes on from there", done));
+    return kExitRequeue;
+  }
+
+  void phase(const char* name, double limit_seconds) {
+    world_.records().mine().phase(name, limit_seconds);
+  }
+
+  World& world_;
+  Comm comm_;
+  const Options& options_;
+  const Dataset& train_;
+  const RunPlan& plan_;
+  const ModelEntry& entry_;
+  TrainingStep step_;
+  Evaluation evaluation_;
+  Reporter reporter_;
+
+  std::filesystem::path last_file_;
+  std::int64_t saved_step_ = -1, last_report_step_ = 0;
+  double last_save_ = 0, last_report_time_ = 0;
+  double aside_ = 0;  ///< seconds since the last report that were not training
+  StepTimes last_times_;
+};
+
+}  // namespace
+
+int train(World& world, const Options& options) {
+  const Comm comm = world.comm();
+  Record& record = world.records().mine();
+  watch_signals();
+  record.phase("start-up", 600);
+  Watchdog watchdog(world, options.timeout);
+  const std::size_t base_memory = own_memory_bytes();
+  expect_same(comm, "builds", fmt::format("build = {}", build_name()));
+  expect_same(comm, "options", options.text);
+
+  const Placement placement = place(comm, options.threads);
+  const Resumption resumption = find_resumption(comm, options);
+  DatasetPair data;
+  agree(comm, [&] {
+    if (comm.rank() == 0 && !options.check) {
+      require_writable("--log-dir", options.log_dir);
+    }
+    if (comm.rank() == 0) require_writable("--checkpoint-dir", options.checkpoint_dir);
+    const std::uint64_t seed =
+        resumption.file && !options.seed_given ? resumption.facts.position.seed : options.seed;
+    data = open_dataset(options.dataset, options.data, seed);
+  });
+  RunPlan plan;
+  agree(comm, [&] { plan = plan_run(options, comm, data.train->size(), resumption); });
+
+  const auto device = make_cpu_device(placement.threads);
+  Trainer trainer(world, options, *data.train, *data.test, *device, plan);
+  if (resumption.file) trainer.restore(resumption);
+  verify_mirror(comm, trainer.step().layout(), trainer.step().state().parameters, plan.start.step);
+  Loader loader(*data.train, {.seed = plan.seed,
+                              .global_batch = plan.global_batch,
+                              .shards = plan.shards,
+                              .first_shard = plan.first_shard,
+                              .own_shards = plan.own_shards,
+                              .first_position = plan.start.samples,
+                              .type = options.precision});
+  print_facts({comm, options, plan, resumption, placement, *device, data, trainer.step(),
+               trainer.evaluation(), loader, base_memory},
+              trainer.reporter());
+  if (options.check) {
+    trainer.reporter().line("all is well: --check trains nothing");
+    return kExitSuccess;
+  }
+  if (plan.start.step >= plan.steps) {
+    trainer.reporter().line(fmt::format(
+        "complete already: {} is at step {} of {}; more --steps go on, --resume never starts anew",
+        resumption.file->string(), plan.start.step, plan.steps));
+    return kExitSuccess;
+  }
+  return trainer.run(loader);
+}
+
+}  // namespace lockstep

@@ -76,8 +76,8 @@ class CpuMaxPool : public MaxPoolPlan {
         const auto index = static_cast<std::int32_t>(ky * spec_.kernel + kx);
         for (std::int64_t c = 0; c < count; ++c) {
           const float value = tap[c];
-          // "not less or equal" lets a NaN win, so that a diverging run is seen and not hidden.
-          const bool wins = !(value <= best[c]);
+          // A NaN wins and stays, so that a diverging run is seen and not hidden.
+          const bool wins = (value > best[c]) | (value != value);
           best[c] = wins ? value : best[c];
           which[c] = wins ? index : which[c];
         }

@@ -1,0 +1,62 @@
+#include "apps/evaluation.h"
+
+#include <algorithm>
+
+#include "src/each.h"
+
+namespace lockstep {
+
+Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& dataset, Type type)
+    : device_(device),
+      dataset_(dataset),
+      model_(device, entry, dataset.classes(), kBatch, type, false),
+      images_(device.allocate(static_cast<std::size_t>(model_.input().count()) * size_of(type))),
+      labels_(kBatch),
+      verdicts_(kBatch) {}
+
+std::size_t Evaluation::bytes() const {
+  return model_.activation_bytes() + model_.workspace_bytes() +
+         static_cast<std::size_t>(model_.input().count()) * size_of(model_.type());
+}
+
+EvaluationResult Evaluation::run(const Comm& comm, float* parameters,
+                                 const std::function<void(double)>& progress) {
+  Stream stream = device_.stream();
+  model_.bind(parameters, nullptr);
+  const View images{images_.get(), model_.input(), model_.type()};
+  const View labels{labels_.data(), {kBatch}, Type::i32};
+  const std::size_t sample_bytes =
+      static_cast<std::size_t>(images.shape.row()) * size_of(images.type);
+  const std::int64_t classes = dataset_.classes(),
+                     batches = (dataset_.size() + kBatch - 1) / kBatch;
+
+  EvaluationResult result;
+  result.confusion.assign(static_cast<std::size_t>(classes * classes), 0);
+  for (std::int64_t batch = comm.rank(); batch < batches; batch += comm.size()) {
+    const std::int64_t first = batch * kBatch, count = std::min(kBatch, dataset_.size() - first);
+    each_part(stream, count, 8, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        dataset_.read(first + i, nullptr,
+                      images_.get() + static_cast<std::size_t>(i) * sample_bytes, images.type);
+        labels_[static_cast<std::size_t>(i)] = dataset_.label(first + i);
+      }
+    });
+    softmax_cross_entropy(stream, model_.forward(stream, images), labels, 0, {}, verdicts_);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Verdict& verdict = verdicts_[static_cast<std::size_t>(i)];
+      result.score.add(verdict);
+      ++result.confusion[static_cast<std::size_t>(labels_[static_cast<std::size_t>(i)] * classes +
+                                                  verdict.predicted)];
+    }
+    progress(static_cast<double>(batch + 1) / static_cast<double>(batches));
+  }
+  Score& score = result.score;
+  for (std::int64_t* sum :
+       {&score.samples, &score.top1, &score.top5, &score.loss_units, &score.diverged}) {
+    *sum = comm.sum(*sum);
+  }
+  for (std::int64_t& cell : result.confusion) cell = comm.sum(cell);
+  return result;
+}
+
+}  // namespace lockstep

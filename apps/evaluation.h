@@ -1,0 +1,48 @@
+// Evaluation on a whole data set, shared out over the ranks, with one exact result whatever their
+// number.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "collectives/comm.h"
+#include "net/loss.h"
+#include "net/model.h"
+#include "src/data/dataset.h"
+
+namespace lockstep {
+
+/// confusion[truth * classes + predicted]: how many samples of a class were taken for which.
+struct EvaluationResult {
+  Score score;
+  std::vector<std::int64_t> confusion;
+};
+
+/// An inference model with its batch buffer. The batches are always the same ones, kBatch
+/// consecutive samples each; only who computes them depends on the ranks, and what is summed over
+/// the ranks are integers.
+class Evaluation {
+ public:
+  static constexpr std::int64_t kBatch = 100;
+
+  Evaluation(Device& device, const ModelEntry& entry, const Dataset& dataset, Type type);
+
+  const Model& model() const { return model_; }
+  std::size_t bytes() const;
+
+  /// Collective. Evaluates `parameters` (layout().count floats, the same on all ranks); every rank
+  /// gets the sums. `progress` is called now and then on every rank with the share that it has done
+  /// of its part.
+  EvaluationResult run(const Comm& comm, float* parameters,
+                       const std::function<void(double)>& progress);
+
+ private:
+  Device& device_;
+  const Dataset& dataset_;
+  Model model_;
+  Memory images_;
+  std::vector<std::int32_t> labels_;
+  std::vector<Verdict> verdicts_;
+};
+
+}  // namespace lockstep

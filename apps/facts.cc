@@ -1,0 +1,112 @@
+#include "apps/facts.h"
+
+#include "src/machine.h"
+
+namespace lockstep {
+namespace {
+
+double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+std::string bucket_text(const std::vector<Range>& buckets) {
+  std::vector<std::string> sizes;
+  for (const Range& bucket : buckets) {
+    sizes.push_back(
+        fmt::format("{:.2f}", mebibytes(static_cast<std::size_t>(bucket.count) * sizeof(float))));
+  }
+  return fmt::format("{} ({} MiB, in the order of the backward pass)", buckets.size(),
+                     fmt::join(sizes, ", "));
+}
+
+std::string memory_text(const Facts& f) {
+  auto parts = f.step.memory();
+  parts.emplace_back("evaluation", f.evaluation.bytes());
+  parts.emplace_back("loader", f.loader.bytes());
+  parts.emplace_back("program and libraries", f.base_memory);
+  std::size_t total = 0;
+  std::vector<std::string> texts;
+  for (const auto& [name, bytes] : parts) {
+    total += bytes;
+    if (bytes > 0) texts.push_back(fmt::format("{} {:.1f}", name, mebibytes(bytes)));
+  }
+  return fmt::format("{:.1f} MiB per rank = {}", mebibytes(total), fmt::join(texts, " + "));
+}
+
+std::string optimizer_text(const Facts& f) {
+  const RateOptions& rate = f.options.rate;
+  std::string text =
+      fmt::format("{}, lr {:g} {}", f.step.optimizer().describe(), rate.base, rate.schedule);
+  if (f.options.optimizer_options.weight_decay > 0) {
+    text += fmt::format(", weight decay {:g}", f.options.optimizer_options.weight_decay);
+  }
+  if (f.options.ema > 0) text += fmt::format(", moving average {:g}", f.options.ema);
+  return text;
+}
+
+std::string order_text(const Facts& f) {
+  const bool power_of_two =
+      (f.plan.own_shards & (f.plan.own_shards - 1)) == 0 || f.comm.size() == 1;
+  if (f.step.reducer().canonical() && power_of_two) {
+    return fmt::format(
+        "sums in canonical order: --shards {} gives these weights on any number of ranks that cuts "
+        "it by a power of 2",
+        f.plan.shards);
+  }
+  return "sums in this reducer's own order: weights depend on the number of ranks in the last bits "
+         "(see --list)";
+}
+
+void print_placement(const Facts& f, Reporter& reporter) {
+  for (const std::string& line : placement_lines(f.comm, f.placement)) reporter.line("  " + line);
+  for (const LayerFacts& layer : f.step.model().layers()) {
+    reporter.line(fmt::format("  {:<16} {:<16} {:>9} parameters  {}", layer.name,
+                              layer.output.text(), layer.parameters, layer.implementation));
+  }
+}
+
+}  // namespace
+
+void print_facts(const Facts& f, Reporter& reporter) {
+  const auto line = [&](const char* name, const std::string& text) {
+    reporter.line(fmt::format("{:<12} {}", name, text));
+  };
+  const Model& model = f.step.model();
+  const double gflop = model.training_flops() * f.plan.shards * 1e-9;
+  reporter.line(fmt::format("Lockstep {}", build_name()));
+  line("ranks",
+       fmt::format("{} on {} host{}, {} thread{} each; rank 0 on {}, {}", f.comm.size(),
+                   f.placement.hosts, f.placement.hosts == 1 ? "" : "s", f.placement.threads,
+                   f.placement.threads == 1 ? "" : "s", host_name(), f.device.describe()));
+  if (!f.placement.warning.empty()) line("warning", f.placement.warning);
+  line("data", f.data.train->describe());
+  if (f.options.dataset == "synthetic") {
+    line(
+        "",
+        "no --data: these images are made up; scripts/get_data.sh cifar10 downloads the real ones");
+  }
+  line("model", fmt::format("{}, {} parameters, {:.2f} GFLOP per step, {}", f.options.model,
+                            model.layout().trainable(), gflop, name_of(model.type())));
+  line("batch",
+       fmt::format(
+           "{} = {} shard{} of {}, {} on each rank; {:.1f} steps per epoch", f.plan.global_batch,
+           f.plan.shards, f.plan.shards == 1 ? "" : "s", f.plan.shard_batch, f.plan.own_shards,
+           static_cast<double>(f.plan.dataset_size) / static_cast<double>(f.plan.global_batch)));
+  line("optimizer", optimizer_text(f));
+  line("reducer", f.step.reducer().describe());
+  line("progress", policy_name(f.step.policy()));
+  line("buckets", bucket_text(f.step.buckets()));
+  line("order", order_text(f));
+  line("memory", memory_text(f));
+  if (f.options.log_dir.empty())
+    line("logs", "none: --log-dir DIR writes metrics.jsonl and TensorBoard's events");
+  if (f.options.checkpoint_dir.empty())
+    line("checkpoints", "none: --checkpoint-dir DIR saves the run and goes on from there");
+  for (const std::string& warning : f.resumption.warnings) line("warning", warning);
+  if (f.resumption.file) {
+    line("resumed", fmt::format("from {} at step {} of {}", f.resumption.file->string(),
+                                f.plan.start.step, f.plan.steps));
+  }
+  for (const std::string& note : f.plan.notes) line("note", note);
+  if (f.options.log_device_placement) print_placement(f, reporter);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,30 @@
+// The start-up facts of a run, printed once.
+#pragma once
+
+#include "apps/evaluation.h"
+#include "apps/options.h"
+#include "apps/placement.h"
+#include "apps/reporter.h"
+#include "apps/run_plan.h"
+#include "apps/training_step.h"
+
+namespace lockstep {
+
+struct Facts {
+  Comm comm;
+  const Options& options;
+  const RunPlan& plan;
+  const Resumption& resumption;
+  const Placement& placement;
+  const Device& device;
+  const DatasetPair& data;
+  const TrainingStep& step;
+  const Evaluation& evaluation;
+  const Loader& loader;
+  std::size_t base_memory;  ///< bytes that the program held before it made any of the above
+};
+
+/// Collective; rank 0's `reporter` prints.
+void print_facts(const Facts& facts, Reporter& reporter);
+
+}  // namespace lockstep

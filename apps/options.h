@@ -1,0 +1,77 @@
+// Everything a user can ask of a training program, in one place: defaults here, names and help in
+// options.cc.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "net/optimizer.h"
+#include "net/rate.h"
+#include "src/view.h"
+
+namespace lockstep {
+
+/// When to write a checkpoint: every `steps` steps or every `seconds` seconds, whichever is set;
+/// neither: only at the end.
+struct CheckpointInterval {
+  std::int64_t steps = 0;
+  double seconds = 0;
+};
+
+struct Options {
+  // Data
+  std::string dataset;  ///< empty: cifar10 where --data is given, else synthetic
+  std::string data;
+  // Model and arithmetic
+  std::string model = "tutorial";
+  Type precision = Type::f32;
+  // Training
+  std::int64_t steps = 0;  ///< 0: as many as epochs say, or a default for the data set
+  double epochs = 0;       ///< 0: as steps say
+  std::int64_t batch =
+      0;  ///< samples per rank and step; 0: 128 for the whole run, as the tutorial has it
+  std::int64_t global_batch = 0;  ///< samples of all ranks per step; 0: batch * ranks
+  int shards = 0;  ///< parts of the global batch whose gradients are added in one fixed tree; 0:
+                   ///< one per rank
+  std::uint64_t seed = 1;
+  std::string optimizer = "sgd";
+  OptimizerOptions optimizer_options;
+  RateOptions rate;
+  float ema = 0.9999f;  ///< 0: no average is kept
+  // Ranks
+  std::string reducer = "auto";
+  double bucket_mb = 1;
+  std::string progress = "auto";
+  int threads = 0;      ///< per rank; 0: the cores of the node shared out among its ranks
+  double timeout = 60;  ///< seconds without progress after which the run is ended with a reason
+  // Reports
+  std::string log_dir;  ///< empty: none
+  std::int64_t log_every = 10, summary_every = 100, eval_every = 1000, verify_every = 1000;
+  bool log_device_placement = false;
+  // Checkpoints
+  std::string checkpoint_dir;  ///< empty: none
+  CheckpointInterval checkpoint_every{0, 600};
+  int keep = 3;
+  std::string resume = "auto";  ///< auto, never, or a file
+
+  bool check = false;
+  bool list = false;
+
+  // All of the above as lines "name=value", which --config reads back; and whether the user said
+  // so, on the command line or in the config file: a resumed run keeps to its checkpoint where not.
+  std::string text;
+  bool seed_given = false, batch_given = false, shards_given = false;
+};
+
+/// Reads the command line of `program`. Returns nothing where all is said already (--help,
+/// --version): `text_to_print` then holds what rank 0 should print. Throws Error (kExitUsage) with
+/// the nearest option's name, the file and line of a config file, or the range that a value must be
+/// in.
+std::optional<Options> parse_options(int argc, char** argv, const std::string& program,
+                                     std::string& text_to_print);
+
+/// The menus of models, data sets, optimizers, schedules, reducers and policies, for --list.
+std::string menus();
+
+}  // namespace lockstep

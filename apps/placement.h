@@ -1,0 +1,26 @@
+// Where the ranks are: hosts, cores, threads.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collectives/comm.h"
+
+namespace lockstep {
+
+struct Placement {
+  int threads = 1;      ///< that this rank should use
+  int hosts = 1;        ///< of the whole run
+  std::string warning;  ///< where the ranks' cores or threads look like a mistake; the same on all
+                        ///< ranks, else empty
+};
+
+/// Collective. `asked` threads, or with 0 this rank's share of the cores that it may use: each core
+/// counts once, divided by the ranks of the node that may use it too.
+Placement place(const Comm& comm, int asked);
+
+/// Collective. On rank 0 one line per rank: "rank 1: host b, cores 2-3, 2 threads"; elsewhere
+/// nothing.
+std::vector<std::string> placement_lines(const Comm& comm, const Placement& placement);
+
+}  // namespace lockstep

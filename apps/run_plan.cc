@@ -1,0 +1,140 @@
+#include "apps/run_plan.h"
+
+#include <nlohmann/json.hpp>
+
+namespace lockstep {
+namespace {
+
+using nlohmann::json;
+
+json to_json(const Resumption& r) {
+  const Position& p = r.facts.position;
+  return {{"file", r.file ? r.file->string() : ""},
+          {"warnings", r.warnings},
+          {"texts", r.facts.texts},
+          {"step", p.step},
+          {"samples", p.samples},
+          {"epoch", p.epoch},
+          {"seed", p.seed}};
+}
+
+Resumption from_json(const json& j) {
+  Resumption r;
+  const std::string file = j["file"];
+  if (!file.empty()) r.file = file;
+  r.warnings = j["warnings"].get<std::vector<std::string>>();
+  r.facts = {{j["step"], j["samples"], j["epoch"], j["seed"]},
+             j["texts"].get<std::map<std::string, std::string>>()};
+  return r;
+}
+
+/// A whole number among the texts of a checkpoint.
+std::int64_t number(const CheckpointFacts& facts, const std::string& name,
+                    const std::filesystem::path& file) {
+  const auto found = facts.texts.find(name);
+  try {
+    if (found != facts.texts.end()) return std::stoll(found->second);
+  } catch (const std::exception&) {
+  }
+  fail("{} does not say its {}: it was not written by this program", file.string(), name);
+}
+
+}  // namespace
+
+Resumption find_resumption(const Comm& comm, const Options& options) {
+  std::string text;
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    Resumption r;
+    if (options.resume == "auto" && !options.checkpoint_dir.empty()) {
+      Newest newest = newest_good(options.checkpoint_dir);
+      r.file = newest.file;
+      r.warnings = newest.warnings;
+    } else if (options.resume != "auto" && options.resume != "never") {
+      verify_checkpoint(options.resume);
+      r.file = options.resume;
+    }
+    if (r.file) r.facts = read_facts(*r.file);
+    text = to_json(r).dump();
+  });
+  return from_json(json::parse(comm.broadcast(text)));
+}
+
+RunPlan plan_run(const Options& o, const Comm& comm, std::int64_t dataset_size,
+                 const Resumption& resumption) {
+  const std::int64_t ranks = comm.size();
+  RunPlan plan;
+  plan.dataset_size = dataset_size;
+  plan.seed = o.seed;
+  const std::int64_t default_batch = std::max<std::int64_t>(128 / ranks, 1);
+  plan.global_batch =
+      o.global_batch > 0 ? o.global_batch : (o.batch > 0 ? o.batch : default_batch) * ranks;
+  std::int64_t shards = o.shards > 0 ? o.shards : ranks;
+
+  if (resumption.file) {
+    const CheckpointFacts& facts = resumption.facts;
+    const std::string name = resumption.file->filename().string();
+    plan.start = facts.position;
+    const auto model = facts.texts.find("model");
+    if (model != facts.texts.end() && model->second != o.model) {
+      fail_usage(
+          "{} is of model {}, not {}: say --model {}, another --checkpoint-dir, or --resume never",
+          name, model->second, o.model, model->second);
+    }
+    if (o.seed_given && o.seed != plan.start.seed) {
+      fail_usage("{} was written with --seed {}, not {}: leave --seed out, or say --resume never",
+                 name, plan.start.seed, o.seed);
+    }
+    plan.seed = plan.start.seed;
+    const std::int64_t batch = number(facts, "global_batch", *resumption.file);
+    const std::int64_t old_shards = number(facts, "shards", *resumption.file);
+    if (o.batch_given && plan.global_batch != batch) {
+      plan.notes.push_back(fmt::format(
+          "the global batch is now {}, not {} as before: this is no longer the same run",
+          plan.global_batch, batch));
+    } else {
+      if (plan.global_batch != batch)
+        plan.notes.push_back(fmt::format("global batch {} as before", batch));
+      plan.global_batch = batch;
+    }
+    if (o.shards_given && shards != old_shards) {
+      plan.notes.push_back(
+          fmt::format("now {} shards, not {} as before: weights will differ in the last bits",
+                      shards, old_shards));
+    } else {
+      shards = old_shards;
+      if (shards % ranks != 0) {
+        fail_usage(
+            "{} was trained in {} shards, which {} ranks cannot share evenly: start with a number "
+            "of ranks that divides "
+            "{}, or say --shards {} (weights will then differ in the last bits)",
+            name, shards, ranks, shards, ranks);
+      }
+    }
+  }
+
+  if (shards % ranks != 0) {
+    fail_usage("--shards {} cannot be shared evenly by {} ranks: use a multiple of {}", shards,
+               ranks, ranks);
+  }
+  if (plan.global_batch % shards != 0) {
+    fail_usage(
+        "a global batch of {} cannot be cut into {} equal shards: use a multiple of {}, for "
+        "example --global-batch {}",
+        plan.global_batch, shards, shards, (plan.global_batch / shards + 1) * shards);
+  }
+  plan.shards = static_cast<int>(shards);
+  plan.own_shards = static_cast<int>(shards / ranks);
+  plan.first_shard = plan.own_shards * comm.rank();
+  plan.shard_batch = plan.global_batch / shards;
+
+  const double per_epoch =
+      static_cast<double>(dataset_size) / static_cast<double>(plan.global_batch);
+  const std::int64_t default_steps = o.dataset == "synthetic" ? 1000 : 10000;
+  plan.steps = o.steps > 0    ? o.steps
+               : o.epochs > 0 ? std::max<std::int64_t>(std::llround(o.epochs * per_epoch), 1)
+                              : default_steps;
+  return plan;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,159 @@
+#include "apps/training_step.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "collectives/records.h"
+
+namespace lockstep {
+namespace {
+
+/// Places in the gradient arena's first elements (Layout::kMail).
+enum Mail : int { kLoss, kTop1, kStop, kSave };
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::vector<Range> bucket_parts(const Layout& layout) {
+  std::vector<Range> parts = layout.layers;
+  parts.front() = {0, parts.front().end()};  // the mail travels with the first layer
+  return parts;
+}
+
+}  // namespace
+
+TrainingStep::TrainingStep(World& world, Device& device, const ModelEntry& entry, int classes,
+                           const Options& options, const RunPlan& plan)
+    : world_(world),
+      plan_(plan),
+      ema_(options.ema),
+      weight_decay_(options.optimizer_options.weight_decay),
+      stream_(device.stream()),
+      model_(device, entry, classes, plan.shard_batch, options.precision, true),
+      optimizer_(make_optimizer(options.optimizer, options.optimizer_options)),
+      reducer_comm_(world.comm().duplicate()),
+      verdicts_(static_cast<std::size_t>(plan.shard_batch)) {
+  const Layout& layout = model_.layout();
+  const std::vector<Range> buckets =
+      cut_buckets(bucket_parts(layout), static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
+  reducer_ = make_reducer(options.reducer, {reducer_comm_, layout.count, buckets});
+  gradients_ = reducer_->gradients();
+  shard_sum_ = std::make_unique<ShardSum>(gradients_, layout.count, plan.own_shards);
+  policy_ = choose_policy(options.progress, *reducer_, world.threads_allowed());
+  buckets_ = std::make_unique<GradientBuckets>(*reducer_, buckets, policy_,
+                                               [this](int, Range range) { on_reduced(range); });
+
+  const std::size_t slots = optimizer_->slots().size(),
+                    count = static_cast<std::size_t>(layout.count);
+  arenas_ = device.allocate((1 + slots + (ema_ > 0)) * count * sizeof(float));
+  float* next = reinterpret_cast<float*>(arenas_.get());
+  const auto take = [&next, count] { return std::exchange(next, next + count); };
+  state_.parameters = take();
+  for (std::size_t slot = 0; slot < slots; ++slot) state_.slots.push_back(take());
+  if (ema_ > 0) state_.average = take();
+  initialize(layout, plan.seed, state_.parameters);
+  if (state_.average) std::copy_n(state_.parameters, count, state_.average);
+  model_.bind(state_.parameters, gradients_);
+}
+
+TrainingStep::~TrainingStep() {
+  buckets_.reset();
+  reducer_.reset();
+  reducer_comm_.free();
+}
+
+StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Votes votes) {
+  Record& record = world_.records().mine();
+  record.step(step + 1);
+  rates_ = {rate, weight_decay_, average_decay(ema_, step)};
+  for (int shard = 0; shard < plan_.own_shards; ++shard) {
+    record.phase("loading");
+    const double waited = loader.waited_seconds();
+    const Batch batch = loader.next();
+    times_.loader += loader.waited_seconds() - waited;
+    compute_shard(shard, batch, votes);
+  }
+  record.phase("summing gradients");
+  buckets_->finish();
+  return {gradients_[kLoss], gradients_[kTop1] / static_cast<double>(plan_.global_batch),
+          gradients_[kStop] > 0, gradients_[kSave] > 0};
+}
+
+void TrainingStep::compute_shard(int shard, const Batch& batch, Votes votes) {
+  Record& record = world_.records().mine();
+  const bool last = shard == plan_.own_shards - 1;
+  record.phase("forward");
+  const double start = now();
+  const View logits = model_.forward(stream_, batch.images);
+  softmax_cross_entropy(stream_, logits, batch.labels,
+                        1.0f / static_cast<float>(plan_.global_batch), model_.logits_gradient(),
+                        verdicts_);
+  double loss = 0;
+  int right = 0;
+  for (const Verdict& verdict : verdicts_) {
+    loss += verdict.loss;
+    right += verdict.rank < 1;
+  }
+  std::fill_n(gradients_, Layout::kMail, 0.0f);
+  gradients_[kLoss] = static_cast<float>(loss / static_cast<double>(plan_.global_batch));
+  gradients_[kTop1] = static_cast<float>(right);
+  gradients_[kStop] = last && votes.stop;
+  gradients_[kSave] = last && votes.save;
+  const double middle = now();
+  times_.forward += middle - start;
+
+  record.phase("backward");
+  const StepTimes before = times();
+  const auto ready = [&](Range range) {
+    if (!last) return;
+    shard_sum_->finish(range);
+    buckets_->ready(range);
+    buckets_->advance();
+    record.progress();
+  };
+  ready({0, Layout::kMail});
+  model_.backward(stream_, batch.images, ready);
+  if (!last) shard_sum_->take(shard);
+  const StepTimes after = times();
+  // With a thread of its own the optimizer ran beside the backward pass, otherwise within it.
+  const double optimizer = policy_ == Policy::thread ? 0 : after.optimizer - before.optimizer;
+  times_.backward += now() - middle - (after.exposed - before.exposed) - optimizer;
+}
+
+void TrainingStep::on_reduced(Range range) {
+  const double start = now();
+  Stream stream = stream_;
+  update(stream, layout(), range, *optimizer_, state_, gradients_, rates_);
+  times_.optimizer += now() - start;
+}
+
+std::vector<Section> TrainingStep::sections() {
+  std::vector<Section> sections{{"parameters", state_.parameters}};
+  const std::vector<std::string> names = optimizer_->slots();
+  for (std::size_t slot = 0; slot < names.size(); ++slot) {
+    sections.push_back({"optimizer/" + names[slot], state_.slots[slot]});
+  }
+  if (state_.average) sections.push_back({"ema", state_.average});
+  return sections;
+}
+
+StepTimes TrainingStep::times() const {
+  StepTimes times = times_;
+  times.exposed = buckets_->exposed_seconds();
+  return times;
+}
+
+std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
+  const std::size_t arena = static_cast<std::size_t>(layout().count) * sizeof(float);
+  std::vector<std::pair<std::string, std::size_t>> parts{
+      {"parameters", arena},
+      {"gradients", arena + shard_sum_->bytes()},
+      {"optimizer", state_.slots.size() * arena}};
+  if (state_.average) parts.emplace_back("average", arena);
+  parts.emplace_back("activations", model_.activation_bytes());
+  parts.emplace_back("workspace", model_.workspace_bytes());
+  return parts;
+}
+
+}  // namespace lockstep

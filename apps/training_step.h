@@ -1,0 +1,97 @@
+// TrainingStep: forward, backward, reduction and update of one step on one rank, with all the
+// memory that they need. The one place that knows both layers and ranks; the trainer and the step's
+// benchmark run it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/options.h"
+#include "apps/run_plan.h"
+#include "collectives/buckets.h"
+#include "collectives/shard_sum.h"
+#include "net/loss.h"
+#include "net/model.h"
+#include "net/optimizer.h"
+#include "src/data/loader.h"
+
+namespace lockstep {
+
+/// What a rank wants all ranks to do after this step; summed over the ranks with the gradients, so
+/// that it costs no message.
+struct Votes {
+  bool stop = false;  ///< save a checkpoint and end
+  bool save = false;  ///< save a checkpoint
+};
+
+/// The step's totals over all ranks: the same on each of them, and whatever their number.
+struct StepTotals {
+  double cross_entropy =
+      0;  ///< mean over the global batch; NaN or infinite where training has diverged
+  double top1_share = 0;
+  bool stop = false, save = false;  ///< at least one rank voted for it
+};
+
+/// Seconds since construction, of the computing thread; optimizer: of whichever thread ran it.
+struct StepTimes {
+  double forward = 0, backward = 0, optimizer = 0, exposed = 0, loader = 0;
+};
+
+class TrainingStep {
+ public:
+  /// Collective: all ranks construct theirs with the same arguments. Throws AgreedError. Initial
+  /// weights are those of plan.seed, the same on all ranks.
+  TrainingStep(World& world, Device& device, const ModelEntry& entry, int classes,
+               const Options& options, const RunPlan& plan);
+  ~TrainingStep();
+
+  /// Collective. Step number `step` (0 is the first of the run) on the next own_shards batches of
+  /// `loader`.
+  StepTotals run(Loader& loader, std::int64_t step, float rate, Votes votes);
+
+  const Model& model() const { return model_; }
+  const Layout& layout() const { return model_.layout(); }
+  const Optimizer& optimizer() const { return *optimizer_; }
+  const Reducer& reducer() const { return *reducer_; }
+  Policy policy() const { return policy_; }
+  const std::vector<Range>& buckets() const { return buckets_->buckets(); }
+
+  /// The arenas that make up the state of the run, and their names in checkpoints. The average is
+  /// the last, if there is one.
+  const TrainingState& state() const { return state_; }
+  std::vector<Section> sections();
+  /// The weights that evaluation uses.
+  float* evaluated() { return state_.average ? state_.average : state_.parameters; }
+  /// Mean gradients of the step before, until the next run().
+  const float* gradients() const { return gradients_; }
+
+  StepTimes times() const;
+  /// What takes how many bytes on this rank.
+  std::vector<std::pair<std::string, std::size_t>> memory() const;
+
+ private:
+  void compute_shard(int shard, const Batch& batch, Votes votes);
+  void on_reduced(Range range);
+
+  World& world_;
+  const RunPlan& plan_;
+  float ema_, weight_decay_;
+  Stream stream_;
+  Model model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Comm reducer_comm_;
+  std::unique_ptr<Reducer> reducer_;
+  float* gradients_ = nullptr;  ///< the reducer's
+  Memory arenas_;               ///< parameters, slots, average
+  TrainingState state_;
+  std::unique_ptr<ShardSum> shard_sum_;
+  Policy policy_;
+  std::unique_ptr<GradientBuckets> buckets_;
+  std::vector<Verdict> verdicts_;
+  UpdateRates rates_;  ///< of the step under way
+  StepTimes times_;
+};
+
+}  // namespace lockstep

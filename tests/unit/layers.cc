@@ -1,0 +1,366 @@
+// Every layer against itself in double: forward against a plain reference, gradients against
+// central differences of that reference.
+
+#include "net/layers.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "src/arena.h"
+#include "src/random.h"
+
+namespace lockstep {
+namespace {
+
+using Values = std::vector<double>;
+
+/// A layer's inputs in double: x and its parameters.
+struct Inputs {
+  Shape x_shape;
+  Values x;
+  std::vector<Values> parameters;
+};
+using Reference = std::function<Values(const Inputs&)>;
+
+double relu_if(bool relu, double value) { return relu ? std::max(value, 0.0) : value; }
+
+Reference reference_convolution(std::int64_t filters, std::int64_t kernel, bool relu) {
+  return [=](const Inputs& in) {
+    const std::int64_t n = in.x_shape[0], h = in.x_shape[1], w = in.x_shape[2], c = in.x_shape[3];
+    Values y;
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t oy = 0; oy < h; ++oy)
+        for (std::int64_t ox = 0; ox < w; ++ox)
+          for (std::int64_t f = 0; f < filters; ++f) {
+            double sum = in.parameters[1][f];
+            for (std::int64_t ky = 0; ky < kernel; ++ky)
+              for (std::int64_t kx = 0; kx < kernel; ++kx) {
+                const std::int64_t iy = oy + ky - kernel / 2, ix = ox + kx - kernel / 2;
+                if (iy < 0 || iy >= h || ix < 0 || ix >= w) continue;
+                for (std::int64_t k = 0; k < c; ++k)
+                  sum += in.x[((i * h + iy) * w + ix) * c + k] *
+                         in.parameters[0][((f * kernel + ky) * kernel + kx) * c + k];
+              }
+            y.push_back(relu_if(relu, sum));
+          }
+    return y;
+  };
+}
+
+Reference reference_dense(std::int64_t features, bool relu) {
+  return [=](const Inputs& in) {
+    const std::int64_t n = in.x_shape[0], m = in.x_shape.row();
+    Values y;
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t f = 0; f < features; ++f) {
+        double sum = in.parameters[1][f];
+        for (std::int64_t k = 0; k < m; ++k) sum += in.x[i * m + k] * in.parameters[0][f * m + k];
+        y.push_back(relu_if(relu, sum));
+      }
+    return y;
+  };
+}
+
+Reference reference_max_pool(std::int64_t kernel, std::int64_t stride, bool relu) {
+  return [=](const Inputs& in) {
+    const std::int64_t n = in.x_shape[0], h = in.x_shape[1], w = in.x_shape[2], c = in.x_shape[3];
+    const std::int64_t oh = (h + stride - 1) / stride, ow = (w + stride - 1) / stride;
+    const std::int64_t top = std::max<std::int64_t>((oh - 1) * stride + kernel - h, 0) / 2;
+    const std::int64_t left = std::max<std::int64_t>((ow - 1) * stride + kernel - w, 0) / 2;
+    Values y;
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t oy = 0; oy < oh; ++oy)
+        for (std::int64_t ox = 0; ox < ow; ++ox)
+          for (std::int64_t k = 0; k < c; ++k) {
+            double best = -std::numeric_limits<double>::infinity();
+            for (std::int64_t iy = oy * stride - top; iy < oy * stride - top + kernel; ++iy)
+              for (std::int64_t ix = ox * stride - left; ix < ox * stride - left + kernel; ++ix)
+                if (iy >= 0 && iy < h && ix >= 0 && ix < w)
+                  best = std::max(best, in.x[((i * h + iy) * w + ix) * c + k]);
+            y.push_back(relu_if(relu, best));
+          }
+    return y;
+  };
+}
+
+Reference reference_response_norm(std::int64_t radius, double bias, double alpha, double beta) {
+  return [=](const Inputs& in) {
+    const std::int64_t c = in.x_shape[3];
+    Values y(in.x.size());
+    for (std::size_t i = 0; i < in.x.size(); ++i) {
+      const auto channel = static_cast<std::int64_t>(i) % c;
+      double sum = 0;
+      for (std::int64_t j = std::max<std::int64_t>(channel - radius, 0);
+           j <= std::min(channel + radius, c - 1); ++j) {
+        const double value = in.x[i - channel + j];
+        sum += value * value;
+      }
+      y[i] = in.x[i] * std::pow(bias + alpha * sum, -beta);
+    }
+    return y;
+  };
+}
+
+/// One row of the sweep.
+struct Case {
+  const char* name;
+  std::function<std::unique_ptr<Layer>()> make;
+  Reference reference;
+  Shape x;
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+std::vector<Case> cases() {
+  const LinearInit init{.weight_deviation = 0.3f, .bias = 0.1f};
+  return {
+      {"convolution",
+       [=] { return convolution(5, 3, false, init); },
+       reference_convolution(5, 3, false),
+       {2, 6, 5, 3}},
+      {"convolution_relu",
+       [=] { return convolution(16, 5, true, init); },
+       reference_convolution(16, 5, true),
+       {2, 7, 6, 8}},
+      {"convolution_wide",
+       [=] { return convolution(32, 5, true, init); },
+       reference_convolution(32, 5, true),
+       {1, 5, 5, 32}},
+      {"dense", [=] { return dense(7, false, init); }, reference_dense(7, false), {3, 11}},
+      {"dense_relu_of_images",
+       [=] { return dense(10, true, init); },
+       reference_dense(10, true),
+       {4, 2, 3, 5}},
+      {"max_pool",
+       [] { return max_pool(3, 2, false); },
+       reference_max_pool(3, 2, false),
+       {2, 6, 7, 5}},
+      {"max_pool_relu",
+       [] { return max_pool(3, 2, true); },
+       reference_max_pool(3, 2, true),
+       {2, 8, 8, 70}},
+      {"max_pool_2",
+       [] { return max_pool(2, 2, false); },
+       reference_max_pool(2, 2, false),
+       {1, 4, 4, 3}},
+      {"response_norm",
+       [] { return response_norm(4, 1, 0.3f, 0.75f); },
+       reference_response_norm(4, 1, 0.3f, 0.75),
+       {2, 3, 3, 20}},
+      {"response_norm_root",
+       [] { return response_norm(1, 2, 0.5f, 0.5f); },
+       reference_response_norm(1, 2, 0.5, 0.5),
+       {1, 2, 3, 5}},
+      {"response_norm_many",
+       [] { return response_norm(4, 1, 0.01f, 0.75f); },
+       reference_response_norm(4, 1, 0.01f, 0.75),
+       {3, 3, 3, 64}},
+  };
+}
+
+/// Values in memory of type `type`, and the doubles that they exactly are.
+class Tensor {
+ public:
+  Tensor(Device& device, Shape shape, Type type)
+      : memory_(device.allocate(static_cast<std::size_t>(shape.count()) * size_of(type))),
+        view{memory_.get(), shape, type} {}
+
+  /// Uniform in [-scale, scale); `coarse`: rounded to what bf16 holds.
+  void fill(Random& random, double scale, bool coarse) {
+    for (std::int64_t i = 0; i < view.count(); ++i) {
+      const float value = random.uniform(-1, 1) * static_cast<float>(scale);
+      set(i, coarse ? static_cast<float>(Bfloat16(value)) : value);
+    }
+  }
+  void poison() {
+    for (std::int64_t i = 0; i < view.count(); ++i)
+      set(i, std::numeric_limits<double>::quiet_NaN());
+  }
+  void set(std::int64_t i, double value) {
+    if (view.type == Type::bf16) {
+      view.as<Bfloat16>()[i] = static_cast<float>(value);
+    } else {
+      view.as<float>()[i] = static_cast<float>(value);
+    }
+  }
+  Values values() const {
+    Values result;
+    for (std::int64_t i = 0; i < view.count(); ++i) {
+      result.push_back(view.type == Type::bf16 ? static_cast<float>(view.as<Bfloat16>()[i])
+                                               : view.as<float>()[i]);
+    }
+    return result;
+  }
+
+ private:
+  Memory memory_;
+
+ public:
+  View view;
+};
+
+double dot(const Values& a, const Values& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/// |a - b| / |b|, in the Euclidean norm.
+double distance(const Values& a, const Values& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += b[i] * b[i];
+  }
+  return std::sqrt(difference / std::max(norm, 1e-30));
+}
+
+/// d(dy . y) / d(values), by central differences of the reference, at every `stride`-th place;
+/// `values` is a part of `in`.
+Values numeric_gradient(const Reference& reference, Inputs& in, Values& values, const Values& dy,
+                        std::size_t stride) {
+  constexpr double kStep = 1e-6;
+  Values gradient;
+  for (std::size_t i = 0; i < values.size(); i += stride) {
+    const double middle = values[i];
+    values[i] = middle + kStep;
+    const double above = dot(reference(in), dy);
+    values[i] = middle - kStep;
+    const double below = dot(reference(in), dy);
+    values[i] = middle;
+    gradient.push_back((above - below) / (2 * kStep));
+  }
+  return gradient;
+}
+
+Values every(const Values& values, std::size_t stride) {
+  Values result;
+  for (std::size_t i = 0; i < values.size(); i += stride) result.push_back(values[i]);
+  return result;
+}
+
+/// One forward and backward of a case on random values.
+struct Outcome {
+  Inputs in;
+  Values upstream, y, dx;
+  std::vector<std::string> names;
+  std::vector<Values> gradients;
+};
+
+Outcome run_case(const Case& c, Type type, int threads, bool coarse) {
+  const auto device = make_cpu_device(threads);
+  Stream stream = device->stream();
+  Random random(7, Purpose::generate, 0, 0);
+  Setup setup(*device, type, true, true);
+  const auto layer = c.make();
+  const Shape y_shape = layer->setup(setup, c.x);
+
+  Tensor x(*device, c.x, type), y(*device, y_shape, type), dy(*device, y_shape, type),
+      dx(*device, c.x, type);
+  x.fill(random, 1, coarse);
+  dy.fill(random, 1, coarse);
+  Outcome outcome;
+  std::vector<Tensor> weights, gradients;
+  Step step;
+  step.stream = &stream;
+  for (const Parameter& parameter : setup.parameters) {
+    weights.emplace_back(*device, parameter.shape, Type::f32);
+    weights.back().fill(random, 0.5, coarse);
+    gradients.emplace_back(*device, parameter.shape, Type::f32);
+    gradients.back().poison();
+    step.weights.push_back(weights.back().view);
+    step.gradients.push_back(gradients.back().view);
+    outcome.names.push_back(parameter.name);
+  }
+  const Memory kept = device->allocate(setup.kept_bytes + 1),
+               scratch = device->allocate(setup.scratch_bytes + 1);
+  step.kept = kept.get();
+  step.scratch = scratch.get();
+  dx.poison();
+  y.poison();
+
+  outcome.in = {c.x, x.values(), {}};
+  for (const Tensor& weight : weights) outcome.in.parameters.push_back(weight.values());
+  outcome.upstream = dy.values();
+  layer->forward(step, x.view, y.view);
+  outcome.y = y.values();
+  layer->backward(step, x.view, y.view, dy.view, dx.view);
+  outcome.dx = dx.values();
+  for (const Tensor& gradient : gradients) outcome.gradients.push_back(gradient.values());
+  return outcome;
+}
+
+class EveryLayer : public testing::TestWithParam<Case> {};
+
+void check_against_double(const Case& c, int threads) {
+  constexpr double kTolerance = 2e-6;
+  Outcome o = run_case(c, Type::f32, threads, false);
+  EXPECT_LT(distance(o.y, c.reference(o.in)), kTolerance) << "forward";
+  const auto compare = [&](const char* what, const Values& gradient, Values& values) {
+    const std::size_t stride = values.size() / 150 + 1;
+    EXPECT_LT(distance(every(gradient, stride),
+                       numeric_gradient(c.reference, o.in, values, o.upstream, stride)),
+              kTolerance)
+        << what;
+  };
+  compare("dx", o.dx, o.in.x);
+  for (std::size_t p = 0; p < o.names.size(); ++p)
+    compare(o.names[p].c_str(), o.gradients[p], o.in.parameters[p]);
+}
+
+TEST_P(EveryLayer, GradientsMatchCentralDifferencesInDouble) {
+  check_against_double(GetParam(), 1);
+}
+
+TEST_P(EveryLayer, GradientsMatchWithSeveralThreads) { check_against_double(GetParam(), 3); }
+
+TEST_P(EveryLayer, Bfloat16IsWithinItsRounding) {
+  constexpr double kTolerance = 4e-3;  // half a unit in the last of 8 bits, with some room
+  Outcome narrow;
+  try {
+    narrow = run_case(GetParam(), Type::bf16, 1, true);
+  } catch (const std::exception& error) {
+    GTEST_SKIP() << "skipped: no bf16 kernel on this processor (" << error.what() << ")";
+  }
+  const Outcome wide = run_case(GetParam(), Type::f32, 1, true);
+  EXPECT_LT(distance(narrow.y, wide.y), kTolerance);
+  EXPECT_LT(distance(narrow.dx, wide.dx), kTolerance);
+  for (std::size_t p = 0; p < wide.names.size(); ++p) {
+    EXPECT_LT(distance(narrow.gradients[p], wide.gradients[p]), kTolerance) << wide.names[p];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, EveryLayer, testing::ValuesIn(cases()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Layers, PoolOfReluIsReluOfPool) {
+  // The tutorial network relies on it: maximum and ReLU commute, gradients included.
+  const auto device = make_cpu_device(1);
+  const Reference pool = reference_max_pool(3, 2, false), fused = reference_max_pool(3, 2, true);
+  Random random(3, Purpose::generate, 0, 0);
+  Inputs in{{1, 6, 6, 4}, {}, {}};
+  for (int i = 0; i < 144; ++i) in.x.push_back(random.uniform(-1, 0.2f));
+  Inputs first_relu = in;
+  for (double& value : first_relu.x) value = std::max(value, 0.0);
+  EXPECT_EQ(pool(first_relu), fused(in));
+}
+
+TEST(Layers, NanPassesThePool) {
+  const auto device = make_cpu_device(1);
+  Stream stream = device->stream();
+  const MaxPoolSpec spec{.input = {{1, 4, 4, 1}}, .kernel = 2, .stride = 2, .relu = true};
+  Tensor x(*device, {1, 4, 4, 1}, Type::f32), y(*device, spec.output(), Type::f32);
+  Random random(1, Purpose::generate, 0, 0);
+  x.fill(random, 1, false);
+  x.set(0, std::numeric_limits<double>::quiet_NaN());
+  std::vector<std::uint8_t> argmax(4);
+  device->max_pool(spec)->forward(stream, x.view, y.view, argmax.data());
+  EXPECT_TRUE(std::isnan(y.values()[0]));
+}
+
+}  // namespace
+}  // namespace lockstep
