@@ -13,6 +13,8 @@
 
 namespace lockstep {
 
+class Record;
+
 /// Cuts consecutive `parts` (the parameters of each layer, in the order in which their gradients
 /// become ready) into buckets of about `bytes` fp32 bytes: a bucket is closed when the next part
 /// would take it past `bytes`. Parts are never split.
@@ -24,7 +26,12 @@ class GradientBuckets {
   /// buckets complete in any order, one call at a time.
   using Reduced = std::function<void(int bucket, Range range)>;
 
-  GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy, Reduced reduced);
+  /// `buckets`: those that `reducer` was made for. `record`, if any, is told in finish() which
+  /// bucket this rank waits for.
+  GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy, Reduced reduced,
+                  Record* record = nullptr);
+  /// Stops the thread. In the middle of a step the sums under way are given up: only on the way to
+  /// the end of the run.
   ~GradientBuckets();
 
   /// Compute thread: the gradients of `range` are written. Ranges come in arena order without gaps
@@ -37,7 +44,8 @@ class GradientBuckets {
   void finish();
 
   /// Seconds that the compute thread has spent in ready(), advance() and finish(), callbacks not
-  /// counted: the communication that was not hidden. Since construction.
+  /// counted: the communication that was not hidden. Since construction. Callbacks that the thread
+  /// runs while finish() waits are not counted either.
   double exposed_seconds() const;
   const std::vector<Range>& buckets() const;
 

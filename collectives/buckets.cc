@@ -1,0 +1,180 @@
+#include "collectives/buckets.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <utility>
+
+#include "collectives/crank.h"
+
+namespace lockstep {
+namespace {
+
+/// How long the communication thread leaves its core to others when nothing has come: short against
+/// the transfer of a bucket, long against a look.
+constexpr auto kNap = std::chrono::microseconds(50);
+
+/// Parameters are aligned to 16 elements and 16 lie before the first: no larger gap may be between
+/// ready ranges.
+constexpr std::int64_t kMostGap = 16;
+
+/// Turns a crank from a thread of its own: what the compute thread says to it goes through one
+/// mutex.
+class CommunicationThread {
+ public:
+  explicit CommunicationThread(Crank& crank)
+      : crank_(crank), thread_([this](std::stop_token stop) { run(stop); }) {}
+
+  /// Compute thread: the first `count` buckets are ready.
+  void ready(std::size_t count) {
+    const std::lock_guard lock(mutex_);
+    ready_ = count;
+    changed_.notify_all();
+  }
+
+  /// Compute thread: sleeps until all buckets are completed, then rewinds the crank.
+  void finish() {
+    std::unique_lock lock(mutex_);
+    finishing_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !finishing_ || error_; });
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  void run(std::stop_token stop) {
+    std::unique_lock lock(mutex_);
+    try {
+      while (!stop.stop_requested()) {
+        const bool news = crank_.started() < ready_ || finishing_;
+        if (!news && crank_.completed() == crank_.started()) {
+          changed_.wait(lock, stop, [&] { return crank_.started() < ready_ || finishing_; });
+          continue;
+        }
+        const std::size_t ready = ready_;
+        const bool finishing = finishing_;
+        lock.unlock();
+        crank_.start(ready);
+        bool moved = false;
+        if (finishing)
+          crank_.finish();  // the compute thread sleeps: its core is free
+        else
+          moved = crank_.turn();
+        lock.lock();
+        if (finishing) {
+          crank_.rewind();
+          ready_ = 0;
+          finishing_ = false;
+          changed_.notify_all();
+        } else if (!moved) {
+          changed_.wait_for(lock, stop, kNap,
+                            [&] { return crank_.started() < ready_ || finishing_; });
+        }
+      }
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      error_ = std::current_exception();
+      changed_.notify_all();
+    }
+  }
+
+  Crank& crank_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::size_t ready_ = 0;
+  bool finishing_ = false;
+  std::exception_ptr error_;
+  std::jthread thread_;  ///< last: it is joined before what it uses goes
+};
+
+}  // namespace
+
+std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes) {
+  const std::int64_t most = bytes / static_cast<std::int64_t>(sizeof(float));
+  std::vector<Range> buckets;
+  for (const Range& part : parts) {
+    if (!buckets.empty() && part.end() - buckets.back().begin <= most) {
+      buckets.back().count = part.end() - buckets.back().begin;
+    } else {
+      buckets.push_back(part);
+    }
+  }
+  return buckets;
+}
+
+struct GradientBuckets::Body {
+  Crank crank;
+  Policy policy;
+  std::unique_ptr<CommunicationThread> thread;  ///< policy thread only
+  std::int64_t covered = 0;                     ///< gradients below are written
+  std::size_t ready = 0;                        ///< buckets below are
+  double exposed = 0;
+
+  /// Adds the time it lives, callbacks not counted.
+  class Exposed {
+   public:
+    explicit Exposed(Body& body) : body_(body), callbacks_(body.crank.callback_seconds()) {}
+    ~Exposed() {
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began_;
+      body_.exposed += elapsed.count() - (body_.crank.callback_seconds() - callbacks_);
+    }
+
+   private:
+    Body& body_;
+    std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+    double callbacks_;
+  };
+};
+
+GradientBuckets::GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy,
+                                 Reduced reduced, Record* record)
+    : body_(new Body{Crank(reducer, std::move(buckets), std::move(reduced), record), policy,
+                     nullptr}) {
+  if (policy == Policy::thread) body_->thread = std::make_unique<CommunicationThread>(body_->crank);
+}
+
+GradientBuckets::~GradientBuckets() = default;
+
+void GradientBuckets::ready(Range range) {
+  const Body::Exposed exposed(*body_);
+  Body& body = *body_;
+  expect(range.begin >= body.covered && range.begin - body.covered <= kMostGap,
+         "gradients became ready out of order");
+  body.covered = range.end();
+  const std::vector<Range>& all = buckets();
+  const std::size_t before = body.ready;
+  while (body.ready < all.size() && all[body.ready].end() <= body.covered) ++body.ready;
+  if (body.ready == before) return;
+  if (body.thread)
+    body.thread->ready(body.ready);
+  else
+    body.crank.start(body.ready);
+}
+
+void GradientBuckets::advance() {
+  if (body_->policy != Policy::poll) return;
+  const Body::Exposed exposed(*body_);
+  body_->crank.turn();
+}
+
+void GradientBuckets::finish() {
+  const Body::Exposed exposed(*body_);
+  Body& body = *body_;
+  expect(body.ready == buckets().size(), "a step was finished before all its gradients were ready");
+  if (body.thread) {
+    body.thread->finish();
+  } else {
+    body.crank.finish();
+    body.crank.rewind();
+  }
+  body.covered = 0;
+  body.ready = 0;
+}
+
+double GradientBuckets::exposed_seconds() const { return body_->exposed; }
+const std::vector<Range>& GradientBuckets::buckets() const { return body_->crank.buckets(); }
+
+}  // namespace lockstep

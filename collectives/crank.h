@@ -1,0 +1,53 @@
+// Crank: starts buckets, moves them on, calls back for those that hold their sum. The compute
+// thread or the communication thread turns it (collectives/buckets.cc).
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "collectives/reducer.h"
+
+namespace lockstep {
+
+class Record;
+
+/// One thread at a time, but for callback_seconds().
+class Crank {
+ public:
+  using Reduced = std::function<void(int bucket, Range range)>;
+
+  Crank(Reducer& reducer, std::vector<Range> buckets, Reduced reduced, Record* record);
+
+  const std::vector<Range>& buckets() const { return buckets_; }
+  std::size_t started() const { return started_; }
+  std::size_t completed() const { return completed_; }
+
+  /// Starts the buckets below number `count` that have not been started in this step.
+  void start(std::size_t count);
+  /// Moves on without blocking. Returns whether a bucket was completed.
+  bool turn();
+  /// Blocks until all started buckets are completed; the record says for which one.
+  void finish();
+  /// The next step begins: no bucket is started.
+  void rewind();
+
+  /// Seconds spent in callbacks since construction, the one that runs now included. Any thread.
+  double callback_seconds() const;
+
+ private:
+  bool complete_done();
+
+  Reducer& reducer_;
+  std::vector<Range> buckets_;
+  Reduced reduced_;
+  Record* record_;
+  std::vector<std::string> phases_;  ///< by bucket: what the record is told
+  std::vector<bool> complete_;       ///< by bucket
+  std::size_t started_ = 0, completed_ = 0;
+  std::atomic<std::int64_t> callbacks_ns_ = 0,
+                            callback_began_ns_ = 0;  ///< began: 0 while none runs
+};
+
+}  // namespace lockstep

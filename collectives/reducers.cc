@@ -1,0 +1,97 @@
+#include "collectives/reducers.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "src/table.h"
+
+namespace lockstep {
+namespace {
+
+/// The canonical plan that is cheapest for these buckets on an ordinary network.
+const PlanEntry& cheapest_plan(const ReducerSpec& spec) {
+  const PlanEntry* best = nullptr;
+  double least = 0;
+  for (const PlanEntry& entry : plans()) {
+    if (!entry.canonical(spec.comm.size())) continue;
+    double seconds = 0;
+    for (const Range& bucket : spec.buckets)
+      seconds += cost(entry.plan, spec.comm.size(), bucket.count, Link());
+    if (best == nullptr || seconds < least) {
+      best = &entry;
+      least = seconds;
+    }
+  }
+  return *best;
+}
+
+bool on_one_host(const Comm& comm) {
+  Comm node = comm.node();
+  const bool result = comm.min(node.size()) == comm.size();
+  node.free();
+  return result;
+}
+
+std::unique_ptr<Reducer> make_auto_reducer(const ReducerSpec& given) {
+  ReducerSpec spec = given;
+  if (on_one_host(spec.comm)) {
+    spec.why = "all ranks are on one host";
+    return make_shared_reducer(spec);
+  }
+  const PlanEntry& plan = cheapest_plan(spec);
+  spec.why = "the cheapest plan in canonical order for these buckets";
+  return make_scheduled_reducer(plan, spec);
+}
+
+}  // namespace
+
+std::vector<ReducerEntry> reducers() {
+  std::vector<ReducerEntry> menu = {
+      {"auto", "shared if all ranks are on one host, else the cheapest plan in canonical order",
+       make_auto_reducer},
+      {"shared", "in memory that all ranks of one host see; canonical order", make_shared_reducer},
+      {"mpi", "MPI_Iallreduce of the MPI library; order unknown", make_mpi_reducer},
+  };
+  for (const PlanEntry& plan : plans()) {
+    menu.push_back({plan.name, plan.about, [&plan](const ReducerSpec& spec) {
+                      return make_scheduled_reducer(plan, spec);
+                    }});
+  }
+  return menu;
+}
+
+std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& spec) {
+  const std::vector<ReducerEntry> menu = reducers();
+  const ReducerEntry* entry = nullptr;
+  agree(spec.comm, [&] {
+    entry = &find(menu, "reducer", name);
+    const Range all{0, spec.count};
+    for (const Range& bucket : spec.buckets)
+      expect(all.contains(bucket), "a bucket lies outside of the gradients");
+  });
+  return entry->make(spec);
+}
+
+std::unique_ptr<float[], void (*)(float*)> allocate_gradients(std::int64_t count) {
+  constexpr std::size_t kPage = 4096;
+  const std::size_t bytes =
+      (static_cast<std::size_t>(std::max<std::int64_t>(count, 1)) * sizeof(float) + kPage - 1) /
+      kPage * kPage;
+  void* memory = std::aligned_alloc(kPage, bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  madvise(memory, bytes, MADV_HUGEPAGE);  // a refusal costs nothing
+  std::memset(memory, 0, bytes);
+  return {static_cast<float*>(memory), [](float* owned) { std::free(owned); }};
+}
+
+std::string describe_ranks(const ReducerSpec& spec) {
+  const int size = spec.comm.size();
+  return fmt::format("{} rank{}{}{}", size, size == 1 ? "" : "s",
+                     spec.why.empty() ? "" : "; chosen because ", spec.why);
+}
+
+}  // namespace lockstep

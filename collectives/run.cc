@@ -1,0 +1,115 @@
+#include "collectives/run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/sum.h"
+
+namespace lockstep {
+namespace {
+
+/// Long messages go in pieces, so that one piece is added while the next arrives.
+constexpr std::int64_t kPiece = 64 << 10;
+
+template <class Visit>
+void for_each_piece(Range range, Visit visit) {
+  for (std::int64_t begin = range.begin; begin < range.end(); begin += kPiece) {
+    visit(Range{begin, std::min(kPiece, range.end() - begin)});
+  }
+}
+
+std::int64_t most_added(const Schedule& schedule, int rank) {
+  std::int64_t most = 0;
+  for (const Round& round : schedule.rounds) {
+    std::int64_t added = 0;
+    for (const Step& step : round) {
+      if (step.verb == Verb::add && step.peer != rank) added += step.range.count;
+    }
+    most = std::max(most, added);
+  }
+  return most;
+}
+
+}  // namespace
+
+Run::Run(const Comm& comm, Schedule schedule, int tag)
+    : comm_(comm), schedule_(std::move(schedule)), tag_(tag), round_(schedule_.rounds.size()) {
+  scratch_.resize(static_cast<std::size_t>(schedule_.scratch));
+  staging_.resize(static_cast<std::size_t>(most_added(schedule_, comm.rank())));
+}
+
+float* Run::at(std::int64_t address) {
+  return address < schedule_.count ? bucket_ + address
+                                   : scratch_.data() + (address - schedule_.count);
+}
+
+void Run::start(float* bucket) {
+  bucket_ = bucket;
+  round_ = 0;
+  if (!done()) begin_round();
+}
+
+void Run::begin_round() {
+  pending_.clear();
+  additions_.clear();
+  const Round& round = schedule_.rounds[round_];
+  float* staging = staging_.data();
+  const auto post = [&](const Step& step, Range piece) {
+    MPI_Request& request = pending_.emplace_back();
+    Addition& addition = additions_.emplace_back();
+    float* place = at(piece.begin);
+    const int count = static_cast<int>(piece.count);
+    if (step.verb == Verb::send) {
+      check(MPI_Isend(place, count, MPI_FLOAT, step.peer, tag_, comm_.raw(), &request));
+      return;
+    }
+    if (step.verb == Verb::add) {
+      addition = {place, staging, piece.count};
+      place = staging;
+      staging += piece.count;
+    }
+    check(MPI_Irecv(place, count, MPI_FLOAT, step.peer, tag_, comm_.raw(), &request));
+  };
+  // Receives before sends, so that what arrives finds its place.
+  for (const bool sends : {false, true}) {
+    for (const Step& step : round) {
+      if (step.peer == comm_.rank() || (step.verb == Verb::send) != sends) continue;
+      for_each_piece(step.range, [&](Range piece) { post(step, piece); });
+    }
+  }
+  left_ = pending_.size();
+}
+
+bool Run::advance() {
+  while (!done()) {
+    if (left_ > 0) {
+      completed_.resize(pending_.size());
+      int count = 0;
+      check(MPI_Testsome(static_cast<int>(pending_.size()), pending_.data(), &count,
+                         completed_.data(), MPI_STATUSES_IGNORE));
+      for (int i = 0; i < count; ++i) {
+        const auto message = static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]);
+        const Addition& addition = additions_[message];
+        add(addition.to, addition.from, addition.count);
+      }
+      left_ -= static_cast<std::size_t>(count);
+      if (left_ > 0) return true;
+    }
+    end_round();
+  }
+  return false;
+}
+
+void Run::end_round() {
+  for (const Step& step : schedule_.rounds[round_]) {
+    if (step.peer != comm_.rank()) continue;
+    if (step.verb == Verb::add) {
+      add(at(step.range.begin), at(step.source), step.range.count);
+    } else {
+      std::copy_n(at(step.source), step.range.count, at(step.range.begin));
+    }
+  }
+  if (++round_ < schedule_.rounds.size()) begin_round();
+}
+
+}  // namespace lockstep

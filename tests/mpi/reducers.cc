@@ -1,0 +1,266 @@
+// Every reducer of the menu under every progress policy: exact sums, the same bits on all ranks,
+// the canonical order where it is promised; several buckets, several steps, ranks that are late by
+// chance.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/buckets.h"
+#include "collectives/plans.h"
+#include "src/random.h"
+#include "tests/mpi/world.h"
+
+namespace lockstep {
+namespace {
+
+using Floats = std::vector<float>;
+
+/// Parts of the given lengths, one after another, each aligned to 16 elements, and how they are cut
+/// into buckets.
+struct Layout {
+  const char* name;
+  std::vector<std::int64_t> lengths;
+  std::int64_t bucket_bytes;
+
+  std::vector<Range> parts() const {
+    std::vector<Range> result;
+    std::int64_t begin = 16;
+    for (const std::int64_t length : lengths) {
+      result.push_back({begin, length});
+      begin = (begin + length + 15) / 16 * 16;
+    }
+    return result;
+  }
+  std::int64_t count() const { return parts().empty() ? 0 : (parts().back().end() + 15) / 16 * 16; }
+};
+
+const Layout kLayouts[] = {
+    {"nothing", {}, 1 << 20},
+    {"one_element", {1}, 1 << 20},
+    {"empty_parts", {0, 5, 0}, 4},
+    {"odd_and_short", {3, 1, 17, 0, 101, 16}, 256},
+    {"one_bucket", {1000, 2000, 31}, 1 << 20},
+    {"short_and_long", {10, 5000, 4096, 4097, 3, 100003, 64}, 20000},
+    {"long", {700001}, 1 << 20},
+};
+
+struct Case {
+  std::string reducer;
+  Policy policy;
+  const Layout* layout;
+};
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const ReducerEntry& reducer : reducers()) {
+    for (const PolicyEntry& policy : policies()) {
+      if (!policy.policy) continue;
+      for (const Layout& layout : kLayouts)
+        cases.push_back({std::string(reducer.name), *policy.policy, &layout});
+    }
+  }
+  return cases;
+}
+
+std::string name_of(const testing::TestParamInfo<Case>& info) {
+  const char* policies[] = {"wait", "poll", "thread"};
+  return info.param.reducer + "_" + policies[static_cast<int>(info.param.policy)] + "_" +
+         info.param.layout->name;
+}
+
+/// What rank `rank` contributes to element `i` at `step`: an integer, so that every order of adding
+/// gives the same bits.
+float integer(int rank, int step, std::int64_t i) {
+  return static_cast<float>((rank + 1) * (i % 97 + 1) + 1000 * step);
+}
+
+float random_value(int rank, int step, std::int64_t i) {
+  Random random(5, Purpose::generate, static_cast<std::uint32_t>(rank * 100 + step),
+                static_cast<std::uint32_t>(i));
+  return random.uniform(-1, 1) * static_cast<float>(1 << (i % 11));
+}
+
+/// The sum in the order that collectives/schedule.h defines.
+float canonical_sum(Floats shards) {
+  for (std::size_t d = 1; d < shards.size(); d *= 2) {
+    for (std::size_t r = 0; r + d < shards.size(); r += 2 * d) shards[r] += shards[r + d];
+  }
+  return shards[0];
+}
+
+void sleep_by_chance(Random& random) {
+  const std::uint32_t microseconds = random.below(4) == 0 ? random.below(400) : 0;
+  if (microseconds > 0) std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+}
+
+class EveryReducer : public testing::TestWithParam<Case> {
+ protected:
+  EveryReducer() : comm_(world().comm().duplicate()) {
+    const Layout& layout = *GetParam().layout;
+    parts_ = layout.parts();
+    count_ = layout.count();
+    buckets_ = cut_buckets(parts_, layout.bucket_bytes);
+    reducer_ = make_reducer(GetParam().reducer, {comm_, count_, buckets_, ""});
+  }
+  ~EveryReducer() override {
+    reducer_.reset();
+    comm_.free();
+  }
+
+  /// One step: writes value(rank, step, i) part by part, as a backward pass would, then finishes.
+  template <class Value>
+  void run_step(GradientBuckets& buckets, int step, Value value, Random& delays) {
+    float* gradients = reducer_->gradients();
+    for (const Range& part : parts_) {
+      sleep_by_chance(delays);
+      for (std::int64_t i = part.begin; i < part.end(); ++i)
+        gradients[i] = value(comm_.rank(), step, i);
+      buckets.ready(part);
+      buckets.advance();
+    }
+    buckets.finish();
+  }
+
+  template <class Visit>
+  void for_each_element(Visit visit) const {
+    for (const Range& part : parts_) {
+      for (std::int64_t i = part.begin; i < part.end(); ++i) visit(i);
+    }
+  }
+
+  Comm comm_;
+  std::vector<Range> parts_, buckets_;
+  std::int64_t count_ = 0;
+  std::unique_ptr<Reducer> reducer_;
+};
+
+TEST_P(EveryReducer, sums_exactly_and_calls_back_once_per_bucket_and_step) {
+  if (GetParam().policy == Policy::thread && reducer_->speaks_mpi() && !world().threads_allowed())
+    GTEST_SKIP();
+  const int ranks = comm_.size();
+  int step = 0;
+  std::multiset<int> called;
+  const auto expected = [&](std::int64_t i) {
+    return static_cast<float>(ranks * (ranks + 1) / 2 * (i % 97 + 1) + 1000 * step * ranks);
+  };
+  GradientBuckets buckets(*reducer_, buckets_, GetParam().policy, [&](int bucket, Range range) {
+    called.insert(bucket);
+    EXPECT_EQ(range, buckets_[static_cast<std::size_t>(bucket)]);
+    for (const Range& part : parts_) {
+      if (!range.contains(part) || part.count == 0) continue;
+      EXPECT_EQ(reducer_->gradients()[part.begin], expected(part.begin));
+      EXPECT_EQ(reducer_->gradients()[part.end() - 1], expected(part.end() - 1));
+    }
+  });
+  Random delays(1, Purpose::generate, 0, static_cast<std::uint32_t>(comm_.rank()));
+  for (; step < 6; ++step) {
+    called.clear();
+    run_step(buckets, step, integer, delays);
+    EXPECT_EQ(called.size(), buckets_.size());
+    EXPECT_EQ(std::set<int>(called.begin(), called.end()).size(), buckets_.size());
+    std::int64_t wrong = 0;
+    for_each_element([&](std::int64_t i) { wrong += reducer_->gradients()[i] != expected(i); });
+    ASSERT_EQ(wrong, 0) << "step " << step;
+  }
+  EXPECT_GE(buckets.exposed_seconds(), 0);
+}
+
+TEST_P(EveryReducer, gives_the_same_bits_on_all_ranks_and_the_canonical_ones_where_promised) {
+  if (GetParam().policy == Policy::thread && reducer_->speaks_mpi() && !world().threads_allowed())
+    GTEST_SKIP();
+  GradientBuckets buckets(*reducer_, buckets_, GetParam().policy, [](int, Range) {});
+  Random delays(2, Purpose::generate, 0, static_cast<std::uint32_t>(comm_.rank()));
+  for (int step = 0; step < 2; ++step) {
+    run_step(buckets, step, random_value, delays);
+    const float* gradients = reducer_->gradients();
+    const std::string mine(reinterpret_cast<const char*>(gradients),
+                           static_cast<std::size_t>(count_) * sizeof(float));
+    EXPECT_TRUE(world().comm().broadcast(mine) == mine) << "the sums are not the same as on rank 0";
+    if (!reducer_->canonical()) continue;
+    std::int64_t wrong = 0;
+    for_each_element([&](std::int64_t i) {
+      Floats shards;
+      for (int rank = 0; rank < comm_.size(); ++rank) shards.push_back(random_value(rank, step, i));
+      wrong += gradients[i] != canonical_sum(shards);
+    });
+    EXPECT_EQ(wrong, 0) << "not the canonical order";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Menu, EveryReducer, testing::ValuesIn(all_cases()), name_of);
+
+class AnyReducer : public testing::TestWithParam<std::string> {};
+
+TEST_P(AnyReducer, gives_zeroed_aligned_memory_that_is_its_ranks_own) {
+  Comm comm = world().comm().duplicate();
+  {
+    const std::int64_t count = 3000;
+    const auto reducer = make_reducer(GetParam(), {comm, count, {{0, count}}, ""});
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(reducer->gradients()) % 4096, 0u);
+    for (std::int64_t i = 0; i < count; ++i) ASSERT_EQ(reducer->gradients()[i], 0);
+    comm.barrier();
+    std::fill_n(reducer->gradients(), count, static_cast<float>(comm.rank()));
+    comm.barrier();
+    for (std::int64_t i = 0; i < count; ++i)
+      ASSERT_EQ(reducer->gradients()[i], static_cast<float>(comm.rank()));
+    if (GetParam() != "auto") EXPECT_EQ(reducer->name(), GetParam());
+    EXPECT_EQ(reducer->describe().find(reducer->name()), 0u) << reducer->describe();
+    comm.barrier();
+  }
+  comm.free();
+}
+
+TEST_P(AnyReducer, leaves_elements_outside_of_its_buckets_alone) {
+  Comm comm = world().comm().duplicate();
+  {
+    const auto reducer = make_reducer(GetParam(), {comm, 20000, {{16, 100}, {1000, 9001}}, ""});
+    std::fill_n(reducer->gradients(), 20000, 1.0f);
+    for (const int bucket : {0, 1}) reducer->start(bucket);
+    for (const int bucket : {1, 0}) reducer->finish(bucket);
+    const auto size = static_cast<float>(comm.size());
+    for (std::int64_t i = 0; i < 20000; ++i) {
+      const bool inside = (i >= 16 && i < 116) || (i >= 1000 && i < 10001);
+      ASSERT_EQ(reducer->gradients()[i], inside ? size : 1.0f) << i;
+    }
+    EXPECT_FALSE(reducer->advance());
+  }
+  comm.free();
+}
+
+INSTANTIATE_TEST_SUITE_P(Menu, AnyReducer, [] {
+  std::vector<std::string> names;
+  for (const ReducerEntry& entry : reducers()) names.emplace_back(entry.name);
+  return testing::ValuesIn(names);
+}());
+
+TEST(MakeReducer, an_unknown_name_is_answered_with_the_menu_on_all_ranks) {
+  try {
+    make_reducer("rnig", {world().comm(), 10, {{0, 10}}, ""});
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const AgreedError& error) {
+    const std::string line = error.what();
+    EXPECT_NE(line.find("\"ring\""), std::string::npos) << line;
+    EXPECT_NE(line.find("halving_doubling"), std::string::npos) << line;
+    EXPECT_EQ(error.exit_code(), kExitUsage);
+  }
+}
+
+TEST(MakeReducer, auto_is_shared_on_one_host_and_says_why) {
+  Comm comm = world().comm().duplicate();
+  {
+    const auto reducer = make_reducer("auto", {comm, 10, {{0, 10}}, ""});
+    EXPECT_EQ(reducer->name(), "shared");
+    EXPECT_NE(reducer->describe().find("because"), std::string::npos) << reducer->describe();
+    EXPECT_TRUE(reducer->canonical());
+    EXPECT_FALSE(reducer->speaks_mpi());
+  }
+  comm.free();
+}
+
+}  // namespace
+}  // namespace lockstep
