@@ -1,6 +1,7 @@
 #include "src/data/cifar.h"
 
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "src/data/distort.h"
@@ -11,23 +12,21 @@ namespace {
 
 constexpr int kClasses = 10;
 constexpr std::int64_t kRecords = 10000;
-constexpr const char* kDownload = "scripts/get_data.sh cifar10 downloads the data set";
-constexpr const char* kDownloadAgain = "scripts/get_data.sh cifar10 downloads the data set anew";
 
 class Cifar10 : public Dataset {
  public:
   Cifar10(const std::filesystem::path& directory, const std::vector<std::string>& names,
-          std::int64_t records, std::string about)
+          std::int64_t records, std::string about, const std::string& cure)
       : records_(records), about_(std::move(about)) {
     const auto bytes = static_cast<std::size_t>(records * kCifarRecordBytes);
     for (const std::string& name : names) {
       const auto path = directory / name;
-      files_.emplace_back(path, bytes, std::filesystem::exists(path) ? kDownloadAgain : kDownload);
+      files_.emplace_back(path, bytes, cure);
       const std::uint8_t* record = files_.back().data();
       for (std::int64_t i = 0; i < records; ++i, record += kCifarRecordBytes) {
         if (*record >= kClasses) {
           fail("{}: record {} has label {}, and labels are 0 to {}: the file is damaged; {}",
-               path.string(), i, *record, kClasses - 1, kDownloadAgain);
+               path.string(), i, *record, kClasses - 1, cure);
         }
       }
     }
@@ -53,38 +52,43 @@ class Cifar10 : public Dataset {
 };
 
 /// One name a line; empty lines do not count.
-std::vector<std::string> read_class_names(const std::filesystem::path& path) {
+std::vector<std::string> read_class_names(const std::filesystem::path& path,
+                                          const std::string& cure) {
   std::ifstream file(path);
-  require(file.good(), "cannot open {}; {}", path.string(), kDownload);
+  require(file.good(), "cannot open {}; {}", path.string(), cure);
   std::vector<std::string> names;
   for (std::string line; std::getline(file, line);) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (!line.empty()) names.push_back(line);
   }
   require(names.size() == kClasses, "{} holds {} class names where {} are wanted; {}",
-          path.string(), names.size(), kClasses, kDownloadAgain);
+          path.string(), names.size(), kClasses, cure);
   return names;
 }
 
 }  // namespace
 
 DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int64_t records) {
-  require(!directory.empty(), "data set cifar10 needs the folder of its files (--data DIR); {}",
-          kDownload);
-  require(std::filesystem::is_directory(directory), "{} is not a directory; {}", directory.string(),
-          kDownload);
+  require(!directory.empty(),
+          "data set cifar10 needs the folder of its files (--data DIR); scripts/get_data.sh "
+          "cifar10 DIR downloads them");
+  const auto cure =
+      fmt::format("scripts/get_data.sh cifar10 {} downloads the data set", directory.string());
   const auto unpacked = directory / "cifar-10-batches-bin";
-  const auto folder = std::filesystem::is_directory(unpacked) ? unpacked : directory;
-  std::vector<std::string> batches;
-  for (int i = 1; i <= 5; ++i) batches.push_back(fmt::format("data_batch_{}.bin", i));
-  const auto about = [&](std::int64_t images, const char* part) {
-    return fmt::format("CIFAR-10, {} {} images from {}", images, part, folder.string());
+  std::error_code unreadable;  // then opening the files fails too, and says why
+  const auto folder = std::filesystem::is_directory(unpacked, unreadable) ? unpacked : directory;
+  const auto open = [&](const std::vector<std::string>& files, const char* part) {
+    const auto about =
+        fmt::format("CIFAR-10, {} {} images from {}",
+                    records * static_cast<std::int64_t>(files.size()), part, folder.string());
+    return std::make_unique<Cifar10>(folder, files, records, about, cure);
   };
   DatasetPair pair;
-  pair.train = std::make_unique<Cifar10>(folder, batches, records, about(records * 5, "training"));
-  pair.test = std::make_unique<Cifar10>(folder, std::vector<std::string>{"test_batch.bin"}, records,
-                                        about(records, "test"));
-  pair.class_names = read_class_names(folder / "batches.meta.txt");
+  pair.train = open({"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+                     "data_batch_5.bin"},
+                    "training");
+  pair.test = open({"test_batch.bin"}, "test");
+  pair.class_names = read_class_names(folder / "batches.meta.txt", cure);
   return pair;
 }
 
