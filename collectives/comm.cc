@@ -57,12 +57,6 @@ void check(int code, std::source_location at) {
       text, at.file_name(), at.line());
 }
 
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 Comm::Comm(MPI_Comm raw) : raw_(raw) {
   check(MPI_Comm_set_errhandler(raw_, MPI_ERRORS_RETURN));
   check(MPI_Comm_rank(raw_, &rank_));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/check.h"
+#include "src/machine.h"
 
 namespace lockstep {
 
@@ -103,8 +104,5 @@ void expect_same(const Comm& comm, const std::string& what, const std::string& t
 /// about the same time, the first to claim Records::first_failure() prints. `body` returns the exit
 /// code.
 int run_main(int argc, char** argv, const char* program, const std::function<int(World&)>& body);
-
-/// The name of this host, for messages.
-std::string host_name();
 
 }  // namespace lockstep
