@@ -55,6 +55,13 @@ std::string order_text(const Facts& f) {
          "(see --list)";
 }
 
+std::string policy_text(Policy policy) {
+  for (const PolicyEntry& entry : policies()) {
+    if (entry.policy == policy) return fmt::format("{}: {}", entry.name, entry.about);
+  }
+  return "";
+}
+
 void print_placement(const Facts& f, Reporter& reporter) {
   for (const std::string& line : placement_lines(f.comm, f.placement)) reporter.line("  " + line);
   for (const LayerFacts& layer : f.step.model().layers()) {
@@ -92,7 +99,7 @@ void print_facts(const Facts& f, Reporter& reporter) {
            static_cast<double>(f.plan.dataset_size) / static_cast<double>(f.plan.global_batch)));
   line("optimizer", optimizer_text(f));
   line("reducer", f.step.reducer().describe());
-  line("progress", policy_name(f.step.policy()));
+  line("progress", policy_text(f.step.policy()));
   line("buckets", bucket_text(f.step.buckets()));
   line("order", order_text(f));
   line("memory", memory_text(f));

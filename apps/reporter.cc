@@ -11,18 +11,17 @@ struct Reporter::Body {
   Console console;
   std::optional<JsonLines> json;
   std::optional<EventFile> events;
-  std::int64_t first_step = 0, last_step = 0;
+  std::int64_t last_step = 0;
 };
 
 Reporter::Reporter(bool active, const Options& options, const RunPlan& plan) {
   if (!active) return;
   body_ = std::make_unique<Body>();
-  body_->first_step = plan.start.step;
   body_->last_step = plan.steps;
   if (options.log_dir.empty() || options.check) return;
   const std::filesystem::path directory = options.log_dir;
   body_->json.emplace(directory / "metrics.jsonl", plan.start.step + 1);
-  body_->events.emplace(directory);
+  body_->events.emplace(directory, plan.start.step + 1);
 }
 
 Reporter::~Reporter() = default;
@@ -61,8 +60,7 @@ void Reporter::step(const StepReport& r) {
 
 void Reporter::progress(std::int64_t step, double loss) {
   if (body_)
-    body_->console.progress(step, body_->last_step, body_->first_step,
-                            fmt::format("loss {:.3f}", loss));
+    body_->console.progress(step, body_->last_step, fmt::format("loss {:.3f}", loss));
 }
 
 void Reporter::histograms(std::int64_t step, const Layout& layout, const float* parameters,
