@@ -75,7 +75,7 @@ missing_things() {
   while IFS='|' read -r package known purpose; do
     case $known in
       '') ;;
-      '<'*) echo "#include $known" | c++ -std=c++20 "${flags[@]}" -E -x c++ - >/dev/null 2>&1 ||
+      '<'*) c++ -std=c++20 "${flags[@]}" -E -x c++ - <<<"#include $known" >/dev/null 2>&1 ||
               echo "$package|$known|$purpose" ;;
       *) command -v "$known" >/dev/null || echo "$package|$known|$purpose" ;;
     esac

@@ -30,14 +30,18 @@ HELP
 # mpirun hands SIGUSR1 on to the ranks, but takes SIGINT and SIGTERM for "kill them in a second".
 stop_requests=0
 stop() {
-  interrupted=1
   stop_requests=$((stop_requests + 1))
   if [[ $stop_requests == 1 ]]; then
     echo "train.sh: asked to stop: waiting for a checkpoint (once more to end at once)." >&2
-    kill -USR1 "$launcher" 2>/dev/null || true
+    hand_on USR1
   else
-    kill -TERM "$launcher" 2>/dev/null || true
+    hand_on TERM
   fi
+}
+hand_on() {  # $! is mpirun, and set before any trap can run
+  interrupted=1
+  [[ -n ${!:-} ]] || exit 130
+  kill -"$1" $! 2>/dev/null || true
 }
 
 for argument in "$@"; do
@@ -53,15 +57,14 @@ compile --target train_cifar evaluate
 mpi_variables "$ranks" "$cores"
 
 echo "train.sh: mpirun -np $ranks $build/train_cifar $*" >&2
+trap stop INT TERM HUP
+trap 'hand_on USR1' USR1
 # In a process group of its own, so that Ctrl-C reaches this script only.
 set -m
 mpirun -np "$ranks" "$build/train_cifar" "$@" </dev/null &
-launcher=$!
 set +m
-trap stop INT TERM HUP
-trap 'interrupted=1; kill -USR1 "$launcher" 2>/dev/null || true' USR1
 while :; do
   interrupted=0 code=0
-  wait "$launcher" || code=$?
+  wait $! || code=$?
   [[ $interrupted == 1 ]] || exit "$code"  # a signal ends a wait early
 done

@@ -76,7 +76,7 @@ for ((round = 1; round <= rounds; round++)); do
     for runner in "${runners[@]}"; do
       line=$(run "$runner" "$precision" 2>"$results/stderr" | grep '"images_per_s"' | tail -n 1) || {
         tail -n 15 "$results/stderr" >&2
-        fail "$runner $precision failed (see above)."
+        fail "$runner $precision failed: no line with images_per_s (its last words: above)."
       }
       rate=$(sed -n 's/.*"images_per_s": *\([0-9.]*\).*/\1/p' <<<"$line")
       echo "$rate" >>"$results/$runner.$precision"

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# The scripts that stand between a fresh machine and a trained model: their help, what they say is missing, how many
+# ranks they start, and what becomes of exit codes and signals. Commands that would change the machine are stood in for.
+# usage: scripts.sh BUILD_FOLDER
+set -uo pipefail
+scripts=$(cd "$(dirname "$0")/../../scripts" && pwd)
+folder=$(mktemp -d -t lockstep-scripts.XXXXXX)
+trap 'rm -rf "$folder"' EXIT
+failures=0
+
+# expect WHAT EXIT_CODE PATTERN COMMAND...: runs the command; its code and one line of its output must match.
+expect() {
+  local what=$1 wanted=$2 pattern=$3 output code=0
+  shift 3
+  output=$("$@" 2>&1 </dev/null) || code=$?
+  if [[ $code != "$wanted" ]] || ! grep -qE -- "$pattern" <<<"$output"; then
+    echo "FAILED: $what: exit code $code, not $wanted, or no line like '$pattern' in:" >&2
+    echo "$output" >&2
+    failures=$((failures + 1))
+  fi
+}
+
+stand_in() {  # folder, name; the body on stdin
+  mkdir -p "$1"
+  { echo '#!/bin/bash'; cat; } >"$1/$2"
+  chmod +x "$1/$2"
+}
+
+# --- help, and options that nobody knows -----------------------------------------------------------------------------
+expect "help of install" 0 '--check' "$scripts/install_dependencies.sh" --help
+expect "help of test" 0 'ctest options' "$scripts/test.sh" --help
+expect "help of train names its variables" 0 'LOCKSTEP_RANKS' env LOCKSTEP_BUILD="$1" "$scripts/train.sh" --help
+expect "help of train goes on to train_cifar's" 0 '--checkpoint-dir' env LOCKSTEP_BUILD="$1" "$scripts/train.sh" --help
+expect "unknown option of install" 2 'unknown option --bogus: use --tests' "$scripts/install_dependencies.sh" --bogus
+expect "bad number of ranks" 2 'LOCKSTEP_RANKS=two is not a number' env LOCKSTEP_RANKS=two "$scripts/train.sh"
+
+# --- install_dependencies.sh on machines that lack something ---------------------------------------------------------
+install() {  # folder with stand-ins, options: the script with them first on the path
+  local first=$1
+  shift
+  env PATH="$first:$PATH" "$scripts/install_dependencies.sh" "$@"
+}
+with_apt=$folder/apt
+mkdir "$with_apt"
+stand_in "$with_apt" dpkg-query <<<'for p in "${@:4}"; do [[ $p == libfmt-dev && ! -e $(dirname "$0")/done ]] || echo "$p installed"; done'
+stand_in "$with_apt" apt-get <<<'echo "$*" >>"$(dirname "$0")/log"; [[ $* != *"install -y --no-install-recommends libfmt-dev" ]] || touch "$(dirname "$0")/done"'
+stand_in "$with_apt" id <<<'echo 0'
+expect "--check names what is missing" 1 'libfmt-dev +fmt, for text' install "$with_apt" --check
+[[ ! -e $with_apt/log ]] || { echo "FAILED: --check called apt-get" >&2; failures=$((failures + 1)); }
+expect "installs just that" 0 'libfmt-dev +fmt, for text' install "$with_apt"
+expect "apt-get was asked" 0 'install -y --no-install-recommends libfmt-dev$' cat "$with_apt/log"
+expect "and not for package lists" 1 '^0$' grep -c update "$with_apt/log"
+expect "is content afterwards" 0 '^$' install "$with_apt" --check
+
+rm "$with_apt/done"
+stand_in "$with_apt" apt-get <<<'[[ $* != *install* ]] || { echo "E: Unable to locate package libfmt-dev"; exit 100; }'
+expect "a failed installation says why and what to do" 1 'Unable to locate package libfmt-dev' install "$with_apt"
+expect "in one line" 1 'apt-get install failed .*universe' install "$with_apt"
+stand_in "$with_apt" apt-get <<<'echo "E: Could not resolve host"; exit 100'
+expect "no network" 1 'apt-get update failed .*network' install "$with_apt"
+
+# Without root and sudo, and on other systems, compilers and headers are looked for.
+bare=$folder/bare
+mkdir "$bare"
+for command in bash cat cut env grep dirname xargs id sed; do ln -s "$(command -v $command)" "$bare/$command"; done
+stand_in "$bare" c++ <<<'! grep -q CLI/CLI.hpp'
+for command in cmake ninja git pkg-config mpirun mpicxx; do stand_in "$bare" $command <<<''; done
+other_system() { env -i PATH="$bare" "$scripts/install_dependencies.sh" "$@"; }
+expect "another system: a missing command" 1 'protoc|protobuf-compiler' other_system
+expect "another system: a missing header" 1 'libcli11-dev +CLI11, for options' other_system
+expect "another system: the cure" 1 'cannot be installed from here: .*CMAKE_PREFIX_PATH' other_system
+stand_in "$bare" c++ <<<''
+stand_in "$bare" protoc <<<''
+expect "another system with all there" 0 '^$' other_system
+
+# --- train.sh: ranks, exit codes, signals ----------------------------------------------------------------------------
+# A build folder that is up to date, and an mpirun that tells how it was called.
+launcher=$folder/launcher
+build=$folder/build
+mkdir "$build"
+touch "$build/CMakeCache.txt"
+stand_in "$launcher" cmake <<<''
+stand_in "$launcher" dpkg-query <<<'for p in "${@:4}"; do echo "$p installed"; done'
+stand_in "$launcher" mpirun <<<'echo "called: $* oversubscribe=$OMPI_MCA_rmaps_base_oversubscribe binding=$OMPI_MCA_hwloc_base_binding_policy"
+exit ${CODE:-0}'
+train=(env -u OMPI_MCA_rmaps_base_oversubscribe -u OMPI_MCA_hwloc_base_binding_policy PATH="$launcher:$PATH" LOCKSTEP_BUILD="$build")
+one_core=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\).*/\1/p' /proc/self/status)
+expect "options go to train_cifar" 0 "called: .*$build/train_cifar --steps 3 --lr 0.1 " "${train[@]}" "$scripts/train.sh" --steps 3 --lr 0.1
+expect "exit code 75 is passed on" 75 'called' "${train[@]}" CODE=75 "$scripts/train.sh"
+expect "exit code 1 is passed on" 1 'called' "${train[@]}" CODE=1 "$scripts/train.sh"
+expect "one rank where one core is allowed" 0 'called: -np 1 .* oversubscribe= ' "${train[@]}" taskset -c "$one_core" "$scripts/train.sh"
+expect "more ranks than cores" 0 'called: -np 3 .* oversubscribe=1 binding=none' "${train[@]}" LOCKSTEP_RANKS=3 taskset -c "$one_core" "$scripts/train.sh"
+
+# A launcher that is told to stop by SIGUSR1 takes a moment for its checkpoint, and its exit code still arrives.
+stand_in "$launcher" mpirun <<<'trap "sleep 0.5; echo saved; exit 75" USR1; echo started >"$STARTED"; for i in {1..100}; do sleep 0.1; done'
+for signal in TERM HUP USR1; do
+  rm -f "$folder/started"
+  "${train[@]}" STARTED="$folder/started" "$scripts/train.sh" >"$folder/output" 2>&1 </dev/null &
+  script=$!
+  for ((try = 0; try < 100; try++)); do [[ ! -e $folder/started ]] || break; sleep 0.1; done
+  kill -$signal $script
+  code=0
+  wait $script || code=$?
+  if [[ $code != 75 ]] || ! grep -q saved "$folder/output"; then
+    echo "FAILED: SIG$signal: exit code $code, not 75, or no checkpoint:" >&2
+    cat "$folder/output" >&2
+    failures=$((failures + 1))
+  fi
+done
+
+[[ $failures == 0 ]] && echo "all as expected" || exit 1

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# A job of slurm/train_cifar.sbatch that is warned of its time limit, and later requeued from outside, ends with the
+# same weights, momentum and averages, bit for bit, as one that nobody disturbs.
+# usage: preempt.sh BUILD_FOLDER
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=SCRIPTDIR/lib_cluster.sh
+. "$here/lib_cluster.sh"
+export LOCKSTEP_BUILD=$1
+batch_script=$here/../../slurm/train_cifar.sbatch
+steps=400
+
+skip() { echo "skipped: $1"; exit 77; }
+fail() {
+  echo "FAILED: $1" >&2
+  tail -n 40 "$folder"/*.log >&2
+  exit 1
+}
+
+reason=$(cluster_missing)
+[[ -z $reason ]] || skip "$reason"
+python=/usr/bin/python3
+"$python" -c 'import h5py' 2>/dev/null || skip "python3-h5py is not installed (scripts/install_dependencies.sh --tests)"
+
+folder=$(mktemp -d -t lockstep-preempt.XXXXXX)
+trap 'cluster_stop; rm -rf "$folder"' EXIT
+cluster_start || fail "no cluster"
+cd "$folder" || exit 1
+
+submit() {  # name of the job -> its number
+  sbatch --parsable --ntasks=2 --job-name="$1" "$batch_script" -- --steps $steps --batch 8 --seed 7 --shards 2 \
+    --lr 0.01 --momentum 0.9 \
+    --log-every 10 --checkpoint-every 50 --eval-every 0 --summary-every 0
+}
+
+# The newest checkpoint's step of a job, 0 without one.
+newest() {
+  local file
+  file=$(find "runs/$1/checkpoints" -name 'step-*.h5' 2>/dev/null | sort | tail -n 1)
+  file=${file##*step-} file=${file%.h5}
+  echo $((10#${file:-0}))
+}
+
+wait_until() {  # what is awaited, seconds, command...
+  local what=$1 tries=$(($2 * 5))
+  shift 2
+  while ! "$@"; do
+    tries=$((tries - 1))
+    [[ $tries -gt 0 ]] || fail "waited in vain: $what"
+    sleep 0.2
+  done
+}
+has_ended() { [[ -z $(squeue --noheader --jobs="$1" 2>/dev/null) ]]; }
+has_begun() { grep -q "start $2," "$1"-*.log 2>/dev/null; }
+has_reached() { [[ $(newest "$1") -ge $2 ]]; }
+is_waiting() { [[ $(squeue --noheader --format=%T --jobs="$1") == PENDING ]]; }
+
+undisturbed=$(submit undisturbed)
+wait_until "the end of the undisturbed job" 80 has_ended "$undisturbed"
+[[ $(newest undisturbed) == "$steps" ]] || fail "the undisturbed job did not reach step $steps"
+
+# The warning before the time limit: the script forwards it, the ranks agree on a checkpoint, the script requeues.
+disturbed=$(submit disturbed)
+wait_until "step 50" 60 has_reached disturbed 50
+scancel --batch --signal=USR1 "$disturbed"
+wait_until "the job back in the queue" 30 is_waiting "$disturbed"
+first_stop=$(newest disturbed)
+[[ $first_stop -ge 50 && $first_stop -lt $steps ]] || fail "the first stop is at step $first_stop, not between 50 and $steps"
+
+# Preemption: SLURM sends SIGTERM and requeues by itself.
+wait_until "the second start" 60 has_begun disturbed 2
+wait_until "more steps" 60 has_reached disturbed $((first_stop + 1))
+scontrol requeue "$disturbed"
+wait_until "the third start" 60 has_begun disturbed 3
+wait_until "the end of the disturbed job" 80 has_ended "$disturbed"
+[[ $(grep -c '^resumed ' disturbed-*.log) == 2 ]] && grep -q "^resumed .* at step $first_stop of $steps" disturbed-*.log ||
+  fail "a start did not continue from the checkpoint of the one before"
+[[ $(newest disturbed) == "$steps" ]] || fail "the disturbed job did not reach step $steps"
+
+"$python" - $steps <<'PYTHON' || fail "the two runs differ"
+import sys
+
+import h5py
+import numpy
+
+name = "checkpoints/step-%010d.h5" % int(sys.argv[1])
+compared = 0
+with h5py.File("runs/undisturbed/" + name) as one, h5py.File("runs/disturbed/" + name) as other:
+    names = []
+    one.visititems(lambda path, item: names.append(path) if isinstance(item, h5py.Dataset) else None)
+    for path in names:
+        if not path.startswith(("parameters/", "optimizer/", "ema/")):
+            continue
+        a, b = numpy.asarray(one[path]), numpy.asarray(other[path])
+        if a.shape != b.shape or a.tobytes() != b.tobytes():
+            sys.exit("data set %s differs" % path)
+        compared += a.size
+if compared < 3 * 1068298:
+    sys.exit("only %d numbers were compared" % compared)
+print("%d numbers are equal bit for bit" % compared)
+PYTHON
+echo "stopped at step $first_stop, then preempted, then ended: as if nobody had disturbed it"
