@@ -1,1 +1,104 @@
-int main() {}
+// Google Benchmark over the layers of every model: forward and backward, fp32 and bf16, one thread, batch 64.
+//
+//   ./bench_layer --benchmark_filter=tutorial/conv2    GFLOP/s where there are multiply-adds, bytes/s of activations for all
+//
+// bytes_per_second counts x and y once forward, and x, y, dy and dx once backward: a floor, not what the kernels move.
+
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "net/model.h"
+#include "src/random.h"
+
+namespace {
+
+using namespace lockstep;
+
+/// One layer with all that a call needs, filled with noise.
+class Bench {
+ public:
+  Bench(const ModelEntry& entry, const std::string& name, Type type)
+      : device_(make_cpu_device(1)), stream_(device_->stream()) {
+    constexpr std::int64_t kBatch = 64;
+    Shape shape = entry.input.with_batch(kBatch);
+    for (auto& [layer_name, layer] : entry.build(10)) {
+      Setup setup(*device_, type, true, true);
+      const Shape in = shape;
+      shape = layer->setup(setup, in);
+      if (layer_name != name) continue;
+      layer_ = std::move(layer);
+      x_ = tensor(in, type, 1);
+      y_ = tensor(shape, type, 1);
+      dy_ = tensor(shape, type, 1);
+      dx_ = tensor(in, type, 0);
+      step_.stream = &stream_;
+      for (const Parameter& parameter : setup.parameters) {
+        step_.weights.push_back(tensor(parameter.shape, Type::f32, 0.1f));
+        step_.gradients.push_back(tensor(parameter.shape, Type::f32, 0));
+      }
+      step_.kept = keep(setup.kept_bytes);
+      step_.scratch = keep(setup.scratch_bytes);
+      layer_->forward(step_, x_, y_);
+      return;
+    }
+  }
+
+  void forward() { layer_->forward(step_, x_, y_); }
+  void backward() { layer_->backward(step_, x_, y_, dy_, dx_); }
+  double flops() const { return 2 * layer_->multiply_adds(); }
+  double bytes() const { return static_cast<double>(x_.bytes() + y_.bytes()); }
+
+ private:
+  std::byte* keep(std::size_t bytes) {
+    memory_.push_back(device_->allocate(bytes + 1));
+    return memory_.back().get();
+  }
+  View tensor(Shape shape, Type type, float scale) {
+    View view{keep(static_cast<std::size_t>(shape.count()) * size_of(type)), shape, type};
+    Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(memory_.size()));
+    dispatch(type, [&](auto* tag) {
+      auto* to = view.as<std::remove_pointer_t<decltype(tag)>>();
+      for (std::int64_t i = 0; i < view.count(); ++i) to[i] = scale * random.uniform(-1, 1);
+    });
+    return view;
+  }
+
+  std::unique_ptr<Device> device_;
+  Stream stream_;
+  std::vector<Memory> memory_;
+  std::unique_ptr<Layer> layer_;
+  Step step_;
+  View x_, y_, dy_, dx_;
+};
+
+void run(benchmark::State& state, const ModelEntry& entry, const std::string& name, Type type, bool backward) {
+  Bench bench(entry, name, type);
+  for (auto _ : state) backward ? bench.backward() : bench.forward();
+  const auto rate = benchmark::Counter::kIsIterationInvariantRate;
+  const double times = backward ? 2 : 1;
+  if (bench.flops() > 0) state.counters["FLOP"] = benchmark::Counter(times * bench.flops(), rate);
+  state.counters["bytes"] = benchmark::Counter(times * bench.bytes(), rate);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (const ModelEntry& entry : models()) {
+    for (const auto& [name, layer] : entry.build(10)) {
+      for (const Type type : {Type::f32, Type::bf16}) {
+        for (const bool backward : {false, true}) {
+          const std::string title = fmt::format("{}/{}/{}/{}", entry.name, name, name_of(type), backward ? "backward" : "forward");
+          benchmark::RegisterBenchmark(title.c_str(), [&entry, name = name, type, backward](benchmark::State& state) {
+            run(state, entry, name, type, backward);
+          })->Unit(benchmark::kMicrosecond);
+        }
+      }
+    }
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+}

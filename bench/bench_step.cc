@@ -1,1 +1,138 @@
-int main() {}
+// The speed of the training step, and where its time goes: mpirun -np 2 ./bench_step --batch 64 --threads 1
+//
+// The step is the trainer's own (apps/training_step.h), loader included, on the generated data or on --data. Beside it, in
+// the same process, stands the floor: the network's convolutions and dense layers alone. All options of train_cifar that bear
+// on a step are taken.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "apps/placement.h"
+#include "apps/training_step.h"
+#include "bench/bare.h"
+#include "src/data/dataset.h"
+
+namespace lockstep {
+namespace {
+
+struct BenchOptions {
+  int warmup = 5;
+  bool json = false, bare = true;
+  Options training;
+};
+
+bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
+  CLI::App app("Times the training step (besides these options: those of train_cifar)", "bench_step");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--warmup", o.warmup, "Steps before the measured ones")->check(CLI::NonNegativeNumber);
+  app.add_flag("--json", o.json, "Print one line of JSON instead of the table");
+  app.add_flag("--bare,!--no-bare", o.bare, "Measure the floor too");
+  app.allow_extras();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    text = app.help();
+    return false;
+  } catch (const CLI::ParseError& error) {
+    fail_usage("{}; --help lists all options", error.what());
+  }
+  std::vector<std::string> rest = app.remaining();
+  std::vector<char*> arguments{argv[0]};
+  for (std::string& word : rest) arguments.push_back(word.data());
+  const auto training = parse_options(static_cast<int>(arguments.size()), arguments.data(), "bench_step", text);
+  if (training) o.training = *training;
+  return training.has_value();
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+int run(World& world, BenchOptions& o) {
+  const Comm comm = world.comm();
+  if (o.training.steps == 0) o.training.steps = 50;
+  const Placement placement = place(comm, o.training.threads);
+  DatasetPair data;
+  agree(comm, [&] { data = open_dataset(o.training.dataset, o.training.data, o.training.seed); });
+  RunPlan plan;
+  agree(comm, [&] { plan = plan_run(o.training, comm, data.train->size(), {}); });
+  const auto device = make_cpu_device(placement.threads);
+  TrainingStep step(world, *device, find_model(o.training.model), data.train->classes(), o.training, plan);
+  Loader loader(*data.train, {.seed = plan.seed, .global_batch = plan.global_batch, .shards = plan.shards,
+                              .first_shard = plan.first_shard, .own_shards = plan.own_shards,
+                              .type = o.training.precision});
+
+  const int kBareRounds = 15;
+  comm.barrier();
+  const BareTimes before = o.bare ? time_bare(*device, step.model(), kBareRounds) : BareTimes{};
+  comm.barrier();
+  std::vector<double> seconds;
+  StepTimes start_times;
+  for (std::int64_t n = 0; n < o.warmup + plan.steps; ++n) {
+    if (n == o.warmup) start_times = step.times();
+    const double start = now();
+    step.run(loader, n, 0.01f, {});
+    if (n >= o.warmup) seconds.push_back(now() - start);
+  }
+  const StepTimes times = step.times();
+  comm.barrier();
+  const BareTimes after = o.bare ? time_bare(*device, step.model(), kBareRounds) : BareTimes{};
+  if (comm.rank() != 0) return kExitSuccess;
+
+  const double step_seconds = median(seconds), count = static_cast<double>(plan.steps);
+  const double flops = step.model().training_flops() * plan.own_shards;  // of this rank
+  const double bare = plan.own_shards * (before.linear_seconds + after.linear_seconds) / 2;
+  const double gemm = (before.gemm_flops + after.gemm_flops) / 2;
+  const auto part = [&](double StepTimes::*member) { return (times.*member - start_times.*member) / count; };
+  nlohmann::ordered_json j;
+  j["images_per_s"] = static_cast<double>(plan.global_batch) / step_seconds;
+  j["seconds_per_step"] = step_seconds;
+  j["ranks"] = comm.size();
+  j["threads"] = placement.threads;
+  j["global_batch"] = plan.global_batch;
+  j["precision"] = name_of(o.training.precision);
+  j["reducer"] = step.reducer().name();
+  j["gflops_per_rank"] = flops / step_seconds * 1e-9;
+  if (o.bare) {
+    j["gemm_gflops_per_rank"] = gemm * 1e-9;
+    j["share_of_gemm"] = flops / step_seconds / gemm;
+    j["bare_linear_seconds"] = bare;
+    j["share_of_bare_linear"] = bare / step_seconds;
+  }
+  j["forward_seconds"] = part(&StepTimes::forward);
+  j["backward_seconds"] = part(&StepTimes::backward);
+  j["optimizer_seconds"] = part(&StepTimes::optimizer);
+  j["exposed_communication_seconds"] = part(&StepTimes::exposed);
+  j["loader_wait_seconds"] = part(&StepTimes::loader);
+  if (o.json) {
+    fmt::print("{}\n", j.dump());
+    return kExitSuccess;
+  }
+  for (const auto& [name, value] : j.items()) {
+    fmt::print("{:<30} {}\n", name, value.is_number_float() ? fmt::format("{:.6g}", value.get<double>()) : value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return kExitSuccess;
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  return run_main(argc, argv, "bench_step", [&](World& world) {
+    BenchOptions options;
+    std::string text;
+    bool go_on = false;
+    agree(world.comm(), [&] { go_on = parse(argc, argv, options, text); });
+    if (go_on) return run(world, options);
+    if (world.comm().rank() == 0) std::fputs(text.c_str(), stdout);
+    return static_cast<int>(kExitSuccess);
+  });
+}
