@@ -43,7 +43,8 @@ class Comm {
 
   Comm duplicate() const;  ///< for another thread or library; freed by free()
   Comm node() const;  ///< the ranks that share memory with this one, in rank order; freed by free()
-  void free();        ///< for what duplicate() and node() made; copies of it are dead afterwards
+  /// For what duplicate() and node() made; copies are dead then. Never throws.
+  void free();
 
   void barrier() const;
   std::string broadcast(std::string text, int root = 0) const;

@@ -1,5 +1,6 @@
 #include "collectives/records.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,6 +48,11 @@ void Record::progress() { mark_ns_.store(now_ns(), kRelaxed); }
 
 void Record::goodbye() { goodbye_.store(true, std::memory_order_release); }
 
+void Record::hello() {
+  goodbye_.store(false, std::memory_order_release);
+  progress();
+}
+
 Record::State Record::read() const {
   char text[kPhaseLength + 1] = "";
   for (std::size_t i = 0; i < phase_.size(); ++i) {
@@ -56,10 +62,12 @@ Record::State Record::read() const {
   State state;
   state.rank = rank_.load(kRelaxed);
   state.pid = pid_.load(kRelaxed);
+  state.pid_space = pid_space_.load(kRelaxed);
   state.said_goodbye = goodbye_.load(std::memory_order_acquire);
   state.step = step_.load(kRelaxed);
   state.phase = text;
-  state.seconds_since = static_cast<double>(now_ns() - mark_ns_.load(kRelaxed)) * 1e-9;
+  state.mark_ns = mark_ns_.load(kRelaxed);
+  state.seconds_since = static_cast<double>(now_ns() - state.mark_ns) * 1e-9;
   state.limit_seconds = static_cast<double>(limit_ns_.load(kRelaxed)) * 1e-9;
   return state;
 }
@@ -72,6 +80,10 @@ Records::Records(void* memory, int index, int size, int rank)
     : memory_(static_cast<Memory*>(memory)), index_(index), size_(size) {
   mine().rank_.store(rank, kRelaxed);
   mine().pid_.store(static_cast<int>(getpid()), kRelaxed);
+  struct stat space = {};
+  stat("/proc/self/ns/pid",
+       &space);  // containers have one each; 0 for all where there is no such file
+  mine().pid_space_.store(space.st_ino, kRelaxed);
   mine().step(-1);
   mine().phase("start-up");
 }

@@ -24,17 +24,21 @@ class alignas(64) Record {
   void phase(std::string_view name, double limit_seconds = 0);
   /// Something has moved within the phase.
   void progress();
-  /// This rank is about to leave in order: its absence means nothing from now on.
+  /// This rank is about to leave in order: its silence and its absence mean nothing from now on.
   void goodbye();
+  /// It is back.
+  void hello();
 
   /// What was written last. A phase that is being written in this moment may be half old, half new:
   /// such a rank is moving, and nobody will ask for its name.
   struct State {
     int rank = 0, pid = 0;
+    std::uint64_t pid_space = 0;  ///< pid means the same process to those with the same space
     bool said_goodbye = false;
     std::int64_t step = -1;
     std::string phase;
-    double seconds_since = 0;  ///< since the last mark
+    std::int64_t mark_ns = 0;  ///< when it was last heard of, by the monotonic clock of the host
+    double seconds_since = 0;  ///< since then
     double limit_seconds = 0;
   };
   State read() const;
@@ -43,6 +47,7 @@ class alignas(64) Record {
   friend class Records;
   std::atomic<std::int64_t> step_, mark_ns_, limit_ns_;
   std::atomic<int> rank_, pid_;
+  std::atomic<std::uint64_t> pid_space_;
   std::atomic<bool> goodbye_;
   std::array<std::atomic<std::uint64_t>, kPhaseLength / sizeof(std::uint64_t)> phase_;
 };

@@ -1,0 +1,118 @@
+#include "collectives/watchdog.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "src/machine.h"
+
+namespace lockstep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kLookEvery(250);
+constexpr double kGrace = 5;  ///< seconds that the rank which explains gets to end all
+
+/// Whether process `pid` still runs. One that has ended but has not been collected by its parent
+/// does not.
+bool runs(int pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  if (!std::getline(file, line)) return false;
+  const std::size_t name_end = line.rfind(')');  // "pid (name) state ..."
+  if (name_end == std::string::npos || name_end + 2 >= line.size()) return true;
+  const char state = line[name_end + 2];
+  return state != 'Z' && state != 'X';
+}
+
+std::string place_of(const Record::State& state) {
+  const std::string phase = state.phase.empty() ? "" : " during " + state.phase;
+  return (state.step < 0 ? "before the first step" : fmt::format("at step {}", state.step)) + phase;
+}
+
+}  // namespace
+
+Watchdog::Watchdog(Records& records, double timeout_seconds)
+    : records_(records),
+      timeout_(timeout_seconds),
+      peers_(static_cast<std::size_t>(records.size())) {
+  records_.mine().hello();
+  thread_ = std::jthread([this](std::stop_token stop) { watch(stop); });
+}
+
+Watchdog::~Watchdog() { records_.mine().goodbye(); }
+
+void Watchdog::watch(std::stop_token stop) {
+  Clock::time_point last = Clock::now();
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    woken_.wait_for(lock, stop, kLookEvery, [] { return false; });
+    const Clock::time_point now = Clock::now();
+    // A job that was suspended finds its clocks far ahead: what was not watched does not count.
+    look(std::chrono::duration<double>(std::min<Clock::duration>(now - last, 4 * kLookEvery))
+             .count());
+    last = now;
+  }
+}
+
+void Watchdog::look(double elapsed) {
+  if (records_.failing()) {
+    failing_ += elapsed;
+    if (failing_ > kGrace) std::_Exit(kExitFailure);
+    return;
+  }
+  const std::uint64_t pid_space = records_.mine().read().pid_space;
+  int behind = -1;
+  Record::State least;
+  for (int i = 0; i < records_.size(); ++i) {
+    const Record::State state = records_[i].read();
+    if (state.said_goodbye) continue;
+    Peer& peer = peers_[static_cast<std::size_t>(i)];
+    if (state.pid_space == pid_space && !runs(state.pid)) return report_death(state);
+    peer.silent = state.mark_ns == peer.mark_ns ? peer.silent + elapsed : 0;
+    peer.mark_ns = state.mark_ns;
+    if (behind < 0 || state.step < least.step ||
+        (state.step == least.step && state.mark_ns < least.mark_ns)) {
+      behind = i;
+      least = state;
+    }
+  }
+  if (behind < 0 || timeout_ <= 0) return;
+  const double limit = least.limit_seconds > 0 ? least.limit_seconds : timeout_;
+  if (peers_[static_cast<std::size_t>(behind)].silent > limit) report_silence(behind, limit);
+}
+
+void Watchdog::report_death(const Record::State& dead) {
+  if (!records_.first_failure()) return;
+  fmt::print(stderr,
+             "rank {} (pid {}, host {}) died {}: its own last words, or the kernel's (dmesg: out "
+             "of memory?), say why; the same "
+             "command goes on from the last checkpoint\n",
+             dead.rank, dead.pid, host_name(), place_of(dead));
+  end_all_ranks(kExitFailure);
+}
+
+void Watchdog::report_silence(int behind, double limit) {
+  if (!records_.first_failure()) return;
+  const Record::State late = records_[behind].read();
+  std::string text = fmt::format(
+      "no progress for {:.0f} s: rank {} (pid {}, host {}) is behind, {}; if it only needs longer, "
+      "give it more by --timeout\n"
+      "    rank      pid       step  seconds since  phase\n",
+      limit, late.rank, late.pid, host_name(), place_of(late));
+  for (int i = 0; i < records_.size(); ++i) {
+    const Record::State state = records_[i].read();
+    text += fmt::format("{:>3} {:>4} {:>8} {:>10} {:>14.1f}  {}\n", i == behind ? "->" : "",
+                        state.rank, state.pid, state.step, state.seconds_since,
+                        state.said_goodbye ? "has left" : state.phase);
+  }
+  fmt::print(stderr, "{}", text);
+  end_all_ranks(kExitFailure);
+}
+
+}  // namespace lockstep
