@@ -12,6 +12,7 @@
 #include "apps/reporter.h"
 #include "apps/signals.h"
 #include "collectives/comm.h"
+#include "collectives/watchdog.h"
 #include "net/checkpoint.h"
 #include "src/data/dataset.h"
 #include "src/machine.h"
@@ -131,6 +132,7 @@ void evaluate_file(const Comm& comm, Device& device, const EvaluateOptions& o,
 
 int run(World& world, const EvaluateOptions& o) {
   const Comm comm = world.comm();
+  const Watchdog watchdog(world, 0);  // deaths; an evaluation takes as long as it takes
   const auto device = make_cpu_device(place(comm, o.threads).threads);
   std::string last;
   if (o.follow) watch_signals();

@@ -42,17 +42,21 @@ std::string optimizer_text(const Facts& f) {
   return text;
 }
 
+/// On which numbers of ranks these shards give the same weights: the shards of one rank must form a
+/// subtree of the canonical order (collectives/schedule.h).
 std::string order_text(const Facts& f) {
-  const bool power_of_two =
-      (f.plan.own_shards & (f.plan.own_shards - 1)) == 0 || f.comm.size() == 1;
-  if (f.step.reducer().canonical() && power_of_two) {
-    return fmt::format(
-        "sums in canonical order: --shards {} gives these weights on any number of ranks that cuts "
-        "it by a power of 2",
-        f.plan.shards);
+  if (!f.step.reducer().canonical()) {
+    return "this reducer's own: the number of ranks shows in the weights' last bits (--list names "
+           "canonical reducers)";
   }
-  return "sums in this reducer's own order: weights depend on the number of ranks in the last bits "
-         "(see --list)";
+  std::vector<int> ranks;
+  for (int count = 1; count <= f.plan.shards; ++count) {
+    const int own = f.plan.shards / count;
+    if (f.plan.shards % count == 0 && (count == 1 || (own & (own - 1)) == 0))
+      ranks.push_back(count);
+  }
+  return fmt::format("canonical: --shards {} gives the same weights, bit for bit, on {} rank{}",
+                     f.plan.shards, fmt::join(ranks, ", "), ranks.size() == 1 ? "" : "s");
 }
 
 std::string policy_text(Policy policy) {

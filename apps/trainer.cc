@@ -13,7 +13,7 @@
 #include "apps/signals.h"
 #include "apps/training_step.h"
 #include "collectives/records.h"
-//WD #include "collectives/watchdog.h"
+#include "collectives/watchdog.h"
 #include "net/checkpoint.h"
 #include "src/data/dataset.h"
 #include "src/machine.h"
@@ -245,7 +245,7 @@ int train(World& world, const Options& options) {
   Record& record = world.records().mine();
   watch_signals();
   record.phase("start-up", 600);
-  //WD Watchdog watchdog(world, options.timeout);
+  Watchdog watchdog(world, options.timeout);
   const std::size_t base_memory = own_memory_bytes();
   expect_same(comm, "builds", fmt::format("build = {}", build_name()));
   expect_same(comm, "options", options.text);

@@ -14,7 +14,9 @@ double median_seconds(int rounds, const std::function<void()>& call) {
   for (int i = 0; i < rounds + 1; ++i) {
     const auto start = std::chrono::steady_clock::now();
     call();
-    if (i > 0) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    if (i > 0)
+      seconds.push_back(
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   std::nth_element(seconds.begin(), seconds.begin() + rounds / 2, seconds.end());
   return seconds[static_cast<std::size_t>(rounds / 2)];
@@ -23,7 +25,8 @@ double median_seconds(int rounds, const std::function<void()>& call) {
 /// One plan with its buffers.
 class Bare {
  public:
-  Bare(Device& device, std::unique_ptr<LinearPlan> plan, const PlanInput& input, Shape weights, Shape out)
+  Bare(Device& device, std::unique_ptr<LinearPlan> plan, const PlanInput& input, Shape weights,
+       Shape out)
       : device_(device), stream_(device.stream()), plan_(std::move(plan)), input_(input) {
     x_ = tensor(input.x, input.type);
     y_ = tensor(out, input.type);
@@ -41,9 +44,11 @@ class Bare {
   }
   double seconds(int rounds) {
     double total = forward_seconds(rounds);
-    total += median_seconds(rounds, [&] { plan_->backward_weights(stream_, x_, dy_, dw_, db_, scratch_.get()); });
+    total += median_seconds(
+        rounds, [&] { plan_->backward_weights(stream_, x_, dy_, dw_, db_, scratch_.get()); });
     if (input_.input_gradient) {
-      total += median_seconds(rounds, [&] { plan_->backward_data(stream_, dy_, w_, dx_, scratch_.get()); });
+      total += median_seconds(rounds,
+                              [&] { plan_->backward_data(stream_, dy_, w_, dx_, scratch_.get()); });
     }
     return total;
   }
@@ -77,19 +82,26 @@ BareTimes time_bare(Device& device, const Model& model, int rounds) {
   for (const Parameter& parameter : model.layout().parameters) {
     if (parameter.shape.rank() < 2) continue;
     const auto index = static_cast<std::size_t>(parameter.layer);
-    const PlanInput input{.x = index == 0 ? model.input() : layers[index - 1].output, .type = model.type(),
+    const PlanInput input{.x = index == 0 ? model.input() : layers[index - 1].output,
+                          .type = model.type(),
                           .input_gradient = index > 0};
     const Shape out = layers[index].output;
     std::unique_ptr<LinearPlan> plan;
     if (parameter.shape.rank() == 4) {
-      plan = device.convolution({.input = input, .filters = out[3], .kernel = parameter.shape[1], .pad = parameter.shape[1] / 2});
+      plan = device.convolution({.input = input,
+                                 .filters = out[3],
+                                 .kernel = parameter.shape[1],
+                                 .pad = parameter.shape[1] / 2});
     } else {
       plan = device.dense({.input = input, .features = out[1]});
     }
-    times.linear_seconds += Bare(device, std::move(plan), input, parameter.shape, out).seconds(rounds);
+    times.linear_seconds +=
+        Bare(device, std::move(plan), input, parameter.shape, out).seconds(rounds);
   }
-  const PlanInput input{.x = {1024, 2048}, .type = model.type(), .training = false, .input_gradient = false};
-  Bare gemm(device, device.dense({.input = input, .features = 2048}), input, {2048, 2048}, {1024, 2048});
+  const PlanInput input{
+      .x = {1024, 2048}, .type = model.type(), .training = false, .input_gradient = false};
+  Bare gemm(device, device.dense({.input = input, .features = 2048}), input, {2048, 2048},
+            {1024, 2048});
   times.gemm_flops = 2.0 * 1024 * 2048 * 2048 / gemm.forward_seconds(std::max(rounds / 4, 3));
   return times;
 }

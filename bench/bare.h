@@ -1,4 +1,5 @@
-// The floor under a training step: the times of its convolutions and dense layers alone, and the rate of a large matrix product.
+// The floor under a training step: the times of its convolutions and dense layers alone, and the
+// rate of a large matrix product.
 #pragma once
 
 #include "net/model.h"
@@ -6,12 +7,13 @@
 namespace lockstep {
 
 struct BareTimes {
-  double linear_seconds = 0;  ///< forward, weight and input gradients of all linear layers of one batch; medians, summed
+  double linear_seconds = 0;  ///< forward, weight and input gradients of all linear layers of one
+                              ///< batch; medians, summed
   double gemm_flops = 0;      ///< per second, of a 1024 x 2048 x 2048 product
 };
 
-/// Times the plans of `model`'s linear layers one by one on buffers of their own, `rounds` times each. Every rank that shares the
-/// machine must do so at the same time, as in the step itself.
+/// Times the plans of `model`'s linear layers one by one on buffers of their own, `rounds` times
+/// each. Every rank that shares the machine must do so at the same time, as in the step itself.
 BareTimes time_bare(Device& device, const Model& model, int rounds);
 
 }  // namespace lockstep

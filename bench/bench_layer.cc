@@ -1,8 +1,11 @@
-// Google Benchmark over the layers of every model: forward and backward, fp32 and bf16, one thread, batch 64.
+// Google Benchmark over the layers of every model: forward and backward, fp32 and bf16, one thread,
+// batch 64.
 //
-//   ./bench_layer --benchmark_filter=tutorial/conv2    GFLOP/s where there are multiply-adds, bytes/s of activations for all
+//   ./bench_layer --benchmark_filter=tutorial/conv2    GFLOP/s where there are multiply-adds,
+//   bytes/s of activations for all
 //
-// bytes_per_second counts x and y once forward, and x, y, dy and dx once backward: a floor, not what the kernels move.
+// bytes_per_second counts x and y once forward, and x, y, dy and dx once backward: a floor, not
+// what the kernels move.
 
 #include <benchmark/benchmark.h>
 
@@ -74,7 +77,8 @@ class Bench {
   View x_, y_, dy_, dx_;
 };
 
-void run(benchmark::State& state, const ModelEntry& entry, const std::string& name, Type type, bool backward) {
+void run(benchmark::State& state, const ModelEntry& entry, const std::string& name, Type type,
+         bool backward) {
   Bench bench(entry, name, type);
   for (auto _ : state) backward ? bench.backward() : bench.forward();
   const auto rate = benchmark::Counter::kIsIterationInvariantRate;
@@ -90,8 +94,10 @@ int main(int argc, char** argv) {
     for (const auto& [name, layer] : entry.build(10)) {
       for (const Type type : {Type::f32, Type::bf16}) {
         for (const bool backward : {false, true}) {
-          const std::string title = fmt::format("{}/{}/{}/{}", entry.name, name, name_of(type), backward ? "backward" : "forward");
-          benchmark::RegisterBenchmark(title.c_str(), [&entry, name = name, type, backward](benchmark::State& state) {
+          const std::string title = fmt::format("{}/{}/{}/{}", entry.name, name, name_of(type),
+                                                backward ? "backward" : "forward");
+          benchmark::RegisterBenchmark(title.c_str(), [&entry, name = name, type,
+                                                       backward](benchmark::State& state) {
             run(state, entry, name, type, backward);
           })->Unit(benchmark::kMicrosecond);
         }

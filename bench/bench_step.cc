@@ -1,8 +1,9 @@
-// The speed of the training step, and where its time goes: mpirun -np 2 ./bench_step --batch 64 --threads 1
+// The speed of the training step, and where its time goes: mpirun -np 2 ./bench_step --batch 64
+// --threads 1
 //
-// The step is the trainer's own (apps/training_step.h), loader included, on the generated data or on --data. Beside it, in
-// the same process, stands the floor: the network's convolutions and dense layers alone. All options of train_cifar that bear
-// on a step are taken.
+// The step is the trainer's own (apps/training_step.h), loader included, on the generated data or
+// on --data. Beside it, in the same process, stands the floor: the network's convolutions and dense
+// layers alone. All options of train_cifar that bear on a step are taken.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -24,9 +25,11 @@ struct BenchOptions {
 };
 
 bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
-  CLI::App app("Times the training step (besides these options: those of train_cifar)", "bench_step");
+  CLI::App app("Times the training step (besides these options: those of train_cifar)",
+               "bench_step");
   app.option_defaults()->always_capture_default();
-  app.add_option("--warmup", o.warmup, "Steps before the measured ones")->check(CLI::NonNegativeNumber);
+  app.add_option("--warmup", o.warmup, "Steps before the measured ones")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--json", o.json, "Print one line of JSON instead of the table");
   app.add_flag("--bare,!--no-bare", o.bare, "Measure the floor too");
   app.allow_extras();
@@ -41,7 +44,8 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   std::vector<std::string> rest = app.remaining();
   std::vector<char*> arguments{argv[0]};
   for (std::string& word : rest) arguments.push_back(word.data());
-  const auto training = parse_options(static_cast<int>(arguments.size()), arguments.data(), "bench_step", text);
+  const auto training =
+      parse_options(static_cast<int>(arguments.size()), arguments.data(), "bench_step", text);
   if (training) o.training = *training;
   return training.has_value();
 }
@@ -64,9 +68,13 @@ int run(World& world, BenchOptions& o) {
   RunPlan plan;
   agree(comm, [&] { plan = plan_run(o.training, comm, data.train->size(), {}); });
   const auto device = make_cpu_device(placement.threads);
-  TrainingStep step(world, *device, find_model(o.training.model), data.train->classes(), o.training, plan);
-  Loader loader(*data.train, {.seed = plan.seed, .global_batch = plan.global_batch, .shards = plan.shards,
-                              .first_shard = plan.first_shard, .own_shards = plan.own_shards,
+  TrainingStep step(world, *device, find_model(o.training.model), data.train->classes(), o.training,
+                    plan);
+  Loader loader(*data.train, {.seed = plan.seed,
+                              .global_batch = plan.global_batch,
+                              .shards = plan.shards,
+                              .first_shard = plan.first_shard,
+                              .own_shards = plan.own_shards,
                               .type = o.training.precision});
 
   const int kBareRounds = 15;
@@ -90,7 +98,9 @@ int run(World& world, BenchOptions& o) {
   const double flops = step.model().training_flops() * plan.own_shards;  // of this rank
   const double bare = plan.own_shards * (before.linear_seconds + after.linear_seconds) / 2;
   const double gemm = (before.gemm_flops + after.gemm_flops) / 2;
-  const auto part = [&](double StepTimes::*member) { return (times.*member - start_times.*member) / count; };
+  const auto part = [&](double StepTimes::*member) {
+    return (times.*member - start_times.*member) / count;
+  };
   nlohmann::ordered_json j;
   j["images_per_s"] = static_cast<double>(plan.global_batch) / step_seconds;
   j["seconds_per_step"] = step_seconds;
@@ -116,7 +126,10 @@ int run(World& world, BenchOptions& o) {
     return kExitSuccess;
   }
   for (const auto& [name, value] : j.items()) {
-    fmt::print("{:<30} {}\n", name, value.is_number_float() ? fmt::format("{:.6g}", value.get<double>()) : value.is_string() ? value.get<std::string>() : value.dump());
+    fmt::print("{:<30} {}\n", name,
+               value.is_number_float() ? fmt::format("{:.6g}", value.get<double>())
+               : value.is_string()     ? value.get<std::string>()
+                                       : value.dump());
   }
   return kExitSuccess;
 }
