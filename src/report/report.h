@@ -1,8 +1,9 @@
-// What a run tells: lines for people, JSON lines for programs, event files for TensorBoard. Used by rank 0 alone.
+// What a run tells: lines for people, JSON lines for programs, event files for TensorBoard. Used by
+// rank 0 alone. All calls throw Error, which names the file, when something cannot be written.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -13,14 +14,18 @@
 
 namespace lockstep {
 
-/// Lines on stdout; on a terminal also a progress bar with the time left, kept below the lines. One thread.
+/// Lines on stdout; on a terminal also a progress bar with the time left, kept below the lines. No
+/// colours. One thread.
 class Console {
  public:
-  Console();  ///< a bar only if stdout is a terminal
+  /// A bar only if `out` is a terminal that a person sees. Owns nothing.
+  explicit Console(std::FILE* out = stdout);
   ~Console();
   void line(std::string_view text);
-  /// Draws the bar anew, at most ten times a second. `from` is where this run began (a resumed run's ETA counts from there).
-  void progress(std::int64_t done, std::int64_t total, std::int64_t from, std::string_view note);
+  /// Draws the bar anew, at most ten times a second, in the width of the terminal (or $COLUMNS).
+  /// The time left is told from the second call on, by the pace since the first: a resumed run
+  /// counts its own steps. `note` is ASCII.
+  void progress(std::int64_t done, std::int64_t total, std::string_view note);
   void clear();  ///< takes the bar away
 
  private:
@@ -28,37 +33,55 @@ class Console {
   std::unique_ptr<Body> body_;
 };
 
+/// The bar that Console draws, at most `width` characters:
+///   [=====>    ] 480/1000 ETA 1:05:09 note
+/// The note is cut first, then the bar is left out. `seconds_left` < 0: not known yet.
+std::string progress_bar(std::int64_t done, std::int64_t total, double seconds_left,
+                         std::string_view note, int width);
+
 /// "2026-11-21 10:14:31.123456", local time, as the tutorial's log lines begin.
 std::string timestamp();
 
-/// One JSON object per line, appended and flushed line by line, so that a reader never sees half a line of a finished step.
+/// One JSON object per line, written line by line, so that a reader never sees half a line of a
+/// finished step.
 class JsonLines {
  public:
   using Fields = std::vector<std::pair<std::string, double>>;
-  /// Appends to `path`. `keep_below_step`: lines already there with a "step" at or above it are dropped first (a resumed run
-  /// goes back to its checkpoint), the file being replaced as a whole; negative keeps all.
+  /// Appends to `path`. `keep_below_step`: lines already there with a "step" at or above it are
+  /// dropped first (a resumed run goes back to its checkpoint), the file being replaced as a whole;
+  /// negative keeps all. Lines that are no JSON objects (the half line of a crash) are dropped in
+  /// either case.
   JsonLines(const std::filesystem::path& path, std::int64_t keep_below_step);
   ~JsonLines();
-  /// Integral values are printed without a fraction; NaN and infinities as strings ("NaN"), which JSON has no numbers for.
-  void write(std::string_view kind, const Fields& fields);  ///< adds "kind": kind in front ("train", "evaluation")
+  /// Integral values are printed without a fraction, others so that they read back exactly; NaN and
+  /// infinities as strings ("NaN", "Infinity", "-Infinity"), which JSON has no numbers for.
+  /// Adds "kind": kind in front ("train", "evaluation").
+  void write(std::string_view kind, const Fields& fields);
 
  private:
   struct Body;
   std::unique_ptr<Body> body_;
 };
 
-/// A histogram as TensorBoard stores it.
+/// A histogram as TensorBoard stores it. Bucket i holds values from limits[i - 1] (bucket 0: from
+/// min) to limits[i].
 struct Histogram {
-  double min = 0, max = 0, count = 0, sum = 0, sum_squares = 0;
-  std::vector<double> limits, counts;  ///< right edges, ascending; empty buckets at the ends left out
+  double min = 0, max = 0, count = 0, sum = 0, sum_squares = 0;  ///< of the finite values
+  /// Right edges, ascending, and how many; a run of empty buckets is one bucket, none at the ends.
+  std::vector<double> limits, counts;
 };
-/// Exponential buckets, eight per octave, taken from the bits of the float: one pass, no search. Non-finite values are left out.
+/// Exponential buckets, eight per octave, taken from the bits of the float: one pass, no search.
+/// Non-finite values are left out.
 Histogram histogram(std::span<const float> values);
 
-/// A TensorBoard event file in `directory` (TFRecord framing, protobuf events).
+/// A TensorBoard event file in `directory` (TFRecord framing, protobuf events):
+/// events.out.tfevents.<seconds>.<host>.<pid>.<n>. Written in pieces of about 1 MiB and by flush().
+/// One thread.
 class EventFile {
  public:
-  explicit EventFile(const std::filesystem::path& directory);
+  /// `keep_below_step`: readers are told to forget what earlier files of the directory say of steps
+  /// at or above it, as JsonLines does; negative keeps all.
+  explicit EventFile(const std::filesystem::path& directory, std::int64_t keep_below_step = -1);
   ~EventFile();
   void scalars(std::int64_t step, const std::vector<std::pair<std::string, double>>& values);
   void histograms(std::int64_t step, const std::vector<std::pair<std::string, Histogram>>& values);

@@ -1,0 +1,182 @@
+// Lines and the progress bar. The bar is always the last thing on the terminal, without a newline;
+// a line takes it away, is printed in its place, and the bar is drawn again below.
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <string>
+
+#include "src/check.h"
+#include "src/report/report.h"
+
+namespace lockstep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Columns of the terminal `descriptor`; 0 if it is none or does not say.
+int columns_of(int descriptor) {
+  winsize size{};
+  return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+/// What mpirun itself writes to, where this process was started by one: Open MPI gives every rank a
+/// terminal of its own for stdout, even if all ends in a file.
+class Launcher {
+ public:
+  Launcher() {
+    if (!std::getenv("OMPI_COMM_WORLD_RANK")) return;
+    launched_ = true;
+    descriptor_ = ::open(fmt::format("/proc/{}/fd/1", ::getppid()).c_str(),
+                         O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  }
+  ~Launcher() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  bool hides_terminal() const { return launched_ && !::isatty(descriptor_); }
+  int columns() const { return columns_of(descriptor_); }
+
+ private:
+  bool launched_ = false;
+  int descriptor_ = -1;
+};
+
+/// "1:05:09", "5:09"
+std::string duration_text(double seconds) {
+  const auto s = static_cast<std::int64_t>(std::llround(std::min(seconds, 3.6e9)));
+  return s < 3600 ? fmt::format("{}:{:02}", s / 60, s % 60)
+                  : fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+}
+
+}  // namespace
+
+std::string progress_bar(std::int64_t done, std::int64_t total, double seconds_left,
+                         std::string_view note, int width) {
+  constexpr int kShortest = 10, kLongest = 40;
+  std::string text = fmt::format("{}/{}", done, total);
+  if (seconds_left >= 0) text += " ETA " + duration_text(seconds_left);
+  const auto room = [&] { return width - static_cast<int>(text.size()); };
+  if (room() < 0) return "";
+  int bar = std::min(room() - 3 - (note.empty() ? 0 : static_cast<int>(note.size()) + 1), kLongest);
+  bar = std::max(bar, kShortest);
+  std::string result;
+  if (room() >= bar + 3) {
+    const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1.0;
+    const auto full = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * bar);
+    result += '[';
+    result.append(full, '=');
+    if (full < static_cast<std::size_t>(bar)) result += '>';
+    result.resize(static_cast<std::size_t>(bar) + 1, ' ');
+    result += "] ";
+  }
+  result += text;
+  const int left = width - static_cast<int>(result.size()) - 1;
+  if (!note.empty() && left > 0) {
+    result += ' ';
+    result += note.substr(0, static_cast<std::size_t>(left));
+  }
+  return result;
+}
+
+struct Console::Body {
+  explicit Body(std::FILE* file) : out(file) {}
+
+  std::FILE* const out;
+  Launcher launcher;
+  bool bars = false;
+  std::string bar;  // what stands on the terminal now; empty: none
+  Clock::time_point begin{}, drawn{};
+  std::int64_t first = -1;  // `done` at `begin`
+
+  /// Past stdio, whose functions do not go on after a signal; what stdio still holds goes first.
+  void print(std::string_view text) {
+    bool good = std::fflush(out) == 0;
+    while (good && !text.empty()) {
+      const ssize_t written = ::write(::fileno(out), text.data(), text.size());
+      good = written >= 0 || errno == EINTR;
+      if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+    }
+    if (!good) {
+      fail("cannot write to standard output: {}; direct it to another place", std::strerror(errno));
+    }
+  }
+  int width() const {
+    const char* columns = std::getenv("COLUMNS");
+    for (const int known :
+         {columns ? std::atoi(columns) : 0, columns_of(::fileno(out)), launcher.columns()}) {
+      if (known > 0) return known - 1;  // the last column makes some terminals wrap
+    }
+    return 79;
+  }
+};
+
+Console::Console(std::FILE* out) : body_(std::make_unique<Body>(out)) {
+  const char* terminal = std::getenv("TERM");
+  body_->bars = ::isatty(::fileno(out)) && !(terminal && std::string_view(terminal) == "dumb") &&
+                !body_->launcher.hides_terminal();
+}
+
+Console::~Console() {
+  try {
+    clear();
+  } catch (const Error&) {
+    // Nobody is left to read it.
+  }
+}
+
+void Console::line(std::string_view text) {
+  Body& body = *body_;
+  std::string all = body.bar.empty() ? "" : "\r\033[K";
+  all += text;
+  all += '\n';
+  body.print(all + body.bar);
+}
+
+void Console::progress(std::int64_t done, std::int64_t total, std::string_view note) {
+  Body& body = *body_;
+  if (!body.bars) return;
+  const Clock::time_point now = Clock::now();
+  if (body.first < 0) {
+    body.begin = now;
+    body.first = done;
+  } else if (done < total && now - body.drawn < std::chrono::milliseconds(100)) {
+    return;
+  }
+  const double seconds = std::chrono::duration<double>(now - body.begin).count();
+  const double pace = done > body.first ? seconds / static_cast<double>(done - body.first) : -1;
+  body.bar =
+      progress_bar(done, total, pace * static_cast<double>(std::max<std::int64_t>(total - done, 0)),
+                   note, body.width());
+  body.drawn = now;
+  body.print("\r\033[K" + body.bar);
+}
+
+void Console::clear() {
+  Body& body = *body_;
+  if (body.bar.empty()) return;
+  body.bar.clear();
+  body.print("\r\033[K");
+}
+
+std::string timestamp() {
+  const auto now = std::chrono::system_clock::now();
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(
+                                now - std::chrono::system_clock::from_time_t(seconds))
+                                .count();
+  std::tm local{};
+  ::localtime_r(&seconds, &local);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &local);
+  return fmt::format("{}.{:06}", text.data(), microseconds);
+}
+
+}  // namespace lockstep

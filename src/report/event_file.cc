@@ -1,0 +1,122 @@
+// TensorBoard event files. A file is a row of records: length (8 bytes, little-endian), masked CRC
+// of the length, the event, masked CRC of the event. Source: TensorFlow's
+// core/lib/io/record_writer.h.
+#include <unistd.h>
+
+#include <bit>
+#include <chrono>
+#include <ctime>
+#include <system_error>
+
+#include "event.pb.h"
+#include "src/check.h"
+#include "src/file.h"
+#include "src/machine.h"
+#include "src/report/crc32c.h"
+#include "src/report/report.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kBuffer = 1 << 20;
+
+double wall_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+template <class Integer>
+void put(std::string& out, Integer value) {
+  for (std::size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);
+}
+
+/// A file of a name that no other process or run has.
+OutputFile make_file(const std::filesystem::path& directory) {
+  for (int n = 0;; ++n) {
+    const std::filesystem::path path =
+        directory / fmt::format("events.out.tfevents.{:010}.{}.{}.{}", std::time(nullptr),
+                                host_name(), ::getpid(), n);
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) return OutputFile(path, OutputFile::Mode::create);
+  }
+}
+
+}  // namespace
+
+struct EventFile::Body {
+  OutputFile file;
+  std::string buffer;
+
+  void add(proto::Event& event) {
+    event.set_wall_time(wall_time());
+    const std::string bytes = event.SerializeAsString();
+    const std::size_t begin = buffer.size();
+    put(buffer, static_cast<std::uint64_t>(bytes.size()));
+    put(buffer, masked_crc32c(std::string_view(buffer).substr(begin)));
+    buffer += bytes;
+    put(buffer, masked_crc32c(bytes));
+    if (buffer.size() >= kBuffer) flush();
+  }
+  void flush() {
+    const std::string bytes = std::exchange(buffer, {});  // after a failure, not again
+    file.write(bytes);
+  }
+};
+
+EventFile::EventFile(const std::filesystem::path& directory, std::int64_t keep_below_step)
+    : body_(new Body{make_file(directory), {}}) {
+  proto::Event version;
+  version.set_file_version("brain.Event:2");
+  body_->add(version);
+  if (keep_below_step >= 0) {
+    proto::Event start;
+    start.set_step(keep_below_step);
+    start.mutable_session_log()->set_status(proto::SessionLog::START);
+    body_->add(start);
+  }
+  flush();
+}
+
+EventFile::~EventFile() {
+  try {
+    flush();
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+  }
+}
+
+void EventFile::scalars(std::int64_t step,
+                        const std::vector<std::pair<std::string, double>>& values) {
+  proto::Event event;
+  event.set_step(step);
+  for (const auto& [name, value] : values) {
+    proto::Summary::Value& out = *event.mutable_summary()->add_value();
+    out.set_tag(name);
+    out.set_simple_value(static_cast<float>(value));
+  }
+  body_->add(event);
+}
+
+void EventFile::histograms(std::int64_t step,
+                           const std::vector<std::pair<std::string, Histogram>>& values) {
+  proto::Event event;
+  event.set_step(step);
+  for (const auto& [name, value] : values) {
+    proto::Summary::Value& out = *event.mutable_summary()->add_value();
+    out.set_tag(name);
+    proto::HistogramProto& histogram = *out.mutable_histo();
+    histogram.set_min(value.min);
+    histogram.set_max(value.max);
+    histogram.set_num(value.count);
+    histogram.set_sum(value.sum);
+    histogram.set_sum_squares(value.sum_squares);
+    histogram.mutable_bucket_limit()->Add(value.limits.begin(), value.limits.end());
+    histogram.mutable_bucket()->Add(value.counts.begin(), value.counts.end());
+  }
+  body_->add(event);
+}
+
+void EventFile::flush() { body_->flush(); }
+
+std::filesystem::path EventFile::path() const { return body_->file.path(); }
+
+}  // namespace lockstep

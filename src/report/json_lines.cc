@@ -1,0 +1,72 @@
+// JSON lines: one write(2) for each, so that a line is there whole or, if the disk is full, told.
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "src/check.h"
+#include "src/file.h"
+#include "src/report/report.h"
+
+namespace lockstep {
+namespace {
+
+/// The lines of `path` that are to stay, each with its newline. `all` says whether that is all of
+/// them.
+std::string kept_lines(const std::filesystem::path& path, std::int64_t keep_below_step, bool& all) {
+  std::ifstream in(path, std::ios::binary);
+  std::string kept, line;
+  all = true;
+  while (std::getline(in, line)) {
+    const bool whole = !in.eof();  // the last line may lack its end
+    const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto step = object.is_object() ? object.find("step") : object.end();
+    const bool later = keep_below_step >= 0 && object.is_object() && step != object.end() &&
+                       step->is_number() &&
+                       step->get<double>() >= static_cast<double>(keep_below_step);
+    if (whole && object.is_object() && !later) {
+      kept += line + "\n";
+    } else {
+      all = false;
+    }
+  }
+  return kept;
+}
+
+nlohmann::ordered_json number(double value) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53: below it doubles hold every whole number
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  const bool minus_zero = value == 0 && std::signbit(value);
+  if (value == std::floor(value) && std::abs(value) < kExact && !minus_zero)
+    return static_cast<std::int64_t>(value);
+  return value;
+}
+
+}  // namespace
+
+struct JsonLines::Body {
+  OutputFile file;
+};
+
+JsonLines::JsonLines(const std::filesystem::path& path, std::int64_t keep_below_step) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) {
+    bool all = true;
+    const std::string kept = kept_lines(path, keep_below_step, all);
+    if (!all) replace_file(path, kept);
+  }
+  body_.reset(new Body{OutputFile(path, OutputFile::Mode::append)});
+}
+
+JsonLines::~JsonLines() = default;
+
+void JsonLines::write(std::string_view kind, const Fields& fields) {
+  nlohmann::ordered_json object = {{"kind", kind}};
+  for (const auto& [name, value] : fields) object[name] = number(value);
+  // Names may hold any bytes; what is not UTF-8 is replaced, never thrown about.
+  body_->file.write(object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+                    "\n");
+}
+
+}  // namespace lockstep

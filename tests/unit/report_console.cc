@@ -1,0 +1,225 @@
+// The console: plain lines in a file, a bar below the lines on a terminal.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <regex>
+
+#include "src/report/report.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+/// Sets an environment variable (null: takes it away) while it lives.
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(name) {
+    if (const char* former = std::getenv(name)) former_ = former, had_ = true;
+    value ? ::setenv(name, value, 1) : ::unsetenv(name);
+  }
+  ~Environment() { had_ ? ::setenv(name_, former_.c_str(), 1) : ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+  std::string former_;
+  bool had_ = false;
+};
+
+/// A terminal of `columns` (0: it does not say) and what was written to it.
+class Terminal {
+ public:
+  explicit Terminal(unsigned short columns) : master_(::posix_openpt(O_RDWR | O_NOCTTY)) {
+    ::grantpt(master_);
+    ::unlockpt(master_);
+    const int slave = ::open(::ptsname(master_), O_RDWR | O_NOCTTY);
+    termios raw{};
+    ::tcgetattr(slave, &raw);
+    ::cfmakeraw(&raw);
+    ::tcsetattr(slave, TCSANOW, &raw);
+    const winsize size{24, columns, 0, 0};
+    ::ioctl(slave, TIOCSWINSZ, &size);
+    out_ = ::fdopen(slave, "w");
+  }
+  ~Terminal() {
+    std::fclose(out_);
+    ::close(master_);
+  }
+  std::FILE* out() { return out_; }
+  /// All that has been written since the last call.
+  std::string written() {
+    std::string text(65536, '\0');
+    ::fcntl(master_, F_SETFL, O_NONBLOCK);
+    const ssize_t size = ::read(master_, text.data(), text.size());
+    text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+    return text;
+  }
+
+ private:
+  int master_;
+  std::FILE* out_;
+};
+
+/// The environment of an ordinary terminal.
+struct Plain {
+  Environment columns{"COLUMNS", nullptr}, terminal{"TERM", "xterm"},
+      rank{"OMPI_COMM_WORLD_RANK", nullptr};
+};
+
+/// What a terminal of one row shows after `text`; \r and "erase to the end of the line" are all it
+/// knows.
+std::string shown(const std::string& text) {
+  std::string lines, row;
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.compare(i, 3, "\033[K") == 0) {
+      row.resize(column);
+      i += 2;
+    } else if (text[i] == '\r') {
+      column = 0;
+    } else if (text[i] == '\n') {
+      lines += row + "\n";
+      row.clear();
+      column = 0;
+    } else {
+      row.resize(std::max(row.size(), column + 1), ' ');
+      row[column++] = text[i];
+    }
+  }
+  return lines + row;
+}
+
+TEST(Console, AFileGetsPlainLinesAlone) {
+  const TemporaryDirectory directory;
+  std::FILE* file = std::fopen((directory / "log").c_str(), "w");
+  {
+    Console console(file);
+    console.line("one");
+    console.progress(1, 2, "note");
+    console.line("two");
+    console.clear();
+    EXPECT_EQ(contents(directory / "log"), "one\ntwo\n") << "not held back";
+    console.progress(2, 2, "note");
+  }
+  std::fclose(file);
+  EXPECT_EQ(contents(directory / "log"), "one\ntwo\n");
+}
+
+TEST(Console, TheBarStaysBelowTheLines) {
+  const Plain plain;
+  Terminal terminal(60);
+  {
+    Console console(terminal.out());
+    console.line("one");
+    EXPECT_EQ(terminal.written(), "one\n");
+    console.progress(0, 100, "loss 4.6");
+    console.line("two");
+    console.line("three");
+    std::string text = shown(terminal.written());
+    EXPECT_EQ(text, "two\nthree\n" + progress_bar(0, 100, -1, "loss 4.6", 59));
+    console.progress(100, 100, "loss 0.5");  // the end is drawn, however soon
+    text = shown(terminal.written());
+    EXPECT_TRUE(std::regex_match(text, std::regex("\\[=+\\] 100/100 ETA 0:00 loss 0.5"))) << text;
+    EXPECT_EQ(text.size(), 59u);
+    console.clear();
+    console.line("four");
+    EXPECT_EQ(shown(terminal.written()), "four\n");
+    console.progress(100, 100, "");
+    terminal.written();
+  }
+  EXPECT_EQ(terminal.written(), "\r\033[K") << "the end takes the bar away";
+}
+
+TEST(Console, TheBarIsDrawnTenTimesASecondAtMost) {
+  const Plain plain;
+  Terminal terminal(60);
+  Console console(terminal.out());
+  console.progress(0, std::int64_t{1} << 40, "");
+  terminal.written();
+  const auto begin = std::chrono::steady_clock::now();
+  std::int64_t calls = 0;
+  while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(250))
+    console.progress(++calls, std::int64_t{1} << 40, "");
+  const std::string text = terminal.written();
+  // More can only be drawn in as much more time, when the machine is busy.
+  const double tenths =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() * 10;
+  EXPECT_LE(std::count(text.begin(), text.end(), '\r'), static_cast<long>(tenths) + 1);
+  EXPECT_GE(std::count(text.begin(), text.end(), '\r'), 1);
+}
+
+TEST(Console, TheWidthIsTheTerminals) {
+  const auto width = [](unsigned short columns, const char* variable) {
+    const Plain plain;
+    const Environment environment("COLUMNS", variable);
+    Terminal terminal(columns);
+    Console console(terminal.out());
+    console.progress(1, 2, std::string(500, 'x'));
+    return shown(terminal.written()).size();
+  };
+  EXPECT_EQ(width(60, nullptr), 59u);
+  EXPECT_EQ(width(200, nullptr), 199u);
+  EXPECT_EQ(width(200, "100"), 99u);
+  EXPECT_EQ(width(200, "nonsense"), 199u);
+  EXPECT_EQ(width(200, "-5"), 199u);
+  EXPECT_EQ(width(0, nullptr), 79u);
+}
+
+TEST(Console, NoBarOnADumbTerminalOrWhereMpirunWritesToAFile) {
+  {
+    const Plain plain;
+    const Environment dumb("TERM", "dumb");
+    Terminal terminal(60);
+    Console(terminal.out()).progress(1, 2, "");
+    EXPECT_EQ(terminal.written(), "");
+  }
+  {
+    // Our parent plays mpirun: a bar only if its stdout is a terminal.
+    const Plain plain;
+    const Environment rank("OMPI_COMM_WORLD_RANK", "0");
+    const int parent =
+        ::open(fmt::format("/proc/{}/fd/1", ::getppid()).c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK);
+    const bool visible = parent >= 0 && ::isatty(parent);
+    if (parent >= 0) ::close(parent);
+    Terminal terminal(60);
+    Console(terminal.out()).progress(1, 2, "");
+    EXPECT_EQ(!terminal.written().empty(), visible);
+  }
+}
+
+TEST(Console, AFullDiskIsTold) {
+  std::FILE* full = std::fopen("/dev/full", "w");
+  Console console(full);
+  EXPECT_EQ(error_of([&] { console.line("one"); }),
+            "cannot write to standard output: No space left on device; direct it to another place");
+  std::fclose(full);
+}
+
+TEST(ProgressBar, HoldsWhatFits) {
+  EXPECT_EQ(progress_bar(480, 1000, 3909, "loss 1.2", 42),
+            "[====>     ] 480/1000 ETA 1:05:09 loss 1.2");
+  EXPECT_EQ(progress_bar(5, 10, 309, "", 100),
+            "[====================>                   ] 5/10 ETA 5:09");
+  EXPECT_EQ(progress_bar(5, 10, -1, "", 17), "[=====>    ] 5/10");
+  EXPECT_EQ(progress_bar(5, 10, -1, "abc", 14), "5/10 abc");
+  EXPECT_EQ(progress_bar(5, 10, -1, "abc", 7), "5/10 ab");
+  EXPECT_EQ(progress_bar(5, 10, -1, "abc", 4), "5/10");
+  EXPECT_EQ(progress_bar(5, 10, -1, "abc", 3), "");
+  EXPECT_EQ(progress_bar(0, 0, -1, "", 16), "[==========] 0/0");
+  for (int width = 0; width < 120; ++width) {
+    for (const std::int64_t done : {-1, 0, 1, 99, 100, 101}) {
+      EXPECT_LE(progress_bar(done, 100, 1e300, "a note", width).size(),
+                static_cast<std::size_t>(width));
+    }
+  }
+}
+
+TEST(Timestamp, IsDateAndTimeWithMicroseconds) {
+  EXPECT_TRUE(
+      std::regex_match(timestamp(), std::regex(R"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6})")));
+}
+
+}  // namespace
+}  // namespace lockstep

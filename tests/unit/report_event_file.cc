@@ -1,0 +1,141 @@
+// TensorBoard event files, read back record by record.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <ctime>
+#include <regex>
+
+#include "event.pb.h"
+#include "src/report/crc32c.h"
+#include "src/report/report.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+std::uint64_t little_endian(const std::string& bytes, std::size_t at, int size) {
+  std::uint64_t value = 0;
+  for (int i = size - 1; i >= 0; --i)
+    value = value << 8 | static_cast<unsigned char>(bytes[at + static_cast<std::size_t>(i)]);
+  return value;
+}
+
+/// The events of a file whose every checksum is right.
+std::vector<proto::Event> events_of(const std::filesystem::path& file) {
+  const std::string bytes = contents(file);
+  std::vector<proto::Event> events;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const std::size_t length = little_endian(bytes, at, 8);
+    EXPECT_EQ(little_endian(bytes, at + 8, 4), masked_crc32c(bytes.substr(at, 8)));
+    if (at + 16 + length > bytes.size()) {
+      ADD_FAILURE() << "the last record is cut";
+      break;
+    }
+    const std::string event = bytes.substr(at + 12, length);
+    EXPECT_EQ(little_endian(bytes, at + 12 + length, 4), masked_crc32c(event));
+    EXPECT_TRUE(events.emplace_back().ParseFromString(event));
+    at += 16 + length;
+  }
+  return events;
+}
+
+TEST(Crc32c, KnownValues) {
+  EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);  // RFC 3720, B.4
+  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62A8AB43u);
+  EXPECT_EQ(crc32c(""), 0u);
+}
+
+TEST(EventFile, ReadsBackWhatWasWritten) {
+  const TemporaryDirectory directory;
+  EventFile file(directory.path(), 7);
+  const Histogram h = histogram(std::vector<float>{-1.0f, 0.5f, 0.5f, 3.0f});
+  file.scalars(10, {{"train/loss", 4.5}, {"train/learning_rate", 0.1}});
+  file.histograms(20, {{"conv1/weights", h}, {"nothing", Histogram{}}});
+  file.scalars(std::int64_t{1} << 40, {{"train/loss", std::nan("")}});
+  file.flush();
+  const std::vector<proto::Event> events = events_of(file.path());
+  ASSERT_EQ(events.size(), 5u);
+  EXPECT_EQ(events[0].file_version(), "brain.Event:2");
+  EXPECT_NEAR(events[0].wall_time(), static_cast<double>(std::time(nullptr)), 60);
+  EXPECT_EQ(events[1].session_log().status(), proto::SessionLog::START);
+  EXPECT_EQ(events[1].step(), 7);
+  EXPECT_EQ(events[2].step(), 10);
+  ASSERT_EQ(events[2].summary().value_size(), 2);
+  EXPECT_EQ(events[2].summary().value(0).tag(), "train/loss");
+  EXPECT_EQ(events[2].summary().value(0).simple_value(), 4.5f);
+  EXPECT_EQ(events[2].summary().value(1).simple_value(), 0.1f);
+  ASSERT_EQ(events[3].summary().value_size(), 2);
+  const proto::HistogramProto& histo = events[3].summary().value(0).histo();
+  EXPECT_EQ(histo.min(), -1);
+  EXPECT_EQ(histo.max(), 3);
+  EXPECT_EQ(histo.num(), 4);
+  EXPECT_EQ(histo.sum(), 3);
+  EXPECT_EQ(histo.sum_squares(), 10.5);
+  EXPECT_EQ(std::vector<double>(histo.bucket_limit().begin(), histo.bucket_limit().end()),
+            h.limits);
+  EXPECT_EQ(std::vector<double>(histo.bucket().begin(), histo.bucket().end()), h.counts);
+  EXPECT_EQ(events[4].step(), std::int64_t{1} << 40);
+  EXPECT_TRUE(std::isnan(events[4].summary().value(0).simple_value()));
+}
+
+TEST(EventFile, NamesDifferEvenWithinASecond) {
+  const TemporaryDirectory directory;
+  const EventFile a(directory.path()), b(directory.path()), c(directory.path());
+  EXPECT_EQ(directory.names().size(), 3u);
+  const std::string name = a.path().filename().string();
+  EXPECT_TRUE(
+      std::regex_match(name, std::regex("events\\.out\\.tfevents\\.\\d{10}\\..+\\.\\d+\\.0")))
+      << name;
+  EXPECT_EQ(events_of(a.path()).size(), 1u) << "a reader knows the file from the first moment";
+}
+
+TEST(EventFile, TheEndWritesWhatIsLeft) {
+  const TemporaryDirectory directory;
+  std::filesystem::path path;
+  {
+    EventFile file(directory.path());
+    path = file.path();
+    for (int step = 0; step < 50000; ++step)
+      file.scalars(step, {{"train/loss", step}});  // more than a buffer
+  }
+  const std::vector<proto::Event> events = events_of(path);
+  ASSERT_EQ(events.size(), 50001u);
+  EXPECT_EQ(events.back().summary().value(0).simple_value(), 49999.0f);
+}
+
+TEST(EventFile, AFullDiskIsTold) {
+  const TemporaryDirectory directory;
+  const FileSizeLimit limit(200);
+  EventFile file(directory.path());
+  file.scalars(1, {{std::string(300, 'x'), 1}});
+  const std::string text = error_of([&] { file.flush(); });
+  EXPECT_NE(text.find(file.path().string() + ": File too large"), std::string::npos) << text;
+}
+
+TEST(EventFile, ADirectoryThatIsNotThereIsTold) {
+  const TemporaryDirectory directory;
+  const std::string text = error_of([&] { EventFile file(directory / "none"); });
+  EXPECT_NE(text.find("No such file or directory"), std::string::npos) << text;
+}
+
+/// Not a test of its own: tests/apps/tensorboard.sh reads with TensorBoard what this writes to
+/// $EVENT_DIRECTORY: a run, and the run that goes on from step 20 of it.
+TEST(EventFile, WritesForTensorBoard) {
+  const char* directory = std::getenv("EVENT_DIRECTORY");
+  if (!directory) GTEST_SKIP() << "skipped: EVENT_DIRECTORY is not set";
+  std::vector<float> values;
+  for (int i = -1000; i <= 1000; ++i) values.push_back(static_cast<float>(i) / 1000);
+  {
+    EventFile first(directory, 1);
+    for (const int step : {10, 20, 30}) first.scalars(step, {{"train/loss", 1.0 / step}});
+    first.histograms(10, {{"conv1/weights", histogram(values)},
+                          {"conv1/biases", histogram(std::vector<float>(64, 0.0f))}});
+  }
+  EventFile second(directory, 21);
+  for (const int step : {30, 40}) second.scalars(step, {{"train/loss", 2.0 / step}});
+}
+
+}  // namespace
+}  // namespace lockstep
