@@ -29,9 +29,9 @@ compile() {
     cmake --build "$build" "$@" >&2 && return
   else
     cmake --build "$build" "$@" >"$log" 2>&1 && return
-    { grep -n -A 5 -E 'error|FAILED' "$log" || tail -n 30 "$log"; } | head -n 60 >&2
+    { grep -A 4 -E 'error:|undefined reference|No space left' "$log" || tail -n 30 "$log"; } | head -n 40 >&2
   fi
-  fail "the build in $build failed (see above)."
+  fail "the build in $build failed (see above): after a change of compiler or libraries remove that folder and try again."
 }
 
 # Processors' cores that this process may use: physical ones, in its affinity mask, at most the control group's quota.

@@ -40,6 +40,8 @@ ClusterName=lockstep
 SlurmctldHost=$host(127.0.0.1)
 SlurmctldPort=$(free_port)
 SlurmdPort=$(free_port)
+# MPI names its shared memory after the number of the job: two such clusters on one machine must not share numbers.
+FirstJobId=$((1 + RANDOM % 30000 * 100))
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
