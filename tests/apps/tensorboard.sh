@@ -1,0 +1,36 @@
+#!/bin/bash
+# TensorBoard's own reader on an event file of ours. $1: build folder. Skipped where python3 has no package tensorboard.
+set -eu
+build=$1
+if ! python3 -c 'import tensorboard' 2>/dev/null; then
+  echo "skipped: python3 has no package tensorboard (pip install tensorboard)"
+  exit 77
+fi
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+EVENT_DIRECTORY=$directory "$build/tests/report_event_file" --gtest_filter=EventFile.WritesForTensorBoard
+
+python3 - "$directory" <<'END'
+import sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+run = EventAccumulator(sys.argv[1], size_guidance={"scalars": 0, "histograms": 0, "tensors": 0}).Reload()
+
+# Step 30 of the first run is forgotten: the second goes on from step 20.
+scalars = [(event.step, event.value) for event in run.Scalars("train/loss")]
+wanted = [(10, 1 / 10), (20, 1 / 20), (30, 2 / 30), (40, 2 / 40)]
+assert [step for step, _ in scalars] == [step for step, _ in wanted], scalars
+assert all(abs(value - want) < 1e-7 for (_, value), (_, want) in zip(scalars, wanted)), scalars
+
+assert sorted(run.Tags()["histograms"]) == ["conv1/biases", "conv1/weights"], run.Tags()
+(weights,) = run.Histograms("conv1/weights")
+histogram = weights.histogram_value
+assert weights.step == 10
+assert (histogram.min, histogram.max, histogram.num) == (-1, 1, 2001), histogram
+assert sum(histogram.bucket) == 2001
+assert len(histogram.bucket) == len(histogram.bucket_limit) > 100
+assert abs(histogram.sum) < 1e-3 and abs(histogram.sum_squares - 667.667) < 1e-2, histogram
+(biases,) = run.Histograms("conv1/biases")
+assert list(biases.histogram_value.bucket) == [64], biases
+print("TensorBoard reads what was written")
+END
