@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
+#include <sstream>
+#include <type_traits>
 
 #include "collectives/buckets.h"
 #include "collectives/reducer.h"
@@ -14,6 +17,8 @@
 
 namespace lockstep {
 namespace {
+
+constexpr double kAboveZero = 1e-12, kAnyNumber = 1e18;
 
 std::string text_of(const CheckpointInterval& interval) {
   return interval.steps > 0 ? fmt::format("{}", interval.steps)
@@ -48,159 +53,159 @@ CheckpointInterval parse_interval(const std::string& text) {
       word.substr(word.find_first_not_of('-'), word.find('=') - word.find_first_not_of('-'));
   const std::string near = nearest(name, known);
   fail_usage("unknown option {}{}; --help lists all options", word,
-             near.empty() ? "" : fmt::format(": did you mean --{}?", near));
+             near.empty() ? "" : fmt::format(" (did you mean --{}?)", near));
 }
 
+/// Holds a number to [low, high].
+CLI::Validator between(double low, double high) {
+  const auto check = [=](std::string& text) -> std::string {
+    double value = 0;
+    if (!CLI::detail::lexical_cast(text, value)) return "\"" + text + "\" is not a number";
+    if (value >= low && value <= high) return "";
+    if (high < kAnyNumber) return fmt::format("{} is not between {:g} and {:g}", text, low, high);
+    return low == kAboveZero ? text + " is not above 0"
+                             : fmt::format("{} is below {:g}", text, low);
+  };
+  return {check, ""};
+}
+
+/// Adds options to one group of the help after another.
+class Adder {
+ public:
+  explicit Adder(CLI::App& app) : app_(app) { app.option_defaults()->always_capture_default(); }
+
+  void group(const char* name) { group_ = name; }
+  CLI::Option* text(const char* name, std::string& value, const char* type, const char* about) {
+    return app_.add_option(name, value, about)->type_name(type)->group(group_);
+  }
+  /// A number of at least `low`.
+  template <class T>
+  CLI::Option* number(const char* name, T& value, double low, const char* about) {
+    const char* type = std::is_integral_v<T> ? "N" : "NUMBER";
+    return app_.add_option(name, value, about)
+        ->check(between(low, kAnyNumber))
+        ->type_name(type)
+        ->group(group_);
+  }
+  /// The same where 0 stands for a default that the text names in brackets.
+  template <class T>
+  CLI::Option* optional_number(const char* name, T& value, double low, const char* about) {
+    return number(name, value, low, about)->default_str("");
+  }
+  CLI::Option* share(const char* name, float& value, const char* about) {
+    return number(name, value, 0, about)->check(between(0, 1));
+  }
+  CLI::Option* flag(const char* name, bool& value, const char* about) {
+    return app_.add_flag(name, value, about)->group(group_);
+  }
+  /// A word that `read` turns into a value.
+  CLI::Option* word(const char* name, const std::function<void(const std::string&)>& read,
+                    const char* type, const std::string& shown, const char* about) {
+    return app_.add_option_function<std::string>(name, read, about)
+        ->type_name(type)
+        ->default_str(shown)
+        ->group(group_);
+  }
+
+ private:
+  CLI::App& app_;
+  std::string group_;
+};
+
 void add_options(CLI::App& app, Options& o) {
-  const auto at_least_1 = CLI::Range(std::int64_t{1}, std::int64_t{1} << 40, "1 or more");
-  const auto not_negative = CLI::NonNegativeNumber;
-  app.option_defaults()->always_capture_default();
+  Adder add(app);
+  add.group("Data");
+  add.text("--data", o.data, "DIR",
+           "Folder with CIFAR-10's official files; without it a generated set is used");
+  add.text("--dataset", o.dataset, "NAME",
+           "cifar10 or synthetic [cifar10 with --data, else synthetic]");
 
-  std::string group = "Data";
-  app.add_option("--data", o.data,
-                 "Folder with the data set's official files (cifar10: data_batch_1.bin ...); "
-                 "without it a built-in generated set is used")
-      ->group(group);
-  app.add_option("--dataset", o.dataset,
-                 "cifar10 or synthetic [cifar10 with --data, else synthetic]")
-      ->group(group);
-
-  group = "Model";
-  app.add_option("--model", o.model, "Network to train (see --list)")->group(group);
-  app.add_option_function<std::string>(
+  add.group("Model");
+  add.text("--model", o.model, "NAME", "Network to train (see --list)");
+  add.word(
          "--precision",
          [&o](const std::string& name) { o.precision = name == "bf16" ? Type::bf16 : Type::f32; },
-         "Type of activations: fp32 or bf16 (weights and sums stay fp32)")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->default_str(name_of(o.precision))
-      ->group(group);
+         "TYPE", name_of(o.precision), "Of activations: fp32 or bf16 (weights and sums stay fp32)")
+      ->check(CLI::IsMember({"fp32", "bf16"}).description(""));
 
-  group = "Training";
-  app.add_option("--steps", o.steps, "Steps to train [10000; 1000 on the generated set]")
-      ->check(at_least_1)
-      ->group(group);
-  app.add_option("--epochs", o.epochs, "The same in passes over the training set")
-      ->check(CLI::PositiveNumber)
-      ->group(group);
-  app.add_option("--batch", o.batch, "Samples per rank and step [128 / ranks]")
-      ->check(at_least_1)
-      ->group(group);
-  app.add_option("--global-batch", o.global_batch,
-                 "Samples of all ranks together per step [batch * ranks]")
-      ->check(at_least_1)
-      ->group(group);
-  app.add_option("--shards", o.shards,
-                 "Parts of the global batch, added in one fixed order: equal shards give equal "
-                 "weights, bit for bit, "
-                 "on any number of ranks [one per rank]")
-      ->check(at_least_1)
-      ->group(group);
-  app.add_option("--seed", o.seed,
-                 "Of the initial weights, the order of samples and their distortion")
-      ->group(group);
-  app.add_option("--optimizer", o.optimizer, "How gradients become steps (see --list)")
-      ->group(group);
-  app.add_option("--momentum", o.optimizer_options.momentum, "Of sgd; 0: none")
-      ->check(CLI::Range(0.0, 1.0))
-      ->group(group);
-  app.add_flag("--nesterov", o.optimizer_options.nesterov, "Look ahead along the momentum")
-      ->group(group);
-  app.add_option("--weight-decay", o.optimizer_options.weight_decay,
-                 "L2 factor on all weights, besides the model's own")
-      ->check(not_negative)
-      ->group(group);
-  app.add_option("--ema", o.ema,
-                 "Decay of the moving average of the weights that evaluation uses; 0: none")
-      ->check(CLI::Range(0.0, 1.0))
-      ->group(group);
+  add.group("Training");
+  add.optional_number("--steps", o.steps, 1, "Steps to train [10000; 1000 on the generated set]");
+  add.optional_number("--epochs", o.epochs, kAboveZero, "The same in passes over the training set");
+  add.optional_number("--batch", o.batch, 1, "Samples per rank and step [128 / ranks]");
+  add.optional_number("--global-batch", o.global_batch, 1,
+                      "Samples of all ranks per step [batch * ranks]");
+  add.optional_number("--shards", o.shards, 1,
+                      "Equal parts of the global batch, summed in one fixed order: the same number "
+                      "of shards gives the "
+                      "same weights, bit for bit, on fewer or more ranks [ranks]");
+  add.number("--seed", o.seed, 0, "Of initial weights, order of samples and distortions");
+  add.text("--optimizer", o.optimizer, "NAME", "How gradients become steps (see --list)");
+  add.share("--momentum", o.optimizer_options.momentum, "Of sgd; 0: none");
+  add.flag("--nesterov", o.optimizer_options.nesterov, "Look ahead along the momentum");
+  add.number("--weight-decay", o.optimizer_options.weight_decay, 0,
+             "L2 factor on all weights, besides the model's own");
+  add.share("--ema", o.ema, "Decay of the weights' moving average, which evaluation uses; 0: none");
 
-  group = "Learning rate";
-  app.add_option("--lr", o.rate.base, "Learning rate")->check(CLI::PositiveNumber)->group(group);
-  app.add_option("--lr-schedule", o.rate.schedule, "How it changes (see --list)")->group(group);
-  app.add_option("--lr-decay", o.rate.decay, "exponential: factor per --lr-decay-epochs")
-      ->check(CLI::PositiveNumber)
-      ->group(group);
-  app.add_option("--lr-decay-epochs", o.rate.decay_epochs, "exponential: epochs per factor")
-      ->check(CLI::PositiveNumber)
-      ->group(group);
-  app.add_flag("--lr-staircase,!--no-lr-staircase", o.rate.staircase,
-               "exponential: in steps, not smoothly")
-      ->group(group);
-  app.add_option("--lr-end", o.rate.end, "cosine, linear: the rate at the end")
-      ->check(not_negative)
-      ->group(group);
-  app.add_option("--warmup-epochs", o.rate.warmup_epochs,
-                 "Rise linearly from 0 over so many epochs")
-      ->check(not_negative)
-      ->group(group);
+  add.group("Learning rate");
+  add.number("--lr", o.rate.base, kAboveZero, "Learning rate");
+  add.text("--lr-schedule", o.rate.schedule, "NAME", "How it changes (see --list)");
+  add.number("--lr-decay", o.rate.decay, kAboveZero, "exponential: factor per --lr-decay-epochs");
+  add.number("--lr-decay-epochs", o.rate.decay_epochs, kAboveZero,
+             "exponential: epochs per factor");
+  add.flag("--lr-smooth", o.rate.smooth, "exponential: smoothly, not in steps");
+  add.number("--lr-end", o.rate.end, 0, "cosine, linear: the rate at the end");
+  add.number("--warmup-epochs", o.rate.warmup_epochs, 0,
+             "Rise linearly from 0 over so many epochs");
 
-  group = "Ranks";
-  app.add_option("--reducer", o.reducer,
-                 "How gradients are summed over the ranks: auto or one of --list")
-      ->group(group);
-  app.add_option("--bucket-mb", o.bucket_mb, "MiB of gradients that are summed together")
-      ->check(CLI::PositiveNumber)
-      ->group(group);
-  app.add_option("--progress", o.progress,
-                 "Who moves the sums on during backward: auto, wait, poll or thread")
-      ->group(group);
-  app.add_option("--threads", o.threads,
-                 "Threads per rank [the node's cores shared out among its ranks]")
-      ->check(at_least_1)
-      ->group(group);
-  app.add_option("--timeout", o.timeout,
-                 "Seconds without progress after which the run is ended with the reason")
-      ->check(CLI::PositiveNumber)
-      ->group(group);
+  add.group("Ranks");
+  add.text("--reducer", o.reducer, "NAME",
+           "How gradients are summed over the ranks: auto or one of --list");
+  add.number("--bucket-mb", o.bucket_mb, kAboveZero, "MiB of gradients that are summed together");
+  add.text("--progress", o.progress, "NAME",
+           "Who moves the sums on during backward: auto, wait, poll or thread");
+  add.optional_number("--threads", o.threads, 1,
+                      "Threads per rank [the node's cores shared out among its ranks]");
+  add.number("--timeout", o.timeout, kAboveZero,
+             "Seconds without progress after which the run ends with the reason");
 
-  group = "Reports";
-  app.add_option("--log-dir", o.log_dir,
-                 "Folder for metrics.jsonl and TensorBoard's event file [none]")
-      ->group(group);
-  app.add_option("--log-every", o.log_every, "Steps between lines")
-      ->check(at_least_1)
-      ->group(group);
-  app.add_option("--summary-every", o.summary_every,
-                 "Steps between histograms of all parameters and gradients; 0: never")
-      ->check(not_negative)
-      ->group(group);
-  app.add_option("--eval-every", o.eval_every,
-                 "Steps between evaluations on the test set; 0: only at the end")
-      ->check(not_negative)
-      ->group(group);
-  app.add_option("--verify-every", o.verify_every,
-                 "Steps between comparisons of all ranks' weights; 0: only with checkpoints")
-      ->check(not_negative)
-      ->group(group);
-  app.add_flag("--log-device-placement", o.log_device_placement,
-               "Print which kernel runs each layer, and each rank's host and cores")
-      ->group(group);
+  add.group("Reports");
+  add.text("--log-dir", o.log_dir, "DIR",
+           "Folder for metrics.jsonl and TensorBoard's event file [none]");
+  add.number("--log-every", o.log_every, 1, "Steps between lines");
+  add.number("--summary-every", o.summary_every, 0,
+             "Steps between histograms of parameters and gradients; 0: never");
+  add.number("--eval-every", o.eval_every, 0,
+             "Steps between evaluations on the test set; 0: only at the end");
+  add.number("--verify-every", o.verify_every, 0,
+             "Steps between comparisons of all ranks' weights; 0: with checkpoints");
+  add.flag("--log-device-placement", o.log_device_placement,
+           "Print each layer's kernel and each rank's host and cores");
 
-  group = "Checkpoints";
-  app.add_option("--checkpoint-dir", o.checkpoint_dir,
-                 "Folder for checkpoints, step-NNNNNNNNNN.h5 [none]")
-      ->group(group);
-  app.add_option_function<std::string>(
-         "--checkpoint-every",
-         [&o](const std::string& text) { o.checkpoint_every = parse_interval(text); },
-         "Steps (1000) or time (600s, 10m, 2h) between checkpoints")
-      ->default_str(text_of(o.checkpoint_every))
-      ->group(group);
-  app.add_option("--keep", o.keep, "How many of the newest checkpoints stay; 0: all")
-      ->check(not_negative)
-      ->group(group);
-  app.add_option(
-         "--resume", o.resume,
-         "auto: go on from the newest good checkpoint if there is one; never; or a checkpoint file")
-      ->group(group);
+  add.group("Checkpoints");
+  add.text("--checkpoint-dir", o.checkpoint_dir, "DIR",
+           "Folder for checkpoints, step-NNNNNNNNNN.h5 [none]");
+  add.word(
+      "--checkpoint-every",
+      [&o](const std::string& text) { o.checkpoint_every = parse_interval(text); }, "INTERVAL",
+      text_of(o.checkpoint_every), "Steps (1000) or time (600s, 10m, 2h) between checkpoints");
+  add.number("--keep", o.keep, 0, "How many of the newest checkpoints stay; 0: all");
+  add.text("--resume", o.resume, "HOW",
+           "auto: from the newest good checkpoint, if any; never; or a checkpoint file");
 
-  group = "Instead of training";
-  app.add_flag("--check", o.check,
-               "Set everything up, check options, data, ranks and folders, and train nothing")
-      ->group(group);
-  app.add_flag("--list", o.list,
-               "List models, data sets, optimizers, schedules, reducers and policies")
-      ->group(group);
+  add.group("Instead of training");
+  add.flag("--check", o.check, "Set up and check everything, train nothing");
+  add.flag("--list", o.list,
+           "List models, data sets, optimizers, schedules, reducers and policies");
+}
+
+/// All options as "name=value" lines that --config reads back; those left unset are left out.
+std::string options_text(const CLI::App& app) {
+  std::string text;
+  std::istringstream lines(app.config_to_str(true));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && !line.ends_with("=\"\"")) text += line + "\n";
+  }
+  return text;
 }
 
 /// What one option's own check cannot see.
@@ -248,6 +253,7 @@ std::optional<Options> parse_options(int argc, char** argv, const std::string& p
   app.set_config("--config", "",
                  "TOML file of options: lr = 0.05, batch = 64, ... The command line wins")
       ->group("Data");
+  app.get_config_ptr()->type_name("FILE");
   app.get_formatter()->column_width(34);
   app.allow_extras();
   app.allow_config_extras(false);
@@ -273,7 +279,7 @@ std::optional<Options> parse_options(int argc, char** argv, const std::string& p
   }
   check_together(o);
   if (o.dataset.empty()) o.dataset = o.data.empty() ? "synthetic" : "cifar10";
-  o.text = app.config_to_str(true);
+  o.text = options_text(app);
   return o;
 }
 

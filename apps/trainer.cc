@@ -247,7 +247,8 @@ int train(World& world, const Options& options) {
   record.phase("start-up", 600);
   Watchdog watchdog(world, options.timeout);
   const std::size_t base_memory = own_memory_bytes();
-  expect_same(comm, "builds", fmt::format("build = {}", build_name()));
+  expect_same(comm, "builds",
+              fmt::format("build = {}, checksum {}", build_name(), program_checksum()));
   expect_same(comm, "options", options.text);
 
   const Placement placement = place(comm, options.threads);

@@ -14,7 +14,7 @@ double constant(const RateOptions& o, double, double) { return o.base; }
 
 double exponential(const RateOptions& o, double epoch, double) {
   const double periods = epoch / o.decay_epochs;
-  return o.base * std::pow(o.decay, o.staircase ? std::floor(periods) : periods);
+  return o.base * std::pow(o.decay, o.smooth ? periods : std::floor(periods));
 }
 
 double cosine(const RateOptions& o, double epoch, double epochs) {
@@ -29,8 +29,7 @@ double linear(const RateOptions& o, double epoch, double epochs) {
 constexpr std::array kSchedules{
     RateEntry{"constant", "--lr throughout", constant},
     RateEntry{"exponential",
-              "times --lr-decay every --lr-decay-epochs, in steps unless --no-lr-staircase",
-              exponential},
+              "times --lr-decay every --lr-decay-epochs, in steps unless --lr-smooth", exponential},
     RateEntry{"cosine", "half a cosine from --lr to --lr-end over the run", cosine},
     RateEntry{"linear", "a straight line from --lr to --lr-end over the run", linear},
 };

@@ -13,7 +13,7 @@ struct RateOptions {
   double base = 0.1;          ///< after warm-up, before decay
   double decay = 0.1;         ///< exponential: factor per decay_epochs
   double decay_epochs = 350;  ///< exponential: epochs per factor
-  bool staircase = true;      ///< exponential: in steps, not smoothly
+  bool smooth = false;        ///< exponential: smoothly, not in steps
   double warmup_epochs = 0;   ///< any: rise linearly from 0 (towards base) over this many epochs
   double end = 0;             ///< cosine, linear: the rate at the last step
 };

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <array>
 #include <fstream>
+
+#include "revision.h"
+#include "src/check.h"
 
 namespace lockstep {
 
@@ -51,6 +55,18 @@ std::size_t own_memory_bytes() {
     }
   }
   return kilobytes * 1024;
+}
+
+std::string program_checksum() {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  std::vector<char> bytes(std::size_t{1} << 20);
+  uLong checksum = crc32(0, nullptr, 0);
+  while (file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())), file.gcount() > 0) {
+    checksum = crc32(checksum, reinterpret_cast<const Bytef*>(bytes.data()),
+                     static_cast<uInt>(file.gcount()));
+  }
+  require(file.eof(), "the program's own file cannot be read (/proc/self/exe): is /proc mounted?");
+  return fmt::format("{:08x}", checksum);
 }
 
 std::string build_name() {

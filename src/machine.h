@@ -17,5 +17,7 @@ std::string host_name();
 std::size_t own_memory_bytes();
 /// "0.1.0 (3f2a...)": version and source revision of this build.
 std::string build_name();
+/// A checksum of this program's file: other builds, even of the same revision, have another. Throws Error.
+std::string program_checksum();
 
 }  // namespace lockstep
