@@ -244,5 +244,19 @@ TEST(Checkpoint, AFullDiskIsToldAndTheFormerOnesStay) {
   EXPECT_EQ(newest_good(directory.path()).file, former);
 }
 
+/// Not a test of its own: tests/apps/h5py.sh reads with h5py what this writes to
+/// $CHECKPOINT_DIRECTORY.
+TEST(Checkpoint, WritesForH5py) {
+  const char* directory = std::getenv("CHECKPOINT_DIRECTORY");
+  if (!directory) GTEST_SKIP() << "skipped: CHECKPOINT_DIRECTORY is not set";
+  const Layout layout = layout_of({{"dense/weights", {1000, 700}}, {"conv1/biases", {3}}});
+  std::vector<float> arena(static_cast<std::size_t>(layout.count));
+  for (std::size_t i = 0; i < arena.size(); ++i)
+    arena[i] = static_cast<float>(i) - static_cast<float>(Layout::kMail);
+  save_checkpoint(
+      directory, layout, {{"parameters", arena.data()}, {"optimizer/momentum", arena.data()}},
+      {{1000, 128000, 2, std::numeric_limits<std::uint64_t>::max()}, {{"model", "tutorial"}}}, 0);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Draws a run: loss, accuracy and speed over the steps, from the metrics.jsonl of its log directory.
+
+Needs matplotlib:  sudo apt install python3-matplotlib   (or: pip install matplotlib)
+"""
+import argparse
+import json
+import sys
+
+
+def read(path):
+    """Rows of each kind, in the order of the file. A line that a crash cut short is left out."""
+    rows = {"train": [], "evaluation": []}
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(row, dict) and row.get("kind") in rows and "step" in row:
+                rows[row["kind"]].append(row)
+    return rows
+
+
+def column(rows, name):
+    """The steps and values of `name`, where it is there and a number (NaN is written as text)."""
+    pairs = [(row["step"], row[name]) for row in rows if isinstance(row.get(name), (int, float))]
+    return [step for step, _ in pairs], [value for _, value in pairs]
+
+
+def smooth(values):
+    """Centred moving mean over a fortieth of the rows: no lag, and shorter windows at the ends."""
+    half = len(values) // 80
+    sums = [0.0]
+    for value in values:
+        sums.append(sums[-1] + value)
+    result = []
+    for i in range(len(values)):
+        reach = min(half, i, len(values) - 1 - i)
+        result.append((sums[i + reach + 1] - sums[i - reach]) / (2 * reach + 1))
+    return result
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def draw(rows, title, pyplot):
+    ink, blue, green, orange = "#333333", "#1f5fa8", "#2a8f5a", "#c26a1b"
+    pyplot.rcParams.update({"font.size": 10, "axes.edgecolor": "#999999", "axes.labelcolor": ink, "text.color": ink,
+                            "xtick.color": ink, "ytick.color": ink, "svg.hashsalt": "lockstep"})
+    figure, (loss, accuracy, speed) = pyplot.subplots(
+        3, 1, sharex=True, figsize=(8, 8), gridspec_kw={"height_ratios": [3, 3, 1.2], "hspace": 0.12})
+    for axes in (loss, accuracy, speed):
+        axes.grid(color="#e4e4e4", linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.spines["top"].set_visible(False)
+        axes.spines["right"].set_visible(False)
+    figure.suptitle(title, y=0.93, fontsize=12)
+
+    steps, values = column(rows["train"], "loss")
+    if values:
+        loss.plot(steps, values, color=blue, alpha=0.25, linewidth=0.8)
+        loss.plot(steps, smooth(values), color=blue, linewidth=1.6, label="training")
+        if min(values) > 0 and max(values) / min(values) > 20:
+            loss.set_yscale("log")
+    held_out = column(rows["evaluation"], "loss")
+    if held_out[0]:
+        loss.plot(*held_out, color=orange, marker="o", markersize=3.5, linewidth=1.2, label="evaluation")
+    if values or held_out[0]:
+        loss.legend(frameon=False)
+    loss.set_ylabel("loss")
+
+    for name, label, color in (("top5", "top-5", "#8fc7a9"), ("top1", "top-1", green)):
+        steps, values = column(rows["evaluation"], name)
+        if not values:
+            continue
+        values = [100 * value for value in values]
+        accuracy.plot(steps, values, color=color, marker="o", markersize=3.5, linewidth=1.6, label=label)
+        accuracy.annotate(f"{values[-1]:.1f} %", (steps[-1], values[-1]), xytext=(0, -14), textcoords="offset points",
+                          ha="right", color=color if name == "top1" else ink)
+    if accuracy.lines:
+        accuracy.legend(frameon=False, loc="lower right")
+        accuracy.set_ylim(top=min(100, accuracy.get_ylim()[1] + 3))
+    else:
+        accuracy.set_yticks([])
+        accuracy.text(0.5, 0.5, "no evaluations", transform=accuracy.transAxes, ha="center", color="#999999")
+    accuracy.set_ylabel("accuracy, %")
+
+    steps, values = column(rows["train"], "images_per_s")
+    if values:
+        speed.plot(steps, values, color=ink, linewidth=0.8)
+        speed.axhline(median(values), color=orange, linewidth=1, linestyle="--", label=f"median {median(values):,.0f}")
+        speed.legend(frameon=False, loc="lower right")
+        speed.set_ylim(0, 1.1 * max(values))
+    speed.set_ylabel("images/s")
+    speed.set_xlabel("step")
+    return figure
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("metrics", help="metrics.jsonl of a log directory")
+    parser.add_argument("picture", help="file to write: .png, .svg or .pdf by its name")
+    parser.add_argument("--title", default="", help="line above the picture")
+    arguments = parser.parse_args()
+    try:
+        import matplotlib
+    except ImportError:
+        sys.exit("plot_run.py: matplotlib is missing: sudo apt install python3-matplotlib, and run this with "
+                 "/usr/bin/python3; or pip install matplotlib")
+    matplotlib.use("Agg")  # no window, no display
+    from matplotlib import pyplot
+    try:
+        rows = read(arguments.metrics)
+        if not rows["train"] and not rows["evaluation"]:
+            sys.exit(f"plot_run.py: {arguments.metrics} holds no steps yet; wait for the run, or name another file")
+        draw(rows, arguments.title, pyplot).savefig(arguments.picture, dpi=130, bbox_inches="tight")
+    except (OSError, ValueError) as error:
+        sys.exit(f"plot_run.py: {error}")
+    last = max((row["step"] for kind in rows.values() for row in kind), default=0)
+    print(f"{arguments.picture}: {len(rows['train'])} training rows, {len(rows['evaluation'])} evaluations, "
+          f"up to step {last}")
+
+
+if __name__ == "__main__":
+    main()

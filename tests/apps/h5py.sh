@@ -1,0 +1,39 @@
+#!/bin/bash
+# h5py on a checkpoint of ours, and scripts/print_weights.py. $1: build folder. Skipped where no python has the package h5py.
+set -eu
+build=$1
+scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../scripts" && pwd)
+for python in python3 /usr/bin/python3 none; do
+  "$python" -c 'import h5py' 2>/dev/null && break
+done
+if [ "$python" = none ]; then
+  echo "skipped: no python has the package h5py (apt install python3-h5py)"
+  exit 77
+fi
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+CHECKPOINT_DIRECTORY=$directory "$build/tests/checkpoint" --gtest_filter=Checkpoint.WritesForH5py
+file=$directory/step-0000001000.h5
+
+"$python" - "$file" <<'END'
+import sys
+import h5py
+import numpy
+
+with h5py.File(sys.argv[1], "r") as file:
+    attributes = {name: file.attrs[name] for name in file.attrs}
+    assert attributes["step"] == 1000 and attributes["samples"] == 128000 and attributes["epoch"] == 2, attributes
+    assert int(attributes["seed"]) == 2**64 - 1, attributes
+    model = attributes["model"]
+    assert (model.decode() if isinstance(model, bytes) else model) == "tutorial", attributes
+    for section in ("parameters", "optimizer/momentum"):
+        weights = file[section + "/dense/weights"]
+        assert weights.shape == (1000, 700) and weights.dtype == numpy.dtype("<f4") and weights.fletcher32, weights
+        assert (weights[()].ravel() == numpy.arange(700000, dtype="<f4")).all()
+        assert file[section + "/conv1/biases"].fletcher32
+END
+
+printed=$("$python" "$scripts/print_weights.py" "$file")
+echo "$printed"
+grep -qE '^parameters/dense/weights +\(1000, 700\) +mean \+349999\.' <<<"$printed"
+grep -qF "18446744073709551615" <<<"$printed"
