@@ -37,7 +37,7 @@ TrainingStep::TrainingStep(World& world, Device& device, const ModelEntry& entry
   const Layout& layout = model_.layout();
   const std::vector<Range> buckets =
       cut_buckets(bucket_parts(layout), static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
-  reducer_ = make_reducer(options.reducer, {reducer_comm_, layout.count, buckets});
+  reducer_ = make_reducer(options.reducer, {reducer_comm_, layout.count, buckets, {}});
   gradients_ = reducer_->gradients();
   shard_sum_ = std::make_unique<ShardSum>(gradients_, layout.count, plan.own_shards);
   policy_ = choose_policy(options.progress, *reducer_, world.threads_allowed());
