@@ -208,7 +208,9 @@ TEST_P(AnyReducer, gives_zeroed_aligned_memory_that_is_its_ranks_own) {
     comm.barrier();
     for (std::int64_t i = 0; i < count; ++i)
       ASSERT_EQ(reducer->gradients()[i], static_cast<float>(comm.rank()));
-    if (GetParam() != "auto") EXPECT_EQ(reducer->name(), GetParam());
+    if (GetParam() != "auto") {
+      EXPECT_EQ(reducer->name(), GetParam());
+    }
     EXPECT_EQ(reducer->describe().find(reducer->name()), 0u) << reducer->describe();
     comm.barrier();
   }
