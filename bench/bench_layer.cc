@@ -37,20 +37,20 @@ class Bench {
       y_ = tensor(shape, type, 1);
       dy_ = tensor(shape, type, 1);
       dx_ = tensor(in, type, 0);
-      step_.stream = &stream_;
+      call_.stream = &stream_;
       for (const Parameter& parameter : setup.parameters) {
-        step_.weights.push_back(tensor(parameter.shape, Type::f32, 0.1f));
-        step_.gradients.push_back(tensor(parameter.shape, Type::f32, 0));
+        call_.weights.push_back(tensor(parameter.shape, Type::f32, 0.1f));
+        call_.gradients.push_back(tensor(parameter.shape, Type::f32, 0));
       }
-      step_.kept = keep(setup.kept_bytes);
-      step_.scratch = keep(setup.scratch_bytes);
-      layer_->forward(step_, x_, y_);
+      call_.kept = keep(setup.kept_bytes);
+      call_.scratch = keep(setup.scratch_bytes);
+      layer_->forward(call_, x_, y_);
       return;
     }
   }
 
-  void forward() { layer_->forward(step_, x_, y_); }
-  void backward() { layer_->backward(step_, x_, y_, dy_, dx_); }
+  void forward() { layer_->forward(call_, x_, y_); }
+  void backward() { layer_->backward(call_, x_, y_, dy_, dx_); }
   double flops() const { return 2 * layer_->multiply_adds(); }
   double bytes() const { return static_cast<double>(x_.bytes() + y_.bytes()); }
 
@@ -73,7 +73,7 @@ class Bench {
   Stream stream_;
   std::vector<Memory> memory_;
   std::unique_ptr<Layer> layer_;
-  Step step_;
+  LayerCall call_;
   View x_, y_, dy_, dx_;
 };
 

@@ -23,7 +23,7 @@ class Setup {
   const bool training;        ///< backward will be called
   const bool input_gradient;  ///< backward must give dx (not the first layer)
 
-  /// A parameter of this layer; the first is weight(0) of every Step, the next weight(1), ...
+  /// A parameter of this layer; the first is weight(0) of every LayerCall, the next weight(1), ...
   void parameter(const std::string& name, Shape shape, Init init, float l2 = 0) {
     parameters.push_back({name, shape, init, l2, {}, 0});
   }
@@ -39,7 +39,7 @@ class Setup {
 };
 
 /// What a layer finds at hand in one call.
-struct Step {
+struct LayerCall {
   Stream* stream = nullptr;
   std::vector<View> weights;    ///< fp32, in the order of Setup::parameter
   std::vector<View> gradients;  ///< fp32, to be overwritten in backward; empty in inference
@@ -55,10 +55,10 @@ class Layer {
   /// Plans for the input shape `in` (batch in front) and returns the shape of y. Throws Error if
   /// `in` does not fit.
   virtual Shape setup(Setup& setup, Shape in) = 0;
-  virtual void forward(Step& step, View x, View y) = 0;
+  virtual void forward(LayerCall& call, View x, View y) = 0;
   /// Overwrites its gradients and dx (empty where not wanted); may use dy as scratch. x, y are as
   /// in forward.
-  virtual void backward(Step& step, View x, View y, View dy, View dx) = 0;
+  virtual void backward(LayerCall& call, View x, View y, View dy, View dx) = 0;
   /// Multiply-adds of forward for the whole batch, counted as if padding were data.
   virtual double multiply_adds() const { return 0; }
   /// Which kernel runs, for people.

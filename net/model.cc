@@ -56,16 +56,16 @@ void Model::plan_parameters() {
 
 void Model::bind(float* parameters, float* gradients) {
   for (Node& node : nodes_) {
-    node.step.weights.clear();
-    node.step.gradients.clear();
+    node.call.weights.clear();
+    node.call.gradients.clear();
     for (const Parameter& parameter : node.parameters) {
-      node.step.weights.push_back({parameters + parameter.range.begin, parameter.shape, Type::f32});
+      node.call.weights.push_back({parameters + parameter.range.begin, parameter.shape, Type::f32});
       if (gradients == nullptr) continue;
-      node.step.gradients.push_back(
+      node.call.gradients.push_back(
           {gradients + parameter.range.begin, parameter.shape, Type::f32});
     }
-    node.step.kept = static_cast<std::byte*>(activations_.at(node.kept));
-    node.step.scratch = workspace_.at(scratch_);
+    node.call.kept = static_cast<std::byte*>(activations_.at(node.kept));
+    node.call.scratch = workspace_.at(scratch_);
   }
 }
 
@@ -75,8 +75,8 @@ View Model::forward(Stream& stream, View images) {
   View x = images;
   for (Node& node : nodes_) {
     const View y = output(node);
-    node.step.stream = &stream;
-    node.layer->forward(node.step, x, y);
+    node.call.stream = &stream;
+    node.layer->forward(node.call, x, y);
     x = y;
   }
   return x;
@@ -92,8 +92,8 @@ void Model::backward(Stream& stream, View images, const Ready& ready) {
     const View x = i == 0 ? images : output(nodes_[i - 1]);
     const std::size_t turn = turns_[(nodes_.size() - i) % 2];
     const View dx = i == 0 ? View{} : workspace_.view(turn, x.shape, type_);
-    node.step.stream = &stream;
-    node.layer->backward(node.step, x, output(node), dy, dx);
+    node.call.stream = &stream;
+    node.layer->backward(node.call, x, output(node), dy, dx);
     if (node.range.count > 0) ready(node.range);
     dy = dx;
   }

@@ -77,7 +77,7 @@ class Model {
     Range range;  ///< of all its parameters in the arenas; empty if it has none
     Shape output;
     std::size_t activation = 0, kept = 0;  ///< places in activations_
-    Step step;
+    LayerCall call;
   };
   View output(const Node& node) const {
     return activations_.view(node.activation, node.output, type_);

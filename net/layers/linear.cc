@@ -28,14 +28,14 @@ void LinearLayer::finish_setup(Setup& setup, Shape weights, std::unique_ptr<Line
   multiply_adds_ = static_cast<double>(out.count()) * static_cast<double>(weights.row());
 }
 
-void LinearLayer::forward(Step& step, View x, View y) {
-  plan_->forward(*step.stream, x, step.weights[0], step.weights[1], y, step.scratch);
+void LinearLayer::forward(LayerCall& call, View x, View y) {
+  plan_->forward(*call.stream, x, call.weights[0], call.weights[1], y, call.scratch);
 }
 
-void LinearLayer::backward(Step& step, View x, View y, View dy, View dx) {
-  if (relu_) mask(*step.stream, y, dy);
-  plan_->backward_weights(*step.stream, x, dy, step.gradients[0], step.gradients[1], step.scratch);
-  if (dx) plan_->backward_data(*step.stream, dy, step.weights[0], dx, step.scratch);
+void LinearLayer::backward(LayerCall& call, View x, View y, View dy, View dx) {
+  if (relu_) mask(*call.stream, y, dy);
+  plan_->backward_weights(*call.stream, x, dy, call.gradients[0], call.gradients[1], call.scratch);
+  if (dx) plan_->backward_data(*call.stream, dy, call.weights[0], dx, call.scratch);
 }
 
 }  // namespace lockstep

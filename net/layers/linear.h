@@ -12,8 +12,8 @@ class LinearLayer : public Layer {
  public:
   LinearLayer(bool relu, LinearInit init) : relu_(relu), init_(init) {}
 
-  void forward(Step& step, View x, View y) override;
-  void backward(Step& step, View x, View y, View dy, View dx) override;
+  void forward(LayerCall& call, View x, View y) override;
+  void backward(LayerCall& call, View x, View y, View dy, View dx) override;
   double multiply_adds() const override { return multiply_adds_; }
   std::string implementation() const override { return plan_->implementation(); }
 

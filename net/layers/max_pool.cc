@@ -16,16 +16,16 @@ class MaxPoolLayer : public Layer {
     setup.keep(static_cast<std::size_t>(spec.output().count()));
     return spec.output();
   }
-  void forward(Step& step, View x, View y) override {
-    plan_->forward(*step.stream, x, y, argmax(step));
+  void forward(LayerCall& call, View x, View y) override {
+    plan_->forward(*call.stream, x, y, argmax(call));
   }
-  void backward(Step& step, View, View, View dy, View dx) override {
-    plan_->backward(*step.stream, dy, argmax(step), dx);
+  void backward(LayerCall& call, View, View, View dy, View dx) override {
+    plan_->backward(*call.stream, dy, argmax(call), dx);
   }
   std::string implementation() const override { return "max_pool"; }
 
  private:
-  static std::uint8_t* argmax(Step& step) { return reinterpret_cast<std::uint8_t*>(step.kept); }
+  static std::uint8_t* argmax(LayerCall& call) { return reinterpret_cast<std::uint8_t*>(call.kept); }
 
   std::int64_t kernel_, stride_;
   bool relu_;

@@ -13,9 +13,9 @@ class ResponseNormLayer : public Layer {
     plan_ = setup.device.response_norm(spec_);
     return in;
   }
-  void forward(Step& step, View x, View y) override { plan_->forward(*step.stream, x, y); }
-  void backward(Step& step, View x, View, View dy, View dx) override {
-    plan_->backward(*step.stream, x, dy, dx);
+  void forward(LayerCall& call, View x, View y) override { plan_->forward(*call.stream, x, y); }
+  void backward(LayerCall& call, View x, View, View dy, View dx) override {
+    plan_->backward(*call.stream, x, dy, dx);
   }
   std::string implementation() const override { return "response_norm"; }
 

@@ -265,30 +265,30 @@ Outcome run_case(const Case& c, Type type, int threads, bool coarse) {
   dy.fill(random, 1, coarse);
   Outcome outcome;
   std::vector<Tensor> weights, gradients;
-  Step step;
-  step.stream = &stream;
+  LayerCall call;
+  call.stream = &stream;
   for (const Parameter& parameter : setup.parameters) {
     weights.emplace_back(*device, parameter.shape, Type::f32);
     weights.back().fill(random, 0.5, coarse);
     gradients.emplace_back(*device, parameter.shape, Type::f32);
     gradients.back().poison();
-    step.weights.push_back(weights.back().view);
-    step.gradients.push_back(gradients.back().view);
+    call.weights.push_back(weights.back().view);
+    call.gradients.push_back(gradients.back().view);
     outcome.names.push_back(parameter.name);
   }
   const Memory kept = device->allocate(setup.kept_bytes + 1),
                scratch = device->allocate(setup.scratch_bytes + 1);
-  step.kept = kept.get();
-  step.scratch = scratch.get();
+  call.kept = kept.get();
+  call.scratch = scratch.get();
   dx.poison();
   y.poison();
 
   outcome.in = {c.x, x.values(), {}};
   for (const Tensor& weight : weights) outcome.in.parameters.push_back(weight.values());
   outcome.upstream = dy.values();
-  layer->forward(step, x.view, y.view);
+  layer->forward(call, x.view, y.view);
   outcome.y = y.values();
-  layer->backward(step, x.view, y.view, dy.view, dx.view);
+  layer->backward(call, x.view, y.view, dy.view, dx.view);
   outcome.dx = dx.values();
   for (const Tensor& gradient : gradients) outcome.gradients.push_back(gradient.values());
   return outcome;
