@@ -41,8 +41,9 @@ TrainingStep::TrainingStep(World& world, Device& device, const ModelEntry& entry
   gradients_ = reducer_->gradients();
   shard_sum_ = std::make_unique<ShardSum>(gradients_, layout.count, plan.own_shards);
   policy_ = choose_policy(options.progress, *reducer_, world.threads_allowed());
-  buckets_ = std::make_unique<GradientBuckets>(*reducer_, buckets, policy_,
-                                               [this](int, Range range) { on_reduced(range); });
+  buckets_ = std::make_unique<GradientBuckets>(
+      *reducer_, buckets, policy_, [this](int, Range range) { on_reduced(range); },
+      &world.records().mine());
 
   const std::size_t slots = optimizer_->slots().size(),
                     count = static_cast<std::size_t>(layout.count);
