@@ -102,6 +102,7 @@ install_packages() {
   if [[ $(id -u) != 0 ]]; then
     as_root=(sudo)
     echo "install_dependencies.sh: sudo may ask for your password." >&2
+    sudo true || fail "sudo was refused: ask an administrator for: apt-get install $*"
   fi
   apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
   # Package lists may be missing (fresh container) or older than the mirror: refresh them only then.

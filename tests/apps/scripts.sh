@@ -59,6 +59,11 @@ expect "in one line" 1 'apt-get install failed .*universe' install "$with_apt"
 stand_in "$with_apt" apt-get <<<'echo "E: Could not resolve host"; exit 100'
 expect "no network" 1 'apt-get update failed .*network' install "$with_apt"
 
+stand_in "$with_apt" id <<<'echo 1000'
+stand_in "$with_apt" sudo <<<'echo "sudo: $*"; exit 1'
+expect "sudo is announced" 1 'sudo may ask for your password' install "$with_apt"
+expect "a refusal of sudo names the packages" 1 'sudo was refused: .*apt-get install libfmt-dev$' install "$with_apt"
+
 # Without root and sudo, and on other systems, compilers and headers are looked for.
 bare=$folder/bare
 mkdir "$bare"
