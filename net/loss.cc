@@ -31,7 +31,7 @@ Verdict row(const T* logits, std::int32_t label, std::int64_t classes, float sca
   float sum = 0;
   for (std::int64_t c = 0; c < classes; ++c)
     sum += std::exp(static_cast<float>(logits[c]) - highest);
-  verdict.loss = std::log(sum) + highest - own;
+  verdict.loss = std::log(sum) + (highest - own);  // the difference of large logits is exact
   if (gradient != nullptr) {
     for (std::int64_t c = 0; c < classes; ++c) {
       const float softmax = std::exp(static_cast<float>(logits[c]) - highest) / sum;
