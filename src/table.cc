@@ -28,7 +28,8 @@ std::string nearest(std::string_view name, const std::vector<std::string_view>& 
   std::string_view result;
   for (const std::string_view candidate : known) {
     const std::size_t distance = edit_distance(name, candidate);
-    if (distance < best) {
+    const bool related = distance < std::max(name.size(), candidate.size());
+    if (related && distance < best) {
       best = distance;
       result = candidate;
     }

@@ -1,0 +1,72 @@
+// Menus: an entry is found by its name; an unknown name is answered with the nearest and the list.
+#include "src/table.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+struct Entry {
+  std::string_view name, about;
+  int value;
+};
+constexpr std::array kTable{Entry{"ring", "around", 1}, Entry{"tree", "up and down", 2},
+                            Entry{"halving_doubling", "apart and together", 3}};
+
+TEST(Table, FindsByName) {
+  EXPECT_EQ(find(kTable, "plan", "tree").value, 2);
+  EXPECT_EQ(&find(kTable, "plan", "ring"), &kTable[0]);
+}
+
+TEST(Table, AnUnknownNameIsAUsageErrorWithTheNearestAndTheList) {
+  EXPECT_EQ(error_of([] { find(kTable, "plan", "rign"); }),
+            "unknown plan \"rign\": did you mean \"ring\"? known are: ring, tree, "
+            "halving_doubling");
+  EXPECT_EQ(error_of([] { find(kTable, "plan", "butterfly"); }),
+            "unknown plan \"butterfly\": known are: ring, tree, halving_doubling");
+  EXPECT_EQ(error_of([] { find(kTable, "plan", ""); }),
+            "unknown plan \"\": known are: ring, tree, halving_doubling");
+  try {
+    find(kTable, "plan", "Ring");
+    FAIL() << "names are not told apart by case";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), kExitUsage);
+  }
+}
+
+TEST(Table, NearestCountsInsertionsDeletionsAndChanges) {
+  const std::vector<std::string_view> known{"steps", "seed", "shards", "checkpoint-every"};
+  EXPECT_EQ(nearest("steps", known), "steps");
+  EXPECT_EQ(nearest("stpes", known), "steps");
+  EXPECT_EQ(nearest("sed", known), "seed");
+  EXPECT_EQ(nearest("shardss", known), "shards");
+  EXPECT_EQ(nearest("checkpoint-evry", known), "checkpoint-every");
+  EXPECT_EQ(nearest("checkpoints-every", known), "checkpoint-every");
+}
+
+TEST(Table, NearestOffersNothingThatIsFar) {
+  const std::vector<std::string_view> known{"steps", "checkpoint-every"};
+  EXPECT_EQ(nearest("momentum", known), "");
+  EXPECT_EQ(nearest("keep-checkpoints", known), "");
+  EXPECT_EQ(nearest("steps", {}), "");
+}
+
+TEST(Table, OfTwoAtTheSameDistanceTheFirstIsOffered) {
+  EXPECT_EQ(nearest("tre", {"true", "tree"}), "true");
+  EXPECT_EQ(nearest("tre", {"tree", "true"}), "tree");
+}
+
+TEST(Table, AShortWordIsNotTakenForAnUnrelatedShortName) {
+  // Every name of two letters is two changes away from every other: no hint is better than a wrong
+  // one.
+  EXPECT_EQ(nearest("x", {"lr", "ema"}), "");
+  EXPECT_EQ(nearest("st", {"lr", "keep"}), "");
+  EXPECT_EQ(nearest("l", {"lr", "ema"}), "lr");
+}
+
+}  // namespace
+}  // namespace lockstep
