@@ -1,0 +1,148 @@
+// What memory means: shapes, ranges, views, the arena that hands out places, and the rounding of
+// bf16.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "src/arena.h"
+#include "src/random.h"
+#include "src/view.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+TEST(Shape, CountsElementsRowsAndText) {
+  const Shape images{64, 24, 24, 3};
+  EXPECT_EQ(images.rank(), 4);
+  EXPECT_EQ(images.count(), 64 * 24 * 24 * 3);
+  EXPECT_EQ(images.row(), 24 * 24 * 3);
+  EXPECT_EQ(images.with_batch(2), (Shape{2, 24, 24, 3}));
+  EXPECT_EQ(images.text(), "64x24x24x3");
+  EXPECT_NE((Shape{2, 3}), (Shape{3, 2}));
+  EXPECT_NE((Shape{2}), (Shape{2, 1}));
+  EXPECT_EQ(Shape{}.count(), 1);  // a single number
+  EXPECT_EQ((Shape{0, 5}).count(), 0);
+  EXPECT_EQ((Shape{0, 5}).row(), 0);
+  EXPECT_NE(error_of([] { Shape{1, 2, 3, 4, 5}; }).find("at most 4 extents"), std::string::npos);
+}
+
+TEST(Range, ContainsWhatLiesWithin) {
+  const Range range{10, 5};
+  EXPECT_EQ(range.end(), 15);
+  EXPECT_TRUE(range.contains({10, 5}));
+  EXPECT_TRUE(range.contains({12, 0}));
+  EXPECT_FALSE(range.contains({9, 2}));
+  EXPECT_FALSE(range.contains({14, 2}));
+}
+
+TEST(View, IsReadOnlyAsTheTypeItHolds) {
+  std::vector<float> values(6);
+  const View view{values.data(), {2, 3}, Type::f32};
+  EXPECT_EQ(view.as<float>(), values.data());
+  EXPECT_EQ(view.bytes(), 24u);
+  EXPECT_EQ((View{values.data(), {2, 3}, Type::bf16}).bytes(), 12u);
+  EXPECT_NE(error_of([&] { view.as<Bfloat16>(); }).find("another type"), std::string::npos);
+  EXPECT_NE(error_of([&] { view.as<std::int32_t>(); }).find("another type"), std::string::npos);
+  EXPECT_FALSE(View{});
+  EXPECT_TRUE(view);
+}
+
+TEST(View, DispatchTakesFloatingPointTypesAlone) {
+  const auto size = [](auto* tag) { return sizeof *tag; };
+  EXPECT_EQ(dispatch(Type::f32, size), 4u);
+  EXPECT_EQ(dispatch(Type::bf16, size), 2u);
+  EXPECT_NE(error_of([&] { dispatch(Type::i32, size); }).find("floating-point"), std::string::npos);
+}
+
+TEST(Arena, PlacesAreAlignedDisjointAndWithin) {
+  const auto device = make_cpu_device(1);
+  Arena arena;
+  const std::vector<std::size_t> sizes{1, 64, 0, 65, 4096, 3, 1000};
+  std::vector<std::size_t> places;
+  for (const std::size_t size : sizes) places.push_back(arena.reserve(size));
+  arena.allocate(*device);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(arena.at(places[i])) % Arena::kAlignment, 0u);
+    std::memset(arena.at(places[i]), static_cast<int>(i + 1), sizes[i]);
+  }
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    EXPECT_LE(places[i] + sizes[i], arena.bytes());
+    const auto* bytes = static_cast<const unsigned char*>(arena.at(places[i]));
+    for (std::size_t b = 0; b < sizes[i]; ++b) ASSERT_EQ(bytes[b], i + 1) << "place " << i;
+  }
+}
+
+TEST(Device, MemoryIsZeroedAndPageAligned) {
+  const auto device = make_cpu_device(1);
+  for (const std::size_t size : {std::size_t{1}, std::size_t{5000}, std::size_t{3} << 20}) {
+    const Memory memory = device->allocate(size);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % 4096, 0u);
+    for (std::size_t i = 0; i < size; ++i) ASSERT_EQ(memory[i], std::byte{0});
+  }
+}
+
+float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+
+TEST(Bfloat16, EveryValueSurvivesTheWayThroughFloat) {
+  for (std::uint32_t bits = 0; bits < 65536; ++bits) {
+    const float value = float_of(bits << 16);
+    const Bfloat16 back = value;
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(static_cast<float>(back))) << bits;
+    } else {
+      ASSERT_EQ(back.bits, bits);
+    }
+  }
+}
+
+TEST(Bfloat16, RoundsToTheNearestAndTiesToEven) {
+  // Between two neighbours: the middle, and one unit of the float to either side of it.
+  for (const std::uint32_t bits :
+       {0x0000u, 0x0001u, 0x007eu, 0x007fu, 0x0080u, 0x3f80u, 0x3f81u, 0x4049u, 0x7f7eu}) {
+    for (const std::uint32_t sign : {0u, 0x8000u}) {
+      const std::uint32_t low = bits | sign, even = low % 2 == 0 ? low : low + 1;
+      EXPECT_EQ(Bfloat16(float_of((low << 16) + 0x7fff)).bits, low);
+      EXPECT_EQ(Bfloat16(float_of((low << 16) + 0x8000)).bits, even);
+      EXPECT_EQ(Bfloat16(float_of((low << 16) + 0x8001)).bits, low + 1);
+    }
+  }
+  Random random(5, Purpose::generate, 0, 0);
+  for (int i = 0; i < 100000; ++i) {
+    const float value = float_of(random.next());
+    if (!std::isfinite(value)) continue;
+    const Bfloat16 rounded = value;
+    const double error = std::abs(static_cast<double>(static_cast<float>(rounded)) - value);
+    if (std::isinf(static_cast<float>(rounded))) continue;
+    for (const std::uint32_t neighbour : {rounded.bits - 1u, rounded.bits + 1u}) {
+      const double other = float_of((neighbour & 0xffff) << 16);
+      if (std::isfinite(other)) {
+        ASSERT_LE(error, std::abs(other - value));
+      }
+    }
+  }
+}
+
+TEST(Bfloat16, KeepsSignedZerosInfinitiesAndNan) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(Bfloat16(0.0f).bits, 0x0000);
+  EXPECT_EQ(Bfloat16(-0.0f).bits, 0x8000);
+  EXPECT_EQ(Bfloat16(infinity).bits, 0x7f80);
+  EXPECT_EQ(Bfloat16(-infinity).bits, 0xff80);
+  EXPECT_EQ(Bfloat16(std::numeric_limits<float>::max()).bits, 0x7f80);  // rounds up, past the last
+  EXPECT_EQ(Bfloat16(float_of(0x7f7f7fff)).bits, 0x7f7f);               // just below that middle
+  EXPECT_EQ(Bfloat16(std::numeric_limits<float>::denorm_min()).bits, 0x0000);
+  EXPECT_EQ(Bfloat16(float_of(0x0000c000)).bits, 0x0001);
+  // NaNs whose set bits all lie in the half that is cut off, or that a carry would turn to zero.
+  for (const std::uint32_t nan :
+       {0x7f800001u, 0xff800001u, 0x7fffffffu, 0xffffffffu, 0x7fc00000u}) {
+    const Bfloat16 value = float_of(nan);
+    EXPECT_TRUE(std::isnan(static_cast<float>(value))) << std::hex << nan;
+    EXPECT_EQ(value.bits >> 15, nan >> 31) << std::hex << nan;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,335 @@
+// Every model of the menu as a whole: its gradient against central differences of its loss, its
+// memory plan, its initial weights, and inference that is training's forward pass bit for bit.
+#include "net/model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "net/loss.h"
+#include "net/optimizer.h"
+#include "src/random.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kClasses = 10;
+constexpr std::int64_t kBatch = 4;
+
+/// A model with arenas of its own and one batch of random images.
+class Bench {
+ public:
+  Bench(const ModelEntry& entry, Type type, bool training, int threads = 1)
+      : device_(make_cpu_device(threads)),
+        stream_(device_->stream()),
+        training_(training),
+        model(*device_, entry, kClasses, kBatch, type, training),
+        parameters(static_cast<std::size_t>(model.layout().count)),
+        gradients(parameters.size()),
+        images_(
+            device_->allocate(static_cast<std::size_t>(model.input().count()) * size_of(type))) {
+    initialize(model.layout(), 1, parameters.data());
+    model.bind(parameters.data(), training ? gradients.data() : nullptr);
+    Random random(1, Purpose::generate, 0, 0);
+    dispatch(type, [&](auto* tag) {
+      using T = std::remove_pointer_t<decltype(tag)>;
+      T* pixel = images().as<T>();
+      for (std::int64_t i = 0; i < model.input().count(); ++i) pixel[i] = random.normal();
+    });
+    for (std::int32_t& label : labels_) label = static_cast<std::int32_t>(random.below(kClasses));
+  }
+
+  View images() { return {images_.get(), model.input(), model.type()}; }
+
+  /// Mean loss of the batch, with the gradient of the logits left for backward().
+  double forward() {
+    const View logits = model.forward(stream_, images());
+    std::vector<Verdict> verdicts(kBatch);
+    softmax_cross_entropy(stream_, logits, {labels_, {kBatch}, Type::i32}, 1.0f / kBatch,
+                          training_ ? model.logits_gradient() : View{}, verdicts);
+    double loss = 0;
+    for (const Verdict& verdict : verdicts) loss += verdict.loss / kBatch;
+    return loss;
+  }
+  std::vector<Range> backward() {
+    std::vector<Range> ready;
+    model.backward(stream_, images(), [&](Range range) { ready.push_back(range); });
+    return ready;
+  }
+  /// The logits as floats.
+  std::vector<float> logits() {
+    const View view = model.forward(stream_, images());
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < view.count(); ++i) {
+      values.push_back(view.type == Type::bf16 ? static_cast<float>(view.as<Bfloat16>()[i])
+                                               : view.as<float>()[i]);
+    }
+    return values;
+  }
+
+ private:
+  std::unique_ptr<Device> device_;
+  Stream stream_;
+  const bool training_;
+
+ public:
+  Model model;
+  std::vector<float> parameters, gradients;
+
+ private:
+  Memory images_;
+  std::int32_t labels_[kBatch] = {};
+};
+
+double norm(const std::vector<float>& values, Range range) {
+  double squares = 0;
+  for (std::int64_t i = range.begin; i < range.end(); ++i) {
+    const double value = values[static_cast<std::size_t>(i)];
+    squares += value * value;
+  }
+  return std::sqrt(squares);
+}
+
+class EveryModel : public testing::TestWithParam<const ModelEntry*> {};
+
+TEST_P(EveryModel, GradientMatchesCentralDifferencesOfTheLoss) {
+  Bench bench(*GetParam(), Type::f32, true);
+  bench.forward();
+  bench.backward();
+  const std::vector<float> weights = bench.parameters;
+  std::uint32_t index = 0;
+  for (const Parameter& parameter : bench.model.layout().parameters) {
+    const Range range = parameter.range;
+    const double length = norm(bench.gradients, range);
+    EXPECT_GT(length, 0) << parameter.name;
+    // Along the gradient, which shows its length, and along a random direction, which shows whether
+    // a large part of it is missing. There the kinks of ReLU and maximum, of which a random step
+    // crosses many, leave up to 0.1 of the length between slope and difference.
+    for (const bool along : {true, false}) {
+      Random random(2, Purpose::generate, 0, ++index);
+      std::vector<float> direction(weights.size());
+      for (std::int64_t i = range.begin; i < range.end(); ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        direction[at] = along ? bench.gradients[at] / static_cast<float>(length) : random.normal();
+      }
+      double slope = 0;
+      for (std::int64_t i = range.begin; i < range.end(); ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        slope += static_cast<double>(direction[at]) * bench.gradients[at];
+      }
+      const double step = 1e-4 / std::max(length, 0.05);
+      const auto loss_at = [&](double distance) {
+        for (std::size_t i = 0; i < weights.size(); ++i)
+          bench.parameters[i] = weights[i] + static_cast<float>(distance) * direction[i];
+        return bench.forward();
+      };
+      const double measured = (loss_at(step) - loss_at(-step)) / (2 * step);
+      EXPECT_NEAR(measured, slope, (along ? 0.01 : 0.3) * length)
+          << parameter.name << (along ? " along its gradient" : " along a random direction");
+    }
+  }
+}
+
+TEST_P(EveryModel, Bfloat16GradientPointsTheSameWay) {
+  Bench wide(*GetParam(), Type::f32, true);
+  std::unique_ptr<Bench> narrow;
+  try {
+    narrow = std::make_unique<Bench>(*GetParam(), Type::bf16, true);
+  } catch (const std::exception& error) {
+    GTEST_SKIP() << "skipped: no bf16 kernel on this processor (" << error.what() << ")";
+  }
+  EXPECT_NEAR(narrow->forward(), wide.forward(), 0.01);
+  narrow->backward();
+  wide.backward();
+  for (const Parameter& parameter : wide.model.layout().parameters) {
+    double dot = 0;
+    for (std::int64_t i = parameter.range.begin; i < parameter.range.end(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      dot += static_cast<double>(wide.gradients[at]) * narrow->gradients[at];
+    }
+    const double lengths =
+        norm(wide.gradients, parameter.range) * norm(narrow->gradients, parameter.range);
+    EXPECT_GT(dot / lengths, 0.99) << parameter.name;
+    EXPECT_NEAR(norm(narrow->gradients, parameter.range) / norm(wide.gradients, parameter.range), 1,
+                0.05)
+        << parameter.name;
+  }
+}
+
+TEST_P(EveryModel, ParametersLieInTheOrderInWhichGradientsGetReady) {
+  Bench bench(*GetParam(), Type::f32, true);
+  const Layout& layout = bench.model.layout();
+  std::set<std::string> names;
+  std::int64_t trainable = 0;
+  for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
+    const Parameter& parameter = layout.parameters[i];
+    EXPECT_EQ(parameter.range.begin % 16, 0) << parameter.name;
+    EXPECT_EQ(parameter.range.count, parameter.shape.count()) << parameter.name;
+    EXPECT_TRUE(names.insert(parameter.name).second) << parameter.name << " twice";
+    trainable += parameter.range.count;
+    if (i == 0) continue;
+    const Parameter& before = layout.parameters[i - 1];
+    EXPECT_GE(parameter.range.begin, before.range.end()) << parameter.name;
+    EXPECT_LT(parameter.range.begin - before.range.end(), 16) << parameter.name;
+    EXPECT_LE(parameter.layer, before.layer) << "the last layer comes first";
+  }
+  EXPECT_EQ(layout.trainable(), trainable);
+  std::int64_t end = Layout::kMail;
+  for (const Range& layer : layout.layers) {
+    EXPECT_EQ(layer.begin, end) << "a gap between layers";
+    end = layer.end();
+  }
+  EXPECT_EQ(layout.count, end);
+  bench.forward();
+  EXPECT_EQ(bench.backward(), layout.layers);
+}
+
+TEST_P(EveryModel, BackwardWritesEveryGradientAndNothingElse) {
+  Bench bench(*GetParam(), Type::f32, true);
+  bench.forward();
+  std::fill(bench.gradients.begin(), bench.gradients.end(), std::nanf(""));
+  bench.backward();
+  std::vector<bool> owned(bench.gradients.size());
+  for (const Parameter& parameter : bench.model.layout().parameters) {
+    for (std::int64_t i = parameter.range.begin; i < parameter.range.end(); ++i) {
+      owned[static_cast<std::size_t>(i)] = true;
+    }
+  }
+  for (std::size_t i = 0; i < owned.size(); ++i) {
+    ASSERT_EQ(std::isnan(bench.gradients[i]), !owned[i]) << "element " << i;
+  }
+}
+
+TEST_P(EveryModel, InferenceIsTrainingsForwardBitForBit) {
+  for (const Type type : {Type::f32, Type::bf16}) {
+    try {
+      Bench training(*GetParam(), type, true), inference(*GetParam(), type, false);
+      EXPECT_EQ(training.logits(), inference.logits()) << name_of(type);
+      EXPECT_LT(inference.model.activation_bytes(), training.model.activation_bytes());
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      std::printf("without %s: no kernel on this processor (%s)\n", name_of(type), error.what());
+    }
+  }
+}
+
+TEST_P(EveryModel, LearnsOneBatchByHeart) {
+  Bench bench(*GetParam(), Type::f32, true);
+  const auto sgd = make_optimizer("sgd", {.momentum = 0.9f});
+  std::vector<float> momentum(bench.parameters.size());
+  const TrainingState state{bench.parameters.data(), {momentum.data()}, nullptr};
+  Stream stream;
+  const double before = bench.forward();
+  for (int step = 0; step < 25; ++step) {
+    bench.forward();
+    bench.backward();
+    update(stream, bench.model.layout(), {0, bench.model.layout().count}, *sgd, state,
+           bench.gradients.data(), {.rate = 0.01f});
+  }
+  EXPECT_LT(bench.forward(), 0.5 * before);
+}
+
+TEST_P(EveryModel, RefusesWhatItWasNotPlannedFor) {
+  Bench bench(*GetParam(), Type::f32, false);
+  Stream stream;
+  View other = bench.images();
+  other.shape = other.shape.with_batch(kBatch - 1);
+  EXPECT_NE(error_of([&] { bench.model.forward(stream, other); }).find("another shape"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { bench.model.backward(stream, bench.images(), {}); }).find("inference"),
+            std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EveryModel, testing::ValuesIn([] {
+                           std::vector<const ModelEntry*> entries;
+                           for (const ModelEntry& entry : models()) entries.push_back(&entry);
+                           return entries;
+                         }()),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+TEST(Tutorial, IsTheTutorialsNetworkLayerForLayer) {
+  const auto device = make_cpu_device(1);
+  const Model model(*device, find_model("tutorial"), kClasses, 2, Type::f32, true);
+  EXPECT_EQ(model.layout().trainable(), 1068298);
+  const std::pair<std::string, std::string> outputs[] = {
+      {"conv1", "2x24x24x64"}, {"pool1", "2x12x12x64"}, {"norm1", "2x12x12x64"},
+      {"conv2", "2x12x12x64"}, {"norm2", "2x12x12x64"}, {"pool2", "2x6x6x64"},
+      {"local3", "2x384"},     {"local4", "2x192"},     {"softmax_linear", "2x10"}};
+  ASSERT_EQ(model.layers().size(), std::size(outputs));
+  for (std::size_t i = 0; i < std::size(outputs); ++i) {
+    EXPECT_EQ(model.layers()[i].name, outputs[i].first);
+    EXPECT_EQ(model.layers()[i].output.text(), outputs[i].second);
+  }
+  // Multiply-adds of one image: conv1, conv2 and the three dense layers.
+  const double image =
+      24. * 24 * 64 * 75 + 12. * 12 * 64 * 1600 + 2304. * 384 + 384 * 192 + 192 * 10;
+  EXPECT_EQ(model.forward_flops(), 2 * 2 * image);
+  EXPECT_EQ(model.training_flops(), 2 * 2 * (3 * image - 24. * 24 * 64 * 75));
+}
+
+TEST(Tutorial, BeginsAsTheTutorialDoes) {
+  const auto device = make_cpu_device(1);
+  const Model model(*device, find_model("tutorial"), kClasses, 1, Type::f32, false);
+  const Layout& layout = model.layout();
+  std::vector<float> values(static_cast<std::size_t>(layout.count));
+  initialize(layout, 1, values.data());
+  const std::map<std::string, std::pair<double, double>> weights_and_biases{
+      {"conv1", {0.05, 0}},
+      {"conv2", {0.05, 0.1}},
+      {"local3", {0.04, 0.1}},
+      {"local4", {0.04, 0.1}},
+      {"softmax_linear", {1 / 192., 0}}};
+  for (const Parameter& parameter : layout.parameters) {
+    const auto [deviation, bias] =
+        weights_and_biases.at(parameter.name.substr(0, parameter.name.find('/')));
+    const bool weights = parameter.name.ends_with("/weights");
+    const bool decays = parameter.name == "local3/weights" || parameter.name == "local4/weights";
+    EXPECT_EQ(parameter.l2, decays ? 0.004f : 0.0f) << parameter.name;
+    const auto count = static_cast<double>(parameter.range.count);
+    const float* p = values.data() + parameter.range.begin;
+    double farthest = 0;
+    for (std::int64_t i = 0; i < parameter.range.count; ++i) {
+      if (!weights) {
+        ASSERT_EQ(p[i], static_cast<float>(bias)) << parameter.name;
+      }
+      farthest = std::max(farthest, std::abs(static_cast<double>(p[i])));
+    }
+    if (!weights) continue;
+    EXPECT_LE(farthest, 2 * deviation * (1 + 1e-6)) << parameter.name;
+    // A truncated normal of that deviation has 0.8796 of it.
+    EXPECT_NEAR(norm(values, parameter.range) / std::sqrt(count), 0.8796 * deviation,
+                3 * deviation / std::sqrt(count))
+        << parameter.name;
+  }
+}
+
+TEST(Initialize, DependsOnSeedAndNameAlone) {
+  const auto device = make_cpu_device(1);
+  const Model model(*device, find_model("tutorial"), kClasses, 1, Type::f32, false);
+  const Layout& layout = model.layout();
+  std::vector<float> one(static_cast<std::size_t>(layout.count)), same = one, other = one;
+  initialize(layout, 1, one.data());
+  initialize(layout, 1, same.data());
+  initialize(layout, 2, other.data());
+  EXPECT_EQ(one, same);
+  EXPECT_NE(one, other);
+
+  // A layout that holds one parameter alone gives it the same values.
+  Layout alone;
+  alone.parameters = {layout.parameters.front()};
+  const std::int64_t count = alone.parameters[0].range.count;
+  alone.parameters[0].range.begin = 16;
+  std::vector<float> lonely(static_cast<std::size_t>(16 + count));
+  initialize(alone, 1, lonely.data());
+  const float* there = one.data() + layout.parameters.front().range.begin;
+  EXPECT_TRUE(std::equal(there, there + count, lonely.data() + 16));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,84 @@
+// The shards of one rank are added in the canonical order: bit for bit what the rule of
+// collectives/schedule.h says, for every number of shards.
+#include "collectives/shard_sum.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "src/random.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kCount = 37;
+
+/// Gradients whose sum depends on the order: magnitudes from 2^-12 to 2^12, both signs.
+std::vector<std::vector<float>> draw_shards(int shards) {
+  Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(shards));
+  std::vector<std::vector<float>> all(static_cast<std::size_t>(shards), std::vector<float>(kCount));
+  for (auto& shard : all) {
+    for (float& value : shard) value = random.normal() * std::exp2(random.uniform(-12.0f, 12.0f));
+  }
+  return all;
+}
+
+/// shard r += shard r + d at distances d = 1, 2, 4, ...
+std::vector<float> canonical_sum(std::vector<std::vector<float>> all) {
+  for (std::size_t d = 1; d < all.size(); d *= 2) {
+    for (std::size_t r = 0; r + d < all.size(); r += 2 * d) {
+      for (std::size_t i = 0; i < kCount; ++i) all[r][i] += all[r + d][i];
+    }
+  }
+  return all.front();
+}
+
+/// What a rank does in one step; the last shard's sum is finished range by range, as layers get
+/// ready.
+void run_step(ShardSum& sum, std::vector<float>& gradients,
+              const std::vector<std::vector<float>>& all) {
+  for (std::size_t shard = 0; shard < all.size(); ++shard) {
+    gradients = all[shard];
+    if (shard + 1 < all.size()) sum.take(static_cast<int>(shard));
+  }
+  for (const Range range : {Range{0, 1}, Range{1, 20}, Range{21, 16}}) sum.finish(range);
+}
+
+class ShardSums : public testing::TestWithParam<int> {};
+
+TEST_P(ShardSums, AreInTheCanonicalOrder) {
+  const int shards = GetParam();
+  std::vector<float> gradients(kCount);
+  ShardSum sum(gradients.data(), kCount, shards);
+  const float* where = gradients.data();
+  for (int step = 0; step < 2; ++step) {  // nothing of a step is left for the next
+    auto all = draw_shards(shards);
+    for (float& value : all.front()) value += static_cast<float>(step);
+    run_step(sum, gradients, all);
+    EXPECT_EQ(gradients.data(), where);
+    EXPECT_EQ(gradients, canonical_sum(all)) << "step " << step;
+  }
+}
+
+TEST(ShardSum, TheOrderMattersForTheseNumbers) {
+  const auto all = draw_shards(9);
+  std::vector<float> in_turn(kCount);
+  for (const auto& shard : all) {
+    for (std::size_t i = 0; i < kCount; ++i) in_turn[i] += shard[i];
+  }
+  EXPECT_NE(in_turn, canonical_sum(all));
+}
+
+TEST(ShardSum, HoldsOneSumPerLevelOfTheTree) {
+  const std::size_t arena = kCount * sizeof(float);
+  const std::size_t expected[] = {0, 0, 1, 2, 2, 3, 3, 3, 3, 4};
+  std::vector<float> gradients(kCount);
+  for (int shards = 1; shards <= 9; ++shards) {
+    EXPECT_EQ(ShardSum(gradients.data(), kCount, shards).bytes(), expected[shards] * arena);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Upto9, ShardSums, testing::Range(1, 10));
+
+}  // namespace
+}  // namespace lockstep
