@@ -4,12 +4,8 @@
 // A bucket is cut into one slice per rank. When all ranks have arrived, each slice is claimed by
 // some rank, its own first and then those that nobody has begun; the rank sums it over all ranks in
 // canonical order and writes the sum to everybody. When all slices are finished, the bucket is. A
-// rank that is still computing thus holds nobody up once it has arrived.
-//
-// Short buckets spend their time not in summing but in waiting for each other twice. Each rank puts
-// a copy of its part in the window instead; when all have arrived, everybody sums all copies for
-// itself. There are two sets of copies for steps in turn: a rank can overwrite a set only after a
-// whole step in between, which nobody has finished before all had left this one.
+// rank that is still computing thus holds nobody up once it has arrived, and of a short bucket the
+// last to arrive has summed everything before the others have noticed.
 //
 // Counters only grow: at step s they are waited for at s times their value per step, so that
 // nothing must be reset.
@@ -27,9 +23,10 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kShortBucket =
-    4096;                           ///< floats; up to here two waits cost more than P-fold reading
 constexpr std::int64_t kLine = 16;  ///< floats of a cache line: no two ranks write to the same one
+/// Times that a rank gives its core away before it sleeps. Where ranks outnumber cores that is
+/// three times as fast as sleeping at once (4 ranks on 2 cores, 4 KiB: 12 against 35 us).
+constexpr int kYields = 50;
 constexpr std::int64_t kPage = 1024;  ///< floats of a page
 
 std::int64_t round_up(std::int64_t count, std::int64_t unit) {
@@ -43,8 +40,7 @@ struct alignas(64) Claim {
 
 /// Where things lie in the window, in floats.
 struct Places {
-  std::vector<std::int64_t> headers;  ///< by bucket: arrived, finished, one Claim per rank
-  std::vector<std::int64_t> copies;   ///< by bucket, if it is short: two sets of one copy per rank
+  std::vector<std::int64_t> headers;  ///< by bucket: arrived, finished, one Claim per slice
   std::int64_t gradients = 0;         ///< of rank 0; the others follow
   std::int64_t gradients_each = 0;
   std::int64_t total = 0;
@@ -54,10 +50,6 @@ struct Places {
     for (std::size_t bucket = 0; bucket < spec.buckets.size(); ++bucket) {
       headers.push_back(total);
       total += (2 + ranks) * kLine;
-    }
-    for (const Range& bucket : spec.buckets) {
-      copies.push_back(total);
-      if (bucket.count <= kShortBucket) total += 2 * ranks * round_up(bucket.count, kLine);
     }
     gradients = total = round_up(total, kPage);
     gradients_each = round_up(spec.count, kPage);
@@ -79,8 +71,8 @@ class SharedReducer : public Reducer {
       gradients_.push_back(base + places_.gradients + rank * places_.gradients_each);
     for (std::size_t i = 0; i < spec.buckets.size(); ++i) {
       auto* counters = reinterpret_cast<SharedCounter*>(base + places_.headers[i]);
-      buckets_.push_back({spec.buckets[i], base + places_.copies[i], counters, counters + 1,
-                          reinterpret_cast<Claim*>(counters + 2)});
+      buckets_.push_back(
+          {spec.buckets[i], counters, counters + 1, reinterpret_cast<Claim*>(counters + 2)});
     }
   }
 
@@ -91,10 +83,6 @@ class SharedReducer : public Reducer {
     ++bucket.step;
     bucket.done = ranks_ == 1;
     if (bucket.done) return;
-    if (bucket.is_short()) {
-      std::copy_n(gradients() + bucket.range.begin, bucket.range.count,
-                  copy(bucket, spec_.comm.rank()));
-    }
     bucket.arrived->add(1);
   }
 
@@ -115,8 +103,8 @@ class SharedReducer : public Reducer {
       advance();
       if (bucket.done) return;
       SharedCounter& awaited =
-          bucket.arrived->reached(bucket.mark(ranks_)) ? *bucket.finished : *bucket.arrived;
-      awaited.wait(bucket.mark(ranks_), spins_);
+          *(bucket.arrived->reached(mark(bucket)) ? bucket.finished : bucket.arrived);
+      awaited.wait(mark(bucket), spins_, kYields);
     }
   }
 
@@ -131,29 +119,19 @@ class SharedReducer : public Reducer {
  private:
   struct Bucket {
     Range range;
-    float* copies;
     SharedCounter* arrived;   ///< grows by one per rank and step
     SharedCounter* finished;  ///< grows by one per slice and step
     Claim* claims;            ///< by slice
     std::uint32_t step = 0;   ///< of this rank: how many times it was started
     bool done = true;
-
-    bool is_short() const { return range.count <= kShortBucket; }
-    std::uint32_t mark(int ranks) const { return step * static_cast<std::uint32_t>(ranks); }
   };
 
-  float* copy(const Bucket& bucket, int rank) const {
-    return bucket.copies +
-           ((bucket.step & 1) * ranks_ + rank) * round_up(bucket.range.count, kLine);
+  std::uint32_t mark(const Bucket& bucket) const {
+    return bucket.step * static_cast<std::uint32_t>(ranks_);
   }
 
   void move_on(Bucket& bucket) {
-    if (!bucket.arrived->reached(bucket.mark(ranks_))) return;
-    if (bucket.is_short()) {
-      sum_copies(bucket);
-      bucket.done = true;
-      return;
-    }
+    if (!bucket.arrived->reached(mark(bucket))) return;
     for (int i = 0; i < ranks_; ++i) {
       const int slice = (spec_.comm.rank() + i) % ranks_;
       std::uint32_t before = bucket.step - 1;
@@ -161,39 +139,26 @@ class SharedReducer : public Reducer {
       sum_slice(bucket, slice);
       bucket.finished->add(1);
     }
-    bucket.done = bucket.finished->reached(bucket.mark(ranks_));
-  }
-
-  void sum_copies(const Bucket& bucket) {
-    sources_.clear();
-    for (int rank = 0; rank < ranks_; ++rank) sources_.push_back(copy(bucket, rank));
-    float* const sum = gradients() + bucket.range.begin;
-    sum_canonically(sources_, {&sum, 1}, bucket.range.count);
+    bucket.done = bucket.finished->reached(mark(bucket));
   }
 
   void sum_slice(const Bucket& bucket, int slice) {
     const Range lines = part_of({0, round_up(bucket.range.count, kLine) / kLine}, slice, ranks_);
     const std::int64_t begin = lines.begin * kLine,
                        end = std::min(lines.end() * kLine, bucket.range.count);
-    sources_.clear();
-    sums_.clear();
-    for (float* gradients : gradients_) {
-      sums_.push_back(gradients + bucket.range.begin + begin);
-      sources_.push_back(sums_.back());
-    }
-    sum_canonically(sources_, sums_, end - begin);
+    slice_.clear();
+    for (float* gradients : gradients_) slice_.push_back(gradients + bucket.range.begin + begin);
+    sum_canonically(slice_, end - begin);
   }
 
   ReducerSpec spec_;
   int ranks_;
-  int spins_;  ///< looks before sleeping: some 50 us where every rank has a core, else the core is
-               ///< given away soon
+  int spins_;  ///< looks before sleeping: 50 to 200 us where every rank has a core, else hardly any
   Places places_;
   NodeMemory memory_;
   std::vector<float*> gradients_;  ///< by rank
   std::vector<Bucket> buckets_;
-  std::vector<const float*> sources_;
-  std::vector<float*> sums_;
+  std::vector<float*> slice_;  ///< by rank: what is being summed
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "collectives/shared_counter.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,10 +32,14 @@ void SharedCounter::add(std::uint32_t number) {
   if (sleepers_.load() > 0) futex(value_, FUTEX_WAKE, INT_MAX, nullptr);
 }
 
-void SharedCounter::wait(std::uint32_t mark, int spins) {
+void SharedCounter::wait(std::uint32_t mark, int spins, int yields) {
   for (int i = 0; i < spins; ++i) {
     if (reached(mark)) return;
     pause();
+  }
+  for (int i = 0; i < yields; ++i) {
+    if (reached(mark)) return;
+    sched_yield();
   }
   sleepers_.fetch_add(1);
   const std::uint32_t value = value_.load();

@@ -16,9 +16,9 @@ class alignas(64) SharedCounter {
     return static_cast<std::int32_t>(value_.load(std::memory_order_acquire) - mark) >= 0;
   }
   /// Waits until `mark` is reached, but not for ever: after about a millisecond of sleep it
-  /// returns, so that the caller can look after other things. Looks `spins` times before it goes to
-  /// sleep.
-  void wait(std::uint32_t mark, int spins);
+  /// returns, so that the caller can look after other things. Looks `spins` times, then gives its
+  /// core away `yields` times before it goes to sleep.
+  void wait(std::uint32_t mark, int spins, int yields);
 
  private:
   std::atomic<std::uint32_t> value_;

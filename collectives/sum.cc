@@ -1,26 +1,81 @@
 #include "collectives/sum.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "src/check.h"
 
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kBlock =
-    1024;  // 4 KiB: the partial sums of 8 ranks stay in half of a 32 KiB cache
-constexpr std::int64_t kPartials =
-    16384;  // floats of all partial sums together; shorter blocks for more than 32 ranks
+/// Parts that are summed in registers. A power of two: each such group is a subtree of the
+/// canonical order.
+constexpr int kGroup = 8;
 
-/// Both results at once, with nothing stored in between: half of the traffic for the most common
-/// number of ranks.
-void sum_two(const float* a, const float* b, float* x, float* y, std::int64_t count) {
-#pragma GCC ivdep  // x and y may be a and b, element by element, but are never shifted against them
+/// Sum of element `i` of the `Count` arrays from number `First` on: the left subtree is the largest
+/// power of two.
+template <int First, int Count, std::size_t N>
+float sum_of(const std::array<const float*, N>& parts, std::int64_t i) {
+  if constexpr (Count == 1) {
+    return parts[First][i];
+  } else {
+    constexpr int left = static_cast<int>(std::bit_ceil(static_cast<unsigned>(Count)) / 2);
+    return sum_of<First, left>(parts, i) + sum_of<First + left, Count - left>(parts, i);
+  }
+}
+
+/// The sum of N arrays, written to R arrays, which may be the same ones.
+template <int N, int R>
+void sum_group(float* const* parts, float* const* results, std::int64_t count) {
+  std::array<const float*, N> from;
+  std::array<float*, R> to;
+  std::copy_n(parts, N, from.begin());
+  std::copy_n(results, R, to.begin());
+#pragma GCC ivdep  // arrays coincide or are disjoint, but are never shifted against each other
   for (std::int64_t i = 0; i < count; ++i) {
-    const float sum = a[i] + b[i];
-    x[i] = sum;
-    y[i] = sum;
+    const float sum = sum_of<0, N>(from, i);
+    for (int r = 0; r < R; ++r) to[r][i] = sum;
+  }
+}
+
+using Sum = void (*)(float* const* parts, float* const* results, std::int64_t count);
+
+/// By the number of parts, less one: with all of them as results, or with one result.
+template <bool InPlace, int... N>
+constexpr std::array<Sum, kGroup> sums(std::integer_sequence<int, N...>) {
+  return {sum_group < N + 1, InPlace ? N + 1 : 1 > ...};
+}
+constexpr auto kSumInPlace = sums<true>(std::make_integer_sequence<int, kGroup>());
+constexpr auto kSumToOne = sums<false>(std::make_integer_sequence<int, kGroup>());
+
+/// More parts than registers: block by block, a partial sum per group in the first-level cache.
+void sum_groups(std::span<float* const> parts, std::int64_t count) {
+  constexpr std::int64_t kPartials = 8192;  // floats of all partial sums
+  const auto groups = static_cast<std::int64_t>((parts.size() + kGroup - 1) / kGroup);
+  const std::int64_t block = std::min<std::int64_t>(1024, kPartials / groups);
+  expect(block > 0, "more parts than partial sums have room");
+  alignas(64) float memory[kPartials];
+  std::array<float*, kGroup> part;
+  for (std::int64_t begin = 0; begin < count; begin += block) {
+    const std::int64_t length = std::min(block, count - begin);
+    for (std::int64_t group = 0; group < groups; ++group) {
+      const std::span<float* const> members =
+          parts.subspan(static_cast<std::size_t>(group * kGroup));
+      const std::size_t size = std::min<std::size_t>(kGroup, members.size());
+      for (std::size_t i = 0; i < size; ++i) part[i] = members[i] + begin;
+      float* const partial = memory + group * block;
+      kSumToOne[size - 1](part.data(), &partial, length);
+    }
+    for (std::int64_t distance = 1; distance < groups; distance *= 2) {
+      for (std::int64_t group = 0; group + distance < groups; group += 2 * distance) {
+        add(memory + group * block, memory + (group + distance) * block, length);
+      }
+    }
+    for (float* each : parts)
+      std::memcpy(each + begin, memory, static_cast<std::size_t>(length) * sizeof(float));
   }
 }
 
@@ -30,36 +85,12 @@ void add(float* __restrict to, const float* __restrict from, std::int64_t count)
   for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
-void sum_canonically(std::span<const float* const> parts, std::span<float* const> results,
-                     std::int64_t count) {
-  if (parts.size() == 2 && results.size() == 2)
-    return sum_two(parts[0], parts[1], results[0], results[1], count);
-  const std::size_t pairs = (parts.size() + 1) / 2;
-  const std::int64_t block = std::min(kBlock, kPartials / static_cast<std::int64_t>(pairs));
-  expect(block > 0, "more parts than partial sums have room");
-  alignas(64) float memory[kPartials];
-  const auto partial = [&](std::size_t pair) {
-    return memory + static_cast<std::int64_t>(pair) * block;
-  };
-  for (std::int64_t begin = 0; begin < count; begin += block) {
-    const std::int64_t length = std::min(block, count - begin);
-    const std::size_t bytes = static_cast<std::size_t>(length) * sizeof(float);
-    for (std::size_t pair = 0; pair < pairs; ++pair) {
-      const float* __restrict left = parts[2 * pair] + begin;
-      float* __restrict sum = partial(pair);
-      if (2 * pair + 1 == parts.size()) {
-        std::memcpy(sum, left, bytes);
-        break;
-      }
-      const float* __restrict right = parts[2 * pair + 1] + begin;
-      for (std::int64_t i = 0; i < length; ++i) sum[i] = left[i] + right[i];
-    }
-    for (std::size_t distance = 1; distance < pairs; distance *= 2) {
-      for (std::size_t pair = 0; pair + distance < pairs; pair += 2 * distance) {
-        add(partial(pair), partial(pair + distance), length);
-      }
-    }
-    for (float* result : results) std::memcpy(result + begin, partial(0), bytes);
+void sum_canonically(std::span<float* const> parts, std::int64_t count) {
+  if (parts.empty()) return;
+  if (parts.size() <= kGroup) {
+    kSumInPlace[parts.size() - 1](parts.data(), parts.data(), count);
+  } else {
+    sum_groups(parts, count);
   }
 }
 

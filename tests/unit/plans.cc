@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/sum.h"
 #include "src/random.h"
 
 namespace lockstep {
@@ -127,6 +128,25 @@ Memory canonical_sum(std::vector<Memory> parts) {
     }
   }
   return parts[0];
+}
+
+TEST(SumCanonically, turns_any_number_of_parts_into_their_canonical_sum) {
+  for (int size = 1; size <= 40; ++size) {
+    for (const std::int64_t count : {0, 1, 100, 1023, 1025, 5000}) {
+      std::vector<Memory> parts;
+      std::vector<float*> places;
+      for (int rank = 0; rank < size; ++rank) {
+        Random random(3, Purpose::generate, 0, static_cast<std::uint32_t>(rank));
+        Memory& part = parts.emplace_back();
+        for (std::int64_t i = 0; i < count; ++i)
+          part.push_back(std::ldexp(random.normal(), static_cast<int>(i % 9)));
+      }
+      for (Memory& part : parts) places.push_back(part.data());
+      const Memory expected = canonical_sum(parts);
+      sum_canonically(places, count);
+      for (const Memory& part : parts) EXPECT_EQ(part, expected) << size << " parts of " << count;
+    }
+  }
 }
 
 class EveryPlan : public testing::TestWithParam<PlanEntry> {};

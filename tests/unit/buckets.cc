@@ -1,0 +1,272 @@
+// Cutting buckets, and the order of calls between the backward pass, GradientBuckets and a reducer,
+// under each progress policy.
+#include "collectives/buckets.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+using Ranges = std::vector<Range>;
+
+TEST(CutBuckets, closes_a_bucket_when_the_next_part_would_take_it_past_the_size) {
+  const Ranges parts = {{0, 16}, {16, 16}, {32, 16}, {48, 64}, {112, 16}};
+  EXPECT_EQ(cut_buckets(parts, 128), (Ranges{{0, 32}, {32, 16}, {48, 64}, {112, 16}}));
+  EXPECT_EQ(cut_buckets(parts, 127), parts);
+  EXPECT_EQ(cut_buckets(parts, 1), parts);
+  EXPECT_EQ(cut_buckets(parts, 1 << 20), (Ranges{{0, 128}}));
+  EXPECT_EQ(cut_buckets({}, 1 << 20), Ranges{});
+}
+
+TEST(CutBuckets, keeps_gaps_of_alignment_inside_of_a_bucket) {
+  EXPECT_EQ(cut_buckets({{16, 3}, {32, 5}, {48, 1}}, 4 * 21), (Ranges{{16, 21}, {48, 1}}));
+}
+
+TEST(CutBuckets, covers_every_part_once_in_order) {
+  Ranges parts;
+  for (std::int64_t i = 0, begin = 0; i < 100; ++i) {
+    parts.push_back({begin, i * 37 % 23});
+    begin = (parts.back().end() + 15) / 16 * 16;
+  }
+  for (const std::int64_t bytes : {1, 64, 100, 400, 4000, 100000}) {
+    const Ranges buckets = cut_buckets(parts, bytes);
+    std::size_t bucket = 0;
+    for (const Range& part : parts) {
+      if (!buckets[bucket].contains(part)) ++bucket;
+      ASSERT_LT(bucket, buckets.size());
+      EXPECT_TRUE(buckets[bucket].contains(part));
+    }
+    EXPECT_EQ(bucket + 1, buckets.size());
+  }
+}
+
+/// A reducer without ranks: advance() completes one started bucket, the youngest, so that they
+/// complete out of order. Notes which threads call it.
+class FakeReducer : public Reducer {
+ public:
+  explicit FakeReducer(std::size_t buckets) : state_(buckets, State::idle) {}
+
+  float* gradients() override { return nullptr; }
+  void start(int bucket) override {
+    enter();
+    EXPECT_EQ(state_[static_cast<std::size_t>(bucket)], State::idle) << "started twice";
+    EXPECT_TRUE(started.empty() || started.back() < bucket) << "started out of order";
+    started.push_back(bucket);
+    state_[static_cast<std::size_t>(bucket)] = State::started;
+    ++starts;
+  }
+  bool advance() override {
+    enter();
+    ++advances;
+    if (fail_in_advance) fail("the network is gone");
+    const auto youngest = std::find(state_.rbegin(), state_.rend(), State::started);
+    if (youngest != state_.rend()) *youngest = State::done;
+    return std::count(state_.begin(), state_.end(), State::started) > 0;
+  }
+  bool done(int bucket) const override {
+    return state_[static_cast<std::size_t>(bucket)] == State::done;
+  }
+  void finish(int bucket) override {
+    enter();
+    EXPECT_EQ(state_[static_cast<std::size_t>(bucket)], State::started);
+    state_[static_cast<std::size_t>(bucket)] = State::done;
+  }
+  bool canonical() const override { return true; }
+  bool speaks_mpi() const override { return needs_mpi; }
+  std::string_view name() const override { return "fake"; }
+  std::string describe() const override { return "fake"; }
+
+  void next_step() {
+    state_.assign(state_.size(), State::idle);
+    started.clear();
+  }
+
+  std::vector<int> started;
+  std::atomic<int> starts = 0, advances = 0;
+  std::set<std::thread::id> callers;
+  std::atomic<bool> fail_in_advance = false;
+  bool needs_mpi = true;
+
+ private:
+  enum class State { idle, started, done };
+  void enter() { callers.insert(std::this_thread::get_id()); }
+  std::vector<State> state_;
+};
+
+constexpr Policy kAllPolicies[] = {Policy::wait, Policy::poll, Policy::thread};
+
+const Ranges kBuckets = {{0, 10}, {16, 32}, {48, 5}, {64, 0}, {64, 100}};
+
+class EveryPolicy : public testing::TestWithParam<Policy> {};
+
+TEST_P(EveryPolicy, starts_each_bucket_in_order_and_calls_back_once_per_step) {
+  FakeReducer reducer(kBuckets.size());
+  std::multiset<int> called;
+  GradientBuckets buckets(reducer, kBuckets, GetParam(), [&](int bucket, Range range) {
+    EXPECT_EQ(range, kBuckets[static_cast<std::size_t>(bucket)]);
+    called.insert(bucket);
+  });
+  EXPECT_EQ(buckets.buckets(), kBuckets);
+  for (int step = 0; step < 50; ++step) {
+    for (const Range& part : Ranges{{0, 4}, {4, 6}, {16, 20}, {36, 17}, {64, 50}, {114, 50}}) {
+      buckets.ready(part);
+      buckets.advance();
+    }
+    buckets.finish();
+    EXPECT_EQ(called, (std::multiset<int>{0, 1, 2, 3, 4}));
+    called.clear();
+    reducer.next_step();
+  }
+  EXPECT_EQ(reducer.starts, 250);
+}
+
+TEST_P(EveryPolicy, calls_the_reducer_from_one_thread_which_is_another_one_for_the_policy_thread) {
+  FakeReducer reducer(kBuckets.size());
+  GradientBuckets buckets(reducer, kBuckets, GetParam(), [](int, Range) {});
+  buckets.ready({0, 164});
+  buckets.advance();
+  buckets.finish();
+  ASSERT_EQ(reducer.callers.size(), 1u);
+  EXPECT_EQ(*reducer.callers.begin() == std::this_thread::get_id(), GetParam() != Policy::thread);
+}
+
+TEST_P(EveryPolicy, a_bucket_starts_only_when_its_last_element_is_ready) {
+  FakeReducer reducer(1);
+  GradientBuckets buckets(reducer, {{0, 100}}, GetParam(), [](int, Range) {});
+  buckets.ready({0, 99});
+  for (int i = 0; i < 100; ++i) buckets.advance();
+  EXPECT_EQ(reducer.starts, 0);
+  buckets.ready({99, 1});
+  buckets.finish();
+  EXPECT_EQ(reducer.starts, 1);
+}
+
+TEST_P(EveryPolicy, rethrows_what_the_callback_throws) {
+  FakeReducer reducer(kBuckets.size());
+  GradientBuckets buckets(reducer, kBuckets, GetParam(),
+                          [](int, Range) { fail("the update went wrong"); });
+  EXPECT_THROW(
+      {
+        buckets.ready({0, 164});
+        buckets.finish();
+      },
+      Error);
+}
+
+TEST_P(EveryPolicy, refuses_ranges_out_of_order_and_a_step_that_is_not_whole) {
+  FakeReducer reducer(kBuckets.size());
+  GradientBuckets buckets(reducer, kBuckets, GetParam(), [](int, Range) {});
+  EXPECT_THROW(buckets.finish(), Error);
+  buckets.ready({0, 48});
+  EXPECT_THROW(buckets.ready({0, 48}), Error);
+  EXPECT_THROW(buckets.ready({100, 10}), Error);
+  EXPECT_THROW(buckets.finish(), Error);
+}
+
+TEST_P(EveryPolicy, does_not_count_callbacks_as_exposed) {
+  using Clock = std::chrono::steady_clock;
+  FakeReducer reducer(kBuckets.size());
+  std::chrono::duration<double> in_callbacks{};
+  GradientBuckets buckets(reducer, kBuckets, GetParam(), [&](int, Range) {
+    const auto began = Clock::now();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    in_callbacks += Clock::now() - began;
+  });
+  const auto began = Clock::now();
+  buckets.ready({0, 164});
+  buckets.finish();
+  const std::chrono::duration<double> wall = Clock::now() - began;
+  EXPECT_GE(buckets.exposed_seconds(), 0);
+  // Whatever the machine does meanwhile: callbacks that ran inside of finish() are no part of it.
+  // Those of the thread may have begun before.
+  if (GetParam() != Policy::thread) {
+    EXPECT_LE(buckets.exposed_seconds(), (wall - in_callbacks).count());
+  }
+}
+
+TEST_P(EveryPolicy, can_be_left_in_the_middle_of_a_step) {
+  FakeReducer reducer(kBuckets.size());
+  GradientBuckets buckets(reducer, kBuckets, GetParam(), [](int, Range) {});
+  buckets.ready({0, 48});
+}
+
+std::string name_of(const testing::TestParamInfo<Policy>& info) {
+  const char* names[] = {"wait", "poll", "thread"};
+  return names[static_cast<int>(info.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryPolicy, testing::ValuesIn(kAllPolicies), name_of);
+
+TEST(Policy, wait_leaves_the_reducer_alone_until_finish_and_poll_does_not) {
+  for (const Policy policy : {Policy::wait, Policy::poll}) {
+    FakeReducer reducer(kBuckets.size());
+    int called = 0;
+    GradientBuckets buckets(reducer, kBuckets, policy, [&](int, Range) { ++called; });
+    buckets.ready({0, 164});
+    for (int i = 0; i < 5; ++i) buckets.advance();
+    EXPECT_EQ(reducer.advances, policy == Policy::wait ? 0 : 5);
+    EXPECT_EQ(called, policy == Policy::wait ? 0 : 5);
+    buckets.finish();
+    EXPECT_EQ(called, 5);
+  }
+}
+
+TEST(Policy, thread_completes_buckets_while_the_compute_thread_does_something_else) {
+  FakeReducer reducer(kBuckets.size());
+  std::atomic<int> called = 0;
+  GradientBuckets buckets(reducer, kBuckets, Policy::thread, [&](int, Range) { ++called; });
+  buckets.ready({0, 164});
+  while (called < 5) std::this_thread::yield();  // ctest ends a test that hangs
+  buckets.finish();
+  EXPECT_EQ(called, 5);
+}
+
+TEST(Policy, thread_sleeps_while_there_is_nothing_to_do) {
+  FakeReducer reducer(kBuckets.size());
+  GradientBuckets buckets(reducer, kBuckets, Policy::thread, [](int, Range) {});
+  buckets.ready({0, 10});
+  while (reducer.advances < 1) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(reducer.advances, 1) << "it went on looking after the only bucket was complete";
+}
+
+TEST(Policy, what_the_thread_throws_comes_out_of_finish) {
+  FakeReducer reducer(1);
+  reducer.fail_in_advance = true;
+  GradientBuckets buckets(reducer, {{0, 10}}, Policy::thread, [](int, Range) {});
+  buckets.ready({0, 10});
+  while (reducer.advances < 1) std::this_thread::yield();
+  EXPECT_THROW(buckets.finish(), Error);
+}
+
+TEST(ChoosePolicy, by_name_and_by_what_mpi_allows) {
+  FakeReducer reducer(1);
+  EXPECT_EQ(choose_policy("wait", reducer, false), Policy::wait);
+  EXPECT_EQ(choose_policy("poll", reducer, false), Policy::poll);
+  EXPECT_EQ(choose_policy("thread", reducer, true), Policy::thread);
+  EXPECT_EQ(choose_policy("auto", reducer, true), Policy::thread);
+  EXPECT_EQ(choose_policy("auto", reducer, false), Policy::poll);
+  EXPECT_THROW(choose_policy("thread", reducer, false), Error);
+  EXPECT_THROW(choose_policy("tread", reducer, true), Error);
+  reducer.needs_mpi = false;
+  EXPECT_EQ(choose_policy("auto", reducer, true), Policy::poll);
+  EXPECT_EQ(choose_policy("thread", reducer, false), Policy::thread);
+}
+
+TEST(ChoosePolicy, the_menu_has_what_can_be_parsed) {
+  for (const PolicyEntry& entry : policies()) {
+    EXPECT_EQ(parse_policy(entry.name), entry.policy);
+    EXPECT_FALSE(entry.about.empty());
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
