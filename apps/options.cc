@@ -175,7 +175,7 @@ void add_options(CLI::App& app, Options& o) {
   add.number("--summary-every", o.summary_every, 0,
              "Steps between histograms of parameters and gradients; 0: never");
   add.number("--eval-every", o.eval_every, 0,
-             "Steps between evaluations on the test set; 0: only at the end");
+             "Steps between evaluations on the test set, with one at the end; 0: never");
   add.number("--verify-every", o.verify_every, 0,
              "Steps between comparisons of all ranks' weights; 0: with checkpoints");
   add.flag("--log-device-placement", o.log_device_placement,

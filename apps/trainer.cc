@@ -112,7 +112,7 @@ class Trainer {
     }
     if (due(done, options_.verify_every)) verify(done);
     if (due(done, options_.checkpoint_every.steps) || totals.save || totals.stop || end) save(done);
-    if (due(done, options_.eval_every) || end) evaluate(done);
+    if (due(done, options_.eval_every) || (end && options_.eval_every > 0)) evaluate(done);
     aside_ += now() - start;
   }
 
