@@ -9,6 +9,10 @@
 
 #include "tests/support/files.h"
 
+/// HDF5 1.10 itself loses some bytes whenever the header of an object is damaged (seen with its own
+/// calls alone under a leak checker); that is not for these tests to report.
+extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
+
 namespace lockstep {
 namespace {
 
@@ -117,6 +121,11 @@ TEST(Hdf5, AttributesKeepTypeAndValue) {
             std::string::npos);
 }
 
+/// How many files this process has open.
+std::ptrdiff_t open_files() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
 /// A small file with one of everything.
 void write_small(const std::filesystem::path& file) {
   Hdf5Writer writer(file);
@@ -134,6 +143,7 @@ TEST(Hdf5, AFlippedBitInAnyByteIsToldOrHarmless) {
   const std::filesystem::path file = directory / "a.h5";
   write_small(file);
   const std::string whole = contents(file), truth = all_of(file);
+  const std::ptrdiff_t open = open_files();
   int told = 0;
   for (std::size_t i = 0; i < whole.size(); ++i) {
     std::string damaged = whole;
@@ -146,6 +156,7 @@ TEST(Hdf5, AFlippedBitInAnyByteIsToldOrHarmless) {
       EXPECT_NE(std::string(error.what()).find(file.string()), std::string::npos) << error.what();
     }
   }
+  EXPECT_EQ(open_files(), open) << "damaged files are closed again";
   EXPECT_GT(told, 6 * 4) << "the values of the array at least";
 }
 
