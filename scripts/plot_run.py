@@ -64,6 +64,10 @@ def draw(rows, title, pyplot):
         loss.plot(steps, smooth(values), color=blue, linewidth=1.6, label="training")
         if min(values) > 0 and max(values) / min(values) > 20:
             loss.set_yscale("log")
+    without_penalty = column(rows["train"], "cross_entropy")
+    if without_penalty[0]:
+        loss.plot(without_penalty[0], smooth(without_penalty[1]), color=blue, linewidth=1.2, linestyle=":",
+                  label="training, weight penalty left out")
     held_out = column(rows["evaluation"], "loss")
     if held_out[0]:
         loss.plot(*held_out, color=orange, marker="o", markersize=3.5, linewidth=1.2, label="evaluation")
@@ -76,12 +80,11 @@ def draw(rows, title, pyplot):
         if not values:
             continue
         values = [100 * value for value in values]
-        accuracy.plot(steps, values, color=color, marker="o", markersize=3.5, linewidth=1.6, label=label)
-        accuracy.annotate(f"{values[-1]:.1f} %", (steps[-1], values[-1]), xytext=(0, -14), textcoords="offset points",
+        accuracy.plot(steps, values, color=color, marker="o", markersize=3.5, linewidth=1.6)
+        accuracy.annotate(f"{label} {values[-1]:.1f} %", (steps[-1], values[-1]), xytext=(0, -15), textcoords="offset points",
                           ha="right", color=color if name == "top1" else ink)
     if accuracy.lines:
-        accuracy.legend(frameon=False, loc="lower right")
-        accuracy.set_ylim(top=min(100, accuracy.get_ylim()[1] + 3))
+        accuracy.set_ylim(0, 100)
     else:
         accuracy.set_yticks([])
         accuracy.text(0.5, 0.5, "no evaluations", transform=accuracy.transAxes, ha="center", color="#999999")
