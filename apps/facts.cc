@@ -21,6 +21,7 @@ std::string memory_text(const Facts& f) {
   auto parts = f.step.memory();
   parts.emplace_back("evaluation", f.evaluation.bytes());
   parts.emplace_back("loader", f.loader.bytes());
+  if (!f.options.checkpoint_dir.empty()) parts.emplace_back("saving", f.step.saved_bytes());
   parts.emplace_back("program and libraries", f.base_memory);
   std::size_t total = 0;
   std::vector<std::string> texts;

@@ -59,8 +59,7 @@ void Reporter::step(const StepReport& r) {
 }
 
 void Reporter::progress(std::int64_t step, double loss) {
-  if (body_)
-    body_->console.progress(step, body_->last_step, fmt::format("loss {:.3f}", loss));
+  if (body_) body_->console.progress(step, body_->last_step, fmt::format("loss {:.3f}", loss));
 }
 
 void Reporter::histograms(std::int64_t step, const Layout& layout, const float* parameters,

@@ -1,6 +1,9 @@
 #include "apps/run_plan.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
 
 namespace lockstep {
 namespace {
@@ -37,6 +40,28 @@ std::int64_t number(const CheckpointFacts& facts, const std::string& name,
   } catch (const std::exception&) {
   }
   fail("{} does not say its {}: it was not written by this program", file.string(), name);
+}
+
+/// The options that shape the weights, as far as they are now others than in the checkpoint's: one
+/// note each.
+std::vector<std::string> changed_options(const std::string& before, const std::string& now) {
+  static const std::regex line(
+      "(precision|optimizer|momentum|nesterov|weight-decay|ema|lr[a-z-]*|warmup-epochs)=(.*)");
+  std::map<std::string, std::string> values;
+  std::istringstream old_lines(before), new_lines(now);
+  std::smatch match;
+  for (std::string text; std::getline(old_lines, text);) {
+    if (std::regex_match(text, match, line)) values[match[1]] = match[2];
+  }
+  std::vector<std::string> notes;
+  for (std::string text; std::getline(new_lines, text);) {
+    if (!std::regex_match(text, match, line)) continue;
+    const auto found = values.find(match[1]);
+    if (found == values.end() || found->second == match[2]) continue;
+    notes.push_back(fmt::format("--{} is now {}, not {} as before: this is no longer the same run",
+                                match[1].str(), match[2].str(), found->second));
+  }
+  return notes;
 }
 
 }  // namespace
@@ -86,6 +111,8 @@ RunPlan plan_run(const Options& o, const Comm& comm, std::int64_t dataset_size,
                  name, plan.start.seed, o.seed);
     }
     plan.seed = plan.start.seed;
+    const auto options = facts.texts.find("options");
+    if (options != facts.texts.end()) plan.notes = changed_options(options->second, o.text);
     const std::int64_t batch = number(facts, "global_batch", *resumption.file);
     const std::int64_t old_shards = number(facts, "shards", *resumption.file);
     if (o.batch_given && plan.global_batch != batch) {

@@ -26,6 +26,9 @@ void watch_signals() {
     sigemptyset(&action.sa_mask);
     sigaction(signal, &action, nullptr);
   }
+  std::signal(
+      SIGXFSZ,
+      SIG_IGN);  // a file over the size limit is then an error of write(2), which names the file
 }
 
 bool stop_requested() { return requested; }

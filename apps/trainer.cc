@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
 #include "apps/facts.h"
 #include "apps/mirror.h"
@@ -16,6 +15,7 @@
 #include "collectives/watchdog.h"
 #include "net/checkpoint.h"
 #include "src/data/dataset.h"
+#include "src/file.h"
 #include "src/machine.h"
 #include "src/report/report.h"
 
@@ -24,20 +24,6 @@ namespace {
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-/// Finds out before step one, not at the first checkpoint, whether `directory` can be written.
-void require_writable(const std::string& option, const std::filesystem::path& directory) {
-  if (directory.empty()) return;
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  const std::filesystem::path probe = directory / fmt::format(".probe-{}", getpid());
-  std::ofstream file(probe);
-  file << "x" << std::flush;
-  const int code = file ? 0 : errno;
-  std::filesystem::remove(probe, error);
-  require(code == 0, "{} {} cannot be written ({}): choose another folder or mend its permissions",
-          option, directory.string(), std::strerror(code));
 }
 
 class Trainer {
@@ -238,6 +224,23 @@ class Trainer {
   StepTimes last_times_;
 };
 
+/// Finds out before step one, not at the first checkpoint, that a folder cannot be written or
+/// belongs to another run.
+void require_folders(const Options& options) {
+  if (!options.log_dir.empty()) require_writable_directory(options.log_dir, "--log-dir");
+  if (options.checkpoint_dir.empty()) return;
+  require_writable_directory(options.checkpoint_dir, "--checkpoint-dir");
+  if (options.resume == "auto") return;
+  for (const auto& file : list_checkpoints(options.checkpoint_dir)) {
+    if (options.resume != "never" && std::filesystem::equivalent(file, options.resume)) break;
+    fail_usage(
+        "{} is in the way: --resume {} begins another line of checkpoints, so choose another "
+        "--checkpoint-dir, or move the "
+        "old ones away",
+        file.string(), options.resume);
+  }
+}
+
 }  // namespace
 
 int train(World& world, const Options& options) {
@@ -255,10 +258,7 @@ int train(World& world, const Options& options) {
   const Resumption resumption = find_resumption(comm, options);
   DatasetPair data;
   agree(comm, [&] {
-    if (comm.rank() == 0 && !options.check) {
-      require_writable("--log-dir", options.log_dir);
-    }
-    if (comm.rank() == 0) require_writable("--checkpoint-dir", options.checkpoint_dir);
+    if (comm.rank() == 0) require_folders(options);
     const std::uint64_t seed =
         resumption.file && !options.seed_given ? resumption.facts.position.seed : options.seed;
     data = open_dataset(options.dataset, options.data, seed);

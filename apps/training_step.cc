@@ -139,6 +139,11 @@ std::vector<Section> TrainingStep::sections() {
   return sections;
 }
 
+std::size_t TrainingStep::saved_bytes() const {
+  const std::size_t arenas = 1 + state_.slots.size() + (state_.average != nullptr);
+  return arenas * static_cast<std::size_t>(layout().count) * sizeof(float);
+}
+
 StepTimes TrainingStep::times() const {
   StepTimes times = times_;
   times.exposed = buckets_->exposed_seconds();

@@ -62,6 +62,8 @@ class TrainingStep {
   /// the last, if there is one.
   const TrainingState& state() const { return state_; }
   std::vector<Section> sections();
+  std::size_t saved_bytes()
+      const;  ///< of all sections: what a checkpoint holds, and writing one needs for a moment
   /// The weights that evaluation uses.
   float* evaluated() { return state_.average ? state_.average : state_.parameters; }
   /// Mean gradients of the step before, until the next run().
