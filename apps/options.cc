@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <functional>
 #include <sstream>
 #include <type_traits>
@@ -31,7 +32,8 @@ CheckpointInterval parse_interval(const std::string& text) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string unit(end, text.data() + text.size());
   const double scale = unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
-  if (code != std::errc{} || value <= 0 || (unit != "" && scale == 0)) {
+  const bool number = code == std::errc{} && value > 0 && value < kAnyNumber;
+  if (!number || (scale == 0 && (unit != "" || value != std::floor(value)))) {
     throw CLI::ValidationError(
         "--checkpoint-every",
         "\"" + text + "\" is neither a number of steps (1000) nor a time (600s, 10m, 2h)");
@@ -40,20 +42,37 @@ CheckpointInterval parse_interval(const std::string& text) {
   return {static_cast<std::int64_t>(value), 0};
 }
 
-/// The error for a command line that CLI11 does not understand: with the nearest option where one
-/// is near.
+/// " (did you mean --lr?)" where an option is near, with `prefix` in front of its name.
+std::string hint(const CLI::App& app, std::string_view name, std::string_view prefix) {
+  std::vector<std::string_view> known;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& option_name : option->get_lnames()) known.push_back(option_name);
+  }
+  const std::string near = nearest(name, known);
+  return near.empty() ? "" : fmt::format(" (did you mean {}{}?)", prefix, near);
+}
+
+/// The error for a command line that CLI11 does not understand.
 [[noreturn]] void fail_extra(const CLI::App& app, const std::string& word) {
   if (word.rfind("-", 0) != 0)
     fail_usage("\"{}\" is not understood: options begin with --; see --help", word);
-  std::vector<std::string_view> known;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) known.push_back(name);
-  }
   const std::string name =
       word.substr(word.find_first_not_of('-'), word.find('=') - word.find_first_not_of('-'));
-  const std::string near = nearest(name, known);
-  fail_usage("unknown option {}{}; --help lists all options", word,
-             near.empty() ? "" : fmt::format(" (did you mean --{}?)", near));
+  fail_usage("unknown option {}{}; --help lists all options", word, hint(app, name, "--"));
+}
+
+/// The error for a config file that CLI11 does not understand because of `cause`.
+[[noreturn]] void fail_config(const CLI::App& app, const std::string& cause) {
+  const auto file = app.get_config_ptr()->as<std::string>();
+  for (const CLI::ConfigItem& item : app.get_config_formatter()->from_file(file)) {
+    const bool section = item.name == "++" || item.name == "--";  // CLI11's marks of [name]
+    const std::string name = item.fullname();
+    if (!section && app.get_option_no_throw("--" + name) == nullptr) {
+      fail_usage("{}: unknown option \"{}\"{}; a line is name = value, and --help lists all names",
+                 file, name, hint(app, name, ""));
+    }
+  }
+  fail_usage("{}: {}", file, cause);
 }
 
 /// Holds a number to [low, high].
@@ -214,6 +233,7 @@ void check_together(const Options& o) {
     fail_usage("--steps and --epochs both say how long to train: give one of them");
   if (o.batch > 0 && o.global_batch > 0)
     fail_usage("--batch (per rank) and --global-batch say the same: give one of them");
+  if (!o.dataset.empty()) find(datasets(), "data set", o.dataset);
   if (!o.dataset.empty() && o.dataset != "synthetic" && o.data.empty()) {
     fail_usage(
         "--dataset {} needs its files: say --data DIR (scripts/get_data.sh {} downloads them)",
@@ -266,6 +286,8 @@ std::optional<Options> parse_options(int argc, char** argv, const std::string& p
   } catch (const CLI::CallForVersion& version) {
     text_to_print = fmt::format("{} {}\n", program, version.what());
     return std::nullopt;
+  } catch (const CLI::ConfigError& error) {
+    fail_config(app, error.what());
   } catch (const CLI::ParseError& error) {
     fail_usage("{}; --help lists all options", error.what());
   }
