@@ -6,6 +6,7 @@
 #include "apps/options.h"
 #include "apps/trainer.h"
 #include "collectives/comm.h"
+#include "src/machine.h"
 
 int main(int argc, char** argv) {
   using namespace lockstep;
@@ -13,6 +14,9 @@ int main(int argc, char** argv) {
     std::optional<Options> options;
     std::string text;
     agree(world.comm(), [&] { options = parse_options(argc, argv, "train_cifar", text); });
+    expect_same(world.comm(), "builds",
+                fmt::format("build = {}, checksum {}", build_name(), program_checksum()));
+    expect_same(world.comm(), "options", options ? options->text : "--help, --version or --list");
     if (options) return train(world, *options);
     if (world.comm().rank() == 0) std::fputs(text.c_str(), stdout);
     return static_cast<int>(kExitSuccess);

@@ -46,6 +46,7 @@ class Trainer {
     agree(comm_, [&] {
       if (comm_.rank() == 0) load_checkpoint(*resumption.file, step_.layout(), sections);
     });
+    last_file_ = *resumption.file;
     for (const Section& section : sections) {
       check(MPI_Bcast(section.arena, static_cast<int>(step_.layout().count), MPI_FLOAT, 0,
                       comm_.raw()));
@@ -224,12 +225,26 @@ class Trainer {
   StepTimes last_times_;
 };
 
+/// require_writable_directory() for a folder that stays as it is where it is only asked about: what
+/// had to be made goes again.
+void require_writable(const std::filesystem::path& directory, const char* option, bool only_ask) {
+  std::vector<std::filesystem::path> made;
+  std::error_code ignored;
+  for (auto path = directory; !path.empty() && !std::filesystem::exists(path, ignored);
+       path = path.parent_path()) {
+    made.push_back(path);
+  }
+  require_writable_directory(directory, option);
+  if (!only_ask) return;
+  for (const std::filesystem::path& path : made) std::filesystem::remove(path, ignored);
+}
+
 /// Finds out before step one, not at the first checkpoint, that a folder cannot be written or
 /// belongs to another run.
 void require_folders(const Options& options) {
-  if (!options.log_dir.empty()) require_writable_directory(options.log_dir, "--log-dir");
+  if (!options.log_dir.empty()) require_writable(options.log_dir, "--log-dir", options.check);
   if (options.checkpoint_dir.empty()) return;
-  require_writable_directory(options.checkpoint_dir, "--checkpoint-dir");
+  require_writable(options.checkpoint_dir, "--checkpoint-dir", options.check);
   if (options.resume == "auto") return;
   for (const auto& file : list_checkpoints(options.checkpoint_dir)) {
     if (options.resume != "never" && std::filesystem::equivalent(file, options.resume)) break;
@@ -250,9 +265,6 @@ int train(World& world, const Options& options) {
   record.phase("start-up", 600);
   Watchdog watchdog(world, options.timeout);
   const std::size_t base_memory = own_memory_bytes();
-  expect_same(comm, "builds",
-              fmt::format("build = {}, checksum {}", build_name(), program_checksum()));
-  expect_same(comm, "options", options.text);
 
   const Placement placement = place(comm, options.threads);
   const Resumption resumption = find_resumption(comm, options);
