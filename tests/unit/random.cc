@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numbers>
 #include <set>
 #include <vector>
 
@@ -122,7 +123,7 @@ TEST(Random, TruncatedNormalHasTheMomentsOfOneCutAtTwo) {
         return x;
       },
       kDraws);
-  const double density = std::exp(-2.0) / std::sqrt(2 * M_PI), kept = std::erf(std::sqrt(2.0));
+  const double density = std::exp(-2.0) / std::sqrt(2 * std::numbers::pi), kept = std::erf(std::sqrt(2.0));
   const double second = 1 - 4 * density / kept, fourth = 3 * second - 16 * density / kept;
   EXPECT_LE(farthest, 2.0);
   EXPECT_GT(farthest, 1.99);

@@ -1,0 +1,203 @@
+#!/usr/bin/env bash
+# Every mistake that a user can make: one line from one rank with the cause and the cure, a non-zero exit code on all, no
+# hang, nothing half-written.
+# usage: bad_input.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+
+
+# PATTERN OPTIONS...: one rank is enough where the command line alone is wrong; exit code 2.
+wrong() {
+  local pattern=$1
+  shift
+  run "$build/train_cifar" "$@"
+  expect_error "train_cifar $*" 2 "^train_cifar: .*$pattern"
+}
+{ cat "$folder/small.toml"; echo 'steps = 3'; } >"$folder/three.toml"
+# CODE PATTERN OPTIONS...: two ranks that find out together.
+fails() {
+  local exit_code=$1 pattern=$2
+  shift 2
+  ranks 2 train_cifar --config "$folder/three.toml" "$@"
+  expect_error "2 ranks, train_cifar $*" "$exit_code" "^train_cifar: .*$pattern"
+}
+
+# --- options and names: what is wrong, what may have been meant, what there is -----------------------------------------
+wrong 'unknown option --stpes \(did you mean --steps\?\); --help' --stpes 3
+wrong 'unknown option --stpes=3 \(did you mean --steps\?\)' --stpes=3
+wrong 'unknown option --frobnicate; --help' --frobnicate
+wrong 'unknown option -x; --help' -x
+wrong '"steps" is not understood: options begin with --' steps 3
+wrong 'unknown model "tutrial": did you mean "tutorial"\? known are: tutorial$' --model tutrial
+wrong 'unknown optimizer "sgdd": did you mean "sgd"\? known are: sgd$' --optimizer sgdd
+wrong 'unknown reducer "rign": did you mean "ring"\? known are: auto, shared, .*to_one$' --reducer rign
+wrong 'unknown data set "cifar": did you mean "cifar10"\? known are: cifar10, synthetic$' --dataset cifar
+wrong 'unknown learning-rate schedule "cosin": did you mean "cosine"\? known are: constant, ' --lr-schedule cosin
+wrong 'unknown progress policy "pol": did you mean "poll"\? known are: auto, wait, poll, thread$' --progress pol
+wrong '--precision: fp16 not in \{fp32,bf16\}' --precision fp16
+wrong '--batch: 0 is below 1' --batch 0
+wrong '--global-batch: 0 is below 1' --global-batch 0
+wrong '--shards: 0 is below 1' --shards 0
+wrong '--steps: -5 is below 1' --steps -5
+wrong '--steps: "many" is not a number' --steps many
+wrong '--steps' --steps 1.5
+wrong '--steps.* missing' --steps
+wrong '--seed: -1 is below 0' --seed -1
+wrong '--lr: 0 is not above 0' --lr 0
+wrong '--lr: .*nan' --lr nan
+wrong '--momentum: 1.5 is not between 0 and 1' --momentum 1.5
+wrong '--keep: -1 is below 0' --keep -1
+wrong '--bucket-mb: 0 is not above 0' --bucket-mb 0
+wrong '--checkpoint-every: "10x" is neither a number of steps \(1000\) nor a time \(600s, 10m, 2h\)' --checkpoint-every 10x
+wrong '--checkpoint-every: "0.5" is neither' --checkpoint-every 0.5
+wrong '--checkpoint-every: "inf" is neither' --checkpoint-every inf
+wrong '--steps and --epochs both say how long' --steps 5 --epochs 1
+wrong '--batch .* and --global-batch say the same' --batch 5 --global-batch 10
+wrong '--dataset cifar10 needs its files: say --data DIR' --dataset cifar10
+wrong '--dataset synthetic is generated: leave --data out' --dataset synthetic --data .
+wrong '--nesterov .*add --momentum' --nesterov
+wrong '--lr: At Most 1 required but received 2' --lr 0.1 --lr 0.2
+fails 2 '--shards 3 cannot be shared evenly by 2 ranks: use a multiple of 2' --shards 3
+fails 2 'a global batch of 15 cannot be cut into 2 equal shards: .*--global-batch 16' --global-batch 15
+fails 2 'unknown reducer "rign": did you mean "ring"' --reducer rign
+
+# --- config files --------------------------------------------------------------------------------------------------------
+config() {  # PATTERN LINE...: the lines of a file
+  local pattern=$1
+  shift
+  printf '%s\n' "$@" >"$folder/run.toml"
+  wrong "$pattern" --config "$folder/run.toml"
+}
+wrong "$folder/none.toml .*not readable" --config "$folder/none.toml"
+config 'run.toml: unknown option "lrr" \(did you mean lr\?\)' 'batch = 4' 'lrr = 0.1'
+config 'run.toml: unknown option "colour"' 'colour = "blue"'
+config 'run.toml: .*lr 0\.1' 'lr 0.1'
+config '--lr: "abc" is not a number' 'lr = "abc"'
+config '--batch: 0 is below 1' 'batch = 0'
+config 'nesterov' 'nesterov = maybe'
+config 'unknown model "tutrial"' 'model = "tutrial"'
+config '--steps and --epochs both' 'steps = 5' 'epochs = 2'
+
+# --- data files ----------------------------------------------------------------------------------------------------------
+data=$folder/data
+make_data() {  # whole files in which every label is 0 and every pixel black
+  mkdir -p "$data"
+  for part in data_batch_{1..5} test_batch; do truncate -s 30730000 "$data/$part.bin"; done
+  printf '%s\n' airplane automobile bird cat deer dog frog horse ship truck >"$data/batches.meta.txt"
+}
+cure='scripts/get_data.sh cifar10 '
+fails 1 "cannot open $folder/nowhere/data_batch_1.bin: No such file or directory; $cure" --data "$folder/nowhere"
+make_data
+train 2 --data "$data" --steps 1
+expect_line "whole files are accepted" '^data +CIFAR-10, 50000 training images'
+rm "$data/data_batch_4.bin"
+fails 1 "cannot open $data/data_batch_4.bin: No such file or directory; $cure" --data "$data"
+make_data
+truncate -s 30729999 "$data/test_batch.bin"
+fails 1 "$data/test_batch.bin holds 30729999 bytes where 30730000 are wanted: it is truncated; $cure" --data "$data"
+make_data
+printf '\x0a' | dd of="$data/data_batch_2.bin" bs=1 seek=$((3073 * 77)) conv=notrunc status=none
+fails 1 "$data/data_batch_2.bin: record 77 has label 10, and labels are 0 to 9: the file is damaged; $cure" --data "$data"
+rm -r "$data"
+
+# --- checkpoints ---------------------------------------------------------------------------------------------------------
+good=$folder/good
+train 2 --steps 4 --checkpoint-every 2 --checkpoint-dir "$good"
+file=$(step_file "$good" 4)
+same_name() { rm -rf "$folder/bad"; mkdir "$folder/bad"; cp "${1:-$file}" "$(step_file "$folder/bad" 4)"; }
+
+fails 1 "cannot read $folder/none.h5: No such file" --resume "$folder/none.h5"
+fails 2 '--resume atuo is neither auto nor never nor a checkpoint file' --resume atuo
+same_name "$build/CMakeCache.txt"
+fails 1 "none of the 1 checkpoints in $folder/bad can be read .*step-0000000004.h5 is damaged or not a file of this kind.*start anew in another directory" --checkpoint-dir "$folder/bad"
+fails 1 'step-0000000004.h5 is damaged or not a file of this kind' --resume "$(step_file "$folder/bad" 4)"
+same_name
+truncate -s 5000000 "$(step_file "$folder/bad" 4)"
+fails 1 'step-0000000004.h5 is damaged or not a file of this kind' --resume "$(step_file "$folder/bad" 4)"
+cp "$(step_file "$good" 2)" "$folder/bad"
+train 2 --steps 6 --checkpoint-dir "$folder/bad"
+expect_line "a truncated file is named" '^warning +passing over a checkpoint: .*/step-0000000004.h5 '
+expect_line "the one before it is taken" '^resumed +from .*/step-0000000002.h5 at step 2 of 6$'
+fails 2 'step-0000000004.h5 was written with --seed 1, not 2: leave --seed out, or say --resume never' --seed 2 --checkpoint-dir "$good"
+fails 1 "step-0000000004.h5 has no section 'optimizer/momentum': the run that wrote it had other options" --momentum 0.9 --checkpoint-dir "$good"
+ranks 3 train_cifar --threads 1 --steps 5 --checkpoint-dir "$good"
+expect_error "shards of a checkpoint on three ranks" 2 '^train_cifar: step-0000000004.h5 was trained in 2 shards, which 3 ranks cannot share evenly'
+for change in model parameters; do
+  same_name
+  if "${python:-/usr/bin/python3}" - "$change" "$(step_file "$folder/bad" 4)" <<'PYTHON' 2>/dev/null; then
+import sys
+
+import h5py
+
+with h5py.File(sys.argv[2], "r+") as file:
+    if sys.argv[1] == "model":
+        file.attrs["model"] = "resnet"
+    else:
+        file.move("parameters/conv2/biases", "parameters/conv2/offsets")
+PYTHON
+    [[ $change == model ]] && pattern='step-0000000004.h5 is of model resnet, not tutorial: say --model resnet' exit_code=2 ||
+      pattern='step-0000000004.h5 is of another model .*parameters/conv2/biases' exit_code=1
+    fails $exit_code "$pattern" --checkpoint-dir "$folder/bad"
+  fi
+done
+expect_files "the good checkpoints are as they were" "$good" step-0000000002.h5 step-0000000004.h5
+
+# --- places that cannot be written ---------------------------------------------------------------------------------------
+touch "$folder/file"
+fails 1 "checkpoint directory $folder/file/below: Not a directory; " --checkpoint-dir "$folder/file/below"
+fails 1 "cannot make the --log-dir $folder/file/below: Not a directory; " --log-dir "$folder/file/below"
+fails 1 "cannot make the --log-dir $folder/file/below: Not a directory; " --check --log-dir "$folder/file/below"
+fails 1 "cannot make the --checkpoint-dir /proc/none: " --checkpoint-dir /proc/none
+rm -rf "$folder/odd" && mkdir -p "$folder/odd/metrics.jsonl"
+fails 1 "metrics.jsonl: Is a directory; " --log-dir "$folder/odd"
+
+# A full disk in the middle of a checkpoint: the one before stays, no temporary does.
+cp -r "$good" "$folder/full"
+run bash -c 'trap "" XFSZ; ulimit -f 6000; exec "$@"' - "$build/train_cifar" "${small[@]}" --shards 2 --steps 6 --checkpoint-dir "$folder/full"
+expect_error "a limit on the size of files" 1 "^train_cifar: cannot write $folder/full/step-0000000006.h5.*: File too large; raise the limit"
+expect_files "a limit on the size of files" "$folder/full" step-0000000002.h5 step-0000000004.h5
+
+if unshare --mount true 2>/dev/null; then
+  mkdir "$folder/disk"
+  # shellcheck disable=SC2016
+  run unshare --mount bash -c 'mount -t tmpfs -o size=12m tmpfs "$1" && cp "$2" "$1" && shift 2 || exit 99; "$@"; code=$?; ls -A '"$folder/disk >$folder/listing; exit \$code" - \
+    "$folder/disk" "$file" mpirun --quiet -np 2 "$build/train_cifar" "${small[@]}" --steps 6 --checkpoint-dir "$folder/disk"
+  expect_error "a full disk" 1 "^train_cifar: cannot write $folder/disk/step-0000000006.h5.*: No space left on device; free some space"
+  expect "a full disk: the checkpoint before it alone is there" test "$(cat "$folder/listing")" = step-0000000004.h5
+fi
+
+# --- ranks that do not belong together -----------------------------------------------------------------------------------
+two() {  # CODE PATTERN RANK_0... : RANK_1...
+  local exit_code=$1 pattern=$2
+  shift 2
+  run mpirun --quiet -np 1 "$@"
+  expect_error "ranks that differ: $*" "$exit_code" "$pattern"
+}
+one=("$build/train_cifar" "${small[@]}" --steps 3)
+two 2 '^train_cifar: rank 1 \(.*\): options differ: "lr=0.2" here, "lr=0.1" on rank 0; start all ranks with the same' \
+  "${one[@]}" --lr 0.1 : -np 1 "${one[@]}" --lr 0.2
+two 2 '^train_cifar: rank 1 \(.*\): options differ' "${one[@]}" : -np 1 "${one[@]}" --help
+two 2 '^train_cifar: rank 1 \(.*\): options differ' "${one[@]}" --list : -np 1 "${one[@]}"
+two 2 '^train_cifar: rank 1 \(.*\): unknown option --foo' "${one[@]}" : -np 1 "${one[@]}" --foo
+cp "$build/train_cifar" "$folder/other_build"
+printf 'x' >>"$folder/other_build"
+two 2 '^train_cifar: rank 1 \(.*\): builds differ: ' "${one[@]}" : -np 1 "$folder/other_build" "${one[@]:1}"
+
+# --- started by a launcher that the MPI does not know --------------------------------------------------------------------
+run env -u OMPI_COMM_WORLD_SIZE SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "${one[@]}"
+expect_error "srun without PMIx, task 0" 2 '^train_cifar: srun started 2 tasks that cannot find each other.*srun --mpi=pmix'
+run env -u OMPI_COMM_WORLD_SIZE SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1 "${one[@]}"
+expect "srun without PMIx, task 1: silent, exit code 2" test "$code-$(wc -c <"$folder/raw")" = 2-0
+run env SLURM_NTASKS=4 SLURM_JOB_ID=1 "${one[@]}"
+expect_error "mpirun forgotten in an allocation" 2 '^train_cifar: this SLURM allocation has 4 tasks but .* as one: start it with mpirun'
+
+# --- divergence ----------------------------------------------------------------------------------------------------------
+fails 1 'Model diverged with loss = (NaN|infinity) at step [234]; the last good checkpoint is .*step-000000000[123].h5: use a smaller --lr' \
+  --steps 9 --lr 1e8 --checkpoint-every 1 --checkpoint-dir "$folder/diverged"
+expect "divergence: that checkpoint is the newest" test "$(sed 's/.*checkpoint is \(.*\.h5\).*/\1/' "$folder/err")" = \
+  "$(find "$folder/diverged" -mindepth 1 | sort | tail -n 1)"
+fails 1 'Model diverged with loss = .* at step [567]; the last good checkpoint is .*step-0000000004.h5: use a smaller --lr' \
+  --steps 9 --lr 1e8 --checkpoint-dir "$good"
+fails 1 'Model diverged with loss = .* at step [234]: use a smaller --lr or a --warmup-epochs$' --steps 9 --lr 1e8
+finish

@@ -1,0 +1,145 @@
+# What the tests of the programs share (sourced with the build folder as $1): runs of N ranks that can never hang, and
+# what a run must say and leave behind. A test ends with `finish`.
+# shellcheck shell=bash
+set -uo pipefail
+build=$1
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+test_name=$(basename "$0" .sh)
+folder=$(mktemp -d -t "lockstep-$test_name.XXXXXX")
+failures=0
+checks=0
+limit=60  # seconds that one run may take
+launcher= # process of a run in the background
+code=0
+
+# A run of a second: a small batch, one thread, none of the ten thousand images of an evaluation. In a file, so that
+# the command line can say otherwise.
+printf '%s\n' 'global-batch = 16' 'threads = 1' 'log-every = 1' 'eval-every = 0' 'summary-every = 0' >"$folder/small.toml"
+small=(--config "$folder/small.toml")
+
+tidy() {
+  [[ -z $launcher ]] || kill -KILL -- "-$launcher" 2>/dev/null
+  rm -rf "$folder"
+}
+trap tidy EXIT
+
+complain() {  # WHAT: one more failure, with all that the last run said
+  failures=$((failures + 1))
+  {
+    echo "FAILED: $1"
+    tail -n 5 "$folder/out" | cut -c1-160 | sed 's/^/  stdout: /'
+    tail -n 30 "$folder/raw" | sed 's/^/  stderr: /'
+  } >&2 2>/dev/null
+}
+expect() {  # WHAT, COMMAND...: the command must succeed
+  local what=$1
+  shift
+  checks=$((checks + 1))
+  "$@" || complain "$what ($*)"
+}
+finish() {
+  if [[ $failures == 0 ]]; then echo "$test_name: all $checks checks hold"; else exit 1; fi
+}
+skip() { echo "skipped: $1"; exit 77; }
+
+# The python that has h5py, or the test is skipped.
+need_h5py() {
+  for python in python3 /usr/bin/python3 none; do
+    "$python" -c 'import h5py' 2>/dev/null && return
+  done
+  skip "no python has the package h5py (scripts/install_dependencies.sh --tests)"
+}
+
+# What the program itself wrote to stderr: Open MPI's boxes and remarks ("[host:pid] ...") are left out.
+own_words() {
+  awk '/^-{20,}$/ { box = !box; next } !box' | grep -vE '^\[[^]]*:[0-9]+\] |^$'
+}
+
+# COMMAND...: sets `code`; stdout is in $folder/out, all of stderr in $folder/raw, the program's part of it in $folder/err.
+run() {
+  code=0
+  began=$SECONDS
+  timeout --kill-after=5 $limit "$@" >"$folder/out" 2>"$folder/raw" </dev/null || code=$?
+  own_words <"$folder/raw" >"$folder/err"
+  ((SECONDS - began < limit)) || complain "did not end within $limit s: $*"
+}
+# RANKS PROGRAM OPTIONS...
+ranks() {
+  local count=$1 program=$2
+  shift 2
+  run mpirun --quiet -np "$count" "$build/$program" "$@"
+}
+train() {  # RANKS OPTIONS...: a small run that must end well
+  local count=$1
+  shift
+  ranks "$count" train_cifar "${small[@]}" "$@"
+  checks=$((checks + 1))
+  [[ $code == 0 ]] || complain "exit code $code: mpirun -np $count ./train_cifar ${small[*]} $*"
+}
+
+# WHAT, CODE, PATTERN: the last run ended with CODE and said one line, which matches the extended regular expression.
+expect_error() {
+  checks=$((checks + 1))
+  if [[ $code != "$2" ]]; then
+    complain "$1: exit code $code, not $2"
+  elif [[ $(wc -l <"$folder/err") != 1 ]]; then
+    complain "$1: not one line on stderr, but $(wc -l <"$folder/err")"
+  elif ! grep -qE -- "$3" "$folder/err"; then
+    complain "$1: no '$3' in its line"
+  fi
+}
+# WHAT, PATTERN: the last run's stdout has such a line.
+expect_line() {
+  checks=$((checks + 1))
+  grep -qE -- "$2" "$folder/out" || complain "$1: no line '$2'"
+}
+
+# --- runs in the background --------------------------------------------------------------------------------------------
+# RANKS OPTIONS...: a run of a thousand steps; `launcher` is its process group.
+start() {
+  local count=$1
+  shift
+  began=$SECONDS
+  set -m
+  timeout --kill-after=5 $limit mpirun --quiet -np "$count" "$build/train_cifar" "${small[@]}" "$@" >"$folder/out" 2>"$folder/raw" </dev/null &
+  launcher=$!
+  set +m
+}
+children() { grep -sl "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status | tr -dc '0-9\n'; }
+pid_of_rank() {  # RANK of the run in the background
+  local pid
+  for pid in $(children "$(children "$launcher")"); do
+    { tr "\0" "\n" <"/proc/$pid/environ"; } 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$pid"
+  done
+}
+await() {  # SECONDS COMMAND...: until it succeeds
+  local end=$((SECONDS + $1))
+  shift
+  while ! "$@" 2>/dev/null; do
+    if ((SECONDS > end)); then complain "waited in vain: $*"; return 1; fi
+    sleep 0.1
+  done
+}
+has_done() { grep -qE "step $1," "$folder/out"; }  # STEP of the run in the background
+ended() { ! kill -0 "$launcher"; }
+collect() {  # waits for the run in the background; sets code as run() does
+  code=0
+  wait "$launcher" || code=$?
+  launcher=
+  own_words <"$folder/raw" >"$folder/err"
+  ((SECONDS - began < limit)) || complain "did not end within $limit s"
+}
+
+# --- checkpoints -------------------------------------------------------------------------------------------------------
+step_file() { printf '%s/step-%010d.h5' "$1" "$2"; }  # FOLDER STEP
+expect_same_state() {  # WHAT FILE FILE: parameters, optimizer and averages are the same bits
+  expect "$1" "$python" "$here/compare_checkpoints.py" "$2" "$3"
+}
+expect_files() {  # WHAT FOLDER NAME...: these and no others are in it
+  local what=$1 where=$2 found
+  shift 2
+  checks=$((checks + 1))
+  found=$(cd "$where" && find . -mindepth 1 -printf '%P\n' | sort | tr '\n' ' ')
+  [[ $found == "$(printf '%s\n' "$@" | sort | tr '\n' ' ')" || ($# == 0 && -z $found) ]] ||
+    complain "$what: $where holds '$found', not '$*'"
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# What a rank holds while it trains stays within 1.3 times of the memory plan that it printed.
+# usage: memory.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+# MiB that a process holds itself: anonymous and shared memory, not mapped files.
+held() { awk '/^Rss(Anon|Shmem):/ { kib += $2 } END { printf "%d", kib / 1024 }' "/proc/$1/status"; }
+
+check_plan() {  # WHAT RANKS OPTIONS...
+  local what=$1 count=$2 plan pid rank most
+  shift 2
+  start "$count" --summary-every 2 --checkpoint-every 2 --checkpoint-dir "$folder/$what" --log-dir "$folder/$what" "$@"
+  await 40 has_done 5  # everything has been used once
+  plan=$(sed -n 's/^memory *\([0-9]*\)\.[0-9] MiB per rank = .*/\1/p' "$folder/out")
+  expect "$what: a plan is printed" test "${plan:-0}" -gt 0
+  for ((rank = 0; rank < count; rank++)); do
+    pid=$(pid_of_rank $rank)
+    most=$(held "$pid")
+    echo "$what, rank $rank: $most MiB held, $plan MiB planned"
+    expect "$what, rank $rank: at most 1.3 times the plan" test $((10 * most)) -le $((13 * plan))
+    expect "$what, rank $rank: the plan is no exaggeration" test $((13 * most)) -ge $((10 * plan))
+    kill -USR1 "$pid"
+  done
+  collect
+}
+check_plan shared 2 --global-batch 128
+check_plan tree 2 --global-batch 128 --reducer tree --momentum 0.9
+check_plan shards 1 --global-batch 128 --shards 4 --precision bf16
+check_plan small 3 --global-batch 6
+finish

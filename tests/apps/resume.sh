@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# A run that goes on from a checkpoint is the run that never stopped, bit for bit: after a planned end, a signal, a
+# killed rank or a damaged file, and on another number of ranks.
+# usage: resume.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_h5py
+state=(--shards 4 --momentum 0.9 --nesterov --ema 0.99)
+run_in() { echo "--checkpoint-dir $folder/$1/c --log-dir $folder/$1/l"; }
+
+# STEPS: a run of so many steps on one rank that never stopped; its folder is never/STEPS.
+never_stopped() {
+  # shellcheck disable=SC2046
+  [[ -e $folder/never$1 ]] || train 1 "${state[@]}" --steps "$1" $(run_in "never$1")
+}
+# WHAT NAME STEPS: the run in folder NAME ended at STEPS like one that never stopped, and so did its metrics.
+expect_undisturbed() {
+  never_stopped "$3"
+  expect_same_state "$1" "$(step_file "$folder/never$3/c" "$3")" "$(step_file "$folder/$2/c" "$3")"
+  expect "$1: metrics.jsonl has every step once, with the same losses" "$python" - "$3" \
+    "$folder/never$3/l/metrics.jsonl" "$folder/$2/l/metrics.jsonl" <<'PYTHON'
+import json
+import sys
+
+def losses(path):
+    with open(path) as lines:
+        return [(o["step"], o["cross_entropy"], o["penalty"], o["epoch"], o["learning_rate"]) for o in map(json.loads, lines)]
+
+one, other = losses(sys.argv[2]), losses(sys.argv[3])
+if [step for step, *_ in other] != list(range(1, int(sys.argv[1]) + 1)):
+    sys.exit("steps: %s" % [step for step, *_ in other])
+if one != other:
+    sys.exit("losses differ:\n%s\n%s" % (one, other))
+PYTHON
+}
+
+# --- a planned end, then more steps, on 1 -> 2 -> 4 ranks ----------------------------------------------------------------
+# shellcheck disable=SC2046
+{
+  train 1 "${state[@]}" --steps 5 $(run_in longer)
+  train 2 "${state[@]}" --steps 9 $(run_in longer)
+  expect_line "says where it goes on" '^resumed +from .*/step-0000000005\.h5 at step 5 of 9$'
+  train 4 "${state[@]}" --steps 12 $(run_in longer)
+  expect_undisturbed "5 + 4 + 3 steps on 1, 2, 4 ranks" longer 12
+
+  # What a checkpoint says is taken over where the command line is silent: batch and shards.
+  train 2 --momentum 0.9 --nesterov --ema 0.99 --steps 12 --resume "$(step_file "$folder/longer/c" 9)" $(run_in taken)
+  expect_line "names the file" '^resumed +from .*step-0000000009\.h5 at step 9 of 12$'
+  expect_line "keeps the shards" '^batch +16 = 4 shards of 4, 2 on each rank'
+  expect_same_state "--resume FILE" "$(step_file "$folder/longer/c" 12)" "$(step_file "$folder/taken/c" 12)"
+
+  # At the end there is nothing to do.
+  train 1 "${state[@]}" --steps 12 $(run_in longer)
+  expect_line "is complete" '^complete already: .*step-0000000012\.h5 is at step 12 of 12'
+  expect_undisturbed "a run that was complete already" longer 12
+
+  # --resume never begins anew, in the log too, but not among the checkpoints of another run.
+  ranks 2 train_cifar "${small[@]}" "${state[@]}" --steps 5 --resume never $(run_in longer)
+  expect_error "--resume never among checkpoints" 2 'step-0000000012\.h5 is in the way: --resume never .* choose another'
+  train 2 "${state[@]}" --steps 5 --resume never --checkpoint-dir "$folder/anew/c" --log-dir "$folder/longer/l"
+  mv "$folder/longer/l" "$folder/anew"
+  expect_undisturbed "--resume never" anew 5
+}
+
+# --- a damaged checkpoint is named, and the one before it taken ----------------------------------------------------------
+# shellcheck disable=SC2046
+{
+  train 1 "${state[@]}" --steps 9 --checkpoint-every 3 $(run_in damaged)
+  printf '\x55\xaa\x55' | dd of="$(step_file "$folder/damaged/c" 9)" bs=1 seek=3000000 conv=notrunc status=none
+  train 2 "${state[@]}" --steps 12 $(run_in damaged)
+  expect_line "the damaged file is named" '^warning +passing over a checkpoint: .*/step-0000000009\.h5 '
+  expect_line "the one before it is taken" '^resumed +from .*/step-0000000006\.h5 at step 6 of 12$'
+  expect_undisturbed "after a damaged checkpoint" damaged 12
+}
+
+# --- SIGUSR1 to one rank: a checkpoint wherever it is, and on from there on another number of ranks ----------------------
+# shellcheck disable=SC2046
+{
+  start 2 "${state[@]}" $(run_in signalled)
+  await 30 has_done 3
+  kill -USR1 "$(pid_of_rank 1)"
+  collect
+  expect "exit code 75 after SIGUSR1" test "$code" = 75
+  stopped=$(sed -n 's/^stopped on request after step \([0-9]*\):.*/\1/p' "$folder/out")
+  expect "stopped after step 3 or later" test "${stopped:-0}" -ge 3
+  train 4 "${state[@]}" --steps $((stopped + 3)) $(run_in signalled)
+  expect_line "goes on there" "^resumed +from .* at step $stopped of"
+  expect_undisturbed "after SIGUSR1" signalled $((stopped + 3))
+}
+
+# --- kill -9 of a rank: back to the last checkpoint ----------------------------------------------------------------------
+# shellcheck disable=SC2046
+{
+  start 2 "${state[@]}" --checkpoint-every 2 $(run_in killed)
+  await 30 has_done 5
+  kill -KILL "$(pid_of_rank 1)"
+  collect
+  expect "a killed rank is a failure" test "$code" -ne 0
+  last=$(find "$folder/killed/c" -name 'step-*.h5' | sort | tail -n 1 | sed 's/.*step-0*\([0-9]*\)\.h5/\1/')
+  expect "a checkpoint was there" test "${last:-0}" -ge 4
+  train 1 "${state[@]}" --steps $((last + 3)) $(run_in killed)
+  expect_line "goes on from the last checkpoint" "^resumed +from .* at step $last of"
+  expect_undisturbed "after kill -9" killed $((last + 3))
+  expect_files "no temporary is left" "$folder/killed/c" \
+    $(for step in $((last - 2)) "$last" $((last + 3)); do basename "$(step_file . "$step")"; done)
+}
+finish
