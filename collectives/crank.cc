@@ -37,7 +37,7 @@ bool Crank::turn() {
 void Crank::finish() {
   for (std::size_t bucket = 0; bucket < started_; ++bucket) {
     if (complete_[bucket]) continue;
-    if (record_ != nullptr) record_->phase(phases_[bucket]);
+    if (record_ != nullptr) record_->waiting(phases_[bucket]);
     reducer_.finish(static_cast<int>(bucket));
     complete_done();
   }

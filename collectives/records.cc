@@ -33,6 +33,14 @@ void Record::step(std::int64_t number) {
 }
 
 void Record::phase(std::string_view name, double limit_seconds) {
+  enter(name, limit_seconds, false);
+}
+
+void Record::waiting(std::string_view name, double limit_seconds) {
+  enter(name, limit_seconds, true);
+}
+
+void Record::enter(std::string_view name, double limit_seconds, bool waiting) {
   char text[kPhaseLength] = "";
   std::memcpy(text, name.data(), std::min(name.size(), kPhaseLength));
   for (std::size_t i = 0; i < phase_.size(); ++i) {
@@ -40,6 +48,7 @@ void Record::phase(std::string_view name, double limit_seconds) {
     std::memcpy(&word, text + i * sizeof word, sizeof word);
     phase_[i].store(word, kRelaxed);
   }
+  waiting_.store(waiting, kRelaxed);
   limit_ns_.store(static_cast<std::int64_t>(limit_seconds * 1e9), kRelaxed);
   progress();
 }
@@ -66,6 +75,7 @@ Record::State Record::read() const {
   state.said_goodbye = goodbye_.load(std::memory_order_acquire);
   state.step = step_.load(kRelaxed);
   state.phase = text;
+  state.waiting = waiting_.load(kRelaxed);
   state.mark_ns = mark_ns_.load(kRelaxed);
   state.seconds_since = static_cast<double>(now_ns() - state.mark_ns) * 1e-9;
   state.limit_seconds = static_cast<double>(limit_ns_.load(kRelaxed)) * 1e-9;

@@ -22,6 +22,9 @@ class alignas(64) Record {
   /// What begins now ("forward", "bucket 2 of the reducer tree"; cut to 64 characters). It may take
   /// `limit_seconds` until the next mark; 0 means the watchdog's usual limit.
   void phase(std::string_view name, double limit_seconds = 0);
+  /// The same for a phase in which this rank waits for others: while one of them does not, its
+  /// silence is their fault.
+  void waiting(std::string_view name, double limit_seconds = 0);
   /// Something has moved within the phase.
   void progress();
   /// This rank is about to leave in order: its silence and its absence mean nothing from now on.
@@ -37,6 +40,7 @@ class alignas(64) Record {
     bool said_goodbye = false;
     std::int64_t step = -1;
     std::string phase;
+    bool waiting = false;      ///< for others
     std::int64_t mark_ns = 0;  ///< when it was last heard of, by the monotonic clock of the host
     double seconds_since = 0;  ///< since then
     double limit_seconds = 0;
@@ -45,10 +49,12 @@ class alignas(64) Record {
 
  private:
   friend class Records;
+  void enter(std::string_view name, double limit_seconds, bool waiting);
+
   std::atomic<std::int64_t> step_, mark_ns_, limit_ns_;
   std::atomic<int> rank_, pid_;
   std::atomic<std::uint64_t> pid_space_;
-  std::atomic<bool> goodbye_;
+  std::atomic<bool> waiting_, goodbye_;
   std::array<std::atomic<std::uint64_t>, kPhaseLength / sizeof(std::uint64_t)> phase_;
 };
 

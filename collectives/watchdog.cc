@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <tuple>
 
 #include "src/machine.h"
 
@@ -16,6 +17,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLookEvery(250);
+constexpr double kOtherNodes =
+    10;                       ///< times the limit while the cause may be found on another node
 constexpr double kGrace = 5;  ///< seconds that the rank which explains gets to end all
 
 /// Whether process `pid` still runs. One that has ended but has not been collected by its parent
@@ -30,6 +33,11 @@ bool runs(int pid) {
   return state != 'Z' && state != 'X';
 }
 
+/// The lowest is behind: see the class.
+auto blame(const Record::State& state) {
+  return std::make_tuple(state.step, state.waiting, state.mark_ns);
+}
+
 std::string place_of(const Record::State& state) {
   const std::string phase = state.phase.empty() ? "" : " during " + state.phase;
   return (state.step < 0 ? "before the first step" : fmt::format("at step {}", state.step)) + phase;
@@ -37,10 +45,11 @@ std::string place_of(const Record::State& state) {
 
 }  // namespace
 
-Watchdog::Watchdog(Records& records, double timeout_seconds)
-    : records_(records),
-      timeout_(timeout_seconds),
-      peers_(static_cast<std::size_t>(records.size())) {
+Watchdog::Watchdog(const World& world, double timeout_seconds)
+    : Watchdog(world.records(), timeout_seconds, world.records().size() == world.comm().size()) {}
+
+Watchdog::Watchdog(Records& records, double timeout_seconds, bool alone)
+    : records_(records), timeout_(timeout_seconds), alone_(alone) {
   records_.mine().hello();
   thread_ = std::jthread([this](std::stop_token stop) { watch(stop); });
 }
@@ -72,19 +81,20 @@ void Watchdog::look(double elapsed) {
   for (int i = 0; i < records_.size(); ++i) {
     const Record::State state = records_[i].read();
     if (state.said_goodbye) continue;
-    Peer& peer = peers_[static_cast<std::size_t>(i)];
     if (state.pid_space == pid_space && !runs(state.pid)) return report_death(state);
-    peer.silent = state.mark_ns == peer.mark_ns ? peer.silent + elapsed : 0;
-    peer.mark_ns = state.mark_ns;
-    if (behind < 0 || state.step < least.step ||
-        (state.step == least.step && state.mark_ns < least.mark_ns)) {
+    if (behind < 0 || blame(state) < blame(least)) {
       behind = i;
       least = state;
     }
   }
   if (behind < 0 || timeout_ <= 0) return;
-  const double limit = least.limit_seconds > 0 ? least.limit_seconds : timeout_;
-  if (peers_[static_cast<std::size_t>(behind)].silent > limit) report_silence(behind, limit);
+  const bool same = behind == behind_ && least.mark_ns == mark_ns_;
+  silent_ = same ? silent_ + elapsed : 0;
+  behind_ = behind;
+  mark_ns_ = least.mark_ns;
+  double limit = least.limit_seconds > 0 ? least.limit_seconds : timeout_;
+  if (least.waiting && !alone_) limit *= kOtherNodes;
+  if (silent_ > limit) report_silence(behind, limit);
 }
 
 void Watchdog::report_death(const Record::State& dead) {
@@ -100,11 +110,14 @@ void Watchdog::report_death(const Record::State& dead) {
 void Watchdog::report_silence(int behind, double limit) {
   if (!records_.first_failure()) return;
   const Record::State late = records_[behind].read();
+  const std::string who =
+      late.waiting
+          ? fmt::format("all ranks on host {} wait for others", host_name())
+          : fmt::format("rank {} (pid {}, host {}) is behind", late.rank, late.pid, host_name());
   std::string text = fmt::format(
-      "no progress for {:.0f} s: rank {} (pid {}, host {}) is behind, {}; if it only needs longer, "
-      "give it more by --timeout\n"
+      "no progress for {:.0f} s: {}, {}; if it only needs longer, give it more by --timeout\n"
       "    rank      pid       step  seconds since  phase\n",
-      limit, late.rank, late.pid, host_name(), place_of(late));
+      limit, who, place_of(late));
   for (int i = 0; i < records_.size(); ++i) {
     const Record::State state = records_[i].read();
     text += fmt::format("{:>3} {:>4} {:>8} {:>10} {:>14.1f}  {}\n", i == behind ? "->" : "",

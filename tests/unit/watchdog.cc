@@ -86,7 +86,7 @@ Outcome run_group(int size, const std::function<void(Records&)>& body) {
 
 TEST(Watchdog, a_killed_rank_is_named_once_and_all_end) {
   const Outcome outcome = run_group(3, [](Records& records) {
-    const Watchdog watchdog(records, 60);
+    const Watchdog watchdog(records, 60, true);
     records.mine().step(12);
     records.mine().phase("bucket 2 of the reducer tree");
     if (records.index() == 1) {
@@ -103,7 +103,7 @@ TEST(Watchdog, a_killed_rank_is_named_once_and_all_end) {
 
 TEST(Watchdog, a_rank_that_crashes_before_the_first_step_is_named_too) {
   const Outcome outcome = run_group(2, [](Records& records) {
-    const Watchdog watchdog(records, 60);
+    const Watchdog watchdog(records, 60, true);
     if (records.index() == 0) _exit(3);
     wait_for_ever();
   });
@@ -115,7 +115,7 @@ TEST(Watchdog, a_rank_that_crashes_before_the_first_step_is_named_too) {
 
 TEST(Watchdog, a_silent_rank_is_named_though_all_are_silent_by_then) {
   const Outcome outcome = run_group(3, [](Records& records) {
-    const Watchdog watchdog(records, 1);
+    const Watchdog watchdog(records, 1, true);
     records.mine().step(7);
     if (records.index() == 2) {
       records.mine().phase("loading");
@@ -131,9 +131,38 @@ TEST(Watchdog, a_silent_rank_is_named_though_all_are_silent_by_then) {
   EXPECT_EQ(outcome.lines(), 5) << "one line, a heading, three ranks\n" << outcome.text;
 }
 
+TEST(Watchdog, a_rank_that_waits_for_others_is_not_behind_one_that_does_not) {
+  const Outcome outcome = run_group(2, [](Records& records) {
+    const Watchdog watchdog(records, 1, true);
+    records.mine().step(7);
+    if (records.index() == 0) {
+      records.mine().waiting("bucket 0 of the reducer shared");
+      wait_for_ever();
+    }
+    work(records, 0.5);
+    records.mine().phase("backward");
+    wait_for_ever();
+  });
+  EXPECT_TRUE(outcome.has("rank 1 (pid ") && outcome.has("is behind, at step 7 during backward"))
+      << outcome.text;
+}
+
+TEST(Watchdog, where_all_wait_the_ranks_of_other_nodes_get_longer_if_there_are_some) {
+  for (const bool alone : {true, false}) {
+    const Outcome outcome = run_group(2, [&](Records& records) {
+      const Watchdog watchdog(records, 1, alone);
+      records.mine().step(7);
+      records.mine().waiting("bucket 0 of the reducer tree");
+      sleep_for(2.5);
+    });
+    EXPECT_EQ(outcome.has("no progress for 1 s: all ranks on host "), alone) << outcome.text;
+    EXPECT_EQ(outcome.exit[0], alone ? kExitFailure : kExitSuccess);
+  }
+}
+
 TEST(Watchdog, a_rank_of_a_lower_step_is_behind_even_if_it_moved_last) {
   const Outcome outcome = run_group(2, [](Records& records) {
-    const Watchdog watchdog(records, 1);
+    const Watchdog watchdog(records, 1, true);
     records.mine().step(records.index() == 0 ? 5 : 4);
     if (records.index() == 1) work(records, 1.5);
     wait_for_ever();
@@ -143,7 +172,7 @@ TEST(Watchdog, a_rank_of_a_lower_step_is_behind_even_if_it_moved_last) {
 
 TEST(Watchdog, lets_the_others_wait_for_a_rank_with_a_longer_limit) {
   const Outcome outcome = run_group(2, [](Records& records) {
-    const Watchdog watchdog(records, 1);
+    const Watchdog watchdog(records, 1, true);
     records.mine().step(1);
     if (records.index() == 0)
       records.mine().phase("checkpoint", 30);
@@ -158,7 +187,7 @@ TEST(Watchdog, lets_the_others_wait_for_a_rank_with_a_longer_limit) {
 TEST(Watchdog, is_quiet_while_ranks_work_and_when_they_leave_one_after_another) {
   const Outcome outcome = run_group(3, [](Records& records) {
     {
-      const Watchdog watchdog(records, 1);
+      const Watchdog watchdog(records, 1, true);
       work(records, 1.5);
     }
     if (records.index() > 0) sleep_for(1.5);
@@ -169,7 +198,7 @@ TEST(Watchdog, is_quiet_while_ranks_work_and_when_they_leave_one_after_another) 
 
 TEST(Watchdog, without_a_timeout_silence_is_no_failure) {
   const Outcome outcome = run_group(2, [](Records& records) {
-    const Watchdog watchdog(records, 0);
+    const Watchdog watchdog(records, 0, true);
     sleep_for(1.5);
   });
   EXPECT_EQ(outcome.exit, (std::vector<int>{0, 0}));
@@ -178,7 +207,7 @@ TEST(Watchdog, without_a_timeout_silence_is_no_failure) {
 
 TEST(Watchdog, leaves_the_word_to_a_rank_that_explains_and_does_not_wait_for_ever) {
   const Outcome outcome = run_group(2, [](Records& records) {
-    const Watchdog watchdog(records, 1);
+    const Watchdog watchdog(records, 1, true);
     if (records.index() == 0) {
       EXPECT_TRUE(records.first_failure());  // and then hangs in the attempt to end the run
     }
