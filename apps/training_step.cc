@@ -154,7 +154,7 @@ std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
   const std::size_t arena = static_cast<std::size_t>(layout().count) * sizeof(float);
   std::vector<std::pair<std::string, std::size_t>> parts{
       {"parameters", arena},
-      {"gradients", arena + shard_sum_->bytes()},
+      {"gradients", reducer_->bytes() + shard_sum_->bytes()},
       {"optimizer", state_.slots.size() * arena}};
   if (state_.average) parts.emplace_back("average", arena);
   parts.emplace_back("activations", model_.activation_bytes());

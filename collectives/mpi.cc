@@ -44,6 +44,9 @@ class MpiReducer : public Reducer {
 
   bool canonical() const override { return spec_.comm.size() <= 2; }
   bool speaks_mpi() const override { return true; }
+  std::size_t bytes() const override {
+    return static_cast<std::size_t>(spec_.count) * sizeof(float);
+  }
   std::string_view name() const override { return "mpi"; }
   std::string describe() const override { return fmt::format("mpi ({})", describe_ranks(spec_)); }
 

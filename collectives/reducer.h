@@ -2,6 +2,7 @@
 // being written.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -40,6 +41,9 @@ class Reducer {
   /// start(), advance() and finish() call MPI: a thread that runs them beside others needs
   /// MPI_THREAD_MULTIPLE.
   virtual bool speaks_mpi() const = 0;
+  /// Memory that this rank comes to hold for it, gradients included; of a window that several ranks
+  /// see, all that they touch.
+  virtual std::size_t bytes() const = 0;
   /// "tree": the name in the menu.
   virtual std::string_view name() const = 0;
   /// For the start-up facts: "shared (4 ranks on one host, 2.1 MiB window each)".

@@ -22,6 +22,8 @@ class Run {
   /// Moves on as far as possible now. Returns whether anything is left to do.
   bool advance();
   bool done() const { return round_ == schedule_.rounds.size(); }
+  /// Of the memory besides the bucket.
+  std::size_t bytes() const { return (scratch_.size() + staging_.size()) * sizeof(float); }
 
  private:
   /// What to add when a message has arrived; nothing (count 0) for one that overwrites and for one

@@ -38,6 +38,11 @@ class ScheduledReducer : public Reducer {
 
   bool canonical() const override { return plan_.canonical(spec_.comm.size()); }
   bool speaks_mpi() const override { return true; }
+  std::size_t bytes() const override {
+    std::size_t total = static_cast<std::size_t>(spec_.count) * sizeof(float);
+    for (const Run& each : runs_) total += each.bytes();
+    return total;
+  }
   std::string_view name() const override { return plan_.name; }
   std::string describe() const override {
     return fmt::format("{} ({})", plan_.name, describe_ranks(spec_));

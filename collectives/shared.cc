@@ -110,6 +110,7 @@ class SharedReducer : public Reducer {
 
   bool canonical() const override { return true; }
   bool speaks_mpi() const override { return false; }
+  std::size_t bytes() const override { return memory_.bytes(); }
   std::string_view name() const override { return "shared"; }
   std::string describe() const override {
     return fmt::format("shared ({}; window of {:.1f} MiB)", describe_ranks(spec_),

@@ -81,6 +81,7 @@ class FakeReducer : public Reducer {
   }
   bool canonical() const override { return true; }
   bool speaks_mpi() const override { return needs_mpi; }
+  std::size_t bytes() const override { return 0; }
   std::string_view name() const override { return "fake"; }
   std::string describe() const override { return "fake"; }
 
