@@ -100,6 +100,7 @@ start() {
   local count=$1
   shift
   began=$SECONDS
+  : >"$folder/out"  # at once: nobody may take the run before for this one
   set -m
   timeout --kill-after=5 $limit mpirun --quiet -np "$count" "$build/train_cifar" "${small[@]}" "$@" >"$folder/out" 2>"$folder/raw" </dev/null &
   launcher=$!
