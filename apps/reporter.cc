@@ -55,6 +55,7 @@ void Reporter::step(const StepReport& r) {
       if (name != "step") scalars.emplace_back("train/" + name, value);
     }
     body_->events->scalars(r.step, scalars);
+    body_->events->flush();  // TensorBoard follows the run as metrics.jsonl does
   }
 }
 
