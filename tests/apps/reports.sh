@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# What the program tells: start-up facts, lines, metrics.jsonl, event files, help, menus; and options that come back from
+# a file or a checkpoint as they were.
+# usage: reports.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_h5py
+
+# --- one run with everything on ------------------------------------------------------------------------------------------
+logs=$folder/logs
+train 2 --steps 20 --log-every 5 --eval-every 20 --summary-every 10 --log-dir "$logs" --log-device-placement
+for fact in 'ranks +2 on 1 host, 1 thread each; rank 0 on ' 'data +generated ' 'model +tutorial, 1068298 parameters, [0-9.]+ GFLOP per step, fp32$' \
+  'batch +16 = 2 shards of 8, 1 on each rank' 'optimizer +sgd, lr 0.1 exponential, moving average 0.9999$' 'reducer +shared .* because ' \
+  'progress +poll' 'buckets +[0-9]+ \([0-9., ]+ MiB' 'order +canonical' 'memory +[0-9.]+ MiB per rank = parameters' 'checkpoints +none'; do
+  expect_line "the start-up facts" "^$fact"
+  expect "each fact once: $fact" test "$(grep -cE "^$fact" "$folder/out")" = 1
+done
+expect "it says that the images are made up" grep -q 'scripts/get_data.sh cifar10' "$folder/out"
+for rank in 0 1; do expect_line "device placement" "^  rank $rank: host .*, cores [0-9,-]+, 1 thread$"; done
+for layer in conv1 pool1 norm1 conv2 norm2 pool2 local3 local4 softmax_linear; do
+  expect_line "device placement" "^  $layer +8x.* parameters  [a-zA-Z]"
+done
+expect "a line at steps 1, 5, 10, 15, 20" test "$(grep -oE 'step [0-9]+, loss' "$folder/out" | tr -dc '0-9\n' | tr '\n' ' ')" = "1 5 10 15 20 "
+expect_line "a line in the tutorial's spirit" \
+  '^[0-9-]{10} [0-9:.]{15}: step 10, loss = [0-9.]+ \([0-9.]+ examples/sec; [0-9.]+ sec/batch\), lr 0.1, exposed communication [0-9.]+ %$'
+expect_line "the evaluation" 'step 20, evaluation of the averaged weights: top-1 [0-9.]+ %, top-5 [0-9.]+ %, loss [0-9.]+ \(10000 samples\)$'
+expect "no bar in a file" bash -c "! grep -q $'\r\\|\e' '$folder/out'"
+
+expect "metrics.jsonl" "$python" - "$logs/metrics.jsonl" <<'PYTHON'
+import json
+import sys
+
+lines = [json.loads(line) for line in open(sys.argv[1])]
+trained = [line for line in lines if line["kind"] == "train"]
+evaluated = [line for line in lines if line["kind"] == "evaluation"]
+assert [line["step"] for line in trained] == [1, 5, 10, 15, 20], trained
+assert [line["step"] for line in evaluated] == [20], evaluated
+assert len(lines) == 6, lines
+for line in trained:
+    for name in ("epoch", "loss", "images_per_s", "seconds_per_batch", "learning_rate", "exposed_communication"):
+        assert isinstance(line[name], (int, float)), (name, line)
+    assert 0 <= line["exposed_communication"] <= 1, line
+    assert abs(line["epoch"] - line["step"] * 16 / 50000) < 1e-9, line
+    assert abs(line["loss"] - line["cross_entropy"] - line["penalty"]) < 1e-9, line
+    assert abs(line["images_per_s"] * line["seconds_per_batch"] - 16) < 1e-6, line
+score = evaluated[0]
+assert score["samples"] == 10000 and 0 <= score["top1"] <= score["top5"] <= 1 and score["loss"] > 0, score
+PYTHON
+expect_files "the log directory" "$logs" metrics.jsonl "$(basename "$logs"/events.out.tfevents.*)"
+# Two sets of 20 histograms cannot be less; that TensorBoard reads them is proven in tensorboard.sh.
+expect "the event file holds histograms" test "$(stat -c %s "$logs"/events.out.tfevents.*)" -gt 20000
+
+start 2 --log-dir "$folder/growing"
+await 30 has_done 3
+size=$(stat -c %s "$folder"/growing/events.out.tfevents.*)
+await 30 has_done 9
+expect "the event file grows while the run goes on" test "$(stat -c %s "$folder"/growing/events.out.tfevents.*)" -gt "$size"
+expect "so does metrics.jsonl" test "$(wc -l <"$folder/growing/metrics.jsonl")" -ge 9
+kill -TERM "$(pid_of_rank 0)"
+collect
+
+if command -v script >/dev/null; then
+  COLUMNS=80 run script -qec "stty cols 80; '$build/train_cifar' ${small[*]} --steps 30 --log-every 10" /dev/null
+  expect "a bar with the time left on a terminal" grep -qE '\[=+>? *\] [0-9]+/30 ETA [0-9:]+' "$folder/out"
+fi
+
+# --- asked, not trained --------------------------------------------------------------------------------------------------
+ranks 2 train_cifar --help
+cp "$folder/out" "$folder/help"
+expect "help is printed once" test "$code-$(grep -c '^Usage:' "$folder/help")" = 0-1
+for group in Data Model Training 'Learning rate' Ranks Reports Checkpoints 'Instead of training'; do
+  expect "help has the group $group" grep -qx "$group:" "$folder/help"
+done
+ranks 2 train_cifar --list
+expect "the menus are printed once" test "$code-$(grep -c '^models$' "$folder/out")" = 0-1
+for menu in models 'data sets' optimizers 'learning-rate schedules' reducers 'progress policies'; do expect_line "menu" "^$menu\$"; done
+for entry in tutorial cifar10 synthetic sgd cosine ring halving_doubling tree to_one mpi shared wait poll thread; do
+  expect_line "an entry with one line about it" "^  $entry +[a-zA-Z-]"
+done
+ranks 2 train_cifar --version
+expect_line "version" '^train_cifar [0-9]+\.[0-9]+\.[0-9]+'
+expect "version is printed once" test "$(wc -l <"$folder/out")" = 1
+
+train 2 --check --steps 3 --checkpoint-dir "$folder/check/c" --log-dir "$folder/check/l"
+expect_line "--check ends well" '^all is well'
+expect "--check writes nothing" test ! -e "$folder/check"
+expect "--check trains nothing" bash -c "! grep -q 'step 1,' '$folder/out'"
+
+# --- options from a file and from a checkpoint ---------------------------------------------------------------------------
+options=(--steps 3 --global-batch 12 --shards 2 --momentum 0.9 --nesterov --lr 0.05 --lr-schedule cosine --lr-end 0.001 --seed 7 --keep 1
+  --checkpoint-every 2 --reducer tree --threads 1 --eval-every 0 --summary-every 0 --precision fp32 --weight-decay 1e-4)
+cat >"$folder/run.toml" <<TOML
+# A run in a file.
+steps = 3
+global-batch = 12
+shards = 2
+momentum = 0.9
+nesterov = true
+lr = 0.05
+lr-schedule = "cosine"
+lr-end = 0.001
+seed = 7
+keep = 1
+checkpoint-every = 2
+reducer = "tree"
+threads = 1
+eval-every = 0
+summary-every = 0
+precision = "fp32"
+weight-decay = 1e-4
+TOML
+ranks 2 train_cifar "${options[@]}" --checkpoint-dir "$folder/line"
+expect "from the command line" test "$code" = 0
+ranks 2 train_cifar --config "$folder/run.toml" --checkpoint-dir "$folder/file"
+expect "from a file" test "$code" = 0
+expect_same_state "a file says what the command line says" "$(step_file "$folder/line" 3)" "$(step_file "$folder/file" 3)"
+expect_files "--keep 1 keeps one" "$folder/line" step-0000000003.h5
+ranks 2 train_cifar --config "$folder/run.toml" --steps 2 --checkpoint-dir "$folder/wins"
+expect_files "the command line wins" "$folder/wins" step-0000000002.h5
+
+saved() { "$python" -c 'import h5py, sys
+print(h5py.File(sys.argv[1], "r").attrs["options"].decode(), end="")' "$1" | grep -v '^checkpoint-dir='; }
+saved "$(step_file "$folder/line" 3)" >"$folder/saved.toml"
+expect "the options are in the checkpoint" test "$(wc -l <"$folder/saved.toml")" -ge 20
+ranks 2 train_cifar --config "$folder/saved.toml" --checkpoint-dir "$folder/again"
+expect "the options of a checkpoint are a config file" test "$code" = 0
+expect_same_state "which gives the same run" "$(step_file "$folder/line" 3)" "$(step_file "$folder/again" 3)"
+saved "$(step_file "$folder/again" 3)" >"$folder/again.toml"
+expect "and the same options" cmp "$folder/saved.toml" "$folder/again.toml"
+while IFS== read -r name _; do
+  expect "--$name is in the help" grep -qE -- "^ +(-., ?)?--$name( |\$)" "$folder/help"
+done <"$folder/saved.toml"
+
+# The same for a run of defaults: what was not said is not pinned down.
+ranks 1 train_cifar --steps 1 --eval-every 0 --checkpoint-dir "$folder/default"
+saved "$(step_file "$folder/default" 1)" >"$folder/default.toml"
+ranks 2 train_cifar --config "$folder/default.toml" --check
+expect "the options of a run of defaults are a config file" test "$code" = 0
+expect_line "its batch is shared out anew" '^batch +128 = 2 shards of 64'
+finish
