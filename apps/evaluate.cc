@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "apps/command_line.h"
 #include "apps/evaluation.h"
 #include "apps/placement.h"
 #include "apps/reporter.h"
@@ -22,7 +23,7 @@ namespace {
 
 struct EvaluateOptions {
   std::string checkpoint, weights = "ema", data, precision;
-  bool follow = false, confusion = true;
+  bool follow = false, no_confusion = false;
   double interval = 60;
   int threads = 0;
 };
@@ -31,6 +32,7 @@ struct EvaluateOptions {
 bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
   CLI::App app("Evaluates checkpoints of train_cifar on the test set", "evaluate");
   app.option_defaults()->always_capture_default();
+  app.allow_extras();
   app.add_option("checkpoint", o.checkpoint,
                  "A checkpoint, step-NNNNNNNNNN.h5, or a folder: its newest")
       ->required();
@@ -42,13 +44,16 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
       ->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_flag("--follow", o.follow, "Stay, and evaluate every new checkpoint of the folder");
   app.add_option("--interval", o.interval, "Seconds between looks into the folder")
-      ->check(CLI::PositiveNumber);
-  app.add_flag("--confusion,!--no-confusion", o.confusion, "Print which class was taken for which");
+      ->check(between(kAboveZero, kAnyNumber));
+  app.add_flag("--no-confusion", o.no_confusion,
+               "Leave out the table of which class was taken for which");
   app.add_option("--threads", o.threads, "Threads per rank [the node's cores shared out]")
-      ->check(CLI::PositiveNumber);
+      ->check(between(1, kAnyNumber))
+      ->default_str("");
   app.set_version_flag("--version", build_name());
   try {
     app.parse(argc, argv);
+    if (!app.remaining().empty()) fail_extra(app);
   } catch (const CLI::CallForHelp&) {
     text = app.help();
     return false;
@@ -56,6 +61,7 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
     text = std::string(version.what()) + "\n";
     return false;
   } catch (const CLI::ParseError& error) {
+    if (!app.remaining().empty()) fail_extra(app);
     fail_usage("{}; --help lists all options", error.what());
   }
   if (o.follow && !std::filesystem::is_directory(o.checkpoint)) {
@@ -126,7 +132,7 @@ void evaluate_file(const Comm& comm, Device& device, const EvaluateOptions& o,
   if (comm.rank() != 0) return;
   fmt::print("step {} ({}, {} weights): {}\n", facts.position.step, file, o.weights,
              score_text(result.score));
-  if (o.confusion) fmt::print("{}", confusion_table(result, data.class_names));
+  if (!o.no_confusion) fmt::print("{}", confusion_table(result, data.class_names));
   std::fflush(stdout);
 }
 
@@ -162,6 +168,8 @@ int main(int argc, char** argv) {
     std::string text;
     bool go_on = false;
     agree(world.comm(), [&] { go_on = parse(argc, argv, options, text); });
+    expect_same(world.comm(), "options",
+                fmt::format("{}", fmt::join(std::vector<std::string>(argv + 1, argv + argc), " ")));
     if (go_on) return run(world, options);
     if (world.comm().rank() == 0) std::fputs(text.c_str(), stdout);
     return static_cast<int>(kExitSuccess);

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <type_traits>
 
+#include "apps/command_line.h"
 #include "collectives/buckets.h"
 #include "collectives/reducer.h"
 #include "net/model.h"
@@ -18,8 +19,6 @@
 
 namespace lockstep {
 namespace {
-
-constexpr double kAboveZero = 1e-12, kAnyNumber = 1e18;
 
 std::string text_of(const CheckpointInterval& interval) {
   return interval.steps > 0 ? fmt::format("{}", interval.steps)
@@ -40,52 +39,6 @@ CheckpointInterval parse_interval(const std::string& text) {
   }
   if (scale > 0) return {0, value * scale};
   return {static_cast<std::int64_t>(value), 0};
-}
-
-/// " (did you mean --lr?)" where an option is near, with `prefix` in front of its name.
-std::string hint(const CLI::App& app, std::string_view name, std::string_view prefix) {
-  std::vector<std::string_view> known;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& option_name : option->get_lnames()) known.push_back(option_name);
-  }
-  const std::string near = nearest(name, known);
-  return near.empty() ? "" : fmt::format(" (did you mean {}{}?)", prefix, near);
-}
-
-/// The error for a command line that CLI11 does not understand.
-[[noreturn]] void fail_extra(const CLI::App& app, const std::string& word) {
-  if (word.rfind("-", 0) != 0)
-    fail_usage("\"{}\" is not understood: options begin with --; see --help", word);
-  const std::string name =
-      word.substr(word.find_first_not_of('-'), word.find('=') - word.find_first_not_of('-'));
-  fail_usage("unknown option {}{}; --help lists all options", word, hint(app, name, "--"));
-}
-
-/// The error for a config file that CLI11 does not understand because of `cause`.
-[[noreturn]] void fail_config(const CLI::App& app, const std::string& cause) {
-  const auto file = app.get_config_ptr()->as<std::string>();
-  for (const CLI::ConfigItem& item : app.get_config_formatter()->from_file(file)) {
-    const bool section = item.name == "++" || item.name == "--";  // CLI11's marks of [name]
-    const std::string name = item.fullname();
-    if (!section && app.get_option_no_throw("--" + name) == nullptr) {
-      fail_usage("{}: unknown option \"{}\"{}; a line is name = value, and --help lists all names",
-                 file, name, hint(app, name, ""));
-    }
-  }
-  fail_usage("{}: {}", file, cause);
-}
-
-/// Holds a number to [low, high].
-CLI::Validator between(double low, double high) {
-  const auto check = [=](std::string& text) -> std::string {
-    double value = 0;
-    if (!CLI::detail::lexical_cast(text, value)) return "\"" + text + "\" is not a number";
-    if (value >= low && value <= high) return "";
-    if (high < kAnyNumber) return fmt::format("{} is not between {:g} and {:g}", text, low, high);
-    return low == kAboveZero ? text + " is not above 0"
-                             : fmt::format("{} is below {:g}", text, low);
-  };
-  return {check, ""};
 }
 
 /// Adds options to one group of the help after another.
@@ -279,7 +232,7 @@ std::optional<Options> parse_options(int argc, char** argv, const std::string& p
   app.allow_config_extras(false);
   try {
     app.parse(argc, argv);
-    if (!app.remaining().empty()) fail_extra(app, app.remaining().front());
+    if (!app.remaining().empty()) fail_extra(app);
   } catch (const CLI::CallForHelp&) {
     text_to_print = app.help();
     return std::nullopt;
