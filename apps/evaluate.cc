@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <set>
 #include <thread>
 
 #include "apps/command_line.h"
@@ -16,6 +17,7 @@
 #include "collectives/watchdog.h"
 #include "net/checkpoint.h"
 #include "src/data/dataset.h"
+#include "src/hdf5.h"
 #include "src/machine.h"
 
 namespace lockstep {
@@ -70,15 +72,17 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
   return true;
 }
 
-/// The checkpoint to evaluate now; empty if the folder holds none.
-std::string newest_file(const EvaluateOptions& o) {
+/// The checkpoint to evaluate now; empty if the folder holds none. What is wrong with others is
+/// said once: `said` remembers.
+std::string newest_file(const EvaluateOptions& o, std::set<std::string>& said) {
   if (!std::filesystem::is_directory(o.checkpoint)) {
     verify_checkpoint(o.checkpoint);
     return o.checkpoint;
   }
   const Newest newest = newest_good(o.checkpoint);
-  for (const std::string& warning : newest.warnings)
-    std::fprintf(stderr, "evaluate: %s\n", warning.c_str());
+  for (const std::string& warning : newest.warnings) {
+    if (said.insert(warning).second) fmt::print(stderr, "evaluate: {}\n", warning);
+  }
   if (!newest.file && !o.follow) fail("{} holds no checkpoint (step-NNNNNNNNNN.h5)", o.checkpoint);
   return newest.file ? newest.file->string() : "";
 }
@@ -124,9 +128,11 @@ void evaluate_file(const Comm& comm, Device& device, const EvaluateOptions& o,
     const std::string precision = o.precision.empty() ? text("precision") : o.precision;
     evaluation = std::make_unique<Evaluation>(device, find_model(text("model")), *data.test,
                                               precision == "bf16" ? Type::bf16 : Type::f32);
-    arena.assign(static_cast<std::size_t>(evaluation->model().layout().count), 0.0f);
-    load_checkpoint(file, evaluation->model().layout(),
-                    {{o.weights == "ema" ? "ema" : "parameters", arena.data()}});
+    const Layout& layout = evaluation->model().layout();
+    require(o.weights == "raw" || Hdf5Reader(file).has("ema/" + layout.parameters.front().name),
+            "{} has no averaged weights (--ema 0 when it was trained): say --weights raw", file);
+    arena.assign(static_cast<std::size_t>(layout.count), 0.0f);
+    load_checkpoint(file, layout, {{o.weights == "ema" ? "ema" : "parameters", arena.data()}});
   });
   const EvaluationResult result = evaluation->run(comm, arena.data(), [](double) {});
   if (comm.rank() != 0) return;
@@ -141,11 +147,12 @@ int run(World& world, const EvaluateOptions& o) {
   const Watchdog watchdog(world, 0);  // deaths; an evaluation takes as long as it takes
   const auto device = make_cpu_device(place(comm, o.threads).threads);
   std::string last;
+  std::set<std::string> said;
   if (o.follow) watch_signals();
   for (;;) {
     std::string file;
     agree(comm, [&] {
-      if (comm.rank() == 0) file = newest_file(o);
+      if (comm.rank() == 0) file = newest_file(o, said);
     });
     file = comm.broadcast(file);
     if (!file.empty() && file != last) evaluate_file(comm, *device, o, file);

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# The evaluator: the score that the trainer reported for that step, the same text on any number of ranks, raw and averaged
+# weights, and a folder that is followed.
+# usage: evaluate.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+evaluate() {  # RANKS OPTIONS...
+  ranks "$1" evaluate --threads 1 "${@:2}"
+  expect "evaluate ${*:2} on $1 ranks" test "$code" = 0
+}
+score_in_out() { grep -oE 'top-1 [0-9.]+ %, top-5 [0-9.]+ %, loss [0-9.]+ \(10000 samples\)' "$folder/out"; }
+run_options=(--shards 2 --steps 4 --lr 0.05 --eval-every 4)
+
+train 2 "${run_options[@]}" --checkpoint-every 3 --checkpoint-dir "$folder/averaged"
+reported=$(score_in_out)
+train 2 "${run_options[@]}" --ema 0 --checkpoint-dir "$folder/plain"
+reported_raw=$(score_in_out)
+expect "the two differ" test "$reported" != "$reported_raw"
+
+# --- a file, a folder, ranks, weights ------------------------------------------------------------------------------------
+file=$(step_file "$folder/averaged" 4)
+evaluate 1 "$file"
+expect "the averaged weights score what the trainer reported" test "$(score_in_out)" = "$reported"
+expect_line "names step, file and weights" "^step 4 \($file, ema weights\): top-1 "
+expect_line "a heading of the table" '^true .* taken  *plain '
+expect "ten rows that sum to a thousand each" test "$(awk '/ %$/ && !/top-1/ { sum = 0; for (i = NF - 11; i <= NF - 2; ++i) sum += $i; n += sum == 1000 } END { print n }' "$folder/out")" = 10
+right=$(awk '/ %$/ && !/top-1/ { ++row; sum += $(NF - 12 + row) } END { printf "%.2f", sum / 100 }' "$folder/out")
+expect "the diagonal is top-1 ($right)" grep -qF "top-1 $right %" "$folder/out"
+cp "$folder/out" "$folder/one"
+evaluate 3 "$folder/averaged"
+expect "three ranks print the same text, of the newest in the folder" cmp "$folder/one" "$folder/out"
+evaluate 2 --weights raw --no-confusion "$file"
+expect "the raw weights score what the trainer without averages reported" test "$(score_in_out)" = "$reported_raw"
+expect "without a table" test "$(wc -l <"$folder/out")" = 1
+
+# --- a folder that is followed -------------------------------------------------------------------------------------------
+mkdir "$folder/followed"
+set -m
+: >"$folder/out"
+began=$SECONDS
+timeout --kill-after=5 $limit mpirun --quiet -np 2 "$build/evaluate" --threads 1 --no-confusion --follow --interval 0.2 "$folder/followed" \
+  >"$folder/out" 2>"$folder/raw" </dev/null &
+launcher=$!
+set +m
+deliver() { cp "$1" "$folder/followed/arriving" && mv "$folder/followed/arriving" "$folder/followed/$(basename "${2:-$1}")"; }
+deliver "$(step_file "$folder/averaged" 3)"
+await 40 grep -q '^step 3 ' "$folder/out"
+deliver "$build/CMakeCache.txt" "$(step_file . 5)"  # damaged: named once, whatever the number of looks
+deliver "$file"
+await 40 grep -q '^step 4 ' "$folder/out"
+await 10 grep -q 'step-0000000005.h5' "$folder/raw"
+sleep 1
+kill -TERM "$(pid_of_rank 1)"
+collect
+expect "SIGTERM ends it in order" test "$code" = 0
+expect "each checkpoint once" test "$(grep -c '^step ' "$folder/out")" = 2
+expect_error "the damaged file is named once" 0 '^evaluate: passing over a checkpoint: .*/step-0000000005.h5 is damaged'
+expect "its score is that of one look" grep -qF "$reported" "$folder/out"
+
+# --- errors --------------------------------------------------------------------------------------------------------------
+wrong() {  # CODE PATTERN OPTIONS...
+  ranks 2 evaluate "${@:3}"
+  expect_error "evaluate ${*:3}" "$1" "^evaluate: .*$2"
+}
+wrong 2 'checkpoint is required' --threads 1
+wrong 2 'unknown option --weigths \(did you mean --weights\?\)' --weigths raw "$file"
+wrong 2 '--weights: rwa not in \{ema,raw\}' --weights rwa "$file"
+wrong 2 '--interval: 0 is not above 0' --interval 0 "$file"
+wrong 2 "--follow wants a folder of checkpoints, and $file is none" --follow "$file"
+wrong 1 'cannot read .*/none.h5: No such file' "$folder/none.h5"
+wrong 1 "$folder holds no checkpoint" "$folder"
+wrong 1 'CMakeCache.txt is damaged or not a file of this kind' "$build/CMakeCache.txt"
+wrong 1 "step-0000000004.h5 has no averaged weights .*--weights raw" "$folder/plain"
+wrong 1 "cannot open $folder/nowhere/data_batch_1.bin" --data "$folder/nowhere" "$file"
+run mpirun --quiet -np 1 "$build/evaluate" "$file" : -np 1 "$build/evaluate" --help
+expect_error "ranks that differ" 2 '^evaluate: rank 1 .*: options differ'
+run "$build/evaluate" --help
+expect "help" test "$code-$(grep -c '^Usage:' "$folder/out")" = 0-1
+finish
