@@ -162,7 +162,7 @@ if unshare --mount true 2>/dev/null; then
   mkdir "$folder/disk"
   # shellcheck disable=SC2016
   run unshare --mount bash -c 'mount -t tmpfs -o size=12m tmpfs "$1" && cp "$2" "$1" && shift 2 || exit 99; "$@"; code=$?; ls -A '"$folder/disk >$folder/listing; exit \$code" - \
-    "$folder/disk" "$file" mpirun --quiet -np 2 "$build/train_cifar" "${small[@]}" --steps 6 --checkpoint-dir "$folder/disk"
+    "$folder/disk" "$file" mpirun -np 2 "$build/train_cifar" "${small[@]}" --steps 6 --checkpoint-dir "$folder/disk"
   expect_error "a full disk" 1 "^train_cifar: cannot write $folder/disk/step-0000000006.h5.*: No space left on device; free some space"
   expect "a full disk: the checkpoint before it alone is there" test "$(cat "$folder/listing")" = step-0000000004.h5
 fi
@@ -171,7 +171,7 @@ fi
 two() {  # CODE PATTERN RANK_0... : RANK_1...
   local exit_code=$1 pattern=$2
   shift 2
-  run mpirun --quiet -np 1 "$@"
+  run mpirun -np 1 "$@"
   expect_error "ranks that differ: $*" "$exit_code" "$pattern"
 }
 one=("$build/train_cifar" "${small[@]}" --steps 3)

@@ -39,7 +39,7 @@ mkdir "$folder/followed"
 set -m
 : >"$folder/out"
 began=$SECONDS
-timeout --kill-after=5 $limit mpirun --quiet -np 2 "$build/evaluate" --threads 1 --no-confusion --follow --interval 0.2 "$folder/followed" \
+timeout --kill-after=5 $limit mpirun -np 2 "$build/evaluate" --threads 1 --no-confusion --follow --interval 0.2 "$folder/followed" \
   >"$folder/out" 2>"$folder/raw" </dev/null &
 launcher=$!
 set +m
@@ -73,7 +73,7 @@ wrong 1 "$folder holds no checkpoint" "$folder"
 wrong 1 'CMakeCache.txt is damaged or not a file of this kind' "$build/CMakeCache.txt"
 wrong 1 "step-0000000004.h5 has no averaged weights .*--weights raw" "$folder/plain"
 wrong 1 "cannot open $folder/nowhere/data_batch_1.bin" --data "$folder/nowhere" "$file"
-run mpirun --quiet -np 1 "$build/evaluate" "$file" : -np 1 "$build/evaluate" --help
+run mpirun -np 1 "$build/evaluate" "$file" : -np 1 "$build/evaluate" --help
 expect_error "ranks that differ" 2 '^evaluate: rank 1 .*: options differ'
 run "$build/evaluate" --help
 expect "help" test "$code-$(grep -c '^Usage:' "$folder/out")" = 0-1

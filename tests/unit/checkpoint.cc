@@ -198,8 +198,10 @@ TEST(Checkpoint, ADamagedNewestIsNamedAndTheOneBeforeIsTaken) {
   EXPECT_NE(newest.warnings[0].find(third.string()), std::string::npos) << newest.warnings[0];
   EXPECT_NE(newest.warnings[0].find("truncated"), std::string::npos) << newest.warnings[0];
   EXPECT_NE(newest.warnings[1].find(second.string()), std::string::npos) << newest.warnings[1];
-  EXPECT_NE(newest.warnings[1].find("conv1/weights: data error detected by Fletcher32"),
-            std::string::npos)
+  // What follows the name are HDF5's own words, which differ between its versions.
+  EXPECT_NE(
+      newest.warnings[1].find("damaged or not a file of this kind: parameters/conv1/weights: "),
+      std::string::npos)
       << newest.warnings[1];
 
   put(first, "");
@@ -218,7 +220,9 @@ TEST(Checkpoint, LoadingADamagedFileThrows) {
     load_checkpoint(file, small_layout(), {{"parameters", arena.data()}});
   });
   EXPECT_NE(text.find(file.string()), std::string::npos) << text;
-  EXPECT_NE(text.find("Fletcher32"), std::string::npos) << text;
+  EXPECT_NE(text.find("damaged or not a file of this kind: parameters/conv1/weights: "),
+            std::string::npos)
+      << text;
 }
 
 TEST(Checkpoint, AFileOfAnotherProgramIsTold) {

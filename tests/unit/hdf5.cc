@@ -183,8 +183,8 @@ TEST(Hdf5, AFlippedBitInALargeArrayIsToldWithItsName) {
   const Hdf5Reader reader(file);
   const std::string text = error_of([&] { reader.verify(); });
   EXPECT_NE(text.find(file.string()), std::string::npos) << text;
-  EXPECT_NE(text.find("large: data error detected by Fletcher32 checksum"), std::string::npos)
-      << text;
+  // What follows the name are HDF5's own words, which differ between its versions.
+  EXPECT_NE(text.find("damaged or not a file of this kind: large: "), std::string::npos) << text;
 }
 
 TEST(Hdf5, WhatIsNoHdf5FileIsTold) {
