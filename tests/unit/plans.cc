@@ -283,6 +283,10 @@ TEST(Cost, segments_pay_in_the_tree) {
   EXPECT_LT(cost(plan_called("tree"), 2, count, kLink), 0.75 * one_by_one);
 }
 
+TEST(Cost, of_an_empty_bucket_is_nothing) {
+  for (const PlanEntry& entry : plans()) EXPECT_EQ(cost(entry.plan, 4, 0, kLink), 0) << entry.name;
+}
+
 TEST(Cost, of_one_rank_is_nothing) {
   for (const PlanEntry& entry : plans())
     EXPECT_EQ(cost(entry.plan, 1, 1000, kLink), 0) << entry.name;
