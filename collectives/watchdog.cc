@@ -21,21 +21,31 @@ constexpr double kOtherNodes =
     10;                       ///< times the limit while the cause may be found on another node
 constexpr double kGrace = 5;  ///< seconds that the rank which explains gets to end all
 
-/// Whether process `pid` still runs. One that has ended but has not been collected by its parent
-/// does not.
-bool runs(int pid) {
+enum class Condition { stopped, runs, gone };
+
+/// What the kernel says of process `pid`. One that has ended but has not been collected by its
+/// parent is gone.
+Condition condition_of(int pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string line;
-  if (!std::getline(file, line)) return false;
+  if (!std::getline(file, line)) return Condition::gone;
   const std::size_t name_end = line.rfind(')');  // "pid (name) state ..."
-  if (name_end == std::string::npos || name_end + 2 >= line.size()) return true;
-  const char state = line[name_end + 2];
-  return state != 'Z' && state != 'X';
+  if (name_end == std::string::npos || name_end + 2 >= line.size()) return Condition::runs;
+  switch (line[name_end + 2]) {
+    case 'Z':
+    case 'X':
+      return Condition::gone;
+    case 'T':
+    case 't':
+      return Condition::stopped;
+    default:
+      return Condition::runs;
+  }
 }
 
 /// The lowest is behind: see the class.
-auto blame(const Record::State& state) {
-  return std::make_tuple(state.step, state.waiting, state.mark_ns);
+auto blame(const Record::State& state, Condition condition) {
+  return std::make_tuple(condition, state.step, state.waiting, state.mark_ns);
 }
 
 std::string place_of(const Record::State& state) {
@@ -78,13 +88,17 @@ void Watchdog::look(double elapsed) {
   const std::uint64_t pid_space = records_.mine().read().pid_space;
   int behind = -1;
   Record::State least;
+  Condition least_condition = Condition::runs;
   for (int i = 0; i < records_.size(); ++i) {
     const Record::State state = records_[i].read();
     if (state.said_goodbye) continue;
-    if (state.pid_space == pid_space && !runs(state.pid)) return report_death(state);
-    if (behind < 0 || blame(state) < blame(least)) {
+    const Condition condition =
+        state.pid_space == pid_space ? condition_of(state.pid) : Condition::runs;
+    if (condition == Condition::gone) return report_death(state);
+    if (behind < 0 || blame(state, condition) < blame(least, least_condition)) {
       behind = i;
       least = state;
+      least_condition = condition;
     }
   }
   if (behind < 0 || timeout_ <= 0) return;
@@ -93,8 +107,9 @@ void Watchdog::look(double elapsed) {
   behind_ = behind;
   mark_ns_ = least.mark_ns;
   double limit = least.limit_seconds > 0 ? least.limit_seconds : timeout_;
-  if (least.waiting && !alone_) limit *= kOtherNodes;
-  if (silent_ > limit) report_silence(behind, limit);
+  const bool stopped = least_condition == Condition::stopped;
+  if (least.waiting && !stopped && !alone_) limit *= kOtherNodes;
+  if (silent_ > limit) report_silence(behind, limit, stopped);
 }
 
 void Watchdog::report_death(const Record::State& dead) {
@@ -107,13 +122,14 @@ void Watchdog::report_death(const Record::State& dead) {
   end_all_ranks(kExitFailure);
 }
 
-void Watchdog::report_silence(int behind, double limit) {
+void Watchdog::report_silence(int behind, double limit, bool stopped) {
   if (!records_.first_failure()) return;
   const Record::State late = records_[behind].read();
   const std::string who =
-      late.waiting
+      late.waiting && !stopped
           ? fmt::format("all ranks on host {} wait for others", host_name())
-          : fmt::format("rank {} (pid {}, host {}) is behind", late.rank, late.pid, host_name());
+          : fmt::format("rank {} (pid {}, host {}) is {}", late.rank, late.pid, host_name(),
+                        stopped ? "stopped, by a signal or a debugger" : "behind");
   std::string text = fmt::format(
       "no progress for {:.0f} s: {}, {}; if it only needs longer, give it more by --timeout\n"
       "    rank      pid       step  seconds since  phase\n",

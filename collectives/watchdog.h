@@ -17,9 +17,10 @@ namespace lockstep {
 /// end_all_ranks(kExitFailure), follow
 ///  - the death of a rank of this node that has not said goodbye, within about a second;
 ///  - silence: one rank has been behind, without a mark, for longer than its phase may take. Behind
-///    is the one of the lowest step; of those one that does not wait for others; of those the one
-///    that was heard of least lately. Where all ranks of a node wait, those of other nodes are to
-///    blame, and get ten times as long to be found out there.
+///    is one that is stopped (SIGSTOP, a debugger), else the one of the lowest step; of those one
+///    that does not wait for others; of those the one that was heard of least lately. Where all
+///    ranks of a node wait, those of other nodes are to blame, and get ten times as long to be
+///    found out there.
 /// If another rank of the node has claimed first_failure(), it explains and this one only sees to
 /// it that its own process is gone 5 s later. Ranks of other nodes are watched there; they end with
 /// the run.
@@ -37,7 +38,7 @@ class Watchdog {
   void watch(std::stop_token stop);
   void look(double elapsed);
   void report_death(const Record::State& dead);
-  void report_silence(int behind, double limit);
+  void report_silence(int behind, double limit, bool stopped);
 
   Records& records_;
   double timeout_;
