@@ -38,8 +38,8 @@ struct Call {
 /// The shapes of one layer as oneDNN counts them.
 struct Descriptors {
   memory::desc x, y, w, b;  ///< what callers hand over
-  memory::desc any_w;       ///< weights in a layout of the kernel's choice
-  memory::desc any_dw;      ///< the same for the gradient, always fp32
+  memory::desc kernel_w;    ///< weights in the type, and perhaps the layout, of the kernel's choice
+  memory::desc kernel_dw;   ///< the same for the gradient, always fp32
 };
 
 class OnednnLinear : public LinearPlan {
@@ -141,24 +141,24 @@ std::unique_ptr<LinearPlan> make_onednn_convolution(const dnnl::engine& engine,
                        .y = {{y[0], y[3], y[1], y[2]}, type, tag::nhwc},
                        .w = {w_dims, f32, tag::ohwi},
                        .b = {{spec.filters}, f32, tag::x},
-                       .any_w = {w_dims, type, tag::any},
-                       .any_dw = {w_dims, f32, tag::any}};
+                       .kernel_w = {w_dims, type, tag::any},
+                       .kernel_dw = {w_dims, f32, tag::any}};
   const memory::dims strides{spec.stride, spec.stride}, pad{spec.pad, spec.pad};
   const auto algorithm = dnnl::algorithm::convolution_direct;
   const auto attr = onednn::attributes(false);
 
   auto plan = std::make_unique<OnednnLinear>(engine, md);
   const auto forward = onednn::describe<dnnl::convolution_forward>(
-      engine, onednn::attributes(spec.relu), kind_of(spec.input), algorithm, md.x, md.any_w, md.b,
-      md.y, strides, pad, pad);
+      engine, onednn::attributes(spec.relu), kind_of(spec.input), algorithm, md.x, md.kernel_w,
+      md.b, md.y, strides, pad, pad);
   plan->set_forward(forward);
   if (spec.input.training && spec.input.input_gradient) {
     plan->set_backward_data(onednn::describe_backward<dnnl::convolution_backward_data>(
-        engine, attr, forward, algorithm, md.x, md.any_w, md.y, strides, pad, pad));
+        engine, attr, forward, algorithm, md.x, md.kernel_w, md.y, strides, pad, pad));
   }
   if (spec.input.training) {
     plan->set_backward_weights(onednn::describe_backward<dnnl::convolution_backward_weights>(
-        engine, attr, forward, algorithm, md.x, md.any_dw, md.b, md.y, strides, pad, pad));
+        engine, attr, forward, algorithm, md.x, md.kernel_dw, md.b, md.y, strides, pad, pad));
   }
   return plan;
 }
@@ -169,25 +169,27 @@ std::unique_ptr<LinearPlan> make_onednn_dense(const dnnl::engine& engine, const 
   const auto f32 = memory::data_type::f32;
   const std::int64_t batch = spec.input.x[0], in = spec.input.x.row();
   const memory::dims w_dims{spec.features, in};
+  // The house's layout, not one of the kernel's choice: reordering a million weights three times a
+  // step costs more than the better kernel gains (2304 x 384, batch 64: 3.3 against 4.3 ms).
   const Descriptors md{.x = {{batch, in}, type, tag::ab},
                        .y = {{batch, spec.features}, type, tag::ab},
                        .w = {w_dims, f32, tag::ab},
                        .b = {{spec.features}, f32, tag::x},
-                       .any_w = {w_dims, type, tag::any},
-                       .any_dw = {w_dims, f32, tag::any}};
+                       .kernel_w = {w_dims, type, tag::ab},
+                       .kernel_dw = {w_dims, f32, tag::ab}};
   const auto attr = onednn::attributes(false);
 
   auto plan = std::make_unique<OnednnLinear>(engine, md);
   const auto forward = onednn::describe<dnnl::inner_product_forward>(
-      engine, onednn::attributes(spec.relu), kind_of(spec.input), md.x, md.any_w, md.b, md.y);
+      engine, onednn::attributes(spec.relu), kind_of(spec.input), md.x, md.kernel_w, md.b, md.y);
   plan->set_forward(forward);
   if (spec.input.training && spec.input.input_gradient) {
     plan->set_backward_data(onednn::describe_backward<dnnl::inner_product_backward_data>(
-        engine, attr, forward, md.x, md.any_w, md.y));
+        engine, attr, forward, md.x, md.kernel_w, md.y));
   }
   if (spec.input.training) {
     plan->set_backward_weights(onednn::describe_backward<dnnl::inner_product_backward_weights>(
-        engine, attr, forward, md.x, md.any_dw, md.b, md.y));
+        engine, attr, forward, md.x, md.kernel_dw, md.b, md.y));
   }
   return plan;
 }
