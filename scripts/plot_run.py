@@ -45,7 +45,7 @@ def median(values):
     return sorted(values)[len(values) // 2]
 
 
-def draw(rows, title, pyplot):
+def draw(rows, title, with_speed, pyplot):
     ink, blue, green, orange = "#333333", "#1f5fa8", "#2a8f5a", "#c26a1b"
     pyplot.rcParams.update({"font.size": 10, "axes.edgecolor": "#999999", "axes.labelcolor": ink, "text.color": ink,
                             "xtick.color": ink, "ytick.color": ink, "svg.hashsalt": "lockstep"})
@@ -98,6 +98,10 @@ def draw(rows, title, pyplot):
         speed.set_ylim(0, 1.1 * max(values))
     speed.set_ylabel("images/s")
     speed.set_xlabel("step")
+    if not with_speed:
+        speed.remove()
+        accuracy.tick_params(labelbottom=True)
+        accuracy.set_xlabel("step")
     return figure
 
 
@@ -106,6 +110,7 @@ def main():
     parser.add_argument("metrics", help="metrics.jsonl of a log directory")
     parser.add_argument("picture", help="file to write: .png, .svg or .pdf by its name")
     parser.add_argument("--title", default="", help="line above the picture")
+    parser.add_argument("--no-speed", action="store_true", help="leave images/s out")
     arguments = parser.parse_args()
     try:
         import matplotlib
@@ -118,7 +123,7 @@ def main():
         rows = read(arguments.metrics)
         if not rows["train"] and not rows["evaluation"]:
             sys.exit(f"plot_run.py: {arguments.metrics} holds no steps yet; wait for the run, or name another file")
-        draw(rows, arguments.title, pyplot).savefig(arguments.picture, dpi=130, bbox_inches="tight")
+        draw(rows, arguments.title, not arguments.no_speed, pyplot).savefig(arguments.picture, dpi=130, bbox_inches="tight")
     except (OSError, ValueError) as error:
         sys.exit(f"plot_run.py: {error}")
     last = max((row["step"] for kind in rows.values() for row in kind), default=0)
