@@ -56,8 +56,10 @@ std::string order_text(const Facts& f) {
     if (f.plan.shards % count == 0 && (count == 1 || (own & (own - 1)) == 0))
       ranks.push_back(count);
   }
-  return fmt::format("canonical: --shards {} gives the same weights, bit for bit, on {} rank{}",
-                     f.plan.shards, fmt::join(ranks, ", "), ranks.size() == 1 ? "" : "s");
+  return fmt::format(
+      "canonical: --shards {} gives the same weights, bit for bit, on {} rank{} of {} thread{}",
+      f.plan.shards, fmt::join(ranks, ", "), ranks.size() == 1 ? "" : "s", f.plan.threads,
+      f.plan.threads == 1 ? "" : "s");
 }
 
 std::string policy_text(Policy policy) {

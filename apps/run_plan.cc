@@ -36,7 +36,8 @@ std::int64_t number(const CheckpointFacts& facts, const std::string& name,
                     const std::filesystem::path& file) {
   const auto found = facts.texts.find(name);
   try {
-    if (found != facts.texts.end()) return std::stoll(found->second);
+    const std::int64_t value = found == facts.texts.end() ? 0 : std::stoll(found->second);
+    if (value > 0) return value;
   } catch (const std::exception&) {
   }
   fail("{} does not say its {}: it was not written by this program", file.string(), name);
@@ -85,10 +86,16 @@ Resumption find_resumption(const Comm& comm, const Options& options) {
   return from_json(json::parse(comm.broadcast(text)));
 }
 
-RunPlan plan_run(const Options& o, const Comm& comm, std::int64_t dataset_size,
+int wanted_threads(const Options& options, const Resumption& resumption) {
+  if (options.threads > 0 || !resumption.file) return options.threads;
+  return static_cast<int>(number(resumption.facts, "threads", *resumption.file));
+}
+
+RunPlan plan_run(const Options& o, const Comm& comm, int threads, std::int64_t dataset_size,
                  const Resumption& resumption) {
   const std::int64_t ranks = comm.size();
   RunPlan plan;
+  plan.threads = threads;
   plan.dataset_size = dataset_size;
   plan.seed = o.seed;
   const std::int64_t default_batch = std::max<std::int64_t>(128 / ranks, 1);
@@ -111,8 +118,21 @@ RunPlan plan_run(const Options& o, const Comm& comm, std::int64_t dataset_size,
                  name, plan.start.seed, o.seed);
     }
     plan.seed = plan.start.seed;
+    const auto dataset = facts.texts.find("dataset");
+    if (dataset != facts.texts.end() && dataset->second != o.dataset) {
+      fail_usage("{} was trained on {}, not {}: {}, or choose another --checkpoint-dir", name,
+                 dataset->second, o.dataset,
+                 o.data.empty() ? "say --data DIR" : "leave --data out");
+    }
     const auto options = facts.texts.find("options");
     if (options != facts.texts.end()) plan.notes = changed_options(options->second, o.text);
+    const std::int64_t old_threads = number(facts, "threads", *resumption.file);
+    if (threads != old_threads) {
+      plan.notes.push_back(
+          fmt::format("now {} threads on each rank, not {} as before: weights will differ in the "
+                      "last bits (--threads {} keeps them)",
+                      threads, old_threads, old_threads));
+    }
     const std::int64_t batch = number(facts, "global_batch", *resumption.file);
     const std::int64_t old_shards = number(facts, "shards", *resumption.file);
     if (o.batch_given && plan.global_batch != batch) {

@@ -159,7 +159,8 @@ class Trainer {
                      {"precision", name_of(options_.precision)},
                      {"dataset", options_.dataset},
                      {"global_batch", std::to_string(plan_.global_batch)},
-                     {"shards", std::to_string(plan_.shards)}};
+                     {"shards", std::to_string(plan_.shards)},
+                     {"threads", std::to_string(plan_.threads)}};
       std::vector<ConstSection> sections;
       for (const Section& section : step_.sections())
         sections.push_back({section.name, section.arena});
@@ -266,8 +267,10 @@ int train(World& world, const Options& options) {
   Watchdog watchdog(world, options.timeout);
   const std::size_t base_memory = own_memory_bytes();
 
-  const Placement placement = place(comm, options.threads);
   const Resumption resumption = find_resumption(comm, options);
+  int threads = 0;
+  agree(comm, [&] { threads = wanted_threads(options, resumption); });
+  const Placement placement = place(comm, threads);
   DatasetPair data;
   agree(comm, [&] {
     if (comm.rank() == 0) require_folders(options);
@@ -276,7 +279,8 @@ int train(World& world, const Options& options) {
     data = open_dataset(options.dataset, options.data, seed);
   });
   RunPlan plan;
-  agree(comm, [&] { plan = plan_run(options, comm, data.train->size(), resumption); });
+  agree(comm,
+        [&] { plan = plan_run(options, comm, placement.threads, data.train->size(), resumption); });
 
   const auto device = make_cpu_device(placement.threads);
   Trainer trainer(world, options, *data.train, *data.test, *device, plan);

@@ -49,6 +49,10 @@ PYTHON
   expect_line "keeps the shards" '^batch +16 = 4 shards of 4, 2 on each rank'
   expect_same_state "--resume FILE" "$(step_file "$folder/longer/c" 12)" "$(step_file "$folder/taken/c" 12)"
 
+  # Threads change the order in which kernels add: it is said.
+  ranks 1 train_cifar --check --shards 4 --threads 2 --momentum 0.9 --nesterov --checkpoint-dir "$folder/longer/c"
+  expect_line "more threads are noted" '^note +now 2 threads on each rank, not 1 as before: weights will differ in the last bits'
+
   # At the end there is nothing to do.
   train 1 "${state[@]}" --steps 12 $(run_in longer)
   expect_line "is complete" '^complete already: .*step-0000000012\.h5 is at step 12 of 12'
