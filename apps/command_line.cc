@@ -25,6 +25,7 @@ CLI::Validator between(double low, double high) {
     double value = 0;
     if (!CLI::detail::lexical_cast(text, value)) return "\"" + text + "\" is not a number";
     if (value >= low && value <= high) return "";
+    if (value > kAnyNumber) return text + " is too large";
     if (high < kAnyNumber) return fmt::format("{} is not between {:g} and {:g}", text, low, high);
     return low == kAboveZero ? text + " is not above 0"
                              : fmt::format("{} is below {:g}", text, low);

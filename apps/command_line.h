@@ -7,8 +7,9 @@
 
 namespace lockstep {
 
-/// The smallest number that counts as above 0, and a bound that no number is meant to reach.
-inline constexpr double kAboveZero = 1e-12, kAnyNumber = 1e18;
+/// The smallest number that counts as above 0, and a bound that no number is meant to reach: 2^64,
+/// above all seeds.
+inline constexpr double kAboveZero = 1e-12, kAnyNumber = 0x1p64;
 
 /// Holds a number to [low, high].
 CLI::Validator between(double low, double high);

@@ -31,7 +31,7 @@ CheckpointInterval parse_interval(const std::string& text) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string unit(end, text.data() + text.size());
   const double scale = unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
-  const bool number = code == std::errc{} && value > 0 && value < kAnyNumber;
+  const bool number = code == std::errc{} && value > 0 && value < 0x1p62;
   if (!number || (scale == 0 && (unit != "" || value != std::floor(value)))) {
     throw CLI::ValidationError(
         "--checkpoint-every",
