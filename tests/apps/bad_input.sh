@@ -44,6 +44,9 @@ wrong '--steps: "many" is not a number' --steps many
 wrong '--steps' --steps 1.5
 wrong '--steps.* missing' --steps
 wrong '--seed: -1 is below 0' --seed -1
+wrong '--seed: 1e30 is too large' --seed 1e30
+wrong '--seed' --seed 18446744073709551616
+wrong '--timeout: 1e300 is too large' --timeout 1e300
 wrong '--lr: 0 is not above 0' --lr 0
 wrong '--lr: .*nan' --lr nan
 wrong '--momentum: 1.5 is not between 0 and 1' --momentum 1.5

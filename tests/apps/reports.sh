@@ -81,6 +81,8 @@ ranks 2 train_cifar --version
 expect_line "version" '^train_cifar [0-9]+\.[0-9]+\.[0-9]+'
 expect "version is printed once" test "$(wc -l <"$folder/out")" = 1
 
+train 1 --check --seed 18446744073709551615
+expect "the largest seed is a seed" test "$code" = 0
 train 2 --check --steps 3 --checkpoint-dir "$folder/check/c" --log-dir "$folder/check/l"
 expect_line "--check ends well" '^all is well'
 expect "--check writes nothing" test ! -e "$folder/check"
