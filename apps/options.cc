@@ -41,6 +41,15 @@ CheckpointInterval parse_interval(const std::string& text) {
   return {static_cast<std::int64_t>(value), 0};
 }
 
+/// Says so where `text` is a whole number that T cannot hold: CLI11 would take the nearest that it
+/// can.
+template <class T>
+std::string holds(std::string& text) {
+  T value{};
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  return result.ec == std::errc::result_out_of_range ? text + " is too large" : "";
+}
+
 /// Adds options to one group of the help after another.
 class Adder {
  public:
@@ -54,10 +63,9 @@ class Adder {
   template <class T>
   CLI::Option* number(const char* name, T& value, double low, const char* about) {
     const char* type = std::is_integral_v<T> ? "N" : "NUMBER";
-    return app_.add_option(name, value, about)
-        ->check(between(low, kAnyNumber))
-        ->type_name(type)
-        ->group(group_);
+    CLI::Option* option = app_.add_option(name, value, about)->type_name(type)->group(group_);
+    if constexpr (std::is_integral_v<T>) option->check({holds<T>, ""});
+    return option->check(between(low, kAnyNumber));
   }
   /// The same where 0 stands for a default that the text names in brackets.
   template <class T>
