@@ -4,6 +4,8 @@
 # usage: evaluate.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
+# mpirun need not wait a second for the other ranks when one has failed: what is said has been said before.
+export OMPI_MCA_odls_base_sigkill_timeout=0 PRTE_MCA_odls_base_sigkill_timeout=0
 
 evaluate() {  # RANKS OPTIONS...
   ranks "$1" evaluate --threads 1 "${@:2}"
