@@ -87,12 +87,13 @@ std::string newest_file(const EvaluateOptions& o, std::set<std::string>& said) {
   return newest.file ? newest.file->string() : "";
 }
 
+/// At most 80 columns for ten classes.
 std::string confusion_table(const EvaluationResult& result, const std::vector<std::string>& names) {
-  std::string text = fmt::format("{:>12} ", "true \\ taken");
+  std::string text = "true/taken";
   for (const std::string& name : names) text += fmt::format(" {:>5.5}", name);
-  text += "   right\n";
+  text += "    right\n";
   for (std::size_t truth = 0; truth < names.size(); ++truth) {
-    text += fmt::format("{:>12} ", names[truth]);
+    text += fmt::format("{:>10.10}", names[truth]);
     std::int64_t all = 0;
     for (std::size_t taken = 0; taken < names.size(); ++taken) {
       const std::int64_t cell = result.confusion[truth * names.size() + taken];
@@ -100,7 +101,7 @@ std::string confusion_table(const EvaluationResult& result, const std::vector<st
       text += fmt::format(" {:>5}", cell);
     }
     const auto right = static_cast<double>(result.confusion[truth * names.size() + truth]);
-    text += fmt::format(" {:>5.1f} %\n",
+    text += fmt::format(" {:>6.1f} %\n",
                         100 * right / static_cast<double>(std::max<std::int64_t>(all, 1)));
   }
   return text;
@@ -137,7 +138,7 @@ void evaluate_file(const Comm& comm, Device& device, const EvaluateOptions& o,
   const EvaluationResult result = evaluation->run(comm, arena.data(), [](double) {});
   if (comm.rank() != 0) return;
   fmt::print("step {} ({}, {} weights): {}\n", facts.position.step, file, o.weights,
-             score_text(result.score));
+             fmt::join(score_parts(result.score), ", "));
   if (!o.no_confusion) fmt::print("{}", confusion_table(result, data.class_names));
   std::fflush(stdout);
 }

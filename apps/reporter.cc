@@ -1,27 +1,65 @@
 #include "apps/reporter.h"
 
-#include <filesystem>
+#include <chrono>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 
+#include "src/machine.h"
 #include "src/report/report.h"
 
 namespace lockstep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using nlohmann::ordered_json;
+
+/// Lines "name=value" as an object; values are TOML's, most of which are JSON's too.
+ordered_json to_json(const std::string& options) {
+  ordered_json object = ordered_json::object();
+  std::istringstream lines(options);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t end = line.find('=');
+    if (end == std::string::npos) continue;
+    const std::string value = line.substr(end + 1);
+    const ordered_json parsed = ordered_json::parse(value, nullptr, /*allow_exceptions=*/false);
+    object[line.substr(0, end)] = parsed.is_discarded() ? ordered_json(value) : parsed;
+  }
+  return object;
+}
+
+}  // namespace
 
 struct Reporter::Body {
+  const Options& options;
+  const RunPlan& plan;
+  int ranks;
   Console console;
-  std::optional<JsonLines> json;
-  std::optional<EventFile> events;
-  std::int64_t last_step = 0;
+  std::optional<JsonLines> json{};
+  std::optional<EventFile> events{};
+  Clock::time_point begin = Clock::now();
+  std::int64_t done = 0;
+  double images_per_s = 0;  // of the last report
+  struct Tested {
+    std::int64_t step = -1;
+    double top1 = 0;
+  };
+  Tested best{}, last{};
+
+  /// "step 480/1000", with the time in front where lines are kept in a file.
+  std::string step_text(std::int64_t step) const {
+    const std::string text = fmt::format("step {}/{}", step, plan.steps);
+    return console.columns() > 0 ? text : timestamp() + " " + text;
+  }
+  void line(const std::vector<std::string>& parts) {
+    console.line(fitted(parts, console.columns()));
+  }
 };
 
-Reporter::Reporter(bool active, const Options& options, const RunPlan& plan) {
-  if (!active) return;
-  body_ = std::make_unique<Body>();
-  body_->last_step = plan.steps;
-  if (options.log_dir.empty() || options.check) return;
-  const std::filesystem::path directory = options.log_dir;
-  body_->json.emplace(directory / "metrics.jsonl", plan.start.step + 1);
-  body_->events.emplace(directory, plan.start.step + 1);
+Reporter::Reporter(const Comm& comm, const Options& options, const RunPlan& plan) {
+  if (comm.rank() != 0) return;
+  body_.reset(
+      new Body{.options = options, .plan = plan, .ranks = comm.size(), .console = Console()});
 }
 
 Reporter::~Reporter() = default;
@@ -30,16 +68,50 @@ void Reporter::line(const std::string& text) {
   if (body_) body_->console.line(text);
 }
 
+void Reporter::begin() {
+  if (!body_) return;
+  const RunPlan& plan = body_->plan;
+  body_->begin = Clock::now();
+  body_->done = plan.start.step;
+  if (body_->options.log_dir.empty()) return;
+  const std::filesystem::path directory = body_->options.log_dir;
+  const LoggedRun logged = logged_run(directory);
+  const bool same_run = plan.start.step > 0;
+  if (!same_run && logged.begun) {
+    body_->console.line(fmt::format("{:<12} of an earlier run, now in {}", "logs",
+                                    set_logs_aside(directory).string()));
+  }
+  const std::int64_t first = same_run ? plan.start.step + 1 : 0;
+  body_->json.emplace(directory / "metrics.jsonl", first);
+  body_->events.emplace(directory, first);
+  const ordered_json run = {{"step", plan.start.step},
+                            {"steps", plan.steps},
+                            {"version", build_name()},
+                            {"host", host_name()},
+                            {"ranks", body_->ranks},
+                            {"threads", plan.threads},
+                            {"global_batch", plan.global_batch},
+                            {"shards", plan.shards},
+                            {"seed", plan.seed},
+                            {"options", to_json(body_->options.text)}};
+  body_->json->write("run", run.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+}
+
 void Reporter::step(const StepReport& r) {
   if (!body_) return;
-  body_->console.line(
-      fmt::format("{}: step {}, loss = {:.4f} ({:.1f} examples/sec; {:.3f} sec/batch), lr {:.4g}, "
-                  "exposed communication {:.1f} %",
-                  timestamp(), r.step, r.loss, r.images_per_s, r.seconds_per_batch, r.learning_rate,
-                  100 * r.exposed_communication));
+  std::string loss = fmt::format("cross-entropy {:#.4g}", r.cross_entropy);
+  if (r.penalty > 0) loss += fmt::format(" + penalty {:#.4g}", r.penalty);
+  if (r.penalty > 0 && body_->console.columns() == 0)
+    loss = fmt::format("loss {:#.4g} ({})", r.cross_entropy + r.penalty, loss);
+  body_->images_per_s = r.images_per_s;
+  body_->line(
+      {body_->step_text(r.step), fmt::format("epoch {:.{}f}", r.epoch, r.epoch < 10 ? 2 : 1), loss,
+       fmt::format("top-1 {:.0f} %", 100 * r.batch_top1),
+       fmt::format("{:.0f} images/s", r.images_per_s), fmt::format("lr {:.4g}", r.learning_rate),
+       fmt::format("waiting for sums {:.1f} %", 100 * r.exposed_communication)});
   const JsonLines::Fields fields{{"step", static_cast<double>(r.step)},
                                  {"epoch", r.epoch},
-                                 {"loss", r.loss},
+                                 {"loss", r.cross_entropy + r.penalty},
                                  {"cross_entropy", r.cross_entropy},
                                  {"penalty", r.penalty},
                                  {"batch_top1", r.batch_top1},
@@ -59,8 +131,18 @@ void Reporter::step(const StepReport& r) {
   }
 }
 
-void Reporter::progress(std::int64_t step, double loss) {
-  if (body_) body_->console.progress(step, body_->last_step, fmt::format("loss {:.3f}", loss));
+void Reporter::progress(std::int64_t step, double cross_entropy) {
+  if (!body_) return;
+  body_->done = step;
+  std::string note = fmt::format("cross-entropy {:.3f}", cross_entropy);
+  if (body_->images_per_s > 0) note += fmt::format(", {:.0f} images/s", body_->images_per_s);
+  body_->console.progress(step, body_->plan.steps, note);
+}
+
+void Reporter::evaluating(double share) {
+  if (!body_) return;
+  body_->console.progress(body_->done, body_->plan.steps,
+                          fmt::format("evaluation {:.0f} %", 100 * share));
 }
 
 void Reporter::histograms(std::int64_t step, const Layout& layout, const float* parameters,
@@ -75,12 +157,20 @@ void Reporter::histograms(std::int64_t step, const Layout& layout, const float* 
   body_->events->histograms(step, values);
 }
 
+void Reporter::saved(std::int64_t step, const std::filesystem::path& file) {
+  if (body_) body_->console.line(body_->step_text(step) + " saved " + file.string());
+}
+
 void Reporter::evaluation(std::int64_t step, double epoch, const EvaluationResult& result,
                           const char* weights) {
   if (!body_) return;
   const Score& score = result.score;
-  body_->console.line(fmt::format("{}: step {}, evaluation of the {}: {}", timestamp(), step,
-                                  weights, score_text(score)));
+  body_->last = {step, score.top1_share()};
+  if (body_->best.step < 0 || body_->last.top1 > body_->best.top1) body_->best = body_->last;
+  std::vector<std::string> parts = score_parts(score);
+  parts.front() = body_->step_text(step) + " evaluation: " + parts.front();
+  parts.emplace_back(weights);
+  body_->line(parts);
   const JsonLines::Fields fields{{"step", static_cast<double>(step)},
                                  {"epoch", epoch},
                                  {"top1", score.top1_share()},
@@ -95,16 +185,43 @@ void Reporter::evaluation(std::int64_t step, double epoch, const EvaluationResul
   }
 }
 
-void Reporter::flush() {
+void Reporter::summary(std::int64_t step, double seconds) {
   if (!body_) return;
-  body_->console.clear();
+  Console& console = body_->console;
+  console.clear();
   if (body_->events) body_->events->flush();
+  const std::int64_t steps = step - body_->plan.start.step;
+  const double total = std::chrono::duration<double>(Clock::now() - body_->begin).count();
+  const auto line = [&](const char* name, const std::vector<std::string>& parts) {
+    if (!parts.empty()) console.line(fmt::format("{:<12} {}", name, fmt::join(parts, ", ")));
+  };
+  std::vector<std::string> parts{
+      fmt::format("{} step{} in {}", steps, steps == 1 ? "" : "s", duration_text(total))};
+  if (seconds > 0) {
+    parts.push_back(fmt::format("{:.0f} images/s",
+                                static_cast<double>(steps * body_->plan.global_batch) / seconds));
+  }
+  line("trained", parts);
+  const auto tested = [](const Body::Tested& t) {
+    return fmt::format("{:.2f} % at step {}", 100 * t.top1, t.step);
+  };
+  parts.clear();
+  if (body_->last.step >= 0) {
+    parts = {"top-1 " + tested(body_->last), "best " + tested(body_->best)};
+  }
+  line("accuracy", parts);
+  parts.clear();
+  if (!body_->options.checkpoint_dir.empty())
+    parts.push_back("checkpoints in " + body_->options.checkpoint_dir);
+  if (!body_->options.log_dir.empty()) parts.push_back("logs in " + body_->options.log_dir);
+  line("written", parts);
 }
 
-std::string score_text(const Score& score) {
-  return fmt::format("top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f} ({} samples)",
-                     100 * score.top1_share(), 100 * score.top5_share(), score.loss(),
-                     score.samples);
+std::vector<std::string> score_parts(const Score& score) {
+  return {fmt::format("top-1 {:.2f} %", 100 * score.top1_share()),
+          fmt::format("top-5 {:.2f} %", 100 * score.top5_share()),
+          fmt::format("cross-entropy {:.4f}", score.loss()),
+          fmt::format("{} samples", score.samples)};
 }
 
 }  // namespace lockstep

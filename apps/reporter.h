@@ -1,8 +1,10 @@
 // Reporter: what rank 0 tells while training: lines and bar on stdout, metrics.jsonl, TensorBoard.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "apps/evaluation.h"
 #include "apps/options.h"
@@ -15,9 +17,8 @@ namespace lockstep {
 struct StepReport {
   std::int64_t step = 0;  ///< steps done
   double epoch = 0;
-  double loss = 0;  ///< of this step's batch: cross_entropy + penalty
-  double cross_entropy = 0, penalty = 0;
-  double batch_top1 = 0;  ///< share of this step's batch
+  double cross_entropy = 0, penalty = 0;  ///< of this step's batch; their sum is the loss
+  double batch_top1 = 0;                  ///< share of this step's batch
   double images_per_s = 0, seconds_per_batch = 0;
   double learning_rate = 0;
   double exposed_communication =
@@ -28,24 +29,32 @@ struct StepReport {
 /// On ranks other than 0 every call does nothing. Throws Error where a file cannot be written.
 class Reporter {
  public:
-  Reporter(bool active, const Options& options, const RunPlan& plan);
+  Reporter(const Comm& comm, const Options& options, const RunPlan& plan);
   ~Reporter();
 
-  void line(const std::string& text);   ///< to stdout
-  void step(const StepReport& report);  ///< line, JSON, scalars
-  void progress(std::int64_t step, double loss);
+  void line(const std::string& text);  ///< to stdout
+  /// Training begins: opens the files of --log-dir, and writes the line of kind "run" into
+  /// metrics.jsonl. What is there already of this very run stays up to its checkpoint; logs of
+  /// another run are set aside with a line.
+  void begin();
+  void step(const StepReport& report);                     ///< line, JSON, scalars
+  void progress(std::int64_t step, double cross_entropy);  ///< the bar
+  void evaluating(double share);                           ///< the bar during an evaluation
   void histograms(std::int64_t step, const Layout& layout, const float* parameters,
                   const float* gradients);
+  void saved(std::int64_t step, const std::filesystem::path& file);  ///< line
   void evaluation(std::int64_t step, double epoch, const EvaluationResult& result,
                   const char* weights);
-  void flush();
+  /// The end of training after `step`: what it took, what came of it and where that is.
+  /// `seconds`: of training alone.
+  void summary(std::int64_t step, double seconds);
 
  private:
   struct Body;
   std::unique_ptr<Body> body_;
 };
 
-/// "top-1 71.30 %, top-5 97.10 %, loss 0.912 (10000 samples)"
-std::string score_text(const Score& score);
+/// "top-1 71.30 %, top-5 97.10 %, cross-entropy 0.9120, 10000 samples", in its parts
+std::vector<std::string> score_parts(const Score& score);
 
 }  // namespace lockstep

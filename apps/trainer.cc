@@ -17,7 +17,6 @@
 #include "src/data/dataset.h"
 #include "src/file.h"
 #include "src/machine.h"
-#include "src/report/report.h"
 
 namespace lockstep {
 namespace {
@@ -38,7 +37,7 @@ class Trainer {
         entry_(find_model(options.model)),
         step_(world, device, entry_, train.classes(), options, plan),
         evaluation_(device, entry_, test, options.precision),
-        reporter_(comm_.rank() == 0, options, plan) {}
+        reporter_(comm_, options, plan) {}
 
   /// Parameters, slots and average as the checkpoint has them, on all ranks.
   void restore(const Resumption& resumption) {
@@ -58,6 +57,7 @@ class Trainer {
   Reporter& reporter() { return reporter_; }
 
   int run(Loader& loader) {
+    agree(comm_, [&] { reporter_.begin(); });
     last_save_ = last_report_time_ = now();
     std::int64_t done = plan_.start.step;
     for (last_report_step_ = done; done < plan_.steps;) {
@@ -78,7 +78,7 @@ class Trainer {
       after_step(done, totals);
       if (totals.stop && done < plan_.steps) return stop(done);
     }
-    reporter_.flush();
+    reporter_.summary(done, trained_seconds());
     return kExitSuccess;
   }
 
@@ -112,7 +112,6 @@ class Trainer {
     r.epoch = plan_.epoch_at(done);
     r.cross_entropy = totals.cross_entropy;
     r.penalty = penalty;
-    r.loss = totals.cross_entropy + penalty;
     r.batch_top1 = totals.top1_share;
     r.images_per_s = steps * static_cast<double>(plan_.global_batch) / seconds;
     r.seconds_per_batch = seconds / steps;
@@ -123,8 +122,12 @@ class Trainer {
     last_times_ = times;
     last_report_step_ = done;
     last_report_time_ = now();
+    trained_ += seconds;
     aside_ = 0;
   }
+
+  /// Seconds of this start, without evaluations, checkpoints and the like.
+  double trained_seconds() const { return trained_ + now() - last_report_time_ - aside_; }
 
   void verify(std::int64_t done) {
     phase("comparing weights", 0);
@@ -135,8 +138,10 @@ class Trainer {
     constexpr double kLongest = 3600;
     phase("evaluation", kLongest);
     Record& record = world_.records().mine();
-    const EvaluationResult result =
-        evaluation_.run(comm_, step_.evaluated(), [&](double) { record.progress(); });
+    const EvaluationResult result = evaluation_.run(comm_, step_.evaluated(), [&](double share) {
+      record.progress();
+      reporter_.evaluating(share);
+    });
     reporter_.evaluation(done, plan_.epoch_at(done), result,
                          step_.state().average ? "averaged weights" : "weights");
   }
@@ -167,8 +172,7 @@ class Trainer {
       last_file_ =
           save_checkpoint(options_.checkpoint_dir, step_.layout(), sections, facts, options_.keep);
     });
-    if (comm_.rank() == 0)
-      reporter_.line(fmt::format("{}: step {}, saved {}", timestamp(), done, last_file_.string()));
+    if (comm_.rank() == 0) reporter_.saved(done, last_file_);
     saved_step_ = done;
     last_save_ = now();
   }
@@ -194,7 +198,7 @@ class Trainer {
   }
 
   int stop(std::int64_t done) {
-    reporter_.flush();
+    reporter_.summary(done, trained_seconds());
     if (options_.checkpoint_dir.empty()) {
       throw AgreedError(fmt::format(
           "stopped on request after step {}; nothing was saved, for there is no --checkpoint-dir",
@@ -222,7 +226,8 @@ class Trainer {
   std::filesystem::path last_file_;
   std::int64_t saved_step_ = -1, last_report_step_ = 0;
   double last_save_ = 0, last_report_time_ = 0;
-  double aside_ = 0;  ///< seconds since the last report that were not training
+  double aside_ = 0;    ///< seconds since the last report that were not training
+  double trained_ = 0;  ///< seconds of training up to the last report
   StepTimes last_times_;
 };
 

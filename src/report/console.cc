@@ -49,14 +49,13 @@ class Launcher {
   int descriptor_ = -1;
 };
 
-/// "1:05:09", "5:09"
+}  // namespace
+
 std::string duration_text(double seconds) {
   const auto s = static_cast<std::int64_t>(std::llround(std::min(seconds, 3.6e9)));
   return s < 3600 ? fmt::format("{}:{:02}", s / 60, s % 60)
                   : fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
-
-}  // namespace
 
 std::string progress_bar(std::int64_t done, std::int64_t total, double seconds_left,
                          std::string_view note, int width) {
@@ -91,10 +90,12 @@ struct Console::Body {
 
   std::FILE* const out;
   Launcher launcher;
+  bool seen = false;  // `out` is a terminal before a person
   bool bars = false;
   std::string bar;  // what stands on the terminal now; empty: none
   Clock::time_point begin{}, drawn{};
   std::int64_t first = -1;  // `done` at `begin`
+  std::int64_t last = -1;   // `done` when it was drawn last
 
   /// Past stdio, whose functions do not go on after a signal; what stdio still holds goes first.
   void print(std::string_view text) {
@@ -120,8 +121,8 @@ struct Console::Body {
 
 Console::Console(std::FILE* out) : body_(std::make_unique<Body>(out)) {
   const char* terminal = std::getenv("TERM");
-  body_->bars = ::isatty(::fileno(out)) && !(terminal && std::string_view(terminal) == "dumb") &&
-                !body_->launcher.hides_terminal();
+  body_->seen = ::isatty(::fileno(out)) && !body_->launcher.hides_terminal();
+  body_->bars = body_->seen && !(terminal && std::string_view(terminal) == "dumb");
 }
 
 Console::~Console() {
@@ -147,9 +148,11 @@ void Console::progress(std::int64_t done, std::int64_t total, std::string_view n
   if (body.first < 0) {
     body.begin = now;
     body.first = done;
-  } else if (done < total && now - body.drawn < std::chrono::milliseconds(100)) {
+  } else if ((done < total || body.last >= total) &&
+             now - body.drawn < std::chrono::milliseconds(100)) {
     return;
   }
+  body.last = done;
   const double seconds = std::chrono::duration<double>(now - body.begin).count();
   const double pace = done > body.first ? seconds / static_cast<double>(done - body.first) : -1;
   body.bar =
@@ -163,20 +166,33 @@ void Console::clear() {
   Body& body = *body_;
   if (body.bar.empty()) return;
   body.bar.clear();
+  body.last = -1;
   body.print("\r\033[K");
 }
 
+int Console::columns() const { return body_->seen ? body_->width() : 0; }
+
+std::string fitted(const std::vector<std::string>& parts, int columns) {
+  std::string text;
+  for (const std::string& part : parts) {
+    const std::size_t size = text.size() + 2 + part.size();
+    if (!text.empty() && columns > 0 && size > static_cast<std::size_t>(columns)) break;
+    text += (text.empty() ? "" : ", ") + part;
+  }
+  return text;
+}
+
+double wall_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 std::string timestamp() {
-  const auto now = std::chrono::system_clock::now();
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(
-                                now - std::chrono::system_clock::from_time_t(seconds))
-                                .count();
+  const std::time_t seconds = std::time(nullptr);
   std::tm local{};
   ::localtime_r(&seconds, &local);
   std::array<char, 32> text{};
   std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &local);
-  return fmt::format("{}.{:06}", text.data(), microseconds);
+  return text.data();
 }
 
 }  // namespace lockstep

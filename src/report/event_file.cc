@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <bit>
-#include <chrono>
 #include <ctime>
 #include <system_error>
 
@@ -19,10 +18,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kBuffer = 1 << 20;
-
-double wall_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 template <class Integer>
 void put(std::string& out, Integer value) {

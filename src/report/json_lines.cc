@@ -62,11 +62,15 @@ JsonLines::JsonLines(const std::filesystem::path& path, std::int64_t keep_below_
 JsonLines::~JsonLines() = default;
 
 void JsonLines::write(std::string_view kind, const Fields& fields) {
-  nlohmann::ordered_json object = {{"kind", kind}};
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
   for (const auto& [name, value] : fields) object[name] = number(value);
   // Names may hold any bytes; what is not UTF-8 is replaced, never thrown about.
-  body_->file.write(object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
-                    "\n");
+  write(kind, object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+void JsonLines::write(std::string_view kind, std::string_view object) {
+  body_->file.write(
+      fmt::format("{{\"kind\":\"{}\",\"time\":{:.3f},{}\n", kind, wall_time(), object.substr(1)));
 }
 
 }  // namespace lockstep

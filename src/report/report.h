@@ -27,6 +27,8 @@ class Console {
   /// counts its own steps. `note` is ASCII.
   void progress(std::int64_t done, std::int64_t total, std::string_view note);
   void clear();  ///< takes the bar away
+  /// What a line may take on a terminal that a person sees; 0 elsewhere: as much as it likes.
+  int columns() const;
 
  private:
   struct Body;
@@ -39,8 +41,18 @@ class Console {
 std::string progress_bar(std::int64_t done, std::int64_t total, double seconds_left,
                          std::string_view note, int width);
 
-/// "2026-11-21 10:14:31.123456", local time, as the tutorial's log lines begin.
+/// As many of `parts`, joined by ", ", as fit into `columns`, but always the first; all of them for
+/// 0 columns.
+std::string fitted(const std::vector<std::string>& parts, int columns);
+
+/// "2026-11-21 10:14:31", local time.
 std::string timestamp();
+
+/// "1:05:09", "5:09"
+std::string duration_text(double seconds);
+
+/// Seconds since the beginning of 1970, UTC.
+double wall_time();
 
 /// One JSON object per line, written line by line, so that a reader never sees half a line of a
 /// finished step.
@@ -55,13 +67,26 @@ class JsonLines {
   ~JsonLines();
   /// Integral values are printed without a fraction, others so that they read back exactly; NaN and
   /// infinities as strings ("NaN", "Infinity", "-Infinity"), which JSON has no numbers for.
-  /// Adds "kind": kind in front ("train", "evaluation").
+  /// Adds "kind": kind in front ("train", "evaluation") and "time": wall_time() to the millisecond.
   void write(std::string_view kind, const Fields& fields);
+  /// The same for the members of `object`, the text of a JSON object that is not empty.
+  void write(std::string_view kind, std::string_view object);
 
  private:
   struct Body;
   std::unique_ptr<Body> body_;
 };
+
+/// What is in the metrics.jsonl of `directory`; empty where there is none.
+struct LoggedRun {
+  bool begun = false;  ///< it has lines of kind "train" or "evaluation"
+  std::string run;     ///< "run" of the last line of kind "run"
+};
+LoggedRun logged_run(const std::filesystem::path& directory);
+
+/// Moves metrics.jsonl and the event files of `directory` into a new folder within it, earlier-1 or
+/// the next number that is free, which TensorBoard shows as a run of its own. Returns that folder.
+std::filesystem::path set_logs_aside(const std::filesystem::path& directory);
 
 /// A histogram as TensorBoard stores it. Bucket i holds values from limits[i - 1] (bucket 0: from
 /// min) to limits[i].

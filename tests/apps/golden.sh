@@ -14,8 +14,9 @@ losses() {  # RANKS OPTIONS...: one number a line
   train "$1" --steps 10 --global-batch 32 --shards 2 --lr 0.02 --momentum 0.9 --weight-decay 0.001 --seed 3 \
     --log-dir "$folder/$1$2" "${@:3}"
   "$python" -c 'import json, sys
-for line in open(sys.argv[1]):
-    print("%.7f" % json.loads(line)["loss"])' "$folder/$1$2/metrics.jsonl"
+for row in map(json.loads, open(sys.argv[1])):
+    if row["kind"] == "train":
+        print("%.7f" % row["loss"])' "$folder/$1$2/metrics.jsonl"
 }
 expect_close() {  # WHAT TOLERANCE FILE: relative, ten of them
   expect "$1" "$python" -c 'import sys

@@ -123,7 +123,7 @@ await() {  # SECONDS COMMAND...: until it succeeds
     sleep 0.1
   done
 }
-has_done() { grep -qE "step $1," "$folder/out"; }  # STEP of the run in the background
+has_done() { grep -q "step $1/" "$folder/out"; }  # STEP of the run in the background
 ended() { ! kill -0 "$launcher"; }
 collect() {  # waits for the run in the background; sets code as run() does
   code=0

@@ -20,22 +20,36 @@ for rank in 0 1; do expect_line "device placement" "^  rank $rank: host .*, core
 for layer in conv1 pool1 norm1 conv2 norm2 pool2 local3 local4 softmax_linear; do
   expect_line "device placement" "^  $layer +8x.* parameters  [a-zA-Z]"
 done
-expect "a line at steps 1, 5, 10, 15, 20" test "$(grep -oE 'step [0-9]+, loss' "$folder/out" | tr -dc '0-9\n' | tr '\n' ' ')" = "1 5 10 15 20 "
-expect_line "a line in the tutorial's spirit" \
-  '^[0-9-]{10} [0-9:.]{15}: step 10, loss = [0-9.]+ \([0-9.]+ examples/sec; [0-9.]+ sec/batch\), lr 0.1, exposed communication [0-9.]+ %$'
-expect_line "the evaluation" 'step 20, evaluation of the averaged weights: top-1 [0-9.]+ %, top-5 [0-9.]+ %, loss [0-9.]+ \(10000 samples\)$'
+expect "a line at steps 1, 5, 10, 15, 20" test "$(sed -n 's|.* step \([0-9]*\)/20, epoch.*|\1|p' "$folder/out" | tr '\n' ' ')" = "1 5 10 15 20 "
+time='[0-9-]{10} [0-9]{2}:[0-9]{2}:[0-9]{2}'
+expect_line "a line of a step names the parts of the loss" "^$time step 10/20, epoch 0.00, loss [0-9.]+ \(cross-entropy [0-9.]+ \+ penalty\
+ [0-9.]+\), top-1 [0-9]+ %, [0-9]+ images/s, lr 0.1, waiting for sums [0-9.]+ %\$"
+score='top-1 ([0-9.]+ %), top-5 [0-9.]+ %, cross-entropy [0-9.]+, 10000 samples'
+expect_line "the evaluation" "^$time step 20/20 evaluation: $score, averaged weights\$"
+top1=$(sed -nE "s/.*$score.*/\1/p" "$folder/out")
+expect_line "the end: time and speed" '^trained +20 steps in [0-9]+:[0-9]{2}, [0-9]+ images/s$'
+expect_line "the end: accuracy" "^accuracy +top-1 $top1 at step 20, best $top1 at step 20\$"
+expect_line "the end: where things are" "^written +logs in $logs\$"
+expect "the end is the end" grep -q '^written' <(tail -n 1 "$folder/out")
 expect "no bar in a file" bash -c "! grep -q $'\r\\|\e' '$folder/out'"
 
 expect "metrics.jsonl" "$python" - "$logs/metrics.jsonl" <<'PYTHON'
 import json
 import sys
+import time
 
 lines = [json.loads(line) for line in open(sys.argv[1])]
 trained = [line for line in lines if line["kind"] == "train"]
 evaluated = [line for line in lines if line["kind"] == "evaluation"]
 assert [line["step"] for line in trained] == [1, 5, 10, 15, 20], trained
 assert [line["step"] for line in evaluated] == [20], evaluated
-assert len(lines) == 6, lines
+assert len(lines) == 7, lines
+run = lines[0]
+assert (run["kind"], run["step"], run["steps"], run["ranks"], run["global_batch"]) == ("run", 0, 20, 2, 16), run
+assert (run["options"]["lr"], run["options"]["model"], run["options"]["log-every"]) == (0.1, "tutorial", 5), run
+assert run["version"] and run["host"], run
+times = [line["time"] for line in lines]
+assert times == sorted(times) and abs(times[-1] - time.time()) < 600, times
 for line in trained:
     for name in ("epoch", "loss", "images_per_s", "seconds_per_batch", "learning_rate", "exposed_communication"):
         assert isinstance(line[name], (int, float)), (name, line)
@@ -60,9 +74,27 @@ kill -TERM "$(pid_of_rank 0)"
 collect
 
 if command -v script >/dev/null; then
-  COLUMNS=80 run script -qec "stty cols 80; '$build/train_cifar' ${small[*]} --steps 30 --log-every 10" /dev/null
-  expect "a bar with the time left on a terminal" grep -qE '\[=+>? *\] [0-9]+/30 ETA [0-9:]+' "$folder/out"
+  COLUMNS=80 run script -qec "stty cols 80; '$build/train_cifar' ${small[*]} --steps 12 --log-every 6 --eval-every 12" /dev/null
+  expect "a bar with the time left on a terminal" grep -qE '\[=+>? *\] [0-9]+/12 ETA [0-9:]+ cross-entropy [0-9.]+' "$folder/out"
+  expect "which moves in an evaluation" test "$(grep -oE 'evaluation [0-9]+ %' "$folder/out" | sort -u | wc -l)" -ge 2
+  tr '\r' '\n' <"$folder/out" | grep -E 'step [0-9]+/' >"$folder/shown"
+  expect "three lines of steps and one of the evaluation" test "$(wc -l <"$folder/shown")" = 4
+  expect "they fit 80 columns" test "$(sed 's/\x1b\[K//g' "$folder/shown" | awk 'length > 79' | wc -l)" = 0
+  expect "with the parts of the loss and the accuracy" grep -qE \
+    'step 6/12, epoch 0.00, cross-entropy [0-9.]+ \+ penalty [0-9.]+, top-1 [0-9]+ %' "$folder/shown"
+  expect "and what the evaluation found" grep -qE 'step 12/12 evaluation: top-1 .*, top-5 .*, cross-entropy [0-9]' "$folder/shown"
 fi
+
+# --- logs are never lost -------------------------------------------------------------------------------------------------
+train 1 --steps 2 --log-dir "$folder/twice"
+cp "$folder/twice/metrics.jsonl" "$folder/first"
+train 1 --steps 1 --log-dir "$folder/twice"
+expect_line "a second run says where the first one's logs are" "^logs +of an earlier run, now in $folder/twice/earlier-1\$"
+expect "they are whole" cmp "$folder/first" "$folder/twice/earlier-1/metrics.jsonl"
+expect "with their event file" test "$(find "$folder/twice/earlier-1" -name 'events.*' | wc -l)-$(find "$folder/twice" -maxdepth 1 -name 'events.*' | wc -l)" = 1-1
+expect "the second has its own" test "$(grep -c '"kind":"train"' "$folder/twice/metrics.jsonl")" = 1
+run "$build/train_cifar" --steps 1 --log-dir "$folder/failed" --checkpoint-dir /proc/none
+expect_files "a start that fails leaves no logs" "$folder/failed"
 
 # --- asked, not trained --------------------------------------------------------------------------------------------------
 ranks 2 train_cifar --help
@@ -86,7 +118,7 @@ expect "the largest seed is a seed" test "$code" = 0
 train 2 --check --steps 3 --checkpoint-dir "$folder/check/c" --log-dir "$folder/check/l"
 expect_line "--check ends well" '^all is well'
 expect "--check writes nothing" test ! -e "$folder/check"
-expect "--check trains nothing" bash -c "! grep -q 'step 1,' '$folder/out'"
+expect "--check trains nothing" bash -c "! grep -q 'step 1/' '$folder/out'"
 
 # --- options from a file and from a checkpoint ---------------------------------------------------------------------------
 options=(--steps 3 --global-batch 12 --shards 2 --momentum 0.9 --nesterov --lr 0.05 --lr-schedule cosine --lr-end 0.001 --seed 7 --keep 1

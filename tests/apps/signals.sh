@@ -17,7 +17,7 @@ expect_checkpoint() {
   stopped=$(sed -n 's/^stopped on request after step \([0-9]*\): the same command goes on from there$/\1/p' "$folder/out")
   expect_line "SIG$1 to rank $2: says so, once" "^stopped on request after step"
   expect_files "SIG$1 to rank $2: one checkpoint, of that step" "$where" "$(basename "$(step_file . "${stopped:-0}")")"
-  expect "SIG$1 to rank $2: no step after it" bash -c "! grep -q 'step $((stopped + 1)),' '$folder/out'"
+  expect "SIG$1 to rank $2: no step after it" bash -c "! grep -q 'step $((stopped + 1))/' '$folder/out'"
 }
 expect_checkpoint USR1 2
 expect_checkpoint TERM 1

@@ -102,6 +102,7 @@ TEST(Console, AFileGetsPlainLinesAlone) {
     console.clear();
     EXPECT_EQ(contents(directory / "log"), "one\ntwo\n") << "not held back";
     console.progress(2, 2, "note");
+    EXPECT_EQ(console.columns(), 0) << "a line in a file may be long";
   }
   std::fclose(file);
   EXPECT_EQ(contents(directory / "log"), "one\ntwo\n");
@@ -157,7 +158,9 @@ TEST(Console, TheWidthIsTheTerminals) {
     Terminal terminal(columns);
     Console console(terminal.out());
     console.progress(1, 2, std::string(500, 'x'));
-    return shown(terminal.written()).size();
+    const std::size_t size = shown(terminal.written()).size();
+    EXPECT_EQ(console.columns(), static_cast<int>(size)) << "lines have as much room as the bar";
+    return size;
   };
   EXPECT_EQ(width(60, nullptr), 59u);
   EXPECT_EQ(width(200, nullptr), 199u);
@@ -216,9 +219,18 @@ TEST(ProgressBar, HoldsWhatFits) {
   }
 }
 
-TEST(Timestamp, IsDateAndTimeWithMicroseconds) {
-  EXPECT_TRUE(
-      std::regex_match(timestamp(), std::regex(R"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6})")));
+TEST(Fitted, KeepsWhatFitsButAlwaysTheFirst) {
+  const std::vector<std::string> parts{"step 1/2", "one", "three"};
+  EXPECT_EQ(fitted(parts, 0), "step 1/2, one, three");
+  EXPECT_EQ(fitted(parts, 20), "step 1/2, one, three");
+  EXPECT_EQ(fitted(parts, 19), "step 1/2, one");
+  EXPECT_EQ(fitted(parts, 12), "step 1/2");
+  EXPECT_EQ(fitted(parts, 1), "step 1/2");
+  EXPECT_EQ(fitted({}, 10), "");
+}
+
+TEST(Timestamp, IsDateAndTime) {
+  EXPECT_TRUE(std::regex_match(timestamp(), std::regex(R"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <regex>
 
 #include "src/random.h"
 #include "src/report/report.h"
@@ -13,16 +14,21 @@
 namespace lockstep {
 namespace {
 
+/// What `path` holds, without the times of its lines.
+std::string timeless(const std::filesystem::path& path) {
+  return std::regex_replace(contents(path), std::regex("\"time\":[0-9]+\\.[0-9]{3},"), "");
+}
+
 TEST(JsonLines, WholeNumbersHaveNoFractionAndOrderIsKept) {
   const TemporaryDirectory directory;
   JsonLines lines(directory / "metrics.jsonl", -1);
   lines.write("train", {{"step", 10}, {"loss", 4.625}, {"epoch", 0}, {"batch", -3}});
-  EXPECT_EQ(contents(directory / "metrics.jsonl"),
+  EXPECT_EQ(timeless(directory / "metrics.jsonl"),
             R"({"kind":"train","step":10,"loss":4.625,"epoch":0,"batch":-3})"
             "\n")
       << "and it is not held back";
   lines.write("evaluation", {{"step", 9007199254740991.0}, {"large", 1e300}});
-  EXPECT_EQ(contents(directory / "metrics.jsonl").substr(61),
+  EXPECT_EQ(timeless(directory / "metrics.jsonl").substr(61),
             R"({"kind":"evaluation","step":9007199254740991,"large":1e+300})"
             "\n");
 }
@@ -58,9 +64,21 @@ TEST(JsonLines, WhatJsonHasNoNumbersForIsText) {
   const double infinity = std::numeric_limits<double>::infinity();
   JsonLines(directory / "a", -1)
       .write("train", {{"a", std::nan("")}, {"b", infinity}, {"c", -infinity}});
-  EXPECT_EQ(contents(directory / "a"),
+  EXPECT_EQ(timeless(directory / "a"),
             R"({"kind":"train","a":"NaN","b":"Infinity","c":"-Infinity"})"
             "\n");
+}
+
+TEST(JsonLines, EveryLineHasTheTimeAndAnObjectMayBeGivenAsText) {
+  const TemporaryDirectory directory;
+  const double before = wall_time();
+  JsonLines(directory / "a", -1).write("run", R"({"step":0,"options":{"lr":0.1}})");
+  const std::string text = contents(directory / "a");
+  EXPECT_EQ(timeless(directory / "a"), R"({"kind":"run","step":0,"options":{"lr":0.1}})"
+                                       "\n");
+  const double time = std::strtod(text.c_str() + text.find("\"time\":") + 7, nullptr);
+  EXPECT_GE(time, before - 0.001);
+  EXPECT_LE(time, wall_time() + 0.001);
 }
 
 TEST(JsonLines, AResumedRunDropsTheStepsItWillDoAgain) {
@@ -70,7 +88,7 @@ TEST(JsonLines, AResumedRunDropsTheStepsItWillDoAgain) {
                     note = R"({"kind":"note"})";
   put(directory / "a", a + "\n" + b + "\n" + note + "\n" + c + "\n" + d + "\n");
   JsonLines(directory / "a", 20).write("train", {{"step", 20}});
-  EXPECT_EQ(contents(directory / "a"), a + "\n" + note + "\n" + b + "\n");
+  EXPECT_EQ(timeless(directory / "a"), a + "\n" + note + "\n" + b + "\n");
   EXPECT_EQ(directory.names(), std::vector<std::string>{"a"});
 }
 
@@ -80,7 +98,7 @@ TEST(JsonLines, TheHalfLineOfACrashIsDroppedAndTheRestKept) {
   for (const char* rest : {R"({"kind":"tra)", R"({"kind":"train","step":20})", "\n\n", "17\n"}) {
     put(directory / "a", whole + "\n" + rest);
     JsonLines(directory / "a", -1).write("train", {{"step", 10}});
-    EXPECT_EQ(contents(directory / "a"), whole + "\n" + whole + "\n") << rest;
+    EXPECT_EQ(timeless(directory / "a"), whole + "\n" + whole + "\n") << rest;
   }
 }
 
@@ -97,6 +115,33 @@ TEST(JsonLines, ADirectoryThatIsNotThereIsTold) {
   EXPECT_NE(text.find((directory / "none/a").string() + ": No such file or directory"),
             std::string::npos)
       << text;
+}
+
+TEST(Logs, SayWhichRunTheyAreOf) {
+  const TemporaryDirectory directory;
+  EXPECT_FALSE(logged_run(directory.path()).begun) << "no file";
+  const std::string run = R"({"kind":"run","step":0,"run":")",
+                    step = R"({"kind":"train","step":1})";
+  put(directory / "metrics.jsonl", run + "one\"}\n17\n");
+  EXPECT_FALSE(logged_run(directory.path()).begun) << "it failed before its first report";
+  put(directory / "metrics.jsonl", run + "one\"}\n" + step + "\n" + run + "two\"}\n{\"kind\":");
+  EXPECT_TRUE(logged_run(directory.path()).begun);
+  EXPECT_EQ(logged_run(directory.path()).run, "two");
+}
+
+TEST(Logs, OfEarlierRunsAreSetAsideAndNeverOverwritten) {
+  const TemporaryDirectory directory;
+  for (const char* run : {"one", "two"}) {
+    put(directory / "metrics.jsonl", run);
+    put(directory / "events.out.tfevents.1", run);
+    put(directory / "notes.txt", run);
+    const auto folder = set_logs_aside(directory.path());
+    EXPECT_EQ(folder, directory / (std::string(run) == "one" ? "earlier-1" : "earlier-2"));
+  }
+  EXPECT_EQ(contents(directory / "earlier-1/metrics.jsonl"), "one");
+  EXPECT_EQ(contents(directory / "earlier-1/events.out.tfevents.1"), "one");
+  EXPECT_EQ(contents(directory / "earlier-2/metrics.jsonl"), "two");
+  EXPECT_EQ(directory.names(), (std::vector<std::string>{"earlier-1", "earlier-2", "notes.txt"}));
 }
 
 }  // namespace

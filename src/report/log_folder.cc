@@ -1,0 +1,51 @@
+// Whose logs a folder holds, and how they make room for those of another run.
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+
+#include "src/check.h"
+#include "src/report/report.h"
+
+namespace lockstep {
+
+LoggedRun logged_run(const std::filesystem::path& directory) {
+  std::ifstream in(directory / "metrics.jsonl", std::ios::binary);
+  LoggedRun logged;
+  for (std::string line; std::getline(in, line);) {
+    const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto text = [&](const char* name) {
+      const auto found = object.is_object() ? object.find(name) : object.end();
+      return object.is_object() && found != object.end() && found->is_string()
+                 ? found->get<std::string>()
+                 : "";
+    };
+    const std::string kind = text("kind");
+    if (kind == "run") logged.run = text("run");
+    if (kind == "train" || kind == "evaluation") logged.begun = true;
+  }
+  return logged;
+}
+
+std::filesystem::path set_logs_aside(const std::filesystem::path& directory) {
+  try {
+    std::filesystem::path aside;
+    for (int n = 1;; ++n) {
+      aside = directory / fmt::format("earlier-{}", n);
+      if (std::filesystem::create_directory(aside)) break;
+    }
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with("events.out.tfevents.")) files.push_back(entry.path());
+    }
+    files.push_back(directory / "metrics.jsonl");  // last: where it is gone, all are
+    for (const auto& file : files) std::filesystem::rename(file, aside / file.filename());
+    return aside;
+  } catch (const std::filesystem::filesystem_error& error) {
+    fail("cannot set the earlier run's logs in {} aside: {}; choose another --log-dir",
+         directory.string(), error.code().message());
+  }
+}
+
+}  // namespace lockstep
