@@ -10,6 +10,7 @@
 
 #include "apps/command_line.h"
 #include "apps/evaluation.h"
+#include "apps/option_set.h"
 #include "apps/placement.h"
 #include "apps/reporter.h"
 #include "apps/signals.h"
@@ -33,26 +34,27 @@ struct EvaluateOptions {
 /// False where --help or the like has said all; `text` is then what to print.
 bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
   CLI::App app("Evaluates checkpoints of train_cifar on the test set", "evaluate");
-  app.option_defaults()->always_capture_default();
   app.allow_extras();
   app.add_option("checkpoint", o.checkpoint,
                  "A checkpoint, step-NNNNNNNNNN.h5, or a folder: its newest")
       ->required();
-  app.add_option("--weights", o.weights, "ema: the moving average; raw: the weights themselves")
-      ->check(CLI::IsMember({"ema", "raw"}));
-  app.add_option("--data", o.data,
-                 "Folder with the official files, for checkpoints trained on them");
-  app.add_option("--precision", o.precision, "fp32 or bf16 [as trained]")
-      ->check(CLI::IsMember({"fp32", "bf16"}));
-  app.add_flag("--follow", o.follow, "Stay, and evaluate every new checkpoint of the folder");
-  app.add_option("--interval", o.interval, "Seconds between looks into the folder")
-      ->check(between(kAboveZero, kAnyNumber));
-  app.add_flag("--no-confusion", o.no_confusion,
-               "Leave out the table of which class was taken for which");
-  app.add_option("--threads", o.threads, "Threads per rank [the node's cores shared out]")
-      ->check(between(1, kAnyNumber))
-      ->default_str("");
+  OptionSet set(app);
+  set.group("Options");
+  set.text("--weights", o.weights, "NAME", "ema: the moving average; raw: the weights themselves",
+           one_of("--weights", {"ema", "raw"}));
+  set.text("--data", o.data, "DIR",
+           "Folder with the official files, for checkpoints trained on them");
+  set.text("--precision", o.precision, "TYPE", "fp32 or bf16 [as trained]",
+           one_of("--precision", {"fp32", "bf16"}));
+  set.flag("--follow", o.follow, "Stay, and evaluate every new checkpoint of the folder");
+  set.number("--interval", o.interval, Bounds::above_zero(kLongestTime),
+             "Seconds between looks into the folder");
+  set.flag("--no-confusion", o.no_confusion,
+           "Leave out the table of which class was taken for which");
+  set.optional_number("--threads", o.threads, Bounds::at_least(1),
+                      "Threads per rank [the node's cores shared out]");
   app.set_version_flag("--version", build_name());
+  check_words(argc, argv);
   try {
     app.parse(argc, argv);
     if (!app.remaining().empty()) fail_extra(app);

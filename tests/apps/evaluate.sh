@@ -67,7 +67,7 @@ wrong() {  # CODE PATTERN OPTIONS...
 }
 wrong 2 'checkpoint is required' --threads 1
 wrong 2 'unknown option --weigths \(did you mean --weights\?\)' --weigths raw "$file"
-wrong 2 '--weights: rwa not in \{ema,raw\}' --weights rwa "$file"
+wrong 2 '--weights: "rwa" is neither ema nor raw' --weights rwa "$file"
 wrong 2 '--interval: 0 is not above 0' --interval 0 "$file"
 wrong 2 "--follow wants a folder of checkpoints, and $file is none" --follow "$file"
 wrong 1 'cannot read .*/none.h5: No such file' "$folder/none.h5"

@@ -1,0 +1,237 @@
+#include "apps/option_set.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include "apps/command_line.h"
+#include "src/check.h"
+
+namespace lockstep {
+namespace {
+
+/// Digits that from_chars reads, without a zero in front, which some take for octal.
+bool is_plain(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  const auto digit = [&](std::size_t at) {
+    return at < text.size() && text[at] >= '0' && text[at] <= '9';
+  };
+  return (digit(0) || (text.starts_with('.') && digit(1))) && !(text[0] == '0' && digit(1));
+}
+
+[[noreturn]] void fail_empty(std::string_view name) {
+  fail_usage("{}: its value is empty (a variable that is not set?)", name);
+}
+
+bool has_control_characters(std::string_view text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; });
+}
+
+}  // namespace
+
+template <class T>
+T parse_number(const std::string& name, const std::string& text, const Bounds& range) {
+  constexpr bool kWhole = std::is_integral_v<T>;
+  const char *begin = text.data(), *end = begin + text.size();
+  const auto refuse = [&](const std::string& why) { fail_usage("{}: {}", name, why); };
+  if (text.find_first_not_of("0123456789+-.eE") != std::string::npos || !is_plain(text))
+    refuse(fmt::format("\"{}\" is not a number (in plain decimals)", text));
+  // As a double first: whether it is a number at all, and on which side of the range it lies.
+  double about = 0;
+  const auto seen = std::from_chars(begin, end, about);
+  if (seen.ptr != end) refuse(fmt::format("\"{}\" is not a number (in plain decimals)", text));
+  if (seen.ec == std::errc::result_out_of_range) about = std::strtod(text.c_str(), nullptr);
+  if (range.open && about <= range.low && seen.ec == std::errc{})
+    refuse(fmt::format("{} is not above {:g}", text, range.low));
+  if (about < range.low || about > range.high) {
+    if (range.high < 1e6) {  // a range that one can have in mind
+      refuse(fmt::format("{} is not between {:g} and {:g}", text, range.low, range.high));
+    }
+    refuse(about < range.low ? fmt::format("{} is below {:g}", text, range.low)
+                             : text + " is too large");
+  }
+  T value{};
+  const auto result = std::from_chars(begin, end, value);
+  if (result.ec == std::errc::result_out_of_range)
+    refuse(text + (std::abs(about) < 1 ? " is too close to 0" : " is too large"));
+  if (result.ec != std::errc{} || result.ptr != end)
+    refuse(fmt::format("{} is not a {}number", text, kWhole ? "whole " : ""));
+  return value + T{0};  // no -0
+}
+
+template int parse_number(const std::string&, const std::string&, const Bounds&);
+template std::int64_t parse_number(const std::string&, const std::string&, const Bounds&);
+template std::uint64_t parse_number(const std::string&, const std::string&, const Bounds&);
+template float parse_number(const std::string&, const std::string&, const Bounds&);
+template double parse_number(const std::string&, const std::string&, const Bounds&);
+
+std::function<void(const std::string&)> one_of(const char* name, std::vector<std::string> words) {
+  return [name, words = std::move(words)](const std::string& word) {
+    if (std::find(words.begin(), words.end(), word) == words.end())
+      fail_usage("{}: \"{}\" is neither {}", name, word, fmt::join(words, " nor "));
+  };
+}
+
+void OptionSet::add(Entry entry, const char* type, const char* about) {
+  entries_.push_back(std::move(entry));
+  Entry& kept = entries_.back();
+  const std::string option = "--" + kept.name;
+  if (kept.type == Type::flag) {
+    const auto nothing = [](std::int64_t) {};
+    kept.option = app_.add_flag_function(option, nothing, about)
+                      ->check([&kept](const std::string& text) {  // CLI11 would take 3 for true
+                        kept.set(text);
+                        return std::string();
+                      });
+  } else {
+    kept.option =
+        app_.add_option_function<std::string>(option, kept.set, about)->default_str(kept.show());
+  }
+  if (kept.type != Type::flag) kept.option->type_name(type);
+  kept.option->group(group_);
+}
+
+void OptionSet::text(const char* name, std::string& value, const char* type, const char* about,
+                     std::function<void(const std::string&)> check) {
+  add({name + 2, Type::text, nullptr,
+       [name, &value, check](const std::string& text) {
+         if (text.empty()) fail_empty(name);
+         value = text;
+         if (check) check(value);
+       },
+       [&value] { return value; }, ""},
+      type, about);
+}
+
+template <class T>
+void OptionSet::add_number(const char* name, T& value, const Bounds& range, const char* about,
+                           bool optional) {
+  constexpr bool kWhole = std::is_integral_v<T>;
+  add({name + 2, kWhole ? Type::whole : Type::number, nullptr,
+       [=, &value](const std::string& text) { value = parse_number<T>(name, text, range); },
+       [=, &value] { return optional && value == T{0} ? "" : fmt::format("{}", value); }, ""},
+      kWhole ? "N" : "NUMBER", about);
+}
+
+template void OptionSet::add_number(const char*, int&, const Bounds&, const char*, bool);
+template void OptionSet::add_number(const char*, std::int64_t&, const Bounds&, const char*, bool);
+template void OptionSet::add_number(const char*, std::uint64_t&, const Bounds&, const char*, bool);
+template void OptionSet::add_number(const char*, float&, const Bounds&, const char*, bool);
+template void OptionSet::add_number(const char*, double&, const Bounds&, const char*, bool);
+
+void OptionSet::flag(const char* name, bool& value, const char* about) {
+  add({name + 2, Type::flag, nullptr,
+       [=, &value](const std::string& text) {
+         if (text != "true" && text != "false")
+           fail_usage("{}: \"{}\" is neither true nor false", name, text);
+         value = text == "true";
+       },
+       [&value] { return value ? "true" : "false"; }, ""},
+      "", about);
+}
+
+void OptionSet::word(const char* name, std::function<void(const std::string&)> read,
+                     std::function<std::string()> show, const char* type, const char* about) {
+  add({name + 2, Type::word, nullptr, std::move(read), std::move(show), ""}, type, about);
+}
+
+const OptionSet::Entry* OptionSet::find(std::string_view name) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& entry) { return entry.name == name; });
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+void OptionSet::read_file(const std::string& file) {
+  using Kind = ConfigValue::Kind;
+  for (const ConfigValue& line : read_config(file)) {
+    auto* entry = const_cast<Entry*>(find(line.name));
+    if (!entry) {
+      if (app_.get_option_no_throw("--" + line.name))
+        fail_usage("{}: --{} belongs on the command line", line.place, line.name);
+      fail_usage("{}: unknown option \"{}\"{}; a line is name = value, and --help lists all names",
+                 line.place, line.name, hint(app_, line.name, ""));
+    }
+    // Whole numbers above TOML's stand in quotes, and words may be numbers: checkpoint-every = 100.
+    const bool large = line.kind == Kind::text && line.value.size() > 18 && is_plain(line.value);
+    const bool fits =
+        entry->type == Type::flag    ? line.kind == Kind::boolean
+        : entry->type == Type::whole ? line.kind == Kind::integer || large
+        : entry->type == Type::number
+            ? line.kind == Kind::integer || line.kind == Kind::number
+            : line.kind == Kind::text || (entry->type == Type::word && line.kind == Kind::integer);
+    if (!fits) {
+      fail_usage("{}: {} wants {}", line.place, line.name,
+                 entry->type == Type::flag     ? "true or false, without quotes"
+                 : entry->type == Type::whole  ? "a whole number, without quotes"
+                 : entry->type == Type::number ? "a number, without quotes"
+                                               : "a text in quotes");
+    }
+    if (has_control_characters(line.value))
+      fail_usage("{}: {} holds control characters", line.place, line.name);
+    if (entry->option->count() > 0) continue;
+    try {
+      entry->set(line.value);
+    } catch (const Error& error) {
+      fail_usage("{}: {}", line.place, error.what());
+    }
+    entry->place = line.place;
+  }
+}
+
+bool OptionSet::given(std::string_view name) const {
+  const Entry* entry = find(name.substr(2));
+  return entry && (entry->option->count() > 0 || !entry->place.empty());
+}
+
+std::string OptionSet::where(std::string_view name) const {
+  const Entry* entry = find(name.substr(2));
+  return entry && !entry->place.empty() ? fmt::format("{} ({})", name, entry->place)
+                                        : std::string(name);
+}
+
+std::string OptionSet::to_text() const {
+  std::string text;
+  for (const Entry& entry : entries_) {
+    const std::string value = entry.show();
+    if (value.empty()) continue;
+    const bool bare =
+        entry.type != Type::text &&
+        (entry.type != Type::word || value.find_first_not_of("0123456789") == std::string::npos) &&
+        (entry.type != Type::whole || value.size() <= 18);
+    if (bare) {
+      text += fmt::format("{}={}\n", entry.name, value);
+    } else if (is_utf8(value)) {
+      text += fmt::format("{}={}\n", entry.name, toml_string(value));
+    } else {
+      text += fmt::format("# {} is not UTF-8: {:02x}\n", entry.name,
+                          fmt::join(std::vector<unsigned char>(value.begin(), value.end()), ""));
+    }
+  }
+  return text;
+}
+
+void check_words(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (has_control_characters(word)) {
+      std::string shown(word);
+      std::replace_if(
+          shown.begin(), shown.end(),
+          [](char c) {
+            return has_control_characters({&c, 1});
+          },
+          '?');
+      fail_usage("\"{}\" holds control characters", shown);
+    }
+    const std::size_t equals = word.starts_with("--") ? word.find('=') : word.npos;
+    const std::string_view value = equals == word.npos ? word : word.substr(equals + 1);
+    if (value.empty()) fail_empty(word.empty() && i > 1 ? argv[i - 1] : word.substr(0, equals));
+    if (value.starts_with('[') && value.ends_with(']')) {
+      fail_usage("{}: a value in brackets is not understood; a path may begin with ./", word);
+    }
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,102 @@
+// OptionSet: the options of a program, from its command line and from a config file, with values
+// held to what they must be. What CLI11 finds on the command line it hands on as it stands.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "apps/config_file.h"
+
+namespace lockstep {
+
+/// What a number may be: [low, high], or (low, high] where `open`.
+struct Bounds {
+  double low = 0, high = 0x1p64;  ///< 2^64: above all seeds
+  bool open = false;
+
+  static Bounds at_least(double low, double high = 0x1p64) { return {low, high, false}; }
+  static Bounds above_zero(double high = 0x1p64) { return {0, high, true}; }
+};
+
+/// Seconds that any of the program's clocks can count: 31 years.
+inline constexpr double kLongestTime = 1e9;
+
+/// `text` as a number of type T (int, std::int64_t, std::uint64_t, float, double) written in plain
+/// decimals: 7, -1, 0.1, .5, 1e-4; not 010, 0x10, 1_000, +5, " 5", inf or nan. Throws the usage
+/// error that begins with `name`.
+template <class T>
+T parse_number(const std::string& name, const std::string& text, const Bounds& range);
+
+/// A check for OptionSet::text().
+std::function<void(const std::string&)> one_of(const char* name, std::vector<std::string> words);
+
+class OptionSet {
+ public:
+  explicit OptionSet(CLI::App& app) : app_(app) {}
+  OptionSet(const OptionSet&) = delete;
+  OptionSet& operator=(const OptionSet&) = delete;
+
+  /// Those that follow stand under this heading of the help.
+  void group(const char* name) { group_ = name; }
+  /// Never empty, and without control characters. `check` throws where the word is none of the
+  /// known ones.
+  void text(const char* name, std::string& value, const char* type, const char* about,
+            std::function<void(const std::string&)> check = {});
+  template <class T>
+  void number(const char* name, T& value, const Bounds& range, const char* about) {
+    add_number(name, value, range, about, /*optional=*/false);
+  }
+  /// The same where 0 stands for a default that the text names in brackets.
+  template <class T>
+  void optional_number(const char* name, T& value, const Bounds& range, const char* about) {
+    add_number(name, value, range, about, /*optional=*/true);
+  }
+  void flag(const char* name, bool& value, const char* about);
+  /// A word or a number that `read` turns into a value, and `show` back.
+  void word(const char* name, std::function<void(const std::string&)> read,
+            std::function<std::string()> show, const char* type, const char* about);
+
+  /// Takes from `file` what the command line has not said. Throws the usage error with file, line
+  /// and column.
+  void read_file(const std::string& file);
+
+  bool given(std::string_view name) const;  ///< on the command line or in the file
+  /// "--steps", or "--steps (run.toml:3:9)" where the file says it: for errors.
+  std::string where(std::string_view name) const;
+  /// All options with values as lines "name=value": TOML, which read_file() takes. What is not
+  /// UTF-8 is a comment there.
+  std::string to_text() const;
+
+ private:
+  enum class Type { text, whole, number, flag, word };
+  struct Entry {
+    std::string name;  // without --
+    Type type;
+    CLI::Option* option;
+    std::function<void(const std::string&)> set;  // throws the usage error
+    std::function<std::string()> show;            // empty: not set
+    std::string place;                            // in the file, where that says it
+  };
+
+  template <class T>
+  void add_number(const char* name, T& value, const Bounds& range, const char* about,
+                  bool optional);
+  void add(Entry entry, const char* type, const char* about);
+  const Entry* find(std::string_view name) const;
+
+  CLI::App& app_;
+  std::string group_;
+  std::deque<Entry> entries_;  // whose addresses CLI11's callbacks keep
+};
+
+/// Throws the usage error where a word of the command line is what CLI11 would not take as it
+/// stands: an empty one, "[...]", which it takes apart as a list, or one that no line can show.
+void check_words(int argc, char** argv);
+
+}  // namespace lockstep

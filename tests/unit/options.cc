@@ -1,0 +1,269 @@
+// Options: every number is held to plain decimals and its range, files of options are TOML, and
+// errors name the option or the file, line and column.
+#include "apps/options.h"
+
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <sstream>
+
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Options parse(const Words& words) {
+  Words all = words;
+  all.insert(all.begin(), "train_cifar");
+  std::vector<char*> argv;
+  for (std::string& word : all) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  std::string text;
+  const auto options =
+      parse_options(static_cast<int>(all.size()), argv.data(), "train_cifar", text);
+  if (!options) throw std::logic_error("said all: " + text);
+  return *options;
+}
+
+/// The error for these words; "" where they are taken.
+std::string refusal(const Words& words) {
+  try {
+    parse(words);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), kExitUsage);
+    EXPECT_EQ(std::string(error.what()).find_first_of("\n\r\t"), std::string::npos) << error.what();
+    return error.what();
+  }
+  return "";
+}
+
+/// Names of the options that take numbers (whole: whole ones alone), as the help tells them.
+Words numeric(bool whole) {
+  const char* argv[] = {"train_cifar", "--help", nullptr};
+  std::string help, line;
+  parse_options(2, const_cast<char**>(argv), "train_cifar", help);
+  Words names;
+  for (std::istringstream lines(help); std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name, type;
+    words >> name >> type;
+    type = type.substr(0, type.find('='));
+    if (name.starts_with("--") && (type == "N" || (!whole && type == "NUMBER")))
+      names.push_back(name);
+  }
+  return names;
+}
+
+TEST(Options, NoNumberIsTakenThatIsNotOne) {
+  const Words names = numeric(false);
+  EXPECT_GE(names.size(), 20u);
+  for (const std::string& name : names) {
+    for (const char* text : {"many",    "0x10",
+                             "0X1p3",   "010",
+                             "-01",     "00",
+                             "1_000",   "1,5",
+                             "1.000,0", "+5",
+                             " 5",      "5 ",
+                             "5\t",     "inf",
+                             "-inf",    "Infinity",
+                             "nan",     "NaN",
+                             "-nan",    "nan(1)",
+                             "1e",      "e5",
+                             "--5",     "1e5x",
+                             "5f",      "5L",
+                             ".",       "-",
+                             "-.",      "1.2.3",
+                             "١",       "0b1",
+                             "0o7",     "1e999999",
+                             "-1",      "1'000",
+                             "[1]",     "99999999999999999999999999"}) {
+      EXPECT_NE(refusal({name + "=" + text}), "") << name << " takes \"" << text << '"';
+    }
+    EXPECT_NE(refusal({name + "="}), "") << name;
+    EXPECT_NE(refusal({name, ""}), "") << name;
+  }
+  for (const std::string& name : numeric(true)) {
+    for (const char* text : {"1.5", "1e3", "5.", ".5", "1e-3", "18446744073709551616"}) {
+      EXPECT_NE(refusal({name + "=" + text}), "") << name << " takes \"" << text << '"';
+    }
+  }
+}
+
+TEST(Options, NumbersAreTakenAsTheyStand) {
+  const Options o = parse({"--seed=18446744073709551615", "--lr", ".5", "--momentum=0.9",
+                           "--weight-decay", "1e-4", "--epochs=1E-3", "--lr-end", "-0.0"});
+  EXPECT_EQ(o.seed, 18446744073709551615u);
+  EXPECT_EQ(o.rate.base, 0.5);
+  EXPECT_EQ(o.optimizer_options.momentum, 0.9f);
+  EXPECT_EQ(o.optimizer_options.weight_decay, 1e-4f);
+  EXPECT_EQ(o.epochs, 1e-3);
+  EXPECT_FALSE(std::signbit(o.rate.end));
+  EXPECT_EQ(parse({"--steps=9223372036854775807"}).steps, 9223372036854775807);
+  EXPECT_EQ(parse({"--lr=1e-300"}).rate.base, 1e-300);
+}
+
+TEST(Options, RefusalsSayWhy) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--steps=010", "--steps: \"010\" is not a number (in plain decimals)"},
+      {"--steps=1.5", "--steps: 1.5 is not a whole number"},
+      {"--steps=9223372036854775808", "--steps: 9223372036854775808 is too large"},
+      {"--shards=2147483648", "--shards: 2147483648 is too large"},
+      {"--weight-decay=1e39", "--weight-decay: 1e39 is too large"},
+      {"--weight-decay=1e-60", "--weight-decay: 1e-60 is too close to 0"},
+      {"--lr=1e-400", "--lr: 1e-400 is too close to 0"},
+      {"--lr=1e400", "--lr: 1e400 is too large"},
+      {"--lr=-0", "--lr: -0 is not above 0"},
+      {"--momentum=1.5", "--momentum: 1.5 is not between 0 and 1"},
+      {"--timeout=1e10", "--timeout: 1e10 is too large"},
+      {"--nesterov=3", "--nesterov: \"3\" is neither true nor false"},
+      {"--data=", "--data: its value is empty (a variable that is not set?)"},
+      {"--log-dir=a\nb", "\"--log-dir=a?b\" holds control characters"},
+      {"--log-dir=[a]",
+       "--log-dir=[a]: a value in brackets is not understood; a path may begin with ./"},
+      {"--checkpoint-every=010",
+       "--checkpoint-every: \"010\" is neither a number of steps (1000) nor "
+       "a time (600s, 10m, 2h)"},
+      {"--checkpoint-every=1e9h",
+       "--checkpoint-every: \"1e9h\" is neither a number of steps (1000) nor "
+       "a time (600s, 10m, 2h)"},
+  };
+  for (const auto& [word, text] : cases) EXPECT_EQ(refusal({word}), text);
+}
+
+class ConfigFile : public testing::Test {
+ protected:
+  std::string refusal_of(const std::string& text, Words words = {}) {
+    put(file_, text);
+    words.insert(words.begin(), {"--config", file_.string()});
+    // Columns are left to the versions of toml++.
+    const std::regex place(file_.string() + "(:[0-9]+)(:[0-9]+)");
+    return std::regex_replace(refusal(words), place, "F$1");
+  }
+  Options options_of(const std::string& text, Words words = {}) {
+    put(file_, text);
+    words.insert(words.begin(), {"--config", file_.string()});
+    return parse(words);
+  }
+
+  TemporaryDirectory directory_;
+  std::filesystem::path file_ = directory_ / "run.toml";
+};
+
+TEST_F(ConfigFile, IsToml) {
+  const Options o = options_of(
+      "# A comment\n\nlr = 5e-2  # another\nbatch = 1_0\nnesterov = true\nmomentum = 0.9\n"
+      "checkpoint-every = 7\n\"log-dir\" = 'a\\b'\nseed = 0x10\nresume = \"never\"");
+  EXPECT_EQ(o.rate.base, 0.05);
+  EXPECT_EQ(o.batch, 10);
+  EXPECT_TRUE(o.optimizer_options.nesterov);
+  EXPECT_EQ(o.checkpoint_every.steps, 7);
+  EXPECT_EQ(o.log_dir, "a\\b");
+  EXPECT_EQ(o.seed, 16u);
+  EXPECT_TRUE(o.seed_given && o.batch_given);
+  EXPECT_FALSE(o.shards_given);
+  EXPECT_EQ(options_of("").text, parse({}).text);
+  EXPECT_EQ(options_of("lr = 0.2\nnesterov = true", {"--lr", "0.3", "--nesterov=false"}).rate.base,
+            0.3)
+      << "the command line wins";
+}
+
+TEST_F(ConfigFile, WhatIsNoTomlIsToldWithItsPlace) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"seed = 3\nlr = [0.15\n", "F:2: "},
+      {"batch = 010\n", "F:1: "},
+      {"lr 0.1\n", "F:1: "},
+      {"lr = \n", "F:1: "},
+      {"lr = 0.1 0.2", "F:1: "},
+      {"lr = 0.1\nlr = 0.1\n", "F:2: "},
+      {"lr = +-1", "F:1: "},
+      {"nesterov = maybe", "F:1: "},
+      {"seed = 99999999999999999999", "F:1: "},
+      {"lr = \"0.1", "F:1: "},
+      {"\x7f"
+       "ELF\x02\x01\x01",
+       "F:1: "},
+      {"data = \"\xff\xfe\"", "F:1: "},
+  };
+  for (const auto& [text, place] : cases) {
+    const std::string error = refusal_of(text);
+    EXPECT_TRUE(error.starts_with(place)) << text << "\n" << error;
+  }
+}
+
+TEST_F(ConfigFile, ValuesOfAnotherKindOrRangeAreToldWithTheirPlace) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"lr = [0.15]", "F:1: lr is an array: each option has one value"},
+      {"lr = {a = 1}",
+       "F:1: lr begins a table: write name = value lines without sections and dots"},
+      {"[training]\nlr = 1",
+       "F:1: training begins a table: write name = value lines without "
+       "sections and dots"},
+      {"lr = 2026-11-21", "F:1: lr is a date or a time: no option is one"},
+      {"steps = \"5\"", "F:1: steps wants a whole number, without quotes"},
+      {"steps = 5.0", "F:1: steps wants a whole number, without quotes"},
+      {"steps = true", "F:1: steps wants a whole number, without quotes"},
+      {"lr = \"0.1\"", "F:1: lr wants a number, without quotes"},
+      {"nesterov = 3", "F:1: nesterov wants true or false, without quotes"},
+      {"nesterov = \"true\"", "F:1: nesterov wants true or false, without quotes"},
+      {"model = 3", "F:1: model wants a text in quotes"},
+      {"lr = inf", "F:1: --lr: \"inf\" is not a number (in plain decimals)"},
+      {"lr = nan", "F:1: --lr: \"nan\" is not a number (in plain decimals)"},
+      {"\n\nbatch = 0", "F:3: --batch: 0 is below 1"},
+      {"data = \"\"", "F:1: --data: its value is empty (a variable that is not set?)"},
+      {"data = \"a\\u0000b\"", "F:1: data holds control characters"},
+      {"lrr = 1",
+       "F:1: unknown option \"lrr\" (did you mean lr?); a line is name = value, and --help "
+       "lists all names"},
+      {"help = true", "F:1: --help belongs on the command line"},
+      {"config = \"x\"", "F:1: --config belongs on the command line"},
+      {"checkpoint-every = \"10x\"",
+       "F:1: --checkpoint-every: \"10x\" is neither a number of steps "
+       "(1000) nor a time (600s, 10m, 2h)"},
+      {"steps = 5\nepochs = 2",
+       "--steps (F:1) and --epochs (F:2) both say how long to train: "
+       "give one of them"},
+  };
+  for (const auto& [text, error] : cases) {
+    EXPECT_EQ(refusal_of(text), error) << text;
+  }
+  EXPECT_TRUE(refusal_of("\nmodel = \"tutrial\"")
+                  .starts_with("F:2: unknown model \"tutrial\": did you mean"));
+}
+
+TEST_F(ConfigFile, WhatCannotBeReadIsTold) {
+  const auto refused = [&](const std::string& file) { return refusal({"--config", file}); };
+  EXPECT_EQ(refused("/nowhere/x.toml"),
+            "cannot read --config /nowhere/x.toml: No such file or directory");
+  EXPECT_EQ(refused("-"), "cannot read --config -: No such file or directory");
+  EXPECT_EQ(refused("/dev/zero"), "cannot read --config /dev/zero: it is not a file");
+  EXPECT_EQ(refused(directory_.path().string()),
+            fmt::format("cannot read --config {}: it is not a file", directory_.path().string()));
+  EXPECT_NE(refused(""), "");
+  EXPECT_EQ(refusal_of(std::string(1 << 20, '#')),
+            file_.string() + " is longer than 64 KiB: it is not a file of options");
+  std::string deep = "a", nested = "a = ";
+  while (deep.size() < 60000) deep += ".a", nested += "[";
+  EXPECT_NE(refusal_of(deep + " = 1"), "") << "dots without end";
+  EXPECT_NE(refusal_of(nested), "") << "arrays without end";
+}
+
+TEST_F(ConfigFile, TheOptionsTextIsOne) {
+  const Options o = parse({"--seed=18446744073709551615", "--data", "a \"b\" \\c ü",
+                           "--log-dir=\xff/x", "--lr=1e-7", "--checkpoint-every", "1.5m",
+                           "--momentum", "0.1", "--nesterov", "--threads=3"});
+  const Options again = options_of(o.text);
+  EXPECT_EQ(again.seed, o.seed);
+  EXPECT_EQ(again.data, o.data);
+  EXPECT_EQ(again.log_dir, "") << "TOML cannot hold it";
+  EXPECT_EQ(again.rate.base, o.rate.base);
+  EXPECT_EQ(again.checkpoint_every.seconds, 90);
+  EXPECT_EQ(again.optimizer_options.momentum, o.optimizer_options.momentum);
+  EXPECT_TRUE(again.optimizer_options.nesterov);
+  EXPECT_EQ(again.threads, 3);
+  EXPECT_NE(o.text.find("# log-dir is not UTF-8: ff2f78\n"), std::string::npos) << o.text;
+}
+
+}  // namespace
+}  // namespace lockstep
