@@ -109,9 +109,10 @@ std::string confusion_table(const EvaluationResult& result, const std::vector<st
   return text;
 }
 
-/// One checkpoint, all ranks. What it was trained on decides what it is tested on.
-void evaluate_file(const Comm& comm, Device& device, const EvaluateOptions& o,
-                   const std::string& file) {
+/// One checkpoint, all ranks. What it was trained on decides what it is tested on. False where a
+/// rank was asked to stop.
+bool evaluate_file(const Comm& comm, Device& device, const EvaluateOptions& o,
+                   const std::string& file, const Signals& signals) {
   CheckpointFacts facts;
   DatasetPair data;
   std::unique_ptr<Evaluation> evaluation;
@@ -137,34 +138,40 @@ void evaluate_file(const Comm& comm, Device& device, const EvaluateOptions& o,
     arena.assign(static_cast<std::size_t>(layout.count), 0.0f);
     load_checkpoint(file, layout, {{o.weights == "ema" ? "ema" : "parameters", arena.data()}});
   });
-  const EvaluationResult result = evaluation->run(comm, arena.data(), [](double) {});
-  if (comm.rank() != 0) return;
+  const auto evaluated =
+      evaluation->run(comm, arena.data(), [&](double) { return !signals.stop_requested(); });
+  if (comm.rank() != 0 || !evaluated) return evaluated.has_value();
+  const EvaluationResult& result = *evaluated;
   fmt::print("step {} ({}, {} weights): {}\n", facts.position.step, file, o.weights,
              fmt::join(score_parts(result.score), ", "));
   if (!o.no_confusion) fmt::print("{}", confusion_table(result, data.class_names));
   std::fflush(stdout);
+  return true;
 }
 
-int run(World& world, const EvaluateOptions& o) {
+int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   const Comm comm = world.comm();
   const Watchdog watchdog(world, 0);  // deaths; an evaluation takes as long as it takes
-  const auto device = make_cpu_device(place(comm, o.threads).threads);
+  const Placement placement = place(comm, o.threads);
+  std::unique_ptr<Device> device;
+  agree(comm, [&] { device = make_cpu_device(placement.threads); });
   std::string last;
   std::set<std::string> said;
-  if (o.follow) watch_signals();
   for (;;) {
     std::string file;
     agree(comm, [&] {
       if (comm.rank() == 0) file = newest_file(o, said);
     });
     file = comm.broadcast(file);
-    if (!file.empty() && file != last) evaluate_file(comm, *device, o, file);
+    const bool whole =
+        file.empty() || file == last || evaluate_file(comm, *device, o, file, signals);
     last = file;
+    if (!o.follow && !whole) throw AgreedError("stopped on request before the evaluation was done");
     if (!o.follow) return kExitSuccess;
-    for (double slept = 0; slept < o.interval && !stop_requested(); slept += 0.1) {
+    for (double slept = 0; slept < o.interval; slept += 0.1) {
+      if (comm.max(signals.stop_requested()) > 0) return kExitSuccess;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
-    if (comm.max(stop_requested()) > 0) return kExitSuccess;
   }
 }
 
@@ -173,6 +180,7 @@ int run(World& world, const EvaluateOptions& o) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
+  const Signals signals;
   return run_main(argc, argv, "evaluate", [&](World& world) {
     EvaluateOptions options;
     std::string text;
@@ -180,7 +188,7 @@ int main(int argc, char** argv) {
     agree(world.comm(), [&] { go_on = parse(argc, argv, options, text); });
     expect_same(world.comm(), "options",
                 fmt::format("{}", fmt::join(std::vector<std::string>(argv + 1, argv + argc), " ")));
-    if (go_on) return run(world, options);
+    if (go_on) return run(world, options, signals);
     if (world.comm().rank() == 0) std::fputs(text.c_str(), stdout);
     return static_cast<int>(kExitSuccess);
   });

@@ -19,8 +19,8 @@ std::size_t Evaluation::bytes() const {
          static_cast<std::size_t>(model_.input().count()) * size_of(model_.type());
 }
 
-EvaluationResult Evaluation::run(const Comm& comm, float* parameters,
-                                 const std::function<void(double)>& progress) {
+std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* parameters,
+                                                const std::function<bool(double)>& go_on) {
   Stream stream = device_.stream();
   model_.bind(parameters, nullptr);
   const View images{images_.get(), model_.input(), model_.type()};
@@ -32,23 +32,28 @@ EvaluationResult Evaluation::run(const Comm& comm, float* parameters,
 
   EvaluationResult result;
   result.confusion.assign(static_cast<std::size_t>(classes * classes), 0);
-  for (std::int64_t batch = comm.rank(); batch < batches; batch += comm.size()) {
-    const std::int64_t first = batch * kBatch, count = std::min(kBatch, dataset_.size() - first);
-    each_part(stream, count, 8, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        dataset_.read(first + i, nullptr,
-                      images_.get() + static_cast<std::size_t>(i) * sample_bytes, images.type);
-        labels_[static_cast<std::size_t>(i)] = dataset_.label(first + i);
+  for (std::int64_t round = 0; round < batches; round += comm.size()) {
+    const std::int64_t first = (round + comm.rank()) * kBatch,
+                       count = std::min(kBatch, dataset_.size() - first);
+    if (count > 0) {
+      each_part(stream, count, 8, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          dataset_.read(first + i, nullptr,
+                        images_.get() + static_cast<std::size_t>(i) * sample_bytes, images.type);
+          labels_[static_cast<std::size_t>(i)] = dataset_.label(first + i);
+        }
+      });
+      softmax_cross_entropy(stream, model_.forward(stream, images), labels, 0, {}, verdicts_);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const Verdict& verdict = verdicts_[static_cast<std::size_t>(i)];
+        result.score.add(verdict);
+        ++result.confusion[static_cast<std::size_t>(labels_[static_cast<std::size_t>(i)] * classes +
+                                                    verdict.predicted)];
       }
-    });
-    softmax_cross_entropy(stream, model_.forward(stream, images), labels, 0, {}, verdicts_);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const Verdict& verdict = verdicts_[static_cast<std::size_t>(i)];
-      result.score.add(verdict);
-      ++result.confusion[static_cast<std::size_t>(labels_[static_cast<std::size_t>(i)] * classes +
-                                                  verdict.predicted)];
     }
-    progress(static_cast<double>(batch + 1) / static_cast<double>(batches));
+    const std::int64_t done = std::min(round + comm.size(), batches);
+    const bool enough = !go_on(static_cast<double>(done) / static_cast<double>(batches));
+    if (comm.max(enough) > 0) return std::nullopt;
   }
   Score& score = result.score;
   for (std::int64_t* sum :

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "collectives/comm.h"
@@ -31,10 +32,10 @@ class Evaluation {
   std::size_t bytes() const;
 
   /// Collective. Evaluates `parameters` (layout().count floats, the same on all ranks); every rank
-  /// gets the sums. `progress` is called now and then on every rank with the share that it has done
-  /// of its part.
-  EvaluationResult run(const Comm& comm, float* parameters,
-                       const std::function<void(double)>& progress);
+  /// gets the sums. After each batch `go_on` is called on every rank with the share of the data set
+  /// that is done; where one of the ranks says no, all give up at once and get nothing.
+  std::optional<EvaluationResult> run(const Comm& comm, float* parameters,
+                                      const std::function<bool(double)>& go_on);
 
  private:
   Device& device_;

@@ -4,12 +4,14 @@
 #include <cstdio>
 
 #include "apps/options.h"
+#include "apps/signals.h"
 #include "apps/trainer.h"
 #include "collectives/comm.h"
 #include "src/machine.h"
 
 int main(int argc, char** argv) {
   using namespace lockstep;
+  const Signals signals;
   return run_main(argc, argv, "train_cifar", [&](World& world) {
     std::optional<Options> options;
     std::string text;
@@ -17,7 +19,7 @@ int main(int argc, char** argv) {
     expect_same(world.comm(), "builds",
                 fmt::format("build = {}, checksum {}", build_name(), program_checksum()));
     expect_same(world.comm(), "options", options ? options->text : "--help, --version or --list");
-    if (options) return train(world, *options);
+    if (options) return train(world, *options, [&] { return signals.stop_requested(); });
     if (world.comm().rank() == 0) std::fputs(text.c_str(), stdout);
     return static_cast<int>(kExitSuccess);
   });

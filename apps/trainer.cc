@@ -4,12 +4,12 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 
 #include "apps/facts.h"
 #include "apps/mirror.h"
 #include "apps/placement.h"
 #include "apps/reporter.h"
-#include "apps/signals.h"
 #include "apps/training_step.h"
 #include "collectives/records.h"
 #include "collectives/watchdog.h"
@@ -25,15 +25,19 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// What a checkpoint says of its "evaluation" where that is still to be done.
+constexpr const char* kDue = "due";
+
 class Trainer {
  public:
   Trainer(World& world, const Options& options, Dataset& train, Dataset& test, Device& device,
-          const RunPlan& plan)
+          const RunPlan& plan, const std::function<bool()>& stop_requested)
       : world_(world),
         comm_(world.comm()),
         options_(options),
         train_(train),
         plan_(plan),
+        stop_requested_(stop_requested),
         entry_(find_model(options.model)),
         step_(world, device, entry_, train.classes(), options, plan),
         evaluation_(device, entry_, test, options.precision),
@@ -46,11 +50,17 @@ class Trainer {
       if (comm_.rank() == 0) load_checkpoint(*resumption.file, step_.layout(), sections);
     });
     last_file_ = *resumption.file;
+    const auto evaluation = resumption.facts.texts.find("evaluation");
+    evaluation_due_ = options_.eval_every > 0 && evaluation != resumption.facts.texts.end() &&
+                      evaluation->second == kDue;
     for (const Section& section : sections) {
       check(MPI_Bcast(section.arena, static_cast<int>(step_.layout().count), MPI_FLOAT, 0,
                       comm_.raw()));
     }
   }
+
+  /// The run was stopped before the evaluation of its last step: that is the first thing to do.
+  bool evaluation_due() const { return evaluation_due_; }
 
   TrainingStep& step() { return step_; }
   Evaluation& evaluation() { return evaluation_; }
@@ -60,6 +70,11 @@ class Trainer {
     agree(comm_, [&] { reporter_.begin(); });
     last_save_ = last_report_time_ = now();
     std::int64_t done = plan_.start.step;
+    if (evaluation_due_) {
+      evaluate(done);
+      save(done);
+      if (evaluation_due_) return stop(done);
+    }
     for (last_report_step_ = done; done < plan_.steps;) {
       const bool report = done == plan_.start.step || (done + 1) % options_.log_every == 0 ||
                           done + 1 == plan_.steps;
@@ -76,7 +91,7 @@ class Trainer {
       }
       reporter_.progress(done, totals.cross_entropy);
       after_step(done, totals);
-      if (totals.stop && done < plan_.steps) return stop(done);
+      if ((totals.stop && done < plan_.steps) || evaluation_due_) return stop(done);
     }
     reporter_.summary(done, trained_seconds());
     return kExitSuccess;
@@ -87,7 +102,7 @@ class Trainer {
 
   Votes votes() const {
     const double seconds = options_.checkpoint_every.seconds;
-    return {stop_requested(), comm_.rank() == 0 && seconds > 0 && now() - last_save_ >= seconds};
+    return {stop_requested_(), comm_.rank() == 0 && seconds > 0 && now() - last_save_ >= seconds};
   }
 
   void after_step(std::int64_t done, const StepTotals& totals) {
@@ -98,8 +113,13 @@ class Trainer {
       reporter_.histograms(done, step_.layout(), step_.state().parameters, step_.gradients());
     }
     if (due(done, options_.verify_every)) verify(done);
+    const bool evaluates = due(done, options_.eval_every) || (end && options_.eval_every > 0);
+    evaluation_due_ = evaluates && totals.stop;  // left to the run that goes on
     if (due(done, options_.checkpoint_every.steps) || totals.save || totals.stop || end) save(done);
-    if (due(done, options_.eval_every) || (end && options_.eval_every > 0)) evaluate(done);
+    if (evaluates && !evaluation_due_) {
+      evaluate(done);
+      if (evaluation_due_) save(done);
+    }
     aside_ += now() - start;
   }
 
@@ -134,20 +154,25 @@ class Trainer {
     verify_mirror(comm_, step_.layout(), step_.state().parameters, done);
   }
 
+  /// Stays due where a rank is asked to stop meanwhile.
   void evaluate(std::int64_t done) {
-    constexpr double kLongest = 3600;
-    phase("evaluation", kLongest);
+    phase("evaluation", 0);
     Record& record = world_.records().mine();
-    const EvaluationResult result = evaluation_.run(comm_, step_.evaluated(), [&](double share) {
+    const auto result = evaluation_.run(comm_, step_.evaluated(), [&](double share) {
       record.progress();
       reporter_.evaluating(share);
+      return !stop_requested_();
     });
-    reporter_.evaluation(done, plan_.epoch_at(done), result,
+    evaluation_due_ = !result;
+    if (evaluation_due_) return;
+    reporter_.evaluation(done, plan_.epoch_at(done), *result,
                          step_.state().average ? "averaged weights" : "weights");
   }
 
+  /// Once for each step, and again where an evaluation of that step has become due or is done.
   void save(std::int64_t done) {
-    if (options_.checkpoint_dir.empty() || done == saved_step_) return;
+    if (options_.checkpoint_dir.empty()) return;
+    if (done == saved_step_ && evaluation_due_ == saved_due_) return;
     verify(done);
     constexpr double kLongest = 600;  // a slow file system, not a hang
     phase("checkpoint", kLongest);
@@ -166,6 +191,7 @@ class Trainer {
                      {"global_batch", std::to_string(plan_.global_batch)},
                      {"shards", std::to_string(plan_.shards)},
                      {"threads", std::to_string(plan_.threads)}};
+      if (evaluation_due_) facts.texts["evaluation"] = kDue;
       std::vector<ConstSection> sections;
       for (const Section& section : step_.sections())
         sections.push_back({section.name, section.arena});
@@ -174,6 +200,7 @@ class Trainer {
     });
     if (comm_.rank() == 0) reporter_.saved(done, last_file_);
     saved_step_ = done;
+    saved_due_ = evaluation_due_;
     last_save_ = now();
   }
 
@@ -205,7 +232,8 @@ class Trainer {
           done));
     }
     reporter_.line(
-        fmt::format("stopped on request after step {}: the same command goes on from there", done));
+        fmt::format("stopped on request after step {}{}: the same command goes on from there", done,
+                    evaluation_due_ ? ", before its evaluation was done" : ""));
     return kExitRequeue;
   }
 
@@ -218,6 +246,7 @@ class Trainer {
   const Options& options_;
   const Dataset& train_;
   const RunPlan& plan_;
+  const std::function<bool()>& stop_requested_;
   const ModelEntry& entry_;
   TrainingStep step_;
   Evaluation evaluation_;
@@ -225,6 +254,8 @@ class Trainer {
 
   std::filesystem::path last_file_;
   std::int64_t saved_step_ = -1, last_report_step_ = 0;
+  bool evaluation_due_ = false;  ///< of the step just done, and not yet done
+  bool saved_due_ = false;       ///< so the checkpoint of saved_step_ says
   double last_save_ = 0, last_report_time_ = 0;
   double aside_ = 0;    ///< seconds since the last report that were not training
   double trained_ = 0;  ///< seconds of training up to the last report
@@ -264,14 +295,22 @@ void require_folders(const Options& options) {
 
 }  // namespace
 
-int train(World& world, const Options& options) {
+int train(World& world, const Options& options, const std::function<bool()>& stop_requested) {
   const Comm comm = world.comm();
   Record& record = world.records().mine();
-  watch_signals();
   record.phase("start-up", 600);
   Watchdog watchdog(world, options.timeout);
   const std::size_t base_memory = own_memory_bytes();
 
+  const auto look_for_stop = [&] {
+    if (comm.max(stop_requested()) == 0) return;
+    throw AgreedError(
+        "stopped on request before the first step: there is nothing to save yet, and the same "
+        "command begins again",
+        kExitRequeue);
+  };
+
+  look_for_stop();
   const Resumption resumption = find_resumption(comm, options);
   int threads = 0;
   agree(comm, [&] { threads = wanted_threads(options, resumption); });
@@ -283,12 +322,16 @@ int train(World& world, const Options& options) {
         resumption.file && !options.seed_given ? resumption.facts.position.seed : options.seed;
     data = open_dataset(options.dataset, options.data, seed);
   });
+  look_for_stop();
   RunPlan plan;
   agree(comm,
         [&] { plan = plan_run(options, comm, placement.threads, data.train->size(), resumption); });
 
-  const auto device = make_cpu_device(placement.threads);
-  Trainer trainer(world, options, *data.train, *data.test, *device, plan);
+  std::unique_ptr<Device> device;
+  agree(comm, [&] { device = make_cpu_device(placement.threads); });
+  look_for_stop();
+  Trainer trainer(world, options, *data.train, *data.test, *device, plan, stop_requested);
+  look_for_stop();
   if (resumption.file) trainer.restore(resumption);
   verify_mirror(comm, trainer.step().layout(), trainer.step().state().parameters, plan.start.step);
   Loader loader(*data.train, {.seed = plan.seed,
@@ -301,11 +344,12 @@ int train(World& world, const Options& options) {
   print_facts({comm, options, plan, resumption, placement, *device, data, trainer.step(),
                trainer.evaluation(), loader, base_memory},
               trainer.reporter());
+  look_for_stop();
   if (options.check) {
     trainer.reporter().line("all is well: --check trains nothing");
     return kExitSuccess;
   }
-  if (plan.start.step >= plan.steps) {
+  if (plan.start.step >= plan.steps && !trainer.evaluation_due()) {
     trainer.reporter().line(fmt::format(
         "complete already: {} is at step {} of {}; more --steps go on, --resume never starts anew",
         resumption.file->string(), plan.start.step, plan.steps));

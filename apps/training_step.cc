@@ -124,7 +124,9 @@ void TrainingStep::compute_shard(int shard, const Batch& batch, Votes votes) {
 
 void TrainingStep::on_reduced(Range range) {
   const double start = now();
-  Stream stream = stream_;
+  // The communication thread has no team: one of its own would take the cores from the backward
+  // pass.
+  Stream stream{policy_ == Policy::thread ? 1 : stream_.threads};
   update(stream, layout(), range, *optimizer_, state_, gradients_, rates_);
   times_.optimizer += now() - start;
 }

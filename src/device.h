@@ -131,7 +131,9 @@ class Device {
   virtual std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec&) = 0;
 };
 
-/// The CPU cores that this process may run on, used with `threads` threads (0: one per core).
+/// The CPU cores that this process may run on, used with `threads` threads (0: one per core), which
+/// are started now. To be made by the thread that computes. Throws Error (kExitUsage) where OpenMP
+/// does not start that many, or they are more than 1024 or 8 per processor of the machine.
 std::unique_ptr<Device> make_cpu_device(int threads);
 
 }  // namespace lockstep

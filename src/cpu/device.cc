@@ -5,7 +5,9 @@
 #include <omp.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <dnnl.hpp>
@@ -35,12 +37,37 @@ const char* instruction_set() {
   }
 }
 
+/// Starts the calling thread's team. Kernels cut their work into `threads` parts that wait for each
+/// other: in a smaller team the first of them would hang.
+void start_team(int threads) {
+  constexpr long kMost = 1024, kPerProcessor = 8;  // tens of thousands overflow the caller's stack
+  const long processors = std::max(sysconf(_SC_NPROCESSORS_CONF), 1L);
+  const long most = std::min(kMost, kPerProcessor * processors);
+  if (threads > most) {
+    fail_usage(
+        "{} threads per rank are too many for a machine of {} processors: say --threads {} or "
+        "fewer",
+        threads, processors, most);
+  }
+  omp_set_dynamic(0);            // OMP_DYNAMIC: fewer threads where others compute too
+  omp_set_max_active_levels(1);  // OMP_MAX_ACTIVE_LEVELS, OMP_NESTED: none, or teams within teams
+  omp_set_num_threads(threads);
+  int size = 1;
+#pragma omp parallel
+#pragma omp single
+  size = omp_get_num_threads();
+  if (size == threads) return;
+  const char* limit = std::getenv("OMP_THREAD_LIMIT");
+  fail_usage("OpenMP starts {} of {} threads per rank: {}say --threads {}", size, threads,
+             limit ? fmt::format("unset OMP_THREAD_LIMIT, which is {}, or ", limit) : "", size);
+}
+
 class CpuDevice : public Device {
  public:
   explicit CpuDevice(int threads)
       : threads_(threads > 0 ? threads : static_cast<int>(allowed_cores().size())),
         engine_(dnnl::engine::kind::cpu, 0) {
-    omp_set_num_threads(threads_);
+    start_team(threads_);
   }
 
   std::string describe() const override {

@@ -98,13 +98,15 @@ expect_line() {
 
 # --- runs in the background --------------------------------------------------------------------------------------------
 # RANKS OPTIONS...: a run of a thousand steps; `launcher` is its process group.
-start() {
-  local count=$1
-  shift
+start() { start_program "$1" train_cifar "${@:2}"; }
+start_program() {  # RANKS PROGRAM OPTIONS...
+  local count=$1 program=$2
+  shift 2
   began=$SECONDS
   : >"$folder/out"  # at once: nobody may take the run before for this one
   set -m
-  timeout --kill-after=5 $limit mpirun -np "$count" "$build/train_cifar" "${small[@]}" "$@" >"$folder/out" 2>"$folder/raw" </dev/null &
+  timeout --kill-after=5 $limit mpirun -np "$count" "$build/$program" "${small[@]}" "$@" \
+    >"$folder/out" 2>"$folder/raw" </dev/null &
   launcher=$!
   set +m
 }
