@@ -74,6 +74,7 @@ class Trainer {
       evaluate(done);
       save(done);
       if (evaluation_due_) return stop(done);
+      last_report_time_ = now();
     }
     for (last_report_step_ = done; done < plan_.steps;) {
       const bool report = done == plan_.start.step || (done + 1) % options_.log_every == 0 ||
