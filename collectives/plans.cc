@@ -31,4 +31,19 @@ constexpr PlanEntry kPlans[] = {
 
 std::span<const PlanEntry> plans() { return kPlans; }
 
+const PlanEntry& cheapest_plan(int size, std::span<const Range> buckets, const Link& link) {
+  const PlanEntry* best = nullptr;
+  double least = 0;
+  for (const PlanEntry& entry : kPlans) {
+    if (!entry.canonical(size)) continue;
+    double seconds = 0;
+    for (const Range& bucket : buckets) seconds += cost(entry.plan, size, bucket.count, link);
+    if (best == nullptr || seconds < least) {
+      best = &entry;
+      least = seconds;
+    }
+  }
+  return *best;
+}
+
 }  // namespace lockstep

@@ -17,4 +17,8 @@ struct PlanEntry {
 
 std::span<const PlanEntry> plans();
 
+/// Of the plans that are canonical on `size` ranks, the one whose all-reduces of all `buckets` take
+/// the least time by cost().
+const PlanEntry& cheapest_plan(int size, std::span<const Range> buckets, const Link& link);
+
 }  // namespace lockstep

@@ -12,23 +12,6 @@
 namespace lockstep {
 namespace {
 
-/// The canonical plan that is cheapest for these buckets on an ordinary network.
-const PlanEntry& cheapest_plan(const ReducerSpec& spec) {
-  const PlanEntry* best = nullptr;
-  double least = 0;
-  for (const PlanEntry& entry : plans()) {
-    if (!entry.canonical(spec.comm.size())) continue;
-    double seconds = 0;
-    for (const Range& bucket : spec.buckets)
-      seconds += cost(entry.plan, spec.comm.size(), bucket.count, Link());
-    if (best == nullptr || seconds < least) {
-      best = &entry;
-      least = seconds;
-    }
-  }
-  return *best;
-}
-
 bool on_one_host(const Comm& comm) {
   Comm node = comm.node();
   const bool result = comm.min(node.size()) == comm.size();
@@ -42,7 +25,8 @@ std::unique_ptr<Reducer> make_auto_reducer(const ReducerSpec& given) {
     spec.why = "all ranks are on one host";
     return make_shared_reducer(spec);
   }
-  const PlanEntry& plan = cheapest_plan(spec);
+  const PlanEntry& plan =
+      cheapest_plan(spec.comm.size(), spec.buckets, Link());  // an ordinary network
   spec.why = "the cheapest plan in canonical order for these buckets";
   return make_scheduled_reducer(plan, spec);
 }

@@ -292,6 +292,41 @@ TEST(Cost, of_one_rank_is_nothing) {
     EXPECT_EQ(cost(entry.plan, 1, 1000, kLink), 0) << entry.name;
 }
 
+std::string_view cheapest(int size, std::vector<Range> buckets, const Link& link = kLink) {
+  return cheapest_plan(size, buckets, link).name;
+}
+
+TEST(CheapestPlan, halves_and_doubles_on_powers_of_two) {
+  for (const int size : {4, 8, 32}) {
+    for (const std::int64_t count : {64, 4096, 1 << 20})
+      EXPECT_EQ(cheapest(size, {{16, count}}), "halving_doubling") << size << " " << count;
+  }
+}
+
+TEST(CheapestPlan, on_three_ranks_short_buckets_go_to_one_and_long_ones_through_the_tree) {
+  const Range shorter{16, 64}, longer{80, 1 << 20};
+  EXPECT_EQ(cheapest(3, {shorter}), "to_one");
+  EXPECT_EQ(cheapest(3, {longer}), "tree");
+  EXPECT_EQ(cheapest(3, {shorter, longer}), "tree") << "the sum over all buckets decides";
+  EXPECT_EQ(cheapest(3, {longer, shorter}), "tree") << "the sum over all buckets decides";
+}
+
+TEST(CheapestPlan, a_slow_start_of_messages_speaks_for_few_rounds) {
+  Link slow_start = kLink;
+  slow_start.latency = 1;
+  EXPECT_EQ(cheapest(3, {{16, 1 << 20}}, slow_start), "to_one");
+}
+
+TEST(CheapestPlan, is_canonical_though_the_ring_is_cheaper) {
+  const std::vector<Range> buckets = {{16, 1 << 20}};
+  const auto seconds = [&](std::string_view name) {
+    return cost(plan_called(name), 3, buckets[0].count, kLink);
+  };
+  ASSERT_LT(seconds("ring"), seconds("tree"));
+  for (int size = 1; size <= 9; ++size)
+    EXPECT_TRUE(cheapest_plan(size, buckets, kLink).canonical(size)) << size;
+}
+
 TEST(PartOf, covers_without_overlap) {
   for (const std::int64_t count : kLengths) {
     for (int parts = 1; parts < 40; ++parts) {

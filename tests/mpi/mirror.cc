@@ -1,0 +1,84 @@
+// The proof that ranks agree must fire: one flipped bit on one rank is found, and named on all
+// ranks.
+#include "apps/mirror.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "tests/mpi/world.h"
+
+namespace lockstep {
+namespace {
+
+Layout layout_of_two() {
+  Layout layout;
+  layout.parameters = {{"conv/weights", {}, {}, 0, {16, 100}, 0},
+                       {"conv/biases", {}, {}, 0, {128, 3}, 0}};
+  layout.count = 144;
+  return layout;
+}
+
+std::vector<float> same_everywhere() {
+  std::vector<float> values(144);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) * 0.25f;
+  return values;
+}
+
+void flip_lowest_bit(float& value) {
+  value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ 1u);
+}
+
+/// What verify_mirror says; empty if it is content.
+std::string complaint(const std::vector<float>& values) {
+  try {
+    verify_mirror(world().comm(), layout_of_two(), values.data(), 7);
+  } catch (const AgreedError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Mirror, is_content_where_all_ranks_are_equal) { EXPECT_EQ(complaint(same_everywhere()), ""); }
+
+TEST(Mirror, leaves_out_what_is_no_parameter) {
+  std::vector<float> values = same_everywhere();
+  const auto own = static_cast<float>(world().comm().rank());
+  values[0] = values[120] = values[140] = own;
+  EXPECT_EQ(complaint(values), "");
+}
+
+TEST(Mirror, names_the_rank_and_the_parameter_of_one_flipped_bit) {
+  const int ranks = world().comm().size();
+  if (ranks == 1) GTEST_SKIP();
+  const Layout layout = layout_of_two();
+  for (int odd = 0; odd < ranks; ++odd) {
+    for (const Parameter& parameter : layout.parameters) {
+      for (const std::int64_t i : {parameter.range.begin, parameter.range.end() - 1}) {
+        std::vector<float> values = same_everywhere();
+        if (world().comm().rank() == odd) flip_lowest_bit(values[static_cast<std::size_t>(i)]);
+        // Two ranks have no majority: the one that is not rank 0 is named.
+        EXPECT_NE(
+            complaint(values).find("after step 7 rank " + std::to_string(ranks == 2 ? 1 : odd) +
+                                   " holds other values of " + parameter.name),
+            std::string::npos)
+            << complaint(values);
+      }
+    }
+  }
+}
+
+TEST(Mirror, names_the_first_parameter_that_differs) {
+  if (world().comm().size() == 1) GTEST_SKIP();
+  std::vector<float> values = same_everywhere();
+  if (world().comm().rank() == 1) {
+    flip_lowest_bit(values[16]);
+    flip_lowest_bit(values[128]);
+  }
+  EXPECT_NE(complaint(values).find("conv/weights"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep
