@@ -6,54 +6,22 @@ set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=SCRIPTDIR/lib_cluster.sh
 . "$here/lib_cluster.sh"
+# shellcheck source=SCRIPTDIR/lib_jobs.sh
+. "$here/lib_jobs.sh"
 export LOCKSTEP_BUILD=$1
 batch_script=$here/../../slurm/train_cifar.sbatch
 steps=400
 
-skip() { echo "skipped: $1"; exit 77; }
-fail() {
-  echo "FAILED: $1" >&2
-  tail -n 40 "$folder"/*.log >&2
-  exit 1
-}
-
-reason=$(cluster_missing)
-[[ -z $reason ]] || skip "$reason"
 python=/usr/bin/python3
 "$python" -c 'import h5py' 2>/dev/null || skip "python3-h5py is not installed (scripts/install_dependencies.sh --tests)"
 
-folder=$(mktemp -d -t lockstep-preempt.XXXXXX)
-trap 'cluster_stop; rm -rf "$folder"' EXIT
-cluster_start || fail "no cluster"
-cd "$folder" || exit 1
+jobs_begin
 
 submit() {  # name of the job -> its number
   sbatch --parsable --ntasks=2 --job-name="$1" "$batch_script" -- --steps $steps --batch 8 --seed 7 --shards 2 \
     --lr 0.01 --momentum 0.9 \
     --log-every 10 --checkpoint-every 50 --eval-every 0 --summary-every 0
 }
-
-# The newest checkpoint's step of a job, 0 without one.
-newest() {
-  local file
-  file=$(find "runs/$1/checkpoints" -name 'step-*.h5' 2>/dev/null | sort | tail -n 1)
-  file=${file##*step-} file=${file%.h5}
-  echo $((10#${file:-0}))
-}
-
-wait_until() {  # what is awaited, seconds, command...
-  local what=$1 tries=$(($2 * 5))
-  shift 2
-  while ! "$@"; do
-    tries=$((tries - 1))
-    [[ $tries -gt 0 ]] || fail "waited in vain: $what"
-    sleep 0.2
-  done
-}
-has_ended() { [[ -z $(squeue --noheader --jobs="$1" 2>/dev/null) ]]; }
-has_begun() { grep -q "start $2," "$1"-*.log 2>/dev/null; }
-has_reached() { [[ $(newest "$1") -ge $2 ]]; }
-is_waiting() { [[ $(squeue --noheader --format=%T --jobs="$1") == PENDING ]]; }
 
 undisturbed=$(submit undisturbed)
 wait_until "the end of the undisturbed job" 80 has_ended "$undisturbed"

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Requests that come too early for the ranks, deaf ranks, and arrays: what slurm/train_cifar.sbatch makes of them.
+# usage: requests.sh BUILD_FOLDER
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=SCRIPTDIR/lib_cluster.sh
+. "$here/lib_cluster.sh"
+# shellcheck source=SCRIPTDIR/lib_jobs.sh
+. "$here/lib_jobs.sh"
+jobs_begin
+
+submit() {  # NAME, BUILD_FOLDER, sbatch's options -> number of the job
+  local name=$1 build=$2
+  shift 2
+  LOCKSTEP_BUILD=$build sbatch --parsable --ntasks=1 --job-name="$name" "$@" "$here/../../slurm/train_cifar.sbatch" -- \
+    --threads 1 --steps 1000000 --batch 8 --eval-every 0 --summary-every 0
+}
+program() {  # NAME: a train_cifar that is the script on stdin
+  mkdir "$1"
+  { echo '#!/bin/bash'; cat; } >"$1/train_cifar"
+  chmod +x "$1/train_cifar"
+}
+logged() { grep -qE -- "$2" "$1"-*.log 2>/dev/null; }  # JOBNAME PATTERN
+await_line() { wait_until "'$2' in the log of $1" 60 logged "$1" "$2"; }
+request() { scancel --batch --signal=USR1 "$1"; }
+
+program first_dies <<'END'
+[[ ! -e once ]] || exit 0
+touch once
+echo up
+kill -STOP $$
+END
+program deaf <<'END'
+[[ ! -e heard ]] || exit 0
+trap 'touch heard; echo answered' USR1
+echo up
+until [[ -e heard ]]; do sleep 0.1; done   # the first request
+rm heard
+until [[ -e heard ]]; do sleep 0.1; done   # the same, repeated
+exit 75
+END
+program fails <<'END'
+trap 'exit 1' USR1
+echo up
+while :; do sleep 0.1; done
+END
+program quits <<'END'
+trap 'echo "stopped on request after step 3: the same command goes on from there"; exit 1' USR1
+[[ ! -e again ]] || exit 0
+touch again
+echo up
+while :; do sleep 0.1; done
+END
+program tells <<'END'
+echo "told: $*"
+END
+
+# The signal that was to ask for a checkpoint kills: the stopped program dies of it when it wakes up.
+job=$(submit dies "$folder/first_dies")
+await_line dies '^up'
+request "$job"
+await_line dies 'SIGUSR1: asking'
+kill -CONT "$(pgrep -f "^/bin/bash $folder/first_dies/train_cifar")"
+await_line dies 'start 2,'
+await_line dies 'end, exit code 0'
+logged dies 'before the ranks could answer' || fail "an early death was not recognised"
+
+# One request may be lost.
+job=$(submit deaf "$folder/deaf")
+await_line deaf '^up'
+request "$job"
+await_line deaf 'start 2,'
+await_line deaf 'end, exit code 0'
+
+# The program's words count where its launcher's exit code hides what it said.
+job=$(submit quits "$folder/quits")
+await_line quits '^up'
+request "$job"
+await_line quits 'start 2,'
+await_line quits 'end, exit code 0'
+
+# A failure stays one.
+job=$(submit fails "$folder/fails")
+await_line fails '^up'
+request "$job"
+await_line fails 'end, exit code 1'
+! logged fails 'start 2,' || fail "a failure was requeued"
+
+# The tasks of an array are runs of their own.
+submit array "$folder/tells" --array=3,4 >/dev/null
+for task in 3 4; do await_line array "^told: .*--checkpoint-dir $folder/runs/array-$task/checkpoints --log-dir $folder/runs/array-$task/logs"; done
+
+# A run that never gets anywhere does not go in circles: its sixth start is the last.
+program stops <<'END'
+exit 75
+END
+SLURM_RESTART_COUNT=5 submit stops "$folder/stops" >/dev/null
+await_line stops 'stopped without a new checkpoint, in start 6: ask for more time'
+! logged stops 'back into the queue' || fail "a run without progress was requeued for ever"
+
+# The real program, asked as soon as its job has begun: it goes back into the queue, instead of training on.
+job=$(submit early "$1")
+await_line early 'start 1,'
+request "$job"
+await_line early 'start 2,'
+echo "early and repeated requests, failures and arrays: as they should be"
