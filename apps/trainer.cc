@@ -335,6 +335,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   look_for_stop();
   if (resumption.file) trainer.restore(resumption);
   verify_mirror(comm, trainer.step().layout(), trainer.step().state().parameters, plan.start.step);
+  look_for_stop();
   Loader loader(*data.train, {.seed = plan.seed,
                               .global_batch = plan.global_batch,
                               .shards = plan.shards,
@@ -345,7 +346,6 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   print_facts({comm, options, plan, resumption, placement, *device, data, trainer.step(),
                trainer.evaluation(), loader, base_memory},
               trainer.reporter());
-  look_for_stop();
   if (options.check) {
     trainer.reporter().line("all is well: --check trains nothing");
     return kExitSuccess;

@@ -98,15 +98,14 @@ expect_line() {
 
 # --- runs in the background --------------------------------------------------------------------------------------------
 # RANKS OPTIONS...: a run of a thousand steps; `launcher` is its process group.
-start() { start_program "$1" train_cifar "${@:2}"; }
-start_program() {  # RANKS PROGRAM OPTIONS...
+start() { launch "$1" train_cifar "${small[@]}" "${@:2}"; }
+launch() {  # RANKS PROGRAM OPTIONS...
   local count=$1 program=$2
   shift 2
   began=$SECONDS
   : >"$folder/out"  # at once: nobody may take the run before for this one
   set -m
-  timeout --kill-after=5 $limit mpirun -np "$count" "$build/$program" "${small[@]}" "$@" \
-    >"$folder/out" 2>"$folder/raw" </dev/null &
+  timeout --kill-after=5 $limit mpirun -np "$count" "$build/$program" "$@" >"$folder/out" 2>"$folder/raw" </dev/null &
   launcher=$!
   set +m
 }
@@ -125,6 +124,9 @@ await() {  # SECONDS COMMAND...: until it succeeds
     sleep 0.1
   done
 }
+# PID: its main() has begun, so that a request to stop is never lost (SIGINT, SIGUSR1 and SIGTERM are blocked).
+takes_signals() { (((0x$(awk '/^SigBlk/ { print $2 }' "/proc/$1/status") & 0x4202) == 0x4202)); }
+rank_takes_signals() { takes_signals "$(pid_of_rank "$1")"; }
 has_done() { grep -q "step $1/" "$folder/out"; }  # STEP of the run in the background
 ended() { ! kill -0 "$launcher"; }
 collect() {  # waits for the run in the background; sets code as run() does

@@ -13,7 +13,7 @@ mkfifo "$folder/silent"
 # RANKS STEPS: about a thousand signals a second to each rank, from the first step to the last.
 storm() {
   local count=$1 sent=0 kinds=(USR1 TERM HUP) pids rank
-  start_program "$count" tests/signal_storm "${state[@]}" --steps "$2" --checkpoint-dir "$folder/storm$count"
+  launch "$count" tests/signal_storm "${small[@]}" "${state[@]}" --steps "$2" --checkpoint-dir "$folder/storm$count"
   await 60 has_done 1
   pids=$(for ((rank = 0; rank < count; ++rank)); do pid_of_rank $rank; done)
   expect "$count ranks run" test "$(wc -w <<<"$pids")" = "$count"

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# OpenMP's environment and absurd numbers of threads: the same bits, or one line with the cure, never a hang.
+# usage: openmp.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_h5py
+run_options=(--threads 2 --global-batch 8 --shards 2)
+
+# --- settings that may not matter ----------------------------------------------------------------------------------------
+train 2 "${run_options[@]}" --steps 2 --checkpoint-dir "$folder/plain"
+for setting in OMP_DYNAMIC=true OMP_MAX_ACTIVE_LEVELS=0 OMP_NUM_THREADS=1 OMP_PROC_BIND=true OMP_THREAD_LIMIT=2; do
+  export "${setting?}"
+  train 2 "${run_options[@]}" --steps 2 --checkpoint-dir "$folder/$setting"
+  unset "${setting%=*}"
+  expect_same_state "$setting" "$(step_file "$folder/plain" 2)" "$(step_file "$folder/$setting" 2)"
+done
+
+# --- too few, too many ---------------------------------------------------------------------------------------------------
+export OMP_THREAD_LIMIT=1
+ranks 2 train_cifar "${small[@]}" "${run_options[@]}"
+expect_error "OMP_THREAD_LIMIT below --threads" 2 '^train_cifar: OpenMP starts 1 of 2 threads per rank: unset OMP_THREAD_LIMIT, which is 1, or say --threads 1$'
+ranks 2 evaluate --threads 2 "$(step_file "$folder/plain" 2)"
+expect_error "OMP_THREAD_LIMIT below --threads of evaluate" 2 '^evaluate: OpenMP starts 1 of 2 threads per rank'
+unset OMP_THREAD_LIMIT
+for threads in 1025 100000 2147483647; do
+  ranks 2 train_cifar "${small[@]}" --threads $threads
+  expect_error "--threads $threads" 2 "^train_cifar: $threads threads per rank are too many for a machine of [0-9]+ processors: say --threads [0-9]+ or fewer$"
+done
+
+# --- the communication thread has no team of its own ----------------------------------------------------------------------
+# POLICY: how many threads a rank has.
+count_threads() {
+  start 2 "${run_options[@]}" --reducer tree --progress "$1"
+  await 30 has_done 2
+  threads=$(find "/proc/$(pid_of_rank 0)/task" -mindepth 1 -maxdepth 1 | wc -l)
+  kill -TERM "$(pid_of_rank 0)"
+  collect
+}
+count_threads poll
+polling=$threads
+count_threads thread
+expect "one thread more to communicate" test "$threads" = $((polling + 1))
+train 2 "${run_options[@]}" --steps 2 --reducer tree --progress thread --checkpoint-dir "$folder/thread"
+expect_same_state "updates on one thread" "$(step_file "$folder/plain" 2)" "$(step_file "$folder/thread" 2)"
+finish
