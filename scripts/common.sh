@@ -12,15 +12,17 @@ fail() {
   exit "${2:-1}"
 }
 
-# configure [-DNAME=VALUE]...: preset release, unless LOCKSTEP_BUILD is configured already.
+# configure [-DNAME=VALUE]...: preset release; of a LOCKSTEP_BUILD that is configured already just these values change.
 configure() {
-  if [[ -n ${LOCKSTEP_BUILD:-} && -f $build/CMakeCache.txt ]]; then return; fi
+  local preset=(--preset release)
+  if [[ -n ${LOCKSTEP_BUILD:-} && -f $build/CMakeCache.txt ]]; then preset=(-S "$root"); fi
   mkdir -p "$build" || fail "cannot create $build: set LOCKSTEP_BUILD to a folder you can write to."
-  (cd "$root" && cmake --preset release -B "$build" "$@") >"$build/configure.log" 2>&1 || {
+  (cd "$root" && cmake "${preset[@]}" -B "$build" "$@") >"$build/configure.log" 2>&1 || {
     tail -n 30 "$build/configure.log" >&2
-    fail "configuring failed (see above; the whole log: $build/configure.log); after a change of compiler or libraries remove $build and try again."
+    fail "configuring failed (see above; the whole log: $build/configure.log); $another_folder"
   }
 }
+another_folder="where $build is of other sources, another compiler or other libraries, choose another one: LOCKSTEP_BUILD=FOLDER $0."
 
 # compile [--target NAME...]: on a terminal ninja's own progress line, else silence; the errors if it fails.
 compile() {
@@ -31,7 +33,7 @@ compile() {
     cmake --build "$build" "$@" >"$log" 2>&1 && return
     { grep -A 4 -E 'error:|undefined reference|No space left' "$log" || tail -n 30 "$log"; } | head -n 40 >&2
   fi
-  fail "the build in $build failed (see above): after a change of compiler or libraries remove that folder and try again."
+  fail "the build in $build failed (see above); $another_folder"
 }
 
 # Processors' cores that this process may use: physical ones, in its affinity mask, at most the control group's quota.
@@ -78,9 +80,20 @@ as_root_variables() {
   fi
 }
 
+# Neither the user, nor a batch system, nor the installation names other hosts to mpirun.
+one_host() {
+  [[ ${SLURM_JOB_NUM_NODES:-1} == 1 && -z ${PBS_NODEFILE:-}${PE_HOSTFILE:-}${LSB_HOSTS:-}${LSB_DJOB_HOSTFILE:-} &&
+    -z ${OMPI_MCA_orte_default_hostfile:-}${PRTE_MCA_prte_default_hostfile:-} ]] &&
+    ! grep -qsE '^[[:space:]]*[^#[:space:]]' /etc/openmpi/openmpi-default-hostfile /etc/prte/prte-default-hostfile
+}
+
 # Variables for Open MPI 4 (OMPI_MCA_) and 5 (PRTE_MCA_); what the user has set stays.
 mpi_variables() {  # ranks, usable cores
   as_root_variables
+  # No boxes of advice after the program's own words.
+  export OMPI_MCA_orte_execute_quiet=1 PRTE_MCA_prte_execute_quiet=1
+  # On one host Open MPI 5 would look for networks that nobody needs, and complain of those it cannot use.
+  if one_host; then export OMPI_MCA_btl="${OMPI_MCA_btl:-^tcp}"; fi
   # Open MPI binds one or two ranks to one core each, whatever their threads, and counts from core 0 whoever else is
   # there: right only if the ranks fill the machine.
   if [[ $1 != "$2" || $2 != "$(lscpu -p=CORE,SOCKET | grep -v '^#' | sort -u | wc -l)" ]]; then

@@ -17,7 +17,7 @@ Finds out which packages are missing, says which, and installs them with apt-get
 HELP
 }
 
-# What is needed: package | how it is recognised where there is no dpkg (command or <header>) | purpose.
+# What is needed: package | how it is recognised without dpkg (command, <header>, :Python module, /file) | purpose.
 build_needs='
 build-essential|c++|C++20 compiler (g++ 11 or newer)
 cmake|cmake|build system, 3.22 or newer
@@ -39,9 +39,10 @@ test_needs='
 libgtest-dev|<gtest/gtest.h>|GoogleTest
 libgmock-dev|<gmock/gmock.h>|GoogleMock
 libbenchmark-dev|<benchmark/benchmark.h>|Google Benchmark
-python3-h5py|/usr/bin/python3|h5py, the other reader of checkpoints
+python3-h5py|:h5py|h5py, the other reader of checkpoints
+python3-matplotlib|:matplotlib|matplotlib, for pictures of runs
 curl|curl|downloads
-ca-certificates||certificates for downloads'
+ca-certificates|/etc/ssl/certs/ca-certificates.crt|certificates for downloads'
 slurm_needs='
 slurmctld|slurmctld|SLURM controller
 slurmd|slurmd|SLURM node daemon
@@ -76,6 +77,8 @@ missing_things() {
   while IFS='|' read -r package known purpose; do
     case $known in
       '') ;;
+      :*) python3 -c "import ${known#:}" 2>/dev/null || echo "$package|$known|$purpose" ;;
+      /*) [[ -e $known ]] || echo "$package|$known|$purpose" ;;
       '<'*) c++ -std=c++20 "${flags[@]}" -E -x c++ - <<<"#include $known" >/dev/null 2>&1 ||
               echo "$package|$known|$purpose" ;;
       *) command -v "$known" >/dev/null || echo "$package|$known|$purpose" ;;
@@ -130,6 +133,8 @@ done
 
 if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
   missing=$(missing_packages)
+  # Who cannot install may have built or loaded some of it: what is there need not be in dpkg's records.
+  if [[ -n $missing && $(id -u) != 0 ]]; then missing=$(needs=$missing && missing_things); fi
   [[ -n $missing ]] || exit 0
   if [[ $check == 1 ]]; then
     echo "missing packages:"

@@ -11,7 +11,8 @@ usage: scripts/test.sh [ctest options]
 Installs what is missing (apt-get; asks for sudo only if needed), builds, and runs all tests; for example
     scripts/test.sh -L unit            only those without MPI
     scripts/test.sh -R mpi.reducers    only those with this in their name
-The exit code is that of ctest: 0 if all pass. Tests whose tools are not installed (SLURM) are skipped and say so.
+The exit code is that of ctest: 0 if all pass. Tests whose tools are not installed (SLURM, TensorBoard) are skipped; the
+last line says which, and what to install.
 
 Environment:
   LOCKSTEP_BUILD   build folder (default: build)
@@ -26,4 +27,9 @@ done
 configure -DLOCKSTEP_TESTS=ON -DLOCKSTEP_BENCH=ON
 compile
 # One job per core: tests of several ranks book two, so that timeouts hold on a small machine.
-exec ctest --test-dir "$build" --output-on-failure -j "$(usable_cores)" "$@"
+code=0
+ctest --test-dir "$build" --no-tests=error --output-on-failure -j "$(usable_cores)" "$@" || code=$?
+skipped=$(awk '/^[0-9]+\/[0-9]+ Testing: / { name = $3 } sub(/^skipped: /, "") { print name ": " $0 }' \
+  "$build/Testing/Temporary/LastTest.log" 2>/dev/null | sort | paste -sd';' | sed 's/;/; /g')
+echo "test.sh: skipped: ${skipped:-nothing}"
+exit $code

@@ -7,8 +7,6 @@
 # mpirun need not wait a second for the other ranks when one has failed: what is said has been said before.
 export OMPI_MCA_odls_base_sigkill_timeout=0 PRTE_MCA_odls_base_sigkill_timeout=0
 
-
-
 # PATTERN OPTIONS...: one rank is enough where the command line alone is wrong; exit code 2.
 wrong() {
   local pattern=$1
@@ -31,12 +29,12 @@ wrong 'unknown option --stpes=3 \(did you mean --steps\?\)' --stpes=3
 wrong 'unknown option --frobnicate; --help' --frobnicate
 wrong 'unknown option -x; --help' -x
 wrong '"steps" is not understood: options begin with --' steps 3
-wrong 'unknown model "tutrial": did you mean "tutorial"\? known are: tutorial$' --model tutrial
-wrong 'unknown optimizer "sgdd": did you mean "sgd"\? known are: sgd$' --optimizer sgdd
-wrong 'unknown reducer "rign": did you mean "ring"\? known are: auto, shared, .*to_one$' --reducer rign
-wrong 'unknown data set "cifar": did you mean "cifar10"\? known are: cifar10, synthetic$' --dataset cifar
-wrong 'unknown learning-rate schedule "cosin": did you mean "cosine"\? known are: constant, ' --lr-schedule cosin
-wrong 'unknown progress policy "pol": did you mean "poll"\? known are: auto, wait, poll, thread$' --progress pol
+wrong 'unknown model "tutrial": did you mean "tutorial"\? known are: (.*, )?tutorial(,|$)' --model tutrial
+wrong 'unknown optimizer "sgdd": did you mean "sgd"\? known are: (.*, )?sgd(,|$)' --optimizer sgdd
+wrong 'unknown reducer "rign": did you mean "ring"\? known are: (.*, )?to_one(,|$)' --reducer rign
+wrong 'unknown data set "cifar": did you mean "cifar10"\? known are: (.*, )?synthetic(,|$)' --dataset cifar
+wrong 'unknown learning-rate schedule "cosin": did you mean "cosine"\? known are: (.*, )?constant(,|$)' --lr-schedule cosin
+wrong 'unknown progress policy "pol": did you mean "poll"\? known are: (.*, )?thread(,|$)' --progress pol
 wrong '--precision: "fp16" is neither fp32 nor bf16' --precision fp16
 wrong '--batch: 0 is below 1' --batch 0
 wrong '--steps: "many" is not a number' --steps many
@@ -114,24 +112,6 @@ rm -r "$data"
 fails 1 "step-0000000004.h5 has no section 'optimizer/momentum': the run that wrote it had other options" --momentum 0.9 --checkpoint-dir "$good"
 ranks 3 train_cifar --threads 1 --steps 5 --checkpoint-dir "$good"
 expect_error "shards of a checkpoint on three ranks" 2 '^train_cifar: step-0000000004.h5 was trained in 2 shards, which 3 ranks cannot share evenly'
-for change in model parameters; do
-  same_name
-  if "${python:-/usr/bin/python3}" - "$change" "$(step_file "$folder/bad" 4)" <<'PYTHON' 2>/dev/null; then
-import sys
-
-import h5py
-
-with h5py.File(sys.argv[2], "r+") as file:
-    if sys.argv[1] == "model":
-        file.attrs["model"] = "resnet"
-    else:
-        file.move("parameters/conv2/biases", "parameters/conv2/offsets")
-PYTHON
-    [[ $change == model ]] && pattern='step-0000000004.h5 is of model resnet, not tutorial: say --model resnet' exit_code=2 ||
-      pattern='step-0000000004.h5 is of another model .*parameters/conv2/biases' exit_code=1
-    fails $exit_code "$pattern" --checkpoint-dir "$folder/bad"
-  fi
-done
 expect_files "the good checkpoints are as they were" "$good" step-0000000002.h5 step-0000000004.h5
 
 # --- places that cannot be written ---------------------------------------------------------------------------------------

@@ -61,6 +61,10 @@ expect "no network" 1 'apt-get update failed .*network' install "$with_apt"
 
 stand_in "$with_apt" id <<<'echo 1000'
 stand_in "$with_apt" sudo <<<'echo "sudo: $*"; exit 1'
+stand_in "$with_apt" c++ <<<''
+expect "what is there though dpkg has no record of it is not asked for" 0 '^$' install "$with_apt"
+expect "nor does --check miss it" 0 '^$' install "$with_apt" --check
+stand_in "$with_apt" c++ <<<'! grep -q fmt/format.h'
 expect "sudo is announced" 1 'sudo may ask for your password' install "$with_apt"
 expect "a refusal of sudo names the packages" 1 'sudo was refused: .*apt-get install libfmt-dev$' install "$with_apt"
 
@@ -87,10 +91,15 @@ touch "$build/CMakeCache.txt"
 stand_in "$launcher" cmake <<<''
 stand_in "$launcher" dpkg-query <<<'for p in "${@:4}"; do echo "$p installed"; done'
 stand_in "$launcher" mpirun <<<'echo "called: $* oversubscribe=$OMPI_MCA_rmaps_base_oversubscribe binding=$OMPI_MCA_hwloc_base_binding_policy"
+echo "btl=$OMPI_MCA_btl quiet=$OMPI_MCA_orte_execute_quiet$PRTE_MCA_prte_execute_quiet"
 exit ${CODE:-0}'
-train=(env -u OMPI_MCA_rmaps_base_oversubscribe -u OMPI_MCA_hwloc_base_binding_policy PATH="$launcher:$PATH" LOCKSTEP_BUILD="$build")
+train=(env -u OMPI_MCA_btl -u OMPI_MCA_orte_execute_quiet -u PRTE_MCA_prte_execute_quiet -u OMPI_MCA_rmaps_base_oversubscribe -u OMPI_MCA_hwloc_base_binding_policy PATH="$launcher:$PATH" LOCKSTEP_BUILD="$build")
 one_core=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\).*/\1/p' /proc/self/status)
 expect "options go to train_cifar" 0 "called: .*$build/train_cifar --steps 3 --lr 0.1 " "${train[@]}" "$scripts/train.sh" --steps 3 --lr 0.1
+expect "one host needs no network, and no boxes of advice" 0 '^btl=\^tcp quiet=11$' "${train[@]}" "$scripts/train.sh"
+expect "several hosts do" 0 '^btl= quiet=11$' "${train[@]}" SLURM_JOB_NUM_NODES=2 "$scripts/train.sh"
+expect "hosts of a file, too" 0 '^btl= quiet=11$' "${train[@]}" OMPI_MCA_orte_default_hostfile=hosts "$scripts/train.sh"
+expect "the user's choice stays" 0 '^btl=self,tcp quiet=11$' "${train[@]}" OMPI_MCA_btl=self,tcp "$scripts/train.sh"
 expect "exit code 75 is passed on" 75 'called' "${train[@]}" CODE=75 "$scripts/train.sh"
 expect "exit code 1 is passed on" 1 'called' "${train[@]}" CODE=1 "$scripts/train.sh"
 expect "one rank where one core is allowed" 0 'called: -np 1 .* oversubscribe= ' "${train[@]}" taskset -c "$one_core" "$scripts/train.sh"
@@ -112,5 +121,34 @@ for signal in TERM HUP USR1; do
     failures=$((failures + 1))
   fi
 done
+
+# --- another build folder, and the programs elsewhere ------------------------------------------------------------------
+mkdir "$folder/other"
+echo 'CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere' >"$folder/other/CMakeCache.txt"
+with_all=(env PATH="$folder/all:$PATH")
+stand_in "$folder/all" dpkg-query <<<'for p in "${@:4}"; do echo "$p installed"; done'
+expect "a build folder of other sources: the cure is another folder" 1 'test.sh: configuring failed .*LOCKSTEP_BUILD=FOLDER' \
+  "${with_all[@]}" LOCKSTEP_BUILD="$folder/other" "$scripts/test.sh"
+expect "its files stay" 0 '^CMAKE_HOME_DIRECTORY' cat "$folder/other/CMakeCache.txt"
+
+# ctest knows what cmake has configured, and the last line tells what was skipped.
+stand_in "$folder/all" cmake <<<'echo "cmake $*" >>"$(dirname "$0")/calls"'
+mkdir "$folder/tested"
+touch "$folder/tested/CMakeCache.txt"
+cat >"$folder/tested/CTestTestfile.cmake" <<'END'
+add_test(apps.plots "echo" "skipped: no plots (apt install plots)")
+add_test(apps.none "false")
+set_tests_properties(apps.none PROPERTIES WILL_FAIL ON)
+END
+in_tested=("${with_all[@]}" LOCKSTEP_BUILD="$folder/tested" "$scripts/test.sh")
+expect "what was skipped" 0 '^test.sh: skipped: apps.plots: no plots \(apt install plots\)$' "${in_tested[@]}"
+expect "nothing was skipped" 0 '^test.sh: skipped: nothing$' "${in_tested[@]}" -R none
+expect "tests are configured in a build folder without them" 0 '^cmake -S .* -B .*/tested -DLOCKSTEP_TESTS=ON' cat "$folder/all/calls"
+expect "no tests are an error" 8 'No tests were found' "${in_tested[@]}" -R frobnicate
+
+expect "an installation" 0 'bin/train_cifar$' cmake --install "$1" --prefix "$folder/prefix"
+expect "runs" 0 '^train_cifar [0-9]' "$folder/prefix/bin/train_cifar" --version
+expect "also the other program" 0 '[0-9]+\.[0-9]' "$folder/prefix/bin/evaluate" --version
+expect "with its manual" 0 '^# Lockstep' cat "$folder/prefix/share/doc/lockstep/README.md"
 
 [[ $failures == 0 ]] && echo "all as expected" || exit 1

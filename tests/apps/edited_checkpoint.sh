@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Whole checkpoints that are of something else: what another program has changed in them is named. Skipped without h5py.
+# usage: edited_checkpoint.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_h5py
+
+good=$folder/good
+train 2 --steps 4 --checkpoint-every 2 --checkpoint-dir "$good"
+
+# CODE PATTERN: the copy of a good checkpoint that the lines of Python on stdin have changed is refused so.
+refused() {
+  rm -rf "$folder/bad" && mkdir "$folder/bad"
+  cp "$(step_file "$good" 4)" "$folder/bad"
+  { printf 'import sys\nimport h5py\nwith h5py.File(sys.argv[1], "r+") as file:\n'; sed 's/^/    /'; } >"$folder/edit.py"
+  expect "the checkpoint is changed" "$python" "$folder/edit.py" "$(step_file "$folder/bad" 4)"
+  ranks 2 train_cifar "${small[@]}" --steps 6 --checkpoint-dir "$folder/bad"
+  expect_error "a checkpoint that was changed" "$1" "^train_cifar: .*$2"
+}
+
+refused 2 'step-0000000004.h5 is of model resnet, not tutorial: say --model resnet' <<<'file.attrs["model"] = "resnet"'
+refused 1 'step-0000000004.h5 is of another model .*parameters/conv2/biases' \
+  <<<'file.move("parameters/conv2/biases", "parameters/conv2/offsets")'
+finish
