@@ -10,6 +10,7 @@
 
 #include "apps/command_line.h"
 #include "apps/evaluation.h"
+#include "apps/help.h"
 #include "apps/option_set.h"
 #include "apps/placement.h"
 #include "apps/reporter.h"
@@ -59,7 +60,7 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
     app.parse(argc, argv);
     if (!app.remaining().empty()) fail_extra(app);
   } catch (const CLI::CallForHelp&) {
-    text = app.help();
+    text = help_text(app);
     return false;
   } catch (const CLI::CallForVersion& version) {
     text = std::string(version.what()) + "\n";
@@ -180,6 +181,13 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
+  const auto answer = [&] {
+    EvaluateOptions options;
+    std::string text;
+    parse(argc, argv, options, text);
+    return text;
+  };
+  if (answered_without_ranks(answer)) return kExitSuccess;
   const Signals signals;
   return run_main(argc, argv, "evaluate", [&](World& world) {
     EvaluateOptions options;

@@ -36,6 +36,9 @@ std::string optimizer_text(const Facts& f) {
   const RateOptions& rate = f.options.rate;
   std::string text =
       fmt::format("{}, lr {:g} {}", f.step.optimizer().describe(), rate.base, rate.schedule);
+  if (rate.schedule == "cosine" || rate.schedule == "linear")
+    text += fmt::format(" to {:g}", rate.end);
+  if (rate.warmup_epochs > 0) text += fmt::format(", warm-up {:g} epochs", rate.warmup_epochs);
   if (f.options.optimizer_options.weight_decay > 0) {
     text += fmt::format(", weight decay {:g}", f.options.optimizer_options.weight_decay);
   }
@@ -119,6 +122,7 @@ void print_facts(const Facts& f, Reporter& reporter) {
     line("resumed", fmt::format("from {} at step {} of {}", f.resumption.file->string(),
                                 f.plan.start.step, f.plan.steps));
   }
+  for (const std::string& note : f.options.notes) line("note", note);
   for (const std::string& note : f.plan.notes) line("note", note);
   if (f.options.log_device_placement) print_placement(f, reporter);
 }

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/command_line.h"
+#include "apps/help.h"
 #include "apps/option_set.h"
 #include "collectives/buckets.h"
 #include "collectives/reducer.h"
@@ -170,6 +171,33 @@ void check_together(const Options& o, const OptionSet& given) {
   make_optimizer(o.optimizer, o.optimizer_options);
 }
 
+/// What was asked for, other than by default, that does nothing in this run: one line each.
+std::vector<std::string> idle_options(const Options& o) {
+  const Options d;  // the defaults
+  const RateOptions &rate = o.rate, &usual = d.rate;
+  const bool decays = rate.schedule == "exponential",
+             ends = rate.schedule == "cosine" || rate.schedule == "linear",
+             every = o.checkpoint_every.steps != d.checkpoint_every.steps ||
+                     o.checkpoint_every.seconds != d.checkpoint_every.seconds;
+  std::vector<std::string> notes;
+  const auto note = [&](bool idle, const char* name, const char* without) {
+    if (idle) notes.push_back(fmt::format("{} does nothing without {}", name, without));
+  };
+  note(!decays && rate.decay != usual.decay, "--lr-decay", "--lr-schedule exponential");
+  note(!decays && rate.decay_epochs != usual.decay_epochs, "--lr-decay-epochs",
+       "--lr-schedule exponential");
+  note(!decays && rate.smooth, "--lr-smooth", "--lr-schedule exponential");
+  note(!ends && rate.end != usual.end, "--lr-end", "--lr-schedule cosine or linear");
+  note(o.log_dir.empty() && o.summary_every > 0 && o.summary_every != d.summary_every,
+       "--summary-every", "--log-dir");
+  if (o.checkpoint_dir.empty()) {
+    note(every, "--checkpoint-every", "--checkpoint-dir");
+    note(o.keep != d.keep, "--keep", "--checkpoint-dir");
+    note(o.resume == "never", "--resume never", "--checkpoint-dir");
+  }
+  return notes;
+}
+
 template <class Table>
 std::string menu(std::string_view title, const Table& table) {
   std::string text = fmt::format("{}\n", title);
@@ -203,7 +231,7 @@ std::optional<Options> parse_options(int argc, char** argv, const std::string& p
     app.parse(argc, argv);
     if (!app.remaining().empty()) fail_extra(app);
   } catch (const CLI::CallForHelp&) {
-    text_to_print = app.help();
+    text_to_print = help_text(app);
     return std::nullopt;
   } catch (const CLI::CallForVersion& version) {
     text_to_print = fmt::format("{} {}\n", program, version.what());
@@ -222,13 +250,17 @@ std::optional<Options> parse_options(int argc, char** argv, const std::string& p
   check_together(o, set);
   if (o.dataset.empty()) o.dataset = o.data.empty() ? "synthetic" : "cifar10";
   o.text = set.to_text();
+  o.notes = idle_options(o);
   return o;
 }
 
 std::string menus() {
-  return menu("models", models()) + menu("data sets", datasets()) +
-         menu("optimizers", optimizers()) + menu("learning-rate schedules", rate_schedules()) +
-         menu("reducers", reducers()) + menu("progress policies", policies());
+  constexpr std::size_t kAbout = 21;  // where an entry's line begins
+  return wrapped(menu("models", models()) + menu("data sets", datasets()) +
+                     menu("optimizers", optimizers()) +
+                     menu("learning-rate schedules", rate_schedules()) +
+                     menu("reducers", reducers()) + menu("progress policies", policies()),
+                 kAbout);
 }
 
 }  // namespace lockstep

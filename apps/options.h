@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "net/optimizer.h"
 #include "net/rate.h"
@@ -61,6 +62,7 @@ struct Options {
   // All of the above as lines "name=value", which --config reads back; and whether the user said
   // so, on the command line or in the config file: a resumed run keeps to its checkpoint where not.
   std::string text;
+  std::vector<std::string> notes;  ///< options that do nothing in this run, one line each
   bool seed_given = false, batch_given = false, shards_given = false;
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "apps/help.h"
 #include "apps/options.h"
 #include "apps/signals.h"
 #include "apps/trainer.h"
@@ -11,6 +12,12 @@
 
 int main(int argc, char** argv) {
   using namespace lockstep;
+  const auto answer = [&] {
+    std::string text;
+    parse_options(argc, argv, "train_cifar", text);
+    return text;
+  };
+  if (answered_without_ranks(answer)) return kExitSuccess;
   const Signals signals;
   return run_main(argc, argv, "train_cifar", [&](World& world) {
     std::optional<Options> options;

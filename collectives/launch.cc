@@ -13,15 +13,14 @@ int number(const Environment& environment, const char* name) {
   return text == nullptr ? 0 : std::atoi(text);
 }
 
-/// Some launcher offers this process a way to find the others.
+}  // namespace
+
 bool has_launcher(const Environment& environment) {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD", "PMI_PORT"}) {
     if (environment(name) != nullptr) return true;
   }
   return false;
 }
-
-}  // namespace
 
 std::string launch_problem(const Environment& environment, int size) {
   // Open MPI's own mpirun was told how many ranks to start: one rank is then what the user asked

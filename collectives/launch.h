@@ -17,6 +17,9 @@ using Environment = std::function<const char*(const char* name)>;
 /// with a page of its own.
 std::string launch_problem(const Environment& environment, int size);
 
+/// Whether some launcher offers this process a way to find the other ranks.
+bool has_launcher(const Environment& environment);
+
 /// Whether this process is the one of its launcher's tasks that speaks (task 0, or nobody knows).
 bool is_first_task(const Environment& environment);
 

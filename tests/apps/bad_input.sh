@@ -27,6 +27,11 @@ fails() {
 wrong 'unknown option --stpes \(did you mean --steps\?\); --help' --stpes 3
 wrong 'unknown option --stpes=3 \(did you mean --steps\?\)' --stpes=3
 wrong 'unknown option --frobnicate; --help' --frobnicate
+wrong 'unknown option --learning-rate \(did you mean --lr\?\)' --learning-rate 0.1
+wrong 'unknown option --batch_size=64 \(did you mean --batch\?\)' --batch_size=64
+wrong 'unknown option --Num_Epochs \(did you mean --epochs\?\)' --Num_Epochs 3
+wrong 'unknown option --train_dir \(did you mean --checkpoint-dir\?\)' --train_dir x
+wrong 'unknown option --global_batch \(did you mean --global-batch\?\)' --global_batch 8
 wrong 'unknown option -x; --help' -x
 wrong '"steps" is not understood: options begin with --' steps 3
 wrong 'unknown model "tutrial": did you mean "tutorial"\? known are: (.*, )?tutorial(,|$)' --model tutrial
@@ -60,6 +65,7 @@ config() {  # PATTERN LINE...: the lines of a file
   wrong "$pattern" --config "$folder/run.toml"
 }
 wrong "cannot read --config $folder/none.toml: No such file" --config "$folder/none.toml"
+config 'run.toml:1:[0-9]+: unknown option "learning_rate" \(did you mean lr\?\)' 'learning_rate = 0.1'
 config 'run.toml:2:[0-9]+: unknown option "lrr" \(did you mean lr\?\)' 'batch = 4' 'lrr = 0.1'
 config 'run.toml:2:[0-9]+: Error while parsing array' 'batch = 4' 'lr = [0.15'
 config 'run.toml:1:[0-9]+: nesterov wants true or false' 'nesterov = 3'

@@ -103,6 +103,19 @@ expect "help is printed once" test "$code-$(grep -c '^Usage:' "$folder/help")" =
 for group in Data Model Training 'Learning rate' Ranks Reports Checkpoints 'Instead of training'; do
   expect "help has the group $group" grep -qx "$group:" "$folder/help"
 done
+for program in train_cifar evaluate; do
+  # Where MPI cannot start: alone it is not needed.
+  run env -u OMPI_COMM_WORLD_SIZE OPAL_PREFIX=/nowhere "$build/$program" --help
+  expect "$program --help without MPI" test "$code-$(grep -c '^Usage:' "$folder/out")" = 0-1
+  expect "$program --help fits 80 columns" test "$(awk 'length > 79' "$folder/out" | wc -l)" = 0
+done
+run env SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1 OPAL_PREFIX=/nowhere "$build/train_cifar" --help
+expect "a task other than SLURM's first leaves --help to that" test "$code-$(wc -c <"$folder/out")" = 0-0
+for what in --list --version; do
+  run env OPAL_PREFIX=/nowhere "$build/train_cifar" $what
+  expect "$what without MPI" test "$code-$(grep -cE '^(models|train_cifar [0-9].*)$' "$folder/out")" = 0-1
+  expect "$what fits 80 columns" test "$(awk 'length > 79' "$folder/out" | wc -l)" = 0
+done
 ranks 2 train_cifar --list
 expect "the menus are printed once" test "$code-$(grep -c '^models$' "$folder/out")" = 0-1
 for menu in models 'data sets' optimizers 'learning-rate schedules' reducers 'progress policies'; do expect_line "menu" "^$menu\$"; done
@@ -113,6 +126,14 @@ ranks 2 train_cifar --version
 expect_line "version" '^train_cifar [0-9]+\.[0-9]+\.[0-9]+'
 expect "version is printed once" test "$(wc -l <"$folder/out")" = 1
 
+train 1 --check --lr-schedule cosine --lr-end 0.01 --warmup-epochs 2 --lr-decay 0.5 --lr-smooth --keep 5 --summary-every 7
+expect_line "the end of the learning rate and the warm-up" '^optimizer +sgd, lr 0.1 cosine to 0.01, warm-up 2 epochs, '
+for idle in --lr-decay --lr-smooth --keep; do expect_line "an idle option" "^note +$idle does nothing without --"; done
+expect_line "an idle option" '^note +--summary-every does nothing without --log-dir$'
+expect "what does something has no note" test "$(grep -c '^note' "$folder/out")" = 4
+train 1 --check --lr-end 0.01 --lr-decay 0.5
+expect_line "an idle end" '^note +--lr-end does nothing without --lr-schedule cosine or linear$'
+expect "what does something has no note" test "$(grep -c '^note' "$folder/out")" = 1
 train 1 --check --seed 18446744073709551615
 expect "the largest seed is a seed" test "$code" = 0
 train 2 --check --steps 3 --checkpoint-dir "$folder/check/c" --log-dir "$folder/check/l"
