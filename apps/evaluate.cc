@@ -181,6 +181,7 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
+  const Signals signals;
   const auto answer = [&] {
     EvaluateOptions options;
     std::string text;
@@ -188,7 +189,6 @@ int main(int argc, char** argv) {
     return text;
   };
   if (answered_without_ranks(answer)) return kExitSuccess;
-  const Signals signals;
   return run_main(argc, argv, "evaluate", [&](World& world) {
     EvaluateOptions options;
     std::string text;

@@ -109,13 +109,14 @@ RunPlan plan_run(const Options& o, const Comm& comm, int threads, std::int64_t d
     plan.start = facts.position;
     const auto model = facts.texts.find("model");
     if (model != facts.texts.end() && model->second != o.model) {
-      fail_usage(
-          "{} is of model {}, not {}: say --model {}, another --checkpoint-dir, or --resume never",
-          name, model->second, o.model, model->second);
+      fail_usage("{} is of model {}, not {}: say --model {}, or choose another --checkpoint-dir",
+                 name, model->second, o.model, model->second);
     }
     if (o.seed_given && o.seed != plan.start.seed) {
-      fail_usage("{} was written with --seed {}, not {}: leave --seed out, or say --resume never",
-                 name, plan.start.seed, o.seed);
+      fail_usage(
+          "{} was written with --seed {}, not {}: leave --seed out, or choose another "
+          "--checkpoint-dir",
+          name, plan.start.seed, o.seed);
     }
     plan.seed = plan.start.seed;
     const auto dataset = facts.texts.find("dataset");

@@ -12,13 +12,13 @@
 
 int main(int argc, char** argv) {
   using namespace lockstep;
+  const Signals signals;
   const auto answer = [&] {
     std::string text;
     parse_options(argc, argv, "train_cifar", text);
     return text;
   };
   if (answered_without_ranks(answer)) return kExitSuccess;
-  const Signals signals;
   return run_main(argc, argv, "train_cifar", [&](World& world) {
     std::optional<Options> options;
     std::string text;

@@ -351,9 +351,10 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
     return kExitSuccess;
   }
   if (plan.start.step >= plan.steps && !trainer.evaluation_due()) {
-    trainer.reporter().line(fmt::format(
-        "complete already: {} is at step {} of {}; more --steps go on, --resume never starts anew",
-        resumption.file->string(), plan.start.step, plan.steps));
+    trainer.reporter().line(
+        fmt::format("complete already: {} is at step {} of {}; ask for more --steps to go on, or "
+                    "choose another --checkpoint-dir to start anew",
+                    resumption.file->string(), plan.start.step, plan.steps));
     return kExitSuccess;
   }
   return trainer.run(loader);

@@ -111,7 +111,7 @@ cp "$(step_file "$good" 2)" "$folder/bad"
 train 2 --steps 6 --checkpoint-dir "$folder/bad"
 expect_line "a truncated file is named" '^warning +passing over a checkpoint: .*/step-0000000004.h5 '
 expect_line "the one before it is taken" '^resumed +from .*/step-0000000002.h5 at step 2 of 6$'
-fails 2 'step-0000000004.h5 was written with --seed 1, not 2: leave --seed out, or say --resume never' --seed 2 --checkpoint-dir "$good"
+fails 2 'step-0000000004.h5 was written with --seed 1, not 2: leave --seed out, or choose another --checkpoint-dir' --seed 2 --checkpoint-dir "$good"
 make_data
 fails 2 'step-0000000004.h5 was trained on synthetic, not cifar10: leave --data out' --data "$data" --checkpoint-dir "$good"
 rm -r "$data"

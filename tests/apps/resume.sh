@@ -56,7 +56,7 @@ PYTHON
 
   # At the end there is nothing to do.
   train 1 "${state[@]}" --steps 12 $(run_in longer)
-  expect_line "is complete" '^complete already: .*step-0000000012\.h5 is at step 12 of 12'
+  expect_line "is complete" '^complete already: .*step-0000000012\.h5 is at step 12 of 12; ask for more --steps to go on, or choose another --checkpoint-dir to start anew$'
   expect_undisturbed "a run that was complete already" longer 12
 
   # --resume never begins anew, in the log too, but not among the checkpoints of another run.
