@@ -6,13 +6,13 @@
 
 namespace lockstep {
 
-std::vector<std::uint64_t> fingerprints(const Layout& layout, const float* parameters) {
+std::vector<std::uint64_t> fingerprints(const Layout& layout, const float* arena) {
   std::vector<std::uint64_t> result;
   for (const Parameter& parameter : layout.parameters) {
     // Eight lanes of multiply-and-add: each step is a bijection of the lane, so that no single
     // changed word can go unseen.
     std::array<std::uint64_t, 8> lanes{1, 2, 3, 4, 5, 6, 7, 8};
-    const float* from = parameters + parameter.range.begin;
+    const float* from = arena + parameter.range.begin;
     for (std::int64_t i = 0; i < parameter.range.count; ++i) {
       std::uint64_t& lane = lanes[static_cast<std::size_t>(i % 8)];
       lane = (lane ^ std::bit_cast<std::uint32_t>(from[i])) * 0x9E3779B97F4A7C15u;
@@ -25,9 +25,13 @@ std::vector<std::uint64_t> fingerprints(const Layout& layout, const float* param
   return result;
 }
 
-void verify_mirror(const Comm& comm, const Layout& layout, const float* parameters,
+void verify_mirror(const Comm& comm, const Layout& layout, const std::vector<ConstSection>& state,
                    std::int64_t step) {
-  const std::vector<std::uint64_t> own = fingerprints(layout, parameters);
+  std::vector<std::uint64_t> own;
+  for (const ConstSection& section : state) {
+    const std::vector<std::uint64_t> more = fingerprints(layout, section.arena);
+    own.insert(own.end(), more.begin(), more.end());
+  }
   const auto ranks = static_cast<std::size_t>(comm.size());
   std::vector<std::uint64_t> all(own.size() * ranks);
   check(MPI_Allgather(own.data(), static_cast<int>(own.size()), MPI_UINT64_T, all.data(),
@@ -46,7 +50,9 @@ void verify_mirror(const Comm& comm, const Layout& layout, const float* paramete
         fmt::format("after step {} rank {} holds other values of {} than the others: its memory or "
                     "its network is not to be trusted; "
                     "take its node out and go on from the last checkpoint",
-                    step, odd, layout.parameters[p].name));
+                    step, odd,
+                    state[p / layout.parameters.size()].name + "/" +
+                        layout.parameters[p % layout.parameters.size()].name));
   }
 }
 

@@ -1,103 +1,49 @@
 #include "apps/run_plan.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
-#include <regex>
 #include <sstream>
 
 namespace lockstep {
 namespace {
 
-using nlohmann::json;
-
-json to_json(const Resumption& r) {
-  const Position& p = r.facts.position;
-  return {{"file", r.file ? r.file->string() : ""},
-          {"warnings", r.warnings},
-          {"texts", r.facts.texts},
-          {"step", p.step},
-          {"samples", p.samples},
-          {"epoch", p.epoch},
-          {"seed", p.seed}};
-}
-
-Resumption from_json(const json& j) {
-  Resumption r;
-  const std::string file = j["file"];
-  if (!file.empty()) r.file = file;
-  r.warnings = j["warnings"].get<std::vector<std::string>>();
-  r.facts = {{j["step"], j["samples"], j["epoch"], j["seed"]},
-             j["texts"].get<std::map<std::string, std::string>>()};
-  return r;
-}
-
-/// A whole number among the texts of a checkpoint.
-std::int64_t number(const CheckpointFacts& facts, const std::string& name,
-                    const std::filesystem::path& file) {
-  const auto found = facts.texts.find(name);
-  try {
-    const std::int64_t value = found == facts.texts.end() ? 0 : std::stoll(found->second);
-    if (value > 0) return value;
-  } catch (const std::exception&) {
-  }
-  fail("{} does not say its {}: it was not written by this program", file.string(), name);
-}
-
-/// The options that shape the weights, as far as they are now others than in the checkpoint's: one
-/// note each.
-std::vector<std::string> changed_options(const std::string& before, const std::string& now) {
-  static const std::regex line(
-      "(precision|optimizer|momentum|nesterov|weight-decay|ema|lr[a-z-]*|warmup-epochs)=(.*)");
-  std::map<std::string, std::string> values;
+/// Throws where a checkpoint called `name` was trained on other samples than these: `before` and
+/// `now` are identities of data sets, one file a line.
+void require_same_data(const std::string& name, const std::string& before, const std::string& now) {
   std::istringstream old_lines(before), new_lines(now);
-  std::smatch match;
-  for (std::string text; std::getline(old_lines, text);) {
-    if (std::regex_match(text, match, line)) values[match[1]] = match[2];
+  for (std::string was, is; std::getline(old_lines, was);) {
+    if (!std::getline(new_lines, is)) is = "missing";
+    if (was == is) continue;
+    fail_usage(
+        "{} was trained on other data: {}, not {}; say --data with the files that it had, or train "
+        "anew in another --checkpoint-dir",
+        name, is, was.substr(was.find(" = ") + 3));
   }
-  std::vector<std::string> notes;
-  for (std::string text; std::getline(new_lines, text);) {
-    if (!std::regex_match(text, match, line)) continue;
-    const auto found = values.find(match[1]);
-    if (found == values.end() || found->second == match[2]) continue;
-    notes.push_back(fmt::format("--{} is now {}, not {} as before: this is no longer the same run",
-                                match[1].str(), match[2].str(), found->second));
-  }
-  return notes;
+}
+
+/// Steps done at the end of `epochs` passes over the data, of a run that stands at `start` and goes
+/// on with `batch` samples a step.
+std::int64_t steps_of(double epochs, std::int64_t dataset_size, const Position& start,
+                      std::int64_t batch) {
+  const double left =
+      epochs * static_cast<double>(dataset_size) - static_cast<double>(start.samples);
+  const std::int64_t steps =
+      std::max<std::int64_t>(std::llround(left / static_cast<double>(batch)), 0);
+  return std::max<std::int64_t>(start.step + steps, 1);
 }
 
 }  // namespace
 
-Resumption find_resumption(const Comm& comm, const Options& options) {
-  std::string text;
-  agree(comm, [&] {
-    if (comm.rank() != 0) return;
-    Resumption r;
-    if (options.resume == "auto" && !options.checkpoint_dir.empty()) {
-      Newest newest = newest_good(options.checkpoint_dir);
-      r.file = newest.file;
-      r.warnings = newest.warnings;
-    } else if (options.resume != "auto" && options.resume != "never") {
-      verify_checkpoint(options.resume);
-      r.file = options.resume;
-    }
-    if (r.file) r.facts = read_facts(*r.file);
-    text = to_json(r).dump();
-  });
-  return from_json(json::parse(comm.broadcast(text)));
-}
-
-int wanted_threads(const Options& options, const Resumption& resumption) {
-  if (options.threads > 0 || !resumption.file) return options.threads;
-  return static_cast<int>(number(resumption.facts, "threads", *resumption.file));
-}
-
 RunPlan plan_run(const Options& o, const Comm& comm, int threads, std::int64_t dataset_size,
-                 const Resumption& resumption) {
+                 const std::string& data, const Resumption& resumption) {
   const std::int64_t ranks = comm.size();
   RunPlan plan;
   plan.threads = threads;
   plan.dataset_size = dataset_size;
   plan.seed = o.seed;
+  plan.run = resumption.run;
+  plan.parent = resumption.parent;
+  plan.began = resumption.began;
+  plan.notes = resumption.notes;
   const std::int64_t default_batch = std::max<std::int64_t>(128 / ranks, 1);
   plan.global_batch =
       o.global_batch > 0 ? o.global_batch : (o.batch > 0 ? o.batch : default_batch) * ranks;
@@ -125,17 +71,15 @@ RunPlan plan_run(const Options& o, const Comm& comm, int threads, std::int64_t d
                  dataset->second, o.dataset,
                  o.data.empty() ? "say --data DIR" : "leave --data out");
     }
-    const auto options = facts.texts.find("options");
-    if (options != facts.texts.end()) plan.notes = changed_options(options->second, o.text);
-    const std::int64_t old_threads = number(facts, "threads", *resumption.file);
-    if (threads != old_threads) {
-      plan.notes.push_back(
-          fmt::format("now {} threads on each rank, not {} as before: weights will differ in the "
-                      "last bits (--threads {} keeps them)",
-                      threads, old_threads, old_threads));
+    const auto trained_on = facts.texts.find("data");
+    if (trained_on != facts.texts.end()) {
+      require_same_data(name, trained_on->second, data);
+    } else {
+      plan.notes.push_back(fmt::format(
+          "{} is of an early version and does not say on which data it was trained", name));
     }
-    const std::int64_t batch = number(facts, "global_batch", *resumption.file);
-    const std::int64_t old_shards = number(facts, "shards", *resumption.file);
+    const std::int64_t batch = number_of(resumption, "global_batch");
+    const std::int64_t old_shards = number_of(resumption, "shards");
     if (o.batch_given && plan.global_batch != batch) {
       plan.notes.push_back(fmt::format(
           "the global batch is now {}, not {} as before: this is no longer the same run",
@@ -176,11 +120,9 @@ RunPlan plan_run(const Options& o, const Comm& comm, int threads, std::int64_t d
   plan.first_shard = plan.own_shards * comm.rank();
   plan.shard_batch = plan.global_batch / shards;
 
-  const double per_epoch =
-      static_cast<double>(dataset_size) / static_cast<double>(plan.global_batch);
   const std::int64_t default_steps = o.dataset == "synthetic" ? 1000 : 10000;
   plan.steps = o.steps > 0    ? o.steps
-               : o.epochs > 0 ? std::max<std::int64_t>(std::llround(o.epochs * per_epoch), 1)
+               : o.epochs > 0 ? steps_of(o.epochs, dataset_size, plan.start, plan.global_batch)
                               : default_steps;
   return plan;
 }

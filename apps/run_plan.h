@@ -3,30 +3,15 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/options.h"
+#include "apps/resumption.h"
 #include "collectives/comm.h"
 #include "net/checkpoint.h"
 
 namespace lockstep {
-
-/// The checkpoint to go on from, as every rank knows it; only rank 0 reads files.
-struct Resumption {
-  std::optional<std::filesystem::path> file;
-  CheckpointFacts facts;              ///< of that file
-  std::vector<std::string> warnings;  ///< damaged files that were passed over, one line each
-};
-
-/// Collective. What --resume and --checkpoint-dir lead to; throws AgreedError.
-Resumption find_resumption(const Comm& comm, const Options& options);
-
-/// The threads per rank to ask for: as --threads says, else as the checkpoint was trained with,
-/// since kernels add in an order that depends on it; 0 where neither says.
-int wanted_threads(const Options& options, const Resumption& resumption);
 
 struct RunPlan {
   std::uint64_t seed = 0;
@@ -36,6 +21,7 @@ struct RunPlan {
   std::int64_t steps = 0;  ///< of the whole run
   Position start;          ///< where this part of it begins
   std::int64_t dataset_size = 0;
+  std::string run, parent, began;  ///< which run it is (apps/resumption.h)
   std::vector<std::string> notes;  ///< what a resumed run took over from its checkpoint
 
   double epoch_at(std::int64_t step) const {
@@ -44,9 +30,10 @@ struct RunPlan {
   }
 };
 
-/// Throws the same usage error on all ranks where the numbers do not go together. `threads` of each
+/// Throws the same usage error on all ranks where the numbers do not go together, or where the
+/// checkpoint was trained on other data than `data` (DatasetPair::identity). `threads` of each
 /// rank.
 RunPlan plan_run(const Options& options, const Comm& comm, int threads, std::int64_t dataset_size,
-                 const Resumption& resumption);
+                 const std::string& data, const Resumption& resumption);
 
 }  // namespace lockstep

@@ -5,17 +5,19 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <optional>
 
+#include "apps/circumstances.h"
 #include "apps/facts.h"
 #include "apps/mirror.h"
 #include "apps/placement.h"
 #include "apps/reporter.h"
+#include "apps/run_folders.h"
 #include "apps/training_step.h"
 #include "collectives/records.h"
 #include "collectives/watchdog.h"
 #include "net/checkpoint.h"
 #include "src/data/dataset.h"
-#include "src/file.h"
 #include "src/machine.h"
 
 namespace lockstep {
@@ -30,18 +32,30 @@ constexpr const char* kDue = "due";
 
 class Trainer {
  public:
-  Trainer(World& world, const Options& options, Dataset& train, Dataset& test, Device& device,
-          const RunPlan& plan, const std::function<bool()>& stop_requested)
+  Trainer(World& world, const Options& options, const DatasetPair& data, Device& device,
+          const RunPlan& plan, const RunFolders* folders,
+          const std::function<bool()>& stop_requested)
       : world_(world),
         comm_(world.comm()),
         options_(options),
-        train_(train),
         plan_(plan),
         stop_requested_(stop_requested),
+        folders_(folders),
         entry_(find_model(options.model)),
-        step_(world, device, entry_, train.classes(), options, plan),
-        evaluation_(device, entry_, test, options.precision),
-        reporter_(comm_, options, plan) {}
+        step_(world, device, entry_, data.train->classes(), options, plan),
+        evaluation_(device, entry_, *data.test, options.precision),
+        reporter_(comm_, options, plan),
+        texts_(circumstances(comm_, options, plan, device, step_)) {
+    texts_.merge(Circumstances{{"model", std::string(entry_.name)},
+                               {"precision", name_of(options.precision)},
+                               {"dataset", options.dataset},
+                               {"data", data.identity},
+                               {"global_batch", std::to_string(plan.global_batch)},
+                               {"shards", std::to_string(plan.shards)},
+                               {"run", plan.run},
+                               {"parent", plan.parent},
+                               {"began", plan.began}});
+  }
 
   /// Parameters, slots and average as the checkpoint has them, on all ranks.
   void restore(const Resumption& resumption) {
@@ -62,6 +76,7 @@ class Trainer {
   /// The run was stopped before the evaluation of its last step: that is the first thing to do.
   bool evaluation_due() const { return evaluation_due_; }
 
+  const Circumstances& texts() const { return texts_; }
   TrainingStep& step() { return step_; }
   Evaluation& evaluation() { return evaluation_; }
   Reporter& reporter() { return reporter_; }
@@ -116,7 +131,9 @@ class Trainer {
     if (due(done, options_.verify_every)) verify(done);
     const bool evaluates = due(done, options_.eval_every) || (end && options_.eval_every > 0);
     evaluation_due_ = evaluates && totals.stop;  // left to the run that goes on
+    if (end) require_finite_loss(done);
     if (due(done, options_.checkpoint_every.steps) || totals.save || totals.stop || end) save(done);
+    if (end && saved_step_ != done) require_finite(done);
     if (evaluates && !evaluation_due_) {
       evaluate(done);
       if (evaluation_due_) save(done);
@@ -152,7 +169,7 @@ class Trainer {
 
   void verify(std::int64_t done) {
     phase("comparing weights", 0);
-    verify_mirror(comm_, step_.layout(), step_.state().parameters, done);
+    verify_mirror(comm_, step_.layout(), read_only(step_.sections()), done);
   }
 
   /// Stays due where a rank is asked to stop meanwhile.
@@ -175,29 +192,20 @@ class Trainer {
     if (options_.checkpoint_dir.empty()) return;
     if (done == saved_step_ && evaluation_due_ == saved_due_) return;
     verify(done);
+    require_finite(done);
     constexpr double kLongest = 600;  // a slow file system, not a hang
     phase("checkpoint", kLongest);
     const std::int64_t samples =
         plan_.start.samples + (done - plan_.start.step) * plan_.global_batch;
     agree(comm_, [&] {
       if (comm_.rank() != 0) return;
-      require_finite(done);
       CheckpointFacts facts;
       facts.position = {done, samples, samples / plan_.dataset_size, plan_.seed};
-      facts.texts = {{"model", std::string(entry_.name)},
-                     {"options", options_.text},
-                     {"version", build_name()},
-                     {"precision", name_of(options_.precision)},
-                     {"dataset", options_.dataset},
-                     {"global_batch", std::to_string(plan_.global_batch)},
-                     {"shards", std::to_string(plan_.shards)},
-                     {"threads", std::to_string(plan_.threads)}};
+      facts.texts = texts_;
       if (evaluation_due_) facts.texts["evaluation"] = kDue;
-      std::vector<ConstSection> sections;
-      for (const Section& section : step_.sections())
-        sections.push_back({section.name, section.arena});
-      last_file_ =
-          save_checkpoint(options_.checkpoint_dir, step_.layout(), sections, facts, options_.keep);
+      folders_->require_held();
+      last_file_ = save_checkpoint(options_.checkpoint_dir, step_.layout(),
+                                   read_only(step_.sections()), facts, options_.keep);
     });
     if (comm_.rank() == 0) reporter_.saved(done, last_file_);
     saved_step_ = done;
@@ -205,12 +213,26 @@ class Trainer {
     last_save_ = now();
   }
 
-  /// The weights of a run that diverges in this very step must not replace the last good ones.
-  void require_finite(std::int64_t done) const {
-    const float* p = step_.state().parameters;
-    const bool finite =
-        std::all_of(p, p + step_.layout().count, [](float value) { return std::isfinite(value); });
-    require(finite, "Model diverged: a weight is not a number after step {}{}", done, cure());
+  /// Collective. What diverges in this very step must neither replace the last good checkpoint nor
+  /// end as a success.
+  void require_finite(std::int64_t done) {
+    agree(comm_, [&] {
+      for (const Section& section : step_.sections()) {
+        const float* values = section.arena;
+        require(std::all_of(values, values + step_.layout().count,
+                            [](float value) { return std::isfinite(value); }),
+                "Model diverged: {} not finite after step {}{}",
+                section.name == "parameters" ? "weights are" : section.name + " is", done, cure());
+      }
+    });
+  }
+
+  /// Collective. After the last step no other will notice that its update was too large.
+  void require_finite_loss(std::int64_t done) {
+    phase("looking at the last update", 0);
+    if (comm_.max(!std::isfinite(step_.loss_now())) == 0) return;
+    throw AgreedError(
+        fmt::format("Model diverged: the loss after step {} is no number{}", done, cure()));
   }
 
   [[noreturn]] void fail_diverged(std::int64_t done, double loss) const {
@@ -245,13 +267,14 @@ class Trainer {
   World& world_;
   Comm comm_;
   const Options& options_;
-  const Dataset& train_;
   const RunPlan& plan_;
+  const RunFolders* folders_;  ///< of rank 0; elsewhere none
   const std::function<bool()>& stop_requested_;
   const ModelEntry& entry_;
   TrainingStep step_;
   Evaluation evaluation_;
   Reporter reporter_;
+  Circumstances texts_;  ///< what checkpoints say besides the position
 
   std::filesystem::path last_file_;
   std::int64_t saved_step_ = -1, last_report_step_ = 0;
@@ -262,37 +285,6 @@ class Trainer {
   double trained_ = 0;  ///< seconds of training up to the last report
   StepTimes last_times_;
 };
-
-/// require_writable_directory() for a folder that stays as it is where it is only asked about: what
-/// had to be made goes again.
-void require_writable(const std::filesystem::path& directory, const char* option, bool only_ask) {
-  std::vector<std::filesystem::path> made;
-  std::error_code ignored;
-  for (auto path = directory; !path.empty() && !std::filesystem::exists(path, ignored);
-       path = path.parent_path()) {
-    made.push_back(path);
-  }
-  require_writable_directory(directory, option);
-  if (!only_ask) return;
-  for (const std::filesystem::path& path : made) std::filesystem::remove(path, ignored);
-}
-
-/// Finds out before step one, not at the first checkpoint, that a folder cannot be written or
-/// belongs to another run.
-void require_folders(const Options& options) {
-  if (!options.log_dir.empty()) require_writable(options.log_dir, "--log-dir", options.check);
-  if (options.checkpoint_dir.empty()) return;
-  require_writable(options.checkpoint_dir, "--checkpoint-dir", options.check);
-  if (options.resume == "auto") return;
-  for (const auto& file : list_checkpoints(options.checkpoint_dir)) {
-    if (options.resume != "never" && std::filesystem::equivalent(file, options.resume)) break;
-    fail_usage(
-        "{} is in the way: --resume {} begins another line of checkpoints, so choose another "
-        "--checkpoint-dir, or move the "
-        "old ones away",
-        file.string(), options.resume);
-  }
-}
 
 }  // namespace
 
@@ -312,29 +304,44 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   };
 
   look_for_stop();
+  std::optional<RunFolders> folders;
+  agree(comm, [&] {
+    if (comm.rank() == 0) folders.emplace(options);
+  });
   const Resumption resumption = find_resumption(comm, options);
   int threads = 0;
   agree(comm, [&] { threads = wanted_threads(options, resumption); });
   const Placement placement = place(comm, threads);
   DatasetPair data;
   agree(comm, [&] {
-    if (comm.rank() == 0) require_folders(options);
+    if (folders) folders->name_run(resumption.run);
     const std::uint64_t seed =
         resumption.file && !options.seed_given ? resumption.facts.position.seed : options.seed;
     data = open_dataset(options.dataset, options.data, seed);
   });
   look_for_stop();
+  expect_same(comm, "files of data", data.identity);
   RunPlan plan;
-  agree(comm,
-        [&] { plan = plan_run(options, comm, placement.threads, data.train->size(), resumption); });
+  agree(comm, [&] {
+    plan =
+        plan_run(options, comm, placement.threads, data.train->size(), data.identity, resumption);
+  });
+  if (folders)
+    plan.notes.insert(plan.notes.begin(), folders->notes().begin(), folders->notes().end());
 
   std::unique_ptr<Device> device;
   agree(comm, [&] { device = make_cpu_device(placement.threads); });
   look_for_stop();
-  Trainer trainer(world, options, *data.train, *data.test, *device, plan, stop_requested);
+  Trainer trainer(world, options, data, *device, plan, folders ? &*folders : nullptr,
+                  stop_requested);
   look_for_stop();
-  if (resumption.file) trainer.restore(resumption);
-  verify_mirror(comm, trainer.step().layout(), trainer.step().state().parameters, plan.start.step);
+  if (resumption.file) {
+    trainer.restore(resumption);
+    const auto more = changes(resumption.facts.texts, trainer.texts(), options.rate);
+    plan.notes.insert(plan.notes.end(), more.begin(), more.end());
+  }
+  verify_mirror(comm, trainer.step().layout(), read_only(trainer.step().sections()),
+                plan.start.step);
   look_for_stop();
   Loader loader(*data.train, {.seed = plan.seed,
                               .global_batch = plan.global_batch,

@@ -71,9 +71,9 @@ StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Vote
   for (int shard = 0; shard < plan_.own_shards; ++shard) {
     record.phase("loading");
     const double waited = loader.waited_seconds();
-    const Batch batch = loader.next();
+    last_ = loader.next();
     times_.loader += loader.waited_seconds() - waited;
-    compute_shard(shard, batch, votes);
+    compute_shard(shard, last_, votes);
   }
   record.phase("summing gradients");
   buckets_->finish();
@@ -120,6 +120,14 @@ void TrainingStep::compute_shard(int shard, const Batch& batch, Votes votes) {
   // With a thread of its own the optimizer ran beside the backward pass, otherwise within it.
   const double optimizer = policy_ == Policy::thread ? 0 : after.optimizer - before.optimizer;
   times_.backward += now() - middle - (after.exposed - before.exposed) - optimizer;
+}
+
+double TrainingStep::loss_now() {
+  softmax_cross_entropy(stream_, model_.forward(stream_, last_.images), last_.labels, 1,
+                        model_.logits_gradient(), verdicts_);
+  double loss = 0;
+  for (const Verdict& verdict : verdicts_) loss += verdict.loss;
+  return loss / static_cast<double>(verdicts_.size());
 }
 
 void TrainingStep::on_reduced(Range range) {

@@ -51,6 +51,10 @@ class TrainingStep {
   /// `loader`.
   StepTotals run(Loader& loader, std::int64_t step, float rate, Votes votes);
 
+  /// Local, after run(): the mean loss of its last batch under the weights as they are now. Changes
+  /// nothing that training reads.
+  double loss_now();
+
   const Model& model() const { return model_; }
   const Layout& layout() const { return model_.layout(); }
   const Optimizer& optimizer() const { return *optimizer_; }
@@ -92,6 +96,7 @@ class TrainingStep {
   Policy policy_;
   std::unique_ptr<GradientBuckets> buckets_;
   std::vector<Verdict> verdicts_;
+  Batch last_;         ///< of the last run()
   UpdateRates rates_;  ///< of the step under way
   StepTimes times_;
 };

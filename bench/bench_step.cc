@@ -66,8 +66,9 @@ int run(World& world, BenchOptions& o) {
   DatasetPair data;
   agree(comm, [&] { data = open_dataset(o.training.dataset, o.training.data, o.training.seed); });
   RunPlan plan;
-  agree(comm,
-        [&] { plan = plan_run(o.training, comm, placement.threads, data.train->size(), {}); });
+  agree(comm, [&] {
+    plan = plan_run(o.training, comm, placement.threads, data.train->size(), data.identity, {});
+  });
   const auto device = make_cpu_device(placement.threads);
   TrainingStep step(world, *device, find_model(o.training.model), data.train->classes(), o.training,
                     plan);

@@ -79,6 +79,12 @@ CheckpointFacts facts_of(const Hdf5Reader& reader) {
 
 }  // namespace
 
+std::vector<ConstSection> read_only(const std::vector<Section>& sections) {
+  std::vector<ConstSection> result;
+  for (const Section& section : sections) result.push_back({section.name, section.arena});
+  return result;
+}
+
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
                                       const std::vector<ConstSection>& sections,
                                       const CheckpointFacts& facts, int keep) {

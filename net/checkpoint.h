@@ -27,6 +27,8 @@ struct SectionOf {
 };
 using Section = SectionOf<float>;
 using ConstSection = SectionOf<const float>;
+/// The same arenas, to be read alone.
+std::vector<ConstSection> read_only(const std::vector<Section>& sections);
 
 /// How far the run has come.
 struct Position {

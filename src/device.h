@@ -121,6 +121,8 @@ class Device {
 
   /// "cpu:0-3 (4 threads, AVX-512 with bf16)"
   virtual std::string describe() const = 0;
+  /// What the last bits of its results depend on besides threads: "oneDNN 2.6.3 with AVX-512".
+  virtual std::string arithmetic() const = 0;
   virtual Stream stream() = 0;
   /// Zeroed memory.
   virtual Memory allocate(std::size_t bytes) = 0;

@@ -9,11 +9,13 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <regex>
 #include <system_error>
 #include <utility>
 
 #include "src/check.h"
 #include "src/machine.h"
+#include "src/unique.h"
 
 namespace lockstep {
 namespace {
@@ -39,6 +41,22 @@ std::string_view cure(int error) {
   }
 }
 
+constexpr std::size_t kRandomBytes = 8;  // of a temporary's name
+
+/// Who writes a temporary, by its name "...tmp-<host>-<pid>-<random>" (earlier versions: no random
+/// part); pid 0 where it is none.
+struct Writer {
+  std::string host;
+  pid_t pid = 0;
+};
+
+Writer writer_of(const std::string& name) {
+  static const std::regex pattern(R"(.*\.tmp-(.+)-([1-9][0-9]{0,8})(-[0-9a-f]{16})?)");
+  std::smatch match;
+  if (!std::regex_match(name, match, pattern)) return {};
+  return {match[1], static_cast<pid_t>(std::stol(match[2]))};
+}
+
 [[noreturn]] void fail_to(const char* verb, const std::filesystem::path& path, int error) {
   fail("cannot {} {}: {}; {}", verb, path.string(), std::strerror(error), cure(error));
 }
@@ -56,7 +74,9 @@ void sync_directory(const std::filesystem::path& directory) {
 }  // namespace
 
 OutputFile::OutputFile(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
-  const int how = mode == Mode::append ? O_APPEND : mode == Mode::replace ? O_TRUNC : O_EXCL;
+  const int how = mode == Mode::append    ? O_APPEND
+                  : mode == Mode::replace ? O_TRUNC
+                                          : O_EXCL | O_NOFOLLOW;
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
   if (descriptor_ < 0) fail_to("write", path_, errno);
 }
@@ -88,7 +108,7 @@ void OutputFile::close() {
 void replace_file(const std::filesystem::path& path, std::string_view bytes) {
   const std::filesystem::path temporary = temporary_name(path);
   try {
-    OutputFile file(temporary, OutputFile::Mode::replace);
+    OutputFile file(temporary, OutputFile::Mode::create);
     file.write(bytes);
     file.sync();
     file.close();
@@ -101,7 +121,8 @@ void replace_file(const std::filesystem::path& path, std::string_view bytes) {
 }
 
 std::filesystem::path temporary_name(const std::filesystem::path& path) {
-  return fmt::format("{}.tmp-{}-{}", path.string(), host_name(), ::getpid());
+  return fmt::format("{}.tmp-{}-{}-{}", path.string(), host_name(), ::getpid(),
+                     unique_hex(kRandomBytes));
 }
 
 void remove_stale_temporaries(const std::filesystem::path& directory, std::string_view prefix) {
@@ -110,17 +131,11 @@ void remove_stale_temporaries(const std::filesystem::path& directory, std::strin
   for (std::filesystem::directory_iterator entry(directory, ignored), end; entry != end;
        entry.increment(ignored)) {
     const std::string name = entry->path().filename().string();
-    const std::size_t mark = name.rfind(".tmp-"), dash = name.rfind('-');
-    if (!name.starts_with(prefix) || mark == std::string::npos || dash < mark + 5) continue;
-    const std::string digits = name.substr(dash + 1);
-    if (digits.empty() || digits.size() > 9 ||
-        digits.find_first_not_of("0123456789") != std::string::npos) {
-      continue;
-    }
-    const pid_t writer = static_cast<pid_t>(std::stol(digits));
+    const Writer writer = writer_of(name);
+    if (!name.starts_with(prefix) || writer.pid == 0) continue;
     bool stale;
-    if (name.substr(mark + 5, dash - mark - 5) == here) {
-      stale = ::kill(writer, 0) != 0 && errno == ESRCH;
+    if (writer.host == here) {
+      stale = writer.pid == ::getpid() || (::kill(writer.pid, 0) != 0 && errno == ESRCH);
     } else {
       std::error_code gone;
       const auto touched = std::filesystem::last_write_time(entry->path(), gone);
@@ -131,15 +146,30 @@ void remove_stale_temporaries(const std::filesystem::path& directory, std::strin
   }
 }
 
-void require_writable_directory(const std::filesystem::path& directory, std::string_view purpose) {
+std::vector<std::filesystem::path> make_directories(const std::filesystem::path& directory,
+                                                    std::string_view purpose) {
+  std::vector<std::filesystem::path> missing;
   std::error_code error;
+  for (auto path = directory; !path.empty() && !std::filesystem::exists(path, error);
+       path = path.parent_path()) {
+    missing.push_back(path);
+    if (path == path.parent_path()) break;
+  }
   std::filesystem::create_directories(directory, error);
   if (error) {
     fail("cannot make the {} {}: {}; {}", purpose, directory.string(), error.message(),
          cure(error.value()));
   }
+  for (const std::filesystem::path& path : missing) sync_directory(path.parent_path());
+  return missing;
+}
+
+std::vector<std::filesystem::path> require_writable_directory(
+    const std::filesystem::path& directory, std::string_view purpose) {
+  const std::vector<std::filesystem::path> made = make_directories(directory, purpose);
   const std::filesystem::path probe = temporary_name(directory / "probe");
-  const int descriptor = ::open(probe.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int descriptor =
+      ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor < 0) {
     const int cause = errno;
     fail("cannot write to the {} {}: {}; {}", purpose, directory.string(), std::strerror(cause),
@@ -147,6 +177,7 @@ void require_writable_directory(const std::filesystem::path& directory, std::str
   }
   ::close(descriptor);
   ::unlink(probe.c_str());
+  return made;
 }
 
 }  // namespace lockstep

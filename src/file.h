@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string_view>
+#include <vector>
 
 namespace lockstep {
 
@@ -13,7 +14,7 @@ class OutputFile {
   enum class Mode {
     append,   ///< goes on at the end of what is there
     replace,  ///< begins empty
-    create,   ///< must not be there yet
+    create,   ///< must not be there yet, not even as a link to somewhere
   };
   OutputFile(std::filesystem::path path, Mode mode);
   ~OutputFile();  ///< closes; what a caller must know comes from sync() and close()
@@ -36,16 +37,22 @@ class OutputFile {
 /// temporary is removed and a former `path` is untouched.
 void replace_file(const std::filesystem::path& path, std::string_view bytes);
 
-/// `path`.tmp-<host>-<pid> of this process.
+/// `path`.tmp-<host>-<pid>-<16 random digits>: another name at every call.
 std::filesystem::path temporary_name(const std::filesystem::path& path);
 
 /// Removes temporaries in `directory` that were made for a file whose name begins with `prefix` and
-/// whose writer is gone: a dead process of this host, or any of another host if it has not been
-/// touched for an hour.
+/// whose writer is gone: a dead process of this host (this one has none under way when it calls),
+/// or any of another host if it has not been touched for an hour.
 void remove_stale_temporaries(const std::filesystem::path& directory, std::string_view prefix);
 
-/// Makes `directory` (and its parents) if it is not there, and throws Error unless a file can be
+/// Makes `directory` and its parents as far as they are not there, each to last even if the power
+/// fails. Returns those that it made, the innermost first. `purpose` is for the message.
+std::vector<std::filesystem::path> make_directories(const std::filesystem::path& directory,
+                                                    std::string_view purpose);
+
+/// make_directories(), and throws Error unless a file can be
 /// made in it. `purpose` is for the message: "checkpoint directory".
-void require_writable_directory(const std::filesystem::path& directory, std::string_view purpose);
+std::vector<std::filesystem::path> require_writable_directory(
+    const std::filesystem::path& directory, std::string_view purpose);
 
 }  // namespace lockstep

@@ -20,7 +20,7 @@
 namespace lockstep {
 namespace {
 
-const char* instruction_set() {
+std::string instruction_set() {
   switch (dnnl::get_effective_cpu_isa()) {
     case dnnl::cpu_isa::avx2:
       return "AVX2";
@@ -33,7 +33,8 @@ const char* instruction_set() {
     case dnnl::cpu_isa::avx512_core_amx:
       return "AVX-512 with AMX";
     default:
-      return "its best instruction set";
+      return fmt::format("instruction set {:#x}",
+                         static_cast<unsigned>(dnnl::get_effective_cpu_isa()));
   }
 }
 
@@ -73,6 +74,11 @@ class CpuDevice : public Device {
   std::string describe() const override {
     return fmt::format("cpu:{} ({} thread{}, {})", core_list(allowed_cores()), threads_,
                        threads_ == 1 ? "" : "s", instruction_set());
+  }
+  std::string arithmetic() const override {
+    const dnnl_version_t* version = dnnl_version();
+    return fmt::format("oneDNN {}.{}.{} with {}", version->major, version->minor, version->patch,
+                       instruction_set());
   }
   Stream stream() override { return {threads_}; }
 

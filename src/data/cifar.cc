@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "src/crc32c.h"
 #include "src/data/distort.h"
 #include "src/data/mapped_file.h"
 
@@ -29,6 +30,9 @@ class Cifar10 : public Dataset {
                path.string(), i, *record, kClasses - 1, cure);
         }
       }
+      identity_ +=
+          fmt::format("{} = crc32c {:08x}\n", name,
+                      crc32c({reinterpret_cast<const char*>(files_.back().data()), bytes}));
     }
   }
 
@@ -40,6 +44,7 @@ class Cifar10 : public Dataset {
     read_image(record(index) + 1, random, out, type);
   }
   std::string describe() const override { return about_; }
+  const std::string& identity() const { return identity_; }
 
  private:
   const std::uint8_t* record(std::int64_t index) const {
@@ -48,7 +53,7 @@ class Cifar10 : public Dataset {
 
   std::vector<MappedFile> files_;
   std::int64_t records_;
-  std::string about_;
+  std::string about_, identity_;
 };
 
 /// One name a line; empty lines do not count.
@@ -83,11 +88,14 @@ DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int6
                     records * static_cast<std::int64_t>(files.size()), part, folder.string());
     return std::make_unique<Cifar10>(folder, files, records, about, cure);
   };
-  DatasetPair pair;
-  pair.train = open({"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+  auto train = open({"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
                      "data_batch_5.bin"},
                     "training");
-  pair.test = open({"test_batch.bin"}, "test");
+  auto test = open({"test_batch.bin"}, "test");
+  DatasetPair pair;
+  pair.identity = train->identity() + test->identity();
+  pair.train = std::move(train);
+  pair.test = std::move(test);
   pair.class_names = read_class_names(folder / "batches.meta.txt", cure);
   return pair;
 }

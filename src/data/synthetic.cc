@@ -169,6 +169,8 @@ DatasetPair open_synthetic(const std::filesystem::path& /*directory*/, std::uint
     pair.class_names.push_back(fmt::format("{} {}", label < kShapeCount ? "plain" : "striped",
                                            kShapes[label % kShapeCount].name));
   }
+  pair.identity = fmt::format("generated images = seed {}, {} and {}\n", seed, pair.train->size(),
+                              pair.test->size());
   return pair;
 }
 

@@ -9,9 +9,9 @@
 
 #include "event.pb.h"
 #include "src/check.h"
+#include "src/crc32c.h"
 #include "src/file.h"
 #include "src/machine.h"
-#include "src/report/crc32c.h"
 #include "src/report/report.h"
 
 namespace lockstep {

@@ -122,7 +122,7 @@ expect_files "the good checkpoints are as they were" "$good" step-0000000002.h5 
 
 # --- places that cannot be written ---------------------------------------------------------------------------------------
 touch "$folder/file"
-fails 1 "checkpoint directory $folder/file/below: Not a directory; " --checkpoint-dir "$folder/file/below"
+fails 1 "cannot make the --checkpoint-dir $folder/file/below: Not a directory; " --checkpoint-dir "$folder/file/below"
 fails 1 "cannot make the --log-dir $folder/file/below: Not a directory; " --log-dir "$folder/file/below"
 fails 1 "cannot make the --log-dir $folder/file/below: Not a directory; " --check --log-dir "$folder/file/below"
 fails 1 "cannot make the --checkpoint-dir /proc/none: " --checkpoint-dir /proc/none
@@ -177,4 +177,5 @@ expect "divergence: that checkpoint is the newest" test "$(sed 's/.*checkpoint i
 fails 1 'Model diverged with loss = .* at step [567]; the last good checkpoint is .*step-0000000004.h5: use a smaller --lr' \
   --steps 9 --lr 1e8 --checkpoint-dir "$good"
 fails 1 'Model diverged with loss = .* at step [234]: use a smaller --lr or a --warmup-epochs$' --steps 9 --lr 1e8
+fails 1 'Model diverged: the loss after step 1 is no number: use a smaller --lr' --steps 1 --lr 1e18
 finish

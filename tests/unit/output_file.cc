@@ -61,18 +61,26 @@ TEST(OutputFile, OnlyTemporariesOfTheDeadAreRemoved) {
   const std::string here = "step-1.h5.tmp-" + host_name() + "-",
                     there = "step-1.h5.tmp-other-host-";
   const std::string dead = std::to_string(dead_process()), alive = std::to_string(::getppid());
+  const std::string random = "-0123456789abcdef";
   const Names kept = {"other.tmp-" + host_name() + "-" + dead,
+                      "other.tmp-" + host_name() + "-" + dead + random,
                       "step-1.h5",
                       "step-1.h5.tmp-",
                       here + "x",
                       here + alive,
-                      there + "2"};
+                      here + alive + random,
+                      here + dead + "-0123456789abcdex",
+                      there + "2",
+                      there + "2" + random};
   for (const std::string& name : kept) put(directory / name, "");
-  put(directory / (here + dead), "");
-  put(directory / (there + "1"), "");
-  std::filesystem::last_write_time(
-      directory / (there + "1"),
-      std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  for (const std::string& writer : {dead, dead + random, std::to_string(::getpid()) + random})
+    put(directory / (here + writer), "");
+  for (const std::string& writer : {std::string("1"), "1" + random}) {
+    put(directory / (there + writer), "");
+    std::filesystem::last_write_time(
+        directory / (there + writer),
+        std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  }
   remove_stale_temporaries(directory.path(), "step-");
   Names expected = kept;
   std::sort(expected.begin(), expected.end());
@@ -80,11 +88,22 @@ TEST(OutputFile, OnlyTemporariesOfTheDeadAreRemoved) {
   remove_stale_temporaries(directory / "none", "step-");  // no such directory: nothing to do
 }
 
+TEST(OutputFile, ATemporaryFollowsNoLinkThatWaitsForIt) {
+  const TemporaryDirectory directory;
+  EXPECT_NE(temporary_name(directory / "a"), temporary_name(directory / "a"));
+  std::filesystem::create_symlink(directory / "elsewhere", directory / "link");
+  const std::string text =
+      error_of([&] { OutputFile(directory / "link", OutputFile::Mode::create); });
+  EXPECT_NE(text.find("File exists"), std::string::npos) << text;
+  EXPECT_EQ(directory.names(), Names{"link"});
+}
+
 TEST(OutputFile, AWritableDirectoryIsMadeAndLeftEmpty) {
   const TemporaryDirectory directory;
-  require_writable_directory(directory / "a/b/c", "log directory");
+  const std::vector made = {directory / "a/b/c", directory / "a/b", directory / "a"};
+  EXPECT_EQ(require_writable_directory(directory / "a/b/c", "log directory"), made);
   EXPECT_TRUE(std::filesystem::is_empty(directory / "a/b/c"));
-  require_writable_directory(directory / "a/b/c", "log directory");
+  EXPECT_TRUE(require_writable_directory(directory / "a/b/c", "log directory").empty());
 }
 
 TEST(OutputFile, AnUnusableDirectoryIsTold) {

@@ -7,7 +7,7 @@
 #include <regex>
 
 #include "event.pb.h"
-#include "src/report/crc32c.h"
+#include "src/crc32c.h"
 #include "src/report/report.h"
 #include "tests/support/files.h"
 
@@ -38,13 +38,6 @@ std::vector<proto::Event> events_of(const std::filesystem::path& file) {
     at += 16 + length;
   }
   return events;
-}
-
-TEST(Crc32c, KnownValues) {
-  EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
-  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);  // RFC 3720, B.4
-  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62A8AB43u);
-  EXPECT_EQ(crc32c(""), 0u);
 }
 
 TEST(EventFile, ReadsBackWhatWasWritten) {

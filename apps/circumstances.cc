@@ -1,0 +1,112 @@
+#include "apps/circumstances.h"
+
+#include <algorithm>
+#include <regex>
+#include <sstream>
+
+#include "src/machine.h"
+
+namespace lockstep {
+namespace {
+
+/// "2" where `values` are all the same, else all of them in the order of the ranks: "2, 2, 1".
+std::string one_or_all(const std::vector<std::string>& values) {
+  const bool same = std::all_of(values.begin(), values.end(),
+                                [&](const std::string& value) { return value == values.front(); });
+  return same ? values.front() : fmt::format("{}", fmt::join(values, ", "));
+}
+
+std::string of_all_ranks(const Comm& comm, const std::string& value) {
+  const std::vector<std::string> values = comm.gather(value);
+  return values.empty() ? value : one_or_all(values);
+}
+
+/// A canonical sum is the same for all reducers; any other may depend on all that is named here.
+std::string order_of_sums(const Comm& comm, const Options& options, const Reducer& reducer) {
+  if (reducer.canonical()) return "canonical";
+  return fmt::format("that of {} on {} rank{} in buckets of {:g} MiB", reducer.name(), comm.size(),
+                     comm.size() == 1 ? "" : "s", options.bucket_mb);
+}
+
+/// Whether the rate before the end depends on where the end is.
+bool looks_at_the_end(const RateOptions& rate) {
+  const double middle = rate.warmup_epochs + 1;
+  return learning_rate(rate, middle, 2 * middle) != learning_rate(rate, middle, 3 * middle);
+}
+
+/// The options that shape the weights, as far as they are now others.
+std::vector<std::string> changed_options(const std::string& before, const std::string& now) {
+  static const std::regex line(
+      "(precision|optimizer|momentum|nesterov|weight-decay|ema|lr[a-z-]*|warmup-epochs)=(.*)");
+  std::map<std::string, std::string> values;
+  std::istringstream old_lines(before), new_lines(now);
+  std::smatch match;
+  for (std::string text; std::getline(old_lines, text);) {
+    if (std::regex_match(text, match, line)) values[match[1]] = match[2];
+  }
+  std::vector<std::string> notes;
+  for (std::string text; std::getline(new_lines, text);) {
+    if (!std::regex_match(text, match, line)) continue;
+    const auto found = values.find(match[1]);
+    if (found == values.end() || found->second == match[2]) continue;
+    notes.push_back(fmt::format("--{} is now {}, not {} as before: this is no longer the same run",
+                                match[1].str(), match[2].str(), found->second));
+  }
+  return notes;
+}
+
+}  // namespace
+
+Circumstances circumstances(const Comm& comm, const Options& options, const RunPlan& plan,
+                            const Device& device, const TrainingStep& step) {
+  return {{"options", options.text},
+          {"version", build_name()},
+          {"threads", std::to_string(plan.threads)},
+          {"all_threads", of_all_ranks(comm, std::to_string(plan.threads))},
+          {"arithmetic", of_all_ranks(comm, device.arithmetic())},
+          {"sums", order_of_sums(comm, options, step.reducer())},
+          {"steps", std::to_string(plan.steps)}};
+}
+
+std::vector<std::string> changes(const Circumstances& before, const Circumstances& now,
+                                 const RateOptions& schedule) {
+  std::vector<std::string> notes;
+  const auto compare = [&](const char* name, const auto& note) {
+    const auto former = before.find(name);
+    const auto present = now.find(name);
+    if (former == before.end() || present == now.end() || former->second == present->second) return;
+    notes.push_back(note(present->second, former->second));
+  };
+  if (before.contains("options") && now.contains("options"))
+    notes = changed_options(before.at("options"), now.at("options"));
+  if (looks_at_the_end(schedule)) {
+    compare("steps", [&](const auto& is, const auto& was) {
+      return fmt::format(
+          "the run now ends at step {}, not {} as before, and --lr-schedule {} depends on it: this "
+          "is no longer the same run",
+          is, was, schedule.schedule);
+    });
+  }
+  const bool early = !before.contains("all_threads");  // then they are only known of rank 0
+  compare(early ? "threads" : "all_threads", [](const auto& is, const auto& was) {
+    const bool one = was.find(',') == std::string::npos;
+    return fmt::format(
+        "now {} threads on each rank, not {} as before: weights will differ in the last bits{}", is,
+        was, one ? fmt::format(" (--threads {} keeps them)", was) : "");
+  });
+  const auto last_bits = [&](const char* name, const char* what) {
+    compare(name, [what](const auto& is, const auto& was) {
+      return fmt::format("{} is now {}, not {} as before: weights will differ in the last bits",
+                         what, is, was);
+    });
+  };
+  last_bits("sums", "the order of sums");
+  last_bits("arithmetic", "the arithmetic");
+  compare("version", [](const auto& is, const auto& was) {
+    return fmt::format("this is Lockstep {}, not {} as before: weights may differ in the last bits",
+                       is, was);
+  });
+  return notes;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,29 @@
+// What, besides its samples and its numbers, decides the bits of a run: kept in every checkpoint,
+// compared when a run goes on.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "apps/options.h"
+#include "apps/run_plan.h"
+#include "apps/training_step.h"
+#include "src/device.h"
+
+namespace lockstep {
+
+/// As in CheckpointFacts::texts.
+using Circumstances = std::map<std::string, std::string>;
+
+/// Collective. On rank 0 those of the run that `plan` and `step` are about to begin; elsewhere
+/// those of the rank alone.
+Circumstances circumstances(const Comm& comm, const Options& options, const RunPlan& plan,
+                            const Device& device, const TrainingStep& step);
+
+/// One line for each that is now another than in the checkpoint, as far as it changes what is
+/// trained. `schedule` is the one of now. What a checkpoint does not say gives no line.
+std::vector<std::string> changes(const Circumstances& before, const Circumstances& now,
+                                 const RateOptions& schedule);
+
+}  // namespace lockstep

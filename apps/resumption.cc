@@ -1,0 +1,156 @@
+#include "apps/resumption.h"
+
+#include <nlohmann/json.hpp>
+
+#include "src/unique.h"
+
+namespace lockstep {
+namespace {
+
+using nlohmann::json;
+
+// It travels as CBOR: text in JSON must be UTF-8, and the name of a file may be any bytes.
+json to_json(const Resumption& r) {
+  const Position& p = r.facts.position;
+  return {{"file", r.file ? r.file->string() : ""},
+          {"warnings", r.warnings},
+          {"notes", r.notes},
+          {"run", r.run},
+          {"parent", r.parent},
+          {"began", r.began},
+          {"texts", r.facts.texts},
+          {"step", p.step},
+          {"samples", p.samples},
+          {"epoch", p.epoch},
+          {"seed", p.seed}};
+}
+
+Resumption from_json(const json& j) {
+  Resumption r;
+  const std::string file = j["file"];
+  if (!file.empty()) r.file = file;
+  r.warnings = j["warnings"].get<std::vector<std::string>>();
+  r.notes = j["notes"].get<std::vector<std::string>>();
+  r.run = j["run"];
+  r.parent = j["parent"];
+  r.began = j["began"];
+  r.facts = {{j["step"], j["samples"], j["epoch"], j["seed"]},
+             j["texts"].get<std::map<std::string, std::string>>()};
+  return r;
+}
+
+std::string text_of(const CheckpointFacts& facts, const char* name) {
+  const auto found = facts.texts.find(name);
+  return found == facts.texts.end() ? "" : found->second;
+}
+
+/// Which checkpoint that is, wherever its file lies. Early checkpoints do not name their run.
+std::string origin_of(const CheckpointFacts& facts) {
+  const std::string run = text_of(facts, "run");
+  return fmt::format("{} at step {}", run.empty() ? "a run without a name" : run,
+                     facts.position.step);
+}
+
+/// "began" of a run that was started with --resume `file`: which checkpoint that was, and where,
+/// for
+/// --keep may have removed it since.
+std::string began_from(const std::string& origin, const std::filesystem::path& file) {
+  return fmt::format("{}\n{}", origin, std::filesystem::absolute(file).lexically_normal().string());
+}
+
+/// Whether a run that `began` so was started by this very --resume `file`.
+bool is_the_same_start(const std::string& began, const std::filesystem::path& file) {
+  const std::string here = began_from("", file);
+  if (!began.ends_with(here)) return false;
+  std::error_code error;
+  return !std::filesystem::exists(file, error) ||
+         began == began_from(origin_of(read_facts(file)), file);
+}
+
+void go_on(Resumption& r, const std::filesystem::path& file, CheckpointFacts facts) {
+  r.file = file;
+  r.run = text_of(facts, "run");
+  r.parent = text_of(facts, "parent");
+  r.began = text_of(facts, "began");
+  r.facts = std::move(facts);
+}
+
+/// --resume never or `options.resume`, a file, in a folder whose newest checkpoint is `newest`.
+void resume_among(Resumption& r, const Options& options, const std::filesystem::path& newest) {
+  const std::string& how = options.resume;
+  CheckpointFacts facts = read_facts(newest);
+  const std::string began = text_of(facts, "began");
+  std::error_code error;
+  if (how != "never" && std::filesystem::equivalent(newest, how, error)) {
+    const std::string origin = origin_of(facts);
+    go_on(r, newest, std::move(facts));
+    r.began = began_from(origin, how);
+    return;
+  }
+  if (how == "never" ? began == how : is_the_same_start(began, how)) {
+    r.notes.push_back(
+        fmt::format("--resume {} began this run: it goes on from its newest checkpoint", how));
+    return go_on(r, newest, std::move(facts));
+  }
+  if (how == "never") {
+    fail_usage(
+        "{} is in the way: --resume never begins another run, so choose another --checkpoint-dir, "
+        "or move the old one away",
+        newest.string());
+  }
+  const bool inside = std::filesystem::equivalent(std::filesystem::path(how).parent_path() / ".",
+                                                  options.checkpoint_dir, error);
+  fail_usage(
+      "{} is in the way: --resume {} begins another line of checkpoints, so choose another "
+      "--checkpoint-dir, or move {} away",
+      newest.string(), how, inside ? "those of higher steps" : "the old one");
+}
+
+void resolve(Resumption& r, const Options& options) {
+  const std::string& how = options.resume;
+  if (!options.checkpoint_dir.empty()) {
+    Newest newest = newest_good(options.checkpoint_dir);
+    r.warnings = std::move(newest.warnings);
+    if (newest.file && how == "auto") return go_on(r, *newest.file, read_facts(*newest.file));
+    if (newest.file) return resume_among(r, options, *newest.file);
+  }
+  r.began = how;
+  if (how == "auto" || how == "never") return;
+  verify_checkpoint(how);
+  r.file = how;
+  r.facts = read_facts(how);
+  r.parent = origin_of(r.facts);
+  r.began = began_from(r.parent, how);
+}
+
+}  // namespace
+
+Resumption find_resumption(const Comm& comm, const Options& options) {
+  std::string text;
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    Resumption r;
+    resolve(r, options);
+    if (r.run.empty()) r.run = unique_hex(16);
+    json::to_cbor(to_json(r), text);
+  });
+  return from_json(json::from_cbor(comm.broadcast(text)));
+}
+
+std::int64_t number_of(const Resumption& resumption, const std::string& name) {
+  const std::string text = text_of(resumption.facts, name.c_str());
+  try {
+    const std::int64_t value = text.empty() ? 0 : std::stoll(text);
+    if (value > 0) return value;
+  } catch (const std::exception&) {
+  }
+  fail("{} does not say its {}: it was not written by this program", resumption.file->string(),
+       name);
+}
+
+int wanted_threads(const Options& options, const Resumption& resumption) {
+  if (options.threads > 0 || !resumption.file) return options.threads;
+  return static_cast<int>(number_of(resumption, "threads"));
+}
+
+}  // namespace lockstep

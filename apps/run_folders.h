@@ -1,0 +1,37 @@
+// The folders that a run writes to: made, proved writable and claimed before step one, on rank 0.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/options.h"
+#include "src/folder_lock.h"
+
+namespace lockstep {
+
+/// --checkpoint-dir and --log-dir, as far as they are given. One thread.
+class RunFolders {
+ public:
+  /// Throws Error where a folder cannot be made or written, or another run holds it. With --check
+  /// all stays as it is and a holder is but noted.
+  explicit RunFolders(const Options& options);
+  ~RunFolders();  ///< gives them back; those that it made and that hold nothing go again
+  RunFolders(const RunFolders&) = delete;
+  RunFolders& operator=(const RunFolders&) = delete;
+
+  void name_run(const std::string& run);  ///< for those who ask who holds them
+  void require_held() const;              ///< FolderLock::require_held() of each
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  void take(const std::filesystem::path& folder, const char* option, bool only_ask);
+  void remove_made();
+
+  std::vector<std::unique_ptr<FolderLock>> locks_;
+  std::vector<std::filesystem::path> made_;  ///< what lies inside first
+  std::vector<std::string> notes_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,181 @@
+// Locks of folders: one holder at a time, whoever comes at the same instant; the dead and the
+// silent are taken over, and nobody else.
+#include "src/folder_lock.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+
+#include "src/machine.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+using Names = std::vector<std::string>;
+
+class FolderLockTest : public ::testing::Test {
+ protected:
+  FolderLockTest() {
+    for (const char* name : {"SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_CLUSTER_NAME"})
+      ::unsetenv(name);
+  }
+  /// The text of a claim by this process, with `fact` changed to `value`.
+  std::string text_with(const std::string& fact, const std::string& value) {
+    std::string text;
+    {
+      const FolderLock lock(folder_.path(), "--log-dir");
+      text = contents(folder_ / "run.lock.1");
+    }
+    const std::size_t begin = text.find(fact + " = ") + fact.size() + 3;
+    EXPECT_LT(begin, text.size()) << fact;
+    return text.replace(begin, text.find('\n', begin) - begin, value);
+  }
+  void touched_ago(const std::string& name, int seconds) {
+    std::filesystem::last_write_time(folder_ / name, std::filesystem::file_time_type::clock::now() -
+                                                         std::chrono::seconds(seconds));
+  }
+  std::string refusal() {
+    return error_of([&] { FolderLock(folder_.path(), "--log-dir"); });
+  }
+  void expect_taken_over(const std::string& why) {
+    const FolderLock lock(folder_.path(), "--log-dir");
+    EXPECT_NE(lock.note().find("took --log-dir " + folder_.path().string() + " over from run"),
+              std::string::npos)
+        << lock.note();
+    EXPECT_NE(lock.note().find(why), std::string::npos) << lock.note();
+    EXPECT_EQ(folder_.names(), Names{"run.lock.2"});
+    lock.require_held();
+  }
+
+  const TemporaryDirectory folder_;
+};
+
+TEST_F(FolderLockTest, TheSecondIsToldWhoIsFirst) {
+  {
+    FolderLock lock(folder_.path(), "--log-dir");
+    EXPECT_EQ(lock.note(), "");
+    lock.name_run("4a11");
+    const std::string text = refusal();
+    for (const std::string& part :
+         {"--log-dir " + folder_.path().string() + " is in use by run 4a11 (host " + host_name(),
+          fmt::format("process {}, since 20", ::getpid()), std::string("choose another --log-dir"),
+          "remove " + (folder_ / "run.lock.1").string()}) {
+      EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+    }
+    EXPECT_NE(FolderLock::holder(folder_.path()).find("run 4a11"), std::string::npos);
+    lock.require_held();
+    EXPECT_EQ(folder_.names(), Names{"run.lock.1"}) << "who was refused leaves nothing";
+  }
+  EXPECT_EQ(folder_.names(), Names{}) << "given back";
+  EXPECT_EQ(FolderLock::holder(folder_.path()), "");
+  EXPECT_EQ(FolderLock::holder(folder_ / "none"), "");
+}
+
+TEST_F(FolderLockTest, TheDeadAreTakenOver) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  const std::string text = text_with("pid", std::to_string(child));
+  put(folder_ / "run.lock.1", text);
+  expect_taken_over("its process is gone");  // not reaped yet
+  ::waitpid(child, nullptr, 0);
+  put(folder_ / "run.lock.1", text);
+  expect_taken_over("its process is gone");
+}
+
+TEST_F(FolderLockTest, AProcessNumberThatIsUsedAgainIsNotTheHolder) {
+  put(folder_ / "run.lock.1", text_with("start", "1"));
+  expect_taken_over("its process is gone");
+}
+
+TEST_F(FolderLockTest, OnAnotherMachineOnlyTheSilentAreTakenOver) {
+  put(folder_ / "run.lock.1", text_with("space", "another boot"));
+  touched_ago("run.lock.1", FolderLock::kSilence - 60);
+  EXPECT_NE(refusal().find("is in use by run"), std::string::npos);
+  touched_ago("run.lock.1", FolderLock::kSilence + 60);
+  EXPECT_EQ(FolderLock::holder(folder_.path()), "");
+  expect_taken_over("it gave no sign for");
+}
+
+TEST_F(FolderLockTest, ARequeuedJobTakesOverFromItself) {
+  put(folder_ / "run.lock.1", text_with("space", "another boot"));
+  std::string text = contents(folder_ / "run.lock.1");
+  text.replace(text.find("job = "), 6, "job = 77 east");
+  put(folder_ / "run.lock.1", text);
+  ::setenv("SLURM_JOB_ID", "77", 1);
+  ::setenv("SLURM_CLUSTER_NAME", "east", 1);
+  EXPECT_NE(refusal().find(", job 77, since"), std::string::npos) << "another step of the same job";
+  ::setenv("SLURM_RESTART_COUNT", "1", 1);
+  ::setenv("SLURM_CLUSTER_NAME", "west", 1);
+  EXPECT_NE(refusal().find("is in use"), std::string::npos) << "a job of another cluster";
+  ::setenv("SLURM_CLUSTER_NAME", "east", 1);
+  expect_taken_over("its job was requeued");
+}
+
+TEST_F(FolderLockTest, AFileThatIsNotWholeYetIsRespectedForAWhile) {
+  put(folder_ / "run.lock.1", "");
+  EXPECT_NE(refusal().find("in use by a run that is just starting"), std::string::npos);
+  touched_ago("run.lock.1", FolderLock::kSilence + 60);
+  const FolderLock lock(folder_.path(), "--log-dir");
+  EXPECT_EQ(folder_.names(), Names{"run.lock.2"});
+}
+
+TEST_F(FolderLockTest, WhoStoodStillForTooLongLearnsThatItHasLost) {
+  const FolderLock lock(folder_.path(), "--log-dir");
+  std::filesystem::remove(folder_ / "run.lock.1");
+  lock.require_held();  // nobody else wants it
+  put(folder_ / "run.lock.2", "host = elsewhere\npid = 1\nspace = another\ntoken = 1\n");
+  const std::string text = error_of([&] { lock.require_held(); });
+  EXPECT_NE(text.find("was taken over by run (host elsewhere"), std::string::npos) << text;
+}
+
+TEST_F(FolderLockTest, OfManyAtTheSameInstantOneWins) {
+  const std::string stale = text_with("start", "1");
+  constexpr int kMany = 24;
+  for (int round = 0; round < 6; ++round) {
+    if (round % 2 == 1) put(folder_ / "run.lock.1", stale);
+    std::array<int, 2> go{}, end{};
+    ASSERT_EQ(::pipe(go.data()) | ::pipe(end.data()), 0);
+    std::vector<pid_t> children;
+    for (int i = 0; i < kMany; ++i) {
+      children.push_back(::fork());
+      if (children.back() != 0) continue;
+      ::close(go[1]);
+      ::close(end[1]);
+      char byte;
+      if (::read(go[0], &byte, 1) != 0) ::_exit(3);  // until all are there
+      try {
+        const FolderLock lock(folder_.path(), "--log-dir");
+        pollfd all_have_tried{end[0], POLLIN, 0};
+        ::poll(&all_have_tried, 1, 20000);
+      } catch (const Error&) {
+        ::_exit(1);
+      }
+      ::_exit(0);
+    }
+    ::close(go[0]);
+    ::close(end[0]);
+    ::close(go[1]);
+    int refused = 0, won = 0;
+    for (; refused < kMany - 1; ++refused) {  // the winner waits
+      int status = 0;
+      ::waitpid(-1, &status, 0);
+      if (!WIFEXITED(status) || WEXITSTATUS(status) != 1) break;
+    }
+    EXPECT_EQ(refused, kMany - 1) << "round " << round;
+    ::close(end[1]);
+    for (int status = 0; ::waitpid(-1, &status, 0) > 0;)
+      won += WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    EXPECT_EQ(won, 1) << "round " << round;
+    EXPECT_EQ(folder_.names(), Names{});
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
