@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "apps/circumstances.h"
 #include "apps/facts.h"
@@ -204,8 +205,12 @@ class Trainer {
       facts.texts = texts_;
       if (evaluation_due_) facts.texts["evaluation"] = kDue;
       folders_->require_held();
-      last_file_ = save_checkpoint(options_.checkpoint_dir, step_.layout(),
-                                   read_only(step_.sections()), facts, options_.keep);
+      const SavedCheckpoint saved =
+          save_checkpoint(options_.checkpoint_dir, step_.layout(), read_only(step_.sections()),
+                          facts, options_.keep);
+      last_file_ = saved.file;
+      if (!saved.warning.empty() && !std::exchange(warned_, true))
+        reporter_.line(fmt::format("{:<12} {}", "warning", saved.warning));
     });
     if (comm_.rank() == 0) reporter_.saved(done, last_file_);
     saved_step_ = done;
@@ -277,6 +282,7 @@ class Trainer {
   Circumstances texts_;  ///< what checkpoints say besides the position
 
   std::filesystem::path last_file_;
+  bool warned_ = false;  ///< of an old checkpoint that stays
   std::int64_t saved_step_ = -1, last_report_step_ = 0;
   bool evaluation_due_ = false;  ///< of the step just done, and not yet done
   bool saved_due_ = false;       ///< so the checkpoint of saved_step_ says

@@ -85,12 +85,12 @@ std::vector<ConstSection> read_only(const std::vector<Section>& sections) {
   return result;
 }
 
-std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
-                                      const std::vector<ConstSection>& sections,
-                                      const CheckpointFacts& facts, int keep) {
-  const std::filesystem::path file = directory / fmt::format("step-{:010}.h5", facts.position.step);
+SavedCheckpoint save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
+                                const std::vector<ConstSection>& sections,
+                                const CheckpointFacts& facts, int keep) {
+  SavedCheckpoint saved{directory / fmt::format("step-{:010}.h5", facts.position.step), ""};
   {
-    Hdf5Writer writer(file);
+    Hdf5Writer writer(saved.file);
     writer.attribute("step", facts.position.step);
     writer.attribute("samples", facts.position.samples);
     writer.attribute("epoch", facts.position.epoch);
@@ -105,14 +105,18 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& directory, co
     writer.commit();
   }
   std::vector<std::filesystem::path> old = list_checkpoints(directory);
-  std::erase(old, file);
+  std::erase(old, saved.file);
   for (std::size_t i = keep > 0 ? keep - 1 : old.size(); i < old.size(); ++i) {
     std::error_code error;
     std::filesystem::remove(old[i], error);
-    if (error) fail("cannot remove {}: {}; remove it by hand", old[i].string(), error.message());
+    if (error && saved.warning.empty()) {
+      saved.warning = fmt::format(
+          "cannot remove the old checkpoint {}: {}; it stays until somebody removes it by hand",
+          old[i].string(), error.message());
+    }
   }
   remove_stale_temporaries(directory, "step-");
-  return file;
+  return saved;
 }
 
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& directory) {

@@ -47,13 +47,18 @@ struct CheckpointFacts {
       texts;  ///< free: "model", "options", "version", "global_batch", ...
 };
 
+struct SavedCheckpoint {
+  std::filesystem::path file;
+  std::string
+      warning;  ///< the first older one that could not be removed, with the cause; else empty
+};
+
 /// Writes <directory>/step-<position.step>.h5 as a whole or not at all, then removes all
 /// checkpoints but the `keep` of the highest steps (0: keeps all; never the one just written) and
-/// what dead processes left of theirs. Returns the file's path. Holds about as much memory as the
-/// arenas while it runs.
-std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
-                                      const std::vector<ConstSection>& sections,
-                                      const CheckpointFacts& facts, int keep);
+/// what dead processes left of theirs. Holds about as much memory as the arenas while it runs.
+SavedCheckpoint save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
+                                const std::vector<ConstSection>& sections,
+                                const CheckpointFacts& facts, int keep);
 
 /// The checkpoints in `directory`, highest step first; none if there is no such directory.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& directory);

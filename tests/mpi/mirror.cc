@@ -31,10 +31,13 @@ void flip_lowest_bit(float& value) {
   value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ 1u);
 }
 
-/// What verify_mirror says; empty if it is content.
-std::string complaint(const std::vector<float>& values) {
+/// What verify_mirror says of `values` and of an average that is the same on all ranks; empty if it
+/// is content.
+std::string complaint(const std::vector<float>& values, const char* section = "parameters") {
+  const std::vector<float> average = same_everywhere();
   try {
-    verify_mirror(world().comm(), layout_of_two(), values.data(), 7);
+    verify_mirror(world().comm(), layout_of_two(),
+                  {{section, values.data()}, {"ema", average.data()}}, 7);
   } catch (const AgreedError& error) {
     return error.what();
   }
@@ -62,7 +65,7 @@ TEST(Mirror, names_the_rank_and_the_parameter_of_one_flipped_bit) {
         // Two ranks have no majority: the one that is not rank 0 is named.
         EXPECT_NE(
             complaint(values).find("after step 7 rank " + std::to_string(ranks == 2 ? 1 : odd) +
-                                   " holds other values of " + parameter.name),
+                                   " holds other values of parameters/" + parameter.name),
             std::string::npos)
             << complaint(values);
       }
@@ -78,6 +81,23 @@ TEST(Mirror, names_the_first_parameter_that_differs) {
     flip_lowest_bit(values[128]);
   }
   EXPECT_NE(complaint(values).find("conv/weights"), std::string::npos);
+}
+
+TEST(Mirror, compares_optimizer_slots_and_averages) {
+  if (world().comm().size() == 1) GTEST_SKIP();
+  std::vector<float> values = same_everywhere();
+  if (world().comm().rank() == 1) flip_lowest_bit(values[129]);
+  EXPECT_NE(complaint(values, "optimizer/momentum").find("of optimizer/momentum/conv/biases"),
+            std::string::npos);
+  const std::vector<float> same = same_everywhere();
+  std::string text;
+  try {
+    verify_mirror(world().comm(), layout_of_two(),
+                  {{"parameters", same.data()}, {"ema", values.data()}}, 7);
+  } catch (const AgreedError& error) {
+    text = error.what();
+  }
+  EXPECT_NE(text.find("of ema/conv/biases"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -65,7 +65,8 @@ std::filesystem::path save(const TemporaryDirectory& directory, std::int64_t ste
                            const Layout& layout = small_layout()) {
   const std::vector<float> arena = arena_of(layout, static_cast<std::uint32_t>(step));
   return save_checkpoint(directory.path(), layout, {{"parameters", arena.data()}},
-                         {{step, step * 128, 0, 1}, {{"model", "small"}}}, keep);
+                         {{step, step * 128, 0, 1}, {{"model", "small"}}}, keep)
+      .file;
 }
 
 void flip_a_bit(const std::filesystem::path& file) {
@@ -94,7 +95,8 @@ TEST(Checkpoint, EverySectionComesBackBitForBit) {
                                                      {{"parameters", parameters.data()},
                                                       {"optimizer/momentum", momentum.data()},
                                                       {"ema", ema.data()}},
-                                                     facts, 3);
+                                                     facts, 3)
+                                         .file;
   EXPECT_EQ(file, directory / "step-0000001000.h5");
   verify_checkpoint(file);
 
@@ -149,6 +151,23 @@ TEST(Checkpoint, KeepsTheNewestAndOnlyRemovesItsOwn) {
   EXPECT_EQ(
       list_checkpoints(directory.path()),
       (std::vector{directory / "step-10000000000.h5", directory / "step-9999999999.h5", written}));
+}
+
+TEST(Checkpoint, AnOldOneThatStaysIsAWarning) {
+  const TemporaryDirectory directory;
+  // A folder of such a name with something in it: even root cannot unlink it.
+  std::filesystem::create_directories(directory / "step-0000000001.h5/full");
+  save(directory, 2, 1);
+  const Layout layout = small_layout();
+  const std::vector<float> arena = arena_of(layout, 3);
+  const SavedCheckpoint saved = save_checkpoint(
+      directory.path(), layout, {{"parameters", arena.data()}}, {{3, 3, 0, 1}, {}}, 1);
+  EXPECT_EQ(saved.file, directory / "step-0000000003.h5");
+  EXPECT_NE(saved.warning.find("cannot remove the old checkpoint " +
+                               (directory / "step-0000000001.h5").string() + ": "),
+            std::string::npos)
+      << saved.warning;
+  EXPECT_EQ(directory.names(), (Names{"step-0000000001.h5", "step-0000000003.h5"}));
 }
 
 TEST(Checkpoint, AnotherModelsFileNamesTheFirstDifference) {
