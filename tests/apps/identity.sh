@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# A run knows what it is: the same command goes on, another run or other data is refused, two runs never share a folder,
+# and whatever changes the bits of a resumed run is noted.
+# usage: identity.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+# --- the same command again ----------------------------------------------------------------------------------------------
+never=(--resume never --checkpoint-dir "$folder/never" --checkpoint-every 2)
+train 1 --steps 4 "${never[@]}"
+train 1 --steps 6 "${never[@]}"
+expect_line "--resume never goes on" '^resumed +from .*/never/step-0000000004\.h5 at step 4 of 6$'
+expect_line "--resume never says so" '^note +--resume never began this run: it goes on from its newest checkpoint$'
+
+from=(--resume "$(step_file "$folder/never" 4)" --checkpoint-dir "$folder/child" --checkpoint-every 1 --keep 1)
+train 1 --steps 5 "${from[@]}"
+expect_line "--resume FILE begins there" '^resumed +from .*/never/step-0000000004\.h5 at step 4 of 5$'
+train 1 --steps 6 "${from[@]}"
+expect_line "--resume FILE goes on" '^resumed +from .*/child/step-0000000005\.h5 at step 5 of 6$'
+rm "$(step_file "$folder/never" 4)" # as --keep of that run may do
+train 1 --steps 7 "${from[@]}"
+expect_line "--resume FILE goes on without the file" '^resumed +from .*/child/step-0000000006\.h5 at step 6 of 7$'
+
+ranks 1 train_cifar "${small[@]}" --steps 9 --resume "$(step_file "$folder/never" 6)" --checkpoint-dir "$folder/child"
+expect_error "another file in that folder" 2 'child/step-0000000007\.h5 is in the way: .* choose another --checkpoint-dir'
+ranks 1 train_cifar "${small[@]}" --steps 9 --resume never --checkpoint-dir "$folder/child"
+expect_error "--resume never in that folder" 2 'child/step-0000000007\.h5 is in the way: .* choose another --checkpoint-dir'
+back=("${small[@]}" --steps 8 --checkpoint-every 1 --resume "$(step_file "$folder/back" 4)" --checkpoint-dir "$folder/back")
+train 1 --steps 6 --checkpoint-every 2 --checkpoint-dir "$folder/back"
+ranks 1 train_cifar "${back[@]}"
+expect_error "back to an older checkpoint" 2 'back/step-0000000006\.h5 is in the way: .* move those of higher steps away$'
+rm "$(step_file "$folder/back" 6)"
+train 1 "${back[@]}"
+expect_line "back to an older checkpoint, as told" '^resumed +from .*/back/step-0000000004\.h5 at step 4 of 8$'
+train 1 "${back[@]}" --steps 9
+expect_line "and on from there" '^resumed +from .*/back/step-0000000008\.h5 at step 8 of 9$'
+
+# A folder whose name is no UTF-8.
+odd=$folder/$'\xff\xfe odd'
+train 2 --steps 2 --checkpoint-dir "$odd/c" --log-dir "$odd/l"
+train 2 --steps 3 --checkpoint-dir "$odd/c" --log-dir "$odd/l"
+expect "a folder whose name is no UTF-8" grep -qa '^resumed .*step-0000000002\.h5 at step 2 of 3$' "$folder/out"
+
+# --- two runs in one folder ----------------------------------------------------------------------------------------------
+for kind in checkpoint log; do
+  start 1 --steps 100000 --log-dir "$folder/live/log" --checkpoint-dir "$folder/live/checkpoint" --checkpoint-every 100000
+  await 60 test -e "$folder/live/$kind/run.lock.1"
+  other=$([[ $kind == log ]] && echo checkpoint || echo log)
+  ranks 1 train_cifar "${small[@]}" --steps 1 "--$kind-dir" "$folder/live/$kind" "--$other-dir" "$folder/live/other"
+  expect_error "a second run in the --$kind-dir" 1 "--$kind-dir $folder/live/$kind is in use by run .*\(host $(hostname), process [0-9]+, since .*: wait for it or stop it, or choose another"
+  expect "a refused run leaves nothing" test ! -e "$folder/live/other"
+  ranks 1 train_cifar "${small[@]}" --check "--$kind-dir" "$folder/live/$kind"
+  expect_line "--check says who is there" "^note +--$kind-dir .* is in use by run .*process"
+  kill -KILL "$(pid_of_rank 0)"
+  collect
+  expect "a killed run leaves its lock" test -e "$folder/live/$kind/run.lock.1"
+  train 1 --steps 1 --log-dir "$folder/live/log" --checkpoint-dir "$folder/live/checkpoint"
+  expect_line "it is taken over" "^note +took --$kind-dir .* over from run [0-9a-f]{32} \(.*: its process is gone$"
+  expect_files "the locks are given back" "$folder/live/checkpoint" step-0000000001.h5
+  rm -r "$folder/live"
+done
+ranks 1 train_cifar "${small[@]}" --steps 1 --checkpoint-dir "$folder/bad/c" --resume "$folder/none.h5"
+expect "a failed start leaves no folder" test ! -e "$folder/bad"
+
+# --- the data ------------------------------------------------------------------------------------------------------------
+data=$folder/data/cifar-10-batches-bin
+mkdir -p "$data"
+head -c 30730000 /dev/zero >"$data/data_batch_1.bin"
+for name in data_batch_{2,3,4,5} test_batch; do ln "$data/data_batch_1.bin" "$data/$name.bin"; done
+seq 10 >"$data/batches.meta.txt"
+on_data=(--steps 1 --data "$folder/data" --checkpoint-dir "$folder/on_data")
+train 1 "${on_data[@]}"
+cp -rl "$data" "$folder/other"
+cp --remove-destination "$data/test_batch.bin" "$folder/other/data_batch_4.bin"
+printf '\x01' | dd of="$folder/other/data_batch_4.bin" bs=1 seek=30729999 conv=notrunc status=none
+ranks 1 train_cifar "${small[@]}" --steps 2 --data "$folder/other" --checkpoint-dir "$folder/on_data"
+expect_error "other data of the same size" 2 'step-0000000001\.h5 was trained on other data: data_batch_4\.bin = crc32c [0-9a-f]{8}, not crc32c [0-9a-f]{8}; say --data'
+mkdir "$folder/node0" "$folder/node1"
+ln -s "$folder/data" "$folder/node0/data"
+ln -s "$folder/other" "$folder/node1/data"
+one=("$build/train_cifar" "${small[@]}" --steps 1 --data data)
+run mpirun -np 1 -wdir "$folder/node0" "${one[@]}" : -np 1 -wdir "$folder/node1" "${one[@]}"
+expect_error "ranks with other data" 2 '^train_cifar: rank 1 \(.*\): files of data differ: "data_batch_4\.bin = '
+mv "$folder/data" "$folder/moved"
+train 1 --steps 2 --data "$folder/moved" --checkpoint-dir "$folder/on_data"
+expect_line "the same data elsewhere" '^resumed '
+
+# --- what changes the bits of a resumed run ------------------------------------------------------------------------------
+noted() {  # WHAT PATTERN OPTIONS...: --check of a resume says so in a note
+  local what=$1 pattern=$2
+  shift 2
+  train 2 --check --steps 9 --checkpoint-dir "$folder/noted" "$@"
+  expect_line "$what" "^note +$pattern"
+}
+train 2 --steps 1 --lr-schedule cosine --checkpoint-dir "$folder/noted"
+noted "another end under cosine" 'the run now ends at step 9, not 1 as before, and --lr-schedule cosine' --lr-schedule cosine
+noted "a reducer without the canonical order" 'the order of sums is now that of mpi on 2 ranks in buckets of 1 MiB, not canonical' --reducer mpi
+if grep -qw avx512f /proc/cpuinfo; then
+  ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2 noted "another instruction set" 'the arithmetic is now oneDNN .* with AVX2, not oneDNN'
+fi
+train 1 --check --steps 1 --lr-schedule cosine --checkpoint-dir "$folder/noted"
+checks=$((checks + 1))
+grep -q '^note ' "$folder/out" && complain "a resume that changes nothing has a note"
+finish
