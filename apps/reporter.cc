@@ -76,7 +76,7 @@ void Reporter::begin() {
   if (body_->options.log_dir.empty()) return;
   const std::filesystem::path directory = body_->options.log_dir;
   const LoggedRun logged = logged_run(directory);
-  const bool same_run = plan.start.step > 0;
+  const bool same_run = plan.start.step > 0 && (logged.run.empty() || logged.run == plan.run);
   if (!same_run && logged.begun) {
     body_->console.line(fmt::format("{:<12} of an earlier run, now in {}", "logs",
                                     set_logs_aside(directory).string()));
@@ -84,7 +84,9 @@ void Reporter::begin() {
   const std::int64_t first = same_run ? plan.start.step + 1 : 0;
   body_->json.emplace(directory / "metrics.jsonl", first);
   body_->events.emplace(directory, first);
-  const ordered_json run = {{"step", plan.start.step},
+  const ordered_json run = {{"run", plan.run},
+                            {"parent", plan.parent},
+                            {"step", plan.start.step},
                             {"steps", plan.steps},
                             {"version", build_name()},
                             {"host", host_name()},

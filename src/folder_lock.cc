@@ -84,9 +84,13 @@ struct Claim {
   }
 };
 
+/// "77 east": the SLURM job that this process belongs to; empty: none.
+std::string own_job() {
+  const std::string job = environment("SLURM_JOB_ID");
+  return job.empty() ? "" : fmt::format("{} {}", job, environment("SLURM_CLUSTER_NAME"));
+}
+
 std::string own_text() {
-  std::string job = environment("SLURM_JOB_ID");
-  if (!job.empty()) job += " " + environment("SLURM_CLUSTER_NAME");
   char since[32] = "";
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -94,7 +98,7 @@ std::string own_text() {
   return fmt::format(
       "host = {}\npid = {}\nstart = {}\nspace = {}\njob = {}\nrestart = {}\nsince = {}\n"
       "token = {}\n",
-      host_name(), ::getpid(), start_of(::getpid()), process_space(), job,
+      host_name(), ::getpid(), start_of(::getpid()), process_space(), own_job(),
       environment("SLURM_RESTART_COUNT"), since, unique_hex(16));
 }
 
@@ -153,8 +157,8 @@ std::string why_gone(const Claim& claim) {
     const bool dead = fields[kState] == "Z" || fields[kState] == "X";
     return dead || fields[kStart] != claim.fact("start") ? "its process is gone" : "";
   }
-  const std::string job = environment("SLURM_JOB_ID");
-  if (!job.empty() && job + " " + environment("SLURM_CLUSTER_NAME") == claim.fact("job") &&
+  const std::string job = own_job();
+  if (!job.empty() && job == claim.fact("job") &&
       whole_number(environment("SLURM_RESTART_COUNT")) > whole_number(claim.fact("restart"))) {
     return "its job was requeued";
   }
