@@ -31,7 +31,7 @@ done
 # POLICY: how many threads a rank has.
 count_threads() {
   start 2 "${run_options[@]}" --reducer tree --progress "$1"
-  await 30 has_done 2
+  await 60 has_done 2
   threads=$(find "/proc/$(pid_of_rank 0)/task" -mindepth 1 -maxdepth 1 | wc -l)
   kill -TERM "$(pid_of_rank 0)"
   collect

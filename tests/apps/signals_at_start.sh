@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# A request to stop that comes before the first step, from the first line of main() on, is never lost: exit code 75 and
+# nothing saved, agreed by all ranks.
+# usage: signals_at_start.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+early='^train_cifar: stopped on request before the first step: there is nothing to save yet'
+# SIGNAL SECONDS: so long after the start of a run of one rank.
+expect_early() {
+  local pid ready=no
+  "$build/train_cifar" "${small[@]}" --checkpoint-dir "$folder/early" >"$folder/out" 2>"$folder/raw" </dev/null &
+  pid=$!
+  sleep "$2"
+  ! takes_signals $pid 2>/dev/null || ready=yes
+  kill -"$1" $pid
+  code=0
+  wait $pid 2>/dev/null || code=$?
+  own_words <"$folder/raw" >"$folder/err"
+  if [[ $ready == no ]] && ((code > 128)); then return; fi  # before main()
+  came_through=$((came_through + 1))
+  expect "SIG$1 after $2 s: exit code 75" test "$code" = 75
+  expect "SIG$1 after $2 s: one line" test "$(cat "$folder/err" "$folder/out" | grep -c 'stopped on request')" = 1
+  rm -rf "$folder/early"
+}
+came_through=0
+for seconds in 0 0.05 0.1 0.2 0.4; do
+  expect_early USR1 $seconds
+  expect_early TERM "$seconds"
+done
+expect "some of 10 requests came after main() had begun ($came_through)" test $came_through -ge 3
+
+# SIGNAL RANK: at the first moment of one of two ranks.
+expect_early_end() {
+  start 2 --checkpoint-dir "$folder/early"
+  await 60 rank_takes_signals "$2"
+  kill -"$1" "$(pid_of_rank "$2")"
+  collect
+  expect_error "SIG$1 to rank $2 at start-up" 75 "$early"
+  expect "nothing is saved" test -z "$(find "$folder/early" -name '*.h5' 2>/dev/null)"
+  rm -rf "$folder/early"
+}
+expect_early_end USR1 1
+expect_early_end TERM 0
+finish
