@@ -4,10 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
-#include <set>
 #include <thread>
 
+#include "apps/checkpoint_folder.h"
 #include "apps/command_line.h"
 #include "apps/evaluation.h"
 #include "apps/help.h"
@@ -19,8 +20,8 @@
 #include "collectives/watchdog.h"
 #include "net/checkpoint.h"
 #include "src/data/dataset.h"
-#include "src/hdf5.h"
 #include "src/machine.h"
+#include "src/report/report.h"
 
 namespace lockstep {
 namespace {
@@ -75,28 +76,13 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
   return true;
 }
 
-/// The checkpoint to evaluate now; empty if the folder holds none. What is wrong with others is
-/// said once: `said` remembers.
-std::string newest_file(const EvaluateOptions& o, std::set<std::string>& said) {
-  if (!std::filesystem::is_directory(o.checkpoint)) {
-    verify_checkpoint(o.checkpoint);
-    return o.checkpoint;
-  }
-  const Newest newest = newest_good(o.checkpoint);
-  for (const std::string& warning : newest.warnings) {
-    if (said.insert(warning).second) fmt::print(stderr, "evaluate: {}\n", warning);
-  }
-  if (!newest.file && !o.follow) fail("{} holds no checkpoint (step-NNNNNNNNNN.h5)", o.checkpoint);
-  return newest.file ? newest.file->string() : "";
-}
-
 /// At most 80 columns for ten classes.
 std::string confusion_table(const EvaluationResult& result, const std::vector<std::string>& names) {
   std::string text = "true/taken";
   for (const std::string& name : names) text += fmt::format(" {:>5.5}", name);
-  text += "    right\n";
+  text += "    right";
   for (std::size_t truth = 0; truth < names.size(); ++truth) {
-    text += fmt::format("{:>10.10}", names[truth]);
+    text += fmt::format("\n{:>10.10}", names[truth]);
     std::int64_t all = 0;
     for (std::size_t taken = 0; taken < names.size(); ++taken) {
       const std::int64_t cell = result.confusion[truth * names.size() + taken];
@@ -104,49 +90,84 @@ std::string confusion_table(const EvaluationResult& result, const std::vector<st
       text += fmt::format(" {:>5}", cell);
     }
     const auto right = static_cast<double>(result.confusion[truth * names.size() + truth]);
-    text += fmt::format(" {:>6.1f} %\n",
+    text += fmt::format(" {:>6.1f} %",
                         100 * right / static_cast<double>(std::max<std::int64_t>(all, 1)));
   }
   return text;
 }
 
-/// One checkpoint, all ranks. What it was trained on decides what it is tested on. False where a
-/// rank was asked to stop.
-bool evaluate_file(const Comm& comm, Device& device, const EvaluateOptions& o,
-                   const std::string& file, const Signals& signals) {
-  CheckpointFacts facts;
+/// What all ranks need to know of a checkpoint. Rank 0 alone reads it, from one open file.
+struct Subject {
+  std::string file, dataset, model, precision;
+  std::int64_t step = 0;
+  std::uint64_t seed = 0;
+};
+
+Subject subject_of(const Checkpoint& checkpoint, const EvaluateOptions& o) {
+  const std::string file = checkpoint.file().string();
+  const auto text = [&](const char* name) {
+    const auto found = checkpoint.facts().texts.find(name);
+    require(found != checkpoint.facts().texts.end(),
+            "{} does not name its {}: it was not written by train_cifar", file, name);
+    return found->second;
+  };
+  Subject subject{file,
+                  text("dataset"),
+                  text("model"),
+                  o.precision.empty() ? text("precision") : o.precision,
+                  checkpoint.facts().position.step,
+                  checkpoint.facts().position.seed};
+  if (subject.dataset == "synthetic" && !o.data.empty())
+    fail_usage("{} was trained on the generated set: leave --data out", file);
+  if (subject.dataset != "synthetic" && o.data.empty())
+    fail_usage("{} was trained on {}: say --data DIR", file, subject.dataset);
+  if (o.weights == "ema" && !checkpoint.has("ema")) {
+    fail_usage("{} has no averaged weights (--ema 0 when it was trained): say --weights raw", file);
+  }
+  return subject;
+}
+
+/// Collective. Rank 0's.
+Subject broadcast(const Comm& comm, Subject subject) {
+  for (std::string* text : {&subject.file, &subject.dataset, &subject.model, &subject.precision})
+    *text = comm.broadcast(*text);
+  check(MPI_Bcast(&subject.step, 1, MPI_INT64_T, 0, comm.raw()));
+  check(MPI_Bcast(&subject.seed, 1, MPI_UINT64_T, 0, comm.raw()));
+  return subject;
+}
+
+/// Collective. One checkpoint, which rank 0 has open. What it was trained on decides what it is
+/// tested on. False where a rank was asked to stop.
+bool evaluate(const Comm& comm, Device& device, const EvaluateOptions& o,
+              const Checkpoint* checkpoint, const Signals& signals) {
+  Subject subject;
+  agree(comm, [&] {
+    if (checkpoint) subject = subject_of(*checkpoint, o);
+  });
+  subject = broadcast(comm, subject);
   DatasetPair data;
   std::unique_ptr<Evaluation> evaluation;
   std::vector<float> arena;
   agree(comm, [&] {
-    facts = read_facts(file);
-    const auto text = [&](const char* name) {
-      const auto found = facts.texts.find(name);
-      require(found != facts.texts.end(),
-              "{} does not name its {}: it was not written by train_cifar", file, name);
-      return found->second;
-    };
-    const std::string dataset = o.data.empty() ? text("dataset") : "cifar10";
-    require(dataset == "synthetic" || !o.data.empty(), "{} was trained on {}: say --data DIR", file,
-            dataset);
-    data = open_dataset(dataset, o.data, facts.position.seed);
-    const std::string precision = o.precision.empty() ? text("precision") : o.precision;
-    evaluation = std::make_unique<Evaluation>(device, find_model(text("model")), *data.test,
-                                              precision == "bf16" ? Type::bf16 : Type::f32);
+    data = open_dataset(subject.dataset, o.data, subject.seed);
+    evaluation = std::make_unique<Evaluation>(device, find_model(subject.model), *data.test,
+                                              subject.precision == "bf16" ? Type::bf16 : Type::f32);
     const Layout& layout = evaluation->model().layout();
-    require(o.weights == "raw" || Hdf5Reader(file).has("ema/" + layout.parameters.front().name),
-            "{} has no averaged weights (--ema 0 when it was trained): say --weights raw", file);
     arena.assign(static_cast<std::size_t>(layout.count), 0.0f);
-    load_checkpoint(file, layout, {{o.weights == "ema" ? "ema" : "parameters", arena.data()}});
+    if (!checkpoint) return;
+    checkpoint->load(layout, {{o.weights == "ema" ? "ema" : "parameters", arena.data()}});
+    require(std::all_of(arena.begin(), arena.end(), [](float w) { return std::isfinite(w); }),
+            "{} holds weights that are not numbers: use another file", subject.file);
   });
+  check(MPI_Bcast(arena.data(), static_cast<int>(arena.size()), MPI_FLOAT, 0, comm.raw()));
   const auto evaluated =
       evaluation->run(comm, arena.data(), [&](double) { return !signals.stop_requested(); });
   if (comm.rank() != 0 || !evaluated) return evaluated.has_value();
   const EvaluationResult& result = *evaluated;
-  fmt::print("step {} ({}, {} weights): {}\n", facts.position.step, file, o.weights,
-             fmt::join(score_parts(result.score), ", "));
-  if (!o.no_confusion) fmt::print("{}", confusion_table(result, data.class_names));
-  std::fflush(stdout);
+  std::string text = fmt::format("step {} ({}, {} weights): {}", subject.step, subject.file,
+                                 o.weights, fmt::join(score_parts(result.score), ", "));
+  if (!o.no_confusion) text += "\n" + confusion_table(result, data.class_names);
+  Console().line(text);
   return true;
 }
 
@@ -156,17 +177,24 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   const Placement placement = place(comm, o.threads);
   std::unique_ptr<Device> device;
   agree(comm, [&] { device = make_cpu_device(placement.threads); });
-  std::string last;
-  std::set<std::string> said;
+  CheckpointFolder folder(o.checkpoint, [](const std::string& warning) {
+    fmt::print(stderr, "evaluate: {}\n", warning);
+  });
   for (;;) {
-    std::string file;
+    std::unique_ptr<Checkpoint> checkpoint;  // rank 0's
     agree(comm, [&] {
-      if (comm.rank() == 0) file = newest_file(o, said);
+      if (comm.rank() != 0) return;
+      if (std::filesystem::is_directory(o.checkpoint)) {
+        checkpoint = folder.next();
+        require(checkpoint || o.follow, "{} holds no whole checkpoint (step-NNNNNNNNNN.h5)",
+                o.checkpoint);
+      } else {
+        checkpoint = std::make_unique<Checkpoint>(o.checkpoint);
+        checkpoint->verify();
+      }
     });
-    file = comm.broadcast(file);
-    const bool whole =
-        file.empty() || file == last || evaluate_file(comm, *device, o, file, signals);
-    last = file;
+    const bool whole = comm.max(checkpoint != nullptr) == 0 ||
+                       evaluate(comm, *device, o, checkpoint.get(), signals);
     if (!o.follow && !whole) throw AgreedError("stopped on request before the evaluation was done");
     if (!o.follow) return kExitSuccess;
     for (double slept = 0; slept < o.interval; slept += 0.1) {

@@ -67,10 +67,16 @@ void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const 
   if (!spare.empty()) differs(fmt::format("it has {}, which this model has not", *spare.begin()));
 }
 
-CheckpointFacts facts_of(const Hdf5Reader& reader) {
+CheckpointFacts facts_of(const Hdf5Reader& reader, const std::filesystem::path& file) {
   CheckpointFacts facts;
   facts.position = {reader.integer("step"), reader.integer("samples"), reader.integer("epoch"),
                     reader.unsigned_integer("seed")};
+  for (const auto& [name, value] :
+       {std::pair("step", facts.position.step), std::pair("samples", facts.position.samples),
+        std::pair("epoch", facts.position.epoch)}) {
+    if (value < 0 || value > kLastSample)
+      fail("{} is damaged: it says {} {}; use another file", file.string(), name, value);
+  }
   for (const auto& [name, value] : reader.attributes()) {
     if (const auto* text = std::get_if<std::string>(&value)) facts.texts[name] = *text;
   }
@@ -136,27 +142,41 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
   return files;
 }
 
-CheckpointFacts read_facts(const std::filesystem::path& file) { return facts_of(Hdf5Reader(file)); }
+Checkpoint::Checkpoint(std::filesystem::path file)
+    : file_(std::move(file)),
+      reader_(std::make_unique<Hdf5Reader>(file_)),
+      facts_(facts_of(*reader_, file_)) {}
+
+Checkpoint::~Checkpoint() = default;
+
+bool Checkpoint::has(const std::string& section) const {
+  const std::vector<std::string> names = reader_->arrays();
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return name.starts_with(section + "/"); });
+}
+
+void Checkpoint::verify() const { reader_->verify(); }
+
+void Checkpoint::load(const Layout& layout, const std::vector<Section>& sections) const {
+  for (const Section& section : sections) compare(*reader_, file_, layout, section.name);
+  for (const Section& section : sections) {
+    for (const Parameter& parameter : layout.parameters) {
+      reader_->array(section.name + "/" + parameter.name,
+                     {section.arena + parameter.range.begin, size_of(parameter)});
+    }
+  }
+}
+
+CheckpointFacts read_facts(const std::filesystem::path& file) { return Checkpoint(file).facts(); }
 
 CheckpointFacts load_checkpoint(const std::filesystem::path& file, const Layout& layout,
                                 const std::vector<Section>& sections) {
-  const Hdf5Reader reader(file);
-  CheckpointFacts facts = facts_of(reader);
-  for (const Section& section : sections) compare(reader, file, layout, section.name);
-  for (const Section& section : sections) {
-    for (const Parameter& parameter : layout.parameters) {
-      reader.array(section.name + "/" + parameter.name,
-                   {section.arena + parameter.range.begin, size_of(parameter)});
-    }
-  }
-  return facts;
+  const Checkpoint checkpoint(file);
+  checkpoint.load(layout, sections);
+  return checkpoint.facts();
 }
 
-void verify_checkpoint(const std::filesystem::path& file) {
-  const Hdf5Reader reader(file);
-  facts_of(reader);
-  reader.verify();
-}
+void verify_checkpoint(const std::filesystem::path& file) { Checkpoint(file).verify(); }
 
 Newest newest_good(const std::filesystem::path& directory) {
   Newest result;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@
 #include "net/parameters.h"
 
 namespace lockstep {
+
+class Hdf5Reader;
 
 /// One arena of layout.count floats, owned by the caller, and its group in the file: each parameter
 /// of the layout is the data set <name>/<parameter's name>. The mail and the gaps between
@@ -30,7 +33,10 @@ using ConstSection = SectionOf<const float>;
 /// The same arenas, to be read alone.
 std::vector<ConstSection> read_only(const std::vector<Section>& sections);
 
-/// How far the run has come.
+/// No run counts further, in samples: whole numbers up to here are exact in doubles.
+inline constexpr std::int64_t kLastSample = std::int64_t{1} << 53;
+
+/// How far the run has come. None is negative or above kLastSample.
 struct Position {
   std::int64_t step = 0;  ///< steps done
   std::int64_t samples =
@@ -63,16 +69,33 @@ SavedCheckpoint save_checkpoint(const std::filesystem::path& directory, const La
 /// The checkpoints in `directory`, highest step first; none if there is no such directory.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& directory);
 
-/// The facts alone: enough to build the model. The arrays are not read.
-CheckpointFacts read_facts(const std::filesystem::path& file);
+/// A checkpoint open for reading, which stays readable though the run that writes there removes it
+/// meanwhile. One thread.
+class Checkpoint {
+ public:
+  /// Opens `file` and reads its facts; no arrays.
+  explicit Checkpoint(std::filesystem::path file);
+  ~Checkpoint();
 
-/// Fills the arenas. Every section must be there with exactly the layout's parameters; the first
-/// difference throws before anything is overwritten. A file that is damaged (verify first) throws
-/// with the arenas half written. The file may hold further sections.
+  const std::filesystem::path& file() const { return file_; }
+  const CheckpointFacts& facts() const { return facts_; }
+  bool has(const std::string& section) const;
+  void verify() const;  ///< reads all; throws unless every checksum is right
+  /// Fills the arenas. Every section must be there with exactly the layout's parameters; the first
+  /// difference throws before anything is overwritten. A file that is damaged (verify first) throws
+  /// with the arenas half written. The file may hold further sections.
+  void load(const Layout& layout, const std::vector<Section>& sections) const;
+
+ private:
+  std::filesystem::path file_;
+  std::unique_ptr<Hdf5Reader> reader_;
+  CheckpointFacts facts_;
+};
+
+/// The same in one call each.
+CheckpointFacts read_facts(const std::filesystem::path& file);
 CheckpointFacts load_checkpoint(const std::filesystem::path& file, const Layout& layout,
                                 const std::vector<Section>& sections);
-
-/// Reads all of `file`; throws unless every checksum is right.
 void verify_checkpoint(const std::filesystem::path& file);
 
 /// The checkpoint to go on from.

@@ -2,9 +2,11 @@
 // asked for.
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "src/check.h"
@@ -16,6 +18,7 @@ namespace lockstep {
 struct Hdf5Reader::Body {
   std::filesystem::path path;
   Hdf5Id file{-1};
+  std::uintmax_t bytes = 0;  // of the file
   std::map<std::string, Shape> arrays;
   std::map<std::string, Hdf5Attribute> attributes;
 
@@ -29,7 +32,8 @@ struct Hdf5Reader::Body {
   }
 
   Hdf5Id open(const std::filesystem::path& from) const;
-  void list(const std::string& group);
+  void list();
+  Shape shape_of(hid_t set, const std::string& name) const;
   void list_attributes();
   void read_attribute(const std::string& name);
 
@@ -73,38 +77,77 @@ Hdf5Id Hdf5Reader::Body::open(const std::filesystem::path& from) const {
   return Hdf5Id(check(H5Fopen(from.c_str(), H5F_ACC_RDONLY, access)));
 }
 
-void Hdf5Reader::Body::list(const std::string& group) {
-  const Hdf5Id place(
-      check(H5Gopen2(file, group.empty() ? "/" : group.c_str(), H5P_DEFAULT), group));
-  H5G_info_t info;
-  check(H5Gget_info(place, &info), group);
-  for (hsize_t i = 0; i < info.nlinks; ++i) {
-    char link[1024];
-    check(H5Lget_name_by_idx(place, ".", H5_INDEX_NAME, H5_ITER_INC, i, link, sizeof link,
-                             H5P_DEFAULT),
-          group);
-    const std::string name = group.empty() ? link : group + "/" + link;
-    const Hdf5Id object(check(H5Oopen(place, link, H5P_DEFAULT), name));
-    if (H5Iget_type(object) == H5I_GROUP) {
-      list(name);
-    } else if (H5Iget_type(object) == H5I_DATASET) {
-      const Hdf5Id space(check(H5Dget_space(object), name));
-      const int rank = check(H5Sget_simple_extent_ndims(space), name);
-      std::array<hsize_t, H5S_MAX_RANK> n{};
-      check(H5Sget_simple_extent_dims(space, n.data(), nullptr), name);
-      const auto extent = [&](int axis) { return static_cast<std::int64_t>(n[axis]); };
-      if (rank > Shape::kMaxRank) {
-        fail("{}: {} has {} extents and at most {} can be read; use another file", path.string(),
-             name, rank, Shape::kMaxRank);
-      }
-      const Shape shapes[] = {{},
-                              {extent(0)},
-                              {extent(0), extent(1)},
-                              {extent(0), extent(1), extent(2)},
-                              {extent(0), extent(1), extent(2), extent(3)}};
-      arrays[name] = shapes[rank];
+/// Names of the arrays. Each object once, under the first of its names, by hard links alone: what
+/// another file, a link to a name or a circle of groups would add is none of this file's.
+void Hdf5Reader::Body::list() {
+  struct Found {
+    std::vector<std::string> names;
+    const char* problem = nullptr;
+  } found;
+#if H5_VERSION_GE(1, 12, 0)
+  using Info = H5O_info2_t;
+#else
+  using Info = H5O_info_t;
+#endif
+  const auto visit = [](hid_t, const char* name, const Info* info, void* out) -> herr_t {
+    constexpr int kDeepest = 16;
+    constexpr std::size_t kMost = 100000;
+    Found& found = *static_cast<Found*>(out);
+    const std::string_view path = name;
+    if (std::count(path.begin(), path.end(), '/') >= kDeepest) {
+      found.problem = "its groups are nested too deep";
+    } else if (found.names.size() >= kMost) {
+      found.problem = "it holds too many arrays";
+    } else if (info->type == H5O_TYPE_DATASET) {
+      found.names.emplace_back(path);
     }
+    return found.problem ? -1 : 0;
+  };
+#if H5_VERSION_GE(1, 12, 0)
+  const herr_t result = H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_INC, visit, &found, H5O_INFO_BASIC);
+#else
+  const herr_t result = H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &found);
+#endif
+  if (found.problem) {
+    fail("{} is damaged or not a file of this kind: {}; use another file", path.string(),
+         found.problem);
   }
+  check(result);
+  for (const std::string& name : found.names) {
+    arrays[name] = shape_of(Hdf5Id(check(H5Dopen2(file, name.c_str(), H5P_DEFAULT), name)), name);
+  }
+}
+
+/// Throws where the file does not itself hold all the numbers of such a shape.
+Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) const {
+  const Hdf5Id space(check(H5Dget_space(set), name));
+  const int rank = check(H5Sget_simple_extent_ndims(space), name);
+  std::array<hsize_t, H5S_MAX_RANK> n{};
+  check(H5Sget_simple_extent_dims(space, n.data(), nullptr), name);
+  if (rank > Shape::kMaxRank) {
+    fail("{}: {} has {} extents and at most {} can be read; use another file", path.string(), name,
+         rank, Shape::kMaxRank);
+  }
+  const Hdf5Id creation(check(H5Dget_create_plist(set), name));
+  if (H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) > 0) {
+    fail("{}: the numbers of {} are in other files; use another file", path.string(), name);
+  }
+  // Compressed arrays would be smaller; this program writes none.
+  const hsize_t held = std::min<hsize_t>(H5Dget_storage_size(set), bytes) / sizeof(float);
+  hsize_t count = 1;
+  for (int axis = 0; axis < rank; ++axis) {
+    if (n[axis] != 0 && count > held / n[axis]) {
+      fail("{} is damaged: it does not hold all of {}; use another file", path.string(), name);
+    }
+    count *= n[axis];
+  }
+  const auto extent = [&](int axis) { return static_cast<std::int64_t>(n[axis]); };
+  const Shape shapes[] = {{},
+                          {extent(0)},
+                          {extent(0), extent(1)},
+                          {extent(0), extent(1), extent(2)},
+                          {extent(0), extent(1), extent(2), extent(3)}};
+  return shapes[rank];
 }
 
 void Hdf5Reader::Body::list_attributes() {
@@ -122,6 +165,8 @@ void Hdf5Reader::Body::read_attribute(const std::string& name) {
   const Hdf5Id type(check(H5Aget_type(attribute), name));
   const Hdf5Id space(check(H5Aget_space(attribute), name));
   if (H5Sget_simple_extent_npoints(space) != 1) return;
+  if (H5Tget_size(type) > bytes)
+    fail("{} is damaged: it does not hold all of {}; use another file", path.string(), name);
   const auto read = [&]<class T>(hid_t as, T value) {
     check(H5Aread(attribute, as, &value), name);
     return value;
@@ -157,7 +202,9 @@ Hdf5Reader::Hdf5Reader(std::filesystem::path path) : body_(std::make_unique<Body
   keep_hdf5_quiet();
   body_->path = path;
   body_->file = body_->open(path);
-  body_->list("");
+  std::error_code ignored;
+  body_->bytes = std::filesystem::file_size(path, ignored);
+  body_->list();
   body_->list_attributes();
 }
 

@@ -60,6 +60,18 @@ expect "each checkpoint once" test "$(grep -c '^step ' "$folder/out")" = 2
 expect_error "the damaged file is named once" 0 '^evaluate: passing over a checkpoint: .*/step-0000000005.h5 is damaged'
 expect "its score is that of one look" grep -qF "$reported" "$folder/out"
 
+# --- beside a run that saves at every step and keeps one ------------------------------------------------------------------
+start 1 --steps 100000 --checkpoint-every 1 --keep 1 --checkpoint-dir "$folder/hurried"
+running=$launcher out=$(mktemp -p "$folder")
+await 40 compgen -G "$folder/hurried/step-*.h5" >/dev/null
+for _ in 1 2; do
+  timeout --kill-after=5 $limit "$build/evaluate" --threads 1 --no-confusion "$folder/hurried" >"$out" 2>&1 || complain "beside a run: $(cat "$out")"
+  expect "one line beside a run" grep -qE '^step [0-9]+ ' "$out"
+done
+launcher=$running
+kill -TERM "$(pid_of_rank 0)"
+collect
+
 # --- errors --------------------------------------------------------------------------------------------------------------
 wrong() {  # CODE PATTERN OPTIONS...
   ranks 2 evaluate "${@:3}"
@@ -71,10 +83,10 @@ wrong 2 '--weights: "rwa" is neither ema nor raw' --weights rwa "$file"
 wrong 2 '--interval: 0 is not above 0' --interval 0 "$file"
 wrong 2 "--follow wants a folder of checkpoints, and $file is none" --follow "$file"
 wrong 1 'cannot read .*/none.h5: No such file' "$folder/none.h5"
-wrong 1 "$folder holds no checkpoint" "$folder"
+wrong 1 "$folder holds no whole checkpoint" "$folder"
 wrong 1 'CMakeCache.txt is damaged or not a file of this kind' "$build/CMakeCache.txt"
-wrong 1 "step-0000000004.h5 has no averaged weights .*--weights raw" "$folder/plain"
-wrong 1 "cannot open $folder/nowhere/data_batch_1.bin" --data "$folder/nowhere" "$file"
+wrong 2 "step-0000000004.h5 has no averaged weights .*--weights raw" "$folder/plain"
+wrong 2 "step-0000000004.h5 was trained on the generated set: leave --data out" --data "$folder/nowhere" "$file"
 run mpirun -np 1 "$build/evaluate" "$file" : -np 1 "$build/evaluate" --help
 expect_error "ranks that differ" 2 '^evaluate: rank 1 .*: options differ'
 run "$build/evaluate" --help

@@ -254,6 +254,25 @@ TEST(Checkpoint, AFileOfAnotherProgramIsTold) {
       std::string::npos);
 }
 
+TEST(Checkpoint, APositionThatCannotBeIsDamage) {
+  const TemporaryDirectory directory;
+  const Layout layout = small_layout();
+  const std::vector<float> arena = arena_of(layout, 1);
+  const std::pair<Position, const char*> cases[] = {
+      {{-5, 0, 0, 1}, "step -5"},
+      {{1, -1, 0, 1}, "samples -1"},
+      {{1, 128, std::numeric_limits<std::int64_t>::min(), 1}, "epoch -9223372036854775808"},
+      {{1, std::numeric_limits<std::int64_t>::max(), 0, 1}, "samples 9223372036854775807"},
+  };
+  for (const auto& [position, said] : cases) {
+    const std::filesystem::path file = save_checkpoint(
+        directory.path(), layout, {{"parameters", arena.data()}}, {position, {}}, 1);
+    EXPECT_EQ(error_of([&] { read_facts(file); }),
+              fmt::format("{} is damaged: it says {}; use another file", file.string(), said));
+    EXPECT_NE(error_of([&] { verify_checkpoint(file); }), "");
+  }
+}
+
 TEST(Checkpoint, AFullDiskIsToldAndTheFormerOnesStay) {
   const TemporaryDirectory directory;
   const Layout large = layout_of({{"dense/weights", {1000, 1000}}});

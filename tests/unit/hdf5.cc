@@ -2,11 +2,13 @@
 #include "src/hdf5.h"
 
 #include <gtest/gtest.h>
+#include <hdf5.h>
 
 #include <bit>
 #include <limits>
 #include <numeric>
 
+#include "src/random.h"
 #include "tests/support/files.h"
 
 /// HDF5 1.10 itself loses some bytes whenever the header of an object is damaged (seen with its own
@@ -169,6 +171,109 @@ TEST(Hdf5, EveryTruncationIsTold) {
     put(file, whole.substr(0, size));
     EXPECT_NE(error_of([&] { all_of(file); }).find(file.string()), std::string::npos) << size;
   }
+}
+
+/// Damage larger than a bit: runs of other bytes, of zeros, and of what stands elsewhere.
+TEST(Hdf5, DamagedRunsOfBytesAreToldOrHarmless) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory / "a.h5";
+  write_small(file);
+  const std::string whole = contents(file), truth = all_of(file);
+  int told = 0;
+  for (std::uint32_t i = 0; i < 400; ++i) {
+    Random random(7, Purpose::generate, 0, i);
+    std::string damaged = whole;
+    const std::size_t length = 1 + random.next() % (i % 4 == 0 ? 512 : 16);
+    const auto place = [&] { return random.next() % (whole.size() - length); };
+    const std::size_t to = place(), from = place();
+    for (std::size_t k = 0; k < length; ++k) {
+      damaged[to + k] = i % 3 == 0   ? '\0'
+                        : i % 3 == 1 ? whole[from + k]
+                                     : static_cast<char>(random.next());
+    }
+    put(file, damaged);
+    try {
+      EXPECT_EQ(all_of(file), truth) << "damage " << i;
+    } catch (const Error& error) {
+      ++told;
+      EXPECT_NE(std::string(error.what()).find(file.string()), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_GT(told, 100);
+}
+
+/// Files that other programs can make, by HDF5's own calls.
+class Foreign {
+ public:
+  explicit Foreign(const std::filesystem::path& file)
+      : file_(H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) {}
+  ~Foreign() { H5Fclose(file_); }
+  hid_t id() const { return file_; }
+  void group(const std::string& name) const {
+    H5Gclose(H5Gcreate2(file_, name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  }
+  /// An array that is not written: of whatever shape, in whatever way it says it is stored.
+  void array(const std::string& name, std::vector<hsize_t> shape,
+             hid_t creation = H5P_DEFAULT) const {
+    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+    H5Dclose(
+        H5Dcreate2(file_, name.c_str(), H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+    H5Sclose(space);
+  }
+
+ private:
+  hid_t file_;
+};
+
+TEST(Hdf5, OnlyHardLinksAreFollowedAndNoCircle) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory / "a.h5", other = directory / "b.h5";
+  write_small(other);
+  write_small(file);
+  const hid_t id = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Lcreate_hard(id, "/parameters", id, "/parameters/circle", H5P_DEFAULT, H5P_DEFAULT);
+  H5Lcreate_hard(id, "/parameters", id, "/parameters/round", H5P_DEFAULT, H5P_DEFAULT);
+  H5Lcreate_hard(id, "/", id, "/ema/root", H5P_DEFAULT, H5P_DEFAULT);
+  H5Lcreate_soft("/parameters/conv1/biases", id, "/soft", H5P_DEFAULT, H5P_DEFAULT);
+  H5Lcreate_soft("/nowhere", id, "/dangling", H5P_DEFAULT, H5P_DEFAULT);
+  H5Lcreate_external(other.c_str(), "/parameters", id, "/external", H5P_DEFAULT, H5P_DEFAULT);
+  H5Fclose(id);
+  const Hdf5Reader reader(file);
+  reader.verify();
+  EXPECT_EQ(reader.arrays().size(), 3u) << fmt::format("{}", fmt::join(reader.arrays(), " "));
+  EXPECT_FALSE(reader.has("soft") || reader.has("external/conv1/biases"));
+}
+
+TEST(Hdf5, ShapesWithoutTheirNumbersAreToldAtOnce) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory / "a.h5";
+  constexpr hsize_t kHuge = hsize_t{1} << 32;
+  const std::vector<std::vector<hsize_t>> shapes = {
+      {1000}, {kHuge, kHuge}, {kHuge, kHuge, 1, 1}, {kHuge * kHuge / 4}, {3, kHuge, 5, 7}};
+  for (const std::vector<hsize_t>& shape : shapes) {
+    Foreign(file).array("x", shape);
+    EXPECT_EQ(
+        error_of([&] { Hdf5Reader reader(file); }),
+        fmt::format("{} is damaged: it does not hold all of x; use another file", file.string()));
+  }
+  const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_external(creation, "/etc/passwd", 0, 400);
+  Foreign(file).array("x", {100}, creation);
+  H5Pclose(creation);
+  EXPECT_NE(error_of([&] { Hdf5Reader reader(file); }).find("the numbers of x are in other files"),
+            std::string::npos);
+}
+
+TEST(Hdf5, GroupsWithoutEndAreTold) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory / "a.h5";
+  {
+    const Foreign foreign(file);
+    std::string name;
+    for (int depth = 0; depth < 1000; ++depth) foreign.group(name += "/g");
+  }
+  EXPECT_NE(error_of([&] { Hdf5Reader reader(file); }).find("its groups are nested too deep"),
+            std::string::npos);
 }
 
 TEST(Hdf5, AFlippedBitInALargeArrayIsToldWithItsName) {

@@ -1,0 +1,44 @@
+#include "apps/checkpoint_folder.h"
+
+#include <sys/stat.h>
+
+#include "src/check.h"
+
+namespace lockstep {
+
+std::optional<CheckpointFolder::Stamp> CheckpointFolder::stamp_of(
+    const std::filesystem::path& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) return {};
+  return Stamp(file.string(), status.st_ino, status.st_size, status.st_mtim.tv_sec,
+               status.st_mtim.tv_nsec);
+}
+
+std::unique_ptr<Checkpoint> CheckpointFolder::next() {
+  // A file that has vanished since it was listed made room for a newer one: list anew. Whoever
+  // removes files faster than that, for so long, does not train.
+  constexpr int kLists = 1000;
+  bool vanished = true;
+  for (int list = 0; vanished && list < kLists; ++list) {
+    vanished = false;
+    for (const std::filesystem::path& file : list_checkpoints(directory_)) {
+      const std::optional<Stamp> stamp = stamp_of(file);
+      if (stamp && stamp == last_) return nullptr;
+      if (stamp && damaged_.contains(*stamp)) continue;
+      try {
+        auto checkpoint = std::make_unique<Checkpoint>(file);
+        checkpoint->verify();
+        last_ = stamp;
+        return checkpoint;
+      } catch (const Error& error) {
+        vanished = stamp_of(file) != stamp;
+        if (vanished) break;
+        if (stamp) damaged_.insert(*stamp);
+        warn_(fmt::format("passing over a checkpoint: {}", error.what()));
+      }
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace lockstep

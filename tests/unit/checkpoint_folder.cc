@@ -1,0 +1,101 @@
+// CheckpointFolder: beside a run that saves and removes all the time; nothing is read twice.
+#include "apps/checkpoint_folder.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+Layout one_parameter() {
+  Layout layout;
+  Parameter parameter;
+  parameter.name = "dense/weights";
+  parameter.shape = {300, 1000};
+  parameter.range = {0, parameter.shape.count()};
+  layout.count = parameter.range.count;
+  layout.parameters.push_back(parameter);
+  return layout;
+}
+
+std::filesystem::path save(const std::filesystem::path& directory, std::int64_t step, int keep) {
+  const Layout layout = one_parameter();
+  const std::vector<float> arena(static_cast<std::size_t>(layout.count), static_cast<float>(step));
+  return save_checkpoint(directory, layout, {{"parameters", arena.data()}},
+                         {{step, step * 128, 0, 1}, {{"model", "small"}}}, keep);
+}
+
+/// Bytes that this process has read from files so far.
+std::int64_t bytes_read() {
+  std::ifstream io("/proc/self/io");
+  std::string name;
+  std::int64_t bytes = 0;
+  io >> name >> bytes;
+  EXPECT_EQ(name, "rchar:");
+  return bytes;
+}
+
+std::int64_t step_of(const std::unique_ptr<Checkpoint>& checkpoint) {
+  return checkpoint ? checkpoint->facts().position.step : -1;
+}
+
+TEST(CheckpointFolder, NothingIsReadTwice) {
+  const TemporaryDirectory directory;
+  std::vector<std::string> warnings;
+  CheckpointFolder folder(directory.path(),
+                          [&](const std::string& text) { warnings.push_back(text); });
+  EXPECT_EQ(step_of(folder.next()), -1);
+  const std::filesystem::path first = save(directory.path(), 1, 0);
+  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(first));
+  put(directory / "step-0000000007.h5", contents(first).substr(0, 1 << 20));
+  EXPECT_EQ(step_of(folder.next()), 1);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("step-0000000007.h5 is damaged"), std::string::npos) << warnings[0];
+  const std::int64_t before = bytes_read();
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(step_of(folder.next()), -1);
+  EXPECT_LT(bytes_read() - before, size / 2);
+  EXPECT_EQ(warnings.size(), 1u);
+  save(directory.path(), 2, 0);
+  EXPECT_EQ(step_of(folder.next()), 2);
+  save(directory.path(), 2, 0);
+  EXPECT_EQ(step_of(folder.next()), 2) << "written anew";
+  save(directory.path(), 7, 0);
+  EXPECT_EQ(step_of(folder.next()), 7) << "no longer damaged";
+  EXPECT_EQ(step_of(folder.next()), -1);
+}
+
+TEST(CheckpointFolder, ARunThatKeepsOneIsNeverMissed) {
+  const TemporaryDirectory directory;
+  save(directory.path(), 1, 1);
+  const pid_t run = ::fork();
+  if (run == 0) {
+    for (std::int64_t step = 2;; ++step) save(directory.path(), step, 1);
+  }
+  const Layout layout = one_parameter();
+  std::vector<float> arena(static_cast<std::size_t>(layout.count));
+  std::int64_t last = 0;
+  int found = 0;
+  while (last < 100) {
+    CheckpointFolder folder(directory.path(), [](const std::string& text) { FAIL() << text; });
+    const auto checkpoint = folder.next();
+    ASSERT_NE(checkpoint, nullptr) << "after step " << last;
+    // The run goes on and removes it meanwhile.
+    const std::int64_t step = step_of(checkpoint);
+    while (list_checkpoints(directory.path()) == std::vector{checkpoint->file()}) ::usleep(100);
+    checkpoint->load(layout, {{"parameters", arena.data()}});
+    EXPECT_EQ(arena.front(), static_cast<float>(step));
+    EXPECT_EQ(arena.back(), static_cast<float>(step));
+    EXPECT_GE(step, last);
+    last = step;
+    ++found;
+  }
+  ::kill(run, SIGKILL);
+  ::waitpid(run, nullptr, 0);
+  EXPECT_GT(found, 1);
+}
+
+}  // namespace
+}  // namespace lockstep
