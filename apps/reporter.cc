@@ -1,6 +1,7 @@
 #include "apps/reporter.h"
 
 #include <chrono>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -51,21 +52,42 @@ struct Reporter::Body {
     const std::string text = fmt::format("step {}/{}", step, plan.steps);
     return console.columns() > 0 ? text : timestamp() + " " + text;
   }
-  void line(const std::vector<std::string>& parts) {
-    console.line(fitted(parts, console.columns()));
+  std::string lost{};  // why a report could not be written, the first time
+  bool lost_lines = false;
+
+  void line(const std::string& text) {
+    attempt([&] { console.line(text); }, lost_lines);
+  }
+  void line(const std::vector<std::string>& parts) { line(fitted(parts, console.columns())); }
+  /// A report that cannot be written is said once, and is not the end of the run.
+  void attempt(const std::function<void()>& write, bool& failed) {
+    try {
+      write();
+    } catch (const Error& error) {
+      failed = true;
+      if (lost.empty()) warn(fmt::format("{}; the run goes on", lost = error.what()));
+    }
+  }
+  void files(const std::function<void()>& write) {
+    bool ignored = false;  // they keep what they could not write
+    attempt(write, ignored);
+  }
+  static void warn(const std::string& text) {
+    std::fputs(fmt::format("train_cifar: warning: {}\n", text).c_str(), stderr);
   }
 };
 
-Reporter::Reporter(const Comm& comm, const Options& options, const RunPlan& plan) {
+Reporter::Reporter(const Comm& comm, const Options& options, const RunPlan& plan,
+                   const std::function<void()>& waiting) {
   if (comm.rank() != 0) return;
-  body_.reset(
-      new Body{.options = options, .plan = plan, .ranks = comm.size(), .console = Console()});
+  body_.reset(new Body{
+      .options = options, .plan = plan, .ranks = comm.size(), .console = Console(stdout, waiting)});
 }
 
 Reporter::~Reporter() = default;
 
 void Reporter::line(const std::string& text) {
-  if (body_) body_->console.line(text);
+  if (body_) body_->line(text);
 }
 
 void Reporter::begin() {
@@ -78,8 +100,8 @@ void Reporter::begin() {
   const LoggedRun logged = logged_run(directory);
   const bool same_run = plan.start.step > 0 && (logged.run.empty() || logged.run == plan.run);
   if (!same_run && logged.begun) {
-    body_->console.line(fmt::format("{:<12} of an earlier run, now in {}", "logs",
-                                    set_logs_aside(directory).string()));
+    body_->line(fmt::format("{:<12} of an earlier run, now in {}", "logs",
+                            set_logs_aside(directory).string()));
   }
   const std::int64_t first = same_run ? plan.start.step + 1 : 0;
   body_->json.emplace(directory / "metrics.jsonl", first);
@@ -96,7 +118,10 @@ void Reporter::begin() {
                             {"shards", plan.shards},
                             {"seed", plan.seed},
                             {"options", to_json(body_->options.text)}};
-  body_->json->write("run", run.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  body_->files([&] {
+    body_->json->write("run", run.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  });
+  body_->files([&] { body_->events->flush(); });
 }
 
 void Reporter::step(const StepReport& r) {
@@ -122,14 +147,16 @@ void Reporter::step(const StepReport& r) {
                                  {"learning_rate", r.learning_rate},
                                  {"exposed_communication", r.exposed_communication},
                                  {"loader_wait", r.loader_wait}};
-  if (body_->json) body_->json->write("train", fields);
+  if (body_->json) body_->files([&] { body_->json->write("train", fields); });
   if (body_->events) {
     JsonLines::Fields scalars;
     for (const auto& [name, value] : fields) {
       if (name != "step") scalars.emplace_back("train/" + name, value);
     }
-    body_->events->scalars(r.step, scalars);
-    body_->events->flush();  // TensorBoard follows the run as metrics.jsonl does
+    body_->files([&] {
+      body_->events->scalars(r.step, scalars);
+      body_->events->flush();  // TensorBoard follows the run as metrics.jsonl does
+    });
   }
 }
 
@@ -138,13 +165,15 @@ void Reporter::progress(std::int64_t step, double cross_entropy) {
   body_->done = step;
   std::string note = fmt::format("cross-entropy {:.3f}", cross_entropy);
   if (body_->images_per_s > 0) note += fmt::format(", {:.0f} images/s", body_->images_per_s);
-  body_->console.progress(step, body_->plan.steps, note);
+  body_->attempt([&] { body_->console.progress(step, body_->plan.steps, note); },
+                 body_->lost_lines);
 }
 
 void Reporter::evaluating(double share) {
   if (!body_) return;
-  body_->console.progress(body_->done, body_->plan.steps,
-                          fmt::format("evaluation {:.0f} %", 100 * share));
+  const std::string note = fmt::format("evaluation {:.0f} %", 100 * share);
+  body_->attempt([&] { body_->console.progress(body_->done, body_->plan.steps, note); },
+                 body_->lost_lines);
 }
 
 void Reporter::histograms(std::int64_t step, const Layout& layout, const float* parameters,
@@ -156,11 +185,11 @@ void Reporter::histograms(std::int64_t step, const Layout& layout, const float* 
     values.emplace_back(p.name, histogram({parameters + p.range.begin, size}));
     values.emplace_back(p.name + "/gradients", histogram({gradients + p.range.begin, size}));
   }
-  body_->events->histograms(step, values);
+  body_->files([&] { body_->events->histograms(step, values); });
 }
 
 void Reporter::saved(std::int64_t step, const std::filesystem::path& file) {
-  if (body_) body_->console.line(body_->step_text(step) + " saved " + file.string());
+  if (body_) body_->line(body_->step_text(step) + " saved " + file.string());
 }
 
 void Reporter::evaluation(std::int64_t step, double epoch, const EvaluationResult& result,
@@ -179,23 +208,35 @@ void Reporter::evaluation(std::int64_t step, double epoch, const EvaluationResul
                                  {"top5", score.top5_share()},
                                  {"loss", score.loss()},
                                  {"samples", static_cast<double>(score.samples)}};
-  if (body_->json) body_->json->write("evaluation", fields);
+  if (body_->json) body_->files([&] { body_->json->write("evaluation", fields); });
   if (body_->events) {
-    body_->events->scalars(step, {{"evaluation/top1", score.top1_share()},
-                                  {"evaluation/top5", score.top5_share()},
-                                  {"evaluation/loss", score.loss()}});
+    body_->files([&] {
+      body_->events->scalars(step, {{"evaluation/top1", score.top1_share()},
+                                    {"evaluation/top5", score.top5_share()},
+                                    {"evaluation/loss", score.loss()}});
+    });
   }
 }
 
 void Reporter::summary(std::int64_t step, double seconds) {
   if (!body_) return;
-  Console& console = body_->console;
-  console.clear();
-  if (body_->events) body_->events->flush();
+  body_->attempt([&] { body_->console.clear(); }, body_->lost_lines);
+  bool lost_files = false;
+  body_->attempt(
+      [&] {
+        if (body_->json) body_->json->flush();
+      },
+      lost_files);
+  body_->attempt(
+      [&] {
+        if (body_->events) body_->events->flush();
+      },
+      lost_files);
+  if (lost_files || body_->lost_lines) Body::warn("the reports are incomplete: " + body_->lost);
   const std::int64_t steps = step - body_->plan.start.step;
   const double total = std::chrono::duration<double>(Clock::now() - body_->begin).count();
   const auto line = [&](const char* name, const std::vector<std::string>& parts) {
-    if (!parts.empty()) console.line(fmt::format("{:<12} {}", name, fmt::join(parts, ", ")));
+    if (!parts.empty()) body_->line(fmt::format("{:<12} {}", name, fmt::join(parts, ", ")));
   };
   std::vector<std::string> parts{
       fmt::format("{} step{} in {}", steps, steps == 1 ? "" : "s", duration_text(total))};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,10 +27,14 @@ struct StepReport {
   double loader_wait = 0;  ///< share of the time that it waited for samples
 };
 
-/// On ranks other than 0 every call does nothing. Throws Error where a file cannot be written.
+/// On ranks other than 0 every call does nothing. begin() throws Error where the files cannot be
+/// opened. From then on a report that cannot be written (a full disk, a closed stdout) is not the
+/// end of the run: stderr says so once, and again at the end if the files could not take it later.
+/// `waiting` is called while a reader of stdout pauses.
 class Reporter {
  public:
-  Reporter(const Comm& comm, const Options& options, const RunPlan& plan);
+  Reporter(const Comm& comm, const Options& options, const RunPlan& plan,
+           const std::function<void()>& waiting);
   ~Reporter();
 
   void line(const std::string& text);  ///< to stdout

@@ -31,6 +31,51 @@ std::int64_t steps_of(double epochs, std::int64_t dataset_size, const Position& 
   return std::max<std::int64_t>(start.step + steps, 1);
 }
 
+/// Samples per step; throws where the product is more than any memory holds.
+std::int64_t batch_of_all(const Options& o, std::int64_t ranks) {
+  constexpr std::int64_t kLargest = std::int64_t{1} << 31;
+  if (o.global_batch > kLargest || o.batch > kLargest / ranks) {
+    fail_usage("a global batch of more than {} samples cannot be trained: use a smaller {}",
+               kLargest, o.global_batch > 0 ? "--global-batch" : "--batch");
+  }
+  if (o.global_batch > 0) return o.global_batch;
+  return (o.batch > 0 ? o.batch : std::max<std::int64_t>(128 / ranks, 1)) * ranks;
+}
+
+/// Throws where a run to `samples` is longer than can be counted.
+void require_countable(double samples, std::int64_t dataset_size) {
+  constexpr double kLastEpoch =
+      0x1p32;  // epochs number 32 bits of what random numbers are keyed by
+  const double most =
+      std::min(kLastEpoch * static_cast<double>(dataset_size), static_cast<double>(kLastSample));
+  if (samples >= most) {
+    fail_usage(
+        "a run over {:.3g} samples is longer than can be counted, {:.3g}: use fewer --steps or "
+        "--epochs",
+        samples, most);
+  }
+}
+
+/// Throws where the learning rate leaves all numbers, and notes where it is not what one expects.
+void check_rate(const Options& o, RunPlan& plan) {
+  const double end = plan.epoch_at(plan.steps), last = plan.epoch_at(plan.steps - 1);
+  const auto rate = static_cast<float>(learning_rate(o.rate, last, end));
+  if (!std::isfinite(rate)) {
+    fail_usage(
+        "--lr-decay {:g} every {:g} epochs grows beyond all numbers within {:.3g} epochs: use a "
+        "smaller one",
+        o.rate.decay, o.rate.decay_epochs, end);
+  }
+  if (o.rate.warmup_epochs > end) {
+    plan.notes.push_back(fmt::format(
+        "the run ends after {:.3g} of its {:g} epochs of warm-up, with a learning rate of {:.3g}",
+        end, o.rate.warmup_epochs, rate));
+  } else if (rate == 0) {
+    plan.notes.push_back(
+        "the learning rate is 0 before the run ends: the last steps learn nothing");
+  }
+}
+
 }  // namespace
 
 RunPlan plan_run(const Options& o, const Comm& comm, int threads, std::int64_t dataset_size,
@@ -44,9 +89,7 @@ RunPlan plan_run(const Options& o, const Comm& comm, int threads, std::int64_t d
   plan.parent = resumption.parent;
   plan.began = resumption.began;
   plan.notes = resumption.notes;
-  const std::int64_t default_batch = std::max<std::int64_t>(128 / ranks, 1);
-  plan.global_batch =
-      o.global_batch > 0 ? o.global_batch : (o.batch > 0 ? o.batch : default_batch) * ranks;
+  plan.global_batch = batch_of_all(o, ranks);
   std::int64_t shards = o.shards > 0 ? o.shards : ranks;
 
   if (resumption.file) {
@@ -120,10 +163,16 @@ RunPlan plan_run(const Options& o, const Comm& comm, int threads, std::int64_t d
   plan.first_shard = plan.own_shards * comm.rank();
   plan.shard_batch = plan.global_batch / shards;
 
+  require_countable(o.epochs * static_cast<double>(dataset_size), dataset_size);
   const std::int64_t default_steps = o.dataset == "synthetic" ? 1000 : 10000;
   plan.steps = o.steps > 0    ? o.steps
                : o.epochs > 0 ? steps_of(o.epochs, dataset_size, plan.start, plan.global_batch)
                               : default_steps;
+  require_countable(
+      static_cast<double>(plan.start.samples) + static_cast<double>(plan.steps - plan.start.step) *
+                                                    static_cast<double>(plan.global_batch),
+      dataset_size);
+  if (plan.steps > plan.start.step) check_rate(o, plan);
   return plan;
 }
 

@@ -45,7 +45,7 @@ class Trainer {
         entry_(find_model(options.model)),
         step_(world, device, entry_, data.train->classes(), options, plan),
         evaluation_(device, entry_, *data.test, options.precision),
-        reporter_(comm_, options, plan),
+        reporter_(comm_, options, plan, [&world] { world.records().mine().progress(); }),
         texts_(circumstances(comm_, options, plan, device, step_)) {
     texts_.merge(Circumstances{{"model", std::string(entry_.name)},
                                {"precision", name_of(options.precision)},

@@ -86,11 +86,19 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t written = ::write(descriptor_, bytes.data() + done, bytes.size() - done);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_to("write", path_, errno);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
+    if (written < 0) {
+      const int error = errno;
+      const off_t end = ::lseek(descriptor_, 0, SEEK_END);  // what cannot seek keeps what it has
+      const off_t former = end - static_cast<off_t>(done);
+      if (done > 0 && former >= 0 && ::ftruncate(descriptor_, former) == 0)
+        ::lseek(descriptor_, former, SEEK_SET);
+      fail_to("write", path_, error);
+    }
+    done += static_cast<std::size_t>(written);
   }
 }
 

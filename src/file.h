@@ -21,7 +21,8 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// Writes all of `bytes` or throws. Not buffered: when it returns, other processes see them.
+  /// Writes all of `bytes`, or throws and takes back (from a file) what was written of them. Not
+  /// buffered: when it returns, other processes see them.
   void write(std::string_view bytes);
   void sync();   ///< returns when the bytes have reached the disk
   void close();  ///< some file systems (NFS) report a full disk only here

@@ -44,6 +44,15 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
 }
 
+std::size_t available_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    std::size_t kib = 0;
+    if (std::sscanf(line.c_str(), "MemAvailable: %zu kB", &kib) == 1) return kib << 10;
+  }
+  return std::numeric_limits<std::size_t>::max();
+}
+
 std::size_t own_memory_bytes() {
   std::ifstream status("/proc/self/status");
   std::size_t kilobytes = 0;

@@ -15,6 +15,9 @@ std::string host_name();
 /// Bytes of memory that this process holds itself now (anonymous and shared-memory pages, not
 /// mapped files).
 std::size_t own_memory_bytes();
+/// Bytes that the host could still give out without swapping; the largest number where it does not
+/// say. Limits of a job's own (cgroups) are not in it.
+std::size_t available_memory_bytes();
 /// "0.1.0 (3f2a...)": version and source revision of this build.
 std::string build_name();
 /// A checksum of this program's file: other builds, even of the same revision, have another. Throws Error.

@@ -87,10 +87,12 @@ class CpuDevice : public Device {
     constexpr std::size_t kHugePage = std::size_t{2} << 20;
     const std::size_t unit = bytes >= kHugePage ? kHugePage : 4096;
     const std::size_t size = (std::max<std::size_t>(bytes, 1) + unit - 1) / unit * unit;
-    void* data = std::aligned_alloc(unit, size);
+    // Asked first: the kernel promises more than there is, and kills whoever takes it at its word.
+    const bool fits = bytes <= available_memory_bytes();
+    void* data = fits ? std::aligned_alloc(unit, size) : nullptr;
     require(data != nullptr,
             "out of memory: {:.1f} MiB could not be allocated; use a smaller --batch",
-            static_cast<double>(size) / (1 << 20));
+            static_cast<double>(bytes) / (1 << 20));
     if (unit == kHugePage) madvise(data, size, MADV_HUGEPAGE);
     std::memset(data, 0, size);
     return Memory(static_cast<std::byte*>(data), [](std::byte* p) { std::free(p); });

@@ -1,7 +1,9 @@
 // Lines and the progress bar. The bar is always the last thing on the terminal, without a newline;
 // a line takes it away, is printed in its place, and the bar is drawn again below.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -86,9 +88,12 @@ std::string progress_bar(std::int64_t done, std::int64_t total, double seconds_l
 }
 
 struct Console::Body {
-  explicit Body(std::FILE* file) : out(file) {}
+  Body(std::FILE* file, std::function<void()> wait) : out(file), waiting(std::move(wait)) {}
 
   std::FILE* const out;
+  const std::function<void()> waiting;
+  const Output output{::fileno(out)};
+  bool gone = false;  // nobody reads: told once
   Launcher launcher;
   bool seen = false;  // `out` is a terminal before a person
   bool bars = false;
@@ -99,14 +104,23 @@ struct Console::Body {
 
   /// Past stdio, whose functions do not go on after a signal; what stdio still holds goes first.
   void print(std::string_view text) {
-    bool good = std::fflush(out) == 0;
-    while (good && !text.empty()) {
-      const ssize_t written = ::write(::fileno(out), text.data(), text.size());
-      good = written >= 0 || errno == EINTR;
-      if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
-    }
-    if (!good) {
-      fail("cannot write to standard output: {}; direct it to another place", std::strerror(errno));
+    if (gone) return;
+    std::fflush(out);
+    while (!text.empty()) {
+      pollfd poll{output.descriptor(), POLLOUT, 0};
+      constexpr int kPause = 100;  // ms
+      if (::poll(&poll, 1, kPause) == 0) {
+        if (waiting) waiting();
+        continue;
+      }
+      const ssize_t written = ::write(output.descriptor(), text.data(), text.size());
+      if (written >= 0) {
+        text.remove_prefix(static_cast<std::size_t>(written));
+      } else if (errno != EINTR && errno != EAGAIN) {
+        gone = errno == EPIPE;
+        fail("cannot write to standard output: {}; direct it to another place",
+             std::strerror(errno));
+      }
     }
   }
   int width() const {
@@ -119,7 +133,8 @@ struct Console::Body {
   }
 };
 
-Console::Console(std::FILE* out) : body_(std::make_unique<Body>(out)) {
+Console::Console(std::FILE* out, std::function<void()> waiting)
+    : body_(std::make_unique<Body>(out, std::move(waiting))) {
   const char* terminal = std::getenv("TERM");
   body_->seen = ::isatty(::fileno(out)) && !body_->launcher.hides_terminal();
   body_->bars = body_->seen && !(terminal && std::string_view(terminal) == "dumb");

@@ -12,6 +12,7 @@
 #include "src/crc32c.h"
 #include "src/file.h"
 #include "src/machine.h"
+#include "src/report/pending.h"
 #include "src/report/report.h"
 
 namespace lockstep {
@@ -51,10 +52,7 @@ struct EventFile::Body {
     put(buffer, masked_crc32c(bytes));
     if (buffer.size() >= kBuffer) flush();
   }
-  void flush() {
-    const std::string bytes = std::exchange(buffer, {});  // after a failure, not again
-    file.write(bytes);
-  }
+  void flush() { write_pending(file, buffer); }
 };
 
 EventFile::EventFile(const std::filesystem::path& directory, std::int64_t keep_below_step)
@@ -68,14 +66,13 @@ EventFile::EventFile(const std::filesystem::path& directory, std::int64_t keep_b
     start.mutable_session_log()->set_status(proto::SessionLog::START);
     body_->add(start);
   }
-  flush();
 }
 
 EventFile::~EventFile() {
   try {
     flush();
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
+  } catch (const Error&) {
+    // Whoever wants to know calls flush().
   }
 }
 

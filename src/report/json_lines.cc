@@ -6,6 +6,7 @@
 
 #include "src/check.h"
 #include "src/file.h"
+#include "src/report/pending.h"
 #include "src/report/report.h"
 
 namespace lockstep {
@@ -47,6 +48,7 @@ nlohmann::ordered_json number(double value) {
 
 struct JsonLines::Body {
   OutputFile file;
+  std::string pending{};
 };
 
 JsonLines::JsonLines(const std::filesystem::path& path, std::int64_t keep_below_step) {
@@ -69,8 +71,11 @@ void JsonLines::write(std::string_view kind, const Fields& fields) {
 }
 
 void JsonLines::write(std::string_view kind, std::string_view object) {
-  body_->file.write(
-      fmt::format("{{\"kind\":\"{}\",\"time\":{:.3f},{}\n", kind, wall_time(), object.substr(1)));
+  body_->pending +=
+      fmt::format("{{\"kind\":\"{}\",\"time\":{:.3f},{}\n", kind, wall_time(), object.substr(1));
+  flush();
 }
+
+void JsonLines::flush() { write_pending(body_->file, body_->pending); }
 
 }  // namespace lockstep

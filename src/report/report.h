@@ -1,10 +1,12 @@
 // What a run tells: lines for people, JSON lines for programs, event files for TensorBoard. Used by
-// rank 0 alone. All calls throw Error, which names the file, when something cannot be written.
+// rank 0 alone. All calls throw Error, which names the file, when something cannot be written;
+// files take it later, when there is room again, in whole lines and records.
 #pragma once
 
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,8 +20,10 @@ namespace lockstep {
 /// colours. One thread.
 class Console {
  public:
-  /// A bar only if `out` is a terminal that a person sees. Owns nothing.
-  explicit Console(std::FILE* out = stdout);
+  /// A bar only if `out` is a terminal that a person sees. Owns nothing. `waiting` is called every
+  /// tenth of a second while a reader that pauses (Ctrl-S, a pager) leaves no room for a line.
+  /// Where the reader has gone (EPIPE) the first call throws and the others do nothing.
+  explicit Console(std::FILE* out = stdout, std::function<void()> waiting = {});
   ~Console();
   void line(std::string_view text);
   /// Draws the bar anew, at most ten times a second, in the width of the terminal (or $COLUMNS).
@@ -71,6 +75,8 @@ class JsonLines {
   void write(std::string_view kind, const Fields& fields);
   /// The same for the members of `object`, the text of a JSON object that is not empty.
   void write(std::string_view kind, std::string_view object);
+  /// Writes what could not be written when it was told. write() does so too.
+  void flush();
 
  private:
   struct Body;

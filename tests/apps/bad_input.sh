@@ -57,6 +57,23 @@ fails 2 '--shards 3 cannot be shared evenly by 2 ranks: use a multiple of 2' --s
 fails 2 'a global batch of 15 cannot be cut into 2 equal shards: .*--global-batch 16' --global-batch 15
 fails 2 'unknown reducer "rign": did you mean "ring"' --reducer rign
 
+# --- numbers that are plain and do not go together ---
+none=(--reducer auto --eval-every 0 --threads 1)
+short() {  # CODE PATTERN OPTIONS...: the same without --config
+  ranks 2 train_cifar "${none[@]}" "${@:3}"
+  expect_error "2 ranks, train_cifar ${*:3}" "$1" "^train_cifar: .*$2"
+}
+short 2 'a run over 1.18e\+21 samples is longer than can be counted' --steps 9223372036854775807 --lr-schedule cosine
+short 2 'a run over 5e\+21 samples is longer than can be counted' --epochs 1e17
+short 2 'a global batch of more than 2147483648 samples cannot be trained: use a smaller --batch' --batch 9223372036854775807
+short 2 'a global batch of more than 2147483648 samples .* --global-batch' --global-batch 9223372036854775806
+short 1 'out of memory: [0-9.]+ MiB could not be allocated; use a smaller --batch' --global-batch 200000000
+short 2 '--lr-decay 10 every 1e-06 epochs grows beyond all numbers' --lr-decay 10 --lr-decay-epochs 1e-6
+train 1 --steps 2 --warmup-epochs 5
+expect_line "a run within its warm-up" '^note +the run ends after [0-9.e-]+ of its 5 epochs of warm-up, with a learning rate of '
+train 1 --steps 2 --lr 1e-300
+expect_line "a rate of nothing" '^note +the learning rate is 0 before the run ends'
+
 # --- config files --------------------------------------------------------------------------------------------------------
 config() {  # PATTERN LINE...: the lines of a file
   local pattern=$1

@@ -5,7 +5,11 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <regex>
+#include <thread>
+#include <utility>
 
 #include "src/report/report.h"
 #include "tests/support/files.h"
@@ -198,6 +202,61 @@ TEST(Console, AFullDiskIsTold) {
   EXPECT_EQ(error_of([&] { console.line("one"); }),
             "cannot write to standard output: No space left on device; direct it to another place");
   std::fclose(full);
+}
+
+/// A pipe of one page.
+struct Pipe {
+  explicit Pipe(int mode) {
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    ::fcntl(ends[1], F_SETPIPE_SZ, 4096);
+    ::fcntl(ends[1], F_SETFL, mode);
+    out = ::fdopen(ends[1], "w");
+  }
+  ~Pipe() {
+    std::fclose(out);
+    if (ends[0] >= 0) ::close(ends[0]);
+  }
+  int ends[2] = {-1, -1};
+  std::FILE* out = nullptr;
+};
+
+TEST(Console, AReaderThatPausesIsWaitedForAndNothingIsLost) {
+  for (const int mode : {0, O_NONBLOCK}) {
+    const Pipe pipe(mode);
+    std::string expected, read;
+    for (int i = 0; i < 20; ++i) expected += std::string(999, static_cast<char>('a' + i)) + "\n";
+    std::atomic<int> waited = 0;
+    std::thread reader;
+    {
+      Console console(pipe.out, [&] {
+        if (++waited != 3) return;  // whoever waits must not be blocked in a write
+        reader = std::thread([&] {
+          char buffer[4096];
+          while (read.size() < expected.size()) {
+            const ssize_t size = ::read(pipe.ends[0], buffer, sizeof buffer);
+            if (size <= 0) break;
+            read.append(buffer, static_cast<std::size_t>(size));
+          }
+        });
+      });
+      for (int i = 0; i < 20; ++i)
+        console.line(expected.substr(static_cast<std::size_t>(i) * 1000, 999));
+    }
+    ASSERT_TRUE(reader.joinable());
+    reader.join();
+    EXPECT_EQ(read, expected) << "mode " << mode;
+  }
+}
+
+TEST(Console, AReaderThatHasGoneIsToldOnce) {
+  const auto former = ::signal(SIGPIPE, SIG_IGN);
+  Pipe pipe(0);
+  Console console(pipe.out);
+  ::close(std::exchange(pipe.ends[0], -1));
+  EXPECT_EQ(error_of([&] { console.line("one"); }),
+            "cannot write to standard output: Broken pipe; direct it to another place");
+  console.line("two");
+  ::signal(SIGPIPE, former);
 }
 
 TEST(ProgressBar, HoldsWhatFits) {

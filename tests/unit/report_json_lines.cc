@@ -109,6 +109,31 @@ TEST(JsonLines, AFullDiskIsTold) {
       << text;
 }
 
+TEST(JsonLines, WhatAFullDiskDidNotTakeIsWrittenLater) {
+  const TemporaryDirectory directory;
+  JsonLines lines(directory / "a", -1);
+  std::string one;
+  {
+    const FileSizeLimit limit(100);
+    lines.write("train", {{"step", 1}});
+    one = contents(directory / "a");
+    for (int step = 2; step < 9; ++step) {
+      try {
+        lines.write("train", {{"step", step}});
+      } catch (const Error&) {
+      }
+    }
+    EXPECT_TRUE(contents(directory / "a").ends_with("}\n")) << "no half line";
+    EXPECT_NE(error_of([&] { lines.flush(); }), "");
+  }
+  lines.flush();
+  const std::string text = contents(directory / "a");
+  EXPECT_TRUE(text.starts_with(one));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 8);
+  for (int step = 1; step < 9; ++step)
+    EXPECT_NE(text.find(fmt::format("\"step\":{}}}\n", step)), std::string::npos) << step;
+}
+
 TEST(JsonLines, ADirectoryThatIsNotThereIsTold) {
   const TemporaryDirectory directory;
   const std::string text = error_of([&] { JsonLines(directory / "none/a", -1); });

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# A report, not the run, is lost: a full disk under --log-dir, a reader of stdout that leaves or pauses.
+# usage: lost_reports.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+warnings() { grep -c '^train_cifar: warning: ' "$folder/err"; }
+
+# --- the disk of the logs is full ------------------------------------------------------------------------------------------
+if unshare --mount true 2>/dev/null; then
+  mkdir "$folder/logs"
+  # shellcheck disable=SC2016
+  run unshare --mount bash -c 'mount -t tmpfs -o size=64k tmpfs "$1" && shift && exec "$@"' - "$folder/logs" \
+    mpirun -np 2 "$build/train_cifar" "${small[@]}" --steps 6 --summary-every 1 --log-dir "$folder/logs" --checkpoint-dir "$folder/kept"
+  expect "a full disk of logs does not end the run" test "$code" = 0
+  expect_files "the checkpoint is there" "$folder/kept" step-0000000006.h5
+  expect "it is said once, and at the end" test "$(warnings)" = 2
+  expect "with its cause" grep -qE "^train_cifar: warning: cannot write $folder/logs/.*: No space left on device; .*; the run goes on$" "$folder/err"
+  expect "and the end" grep -qE '^train_cifar: warning: the reports are incomplete: ' "$folder/err"
+fi
+
+# --- nobody reads stdout, which then is a disk that is full ----------------------------------------------------------------
+for place in '| head -n 1' '>/dev/full'; do
+  run bash -c "set -o pipefail; \"\$@\" $place" - "$build/train_cifar" "${small[@]}" --steps 4 --checkpoint-dir "$folder/unread$RANDOM"
+  expect "stdout $place does not end the run" test "$code" = 0
+  expect "stdout $place: the last step is saved" test -n "$(compgen -G "$folder/unread*/step-0000000004.h5")"
+  expect "stdout $place: said once, and at the end" test "$(warnings)" -le 2
+  expect "stdout $place: said" grep -q 'warning: cannot write to standard output: ' "$folder/err"
+  rm -r "$folder"/unread*
+done
+
+# --- a reader pauses for longer than --timeout -----------------------------------------------------------------------------
+expect "a reader that pauses" timeout --kill-after=5 $limit python3 - "$build/train_cifar" "${small[@]}" --steps 80 --timeout 3 <<'PYTHON'
+import fcntl
+import subprocess
+import sys
+import time
+
+program = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE)
+fcntl.fcntl(program.stdout, 1031, 4096)  # F_SETPIPE_SZ: what is written before it pauses
+time.sleep(9)
+assert program.poll() is None, "ended while nobody read"
+text = program.stdout.read().decode()
+assert program.wait() == 0, program.returncode
+assert "step 80" in text, text
+PYTHON
+finish
