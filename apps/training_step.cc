@@ -136,7 +136,7 @@ void TrainingStep::on_reduced(Range range) {
   // pass.
   Stream stream{policy_ == Policy::thread ? 1 : stream_.threads};
   update(stream, layout(), range, *optimizer_, state_, gradients_, rates_);
-  times_.optimizer += now() - start;
+  optimizer_ns_ += static_cast<std::int64_t>((now() - start) * 1e9);
 }
 
 std::vector<Section> TrainingStep::sections() {
@@ -156,6 +156,7 @@ std::size_t TrainingStep::saved_bytes() const {
 
 StepTimes TrainingStep::times() const {
   StepTimes times = times_;
+  times.optimizer = static_cast<double>(optimizer_ns_) * 1e-9;
   times.exposed = buckets_->exposed_seconds();
   return times;
 }

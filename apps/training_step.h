@@ -3,6 +3,7 @@
 // benchmark run it.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -98,7 +99,8 @@ class TrainingStep {
   std::vector<Verdict> verdicts_;
   Batch last_;         ///< of the last run()
   UpdateRates rates_;  ///< of the step under way
-  StepTimes times_;
+  StepTimes times_;    ///< of the computing thread
+  std::atomic<std::int64_t> optimizer_ns_ = 0;  ///< of whichever thread runs on_reduced()
 };
 
 }  // namespace lockstep
