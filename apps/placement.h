@@ -16,7 +16,8 @@ struct Placement {
 };
 
 /// Collective. `asked` threads, or with 0 this rank's share of the cores that it may use: each core
-/// counts once, divided by the ranks of the node that may use it too.
+/// counts once, divided by the ranks of the node that may use it too, within the quota of the
+/// control groups (collectives/node_cores.h).
 Placement place(const Comm& comm, int asked);
 
 /// Collective. On rank 0 one line per rank: "rank 1: host b, cores 2-3, 2 threads"; elsewhere

@@ -9,11 +9,10 @@
 //
 // Counters only grow: at step s they are waited for at s times their value per step, so that
 // nothing must be reset.
-#include <sys/sysinfo.h>
-
 #include <algorithm>
 #include <atomic>
 
+#include "collectives/node_cores.h"
 #include "collectives/node_memory.h"
 #include "collectives/reducers.h"
 #include "collectives/schedule.h"
@@ -62,7 +61,7 @@ class SharedReducer : public Reducer {
   explicit SharedReducer(const ReducerSpec& spec)
       : spec_(spec),
         ranks_(spec.comm.size()),
-        spins_(ranks_ <= get_nprocs() ? 5000 : 200),
+        spins_(ranks_ <= node_cores(spec.comm).all ? 5000 : 200),
         places_(spec),
         memory_(spec.comm, static_cast<std::size_t>(places_.total) * sizeof(float),
                 "the reducer shared") {

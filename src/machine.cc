@@ -5,8 +5,13 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <limits>
+#include <memory>
 
 #include "revision.h"
 #include "src/check.h"
@@ -14,16 +19,52 @@
 namespace lockstep {
 
 std::vector<int> allowed_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
   std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof mask, &mask) == 0) {
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(core, &mask)) cores.push_back(core);
+  // The kernel refuses a mask that is smaller than its own.
+  for (int most = 1024; most <= 1 << 20 && cores.empty(); most *= 2) {
+    const std::size_t bytes = CPU_ALLOC_SIZE(most);
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(
+        CPU_ALLOC(most), [](cpu_set_t* set) { CPU_FREE(set); });
+    if (!mask) break;
+    CPU_ZERO_S(bytes, mask.get());
+    if (sched_getaffinity(0, bytes, mask.get()) != 0) continue;
+    for (int core = 0; core < most; ++core) {
+      if (CPU_ISSET_S(core, bytes, mask.get())) cores.push_back(core);
     }
   }
   if (cores.empty()) cores.push_back(0);
   return cores;
+}
+
+double core_quota(const std::string& groups, const std::string& root) {
+  double least = std::numeric_limits<double>::infinity();
+  const auto take = [&](const std::string& quota_text, double period) {
+    const double quota = std::strtod(quota_text.c_str(), nullptr);  // "max" and -1: no limit
+    if (quota > 0 && period > 0) least = std::min(least, quota / period);
+  };
+  std::ifstream file(groups);
+  for (std::string line; std::getline(file, line);) {  // "number:controllers:/path"
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool v2 = controllers.empty();
+    if (!v2 && ("," + controllers + ",").find(",cpu,") == std::string::npos) continue;
+    // Every group above has its say too; in a container the outer ones cannot be seen.
+    for (std::filesystem::path path = line.substr(second + 1);; path = path.parent_path()) {
+      const std::string folder = root + (v2 ? "" : "/cpu") + path.string() + "/";
+      std::string quota;
+      double period = 0;
+      if (v2) {
+        std::ifstream(folder + "cpu.max") >> quota >> period;
+      } else {
+        std::ifstream(folder + "cpu.cfs_quota_us") >> quota;
+        std::ifstream(folder + "cpu.cfs_period_us") >> period;
+      }
+      take(quota, period);
+      if (!path.has_relative_path()) break;
+    }
+  }
+  return least;
 }
 
 std::string core_list(const std::vector<int>& cores) {

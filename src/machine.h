@@ -7,8 +7,12 @@
 
 namespace lockstep {
 
-/// The cores that this process may run on, ascending (its affinity mask).
+/// The cores that this process may run on, ascending (its affinity mask), whatever their number.
 std::vector<int> allowed_cores();
+/// How many cores' time the control groups (v1 and v2) leave to this process and those that share
+/// them, as containers and batch systems set it; infinity without a limit.
+double core_quota(const std::string& groups = "/proc/self/cgroup",
+                  const std::string& root = "/sys/fs/cgroup");
 /// "0-3,8"
 std::string core_list(const std::vector<int>& cores);
 std::string host_name();
@@ -20,7 +24,8 @@ std::size_t own_memory_bytes();
 std::size_t available_memory_bytes();
 /// "0.1.0 (3f2a...)": version and source revision of this build.
 std::string build_name();
-/// A checksum of this program's file: other builds, even of the same revision, have another. Throws Error.
+/// A checksum of this program's file: other builds, even of the same revision, have another. Throws
+/// Error.
 std::string program_checksum();
 
 }  // namespace lockstep

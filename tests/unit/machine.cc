@@ -1,0 +1,84 @@
+// What this process may use: affinity beyond 1024 cores, quotas of control groups, the shares of a
+// node's ranks.
+#include "src/machine.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "collectives/node_cores.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::infinity();
+
+class Quota : public testing::Test {
+ protected:
+  double quota() const { return core_quota(folder_ / "groups", folder_ / "root"); }
+  void say(const std::string& name, const std::string& text) {
+    std::filesystem::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name) << text;
+  }
+  TemporaryDirectory folder_;
+};
+
+TEST_F(Quota, is_infinite_where_nothing_limits) {
+  EXPECT_EQ(quota(), kNone);
+  say("groups", "0::/\n");
+  EXPECT_EQ(quota(), kNone);
+  say("root/cpu.max", "max 100000\n");
+  EXPECT_EQ(quota(), kNone);
+}
+
+TEST_F(Quota, of_version_2_is_the_least_of_the_groups_above) {
+  say("groups", "0::/batch/job\n");
+  say("root/batch/job/cpu.max", "350000 100000\n");
+  EXPECT_EQ(quota(), 3.5);
+  say("root/batch/cpu.max", "150000 100000\n");
+  EXPECT_EQ(quota(), 1.5);
+  say("root/cpu.max", "max 100000\n");
+  EXPECT_EQ(quota(), 1.5);
+}
+
+TEST_F(Quota, of_version_1_is_found_too_and_also_where_a_container_hides_the_path) {
+  say("groups", "5:memory:/job\n2:cpu,cpuacct:/docker/0123\n0::/\n");
+  say("root/cpu/cpu.cfs_quota_us", "200000\n");
+  say("root/cpu/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(quota(), 2);
+  say("root/cpu/cpu.cfs_quota_us", "-1\n");
+  EXPECT_EQ(quota(), kNone);
+}
+
+TEST(AllowedCores, are_some_and_ascend) {
+  const std::vector<int> cores = allowed_cores();
+  ASSERT_FALSE(cores.empty());
+  for (std::size_t i = 1; i < cores.size(); ++i) EXPECT_LT(cores[i - 1], cores[i]);
+}
+
+TEST(ShareOut, divides_each_core_by_its_users) {
+  const std::vector<RankCores> bound = {{{0, 1}, kNone}, {{2, 3}, kNone}};
+  EXPECT_EQ(share_out(bound, 0).all, 4);
+  EXPECT_EQ(share_out(bound, 1).share, 2);
+  const std::vector<RankCores> free(4, {{0, 1, 2, 3, 4, 5, 6, 7}, kNone});
+  EXPECT_EQ(share_out(free, 3).all, 8);
+  EXPECT_EQ(share_out(free, 3).share, 2);
+}
+
+TEST(ShareOut, knows_cores_beyond_1024) {
+  const std::vector<RankCores> far = {{{2000, 5000}, kNone}, {{5000}, kNone}};
+  EXPECT_EQ(share_out(far, 0).all, 2);
+  EXPECT_EQ(share_out(far, 0).share, 1.5);
+}
+
+TEST(ShareOut, counts_a_quota) {
+  const std::vector<RankCores> ranks(2, {{0, 1, 2, 3, 4, 5, 6, 7}, 3.0});
+  EXPECT_EQ(share_out(ranks, 0).all, 3);
+  EXPECT_EQ(share_out(ranks, 0).share, 1.5);
+}
+
+}  // namespace
+}  // namespace lockstep
