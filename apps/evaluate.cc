@@ -17,7 +17,7 @@
 #include "apps/reporter.h"
 #include "apps/signals.h"
 #include "collectives/comm.h"
-#include "collectives/watchdog.h"
+#include "collectives/records.h"
 #include "net/checkpoint.h"
 #include "src/data/dataset.h"
 #include "src/machine.h"
@@ -25,6 +25,9 @@
 
 namespace lockstep {
 namespace {
+
+/// Seconds that a phase may take which waits for a file system: slow is no hang.
+constexpr double kSlowFiles = 600;
 
 struct EvaluateOptions {
   std::string checkpoint, weights = "ema", data, precision;
@@ -138,8 +141,11 @@ Subject broadcast(const Comm& comm, Subject subject) {
 
 /// Collective. One checkpoint, which rank 0 has open. What it was trained on decides what it is
 /// tested on. False where a rank was asked to stop.
-bool evaluate(const Comm& comm, Device& device, const EvaluateOptions& o,
-              const Checkpoint* checkpoint, const Signals& signals) {
+bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Checkpoint* checkpoint,
+              const Signals& signals) {
+  const Comm comm = world.comm();
+  Record& record = world.records().mine();
+  record.phase("reading the checkpoint", kSlowFiles);
   Subject subject;
   agree(comm, [&] {
     if (checkpoint) subject = subject_of(*checkpoint, o);
@@ -160,8 +166,11 @@ bool evaluate(const Comm& comm, Device& device, const EvaluateOptions& o,
             "{} holds weights that are not numbers: use another file", subject.file);
   });
   check(MPI_Bcast(arena.data(), static_cast<int>(arena.size()), MPI_FLOAT, 0, comm.raw()));
-  const auto evaluated =
-      evaluation->run(comm, arena.data(), [&](double) { return !signals.stop_requested(); });
+  record.phase("evaluation");
+  const auto evaluated = evaluation->run(comm, arena.data(), [&](double) {
+    record.progress();
+    return !signals.stop_requested();
+  });
   if (comm.rank() != 0 || !evaluated) return evaluated.has_value();
   const EvaluationResult& result = *evaluated;
   std::string text = fmt::format("step {} ({}, {} weights): {}", subject.step, subject.file,
@@ -173,7 +182,7 @@ bool evaluate(const Comm& comm, Device& device, const EvaluateOptions& o,
 
 int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   const Comm comm = world.comm();
-  const Watchdog watchdog(world, 0);  // deaths; an evaluation takes as long as it takes
+  Record& record = world.records().mine();
   const Placement placement = place(comm, o.threads);
   std::unique_ptr<Device> device;
   agree(comm, [&] { device = make_cpu_device(placement.threads); });
@@ -182,6 +191,7 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   });
   for (;;) {
     std::unique_ptr<Checkpoint> checkpoint;  // rank 0's
+    record.phase("looking for checkpoints", kSlowFiles);
     agree(comm, [&] {
       if (comm.rank() != 0) return;
       if (std::filesystem::is_directory(o.checkpoint)) {
@@ -194,12 +204,13 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
       }
     });
     const bool whole = comm.max(checkpoint != nullptr) == 0 ||
-                       evaluate(comm, *device, o, checkpoint.get(), signals);
+                       evaluate(world, *device, o, checkpoint.get(), signals);
     if (!o.follow && !whole) throw AgreedError("stopped on request before the evaluation was done");
     if (!o.follow) return kExitSuccess;
     for (double slept = 0; slept < o.interval; slept += 0.1) {
       if (comm.max(signals.stop_requested()) > 0) return kExitSuccess;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      record.progress();
     }
   }
 }

@@ -24,6 +24,9 @@
 namespace lockstep {
 namespace {
 
+/// Seconds that a phase may take which waits for a file system: slow is no hang.
+constexpr double kSlowFiles = 600;
+
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -194,8 +197,7 @@ class Trainer {
     if (done == saved_step_ && evaluation_due_ == saved_due_) return;
     verify(done);
     require_finite(done);
-    constexpr double kLongest = 600;  // a slow file system, not a hang
-    phase("checkpoint", kLongest);
+    phase("checkpoint", kSlowFiles);
     const std::int64_t samples =
         plan_.start.samples + (done - plan_.start.step) * plan_.global_batch;
     agree(comm_, [&] {
@@ -297,8 +299,7 @@ class Trainer {
 int train(World& world, const Options& options, const std::function<bool()>& stop_requested) {
   const Comm comm = world.comm();
   Record& record = world.records().mine();
-  record.phase("start-up", 600);
-  Watchdog watchdog(world, options.timeout);
+  world.watchdog().set_timeout(options.timeout);
   const std::size_t base_memory = own_memory_bytes();
 
   const auto look_for_stop = [&] {
@@ -310,6 +311,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   };
 
   look_for_stop();
+  record.phase("looking for checkpoints", kSlowFiles);
   std::optional<RunFolders> folders;
   agree(comm, [&] {
     if (comm.rank() == 0) folders.emplace(options);
@@ -319,6 +321,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   agree(comm, [&] { threads = wanted_threads(options, resumption); });
   const Placement placement = place(comm, threads);
   DatasetPair data;
+  record.phase("opening the data", kSlowFiles);
   agree(comm, [&] {
     if (folders) folders->name_run(resumption.run);
     const std::uint64_t seed =
@@ -335,17 +338,20 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   if (folders)
     plan.notes.insert(plan.notes.begin(), folders->notes().begin(), folders->notes().end());
 
+  record.phase("making the model");
   std::unique_ptr<Device> device;
   agree(comm, [&] { device = make_cpu_device(placement.threads); });
   look_for_stop();
   Trainer trainer(world, options, data, *device, plan, folders ? &*folders : nullptr,
                   stop_requested);
   look_for_stop();
+  record.phase("restoring the checkpoint", kSlowFiles);
   if (resumption.file) {
     trainer.restore(resumption);
     const auto more = changes(resumption.facts.texts, trainer.texts(), options.rate);
     plan.notes.insert(plan.notes.end(), more.begin(), more.end());
   }
+  record.phase("comparing weights");
   verify_mirror(comm, trainer.step().layout(), read_only(trainer.step().sections()),
                 plan.start.step);
   look_for_stop();
@@ -370,7 +376,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
                     resumption.file->string(), plan.start.step, plan.steps));
     return kExitSuccess;
   }
-  return trainer.run(loader);
+  return world.or_end_all([&] { return trainer.run(loader); });
 }
 
 }  // namespace lockstep

@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <new>
 #include <optional>
 #include <sstream>
@@ -15,11 +17,28 @@
 #include "collectives/launch.h"
 #include "collectives/node_memory.h"
 #include "collectives/records.h"
+#include "collectives/start_watch.h"
+#include "collectives/watchdog.h"
 
 namespace lockstep {
 namespace {
 
+std::atomic<Record*> own_record = nullptr;  ///< the World's, while there is one
+
+/// While it lives, this rank waits for others.
+class Collective {
+ public:
+  Collective() { tell(true); }
+  ~Collective() { tell(false); }
+
+ private:
+  static void tell(bool inside) {
+    if (Record* record = own_record) record->collective(inside);
+  }
+};
+
 std::int64_t reduce(const Comm& comm, std::int64_t value, MPI_Op operation) {
+  const Collective waiting;
   std::int64_t result = 0;
   check(MPI_Allreduce(&value, &result, 1, MPI_INT64_T, operation, comm.raw()));
   return result;
@@ -64,22 +83,31 @@ Comm::Comm(MPI_Comm raw) : raw_(raw) {
 }
 
 Comm Comm::duplicate() const {
+  const Collective waiting;
   MPI_Comm raw;
   check(MPI_Comm_dup(raw_, &raw));
   return Comm(raw);
 }
 
 Comm Comm::node() const {
+  const Collective waiting;
   MPI_Comm raw;
   check(MPI_Comm_split_type(raw_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &raw));
   return Comm(raw);
 }
 
-void Comm::free() { MPI_Comm_free(&raw_); }  // an error here has no cure and harms nobody
+void Comm::free() {
+  if (std::uncaught_exceptions() > 0) return;
+  MPI_Comm_free(&raw_);  // an error here has no cure and harms nobody
+}
 
-void Comm::barrier() const { check(MPI_Barrier(raw_)); }
+void Comm::barrier() const {
+  const Collective waiting;
+  check(MPI_Barrier(raw_));
+}
 
 std::string Comm::broadcast(std::string text, int root) const {
+  const Collective waiting;
   std::int64_t length = static_cast<std::int64_t>(text.size());
   check(MPI_Bcast(&length, 1, MPI_INT64_T, root, raw_));
   text.resize(static_cast<std::size_t>(length));
@@ -92,6 +120,7 @@ std::int64_t Comm::min(std::int64_t value) const { return reduce(*this, value, M
 std::int64_t Comm::max(std::int64_t value) const { return reduce(*this, value, MPI_MAX); }
 
 std::vector<std::string> Comm::gather(const std::string& text) const {
+  const Collective waiting;
   const int length = static_cast<int>(text.size());
   const std::size_t ranks = rank_ == 0 ? static_cast<std::size_t>(size_) : 0;
   std::vector<int> lengths(ranks), offsets(ranks);
@@ -112,8 +141,9 @@ std::vector<std::string> Comm::gather(const std::string& text) const {
   return result;
 }
 
-World::World(int* argc, char*** argv) {
+World::World(int* argc, char*** argv, const std::string& program) : program_(program) {
   check_launch(0);
+  std::optional<StartWatch> start(std::in_place, program);
   int granted = MPI_THREAD_SINGLE;
   check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &granted));
   threads_allowed_ = granted >= MPI_THREAD_MULTIPLE;
@@ -125,17 +155,29 @@ World::World(int* argc, char*** argv) {
     throw;
   }
   Comm node = all.node();
-  memory_ = std::make_unique<NodeMemory>(node, Records::bytes(node.size()), "the start-up");
+  try {
+    memory_ = std::make_unique<NodeMemory>(node, Records::bytes(node.size()), "the start-up");
+  } catch (const AgreedError& error) {  // by this node alone
+    if (node.rank() == 0) {
+      say_and_end_all_ranks(fmt::format("{}: {}", program, error.what()), error.exit_code());
+    }
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    end_all_ranks(error.exit_code());
+  }
   records_ = std::make_unique<Records>(memory_->data(), node.rank(), node.size(), all.rank());
   node.barrier();  // whoever reads the records from here on sees who everybody is
+  watchdog_ =
+      std::make_unique<Watchdog>(*records_, node.size() == all.size(), program, Watchdog::Pace());
+  start.reset();
+  own_record = &records_->mine();
   node.free();
 }
 
 World::~World() {
-  records_->mine().goodbye();
-  records_.reset();
-  memory_.reset();
+  records_->mine().waiting("the end of the run");
+  own_record = nullptr;
   MPI_Finalize();
+  watchdog_.reset();
 }
 
 Comm World::comm() const { return Comm(MPI_COMM_WORLD); }
@@ -175,12 +217,18 @@ void expect_same(const Comm& comm, const std::string& what, const std::string& t
   });
 }
 
-void end_all_ranks(int exit_code) {
-  std::fflush(nullptr);
+namespace {
+
+/// Whatever this process still waits for, 3 s from now it is gone.
+void leave_soon(int exit_code) {
   std::thread([exit_code] {
     std::this_thread::sleep_for(std::chrono::seconds(3));
     std::_Exit(exit_code);
   }).detach();
+}
+
+[[noreturn]] void abort_all(int exit_code) {
+  std::fflush(nullptr);
   int initialized = 0, finalized = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
@@ -188,47 +236,65 @@ void end_all_ranks(int exit_code) {
   std::_Exit(exit_code);
 }
 
-namespace {
-
-/// The body inside its World: an AgreedError leaves in order, anything else does not leave at all
-/// where others would wait.
-int run_body(World& world, const char* program, const std::function<int(World&)>& body) {
-  const Comm comm = world.comm();
-  std::string line;
-  int exit_code = kExitFailure;
+/// The exception in flight as the line that a user reads.
+Error current_error() {
   try {
-    return body(world);
-  } catch (const AgreedError& error) {
-    if (comm.rank() == 0) fmt::print(stderr, "{}: {}\n", program, error.what());
-    return error.exit_code();
+    throw;
   } catch (const Error& error) {
-    line = error.what();
-    exit_code = error.exit_code();
+    return error;
   } catch (const std::bad_alloc&) {
-    line = "out of memory: use a smaller batch or fewer ranks per host";
+    return Error("out of memory: use a smaller batch or fewer ranks per host");
   } catch (const std::exception& error) {
-    line = fmt::format("unexpected error: {}", error.what());
+    return Error(fmt::format("unexpected error: {}", error.what()));
+  } catch (...) {
+    return Error("unexpected error of an unknown kind");
   }
-  if (comm.size() == 1) {
-    fmt::print(stderr, "{}: {}\n", program, line);
-    return exit_code;
-  }
-  if (world.records().first_failure()) {
-    fmt::print(stderr, "{}: rank {} ({}): {}\n", program, comm.rank(), host_name(), line);
-  } else {
-    // The one that speaks ends us all; leaving first would let the launcher kill it before it has
-    // spoken.
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-  }
-  end_all_ranks(exit_code);
 }
 
 }  // namespace
 
+void end_all_ranks(int exit_code) {
+  leave_soon(exit_code);
+  abort_all(exit_code);
+}
+
+void say_and_end_all_ranks(const std::string& line, int exit_code) {
+  leave_soon(exit_code);
+  fmt::print(stderr, "{}\n", line);
+  abort_all(exit_code);
+}
+
+int World::or_end_all(const std::function<int()>& body) {
+  const Comm all = comm();
+  try {
+    return body();
+  } catch (const AgreedError&) {
+    throw;
+  } catch (...) {
+    const Error error = current_error();
+    if (all.size() == 1) throw error;
+    if (records_->first_failure()) {
+      say_and_end_all_ranks(
+          fmt::format("{}: rank {} ({}): {}", program_, all.rank(), host_name(), error.what()),
+          error.exit_code());
+    }
+    // The one that speaks ends us all; leaving first would let the launcher kill it before it has
+    // spoken.
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    end_all_ranks(error.exit_code());
+  }
+}
+
 int run_main(int argc, char** argv, const char* program, const std::function<int(World&)>& body) {
   try {
-    World world(&argc, &argv);
-    const int exit_code = run_body(world, program, body);
+    World world(&argc, &argv, program);
+    int exit_code = kExitFailure;
+    try {
+      exit_code = world.or_end_all([&] { return body(world); });
+    } catch (const Error& error) {  // the same on all ranks
+      if (world.comm().rank() == 0) fmt::print(stderr, "{}: {}\n", program, error.what());
+      exit_code = error.exit_code();
+    }
     std::fflush(nullptr);
     return exit_code;
   } catch (const Error& error) {

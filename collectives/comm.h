@@ -18,7 +18,9 @@
 namespace lockstep {
 
 class NodeMemory;
+class Record;
 class Records;
+class Watchdog;
 
 /// Throws Error with MPI's own text and the place unless `code` is MPI_SUCCESS.
 void check(int code, std::source_location at = std::source_location::current());
@@ -43,7 +45,8 @@ class Comm {
 
   Comm duplicate() const;  ///< for another thread or library; freed by free()
   Comm node() const;  ///< the ranks that share memory with this one, in rank order; freed by free()
-  /// For what duplicate() and node() made; copies are dead then. Never throws.
+  /// For what duplicate() and node() made; copies are dead then. Never throws. Does nothing while
+  /// an exception unwinds: a rank that fails alone must not wait here for the others.
   void free();
 
   void barrier() const;
@@ -59,14 +62,16 @@ class Comm {
   int rank_ = 0, size_ = 1;
 };
 
-/// MPI from init to finalize. Construct once, first thing in main().
+/// MPI from init to finalize, and the watchdog over it all: a rank that dies, is stopped or hangs
+/// ends the run whatever the others do. Construct once, first thing in main().
 class World {
  public:
   /// Throws Error where this process was meant to be one of several ranks but stands alone (srun
   /// without a matching PMI, mpirun forgotten inside a SLURM allocation, a foreign mpirun): with
   /// the line on the launcher's task 0, with an empty text, which nobody prints, on the others.
-  World(int* argc, char*** argv);
-  ~World();  ///< MPI_Finalize, collective; reports, never throws
+  /// `program`: its name, in front of what the watchdog says.
+  World(int* argc, char*** argv, const std::string& program);
+  ~World();  ///< MPI_Finalize, collective, watched to the end; never throws
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -75,11 +80,22 @@ class World {
   /// What the ranks of this node last did, and who of them speaks when several fail
   /// (collectives/records.h).
   Records& records() const { return *records_; }
+  /// Of this rank; has Watchdog::kUsualTimeout until it is told another.
+  Watchdog& watchdog() const { return *watchdog_; }
+
+  /// Calls `body` and returns its exit code. What it throws on this rank alone (anything but an
+  /// AgreedError) is said ("program: rank 3 (host): ...") and ends all ranks at once, while what
+  /// stands around this call still lives: messages may be under way into its memory, and its
+  /// threads may wait for others. A run of one rank waits for nobody: there it is thrown on as an
+  /// Error.
+  int or_end_all(const std::function<int()>& body);
 
  private:
+  std::string program_;
   bool threads_allowed_ = false;
   std::unique_ptr<NodeMemory> memory_;
   std::unique_ptr<Records> records_;
+  std::unique_ptr<Watchdog> watchdog_;
 };
 
 /// Runs `body` on every rank, then compares notes: if it threw anywhere, all ranks throw the
@@ -94,16 +110,18 @@ void agree(const Comm& comm, const std::function<void()>& body);
 void expect_same(const Comm& comm, const std::string& what, const std::string& text);
 
 /// Ends all ranks of the run from whichever thread of whichever rank, without waiting for anybody:
-/// flushes what was printed, calls MPI_Abort, and leaves the process by itself if that hangs for
-/// more than 3 s. Works without MPI too.
+/// flushes what was printed, calls MPI_Abort, and leaves the process by itself if that takes more
+/// than 3 s. Works without MPI too.
 [[noreturn]] void end_all_ranks(int exit_code);
+
+/// The same, after one line (or table) on stderr. The 3 s include it: nobody may be reading.
+[[noreturn]] void say_and_end_all_ranks(const std::string& line, int exit_code);
 
 /// main() of every parallel program: makes the World, calls `body`, turns an Error into one line on
 /// stderr from one rank and a non-zero exit on all. An AgreedError is printed by rank 0 and ends in
-/// MPI_Finalize; any other exception is printed by the rank that threw it ("program: rank 3 (host):
-/// ..."), which then ends the others with end_all_ranks(). Where several ranks of a node fail at
-/// about the same time, the first to claim Records::first_failure() prints. `body` returns the exit
-/// code.
+/// MPI_Finalize; for any other exception see World::or_end_all(). Where several ranks of a node
+/// fail at about the same time, the first to claim Records::first_failure() prints. `body` returns
+/// the exit code.
 int run_main(int argc, char** argv, const char* program, const std::function<int(World&)>& body);
 
 }  // namespace lockstep

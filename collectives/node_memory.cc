@@ -1,15 +1,15 @@
 #include "collectives/node_memory.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
+#include <cerrno>
 #include <cstring>
-#include <exception>
 #include <new>
+#include <random>
 
 #include "collectives/comm.h"
 
@@ -23,7 +23,7 @@ std::size_t round_up(std::size_t bytes) { return (bytes + kPage - 1) / kPage * k
 /// A full /dev/shm is otherwise noticed as SIGBUS at the first write to the page that is not there.
 void require_room(std::size_t bytes, const std::string& purpose) {
   struct statvfs room;
-  if (statvfs("/dev/shm", &room) != 0) return;  // MPI then backs the window with something else
+  if (statvfs("/dev/shm", &room) != 0) return;  // making the file will say what is wrong
   const std::size_t available = std::size_t{room.f_bavail} * room.f_frsize;
   constexpr double kMiB = 1 << 20;
   require(bytes <= available,
@@ -34,36 +34,54 @@ void require_room(std::size_t bytes, const std::string& purpose) {
           static_cast<double>(available) / kMiB);
 }
 
+/// Maps `bytes` of /dev/shm/`name`, which it makes first if `make` says so. Throws Error.
+std::byte* map_file(const std::string& name, std::size_t bytes, bool make) {
+  const int file = shm_open(name.c_str(), make ? O_RDWR | O_CREAT | O_EXCL : O_RDWR, 0600);
+  require(file >= 0,
+          "cannot open /dev/shm{} on {}: {}; the ranks of a host must see the same /dev/shm", name,
+          host_name(), std::strerror(errno));
+  void* data = MAP_FAILED;
+  if (!make || ftruncate(file, static_cast<off_t>(bytes)) == 0)
+    data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  const int cause = errno;
+  close(file);
+  require(data != MAP_FAILED, "cannot map {} bytes of shared memory on {}: {}", bytes, host_name(),
+          std::strerror(cause));
+  return static_cast<std::byte*>(data);
+}
+
+/// Takes the name away from a file that rank 0 has made, however the others fare with it.
+struct Name {
+  std::string text;
+  bool owned;
+  ~Name() {
+    if (owned) shm_unlink(text.c_str());
+  }
+};
+
 }  // namespace
 
 NodeMemory::NodeMemory(const Comm& node, std::size_t bytes, const std::string& purpose)
     : bytes_(round_up(std::max<std::size_t>(bytes, 1))) {
+  const bool first = node.rank() == 0;
   if (node.size() == 1) {
-    data_ = static_cast<std::byte*>(std::aligned_alloc(kPage, bytes_));
-    if (data_ == nullptr) throw std::bad_alloc();
-    madvise(data_, bytes_,
-            MADV_HUGEPAGE);  // worth 15 to 40 % of the bandwidth; a refusal costs nothing
-    std::memset(data_, 0, bytes_);
-    return;
+    void* own = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (own == MAP_FAILED) throw std::bad_alloc();
+    data_ = static_cast<std::byte*>(own);
+  } else {
+    std::random_device random;
+    const Name name{
+        node.broadcast(first ? fmt::format("/lockstep-{}-{:08x}", getpid(), random()) : ""), first};
+    agree(node, [&] {
+      if (!first) return;
+      require_room(bytes_, purpose);
+      data_ = map_file(name.text, bytes_, true);
+    });
+    agree(node, [&] {
+      if (!first) data_ = map_file(name.text, bytes_, false);
+    });
   }
-  agree(node, [&] {
-    if (node.rank() == 0) require_room(bytes_ + kPage, purpose);
-  });
-  std::byte* base = nullptr;
-  check(MPI_Win_allocate_shared(node.rank() == 0 ? static_cast<MPI_Aint>(bytes_ + kPage) : 0, 1,
-                                MPI_INFO_NULL, node.raw(), &base, &window_));
-  check(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN));
-  MPI_Aint size = 0;
-  int unit = 0;
-  check(MPI_Win_shared_query(window_, 0, &size, &unit, &base));
-  const auto address = reinterpret_cast<std::uintptr_t>(base);
-  const std::size_t skipped = round_up(address) - address;
-  const auto offset = static_cast<std::int64_t>(skipped);
-  require(node.min(offset) == node.max(offset),
-          "MPI maps shared memory at addresses of different alignment on {}: "
-          "choose --reducer tree",
-          host_name());
-  data_ = base + skipped;
+  // Worth 15 to 40 % of the bandwidth; a refusal costs nothing.
   madvise(data_, bytes_, MADV_HUGEPAGE);
   // Everybody touches a part first, so that on hosts with several memory controllers the parts lie
   // about evenly.
@@ -73,14 +91,6 @@ NodeMemory::NodeMemory(const Comm& node, std::size_t bytes, const std::string& p
   node.barrier();
 }
 
-NodeMemory::~NodeMemory() {
-  if (window_ == MPI_WIN_NULL) {
-    std::free(data_);
-    return;
-  }
-  if (std::uncaught_exceptions() > 0) return;
-  if (MPI_Win_free(&window_) != MPI_SUCCESS)
-    fmt::print(stderr, "cannot free a shared-memory window\n");
-}
+NodeMemory::~NodeMemory() { munmap(data_, bytes_); }
 
 }  // namespace lockstep

@@ -53,14 +53,16 @@ void Record::enter(std::string_view name, double limit_seconds, bool waiting) {
   progress();
 }
 
+void Record::collective(bool inside) {
+  collective_.store(inside, kRelaxed);
+  progress();
+}
+
 void Record::progress() { mark_ns_.store(now_ns(), kRelaxed); }
 
 void Record::goodbye() { goodbye_.store(true, std::memory_order_release); }
 
-void Record::hello() {
-  goodbye_.store(false, std::memory_order_release);
-  progress();
-}
+void Record::seen(Condition condition) { condition_.store(condition, kRelaxed); }
 
 Record::State Record::read() const {
   char text[kPhaseLength + 1] = "";
@@ -75,7 +77,9 @@ Record::State Record::read() const {
   state.said_goodbye = goodbye_.load(std::memory_order_acquire);
   state.step = step_.load(kRelaxed);
   state.phase = text;
-  state.waiting = waiting_.load(kRelaxed);
+  state.start_time = start_time_.load(kRelaxed);
+  state.condition = condition_.load(kRelaxed);
+  state.waiting = waiting_.load(kRelaxed) || collective_.load(kRelaxed);
   state.mark_ns = mark_ns_.load(kRelaxed);
   state.seconds_since = static_cast<double>(now_ns() - state.mark_ns) * 1e-9;
   state.limit_seconds = static_cast<double>(limit_ns_.load(kRelaxed)) * 1e-9;
@@ -94,12 +98,15 @@ Records::Records(void* memory, int index, int size, int rank)
   stat("/proc/self/ns/pid",
        &space);  // containers have one each; 0 for all where there is no such file
   mine().pid_space_.store(space.st_ino, kRelaxed);
+  mine().start_time_.store(start_time_of(getpid()), kRelaxed);
+  mine().seen(Condition::runs);
   mine().step(-1);
   mine().phase("start-up");
 }
 
 Record& Records::mine() { return memory_->records[index_]; }
 const Record& Records::operator[](int index) const { return memory_->records[index]; }
+Record& Records::operator[](int index) { return memory_->records[index]; }
 
 bool Records::first_failure() { return !memory_->failing.exchange(true); }
 bool Records::failing() const { return memory_->failing.load(); }

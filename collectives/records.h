@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "src/process.h"
+
 namespace lockstep {
 
 /// One rank's record. Its owner writes from any of its threads, one at a time; everybody reads.
@@ -25,18 +27,23 @@ class alignas(64) Record {
   /// The same for a phase in which this rank waits for others: while one of them does not, its
   /// silence is their fault.
   void waiting(std::string_view name, double limit_seconds = 0);
+  /// Inside of a call that returns when all ranks have made it (Comm's methods say so themselves):
+  /// as waiting(), within the phase.
+  void collective(bool inside);
   /// Something has moved within the phase.
   void progress();
   /// This rank is about to leave in order: its silence and its absence mean nothing from now on.
   void goodbye();
-  /// It is back.
-  void hello();
+  /// Written by the neighbour that watches this rank, not by its owner.
+  void seen(Condition condition);
 
   /// What was written last. A phase that is being written in this moment may be half old, half new:
   /// such a rank is moving, and nobody will ask for its name.
   struct State {
     int rank = 0, pid = 0;
-    std::uint64_t pid_space = 0;  ///< pid means the same process to those with the same space
+    std::uint64_t pid_space = 0;   ///< pid means the same process to those with the same space
+    std::uint64_t start_time = 0;  ///< of the process (src/process.h)
+    Condition condition = Condition::runs;  ///< as its neighbour saw it last
     bool said_goodbye = false;
     std::int64_t step = -1;
     std::string phase;
@@ -53,8 +60,9 @@ class alignas(64) Record {
 
   std::atomic<std::int64_t> step_, mark_ns_, limit_ns_;
   std::atomic<int> rank_, pid_;
-  std::atomic<std::uint64_t> pid_space_;
-  std::atomic<bool> waiting_, goodbye_;
+  std::atomic<std::uint64_t> pid_space_, start_time_;
+  std::atomic<Condition> condition_;
+  std::atomic<bool> waiting_, collective_, goodbye_;
   std::array<std::atomic<std::uint64_t>, kPhaseLength / sizeof(std::uint64_t)> phase_;
 };
 
@@ -71,6 +79,7 @@ class Records {
   int size() const { return size_; }
   Record& mine();
   const Record& operator[](int index) const;
+  Record& operator[](int index);
 
   /// True for the first rank of the node that asks, once per run: it alone explains to the user why
   /// all end.

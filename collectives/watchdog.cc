@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
-#include <string>
-#include <tuple>
+#include <utility>
 
+#include "collectives/comm.h"
 #include "src/machine.h"
 
 namespace lockstep {
@@ -16,36 +15,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLookEvery(250);
-constexpr double kOtherNodes =
-    10;                       ///< times the limit while the cause may be found on another node
-constexpr double kGrace = 5;  ///< seconds that the rank which explains gets to end all
+/// Looks that may be missed: a thread that comes so late was not watching.
+constexpr double kMissed = 10;
 
-enum class Condition { stopped, runs, gone };
-
-/// What the kernel says of process `pid`. One that has ended but has not been collected by its
-/// parent is gone.
-Condition condition_of(int pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  if (!std::getline(file, line)) return Condition::gone;
-  const std::size_t name_end = line.rfind(')');  // "pid (name) state ..."
-  if (name_end == std::string::npos || name_end + 2 >= line.size()) return Condition::runs;
-  switch (line[name_end + 2]) {
-    case 'Z':
-    case 'X':
-      return Condition::gone;
-    case 'T':
-    case 't':
-      return Condition::stopped;
-    default:
-      return Condition::runs;
-  }
-}
-
-/// The lowest is behind: see the class.
-auto blame(const Record::State& state, Condition condition) {
-  return std::make_tuple(condition, state.step, state.waiting, state.mark_ns);
+std::string name_of(const Record::State& state) {
+  return fmt::format("rank {} (pid {}, host {})", state.rank, state.pid, host_name());
 }
 
 std::string place_of(const Record::State& state) {
@@ -55,12 +29,8 @@ std::string place_of(const Record::State& state) {
 
 }  // namespace
 
-Watchdog::Watchdog(const World& world, double timeout_seconds)
-    : Watchdog(world.records(), timeout_seconds, world.records().size() == world.comm().size()) {}
-
-Watchdog::Watchdog(Records& records, double timeout_seconds, bool alone)
-    : records_(records), timeout_(timeout_seconds), alone_(alone) {
-  records_.mine().hello();
+Watchdog::Watchdog(Records& records, bool alone, std::string program, const Pace& pace)
+    : records_(records), program_(std::move(program)), pace_(pace), silence_(alone) {
   thread_ = std::jthread([this](std::stop_token stop) { watch(stop); });
 }
 
@@ -70,78 +40,94 @@ void Watchdog::watch(std::stop_token stop) {
   Clock::time_point last = Clock::now();
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    woken_.wait_for(lock, stop, kLookEvery, [] { return false; });
+    woken_.wait_for(lock, stop, std::chrono::duration<double>(pace_.look), [] { return false; });
     const Clock::time_point now = Clock::now();
-    // A job that was suspended finds its clocks far ahead: what was not watched does not count.
-    look(std::chrono::duration<double>(std::min<Clock::duration>(now - last, 4 * kLookEvery))
-             .count());
+    look(std::chrono::duration<double>(now - last).count());
     last = now;
   }
 }
 
 void Watchdog::look(double elapsed) {
+  // A job that was suspended finds its clocks far ahead: what was not watched does not count, and
+  // the ranks may be continued one after another.
+  if (elapsed > kMissed * pace_.look) {
+    elapsed = kMissed * pace_.look;
+    stopped_ = -elapsed;
+  }
   if (records_.failing()) {
     failing_ += elapsed;
-    if (failing_ > kGrace) std::_Exit(kExitFailure);
+    if (failing_ > pace_.grace) std::_Exit(kExitFailure);
     return;
   }
-  const std::uint64_t pid_space = records_.mine().read().pid_space;
-  int behind = -1;
-  Record::State least;
-  Condition least_condition = Condition::runs;
-  for (int i = 0; i < records_.size(); ++i) {
-    const Record::State state = records_[i].read();
-    if (state.said_goodbye) continue;
-    const Condition condition =
-        state.pid_space == pid_space ? condition_of(state.pid) : Condition::runs;
-    if (condition == Condition::gone) return report_death(state);
-    if (behind < 0 || blame(state, condition) < blame(least, least_condition)) {
-      behind = i;
-      least = state;
-      least_condition = condition;
-    }
+  if (Record* watched = neighbour()) {
+    const Condition condition = process_->condition();
+    watched->seen(condition);
+    // It may have left in order since it was chosen.
+    const Record::State state = watched->read();
+    if (condition == Condition::gone && !state.said_goodbye) return report_death(state);
+    stopped_ = condition == Condition::stopped ? stopped_ + elapsed : 0;
+    if (stopped_ > pace_.stopped) return report_stopped(state);
   }
-  if (behind < 0 || timeout_ <= 0) return;
-  const bool same = behind == behind_ && least.mark_ns == mark_ns_;
-  silent_ = same ? silent_ + elapsed : 0;
-  behind_ = behind;
-  mark_ns_ = least.mark_ns;
-  double limit = least.limit_seconds > 0 ? least.limit_seconds : timeout_;
-  const bool stopped = least_condition == Condition::stopped;
-  if (least.waiting && !stopped && !alone_) limit *= kOtherNodes;
-  if (silent_ > limit) report_silence(behind, limit, stopped);
+  if (const auto verdict = silence_.look(records_, timeout_, elapsed)) report_silence(*verdict);
+}
+
+/// The next rank of the node that is still there and whose process can be asked about; null where
+/// there is none. process_ is its.
+Record* Watchdog::neighbour() {
+  const std::uint64_t pid_space = records_.mine().read().pid_space;
+  for (int i = 1; i < records_.size(); ++i) {
+    Record& record = records_[(records_.index() + i) % records_.size()];
+    const Record::State state = record.read();
+    if (state.said_goodbye || state.pid_space != pid_space) continue;
+    if (!process_ || process_->pid() != state.pid) {
+      process_ = std::make_unique<Process>(state.pid, state.start_time);
+      stopped_ = 0;
+    }
+    return &record;
+  }
+  return nullptr;
+}
+
+void Watchdog::end(const std::string& text) {
+  say_and_end_all_ranks(program_ + ": " + text, kExitFailure);
 }
 
 void Watchdog::report_death(const Record::State& dead) {
   if (!records_.first_failure()) return;
-  fmt::print(stderr,
-             "rank {} (pid {}, host {}) died {}: its own last words, or the kernel's (dmesg: out "
-             "of memory?), say why; the same "
-             "command goes on from the last checkpoint\n",
-             dead.rank, dead.pid, host_name(), place_of(dead));
-  end_all_ranks(kExitFailure);
+  end(
+      fmt::format("{} died {}: its own last words, or the kernel's (dmesg: out of memory?), say "
+                  "why; the same command goes on from the last checkpoint",
+                  name_of(dead), place_of(dead)));
 }
 
-void Watchdog::report_silence(int behind, double limit, bool stopped) {
+void Watchdog::report_stopped(const Record::State& stopped) {
   if (!records_.first_failure()) return;
-  const Record::State late = records_[behind].read();
+  end(
+      fmt::format("{} was stopped by a signal (SIGSTOP?) {}, while others ran: a run is stopped "
+                  "and continued as a whole or not at all",
+                  name_of(stopped), place_of(stopped)));
+}
+
+void Watchdog::report_silence(const Silence::Verdict& verdict) {
+  if (!records_.first_failure()) return;
+  const Record::State late = records_[verdict.behind].read();
   const std::string who =
-      late.waiting && !stopped
-          ? fmt::format("all ranks on host {} wait for others", host_name())
-          : fmt::format("rank {} (pid {}, host {}) is {}", late.rank, late.pid, host_name(),
-                        stopped ? "stopped, by a signal or a debugger" : "behind");
+      late.condition == Condition::stopped  ? name_of(late) + " is stopped by a signal"
+      : late.condition == Condition::traced ? name_of(late) + " is held by a debugger"
+      : late.waiting ? fmt::format("all ranks on host {} wait for others", host_name())
+                     : name_of(late) + " is behind";
   std::string text = fmt::format(
       "no progress for {:.0f} s: {}, {}; if it only needs longer, give it more by --timeout\n"
       "    rank      pid       step  seconds since  phase\n",
-      limit, who, place_of(late));
+      verdict.limit, who, place_of(late));
   for (int i = 0; i < records_.size(); ++i) {
     const Record::State state = records_[i].read();
-    text += fmt::format("{:>3} {:>4} {:>8} {:>10} {:>14.1f}  {}\n", i == behind ? "->" : "",
+    text += fmt::format("{:>3} {:>4} {:>8} {:>10} {:>14.1f}  {}\n", i == verdict.behind ? "->" : "",
                         state.rank, state.pid, state.step, state.seconds_since,
                         state.said_goodbye ? "has left" : state.phase);
   }
-  fmt::print(stderr, "{}", text);
-  end_all_ranks(kExitFailure);
+  text.pop_back();
+  end(text);
 }
 
 }  // namespace lockstep

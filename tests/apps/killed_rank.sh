@@ -1,42 +1,83 @@
 #!/usr/bin/env bash
-# A rank that dies ends all within ten seconds, and one that hangs within --timeout: with one named cause, whole
-# checkpoints, and no process left behind.
+# A rank that dies or is stopped ends all, whatever the run does at that time and long before --timeout: with one named
+# cause, whole checkpoints, and no process left behind. A run that is stopped and continued as a whole goes on.
 # usage: killed_rank.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
+limit=120
+patience=30  # seconds: an idle machine needs 3, and --timeout is 60
 
-# SIGNAL RANK OPTIONS...
+ranks_of_run() { for r in 0 1 2; do pid_of_rank $r; done; }
+# The records of the node are there, so that World is.
+in_world() { grep -qs '/dev/shm/lockstep-' "/proc/$(pid_of_rank "$1")/maps"; }
+writes_checkpoint() { [[ -n $(find "$folder/checkpoints" -type f ! -name 'step-??????????.h5' -print -quit) ]]; }
+
+# WHEN (a command that succeeds then) SIGNAL RANK OPTIONS...
 expect_end() {
-  local signal=$1 rank=$2 end pids pid every=1 verdict="died at step [0-9]+"
-  shift 2
-  # A checkpoint may take long without being a hang: not to stop in one, there are fewer.
-  [[ $signal != STOP ]] || every=100 verdict='is stopped, by a signal or a debugger, at step [0-9]+'
+  local when=$1 signal=$2 rank=$3 pids pid verdict='died' what
+  what="SIG$2 to rank $3 when $1"
+  shift 3
+  [[ $signal != STOP ]] || verdict='was stopped by a signal \(SIGSTOP\?\)'
   rm -rf "$folder/checkpoints"
-  start 3 --global-batch 12 --checkpoint-every "$every" --keep 0 --checkpoint-dir "$folder/checkpoints" "$@"
-  await 30 has_done 4
-  pids=$(for r in 0 1 2; do pid_of_rank $r; done)
-  expect "three ranks run" test "$(wc -w <<<"$pids")" = 3
-  end=$((SECONDS + 10))
+  start 3 --global-batch 12 --checkpoint-every 1 --keep 0 --checkpoint-dir "$folder/checkpoints" "$@"
+  # shellcheck disable=SC2086  # a command and its arguments
+  await 60 $when
+  pids=$(ranks_of_run)
   pid=$(pid_of_rank "$rank")
+  expect "$what: three ranks run" test "$(wc -w <<<"$pids")" = 3
+  local end=$((SECONDS + patience))
   kill -"$signal" "$pid"
-  [[ $signal != STOP ]] || await 2 grep -q '^State:.*stopped' "/proc/$pid/status"
   collect
-  expect "SIG$signal to rank $rank: all end within 10 s" test $SECONDS -le $end
-  expect "SIG$signal to rank $rank: a failure" test "$code" -ne 0
-  expect "SIG$signal to rank $rank: not a request to be requeued" test "$code" -ne 75
-  expect "SIG$signal to rank $rank: the rank is named, once" test "$(grep -cE "rank $rank .*$verdict" "$folder/err")" = 1
-  expect "SIG$signal to rank $rank: nobody else speaks" test "$(grep -cE 'rank [0-9]+ \(' "$folder/err")" = 1
+  expect "$what: all end" test $SECONDS -le $end
+  expect "$what: a failure" test "$code" -ne 0
+  expect "$what: not a request to be requeued" test "$code" -ne 75
+  expect "$what: the rank is named" \
+    grep -qE "^train_cifar: rank $rank \(pid $pid, host .* $verdict (before the first step|at step [0-9]+)" "$folder/err"
+  expect "$what: nobody else speaks" test "$(grep -cE 'rank [0-9]+ \(' "$folder/err")" = 1
   for pid in $pids; do
-    await 3 bash -c "! kill -0 $pid" || complain "SIG$signal to rank $rank: process $pid is still there"
+    await 10 bash -c "! kill -0 $pid" || complain "$what: process $pid is still there"
   done
-  expect "checkpoints were written" test $every != 1 -o -e "$folder/checkpoints/step-0000000003.h5"
+  rm -f "$folder"/checkpoints/*.lock
   run "$build/train_cifar" "${small[@]}" --global-batch 12 --shards 3 --steps 4 --check --checkpoint-dir "$folder/checkpoints"
-  expect "SIG$signal to rank $rank: the newest checkpoint is whole" bash -c "[[ $code == 0 ]] && ! grep -q '^warning' '$folder/out'"
+  expect "$what: the newest checkpoint is whole" bash -c "[[ $code == 0 ]] && ! grep -q '^warning' '$folder/out'"
 }
-expect_end KILL 1
-expect_end KILL 0 --reducer tree
-expect_end KILL 2 --reducer mpi --progress thread
-expect_end SEGV 1 --reducer halving_doubling --progress wait
-expect_end STOP 1 --timeout 2
-expect_end STOP 0 --timeout 2 --reducer tree --progress thread
+# At start-up, in training under each reducer and policy, while a checkpoint is written, in evaluation.
+expect_end 'in_world 2' KILL 2
+expect_end 'in_world 0' STOP 0
+expect_end 'has_done 4' KILL 1
+expect_end 'has_done 4' KILL 0 --reducer tree
+expect_end 'has_done 4' KILL 2 --reducer mpi --progress thread
+expect_end 'has_done 4' SEGV 1 --reducer halving_doubling --progress wait
+expect_end 'has_done 4' STOP 0 --reducer tree --progress thread
+expect_end writes_checkpoint KILL 0
+expect_end writes_checkpoint STOP 0
+expect_end 'has_done 1' STOP 1 --eval-every 1
+expect_end 'has_done 1' KILL 2 --eval-every 1
+
+# Before the ranks know each other: as if it had been stopped in MPI_Init, for which the others wait.
+# shellcheck disable=SC2016
+run mpirun -np 3 bash -c '[[ $OMPI_COMM_WORLD_RANK != 1 ]] || kill -STOP $$; exec "$@"' - \
+  "$build/train_cifar" "${small[@]}" --global-batch 12 --steps 2
+expect_error "a rank that is stopped before MPI is up" 1 \
+  "^train_cifar: rank 1 \(.* was stopped by a signal \(SIGSTOP\?\) during MPI's start"
+
+# Suspended and continued as a whole, in whatever order.
+start 3 --global-batch 12
+await 60 has_done 4
+pids=$(ranks_of_run)
+# shellcheck disable=SC2086  # a list of processes
+kill -STOP $pids
+for pid in $pids; do
+  await 10 grep -q '^State:.*stopped' "/proc/$pid/status" || complain "process $pid does not stop"
+done
+sleep 4  # twice what a single rank gets
+before=$(grep -c . "$folder/out")
+# shellcheck disable=SC2046,SC2086
+kill -CONT $(printf '%s\n' $pids | tac)
+await 60 bash -c "(( \$(grep -c . '$folder/out') > $before + 20 ))"
+sleep 3  # time enough to be blamed
+expect "a run that was suspended as a whole goes on" kill -0 "$launcher"
+kill -TERM -- "-$launcher"
+collect
+expect "nobody is blamed for a suspension" bash -c "! grep -E 'rank [0-9]+ \\(' '$folder/err'"
 finish

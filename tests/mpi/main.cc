@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "collectives/records.h"
 #include "tests/mpi/world.h"
 
 namespace lockstep {
@@ -19,6 +20,10 @@ World* the_world = nullptr;
 constexpr auto kPatience = std::chrono::seconds(30);
 
 class Together : public testing::EmptyTestEventListener {
+  void OnTestStart(const testing::TestInfo& info) override {
+    world().records().mine().phase(info.name());
+  }
+
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
     const char* file = result.file_name() == nullptr ? "?" : result.file_name();

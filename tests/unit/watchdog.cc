@@ -1,10 +1,13 @@
-// The watchdog ends a group of processes when one of them dies or falls silent, with one message
-// from one of them. The ranks are forked here and share their records without MPI.
+// The watchdog ends a group of processes when one of them dies, is stopped or falls silent, with
+// one message from one of them. The ranks are forked here and share their records without MPI.
+// Whom silence is blamed on: tests/unit/silence.cc.
 #include "collectives/watchdog.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +25,10 @@
 namespace lockstep {
 namespace {
 
+/// Ten times as fast as in a run.
+constexpr Watchdog::Pace kPace = {.look = 0.01, .stopped = 0.2, .grace = 0.5};
+constexpr int kDeadline = 60;  ///< seconds after which a group that hangs is killed
+
 void sleep_for(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
@@ -29,13 +37,11 @@ void sleep_for(double seconds) {
   for (;;) sleep_for(0.1);
 }
 
-/// Marks progress, as a rank at work does, for so long.
-void work(Records& records, double seconds) {
-  for (double spent = 0; spent < seconds; spent += 0.05) {
-    records.mine().progress();
-    sleep_for(0.05);
-  }
-}
+/// What the processes of a group share besides their records.
+struct Shared {
+  alignas(64) std::atomic<int> entered, left;
+  std::atomic<bool> go_on;
+};
 
 /// How a group ended.
 struct Outcome {
@@ -46,64 +52,112 @@ struct Outcome {
   auto lines() const { return std::count(text.begin(), text.end(), '\n'); }
 };
 
-/// Forks `size` processes that run body(records) and then leave with exit code 0.
-Outcome run_group(int size, const std::function<void(Records&)>& body) {
-  constexpr std::size_t kEntered = 64;
-  auto* memory =
-      static_cast<std::byte*>(mmap(nullptr, kEntered + Records::bytes(size), PROT_READ | PROT_WRITE,
-                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  auto& entered = *reinterpret_cast<std::atomic<int>*>(memory);
-  int ends[2];
-  EXPECT_EQ(pipe(ends), 0);
-  std::vector<pid_t> children;
-  for (int rank = 0; rank < size; ++rank) {
-    children.push_back(fork());
-    if (children.back() != 0) continue;
-    dup2(ends[1], STDERR_FILENO);
-    close(ends[0]);
-    close(ends[1]);
-    Records records(memory + kEntered, rank, size, rank);
-    // As World does it with a barrier: nobody looks at records that are not there yet.
-    for (++entered; entered < size;) sleep_for(0.001);
-    body(records);
-    _exit(0);
+/// Forked processes with a watchdog each; what is still there at the end is killed.
+class Group {
+ public:
+  using Body = std::function<void(Records&, Watchdog&, Shared&)>;
+
+  /// Starts `size` processes that call body() and then leave with exit code 0. `read`: their stderr
+  /// is read; otherwise it is a pipe that is full.
+  Group(int size, const Body& body, bool read = true)
+      : size_(size),
+        memory_(static_cast<std::byte*>(
+            mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+    EXPECT_EQ(pipe(ends_), 0);
+    if (!read) fill(ends_[1]);
+    for (int rank = 0; rank < size; ++rank) {
+      children_.push_back(fork());
+      if (children_.back() != 0) continue;
+      setpgid(0, rank == 0 ? 0 : children_.front());
+      alarm(2 * kDeadline);  // whatever becomes of the parent
+      dup2(ends_[1], STDERR_FILENO);
+      close(ends_[0]);
+      close(ends_[1]);
+      Records records(memory_ + sizeof(Shared), rank, size, rank);
+      // As World does it with a barrier: nobody looks at records that are not there yet.
+      for (++shared().entered; shared().entered < size;) sleep_for(0.001);
+      {
+        Watchdog watchdog(records, true, "test", kPace);
+        body(records, watchdog, shared());
+      }
+      _exit(0);
+    }
+    for (const pid_t child : children_) setpgid(child, children_.front());
+    close(ends_[1]);
   }
-  close(ends[1]);
-  Outcome outcome;
-  char buffer[4096];
-  for (ssize_t length; (length = read(ends[0], buffer, sizeof buffer)) > 0;) {
-    outcome.text.append(buffer, static_cast<std::size_t>(length));
+  ~Group() { munmap(memory_, bytes()); }
+
+  Shared& shared() { return *reinterpret_cast<Shared*>(memory_); }
+  /// To all processes, by one system call.
+  void send(int signal) const { kill(-children_.front(), signal); }
+  /// Until all are stopped.
+  void await_stopped() {
+    for (const pid_t child : children_) {
+      Process process(child, 0);
+      while (process.condition() != Condition::stopped) sleep_for(0.001);
+    }
   }
-  close(ends[0]);
-  for (const pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    outcome.exit.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+
+  Outcome collect() {
+    std::jthread deadline([this](const std::stop_token& stop) {
+      for (int i = 0; i < 10 * kDeadline && !stop.stop_requested(); ++i) sleep_for(0.1);
+      if (!stop.stop_requested()) send(SIGKILL);
+    });
+    Outcome outcome;
+    char buffer[4096];
+    std::map<pid_t, int> exits;
+    while (exits.size() < children_.size()) {
+      int status = 0;
+      const pid_t ended = waitpid(-children_.front(), &status, 0);
+      exits[ended] = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+      if (exits[ended] == 0) continue;
+      // As a launcher does it; those that run have to end by themselves here.
+      for (const pid_t child : children_) {
+        if (!exits.count(child) && Process(child, 0).condition() == Condition::stopped)
+          kill(child, SIGKILL);
+      }
+    }
+    for (const pid_t child : children_) outcome.exit.push_back(exits[child]);
+    fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+    for (ssize_t length; (length = ::read(ends_[0], buffer, sizeof buffer)) > 0;) {
+      outcome.text.append(buffer, static_cast<std::size_t>(length));
+    }
+    close(ends_[0]);
+    return outcome;
   }
-  munmap(memory, kEntered + Records::bytes(size));
-  return outcome;
-}
+
+ private:
+  std::size_t bytes() const { return sizeof(Shared) + Records::bytes(size_); }
+  static void fill(int end) {
+    fcntl(end, F_SETFL, O_NONBLOCK);
+    while (::write(end, "x", 1) == 1) {
+    }
+    fcntl(end, F_SETFL, 0);
+  }
+
+  int size_;
+  std::byte* memory_;
+  int ends_[2];
+  std::vector<pid_t> children_;
+};
+
+Outcome run_group(int size, const Group::Body& body) { return Group(size, body).collect(); }
 
 TEST(Watchdog, a_killed_rank_is_named_once_and_all_end) {
-  const Outcome outcome = run_group(3, [](Records& records) {
-    const Watchdog watchdog(records, 60, true);
+  const Outcome outcome = run_group(3, [](Records& records, Watchdog&, Shared&) {
     records.mine().step(12);
     records.mine().phase("bucket 2 of the reducer tree");
-    if (records.index() == 1) {
-      sleep_for(0.5);
-      kill(getpid(), SIGKILL);
-    }
+    if (records.index() == 1) kill(getpid(), SIGKILL);
     wait_for_ever();
   });
   EXPECT_EQ(outcome.exit, (std::vector<int>{kExitFailure, -SIGKILL, kExitFailure}));
   EXPECT_EQ(outcome.lines(), 1) << outcome.text;
-  EXPECT_EQ(outcome.text.find("rank 1 (pid "), 0u) << outcome.text;
+  EXPECT_EQ(outcome.text.find("test: rank 1 (pid "), 0u) << outcome.text;
   EXPECT_TRUE(outcome.has("died at step 12 during bucket 2 of the reducer tree")) << outcome.text;
 }
 
 TEST(Watchdog, a_rank_that_crashes_before_the_first_step_is_named_too) {
-  const Outcome outcome = run_group(2, [](Records& records) {
-    const Watchdog watchdog(records, 60, true);
+  const Outcome outcome = run_group(2, [](Records& records, Watchdog&, Shared&) {
     if (records.index() == 0) _exit(3);
     wait_for_ever();
   });
@@ -113,127 +167,104 @@ TEST(Watchdog, a_rank_that_crashes_before_the_first_step_is_named_too) {
       << outcome.text;
 }
 
-TEST(Watchdog, a_silent_rank_is_named_though_all_are_silent_by_then) {
-  const Outcome outcome = run_group(3, [](Records& records) {
-    const Watchdog watchdog(records, 1, true);
+TEST(Watchdog, two_that_die_at_once_are_found_though_one_watched_the_other) {
+  const Outcome outcome = run_group(4, [](Records& records, Watchdog&, Shared&) {
+    if (records.index() == 1 || records.index() == 2) kill(getpid(), SIGKILL);
+    wait_for_ever();
+  });
+  EXPECT_EQ(outcome.exit, (std::vector<int>{kExitFailure, -SIGKILL, -SIGKILL, kExitFailure}));
+  EXPECT_EQ(outcome.lines(), 1) << outcome.text;
+}
+
+TEST(Watchdog, a_stopped_rank_is_named_whatever_its_phase_may_take) {
+  const Outcome outcome = run_group(3, [](Records& records, Watchdog&, Shared&) {
+    records.mine().step(records.index() == 1 ? 8 : 7);
+    records.mine().phase("checkpoint", 600);
+    if (records.index() == 1) kill(getpid(), SIGSTOP);
+    wait_for_ever();
+  });
+  EXPECT_EQ(outcome.exit, (std::vector<int>{kExitFailure, -SIGKILL, kExitFailure}));
+  EXPECT_EQ(outcome.lines(), 1) << outcome.text;
+  EXPECT_TRUE(outcome.has("test: rank 1 (pid ")) << outcome.text;
+  EXPECT_TRUE(outcome.has("was stopped by a signal (SIGSTOP?) at step 8 during checkpoint"))
+      << outcome.text;
+}
+
+TEST(Watchdog, a_group_that_is_stopped_and_continued_as_a_whole_goes_on) {
+  Group group(3, [](Records&, Watchdog& watchdog, Shared& shared) {
+    watchdog.set_timeout(kDeadline);
+    for (++shared.left; !shared.go_on;) sleep_for(0.01);
+  });
+  while (group.shared().left < 3) sleep_for(0.001);
+  for (int i = 0; i < 2; ++i) {
+    group.send(SIGSTOP);
+    group.await_stopped();
+    sleep_for(3 * kPace.stopped);
+    group.send(SIGCONT);
+    sleep_for(0.1);
+  }
+  group.shared().go_on = true;
+  const Outcome outcome = group.collect();
+  EXPECT_EQ(outcome.exit, (std::vector<int>{0, 0, 0}));
+  EXPECT_EQ(outcome.text, "");
+}
+
+TEST(Watchdog, a_silent_rank_is_named_with_a_table_of_all) {
+  const Outcome outcome = run_group(3, [](Records& records, Watchdog& watchdog, Shared& shared) {
     records.mine().step(7);
-    if (records.index() == 2) {
-      records.mine().phase("loading");
-      wait_for_ever();
-    }
-    work(records, 0.5);
-    records.mine().phase("bucket 0 of the reducer shared");
+    records.mine().phase(records.index() == 2 ? "loading" : "backward");
+    for (++shared.entered; shared.entered < 6;) sleep_for(0.001);
+    if (records.index() != 2) records.mine().waiting("bucket 0 of the reducer shared");
+    for (++shared.entered; shared.entered < 9;) sleep_for(0.001);
+    watchdog.set_timeout(0.3);
     wait_for_ever();
   });
   EXPECT_EQ(outcome.exit, (std::vector<int>{kExitFailure, kExitFailure, kExitFailure}));
-  EXPECT_TRUE(outcome.has("no progress for 1 s: rank 2 (pid ")) << outcome.text;
+  EXPECT_EQ(outcome.text.find("test: no progress for 0 s: rank 2 (pid "), 0u) << outcome.text;
   EXPECT_TRUE(outcome.has("is behind, at step 7 during loading")) << outcome.text;
   EXPECT_EQ(outcome.lines(), 5) << "one line, a heading, three ranks\n" << outcome.text;
 }
 
-TEST(Watchdog, a_rank_that_waits_for_others_is_not_behind_one_that_does_not) {
-  const Outcome outcome = run_group(2, [](Records& records) {
-    const Watchdog watchdog(records, 1, true);
-    records.mine().step(7);
-    if (records.index() == 0) {
-      records.mine().waiting("bucket 0 of the reducer shared");
-      wait_for_ever();
-    }
-    work(records, 0.5);
-    records.mine().phase("backward");
-    wait_for_ever();
-  });
-  EXPECT_TRUE(outcome.has("rank 1 (pid ") && outcome.has("is behind, at step 7 during backward"))
-      << outcome.text;
-}
-
-TEST(Watchdog, a_stopped_rank_is_to_blame_whoever_waits) {
-  const Outcome outcome = run_group(3, [](Records& records) {
-    const Watchdog watchdog(records, 1, false);
-    records.mine().step(records.index() == 1 ? 8 : 7);
-    records.mine().waiting("bucket 0 of the reducer tree");
-    if (records.index() == 1) kill(getpid(), SIGSTOP);
-    work(records, 0.5);
-    if (records.index() == 0) {
-      while (!records.failing()) sleep_for(0.01);
-      kill(records[1].read().pid, SIGKILL);  // as mpirun does
-    }
-    wait_for_ever();
-  });
-  EXPECT_TRUE(outcome.has("no progress for 1 s: rank 1 (pid ")) << outcome.text;
-  EXPECT_TRUE(outcome.has("is stopped, by a signal or a debugger, at step 8 during bucket 0"))
-      << outcome.text;
-}
-
-TEST(Watchdog, where_all_wait_the_ranks_of_other_nodes_get_longer_if_there_are_some) {
-  for (const bool alone : {true, false}) {
-    const Outcome outcome = run_group(2, [&](Records& records) {
-      const Watchdog watchdog(records, 1, alone);
-      records.mine().step(7);
-      records.mine().waiting("bucket 0 of the reducer tree");
-      if (alone) wait_for_ever();
-      sleep_for(2.5);
-    });
-    EXPECT_EQ(outcome.has("no progress for 1 s: all ranks on host "), alone) << outcome.text;
-    const int all = alone ? kExitFailure : kExitSuccess;
-    EXPECT_EQ(outcome.exit, (std::vector<int>{all, all}));
-  }
-}
-
-TEST(Watchdog, a_rank_of_a_lower_step_is_behind_even_if_it_moved_last) {
-  const Outcome outcome = run_group(2, [](Records& records) {
-    const Watchdog watchdog(records, 1, true);
-    records.mine().step(records.index() == 0 ? 5 : 4);
-    if (records.index() == 1) work(records, 1.5);
-    wait_for_ever();
-  });
-  EXPECT_TRUE(outcome.has("rank 1 (pid ") && outcome.has("is behind, at step 4")) << outcome.text;
-}
-
-TEST(Watchdog, lets_the_others_wait_for_a_rank_with_a_longer_limit) {
-  const Outcome outcome = run_group(2, [](Records& records) {
-    const Watchdog watchdog(records, 1, true);
-    records.mine().step(1);
-    if (records.index() == 0)
-      records.mine().phase("checkpoint", 30);
-    else
-      records.mine().step(2);
-    sleep_for(2.5);
-  });
-  EXPECT_EQ(outcome.exit, (std::vector<int>{0, 0}));
-  EXPECT_EQ(outcome.text, "");
-}
-
-TEST(Watchdog, is_quiet_while_ranks_work_and_when_they_leave_one_after_another) {
-  const Outcome outcome = run_group(3, [](Records& records) {
-    {
-      const Watchdog watchdog(records, 1, true);
-      work(records, 1.5);
-    }
-    if (records.index() > 0) sleep_for(1.5);
+TEST(Watchdog, is_quiet_when_ranks_leave_one_after_another) {
+  const Outcome outcome = run_group(3, [](Records& records, Watchdog&, Shared& shared) {
+    while (shared.left < records.index()) sleep_for(0.01);
+    sleep_for(0.1);
+    ++shared.left;
   });
   EXPECT_EQ(outcome.exit, (std::vector<int>{0, 0, 0}));
   EXPECT_EQ(outcome.text, "");
 }
 
-TEST(Watchdog, without_a_timeout_silence_is_no_failure) {
-  const Outcome outcome = run_group(2, [](Records& records) {
-    const Watchdog watchdog(records, 0, true);
-    sleep_for(1.5);
-  });
-  EXPECT_EQ(outcome.exit, (std::vector<int>{0, 0}));
-  EXPECT_EQ(outcome.text, "");
-}
-
 TEST(Watchdog, leaves_the_word_to_a_rank_that_explains_and_does_not_wait_for_ever) {
-  const Outcome outcome = run_group(2, [](Records& records) {
-    const Watchdog watchdog(records, 1, true);
+  const Outcome outcome = run_group(2, [](Records& records, Watchdog&, Shared&) {
     if (records.index() == 0) {
       EXPECT_TRUE(records.first_failure());  // and then hangs in the attempt to end the run
     }
     wait_for_ever();
   });
   EXPECT_EQ(outcome.exit, (std::vector<int>{kExitFailure, kExitFailure}));
+  EXPECT_EQ(outcome.text, "");
+}
+
+TEST(Watchdog, ends_all_though_nobody_reads_what_it_has_to_say) {
+  Group group(
+      2,
+      [](Records& records, Watchdog&, Shared&) {
+        if (records.index() == 0) kill(getpid(), SIGKILL);
+        wait_for_ever();
+      },
+      false);
+  EXPECT_EQ(group.collect().exit, (std::vector<int>{-SIGKILL, kExitFailure}));
+}
+
+TEST(Watchdog, a_lack_of_descriptors_is_no_death) {
+  const Outcome outcome = run_group(2, [](Records& records, Watchdog&, Shared&) {
+    const rlimit none = {0, 0};
+    setrlimit(RLIMIT_NOFILE, &none);
+    sleep_for(0.3);
+    records.mine().goodbye();
+  });
+  EXPECT_EQ(outcome.exit, (std::vector<int>{0, 0}));
   EXPECT_EQ(outcome.text, "");
 }
 

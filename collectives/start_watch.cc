@@ -1,0 +1,109 @@
+#include "collectives/start_watch.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "collectives/comm.h"
+#include "src/machine.h"
+#include "src/process.h"
+
+namespace lockstep {
+namespace {
+
+constexpr auto kFirstLook = std::chrono::seconds(1);
+constexpr auto kLook = std::chrono::milliseconds(250);
+constexpr int kLooks = 8;                         ///< in a row that see a rank stopped: two seconds
+constexpr auto kSpeak = std::chrono::seconds(2);  ///< that the rank which speaks gets to do so
+constexpr const char* kJob = "PMIX_NAMESPACE";
+constexpr const char* kRank = "PMIX_RANK";
+
+int number(std::string_view text) {
+  int value = -1;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+/// The value of `name` in the environment that process `pid` was started with; empty if there is
+/// none.
+std::string variable_of(const std::string& pid, const std::string& name) {
+  std::ifstream file("/proc/" + pid + "/environ", std::ios::binary);
+  for (std::string entry; std::getline(file, entry, '\0');) {
+    if (entry.rfind(name + "=", 0) == 0) return entry.substr(name.size() + 1);
+  }
+  return "";
+}
+
+int parent_of(const std::string& pid) {
+  std::ifstream file("/proc/" + pid + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(')');  // "pid (name) state parent ..."
+  if (name_end == std::string::npos || name_end + 4 >= line.size()) return -1;
+  return number(std::string_view(line).substr(name_end + 4));
+}
+
+/// Processes of the job `job` on this host that were started by our parent, ourselves included, by
+/// their rank.
+std::map<int, int> ranks_of(const std::string& job) {
+  std::map<int, int> pids;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const std::string pid = entry.path().filename().string();
+    if (number(pid) <= 0 || parent_of(pid) != getppid() || variable_of(pid, kJob) != job) continue;
+    pids[number(variable_of(pid, kRank))] = number(pid);
+  }
+  return pids;
+}
+
+}  // namespace
+
+StartWatch::StartWatch(std::string program) : program_(std::move(program)) {
+  thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+}
+
+StartWatch::~StartWatch() = default;
+
+void StartWatch::watch(const std::stop_token& stop) {
+  const char* job = std::getenv(kJob);
+  if (job == nullptr) return;
+  std::unique_lock lock(mutex_);
+  const auto never = [] { return false; };
+  woken_.wait_for(lock, stop, kFirstLook, never);
+  std::map<int, int> looks;  // by process: how often in a row it was stopped
+  auto last = std::chrono::steady_clock::now();
+  for (; !stop.stop_requested(); woken_.wait_for(lock, stop, kLook, never)) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last > 4 * kLook) looks.clear();  // we were stopped ourselves: all may have been
+    last = now;
+    int stopped = -1, speaker = -1;
+    const std::map<int, int> ranks = ranks_of(job);
+    for (const auto& [rank, pid] : ranks) {
+      const bool now_stopped = Process(pid, 0).condition() == Condition::stopped;
+      looks[pid] = now_stopped ? looks[pid] + 1 : 0;
+      if (looks[pid] > kLooks && stopped < 0) stopped = rank;
+      if (!now_stopped && speaker < 0) speaker = pid;
+    }
+    if (stopped < 0) continue;
+    if (speaker != getpid()) std::this_thread::sleep_for(kSpeak);
+    if (stop.stop_requested()) return;
+    const std::string line = fmt::format(
+        "{}: rank {} (pid {}, host {}) was stopped by a signal (SIGSTOP?) during MPI's start, "
+        "while "
+        "others ran: a run is stopped and continued as a whole or not at all",
+        program_, stopped, ranks.at(stopped), host_name());
+    if (speaker == getpid()) say_and_end_all_ranks(line, kExitFailure);
+    end_all_ranks(kExitFailure);
+  }
+}
+
+}  // namespace lockstep

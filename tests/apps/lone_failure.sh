@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# A rank that fails by itself, wherever it does, says so in one line before anything is torn down, and all end.
+# usage: lone_failure.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+limit=50  # seconds: an idle machine needs 2, and --timeout is 60
+
+# RANKS RANK PLACE CODE WORDS OPTIONS...
+expect_one_line() {
+  local count=$1 rank=$2 place=$3 expected=$4 words=$5
+  shift 5
+  ranks "$count" tests/lone_failure "$rank" "$place" "$@"
+  expect_error "rank $rank of $count fails at $place ($*)" "$expected" "^lone_failure: rank $rank \([^)]*\): $words\$"
+}
+for policy in poll thread; do
+  expect_one_line 2 0 $policy 3 "broken at $policy"
+  expect_one_line 4 3 $policy 3 "broken at $policy"
+done
+expect_one_line 3 1 start-up 3 'broken at start-up' "${small[@]}"
+expect_one_line 3 2 step 3 'broken at step' "${small[@]}" --global-batch 12
+expect_one_line 2 0 step 3 'broken at step' "${small[@]}" --reducer tree --progress thread
+expect_one_line 2 1 memory 1 'out of memory: .*' "${small[@]}" --reducer mpi
+expect_one_line 4 2 foreign 1 'unexpected error: far out' "${small[@]}" --reducer halving_doubling
+
+# Others wait in MPI_Finalize for a rank that is stopped: the watchdog is still there.
+ranks 3 tests/lone_failure 1 exit
+expect "a rank that stops on the way out ends the run" test "$code" = 1
+expect "a rank that stops on the way out is named" \
+  grep -qE '^lone_failure: rank 1 \([^)]*\) was stopped by a signal' "$folder/err"
+finish
