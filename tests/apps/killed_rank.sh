@@ -10,7 +10,7 @@ patience=30  # seconds: an idle machine needs 3, and --timeout is 60
 ranks_of_run() { for r in 0 1 2; do pid_of_rank $r; done; }
 # The records of the node are there, so that World is.
 in_world() { grep -qs '/dev/shm/lockstep-' "/proc/$(pid_of_rank "$1")/maps"; }
-writes_checkpoint() { [[ -n $(find "$folder/checkpoints" -type f ! -name 'step-??????????.h5' -print -quit) ]]; }
+writes_checkpoint() { [[ -n $(find "$folder/checkpoints" -name '*.h5.tmp-*' -print -quit) ]]; }
 
 # WHEN (a command that succeeds then) SIGNAL RANK OPTIONS...
 expect_end() {
