@@ -51,6 +51,28 @@ class Launcher {
   int descriptor_ = -1;
 };
 
+/// Where the lines go: the same terminal or pipe as `descriptor`, opened anew where that is
+/// allowed, so that a write takes what there is room for and never waits for a reader. The mode of
+/// `descriptor` itself is shared with other programs and stays.
+class Output {
+ public:
+  explicit Output(int descriptor) : given_(descriptor) {
+    struct stat status {};
+    if (::fstat(given_, &status) != 0 || !(S_ISFIFO(status.st_mode) || ::isatty(given_))) return;
+    own_ = ::open(fmt::format("/proc/self/fd/{}", given_).c_str(),
+                  O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  }
+  ~Output() {
+    if (own_ >= 0) ::close(own_);
+  }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+  int descriptor() const { return own_ >= 0 ? own_ : given_; }
+
+ private:
+  int given_, own_ = -1;
+};
+
 }  // namespace
 
 std::string duration_text(double seconds) {
