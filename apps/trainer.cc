@@ -68,6 +68,7 @@ class Trainer {
       if (comm_.rank() == 0) load_checkpoint(*resumption.file, step_.layout(), sections);
     });
     last_file_ = *resumption.file;
+    world_.records().saved();
     const auto evaluation = resumption.facts.texts.find("evaluation");
     evaluation_due_ = options_.eval_every > 0 && evaluation != resumption.facts.texts.end() &&
                       evaluation->second == kDue;
@@ -216,6 +217,7 @@ class Trainer {
     });
     if (comm_.rank() == 0) reporter_.saved(done, last_file_);
     saved_step_ = done;
+    world_.records().saved();
     saved_due_ = evaluation_due_;
     last_save_ = now();
   }

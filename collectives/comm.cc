@@ -260,7 +260,9 @@ void end_all_ranks(int exit_code) {
 
 void say_and_end_all_ranks(const std::string& line, int exit_code) {
   leave_soon(exit_code);
-  fmt::print(stderr, "{}\n", line);
+  // A bar or half a remark of the MPI's may stand there, the launcher's boxes follow.
+  const char* first = has_launcher([](const char* name) { return std::getenv(name); }) ? "\n" : "";
+  fmt::print(stderr, "{}{}\n", first, line);
   abort_all(exit_code);
 }
 

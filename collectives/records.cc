@@ -23,7 +23,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
               "records are shared between processes");
 
 struct Records::Memory {
-  alignas(64) std::atomic<bool> failing;
+  alignas(64) std::atomic<bool> failing, saved;
   Record records[1];  // one per rank: the memory goes on
 };
 
@@ -110,5 +110,8 @@ Record& Records::operator[](int index) { return memory_->records[index]; }
 
 bool Records::first_failure() { return !memory_->failing.exchange(true); }
 bool Records::failing() const { return memory_->failing.load(); }
+
+void Records::saved() { memory_->saved.store(true); }
+bool Records::has_saved() const { return memory_->saved.load(); }
 
 }  // namespace lockstep

@@ -87,6 +87,10 @@ class Records {
   /// Somebody has asked first_failure().
   bool failing() const;
 
+  /// There is a checkpoint to go on from: what is said of an end may depend on it.
+  void saved();
+  bool has_saved() const;
+
  private:
   struct Memory;
   Memory* memory_;

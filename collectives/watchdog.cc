@@ -94,10 +94,11 @@ void Watchdog::end(const std::string& text) {
 
 void Watchdog::report_death(const Record::State& dead) {
   if (!records_.first_failure()) return;
-  end(
-      fmt::format("{} died {}: its own last words, or the kernel's (dmesg: out of memory?), say "
-                  "why; the same command goes on from the last checkpoint",
-                  name_of(dead), place_of(dead)));
+  end(fmt::format(
+      "{} died {}: its own last words, or the kernel's (dmesg: out of memory?), say "
+      "why{}",
+      name_of(dead), place_of(dead),
+      records_.has_saved() ? "; the same command goes on from the last checkpoint" : ""));
 }
 
 void Watchdog::report_stopped(const Record::State& stopped) {

@@ -156,6 +156,17 @@ TEST(Watchdog, a_killed_rank_is_named_once_and_all_end) {
   EXPECT_TRUE(outcome.has("died at step 12 during bucket 2 of the reducer tree")) << outcome.text;
 }
 
+TEST(Watchdog, promises_a_checkpoint_only_where_there_is_one) {
+  for (const bool saved : {false, true}) {
+    const Outcome outcome = run_group(2, [=](Records& records, Watchdog&, Shared&) {
+      if (records.index() == 0 && saved) records.saved();
+      if (records.index() == 0) kill(getpid(), SIGKILL);
+      wait_for_ever();
+    });
+    EXPECT_EQ(outcome.has("goes on from the last checkpoint"), saved) << outcome.text;
+  }
+}
+
 TEST(Watchdog, a_rank_that_crashes_before_the_first_step_is_named_too) {
   const Outcome outcome = run_group(2, [](Records& records, Watchdog&, Shared&) {
     if (records.index() == 0) _exit(3);
