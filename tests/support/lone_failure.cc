@@ -11,6 +11,7 @@
 #include "apps/options.h"
 #include "apps/trainer.h"
 #include "collectives/buckets.h"
+#include "collectives/records.h"
 
 namespace lockstep {
 namespace {

@@ -265,8 +265,9 @@ TEST(Checkpoint, APositionThatCannotBeIsDamage) {
       {{1, std::numeric_limits<std::int64_t>::max(), 0, 1}, "samples 9223372036854775807"},
   };
   for (const auto& [position, said] : cases) {
-    const std::filesystem::path file = save_checkpoint(
-        directory.path(), layout, {{"parameters", arena.data()}}, {position, {}}, 1);
+    const std::filesystem::path file =
+        save_checkpoint(directory.path(), layout, {{"parameters", arena.data()}}, {position, {}}, 1)
+            .file;
     EXPECT_EQ(error_of([&] { read_facts(file); }),
               fmt::format("{} is damaged: it says {}; use another file", file.string(), said));
     EXPECT_NE(error_of([&] { verify_checkpoint(file); }), "");

@@ -25,7 +25,8 @@ std::filesystem::path save(const std::filesystem::path& directory, std::int64_t 
   const Layout layout = one_parameter();
   const std::vector<float> arena(static_cast<std::size_t>(layout.count), static_cast<float>(step));
   return save_checkpoint(directory, layout, {{"parameters", arena.data()}},
-                         {{step, step * 128, 0, 1}, {{"model", "small"}}}, keep);
+                         {{step, step * 128, 0, 1}, {{"model", "small"}}}, keep)
+      .file;
 }
 
 /// Bytes that this process has read from files so far.
