@@ -37,6 +37,19 @@ std::string contents_of(const std::string& file) {
   return text;
 }
 
+/// A key of many dots is as many tables, one in another, which no stack holds.
+void require_short_lines(const std::string& file, const std::string& text) {
+  constexpr std::size_t kLongest = 1 << 12;  // the longest path, too
+  std::size_t number = 1, begin = 0;
+  for (std::size_t end; begin < text.size(); begin = end + 1, ++number) {
+    end = std::min(text.find('\n', begin), text.size());
+    if (end - begin > kLongest) {
+      fail_usage("{}:{}: the line is longer than {} KiB: it is not a file of options", file, number,
+                 kLongest >> 10);
+    }
+  }
+}
+
 std::string place_of(const std::string& file, const toml::source_region& source) {
   return fmt::format("{}:{}:{}", file, source.begin.line, source.begin.column);
 }
@@ -75,6 +88,7 @@ ConfigValue value_of(const std::string& file, const std::string& name, const tom
 
 std::vector<ConfigValue> read_config(const std::string& file) {
   const std::string text = contents_of(file);
+  require_short_lines(file, text);
   const auto lines = std::count(text.begin(), text.end(), '\n');
   toml::table table;
   try {

@@ -134,9 +134,10 @@ Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) const {
   }
   // Compressed arrays would be smaller; this program writes none.
   const hsize_t held = std::min<hsize_t>(H5Dget_storage_size(set), bytes) / sizeof(float);
+  const bool empty = std::find(n.begin(), n.begin() + rank, 0) != n.begin() + rank;
   hsize_t count = 1;
-  for (int axis = 0; axis < rank; ++axis) {
-    if (n[axis] != 0 && count > held / n[axis]) {
+  for (int axis = 0; axis < rank && !empty; ++axis) {
+    if (count > held / n[axis]) {
       fail("{} is damaged: it does not hold all of {}; use another file", path.string(), name);
     }
     count *= n[axis];

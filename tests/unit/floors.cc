@@ -50,7 +50,7 @@ const std::vector<Library> kLibraries = {
     {std::regex("^mpi\\.h$"), "^(collectives|apps|bench|tests)/",
      "MPI is for collectives and the roof"},
     {std::regex("^(oneapi/)?dnnl"), "^(src/cpu|bench|tests)/", "oneDNN is behind src/device.h"},
-    {std::regex("^hdf5"), "^src/hdf5_", "HDF5 is behind src/hdf5.h"},
+    {std::regex("^hdf5"), "^(src/hdf5_|tests/)", "HDF5 is behind src/hdf5.h"},
 };
 
 /// Headers that the build writes, and the folder that may include them (tests may too).
