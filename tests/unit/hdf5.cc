@@ -247,9 +247,9 @@ TEST(Hdf5, OnlyHardLinksAreFollowedAndNoCircle) {
 TEST(Hdf5, ShapesWithoutTheirNumbersAreToldAtOnce) {
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory / "a.h5";
-  constexpr hsize_t kHuge = hsize_t{1} << 32;
+  constexpr hsize_t kHuge = hsize_t{1} << 30;  // of two HDF5 counts the bytes
   const std::vector<std::vector<hsize_t>> shapes = {
-      {1000}, {kHuge, kHuge}, {kHuge, kHuge, 1, 1}, {kHuge * (kHuge / 4)}, {3, kHuge, 5, 7}};
+      {1000}, {kHuge, kHuge}, {kHuge, kHuge, 1, 1}, {kHuge * kHuge}, {3, kHuge, 5, 7}};
   for (const std::vector<hsize_t>& shape : shapes) {
     Foreign(file).array("x", shape);
     EXPECT_EQ(
