@@ -25,12 +25,12 @@ ranks 1 train_cifar "${small[@]}" --steps 9 --resume "$(step_file "$folder/never
 expect_error "another file in that folder" 2 'child/step-0000000007\.h5 is in the way: .* choose another --checkpoint-dir'
 ranks 1 train_cifar "${small[@]}" --steps 9 --resume never --checkpoint-dir "$folder/child"
 expect_error "--resume never in that folder" 2 'child/step-0000000007\.h5 is in the way: .* choose another --checkpoint-dir'
-back=("${small[@]}" --steps 8 --checkpoint-every 1 --resume "$(step_file "$folder/back" 4)" --checkpoint-dir "$folder/back")
+back=(--checkpoint-every 1 --resume "$(step_file "$folder/back" 4)" --checkpoint-dir "$folder/back")
 train 1 --steps 6 --checkpoint-every 2 --checkpoint-dir "$folder/back"
-ranks 1 train_cifar "${back[@]}"
+ranks 1 train_cifar "${small[@]}" "${back[@]}" --steps 8
 expect_error "back to an older checkpoint" 2 'back/step-0000000006\.h5 is in the way: .* move those of higher steps away$'
 rm "$(step_file "$folder/back" 6)"
-train 1 "${back[@]}"
+train 1 "${back[@]}" --steps 8
 expect_line "back to an older checkpoint, as told" '^resumed +from .*/back/step-0000000004\.h5 at step 4 of 8$'
 train 1 "${back[@]}" --steps 9
 expect_line "and on from there" '^resumed +from .*/back/step-0000000008\.h5 at step 8 of 9$'
@@ -39,7 +39,7 @@ expect_line "and on from there" '^resumed +from .*/back/step-0000000008\.h5 at s
 odd=$folder/$'\xff\xfe odd'
 train 2 --steps 2 --checkpoint-dir "$odd/c" --log-dir "$odd/l"
 train 2 --steps 3 --checkpoint-dir "$odd/c" --log-dir "$odd/l"
-expect "a folder whose name is no UTF-8" grep -qa '^resumed .*step-0000000002\.h5 at step 2 of 3$' "$folder/out"
+expect "a folder whose name is no UTF-8" env LC_ALL=C grep -qa '^resumed .*step-0000000002\.h5 at step 2 of 3$' "$folder/out"
 
 # --- two runs in one folder ----------------------------------------------------------------------------------------------
 for kind in checkpoint log; do
@@ -86,17 +86,17 @@ train 1 --steps 2 --data "$folder/moved" --checkpoint-dir "$folder/on_data"
 expect_line "the same data elsewhere" '^resumed '
 
 # --- what changes the bits of a resumed run ------------------------------------------------------------------------------
-noted() {  # WHAT PATTERN OPTIONS...: --check of a resume says so in a note
-  local what=$1 pattern=$2
-  shift 2
-  train 2 --check --steps 9 --checkpoint-dir "$folder/noted" "$@"
+noted() {  # WHAT PATTERN RANKS OPTIONS...: --check of a resume says so in a note
+  local what=$1 pattern=$2 count=$3
+  shift 3
+  train "$count" --check --steps 9 --checkpoint-dir "$folder/noted" "$@"
   expect_line "$what" "^note +$pattern"
 }
-train 2 --steps 1 --lr-schedule cosine --checkpoint-dir "$folder/noted"
-noted "another end under cosine" 'the run now ends at step 9, not 1 as before, and --lr-schedule cosine' --lr-schedule cosine
-noted "a reducer without the canonical order" 'the order of sums is now that of mpi on 2 ranks in buckets of 1 MiB, not canonical' --reducer mpi
+train 2 --shards 4 --steps 1 --lr-schedule cosine --checkpoint-dir "$folder/noted"
+noted "another end under cosine" 'the run now ends at step 9, not 1 as before, and --lr-schedule cosine' 2 --lr-schedule cosine
+noted "a reducer without the canonical order" 'the order of sums is now that of mpi on 4 ranks in buckets of 1 MiB, not canonical' 4 --reducer mpi
 if grep -qw avx512f /proc/cpuinfo; then
-  ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2 noted "another instruction set" 'the arithmetic is now oneDNN .* with AVX2, not oneDNN'
+  ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2 noted "another instruction set" 'the arithmetic is now oneDNN .* with AVX2, not oneDNN' 2
 fi
 train 1 --check --steps 1 --lr-schedule cosine --checkpoint-dir "$folder/noted"
 checks=$((checks + 1))
