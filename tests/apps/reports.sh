@@ -93,6 +93,7 @@ expect_line "a second run says where the first one's logs are" "^logs +of an ear
 expect "they are whole" cmp "$folder/first" "$folder/twice/earlier-1/metrics.jsonl"
 expect "with their event file" test "$(find "$folder/twice/earlier-1" -name 'events.*' | wc -l)-$(find "$folder/twice" -maxdepth 1 -name 'events.*' | wc -l)" = 1-1
 expect "the second has its own" test "$(grep -c '"kind":"train"' "$folder/twice/metrics.jsonl")" = 1
+mkdir "$folder/failed"
 run "$build/train_cifar" --steps 1 --log-dir "$folder/failed" --checkpoint-dir /proc/none
 expect_files "a start that fails leaves no logs" "$folder/failed"
 
@@ -126,8 +127,8 @@ ranks 2 train_cifar --version
 expect_line "version" '^train_cifar [0-9]+\.[0-9]+\.[0-9]+'
 expect "version is printed once" test "$(wc -l <"$folder/out")" = 1
 
-train 1 --check --lr-schedule cosine --lr-end 0.01 --warmup-epochs 2 --lr-decay 0.5 --lr-smooth --keep 5 --summary-every 7
-expect_line "the end of the learning rate and the warm-up" '^optimizer +sgd, lr 0.1 cosine to 0.01, warm-up 2 epochs, '
+train 1 --check --lr-schedule cosine --lr-end 0.01 --warmup-epochs 0.1 --lr-decay 0.5 --lr-smooth --keep 5 --summary-every 7
+expect_line "the end of the learning rate and the warm-up" '^optimizer +sgd, lr 0.1 cosine to 0.01, warm-up 0.1 epochs, '
 for idle in --lr-decay --lr-smooth --keep; do expect_line "an idle option" "^note +$idle does nothing without --"; done
 expect_line "an idle option" '^note +--summary-every does nothing without --log-dir$'
 expect "what does something has no note" test "$(grep -c '^note' "$folder/out")" = 4
