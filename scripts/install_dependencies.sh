@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what Lockstep is built from: Debian 12 and newer, Ubuntu 22.04 and newer. Does nothing where all is there.
+# Installs what Lockstep is built from: Debian 12 and newer, Ubuntu 24.04 and newer. Does nothing where all is there.
 # On another system, or without the right to install, it looks for the compilers and headers themselves and names
 # what is missing by its purpose.
 set -euo pipefail
@@ -90,15 +90,15 @@ describe() {  # needs on stdin -> "package (purpose)" on lines
   while IFS='|' read -r package known purpose; do printf '  %-20s %s\n' "$package" "$purpose"; done
 }
 
-# Debian 11 and Ubuntu 20.04 have compilers without C++20's source_location: say so before an hour is lost.
+# Debian 11 has a compiler without C++20's source_location, Ubuntu 22.04 no toml++: say so before an hour is lost.
 refuse_too_old() {
   local ID='' VERSION_ID='' PRETTY_NAME='this system'
   # shellcheck disable=SC1091
   [[ ! -r /etc/os-release ]] || . /etc/os-release
   case $ID in
     debian) [[ -z $VERSION_ID || ${VERSION_ID%%.*} -ge 12 ]] ;;
-    ubuntu) [[ -z $VERSION_ID || ${VERSION_ID%%.*} -ge 22 ]] ;;
-  esac || fail "$PRETTY_NAME is too old: its compiler lacks C++20. Use Debian 12, Ubuntu 22.04 or newer, or a container of one."
+    ubuntu) [[ -z $VERSION_ID || ${VERSION_ID%%.*} -ge 24 ]] ;;
+  esac || fail "$PRETTY_NAME is too old: its packages lack C++20 or toml++. Use Debian 12, Ubuntu 24.04 or newer, or a container of one."
 }
 
 install_packages() {
