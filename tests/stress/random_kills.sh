@@ -50,9 +50,14 @@ one_run() {  # WHEN
   fi
   pids=$(for ((p = 0; p < count; p++)); do pid_of_rank $p; done)
   chance 900
-  count tried "$when"
   began_ms=$(milliseconds)
-  kill -"$signal" "$pid" 2>/dev/null || miss "$what: the run was over"
+  if ! kill -"$signal" "$pid" 2>/dev/null; then  # a process of the launcher's that has gone
+    kill -KILL -- "-$launcher"
+    wait "$launcher" 2>/dev/null
+    launcher=
+    return
+  fi
+  count tried "$when"
   collect
   took=$(($(milliseconds) - began_ms))
   ((took <= ${worst[$when]:-0})) || worst[$when]=$took
