@@ -1,7 +1,6 @@
 #include "src/folder_lock.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +21,7 @@
 #include "src/check.h"
 #include "src/file.h"
 #include "src/machine.h"
+#include "src/process.h"
 #include "src/unique.h"
 
 namespace lockstep {
@@ -29,7 +29,10 @@ namespace {
 
 constexpr std::string_view kPrefix = "run.lock.";
 
+/// Empty where it is no regular file: a pipe would wait for a writer, a device has no end.
 std::string read_all(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return "";
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -52,23 +55,6 @@ std::string process_space() {
   boot.erase(boot.find_last_not_of('\n') + 1);
   std::error_code ignored;
   return boot + " " + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
-}
-
-/// Fields of /proc/PID/stat from the third on; empty where there is no such process or none is
-/// seen.
-std::vector<std::string> process_fields(pid_t pid) {
-  const std::string text = read_all(fmt::format("/proc/{}/stat", pid));
-  const std::size_t name_end = text.rfind(')');  // the second field may hold anything
-  if (name_end == std::string::npos) return {};
-  std::istringstream rest(text.substr(name_end + 1));
-  return {std::istream_iterator<std::string>(rest), {}};
-}
-
-constexpr std::size_t kState = 0, kStart = 19;  // fields 3 and 22
-
-std::string start_of(pid_t pid) {
-  const std::vector<std::string> fields = process_fields(pid);
-  return fields.size() > kStart ? fields[kStart] : "";
 }
 
 /// A claim as its file says it.
@@ -98,7 +84,7 @@ std::string own_text() {
   return fmt::format(
       "host = {}\npid = {}\nstart = {}\nspace = {}\njob = {}\nrestart = {}\nsince = {}\n"
       "token = {}\n",
-      host_name(), ::getpid(), start_of(::getpid()), process_space(), own_job(),
+      host_name(), ::getpid(), start_time_of(::getpid()), process_space(), own_job(),
       environment("SLURM_RESTART_COUNT"), since, unique_hex(16));
 }
 
@@ -150,12 +136,10 @@ std::optional<std::int64_t> silence_of(const std::filesystem::path& file) {
 /// Why nobody is behind the claim any more; empty: somebody is.
 std::string why_gone(const Claim& claim) {
   if (claim.fact("space") == process_space()) {
-    const auto pid = static_cast<pid_t>(whole_number(claim.fact("pid")));
-    if (pid <= 0 || (::kill(pid, 0) != 0 && errno == ESRCH)) return "its process is gone";
-    const std::vector<std::string> fields = process_fields(pid);
-    if (fields.size() <= kStart) return "";
-    const bool dead = fields[kState] == "Z" || fields[kState] == "X";
-    return dead || fields[kStart] != claim.fact("start") ? "its process is gone" : "";
+    const auto pid = static_cast<int>(whole_number(claim.fact("pid")));
+    const auto start = static_cast<std::uint64_t>(whole_number(claim.fact("start")));
+    const bool gone = pid <= 0 || Process(pid, start).condition() == Condition::gone;
+    return gone ? "its process is gone" : "";
   }
   const std::string job = own_job();
   if (!job.empty() && job == claim.fact("job") &&
