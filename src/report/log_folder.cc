@@ -10,8 +10,10 @@
 namespace lockstep {
 
 LoggedRun logged_run(const std::filesystem::path& directory) {
-  std::ifstream in(directory / "metrics.jsonl", std::ios::binary);
   LoggedRun logged;
+  std::error_code error;  // a device has no end
+  if (!std::filesystem::is_regular_file(directory / "metrics.jsonl", error)) return logged;
+  std::ifstream in(directory / "metrics.jsonl", std::ios::binary);
   for (std::string line; std::getline(in, line);) {
     const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     const auto text = [&](const char* name) {

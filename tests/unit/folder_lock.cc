@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -174,6 +175,18 @@ TEST_F(FolderLockTest, OfManyAtTheSameInstantOneWins) {
       won += WIFEXITED(status) && WEXITSTATUS(status) == 0;
     EXPECT_EQ(won, 1) << "round " << round;
     EXPECT_EQ(folder_.names(), Names{});
+  }
+}
+
+TEST_F(FolderLockTest, APipeOrAFolderInAClaimsPlaceIsNotWaitedFor) {
+  ASSERT_EQ(::mkfifo((folder_ / "run.lock.1").c_str(), 0666), 0);
+  for (const bool pipe : {true, false}) {
+    EXPECT_NE(error_of([&] { FolderLock(folder_.path(), "--log-dir"); })
+                  .find("if it is surely gone, remove " + (folder_ / "run.lock.1").string()),
+              std::string::npos);
+    if (!pipe) break;
+    std::filesystem::remove(folder_ / "run.lock.1");
+    std::filesystem::create_directory(folder_ / "run.lock.1");
   }
 }
 
