@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// As in CheckpointFacts::texts.
+/// As in CheckpointMetadata::texts.
 using Circumstances = std::map<std::string, std::string>;
 
 /// Collective. On rank 0 those of the run that `plan` and `step` are about to begin; elsewhere

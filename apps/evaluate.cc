@@ -17,7 +17,7 @@
 #include "apps/reporter.h"
 #include "apps/signals.h"
 #include "collectives/comm.h"
-#include "collectives/records.h"
+#include "collectives/flight_recorder.h"
 #include "net/checkpoint.h"
 #include "src/data/dataset.h"
 #include "src/machine.h"
@@ -109,8 +109,8 @@ struct Subject {
 Subject subject_of(const Checkpoint& checkpoint, const EvaluateOptions& o) {
   const std::string file = checkpoint.file().string();
   const auto text = [&](const char* name) {
-    const auto found = checkpoint.facts().texts.find(name);
-    require(found != checkpoint.facts().texts.end(),
+    const auto found = checkpoint.metadata().texts.find(name);
+    require(found != checkpoint.metadata().texts.end(),
             "{} does not name its {}: it was not written by train_cifar", file, name);
     return found->second;
   };
@@ -118,8 +118,8 @@ Subject subject_of(const Checkpoint& checkpoint, const EvaluateOptions& o) {
                   text("dataset"),
                   text("model"),
                   o.precision.empty() ? text("precision") : o.precision,
-                  checkpoint.facts().position.step,
-                  checkpoint.facts().position.seed};
+                  checkpoint.metadata().position.step,
+                  checkpoint.metadata().position.seed};
   if (subject.dataset == "synthetic" && !o.data.empty())
     fail_usage("{} was trained on the generated set: leave --data out", file);
   if (subject.dataset != "synthetic" && o.data.empty())
@@ -144,7 +144,7 @@ Subject broadcast(const Comm& comm, Subject subject) {
 bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Checkpoint* checkpoint,
               const Signals& signals) {
   const Comm comm = world.comm();
-  Record& record = world.records().mine();
+  Record& record = world.flight_recorder().mine();
   record.phase("reading the checkpoint", kSlowFiles);
   Subject subject;
   agree(comm, [&] {
@@ -182,7 +182,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
 
 int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   const Comm comm = world.comm();
-  Record& record = world.records().mine();
+  Record& record = world.flight_recorder().mine();
   const Placement placement = place(comm, o.threads);
   std::unique_ptr<Device> device;
   agree(comm, [&] { device = make_cpu_device(placement.threads); });

@@ -12,7 +12,7 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
       model_(device, entry, dataset.classes(), kBatch, type, false),
       images_(device.allocate(static_cast<std::size_t>(model_.input().count()) * size_of(type))),
       labels_(kBatch),
-      verdicts_(kBatch) {
+      results_(kBatch) {
   const Shape wanted = model_.input().with_batch(1);
   require(dataset.sample_shape() == wanted, "the model {} takes images of {} and {} has {}: {}",
           entry.name, wanted.text(), dataset.describe(), dataset.sample_shape().text(),
@@ -41,19 +41,19 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
     const std::int64_t first = (round + comm.rank()) * kBatch,
                        count = std::min(kBatch, dataset_.size() - first);
     if (count > 0) {
-      each_part(stream, count, 8, [&](std::int64_t begin, std::int64_t end) {
+      parallel_for(stream, count, 8, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
           dataset_.read(first + i, nullptr,
                         images_.get() + static_cast<std::size_t>(i) * sample_bytes, images.type);
           labels_[static_cast<std::size_t>(i)] = dataset_.label(first + i);
         }
       });
-      softmax_cross_entropy(stream, model_.forward(stream, images), labels, 0, {}, verdicts_);
+      softmax_cross_entropy(stream, model_.forward(stream, images), labels, 0, {}, results_);
       for (std::int64_t i = 0; i < count; ++i) {
-        const Verdict& verdict = verdicts_[static_cast<std::size_t>(i)];
-        result.score.add(verdict);
+        const SampleResult& sample = results_[static_cast<std::size_t>(i)];
+        result.score.add(sample);
         ++result.confusion[static_cast<std::size_t>(labels_[static_cast<std::size_t>(i)] * classes +
-                                                    verdict.predicted)];
+                                                    sample.predicted)];
       }
     }
     const std::int64_t done = std::min(round + comm.size(), batches);

@@ -43,7 +43,7 @@ class Evaluation {
   Model model_;
   Memory images_;
   std::vector<std::int32_t> labels_;
-  std::vector<Verdict> verdicts_;
+  std::vector<SampleResult> results_;
 };
 
 }  // namespace lockstep

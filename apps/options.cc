@@ -79,7 +79,7 @@ void add_options(OptionSet& add, Options& o) {
                       "of shards gives the "
                       "same weights, bit for bit, on fewer or more ranks [ranks]");
   add.number("--seed", o.seed, Bounds::at_least(0),
-             "Of initial weights, order of samples and distortions");
+             "Of initial weights, order of samples and augmentations");
   add.text("--optimizer", o.optimizer, "NAME", "How gradients become steps (see --list)",
            [](const std::string& name) { find(optimizers(), "optimizer", name); });
   add.number("--momentum", o.optimizer_options.momentum, Bounds::at_least(0, 1), "Of sgd; 0: none");

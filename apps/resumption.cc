@@ -11,14 +11,14 @@ using nlohmann::json;
 
 // It travels as CBOR: text in JSON must be UTF-8, and the name of a file may be any bytes.
 json to_json(const Resumption& r) {
-  const Position& p = r.facts.position;
+  const Position& p = r.metadata.position;
   return {{"file", r.file ? r.file->string() : ""},
           {"warnings", r.warnings},
           {"notes", r.notes},
           {"run", r.run},
           {"parent", r.parent},
           {"began", r.began},
-          {"texts", r.facts.texts},
+          {"texts", r.metadata.texts},
           {"step", p.step},
           {"samples", p.samples},
           {"epoch", p.epoch},
@@ -34,21 +34,21 @@ Resumption from_json(const json& j) {
   r.run = j["run"];
   r.parent = j["parent"];
   r.began = j["began"];
-  r.facts = {{j["step"], j["samples"], j["epoch"], j["seed"]},
-             j["texts"].get<std::map<std::string, std::string>>()};
+  r.metadata = {{j["step"], j["samples"], j["epoch"], j["seed"]},
+                j["texts"].get<std::map<std::string, std::string>>()};
   return r;
 }
 
-std::string text_of(const CheckpointFacts& facts, const char* name) {
-  const auto found = facts.texts.find(name);
-  return found == facts.texts.end() ? "" : found->second;
+std::string text_of(const CheckpointMetadata& metadata, const char* name) {
+  const auto found = metadata.texts.find(name);
+  return found == metadata.texts.end() ? "" : found->second;
 }
 
 /// Which checkpoint that is, wherever its file lies. Early checkpoints do not name their run.
-std::string origin_of(const CheckpointFacts& facts) {
-  const std::string run = text_of(facts, "run");
+std::string origin_of(const CheckpointMetadata& metadata) {
+  const std::string run = text_of(metadata, "run");
   return fmt::format("{} at step {}", run.empty() ? "a run without a name" : run,
-                     facts.position.step);
+                     metadata.position.step);
 }
 
 /// "began" of a run that was started with --resume `file`: which checkpoint that was, and where,
@@ -64,33 +64,33 @@ bool is_the_same_start(const std::string& began, const std::filesystem::path& fi
   if (!began.ends_with(here)) return false;
   std::error_code error;
   return !std::filesystem::exists(file, error) ||
-         began == began_from(origin_of(read_facts(file)), file);
+         began == began_from(origin_of(read_metadata(file)), file);
 }
 
-void go_on(Resumption& r, const std::filesystem::path& file, CheckpointFacts facts) {
+void go_on(Resumption& r, const std::filesystem::path& file, CheckpointMetadata metadata) {
   r.file = file;
-  r.run = text_of(facts, "run");
-  r.parent = text_of(facts, "parent");
-  r.began = text_of(facts, "began");
-  r.facts = std::move(facts);
+  r.run = text_of(metadata, "run");
+  r.parent = text_of(metadata, "parent");
+  r.began = text_of(metadata, "began");
+  r.metadata = std::move(metadata);
 }
 
 /// --resume never or `options.resume`, a file, in a folder whose newest checkpoint is `newest`.
 void resume_among(Resumption& r, const Options& options, const std::filesystem::path& newest) {
   const std::string& how = options.resume;
-  CheckpointFacts facts = read_facts(newest);
-  const std::string began = text_of(facts, "began");
+  CheckpointMetadata metadata = read_metadata(newest);
+  const std::string began = text_of(metadata, "began");
   std::error_code error;
   if (how != "never" && std::filesystem::equivalent(newest, how, error)) {
-    const std::string origin = origin_of(facts);
-    go_on(r, newest, std::move(facts));
+    const std::string origin = origin_of(metadata);
+    go_on(r, newest, std::move(metadata));
     r.began = began_from(origin, how);
     return;
   }
   if (how == "never" ? began == how : is_the_same_start(began, how)) {
     r.notes.push_back(
         fmt::format("--resume {} began this run: it goes on from its newest checkpoint", how));
-    return go_on(r, newest, std::move(facts));
+    return go_on(r, newest, std::move(metadata));
   }
   if (how == "never") {
     fail_usage(
@@ -111,15 +111,15 @@ void resolve(Resumption& r, const Options& options) {
   if (!options.checkpoint_dir.empty()) {
     Newest newest = newest_good(options.checkpoint_dir);
     r.warnings = std::move(newest.warnings);
-    if (newest.file && how == "auto") return go_on(r, *newest.file, read_facts(*newest.file));
+    if (newest.file && how == "auto") return go_on(r, *newest.file, read_metadata(*newest.file));
     if (newest.file) return resume_among(r, options, *newest.file);
   }
   r.began = how;
   if (how == "auto" || how == "never") return;
   verify_checkpoint(how);
   r.file = how;
-  r.facts = read_facts(how);
-  r.parent = origin_of(r.facts);
+  r.metadata = read_metadata(how);
+  r.parent = origin_of(r.metadata);
   r.began = began_from(r.parent, how);
 }
 
@@ -138,7 +138,7 @@ Resumption find_resumption(const Comm& comm, const Options& options) {
 }
 
 std::int64_t number_of(const Resumption& resumption, const std::string& name) {
-  const std::string text = text_of(resumption.facts, name.c_str());
+  const std::string text = text_of(resumption.metadata, name.c_str());
   try {
     const std::int64_t value = text.empty() ? 0 : std::stoll(text);
     if (value > 0) return value;

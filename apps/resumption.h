@@ -20,7 +20,7 @@ namespace lockstep {
 /// As every rank knows it; only rank 0 reads files.
 struct Resumption {
   std::optional<std::filesystem::path> file;  ///< the checkpoint to go on from; none: from scratch
-  CheckpointFacts facts;                      ///< of that file
+  CheckpointMetadata metadata;                ///< of that file
   std::vector<std::string> warnings;  ///< damaged files that were passed over, one line each
   std::vector<std::string> notes;     ///< what a person may not expect
   std::string run;     ///< 32 hexadecimal digits: the checkpoint's where its run goes on, else new

@@ -93,11 +93,11 @@ RunPlan plan_run(const Options& o, const Comm& comm, int threads, std::int64_t d
   std::int64_t shards = o.shards > 0 ? o.shards : ranks;
 
   if (resumption.file) {
-    const CheckpointFacts& facts = resumption.facts;
+    const CheckpointMetadata& metadata = resumption.metadata;
     const std::string name = resumption.file->filename().string();
-    plan.start = facts.position;
-    const auto model = facts.texts.find("model");
-    if (model != facts.texts.end() && model->second != o.model) {
+    plan.start = metadata.position;
+    const auto model = metadata.texts.find("model");
+    if (model != metadata.texts.end() && model->second != o.model) {
       fail_usage("{} is of model {}, not {}: say --model {}, or choose another --checkpoint-dir",
                  name, model->second, o.model, model->second);
     }
@@ -108,14 +108,14 @@ RunPlan plan_run(const Options& o, const Comm& comm, int threads, std::int64_t d
           name, plan.start.seed, o.seed);
     }
     plan.seed = plan.start.seed;
-    const auto dataset = facts.texts.find("dataset");
-    if (dataset != facts.texts.end() && dataset->second != o.dataset) {
+    const auto dataset = metadata.texts.find("dataset");
+    if (dataset != metadata.texts.end() && dataset->second != o.dataset) {
       fail_usage("{} was trained on {}, not {}: {}, or choose another --checkpoint-dir", name,
                  dataset->second, o.dataset,
                  o.data.empty() ? "say --data DIR" : "leave --data out");
     }
-    const auto trained_on = facts.texts.find("data");
-    if (trained_on != facts.texts.end()) {
+    const auto trained_on = metadata.texts.find("data");
+    if (trained_on != metadata.texts.end()) {
       require_same_data(name, trained_on->second, data);
     } else {
       plan.notes.push_back(fmt::format(

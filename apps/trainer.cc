@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "apps/circumstances.h"
-#include "apps/facts.h"
-#include "apps/mirror.h"
 #include "apps/placement.h"
+#include "apps/replica_check.h"
 #include "apps/reporter.h"
 #include "apps/run_folders.h"
+#include "apps/summary.h"
 #include "apps/training_step.h"
-#include "collectives/records.h"
+#include "collectives/flight_recorder.h"
 #include "collectives/watchdog.h"
 #include "net/checkpoint.h"
 #include "src/data/dataset.h"
@@ -48,7 +48,7 @@ class Trainer {
         entry_(find_model(options.model)),
         step_(world, device, entry_, data.train->classes(), options, plan),
         evaluation_(device, entry_, *data.test, options.precision),
-        reporter_(comm_, options, plan, [&world] { world.records().mine().progress(); }),
+        reporter_(comm_, options, plan, [&world] { world.flight_recorder().mine().progress(); }),
         texts_(circumstances(comm_, options, plan, device, step_)) {
     texts_.merge(Circumstances{{"model", std::string(entry_.name)},
                                {"precision", name_of(options.precision)},
@@ -68,9 +68,9 @@ class Trainer {
       if (comm_.rank() == 0) load_checkpoint(*resumption.file, step_.layout(), sections);
     });
     last_file_ = *resumption.file;
-    world_.records().saved();
-    const auto evaluation = resumption.facts.texts.find("evaluation");
-    evaluation_due_ = options_.eval_every > 0 && evaluation != resumption.facts.texts.end() &&
+    world_.flight_recorder().saved();
+    const auto evaluation = resumption.metadata.texts.find("evaluation");
+    evaluation_due_ = options_.eval_every > 0 && evaluation != resumption.metadata.texts.end() &&
                       evaluation->second == kDue;
     for (const Section& section : sections) {
       check(MPI_Bcast(section.arena, static_cast<int>(step_.layout().count), MPI_FLOAT, 0,
@@ -180,7 +180,7 @@ class Trainer {
   /// Stays due where a rank is asked to stop meanwhile.
   void evaluate(std::int64_t done) {
     phase("evaluation", 0);
-    Record& record = world_.records().mine();
+    Record& record = world_.flight_recorder().mine();
     const auto result = evaluation_.run(comm_, step_.evaluated(), [&](double share) {
       record.progress();
       reporter_.evaluating(share);
@@ -203,21 +203,21 @@ class Trainer {
         plan_.start.samples + (done - plan_.start.step) * plan_.global_batch;
     agree(comm_, [&] {
       if (comm_.rank() != 0) return;
-      CheckpointFacts facts;
-      facts.position = {done, samples, samples / plan_.dataset_size, plan_.seed};
-      facts.texts = texts_;
-      if (evaluation_due_) facts.texts["evaluation"] = kDue;
+      CheckpointMetadata metadata;
+      metadata.position = {done, samples, samples / plan_.dataset_size, plan_.seed};
+      metadata.texts = texts_;
+      if (evaluation_due_) metadata.texts["evaluation"] = kDue;
       folders_->require_held();
       const SavedCheckpoint saved =
           save_checkpoint(options_.checkpoint_dir, step_.layout(), read_only(step_.sections()),
-                          facts, options_.keep);
+                          metadata, options_.keep);
       last_file_ = saved.file;
       if (!saved.warning.empty() && !std::exchange(warned_, true))
         reporter_.line(fmt::format("{:<12} {}", "warning", saved.warning));
     });
     if (comm_.rank() == 0) reporter_.saved(done, last_file_);
     saved_step_ = done;
-    world_.records().saved();
+    world_.flight_recorder().saved();
     saved_due_ = evaluation_due_;
     last_save_ = now();
   }
@@ -270,7 +270,7 @@ class Trainer {
   }
 
   void phase(const char* name, double limit_seconds) {
-    world_.records().mine().phase(name, limit_seconds);
+    world_.flight_recorder().mine().phase(name, limit_seconds);
   }
 
   World& world_;
@@ -300,7 +300,7 @@ class Trainer {
 
 int train(World& world, const Options& options, const std::function<bool()>& stop_requested) {
   const Comm comm = world.comm();
-  Record& record = world.records().mine();
+  Record& record = world.flight_recorder().mine();
   world.watchdog().set_timeout(options.timeout);
   const std::size_t base_memory = own_memory_bytes();
 
@@ -327,7 +327,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   agree(comm, [&] {
     if (folders) folders->name_run(resumption.run);
     const std::uint64_t seed =
-        resumption.file && !options.seed_given ? resumption.facts.position.seed : options.seed;
+        resumption.file && !options.seed_given ? resumption.metadata.position.seed : options.seed;
     data = open_dataset(options.dataset, options.data, seed);
   });
   look_for_stop();
@@ -350,7 +350,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   record.phase("restoring the checkpoint", kSlowFiles);
   if (resumption.file) {
     trainer.restore(resumption);
-    const auto more = changes(resumption.facts.texts, trainer.texts(), options.rate);
+    const auto more = changes(resumption.metadata.texts, trainer.texts(), options.rate);
     plan.notes.insert(plan.notes.end(), more.begin(), more.end());
   }
   record.phase("comparing weights");
@@ -364,9 +364,9 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
                               .own_shards = plan.own_shards,
                               .first_position = plan.start.samples,
                               .type = options.precision});
-  print_facts({comm, options, plan, resumption, placement, *device, data, trainer.step(),
-               trainer.evaluation(), loader, base_memory},
-              trainer.reporter());
+  print_summary({comm, options, plan, resumption, placement, *device, data, trainer.step(),
+                 trainer.evaluation(), loader, base_memory},
+                trainer.reporter());
   if (options.check) {
     trainer.reporter().line("all is well: --check trains nothing");
     return kExitSuccess;

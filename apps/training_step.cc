@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "collectives/records.h"
+#include "collectives/flight_recorder.h"
 
 namespace lockstep {
 namespace {
@@ -33,7 +33,7 @@ TrainingStep::TrainingStep(World& world, Device& device, const ModelEntry& entry
       model_(device, entry, classes, plan.shard_batch, options.precision, true),
       optimizer_(make_optimizer(options.optimizer, options.optimizer_options)),
       reducer_comm_(world.comm().duplicate()),
-      verdicts_(static_cast<std::size_t>(plan.shard_batch)) {
+      results_(static_cast<std::size_t>(plan.shard_batch)) {
   const Layout& layout = model_.layout();
   const std::vector<Range> buckets =
       cut_buckets(bucket_parts(layout), static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
@@ -43,7 +43,7 @@ TrainingStep::TrainingStep(World& world, Device& device, const ModelEntry& entry
   policy_ = choose_policy(options.progress, *reducer_, world.threads_allowed());
   buckets_ = std::make_unique<GradientBuckets>(
       *reducer_, buckets, policy_, [this](int, Range range) { on_reduced(range); },
-      &world.records().mine());
+      &world.flight_recorder().mine());
 
   const std::size_t slots = optimizer_->slots().size(),
                     count = static_cast<std::size_t>(layout.count);
@@ -65,7 +65,7 @@ TrainingStep::~TrainingStep() {
 }
 
 StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Votes votes) {
-  Record& record = world_.records().mine();
+  Record& record = world_.flight_recorder().mine();
   record.step(step + 1);
   rates_ = {rate, weight_decay_, average_decay(ema_, step)};
   for (int shard = 0; shard < plan_.own_shards; ++shard) {
@@ -82,19 +82,19 @@ StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Vote
 }
 
 void TrainingStep::compute_shard(int shard, const Batch& batch, Votes votes) {
-  Record& record = world_.records().mine();
+  Record& record = world_.flight_recorder().mine();
   const bool last = shard == plan_.own_shards - 1;
   record.phase("forward");
   const double start = now();
   const View logits = model_.forward(stream_, batch.images);
   softmax_cross_entropy(stream_, logits, batch.labels,
                         1.0f / static_cast<float>(plan_.global_batch), model_.logits_gradient(),
-                        verdicts_);
+                        results_);
   double loss = 0;
   int right = 0;
-  for (const Verdict& verdict : verdicts_) {
-    loss += verdict.loss;
-    right += verdict.rank < 1;
+  for (const SampleResult& result : results_) {
+    loss += result.loss;
+    right += result.rank < 1;
   }
   std::fill_n(gradients_, Layout::kMail, 0.0f);
   gradients_[kLoss] = static_cast<float>(loss / static_cast<double>(plan_.global_batch));
@@ -124,10 +124,10 @@ void TrainingStep::compute_shard(int shard, const Batch& batch, Votes votes) {
 
 double TrainingStep::loss_now() {
   softmax_cross_entropy(stream_, model_.forward(stream_, last_.images), last_.labels, 1,
-                        model_.logits_gradient(), verdicts_);
+                        model_.logits_gradient(), results_);
   double loss = 0;
-  for (const Verdict& verdict : verdicts_) loss += verdict.loss;
-  return loss / static_cast<double>(verdicts_.size());
+  for (const SampleResult& result : results_) loss += result.loss;
+  return loss / static_cast<double>(results_.size());
 }
 
 void TrainingStep::on_reduced(Range range) {

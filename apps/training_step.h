@@ -96,10 +96,10 @@ class TrainingStep {
   std::unique_ptr<ShardSum> shard_sum_;
   Policy policy_;
   std::unique_ptr<GradientBuckets> buckets_;
-  std::vector<Verdict> verdicts_;
-  Batch last_;         ///< of the last run()
-  UpdateRates rates_;  ///< of the step under way
-  StepTimes times_;    ///< of the computing thread
+  std::vector<SampleResult> results_;
+  Batch last_;                                  ///< of the last run()
+  UpdateRates rates_;                           ///< of the step under way
+  StepTimes times_;                             ///< of the computing thread
   std::atomic<std::int64_t> optimizer_ns_ = 0;  ///< of whichever thread runs on_reduced()
 };
 

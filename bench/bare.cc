@@ -25,7 +25,7 @@ double median_seconds(int rounds, const std::function<void()>& call) {
 /// One plan with its buffers.
 class Bare {
  public:
-  Bare(Device& device, std::unique_ptr<LinearPlan> plan, const PlanInput& input, Shape weights,
+  Bare(Device& device, std::unique_ptr<AffinePlan> plan, const PlanInput& input, Shape weights,
        Shape out)
       : device_(device), stream_(device.stream()), plan_(std::move(plan)), input_(input) {
     x_ = tensor(input.x, input.type);
@@ -67,7 +67,7 @@ class Bare {
 
   Device& device_;
   Stream stream_;
-  std::unique_ptr<LinearPlan> plan_;
+  std::unique_ptr<AffinePlan> plan_;
   PlanInput input_;
   std::vector<Memory> memory_;
   Memory scratch_;
@@ -86,7 +86,7 @@ BareTimes time_bare(Device& device, const Model& model, int rounds) {
                           .type = model.type(),
                           .input_gradient = index > 0};
     const Shape out = layers[index].output;
-    std::unique_ptr<LinearPlan> plan;
+    std::unique_ptr<AffinePlan> plan;
     if (parameter.shape.rank() == 4) {
       plan = device.convolution({.input = input,
                                  .filters = out[3],
@@ -95,7 +95,7 @@ BareTimes time_bare(Device& device, const Model& model, int rounds) {
     } else {
       plan = device.dense({.input = input, .features = out[1]});
     }
-    times.linear_seconds +=
+    times.affine_seconds +=
         Bare(device, std::move(plan), input, parameter.shape, out).seconds(rounds);
   }
   const PlanInput input{

@@ -7,7 +7,7 @@
 namespace lockstep {
 
 struct BareTimes {
-  double linear_seconds = 0;  ///< forward, weight and input gradients of all linear layers of one
+  double affine_seconds = 0;  ///< forward, weight and input gradients of all linear layers of one
                               ///< batch; medians, summed
   double gemm_flops = 0;      ///< per second, of a 1024 x 2048 x 2048 product
 };

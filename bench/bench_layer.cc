@@ -42,7 +42,7 @@ class Bench {
         call_.weights.push_back(tensor(parameter.shape, Type::f32, 0.1f));
         call_.gradients.push_back(tensor(parameter.shape, Type::f32, 0));
       }
-      call_.kept = keep(setup.kept_bytes);
+      call_.saved = keep(setup.saved_bytes);
       call_.scratch = keep(setup.scratch_bytes);
       layer_->forward(call_, x_, y_);
       return;

@@ -98,7 +98,7 @@ int run(World& world, BenchOptions& o) {
 
   const double step_seconds = median(seconds), count = static_cast<double>(plan.steps);
   const double flops = step.model().training_flops() * plan.own_shards;  // of this rank
-  const double bare = plan.own_shards * (before.linear_seconds + after.linear_seconds) / 2;
+  const double bare = plan.own_shards * (before.affine_seconds + after.affine_seconds) / 2;
   const double gemm = (before.gemm_flops + after.gemm_flops) / 2;
   const auto part = [&](double StepTimes::*member) {
     return (times.*member - start_times.*member) / count;

@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "collectives/crank.h"
+#include "collectives/progress_engine.h"
 
 namespace lockstep {
 namespace {
@@ -21,12 +21,12 @@ constexpr auto kNap = std::chrono::microseconds(50);
 /// ready ranges.
 constexpr std::int64_t kMostGap = 16;
 
-/// Turns a crank from a thread of its own: what the compute thread says to it goes through one
+/// Turns a engine from a thread of its own: what the compute thread says to it goes through one
 /// mutex.
 class CommunicationThread {
  public:
-  explicit CommunicationThread(Crank& crank)
-      : crank_(crank), thread_([this](std::stop_token stop) { run(stop); }) {}
+  explicit CommunicationThread(ProgressEngine& engine)
+      : engine_(engine), thread_([this](std::stop_token stop) { run(stop); }) {}
 
   /// Compute thread: the first `count` buckets are ready.
   void ready(std::size_t count) {
@@ -35,7 +35,7 @@ class CommunicationThread {
     changed_.notify_all();
   }
 
-  /// Compute thread: sleeps until all buckets are completed, then rewinds the crank.
+  /// Compute thread: sleeps until all buckets are completed, then rewinds the engine.
   void finish() {
     std::unique_lock lock(mutex_);
     finishing_ = true;
@@ -49,29 +49,29 @@ class CommunicationThread {
     std::unique_lock lock(mutex_);
     try {
       while (!stop.stop_requested()) {
-        const bool news = crank_.started() < ready_ || finishing_;
-        if (!news && crank_.completed() == crank_.started()) {
-          changed_.wait(lock, stop, [&] { return crank_.started() < ready_ || finishing_; });
+        const bool news = engine_.started() < ready_ || finishing_;
+        if (!news && engine_.completed() == engine_.started()) {
+          changed_.wait(lock, stop, [&] { return engine_.started() < ready_ || finishing_; });
           continue;
         }
         const std::size_t ready = ready_;
         const bool finishing = finishing_;
         lock.unlock();
-        crank_.start(ready);
+        engine_.start(ready);
         bool moved = false;
         if (finishing)
-          crank_.finish();  // the compute thread sleeps: its core is free
+          engine_.finish();  // the compute thread sleeps: its core is free
         else
-          moved = crank_.turn();
+          moved = engine_.turn();
         lock.lock();
         if (finishing) {
-          crank_.rewind();
+          engine_.rewind();
           ready_ = 0;
           finishing_ = false;
           changed_.notify_all();
         } else if (!moved) {
           changed_.wait_for(lock, stop, kNap,
-                            [&] { return crank_.started() < ready_ || finishing_; });
+                            [&] { return engine_.started() < ready_ || finishing_; });
         }
       }
     } catch (...) {
@@ -81,7 +81,7 @@ class CommunicationThread {
     }
   }
 
-  Crank& crank_;
+  ProgressEngine& engine_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::size_t ready_ = 0;
@@ -106,7 +106,7 @@ std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t byt
 }
 
 struct GradientBuckets::Body {
-  Crank crank;
+  ProgressEngine engine;
   Policy policy;
   std::unique_ptr<CommunicationThread> thread;  ///< policy thread only
   std::int64_t covered = 0;                     ///< gradients below are written
@@ -116,10 +116,10 @@ struct GradientBuckets::Body {
   /// Adds the time it lives, callbacks not counted.
   class Exposed {
    public:
-    explicit Exposed(Body& body) : body_(body), callbacks_(body.crank.callback_seconds()) {}
+    explicit Exposed(Body& body) : body_(body), callbacks_(body.engine.callback_seconds()) {}
     ~Exposed() {
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began_;
-      body_.exposed += elapsed.count() - (body_.crank.callback_seconds() - callbacks_);
+      body_.exposed += elapsed.count() - (body_.engine.callback_seconds() - callbacks_);
     }
 
    private:
@@ -131,9 +131,10 @@ struct GradientBuckets::Body {
 
 GradientBuckets::GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy,
                                  Reduced reduced, Record* record)
-    : body_(new Body{Crank(reducer, std::move(buckets), std::move(reduced), record), policy,
-                     nullptr}) {
-  if (policy == Policy::thread) body_->thread = std::make_unique<CommunicationThread>(body_->crank);
+    : body_(new Body{ProgressEngine(reducer, std::move(buckets), std::move(reduced), record),
+                     policy, nullptr}) {
+  if (policy == Policy::thread)
+    body_->thread = std::make_unique<CommunicationThread>(body_->engine);
 }
 
 GradientBuckets::~GradientBuckets() = default;
@@ -151,13 +152,13 @@ void GradientBuckets::ready(Range range) {
   if (body.thread)
     body.thread->ready(body.ready);
   else
-    body.crank.start(body.ready);
+    body.engine.start(body.ready);
 }
 
 void GradientBuckets::advance() {
   if (body_->policy != Policy::poll) return;
   const Body::Exposed exposed(*body_);
-  body_->crank.turn();
+  body_->engine.turn();
 }
 
 void GradientBuckets::finish() {
@@ -167,14 +168,14 @@ void GradientBuckets::finish() {
   if (body.thread) {
     body.thread->finish();
   } else {
-    body.crank.finish();
-    body.crank.rewind();
+    body.engine.finish();
+    body.engine.rewind();
   }
   body.covered = 0;
   body.ready = 0;
 }
 
 double GradientBuckets::exposed_seconds() const { return body_->exposed; }
-const std::vector<Range>& GradientBuckets::buckets() const { return body_->crank.buckets(); }
+const std::vector<Range>& GradientBuckets::buckets() const { return body_->engine.buckets(); }
 
 }  // namespace lockstep

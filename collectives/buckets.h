@@ -1,5 +1,5 @@
 // GradientBuckets: between the backward pass, which fills ranges of the gradient arena, and the
-// reducer, which wants whole buckets. Who turns the crank meanwhile is a Policy
+// reducer, which wants whole buckets. Who turns the engine meanwhile is a Policy
 // (collectives/progress.h).
 #pragma once
 

@@ -14,9 +14,9 @@
 #include <thread>
 #include <utility>
 
+#include "collectives/flight_recorder.h"
 #include "collectives/launch.h"
 #include "collectives/node_memory.h"
-#include "collectives/records.h"
 #include "collectives/start_watch.h"
 #include "collectives/watchdog.h"
 
@@ -156,7 +156,8 @@ World::World(int* argc, char*** argv, const std::string& program) : program_(pro
   }
   Comm node = all.node();
   try {
-    memory_ = std::make_unique<NodeMemory>(node, Records::bytes(node.size()), "the start-up");
+    memory_ =
+        std::make_unique<NodeMemory>(node, FlightRecorder::bytes(node.size()), "the start-up");
   } catch (const AgreedError& error) {  // by this node alone
     if (node.rank() == 0) {
       say_and_end_all_ranks(fmt::format("{}: {}", program, error.what()), error.exit_code());
@@ -164,17 +165,18 @@ World::World(int* argc, char*** argv, const std::string& program) : program_(pro
     std::this_thread::sleep_for(std::chrono::seconds(1));
     end_all_ranks(error.exit_code());
   }
-  records_ = std::make_unique<Records>(memory_->data(), node.rank(), node.size(), all.rank());
+  flight_recorder_ =
+      std::make_unique<FlightRecorder>(memory_->data(), node.rank(), node.size(), all.rank());
   node.barrier();  // whoever reads the records from here on sees who everybody is
-  watchdog_ =
-      std::make_unique<Watchdog>(*records_, node.size() == all.size(), program, Watchdog::Pace());
+  watchdog_ = std::make_unique<Watchdog>(*flight_recorder_, node.size() == all.size(), program,
+                                         Watchdog::Pace());
   start.reset();
-  own_record = &records_->mine();
+  own_record = &flight_recorder_->mine();
   node.free();
 }
 
 World::~World() {
-  records_->mine().waiting("the end of the run");
+  flight_recorder_->mine().waiting("the end of the run");
   own_record = nullptr;
   MPI_Finalize();
   watchdog_.reset();
@@ -275,7 +277,7 @@ int World::or_end_all(const std::function<int()>& body) {
   } catch (...) {
     const Error error = current_error();
     if (all.size() == 1) throw error;
-    if (records_->first_failure()) {
+    if (flight_recorder_->first_failure()) {
       say_and_end_all_ranks(
           fmt::format("{}: rank {} ({}): {}", program_, all.rank(), host_name(), error.what()),
           error.exit_code());

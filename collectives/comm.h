@@ -19,7 +19,7 @@ namespace lockstep {
 
 class NodeMemory;
 class Record;
-class Records;
+class FlightRecorder;
 class Watchdog;
 
 /// Throws Error with MPI's own text and the place unless `code` is MPI_SUCCESS.
@@ -78,8 +78,8 @@ class World {
   Comm comm() const;
   bool threads_allowed() const { return threads_allowed_; }  ///< MPI_THREAD_MULTIPLE was granted
   /// What the ranks of this node last did, and who of them speaks when several fail
-  /// (collectives/records.h).
-  Records& records() const { return *records_; }
+  /// (collectives/flight_recorder.h).
+  FlightRecorder& flight_recorder() const { return *flight_recorder_; }
   /// Of this rank; has Watchdog::kUsualTimeout until it is told another.
   Watchdog& watchdog() const { return *watchdog_; }
 
@@ -94,7 +94,7 @@ class World {
   std::string program_;
   bool threads_allowed_ = false;
   std::unique_ptr<NodeMemory> memory_;
-  std::unique_ptr<Records> records_;
+  std::unique_ptr<FlightRecorder> flight_recorder_;
   std::unique_ptr<Watchdog> watchdog_;
 };
 
@@ -120,8 +120,8 @@ void expect_same(const Comm& comm, const std::string& what, const std::string& t
 /// main() of every parallel program: makes the World, calls `body`, turns an Error into one line on
 /// stderr from one rank and a non-zero exit on all. An AgreedError is printed by rank 0 and ends in
 /// MPI_Finalize; for any other exception see World::or_end_all(). Where several ranks of a node
-/// fail at about the same time, the first to claim Records::first_failure() prints. `body` returns
-/// the exit code.
+/// fail at about the same time, the first to claim FlightRecorder::first_failure() prints. `body`
+/// returns the exit code.
 int run_main(int argc, char** argv, const char* program, const std::function<int(World&)>& body);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Who turns the crank of the reducer while the backward pass runs.
+// Who turns the engine of the reducer while the backward pass runs.
 #pragma once
 
 #include <optional>

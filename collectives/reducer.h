@@ -46,7 +46,7 @@ class Reducer {
   virtual std::size_t bytes() const = 0;
   /// "tree": the name in the menu.
   virtual std::string_view name() const = 0;
-  /// For the start-up facts: "shared (4 ranks on one host, 2.1 MiB window each)".
+  /// For the start-up summary: "shared (4 ranks on one host, 2.1 MiB window each)".
   virtual std::string describe() const = 0;
 };
 
@@ -69,8 +69,8 @@ struct ReducerEntry {
 std::vector<ReducerEntry> reducers();
 
 /// The reducer called `name`, or for "auto" the one that suits `comm` (one host: shared; several:
-/// by the cost of the plans that are canonical); throws the same Error on all ranks where it cannot
-/// run, with the reason. Collective.
+/// by the cost of the algorithms that are canonical); throws the same Error on all ranks where it
+/// cannot run, with the reason. Collective.
 std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& spec);
 
 }  // namespace lockstep

@@ -25,24 +25,25 @@ std::unique_ptr<Reducer> make_auto_reducer(const ReducerSpec& given) {
     spec.why = "all ranks are on one host";
     return make_shared_reducer(spec);
   }
-  const PlanEntry& plan =
-      cheapest_plan(spec.comm.size(), spec.buckets, Link());  // an ordinary network
-  spec.why = "the cheapest plan in canonical order for these buckets";
-  return make_scheduled_reducer(plan, spec);
+  const AlgorithmEntry& algorithm =
+      cheapest_algorithm(spec.comm.size(), spec.buckets, Link());  // an ordinary network
+  spec.why = "the cheapest algorithm in canonical order for these buckets";
+  return make_scheduled_reducer(algorithm, spec);
 }
 
 }  // namespace
 
 std::vector<ReducerEntry> reducers() {
   std::vector<ReducerEntry> menu = {
-      {"auto", "shared if all ranks are on one host, else the cheapest plan in canonical order",
+      {"auto",
+       "shared if all ranks are on one host, else the cheapest algorithm in canonical order",
        make_auto_reducer},
       {"shared", "in memory that all ranks of one host see; canonical order", make_shared_reducer},
       {"mpi", "MPI_Iallreduce of the MPI library; order unknown", make_mpi_reducer},
   };
-  for (const PlanEntry& plan : plans()) {
-    menu.push_back({plan.name, plan.about, [&plan](const ReducerSpec& spec) {
-                      return make_scheduled_reducer(plan, spec);
+  for (const AlgorithmEntry& algorithm : algorithms()) {
+    menu.push_back({algorithm.name, algorithm.about, [&algorithm](const ReducerSpec& spec) {
+                      return make_scheduled_reducer(algorithm, spec);
                     }});
   }
   return menu;

@@ -4,13 +4,14 @@
 
 #include <memory>
 
-#include "collectives/plans.h"
+#include "collectives/algorithms.h"
 #include "collectives/reducer.h"
 
 namespace lockstep {
 
-/// Carries out `plan` over MPI messages.
-std::unique_ptr<Reducer> make_scheduled_reducer(const PlanEntry& plan, const ReducerSpec& spec);
+/// Carries out `algorithm` over MPI messages.
+std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& algorithm,
+                                                const ReducerSpec& spec);
 /// MPI_Iallreduce, in place.
 std::unique_ptr<Reducer> make_mpi_reducer(const ReducerSpec& spec);
 /// Memory that all ranks of one host see.

@@ -22,8 +22,8 @@ std::int64_t most_added(const Schedule& schedule, int rank) {
   std::int64_t most = 0;
   for (const Round& round : schedule.rounds) {
     std::int64_t added = 0;
-    for (const Step& step : round) {
-      if (step.verb == Verb::add && step.peer != rank) added += step.range.count;
+    for (const Action& action : round) {
+      if (action.verb == Verb::add && action.peer != rank) added += action.range.count;
     }
     most = std::max(most, added);
   }
@@ -54,27 +54,27 @@ void Run::begin_round() {
   additions_.clear();
   const Round& round = schedule_.rounds[round_];
   float* staging = staging_.data();
-  const auto post = [&](const Step& step, Range piece) {
+  const auto post = [&](const Action& action, Range piece) {
     MPI_Request& request = pending_.emplace_back();
     Addition& addition = additions_.emplace_back();
     float* place = at(piece.begin);
     const int count = static_cast<int>(piece.count);
-    if (step.verb == Verb::send) {
-      check(MPI_Isend(place, count, MPI_FLOAT, step.peer, tag_, comm_.raw(), &request));
+    if (action.verb == Verb::send) {
+      check(MPI_Isend(place, count, MPI_FLOAT, action.peer, tag_, comm_.raw(), &request));
       return;
     }
-    if (step.verb == Verb::add) {
+    if (action.verb == Verb::add) {
       addition = {place, staging, piece.count};
       place = staging;
       staging += piece.count;
     }
-    check(MPI_Irecv(place, count, MPI_FLOAT, step.peer, tag_, comm_.raw(), &request));
+    check(MPI_Irecv(place, count, MPI_FLOAT, action.peer, tag_, comm_.raw(), &request));
   };
   // Receives before sends, so that what arrives finds its place.
   for (const bool sends : {false, true}) {
-    for (const Step& step : round) {
-      if (step.peer == comm_.rank() || (step.verb == Verb::send) != sends) continue;
-      for_each_piece(step.range, [&](Range piece) { post(step, piece); });
+    for (const Action& action : round) {
+      if (action.peer == comm_.rank() || (action.verb == Verb::send) != sends) continue;
+      for_each_piece(action.range, [&](Range piece) { post(action, piece); });
     }
   }
   left_ = pending_.size();
@@ -101,12 +101,12 @@ bool Run::advance() {
 }
 
 void Run::end_round() {
-  for (const Step& step : schedule_.rounds[round_]) {
-    if (step.peer != comm_.rank()) continue;
-    if (step.verb == Verb::add) {
-      add(at(step.range.begin), at(step.source), step.range.count);
+  for (const Action& action : schedule_.rounds[round_]) {
+    if (action.peer != comm_.rank()) continue;
+    if (action.verb == Verb::add) {
+      add(at(action.range.begin), at(action.source), action.range.count);
     } else {
-      std::copy_n(at(step.source), step.range.count, at(step.range.begin));
+      std::copy_n(at(action.source), action.range.count, at(action.range.begin));
     }
   }
   if (++round_ < schedule_.rounds.size()) begin_round();

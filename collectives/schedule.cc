@@ -11,21 +11,21 @@ struct Load {
 
 Load load_of(const Round& round, int rank) {
   Load load;
-  for (const Step& step : round) {
-    if (step.verb == Verb::add) load.added += step.range.count;
-    if (step.peer == rank) continue;
+  for (const Action& action : round) {
+    if (action.verb == Verb::add) load.added += action.range.count;
+    if (action.peer == rank) continue;
     ++load.messages;
-    (step.verb == Verb::send ? load.sent : load.received) += step.range.count;
+    (action.verb == Verb::send ? load.sent : load.received) += action.range.count;
   }
   return load;
 }
 
 }  // namespace
 
-double cost(Plan plan, int size, std::int64_t count, const Link& link) {
+double cost(Algorithm algorithm, int size, std::int64_t count, const Link& link) {
   std::vector<Load> busiest;  // by round
   for (int rank = 0; rank < size; ++rank) {
-    const Schedule schedule = plan(rank, size, count);
+    const Schedule schedule = algorithm(rank, size, count);
     busiest.resize(std::max(busiest.size(), schedule.rounds.size()));
     for (std::size_t t = 0; t < schedule.rounds.size(); ++t) {
       const Load load = load_of(schedule.rounds[t], rank);

@@ -1,10 +1,10 @@
-// An all-reduce as data. A plan says what each rank sends, receives and adds, and does none of it:
-// the interpreter of tests/unit/plans.cc runs plans without MPI, collectives/run.h runs them over
-// MPI, cost() foretells what they take.
+// An all-reduce as data. An algorithm says what each rank sends, receives and adds, and does none
+// of it: the interpreter of tests/unit/algorithms.cc runs algorithms without MPI, collectives/run.h
+// runs them over MPI, cost() foretells what they take.
 //
 // The words:
 //   address    an element. [0, count) is the bucket; [count, count + scratch) is scratch that
-//   belongs to the plan step       one message, seen from one of its two ends, or one local
+//   belongs to the algorithm step       one message, seen from one of its two ends, or one local
 //   operation
 //     send       elements `range` go to `peer`
 //     copy       elements from `peer` overwrite `range`        (peer == own rank: from the own
@@ -18,9 +18,9 @@
 //   rank idles), and what is
 //              sent in round t is received in round t, so that no schedule can deadlock. Between
 //              two ranks and in one round, messages match in the order in which they are listed
-//   plan       a pure function (rank, size, count) -> schedule
+//   algorithm       a pure function (rank, size, count) -> schedule
 //
-//   two ranks, plan tree, count 8:      rank 0: [ add from 1: 0..8 ]   [ send to 1: 0..8 ]
+//   two ranks, algorithm tree, count 8:      rank 0: [ add from 1: 0..8 ]   [ send to 1: 0..8 ]
 //                                       rank 1: [ send to 0: 0..8 ]    [ copy from 0: 0..8 ]
 //
 // THE CANONICAL ORDER, in which a sum over shards 0 .. S-1 does not depend on who adds what where:
@@ -46,14 +46,14 @@ namespace lockstep {
 
 enum class Verb : std::uint8_t { send, copy, add };
 
-struct Step {
+struct Action {
   Verb verb = Verb::send;
   int peer = 0;
   Range range;
   std::int64_t source = 0;  ///< first address read by a local step; unused by messages
 };
 
-using Round = std::vector<Step>;
+using Round = std::vector<Action>;
 
 struct Schedule {
   std::int64_t count = 0;    ///< elements of the bucket
@@ -63,7 +63,7 @@ struct Schedule {
 
 /// What rank `rank` of `size` does so that `count` elements become the sum over all ranks on each
 /// of them.
-using Plan = Schedule (*)(int rank, int size, std::int64_t count);
+using Algorithm = Schedule (*)(int rank, int size, std::int64_t count);
 
 /// What a message costs: a machine in three numbers.
 struct Link {
@@ -72,10 +72,10 @@ struct Link {
   double add_rate = 10e9;    ///< bytes per second that a rank adds
 };
 
-/// Seconds that `plan` takes for `count` floats on `size` ranks, by the alpha-beta-gamma model: a
-/// round takes one latency, the bytes that its busiest rank sends or receives, and the bytes that
-/// the busiest rank adds; rounds follow one another.
-double cost(Plan plan, int size, std::int64_t count, const Link& link);
+/// Seconds that `algorithm` takes for `count` floats on `size` ranks, by the alpha-beta-gamma
+/// model: a round takes one latency, the bytes that its busiest rank sends or receives, and the
+/// bytes that the busiest rank adds; rounds follow one another.
+double cost(Algorithm algorithm, int size, std::int64_t count, const Link& link);
 
 /// Elements [begin, end) of the part number `part` of `parts` nearly equal ones of `range`.
 Range part_of(Range range, int part, int parts);

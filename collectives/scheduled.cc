@@ -1,4 +1,4 @@
-// The reducer of every plan: one Run per bucket, all of them under way at once if need be.
+// The reducer of every algorithm: one Run per bucket, all of them under way at once if need be.
 #include <sched.h>
 
 #include "collectives/reducers.h"
@@ -9,11 +9,11 @@ namespace {
 
 class ScheduledReducer : public Reducer {
  public:
-  ScheduledReducer(const PlanEntry& plan, const ReducerSpec& spec)
-      : plan_(plan), spec_(spec), gradients_(allocate_gradients(spec.count)) {
+  ScheduledReducer(const AlgorithmEntry& algorithm, const ReducerSpec& spec)
+      : algorithm_(algorithm), spec_(spec), gradients_(allocate_gradients(spec.count)) {
     for (std::size_t bucket = 0; bucket < spec.buckets.size(); ++bucket) {
       const Schedule schedule =
-          plan.plan(spec.comm.rank(), spec.comm.size(), spec.buckets[bucket].count);
+          algorithm.algorithm(spec.comm.rank(), spec.comm.size(), spec.buckets[bucket].count);
       runs_.emplace_back(spec.comm, schedule, static_cast<int>(bucket));
     }
   }
@@ -36,22 +36,22 @@ class ScheduledReducer : public Reducer {
     while (advance() && !done(bucket)) sched_yield();  // ranks may outnumber cores
   }
 
-  bool canonical() const override { return plan_.canonical(spec_.comm.size()); }
+  bool canonical() const override { return algorithm_.canonical(spec_.comm.size()); }
   bool speaks_mpi() const override { return true; }
   std::size_t bytes() const override {
     std::size_t total = static_cast<std::size_t>(spec_.count) * sizeof(float);
     for (const Run& each : runs_) total += each.bytes();
     return total;
   }
-  std::string_view name() const override { return plan_.name; }
+  std::string_view name() const override { return algorithm_.name; }
   std::string describe() const override {
-    return fmt::format("{} ({})", plan_.name, describe_ranks(spec_));
+    return fmt::format("{} ({})", algorithm_.name, describe_ranks(spec_));
   }
 
  private:
   Run& run(int bucket) { return runs_[static_cast<std::size_t>(bucket)]; }
 
-  const PlanEntry& plan_;
+  const AlgorithmEntry& algorithm_;
   ReducerSpec spec_;
   std::unique_ptr<float[], void (*)(float*)> gradients_;
   std::vector<Run> runs_;
@@ -59,8 +59,9 @@ class ScheduledReducer : public Reducer {
 
 }  // namespace
 
-std::unique_ptr<Reducer> make_scheduled_reducer(const PlanEntry& plan, const ReducerSpec& spec) {
-  return std::make_unique<ScheduledReducer>(plan, spec);
+std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& algorithm,
+                                                const ReducerSpec& spec) {
+  return std::make_unique<ScheduledReducer>(algorithm, spec);
 }
 
 }  // namespace lockstep

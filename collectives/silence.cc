@@ -16,7 +16,7 @@ auto blame(const Record::State& state) {
 
 }  // namespace
 
-std::optional<Silence::Verdict> Silence::look(const Records& records, double timeout,
+std::optional<Silence::Verdict> Silence::look(const FlightRecorder& records, double timeout,
                                               double elapsed) {
   int behind = -1;
   Record::State least;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "collectives/records.h"
+#include "collectives/flight_recorder.h"
 
 namespace lockstep {
 
@@ -24,7 +24,7 @@ class Silence {
   };
   /// To be called again and again; `elapsed`: seconds that were watched since the last call.
   /// `timeout`: seconds that a phase without a longer limit of its own may take.
-  std::optional<Verdict> look(const Records& records, double timeout, double elapsed);
+  std::optional<Verdict> look(const FlightRecorder& records, double timeout, double elapsed);
 
  private:
   bool alone_;

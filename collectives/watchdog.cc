@@ -29,12 +29,16 @@ std::string place_of(const Record::State& state) {
 
 }  // namespace
 
-Watchdog::Watchdog(Records& records, bool alone, std::string program, const Pace& pace)
-    : records_(records), program_(std::move(program)), pace_(pace), silence_(alone) {
+Watchdog::Watchdog(FlightRecorder& flight_recorder, bool alone, std::string program,
+                   const Pace& pace)
+    : flight_recorder_(flight_recorder),
+      program_(std::move(program)),
+      pace_(pace),
+      silence_(alone) {
   thread_ = std::jthread([this](std::stop_token stop) { watch(stop); });
 }
 
-Watchdog::~Watchdog() { records_.mine().goodbye(); }
+Watchdog::~Watchdog() { flight_recorder_.mine().goodbye(); }
 
 void Watchdog::watch(std::stop_token stop) {
   Clock::time_point last = Clock::now();
@@ -54,7 +58,7 @@ void Watchdog::look(double elapsed) {
     elapsed = kMissed * pace_.look;
     stopped_ = -elapsed;
   }
-  if (records_.failing()) {
+  if (flight_recorder_.failing()) {
     failing_ += elapsed;
     if (failing_ > pace_.grace) std::_Exit(kExitFailure);
     return;
@@ -68,15 +72,16 @@ void Watchdog::look(double elapsed) {
     stopped_ = condition == Condition::stopped ? stopped_ + elapsed : 0;
     if (stopped_ > pace_.stopped) return report_stopped(state);
   }
-  if (const auto verdict = silence_.look(records_, timeout_, elapsed)) report_silence(*verdict);
+  if (const auto verdict = silence_.look(flight_recorder_, timeout_, elapsed))
+    report_silence(*verdict);
 }
 
 /// The next rank of the node that is still there and whose process can be asked about; null where
 /// there is none. process_ is its.
 Record* Watchdog::neighbour() {
-  const std::uint64_t pid_space = records_.mine().read().pid_space;
-  for (int i = 1; i < records_.size(); ++i) {
-    Record& record = records_[(records_.index() + i) % records_.size()];
+  const std::uint64_t pid_space = flight_recorder_.mine().read().pid_space;
+  for (int i = 1; i < flight_recorder_.size(); ++i) {
+    Record& record = flight_recorder_[(flight_recorder_.index() + i) % flight_recorder_.size()];
     const Record::State state = record.read();
     if (state.said_goodbye || state.pid_space != pid_space) continue;
     if (!process_ || process_->pid() != state.pid) {
@@ -93,16 +98,16 @@ void Watchdog::end(const std::string& text) {
 }
 
 void Watchdog::report_death(const Record::State& dead) {
-  if (!records_.first_failure()) return;
+  if (!flight_recorder_.first_failure()) return;
   end(fmt::format(
       "{} died {}: its own last words, or the kernel's (dmesg: out of memory?), say "
       "why{}",
       name_of(dead), place_of(dead),
-      records_.has_saved() ? "; the same command goes on from the last checkpoint" : ""));
+      flight_recorder_.has_saved() ? "; the same command goes on from the last checkpoint" : ""));
 }
 
 void Watchdog::report_stopped(const Record::State& stopped) {
-  if (!records_.first_failure()) return;
+  if (!flight_recorder_.first_failure()) return;
   end(
       fmt::format("{} was stopped by a signal (SIGSTOP?) {}, while others ran: a run is stopped "
                   "and continued as a whole or not at all",
@@ -110,8 +115,8 @@ void Watchdog::report_stopped(const Record::State& stopped) {
 }
 
 void Watchdog::report_silence(const Silence::Verdict& verdict) {
-  if (!records_.first_failure()) return;
-  const Record::State late = records_[verdict.behind].read();
+  if (!flight_recorder_.first_failure()) return;
+  const Record::State late = flight_recorder_[verdict.behind].read();
   const std::string who =
       late.condition == Condition::stopped  ? name_of(late) + " is stopped by a signal"
       : late.condition == Condition::traced ? name_of(late) + " is held by a debugger"
@@ -121,8 +126,8 @@ void Watchdog::report_silence(const Silence::Verdict& verdict) {
       "no progress for {:.0f} s: {}, {}; if it only needs longer, give it more by --timeout\n"
       "    rank      pid       step  seconds since  phase\n",
       verdict.limit, who, place_of(late));
-  for (int i = 0; i < records_.size(); ++i) {
-    const Record::State state = records_[i].read();
+  for (int i = 0; i < flight_recorder_.size(); ++i) {
+    const Record::State state = flight_recorder_[i].read();
     text += fmt::format("{:>3} {:>4} {:>8} {:>10} {:>14.1f}  {}\n", i == verdict.behind ? "->" : "",
                         state.rank, state.pid, state.step, state.seconds_since,
                         state.said_goodbye ? "has left" : state.phase);

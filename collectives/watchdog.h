@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "collectives/records.h"
+#include "collectives/flight_recorder.h"
 #include "collectives/silence.h"
 #include "src/process.h"
 
@@ -39,9 +39,9 @@ class Watchdog {
     double grace = 5;    ///< that the rank which explains gets to end all
   };
 
-  /// `records`: seen by all ranks of the node by now. `alone`: there are no other nodes. `program`
-  /// stands in front of what is said.
-  Watchdog(Records& records, bool alone, std::string program, const Pace& pace);
+  /// `flight_recorder`: seen by all ranks of the node by now. `alone`: there are no other nodes.
+  /// `program` stands in front of what is said.
+  Watchdog(FlightRecorder& flight_recorder, bool alone, std::string program, const Pace& pace);
   /// Says goodbye for this rank: from now on its absence means nothing.
   ~Watchdog();
 
@@ -57,7 +57,7 @@ class Watchdog {
   void report_stopped(const Record::State& stopped);
   void report_silence(const Silence::Verdict& verdict);
 
-  Records& records_;
+  FlightRecorder& flight_recorder_;
   const std::string program_;
   const Pace pace_;
   std::atomic<double> timeout_ = kUsualTimeout;

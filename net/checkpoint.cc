@@ -67,20 +67,20 @@ void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const 
   if (!spare.empty()) differs(fmt::format("it has {}, which this model has not", *spare.begin()));
 }
 
-CheckpointFacts facts_of(const Hdf5Reader& reader, const std::filesystem::path& file) {
-  CheckpointFacts facts;
-  facts.position = {reader.integer("step"), reader.integer("samples"), reader.integer("epoch"),
-                    reader.unsigned_integer("seed")};
+CheckpointMetadata facts_of(const Hdf5Reader& reader, const std::filesystem::path& file) {
+  CheckpointMetadata metadata;
+  metadata.position = {reader.integer("step"), reader.integer("samples"), reader.integer("epoch"),
+                       reader.unsigned_integer("seed")};
   for (const auto& [name, value] :
-       {std::pair("step", facts.position.step), std::pair("samples", facts.position.samples),
-        std::pair("epoch", facts.position.epoch)}) {
+       {std::pair("step", metadata.position.step), std::pair("samples", metadata.position.samples),
+        std::pair("epoch", metadata.position.epoch)}) {
     if (value < 0 || value > kLastSample)
       fail("{} is damaged: it says {} {}; use another file", file.string(), name, value);
   }
   for (const auto& [name, value] : reader.attributes()) {
-    if (const auto* text = std::get_if<std::string>(&value)) facts.texts[name] = *text;
+    if (const auto* text = std::get_if<std::string>(&value)) metadata.texts[name] = *text;
   }
-  return facts;
+  return metadata;
 }
 
 }  // namespace
@@ -93,15 +93,15 @@ std::vector<ConstSection> read_only(const std::vector<Section>& sections) {
 
 SavedCheckpoint save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
                                 const std::vector<ConstSection>& sections,
-                                const CheckpointFacts& facts, int keep) {
-  SavedCheckpoint saved{directory / fmt::format("step-{:010}.h5", facts.position.step), ""};
+                                const CheckpointMetadata& metadata, int keep) {
+  SavedCheckpoint saved{directory / fmt::format("step-{:010}.h5", metadata.position.step), ""};
   {
     Hdf5Writer writer(saved.file);
-    writer.attribute("step", facts.position.step);
-    writer.attribute("samples", facts.position.samples);
-    writer.attribute("epoch", facts.position.epoch);
-    writer.attribute("seed", facts.position.seed);
-    for (const auto& [name, text] : facts.texts) writer.attribute(name, text);
+    writer.attribute("step", metadata.position.step);
+    writer.attribute("samples", metadata.position.samples);
+    writer.attribute("epoch", metadata.position.epoch);
+    writer.attribute("seed", metadata.position.seed);
+    for (const auto& [name, text] : metadata.texts) writer.attribute(name, text);
     for (const ConstSection& section : sections) {
       for (const Parameter& parameter : layout.parameters) {
         writer.array(section.name + "/" + parameter.name, parameter.shape,
@@ -145,7 +145,7 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 Checkpoint::Checkpoint(std::filesystem::path file)
     : file_(std::move(file)),
       reader_(std::make_unique<Hdf5Reader>(file_)),
-      facts_(facts_of(*reader_, file_)) {}
+      metadata_(facts_of(*reader_, file_)) {}
 
 Checkpoint::~Checkpoint() = default;
 
@@ -167,13 +167,15 @@ void Checkpoint::load(const Layout& layout, const std::vector<Section>& sections
   }
 }
 
-CheckpointFacts read_facts(const std::filesystem::path& file) { return Checkpoint(file).facts(); }
+CheckpointMetadata read_metadata(const std::filesystem::path& file) {
+  return Checkpoint(file).metadata();
+}
 
-CheckpointFacts load_checkpoint(const std::filesystem::path& file, const Layout& layout,
-                                const std::vector<Section>& sections) {
+CheckpointMetadata load_checkpoint(const std::filesystem::path& file, const Layout& layout,
+                                   const std::vector<Section>& sections) {
   const Checkpoint checkpoint(file);
   checkpoint.load(layout, sections);
-  return checkpoint.facts();
+  return checkpoint.metadata();
 }
 
 void verify_checkpoint(const std::filesystem::path& file) { Checkpoint(file).verify(); }

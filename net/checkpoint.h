@@ -47,7 +47,7 @@ struct Position {
 };
 
 /// What a checkpoint says of itself besides its arrays.
-struct CheckpointFacts {
+struct CheckpointMetadata {
   Position position;
   std::map<std::string, std::string>
       texts;  ///< free: "model", "options", "version", "global_batch", ...
@@ -64,7 +64,7 @@ struct SavedCheckpoint {
 /// what dead processes left of theirs. Holds about as much memory as the arenas while it runs.
 SavedCheckpoint save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
                                 const std::vector<ConstSection>& sections,
-                                const CheckpointFacts& facts, int keep);
+                                const CheckpointMetadata& metadata, int keep);
 
 /// The checkpoints in `directory`, highest step first; none if there is no such directory.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& directory);
@@ -73,12 +73,12 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 /// meanwhile. One thread.
 class Checkpoint {
  public:
-  /// Opens `file` and reads its facts; no arrays.
+  /// Opens `file` and reads its metadata; no arrays.
   explicit Checkpoint(std::filesystem::path file);
   ~Checkpoint();
 
   const std::filesystem::path& file() const { return file_; }
-  const CheckpointFacts& facts() const { return facts_; }
+  const CheckpointMetadata& metadata() const { return metadata_; }
   bool has(const std::string& section) const;
   void verify() const;  ///< reads all; throws unless every checksum is right
   /// Fills the arenas. Every section must be there with exactly the layout's parameters; the first
@@ -89,13 +89,13 @@ class Checkpoint {
  private:
   std::filesystem::path file_;
   std::unique_ptr<Hdf5Reader> reader_;
-  CheckpointFacts facts_;
+  CheckpointMetadata metadata_;
 };
 
 /// The same in one call each.
-CheckpointFacts read_facts(const std::filesystem::path& file);
-CheckpointFacts load_checkpoint(const std::filesystem::path& file, const Layout& layout,
-                                const std::vector<Section>& sections);
+CheckpointMetadata read_metadata(const std::filesystem::path& file);
+CheckpointMetadata load_checkpoint(const std::filesystem::path& file, const Layout& layout,
+                                   const std::vector<Section>& sections);
 void verify_checkpoint(const std::filesystem::path& file);
 
 /// The checkpoint to go on from.

@@ -27,7 +27,7 @@ class Setup {
   void parameter(const std::string& name, Shape shape, Init init, float l2 = 0) {
     parameters.push_back({name, shape, init, l2, {}, 0});
   }
-  void keep(std::size_t bytes) { kept_bytes += bytes; }  ///< forward -> backward
+  void save(std::size_t bytes) { saved_bytes += bytes; }  ///< forward -> backward
   void scratch(std::size_t bytes) {
     scratch_bytes = std::max(scratch_bytes, bytes);
   }  ///< within one call
@@ -35,7 +35,7 @@ class Setup {
   PlanInput plan(Shape in) const { return {in, type, training, input_gradient}; }
 
   std::vector<Parameter> parameters;
-  std::size_t kept_bytes = 0, scratch_bytes = 0;
+  std::size_t saved_bytes = 0, scratch_bytes = 0;
 };
 
 /// What a layer finds at hand in one call.
@@ -43,7 +43,7 @@ struct LayerCall {
   Stream* stream = nullptr;
   std::vector<View> weights;    ///< fp32, in the order of Setup::parameter
   std::vector<View> gradients;  ///< fp32, to be overwritten in backward; empty in inference
-  std::byte* kept = nullptr;
+  std::byte* saved = nullptr;
   void* scratch = nullptr;
 };
 

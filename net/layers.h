@@ -8,7 +8,7 @@
 namespace lockstep {
 
 /// How a linear layer's parameters begin and are held down.
-struct LinearInit {
+struct AffineInit {
   float weight_deviation = 0.05f;  ///< of the truncated normal
   float bias = 0;
   float l2 = 0;  ///< on the weights
@@ -17,11 +17,11 @@ struct LinearInit {
 /// y = x * filters + bias [, ReLU]; parameters weights (filters, kernel, kernel, channels) and
 /// biases. Pads to keep the extent.
 std::unique_ptr<Layer> convolution(std::int64_t filters, std::int64_t kernel, bool relu,
-                                   LinearInit init);
+                                   AffineInit init);
 
 /// y = x * weights^T + bias [, ReLU] over all features of a sample; parameters weights (features,
 /// inputs) and biases.
-std::unique_ptr<Layer> dense(std::int64_t features, bool relu, LinearInit init);
+std::unique_ptr<Layer> dense(std::int64_t features, bool relu, AffineInit init);
 
 /// Maximum over kernel x kernel windows, "SAME" padding; with `relu` the maximum of that and 0.
 std::unique_ptr<Layer> max_pool(std::int64_t kernel, std::int64_t stride, bool relu);

@@ -20,10 +20,10 @@ Model::Model(Device& device, const ModelEntry& entry, int classes, std::int64_t 
     const std::size_t bytes = static_cast<std::size_t>(shape.count()) * size_of(type);
     largest = std::max(largest, bytes);
     scratch_bytes = std::max(scratch_bytes, setup.scratch_bytes);
-    facts_.push_back({name, layer->implementation(), shape, 0, layer->multiply_adds()});
+    layers_.push_back({name, layer->implementation(), shape, 0, layer->multiply_adds()});
     Node node{std::move(layer), std::move(setup.parameters), {}, shape, 0, 0, {}};
     if (training) node.activation = activations_.reserve(bytes);
-    node.kept = activations_.reserve(setup.kept_bytes);
+    node.saved = activations_.reserve(setup.saved_bytes);
     nodes_.push_back(std::move(node));
   }
   if (!training) {
@@ -47,7 +47,7 @@ void Model::plan_parameters() {
       parameter.range = {layout_.count, parameter.shape.count()};
       layout_.count += (parameter.range.count + kAlignment - 1) / kAlignment * kAlignment;
       layout_.parameters.push_back(parameter);
-      facts_[static_cast<std::size_t>(parameter.layer)].parameters += parameter.range.count;
+      layers_[static_cast<std::size_t>(parameter.layer)].parameters += parameter.range.count;
     }
     node.range.count = layout_.count - node.range.begin;
     if (node.range.count > 0) layout_.layers.push_back(node.range);
@@ -64,7 +64,7 @@ void Model::bind(float* parameters, float* gradients) {
       node.call.gradients.push_back(
           {gradients + parameter.range.begin, parameter.shape, Type::f32});
     }
-    node.call.kept = static_cast<std::byte*>(activations_.at(node.kept));
+    node.call.saved = static_cast<std::byte*>(activations_.at(node.saved));
     node.call.scratch = workspace_.at(scratch_);
   }
 }
@@ -101,13 +101,13 @@ void Model::backward(Stream& stream, View images, const Ready& ready) {
 
 double Model::forward_flops() const {
   double total = 0;
-  for (const LayerFacts& layer : facts_) total += 2 * layer.multiply_adds;
+  for (const LayerSummary& layer : layers_) total += 2 * layer.multiply_adds;
   return total;
 }
 
 double Model::training_flops() const {
   // Each layer again for its weights, and all but the first for its input.
-  return 3 * forward_flops() - 2 * facts_.front().multiply_adds;
+  return 3 * forward_flops() - 2 * layers_.front().multiply_adds;
 }
 
 }  // namespace lockstep

@@ -29,7 +29,7 @@ std::span<const ModelEntry> models();
 const ModelEntry& find_model(std::string_view name);
 
 /// One layer as the memory plan and people see it.
-struct LayerFacts {
+struct LayerSummary {
   std::string name, implementation;
   Shape output;
   std::int64_t parameters = 0;
@@ -49,7 +49,7 @@ class Model {
         bool training);
 
   const Layout& layout() const { return layout_; }
-  const std::vector<LayerFacts>& layers() const { return facts_; }
+  const std::vector<LayerSummary>& layers() const { return layers_; }
   Shape input() const { return input_; }
   Type type() const { return type_; }
 
@@ -76,7 +76,7 @@ class Model {
     std::vector<Parameter> parameters;
     Range range;  ///< of all its parameters in the arenas; empty if it has none
     Shape output;
-    std::size_t activation = 0, kept = 0;  ///< places in activations_
+    std::size_t activation = 0, saved = 0;  ///< places in activations_
     LayerCall call;
   };
   View output(const Node& node) const {
@@ -89,8 +89,8 @@ class Model {
   bool training_;
   std::vector<Node> nodes_;  ///< in forward order
   Layout layout_;
-  std::vector<LayerFacts> facts_;
-  Arena activations_;  ///< (A) kept for backward; in inference two that take turns
+  std::vector<LayerSummary> layers_;
+  Arena activations_;  ///< (A) saved for backward; in inference two that take turns
   Arena workspace_;    ///< (W) scratch of one call, and the two gradients that take turns
   std::size_t turns_[2] = {0, 0};  ///< places in workspace_
   std::size_t scratch_ = 0;

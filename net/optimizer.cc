@@ -22,7 +22,7 @@ void update(Stream& stream, const Layout& layout, Range range, const Optimizer& 
     if (!range.contains(parameter.range)) continue;
     const float l2 = l2_of(parameter, rates.weight_decay);
     const std::int64_t count = parameter.range.count, blocks = (count + kBlock - 1) / kBlock;
-    each_part(stream, blocks, 16, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(stream, blocks, 16, [&](std::int64_t begin, std::int64_t end) {
       std::vector<float*> slots(state.slots.size());
       for (std::int64_t block = begin; block < end; ++block) {
         const std::int64_t place = parameter.range.begin + block * kBlock;

@@ -36,9 +36,9 @@ using Memory = std::unique_ptr<std::byte[], std::function<void(std::byte*)>>;
 /// A layer that is linear in its weights: y = x * w + b. Planned once for fixed shapes, then run
 /// many times; a plan may be used by one thread at a time. All three calls need `scratch` of
 /// scratch_bytes(), which holds nothing between calls.
-class LinearPlan {
+class AffinePlan {
  public:
-  virtual ~LinearPlan() = default;
+  virtual ~AffinePlan() = default;
   /// y = x * w + b, then ReLU if the plan was asked for it.
   virtual void forward(Stream&, View x, View w, View b, View y, void* scratch) = 0;
   /// dx = dy * w^T. Only in plans made for training with an input gradient.
@@ -127,8 +127,8 @@ class Device {
   /// Zeroed memory.
   virtual Memory allocate(std::size_t bytes) = 0;
 
-  virtual std::unique_ptr<LinearPlan> convolution(const ConvolutionSpec&) = 0;
-  virtual std::unique_ptr<LinearPlan> dense(const DenseSpec&) = 0;
+  virtual std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec&) = 0;
+  virtual std::unique_ptr<AffinePlan> dense(const DenseSpec&) = 0;
   virtual std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec&) = 0;
   virtual std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec&) = 0;
 };

@@ -12,7 +12,7 @@ namespace lockstep {
 /// Calls part(begin, end) for contiguous parts of 0 .. n-1, one per thread of the stream, none
 /// shorter than `grain`.
 template <class Part>
-void each_part(const Stream& stream, std::int64_t n, std::int64_t grain, Part part) {
+void parallel_for(const Stream& stream, std::int64_t n, std::int64_t grain, Part part) {
   const std::int64_t parts =
       std::clamp<std::int64_t>(n / std::max<std::int64_t>(grain, 1), 1, stream.threads);
   if (parts == 1) {
@@ -27,7 +27,7 @@ void each_part(const Stream& stream, std::int64_t n, std::int64_t grain, Part pa
 /// another.
 template <class F>
 void each(const Stream& stream, std::int64_t n, F f) {
-  each_part(stream, n, 16384, [f](std::int64_t begin, std::int64_t end) {
+  parallel_for(stream, n, 16384, [f](std::int64_t begin, std::int64_t end) {
 #pragma GCC ivdep
     for (std::int64_t i = begin; i < end; ++i) f(i);
   });

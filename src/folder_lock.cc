@@ -62,11 +62,11 @@ struct Claim {
   std::filesystem::path file;
   std::int64_t number = 0;  ///< of the file
   std::string text;
-  std::map<std::string, std::string> facts;
+  std::map<std::string, std::string> lines;
 
   std::string fact(const char* name) const {
-    const auto found = facts.find(name);
-    return found == facts.end() ? "" : found->second;
+    const auto found = lines.find(name);
+    return found == lines.end() ? "" : found->second;
   }
 };
 
@@ -104,7 +104,7 @@ std::vector<Claim> list_claims(const std::filesystem::path& directory) {
     std::istringstream lines(claim.text);
     for (std::string line; std::getline(lines, line);) {
       const std::size_t sign = line.find(" = ");
-      if (sign != std::string::npos) claim.facts[line.substr(0, sign)] = line.substr(sign + 3);
+      if (sign != std::string::npos) claim.lines[line.substr(0, sign)] = line.substr(sign + 3);
     }
     claims.push_back(std::move(claim));
   }

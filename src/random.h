@@ -30,7 +30,7 @@ inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
 /// What a stream of numbers is for. The values are part of the meaning of a seed: never renumber.
 enum class Purpose : std::uint32_t {
   shuffle = 1,
-  distort = 2,
+  augment = 2,
   initialize = 3,
   dropout = 4,
   generate = 5

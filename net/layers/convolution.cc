@@ -1,12 +1,12 @@
-#include "net/layers/linear.h"
+#include "net/layers/affine.h"
 
 namespace lockstep {
 namespace {
 
-class ConvolutionLayer : public LinearLayer {
+class ConvolutionLayer : public AffineLayer {
  public:
-  ConvolutionLayer(std::int64_t filters, std::int64_t kernel, bool relu, LinearInit init)
-      : LinearLayer(relu, init), filters_(filters), kernel_(kernel) {}
+  ConvolutionLayer(std::int64_t filters, std::int64_t kernel, bool relu, AffineInit init)
+      : AffineLayer(relu, init), filters_(filters), kernel_(kernel) {}
 
   Shape setup(Setup& setup, Shape in) override {
     expect(in.rank() == 4, "a convolution wants N, H, W, C");
@@ -27,7 +27,7 @@ class ConvolutionLayer : public LinearLayer {
 }  // namespace
 
 std::unique_ptr<Layer> convolution(std::int64_t filters, std::int64_t kernel, bool relu,
-                                   LinearInit init) {
+                                   AffineInit init) {
   return std::make_unique<ConvolutionLayer>(filters, kernel, relu, init);
 }
 

@@ -1,12 +1,12 @@
-#include "net/layers/linear.h"
+#include "net/layers/affine.h"
 
 namespace lockstep {
 namespace {
 
-class DenseLayer : public LinearLayer {
+class DenseLayer : public AffineLayer {
  public:
-  DenseLayer(std::int64_t features, bool relu, LinearInit init)
-      : LinearLayer(relu, init), features_(features) {}
+  DenseLayer(std::int64_t features, bool relu, AffineInit init)
+      : AffineLayer(relu, init), features_(features) {}
 
   Shape setup(Setup& setup, Shape in) override {
     const DenseSpec spec{.input = setup.plan(in), .features = features_, .relu = relu_};
@@ -21,7 +21,7 @@ class DenseLayer : public LinearLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> dense(std::int64_t features, bool relu, LinearInit init) {
+std::unique_ptr<Layer> dense(std::int64_t features, bool relu, AffineInit init) {
   return std::make_unique<DenseLayer>(features, relu, init);
 }
 

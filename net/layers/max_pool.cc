@@ -13,7 +13,7 @@ class MaxPoolLayer : public Layer {
     const MaxPoolSpec spec{
         .input = setup.plan(in), .kernel = kernel_, .stride = stride_, .relu = relu_};
     plan_ = setup.device.max_pool(spec);
-    setup.keep(static_cast<std::size_t>(spec.output().count()));
+    setup.save(static_cast<std::size_t>(spec.output().count()));
     return spec.output();
   }
   void forward(LayerCall& call, View x, View y) override {
@@ -25,7 +25,9 @@ class MaxPoolLayer : public Layer {
   std::string implementation() const override { return "max_pool"; }
 
  private:
-  static std::uint8_t* argmax(LayerCall& call) { return reinterpret_cast<std::uint8_t*>(call.kept); }
+  static std::uint8_t* argmax(LayerCall& call) {
+    return reinterpret_cast<std::uint8_t*>(call.saved);
+  }
 
   std::int64_t kernel_, stride_;
   bool relu_;

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <dnnl.hpp>
 
-#include "src/cpu/linear.h"
+#include "src/cpu/affine.h"
 #include "src/cpu/pool.h"
 #include "src/cpu/response_norm.h"
 #include "src/machine.h"
@@ -98,10 +98,10 @@ class CpuDevice : public Device {
     return Memory(static_cast<std::byte*>(data), [](std::byte* p) { std::free(p); });
   }
 
-  std::unique_ptr<LinearPlan> convolution(const ConvolutionSpec& spec) override {
+  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
     return make_onednn_convolution(engine_, spec);
   }
-  std::unique_ptr<LinearPlan> dense(const DenseSpec& spec) override {
+  std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     return make_onednn_dense(engine_, spec);
   }
   std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {

@@ -45,7 +45,7 @@ class CpuMaxPool : public MaxPoolPlan {
   template <class T>
   void forward_as(Stream& stream, const T* x, T* y, std::uint8_t* argmax) const {
     const std::int64_t channels = in_[3], rows = out_[0] * out_[1];
-    each_part(stream, rows, 4, [=, this](std::int64_t begin, std::int64_t end) {
+    parallel_for(stream, rows, 4, [=, this](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const std::int64_t n = row / out_[1], top = row % out_[1] * spec_.stride - pad_y_;
         for (std::int64_t ox = 0; ox < out_[2]; ++ox) {
@@ -99,7 +99,7 @@ class CpuMaxPool : public MaxPoolPlan {
   template <class T>
   void backward_as(Stream& stream, const T* dy, const std::uint8_t* argmax, T* dx) const {
     const std::int64_t rows = in_[0] * in_[1];
-    each_part(stream, rows, 4, [=, this](std::int64_t begin, std::int64_t end) {
+    parallel_for(stream, rows, 4, [=, this](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const std::int64_t n = row / in_[1], iy = row % in_[1];
         const std::int64_t image = n * out_.row();

@@ -97,23 +97,23 @@ class CpuResponseNorm : public ResponseNormPlan {
   template <class T, class F>
   void each_block(Stream& stream, const T* x, F f) const {
     const std::int64_t channels = spec_.input.x[3], pixels = spec_.input.x.count() / channels;
-    each_part(stream, (pixels + kPixels - 1) / kPixels, 4,
-              [&](std::int64_t begin, std::int64_t end) {
-                Block b(channels, spec_.radius);
-                for (std::int64_t block = begin; block < end; ++block) {
-                  const std::int64_t first = block * kPixels * channels;
-                  const std::int64_t here = std::min(kPixels, pixels - block * kPixels);
-                  b.each_row(here, [&](std::int64_t in, std::int64_t out) {
-                    for (std::int64_t c = 0; c < channels; ++c) b.x[in + c] = x[first + out + c];
-                  });
-                  for (std::int64_t i = 0; i < b.size; ++i) b.terms[i] = b.x[i] * b.x[i];
-                  b.sum_windows();
-                  for (std::int64_t i = 0; i < b.size; ++i)
-                    b.s[i] = spec_.bias + spec_.alpha * b.sums[i];
-                  raise(b);
-                  f(b, first, here);
-                }
-              });
+    parallel_for(stream, (pixels + kPixels - 1) / kPixels, 4,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   Block b(channels, spec_.radius);
+                   for (std::int64_t block = begin; block < end; ++block) {
+                     const std::int64_t first = block * kPixels * channels;
+                     const std::int64_t here = std::min(kPixels, pixels - block * kPixels);
+                     b.each_row(here, [&](std::int64_t in, std::int64_t out) {
+                       for (std::int64_t c = 0; c < channels; ++c) b.x[in + c] = x[first + out + c];
+                     });
+                     for (std::int64_t i = 0; i < b.size; ++i) b.terms[i] = b.x[i] * b.x[i];
+                     b.sum_windows();
+                     for (std::int64_t i = 0; i < b.size; ++i)
+                       b.s[i] = spec_.bias + spec_.alpha * b.sums[i];
+                     raise(b);
+                     f(b, first, here);
+                   }
+                 });
   }
 
   /// scale = s^-beta; beta = 3/4, the usual one, by square roots alone.

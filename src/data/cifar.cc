@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "src/crc32c.h"
-#include "src/data/distort.h"
+#include "src/data/augment.h"
 #include "src/data/mapped_file.h"
 
 namespace lockstep {

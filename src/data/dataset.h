@@ -23,7 +23,7 @@ class Dataset {
   virtual Shape sample_shape() const = 0;
   virtual std::int32_t label(std::int64_t index) const = 0;
   /// Writes sample `index` to `out`, sample_shape().count() elements of `type` (f32 or bf16). With
-  /// `random` the sample is distorted for training with numbers drawn from it; without, it is the
+  /// `random` the sample is augmented for training with numbers drawn from it; without, it is the
   /// sample as evaluation sees it.
   virtual void read(std::int64_t index, Random* random, void* out, Type type) const = 0;
   /// "CIFAR-10, 50000 training images from /data/cifar10"

@@ -119,8 +119,8 @@ struct Loader::Body {
         order = permutation(spec.seed, static_cast<std::uint32_t>(epoch), dataset.size());
       }
       const std::uint32_t sample = order[static_cast<std::size_t>(position % dataset.size())];
-      Random random(spec.seed, Purpose::distort, static_cast<std::uint32_t>(epoch), sample);
-      dataset.read(sample, spec.distort ? &random : nullptr,
+      Random random(spec.seed, Purpose::augment, static_cast<std::uint32_t>(epoch), sample);
+      dataset.read(sample, spec.augment ? &random : nullptr,
                    slot.images + static_cast<std::size_t>(i) * sample_bytes(), spec.type);
       slot.labels[static_cast<std::size_t>(i)] = dataset.label(sample);
     }

@@ -1,7 +1,7 @@
 // Loader: the stream of training batches of one rank, prepared ahead by a thread of its own.
 //
 // The stream is endless and belongs to the run, not to a rank: position g (0, 1, 2, ...) is sample
-// permutation(seed, epoch)[g mod size] of epoch g / size, distorted with numbers keyed by (seed,
+// permutation(seed, epoch)[g mod size] of epoch g / size, augmented with numbers keyed by (seed,
 // epoch, sample). Step t of a run with global batch B consumes positions t * B .. t * B + B - 1;
 // shard s of S is the s-th part of B / S of them. No sample is dropped and no step is short,
 // whatever B is: a batch may cross from one epoch into the next.
@@ -27,7 +27,7 @@ struct LoaderSpec {
   int first_shard = 0, own_shards = 1;  ///< this rank's: [first_shard, first_shard + own_shards)
   std::int64_t first_position = 0;      ///< g at which the run begins or goes on
   Type type = Type::f32;                ///< of the images
-  bool distort = true;
+  bool augment = true;
   int depth = 4;  ///< shard batches prepared ahead
 };
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "src/data/distort.h"
+#include "src/data/augment.h"
 
 namespace lockstep {
 namespace {

@@ -11,7 +11,7 @@
 namespace lockstep {
 
 /// Nothing is stored: an image is painted whenever it is read, with numbers keyed by (seed, part,
-/// index). `directory` is not used. The images pass through the same distortion as CIFAR-10's.
+/// index). `directory` is not used. The images pass through the same augmentation as CIFAR-10's.
 DatasetPair open_synthetic(const std::filesystem::path& directory, std::uint64_t seed);
 
 }  // namespace lockstep

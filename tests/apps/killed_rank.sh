@@ -14,10 +14,10 @@ writes_checkpoint() { [[ -n $(find "$folder/checkpoints" -name '*.h5.tmp-*' -pri
 
 # WHEN (a command that succeeds then) SIGNAL RANK OPTIONS...
 expect_end() {
-  local when=$1 signal=$2 rank=$3 pids pid verdict='died' what
+  local when=$1 signal=$2 rank=$3 pids pid result='died' what
   what="SIG$2 to rank $3 when $1"
   shift 3
-  [[ $signal != STOP ]] || verdict='was stopped by a signal \(SIGSTOP\?\)'
+  [[ $signal != STOP ]] || result='was stopped by a signal \(SIGSTOP\?\)'
   rm -rf "$folder/checkpoints"
   start 3 --global-batch 12 --checkpoint-every 1 --keep 0 --checkpoint-dir "$folder/checkpoints" "$@"
   # shellcheck disable=SC2086  # a command and its arguments
@@ -32,7 +32,7 @@ expect_end() {
   expect "$what: a failure" test "$code" -ne 0
   expect "$what: not a request to be requeued" test "$code" -ne 75
   expect "$what: the rank is named" \
-    grep -qE "^train_cifar: rank $rank \(pid $pid, host .* $verdict (before the first step|at step [0-9]+)" "$folder/err"
+    grep -qE "^train_cifar: rank $rank \(pid $pid, host .* $result (before the first step|at step [0-9]+)" "$folder/err"
   expect "$what: nobody else speaks" test "$(grep -cE 'rank [0-9]+ \(' "$folder/err")" = 1
   for pid in $pids; do
     await 10 bash -c "! kill -0 $pid" || complain "$what: process $pid is still there"

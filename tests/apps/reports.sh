@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the program tells: start-up facts, lines, metrics.jsonl, event files, help, menus; and options that come back from
+# What the program tells: start-up summary, lines, metrics.jsonl, event files, help, menus; and options that come back from
 # a file or a checkpoint as they were.
 # usage: reports.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
@@ -12,7 +12,7 @@ train 2 --steps 20 --log-every 5 --eval-every 20 --summary-every 10 --log-dir "$
 for fact in 'ranks +2 on 1 host, 1 thread each; rank 0 on ' 'data +generated ' 'model +tutorial, 1068298 parameters, [0-9.]+ GFLOP per step, fp32$' \
   'batch +16 = 2 shards of 8, 1 on each rank' 'optimizer +sgd, lr 0.1 exponential, moving average 0.9999$' 'reducer +shared .* because ' \
   'progress +poll' 'buckets +[0-9]+ \([0-9., ]+ MiB' 'order +canonical' 'memory +[0-9.]+ MiB per rank = parameters' 'checkpoints +none'; do
-  expect_line "the start-up facts" "^$fact"
+  expect_line "the start-up summary" "^$fact"
   expect "each fact once: $fact" test "$(grep -cE "^$fact" "$folder/out")" = 1
 done
 expect "it says that the images are made up" grep -q 'scripts/get_data.sh cifar10' "$folder/out"

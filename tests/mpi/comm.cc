@@ -6,9 +6,9 @@
 #include <map>
 #include <string>
 
+#include "collectives/flight_recorder.h"
 #include "collectives/launch.h"
 #include "collectives/node_memory.h"
-#include "collectives/records.h"
 #include "tests/mpi/world.h"
 
 namespace lockstep {
@@ -137,10 +137,10 @@ TEST(ExpectSame, notices_a_text_that_ends_early) {
   EXPECT_NE(message.find("\"(nothing)\" here, \"b = 2\" on rank 0"), std::string::npos) << message;
 }
 
-TEST(Records, the_first_to_fail_is_one) {
+TEST(FlightRecorder, the_first_to_fail_is_one) {
   const Comm comm = world().comm();
-  const NodeMemory memory(comm, Records::bytes(comm.size()), "this test");
-  Records records(memory.data(), comm.rank(), comm.size(), comm.rank());
+  const NodeMemory memory(comm, FlightRecorder::bytes(comm.size()), "this test");
+  FlightRecorder records(memory.data(), comm.rank(), comm.size(), comm.rank());
   comm.barrier();
   EXPECT_FALSE(records.failing());
   comm.barrier();
@@ -149,9 +149,9 @@ TEST(Records, the_first_to_fail_is_one) {
   EXPECT_FALSE(records.first_failure());
 }
 
-TEST(Records, everybody_reads_what_one_wrote) {
+TEST(FlightRecorder, everybody_reads_what_one_wrote) {
   const Comm comm = world().comm();
-  Records& records = world().records();
+  FlightRecorder& records = world().flight_recorder();
   ASSERT_EQ(records.size(), comm.size());
   records.mine().step(100 + comm.rank());
   records.mine().phase(

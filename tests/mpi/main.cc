@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "collectives/records.h"
+#include "collectives/flight_recorder.h"
 #include "tests/mpi/world.h"
 
 namespace lockstep {
@@ -21,7 +21,7 @@ constexpr auto kPatience = std::chrono::seconds(30);
 
 class Together : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo& info) override {
-    world().records().mine().phase(info.name());
+    world().flight_recorder().mine().phase(info.name());
   }
 
   void OnTestPartResult(const testing::TestPartResult& result) override {

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/algorithms.h"
 #include "collectives/buckets.h"
-#include "collectives/plans.h"
 #include "src/random.h"
 #include "tests/mpi/world.h"
 

@@ -18,8 +18,8 @@ const char* const kData = "one.bin = crc32c 00000001\ntwo.bin = crc32c 00000002\
 Resumption ten_steps() {
   Resumption r;
   r.file = "c/step-0000000010.h5";
-  r.facts = {{10, 1200, 0, 1},
-             {{"global_batch", "120"}, {"shards", "12"}, {"threads", "1"}, {"data", kData}}};
+  r.metadata = {{10, 1200, 0, 1},
+                {{"global_batch", "120"}, {"shards", "12"}, {"threads", "1"}, {"data", kData}}};
   r.run = "4a11";
   r.parent = "77 at step 5";
   return r;
@@ -64,7 +64,7 @@ TEST(RunPlan, RefusesOtherDataByTheNameOfTheFile) {
 
 TEST(RunPlan, AnEarlyCheckpointWithoutChecksumsIsNoted) {
   Resumption early = ten_steps();
-  early.facts.texts.erase("data");
+  early.metadata.texts.erase("data");
   const RunPlan p = plan({}, early);
   EXPECT_NE(fmt::format("{}", fmt::join(p.notes, "\n")).find("does not say on which data"),
             std::string::npos);

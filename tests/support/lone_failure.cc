@@ -11,7 +11,7 @@
 #include "apps/options.h"
 #include "apps/trainer.h"
 #include "collectives/buckets.h"
-#include "collectives/records.h"
+#include "collectives/flight_recorder.h"
 
 namespace lockstep {
 namespace {
@@ -52,7 +52,7 @@ int fail_in_a_bucket(World& world, int rank, const std::string& place) {
       [&](int, Range) {
         if (++called == 5 && comm.rank() == rank) throw_as(place);
       },
-      &world.records().mine());
+      &world.flight_recorder().mine());
   return world.or_end_all([&] {
     for (int step = 0; step < 1000; ++step) {
       for (const Range& range : ranges) {

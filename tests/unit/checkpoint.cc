@@ -73,7 +73,7 @@ void flip_a_bit(const std::filesystem::path& file) {
   std::string bytes = contents(file);
   // A value of conv1/weights, which is one piece: find it by its bits.
   const std::vector<float> arena =
-      arena_of(small_layout(), static_cast<std::uint32_t>(read_facts(file).position.step));
+      arena_of(small_layout(), static_cast<std::uint32_t>(read_metadata(file).position.step));
   const float value =
       arena[static_cast<std::size_t>(small_layout().parameters[2].range.begin) + 100];
   const std::size_t place =
@@ -88,14 +88,14 @@ TEST(Checkpoint, EverySectionComesBackBitForBit) {
   const Layout layout = small_layout();
   const std::vector<float> parameters = arena_of(layout, 1), momentum = arena_of(layout, 2),
                            ema = arena_of(layout, 3);
-  const CheckpointFacts facts = {
+  const CheckpointMetadata metadata = {
       {1000, 128000, 2, std::numeric_limits<std::uint64_t>::max()},
       {{"model", "small"}, {"options", "--steps 10 --lr 0.1\n"}, {"version", ""}}};
   const std::filesystem::path file = save_checkpoint(directory.path(), layout,
                                                      {{"parameters", parameters.data()},
                                                       {"optimizer/momentum", momentum.data()},
                                                       {"ema", ema.data()}},
-                                                     facts, 3)
+                                                     metadata, 3)
                                          .file;
   EXPECT_EQ(file, directory / "step-0000001000.h5");
   verify_checkpoint(file);
@@ -103,16 +103,16 @@ TEST(Checkpoint, EverySectionComesBackBitForBit) {
   constexpr float kUntouched = 7;
   const std::vector<float> fresh(static_cast<std::size_t>(layout.count), kUntouched);
   std::vector<float> parameters2 = fresh, momentum2 = fresh, ema2 = fresh;
-  const CheckpointFacts facts2 = load_checkpoint(file, layout,
-                                                 {{"parameters", parameters2.data()},
-                                                  {"optimizer/momentum", momentum2.data()},
-                                                  {"ema", ema2.data()}});
+  const CheckpointMetadata metadata2 = load_checkpoint(file, layout,
+                                                       {{"parameters", parameters2.data()},
+                                                        {"optimizer/momentum", momentum2.data()},
+                                                        {"ema", ema2.data()}});
   EXPECT_EQ(bits(parameters2), bits(only_parameters(layout, parameters, kUntouched)));
   EXPECT_EQ(bits(momentum2), bits(only_parameters(layout, momentum, kUntouched)));
   EXPECT_EQ(bits(ema2), bits(only_parameters(layout, ema, kUntouched)));
-  EXPECT_EQ(facts2.position, facts.position);
-  EXPECT_EQ(facts2.texts, facts.texts);
-  EXPECT_EQ(read_facts(file).position, facts.position);
+  EXPECT_EQ(metadata2.position, metadata.position);
+  EXPECT_EQ(metadata2.texts, metadata.texts);
+  EXPECT_EQ(read_metadata(file).position, metadata.position);
 
   // The averages in the place of the weights, as evaluation wants them.
   std::vector<float> evaluated = fresh;
@@ -249,9 +249,10 @@ TEST(Checkpoint, AFileOfAnotherProgramIsTold) {
   Hdf5Writer writer(directory / "step-0000000001.h5");
   writer.array("weights", {1}, std::vector<float>{1});
   writer.commit();
-  EXPECT_NE(
-      error_of([&] { read_facts(directory / "step-0000000001.h5"); }).find("no attribute 'step'"),
-      std::string::npos);
+  EXPECT_NE(error_of([&] {
+              read_metadata(directory / "step-0000000001.h5");
+            }).find("no attribute 'step'"),
+            std::string::npos);
 }
 
 TEST(Checkpoint, APositionThatCannotBeIsDamage) {
@@ -268,7 +269,7 @@ TEST(Checkpoint, APositionThatCannotBeIsDamage) {
     const std::filesystem::path file =
         save_checkpoint(directory.path(), layout, {{"parameters", arena.data()}}, {position, {}}, 1)
             .file;
-    EXPECT_EQ(error_of([&] { read_facts(file); }),
+    EXPECT_EQ(error_of([&] { read_metadata(file); }),
               fmt::format("{} is damaged: it says {}; use another file", file.string(), said));
     EXPECT_NE(error_of([&] { verify_checkpoint(file); }), "");
   }

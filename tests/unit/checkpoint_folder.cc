@@ -40,7 +40,7 @@ std::int64_t bytes_read() {
 }
 
 std::int64_t step_of(const std::unique_ptr<Checkpoint>& checkpoint) {
-  return checkpoint ? checkpoint->facts().position.step : -1;
+  return checkpoint ? checkpoint->metadata().position.step : -1;
 }
 
 TEST(CheckpointFolder, NothingIsReadTwice) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "src/data/distort.h"
+#include "src/data/augment.h"
 #include "src/data/mapped_file.h"
 
 namespace lockstep {
@@ -86,7 +86,7 @@ TEST_F(Cifar, ReadsEveryRecordInOrder) {
     std::vector<std::uint8_t> planes(kImageValues);
     for (int i = 0; i < kImageValues; ++i) planes[i] = byte_of(file, record, 1 + i);
     std::vector<float> got(set.sample_shape().count()), want(got.size());
-    Random one(1, Purpose::distort, 0, 0), two(1, Purpose::distort, 0, 0);
+    Random one(1, Purpose::augment, 0, 0), two(1, Purpose::augment, 0, 0);
     set.read(index, &one, got.data(), Type::f32);
     read_image(planes.data(), &two, want.data(), Type::f32);
     EXPECT_EQ(got, want) << file << " " << record;

@@ -115,7 +115,7 @@ struct Case {
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 std::vector<Case> cases() {
-  const LinearInit init{.weight_deviation = 0.3f, .bias = 0.1f};
+  const AffineInit init{.weight_deviation = 0.3f, .bias = 0.1f};
   return {
       {"convolution",
        [=] { return convolution(5, 3, false, init); },
@@ -276,9 +276,9 @@ Outcome run_case(const Case& c, Type type, int threads, bool coarse) {
     call.gradients.push_back(gradients.back().view);
     outcome.names.push_back(parameter.name);
   }
-  const Memory kept = device->allocate(setup.kept_bytes + 1),
+  const Memory saved = device->allocate(setup.saved_bytes + 1),
                scratch = device->allocate(setup.scratch_bytes + 1);
-  call.kept = kept.get();
+  call.saved = saved.get();
   call.scratch = scratch.get();
   dx.poison();
   y.poison();

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// Sample i has label i and three values: i, and two that depend on the distortion's numbers.
+/// Sample i has label i and three values: i, and two that depend on the augmentation's numbers.
 class Numbers : public Dataset {
  public:
   explicit Numbers(std::int64_t size) : size_(size) {}
@@ -108,7 +108,7 @@ TEST(Loader, FollowsThePermutationOfEachEpoch) {
   for (std::int64_t g = 0; g < 320; ++g) {
     const auto epoch = static_cast<std::uint32_t>(g / 50);
     const std::uint32_t index = permutation(77, epoch, 50)[static_cast<std::size_t>(g % 50)];
-    Random random(77, Purpose::distort, epoch, index);
+    Random random(77, Purpose::augment, epoch, index);
     const float first = random.uniform(), second = random.uniform();
     const Sample want{
         g, static_cast<std::int32_t>(index), {static_cast<float>(index), first, second}};
@@ -151,10 +151,10 @@ TEST(Loader, GoesOnFromAnyPosition) {
   }
 }
 
-TEST(Loader, WithoutDistortionReadsAsEvaluationDoes) {
+TEST(Loader, WithoutAugmentationReadsAsEvaluationDoes) {
   const Numbers set(10);
   LoaderSpec spec = spec_of(5, 1);
-  spec.distort = false;
+  spec.augment = false;
   Loader loader(set, spec);
   for (const Sample& sample : take(loader, 4)) EXPECT_EQ(sample.values[1], 0.0f);
 }

@@ -30,21 +30,21 @@ template <class T>
 struct Outcome {
   Outcome(std::vector<T> logits, std::vector<std::int32_t> labels, std::int64_t classes,
           float scale = 1, int threads = 1)
-      : gradient(logits.size()), verdicts(labels.size()) {
+      : gradient(logits.size()), results(labels.size()) {
     Stream stream{threads};
     const Shape shape{static_cast<std::int64_t>(labels.size()), classes};
     softmax_cross_entropy(stream, {logits.data(), shape, type_of<T>},
                           {labels.data(), {shape[0]}, Type::i32}, scale,
-                          {gradient.data(), shape, type_of<T>}, verdicts);
+                          {gradient.data(), shape, type_of<T>}, results);
   }
   std::vector<T> gradient;
-  std::vector<Verdict> verdicts;
+  std::vector<SampleResult> results;
 };
 
-/// The verdict on one row of fp32 logits.
-Verdict judge(std::vector<float> logits, std::int32_t label) {
+/// The result on one row of fp32 logits.
+SampleResult judge(std::vector<float> logits, std::int32_t label) {
   const auto classes = static_cast<std::int64_t>(logits.size());
-  return Outcome<float>(std::move(logits), {label}, classes).verdicts[0];
+  return Outcome<float>(std::move(logits), {label}, classes).results[0];
 }
 
 template <class T>
@@ -67,7 +67,7 @@ void check_against_reference(double spread, double tolerance) {
     for (std::int64_t c = 0; c < kClasses; ++c)
       row.push_back(static_cast<float>(logits[static_cast<std::size_t>(n * kClasses + c)]));
     const double loss = reference_loss(row, label);
-    EXPECT_NEAR(outcome.verdicts[static_cast<std::size_t>(n)].loss, loss, 2e-6 * (1 + spread));
+    EXPECT_NEAR(outcome.results[static_cast<std::size_t>(n)].loss, loss, 2e-6 * (1 + spread));
     for (std::int64_t c = 0; c < kClasses; ++c) {
       std::vector<double> above = row, below = row;
       above[static_cast<std::size_t>(c)] += kStep;
@@ -104,28 +104,28 @@ TEST(Loss, ThreadsDoNotChangeIt) {
   const Outcome<float> one(logits, labels, 10), three(logits, labels, 10, 1, 3);
   EXPECT_EQ(one.gradient, three.gradient);
   for (std::size_t n = 0; n < labels.size(); ++n) {
-    EXPECT_EQ(one.verdicts[n].loss, three.verdicts[n].loss);
-    EXPECT_EQ(one.verdicts[n].rank, three.verdicts[n].rank);
+    EXPECT_EQ(one.results[n].loss, three.results[n].loss);
+    EXPECT_EQ(one.results[n].rank, three.results[n].rank);
   }
 }
 
 TEST(Loss, WithoutAGradientTheVerdictsAreTheSame) {
   std::vector<float> logits{1, 2, 3};
   std::vector<std::int32_t> labels{1};
-  std::vector<Verdict> verdicts(1);
+  std::vector<SampleResult> results(1);
   Stream stream;
   softmax_cross_entropy(stream, {logits.data(), {1, 3}, Type::f32}, {labels.data(), {1}, Type::i32},
-                        0, {}, verdicts);
-  EXPECT_EQ(verdicts[0].loss, judge(logits, 1).loss);
-  EXPECT_EQ(verdicts[0].rank, 1);
+                        0, {}, results);
+  EXPECT_EQ(results[0].loss, judge(logits, 1).loss);
+  EXPECT_EQ(results[0].rank, 1);
   EXPECT_NE(error_of([&] {
               softmax_cross_entropy(stream, {logits.data(), {1, 3}, Type::f32},
                                     {labels.data(), {1}, Type::i32}, 0, {}, {});
-            }).find("verdict"),
+            }).find("result"),
             std::string::npos);
 }
 
-TEST(Verdict, RankCountsTheClassesAbove) {
+TEST(SampleResult, RankCountsTheClassesAbove) {
   const std::vector<float> logits{0.5f, 3, -1, 2, 7, 1};
   const int ranks[] = {4, 1, 5, 2, 0, 3};
   for (std::int32_t label = 0; label < 6; ++label) {
@@ -134,18 +134,18 @@ TEST(Verdict, RankCountsTheClassesAbove) {
   }
 }
 
-TEST(Verdict, OfEqualScoresTheLowerClassRanksFirst) {
+TEST(SampleResult, OfEqualScoresTheLowerClassRanksFirst) {
   for (std::int32_t label = 0; label < 10; ++label) {
-    const Verdict verdict = judge(std::vector<float>(10, 1.5f), label);
-    EXPECT_EQ(verdict.rank, label);
-    EXPECT_EQ(verdict.predicted, 0);
+    const SampleResult result = judge(std::vector<float>(10, 1.5f), label);
+    EXPECT_EQ(result.rank, label);
+    EXPECT_EQ(result.predicted, 0);
   }
   EXPECT_EQ(judge({1, 2, 2, 0}, 1).rank, 0);
   EXPECT_EQ(judge({1, 2, 2, 0}, 2).rank, 1);
   EXPECT_EQ(judge({1, 2, 2, 0}, 2).predicted, 1);
 }
 
-TEST(Verdict, NanCountsAgainstTheLabel) {
+TEST(SampleResult, NanCountsAgainstTheLabel) {
   // A network that has diverged must not look right by luck.
   for (std::int32_t label = 0; label < 3; ++label) {
     EXPECT_EQ(judge({kNan, kNan, kNan}, label).rank, 2);
@@ -170,17 +170,17 @@ TEST(Score, CountsTop1AndTop5) {
 
 TEST(Score, IsTheSameInEveryOrderAndGrouping) {
   Random random(3, Purpose::generate, 0, 0);
-  std::vector<Verdict> verdicts;
+  std::vector<SampleResult> results;
   double sum = 0;
   for (int i = 0; i < 10000; ++i) {
-    verdicts.push_back({-std::log(1 - random.uniform()) * std::exp2(random.uniform(-20.0f, 5.0f)),
-                        static_cast<std::int32_t>(random.below(10)), 0});
-    sum += verdicts.back().loss;
+    results.push_back({-std::log(1 - random.uniform()) * std::exp2(random.uniform(-20.0f, 5.0f)),
+                       static_cast<std::int32_t>(random.below(10)), 0});
+    sum += results.back().loss;
   }
   Score forward, backward, parts[3];
-  for (const Verdict& verdict : verdicts) forward.add(verdict);
-  for (std::size_t i = verdicts.size(); i-- > 0;) backward.add(verdicts[i]);
-  for (std::size_t i = 0; i < verdicts.size(); ++i) parts[i % 3].add(verdicts[i]);
+  for (const SampleResult& result : results) forward.add(result);
+  for (std::size_t i = results.size(); i-- > 0;) backward.add(results[i]);
+  for (std::size_t i = 0; i < results.size(); ++i) parts[i % 3].add(results[i]);
   EXPECT_EQ(forward.loss_units, backward.loss_units);
   EXPECT_EQ(forward.loss_units, parts[0].loss_units + parts[1].loss_units + parts[2].loss_units);
   EXPECT_EQ(forward.top5, parts[0].top5 + parts[1].top5 + parts[2].top5);

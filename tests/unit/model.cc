@@ -49,11 +49,11 @@ class Bench {
   /// Mean loss of the batch, with the gradient of the logits left for backward().
   double forward() {
     const View logits = model.forward(stream_, images());
-    std::vector<Verdict> verdicts(kBatch);
+    std::vector<SampleResult> results(kBatch);
     softmax_cross_entropy(stream_, logits, {labels_, {kBatch}, Type::i32}, 1.0f / kBatch,
-                          training_ ? model.logits_gradient() : View{}, verdicts);
+                          training_ ? model.logits_gradient() : View{}, results);
     double loss = 0;
-    for (const Verdict& verdict : verdicts) loss += verdict.loss / kBatch;
+    for (const SampleResult& result : results) loss += result.loss / kBatch;
     return loss;
   }
   std::vector<Range> backward() {

@@ -27,9 +27,9 @@ TEST(Philox, GivesTheKnownAnswers) {
 }
 
 TEST(Random, IsPhiloxOfItsKeyAndACount) {
-  Random random(0x0123456789abcdef, Purpose::distort, 7, 42);
+  Random random(0x0123456789abcdef, Purpose::augment, 7, 42);
   for (std::uint32_t count = 0; count < 3; ++count) {
-    const Block block = philox({count, static_cast<std::uint32_t>(Purpose::distort), 7, 42},
+    const Block block = philox({count, static_cast<std::uint32_t>(Purpose::augment), 7, 42},
                                {0x89abcdef, 0x01234567});
     for (const std::uint32_t expected : block) EXPECT_EQ(random.next(), expected);
   }
@@ -38,7 +38,7 @@ TEST(Random, IsPhiloxOfItsKeyAndACount) {
 TEST(Random, StreamsOfDifferentKeysDiffer) {
   std::vector<Random> streams;
   for (const std::uint64_t seed : {0ull, 1ull, 1ull << 32}) {
-    for (const Purpose purpose : {Purpose::shuffle, Purpose::distort, Purpose::initialize,
+    for (const Purpose purpose : {Purpose::shuffle, Purpose::augment, Purpose::initialize,
                                   Purpose::dropout, Purpose::generate}) {
       for (const std::uint32_t epoch : {0u, 1u}) {
         for (const std::uint32_t index : {0u, 1u, 4294967295u})
@@ -123,7 +123,8 @@ TEST(Random, TruncatedNormalHasTheMomentsOfOneCutAtTwo) {
         return x;
       },
       kDraws);
-  const double density = std::exp(-2.0) / std::sqrt(2 * std::numbers::pi), kept = std::erf(std::sqrt(2.0));
+  const double density = std::exp(-2.0) / std::sqrt(2 * std::numbers::pi),
+               kept = std::erf(std::sqrt(2.0));
   const double second = 1 - 4 * density / kept, fourth = 3 * second - 16 * density / kept;
   EXPECT_LE(farthest, 2.0);
   EXPECT_GT(farthest, 1.99);

@@ -14,29 +14,29 @@ namespace {
 /// The records of a node of `size` ranks, each of which the test writes.
 class Node {
  public:
-  explicit Node(int size) : memory_(Records::bytes(size) / sizeof(Line)) {
+  explicit Node(int size) : memory_(FlightRecorder::bytes(size) / sizeof(Line)) {
     for (int rank = 0; rank < size; ++rank) ranks_.emplace_back(memory_.data(), rank, size, rank);
   }
   Record& operator[](int rank) { return ranks_[static_cast<std::size_t>(rank)].mine(); }
-  const Records& records() const { return ranks_.front(); }
+  const FlightRecorder& flight_recorder() const { return ranks_.front(); }
 
  private:
   struct alignas(64) Line {
     char bytes[64] = {};
   };
   std::vector<Line> memory_;
-  std::deque<Records> ranks_;
+  std::deque<FlightRecorder> ranks_;
 };
 
-/// Seconds of silence, looked at every quarter of one, until the verdict; none within `most`.
+/// Seconds of silence, looked at every quarter of one, until the result; none within `most`.
 struct Found {
   double after = -1;
-  Silence::Verdict verdict;
+  Silence::Verdict result;
 };
 Found wait(Silence& silence, const Node& node, double timeout, double most = 1000) {
   for (double seconds = 0; seconds <= most; seconds += 0.25) {
-    if (const auto verdict = silence.look(node.records(), timeout, 0.25))
-      return {seconds, *verdict};
+    if (const auto result = silence.look(node.flight_recorder(), timeout, 0.25))
+      return {seconds, *result};
   }
   return {};
 }
@@ -48,8 +48,8 @@ TEST(Silence, names_the_rank_of_the_lowest_step_though_it_moved_last) {
   node[2].step(6);
   Silence silence(true);
   const Found found = wait(silence, node, 60);
-  EXPECT_EQ(found.verdict.behind, 2);
-  EXPECT_EQ(found.verdict.limit, 60);
+  EXPECT_EQ(found.result.behind, 2);
+  EXPECT_EQ(found.result.limit, 60);
   EXPECT_EQ(found.after, 60.25);
 }
 
@@ -57,7 +57,7 @@ TEST(Silence, of_equal_steps_names_the_one_that_was_heard_of_least_lately) {
   Node node(3);
   for (const int rank : {1, 2, 0}) node[rank].step(7);
   Silence silence(true);
-  EXPECT_EQ(wait(silence, node, 60).verdict.behind, 1);
+  EXPECT_EQ(wait(silence, node, 60).result.behind, 1);
 }
 
 TEST(Silence, a_rank_that_waits_for_others_is_not_behind_one_that_does_not) {
@@ -67,11 +67,11 @@ TEST(Silence, a_rank_that_waits_for_others_is_not_behind_one_that_does_not) {
   node[1].collective(true);
   node[2].phase("backward");
   Silence silence(true);
-  EXPECT_EQ(wait(silence, node, 60).verdict.behind, 2);
+  EXPECT_EQ(wait(silence, node, 60).result.behind, 2);
   node[1].collective(false);
-  EXPECT_EQ(wait(silence, node, 60).verdict.behind, 2) << "rank 1 has been heard of";
+  EXPECT_EQ(wait(silence, node, 60).result.behind, 2) << "rank 1 has been heard of";
   node[2].collective(true);
-  EXPECT_EQ(wait(silence, node, 60).verdict.behind, 1);
+  EXPECT_EQ(wait(silence, node, 60).result.behind, 1);
 }
 
 TEST(Silence, a_stopped_rank_is_to_blame_whoever_waits_and_a_held_one_after_it) {
@@ -80,10 +80,10 @@ TEST(Silence, a_stopped_rank_is_to_blame_whoever_waits_and_a_held_one_after_it) 
   node[1].waiting("bucket 0 of the reducer tree");
   node[1].seen(Condition::traced);
   Silence several_nodes(false);
-  EXPECT_EQ(wait(several_nodes, node, 60).verdict.behind, 1);
-  EXPECT_EQ(wait(several_nodes, node, 60).verdict.limit, 60);
+  EXPECT_EQ(wait(several_nodes, node, 60).result.behind, 1);
+  EXPECT_EQ(wait(several_nodes, node, 60).result.limit, 60);
   node[2].seen(Condition::stopped);
-  EXPECT_EQ(wait(several_nodes, node, 60).verdict.behind, 2);
+  EXPECT_EQ(wait(several_nodes, node, 60).result.behind, 2);
 }
 
 TEST(Silence, where_all_wait_the_ranks_of_other_nodes_get_longer_if_there_are_some) {
@@ -91,7 +91,7 @@ TEST(Silence, where_all_wait_the_ranks_of_other_nodes_get_longer_if_there_are_so
     Node node(2);
     for (const int rank : {0, 1}) node[rank].waiting("bucket 0 of the reducer tree");
     Silence silence(alone);
-    EXPECT_EQ(wait(silence, node, 60).verdict.limit, alone ? 60 : 600);
+    EXPECT_EQ(wait(silence, node, 60).result.limit, alone ? 60 : 600);
   }
 }
 
@@ -100,8 +100,8 @@ TEST(Silence, counts_only_while_the_same_rank_says_nothing) {
   Silence silence(true);
   for (int second = 0; second < 1000; ++second) {
     node[second % 2].progress();
-    EXPECT_FALSE(silence.look(node.records(), 5, 1));
-    EXPECT_FALSE(silence.look(node.records(), 5, 1));
+    EXPECT_FALSE(silence.look(node.flight_recorder(), 5, 1));
+    EXPECT_FALSE(silence.look(node.flight_recorder(), 5, 1));
   }
 }
 
@@ -112,7 +112,7 @@ TEST(Silence, a_phase_may_have_a_longer_limit_but_no_shorter_one) {
   node[0].phase("checkpoint", 600);
   Silence silence(true);
   EXPECT_EQ(wait(silence, node, 60).after, 600.25);
-  EXPECT_EQ(wait(silence, node, 6000, 10000).verdict.limit, 6000);
+  EXPECT_EQ(wait(silence, node, 6000, 10000).result.limit, 6000);
 }
 
 TEST(Silence, ranks_that_have_left_are_not_missed) {
@@ -120,7 +120,7 @@ TEST(Silence, ranks_that_have_left_are_not_missed) {
   node[0].goodbye();
   node[1].step(3);
   Silence silence(true);
-  EXPECT_EQ(wait(silence, node, 60).verdict.behind, 1);
+  EXPECT_EQ(wait(silence, node, 60).result.behind, 1);
   node[1].goodbye();
   EXPECT_EQ(wait(silence, node, 60).after, -1);
 }

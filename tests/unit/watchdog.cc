@@ -55,7 +55,7 @@ struct Outcome {
 /// Forked processes with a watchdog each; what is still there at the end is killed.
 class Group {
  public:
-  using Body = std::function<void(Records&, Watchdog&, Shared&)>;
+  using Body = std::function<void(FlightRecorder&, Watchdog&, Shared&)>;
 
   /// Starts `size` processes that call body() and then leave with exit code 0. `read`: their stderr
   /// is read; otherwise it is a pipe that is full.
@@ -73,7 +73,7 @@ class Group {
       dup2(ends_[1], STDERR_FILENO);
       close(ends_[0]);
       close(ends_[1]);
-      Records records(memory_ + sizeof(Shared), rank, size, rank);
+      FlightRecorder records(memory_ + sizeof(Shared), rank, size, rank);
       // As World does it with a barrier: nobody looks at records that are not there yet.
       for (++shared().entered; shared().entered < size;) sleep_for(0.001);
       {
@@ -127,7 +127,7 @@ class Group {
   }
 
  private:
-  std::size_t bytes() const { return sizeof(Shared) + Records::bytes(size_); }
+  std::size_t bytes() const { return sizeof(Shared) + FlightRecorder::bytes(size_); }
   static void fill(int end) {
     fcntl(end, F_SETFL, O_NONBLOCK);
     while (::write(end, "x", 1) == 1) {
@@ -144,7 +144,7 @@ class Group {
 Outcome run_group(int size, const Group::Body& body) { return Group(size, body).collect(); }
 
 TEST(Watchdog, a_killed_rank_is_named_once_and_all_end) {
-  const Outcome outcome = run_group(3, [](Records& records, Watchdog&, Shared&) {
+  const Outcome outcome = run_group(3, [](FlightRecorder& records, Watchdog&, Shared&) {
     records.mine().step(12);
     records.mine().phase("bucket 2 of the reducer tree");
     if (records.index() == 1) kill(getpid(), SIGKILL);
@@ -158,7 +158,7 @@ TEST(Watchdog, a_killed_rank_is_named_once_and_all_end) {
 
 TEST(Watchdog, promises_a_checkpoint_only_where_there_is_one) {
   for (const bool saved : {false, true}) {
-    const Outcome outcome = run_group(2, [=](Records& records, Watchdog&, Shared&) {
+    const Outcome outcome = run_group(2, [=](FlightRecorder& records, Watchdog&, Shared&) {
       if (records.index() == 0 && saved) records.saved();
       if (records.index() == 0) kill(getpid(), SIGKILL);
       wait_for_ever();
@@ -168,7 +168,7 @@ TEST(Watchdog, promises_a_checkpoint_only_where_there_is_one) {
 }
 
 TEST(Watchdog, a_rank_that_crashes_before_the_first_step_is_named_too) {
-  const Outcome outcome = run_group(2, [](Records& records, Watchdog&, Shared&) {
+  const Outcome outcome = run_group(2, [](FlightRecorder& records, Watchdog&, Shared&) {
     if (records.index() == 0) _exit(3);
     wait_for_ever();
   });
@@ -179,7 +179,7 @@ TEST(Watchdog, a_rank_that_crashes_before_the_first_step_is_named_too) {
 }
 
 TEST(Watchdog, two_that_die_at_once_are_found_though_one_watched_the_other) {
-  const Outcome outcome = run_group(4, [](Records& records, Watchdog&, Shared&) {
+  const Outcome outcome = run_group(4, [](FlightRecorder& records, Watchdog&, Shared&) {
     if (records.index() == 1 || records.index() == 2) kill(getpid(), SIGKILL);
     wait_for_ever();
   });
@@ -188,7 +188,7 @@ TEST(Watchdog, two_that_die_at_once_are_found_though_one_watched_the_other) {
 }
 
 TEST(Watchdog, a_stopped_rank_is_named_whatever_its_phase_may_take) {
-  const Outcome outcome = run_group(3, [](Records& records, Watchdog&, Shared&) {
+  const Outcome outcome = run_group(3, [](FlightRecorder& records, Watchdog&, Shared&) {
     records.mine().step(records.index() == 1 ? 8 : 7);
     records.mine().phase("checkpoint", 600);
     if (records.index() == 1) kill(getpid(), SIGSTOP);
@@ -202,7 +202,7 @@ TEST(Watchdog, a_stopped_rank_is_named_whatever_its_phase_may_take) {
 }
 
 TEST(Watchdog, a_group_that_is_stopped_and_continued_as_a_whole_goes_on) {
-  Group group(3, [](Records&, Watchdog& watchdog, Shared& shared) {
+  Group group(3, [](FlightRecorder&, Watchdog& watchdog, Shared& shared) {
     watchdog.set_timeout(kDeadline);
     for (++shared.left; !shared.go_on;) sleep_for(0.01);
   });
@@ -221,15 +221,16 @@ TEST(Watchdog, a_group_that_is_stopped_and_continued_as_a_whole_goes_on) {
 }
 
 TEST(Watchdog, a_silent_rank_is_named_with_a_table_of_all) {
-  const Outcome outcome = run_group(3, [](Records& records, Watchdog& watchdog, Shared& shared) {
-    records.mine().step(7);
-    records.mine().phase(records.index() == 2 ? "loading" : "backward");
-    for (++shared.entered; shared.entered < 6;) sleep_for(0.001);
-    if (records.index() != 2) records.mine().waiting("bucket 0 of the reducer shared");
-    for (++shared.entered; shared.entered < 9;) sleep_for(0.001);
-    watchdog.set_timeout(0.3);
-    wait_for_ever();
-  });
+  const Outcome outcome =
+      run_group(3, [](FlightRecorder& records, Watchdog& watchdog, Shared& shared) {
+        records.mine().step(7);
+        records.mine().phase(records.index() == 2 ? "loading" : "backward");
+        for (++shared.entered; shared.entered < 6;) sleep_for(0.001);
+        if (records.index() != 2) records.mine().waiting("bucket 0 of the reducer shared");
+        for (++shared.entered; shared.entered < 9;) sleep_for(0.001);
+        watchdog.set_timeout(0.3);
+        wait_for_ever();
+      });
   EXPECT_EQ(outcome.exit, (std::vector<int>{kExitFailure, kExitFailure, kExitFailure}));
   EXPECT_EQ(outcome.text.find("test: no progress for 0 s: rank 2 (pid "), 0u) << outcome.text;
   EXPECT_TRUE(outcome.has("is behind, at step 7 during loading")) << outcome.text;
@@ -237,7 +238,7 @@ TEST(Watchdog, a_silent_rank_is_named_with_a_table_of_all) {
 }
 
 TEST(Watchdog, is_quiet_when_ranks_leave_one_after_another) {
-  const Outcome outcome = run_group(3, [](Records& records, Watchdog&, Shared& shared) {
+  const Outcome outcome = run_group(3, [](FlightRecorder& records, Watchdog&, Shared& shared) {
     while (shared.left < records.index()) sleep_for(0.01);
     sleep_for(0.1);
     ++shared.left;
@@ -247,7 +248,7 @@ TEST(Watchdog, is_quiet_when_ranks_leave_one_after_another) {
 }
 
 TEST(Watchdog, leaves_the_word_to_a_rank_that_explains_and_does_not_wait_for_ever) {
-  const Outcome outcome = run_group(2, [](Records& records, Watchdog&, Shared&) {
+  const Outcome outcome = run_group(2, [](FlightRecorder& records, Watchdog&, Shared&) {
     if (records.index() == 0) {
       EXPECT_TRUE(records.first_failure());  // and then hangs in the attempt to end the run
     }
@@ -260,7 +261,7 @@ TEST(Watchdog, leaves_the_word_to_a_rank_that_explains_and_does_not_wait_for_eve
 TEST(Watchdog, ends_all_though_nobody_reads_what_it_has_to_say) {
   Group group(
       2,
-      [](Records& records, Watchdog&, Shared&) {
+      [](FlightRecorder& records, Watchdog&, Shared&) {
         if (records.index() == 0) kill(getpid(), SIGKILL);
         wait_for_ever();
       },
@@ -269,7 +270,7 @@ TEST(Watchdog, ends_all_though_nobody_reads_what_it_has_to_say) {
 }
 
 TEST(Watchdog, a_lack_of_descriptors_is_no_death) {
-  const Outcome outcome = run_group(2, [](Records& records, Watchdog&, Shared&) {
+  const Outcome outcome = run_group(2, [](FlightRecorder& records, Watchdog&, Shared&) {
     const rlimit none = {0, 0};
     setrlimit(RLIMIT_NOFILE, &none);
     sleep_for(0.3);

@@ -20,7 +20,7 @@ inline constexpr int kImageValues =
 inline Shape crop_shape() { return {1, kCropSide, kCropSide, kImageChannels}; }
 
 /// What is done to one image before its standardisation; as constructed, what evaluation does.
-struct Distortion {
+struct Augmentation {
   int top = (kImageSide - kCropSide) / 2, left = top;  ///< of the crop
   bool flip = false;                                   ///< left and right, after the crop
   float brightness = 0;                                ///< added to every value
@@ -28,15 +28,15 @@ struct Distortion {
 
   /// Draws, in this order: top and left in 0 .. 8, flip, brightness in [-63, 63), contrast in
   /// [0.2, 1.8).
-  static Distortion draw(Random& random);
+  static Augmentation draw(Random& random);
 };
 
 /// Writes 24 x 24 x 3 values (H, W, C) of `type`, f32 or bf16, to `out`: y = (x - mean) /
 /// max(deviation, 1 / sqrt(1728)) with mean and (population) standard deviation of all 1728
-/// distorted values. `planes`: kImageValues bytes.
-void distort(const std::uint8_t* planes, const Distortion& distortion, void* out, Type type);
+/// augmented values. `planes`: kImageValues bytes.
+void augment(const std::uint8_t* planes, const Augmentation& augmentation, void* out, Type type);
 
-/// The same with a Distortion drawn from `random`, or that of evaluation where there is none:
+/// The same with an Augmentation drawn from `random`, or that of evaluation where there is none:
 /// Dataset::read for such images.
 void read_image(const std::uint8_t* planes, Random* random, void* out, Type type);
 

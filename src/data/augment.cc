@@ -1,4 +1,4 @@
-#include "src/data/distort.h"
+#include "src/data/augment.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@ constexpr int kCropPlane = kCropSide * kCropSide;
 constexpr int kCropValues = kImageChannels * kCropPlane;
 
 /// Copies the crop of one plane, flipped if wanted.
-void cut(const std::uint8_t* plane, const Distortion& how, std::uint8_t* crop) {
+void cut(const std::uint8_t* plane, const Augmentation& how, std::uint8_t* crop) {
   for (int row = 0; row < kCropSide; ++row, crop += kCropSide) {
     const std::uint8_t* from = plane + (how.top + row) * kImageSide + how.left;
     if (how.flip) {
@@ -23,9 +23,9 @@ void cut(const std::uint8_t* plane, const Distortion& how, std::uint8_t* crop) {
 
 }  // namespace
 
-Distortion Distortion::draw(Random& random) {
+Augmentation Augmentation::draw(Random& random) {
   constexpr int kPlaces = kImageSide - kCropSide + 1;
-  Distortion result;
+  Augmentation result;
   result.top = static_cast<int>(random.below(kPlaces));
   result.left = static_cast<int>(random.below(kPlaces));
   result.flip = random.below(2) == 1;
@@ -38,10 +38,10 @@ Distortion Distortion::draw(Random& random) {
 // together: y = x * scale + shift[c], and everything that scale and shift depend on follows from
 // the sums of x and x^2 per channel, which integers hold exactly. With m[c] and v[c] the mean and
 // variance of channel c in the crop, m the mean of the m[c], f the contrast and b the brightness,
-// the distorted values have mean m + b and variance mean over c of (f^2 v[c] + (m[c] - m)^2). The
+// the augmented values have mean m + b and variance mean over c of (f^2 v[c] + (m[c] - m)^2). The
 // brightness falls out of y: without clipping, standardisation takes away again whatever is added
 // to all values alike.
-void distort(const std::uint8_t* planes, const Distortion& how, void* out, Type type) {
+void augment(const std::uint8_t* planes, const Augmentation& how, void* out, Type type) {
   std::uint8_t crop[kImageChannels][kCropPlane];
   double mean[kImageChannels], variance[kImageChannels], mean_of_all = 0, variance_of_all = 0;
   for (int c = 0; c < kImageChannels; ++c) {
@@ -79,7 +79,7 @@ void distort(const std::uint8_t* planes, const Distortion& how, void* out, Type 
 }
 
 void read_image(const std::uint8_t* planes, Random* random, void* out, Type type) {
-  distort(planes, random ? Distortion::draw(*random) : Distortion{}, out, type);
+  augment(planes, random ? Augmentation::draw(*random) : Augmentation{}, out, type);
 }
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
 // The one-pass pipeline against the tutorial's steps done one after the other in double precision.
-#include "src/data/distort.h"
+#include "src/data/augment.h"
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ std::vector<std::uint8_t> random_image(std::uint32_t number) {
   return image;
 }
 
-std::vector<double> reference(const std::vector<std::uint8_t>& image, const Distortion& how) {
+std::vector<double> reference(const std::vector<std::uint8_t>& image, const Augmentation& how) {
   std::vector<double> y(kValues);
   const auto at = [&](int row, int column, int channel) -> double& {
     return y[(row * kCropSide + column) * kImageChannels + channel];
@@ -65,32 +65,32 @@ void expect_near(const std::vector<float>& got, const std::vector<double>& want,
   for (int i = 0; i < kValues; ++i) ASSERT_NEAR(got[i], want[i], tolerance) << "at " << i;
 }
 
-TEST(Distort, EqualsTheStepByStepReference) {
+TEST(Augment, EqualsTheStepByStepReference) {
   std::vector<float> got(kValues);
   for (std::uint32_t number = 0; number < 200; ++number) {
     const auto image = random_image(number);
-    Random random(3, Purpose::distort, 5, number);
-    const Distortion how = Distortion::draw(random);
-    distort(image.data(), how, got.data(), Type::f32);
+    Random random(3, Purpose::augment, 5, number);
+    const Augmentation how = Augmentation::draw(random);
+    augment(image.data(), how, got.data(), Type::f32);
     expect_near(got, reference(image, how), 1e-4);
   }
 }
 
-TEST(Distort, ReadsWithAndWithoutRandom) {
+TEST(Augment, ReadsWithAndWithoutRandom) {
   const auto image = random_image(1);
   std::vector<float> got(kValues), want(kValues);
   read_image(image.data(), nullptr, got.data(), Type::f32);
-  Distortion evaluation;
+  Augmentation evaluation;
   evaluation.top = evaluation.left = 4;
   expect_near(got, reference(image, evaluation), 1e-4);
 
-  Random one(3, Purpose::distort, 0, 0), two(3, Purpose::distort, 0, 0);
+  Random one(3, Purpose::augment, 0, 0), two(3, Purpose::augment, 0, 0);
   read_image(image.data(), &one, got.data(), Type::f32);
-  distort(image.data(), Distortion::draw(two), want.data(), Type::f32);
+  augment(image.data(), Augmentation::draw(two), want.data(), Type::f32);
   EXPECT_EQ(got, want);
 }
 
-TEST(Distort, AnEvenImageIsDividedByTheFloorOfTheDeviation) {
+TEST(Augment, AnEvenImageIsDividedByTheFloorOfTheDeviation) {
   std::vector<std::uint8_t> image(kImageValues, 200);
   std::vector<float> got(kValues);
   read_image(image.data(), nullptr, got.data(), Type::f32);
@@ -102,22 +102,22 @@ TEST(Distort, AnEvenImageIsDividedByTheFloorOfTheDeviation) {
   EXPECT_NEAR(got[0], -std::sqrt(1728.0) / 1728, 2e-3);
 }
 
-TEST(Distort, Bfloat16IsTheRoundedFloat) {
+TEST(Augment, Bfloat16IsTheRoundedFloat) {
   const auto image = random_image(2);
-  Random random(3, Purpose::distort, 0, 2);
-  const Distortion how = Distortion::draw(random);
+  Random random(3, Purpose::augment, 0, 2);
+  const Augmentation how = Augmentation::draw(random);
   std::vector<float> floats(kValues);
   std::vector<Bfloat16> halves(kValues);
-  distort(image.data(), how, floats.data(), Type::f32);
-  distort(image.data(), how, halves.data(), Type::bf16);
+  augment(image.data(), how, floats.data(), Type::f32);
+  augment(image.data(), how, halves.data(), Type::bf16);
   for (int i = 0; i < kValues; ++i) ASSERT_EQ(halves[i].bits, Bfloat16(floats[i]).bits);
 }
 
 // The order and the ranges are part of the meaning of a seed.
-TEST(Distort, DrawsInTheDocumentedOrder) {
+TEST(Augment, DrawsInTheDocumentedOrder) {
   for (std::uint32_t number = 0; number < 100; ++number) {
-    Random random(9, Purpose::distort, 1, number), same(9, Purpose::distort, 1, number);
-    const Distortion how = Distortion::draw(random);
+    Random random(9, Purpose::augment, 1, number), same(9, Purpose::augment, 1, number);
+    const Augmentation how = Augmentation::draw(random);
     EXPECT_EQ(how.top, static_cast<int>(same.below(9)));
     EXPECT_EQ(how.left, static_cast<int>(same.below(9)));
     EXPECT_EQ(how.flip, same.below(2) == 1);
@@ -127,14 +127,14 @@ TEST(Distort, DrawsInTheDocumentedOrder) {
   }
 }
 
-TEST(Distort, CoversItsRanges) {
+TEST(Augment, CoversItsRanges) {
   std::set<std::pair<int, int>> places;
   int flips = 0;
   float brightness[2] = {0, 0}, contrast[2] = {1, 1};
   constexpr int kDraws = 4000;
   for (std::uint32_t number = 0; number < kDraws; ++number) {
-    Random random(9, Purpose::distort, 2, number);
-    const Distortion how = Distortion::draw(random);
+    Random random(9, Purpose::augment, 2, number);
+    const Augmentation how = Augmentation::draw(random);
     places.insert({how.top, how.left});
     flips += how.flip;
     brightness[0] = std::min(brightness[0], how.brightness);

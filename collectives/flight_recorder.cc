@@ -1,4 +1,4 @@
-#include "collectives/records.h"
+#include "collectives/flight_recorder.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ std::int64_t now_ns() {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
               "records are shared between processes");
 
-struct Records::Memory {
+struct FlightRecorder::Memory {
   alignas(64) std::atomic<bool> failing, saved;
   Record records[1];  // one per rank: the memory goes on
 };
@@ -86,11 +86,11 @@ Record::State Record::read() const {
   return state;
 }
 
-std::size_t Records::bytes(int ranks) {
+std::size_t FlightRecorder::bytes(int ranks) {
   return sizeof(Memory) + static_cast<std::size_t>(ranks) * sizeof(Record);
 }
 
-Records::Records(void* memory, int index, int size, int rank)
+FlightRecorder::FlightRecorder(void* memory, int index, int size, int rank)
     : memory_(static_cast<Memory*>(memory)), index_(index), size_(size) {
   mine().rank_.store(rank, kRelaxed);
   mine().pid_.store(static_cast<int>(getpid()), kRelaxed);
@@ -104,14 +104,14 @@ Records::Records(void* memory, int index, int size, int rank)
   mine().phase("start-up");
 }
 
-Record& Records::mine() { return memory_->records[index_]; }
-const Record& Records::operator[](int index) const { return memory_->records[index]; }
-Record& Records::operator[](int index) { return memory_->records[index]; }
+Record& FlightRecorder::mine() { return memory_->records[index_]; }
+const Record& FlightRecorder::operator[](int index) const { return memory_->records[index]; }
+Record& FlightRecorder::operator[](int index) { return memory_->records[index]; }
 
-bool Records::first_failure() { return !memory_->failing.exchange(true); }
-bool Records::failing() const { return memory_->failing.load(); }
+bool FlightRecorder::first_failure() { return !memory_->failing.exchange(true); }
+bool FlightRecorder::failing() const { return memory_->failing.load(); }
 
-void Records::saved() { memory_->saved.store(true); }
-bool Records::has_saved() const { return memory_->saved.load(); }
+void FlightRecorder::saved() { memory_->saved.store(true); }
+bool FlightRecorder::has_saved() const { return memory_->saved.load(); }
 
 }  // namespace lockstep

@@ -1,10 +1,10 @@
-#include "collectives/plans.h"
+#include "collectives/algorithms.h"
 
 #include <bit>
 
 namespace lockstep {
 
-// One file each in collectives/plans/.
+// One file each in collectives/algorithms/.
 Schedule tree(int rank, int size, std::int64_t count);
 Schedule halving_doubling(int rank, int size, std::int64_t count);
 Schedule ring(int rank, int size, std::int64_t count);
@@ -16,7 +16,7 @@ bool always(int) { return true; }
 bool powers_of_two(int size) { return std::has_single_bit(static_cast<unsigned>(size)); }
 bool up_to_two(int size) { return size <= 2; }
 
-constexpr PlanEntry kPlans[] = {
+constexpr AlgorithmEntry kAlgorithms[] = {
     {"tree",
      "binomial tree, there and back, in segments: for short buckets and odd numbers of ranks", tree,
      always},
@@ -29,15 +29,16 @@ constexpr PlanEntry kPlans[] = {
 
 }  // namespace
 
-std::span<const PlanEntry> plans() { return kPlans; }
+std::span<const AlgorithmEntry> algorithms() { return kAlgorithms; }
 
-const PlanEntry& cheapest_plan(int size, std::span<const Range> buckets, const Link& link) {
-  const PlanEntry* best = nullptr;
+const AlgorithmEntry& cheapest_algorithm(int size, std::span<const Range> buckets,
+                                         const Link& link) {
+  const AlgorithmEntry* best = nullptr;
   double least = 0;
-  for (const PlanEntry& entry : kPlans) {
+  for (const AlgorithmEntry& entry : kAlgorithms) {
     if (!entry.canonical(size)) continue;
     double seconds = 0;
-    for (const Range& bucket : buckets) seconds += cost(entry.plan, size, bucket.count, link);
+    for (const Range& bucket : buckets) seconds += cost(entry.algorithm, size, bucket.count, link);
     if (best == nullptr || seconds < least) {
       best = &entry;
       least = seconds;

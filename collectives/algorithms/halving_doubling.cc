@@ -8,7 +8,7 @@
 #include <bit>
 #include <initializer_list>
 
-#include "collectives/plans.h"
+#include "collectives/algorithms.h"
 
 namespace lockstep {
 
@@ -16,10 +16,10 @@ Schedule halving_doubling(int rank, int size, std::int64_t count) {
   const int inner = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
   const int outer = size - inner;
   Schedule schedule{count, 0, {}};
-  const auto round = [&](std::initializer_list<Step> steps) {
+  const auto round = [&](std::initializer_list<Action> actions) {
     Round& added = schedule.rounds.emplace_back();
-    for (const Step& step : steps) {
-      if (step.range.count > 0) added.push_back(step);
+    for (const Action& action : actions) {
+      if (action.range.count > 0) added.push_back(action);
     }
   };
   const Range all{0, count};
@@ -35,25 +35,25 @@ Schedule halving_doubling(int rank, int size, std::int64_t count) {
   }
 
   struct Halves {
-    Range kept, given;
+    Range keep, give;
   };
   std::vector<Halves> cuts;  // at distance 1, 2, 4, ..
   Range mine = all;
   for (int distance = 1; distance < inner; distance *= 2) {
     const int half = (rank & distance) != 0 ? 1 : 0;
     cuts.push_back({part_of(mine, half, 2), part_of(mine, 1 - half, 2)});
-    mine = cuts.back().kept;
+    mine = cuts.back().keep;
     if (folded)
       round({});
     else
-      round({{Verb::send, rank ^ distance, cuts.back().given}, {Verb::add, rank ^ distance, mine}});
+      round({{Verb::send, rank ^ distance, cuts.back().give}, {Verb::add, rank ^ distance, mine}});
   }
   for (int distance = inner / 2; distance > 0; distance /= 2) {
     if (folded)
       round({});
     else
-      round({{Verb::send, rank ^ distance, cuts.back().kept},
-             {Verb::copy, rank ^ distance, cuts.back().given}});
+      round({{Verb::send, rank ^ distance, cuts.back().keep},
+             {Verb::copy, rank ^ distance, cuts.back().give}});
     cuts.pop_back();
   }
 

@@ -8,9 +8,9 @@
 
 namespace lockstep {
 
-class LinearLayer : public Layer {
+class AffineLayer : public Layer {
  public:
-  LinearLayer(bool relu, LinearInit init) : relu_(relu), init_(init) {}
+  AffineLayer(bool relu, AffineInit init) : relu_(relu), init_(init) {}
 
   void forward(LayerCall& call, View x, View y) override;
   void backward(LayerCall& call, View x, View y, View dy, View dx) override;
@@ -19,13 +19,13 @@ class LinearLayer : public Layer {
 
  protected:
   /// To be called at the end of setup(): asks for parameters and scratch.
-  void finish_setup(Setup& setup, Shape weights, std::unique_ptr<LinearPlan> plan, Shape out);
+  void finish_setup(Setup& setup, Shape weights, std::unique_ptr<AffinePlan> plan, Shape out);
 
   bool relu_;
 
  private:
-  LinearInit init_;
-  std::unique_ptr<LinearPlan> plan_;
+  AffineInit init_;
+  std::unique_ptr<AffinePlan> plan_;
   double multiply_adds_ = 0;
 };
 

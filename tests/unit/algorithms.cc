@@ -1,6 +1,6 @@
-// Every plan of the menu, run without MPI on 1 to 33 ranks: the interpreter below keeps the rules
-// of collectives/schedule.h and complains where a plan breaks one.
-#include "collectives/plans.h"
+// Every algorithm of the menu, run without MPI on 1 to 33 ranks: the interpreter below keeps the
+// rules of collectives/schedule.h and complains where an algorithm breaks one.
+#include "collectives/algorithms.h"
 
 #include <gtest/gtest.h>
 
@@ -20,11 +20,11 @@ constexpr int kMostRanks = 33;
 
 using Memory = std::vector<float>;
 
-/// One plan for all ranks: buckets with their scratch, and the schedules.
+/// One algorithm for all ranks: buckets with their scratch, and the schedules.
 struct Machine {
-  Machine(Plan plan, int size, std::int64_t count) {
+  Machine(Algorithm algorithm, int size, std::int64_t count) {
     for (int rank = 0; rank < size; ++rank) {
-      schedules.push_back(plan(rank, size, count));
+      schedules.push_back(algorithm(rank, size, count));
       memories.emplace_back(static_cast<std::size_t>(count + schedules.back().scratch),
                             std::nanf(""));
     }
@@ -40,7 +40,7 @@ struct Machine {
       const Range all{0, count + schedule.scratch}, bucket{0, count};
       for (const Round& round : schedule.rounds) {
         std::vector<int> written(static_cast<std::size_t>(all.count)), read(written.size());
-        for (const Step& step : round) {
+        for (const Action& step : round) {
           if (step.peer < 0 || step.peer >= size || step.range.count <= 0 ||
               !all.contains(step.range))
             return false;
@@ -69,13 +69,13 @@ struct Machine {
     for (std::size_t t = 0; t < schedules[0].rounds.size(); ++t) {
       std::map<std::pair<int, int>, std::vector<Memory>>
           messages;  // by (from, to), in the order listed
-      for_each_step(t, [&](int rank, const Step& step) {
+      for_each_action(t, [&](int rank, const Action& step) {
         if (step.verb != Verb::send) return true;
         const float* begin = at(rank, step.range.begin);
         messages[{rank, step.peer}].emplace_back(begin, begin + step.range.count);
         return true;
       });
-      const bool matched = for_each_step(t, [&](int rank, const Step& step) {
+      const bool matched = for_each_action(t, [&](int rank, const Action& step) {
         if (step.verb == Verb::send || step.peer == rank) return true;
         auto& queue = messages[{step.peer, rank}];
         if (queue.empty() || queue.front().size() != static_cast<std::size_t>(step.range.count))
@@ -88,7 +88,7 @@ struct Machine {
       for (const auto& [ends, queue] : messages) {
         if (!queue.empty()) return false;  // sent, and received by nobody
       }
-      for_each_step(t, [&](int rank, const Step& step) {
+      for_each_action(t, [&](int rank, const Action& step) {
         if (step.peer == rank) apply(rank, step, at(rank, step.source));
         return true;
       });
@@ -97,16 +97,16 @@ struct Machine {
   }
 
   template <class Visit>
-  bool for_each_step(std::size_t t, Visit visit) {
+  bool for_each_action(std::size_t t, Visit visit) {
     for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
-      for (const Step& step : schedules[rank].rounds[t]) {
+      for (const Action& step : schedules[rank].rounds[t]) {
         if (!visit(static_cast<int>(rank), step)) return false;
       }
     }
     return true;
   }
 
-  void apply(int rank, const Step& step, const float* source) {
+  void apply(int rank, const Action& step, const float* source) {
     float* to = at(rank, step.range.begin);
     for (std::int64_t i = 0; i < step.range.count; ++i)
       to[i] = step.verb == Verb::add ? to[i] + source[i] : source[i];
@@ -149,21 +149,21 @@ TEST(SumCanonically, turns_any_number_of_parts_into_their_canonical_sum) {
   }
 }
 
-class EveryPlan : public testing::TestWithParam<PlanEntry> {};
+class EveryAlgorithm : public testing::TestWithParam<AlgorithmEntry> {};
 
-TEST_P(EveryPlan, keeps_the_rules_of_schedules) {
+TEST_P(EveryAlgorithm, keeps_the_rules_of_schedules) {
   for (int size = 1; size <= kMostRanks; ++size) {
     for (const std::int64_t count : kLengths) {
-      EXPECT_TRUE(Machine(GetParam().plan, size, count).well_formed(count))
+      EXPECT_TRUE(Machine(GetParam().algorithm, size, count).well_formed(count))
           << size << " ranks, length " << count;
     }
   }
 }
 
-TEST_P(EveryPlan, sums_integers_exactly_on_every_rank) {
+TEST_P(EveryAlgorithm, sums_integers_exactly_on_every_rank) {
   for (int size = 1; size <= kMostRanks; ++size) {
     for (const std::int64_t count : kLengths) {
-      Machine machine(GetParam().plan, size, count);
+      Machine machine(GetParam().algorithm, size, count);
       for (int rank = 0; rank < size; ++rank) {
         for (std::int64_t i = 0; i < count; ++i)
           *machine.at(rank, i) = static_cast<float>((rank + 1) * 100 + i);
@@ -180,10 +180,10 @@ TEST_P(EveryPlan, sums_integers_exactly_on_every_rank) {
   }
 }
 
-TEST_P(EveryPlan, is_canonical_just_where_it_says_so) {
+TEST_P(EveryAlgorithm, is_canonical_just_where_it_says_so) {
   for (int size = 1; size <= kMostRanks; ++size) {
     const std::int64_t count = 200;
-    Machine machine(GetParam().plan, size, count);
+    Machine machine(GetParam().algorithm, size, count);
     std::vector<Memory> parts;
     for (int rank = 0; rank < size; ++rank) {
       Random random(7, Purpose::generate, 0, static_cast<std::uint32_t>(rank));
@@ -202,10 +202,10 @@ TEST_P(EveryPlan, is_canonical_just_where_it_says_so) {
   }
 }
 
-TEST_P(EveryPlan, runs_long_buckets) {
+TEST_P(EveryAlgorithm, runs_long_buckets) {
   for (const int size : {2, 3, 4, 7}) {
     const std::int64_t count = 300001;  // several segments
-    Machine machine(GetParam().plan, size, count);
+    Machine machine(GetParam().algorithm, size, count);
     for (int rank = 0; rank < size; ++rank) {
       for (std::int64_t i = 0; i < count; ++i)
         *machine.at(rank, i) = static_cast<float>((i + rank) % 1000);
@@ -220,12 +220,13 @@ TEST_P(EveryPlan, runs_long_buckets) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Menu, EveryPlan, testing::ValuesIn(plans().begin(), plans().end()),
+INSTANTIATE_TEST_SUITE_P(Menu, EveryAlgorithm,
+                         testing::ValuesIn(algorithms().begin(), algorithms().end()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-Plan plan_called(std::string_view name) {
-  for (const PlanEntry& entry : plans()) {
-    if (entry.name == name) return entry.plan;
+Algorithm algorithm_called(std::string_view name) {
+  for (const AlgorithmEntry& entry : algorithms()) {
+    if (entry.name == name) return entry.algorithm;
   }
   return nullptr;
 }
@@ -239,7 +240,8 @@ TEST(Cost, of_the_ring_is_the_closed_form) {
     const double expected = 2 * (p - 1) * kLink.latency +
                             2 * (p - 1) / p * bytes / kLink.bandwidth +
                             (p - 1) / p * bytes / kLink.add_rate;
-    EXPECT_NEAR(cost(plan_called("ring"), size, count, kLink), expected, 1e-9 * expected) << size;
+    EXPECT_NEAR(cost(algorithm_called("ring"), size, count, kLink), expected, 1e-9 * expected)
+        << size;
   }
 }
 
@@ -249,7 +251,8 @@ TEST(Cost, of_the_tree_is_the_closed_form) {
     const double levels = std::ceil(std::log2(size)), bytes = static_cast<double>(count) * 4;
     const double expected =
         2 * levels * (kLink.latency + bytes / kLink.bandwidth) + levels * bytes / kLink.add_rate;
-    EXPECT_NEAR(cost(plan_called("tree"), size, count, kLink), expected, 1e-9 * expected) << size;
+    EXPECT_NEAR(cost(algorithm_called("tree"), size, count, kLink), expected, 1e-9 * expected)
+        << size;
   }
 }
 
@@ -260,7 +263,7 @@ TEST(Cost, of_halving_doubling_is_the_closed_form) {
     const double expected = 2 * std::log2(p) * kLink.latency +
                             2 * (p - 1) / p * bytes / kLink.bandwidth +
                             (p - 1) / p * bytes / kLink.add_rate;
-    EXPECT_NEAR(cost(plan_called("halving_doubling"), size, count, kLink), expected,
+    EXPECT_NEAR(cost(algorithm_called("halving_doubling"), size, count, kLink), expected,
                 1e-9 * expected)
         << size;
   }
@@ -272,7 +275,8 @@ TEST(Cost, of_to_one_is_the_closed_form) {
     const double p = size, bytes = static_cast<double>(count) * 4;
     const double expected = p * kLink.latency + 2 * (p - 1) * bytes / kLink.bandwidth +
                             (p - 1) * bytes / kLink.add_rate;
-    EXPECT_NEAR(cost(plan_called("to_one"), size, count, kLink), expected, 1e-9 * expected) << size;
+    EXPECT_NEAR(cost(algorithm_called("to_one"), size, count, kLink), expected, 1e-9 * expected)
+        << size;
   }
 }
 
@@ -280,20 +284,21 @@ TEST(Cost, segments_pay_in_the_tree) {
   const std::int64_t count = 4 << 20;
   const double one_by_one =
       2 * (kLink.latency + 4.0 * count / kLink.bandwidth) + 4.0 * count / kLink.add_rate;
-  EXPECT_LT(cost(plan_called("tree"), 2, count, kLink), 0.75 * one_by_one);
+  EXPECT_LT(cost(algorithm_called("tree"), 2, count, kLink), 0.75 * one_by_one);
 }
 
 TEST(Cost, of_an_empty_bucket_is_nothing) {
-  for (const PlanEntry& entry : plans()) EXPECT_EQ(cost(entry.plan, 4, 0, kLink), 0) << entry.name;
+  for (const AlgorithmEntry& entry : algorithms())
+    EXPECT_EQ(cost(entry.algorithm, 4, 0, kLink), 0) << entry.name;
 }
 
 TEST(Cost, of_one_rank_is_nothing) {
-  for (const PlanEntry& entry : plans())
-    EXPECT_EQ(cost(entry.plan, 1, 1000, kLink), 0) << entry.name;
+  for (const AlgorithmEntry& entry : algorithms())
+    EXPECT_EQ(cost(entry.algorithm, 1, 1000, kLink), 0) << entry.name;
 }
 
 std::string_view cheapest(int size, std::vector<Range> buckets, const Link& link = kLink) {
-  return cheapest_plan(size, buckets, link).name;
+  return cheapest_algorithm(size, buckets, link).name;
 }
 
 TEST(CheapestPlan, halves_and_doubles_on_powers_of_two) {
@@ -320,11 +325,11 @@ TEST(CheapestPlan, a_slow_start_of_messages_speaks_for_few_rounds) {
 TEST(CheapestPlan, is_canonical_though_the_ring_is_cheaper) {
   const std::vector<Range> buckets = {{16, 1 << 20}};
   const auto seconds = [&](std::string_view name) {
-    return cost(plan_called(name), 3, buckets[0].count, kLink);
+    return cost(algorithm_called(name), 3, buckets[0].count, kLink);
   };
   ASSERT_LT(seconds("ring"), seconds("tree"));
   for (int size = 1; size <= 9; ++size)
-    EXPECT_TRUE(cheapest_plan(size, buckets, kLink).canonical(size)) << size;
+    EXPECT_TRUE(cheapest_algorithm(size, buckets, kLink).canonical(size)) << size;
 }
 
 TEST(PartOf, covers_without_overlap) {

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "collectives/plans.h"
+#include "collectives/algorithms.h"
 
 namespace lockstep {
 

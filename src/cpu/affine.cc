@@ -1,10 +1,10 @@
 // One body for both: they differ only in how their primitives are described.
 //
-// The weights that the house keeps (fp32, filters out-height-width-in) are reordered into the
-// layout and type that the chosen kernel wants, into scratch, at every call: 100,000 weights
+// The weights that the user_weights keeps (fp32, filters out-height-width-in) are reordered into
+// the layout and type that the chosen kernel wants, into scratch, at every call: 100,000 weights
 // against 10 million multiply-adds an image, and nothing to keep in step.
 
-#include "src/cpu/linear.h"
+#include "src/cpu/affine.h"
 
 #include <algorithm>
 #include <optional>
@@ -42,9 +42,9 @@ struct Descriptors {
   memory::desc kernel_dw;   ///< the same for the gradient, always fp32
 };
 
-class OnednnLinear : public LinearPlan {
+class OnednnAffine : public AffinePlan {
  public:
-  OnednnLinear(const dnnl::engine& engine, Descriptors descriptors)
+  OnednnAffine(const dnnl::engine& engine, Descriptors descriptors)
       : engine_(engine), stream_(engine), md_(std::move(descriptors)) {}
 
   template <class Description>
@@ -106,14 +106,14 @@ class OnednnLinear : public LinearPlan {
 
   void execute(Call& call, View weights, bool weights_go_in, void* scratch,
                std::unordered_map<int, memory> arguments, int weights_argument) {
-    memory house = of(md_.w, weights);
-    memory kernel = call.reordered ? memory(call.weights, engine_, scratch) : house;
-    if (call.reordered && weights_go_in) call.reorder.execute(stream_, house, kernel);
+    memory user_weights = of(md_.w, weights);
+    memory kernel = call.reordered ? memory(call.weights, engine_, scratch) : user_weights;
+    if (call.reordered && weights_go_in) call.reorder.execute(stream_, user_weights, kernel);
     arguments.insert({weights_argument, kernel});
     void* pad = static_cast<std::byte*>(scratch) + call.weights_bytes();
     arguments.insert({DNNL_ARG_SCRATCHPAD, memory(call.scratchpad, engine_, pad)});
     call.primitive.execute(stream_, arguments);
-    if (call.reordered && !weights_go_in) call.reorder.execute(stream_, kernel, house);
+    if (call.reordered && !weights_go_in) call.reorder.execute(stream_, kernel, user_weights);
     stream_.wait();
   }
 
@@ -130,7 +130,7 @@ dnnl::prop_kind kind_of(const PlanInput& input) {
 
 }  // namespace
 
-std::unique_ptr<LinearPlan> make_onednn_convolution(const dnnl::engine& engine,
+std::unique_ptr<AffinePlan> make_onednn_convolution(const dnnl::engine& engine,
                                                     const ConvolutionSpec& spec) {
   using tag = memory::format_tag;
   const auto type = onednn::data_type(spec.input.type);
@@ -147,7 +147,7 @@ std::unique_ptr<LinearPlan> make_onednn_convolution(const dnnl::engine& engine,
   const auto algorithm = dnnl::algorithm::convolution_direct;
   const auto attr = onednn::attributes(false);
 
-  auto plan = std::make_unique<OnednnLinear>(engine, md);
+  auto plan = std::make_unique<OnednnAffine>(engine, md);
   const auto forward = onednn::describe<dnnl::convolution_forward>(
       engine, onednn::attributes(spec.relu), kind_of(spec.input), algorithm, md.x, md.kernel_w,
       md.b, md.y, strides, pad, pad);
@@ -163,7 +163,7 @@ std::unique_ptr<LinearPlan> make_onednn_convolution(const dnnl::engine& engine,
   return plan;
 }
 
-std::unique_ptr<LinearPlan> make_onednn_dense(const dnnl::engine& engine, const DenseSpec& spec) {
+std::unique_ptr<AffinePlan> make_onednn_dense(const dnnl::engine& engine, const DenseSpec& spec) {
   using tag = memory::format_tag;
   const auto type = onednn::data_type(spec.input.type);
   const auto f32 = memory::data_type::f32;
@@ -179,7 +179,7 @@ std::unique_ptr<LinearPlan> make_onednn_dense(const dnnl::engine& engine, const 
                        .kernel_dw = {w_dims, f32, tag::ab}};
   const auto attr = onednn::attributes(false);
 
-  auto plan = std::make_unique<OnednnLinear>(engine, md);
+  auto plan = std::make_unique<OnednnAffine>(engine, md);
   const auto forward = onednn::describe<dnnl::inner_product_forward>(
       engine, onednn::attributes(spec.relu), kind_of(spec.input), md.x, md.kernel_w, md.b, md.y);
   plan->set_forward(forward);

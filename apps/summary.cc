@@ -1,4 +1,4 @@
-#include "apps/facts.h"
+#include "apps/summary.h"
 
 #include "src/machine.h"
 
@@ -17,7 +17,7 @@ std::string bucket_text(const std::vector<Range>& buckets) {
                      fmt::join(sizes, ", "));
 }
 
-std::string memory_text(const Facts& f) {
+std::string memory_text(const RunSummary& f) {
   auto parts = f.step.memory();
   parts.emplace_back("evaluation", f.evaluation.bytes());
   parts.emplace_back("loader", f.loader.bytes());
@@ -32,7 +32,7 @@ std::string memory_text(const Facts& f) {
   return fmt::format("{:.1f} MiB per rank = {}", mebibytes(total), fmt::join(texts, " + "));
 }
 
-std::string optimizer_text(const Facts& f) {
+std::string optimizer_text(const RunSummary& f) {
   const RateOptions& rate = f.options.rate;
   std::string text =
       fmt::format("{}, lr {:g} {}", f.step.optimizer().describe(), rate.base, rate.schedule);
@@ -48,7 +48,7 @@ std::string optimizer_text(const Facts& f) {
 
 /// On which numbers of ranks these shards give the same weights: the shards of one rank must form a
 /// subtree of the canonical order (collectives/schedule.h).
-std::string order_text(const Facts& f) {
+std::string order_text(const RunSummary& f) {
   if (!f.step.reducer().canonical()) {
     return "this reducer's own: the number of ranks shows in the weights' last bits (--list names "
            "canonical reducers)";
@@ -72,9 +72,9 @@ std::string policy_text(Policy policy) {
   return "";
 }
 
-void print_placement(const Facts& f, Reporter& reporter) {
+void print_placement(const RunSummary& f, Reporter& reporter) {
   for (const std::string& line : placement_lines(f.comm, f.placement)) reporter.line("  " + line);
-  for (const LayerFacts& layer : f.step.model().layers()) {
+  for (const LayerSummary& layer : f.step.model().layers()) {
     reporter.line(fmt::format("  {:<16} {:<16} {:>9} parameters  {}", layer.name,
                               layer.output.text(), layer.parameters, layer.implementation));
   }
@@ -82,7 +82,7 @@ void print_placement(const Facts& f, Reporter& reporter) {
 
 }  // namespace
 
-void print_facts(const Facts& f, Reporter& reporter) {
+void print_summary(const RunSummary& f, Reporter& reporter) {
   const auto line = [&](const char* name, const std::string& text) {
     reporter.line(fmt::format("{:<12} {}", name, text));
   };

@@ -1,9 +1,9 @@
-#include "collectives/crank.h"
+#include "collectives/progress_engine.h"
 
 #include <chrono>
 #include <utility>
 
-#include "collectives/records.h"
+#include "collectives/flight_recorder.h"
 
 namespace lockstep {
 namespace {
@@ -14,7 +14,8 @@ std::int64_t now_ns() {
 
 }  // namespace
 
-Crank::Crank(Reducer& reducer, std::vector<Range> buckets, Reduced reduced, Record* record)
+ProgressEngine::ProgressEngine(Reducer& reducer, std::vector<Range> buckets, Reduced reduced,
+                               Record* record)
     : reducer_(reducer),
       buckets_(std::move(buckets)),
       reduced_(std::move(reduced)),
@@ -25,16 +26,16 @@ Crank::Crank(Reducer& reducer, std::vector<Range> buckets, Reduced reduced, Reco
   }
 }
 
-void Crank::start(std::size_t count) {
+void ProgressEngine::start(std::size_t count) {
   for (; started_ < count; ++started_) reducer_.start(static_cast<int>(started_));
 }
 
-bool Crank::turn() {
+bool ProgressEngine::turn() {
   reducer_.advance();
   return complete_done();
 }
 
-void Crank::finish() {
+void ProgressEngine::finish() {
   for (std::size_t bucket = 0; bucket < started_; ++bucket) {
     if (complete_[bucket]) continue;
     if (record_ != nullptr) record_->waiting(phases_[bucket]);
@@ -43,7 +44,7 @@ void Crank::finish() {
   }
 }
 
-bool Crank::complete_done() {
+bool ProgressEngine::complete_done() {
   bool any = false;
   for (std::size_t bucket = 0; bucket < started_; ++bucket) {
     if (complete_[bucket] || !reducer_.done(static_cast<int>(bucket))) continue;
@@ -58,12 +59,12 @@ bool Crank::complete_done() {
   return any;
 }
 
-void Crank::rewind() {
+void ProgressEngine::rewind() {
   complete_.assign(buckets_.size(), false);
   started_ = completed_ = 0;
 }
 
-double Crank::callback_seconds() const {
+double ProgressEngine::callback_seconds() const {
   const std::int64_t began = callback_began_ns_;
   return static_cast<double>(callbacks_ns_ + (began == 0 ? 0 : now_ns() - began)) * 1e-9;
 }

@@ -1,4 +1,4 @@
-// The start-up facts of a run, printed once.
+// The start-up summary of a run, printed once.
 #pragma once
 
 #include "apps/evaluation.h"
@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-struct Facts {
+struct RunSummary {
   Comm comm;
   const Options& options;
   const RunPlan& plan;
@@ -25,6 +25,6 @@ struct Facts {
 };
 
 /// Collective; rank 0's `reporter` prints.
-void print_facts(const Facts& facts, Reporter& reporter);
+void print_summary(const RunSummary& run, Reporter& reporter);
 
 }  // namespace lockstep

@@ -55,7 +55,7 @@ class alignas(64) Record {
   State read() const;
 
  private:
-  friend class Records;
+  friend class FlightRecorder;
   void enter(std::string_view name, double limit_seconds, bool waiting);
 
   std::atomic<std::int64_t> step_, mark_ns_, limit_ns_;
@@ -67,13 +67,13 @@ class alignas(64) Record {
 };
 
 /// The records of all ranks of a node, and the flag of the first failure.
-class Records {
+class FlightRecorder {
  public:
   static std::size_t bytes(int ranks);
 
-  /// `memory`: Records::bytes(size), zeroed, seen by all ranks of the node, outlives this. Enters
-  /// this process as number `index` of `size`.
-  Records(void* memory, int index, int size, int rank);
+  /// `memory`: FlightRecorder::bytes(size), zeroed, seen by all ranks of the node, outlives this.
+  /// Enters this process as number `index` of `size`.
+  FlightRecorder(void* memory, int index, int size, int rank);
 
   int index() const { return index_; }
   int size() const { return size_; }

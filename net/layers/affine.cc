@@ -1,4 +1,4 @@
-#include "net/layers/linear.h"
+#include "net/layers/affine.h"
 
 #include "src/each.h"
 
@@ -17,7 +17,7 @@ void mask(Stream& stream, View y, View dy) {
 
 }  // namespace
 
-void LinearLayer::finish_setup(Setup& setup, Shape weights, std::unique_ptr<LinearPlan> plan,
+void AffineLayer::finish_setup(Setup& setup, Shape weights, std::unique_ptr<AffinePlan> plan,
                                Shape out) {
   const std::int64_t filters = weights[0];
   setup.parameter("weights", weights, {Init::Kind::truncated_normal, init_.weight_deviation},
@@ -28,11 +28,11 @@ void LinearLayer::finish_setup(Setup& setup, Shape weights, std::unique_ptr<Line
   multiply_adds_ = static_cast<double>(out.count()) * static_cast<double>(weights.row());
 }
 
-void LinearLayer::forward(LayerCall& call, View x, View y) {
+void AffineLayer::forward(LayerCall& call, View x, View y) {
   plan_->forward(*call.stream, x, call.weights[0], call.weights[1], y, call.scratch);
 }
 
-void LinearLayer::backward(LayerCall& call, View x, View y, View dy, View dx) {
+void AffineLayer::backward(LayerCall& call, View x, View y, View dy, View dx) {
   if (relu_) mask(*call.stream, y, dy);
   plan_->backward_weights(*call.stream, x, dy, call.gradients[0], call.gradients[1], call.scratch);
   if (dx) plan_->backward_data(*call.stream, dy, call.weights[0], dx, call.scratch);

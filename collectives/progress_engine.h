@@ -1,5 +1,5 @@
-// Crank: starts buckets, moves them on, calls back for those that hold their sum. The compute
-// thread or the communication thread turns it (collectives/buckets.cc).
+// ProgressEngine: starts buckets, moves them on, calls back for those that hold their sum. The
+// compute thread or the communication thread turns it (collectives/buckets.cc).
 #pragma once
 
 #include <atomic>
@@ -14,11 +14,11 @@ namespace lockstep {
 class Record;
 
 /// One thread at a time, but for callback_seconds().
-class Crank {
+class ProgressEngine {
  public:
   using Reduced = std::function<void(int bucket, Range range)>;
 
-  Crank(Reducer& reducer, std::vector<Range> buckets, Reduced reduced, Record* record);
+  ProgressEngine(Reducer& reducer, std::vector<Range> buckets, Reduced reduced, Record* record);
 
   const std::vector<Range>& buckets() const { return buckets_; }
   std::size_t started() const { return started_; }

@@ -6,7 +6,7 @@
 // so that all levels work at once and segments travel up and down at the same time.
 #include <algorithm>
 
-#include "collectives/plans.h"
+#include "collectives/algorithms.h"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,4 @@
-#include "apps/mirror.h"
+#include "apps/replica_check.h"
 
 #include <array>
 #include <bit>

@@ -1,6 +1,6 @@
 // The proof that ranks agree must fire: one flipped bit on one rank is found, and named on all
 // ranks.
-#include "apps/mirror.h"
+#include "apps/replica_check.h"
 
 #include <gtest/gtest.h>
 
@@ -44,16 +44,18 @@ std::string complaint(const std::vector<float>& values, const char* section = "p
   return "";
 }
 
-TEST(Mirror, is_content_where_all_ranks_are_equal) { EXPECT_EQ(complaint(same_everywhere()), ""); }
+TEST(ReplicaCheck, is_content_where_all_ranks_are_equal) {
+  EXPECT_EQ(complaint(same_everywhere()), "");
+}
 
-TEST(Mirror, leaves_out_what_is_no_parameter) {
+TEST(ReplicaCheck, leaves_out_what_is_no_parameter) {
   std::vector<float> values = same_everywhere();
   const auto own = static_cast<float>(world().comm().rank());
   values[0] = values[120] = values[140] = own;
   EXPECT_EQ(complaint(values), "");
 }
 
-TEST(Mirror, names_the_rank_and_the_parameter_of_one_flipped_bit) {
+TEST(ReplicaCheck, names_the_rank_and_the_parameter_of_one_flipped_bit) {
   const int ranks = world().comm().size();
   if (ranks == 1) GTEST_SKIP();
   const Layout layout = layout_of_two();
@@ -73,7 +75,7 @@ TEST(Mirror, names_the_rank_and_the_parameter_of_one_flipped_bit) {
   }
 }
 
-TEST(Mirror, names_the_first_parameter_that_differs) {
+TEST(ReplicaCheck, names_the_first_parameter_that_differs) {
   if (world().comm().size() == 1) GTEST_SKIP();
   std::vector<float> values = same_everywhere();
   if (world().comm().rank() == 1) {
@@ -83,7 +85,7 @@ TEST(Mirror, names_the_first_parameter_that_differs) {
   EXPECT_NE(complaint(values).find("conv/weights"), std::string::npos);
 }
 
-TEST(Mirror, compares_optimizer_slots_and_averages) {
+TEST(ReplicaCheck, compares_optimizer_slots_and_averages) {
   if (world().comm().size() == 1) GTEST_SKIP();
   std::vector<float> values = same_everywhere();
   if (world().comm().rank() == 1) flip_lowest_bit(values[129]);
