@@ -23,7 +23,7 @@ namespace {
 constexpr auto kFirstLook = std::chrono::seconds(1);
 constexpr auto kLook = std::chrono::milliseconds(250);
 constexpr int kLooks = 8;                         ///< in a row that see a rank stopped: two seconds
-constexpr auto kSpeak = std::chrono::seconds(2);  ///< that the rank which speaks gets to do so
+constexpr auto kSpeak = std::chrono::seconds(5);  ///< that the rank which speaks gets to do so
 constexpr const char* kJob = "PMIX_NAMESPACE";
 constexpr const char* kRank = "PMIX_RANK";
 
@@ -79,6 +79,7 @@ void StartWatch::watch(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   const auto never = [] { return false; };
   woken_.wait_for(lock, stop, kFirstLook, never);
+  std::map<int, int> ranks;  // that were ever seen: one that has gone may have spoken
   std::map<int, int> looks;  // by process: how often in a row it was stopped
   auto last = std::chrono::steady_clock::now();
   for (; !stop.stop_requested(); woken_.wait_for(lock, stop, kLook, never)) {
@@ -86,7 +87,7 @@ void StartWatch::watch(const std::stop_token& stop) {
     if (now - last > 4 * kLook) looks.clear();  // we were stopped ourselves: all may have been
     last = now;
     int stopped = -1, speaker = -1;
-    const std::map<int, int> ranks = ranks_of(job);
+    ranks.merge(ranks_of(job));
     for (const auto& [rank, pid] : ranks) {
       const bool now_stopped = Process(pid, 0).condition() == Condition::stopped;
       looks[pid] = now_stopped ? looks[pid] + 1 : 0;
@@ -94,15 +95,17 @@ void StartWatch::watch(const std::stop_token& stop) {
       if (!now_stopped && speaker < 0) speaker = pid;
     }
     if (stopped < 0) continue;
-    if (speaker != getpid()) std::this_thread::sleep_for(kSpeak);
+    const auto gone = [&] { return Process(speaker, 0).condition() == Condition::gone; };
+    while (speaker != getpid() && !gone() && !stop.stop_requested() &&
+           std::chrono::steady_clock::now() < now + kSpeak)
+      woken_.wait_for(lock, stop, kLook, never);
     if (stop.stop_requested()) return;
+    if (gone()) end_all_ranks(kExitFailure);
     const std::string line = fmt::format(
         "{}: rank {} (pid {}, host {}) was stopped by a signal (SIGSTOP?) during MPI's start, "
-        "while "
-        "others ran: a run is stopped and continued as a whole or not at all",
+        "while others ran: a run is stopped and continued as a whole or not at all",
         program_, stopped, ranks.at(stopped), host_name());
-    if (speaker == getpid()) say_and_end_all_ranks(line, kExitFailure);
-    end_all_ranks(kExitFailure);
+    say_and_end_all_ranks(line, kExitFailure);
   }
 }
 

@@ -11,10 +11,10 @@ namespace lockstep {
 
 /// While it lives, a rank of this host that has been watched to be stopped by a signal for two
 /// seconds ends the run: the launcher waits for it for ever. Said by the lowest rank that is not
-/// stopped, with `program` in front. Ranks are known as processes of the same parent and the same
-/// PMIx job; where the launcher speaks no PMIx, nothing is watched. Looks for the first time after
-/// a second, so that it costs nothing where MPI_Init is quick. A rank that dies is the launcher's
-/// to tell.
+/// stopped, with `program` in front; by another only if that one is still there 5 s later. Ranks
+/// are known as processes of the same parent and the same PMIx job; where the launcher speaks no
+/// PMIx, nothing is watched. Looks for the first time after a second, so that it costs nothing
+/// where MPI_Init is quick. A rank that dies is the launcher's to tell.
 class StartWatch {
  public:
   explicit StartWatch(std::string program);

@@ -110,11 +110,14 @@ launch() {  # RANKS PROGRAM OPTIONS...
   set +m
 }
 children() { grep -sl "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status | tr -dc '0-9\n'; }
-pid_of_rank() {  # RANK of the run in the background
+pid_of_rank() {  # RANK of the run in the background; fails if it is not there
   local pid
   for pid in $(children "$(children "$launcher")"); do
-    { tr "\0" "\n" <"/proc/$pid/environ"; } 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$pid"
+    { tr "\0" "\n" <"/proc/$pid/environ"; } 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1" || continue
+    echo "$pid"
+    return
   done
+  return 1
 }
 await() {  # SECONDS COMMAND...: until it succeeds
   local end=$((SECONDS + $1))

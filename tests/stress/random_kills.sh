@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Kills or stops a random rank at a random instant, again and again, and looks how the runs end. Not a test of the suite.
-# shellcheck source=SCRIPTDIR/../apps/lib.sh
 usage() {
   cat <<'TEXT'
 usage: tests/stress/random_kills.sh BUILD_FOLDER [RUNS [SEED]]
@@ -12,6 +11,10 @@ newest checkpoint is whole. Prints what it missed, then a table. SEED repeats th
 TEXT
 }
 if [[ ${1:-} == --help || $# == 0 ]]; then usage; exit 0; fi
+# shellcheck source=SCRIPTDIR/../../scripts/common.sh
+. "$(dirname "$0")/../../scripts/common.sh"
+mpi_variables 4 1 2>/dev/null
+# shellcheck source=SCRIPTDIR/../apps/lib.sh
 . "$(dirname "$0")/../apps/lib.sh"
 runs=${2:-200}
 RANDOM=${3:-$$}
@@ -43,18 +46,18 @@ one_run() {  # WHEN
   what="SIG$signal to rank $rank of $count in $when, ${options[*]: -6}"
   start "$count" "${options[@]}"
   if [[ $when == start-up ]]; then
-    until pid=$(pid_of_rank "$rank") && [[ -n $pid ]] || ended; do :; done
+    until pid=$(pid_of_rank "$rank") || ended 2>/dev/null; do :; done
+    chance 400
   else
-    until has_done 1 || ended; do sleep 0.02; done
+    until has_done 1 || ended 2>/dev/null; do sleep 0.02; done
     pid=$(pid_of_rank "$rank")
+    chance 900
   fi
   pids=$(for ((p = 0; p < count; p++)); do pid_of_rank $p; done)
-  chance 900
   began_ms=$(milliseconds)
-  if ! kill -"$signal" "$pid" 2>/dev/null; then  # a process of the launcher's that has gone
-    kill -KILL -- "-$launcher"
-    wait "$launcher" 2>/dev/null
-    launcher=
+  if ! kill -"$signal" "$pid" 2>/dev/null; then
+    collect
+    miss "$what: ended before"
     return
   fi
   count tried "$when"
@@ -65,7 +68,7 @@ one_run() {  # WHEN
   if [[ $code == 0 || $code == 75 ]]; then miss "$what: exit code $code"; fi
   if grep -qE "^train_cifar: rank $rank \(pid $pid, host .* (died|was stopped)" "$folder/raw"; then
     count named "$when"
-  elif [[ $when == start-up ]] && grep -qE "exited on signal|rank $rank .*signal" "$folder/raw"; then
+  elif [[ $when == start-up && $signal != STOP ]] && grep -qE "process rank $rank .*exited on signal" "$folder/raw"; then
     count launcher_said "$when"
   else
     count silent "$when"; miss "$what: nobody names it"

@@ -1,0 +1,101 @@
+// Who speaks when a rank is stopped before the ranks see each other's records. The ranks are this
+// program once more, started as a launcher of PMIx jobs does it, by one that neither continues nor
+// kills anybody.
+#include "collectives/start_watch.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/check.h"
+#include "src/process.h"
+
+namespace lockstep {
+namespace {
+
+void wait_for_ever() {
+  for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
+/// Not a test: what a rank of a job does.
+TEST(StartWatch, DISABLED_rank) {
+  const std::string part = std::getenv("PART");
+  if (part == "stops") raise(SIGSTOP);
+  if (part == "comes later") std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  if (part == "watches" || part == "comes later") {
+    const StartWatch watch("test");
+    wait_for_ever();
+  }
+  wait_for_ever();
+}
+
+/// The ranks of one job, by their part; all they print on stderr goes into one pipe.
+class Job {
+ public:
+  Job(const std::string& name, const std::vector<std::string>& parts) {
+    EXPECT_EQ(pipe2(ends_, O_CLOEXEC), 0);
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+      const std::string job = "PMIX_NAMESPACE=" + name + std::to_string(getpid());
+      const std::string number = "PMIX_RANK=" + std::to_string(rank), part = "PART=" + parts[rank];
+      const pid_t pid = fork();
+      if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(ends_[1], STDERR_FILENO);
+        const char* argv[] = {"rank", "--gtest_filter=StartWatch.DISABLED_rank",
+                              "--gtest_also_run_disabled_tests", "--gtest_brief=1", nullptr};
+        const char* environment[] = {job.c_str(), number.c_str(), part.c_str(), nullptr};
+        execve("/proc/self/exe", const_cast<char**>(argv), const_cast<char**>(environment));
+        _exit(127);
+      }
+      pids_.push_back(pid);
+    }
+    close(ends_[1]);
+  }
+
+  /// What was said by the time at which rank `last` has ended with exit code kExitFailure.
+  std::string words(int last) {
+    const pid_t pid = pids_[static_cast<std::size_t>(last)];
+    int status = 0;
+    EXPECT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kExitFailure) << status;
+    for (const pid_t each : pids_) kill(each, SIGKILL);
+    for (const pid_t each : pids_) waitpid(each, nullptr, 0);
+    std::string text;
+    char buffer[4096];
+    for (ssize_t length; (length = read(ends_[0], buffer, sizeof buffer)) > 0;)
+      text.append(buffer, static_cast<std::size_t>(length));
+    close(ends_[0]);
+    return text;
+  }
+  std::string line(int stopped) const {
+    return "\ntest: rank " + std::to_string(stopped) + " (pid " +
+           std::to_string(pids_[static_cast<std::size_t>(stopped)]) + ", ";
+  }
+
+ private:
+  int ends_[2];
+  std::vector<pid_t> pids_;
+};
+
+TEST(StartWatch, one_rank_names_the_stopped_one_though_others_find_it_gone_or_mute) {
+  Job gone("gone", {"watches", "stops", "comes later"});
+  Job mute("mute", {"does nothing", "watches", "stops"});
+  const std::string of_gone = gone.words(2);
+  EXPECT_EQ(of_gone.find(gone.line(1)), 0u) << of_gone;
+  EXPECT_EQ(std::count(of_gone.begin(), of_gone.end(), '\n'), 2) << of_gone;
+  const std::string of_mute = mute.words(1);
+  EXPECT_EQ(of_mute.find(mute.line(2)), 0u) << of_mute;
+}
+
+}  // namespace
+}  // namespace lockstep
