@@ -22,6 +22,7 @@
 #include "src/data/dataset.h"
 #include "src/machine.h"
 #include "src/report/report.h"
+#include "src/table.h"
 
 namespace lockstep {
 namespace {
@@ -155,8 +156,8 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   std::unique_ptr<Evaluation> evaluation;
   std::vector<float> arena;
   agree(comm, [&] {
-    data = open_dataset(subject.dataset, o.data, subject.seed);
-    evaluation = std::make_unique<Evaluation>(device, find_model(subject.model), *data.test,
+    data = find(datasets(), subject.dataset).open(o.data, subject.seed);
+    evaluation = std::make_unique<Evaluation>(device, find(models(), subject.model), *data.test,
                                               subject.precision == "bf16" ? Type::bf16 : Type::f32);
     const Layout& layout = evaluation->model().layout();
     arena.assign(static_cast<std::size_t>(layout.count), 0.0f);

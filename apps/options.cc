@@ -55,11 +55,11 @@ void add_options(OptionSet& add, Options& o) {
            "Folder with CIFAR-10's official files; without it a generated set is used");
   add.text("--dataset", o.dataset, "NAME",
            "cifar10 or synthetic [cifar10 with --data, else synthetic]",
-           [](const std::string& name) { find(datasets(), "data set", name); });
+           [](const std::string& name) { find(datasets(), name); });
 
   add.group("Model");
   add.text("--model", o.model, "NAME", "Network to train (see --list)",
-           [](const std::string& name) { find_model(name); });
+           [](const std::string& name) { find(models(), name); });
   add.word(
       "--precision", [&o](const std::string& name) { parse_precision(name, o.precision); },
       [&o] { return name_of(o.precision); }, "TYPE",
@@ -81,7 +81,7 @@ void add_options(OptionSet& add, Options& o) {
   add.number("--seed", o.seed, Bounds::at_least(0),
              "Of initial weights, order of samples and augmentations");
   add.text("--optimizer", o.optimizer, "NAME", "How gradients become steps (see --list)",
-           [](const std::string& name) { find(optimizers(), "optimizer", name); });
+           [](const std::string& name) { find(optimizers(), name); });
   add.number("--momentum", o.optimizer_options.momentum, Bounds::at_least(0, 1), "Of sgd; 0: none");
   add.flag("--nesterov", o.optimizer_options.nesterov, "Look ahead along the momentum");
   add.number("--weight-decay", o.optimizer_options.weight_decay, Bounds::at_least(0),
@@ -92,7 +92,7 @@ void add_options(OptionSet& add, Options& o) {
   add.group("Learning rate");
   add.number("--lr", o.rate.base, Bounds::above_zero(), "Learning rate");
   add.text("--lr-schedule", o.rate.schedule, "NAME", "How it changes (see --list)",
-           [](const std::string& name) { find(rate_schedules(), "learning-rate schedule", name); });
+           [](const std::string& name) { find(rate_schedules(), name); });
   add.number("--lr-decay", o.rate.decay, Bounds::above_zero(),
              "exponential: factor per --lr-decay-epochs");
   add.number("--lr-decay-epochs", o.rate.decay_epochs, Bounds::above_zero(),
@@ -105,14 +105,12 @@ void add_options(OptionSet& add, Options& o) {
   add.group("Ranks");
   add.text("--reducer", o.reducer, "NAME",
            "How gradients are summed over the ranks: auto or one of --list",
-           [](const std::string& name) {
-             if (name != "auto") find(reducers(), "reducer", name);
-           });
+           [](const std::string& name) { find(reducers(), name); });
   add.number("--bucket-mb", o.bucket_mb, Bounds::above_zero(kLargestBucket),
              "MiB of gradients that are summed together");
   add.text("--progress", o.progress, "NAME",
            "Who moves the sums on during backward: auto, wait, poll or thread",
-           [](const std::string& name) { parse_policy(name); });
+           [](const std::string& name) { find(policies(), name); });
   add.optional_number("--threads", o.threads, Bounds::at_least(1),
                       "Threads per rank [the node's cores shared out among its ranks]");
   add.number("--timeout", o.timeout, Bounds::above_zero(kLongestTime),

@@ -20,6 +20,7 @@
 #include "net/checkpoint.h"
 #include "src/data/dataset.h"
 #include "src/machine.h"
+#include "src/table.h"
 
 namespace lockstep {
 namespace {
@@ -45,7 +46,7 @@ class Trainer {
         plan_(plan),
         folders_(folders),
         stop_requested_(stop_requested),
-        entry_(find_model(options.model)),
+        entry_(find(models(), options.model)),
         step_(world, device, entry_, data.train->classes(), options, plan),
         evaluation_(device, entry_, *data.test, options.precision),
         reporter_(comm_, options, plan, [&world] { world.flight_recorder().mine().progress(); }),
@@ -328,7 +329,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
     if (folders) folders->name_run(resumption.run);
     const std::uint64_t seed =
         resumption.file && !options.seed_given ? resumption.metadata.position.seed : options.seed;
-    data = open_dataset(options.dataset, options.data, seed);
+    data = find(datasets(), options.dataset).open(options.data, seed);
   });
   look_for_stop();
   expect_same(comm, "files of data", data.identity);

@@ -14,6 +14,7 @@
 #include "apps/training_step.h"
 #include "bench/bare.h"
 #include "src/data/dataset.h"
+#include "src/table.h"
 
 namespace lockstep {
 namespace {
@@ -64,14 +65,16 @@ int run(World& world, BenchOptions& o) {
   if (o.training.steps == 0) o.training.steps = 50;
   const Placement placement = place(comm, o.training.threads);
   DatasetPair data;
-  agree(comm, [&] { data = open_dataset(o.training.dataset, o.training.data, o.training.seed); });
+  agree(comm, [&] {
+    data = find(datasets(), o.training.dataset).open(o.training.data, o.training.seed);
+  });
   RunPlan plan;
   agree(comm, [&] {
     plan = plan_run(o.training, comm, placement.threads, data.train->size(), data.identity, {});
   });
   const auto device = make_cpu_device(placement.threads);
-  TrainingStep step(world, *device, find_model(o.training.model), data.train->classes(), o.training,
-                    plan);
+  TrainingStep step(world, *device, find(models(), o.training.model), data.train->classes(),
+                    o.training, plan);
   Loader loader(*data.train, {.seed = plan.seed,
                               .global_batch = plan.global_batch,
                               .shards = plan.shards,

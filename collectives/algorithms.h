@@ -9,6 +9,7 @@
 namespace lockstep {
 
 struct AlgorithmEntry {
+  static constexpr std::string_view kind = "all-reduce algorithm";
   std::string_view name;
   std::string_view about;
   Algorithm algorithm;

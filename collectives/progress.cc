@@ -16,16 +16,12 @@ constexpr PolicyEntry kPolicies[] = {
 
 }  // namespace
 
-std::vector<PolicyEntry> policies() { return {std::begin(kPolicies), std::end(kPolicies)}; }
-
-std::optional<Policy> parse_policy(std::string_view name) {
-  return find(kPolicies, "progress policy", name).policy;
-}
+std::span<const PolicyEntry> policies() { return kPolicies; }
 
 Policy choose_policy(std::string_view name, const Reducer& reducer, bool threads_allowed) {
   const bool may_use_thread = threads_allowed || !reducer.speaks_mpi();
   const Policy automatic = reducer.speaks_mpi() && threads_allowed ? Policy::thread : Policy::poll;
-  const Policy policy = parse_policy(name).value_or(automatic);
+  const Policy policy = find(policies(), name).policy.value_or(automatic);
   if (policy == Policy::thread && !may_use_thread) {
     fail_usage(
         "--progress thread needs an MPI that grants MPI_THREAD_MULTIPLE, and this one does not: "

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
-#include <vector>
 
 namespace lockstep {
 
@@ -18,17 +18,13 @@ enum class Policy {
 };
 
 struct PolicyEntry {
+  static constexpr std::string_view kind = "progress policy";
   std::string_view name;
   std::string_view about;
   std::optional<Policy> policy;  ///< none for "auto"
 };
 
-/// The menu, for --list.
-std::vector<PolicyEntry> policies();
-
-/// The policy called `name`, none for "auto". Throws the usage error with the menu for an unknown
-/// name.
-std::optional<Policy> parse_policy(std::string_view name);
+std::span<const PolicyEntry> policies();
 
 /// The policy to run `reducer` with. "auto" is poll for a reducer that speaks no MPI, else thread
 /// where MPI_THREAD_MULTIPLE was granted (World::threads_allowed()), else poll. Throws a usage

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,14 +60,15 @@ struct ReducerSpec {
 };
 
 struct ReducerEntry {
+  static constexpr std::string_view kind = "reducer";
   std::string_view name;
   std::string_view about;
   std::function<std::unique_ptr<Reducer>(const ReducerSpec&)>
       make;  ///< collective; fails on all ranks alike
 };
 
-/// The menu, for --list.
-std::vector<ReducerEntry> reducers();
+/// The menu: the kinds of reducers, then one that carries out each of algorithms().
+std::span<const ReducerEntry> reducers();
 
 /// The reducer called `name`, or for "auto" the one that suits `comm` (one host: shared; several:
 /// by the cost of the algorithms that are canonical); throws the same Error on all ranks where it

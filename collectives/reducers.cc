@@ -31,9 +31,7 @@ std::unique_ptr<Reducer> make_auto_reducer(const ReducerSpec& given) {
   return make_scheduled_reducer(algorithm, spec);
 }
 
-}  // namespace
-
-std::vector<ReducerEntry> reducers() {
+std::vector<ReducerEntry> make_menu() {
   std::vector<ReducerEntry> menu = {
       {"auto",
        "shared if all ranks are on one host, else the cheapest algorithm in canonical order",
@@ -49,11 +47,17 @@ std::vector<ReducerEntry> reducers() {
   return menu;
 }
 
+}  // namespace
+
+std::span<const ReducerEntry> reducers() {
+  static const std::vector<ReducerEntry> menu = make_menu();
+  return menu;
+}
+
 std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& spec) {
-  const std::vector<ReducerEntry> menu = reducers();
   const ReducerEntry* entry = nullptr;
   agree(spec.comm, [&] {
-    entry = &find(menu, "reducer", name);
+    entry = &find(reducers(), name);
     const Range all{0, spec.count};
     for (const Range& bucket : spec.buckets)
       expect(all.contains(bucket), "a bucket lies outside of the gradients");

@@ -18,6 +18,7 @@ using NamedLayers = std::vector<std::pair<std::string, std::unique_ptr<Layer>>>;
 
 /// One row of the menu.
 struct ModelEntry {
+  static constexpr std::string_view kind = "model";
   std::string_view name;
   std::string_view about;
   Shape input;  ///< of one sample: 1x24x24x3
@@ -26,7 +27,6 @@ struct ModelEntry {
 
 /// The menu, net/models.cc: one line per file of net/models.
 std::span<const ModelEntry> models();
-const ModelEntry& find_model(std::string_view name);
 
 /// One layer as the memory plan and people see it.
 struct LayerSummary {

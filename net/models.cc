@@ -3,7 +3,6 @@
 #include <array>
 
 #include "net/model.h"
-#include "src/table.h"
 
 namespace lockstep {
 
@@ -20,6 +19,5 @@ const std::array kModels{
 }  // namespace
 
 std::span<const ModelEntry> models() { return kModels; }
-const ModelEntry& find_model(std::string_view name) { return find(kModels, "model", name); }
 
 }  // namespace lockstep

@@ -39,6 +39,7 @@ class Optimizer {
 };
 
 struct OptimizerEntry {
+  static constexpr std::string_view kind = "optimizer";
   std::string_view name;
   std::string_view about;
   std::unique_ptr<Optimizer> (*make)(const OptimizerOptions&);

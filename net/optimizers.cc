@@ -20,7 +20,7 @@ constexpr std::array kOptimizers{
 std::span<const OptimizerEntry> optimizers() { return kOptimizers; }
 
 std::unique_ptr<Optimizer> make_optimizer(std::string_view name, const OptimizerOptions& options) {
-  return find(kOptimizers, "optimizer", name).make(options);
+  return find(optimizers(), name).make(options);
 }
 
 }  // namespace lockstep

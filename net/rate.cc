@@ -39,8 +39,7 @@ constexpr std::array kSchedules{
 std::span<const RateEntry> rate_schedules() { return kSchedules; }
 
 double learning_rate(const RateOptions& options, double epoch, double epochs) {
-  const double rate =
-      find(kSchedules, "learning-rate schedule", options.schedule).rate(options, epoch, epochs);
+  const double rate = find(rate_schedules(), options.schedule).rate(options, epoch, epochs);
   return epoch < options.warmup_epochs ? rate * epoch / options.warmup_epochs : rate;
 }
 

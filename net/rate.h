@@ -19,6 +19,7 @@ struct RateOptions {
 };
 
 struct RateEntry {
+  static constexpr std::string_view kind = "learning-rate schedule";
   std::string_view name;
   std::string_view about;
   double (*rate)(const RateOptions&, double epoch, double epochs);

@@ -1,5 +1,8 @@
-// Menus: constexpr arrays of entries that are found by name. An unknown name is answered with the
-// nearest and with the list.
+// Menus: what a user chooses from by name. Each menu is a function `std::span<const Entry> xs()`,
+// and find(xs(), name) is its entry; an unknown name is answered with the nearest and the list.
+//
+// An Entry has members `name` and `about` (one line for --list), and `kind`, a static one: what its
+// things are called in errors ("reducer").
 #pragma once
 
 #include <span>
@@ -18,15 +21,15 @@ std::string nearest(std::string_view name, const std::vector<std::string_view>& 
 [[noreturn]] void fail_unknown(std::string_view kind, std::string_view name,
                                const std::vector<std::string_view>& known);
 
-/// The entry of `table` called `name`. Entry has members `name` and `about` (one line for --list).
-template <class Table>
-const auto& find(const Table& table, std::string_view kind, std::string_view name) {
+/// The entry of `menu` called `name`. Throws the usage error where there is none.
+template <class Entry>
+const Entry& find(std::span<const Entry> menu, std::string_view name) {
   std::vector<std::string_view> known;
-  for (const auto& entry : table) {
+  for (const Entry& entry : menu) {
     if (name == entry.name) return entry;
     known.push_back(entry.name);
   }
-  fail_unknown(kind, name, known);
+  fail_unknown(Entry::kind, name, known);
 }
 
 }  // namespace lockstep

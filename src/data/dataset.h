@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,7 @@ struct DatasetPair {
 };
 
 struct DatasetEntry {
+  static constexpr std::string_view kind = "data set";
   std::string_view name;
   std::string_view about;
   /// `directory` is empty for data sets that are generated, from `seed`; data sets with files do
@@ -46,9 +48,6 @@ struct DatasetEntry {
   DatasetPair (*open)(const std::filesystem::path& directory, std::uint64_t seed);
 };
 
-/// The menu: cifar10, synthetic.
-std::vector<DatasetEntry> datasets();
-DatasetPair open_dataset(std::string_view name, const std::filesystem::path& directory,
-                         std::uint64_t seed);
+std::span<const DatasetEntry> datasets();
 
 }  // namespace lockstep

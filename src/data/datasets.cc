@@ -3,7 +3,6 @@
 #include "src/data/cifar.h"
 #include "src/data/dataset.h"
 #include "src/data/synthetic.h"
-#include "src/table.h"
 
 namespace lockstep {
 namespace {
@@ -18,11 +17,6 @@ constexpr std::array kDatasets{
 
 }  // namespace
 
-std::vector<DatasetEntry> datasets() { return {kDatasets.begin(), kDatasets.end()}; }
-
-DatasetPair open_dataset(std::string_view name, const std::filesystem::path& directory,
-                         std::uint64_t seed) {
-  return find(kDatasets, "data set", name).open(directory, seed);
-}
+std::span<const DatasetEntry> datasets() { return kDatasets; }
 
 }  // namespace lockstep

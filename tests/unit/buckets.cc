@@ -259,12 +259,5 @@ TEST(ChoosePolicy, by_name_and_by_what_mpi_allows) {
   EXPECT_EQ(choose_policy("thread", reducer, false), Policy::thread);
 }
 
-TEST(ChoosePolicy, the_menu_has_what_can_be_parsed) {
-  for (const PolicyEntry& entry : policies()) {
-    EXPECT_EQ(parse_policy(entry.name), entry.policy);
-    EXPECT_FALSE(entry.about.empty());
-  }
-}
-
 }  // namespace
 }  // namespace lockstep

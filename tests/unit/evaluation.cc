@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/table.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -22,7 +23,7 @@ class Wide : public Dataset {
 TEST(Evaluation, AnotherShapeThanTheModelsIsToldWithBoth) {
   const auto device = make_cpu_device(1);
   const Wide wide;
-  EXPECT_EQ(error_of([&] { Evaluation(*device, find_model("tutorial"), wide, Type::f32); }),
+  EXPECT_EQ(error_of([&] { Evaluation(*device, find(models(), "tutorial"), wide, Type::f32); }),
             "the model tutorial takes images of 1x24x24x3 and a wide set has 1x32x48x3: choose "
             "another --model or --dataset");
 }

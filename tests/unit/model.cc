@@ -13,6 +13,7 @@
 #include "net/loss.h"
 #include "net/optimizer.h"
 #include "src/random.h"
+#include "src/table.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -255,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(Models, EveryModel, testing::ValuesIn([] {
 
 TEST(Tutorial, IsTheTutorialsNetworkLayerForLayer) {
   const auto device = make_cpu_device(1);
-  const Model model(*device, find_model("tutorial"), kClasses, 2, Type::f32, true);
+  const Model model(*device, find(models(), "tutorial"), kClasses, 2, Type::f32, true);
   EXPECT_EQ(model.layout().trainable(), 1068298);
   const std::pair<std::string, std::string> outputs[] = {
       {"conv1", "2x24x24x64"}, {"pool1", "2x12x12x64"}, {"norm1", "2x12x12x64"},
@@ -275,7 +276,7 @@ TEST(Tutorial, IsTheTutorialsNetworkLayerForLayer) {
 
 TEST(Tutorial, BeginsAsTheTutorialDoes) {
   const auto device = make_cpu_device(1);
-  const Model model(*device, find_model("tutorial"), kClasses, 1, Type::f32, false);
+  const Model model(*device, find(models(), "tutorial"), kClasses, 1, Type::f32, false);
   const Layout& layout = model.layout();
   std::vector<float> values(static_cast<std::size_t>(layout.count));
   initialize(layout, 1, values.data());
@@ -311,7 +312,7 @@ TEST(Tutorial, BeginsAsTheTutorialDoes) {
 
 TEST(Initialize, DependsOnSeedAndNameAlone) {
   const auto device = make_cpu_device(1);
-  const Model model(*device, find_model("tutorial"), kClasses, 1, Type::f32, false);
+  const Model model(*device, find(models(), "tutorial"), kClasses, 1, Type::f32, false);
   const Layout& layout = model.layout();
   std::vector<float> one(static_cast<std::size_t>(layout.count)), same = one, other = one;
   initialize(layout, 1, one.data());

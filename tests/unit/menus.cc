@@ -1,0 +1,66 @@
+// All menus of the house, entry by entry: one idiom for all, so that a new entry needs no line
+// here.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "apps/options.h"
+#include "collectives/algorithms.h"
+#include "collectives/progress.h"
+#include "collectives/reducer.h"
+#include "net/model.h"
+#include "src/data/dataset.h"
+#include "src/table.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+/// What --list says of `menu`, from its first line to the next heading.
+std::string listed(const std::string& text, const std::string& heading) {
+  const std::size_t begin = ("\n" + text).find("\n" + heading + "\n");
+  if (begin == std::string::npos) return "";
+  std::size_t end = text.find('\n', begin) + 1;
+  while (end < text.size() && text[end] == ' ') end = text.find('\n', end) + 1;
+  return text.substr(begin, end - begin);
+}
+
+/// `heading`: in --list; empty for a menu that stands within another.
+template <class Entry>
+void check(std::span<const Entry> menu, const std::string& heading) {
+  SCOPED_TRACE(Entry::kind);
+  ASSERT_FALSE(menu.empty());
+  const std::string list = listed(menus(), heading);
+  const std::string refusal = error_of([&] { find(menu, "no such thing"); });
+  EXPECT_EQ(refusal.find(fmt::format("unknown {} \"no such thing\"", Entry::kind)), 0u) << refusal;
+  std::set<std::string_view> names;
+  for (const Entry& entry : menu) {
+    EXPECT_TRUE(names.insert(entry.name).second) << entry.name << " stands there twice";
+    EXPECT_EQ(entry.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), entry.name.npos)
+        << entry.name;
+    EXPECT_FALSE(entry.about.empty()) << entry.name;
+    EXPECT_EQ(&find(menu, entry.name), &entry);
+    EXPECT_NE(refusal.find(entry.name), std::string::npos) << entry.name << " in: " << refusal;
+    if (heading.empty()) continue;
+    EXPECT_NE(list.find(fmt::format("\n  {} ", entry.name)), std::string::npos)
+        << entry.name << " in: " << list;
+  }
+}
+
+TEST(Menus, HoldWhatIsFoundByNameAndListed) {
+  check(models(), "models");
+  check(datasets(), "data sets");
+  check(optimizers(), "optimizers");
+  check(rate_schedules(), "learning-rate schedules");
+  check(reducers(), "reducers");
+  check(policies(), "progress policies");
+  check(algorithms(), "");  // each is a reducer
+}
+
+TEST(Menus, AreTheSameWheneverTheyAreAskedFor) {
+  EXPECT_EQ(reducers().data(), reducers().data());
+  for (const AlgorithmEntry& entry : algorithms()) EXPECT_NO_THROW(find(reducers(), entry.name));
+}
+
+}  // namespace
+}  // namespace lockstep
