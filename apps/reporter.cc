@@ -78,10 +78,12 @@ struct Reporter::Body {
 };
 
 Reporter::Reporter(const Comm& comm, const Options& options, const RunPlan& plan,
-                   const std::function<void()>& waiting) {
+                   const std::function<bool()>& keep_waiting) {
   if (comm.rank() != 0) return;
-  body_.reset(new Body{
-      .options = options, .plan = plan, .ranks = comm.size(), .console = Console(stdout, waiting)});
+  body_.reset(new Body{.options = options,
+                       .plan = plan,
+                       .ranks = comm.size(),
+                       .console = Console(stdout, keep_waiting)});
 }
 
 Reporter::~Reporter() = default;

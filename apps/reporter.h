@@ -30,11 +30,11 @@ struct StepReport {
 /// On ranks other than 0 every call does nothing. begin() throws Error where the files cannot be
 /// opened. From then on a report that cannot be written (a full disk, a closed stdout) is not the
 /// end of the run: stderr says so once, and again at the end if the files could not take it later.
-/// `waiting` is called while a reader of stdout pauses.
+/// `keep_waiting` is asked while a reader of stdout pauses (src/report/report.h).
 class Reporter {
  public:
   Reporter(const Comm& comm, const Options& options, const RunPlan& plan,
-           const std::function<void()>& waiting);
+           const std::function<bool()>& keep_waiting);
   ~Reporter();
 
   void line(const std::string& text);  ///< to stdout

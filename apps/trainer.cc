@@ -49,7 +49,11 @@ class Trainer {
         entry_(find(models(), options.model)),
         step_(world, device, entry_, data.train->classes(), options, plan),
         evaluation_(device, entry_, *data.test, options.precision),
-        reporter_(comm_, options, plan, [&world] { world.flight_recorder().mine().progress(); }),
+        reporter_(comm_, options, plan,
+                  [this] {
+                    world_.flight_recorder().mine().progress();
+                    return !stop_requested_();
+                  }),
         texts_(circumstances(comm_, options, plan, device, step_)) {
     texts_.merge(Circumstances{{"model", std::string(entry_.name)},
                                {"precision", name_of(options.precision)},

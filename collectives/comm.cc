@@ -301,7 +301,8 @@ int run_main(int argc, char** argv, const char* program, const std::function<int
     }
     std::fflush(nullptr);
     return exit_code;
-  } catch (const Error& error) {
+  } catch (...) {  // MPI has not come up
+    const Error error = current_error();
     if (*error.what() != '\0') fmt::print(stderr, "{}: {}\n", program, error.what());
     return error.exit_code();
   }

@@ -123,7 +123,7 @@ void Watchdog::report_silence(const Silence::Verdict& verdict) {
       : late.waiting ? fmt::format("all ranks on host {} wait for others", host_name())
                      : name_of(late) + " is behind";
   std::string text = fmt::format(
-      "no progress for {:.0f} s: {}, {}; if it only needs longer, give it more by --timeout\n"
+      "no progress for {:g} s: {}, {}; if it only needs longer, give it more by --timeout\n"
       "    rank      pid       step  seconds since  phase\n",
       verdict.limit, who, place_of(late));
   for (int i = 0; i < flight_recorder_.size(); ++i) {

@@ -74,10 +74,11 @@ void sync_directory(const std::filesystem::path& directory) {
 }  // namespace
 
 OutputFile::OutputFile(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
-  const int how = mode == Mode::append    ? O_APPEND
-                  : mode == Mode::replace ? O_TRUNC
-                                          : O_EXCL | O_NOFOLLOW;
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
+  const int how = mode == Mode::append    ? O_CREAT | O_APPEND
+                  : mode == Mode::extend  ? O_APPEND
+                  : mode == Mode::replace ? O_CREAT | O_TRUNC
+                                          : O_CREAT | O_EXCL | O_NOFOLLOW;
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | how, 0666);
   if (descriptor_ < 0) fail_to("write", path_, errno);
 }
 

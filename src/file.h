@@ -13,9 +13,12 @@ class OutputFile {
  public:
   enum class Mode {
     append,   ///< goes on at the end of what is there
+    extend,   ///< the same, and it must be there
     replace,  ///< begins empty
     create,   ///< must not be there yet, not even as a link to somewhere
   };
+  /// Never waits for the reader of a pipe: without one it throws, and write() throws where a pipe
+  /// is full.
   OutputFile(std::filesystem::path path, Mode mode);
   ~OutputFile();  ///< closes; what a caller must know comes from sync() and close()
   OutputFile(const OutputFile&) = delete;

@@ -251,7 +251,8 @@ void FolderLock::keep_alive(std::stop_token stop) {
 }
 
 void FolderLock::name_run(const std::string& run) {
-  OutputFile(file_, OutputFile::Mode::append).write(fmt::format("run = {}\n", run));
+  require_held();  // made anew, a claim that was taken over would stand beside the other's
+  OutputFile(file_, OutputFile::Mode::extend).write(fmt::format("run = {}\n", run));
 }
 
 void FolderLock::require_held() const {

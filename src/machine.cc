@@ -36,34 +36,71 @@ std::vector<int> allowed_cores() {
   return cores;
 }
 
-double core_quota(const std::string& groups, const std::string& root) {
-  double least = std::numeric_limits<double>::infinity();
-  const auto take = [&](const std::string& quota_text, double period) {
-    const double quota = std::strtod(quota_text.c_str(), nullptr);  // "max" and -1: no limit
-    if (quota > 0 && period > 0) least = std::min(least, quota / period);
-  };
+namespace {
+
+/// Calls look(folder, v2) for every control group that limits `controller` ("cpu") for this
+/// process: its own and those around it, of either version. In a container the outer ones cannot be
+/// seen.
+template <class Look>
+void each_group(const std::string& groups, const std::string& root, const std::string& controller,
+                Look look) {
   std::ifstream file(groups);
   for (std::string line; std::getline(file, line);) {  // "number:controllers:/path"
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const bool v2 = controllers.empty();
-    if (!v2 && ("," + controllers + ",").find(",cpu,") == std::string::npos) continue;
-    // Every group above has its say too; in a container the outer ones cannot be seen.
+    if (!v2 && ("," + controllers + ",").find("," + controller + ",") == std::string::npos)
+      continue;
     for (std::filesystem::path path = line.substr(second + 1);; path = path.parent_path()) {
-      const std::string folder = root + (v2 ? "" : "/cpu") + path.string() + "/";
-      std::string quota;
-      double period = 0;
-      if (v2) {
-        std::ifstream(folder + "cpu.max") >> quota >> period;
-      } else {
-        std::ifstream(folder + "cpu.cfs_quota_us") >> quota;
-        std::ifstream(folder + "cpu.cfs_period_us") >> period;
-      }
-      take(quota, period);
+      look(root + (v2 ? "" : "/" + controller) + path.string() + "/", v2);
       if (!path.has_relative_path()) break;
     }
   }
+}
+
+/// The number after `key` in a file of lines "key number ..."; 0 where there is none.
+double number_after(const std::string& file, const std::string& key) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(key + " ")) return std::strtod(line.c_str() + key.size(), nullptr);
+  }
+  return 0;
+}
+
+}  // namespace
+
+double core_quota(const std::string& groups, const std::string& root) {
+  double least = std::numeric_limits<double>::infinity();
+  each_group(groups, root, "cpu", [&](const std::string& folder, bool v2) {
+    std::string text;
+    double period = 0;
+    if (v2) {
+      std::ifstream(folder + "cpu.max") >> text >> period;
+    } else {
+      std::ifstream(folder + "cpu.cfs_quota_us") >> text;
+      std::ifstream(folder + "cpu.cfs_period_us") >> period;
+    }
+    const double quota = std::strtod(text.c_str(), nullptr);  // "max" and -1: no limit
+    if (quota > 0 && period > 0) least = std::min(least, quota / period);
+  });
+  return least;
+}
+
+double memory_quota(const std::string& groups, const std::string& root) {
+  double least = std::numeric_limits<double>::infinity();
+  each_group(groups, root, "memory", [&](const std::string& folder, bool v2) {
+    std::string text;
+    double used = 0;
+    std::ifstream(folder + (v2 ? "memory.max" : "memory.limit_in_bytes")) >> text;
+    std::ifstream(folder + (v2 ? "memory.current" : "memory.usage_in_bytes")) >> used;
+    const double limit = std::strtod(text.c_str(), nullptr);  // "max": no limit
+    if (limit <= 0) return;
+    // Files that were read are counted, and given up where memory is short.
+    used -= number_after(folder + "memory.stat", v2 ? "inactive_file" : "total_inactive_file");
+    used -= number_after(folder + "memory.stat", v2 ? "active_file" : "total_active_file");
+    least = std::min(least, std::max(limit - std::max(used, 0.0), 0.0));
+  });
   return least;
 }
 
@@ -86,12 +123,10 @@ std::string host_name() {
 }
 
 std::size_t available_memory_bytes() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    std::size_t kib = 0;
-    if (std::sscanf(line.c_str(), "MemAvailable: %zu kB", &kib) == 1) return kib << 10;
-  }
-  return std::numeric_limits<std::size_t>::max();
+  constexpr auto kUnknown = static_cast<double>(std::numeric_limits<std::int64_t>::max());
+  const double machine = number_after("/proc/meminfo", "MemAvailable:") * 1024;
+  return static_cast<std::size_t>(
+      std::min({machine > 0 ? machine : kUnknown, memory_quota(), kUnknown}));
 }
 
 std::size_t own_memory_bytes() {

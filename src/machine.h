@@ -19,8 +19,12 @@ std::string host_name();
 /// Bytes of memory that this process holds itself now (anonymous and shared-memory pages, not
 /// mapped files).
 std::size_t own_memory_bytes();
-/// Bytes that the host could still give out without swapping; the largest number where it does not
-/// say. Limits of a job's own (cgroups) are not in it.
+/// How many more bytes the control groups (v1 and v2) let this process and those that share them
+/// take, with what they hold of files given up; infinity without a limit.
+double memory_quota(const std::string& groups = "/proc/self/cgroup",
+                    const std::string& root = "/sys/fs/cgroup");
+/// Bytes that the host could still give out without swapping, within memory_quota(); the largest
+/// number where neither says.
 std::size_t available_memory_bytes();
 /// "0.1.0 (3f2a...)": version and source revision of this build.
 std::string build_name();

@@ -110,10 +110,10 @@ std::string progress_bar(std::int64_t done, std::int64_t total, double seconds_l
 }
 
 struct Console::Body {
-  Body(std::FILE* file, std::function<void()> wait) : out(file), waiting(std::move(wait)) {}
+  Body(std::FILE* file, std::function<bool()> wait) : out(file), keep_waiting(std::move(wait)) {}
 
   std::FILE* const out;
-  const std::function<void()> waiting;
+  const std::function<bool()> keep_waiting;
   const Output output{::fileno(out)};
   bool gone = false;  // nobody reads: told once
   Launcher launcher;
@@ -132,8 +132,9 @@ struct Console::Body {
       pollfd poll{output.descriptor(), POLLOUT, 0};
       constexpr int kPause = 100;  // ms
       if (::poll(&poll, 1, kPause) == 0) {
-        if (waiting) waiting();
-        continue;
+        if (!keep_waiting || keep_waiting()) continue;
+        gone = true;
+        fail("cannot write to standard output: its reader pauses, and the run is to end");
       }
       const ssize_t written = ::write(output.descriptor(), text.data(), text.size());
       if (written >= 0) {
@@ -155,8 +156,8 @@ struct Console::Body {
   }
 };
 
-Console::Console(std::FILE* out, std::function<void()> waiting)
-    : body_(std::make_unique<Body>(out, std::move(waiting))) {
+Console::Console(std::FILE* out, std::function<bool()> keep_waiting)
+    : body_(std::make_unique<Body>(out, std::move(keep_waiting))) {
   const char* terminal = std::getenv("TERM");
   body_->seen = ::isatty(::fileno(out)) && !body_->launcher.hides_terminal();
   body_->bars = body_->seen && !(terminal && std::string_view(terminal) == "dumb");

@@ -20,10 +20,11 @@ namespace lockstep {
 /// colours. One thread.
 class Console {
  public:
-  /// A bar only if `out` is a terminal that a person sees. Owns nothing. `waiting` is called every
-  /// tenth of a second while a reader that pauses (Ctrl-S, a pager) leaves no room for a line.
-  /// Where the reader has gone (EPIPE) the first call throws and the others do nothing.
-  explicit Console(std::FILE* out = stdout, std::function<void()> waiting = {});
+  /// A bar only if `out` is a terminal that a person sees. Owns nothing.
+  /// `keep_waiting` is asked every tenth of a second while a reader that pauses (Ctrl-S, a pager)
+  /// leaves no room for a line. Where it says no, or the reader has gone (EPIPE), the call throws
+  /// and all later ones do nothing.
+  explicit Console(std::FILE* out = stdout, std::function<bool()> keep_waiting = {});
   ~Console();
   void line(std::string_view text);
   /// Draws the bar anew, at most ten times a second, in the width of the terminal (or $COLUMNS).

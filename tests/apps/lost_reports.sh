@@ -29,6 +29,12 @@ for place in '| head -n 1' '>/dev/full'; do
   rm -r "$folder"/unread*
 done
 
+# --- a pipe that nobody reads, in the place of the metrics, does not keep a run waiting -------------------------------------
+mkdir "$folder/pipe"
+mkfifo "$folder/pipe/metrics.jsonl"
+ranks 2 train_cifar "${small[@]}" --steps 2 --log-dir "$folder/pipe"
+expect_error "a pipe without a reader as metrics.jsonl" 1 "cannot write .*metrics.jsonl: No such device or address"
+
 # --- a reader pauses for longer than --timeout -----------------------------------------------------------------------------
 expect "a reader that pauses" timeout --kill-after=5 $limit python3 - "$build/train_cifar" "${small[@]}" --steps 80 --timeout 3 <<'PYTHON'
 import fcntl
@@ -44,4 +50,26 @@ text = program.stdout.read().decode()
 assert program.wait() == 0, program.returncode
 assert "step 80" in text, text
 PYTHON
+
+# --- a reader that never reads again keeps no request to stop from being heard ---------------------------------------------
+expect "a reader that has stopped, and a request to stop" timeout --kill-after=5 $limit python3 - "$build/train_cifar" "${small[@]}" \
+  --steps 100000 --checkpoint-dir "$folder/paused" <<'PYTHON'
+import fcntl
+import signal
+import subprocess
+import sys
+import time
+
+program = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+fcntl.fcntl(program.stdout, 1031, 4096)  # F_SETPIPE_SZ
+cpu = lambda: sum(map(int, open(f"/proc/{program.pid}/stat").read().rpartition(")")[2].split()[11:13]))
+before = -1
+while cpu() != before:  # it stands still: the pipe is full
+    before = cpu()
+    time.sleep(1)
+program.send_signal(signal.SIGTERM)
+assert program.wait(timeout=30) == 75, program.returncode
+assert b"its reader pauses" in program.stderr.read()
+PYTHON
+expect "it saved a checkpoint" test -n "$(compgen -G "$folder/paused/step-*.h5")"
 finish

@@ -19,6 +19,7 @@ constexpr double kNone = std::numeric_limits<double>::infinity();
 class Quota : public testing::Test {
  protected:
   double quota() const { return core_quota(folder_ / "groups", folder_ / "root"); }
+  double memory() const { return memory_quota(folder_ / "groups", folder_ / "root"); }
   void say(const std::string& name, const std::string& text) {
     std::filesystem::create_directories((folder_ / name).parent_path());
     std::ofstream(folder_ / name) << text;
@@ -51,6 +52,29 @@ TEST_F(Quota, of_version_1_is_found_too_and_also_where_a_container_hides_the_pat
   EXPECT_EQ(quota(), 2);
   say("root/cpu/cpu.cfs_quota_us", "-1\n");
   EXPECT_EQ(quota(), kNone);
+}
+
+TEST_F(Quota, of_memory_is_what_the_tightest_group_leaves_with_its_files_given_up) {
+  say("groups", "0::/batch/job\n");
+  EXPECT_EQ(memory(), kNone);
+  say("root/batch/job/memory.max", "max\n");
+  say("root/batch/job/memory.current", "500\n");
+  EXPECT_EQ(memory(), kNone);
+  say("root/batch/memory.max", "1000\n");
+  say("root/batch/memory.current", "900\n");
+  EXPECT_EQ(memory(), 100);
+  say("root/batch/memory.stat", "anon 1\nfile 300\nactive_file 100\ninactive_file 200\n");
+  EXPECT_EQ(memory(), 400);
+  say("root/batch/job/memory.max", "450\n");
+  EXPECT_EQ(memory(), 0) << "more is used than is allowed";
+}
+
+TEST_F(Quota, of_memory_is_found_in_version_1_too) {
+  say("groups", "5:memory:/job\n2:cpu,cpuacct:/job\n");
+  say("root/memory/job/memory.limit_in_bytes", "4000\n");
+  say("root/memory/job/memory.usage_in_bytes", "1000\n");
+  say("root/memory/job/memory.stat", "total_inactive_file 200\n");
+  EXPECT_EQ(memory(), 3200);
 }
 
 TEST(AllowedCores, are_some_and_ascend) {

@@ -229,7 +229,7 @@ TEST(Console, AReaderThatPausesIsWaitedForAndNothingIsLost) {
     std::thread reader;
     {
       Console console(pipe.out, [&] {
-        if (++waited != 3) return;  // whoever waits must not be blocked in a write
+        if (++waited != 3) return true;  // whoever waits must not be blocked in a write
         reader = std::thread([&] {
           char buffer[4096];
           while (read.size() < expected.size()) {
@@ -238,6 +238,7 @@ TEST(Console, AReaderThatPausesIsWaitedForAndNothingIsLost) {
             read.append(buffer, static_cast<std::size_t>(size));
           }
         });
+        return true;
       });
       for (int i = 0; i < 20; ++i)
         console.line(expected.substr(static_cast<std::size_t>(i) * 1000, 999));
@@ -246,6 +247,17 @@ TEST(Console, AReaderThatPausesIsWaitedForAndNothingIsLost) {
     reader.join();
     EXPECT_EQ(read, expected) << "mode " << mode;
   }
+}
+
+TEST(Console, AReaderThatPausesForTooLongIsLeftAlone) {
+  const Pipe pipe(0);
+  int asked = 0;
+  Console console(pipe.out, [&] { return ++asked < 3; });
+  const std::string line(999, 'a');
+  EXPECT_THROW(for (int i = 0; i < 100; ++i) console.line(line), Error);
+  EXPECT_EQ(asked, 3);
+  console.line(line);  // does nothing
+  EXPECT_EQ(asked, 3);
 }
 
 TEST(Console, AReaderThatHasGoneIsToldOnce) {

@@ -232,7 +232,7 @@ TEST(Watchdog, a_silent_rank_is_named_with_a_table_of_all) {
         wait_for_ever();
       });
   EXPECT_EQ(outcome.exit, (std::vector<int>{kExitFailure, kExitFailure, kExitFailure}));
-  EXPECT_EQ(outcome.text.find("test: no progress for 0 s: rank 2 (pid "), 0u) << outcome.text;
+  EXPECT_EQ(outcome.text.find("test: no progress for 0.3 s: rank 2 (pid "), 0u) << outcome.text;
   EXPECT_TRUE(outcome.has("is behind, at step 7 during loading")) << outcome.text;
   EXPECT_EQ(outcome.lines(), 5) << "one line, a heading, three ranks\n" << outcome.text;
 }
