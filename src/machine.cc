@@ -3,18 +3,19 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <memory>
 
 #include "revision.h"
 #include "src/check.h"
+#include "src/crc32c.h"
 
 namespace lockstep {
 
@@ -144,14 +145,10 @@ std::size_t own_memory_bytes() {
 
 std::string program_checksum() {
   std::ifstream file("/proc/self/exe", std::ios::binary);
-  std::vector<char> bytes(std::size_t{1} << 20);
-  uLong checksum = crc32(0, nullptr, 0);
-  while (file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())), file.gcount() > 0) {
-    checksum = crc32(checksum, reinterpret_cast<const Bytef*>(bytes.data()),
-                     static_cast<uInt>(file.gcount()));
-  }
-  require(file.eof(), "the program's own file cannot be read (/proc/self/exe): is /proc mounted?");
-  return fmt::format("{:08x}", checksum);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  require(!bytes.empty(),
+          "the program's own file cannot be read (/proc/self/exe): is /proc mounted?");
+  return fmt::format("{:08x}", crc32c(bytes));
 }
 
 std::string build_name() {
