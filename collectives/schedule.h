@@ -2,26 +2,26 @@
 // of it: the interpreter of tests/unit/algorithms.cc runs algorithms without MPI, collectives/run.h
 // runs them over MPI, cost() foretells what they take.
 //
-// The words:
-//   address    an element. [0, count) is the bucket; [count, count + scratch) is scratch that
-//   belongs to the algorithm step       one message, seen from one of its two ends, or one local
-//   operation
+// clang-format off
+//   address    an element. [0, count) is the bucket, [count, count + scratch) is scratch that
+//              belongs to the schedule
+//   action     one message, seen from one of its two ends, or one local operation:
 //     send       elements `range` go to `peer`
-//     copy       elements from `peer` overwrite `range`        (peer == own rank: from the own
-//     elements at `source`) add        elements from `peer` are added to `range`     (peer == own
-//     rank: the own elements at `source`)
-//   round      steps of one rank. Its messages run at once; when they have arrived, its local steps
-//   run one after another.
-//              No address that a message of the round writes is touched by another message of the
-//              same round
+//     copy       elements from `peer` overwrite `range`
+//     add        elements from `peer` are added to `range`
+//                (copy and add with peer == own rank: the own elements at `source`)
+//   round      actions of one rank. Its messages run at once; when they have arrived, its local
+//              actions run one after another. No address that a message of the round writes is
+//              touched by another message of the same round
 //   schedule   the rounds of one rank. All ranks have the same number of rounds (empty ones where a
-//   rank idles), and what is
-//              sent in round t is received in round t, so that no schedule can deadlock. Between
-//              two ranks and in one round, messages match in the order in which they are listed
-//   algorithm       a pure function (rank, size, count) -> schedule
+//              rank idles), and what is sent in round t is received in round t, so that no schedule
+//              can deadlock. Between two ranks and in one round, messages match in the order in
+//              which they are listed
+//   algorithm  a pure function (rank, size, count) -> schedule
 //
-//   two ranks, algorithm tree, count 8:      rank 0: [ add from 1: 0..8 ]   [ send to 1: 0..8 ]
-//                                       rank 1: [ send to 0: 0..8 ]    [ copy from 0: 0..8 ]
+//   tree, two ranks, count 8:   rank 0: [ add from 1: 0..8 ]   [ send to 1: 0..8 ]
+//                               rank 1: [ send to 0: 0..8 ]    [ copy from 0: 0..8 ]
+// clang-format on
 //
 // THE CANONICAL ORDER, in which a sum over shards 0 .. S-1 does not depend on who adds what where:
 // bottom-up pairs. At distance d = 1, 2, 4, ..: shard r += shard r + d for every r that is a

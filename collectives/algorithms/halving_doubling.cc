@@ -2,9 +2,15 @@
 // "Optimization of collective reduction operations", 2004): 2 log P rounds, 2 (P-1)/P of the bucket
 // sent by each rank.
 //
-// Nearest neighbours exchange first, while the parts are largest: that is the canonical order for
-// powers of two. Of other numbers the ranks from the largest power of two, q, on first give theirs
-// to rank - q and get the sum back at the end.
+//              d = 1         d = 2         d = 2         d = 1
+//   rank 0   [++++----]    [++--    ]    [==..    ]    [====....]     + the partner's half is added
+//   rank 1   [----++++]    [    ++--]    [    ==..]    [....====]     - given to the partner
+//   rank 2   [++++----]    [--++    ]    [..==    ]    [====....]     = the whole sum, given too
+//   rank 3   [----++++]    [    --++]    [    ..==]    [....====]     . the partner's, copied
+//
+// The partner is rank XOR d. Nearest neighbours exchange first, while the parts are largest: that
+// is the canonical order for powers of two. Of other numbers the ranks from the largest power of
+// two, q, on first give theirs to rank - q and get the sum back at the end.
 #include <bit>
 #include <initializer_list>
 
