@@ -9,15 +9,10 @@ namespace lockstep {
 Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& dataset, Type type)
     : device_(device),
       dataset_(dataset),
-      model_(device, entry, dataset.classes(), kBatch, type, false),
+      model_(device, entry, dataset.sample_shape(), dataset.classes(), kBatch, type, false),
       images_(device.allocate(static_cast<std::size_t>(model_.input().count()) * size_of(type))),
       labels_(kBatch),
-      results_(kBatch) {
-  const Shape wanted = model_.input().with_batch(1);
-  require(dataset.sample_shape() == wanted, "the model {} takes images of {} and {} has {}: {}",
-          entry.name, wanted.text(), dataset.describe(), dataset.sample_shape().text(),
-          "choose another --model or --dataset");
-}
+      results_(kBatch) {}
 
 std::size_t Evaluation::bytes() const {
   return model_.activation_bytes() + model_.workspace_bytes() +

@@ -47,7 +47,7 @@ class Trainer {
         folders_(folders),
         stop_requested_(stop_requested),
         entry_(find(models(), options.model)),
-        step_(world, device, entry_, data.train->classes(), options, plan),
+        step_(world, device, entry_, *data.train, options, plan),
         evaluation_(device, entry_, *data.test, options.precision),
         reporter_(comm_, options, plan,
                   [this] {
@@ -334,6 +334,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
     const std::uint64_t seed =
         resumption.file && !options.seed_given ? resumption.metadata.position.seed : options.seed;
     data = find(datasets(), options.dataset).open(options.data, seed);
+    require_fit(find(models(), options.model), data.train->sample_shape());
   });
   look_for_stop();
   expect_same(comm, "files of data", data.identity);

@@ -23,14 +23,15 @@ std::vector<Range> bucket_parts(const Layout& layout) {
 
 }  // namespace
 
-TrainingStep::TrainingStep(World& world, Device& device, const ModelEntry& entry, int classes,
-                           const Options& options, const RunPlan& plan)
+TrainingStep::TrainingStep(World& world, Device& device, const ModelEntry& entry,
+                           const Dataset& dataset, const Options& options, const RunPlan& plan)
     : world_(world),
       plan_(plan),
       ema_(options.ema),
       weight_decay_(options.optimizer_options.weight_decay),
       stream_(device.stream()),
-      model_(device, entry, classes, plan.shard_batch, options.precision, true),
+      model_(device, entry, dataset.sample_shape(), dataset.classes(), plan.shard_batch,
+             options.precision, true),
       optimizer_(make_optimizer(options.optimizer, options.optimizer_options)),
       reducer_comm_(world.comm().duplicate()),
       results_(static_cast<std::size_t>(plan.shard_batch)) {

@@ -44,7 +44,7 @@ class TrainingStep {
  public:
   /// Collective: all ranks construct theirs with the same arguments. Throws AgreedError. Initial
   /// weights are those of plan.seed, the same on all ranks.
-  TrainingStep(World& world, Device& device, const ModelEntry& entry, int classes,
+  TrainingStep(World& world, Device& device, const ModelEntry& entry, const Dataset& dataset,
                const Options& options, const RunPlan& plan);
   ~TrainingStep();
 

@@ -26,8 +26,8 @@ class Bench {
   Bench(const ModelEntry& entry, const std::string& name, Type type)
       : device_(make_cpu_device(1)), stream_(device_->stream()) {
     constexpr std::int64_t kBatch = 64;
-    Shape shape = entry.input.with_batch(kBatch);
-    for (auto& [layer_name, layer] : entry.build(10)) {
+    Shape shape = entry.sample.with_batch(kBatch);
+    for (auto& [layer_name, layer] : entry.build(entry.sample, 10)) {
       Setup setup(*device_, type, true, true);
       const Shape in = shape;
       shape = layer->setup(setup, in);
@@ -91,7 +91,7 @@ void run(benchmark::State& state, const ModelEntry& entry, const std::string& na
 
 int main(int argc, char** argv) {
   for (const ModelEntry& entry : models()) {
-    for (const auto& [name, layer] : entry.build(10)) {
+    for (const auto& [name, layer] : entry.build(entry.sample, 10)) {
       for (const Type type : {Type::f32, Type::bf16}) {
         for (const bool backward : {false, true}) {
           const std::string title = fmt::format("{}/{}/{}/{}", entry.name, name, name_of(type),

@@ -73,8 +73,8 @@ int run(World& world, BenchOptions& o) {
     plan = plan_run(o.training, comm, placement.threads, data.train->size(), data.identity, {});
   });
   const auto device = make_cpu_device(placement.threads);
-  TrainingStep step(world, *device, find(models(), o.training.model), data.train->classes(),
-                    o.training, plan);
+  TrainingStep step(world, *device, find(models(), o.training.model), *data.train, o.training,
+                    plan);
   Loader loader(*data.train, {.seed = plan.seed,
                               .global_batch = plan.global_batch,
                               .shards = plan.shards,

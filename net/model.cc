@@ -5,12 +5,13 @@
 
 namespace lockstep {
 
-Model::Model(Device& device, const ModelEntry& entry, int classes, std::int64_t batch, Type type,
-             bool training)
-    : input_(entry.input.with_batch(batch)), type_(type), training_(training) {
+Model::Model(Device& device, const ModelEntry& entry, Shape sample, int classes, std::int64_t batch,
+             Type type, bool training)
+    : input_(sample.with_batch(batch)), type_(type), training_(training) {
+  require_fit(entry, sample);
   Shape shape = input_;
   std::size_t scratch_bytes = 0, largest = 0;
-  for (auto& [name, layer] : entry.build(classes)) {
+  for (auto& [name, layer] : entry.build(sample, classes)) {
     Setup setup(device, type, training, !nodes_.empty());
     shape = layer->setup(setup, shape);
     for (Parameter& parameter : setup.parameters) {

@@ -21,12 +21,21 @@ struct ModelEntry {
   static constexpr std::string_view kind = "model";
   std::string_view name;
   std::string_view about;
-  Shape input;  ///< of one sample: 1x24x24x3
-  NamedLayers (*build)(int classes);
+  /// The samples that it was designed for: 1x24x24x3.
+  Shape sample;
+  /// It takes images of any other size and number of channels, too.
+  bool any_image;
+  NamedLayers (*build)(Shape sample, int classes);
+
+  bool fits(Shape other) const;
 };
 
 /// The menu, net/models.cc: one line per file of net/models.
 std::span<const ModelEntry> models();
+
+/// Throws the usage error with both shapes and the models that fit unless `entry` takes samples of
+/// this shape.
+void require_fit(const ModelEntry& entry, Shape sample);
 
 /// One layer as the memory plan and people see it.
 struct LayerSummary {
@@ -44,9 +53,10 @@ class Model {
   /// Told that the gradients of `range` (one layer's, in arena order) are written.
   using Ready = std::function<void(Range range)>;
 
-  /// `batch` samples at a time. Throws Error if memory is short.
-  Model(Device& device, const ModelEntry& entry, int classes, std::int64_t batch, Type type,
-        bool training);
+  /// `batch` samples of shape `sample` at a time. Throws Error if they do not fit (require_fit) or
+  /// memory is short.
+  Model(Device& device, const ModelEntry& entry, Shape sample, int classes, std::int64_t batch,
+        Type type, bool training);
 
   const Layout& layout() const { return layout_; }
   const std::vector<LayerSummary>& layers() const { return layers_; }

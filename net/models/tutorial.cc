@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-NamedLayers tutorial(int classes) {
+NamedLayers tutorial(Shape /*sample*/, int classes) {
   const auto norm = [] { return response_norm(4, 1.0f, 0.001f / 9, 0.75f); };
   const bool relu = true, linear = false;
   NamedLayers layers;

@@ -20,6 +20,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kClasses = 10;
+const Shape kSample{1, 24, 24, 3};
 constexpr std::int64_t kBatch = 4;
 
 /// A model with arenas of its own and one batch of random images.
@@ -29,7 +30,7 @@ class Bench {
       : device_(make_cpu_device(threads)),
         stream_(device_->stream()),
         training_(training),
-        model(*device_, entry, kClasses, kBatch, type, training),
+        model(*device_, entry, entry.sample, kClasses, kBatch, type, training),
         parameters(static_cast<std::size_t>(model.layout().count)),
         gradients(parameters.size()),
         images_(
@@ -254,9 +255,47 @@ INSTANTIATE_TEST_SUITE_P(Models, EveryModel, testing::ValuesIn([] {
                          }()),
                          [](const auto& info) { return std::string(info.param->name); });
 
+TEST_P(EveryModel, IsMadeForTheShapesThatItFits) {
+  const ModelEntry& entry = *GetParam();
+  EXPECT_TRUE(entry.fits(entry.sample.with_batch(7)));
+  const auto device = make_cpu_device(1);
+  for (const Shape sample : {Shape{1, 9, 13, 2}, Shape{1, 500}}) {
+    const auto make = [&] { Model(*device, entry, sample, 3, 2, Type::f32, true); };
+    if (!entry.fits(sample)) {
+      EXPECT_NE(error_of(make).find(sample.text()), std::string::npos) << error_of(make);
+      continue;
+    }
+    const Model model(*device, entry, sample, 3, 2, Type::f32, true);
+    EXPECT_EQ(model.input(), sample.with_batch(2));
+    EXPECT_EQ(model.layers().back().output, (Shape{2, 3}));
+  }
+}
+
+TEST(RequireFit, TellsBothShapesAndTheModelsThatFit) {
+  const ModelEntry small{"small", "", {1, 7, 7, 1}, false, nullptr};
+  require_fit(small, {64, 7, 7, 1});
+  EXPECT_EQ(error_of([&] {
+              require_fit(small, {1, 500});
+            }),
+            "the model small takes samples of 1x7x7x1, and this data set has 1x500: no model of "
+            "--list takes those; choose another --dataset");
+  const std::string refusal = error_of([&] { require_fit(small, {64, 24, 24, 3}); });
+  EXPECT_EQ(refusal.find("the model small takes samples of 1x7x7x1, and this data set has "
+                         "1x24x24x3: say --model "),
+            0u)
+      << refusal;
+  for (const ModelEntry& entry : models()) {
+    EXPECT_EQ(refusal.find(entry.name) != std::string::npos, entry.fits({1, 24, 24, 3})) << refusal;
+  }
+  EXPECT_NE(error_of([&] {
+              require_fit(find(models(), "tutorial"), {1, 500});
+            }).find("takes samples of 1x24x24x3 and other images, and this data set has 1x500"),
+            std::string::npos);
+}
+
 TEST(Tutorial, IsTheTutorialsNetworkLayerForLayer) {
   const auto device = make_cpu_device(1);
-  const Model model(*device, find(models(), "tutorial"), kClasses, 2, Type::f32, true);
+  const Model model(*device, find(models(), "tutorial"), kSample, kClasses, 2, Type::f32, true);
   EXPECT_EQ(model.layout().trainable(), 1068298);
   const std::pair<std::string, std::string> outputs[] = {
       {"conv1", "2x24x24x64"}, {"pool1", "2x12x12x64"}, {"norm1", "2x12x12x64"},
@@ -276,7 +315,7 @@ TEST(Tutorial, IsTheTutorialsNetworkLayerForLayer) {
 
 TEST(Tutorial, BeginsAsTheTutorialDoes) {
   const auto device = make_cpu_device(1);
-  const Model model(*device, find(models(), "tutorial"), kClasses, 1, Type::f32, false);
+  const Model model(*device, find(models(), "tutorial"), kSample, kClasses, 1, Type::f32, false);
   const Layout& layout = model.layout();
   std::vector<float> values(static_cast<std::size_t>(layout.count));
   initialize(layout, 1, values.data());
@@ -312,7 +351,7 @@ TEST(Tutorial, BeginsAsTheTutorialDoes) {
 
 TEST(Initialize, DependsOnSeedAndNameAlone) {
   const auto device = make_cpu_device(1);
-  const Model model(*device, find(models(), "tutorial"), kClasses, 1, Type::f32, false);
+  const Model model(*device, find(models(), "tutorial"), kSample, kClasses, 1, Type::f32, false);
   const Layout& layout = model.layout();
   std::vector<float> one(static_cast<std::size_t>(layout.count)), same = one, other = one;
   initialize(layout, 1, one.data());
