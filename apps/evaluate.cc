@@ -188,7 +188,7 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   std::unique_ptr<Device> device;
   agree(comm, [&] { device = make_cpu_device(placement.threads); });
   CheckpointFolder folder(o.checkpoint, [](const std::string& warning) {
-    fmt::print(stderr, "evaluate: {}\n", warning);
+    std::fputs(fmt::format("evaluate: {}\n", warning).c_str(), stderr);
   });
   for (;;) {
     std::unique_ptr<Checkpoint> checkpoint;  // rank 0's

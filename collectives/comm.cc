@@ -1,5 +1,6 @@
 #include "collectives/comm.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <new>
 #include <optional>
 #include <sstream>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -61,6 +63,40 @@ std::pair<std::string, std::string> first_difference(const std::string& here,
     if (!std::getline(right, b)) b = "(nothing)";
     if (a != b || (!left && !right)) return {a, b};
   }
+}
+
+/// The exception in flight as the line that a user reads.
+Error current_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error("out of memory: use a smaller batch or fewer ranks per host");
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again) {
+      return Error(fmt::format("unexpected error: {}", error.what()));
+    }
+    return Error(
+        "cannot start a thread: raise the limit of processes (ulimit -u, pids.max) or of memory");
+  } catch (const std::exception& error) {
+    return Error(fmt::format("unexpected error: {}", error.what()));
+  } catch (...) {
+    return Error("unexpected error of an unknown kind");
+  }
+}
+
+/// A report that cannot be written (fmt::print would throw) changes no exit code.
+void say(const std::string& text) { std::fputs(text.c_str(), stderr); }
+
+/// Where standard input, output or error is closed, the next file opened would be taken for it:
+/// lines would go into MPI's own pipes.
+void hold_standard_files() {
+  int file;
+  do {
+    file = ::open("/dev/null", O_RDWR);
+  } while (file >= 0 && file <= STDERR_FILENO);
+  if (file >= 0) ::close(file);
 }
 
 }  // namespace
@@ -188,10 +224,8 @@ void agree(const Comm& comm, const std::function<void()>& body) {
   std::optional<Error> error;
   try {
     body();
-  } catch (const Error& caught) {
-    error = caught;
-  } catch (const std::exception& caught) {
-    error = Error(caught.what());
+  } catch (...) {
+    error = current_error();
   }
   const std::int64_t first = comm.min(error ? comm.rank() : comm.size());
   if (first == comm.size()) return;
@@ -238,21 +272,6 @@ void leave_soon(int exit_code) {
   std::_Exit(exit_code);
 }
 
-/// The exception in flight as the line that a user reads.
-Error current_error() {
-  try {
-    throw;
-  } catch (const Error& error) {
-    return error;
-  } catch (const std::bad_alloc&) {
-    return Error("out of memory: use a smaller batch or fewer ranks per host");
-  } catch (const std::exception& error) {
-    return Error(fmt::format("unexpected error: {}", error.what()));
-  } catch (...) {
-    return Error("unexpected error of an unknown kind");
-  }
-}
-
 }  // namespace
 
 void end_all_ranks(int exit_code) {
@@ -264,7 +283,7 @@ void say_and_end_all_ranks(const std::string& line, int exit_code) {
   leave_soon(exit_code);
   // A bar or half a remark of the MPI's may stand there, the launcher's boxes follow.
   const char* first = has_launcher([](const char* name) { return std::getenv(name); }) ? "\n" : "";
-  fmt::print(stderr, "{}{}\n", first, line);
+  say(fmt::format("{}{}\n", first, line));
   abort_all(exit_code);
 }
 
@@ -290,20 +309,21 @@ int World::or_end_all(const std::function<int()>& body) {
 }
 
 int run_main(int argc, char** argv, const char* program, const std::function<int(World&)>& body) {
+  hold_standard_files();
   try {
     World world(&argc, &argv, program);
     int exit_code = kExitFailure;
     try {
       exit_code = world.or_end_all([&] { return body(world); });
     } catch (const Error& error) {  // the same on all ranks
-      if (world.comm().rank() == 0) fmt::print(stderr, "{}: {}\n", program, error.what());
+      if (world.comm().rank() == 0) say(fmt::format("{}: {}\n", program, error.what()));
       exit_code = error.exit_code();
     }
     std::fflush(nullptr);
     return exit_code;
   } catch (...) {  // MPI has not come up
     const Error error = current_error();
-    if (*error.what() != '\0') fmt::print(stderr, "{}: {}\n", program, error.what());
+    if (*error.what() != '\0') say(fmt::format("{}: {}\n", program, error.what()));
     return error.exit_code();
   }
 }

@@ -35,6 +35,21 @@ mkfifo "$folder/pipe/metrics.jsonl"
 ranks 2 train_cifar "${small[@]}" --steps 2 --log-dir "$folder/pipe"
 expect_error "a pipe without a reader as metrics.jsonl" 1 "cannot write .*metrics.jsonl: No such device or address"
 
+# --- nor stderr, or all three are closed -----------------------------------------------------------------------------------
+run bash -c '"$@" 2>/dev/full' - "$build/train_cifar" --no-such-option
+expect "an error that cannot be written keeps its exit code" test "$code" = 2
+set -m
+"$build/train_cifar" "${small[@]}" --steps 100000 --checkpoint-dir "$folder/closed" <&- >&- 2>&- &
+launcher=$!
+set +m
+await 60 test -e "$folder/closed/run.lock.1"
+for file in 0 1 2; do
+  expect "a closed standard file is not taken for another" test "$(readlink "/proc/$launcher/fd/$file")" = /dev/null
+done
+kill -TERM "$launcher"
+collect
+expect "without standard files: exit code 75" test "$code" = 75
+
 # --- a reader pauses for longer than --timeout -----------------------------------------------------------------------------
 expect "a reader that pauses" timeout --kill-after=5 $limit python3 - "$build/train_cifar" "${small[@]}" --steps 80 --timeout 3 <<'PYTHON'
 import fcntl

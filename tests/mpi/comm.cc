@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
+#include <new>
 #include <string>
+#include <system_error>
 
 #include "collectives/flight_recorder.h"
 #include "collectives/launch.h"
@@ -108,10 +111,17 @@ TEST(Agree, all_ranks_throw_the_error_of_the_lowest_that_failed) {
   }
 }
 
-TEST(Agree, takes_any_standard_exception) {
-  EXPECT_EQ(
-      agreed_message([] { agree(world().comm(), [] { throw std::out_of_range("far out"); }); }),
-      "far out");
+TEST(Agree, takes_any_exception_with_its_cure) {
+  const auto message = [](const std::function<void()>& body) {
+    return agreed_message([&] { agree(world().comm(), body); });
+  };
+  EXPECT_EQ(message([] { throw std::out_of_range("far out"); }), "unexpected error: far out");
+  EXPECT_EQ(message([] { throw 1; }), "unexpected error of an unknown kind");
+  EXPECT_EQ(message([] { throw std::bad_alloc(); }),
+            "out of memory: use a smaller batch or fewer ranks per host");
+  const auto no_thread = std::make_error_code(std::errc::resource_unavailable_try_again);
+  EXPECT_NE(message([&] { throw std::system_error(no_thread); }).find("ulimit -u"),
+            std::string::npos);
 }
 
 TEST(ExpectSame, names_the_rank_the_line_and_both_values) {
