@@ -111,7 +111,11 @@ SavedCheckpoint save_checkpoint(const std::filesystem::path& directory, const La
     writer.commit();
   }
   std::vector<std::filesystem::path> old = list_checkpoints(directory);
-  std::erase(old, saved.file);
+  // Those of higher steps are damaged, or this run would have gone on from them: what is kept
+  // beside them must not become less.
+  std::erase_if(old, [&](const std::filesystem::path& file) {
+    return *step_of(file) >= metadata.position.step;
+  });
   for (std::size_t i = keep > 0 ? keep - 1 : old.size(); i < old.size(); ++i) {
     std::error_code error;
     std::filesystem::remove(old[i], error);

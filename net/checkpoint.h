@@ -59,9 +59,10 @@ struct SavedCheckpoint {
       warning;  ///< the first older one that could not be removed, with the cause; else empty
 };
 
-/// Writes <directory>/step-<position.step>.h5 as a whole or not at all, then removes all
-/// checkpoints but the `keep` of the highest steps (0: keeps all; never the one just written) and
-/// what dead processes left of theirs. Holds about as much memory as the arenas while it runs.
+/// Writes <directory>/step-<position.step>.h5 as a whole or not at all, then removes what dead
+/// processes left of theirs, and checkpoints of lower steps so that with it the newest `keep` are
+/// left (0: all). Those of higher steps stay, uncounted: damaged ones that were passed over. Holds
+/// about as much memory as the arenas while it runs.
 SavedCheckpoint save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
                                 const std::vector<ConstSection>& sections,
                                 const CheckpointMetadata& metadata, int keep);

@@ -143,8 +143,12 @@ TEST(Checkpoint, KeepsTheNewestAndOnlyRemovesItsOwn) {
   EXPECT_EQ(list_checkpoints(directory.path()),
             (std::vector{directory / "step-0000000400.h5", directory / "step-0000000300.h5",
                          directory / "step-0000000200.h5"}));
-  // A run that went back: what it has just written stays, though others are of higher steps.
-  const std::filesystem::path written = save(directory, 150, 1);
+  // A run that passed over damaged ones: they stay and count for nothing.
+  for (const std::int64_t step : {150, 160, 170}) save(directory, step, 2);
+  const auto steps = list_checkpoints(directory.path());
+  EXPECT_EQ(std::vector(steps.begin() + 3, steps.end()),
+            (std::vector{directory / "step-0000000170.h5", directory / "step-0000000160.h5"}));
+  const std::filesystem::path written = save(directory, 500, 1);
   EXPECT_EQ(list_checkpoints(directory.path()), (std::vector{written}));
   for (const std::int64_t step : {10000000000, 9999999999})
     save(directory, step, 0);  // past the padding
