@@ -21,8 +21,9 @@ class CheckpointFolder {
       : directory_(std::move(directory)), warn_(std::move(warn)) {}
 
   /// The whole checkpoint of the highest step, verified; nothing where there is none, or where it
-  /// is the one of the last call, unchanged, which is not read again. Files that the run removes
-  /// meanwhile are not missed. Throws Error where the folder cannot be read.
+  /// is the one of the last call: unchanged, which is not read again, or saved anew only to say
+  /// that its run has evaluated it. Files that the run removes meanwhile are not missed. Throws
+  /// Error where the folder cannot be read.
   std::unique_ptr<Checkpoint> next();
 
  private:
@@ -33,6 +34,7 @@ class CheckpointFolder {
   std::filesystem::path directory_;
   std::function<void(const std::string&)> warn_;
   std::optional<Stamp> last_;
+  CheckpointMetadata last_metadata_;
   std::set<Stamp> damaged_;
 };
 

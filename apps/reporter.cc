@@ -92,7 +92,7 @@ void Reporter::line(const std::string& text) {
   if (body_) body_->line(text);
 }
 
-void Reporter::begin() {
+void Reporter::begin(bool evaluates_anew) {
   if (!body_) return;
   const RunPlan& plan = body_->plan;
   body_->begin = Clock::now();
@@ -106,7 +106,8 @@ void Reporter::begin() {
                             set_logs_aside(directory).string()));
   }
   const std::int64_t first = same_run ? plan.start.step + 1 : 0;
-  body_->json.emplace(directory / "metrics.jsonl", first);
+  body_->json.emplace(directory / "metrics.jsonl", first,
+                      same_run && evaluates_anew ? "evaluation" : "");
   body_->events.emplace(directory, first);
   const ordered_json run = {{"run", plan.run},
                             {"parent", plan.parent},

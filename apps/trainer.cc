@@ -92,7 +92,7 @@ class Trainer {
   Reporter& reporter() { return reporter_; }
 
   int run(Loader& loader) {
-    agree(comm_, [&] { reporter_.begin(); });
+    agree(comm_, [&] { reporter_.begin(evaluation_due_); });
     last_save_ = last_report_time_ = now();
     std::int64_t done = plan_.start.step;
     if (evaluation_due_) {
@@ -139,14 +139,13 @@ class Trainer {
       reporter_.histograms(done, step_.layout(), step_.state().parameters, step_.gradients());
     }
     if (due(done, options_.verify_every)) verify(done);
-    const bool evaluates = due(done, options_.eval_every) || (end && options_.eval_every > 0);
-    evaluation_due_ = evaluates && totals.stop;  // left to the run that goes on
+    evaluation_due_ = due(done, options_.eval_every) || (end && options_.eval_every > 0);
     if (end) require_finite_loss(done);
     if (due(done, options_.checkpoint_every.steps) || totals.save || totals.stop || end) save(done);
     if (end && saved_step_ != done) require_finite(done);
-    if (evaluates && !evaluation_due_) {
+    if (evaluation_due_ && !totals.stop) {  // else it is left to the run that goes on
       evaluate(done);
-      if (evaluation_due_) save(done);
+      if (evaluation_due_ || saved_step_ == done) save(done);
     }
     aside_ += now() - start;
   }
@@ -197,7 +196,8 @@ class Trainer {
                          step_.state().average ? "averaged weights" : "weights");
   }
 
-  /// Once for each step, and again where an evaluation of that step has become due or is done.
+  /// Once for each step, and again where an evaluation that it says is due is done: until then the
+  /// run that goes on has to make up for it, however this one ends.
   void save(std::int64_t done) {
     if (options_.checkpoint_dir.empty()) return;
     if (done == saved_step_ && evaluation_due_ == saved_due_) return;
@@ -220,7 +220,7 @@ class Trainer {
       if (!saved.warning.empty() && !std::exchange(warned_, true))
         reporter_.line(fmt::format("{:<12} {}", "warning", saved.warning));
     });
-    if (comm_.rank() == 0) reporter_.saved(done, last_file_);
+    if (comm_.rank() == 0 && saved_step_ != done) reporter_.saved(done, last_file_);
     saved_step_ = done;
     world_.flight_recorder().saved();
     saved_due_ = evaluation_due_;

@@ -12,9 +12,15 @@
 namespace lockstep {
 namespace {
 
+bool is_of_kind(const nlohmann::json& object, std::string_view kind) {
+  const auto found = object.find("kind");
+  return found != object.end() && found->is_string() && found->get<std::string>() == kind;
+}
+
 /// The lines of `path` that are to stay, each with its newline. `all` says whether that is all of
 /// them.
-std::string kept_lines(const std::filesystem::path& path, std::int64_t keep_below_step, bool& all) {
+std::string kept_lines(const std::filesystem::path& path, std::int64_t keep_below_step,
+                       std::string_view redone, bool& all) {
   std::ifstream in(path, std::ios::binary);
   std::string kept, line;
   all = true;
@@ -22,9 +28,10 @@ std::string kept_lines(const std::filesystem::path& path, std::int64_t keep_belo
     const bool whole = !in.eof();  // the last line may lack its end
     const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     const auto step = object.is_object() ? object.find("step") : object.end();
-    const bool later = keep_below_step >= 0 && object.is_object() && step != object.end() &&
-                       step->is_number() &&
-                       step->get<double>() >= static_cast<double>(keep_below_step);
+    const bool stepped = object.is_object() && step != object.end() && step->is_number();
+    const std::int64_t end = keep_below_step - (stepped && is_of_kind(object, redone));
+    const bool later =
+        keep_below_step >= 0 && stepped && step->get<double>() >= static_cast<double>(end);
     if (whole && object.is_object() && !later) {
       kept += line + "\n";
     } else {
@@ -51,11 +58,12 @@ struct JsonLines::Body {
   std::string pending{};
 };
 
-JsonLines::JsonLines(const std::filesystem::path& path, std::int64_t keep_below_step) {
+JsonLines::JsonLines(const std::filesystem::path& path, std::int64_t keep_below_step,
+                     std::string_view redone) {
   std::error_code error;
   if (std::filesystem::is_regular_file(path, error)) {
     bool all = true;
-    const std::string kept = kept_lines(path, keep_below_step, all);
+    const std::string kept = kept_lines(path, keep_below_step, redone, all);
     if (!all) replace_file(path, kept);
   }
   body_.reset(new Body{OutputFile(path, OutputFile::Mode::append)});

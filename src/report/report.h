@@ -66,9 +66,10 @@ class JsonLines {
   using Fields = std::vector<std::pair<std::string, double>>;
   /// Appends to `path`. `keep_below_step`: lines already there with a "step" at or above it are
   /// dropped first (a resumed run goes back to its checkpoint), the file being replaced as a whole;
-  /// negative keeps all. Lines that are no JSON objects (the half line of a crash) are dropped in
-  /// either case.
-  JsonLines(const std::filesystem::path& path, std::int64_t keep_below_step);
+  /// negative keeps all. Lines of the kind `redone` go already at the step before that. Lines that
+  /// are no JSON objects (the half line of a crash) are dropped in any case.
+  JsonLines(const std::filesystem::path& path, std::int64_t keep_below_step,
+            std::string_view redone = {});
   ~JsonLines();
   /// Integral values are printed without a fraction, others so that they read back exactly; NaN and
   /// infinities as strings ("NaN", "Infinity", "-Infinity"), which JSON has no numbers for.

@@ -21,11 +21,12 @@ Layout one_parameter() {
   return layout;
 }
 
-std::filesystem::path save(const std::filesystem::path& directory, std::int64_t step, int keep) {
+std::filesystem::path save(const std::filesystem::path& directory, std::int64_t step, int keep,
+                           std::map<std::string, std::string> texts = {}) {
   const Layout layout = one_parameter();
   const std::vector<float> arena(static_cast<std::size_t>(layout.count), static_cast<float>(step));
   return save_checkpoint(directory, layout, {{"parameters", arena.data()}},
-                         {{step, step * 128, 0, 1}, {{"model", "small"}}}, keep)
+                         {{step, step * 128, 0, 1}, std::move(texts)}, keep)
       .file;
 }
 
@@ -66,6 +67,22 @@ TEST(CheckpointFolder, NothingIsReadTwice) {
   save(directory.path(), 7, 0);
   EXPECT_EQ(step_of(folder.next()), 7) << "no longer damaged";
   EXPECT_EQ(step_of(folder.next()), -1);
+}
+
+TEST(CheckpointFolder, WhatIsSavedAnewOnceEvaluatedIsTheSame) {
+  const TemporaryDirectory directory;
+  CheckpointFolder folder(directory.path(), [](const std::string& text) { FAIL() << text; });
+  save(directory.path(), 1, 0, {{"run", "4a11"}, {"evaluation", "due"}});
+  EXPECT_EQ(step_of(folder.next()), 1);
+  save(directory.path(), 1, 0, {{"run", "4a11"}});
+  EXPECT_EQ(step_of(folder.next()), -1);
+  EXPECT_EQ(step_of(folder.next()), -1);
+  save(directory.path(), 1, 0, {{"run", "4a11"}});
+  EXPECT_EQ(step_of(folder.next()), 1) << "trained anew";
+  save(directory.path(), 2, 0, {{"run", "4a11"}, {"evaluation", "due"}});
+  EXPECT_EQ(step_of(folder.next()), 2);
+  save(directory.path(), 2, 0, {{"run", "77"}});
+  EXPECT_EQ(step_of(folder.next()), 2) << "of another run";
 }
 
 TEST(CheckpointFolder, ARunThatKeepsOneIsNeverMissed) {

@@ -90,6 +90,13 @@ TEST(JsonLines, AResumedRunDropsTheStepsItWillDoAgain) {
   JsonLines(directory / "a", 20).write("train", {{"step", 20}});
   EXPECT_EQ(timeless(directory / "a"), a + "\n" + note + "\n" + b + "\n");
   EXPECT_EQ(directory.names(), std::vector<std::string>{"a"});
+
+  const std::string run = R"({"kind":"run","step":20})",
+                    before = R"({"kind":"evaluation","step":10})";
+  put(directory / "a", before + "\n" + run + "\n" + b + "\n" + c + "\n" + d + "\n");
+  JsonLines(directory / "a", 21, "evaluation").write("evaluation", {{"step", 20}});
+  EXPECT_EQ(timeless(directory / "a"), before + "\n" + run + "\n" + b + "\n" + c + "\n")
+      << "and of its last step what it redoes";
 }
 
 TEST(JsonLines, TheHalfLineOfACrashIsDroppedAndTheRestKept) {

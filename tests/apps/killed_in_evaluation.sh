@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# A run that is killed in an evaluation, behind the checkpoint of that step, makes up for it when it goes on; the metrics
+# tell of it once, even where it was killed between its line and the checkpoint that says that it is done.
+# usage: killed_in_evaluation.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+limit=200  # a run of an evaluation, on a busy machine
+
+run_of_one=(--shards 2 --steps 1 --eval-every 1 --checkpoint-dir "$folder/c" --log-dir "$folder/l")
+start 2 "${run_of_one[@]}"
+await 150 rank_takes_signals 1
+pid=$(pid_of_rank 1)
+await 150 grep -q "step 1/1 saved" "$folder/out"
+kill -KILL "$pid"
+collect
+expect "it was killed before the end of its evaluation" test "$(grep -c "step 1/1 evaluation" "$folder/out")" = 0
+expect "the step is in the metrics" grep -q '"kind":"train"' "$folder/l/metrics.jsonl"
+expect "its evaluation is not" test "$(grep -c '"kind":"evaluation"' "$folder/l/metrics.jsonl")" = 0
+
+echo '{"kind":"evaluation","step":1,"top1":0.5}' >>"$folder/l/metrics.jsonl"
+train 2 "${run_of_one[@]}"
+expect_line "the evaluation is made up for, no step trained" '^trained +0 steps'
+expect_line "it is there" 'step 1/1 evaluation: top-1'
+count() { grep -c "\"kind\":\"$1\".*\"step\":1,.*${2-}" "$folder/l/metrics.jsonl"; }
+expect "the metrics tell of it once" test "$(count evaluation)-$(count evaluation '"samples":10000')" = 1-1
+expect "and of the step" test "$(count train)" = 1
+train 2 "${run_of_one[@]}"
+expect_line "then it is complete" '^complete already'
+finish
