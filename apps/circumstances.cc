@@ -4,6 +4,7 @@
 #include <regex>
 #include <sstream>
 
+#include "src/check.h"
 #include "src/machine.h"
 
 namespace lockstep {

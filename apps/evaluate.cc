@@ -20,6 +20,7 @@
 #include "collectives/flight_recorder.h"
 #include "net/checkpoint.h"
 #include "src/data/dataset.h"
+#include "src/devices.h"
 #include "src/machine.h"
 #include "src/report/report.h"
 #include "src/table.h"
@@ -31,7 +32,7 @@ namespace {
 constexpr double kSlowFiles = 600;
 
 struct EvaluateOptions {
-  std::string checkpoint, weights = "ema", data, precision;
+  std::string checkpoint, weights = "ema", data, precision, device = "auto";
   bool follow = false, no_confusion = false;
   double interval = 60;
   int threads = 0;
@@ -57,6 +58,8 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
              "Seconds between looks into the folder");
   set.flag("--no-confusion", o.no_confusion,
            "Leave out the table of which class was taken for which");
+  set.text("--device", o.device, "NAME", "Where to compute: auto or one of train_cifar --list",
+           [](const std::string& name) { find(devices(), name); });
   set.optional_number("--threads", o.threads, Bounds::at_least(1),
                       "Threads per rank [the node's cores shared out]");
   app.set_version_flag("--version", build_name());
@@ -185,8 +188,7 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   const Comm comm = world.comm();
   Record& record = world.flight_recorder().mine();
   const Placement placement = place(comm, o.threads);
-  std::unique_ptr<Device> device;
-  agree(comm, [&] { device = make_cpu_device(placement.threads); });
+  const std::unique_ptr<Device> device = make_device(comm, o.device, placement.threads);
   CheckpointFolder folder(o.checkpoint, [](const std::string& warning) {
     std::fputs(fmt::format("evaluate: {}\n", warning).c_str(), stderr);
   });

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/each.h"
+#include "src/cpu/parallel_for.h"
 
 namespace lockstep {
 
@@ -10,7 +10,8 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
     : device_(device),
       dataset_(dataset),
       model_(device, entry, dataset.sample_shape(), dataset.classes(), kBatch, type, false),
-      images_(device.allocate(static_cast<std::size_t>(model_.input().count()) * size_of(type))),
+      images_(device.allocate(static_cast<std::size_t>(model_.input().count()) * size_of(type),
+                              Place::device)),
       labels_(kBatch),
       results_(kBatch) {}
 
@@ -21,7 +22,8 @@ std::size_t Evaluation::bytes() const {
 
 std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* parameters,
                                                 const std::function<bool(double)>& go_on) {
-  Stream stream = device_.stream();
+  const std::unique_ptr<Stream> own = device_.stream();
+  Stream& stream = *own;
   model_.bind(parameters, nullptr);
   const View images{images_.get(), model_.input(), model_.type()};
   const View labels{labels_.data(), {kBatch}, Type::i32};
@@ -36,7 +38,7 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
     const std::int64_t first = (round + comm.rank()) * kBatch,
                        count = std::min(kBatch, dataset_.size() - first);
     if (count > 0) {
-      parallel_for(stream, count, 8, [&](std::int64_t begin, std::int64_t end) {
+      parallel_for(stream.threads(), count, 8, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
           dataset_.read(first + i, nullptr,
                         images_.get() + static_cast<std::size_t>(i) * sample_bytes, images.type);

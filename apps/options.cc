@@ -9,6 +9,7 @@
 #include "collectives/reducer.h"
 #include "net/model.h"
 #include "src/data/dataset.h"
+#include "src/devices.h"
 #include "src/machine.h"
 #include "src/table.h"
 
@@ -111,6 +112,8 @@ void add_options(OptionSet& add, Options& o) {
   add.text("--progress", o.progress, "NAME",
            "Who moves the sums on during backward: auto, wait, poll or thread",
            [](const std::string& name) { find(policies(), name); });
+  add.text("--device", o.device, "NAME", "Where to compute: auto or one of --list",
+           [](const std::string& name) { find(devices(), name); });
   add.optional_number("--threads", o.threads, Bounds::at_least(1),
                       "Threads per rank [the node's cores shared out among its ranks]");
   add.number("--timeout", o.timeout, Bounds::above_zero(kLongestTime),
@@ -146,7 +149,7 @@ void add_options(OptionSet& add, Options& o) {
   add.group("Instead of training");
   add.flag("--check", o.check, "Set up and check everything, train nothing");
   add.flag("--list", o.list,
-           "List models, data sets, optimizers, schedules, reducers and policies");
+           "List models, data sets, optimizers, schedules, reducers, policies and devices");
 }
 
 /// What one option's own check cannot see. `given` knows where each of them stands.
@@ -254,11 +257,11 @@ std::optional<Options> parse_options(int argc, char** argv, const std::string& p
 
 std::string menus() {
   constexpr std::size_t kAbout = 21;  // where an entry's line begins
-  return wrapped(menu("models", models()) + menu("data sets", datasets()) +
-                     menu("optimizers", optimizers()) +
-                     menu("learning-rate schedules", rate_schedules()) +
-                     menu("reducers", reducers()) + menu("progress policies", policies()),
-                 kAbout);
+  return wrapped(
+      menu("models", models()) + menu("data sets", datasets()) + menu("optimizers", optimizers()) +
+          menu("learning-rate schedules", rate_schedules()) + menu("reducers", reducers()) +
+          menu("progress policies", policies()) + menu("devices", devices()),
+      kAbout);
 }
 
 }  // namespace lockstep

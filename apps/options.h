@@ -44,6 +44,7 @@ struct Options {
   std::string reducer = "auto";
   double bucket_mb = 1;
   std::string progress = "auto";
+  std::string device = "auto";
   int threads = 0;      ///< per rank; 0: the cores of the node shared out among its ranks
   double timeout = 60;  ///< seconds without progress after which the run is ended with a reason
   // Reports
@@ -73,7 +74,8 @@ struct Options {
 std::optional<Options> parse_options(int argc, char** argv, const std::string& program,
                                      std::string& text_to_print);
 
-/// The menus of models, data sets, optimizers, schedules, reducers and policies, for --list.
+/// The menus of models, data sets, optimizers, schedules, reducers, policies and
+/// devices, for --list.
 std::string menus();
 
 }  // namespace lockstep

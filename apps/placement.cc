@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "collectives/node_cores.h"
+#include "src/devices.h"
 #include "src/machine.h"
+#include "src/table.h"
 
 namespace lockstep {
 
@@ -28,6 +30,20 @@ Placement place(const Comm& comm, int asked) {
         "more threads than cores on a node: the ranks take turns, and figures of speed mean little";
   }
   return placement;
+}
+
+std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, int threads) {
+  const DeviceEntry* entry = &find(devices(), name);
+  for (const DeviceEntry& better : devices()) {
+    if (name == "auto" && comm.min(better.present()) > 0) entry = &better;
+  }
+  std::unique_ptr<Device> device;
+  agree(comm, [&] {
+    require(entry->present(), "{} has no device {}: choose another --device", host_name(),
+            entry->name);
+    device = entry->make(threads);
+  });
+  return device;
 }
 
 std::vector<std::string> placement_lines(const Comm& comm, const Placement& placement) {

@@ -4,6 +4,8 @@
 #include <bit>
 #include <map>
 
+#include "src/check.h"
+
 namespace lockstep {
 
 std::vector<std::uint64_t> fingerprints(const Layout& layout, const float* arena) {

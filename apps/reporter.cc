@@ -6,6 +6,7 @@
 #include <optional>
 #include <sstream>
 
+#include "src/check.h"
 #include "src/machine.h"
 #include "src/report/report.h"
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/check.h"
 #include "src/unique.h"
 
 namespace lockstep {

@@ -1,5 +1,6 @@
 #include "apps/run_folders.h"
 
+#include "src/check.h"
 #include "src/file.h"
 
 namespace lockstep {

@@ -1,5 +1,6 @@
 #include "apps/summary.h"
 
+#include "src/check.h"
 #include "src/machine.h"
 
 namespace lockstep {

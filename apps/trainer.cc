@@ -347,8 +347,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
     plan.notes.insert(plan.notes.begin(), folders->notes().begin(), folders->notes().end());
 
   record.phase("making the model");
-  std::unique_ptr<Device> device;
-  agree(comm, [&] { device = make_cpu_device(placement.threads); });
+  const std::unique_ptr<Device> device = make_device(comm, options.device, placement.threads);
   look_for_stop();
   Trainer trainer(world, options, data, *device, plan, folders ? &*folders : nullptr,
                   stop_requested);

@@ -30,6 +30,7 @@ TrainingStep::TrainingStep(World& world, Device& device, const ModelEntry& entry
       ema_(options.ema),
       weight_decay_(options.optimizer_options.weight_decay),
       stream_(device.stream()),
+      updates_(device.stream()),
       model_(device, entry, dataset.sample_shape(), dataset.classes(), plan.shard_batch,
              options.precision, true),
       optimizer_(make_optimizer(options.optimizer, options.optimizer_options)),
@@ -48,7 +49,7 @@ TrainingStep::TrainingStep(World& world, Device& device, const ModelEntry& entry
 
   const std::size_t slots = optimizer_->slots().size(),
                     count = static_cast<std::size_t>(layout.count);
-  arenas_ = device.allocate((1 + slots + (ema_ > 0)) * count * sizeof(float));
+  arenas_ = device.allocate((1 + slots + (ema_ > 0)) * count * sizeof(float), Place::device);
   float* next = reinterpret_cast<float*>(arenas_.get());
   const auto take = [&next, count] { return std::exchange(next, next + count); };
   state_.parameters = take();
@@ -87,8 +88,8 @@ void TrainingStep::compute_shard(int shard, const Batch& batch, Votes votes) {
   const bool last = shard == plan_.own_shards - 1;
   record.phase("forward");
   const double start = now();
-  const View logits = model_.forward(stream_, batch.images);
-  softmax_cross_entropy(stream_, logits, batch.labels,
+  const View logits = model_.forward(*stream_, batch.images);
+  softmax_cross_entropy(*stream_, logits, batch.labels,
                         1.0f / static_cast<float>(plan_.global_batch), model_.logits_gradient(),
                         results_);
   double loss = 0;
@@ -115,7 +116,7 @@ void TrainingStep::compute_shard(int shard, const Batch& batch, Votes votes) {
     record.progress();
   };
   ready({0, Layout::kMail});
-  model_.backward(stream_, batch.images, ready);
+  model_.backward(*stream_, batch.images, ready);
   if (!last) shard_sum_->take(shard);
   const StepTimes after = times();
   // With a thread of its own the optimizer ran beside the backward pass, otherwise within it.
@@ -124,7 +125,7 @@ void TrainingStep::compute_shard(int shard, const Batch& batch, Votes votes) {
 }
 
 double TrainingStep::loss_now() {
-  softmax_cross_entropy(stream_, model_.forward(stream_, last_.images), last_.labels, 1,
+  softmax_cross_entropy(*stream_, model_.forward(*stream_, last_.images), last_.labels, 1,
                         model_.logits_gradient(), results_);
   double loss = 0;
   for (const SampleResult& result : results_) loss += result.loss;
@@ -133,10 +134,8 @@ double TrainingStep::loss_now() {
 
 void TrainingStep::on_reduced(Range range) {
   const double start = now();
-  // The communication thread has no team: one of its own would take the cores from the backward
-  // pass.
-  Stream stream{policy_ == Policy::thread ? 1 : stream_.threads};
-  update(stream, layout(), range, *optimizer_, state_, gradients_, rates_);
+  // (On the communication thread the stream has one core: the others are the backward pass's.)
+  update(*updates_, layout(), range, *optimizer_, state_, gradients_, rates_);
   optimizer_ns_ += static_cast<std::int64_t>((now() - start) * 1e9);
 }
 

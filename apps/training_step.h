@@ -85,7 +85,8 @@ class TrainingStep {
   World& world_;
   const RunPlan& plan_;
   float ema_, weight_decay_;
-  Stream stream_;
+  std::unique_ptr<Stream> stream_;   ///< of the computing thread
+  std::unique_ptr<Stream> updates_;  ///< of whichever thread runs on_reduced()
   Model model_;
   std::unique_ptr<Optimizer> optimizer_;
   Comm reducer_comm_;

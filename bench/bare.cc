@@ -36,26 +36,28 @@ class Bare {
     dw_ = tensor(weights, Type::f32);
     b_ = tensor({weights[0]}, Type::f32);
     db_ = tensor({weights[0]}, Type::f32);
-    scratch_ = device.allocate(plan_->scratch_bytes() + 1);
+    scratch_ = device.allocate(plan_->scratch_bytes() + 1, Place::device);
   }
 
   double forward_seconds(int rounds) {
-    return median_seconds(rounds, [&] { plan_->forward(stream_, x_, w_, b_, y_, scratch_.get()); });
+    return median_seconds(rounds,
+                          [&] { plan_->forward(*stream_, x_, w_, b_, y_, scratch_.get()); });
   }
   double seconds(int rounds) {
     double total = forward_seconds(rounds);
     total += median_seconds(
-        rounds, [&] { plan_->backward_weights(stream_, x_, dy_, dw_, db_, scratch_.get()); });
+        rounds, [&] { plan_->backward_weights(*stream_, x_, dy_, dw_, db_, scratch_.get()); });
     if (input_.input_gradient) {
-      total += median_seconds(rounds,
-                              [&] { plan_->backward_data(stream_, dy_, w_, dx_, scratch_.get()); });
+      total += median_seconds(
+          rounds, [&] { plan_->backward_data(*stream_, dy_, w_, dx_, scratch_.get()); });
     }
     return total;
   }
 
  private:
   View tensor(Shape shape, Type type) {
-    memory_.push_back(device_.allocate(static_cast<std::size_t>(shape.count()) * size_of(type)));
+    memory_.push_back(
+        device_.allocate(static_cast<std::size_t>(shape.count()) * size_of(type), Place::device));
     View view{memory_.back().get(), shape, type};
     Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(memory_.size()));
     dispatch(type, [&](auto* tag) {
@@ -66,7 +68,7 @@ class Bare {
   }
 
   Device& device_;
-  Stream stream_;
+  std::unique_ptr<Stream> stream_;
   std::unique_ptr<AffinePlan> plan_;
   PlanInput input_;
   std::vector<Memory> memory_;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "net/model.h"
+#include "src/check.h"
 #include "src/random.h"
 
 namespace {
@@ -37,7 +38,7 @@ class Bench {
       y_ = tensor(shape, type, 1);
       dy_ = tensor(shape, type, 1);
       dx_ = tensor(in, type, 0);
-      call_.stream = &stream_;
+      call_.stream = stream_.get();
       for (const Parameter& parameter : setup.parameters) {
         call_.weights.push_back(tensor(parameter.shape, Type::f32, 0.1f));
         call_.gradients.push_back(tensor(parameter.shape, Type::f32, 0));
@@ -56,7 +57,7 @@ class Bench {
 
  private:
   std::byte* keep(std::size_t bytes) {
-    memory_.push_back(device_->allocate(bytes + 1));
+    memory_.push_back(device_->allocate(bytes + 1, Place::device));
     return memory_.back().get();
   }
   View tensor(Shape shape, Type type, float scale) {
@@ -70,7 +71,7 @@ class Bench {
   }
 
   std::unique_ptr<Device> device_;
-  Stream stream_;
+  std::unique_ptr<Stream> stream_;
   std::vector<Memory> memory_;
   std::unique_ptr<Layer> layer_;
   LayerCall call_;

@@ -72,7 +72,7 @@ int run(World& world, BenchOptions& o) {
   agree(comm, [&] {
     plan = plan_run(o.training, comm, placement.threads, data.train->size(), data.identity, {});
   });
-  const auto device = make_cpu_device(placement.threads);
+  const auto device = make_device(comm, o.training.device, placement.threads);
   TrainingStep step(world, *device, find(models(), o.training.model), *data.train, o.training,
                     plan);
   Loader loader(*data.train, {.seed = plan.seed,

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "src/check.h"
+
 namespace lockstep {
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "src/each.h"
+#include "src/cpu/parallel_for.h"
 
 namespace lockstep {
 namespace {
@@ -54,7 +54,7 @@ void softmax_cross_entropy(Stream& stream, View logits, View labels, float scale
     const T* from = logits.as<T>();
     T* to = gradient ? gradient.as<T>() : nullptr;
     const std::int32_t* label = labels.as<std::int32_t>();
-    parallel_for(stream, samples, 256, [=](std::int64_t begin, std::int64_t end) {
+    parallel_for(stream.threads(), samples, 256, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t n = begin; n < end; ++n) {
         results[static_cast<std::size_t>(n)] =
             row(from + n * classes, label[n], classes, scale, to ? to + n * classes : nullptr);

@@ -17,12 +17,12 @@ void update(Stream& stream, const Layout& layout, Range range, const Optimizer& 
             const TrainingState& state, const float* gradients, const UpdateRates& rates) {
   constexpr std::int64_t kBlock =
       4096;  // elements: five arenas of these fit the second-level cache
-  const Stream own{1};
   for (const Parameter& parameter : layout.parameters) {
     if (!range.contains(parameter.range)) continue;
     const float l2 = l2_of(parameter, rates.weight_decay);
     const std::int64_t count = parameter.range.count, blocks = (count + kBlock - 1) / kBlock;
-    parallel_for(stream, blocks, 16, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(stream.threads(), blocks, 16, [&](std::int64_t begin, std::int64_t end) {
+      HostStream own;
       std::vector<float*> slots(state.slots.size());
       for (std::int64_t block = begin; block < end; ++block) {
         const std::int64_t place = parameter.range.begin + block * kBlock;

@@ -31,9 +31,8 @@ class Optimizer {
   virtual std::vector<std::string> slots() const = 0;
   /// parameter -= step for `count` elements. `slots` are in the order of slots(), zero before the
   /// first step; the gradient of l2 / 2 * parameter^2 is added to `gradient`.
-  virtual void step(const Stream& stream, std::int64_t count, float* parameter,
-                    const float* gradient, std::span<float* const> slots, float rate,
-                    float l2) const = 0;
+  virtual void step(Stream& stream, std::int64_t count, float* parameter, const float* gradient,
+                    std::span<float* const> slots, float rate, float l2) const = 0;
   /// "sgd, momentum 0.9, nesterov"
   virtual std::string describe() const = 0;
 };

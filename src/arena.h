@@ -11,7 +11,7 @@ namespace lockstep {
 /// the Arena.
 class Arena {
  public:
-  static constexpr std::size_t kAlignment = 64;
+  static constexpr std::size_t kAlignment = 256;  ///< what any device's wide loads ask for
 
   /// Asks for `bytes`; the place is known only after allocate().
   std::size_t reserve(std::size_t bytes) {
@@ -19,7 +19,7 @@ class Arena {
     bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
     return offset;
   }
-  void allocate(Device& device) { memory_ = device.allocate(bytes_); }
+  void allocate(Device& device) { memory_ = device.allocate(bytes_, Place::device); }
 
   void* at(std::size_t offset) const { return memory_.get() + offset; }
   View view(std::size_t offset, Shape shape, Type type) const { return {at(offset), shape, type}; }

@@ -1,11 +1,11 @@
-// The whole joint to a back end: memory, order (Stream, Event) and the plans of the operations that
-// a library computes. src/cpu holds the bodies for CPU cores. Another back end is another folder
-// with the same bodies; no layer changes.
+// The whole joint to a back end: memory, order (Stream, Event, Graph) and the plans of the
+// operations that a library computes. src/cpu holds the bodies for CPU cores. Another back end is
+// another folder with the same bodies; no layer changes.
 //
 // Layout everywhere: activations N, H, W, C; convolution filters out, height, width, in; dense
 // weights out, in. Activations are fp32 or bf16 (the plan's `type`); weights, biases and their
-// gradients are always fp32 at this joint: a plan that computes in bf16 converts the weights itself
-// and accumulates in fp32.
+// gradients are always fp32 at this joint: a plan that computes in bf16 converts weights and biases
+// itself, accumulates in fp32, and may round dw once to its own type before it widens it.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,86 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "src/view.h"
 
 namespace lockstep {
 
-/// An ordered queue of work. On the CPU work is done when the call returns and a Stream only says
-/// with how many threads. A Stream is used by one host thread at a time.
-struct Stream {
-  int threads = 1;
+/// A queue of work, done in the order in which it was given. Giving returns at once; on the CPU the
+/// work is then done, elsewhere it is done later, and errors appear at synchronize(), Event::done()
+/// or a later call. One host thread gives at a time.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  /// Blocks until all that was given is done. Never inside a step.
+  virtual void synchronize() = 0;
+  /// CPU cores for host work that this thread gives now.
+  virtual int threads() const = 0;
+  /// Host code as one piece of work, for src/cpu and src/each.h alone. `work` must own all that it
+  /// names: what it points at must live until it is done.
+  template <class Work>
+  void give(Work work) {
+    if (later_) {
+      enqueue(std::function<void()>(std::move(work)));
+    } else {
+      work();
+    }
+  }
+
+ protected:
+  explicit Stream(bool later) : later_(later) {}
+  virtual void enqueue(std::function<void()> work) = 0;
+
+ private:
+  bool later_;
 };
 
-/// A mark in a stream that another stream or the host can wait for. Nothing to do on the CPU.
-struct Event {
-  void record(Stream&) {}
-  void wait(Stream&) {}
+/// The CPU's stream: all work is done at once, by the thread that gives it. The team of `threads`
+/// belongs to the thread that made the stream; any other has its own core alone.
+class HostStream final : public Stream {
+ public:
+  explicit HostStream(int threads = 1)
+      : Stream(false), threads_(threads), owner_(std::this_thread::get_id()) {}
+  void synchronize() override {}
+  int threads() const override { return std::this_thread::get_id() == owner_ ? threads_ : 1; }
+
+ private:
+  void enqueue(std::function<void()> work) override { work(); }
+
+  int threads_;
+  std::thread::id owner_;
 };
 
-/// Device memory with its owner. Aligned to at least 4096 bytes.
+/// A mark in a stream that another stream or the host can wait for.
+class Event {
+ public:
+  virtual ~Event() = default;
+  /// All that `stream` was given so far.
+  virtual void record(Stream& stream) = 0;
+  /// What `stream` is given from now on is done after the record() called last; with none called,
+  /// at once.
+  virtual void wait(Stream& stream) = 0;
+  /// Whether the record() called last is reached. Never blocks; throws what the device reported.
+  virtual bool done() const = 0;
+};
+
+/// Work that was given once and is repeated as a whole: the same pointers, sizes and scalars.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  virtual void launch(Stream& stream) = 0;
+};
+
+/// Where memory is: on the device, and not the host's to read unless Device::memory_is_host(), or
+/// on the host, where kernels find it at the same address.
+enum class Place { device, host };
+
+/// Memory with its owner. Zeroed at first, aligned to at least 4096 bytes.
 using Memory = std::unique_ptr<std::byte[], std::function<void(std::byte*)>>;
 
 /// A layer that is linear in its weights: y = x * w + b. Planned once for fixed shapes, then run
@@ -80,8 +142,8 @@ struct DenseSpec {
 struct MaxPoolSpec {
   PlanInput input;
   std::int64_t kernel = 0, stride = 1;
-  bool relu = false;  ///< y = max(0, maximum): the same as a ReLU before the pool, at a fraction of
-                      ///< its traffic
+  /// y = max(0, maximum): the same as a ReLU before the pool, at a fraction of its traffic.
+  bool relu = false;
   Shape output() const {
     const auto extent = [&](std::int64_t in) { return (in + stride - 1) / stride; };
     return {input.x[0], extent(input.x[1]), extent(input.x[2]), input.x[3]};
@@ -123,9 +185,20 @@ class Device {
   virtual std::string describe() const = 0;
   /// What the last bits of its results depend on besides threads: "oneDNN 2.6.3 with AVX-512".
   virtual std::string arithmetic() const = 0;
-  virtual Stream stream() = 0;
-  /// Zeroed memory.
-  virtual Memory allocate(std::size_t bytes) = 0;
+  /// Whether host code may read and write Place::device while no work runs that does.
+  virtual bool memory_is_host() const = 0;
+  /// Steps that may be given before the oldest of them is done: 0 on the CPU.
+  virtual int run_ahead() const = 0;
+
+  virtual std::unique_ptr<Stream> stream() = 0;
+  virtual std::unique_ptr<Event> event() = 0;
+  virtual Memory allocate(std::size_t bytes, Place place) = 0;
+  /// Gives a copy in any direction.
+  virtual void copy(Stream& stream, void* to, const void* from, std::size_t bytes) = 0;
+  /// Takes the work that `body` gives to `stream`, and to the streams that it forks to and joins
+  /// again, into a Graph instead of doing it. Null, and `body` is not called, where the device
+  /// gains nothing by it (the CPU).
+  virtual std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& body) = 0;
 
   virtual std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec&) = 0;
   virtual std::unique_ptr<AffinePlan> dense(const DenseSpec&) = 0;

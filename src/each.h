@@ -1,35 +1,78 @@
-// The elementwise loop. Bodies are lambdas over an index; they touch only elements that belong to
-// that index.
+// One body for every back end, in two shapes of work: each() over elements, each_row() over rows.
+//
+// A body is a struct at namespace scope, trivially copyable, with a call operator marked
+// HOST_DEVICE; its members are pointers and constants of the whole run, and what varies from step
+// to step is read through a pointer. Functions that it calls are constexpr, or HOST_DEVICE if they
+// are templates. No atomics on floating-point numbers: their sums would depend on the order.
+//
+// To be included by .cc files alone, and by none that includes fmt or src/check.h: a compiler of
+// kernels reads them too (tests/unit/floors.cc).
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <type_traits>
 
+#include "src/cpu/parallel_for.h"
 #include "src/device.h"
+#include "src/host_device.h"
 
 namespace lockstep {
 
-/// Calls part(begin, end) for contiguous parts of 0 .. n-1, one per thread of the stream, none
-/// shorter than `grain`.
-template <class Part>
-void parallel_for(const Stream& stream, std::int64_t n, std::int64_t grain, Part part) {
-  const std::int64_t parts =
-      std::clamp<std::int64_t>(n / std::max<std::int64_t>(grain, 1), 1, stream.threads);
-  if (parts == 1) {
-    part(std::int64_t{0}, n);
-    return;
-  }
-#pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static, 1)
-  for (std::int64_t p = 0; p < parts; ++p) part(n * p / parts, n * (p + 1) / parts);
+/// total += value, whoever else adds to it. Of integers, so that the order does not matter.
+template <class Integer>
+HOST_DEVICE inline void add_atomically(Integer& total, std::type_identity_t<Integer> value) {
+  static_assert(std::is_integral_v<Integer>);
+  std::atomic_ref<Integer>(total).fetch_add(value, std::memory_order_relaxed);
 }
 
-/// Calls f(i) for every i in 0 .. n-1, in no promised order, vectorised: no call may depend on
+/// Who works on a row together: `lanes` of them, of which the caller is number `lane`; each takes
+/// every lanes-th element, and sum(), max() and min() join what they found. A CPU thread is alone.
+struct Alone {
+  static constexpr int lane = 0, lanes = 1;
+  template <class T>
+  HOST_DEVICE T sum(T value) const {
+    return value;
+  }
+  template <class T>
+  HOST_DEVICE T max(T value) const {
+    return value;
+  }
+  template <class T>
+  HOST_DEVICE T min(T value) const {
+    return value;
+  }
+};
+
+/// Elements of work that a thread is worth starting for.
+inline constexpr std::int64_t kGrain = 16384;
+
+/// Gives body(i) for every i in 0 .. n-1, in no promised order, vectorised: no call may depend on
 /// another.
-template <class F>
-void each(const Stream& stream, std::int64_t n, F f) {
-  parallel_for(stream, n, 16384, [f](std::int64_t begin, std::int64_t end) {
+template <class Body>
+void each(Stream& stream, std::int64_t n, Body body) {
+  static_assert(std::is_trivially_copyable_v<Body>);
+  stream.give([threads = stream.threads(), n, body] {
+    parallel_for(threads, n, kGrain, [&body](std::int64_t begin, std::int64_t end) {
+      const Body own = body;  // whose members no store can change
 #pragma GCC ivdep
-    for (std::int64_t i = begin; i < end; ++i) f(i);
+      for (std::int64_t i = begin; i < end; ++i) own(i);
+    });
+  });
+}
+
+/// Gives body(row, team) for every row in 0 .. rows-1, which has about `columns` elements of work:
+/// `for (i = team.lane; i < columns; i += team.lanes)`. No row may depend on another.
+template <class Body>
+void each_row(Stream& stream, std::int64_t rows, std::int64_t columns, Body body) {
+  static_assert(std::is_trivially_copyable_v<Body>);
+  const std::int64_t grain = kGrain / std::clamp<std::int64_t>(columns, 1, kGrain);
+  stream.give([threads = stream.threads(), rows, grain, body] {
+    parallel_for(threads, rows, grain, [&body](std::int64_t begin, std::int64_t end) {
+      const Body own = body;
+      for (std::int64_t row = begin; row < end; ++row) own(row, Alone{});
+    });
   });
 }
 

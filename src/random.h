@@ -12,8 +12,8 @@
 namespace lockstep {
 
 /// One block of Philox4x32-10.
-inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
-                                           std::array<std::uint32_t, 2> key) {
+constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
+                                              std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t product0 = std::uint64_t{0xD2511F53} * counter[0];
     const std::uint64_t product1 = std::uint64_t{0xCD9E8D57} * counter[2];
@@ -39,11 +39,11 @@ enum class Purpose : std::uint32_t {
 /// The endless stream of numbers for one (seed, purpose, epoch, index).
 class Random {
  public:
-  Random(std::uint64_t seed, Purpose purpose, std::uint32_t epoch, std::uint32_t index)
+  constexpr Random(std::uint64_t seed, Purpose purpose, std::uint32_t epoch, std::uint32_t index)
       : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
         counter_{0, static_cast<std::uint32_t>(purpose), epoch, index} {}
 
-  std::uint32_t next() {
+  constexpr std::uint32_t next() {
     if (used_ == 4) {
       block_ = philox(counter_, key_);
       ++counter_[0];
@@ -53,11 +53,11 @@ class Random {
   }
 
   /// Uniform in [0, 1), a multiple of 2^-24.
-  float uniform() { return static_cast<float>(next() >> 8) * 0x1p-24f; }
-  float uniform(float low, float high) { return low + (high - low) * uniform(); }
+  constexpr float uniform() { return static_cast<float>(next() >> 8) * 0x1p-24f; }
+  constexpr float uniform(float low, float high) { return low + (high - low) * uniform(); }
 
   /// Uniform in 0 .. count-1 (bias below count / 2^32).
-  std::uint32_t below(std::uint32_t count) {
+  constexpr std::uint32_t below(std::uint32_t count) {
     return static_cast<std::uint32_t>((std::uint64_t{next()} * count) >> 32);
   }
 

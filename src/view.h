@@ -9,7 +9,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "src/check.h"
+#include "src/error.h"
 
 namespace lockstep {
 
@@ -19,13 +19,15 @@ struct Bfloat16 {
 
   Bfloat16() = default;
   /// Rounds to nearest, ties to even; NaN stays NaN.
-  Bfloat16(float value) {  // NOLINT: implicit on purpose, like the built-in conversions
+  constexpr Bfloat16(float value) {  // NOLINT: implicit on purpose, like the built-in conversions
     const auto word = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t rounded = word + 0x7fff + ((word >> 16) & 1);
     const std::uint32_t quiet = word | 0x400000;
     bits = static_cast<std::uint16_t>((value == value ? rounded : quiet) >> 16);
   }
-  operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }  // NOLINT
+  constexpr operator float() const {  // NOLINT
+    return std::bit_cast<float>(std::uint32_t{bits} << 16);
+  }
 };
 static_assert(sizeof(Bfloat16) == 2);
 

@@ -6,12 +6,19 @@ namespace lockstep {
 namespace {
 
 /// dy = 0 wherever the ReLU let nothing through.
+template <class T>
+struct ReluMask {
+  const T* y;
+  T* dy;
+  HOST_DEVICE void operator()(std::int64_t i) const {
+    dy[i] = static_cast<float>(y[i]) > 0 ? static_cast<float>(dy[i]) : 0.0f;
+  }
+};
+
 void mask(Stream& stream, View y, View dy) {
   dispatch(y.type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
-    each(stream, y.count(), [y = y.as<T>(), dy = dy.as<T>()](std::int64_t i) {
-      dy[i] = static_cast<float>(y[i]) > 0 ? static_cast<float>(dy[i]) : 0.0f;
-    });
+    each(stream, y.count(), ReluMask<T>{y.as<T>(), dy.as<T>()});
   });
 }
 

@@ -3,6 +3,7 @@
 //   g += l2 * p;  m = momentum * m + g;  p -= rate * (nesterov ? g + momentum * m : m)
 
 #include "net/optimizer.h"
+#include "src/check.h"
 #include "src/each.h"
 
 namespace lockstep {
@@ -20,7 +21,7 @@ class Sgd : public Optimizer {
     return momentum_ == 0 ? std::vector<std::string>{} : std::vector<std::string>{"momentum"};
   }
 
-  void step(const Stream& stream, std::int64_t count, float* parameter, const float* gradient,
+  void step(Stream& stream, std::int64_t count, float* parameter, const float* gradient,
             std::span<float* const> slots, float rate, float l2) const override {
     if (momentum_ == 0) {
       each(stream, count,

@@ -1,6 +1,6 @@
 // One body for both: they differ only in how their primitives are described.
 //
-// The weights that the user_weights keeps (fp32, filters out-height-width-in) are reordered into
+// The user's weights (fp32, filters out-height-width-in) are reordered into
 // the layout and type that the chosen kernel wants, into scratch, at every call: 100,000 weights
 // against 10 million multiply-adds an image, and nothing to keep in step.
 
@@ -27,8 +27,8 @@ std::size_t aligned(std::size_t bytes) {
 struct Call {
   dnnl::primitive primitive;
   memory::desc weights, scratchpad;
-  dnnl::reorder
-      reorder;  ///< between the house's weights and the kernel's; direction is the owner's affair
+  /// Between the user's weights and the kernel's; the direction is the owner's affair.
+  dnnl::reorder reorder;
   bool reordered = false;
 
   std::size_t weights_bytes() const { return reordered ? aligned(weights.get_size()) : 0; }
@@ -61,23 +61,30 @@ class OnednnAffine : public AffinePlan {
     backward_weights_ = make_call(description, description.diff_weights_desc(), false);
   }
 
-  void forward(Stream&, View x, View w, View b, View y, void* scratch) override {
-    execute(
-        forward_.value(), w, true, scratch,
-        {{DNNL_ARG_SRC, of(md_.x, x)}, {DNNL_ARG_BIAS, of(md_.b, b)}, {DNNL_ARG_DST, of(md_.y, y)}},
-        DNNL_ARG_WEIGHTS);
+  void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
+    stream.give([=, this] {
+      execute(forward_.value(), w, true, scratch,
+              {{DNNL_ARG_SRC, of(md_.x, x)},
+               {DNNL_ARG_BIAS, of(md_.b, b)},
+               {DNNL_ARG_DST, of(md_.y, y)}},
+              DNNL_ARG_WEIGHTS);
+    });
   }
-  void backward_data(Stream&, View dy, View w, View dx, void* scratch) override {
-    execute(backward_data_.value(), w, true, scratch,
-            {{DNNL_ARG_DIFF_DST, of(md_.y, dy)}, {DNNL_ARG_DIFF_SRC, of(md_.x, dx)}},
-            DNNL_ARG_WEIGHTS);
+  void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
+    stream.give([=, this] {
+      execute(backward_data_.value(), w, true, scratch,
+              {{DNNL_ARG_DIFF_DST, of(md_.y, dy)}, {DNNL_ARG_DIFF_SRC, of(md_.x, dx)}},
+              DNNL_ARG_WEIGHTS);
+    });
   }
-  void backward_weights(Stream&, View x, View dy, View dw, View db, void* scratch) override {
-    execute(backward_weights_.value(), dw, false, scratch,
-            {{DNNL_ARG_SRC, of(md_.x, x)},
-             {DNNL_ARG_DIFF_DST, of(md_.y, dy)},
-             {DNNL_ARG_DIFF_BIAS, of(md_.b, db)}},
-            DNNL_ARG_DIFF_WEIGHTS);
+  void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
+    stream.give([=, this] {
+      execute(backward_weights_.value(), dw, false, scratch,
+              {{DNNL_ARG_SRC, of(md_.x, x)},
+               {DNNL_ARG_DIFF_DST, of(md_.y, dy)},
+               {DNNL_ARG_DIFF_BIAS, of(md_.b, db)}},
+              DNNL_ARG_DIFF_WEIGHTS);
+    });
   }
 
   std::size_t scratch_bytes() const override {
@@ -169,7 +176,7 @@ std::unique_ptr<AffinePlan> make_onednn_dense(const dnnl::engine& engine, const 
   const auto f32 = memory::data_type::f32;
   const std::int64_t batch = spec.input.x[0], in = spec.input.x.row();
   const memory::dims w_dims{spec.features, in};
-  // The house's layout, not one of the kernel's choice: reordering a million weights three times a
+  // The user's layout, not one of the kernel's choice: reordering a million weights three times a
   // step costs more than the better kernel gains (2304 x 384, batch 64: 3.3 against 4.3 ms).
   const Descriptors md{.x = {{batch, in}, type, tag::ab},
                        .y = {{batch, spec.features}, type, tag::ab},

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <dnnl.hpp>
 
+#include "src/check.h"
 #include "src/cpu/affine.h"
 #include "src/cpu/pool.h"
 #include "src/cpu/response_norm.h"
@@ -63,6 +64,14 @@ void start_team(int threads) {
              limit ? fmt::format("unset OMP_THREAD_LIMIT, which is {}, or ", limit) : "", size);
 }
 
+/// Where work is done as it is given, every mark is reached as it is made.
+class ReachedEvent : public Event {
+ public:
+  void record(Stream&) override {}
+  void wait(Stream&) override {}
+  bool done() const override { return true; }
+};
+
 class CpuDevice : public Device {
  public:
   explicit CpuDevice(int threads)
@@ -80,9 +89,12 @@ class CpuDevice : public Device {
     return fmt::format("oneDNN {}.{}.{} with {}", version->major, version->minor, version->patch,
                        instruction_set());
   }
-  Stream stream() override { return {threads_}; }
+  bool memory_is_host() const override { return true; }
+  int run_ahead() const override { return 0; }
+  std::unique_ptr<Stream> stream() override { return std::make_unique<HostStream>(threads_); }
+  std::unique_ptr<Event> event() override { return std::make_unique<ReachedEvent>(); }
 
-  Memory allocate(std::size_t bytes) override {
+  Memory allocate(std::size_t bytes, Place) override {
     // Whole huge pages where they help; fresh pages from the kernel are zero.
     constexpr std::size_t kHugePage = std::size_t{2} << 20;
     const std::size_t unit = bytes >= kHugePage ? kHugePage : 4096;
@@ -97,6 +109,11 @@ class CpuDevice : public Device {
     std::memset(data, 0, size);
     return Memory(static_cast<std::byte*>(data), [](std::byte* p) { std::free(p); });
   }
+
+  void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
+    stream.give([=] { std::memcpy(to, from, bytes); });
+  }
+  std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return {}; }
 
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
     return make_onednn_convolution(engine_, spec);

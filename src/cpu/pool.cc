@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "src/each.h"
+#include "src/cpu/parallel_for.h"
 
 namespace lockstep {
 namespace {
@@ -30,22 +30,26 @@ class CpuMaxPool : public MaxPoolPlan {
   void forward(Stream& stream, View x, View y, std::uint8_t* argmax) override {
     dispatch(x.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
-      forward_as(stream, x.as<T>(), y.as<T>(), argmax);
+      stream.give([=, this, from = x.as<T>(), to = y.as<T>(), threads = stream.threads()] {
+        forward_as(threads, from, to, argmax);
+      });
     });
   }
 
   void backward(Stream& stream, View dy, const std::uint8_t* argmax, View dx) override {
     dispatch(dy.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
-      backward_as(stream, dy.as<T>(), argmax, dx.as<T>());
+      stream.give([=, this, from = dy.as<T>(), to = dx.as<T>(), threads = stream.threads()] {
+        backward_as(threads, from, argmax, to);
+      });
     });
   }
 
  private:
   template <class T>
-  void forward_as(Stream& stream, const T* x, T* y, std::uint8_t* argmax) const {
+  void forward_as(int threads, const T* x, T* y, std::uint8_t* argmax) const {
     const std::int64_t channels = in_[3], rows = out_[0] * out_[1];
-    parallel_for(stream, rows, 4, [=, this](std::int64_t begin, std::int64_t end) {
+    parallel_for(threads, rows, 4, [=, this](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const std::int64_t n = row / out_[1], top = row % out_[1] * spec_.stride - pad_y_;
         for (std::int64_t ox = 0; ox < out_[2]; ++ox) {
@@ -97,9 +101,9 @@ class CpuMaxPool : public MaxPoolPlan {
   }
 
   template <class T>
-  void backward_as(Stream& stream, const T* dy, const std::uint8_t* argmax, T* dx) const {
+  void backward_as(int threads, const T* dy, const std::uint8_t* argmax, T* dx) const {
     const std::int64_t rows = in_[0] * in_[1];
-    parallel_for(stream, rows, 4, [=, this](std::int64_t begin, std::int64_t end) {
+    parallel_for(threads, rows, 4, [=, this](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const std::int64_t n = row / in_[1], iy = row % in_[1];
         const std::int64_t image = n * out_.row();

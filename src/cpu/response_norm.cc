@@ -11,7 +11,7 @@
 #include <cmath>
 #include <vector>
 
-#include "src/each.h"
+#include "src/cpu/parallel_for.h"
 
 namespace lockstep {
 namespace {
@@ -56,48 +56,55 @@ class CpuResponseNorm : public ResponseNormPlan {
   void forward(Stream& stream, View x, View y) override {
     dispatch(x.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
-      each_block(stream, x.as<T>(),
-                 [y = y.as<T>()](Block& b, std::int64_t first, std::int64_t pixels) {
-                   b.each_row(pixels, [&](std::int64_t in, std::int64_t out) {
-                     for (std::int64_t c = 0; c < b.channels; ++c)
-                       y[first + out + c] = b.x[in + c] * b.scale[in + c];
-                   });
-                 });
+      stream.give([this, x = x.as<T>(), y = y.as<T>(), threads = stream.threads()] {
+        forward_as(threads, x, y);
+      });
     });
   }
 
   void backward(Stream& stream, View x, View dy, View dx) override {
     dispatch(x.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
-      each_block(stream, x.as<T>(),
-                 [this, dy = dy.as<T>(), dx = dx.as<T>()](Block& b, std::int64_t first,
-                                                          std::int64_t pixels) {
-                   b.each_row(pixels, [&](std::int64_t in, std::int64_t out) {
-                     for (std::int64_t c = 0; c < b.channels; ++c)
-                       b.terms[in + c] = dy[first + out + c];
-                   });
-                   for (std::int64_t i = 0; i < b.size; ++i)
-                     b.terms[i] *= b.x[i] * b.scale[i] / b.s[i];
-                   b.sum_windows();
-                   const float factor = 2 * spec_.alpha * spec_.beta;
-                   b.each_row(pixels, [&](std::int64_t in, std::int64_t out) {
-                     for (std::int64_t c = 0; c < b.channels; ++c) {
-                       dx[first + out + c] =
-                           static_cast<float>(dy[first + out + c]) * b.scale[in + c] -
-                           factor * b.x[in + c] * b.sums[in + c];
-                     }
-                   });
-                 });
+      stream.give([this, x = x.as<T>(), dy = dy.as<T>(), dx = dx.as<T>(),
+                   threads = stream.threads()] { backward_as(threads, x, dy, dx); });
     });
   }
 
  private:
+  template <class T>
+  void forward_as(int threads, const T* x, T* y) const {
+    each_block(threads, x, [y](Block& b, std::int64_t first, std::int64_t pixels) {
+      b.each_row(pixels, [&](std::int64_t in, std::int64_t out) {
+        for (std::int64_t c = 0; c < b.channels; ++c)
+          y[first + out + c] = b.x[in + c] * b.scale[in + c];
+      });
+    });
+  }
+
+  template <class T>
+  void backward_as(int threads, const T* x, const T* dy, T* dx) const {
+    each_block(threads, x, [this, dy, dx](Block& b, std::int64_t first, std::int64_t pixels) {
+      b.each_row(pixels, [&](std::int64_t in, std::int64_t out) {
+        for (std::int64_t c = 0; c < b.channels; ++c) b.terms[in + c] = dy[first + out + c];
+      });
+      for (std::int64_t i = 0; i < b.size; ++i) b.terms[i] *= b.x[i] * b.scale[i] / b.s[i];
+      b.sum_windows();
+      const float factor = 2 * spec_.alpha * spec_.beta;
+      b.each_row(pixels, [&](std::int64_t in, std::int64_t out) {
+        for (std::int64_t c = 0; c < b.channels; ++c) {
+          dx[first + out + c] = static_cast<float>(dy[first + out + c]) * b.scale[in + c] -
+                                factor * b.x[in + c] * b.sums[in + c];
+        }
+      });
+    });
+  }
+
   /// Calls f(block, element at which it begins, pixels in it) with x, s and scale = s^-beta filled
   /// in.
   template <class T, class F>
-  void each_block(Stream& stream, const T* x, F f) const {
+  void each_block(int threads, const T* x, F f) const {
     const std::int64_t channels = spec_.input.x[3], pixels = spec_.input.x.count() / channels;
-    parallel_for(stream, (pixels + kPixels - 1) / kPixels, 4,
+    parallel_for(threads, (pixels + kPixels - 1) / kPixels, 4,
                  [&](std::int64_t begin, std::int64_t end) {
                    Block b(channels, spec_.radius);
                    for (std::int64_t block = begin; block < end; ++block) {

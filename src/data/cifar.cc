@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "src/check.h"
 #include "src/crc32c.h"
 #include "src/data/augment.h"
 #include "src/data/mapped_file.h"

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "src/check.h"
 #include "src/data/augment.h"
 
 namespace lockstep {

@@ -78,7 +78,7 @@ TEST(Arena, PlacesAreAlignedDisjointAndWithin) {
 TEST(Device, MemoryIsZeroedAndPageAligned) {
   const auto device = make_cpu_device(1);
   for (const std::size_t size : {std::size_t{1}, std::size_t{5000}, std::size_t{3} << 20}) {
-    const Memory memory = device->allocate(size);
+    const Memory memory = device->allocate(size, Place::device);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % 4096, 0u);
     for (std::size_t i = 0; i < size; ++i) ASSERT_EQ(memory[i], std::byte{0});
   }

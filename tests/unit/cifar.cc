@@ -1,4 +1,5 @@
 // CIFAR-10's binary files, on copies of a few records each.
+#include "src/check.h"
 #include "src/data/cifar.h"
 
 #include <gtest/gtest.h>

@@ -165,7 +165,8 @@ std::vector<Case> cases() {
 class Tensor {
  public:
   Tensor(Device& device, Shape shape, Type type)
-      : memory_(device.allocate(static_cast<std::size_t>(shape.count()) * size_of(type))),
+      : memory_(device.allocate(static_cast<std::size_t>(shape.count()) * size_of(type),
+                                Place::device)),
         view{memory_.get(), shape, type} {}
 
   /// Uniform in [-scale, scale); `coarse`: rounded to what bf16 holds.
@@ -253,7 +254,7 @@ struct Outcome {
 
 Outcome run_case(const Case& c, Type type, int threads, bool coarse) {
   const auto device = make_cpu_device(threads);
-  Stream stream = device->stream();
+  const std::unique_ptr<Stream> stream = device->stream();
   Random random(7, Purpose::generate, 0, 0);
   Setup setup(*device, type, true, true);
   const auto layer = c.make();
@@ -266,7 +267,7 @@ Outcome run_case(const Case& c, Type type, int threads, bool coarse) {
   Outcome outcome;
   std::vector<Tensor> weights, gradients;
   LayerCall call;
-  call.stream = &stream;
+  call.stream = stream.get();
   for (const Parameter& parameter : setup.parameters) {
     weights.emplace_back(*device, parameter.shape, Type::f32);
     weights.back().fill(random, 0.5, coarse);
@@ -276,8 +277,8 @@ Outcome run_case(const Case& c, Type type, int threads, bool coarse) {
     call.gradients.push_back(gradients.back().view);
     outcome.names.push_back(parameter.name);
   }
-  const Memory saved = device->allocate(setup.saved_bytes + 1),
-               scratch = device->allocate(setup.scratch_bytes + 1);
+  const Memory saved = device->allocate(setup.saved_bytes + 1, Place::device),
+               scratch = device->allocate(setup.scratch_bytes + 1, Place::device);
   call.saved = saved.get();
   call.scratch = scratch.get();
   dx.poison();
@@ -351,14 +352,14 @@ TEST(Layers, PoolOfReluIsReluOfPool) {
 
 TEST(Layers, NanPassesThePool) {
   const auto device = make_cpu_device(1);
-  Stream stream = device->stream();
+  const std::unique_ptr<Stream> stream = device->stream();
   const MaxPoolSpec spec{.input = {{1, 4, 4, 1}}, .kernel = 2, .stride = 2, .relu = true};
   Tensor x(*device, {1, 4, 4, 1}, Type::f32), y(*device, spec.output(), Type::f32);
   Random random(1, Purpose::generate, 0, 0);
   x.fill(random, 1, false);
   x.set(0, std::numeric_limits<double>::quiet_NaN());
   std::vector<std::uint8_t> argmax(4);
-  device->max_pool(spec)->forward(stream, x.view, y.view, argmax.data());
+  device->max_pool(spec)->forward(*stream, x.view, y.view, argmax.data());
   EXPECT_TRUE(std::isnan(y.values()[0]));
 }
 

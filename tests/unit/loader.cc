@@ -1,5 +1,6 @@
 // The stream of batches: the same for any number of ranks, complete in every epoch, and the same
 // from any position on.
+#include "src/check.h"
 #include "src/data/loader.h"
 
 #include <gtest/gtest.h>

@@ -31,7 +31,7 @@ struct Outcome {
   Outcome(std::vector<T> logits, std::vector<std::int32_t> labels, std::int64_t classes,
           float scale = 1, int threads = 1)
       : gradient(logits.size()), results(labels.size()) {
-    Stream stream{threads};
+    HostStream stream(threads);
     const Shape shape{static_cast<std::int64_t>(labels.size()), classes};
     softmax_cross_entropy(stream, {logits.data(), shape, type_of<T>},
                           {labels.data(), {shape[0]}, Type::i32}, scale,
@@ -113,7 +113,7 @@ TEST(Loss, WithoutAGradientTheVerdictsAreTheSame) {
   std::vector<float> logits{1, 2, 3};
   std::vector<std::int32_t> labels{1};
   std::vector<SampleResult> results(1);
-  Stream stream;
+  HostStream stream;
   softmax_cross_entropy(stream, {logits.data(), {1, 3}, Type::f32}, {labels.data(), {1}, Type::i32},
                         0, {}, results);
   EXPECT_EQ(results[0].loss, judge(logits, 1).loss);

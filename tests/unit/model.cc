@@ -33,8 +33,8 @@ class Bench {
         model(*device_, entry, entry.sample, kClasses, kBatch, type, training),
         parameters(static_cast<std::size_t>(model.layout().count)),
         gradients(parameters.size()),
-        images_(
-            device_->allocate(static_cast<std::size_t>(model.input().count()) * size_of(type))) {
+        images_(device_->allocate(static_cast<std::size_t>(model.input().count()) * size_of(type),
+                                  Place::device)) {
     initialize(model.layout(), 1, parameters.data());
     model.bind(parameters.data(), training ? gradients.data() : nullptr);
     Random random(1, Purpose::generate, 0, 0);
@@ -50,9 +50,9 @@ class Bench {
 
   /// Mean loss of the batch, with the gradient of the logits left for backward().
   double forward() {
-    const View logits = model.forward(stream_, images());
+    const View logits = model.forward(*stream_, images());
     std::vector<SampleResult> results(kBatch);
-    softmax_cross_entropy(stream_, logits, {labels_, {kBatch}, Type::i32}, 1.0f / kBatch,
+    softmax_cross_entropy(*stream_, logits, {labels_, {kBatch}, Type::i32}, 1.0f / kBatch,
                           training_ ? model.logits_gradient() : View{}, results);
     double loss = 0;
     for (const SampleResult& result : results) loss += result.loss / kBatch;
@@ -60,12 +60,12 @@ class Bench {
   }
   std::vector<Range> backward() {
     std::vector<Range> ready;
-    model.backward(stream_, images(), [&](Range range) { ready.push_back(range); });
+    model.backward(*stream_, images(), [&](Range range) { ready.push_back(range); });
     return ready;
   }
   /// The logits as floats.
   std::vector<float> logits() {
-    const View view = model.forward(stream_, images());
+    const View view = model.forward(*stream_, images());
     std::vector<float> values;
     for (std::int64_t i = 0; i < view.count(); ++i) {
       values.push_back(view.type == Type::bf16 ? static_cast<float>(view.as<Bfloat16>()[i])
@@ -76,7 +76,7 @@ class Bench {
 
  private:
   std::unique_ptr<Device> device_;
-  Stream stream_;
+  std::unique_ptr<Stream> stream_;
   const bool training_;
 
  public:
@@ -226,7 +226,7 @@ TEST_P(EveryModel, LearnsOneBatchByHeart) {
   const auto sgd = make_optimizer("sgd", {.momentum = 0.9f});
   std::vector<float> momentum(bench.parameters.size());
   const TrainingState state{bench.parameters.data(), {momentum.data()}, nullptr};
-  Stream stream;
+  HostStream stream;
   const double before = bench.forward();
   for (int step = 0; step < 25; ++step) {
     bench.forward();
@@ -239,7 +239,7 @@ TEST_P(EveryModel, LearnsOneBatchByHeart) {
 
 TEST_P(EveryModel, RefusesWhatItWasNotPlannedFor) {
   Bench bench(*GetParam(), Type::f32, false);
-  Stream stream;
+  HostStream stream;
   View other = bench.images();
   other.shape = other.shape.with_batch(kBatch - 1);
   EXPECT_NE(error_of([&] { bench.model.forward(stream, other); }).find("another shape"),

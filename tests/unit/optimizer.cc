@@ -77,8 +77,9 @@ TEST(Optimizers, FollowTheirClosedForms) {
       std::vector<std::vector<float>> slots(optimizer->slots().size(), std::vector<float>(3));
       std::vector<float*> places;
       for (auto& slot : slots) places.push_back(slot.data());
+      HostStream stream;
       for (int i = 0; i < steps; ++i) {
-        optimizer->step(Stream{}, 3, parameter.data(), gradient.data(), places,
+        optimizer->step(stream, 3, parameter.data(), gradient.data(), places,
                         static_cast<float>(kRate), static_cast<float>(row.l2));
       }
       for (const float value : parameter)
@@ -137,7 +138,7 @@ TEST(Update, StepsEveryParameterWithItsOwnDecayAndMovesItsAverage) {
   const auto sgd = make_optimizer("sgd", {.momentum = 0.9f});
   const Arenas before(layout);
   Arenas after = before;
-  Stream stream;
+  HostStream stream;
   update(stream, layout, {0, layout.count}, *sgd, after.state(), after.gradients.data(), kRates);
   std::vector<bool> touched(static_cast<std::size_t>(layout.count));
   for (const Parameter& parameter : layout.parameters) {
@@ -167,7 +168,7 @@ TEST(Update, RangeByRangeAndWithThreadsGivesTheSameBits) {
   const Layout layout = small_layout();
   const auto sgd = make_optimizer("sgd", {.momentum = 0.9f, .nesterov = true});
   Arenas whole(layout), parts(layout), threads(layout);
-  Stream one, three{3};
+  HostStream one, three(3);
   update(one, layout, {0, layout.count}, *sgd, whole.state(), whole.gradients.data(), kRates);
   update(three, layout, {0, layout.count}, *sgd, threads.state(), threads.gradients.data(), kRates);
   EXPECT_TRUE(whole == threads);
@@ -184,7 +185,7 @@ TEST(Update, WithoutAnAverageNoneIsMoved) {
   Arenas after = before;
   TrainingState state = after.state();
   state.average = nullptr;
-  Stream stream;
+  HostStream stream;
   update(stream, layout, {0, layout.count}, *make_optimizer("sgd", {}), state,
          after.gradients.data(), kRates);
   EXPECT_EQ(after.average, before.average);

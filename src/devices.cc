@@ -1,0 +1,18 @@
+#include "src/devices.h"
+
+#include <array>
+
+namespace lockstep {
+namespace {
+
+constexpr std::array kDevices{
+    DeviceEntry{"auto", "the best that all ranks have", [] { return true; }, nullptr},
+    DeviceEntry{"cpu", "the cores that a rank may use; oneDNN", [] { return true; },
+                make_cpu_device},
+};
+
+}  // namespace
+
+std::span<const DeviceEntry> devices() { return kDevices; }
+
+}  // namespace lockstep

@@ -1,0 +1,27 @@
+// The menu of devices, devices.cc. A back end is one folder beside src/cpu and one line there;
+// CMake decides which are built, and what was not built is not in the menu.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "src/device.h"
+
+namespace lockstep {
+
+struct DeviceEntry {
+  static constexpr std::string_view kind = "device";
+
+  std::string_view name;
+  std::string_view about;
+  /// Whether this process finds one.
+  bool (*present)();
+  /// Null for "auto". The one that this process is to use, with `threads` threads for host work.
+  std::unique_ptr<Device> (*make)(int threads);
+};
+
+/// The menu, the best last, behind "auto", which is for apps/placement.h to resolve over all ranks.
+std::span<const DeviceEntry> devices();
+
+}  // namespace lockstep
