@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "src/check.h"
-
 namespace lockstep {
 namespace {
 

@@ -119,7 +119,7 @@ for what in --list --version; do
 done
 ranks 2 train_cifar --list
 expect "the menus are printed once" test "$code-$(grep -c '^models$' "$folder/out")" = 0-1
-for menu in models 'data sets' optimizers 'learning-rate schedules' reducers 'progress policies'; do expect_line "menu" "^$menu\$"; done
+for menu in models 'data sets' optimizers 'learning-rate schedules' reducers 'progress policies' devices; do expect_line "menu" "^$menu\$"; done
 for entry in tutorial cifar10 synthetic sgd cosine ring halving_doubling tree to_one mpi shared wait poll thread; do
   expect_line "an entry with one line about it" "^  $entry +[a-zA-Z-]"
 done

@@ -1,5 +1,4 @@
 // CIFAR-10's binary files, on copies of a few records each.
-#include "src/check.h"
 #include "src/data/cifar.h"
 
 #include <gtest/gtest.h>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "src/check.h"
 #include "src/data/augment.h"
 #include "src/data/mapped_file.h"
 

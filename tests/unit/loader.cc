@@ -1,6 +1,5 @@
 // The stream of batches: the same for any number of ranks, complete in every epoch, and the same
 // from any position on.
-#include "src/check.h"
 #include "src/data/loader.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +10,8 @@
 #include <numeric>
 #include <thread>
 #include <vector>
+
+#include "src/check.h"
 
 namespace lockstep {
 namespace {

@@ -1,0 +1,125 @@
+// Streams and the two shapes of work on the CPU: everything once, in any number of threads, at once
+// and in order; and what bodies may call.
+#include "src/each.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "src/devices.h"
+#include "src/random.h"
+
+namespace lockstep {
+namespace {
+
+struct CountUp {
+  int* counts;
+  HOST_DEVICE void operator()(std::int64_t i) const { counts[i] += 1; }
+};
+
+/// Adds up a row of a matrix, and all of its elements.
+struct SumRow {
+  const std::int64_t* matrix;
+  std::int64_t columns;
+  std::int64_t *sums, *total;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
+    std::int64_t sum = 0;
+    for (std::int64_t c = team.lane; c < columns; c += team.lanes) sum += matrix[row * columns + c];
+    sum = team.sum(sum);
+    if (team.lane != 0) return;
+    sums[row] = sum;
+    add_atomically(*total, sum);
+  }
+};
+
+TEST(Each, DoesEveryElementOnce) {
+  for (const int threads : {1, 2, 3}) {
+    const auto device = make_cpu_device(threads);
+    const auto stream = device->stream();
+    for (const std::int64_t n : {0, 1, 1000, 16384, 16385, 100000}) {
+      std::vector<int> counts(static_cast<std::size_t>(n));
+      each(*stream, n, CountUp{counts.data()});
+      EXPECT_EQ(counts, std::vector<int>(counts.size(), 1)) << threads << " threads, " << n;
+    }
+  }
+}
+
+TEST(EachRow, SumsAreTheSameWithAnyNumberOfThreads) {
+  for (const std::int64_t columns : {1, 7, 20000}) {
+    const std::int64_t rows = 70000 / columns;
+    std::vector<std::int64_t> matrix(static_cast<std::size_t>(rows * columns));
+    std::iota(matrix.begin(), matrix.end(), 1);
+    for (const int threads : {1, 2, 3}) {
+      const auto device = make_cpu_device(threads);
+      const auto stream = device->stream();
+      std::vector<std::int64_t> sums(static_cast<std::size_t>(rows));
+      std::int64_t total = 0;
+      each_row(*stream, rows, columns, SumRow{matrix.data(), columns, sums.data(), &total});
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const std::int64_t first = row * columns + 1, last = (row + 1) * columns;
+        ASSERT_EQ(sums[static_cast<std::size_t>(row)], (first + last) * columns / 2);
+      }
+      const std::int64_t n = rows * columns;
+      EXPECT_EQ(total, n * (n + 1) / 2);
+    }
+  }
+}
+
+TEST(HostStream, WorkIsDoneWhenItIsGiven) {
+  HostStream stream;
+  int done = 0;
+  stream.give([&] { done = 1; });
+  EXPECT_EQ(done, 1);
+}
+
+TEST(HostStream, TheTeamBelongsToTheThreadThatMadeIt) {
+  // Of the communication thread: a second team would take the cores from the backward pass.
+  HostStream stream(3);
+  EXPECT_EQ(stream.threads(), 3);
+  int elsewhere = 0;
+  std::thread([&] { elsewhere = stream.threads(); }).join();
+  EXPECT_EQ(elsewhere, 1);
+}
+
+TEST(CpuDevice, IsDoneWithEverythingAtOnce) {
+  const auto device = make_cpu_device(1);
+  EXPECT_TRUE(device->memory_is_host());
+  EXPECT_EQ(device->run_ahead(), 0);
+  const auto stream = device->stream();
+  const auto event = device->event();
+  EXPECT_TRUE(event->done());
+  event->record(*stream);
+  event->wait(*stream);
+  EXPECT_TRUE(event->done());
+  const Memory from = device->allocate(3, Place::host), to = device->allocate(3, Place::device);
+  from[2] = std::byte{7};
+  device->copy(*stream, to.get(), from.get(), 3);
+  EXPECT_EQ(to[2], std::byte{7});
+  bool called = false;
+  EXPECT_EQ(device->capture(*stream, [&] { called = true; }), nullptr);
+  EXPECT_FALSE(called) << "what is not captured must not be given twice";
+}
+
+TEST(Devices, AreAMenuWithTheBestLast) {
+  ASSERT_GE(devices().size(), 2u);
+  EXPECT_EQ(devices().front().name, "auto");
+  for (const DeviceEntry& entry : devices().subspan(1)) {
+    if (!entry.present()) continue;
+    EXPECT_EQ(entry.make(1)->describe().rfind(entry.name, 0), 0u)
+        << entry.name << ": describe() begins with the name in the menu";
+  }
+}
+
+// A body may call them in a kernel: they are constexpr, so no host function hides in them.
+static_assert(static_cast<float>(Bfloat16(1.00390625f)) == 1.0f);
+static_assert(philox({0, 0, 0, 0}, {0, 0})[0] == 0x6627e8d5);
+static_assert([] {
+  Random random(1, Purpose::dropout, 2, 3);
+  return random.uniform() < 1 && random.uniform(2, 3) >= 2 && random.below(5) < 5;
+}());
+
+}  // namespace
+}  // namespace lockstep
