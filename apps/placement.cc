@@ -10,7 +10,7 @@
 namespace lockstep {
 
 Placement place(const Comm& comm, int asked) {
-  Comm node = comm.node();
+  const Comm node = comm.node();
   const NodeCores cores = node_cores(node);
 
   Placement placement;
@@ -19,7 +19,6 @@ Placement place(const Comm& comm, int asked) {
   const std::int64_t node_threads = node.sum(placement.threads);
   const bool too_many = static_cast<double>(node_threads) > cores.all;
   const bool bound_tight = asked > static_cast<int>(allowed_cores().size());
-  node.free();
   if (comm.max(bound_tight) > 0) {
     placement.warning = fmt::format(
         "--threads {} but ranks are bound to fewer cores: start mpirun with --bind-to none or "

@@ -47,7 +47,8 @@ class Trainer {
         folders_(folders),
         stop_requested_(stop_requested),
         entry_(find(models(), options.model)),
-        step_(world, device, entry_, *data.train, options, plan),
+        step_(make_step_parts(world, device, entry_, *data.train, options, plan), device,
+              world.flight_recorder().mine(), options, plan),
         evaluation_(device, entry_, *data.test, options.precision),
         reporter_(comm_, options, plan,
                   [this] {

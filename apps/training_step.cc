@@ -23,29 +23,40 @@ std::vector<Range> bucket_parts(const Layout& layout) {
 
 }  // namespace
 
-TrainingStep::TrainingStep(World& world, Device& device, const ModelEntry& entry,
-                           const Dataset& dataset, const Options& options, const RunPlan& plan)
-    : world_(world),
+StepParts make_step_parts(const World& world, Device& device, const ModelEntry& entry,
+                          const Dataset& dataset, const Options& options, const RunPlan& plan) {
+  StepParts parts;
+  parts.model = std::make_unique<Model>(device, entry, dataset.sample_shape(), dataset.classes(),
+                                        plan.shard_batch, options.precision, true);
+  parts.optimizer = make_optimizer(options.optimizer, options.optimizer_options);
+  const Layout& layout = parts.model->layout();
+  parts.buckets =
+      cut_buckets(bucket_parts(layout), static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
+  parts.reducer =
+      make_reducer(options.reducer, {world.comm().duplicate(), layout.count, parts.buckets, {}});
+  parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
+  return parts;
+}
+
+TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, const Options& options,
+                           const RunPlan& plan)
+    : record_(record),
       plan_(plan),
       ema_(options.ema),
       weight_decay_(options.optimizer_options.weight_decay),
       stream_(device.stream()),
       updates_(device.stream()),
-      model_(device, entry, dataset.sample_shape(), dataset.classes(), plan.shard_batch,
-             options.precision, true),
-      optimizer_(make_optimizer(options.optimizer, options.optimizer_options)),
-      reducer_comm_(world.comm().duplicate()),
+      model_(std::move(parts.model)),
+      optimizer_(std::move(parts.optimizer)),
+      reducer_(std::move(parts.reducer)),
+      gradients_(reducer_->gradients()),
+      policy_(parts.policy),
       results_(static_cast<std::size_t>(plan.shard_batch)) {
-  const Layout& layout = model_.layout();
-  const std::vector<Range> buckets =
-      cut_buckets(bucket_parts(layout), static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
-  reducer_ = make_reducer(options.reducer, {reducer_comm_, layout.count, buckets, {}});
-  gradients_ = reducer_->gradients();
+  const Layout& layout = model_->layout();
   shard_sum_ = std::make_unique<ShardSum>(gradients_, layout.count, plan.own_shards);
-  policy_ = choose_policy(options.progress, *reducer_, world.threads_allowed());
   buckets_ = std::make_unique<GradientBuckets>(
-      *reducer_, buckets, policy_, [this](int, Range range) { on_reduced(range); },
-      &world.flight_recorder().mine());
+      *reducer_, std::move(parts.buckets), policy_, [this](int, Range range) { on_reduced(range); },
+      &record);
 
   const std::size_t slots = optimizer_->slots().size(),
                     count = static_cast<std::size_t>(layout.count);
@@ -57,40 +68,32 @@ TrainingStep::TrainingStep(World& world, Device& device, const ModelEntry& entry
   if (ema_ > 0) state_.average = take();
   initialize(layout, plan.seed, state_.parameters);
   if (state_.average) std::copy_n(state_.parameters, count, state_.average);
-  model_.bind(state_.parameters, gradients_);
-}
-
-TrainingStep::~TrainingStep() {
-  buckets_.reset();
-  reducer_.reset();
-  reducer_comm_.free();
+  model_->bind(state_.parameters, gradients_);
 }
 
 StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Votes votes) {
-  Record& record = world_.flight_recorder().mine();
-  record.step(step + 1);
+  record_.step(step + 1);
   rates_ = {rate, weight_decay_, average_decay(ema_, step)};
   for (int shard = 0; shard < plan_.own_shards; ++shard) {
-    record.phase("loading");
+    record_.phase("loading");
     const double waited = loader.waited_seconds();
     last_ = loader.next();
     times_.loader += loader.waited_seconds() - waited;
     compute_shard(shard, last_, votes);
   }
-  record.phase("summing gradients");
+  record_.phase("summing gradients");
   buckets_->finish();
   return {gradients_[kLoss], gradients_[kTop1] / static_cast<double>(plan_.global_batch),
           gradients_[kStop] > 0, gradients_[kSave] > 0};
 }
 
 void TrainingStep::compute_shard(int shard, const Batch& batch, Votes votes) {
-  Record& record = world_.flight_recorder().mine();
   const bool last = shard == plan_.own_shards - 1;
-  record.phase("forward");
+  record_.phase("forward");
   const double start = now();
-  const View logits = model_.forward(*stream_, batch.images);
+  const View logits = model_->forward(*stream_, batch.images);
   softmax_cross_entropy(*stream_, logits, batch.labels,
-                        1.0f / static_cast<float>(plan_.global_batch), model_.logits_gradient(),
+                        1.0f / static_cast<float>(plan_.global_batch), model_->logits_gradient(),
                         results_);
   double loss = 0;
   int right = 0;
@@ -106,17 +109,17 @@ void TrainingStep::compute_shard(int shard, const Batch& batch, Votes votes) {
   const double middle = now();
   times_.forward += middle - start;
 
-  record.phase("backward");
+  record_.phase("backward");
   const StepTimes before = times();
   const auto ready = [&](Range range) {
     if (!last) return;
     shard_sum_->finish(range);
     buckets_->ready(range);
     buckets_->advance();
-    record.progress();
+    record_.progress();
   };
   ready({0, Layout::kMail});
-  model_.backward(*stream_, batch.images, ready);
+  model_->backward(*stream_, batch.images, ready);
   if (!last) shard_sum_->take(shard);
   const StepTimes after = times();
   // With a thread of its own the optimizer ran beside the backward pass, otherwise within it.
@@ -125,8 +128,8 @@ void TrainingStep::compute_shard(int shard, const Batch& batch, Votes votes) {
 }
 
 double TrainingStep::loss_now() {
-  softmax_cross_entropy(*stream_, model_.forward(*stream_, last_.images), last_.labels, 1,
-                        model_.logits_gradient(), results_);
+  softmax_cross_entropy(*stream_, model_->forward(*stream_, last_.images), last_.labels, 1,
+                        model_->logits_gradient(), results_);
   double loss = 0;
   for (const SampleResult& result : results_) loss += result.loss;
   return loss / static_cast<double>(results_.size());
@@ -168,8 +171,8 @@ std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
       {"gradients", reducer_->bytes() + shard_sum_->bytes()},
       {"optimizer", state_.slots.size() * arena}};
   if (state_.average) parts.emplace_back("average", arena);
-  parts.emplace_back("activations", model_.activation_bytes());
-  parts.emplace_back("workspace", model_.workspace_bytes());
+  parts.emplace_back("activations", model_->activation_bytes());
+  parts.emplace_back("workspace", model_->workspace_bytes());
   return parts;
 }
 

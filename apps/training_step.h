@@ -40,13 +40,26 @@ struct StepTimes {
   double forward = 0, backward = 0, optimizer = 0, exposed = 0, loader = 0;
 };
 
+/// What a step is put together from.
+struct StepParts {
+  std::unique_ptr<Model> model;  ///< for training, plan.shard_batch samples at a time
+  std::unique_ptr<Optimizer> optimizer;
+  std::vector<Range> buckets;        ///< of the model's layout, in arena order
+  std::unique_ptr<Reducer> reducer;  ///< made for layout().count elements and these buckets
+  Policy policy = Policy::wait;
+};
+
+/// Collective: all ranks give the same arguments. The parts that `options` name. Throws
+/// AgreedError.
+StepParts make_step_parts(const World& world, Device& device, const ModelEntry& entry,
+                          const Dataset& dataset, const Options& options, const RunPlan& plan);
+
 class TrainingStep {
  public:
-  /// Collective: all ranks construct theirs with the same arguments. Throws AgreedError. Initial
-  /// weights are those of plan.seed, the same on all ranks.
-  TrainingStep(World& world, Device& device, const ModelEntry& entry, const Dataset& dataset,
-               const Options& options, const RunPlan& plan);
-  ~TrainingStep();
+  /// Initial weights are those of plan.seed, the same on all ranks. Of `options` the average's
+  /// decay and the weight decay count. `record` is told what this rank does.
+  TrainingStep(StepParts parts, Device& device, Record& record, const Options& options,
+               const RunPlan& plan);
 
   /// Collective. Step number `step` (0 is the first of the run) on the next own_shards batches of
   /// `loader`.
@@ -56,8 +69,8 @@ class TrainingStep {
   /// nothing that training reads.
   double loss_now();
 
-  const Model& model() const { return model_; }
-  const Layout& layout() const { return model_.layout(); }
+  const Model& model() const { return *model_; }
+  const Layout& layout() const { return model_->layout(); }
   const Optimizer& optimizer() const { return *optimizer_; }
   const Reducer& reducer() const { return *reducer_; }
   Policy policy() const { return policy_; }
@@ -82,26 +95,25 @@ class TrainingStep {
   void compute_shard(int shard, const Batch& batch, Votes votes);
   void on_reduced(Range range);
 
-  World& world_;
+  Record& record_;
   const RunPlan& plan_;
   float ema_, weight_decay_;
   std::unique_ptr<Stream> stream_;   ///< of the computing thread
   std::unique_ptr<Stream> updates_;  ///< of whichever thread runs on_reduced()
-  Model model_;
+  std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
-  Comm reducer_comm_;
   std::unique_ptr<Reducer> reducer_;
   float* gradients_ = nullptr;  ///< the reducer's
   Memory arenas_;               ///< parameters, slots, average
   TrainingState state_;
   std::unique_ptr<ShardSum> shard_sum_;
   Policy policy_;
-  std::unique_ptr<GradientBuckets> buckets_;
   std::vector<SampleResult> results_;
   Batch last_;                                  ///< of the last run()
   UpdateRates rates_;                           ///< of the step under way
   StepTimes times_;                             ///< of the computing thread
   std::atomic<std::int64_t> optimizer_ns_ = 0;  ///< of whichever thread runs on_reduced()
+  std::unique_ptr<GradientBuckets> buckets_;    ///< last: it may call back until it goes
 };
 
 }  // namespace lockstep

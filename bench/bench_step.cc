@@ -13,6 +13,7 @@
 #include "apps/placement.h"
 #include "apps/training_step.h"
 #include "bench/bare.h"
+#include "collectives/flight_recorder.h"
 #include "src/data/dataset.h"
 #include "src/table.h"
 
@@ -73,8 +74,9 @@ int run(World& world, BenchOptions& o) {
     plan = plan_run(o.training, comm, placement.threads, data.train->size(), data.identity, {});
   });
   const auto device = make_device(comm, o.training.device, placement.threads);
-  TrainingStep step(world, *device, find(models(), o.training.model), *data.train, o.training,
-                    plan);
+  TrainingStep step(make_step_parts(world, *device, find(models(), o.training.model), *data.train,
+                                    o.training, plan),
+                    *device, world.flight_recorder().mine(), o.training, plan);
   Loader loader(*data.train, {.seed = plan.seed,
                               .global_batch = plan.global_batch,
                               .shards = plan.shards,

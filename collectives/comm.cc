@@ -122,19 +122,23 @@ Comm Comm::duplicate() const {
   const Collective waiting;
   MPI_Comm raw;
   check(MPI_Comm_dup(raw_, &raw));
-  return Comm(raw);
+  return owned(raw);
 }
 
 Comm Comm::node() const {
   const Collective waiting;
   MPI_Comm raw;
   check(MPI_Comm_split_type(raw_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &raw));
-  return Comm(raw);
+  return owned(raw);
 }
 
-void Comm::free() {
-  if (std::uncaught_exceptions() > 0) return;
-  MPI_Comm_free(&raw_);  // an error here has no cure and harms nobody
+Comm Comm::owned(MPI_Comm raw) {
+  Comm comm(raw);
+  comm.owner_ = {nullptr, [raw](void*) mutable {
+                   // An error here has no cure and harms nobody.
+                   if (std::uncaught_exceptions() == 0) MPI_Comm_free(&raw);
+                 }};
+  return comm;
 }
 
 void Comm::barrier() const {
@@ -190,7 +194,7 @@ World::World(int* argc, char*** argv, const std::string& program) : program_(pro
     MPI_Finalize();
     throw;
   }
-  Comm node = all.node();
+  const Comm node = all.node();
   try {
     memory_ =
         std::make_unique<NodeMemory>(node, FlightRecorder::bytes(node.size()), "the start-up");
@@ -208,7 +212,6 @@ World::World(int* argc, char*** argv, const std::string& program) : program_(pro
                                          Watchdog::Pace());
   start.reset();
   own_record = &flight_recorder_->mine();
-  node.free();
 }
 
 World::~World() {

@@ -33,21 +33,20 @@ class AgreedError : public Error {
 };
 
 /// A group of ranks. Cheap to copy; the underlying communicator returns errors instead of aborting.
-/// Methods are collective unless marked local.
+/// Methods are collective unless marked local. What duplicate() and node() made is freed with its
+/// last copy, which is collective too, but not while an exception unwinds: a rank that fails alone
+/// must not wait for the others.
 class Comm {
  public:
-  explicit Comm(MPI_Comm raw);  ///< adopts `raw`: sets MPI_ERRORS_RETURN; the caller keeps the duty
-                                ///< to free it. Local
+  /// Sets MPI_ERRORS_RETURN; `raw` stays the caller's. Local
+  explicit Comm(MPI_Comm raw);
 
   int rank() const { return rank_; }     ///< local
   int size() const { return size_; }     ///< local
   MPI_Comm raw() const { return raw_; }  ///< local
 
-  Comm duplicate() const;  ///< for another thread or library; freed by free()
-  Comm node() const;  ///< the ranks that share memory with this one, in rank order; freed by free()
-  /// For what duplicate() and node() made; copies are dead then. Never throws. Does nothing while
-  /// an exception unwinds: a rank that fails alone must not wait here for the others.
-  void free();
+  Comm duplicate() const;  ///< for another thread or library
+  Comm node() const;       ///< the ranks that share memory with this one, in rank order
 
   void barrier() const;
   std::string broadcast(std::string text, int root = 0) const;
@@ -58,8 +57,11 @@ class Comm {
       const std::string& text) const;  ///< all texts in rank order on rank 0; empty elsewhere
 
  private:
+  static Comm owned(MPI_Comm raw);
+
   MPI_Comm raw_;
   int rank_ = 0, size_ = 1;
+  std::shared_ptr<void> owner_;  ///< of `raw_`; none where that is another's
 };
 
 /// MPI from init to finalize, and the watchdog over it all: a rank that dies, is stopped or hangs

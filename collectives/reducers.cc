@@ -12,12 +12,7 @@
 namespace lockstep {
 namespace {
 
-bool on_one_host(const Comm& comm) {
-  Comm node = comm.node();
-  const bool result = comm.min(node.size()) == comm.size();
-  node.free();
-  return result;
-}
+bool on_one_host(const Comm& comm) { return comm.min(comm.node().size()) == comm.size(); }
 
 std::unique_ptr<Reducer> make_auto_reducer(const ReducerSpec& given) {
   ReducerSpec spec = given;

@@ -164,9 +164,7 @@ class SharedReducer : public Reducer {
 }  // namespace
 
 std::unique_ptr<Reducer> make_shared_reducer(const ReducerSpec& spec) {
-  Comm node = spec.comm.node();
-  const std::int64_t here = node.size();
-  node.free();
+  const int here = spec.comm.node().size();
   agree(spec.comm, [&] {
     require(here == spec.comm.size(),
             "the reducer shared needs all ranks on one host, but only {} of {} are on {}: choose "

@@ -49,10 +49,9 @@ TEST(Comm, broadcasts_and_gathers_texts_of_any_length) {
 }
 
 TEST(Comm, all_ranks_of_this_test_share_one_node) {
-  Comm node = world().comm().node();
+  const Comm node = world().comm().node();
   EXPECT_EQ(node.size(), world().comm().size());
   EXPECT_EQ(node.rank(), world().comm().rank());
-  node.free();
 }
 
 TEST(Comm, errors_return_as_exceptions) {
@@ -62,7 +61,7 @@ TEST(Comm, errors_return_as_exceptions) {
 }
 
 TEST(NodeMemory, is_shared_aligned_and_zeroed) {
-  Comm node = world().comm().node();
+  const Comm node = world().comm().node();
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{1} << 20}) {
     const NodeMemory memory(node, bytes, "this test");
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.data()) % 4096, 0u);
@@ -74,18 +73,16 @@ TEST(NodeMemory, is_shared_aligned_and_zeroed) {
     EXPECT_EQ(memory.data()[bytes - 1], std::byte{42});
     node.barrier();
   }
-  node.free();
 }
 
 TEST(NodeMemory, refuses_more_than_there_is_on_all_ranks) {
-  Comm node = world().comm().node();
+  const Comm node = world().comm().node();
   if (node.size() > 1) {
     const std::string message =
         agreed_message([&] { NodeMemory(node, std::size_t{1} << 50, "the reducer shared"); });
     EXPECT_NE(message.find("the reducer shared needs"), std::string::npos) << message;
     EXPECT_NE(message.find("/dev/shm has"), std::string::npos) << message;
   }
-  node.free();
 }
 
 TEST(Agree, is_silent_when_nobody_fails) {

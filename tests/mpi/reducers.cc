@@ -109,10 +109,6 @@ class EveryReducer : public testing::TestWithParam<Case> {
     buckets_ = cut_buckets(parts_, layout.bucket_bytes);
     reducer_ = make_reducer(GetParam().reducer, {comm_, count_, buckets_, ""});
   }
-  ~EveryReducer() override {
-    reducer_.reset();
-    comm_.free();
-  }
 
   /// One step: writes value(rank, step, i) part by part, as a backward pass would, then finishes.
   template <class Value>
@@ -207,41 +203,35 @@ INSTANTIATE_TEST_SUITE_P(Menu, EveryReducer, testing::ValuesIn(all_cases()), nam
 class AnyReducer : public testing::TestWithParam<std::string> {};
 
 TEST_P(AnyReducer, gives_zeroed_aligned_memory_that_is_its_ranks_own) {
-  Comm comm = world().comm().duplicate();
-  {
-    const std::int64_t count = 3000;
-    const auto reducer = make_reducer(GetParam(), {comm, count, {{0, count}}, ""});
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(reducer->gradients()) % 4096, 0u);
-    for (std::int64_t i = 0; i < count; ++i) ASSERT_EQ(reducer->gradients()[i], 0);
-    comm.barrier();
-    std::fill_n(reducer->gradients(), count, static_cast<float>(comm.rank()));
-    comm.barrier();
-    for (std::int64_t i = 0; i < count; ++i)
-      ASSERT_EQ(reducer->gradients()[i], static_cast<float>(comm.rank()));
-    if (GetParam() != "auto") {
-      EXPECT_EQ(reducer->name(), GetParam());
-    }
-    EXPECT_EQ(reducer->describe().find(reducer->name()), 0u) << reducer->describe();
-    comm.barrier();
+  const Comm comm = world().comm().duplicate();
+  const std::int64_t count = 3000;
+  const auto reducer = make_reducer(GetParam(), {comm, count, {{0, count}}, ""});
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(reducer->gradients()) % 4096, 0u);
+  for (std::int64_t i = 0; i < count; ++i) ASSERT_EQ(reducer->gradients()[i], 0);
+  comm.barrier();
+  std::fill_n(reducer->gradients(), count, static_cast<float>(comm.rank()));
+  comm.barrier();
+  for (std::int64_t i = 0; i < count; ++i)
+    ASSERT_EQ(reducer->gradients()[i], static_cast<float>(comm.rank()));
+  if (GetParam() != "auto") {
+    EXPECT_EQ(reducer->name(), GetParam());
   }
-  comm.free();
+  EXPECT_EQ(reducer->describe().find(reducer->name()), 0u) << reducer->describe();
+  comm.barrier();
 }
 
 TEST_P(AnyReducer, leaves_elements_outside_of_its_buckets_alone) {
-  Comm comm = world().comm().duplicate();
-  {
-    const auto reducer = make_reducer(GetParam(), {comm, 20000, {{16, 100}, {1000, 9001}}, ""});
-    std::fill_n(reducer->gradients(), 20000, 1.0f);
-    for (const int bucket : {0, 1}) reducer->start(bucket);
-    for (const int bucket : {1, 0}) reducer->finish(bucket);
-    const auto size = static_cast<float>(comm.size());
-    for (std::int64_t i = 0; i < 20000; ++i) {
-      const bool inside = (i >= 16 && i < 116) || (i >= 1000 && i < 10001);
-      ASSERT_EQ(reducer->gradients()[i], inside ? size : 1.0f) << i;
-    }
-    EXPECT_FALSE(reducer->advance());
+  const Comm comm = world().comm().duplicate();
+  const auto reducer = make_reducer(GetParam(), {comm, 20000, {{16, 100}, {1000, 9001}}, ""});
+  std::fill_n(reducer->gradients(), 20000, 1.0f);
+  for (const int bucket : {0, 1}) reducer->start(bucket);
+  for (const int bucket : {1, 0}) reducer->finish(bucket);
+  const auto size = static_cast<float>(comm.size());
+  for (std::int64_t i = 0; i < 20000; ++i) {
+    const bool inside = (i >= 16 && i < 116) || (i >= 1000 && i < 10001);
+    ASSERT_EQ(reducer->gradients()[i], inside ? size : 1.0f) << i;
   }
-  comm.free();
+  EXPECT_FALSE(reducer->advance());
 }
 
 INSTANTIATE_TEST_SUITE_P(Menu, AnyReducer, [] {
@@ -263,15 +253,12 @@ TEST(MakeReducer, an_unknown_name_is_answered_with_the_menu_on_all_ranks) {
 }
 
 TEST(MakeReducer, auto_is_shared_on_one_host_and_says_why) {
-  Comm comm = world().comm().duplicate();
-  {
-    const auto reducer = make_reducer("auto", {comm, 10, {{0, 10}}, ""});
-    EXPECT_EQ(reducer->name(), "shared");
-    EXPECT_NE(reducer->describe().find("because"), std::string::npos) << reducer->describe();
-    EXPECT_TRUE(reducer->canonical());
-    EXPECT_FALSE(reducer->speaks_mpi());
-  }
-  comm.free();
+  const Comm comm = world().comm().duplicate();
+  const auto reducer = make_reducer("auto", {comm, 10, {{0, 10}}, ""});
+  EXPECT_EQ(reducer->name(), "shared");
+  EXPECT_NE(reducer->describe().find("because"), std::string::npos) << reducer->describe();
+  EXPECT_TRUE(reducer->canonical());
+  EXPECT_FALSE(reducer->speaks_mpi());
 }
 
 }  // namespace
