@@ -1,5 +1,7 @@
 #include "src/data/cifar.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <system_error>
 #include <utility>
@@ -60,8 +62,13 @@ class Cifar10 : public Dataset {
 /// One name a line; empty lines do not count.
 std::vector<std::string> read_class_names(const std::filesystem::path& path,
                                           const std::string& cure) {
+  std::error_code unreadable;  // then opening fails too, and says why
+  const std::filesystem::file_status status = std::filesystem::status(path, unreadable);
+  // A pipe would wait for its writer, and a device has no end.
+  require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
+          "{} is not a regular file; {}", path.string(), cure);
   std::ifstream file(path);
-  require(file.good(), "cannot open {}; {}", path.string(), cure);
+  require(file.good(), "cannot open {}: {}; {}", path.string(), std::strerror(errno), cure);
   std::vector<std::string> names;
   for (std::string line; std::getline(file, line);) {
     line.erase(line.find_last_not_of(" \t\r") + 1);

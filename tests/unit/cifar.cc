@@ -120,7 +120,15 @@ TEST_F(Cifar, NamesWhatIsMissingFromTheNames) {
   write_names("airplane\nautomobile\n");
   expect_parts(open_message(), {"batches.meta.txt", "2 class names", "10"});
   fs::remove(root_ / "batches.meta.txt");
-  expect_parts(open_message(), {"cannot open", "batches.meta.txt"});
+  expect_parts(open_message(), {"cannot open", "batches.meta.txt", "No such file"});
+  fs::create_directory(root_ / "batches.meta.txt");
+  expect_parts(open_message(), {"batches.meta.txt is not a regular file"});
+  fs::remove(root_ / "batches.meta.txt");
+  ASSERT_EQ(mkfifo((root_ / "batches.meta.txt").c_str(), 0600), 0);
+  expect_parts(open_message(), {"batches.meta.txt is not a regular file"});
+  fs::remove(root_ / "batches.meta.txt");
+  fs::create_symlink("/dev/zero", root_ / "batches.meta.txt");
+  expect_parts(open_message(), {"batches.meta.txt is not a regular file"});
 }
 
 TEST_F(Cifar, SaysHowManyBytesAreThereAndWanted) {
