@@ -98,6 +98,10 @@ void OptionSet::text(const char* name, std::string& value, const char* type, con
   add({name + 2, Type::text, nullptr,
        [name, &value, check](const std::string& text) {
          if (text.empty()) fail_empty(name);
+         if (text.starts_with("--")) {
+           fail_usage("{}: its value is missing, for {} is an option; a path may begin with ./",
+                      name, text);
+         }
          value = text;
          if (check) check(value);
        },
@@ -227,7 +231,8 @@ void check_words(int argc, char** argv) {
     }
     const std::size_t equals = word.starts_with("--") ? word.find('=') : word.npos;
     const std::string_view value = equals == word.npos ? word : word.substr(equals + 1);
-    if (value.empty()) fail_empty(word.empty() && i > 1 ? argv[i - 1] : word.substr(0, equals));
+    if (value.empty())
+      fail_empty(!word.empty() ? word.substr(0, equals) : i > 1 ? argv[i - 1] : "an argument");
     if (value.starts_with('[') && value.ends_with(']')) {
       fail_usage("{}: a value in brackets is not understood; a path may begin with ./", word);
     }

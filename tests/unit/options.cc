@@ -132,6 +132,18 @@ TEST(Options, RefusalsSayWhy) {
   for (const auto& [word, text] : cases) EXPECT_EQ(refusal({word}), text);
 }
 
+TEST(Options, AnOptionIsNoValue) {
+  for (const char* name : {"--checkpoint-dir", "--log-dir", "--data", "--resume"}) {
+    EXPECT_EQ(refusal({name, "--check"}),
+              fmt::format("{}: its value is missing, for --check is an option; a path may begin "
+                          "with ./",
+                          name));
+  }
+  EXPECT_EQ(parse({"--log-dir", "./--check"}).log_dir, "./--check");
+  EXPECT_EQ(refusal({""}), "an argument: its value is empty (a variable that is not set?)");
+  EXPECT_EQ(refusal({"--seed", ""}), "--seed: its value is empty (a variable that is not set?)");
+}
+
 class ConfigFile : public testing::Test {
  protected:
   std::string refusal_of(const std::string& text, Words words = {}) {
