@@ -18,7 +18,6 @@
 #include "src/unique.h"
 
 namespace lockstep {
-namespace {
 
 std::string_view cure(int error) {
   switch (error) {
@@ -36,10 +35,15 @@ std::string_view cure(int error) {
       return "make its directory first, or choose another";
     case EIO:
       return "look at the disk or the network file system";
+    case EMFILE:
+    case ENFILE:
+      return "raise the limit on open files (ulimit -n)";
     default:
       return "choose another place for it";
   }
 }
+
+namespace {
 
 constexpr std::size_t kRandomBytes = 8;  // of a temporary's name
 

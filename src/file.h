@@ -8,6 +8,9 @@
 
 namespace lockstep {
 
+/// What helps against `error`, an errno of a file or a folder: the end of a message.
+std::string_view cure(int error);
+
 /// A file open for writing at its end. Calls throw Error. One thread.
 class OutputFile {
  public:

@@ -29,13 +29,17 @@ namespace {
 
 constexpr std::string_view kPrefix = "run.lock.";
 
-/// Empty where it is no regular file: a pipe would wait for a writer, a device has no end.
-std::string read_all(const std::filesystem::path& path) {
+/// Empty where it is no regular file: a pipe would wait for a writer, a device has no end. Nothing,
+/// with errno, where it cannot be read.
+std::optional<std::string> try_read(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return "";
   std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  if (!in) return {};
+  return std::string(std::istreambuf_iterator<char>(in), {});
 }
+
+std::string read_all(const std::filesystem::path& path) { return try_read(path).value_or(""); }
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -100,7 +104,13 @@ std::vector<Claim> list_claims(const std::filesystem::path& directory) {
         digits.find_first_not_of("0123456789") != std::string::npos) {
       continue;
     }
-    Claim claim{entry->path(), whole_number(digits), read_all(entry->path()), {}};
+    const auto text = try_read(entry->path());
+    // What this process cannot read for a lack of its own says nothing of who holds the folder.
+    if (!text && (errno == EMFILE || errno == ENFILE || errno == EIO)) {
+      const int cause = errno;
+      fail("cannot read {}: {}; {}", entry->path().string(), std::strerror(cause), cure(cause));
+    }
+    Claim claim{entry->path(), whole_number(digits), text.value_or(""), {}};
     std::istringstream lines(claim.text);
     for (std::string line; std::getline(lines, line);) {
       const std::size_t sign = line.find(" = ");
@@ -108,7 +118,10 @@ std::vector<Claim> list_claims(const std::filesystem::path& directory) {
     }
     claims.push_back(std::move(claim));
   }
-  if (error) fail("cannot read the folder {}: {}", directory.string(), error.message());
+  if (error) {
+    fail("cannot read the folder {}: {}; {}", directory.string(), error.message(),
+         cure(error.value()));
+  }
   std::sort(claims.begin(), claims.end(),
             [](const Claim& a, const Claim& b) { return a.number > b.number; });
   return claims;

@@ -2,6 +2,7 @@
 // silent are taken over, and nobody else.
 #include "src/folder_lock.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -136,6 +137,27 @@ TEST_F(FolderLockTest, WhoStoodStillForTooLongLearnsThatItHasLost) {
   EXPECT_NE(text.find("was taken over by run (host elsewhere"), std::string::npos) << text;
 }
 
+TEST_F(FolderLockTest, WhoCannotReadItsClaimForLackOfDescriptorsHasNotLostIt) {
+  std::string none, one;
+  {
+    const FolderLock lock(folder_.path(), "--log-dir");
+    std::vector<int> all;
+    for (int file; (file = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) all.push_back(file);
+    none = error_of([&] { lock.require_held(); });
+    ::close(all.back());  // for the folder, and none for the claim in it
+    one = error_of([&] { lock.require_held(); });
+    all.pop_back();
+    for (const int file : all) ::close(file);
+    lock.require_held();
+  }
+  EXPECT_EQ(none, fmt::format("cannot read the folder {}: Too many open files; raise the limit on "
+                              "open files (ulimit -n)",
+                              folder_.path().string()));
+  EXPECT_EQ(one, fmt::format("cannot read {}: Too many open files; raise the limit on open files "
+                             "(ulimit -n)",
+                             (folder_ / "run.lock.1").string()));
+}
+
 TEST_F(FolderLockTest, OfManyAtTheSameInstantOneWins) {
   const std::string stale = text_with("start", "1");
   constexpr int kMany = 24;
@@ -181,8 +203,9 @@ TEST_F(FolderLockTest, OfManyAtTheSameInstantOneWins) {
 TEST_F(FolderLockTest, APipeOrAFolderInAClaimsPlaceIsNotWaitedFor) {
   ASSERT_EQ(::mkfifo((folder_ / "run.lock.1").c_str(), 0666), 0);
   for (const bool pipe : {true, false}) {
-    EXPECT_NE(error_of([&] { FolderLock(folder_.path(), "--log-dir"); })
-                  .find("if it is surely gone, remove " + (folder_ / "run.lock.1").string()),
+    EXPECT_NE(error_of([&] {
+                FolderLock(folder_.path(), "--log-dir");
+              }).find("if it is surely gone, remove " + (folder_ / "run.lock.1").string()),
               std::string::npos);
     if (!pipe) break;
     std::filesystem::remove(folder_ / "run.lock.1");
