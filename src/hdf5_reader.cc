@@ -82,6 +82,7 @@ Hdf5Id Hdf5Reader::Body::open(const std::filesystem::path& from) const {
 void Hdf5Reader::Body::list() {
   struct Found {
     std::vector<std::string> names;
+    std::size_t objects = 0;  // groups and the like, too
     const char* problem = nullptr;
   } found;
 #if H5_VERSION_GE(1, 12, 0)
@@ -91,13 +92,13 @@ void Hdf5Reader::Body::list() {
 #endif
   const auto visit = [](hid_t, const char* name, const Info* info, void* out) -> herr_t {
     constexpr int kDeepest = 16;
-    constexpr std::size_t kMost = 100000;
+    constexpr std::size_t kMost = 20000;
     Found& found = *static_cast<Found*>(out);
     const std::string_view path = name;
     if (std::count(path.begin(), path.end(), '/') >= kDeepest) {
       found.problem = "its groups are nested too deep";
-    } else if (found.names.size() >= kMost) {
-      found.problem = "it holds too many arrays";
+    } else if (++found.objects > kMost) {
+      found.problem = "it holds too many arrays and groups";
     } else if (info->type == H5O_TYPE_DATASET) {
       found.names.emplace_back(path);
     }

@@ -274,6 +274,12 @@ TEST(Hdf5, GroupsWithoutEndAreTold) {
   }
   EXPECT_NE(error_of([&] { Hdf5Reader reader(file); }).find("its groups are nested too deep"),
             std::string::npos);
+  {
+    const Foreign foreign(file);
+    for (int i = 0; i < 20001; ++i) foreign.group(fmt::format("/{}", i));
+  }
+  EXPECT_NE(error_of([&] { Hdf5Reader reader(file); }).find("too many arrays and groups"),
+            std::string::npos);
 }
 
 TEST(Hdf5, AFlippedBitInALargeArrayIsToldWithItsName) {
