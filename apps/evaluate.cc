@@ -38,6 +38,12 @@ struct EvaluateOptions {
   int threads = 0;
 };
 
+/// Also false where the path leads nowhere: whoever reads it says why.
+bool is_folder(const std::filesystem::path& path) {
+  std::error_code unreadable;
+  return std::filesystem::is_directory(path, unreadable);
+}
+
 /// False where --help or the like has said all; `text` is then what to print.
 bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
   CLI::App app("Evaluates checkpoints of train_cifar on the test set", "evaluate");
@@ -77,7 +83,7 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
     if (!app.remaining().empty()) fail_extra(app);
     fail_usage("{}; --help lists all options", error.what());
   }
-  if (o.follow && !std::filesystem::is_directory(o.checkpoint)) {
+  if (o.follow && !is_folder(o.checkpoint)) {
     fail_usage("--follow wants a folder of checkpoints, and {} is none", o.checkpoint);
   }
   return true;
@@ -197,7 +203,7 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
     record.phase("looking for checkpoints", kSlowFiles);
     agree(comm, [&] {
       if (comm.rank() != 0) return;
-      if (std::filesystem::is_directory(o.checkpoint)) {
+      if (is_folder(o.checkpoint)) {
         checkpoint = folder.next();
         require(checkpoint || o.follow, "{} holds no whole checkpoint (step-NNNNNNNNNN.h5)",
                 o.checkpoint);
@@ -239,7 +245,7 @@ int main(int argc, char** argv) {
     expect_same(world.comm(), "options",
                 fmt::format("{}", fmt::join(std::vector<std::string>(argv + 1, argv + argc), " ")));
     if (go_on) return run(world, options, signals);
-    if (world.comm().rank() == 0) std::fputs(text.c_str(), stdout);
+    if (world.comm().rank() == 0) print_answer(text);
     return static_cast<int>(kExitSuccess);
   });
 }

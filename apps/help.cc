@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <sstream>
 
 #include "collectives/launch.h"
+#include "src/report/report.h"
 
 namespace lockstep {
 
@@ -31,18 +31,21 @@ std::string help_text(const CLI::App& app) {
   return wrapped(app.help(), app.get_formatter()->get_column_width());
 }
 
+void print_answer(std::string_view text) {
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  Console().line(text);
+}
+
 bool answered_without_ranks(const std::function<std::string()>& answer) {
   const Environment environment = [](const char* name) { return std::getenv(name); };
   if (has_launcher(environment)) return false;
-  std::string text;
   try {
-    text = answer();
+    const std::string text = answer();
+    if (!text.empty() && is_first_task(environment)) print_answer(text);
+    return !text.empty();
   } catch (const std::exception&) {
     return false;  // the second reading says it
   }
-  if (text.empty()) return false;
-  if (is_first_task(environment)) std::fputs(text.c_str(), stdout);
-  return std::fflush(stdout) == 0;
 }
 
 }  // namespace lockstep

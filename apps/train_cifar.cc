@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
                 fmt::format("build = {}, checksum {}", build_name(), program_checksum()));
     expect_same(world.comm(), "options", options ? options->text : "--help, --version or --list");
     if (options) return train(world, *options, [&] { return signals.stop_requested(); });
-    if (world.comm().rank() == 0) std::fputs(text.c_str(), stdout);
+    if (world.comm().rank() == 0) print_answer(text);
     return static_cast<int>(kExitSuccess);
   });
 }

@@ -117,6 +117,10 @@ for what in --list --version; do
   expect "$what without MPI" test "$code-$(grep -cE '^(models|train_cifar [0-9].*)$' "$folder/out")" = 0-1
   expect "$what fits 80 columns" test "$(awk 'length > 79' "$folder/out" | wc -l)" = 0
 done
+for program in train_cifar evaluate; do
+  run bash -c '"$@" >/dev/full' - "$build/$program" --help
+  expect_error "$program: help that nobody gets" 1 "^$program: cannot write to standard output: No space left on device; "
+done
 ranks 2 train_cifar --list
 expect "the menus are printed once" test "$code-$(grep -c '^models$' "$folder/out")" = 0-1
 for menu in models 'data sets' optimizers 'learning-rate schedules' reducers 'progress policies' devices; do expect_line "menu" "^$menu\$"; done
