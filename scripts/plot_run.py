@@ -11,14 +11,15 @@ import sys
 def read(path):
     """Rows of each kind, in the order of the file. A line that a crash cut short is left out."""
     rows = {"train": [], "evaluation": []}
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
             try:
                 row = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(row, dict) and row.get("kind") in rows and "step" in row:
-                rows[row["kind"]].append(row)
+            kind, step = (row.get("kind"), row.get("step")) if isinstance(row, dict) else (None, None)
+            if isinstance(kind, str) and kind in rows and isinstance(step, (int, float)):
+                rows[kind].append(row)
     return rows
 
 

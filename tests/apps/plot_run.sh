@@ -39,6 +39,11 @@ if [ "$python" = none ]; then
 fi
 "$python" "$script" metrics.jsonl run.png --title "a run" | grep -F '5 training rows, 1 evaluations, up to step 50'
 [ "$(head -c 8 run.png | od -An -tx1 | tr -d ' ')" = 89504e470d0a1a0a ]
+{
+  printf '\xff\xfe\n[1]\n{"kind":["train"],"step":1}\n{"kind":"train","step":"1"}\n'
+  cat metrics.jsonl
+} >foreign.jsonl
+"$python" "$script" foreign.jsonl run.png | grep -F '5 training rows, 1 evaluations, up to step 50'
 head -1 metrics.jsonl >young.jsonl
 "$python" "$script" young.jsonl run.svg
 grep -q '<svg' run.svg
