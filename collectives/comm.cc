@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -65,22 +66,30 @@ std::pair<std::string, std::string> first_difference(const std::string& here,
   }
 }
 
+/// A name that stands in a file may hold anything.
+std::string one_line(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(),
+      [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; }, '?');
+  return text;
+}
+
 /// The exception in flight as the line that a user reads.
 Error current_error() {
   try {
     throw;
   } catch (const Error& error) {
-    return error;
+    return Error(one_line(error.what()), error.exit_code());
   } catch (const std::bad_alloc&) {
     return Error("out of memory: use a smaller batch or fewer ranks per host");
   } catch (const std::system_error& error) {
     if (error.code() != std::errc::resource_unavailable_try_again) {
-      return Error(fmt::format("unexpected error: {}", error.what()));
+      return Error(one_line(fmt::format("unexpected error: {}", error.what())));
     }
     return Error(
         "cannot start a thread: raise the limit of processes (ulimit -u, pids.max) or of memory");
   } catch (const std::exception& error) {
-    return Error(fmt::format("unexpected error: {}", error.what()));
+    return Error(one_line(fmt::format("unexpected error: {}", error.what())));
   } catch (...) {
     return Error("unexpected error of an unknown kind");
   }
@@ -183,9 +192,11 @@ std::vector<std::string> Comm::gather(const std::string& text) const {
 
 World::World(int* argc, char*** argv, const std::string& program) : program_(program) {
   check_launch(0);
+  std::optional<WordsOfStart> words(std::in_place);
   std::optional<StartWatch> start(std::in_place, program);
   int granted = MPI_THREAD_SINGLE;
   check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &granted));
+  words.reset();
   threads_allowed_ = granted >= MPI_THREAD_MULTIPLE;
   const Comm all = comm();
   try {

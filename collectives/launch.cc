@@ -1,5 +1,6 @@
 #include "collectives/launch.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -8,12 +9,26 @@
 namespace lockstep {
 namespace {
 
+constexpr const char* kQuiet = "OMPI_MCA_orte_execute_quiet";
+
 int number(const Environment& environment, const char* name) {
   const char* text = environment(name);
   return text == nullptr ? 0 : std::atoi(text);
 }
 
 }  // namespace
+
+WordsOfStart::WordsOfStart() {
+  if (const char* quiet = std::getenv(kQuiet)) quiet_ = quiet;
+  ::unsetenv(kQuiet);
+}
+
+WordsOfStart::~WordsOfStart() {
+  if (quiet_.empty() || quiet_ == "0") return;
+  // Read once, in MPI_Init, into a variable of the library, which no function of MPI changes.
+  if (void* variable = ::dlsym(RTLD_DEFAULT, "orte_execute_quiet"))
+    *static_cast<bool*>(variable) = true;
+}
 
 bool has_launcher(const Environment& environment) {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD", "PMI_PORT"}) {

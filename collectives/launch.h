@@ -17,6 +17,21 @@ using Environment = std::function<const char*(const char* name)>;
 /// with a page of its own.
 std::string launch_problem(const Environment& environment, int size);
 
+/// While it lives, Open MPI 4 may say why it cannot start, though it is told to be quiet
+/// (orte_execute_quiet): that is meant for its boxes after a rank's own words. Lives around
+/// MPI_Init. Takes the variable from the environment, so that no other thread may read that while
+/// it is made.
+class WordsOfStart {
+ public:
+  WordsOfStart();
+  ~WordsOfStart();
+  WordsOfStart(const WordsOfStart&) = delete;
+  WordsOfStart& operator=(const WordsOfStart&) = delete;
+
+ private:
+  std::string quiet_;  ///< what the variable said; empty: it was not set
+};
+
 /// Whether some launcher offers this process a way to find the other ranks.
 bool has_launcher(const Environment& environment);
 

@@ -85,6 +85,7 @@ wrong "cannot read --config $folder/none.toml: No such file" --config "$folder/n
 config 'run.toml:1:[0-9]+: unknown option "learning_rate" \(did you mean lr\?\)' 'learning_rate = 0.1'
 config 'run.toml:2:[0-9]+: unknown option "lrr" \(did you mean lr\?\)' 'batch = 4' 'lrr = 0.1'
 config 'run.toml:2:[0-9]+: Error while parsing array' 'batch = 4' 'lr = [0.15'
+config 'run.toml:1:[0-9]+: unknown option "a\?b"; a line is name = value' '"a\u000ab" = 1'
 config 'run.toml:1:[0-9]+: nesterov wants true or false' 'nesterov = 3'
 config 'run.toml:1:[0-9]+: --batch: 0 is below 1' 'batch = 0'
 
@@ -185,6 +186,10 @@ run env -u OMPI_COMM_WORLD_SIZE SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PRO
 expect "srun without PMIx, task 1: silent, exit code 2" test "$code-$(wc -c <"$folder/raw")" = 2-0
 run env SLURM_NTASKS=4 SLURM_JOB_ID=1 "${one[@]}"
 expect_error "mpirun forgotten in an allocation" 2 '^train_cifar: this SLURM allocation has 4 tasks but .* as one: start it with mpirun'
+
+# --- an MPI that cannot start ----------------------------------------------------------------------------------------------
+run env OMPI_MCA_btl=tcp mpirun -np 2 "${one[@]}"  # without "self", which Open MPI 4 needs
+[[ $code == 0 ]] || expect "it says why, though mpirun is to be quiet" grep -q MPI "$folder/raw"
 
 # --- divergence ----------------------------------------------------------------------------------------------------------
 fails 1 'Model diverged with loss = (NaN|infinity) at step [234]; the last good checkpoint is .*step-000000000[123].h5: use a smaller --lr' \
