@@ -91,7 +91,8 @@ one_host() {
 mpi_variables() {  # ranks, usable cores
   as_root_variables
   # No boxes of advice after the program's own words.
-  export OMPI_MCA_orte_execute_quiet=1 PRTE_MCA_prte_execute_quiet=1
+  : "${OMPI_MCA_orte_execute_quiet:=1}" "${PRTE_MCA_prte_execute_quiet:=1}"
+  export OMPI_MCA_orte_execute_quiet PRTE_MCA_prte_execute_quiet
   # On one host Open MPI 5 would look for networks that nobody needs, and complain of those it cannot use.
   if one_host; then export OMPI_MCA_btl="${OMPI_MCA_btl:-^tcp}"; fi
   # Open MPI binds one or two ranks to one core each, whatever their threads, and counts from core 0 whoever else is

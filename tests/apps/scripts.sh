@@ -100,6 +100,7 @@ expect "one host needs no network, and no boxes of advice" 0 '^btl=\^tcp quiet=1
 expect "several hosts do" 0 '^btl= quiet=11$' "${train[@]}" SLURM_JOB_NUM_NODES=2 "$scripts/train.sh"
 expect "hosts of a file, too" 0 '^btl= quiet=11$' "${train[@]}" OMPI_MCA_orte_default_hostfile=hosts "$scripts/train.sh"
 expect "the user's choice stays" 0 '^btl=self,tcp quiet=11$' "${train[@]}" OMPI_MCA_btl=self,tcp "$scripts/train.sh"
+expect "in this, too" 0 '^btl=\^tcp quiet=01$' "${train[@]}" OMPI_MCA_orte_execute_quiet=0 "$scripts/train.sh"
 expect "exit code 75 is passed on" 75 'called' "${train[@]}" CODE=75 "$scripts/train.sh"
 expect "exit code 1 is passed on" 1 'called' "${train[@]}" CODE=1 "$scripts/train.sh"
 expect "one rank where one core is allowed" 0 'called: -np 1 .* oversubscribe= ' "${train[@]}" taskset -c "$one_core" "$scripts/train.sh"
