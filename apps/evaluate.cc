@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <span>
 #include <thread>
 
 #include "apps/checkpoint_folder.h"
@@ -144,8 +145,8 @@ Subject subject_of(const Checkpoint& checkpoint, const EvaluateOptions& o) {
 Subject broadcast(const Comm& comm, Subject subject) {
   for (std::string* text : {&subject.file, &subject.dataset, &subject.model, &subject.precision})
     *text = comm.broadcast(*text);
-  check(MPI_Bcast(&subject.step, 1, MPI_INT64_T, 0, comm.raw()));
-  check(MPI_Bcast(&subject.seed, 1, MPI_UINT64_T, 0, comm.raw()));
+  comm.broadcast(std::span(&subject.step, 1));
+  comm.broadcast(std::span(&subject.seed, 1));
   return subject;
 }
 
@@ -175,7 +176,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     require(std::all_of(arena.begin(), arena.end(), [](float w) { return std::isfinite(w); }),
             "{} holds weights that are not numbers: use another file", subject.file);
   });
-  check(MPI_Bcast(arena.data(), static_cast<int>(arena.size()), MPI_FLOAT, 0, comm.raw()));
+  comm.broadcast(std::span(arena));
   record.phase("evaluation");
   const auto evaluated = evaluation->run(comm, arena.data(), [&](double) {
     record.progress();

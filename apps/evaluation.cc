@@ -58,11 +58,13 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
     if (comm.max(enough) > 0) return std::nullopt;
   }
   Score& score = result.score;
-  for (std::int64_t* sum :
-       {&score.samples, &score.top1, &score.top5, &score.loss_units, &score.diverged}) {
-    *sum = comm.sum(*sum);
-  }
-  for (std::int64_t& cell : result.confusion) cell = comm.sum(cell);
+  std::vector<std::int64_t> sums = result.confusion;
+  sums.insert(sums.end(),
+              {score.samples, score.top1, score.top5, score.loss_units, score.diverged});
+  comm.sum(sums);
+  std::copy_n(sums.begin(), result.confusion.size(), result.confusion.begin());
+  const std::int64_t* total = sums.data() + result.confusion.size();
+  score = {total[0], total[1], total[2], total[3], total[4]};
   return result;
 }
 

@@ -35,9 +35,7 @@ void verify_mirror(const Comm& comm, const Layout& layout, const std::vector<Con
     own.insert(own.end(), more.begin(), more.end());
   }
   const auto ranks = static_cast<std::size_t>(comm.size());
-  std::vector<std::uint64_t> all(own.size() * ranks);
-  check(MPI_Allgather(own.data(), static_cast<int>(own.size()), MPI_UINT64_T, all.data(),
-                      static_cast<int>(own.size()), MPI_UINT64_T, comm.raw()));
+  const std::vector<std::uint64_t> all = comm.all_gather(std::span<const std::uint64_t>(own));
   for (std::size_t p = 0; p < own.size(); ++p) {
     std::map<std::uint64_t, std::size_t> votes;
     for (std::size_t rank = 0; rank < ranks; ++rank) ++votes[all[rank * own.size() + p]];

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "apps/circumstances.h"
@@ -78,10 +79,8 @@ class Trainer {
     const auto evaluation = resumption.metadata.texts.find("evaluation");
     evaluation_due_ = options_.eval_every > 0 && evaluation != resumption.metadata.texts.end() &&
                       evaluation->second == kDue;
-    for (const Section& section : sections) {
-      check(MPI_Bcast(section.arena, static_cast<int>(step_.layout().count), MPI_FLOAT, 0,
-                      comm_.raw()));
-    }
+    const auto count = static_cast<std::size_t>(step_.layout().count);
+    for (const Section& section : sections) comm_.broadcast(std::span(section.arena, count));
   }
 
   /// The run was stopped before the evaluation of its last step: that is the first thing to do.

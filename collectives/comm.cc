@@ -17,6 +17,7 @@
 #include <thread>
 #include <utility>
 
+#include "collectives/communicator.h"
 #include "collectives/flight_recorder.h"
 #include "collectives/launch.h"
 #include "collectives/node_memory.h"
@@ -43,8 +44,26 @@ class Collective {
 std::int64_t reduce(const Comm& comm, std::int64_t value, MPI_Op operation) {
   const Collective waiting;
   std::int64_t result = 0;
-  check(MPI_Allreduce(&value, &result, 1, MPI_INT64_T, operation, comm.raw()));
+  check(MPI_Allreduce(&value, &result, 1, MPI_INT64_T, operation, raw(comm)));
   return result;
+}
+
+MPI_Datatype type_of(std::span<const char>) { return MPI_CHAR; }
+MPI_Datatype type_of(std::span<const std::int64_t>) { return MPI_INT64_T; }
+MPI_Datatype type_of(std::span<const std::uint64_t>) { return MPI_UINT64_T; }
+MPI_Datatype type_of(std::span<const float>) { return MPI_FLOAT; }
+MPI_Datatype type_of(std::span<const double>) { return MPI_DOUBLE; }
+
+template <class T>
+int int_size(std::span<T> part) {
+  return static_cast<int>(part.size());
+}
+
+template <class T, class Visit>
+void for_each_message(std::span<T> values, std::size_t largest, Visit visit) {
+  for (std::size_t begin = 0; begin < values.size(); begin += largest) {
+    visit(values.subspan(begin, std::min(largest, values.size() - begin)));
+  }
 }
 
 void check_launch(int size) {
@@ -121,46 +140,51 @@ void check(int code, std::source_location at) {
       text, at.file_name(), at.line());
 }
 
-Comm::Comm(MPI_Comm raw) : raw_(raw) {
-  check(MPI_Comm_set_errhandler(raw_, MPI_ERRORS_RETURN));
-  check(MPI_Comm_rank(raw_, &rank_));
-  check(MPI_Comm_size(raw_, &size_));
+Communicator::Communicator(MPI_Comm handle, bool owned) : handle(handle), owned(owned) {
+  check(MPI_Comm_set_errhandler(handle, MPI_ERRORS_RETURN));
+}
+
+Communicator::~Communicator() {
+  // An error here has no cure and harms nobody.
+  if (owned && std::uncaught_exceptions() == 0) MPI_Comm_free(&handle);
+}
+
+Comm::Comm(std::shared_ptr<const Communicator> communicator)
+    : communicator_(std::move(communicator)) {
+  check(MPI_Comm_rank(raw(*this), &rank_));
+  check(MPI_Comm_size(raw(*this), &size_));
 }
 
 Comm Comm::duplicate() const {
   const Collective waiting;
-  MPI_Comm raw;
-  check(MPI_Comm_dup(raw_, &raw));
-  return owned(raw);
+  MPI_Comm copy;
+  check(MPI_Comm_dup(raw(*this), &copy));
+  return Comm(std::make_shared<Communicator>(copy, true)).with_largest_message(largest_message_);
 }
 
 Comm Comm::node() const {
   const Collective waiting;
-  MPI_Comm raw;
-  check(MPI_Comm_split_type(raw_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &raw));
-  return owned(raw);
+  MPI_Comm node;
+  check(MPI_Comm_split_type(raw(*this), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node));
+  return Comm(std::make_shared<Communicator>(node, true)).with_largest_message(largest_message_);
 }
 
-Comm Comm::owned(MPI_Comm raw) {
-  Comm comm(raw);
-  comm.owner_ = {nullptr, [raw](void*) mutable {
-                   // An error here has no cure and harms nobody.
-                   if (std::uncaught_exceptions() == 0) MPI_Comm_free(&raw);
-                 }};
+Comm Comm::with_largest_message(std::size_t elements) const {
+  Comm comm = *this;
+  comm.largest_message_ = elements;
   return comm;
 }
 
 void Comm::barrier() const {
   const Collective waiting;
-  check(MPI_Barrier(raw_));
+  check(MPI_Barrier(raw(*this)));
 }
 
 std::string Comm::broadcast(std::string text, int root) const {
-  const Collective waiting;
-  std::int64_t length = static_cast<std::int64_t>(text.size());
-  check(MPI_Bcast(&length, 1, MPI_INT64_T, root, raw_));
-  text.resize(static_cast<std::size_t>(length));
-  check(MPI_Bcast(text.data(), static_cast<int>(length), MPI_CHAR, root, raw_));
+  std::uint64_t length = text.size();
+  broadcast(std::span(&length, 1), root);
+  text.resize(length);
+  broadcast(std::span(text), root);
   return text;
 }
 
@@ -168,12 +192,52 @@ std::int64_t Comm::sum(std::int64_t value) const { return reduce(*this, value, M
 std::int64_t Comm::min(std::int64_t value) const { return reduce(*this, value, MPI_MIN); }
 std::int64_t Comm::max(std::int64_t value) const { return reduce(*this, value, MPI_MAX); }
 
+void Comm::sum(std::span<std::int64_t> values) const {
+  const Collective waiting;
+  for_each_message(values, largest_message_, [&](std::span<std::int64_t> part) {
+    check(
+        MPI_Allreduce(MPI_IN_PLACE, part.data(), int_size(part), MPI_INT64_T, MPI_SUM, raw(*this)));
+  });
+}
+
+template <class T>
+void Comm::broadcast(std::span<T> values, int root) const {
+  const Collective waiting;
+  for_each_message(values, largest_message_, [&](std::span<T> part) {
+    check(MPI_Bcast(part.data(), int_size(part), type_of(part), root, raw(*this)));
+  });
+}
+template void Comm::broadcast(std::span<char>, int) const;
+template void Comm::broadcast(std::span<std::int64_t>, int) const;
+template void Comm::broadcast(std::span<std::uint64_t>, int) const;
+template void Comm::broadcast(std::span<float>, int) const;
+template void Comm::broadcast(std::span<double>, int) const;
+
+template <class T>
+std::vector<T> Comm::all_gather(std::span<const T> values) const {
+  const Collective waiting;
+  const auto ranks = static_cast<std::size_t>(size_);
+  std::vector<T> all(values.size() * ranks), parts;
+  T* place = all.data();
+  for_each_message(values, largest_message_, [&](std::span<const T> part) {
+    parts.resize(part.size() * ranks);
+    check(MPI_Allgather(part.data(), int_size(part), type_of(part), parts.data(), int_size(part),
+                        type_of(part), raw(*this)));
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      std::copy_n(parts.data() + rank * part.size(), part.size(), place + rank * values.size());
+    }
+    place += part.size();
+  });
+  return all;
+}
+template std::vector<std::uint64_t> Comm::all_gather(std::span<const std::uint64_t>) const;
+
 std::vector<std::string> Comm::gather(const std::string& text) const {
   const Collective waiting;
   const int length = static_cast<int>(text.size());
   const std::size_t ranks = rank_ == 0 ? static_cast<std::size_t>(size_) : 0;
   std::vector<int> lengths(ranks), offsets(ranks);
-  check(MPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, raw_));
+  check(MPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, raw(*this)));
   int total = 0;
   for (std::size_t i = 0; i < ranks; ++i) {
     offsets[i] = total;
@@ -181,7 +245,7 @@ std::vector<std::string> Comm::gather(const std::string& text) const {
   }
   std::string all(static_cast<std::size_t>(total), '\0');
   check(MPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(),
-                    MPI_CHAR, 0, raw_));
+                    MPI_CHAR, 0, raw(*this)));
   std::vector<std::string> result;
   for (std::size_t i = 0; i < ranks; ++i) {
     result.push_back(
@@ -232,7 +296,7 @@ World::~World() {
   watchdog_.reset();
 }
 
-Comm World::comm() const { return Comm(MPI_COMM_WORLD); }
+Comm World::comm() const { return Comm(std::make_shared<Communicator>(MPI_COMM_WORLD, false)); }
 
 void agree(const Comm& comm, const std::function<void()>& body) {
   std::optional<Error> error;

@@ -3,12 +3,11 @@
 // World::threads_allowed().
 #pragma once
 
-#include <mpi.h>
-
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <source_location>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,12 +17,10 @@
 namespace lockstep {
 
 class NodeMemory;
+struct Communicator;
 class Record;
 class FlightRecorder;
 class Watchdog;
-
-/// Throws Error with MPI's own text and the place unless `code` is MPI_SUCCESS.
-void check(int code, std::source_location at = std::source_location::current());
 
 /// An Error that every rank throws at the same place for the same reason: rank 0 prints it and MPI
 /// is shut down in order.
@@ -32,18 +29,18 @@ class AgreedError : public Error {
   using Error::Error;
 };
 
-/// A group of ranks. Cheap to copy; the underlying communicator returns errors instead of aborting.
-/// Methods are collective unless marked local. What duplicate() and node() made is freed with its
-/// last copy, which is collective too, but not while an exception unwinds: a rank that fails alone
-/// must not wait for the others.
+/// A group of ranks. Cheap to copy. Methods are collective unless marked local, and throw Error
+/// where MPI fails. What duplicate() and node() made is freed with its last copy, which is
+/// collective too, but not while an exception unwinds: a rank that fails alone must not wait for
+/// the others.
 class Comm {
  public:
-  /// Sets MPI_ERRORS_RETURN; `raw` stays the caller's. Local
-  explicit Comm(MPI_Comm raw);
+  explicit Comm(std::shared_ptr<const Communicator> communicator);  ///< local
 
-  int rank() const { return rank_; }     ///< local
-  int size() const { return size_; }     ///< local
-  MPI_Comm raw() const { return raw_; }  ///< local
+  int rank() const { return rank_; }  ///< local
+  int size() const { return size_; }  ///< local
+  /// Local; collectives/communicator.h says what that is.
+  const Communicator& communicator() const { return *communicator_; }
 
   Comm duplicate() const;  ///< for another thread or library
   Comm node() const;       ///< the ranks that share memory with this one, in rank order
@@ -53,15 +50,28 @@ class Comm {
   std::int64_t sum(std::int64_t value) const;
   std::int64_t min(std::int64_t value) const;
   std::int64_t max(std::int64_t value) const;
-  std::vector<std::string> gather(
-      const std::string& text) const;  ///< all texts in rank order on rank 0; empty elsewhere
+  /// All texts in rank order on rank 0; empty elsewhere.
+  std::vector<std::string> gather(const std::string& text) const;
+
+  // Of any number of elements, as many on each rank.
+  /// Each element becomes its sum over the ranks. For integers alone: the order is MPI's own.
+  void sum(std::span<std::int64_t> values) const;
+  /// Rank `root`'s. Of char, std::int64_t, std::uint64_t, float and double.
+  template <class T>
+  void broadcast(std::span<T> values, int root = 0) const;
+  /// The `values` of all ranks one after the other, in rank order. Of std::uint64_t.
+  template <class T>
+  std::vector<T> all_gather(std::span<const T> values) const;
+
+  /// Elements of one MPI call: it counts in an int, and more go in several.
+  std::size_t largest_message() const { return largest_message_; }  ///< local
+  /// The same ranks and the same communicator with another: tests have no 2^31 elements. Local
+  Comm with_largest_message(std::size_t elements) const;
 
  private:
-  static Comm owned(MPI_Comm raw);
-
-  MPI_Comm raw_;
+  std::shared_ptr<const Communicator> communicator_;
   int rank_ = 0, size_ = 1;
-  std::shared_ptr<void> owner_;  ///< of `raw_`; none where that is another's
+  std::size_t largest_message_ = std::size_t{1} << 30;
 };
 
 /// MPI from init to finalize, and the watchdog over it all: a rank that dies, is stopped or hangs

@@ -1,8 +1,8 @@
 // The reducer of the MPI library: MPI_Iallreduce in place. What the library makes of it, and in
 // which order it adds, is its own affair; most libraries move it on only inside of MPI calls.
 #include <algorithm>
-#include <climits>
 
+#include "collectives/communicator.h"
 #include "collectives/reducers.h"
 
 namespace lockstep {
@@ -11,35 +11,44 @@ namespace {
 class MpiReducer : public Reducer {
  public:
   explicit MpiReducer(const ReducerSpec& spec)
-      : spec_(spec),
-        gradients_(allocate_gradients(spec.count)),
-        requests_(spec.buckets.size(), MPI_REQUEST_NULL) {
-    completed_.resize(spec.buckets.size());
+      : spec_(spec), gradients_(allocate_gradients(spec.count)) {
+    const auto largest = static_cast<std::int64_t>(spec.comm.largest_message());
+    for (const Range& bucket : spec.buckets) {
+      first_.push_back(messages_.size());
+      for (std::int64_t begin = bucket.begin; begin < bucket.end(); begin += largest) {
+        messages_.push_back({begin, std::min(largest, bucket.end() - begin)});
+      }
+    }
+    first_.push_back(messages_.size());
+    requests_.assign(messages_.size(), MPI_REQUEST_NULL);
+    completed_.resize(messages_.size());
   }
 
   float* gradients() override { return gradients_.get(); }
 
   void start(int bucket) override {
-    const Range range = spec_.buckets[static_cast<std::size_t>(bucket)];
-    check(MPI_Iallreduce(MPI_IN_PLACE, gradients() + range.begin, static_cast<int>(range.count),
-                         MPI_FLOAT, MPI_SUM, spec_.comm.raw(),
-                         &requests_[static_cast<std::size_t>(bucket)]));
+    for (std::size_t i = first(bucket); i < first(bucket + 1); ++i) {
+      check(MPI_Iallreduce(MPI_IN_PLACE, gradients() + messages_[i].begin,
+                           static_cast<int>(messages_[i].count), MPI_FLOAT, MPI_SUM,
+                           raw(spec_.comm), &requests_[i]));
+    }
   }
 
   bool advance() override {
     int count = 0;
     check(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
                        completed_.data(), MPI_STATUSES_IGNORE));
-    return std::any_of(requests_.begin(), requests_.end(),
-                       [](MPI_Request each) { return each != MPI_REQUEST_NULL; });
+    return std::any_of(requests_.begin(), requests_.end(), under_way);
   }
 
   bool done(int bucket) const override {
-    return requests_[static_cast<std::size_t>(bucket)] == MPI_REQUEST_NULL;
+    return std::none_of(requests_.begin() + offset(bucket), requests_.begin() + offset(bucket + 1),
+                        under_way);
   }
 
   void finish(int bucket) override {
-    check(MPI_Wait(&requests_[static_cast<std::size_t>(bucket)], MPI_STATUS_IGNORE));
+    check(MPI_Waitall(static_cast<int>(first(bucket + 1) - first(bucket)),
+                      requests_.data() + first(bucket), MPI_STATUSES_IGNORE));
   }
 
   bool canonical() const override { return spec_.comm.size() <= 2; }
@@ -51,22 +60,21 @@ class MpiReducer : public Reducer {
   std::string describe() const override { return fmt::format("mpi ({})", describe_ranks(spec_)); }
 
  private:
+  static bool under_way(MPI_Request request) { return request != MPI_REQUEST_NULL; }
+  std::size_t first(int bucket) const { return first_[static_cast<std::size_t>(bucket)]; }
+  std::ptrdiff_t offset(int bucket) const { return static_cast<std::ptrdiff_t>(first(bucket)); }
+
   ReducerSpec spec_;
   std::unique_ptr<float[], void (*)(float*)> gradients_;
-  std::vector<MPI_Request> requests_;  ///< by bucket; null when it is not under way
+  std::vector<std::size_t> first_;     ///< message of each bucket, and the number of all
+  std::vector<Range> messages_;        ///< one MPI call each
+  std::vector<MPI_Request> requests_;  ///< by message; null when it is not under way
   std::vector<int> completed_;
 };
 
 }  // namespace
 
 std::unique_ptr<Reducer> make_mpi_reducer(const ReducerSpec& spec) {
-  agree(spec.comm, [&] {
-    for (const Range& bucket : spec.buckets) {
-      require(bucket.count <= INT_MAX,
-              "the reducer mpi cannot sum a bucket of {} elements: use a smaller --bucket-mb",
-              bucket.count);
-    }
-  });
   return std::make_unique<MpiReducer>(spec);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "collectives/communicator.h"
 #include "src/machine.h"
 
 namespace lockstep {
@@ -27,8 +28,8 @@ NodeCores node_cores(const Comm& node) {
   const auto size = static_cast<std::size_t>(node.size());
   std::vector<int> counts(size), offsets(size);
   std::vector<double> quotas(size);
-  check(MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, node.raw()));
-  check(MPI_Allgather(&mine.quota, 1, MPI_DOUBLE, quotas.data(), 1, MPI_DOUBLE, node.raw()));
+  check(MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, raw(node)));
+  check(MPI_Allgather(&mine.quota, 1, MPI_DOUBLE, quotas.data(), 1, MPI_DOUBLE, raw(node)));
   int total = 0;
   for (std::size_t i = 0; i < size; ++i) {
     offsets[i] = total;
@@ -36,7 +37,7 @@ NodeCores node_cores(const Comm& node) {
   }
   std::vector<int> all(static_cast<std::size_t>(total));
   check(MPI_Allgatherv(mine.cores.data(), count, MPI_INT, all.data(), counts.data(), offsets.data(),
-                       MPI_INT, node.raw()));
+                       MPI_INT, raw(node)));
   std::vector<RankCores> ranks;
   for (std::size_t i = 0; i < size; ++i) {
     const auto begin = all.begin() + offsets[i];

@@ -60,7 +60,7 @@ void Run::begin_round() {
     float* place = at(piece.begin);
     const int count = static_cast<int>(piece.count);
     if (action.verb == Verb::send) {
-      check(MPI_Isend(place, count, MPI_FLOAT, action.peer, tag_, comm_.raw(), &request));
+      check(MPI_Isend(place, count, MPI_FLOAT, action.peer, tag_, raw(comm_), &request));
       return;
     }
     if (action.verb == Verb::add) {
@@ -68,7 +68,7 @@ void Run::begin_round() {
       place = staging;
       staging += piece.count;
     }
-    check(MPI_Irecv(place, count, MPI_FLOAT, action.peer, tag_, comm_.raw(), &request));
+    check(MPI_Irecv(place, count, MPI_FLOAT, action.peer, tag_, raw(comm_), &request));
   };
   // Receives before sends, so that what arrives finds its place.
   for (const bool sends : {false, true}) {

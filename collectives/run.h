@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "collectives/comm.h"
+#include "collectives/communicator.h"
 #include "collectives/schedule.h"
 
 namespace lockstep {

@@ -6,9 +6,12 @@
 #include <functional>
 #include <map>
 #include <new>
+#include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 
+#include "collectives/communicator.h"
 #include "collectives/flight_recorder.h"
 #include "collectives/launch.h"
 #include "collectives/node_memory.h"
@@ -48,6 +51,84 @@ TEST(Comm, broadcasts_and_gathers_texts_of_any_length) {
   for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(texts[i], std::string(i * 3, 'x'));
 }
 
+template <class T>
+std::vector<T> values_of(int rank, std::size_t count) {
+  std::vector<T> values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<T>(100 * rank + 7 * i));
+  return values;
+}
+
+template <class T>
+void expect_broadcast(const Comm& comm, std::size_t count) {
+  const int root = comm.size() - 1;
+  std::vector<T> values = values_of<T>(comm.rank(), count);
+  comm.broadcast(std::span(values), root);
+  EXPECT_EQ(values, values_of<T>(root, count));
+}
+
+TEST(Comm, any_number_of_elements_is_summed_broadcast_and_gathered_in_messages_that_mpi_can_count) {
+  const int ranks = world().comm().size();
+  EXPECT_LT(world().comm().largest_message(), std::size_t{1} << 31);
+  for (const std::size_t largest : {std::size_t{3}, world().comm().largest_message()}) {
+    const Comm comm = world().comm().with_largest_message(largest);
+    EXPECT_EQ(comm.duplicate().largest_message(), largest);
+    for (const std::size_t count : {0, 1, 3, 10, 99}) {
+      expect_broadcast<std::int64_t>(comm, count);
+      expect_broadcast<std::uint64_t>(comm, count);
+      expect_broadcast<float>(comm, count);
+      expect_broadcast<double>(comm, count);
+      EXPECT_EQ(comm.broadcast(std::string(count, comm.rank() == 0 ? 'a' : 'b')),
+                std::string(count, 'a'));
+
+      std::vector<std::int64_t> sums = values_of<std::int64_t>(comm.rank(), count);
+      std::vector<std::int64_t> expected(count);
+      std::vector<std::uint64_t> all;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto of_rank = values_of<std::uint64_t>(rank, count);
+        for (std::size_t i = 0; i < count; ++i)
+          expected[i] += static_cast<std::int64_t>(of_rank[i]);
+        all.insert(all.end(), of_rank.begin(), of_rank.end());
+      }
+      comm.sum(sums);
+      EXPECT_EQ(sums, expected);
+      const std::vector<std::uint64_t> own = values_of<std::uint64_t>(comm.rank(), count);
+      EXPECT_EQ(comm.all_gather(std::span(own)), all);
+    }
+  }
+}
+
+int freed = 0;
+int count_freed(MPI_Comm, int, void*, void*) {
+  ++freed;
+  return MPI_SUCCESS;
+}
+
+TEST(Comm, what_it_made_is_freed_with_the_last_copy_but_not_while_an_exception_unwinds) {
+  int key = MPI_KEYVAL_INVALID;
+  check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, count_freed, &key, nullptr));
+  freed = 0;
+  const auto made = [key] {
+    const Comm comm = world().comm().duplicate();
+    check(MPI_Comm_set_attr(raw(comm), key, nullptr));
+    return comm;
+  };
+  {
+    std::optional<Comm> first = made();
+    const Comm second = *first;
+    first.reset();
+    EXPECT_EQ(freed, 0);
+    second.barrier();
+  }
+  EXPECT_EQ(freed, 1);
+  try {
+    const Comm comm = made();
+    throw Error("alone");
+  } catch (const Error&) {
+  }
+  EXPECT_EQ(freed, 1);
+  check(MPI_Comm_free_keyval(&key));
+}
+
 TEST(Comm, all_ranks_of_this_test_share_one_node) {
   const Comm node = world().comm().node();
   EXPECT_EQ(node.size(), world().comm().size());
@@ -56,7 +137,7 @@ TEST(Comm, all_ranks_of_this_test_share_one_node) {
 
 TEST(Comm, errors_return_as_exceptions) {
   int value = 0;
-  EXPECT_THROW(check(MPI_Send(&value, 1, MPI_INT, world().comm().size(), 0, world().comm().raw())),
+  EXPECT_THROW(check(MPI_Send(&value, 1, MPI_INT, world().comm().size(), 0, raw(world().comm()))),
                Error);
 }
 

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "collectives/communicator.h"
 #include "collectives/flight_recorder.h"
 #include "tests/mpi/world.h"
 
@@ -36,7 +37,7 @@ class Together : public testing::EmptyTestEventListener {
     const int failed = info.result()->Failed() ? 1 : 0;
     int somewhere = 0;
     MPI_Request request;
-    check(MPI_Iallreduce(&failed, &somewhere, 1, MPI_INT, MPI_MAX, comm.raw(), &request));
+    check(MPI_Iallreduce(&failed, &somewhere, 1, MPI_INT, MPI_MAX, raw(comm), &request));
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     for (int done = 0; !done;) {
       check(MPI_Test(&request, &done, MPI_STATUS_IGNORE));

@@ -220,18 +220,20 @@ TEST_P(AnyReducer, gives_zeroed_aligned_memory_that_is_its_ranks_own) {
   comm.barrier();
 }
 
-TEST_P(AnyReducer, leaves_elements_outside_of_its_buckets_alone) {
-  const Comm comm = world().comm().duplicate();
-  const auto reducer = make_reducer(GetParam(), {comm, 20000, {{16, 100}, {1000, 9001}}, ""});
-  std::fill_n(reducer->gradients(), 20000, 1.0f);
-  for (const int bucket : {0, 1}) reducer->start(bucket);
-  for (const int bucket : {1, 0}) reducer->finish(bucket);
-  const auto size = static_cast<float>(comm.size());
-  for (std::int64_t i = 0; i < 20000; ++i) {
-    const bool inside = (i >= 16 && i < 116) || (i >= 1000 && i < 10001);
-    ASSERT_EQ(reducer->gradients()[i], inside ? size : 1.0f) << i;
+TEST_P(AnyReducer, leaves_elements_outside_of_its_buckets_alone_however_long_a_message_may_be) {
+  for (const std::size_t largest : {std::size_t{1000}, world().comm().largest_message()}) {
+    const Comm comm = world().comm().duplicate().with_largest_message(largest);
+    const auto reducer = make_reducer(GetParam(), {comm, 20000, {{16, 100}, {1000, 9001}}, ""});
+    std::fill_n(reducer->gradients(), 20000, 1.0f);
+    for (const int bucket : {0, 1}) reducer->start(bucket);
+    for (const int bucket : {1, 0}) reducer->finish(bucket);
+    const auto size = static_cast<float>(comm.size());
+    for (std::int64_t i = 0; i < 20000; ++i) {
+      const bool inside = (i >= 16 && i < 116) || (i >= 1000 && i < 10001);
+      ASSERT_EQ(reducer->gradients()[i], inside ? size : 1.0f) << i;
+    }
+    EXPECT_FALSE(reducer->advance());
   }
-  EXPECT_FALSE(reducer->advance());
 }
 
 INSTANTIATE_TEST_SUITE_P(Menu, AnyReducer, [] {
