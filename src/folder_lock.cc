@@ -202,10 +202,12 @@ void sleep_ms(int milliseconds) {
 
 }  // namespace
 
-FolderLock::FolderLock(std::filesystem::path directory, std::string_view purpose)
+FolderLock::FolderLock(std::filesystem::path directory, std::string_view purpose,
+                       std::chrono::milliseconds heartbeat)
     : directory_(std::move(directory)), text_(own_text()) {
   claim(purpose);
-  heart_ = std::jthread([this](const std::stop_token& stop) { keep_alive(stop); });
+  heart_ =
+      std::jthread([this, heartbeat](const std::stop_token& stop) { keep_alive(stop, heartbeat); });
 }
 
 void FolderLock::claim(std::string_view purpose) {
@@ -255,10 +257,9 @@ FolderLock::~FolderLock() {
   if (read_all(file_).starts_with(text_)) ::unlink(file_.c_str());
 }
 
-void FolderLock::keep_alive(std::stop_token stop) {
+void FolderLock::keep_alive(std::stop_token stop, std::chrono::milliseconds heartbeat) {
   std::unique_lock lock(mutex_);
-  while (!ended_.wait_for(lock, stop, std::chrono::seconds(kHeartbeat), [] { return false; }) &&
-         !stop.stop_requested()) {
+  while (!ended_.wait_for(lock, stop, heartbeat, [] { return false; }) && !stop.stop_requested()) {
     ::utimensat(AT_FDCWD, file_.c_str(), nullptr, 0);  // a failure shows at the next save
   }
 }

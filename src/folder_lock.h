@@ -2,6 +2,7 @@
 // on network file systems too: it needs no more than O_EXCL, and clocks that run at the same speed.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
@@ -18,11 +19,13 @@ namespace lockstep {
 /// kSilence (its holder touches it every kHeartbeat, from a thread of its own).
 class FolderLock {
  public:
-  static constexpr int kHeartbeat = 20, kSilence = 180;  ///< seconds
+  static constexpr int kSilence = 180;  ///< seconds
+  static constexpr std::chrono::milliseconds kHeartbeat{20000};
 
   /// Claims `directory`, which must be there and writable; `purpose` ("--log-dir") is for the
   /// message. Throws Error that names the holder and the cure where it is taken.
-  FolderLock(std::filesystem::path directory, std::string_view purpose);
+  FolderLock(std::filesystem::path directory, std::string_view purpose,
+             std::chrono::milliseconds heartbeat = kHeartbeat);
   ~FolderLock();  ///< gives it back
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
@@ -41,7 +44,7 @@ class FolderLock {
 
  private:
   void claim(std::string_view purpose);
-  void keep_alive(std::stop_token stop);
+  void keep_alive(std::stop_token stop, std::chrono::milliseconds heartbeat);
 
   std::filesystem::path directory_;
   std::string text_;            ///< of our file

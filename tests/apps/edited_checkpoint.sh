@@ -21,4 +21,8 @@ refused() {
 refused 2 'step-0000000004.h5 is of model resnet, not tutorial: say --model resnet' <<<'file.attrs["model"] = "resnet"'
 refused 1 'step-0000000004.h5 is of another model .*parameters/conv2/biases' \
   <<<'file.move("parameters/conv2/biases", "parameters/conv2/offsets")'
+# What is not finite is never saved, though the loss of no step shows it.
+refused 1 'Model diverged: ema is not finite after step 6; the last good checkpoint is .*step-0000000004.h5: use a smaller --lr' \
+  <<<'file["ema/conv1/biases"][0] = float("inf")'
+expect_files "nothing is saved" "$folder/bad" step-0000000004.h5
 finish

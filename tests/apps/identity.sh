@@ -12,11 +12,13 @@ train 1 --steps 6 "${never[@]}"
 expect_line "--resume never goes on" '^resumed +from .*/never/step-0000000004\.h5 at step 4 of 6$'
 expect_line "--resume never says so" '^note +--resume never began this run: it goes on from its newest checkpoint$'
 
-from=(--resume "$(step_file "$folder/never" 4)" --checkpoint-dir "$folder/child" --checkpoint-every 1 --keep 1)
+from=(--resume "$(step_file "$folder/never" 4)" --checkpoint-dir "$folder/child" --log-dir "$folder/child_logs" --checkpoint-every 1 --keep 1)
 train 1 --steps 5 "${from[@]}"
 expect_line "--resume FILE begins there" '^resumed +from .*/never/step-0000000004\.h5 at step 4 of 5$'
 train 1 --steps 6 "${from[@]}"
 expect_line "--resume FILE goes on" '^resumed +from .*/child/step-0000000005\.h5 at step 5 of 6$'
+expect "its logs name the run that it came from" \
+  test "$(grep -cE '^\{"kind":"run",.*"parent":"[0-9a-f]{32} at step 4"' "$folder/child_logs/metrics.jsonl")" = 2
 rm "$(step_file "$folder/never" 4)" # as --keep of that run may do
 train 1 --steps 7 "${from[@]}"
 expect_line "--resume FILE goes on without the file" '^resumed +from .*/child/step-0000000006\.h5 at step 6 of 7$'
@@ -34,6 +36,16 @@ train 1 "${back[@]}" --steps 8
 expect_line "back to an older checkpoint, as told" '^resumed +from .*/back/step-0000000004\.h5 at step 4 of 8$'
 train 1 "${back[@]}" --steps 9
 expect_line "and on from there" '^resumed +from .*/back/step-0000000008\.h5 at step 8 of 9$'
+
+# The name of that file, but another run's.
+train 1 --seed 2 --steps 4 --checkpoint-dir "$folder/foreign"
+mv "$(step_file "$folder/foreign" 4)" "$(step_file "$folder/never" 4)"
+ranks 1 train_cifar "${small[@]}" --steps 9 "${from[@]}"
+expect_error "--resume FILE where that is now another run's" 2 'child/step-0000000007\.h5 is in the way: '
+
+# One folder for both, by two names.
+train 1 --steps 1 --checkpoint-dir "$folder/both" --log-dir "$folder/both/../both"
+expect "one folder for checkpoints and logs" test -e "$folder/both/metrics.jsonl" -a -e "$(step_file "$folder/both" 1)"
 
 # A folder whose name is no UTF-8.
 odd=$folder/$'\xff\xfe odd'
@@ -59,6 +71,14 @@ for kind in checkpoint log; do
   expect_files "the locks are given back" "$folder/live/checkpoint" step-0000000001.h5
   rm -r "$folder/live"
 done
+# One that stood still for so long that another took its folder writes no more there.
+start 1 --steps 100000 --checkpoint-every 100000 --checkpoint-dir "$folder/lost"
+await 60 has_done 2
+printf '%s = %s\n' host elsewhere pid 1 space another token 1 >"$folder/lost/run.lock.2"
+kill -USR1 "$(pid_of_rank 0)"
+collect
+expect_error "a folder that was taken over" 1 'lost was taken over by run \(host elsewhere, .*: nothing more is written to it'
+expect_files "a folder that was taken over" "$folder/lost" run.lock.2
 ranks 1 train_cifar "${small[@]}" --steps 1 --checkpoint-dir "$folder/bad/c" --resume "$folder/none.h5"
 expect "a failed start leaves no folder" test ! -e "$folder/bad"
 

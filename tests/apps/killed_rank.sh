@@ -33,6 +33,11 @@ expect_end() {
   expect "$what: not a request to be requeued" test "$code" -ne 75
   expect "$what: the rank is named" \
     grep -qE "^train_cifar: rank $rank \(pid $pid, host .* $result (before the first step|at step [0-9]+)" "$folder/err"
+  if [[ $when == 'in_world 2' ]]; then
+    expect "$what: nothing to go on from" bash -c "! grep -q 'goes on from' '$folder/err'"
+  elif [[ $result == died && $when == has_done* ]]; then
+    expect "$what: something to go on from" grep -q '; the same command goes on from the last checkpoint$' "$folder/err"
+  fi
   expect "$what: nobody else speaks" test "$(grep -cE 'rank [0-9]+ \(' "$folder/err")" = 1
   for pid in $pids; do
     await 10 bash -c "! kill -0 $pid" || complain "$what: process $pid is still there"
@@ -53,6 +58,14 @@ expect_end writes_checkpoint KILL 0
 expect_end writes_checkpoint STOP 0
 expect_end 'has_done 1' STOP 1 --eval-every 1
 expect_end 'has_done 1' KILL 2 --eval-every 1
+
+# A run that goes on has something to go on from before it saves.
+start 3 --global-batch 12 --checkpoint-every 1000000 --checkpoint-dir "$folder/checkpoints"
+await 60 grep -q '^resumed ' "$folder/out"
+await 60 has_done '[0-9]*'
+kill -KILL "$(pid_of_rank 1)"
+collect
+expect "killed after a resume: something to go on from" grep -q '; the same command goes on from the last checkpoint$' "$folder/err"
 
 # Before the ranks know each other: as if it had been stopped in MPI_Init, for which the others wait.
 # shellcheck disable=SC2016

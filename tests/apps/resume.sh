@@ -54,6 +54,9 @@ PYTHON
   ranks 1 train_cifar --check --shards 4 --threads 2 --momentum 0.9 --nesterov --checkpoint-dir "$folder/longer/c"
   expect_line "more threads are noted" '^note +now 2 threads on each rank, not 1 as before: weights will differ in the last bits'
 
+  ranks 1 train_cifar --check --global-batch 16 --momentum 0.9 --nesterov --ema 0.99 --checkpoint-dir "$folder/longer/c"
+  expect "threads are taken over" bash -c "! grep -q '^note .*threads' '$folder/out'"
+
   # At the end there is nothing to do.
   train 1 "${state[@]}" --steps 12 $(run_in longer)
   expect_line "is complete" '^complete already: .*step-0000000012\.h5 is at step 12 of 12; ask for more --steps to go on, or choose another --checkpoint-dir to start anew$'
@@ -66,6 +69,25 @@ PYTHON
   mv "$folder/longer/l" "$folder/anew"
   expect_undisturbed "--resume never" anew 5
 }
+
+# --- another batch from here on counts from here on, and the seed is the run's --------------------------------------------
+train 1 --seed 7 --steps 3 --checkpoint-dir "$folder/batch"
+train 1 --global-batch 4 --steps 5 --checkpoint-dir "$folder/batch"
+expect_line "another batch is noted" '^note +the global batch is now 4, not 16 as before: this is no longer the same run'
+expect "another batch counts from where it begins" "$python" -c '
+import sys, h5py
+at = h5py.File(sys.argv[1], "r").attrs
+sys.exit(0 if (at["step"], at["samples"], at["seed"]) == (5, 3 * 16 + 2 * 4, 7) else str(dict(at)))
+' "$(step_file "$folder/batch" 5)"
+
+# --- a checkpoint every so many seconds ----------------------------------------------------------------------------------
+start 1 --global-batch 1 --steps 1000000 --log-every 1000000 --keep 0 --checkpoint-every 1s --checkpoint-dir "$folder/seconds"
+saves() { [[ $(grep -c ' saved ' "$folder/out") -ge $1 ]]; }
+await 60 saves 2
+kill -USR1 "$(pid_of_rank 0)"
+collect
+expect "saves by the clock, not after every step" test "$(grep -oP ' step \K[0-9]+(?=.* saved )' "$folder/out" |
+  awk 'NR > 1 && NR < 3 { print ($1 - last > 1) } { last = $1 }')" = 1
 
 # --- a damaged checkpoint is named, and the one before it taken ----------------------------------------------------------
 # shellcheck disable=SC2046

@@ -158,6 +158,44 @@ TEST_F(FolderLockTest, WhoCannotReadItsClaimForLackOfDescriptorsHasNotLostIt) {
                              (folder_ / "run.lock.1").string()));
 }
 
+TEST_F(FolderLockTest, TheHolderGivesSignsOfLife) {
+  using Clock = std::filesystem::file_time_type::clock;
+  const FolderLock lock(folder_.path(), "--log-dir", std::chrono::milliseconds(10));
+  const auto silence = [&] {
+    return Clock::now() - std::filesystem::last_write_time(folder_ / "run.lock.1");
+  };
+  for (int sign = 0; sign < 2; ++sign) {
+    touched_ago("run.lock.1", FolderLock::kSilence + 60);
+    const auto end = Clock::now() + std::chrono::seconds(60);
+    while (silence() > std::chrono::seconds(FolderLock::kSilence) && Clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_LT(silence(), std::chrono::seconds(FolderLock::kSilence));
+  }
+}
+
+TEST_F(FolderLockTest, OfSeveralDeadTheHighestIsPassed) {
+  const std::string text = text_with("start", "1");
+  put(folder_ / "run.lock.1", text);
+  put(folder_ / "run.lock.3", text);
+  const FolderLock lock(folder_.path(), "--log-dir");
+  EXPECT_EQ(folder_.names(), Names{"run.lock.4"});
+}
+
+TEST_F(FolderLockTest, GivesBackOnlyWhatIsItsOwn) {
+  {
+    const FolderLock lock(folder_.path(), "--log-dir");
+    put(folder_ / "run.lock.1", "host = elsewhere\npid = 1\nspace = another\ntoken = 1\n");
+  }
+  EXPECT_EQ(folder_.names(), Names{"run.lock.1"});
+}
+
+TEST_F(FolderLockTest, AProcessNumberIsOneOfThisBoot) {
+  std::string boot = contents("/proc/sys/kernel/random/boot_id");
+  boot.resize(boot.find('\n'));
+  const FolderLock lock(folder_.path(), "--log-dir");
+  EXPECT_NE(contents(folder_ / "run.lock.1").find("space = " + boot + " pid:["), std::string::npos);
+}
+
 TEST_F(FolderLockTest, OfManyAtTheSameInstantOneWins) {
   const std::string stale = text_with("start", "1");
   constexpr int kMany = 24;
