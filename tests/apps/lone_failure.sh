@@ -10,6 +10,7 @@ expect_one_line() {
   local count=$1 rank=$2 place=$3 expected=$4 words=$5
   shift 5
   ranks "$count" tests/lone_failure "$rank" "$place" "$@"
+  [[ $rank != -1 ]] || rank='[0-9]'
   expect_error "rank $rank of $count fails at $place ($*)" "$expected" "^lone_failure: rank $rank \([^)]*\): $words\$"
 }
 for policy in poll thread; do
@@ -21,6 +22,9 @@ expect_one_line 3 2 step 3 'broken at step' "${small[@]}" --global-batch 12
 expect_one_line 2 0 step 3 'broken at step' "${small[@]}" --reducer tree --progress thread
 expect_one_line 2 1 memory 1 'out of memory: .*' "${small[@]}" --reducer mpi
 expect_one_line 4 2 foreign 1 'unexpected error: far out' "${small[@]}" --reducer halving_doubling
+
+expect_one_line 4 -1 poll 3 'broken at poll'
+expect_one_line 2 -1 step 3 'broken at step' "${small[@]}"
 
 # Others wait in MPI_Finalize for a rank that is stopped: the watchdog is still there.
 ranks 3 tests/lone_failure 1 exit

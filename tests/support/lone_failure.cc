@@ -1,4 +1,5 @@
-// One rank throws, by itself, while the others wait for it. For tests/apps/lone_failure.sh.
+// One rank throws, by itself, while the others wait for it; or each does (RANK -1), without having
+// agreed. For tests/apps/lone_failure.sh.
 // usage: lone_failure RANK PLACE [OPTION_OF_TRAIN_CIFAR...]
 #include <csignal>
 #include <cstdio>
@@ -29,7 +30,7 @@ int fail_in_training(World& world, int argc, char** argv, int rank, const std::s
   const int failing_call = place == "start-up" ? 2 : 12;
   int calls = 0;
   return train(world, options, [&]() -> bool {
-    if (++calls == failing_call && world.comm().rank() == rank) throw_as(place);
+    if (++calls == failing_call && (rank < 0 || world.comm().rank() == rank)) throw_as(place);
     return false;
   });
 }
@@ -50,7 +51,7 @@ int fail_in_a_bucket(World& world, int rank, const std::string& place) {
   GradientBuckets buckets(
       *reducer, ranges, place == "thread" ? Policy::thread : Policy::poll,
       [&](int, Range) {
-        if (++called == 5 && comm.rank() == rank) throw_as(place);
+        if (++called == 5 && (rank < 0 || comm.rank() == rank)) throw_as(place);
       },
       &world.flight_recorder().mine());
   return world.or_end_all([&] {

@@ -77,6 +77,14 @@ class Job {
     close(ends_[0]);
     return text;
   }
+  void signal(int number) const {
+    for (const pid_t each : pids_) kill(each, number);
+  }
+  void signal(std::size_t rank, int number) const { kill(pids_[rank], number); }
+  bool all_run() const {
+    return std::all_of(pids_.begin(), pids_.end(),
+                       [](pid_t each) { return waitpid(each, nullptr, WNOHANG) == 0; });
+  }
   std::string line(int stopped) const {
     return "\ntest: rank " + std::to_string(stopped) + " (pid " +
            std::to_string(pids_[static_cast<std::size_t>(stopped)]) + ", ";
@@ -95,6 +103,22 @@ TEST(StartWatch, one_rank_names_the_stopped_one_though_others_find_it_gone_or_mu
   EXPECT_EQ(std::count(of_gone.begin(), of_gone.end(), '\n'), 2) << of_gone;
   const std::string of_mute = mute.words(1);
   EXPECT_EQ(of_mute.find(mute.line(2)), 0u) << of_mute;
+}
+
+TEST(StartWatch, who_goes_on_soon_or_was_suspended_with_all_is_left_alone) {
+  const Job job("patient", {"watches", "watches"});
+  const auto wait = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
+  wait(1300);  // they look
+  job.signal(0, SIGSTOP);
+  wait(600);
+  job.signal(0, SIGCONT);
+  wait(400);
+  job.signal(SIGSTOP);
+  wait(3000);
+  job.signal(SIGCONT);
+  wait(600);
+  EXPECT_TRUE(job.all_run());
+  job.signal(SIGKILL);
 }
 
 }  // namespace
