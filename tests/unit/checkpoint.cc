@@ -7,6 +7,7 @@
 #include <bit>
 #include <limits>
 
+#include "src/file.h"
 #include "src/hdf5.h"
 #include "src/random.h"
 #include "tests/support/files.h"
@@ -132,8 +133,10 @@ TEST(Checkpoint, NamesInTheFileAreThoseAReaderUnderstands) {
 
 TEST(Checkpoint, KeepsTheNewestAndOnlyRemovesItsOwn) {
   const TemporaryDirectory directory;
-  const Names foreign = {"notes.txt", "step-1.h5", "step-000000000x.h5", "step-0000000001.h5.bak"};
+  const Names foreign = {"notes.txt", "step-1.h5", "step-000000000x.h5", "step-0000000001.h5.bak",
+                         "step-99999999999999999999999.h5"};
   for (const std::string& name : foreign) put(directory / name, "");
+  put(temporary_name(directory / "step-0000000050.h5"), "what a killed run had written");
   for (const std::int64_t step : {100, 200, 300, 400}) save(directory, step, 3);
   Names expected = foreign;
   for (const char* name : {"step-0000000200.h5", "step-0000000300.h5", "step-0000000400.h5"})
@@ -179,9 +182,9 @@ TEST(Checkpoint, AnotherModelsFileNamesTheFirstDifference) {
   const std::filesystem::path file = save(directory, 1);
   const auto load = [&](const Layout& layout, const std::string& section) {
     std::vector<float> arena(static_cast<std::size_t>(layout.count), 7.0f), former = arena;
-    const std::string text = error_of([&] {
-      load_checkpoint(file, layout, {{section, arena.data()}});
-    });
+    std::vector<Section> sections{{section, arena.data()}};
+    if (section != "parameters") sections.insert(sections.begin(), {"parameters", arena.data()});
+    const std::string text = error_of([&] { load_checkpoint(file, layout, sections); });
     EXPECT_EQ(arena, former) << "nothing may be overwritten";
     return text;
   };

@@ -1,8 +1,11 @@
 // HDF5 files: bit-exact round trips, and damage of every kind is told.
 #include "src/hdf5.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <bit>
 #include <limits>
@@ -256,13 +259,60 @@ TEST(Hdf5, ShapesWithoutTheirNumbersAreToldAtOnce) {
         error_of([&] { Hdf5Reader reader(file); }),
         fmt::format("{} is damaged: it does not hold all of x; use another file", file.string()));
   }
-  const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_external(creation, "/etc/passwd", 0, 400);
-  Foreign(file).array("x", {100}, creation);
-  H5Pclose(creation);
-  EXPECT_NE(error_of([&] { Hdf5Reader reader(file); }).find("the numbers of x are in other files"),
-            std::string::npos);
+  const std::vector<hsize_t> shape{100};
+  const hid_t space = H5Screate_simple(1, shape.data(), nullptr);
+  for (const bool is_virtual : {true, false}) {
+    const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+    if (is_virtual) {
+      H5Pset_virtual(creation, space, "b.h5", "x", space);
+    } else {
+      H5Pset_external(creation, "/etc/passwd", 0, 400);
+    }
+    Foreign(file).array("x", shape, creation);
+    H5Pclose(creation);
+    EXPECT_NE(
+        error_of([&] { Hdf5Reader reader(file); }).find("the numbers of x are in other files"),
+        std::string::npos);
+  }
+  H5Sclose(space);
 }
+
+TEST(Hdf5, TextsOfAnyLengthAreReadAndListsAreLeft) {
+  const TemporaryDirectory directory;
+  {
+    const Foreign foreign(directory / "a.h5");
+    const auto attribute = [&](const char* name, hid_t type, hsize_t count, const void* value) {
+      const hid_t space = H5Screate_simple(1, &count, nullptr);
+      const hid_t id = H5Acreate2(foreign.id(), name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+      H5Awrite(id, type, value);
+      H5Aclose(id);
+      H5Sclose(space);
+    };
+    const hid_t text = H5Tcopy(H5T_C_S1);
+    H5Tset_size(text, H5T_VARIABLE);
+    const char *said = "as h5py writes it", *nothing = nullptr;
+    attribute("said", text, 1, &said);
+    attribute("nothing", text, 1, &nothing);
+    H5Tclose(text);
+    const std::vector<std::int64_t> many(1000, 7);
+    attribute("many", H5T_NATIVE_INT64, many.size(), many.data());
+  }
+  const Hdf5Reader reader(directory / "a.h5");
+  EXPECT_EQ(reader.text("said"), "as h5py writes it");
+  EXPECT_EQ(reader.text("nothing"), "");
+  EXPECT_FALSE(reader.attributes().contains("many"));
+}
+
+#if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
+TEST(Hdf5, ReadsWithoutALock) {
+  const TemporaryDirectory directory;
+  write_small(directory / "a.h5");
+  const int file = ::open((directory / "a.h5").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(file, LOCK_EX | LOCK_NB), 0);
+  EXPECT_NO_THROW(Hdf5Reader(directory / "a.h5").verify());
+  ::close(file);
+}
+#endif
 
 TEST(Hdf5, GroupsWithoutEndAreTold) {
   const TemporaryDirectory directory;

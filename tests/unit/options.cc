@@ -233,6 +233,7 @@ TEST_F(ConfigFile, ValuesOfAnotherKindOrRangeAreToldWithTheirPlace) {
       {"checkpoint-every = \"10x\"",
        "F:1: --checkpoint-every: \"10x\" is neither a number of steps "
        "(1000) nor a time (600s, 10m, 2h)"},
+      {"steps = 0\nbatch = 0", "F:1: --steps: 0 is below 1"},
       {"steps = 5\nepochs = 2",
        "--steps (F:1) and --epochs (F:2) both say how long to train: "
        "give one of them"},

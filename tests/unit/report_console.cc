@@ -99,17 +99,18 @@ TEST(Console, AFileGetsPlainLinesAlone) {
   const TemporaryDirectory directory;
   std::FILE* file = std::fopen((directory / "log").c_str(), "w");
   {
+    std::fputs("zero\n", file);
     Console console(file);
     console.line("one");
     console.progress(1, 2, "note");
     console.line("two");
     console.clear();
-    EXPECT_EQ(contents(directory / "log"), "one\ntwo\n") << "not held back";
+    EXPECT_EQ(contents(directory / "log"), "zero\none\ntwo\n") << "not held back, in order";
     console.progress(2, 2, "note");
     EXPECT_EQ(console.columns(), 0) << "a line in a file may be long";
   }
   std::fclose(file);
-  EXPECT_EQ(contents(directory / "log"), "one\ntwo\n");
+  EXPECT_EQ(contents(directory / "log"), "zero\none\ntwo\n");
 }
 
 TEST(Console, TheBarStaysBelowTheLines) {

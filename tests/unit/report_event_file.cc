@@ -93,6 +93,7 @@ TEST(EventFile, TheEndWritesWhatIsLeft) {
     path = file.path();
     for (int step = 0; step < 50000; ++step)
       file.scalars(step, {{"train/loss", step}});  // more than a buffer
+    EXPECT_GT(std::filesystem::file_size(path), 1u << 20) << "nor is all of it kept in memory";
   }
   const std::vector<proto::Event> events = events_of(path);
   ASSERT_EQ(events.size(), 50001u);

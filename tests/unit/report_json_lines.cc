@@ -141,6 +141,18 @@ TEST(JsonLines, WhatAFullDiskDidNotTakeIsWrittenLater) {
     EXPECT_NE(text.find(fmt::format("\"step\":{}}}\n", step)), std::string::npos) << step;
 }
 
+TEST(JsonLines, WhatADiskDoesNotTakeForLongIsNotKeptForEver) {
+  const TemporaryDirectory directory;
+  JsonLines lines(directory / "a", -1);
+  {
+    const FileSizeLimit limit(100);
+    const std::string object = "{\"x\":\"" + std::string(65 << 20, 'x') + "\"}";
+    EXPECT_THROW(lines.write("train", object), Error);
+  }
+  lines.write("train", {{"step", 1}});
+  EXPECT_EQ(timeless(directory / "a"), "{\"kind\":\"train\",\"step\":1}\n");
+}
+
 TEST(JsonLines, ADirectoryThatIsNotThereIsTold) {
   const TemporaryDirectory directory;
   const std::string text = error_of([&] { JsonLines(directory / "none/a", -1); });
