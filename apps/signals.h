@@ -7,10 +7,10 @@
 // handler.
 //
 // Handlers of others meet the same kernels. Open MPI 4 and 5 leave none in a rank but those for
-// crashes, which do not come back. A profiler that samples by SIGPROF (gprof, gperftools) does: an
-// alternate stack (sigaltstack) would help only with handlers installed with SA_ONSTACK, which
-// theirs are not, and each thread needs its own, OpenMP's too. So do not trust a run under such a
-// profiler; perf samples without a signal.
+// crashes, which do not come back, and UCX's for SIGHUP, which is undone. A profiler that samples
+// by SIGPROF (gprof, gperftools) does: an alternate stack (sigaltstack) would help only with
+// handlers installed with SA_ONSTACK, which theirs are not, and each thread needs its own, OpenMP's
+// too. So do not trust a run under such a profiler; perf samples without a signal.
 #pragma once
 
 #include <atomic>

@@ -163,21 +163,19 @@ if unshare --mount true 2>/dev/null; then
 fi
 
 # --- ranks that do not belong together -----------------------------------------------------------------------------------
-two() {  # CODE PATTERN RANK_0... : RANK_1...
-  local exit_code=$1 pattern=$2
-  shift 2
-  run mpirun -np 1 "$@"
-  expect_error "ranks that differ: $*" "$exit_code" "$pattern"
+two() {  # CODE PATTERN RANK_0... // RANK_1...
+  two_commands "${@:3}"
+  expect_error "ranks that differ: ${*:3}" "$1" "$2"
 }
 one=("$build/train_cifar" "${small[@]}" --steps 3)
 two 2 '^train_cifar: rank 1 \(.*\): options differ: "lr=0.2" here, "lr=0.1" on rank 0; start all ranks with the same' \
-  "${one[@]}" --lr 0.1 : -np 1 "${one[@]}" --lr 0.2
-two 2 '^train_cifar: rank 1 \(.*\): options differ' "${one[@]}" : -np 1 "${one[@]}" --help
-two 2 '^train_cifar: rank 1 \(.*\): options differ' "${one[@]}" --list : -np 1 "${one[@]}"
-two 2 '^train_cifar: rank 1 \(.*\): unknown option --foo' "${one[@]}" : -np 1 "${one[@]}" --foo
+  "${one[@]}" --lr 0.1 // "${one[@]}" --lr 0.2
+two 2 '^train_cifar: rank 1 \(.*\): options differ' "${one[@]}" // "${one[@]}" --help
+two 2 '^train_cifar: rank 1 \(.*\): options differ' "${one[@]}" --list // "${one[@]}"
+two 2 '^train_cifar: rank 1 \(.*\): unknown option --foo' "${one[@]}" // "${one[@]}" --foo
 cp "$build/train_cifar" "$folder/other_build"
 printf 'x' >>"$folder/other_build"
-two 2 '^train_cifar: rank 1 \(.*\): builds differ: ' "${one[@]}" : -np 1 "$folder/other_build" "${one[@]:1}"
+two 2 '^train_cifar: rank 1 \(.*\): builds differ: ' "${one[@]}" // "$folder/other_build" "${one[@]:1}"
 
 # --- started by a launcher that the MPI does not know --------------------------------------------------------------------
 run env -u OMPI_COMM_WORLD_SIZE SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "${one[@]}"

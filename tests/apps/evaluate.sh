@@ -90,7 +90,7 @@ wrong 1 "$folder holds no whole checkpoint" "$folder"
 wrong 1 'CMakeCache.txt is damaged or not a file of this kind' "$build/CMakeCache.txt"
 wrong 2 "step-0000000004.h5 has no averaged weights .*--weights raw" "$folder/plain"
 wrong 2 "step-0000000004.h5 was trained on the generated set: leave --data out" --data "$folder/nowhere" "$file"
-run mpirun -np 1 "$build/evaluate" "$file" : -np 1 "$build/evaluate" --help
+two_commands "$build/evaluate" "$file" // "$build/evaluate" --help
 expect_error "ranks that differ" 2 '^evaluate: rank 1 .*: options differ'
 run "$build/evaluate" --help
 expect "help" test "$code-$(grep -c '^Usage:' "$folder/out")" = 0-1

@@ -99,7 +99,7 @@ mkdir "$folder/node0" "$folder/node1"
 ln -s "$folder/data" "$folder/node0/data"
 ln -s "$folder/other" "$folder/node1/data"
 one=("$build/train_cifar" "${small[@]}" --steps 1 --data data)
-run mpirun -np 1 -wdir "$folder/node0" "${one[@]}" : -np 1 -wdir "$folder/node1" "${one[@]}"
+two_commands env -C "$folder/node0" "${one[@]}" // env -C "$folder/node1" "${one[@]}"
 expect_error "ranks with other data" 2 '^train_cifar: rank 1 \(.*\): files of data differ: "data_batch_4\.bin = '
 mv "$folder/data" "$folder/moved"
 train 1 --steps 2 --data "$folder/moved" --checkpoint-dir "$folder/on_data"

@@ -52,9 +52,10 @@ need_h5py() {
   skip "no python has the package h5py (scripts/install_dependencies.sh --tests)"
 }
 
-# What the program itself wrote to stderr: Open MPI's boxes and remarks ("[host:pid] ...") are left out.
+# What the program itself wrote to stderr: Open MPI's boxes and remarks ("[host:pid] ...") are left out, and the NUL with
+# which Open MPI 5 ends some of them.
 own_words() {
-  awk '/^-{20,}$/ { box = !box; next } !box' | grep -vE '^\[[^]]*:[0-9]+\] |^$'
+  tr -d '\0' | awk '/^-{20,}$/ { box = !box; next } !box' | grep -vE '^\[[^]]*:[0-9]+\] |^$'
 }
 
 # COMMAND...: sets `code`; stdout is in $folder/out, all of stderr in $folder/raw, the program's part of it in $folder/err.
@@ -70,6 +71,13 @@ ranks() {
   local count=$1 program=$2
   shift 2
   run mpirun -np "$count" "$build/$program" "$@"
+}
+# COMMAND... // COMMAND...: two ranks, one of each command (the mpirun of Open MPI 5.0.7 takes only one: it ends by SIGSEGV)
+two_commands() {
+  # shellcheck disable=SC2016
+  run mpirun -np 2 bash -c '
+    for ((i = 1; i <= $#; i++)); do [[ ${!i} != // ]] || break; done
+    if [[ $OMPI_COMM_WORLD_RANK == 0 ]]; then exec "${@:1:i - 1}"; else exec "${@:i + 1}"; fi' - "$@"
 }
 train() {  # RANKS OPTIONS...: a small run that must end well
   local count=$1

@@ -63,6 +63,19 @@ kill -TERM "$pid"
 kill -INT "$pid"
 collect
 expect "SIGTERM and SIGINT: a failure without --checkpoint-dir" test "$code" = 1
+
+# Under nohup, whatever a library has made of SIGHUP meanwhile.
+: >"$folder/out"
+(trap '' HUP && exec "$build/train_cifar" "${small[@]}" --steps 100000) >"$folder/out" 2>"$folder/raw" </dev/null &
+pid=$!
+await 60 has_done 2
+kill -HUP $pid
+await 60 eval "has_done 30 || ! kill -0 $pid"
+expect "SIGHUP under nohup: the run goes on" kill -TERM $pid
+code=0
+wait $pid || code=$?
+expect "SIGHUP under nohup: until it is asked otherwise" test "$code" = 1
+
 start 2
 await 60 has_done 2
 pid=$(pid_of_rank 1)

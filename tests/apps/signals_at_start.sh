@@ -28,7 +28,10 @@ for seconds in 0 0.05 0.1 0.2 0.4; do
   expect_early USR1 $seconds
   expect_early TERM "$seconds"
 done
-expect "some of 10 requests came after main() had begun ($came_through)" test $came_through -ge 3
+for seconds in 0.8 1.6 3.2 6.4; do  # on a busy machine
+  ((came_through >= 3)) || expect_early TERM $seconds
+done
+expect "some requests came after main() had begun ($came_through)" test $came_through -ge 3
 
 # SIGNAL RANK: at the first moment of one of two ranks.
 expect_early_end() {
