@@ -1,7 +1,6 @@
 #include "apps/circumstances.h"
 
 #include <algorithm>
-#include <regex>
 #include <sstream>
 
 #include "src/check.h"
@@ -35,23 +34,26 @@ bool looks_at_the_end(const RateOptions& rate) {
   return learning_rate(rate, middle, 2 * middle) != learning_rate(rate, middle, 3 * middle);
 }
 
-/// The options that shape the weights, as far as they are now others.
-std::vector<std::string> changed_options(const std::string& before, const std::string& now) {
-  static const std::regex line(
-      "(precision|optimizer|momentum|nesterov|weight-decay|ema|lr[a-z-]*|warmup-epochs)=(.*)");
+/// Lines "name=value" (Options::text) by name.
+std::map<std::string, std::string> values_of(const std::string& options) {
   std::map<std::string, std::string> values;
-  std::istringstream old_lines(before), new_lines(now);
-  std::smatch match;
-  for (std::string text; std::getline(old_lines, text);) {
-    if (std::regex_match(text, match, line)) values[match[1]] = match[2];
+  std::istringstream lines(options);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t equals = line.find('=');
+    if (equals != std::string::npos) values[line.substr(0, equals)] = line.substr(equals + 1);
   }
+  return values;
+}
+
+/// The options that shape the weights, as far as they are now others.
+std::vector<std::string> changed_options(const std::string& before, const Options& options) {
+  const auto then = values_of(before), now = values_of(options.text);
   std::vector<std::string> notes;
-  for (std::string text; std::getline(new_lines, text);) {
-    if (!std::regex_match(text, match, line)) continue;
-    const auto found = values.find(match[1]);
-    if (found == values.end() || found->second == match[2]) continue;
+  for (const std::string& name : options.shaping) {
+    const auto was = then.find(name), is = now.find(name);
+    if (was == then.end() || is == now.end() || was->second == is->second) continue;
     notes.push_back(fmt::format("--{} is now {}, not {} as before: this is no longer the same run",
-                                match[1].str(), match[2].str(), found->second));
+                                name, is->second, was->second));
   }
   return notes;
 }
@@ -70,7 +72,8 @@ Circumstances circumstances(const Comm& comm, const Options& options, const RunP
 }
 
 std::vector<std::string> changes(const Circumstances& before, const Circumstances& now,
-                                 const RateOptions& schedule) {
+                                 const Options& options) {
+  const RateOptions& schedule = options.rate;
   std::vector<std::string> notes;
   const auto compare = [&](const char* name, const auto& note) {
     const auto former = before.find(name);
@@ -78,8 +81,7 @@ std::vector<std::string> changes(const Circumstances& before, const Circumstance
     if (former == before.end() || present == now.end() || former->second == present->second) return;
     notes.push_back(note(present->second, former->second));
   };
-  if (before.contains("options") && now.contains("options"))
-    notes = changed_options(before.at("options"), now.at("options"));
+  if (before.contains("options")) notes = changed_options(before.at("options"), options);
   if (looks_at_the_end(schedule)) {
     compare("steps", [&](const auto& is, const auto& was) {
       return fmt::format(

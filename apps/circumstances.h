@@ -22,8 +22,8 @@ Circumstances circumstances(const Comm& comm, const Options& options, const RunP
                             const Device& device, const TrainingStep& step);
 
 /// One line for each that is now another than in the checkpoint, as far as it changes what is
-/// trained. `schedule` is the one of now. What a checkpoint does not say gives no line.
+/// trained. `options` are those of now. What a checkpoint does not say gives no line.
 std::vector<std::string> changes(const Circumstances& before, const Circumstances& now,
-                                 const RateOptions& schedule);
+                                 const Options& options);
 
 }  // namespace lockstep

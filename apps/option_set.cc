@@ -74,10 +74,25 @@ std::function<void(const std::string&)> one_of(const char* name, std::vector<std
   };
 }
 
-void OptionSet::add(Entry entry, const char* type, const char* about) {
-  entries_.push_back(std::move(entry));
-  Entry& kept = entries_.back();
-  const std::string option = "--" + kept.name;
+OptionSet::Declared& OptionSet::Declared::shapes_weights() {
+  entry_.shapes_weights = true;
+  return *this;
+}
+
+OptionSet::Declared& OptionSet::Declared::only_where(std::function<bool()> applies) {
+  entry_.applies = std::move(applies);
+  return *this;
+}
+
+OptionSet::Declared OptionSet::add(const std::string& option, Type type,
+                                   std::function<void(const std::string&)> set,
+                                   std::function<std::string()> show, const char* value,
+                                   const std::string& about) {
+  Entry& kept = entries_.emplace_back();
+  kept.name = option.substr(2);
+  kept.type = type;
+  kept.set = std::move(set);
+  kept.show = std::move(show);
   if (kept.type == Type::flag) {
     const auto nothing = [](std::int64_t) {};
     kept.option = app_.add_flag_function(option, nothing, about)
@@ -89,56 +104,67 @@ void OptionSet::add(Entry entry, const char* type, const char* about) {
     kept.option =
         app_.add_option_function<std::string>(option, kept.set, about)->default_str(kept.show());
   }
-  if (kept.type != Type::flag) kept.option->type_name(type);
+  if (kept.type != Type::flag) kept.option->type_name(value);
   kept.option->group(group_);
+  return Declared(kept);
 }
 
-void OptionSet::text(const char* name, std::string& value, const char* type, const char* about,
-                     std::function<void(const std::string&)> check) {
-  add({name + 2, Type::text, nullptr,
-       [name, &value, check](const std::string& text) {
-         if (text.empty()) fail_empty(name);
-         if (text.starts_with("--")) {
-           fail_usage("{}: its value is missing, for {} is an option; a path may begin with ./",
-                      name, text);
-         }
-         value = text;
-         if (check) check(value);
-       },
-       [&value] { return value; }, ""},
-      type, about);
+OptionSet::Declared OptionSet::text(const std::string& name, std::string& value, const char* type,
+                                    const char* about,
+                                    std::function<void(const std::string&)> check) {
+  const auto set = [name, &value, check](const std::string& text) {
+    if (text.empty()) fail_empty(name);
+    if (text.starts_with("--")) {
+      fail_usage("{}: its value is missing, for {} is an option; a path may begin with ./", name,
+                 text);
+    }
+    value = text;
+    if (check) check(value);
+  };
+  return add(
+      name, Type::text, set, [&value] { return value; }, type, about);
 }
 
 template <class T>
-void OptionSet::add_number(const char* name, T& value, const Bounds& range, const char* about,
-                           bool optional) {
+OptionSet::Declared OptionSet::add_number(const std::string& name, T& value, const Bounds& range,
+                                          const std::string& about, bool optional) {
   constexpr bool kWhole = std::is_integral_v<T>;
-  add({name + 2, kWhole ? Type::whole : Type::number, nullptr,
-       [=, &value](const std::string& text) { value = parse_number<T>(name, text, range); },
-       [=, &value] { return optional && value == T{0} ? "" : fmt::format("{}", value); }, ""},
-      kWhole ? "N" : "NUMBER", about);
+  const auto set = [=, &value](const std::string& text) {
+    value = parse_number<T>(name, text, range);
+  };
+  const auto show = [=, &value] {
+    return optional && value == T{0} ? "" : fmt::format("{}", value);
+  };
+  return add(name, kWhole ? Type::whole : Type::number, set, show, kWhole ? "N" : "NUMBER", about);
 }
 
-template void OptionSet::add_number(const char*, int&, const Bounds&, const char*, bool);
-template void OptionSet::add_number(const char*, std::int64_t&, const Bounds&, const char*, bool);
-template void OptionSet::add_number(const char*, std::uint64_t&, const Bounds&, const char*, bool);
-template void OptionSet::add_number(const char*, float&, const Bounds&, const char*, bool);
-template void OptionSet::add_number(const char*, double&, const Bounds&, const char*, bool);
+template OptionSet::Declared OptionSet::add_number(const std::string&, int&, const Bounds&,
+                                                   const std::string&, bool);
+template OptionSet::Declared OptionSet::add_number(const std::string&, std::int64_t&, const Bounds&,
+                                                   const std::string&, bool);
+template OptionSet::Declared OptionSet::add_number(const std::string&, std::uint64_t&,
+                                                   const Bounds&, const std::string&, bool);
+template OptionSet::Declared OptionSet::add_number(const std::string&, float&, const Bounds&,
+                                                   const std::string&, bool);
+template OptionSet::Declared OptionSet::add_number(const std::string&, double&, const Bounds&,
+                                                   const std::string&, bool);
 
-void OptionSet::flag(const char* name, bool& value, const char* about) {
-  add({name + 2, Type::flag, nullptr,
-       [=, &value](const std::string& text) {
-         if (text != "true" && text != "false")
-           fail_usage("{}: \"{}\" is neither true nor false", name, text);
-         value = text == "true";
-       },
-       [&value] { return value ? "true" : "false"; }, ""},
-      "", about);
+OptionSet::Declared OptionSet::flag(const std::string& name, bool& value,
+                                    const std::string& about) {
+  const auto set = [=, &value](const std::string& text) {
+    if (text != "true" && text != "false")
+      fail_usage("{}: \"{}\" is neither true nor false", name, text);
+    value = text == "true";
+  };
+  return add(
+      name, Type::flag, set, [&value] { return value ? "true" : "false"; }, "", about);
 }
 
-void OptionSet::word(const char* name, std::function<void(const std::string&)> read,
-                     std::function<std::string()> show, const char* type, const char* about) {
-  add({name + 2, Type::word, nullptr, std::move(read), std::move(show), ""}, type, about);
+OptionSet::Declared OptionSet::word(const std::string& name,
+                                    std::function<void(const std::string&)> read,
+                                    std::function<std::string()> show, const char* type,
+                                    const char* about) {
+  return add(name, Type::word, std::move(read), std::move(show), type, about);
 }
 
 const OptionSet::Entry* OptionSet::find(std::string_view name) const {
@@ -198,7 +224,7 @@ std::string OptionSet::where(std::string_view name) const {
 std::string OptionSet::to_text() const {
   std::string text;
   for (const Entry& entry : entries_) {
-    const std::string value = entry.show();
+    const std::string value = entry.applies && !entry.applies() ? "" : entry.show();
     if (value.empty()) continue;
     const bool bare =
         entry.type != Type::text &&
@@ -214,6 +240,14 @@ std::string OptionSet::to_text() const {
     }
   }
   return text;
+}
+
+std::vector<std::string> OptionSet::shaping() const {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries_) {
+    if (entry.shapes_weights) names.push_back(entry.name);
+  }
+  return names;
 }
 
 void check_words(int argc, char** argv) {

@@ -37,57 +37,80 @@ T parse_number(const std::string& name, const std::string& text, const Bounds& r
 std::function<void(const std::string&)> one_of(const char* name, std::vector<std::string> words);
 
 class OptionSet {
+  struct Entry;
+
  public:
+  /// What else is said of an option where it is declared.
+  class Declared {
+   public:
+    explicit Declared(Entry& entry) : entry_(entry) {}
+    /// A run that goes on with another value is no longer the same run.
+    Declared& shapes_weights();
+    /// It has a meaning only where `applies`: elsewhere it is no part of to_text().
+    Declared& only_where(std::function<bool()> applies);
+
+   private:
+    Entry& entry_;
+  };
+
   explicit OptionSet(CLI::App& app) : app_(app) {}
   OptionSet(const OptionSet&) = delete;
   OptionSet& operator=(const OptionSet&) = delete;
 
   /// Those that follow stand under this heading of the help.
-  void group(const char* name) { group_ = name; }
+  void group(const std::string& name) { group_ = name; }
   /// Never empty, and without control characters. `check` throws where the word is none of the
   /// known ones.
-  void text(const char* name, std::string& value, const char* type, const char* about,
-            std::function<void(const std::string&)> check = {});
+  Declared text(const std::string& name, std::string& value, const char* type, const char* about,
+                std::function<void(const std::string&)> check = {});
   template <class T>
-  void number(const char* name, T& value, const Bounds& range, const char* about) {
-    add_number(name, value, range, about, /*optional=*/false);
+  Declared number(const std::string& name, T& value, const Bounds& range,
+                  const std::string& about) {
+    return add_number(name, value, range, about, /*optional=*/false);
   }
   /// The same where 0 stands for a default that the text names in brackets.
   template <class T>
-  void optional_number(const char* name, T& value, const Bounds& range, const char* about) {
-    add_number(name, value, range, about, /*optional=*/true);
+  Declared optional_number(const std::string& name, T& value, const Bounds& range,
+                           const std::string& about) {
+    return add_number(name, value, range, about, /*optional=*/true);
   }
-  void flag(const char* name, bool& value, const char* about);
+  Declared flag(const std::string& name, bool& value, const std::string& about);
   /// A word or a number that `read` turns into a value, and `show` back.
-  void word(const char* name, std::function<void(const std::string&)> read,
-            std::function<std::string()> show, const char* type, const char* about);
+  Declared word(const std::string& name, std::function<void(const std::string&)> read,
+                std::function<std::string()> show, const char* type, const char* about);
 
   /// Takes from `file` what the command line has not said. Throws the usage error with file, line
   /// and column.
   void read_file(const std::string& file);
 
-  bool given(std::string_view name) const;  ///< on the command line or in the file
+  /// On the command line or in the file.
+  bool given(std::string_view name) const;
   /// "--steps", or "--steps (run.toml:3:9)" where the file says it: for errors.
   std::string where(std::string_view name) const;
   /// All options with values as lines "name=value": TOML, which read_file() takes. What is not
   /// UTF-8 is a comment there.
   std::string to_text() const;
+  /// The names of all that shape the weights, without --.
+  std::vector<std::string> shaping() const;
 
  private:
   enum class Type { text, whole, number, flag, word };
   struct Entry {
     std::string name;  // without --
-    Type type;
-    CLI::Option* option;
+    Type type = Type::text;
+    CLI::Option* option = nullptr;
     std::function<void(const std::string&)> set;  // throws the usage error
     std::function<std::string()> show;            // empty: not set
     std::string place;                            // in the file, where that says it
+    bool shapes_weights = false;
+    std::function<bool()> applies;  // empty: always
   };
 
   template <class T>
-  void add_number(const char* name, T& value, const Bounds& range, const char* about,
-                  bool optional);
-  void add(Entry entry, const char* type, const char* about);
+  Declared add_number(const std::string& name, T& value, const Bounds& range,
+                      const std::string& about, bool optional);
+  Declared add(const std::string& option, Type type, std::function<void(const std::string&)> set,
+               std::function<std::string()> show, const char* value, const std::string& about);
   const Entry* find(std::string_view name) const;
 
   CLI::App& app_;

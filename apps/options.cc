@@ -50,7 +50,80 @@ void check_resume(const std::string& how) {
   }
 }
 
-void add_options(OptionSet& add, Options& o) {
+/// Where the options of all optimizers are read to.
+struct OptimizerValue {
+  float number = 0;
+  bool flag = false;
+};
+using OptimizerValues = std::map<std::string_view, OptimizerValue>;
+
+bool declares(const OptimizerEntry& entry, std::string_view name) {
+  return std::any_of(entry.options.begin(), entry.options.end(),
+                     [&](const OptimizerOption& option) { return option.name == name; });
+}
+
+/// The optimizers that declare option `name`: "adam, adamw".
+std::string owners_of(std::string_view name) {
+  std::vector<std::string_view> owners;
+  for (const OptimizerEntry& entry : optimizers()) {
+    if (declares(entry, name)) owners.push_back(entry.name);
+  }
+  return fmt::format("{}", fmt::join(owners, ", "));
+}
+
+void add_optimizer_options(OptionSet& add, const Options& o, OptimizerValues& values) {
+  for (const OptimizerEntry& entry : optimizers()) {
+    for (const OptimizerOption& option : entry.options) {
+      const auto [place, fresh] =
+          values.try_emplace(option.name, OptimizerValue{option.value, option.value != 0});
+      if (!fresh) continue;
+      add.group("Of --optimizer " + owners_of(option.name));
+      const std::string name = fmt::format("--{}", option.name), about(option.about);
+      OptimizerValue& value = place->second;
+      (option.kind == OptimizerOption::Kind::flag
+           ? add.flag(name, value.flag, about)
+           : add.number(name, value.number, {option.low, option.high, option.above_low}, about))
+          .shapes_weights()
+          .only_where(
+              [&o, name = option.name] { return declares(find(optimizers(), o.optimizer), name); });
+    }
+  }
+}
+
+/// The values of the chosen optimizer's options; throws where another's was given.
+OptimizerOptions own_options(const Options& o, const OptimizerValues& values,
+                             const OptionSet& given) {
+  const OptimizerEntry& chosen = find(optimizers(), o.optimizer);
+  OptimizerOptions own;
+  for (const auto& [name, value] : values) {
+    const std::string option = fmt::format("--{}", name);
+    if (!declares(chosen, name) && given.given(option)) {
+      std::vector<std::string> known;
+      for (const OptimizerOption& its : chosen.options)
+        known.push_back(fmt::format("--{}", its.name));
+      fail_usage("{} is an option of --optimizer {}, and this is {}, which takes {}",
+                 given.where(option), owners_of(name), chosen.name,
+                 known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+    }
+  }
+  for (const OptimizerOption& option : chosen.options) {
+    const OptimizerValue& value = values.at(option.name);
+    const bool flag = option.kind == OptimizerOption::Kind::flag;
+    own.emplace(option.name, flag ? static_cast<float>(value.flag) : value.number);
+  }
+  return own;
+}
+
+/// "; adam 0.001": the optimizers that begin with another rate than `usual`.
+std::string usual_rates(double usual) {
+  std::string text;
+  for (const OptimizerEntry& entry : optimizers()) {
+    if (entry.rate != usual) text += fmt::format("; {} {:g}", entry.name, entry.rate);
+  }
+  return text.empty() ? "" : " [" + text.substr(2) + "]";
+}
+
+void add_options(OptionSet& add, Options& o, OptimizerValues& optimizer_values) {
   add.group("Data");
   add.text("--data", o.data, "DIR",
            "Folder with CIFAR-10's official files; without it a generated set is used");
@@ -62,9 +135,10 @@ void add_options(OptionSet& add, Options& o) {
   add.text("--model", o.model, "NAME", "Network to train (see --list)",
            [](const std::string& name) { find(models(), name); });
   add.word(
-      "--precision", [&o](const std::string& name) { parse_precision(name, o.precision); },
-      [&o] { return name_of(o.precision); }, "TYPE",
-      "Of activations: fp32 or bf16 (weights and sums stay fp32)");
+         "--precision", [&o](const std::string& name) { parse_precision(name, o.precision); },
+         [&o] { return name_of(o.precision); }, "TYPE",
+         "Of activations: fp32 or bf16 (weights and sums stay fp32)")
+      .shapes_weights();
 
   add.group("Training");
   add.optional_number("--steps", o.steps, Bounds::at_least(1),
@@ -82,26 +156,34 @@ void add_options(OptionSet& add, Options& o) {
   add.number("--seed", o.seed, Bounds::at_least(0),
              "Of initial weights, order of samples and augmentations");
   add.text("--optimizer", o.optimizer, "NAME", "How gradients become steps (see --list)",
-           [](const std::string& name) { find(optimizers(), name); });
-  add.number("--momentum", o.optimizer_options.momentum, Bounds::at_least(0, 1), "Of sgd; 0: none");
-  add.flag("--nesterov", o.optimizer_options.nesterov, "Look ahead along the momentum");
-  add.number("--weight-decay", o.optimizer_options.weight_decay, Bounds::at_least(0),
-             "L2 factor on all weights, besides the model's own");
+           [](const std::string& name) { find(optimizers(), name); })
+      .shapes_weights();
+  add.number("--weight-decay", o.weight_decay, Bounds::at_least(0),
+             "Of all weights, besides the model's own: L2 in the loss; with adamw decoupled")
+      .shapes_weights();
   add.number("--ema", o.ema, Bounds::at_least(0, 1),
-             "Decay of the weights' moving average, which evaluation uses; 0: none");
+             "Decay of the weights' moving average, which evaluation uses; 0: none")
+      .shapes_weights();
+  add_optimizer_options(add, o, optimizer_values);
 
   add.group("Learning rate");
-  add.number("--lr", o.rate.base, Bounds::above_zero(), "Learning rate");
+  add.number("--lr", o.rate.base, Bounds::above_zero(), "Learning rate" + usual_rates(o.rate.base))
+      .shapes_weights();
   add.text("--lr-schedule", o.rate.schedule, "NAME", "How it changes (see --list)",
-           [](const std::string& name) { find(rate_schedules(), name); });
+           [](const std::string& name) { find(rate_schedules(), name); })
+      .shapes_weights();
   add.number("--lr-decay", o.rate.decay, Bounds::above_zero(),
-             "exponential: factor per --lr-decay-epochs");
+             "exponential: factor per --lr-decay-epochs")
+      .shapes_weights();
   add.number("--lr-decay-epochs", o.rate.decay_epochs, Bounds::above_zero(),
-             "exponential: epochs per factor");
-  add.flag("--lr-smooth", o.rate.smooth, "exponential: smoothly, not in steps");
-  add.number("--lr-end", o.rate.end, Bounds::at_least(0), "cosine, linear: the rate at the end");
+             "exponential: epochs per factor")
+      .shapes_weights();
+  add.flag("--lr-smooth", o.rate.smooth, "exponential: smoothly, not in steps").shapes_weights();
+  add.number("--lr-end", o.rate.end, Bounds::at_least(0), "cosine, linear: the rate at the end")
+      .shapes_weights();
   add.number("--warmup-epochs", o.rate.warmup_epochs, Bounds::at_least(0),
-             "Rise linearly from 0 over so many epochs");
+             "Rise linearly from 0 over so many epochs")
+      .shapes_weights();
 
   add.group("Ranks");
   add.text("--reducer", o.reducer, "NAME",
@@ -169,7 +251,6 @@ void check_together(const Options& o, const OptionSet& given) {
   }
   if (o.dataset == "synthetic" && !o.data.empty())
     fail_usage("{} synthetic is generated: leave {} out", where("--dataset"), where("--data"));
-  make_optimizer(o.optimizer, o.optimizer_options);
 }
 
 /// What was asked for, other than by default, that does nothing in this run: one line each.
@@ -214,7 +295,8 @@ std::optional<Options> parse_options(int argc, char** argv, const std::string& p
   CLI::App app("Trains an image classifier, in lockstep on all ranks: mpirun -np N ./" + program,
                program);
   OptionSet set(app);
-  add_options(set, o);
+  OptimizerValues optimizer_values;
+  add_options(set, o, optimizer_values);
   std::string config;
   set.group("Data");
   CLI::Option* config_option =
@@ -249,8 +331,12 @@ std::optional<Options> parse_options(int argc, char** argv, const std::string& p
     return std::nullopt;
   }
   check_together(o, set);
+  o.optimizer_options = own_options(o, optimizer_values, set);
+  make_optimizer(o.optimizer, o.optimizer_options);
+  if (!set.given("--lr")) o.rate.base = find(optimizers(), o.optimizer).rate;
   if (o.dataset.empty()) o.dataset = o.data.empty() ? "synthetic" : "cifar10";
   o.text = set.to_text();
+  o.shaping = set.shaping();
   o.notes = idle_options(o);
   return o;
 }

@@ -37,7 +37,8 @@ struct Options {
                    ///< one per rank
   std::uint64_t seed = 1;
   std::string optimizer = "sgd";
-  OptimizerOptions optimizer_options;
+  OptimizerOptions optimizer_options;  ///< all that it declares, and no other's
+  float weight_decay = 0;              ///< of all weights, besides their model's own
   RateOptions rate;
   float ema = 0.9999f;  ///< 0: no average is kept
   // Ranks
@@ -63,7 +64,8 @@ struct Options {
   // All of the above as lines "name=value", which --config reads back; and whether the user said
   // so, on the command line or in the config file: a resumed run keeps to its checkpoint where not.
   std::string text;
-  std::vector<std::string> notes;  ///< options that do nothing in this run, one line each
+  std::vector<std::string> shaping;  ///< the names of those that shape the weights
+  std::vector<std::string> notes;    ///< options that do nothing in this run, one line each
   bool seed_given = false, batch_given = false, shards_given = false;
 };
 

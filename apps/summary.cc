@@ -35,13 +35,16 @@ std::string memory_text(const RunSummary& f) {
 
 std::string optimizer_text(const RunSummary& f) {
   const RateOptions& rate = f.options.rate;
-  std::string text =
-      fmt::format("{}, lr {:g} {}", f.step.optimizer().describe(), rate.base, rate.schedule);
+  std::string text = fmt::format(
+      "{}, lr {:g} {}", describe_optimizer(f.options.optimizer, f.options.optimizer_options),
+      rate.base, rate.schedule);
   if (rate.schedule == "cosine" || rate.schedule == "linear")
     text += fmt::format(" to {:g}", rate.end);
   if (rate.warmup_epochs > 0) text += fmt::format(", warm-up {:g} epochs", rate.warmup_epochs);
-  if (f.options.optimizer_options.weight_decay > 0) {
-    text += fmt::format(", weight decay {:g}", f.options.optimizer_options.weight_decay);
+  if (f.options.weight_decay > 0) {
+    text += fmt::format(", {}weight decay {:g}",
+                        f.step.optimizer().decay() == Decay::decoupled ? "decoupled " : "",
+                        f.options.weight_decay);
   }
   if (f.options.ema > 0) text += fmt::format(", moving average {:g}", f.options.ema);
   return text;

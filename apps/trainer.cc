@@ -106,9 +106,7 @@ class Trainer {
                           done + 1 == plan_.steps;
       const double rate =
           learning_rate(options_.rate, plan_.epoch_at(done), plan_.epoch_at(plan_.steps));
-      const double penalty_before = report ? penalty(step_.layout(), step_.state().parameters,
-                                                     options_.optimizer_options.weight_decay)
-                                           : 0;
+      const double penalty_before = report ? step_.penalty() : 0;
       const StepTotals totals = step_.run(loader, done, static_cast<float>(rate), votes());
       ++done;
       if (!std::isfinite(totals.cross_entropy)) fail_diverged(done, totals.cross_entropy);
@@ -355,7 +353,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   record.phase("restoring the checkpoint", kSlowFiles);
   if (resumption.file) {
     trainer.restore(resumption);
-    const auto more = changes(resumption.metadata.texts, trainer.texts(), options.rate);
+    const auto more = changes(resumption.metadata.texts, trainer.texts(), options);
     plan.notes.insert(plan.notes.end(), more.begin(), more.end());
   }
   record.phase("comparing weights");

@@ -43,7 +43,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
     : record_(record),
       plan_(plan),
       ema_(options.ema),
-      weight_decay_(options.optimizer_options.weight_decay),
+      weight_decay_(options.weight_decay),
       stream_(device.stream()),
       updates_(device.stream()),
       model_(std::move(parts.model)),
@@ -60,12 +60,17 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
 
   const std::size_t slots = optimizer_->slots().size(),
                     count = static_cast<std::size_t>(layout.count);
-  arenas_ = device.allocate((1 + slots + (ema_ > 0)) * count * sizeof(float), Place::device);
+  const std::vector<float> decays = factors(layout, weight_decay_);
+  arenas_ = device.allocate(((1 + slots + (ema_ > 0)) * count + decays.size()) * sizeof(float),
+                            Place::device);
   float* next = reinterpret_cast<float*>(arenas_.get());
   const auto take = [&next, count] { return std::exchange(next, next + count); };
   state_.parameters = take();
   for (std::size_t slot = 0; slot < slots; ++slot) state_.slots.push_back(take());
   if (ema_ > 0) state_.average = take();
+  std::copy(decays.begin(), decays.end(), next);
+  state_.factors = next;
+  state_.gradients = gradients_;
   initialize(layout, plan.seed, state_.parameters);
   if (state_.average) std::copy_n(state_.parameters, count, state_.average);
   model_->bind(state_.parameters, gradients_);
@@ -73,7 +78,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
 
 StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Votes votes) {
   record_.step(step + 1);
-  rates_ = {rate, weight_decay_, average_decay(ema_, step)};
+  rates_ = {rate, average_decay(ema_, step), optimizer_->corrections(step)};
   for (int shard = 0; shard < plan_.own_shards; ++shard) {
     record_.phase("loading");
     const double waited = loader.waited_seconds();
@@ -138,8 +143,13 @@ double TrainingStep::loss_now() {
 void TrainingStep::on_reduced(Range range) {
   const double start = now();
   // (On the communication thread the stream has one core: the others are the backward pass's.)
-  update(*updates_, layout(), range, *optimizer_, state_, gradients_, rates_);
+  update(*updates_, layout(), range, *optimizer_, state_, &rates_);
   optimizer_ns_ += static_cast<std::int64_t>((now() - start) * 1e9);
+}
+
+double TrainingStep::penalty() const {
+  if (optimizer_->decay() == Decay::decoupled) return 0;
+  return lockstep::penalty(layout(), state_.parameters, weight_decay_);
 }
 
 std::vector<Section> TrainingStep::sections() {
@@ -169,7 +179,7 @@ std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
   std::vector<std::pair<std::string, std::size_t>> parts{
       {"parameters", arena},
       {"gradients", reducer_->bytes() + shard_sum_->bytes()},
-      {"optimizer", state_.slots.size() * arena}};
+      {"optimizer", state_.slots.size() * arena + arena / Layout::kAlignment}};
   if (state_.average) parts.emplace_back("average", arena);
   parts.emplace_back("activations", model_->activation_bytes());
   parts.emplace_back("workspace", model_->workspace_bytes());

@@ -69,6 +69,9 @@ class TrainingStep {
   /// nothing that training reads.
   double loss_now();
 
+  /// What decay adds to the loss under the weights as they are now.
+  double penalty() const;
+
   const Model& model() const { return *model_; }
   const Layout& layout() const { return model_->layout(); }
   const Optimizer& optimizer() const { return *optimizer_; }
@@ -104,7 +107,7 @@ class TrainingStep {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Reducer> reducer_;
   float* gradients_ = nullptr;  ///< the reducer's
-  Memory arenas_;               ///< parameters, slots, average
+  Memory arenas_;               ///< parameters, slots, average, factors
   TrainingState state_;
   std::unique_ptr<ShardSum> shard_sum_;
   Policy policy_;

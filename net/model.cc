@@ -41,12 +41,11 @@ Model::Model(Device& device, const ModelEntry& entry, Shape sample, int classes,
 }
 
 void Model::plan_parameters() {
-  constexpr std::int64_t kAlignment = 16;
   for (Node& node : nodes_ | std::views::reverse) {
     node.range.begin = layout_.count;
     for (Parameter& parameter : node.parameters) {
       parameter.range = {layout_.count, parameter.shape.count()};
-      layout_.count += (parameter.range.count + kAlignment - 1) / kAlignment * kAlignment;
+      layout_.count += Layout::aligned(parameter.range.count);
       layout_.parameters.push_back(parameter);
       layers_[static_cast<std::size_t>(parameter.layer)].parameters += parameter.range.count;
     }

@@ -1,7 +1,10 @@
 // Optimizer: how a gradient becomes a step. The menu is net/optimizers.cc; update() applies one to
-// a range of the arenas.
+// a range of the arenas, one launch for all parameters in it.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,64 +16,108 @@
 
 namespace lockstep {
 
-/// What options and model may ask of an optimizer.
-struct OptimizerOptions {
-  float momentum = 0;
-  bool nesterov = false;
-  float weight_decay =
-      0;  ///< added to every weight's gradient (not to biases), on top of the model's own l2 terms
+/// An option that an optimizer declares for itself. Two optimizers may share one, name and all.
+struct OptimizerOption {
+  enum class Kind { number, flag };
+  /// As on the command line, without the dashes: "momentum".
+  std::string_view name;
+  /// One line for --help.
+  std::string_view about;
+  Kind kind = Kind::number;
+  /// The default. A flag is 0 or 1.
+  float value = 0;
+  /// What it may be: [low, high], or (low, high] where `above_low`.
+  double low = 0, high = 1;
+  bool above_low = false;
+};
+
+/// Values of an optimizer's options by name.
+using OptimizerOptions = std::map<std::string, float, std::less<>>;
+
+/// What an optimizer makes of the weights' decay: a term of the loss, decay / 2 * square, whose
+/// gradient is added to the gradient (L2), or a share of the weight itself, rate * decay of it each
+/// step, that no momentum and no scaling sees.
+enum class Decay { coupled, decoupled };
+
+/// What varies from step to step. Bodies read it through a pointer.
+struct UpdateRates {
+  /// Learning rate.
+  float rate = 0;
+  /// average = average_decay * average + (1 - average_decay) * parameter.
+  float average_decay = 0;
+  /// Optimizer::corrections() of the step.
+  std::array<float, 2> corrections{};
+};
+
+/// The arenas of a step, layout.count floats each.
+struct TrainingState {
+  float* parameters = nullptr;
+  /// In the order of Optimizer::slots(), zero before the first step.
+  std::vector<float*> slots;
+  /// Exponential moving average of the parameters; null: none is kept.
+  float* average = nullptr;
+  /// Mean gradients of the step. Between parameters they are zero, like all arenas.
+  const float* gradients = nullptr;
+  /// factors() of the layout, layout.count / 16 of them.
+  const float* factors = nullptr;
 };
 
 /// Pure arithmetic over arenas that others own. May be used by several threads at once, on disjoint
-/// elements.
+/// ranges.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   /// Names of the extra values it keeps for each parameter; saved in checkpoints as
   /// optimizer/<name>/<parameter>.
   virtual std::vector<std::string> slots() const = 0;
-  /// parameter -= step for `count` elements. `slots` are in the order of slots(), zero before the
-  /// first step; the gradient of l2 / 2 * parameter^2 is added to `gradient`.
-  virtual void step(Stream& stream, std::int64_t count, float* parameter, const float* gradient,
-                    std::span<float* const> slots, float rate, float l2) const = 0;
-  /// "sgd, momentum 0.9, nesterov"
-  virtual std::string describe() const = 0;
+  virtual Decay decay() const { return Decay::coupled; }
+  /// What its rule needs to know of step number `step` (0 is the run's first), worked out in double
+  /// once for all parameters: the corrections of a bias, for example.
+  virtual std::array<float, 2> corrections(std::int64_t step) const {
+    (void)step;
+    return {};
+  }
+  /// Gives `stream` the step of all elements of `range`, whose ends are multiples of 16, and of
+  /// their averages: each() with the Update of net/update.h.
+  virtual void update(Stream& stream, Range range, const TrainingState& state,
+                      const UpdateRates* now) const = 0;
 };
 
 struct OptimizerEntry {
   static constexpr std::string_view kind = "optimizer";
   std::string_view name;
   std::string_view about;
-  std::unique_ptr<Optimizer> (*make)(const OptimizerOptions&);
+  /// The learning rate where nobody says another.
+  double rate;
+  std::span<const OptimizerOption> options;
+  /// `options` has a value for each of its options. Throws the usage error where two of them do not
+  /// go together.
+  std::unique_ptr<Optimizer> (*make)(const OptimizerOptions& options);
 };
 
 std::span<const OptimizerEntry> optimizers();
+/// Options that `options` does not name have their defaults.
 std::unique_ptr<Optimizer> make_optimizer(std::string_view name, const OptimizerOptions& options);
+/// "sgd, momentum 0.9, nesterov": the name and the options that are not zero.
+std::string describe_optimizer(std::string_view name, const OptimizerOptions& options);
 
-/// The arenas (layout.count floats each) that one step changes.
-struct TrainingState {
-  float* parameters = nullptr;
-  std::vector<float*> slots;
-  float* average = nullptr;  ///< exponential moving average of the parameters; null: none is kept
-};
+/// The decay of a parameter: its model's own, and for weights (more than one extent) that of the
+/// run besides.
+float decay_of(const Parameter& parameter, float weight_decay);
+/// One number for every 16 elements of an arena: the decay of the parameter that they belong to.
+std::vector<float> factors(const Layout& layout, float weight_decay);
 
-struct UpdateRates {
-  float rate = 0;           ///< learning rate
-  float weight_decay = 0;   ///< of weights (parameters with more than one extent)
-  float average_decay = 0;  ///< average = decay * average + (1 - decay) * parameter
-};
-
-/// Steps all parameters that lie in `range` and moves their averages, in blocks that stay in cache
-/// for both.
+/// Gives `stream` the step of all parameters in `range`, which may begin and end within one, at
+/// multiples of 16. `now` must stay as it is until that is done.
 void update(Stream& stream, const Layout& layout, Range range, const Optimizer& optimizer,
-            const TrainingState& state, const float* gradients, const UpdateRates& rates);
+            const TrainingState& state, const UpdateRates* now);
 
 /// The tutorial's warm-up of the average: min(decay, (1 + step) / (10 + step)), with `step` counted
 /// from 0.
 float average_decay(float decay, std::int64_t step);
 
-/// Sum over all parameters of l2 / 2 * sum of squares: the penalty in the loss. In double, in arena
-/// order.
+/// Sum over all parameters of decay / 2 * sum of squares: the penalty in the loss of a run whose
+/// optimizer couples decay. In double, in arena order.
 double penalty(const Layout& layout, const float* parameters, float weight_decay);
 
 }  // namespace lockstep

@@ -14,16 +14,22 @@ namespace lockstep {
 /// How a parameter begins.
 struct Init {
   enum class Kind { constant, truncated_normal } kind = Kind::constant;
-  float scale = 0;  ///< the constant, or the standard deviation
+  /// The constant, or the standard deviation.
+  float scale = 0;
 };
 
 struct Parameter {
-  std::string name;  ///< "conv1/weights": unique, the name in checkpoints and TensorBoard
+  /// "conv1/weights": unique, the name in checkpoints and TensorBoard.
+  std::string name;
   Shape shape;
   Init init;
-  float l2 = 0;   ///< the loss has the term l2 / 2 * sum of squares
-  Range range;    ///< place in every arena, aligned to 16 elements
-  int layer = 0;  ///< index of its layer, in forward order
+  /// How it decays by its model's word (net/optimizer.h): with most optimizers the loss has the
+  /// term l2 / 2 * sum of squares.
+  float l2 = 0;
+  /// Place in every arena; begins at a multiple of Layout::kAlignment.
+  Range range;
+  /// Index of its layer, in forward order.
+  int layer = 0;
 };
 
 /// All parameters of a model, in arena order (last layer first).
@@ -31,13 +37,21 @@ struct Layout {
   /// The first elements of every arena belong to no parameter: in the gradient arena they carry the
   /// step's totals (apps/trainer.cc), which are summed over the ranks with the first bucket.
   static constexpr std::int64_t kMail = 16;
+  /// Elements that no two parameters share: 64 bytes. Gaps hold zeros.
+  static constexpr std::int64_t kAlignment = 16;
+  /// The first multiple of kAlignment from `place` on.
+  static constexpr std::int64_t aligned(std::int64_t place) {
+    return (place + kAlignment - 1) / kAlignment * kAlignment;
+  }
 
   std::vector<Parameter> parameters;
-  std::int64_t count = kMail;  ///< elements of an arena, mail and alignment gaps included
-  std::vector<Range>
-      layers;  ///< each layer's range in arena order, layers without parameters left out; gapless
+  /// Elements of an arena, mail and alignment gaps included.
+  std::int64_t count = kMail;
+  /// Each layer's range in arena order, layers without parameters left out; gapless.
+  std::vector<Range> layers;
 
-  std::int64_t trainable() const;  ///< number of parameters, without mail and gaps
+  /// Number of parameters, without mail and gaps.
+  std::int64_t trainable() const;
 };
 
 /// Writes initial values, keyed by (seed, name) alone, into the arena `parameters` of layout.count

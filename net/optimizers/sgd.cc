@@ -1,44 +1,52 @@
 // Stochastic gradient descent with momentum and Nesterov's look-ahead, as TensorFlow and PyTorch
 // define them:
-//   g += l2 * p;  m = momentum * m + g;  p -= rate * (nesterov ? g + momentum * m : m)
+//   g += decay * p;  m = momentum * m + g;  p -= rate * (nesterov ? g + momentum * m : m)
 
-#include "net/optimizer.h"
-#include "src/check.h"
-#include "src/each.h"
+#include "net/update.h"
 
 namespace lockstep {
 namespace {
 
+constexpr OptimizerOption kOptions[] = {
+    {.name = "momentum", .about = "Share of the last step that goes into the next; 0: none"},
+    {.name = "nesterov",
+     .about = "Look ahead along the momentum",
+     .kind = OptimizerOption::Kind::flag},
+};
+
+struct Plain {
+  HOST_DEVICE float direction(std::int64_t, float g, const UpdateRates&) const { return g; }
+};
+
+struct Momentum {
+  float* m;
+  float momentum;
+  bool nesterov;
+  HOST_DEVICE float direction(std::int64_t i, float g, const UpdateRates&) const {
+    const float fresh = momentum * m[i] + g;
+    m[i] = fresh;
+    return nesterov ? g + momentum * fresh : fresh;
+  }
+};
+
 class Sgd : public Optimizer {
  public:
   explicit Sgd(const OptimizerOptions& options)
-      : momentum_(options.momentum), nesterov_(options.nesterov) {
-    if (nesterov_ && momentum_ == 0)
-      fail_usage("--nesterov looks ahead along the momentum: add --momentum 0.9");
+      : momentum_(options.at("momentum")), nesterov_(options.at("nesterov") != 0) {
+    if (nesterov_ && momentum_ == 0) {
+      throw Error("--nesterov looks ahead along the momentum: add --momentum 0.9", kExitUsage);
+    }
   }
 
   std::vector<std::string> slots() const override {
     return momentum_ == 0 ? std::vector<std::string>{} : std::vector<std::string>{"momentum"};
   }
 
-  void step(Stream& stream, std::int64_t count, float* parameter, const float* gradient,
-            std::span<float* const> slots, float rate, float l2) const override {
-    if (momentum_ == 0) {
-      each(stream, count,
-           [=](std::int64_t i) { parameter[i] -= rate * (gradient[i] + l2 * parameter[i]); });
-      return;
-    }
-    each(stream, count,
-         [=, m = slots[0], momentum = momentum_, nesterov = nesterov_](std::int64_t i) {
-           const float g = gradient[i] + l2 * parameter[i];
-           m[i] = momentum * m[i] + g;
-           parameter[i] -= rate * (nesterov ? g + momentum * m[i] : m[i]);
-         });
-  }
-
-  std::string describe() const override {
-    if (momentum_ == 0) return "sgd";
-    return fmt::format("sgd, momentum {:g}{}", momentum_, nesterov_ ? ", nesterov" : "");
+  void update(Stream& stream, Range range, const TrainingState& state,
+              const UpdateRates* now) const override {
+    if (momentum_ == 0) return give_update(stream, range, state, now, Plain{});
+    give_update(stream, range, state, now,
+                Momentum{state.slots[0] + range.begin, momentum_, nesterov_});
   }
 
  private:
@@ -48,8 +56,11 @@ class Sgd : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options) {
-  return std::make_unique<Sgd>(options);
+OptimizerEntry sgd() {
+  return {"sgd", "stochastic gradient descent, with momentum", 0.1, kOptions,
+          [](const OptimizerOptions& options) -> std::unique_ptr<Optimizer> {
+            return std::make_unique<Sgd>(options);
+          }};
 }
 
 }  // namespace lockstep

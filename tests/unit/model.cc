@@ -223,16 +223,18 @@ TEST_P(EveryModel, InferenceIsTrainingsForwardBitForBit) {
 
 TEST_P(EveryModel, LearnsOneBatchByHeart) {
   Bench bench(*GetParam(), Type::f32, true);
-  const auto sgd = make_optimizer("sgd", {.momentum = 0.9f});
+  const auto sgd = make_optimizer("sgd", {{"momentum", 0.9f}});
   std::vector<float> momentum(bench.parameters.size());
-  const TrainingState state{bench.parameters.data(), {momentum.data()}, nullptr};
+  const std::vector<float> decays = factors(bench.model.layout(), 0);
+  const TrainingState state{
+      bench.parameters.data(), {momentum.data()}, nullptr, bench.gradients.data(), decays.data()};
+  const UpdateRates now{.rate = 0.01f};
   HostStream stream;
   const double before = bench.forward();
   for (int step = 0; step < 25; ++step) {
     bench.forward();
     bench.backward();
-    update(stream, bench.model.layout(), {0, bench.model.layout().count}, *sgd, state,
-           bench.gradients.data(), {.rate = 0.01f});
+    update(stream, bench.model.layout(), {0, bench.model.layout().count}, *sgd, state, &now);
   }
   EXPECT_LT(bench.forward(), 0.5 * before);
 }

@@ -1,11 +1,13 @@
 // Optimizers against closed forms: each row of the menu must have its own here. Then what update()
-// does around them: only its range, decay on weights alone, the average, any number of threads.
+// does around them: parameters alone, decay on weights alone, the average, parts of a range, any
+// number of threads.
 #include "net/optimizer.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "src/random.h"
@@ -22,14 +24,30 @@ struct Row {
   const char* optimizer;
   const char* what;
   OptimizerOptions options;
-  double gradient, l2;
+  double gradient, decay;
   std::function<double(int steps)> expected;
 };
 
 double sum_of_powers(double base, int count) { return (1 - std::pow(base, count)) / (1 - base); }
 
+/// Adam in double, as its paper writes it: algorithm 1 with the gradient g(p), and `decoupled` of p
+/// taken off besides.
+double adam_in_double(int steps, double beta1, double beta2, double epsilon,
+                      const std::function<double(int t, double p)>& g, double decoupled) {
+  double p = kStart, m = 0, v = 0;
+  for (int t = 1; t <= steps; ++t) {
+    const double gradient = g(t, p);
+    m = beta1 * m + (1 - beta1) * gradient;
+    v = beta2 * v + (1 - beta2) * gradient * gradient;
+    const double mean = m / (1 - std::pow(beta1, t)), square = v / (1 - std::pow(beta2, t));
+    p -= kRate * (mean / (std::sqrt(square) + epsilon) + decoupled * p);
+  }
+  return p;
+}
+
 std::vector<Row> rows() {
-  const double u = static_cast<double>(0.9f), decay = static_cast<double>(0.05f);
+  const double u = static_cast<double>(0.9f), decay = static_cast<double>(0.05f),
+               beta2 = static_cast<double>(0.999f), root = static_cast<double>(0.1f);
   // The momentum after step k is g (1 - u^k) / (1 - u): summed over k = 1 .. n.
   const auto travelled = [u](int n) { return kGradient / (1 - u) * (n - u * sum_of_powers(u, n)); };
   return {
@@ -37,20 +55,20 @@ std::vector<Row> rows() {
       {"sgd", "l2", {}, 0, decay, [=](int n) { return kStart * std::pow(1 - kRate * decay, n); }},
       {"sgd",
        "momentum",
-       {.momentum = 0.9f},
+       {{"momentum", 0.9f}},
        kGradient,
        0,
        [=](int n) { return kStart - kRate * travelled(n); }},
       {"sgd",
        "nesterov",
-       {.momentum = 0.9f, .nesterov = true},
+       {{"momentum", 0.9f}, {"nesterov", 1.0f}},
        kGradient,
        0,
        [=](int n) { return kStart - kRate * (kGradient * n + u * travelled(n)); }},
-      // p' = p - r m', m' = u m + l2 p: a linear recurrence, followed in double.
+      // p' = p - r m', m' = u m + decay p: a linear recurrence, followed in double.
       {"sgd",
        "momentum_l2",
-       {.momentum = 0.9f},
+       {{"momentum", 0.9f}},
        0,
        decay,
        [=](int n) {
@@ -58,7 +76,89 @@ std::vector<Row> rows() {
          for (int i = 0; i < n; ++i) p -= kRate * (m = u * m + decay * p);
          return p;
        }},
+      // The corrected means of a gradient that stays the same are that gradient and its square.
+      {"adam",
+       "one_gradient",
+       {{"epsilon", 0.1f}},
+       kGradient,
+       0,
+       [=](int n) { return kStart - kRate * n * kGradient / (std::abs(kGradient) + root); }},
+      {"adam",
+       "coupled",
+       {{"epsilon", 0.1f}},
+       kGradient,
+       decay,
+       [=](int n) {
+         return adam_in_double(
+             n, u, beta2, root, [=](int, double p) { return kGradient + decay * p; }, 0);
+       }},
+      {"adamw",
+       "decoupled",
+       {{"epsilon", 0.1f}},
+       kGradient,
+       decay,
+       [=](int n) {
+         return adam_in_double(
+             n, u, beta2, root, [](int, double) { return kGradient; }, decay);
+       }},
+      {"adamw",
+       "decay_alone",
+       {},
+       0,
+       decay,
+       [=](int n) { return kStart * std::pow(1 - kRate * decay, n); }},
   };
+}
+
+/// All arenas of a run on a layout.
+class Arenas {
+ public:
+  Arenas(const Layout& layout, const Optimizer& optimizer, float weight_decay = 0)
+      : factors_(factors(layout, weight_decay)),
+        parameters(static_cast<std::size_t>(layout.count)),
+        gradients(parameters),
+        average(parameters),
+        slots(optimizer.slots().size(), parameters) {}
+
+  /// Random numbers in all parameters; zeros in mail and gaps.
+  void fill(const Layout& layout) {
+    Random random(1, Purpose::generate, 0, 0);
+    std::vector<std::vector<float>*> all{&parameters, &gradients, &average};
+    for (auto& slot : slots) all.push_back(&slot);
+    for (auto* arena : all) {
+      for (const Parameter& parameter : layout.parameters) {
+        for (std::int64_t i = parameter.range.begin; i < parameter.range.end(); ++i) {
+          // Squares of gradients, as Adam keeps them, are not negative.
+          (*arena)[static_cast<std::size_t>(i)] = std::abs(random.normal());
+        }
+      }
+    }
+  }
+  TrainingState state() {
+    TrainingState state{parameters.data(), {}, average.data(), gradients.data(), factors_.data()};
+    for (auto& slot : slots) state.slots.push_back(slot.data());
+    return state;
+  }
+  bool operator==(const Arenas&) const = default;
+
+ private:
+  std::vector<float> factors_;
+
+ public:
+  std::vector<float> parameters, gradients, average;
+  std::vector<std::vector<float>> slots;
+};
+
+Layout one_parameter(Shape shape, float l2) {
+  Layout layout;
+  layout.parameters.push_back({"one/weights", shape, {}, l2, {layout.count, shape.count()}, 0});
+  layout.count += Layout::aligned(shape.count());
+  layout.layers.push_back({Layout::kMail, layout.count - Layout::kMail});
+  return layout;
+}
+
+UpdateRates rates_of(const Optimizer& optimizer, std::int64_t step, double rate = kRate) {
+  return {static_cast<float>(rate), 0.9f, optimizer.corrections(step)};
 }
 
 TEST(Optimizers, EveryRowOfTheMenuHasAClosedForm) {
@@ -69,38 +169,87 @@ TEST(Optimizers, EveryRowOfTheMenuHasAClosedForm) {
 }
 
 TEST(Optimizers, FollowTheirClosedForms) {
+  HostStream stream;
   for (const Row& row : rows()) {
     const auto optimizer = make_optimizer(row.optimizer, row.options);
+    const Layout layout = one_parameter({3}, static_cast<float>(row.decay));
     for (const int steps : {1, 2, 3, 10, 100}) {
-      std::vector<float> parameter(3, static_cast<float>(kStart)),
-          gradient(3, static_cast<float>(row.gradient));
-      std::vector<std::vector<float>> slots(optimizer->slots().size(), std::vector<float>(3));
-      std::vector<float*> places;
-      for (auto& slot : slots) places.push_back(slot.data());
-      HostStream stream;
-      for (int i = 0; i < steps; ++i) {
-        optimizer->step(stream, 3, parameter.data(), gradient.data(), places,
-                        static_cast<float>(kRate), static_cast<float>(row.l2));
+      Arenas arenas(layout, *optimizer);
+      for (std::size_t i = Layout::kMail; i < Layout::kMail + 3; ++i) {
+        arenas.parameters[i] = static_cast<float>(kStart);
+        arenas.gradients[i] = static_cast<float>(row.gradient);
       }
-      for (const float value : parameter)
-        EXPECT_NEAR(value, row.expected(steps), 2e-6 * steps) << row.what << " after " << steps;
+      for (int i = 0; i < steps; ++i) {
+        const UpdateRates now = rates_of(*optimizer, i);
+        update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
+      }
+      for (std::size_t i = Layout::kMail; i < Layout::kMail + 3; ++i) {
+        EXPECT_NEAR(arenas.parameters[i], row.expected(steps), 2e-6 * steps)
+            << row.optimizer << ' ' << row.what << " after " << steps;
+      }
     }
   }
 }
 
+TEST(Adam, TakesTheBiasOfItsFirstStepsOffAsInDouble) {
+  // Gradients that change: without the corrections the first steps would be 3 and 4 times as long.
+  const auto optimizer = make_optimizer("adam", {{"beta1", 0.75f}, {"beta2", 0.875f}});
+  const auto g = [](int t, double) { return t == 2 ? -0.5 : 0.25 * t; };
+  const Layout layout = one_parameter({20}, 0);
+  Arenas arenas(layout, *optimizer);
+  std::fill(arenas.parameters.begin() + Layout::kMail, arenas.parameters.end(),
+            static_cast<float>(kStart));
+  HostStream stream;
+  for (int t = 1; t <= 3; ++t) {
+    std::fill(arenas.gradients.begin() + Layout::kMail, arenas.gradients.end(),
+              static_cast<float>(g(t, 0)));
+    const UpdateRates now = rates_of(*optimizer, t - 1);
+    update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
+    EXPECT_NEAR(arenas.parameters[Layout::kMail],
+                adam_in_double(t, 0.75, 0.875, static_cast<double>(1e-8f), g, 0), 2e-7)
+        << "after step " << t;
+  }
+}
+
 TEST(Optimizers, NameWhatTheyKeep) {
+  const OptimizerOptions momentum{{"momentum", 0.9f}},
+      nesterov{{"momentum", 0.9f}, {"nesterov", 1.0f}};
   EXPECT_EQ(make_optimizer("sgd", {})->slots(), std::vector<std::string>{});
-  EXPECT_EQ(make_optimizer("sgd", {.momentum = 0.9f})->slots(),
-            std::vector<std::string>{"momentum"});
-  EXPECT_EQ(make_optimizer("sgd", {.momentum = 0.9f, .nesterov = true})->describe(),
-            "sgd, momentum 0.9, nesterov");
+  EXPECT_EQ(make_optimizer("sgd", momentum)->slots(), std::vector<std::string>{"momentum"});
+  EXPECT_EQ(make_optimizer("adam", {})->slots(), (std::vector<std::string>{"m", "v"}));
+  EXPECT_EQ(describe_optimizer("sgd", {}), "sgd");
+  EXPECT_EQ(describe_optimizer("sgd", nesterov), "sgd, momentum 0.9, nesterov");
+  EXPECT_EQ(describe_optimizer("adamw", {{"beta1", 0.5f}}),
+            "adamw, beta1 0.5, beta2 0.999, epsilon 1e-08");
 }
 
 TEST(Optimizers, RefuseWhatCannotBeMeant) {
   EXPECT_NE(error_of([] { make_optimizer("sdg", {}); }).find("did you mean \"sgd\"?"),
             std::string::npos);
-  EXPECT_NE(error_of([] { make_optimizer("sgd", {.nesterov = true}); }).find("--momentum 0.9"),
+  EXPECT_NE(error_of([] {
+              make_optimizer("sgd", {{"nesterov", 1.0f}});
+            }).find("--momentum 0.9"),
             std::string::npos);
+  EXPECT_NE(error_of([] {
+              make_optimizer("adam", {{"momentum", 0.9f}});
+            }).find("another's"),
+            std::string::npos);
+}
+
+TEST(Optimizers, OptionsOfOneNameAreOneOption) {
+  // The command line has one option of a name, whoever declares it.
+  std::map<std::string_view, const OptimizerOption*> known;
+  for (const OptimizerEntry& entry : optimizers()) {
+    for (const OptimizerOption& option : entry.options) {
+      const OptimizerOption& first = *known.emplace(option.name, &option).first->second;
+      EXPECT_EQ(option.about, first.about) << option.name;
+      EXPECT_EQ(option.kind, first.kind) << option.name;
+      EXPECT_EQ(option.value, first.value) << option.name;
+      EXPECT_EQ(option.low, first.low) << option.name;
+      EXPECT_EQ(option.high, first.high) << option.name;
+      EXPECT_EQ(option.above_low, first.above_low) << option.name;
+    }
+  }
 }
 
 /// Two weights (one with its own l2) around a bias, with gaps, as Model lays them out.
@@ -108,48 +257,38 @@ Layout small_layout() {
   Layout layout;
   const auto add = [&](const char* name, Shape shape, float l2) {
     layout.parameters.push_back({name, shape, {}, l2, {layout.count, shape.count()}, 0});
-    layout.count += (shape.count() + 15) / 16 * 16;
+    layout.count += Layout::aligned(shape.count());
     layout.layers.push_back({layout.parameters.back().range.begin,
                              layout.count - layout.parameters.back().range.begin});
   };
-  add("two/weights", {3, 70001}, 0.5f);  // several blocks of update(), the last one short
+  add("two/weights", {3, 70001}, 0.5f);
   add("two/biases", {3}, 0);
   add("one/weights", {5, 5}, 0);
   return layout;
 }
 
-/// All arenas of a run on small_layout(), filled with numbers of their own.
-struct Arenas {
-  explicit Arenas(const Layout& layout) {
-    Random random(1, Purpose::generate, 0, 0);
-    for (auto* arena : {&parameters, &gradients, &momentum, &average}) {
-      for (std::int64_t i = 0; i < layout.count; ++i) arena->push_back(random.normal());
-    }
-  }
-  TrainingState state() { return {parameters.data(), {momentum.data()}, average.data()}; }
-  bool operator==(const Arenas&) const = default;
-  std::vector<float> parameters, gradients, momentum, average;
-};
-
-constexpr UpdateRates kRates{0.1f, 0.25f, 0.9f};
+constexpr float kDecay = 0.25f;
 
 TEST(Update, StepsEveryParameterWithItsOwnDecayAndMovesItsAverage) {
   const Layout layout = small_layout();
-  const auto sgd = make_optimizer("sgd", {.momentum = 0.9f});
-  const Arenas before(layout);
+  const auto sgd = make_optimizer("sgd", {{"momentum", 0.9f}});
+  Arenas before(layout, *sgd, kDecay);
+  before.fill(layout);
+  for (std::size_t i = 0; i < Layout::kMail; ++i) before.gradients[i] = 1;  // the mail
   Arenas after = before;
   HostStream stream;
-  update(stream, layout, {0, layout.count}, *sgd, after.state(), after.gradients.data(), kRates);
+  const UpdateRates now = rates_of(*sgd, 0, 0.1);
+  update(stream, layout, {0, layout.count}, *sgd, after.state(), &now);
   std::vector<bool> touched(static_cast<std::size_t>(layout.count));
   for (const Parameter& parameter : layout.parameters) {
-    const double l2 = parameter.l2 + (parameter.shape.rank() > 1 ? 0.25 : 0);
+    const double decay = parameter.l2 + (parameter.shape.rank() > 1 ? 0.25 : 0);
     for (std::int64_t at = parameter.range.begin; at < parameter.range.end(); ++at) {
       const auto i = static_cast<std::size_t>(at);
       touched[i] = true;
       const double p = before.parameters[i];
-      const double m = 0.9f * before.momentum[i] + before.gradients[i] + l2 * p;
+      const double m = 0.9f * before.slots[0][i] + before.gradients[i] + decay * p;
       const double stepped = p - 0.1f * m;
-      ASSERT_NEAR(after.momentum[i], m, 2e-6) << parameter.name;
+      ASSERT_NEAR(after.slots[0][i], m, 2e-6) << parameter.name;
       ASSERT_NEAR(after.parameters[i], stepped, 2e-6) << parameter.name;
       ASSERT_NEAR(after.average[i], 0.9 * before.average[i] + 0.1 * stepped, 2e-6)
           << parameter.name;
@@ -157,40 +296,50 @@ TEST(Update, StepsEveryParameterWithItsOwnDecayAndMovesItsAverage) {
   }
   for (std::size_t i = 0; i < touched.size(); ++i) {
     if (touched[i]) continue;
-    EXPECT_EQ(after.parameters[i], before.parameters[i]) << "the gap at " << i;
-    EXPECT_EQ(after.momentum[i], before.momentum[i]) << "the gap at " << i;
-    EXPECT_EQ(after.average[i], before.average[i]) << "the gap at " << i;
+    EXPECT_EQ(after.parameters[i], 0) << "mail or gap at " << i;
+    EXPECT_EQ(after.slots[0][i], 0) << "mail or gap at " << i;
+    EXPECT_EQ(after.average[i], 0) << "mail or gap at " << i;
   }
   EXPECT_EQ(after.gradients, before.gradients);
 }
 
-TEST(Update, RangeByRangeAndWithThreadsGivesTheSameBits) {
+TEST(Update, PartsAndThreadsGiveTheSameBits) {
   const Layout layout = small_layout();
-  const auto sgd = make_optimizer("sgd", {.momentum = 0.9f, .nesterov = true});
-  Arenas whole(layout), parts(layout), threads(layout);
-  HostStream one, three(3);
-  update(one, layout, {0, layout.count}, *sgd, whole.state(), whole.gradients.data(), kRates);
-  update(three, layout, {0, layout.count}, *sgd, threads.state(), threads.gradients.data(), kRates);
-  EXPECT_TRUE(whole == threads);
-  for (const Range& layer : layout.layers) {
-    EXPECT_FALSE(whole == parts);
-    update(one, layout, layer, *sgd, parts.state(), parts.gradients.data(), kRates);
+  for (const OptimizerEntry& entry : optimizers()) {
+    const auto optimizer = make_optimizer(entry.name, {});
+    Arenas whole(layout, *optimizer, kDecay);
+    whole.fill(layout);
+    Arenas parts = whole, threads = whole;
+    HostStream one, three(3);
+    const UpdateRates now = rates_of(*optimizer, 4);
+    update(one, layout, {0, layout.count}, *optimizer, whole.state(), &now);
+    update(three, layout, {0, layout.count}, *optimizer, threads.state(), &now);
+    EXPECT_TRUE(whole == threads) << entry.name;
+    // Parts that begin and end within a parameter too.
+    const std::int64_t cuts[] = {0, 48, 4096 + 16, layout.layers[0].end(), layout.count};
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_FALSE(whole == parts) << entry.name;
+      update(one, layout, {cuts[i], cuts[i + 1] - cuts[i]}, *optimizer, parts.state(), &now);
+    }
+    EXPECT_TRUE(whole == parts) << entry.name;
   }
-  EXPECT_TRUE(whole == parts);
 }
 
 TEST(Update, WithoutAnAverageNoneIsMoved) {
   const Layout layout = small_layout();
-  const Arenas before(layout);
-  Arenas after = before;
-  TrainingState state = after.state();
+  const auto sgd = make_optimizer("sgd", {});
+  Arenas before(layout, *sgd);
+  before.fill(layout);
+  Arenas with = before, without = before;
+  TrainingState state = without.state();
   state.average = nullptr;
   HostStream stream;
-  update(stream, layout, {0, layout.count}, *make_optimizer("sgd", {}), state,
-         after.gradients.data(), kRates);
-  EXPECT_EQ(after.average, before.average);
-  EXPECT_EQ(after.momentum, before.momentum);
-  EXPECT_NE(after.parameters, before.parameters);
+  const UpdateRates now = rates_of(*sgd, 0);
+  update(stream, layout, {0, layout.count}, *sgd, with.state(), &now);
+  update(stream, layout, {0, layout.count}, *sgd, state, &now);
+  EXPECT_EQ(without.average, before.average);
+  EXPECT_NE(without.parameters, before.parameters);
+  EXPECT_EQ(without.parameters, with.parameters);
 }
 
 TEST(Average, WarmsUpAsTheTutorialsDoes) {
@@ -206,7 +355,8 @@ TEST(Average, WarmsUpAsTheTutorialsDoes) {
 
 TEST(Penalty, IsHalfTheSquaresTimesTheDecay) {
   const Layout layout = small_layout();
-  const Arenas arenas(layout);
+  Arenas arenas(layout, *make_optimizer("sgd", {}));
+  arenas.fill(layout);
   const auto squares = [&](int index) {
     const Range range = layout.parameters[static_cast<std::size_t>(index)].range;
     double sum = 0;

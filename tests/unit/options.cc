@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "tests/support/files.h"
@@ -96,8 +97,8 @@ TEST(Options, NumbersAreTakenAsTheyStand) {
                            "--weight-decay", "1e-4", "--epochs=1E-3", "--lr-end", "-0.0"});
   EXPECT_EQ(o.seed, 18446744073709551615u);
   EXPECT_EQ(o.rate.base, 0.5);
-  EXPECT_EQ(o.optimizer_options.momentum, 0.9f);
-  EXPECT_EQ(o.optimizer_options.weight_decay, 1e-4f);
+  EXPECT_EQ(o.optimizer_options.at("momentum"), 0.9f);
+  EXPECT_EQ(o.weight_decay, 1e-4f);
   EXPECT_EQ(o.epochs, 1e-3);
   EXPECT_FALSE(std::signbit(o.rate.end));
   EXPECT_EQ(parse({"--steps=9223372036854775807"}).steps, 9223372036854775807);
@@ -144,6 +145,42 @@ TEST(Options, AnOptionIsNoValue) {
   EXPECT_EQ(refusal({"--seed", ""}), "--seed: its value is empty (a variable that is not set?)");
 }
 
+TEST(Options, OfAnotherOptimizerAreRefused) {
+  EXPECT_EQ(refusal({"--optimizer", "adam", "--momentum", "0.9"}),
+            "--momentum is an option of --optimizer sgd, and this is adam, which takes --beta1, "
+            "--beta2, --epsilon");
+  EXPECT_EQ(refusal({"--beta2=0.9"}),
+            "--beta2 is an option of --optimizer adam, adamw, and this is sgd, which takes "
+            "--momentum, --nesterov");
+  EXPECT_EQ(refusal({"--optimizer=adam", "--beta1=1"}), "--beta1: 1 is not between 0 and 0.999999");
+  EXPECT_EQ(refusal({"--optimizer=adam", "--epsilon=0"}), "--epsilon: 0 is not above 0");
+}
+
+TEST(Options, OfTheOptimizerAreRecordedAndNoOthers) {
+  const Options o = parse({"--optimizer", "adamw", "--beta1=0.5", "--weight-decay=0.01"});
+  EXPECT_EQ(o.optimizer_options,
+            (OptimizerOptions{{"beta1", 0.5f}, {"beta2", 0.999f}, {"epsilon", 1e-8f}}));
+  EXPECT_NE(o.text.find("beta1=0.5\n"), std::string::npos) << o.text;
+  EXPECT_EQ(o.text.find("momentum"), std::string::npos) << o.text;
+  EXPECT_EQ(o.rate.base, 0.001) << "the optimizer's own";
+  EXPECT_EQ(parse({"--optimizer", "adam", "--lr=0.1"}).rate.base, 0.1);
+  EXPECT_NE(parse({}).text.find("momentum=0\n"), std::string::npos);
+}
+
+TEST(Options, SayWhereTheyAreDeclaredWhetherTheyShapeTheWeights) {
+  const Options o = parse({});
+  const std::set<std::string> shaping(o.shaping.begin(), o.shaping.end());
+  for (const char* name : {"precision", "optimizer", "momentum", "beta1", "weight-decay", "ema",
+                           "lr", "lr-schedule", "lr-smooth", "warmup-epochs"}) {
+    EXPECT_TRUE(shaping.contains(name)) << name;
+  }
+  // Those of the last kind are compared by what they come to (apps/run_plan.cc).
+  for (const char* name : {"log-dir", "keep", "timeout", "resume", "check", "threads", "steps",
+                           "batch", "shards", "seed", "model", "data"}) {
+    EXPECT_FALSE(shaping.contains(name)) << name;
+  }
+}
+
 class ConfigFile : public testing::Test {
  protected:
   std::string refusal_of(const std::string& text, Words words = {}) {
@@ -169,7 +206,7 @@ TEST_F(ConfigFile, IsToml) {
       "checkpoint-every = 7\n\"log-dir\" = 'a\\b'\nseed = 0x10\nresume = \"never\"");
   EXPECT_EQ(o.rate.base, 0.05);
   EXPECT_EQ(o.batch, 10);
-  EXPECT_TRUE(o.optimizer_options.nesterov);
+  EXPECT_EQ(o.optimizer_options.at("nesterov"), 1);
   EXPECT_EQ(o.checkpoint_every.steps, 7);
   EXPECT_EQ(o.log_dir, "a\\b");
   EXPECT_EQ(o.seed, 16u);
@@ -262,6 +299,15 @@ TEST_F(ConfigFile, WhatCannotBeReadIsTold) {
   EXPECT_NE(refusal_of(nested), "") << "arrays without end";
 }
 
+TEST_F(ConfigFile, TakesTheOptimizersOptions) {
+  const Options o = options_of("optimizer = \"adam\"\nbeta2 = 0.5\nepsilon = 1e-3");
+  EXPECT_EQ(o.optimizer_options.at("beta2"), 0.5f);
+  EXPECT_EQ(options_of(o.text).text, o.text);
+  EXPECT_EQ(refusal_of("beta2 = 0.5\nmomentum = 0.5", {"--optimizer=adam"}),
+            "--momentum (F:2) is an option of --optimizer sgd, and this is adam, which takes "
+            "--beta1, --beta2, --epsilon");
+}
+
 TEST_F(ConfigFile, TheOptionsTextIsOne) {
   const Options o = parse({"--seed=18446744073709551615", "--data", "a \"b\" \\c ü",
                            "--log-dir=\xff/x", "--lr=1e-7", "--checkpoint-every", "1.5m",
@@ -272,8 +318,8 @@ TEST_F(ConfigFile, TheOptionsTextIsOne) {
   EXPECT_EQ(again.log_dir, "") << "TOML cannot hold it";
   EXPECT_EQ(again.rate.base, o.rate.base);
   EXPECT_EQ(again.checkpoint_every.seconds, 90);
-  EXPECT_EQ(again.optimizer_options.momentum, o.optimizer_options.momentum);
-  EXPECT_TRUE(again.optimizer_options.nesterov);
+  EXPECT_EQ(again.optimizer_options.at("momentum"), o.optimizer_options.at("momentum"));
+  EXPECT_EQ(again.optimizer_options.at("nesterov"), 1);
   EXPECT_EQ(again.threads, 3);
   EXPECT_NE(o.text.find("# log-dir is not UTF-8: ff2f78\n"), std::string::npos) << o.text;
 }

@@ -1,0 +1,84 @@
+// Adam and AdamW, step t = 1, 2, ...:
+//   m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g^2
+//   p -= rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+// Adam has the gradient of the decay in g; AdamW takes rate * decay * p off besides.
+//
+// Sources: Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1;
+// Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2, with one
+// schedule for both the step and the decay, as PyTorch has it.
+
+#include <cmath>
+
+#include "net/update.h"
+
+namespace lockstep {
+namespace {
+
+constexpr OptimizerOption kOptions[] = {
+    {.name = "beta1", .about = "Decay of the gradients' mean", .value = 0.9f, .high = 0.999999},
+    {.name = "beta2",
+     .about = "Decay of the squared gradients' mean",
+     .value = 0.999f,
+     .high = 0.999999},
+    {.name = "epsilon",
+     .about = "Added to the root of that mean",
+     .value = 1e-8f,
+     .above_low = true},
+};
+
+struct Moments {
+  float *m, *v;
+  float beta1, beta2, epsilon;
+  HOST_DEVICE float direction(std::int64_t i, float g, const UpdateRates& now) const {
+    const float mean = beta1 * m[i] + (1 - beta1) * g;
+    const float square = beta2 * v[i] + (1 - beta2) * g * g;
+    m[i] = mean;
+    v[i] = square;
+    return now.corrections[0] * mean / (std::sqrt(now.corrections[1] * square) + epsilon);
+  }
+};
+
+template <Decay kDecay>
+class Adam : public Optimizer {
+ public:
+  explicit Adam(const OptimizerOptions& options)
+      : beta1_(options.at("beta1")), beta2_(options.at("beta2")), epsilon_(options.at("epsilon")) {}
+
+  std::vector<std::string> slots() const override { return {"m", "v"}; }
+  Decay decay() const override { return kDecay; }
+
+  std::array<float, 2> corrections(std::int64_t step) const override {
+    const auto of = [t = static_cast<double>(step + 1)](double beta) {
+      return static_cast<float>(1 / (1 - std::pow(beta, t)));
+    };
+    return {of(beta1_), of(beta2_)};
+  }
+
+  void update(Stream& stream, Range range, const TrainingState& state,
+              const UpdateRates* now) const override {
+    give_update<kDecay>(stream, range, state, now,
+                        Moments{state.slots[0] + range.begin, state.slots[1] + range.begin, beta1_,
+                                beta2_, epsilon_});
+  }
+
+ private:
+  float beta1_, beta2_, epsilon_;
+};
+
+template <Decay kDecay>
+std::unique_ptr<Optimizer> make(const OptimizerOptions& options) {
+  return std::make_unique<Adam<kDecay>>(options);
+}
+
+}  // namespace
+
+OptimizerEntry adam() {
+  return {"adam", "Adam: steps scaled by the gradients' own size", 0.001, kOptions,
+          make<Decay::coupled>};
+}
+
+OptimizerEntry adamw() {
+  return {"adamw", "Adam with decoupled weight decay", 0.001, kOptions, make<Decay::decoupled>};
+}
+
+}  // namespace lockstep

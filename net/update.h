@@ -1,0 +1,49 @@
+// The body that all optimizers share: a step of each element along its rule's direction, with decay
+// and moving average in the same pass over memory. A rule is a trivially copyable struct with
+//   HOST_DEVICE float direction(std::int64_t i, float gradient, const UpdateRates& now) const
+// that keeps its own slots of element i. For .cc files of net/optimizers.
+#pragma once
+
+#include <cstdint>
+
+#include "net/optimizer.h"
+#include "src/each.h"
+
+namespace lockstep {
+
+template <class Rule, Decay kDecay, bool kAverage>
+struct Update {
+  Rule rule;
+  float* p;
+  const float* g;
+  float* average;
+  const float* factors;
+  const UpdateRates* now;
+
+  HOST_DEVICE void operator()(std::int64_t i) const {
+    const float before = p[i];
+    const float decay = factors[static_cast<std::uint64_t>(i) / 16];
+    const float direction = kDecay == Decay::coupled
+                                ? rule.direction(i, g[i] + decay * before, *now)
+                                : rule.direction(i, g[i], *now) + decay * before;
+    const float after = before - now->rate * direction;
+    p[i] = after;
+    if constexpr (kAverage) average[i] -= (1 - now->average_decay) * (average[i] - after);
+  }
+};
+
+/// One launch over `range`; the slots of `rule` begin there.
+template <Decay kDecay = Decay::coupled, class Rule>
+void give_update(Stream& stream, Range range, const TrainingState& state, const UpdateRates* now,
+                 const Rule& rule) {
+  float *p = state.parameters + range.begin, *average = state.average;
+  const float *g = state.gradients + range.begin, *factors = state.factors + range.begin / 16;
+  if (average != nullptr) {
+    each(stream, range.count,
+         Update<Rule, kDecay, true>{rule, p, g, average + range.begin, factors, now});
+  } else {
+    each(stream, range.count, Update<Rule, kDecay, false>{rule, p, g, nullptr, factors, now});
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Every optimizer of the menu: a run that is stopped on four ranks and goes on on two is the run that one rank made
+# without a stop, bit for bit, slots and step number included. And options belong to one optimizer.
+# usage: optimizers.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_h5py
+state=(--shards 4 --global-batch 16 --weight-decay 0.001 --reducer tree)
+
+"$build/train_cifar" --list >"$folder/list"
+optimizers=$(sed -n '/^optimizers$/,/^learning-rate/s/^  \([a-z_0-9]*\) .*/\1/p' "$folder/list")
+expect "the menu has Adam" grep -qw adam <<<"$optimizers"
+for optimizer in $optimizers; do
+  train 1 "${state[@]}" --optimizer "$optimizer" --steps 4 --checkpoint-dir "$folder/$optimizer/one"
+  train 4 "${state[@]}" --optimizer "$optimizer" --steps 2 --checkpoint-dir "$folder/$optimizer/two"
+  train 2 "${state[@]}" --optimizer "$optimizer" --steps 4 --checkpoint-dir "$folder/$optimizer/two"
+  expect_line "goes on" '^resumed +from .*/step-0000000002\.h5 at step 2 of 4$'
+  expect_same_state "$optimizer" "$(step_file "$folder/$optimizer/one" 4)" "$(step_file "$folder/$optimizer/two" 4)"
+done
+
+# What decay is depends on the optimizer's word.
+train 1 "${state[@]}" --optimizer adam --steps 1 --checkpoint-dir "$folder/adam_again"
+expect_line "adam's loss has the penalty" 'penalty'
+train 1 "${state[@]}" --optimizer adamw --steps 1
+expect_line "its decay is decoupled" '^optimizer +adamw, beta1 0.9, beta2 0.999, epsilon 1e-08, lr 0.001 .*, decoupled weight decay 0.001'
+expect "adamw's has none" bash -c '! grep -q penalty "$1"' - "$folder/out"
+
+# A checkpoint knows its optimizer's options, and no others.
+ranks 1 train_cifar "${small[@]}" "${state[@]}" --optimizer adam --beta2 0.99 --steps 9 --check --checkpoint-dir "$folder/adam/two"
+expect_line "a changed option is noted" '^note +--beta2 is now 0.99, not 0.999 as before: this is no longer the same run$'
+ranks 2 train_cifar "${small[@]}" --optimizer adam --momentum 0.9
+expect_error "another optimizer's option" 2 '--momentum is an option of --optimizer sgd, and this is adam, which takes --beta1, --beta2, --epsilon'
+ranks 1 train_cifar --help
+expect_line "options stand under their optimizer" '^Of --optimizer adam, adamw:$'
+ranks 1 train_cifar "${small[@]}" "${state[@]}" --steps 9 --checkpoint-dir "$folder/adam/two" --momentum 0.9
+expect_error "another optimizer" 1 "has no section 'optimizer/momentum': the run that wrote it had other options"
+finish
