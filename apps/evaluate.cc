@@ -16,6 +16,7 @@
 #include "apps/option_set.h"
 #include "apps/placement.h"
 #include "apps/reporter.h"
+#include "apps/restore.h"
 #include "apps/signals.h"
 #include "collectives/comm.h"
 #include "collectives/flight_recorder.h"
@@ -169,14 +170,14 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     data = find(datasets(), subject.dataset).open(o.data, subject.seed);
     evaluation = std::make_unique<Evaluation>(device, find(models(), subject.model), *data.test,
                                               subject.precision == "bf16" ? Type::bf16 : Type::f32);
-    const Layout& layout = evaluation->model().layout();
-    arena.assign(static_cast<std::size_t>(layout.count), 0.0f);
-    if (!checkpoint) return;
-    checkpoint->load(layout, {{o.weights == "ema" ? "ema" : "parameters", arena.data()}});
+    arena.assign(static_cast<std::size_t>(evaluation->model().layout().count), 0.0f);
+  });
+  load_on_all_ranks(comm, checkpoint, evaluation->model().layout(),
+                    {{o.weights == "ema" ? "ema" : "parameters", arena.data()}});
+  agree(comm, [&] {
     require(std::all_of(arena.begin(), arena.end(), [](float w) { return std::isfinite(w); }),
             "{} holds weights that are not numbers: use another file", subject.file);
   });
-  comm.broadcast(std::span(arena));
   record.phase("evaluation");
   const auto evaluated = evaluation->run(comm, arena.data(), [&](double) {
     record.progress();

@@ -1,7 +1,9 @@
 #include "apps/resumption.h"
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "apps/run_plan.h"
 #include "src/check.h"
 #include "src/unique.h"
 
@@ -76,6 +78,18 @@ void go_on(Resumption& r, const std::filesystem::path& file, CheckpointMetadata 
   r.metadata = std::move(metadata);
 }
 
+/// A whole number above 0 among the texts of resumption.file; throws Error that names both.
+std::int64_t number_of(const Resumption& resumption, const std::string& name) {
+  const std::string text = text_of(resumption.metadata, name.c_str());
+  try {
+    const std::int64_t value = text.empty() ? 0 : std::stoll(text);
+    if (value > 0) return value;
+  } catch (const std::exception&) {
+  }
+  fail("{} does not say its {}: it was not written by this program", resumption.file->string(),
+       name);
+}
+
 /// --resume never or `options.resume`, a file, in a folder whose newest checkpoint is `newest`.
 void resume_among(Resumption& r, const Options& options, const std::filesystem::path& newest) {
   const std::string& how = options.resume;
@@ -138,20 +152,84 @@ Resumption find_resumption(const Comm& comm, const Options& options) {
   return from_json(json::from_cbor(comm.broadcast(text)));
 }
 
-std::int64_t number_of(const Resumption& resumption, const std::string& name) {
-  const std::string text = text_of(resumption.metadata, name.c_str());
-  try {
-    const std::int64_t value = text.empty() ? 0 : std::stoll(text);
-    if (value > 0) return value;
-  } catch (const std::exception&) {
+Options resumed_options(const Options& options, const Resumption& resumption, int ranks,
+                        std::vector<std::string>& notes) {
+  Options o = options;
+  if (!resumption.file) return o;
+  const CheckpointMetadata& metadata = resumption.metadata;
+  const std::string name = resumption.file->filename().string();
+  const std::string model = text_of(metadata, "model");
+  if (!model.empty() && model != o.model) {
+    fail_usage("{} is of model {}, not {}: say --model {}, or choose another --checkpoint-dir",
+               name, model, o.model, model);
   }
-  fail("{} does not say its {}: it was not written by this program", resumption.file->string(),
-       name);
+  const std::uint64_t seed = metadata.position.seed;
+  if (o.seed_given && o.seed != seed) {
+    fail_usage(
+        "{} was written with --seed {}, not {}: leave --seed out, or choose another "
+        "--checkpoint-dir",
+        name, seed, o.seed);
+  }
+  o.seed = seed;
+  const std::string dataset = text_of(metadata, "dataset");
+  if (!dataset.empty() && dataset != o.dataset) {
+    fail_usage("{} was trained on {}, not {}: {}, or choose another --checkpoint-dir", name,
+               dataset, o.dataset, o.data.empty() ? "say --data DIR" : "leave --data out");
+  }
+
+  const std::int64_t batch = number_of(resumption, "global_batch"), now = global_batch_of(o, ranks);
+  if (now != batch) {
+    notes.push_back(
+        o.batch_given
+            ? fmt::format(
+                  "the global batch is now {}, not {} as before: this is no longer the same run",
+                  now, batch)
+            : fmt::format("global batch {} as before", batch));
+  }
+  o.global_batch = o.batch_given ? now : batch;
+
+  const std::int64_t shards = number_of(resumption, "shards");
+  if (!o.shards_given) {
+    o.shards = static_cast<int>(shards);
+    if (shards % ranks != 0) {
+      fail_usage(
+          "{} was trained in {} shards, which {} ranks cannot share evenly: start with a number of "
+          "ranks that divides {}, or say --shards {} (weights will then differ in the last bits)",
+          name, shards, ranks, shards, ranks);
+    }
+  } else if (o.shards != shards) {
+    notes.push_back(fmt::format(
+        "now {} shards, not {} as before: weights will differ in the last bits", o.shards, shards));
+  }
+  if (o.threads == 0) o.threads = static_cast<int>(number_of(resumption, "threads"));
+  return o;
 }
 
-int wanted_threads(const Options& options, const Resumption& resumption) {
-  if (options.threads > 0 || !resumption.file) return options.threads;
-  return static_cast<int>(number_of(resumption, "threads"));
+void require_same_data(const Resumption& resumption, const std::string& identity,
+                       std::vector<std::string>& notes) {
+  if (!resumption.file) return;
+  const std::string name = resumption.file->filename().string();
+  const std::string before = text_of(resumption.metadata, "data");
+  if (before.empty()) {
+    notes.push_back(fmt::format(
+        "{} is of an early version and does not say on which data it was trained", name));
+    return;
+  }
+  if (const std::string difference = first_other_file(before, identity); !difference.empty()) {
+    fail_usage(
+        "{} was trained on other data: {}; say --data with the files that it had, or train anew in "
+        "another --checkpoint-dir",
+        name, difference);
+  }
+}
+
+std::string first_other_file(const std::string& before, const std::string& now) {
+  std::istringstream old_lines(before), new_lines(now);
+  for (std::string was, is; std::getline(old_lines, was);) {
+    if (!std::getline(new_lines, is)) is = "missing";
+    if (was != is) return fmt::format("{}, not {}", is, was.substr(was.find(" = ") + 3));
+  }
+  return "";
 }
 
 }  // namespace lockstep

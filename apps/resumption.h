@@ -32,11 +32,21 @@ struct Resumption {
 /// another run than --resume speaks of.
 Resumption find_resumption(const Comm& comm, const Options& options);
 
-/// A whole number above 0 among the texts of resumption.file; throws Error that names both.
-std::int64_t number_of(const Resumption& resumption, const std::string& name);
+/// `options` as the run goes on with them on so many ranks: seed, threads, batch and shards that
+/// they leave open are the checkpoint's, for the weights depend on each of them. `notes` gains a
+/// line for each that is another than before. Throws a usage Error where they speak of another run,
+/// and Error where the checkpoint does not say enough. From scratch they stay as they are.
+Options resumed_options(const Options& options, const Resumption& resumption, int ranks,
+                        std::vector<std::string>& notes);
 
-/// The threads per rank to ask for: as --threads says, else as the checkpoint was trained with,
-/// since kernels add in an order that depends on it; 0 where neither says.
-int wanted_threads(const Options& options, const Resumption& resumption);
+/// The first file in which two identities of data (DatasetPair::identity, one file a line) differ:
+/// "two.bin = crc32c 00000003, not crc32c 00000002"; empty where none does.
+std::string first_other_file(const std::string& before, const std::string& now);
+
+/// Throws a usage Error where the checkpoint was trained on other data than `identity`
+/// (DatasetPair::identity), with the first file that differs; a line of `notes` where it does not
+/// say on which.
+void require_same_data(const Resumption& resumption, const std::string& identity,
+                       std::vector<std::string>& notes);
 
 }  // namespace lockstep

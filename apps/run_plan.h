@@ -1,5 +1,5 @@
-// The numbers of a run, worked out from the options, the number of ranks, the data set and the
-// checkpoint that it goes on from.
+// The numbers of a run, worked out from its options, the number of ranks, the size of the data set
+// and where it goes on: arithmetic alone.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "apps/options.h"
-#include "apps/resumption.h"
-#include "collectives/comm.h"
 #include "net/checkpoint.h"
 
 namespace lockstep {
@@ -22,7 +20,7 @@ struct RunPlan {
   Position start;          ///< where this part of it begins
   std::int64_t dataset_size = 0;
   std::string run, parent, began;  ///< which run it is (apps/resumption.h)
-  std::vector<std::string> notes;  ///< what a resumed run took over from its checkpoint
+  std::vector<std::string> notes;  ///< what a person may not expect, one line each
 
   double epoch_at(std::int64_t step) const {
     return static_cast<double>(start.samples + (step - start.step) * global_batch) /
@@ -30,10 +28,18 @@ struct RunPlan {
   }
 };
 
-/// Throws the same usage error on all ranks where the numbers do not go together, or where the
-/// checkpoint was trained on other data than `data` (DatasetPair::identity). `threads` of each
-/// rank.
-RunPlan plan_run(const Options& options, const Comm& comm, int threads, std::int64_t dataset_size,
-                 const std::string& data, const Resumption& resumption);
+/// Which of the ranks plans.
+struct RankOf {
+  int rank = 0, ranks = 1;
+  int threads = 1;  ///< of this rank
+};
+
+/// Throws the same usage Error on all ranks where the numbers do not go together. `options` of a
+/// run that goes on are resumed_options() (apps/resumption.h).
+RunPlan plan_run(const Options& options, RankOf rank, std::int64_t dataset_size,
+                 const Position& start);
+
+/// Samples of all ranks per step; throws a usage Error where that is more than any memory holds.
+std::int64_t global_batch_of(const Options& options, std::int64_t ranks);
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include "apps/options.h"
 #include "apps/placement.h"
 #include "apps/reporter.h"
+#include "apps/resumption.h"
 #include "apps/run_plan.h"
 #include "apps/training_step.h"
 

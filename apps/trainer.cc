@@ -5,14 +5,16 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "apps/circumstances.h"
 #include "apps/placement.h"
 #include "apps/replica_check.h"
 #include "apps/reporter.h"
+#include "apps/restore.h"
+#include "apps/resumption.h"
 #include "apps/run_folders.h"
 #include "apps/summary.h"
 #include "apps/training_step.h"
@@ -70,17 +72,16 @@ class Trainer {
 
   /// Parameters, slots and average as the checkpoint has them, on all ranks.
   void restore(const Resumption& resumption) {
-    const std::vector<Section> sections = step_.sections();
+    std::unique_ptr<Checkpoint> checkpoint;
     agree(comm_, [&] {
-      if (comm_.rank() == 0) load_checkpoint(*resumption.file, step_.layout(), sections);
+      if (comm_.rank() == 0) checkpoint = std::make_unique<Checkpoint>(*resumption.file);
     });
+    load_on_all_ranks(comm_, checkpoint.get(), step_.layout(), step_.sections());
     last_file_ = *resumption.file;
     world_.flight_recorder().saved();
     const auto evaluation = resumption.metadata.texts.find("evaluation");
     evaluation_due_ = options_.eval_every > 0 && evaluation != resumption.metadata.texts.end() &&
                       evaluation->second == kDue;
-    const auto count = static_cast<std::size_t>(step_.layout().count);
-    for (const Section& section : sections) comm_.broadcast(std::span(section.arena, count));
   }
 
   /// The run was stopped before the evaluation of its last step: that is the first thing to do.
@@ -322,27 +323,30 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
     if (comm.rank() == 0) folders.emplace(options);
   });
   const Resumption resumption = find_resumption(comm, options);
-  int threads = 0;
-  agree(comm, [&] { threads = wanted_threads(options, resumption); });
-  const Placement placement = place(comm, threads);
+  std::vector<std::string> notes = folders ? folders->notes() : std::vector<std::string>{};
+  notes.insert(notes.end(), resumption.notes.begin(), resumption.notes.end());
+  Options resumed;
+  agree(comm, [&] { resumed = resumed_options(options, resumption, comm.size(), notes); });
+  const Placement placement = place(comm, resumed.threads);
   DatasetPair data;
   record.phase("opening the data", kSlowFiles);
   agree(comm, [&] {
     if (folders) folders->name_run(resumption.run);
-    const std::uint64_t seed =
-        resumption.file && !options.seed_given ? resumption.metadata.position.seed : options.seed;
-    data = find(datasets(), options.dataset).open(options.data, seed);
+    data = find(datasets(), options.dataset).open(options.data, resumed.seed);
     require_fit(find(models(), options.model), data.train->sample_shape());
   });
   look_for_stop();
   expect_same(comm, "files of data", data.identity);
   RunPlan plan;
   agree(comm, [&] {
-    plan =
-        plan_run(options, comm, placement.threads, data.train->size(), data.identity, resumption);
+    require_same_data(resumption, data.identity, notes);
+    plan = plan_run(resumed, {comm.rank(), comm.size(), placement.threads}, data.train->size(),
+                    resumption.metadata.position);
   });
-  if (folders)
-    plan.notes.insert(plan.notes.begin(), folders->notes().begin(), folders->notes().end());
+  plan.run = resumption.run;
+  plan.parent = resumption.parent;
+  plan.began = resumption.began;
+  plan.notes.insert(plan.notes.begin(), notes.begin(), notes.end());
 
   record.phase("making the model");
   const std::unique_ptr<Device> device = make_device(comm, options.device, placement.threads);

@@ -71,7 +71,8 @@ int run(World& world, BenchOptions& o) {
   });
   RunPlan plan;
   agree(comm, [&] {
-    plan = plan_run(o.training, comm, placement.threads, data.train->size(), data.identity, {});
+    plan =
+        plan_run(o.training, {comm.rank(), comm.size(), placement.threads}, data.train->size(), {});
   });
   const auto device = make_device(comm, o.training.device, placement.threads);
   TrainingStep step(make_step_parts(world, *device, find(models(), o.training.model), *data.train,

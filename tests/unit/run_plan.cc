@@ -1,0 +1,268 @@
+// The numbers of a run, and what one that goes on takes over from its checkpoint, refuses, and
+// notes.
+#include "apps/run_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "apps/circumstances.h"
+#include "apps/resumption.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kSamples = 12800;
+const char* const kData = "one.bin = crc32c 00000001\ntwo.bin = crc32c 00000002\n";
+
+/// A run that has done 10 steps of 120 samples in 12 shards.
+Resumption ten_steps() {
+  Resumption r;
+  r.file = "c/step-0000000010.h5";
+  r.metadata = {{10, 1200, 0, 7},
+                {{"global_batch", "120"},
+                 {"shards", "12"},
+                 {"threads", "3"},
+                 {"model", "tutorial"},
+                 {"dataset", "cifar10"},
+                 {"data", kData}}};
+  return r;
+}
+
+/// Options of a command line that could go on with ten_steps().
+Options on_cifar() {
+  Options options;
+  options.dataset = "cifar10";
+  options.data = "d";
+  return options;
+}
+
+RunPlan plan(const Options& options, const Position& start = {}, RankOf rank = {0, 1, 1}) {
+  return plan_run(options, rank, kSamples, start);
+}
+
+TEST(RunPlan, SharesTheShardsOutInOrder) {
+  Options options;
+  options.shards = 12;
+  options.global_batch = 120;
+  for (int rank = 0; rank < 4; ++rank) {
+    const RunPlan p = plan(options, {}, {rank, 4, 2});
+    EXPECT_EQ(p.global_batch, 120);
+    EXPECT_EQ(p.shards, 12);
+    EXPECT_EQ(p.shard_batch, 10);
+    EXPECT_EQ(p.own_shards, 3);
+    EXPECT_EQ(p.first_shard, 3 * rank);
+    EXPECT_EQ(p.threads, 2);
+  }
+}
+
+TEST(RunPlan, HasOneShardPerRankAndABatchOf128UnlessToldOtherwise) {
+  EXPECT_EQ(plan({}, {}, {0, 4, 1}).global_batch, 128);
+  EXPECT_EQ(plan({}, {}, {0, 3, 1}).global_batch, 126) << "a whole number on each";
+  EXPECT_EQ(plan({}, {}, {0, 200, 1}).global_batch, 200) << "one on each at least";
+  EXPECT_EQ(plan({}, {}, {2, 4, 1}).first_shard, 2);
+  Options options;
+  options.batch = 10;
+  EXPECT_EQ(plan(options, {}, {0, 3, 1}).global_batch, 30);
+}
+
+TEST(RunPlan, RefusesWhatCannotBeSharedEvenlyAndSaysWhatCan) {
+  Options options;
+  options.shards = 6;
+  EXPECT_EQ(error_of([&] {
+              plan(options, {}, {0, 4, 1});
+            }),
+            "--shards 6 cannot be shared evenly by 4 ranks: use a multiple of 4");
+  options.global_batch = 100;
+  EXPECT_EQ(error_of([&] {
+              plan(options, {}, {0, 3, 1});
+            }),
+            "a global batch of 100 cannot be cut into 6 equal shards: use a multiple of 6, for "
+            "example --global-batch 102");
+  options.shards = 0;
+  options.global_batch = (std::int64_t{1} << 31) + 1;
+  EXPECT_NE(error_of([&] { plan(options); }).find("use a smaller --global-batch"),
+            std::string::npos);
+  options.global_batch = 0;
+  options.batch = std::int64_t{1} << 31;
+  EXPECT_NE(error_of([&] {
+              plan(options, {}, {0, 2, 1});
+            }).find("use a smaller --batch"),
+            std::string::npos);
+}
+
+TEST(RunPlan, RefusesARunLongerThanCanBeCounted) {
+  Options options;
+  options.steps = std::int64_t{1} << 62;
+  EXPECT_NE(error_of([&] { plan(options); }).find("is longer than can be counted"),
+            std::string::npos);
+  options.steps = 0;
+  options.epochs = 0x1p40;
+  EXPECT_NE(error_of([&] { plan(options); }).find("is longer than can be counted"),
+            std::string::npos);
+}
+
+TEST(RunPlan, EpochsCountSamplesWhateverTheBatchWas) {
+  const Position start{10, 1200, 0, 1};
+  Options options;
+  options.epochs = 1;
+  options.global_batch = 120;
+  EXPECT_EQ(plan(options, start).steps, 107);  // 12800 / 120
+  options.global_batch = 240;
+  EXPECT_EQ(plan(options, start).steps, 10 + 48);  // the other 11600, 240 at a time
+  EXPECT_EQ(plan(options, start).epoch_at(10), 1200.0 / kSamples);
+  EXPECT_EQ(plan(options, start).epoch_at(58), 1200.0 / kSamples + 48 * 240.0 / kSamples);
+  options.epochs = 0.05;
+  EXPECT_EQ(plan(options, start).steps, 10) << "more is done already";
+}
+
+TEST(RunPlan, NotesALearningRateThatIsNotWhatOneExpects) {
+  Options options;
+  options.steps = 10;
+  EXPECT_TRUE(plan(options).notes.empty());
+  options.rate.warmup_epochs = 5;
+  ASSERT_EQ(plan(options).notes.size(), 1u);
+  EXPECT_NE(plan(options).notes[0].find("of its 5 epochs of warm-up"), std::string::npos);
+  EXPECT_TRUE(plan(options, {10, 1280, 0, 1}).notes.empty()) << "nothing is left to train";
+}
+
+TEST(Resumption, WhatIsLeftOpenIsTheCheckpoints) {
+  std::vector<std::string> notes;
+  const Options o = resumed_options(on_cifar(), ten_steps(), 4, notes);
+  EXPECT_EQ(o.seed, 7u);
+  EXPECT_EQ(o.threads, 3);
+  EXPECT_EQ(o.shards, 12);
+  EXPECT_EQ(o.global_batch, 120);
+  EXPECT_EQ(notes, std::vector<std::string>{"global batch 120 as before"});
+  EXPECT_EQ(plan(o, ten_steps().metadata.position, {1, 4, 3}).first_shard, 3);
+}
+
+TEST(Resumption, WhatIsSaidIsNotedWhereItIsAnother) {
+  Options options = on_cifar();
+  options.threads = 5;
+  options.seed = 7;
+  options.shards = 4;
+  options.batch = 32;
+  options.seed_given = options.shards_given = options.batch_given = true;
+  std::vector<std::string> notes;
+  const Options o = resumed_options(options, ten_steps(), 4, notes);
+  EXPECT_EQ(o.threads, 5);
+  EXPECT_EQ(o.shards, 4);
+  EXPECT_EQ(o.global_batch, 128);
+  EXPECT_EQ(notes,
+            (std::vector<std::string>{
+                "the global batch is now 128, not 120 as before: this is no longer the same run",
+                "now 4 shards, not 12 as before: weights will differ in the last bits"}));
+  notes.clear();
+  options.shards = 12;
+  options.batch = 30;
+  EXPECT_EQ(resumed_options(options, ten_steps(), 4, notes).shards, 12);
+  EXPECT_TRUE(notes.empty()) << fmt::format("{}", fmt::join(notes, "\n"));
+}
+
+TEST(Resumption, FromScratchOptionsStayAsTheyAre) {
+  std::vector<std::string> notes;
+  const Options o = resumed_options({}, {}, 4, notes);
+  EXPECT_EQ(o.seed, 1u);
+  EXPECT_EQ(o.shards + o.global_batch + o.threads, 0);
+  require_same_data({}, kData, notes);
+  EXPECT_TRUE(notes.empty());
+}
+
+/// What resumed_options says to ten_steps() after `change`.
+std::string refusal(const std::function<void(Options&, Resumption&)>& change, int ranks = 4) {
+  Options options = on_cifar();
+  Resumption resumption = ten_steps();
+  change(options, resumption);
+  std::vector<std::string> notes;
+  return error_of([&] { resumed_options(options, resumption, ranks, notes); });
+}
+
+TEST(Resumption, RefusesAnotherRun) {
+  EXPECT_EQ(refusal([](Options& o, Resumption&) { o.model = "resnet"; }),
+            "step-0000000010.h5 is of model tutorial, not resnet: say --model tutorial, or choose "
+            "another --checkpoint-dir");
+  EXPECT_EQ(refusal([](Options& o, Resumption&) { o.seed_given = true; }),
+            "step-0000000010.h5 was written with --seed 7, not 1: leave --seed out, or choose "
+            "another --checkpoint-dir");
+  EXPECT_EQ(refusal([](Options& o, Resumption&) { o.dataset = "synthetic", o.data = ""; }),
+            "step-0000000010.h5 was trained on cifar10, not synthetic: say --data DIR, or choose "
+            "another --checkpoint-dir");
+  EXPECT_EQ(refusal([](Options&, Resumption&) {}, 5),
+            "step-0000000010.h5 was trained in 12 shards, which 5 ranks cannot share evenly: start "
+            "with a number of ranks that divides 12, or say --shards 5 (weights will then differ "
+            "in the last bits)");
+  for (const char* text : {"global_batch", "shards", "threads"}) {
+    for (const char* value : {"", "0", "-3", "many"}) {
+      EXPECT_EQ(refusal([&](Options&, Resumption& r) { r.metadata.texts[text] = value; }),
+                fmt::format("c/step-0000000010.h5 does not say its {}: it was not written by this "
+                            "program",
+                            text));
+    }
+  }
+}
+
+TEST(Resumption, RefusesOtherDataByTheNameOfTheFile) {
+  std::vector<std::string> notes;
+  require_same_data(ten_steps(), kData, notes);
+  EXPECT_EQ(error_of([&] {
+              require_same_data(ten_steps(),
+                                "one.bin = crc32c 00000001\ntwo.bin = crc32c 00000003\n", notes);
+            }),
+            "step-0000000010.h5 was trained on other data: two.bin = crc32c 00000003, not crc32c "
+            "00000002; say --data with the files that it had, or train anew in another "
+            "--checkpoint-dir");
+  EXPECT_EQ(first_other_file(kData, "one.bin = crc32c 00000001\n"), "missing, not crc32c 00000002");
+  EXPECT_TRUE(notes.empty());
+}
+
+TEST(Resumption, AnEarlyCheckpointWithoutChecksumsIsNoted) {
+  Resumption early = ten_steps();
+  early.metadata.texts.erase("data");
+  std::vector<std::string> notes;
+  require_same_data(early, kData, notes);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("does not say on which data"), std::string::npos);
+}
+
+TEST(Circumstances, EachChangeIsOneNote) {
+  const Circumstances before = {
+      {"options", "lr=0.1\nlog-every=1\n"},     {"version", "0.1"},    {"all_threads", "2"},
+      {"arithmetic", "oneDNN 2.6.3 with AVX2"}, {"sums", "canonical"}, {"steps", "100"}};
+  RateOptions rate;
+  EXPECT_TRUE(changes(before, before, rate).empty());
+  EXPECT_TRUE(changes({}, before, rate).empty()) << "what is not known has not changed";
+  const auto note_of = [&](const char* name, const char* value) {
+    Circumstances now = before;
+    now[name] = value;
+    const std::vector<std::string> notes = changes(before, now, rate);
+    EXPECT_LE(notes.size(), 1u);
+    return notes.empty() ? "" : notes.front();
+  };
+  EXPECT_EQ(note_of("options", "lr=0.2\nlog-every=5\n"),
+            "--lr is now 0.2, not 0.1 as before: this is no longer the same run");
+  EXPECT_EQ(note_of("version", "0.2"),
+            "this is Lockstep 0.2, not 0.1 as before: weights may differ in the last bits");
+  EXPECT_EQ(note_of("all_threads", "2, 1"),
+            "now 2, 1 threads on each rank, not 2 as before: weights will differ in the last bits "
+            "(--threads 2 keeps them)");
+  EXPECT_EQ(
+      note_of("arithmetic", "oneDNN 2.6.3 with AVX-512"),
+      "the arithmetic is now oneDNN 2.6.3 with AVX-512, not oneDNN 2.6.3 with AVX2 as before: "
+      "weights will differ in the last bits");
+  EXPECT_EQ(note_of("sums", "that of mpi on 2 ranks in buckets of 1 MiB"),
+            "the order of sums is now that of mpi on 2 ranks in buckets of 1 MiB, not canonical as "
+            "before: weights will differ in the last bits");
+  EXPECT_EQ(note_of("steps", "200"), "") << "this schedule does not look at the end";
+  for (const char* schedule : {"cosine", "linear"}) {
+    rate.schedule = schedule;
+    EXPECT_EQ(note_of("steps", "200"),
+              fmt::format("the run now ends at step 200, not 100 as before, and --lr-schedule {} "
+                          "depends on it: this is no longer the same run",
+                          schedule));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
