@@ -230,13 +230,17 @@ TEST(Circumstances, EachChangeIsOneNote) {
   const Circumstances before = {
       {"options", "lr=0.1\nlog-every=1\n"},     {"version", "0.1"},    {"all_threads", "2"},
       {"arithmetic", "oneDNN 2.6.3 with AVX2"}, {"sums", "canonical"}, {"steps", "100"}};
-  RateOptions rate;
-  EXPECT_TRUE(changes(before, before, rate).empty());
-  EXPECT_TRUE(changes({}, before, rate).empty()) << "what is not known has not changed";
+  Options options;
+  options.shaping = {"lr"};
+  options.text = before.at("options");
+  EXPECT_TRUE(changes(before, before, options).empty());
+  EXPECT_TRUE(changes({}, before, options).empty()) << "what is not known has not changed";
   const auto note_of = [&](const char* name, const char* value) {
     Circumstances now = before;
     now[name] = value;
-    const std::vector<std::string> notes = changes(before, now, rate);
+    Options changed = options;
+    changed.text = now.at("options");
+    const std::vector<std::string> notes = changes(before, now, changed);
     EXPECT_LE(notes.size(), 1u);
     return notes.empty() ? "" : notes.front();
   };
@@ -256,7 +260,7 @@ TEST(Circumstances, EachChangeIsOneNote) {
             "before: weights will differ in the last bits");
   EXPECT_EQ(note_of("steps", "200"), "") << "this schedule does not look at the end";
   for (const char* schedule : {"cosine", "linear"}) {
-    rate.schedule = schedule;
+    options.rate.schedule = schedule;
     EXPECT_EQ(note_of("steps", "200"),
               fmt::format("the run now ends at step 200, not 100 as before, and --lr-schedule {} "
                           "depends on it: this is no longer the same run",
