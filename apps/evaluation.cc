@@ -1,6 +1,7 @@
 #include "apps/evaluation.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "src/cpu/parallel_for.h"
 
@@ -10,53 +11,64 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
     : device_(device),
       dataset_(dataset),
       model_(device, entry, dataset.sample_shape(), dataset.classes(), kBatch, type, false),
-      images_(device.allocate(static_cast<std::size_t>(model_.input().count()) * size_of(type),
-                              Place::device)),
-      labels_(kBatch),
-      results_(kBatch) {}
+      stream_(device.stream()) {
+  const auto classes = static_cast<std::size_t>(dataset.classes());
+  sums_bytes_ = sizeof(Score) + classes * classes * sizeof(std::int64_t);
+  images_ = arena_.reserve(static_cast<std::size_t>(model_.input().count()) * size_of(type));
+  labels_ = arena_.reserve(kBatch * sizeof(std::int32_t));
+  sums_ = arena_.reserve(sums_bytes_);
+  arena_.allocate(device);
+  host_ = device.allocate(arena_.bytes(), Place::host);
+}
 
 std::size_t Evaluation::bytes() const {
-  return model_.activation_bytes() + model_.workspace_bytes() +
-         static_cast<std::size_t>(model_.input().count()) * size_of(model_.type());
+  return model_.activation_bytes() + model_.workspace_bytes() + 2 * arena_.bytes();
+}
+
+void Evaluation::score_batch(std::int64_t first, std::int64_t count) {
+  const View images = arena_.view(images_, model_.input(), model_.type());
+  const View labels = arena_.view(labels_, {count}, Type::i32);
+  const std::size_t sample_bytes =
+      static_cast<std::size_t>(images.shape.row()) * size_of(images.type);
+  auto* host_labels = reinterpret_cast<std::int32_t*>(host_.get() + labels_);
+  stream_->synchronize();  // the copy of the batch before is done
+  parallel_for(stream_->threads(), count, 8, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      dataset_.read(first + i, nullptr,
+                    host_.get() + images_ + static_cast<std::size_t>(i) * sample_bytes,
+                    images.type);
+      host_labels[i] = dataset_.label(first + i);
+    }
+  });
+  device_.copy(*stream_, arena_.at(images_), host_.get() + images_, sums_ - images_);
+  View logits = model_.forward(*stream_, images);
+  logits.shape = logits.shape.with_batch(count);
+  auto* score = static_cast<Score*>(arena_.at(sums_));
+  softmax_cross_entropy(*stream_, logits, labels, 0, {}, score,
+                        reinterpret_cast<std::int64_t*>(score + 1));
 }
 
 std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* parameters,
                                                 const std::function<bool(double)>& go_on) {
-  const std::unique_ptr<Stream> own = device_.stream();
-  Stream& stream = *own;
   model_.bind(parameters, nullptr);
-  const View images{images_.get(), model_.input(), model_.type()};
-  const View labels{labels_.data(), {kBatch}, Type::i32};
-  const std::size_t sample_bytes =
-      static_cast<std::size_t>(images.shape.row()) * size_of(images.type);
-  const std::int64_t classes = dataset_.classes(),
-                     batches = (dataset_.size() + kBatch - 1) / kBatch;
-
-  EvaluationResult result;
-  result.confusion.assign(static_cast<std::size_t>(classes * classes), 0);
+  std::byte* host_sums = host_.get() + sums_;
+  std::memset(host_sums, 0, sums_bytes_);
+  device_.copy(*stream_, arena_.at(sums_), host_sums, sums_bytes_);
+  const std::int64_t batches = (dataset_.size() + kBatch - 1) / kBatch;
   for (std::int64_t round = 0; round < batches; round += comm.size()) {
     const std::int64_t first = (round + comm.rank()) * kBatch,
                        count = std::min(kBatch, dataset_.size() - first);
-    if (count > 0) {
-      parallel_for(stream.threads(), count, 8, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          dataset_.read(first + i, nullptr,
-                        images_.get() + static_cast<std::size_t>(i) * sample_bytes, images.type);
-          labels_[static_cast<std::size_t>(i)] = dataset_.label(first + i);
-        }
-      });
-      softmax_cross_entropy(stream, model_.forward(stream, images), labels, 0, {}, results_);
-      for (std::int64_t i = 0; i < count; ++i) {
-        const SampleResult& sample = results_[static_cast<std::size_t>(i)];
-        result.score.add(sample);
-        ++result.confusion[static_cast<std::size_t>(labels_[static_cast<std::size_t>(i)] * classes +
-                                                    sample.predicted)];
-      }
-    }
+    if (count > 0) score_batch(first, count);
     const std::int64_t done = std::min(round + comm.size(), batches);
     const bool enough = !go_on(static_cast<double>(done) / static_cast<double>(batches));
     if (comm.max(enough) > 0) return std::nullopt;
   }
+  device_.copy(*stream_, host_sums, arena_.at(sums_), sums_bytes_);
+  stream_->synchronize();
+  EvaluationResult result;
+  std::memcpy(&result.score, host_sums, sizeof(Score));
+  const auto* cells = reinterpret_cast<const std::int64_t*>(host_sums + sizeof(Score));
+  result.confusion.assign(cells, cells + std::int64_t{dataset_.classes()} * dataset_.classes());
   Score& score = result.score;
   std::vector<std::int64_t> sums = result.confusion;
   sums.insert(sums.end(),

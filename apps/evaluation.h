@@ -9,6 +9,7 @@
 #include "collectives/comm.h"
 #include "net/loss.h"
 #include "net/model.h"
+#include "src/arena.h"
 #include "src/data/dataset.h"
 
 namespace lockstep {
@@ -38,12 +39,17 @@ class Evaluation {
                                       const std::function<bool(double)>& go_on);
 
  private:
+  /// Reads samples `first` to first + count - 1 on the host and gives the work that scores them.
+  void score_batch(std::int64_t first, std::int64_t count);
+
   Device& device_;
   const Dataset& dataset_;
   Model model_;
-  Memory images_;
-  std::vector<std::int32_t> labels_;
-  std::vector<SampleResult> results_;
+  std::unique_ptr<Stream> stream_;
+  /// Places of a batch, and of sums: a Score, then the confusion table.
+  std::size_t images_, labels_, sums_, sums_bytes_;
+  Arena arena_;  ///< with these places
+  Memory host_;  ///< the host's, with the same places
 };
 
 }  // namespace lockstep

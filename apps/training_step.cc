@@ -8,10 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// Places in the gradient arena's first elements (Layout::kMail).
-enum Mail : int { kLoss, kTop1, kStop, kSave };
-
-double now() {
+double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -40,7 +37,8 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
 
 TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, const Options& options,
                            const RunPlan& plan)
-    : record_(record),
+    : device_(device),
+      record_(record),
       plan_(plan),
       ema_(options.ema),
       weight_decay_(options.weight_decay),
@@ -51,9 +49,12 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       reducer_(std::move(parts.reducer)),
       gradients_(reducer_->gradients()),
       policy_(parts.policy),
-      results_(static_cast<std::size_t>(plan.shard_batch)) {
+      score_(device.allocate(sizeof(Score), Place::device)),
+      score_now_(device.allocate(sizeof(Score), Place::host)),
+      input_(device.allocate(sizeof(StepInput), Place::host)),
+      now_(device.allocate(sizeof(StepInput), Place::device)) {
   const Layout& layout = model_->layout();
-  shard_sum_ = std::make_unique<ShardSum>(gradients_, layout.count, plan.own_shards);
+  shard_sum_ = std::make_unique<ShardSum>(device, gradients_, layout.count, plan.own_shards);
   buckets_ = std::make_unique<GradientBuckets>(
       *reducer_, std::move(parts.buckets), policy_, [this](int, Range range) { on_reduced(range); },
       &record);
@@ -78,73 +79,67 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
 
 StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Votes votes) {
   record_.step(step + 1);
-  rates_ = {rate, average_decay(ema_, step), optimizer_->corrections(step)};
+  *reinterpret_cast<StepInput*>(input_.get()) = {
+      {rate, average_decay(ema_, step), optimizer_->corrections(step)},
+      votes.stop ? 1.0f : 0.0f,
+      votes.save ? 1.0f : 0.0f};
+  device_.copy(*stream_, now_.get(), input_.get(), sizeof(StepInput));
   for (int shard = 0; shard < plan_.own_shards; ++shard) {
     record_.phase("loading");
     const double waited = loader.waited_seconds();
     last_ = loader.next();
     times_.loader += loader.waited_seconds() - waited;
-    compute_shard(shard, last_, votes);
+    compute_shard(shard, last_);
   }
   record_.phase("summing gradients");
   buckets_->finish();
-  return {gradients_[kLoss], gradients_[kTop1] / static_cast<double>(plan_.global_batch),
-          gradients_[kStop] > 0, gradients_[kSave] > 0};
+  return read_mail(gradients_, plan_.global_batch);
 }
 
-void TrainingStep::compute_shard(int shard, const Batch& batch, Votes votes) {
+void TrainingStep::compute_shard(int shard, const Batch& batch) {
   const bool last = shard == plan_.own_shards - 1;
   record_.phase("forward");
-  const double start = now();
+  const double start = seconds();
   const View logits = model_->forward(*stream_, batch.images);
   softmax_cross_entropy(*stream_, logits, batch.labels,
                         1.0f / static_cast<float>(plan_.global_batch), model_->logits_gradient(),
-                        results_);
-  double loss = 0;
-  int right = 0;
-  for (const SampleResult& result : results_) {
-    loss += result.loss;
-    right += result.rank < 1;
-  }
-  std::fill_n(gradients_, Layout::kMail, 0.0f);
-  gradients_[kLoss] = static_cast<float>(loss / static_cast<double>(plan_.global_batch));
-  gradients_[kTop1] = static_cast<float>(right);
-  gradients_[kStop] = last && votes.stop;
-  gradients_[kSave] = last && votes.save;
-  const double middle = now();
+                        score());
+  write_mail(*stream_, score(), now(), plan_.global_batch, last, gradients_);
+  const double middle = seconds();
   times_.forward += middle - start;
 
   record_.phase("backward");
   const StepTimes before = times();
   const auto ready = [&](Range range) {
     if (!last) return;
-    shard_sum_->finish(range);
+    shard_sum_->finish(range, *stream_);
     buckets_->ready(range);
     buckets_->advance();
     record_.progress();
   };
   ready({0, Layout::kMail});
   model_->backward(*stream_, batch.images, ready);
-  if (!last) shard_sum_->take(shard);
+  if (!last) shard_sum_->take(shard, *stream_);
   const StepTimes after = times();
   // With a thread of its own the optimizer ran beside the backward pass, otherwise within it.
   const double optimizer = policy_ == Policy::thread ? 0 : after.optimizer - before.optimizer;
-  times_.backward += now() - middle - (after.exposed - before.exposed) - optimizer;
+  times_.backward += seconds() - middle - (after.exposed - before.exposed) - optimizer;
 }
 
 double TrainingStep::loss_now() {
-  softmax_cross_entropy(*stream_, model_->forward(*stream_, last_.images), last_.labels, 1,
-                        model_->logits_gradient(), results_);
-  double loss = 0;
-  for (const SampleResult& result : results_) loss += result.loss;
-  return loss / static_cast<double>(results_.size());
+  auto* score = reinterpret_cast<Score*>(score_now_.get());
+  *score = {};
+  softmax_cross_entropy(*stream_, model_->forward(*stream_, last_.images), last_.labels, 1, {},
+                        score);
+  stream_->synchronize();
+  return score->loss();
 }
 
 void TrainingStep::on_reduced(Range range) {
-  const double start = now();
+  const double start = seconds();
   // (On the communication thread the stream has one core: the others are the backward pass's.)
-  update(*updates_, layout(), range, *optimizer_, state_, &rates_);
-  optimizer_ns_ += static_cast<std::int64_t>((now() - start) * 1e9);
+  update(*updates_, layout(), range, *optimizer_, state_, &now()->rates);
+  optimizer_ns_ += static_cast<std::int64_t>((seconds() - start) * 1e9);
 }
 
 double TrainingStep::penalty() const {

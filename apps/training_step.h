@@ -11,9 +11,9 @@
 
 #include "apps/options.h"
 #include "apps/run_plan.h"
+#include "apps/step_mail.h"
 #include "collectives/buckets.h"
 #include "collectives/shard_sum.h"
-#include "net/loss.h"
 #include "net/model.h"
 #include "net/optimizer.h"
 #include "src/data/loader.h"
@@ -25,14 +25,6 @@ namespace lockstep {
 struct Votes {
   bool stop = false;  ///< save a checkpoint and end
   bool save = false;  ///< save a checkpoint
-};
-
-/// The step's totals over all ranks: the same on each of them, and whatever their number.
-struct StepTotals {
-  double cross_entropy =
-      0;  ///< mean over the global batch; NaN or infinite where training has diverged
-  double top1_share = 0;
-  bool stop = false, save = false;  ///< at least one rank voted for it
 };
 
 /// Seconds since construction, of the computing thread; optimizer: of whichever thread ran it.
@@ -83,8 +75,8 @@ class TrainingStep {
   /// the last, if there is one.
   const TrainingState& state() const { return state_; }
   std::vector<Section> sections();
-  std::size_t saved_bytes()
-      const;  ///< of all sections: what a checkpoint holds, and writing one needs for a moment
+  /// Of all sections: what a checkpoint holds, and writing one needs for a moment.
+  std::size_t saved_bytes() const;
   /// The weights that evaluation uses.
   float* evaluated() { return state_.average ? state_.average : state_.parameters; }
   /// Mean gradients of the step before, until the next run().
@@ -95,9 +87,12 @@ class TrainingStep {
   std::vector<std::pair<std::string, std::size_t>> memory() const;
 
  private:
-  void compute_shard(int shard, const Batch& batch, Votes votes);
+  void compute_shard(int shard, const Batch& batch);
+  Score* score() { return reinterpret_cast<Score*>(score_.get()); }
+  StepInput* now() { return reinterpret_cast<StepInput*>(now_.get()); }
   void on_reduced(Range range);
 
+  Device& device_;
   Record& record_;
   const RunPlan& plan_;
   float ema_, weight_decay_;
@@ -111,9 +106,11 @@ class TrainingStep {
   TrainingState state_;
   std::unique_ptr<ShardSum> shard_sum_;
   Policy policy_;
-  std::vector<SampleResult> results_;
+  Memory score_;                                ///< a Score: of the shard under way
+  Memory score_now_;                            ///< a Score of loss_now(), the host's to read
+  Memory input_;                                ///< a StepInput, the host's to write
+  Memory now_;                                  ///< a StepInput: of the step under way
   Batch last_;                                  ///< of the last run()
-  UpdateRates rates_;                           ///< of the step under way
   StepTimes times_;                             ///< of the computing thread
   std::atomic<std::int64_t> optimizer_ns_ = 0;  ///< of whichever thread runs on_reduced()
   std::unique_ptr<GradientBuckets> buckets_;    ///< last: it may call back until it goes

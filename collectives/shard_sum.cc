@@ -1,37 +1,46 @@
 #include "collectives/shard_sum.h"
 
-#include <algorithm>
+#include "src/each.h"
 
 namespace lockstep {
+namespace {
 
-ShardSum::ShardSum(float* gradients, std::int64_t count, int shards)
-    : gradients_(gradients), count_(count), shards_(shards) {
+struct AddLevel {
+  const float* level;
+  float* sum;
+  HOST_DEVICE void operator()(std::int64_t i) const { sum[i] = level[i] + sum[i]; }
+};
+
+}  // namespace
+
+ShardSum::ShardSum(Device& device, float* gradients, std::int64_t count, int shards)
+    : device_(device),
+      gradients_(gradients),
+      count_(count),
+      shards_(static_cast<std::uint32_t>(shards)) {
   // Every level that the last shard finds occupied: the bits of the numbers below shards - 1.
-  for (int left = shards - 1; left > 0; left /= 2)
-    levels_.emplace_back(static_cast<std::size_t>(count));
+  for (std::uint32_t left = shards_ - 1; left > 0; left /= 2) {
+    levels_.push_back(
+        device.allocate(static_cast<std::size_t>(count) * sizeof(float), Place::device));
+  }
 }
 
-void ShardSum::take(int shard) {
-  int level = 0;
-  for (; (shard >> level) & 1; ++level) add_level(level, {0, count_});
-  std::copy_n(gradients_, count_, levels_[static_cast<std::size_t>(level)].begin());
+void ShardSum::take(int shard, Stream& stream) {
+  std::size_t at = 0;
+  for (; (shard >> at) & 1; ++at) each(stream, count_, AddLevel{level(at), gradients_});
+  device_.copy(stream, level(at), gradients_, static_cast<std::size_t>(count_) * sizeof(float));
 }
 
-void ShardSum::finish(Range range) {
-  const int last = shards_ - 1;
-  for (int level = 0; (last >> level) != 0; ++level) {
-    if ((last >> level) & 1) add_level(level, range);
+void ShardSum::finish(Range range, Stream& stream) {
+  const std::uint32_t last = shards_ - 1;
+  for (std::size_t at = 0; (last >> at) != 0; ++at) {
+    if (((last >> at) & 1) == 0) continue;
+    each(stream, range.count, AddLevel{level(at) + range.begin, gradients_ + range.begin});
   }
 }
 
 std::size_t ShardSum::bytes() const {
   return levels_.size() * static_cast<std::size_t>(count_) * sizeof(float);
-}
-
-void ShardSum::add_level(int level, Range range) {
-  float* __restrict sum = gradients_;
-  const float* __restrict left = levels_[static_cast<std::size_t>(level)].data();
-  for (std::int64_t i = range.begin; i < range.end(); ++i) sum[i] = left[i] + sum[i];
 }
 
 }  // namespace lockstep

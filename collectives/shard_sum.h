@@ -6,32 +6,33 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/view.h"
+#include "src/device.h"
 
 namespace lockstep {
 
 /// Holds one partial sum per level of the tree. One thread.
 class ShardSum {
  public:
-  /// For `shards` shards of `count` floats, summed into `gradients`, where each shard's gradients
-  /// appear. With one shard it holds nothing and does nothing.
-  ShardSum(float* gradients, std::int64_t count, int shards);
+  /// For `shards` shards of `count` floats, summed into `gradients`, memory of `device` where each
+  /// shard's gradients appear. With one shard it holds nothing and does nothing.
+  ShardSum(Device& device, float* gradients, std::int64_t count, int shards);
 
-  /// `gradients` holds all of shard `shard`, which is not the last: takes it in; `gradients` may be
-  /// overwritten.
-  void take(int shard);
-  /// `range` of `gradients` holds the last shard's part: adds all others to it.
-  void finish(Range range);
+  /// `gradients` will hold all of shard `shard`, which is not the last: gives the work that takes
+  /// it in; what `stream` is given then may overwrite `gradients`.
+  void take(int shard, Stream& stream);
+  /// `range` of `gradients` will hold the last shard's part: gives the work that adds all others.
+  void finish(Range range, Stream& stream);
   std::size_t bytes() const;
 
  private:
-  void add_level(int level, Range range);  // gradients = level + gradients
+  float* level(std::size_t level) const { return reinterpret_cast<float*>(levels_[level].get()); }
 
+  Device& device_;
   float* gradients_;
   std::int64_t count_;
-  int shards_;
-  std::vector<std::vector<float>>
-      levels_;  // levels_[l]: a sum of 2^l shards that waits for its right neighbour
+  std::uint32_t shards_;
+  /// levels_[l]: a sum of 2^l shards that waits for its right neighbour.
+  std::vector<Memory> levels_;
 };
 
 }  // namespace lockstep

@@ -25,26 +25,50 @@ double reference_loss(const std::vector<double>& logits, std::int32_t label) {
   return std::log(sum) + highest - logits[static_cast<std::size_t>(label)];
 }
 
-/// Verdicts and gradients of rows of `classes` logits.
+/// Gradients, score and confusion of rows of `classes` logits.
 template <class T>
 struct Outcome {
   Outcome(std::vector<T> logits, std::vector<std::int32_t> labels, std::int64_t classes,
           float scale = 1, int threads = 1)
-      : gradient(logits.size()), results(labels.size()) {
-    HostStream stream(threads);
+      : gradient(logits.size()), confusion(static_cast<std::size_t>(classes * classes)) {
+    const auto device = make_cpu_device(threads);
+    const auto stream = device->stream();
     const Shape shape{static_cast<std::int64_t>(labels.size()), classes};
-    softmax_cross_entropy(stream, {logits.data(), shape, type_of<T>},
+    softmax_cross_entropy(*stream, {logits.data(), shape, type_of<T>},
                           {labels.data(), {shape[0]}, Type::i32}, scale,
-                          {gradient.data(), shape, type_of<T>}, results);
+                          {gradient.data(), shape, type_of<T>}, &score, confusion.data());
   }
   std::vector<T> gradient;
-  std::vector<SampleResult> results;
+  Score score;
+  std::vector<std::int64_t> confusion;
 };
 
-/// The result on one row of fp32 logits.
-SampleResult judge(std::vector<float> logits, std::int32_t label) {
+/// The outcome of one row of fp32 logits.
+Outcome<float> judge(std::vector<float> logits, std::int32_t label) {
   const auto classes = static_cast<std::int64_t>(logits.size());
-  return Outcome<float>(std::move(logits), {label}, classes).results[0];
+  return {std::move(logits), {label}, classes};
+}
+
+double loss_of(std::vector<float> logits, std::int32_t label) {
+  return judge(std::move(logits), label).score.loss();
+}
+
+/// How many classes score above the label's, at most 5: so many more may, for it to stay in the top
+/// five.
+int rank_of(std::vector<float> logits, std::int32_t label) {
+  int rank = 5;
+  for (; rank > 0 && judge(logits, label).score.top5 == 1; --rank) logits.push_back(1e30f);
+  return rank;
+}
+
+/// The class that the confusion table has for it.
+std::int64_t predicted(const std::vector<float>& logits, std::int32_t label) {
+  const std::vector<std::int64_t> confusion = judge(logits, label).confusion;
+  EXPECT_EQ(std::count(confusion.begin(), confusion.end(), 1), 1);
+  const auto at = std::find(confusion.begin(), confusion.end(), 1) - confusion.begin();
+  const auto classes = static_cast<std::int64_t>(logits.size());
+  EXPECT_EQ(at / classes, label);
+  return at % classes;
 }
 
 template <class T>
@@ -61,13 +85,14 @@ void check_against_reference(double spread, double tolerance) {
     labels.push_back(static_cast<std::int32_t>(random.below(kClasses)));
   }
   const Outcome<T> outcome(logits, labels, kClasses, kScale);
+  double losses = 0;
   for (std::int64_t n = 0; n < kSamples; ++n) {
     const std::int32_t label = labels[static_cast<std::size_t>(n)];
     std::vector<double> row;
     for (std::int64_t c = 0; c < kClasses; ++c)
       row.push_back(static_cast<float>(logits[static_cast<std::size_t>(n * kClasses + c)]));
     const double loss = reference_loss(row, label);
-    EXPECT_NEAR(outcome.results[static_cast<std::size_t>(n)].loss, loss, 2e-6 * (1 + spread));
+    losses += loss;
     for (std::int64_t c = 0; c < kClasses; ++c) {
       std::vector<double> above = row, below = row;
       above[static_cast<std::size_t>(c)] += kStep;
@@ -78,6 +103,7 @@ void check_against_reference(double spread, double tolerance) {
       EXPECT_NEAR(gradient / kScale, slope, tolerance) << "sample " << n << ", class " << c;
     }
   }
+  EXPECT_NEAR(outcome.score.loss(), losses / kSamples, 2e-6 * (1 + spread));
 }
 
 TEST(Loss, ValueAndGradientMatchDouble) {
@@ -90,9 +116,9 @@ TEST(Loss, OfBfloat16LogitsIsExactButForTheGradientsRounding) {
 }
 
 TEST(Loss, DoesNotOverflow) {
-  EXPECT_FLOAT_EQ(judge({5000, -5000, 0}, 0).loss, 0.0f);
-  EXPECT_FLOAT_EQ(judge({5000, -5000, 0}, 1).loss, 10000.0f);
-  EXPECT_FLOAT_EQ(judge({-5000, -5000}, 0).loss, std::log(2.0f));
+  EXPECT_EQ(loss_of({5000, -5000, 0}, 0), 0);
+  EXPECT_EQ(loss_of({5000, -5000, 0}, 1), 10000);
+  EXPECT_FLOAT_EQ(static_cast<float>(loss_of({-5000, -5000}, 0)), std::log(2.0f));
 }
 
 TEST(Loss, ThreadsDoNotChangeIt) {
@@ -103,103 +129,113 @@ TEST(Loss, ThreadsDoNotChangeIt) {
   for (std::int32_t& label : labels) label = static_cast<std::int32_t>(random.below(10));
   const Outcome<float> one(logits, labels, 10), three(logits, labels, 10, 1, 3);
   EXPECT_EQ(one.gradient, three.gradient);
-  for (std::size_t n = 0; n < labels.size(); ++n) {
-    EXPECT_EQ(one.results[n].loss, three.results[n].loss);
-    EXPECT_EQ(one.results[n].rank, three.results[n].rank);
-  }
+  EXPECT_EQ(one.score, three.score);
+  EXPECT_EQ(one.confusion, three.confusion);
 }
 
-TEST(Loss, WithoutAGradientTheVerdictsAreTheSame) {
+TEST(Loss, WithoutGradientAndConfusionTheScoreIsTheSame) {
   std::vector<float> logits{1, 2, 3};
   std::vector<std::int32_t> labels{1};
-  std::vector<SampleResult> results(1);
+  Score score;
   HostStream stream;
   softmax_cross_entropy(stream, {logits.data(), {1, 3}, Type::f32}, {labels.data(), {1}, Type::i32},
-                        0, {}, results);
-  EXPECT_EQ(results[0].loss, judge(logits, 1).loss);
-  EXPECT_EQ(results[0].rank, 1);
-  EXPECT_NE(error_of([&] {
-              softmax_cross_entropy(stream, {logits.data(), {1, 3}, Type::f32},
-                                    {labels.data(), {1}, Type::i32}, 0, {}, {});
-            }).find("result"),
-            std::string::npos);
+                        0, {}, &score);
+  EXPECT_EQ(score, judge(logits, 1).score);
+  const std::string error = error_of([&] {
+    softmax_cross_entropy(stream, {logits.data(), {1, 3}, Type::f32},
+                          {labels.data(), {0}, Type::i32}, 0, {}, &score);
+  });
+  EXPECT_NE(error.find("label"), std::string::npos);
 }
 
-TEST(SampleResult, RankCountsTheClassesAbove) {
+TEST(Rank, CountsTheClassesAbove) {
   const std::vector<float> logits{0.5f, 3, -1, 2, 7, 1};
   const int ranks[] = {4, 1, 5, 2, 0, 3};
   for (std::int32_t label = 0; label < 6; ++label) {
-    EXPECT_EQ(judge(logits, label).rank, ranks[label]);
-    EXPECT_EQ(judge(logits, label).predicted, 4);
+    EXPECT_EQ(rank_of(logits, label), ranks[label]);
+    EXPECT_EQ(predicted(logits, label), 4);
+    EXPECT_EQ(judge(logits, label).score.top1, label == 4);
   }
 }
 
-TEST(SampleResult, OfEqualScoresTheLowerClassRanksFirst) {
+TEST(Rank, OfEqualScoresTheLowerClassIsFirst) {
   for (std::int32_t label = 0; label < 10; ++label) {
-    const SampleResult result = judge(std::vector<float>(10, 1.5f), label);
-    EXPECT_EQ(result.rank, label);
-    EXPECT_EQ(result.predicted, 0);
+    const std::vector<float> logits(10, 1.5f);
+    EXPECT_EQ(rank_of(logits, label), std::min(label, 5));
+    EXPECT_EQ(predicted(logits, label), 0);
   }
-  EXPECT_EQ(judge({1, 2, 2, 0}, 1).rank, 0);
-  EXPECT_EQ(judge({1, 2, 2, 0}, 2).rank, 1);
-  EXPECT_EQ(judge({1, 2, 2, 0}, 2).predicted, 1);
+  EXPECT_EQ(rank_of({1, 2, 2, 0}, 1), 0);
+  EXPECT_EQ(rank_of({1, 2, 2, 0}, 2), 1);
+  EXPECT_EQ(predicted({1, 2, 2, 0}, 2), 1);
 }
 
-TEST(SampleResult, NanCountsAgainstTheLabel) {
+TEST(Rank, NanCountsAgainstTheLabel) {
   // A network that has diverged must not look right by luck.
   for (std::int32_t label = 0; label < 3; ++label) {
-    EXPECT_EQ(judge({kNan, kNan, kNan}, label).rank, 2);
-    EXPECT_TRUE(std::isnan(judge({kNan, kNan, kNan}, label).loss));
+    EXPECT_EQ(rank_of({kNan, kNan, kNan}, label), 2);
+    EXPECT_EQ(predicted({kNan, kNan, kNan}, label), 0);
+    EXPECT_TRUE(std::isnan(loss_of({kNan, kNan, kNan}, label)));
   }
-  EXPECT_EQ(judge({kNan, 5, 1}, 1).rank, 1);
-  EXPECT_EQ(judge({5, 1, kNan}, 0).rank, 1);
-  EXPECT_TRUE(std::isnan(judge({kNan, 5, 1}, 1).loss));
-  EXPECT_EQ(judge({kNan, 5, 1}, 0).rank, 2);
+  EXPECT_EQ(rank_of({kNan, 5, 1}, 1), 1);
+  EXPECT_EQ(rank_of({5, 1, kNan}, 0), 1);
+  EXPECT_TRUE(std::isnan(loss_of({kNan, 5, 1}, 1)));
+  EXPECT_EQ(rank_of({kNan, 5, 1}, 0), 2);
 }
 
 TEST(Score, CountsTop1AndTop5) {
-  Score score;
-  for (std::int32_t rank = 0; rank < 10; ++rank) score.add({1.0f, rank, 0});
+  std::vector<float> logits;
+  std::vector<std::int32_t> labels;
+  for (std::int32_t label = 0; label < 10; ++label) {
+    for (int c = 0; c < 10; ++c) logits.push_back(static_cast<float>(-c));
+    labels.push_back(label);
+  }
+  const Score score = Outcome<float>(logits, labels, 10).score;
   EXPECT_EQ(score.samples, 10);
   EXPECT_EQ(score.top1, 1);
   EXPECT_EQ(score.top5, 5);
   EXPECT_EQ(score.top1_share(), 0.1);
   EXPECT_EQ(score.top5_share(), 0.5);
-  EXPECT_EQ(score.loss(), 1.0);
 }
 
 TEST(Score, IsTheSameInEveryOrderAndGrouping) {
+  constexpr std::int64_t kSamples = 1000, kClasses = 4;
   Random random(3, Purpose::generate, 0, 0);
-  std::vector<SampleResult> results;
+  std::vector<float> logits;
+  std::vector<std::int32_t> labels;
   double sum = 0;
-  for (int i = 0; i < 10000; ++i) {
-    results.push_back({-std::log(1 - random.uniform()) * std::exp2(random.uniform(-20.0f, 5.0f)),
-                       static_cast<std::int32_t>(random.below(10)), 0});
-    sum += results.back().loss;
+  for (std::int64_t n = 0; n < kSamples; ++n) {
+    std::vector<double> row;
+    for (std::int64_t c = 0; c < kClasses; ++c) {
+      logits.push_back(random.normal() * std::exp2(random.uniform(-20.0f, 5.0f)));
+      row.push_back(logits.back());
+    }
+    labels.push_back(static_cast<std::int32_t>(random.below(kClasses)));
+    sum += reference_loss(row, labels.back());
   }
-  Score forward, backward, parts[3];
-  for (const SampleResult& result : results) forward.add(result);
-  for (std::size_t i = results.size(); i-- > 0;) backward.add(results[i]);
-  for (std::size_t i = 0; i < results.size(); ++i) parts[i % 3].add(results[i]);
-  EXPECT_EQ(forward.loss_units, backward.loss_units);
-  EXPECT_EQ(forward.loss_units, parts[0].loss_units + parts[1].loss_units + parts[2].loss_units);
-  EXPECT_EQ(forward.top5, parts[0].top5 + parts[1].top5 + parts[2].top5);
-  EXPECT_NEAR(forward.loss(), sum / 10000, 0x1p-32);
+  const Score all = Outcome<float>(logits, labels, kClasses).score;
+  Score backward;  // one sample after another, the last first
+  HostStream stream;
+  for (std::int64_t n = kSamples; n-- > 0;) {
+    softmax_cross_entropy(stream, {logits.data() + n * kClasses, {1, kClasses}, Type::f32},
+                          {labels.data() + n, {1}, Type::i32}, 0, {}, &backward);
+  }
+  EXPECT_EQ(all, backward);
+  EXPECT_NEAR(all.loss(), sum / kSamples, 1e-6);
 }
 
 TEST(Score, ManyHighLossesDoNotOverflow) {
-  Score score;
-  for (int i = 0; i < 10000; ++i) score.add({99999.0f, 9, 0});
+  constexpr std::size_t kSamples = 10000;
+  std::vector<float> logits;
+  for (std::size_t n = 0; n < kSamples; ++n) logits.insert(logits.end(), {99999, 0});
+  const Score score = Outcome<float>(logits, std::vector<std::int32_t>(kSamples, 1), 2).score;
   EXPECT_EQ(score.loss(), 99999.0);
   EXPECT_EQ(score.diverged, 0);
 }
 
 TEST(Score, ALossWithoutAValueIsNotLost) {
   for (const float bad : {kNan, kInfinity, 2e5f}) {
-    Score score;
-    score.add({1.0f, 0, 0});
-    score.add({bad, 9, 0});
-    EXPECT_EQ(score.diverged, 1);
+    const Score score = Outcome<float>({1, 0, bad, 0}, {0, 1}, 2).score;
+    EXPECT_EQ(score.diverged, 1) << bad;
     EXPECT_EQ(score.samples, 2);
     EXPECT_TRUE(std::isnan(score.loss()));
   }

@@ -51,12 +51,10 @@ class Bench {
   /// Mean loss of the batch, with the gradient of the logits left for backward().
   double forward() {
     const View logits = model.forward(*stream_, images());
-    std::vector<SampleResult> results(kBatch);
+    Score score;
     softmax_cross_entropy(*stream_, logits, {labels_, {kBatch}, Type::i32}, 1.0f / kBatch,
-                          training_ ? model.logits_gradient() : View{}, results);
-    double loss = 0;
-    for (const SampleResult& result : results) loss += result.loss / kBatch;
-    return loss;
+                          training_ ? model.logits_gradient() : View{}, &score);
+    return score.loss();
   }
   std::vector<Range> backward() {
     std::vector<Range> ready;

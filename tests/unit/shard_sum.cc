@@ -37,11 +37,12 @@ std::vector<float> canonical_sum(std::vector<std::vector<float>> all) {
 /// ready.
 void run_step(ShardSum& sum, std::vector<float>& gradients,
               const std::vector<std::vector<float>>& all) {
+  HostStream stream;
   for (std::size_t shard = 0; shard < all.size(); ++shard) {
     gradients = all[shard];
-    if (shard + 1 < all.size()) sum.take(static_cast<int>(shard));
+    if (shard + 1 < all.size()) sum.take(static_cast<int>(shard), stream);
   }
-  for (const Range range : {Range{0, 1}, Range{1, 20}, Range{21, 16}}) sum.finish(range);
+  for (const Range range : {Range{0, 1}, Range{1, 20}, Range{21, 16}}) sum.finish(range, stream);
 }
 
 class ShardSums : public testing::TestWithParam<int> {};
@@ -49,7 +50,8 @@ class ShardSums : public testing::TestWithParam<int> {};
 TEST_P(ShardSums, AreInTheCanonicalOrder) {
   const int shards = GetParam();
   std::vector<float> gradients(kCount);
-  ShardSum sum(gradients.data(), kCount, shards);
+  const auto device = make_cpu_device(1);
+  ShardSum sum(*device, gradients.data(), kCount, shards);
   const float* where = gradients.data();
   for (int step = 0; step < 2; ++step) {  // nothing of a step is left for the next
     auto all = draw_shards(shards);
@@ -73,8 +75,10 @@ TEST(ShardSum, HoldsOneSumPerLevelOfTheTree) {
   const std::size_t arena = kCount * sizeof(float);
   const std::size_t expected[] = {0, 0, 1, 2, 2, 3, 3, 3, 3, 4};
   std::vector<float> gradients(kCount);
+  const auto device = make_cpu_device(1);
   for (int shards = 1; shards <= 9; ++shards) {
-    EXPECT_EQ(ShardSum(gradients.data(), kCount, shards).bytes(), expected[shards] * arena);
+    EXPECT_EQ(ShardSum(*device, gradients.data(), kCount, shards).bytes(),
+              expected[shards] * arena);
   }
 }
 

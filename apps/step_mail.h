@@ -1,0 +1,38 @@
+// What the host says of a step, what the step answers, and the mail that carries the answer: the
+// first elements of the gradient arena (Layout::kMail), summed over shards and ranks with the first
+// bucket, so that it costs no message.
+#pragma once
+
+#include <cstdint>
+
+#include "net/loss.h"
+#include "net/optimizer.h"
+
+namespace lockstep {
+
+/// What varies from step to step: bodies read it through a pointer, so that a step can be repeated
+/// as it was given.
+struct StepInput {
+  UpdateRates rates;
+  /// 1 where this rank votes for it, else 0.
+  float stop = 0, save = 0;
+};
+
+/// The step's totals over all ranks: the same on each of them, and whatever their number.
+struct StepTotals {
+  /// Mean over the global batch; NaN where training has diverged (Score::diverged).
+  double cross_entropy = 0;
+  double top1_share = 0;
+  /// At least one rank voted for it.
+  bool stop = false, save = false;
+};
+
+/// Gives the work that writes a shard's mail: its score, which is cleared for the next, and with
+/// the last of a rank's shards the rank's votes. All memory is the device's.
+void write_mail(Stream& stream, Score* score, const StepInput* now, std::int64_t global_batch,
+                bool last_shard, float* mail);
+
+/// What the sum of all mail says.
+StepTotals read_mail(const float* mail, std::int64_t global_batch);
+
+}  // namespace lockstep
