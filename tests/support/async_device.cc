@@ -1,0 +1,331 @@
+#include "tests/support/async_device.h"
+
+#include <omp.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "src/random.h"
+
+namespace lockstep {
+namespace {
+
+using Work = std::function<void()>;
+
+/// Memory of the device: open while any stream works, closed while all are idle.
+class PageGuard {
+ public:
+  explicit PageGuard(bool on) : on_(on) {}
+
+  std::byte* allocate(std::size_t bytes) {
+    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    expect(data != MAP_FAILED, "no memory");
+    const std::lock_guard lock(mutex_);
+    regions_.push_back({data, bytes});
+    if (on_ && working_ == 0) mprotect(data, bytes, PROT_NONE);
+    return static_cast<std::byte*>(data);
+  }
+  void free(std::byte* data) {
+    const std::lock_guard lock(mutex_);
+    const auto region =
+        std::find_if(regions_.begin(), regions_.end(), [&](auto& r) { return r.data == data; });
+    munmap(region->data, region->bytes);
+    regions_.erase(region);
+  }
+
+  /// Opens the memory for as long as it lives.
+  class Open {
+   public:
+    explicit Open(PageGuard& guard) : guard_(guard) { guard_.count(+1); }
+    ~Open() { guard_.count(-1); }
+
+   private:
+    PageGuard& guard_;
+  };
+
+ private:
+  struct Region {
+    void* data;
+    std::size_t bytes;
+  };
+
+  void count(int change) {
+    if (!on_) return;
+    const std::lock_guard lock(mutex_);
+    const bool was_idle = working_ == 0;
+    working_ += change;
+    if (was_idle == (working_ == 0)) return;
+    const int access = working_ > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
+    for (const Region& region : regions_) mprotect(region.data, region.bytes, access);
+  }
+
+  const bool on_;
+  std::mutex mutex_;
+  std::vector<Region> regions_;
+  int working_ = 0;
+};
+
+/// Outlives streams, events and memory, which share it.
+struct Shared {
+  explicit Shared(const AsyncOptions& o) : options(o), guard(o.guard_pages) {}
+  const AsyncOptions options;
+  PageGuard guard;
+  std::uint32_t streams = 0;
+  /// What capture() is writing down: the calls of give, record and wait, in the host's order.
+  std::vector<Work>* recording = nullptr;
+};
+
+/// A thread with a queue. Only synchronize() tells the host of what the thread has done: a lock
+/// around the queue would order the streams that the host gives to in turn, and hide races.
+class AsyncStream : public Stream {
+ public:
+  explicit AsyncStream(std::shared_ptr<Shared> shared)
+      : Stream(true),
+        shared_(std::move(shared)),
+        random_(shared_->options.seed, Purpose::generate, 0, shared_->streams++),
+        thread_([this] { run(); }) {}
+  ~AsyncStream() override {
+    push({}, false);
+    thread_.join();
+    delete last_;
+  }
+
+  void synchronize() override {
+    for (std::int64_t done = done_; done < given_; done = done_) done_.wait(done);
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+  int threads() const override { return 1; }
+
+  /// `delayed`: it is work, and not a mark between two pieces of it.
+  void push(Work work, bool delayed) {
+    auto* piece = new Piece{std::move(work), delayed};
+    ++given_;
+    last_->next.store(piece);
+    last_->next.notify_one();
+    last_ = piece;
+  }
+
+ private:
+  struct Piece {
+    Work work;  ///< none: the end
+    bool delayed = false;
+    std::atomic<Piece*> next = nullptr;
+  };
+
+  void enqueue(Work work) override {
+    if (shared_->recording == nullptr) return push(std::move(work), true);
+    shared_->recording->push_back([this, work = std::move(work)] { push(work, true); });
+  }
+
+  void run() {
+    omp_set_num_threads(1);  // of what this thread does
+    for (;;) {
+      first_->next.wait(nullptr);
+      Piece* piece = first_->next;
+      delete std::exchange(first_, piece);
+      if (!piece->work) return;
+      try {
+        perform(*piece);
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+      piece->work = nullptr;
+      ++done_;
+      done_.notify_all();
+    }
+  }
+
+  void perform(const Piece& piece) {
+    if (!piece.delayed) return piece.work();
+    const int most = shared_->options.most_delay_us;
+    if (most > 0) {
+      const std::uint32_t delay = random_.below(static_cast<std::uint32_t>(most) + 1);
+      std::this_thread::sleep_for(std::chrono::microseconds(delay));
+    }
+    const PageGuard::Open open(shared_->guard);
+    piece.work();
+  }
+
+  std::shared_ptr<Shared> shared_;
+  Random random_;
+  Piece* first_ = new Piece;  ///< the thread's: done already
+  Piece* last_ = first_;      ///< the host's
+  std::int64_t given_ = 0;    ///< pieces
+  std::atomic<std::int64_t> done_ = 0;
+  std::exception_ptr error_;
+  std::thread thread_;  ///< last: it runs as soon as it is made
+};
+
+class AsyncEvent : public Event {
+ public:
+  explicit AsyncEvent(std::shared_ptr<Shared> shared)
+      : shared_(std::move(shared)), state_(std::make_shared<State>()) {}
+
+  void record(Stream& stream) override {
+    auto& on = dynamic_cast<AsyncStream&>(stream);
+    call([state = state_, &on] {
+      const auto reach = [state, number = ++state->recorded] {
+        state->reached = number;
+        state->reached.notify_all();
+      };
+      on.push(reach, false);
+    });
+  }
+
+  void wait(Stream& stream) override {
+    auto& on = dynamic_cast<AsyncStream&>(stream);
+    call([state = state_, &on] {
+      const auto wait = [state, number = state->recorded.load()] {
+        for (std::int64_t at = state->reached; at < number; at = state->reached)
+          state->reached.wait(at);
+      };
+      on.push(wait, false);
+    });
+  }
+
+  bool done() const override { return state_->reached >= state_->recorded; }
+
+ private:
+  struct State {
+    std::atomic<std::int64_t> recorded = 0;  ///< calls of record()
+    std::atomic<std::int64_t> reached = 0;   ///< the last of them that its stream came to
+  };
+
+  /// Calls now, or has a graph call again and again.
+  void call(const Work& work) {
+    if (shared_->recording == nullptr) return work();
+    shared_->recording->push_back(work);
+  }
+
+  std::shared_ptr<Shared> shared_;
+  std::shared_ptr<State> state_;
+};
+
+class AsyncGraph : public Graph {
+ public:
+  explicit AsyncGraph(std::vector<Work> calls) : calls_(std::move(calls)) {}
+  void launch(Stream&) override {
+    for (const Work& call : calls_) call();
+  }
+
+ private:
+  std::vector<Work> calls_;
+};
+
+constexpr std::size_t kLine = 64;
+
+/// oneDNN is not compiled for ThreadSanitizer: what its kernels read and write is touched for them,
+/// a byte per line.
+void reads(View view) {
+  const auto* bytes = static_cast<const std::byte*>(view.data);
+  for (std::size_t i = 0; i < view.bytes(); i += kLine)
+    static_cast<void>(*static_cast<const volatile std::byte*>(bytes + i));
+}
+void writes(View view) {
+  auto* bytes = static_cast<std::byte*>(view.data);
+  for (std::size_t i = 0; i < view.bytes(); i += kLine) {
+    volatile std::byte* place = bytes + i;
+    *place = *place;
+  }
+}
+
+/// The CPU's plan, done later. Scratch holds no numbers between calls.
+class AsyncAffine : public AffinePlan {
+ public:
+  explicit AsyncAffine(std::unique_ptr<AffinePlan> plan) : plan_(std::move(plan)) {}
+
+  void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
+    stream.give([=] { reads(x), reads(w), reads(b), writes(y); });
+    plan_->forward(stream, x, w, b, y, scratch);
+    spoil(stream, scratch);
+  }
+  void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
+    stream.give([=] { reads(dy), reads(w), writes(dx); });
+    plan_->backward_data(stream, dy, w, dx, scratch);
+    spoil(stream, scratch);
+  }
+  void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
+    stream.give([=] { reads(x), reads(dy), writes(dw), writes(db); });
+    plan_->backward_weights(stream, x, dy, dw, db, scratch);
+    spoil(stream, scratch);
+  }
+  std::size_t scratch_bytes() const override { return plan_->scratch_bytes(); }
+  std::string implementation() const override { return plan_->implementation(); }
+
+ private:
+  void spoil(Stream& stream, void* scratch) {
+    const std::size_t bytes = scratch_bytes();
+    stream.give([=] { std::memset(scratch, 0xff, bytes); });  // NaN, as fp32 and as bf16
+  }
+
+  std::unique_ptr<AffinePlan> plan_;
+};
+
+class AsyncDevice : public Device {
+ public:
+  explicit AsyncDevice(const AsyncOptions& options)
+      : cpu_(make_cpu_device(1)), shared_(std::make_shared<Shared>(options)) {}
+
+  std::string describe() const override { return "the double of " + cpu_->describe(); }
+  std::string arithmetic() const override { return cpu_->arithmetic(); }
+  bool memory_is_host() const override { return false; }
+  int run_ahead() const override { return 4; }
+
+  std::unique_ptr<Stream> stream() override { return std::make_unique<AsyncStream>(shared_); }
+  std::unique_ptr<Event> event() override { return std::make_unique<AsyncEvent>(shared_); }
+
+  Memory allocate(std::size_t bytes, Place place) override {
+    constexpr std::size_t kPage = 4096;
+    if (place == Place::host) return cpu_->allocate(bytes, place);
+    const std::size_t whole = (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
+    return Memory(shared_->guard.allocate(whole),
+                  [shared = shared_](std::byte* data) { shared->guard.free(data); });
+  }
+  void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
+    stream.give([=] { std::memcpy(to, from, bytes); });
+  }
+  std::unique_ptr<Graph> capture(Stream&, const std::function<void()>& body) override {
+    std::vector<Work> calls;
+    shared_->recording = &calls;
+    try {
+      body();
+    } catch (...) {
+      shared_->recording = nullptr;
+      throw;
+    }
+    shared_->recording = nullptr;
+    return std::make_unique<AsyncGraph>(std::move(calls));
+  }
+
+  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
+    return std::make_unique<AsyncAffine>(cpu_->convolution(spec));
+  }
+  std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
+    return std::make_unique<AsyncAffine>(cpu_->dense(spec));
+  }
+  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
+    return cpu_->max_pool(spec);
+  }
+  std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
+    return cpu_->response_norm(spec);
+  }
+
+ private:
+  std::unique_ptr<Device> cpu_;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_async_device(const AsyncOptions& options) {
+  return std::make_unique<AsyncDevice>(options);
+}
+
+}  // namespace lockstep

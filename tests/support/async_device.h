@@ -1,0 +1,34 @@
+// A device whose work is done later, without a GPU: the double on which the order of events is
+// proven. Streams are threads, so that ThreadSanitizer sees every pair of accesses that no event
+// orders; memory of the device is closed to the host while the streams are idle; what is captured
+// is done again as it was given.
+//
+// The numbers are those of the CPU with one thread, bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "src/device.h"
+
+namespace lockstep {
+
+struct AsyncOptions {
+#ifdef __SANITIZE_THREAD__
+  static constexpr bool kGuard = false;
+#else
+  static constexpr bool kGuard = true;
+#endif
+  /// Pages of Place::device may be touched by work alone; anybody else meets SIGSEGV. The lock of
+  /// that guard orders the streams and would hide races from ThreadSanitizer: it is off there.
+  bool guard_pages = kGuard;
+  /// Each piece of work begins after a pause of so many microseconds at most, drawn from `seed`.
+  int most_delay_us = 30;
+  std::uint64_t seed = 1;
+};
+
+/// The double of make_cpu_device(1). Used by one host thread, but for Stream::give() by the one
+/// that the stream belongs to.
+std::unique_ptr<Device> make_async_device(const AsyncOptions& options = {});
+
+}  // namespace lockstep

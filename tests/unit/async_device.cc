@@ -1,0 +1,192 @@
+// The double of a device keeps the contract of src/device.h, and catches what breaks it: work that
+// is done later, events, closed memory, and graphs that repeat what was given.
+#include "tests/support/async_device.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <thread>
+#include <vector>
+
+#include "src/each.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+/// Work that waits until the host lets it go.
+class Gate {
+ public:
+  explicit Gate(Stream& stream) {
+    stream.give([this] {
+      while (!open_) std::this_thread::yield();
+    });
+  }
+  void open() { open_ = true; }
+
+ private:
+  std::atomic<bool> open_ = false;
+};
+
+TEST(AsyncDevice, WorkIsDoneLaterAndInOrder) {
+  const auto device = make_async_device();
+  const auto stream = device->stream();
+  EXPECT_EQ(stream->threads(), 1);
+  EXPECT_FALSE(device->memory_is_host());
+  EXPECT_GT(device->run_ahead(), 0);
+  std::vector<int> order;
+  Gate gate(*stream);
+  for (int i = 0; i < 20; ++i) stream->give([&order, i] { order.push_back(i); });
+  EXPECT_TRUE(order.empty());
+  gate.open();
+  stream->synchronize();
+  EXPECT_EQ(order.size(), 20u);
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+}
+
+TEST(AsyncDevice, AnEventIsDoneWhenItsStreamComesToIt) {
+  const auto device = make_async_device();
+  const auto one = device->stream(), other = device->stream();
+  const auto event = device->event();
+  EXPECT_TRUE(event->done()) << "nothing was recorded";
+  event->wait(*other);
+  other->synchronize();
+
+  Gate gate(*one);
+  std::atomic<int> done = 0;
+  one->give([&] { done = 1; });
+  event->record(*one);
+  EXPECT_FALSE(event->done());
+  event->wait(*other);
+  int seen = -1;
+  other->give([&] { seen = done; });
+  gate.open();
+  other->synchronize();
+  EXPECT_EQ(seen, 1);
+  EXPECT_TRUE(event->done());
+}
+
+TEST(AsyncDevice, AWaitIsForTheRecordCalledLast) {
+  const auto device = make_async_device();
+  const auto one = device->stream(), other = device->stream();
+  const auto event = device->event();
+  event->record(*one);
+  event->wait(*other);
+  Gate gate(*one);
+  event->record(*one);  // called after the wait
+  other->synchronize();
+  EXPECT_FALSE(event->done());
+  gate.open();
+  one->synchronize();
+  EXPECT_TRUE(event->done());
+}
+
+TEST(AsyncDevice, ErrorsAppearWhenTheHostWaits) {
+  const auto device = make_async_device();
+  const auto stream = device->stream();
+  stream->give([] { expect(false, "a kernel went wrong"); });
+  EXPECT_NE(error_of([&] { stream->synchronize(); }).find("a kernel went wrong"),
+            std::string::npos);
+}
+
+TEST(AsyncDevice, MemoryOfTheDeviceIsClosedToTheHost) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "skipped: the guard's lock would hide races";
+#endif
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto device = make_async_device();
+  const auto stream = device->stream();
+  const Memory memory = device->allocate(10000, Place::device),
+               host = device->allocate(10000, Place::host);
+  stream->give([&] { memory[9999] = std::byte{5}; });
+  device->copy(*stream, host.get(), memory.get(), 10000);
+  stream->synchronize();
+  EXPECT_EQ(host[9999], std::byte{5});
+  EXPECT_EQ(host[9998], std::byte{0}) << "memory is zeroed";
+  volatile std::byte* place = memory.get();
+  EXPECT_EXIT(static_cast<void>(*place), testing::KilledBySignal(SIGSEGV), "");
+  EXPECT_EXIT(*place = std::byte{1}, testing::KilledBySignal(SIGSEGV), "");
+}
+
+/// weight -= rate, as it must be said and as it must not.
+struct ByPointer {
+  float* weight;
+  const float* rate;
+  HOST_DEVICE void operator()(std::int64_t i) const { weight[i] -= *rate; }
+};
+struct ByValue {
+  float* weight;
+  float rate;
+  HOST_DEVICE void operator()(std::int64_t i) const { weight[i] -= rate; }
+};
+
+/// A weight after four steps at the rates 1, 2, 4, 8. `frozen`: the rate is a number in the body;
+/// `replayed`: the first step is captured, and all are launches.
+float train(bool frozen, bool replayed) {
+  const auto device = make_async_device();
+  const auto stream = device->stream();
+  const Memory memory = device->allocate(2 * sizeof(float), Place::device),
+               rates = device->allocate(4 * sizeof(float), Place::host),
+               answer = device->allocate(sizeof(float), Place::host);
+  auto* weight = reinterpret_cast<float*>(memory.get());
+  std::unique_ptr<Graph> graph;
+  for (int step = 0; step < 4; ++step) {
+    float* rate = reinterpret_cast<float*>(rates.get()) + step;
+    *rate = static_cast<float>(1 << step);
+    device->copy(*stream, weight + 1, rate, sizeof(float));
+    const auto body = [&] {
+      if (frozen) {
+        each(*stream, 1, ByValue{weight, *rate});
+      } else {
+        each(*stream, 1, ByPointer{weight, weight + 1});
+      }
+    };
+    if (!replayed) {
+      body();
+      continue;
+    }
+    if (!graph) graph = device->capture(*stream, body);
+    graph->launch(*stream);
+  }
+  device->copy(*stream, answer.get(), weight, sizeof(float));
+  stream->synchronize();
+  return *reinterpret_cast<float*>(answer.get());
+}
+
+TEST(Graph, RepeatsTheWorkWithWhatItReadsThroughPointers) {
+  EXPECT_EQ(train(false, false), -15);
+  EXPECT_EQ(train(false, true), -15);
+}
+
+TEST(Graph, ARateCapturedByValueIsCaughtByComparingReplayWithEager) {
+  EXPECT_EQ(train(true, false), -15) << "eager does not see it";
+  EXPECT_EQ(train(true, true), -4);
+}
+
+TEST(Graph, CaptureDoesNothingAndKeepsForksAndJoins) {
+  const auto device = make_async_device();
+  const auto main = device->stream(), side = device->stream();
+  const auto fork = device->event(), join = device->event();
+  int value = 0, seen = 0;
+  const auto graph = device->capture(*main, [&] {
+    main->give([&] { value += 1; });
+    fork->record(*main);
+    fork->wait(*side);
+    side->give([&] { value *= 10; });
+    join->record(*side);
+    join->wait(*main);
+    main->give([&] { seen = value; });
+  });
+  main->synchronize();
+  side->synchronize();
+  EXPECT_EQ(value, 0);
+  for (const int expected : {10, 110, 1110}) {
+    graph->launch(*main);
+    main->synchronize();
+    EXPECT_EQ(seen, expected);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
