@@ -1,5 +1,6 @@
 #include "collectives/buckets.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -94,13 +95,19 @@ class CommunicationThread {
 
 std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes) {
   const std::int64_t most = bytes / static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t longest = std::max(most, kLeastSplit);
   std::vector<Range> buckets;
   for (const Range& part : parts) {
     if (!buckets.empty() && part.end() - buckets.back().begin <= most) {
       buckets.back().count = part.end() - buckets.back().begin;
-    } else {
-      buckets.push_back(part);
+      continue;
     }
+    const std::int64_t pieces = std::max<std::int64_t>((part.count + longest - 1) / longest, 1);
+    const std::int64_t piece = (part.count + 16 * pieces - 1) / (16 * pieces) * 16;
+    for (std::int64_t begin = part.begin; begin < part.end(); begin += piece) {
+      buckets.push_back({begin, std::min(piece, part.end() - begin)});
+    }
+    if (part.count == 0) buckets.push_back(part);
   }
   return buckets;
 }

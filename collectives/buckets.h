@@ -15,9 +15,13 @@ namespace lockstep {
 
 class Record;
 
+/// No bucket of up to so many elements is split: a message would not be worth its start.
+inline constexpr std::int64_t kLeastSplit = 16 << 10;
+
 /// Cuts consecutive `parts` (the parameters of each layer, in the order in which their gradients
 /// become ready) into buckets of about `bytes` fp32 bytes: a bucket is closed when the next part
-/// would take it past `bytes`. Parts are never split.
+/// would take it past `bytes`, and a part that is longer than that alone is split into equal
+/// buckets, at multiples of 16 elements from its begin.
 std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes);
 
 class GradientBuckets {

@@ -26,6 +26,27 @@ TEST(CutBuckets, closes_a_bucket_when_the_next_part_would_take_it_past_the_size)
   EXPECT_EQ(cut_buckets({}, 1 << 20), Ranges{});
 }
 
+TEST(CutBuckets, splits_a_part_that_is_longer_than_a_bucket_into_equal_ones) {
+  const std::int64_t kib = 1 << 10;  // 1 MiB is 256 Ki elements
+  const Ranges parts = {{0, 16}, {16, 900 * kib}, {16 + 900 * kib, 10}};
+  EXPECT_EQ(cut_buckets(parts, 1 << 20), (Ranges{{0, 16},
+                                                 {16, 225 * kib},
+                                                 {16 + 225 * kib, 225 * kib},
+                                                 {16 + 450 * kib, 225 * kib},
+                                                 {16 + 675 * kib, 225 * kib + 10}}))
+      << "a short part joins the last of them";
+  EXPECT_EQ(cut_buckets({{16, 256 * kib}}, 1 << 20), (Ranges{{16, 256 * kib}}));
+  EXPECT_EQ(cut_buckets({{16, 256 * kib + 1}}, 1 << 20),
+            (Ranges{{16, 128 * kib + 16}, {32 + 128 * kib, 128 * kib - 15}}));
+}
+
+TEST(CutBuckets, splits_nothing_into_less_than_a_message_is_worth) {
+  const Ranges buckets = cut_buckets({{16, 3 * kLeastSplit + 5}}, 1);
+  EXPECT_EQ(buckets.size(), 4u);
+  EXPECT_EQ(buckets.back().end(), 16 + 3 * kLeastSplit + 5);
+  for (const Range& bucket : buckets) EXPECT_EQ(bucket.begin % 16, 0);
+}
+
 TEST(CutBuckets, keeps_gaps_of_alignment_inside_of_a_bucket) {
   EXPECT_EQ(cut_buckets({{16, 3}, {32, 5}, {48, 1}}, 4 * 21), (Ranges{{16, 21}, {48, 1}}));
 }
@@ -127,6 +148,16 @@ TEST_P(EveryPolicy, starts_each_bucket_in_order_and_calls_back_once_per_step) {
     reducer.next_step();
   }
   EXPECT_EQ(reducer.starts, 250);
+}
+
+TEST_P(EveryPolicy, a_part_may_make_several_buckets_ready_at_once) {
+  FakeReducer reducer(kBuckets.size());
+  std::multiset<int> called;
+  GradientBuckets buckets(reducer, kBuckets, GetParam(),
+                          [&](int bucket, Range) { called.insert(bucket); });
+  for (const Range& part : Ranges{{0, 53}, {64, 100}}) buckets.ready(part);
+  buckets.finish();
+  EXPECT_EQ(called, (std::multiset<int>{0, 1, 2, 3, 4}));
 }
 
 TEST_P(EveryPolicy, calls_the_reducer_from_one_thread_which_is_another_one_for_the_policy_thread) {
