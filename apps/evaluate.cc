@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <span>
+#include <sstream>
 #include <thread>
 
 #include "apps/checkpoint_folder.h"
@@ -48,7 +49,8 @@ bool is_folder(const std::filesystem::path& path) {
 
 /// False where --help or the like has said all; `text` is then what to print.
 bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
-  CLI::App app("Evaluates checkpoints of train_cifar on the test set", "evaluate");
+  CLI::App app("Evaluates checkpoints on the test set of the data that they were trained on",
+               "evaluate");
   app.allow_extras();
   app.add_option("checkpoint", o.checkpoint,
                  "A checkpoint, step-NNNNNNNNNN.h5, or a folder: its newest")
@@ -116,6 +118,7 @@ struct Subject {
   std::string file, dataset, model, precision;
   std::int64_t step = 0;
   std::uint64_t seed = 0;
+  std::vector<std::string> class_names;  // rank 0's alone; none in early checkpoints
 };
 
 Subject subject_of(const Checkpoint& checkpoint, const EvaluateOptions& o) {
@@ -123,7 +126,7 @@ Subject subject_of(const Checkpoint& checkpoint, const EvaluateOptions& o) {
   const auto text = [&](const char* name) {
     const auto found = checkpoint.metadata().texts.find(name);
     require(found != checkpoint.metadata().texts.end(),
-            "{} does not name its {}: it was not written by train_cifar", file, name);
+            "{} does not name its {}: it was not written by a training program", file, name);
     return found->second;
   };
   Subject subject{file,
@@ -131,10 +134,17 @@ Subject subject_of(const Checkpoint& checkpoint, const EvaluateOptions& o) {
                   text("model"),
                   o.precision.empty() ? text("precision") : o.precision,
                   checkpoint.metadata().position.step,
-                  checkpoint.metadata().position.seed};
-  if (subject.dataset == "synthetic" && !o.data.empty())
+                  checkpoint.metadata().position.seed,
+                  {}};
+  if (const auto found = checkpoint.metadata().texts.find("class_names");
+      found != checkpoint.metadata().texts.end()) {
+    std::istringstream lines(found->second);
+    for (std::string name; std::getline(lines, name);) subject.class_names.push_back(name);
+  }
+  const bool generated = find(datasets(), subject.dataset).files.empty();
+  if (generated && !o.data.empty())
     fail_usage("{} was trained on the generated set: leave --data out", file);
-  if (subject.dataset != "synthetic" && o.data.empty())
+  if (!generated && o.data.empty())
     fail_usage("{} was trained on {}: say --data DIR", file, subject.dataset);
   if (o.weights == "ema" && !checkpoint.has("ema")) {
     fail_usage("{} has no averaged weights (--ema 0 when it was trained): say --weights raw", file);
@@ -187,7 +197,10 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   const EvaluationResult& result = *evaluated;
   std::string text = fmt::format("step {} ({}, {} weights): {}", subject.step, subject.file,
                                  o.weights, fmt::join(score_parts(result.score), ", "));
-  if (!o.no_confusion) text += "\n" + confusion_table(result, data.class_names);
+  if (!o.no_confusion) {
+    const bool named = subject.class_names.size() == data.class_names.size();
+    text += "\n" + confusion_table(result, named ? subject.class_names : data.class_names);
+  }
   Console().line(text);
   return true;
 }

@@ -110,7 +110,7 @@ OptionSet::Declared OptionSet::add(const std::string& option, Type type,
 }
 
 OptionSet::Declared OptionSet::text(const std::string& name, std::string& value, const char* type,
-                                    const char* about,
+                                    const std::string& about,
                                     std::function<void(const std::string&)> check) {
   const auto set = [name, &value, check](const std::string& text) {
     if (text.empty()) fail_empty(name);
@@ -163,7 +163,7 @@ OptionSet::Declared OptionSet::flag(const std::string& name, bool& value,
 OptionSet::Declared OptionSet::word(const std::string& name,
                                     std::function<void(const std::string&)> read,
                                     std::function<std::string()> show, const char* type,
-                                    const char* about) {
+                                    const std::string& about) {
   return add(name, Type::word, std::move(read), std::move(show), type, about);
 }
 

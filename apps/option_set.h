@@ -61,8 +61,8 @@ class OptionSet {
   void group(const std::string& name) { group_ = name; }
   /// Never empty, and without control characters. `check` throws where the word is none of the
   /// known ones.
-  Declared text(const std::string& name, std::string& value, const char* type, const char* about,
-                std::function<void(const std::string&)> check = {});
+  Declared text(const std::string& name, std::string& value, const char* type,
+                const std::string& about, std::function<void(const std::string&)> check = {});
   template <class T>
   Declared number(const std::string& name, T& value, const Bounds& range,
                   const std::string& about) {
@@ -77,7 +77,7 @@ class OptionSet {
   Declared flag(const std::string& name, bool& value, const std::string& about);
   /// A word or a number that `read` turns into a value, and `show` back.
   Declared word(const std::string& name, std::function<void(const std::string&)> read,
-                std::function<std::string()> show, const char* type, const char* about);
+                std::function<std::string()> show, const char* type, const std::string& about);
 
   /// Takes from `file` what the command line has not said. Throws the usage error with file, line
   /// and column.

@@ -123,16 +123,22 @@ std::string usual_rates(double usual) {
   return text.empty() ? "" : " [" + text.substr(2) + "]";
 }
 
-void add_options(OptionSet& add, Options& o, OptimizerValues& optimizer_values) {
+void add_options(OptionSet& add, Options& o, const Program& program,
+                 OptimizerValues& optimizer_values) {
+  const DatasetEntry& data = find(datasets(), program.dataset);
+  const DatasetEntry* generated = stand_in(data.name);
   add.group("Data");
   add.text("--data", o.data, "DIR",
-           "Folder with CIFAR-10's official files; without it a generated set is used");
+           fmt::format("Folder with {}{}", data.files,
+                       generated ? "; without it a generated set is used" : ""));
   add.text("--dataset", o.dataset, "NAME",
-           "cifar10 or synthetic [cifar10 with --data, else synthetic]",
+           fmt::format("Samples to train on (see --list) [{}{}]", data.name,
+                       generated ? fmt::format(" with --data, else {}", generated->name) : ""),
            [](const std::string& name) { find(datasets(), name); });
 
   add.group("Model");
-  add.text("--model", o.model, "NAME", "Network to train (see --list)",
+  add.text("--model", o.model, "NAME",
+           fmt::format("Network to train (see --list) [the data set's, {}]", data.model),
            [](const std::string& name) { find(models(), name); });
   add.word(
          "--precision", [&o](const std::string& name) { parse_precision(name, o.precision); },
@@ -141,8 +147,10 @@ void add_options(OptionSet& add, Options& o, OptimizerValues& optimizer_values) 
       .shapes_weights();
 
   add.group("Training");
-  add.optional_number("--steps", o.steps, Bounds::at_least(1),
-                      "Steps to train [10000; 1000 on the generated set]");
+  add.optional_number(
+      "--steps", o.steps, Bounds::at_least(1),
+      fmt::format("Steps to train [{}{}]", data.steps,
+                  generated ? fmt::format("; {} on the generated set", generated->steps) : ""));
   add.optional_number("--epochs", o.epochs, Bounds::above_zero(),
                       "The same in passes over the training set");
   add.optional_number("--batch", o.batch, Bounds::at_least(1),
@@ -245,12 +253,14 @@ void check_together(const Options& o, const OptionSet& given) {
     fail_usage("{}, per rank, and {} say the same: give one of them", where("--batch"),
                where("--global-batch"));
   }
-  if (!o.dataset.empty() && o.dataset != "synthetic" && o.data.empty()) {
+  const bool generated = find(datasets(), o.dataset).files.empty();
+  if (!generated && o.data.empty()) {
     fail_usage("{} {} needs its files: say --data DIR (scripts/get_data.sh {} downloads them)",
                where("--dataset"), o.dataset, o.dataset);
   }
-  if (o.dataset == "synthetic" && !o.data.empty())
-    fail_usage("{} synthetic is generated: leave {} out", where("--dataset"), where("--data"));
+  if (generated && !o.data.empty()) {
+    fail_usage("{} {} is generated: leave {} out", where("--dataset"), o.dataset, where("--data"));
+  }
 }
 
 /// What was asked for, other than by default, that does nothing in this run: one line each.
@@ -289,14 +299,16 @@ std::string menu(std::string_view title, const Table& table) {
 
 }  // namespace
 
-std::optional<Options> parse_options(int argc, char** argv, const std::string& program,
+std::optional<Options> parse_options(int argc, char** argv, const Program& program,
                                      std::string& text_to_print) {
   Options o;
-  CLI::App app("Trains an image classifier, in lockstep on all ranks: mpirun -np N ./" + program,
-               program);
+  o.program = program.name;
+  CLI::App app(
+      "Trains an image classifier, in lockstep on all ranks: mpirun -np N ./" + program.name,
+      program.name);
   OptionSet set(app);
   OptimizerValues optimizer_values;
-  add_options(set, o, optimizer_values);
+  add_options(set, o, program, optimizer_values);
   std::string config;
   set.group("Data");
   CLI::Option* config_option =
@@ -317,7 +329,7 @@ std::optional<Options> parse_options(int argc, char** argv, const std::string& p
     text_to_print = help_text(app);
     return std::nullopt;
   } catch (const CLI::CallForVersion& version) {
-    text_to_print = fmt::format("{} {}\n", program, version.what());
+    text_to_print = fmt::format("{} {}\n", program.name, version.what());
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
     fail_usage("{}; --help lists all options", error.what());
@@ -330,11 +342,17 @@ std::optional<Options> parse_options(int argc, char** argv, const std::string& p
     text_to_print = menus();
     return std::nullopt;
   }
+  if (o.dataset.empty()) {
+    const DatasetEntry* generated = stand_in(program.dataset);
+    o.dataset = o.data.empty() && generated ? generated->name : program.dataset;
+  }
+  const DatasetEntry& data = find(datasets(), o.dataset);
+  if (o.model.empty()) o.model = data.model;
+  o.default_steps = data.steps;
   check_together(o, set);
   o.optimizer_options = own_options(o, optimizer_values, set);
   make_optimizer(o.optimizer, o.optimizer_options);
   if (!set.given("--lr")) o.rate.base = find(optimizers(), o.optimizer).rate;
-  if (o.dataset.empty()) o.dataset = o.data.empty() ? "synthetic" : "cifar10";
   o.text = set.to_text();
   o.shaping = set.shaping();
   o.notes = idle_options(o);

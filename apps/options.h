@@ -20,16 +20,25 @@ struct CheckpointInterval {
   double seconds = 0;
 };
 
+/// A training program: its name, and the data set that it trains on where --data is given; where
+/// it is not, that set's stand-in.
+struct Program {
+  std::string name;
+  std::string dataset = "cifar10";
+};
+
 struct Options {
+  std::string program;  ///< "train_cifar"
   // Data
-  std::string dataset;  ///< empty: cifar10 where --data is given, else synthetic
+  std::string dataset;  ///< as read, always one of the menu
   std::string data;
   // Model and arithmetic
-  std::string model = "tutorial";
+  std::string model;  ///< as read, always one of the menu: where nobody says, the data set's
   Type precision = Type::f32;
   // Training
-  std::int64_t steps = 0;  ///< 0: as many as epochs say, or a default for the data set
-  double epochs = 0;       ///< 0: as steps say
+  std::int64_t steps = 0;             ///< 0: as many as epochs say, or a default for the data set
+  double epochs = 0;                  ///< 0: as steps say
+  std::int64_t default_steps = 1000;  ///< the data set's, where neither says
   std::int64_t batch =
       0;  ///< samples per rank and step; 0: 128 for the whole run, as the tutorial has it
   std::int64_t global_batch = 0;  ///< samples of all ranks per step; 0: batch * ranks
@@ -73,7 +82,7 @@ struct Options {
 /// --version): `text_to_print` then holds what rank 0 should print. Throws Error (kExitUsage) with
 /// the nearest option's name, the file and line of a config file, or the range that a value must be
 /// in.
-std::optional<Options> parse_options(int argc, char** argv, const std::string& program,
+std::optional<Options> parse_options(int argc, char** argv, const Program& program,
                                      std::string& text_to_print);
 
 /// The menus of models, data sets, optimizers, schedules, reducers, policies and

@@ -73,8 +73,8 @@ struct Reporter::Body {
     bool ignored = false;  // they keep what they could not write
     attempt(write, ignored);
   }
-  static void warn(const std::string& text) {
-    std::fputs(fmt::format("train_cifar: warning: {}\n", text).c_str(), stderr);
+  void warn(const std::string& text) const {
+    std::fputs(fmt::format("{}: warning: {}\n", options.program, text).c_str(), stderr);
   }
 };
 
@@ -236,7 +236,7 @@ void Reporter::summary(std::int64_t step, double seconds) {
         if (body_->events) body_->events->flush();
       },
       lost_files);
-  if (lost_files || body_->lost_lines) Body::warn("the reports are incomplete: " + body_->lost);
+  if (lost_files || body_->lost_lines) body_->warn("the reports are incomplete: " + body_->lost);
   const std::int64_t steps = step - body_->plan.start.step;
   const double total = std::chrono::duration<double>(Clock::now() - body_->begin).count();
   const auto line = [&](const char* name, const std::vector<std::string>& parts) {

@@ -89,10 +89,9 @@ RunPlan plan_run(const Options& o, RankOf rank, std::int64_t dataset_size, const
   plan.shard_batch = plan.global_batch / shards;
 
   require_countable(o.epochs * static_cast<double>(dataset_size), dataset_size);
-  const std::int64_t default_steps = o.dataset == "synthetic" ? 1000 : 10000;
   plan.steps = o.steps > 0    ? o.steps
                : o.epochs > 0 ? steps_of(o.epochs, dataset_size, plan.start, plan.global_batch)
-                              : default_steps;
+                              : o.default_steps;
   require_countable(
       static_cast<double>(plan.start.samples) + static_cast<double>(plan.steps - plan.start.step) *
                                                     static_cast<double>(plan.global_batch),

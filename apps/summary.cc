@@ -2,6 +2,7 @@
 
 #include "src/check.h"
 #include "src/machine.h"
+#include "src/table.h"
 
 namespace lockstep {
 namespace {
@@ -22,6 +23,7 @@ std::string memory_text(const RunSummary& f) {
   auto parts = f.step.memory();
   parts.emplace_back("evaluation", f.evaluation.bytes());
   parts.emplace_back("loader", f.loader.bytes());
+  parts.emplace_back("data", f.data.train->bytes() + f.data.test->bytes());
   if (!f.options.checkpoint_dir.empty()) parts.emplace_back("saving", f.step.saved_bytes());
   parts.emplace_back("program and libraries", f.base_memory);
   std::size_t total = 0;
@@ -99,10 +101,11 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
                    f.placement.threads == 1 ? "" : "s", host_name(), f.device.describe()));
   if (!f.placement.warning.empty()) line("warning", f.placement.warning);
   line("data", f.data.train->describe());
-  if (f.options.dataset == "synthetic") {
-    line(
-        "",
-        "no --data: these images are made up; scripts/get_data.sh cifar10 downloads the real ones");
+  if (const auto& data = find(datasets(), f.options.dataset); !data.stands_for.empty()) {
+    line("",
+         fmt::format("no --data: these images are made up; scripts/get_data.sh {} downloads the "
+                     "real ones",
+                     data.stands_for));
   }
   line("model", fmt::format("{}, {} parameters, {:.2f} GFLOP per step, {}", f.options.model,
                             model.layout().trainable(), gflop, name_of(model.type())));

@@ -59,15 +59,17 @@ class Trainer {
                     return !stop_requested_();
                   }),
         texts_(circumstances(comm_, options, plan, device, step_)) {
-    texts_.merge(Circumstances{{"model", std::string(entry_.name)},
-                               {"precision", name_of(options.precision)},
-                               {"dataset", options.dataset},
-                               {"data", data.identity},
-                               {"global_batch", std::to_string(plan.global_batch)},
-                               {"shards", std::to_string(plan.shards)},
-                               {"run", plan.run},
-                               {"parent", plan.parent},
-                               {"began", plan.began}});
+    texts_.merge(
+        Circumstances{{"model", std::string(entry_.name)},
+                      {"precision", name_of(options.precision)},
+                      {"dataset", options.dataset},
+                      {"data", data.identity},
+                      {"class_names", fmt::format("{}", fmt::join(data.class_names, "\n"))},
+                      {"global_batch", std::to_string(plan.global_batch)},
+                      {"shards", std::to_string(plan.shards)},
+                      {"run", plan.run},
+                      {"parent", plan.parent},
+                      {"began", plan.began}});
   }
 
   /// Parameters, slots and average as the checkpoint has them, on all ranks.

@@ -1,4 +1,4 @@
-// The training program behind train_cifar: sets a run up on all ranks, trains, evaluates, saves.
+// What a training program does: sets a run up on all ranks, trains, evaluates, saves.
 #pragma once
 
 #include <functional>

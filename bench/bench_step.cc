@@ -47,7 +47,7 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   std::vector<char*> arguments{argv[0]};
   for (std::string& word : rest) arguments.push_back(word.data());
   const auto training =
-      parse_options(static_cast<int>(arguments.size()), arguments.data(), "bench_step", text);
+      parse_options(static_cast<int>(arguments.size()), arguments.data(), {"bench_step"}, text);
   if (training) o.training = *training;
   return training.has_value();
 }

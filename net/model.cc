@@ -10,7 +10,7 @@ Model::Model(Device& device, const ModelEntry& entry, Shape sample, int classes,
     : input_(sample.with_batch(batch)), type_(type), training_(training) {
   require_fit(entry, sample);
   Shape shape = input_;
-  std::size_t scratch_bytes = 0, largest = 0;
+  std::size_t scratch_bytes = 0, largest = 0, largest_in_turn[2] = {0, 0};
   for (auto& [name, layer] : entry.build(sample, classes)) {
     Setup setup(device, type, training, !nodes_.empty());
     shape = layer->setup(setup, shape);
@@ -20,6 +20,8 @@ Model::Model(Device& device, const ModelEntry& entry, Shape sample, int classes,
     }
     const std::size_t bytes = static_cast<std::size_t>(shape.count()) * size_of(type);
     largest = std::max(largest, bytes);
+    std::size_t& in_turn = largest_in_turn[nodes_.size() % 2];
+    in_turn = std::max(in_turn, bytes);
     scratch_bytes = std::max(scratch_bytes, setup.scratch_bytes);
     layers_.push_back({name, layer->implementation(), shape, 0, layer->multiply_adds()});
     Node node{std::move(layer), std::move(setup.parameters), {}, shape, 0, 0, {}};
@@ -28,7 +30,8 @@ Model::Model(Device& device, const ModelEntry& entry, Shape sample, int classes,
     nodes_.push_back(std::move(node));
   }
   if (!training) {
-    const std::size_t turns[2] = {activations_.reserve(largest), activations_.reserve(largest)};
+    const std::size_t turns[2] = {activations_.reserve(largest_in_turn[0]),
+                                  activations_.reserve(largest_in_turn[1])};
     for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i].activation = turns[i % 2];
   }
   scratch_ = workspace_.reserve(scratch_bytes);

@@ -7,6 +7,7 @@
 
 namespace lockstep {
 
+NamedLayers deep_mnist(Shape sample, int classes);
 NamedLayers tutorial(Shape sample, int classes);
 
 namespace {
@@ -17,6 +18,12 @@ const std::array kModels{
                {1, 24, 24, 3},
                /*any_image=*/true,
                tutorial},
+    ModelEntry{"deep_mnist",
+               "the network of TensorFlow's tutorial Deep MNIST: 2 convolutions, 2 dense layers, "
+               "3.27 M parameters",
+               {1, 28, 28, 1},
+               /*any_image=*/false,
+               deep_mnist},
 };
 }  // namespace
 

@@ -2,23 +2,32 @@
 # Downloads a data set, checks it and unpacks it to where --data finds it. See --help.
 set -euo pipefail
 
-readonly known="cifar10"
+readonly known="cifar10, mnist"
 readonly cifar10_url=https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz
 readonly cifar10_sha256=c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd
+readonly mnist_url=https://ossci-datasets.s3.amazonaws.com/mnist  # PyTorch's mirror: the first home asks for a password
+readonly mnist_sha256sums="\
+440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609  train-images-idx3-ubyte.gz
+3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c  train-labels-idx1-ubyte.gz
+8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6  t10k-images-idx3-ubyte.gz
+f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6  t10k-labels-idx1-ubyte.gz"
 
 usage() {
   cat <<END
 usage: scripts/get_data.sh DATASET [DIR]
 
-Downloads DATASET into DIR (default: data/DATASET beside the sources) for train_cifar --data DIR.
+Downloads DATASET into DIR (default: data/DATASET beside the sources) for --data DIR.
 A download that broke off goes on where it stopped; what is there and whole is not fetched again.
 
 data sets:
-  cifar10    CIFAR-10, binary version: 162 MiB to download, 176 MiB unpacked
+  cifar10    CIFAR-10, binary version, for train_cifar: 162 MiB to download, 176 MiB unpacked
+  mnist      MNIST for train_mnist: 11 MiB in four files, which stay compressed
 
 environment:
   LOCKSTEP_CIFAR10_URL       another place of the archive, a mirror for instance
   LOCKSTEP_CIFAR10_SHA256    the checksum of another archive
+  LOCKSTEP_MNIST_URL         another place of the four files
+  LOCKSTEP_MNIST_SHA256SUMS  the checksums of other files of these names, as sha256sum prints them
 END
 }
 
@@ -40,28 +49,47 @@ fetch() {
   fi
 }
 
-# download URL FILE: fetches for as long as each attempt brings more bytes.
+# download URL FILE MIRROR: fetches for as long as each attempt brings more bytes. MIRROR is the variable that names
+# another place.
 download() {
-  local url=$1 file=$2 before
+  local url=$1 file=$2 mirror=$3 before
   while true; do
     before=$(bytes_of "$file")
     fetch "$url" "$file" && return
     if (($(bytes_of "$file") == 0)); then
       rm -f "$file"
       die "cannot download $url (see above): check the network and the space on the disk and run this again," \
-        "or set LOCKSTEP_CIFAR10_URL to a mirror"
+        "or set $mirror to a mirror"
     fi
     (($(bytes_of "$file") > before)) ||
       die "cannot go on downloading $url (see above): check the network and the space on the disk and run this again," \
-        "delete $file to begin anew, or set LOCKSTEP_CIFAR10_URL to a mirror"
+        "delete $file to begin anew, or set $mirror to a mirror"
     say "the connection broke after $(bytes_of "$file") bytes; going on from there"
     sleep 1
   done
 }
 
+# download_whole URL FILE SHA256 MIRROR: until FILE is what the checksum says; a wrong one is not kept.
+download_whole() {
+  local url=$1 file=$2 sha256=$3 mirror=$4 sum
+  if [[ $(bytes_of "$file") != 0 && $(checksum_of "$file") == "$sha256" ]]; then return; fi
+  say "downloading $url"
+  download "$url" "$file" "$mirror"
+  sum=$(checksum_of "$file")
+  if [[ $sum != "$sha256" ]]; then
+    rm -f "$file"
+    die "wrong checksum: $url has sha256 $sum where $sha256 is wanted; it has been deleted:" \
+      "run this again, or set $mirror to a mirror"
+  fi
+}
+
+make_directory() {
+  if ! mkdir -p "$1" || [[ ! -w $1 ]]; then die "cannot write to $1: name another directory"; fi
+}
+
 get_cifar10() {
   local url=${LOCKSTEP_CIFAR10_URL:-$cifar10_url} sha256=${LOCKSTEP_CIFAR10_SHA256:-$cifar10_sha256}
-  local dir=$1 folder=$1/cifar-10-batches-bin archive=$1/cifar-10-binary.tar.gz.part name sum
+  local dir=$1 folder=$1/cifar-10-batches-bin archive=$1/cifar-10-binary.tar.gz.part name
   local names=(data_batch_{1..5}.bin test_batch.bin batches.meta.txt)
 
   # SHA256SUMS is written last, so a folder that holds it was once whole.
@@ -74,18 +102,9 @@ get_cifar10() {
   elif [[ -e $folder ]]; then
     die "$folder is there, but not from this script: use it, or move it away and run this again"
   fi
-  if ! mkdir -p "$dir" || [[ ! -w $dir ]]; then die "cannot write to $dir: name another directory"; fi
+  make_directory "$dir"
 
-  if [[ $(bytes_of "$archive") == 0 || $(checksum_of "$archive") != "$sha256" ]]; then
-    say "downloading $url"
-    download "$url" "$archive"
-    sum=$(checksum_of "$archive")
-    if [[ $sum != "$sha256" ]]; then
-      rm -f "$archive"
-      die "wrong checksum: $url has sha256 $sum where $sha256 is wanted; it has been deleted:" \
-        "run this again, or set LOCKSTEP_CIFAR10_URL to a mirror"
-    fi
-  fi
+  download_whole "$url" "$archive" "$sha256" LOCKSTEP_CIFAR10_URL
 
   unpacked=$(mktemp -d "$dir/.unpack-XXXXXX")
   trap 'rm -rf "$unpacked"' EXIT
@@ -101,11 +120,28 @@ get_cifar10() {
   say "CIFAR-10 is in $folder: train_cifar --data $dir"
 }
 
+get_mnist() {
+  local dir=$1 url=${LOCKSTEP_MNIST_URL:-$mnist_url} sums=${LOCKSTEP_MNIST_SHA256SUMS:-$mnist_sha256sums} sum name missing=0
+  make_directory "$dir"
+  while read -r sum name; do
+    if [[ -f $dir/$name ]]; then
+      [[ $(checksum_of "$dir/$name") == "$sum" ]] ||
+        die "$dir/$name is there, but damaged or not MNIST's: move it away and run this again"
+      continue
+    fi
+    missing=$((missing + 1))
+    download_whole "$url/$name" "$dir/$name.part" "$sum" LOCKSTEP_MNIST_URL </dev/null
+    mv "$dir/$name.part" "$dir/$name"
+  done <<<"$sums"
+  if ((missing == 0)); then say "$dir is already there and whole"; fi
+  say "MNIST is in $dir: train_mnist --data $dir"
+}
+
 case ${1-} in
   -h | --help) usage ;;
-  cifar10)
+  cifar10 | mnist)
     (($# <= 2)) || { usage >&2; exit 2; }
-    get_cifar10 "${2:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/data/cifar10}"
+    "get_$1" "${2:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/data/$1}"
     ;;
   "") usage >&2; exit 2 ;;
   *) say "unknown data set '$1'; known: $known"; exit 2 ;;

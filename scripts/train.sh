@@ -3,27 +3,29 @@
 set -euo pipefail
 # shellcheck source=SCRIPTDIR/common.sh
 . "$(dirname "$0")/common.sh"
+program=${LOCKSTEP_PROGRAM:-train_cifar}
 
 usage() {
   cat <<HELP
-usage: scripts/train.sh [train_cifar options]
+usage: scripts/train.sh [$program options]
 
 Installs what is missing (apt-get; asks for sudo only if needed), builds, and runs
-    mpirun -np CORES build/train_cifar [train_cifar options]
-with one rank per core that this shell may use. Its exit code is train_cifar's: 0 done, 75 stopped on request after a
+    mpirun -np CORES build/$program [$program options]
+with one rank per core that this shell may use. Its exit code is $program's: 0 done, 75 stopped on request after a
 checkpoint (the same command continues), 1 failed, 2 wrong options.
 Ctrl-C, SIGTERM and SIGHUP ask for a checkpoint and a clean end; a second one ends at once.
 
 Environment:
   LOCKSTEP_RANKS   number of ranks instead of one per core (here: $(usable_cores))
   LOCKSTEP_BUILD   build folder (default: build)
+  LOCKSTEP_PROGRAM the program: train_cifar, or train_mnist
 
 HELP
-  if [[ -x $build/train_cifar ]]; then
+  if [[ -x $build/$program ]]; then
     as_root_variables
-    "$build/train_cifar" --help
+    "$build/$program" --help
   else
-    echo "train_cifar is not built yet: its own options are shown here after the first run (or: scripts/train.sh --list)."
+    echo "$program is not built yet: its own options are shown here after the first run (or: scripts/train.sh --list)."
   fi
 }
 
@@ -53,15 +55,15 @@ ranks=${LOCKSTEP_RANKS:-$cores}
 
 "$root/scripts/install_dependencies.sh"
 [[ -f $build/CMakeCache.txt ]] || configure -DLOCKSTEP_TESTS=OFF -DLOCKSTEP_BENCH=OFF
-compile --target train_cifar evaluate
+compile --target "$program" evaluate
 mpi_variables "$ranks" "$cores"
 
-echo "train.sh: mpirun -np $ranks $build/train_cifar $*" >&2
+echo "train.sh: mpirun -np $ranks $build/$program $*" >&2
 trap stop INT TERM HUP
 trap 'hand_on USR1' USR1
 # In a process group of its own, so that Ctrl-C reaches this script only.
 set -m
-mpirun -np "$ranks" "$build/train_cifar" "$@" </dev/null &
+mpirun -np "$ranks" "$build/$program" "$@" </dev/null &
 set +m
 while :; do
   interrupted=0 code=0

@@ -29,10 +29,13 @@ class Dataset {
   virtual void read(std::int64_t index, Random* random, void* out, Type type) const = 0;
   /// "CIFAR-10, 50000 training images from /data/cifar10"
   virtual std::string describe() const = 0;
+  /// Memory that it holds, besides pages of mapped files, which all processes of a host share.
+  virtual std::size_t bytes() const { return 0; }
 };
 
 struct DatasetPair {
   std::unique_ptr<Dataset> train, test;
+  /// By label. They go into checkpoints, which need no data set then to be understood.
   std::vector<std::string> class_names;
   /// Which samples these are, wherever they lie: lines "data_batch_1.bin = crc32c 6f3c9a01", one
   /// per file. Other samples, other lines.
@@ -43,11 +46,20 @@ struct DatasetEntry {
   static constexpr std::string_view kind = "data set";
   std::string_view name;
   std::string_view about;
+  /// What is in the folder of --data: "CIFAR-10's official files"; empty: the set is generated.
+  std::string_view files;
+  /// Of a generated set: the one that it stands in for where there is no --data.
+  std::string_view stands_for;
+  /// What a run is to be where nobody says otherwise.
+  std::string_view model;
+  std::int64_t steps;
   /// `directory` is empty for data sets that are generated, from `seed`; data sets with files do
   /// not use the seed. Throws Error that names the file, what is wrong and the cure.
   DatasetPair (*open)(const std::filesystem::path& directory, std::uint64_t seed);
 };
 
 std::span<const DatasetEntry> datasets();
+/// The generated set that stands in for `name`; null: there is none.
+const DatasetEntry* stand_in(std::string_view name);
 
 }  // namespace lockstep

@@ -8,12 +8,15 @@ need_h5py
 good=$folder/good
 train 2 --steps 4 --checkpoint-every 2 --checkpoint-dir "$good"
 
-# CODE PATTERN: the copy of a good checkpoint that the lines of Python on stdin have changed is refused so.
-refused() {
+# The copy of a good checkpoint in $folder/bad is changed by the lines of Python on stdin.
+edit() {
   rm -rf "$folder/bad" && mkdir "$folder/bad"
   cp "$(step_file "$good" 4)" "$folder/bad"
   { printf 'import sys\nimport h5py\nwith h5py.File(sys.argv[1], "r+") as file:\n'; sed 's/^/    /'; } >"$folder/edit.py"
   expect "the checkpoint is changed" "$python" "$folder/edit.py" "$(step_file "$folder/bad" 4)"
+}
+refused() {  # CODE PATTERN: after such a change
+  edit
   ranks 2 train_cifar "${small[@]}" --steps 6 --checkpoint-dir "$folder/bad"
   expect_error "a checkpoint that was changed" "$1" "^train_cifar: .*$2"
 }
@@ -25,4 +28,11 @@ refused 1 'step-0000000004.h5 is of another model .*parameters/conv2/biases' \
 refused 1 'Model diverged: ema is not finite after step 6; the last good checkpoint is .*step-0000000004.h5: use a smaller --lr' \
   <<<'file["ema/conv1/biases"][0] = float("inf")'
 expect_files "nothing is saved" "$folder/bad" step-0000000004.h5
+
+# Early checkpoints do not name their classes: the data set does, and the run goes on.
+edit <<<'del file.attrs["class_names"]'
+ranks 2 evaluate --threads 1 "$folder/bad"
+expect_line "classes have the data set's names" '^true/taken +plain +plain '
+train 2 --steps 5 --checkpoint-dir "$folder/bad"
+expect_line "it goes on" '^resumed .* at step 4 of 5$'
 finish

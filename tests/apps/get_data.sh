@@ -23,7 +23,9 @@ done
 tar -czf "$work/archive" -C "$work" cifar-10-batches-bin
 size=$(stat --format=%s "$work/archive")
 LOCKSTEP_CIFAR10_SHA256=$(sha256sum "$work/archive" | cut -d' ' -f1)
-export LOCKSTEP_CIFAR10_SHA256 no_proxy=127.0.0.1
+digits=({train,t10k}-{images-idx3,labels-idx1}-ubyte.gz)
+LOCKSTEP_MNIST_SHA256SUMS=$(printf "$LOCKSTEP_CIFAR10_SHA256  %s\n" "${digits[@]}")
+export LOCKSTEP_CIFAR10_SHA256 LOCKSTEP_MNIST_SHA256SUMS no_proxy=127.0.0.1
 
 touch "$work/log"
 python3 "$here/get_data_server.py" "$work/archive" "$work/log" "$work/port" &
@@ -36,9 +38,11 @@ done
 base=http://127.0.0.1:$(cat "$work/port")
 
 # get CODE PATH DIR [BASE]: runs the script, which must end with CODE, its output in $work/output.
+dataset=cifar10
 get() {
   local code=0
-  LOCKSTEP_CIFAR10_URL=${4-$base}/$2 bash "$script" cifar10 "$3" >"$work/output" 2>&1 || code=$?
+  LOCKSTEP_CIFAR10_URL=${4-$base}/$2 LOCKSTEP_MNIST_URL=${4-$base}/$2 bash "$script" $dataset "$3" >"$work/output" 2>&1 ||
+    code=$?
   [[ $code == "$1" ]] || fail "$downloader $2: ended with $code, expected $1"
 }
 expect_output() { grep -q -e "$1" "$work/output" || fail "$downloader: nothing said of '$1'"; }
@@ -61,7 +65,7 @@ path_with() {
 everything=$PATH
 
 for downloader in $downloaders; do
-  PATH=$(path_with "$downloader" grep diff)
+  PATH=$(path_with "$downloader" cmp diff find grep sort wc)
 
   dir=$work/$downloader/whole
   get 0 "whole-$downloader" "$dir"
@@ -127,6 +131,31 @@ for downloader in $downloaders; do
   get 1 "foreign-$downloader" "$dir"
   expect_output "move it away"
   expect_nothing "$dir/cifar-10-batches-bin"
+
+  # Four files that stay as they are: fetched once each, gone on with where the connection breaks, and never written over.
+  dataset=mnist dir=$work/$downloader/digits
+  get 0 "break-digits-$downloader" "$dir"
+  expect_output "train_mnist --data $dir"
+  [[ $(requests "break-digits-$downloader/.*") == 8 ]] || fail "$downloader: $(requests "break-digits-$downloader/.*") requests instead of 8"
+  [[ $(ls -A "$dir") == "$(printf '%s\n' "${digits[@]}" | sort)" ]] || fail "$downloader: leftovers in $dir: $(ls -A "$dir")"
+  for name in "${digits[@]}"; do cmp -s "$dir/$name" "$work/archive" || fail "$downloader: other data in $dir/$name"; done
+  rm "$dir/${digits[1]}"
+  get 0 "whole-digits-$downloader" "$dir"
+  [[ $(requests "whole-digits-$downloader/.*") == 1 ]] || fail "$downloader: asked again for what was there"
+  get 0 "whole-digits-$downloader" "$dir"
+  expect_output "already there"
+  echo somebody >"$dir/${digits[2]}"
+  get 1 "whole-digits-$downloader" "$dir"
+  expect_output "${digits[2]} is there, but damaged or not MNIST's: move it away"
+  [[ $(cat "$dir/${digits[2]}") == somebody ]] || fail "$downloader: wrote over somebody's file"
+  rm "$dir/${digits[2]}"
+  LOCKSTEP_MNIST_SHA256SUMS="0123  ${digits[2]}" get 1 "whole-digits-$downloader" "$dir"
+  expect_output "wrong checksum.* where 0123 is wanted.*LOCKSTEP_MNIST_URL"
+  [[ $(find "$dir" -type f | wc -l) == 3 ]] || fail "$downloader: leftovers in $dir: $(ls -A "$dir")"
+  get 1 digits "$work/$downloader/no_server" http://127.0.0.1:1
+  expect_output "cannot download http://127.0.0.1:1/digits/train-images-idx3-ubyte.gz.*LOCKSTEP_MNIST_URL"
+  expect_nothing "$work/$downloader/no_server"
+  dataset=cifar10
   PATH=$everything
 done
 
@@ -137,12 +166,14 @@ expect_output "needs curl or wget"
 PATH=$everything
 
 # The command line.
-bash "$script" --help | grep -q LOCKSTEP_CIFAR10_URL || fail "--help is silent about mirrors"
+for variable in LOCKSTEP_CIFAR10_URL LOCKSTEP_MNIST_URL; do
+  bash "$script" --help | grep -q $variable || fail "--help is silent about mirrors"
+done
 for arguments in "cifar100" "" "cifar10 one two"; do
   code=0
   # shellcheck disable=SC2086
   bash "$script" $arguments >"$work/output" 2>&1 || code=$?
   [[ $code == 2 ]] || fail "'$arguments': ended with $code"
-  expect_output cifar10
+  expect_output "cifar10.*mnist\|usage"
 done
 echo "passed with: ${downloaders//$'\n'/ }"

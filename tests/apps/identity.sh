@@ -104,6 +104,9 @@ expect_error "ranks with other data" 2 '^train_cifar: rank 1 \(.*\): files of da
 mv "$folder/data" "$folder/moved"
 train 1 --steps 2 --data "$folder/moved" --checkpoint-dir "$folder/on_data"
 expect_line "the same data elsewhere" '^resumed '
+seq 11 20 >"$folder/moved/cifar-10-batches-bin/batches.meta.txt"
+ranks 2 evaluate --threads 1 --data "$folder/moved" "$folder/on_data"
+expect_line "classes have the names that the checkpoint says" '^true/taken +1 +2 +3 +4 +5 +6 +7 +8 +9 +10 +right$'
 
 # --- what changes the bits of a resumed run ------------------------------------------------------------------------------
 noted() {  # WHAT PATTERN RANKS OPTIONS...: --check of a resume says so in a note

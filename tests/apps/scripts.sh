@@ -96,6 +96,7 @@ exit ${CODE:-0}'
 train=(env -u OMPI_MCA_btl -u OMPI_MCA_orte_execute_quiet -u PRTE_MCA_prte_execute_quiet -u OMPI_MCA_rmaps_base_oversubscribe -u OMPI_MCA_hwloc_base_binding_policy PATH="$launcher:$PATH" LOCKSTEP_BUILD="$build")
 one_core=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\).*/\1/p' /proc/self/status)
 expect "options go to train_cifar" 0 "called: .*$build/train_cifar --steps 3 --lr 0.1 " "${train[@]}" "$scripts/train.sh" --steps 3 --lr 0.1
+expect "another program" 0 "called: .*$build/train_mnist --steps 3 " "${train[@]}" LOCKSTEP_PROGRAM=train_mnist "$scripts/train.sh" --steps 3
 expect "one host needs no network, and no boxes of advice" 0 '^btl=\^tcp quiet=11$' "${train[@]}" "$scripts/train.sh"
 expect "several hosts do" 0 '^btl= quiet=11$' "${train[@]}" SLURM_JOB_NUM_NODES=2 "$scripts/train.sh"
 expect "hosts of a file, too" 0 '^btl= quiet=11$' "${train[@]}" OMPI_MCA_orte_default_hostfile=hosts "$scripts/train.sh"

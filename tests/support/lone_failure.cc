@@ -26,7 +26,7 @@ namespace {
 /// What the product asks each rank between the phases of start-up and at every step, throwing.
 int fail_in_training(World& world, int argc, char** argv, int rank, const std::string& place) {
   std::string text;
-  const Options options = parse_options(argc, argv, "lone_failure", text).value();
+  const Options options = parse_options(argc, argv, {"lone_failure"}, text).value();
   const int failing_call = place == "start-up" ? 2 : 12;
   int calls = 0;
   return train(world, options, [&]() -> bool {

@@ -1,5 +1,5 @@
-// train_cifar, deaf to requests: it takes its signals as train_cifar does, counts them, and trains on.
-// For tests/apps/signal_storm.sh.
+// train_cifar, deaf to requests: it takes its signals as train_cifar does, counts them, and trains
+// on. For tests/apps/signal_storm.sh.
 
 #include <cstdio>
 
@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
   const Signals signals;
   return run_main(argc, argv, "signal_storm", [&](World& world) {
     std::string text;
-    const Options options = parse_options(argc, argv, "signal_storm", text).value();
+    const Options options = parse_options(argc, argv, {"signal_storm"}, text).value();
     const int code = train(world, options, [] { return false; });
     const auto lines = world.comm().gather(
         fmt::format("rank {} took {} signals\n", world.comm().rank(), signals.taken()));

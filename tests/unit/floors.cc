@@ -50,6 +50,7 @@ const std::vector<Library> kLibraries = {
     {std::regex("^(mpi|collectives/communicator)\\.h$"), "^(collectives|tests)/",
      "MPI is behind collectives/comm.h"},
     {std::regex("^(oneapi/)?dnnl"), "^(src/cpu|bench|tests)/", "oneDNN is behind src/device.h"},
+    {std::regex("^zlib"), "^(src/data|tests)/", "zlib is for compressed files of data"},
     {std::regex("^hdf5"), "^(src/hdf5_|tests/)", "HDF5 is behind src/hdf5.h"},
 };
 

@@ -10,6 +10,7 @@
 #include "collectives/reducer.h"
 #include "net/model.h"
 #include "src/data/dataset.h"
+#include "src/devices.h"
 #include "src/table.h"
 #include "tests/support/files.h"
 
@@ -54,6 +55,7 @@ TEST(Menus, HoldWhatIsFoundByNameAndListed) {
   check(rate_schedules(), "learning-rate schedules");
   check(reducers(), "reducers");
   check(policies(), "progress policies");
+  check(devices(), "devices");
   check(algorithms(), "");  // each is a reducer
 }
 

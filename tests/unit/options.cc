@@ -23,7 +23,7 @@ Options parse(const Words& words) {
   argv.push_back(nullptr);
   std::string text;
   const auto options =
-      parse_options(static_cast<int>(all.size()), argv.data(), "train_cifar", text);
+      parse_options(static_cast<int>(all.size()), argv.data(), {"train_cifar"}, text);
   if (!options) throw std::logic_error("said all: " + text);
   return *options;
 }
@@ -44,7 +44,7 @@ std::string refusal(const Words& words) {
 Words numeric(bool whole) {
   const char* argv[] = {"train_cifar", "--help", nullptr};
   std::string help, line;
-  parse_options(2, const_cast<char**>(argv), "train_cifar", help);
+  parse_options(2, const_cast<char**>(argv), {"train_cifar"}, help);
   Words names;
   for (std::istringstream lines(help); std::getline(lines, line);) {
     std::istringstream words(line);

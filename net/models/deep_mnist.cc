@@ -1,0 +1,25 @@
+// The convolutional network of TensorFlow's tutorial "Deep MNIST for Experts" (mnist_deep.py),
+// layer for layer but for its dropout. Each ReLU stands behind its pool, which commutes. Weights
+// begin with the deviations of He et al. 2015, sqrt(2 / inputs), where the tutorial's 0.1
+// throughout is for Adam: plain gradient descent would diverge from it.
+
+#include "net/layers.h"
+#include "net/model.h"
+
+namespace lockstep {
+
+NamedLayers deep_mnist(Shape /*sample*/, int classes) {
+  const bool relu = true, linear = false;
+  NamedLayers layers;
+  layers.emplace_back("conv1",
+                      convolution(32, 5, linear, {.weight_deviation = 0.28f, .bias = 0.1f}));
+  layers.emplace_back("pool1", max_pool(2, 2, relu));
+  layers.emplace_back("conv2",
+                      convolution(64, 5, linear, {.weight_deviation = 0.05f, .bias = 0.1f}));
+  layers.emplace_back("pool2", max_pool(2, 2, relu));
+  layers.emplace_back("fc1", dense(1024, relu, {.weight_deviation = 0.025f, .bias = 0.1f}));
+  layers.emplace_back("fc2", dense(classes, linear, {.weight_deviation = 0.03f, .bias = 0.1f}));
+  return layers;
+}
+
+}  // namespace lockstep

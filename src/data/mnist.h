@@ -1,0 +1,28 @@
+// MNIST from its IDX files, as they are or compressed: train-images-idx3-ubyte[.gz],
+// train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte. An IDX file is a
+// header of 32-bit big-endian numbers (the magic number 0x0800 + number of extents, then the
+// extents), and bytes: 28 x 28 for each image, rows from the top, 0 the paper and 255 full ink; one
+// for each label, 0 .. 9. Whatever comes in these files and this form is read, Fashion-MNIST too.
+//
+// Source: LeCun, Cortes, Burges, "The MNIST database of handwritten digits", 1998.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "src/data/dataset.h"
+
+namespace lockstep {
+
+inline constexpr int kDigitSide = 28, kDigitPixels = kDigitSide * kDigitSide;
+inline Shape digit_shape() { return {1, kDigitSide, kDigitSide, 1}; }
+
+/// Writes kDigitPixels elements of `type`, f32 or bf16, to `out`: (pixel - 33.318421) / 78.567490,
+/// which gives MNIST's training images mean 0 and deviation 1. Nothing is augmented.
+void read_digit(const std::uint8_t* pixels, void* out, Type type);
+
+/// `seed` is not used. All is read and checked now: Error for a missing, truncated, damaged or
+/// wrong file with its name and the cure. Each process holds the images (52 MiB).
+DatasetPair open_mnist(const std::filesystem::path& directory, std::uint64_t seed);
+
+}  // namespace lockstep

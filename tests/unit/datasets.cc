@@ -1,0 +1,80 @@
+// Every data set of the menu: what its entry says of it is so, and the generated ones are whole.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "net/model.h"
+#include "src/data/dataset.h"
+#include "src/table.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+class EveryDataset : public testing::TestWithParam<const DatasetEntry*> {};
+
+TEST_P(EveryDataset, SaysWhatARunNeeds) {
+  const DatasetEntry& entry = *GetParam();
+  EXPECT_GT(entry.steps, 0);
+  EXPECT_NO_THROW(find(models(), entry.model));
+  if (!entry.stands_for.empty()) {
+    EXPECT_TRUE(entry.files.empty()) << "what stands in for files needs none";
+    EXPECT_FALSE(find(datasets(), entry.stands_for).files.empty());
+    EXPECT_EQ(stand_in(entry.stands_for), &entry) << "two sets stand in for one";
+  }
+  if (!entry.files.empty()) {
+    const std::string refusal = error_of([&] { entry.open("", 1); });
+    for (const std::string& part :
+         {fmt::format("data set {} needs", entry.name), std::string("--data DIR"),
+          fmt::format("scripts/get_data.sh {}", entry.name)}) {
+      EXPECT_NE(refusal.find(part), std::string::npos) << part << " in: " << refusal;
+    }
+  }
+}
+
+TEST_P(EveryDataset, IsWholeAndRepeatableWhereItIsGenerated) {
+  const DatasetEntry& entry = *GetParam();
+  if (!entry.files.empty()) GTEST_SKIP() << "its files are read in a test of its own";
+  const DatasetPair pair = entry.open("", 3), again = entry.open("", 3), other = entry.open("", 4);
+  EXPECT_EQ(pair.identity, again.identity);
+  EXPECT_NE(pair.identity, other.identity);
+  EXPECT_TRUE(find(models(), entry.model).fits(pair.train->sample_shape()));
+  EXPECT_EQ(pair.test->sample_shape(), pair.train->sample_shape());
+  EXPECT_EQ(pair.test->classes(), pair.train->classes());
+  EXPECT_EQ(static_cast<int>(pair.class_names.size()), pair.train->classes());
+  EXPECT_EQ(std::set<std::string>(pair.class_names.begin(), pair.class_names.end()).size(),
+            pair.class_names.size());
+  const auto count = static_cast<std::size_t>(pair.train->sample_shape().count());
+  std::vector<float> one(count), two(count);
+  std::vector<Bfloat16> half(count);
+  for (const auto& [set, same] : {std::pair(pair.train.get(), again.train.get()),
+                                  std::pair(pair.test.get(), again.test.get())}) {
+    EXPECT_GT(set->size(), set->classes());
+    for (const std::int64_t index : {std::int64_t{0}, set->size() / 3, set->size() - 1}) {
+      EXPECT_GE(set->label(index), 0);
+      EXPECT_LT(set->label(index), set->classes());
+      for (const bool training : {false, true}) {
+        Random first(1, Purpose::augment, 0, 7), second = first, third = first;
+        set->read(index, training ? &first : nullptr, one.data(), Type::f32);
+        same->read(index, training ? &second : nullptr, two.data(), Type::f32);
+        set->read(index, training ? &third : nullptr, half.data(), Type::bf16);
+        EXPECT_EQ(one, two);
+        for (std::size_t i = 0; i < count; ++i) {
+          ASSERT_TRUE(std::isfinite(one[i]));
+          ASSERT_NEAR(static_cast<float>(half[i]), one[i], std::abs(one[i]) / 128);
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Datasets, EveryDataset, testing::ValuesIn([] {
+                           std::vector<const DatasetEntry*> entries;
+                           for (const DatasetEntry& entry : datasets()) entries.push_back(&entry);
+                           return entries;
+                         }()),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+}  // namespace
+}  // namespace lockstep
