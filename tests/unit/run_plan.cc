@@ -34,6 +34,7 @@ Resumption ten_steps() {
 Options on_cifar() {
   Options options;
   options.dataset = "cifar10";
+  options.model = "tutorial";
   options.data = "d";
   return options;
 }
