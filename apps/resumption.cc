@@ -5,6 +5,8 @@
 
 #include "apps/run_plan.h"
 #include "src/check.h"
+#include "src/data/dataset.h"
+#include "src/table.h"
 #include "src/unique.h"
 
 namespace lockstep {
@@ -158,6 +160,15 @@ Options resumed_options(const Options& options, const Resumption& resumption, in
   if (!resumption.file) return o;
   const CheckpointMetadata& metadata = resumption.metadata;
   const std::string name = resumption.file->filename().string();
+  const std::string dataset = text_of(metadata, "dataset");
+  if (!dataset.empty() && dataset != o.dataset) {
+    const bool was_generated = find(datasets(), dataset).files.empty();
+    const std::string cure = was_generated == o.data.empty() ? "say --dataset " + dataset
+                             : was_generated                 ? "leave --data out"
+                                                             : "say --data DIR";
+    fail_usage("{} was trained on {}, not {}: {}, or choose another --checkpoint-dir", name,
+               dataset, o.dataset, cure);
+  }
   const std::string model = text_of(metadata, "model");
   if (!model.empty() && model != o.model) {
     fail_usage("{} is of model {}, not {}: say --model {}, or choose another --checkpoint-dir",
@@ -171,11 +182,6 @@ Options resumed_options(const Options& options, const Resumption& resumption, in
         name, seed, o.seed);
   }
   o.seed = seed;
-  const std::string dataset = text_of(metadata, "dataset");
-  if (!dataset.empty() && dataset != o.dataset) {
-    fail_usage("{} was trained on {}, not {}: {}, or choose another --checkpoint-dir", name,
-               dataset, o.dataset, o.data.empty() ? "say --data DIR" : "leave --data out");
-  }
 
   const std::int64_t batch = number_of(resumption, "global_batch"), now = global_batch_of(o, ranks);
   if (now != batch) {

@@ -1,4 +1,4 @@
-// The menu of models. A model is one file in net/models and two lines here.
+// The menu of models. A model is one file in net/models and two words here.
 
 #include <array>
 
@@ -7,27 +7,13 @@
 
 namespace lockstep {
 
-NamedLayers deep_mnist(Shape sample, int classes);
-NamedLayers tutorial(Shape sample, int classes);
+ModelEntry tutorial();
+ModelEntry deep_mnist();
 
-namespace {
-const std::array kModels{
-    ModelEntry{"tutorial",
-               "the TensorFlow CIFAR-10 tutorial network: 2 convolutions, 3 dense layers, 1.07 M "
-               "parameters",
-               {1, 24, 24, 3},
-               /*any_image=*/true,
-               tutorial},
-    ModelEntry{"deep_mnist",
-               "the network of TensorFlow's tutorial Deep MNIST: 2 convolutions, 2 dense layers, "
-               "3.27 M parameters",
-               {1, 28, 28, 1},
-               /*any_image=*/false,
-               deep_mnist},
-};
-}  // namespace
-
-std::span<const ModelEntry> models() { return kModels; }
+std::span<const ModelEntry> models() {
+  static const std::array menu{tutorial(), deep_mnist()};
+  return menu;
+}
 
 bool ModelEntry::fits(Shape other) const {
   return other.with_batch(1) == sample || (any_image && other.rank() == 4);

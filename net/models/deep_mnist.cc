@@ -7,8 +7,9 @@
 #include "net/model.h"
 
 namespace lockstep {
+namespace {
 
-NamedLayers deep_mnist(Shape /*sample*/, int classes) {
+NamedLayers build(Shape /*sample*/, int classes) {
   const bool relu = true, linear = false;
   NamedLayers layers;
   layers.emplace_back("conv1",
@@ -20,6 +21,17 @@ NamedLayers deep_mnist(Shape /*sample*/, int classes) {
   layers.emplace_back("fc1", dense(1024, relu, {.weight_deviation = 0.025f, .bias = 0.1f}));
   layers.emplace_back("fc2", dense(classes, linear, {.weight_deviation = 0.03f, .bias = 0.1f}));
   return layers;
+}
+
+}  // namespace
+
+ModelEntry deep_mnist() {
+  return {"deep_mnist",
+          "the network of TensorFlow's tutorial Deep MNIST: 2 convolutions, 2 dense layers, 3.27 M "
+          "parameters",
+          {1, 28, 28, 1},
+          /*any_image=*/false,
+          build};
 }
 
 }  // namespace lockstep

@@ -6,8 +6,9 @@
 #include "net/model.h"
 
 namespace lockstep {
+namespace {
 
-NamedLayers tutorial(Shape /*sample*/, int classes) {
+NamedLayers build(Shape /*sample*/, int classes) {
   const auto norm = [] { return response_norm(4, 1.0f, 0.001f / 9, 0.75f); };
   const bool relu = true, linear = false;
   NamedLayers layers;
@@ -25,6 +26,17 @@ NamedLayers tutorial(Shape /*sample*/, int classes) {
   layers.emplace_back("softmax_linear",
                       dense(classes, linear, {.weight_deviation = 1 / 192.0f, .bias = 0.0f}));
   return layers;
+}
+
+}  // namespace
+
+ModelEntry tutorial() {
+  return {"tutorial",
+          "the TensorFlow CIFAR-10 tutorial network: 2 convolutions, 3 dense layers, 1.07 M "
+          "parameters",
+          {1, 24, 24, 3},
+          /*any_image=*/true,
+          build};
 }
 
 }  // namespace lockstep

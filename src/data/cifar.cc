@@ -112,4 +112,14 @@ DatasetPair open_cifar10(const std::filesystem::path& directory, std::uint64_t /
   return open_cifar10_files(directory, kRecords);
 }
 
+DatasetEntry cifar10() {
+  return {.name = "cifar10",
+          .about = "CIFAR-10 photographs, 32x32x3, 10 classes, from its official binary files",
+          .files = "CIFAR-10's official files",
+          .stands_for = "",
+          .model = "tutorial",
+          .steps = 10000,
+          .open = open_cifar10};
+}
+
 }  // namespace lockstep

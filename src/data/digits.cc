@@ -110,4 +110,14 @@ DatasetPair open_digits(const std::filesystem::path& /*directory*/, std::uint64_
   return pair;
 }
 
+DatasetEntry digits() {
+  return {.name = "digits",
+          .about = "generated digits of MNIST's shape; needs no files",
+          .files = "",
+          .stands_for = "mnist",
+          .model = "deep_mnist",
+          .steps = 500,
+          .open = open_digits};
+}
+
 }  // namespace lockstep

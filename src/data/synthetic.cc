@@ -175,4 +175,14 @@ DatasetPair open_synthetic(const std::filesystem::path& /*directory*/, std::uint
   return pair;
 }
 
+DatasetEntry synthetic() {
+  return {.name = "synthetic",
+          .about = "generated shapes and textures of CIFAR-10's shape; needs no files",
+          .files = "",
+          .stands_for = "cifar10",
+          .model = "tutorial",
+          .steps = 1000,
+          .open = open_synthetic};
+}
+
 }  // namespace lockstep
