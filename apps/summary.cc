@@ -52,19 +52,12 @@ std::string optimizer_text(const RunSummary& f) {
   return text;
 }
 
-/// On which numbers of ranks these shards give the same weights: the shards of one rank must form a
-/// subtree of the canonical order (collectives/schedule.h).
 std::string order_text(const RunSummary& f) {
   if (!f.step.reducer().canonical()) {
     return "this reducer's own: the number of ranks shows in the weights' last bits (--list names "
            "canonical reducers)";
   }
-  std::vector<int> ranks;
-  for (int count = 1; count <= f.plan.shards; ++count) {
-    const int own = f.plan.shards / count;
-    if (f.plan.shards % count == 0 && (count == 1 || (own & (own - 1)) == 0))
-      ranks.push_back(count);
-  }
+  const std::vector<int> ranks = ranks_of_same_bits(f.plan.shards);
   return fmt::format(
       "canonical: --shards {} gives the same weights, bit for bit, on {} rank{} of {} thread{}",
       f.plan.shards, fmt::join(ranks, ", "), ranks.size() == 1 ? "" : "s", f.plan.threads,
@@ -87,6 +80,15 @@ void print_placement(const RunSummary& f, Reporter& reporter) {
 }
 
 }  // namespace
+
+std::vector<int> ranks_of_same_bits(int shards) {
+  std::vector<int> ranks;
+  for (int count = 1; count <= shards; ++count) {
+    const int own = shards / count;
+    if (shards % count == 0 && (count == 1 || (own & (own - 1)) == 0)) ranks.push_back(count);
+  }
+  return ranks;
+}
 
 void print_summary(const RunSummary& f, Reporter& reporter) {
   const auto line = [&](const char* name, const std::string& text) {

@@ -25,6 +25,10 @@ struct RunSummary {
   std::size_t base_memory;  ///< bytes that the program held before it made any of the above
 };
 
+/// On which numbers of ranks `shards` give the same weights: the shards of one rank must form a
+/// subtree of the canonical order (collectives/schedule.h).
+std::vector<int> ranks_of_same_bits(int shards);
+
 /// Collective; rank 0's `reporter` prints.
 void print_summary(const RunSummary& run, Reporter& reporter);
 

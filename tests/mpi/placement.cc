@@ -1,0 +1,47 @@
+// Where the ranks are: one answer on all of them, though they ask for different threads.
+#include "apps/placement.h"
+
+#include <gtest/gtest.h>
+
+#include "src/machine.h"
+#include "tests/mpi/world.h"
+
+namespace lockstep {
+namespace {
+
+TEST(Placement, every_rank_has_a_thread_and_knows_the_hosts) {
+  const Comm comm = world().comm();
+  const Placement placement = place(comm, 0);
+  EXPECT_GE(placement.threads, 1);
+  EXPECT_EQ(placement.hosts, 1);
+  EXPECT_EQ(comm.min(static_cast<std::int64_t>(placement.warning.size())),
+            comm.max(static_cast<std::int64_t>(placement.warning.size())));
+}
+
+TEST(Placement, a_mistake_of_one_rank_is_told_on_all) {
+  const Comm comm = world().comm();
+  const int last = comm.size() - 1, own = static_cast<int>(allowed_cores().size());
+  const Placement placement = place(comm, comm.rank() == last ? own + 1 : 1);
+  EXPECT_EQ(placement.threads, comm.rank() == last ? own + 1 : 1);
+  EXPECT_NE(placement.warning.find("bound to fewer cores"), std::string::npos) << placement.warning;
+}
+
+TEST(Placement, more_threads_than_cores_of_the_node_are_told) {
+  const Comm comm = world().comm();
+  const int own = static_cast<int>(allowed_cores().size());
+  if (comm.size() == 1) GTEST_SKIP() << "one rank alone is told of its own cores";
+  EXPECT_NE(place(comm, own).warning.find("the ranks take turns"), std::string::npos);
+}
+
+TEST(Placement, rank_0_has_a_line_for_each) {
+  const Comm comm = world().comm();
+  const std::vector<std::string> lines = placement_lines(comm, {comm.rank() + 1, 1, ""});
+  ASSERT_EQ(lines.size(), comm.rank() == 0 ? static_cast<std::size_t>(comm.size()) : 0u);
+  for (std::size_t rank = 0; rank < lines.size(); ++rank) {
+    EXPECT_EQ(lines[rank], fmt::format("rank {}: host {}, cores {}, {} thread{}", rank, host_name(),
+                                       core_list(allowed_cores()), rank + 1, rank == 0 ? "" : "s"));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
