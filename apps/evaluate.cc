@@ -18,6 +18,7 @@
 #include "apps/placement.h"
 #include "apps/reporter.h"
 #include "apps/restore.h"
+#include "apps/resumption.h"
 #include "apps/signals.h"
 #include "collectives/comm.h"
 #include "collectives/flight_recorder.h"
@@ -81,7 +82,7 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
     text = help_text(app);
     return false;
   } catch (const CLI::CallForVersion& version) {
-    text = std::string(version.what()) + "\n";
+    text = fmt::format("evaluate {}\n", version.what());
     return false;
   } catch (const CLI::ParseError& error) {
     if (!app.remaining().empty()) fail_extra(app);
@@ -152,6 +153,18 @@ Subject subject_of(const Checkpoint& checkpoint, const EvaluateOptions& o) {
   return subject;
 }
 
+/// To score a checkpoint on other data is a choice, but never one that goes unseen.
+void note_other_data(const Checkpoint& checkpoint, const std::string& identity) {
+  const auto before = checkpoint.metadata().texts.find("data");
+  if (before == checkpoint.metadata().texts.end()) return;  // an early version does not say
+  const std::string difference = first_other_file(before->second, identity);
+  if (difference.empty()) return;
+  std::fputs(fmt::format("evaluate: note: these are not the data that {} was trained with: {}\n",
+                         checkpoint.file().string(), difference)
+                 .c_str(),
+             stderr);
+}
+
 /// Collective. Rank 0's.
 Subject broadcast(const Comm& comm, Subject subject) {
   for (std::string* text : {&subject.file, &subject.dataset, &subject.model, &subject.precision})
@@ -182,6 +195,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
                                               subject.precision == "bf16" ? Type::bf16 : Type::f32);
     arena.assign(static_cast<std::size_t>(evaluation->model().layout().count), 0.0f);
   });
+  if (checkpoint) note_other_data(*checkpoint, data.identity);
   load_on_all_ranks(comm, checkpoint, evaluation->model().layout(),
                     {{o.weights == "ema" ? "ema" : "parameters", arena.data()}});
   agree(comm, [&] {

@@ -46,7 +46,12 @@ struct Reporter::Body {
     std::int64_t step = -1;
     double top1 = 0;
   };
-  Tested best{}, last{};
+  Tested last{};  // of this start
+  Tested best{};  // of the run, as far as metrics.jsonl tells of earlier starts
+
+  void see(const Tested& tested) {
+    if (best.step < 0 || tested.top1 > best.top1) best = tested;
+  }
 
   /// "step 480/1000", with the time in front where lines are kept in a file.
   std::string step_text(std::int64_t step) const {
@@ -107,6 +112,9 @@ void Reporter::begin(bool evaluates_anew) {
                             set_logs_aside(directory).string()));
   }
   const std::int64_t first = same_run ? plan.start.step + 1 : 0;
+  for (const auto& [step, top1] : logged.evaluations) {
+    if (step < first - evaluates_anew) body_->see({step, top1});
+  }
   body_->json.emplace(directory / "metrics.jsonl", first,
                       same_run && evaluates_anew ? "evaluation" : "");
   body_->events.emplace(directory, first);
@@ -201,7 +209,7 @@ void Reporter::evaluation(std::int64_t step, double epoch, const EvaluationResul
   if (!body_) return;
   const Score& score = result.score;
   body_->last = {step, score.top1_share()};
-  if (body_->best.step < 0 || body_->last.top1 > body_->best.top1) body_->best = body_->last;
+  body_->see(body_->last);
   std::vector<std::string> parts = score_parts(score);
   parts.front() = body_->step_text(step) + " evaluation: " + parts.front();
   parts.emplace_back(weights);

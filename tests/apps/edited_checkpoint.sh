@@ -24,6 +24,14 @@ refused() {  # CODE PATTERN: after such a change
 refused 2 'step-0000000004.h5 is of model resnet, not tutorial: say --model resnet' <<<'file.attrs["model"] = "resnet"'
 refused 1 'step-0000000004.h5 is of another model .*parameters/conv2/biases' \
   <<<'file.move("parameters/conv2/biases", "parameters/conv2/offsets")'
+# Other data than it was trained with may be meant to score it on, but are not passed over.
+cp "$(step_file "$good" 4)" "$folder/other.h5"
+expect "the checkpoint is changed" "$python" -c 'import h5py, sys
+with h5py.File(sys.argv[1], "r+") as file: file.attrs["data"] = "images = another"' "$folder/other.h5"
+launch 1 evaluate --threads 1 "$folder/other.h5"
+await 60 grep -qE '^evaluate: note: these are not the data that .*/other.h5 was trained with: .*, not another$' "$folder/raw"
+kill -TERM "$(pid_of_rank 0)" 2>/dev/null
+collect
 # What is not finite is never saved, though the loss of no step shows it.
 refused 1 'Model diverged: ema is not finite after step 6; the last good checkpoint is .*step-0000000004.h5: use a smaller --lr' \
   <<<'file["ema/conv1/biases"][0] = float("inf")'

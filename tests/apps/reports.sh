@@ -128,6 +128,8 @@ expect "all else are entries with words about them" test "$(grep -cvE '^[a-z -]+
 ranks 2 train_cifar --version
 expect_line "version" '^train_cifar [0-9]+\.[0-9]+\.[0-9]+'
 expect "version is printed once" test "$(wc -l <"$folder/out")" = 1
+ranks 1 evaluate --version
+expect_line "of which program" '^evaluate [0-9]+\.[0-9]+\.[0-9]+'
 
 train 1 --check --lr-schedule cosine --lr-end 0.01 --warmup-epochs 0.1 --lr-decay 0.5 --lr-smooth --keep 5 --summary-every 7
 expect_line "the end of the learning rate and the warm-up" '^optimizer +sgd, lr 0.1 cosine to 0.01, warm-up 0.1 epochs, '
