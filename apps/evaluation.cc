@@ -65,18 +65,12 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   }
   device_.copy(*stream_, host_sums, arena_.at(sums_), sums_bytes_);
   stream_->synchronize();
+  static_assert(sizeof(Score) == 5 * sizeof(std::int64_t), "a row of counts");
+  comm.sum({reinterpret_cast<std::int64_t*>(host_sums), sums_bytes_ / sizeof(std::int64_t)});
   EvaluationResult result;
   std::memcpy(&result.score, host_sums, sizeof(Score));
   const auto* cells = reinterpret_cast<const std::int64_t*>(host_sums + sizeof(Score));
   result.confusion.assign(cells, cells + std::int64_t{dataset_.classes()} * dataset_.classes());
-  Score& score = result.score;
-  std::vector<std::int64_t> sums = result.confusion;
-  sums.insert(sums.end(),
-              {score.samples, score.top1, score.top5, score.loss_units, score.diverged});
-  comm.sum(sums);
-  std::copy_n(sums.begin(), result.confusion.size(), result.confusion.begin());
-  const std::int64_t* total = sums.data() + result.confusion.size();
-  score = {total[0], total[1], total[2], total[3], total[4]};
   return result;
 }
 
