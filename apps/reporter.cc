@@ -195,6 +195,7 @@ void Reporter::histograms(std::int64_t step, const Layout& layout, const float* 
   for (const Parameter& p : layout.parameters) {
     const auto size = static_cast<std::size_t>(p.range.count);
     values.emplace_back(p.name, histogram({parameters + p.range.begin, size}));
+    if (!p.trained()) continue;
     values.emplace_back(p.name + "/gradients", histogram({gradients + p.range.begin, size}));
   }
   body_->files([&] { body_->events->histograms(step, values); });

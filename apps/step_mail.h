@@ -16,6 +16,8 @@ struct StepInput {
   UpdateRates rates;
   /// 1 where this rank votes for it, else 0.
   float stop = 0, save = 0;
+  /// Of the step's samples in the run's stream: what random numbers of samples are keyed by.
+  std::int64_t first_position = 0;
 };
 
 /// The step's totals over all ranks: the same on each of them, and whatever their number.

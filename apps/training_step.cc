@@ -82,7 +82,8 @@ StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Vote
   *reinterpret_cast<StepInput*>(input_.get()) = {
       {rate, average_decay(ema_, step), optimizer_->corrections(step)},
       votes.stop ? 1.0f : 0.0f,
-      votes.save ? 1.0f : 0.0f};
+      votes.save ? 1.0f : 0.0f,
+      plan_.start.samples + (step - plan_.start.step) * plan_.global_batch};
   device_.copy(*stream_, now_.get(), input_.get(), sizeof(StepInput));
   for (int shard = 0; shard < plan_.own_shards; ++shard) {
     record_.phase("loading");
@@ -100,7 +101,10 @@ void TrainingStep::compute_shard(int shard, const Batch& batch) {
   const bool last = shard == plan_.own_shards - 1;
   record_.phase("forward");
   const double start = seconds();
-  const View logits = model_->forward(*stream_, batch.images);
+  const TrainingBatch share{plan_.seed, &now()->first_position,
+                            (plan_.first_shard + shard) * plan_.shard_batch,
+                            1 / static_cast<float>(plan_.shards)};
+  const View logits = model_->forward(*stream_, batch.images, share);
   softmax_cross_entropy(*stream_, logits, batch.labels,
                         1.0f / static_cast<float>(plan_.global_batch), model_->logits_gradient(),
                         score());
@@ -151,7 +155,7 @@ std::vector<Section> TrainingStep::sections() {
   std::vector<Section> sections{{"parameters", state_.parameters}};
   const std::vector<std::string> names = optimizer_->slots();
   for (std::size_t slot = 0; slot < names.size(); ++slot) {
-    sections.push_back({"optimizer/" + names[slot], state_.slots[slot]});
+    sections.push_back({"optimizer/" + names[slot], state_.slots[slot], /*trained_only=*/true});
   }
   if (state_.average) sections.push_back({"ema", state_.average});
   return sections;

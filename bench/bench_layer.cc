@@ -29,7 +29,7 @@ class Bench {
     constexpr std::int64_t kBatch = 64;
     Shape shape = entry.sample.with_batch(kBatch);
     for (auto& [layer_name, layer] : entry.build(entry.sample, 10)) {
-      Setup setup(*device_, type, true, true);
+      Setup setup(*device_, type, true, true, layer_name);
       const Shape in = shape;
       shape = layer->setup(setup, in);
       if (layer_name != name) continue;
@@ -40,9 +40,12 @@ class Bench {
       dx_ = tensor(in, type, 0);
       call_.stream = stream_.get();
       for (const Parameter& parameter : setup.parameters) {
-        call_.weights.push_back(tensor(parameter.shape, Type::f32, 0.1f));
-        call_.gradients.push_back(tensor(parameter.shape, Type::f32, 0));
+        weights_.push_back(tensor(parameter.shape, Type::f32, 0.1f));
+        gradients_.push_back(tensor(parameter.shape, Type::f32, 0));
       }
+      call_.weights = weights_;
+      call_.gradients = gradients_;
+      call_.batch = &batch_;
       call_.saved = keep(setup.saved_bytes);
       call_.scratch = keep(setup.scratch_bytes);
       layer_->forward(call_, x_, y_);
@@ -74,6 +77,9 @@ class Bench {
   std::unique_ptr<Stream> stream_;
   std::vector<Memory> memory_;
   std::unique_ptr<Layer> layer_;
+  std::vector<View> weights_, gradients_;
+  const std::int64_t position_ = 0;
+  const TrainingBatch batch_{1, &position_};
   LayerCall call_;
   View x_, y_, dy_, dx_;
 };

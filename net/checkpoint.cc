@@ -30,8 +30,8 @@ std::size_t size_of(const Parameter& parameter) {
 
 /// Throws unless `file` holds `section` with exactly the parameters of `layout`.
 void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const Layout& layout,
-             const std::string& section) {
-  const std::string prefix = section + "/";
+             const Section& section) {
+  const std::string prefix = section.name + "/";
   std::set<std::string> spare;
   for (const std::string& name : reader.arrays()) {
     if (name.starts_with(prefix)) spare.insert(name);
@@ -41,7 +41,7 @@ void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const 
         "{} has no section '{}': the run that wrote it had other options; start with the same "
         "ones, or choose another "
         "checkpoint or checkpoint directory",
-        file.string(), section);
+        file.string(), section.name);
   }
   const auto differs = [&](const std::string& difference) {
     const auto model = reader.attributes().find("model");
@@ -55,6 +55,7 @@ void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const 
         difference);
   };
   for (const Parameter& parameter : layout.parameters) {
+    if (!section.holds(parameter)) continue;
     const std::string name = prefix + parameter.name;
     if (spare.erase(name) == 0)
       differs(fmt::format("it has no {} ({})", name, parameter.shape.text()));
@@ -87,7 +88,8 @@ CheckpointMetadata facts_of(const Hdf5Reader& reader, const std::filesystem::pat
 
 std::vector<ConstSection> read_only(const std::vector<Section>& sections) {
   std::vector<ConstSection> result;
-  for (const Section& section : sections) result.push_back({section.name, section.arena});
+  for (const Section& section : sections)
+    result.push_back({section.name, section.arena, section.trained_only});
   return result;
 }
 
@@ -104,6 +106,7 @@ SavedCheckpoint save_checkpoint(const std::filesystem::path& directory, const La
     for (const auto& [name, text] : metadata.texts) writer.attribute(name, text);
     for (const ConstSection& section : sections) {
       for (const Parameter& parameter : layout.parameters) {
+        if (!section.holds(parameter)) continue;
         writer.array(section.name + "/" + parameter.name, parameter.shape,
                      {section.arena + parameter.range.begin, size_of(parameter)});
       }
@@ -162,9 +165,10 @@ bool Checkpoint::has(const std::string& section) const {
 void Checkpoint::verify() const { reader_->verify(); }
 
 void Checkpoint::load(const Layout& layout, const std::vector<Section>& sections) const {
-  for (const Section& section : sections) compare(*reader_, file_, layout, section.name);
+  for (const Section& section : sections) compare(*reader_, file_, layout, section);
   for (const Section& section : sections) {
     for (const Parameter& parameter : layout.parameters) {
+      if (!section.holds(parameter)) continue;
       reader_->array(section.name + "/" + parameter.name,
                      {section.arena + parameter.range.begin, size_of(parameter)});
     }

@@ -25,8 +25,13 @@ class Hdf5Reader;
 /// parameters are neither saved nor touched by loading.
 template <class Float>
 struct SectionOf {
-  std::string name;  ///< "parameters", "optimizer/momentum", "ema"
+  /// "parameters", "optimizer/momentum", "ema".
+  std::string name;
   Float* arena = nullptr;
+  /// It holds something of trained parameters alone: statistics have no place in the file.
+  bool trained_only = false;
+
+  bool holds(const Parameter& parameter) const { return parameter.trained() || !trained_only; }
 };
 using Section = SectionOf<float>;
 using ConstSection = SectionOf<const float>;

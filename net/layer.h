@@ -1,50 +1,103 @@
-// The contract of a layer: what it asks for once, and what it computes every step.
+// The contract of a layer: what it asks for once, and what it computes every step. Layers are
+// composed by net/chain.h.
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "net/parameters.h"
+#include "src/arena.h"
 #include "src/device.h"
 #include "src/view.h"
 
 namespace lockstep {
 
-/// What a layer asks for before step one. Filled by Layer::setup(), read by Model.
+/// One layer as the memory plan and people see it.
+struct LayerSummary {
+  std::string name, implementation;
+  Shape output;
+  std::int64_t parameters = 0;
+  /// Forward, whole batch.
+  double multiply_adds = 0;
+};
+
+/// What a layer asks for before step one. Filled by Layer::setup(), read by the Part that holds it.
 class Setup {
  public:
-  Setup(Device& device, Type type, bool training, bool input_gradient)
-      : device(device), type(type), training(training), input_gradient(input_gradient) {}
+  Setup(Device& device, Type type, bool training, bool input_gradient, std::string name)
+      : device(device),
+        type(type),
+        training(training),
+        input_gradient(input_gradient),
+        name(std::move(name)) {}
 
   Device& device;
-  const Type type;            ///< of the activations
-  const bool training;        ///< backward will be called
-  const bool input_gradient;  ///< backward must give dx (not the first layer)
+  /// Of the activations.
+  const Type type;
+  /// Backward will be called.
+  const bool training;
+  /// Backward must give dx (not the first layer).
+  const bool input_gradient;
+  /// "block1/conv2": unique in the model.
+  const std::string name;
 
   /// A parameter of this layer; the first is weight(0) of every LayerCall, the next weight(1), ...
-  void parameter(const std::string& name, Shape shape, Init init, float l2 = 0) {
-    parameters.push_back({name, shape, init, l2, {}, 0});
+  void parameter(const std::string& own_name, Shape shape, Init init, float l2 = 0) {
+    parameters.push_back({own_name, shape, init, l2, {}, 0});
   }
-  void save(std::size_t bytes) { saved_bytes += bytes; }  ///< forward -> backward
-  void scratch(std::size_t bytes) {
-    scratch_bytes = std::max(scratch_bytes, bytes);
-  }  ///< within one call
+  /// A value that is kept and saved with the parameters, but not trained: backward writes the
+  /// batch's share of it (LayerCall::share) where a parameter has its gradient; summed over all
+  /// shards that is the mean of the step, of which the value then takes `follow`.
+  void statistic(const std::string& own_name, Shape shape, Init init, float follow) {
+    parameters.push_back({own_name, shape, init, 0, {}, 0, follow});
+  }
+  /// Memory from forward to backward; its place behind LayerCall::saved.
+  std::size_t save(std::size_t bytes) {
+    const std::size_t place = saved_bytes;
+    saved_bytes += Arena::aligned(bytes);
+    return place;
+  }
+  /// Memory within one call.
+  void scratch(std::size_t bytes) { scratch_bytes = std::max(scratch_bytes, bytes); }
 
   PlanInput plan(Shape in) const { return {in, type, training, input_gradient}; }
 
   std::vector<Parameter> parameters;
   std::size_t saved_bytes = 0, scratch_bytes = 0;
+  /// Of the layers within this one; empty if it holds none.
+  std::vector<LayerSummary> layers;
+};
+
+/// Which samples a batch of training holds, and what part of the step it is.
+struct TrainingBatch {
+  std::uint64_t seed = 0;
+  /// The samples are those at *position + offset, + 1, ... of the run's stream (src/data/loader.h),
+  /// which counts on over all epochs and ranks: random numbers keyed by it belong to the sample,
+  /// whichever rank has it. Read when the work is done.
+  const std::int64_t* position = nullptr;
+  std::int64_t offset = 0;
+  /// Of the step's samples: 1 / shards.
+  float share = 1;
 };
 
 /// What a layer finds at hand in one call.
 struct LayerCall {
   Stream* stream = nullptr;
-  std::vector<View> weights;    ///< fp32, in the order of Setup::parameter
-  std::vector<View> gradients;  ///< fp32, to be overwritten in backward; empty in inference
+  /// fp32, in the order of Setup::parameter and Setup::statistic.
+  std::span<const View> weights;
+  /// fp32, to be overwritten in backward; empty in inference.
+  std::span<const View> gradients;
   std::byte* saved = nullptr;
-  void* scratch = nullptr;
+  std::byte* scratch = nullptr;
+  /// Of backward and of the forward before it; null in inference, with a model made for training
+  /// too.
+  const TrainingBatch* batch = nullptr;
+  /// To be told in backward that a layer's gradients are written (chain.h does).
+  const std::function<void(std::span<const View> gradients)>* ready = nullptr;
 };
 
 /// Made by the factories of layers.h, owned by one Model, called by one thread. x and y are N, H,

@@ -1,105 +1,102 @@
 #include "net/model.h"
 
 #include <algorithm>
-#include <ranges>
 
 namespace lockstep {
 
-Model::Model(Device& device, const ModelEntry& entry, Shape sample, int classes, std::int64_t batch,
-             Type type, bool training)
-    : input_(sample.with_batch(batch)), type_(type), training_(training) {
+namespace {
+
+NamedLayers build(const ModelEntry& entry, Shape sample, int classes) {
   require_fit(entry, sample);
-  Shape shape = input_;
-  std::size_t scratch_bytes = 0, largest = 0, largest_in_turn[2] = {0, 0};
-  for (auto& [name, layer] : entry.build(sample, classes)) {
-    Setup setup(device, type, training, !nodes_.empty());
-    shape = layer->setup(setup, shape);
-    for (Parameter& parameter : setup.parameters) {
-      parameter.name = name + "/" + parameter.name;
-      parameter.layer = static_cast<int>(nodes_.size());
-    }
-    const std::size_t bytes = static_cast<std::size_t>(shape.count()) * size_of(type);
-    largest = std::max(largest, bytes);
-    std::size_t& in_turn = largest_in_turn[nodes_.size() % 2];
-    in_turn = std::max(in_turn, bytes);
-    scratch_bytes = std::max(scratch_bytes, setup.scratch_bytes);
-    layers_.push_back({name, layer->implementation(), shape, 0, layer->multiply_adds()});
-    Node node{std::move(layer), std::move(setup.parameters), {}, shape, 0, 0, {}};
-    if (training) node.activation = activations_.reserve(bytes);
-    node.saved = activations_.reserve(setup.saved_bytes);
-    nodes_.push_back(std::move(node));
-  }
-  if (!training) {
-    const std::size_t turns[2] = {activations_.reserve(largest_in_turn[0]),
-                                  activations_.reserve(largest_in_turn[1])};
-    for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i].activation = turns[i % 2];
-  }
-  scratch_ = workspace_.reserve(scratch_bytes);
-  if (training) {
-    for (std::size_t& turn : turns_) turn = workspace_.reserve(largest);
-  }
-  activations_.allocate(device);
-  workspace_.allocate(device);
-  plan_parameters();
+  return entry.build(sample, classes);
 }
 
-void Model::plan_parameters() {
-  for (Node& node : nodes_ | std::views::reverse) {
-    node.range.begin = layout_.count;
-    for (Parameter& parameter : node.parameters) {
-      parameter.range = {layout_.count, parameter.shape.count()};
-      layout_.count += Layout::aligned(parameter.range.count);
-      layout_.parameters.push_back(parameter);
-      layers_[static_cast<std::size_t>(parameter.layer)].parameters += parameter.range.count;
-    }
-    node.range.count = layout_.count - node.range.begin;
-    if (node.range.count > 0) layout_.layers.push_back(node.range);
+}  // namespace
+
+Model::Model(Device& device, const ModelEntry& entry, Shape sample, int classes, std::int64_t batch,
+             Type type, bool training)
+    : input_(sample.with_batch(batch)),
+      type_(type),
+      training_(training),
+      chain_(build(entry, sample, classes)) {
+  Setup setup(device, type, training, /*input_gradient=*/false, /*name=*/"");
+  output_ = chain_.setup(setup, input_);
+  layers_ = std::move(setup.layers);
+  const std::size_t bytes = static_cast<std::size_t>(output_.count()) * size_of(type);
+  saved_ = activations_.reserve(setup.saved_bytes);
+  logits_ = activations_.reserve(bytes);
+  if (training) logits_gradient_ = activations_.reserve(bytes);
+  scratch_ = workspace_.reserve(setup.scratch_bytes);
+  activations_.allocate(device);
+  workspace_.allocate(device);
+  plan_parameters(std::move(setup.parameters));
+}
+
+void Model::plan_parameters(std::vector<Parameter> parameters) {
+  // Layers last to first, the parameters of each in its own order.
+  std::vector<Parameter*> order;
+  for (Parameter& parameter : parameters) order.push_back(&parameter);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Parameter* a, const Parameter* b) { return a->layer > b->layer; });
+  for (Parameter* parameter : order) {
+    const bool fresh =
+        layout_.parameters.empty() || layout_.parameters.back().layer != parameter->layer;
+    if (fresh) layout_.layers.push_back({layout_.count, 0});
+    parameter->range = {layout_.count, parameter->shape.count()};
+    layout_.count = Layout::aligned(parameter->range.end());
+    layout_.layers.back().count = layout_.count - layout_.layers.back().begin;
+    layout_.parameters.push_back(*parameter);
   }
+  for (const Parameter& parameter : parameters)
+    places_.emplace_back(parameter.shape, parameter.range);
 }
 
 void Model::bind(float* parameters, float* gradients) {
-  for (Node& node : nodes_) {
-    node.call.weights.clear();
-    node.call.gradients.clear();
-    for (const Parameter& parameter : node.parameters) {
-      node.call.weights.push_back({parameters + parameter.range.begin, parameter.shape, Type::f32});
-      if (gradients == nullptr) continue;
-      node.call.gradients.push_back(
-          {gradients + parameter.range.begin, parameter.shape, Type::f32});
-    }
-    node.call.saved = static_cast<std::byte*>(activations_.at(node.saved));
-    node.call.scratch = workspace_.at(scratch_);
+  weights_.clear();
+  gradients_.clear();
+  gradient_arena_ = gradients;
+  for (const auto& [shape, range] : places_) {
+    weights_.push_back({parameters + range.begin, shape, Type::f32});
+    if (gradients != nullptr) gradients_.push_back({gradients + range.begin, shape, Type::f32});
   }
 }
 
-View Model::forward(Stream& stream, View images) {
+LayerCall Model::call(Stream& stream, const TrainingBatch* batch) const {
+  LayerCall call;
+  call.stream = &stream;
+  call.weights = weights_;
+  call.gradients = gradients_;
+  call.saved = static_cast<std::byte*>(activations_.at(saved_));
+  call.scratch = static_cast<std::byte*>(workspace_.at(scratch_));
+  call.batch = batch;
+  return call;
+}
+
+View Model::run(Stream& stream, View images, const TrainingBatch* batch) {
   expect(images.shape == input_ && images.type == type_,
          "a batch has another shape or type than planned");
-  View x = images;
-  for (Node& node : nodes_) {
-    const View y = output(node);
-    node.call.stream = &stream;
-    node.layer->forward(node.call, x, y);
-    x = y;
-  }
-  return x;
+  LayerCall all = call(stream, batch);
+  chain_.forward(all, images, logits(logits_));
+  return logits(logits_);
 }
 
-View Model::logits_gradient() { return workspace_.view(turns_[0], nodes_.back().output, type_); }
+View Model::forward(Stream& stream, View images, const TrainingBatch& batch) {
+  expect(training_, "a model planned for inference does not train");
+  batch_ = batch;
+  return run(stream, images, &batch_);
+}
 
 void Model::backward(Stream& stream, View images, const Ready& ready) {
   expect(training_, "a model planned for inference has no backward");
-  View dy = logits_gradient();
-  for (std::size_t i = nodes_.size(); i-- > 0;) {
-    Node& node = nodes_[i];
-    const View x = i == 0 ? images : output(nodes_[i - 1]);
-    const std::size_t turn = turns_[(nodes_.size() - i) % 2];
-    const View dx = i == 0 ? View{} : workspace_.view(turn, x.shape, type_);
-    node.call.stream = &stream;
-    node.layer->backward(node.call, x, output(node), dy, dx);
-    if (node.range.count > 0) ready(node.range);
-    dy = dx;
-  }
+  const std::function<void(std::span<const View>)> tell = [&](std::span<const View> gradients) {
+    const auto place = [&](const View& view) { return view.as<float>() - gradient_arena_; };
+    const std::int64_t begin = place(gradients.front()),
+                       end = Layout::aligned(place(gradients.back()) + gradients.back().count());
+    ready({begin, end - begin});
+  };
+  LayerCall all = call(stream, &batch_);
+  all.ready = &tell;
+  chain_.backward(all, images, logits(logits_), logits_gradient(), {});
 }
 
 double Model::forward_flops() const {

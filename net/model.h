@@ -9,12 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "net/layer.h"
+#include "net/chain.h"
 #include "src/arena.h"
 
 namespace lockstep {
-
-using NamedLayers = std::vector<std::pair<std::string, std::unique_ptr<Layer>>>;
 
 /// One row of the menu.
 struct ModelEntry {
@@ -36,14 +34,6 @@ std::span<const ModelEntry> models();
 /// Throws the usage error with both shapes and the models that fit unless `entry` takes samples of
 /// this shape.
 void require_fit(const ModelEntry& entry, Shape sample);
-
-/// One layer as the memory plan and people see it.
-struct LayerSummary {
-  std::string name, implementation;
-  Shape output;
-  std::int64_t parameters = 0;
-  double multiply_adds = 0;  ///< forward, whole batch
-};
 
 /// A chain of layers planned for one batch size, one activation type, and training or inference.
 /// Holds activations and workspace, never parameters or gradients: those arenas are bound from
@@ -67,43 +57,46 @@ class Model {
   /// inference). They must outlive their use and may be bound anew at any time.
   void bind(float* parameters, float* gradients);
 
-  /// The logits (batch x classes, of type()), valid until the next forward.
-  View forward(Stream& stream, View images);
+  /// The logits (batch x classes, of type()), valid until the next forward: as in evaluation, or as
+  /// in training on the samples of `batch`.
+  View forward(Stream& stream, View images) { return run(stream, images, nullptr); }
+  View forward(Stream& stream, View images, const TrainingBatch& batch);
   /// After forward on the same images: where the loss writes the gradient of the logits.
-  View logits_gradient();
-  /// From logits_gradient() to all parameters' gradients; calls `ready` for each layer with
-  /// parameters, last layer first.
+  View logits_gradient() const { return logits(logits_gradient_); }
+  /// After forward in training: from logits_gradient() to all parameters' gradients, and to the
+  /// statistics; calls `ready` for each layer with parameters, last layer first.
   void backward(Stream& stream, View images, const Ready& ready);
 
-  double forward_flops() const;   ///< of one call, two per multiply-add
-  double training_flops() const;  ///< forward + backward
+  /// Of one call, two per multiply-add.
+  double forward_flops() const;
+  /// Forward and backward.
+  double training_flops() const;
   std::size_t activation_bytes() const { return activations_.bytes(); }
   std::size_t workspace_bytes() const { return workspace_.bytes(); }
 
  private:
-  struct Node {
-    std::unique_ptr<Layer> layer;
-    std::vector<Parameter> parameters;
-    Range range;  ///< of all its parameters in the arenas; empty if it has none
-    Shape output;
-    std::size_t activation = 0, saved = 0;  ///< places in activations_
-    LayerCall call;
-  };
-  View output(const Node& node) const {
-    return activations_.view(node.activation, node.output, type_);
-  }
-  void plan_parameters();
+  View run(Stream& stream, View images, const TrainingBatch* batch);
+  LayerCall call(Stream& stream, const TrainingBatch* batch) const;
+  View logits(std::size_t place) const { return {activations_.at(place), output_, type_}; }
+  void plan_parameters(std::vector<Parameter> parameters);
 
-  Shape input_;
+  Shape input_, output_;
   Type type_;
   bool training_;
-  std::vector<Node> nodes_;  ///< in forward order
+  Chain chain_;
   Layout layout_;
   std::vector<LayerSummary> layers_;
-  Arena activations_;  ///< (A) saved for backward; in inference two that take turns
-  Arena workspace_;    ///< (W) scratch of one call, and the two gradients that take turns
-  std::size_t turns_[2] = {0, 0};  ///< places in workspace_
-  std::size_t scratch_ = 0;
+  /// In the order of forward, as layers see them: shape and place.
+  std::vector<std::pair<Shape, Range>> places_;
+  std::vector<View> weights_, gradients_;
+  float* gradient_arena_ = nullptr;
+  /// Of the last forward in training.
+  TrainingBatch batch_;
+  /// What is saved for backward, the logits and their gradient.
+  Arena activations_;
+  /// Scratch of one call of the chain.
+  Arena workspace_;
+  std::size_t saved_ = 0, scratch_ = 0, logits_ = 0, logits_gradient_ = 0;
 };
 
 }  // namespace lockstep

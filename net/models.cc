@@ -9,9 +9,10 @@ namespace lockstep {
 
 ModelEntry tutorial();
 ModelEntry deep_mnist();
+ModelEntry resnet_small();
 
 std::span<const ModelEntry> models() {
-  static const std::array menu{tutorial(), deep_mnist()};
+  static const std::array menu{tutorial(), deep_mnist(), resnet_small()};
   return menu;
 }
 

@@ -102,13 +102,15 @@ std::unique_ptr<Optimizer> make_optimizer(std::string_view name, const Optimizer
 std::string describe_optimizer(std::string_view name, const OptimizerOptions& options);
 
 /// The decay of a parameter: its model's own, and for weights (more than one extent) that of the
-/// run besides.
+/// run besides. Statistics have none.
 float decay_of(const Parameter& parameter, float weight_decay);
-/// One number for every 16 elements of an arena: the decay of the parameter that they belong to.
+/// One number for every 16 elements of an arena: the decay of the parameter that they belong to, or
+/// how much a statistic follows.
 std::vector<float> factors(const Layout& layout, float weight_decay);
 
 /// Gives `stream` the step of all parameters in `range`, which may begin and end within one, at
-/// multiples of 16. `now` must stay as it is until that is done.
+/// multiples of 16; statistics move towards what the step has found. `now` must stay as it is until
+/// that is done.
 void update(Stream& stream, const Layout& layout, Range range, const Optimizer& optimizer,
             const TrainingState& state, const UpdateRates* now);
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/view.h"
@@ -30,6 +31,11 @@ struct Parameter {
   Range range;
   /// Index of its layer, in forward order.
   int layer = 0;
+  /// Above 0 for a statistic (Setup::statistic), which no optimizer steps: how much it takes of the
+  /// mean that a step finds.
+  float follow = 0;
+
+  bool trained() const { return follow == 0; }
 };
 
 /// All parameters of a model, in arena order (last layer first).
@@ -50,9 +56,12 @@ struct Layout {
   /// Each layer's range in arena order, layers without parameters left out; gapless.
   std::vector<Range> layers;
 
-  /// Number of parameters, without mail and gaps.
+  /// Number of parameters that are trained.
   std::int64_t trainable() const;
 };
+
+/// A name as a key of random numbers (FNV-1a).
+std::uint32_t hash_of(std::string_view name);
 
 /// Writes initial values, keyed by (seed, name) alone, into the arena `parameters` of layout.count
 /// floats.

@@ -11,12 +11,17 @@ namespace lockstep {
 /// the Arena.
 class Arena {
  public:
-  static constexpr std::size_t kAlignment = 256;  ///< what any device's wide loads ask for
+  /// What any device's wide loads ask for.
+  static constexpr std::size_t kAlignment = 256;
+  /// `bytes` and what is left free behind them.
+  static constexpr std::size_t aligned(std::size_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
 
   /// Asks for `bytes`; the place is known only after allocate().
   std::size_t reserve(std::size_t bytes) {
     const std::size_t offset = bytes_;
-    bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ += aligned(bytes);
     return offset;
   }
   void allocate(Device& device) { memory_ = device.allocate(bytes_, Place::device); }

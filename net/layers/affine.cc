@@ -29,19 +29,34 @@ void AffineLayer::finish_setup(Setup& setup, Shape weights, std::unique_ptr<Affi
   const std::int64_t filters = weights[0];
   setup.parameter("weights", weights, {Init::Kind::truncated_normal, init_.weight_deviation},
                   init_.l2);
-  setup.parameter("biases", {filters}, {Init::Kind::constant, init_.bias});
+  if (init_.biases) {
+    setup.parameter("biases", {filters}, {Init::Kind::constant, init_.bias});
+  } else {
+    no_biases_ = {nullptr, {filters}, Type::f32};
+    zeros_ = setup.save(no_biases_.bytes());
+    unwanted_ = setup.save(no_biases_.bytes());
+  }
   setup.scratch(plan->scratch_bytes());
   plan_ = std::move(plan);
   multiply_adds_ = static_cast<double>(out.count()) * static_cast<double>(weights.row());
 }
 
+View AffineLayer::biases(const LayerCall& call, std::span<const View> of, std::size_t place) const {
+  if (init_.biases) return of[1];
+  View view = no_biases_;
+  view.data = call.saved + place;
+  return view;
+}
+
 void AffineLayer::forward(LayerCall& call, View x, View y) {
-  plan_->forward(*call.stream, x, call.weights[0], call.weights[1], y, call.scratch);
+  plan_->forward(*call.stream, x, call.weights[0], biases(call, call.weights, zeros_), y,
+                 call.scratch);
 }
 
 void AffineLayer::backward(LayerCall& call, View x, View y, View dy, View dx) {
   if (relu_) mask(*call.stream, y, dy);
-  plan_->backward_weights(*call.stream, x, dy, call.gradients[0], call.gradients[1], call.scratch);
+  plan_->backward_weights(*call.stream, x, dy, call.gradients[0],
+                          biases(call, call.gradients, unwanted_), call.scratch);
   if (dx) plan_->backward_data(*call.stream, dy, call.weights[0], dx, call.scratch);
 }
 

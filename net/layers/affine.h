@@ -24,7 +24,13 @@ class AffineLayer : public Layer {
   bool relu_;
 
  private:
+  /// `of`'s second, or what stands for it at `place` behind LayerCall::saved.
+  View biases(const LayerCall& call, std::span<const View> of, std::size_t place) const;
+
   AffineInit init_;
+  View no_biases_;
+  /// Zeros that nobody writes, and a gradient that nobody reads.
+  std::size_t zeros_ = 0, unwanted_ = 0;
   std::unique_ptr<AffinePlan> plan_;
   double multiply_adds_ = 0;
 };

@@ -1,0 +1,117 @@
+#include "net/chain.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "net/layers.h"
+
+namespace lockstep {
+
+Shape Part::setup(Setup& outer, Shape in, bool input_gradient) {
+  Setup own(outer.device, outer.type, outer.training, input_gradient,
+            outer.name.empty() || name_.empty() ? outer.name + name_ : outer.name + "/" + name_);
+  const Shape out = layer_->setup(own, in);
+  holds_others_ = !own.layers.empty();
+  if (!holds_others_) {
+    LayerSummary summary{own.name, layer_->implementation(), out, 0, layer_->multiply_adds()};
+    for (Parameter& parameter : own.parameters) {
+      parameter.name = own.name + "/" + parameter.name;
+      if (parameter.trained()) summary.parameters += parameter.shape.count();
+    }
+    own.layers.push_back(std::move(summary));
+  }
+  first_ = outer.parameters.size();
+  count_ = own.parameters.size();
+  for (Parameter& parameter : own.parameters) {
+    parameter.layer += static_cast<int>(outer.layers.size());
+    outer.parameters.push_back(std::move(parameter));
+  }
+  std::move(own.layers.begin(), own.layers.end(), std::back_inserter(outer.layers));
+  saved_ = outer.save(own.saved_bytes);
+  scratch_bytes_ = own.scratch_bytes;
+  return out;
+}
+
+LayerCall Part::own(const LayerCall& call) const {
+  LayerCall own = call;
+  own.weights = call.weights.subspan(first_, count_);
+  if (!call.gradients.empty()) own.gradients = call.gradients.subspan(first_, count_);
+  own.saved += saved_;
+  return own;
+}
+
+void Part::forward(const LayerCall& call, View x, View y) {
+  LayerCall mine = own(call);
+  layer_->forward(mine, x, y);
+}
+
+void Part::backward(const LayerCall& call, View x, View y, View dy, View dx) {
+  LayerCall mine = own(call);
+  layer_->backward(mine, x, y, dy, dx);
+  if (!holds_others_ && count_ > 0 && call.ready != nullptr) (*call.ready)(mine.gradients);
+}
+
+Chain::Chain(NamedLayers layers) {
+  expect(!layers.empty(), "a chain has at least one layer");
+  for (auto& [name, layer] : layers) parts_.emplace_back(name, std::move(layer));
+}
+
+Shape Chain::setup(Setup& setup, Shape in) {
+  type_ = setup.type;
+  training_ = setup.training;
+  std::size_t scratch = 0;
+  Shape shape = in;
+  for (Part& part : parts_) {
+    if (&part != &parts_.front()) {
+      const std::size_t bytes = static_cast<std::size_t>(shape.count()) * size_of(type_);
+      outputs_.emplace_back(shape, training_ ? setup.save(bytes) : 0);
+      std::size_t& turn = turns_[(outputs_.size() - 1) % 2];
+      turn = std::max(turn, Arena::aligned(bytes));
+    }
+    shape = part.setup(setup, shape, &part != &parts_.front() || setup.input_gradient);
+    scratch = std::max(scratch, part.scratch_bytes());
+  }
+  setup.scratch(turns_[0] + turns_[1] + scratch);
+  return shape;
+}
+
+View Chain::turn(const LayerCall& call, std::size_t part) const {
+  return {call.scratch + part % 2 * turns_[0], outputs_[part].first, type_};
+}
+
+View Chain::output(const LayerCall& call, std::size_t part) const {
+  if (!training_) return turn(call, part);
+  return {call.saved + outputs_[part].second, outputs_[part].first, type_};
+}
+
+LayerCall Chain::inner(const LayerCall& call) const {
+  LayerCall inner = call;
+  inner.scratch += turns_[0] + turns_[1];
+  return inner;
+}
+
+void Chain::forward(LayerCall& call, View x, View y) {
+  const LayerCall for_parts = inner(call);
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const View out = i + 1 < parts_.size() ? output(call, i) : y;
+    parts_[i].forward(for_parts, x, out);
+    x = out;
+  }
+}
+
+void Chain::backward(LayerCall& call, View x, View y, View dy, View dx) {
+  const LayerCall for_parts = inner(call);
+  for (std::size_t i = parts_.size(); i-- > 0;) {
+    const View in = i == 0 ? x : output(call, i - 1);
+    const View gradient = i == 0 ? dx : turn(call, i - 1);
+    parts_[i].backward(for_parts, in, y, dy, gradient);
+    y = in;
+    dy = gradient;
+  }
+}
+
+std::unique_ptr<Layer> chain(NamedLayers layers) {
+  return std::make_unique<Chain>(std::move(layers));
+}
+
+}  // namespace lockstep

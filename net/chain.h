@@ -1,0 +1,67 @@
+// How layers are composed: a Part is a layer within another, a Chain is parts in a row. A model is
+// a chain, and its parts may be chains.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "net/layer.h"
+
+namespace lockstep {
+
+using NamedLayers = std::vector<std::pair<std::string, std::unique_ptr<Layer>>>;
+
+/// A layer with its places among those of the layer that holds it. The holder calls setup() of all
+/// its parts in the order opposite to that of their backward() calls: gradients lie in the order in
+/// which they become ready.
+class Part {
+ public:
+  /// Without a name it goes by the holder's.
+  Part(std::string name, std::unique_ptr<Layer> layer)
+      : name_(std::move(name)), layer_(std::move(layer)) {}
+
+  /// Asks `outer` for all that the layer asks for but scratch, which is the holder's to ask for.
+  Shape setup(Setup& outer, Shape in, bool input_gradient);
+  std::size_t scratch_bytes() const { return scratch_bytes_; }
+
+  /// `call` is the holder's, with scratch that the part may use.
+  void forward(const LayerCall& call, View x, View y);
+  void backward(const LayerCall& call, View x, View y, View dy, View dx);
+
+ private:
+  LayerCall own(const LayerCall& call) const;
+
+  std::string name_;
+  std::unique_ptr<Layer> layer_;
+  bool holds_others_ = false;
+  std::size_t first_ = 0, count_ = 0, saved_ = 0, scratch_bytes_ = 0;
+};
+
+class Chain : public Layer {
+ public:
+  explicit Chain(NamedLayers layers);
+
+  Shape setup(Setup& setup, Shape in) override;
+  void forward(LayerCall& call, View x, View y) override;
+  void backward(LayerCall& call, View x, View y, View dy, View dx) override;
+  std::string implementation() const override { return "chain"; }
+
+ private:
+  /// What the layers but the last give: saved for backward, or in turns.
+  View output(const LayerCall& call, std::size_t part) const;
+  /// One of two places in scratch for activations, or their gradients, that take turns.
+  View turn(const LayerCall& call, std::size_t part) const;
+  LayerCall inner(const LayerCall& call) const;
+
+  std::vector<Part> parts_;
+  /// Of all parts but the last: shape of y and place behind LayerCall::saved.
+  std::vector<std::pair<Shape, std::size_t>> outputs_;
+  Type type_ = Type::f32;
+  bool training_ = false;
+  /// Bytes of the even and of the odd turn.
+  std::size_t turns_[2] = {0, 0};
+};
+
+}  // namespace lockstep

@@ -1,0 +1,99 @@
+// Dropout. The mask is drawn again in backward: four numbers from a counter cost less than memory
+// for them between the passes.
+//
+// Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, "Dropout: a simple way to
+// prevent neural networks from overfitting", JMLR 15, 2014.
+
+#include "net/layers.h"
+#include "src/each.h"
+#include "src/random.h"
+
+namespace lockstep {
+namespace {
+
+using Key = std::array<std::uint32_t, 2>;
+
+/// y = x where the mask lets it through; four values of a sample at a time.
+template <class T>
+struct Mask {
+  const T* x;
+  T* y;
+  /// Values of a sample, and how often four of them.
+  std::int64_t row, quads;
+  Key key;
+  const std::int64_t* position;
+  std::int64_t offset;
+  /// Of 2^32: below it a value is dropped.
+  std::uint32_t dropped;
+  float scale;
+
+  HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t sample = i / quads, quad = i % quads, begin = sample * row + quad * 4;
+    const auto at = static_cast<std::uint64_t>(*position + offset + sample);
+    const auto words =
+        philox({static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(Purpose::dropout),
+                static_cast<std::uint32_t>(at >> 32), static_cast<std::uint32_t>(at)},
+               key);
+    const std::int64_t left = row - quad * 4;
+    for (int k = 0; k < 4 && k < left; ++k) {
+      y[begin + k] = words[k] < dropped ? 0.0f : static_cast<float>(x[begin + k]) * scale;
+    }
+  }
+};
+
+template <class T>
+struct Copy {
+  const T* x;
+  T* y;
+  HOST_DEVICE void operator()(std::int64_t i) const { y[i] = x[i]; }
+};
+
+class DropoutLayer : public Layer {
+ public:
+  explicit DropoutLayer(float rate) : rate_(rate) {
+    expect(rate >= 0 && rate < 1, "a dropout rate is at least 0 and below 1");
+  }
+
+  Shape setup(Setup& setup, Shape in) override {
+    name_ = hash_of(setup.name);
+    return in;
+  }
+  void forward(LayerCall& call, View x, View y) override { apply(call, x, y); }
+  void backward(LayerCall& call, View, View, View dy, View dx) override {
+    if (dx) apply(call, dy, dx);
+  }
+  std::string implementation() const override { return "dropout"; }
+
+ private:
+  void apply(LayerCall& call, View from, View to) {
+    dispatch(from.type, [&](auto* tag) {
+      using T = std::remove_pointer_t<decltype(tag)>;
+      const T* x = from.as<T>();
+      T* y = to.as<T>();
+      if (call.batch == nullptr) return each(*call.stream, from.count(), Copy<T>{x, y});
+      const TrainingBatch& batch = *call.batch;
+      const std::int64_t row = from.shape.row(), quads = (row + 3) / 4;
+      each(*call.stream, from.shape[0] * quads,
+           Mask<T>{x, y, row, quads, key(batch.seed), batch.position, batch.offset,
+                   static_cast<std::uint32_t>(static_cast<double>(rate_) * 0x1p32),
+                   1 / (1 - rate_)});
+    });
+  }
+
+  /// The layer's own: two layers of a model drop different values of a sample.
+  Key key(std::uint64_t seed) const {
+    const auto words =
+        philox({name_, static_cast<std::uint32_t>(Purpose::dropout), ~0u, ~0u},
+               {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+    return {words[0], words[1]};
+  }
+
+  float rate_;
+  std::uint32_t name_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> dropout(float rate) { return std::make_unique<DropoutLayer>(rate); }
+
+}  // namespace lockstep

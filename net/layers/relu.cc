@@ -1,0 +1,49 @@
+#include "net/layers.h"
+#include "src/each.h"
+
+namespace lockstep {
+namespace {
+
+template <class T>
+struct Forward {
+  const T* x;
+  T* y;
+  HOST_DEVICE void operator()(std::int64_t i) const {
+    const float value = x[i];
+    y[i] = value > 0 ? value : 0.0f;
+  }
+};
+
+template <class T>
+struct Backward {
+  const T *y, *dy;
+  T* dx;
+  HOST_DEVICE void operator()(std::int64_t i) const {
+    dx[i] = static_cast<float>(y[i]) > 0 ? static_cast<float>(dy[i]) : 0.0f;
+  }
+};
+
+class ReluLayer : public Layer {
+ public:
+  Shape setup(Setup&, Shape in) override { return in; }
+  void forward(LayerCall& call, View x, View y) override {
+    dispatch(x.type, [&](auto* tag) {
+      using T = std::remove_pointer_t<decltype(tag)>;
+      each(*call.stream, x.count(), Forward<T>{x.as<T>(), y.as<T>()});
+    });
+  }
+  void backward(LayerCall& call, View, View y, View dy, View dx) override {
+    if (!dx) return;
+    dispatch(y.type, [&](auto* tag) {
+      using T = std::remove_pointer_t<decltype(tag)>;
+      each(*call.stream, y.count(), Backward<T>{y.as<T>(), dy.as<T>(), dx.as<T>()});
+    });
+  }
+  std::string implementation() const override { return "relu"; }
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> relu() { return std::make_unique<ReluLayer>(); }
+
+}  // namespace lockstep

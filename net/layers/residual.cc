@@ -1,0 +1,123 @@
+// A branch beside an identity or a shortcut, and their sum.
+//
+// Source: He, Zhang, Ren, Sun, "Deep residual learning for image recognition", CVPR 2016.
+
+#include <optional>
+
+#include "net/layers.h"
+#include "src/each.h"
+
+namespace lockstep {
+namespace {
+
+template <class T>
+struct Sum {
+  const T *a, *b;
+  T* y;
+  HOST_DEVICE void operator()(std::int64_t i) const {
+    y[i] = static_cast<float>(a[i]) + static_cast<float>(b[i]);
+  }
+};
+
+template <class T>
+struct Copy {
+  const T* x;
+  T* y;
+  HOST_DEVICE void operator()(std::int64_t i) const { y[i] = x[i]; }
+};
+
+void sum(Stream& stream, View a, View b, View y) {
+  dispatch(y.type, [&](auto* tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    each(stream, y.count(), Sum<T>{a.as<T>(), b.as<T>(), y.as<T>()});
+  });
+}
+
+void copy(Stream& stream, View x, View y) {
+  dispatch(y.type, [&](auto* tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    each(stream, y.count(), Copy<T>{x.as<T>(), y.as<T>()});
+  });
+}
+
+class ResidualLayer : public Layer {
+ public:
+  ResidualLayer(NamedLayers branch, NamedLayers shortcut)
+      : branch_("", std::make_unique<Chain>(std::move(branch))) {
+    if (!shortcut.empty())
+      shortcut_.emplace("shortcut", std::make_unique<Chain>(std::move(shortcut)));
+  }
+
+  Shape setup(Setup& setup, Shape in) override {
+    in_ = in;
+    type_ = setup.type;
+    training_ = setup.training;
+    const Shape beside = shortcut_ ? shortcut_->setup(setup, in, setup.input_gradient) : in;
+    out_ = branch_.setup(setup, in, setup.input_gradient);
+    if (beside != out_) {
+      throw Error(setup.name + ": the branch gives " + out_.text() + " and beside it is " +
+                  beside.text() + ": give residual() a shortcut of the branch's shape");
+    }
+    own_ = 2 * Arena::aligned(bytes(out_)) + Arena::aligned(bytes(in_));
+    if (training_) {
+      branch_place_ = setup.save(bytes(out_));
+      if (shortcut_) shortcut_place_ = setup.save(bytes(out_));
+    }
+    setup.scratch(own_ + std::max(branch_.scratch_bytes(),
+                                  shortcut_ ? shortcut_->scratch_bytes() : std::size_t{0}));
+    return out_;
+  }
+
+  void forward(LayerCall& call, View x, View y) override {
+    const LayerCall inner = for_parts(call);
+    const View branch = output(call, branch_place_, 0), beside = output(call, shortcut_place_, 1);
+    branch_.forward(inner, x, branch);
+    if (shortcut_) shortcut_->forward(inner, x, beside);
+    sum(*call.stream, branch, shortcut_ ? beside : x, y);
+  }
+
+  void backward(LayerCall& call, View x, View, View dy, View dx) override {
+    const LayerCall inner = for_parts(call);
+    const View own_dy = scratch(call, 0, out_), other_dx = scratch(call, 2, in_);
+    copy(*call.stream, dy, own_dy);  // for both may spoil it
+    branch_.backward(inner, x, output(call, branch_place_, 0), own_dy, dx);
+    if (shortcut_) {
+      shortcut_->backward(inner, x, output(call, shortcut_place_, 1), dy, dx ? other_dx : View{});
+    }
+    if (dx) sum(*call.stream, dx, shortcut_ ? other_dx : dy, dx);
+  }
+
+  std::string implementation() const override { return "residual"; }
+
+ private:
+  std::size_t bytes(Shape shape) const {
+    return static_cast<std::size_t>(shape.count()) * size_of(type_);
+  }
+  /// Two places for outputs or their gradients, then one for the gradient of x.
+  View scratch(const LayerCall& call, std::size_t place, Shape shape) const {
+    return {call.scratch + place * Arena::aligned(bytes(out_)), shape, type_};
+  }
+  View output(const LayerCall& call, std::size_t saved, std::size_t place) const {
+    return training_ ? View{call.saved + saved, out_, type_} : scratch(call, place, out_);
+  }
+  LayerCall for_parts(const LayerCall& call) const {
+    LayerCall inner = call;
+    inner.scratch += own_;
+    return inner;
+  }
+
+  Part branch_;
+  std::optional<Part> shortcut_;
+  Shape in_, out_;
+  Type type_ = Type::f32;
+  bool training_ = false;
+  std::size_t own_ = 0, branch_place_ = 0, shortcut_place_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> residual(NamedLayers branch, NamedLayers shortcut) {
+  return std::make_unique<ResidualLayer>(std::move(branch), std::move(shortcut));
+}
+
+}  // namespace lockstep

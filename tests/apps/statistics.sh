@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# A model with batch normalisation and dropout: four shards give the same bits on one, two and four ranks and after a
+# resume, running statistics and masks included, and evaluation uses what the checkpoint holds.
+# usage: statistics.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_h5py
+state=(--model resnet_small --shards 4 --global-batch 32 --ema 0.5 --lr 0.02 --momentum 0.9)
+
+train 1 "${state[@]}" --steps 4 --eval-every 4 --log-dir "$folder/log" --checkpoint-dir "$folder/one"
+train 4 "${state[@]}" --steps 2 --reducer tree --progress poll --checkpoint-dir "$folder/two"
+train 2 "${state[@]}" --steps 4 --checkpoint-dir "$folder/two"
+expect_line "goes on" '^resumed +from .*/step-0000000002\.h5 at step 2 of 4$'
+expect_same_state "4 steps on one rank, 2 on four and 2 on two" "$(step_file "$folder/one" 4)" "$(step_file "$folder/two" 4)"
+
+expect "statistics have moved, and optimizers hold none" "$python" - "$(step_file "$folder/one" 4)" <<'PYTHON'
+import sys
+
+import h5py
+
+with h5py.File(sys.argv[1]) as file:
+    for section in ("parameters", "ema"):
+        norm = file[section + "/block1/norm1"]
+        assert sorted(norm) == ["beta", "gamma", "mean", "variance"], sorted(norm)
+        assert abs(norm["mean"][...]).min() > 0 and abs(norm["variance"][...] - 1).max() > 0.01, section
+    assert sorted(file["optimizer/momentum/block1/norm1"]) == ["beta", "gamma"]
+PYTHON
+
+ranks 2 evaluate "$folder/one"
+trained=$(sed -n 's/.*"kind":"evaluation".*"top1":\([0-9.]*\),.*/\1/p' "$folder/log/metrics.jsonl")
+expect "evaluate finds the accuracy that the run found" "$python" - "$trained" "$folder/out" <<'PYTHON'
+import re
+import sys
+
+found = re.search(r"top-1 ([0-9.]+) %", open(sys.argv[2]).read())
+assert found and abs(float(found.group(1)) - 100 * float(sys.argv[1])) < 0.006, (found, sys.argv[1])
+PYTHON
+finish

@@ -1,0 +1,281 @@
+// Layers that are another in training than in evaluation: what is dropped belongs to the sample,
+// and statistics are the batch's in training, the running ones in evaluation. And how layers are
+// named and placed where they are composed.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "net/layers.h"
+#include "net/model.h"
+#include "net/optimizer.h"
+#include "src/random.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+/// A model of the layers that `build` gives, with arenas of its own, for fp32 samples of `sample`.
+class Net {
+ public:
+  Net(NamedLayers (*build)(Shape, int), Shape sample, std::int64_t batch, bool training = true,
+      int threads = 1)
+      : device_(make_cpu_device(threads)),
+        stream_(device_->stream()),
+        model(*device_, {"net", "", sample, true, build}, sample, 10, batch, Type::f32, training),
+        parameters(static_cast<std::size_t>(model.layout().count)),
+        gradients(parameters.size()),
+        images(static_cast<std::size_t>(model.input().count())) {
+    initialize(model.layout(), 1, parameters.data());
+    model.bind(parameters.data(), training ? gradients.data() : nullptr);
+  }
+
+  std::vector<float> train(const TrainingBatch& batch) {
+    return values(model.forward(*stream_, view(), batch));
+  }
+  std::vector<float> evaluate() { return values(model.forward(*stream_, view())); }
+  void backward(const std::vector<float>& upstream) {
+    std::copy(upstream.begin(), upstream.end(), model.logits_gradient().as<float>());
+    model.backward(*stream_, view(), [](Range) {});
+  }
+  void fill(std::uint32_t index = 0) {
+    Random random(1, Purpose::generate, 0, index);
+    for (float& value : images) value = random.normal() + 0.5f;
+  }
+  const Parameter& parameter(const std::string& name) const {
+    for (const Parameter& parameter : model.layout().parameters) {
+      if (parameter.name == name) return parameter;
+    }
+    throw std::logic_error(name);
+  }
+  float* at(std::vector<float>& arena, const std::string& name) {
+    return arena.data() + parameter(name).range.begin;
+  }
+  View view() { return {images.data(), model.input(), Type::f32}; }
+
+ private:
+  static std::vector<float> values(View view) {
+    return {view.as<float>(), view.as<float>() + view.count()};
+  }
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+
+ public:
+  Model model;
+  std::vector<float> parameters, gradients, images;
+};
+
+NamedLayers one_dropout(Shape, int) {
+  NamedLayers layers;
+  layers.emplace_back("dropout", dropout(0.25f));
+  return layers;
+}
+
+NamedLayers another_dropout(Shape, int) {
+  NamedLayers layers;
+  layers.emplace_back("other", dropout(0.25f));
+  return layers;
+}
+
+/// What dropout of ones lets through: samples at `position` and after.
+std::vector<float> mask(NamedLayers (*build)(Shape, int), std::int64_t batch, std::int64_t position,
+                        std::int64_t offset = 0, std::uint64_t seed = 1) {
+  Net net(build, {1, 3, 3, 7}, batch);
+  std::fill(net.images.begin(), net.images.end(), 1.0f);
+  return net.train({seed, &position, offset});
+}
+
+TEST(Dropout, MaskBelongsToTheSampleAndNotToItsBatch) {
+  const std::vector<float> four = mask(one_dropout, 4, 70);
+  std::vector<float> parts = mask(one_dropout, 1, 70);
+  for (const std::int64_t first : {1, 2}) {
+    const std::vector<float> part = mask(one_dropout, first == 1 ? 1 : 2, 70, first);
+    parts.insert(parts.end(), part.begin(), part.end());
+  }
+  EXPECT_EQ(parts, four);
+  const std::vector<float> first(four.begin(), four.begin() + 63);
+  EXPECT_NE(first, std::vector<float>(four.begin() + 63, four.begin() + 126)) << "another sample";
+  EXPECT_NE(first, mask(one_dropout, 1, 70 + (std::int64_t{1} << 32))) << "a later epoch";
+  EXPECT_NE(first, mask(one_dropout, 1, 70, 0, 2)) << "another seed";
+  EXPECT_NE(first, mask(another_dropout, 1, 70)) << "another layer";
+}
+
+TEST(Dropout, DropsItsShareScalesTheRestAndIsNothingInEvaluation) {
+  const std::vector<float> values = mask(one_dropout, 400, 0);
+  const auto dropped = std::count(values.begin(), values.end(), 0.0f);
+  for (const float value : values) {
+    if (value != 0) {
+      ASSERT_FLOAT_EQ(value, 1 / 0.75f);
+    }
+  }
+  const auto count = static_cast<double>(values.size());
+  EXPECT_NEAR(static_cast<double>(dropped) / count, 0.25, 4 * std::sqrt(0.25 * 0.75 / count));
+
+  for (const bool training : {true, false}) {
+    Net net(one_dropout, {1, 3, 3, 7}, 2, training);
+    net.fill();
+    EXPECT_EQ(net.evaluate(), net.images);
+  }
+}
+
+NamedLayers dropout_in_front(Shape, int classes) {
+  NamedLayers layers;
+  layers.emplace_back("flat", dense(9, false, {}));
+  layers.emplace_back("dropout", dropout(0.5f));
+  layers.emplace_back("out", dense(classes, false, {}));
+  return layers;
+}
+
+TEST(Dropout, BackwardDropsWhatForwardDropped) {
+  Net net(dropout_in_front, {1, 2, 2, 3}, 1);
+  net.fill();
+  const std::int64_t position = 5;
+  net.train({1, &position});
+  // out's gradient of weight (o, i) is dy of o times what went in at i.
+  net.backward(std::vector<float>(10, 1.0f));
+  const float *in = net.at(net.gradients, "out/weights"),
+              *flat = net.at(net.gradients, "flat/biases");
+  int dropped = 0;
+  for (int i = 0; i < 9; ++i) {
+    EXPECT_EQ(in[i] == 0, flat[i] == 0) << i;
+    dropped += in[i] == 0;
+  }
+  EXPECT_GT(dropped, 0);
+  EXPECT_LT(dropped, 9);
+}
+
+NamedLayers one_norm(Shape, int) {
+  NamedLayers layers;
+  layers.emplace_back("norm", batch_norm({.follow = 0.25f, .epsilon = 0.5f}));
+  return layers;
+}
+
+TEST(BatchNorm, GivesItsShareOfMeanAndVarianceAndEvaluatesWithTheRunningOnes) {
+  constexpr std::int64_t kChannels = 3, kRows = 4 * 5 * 5;
+  Net net(one_norm, {1, 5, 5, kChannels}, 4);
+  net.fill();
+  const std::int64_t position = 0;
+  net.train({.seed = 1, .position = &position, .share = 0.125f});
+  net.backward(std::vector<float>(net.images.size(), 1.0f));
+  for (std::int64_t c = 0; c < kChannels; ++c) {
+    double mean = 0, squares = 0;
+    for (std::int64_t i = c; i < kRows * kChannels; i += kChannels)
+      mean += net.images[static_cast<std::size_t>(i)] / static_cast<double>(kRows);
+    for (std::int64_t i = c; i < kRows * kChannels; i += kChannels)
+      squares += std::pow(net.images[static_cast<std::size_t>(i)] - mean, 2);
+    EXPECT_NEAR(net.at(net.gradients, "norm/mean")[c], mean / 8, 1e-6);
+    EXPECT_NEAR(net.at(net.gradients, "norm/variance")[c], squares / (kRows - 1) / 8, 1e-6);
+  }
+
+  net.at(net.parameters, "norm/mean")[1] = 2;
+  net.at(net.parameters, "norm/variance")[1] = 3.5f;
+  net.at(net.parameters, "norm/gamma")[1] = 6;
+  net.at(net.parameters, "norm/beta")[1] = -1;
+  const std::vector<float> y = net.evaluate();
+  for (std::size_t i = 1; i < y.size(); i += kChannels)
+    ASSERT_NEAR(y[i], (net.images[i] - 2) / 2 * 6 - 1, 1e-5);
+  Net inference(one_norm, {1, 5, 5, kChannels}, 4, false);
+  inference.parameters = net.parameters;
+  inference.images = net.images;
+  inference.model.bind(inference.parameters.data(), nullptr);
+  EXPECT_EQ(inference.evaluate(), y);
+}
+
+TEST(BatchNorm, BitsDoNotDependOnThreads) {
+  Net one(one_norm, {1, 40, 40, 20}, 8), three(one_norm, {1, 40, 40, 20}, 8, true, 3);
+  const std::int64_t position = 0;
+  const auto bits = [&](Net& net) {
+    net.fill();
+    auto y = net.train({1, &position});
+    net.backward(net.images);
+    y.insert(y.end(), net.gradients.begin(), net.gradients.end());
+    return y;
+  };
+  EXPECT_EQ(bits(one), bits(three));
+}
+
+TEST(Statistics, FollowTheMeanOfAStepWhateverTheOptimizer) {
+  for (const OptimizerEntry& entry : optimizers()) {
+    Net net(one_norm, {1, 2, 2, 3}, 2);
+    const auto optimizer = make_optimizer(entry.name, {});
+    const Layout& layout = net.model.layout();
+    const std::vector<float> table = factors(layout, 0.5f);
+    std::vector<std::vector<float>> slots(optimizer->slots().size(),
+                                          std::vector<float>(net.parameters.size()));
+    std::vector<float> average = net.parameters;
+    TrainingState state{
+        net.parameters.data(), {}, average.data(), net.gradients.data(), table.data()};
+    for (auto& slot : slots) state.slots.push_back(slot.data());
+    const Range mean = net.parameter("norm/mean").range;
+    const auto first = static_cast<std::size_t>(mean.begin);
+    for (std::int64_t i = mean.begin; i < mean.end(); ++i)
+      net.gradients[static_cast<std::size_t>(i)] = 8;
+    HostStream stream;
+    const UpdateRates now{0.1f, 0.5f, optimizer->corrections(0)};
+    update(stream, layout, {0, layout.count}, *optimizer, state, &now);
+    EXPECT_EQ(net.parameters[first], 2) << "a quarter of the way from 0 to 8";
+    EXPECT_EQ(average[first], 1) << "half of the way from 0 to 2";
+    update(stream, layout, {0, layout.count}, *optimizer, state, &now);
+    EXPECT_EQ(net.parameters[first], 3.5f);
+    for (const auto& slot : slots) EXPECT_EQ(slot[first], 0) << entry.name << " has slots of it";
+    EXPECT_EQ(penalty(layout, net.parameters.data(), 1), 0) << "neither gamma nor statistics decay";
+    EXPECT_EQ(layout.trainable(), 6);
+  }
+}
+
+NamedLayers nested(Shape, int classes) {
+  const auto block = [] {
+    NamedLayers inner;
+    inner.emplace_back("conv", convolution(3, 3, true, {}));
+    inner.emplace_back("norm", batch_norm());
+    NamedLayers row;
+    row.emplace_back("row", chain(std::move(inner)));
+    NamedLayers shortcut;
+    shortcut.emplace_back("conv", convolution(3, 1, false, {}));
+    return residual(std::move(row), std::move(shortcut));
+  };
+  NamedLayers layers;
+  layers.emplace_back("block", block());
+  layers.emplace_back("out", dense(classes, false, {}));
+  return layers;
+}
+
+TEST(Composed, ParametersAreNamedByTheirPathAndLieInTheOrderOfBackward) {
+  Net net(nested, {1, 4, 4, 2}, 2);
+  std::vector<std::string> names, layers;
+  for (const Parameter& parameter : net.model.layout().parameters) names.push_back(parameter.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"out/weights", "out/biases", "block/row/norm/gamma",
+                                             "block/row/norm/beta", "block/row/norm/mean",
+                                             "block/row/norm/variance", "block/row/conv/weights",
+                                             "block/row/conv/biases", "block/shortcut/conv/weights",
+                                             "block/shortcut/conv/biases"}));
+  for (const LayerSummary& layer : net.model.layers()) layers.push_back(layer.name);
+  EXPECT_EQ(layers, (std::vector<std::string>{"block/shortcut/conv", "block/row/conv",
+                                              "block/row/norm", "out"}));
+  net.fill();
+  const std::int64_t position = 0;
+  net.train({1, &position});
+  HostStream stream;
+  std::vector<Range> ready;
+  net.model.backward(stream, net.view(), [&](Range range) { ready.push_back(range); });
+  EXPECT_EQ(ready, net.model.layout().layers);
+}
+
+NamedLayers uneven(Shape, int) {
+  NamedLayers branch, layers;
+  branch.emplace_back("conv", convolution(3, 3, true, {}));
+  layers.emplace_back("block", residual(std::move(branch)));
+  return layers;
+}
+
+TEST(Composed, ABranchOfAnotherShapeIsRefused) {
+  EXPECT_EQ(error_of([] {
+              Net net(uneven, {1, 4, 4, 2}, 5);
+            }),
+            "block: the branch gives 5x4x4x3 and beside it is 5x4x4x2: give residual() a shortcut "
+            "of the branch's shape");
+}
+
+}  // namespace
+}  // namespace lockstep
