@@ -4,6 +4,7 @@
 # usage: evaluate.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
+limit=200  # a run beside two evaluations, on a busy machine
 # mpirun need not wait a second for the other ranks when one has failed: what is said has been said before.
 export OMPI_MCA_odls_base_sigkill_timeout=0 PRTE_MCA_odls_base_sigkill_timeout=0
 
