@@ -79,6 +79,7 @@ class Trainer {
       if (comm_.rank() == 0) checkpoint = std::make_unique<Checkpoint>(*resumption.file);
     });
     load_on_all_ranks(comm_, checkpoint.get(), step_.layout(), step_.sections());
+    step_.restored();
     last_file_ = *resumption.file;
     world_.flight_recorder().saved();
     const auto evaluation = resumption.metadata.texts.find("evaluation");
@@ -137,7 +138,7 @@ class Trainer {
     const double start = now();
     if (due(done, options_.summary_every)) {
       phase("writing histograms", 0);
-      reporter_.histograms(done, step_.layout(), step_.state().parameters, step_.gradients());
+      reporter_.histograms(done, step_.layout(), step_.sections().front().arena, step_.gradients());
     }
     if (due(done, options_.verify_every)) verify(done);
     evaluation_due_ = due(done, options_.eval_every) || (end && options_.eval_every > 0);

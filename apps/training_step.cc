@@ -1,7 +1,9 @@
 #include "apps/training_step.h"
 
-#include <algorithm>
+#include <sched.h>
+
 #include <chrono>
+#include <cstring>
 
 #include "collectives/flight_recorder.h"
 
@@ -29,8 +31,8 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   const Layout& layout = parts.model->layout();
   parts.buckets =
       cut_buckets(bucket_parts(layout), static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
-  parts.reducer =
-      make_reducer(options.reducer, {world.comm().duplicate(), layout.count, parts.buckets, {}});
+  parts.reducer = make_reducer(options.reducer,
+                               {world.comm().duplicate(), device, layout.count, parts.buckets, {}});
   parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
   return parts;
 }
@@ -43,16 +45,14 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       ema_(options.ema),
       weight_decay_(options.weight_decay),
       stream_(device.stream()),
-      updates_(device.stream()),
       model_(std::move(parts.model)),
       optimizer_(std::move(parts.optimizer)),
       reducer_(std::move(parts.reducer)),
       gradients_(reducer_->gradients()),
       policy_(parts.policy),
-      score_(device.allocate(sizeof(Score), Place::device)),
+      host_(device, model_->layout().count),
       score_now_(device.allocate(sizeof(Score), Place::host)),
-      input_(device.allocate(sizeof(StepInput), Place::host)),
-      now_(device.allocate(sizeof(StepInput), Place::device)) {
+      updated_(device.event()) {
   const Layout& layout = model_->layout();
   shard_sum_ = std::make_unique<ShardSum>(device, gradients_, layout.count, plan.own_shards);
   buckets_ = std::make_unique<GradientBuckets>(
@@ -69,32 +69,122 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
   state_.parameters = take();
   for (std::size_t slot = 0; slot < slots; ++slot) state_.slots.push_back(take());
   if (ema_ > 0) state_.average = take();
-  std::copy(decays.begin(), decays.end(), next);
   state_.factors = next;
   state_.gradients = gradients_;
-  initialize(layout, plan.seed, state_.parameters);
-  if (state_.average) std::copy_n(state_.parameters, count, state_.average);
+  const Memory host_decays = device.allocate(decays.size() * sizeof(float), Place::host);
+  std::memcpy(host_decays.get(), decays.data(), decays.size() * sizeof(float));
+  device.copy(*stream_, next, host_decays.get(), decays.size() * sizeof(float));
   model_->bind(state_.parameters, gradients_);
+  initialize(layout, plan.seed, host_.read(*stream_, state_.parameters));
+  host_.write(*stream_, state_.parameters);
+  if (state_.average)
+    device.copy(*stream_, state_.average, state_.parameters, count * sizeof(float));
+
+  score_ = block_.reserve(sizeof(Score));
+  now_ = block_.reserve(sizeof(StepInput));
+  block_.allocate(device);
+  if (!device.memory_is_host()) {
+    const View images{nullptr, model_->input(), model_->type()};
+    for (int shard = 0; shard < plan.own_shards; ++shard) {
+      places_.push_back(batches_.reserve(images.bytes()));
+      places_.push_back(
+          batches_.reserve(static_cast<std::size_t>(plan.shard_batch) * sizeof(std::int32_t)));
+    }
+    batches_.allocate(device);
+  }
+  for (int slot = 0; slot <= device.run_ahead(); ++slot) {
+    slots_.push_back({device.allocate(sizeof(StepInput), Place::host),
+                      device.allocate(Layout::kMail * sizeof(float), Place::host),
+                      device.allocate(batches_.bytes(), Place::host), device.event()});
+  }
+  stream_->synchronize();
+}
+
+TrainingStep::~TrainingStep() {
+  try {  // nothing goes before the work on it is done
+    stream_->synchronize();
+    reducer_->stream().synchronize();
+  } catch (...) {  // whoever took the totals has met it
+  }
 }
 
 StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Votes votes) {
+  give(loader, step, rate, votes);
+  std::optional<StepTotals> last;
+  while (const auto totals = take(true)) last = totals;
+  return *last;
+}
+
+void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes votes) {
+  expect(given_ - taken_ < static_cast<std::int64_t>(slots_.size()),
+         "a step was given before the totals of an older one were taken");
   record_.step(step + 1);
-  *reinterpret_cast<StepInput*>(input_.get()) = {
+  Slot& slot = slots_[static_cast<std::size_t>(given_) % slots_.size()];
+  *reinterpret_cast<StepInput*>(slot.input.get()) = {
       {rate, average_decay(ema_, step), optimizer_->corrections(step)},
       votes.stop ? 1.0f : 0.0f,
       votes.save ? 1.0f : 0.0f,
       plan_.start.samples + (step - plan_.start.step) * plan_.global_batch};
-  device_.copy(*stream_, now_.get(), input_.get(), sizeof(StepInput));
+  device_.copy(*stream_, now(), slot.input.get(), sizeof(StepInput));
+  if (!device_.memory_is_host()) stage_batches(loader, slot);
+  // The first two steps are given as they are, for whatever is done only once; all later ones are
+  // the third again.
+  const bool repeats = given_ >= 2 && reducer_->in_stream();
+  if (repeats && !graph_) graph_ = device_.capture(*stream_, [&] { give_work(loader); });
+  if (graph_) {
+    graph_->launch(*stream_);
+  } else {
+    give_work(loader);
+  }
+  device_.copy(*stream_, slot.totals.get(), gradients_, Layout::kMail * sizeof(float));
+  slot.done->record(*stream_);
+  ++given_;
+}
+
+std::optional<StepTotals> TrainingStep::take(bool all) {
+  const std::int64_t behind = given_ - taken_;
+  if (behind == 0 || (behind <= device_.run_ahead() && !all)) return std::nullopt;
+  const Slot& slot = slots_[static_cast<std::size_t>(taken_) % slots_.size()];
+  while (!slot.done->done()) sched_yield();
+  ++taken_;
+  return read_mail(reinterpret_cast<const float*>(slot.totals.get()), plan_.global_batch);
+}
+
+Batch TrainingStep::load(Loader& loader) {
+  record_.phase("loading");
+  const double waited = loader.waited_seconds();
+  const Batch batch = loader.next();
+  times_.loader += loader.waited_seconds() - waited;
+  return batch;
+}
+
+/// The host's batches to where every step finds them.
+void TrainingStep::stage_batches(Loader& loader, Slot& slot) {
+  for (std::size_t place = 0; place < places_.size(); place += 2) {
+    const Batch batch = load(loader);
+    std::memcpy(slot.batches.get() + places_[place], batch.images.data, batch.images.bytes());
+    std::memcpy(slot.batches.get() + places_[place + 1], batch.labels.data, batch.labels.bytes());
+  }
+  device_.copy(*stream_, batches_.at(0), slot.batches.get(), batches_.bytes());
+}
+
+/// The work of a step, which nothing but its input and its batches makes another one.
+void TrainingStep::give_work(Loader& loader) {
   for (int shard = 0; shard < plan_.own_shards; ++shard) {
-    record_.phase("loading");
-    const double waited = loader.waited_seconds();
-    last_ = loader.next();
-    times_.loader += loader.waited_seconds() - waited;
+    if (places_.empty()) {
+      last_ = load(loader);
+    } else {
+      const auto place = static_cast<std::size_t>(2 * shard);
+      last_.images = batches_.view(places_[place], model_->input(), model_->type());
+      last_.labels = batches_.view(places_[place + 1], {plan_.shard_batch}, Type::i32);
+    }
     compute_shard(shard, last_);
   }
   record_.phase("summing gradients");
   buckets_->finish();
-  return read_mail(gradients_, plan_.global_batch);
+  // The one join of a step: the next begins when all updates are done, and the host waits for none.
+  updated_->record(reducer_->stream());
+  updated_->wait(*stream_);
 }
 
 void TrainingStep::compute_shard(int shard, const Batch& batch) {
@@ -117,7 +207,7 @@ void TrainingStep::compute_shard(int shard, const Batch& batch) {
   const auto ready = [&](Range range) {
     if (!last) return;
     shard_sum_->finish(range, *stream_);
-    buckets_->ready(range);
+    buckets_->ready(range, *stream_);
     buckets_->advance();
     record_.progress();
   };
@@ -142,23 +232,30 @@ double TrainingStep::loss_now() {
 void TrainingStep::on_reduced(Range range) {
   const double start = seconds();
   // (On the communication thread the stream has one core: the others are the backward pass's.)
-  update(*updates_, layout(), range, *optimizer_, state_, &now()->rates);
+  update(reducer_->stream(), layout(), range, *optimizer_, state_, &now()->rates);
   optimizer_ns_ += static_cast<std::int64_t>((seconds() - start) * 1e9);
 }
 
-double TrainingStep::penalty() const {
+double TrainingStep::penalty() {
   if (optimizer_->decay() == Decay::decoupled) return 0;
-  return lockstep::penalty(layout(), state_.parameters, weight_decay_);
+  return lockstep::penalty(layout(), host_.read(*stream_, state_.parameters), weight_decay_);
 }
 
 std::vector<Section> TrainingStep::sections() {
-  std::vector<Section> sections{{"parameters", state_.parameters}};
+  std::vector<Section> sections{{"parameters", host_.read(*stream_, state_.parameters)}};
   const std::vector<std::string> names = optimizer_->slots();
   for (std::size_t slot = 0; slot < names.size(); ++slot) {
-    sections.push_back({"optimizer/" + names[slot], state_.slots[slot], /*trained_only=*/true});
+    sections.push_back({"optimizer/" + names[slot], host_.read(*stream_, state_.slots[slot]),
+                        /*trained_only=*/true});
   }
-  if (state_.average) sections.push_back({"ema", state_.average});
+  if (state_.average) sections.push_back({"ema", host_.read(*stream_, state_.average)});
   return sections;
+}
+
+void TrainingStep::restored() {
+  host_.write(*stream_, state_.parameters);
+  for (float* slot : state_.slots) host_.write(*stream_, slot);
+  if (state_.average) host_.write(*stream_, state_.average);
 }
 
 std::size_t TrainingStep::saved_bytes() const {

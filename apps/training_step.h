@@ -5,10 +5,12 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "apps/host_copy.h"
 #include "apps/options.h"
 #include "apps/run_plan.h"
 #include "apps/step_mail.h"
@@ -53,8 +55,17 @@ class TrainingStep {
   TrainingStep(StepParts parts, Device& device, Record& record, const Options& options,
                const RunPlan& plan);
 
-  /// Collective. Step number `step` (0 is the first of the run) on the next own_shards batches of
-  /// `loader`.
+  ~TrainingStep();
+
+  /// Collective. Gives step number `step` (0 is the first of the run) on the next own_shards
+  /// batches of `loader`. On a device that works later it is not done by then: between two calls
+  /// all that take() has is to be taken.
+  void give(Loader& loader, std::int64_t step, float rate, Votes votes);
+  /// The totals of the oldest step that was given and not taken, once Device::run_ahead() others
+  /// have been given after it, or `all`: blocks until it is done. Steps are thus taken after the
+  /// same number of others on all ranks.
+  std::optional<StepTotals> take(bool all = false);
+  /// give(), and all totals taken but the last, which are returned: the step is done.
   StepTotals run(Loader& loader, std::int64_t step, float rate, Votes votes);
 
   /// Local, after run(): the mean loss of its last batch under the weights as they are now. Changes
@@ -62,7 +73,7 @@ class TrainingStep {
   double loss_now();
 
   /// What decay adds to the loss under the weights as they are now.
-  double penalty() const;
+  double penalty();
 
   const Model& model() const { return *model_; }
   const Layout& layout() const { return model_->layout(); }
@@ -71,33 +82,48 @@ class TrainingStep {
   Policy policy() const { return policy_; }
   const std::vector<Range>& buckets() const { return buckets_->buckets(); }
 
-  /// The arenas that make up the state of the run, and their names in checkpoints. The average is
-  /// the last, if there is one.
+  /// The device's arenas.
   const TrainingState& state() const { return state_; }
+  /// The arenas that make up the state of the run as the host sees them when all that was given is
+  /// done, and their names in checkpoints; valid until the next step. The average is the last, if
+  /// there is one.
   std::vector<Section> sections();
+  /// What the host has written to sections() is the state of the run.
+  void restored();
   /// Of all sections: what a checkpoint holds, and writing one needs for a moment.
   std::size_t saved_bytes() const;
   /// The weights that evaluation uses.
   float* evaluated() { return state_.average ? state_.average : state_.parameters; }
-  /// Mean gradients of the step before, until the next run().
-  const float* gradients() const { return gradients_; }
+  /// Mean gradients of the step before as the host sees them, until the next step.
+  const float* gradients() { return host_.read(*stream_, gradients_); }
 
   StepTimes times() const;
   /// What takes how many bytes on this rank.
   std::vector<std::pair<std::string, std::size_t>> memory() const;
 
  private:
+  /// What the host and the device tell each other of one step.
+  struct Slot {
+    Memory input;    ///< a StepInput, the host's to write
+    Memory totals;   ///< the sum of all mail, the host's to read
+    Memory batches;  ///< the host's, with the places of batches_; none where its memory is the
+                     ///< device's
+    std::unique_ptr<Event> done;
+  };
+
+  Batch load(Loader& loader);
+  void stage_batches(Loader& loader, Slot& slot);
+  void give_work(Loader& loader);
   void compute_shard(int shard, const Batch& batch);
-  Score* score() { return reinterpret_cast<Score*>(score_.get()); }
-  StepInput* now() { return reinterpret_cast<StepInput*>(now_.get()); }
   void on_reduced(Range range);
+  Score* score() { return static_cast<Score*>(block_.at(score_)); }
+  StepInput* now() { return static_cast<StepInput*>(block_.at(now_)); }
 
   Device& device_;
   Record& record_;
   const RunPlan& plan_;
   float ema_, weight_decay_;
-  std::unique_ptr<Stream> stream_;   ///< of the computing thread
-  std::unique_ptr<Stream> updates_;  ///< of whichever thread runs on_reduced()
+  std::unique_ptr<Stream> stream_;  ///< of the computing thread
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Reducer> reducer_;
@@ -106,14 +132,20 @@ class TrainingStep {
   TrainingState state_;
   std::unique_ptr<ShardSum> shard_sum_;
   Policy policy_;
-  Memory score_;                                ///< a Score: of the shard under way
-  Memory score_now_;                            ///< a Score of loss_now(), the host's to read
-  Memory input_;                                ///< a StepInput, the host's to write
-  Memory now_;                                  ///< a StepInput: of the step under way
-  Batch last_;                                  ///< of the last run()
-  StepTimes times_;                             ///< of the computing thread
+  HostCopy host_;
+  Arena block_;                         ///< of the device: the score of the shard, the step's input
+  std::size_t score_ = 0, now_ = 0;     ///< places in block_
+  Arena batches_;                       ///< of the device: images and labels by own shard
+  std::vector<std::size_t> places_;     ///< in batches_: of each shard's images, then its labels
+  std::vector<Slot> slots_;             ///< of step number n since construction: n mod their number
+  Memory score_now_;                    ///< a Score of loss_now(), the host's to read
+  std::unique_ptr<Event> updated_;      ///< all updates of the step
+  std::int64_t given_ = 0, taken_ = 0;  ///< steps since construction
+  Batch last_;                          ///< of the last step given
+  StepTimes times_;                     ///< of the computing thread
   std::atomic<std::int64_t> optimizer_ns_ = 0;  ///< of whichever thread runs on_reduced()
-  std::unique_ptr<GradientBuckets> buckets_;    ///< last: it may call back until it goes
+  std::unique_ptr<GradientBuckets> buckets_;    ///< it may call back until it goes
+  std::unique_ptr<Graph> graph_;                ///< the work of a step, where it is repeated
 };
 
 }  // namespace lockstep

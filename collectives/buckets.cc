@@ -146,7 +146,7 @@ GradientBuckets::GradientBuckets(Reducer& reducer, std::vector<Range> buckets, P
 
 GradientBuckets::~GradientBuckets() = default;
 
-void GradientBuckets::ready(Range range) {
+void GradientBuckets::ready(Range range, Stream& writer) {
   const Body::Exposed exposed(*body_);
   Body& body = *body_;
   expect(range.begin >= body.covered && range.begin - body.covered <= kMostGap,
@@ -154,7 +154,8 @@ void GradientBuckets::ready(Range range) {
   body.covered = range.end();
   const std::vector<Range>& all = buckets();
   const std::size_t before = body.ready;
-  while (body.ready < all.size() && all[body.ready].end() <= body.covered) ++body.ready;
+  for (; body.ready < all.size() && all[body.ready].end() <= body.covered; ++body.ready)
+    body.engine.written(body.ready, writer);
   if (body.ready == before) return;
   if (body.thread)
     body.thread->ready(body.ready);

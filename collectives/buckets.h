@@ -26,8 +26,9 @@ std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t byt
 
 class GradientBuckets {
  public:
-  /// Called once per bucket and step when its sum is there, on the thread that completed it;
-  /// buckets complete in any order, one call at a time.
+  /// Called once per bucket and step when its sum is in order (Reducer::done), on the thread that
+  /// completed it: gives work to Reducer::stream() alone. Buckets complete in any order, one call
+  /// at a time.
   using Reduced = std::function<void(int bucket, Range range)>;
 
   /// `buckets`: those that `reducer` was made for. `record`, if any, is told in finish() which
@@ -38,9 +39,10 @@ class GradientBuckets {
   /// the end of the run.
   ~GradientBuckets();
 
-  /// Compute thread: the gradients of `range` are written. Ranges come in arena order without gaps
-  /// beyond alignment; a bucket starts when its last element is covered.
-  void ready(Range range);
+  /// Compute thread: the work that writes the gradients of `range` has been given to `writer`.
+  /// Ranges come in arena order without gaps beyond alignment; a bucket starts when its last
+  /// element is covered.
+  void ready(Range range, Stream& writer);
   /// Compute thread: a good moment to move things on (policy poll).
   void advance();
   /// Compute thread: returns when every bucket of this step is reduced and its callback has

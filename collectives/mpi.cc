@@ -8,10 +8,10 @@
 namespace lockstep {
 namespace {
 
-class MpiReducer : public Reducer {
+class MpiReducer : public HostReducer {
  public:
   explicit MpiReducer(const ReducerSpec& spec)
-      : spec_(spec), gradients_(allocate_gradients(spec.count)) {
+      : HostReducer(spec), gradients_(spec.device.allocate(gradient_bytes(), Place::host)) {
     const auto largest = static_cast<std::int64_t>(spec.comm.largest_message());
     for (const Range& bucket : spec.buckets) {
       first_.push_back(messages_.size());
@@ -24,7 +24,7 @@ class MpiReducer : public Reducer {
     completed_.resize(messages_.size());
   }
 
-  float* gradients() override { return gradients_.get(); }
+  float* gradients() override { return reinterpret_cast<float*>(gradients_.get()); }
 
   void start(int bucket) override {
     for (std::size_t i = first(bucket); i < first(bucket + 1); ++i) {
@@ -53,9 +53,7 @@ class MpiReducer : public Reducer {
 
   bool canonical() const override { return spec_.comm.size() <= 2; }
   bool speaks_mpi() const override { return true; }
-  std::size_t bytes() const override {
-    return static_cast<std::size_t>(spec_.count) * sizeof(float);
-  }
+  std::size_t bytes() const override { return gradient_bytes(); }
   std::string_view name() const override { return "mpi"; }
   std::string describe() const override { return fmt::format("mpi ({})", describe_ranks(spec_)); }
 
@@ -64,8 +62,7 @@ class MpiReducer : public Reducer {
   std::size_t first(int bucket) const { return first_[static_cast<std::size_t>(bucket)]; }
   std::ptrdiff_t offset(int bucket) const { return static_cast<std::ptrdiff_t>(first(bucket)); }
 
-  ReducerSpec spec_;
-  std::unique_ptr<float[], void (*)(float*)> gradients_;
+  Memory gradients_;
   std::vector<std::size_t> first_;     ///< message of each bucket, and the number of all
   std::vector<Range> messages_;        ///< one MPI call each
   std::vector<MPI_Request> requests_;  ///< by message; null when it is not under way

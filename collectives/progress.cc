@@ -12,6 +12,7 @@ constexpr PolicyEntry kPolicies[] = {
     {"wait", "nobody: gradients are reduced after the backward pass", Policy::wait},
     {"poll", "the compute thread, after each layer", Policy::poll},
     {"thread", "a thread of its own (needs MPI_THREAD_MULTIPLE)", Policy::thread},
+    {"stream", "nobody: the order is in the streams (for reducers of a device)", Policy::stream},
 };
 
 }  // namespace
@@ -19,10 +20,15 @@ constexpr PolicyEntry kPolicies[] = {
 std::span<const PolicyEntry> policies() { return kPolicies; }
 
 Policy choose_policy(std::string_view name, const Reducer& reducer, bool threads_allowed) {
-  const bool may_use_thread = threads_allowed || !reducer.speaks_mpi();
-  const Policy automatic = reducer.speaks_mpi() && threads_allowed ? Policy::thread : Policy::poll;
+  const Policy automatic = reducer.in_stream()                       ? Policy::stream
+                           : reducer.speaks_mpi() && threads_allowed ? Policy::thread
+                                                                     : Policy::poll;
   const Policy policy = find(policies(), name).policy.value_or(automatic);
-  if (policy == Policy::thread && !may_use_thread) {
+  if ((policy == Policy::stream) != reducer.in_stream()) {
+    fail_usage("--progress {} is not for the reducer {}: leave it out, or say auto", name,
+               reducer.name());
+  }
+  if (policy == Policy::thread && reducer.speaks_mpi() && !threads_allowed) {
     fail_usage(
         "--progress thread needs an MPI that grants MPI_THREAD_MULTIPLE, and this one does not: "
         "choose poll or wait");

@@ -15,6 +15,7 @@ enum class Policy {
   wait,    ///< nobody: all is done in finish()
   poll,    ///< the compute thread, whenever it calls advance() (after each layer)
   thread,  ///< a thread of its own, which alone calls the reducer from ready() to finish()
+  stream,  ///< nobody need: a bucket is done by being started, and the order is in the streams
 };
 
 struct PolicyEntry {
@@ -27,8 +28,9 @@ struct PolicyEntry {
 std::span<const PolicyEntry> policies();
 
 /// The policy to run `reducer` with. "auto" is poll for a reducer that speaks no MPI, else thread
-/// where MPI_THREAD_MULTIPLE was granted (World::threads_allowed()), else poll. Throws a usage
-/// error for a thread that MPI does not allow.
+/// where MPI_THREAD_MULTIPLE was granted (World::threads_allowed()), else poll; and stream for a
+/// reducer that is in_stream(), which takes no other. Throws a usage error for a thread that MPI
+/// does not allow, and for a policy that is not the reducer's.
 Policy choose_policy(std::string_view name, const Reducer& reducer, bool threads_allowed);
 
 }  // namespace lockstep

@@ -28,6 +28,7 @@ ProgressEngine::ProgressEngine(Reducer& reducer, std::vector<Range> buckets, Red
 
 void ProgressEngine::start(std::size_t count) {
   for (; started_ < count; ++started_) reducer_.start(static_cast<int>(started_));
+  if (reducer_.in_stream()) complete_done();
 }
 
 bool ProgressEngine::turn() {

@@ -13,7 +13,7 @@ namespace lockstep {
 
 class Record;
 
-/// One thread at a time, but for callback_seconds().
+/// One thread at a time, but for written() and callback_seconds().
 class ProgressEngine {
  public:
   using Reduced = std::function<void(int bucket, Range range)>;
@@ -24,7 +24,12 @@ class ProgressEngine {
   std::size_t started() const { return started_; }
   std::size_t completed() const { return completed_; }
 
-  /// Starts the buckets below number `count` that have not been started in this step.
+  /// Compute thread: Reducer::written.
+  void written(std::size_t bucket, Stream& writer) {
+    reducer_.written(static_cast<int>(bucket), writer);
+  }
+  /// Starts the buckets below number `count` that have not been started in this step, and completes
+  /// those that are done by being started.
   void start(std::size_t count);
   /// Moves on without blocking. Returns whether a bucket was completed.
   bool turn();
@@ -46,8 +51,8 @@ class ProgressEngine {
   std::vector<std::string> phases_;  ///< by bucket: what the record is told
   std::vector<bool> complete_;       ///< by bucket
   std::size_t started_ = 0, completed_ = 0;
-  std::atomic<std::int64_t> callbacks_ns_ = 0,
-                            callback_began_ns_ = 0;  ///< began: 0 while none runs
+  std::atomic<std::int64_t> callbacks_ns_ = 0;
+  std::atomic<std::int64_t> callback_began_ns_ = 0;  ///< 0 while none runs
 };
 
 }  // namespace lockstep

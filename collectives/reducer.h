@@ -1,5 +1,10 @@
 // Reducer: sums the gradients of all ranks, bucket by bucket, in place, while others are still
 // being written.
+//
+// Per step and bucket: written() says that the work which writes this rank's part has been given,
+// start() begins the sum, and once done() the sum is in order: what stream() is given from then on
+// finds it. On the CPU work is done when it is given, so that there written() says nothing new, and
+// the sum is there when it is done().
 #pragma once
 
 #include <cstddef>
@@ -11,30 +16,37 @@
 #include <vector>
 
 #include "collectives/comm.h"
-#include "src/view.h"
+#include "src/device.h"
 
 namespace lockstep {
 
 /// Sums fp32 gradients over the ranks. Buckets are the ranges given at construction; all ranks
-/// start them in the same order. All calls come from one thread at a time. Between finish(bucket)
-/// and the next start(bucket) the gradients belong to the caller; between start and finish to the
-/// reducer. MPI failures throw Error.
+/// start them in the same order. All calls but written() come from one thread at a time. Between
+/// finish(bucket) and the next start(bucket) the gradients belong to the caller; between start and
+/// finish to the reducer. MPI failures throw Error.
 class Reducer {
  public:
   virtual ~Reducer() = default;
 
-  /// Where this rank writes its gradients: `count` floats as asked for at construction, zeroed,
-  /// 4096-aligned, owned here.
+  /// Where this rank writes its gradients: `count` floats as asked for at construction, memory of
+  /// the device, zeroed, 4096-aligned, owned here.
   virtual float* gradients() = 0;
-  /// This rank's part of bucket `b` is written; begin to sum it. Never blocks for long.
+  /// All that `writer` was given so far includes this rank's part of the bucket. Compute thread;
+  /// may run beside the other calls.
+  virtual void written(int bucket, Stream& writer) = 0;
+  /// After written(): begins to sum the bucket. Never blocks for long.
   virtual void start(int bucket) = 0;
   /// Moves all started buckets on without blocking. Returns whether anything is still under way.
   virtual bool advance() = 0;
-  /// Whether bucket `b`, once started, holds the sum (advance() makes it so).
+  /// Whether the sum of the bucket, once started, is in order (advance() makes it so).
   virtual bool done(int bucket) const = 0;
-  /// Blocks until bucket `b`, once started, holds the sum of all ranks, bit for bit the same on
-  /// each of them.
+  /// Blocks the host until done(bucket), once started. The sum is that of all ranks, bit for bit
+  /// the same on each of them.
   virtual void finish(int bucket) = 0;
+  /// Where the work that reads the sums is given.
+  virtual Stream& stream() = 0;
+  /// start() alone suffices: done() is true right after it, and all order is in the streams.
+  virtual bool in_stream() const = 0;
 
   /// The sum is formed in the canonical order over ranks (schedule.h), so that it does not depend
   /// on how many ranks share the shards.
@@ -53,26 +65,33 @@ class Reducer {
 
 /// What a reducer is made for.
 struct ReducerSpec {
-  Comm comm;                   ///< the reducer's own: nobody else sends on it
-  std::int64_t count = 0;      ///< elements of the whole gradient arena
-  std::vector<Range> buckets;  ///< disjoint, in the order in which they will be started
-  std::string why;  ///< why this reducer was chosen, for describe(); set by make_reducer for "auto"
+  /// The reducer's own: nobody else sends on it.
+  Comm comm;
+  /// Whose memory the gradients are in. Outlives the reducer.
+  Device& device;
+  /// Elements of the whole gradient arena.
+  std::int64_t count = 0;
+  /// Disjoint, in the order in which they will be started.
+  std::vector<Range> buckets;
+  /// Why this reducer was chosen, for describe(); set by make_reducer for "auto".
+  std::string why;
 };
 
 struct ReducerEntry {
   static constexpr std::string_view kind = "reducer";
   std::string_view name;
   std::string_view about;
-  std::function<std::unique_ptr<Reducer>(const ReducerSpec&)>
-      make;  ///< collective; fails on all ranks alike
+  /// Collective; fails on all ranks alike. Sums in memory of the host.
+  std::function<std::unique_ptr<Reducer>(const ReducerSpec&)> make;
 };
 
 /// The menu: the kinds of reducers, then one that carries out each of algorithms().
 std::span<const ReducerEntry> reducers();
 
 /// The reducer called `name`, or for "auto" the one that suits `comm` (one host: shared; several:
-/// by the cost of the algorithms that are canonical); throws the same Error on all ranks where it
-/// cannot run, with the reason. Collective.
+/// by the cost of the algorithms that are canonical); staged where the host may not touch the
+/// device's memory. Throws the same Error on all ranks where it cannot run, with the reason.
+/// Collective.
 std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& spec);
 
 }  // namespace lockstep

@@ -1,11 +1,6 @@
 #include "collectives/reducers.h"
 
-#include <sys/mman.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <new>
+#include <utility>
 
 #include "src/table.h"
 
@@ -57,19 +52,9 @@ std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& 
     for (const Range& bucket : spec.buckets)
       expect(all.contains(bucket), "a bucket lies outside of the gradients");
   });
-  return entry->make(spec);
-}
-
-std::unique_ptr<float[], void (*)(float*)> allocate_gradients(std::int64_t count) {
-  constexpr std::size_t kPage = 4096;
-  const std::size_t bytes =
-      (static_cast<std::size_t>(std::max<std::int64_t>(count, 1)) * sizeof(float) + kPage - 1) /
-      kPage * kPage;
-  void* memory = std::aligned_alloc(kPage, bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  madvise(memory, bytes, MADV_HUGEPAGE);  // a refusal costs nothing
-  std::memset(memory, 0, bytes);
-  return {static_cast<float*>(memory), [](float* owned) { std::free(owned); }};
+  std::unique_ptr<Reducer> reducer = entry->make(spec);
+  if (spec.device.memory_is_host()) return reducer;
+  return make_staged_reducer(spec, std::move(reducer));
 }
 
 std::string describe_ranks(const ReducerSpec& spec) {

@@ -17,9 +17,31 @@ std::unique_ptr<Reducer> make_mpi_reducer(const ReducerSpec& spec);
 /// Memory that all ranks of one host see.
 std::unique_ptr<Reducer> make_shared_reducer(const ReducerSpec& spec);
 
-/// Memory for the gradients of a reducer that has no wish of its own: 4096-aligned, zeroed, in huge
-/// pages where there are some.
-std::unique_ptr<float[], void (*)(float*)> allocate_gradients(std::int64_t count);
+/// For gradients in memory of a device that the host may not touch: copies them to `inner`, a
+/// reducer of the host, and its sums back. Local.
+std::unique_ptr<Reducer> make_staged_reducer(const ReducerSpec& spec,
+                                             std::unique_ptr<Reducer> inner);
+
+/// What the reducers have in common that sum in memory of the host, by the host.
+class HostReducer : public Reducer {
+ public:
+  explicit HostReducer(const ReducerSpec& spec) : spec_(spec), stream_(spec.device.stream()) {}
+
+  void written(int, Stream&) override {}
+  Stream& stream() override { return *stream_; }
+  bool in_stream() const override { return false; }
+
+ protected:
+  Range range(int bucket) const { return spec_.buckets[static_cast<std::size_t>(bucket)]; }
+  std::size_t gradient_bytes() const {
+    return static_cast<std::size_t>(spec_.count) * sizeof(float);
+  }
+
+  ReducerSpec spec_;
+
+ private:
+  std::unique_ptr<Stream> stream_;
+};
 
 /// "2 ranks, chosen because ...": the end of every describe().
 std::string describe_ranks(const ReducerSpec& spec);

@@ -7,10 +7,12 @@
 namespace lockstep {
 namespace {
 
-class ScheduledReducer : public Reducer {
+class ScheduledReducer : public HostReducer {
  public:
   ScheduledReducer(const AlgorithmEntry& algorithm, const ReducerSpec& spec)
-      : algorithm_(algorithm), spec_(spec), gradients_(allocate_gradients(spec.count)) {
+      : HostReducer(spec),
+        algorithm_(algorithm),
+        gradients_(spec.device.allocate(gradient_bytes(), Place::host)) {
     for (std::size_t bucket = 0; bucket < spec.buckets.size(); ++bucket) {
       const Schedule schedule =
           algorithm.algorithm(spec.comm.rank(), spec.comm.size(), spec.buckets[bucket].count);
@@ -18,11 +20,9 @@ class ScheduledReducer : public Reducer {
     }
   }
 
-  float* gradients() override { return gradients_.get(); }
+  float* gradients() override { return reinterpret_cast<float*>(gradients_.get()); }
 
-  void start(int bucket) override {
-    run(bucket).start(gradients() + spec_.buckets[static_cast<std::size_t>(bucket)].begin);
-  }
+  void start(int bucket) override { run(bucket).start(gradients() + range(bucket).begin); }
 
   bool advance() override {
     bool busy = false;
@@ -39,7 +39,7 @@ class ScheduledReducer : public Reducer {
   bool canonical() const override { return algorithm_.canonical(spec_.comm.size()); }
   bool speaks_mpi() const override { return true; }
   std::size_t bytes() const override {
-    std::size_t total = static_cast<std::size_t>(spec_.count) * sizeof(float);
+    std::size_t total = gradient_bytes();
     for (const Run& each : runs_) total += each.bytes();
     return total;
   }
@@ -52,8 +52,7 @@ class ScheduledReducer : public Reducer {
   Run& run(int bucket) { return runs_[static_cast<std::size_t>(bucket)]; }
 
   const AlgorithmEntry& algorithm_;
-  ReducerSpec spec_;
-  std::unique_ptr<float[], void (*)(float*)> gradients_;
+  Memory gradients_;
   std::vector<Run> runs_;
 };
 

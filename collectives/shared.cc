@@ -56,10 +56,10 @@ struct Places {
   }
 };
 
-class SharedReducer : public Reducer {
+class SharedReducer : public HostReducer {
  public:
   explicit SharedReducer(const ReducerSpec& spec)
-      : spec_(spec),
+      : HostReducer(spec),
         ranks_(spec.comm.size()),
         spins_(ranks_ <= node_cores(spec.comm).all ? 5000 : 200),
         places_(spec),
@@ -151,7 +151,6 @@ class SharedReducer : public Reducer {
     sum_canonically(slice_, end - begin);
   }
 
-  ReducerSpec spec_;
   int ranks_;
   int spins_;  ///< looks before sleeping: 50 to 200 us where every rank has a core, else hardly any
   Places places_;

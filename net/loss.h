@@ -29,6 +29,7 @@ struct Score {
   double top5_share() const { return static_cast<double>(top5) / static_cast<double>(samples); }
   bool operator==(const Score&) const = default;
 };
+static_assert(sizeof(Score) == 5 * sizeof(std::int64_t));
 
 /// For every row of `logits` (N x classes, f32 or bf16) and its label in `labels` (N, i32):
 /// - adds the sample to `*score`;

@@ -5,8 +5,8 @@
 // to step is read through a pointer. Functions that it calls are constexpr, or HOST_DEVICE if they
 // are templates. No atomics on floating-point numbers: their sums would depend on the order.
 //
-// To be included by .cc files alone, and by none that includes fmt or src/check.h: a compiler of
-// kernels reads them too (tests/unit/floors.cc).
+// A file that includes this one includes neither fmt nor src/check.h, by whatever way: a compiler
+// of kernels reads it too (tests/unit/floors.cc).
 #pragma once
 
 #include <algorithm>

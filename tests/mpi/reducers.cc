@@ -3,6 +3,7 @@
 // chance.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <set>
@@ -14,6 +15,8 @@
 #include "collectives/buckets.h"
 #include "src/random.h"
 #include "tests/mpi/world.h"
+#include "tests/support/async_device.h"
+#include "tests/support/in_stream_reducer.h"
 
 namespace lockstep {
 namespace {
@@ -53,24 +56,30 @@ struct Case {
   std::string reducer;
   Policy policy;
   const Layout* layout;
+  /// Gradients in memory of a device that works later and elsewhere (tests/support/async_device.h).
+  bool staged = false;
 };
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const ReducerEntry& reducer : reducers()) {
     for (const PolicyEntry& policy : policies()) {
-      if (!policy.policy) continue;
+      if (!policy.policy || policy.policy == Policy::stream) continue;
       for (const Layout& layout : kLayouts)
         cases.push_back({std::string(reducer.name), *policy.policy, &layout});
+      for (const int layout : {0, 3, 5})
+        cases.push_back({std::string(reducer.name), *policy.policy, kLayouts + layout, true});
     }
   }
+  for (const int layout : {0, 3, 5})
+    cases.push_back({"in_stream", Policy::stream, kLayouts + layout, true});
   return cases;
 }
 
 std::string name_of(const testing::TestParamInfo<Case>& info) {
-  const char* policies[] = {"wait", "poll", "thread"};
+  const char* policies[] = {"wait", "poll", "thread", "stream"};
   return info.param.reducer + "_" + policies[static_cast<int>(info.param.policy)] + "_" +
-         info.param.layout->name;
+         info.param.layout->name + (info.param.staged ? "_staged" : "");
 }
 
 /// What rank `rank` contributes to element `i` at `step`: an integer, so that every order of adding
@@ -102,30 +111,53 @@ void sleep_by_chance(Random& random) {
 
 class EveryReducer : public testing::TestWithParam<Case> {
  protected:
-  EveryReducer() : comm_(world().comm().duplicate()) {
+  EveryReducer()
+      : comm_(world().comm().duplicate()),
+        device_(GetParam().staged ? make_async_device() : make_cpu_device(1)),
+        stream_(device_->stream()),
+        updated_(device_->event()) {
     const Layout& layout = *GetParam().layout;
     parts_ = layout.parts();
     count_ = layout.count();
     buckets_ = cut_buckets(parts_, layout.bucket_bytes);
-    reducer_ = make_reducer(GetParam().reducer, {comm_, count_, buckets_, ""});
+    host_ = device_->allocate(bytes(), Place::host);
+    const ReducerSpec spec{comm_, *device_, count_, buckets_, ""};
+    reducer_ = GetParam().policy == Policy::stream ? make_in_stream_reducer(spec)
+                                                   : make_reducer(GetParam().reducer, spec);
   }
 
-  /// One step: writes value(rank, step, i) part by part, as a backward pass would, then finishes.
+  bool not_allowed() const {
+    const bool elsewhere =
+        GetParam().policy == Policy::thread || GetParam().policy == Policy::stream;
+    return elsewhere && reducer_->speaks_mpi() && !world().threads_allowed();
+  }
+
+  std::size_t bytes() const { return static_cast<std::size_t>(count_) * sizeof(float); }
+  /// Of the host: what is copied to the gradients, and after a step the sums.
+  float* host() const { return reinterpret_cast<float*>(host_.get()); }
+
+  /// One step: writes value(rank, step, i) part by part, as a backward pass would, and finishes.
   template <class Value>
   void run_step(GradientBuckets& buckets, int step, Value value, Random& delays) {
     float* gradients = reducer_->gradients();
     for (const Range& part : parts_) {
       sleep_by_chance(delays);
       for (std::int64_t i = part.begin; i < part.end(); ++i)
-        gradients[i] = value(comm_.rank(), step, i);
+        host()[i] = value(comm_.rank(), step, i);
+      device_->copy(*stream_, gradients + part.begin, host() + part.begin,
+                    static_cast<std::size_t>(part.count) * sizeof(float));
       const auto began = Clock::now();
-      buckets.ready(part);
+      buckets.ready(part, *stream_);
       buckets.advance();
       in_calls_ += Clock::now() - began;
     }
     const auto began = Clock::now();
     buckets.finish();
     in_calls_ += Clock::now() - began;
+    updated_->record(reducer_->stream());
+    updated_->wait(*stream_);
+    device_->copy(*stream_, host(), gradients, bytes());
+    stream_->synchronize();
   }
 
   template <class Visit>
@@ -138,6 +170,10 @@ class EveryReducer : public testing::TestWithParam<Case> {
   using Clock = std::chrono::steady_clock;
 
   Comm comm_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;  ///< of the backward pass
+  std::unique_ptr<Event> updated_;
+  Memory host_;
   std::chrono::duration<double> in_calls_{};  ///< of run_step() to GradientBuckets
   std::vector<Range> parts_, buckets_;
   std::int64_t count_ = 0;
@@ -145,22 +181,25 @@ class EveryReducer : public testing::TestWithParam<Case> {
 };
 
 TEST_P(EveryReducer, sums_exactly_and_calls_back_once_per_bucket_and_step) {
-  if (GetParam().policy == Policy::thread && reducer_->speaks_mpi() && !world().threads_allowed())
-    GTEST_SKIP();
+  if (not_allowed()) GTEST_SKIP();
   const int ranks = comm_.size();
-  int step = 0;
   std::multiset<int> called;
+  std::atomic<std::int64_t> wrong_in_order = 0;
+  std::atomic<int> step = 0;
   const auto expected = [&](std::int64_t i) {
     return static_cast<float>(ranks * (ranks + 1) / 2 * (i % 97 + 1) + 1000 * step * ranks);
   };
   GradientBuckets buckets(*reducer_, buckets_, GetParam().policy, [&](int bucket, Range range) {
     called.insert(bucket);
     EXPECT_EQ(range, buckets_[static_cast<std::size_t>(bucket)]);
-    for (const Range& part : parts_) {
-      if (!range.contains(part) || part.count == 0) continue;
-      EXPECT_EQ(reducer_->gradients()[part.begin], expected(part.begin));
-      EXPECT_EQ(reducer_->gradients()[part.end() - 1], expected(part.end() - 1));
-    }
+    // Where an update would be given, the sum is found.
+    reducer_->stream().give([&, range, gradients = reducer_->gradients()] {
+      for (const Range& part : parts_) {
+        if (!range.contains(part) || part.count == 0) continue;
+        wrong_in_order += gradients[part.begin] != expected(part.begin);
+        wrong_in_order += gradients[part.end() - 1] != expected(part.end() - 1);
+      }
+    });
   });
   Random delays(1, Purpose::generate, 0, static_cast<std::uint32_t>(comm_.rank()));
   for (; step < 6; ++step) {
@@ -168,8 +207,9 @@ TEST_P(EveryReducer, sums_exactly_and_calls_back_once_per_bucket_and_step) {
     run_step(buckets, step, integer, delays);
     EXPECT_EQ(called.size(), buckets_.size());
     EXPECT_EQ(std::set<int>(called.begin(), called.end()).size(), buckets_.size());
+    EXPECT_EQ(wrong_in_order, 0) << "step " << step;
     std::int64_t wrong = 0;
-    for_each_element([&](std::int64_t i) { wrong += reducer_->gradients()[i] != expected(i); });
+    for_each_element([&](std::int64_t i) { wrong += host()[i] != expected(i); });
     ASSERT_EQ(wrong, 0) << "step " << step;
   }
   EXPECT_GT(buckets.exposed_seconds(), 0);
@@ -177,22 +217,19 @@ TEST_P(EveryReducer, sums_exactly_and_calls_back_once_per_bucket_and_step) {
 }
 
 TEST_P(EveryReducer, gives_the_same_bits_on_all_ranks_and_the_canonical_ones_where_promised) {
-  if (GetParam().policy == Policy::thread && reducer_->speaks_mpi() && !world().threads_allowed())
-    GTEST_SKIP();
+  if (not_allowed()) GTEST_SKIP();
   GradientBuckets buckets(*reducer_, buckets_, GetParam().policy, [](int, Range) {});
   Random delays(2, Purpose::generate, 0, static_cast<std::uint32_t>(comm_.rank()));
   for (int step = 0; step < 2; ++step) {
     run_step(buckets, step, random_value, delays);
-    const float* gradients = reducer_->gradients();
-    const std::string mine(reinterpret_cast<const char*>(gradients),
-                           static_cast<std::size_t>(count_) * sizeof(float));
+    const std::string mine(reinterpret_cast<const char*>(host()), bytes());
     EXPECT_TRUE(world().comm().broadcast(mine) == mine) << "the sums are not the same as on rank 0";
     if (!reducer_->canonical()) continue;
     std::int64_t wrong = 0;
     for_each_element([&](std::int64_t i) {
       Floats shards;
       for (int rank = 0; rank < comm_.size(); ++rank) shards.push_back(random_value(rank, step, i));
-      wrong += gradients[i] != canonical_sum(shards);
+      wrong += host()[i] != canonical_sum(shards);
     });
     EXPECT_EQ(wrong, 0) << "not the canonical order";
   }
@@ -204,8 +241,9 @@ class AnyReducer : public testing::TestWithParam<std::string> {};
 
 TEST_P(AnyReducer, gives_zeroed_aligned_memory_that_is_its_ranks_own) {
   const Comm comm = world().comm().duplicate();
+  const auto device = make_cpu_device(1);
   const std::int64_t count = 3000;
-  const auto reducer = make_reducer(GetParam(), {comm, count, {{0, count}}, ""});
+  const auto reducer = make_reducer(GetParam(), {comm, *device, count, {{0, count}}, ""});
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(reducer->gradients()) % 4096, 0u);
   for (std::int64_t i = 0; i < count; ++i) ASSERT_EQ(reducer->gradients()[i], 0);
   comm.barrier();
@@ -223,7 +261,9 @@ TEST_P(AnyReducer, gives_zeroed_aligned_memory_that_is_its_ranks_own) {
 TEST_P(AnyReducer, leaves_elements_outside_of_its_buckets_alone_however_long_a_message_may_be) {
   for (const std::size_t largest : {std::size_t{1000}, world().comm().largest_message()}) {
     const Comm comm = world().comm().duplicate().with_largest_message(largest);
-    const auto reducer = make_reducer(GetParam(), {comm, 20000, {{16, 100}, {1000, 9001}}, ""});
+    const auto device = make_cpu_device(1);
+    const auto reducer =
+        make_reducer(GetParam(), {comm, *device, 20000, {{16, 100}, {1000, 9001}}, ""});
     std::fill_n(reducer->gradients(), 20000, 1.0f);
     for (const int bucket : {0, 1}) reducer->start(bucket);
     for (const int bucket : {1, 0}) reducer->finish(bucket);
@@ -244,7 +284,7 @@ INSTANTIATE_TEST_SUITE_P(Menu, AnyReducer, [] {
 
 TEST(MakeReducer, an_unknown_name_is_answered_with_the_menu_on_all_ranks) {
   try {
-    make_reducer("rnig", {world().comm(), 10, {{0, 10}}, ""});
+    make_reducer("rnig", {world().comm(), *make_cpu_device(1), 10, {{0, 10}}, ""});
     ADD_FAILURE() << "nothing was thrown";
   } catch (const AgreedError& error) {
     const std::string line = error.what();
@@ -256,7 +296,8 @@ TEST(MakeReducer, an_unknown_name_is_answered_with_the_menu_on_all_ranks) {
 
 TEST(MakeReducer, auto_is_shared_on_one_host_and_says_why) {
   const Comm comm = world().comm().duplicate();
-  const auto reducer = make_reducer("auto", {comm, 10, {{0, 10}}, ""});
+  const auto device = make_cpu_device(1);
+  const auto reducer = make_reducer("auto", {comm, *device, 10, {{0, 10}}, ""});
   EXPECT_EQ(reducer->name(), "shared");
   EXPECT_NE(reducer->describe().find("because"), std::string::npos) << reducer->describe();
   EXPECT_TRUE(reducer->canonical());

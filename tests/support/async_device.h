@@ -25,6 +25,8 @@ struct AsyncOptions {
   /// Each piece of work begins after a pause of so many microseconds at most, drawn from `seed`.
   int most_delay_us = 30;
   std::uint64_t seed = 1;
+  /// Whether capture() makes a graph, or says that there is nothing to gain.
+  bool captures = true;
 };
 
 /// The double of make_cpu_device(1). Used by one host thread, but for Stream::give() by the one

@@ -44,9 +44,11 @@ struct Witness {
 int fail_in_a_bucket(World& world, int rank, const std::string& place) {
   const Witness witness;
   const Comm comm = world.comm().duplicate();
+  const auto device = make_cpu_device(1);
+  HostStream stream;
   constexpr std::int64_t kCount = 1 << 20;
   const std::vector<Range> ranges = {{0, kCount / 2}, {kCount / 2, kCount / 2}};
-  const auto reducer = make_reducer("tree", {comm, kCount, ranges, {}});
+  const auto reducer = make_reducer("tree", {comm, *device, kCount, ranges, {}});
   int called = 0;
   GradientBuckets buckets(
       *reducer, ranges, place == "thread" ? Policy::thread : Policy::poll,
@@ -57,7 +59,7 @@ int fail_in_a_bucket(World& world, int rank, const std::string& place) {
   return world.or_end_all([&] {
     for (int step = 0; step < 1000; ++step) {
       for (const Range& range : ranges) {
-        buckets.ready(range);
+        buckets.ready(range, stream);
         buckets.advance();
       }
       buckets.finish();

@@ -69,6 +69,9 @@ TEST(CutBuckets, covers_every_part_once_in_order) {
   }
 }
 
+/// Given all work of the backward pass.
+HostStream writer;
+
 /// A reducer without ranks: advance() completes one started bucket, the youngest, so that they
 /// complete out of order. Notes which threads call it.
 class FakeReducer : public Reducer {
@@ -76,12 +79,18 @@ class FakeReducer : public Reducer {
   explicit FakeReducer(std::size_t buckets) : state_(buckets, State::idle) {}
 
   float* gradients() override { return nullptr; }
+  void written(int bucket, Stream& stream) override {
+    EXPECT_EQ(&stream, &writer);
+    EXPECT_EQ(compute, std::this_thread::get_id()) << "not on the compute thread";
+    EXPECT_EQ(bucket, written_to++) << "out of order";
+  }
   void start(int bucket) override {
     enter();
     EXPECT_EQ(state_[static_cast<std::size_t>(bucket)], State::idle) << "started twice";
     EXPECT_TRUE(started.empty() || started.back() < bucket) << "started out of order";
+    EXPECT_GT(written_to, bucket) << "started before it was written";
     started.push_back(bucket);
-    state_[static_cast<std::size_t>(bucket)] = State::started;
+    state_[static_cast<std::size_t>(bucket)] = by_stream ? State::done : State::started;
     ++starts;
   }
   bool advance() override {
@@ -100,6 +109,8 @@ class FakeReducer : public Reducer {
     EXPECT_EQ(state_[static_cast<std::size_t>(bucket)], State::started);
     state_[static_cast<std::size_t>(bucket)] = State::done;
   }
+  Stream& stream() override { return stream_; }
+  bool in_stream() const override { return by_stream; }
   bool canonical() const override { return true; }
   bool speaks_mpi() const override { return needs_mpi; }
   std::size_t bytes() const override { return 0; }
@@ -109,9 +120,13 @@ class FakeReducer : public Reducer {
   void next_step() {
     state_.assign(state_.size(), State::idle);
     started.clear();
+    written_to = 0;
   }
 
   std::vector<int> started;
+  std::atomic<int> written_to = 0;  ///< buckets of this step
+  bool by_stream = false;
+  const std::thread::id compute = std::this_thread::get_id();
   std::atomic<int> starts = 0, advances = 0;
   std::set<std::thread::id> callers;
   std::atomic<bool> fail_in_advance = false;
@@ -121,6 +136,7 @@ class FakeReducer : public Reducer {
   enum class State { idle, started, done };
   void enter() { callers.insert(std::this_thread::get_id()); }
   std::vector<State> state_;
+  HostStream stream_;
 };
 
 constexpr Policy kAllPolicies[] = {Policy::wait, Policy::poll, Policy::thread};
@@ -139,7 +155,7 @@ TEST_P(EveryPolicy, starts_each_bucket_in_order_and_calls_back_once_per_step) {
   EXPECT_EQ(buckets.buckets(), kBuckets);
   for (int step = 0; step < 50; ++step) {
     for (const Range& part : Ranges{{0, 4}, {4, 6}, {16, 20}, {36, 17}, {64, 50}, {114, 50}}) {
-      buckets.ready(part);
+      buckets.ready(part, writer);
       buckets.advance();
     }
     buckets.finish();
@@ -155,7 +171,7 @@ TEST_P(EveryPolicy, a_part_may_make_several_buckets_ready_at_once) {
   std::multiset<int> called;
   GradientBuckets buckets(reducer, kBuckets, GetParam(),
                           [&](int bucket, Range) { called.insert(bucket); });
-  for (const Range& part : Ranges{{0, 53}, {64, 100}}) buckets.ready(part);
+  for (const Range& part : Ranges{{0, 53}, {64, 100}}) buckets.ready(part, writer);
   buckets.finish();
   EXPECT_EQ(called, (std::multiset<int>{0, 1, 2, 3, 4}));
 }
@@ -163,7 +179,7 @@ TEST_P(EveryPolicy, a_part_may_make_several_buckets_ready_at_once) {
 TEST_P(EveryPolicy, calls_the_reducer_from_one_thread_which_is_another_one_for_the_policy_thread) {
   FakeReducer reducer(kBuckets.size());
   GradientBuckets buckets(reducer, kBuckets, GetParam(), [](int, Range) {});
-  buckets.ready({0, 164});
+  buckets.ready({0, 164}, writer);
   buckets.advance();
   buckets.finish();
   ASSERT_EQ(reducer.callers.size(), 1u);
@@ -173,10 +189,10 @@ TEST_P(EveryPolicy, calls_the_reducer_from_one_thread_which_is_another_one_for_t
 TEST_P(EveryPolicy, a_bucket_starts_only_when_its_last_element_is_ready) {
   FakeReducer reducer(1);
   GradientBuckets buckets(reducer, {{0, 100}}, GetParam(), [](int, Range) {});
-  buckets.ready({0, 99});
+  buckets.ready({0, 99}, writer);
   for (int i = 0; i < 100; ++i) buckets.advance();
   EXPECT_EQ(reducer.starts, 0);
-  buckets.ready({99, 1});
+  buckets.ready({99, 1}, writer);
   buckets.finish();
   EXPECT_EQ(reducer.starts, 1);
 }
@@ -187,7 +203,7 @@ TEST_P(EveryPolicy, rethrows_what_the_callback_throws) {
                           [](int, Range) { fail("the update went wrong"); });
   EXPECT_THROW(
       {
-        buckets.ready({0, 164});
+        buckets.ready({0, 164}, writer);
         buckets.finish();
       },
       Error);
@@ -197,9 +213,9 @@ TEST_P(EveryPolicy, refuses_ranges_out_of_order_and_a_step_that_is_not_whole) {
   FakeReducer reducer(kBuckets.size());
   GradientBuckets buckets(reducer, kBuckets, GetParam(), [](int, Range) {});
   EXPECT_THROW(buckets.finish(), Error);
-  buckets.ready({0, 48});
-  EXPECT_THROW(buckets.ready({0, 48}), Error);
-  EXPECT_THROW(buckets.ready({100, 10}), Error);
+  buckets.ready({0, 48}, writer);
+  EXPECT_THROW(buckets.ready({0, 48}, writer), Error);
+  EXPECT_THROW(buckets.ready({100, 10}, writer), Error);
   EXPECT_THROW(buckets.finish(), Error);
 }
 
@@ -213,7 +229,7 @@ TEST_P(EveryPolicy, does_not_count_callbacks_as_exposed) {
     in_callbacks += Clock::now() - began;
   });
   const auto began = Clock::now();
-  buckets.ready({0, 164});
+  buckets.ready({0, 164}, writer);
   buckets.finish();
   const std::chrono::duration<double> wall = Clock::now() - began;
   EXPECT_GE(buckets.exposed_seconds(), 0);
@@ -224,7 +240,7 @@ TEST_P(EveryPolicy, does_not_count_callbacks_as_exposed) {
 TEST_P(EveryPolicy, can_be_left_in_the_middle_of_a_step) {
   FakeReducer reducer(kBuckets.size());
   GradientBuckets buckets(reducer, kBuckets, GetParam(), [](int, Range) {});
-  buckets.ready({0, 48});
+  buckets.ready({0, 48}, writer);
 }
 
 std::string name_of(const testing::TestParamInfo<Policy>& info) {
@@ -239,7 +255,7 @@ TEST(Policy, wait_leaves_the_reducer_alone_until_finish_and_poll_does_not) {
     FakeReducer reducer(kBuckets.size());
     int called = 0;
     GradientBuckets buckets(reducer, kBuckets, policy, [&](int, Range) { ++called; });
-    buckets.ready({0, 164});
+    buckets.ready({0, 164}, writer);
     for (int i = 0; i < 5; ++i) buckets.advance();
     EXPECT_EQ(reducer.advances, policy == Policy::wait ? 0 : 5);
     EXPECT_EQ(called, policy == Policy::wait ? 0 : 5);
@@ -252,7 +268,7 @@ TEST(Policy, thread_completes_buckets_while_the_compute_thread_does_something_el
   FakeReducer reducer(kBuckets.size());
   std::atomic<int> called = 0;
   GradientBuckets buckets(reducer, kBuckets, Policy::thread, [&](int, Range) { ++called; });
-  buckets.ready({0, 164});
+  buckets.ready({0, 164}, writer);
   while (called < 5) std::this_thread::yield();  // ctest ends a test that hangs
   buckets.finish();
   EXPECT_EQ(called, 5);
@@ -261,7 +277,7 @@ TEST(Policy, thread_completes_buckets_while_the_compute_thread_does_something_el
 TEST(Policy, thread_sleeps_while_there_is_nothing_to_do) {
   FakeReducer reducer(kBuckets.size());
   GradientBuckets buckets(reducer, kBuckets, Policy::thread, [](int, Range) {});
-  buckets.ready({0, 10});
+  buckets.ready({0, 10}, writer);
   while (reducer.advances < 1) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(reducer.advances, 1) << "it went on looking after the only bucket was complete";
@@ -271,7 +287,7 @@ TEST(Policy, what_the_thread_throws_comes_out_of_finish) {
   FakeReducer reducer(1);
   reducer.fail_in_advance = true;
   GradientBuckets buckets(reducer, {{0, 10}}, Policy::thread, [](int, Range) {});
-  buckets.ready({0, 10});
+  buckets.ready({0, 10}, writer);
   while (reducer.advances < 1) std::this_thread::yield();
   EXPECT_THROW(buckets.finish(), Error);
 }
@@ -288,6 +304,27 @@ TEST(ChoosePolicy, by_name_and_by_what_mpi_allows) {
   reducer.needs_mpi = false;
   EXPECT_EQ(choose_policy("auto", reducer, true), Policy::poll);
   EXPECT_EQ(choose_policy("thread", reducer, false), Policy::thread);
+  EXPECT_THROW(choose_policy("stream", reducer, true), Error);
+  reducer.by_stream = true;
+  EXPECT_EQ(choose_policy("auto", reducer, true), Policy::stream);
+  EXPECT_EQ(choose_policy("stream", reducer, false), Policy::stream);
+  for (const char* other : {"wait", "poll", "thread"})
+    EXPECT_THROW(choose_policy(other, reducer, true), Error) << other;
+}
+
+TEST(Policy, stream_completes_a_bucket_by_starting_it_and_never_asks_again) {
+  FakeReducer reducer(kBuckets.size());
+  reducer.by_stream = true;
+  std::vector<int> called;
+  GradientBuckets buckets(reducer, kBuckets, Policy::stream,
+                          [&](int bucket, Range) { called.push_back(bucket); });
+  buckets.ready({0, 48}, writer);
+  EXPECT_EQ(called, (std::vector<int>{0, 1}));
+  buckets.advance();
+  buckets.ready({48, 116}, writer);
+  buckets.finish();
+  EXPECT_EQ(called, (std::vector<int>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(reducer.advances, 0);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <optional>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -117,6 +118,43 @@ TEST(Floors, EveryIncludeIsPermitted) {
   }
   EXPECT_GT(files, 20) << "SOURCE_DIR is not the source folder";
   EXPECT_GT(includes, 100) << "the includes were not recognised";
+}
+
+/// All that `file` includes, and what that includes, as it stands in the lines.
+void collect(const std::string& file, std::set<std::string>& names) {
+  std::ifstream in(std::filesystem::path(SOURCE_DIR) / file);
+  std::string line;
+  while (std::getline(in, line)) {
+    const std::optional<Include> include = include_of(line);
+    if (include && names.insert(include->name).second && include->quoted)
+      collect(include->name, names);
+  }
+}
+
+bool formats(const std::string& file) {
+  std::set<std::string> names;
+  collect(file, names);
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return name == "src/check.h" || name.rfind("fmt/", 0) == 0;
+  });
+}
+
+TEST(Floors, FilesWithBodiesAreFreeOfFmt) {
+  int files = 0;
+  for (const std::string folder : {"src", "collectives", "net", "apps"}) {
+    const std::filesystem::path root(SOURCE_DIR);
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+      if (!entry.is_regular_file()) continue;
+      const std::string file = std::filesystem::relative(entry.path(), root).generic_string();
+      std::ifstream in(entry.path());
+      const std::string text(std::istreambuf_iterator<char>(in), {});
+      if (text.find("#include \"src/each.h\"") == std::string::npos) continue;
+      ++files;
+      EXPECT_FALSE(formats(file)) << file << ": a compiler of kernels cannot read it";
+    }
+  }
+  EXPECT_GE(files, 3);
+  EXPECT_TRUE(formats("src/table.cc")) << "by way of its header";
 }
 
 TEST(Floors, TheTestSeesOffences) {

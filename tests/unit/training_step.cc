@@ -64,6 +64,9 @@ class Mirrors : public Reducer {
     if (looks(bucket) > 0) sum(bucket);
     looks(bucket) = 0;
   }
+  void written(int, Stream&) override {}
+  Stream& stream() override { return stream_; }
+  bool in_stream() const override { return false; }
   bool canonical() const override { return true; }
   bool speaks_mpi() const override { return false; }
   std::size_t bytes() const override { return gradients_.size() * sizeof(float); }
@@ -91,6 +94,7 @@ class Mirrors : public Reducer {
   std::vector<Range> buckets_;
   std::vector<int> looks_;  ///< by bucket: until it is done
   int ranks_;
+  HostStream stream_;
 };
 
 /// parameter -= rate * gradient, noting the ranges.
