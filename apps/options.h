@@ -39,11 +39,11 @@ struct Options {
   std::int64_t steps = 0;             ///< 0: as many as epochs say, or a default for the data set
   double epochs = 0;                  ///< 0: as steps say
   std::int64_t default_steps = 1000;  ///< the data set's, where neither says
-  std::int64_t batch =
-      0;  ///< samples per rank and step; 0: 128 for the whole run, as the tutorial has it
+  /// Samples per rank and step; 0: 128 for the whole run, as the tutorial has it.
+  std::int64_t batch = 0;
   std::int64_t global_batch = 0;  ///< samples of all ranks per step; 0: batch * ranks
-  int shards = 0;  ///< parts of the global batch whose gradients are added in one fixed tree; 0:
-                   ///< one per rank
+  /// Parts of the global batch whose gradients are added in one fixed tree; 0: one per rank.
+  int shards = 0;
   std::uint64_t seed = 1;
   std::string optimizer = "sgd";
   OptimizerOptions optimizer_options;  ///< all that it declares, and no other's

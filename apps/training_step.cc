@@ -191,10 +191,9 @@ void TrainingStep::compute_shard(int shard, const Batch& batch) {
   const bool last = shard == plan_.own_shards - 1;
   record_.phase("forward");
   const double start = seconds();
-  const TrainingBatch share{plan_.seed, &now()->first_position,
-                            (plan_.first_shard + shard) * plan_.shard_batch,
-                            1 / static_cast<float>(plan_.shards)};
-  const View logits = model_->forward(*stream_, batch.images, share);
+  shard_ = {plan_.seed, &now()->first_position, (plan_.first_shard + shard) * plan_.shard_batch,
+            1 / static_cast<float>(plan_.shards)};
+  const View logits = model_->forward(*stream_, batch.images, shard_);
   softmax_cross_entropy(*stream_, logits, batch.labels,
                         1.0f / static_cast<float>(plan_.global_batch), model_->logits_gradient(),
                         score());
@@ -223,8 +222,8 @@ void TrainingStep::compute_shard(int shard, const Batch& batch) {
 double TrainingStep::loss_now() {
   auto* score = reinterpret_cast<Score*>(score_now_.get());
   *score = {};
-  softmax_cross_entropy(*stream_, model_->forward(*stream_, last_.images), last_.labels, 1, {},
-                        score);
+  softmax_cross_entropy(*stream_, model_->forward(*stream_, last_.images, shard_), last_.labels, 1,
+                        {}, score);
   stream_->synchronize();
   return score->loss();
 }

@@ -141,6 +141,7 @@ class TrainingStep {
   Memory score_now_;                    ///< a Score of loss_now(), the host's to read
   std::unique_ptr<Event> updated_;      ///< all updates of the step
   std::int64_t given_ = 0, taken_ = 0;  ///< steps since construction
+  TrainingBatch shard_;                 ///< what the shard under way, or the last, is
   Batch last_;                          ///< of the last step given
   StepTimes times_;                     ///< of the computing thread
   std::atomic<std::int64_t> optimizer_ns_ = 0;  ///< of whichever thread runs on_reduced()

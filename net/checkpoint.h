@@ -43,10 +43,12 @@ inline constexpr std::int64_t kLastSample = std::int64_t{1} << 53;
 
 /// How far the run has come. None is negative or above kLastSample.
 struct Position {
-  std::int64_t step = 0;  ///< steps done
-  std::int64_t samples =
-      0;  ///< samples consumed: where in the stream the run goes on (src/data/loader.h)
-  std::int64_t epoch = 0;  ///< of the next sample
+  /// Steps done.
+  std::int64_t step = 0;
+  /// Samples consumed: where in the stream the run goes on (src/data/loader.h).
+  std::int64_t samples = 0;
+  /// Of the next sample.
+  std::int64_t epoch = 0;
   std::uint64_t seed = 0;
   bool operator==(const Position&) const = default;
 };
@@ -54,14 +56,14 @@ struct Position {
 /// What a checkpoint says of itself besides its arrays.
 struct CheckpointMetadata {
   Position position;
-  std::map<std::string, std::string>
-      texts;  ///< free: "model", "options", "version", "global_batch", ...
+  /// Free: "model", "options", "version", "global_batch", ...
+  std::map<std::string, std::string> texts;
 };
 
 struct SavedCheckpoint {
   std::filesystem::path file;
-  std::string
-      warning;  ///< the first older one that could not be removed, with the cause; else empty
+  /// The first older one that could not be removed, with the cause; else empty.
+  std::string warning;
 };
 
 /// Writes <directory>/step-<position.step>.h5 as a whole or not at all, then removes what dead
@@ -86,7 +88,8 @@ class Checkpoint {
   const std::filesystem::path& file() const { return file_; }
   const CheckpointMetadata& metadata() const { return metadata_; }
   bool has(const std::string& section) const;
-  void verify() const;  ///< reads all; throws unless every checksum is right
+  /// Reads all; throws unless every checksum is right.
+  void verify() const;
   /// Fills the arenas. Every section must be there with exactly the layout's parameters; the first
   /// difference throws before anything is overwritten. A file that is damaged (verify first) throws
   /// with the arenas half written. The file may hold further sections.
@@ -106,10 +109,10 @@ void verify_checkpoint(const std::filesystem::path& file);
 
 /// The checkpoint to go on from.
 struct Newest {
-  std::optional<std::filesystem::path>
-      file;  ///< verified; nothing where the directory holds no checkpoint
-  std::vector<std::string>
-      warnings;  ///< one line for each newer file that was passed over, with the reason
+  /// Verified; nothing where the directory holds no checkpoint.
+  std::optional<std::filesystem::path> file;
+  /// One line for each newer file that was passed over, with the reason.
+  std::vector<std::string> warnings;
 };
 
 /// The checkpoint of the highest step that is whole. Throws if there are some and all are damaged.

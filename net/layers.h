@@ -9,9 +9,11 @@ namespace lockstep {
 
 /// How a linear layer's parameters begin and are held down.
 struct AffineInit {
-  float weight_deviation = 0.05f;  ///< of the truncated normal
+  /// Of the truncated normal.
+  float weight_deviation = 0.05f;
   float bias = 0;
-  float l2 = 0;  ///< on the weights
+  /// On the weights.
+  float l2 = 0;
   /// Without biases where a normalisation follows that would take them off again.
   bool biases = true;
 };
