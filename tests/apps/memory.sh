@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What a rank holds while it trains stays within 1.3 times of the memory plan that it printed.
+# What a rank holds while it trains stays within the memory plan that it printed: 10 % more, and the 20 MiB that libraries
+# take while they run, whatever is trained.
 # usage: memory.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -18,7 +19,7 @@ check_plan() {  # WHAT RANKS OPTIONS...
     pid=$(pid_of_rank $rank)
     most=$(held "$pid")
     echo "$what, rank $rank: $most MiB held, $plan MiB planned"
-    expect "$what, rank $rank: at most 1.3 times the plan" test $((10 * most)) -le $((13 * plan))
+    expect "$what, rank $rank: no more than planned" test $((10 * most)) -le $((11 * plan + 200))
     expect "$what, rank $rank: the plan is no exaggeration" test $((2 * most)) -ge "$plan"
   done
   kill -USR1 "$pid"
