@@ -1,7 +1,6 @@
 #include "apps/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -21,6 +20,7 @@
 #include "collectives/flight_recorder.h"
 #include "collectives/watchdog.h"
 #include "net/checkpoint.h"
+#include "src/clock.h"
 #include "src/data/dataset.h"
 #include "src/machine.h"
 #include "src/table.h"
@@ -30,10 +30,6 @@ namespace {
 
 /// Seconds that a phase may take which waits for a file system: slow is no hang.
 constexpr double kSlowFiles = 600;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// What a checkpoint says of its "evaluation" where that is still to be done.
 constexpr const char* kDue = "due";
@@ -97,13 +93,13 @@ class Trainer {
 
   int run(Loader& loader) {
     agree(comm_, [&] { reporter_.begin(evaluation_due_); });
-    last_save_ = last_report_time_ = now();
+    last_save_ = last_report_time_ = now_seconds();
     std::int64_t done = plan_.start.step;
     if (evaluation_due_) {
       evaluate(done);
       save(done);
       if (evaluation_due_) return stop(done);
-      last_report_time_ = now();
+      last_report_time_ = now_seconds();
     }
     for (last_report_step_ = done; done < plan_.steps;) {
       const bool report = done == plan_.start.step || (done + 1) % options_.log_every == 0 ||
@@ -130,12 +126,13 @@ class Trainer {
 
   Votes votes() const {
     const double seconds = options_.checkpoint_every.seconds;
-    return {stop_requested_(), comm_.rank() == 0 && seconds > 0 && now() - last_save_ >= seconds};
+    return {stop_requested_(),
+            comm_.rank() == 0 && seconds > 0 && now_seconds() - last_save_ >= seconds};
   }
 
   void after_step(std::int64_t done, const StepTotals& totals) {
     const bool end = done == plan_.steps;
-    const double start = now();
+    const double start = now_seconds();
     if (due(done, options_.summary_every)) {
       phase("writing histograms", 0);
       reporter_.histograms(done, step_.layout(), step_.sections().front().arena, step_.gradients());
@@ -149,12 +146,12 @@ class Trainer {
       evaluate(done);
       if (evaluation_due_ || saved_step_ == done) save(done);
     }
-    aside_ += now() - start;
+    aside_ += now_seconds() - start;
   }
 
   void report_step(std::int64_t done, const StepTotals& totals, double penalty, double rate) {
     const StepTimes times = step_.times();
-    const double seconds = now() - last_report_time_ - aside_;
+    const double seconds = now_seconds() - last_report_time_ - aside_;
     const auto steps = static_cast<double>(done - last_report_step_);
     StepReport r;
     r.step = done;
@@ -170,13 +167,13 @@ class Trainer {
     reporter_.step(r);
     last_times_ = times;
     last_report_step_ = done;
-    last_report_time_ = now();
+    last_report_time_ = now_seconds();
     trained_ += seconds;
     aside_ = 0;
   }
 
   /// Seconds of this start, without evaluations, checkpoints and the like.
-  double trained_seconds() const { return trained_ + now() - last_report_time_ - aside_; }
+  double trained_seconds() const { return trained_ + now_seconds() - last_report_time_ - aside_; }
 
   void verify(std::int64_t done) {
     phase("comparing weights", 0);
@@ -226,7 +223,7 @@ class Trainer {
     saved_step_ = done;
     world_.flight_recorder().saved();
     saved_due_ = evaluation_due_;
-    last_save_ = now();
+    last_save_ = now_seconds();
   }
 
   /// Collective. What diverges in this very step must neither replace the last good checkpoint nor

@@ -2,17 +2,13 @@
 
 #include <sched.h>
 
-#include <chrono>
 #include <cstring>
 
 #include "collectives/flight_recorder.h"
+#include "src/clock.h"
 
 namespace lockstep {
 namespace {
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::vector<Range> bucket_parts(const Layout& layout) {
   std::vector<Range> parts = layout.layers;
@@ -190,7 +186,7 @@ void TrainingStep::give_work(Loader& loader) {
 void TrainingStep::compute_shard(int shard, const Batch& batch) {
   const bool last = shard == plan_.own_shards - 1;
   record_.phase("forward");
-  const double start = seconds();
+  const double start = now_seconds();
   shard_ = {plan_.seed, &now()->first_position, (plan_.first_shard + shard) * plan_.shard_batch,
             1 / static_cast<float>(plan_.shards)};
   const View logits = model_->forward(*stream_, batch.images, shard_);
@@ -198,7 +194,7 @@ void TrainingStep::compute_shard(int shard, const Batch& batch) {
                         1.0f / static_cast<float>(plan_.global_batch), model_->logits_gradient(),
                         score());
   write_mail(*stream_, score(), now(), plan_.global_batch, last, gradients_);
-  const double middle = seconds();
+  const double middle = now_seconds();
   times_.forward += middle - start;
 
   record_.phase("backward");
@@ -216,7 +212,7 @@ void TrainingStep::compute_shard(int shard, const Batch& batch) {
   const StepTimes after = times();
   // With a thread of its own the optimizer ran beside the backward pass, otherwise within it.
   const double optimizer = policy_ == Policy::thread ? 0 : after.optimizer - before.optimizer;
-  times_.backward += seconds() - middle - (after.exposed - before.exposed) - optimizer;
+  times_.backward += now_seconds() - middle - (after.exposed - before.exposed) - optimizer;
 }
 
 double TrainingStep::loss_now() {
@@ -229,10 +225,10 @@ double TrainingStep::loss_now() {
 }
 
 void TrainingStep::on_reduced(Range range) {
-  const double start = seconds();
+  const double start = now_seconds();
   // (On the communication thread the stream has one core: the others are the backward pass's.)
   update(reducer_->stream(), layout(), range, *optimizer_, state_, &now()->rates);
-  optimizer_ns_ += static_cast<std::int64_t>((seconds() - start) * 1e9);
+  optimizer_ns_ += static_cast<std::int64_t>((now_seconds() - start) * 1e9);
 }
 
 double TrainingStep::penalty() {

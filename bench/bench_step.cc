@@ -7,13 +7,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "apps/placement.h"
 #include "apps/training_step.h"
 #include "bench/bare.h"
 #include "collectives/flight_recorder.h"
+#include "src/clock.h"
 #include "src/data/dataset.h"
 #include "src/table.h"
 
@@ -50,10 +50,6 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
       parse_options(static_cast<int>(arguments.size()), arguments.data(), {"bench_step"}, text);
   if (training) o.training = *training;
   return training.has_value();
-}
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 double median(std::vector<double> values) {
@@ -93,9 +89,9 @@ int run(World& world, BenchOptions& o) {
   StepTimes start_times;
   for (std::int64_t n = 0; n < o.warmup + plan.steps; ++n) {
     if (n == o.warmup) start_times = step.times();
-    const double start = now();
+    const double start = now_seconds();
     step.run(loader, n, 0.01f, {});
-    if (n >= o.warmup) seconds.push_back(now() - start);
+    if (n >= o.warmup) seconds.push_back(now_seconds() - start);
   }
   const StepTimes times = step.times();
   comm.barrier();

@@ -4,18 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
+
+#include "src/clock.h"
 
 namespace lockstep {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
-
-/// The monotonic clock, which all processes of a host share.
-std::int64_t now_ns() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
 
 }  // namespace
 

@@ -1,18 +1,11 @@
 #include "collectives/progress_engine.h"
 
-#include <chrono>
 #include <utility>
 
 #include "collectives/flight_recorder.h"
+#include "src/clock.h"
 
 namespace lockstep {
-namespace {
-
-std::int64_t now_ns() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
-
-}  // namespace
 
 ProgressEngine::ProgressEngine(Reducer& reducer, std::vector<Range> buckets, Reduced reduced,
                                Record* record)

@@ -1,28 +1,8 @@
 #include "net/layers/affine.h"
 
-#include "src/each.h"
+#include "net/layers/elementwise.h"
 
 namespace lockstep {
-namespace {
-
-/// dy = 0 wherever the ReLU let nothing through.
-template <class T>
-struct ReluMask {
-  const T* y;
-  T* dy;
-  HOST_DEVICE void operator()(std::int64_t i) const {
-    dy[i] = static_cast<float>(y[i]) > 0 ? static_cast<float>(dy[i]) : 0.0f;
-  }
-};
-
-void mask(Stream& stream, View y, View dy) {
-  dispatch(y.type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
-    each(stream, y.count(), ReluMask<T>{y.as<T>(), dy.as<T>()});
-  });
-}
-
-}  // namespace
 
 void AffineLayer::finish_setup(Setup& setup, Shape weights, std::unique_ptr<AffinePlan> plan,
                                Shape out) {
@@ -54,7 +34,7 @@ void AffineLayer::forward(LayerCall& call, View x, View y) {
 }
 
 void AffineLayer::backward(LayerCall& call, View x, View y, View dy, View dx) {
-  if (relu_) mask(*call.stream, y, dy);
+  if (relu_) mask_relu(*call.stream, y, dy, dy);
   plan_->backward_weights(*call.stream, x, dy, call.gradients[0],
                           biases(call, call.gradients, unwanted_), call.scratch);
   if (dx) plan_->backward_data(*call.stream, dy, call.weights[0], dx, call.scratch);

@@ -5,6 +5,7 @@
 // prevent neural networks from overfitting", JMLR 15, 2014.
 
 #include "net/layers.h"
+#include "net/layers/elementwise.h"
 #include "src/each.h"
 #include "src/random.h"
 
@@ -41,13 +42,6 @@ struct Mask {
   }
 };
 
-template <class T>
-struct Copy {
-  const T* x;
-  T* y;
-  HOST_DEVICE void operator()(std::int64_t i) const { y[i] = x[i]; }
-};
-
 class DropoutLayer : public Layer {
  public:
   explicit DropoutLayer(float rate) : rate_(rate) {
@@ -66,16 +60,14 @@ class DropoutLayer : public Layer {
 
  private:
   void apply(LayerCall& call, View from, View to) {
+    if (call.batch == nullptr) return copy(*call.stream, from, to);
     dispatch(from.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
-      const T* x = from.as<T>();
-      T* y = to.as<T>();
-      if (call.batch == nullptr) return each(*call.stream, from.count(), Copy<T>{x, y});
       const TrainingBatch& batch = *call.batch;
       const std::int64_t row = from.shape.row(), quads = (row + 3) / 4;
       each(*call.stream, from.shape[0] * quads,
-           Mask<T>{x, y, row, quads, key(batch.seed), batch.position, batch.offset,
-                   static_cast<std::uint32_t>(static_cast<double>(rate_) * 0x1p32),
+           Mask<T>{from.as<T>(), to.as<T>(), row, quads, key(batch.seed), batch.position,
+                   batch.offset, static_cast<std::uint32_t>(static_cast<double>(rate_) * 0x1p32),
                    1 / (1 - rate_)});
     });
   }

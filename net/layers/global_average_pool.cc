@@ -1,3 +1,5 @@
+// The mean of each channel over an image.
+
 #include "net/layers.h"
 #include "src/each.h"
 

@@ -1,4 +1,5 @@
 #include "net/layers.h"
+#include "net/layers/elementwise.h"
 #include "src/each.h"
 
 namespace lockstep {
@@ -14,15 +15,6 @@ struct Forward {
   }
 };
 
-template <class T>
-struct Backward {
-  const T *y, *dy;
-  T* dx;
-  HOST_DEVICE void operator()(std::int64_t i) const {
-    dx[i] = static_cast<float>(y[i]) > 0 ? static_cast<float>(dy[i]) : 0.0f;
-  }
-};
-
 class ReluLayer : public Layer {
  public:
   Shape setup(Setup&, Shape in) override { return in; }
@@ -33,11 +25,7 @@ class ReluLayer : public Layer {
     });
   }
   void backward(LayerCall& call, View, View y, View dy, View dx) override {
-    if (!dx) return;
-    dispatch(y.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
-      each(*call.stream, y.count(), Backward<T>{y.as<T>(), dy.as<T>(), dx.as<T>()});
-    });
+    if (dx) mask_relu(*call.stream, y, dy, dx);
   }
   std::string implementation() const override { return "relu"; }
 };

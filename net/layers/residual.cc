@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "net/layers.h"
+#include "net/layers/elementwise.h"
 #include "src/each.h"
 
 namespace lockstep {
@@ -19,24 +20,10 @@ struct Sum {
   }
 };
 
-template <class T>
-struct Copy {
-  const T* x;
-  T* y;
-  HOST_DEVICE void operator()(std::int64_t i) const { y[i] = x[i]; }
-};
-
 void sum(Stream& stream, View a, View b, View y) {
   dispatch(y.type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
     each(stream, y.count(), Sum<T>{a.as<T>(), b.as<T>(), y.as<T>()});
-  });
-}
-
-void copy(Stream& stream, View x, View y) {
-  dispatch(y.type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
-    each(stream, y.count(), Copy<T>{x.as<T>(), y.as<T>()});
   });
 }
 
