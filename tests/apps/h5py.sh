@@ -12,7 +12,7 @@ if [ "$python" = none ]; then
 fi
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
-CHECKPOINT_DIRECTORY=$directory "$build/tests/checkpoint" --gtest_filter=Checkpoint.WritesForH5py
+CHECKPOINT_DIRECTORY=$directory "$build/tests/checkpoint" --gtest_also_run_disabled_tests --gtest_filter=Checkpoint.DISABLED_WritesForH5py
 file=$directory/step-0000001000.h5
 
 "$python" - "$file" <<'END'

@@ -8,7 +8,7 @@ if ! python3 -c 'import tensorboard' 2>/dev/null; then
 fi
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
-EVENT_DIRECTORY=$directory "$build/tests/report_event_file" --gtest_filter=EventFile.WritesForTensorBoard
+EVENT_DIRECTORY=$directory "$build/tests/report_event_file" --gtest_also_run_disabled_tests --gtest_filter=EventFile.DISABLED_WritesForTensorBoard
 
 python3 - "$directory" <<'END'
 import sys

@@ -297,9 +297,9 @@ TEST(Checkpoint, AFullDiskIsToldAndTheFormerOnesStay) {
 
 /// Not a test of its own: tests/apps/h5py.sh reads with h5py what this writes to
 /// $CHECKPOINT_DIRECTORY.
-TEST(Checkpoint, WritesForH5py) {
+TEST(Checkpoint, DISABLED_WritesForH5py) {
   const char* directory = std::getenv("CHECKPOINT_DIRECTORY");
-  if (!directory) GTEST_SKIP() << "skipped: CHECKPOINT_DIRECTORY is not set";
+  ASSERT_NE(directory, nullptr) << "CHECKPOINT_DIRECTORY is not set";
   const Layout layout = layout_of({{"dense/weights", {1000, 700}}, {"conv1/biases", {3}}});
   std::vector<float> arena(static_cast<std::size_t>(layout.count));
   for (std::size_t i = 0; i < arena.size(); ++i)

@@ -117,9 +117,9 @@ TEST(EventFile, ADirectoryThatIsNotThereIsTold) {
 
 /// Not a test of its own: tests/apps/tensorboard.sh reads with TensorBoard what this writes to
 /// $EVENT_DIRECTORY: a run, and the run that goes on from step 20 of it.
-TEST(EventFile, WritesForTensorBoard) {
+TEST(EventFile, DISABLED_WritesForTensorBoard) {
   const char* directory = std::getenv("EVENT_DIRECTORY");
-  if (!directory) GTEST_SKIP() << "skipped: EVENT_DIRECTORY is not set";
+  ASSERT_NE(directory, nullptr) << "EVENT_DIRECTORY is not set";
   std::vector<float> values;
   for (int i = -1000; i <= 1000; ++i) values.push_back(static_cast<float>(i) / 1000);
   {
