@@ -223,7 +223,7 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   const Comm comm = world.comm();
   Record& record = world.flight_recorder().mine();
   const Placement placement = place(comm, o.threads);
-  const std::unique_ptr<Device> device = make_device(comm, o.device, placement.threads);
+  const std::unique_ptr<Device> device = make_device(comm, o.device, {placement.threads});
   CheckpointFolder folder(o.checkpoint, [](const std::string& warning) {
     std::fputs(fmt::format("evaluate: {}\n", warning).c_str(), stderr);
   });

@@ -204,6 +204,10 @@ void add_options(OptionSet& add, Options& o, const Program& program,
            [](const std::string& name) { find(policies(), name); });
   add.text("--device", o.device, "NAME", "Where to compute: auto or one of --list",
            [](const std::string& name) { find(devices(), name); });
+  add.flag("--deterministic", o.deterministic,
+           "The same bits in every run like this one, if slower; cpu is always so");
+  add.flag("--no-graph", o.no_graph,
+           "Give each step's work anew, where a device could repeat it as a graph: the same bits");
   add.optional_number("--threads", o.threads, Bounds::at_least(1),
                       "Threads per rank [the node's cores shared out among its ranks]");
   add.number("--timeout", o.timeout, Bounds::above_zero(kLongestTime),

@@ -55,6 +55,8 @@ struct Options {
   double bucket_mb = 1;
   std::string progress = "auto";
   std::string device = "auto";
+  bool deterministic = false;
+  bool no_graph = false;
   int threads = 0;      ///< per rank; 0: the cores of the node shared out among its ranks
   double timeout = 60;  ///< seconds without progress after which the run is ended with a reason
   // Reports

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "collectives/node_cores.h"
-#include "src/devices.h"
 #include "src/machine.h"
 #include "src/table.h"
 
@@ -31,7 +30,8 @@ Placement place(const Comm& comm, int asked) {
   return placement;
 }
 
-std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, int threads) {
+std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name,
+                                    const DeviceOptions& options) {
   const DeviceEntry* entry = &find(devices(), name);
   for (const DeviceEntry& better : devices()) {
     if (name == "auto" && comm.min(better.present()) > 0) entry = &better;
@@ -40,7 +40,7 @@ std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, int
   agree(comm, [&] {
     require(entry->present(), "{} has no device {}: choose another --device", host_name(),
             entry->name);
-    device = entry->make(threads);
+    device = entry->make(options);
   });
   return device;
 }

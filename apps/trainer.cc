@@ -349,7 +349,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   plan.notes.insert(plan.notes.begin(), notes.begin(), notes.end());
 
   record.phase("making the model");
-  const std::unique_ptr<Device> device = make_device(comm, options.device, placement.threads);
+  const std::unique_ptr<Device> device = make_device(comm, options.device, {placement.threads, options.deterministic});
   look_for_stop();
   Trainer trainer(world, options, data, *device, plan, folders ? &*folders : nullptr,
                   stop_requested);

@@ -28,7 +28,12 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   parts.buckets =
       cut_buckets(bucket_parts(layout), static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
   parts.reducer = make_reducer(options.reducer,
-                               {world.comm().duplicate(), device, layout.count, parts.buckets, {}});
+                               {.comm = world.comm().duplicate(),
+                                .device = device,
+                                .count = layout.count,
+                                .buckets = parts.buckets,
+                                .why = {},
+                                .deterministic = options.deterministic});
   parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
   return parts;
 }
@@ -46,6 +51,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       reducer_(std::move(parts.reducer)),
       gradients_(reducer_->gradients()),
       policy_(parts.policy),
+      graphs_(!options.no_graph),
       host_(device, model_->layout().count),
       score_now_(device.allocate(sizeof(Score), Place::host)),
       updated_(device.event()) {
@@ -125,7 +131,7 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   if (!device_.memory_is_host()) stage_batches(loader, slot);
   // The first two steps are given as they are, for whatever is done only once; all later ones are
   // the third again.
-  const bool repeats = given_ >= 2 && reducer_->in_stream();
+  const bool repeats = graphs_ && given_ >= 2 && reducer_->in_stream();
   if (repeats && !graph_) graph_ = device_.capture(*stream_, [&] { give_work(loader); });
   if (graph_) {
     graph_->launch(*stream_);

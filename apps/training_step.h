@@ -51,7 +51,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
 class TrainingStep {
  public:
   /// Initial weights are those of plan.seed, the same on all ranks. Of `options` the average's
-  /// decay and the weight decay count. `record` is told what this rank does.
+  /// decay, the weight decay and whether steps may be graphs count. `record` is told what this rank does.
   TrainingStep(StepParts parts, Device& device, Record& record, const Options& options,
                const RunPlan& plan);
 
@@ -132,6 +132,7 @@ class TrainingStep {
   TrainingState state_;
   std::unique_ptr<ShardSum> shard_sum_;
   Policy policy_;
+  bool graphs_;  ///< steps may be repeated as one
   HostCopy host_;
   Arena block_;                         ///< of the device: the score of the shard, the step's input
   std::size_t score_ = 0, now_ = 0;     ///< places in block_

@@ -75,6 +75,8 @@ struct ReducerSpec {
   std::vector<Range> buckets;
   /// Why this reducer was chosen, for describe(); set by make_reducer for "auto".
   std::string why;
+  /// The same sums, bit for bit, in every run like this one.
+  bool deterministic = false;
 };
 
 struct ReducerEntry {

@@ -8,7 +8,7 @@ namespace {
 constexpr std::array kDevices{
     DeviceEntry{"auto", "the best that all ranks have", [] { return true; }, nullptr},
     DeviceEntry{"cpu", "the cores that a rank may use; oneDNN", [] { return true; },
-                make_cpu_device},
+                [](const DeviceOptions& options) { return make_cpu_device(options.threads); }},
 };
 
 }  // namespace

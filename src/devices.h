@@ -10,6 +10,15 @@
 
 namespace lockstep {
 
+/// What a device is to be.
+struct DeviceOptions {
+  /// For host work; 0: one per core that this process may use.
+  int threads = 0;
+  /// Two runs with the same input give the same bits, whatever that costs. One whose results this
+  /// changes says so in Device::arithmetic().
+  bool deterministic = false;
+};
+
 struct DeviceEntry {
   static constexpr std::string_view kind = "device";
 
@@ -17,8 +26,8 @@ struct DeviceEntry {
   std::string_view about;
   /// Whether this process finds one.
   bool (*present)();
-  /// Null for "auto". The one that this process is to use, with `threads` threads for host work.
-  std::unique_ptr<Device> (*make)(int threads);
+  /// Null for "auto". The one that this process is to use.
+  std::unique_ptr<Device> (*make)(const DeviceOptions& options);
 };
 
 /// The menu, the best last, behind "auto", which is for apps/placement.h to resolve over all ranks.

@@ -55,7 +55,8 @@ struct Outcome {
 };
 
 /// kSteps steps, two shards on each rank; two of the steps with a vote.
-Outcome train(Device& device, const std::string& reducer, const std::string& progress) {
+Outcome train(Device& device, const std::string& reducer, const std::string& progress,
+              bool no_graph = false) {
   const Comm comm = world().comm();
   const Noise data;
   Options options;
@@ -63,6 +64,7 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   options.bucket_mb = 0.01;
   options.reducer = reducer == "in_stream" ? "shared" : reducer;
   options.progress = progress;
+  options.no_graph = no_graph;
   RunPlan plan;
   plan.seed = 3;
   plan.shards = 2 * comm.size();
@@ -137,7 +139,11 @@ TEST(TrainingStep, GivenAheadAndStagedItGivesTheCpusBits) {
 TEST(TrainingStep, RepeatedAsAGraphItGivesTheSameBits) {
   if (!world().threads_allowed()) GTEST_SKIP() << "skipped: no MPI_THREAD_MULTIPLE";
   const Outcome eager = train(*make_async_device({.captures = false}), "in_stream", "auto");
-  expect_same(train(*make_async_device(), "in_stream", "auto"), eager);
+  int graphs = 0;
+  expect_same(train(*make_async_device({.captured = &graphs}), "in_stream", "auto"), eager);
+  EXPECT_EQ(graphs, 1);
+  expect_same(train(*make_async_device({.captured = &graphs}), "in_stream", "auto", true), eager);
+  EXPECT_EQ(graphs, 1) << "--no-graph";
   // MPI adds in an order of its own, which with two numbers makes no difference.
   if (world().comm().size() <= 2) expect_same(eager, on_the_cpu());
 }

@@ -302,6 +302,7 @@ class AsyncDevice : public Device {
       throw;
     }
     shared_->recording = nullptr;
+    if (shared_->options.captured != nullptr) ++*shared_->options.captured;
     return std::make_unique<AsyncGraph>(std::move(calls));
   }
 

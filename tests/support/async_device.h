@@ -27,6 +27,8 @@ struct AsyncOptions {
   std::uint64_t seed = 1;
   /// Whether capture() makes a graph, or says that there is nothing to gain.
   bool captures = true;
+  /// Counts the graphs that were made.
+  int* captured = nullptr;
 };
 
 /// The double of make_cpu_device(1). Used by one host thread, but for Stream::give() by the one
