@@ -147,7 +147,10 @@ std::optional<StepTotals> TrainingStep::take(bool all) {
   const std::int64_t behind = given_ - taken_;
   if (behind == 0 || (behind <= device_.run_ahead() && !all)) return std::nullopt;
   const Slot& slot = slots_[static_cast<std::size_t>(taken_) % slots_.size()];
-  while (!slot.done->done()) sched_yield();
+  while (!slot.done->done()) {
+    if (reducer_->in_stream()) reducer_->advance();  // whose errors nobody else would meet
+    sched_yield();
+  }
   ++taken_;
   return read_mail(reinterpret_cast<const float*>(slot.totals.get()), plan_.global_batch);
 }

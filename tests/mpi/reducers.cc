@@ -16,7 +16,7 @@
 #include "src/random.h"
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
-#include "tests/support/in_stream_reducer.h"
+#include "tests/support/nccl_double.h"
 
 namespace lockstep {
 namespace {
@@ -72,7 +72,7 @@ std::vector<Case> all_cases() {
     }
   }
   for (const int layout : {0, 3, 5})
-    cases.push_back({"in_stream", Policy::stream, kLayouts + layout, true});
+    cases.push_back({"nccl", Policy::stream, kLayouts + layout, true});
   return cases;
 }
 
@@ -114,6 +114,7 @@ class EveryReducer : public testing::TestWithParam<Case> {
   EveryReducer()
       : comm_(world().comm().duplicate()),
         device_(GetParam().staged ? make_async_device() : make_cpu_device(1)),
+        nccl_(comm_, *device_),
         stream_(device_->stream()),
         updated_(device_->event()) {
     const Layout& layout = *GetParam().layout;
@@ -122,14 +123,14 @@ class EveryReducer : public testing::TestWithParam<Case> {
     buckets_ = cut_buckets(parts_, layout.bucket_bytes);
     host_ = device_->allocate(bytes(), Place::host);
     const ReducerSpec spec{comm_, *device_, count_, buckets_, ""};
-    reducer_ = GetParam().policy == Policy::stream ? make_in_stream_reducer(spec)
+    reducer_ = GetParam().policy == Policy::stream ? make_nccl_reducer(spec, nccl_, {})
                                                    : make_reducer(GetParam().reducer, spec);
   }
 
   bool not_allowed() const {
-    const bool elsewhere =
-        GetParam().policy == Policy::thread || GetParam().policy == Policy::stream;
-    return elsewhere && reducer_->speaks_mpi() && !world().threads_allowed();
+    const bool elsewhere = GetParam().policy == Policy::stream ||  // the double speaks MPI
+                           (GetParam().policy == Policy::thread && reducer_->speaks_mpi());
+    return elsewhere && !world().threads_allowed();
   }
 
   std::size_t bytes() const { return static_cast<std::size_t>(count_) * sizeof(float); }
@@ -171,6 +172,7 @@ class EveryReducer : public testing::TestWithParam<Case> {
 
   Comm comm_;
   std::unique_ptr<Device> device_;
+  NcclDouble nccl_;
   std::unique_ptr<Stream> stream_;  ///< of the backward pass
   std::unique_ptr<Event> updated_;
   Memory host_;
@@ -281,6 +283,91 @@ INSTANTIATE_TEST_SUITE_P(Menu, AnyReducer, [] {
   for (const ReducerEntry& entry : reducers()) names.emplace_back(entry.name);
   return testing::ValuesIn(names);
 }());
+
+/// A reducer of NCCL's double, of three buckets of one element.
+class Nccl : public testing::Test {
+ protected:
+  std::unique_ptr<Reducer> make(NcclDouble& library, double timeout_seconds = 60) {
+    return make_nccl_reducer({comm_, *device_, 48, {{0, 1}, {16, 1}, {32, 1}}, ""}, library,
+                             {.timeout_seconds = timeout_seconds});
+  }
+
+  Comm comm_ = world().comm().duplicate();
+  std::unique_ptr<Device> device_ = make_async_device();
+};
+
+TEST_F(Nccl, releases_its_memory_then_leaves_then_is_destroyed) {
+  NcclDouble library(comm_, *device_);
+  auto reducer = make(library);
+  for (const int bucket : {0, 1, 2}) reducer->start(bucket);
+  EXPECT_FALSE(reducer->advance());
+  reducer.reset();
+  EXPECT_EQ(library.calls(),
+            (std::vector<std::string>{"connect", "allocate", "release", "finish", "destroy"}));
+}
+
+TEST_F(Nccl, aborts_where_it_reports_an_error_and_does_not_wait_for_the_sum) {
+  NcclDouble library(comm_, *device_, {.sums_until_error = 1});
+  const auto reducer = make(library);
+  reducer->start(0);
+  EXPECT_FALSE(reducer->advance());
+  EXPECT_THROW(
+      {
+        reducer->start(1);
+        for (;;) reducer->advance();  // until the stream comes to it
+      },
+      Error);
+  EXPECT_EQ(library.calls().back(), "abort");
+  reducer->stream().synchronize();
+  EXPECT_THROW(reducer->start(2), Error) << "it is gone";
+}
+
+TEST_F(Nccl, aborts_on_the_way_out_of_an_error_instead_of_waiting_for_others) {
+  NcclDouble library(comm_, *device_);
+  EXPECT_THROW(
+      {
+        const auto reducer = make(library);
+        fail("elsewhere");
+      },
+      Error);
+  EXPECT_EQ(library.calls(),
+            (std::vector<std::string>{"connect", "allocate", "abort", "release", "destroy"}));
+}
+
+/// What all ranks are told.
+std::string refusal(const std::function<void()>& make) {
+  try {
+    make();
+  } catch (const AgreedError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(Nccl, that_one_rank_cannot_connect_is_said_on_all_without_waiting_for_the_deadline) {
+  const bool last = comm_.rank() == comm_.size() - 1;
+  NcclDouble library(comm_, *device_, {.connects = comm_.size() == 1, .refuses = last});
+  const std::string line = refusal([&] { make(library); });
+  EXPECT_NE(line.find("internal error"), std::string::npos) << line;
+}
+
+TEST_F(Nccl, a_rank_that_never_connects_is_met_by_the_deadline) {
+  NcclDouble library(comm_, *device_, {.connects = comm_.rank() != 0});
+  const std::string line = refusal([&] { make(library, 0.05); });
+  EXPECT_NE(line.find("NCCL has not connected"), std::string::npos) << line;
+  EXPECT_EQ(library.calls(), (std::vector<std::string>{"connect", "abort", "destroy"}));
+}
+
+TEST_F(Nccl, ranks_of_two_versions_are_refused_before_they_connect) {
+  if (comm_.size() == 1) GTEST_SKIP() << "one rank has one version";
+  NcclDouble library(comm_, *device_, {.version = comm_.rank() == 1 ? 21805 : 22809});
+  const std::string line = refusal([&] { make(library); });
+  EXPECT_NE(
+      line.find("versions of NCCL differ: \"nccl = 2.18.5\" here, \"nccl = 2.28.9\" on rank 0"),
+      std::string::npos)
+      << line;
+  EXPECT_EQ(library.calls().size(), 0u);
+}
 
 TEST(MakeReducer, an_unknown_name_is_answered_with_the_menu_on_all_ranks) {
   try {

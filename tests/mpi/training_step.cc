@@ -10,7 +10,7 @@
 #include "net/layers.h"
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
-#include "tests/support/in_stream_reducer.h"
+#include "tests/support/nccl_double.h"
 
 namespace lockstep {
 namespace {
@@ -56,13 +56,13 @@ struct Outcome {
 
 /// kSteps steps, two shards on each rank; two of the steps with a vote.
 Outcome train(Device& device, const std::string& reducer, const std::string& progress,
-              bool no_graph = false) {
+              bool no_graph = false, const NcclPlan& nccl = {}) {
   const Comm comm = world().comm();
   const Noise data;
   Options options;
   options.ema = 0.99f;
   options.bucket_mb = 0.01;
-  options.reducer = reducer == "in_stream" ? "shared" : reducer;
+  options.reducer = reducer == "nccl" ? "shared" : reducer;
   options.progress = progress;
   options.no_graph = no_graph;
   RunPlan plan;
@@ -74,9 +74,10 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   plan.global_batch = plan.shards * plan.shard_batch;
   const ModelEntry entry{"small", "", data.sample_shape(), false, small_layers};
   StepParts parts = make_step_parts(world(), device, entry, data, options, plan);
-  if (reducer == "in_stream") {
-    parts.reducer = make_in_stream_reducer(
-        {comm.duplicate(), device, parts.model->layout().count, parts.buckets, ""});
+  NcclDouble library(comm, device, nccl);
+  if (reducer == "nccl") {
+    parts.reducer = make_nccl_reducer(
+        {comm.duplicate(), device, parts.model->layout().count, parts.buckets, ""}, library, {});
     parts.policy = choose_policy("auto", *parts.reducer, world().threads_allowed());
   }
   EXPECT_GT(parts.buckets.size(), 2u);
@@ -138,14 +139,26 @@ TEST(TrainingStep, GivenAheadAndStagedItGivesTheCpusBits) {
 
 TEST(TrainingStep, RepeatedAsAGraphItGivesTheSameBits) {
   if (!world().threads_allowed()) GTEST_SKIP() << "skipped: no MPI_THREAD_MULTIPLE";
-  const Outcome eager = train(*make_async_device({.captures = false}), "in_stream", "auto");
+  const Outcome eager = train(*make_async_device({.captures = false}), "nccl", "auto");
   int graphs = 0;
-  expect_same(train(*make_async_device({.captured = &graphs}), "in_stream", "auto"), eager);
+  expect_same(train(*make_async_device({.captured = &graphs}), "nccl", "auto"), eager);
   EXPECT_EQ(graphs, 1);
-  expect_same(train(*make_async_device({.captured = &graphs}), "in_stream", "auto", true), eager);
+  expect_same(train(*make_async_device({.captured = &graphs}), "nccl", "auto", true), eager);
   EXPECT_EQ(graphs, 1) << "--no-graph";
   // MPI adds in an order of its own, which with two numbers makes no difference.
   if (world().comm().size() <= 2) expect_same(eager, on_the_cpu());
+}
+
+TEST(TrainingStep, WhatTheLibraryOfTheDeviceReportsEndsTheRunWithItsCause) {
+  for (const int sums : {0, 4, 40}) {  // in an eager step, and in one that is repeated
+    try {
+      train(*make_async_device(), "nccl", "auto", false, {.sums_until_error = sums});
+      ADD_FAILURE() << "nothing was thrown after " << sums << " sums";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("unhandled cuda error"), std::string::npos)
+          << error.what();
+    }
+  }
 }
 
 }  // namespace

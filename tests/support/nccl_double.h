@@ -1,0 +1,44 @@
+// The double of NCCL: its sums are work of a stream that meets the other ranks' over MPI, its calls
+// are under way for a while after they return, and it can be told to fail as NCCL does.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collectives/nccl.h"
+
+namespace lockstep {
+
+struct NcclPlan {
+  int version = 22809;
+  int looks = 3;              ///< settled() says no so often after each call
+  bool connects = true;       ///< otherwise it is under way for ever
+  bool refuses = false;       ///< to connect: settled() throws
+  int sums_until_error = -1;  ///< the sum after these never ends, and settled() throws; none: -1
+};
+
+/// For a device whose work is done by threads of its own (tests/support/async_device.h). MPI must
+/// grant MPI_THREAD_MULTIPLE. Sums in an order of MPI's. Collective to make.
+class NcclDouble : public NcclLibrary {
+ public:
+  NcclDouble(const Comm& comm, Device& device, const NcclPlan& plan = {})
+      : comm_(comm.duplicate()), device_(device), plan_(plan) {}
+
+  int version() override { return plan_.version; }
+  std::string unique_id() override;
+  std::unique_ptr<NcclCommunicator> connect(const std::string& id, int size, int rank,
+                                            const NcclOptions& options) override;
+
+  /// What was called, in order: "connect", "allocate", "release", "finish", "abort", "destroy".
+  const std::vector<std::string>& calls() const { return calls_; }
+
+ private:
+  class Communicator;
+
+  Comm comm_;
+  Device& device_;
+  NcclPlan plan_;
+  std::vector<std::string> calls_;
+};
+
+}  // namespace lockstep
