@@ -9,13 +9,11 @@
 //
 // Counters only grow: at step s they are waited for at s times their value per step, so that
 // nothing must be reset.
-#include <algorithm>
 #include <atomic>
 
 #include "collectives/node_cores.h"
 #include "collectives/node_memory.h"
 #include "collectives/reducers.h"
-#include "collectives/schedule.h"
 #include "collectives/shared_counter.h"
 #include "collectives/sum.h"
 
@@ -143,12 +141,10 @@ class SharedReducer : public HostReducer {
   }
 
   void sum_slice(const Bucket& bucket, int slice) {
-    const Range lines = part_of({0, round_up(bucket.range.count, kLine) / kLine}, slice, ranks_);
-    const std::int64_t begin = lines.begin * kLine,
-                       end = std::min(lines.end() * kLine, bucket.range.count);
+    const Range elements = slice_of(bucket.range, slice, ranks_);
     slice_.clear();
-    for (float* gradients : gradients_) slice_.push_back(gradients + bucket.range.begin + begin);
-    sum_canonically(slice_, end - begin);
+    for (float* gradients : gradients_) slice_.push_back(gradients + elements.begin);
+    sum_canonically(slice_, elements.count);
   }
 
   int ranks_;

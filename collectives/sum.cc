@@ -2,30 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <utility>
 
+#include "collectives/schedule.h"
+#include "collectives/sum_of.h"
 #include "src/check.h"
 
 namespace lockstep {
 namespace {
 
-/// Parts that are summed in registers. A power of two: each such group is a subtree of the
-/// canonical order.
-constexpr int kGroup = 8;
-
-/// Sum of element `i` of the `Count` arrays from number `First` on: the left subtree is the largest
-/// power of two.
-template <int First, int Count, std::size_t N>
-float sum_of(const std::array<const float*, N>& parts, std::int64_t i) {
-  if constexpr (Count == 1) {
-    return parts[First][i];
-  } else {
-    constexpr int left = static_cast<int>(std::bit_ceil(static_cast<unsigned>(Count)) / 2);
-    return sum_of<First, left>(parts, i) + sum_of<First + left, Count - left>(parts, i);
-  }
-}
+constexpr int kGroup = kSummedAtOnce;
 
 /// The sum of N arrays, written to R arrays, which may be the same ones.
 template <int N, int R>
@@ -92,6 +79,13 @@ void sum_canonically(std::span<float* const> parts, std::int64_t count) {
   } else {
     sum_groups(parts, count);
   }
+}
+
+Range slice_of(Range range, int part, int parts) {
+  constexpr std::int64_t kLine = 16;  // floats
+  const Range lines = part_of({0, (range.count + kLine - 1) / kLine}, part, parts);
+  const std::int64_t begin = lines.begin * kLine, end = std::min(lines.end() * kLine, range.count);
+  return {range.begin + begin, end - begin};
 }
 
 }  // namespace lockstep

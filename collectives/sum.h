@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "src/device.h"
+
 namespace lockstep {
 
 /// to[i] += from[i]. The arrays do not overlap.
@@ -12,5 +14,11 @@ void add(float* to, const float* from, std::int64_t count);
 /// Each of `parts`, arrays of `count` floats, becomes the sum of them all in the canonical order
 /// (collectives/schedule.h). They do not overlap. Each is read once and written once.
 void sum_canonically(std::span<float* const> parts, std::int64_t count);
+/// Gives the same, the same bits, to `stream`, for at most 8 parts in memory of its device.
+void sum_canonically(Stream& stream, std::span<float* const> parts, std::int64_t count);
+
+/// Elements of part number `part` of `parts` of a bucket that several write to at once: no two
+/// parts have a cache line in common, where `range` begins with one.
+Range slice_of(Range range, int part, int parts);
 
 }  // namespace lockstep

@@ -17,6 +17,7 @@
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
 #include "tests/support/nccl_double.h"
+#include "tests/support/peers_double.h"
 
 namespace lockstep {
 namespace {
@@ -71,6 +72,10 @@ std::vector<Case> all_cases() {
         cases.push_back({std::string(reducer.name), *policy.policy, kLayouts + layout, true});
     }
   }
+  for (const Policy policy : {Policy::wait, Policy::poll, Policy::thread}) {
+    for (const int layout : {0, 1, 3, 5})
+      cases.push_back({"cuda_ipc", policy, kLayouts + layout, true});
+  }
   for (const int layout : {0, 3, 5})
     cases.push_back({"nccl", Policy::stream, kLayouts + layout, true});
   return cases;
@@ -123,8 +128,10 @@ class EveryReducer : public testing::TestWithParam<Case> {
     buckets_ = cut_buckets(parts_, layout.bucket_bytes);
     host_ = device_->allocate(bytes(), Place::host);
     const ReducerSpec spec{comm_, *device_, count_, buckets_, ""};
-    reducer_ = GetParam().policy == Policy::stream ? make_nccl_reducer(spec, nccl_, {})
-                                                   : make_reducer(GetParam().reducer, spec);
+    const std::string& name = GetParam().reducer;
+    reducer_ = name == "nccl"       ? make_nccl_reducer(spec, nccl_, {})
+               : name == "cuda_ipc" ? make_peer_reducer(spec, make_peers_double)
+                                    : make_reducer(name, spec);
   }
 
   bool not_allowed() const {

@@ -11,6 +11,7 @@
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
 #include "tests/support/nccl_double.h"
+#include "tests/support/peers_double.h"
 
 namespace lockstep {
 namespace {
@@ -62,8 +63,7 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   Options options;
   options.ema = 0.99f;
   options.bucket_mb = 0.01;
-  options.reducer = reducer == "nccl" ? "shared" : reducer;
-  options.progress = progress;
+  options.reducer = reducer == "nccl" || reducer == "cuda_ipc" ? "shared" : reducer;
   options.no_graph = no_graph;
   RunPlan plan;
   plan.seed = 3;
@@ -75,11 +75,10 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   const ModelEntry entry{"small", "", data.sample_shape(), false, small_layers};
   StepParts parts = make_step_parts(world(), device, entry, data, options, plan);
   NcclDouble library(comm, device, nccl);
-  if (reducer == "nccl") {
-    parts.reducer = make_nccl_reducer(
-        {comm.duplicate(), device, parts.model->layout().count, parts.buckets, ""}, library, {});
-    parts.policy = choose_policy("auto", *parts.reducer, world().threads_allowed());
-  }
+  const ReducerSpec spec{comm.duplicate(), device, parts.model->layout().count, parts.buckets, ""};
+  if (reducer == "nccl") parts.reducer = make_nccl_reducer(spec, library, {});
+  if (reducer == "cuda_ipc") parts.reducer = make_peer_reducer(spec, make_peers_double);
+  parts.policy = choose_policy(progress, *parts.reducer, world().threads_allowed());
   EXPECT_GT(parts.buckets.size(), 2u);
   TrainingStep step(std::move(parts), device, world().flight_recorder().mine(), options, plan);
   Loader loader(data, {.seed = plan.seed,
@@ -135,6 +134,13 @@ TEST(TrainingStep, GivenAheadAndStagedItGivesTheCpusBits) {
   EXPECT_EQ(staged.most_ahead, device->run_ahead() + 1);
   expect_same(staged, wanted);
   expect_same(train(*device, "tree", "auto"), wanted);
+}
+
+TEST(TrainingStep, SummedInEachOthersMemoryItGivesTheCpusBits) {
+  const auto device = make_async_device();
+  const Outcome wanted = on_the_cpu();
+  expect_same(train(*device, "cuda_ipc", "poll"), wanted);
+  if (world().threads_allowed()) expect_same(train(*device, "cuda_ipc", "thread"), wanted);
 }
 
 TEST(TrainingStep, RepeatedAsAGraphItGivesTheSameBits) {
