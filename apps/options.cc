@@ -71,6 +71,19 @@ std::string owners_of(std::string_view name) {
   return fmt::format("{}", fmt::join(owners, ", "));
 }
 
+/// " [rmsprop 1e-07; nadam 1e-07]": the optimizers whose default of an option is not that of the
+/// first one that declares it.
+std::string other_defaults(const OptimizerOption& first) {
+  std::vector<std::string> others;
+  for (const OptimizerEntry& entry : optimizers()) {
+    for (const OptimizerOption& option : entry.options) {
+      if (option.name == first.name && option.value != first.value)
+        others.push_back(fmt::format("{} {:g}", entry.name, option.value));
+    }
+  }
+  return others.empty() ? "" : fmt::format(" [{}]", fmt::join(others, "; "));
+}
+
 void add_optimizer_options(OptionSet& add, const Options& o, OptimizerValues& values) {
   for (const OptimizerEntry& entry : optimizers()) {
     for (const OptimizerOption& option : entry.options) {
@@ -78,7 +91,8 @@ void add_optimizer_options(OptionSet& add, const Options& o, OptimizerValues& va
           values.try_emplace(option.name, OptimizerValue{option.value, option.value != 0});
       if (!fresh) continue;
       add.group("Of --optimizer " + owners_of(option.name));
-      const std::string name = fmt::format("--{}", option.name), about(option.about);
+      const std::string name = fmt::format("--{}", option.name),
+                        about = std::string(option.about) + other_defaults(option);
       OptimizerValue& value = place->second;
       (option.kind == OptimizerOption::Kind::flag
            ? add.flag(name, value.flag, about)
@@ -90,9 +104,9 @@ void add_optimizer_options(OptionSet& add, const Options& o, OptimizerValues& va
   }
 }
 
-/// The values of the chosen optimizer's options; throws where another's was given.
-OptimizerOptions own_options(const Options& o, const OptimizerValues& values,
-                             const OptionSet& given) {
+/// The values of the chosen optimizer's options, its defaults where none was given, which `values`
+/// takes; throws where another's was given.
+OptimizerOptions own_options(const Options& o, OptimizerValues& values, const OptionSet& given) {
   const OptimizerEntry& chosen = find(optimizers(), o.optimizer);
   OptimizerOptions own;
   for (const auto& [name, value] : values) {
@@ -107,7 +121,8 @@ OptimizerOptions own_options(const Options& o, const OptimizerValues& values,
     }
   }
   for (const OptimizerOption& option : chosen.options) {
-    const OptimizerValue& value = values.at(option.name);
+    OptimizerValue& value = values.at(option.name);
+    if (!given.given(fmt::format("--{}", option.name))) value = {option.value, option.value != 0};
     const bool flag = option.kind == OptimizerOption::Kind::flag;
     own.emplace(option.name, flag ? static_cast<float>(value.flag) : value.number);
   }

@@ -16,7 +16,8 @@
 
 namespace lockstep {
 
-/// An option that an optimizer declares for itself. Two optimizers may share one, name and all.
+/// An option that an optimizer declares for itself. Two optimizers may share one, all but its
+/// default.
 struct OptimizerOption {
   enum class Kind { number, flag };
   /// As on the command line, without the dashes: "momentum".
@@ -39,6 +40,9 @@ using OptimizerOptions = std::map<std::string, float, std::less<>>;
 /// step, that no momentum and no scaling sees.
 enum class Decay { coupled, decoupled };
 
+/// Numbers of a step that an optimizer's rule wants, as many as it uses.
+using Corrections = std::array<float, 3>;
+
 /// What varies from step to step. Bodies read it through a pointer.
 struct UpdateRates {
   /// Learning rate.
@@ -46,7 +50,7 @@ struct UpdateRates {
   /// average = average_decay * average + (1 - average_decay) * parameter.
   float average_decay = 0;
   /// Optimizer::corrections() of the step.
-  std::array<float, 2> corrections{};
+  Corrections corrections{};
 };
 
 /// The arenas of a step, layout.count floats each.
@@ -73,7 +77,7 @@ class Optimizer {
   virtual Decay decay() const { return Decay::coupled; }
   /// What its rule needs to know of step number `step` (0 is the run's first), worked out in double
   /// once for all parameters: the corrections of a bias, for example.
-  virtual std::array<float, 2> corrections(std::int64_t step) const {
+  virtual Corrections corrections(std::int64_t step) const {
     (void)step;
     return {};
   }

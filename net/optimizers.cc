@@ -10,9 +10,11 @@ namespace lockstep {
 OptimizerEntry sgd();
 OptimizerEntry adam();
 OptimizerEntry adamw();
+OptimizerEntry rmsprop();
+OptimizerEntry nadam();
 
 std::span<const OptimizerEntry> optimizers() {
-  static const std::array menu{sgd(), adam(), adamw()};
+  static const std::array menu{sgd(), adam(), adamw(), rmsprop(), nadam()};
   return menu;
 }
 

@@ -18,14 +18,28 @@ std::uint32_t hash_of(std::string_view name) {
   return hash;
 }
 
+namespace {
+
+float draw(Init::Kind kind, Random& random) {
+  switch (kind) {
+    case Init::Kind::constant:
+      return 1;
+    case Init::Kind::truncated_normal:
+      return random.truncated_normal();
+    case Init::Kind::uniform:
+      return random.uniform(-1, 1);
+  }
+  return 0;
+}
+
+}  // namespace
+
 void initialize(const Layout& layout, std::uint64_t seed, float* parameters) {
   for (const Parameter& parameter : layout.parameters) {
     // The name is the stream: a parameter begins the same whatever else the model holds.
     Random random(seed, Purpose::initialize, 0, hash_of(parameter.name));
     for (std::int64_t i = parameter.range.begin; i < parameter.range.end(); ++i) {
-      const float draw =
-          parameter.init.kind == Init::Kind::constant ? 1.0f : random.truncated_normal();
-      parameters[i] = draw * parameter.init.scale;
+      parameters[i] = parameter.init.scale * draw(parameter.init.kind, random);
     }
   }
 }

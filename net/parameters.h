@@ -14,8 +14,8 @@ namespace lockstep {
 
 /// How a parameter begins.
 struct Init {
-  enum class Kind { constant, truncated_normal } kind = Kind::constant;
-  /// The constant, or the standard deviation.
+  enum class Kind { constant, truncated_normal, uniform } kind = Kind::constant;
+  /// The constant, the standard deviation, or the limit: uniform in [-scale, scale).
   float scale = 0;
 };
 

@@ -8,6 +8,7 @@
 // itself, accumulates in fp32, and may round dw once to its own type before it widens it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -121,13 +122,28 @@ struct PlanInput {
   bool input_gradient = true;  ///< backward_data will be called
 };
 
+/// Kernel, stride, pad and dilation are the same along H and W. A 1-d convolution is along W alone:
+/// x is N, 1, W, C and its filters are out, 1, width, in.
 struct ConvolutionSpec {
   PlanInput input;
   std::int64_t filters = 0, kernel = 0, stride = 1, pad = 0;
+  /// Of taps: the window reaches over (kernel - 1) * dilation + 1 elements.
+  std::int64_t dilation = 1;
+  /// The input channels and the filters are cut into so many equal parts, and each part of the
+  /// filters sees the part of the channels of its number: filters are out, height, width, in /
+  /// groups.
+  std::int64_t groups = 1;
+  bool one_dimensional = false;
   bool relu = false;
+
+  std::int64_t kernel_height() const { return one_dimensional ? 1 : kernel; }
+  std::int64_t pad_height() const { return one_dimensional ? 0 : pad; }
+  Shape weights() const { return {filters, kernel_height(), kernel, input.x[3] / groups}; }
   Shape output() const {
-    const auto extent = [&](std::int64_t in) { return (in + 2 * pad - kernel) / stride + 1; };
-    return {input.x[0], extent(input.x[1]), extent(input.x[2]), filters};
+    const auto extent = [&](std::int64_t in) {
+      return (in + 2 * pad - (kernel - 1) * dilation - 1) / stride + 1;
+    };
+    return {input.x[0], one_dimensional ? 1 : extent(input.x[1]), extent(input.x[2]), filters};
   }
 };
 
@@ -137,15 +153,18 @@ struct DenseSpec {
   bool relu = false;
 };
 
-/// Maximum over kernel x kernel windows; out = ceil(in / stride), short windows at the end ("SAME"
-/// padding).
+/// Maximum over kernel x kernel windows; out = ceil(in / stride), short windows at the ends ("SAME"
+/// padding), or, with `valid`, whole windows alone. Where H is 1 the pool is along W.
 struct MaxPoolSpec {
   PlanInput input;
   std::int64_t kernel = 0, stride = 1;
+  bool valid = false;
   /// y = max(0, maximum): the same as a ReLU before the pool, at a fraction of its traffic.
   bool relu = false;
   Shape output() const {
-    const auto extent = [&](std::int64_t in) { return (in + stride - 1) / stride; };
+    const auto extent = [&](std::int64_t in) {
+      return valid ? (in - std::min(in, kernel)) / stride + 1 : (in + stride - 1) / stride;
+    };
     return {input.x[0], extent(input.x[1]), extent(input.x[2]), input.x[3]};
   }
 };

@@ -1,5 +1,7 @@
 #include "net/layers/affine.h"
 
+#include <cmath>
+
 #include "net/layers/elementwise.h"
 
 namespace lockstep {
@@ -7,7 +9,11 @@ namespace lockstep {
 void AffineLayer::finish_setup(Setup& setup, Shape weights, std::unique_ptr<AffinePlan> plan,
                                Shape out) {
   const std::int64_t filters = weights[0];
-  setup.parameter("weights", weights, {Init::Kind::truncated_normal, init_.weight_deviation},
+  const std::int64_t area = weights.row() / weights[weights.rank() - 1];
+  const auto ends = static_cast<float>(weights.row() + filters * area);
+  setup.parameter("weights", weights,
+                  init_.glorot ? Init{Init::Kind::uniform, std::sqrt(6 / ends)}
+                               : Init{Init::Kind::truncated_normal, init_.weight_deviation},
                   init_.l2);
   if (init_.biases) {
     setup.parameter("biases", {filters}, {Init::Kind::constant, init_.bias});

@@ -1,6 +1,6 @@
 // The mean of each channel over an image.
 
-#include "net/layers.h"
+#include "net/layers/spatial.h"
 #include "src/each.h"
 
 namespace lockstep {
@@ -37,10 +37,9 @@ struct Backward {
 
 class GlobalAveragePoolLayer : public Layer {
  public:
-  Shape setup(Setup&, Shape in) override {
-    expect(in.rank() == 4, "average-pooling wants N, H, W, C");
-    in_ = in;
-    return {in[0], in[3]};
+  Shape setup(Setup& setup, Shape in) override {
+    in_ = as_image(in, "the global average-pool " + setup.name);
+    return {in_[0], in_[3]};
   }
   void forward(LayerCall& call, View x, View y) override {
     dispatch(x.type, [&](auto* tag) {

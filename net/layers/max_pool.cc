@@ -1,26 +1,29 @@
-#include "net/layers.h"
+#include "net/layers/spatial.h"
 
 namespace lockstep {
 namespace {
 
 class MaxPoolLayer : public Layer {
  public:
-  MaxPoolLayer(std::int64_t kernel, std::int64_t stride, bool relu)
-      : kernel_(kernel), stride_(stride), relu_(relu) {}
+  MaxPoolLayer(std::int64_t kernel, std::int64_t stride, bool relu, Padding padding)
+      : kernel_(kernel), stride_(stride), relu_(relu), padding_(padding) {}
 
   Shape setup(Setup& setup, Shape in) override {
-    expect(in.rank() == 4, "max-pooling wants N, H, W, C");
-    const MaxPoolSpec spec{
-        .input = setup.plan(in), .kernel = kernel_, .stride = stride_, .relu = relu_};
+    const std::string name = "the max-pool " + setup.name;
+    const MaxPoolSpec spec{.input = setup.plan(as_image(in, name)),
+                           .kernel = kernel_,
+                           .stride = stride_,
+                           .valid = padding_ == Padding::valid,
+                           .relu = relu_};
     plan_ = setup.device.max_pool(spec);
     setup.save(static_cast<std::size_t>(spec.output().count()));
-    return spec.output();
+    return like(in, spec.output());
   }
   void forward(LayerCall& call, View x, View y) override {
     plan_->forward(*call.stream, x, y, argmax(call));
   }
   void backward(LayerCall& call, View, View, View dy, View dx) override {
-    plan_->backward(*call.stream, dy, argmax(call), dx);
+    if (dx) plan_->backward(*call.stream, dy, argmax(call), dx);
   }
   std::string implementation() const override { return "max_pool"; }
 
@@ -31,13 +34,15 @@ class MaxPoolLayer : public Layer {
 
   std::int64_t kernel_, stride_;
   bool relu_;
+  Padding padding_;
   std::unique_ptr<MaxPoolPlan> plan_;
 };
 
 }  // namespace
 
-std::unique_ptr<Layer> max_pool(std::int64_t kernel, std::int64_t stride, bool relu) {
-  return std::make_unique<MaxPoolLayer>(kernel, stride, relu);
+std::unique_ptr<Layer> max_pool(std::int64_t kernel, std::int64_t stride, bool relu,
+                                Padding padding) {
+  return std::make_unique<MaxPoolLayer>(kernel, stride, relu, padding);
 }
 
 }  // namespace lockstep

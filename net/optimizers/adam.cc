@@ -21,7 +21,7 @@ constexpr OptimizerOption kOptions[] = {
      .value = 0.999f,
      .high = 0.999999},
     {.name = "epsilon",
-     .about = "Added to the root of that mean",
+     .about = "Keeps small gradients from large steps",
      .value = 1e-8f,
      .above_low = true},
 };
@@ -47,11 +47,11 @@ class Adam : public Optimizer {
   std::vector<std::string> slots() const override { return {"m", "v"}; }
   Decay decay() const override { return kDecay; }
 
-  std::array<float, 2> corrections(std::int64_t step) const override {
+  Corrections corrections(std::int64_t step) const override {
     const auto of = [t = static_cast<double>(step + 1)](double beta) {
       return static_cast<float>(1 / (1 - std::pow(beta, t)));
     };
-    return {of(beta1_), of(beta2_)};
+    return {of(beta1_), of(beta2_), 0};
   }
 
   void update(Stream& stream, Range range, const TrainingState& state,

@@ -143,29 +143,35 @@ std::unique_ptr<AffinePlan> make_onednn_convolution(const dnnl::engine& engine,
   const auto type = onednn::data_type(spec.input.type);
   const auto f32 = memory::data_type::f32;
   const Shape x = spec.input.x, y = spec.output();
-  const memory::dims w_dims{spec.filters, x[3], spec.kernel, spec.kernel};
+  const Shape w = spec.weights();
+  const memory::dims w_dims = spec.groups > 1
+                                  ? memory::dims{spec.groups, w[0] / spec.groups, w[3], w[1], w[2]}
+                                  : memory::dims{w[0], w[3], w[1], w[2]};
   const Descriptors md{.x = {{x[0], x[3], x[1], x[2]}, type, tag::nhwc},
                        .y = {{y[0], y[3], y[1], y[2]}, type, tag::nhwc},
-                       .w = {w_dims, f32, tag::ohwi},
+                       .w = {w_dims, f32, spec.groups > 1 ? tag::gohwi : tag::ohwi},
                        .b = {{spec.filters}, f32, tag::x},
                        .kernel_w = {w_dims, type, tag::any},
                        .kernel_dw = {w_dims, f32, tag::any}};
-  const memory::dims strides{spec.stride, spec.stride}, pad{spec.pad, spec.pad};
+  // oneDNN counts the elements that are left out between two taps.
+  const memory::dims strides{spec.stride, spec.stride}, pad{spec.pad_height(), spec.pad},
+      skipped{spec.dilation - 1, spec.dilation - 1};
   const auto algorithm = dnnl::algorithm::convolution_direct;
   const auto attr = onednn::attributes(false);
 
   auto plan = std::make_unique<OnednnAffine>(engine, md);
   const auto forward = onednn::describe<dnnl::convolution_forward>(
       engine, onednn::attributes(spec.relu), kind_of(spec.input), algorithm, md.x, md.kernel_w,
-      md.b, md.y, strides, pad, pad);
+      md.b, md.y, strides, skipped, pad, pad);
   plan->set_forward(forward);
   if (spec.input.training && spec.input.input_gradient) {
     plan->set_backward_data(onednn::describe_backward<dnnl::convolution_backward_data>(
-        engine, attr, forward, algorithm, md.x, md.kernel_w, md.y, strides, pad, pad));
+        engine, attr, forward, algorithm, md.x, md.kernel_w, md.y, strides, skipped, pad, pad));
   }
   if (spec.input.training) {
     plan->set_backward_weights(onednn::describe_backward<dnnl::convolution_backward_weights>(
-        engine, attr, forward, algorithm, md.x, md.kernel_dw, md.b, md.y, strides, pad, pad));
+        engine, attr, forward, algorithm, md.x, md.kernel_dw, md.b, md.y, strides, skipped, pad,
+        pad));
   }
   return plan;
 }

@@ -28,22 +28,40 @@ using Reference = std::function<Values(const Inputs&)>;
 
 double relu_if(bool relu, double value) { return relu ? std::max(value, 0.0) : value; }
 
-Reference reference_convolution(std::int64_t filters, std::int64_t kernel, bool relu) {
+/// Extents of x as N, H, W, C: a sequence is an image of one row.
+struct Image {
+  explicit Image(Shape s)
+      : flat(s.rank() == 3), n(s[0]), h(flat ? 1 : s[1]), w(s[s.rank() - 2]), c(s[s.rank() - 1]) {}
+  bool flat;
+  std::int64_t n, h, w, c;
+};
+
+Reference reference_convolution(std::int64_t filters, std::int64_t kernel, bool relu,
+                                ConvolutionOptions o = {}) {
   return [=](const Inputs& in) {
-    const std::int64_t n = in.x_shape[0], h = in.x_shape[1], w = in.x_shape[2], c = in.x_shape[3];
+    const Image x(in.x_shape);
+    const std::int64_t height = x.flat ? 1 : kernel, reach = (kernel - 1) * o.dilation,
+                       pad = o.padding == Padding::same ? reach / 2 : 0, tall = x.flat ? 0 : pad,
+                       channels = x.c / o.groups;
+    const auto extent = [&](std::int64_t along) {
+      return (along + 2 * pad - reach - 1) / o.stride + 1;
+    };
+    const std::int64_t rows = x.flat ? 1 : extent(x.h), columns = extent(x.w);
     Values y;
-    for (std::int64_t i = 0; i < n; ++i)
-      for (std::int64_t oy = 0; oy < h; ++oy)
-        for (std::int64_t ox = 0; ox < w; ++ox)
+    for (std::int64_t i = 0; i < x.n; ++i)
+      for (std::int64_t oy = 0; oy < rows; ++oy)
+        for (std::int64_t ox = 0; ox < columns; ++ox)
           for (std::int64_t f = 0; f < filters; ++f) {
             double sum = in.parameters.size() > 1 ? in.parameters[1][f] : 0;
-            for (std::int64_t ky = 0; ky < kernel; ++ky)
+            const std::int64_t first = f / (filters / o.groups) * channels;
+            for (std::int64_t ky = 0; ky < height; ++ky)
               for (std::int64_t kx = 0; kx < kernel; ++kx) {
-                const std::int64_t iy = oy + ky - kernel / 2, ix = ox + kx - kernel / 2;
-                if (iy < 0 || iy >= h || ix < 0 || ix >= w) continue;
-                for (std::int64_t k = 0; k < c; ++k)
-                  sum += in.x[((i * h + iy) * w + ix) * c + k] *
-                         in.parameters[0][((f * kernel + ky) * kernel + kx) * c + k];
+                const std::int64_t iy = oy * o.stride + ky * o.dilation - tall,
+                                   ix = ox * o.stride + kx * o.dilation - pad;
+                if (iy < 0 || iy >= x.h || ix < 0 || ix >= x.w) continue;
+                for (std::int64_t k = 0; k < channels; ++k)
+                  sum += in.x[((i * x.h + iy) * x.w + ix) * x.c + first + k] *
+                         in.parameters[0][((f * height + ky) * kernel + kx) * channels + k];
               }
             y.push_back(relu_if(relu, sum));
           }
@@ -65,24 +83,59 @@ Reference reference_dense(std::int64_t features, bool relu) {
   };
 }
 
-Reference reference_max_pool(std::int64_t kernel, std::int64_t stride, bool relu) {
+/// What `of` makes of all values of each window that lie in the image.
+Reference reference_pool(std::int64_t kernel, std::int64_t stride, Padding padding,
+                         std::function<double(const Values&)> of) {
   return [=](const Inputs& in) {
-    const std::int64_t n = in.x_shape[0], h = in.x_shape[1], w = in.x_shape[2], c = in.x_shape[3];
-    const std::int64_t oh = (h + stride - 1) / stride, ow = (w + stride - 1) / stride;
-    const std::int64_t top = std::max<std::int64_t>((oh - 1) * stride + kernel - h, 0) / 2;
-    const std::int64_t left = std::max<std::int64_t>((ow - 1) * stride + kernel - w, 0) / 2;
+    const Image x(in.x_shape);
+    const auto extent = [&](std::int64_t along) {
+      return padding == Padding::same ? (along + stride - 1) / stride
+                                      : (along - kernel) / stride + 1;
+    };
+    const std::int64_t oh = x.flat ? 1 : extent(x.h), ow = extent(x.w);
+    const std::int64_t top = std::max<std::int64_t>((oh - 1) * stride + kernel - x.h, 0) / 2;
+    const std::int64_t left = std::max<std::int64_t>((ow - 1) * stride + kernel - x.w, 0) / 2;
     Values y;
-    for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t i = 0; i < x.n; ++i)
       for (std::int64_t oy = 0; oy < oh; ++oy)
         for (std::int64_t ox = 0; ox < ow; ++ox)
-          for (std::int64_t k = 0; k < c; ++k) {
-            double best = -std::numeric_limits<double>::infinity();
+          for (std::int64_t k = 0; k < x.c; ++k) {
+            Values window;
             for (std::int64_t iy = oy * stride - top; iy < oy * stride - top + kernel; ++iy)
               for (std::int64_t ix = ox * stride - left; ix < ox * stride - left + kernel; ++ix)
-                if (iy >= 0 && iy < h && ix >= 0 && ix < w)
-                  best = std::max(best, in.x[((i * h + iy) * w + ix) * c + k]);
-            y.push_back(relu_if(relu, best));
+                if (iy >= 0 && iy < x.h && ix >= 0 && ix < x.w)
+                  window.push_back(in.x[((i * x.h + iy) * x.w + ix) * x.c + k]);
+            y.push_back(of(window));
           }
+    return y;
+  };
+}
+
+double highest(const Values& values) { return *std::max_element(values.begin(), values.end()); }
+double mean(const Values& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+Reference reference_max_pool(std::int64_t kernel, std::int64_t stride, bool relu,
+                             Padding padding = Padding::same) {
+  return reference_pool(kernel, stride, padding,
+                        [=](const Values& window) { return relu_if(relu, highest(window)); });
+}
+
+/// What `of` makes of each channel of a sample.
+Reference reference_global(double (*of)(const Values&)) {
+  return [=](const Inputs& in) {
+    const Image x(in.x_shape);
+    Values y;
+    for (std::int64_t i = 0; i < x.n; ++i)
+      for (std::int64_t k = 0; k < x.c; ++k) {
+        Values channel;
+        for (std::int64_t p = 0; p < x.h * x.w; ++p)
+          channel.push_back(in.x[(i * x.h * x.w + p) * x.c + k]);
+        y.push_back(of(channel));
+      }
     return y;
   };
 }
@@ -105,18 +158,46 @@ Reference reference_response_norm(std::int64_t radius, double bias, double alpha
   };
 }
 
-Values reference_average(const Inputs& in) {
-  const std::int64_t n = in.x_shape[0], c = in.x_shape[3], area = in.x_shape.row() / c;
-  Values y(static_cast<std::size_t>(n * c));
-  for (std::int64_t i = 0; i < n * area * c; ++i)
-    y[i / (area * c) * c + i % c] += in.x[i] / static_cast<double>(area);
+Reference reference_unit(double (*of)(double)) {
+  return [=](const Inputs& in) {
+    Values y = in.x;
+    for (double& value : y) value = of(value);
+    return y;
+  };
+}
+double relu_of(double x) { return std::max(x, 0.0); }
+double gelu_of(double x) { return x * (1 + std::erf(x / std::sqrt(2.0))) / 2; }
+double silu_of(double x) { return x / (1 + std::exp(-x)); }
+Values reference_relu(const Inputs& in) { return reference_unit(relu_of)(in); }
+
+Values reference_softmax(const Inputs& in) {
+  const std::int64_t columns = in.x_shape[in.x_shape.rank() - 1];
+  Values y;
+  for (auto row = in.x.begin(); row != in.x.end(); row += columns) {
+    double sum = 0;
+    for (auto value = row; value != row + columns; ++value) sum += std::exp(*value);
+    for (auto value = row; value != row + columns; ++value) y.push_back(std::exp(*value) / sum);
+  }
   return y;
 }
 
-Values reference_relu(const Inputs& in) {
-  Values y = in.x;
-  for (double& value : y) value = std::max(value, 0.0);
-  return y;
+Reference reference_layer_norm(double epsilon) {
+  return [=](const Inputs& in) {
+    const std::size_t columns = in.parameters[0].size();
+    Values y;
+    for (std::size_t row = 0; row < in.x.size(); row += columns) {
+      const auto begin = in.x.begin() + static_cast<std::ptrdiff_t>(row);
+      const Values values(begin, begin + static_cast<std::ptrdiff_t>(columns));
+      Values squares;
+      for (const double value : values) squares.push_back(std::pow(value - mean(values), 2));
+      for (std::size_t c = 0; c < columns; ++c) {
+        y.push_back((values[c] - mean(values)) / std::sqrt(mean(squares) + epsilon) *
+                        in.parameters[0][c] +
+                    in.parameters[1][c]);
+      }
+    }
+    return y;
+  };
 }
 
 Reference reference_batch_norm(double epsilon) {
@@ -241,7 +322,82 @@ std::vector<Case> cases() {
        [] { return convolution(5, 3, true, {.biases = false}); },
        reference_convolution(5, 3, true),
        {2, 6, 5, 3}},
-      {"global_average_pool", global_average_pool, reference_average, {3, 4, 5, 6}},
+      {"convolution_stride",
+       [=] { return convolution(6, 3, true, init, {.stride = 2}); },
+       reference_convolution(6, 3, true, {.stride = 2}),
+       {2, 8, 7, 4}},
+      {"convolution_1x1_stride",
+       [=] { return convolution(6, 1, false, init, {.stride = 2}); },
+       reference_convolution(6, 1, false, {.stride = 2}),
+       {2, 6, 6, 3}},
+      {"convolution_valid",
+       [=] { return convolution(5, 4, false, init, {.padding = Padding::valid}); },
+       reference_convolution(5, 4, false, {.padding = Padding::valid}),
+       {2, 7, 6, 3}},
+      {"convolution_dilated",
+       [=] { return convolution(5, 3, true, init, {.dilation = 2}); },
+       reference_convolution(5, 3, true, {.dilation = 2}),
+       {2, 7, 8, 3}},
+      {"convolution_of_all_options",
+       [=] {
+         return convolution(6, 3, false, init,
+                            {.stride = 2, .dilation = 2, .groups = 2, .padding = Padding::valid});
+       },
+       reference_convolution(6, 3, false,
+                             {.stride = 2, .dilation = 2, .groups = 2, .padding = Padding::valid}),
+       {2, 9, 10, 4}},
+      {"convolution_groups",
+       [=] { return convolution(6, 3, true, init, {.groups = 2}); },
+       reference_convolution(6, 3, true, {.groups = 2}),
+       {2, 5, 6, 8}},
+      {"convolution_depthwise",
+       [=] { return convolution(16, 3, false, init, {.groups = 16}); },
+       reference_convolution(16, 3, false, {.groups = 16}),
+       {2, 5, 5, 16}},
+      {"convolution_1d",
+       [=] { return convolution(6, 5, true, init); },
+       reference_convolution(6, 5, true),
+       {3, 11, 7}},
+      {"convolution_1d_valid",
+       [=] { return convolution(8, 5, true, init, {.stride = 2, .padding = Padding::valid}); },
+       reference_convolution(8, 5, true, {.stride = 2, .padding = Padding::valid}),
+       {2, 16, 7}},
+      {"max_pool_valid",
+       [] { return max_pool(3, 2, false, Padding::valid); },
+       reference_max_pool(3, 2, false, Padding::valid),
+       {2, 8, 6, 5}},
+      {"max_pool_1d",
+       [] { return max_pool(2, 2, false); },
+       reference_max_pool(2, 2, false),
+       {3, 7, 5}},
+      {"max_pool_1d_valid",
+       [] { return max_pool(3, 2, true, Padding::valid); },
+       reference_max_pool(3, 2, true, Padding::valid),
+       {3, 8, 5}},
+      {"average_pool",
+       [] { return average_pool(3, 2); },
+       reference_pool(3, 2, Padding::same, mean),
+       {2, 6, 7, 5}},
+      {"average_pool_valid",
+       [] { return average_pool(3, 1, Padding::valid); },
+       reference_pool(3, 1, Padding::valid, mean),
+       {2, 6, 5, 3}},
+      {"average_pool_1d",
+       [] { return average_pool(4, 3); },
+       reference_pool(4, 3, Padding::same, mean),
+       {2, 11, 5}},
+      {"global_average_pool", global_average_pool, reference_global(mean), {3, 4, 5, 6}},
+      {"global_average_pool_1d", global_average_pool, reference_global(mean), {3, 9, 6}},
+      {"global_max_pool", global_max_pool, reference_global(highest), {3, 4, 5, 6}},
+      {"global_max_pool_1d", global_max_pool, reference_global(highest), {3, 9, 6}},
+      {"gelu", gelu, reference_unit(gelu_of), {2, 3, 3, 5}},
+      {"silu", silu, reference_unit(silu_of), {2, 3, 3, 5}},
+      {"softmax", softmax, reference_softmax, {5, 7}},
+      {"layer_norm", [] { return layer_norm(0.25f); }, reference_layer_norm(0.25), {3, 4, 5, 6}},
+      {"layer_norm_of_features",
+       [] { return layer_norm(0.25f); },
+       reference_layer_norm(0.25),
+       {150, 9}},
       {"relu", [] { return relu(); }, reference_relu, {2, 3, 3, 5}},
       {"batch_norm",
        [] { return batch_norm({.epsilon = 0.25f}); },

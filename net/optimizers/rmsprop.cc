@@ -1,0 +1,61 @@
+// RMSprop as Keras defines it:
+//   v = rho * v + (1 - rho) * g^2;  p -= rate * g / sqrt(v + epsilon)
+//
+// Source: Tieleman, Hinton, "Lecture 6.5 - RMSProp", COURSERA: Neural networks for machine
+// learning, 2012.
+
+#include <cmath>
+
+#include "net/update.h"
+
+namespace lockstep {
+namespace {
+
+constexpr OptimizerOption kOptions[] = {
+    {.name = "rho",
+     .about = "Decay of the squared gradients' mean",
+     .value = 0.9f,
+     .high = 0.999999},
+    {.name = "epsilon",
+     .about = "Keeps small gradients from large steps",
+     .value = 1e-7f,
+     .above_low = true},
+};
+
+struct RootMeanSquare {
+  float* v;
+  float rho, epsilon;
+  HOST_DEVICE float direction(std::int64_t i, float g, const UpdateRates&) const {
+    const float square = rho * v[i] + (1 - rho) * g * g;
+    v[i] = square;
+    return g / std::sqrt(square + epsilon);
+  }
+};
+
+class Rmsprop : public Optimizer {
+ public:
+  explicit Rmsprop(const OptimizerOptions& options)
+      : rho_(options.at("rho")), epsilon_(options.at("epsilon")) {}
+
+  std::vector<std::string> slots() const override { return {"v"}; }
+
+  void update(Stream& stream, Range range, const TrainingState& state,
+              const UpdateRates* now) const override {
+    give_update(stream, range, state, now,
+                RootMeanSquare{state.slots[0] + range.begin, rho_, epsilon_});
+  }
+
+ private:
+  float rho_, epsilon_;
+};
+
+}  // namespace
+
+OptimizerEntry rmsprop() {
+  return {"rmsprop", "steps scaled by the gradients' own size, as Keras has it", 0.001, kOptions,
+          [](const OptimizerOptions& options) -> std::unique_ptr<Optimizer> {
+            return std::make_unique<Rmsprop>(options);
+          }};
+}
+
+}  // namespace lockstep
