@@ -21,6 +21,13 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
   host_ = device.allocate(arena_.bytes(), Place::host);
 }
 
+Evaluation::~Evaluation() {
+  try {  // one that was given up has left work behind
+    stream_->synchronize();
+  } catch (...) {  // whoever wanted the result has met it
+  }
+}
+
 std::size_t Evaluation::bytes() const {
   return model_.activation_bytes() + model_.workspace_bytes() + 2 * arena_.bytes();
 }

@@ -28,6 +28,7 @@ class Evaluation {
   static constexpr std::int64_t kBatch = 100;
 
   Evaluation(Device& device, const ModelEntry& entry, const Dataset& dataset, Type type);
+  ~Evaluation();
 
   const Model& model() const { return model_; }
   std::size_t bytes() const;

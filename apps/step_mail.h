@@ -27,6 +27,8 @@ struct StepTotals {
   double top1_share = 0;
   /// At least one rank voted for it.
   bool stop = false, save = false;
+  /// What decay adds to the loss under the weights before the step; 0 where nobody asked.
+  double penalty = 0;
 };
 
 /// Gives the work that writes a shard's mail: its score, which is cleared for the next, and with

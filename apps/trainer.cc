@@ -101,21 +101,14 @@ class Trainer {
       if (evaluation_due_) return stop(done);
       last_report_time_ = now_seconds();
     }
-    for (last_report_step_ = done; done < plan_.steps;) {
-      const bool report = done == plan_.start.step || (done + 1) % options_.log_every == 0 ||
-                          done + 1 == plan_.steps;
-      const double rate =
-          learning_rate(options_.rate, plan_.epoch_at(done), plan_.epoch_at(plan_.steps));
-      const double penalty_before = report ? step_.penalty() : 0;
-      const StepTotals totals = step_.run(loader, done, static_cast<float>(rate), votes());
+    for (last_report_step_ = taken_ = done; done < plan_.steps;) {
+      step_.give(loader, done, static_cast<float>(rate_at(done)), votes(), reports(done + 1));
       ++done;
-      if (!std::isfinite(totals.cross_entropy)) fail_diverged(done, totals.cross_entropy);
-      if (report) {
-        report_step(done, totals, penalty_before, rate);
-      }
-      reporter_.progress(done, totals.cross_entropy);
-      after_step(done, totals);
-      if ((totals.stop && done < plan_.steps) || evaluation_due_) return stop(done);
+      Votes asked = take(/*all=*/looks_at_weights(done));
+      // Weights are those of the last step that was given.
+      if (asked.stop || asked.save) asked = asked | take(/*all=*/true);
+      if (taken_ == done) after_step(done, asked);
+      if ((asked.stop && done < plan_.steps) || evaluation_due_) return stop(done);
     }
     reporter_.summary(done, trained_seconds());
     return kExitSuccess;
@@ -130,7 +123,35 @@ class Trainer {
             comm_.rank() == 0 && seconds > 0 && now_seconds() - last_save_ >= seconds};
   }
 
-  void after_step(std::int64_t done, const StepTotals& totals) {
+  double rate_at(std::int64_t step) const {
+    return learning_rate(options_.rate, plan_.epoch_at(step), plan_.epoch_at(plan_.steps));
+  }
+
+  bool reports(std::int64_t done) const {
+    return done == plan_.start.step + 1 || due(done, options_.log_every) || done == plan_.steps;
+  }
+
+  /// Whether it is known beforehand that somebody looks at the weights after this step.
+  bool looks_at_weights(std::int64_t done) const {
+    return due(done, options_.summary_every) || due(done, options_.verify_every) ||
+           due(done, options_.eval_every) || due(done, options_.checkpoint_every.steps) ||
+           done == plan_.steps;
+  }
+
+  /// Takes the totals that step_ has, or of all steps given, and returns what ranks voted for.
+  Votes take(bool all) {
+    Votes asked;
+    while (const auto totals = step_.take(all)) {
+      ++taken_;
+      if (!std::isfinite(totals->cross_entropy)) fail_diverged(taken_, totals->cross_entropy);
+      if (reports(taken_)) report_step(taken_, *totals);
+      reporter_.progress(taken_, totals->cross_entropy);
+      asked = asked | Votes{totals->stop, totals->save};
+    }
+    return asked;
+  }
+
+  void after_step(std::int64_t done, Votes asked) {
     const bool end = done == plan_.steps;
     const double start = now_seconds();
     if (due(done, options_.summary_every)) {
@@ -140,16 +161,16 @@ class Trainer {
     if (due(done, options_.verify_every)) verify(done);
     evaluation_due_ = due(done, options_.eval_every) || (end && options_.eval_every > 0);
     if (end) require_finite_loss(done);
-    if (due(done, options_.checkpoint_every.steps) || totals.save || totals.stop || end) save(done);
+    if (due(done, options_.checkpoint_every.steps) || asked.save || asked.stop || end) save(done);
     if (end && saved_step_ != done) require_finite(done);
-    if (evaluation_due_ && !totals.stop) {  // else it is left to the run that goes on
+    if (evaluation_due_ && !asked.stop) {  // else it is left to the run that goes on
       evaluate(done);
       if (evaluation_due_ || saved_step_ == done) save(done);
     }
     aside_ += now_seconds() - start;
   }
 
-  void report_step(std::int64_t done, const StepTotals& totals, double penalty, double rate) {
+  void report_step(std::int64_t done, const StepTotals& totals) {
     const StepTimes times = step_.times();
     const double seconds = now_seconds() - last_report_time_ - aside_;
     const auto steps = static_cast<double>(done - last_report_step_);
@@ -157,11 +178,11 @@ class Trainer {
     r.step = done;
     r.epoch = plan_.epoch_at(done);
     r.cross_entropy = totals.cross_entropy;
-    r.penalty = penalty;
+    r.penalty = totals.penalty;
     r.batch_top1 = totals.top1_share;
     r.images_per_s = steps * static_cast<double>(plan_.global_batch) / seconds;
     r.seconds_per_batch = seconds / steps;
-    r.learning_rate = rate;
+    r.learning_rate = rate_at(done - 1);
     r.exposed_communication = std::clamp((times.exposed - last_times_.exposed) / seconds, 0.0, 1.0);
     r.loader_wait = std::clamp((times.loader - last_times_.loader) / seconds, 0.0, 1.0);
     reporter_.step(r);
@@ -290,7 +311,8 @@ class Trainer {
   Circumstances texts_;  ///< what checkpoints say besides the position
 
   std::filesystem::path last_file_;
-  bool warned_ = false;  ///< of an old checkpoint that stays
+  bool warned_ = false;     ///< of an old checkpoint that stays
+  std::int64_t taken_ = 0;  ///< steps whose totals are known: up to Device::run_ahead() fewer
   std::int64_t saved_step_ = -1, last_report_step_ = 0;
   bool evaluation_due_ = false;  ///< of the step just done, and not yet done
   bool saved_due_ = false;       ///< so the checkpoint of saved_step_ says
@@ -302,7 +324,8 @@ class Trainer {
 
 }  // namespace
 
-int train(World& world, const Options& options, const std::function<bool()>& stop_requested) {
+int train(World& world, const Options& options, const std::function<bool()>& stop_requested,
+          Device* device) {
   const Comm comm = world.comm();
   Record& record = world.flight_recorder().mine();
   world.watchdog().set_timeout(options.timeout);
@@ -349,7 +372,11 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   plan.notes.insert(plan.notes.begin(), notes.begin(), notes.end());
 
   record.phase("making the model");
-  const std::unique_ptr<Device> device = make_device(comm, options.device, {placement.threads, options.deterministic});
+  std::unique_ptr<Device> named;
+  if (device == nullptr) {
+    named = make_device(comm, options.device, {placement.threads, options.deterministic});
+    device = named.get();
+  }
   look_for_stop();
   Trainer trainer(world, options, data, *device, plan, folders ? &*folders : nullptr,
                   stop_requested);

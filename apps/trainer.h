@@ -5,6 +5,7 @@
 
 #include "apps/options.h"
 #include "collectives/comm.h"
+#include "src/device.h"
 
 namespace lockstep {
 
@@ -16,7 +17,8 @@ namespace lockstep {
 ///
 /// `stop_requested`: whether this rank was asked to stop; one rank is enough to stop all. It is
 /// looked at between the phases of the start-up, with every step, and with every batch of an
-/// evaluation.
-int train(World& world, const Options& options, const std::function<bool()>& stop_requested);
+/// evaluation. `device`: null for the one that `options` name; it outlives the call.
+int train(World& world, const Options& options, const std::function<bool()>& stop_requested,
+          Device* device = nullptr);
 
 }  // namespace lockstep

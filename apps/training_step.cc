@@ -27,13 +27,12 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   const Layout& layout = parts.model->layout();
   parts.buckets =
       cut_buckets(bucket_parts(layout), static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
-  parts.reducer = make_reducer(options.reducer,
-                               {.comm = world.comm().duplicate(),
-                                .device = device,
-                                .count = layout.count,
-                                .buckets = parts.buckets,
-                                .why = {},
-                                .deterministic = options.deterministic});
+  parts.reducer = make_reducer(options.reducer, {.comm = world.comm().duplicate(),
+                                                 .device = device,
+                                                 .count = layout.count,
+                                                 .buckets = parts.buckets,
+                                                 .why = {},
+                                                 .deterministic = options.deterministic});
   parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
   return parts;
 }
@@ -84,6 +83,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
 
   score_ = block_.reserve(sizeof(Score));
   now_ = block_.reserve(sizeof(StepInput));
+  penalty_ = block_.reserve(static_cast<std::size_t>(1 + penalty_parts(layout)) * sizeof(double));
   block_.allocate(device);
   if (!device.memory_is_host()) {
     const View images{nullptr, model_->input(), model_->type()};
@@ -96,7 +96,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
   }
   for (int slot = 0; slot <= device.run_ahead(); ++slot) {
     slots_.push_back({device.allocate(sizeof(StepInput), Place::host),
-                      device.allocate(Layout::kMail * sizeof(float), Place::host),
+                      device.allocate(sizeof(Answer), Place::host),
                       device.allocate(batches_.bytes(), Place::host), device.event()});
   }
   stream_->synchronize();
@@ -117,7 +117,8 @@ StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Vote
   return *last;
 }
 
-void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes votes) {
+void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes votes,
+                        bool wants_penalty) {
   expect(given_ - taken_ < static_cast<std::int64_t>(slots_.size()),
          "a step was given before the totals of an older one were taken");
   record_.step(step + 1);
@@ -128,6 +129,9 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
       votes.save ? 1.0f : 0.0f,
       plan_.start.samples + (step - plan_.start.step) * plan_.global_batch};
   device_.copy(*stream_, now(), slot.input.get(), sizeof(StepInput));
+  auto* answer = reinterpret_cast<Answer*>(slot.answer.get());
+  answer->penalty = 0;
+  if (wants_penalty && optimizer_->decay() == Decay::coupled) give_penalty(answer);
   if (!device_.memory_is_host()) stage_batches(loader, slot);
   // The first two steps are given as they are, for whatever is done only once; all later ones are
   // the third again.
@@ -138,7 +142,7 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   } else {
     give_work(loader);
   }
-  device_.copy(*stream_, slot.totals.get(), gradients_, Layout::kMail * sizeof(float));
+  device_.copy(*stream_, answer->mail, gradients_, sizeof answer->mail);
   slot.done->record(*stream_);
   ++given_;
 }
@@ -152,7 +156,16 @@ std::optional<StepTotals> TrainingStep::take(bool all) {
     sched_yield();
   }
   ++taken_;
-  return read_mail(reinterpret_cast<const float*>(slot.totals.get()), plan_.global_batch);
+  const auto* answer = reinterpret_cast<const Answer*>(slot.answer.get());
+  StepTotals totals = read_mail(answer->mail, plan_.global_batch);
+  totals.penalty = answer->penalty;
+  return totals;
+}
+
+void TrainingStep::give_penalty(Answer* answer) {
+  auto* total = static_cast<double*>(block_.at(penalty_));
+  lockstep::penalty(*stream_, layout(), state_.parameters, state_.factors, total + 1, total);
+  device_.copy(*stream_, &answer->penalty, total, sizeof *total);
 }
 
 Batch TrainingStep::load(Loader& loader) {
@@ -225,12 +238,16 @@ void TrainingStep::compute_shard(int shard, const Batch& batch) {
 }
 
 double TrainingStep::loss_now() {
-  auto* score = reinterpret_cast<Score*>(score_now_.get());
-  *score = {};
-  softmax_cross_entropy(*stream_, model_->forward(*stream_, last_.images, shard_), last_.labels, 1,
-                        {}, score);
+  const View logits = model_->forward(*stream_, last_.images, shard_);
+  softmax_cross_entropy(*stream_, logits, last_.labels, 1, {}, score());
+  auto* seen = reinterpret_cast<Score*>(score_now_.get());
+  device_.copy(*stream_, seen, score(), sizeof(Score));
   stream_->synchronize();
-  return score->loss();
+  const double loss = seen->loss();
+  *seen = {};  // as every step finds it
+  device_.copy(*stream_, score(), seen, sizeof(Score));
+  stream_->synchronize();
+  return loss;
 }
 
 void TrainingStep::on_reduced(Range range) {
@@ -238,11 +255,6 @@ void TrainingStep::on_reduced(Range range) {
   // (On the communication thread the stream has one core: the others are the backward pass's.)
   update(reducer_->stream(), layout(), range, *optimizer_, state_, &now()->rates);
   optimizer_ns_ += static_cast<std::int64_t>((now_seconds() - start) * 1e9);
-}
-
-double TrainingStep::penalty() {
-  if (optimizer_->decay() == Decay::decoupled) return 0;
-  return lockstep::penalty(layout(), host_.read(*stream_, state_.parameters), weight_decay_);
 }
 
 std::vector<Section> TrainingStep::sections() {

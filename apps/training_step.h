@@ -27,6 +27,8 @@ namespace lockstep {
 struct Votes {
   bool stop = false;  ///< save a checkpoint and end
   bool save = false;  ///< save a checkpoint
+
+  Votes operator|(Votes other) const { return {stop || other.stop, save || other.save}; }
 };
 
 /// Seconds since construction, of the computing thread; optimizer: of whichever thread ran it.
@@ -51,16 +53,17 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
 class TrainingStep {
  public:
   /// Initial weights are those of plan.seed, the same on all ranks. Of `options` the average's
-  /// decay, the weight decay and whether steps may be graphs count. `record` is told what this rank does.
+  /// decay, the weight decay and whether steps may be graphs count. `record` is told what this rank
+  /// does.
   TrainingStep(StepParts parts, Device& device, Record& record, const Options& options,
                const RunPlan& plan);
 
   ~TrainingStep();
 
   /// Collective. Gives step number `step` (0 is the first of the run) on the next own_shards
-  /// batches of `loader`. On a device that works later it is not done by then: between two calls
-  /// all that take() has is to be taken.
-  void give(Loader& loader, std::int64_t step, float rate, Votes votes);
+  /// batches of `loader`; its totals tell the penalty if `wants_penalty`. On a device that works
+  /// later it is not done by then: between two calls all that take() has is to be taken.
+  void give(Loader& loader, std::int64_t step, float rate, Votes votes, bool wants_penalty = false);
   /// The totals of the oldest step that was given and not taken, once Device::run_ahead() others
   /// have been given after it, or `all`: blocks until it is done. Steps are thus taken after the
   /// same number of others on all ranks.
@@ -68,12 +71,9 @@ class TrainingStep {
   /// give(), and all totals taken but the last, which are returned: the step is done.
   StepTotals run(Loader& loader, std::int64_t step, float rate, Votes votes);
 
-  /// Local, after run(): the mean loss of its last batch under the weights as they are now. Changes
-  /// nothing that training reads.
+  /// Local, when all steps are taken: the mean loss of its last batch under the weights as they are
+  /// now. Changes nothing that training reads.
   double loss_now();
-
-  /// What decay adds to the loss under the weights as they are now.
-  double penalty();
 
   const Model& model() const { return *model_; }
   const Layout& layout() const { return model_->layout(); }
@@ -102,10 +102,14 @@ class TrainingStep {
   std::vector<std::pair<std::string, std::size_t>> memory() const;
 
  private:
+  struct Answer {
+    float mail[Layout::kMail];  ///< the sum of all
+    double penalty;
+  };
   /// What the host and the device tell each other of one step.
   struct Slot {
     Memory input;    ///< a StepInput, the host's to write
-    Memory totals;   ///< the sum of all mail, the host's to read
+    Memory answer;   ///< an Answer, the host's to read
     Memory batches;  ///< the host's, with the places of batches_; none where its memory is the
                      ///< device's
     std::unique_ptr<Event> done;
@@ -117,6 +121,7 @@ class TrainingStep {
   void compute_shard(int shard, const Batch& batch);
   void on_reduced(Range range);
   Score* score() { return static_cast<Score*>(block_.at(score_)); }
+  void give_penalty(Answer* answer);
   StepInput* now() { return static_cast<StepInput*>(block_.at(now_)); }
 
   Device& device_;
@@ -134,8 +139,10 @@ class TrainingStep {
   Policy policy_;
   bool graphs_;  ///< steps may be repeated as one
   HostCopy host_;
-  Arena block_;                         ///< of the device: the score of the shard, the step's input
-  std::size_t score_ = 0, now_ = 0;     ///< places in block_
+  /// Of the device: the score of the shard, the step's input, the penalty and its parts; and their
+  /// places.
+  Arena block_;
+  std::size_t score_ = 0, now_ = 0, penalty_ = 0;
   Arena batches_;                       ///< of the device: images and labels by own shard
   std::vector<std::size_t> places_;     ///< in batches_: of each shard's images, then its labels
   std::vector<Slot> slots_;             ///< of step number n since construction: n mod their number

@@ -24,9 +24,44 @@ struct Follow {
   const float* factors;
   const UpdateRates* now;
   HOST_DEVICE void operator()(std::int64_t i) const {
-    const float share = factors[static_cast<std::uint64_t>(i) / kUnit];
+    const float share = -factors[static_cast<std::uint64_t>(i) / kUnit];
     value[i] += share * (found[i] - value[i]);
     if (average != nullptr) average[i] -= (1 - now->average_decay) * (average[i] - value[i]);
+  }
+};
+
+/// parts[row] = sum over the units of a row of decay / 2 * squares.
+struct DecayedSquares {
+  static constexpr std::int64_t kUnits = 64;  // of a row
+  const float* parameters;
+  const float* factors;
+  std::int64_t units;
+  double* parts;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
+    const std::int64_t begin = row * kUnits, end = std::min(begin + kUnits, units);
+    double sum = 0;
+    for (std::int64_t unit = begin + team.lane; unit < end; unit += team.lanes) {
+      double squares = 0;
+      for (std::int64_t i = unit * kUnit; i < (unit + 1) * kUnit; ++i)
+        squares += static_cast<double>(parameters[i]) * static_cast<double>(parameters[i]);
+      sum += static_cast<double>(std::max(factors[unit], 0.0f)) / 2 * squares;
+    }
+    sum = team.sum(sum);
+    if (team.lane == 0) parts[row] = sum;
+  }
+};
+
+struct SumUp {
+  const double* parts;
+  std::int64_t count;
+  double* total;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t, Team team) const {
+    double sum = 0;
+    for (std::int64_t i = team.lane; i < count; i += team.lanes) sum += parts[i];
+    sum = team.sum(sum);
+    if (team.lane == 0) *total = sum;
   }
 };
 
@@ -53,7 +88,7 @@ std::vector<float> factors(const Layout& layout, float weight_decay) {
   for (const Parameter& parameter : layout.parameters) {
     std::fill(result.begin() + parameter.range.begin / kUnit,
               result.begin() + Layout::aligned(parameter.range.end()) / kUnit,
-              parameter.trained() ? decay_of(parameter, weight_decay) : parameter.follow);
+              parameter.trained() ? decay_of(parameter, weight_decay) : -parameter.follow);
   }
   return result;
 }
@@ -81,18 +116,17 @@ float average_decay(float decay, std::int64_t step) {
   return std::min(decay, (1 + t) / (10 + t));
 }
 
-double penalty(const Layout& layout, const float* parameters, float weight_decay) {
-  double total = 0;
-  for (const Parameter& parameter : layout.parameters) {
-    const float decay = decay_of(parameter, weight_decay);
-    if (decay == 0) continue;
-    double squares = 0;
-    for (std::int64_t i = parameter.range.begin; i < parameter.range.end(); ++i) {
-      squares += static_cast<double>(parameters[i]) * parameters[i];
-    }
-    total += decay / 2.0 * squares;
-  }
-  return total;
+std::int64_t penalty_parts(const Layout& layout) {
+  const std::int64_t units = layout.count / kUnit;
+  return (units + DecayedSquares::kUnits - 1) / DecayedSquares::kUnits;
+}
+
+void penalty(Stream& stream, const Layout& layout, const float* parameters, const float* factors,
+             double* parts, double* total) {
+  const std::int64_t rows = penalty_parts(layout);
+  each_row(stream, rows, DecayedSquares::kUnits * kUnit,
+           DecayedSquares{parameters, factors, layout.count / kUnit, parts});
+  each_row(stream, 1, rows, SumUp{parts, rows, total});
 }
 
 }  // namespace lockstep

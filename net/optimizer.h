@@ -109,7 +109,7 @@ std::string describe_optimizer(std::string_view name, const OptimizerOptions& op
 /// run besides. Statistics have none.
 float decay_of(const Parameter& parameter, float weight_decay);
 /// One number for every 16 elements of an arena: the decay of the parameter that they belong to, or
-/// how much a statistic follows.
+/// below 0 how much a statistic follows.
 std::vector<float> factors(const Layout& layout, float weight_decay);
 
 /// Gives `stream` the step of all parameters in `range`, which may begin and end within one, at
@@ -122,8 +122,12 @@ void update(Stream& stream, const Layout& layout, Range range, const Optimizer& 
 /// from 0.
 float average_decay(float decay, std::int64_t step);
 
-/// Sum over all parameters of decay / 2 * sum of squares: the penalty in the loss of a run whose
-/// optimizer couples decay. In double, in arena order.
-double penalty(const Layout& layout, const float* parameters, float weight_decay);
+/// Doubles that penalty() needs for its parts.
+std::int64_t penalty_parts(const Layout& layout);
+/// Gives `stream` the sum over all parameters of decay / 2 * sum of squares, to `*total`: the
+/// penalty in the loss of a run whose optimizer couples decay. `factors` are factors() of the
+/// layout. All memory is the device's.
+void penalty(Stream& stream, const Layout& layout, const float* parameters, const float* factors,
+             double* parts, double* total);
 
 }  // namespace lockstep

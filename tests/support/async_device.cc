@@ -276,7 +276,7 @@ class AsyncDevice : public Device {
   std::string describe() const override { return "the double of " + cpu_->describe(); }
   std::string arithmetic() const override { return cpu_->arithmetic(); }
   bool memory_is_host() const override { return false; }
-  int run_ahead() const override { return 4; }
+  int run_ahead() const override { return shared_->options.run_ahead; }
 
   std::unique_ptr<Stream> stream() override { return std::make_unique<AsyncStream>(shared_); }
   std::unique_ptr<Event> event() override { return std::make_unique<AsyncEvent>(shared_); }

@@ -25,6 +25,7 @@ struct AsyncOptions {
   /// Each piece of work begins after a pause of so many microseconds at most, drawn from `seed`.
   int most_delay_us = 30;
   std::uint64_t seed = 1;
+  int run_ahead = 4;
   /// Whether capture() makes a graph, or says that there is nothing to gain.
   bool captures = true;
   /// Counts the graphs that were made.

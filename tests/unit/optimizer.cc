@@ -403,6 +403,15 @@ TEST(Average, WarmsUpAsTheTutorialsDoes) {
   EXPECT_EQ(average_decay(0, 5), 0.0f);
 }
 
+double penalty_of(const Layout& layout, const float* parameters, float weight_decay) {
+  HostStream stream;
+  const std::vector<float> table = factors(layout, weight_decay);
+  std::vector<double> parts(static_cast<std::size_t>(penalty_parts(layout)));
+  double total = -1;
+  penalty(stream, layout, parameters, table.data(), parts.data(), &total);
+  return total;
+}
+
 TEST(Penalty, IsHalfTheSquaresTimesTheDecay) {
   const Layout layout = small_layout();
   Arenas arenas(layout, *make_optimizer("sgd", {}));
@@ -416,9 +425,27 @@ TEST(Penalty, IsHalfTheSquaresTimesTheDecay) {
     }
     return sum;
   };
-  EXPECT_DOUBLE_EQ(penalty(layout, arenas.parameters.data(), 0), 0.25 * squares(0));
-  EXPECT_DOUBLE_EQ(penalty(layout, arenas.parameters.data(), 0.25f),
-                   0.375 * squares(0) + 0.125 * squares(2));
+  const auto expect_penalty = [&](float decay, double wanted) {
+    const double is = penalty_of(layout, arenas.parameters.data(), decay);
+    EXPECT_NEAR(is, wanted, 1e-12 * wanted) << "but for the order of sums";
+  };
+  expect_penalty(0, 0.25 * squares(0));
+  expect_penalty(0.25f, 0.375 * squares(0) + 0.125 * squares(2));
+}
+
+TEST(Penalty, IsOfWholeArenasHoweverLong) {
+  for (const std::int64_t count : {16, 1008, 1024, 1040, 5008}) {
+    Layout layout;
+    layout.parameters.push_back({"weights", {count, 1}, {}, 0.5f, {Layout::kMail, count}, 0});
+    layout.count = Layout::kMail + count;
+    std::vector<float> parameters(static_cast<std::size_t>(layout.count));
+    double squares = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      parameters[static_cast<std::size_t>(Layout::kMail + i)] = static_cast<float>(i);
+      squares += static_cast<double>(i) * static_cast<double>(i);
+    }
+    EXPECT_DOUBLE_EQ(penalty_of(layout, parameters.data(), 0), 0.25 * squares) << count;
+  }
 }
 
 }  // namespace

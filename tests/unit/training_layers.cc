@@ -219,7 +219,11 @@ TEST(Statistics, FollowTheMeanOfAStepWhateverTheOptimizer) {
     update(stream, layout, {0, layout.count}, *optimizer, state, &now);
     EXPECT_EQ(net.parameters[first], 3.5f);
     for (const auto& slot : slots) EXPECT_EQ(slot[first], 0) << entry.name << " has slots of it";
-    EXPECT_EQ(penalty(layout, net.parameters.data(), 1), 0) << "neither gamma nor statistics decay";
+    std::vector<double> parts(static_cast<std::size_t>(penalty_parts(layout)));
+    double decayed = -1;
+    penalty(stream, layout, net.parameters.data(), factors(layout, 1).data(), parts.data(),
+            &decayed);
+    EXPECT_EQ(decayed, 0) << "neither gamma nor statistics decay";
     EXPECT_EQ(layout.trainable(), 6);
   }
 }

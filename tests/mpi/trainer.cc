@@ -1,0 +1,197 @@
+// A whole run on a device that works later: given ahead or not, stopped and gone on or not, it
+// writes what the CPU's writes.
+#include "apps/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "collectives/flight_recorder.h"
+#include "net/checkpoint.h"
+#include "net/model.h"
+#include "src/random.h"
+#include "tests/mpi/world.h"
+#include "tests/support/async_device.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string big_endian(std::uint32_t value) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift & 255);
+  return bytes;
+}
+
+/// `count` digits of noise, in MNIST's files.
+void put_digits(const std::filesystem::path& folder, const std::string& part, std::uint32_t count) {
+  std::string images = big_endian(2051) + big_endian(count) + big_endian(28) + big_endian(28),
+              labels = big_endian(2049) + big_endian(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Random random(1, Purpose::generate, 0, i);
+    labels += static_cast<char>(i % 10);
+    for (int pixel = 0; pixel < 28 * 28; ++pixel)
+      images += static_cast<char>(random.below(20 * (1 + i % 10)));
+  }
+  put(folder / (part + "-images-idx3-ubyte"), images);
+  put(folder / (part + "-labels-idx1-ubyte"), labels);
+}
+
+class Runs : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (world().comm().rank() == 0) {
+      owned_.emplace();
+      put_digits(owned_->path(), "train", 70);
+      put_digits(owned_->path(), "t10k", 30);
+    }
+    folder_ = world().comm().broadcast(owned_ ? owned_->path().string() : "");
+  }
+  void TearDown() override { world().comm().barrier(); }
+
+  std::string logs(const std::string& name) const { return folder_ + "/logs-" + name; }
+  std::string checkpoints(const std::string& name) const { return folder_ + "/" + name; }
+  std::string checkpoint(const std::string& name, int step) const {
+    return fmt::format("{}/step-{:010}.h5", checkpoints(name), step);
+  }
+
+  /// The run `name` on `device`, which the last rank stops at the `stop`th time that it is asked.
+  int run(const std::string& name, Device& device, int stop = 0, const std::string& rate = "0.01") {
+    Words words{"train_mnist"};
+    for (const auto& [option, value] :
+         std::map<std::string, std::string>{{"--data", folder_},
+                                            {"--model", "resnet_small"},
+                                            {"--batch", "4"},
+                                            {"--steps", "16"},
+                                            {"--log-every", "3"},
+                                            {"--eval-every", "10"},
+                                            {"--summary-every", "9"},
+                                            {"--checkpoint-every", "8"},
+                                            {"--keep", "0"},
+                                            {"--momentum", "0.9"},
+                                            {"--lr", rate},
+                                            {"--threads", "1"},
+                                            {"--bucket-mb", "0.1"},
+                                            {"--log-dir", logs(name)},
+                                            {"--checkpoint-dir", checkpoints(name)}}) {
+      words.insert(words.end(), {option, value});
+    }
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    std::string text;
+    const auto options =
+        parse_options(static_cast<int>(words.size()), argv.data(), {"train_mnist", "mnist"}, text);
+    const bool last = world().comm().rank() == world().comm().size() - 1;
+    int asked = 0;
+    const int code = train(
+        world(), *options, [&] { return stop > 0 && last && ++asked >= stop; }, &device);
+    world().comm().barrier();
+    return code;
+  }
+
+  /// What `name` told of training and evaluations, but for time.
+  std::vector<std::string> lines(const std::string& name) const {
+    std::ifstream in(logs(name) + "/metrics.jsonl");
+    std::vector<std::string> result;
+    for (std::string line; std::getline(in, line);) {
+      auto row = nlohmann::json::parse(line);
+      if (row["kind"] == "run") continue;
+      for (const char* field :
+           {"time", "images_per_s", "seconds_per_batch", "exposed_communication", "loader_wait"})
+        row.erase(field);
+      result.push_back(row.dump());
+    }
+    return result;
+  }
+
+  /// All that the checkpoint of `step` holds of a run.
+  std::vector<std::vector<float>> state(const std::string& name, int step) const {
+    const auto device = make_cpu_device(1);
+    const Model model(*device, find_model(), {1, 28, 28, 1}, 10, 1, Type::f32, true);
+    const auto count = static_cast<std::size_t>(model.layout().count);
+    std::vector<std::vector<float>> arenas(3, std::vector<float>(count));
+    const Checkpoint file(checkpoint(name, step));
+    EXPECT_EQ(file.metadata().position.step, step);
+    file.load(model.layout(), {{"parameters", arenas[0].data()},
+                               {"optimizer/momentum", arenas[1].data(), true},
+                               {"ema", arenas[2].data()}});
+    return arenas;
+  }
+
+  void expect_same_runs(const std::string& is, const std::string& wanted) const {
+    if (world().comm().rank() != 0) return;
+    SCOPED_TRACE(is);
+    EXPECT_EQ(lines(is), lines(wanted));
+    for (const int step : {8, 16})
+      EXPECT_EQ(state(is, step), state(wanted, step)) << "step " << step;
+  }
+
+ private:
+  static const ModelEntry& find_model() {
+    for (const ModelEntry& entry : models()) {
+      if (entry.name == "resnet_small") return entry;
+    }
+    throw std::logic_error("resnet_small");
+  }
+
+  std::optional<TemporaryDirectory> owned_;
+  std::string folder_;
+};
+
+TEST_F(Runs, OnADeviceThatWorksLaterAreTheCpus) {
+  EXPECT_EQ(run("cpu", *make_cpu_device(1)), kExitSuccess);
+  if (world().comm().rank() == 0) {
+    ASSERT_EQ(lines("cpu").size(), 9u);  // steps 1, 3, 6, 9, 12, 15 and 16; two evaluations
+    EXPECT_GT(nlohmann::json::parse(lines("cpu")[0])["penalty"], 0);
+  }
+  for (const int ahead : {0, 4}) {
+    const std::string name = "ahead" + std::to_string(ahead);
+    EXPECT_EQ(run(name, *make_async_device({.guard_pages = ahead > 0, .run_ahead = ahead})),
+              kExitSuccess);
+    expect_same_runs(name, "cpu");
+  }
+}
+
+TEST_F(Runs, StoppedAndGoneOnAreTheSameAtAnyLag) {
+  EXPECT_EQ(run("whole", *make_cpu_device(1)), kExitSuccess);
+  for (const int ahead : {0, 4}) {
+    const std::string name = "stopped" + std::to_string(ahead);
+    const auto device = make_async_device({.guard_pages = false, .run_ahead = ahead});
+    // Asked with the third step; known, and done, when `ahead` others are under way.
+    EXPECT_EQ(run(name, *device, 5 + 3), kExitRequeue);
+    EXPECT_TRUE(std::filesystem::exists(checkpoint(name, 3 + ahead)));
+    // Gone on with on the other device, and again on this one.
+    EXPECT_EQ(run(name, *make_cpu_device(1), 5 + 2), kExitRequeue);
+    EXPECT_TRUE(std::filesystem::exists(checkpoint(name, 3 + ahead + 2)));
+    EXPECT_EQ(run(name, *device), kExitSuccess);
+    if (world().comm().rank() == 0) {
+      EXPECT_EQ(state(name, 16), state("whole", 16));
+    }
+  }
+}
+
+TEST_F(Runs, ThatDivergeSayAtWhichStepAndKeepTheLastGoodCheckpoint) {
+  std::string wanted;
+  for (const bool later : {false, true}) {
+    const std::string name = later ? "later" : "cpu";
+    const auto device = later ? make_async_device() : make_cpu_device(1);
+    std::string told;
+    try {
+      run(name, *device, 0, "1e18");
+    } catch (const AgreedError& error) {
+      told = error.what();
+    }
+    EXPECT_NE(told.find("Model diverged with loss ="), std::string::npos) << told;
+    if (!later) wanted = told;
+    EXPECT_EQ(told, wanted);
+    EXPECT_TRUE(list_checkpoints(checkpoints(name)).empty());
+    world().comm().barrier();
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
