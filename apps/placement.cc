@@ -31,11 +31,12 @@ Placement place(const Comm& comm, int asked) {
 }
 
 std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name,
-                                    const DeviceOptions& options) {
+                                    DeviceOptions options) {
   const DeviceEntry* entry = &find(devices(), name);
   for (const DeviceEntry& better : devices()) {
     if (name == "auto" && comm.min(better.present()) > 0) entry = &better;
   }
+  options.rank_on_host = comm.node().rank();
   std::unique_ptr<Device> device;
   agree(comm, [&] {
     require(entry->present(), "{} has no device {}: choose another --device", host_name(),

@@ -25,8 +25,7 @@ Placement place(const Comm& comm, int asked);
 
 /// Collective. The device called `name` (src/devices.h); for "auto" the best kind that every rank
 /// has, so that all use the same. Throws AgreedError where a rank has none.
-std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name,
-                                    const DeviceOptions& options);
+std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, DeviceOptions options);
 
 /// Collective. On rank 0 one line per rank: "rank 1: host b, cores 2-3, 2 threads"; elsewhere
 /// nothing.

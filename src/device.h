@@ -19,6 +19,8 @@
 
 #include "src/view.h"
 
+struct CUstream_st;
+
 namespace lockstep {
 
 /// A queue of work, done in the order in which it was given. Giving returns at once; on the CPU the
@@ -34,6 +36,9 @@ class Stream {
   virtual void synchronize() = 0;
   /// CPU cores for host work that this thread gives now.
   virtual int threads() const = 0;
+  /// The CUDA stream whose kernels are this one's work, with its device made that of the calling
+  /// thread. Null where the work is host code.
+  virtual CUstream_st* cuda() const { return nullptr; }
   /// Host code as one piece of work, for src/cpu and src/each.h alone. `work` must own all that it
   /// names: what it points at must live until it is done.
   template <class Work>
@@ -204,9 +209,12 @@ class Device {
   virtual std::string describe() const = 0;
   /// What the last bits of its results depend on besides threads: "oneDNN 2.6.3 with AVX-512".
   virtual std::string arithmetic() const = 0;
+  /// Names the device among all of the world ("GPU-..." or "MIG-..."); empty where ranks share
+  /// nothing but cores.
+  virtual std::string uuid() const { return {}; }
   /// Whether host code may read and write Place::device while no work runs that does.
   virtual bool memory_is_host() const = 0;
-  /// Steps that may be given before the oldest of them is done: 0 on the CPU.
+  /// Steps that may be given before the oldest of them is done: 0 on the CPU, 4 on a GPU.
   virtual int run_ahead() const = 0;
 
   virtual std::unique_ptr<Stream> stream() = 0;

@@ -2,6 +2,10 @@
 
 #include <array>
 
+#ifdef LOCKSTEP_CUDA
+#include "src/cuda/device.h"
+#endif
+
 namespace lockstep {
 namespace {
 
@@ -9,6 +13,10 @@ constexpr std::array kDevices{
     DeviceEntry{"auto", "the best that all ranks have", [] { return true; }, nullptr},
     DeviceEntry{"cpu", "the cores that a rank may use; oneDNN", [] { return true; },
                 [](const DeviceOptions& options) { return make_cpu_device(options.threads); }},
+#ifdef LOCKSTEP_CUDA
+    DeviceEntry{"cuda", "one GPU per rank; cuDNN", [] { return cuda_device_count() > 0; },
+                make_cuda_device},
+#endif
 };
 
 }  // namespace

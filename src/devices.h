@@ -14,6 +14,8 @@ namespace lockstep {
 struct DeviceOptions {
   /// For host work; 0: one per core that this process may use.
   int threads = 0;
+  /// Which of the ranks of this host asks: where there are several devices, each gets its own.
+  int rank_on_host = 0;
   /// Two runs with the same input give the same bits, whatever that costs. One whose results this
   /// changes says so in Device::arithmetic().
   bool deterministic = false;

@@ -6,7 +6,8 @@
 // are templates. No atomics on floating-point numbers: their sums would depend on the order.
 //
 // A file that includes this one includes neither fmt nor src/check.h, by whatever way: a compiler
-// of kernels reads it too (tests/unit/floors.cc).
+// of kernels reads it too (tests/unit/floors.cc). With the CUDA back end, nvcc compiles it, once
+// for both back ends; what it makes of the host's half has the bits of g++'s.
 #pragma once
 
 #include <algorithm>
@@ -18,17 +19,30 @@
 #include "src/device.h"
 #include "src/host_device.h"
 
+#if defined(LOCKSTEP_CUDA) && !defined(__CUDACC__)
+#error "nvcc must compile this file: run cmake again, which finds the includes of src/each.h"
+#endif
+#ifdef __CUDACC__
+#include "src/cuda/kernels.h"
+#endif
+
 namespace lockstep {
 
 /// total += value, whoever else adds to it. Of integers, so that the order does not matter.
 template <class Integer>
 HOST_DEVICE inline void add_atomically(Integer& total, std::type_identity_t<Integer> value) {
-  static_assert(std::is_integral_v<Integer>);
+  static_assert(std::is_integral_v<Integer> && (sizeof(Integer) == 4 || sizeof(Integer) == 8));
+#ifdef __CUDA_ARCH__
+  using Word = std::conditional_t<sizeof(Integer) == 8, unsigned long long, unsigned>;
+  atomicAdd(reinterpret_cast<Word*>(&total), static_cast<Word>(value));
+#else
   std::atomic_ref<Integer>(total).fetch_add(value, std::memory_order_relaxed);
+#endif
 }
 
 /// Who works on a row together: `lanes` of them, of which the caller is number `lane`; each takes
-/// every lanes-th element, and sum(), max() and min() join what they found. A CPU thread is alone.
+/// every lanes-th element, and sum(), max() and min() join what they found. A CPU thread is alone;
+/// on a GPU a warp shares the row (src/cuda/kernels.h).
 struct Alone {
   static constexpr int lane = 0, lanes = 1;
   template <class T>
@@ -53,6 +67,9 @@ inline constexpr std::int64_t kGrain = 16384;
 template <class Body>
 void each(Stream& stream, std::int64_t n, Body body) {
   static_assert(std::is_trivially_copyable_v<Body>);
+#ifdef __CUDACC__
+  if (CUstream_st* const cuda = stream.cuda(); cuda != nullptr) return launch(cuda, n, body);
+#endif
   stream.give([threads = stream.threads(), n, body] {
     parallel_for(threads, n, kGrain, [&body](std::int64_t begin, std::int64_t end) {
       const Body own = body;  // whose members no store can change
@@ -67,6 +84,11 @@ void each(Stream& stream, std::int64_t n, Body body) {
 template <class Body>
 void each_row(Stream& stream, std::int64_t rows, std::int64_t columns, Body body) {
   static_assert(std::is_trivially_copyable_v<Body>);
+#ifdef __CUDACC__
+  if (CUstream_st* const cuda = stream.cuda(); cuda != nullptr) {
+    return launch_rows(cuda, rows, body);
+  }
+#endif
   const std::int64_t grain = kGrain / std::clamp<std::int64_t>(columns, 1, kGrain);
   stream.give([threads = stream.threads(), rows, grain, body] {
     parallel_for(threads, rows, grain, [&body](std::int64_t begin, std::int64_t end) {

@@ -13,12 +13,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <string>
 #include <vector>
 
 #include "src/check.h"
+#include "tests/support/error_of.h"
 
 namespace lockstep {
 
@@ -60,17 +60,6 @@ inline std::string contents(const std::filesystem::path& file) {
 
 inline void put(const std::filesystem::path& file, const std::string& bytes) {
   std::ofstream(file, std::ios::binary) << bytes;
-}
-
-/// The text of the Error that `body` throws; fails the test if it throws none.
-inline std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no Error was thrown";
-  return "";
 }
 
 /// While it lives, files of this process cannot grow beyond `bytes` (EFBIG).

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/each.h"
-#include "tests/support/files.h"
+#include "tests/support/error_of.h"
 
 namespace lockstep {
 namespace {

@@ -108,7 +108,7 @@ TEST(Devices, AreAMenuWithTheBestLast) {
   EXPECT_EQ(devices().front().name, "auto");
   for (const DeviceEntry& entry : devices().subspan(1)) {
     if (!entry.present()) continue;
-    EXPECT_EQ(entry.make(1)->describe().rfind(entry.name, 0), 0u)
+    EXPECT_EQ(entry.make({.threads = 1})->describe().rfind(entry.name, 0), 0u)
         << entry.name << ": describe() begins with the name in the menu";
   }
 }

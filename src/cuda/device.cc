@@ -1,0 +1,236 @@
+// Memory and order on a GPU: streams, events and graphs of the CUDA runtime. Every call makes the
+// device that of the calling thread first, for the runtime has one current device per thread.
+
+#include "src/cuda/device.h"
+
+#include <cstring>
+#include <utility>
+
+#include "src/check.h"
+#include "src/cuda/affine.h"
+#include "src/cuda/pool.h"
+#include "src/cuda/response_norm.h"
+#include "src/cuda/runtime.h"
+
+namespace lockstep {
+namespace {
+
+void use(int device) { check_cuda(cudaSetDevice(device), "cudaSetDevice"); }
+
+/// What stands behind a Memory, an Event and so on, freed by `Free`; errors there have nobody to
+/// tell.
+template <class Handle, cudaError_t (*Free)(Handle)>
+struct Owned {
+  explicit Owned(Handle h = {}) : handle(h) {}
+  ~Owned() {
+    if (handle) Free(handle);
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  Handle handle;
+};
+
+class CudaStream final : public Stream {
+ public:
+  CudaStream(int device, int threads) : Stream(/*later=*/true), device_(device), threads_(threads) {
+    use(device_);
+    // Not ordered with the default stream, which nobody here gives work to.
+    check_cuda(cudaStreamCreateWithFlags(&stream_.handle, cudaStreamNonBlocking),
+               "cudaStreamCreate");
+  }
+  void synchronize() override { check_cuda(cudaStreamSynchronize(cuda()), "the GPU's work"); }
+  int threads() const override { return threads_; }
+  CUstream_st* cuda() const override {
+    use(device_);
+    return stream_.handle;
+  }
+
+ private:
+  void enqueue(std::function<void()>) override {
+    expect(false, "host code was given to a stream of a GPU");
+  }
+
+  int device_, threads_;
+  Owned<cudaStream_t, cudaStreamDestroy> stream_;
+};
+
+/// The CUDA stream behind `stream`.
+CUstream_st* cuda_of(const Stream& stream) {
+  CUstream_st* const cuda = stream.cuda();
+  expect(cuda != nullptr, "a stream of a GPU is wanted here");
+  return cuda;
+}
+
+class CudaEvent final : public Event {
+ public:
+  explicit CudaEvent(int device) : device_(device) {
+    use(device_);
+    check_cuda(cudaEventCreateWithFlags(&event_.handle, cudaEventDisableTiming), "cudaEventCreate");
+  }
+  void record(Stream& stream) override {
+    check_cuda(cudaEventRecord(event_.handle, cuda_of(stream)), "cudaEventRecord");
+  }
+  void wait(Stream& stream) override {
+    check_cuda(cudaStreamWaitEvent(cuda_of(stream), event_.handle, 0), "cudaStreamWaitEvent");
+  }
+  bool done() const override {
+    use(device_);
+    const cudaError_t result = cudaEventQuery(event_.handle);
+    if (result == cudaErrorNotReady) {
+      cudaGetLastError();  // else the next launch would be told of it
+      return false;
+    }
+    check_cuda(result, "the GPU's work");
+    return true;
+  }
+
+ private:
+  int device_;
+  Owned<cudaEvent_t, cudaEventDestroy> event_;
+};
+
+class CudaGraph final : public Graph {
+ public:
+  explicit CudaGraph(cudaGraph_t graph) {
+    check_cuda(cudaGraphInstantiate(&exec_.handle, graph, 0), "cudaGraphInstantiate");
+  }
+  void launch(Stream& stream) override {
+    check_cuda(cudaGraphLaunch(exec_.handle, cuda_of(stream)), "cudaGraphLaunch");
+  }
+
+ private:
+  Owned<cudaGraphExec_t, cudaGraphExecDestroy> exec_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(const DeviceOptions& options, int index) : options_(options), index_(index) {
+    use(index_);
+    check_cuda(cudaGetDeviceProperties(&properties_, index_), "cudaGetDeviceProperties");
+  }
+
+  std::string describe() const override {
+    return fmt::format("cuda:{} ({}, {:.1f} GiB)", index_, properties_.name,
+                       static_cast<double>(properties_.totalGlobalMem) / (1 << 30));
+  }
+  std::string arithmetic() const override {
+    return fmt::format("CUDA on {}, sm_{}{}", properties_.name, properties_.major,
+                       properties_.minor);
+  }
+  std::string uuid() const override {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(properties_.uuid.bytes);
+    std::string text = "GPU";
+    for (std::size_t i = 0; i < sizeof(properties_.uuid.bytes); ++i) {
+      const bool dash = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+      text += fmt::format("{}{:02x}", dash ? "-" : "", bytes[i]);
+    }
+    return text;
+  }
+  bool memory_is_host() const override { return false; }
+  int run_ahead() const override { return 4; }
+
+  std::unique_ptr<Stream> stream() override {
+    return std::make_unique<CudaStream>(index_, options_.threads);
+  }
+  std::unique_ptr<Event> event() override { return std::make_unique<CudaEvent>(index_); }
+  Memory allocate(std::size_t bytes, Place place) override {
+    use(index_);
+    return place == Place::host ? allocate_host(bytes) : allocate_device(bytes);
+  }
+  void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
+    check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda_of(stream)),
+               "cudaMemcpyAsync");
+  }
+  std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& body) override;
+
+  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
+    return make_cuda_convolution(spec);
+  }
+  std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
+    return make_cuda_dense(spec);
+  }
+  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
+    return make_cuda_max_pool(spec);
+  }
+  std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
+    return make_cuda_response_norm(spec);
+  }
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+
+  static Memory allocate_host(std::size_t bytes) {
+    void* data = nullptr;
+    const cudaError_t result =
+        cudaHostAlloc(&data, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable);
+    check_memory(result, bytes, "pinned memory");
+    std::memset(data, 0, bytes);
+    return Memory(static_cast<std::byte*>(data), [](std::byte* p) { cudaFreeHost(p); });
+  }
+
+  static Memory allocate_device(std::size_t bytes) {
+    void* data = nullptr;
+    check_memory(cudaMalloc(&data, bytes + kPage), bytes, "GPU memory");  // which aligns to 256
+    std::unique_ptr<void, void (*)(void*)> owner(data, [](void* p) { cudaFree(p); });
+    check_cuda(cudaMemset(data, 0, bytes + kPage), "cudaMemset");
+    check_cuda(cudaStreamSynchronize(nullptr), "cudaMemset");
+    const auto address = reinterpret_cast<std::uintptr_t>(data);
+    auto* const aligned = reinterpret_cast<std::byte*>((address + kPage - 1) / kPage * kPage);
+    return Memory(aligned, [base = owner.release()](std::byte*) { cudaFree(base); });
+  }
+
+  static void check_memory(cudaError_t result, std::size_t bytes, const char* kind) {
+    if (result == cudaSuccess) return;
+    cudaGetLastError();
+    fail("out of {}: {:.1f} MiB could not be allocated ({}); use a smaller --batch", kind,
+         static_cast<double>(bytes) / (1 << 20), cudaGetErrorName(result));
+  }
+
+  DeviceOptions options_;
+  int index_;
+  cudaDeviceProp properties_{};
+};
+
+std::unique_ptr<Graph> CudaDevice::capture(Stream& stream, const std::function<void()>& body) {
+  CUstream_st* const cuda = cuda_of(stream);
+  Owned<cudaGraph_t, cudaGraphDestroy> graph;
+  // Of this thread alone: what another one does meanwhile, such as allocating, is none of it.
+  check_cuda(cudaStreamBeginCapture(cuda, cudaStreamCaptureModeThreadLocal),
+             "cudaStreamBeginCapture");
+  try {
+    body();
+  } catch (...) {
+    cudaStreamEndCapture(cuda, &graph.handle);
+    cudaGetLastError();
+    throw;
+  }
+  check_cuda(cudaStreamEndCapture(cuda, &graph.handle), "cudaStreamEndCapture");
+  return std::make_unique<CudaGraph>(graph.handle);
+}
+
+/// How many there are, with what the runtime says where it cannot tell. Whatever it says, a machine
+/// without a driver included, means none.
+std::pair<int, cudaError_t> count_devices() {
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  cudaGetLastError();
+  return {result == cudaSuccess ? count : 0, result};
+}
+
+}  // namespace
+
+int cuda_device_count() { return count_devices().first; }
+
+std::string why_no_cuda_device() {
+  const auto [count, result] = count_devices();
+  if (count > 0) return {};
+  return cudaGetErrorString(result == cudaSuccess ? cudaErrorNoDevice : result);
+}
+
+std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options) {
+  const int count = cuda_device_count();
+  require(count > 0, "no CUDA device ({}): choose --device cpu", why_no_cuda_device());
+  return std::make_unique<CudaDevice>(options, options.rank_on_host % count);
+}
+
+}  // namespace lockstep
