@@ -25,6 +25,7 @@
 #include "net/checkpoint.h"
 #include "src/data/dataset.h"
 #include "src/devices.h"
+#include "src/hdf5.h"
 #include "src/machine.h"
 #include "src/report/report.h"
 #include "src/table.h"
@@ -36,7 +37,7 @@ namespace {
 constexpr double kSlowFiles = 600;
 
 struct EvaluateOptions {
-  std::string checkpoint, weights = "ema", data, precision, device = "auto";
+  std::string checkpoint, weights = "ema", data, precision, device = "auto", logits;
   bool follow = false, no_confusion = false;
   double interval = 60;
   int threads = 0;
@@ -69,6 +70,8 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
              "Seconds between looks into the folder");
   set.flag("--no-confusion", o.no_confusion,
            "Leave out the table of which class was taken for which");
+  set.text("--logits", o.logits, "FILE",
+           "Write the first 100 test samples, their labels and logits there, as HDF5");
   set.text("--device", o.device, "NAME", "Where to compute: auto or one of train_cifar --list",
            [](const std::string& name) { find(devices(), name); });
   set.optional_number("--threads", o.threads, Bounds::at_least(1),
@@ -174,6 +177,18 @@ Subject broadcast(const Comm& comm, Subject subject) {
   return subject;
 }
 
+/// For other programs that load the checkpoint and must find the same (scripts/load_*.py).
+void write_answers(const std::string& file, const Subject& subject, const Answers& answers) {
+  const auto count = std::ssize(answers.labels);
+  Hdf5Writer writer(file);
+  writer.array("samples", answers.sample_shape.with_batch(count), answers.samples);
+  writer.array("labels", {count}, answers.labels);
+  writer.array("logits", {count, std::ssize(answers.logits) / count}, answers.logits);
+  writer.attribute("model", subject.model);
+  writer.attribute("checkpoint", subject.file);
+  writer.commit();
+}
+
 /// Collective. One checkpoint, which rank 0 has open. What it was trained on decides what it is
 /// tested on. False where a rank was asked to stop.
 bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Checkpoint* checkpoint,
@@ -207,6 +222,11 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     record.progress();
     return !signals.stop_requested();
   });
+  if (!o.logits.empty() && evaluated) {
+    agree(comm, [&] {
+      if (comm.rank() == 0) write_answers(o.logits, subject, evaluation->first_batch());
+    });
+  }
   if (comm.rank() != 0 || !evaluated) return evaluated.has_value();
   const EvaluationResult& result = *evaluated;
   std::string text = fmt::format("step {} ({}, {} weights): {}", subject.step, subject.file,

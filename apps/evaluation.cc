@@ -14,7 +14,8 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
       stream_(device.stream()) {
   const auto classes = static_cast<std::size_t>(dataset.classes());
   sums_bytes_ = sizeof(Score) + classes * classes * sizeof(std::int64_t);
-  images_ = arena_.reserve(static_cast<std::size_t>(model_.input().count()) * size_of(type));
+  images_ = arena_.reserve(static_cast<std::size_t>(model_.input().count()) *
+                           size_of(model_.input_type()));
   labels_ = arena_.reserve(kBatch * sizeof(std::int32_t));
   sums_ = arena_.reserve(sums_bytes_);
   arena_.allocate(device);
@@ -32,8 +33,8 @@ std::size_t Evaluation::bytes() const {
   return model_.activation_bytes() + model_.workspace_bytes() + 2 * arena_.bytes();
 }
 
-void Evaluation::score_batch(std::int64_t first, std::int64_t count) {
-  const View images = arena_.view(images_, model_.input(), model_.type());
+View Evaluation::score_batch(std::int64_t first, std::int64_t count) {
+  const View images = arena_.view(images_, model_.input(), model_.input_type());
   const View labels = arena_.view(labels_, {count}, Type::i32);
   const std::size_t sample_bytes =
       static_cast<std::size_t>(images.shape.row()) * size_of(images.type);
@@ -53,6 +54,29 @@ void Evaluation::score_batch(std::int64_t first, std::int64_t count) {
   auto* score = static_cast<Score*>(arena_.at(sums_));
   softmax_cross_entropy(*stream_, logits, labels, 0, {}, score,
                         reinterpret_cast<std::int64_t*>(score + 1));
+  return logits;
+}
+
+Answers Evaluation::first_batch() {
+  const std::int64_t count = std::min(kBatch, dataset_.size());
+  const View logits = score_batch(0, count);
+  const Memory host = device_.allocate(logits.bytes(), Place::host);
+  device_.copy(*stream_, host.get(), logits.data, logits.bytes());
+  stream_->synchronize();
+  const auto floats = [](Type type, const std::byte* from, std::int64_t size) {
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < size; ++i) {
+      values.push_back(type == Type::bf16 ? float{reinterpret_cast<const Bfloat16*>(from)[i]}
+                       : type == Type::i32
+                           ? static_cast<float>(reinterpret_cast<const std::int32_t*>(from)[i])
+                           : reinterpret_cast<const float*>(from)[i]);
+    }
+    return values;
+  };
+  const Shape sample = dataset_.sample_shape();
+  return {sample, floats(model_.input_type(), host_.get() + images_, count * sample.count()),
+          floats(Type::i32, host_.get() + labels_, count),
+          floats(logits.type, host.get(), logits.count())};
 }
 
 std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* parameters,

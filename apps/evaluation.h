@@ -20,6 +20,13 @@ struct EvaluationResult {
   std::vector<std::int64_t> confusion;
 };
 
+/// What a network says of some samples, as floats.
+struct Answers {
+  Shape sample_shape;
+  /// In rows: what it is given, and logits of all classes.
+  std::vector<float> samples, labels, logits;
+};
+
 /// An inference model with its batch buffer. The batches are always the same ones, kBatch
 /// consecutive samples each; only who computes them depends on the ranks, and what is summed over
 /// the ranks are integers.
@@ -39,9 +46,13 @@ class Evaluation {
   std::optional<EvaluationResult> run(const Comm& comm, float* parameters,
                                       const std::function<bool(double)>& go_on);
 
+  /// Local, after run(): of the first samples of the data set, at most kBatch.
+  Answers first_batch();
+
  private:
-  /// Reads samples `first` to first + count - 1 on the host and gives the work that scores them.
-  void score_batch(std::int64_t first, std::int64_t count);
+  /// Reads samples `first` to first + count - 1 on the host and gives the work that scores them;
+  /// their logits.
+  View score_batch(std::int64_t first, std::int64_t count);
 
   Device& device_;
   const Dataset& dataset_;

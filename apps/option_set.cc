@@ -210,6 +210,26 @@ void OptionSet::read_file(const std::string& file) {
   }
 }
 
+void OptionSet::preset(std::string_view recipe,
+                       const std::function<bool(std::string_view name)>& leave_out) {
+  while (!recipe.empty()) {
+    const std::string_view line = recipe.substr(0, recipe.find(", "));
+    recipe.remove_prefix(std::min(line.size() + 2, recipe.size()));
+    const std::size_t equals = line.find(" = ");
+    const std::string_view name = line.substr(0, equals);
+    auto* entry = const_cast<Entry*>(find(name));
+    expect(entry != nullptr && equals != line.npos, "a recipe is name = value, ...");
+    if (entry->option->count() > 0 || !entry->place.empty() || leave_out(name)) continue;
+    entry->set(std::string(line.substr(equals + 3)));
+    entry->preset = true;
+  }
+}
+
+bool OptionSet::is_preset(std::string_view name) const {
+  const Entry* entry = find(name.substr(2));
+  return entry && entry->preset;
+}
+
 bool OptionSet::given(std::string_view name) const {
   const Entry* entry = find(name.substr(2));
   return entry && (entry->option->count() > 0 || !entry->place.empty());

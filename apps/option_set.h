@@ -83,6 +83,12 @@ class OptionSet {
   /// and column.
   void read_file(const std::string& file);
 
+  /// Takes "name = value, name = value" for what neither the command line nor the file has said,
+  /// but for names that `leave_out`.
+  void preset(std::string_view recipe, const std::function<bool(std::string_view name)>& leave_out);
+
+  /// By preset().
+  bool is_preset(std::string_view name) const;
   /// On the command line or in the file.
   bool given(std::string_view name) const;
   /// "--steps", or "--steps (run.toml:3:9)" where the file says it: for errors.
@@ -102,6 +108,7 @@ class OptionSet {
     std::function<void(const std::string&)> set;  // throws the usage error
     std::function<std::string()> show;            // empty: not set
     std::string place;                            // in the file, where that says it
+    bool preset = false;
     bool shapes_weights = false;
     std::function<bool()> applies;  // empty: always
   };

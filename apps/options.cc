@@ -122,7 +122,8 @@ OptimizerOptions own_options(const Options& o, OptimizerValues& values, const Op
   }
   for (const OptimizerOption& option : chosen.options) {
     OptimizerValue& value = values.at(option.name);
-    if (!given.given(fmt::format("--{}", option.name))) value = {option.value, option.value != 0};
+    const std::string name = fmt::format("--{}", option.name);
+    if (!given.given(name) && !given.is_preset(name)) value = {option.value, option.value != 0};
     const bool flag = option.kind == OptimizerOption::Kind::flag;
     own.emplace(option.name, flag ? static_cast<float>(value.flag) : value.number);
   }
@@ -155,6 +156,11 @@ void add_options(OptionSet& add, Options& o, const Program& program,
   add.text("--model", o.model, "NAME",
            fmt::format("Network to train (see --list) [the data set's, {}]", data.model),
            [](const std::string& name) { find(models(), name); });
+  if (!program.as_published.empty()) {
+    add.flag(
+        "--as-published", o.as_published,
+        fmt::format("The published example with its mistake: --model {}", program.as_published));
+  }
   add.word(
          "--precision", [&o](const std::string& name) { parse_precision(name, o.precision); },
          [&o] { return name_of(o.precision); }, "TYPE",
@@ -178,6 +184,9 @@ void add_options(OptionSet& add, Options& o, const Program& program,
                       "same weights, bit for bit, on fewer or more ranks [ranks]");
   add.number("--seed", o.seed, Bounds::at_least(0),
              "Of initial weights, order of samples and augmentations");
+  add.text("--init", o.init, "FILE",
+           "Begin with the weights of a checkpoint, as step 0 of a run of its own [random ones]")
+      .shapes_weights();
   add.text("--optimizer", o.optimizer, "NAME", "How gradients become steps (see --list)",
            [](const std::string& name) { find(optimizers(), name); })
       .shapes_weights();
@@ -236,6 +245,8 @@ void add_options(OptionSet& add, Options& o, const Program& program,
              "Steps between histograms of parameters and gradients; 0: never");
   add.number("--eval-every", o.eval_every, Bounds::at_least(0),
              "Steps between evaluations on the test set, with one at the end; 0: never");
+  add.flag("--epoch-lines", o.epoch_lines,
+           "Evaluate after each epoch, with a line of its seconds, loss and accuracy");
   add.number("--verify-every", o.verify_every, Bounds::at_least(0),
              "Steps between comparisons of all ranks' weights; 0: with checkpoints");
   add.flag("--log-device-placement", o.log_device_placement,
@@ -259,6 +270,28 @@ void add_options(OptionSet& add, Options& o, const Program& program,
   add.flag("--check", o.check, "Set up and check everything, train nothing");
   add.flag("--list", o.list,
            "List models, data sets, optimizers, schedules, reducers, policies and devices");
+  add.flag("--summary", o.summary, "Print the model's layers and their parameters, as Keras does");
+}
+
+/// Takes the recipe of the model, but for what the user's own words stand against.
+void follow_recipe(OptionSet& set, const Options& o) {
+  constexpr std::pair<std::string_view, std::string_view> kSame[] = {
+      {"epochs", "--steps"},
+      {"steps", "--epochs"},
+      {"batch", "--global-batch"},
+      {"global-batch", "--batch"},
+      {"epoch-lines", "--eval-every"}};
+  const bool another = set.given("--optimizer");
+  const auto of_optimizer = [](std::string_view name) {
+    return name == "lr" || std::any_of(optimizers().begin(), optimizers().end(),
+                                       [&](const auto& entry) { return declares(entry, name); });
+  };
+  set.preset(find(models(), o.model).recipe, [&](std::string_view name) {
+    return (another && of_optimizer(name)) ||
+           std::any_of(std::begin(kSame), std::end(kSame), [&](const auto& pair) {
+             return pair.first == name && set.given(pair.second);
+           });
+  });
 }
 
 /// What one option's own check cannot see. `given` knows where each of them stands.
@@ -366,12 +399,19 @@ std::optional<Options> parse_options(int argc, char** argv, const Program& progr
     o.dataset = o.data.empty() && generated ? generated->name : program.dataset;
   }
   const DatasetEntry& data = find(datasets(), o.dataset);
+  if (o.as_published && !o.model.empty()) {
+    fail_usage("--as-published chooses --model {}: leave --model {} out", program.as_published,
+               o.model);
+  }
+  if (o.as_published) o.model = program.as_published;
   if (o.model.empty()) o.model = data.model;
+  follow_recipe(set, o);
   o.default_steps = data.steps;
   check_together(o, set);
   o.optimizer_options = own_options(o, optimizer_values, set);
   make_optimizer(o.optimizer, o.optimizer_options);
-  if (!set.given("--lr")) o.rate.base = find(optimizers(), o.optimizer).rate;
+  if (!set.given("--lr") && !set.is_preset("--lr"))
+    o.rate.base = find(optimizers(), o.optimizer).rate;
   o.text = set.to_text();
   o.shaping = set.shaping();
   o.notes = idle_options(o);

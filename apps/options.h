@@ -25,6 +25,8 @@ struct CheckpointInterval {
 struct Program {
   std::string name;
   std::string dataset = "cifar10";
+  /// The model that --as-published chooses; empty: there is no such option.
+  std::string as_published = {};
 };
 
 struct Options {
@@ -45,6 +47,7 @@ struct Options {
   /// Parts of the global batch whose gradients are added in one fixed tree; 0: one per rank.
   int shards = 0;
   std::uint64_t seed = 1;
+  std::string init;  ///< a checkpoint whose weights the run begins with; empty: random ones
   std::string optimizer = "sgd";
   OptimizerOptions optimizer_options;  ///< all that it declares, and no other's
   float weight_decay = 0;              ///< of all weights, besides their model's own
@@ -62,6 +65,7 @@ struct Options {
   // Reports
   std::string log_dir;  ///< empty: none
   std::int64_t log_every = 10, summary_every = 100, eval_every = 1000, verify_every = 1000;
+  bool epoch_lines = false;  ///< an evaluation and a line at the end of each epoch
   bool log_device_placement = false;
   // Checkpoints
   std::string checkpoint_dir;  ///< empty: none
@@ -69,8 +73,10 @@ struct Options {
   int keep = 3;
   std::string resume = "auto";  ///< auto, never, or a file
 
+  bool as_published = false;
   bool check = false;
   bool list = false;
+  bool summary = false;
 
   // All of the above as lines "name=value", which --config reads back; and whether the user said
   // so, on the command line or in the config file: a resumed run keeps to its checkpoint where not.

@@ -1,6 +1,7 @@
 #include "apps/reporter.h"
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -229,6 +230,30 @@ void Reporter::evaluation(std::int64_t step, double epoch, const EvaluationResul
                                     {"evaluation/loss", score.loss()}});
     });
   }
+}
+
+void Reporter::epoch(std::int64_t step, std::int64_t number, const EpochRecord& trained,
+                     const EvaluationResult& result) {
+  if (!body_) return;
+  const Score& score = result.score;
+  const double seconds = trained.seconds(), last = body_->plan.epoch_at(body_->plan.steps);
+  body_->line({fmt::format("epoch {}/{:.0f}: {:.1f} s", number, std::ceil(last - 0.01), seconds),
+               fmt::format("loss {:.4f}", trained.loss()),
+               fmt::format("acc {:.4f}", trained.accuracy()),
+               fmt::format("val_loss {:.4f}", score.loss()),
+               fmt::format("val_acc {:.4f}", score.top1_share()),
+               fmt::format("val_top5 {:.4f}", score.top5_share())});
+  if (!body_->json) return;
+  body_->files([&] {
+    body_->json->write("epoch", {{"step", static_cast<double>(step)},
+                                 {"epoch", static_cast<double>(number)},
+                                 {"seconds", seconds},
+                                 {"loss", trained.loss()},
+                                 {"acc", trained.accuracy()},
+                                 {"val_loss", score.loss()},
+                                 {"val_acc", score.top1_share()},
+                                 {"val_top5", score.top5_share()}});
+  });
 }
 
 void Reporter::summary(std::int64_t step, double seconds) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/epoch_record.h"
 #include "apps/evaluation.h"
 #include "apps/options.h"
 #include "apps/run_plan.h"
@@ -50,6 +51,9 @@ class Reporter {
   void saved(std::int64_t step, const std::filesystem::path& file);  ///< line
   void evaluation(std::int64_t step, double epoch, const EvaluationResult& result,
                   const char* weights);
+  /// The end of an epoch: line and JSON. `result`: of the test set.
+  void epoch(std::int64_t step, std::int64_t number, const EpochRecord& trained,
+             const EvaluationResult& result);
   /// The end of training after `step`: what it took, what came of it and where that is.
   /// `seconds`: of training alone.
   void summary(std::int64_t step, double seconds);

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "apps/circumstances.h"
+#include "apps/epoch_record.h"
+#include "apps/model_table.h"
 #include "apps/placement.h"
 #include "apps/replica_check.h"
 #include "apps/reporter.h"
@@ -23,6 +25,7 @@
 #include "src/clock.h"
 #include "src/data/dataset.h"
 #include "src/machine.h"
+#include "src/report/report.h"
 #include "src/table.h"
 
 namespace lockstep {
@@ -79,8 +82,23 @@ class Trainer {
     last_file_ = *resumption.file;
     world_.flight_recorder().saved();
     const auto evaluation = resumption.metadata.texts.find("evaluation");
-    evaluation_due_ = options_.eval_every > 0 && evaluation != resumption.metadata.texts.end() &&
-                      evaluation->second == kDue;
+    evaluation_due_ = (options_.eval_every > 0 || options_.epoch_lines) &&
+                      evaluation != resumption.metadata.texts.end() && evaluation->second == kDue;
+  }
+
+  /// The weights of `file`, on all ranks, for a run that begins with them.
+  void begin_with(const std::string& file) {
+    std::unique_ptr<Checkpoint> checkpoint;
+    agree(comm_, [&] {
+      if (comm_.rank() != 0) return;
+      checkpoint = std::make_unique<Checkpoint>(file);
+      checkpoint->verify();
+    });
+    const std::vector<Section> sections = step_.sections();
+    load_on_all_ranks(comm_, checkpoint.get(), step_.layout(), {sections.front()});
+    if (step_.state().average)
+      std::copy_n(sections.front().arena, step_.layout().count, sections.back().arena);
+    step_.restored();
   }
 
   /// The run was stopped before the evaluation of its last step: that is the first thing to do.
@@ -94,6 +112,7 @@ class Trainer {
   int run(Loader& loader) {
     agree(comm_, [&] { reporter_.begin(evaluation_due_); });
     last_save_ = last_report_time_ = now_seconds();
+    epoch_.begin();
     std::int64_t done = plan_.start.step;
     if (evaluation_due_) {
       evaluate(done);
@@ -134,8 +153,13 @@ class Trainer {
   /// Whether it is known beforehand that somebody looks at the weights after this step.
   bool looks_at_weights(std::int64_t done) const {
     return due(done, options_.summary_every) || due(done, options_.verify_every) ||
-           due(done, options_.eval_every) || due(done, options_.checkpoint_every.steps) ||
-           done == plan_.steps;
+           evaluates(done) || due(done, options_.checkpoint_every.steps) || done == plan_.steps;
+  }
+
+  /// Whether an evaluation follows this step.
+  bool evaluates(std::int64_t done) const {
+    return due(done, options_.eval_every) || (done == plan_.steps && options_.eval_every > 0) ||
+           (options_.epoch_lines && epoch_that_ends(plan_, done) > 0);
   }
 
   /// Takes the totals that step_ has, or of all steps given, and returns what ranks voted for.
@@ -144,6 +168,7 @@ class Trainer {
     while (const auto totals = step_.take(all)) {
       ++taken_;
       if (!std::isfinite(totals->cross_entropy)) fail_diverged(taken_, totals->cross_entropy);
+      epoch_.add(*totals);
       if (reports(taken_)) report_step(taken_, *totals);
       reporter_.progress(taken_, totals->cross_entropy);
       asked = asked | Votes{totals->stop, totals->save};
@@ -159,7 +184,7 @@ class Trainer {
       reporter_.histograms(done, step_.layout(), step_.sections().front().arena, step_.gradients());
     }
     if (due(done, options_.verify_every)) verify(done);
-    evaluation_due_ = due(done, options_.eval_every) || (end && options_.eval_every > 0);
+    evaluation_due_ = evaluates(done);
     if (end) require_finite_loss(done);
     if (due(done, options_.checkpoint_every.steps) || asked.save || asked.stop || end) save(done);
     if (end && saved_step_ != done) require_finite(done);
@@ -214,6 +239,10 @@ class Trainer {
     if (evaluation_due_) return;
     reporter_.evaluation(done, plan_.epoch_at(done), *result,
                          step_.state().average ? "averaged weights" : "weights");
+    const std::int64_t epoch = options_.epoch_lines ? epoch_that_ends(plan_, done) : 0;
+    if (epoch == 0) return;
+    if (epoch_.steps() > 0) reporter_.epoch(done, epoch, epoch_, *result);
+    epoch_.begin();
   }
 
   /// Once for each step, and again where an evaluation that it says is due is done: until then the
@@ -320,6 +349,7 @@ class Trainer {
   double aside_ = 0;    ///< seconds since the last report that were not training
   double trained_ = 0;  ///< seconds of training up to the last report
   StepTimes last_times_;
+  EpochRecord epoch_;
 };
 
 }  // namespace
@@ -360,6 +390,14 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   });
   look_for_stop();
   expect_same(comm, "files of data", data.identity);
+  if (options.summary) {
+    if (comm.rank() == 0) {
+      const auto lines = model_table(find(models(), options.model), data.train->sample_shape(),
+                                     data.train->classes());
+      Console().line(fmt::format("{}", fmt::join(lines, "\n")));
+    }
+    return kExitSuccess;
+  }
   RunPlan plan;
   agree(comm, [&] {
     require_same_data(resumption, data.identity, notes);
@@ -382,6 +420,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
                   stop_requested);
   look_for_stop();
   record.phase("restoring the checkpoint", kSlowFiles);
+  if (!resumption.file && !options.init.empty()) trainer.begin_with(options.init);
   if (resumption.file) {
     trainer.restore(resumption);
     const auto more = changes(resumption.metadata.texts, trainer.texts(), options);
@@ -397,7 +436,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
                               .first_shard = plan.first_shard,
                               .own_shards = plan.own_shards,
                               .first_position = plan.start.samples,
-                              .type = options.precision});
+                              .type = trainer.step().model().input_type()});
   print_summary({comm, options, plan, resumption, placement, *device, data, trainer.step(),
                  trainer.evaluation(), loader, base_memory},
                 trainer.reporter());

@@ -86,7 +86,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
   penalty_ = block_.reserve(static_cast<std::size_t>(1 + penalty_parts(layout)) * sizeof(double));
   block_.allocate(device);
   if (!device.memory_is_host()) {
-    const View images{nullptr, model_->input(), model_->type()};
+    const View images{nullptr, model_->input(), model_->input_type()};
     for (int shard = 0; shard < plan.own_shards; ++shard) {
       places_.push_back(batches_.reserve(images.bytes()));
       places_.push_back(
@@ -193,7 +193,7 @@ void TrainingStep::give_work(Loader& loader) {
       last_ = load(loader);
     } else {
       const auto place = static_cast<std::size_t>(2 * shard);
-      last_.images = batches_.view(places_[place], model_->input(), model_->type());
+      last_.images = batches_.view(places_[place], model_->input(), model_->input_type());
       last_.labels = batches_.view(places_[place + 1], {plan_.shard_batch}, Type::i32);
     }
     compute_shard(shard, last_);

@@ -13,10 +13,14 @@ Shape Part::setup(Setup& outer, Shape in, bool input_gradient) {
   const Shape out = layer_->setup(own, in);
   holds_others_ = !own.layers.empty();
   if (!holds_others_) {
-    LayerSummary summary{own.name, layer_->implementation(), out, 0, layer_->multiply_adds()};
+    LayerSummary summary{.name = own.name,
+                         .kind = layer_->kind(),
+                         .implementation = layer_->implementation(),
+                         .output = out,
+                         .multiply_adds = layer_->multiply_adds()};
     for (Parameter& parameter : own.parameters) {
       parameter.name = own.name + "/" + parameter.name;
-      if (parameter.trained()) summary.parameters += parameter.shape.count();
+      (parameter.trained() ? summary.parameters : summary.statistics) += parameter.shape.count();
     }
     own.layers.push_back(std::move(summary));
   }

@@ -18,9 +18,10 @@ namespace lockstep {
 
 /// One layer as the memory plan and people see it.
 struct LayerSummary {
-  std::string name, implementation;
+  std::string name, kind, implementation;
   Shape output;
-  std::int64_t parameters = 0;
+  /// Elements that are trained, and elements of statistics.
+  std::int64_t parameters = 0, statistics = 0;
   /// Forward, whole batch.
   double multiply_adds = 0;
 };
@@ -116,6 +117,8 @@ class Layer {
   virtual double multiply_adds() const { return 0; }
   /// Which kernel runs, for people.
   virtual std::string implementation() const = 0;
+  /// What it computes, for people: "convolution".
+  virtual std::string kind() const { return implementation(); }
 };
 
 }  // namespace lockstep

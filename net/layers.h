@@ -67,6 +67,16 @@ std::unique_ptr<Layer> relu();
 std::unique_ptr<Layer> gelu();
 std::unique_ptr<Layer> silu();
 
+/// y = factor * x + offset.
+std::unique_ptr<Layer> rescale(float factor, float offset);
+
+/// N, features of N and whatever extents.
+std::unique_ptr<Layer> flatten();
+
+/// Every stride-th element along H and W, and zeros behind its channels, so that there are
+/// `channels`.
+std::unique_ptr<Layer> subsample(std::int64_t stride, std::int64_t channels);
+
 /// y = e^x / sum of e^x over the last extent.
 std::unique_ptr<Layer> softmax();
 

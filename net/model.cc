@@ -17,6 +17,7 @@ Model::Model(Device& device, const ModelEntry& entry, Shape sample, int classes,
              Type type, bool training)
     : input_(sample.with_batch(batch)),
       type_(type),
+      input_type_(entry.words ? Type::i32 : type),
       training_(training),
       chain_(build(entry, sample, classes)) {
   Setup setup(device, type, training, /*input_gradient=*/false, /*name=*/"");
@@ -73,7 +74,7 @@ LayerCall Model::call(Stream& stream, const TrainingBatch* batch) const {
 }
 
 View Model::run(Stream& stream, View images, const TrainingBatch* batch) {
-  expect(images.shape == input_ && images.type == type_,
+  expect(images.shape == input_ && images.type == input_type_,
          "a batch has another shape or type than planned");
   LayerCall all = call(stream, batch);
   chain_.forward(all, images, logits(logits_));

@@ -24,6 +24,11 @@ struct ModelEntry {
   /// It takes images of any other size and number of channels, too.
   bool any_image;
   NamedLayers (*build)(Shape sample, int classes);
+  /// What a run of it is where nobody says otherwise, as options of the training programs:
+  /// "optimizer = adam, batch = 1024".
+  std::string_view recipe = {};
+  /// Its samples are sequences of words: Type::i32.
+  bool words = false;
 
   bool fits(Shape other) const;
 };
@@ -52,6 +57,8 @@ class Model {
   const std::vector<LayerSummary>& layers() const { return layers_; }
   Shape input() const { return input_; }
   Type type() const { return type_; }
+  /// Of a batch: type(), but for words.
+  Type input_type() const { return input_type_; }
 
   /// The arenas of layout().count floats that forward reads and backward writes (null in
   /// inference). They must outlive their use and may be bound anew at any time.
@@ -81,7 +88,7 @@ class Model {
   void plan_parameters(std::vector<Parameter> parameters);
 
   Shape input_, output_;
-  Type type_;
+  Type type_, input_type_;
   bool training_;
   Chain chain_;
   Layout layout_;

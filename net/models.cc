@@ -10,9 +10,18 @@ namespace lockstep {
 ModelEntry tutorial();
 ModelEntry deep_mnist();
 ModelEntry resnet_small();
+ModelEntry resnet20();
+ModelEntry resnet56();
+ModelEntry resnet18();
+ModelEntry tower();
+ModelEntry keras();
+ModelEntry reuters_model();
+ModelEntry reuters_as_published();
 
 std::span<const ModelEntry> models() {
-  static const std::array menu{tutorial(), deep_mnist(), resnet_small()};
+  static const std::array menu{
+      tutorial(), deep_mnist(), resnet_small(), resnet20(),      resnet56(),
+      resnet18(), tower(),      keras(),        reuters_model(), reuters_as_published()};
   return menu;
 }
 

@@ -2,7 +2,7 @@
 # Downloads a data set, checks it and unpacks it to where --data finds it. See --help.
 set -euo pipefail
 
-readonly known="cifar10, mnist"
+readonly known="cifar10, mnist, reuters"
 readonly cifar10_url=https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz
 readonly cifar10_sha256=c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd
 readonly mnist_url=https://ossci-datasets.s3.amazonaws.com/mnist  # PyTorch's mirror: the first home asks for a password
@@ -11,6 +11,9 @@ readonly mnist_sha256sums="\
 3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c  train-labels-idx1-ubyte.gz
 8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6  t10k-images-idx3-ubyte.gz
 f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6  t10k-labels-idx1-ubyte.gz"
+
+readonly reuters_url=https://storage.googleapis.com/tensorflow/tf-keras-datasets/reuters.npz  # where Keras has it from
+readonly reuters_sha256=d6586e694ee56d7a4e65172e12b3e987c03096cb01eab99753921ef915959916
 
 usage() {
   cat <<END
@@ -22,12 +25,15 @@ A download that broke off goes on where it stopped; what is there and whole is n
 data sets:
   cifar10    CIFAR-10, binary version, for train_cifar: 162 MiB to download, 176 MiB unpacked
   mnist      MNIST for train_mnist: 11 MiB in four files, which stay compressed
+  reuters    Reuters' newswires for train_reuters: 2 MiB, which scripts/convert_reuters.py makes reuters.h5 of
 
 environment:
   LOCKSTEP_CIFAR10_URL       another place of the archive, a mirror for instance
   LOCKSTEP_CIFAR10_SHA256    the checksum of another archive
   LOCKSTEP_MNIST_URL         another place of the four files
   LOCKSTEP_MNIST_SHA256SUMS  the checksums of other files of these names, as sha256sum prints them
+  LOCKSTEP_REUTERS_URL       another place of reuters.npz
+  LOCKSTEP_REUTERS_SHA256    the checksum of another reuters.npz
 END
 }
 
@@ -137,9 +143,29 @@ get_mnist() {
   say "MNIST is in $dir: train_mnist --data $dir"
 }
 
+get_reuters() {
+  local dir=$1 archive=$1/reuters.npz python here
+  local url=${LOCKSTEP_REUTERS_URL:-$reuters_url} sha256=${LOCKSTEP_REUTERS_SHA256:-$reuters_sha256}
+  here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+  make_directory "$dir"
+  if [[ ! -f $archive ]]; then
+    download_whole "$url" "$archive.part" "$sha256" LOCKSTEP_REUTERS_URL
+    mv "$archive.part" "$archive"
+  fi
+  [[ $(checksum_of "$archive") == "$sha256" ]] ||
+    die "$archive is there, but damaged or not Keras': move it away and run this again"
+  for python in python3 /usr/bin/python3 none; do
+    if command -v "$python" >/dev/null && "$python" -c 'import h5py, numpy' 2>/dev/null; then break; fi
+  done
+  [[ $python != none ]] ||
+    die "$archive is there, and no python has h5py to convert it: sudo apt-get install python3-h5py, and run this again"
+  "$python" "$here/convert_reuters.py" "$archive" "$dir" >&2 || die "cannot convert $archive (see above)"
+  say "Reuters' newswires are in $dir: train_reuters --data $dir"
+}
+
 case ${1-} in
   -h | --help) usage ;;
-  cifar10 | mnist)
+  cifar10 | mnist | reuters)
     (($# <= 2)) || { usage >&2; exit 2; }
     "get_$1" "${2:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/data/$1}"
     ;;

@@ -30,13 +30,17 @@ class ConvolutionLayer : public AffineLayer {
       throw Error(name + " cannot cut " + std::to_string(channels) + " channels and " +
                   std::to_string(filters_) + " filters into " + std::to_string(groups) + " groups");
     }
+    one_dimensional_ = spec.one_dimensional;
     const Shape out = like(in, spec.output()), weights = spec.weights();
     require_some(out, in, name);
     finish_setup(setup, like(in, weights), setup.device.convolution(spec), out);
     return out;
   }
 
+  std::string kind() const override { return one_dimensional_ ? "conv1d" : "conv2d"; }
+
  private:
+  bool one_dimensional_ = false;
   std::int64_t filters_, kernel_;
   ConvolutionOptions options_;
 };

@@ -15,6 +15,8 @@ class DenseLayer : public AffineLayer {
     return out;
   }
 
+  std::string kind() const override { return "dense"; }
+
  private:
   std::int64_t features_;
 };

@@ -20,10 +20,12 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
   virtual int classes() const = 0;
-  /// Shape of one sample as the network sees it, with 1 in front: 1x24x24x3.
+  /// Shape of one sample as the network sees it, with 1 in front: 1x24x24x3, or 1x300 for a text of
+  /// 300 words.
   virtual Shape sample_shape() const = 0;
   virtual std::int32_t label(std::int64_t index) const = 0;
-  /// Writes sample `index` to `out`, sample_shape().count() elements of `type` (f32 or bf16). With
+  /// Writes sample `index` to `out`, sample_shape().count() elements of `type` (f32 or bf16; words
+  /// are i32). With
   /// `random` the sample is augmented for training with numbers drawn from it; without, it is the
   /// sample as evaluation sees it.
   virtual void read(std::int64_t index, Random* random, void* out, Type type) const = 0;

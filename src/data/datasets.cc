@@ -10,9 +10,11 @@ DatasetEntry cifar10();
 DatasetEntry synthetic();
 DatasetEntry mnist();
 DatasetEntry digits();
+DatasetEntry reuters();
+DatasetEntry topics();
 
 std::span<const DatasetEntry> datasets() {
-  static const std::array menu{cifar10(), synthetic(), mnist(), digits()};
+  static const std::array menu{cifar10(), synthetic(), mnist(), digits(), reuters(), topics()};
   return menu;
 }
 

@@ -158,6 +158,19 @@ Reference reference_response_norm(std::int64_t radius, double bias, double alpha
   };
 }
 
+Reference reference_subsample(std::int64_t stride, std::int64_t channels) {
+  return [=](const Inputs& in) {
+    const Image x(in.x_shape);
+    Values y;
+    for (std::int64_t i = 0; i < x.n; ++i)
+      for (std::int64_t iy = 0; iy < x.h; iy += stride)
+        for (std::int64_t ix = 0; ix < x.w; ix += stride)
+          for (std::int64_t k = 0; k < channels; ++k)
+            y.push_back(k < x.c ? in.x[((i * x.h + iy) * x.w + ix) * x.c + k] : 0);
+    return y;
+  };
+}
+
 Reference reference_unit(double (*of)(double)) {
   return [=](const Inputs& in) {
     Values y = in.x;
@@ -390,6 +403,12 @@ std::vector<Case> cases() {
       {"global_average_pool_1d", global_average_pool, reference_global(mean), {3, 9, 6}},
       {"global_max_pool", global_max_pool, reference_global(highest), {3, 4, 5, 6}},
       {"global_max_pool_1d", global_max_pool, reference_global(highest), {3, 9, 6}},
+      {"rescale",
+       [] { return rescale(0.75f, -0.5f); },
+       reference_unit([](double x) { return 0.75 * x - 0.5; }),
+       {2, 3, 3, 5}},
+      {"flatten", flatten, [](const Inputs& in) { return in.x; }, {2, 3, 4, 5}},
+      {"subsample", [] { return subsample(2, 8); }, reference_subsample(2, 8), {2, 5, 6, 3}},
       {"gelu", gelu, reference_unit(gelu_of), {2, 3, 3, 5}},
       {"silu", silu, reference_unit(silu_of), {2, 3, 3, 5}},
       {"softmax", softmax, reference_softmax, {5, 7}},

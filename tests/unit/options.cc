@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "net/model.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -170,6 +171,39 @@ TEST(Options, OfTheOptimizerAreRecordedAndNoOthers) {
   EXPECT_NE(nadam.text.find("epsilon=1e-07\n"), std::string::npos) << nadam.text;
   EXPECT_EQ(parse({"--optimizer", "nadam", "--epsilon=1e-8"}).optimizer_options.at("epsilon"),
             1e-8f);
+}
+
+TEST(Options, OfAModelsRecipeGiveWayToTheUsersWords) {
+  const Words keras{"--dataset", "digits", "--model", "keras"};
+  const auto with = [&](Words more) {
+    more.insert(more.begin(), keras.begin(), keras.end());
+    return parse(more);
+  };
+  const Options o = with({});
+  EXPECT_EQ(o.optimizer, "rmsprop");
+  EXPECT_EQ(o.rate.base, 0.001);
+  EXPECT_EQ(o.optimizer_options.at("rho"), 0.9f);
+  EXPECT_EQ(o.batch, 128);
+  EXPECT_EQ(o.epochs, 12);
+  EXPECT_EQ(o.ema, 0);
+  EXPECT_TRUE(o.epoch_lines);
+  EXPECT_FALSE(o.batch_given);
+  EXPECT_EQ(with({"--steps", "7"}).epochs, 0);
+  EXPECT_EQ(with({"--global-batch", "64"}).batch, 0);
+  EXPECT_FALSE(with({"--eval-every", "5"}).epoch_lines);
+  EXPECT_EQ(with({"--ema", "0.5"}).ema, 0.5f);
+  EXPECT_EQ(with({"--optimizer", "sgd"}).rate.base, 0.1);
+  EXPECT_EQ(parse({"--model", "resnet20"}).optimizer_options.at("momentum"), 0.9f);
+  EXPECT_EQ(parse({"--model", "resnet20", "--optimizer", "adam"}).rate.base, 0.001);
+  EXPECT_EQ(parse({"--model", "resnet20", "--momentum", "0.5"}).optimizer_options.at("momentum"),
+            0.5f);
+  EXPECT_EQ(parse({"--model", "tutorial"}).text, parse({}).text) << "no recipe, no trace";
+}
+
+TEST(Options, EveryModelsRecipeIsUnderstood) {
+  for (const ModelEntry& entry : models()) {
+    EXPECT_NO_THROW(parse({"--model", std::string(entry.name)})) << entry.name;
+  }
 }
 
 TEST(Options, SayWhereTheyAreDeclaredWhetherTheyShapeTheWeights) {

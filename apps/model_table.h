@@ -1,0 +1,14 @@
+// A model's layers and their parameters as a table, as Keras' model.summary() prints it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "net/model.h"
+
+namespace lockstep {
+
+/// Lines of the table for samples of shape `sample`. Throws Error if they do not fit the model.
+std::vector<std::string> model_table(const ModelEntry& entry, Shape sample, int classes);
+
+}  // namespace lockstep

@@ -1,0 +1,10 @@
+// Trains a classifier of newswires on Reuters' topics, or on generated texts where there is no
+// --data, in lockstep on all ranks: mpirun -np N ./train_reuters
+
+#include "apps/training_program.h"
+
+int main(int argc, char** argv) {
+  return lockstep::run_training_program(
+      argc, argv,
+      {.name = "train_reuters", .dataset = "reuters", .as_published = "reuters_as_published"});
+}

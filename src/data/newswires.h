@@ -1,0 +1,37 @@
+// Reuters' newswires of 1987 by topic, as Keras reads them, and texts that stand in for them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/data/dataset.h"
+
+namespace lockstep {
+
+/// Words are numbered below this: 0 is padding, 1 the start of a text, 2 a word that is left out, 4
+/// the most frequent word.
+inline constexpr std::int32_t kNewswireWords = 30982;
+/// Words that a network sees of a text: the last ones, with padding in front of a shorter text.
+inline constexpr std::int64_t kNewswireLength = 300;
+inline Shape newswire_shape() { return {1, kNewswireLength}; }
+inline constexpr int kTopics = 46;
+/// "cocoa", "grain", ...: kTopics of them.
+std::vector<std::string> topic_names();
+
+/// Writes kNewswireLength words (i32) to `out`: the last of `text`, and padding in front.
+void read_newswire(std::span<const std::int32_t> text, void* out, Type type);
+
+/// `directory` holds reuters.h5, which scripts/convert_reuters.py makes of Keras' reuters.npz: the
+/// arrays values (the words of all texts), offsets (of each text in it, and their end) and labels,
+/// and how many of the texts are for training in the attribute `train`. All is read and checked
+/// now: Error with the name of the file and the cure. Each process holds the words (7 MiB).
+DatasetPair open_reuters(const std::filesystem::path& directory, std::uint64_t seed);
+
+/// Generated: a text is drawn whenever it is read, with numbers keyed by (seed, part, index). Its
+/// words are frequent ones, and some of its topic.
+DatasetPair open_topics(const std::filesystem::path& directory, std::uint64_t seed);
+
+}  // namespace lockstep
