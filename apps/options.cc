@@ -307,8 +307,12 @@ void check_together(const Options& o, const OptionSet& given) {
   }
   const bool generated = find(datasets(), o.dataset).files.empty();
   if (!generated && o.data.empty()) {
-    fail_usage("{} {} needs its files: say --data DIR (scripts/get_data.sh {} downloads them)",
-               where("--dataset"), o.dataset, o.dataset);
+    const DatasetEntry& data = find(datasets(), o.dataset);
+    const std::string what = data.own
+                                 ? std::string(data.files)
+                                 : fmt::format("scripts/get_data.sh {} downloads them",
+                                               o.dataset == "cifar10_32" ? "cifar10" : o.dataset);
+    fail_usage("{} {} needs its files: say --data DIR ({})", where("--dataset"), o.dataset, what);
   }
   if (generated && !o.data.empty()) {
     fail_usage("{} {} is generated: leave {} out", where("--dataset"), o.dataset, where("--data"));

@@ -34,7 +34,9 @@ libtomlplusplus-dev|<toml++/toml.h>|toml++, for files of options
 nlohmann-json3-dev|<nlohmann/json.hpp>|nlohmann-json, for metrics
 protobuf-compiler|protoc|Protocol Buffers compiler, for TensorBoard files
 libprotobuf-dev|<google/protobuf/message.h>|Protocol Buffers library, for TensorBoard files
-zlib1g-dev|<zlib.h>|zlib, for checksums and compression'
+zlib1g-dev|<zlib.h>|zlib, for checksums and compression
+libpng-dev|<png.h>|libpng, for images
+libjpeg-dev|<jpeglib.h>|libjpeg, for images'
 test_needs='
 libgtest-dev|<gtest/gtest.h>|GoogleTest
 libgmock-dev|<gmock/gmock.h>|GoogleMock

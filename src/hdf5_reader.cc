@@ -134,7 +134,9 @@ Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) const {
     fail("{}: the numbers of {} are in other files; use another file", path.string(), name);
   }
   // Compressed arrays would be smaller; this program writes none.
-  const hsize_t held = std::min<hsize_t>(H5Dget_storage_size(set), bytes) / sizeof(float);
+  const Hdf5Id type(check(H5Dget_type(set), name));
+  const hsize_t held = std::min<hsize_t>(H5Dget_storage_size(set), bytes) /
+                       std::max<std::size_t>(H5Tget_size(type), 1);
   const bool empty = std::find(n.begin(), n.begin() + rank, 0) != n.begin() + rank;
   hsize_t count = 1;
   for (int axis = 0; axis < rank && !empty; ++axis) {

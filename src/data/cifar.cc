@@ -9,6 +9,7 @@
 #include "src/check.h"
 #include "src/crc32c.h"
 #include "src/data/augment.h"
+#include "src/data/images.h"
 #include "src/data/mapped_file.h"
 
 namespace lockstep {
@@ -20,8 +21,8 @@ constexpr std::int64_t kRecords = 10000;
 class Cifar10 : public Dataset {
  public:
   Cifar10(const std::filesystem::path& directory, const std::vector<std::string>& names,
-          std::int64_t records, std::string about, const std::string& cure)
-      : records_(records), about_(std::move(about)) {
+          std::int64_t records, bool whole, std::string about, const std::string& cure)
+      : records_(records), whole_(whole), about_(std::move(about)) {
     const auto bytes = static_cast<std::size_t>(records * kCifarRecordBytes);
     for (const std::string& name : names) {
       const auto path = directory / name;
@@ -41,10 +42,18 @@ class Cifar10 : public Dataset {
 
   std::int64_t size() const override { return records_ * static_cast<std::int64_t>(files_.size()); }
   int classes() const override { return kClasses; }
-  Shape sample_shape() const override { return crop_shape(); }
+  Shape sample_shape() const override {
+    return whole_ ? Shape{1, kImageSide, kImageSide, kImageChannels} : crop_shape();
+  }
   std::int32_t label(std::int64_t index) const override { return *record(index); }
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
-    read_image(record(index) + 1, random, out, type);
+    // Mean and deviation of the training images' channels.
+    constexpr Standard kStandard{{125.306918f, 122.950394f, 113.865383f, 0},
+                                 {62.993219f, 62.088708f, 66.704900f, 1}};
+    constexpr ImageSize kSize{kImageSide, kImageSide, kImageChannels, /*planes=*/true};
+    const std::uint8_t* planes = record(index) + 1;
+    if (whole_) return read_moved(planes, kSize, kStandard, random, out, type);
+    read_image(planes, random, out, type);
   }
   std::string describe() const override { return about_; }
   const std::string& identity() const { return identity_; }
@@ -56,6 +65,7 @@ class Cifar10 : public Dataset {
 
   std::vector<MappedFile> files_;
   std::int64_t records_;
+  bool whole_;
   std::string about_, identity_;
 };
 
@@ -81,10 +91,12 @@ std::vector<std::string> read_class_names(const std::filesystem::path& path,
 
 }  // namespace
 
-DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int64_t records) {
+DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int64_t records,
+                               bool whole) {
   require(!directory.empty(),
-          "data set cifar10 needs the folder of its files (--data DIR); scripts/get_data.sh "
-          "cifar10 DIR downloads them");
+          "data set {} needs the folder of its files (--data DIR); scripts/get_data.sh cifar10 DIR "
+          "downloads them",
+          whole ? "cifar10_32" : "cifar10");
   const auto cure =
       fmt::format("scripts/get_data.sh cifar10 {} downloads the data set", directory.string());
   const auto unpacked = directory / "cifar-10-batches-bin";
@@ -94,7 +106,7 @@ DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int6
     const auto about =
         fmt::format("CIFAR-10, {} {} images from {}",
                     records * static_cast<std::int64_t>(files.size()), part, folder.string());
-    return std::make_unique<Cifar10>(folder, files, records, about, cure);
+    return std::make_unique<Cifar10>(folder, files, records, whole, about, cure);
   };
   auto train = open({"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
                      "data_batch_5.bin"},
@@ -112,6 +124,10 @@ DatasetPair open_cifar10(const std::filesystem::path& directory, std::uint64_t /
   return open_cifar10_files(directory, kRecords);
 }
 
+DatasetPair open_cifar10_32(const std::filesystem::path& directory, std::uint64_t /*seed*/) {
+  return open_cifar10_files(directory, kRecords, /*whole=*/true);
+}
+
 DatasetEntry cifar10() {
   return {.name = "cifar10",
           .about = "CIFAR-10 photographs, 32x32x3, 10 classes, from its official binary files",
@@ -120,6 +136,16 @@ DatasetEntry cifar10() {
           .model = "tutorial",
           .steps = 10000,
           .open = open_cifar10};
+}
+
+DatasetEntry cifar10_32() {
+  return {.name = "cifar10_32",
+          .about = "the same files as whole images of 32x32, moved and mirrored in training",
+          .files = "CIFAR-10's official files",
+          .stands_for = "",
+          .model = "resnet20",
+          .steps = 64000,
+          .open = open_cifar10_32};
 }
 
 }  // namespace lockstep

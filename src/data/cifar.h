@@ -21,7 +21,11 @@ inline constexpr std::int64_t kCifarRecordBytes = 1 + 3 * 32 * 32;
 /// images stay in the mapped files.
 DatasetPair open_cifar10(const std::filesystem::path& directory, std::uint64_t seed);
 
+/// The same images whole, as 32x32 (src/data/images.h: read_moved), standardised by channel.
+DatasetPair open_cifar10_32(const std::filesystem::path& directory, std::uint64_t seed);
+
 /// The same for files of `records` records each.
-DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int64_t records);
+DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int64_t records,
+                               bool whole = false);
 
 }  // namespace lockstep

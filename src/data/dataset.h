@@ -58,6 +58,8 @@ struct DatasetEntry {
   /// `directory` is empty for data sets that are generated, from `seed`; data sets with files do
   /// not use the seed. Throws Error that names the file, what is wrong and the cure.
   DatasetPair (*open)(const std::filesystem::path& directory, std::uint64_t seed);
+  /// The user's: scripts/get_data.sh has none of it.
+  bool own = false;
 };
 
 std::span<const DatasetEntry> datasets();

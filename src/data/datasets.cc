@@ -7,14 +7,18 @@
 namespace lockstep {
 
 DatasetEntry cifar10();
+DatasetEntry cifar10_32();
 DatasetEntry synthetic();
 DatasetEntry mnist();
 DatasetEntry digits();
 DatasetEntry reuters();
 DatasetEntry topics();
+DatasetEntry folder();
+DatasetEntry hdf5();
 
 std::span<const DatasetEntry> datasets() {
-  static const std::array menu{cifar10(), synthetic(), mnist(), digits(), reuters(), topics()};
+  static const std::array menu{cifar10(), synthetic(),  mnist(),  digits(), reuters(),
+                               topics(),  cifar10_32(), folder(), hdf5()};
   return menu;
 }
 

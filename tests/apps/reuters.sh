@@ -89,6 +89,15 @@ for place, i in enumerate(order):
     assert labels[place] == i
 END
 
+# get_data.sh converts an archive that is there and whole, and leaves any other alone.
+get_data() { run env LOCKSTEP_REUTERS_SHA256="$1" bash "$here/../../scripts/get_data.sh" reuters "$data"; }
+rm "$data/reuters.h5"
+get_data "$(sha256sum "$data/reuters.npz" | cut -d' ' -f1)"
+expect "get_data.sh ends well" test "$code" = 0
+expect "and has made reuters.h5" test -s "$data/reuters.h5"
+get_data 0123
+expect_error "another archive" 1 "^get_data.sh: $data/reuters.npz is there, but damaged or not Keras': move it away and run this again$"
+
 make_archive '[print] * 40'
 convert
 expect_error "what is more than a list" 1 "^convert_reuters.py: $data/reuters.npz is not Keras' reuters.npz: it asks for builtins.print"

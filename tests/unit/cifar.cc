@@ -70,6 +70,27 @@ class Cifar : public ::testing::Test {
   fs::path root_;
 };
 
+TEST_F(Cifar, WholeImagesAreStandardisedByChannel) {
+  const DatasetPair pair = open_cifar10_files(root_, kFew, /*whole=*/true);
+  EXPECT_EQ(pair.identity, open_cifar10_files(root_, kFew).identity) << "the same files";
+  ASSERT_EQ(pair.train->sample_shape(), (Shape{1, 32, 32, 3}));
+  std::vector<float> image(32 * 32 * 3);
+  pair.test->read(2, nullptr, image.data(), Type::f32);
+  const float mean[] = {125.306918f, 122.950394f, 113.865383f},
+              deviation[] = {62.993219f, 62.088708f, 66.704900f};
+  for (int pixel = 0; pixel < 1024; ++pixel) {
+    for (int c = 0; c < 3; ++c) {
+      const float value = byte_of(5, 2, 1 + c * 1024 + pixel);
+      ASSERT_NEAR(image[static_cast<std::size_t>(pixel * 3 + c)], (value - mean[c]) / deviation[c],
+                  1e-5);
+    }
+  }
+  const std::vector<float> still = image;
+  Random random(1, Purpose::augment, 0, 3);
+  pair.test->read(2, &random, image.data(), Type::f32);
+  EXPECT_NE(image, still) << "moved in training";
+}
+
 TEST_F(Cifar, ReadsEveryRecordInOrder) {
   const DatasetPair pair = open_cifar10_files(root_, kFew);
   EXPECT_EQ(pair.train->size(), 5 * kFew);

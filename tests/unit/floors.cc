@@ -54,6 +54,7 @@ const std::vector<Library> kLibraries = {
     {std::regex("^(cuda|cudnn|cublas|nccl)"), "^(src/cuda/|collectives/cuda/|tests/gpu/)",
      "CUDA's libraries are behind src/device.h and collectives/reducer.h"},
     {std::regex("^zlib"), "^(src/data|tests)/", "zlib is for compressed files of data"},
+    {std::regex("^(png|jpeglib)\\.h$"), "^(src/data|tests)/", "images are read in src/data"},
     {std::regex("^hdf5"), "^(src/hdf5_|tests/)", "HDF5 is behind src/hdf5.h"},
 };
 

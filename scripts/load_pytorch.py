@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Loads a Lockstep checkpoint into PyTorch, and holds it to the logits that Lockstep finds; and back again:
+
+  build/evaluate CHECKPOINT --data DIR --logits logits.h5
+  scripts/load_pytorch.py CHECKPOINT --check logits.h5 --save weights.pt
+  scripts/load_pytorch.py weights.pt --model resnet20 --to-checkpoint step-0000000000.h5    # for --init
+
+Needs torch and h5py:  pip install torch h5py
+"""
+import argparse
+
+import networks
+
+PARTS = {"weights": "weight", "biases": "bias", "gamma": "weight", "beta": "bias", "mean": "running_mean",
+         "variance": "running_var", "vectors": "weight"}
+
+
+def to_torch(arrays):
+    """A state_dict: NAME.weight, ... with convolution filters out, in, height, width."""
+    import numpy
+    import torch
+    state = {}
+    for name, array in arrays.items():
+        layer, part = name.rsplit("/", 1)
+        if part == "weights" and array.ndim > 2:
+            array = numpy.moveaxis(array, -1, 1)
+        state[f"{layer.replace('/', '.')}.{PARTS[part]}"] = torch.from_numpy(numpy.ascontiguousarray(array))
+    return state
+
+
+def from_torch(state, layers):
+    """The arrays of a checkpoint, in its order and names."""
+    import numpy
+    arrays = {}
+
+    def take(name, parts):
+        for part in parts:
+            key = f"{name.replace('/', '.')}.{PARTS[part]}"
+            if key not in state:
+                if part == "biases":
+                    continue  # left out in front of a normalisation
+                raise SystemExit(f"the state_dict has no {key}")
+            array = state[key].detach().cpu().float().numpy()
+            arrays[f"{name}/{part}"] = numpy.moveaxis(array, 1, -1) if part == "weights" and array.ndim > 2 else array
+
+    def walk(some):
+        for kind, *rest in some:
+            if kind in ("conv", "dense"):
+                take(rest[0], ("weights", "biases"))
+            elif kind == "norm":
+                take(rest[0], ("gamma", "beta", "mean", "variance"))
+            elif kind == "embedding":
+                take(rest[0], ("vectors",))
+            elif kind == "residual":
+                walk(rest[0])
+                walk(rest[1] or [])
+
+    walk(layers)
+    return arrays
+
+
+def run(layers, x, state):
+    """The logits. Images are N, C, H, W here, sequences N, C, L."""
+    import torch
+    import torch.nn.functional as F
+
+    def get(name, part):
+        return state.get(f"{name.replace('/', '.')}.{part}")
+
+    for kind, *rest in layers:
+        flat = x.ndim == 3
+        if kind == "conv":
+            name, kernel, stride, padding, relu = rest
+            x = (F.conv1d if flat else F.conv2d)(x, get(name, "weight"), get(name, "bias"), stride,
+                                                 kernel // 2 if padding == "same" else 0)
+            x = F.relu(x) if relu else x
+        elif kind == "dense":
+            name, relu = rest
+            x = F.linear(x, get(name, "weight"), get(name, "bias"))
+            x = F.relu(x) if relu else x
+        elif kind == "norm":
+            name, epsilon = rest
+            x = F.batch_norm(x, get(name, "running_mean"), get(name, "running_var"), get(name, "weight"),
+                             get(name, "bias"), eps=epsilon)
+        elif kind == "embedding":
+            x = F.embedding(x, get(rest[0], "weight")).transpose(1, 2)
+        elif kind == "max_pool":
+            size, stride, padding, relu = rest
+            if padding == "same":
+                ends = []
+                for extent in reversed(x.shape[2:]):
+                    missing = max((-(-extent // stride) - 1) * stride + size - extent, 0)
+                    ends += [missing // 2, missing - missing // 2]
+                x = F.pad(x, ends, value=float("-inf"))
+            x = (F.max_pool1d if flat else F.max_pool2d)(x, size, stride)
+            x = F.relu(x) if relu else x
+        elif kind == "response":
+            radius, bias, alpha, beta = rest
+            size = 2 * radius + 1
+            x = F.local_response_norm(x, size, alpha * size, beta, bias)
+        elif kind == "rescale":
+            x = x * rest[0] + rest[1]
+        elif kind == "relu":
+            x = F.relu(x)
+        elif kind == "flatten":  # in Lockstep's order, channels last
+            x = x.movedim(1, -1).flatten(1)
+        elif kind == "average":
+            x = x.mean((2, 3))
+        elif kind == "softmax":
+            x = torch.softmax(x, -1)
+        elif kind == "subsample":
+            stride, channels = rest
+            x = F.pad(x[:, :, ::stride, ::stride], [0, 0, 0, 0, 0, channels - x.shape[1]])
+        elif kind == "residual":
+            branch, shortcut = rest
+            x = run(branch, x, state) + (run(shortcut, x, state) if shortcut else x)
+    return x
+
+
+def write_checkpoint(path, model, arrays):
+    """As step 0 of a run, with checksums."""
+    import h5py
+    import numpy
+    with h5py.File(path, "w") as file:
+        for name, array in arrays.items():
+            file.create_dataset("parameters/" + name, data=array.astype("<f4"), chunks=array.shape, fletcher32=True)
+        for name in ("step", "samples", "epoch"):
+            file.attrs[name] = numpy.int64(0)
+        file.attrs["seed"] = numpy.uint64(0)
+        file.attrs["model"] = model
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", help="a checkpoint, or with --to-checkpoint a state_dict")
+    parser.add_argument("--weights", default="ema", choices=("ema", "parameters"))
+    parser.add_argument("--check", metavar="LOGITS", help="what evaluate --logits wrote")
+    parser.add_argument("--save", metavar="FILE", help="write the state_dict")
+    parser.add_argument("--model", help="with --to-checkpoint: the model's name")
+    parser.add_argument("--to-checkpoint", metavar="FILE", help="make a checkpoint of a state_dict")
+    arguments = parser.parse_args()
+    import torch
+    if arguments.to_checkpoint:
+        if not arguments.model:
+            parser.error("--to-checkpoint needs --model")
+        state = torch.load(arguments.file, map_location="cpu", weights_only=True)
+        write_checkpoint(arguments.to_checkpoint, arguments.model,
+                         from_torch(state, networks.layers_of(arguments.model)))
+        return
+    name, arrays = networks.read_checkpoint(arguments.file, arguments.weights)
+    layers, state = networks.layers_of(name), to_torch(arrays)
+
+    def answer(samples):
+        x = torch.from_numpy(samples)
+        x = x.long() if layers[0][0] == "embedding" else x.movedim(-1, 1)
+        with torch.no_grad():
+            return run(layers, x, state).numpy()
+
+    if arguments.check:
+        networks.compare(arguments.check, answer)
+    if arguments.save:
+        torch.save(state, arguments.save)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""The networks of net/models, layer by layer as there, for load_pytorch.py and load_keras.py.
+
+A network is a list of layers, each (kind, name, ...):
+  conv      name, kernel, stride, padding ("same": half a kernel on both ends, or "valid"), relu; 1-d where x is
+  dense     name, relu
+  max_pool  size, stride, padding ("same": short windows at the ends, or "valid"), relu
+  norm      name, epsilon
+  response  radius, bias, alpha, beta (local response normalisation over channels)
+  rescale   factor, offset
+  residual  branch, shortcut (lists of layers; no shortcut: x itself)
+  subsample stride, channels (every stride-th pixel, zeros behind its channels)
+  embedding name
+  relu, flatten, average (global), softmax; what does nothing in evaluation is left out
+Names are those of the arrays in a checkpoint: parameters/NAME/weights, biases, gamma, beta, mean, variance, vectors.
+"""
+
+PIXELS = ("rescale", 78.567490 / 255, 33.318421 / 255)
+RESPONSE = ("response", 4, 1.0, 0.001 / 9, 0.75)
+
+
+def conv(name, kernel, relu=False, stride=1, padding="same"):
+    return ("conv", name, kernel, stride, padding, relu)
+
+
+def tutorial():
+    return [conv("conv1", 5), ("max_pool", 3, 2, "same", True), RESPONSE, conv("conv2", 5, True), RESPONSE,
+            ("max_pool", 3, 2, "same", False), ("flatten",), ("dense", "local3", True), ("dense", "local4", True),
+            ("dense", "softmax_linear", False)]
+
+
+def deep_mnist():
+    return [conv("conv1", 5), ("max_pool", 2, 2, "same", True), conv("conv2", 5), ("max_pool", 2, 2, "same", True),
+            ("flatten",), ("dense", "fc1", True), ("dense", "fc2", False)]
+
+
+def tower():
+    return [PIXELS, conv("conv1", 5, True, padding="valid"), ("max_pool", 2, 2, "valid", False),
+            conv("conv2", 3, True, padding="valid"), conv("conv3", 3, True, padding="valid"),
+            ("max_pool", 2, 2, "valid", False), ("flatten",), ("dense", "fc1", False), ("dense", "fc2", False),
+            ("dense", "out", False)]
+
+
+def keras():
+    return [PIXELS, conv("conv1", 3, True, padding="valid"), conv("conv2", 3, True, padding="valid"),
+            ("norm", "norm", 1e-3), conv("conv3", 3, True, padding="valid"), ("max_pool", 2, 2, "valid", False),
+            ("flatten",), ("dense", "fc1", True), ("dense", "out", False)]
+
+
+def reuters():
+    return [("embedding", "embedding"), conv("conv1d", 5, True, padding="valid"), ("max_pool", 2, 2, "valid", False),
+            conv("conv1d_1", 3, True, padding="valid"), ("max_pool", 2, 2, "valid", False), ("flatten",),
+            ("dense", "dense", False)]
+
+
+def reuters_as_published():
+    return reuters() + [("softmax",)]
+
+
+def resnet_small():
+    def branch(block):
+        return [("norm", f"{block}/norm1", 1e-5), ("relu",), conv(f"{block}/conv1", 3), ("norm", f"{block}/norm2", 1e-5),
+                ("relu",), conv(f"{block}/conv2", 3)]
+    return [conv("conv", 3), ("residual", branch("block1"), None), ("max_pool", 3, 2, "same", False),
+            ("residual", branch("block2"), [conv("block2/shortcut/conv", 1)]), ("norm", "norm", 1e-5), ("relu",),
+            ("average",), ("dense", "softmax_linear", False)]
+
+
+def resnet(stages, blocks, filters, convolved):
+    """`stages` of `blocks`, as net/models/resnet.cc has them."""
+    def build():
+        layers = [conv("conv", 3), ("norm", "norm", 1e-5), ("relu",)]
+        channels, width = filters, filters
+        for stage in range(1, stages + 1):
+            for number in range(1, blocks + 1):
+                block, stride = f"block{stage}_{number}", 1 if channels == width else 2
+                branch = [conv(f"{block}/conv1", 3, stride=stride), ("norm", f"{block}/norm1", 1e-5), ("relu",),
+                          conv(f"{block}/conv2", 3), ("norm", f"{block}/norm2", 1e-5)]
+                shortcut = None
+                if stride == 2:
+                    shortcut = ([conv(f"{block}/shortcut/conv", 1, stride=2), ("norm", f"{block}/shortcut/norm", 1e-5)]
+                                if convolved else [("subsample", 2, width)])
+                layers += [("residual", branch, shortcut), ("relu",)]
+                channels = width
+            width *= 2
+        return layers + [("average",), ("dense", "out", False)]
+    return build
+
+
+NETWORKS = {"tutorial": tutorial, "deep_mnist": deep_mnist, "tower": tower, "keras": keras, "reuters": reuters,
+            "reuters_as_published": reuters_as_published, "resnet_small": resnet_small,
+            "resnet20": resnet(3, 3, 16, False), "resnet56": resnet(3, 9, 16, False), "resnet18": resnet(4, 2, 64, True)}
+
+
+def layers_of(model):
+    if model not in NETWORKS:
+        raise SystemExit(f"no network of the name {model} in {__file__}: known are {', '.join(NETWORKS)}")
+    return NETWORKS[model]()
+
+
+def read_checkpoint(path, weights):
+    """The model's name, and the arrays of section `weights` ("ema", "parameters") by name."""
+    import h5py
+    with h5py.File(path, "r", locking=False) as file:
+        if weights not in file:
+            raise SystemExit(f"{path} has no section {weights}: it holds {', '.join(file)}")
+        arrays = {}
+        file[weights].visititems(lambda name, item: arrays.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None)
+        model = file.attrs["model"]
+        return model.decode() if isinstance(model, bytes) else str(model), arrays
+
+
+def compare(path, answer, tolerance=1e-5):
+    """Holds `answer`(samples) to the logits in `path`, which evaluate --logits wrote; in units of the largest logit."""
+    import h5py
+    with h5py.File(path, "r", locking=False) as file:
+        samples, logits = file["samples"][()], file["logits"][()]
+    difference = abs(answer(samples) - logits).max() / max(1.0, abs(logits).max())
+    print(f"{len(samples)} samples: logits differ by at most {difference:.2g} of the largest")
+    if not difference <= tolerance:
+        raise SystemExit(f"more than {tolerance:g}: this is another network")

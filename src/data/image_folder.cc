@@ -1,0 +1,94 @@
+#include <algorithm>
+
+#include "src/check.h"
+#include "src/data/images.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What is in `folder`, folders or files, sorted by name; hidden ones are left out.
+std::vector<fs::path> listed(const fs::path& folder, bool folders) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const fs::path& path = entry->path();
+    if (path.filename().string().starts_with(".")) continue;
+    if (entry->is_directory() == folders) found.push_back(path);
+  }
+  require(!error,
+          "cannot read {}: {}; --data names a folder with train/CLASS/IMAGE and "
+          "test/CLASS/IMAGE",
+          folder.string(), error.message());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<std::string> class_names(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const fs::path& path : listed(folder, true)) names.push_back(path.filename().string());
+  require(names.size() >= 2,
+          "{} holds {} class folders, and at least 2 are wanted: put the images "
+          "of each class into a folder of its name",
+          folder.string(), names.size());
+  return names;
+}
+
+/// All images of a part. `first`: the first image of all, whose size they have.
+ImageStore read_part(const fs::path& folder, const std::vector<std::string>& names,
+                     std::pair<fs::path, ImageSize>& first) {
+  ImageStore store;
+  for (std::size_t label = 0; label < names.size(); ++label) {
+    const std::vector<fs::path> files = listed(folder / names[label], false);
+    require(!files.empty(), "{} holds no images: fill it, or take it away in train and test",
+            (folder / names[label]).string());
+    for (const fs::path& file : files) {
+      const ImageStore image = read_image_file(file);
+      if (first.first.empty()) first = {file, image.size};
+      require(image.size == first.second,
+              "{} is {}x{} pixels and {} is {}x{}: bring all images to one size (ImageMagick: "
+              "mogrify -resize '32x32!' FILES)",
+              file.string(), image.size.height, image.size.width, first.first.string(),
+              first.second.height, first.second.width);
+      store.pixels.insert(store.pixels.end(), image.pixels.begin(), image.pixels.end());
+      store.labels.push_back(static_cast<std::int32_t>(label));
+    }
+  }
+  store.size = first.second;
+  return store;
+}
+
+}  // namespace
+
+DatasetPair open_folder(const fs::path& directory, std::uint64_t /*seed*/) {
+  require(!directory.empty(),
+          "data set folder needs the folder of its images (--data DIR): DIR/train/CLASS/IMAGE and "
+          "DIR/test/CLASS/IMAGE");
+  const std::vector<std::string> names = class_names(directory / "train"),
+                                 tested = class_names(directory / "test");
+  require(names == tested, "{} holds the classes {}, and {} holds {}: they are to be the same",
+          (directory / "train").string(), fmt::join(names, ", "), (directory / "test").string(),
+          fmt::join(tested, ", "));
+  std::pair<fs::path, ImageSize> first;
+  ImageStore train = read_part(directory / "train", names, first),
+             test = read_part(directory / "test", names, first);
+  DatasetPair pair =
+      image_datasets(std::move(train), std::move(test), names, "image files", directory.string());
+  pair.identity += fmt::format("classes = {}\n", fmt::join(names, ", "));
+  return pair;
+}
+
+DatasetEntry folder() {
+  return {.name = "folder",
+          .about = "images of your own: DIR/train/CLASS and DIR/test/CLASS with PNG or JPEG files",
+          .files = "train/CLASS and test/CLASS, folders of PNG or JPEG files of one size",
+          .stands_for = "",
+          .model = "resnet20",
+          .steps = 10000,
+          .open = open_folder,
+          .own = true};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,59 @@
+// Images that stay in memory as bytes, whole and of one size, and how a network sees them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/data/dataset.h"
+
+namespace lockstep {
+
+struct ImageSize {
+  std::int64_t height = 0, width = 0, channels = 0;
+  /// Channels in planes one after the other; else those of a pixel side by side.
+  bool planes = false;
+
+  std::int64_t count() const { return height * width * channels; }
+  bool operator==(const ImageSize&) const = default;
+};
+
+/// At most 4 channels.
+struct Standard {
+  std::array<float, 4> mean{}, deviation{1, 1, 1, 1};
+};
+
+/// Writes height * width * channels elements of `type`, f32 or bf16, to `out`, channels last:
+/// (pixel - mean) / deviation of its channel. With `random` the image is moved by up to 4 pixels in
+/// each direction, reflected at its edges, and by chance mirrored left to right: drawn in the order
+/// top and left in 0 .. 8, mirror.
+void read_moved(const std::uint8_t* pixels, const ImageSize& size, const Standard& standard,
+                Random* random, void* out, Type type);
+
+/// Images and labels of one part of a data set.
+struct ImageStore {
+  ImageSize size;
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::int32_t> labels;
+};
+
+/// A data set of two stores of images of one size, standardised by the training images' mean and
+/// deviation. `name` and `from` are for people.
+DatasetPair image_datasets(ImageStore train, ImageStore test, std::vector<std::string> class_names,
+                           const std::string& name, const std::string& from);
+
+/// One image file as RGB. Throws Error that names the file where it is no PNG or JPEG image or
+/// damaged.
+ImageStore read_image_file(const std::filesystem::path& file);
+
+/// `directory` holds train/CLASS/IMAGE and test/CLASS/IMAGE: PNG and JPEG files of one size. Throws
+/// Error with the name of the file or folder, what is wrong, and the cure.
+DatasetPair open_folder(const std::filesystem::path& directory, std::uint64_t seed);
+
+/// `directory` holds train.h5 and test.h5, with arrays images (N, H, W, C or N, H, W; 0 to 255) and
+/// labels (N).
+DatasetPair open_hdf5_images(const std::filesystem::path& directory, std::uint64_t seed);
+
+}  // namespace lockstep

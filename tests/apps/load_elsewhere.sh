@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Checkpoints in Keras and PyTorch, as far as they are installed: scripts/load_keras.py and load_pytorch.py find the logits
+# of every network that Lockstep finds, and a state_dict becomes a checkpoint again.
+# usage: load_elsewhere.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+scripts=$here/../../scripts
+pythons=()
+for package in keras torch; do
+  for python in ${LOCKSTEP_PYTHON:-} python3 /usr/bin/python3; do
+    if "$python" -c "import h5py, $package" 2>/dev/null; then pythons+=("$package $python"); break; fi
+  done
+done
+((${#pythons[@]} > 0)) || skip "no python has keras or torch with h5py (pip install keras tensorflow h5py, or torch)"
+need_h5py
+limit=200
+
+# Files of a hundred test images, so that an evaluation is one batch.
+data=$folder/data
+mkdir -p "$data/mnist" "$data/small" "$data/reuters"
+"$python" - "$data" <<'END'
+import struct
+import sys
+import h5py
+import numpy
+random = numpy.random.RandomState(1)
+for part, count in (("train", 200), ("t10k", 100)):
+    with open(f"{sys.argv[1]}/mnist/{part}-images-idx3-ubyte", "wb") as file:
+        file.write(struct.pack(">4I", 2051, count, 28, 28) + random.bytes(784 * count))
+    with open(f"{sys.argv[1]}/mnist/{part}-labels-idx1-ubyte", "wb") as file:
+        file.write(struct.pack(">2I", 2049, count) + bytes(range(10)) * (count // 10))
+for part, count in (("train", 200), ("test", 100)):
+    with h5py.File(f"{sys.argv[1]}/small/{part}.h5", "w") as file:
+        file["images"] = random.randint(0, 256, (count, 16, 16, 3)).astype("u1")
+        file["labels"] = numpy.arange(count) % 10
+with h5py.File(f"{sys.argv[1]}/reuters/reuters.h5", "w") as file:
+    file["values"] = random.randint(0, 30982, 300 * 100).astype("i4")
+    file["offsets"] = numpy.arange(0, 30001, 100).astype("i4")
+    file["labels"] = (numpy.arange(300) % 46).astype("i4")
+    file.attrs["train"] = 200
+END
+
+# PROGRAM MODEL OPTIONS...: a checkpoint and its logits, in every framework.
+same_logits() {
+  local program=$1 model=$2 place entry
+  place=$folder/$2
+  ranks 1 "$program" "${small[@]}" --model "$model" --steps 2 --ema 0.5 --lr 0.001 --checkpoint-dir "$place" "${@:3}"
+  expect "train $model" test "$code" = 0
+  local options=("${@:3}") i where=
+  for ((i = 0; i < ${#options[@]}; i++)); do [[ ${options[i]} != --data ]] || where=${options[i + 1]}; done
+  ranks 1 evaluate --threads 1 --no-confusion --data "$where" "$place" --logits "$place.logits.h5"
+  expect "evaluate $model" test "$code" = 0
+  for entry in "${pythons[@]}"; do
+    run "${entry#* }" "$scripts/load_${names[${entry% *}]}.py" "$(step_file "$place" 2)" --check "$place.logits.h5"
+    expect "$model in ${entry% *}" test "$code" = 0
+    expect_line "all samples of $model" '^100 samples: logits differ by at most '
+  done
+}
+declare -A names=([keras]=keras [torch]=pytorch)
+export KERAS_BACKEND=${KERAS_BACKEND:-$(for entry in "${pythons[@]}"; do
+  [[ $entry != keras* ]] || for backend in tensorflow jax torch; do
+    if "${entry#* }" -c "import $backend" 2>/dev/null; then echo $backend; break; fi; done; done)}
+for model in deep_mnist keras tower; do same_logits train_mnist $model --data "$data/mnist"; done
+for model in tutorial resnet_small resnet20 resnet56 resnet18; do
+  same_logits train_cifar $model --dataset hdf5 --data "$data/small"
+done
+for model in reuters reuters_as_published; do same_logits train_reuters $model --data "$data/reuters"; done
+
+# The other way.
+for entry in "${pythons[@]}"; do
+  [[ $entry == torch* ]] || continue
+  first=$(step_file "$folder/resnet20" 2)
+  run "${entry#* }" "$scripts/load_pytorch.py" "$first" --weights parameters --save "$folder/weights.pt"
+  expect "a state_dict" test "$code" = 0
+  run "${entry#* }" "$scripts/load_pytorch.py" "$folder/weights.pt" --model resnet20 --to-checkpoint "$folder/back.h5"
+  expect "a checkpoint of it" test "$code" = 0
+  expect "the same weights" "$python" - "$first" "$folder/back.h5" <<'END'
+import sys
+import h5py
+with h5py.File(sys.argv[1]) as first, h5py.File(sys.argv[2]) as back:
+    names = []
+    first["parameters"].visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+    assert len(names) > 60 and all((first["parameters"][name][()] == back["parameters"][name][()]).all() for name in names)
+END
+  train 1 --dataset hdf5 --data "$data/small" --model resnet20 --steps 1 --init "$folder/back.h5"
+done
+finish

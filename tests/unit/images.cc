@@ -1,0 +1,244 @@
+// Images of one's own: how they are moved, mirrored and standardised, and the folders and HDF5
+// files that hold them; whatever is no such image is refused in words.
+#include "src/data/images.h"
+
+#include <gtest/gtest.h>
+#include <jpeglib.h>
+#include <png.h>
+
+#include <cmath>
+#include <cstdio>
+#include <set>
+
+#include "src/hdf5.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using Bytes = std::vector<std::uint8_t>;
+
+/// A JPEG file of 8x8 pixels, all (50, 100, 150) as far as JPEG holds it.
+std::string tiny_jpeg() {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* bytes = nullptr;
+  unsigned long count = 0;
+  jpeg_mem_dest(&info, &bytes, &count);
+  info.image_width = info.image_height = 8;
+  info.input_components = 3;
+  info.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, 100, TRUE);
+  jpeg_start_compress(&info, TRUE);
+  Bytes row;
+  for (int i = 0; i < 24; ++i) row.push_back(static_cast<std::uint8_t>(50 * (1 + i % 3)));
+  JSAMPROW rows[] = {row.data()};
+  for (int i = 0; i < 8; ++i) jpeg_write_scanlines(&info, rows, 1);
+  jpeg_finish_compress(&info);
+  std::string file(reinterpret_cast<const char*>(bytes), count);
+  jpeg_destroy_compress(&info);
+  std::free(bytes);
+  return file;
+}
+
+void write_png(const fs::path& file, int width, int height, const Bytes& rgb) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = static_cast<png_uint_32>(width);
+  image.height = static_cast<png_uint_32>(height);
+  image.format = PNG_FORMAT_RGB;
+  ASSERT_TRUE(png_image_write_to_file(&image, file.c_str(), 0, rgb.data(), 0, nullptr));
+}
+
+/// 3 x 2 pixels that begin with `first` and count on.
+Bytes counted(int first) {
+  Bytes rgb;
+  for (int i = 0; i < 18; ++i) rgb.push_back(static_cast<std::uint8_t>(first + i));
+  return rgb;
+}
+
+std::vector<float> read(const Dataset& set, std::int64_t index, Random* random = nullptr) {
+  std::vector<float> values(static_cast<std::size_t>(set.sample_shape().count()));
+  set.read(index, random, values.data(), Type::f32);
+  return values;
+}
+
+TEST(Images, AreMovedWithReflectionAndMirrored) {
+  const ImageSize size{12, 12, 1};
+  Bytes pixels;
+  for (int i = 0; i < 144; ++i) pixels.push_back(static_cast<std::uint8_t>(i));
+  const auto reflected = [](int i) { return i < 0 ? -i : i > 11 ? 22 - i : i; };
+  std::set<std::pair<int, int>> moves;
+  for (std::uint32_t index = 0; index < 200; ++index) {
+    Random random(1, Purpose::augment, 0, index), same = random;
+    std::vector<float> out(144);
+    read_moved(pixels.data(), size, {{1}, {2}}, &random, out.data(), Type::f32);
+    const int top = static_cast<int>(same.below(9)) - 4, left = static_cast<int>(same.below(9)) - 4;
+    const bool mirror = same.below(2) == 1;
+    moves.insert({top, left});
+    for (int row = 0; row < 12; ++row)
+      for (int column = 0; column < 12; ++column) {
+        const int x = mirror ? 11 - column : column;
+        ASSERT_EQ(out[static_cast<std::size_t>(row * 12 + column)],
+                  static_cast<float>(reflected(row + top) * 12 + reflected(x + left) - 1) / 2);
+      }
+  }
+  EXPECT_GT(moves.size(), 60u);
+}
+
+TEST(Images, InPlanesAreTheSameImage) {
+  const Bytes together{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12},
+      planes{1, 4, 7, 10, 2, 5, 8, 11, 3, 6, 9, 12};
+  std::vector<float> one(12), two(12);
+  std::vector<Bfloat16> half(12);
+  const Standard standard{{1, 2, 3}, {2, 4, 8}};
+  read_moved(together.data(), {2, 2, 3}, standard, nullptr, one.data(), Type::f32);
+  read_moved(planes.data(), {2, 2, 3, true}, standard, nullptr, two.data(), Type::f32);
+  read_moved(planes.data(), {2, 2, 3, true}, standard, nullptr, half.data(), Type::bf16);
+  EXPECT_EQ(one, two);
+  EXPECT_EQ(one[4], (5 - 2) / 4.0f);
+  for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(half[i].bits, Bfloat16(one[i]).bits);
+}
+
+class ImageFolder : public testing::Test {
+ protected:
+  ImageFolder() {
+    int first = 0;
+    for (const char* part : {"train", "test"})
+      for (const char* name : {"cat", "dog"}) {
+        fs::create_directories(folder_ / part / name);
+        for (const char* file : {"a.png", "b.png"})
+          write_png(folder_ / part / name / file, 3, 2, counted(first += 10));
+      }
+  }
+  std::string refusal() {
+    return error_of([&] { open_folder(folder_.path(), 1); });
+  }
+  fs::path at(const std::string& path) { return folder_ / path; }
+  TemporaryDirectory folder_;
+};
+
+TEST_F(ImageFolder, ClassesAreItsFoldersInOrder) {
+  put(at("train/cat/.hidden"), "no image");
+  const DatasetPair pair = open_folder(folder_.path(), 1);
+  EXPECT_EQ(pair.class_names, (std::vector<std::string>{"cat", "dog"}));
+  ASSERT_EQ(pair.train->size(), 4);
+  ASSERT_EQ(pair.test->size(), 4);
+  EXPECT_EQ(pair.train->sample_shape(), (Shape{1, 2, 3, 3}));
+  EXPECT_EQ(pair.train->label(1), 0);
+  EXPECT_EQ(pair.train->label(2), 1);
+  // The training images' red values: 10 + 3 i and so on, i = 0 .. 5, for 10, 20, 30 and 40.
+  double mean = 0, squares = 0;
+  for (int first = 10; first <= 40; first += 10)
+    for (int i = 0; i < 6; ++i) {
+      mean += (first + 3 * i) / 24.0;
+      squares += std::pow(first + 3 * i, 2) / 24;
+    }
+  EXPECT_NEAR(read(*pair.test, 0)[3], (50 + 3 - mean) / std::sqrt(squares - mean * mean), 1e-5);
+}
+
+TEST_F(ImageFolder, OtherImagesHaveAnotherIdentity) {
+  const std::string before = open_folder(folder_.path(), 1).identity;
+  EXPECT_EQ(open_folder(folder_.path(), 2).identity, before);
+  write_png(at("test/dog/b.png"), 3, 2, counted(90));
+  EXPECT_NE(open_folder(folder_.path(), 1).identity, before);
+}
+
+TEST_F(ImageFolder, ReadsJpegByItsContent) {
+  for (const char* part : {"train", "test"})
+    for (const char* name : {"cat", "dog"})
+      for (const char* file : {"a.png", "b.png"}) put(at(part) / name / file, tiny_jpeg());
+  const ImageStore image = read_image_file(at("train/cat/a.png"));
+  ASSERT_EQ(image.size, (ImageSize{8, 8, 3}));
+  for (std::size_t i = 0; i < image.pixels.size(); ++i)
+    EXPECT_NEAR(image.pixels[i], 50 * (1 + static_cast<int>(i % 3)), 4) << i;
+  EXPECT_EQ(open_folder(folder_.path(), 1).train->sample_shape(), (Shape{1, 8, 8, 3}));
+}
+
+TEST_F(ImageFolder, WhatIsNoImageIsRefusedByItsName) {
+  const fs::path file = at("train/dog/b.png");
+  const std::string good = contents(file),
+                    begin = file.string() + " is no image that can be read: ",
+                    end = "; take it out of the folder";
+  put(file, "no image at all");
+  EXPECT_EQ(refusal(), begin + "it begins neither as PNG nor as JPEG" + end);
+  put(file, "");
+  EXPECT_EQ(refusal(), begin + "it begins neither as PNG nor as JPEG" + end);
+  put(file, good.substr(0, good.size() / 2));
+  EXPECT_EQ(refusal().find(begin), 0u) << refusal();
+  std::string damaged = good;
+  damaged[good.size() / 2] = static_cast<char>(damaged[good.size() / 2] ^ 0x55);
+  put(file, damaged);
+  EXPECT_EQ(refusal().find(begin), 0u) << refusal();
+  put(file, tiny_jpeg().substr(0, tiny_jpeg().size() * 2 / 3));
+  EXPECT_EQ(refusal().find(begin), 0u) << "half a JPEG: " << refusal();
+  write_png(file, 2, 3, counted(1));
+  EXPECT_NE(refusal().find(file.string() + " is 3x2 pixels and " + at("train/cat/a.png").string() +
+                           " is 2x3: bring all images to one size"),
+            std::string::npos)
+      << refusal();
+}
+
+TEST_F(ImageFolder, FoldersThatAreNoneAreRefused) {
+  fs::create_directories(at("test/bird"));
+  EXPECT_NE(refusal().find("holds the classes cat, dog, and"), std::string::npos) << refusal();
+  fs::create_directories(at("train/bird"));
+  EXPECT_EQ(refusal(), at("train/bird").string() +
+                           " holds no images: fill it, or take it away in train and test");
+  fs::remove_all(at("test"));
+  EXPECT_EQ(refusal().find("cannot read " + at("test").string()), 0u) << refusal();
+  fs::remove_all(at("train"));
+  fs::create_directories(at("train/cat"));
+  EXPECT_NE(refusal().find("holds 1 class folders, and at least 2 are wanted"), std::string::npos);
+}
+
+class ImagesInHdf5 : public testing::Test {
+ protected:
+  void write(const char* name, const Shape& shape, std::vector<float> images,
+             const std::vector<float>& labels) {
+    Hdf5Writer writer(folder_ / name);
+    writer.array("images", shape, images);
+    writer.array("labels", {std::ssize(labels)}, labels);
+    writer.commit();
+  }
+  std::string refusal() {
+    return error_of([&] { open_hdf5_images(folder_.path(), 1); });
+  }
+  TemporaryDirectory folder_;
+};
+
+TEST_F(ImagesInHdf5, AreRead) {
+  write("train.h5", {2, 1, 2}, {0, 50, 100, 150}, {0, 2});
+  write("test.h5", {1, 1, 2}, {75, 0}, {1});
+  const DatasetPair pair = open_hdf5_images(folder_.path(), 1);
+  EXPECT_EQ(pair.train->sample_shape(), (Shape{1, 1, 2, 1}));
+  EXPECT_EQ(pair.train->classes(), 3);
+  EXPECT_EQ(pair.train->label(1), 2);
+  EXPECT_EQ(read(*pair.test, 0)[0], 0) << "the training images' mean";
+}
+
+TEST_F(ImagesInHdf5, ThatAreNoneAreRefused) {
+  write("train.h5", {2, 1, 2}, {0, 50, 100, 150}, {0, 2});
+  EXPECT_NE(refusal().find("test.h5"), std::string::npos);
+  write("test.h5", {1, 1, 2}, {256, 0}, {1});
+  EXPECT_NE(refusal().find("number 0 of \"images\" is 256"), std::string::npos);
+  write("test.h5", {1, 1, 2}, {0.5f, 0}, {1});
+  EXPECT_NE(refusal().find("number 0 of \"images\" is 0.5"), std::string::npos);
+  write("test.h5", {1, 1, 2}, {5, 0}, {-1});
+  EXPECT_NE(refusal().find("number 0 of \"labels\" is -1"), std::string::npos);
+  write("test.h5", {1, 1, 2}, {5, 0}, {1, 1});
+  EXPECT_NE(refusal().find("images of shape 1x1x2 and labels of shape 2"), std::string::npos);
+  write("test.h5", {1, 2, 2}, {5, 0, 1, 1}, {1});
+  EXPECT_NE(refusal().find("they are to be of one size"), std::string::npos);
+  write("test.h5", {1, 1, 2, 5}, std::vector<float>(10), {1});
+  EXPECT_NE(refusal().find("images of 5 channels"), std::string::npos);
+  put(folder_ / "test.h5", "no file of HDF5");
+  EXPECT_NE(refusal().find("test.h5"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep
