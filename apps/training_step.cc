@@ -32,7 +32,8 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
                                                  .count = layout.count,
                                                  .buckets = parts.buckets,
                                                  .why = {},
-                                                 .deterministic = options.deterministic});
+                                                 .deterministic = options.deterministic,
+                                                 .canonical = options.shards_given});
   parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
   return parts;
 }

@@ -29,10 +29,13 @@ class NcclReducer : public Reducer {
     });
     id = spec.comm.broadcast(std::move(id));
     agree(spec.comm, [&] {
-      communicator_ = library.connect(id, spec.comm.size(), spec.comm.rank(), options);
+      communicator_ = library.connect(id, spec.comm.size(), spec.comm.rank(), *stream_, options);
     });
     connect();
-    agree(spec.comm, [&] { gradients_ = communicator_->allocate(bytes()); });
+    agree(spec.comm, [&] {
+      gradients_ = communicator_->allocate(bytes());
+      settle("register memory");
+    });
   }
 
   ~NcclReducer() override {

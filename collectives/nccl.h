@@ -50,9 +50,9 @@ class NcclLibrary {
   virtual int version() = 0;
   /// What all ranks of one communicator are given, from one of them: ncclGetUniqueId.
   virtual std::string unique_id() = 0;
-  /// Begins to connect.
+  /// Begins to connect, on the device of `stream`.
   virtual std::unique_ptr<NcclCommunicator> connect(const std::string& id, int size, int rank,
-                                                    const NcclOptions& options) = 0;
+                                                    Stream& stream, const NcclOptions& options) = 0;
 };
 
 /// "2.28.9"

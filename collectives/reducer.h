@@ -77,22 +77,27 @@ struct ReducerSpec {
   std::string why;
   /// The same sums, bit for bit, in every run like this one.
   bool deterministic = false;
+  /// Whether "auto" is to be one that adds in the canonical order.
+  bool canonical = false;
 };
 
 struct ReducerEntry {
   static constexpr std::string_view kind = "reducer";
   std::string_view name;
   std::string_view about;
-  /// Collective; fails on all ranks alike. Sums in memory of the host.
+  /// Collective; fails on all ranks alike.
   std::function<std::unique_ptr<Reducer>(const ReducerSpec&)> make;
+  /// Sums in memory of a device, for which the others are staged.
+  bool on_device = false;
 };
 
-/// The menu: the kinds of reducers, then one that carries out each of algorithms().
+/// The menu: the kinds of reducers that were built, then one that carries out each of algorithms().
 std::span<const ReducerEntry> reducers();
 
-/// The reducer called `name`, or for "auto" the one that suits `comm` (one host: shared; several:
-/// by the cost of the algorithms that are canonical); staged where the host may not touch the
-/// device's memory. Throws the same Error on all ranks where it cannot run, with the reason.
+/// The reducer called `name`, or for "auto" the one that suits the ranks: in memory of the host on
+/// one host shared, on several by the cost of the algorithms that are canonical; in memory of
+/// devices as collectives/device_choice.h says. One of the host is staged where that may not touch
+/// the device's memory. Throws the same Error on all ranks where it cannot run, with the reason.
 /// Collective.
 std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& spec);
 

@@ -2,7 +2,13 @@
 
 #include <utility>
 
+#include "collectives/device_choice.h"
+#include "src/machine.h"
 #include "src/table.h"
+
+#ifdef LOCKSTEP_CUDA
+#include "collectives/cuda/reducers.h"
+#endif
 
 namespace lockstep {
 namespace {
@@ -11,30 +17,75 @@ bool on_one_host(const Comm& comm) { return comm.min(comm.node().size()) == comm
 
 std::unique_ptr<Reducer> make_auto_reducer(const ReducerSpec& given) {
   ReducerSpec spec = given;
+  if (!spec.why.empty()) spec.why += "; ";
   if (on_one_host(spec.comm)) {
-    spec.why = "all ranks are on one host";
+    spec.why += "all ranks are on one host";
     return make_shared_reducer(spec);
   }
   const AlgorithmEntry& algorithm =
       cheapest_algorithm(spec.comm.size(), spec.buckets, Link());  // an ordinary network
-  spec.why = "the cheapest algorithm in canonical order for these buckets";
+  spec.why += "the cheapest algorithm in canonical order for these buckets";
   return make_scheduled_reducer(algorithm, spec);
 }
 
 std::vector<ReducerEntry> make_menu() {
   std::vector<ReducerEntry> menu = {
       {"auto",
-       "shared if all ranks are on one host, else the cheapest algorithm in canonical order",
+       "on GPUs nccl, where they are shared cuda_ipc; else shared on one host, and on several the "
+       "cheapest algorithm in canonical order",
        make_auto_reducer},
       {"shared", "in memory that all ranks of one host see; canonical order", make_shared_reducer},
       {"mpi", "MPI_Iallreduce of the MPI library; order unknown", make_mpi_reducer},
   };
+#ifdef LOCKSTEP_CUDA
+  menu.push_back({"nccl", "NVIDIA's NCCL between GPUs of any hosts; order unknown",
+                  [](const ReducerSpec& spec) {
+                    return make_nccl_reducer(spec, nccl_library(),
+                                             {.deterministic = spec.deterministic});
+                  },
+                  /*on_device=*/true});
+  menu.push_back({"cuda_ipc",
+                  "in each other's GPU memory, also of one GPU for several ranks; canonical order",
+                  [](const ReducerSpec& spec) { return make_peer_reducer(spec, make_cuda_peers); },
+                  /*on_device=*/true});
+#endif
   for (const AlgorithmEntry& algorithm : algorithms()) {
     menu.push_back({algorithm.name, algorithm.about, [&algorithm](const ReducerSpec& spec) {
                       return make_scheduled_reducer(algorithm, spec);
                     }});
   }
   return menu;
+}
+
+DeviceRecord record_of(Device& device) {
+  DeviceRecord record{host_name(), device.uuid()};
+#ifdef LOCKSTEP_CUDA
+  if (!record.uuid.empty()) {
+    record.nccl = nccl_library().version();
+    record.ipc = shares_memory(device);
+  }
+#endif
+  return record;
+}
+
+/// For gradients in memory that the host may not touch.
+std::unique_ptr<Reducer> make_on_device(const ReducerEntry& asked, ReducerSpec spec) {
+  DeviceRecord own;
+  agree(spec.comm, [&] { own = record_of(spec.device); });
+  const std::vector<DeviceRecord> records = gather_records(spec.comm, own);
+  const ReducerEntry* entry = &asked;
+  if (asked.name == "auto") {
+    DeviceChoice choice = choose(records, spec.canonical);
+    spec.why = std::move(choice.why);
+    entry = &find(reducers(), choice.reducer);
+  } else if (asked.on_device) {
+    agree(spec.comm, [&] {
+      const std::string why = refusal(asked.name, records);
+      if (!why.empty()) fail_usage("--reducer {}: {}", asked.name, why);
+    });
+  }
+  if (entry->on_device) return entry->make(spec);
+  return make_staged_reducer(spec, entry->make(spec));
 }
 
 }  // namespace
@@ -52,9 +103,12 @@ std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& 
     for (const Range& bucket : spec.buckets)
       expect(all.contains(bucket), "a bucket lies outside of the gradients");
   });
-  std::unique_ptr<Reducer> reducer = entry->make(spec);
-  if (spec.device.memory_is_host()) return reducer;
-  return make_staged_reducer(spec, std::move(reducer));
+  if (!spec.device.memory_is_host()) return make_on_device(*entry, spec);
+  agree(spec.comm, [&] {
+    if (entry->on_device)
+      fail_usage("--reducer {} is for GPUs: give --device cuda, or choose --reducer auto", name);
+  });
+  return entry->make(spec);
 }
 
 std::string describe_ranks(const ReducerSpec& spec) {

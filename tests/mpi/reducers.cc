@@ -13,6 +13,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/buckets.h"
+#include "collectives/device_choice.h"
 #include "src/random.h"
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
@@ -64,6 +65,7 @@ struct Case {
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const ReducerEntry& reducer : reducers()) {
+    if (reducer.on_device) continue;  // below, on doubles
     for (const PolicyEntry& policy : policies()) {
       if (!policy.policy || policy.policy == Policy::stream) continue;
       for (const Layout& layout : kLayouts)
@@ -287,7 +289,9 @@ TEST_P(AnyReducer, leaves_elements_outside_of_its_buckets_alone_however_long_a_m
 
 INSTANTIATE_TEST_SUITE_P(Menu, AnyReducer, [] {
   std::vector<std::string> names;
-  for (const ReducerEntry& entry : reducers()) names.emplace_back(entry.name);
+  for (const ReducerEntry& entry : reducers()) {
+    if (!entry.on_device) names.emplace_back(entry.name);
+  }
   return testing::ValuesIn(names);
 }());
 
@@ -385,6 +389,35 @@ TEST(MakeReducer, an_unknown_name_is_answered_with_the_menu_on_all_ranks) {
     EXPECT_NE(line.find("\"ring\""), std::string::npos) << line;
     EXPECT_NE(line.find("halving_doubling"), std::string::npos) << line;
     EXPECT_EQ(error.exit_code(), kExitUsage);
+  }
+}
+
+TEST(MakeReducer, that_of_devices_is_refused_for_gradients_of_the_host) {
+  for (const ReducerEntry& entry : reducers()) {  // of a build without CUDA none
+    if (!entry.on_device) continue;
+    try {
+      make_reducer(entry.name, {world().comm(), *make_cpu_device(1), 10, {{0, 10}}, ""});
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const AgreedError& error) {
+      EXPECT_NE(std::string(error.what()).find("is for GPUs"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(MakeReducer, all_ranks_hear_what_each_says_of_its_device) {
+  const Comm comm = world().comm();
+  const auto record = [](int rank) {
+    return DeviceRecord{"host " + std::to_string(rank), rank == 1 ? "" : "GPU-1", 22800 + rank,
+                        rank % 2 == 0};
+  };
+  const std::vector<DeviceRecord> records = gather_records(comm, record(comm.rank()));
+  ASSERT_EQ(records.size(), static_cast<std::size_t>(comm.size()));
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    const DeviceRecord &is = records[static_cast<std::size_t>(rank)], wanted = record(rank);
+    EXPECT_EQ(is.host, wanted.host);
+    EXPECT_EQ(is.uuid, wanted.uuid);
+    EXPECT_EQ(is.nccl, wanted.nccl);
+    EXPECT_EQ(is.ipc, wanted.ipc);
   }
 }
 

@@ -86,7 +86,7 @@ class NcclDouble::Communicator : public NcclCommunicator {
 std::string NcclDouble::unique_id() { return kId; }
 
 std::unique_ptr<NcclCommunicator> NcclDouble::connect(const std::string& id, int size, int rank,
-                                                      const NcclOptions&) {
+                                                      Stream&, const NcclOptions&) {
   expect(id == kId, "another's id");
   expect(size == comm_.size() && rank == comm_.rank(), "another's place");
   return std::make_unique<Communicator>(*this);

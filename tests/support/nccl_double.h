@@ -27,7 +27,7 @@ class NcclDouble : public NcclLibrary {
   int version() override { return plan_.version; }
   std::string unique_id() override;
   std::unique_ptr<NcclCommunicator> connect(const std::string& id, int size, int rank,
-                                            const NcclOptions& options) override;
+                                            Stream& stream, const NcclOptions& options) override;
 
   /// What was called, in order: "connect", "allocate", "release", "finish", "abort", "destroy".
   const std::vector<std::string>& calls() const { return calls_; }
