@@ -19,7 +19,10 @@ namespace {
 class NcclReducer : public Reducer {
  public:
   NcclReducer(const ReducerSpec& spec, NcclLibrary& library, const NcclOptions& options)
-      : spec_(spec), options_(options), version_(library.version()), stream_(spec.device.stream()) {
+      : spec_(spec),
+        options_(options),
+        version_(library.version()),
+        stream_(spec.device.stream(Priority::high)) {
     for (std::size_t i = 0; i < spec.buckets.size(); ++i) ready_.push_back(spec.device.event());
     expect_same(spec.comm, "versions of NCCL",
                 fmt::format("nccl = {}", nccl_version_name(version_)));

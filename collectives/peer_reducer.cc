@@ -34,7 +34,7 @@ class PeerReducer : public Reducer {
         counters_(spec.comm, 2 * spec.buckets.size() * sizeof(SharedCounter),
                   "the reducer cuda_ipc"),
         peers_(make_peers(spec, static_cast<int>(2 * spec.buckets.size()))),
-        stream_(spec.device.stream()) {
+        stream_(spec.device.stream(Priority::high)) {
     auto* counters = reinterpret_cast<SharedCounter*>(counters_.data());
     for (std::size_t i = 0; i < spec.buckets.size(); ++i) {
       const int mark = static_cast<int>(2 * i);

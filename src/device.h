@@ -98,6 +98,10 @@ class Graph {
 /// on the host, where kernels find it at the same address.
 enum class Place { device, host };
 
+/// Whose work goes first where a device has work of several streams: that of the high ones, which
+/// take the place that finished work leaves.
+enum class Priority { normal, high };
+
 /// Memory with its owner. Zeroed at first, aligned to at least 4096 bytes.
 using Memory = std::unique_ptr<std::byte[], std::function<void(std::byte*)>>;
 
@@ -217,7 +221,7 @@ class Device {
   /// Steps that may be given before the oldest of them is done: 0 on the CPU, 4 on a GPU.
   virtual int run_ahead() const = 0;
 
-  virtual std::unique_ptr<Stream> stream() = 0;
+  virtual std::unique_ptr<Stream> stream(Priority priority = Priority::normal) = 0;
   virtual std::unique_ptr<Event> event() = 0;
   virtual Memory allocate(std::size_t bytes, Place place) = 0;
   /// Gives a copy in any direction.

@@ -91,7 +91,9 @@ class CpuDevice : public Device {
   }
   bool memory_is_host() const override { return true; }
   int run_ahead() const override { return 0; }
-  std::unique_ptr<Stream> stream() override { return std::make_unique<HostStream>(threads_); }
+  std::unique_ptr<Stream> stream(Priority) override {
+    return std::make_unique<HostStream>(threads_);
+  }
   std::unique_ptr<Event> event() override { return std::make_unique<ReachedEvent>(); }
 
   Memory allocate(std::size_t bytes, Place) override {

@@ -32,10 +32,15 @@ struct Owned {
 
 class CudaStream final : public Stream {
  public:
-  CudaStream(int device, int threads) : Stream(/*later=*/true), device_(device), threads_(threads) {
+  CudaStream(int device, int threads, Priority priority)
+      : Stream(/*later=*/true), device_(device), threads_(threads) {
     use(device_);
+    int lowest = 0, highest = 0;
+    check_cuda(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
+               "cudaDeviceGetStreamPriorityRange");
     // Not ordered with the default stream, which nobody here gives work to.
-    check_cuda(cudaStreamCreateWithFlags(&stream_.handle, cudaStreamNonBlocking),
+    check_cuda(cudaStreamCreateWithPriority(&stream_.handle, cudaStreamNonBlocking,
+                                            priority == Priority::high ? highest : lowest),
                "cudaStreamCreate");
   }
   void synchronize() override { check_cuda(cudaStreamSynchronize(cuda()), "the GPU's work"); }
@@ -129,8 +134,8 @@ class CudaDevice final : public Device {
   bool memory_is_host() const override { return false; }
   int run_ahead() const override { return 4; }
 
-  std::unique_ptr<Stream> stream() override {
-    return std::make_unique<CudaStream>(index_, options_.threads);
+  std::unique_ptr<Stream> stream(Priority priority) override {
+    return std::make_unique<CudaStream>(index_, options_.threads, priority);
   }
   std::unique_ptr<Event> event() override { return std::make_unique<CudaEvent>(index_); }
   Memory allocate(std::size_t bytes, Place place) override {

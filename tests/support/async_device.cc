@@ -278,7 +278,9 @@ class AsyncDevice : public Device {
   bool memory_is_host() const override { return false; }
   int run_ahead() const override { return shared_->options.run_ahead; }
 
-  std::unique_ptr<Stream> stream() override { return std::make_unique<AsyncStream>(shared_); }
+  std::unique_ptr<Stream> stream(Priority) override {
+    return std::make_unique<AsyncStream>(shared_);
+  }
   std::unique_ptr<Event> event() override { return std::make_unique<AsyncEvent>(shared_); }
 
   Memory allocate(std::size_t bytes, Place place) override {
