@@ -23,6 +23,7 @@
 #include "collectives/comm.h"
 #include "collectives/flight_recorder.h"
 #include "net/checkpoint.h"
+#include "src/cpu/convolution.h"
 #include "src/data/dataset.h"
 #include "src/devices.h"
 #include "src/hdf5.h"
@@ -37,7 +38,8 @@ namespace {
 constexpr double kSlowFiles = 600;
 
 struct EvaluateOptions {
-  std::string checkpoint, weights = "ema", data, precision, device = "auto", logits;
+  std::string checkpoint, weights = "ema", data, precision, device = "auto", convolution = "auto",
+              logits;
   bool follow = false, no_confusion = false;
   double interval = 60;
   int threads = 0;
@@ -74,6 +76,8 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
            "Write the first 100 test samples, their labels and logits there, as HDF5");
   set.text("--device", o.device, "NAME", "Where to compute: auto or one of train_cifar --list",
            [](const std::string& name) { find(devices(), name); });
+  set.text("--conv", o.convolution, "NAME", "How CPU cores convolve: auto, direct or winograd",
+           [](const std::string& name) { find(convolutions(), name); });
   set.optional_number("--threads", o.threads, Bounds::at_least(1),
                       "Threads per rank [the node's cores shared out]");
   app.set_version_flag("--version", build_name());
@@ -243,7 +247,8 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   const Comm comm = world.comm();
   Record& record = world.flight_recorder().mine();
   const Placement placement = place(comm, o.threads);
-  const std::unique_ptr<Device> device = make_device(comm, o.device, {placement.threads});
+  const std::unique_ptr<Device> device =
+      make_device(comm, o.device, {.threads = placement.threads, .convolution = o.convolution});
   CheckpointFolder folder(o.checkpoint, [](const std::string& warning) {
     std::fputs(fmt::format("evaluate: {}\n", warning).c_str(), stderr);
   });

@@ -8,6 +8,7 @@
 #include "collectives/buckets.h"
 #include "collectives/reducer.h"
 #include "net/model.h"
+#include "src/cpu/convolution.h"
 #include "src/data/dataset.h"
 #include "src/devices.h"
 #include "src/machine.h"
@@ -228,6 +229,9 @@ void add_options(OptionSet& add, Options& o, const Program& program,
            [](const std::string& name) { find(policies(), name); });
   add.text("--device", o.device, "NAME", "Where to compute: auto or one of --list",
            [](const std::string& name) { find(devices(), name); });
+  add.text("--conv", o.convolution, "NAME",
+           "How CPU cores convolve: auto, direct or winograd (--list)",
+           [](const std::string& name) { find(convolutions(), name); });
   add.flag("--deterministic", o.deterministic,
            "The same bits in every run like this one, if slower; cpu is always so");
   add.flag("--no-graph", o.no_graph,
@@ -424,11 +428,12 @@ std::optional<Options> parse_options(int argc, char** argv, const Program& progr
 
 std::string menus() {
   constexpr std::size_t kAbout = 21;  // where an entry's line begins
-  return wrapped(
-      menu("models", models()) + menu("data sets", datasets()) + menu("optimizers", optimizers()) +
-          menu("learning-rate schedules", rate_schedules()) + menu("reducers", reducers()) +
-          menu("progress policies", policies()) + menu("devices", devices()),
-      kAbout);
+  return wrapped(menu("models", models()) + menu("data sets", datasets()) +
+                     menu("optimizers", optimizers()) +
+                     menu("learning-rate schedules", rate_schedules()) +
+                     menu("reducers", reducers()) + menu("progress policies", policies()) +
+                     menu("devices", devices()) + menu("convolutions on CPU cores", convolutions()),
+                 kAbout);
 }
 
 }  // namespace lockstep

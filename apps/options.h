@@ -58,6 +58,7 @@ struct Options {
   double bucket_mb = 1;
   std::string progress = "auto";
   std::string device = "auto";
+  std::string convolution = "auto";
   bool deterministic = false;
   bool no_graph = false;
   int threads = 0;      ///< per rank; 0: the cores of the node shared out among its ranks
@@ -93,8 +94,8 @@ struct Options {
 std::optional<Options> parse_options(int argc, char** argv, const Program& program,
                                      std::string& text_to_print);
 
-/// The menus of models, data sets, optimizers, schedules, reducers, policies and
-/// devices, for --list.
+/// The menus of models, data sets, optimizers, schedules, reducers, policies,
+/// devices and convolutions, for --list.
 std::string menus();
 
 }  // namespace lockstep

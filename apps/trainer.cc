@@ -412,7 +412,8 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   record.phase("making the model");
   std::unique_ptr<Device> named;
   if (device == nullptr) {
-    named = make_device(comm, options.device, {placement.threads, options.deterministic});
+    named = make_device(comm, options.device,
+                        {placement.threads, options.deterministic, options.convolution});
     device = named.get();
   }
   look_for_stop();

@@ -70,7 +70,9 @@ int run(World& world, BenchOptions& o) {
     plan =
         plan_run(o.training, {comm.rank(), comm.size(), placement.threads}, data.train->size(), {});
   });
-  const auto device = make_device(comm, o.training.device, {placement.threads});
+  const auto device =
+      make_device(comm, o.training.device,
+                  {placement.threads, o.training.deterministic, o.training.convolution});
   TrainingStep step(make_step_parts(world, *device, find(models(), o.training.model), *data.train,
                                     o.training, plan),
                     *device, world.flight_recorder().mine(), o.training, plan);

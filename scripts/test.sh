@@ -30,6 +30,6 @@ compile
 code=0
 ctest --test-dir "$build" --no-tests=error --output-on-failure -j "$(usable_cores)" "$@" || code=$?
 skipped=$(awk '/^[0-9]+\/[0-9]+ Testing: / { name = $3 } sub(/^skipped: /, "") { print name ": " $0 }' \
-  "$build/Testing/Temporary/LastTest.log" 2>/dev/null | sort | paste -sd';' | sed 's/;/; /g')
+  "$build/Testing/Temporary/LastTest.log" 2>/dev/null | sort -u | paste -sd';' | sed 's/;/; /g')
 echo "test.sh: skipped: ${skipped:-nothing}"
 exit $code

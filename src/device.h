@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -239,7 +240,8 @@ class Device {
 
 /// The CPU cores that this process may run on, used with `threads` threads (0: one per core), which
 /// are started now. To be made by the thread that computes. Throws Error (kExitUsage) where OpenMP
-/// does not start that many, or they are more than 1024 or 8 per processor of the machine.
-std::unique_ptr<Device> make_cpu_device(int threads);
+/// does not start that many, or they are more than 1024 or 8 per processor of the machine, or where
+/// `convolution` is none of convolutions() (src/cpu/convolution.h).
+std::unique_ptr<Device> make_cpu_device(int threads, std::string_view convolution = "auto");
 
 }  // namespace lockstep

@@ -14,9 +14,11 @@
 
 #include "src/check.h"
 #include "src/cpu/affine.h"
+#include "src/cpu/convolution.h"
 #include "src/cpu/pool.h"
 #include "src/cpu/response_norm.h"
 #include "src/machine.h"
+#include "src/table.h"
 
 namespace lockstep {
 namespace {
@@ -74,8 +76,9 @@ class ReachedEvent : public Event {
 
 class CpuDevice : public Device {
  public:
-  explicit CpuDevice(int threads)
-      : threads_(threads > 0 ? threads : static_cast<int>(allowed_cores().size())),
+  CpuDevice(int threads, const ConvolutionEntry& convolution)
+      : convolution_(convolution),
+        threads_(threads > 0 ? threads : static_cast<int>(allowed_cores().size())),
         engine_(dnnl::engine::kind::cpu, 0) {
     start_team(threads_);
   }
@@ -86,8 +89,8 @@ class CpuDevice : public Device {
   }
   std::string arithmetic() const override {
     const dnnl_version_t* version = dnnl_version();
-    return fmt::format("oneDNN {}.{}.{} with {}", version->major, version->minor, version->patch,
-                       instruction_set());
+    return fmt::format("oneDNN {}.{}.{} with {}, convolutions {}", version->major, version->minor,
+                       version->patch, instruction_set(), convolution_.name);
   }
   bool memory_is_host() const override { return true; }
   int run_ahead() const override { return 0; }
@@ -118,7 +121,7 @@ class CpuDevice : public Device {
   std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return {}; }
 
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
-    return make_onednn_convolution(engine_, spec);
+    return make_cpu_convolution(convolution_, engine_, spec);
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     return make_onednn_dense(engine_, spec);
@@ -131,14 +134,15 @@ class CpuDevice : public Device {
   }
 
  private:
+  const ConvolutionEntry& convolution_;
   int threads_;
   dnnl::engine engine_;
 };
 
 }  // namespace
 
-std::unique_ptr<Device> make_cpu_device(int threads) {
-  return std::make_unique<CpuDevice>(threads);
+std::unique_ptr<Device> make_cpu_device(int threads, std::string_view convolution) {
+  return std::make_unique<CpuDevice>(threads, find(convolutions(), convolution));
 }
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include "collectives/progress.h"
 #include "collectives/reducer.h"
 #include "net/model.h"
+#include "src/cpu/convolution.h"
 #include "src/data/dataset.h"
 #include "src/devices.h"
 #include "src/table.h"
@@ -56,6 +57,7 @@ TEST(Menus, HoldWhatIsFoundByNameAndListed) {
   check(reducers(), "reducers");
   check(policies(), "progress policies");
   check(devices(), "devices");
+  check(convolutions(), "convolutions on CPU cores");
   check(algorithms(), "");  // each is a reducer
 }
 

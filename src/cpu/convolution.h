@@ -1,0 +1,37 @@
+// The menu of ways to convolve on CPU cores, convolution.cc.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "src/device.h"
+
+namespace dnnl {
+struct engine;
+}
+
+namespace lockstep {
+
+enum class Pass { forward, backward_data, backward_weights };
+
+struct ConvolutionEntry {
+  static constexpr std::string_view kind = "convolution";
+
+  std::string_view name;
+  std::string_view about;
+  /// Whether a pass that Winograd's algorithm serves (src/cpu/winograd.h) goes by it rather than by
+  /// oneDNN's direct sums. A pure function of the spec and the instruction set, never of the clock:
+  /// another choice gives other last bits.
+  bool (*fast)(const ConvolutionSpec& spec, Pass pass);
+};
+
+/// The menu, "auto" first.
+std::span<const ConvolutionEntry> convolutions();
+
+/// `engine` must outlive the plan.
+std::unique_ptr<AffinePlan> make_cpu_convolution(const ConvolutionEntry& entry,
+                                                 const dnnl::engine& engine,
+                                                 const ConvolutionSpec& spec);
+
+}  // namespace lockstep

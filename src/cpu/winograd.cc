@@ -1,0 +1,456 @@
+// One tile of outputs of 4x4 costs 8x8 products for filters of 5x5, and 6x6 for those of 3x3, per
+// pair of channels, where the direct sum costs 400 and 144.
+//
+//   forward          y  = A^T [ sum over c of (G w G^T) * (B^T x B) ] A
+//   backward data    the same with x = dy and filters turned round, in and out exchanged
+//   backward weights dw = G^T [ sum over tiles of (A dy A^T) * (B^T x B) ] G
+//
+// So each pass is three steps: both factors are transformed, then for each of the T x T points two
+// matrices are multiplied, then the products are transformed back. Tiles are taken in blocks whose
+// transforms fit in the second-level cache. Every matrix here is cut into columns of kBlock
+// channels, [point][channel block][row][kBlock], so that one kernel with constant strides
+// multiplies all of them. Threads share tiles, points or channels, never a sum: no bit depends on
+// them.
+#include "src/cpu/winograd.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "src/cpu/cook_toom.h"
+#include "src/cpu/parallel_for.h"
+#include "src/cpu/vector.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kBlock = 64;  ///< channels: the row length of every matrix
+constexpr std::int64_t kLine = 16;   ///< floats of a cache line
+
+std::int64_t blocks(std::int64_t channels) { return (channels + kBlock - 1) / kBlock; }
+std::int64_t width_of(std::int64_t block, std::int64_t channels) {
+  return std::min(kBlock, channels - block * kBlock);
+}
+
+// --- the product of two blocks -----------------------------------------------------------------
+
+/// Rows x Columns registers of c (+)= a * b, over `depth`. Element (row, d) of a is at
+/// a[row * kBlock + d], or transposed at a[d * kBlock + row].
+template <int Rows, int Columns, bool Transposed>
+[[gnu::always_inline]] inline void multiply_tile(std::int64_t depth, const float* __restrict a,
+                                                 const float* __restrict b, float* __restrict c,
+                                                 bool accumulate) {
+  Vector sum[Rows][Columns];
+  for (int r = 0; r < Rows; ++r)
+    for (int v = 0; v < Columns; ++v)
+      sum[r][v] = accumulate ? load(c + r * kBlock + v * kLanes) : Vector{};
+  for (std::int64_t d = 0; d < depth; ++d) {
+    Vector from[Columns];
+#pragma GCC unroll 8
+    for (int v = 0; v < Columns; ++v) from[v] = load(b + d * kBlock + v * kLanes);
+#pragma GCC unroll 32
+    for (int r = 0; r < Rows; ++r) {
+      const float factor = Transposed ? a[d * kBlock + r] : a[r * kBlock + d];
+#pragma GCC unroll 8
+      for (int v = 0; v < Columns; ++v) sum[r][v] += factor * from[v];
+    }
+  }
+  for (int r = 0; r < Rows; ++r)
+    for (int v = 0; v < Columns; ++v) store(c + r * kBlock + v * kLanes, sum[r][v]);
+}
+
+/// Registers of the sums: 14 x 2 of 32, or 6 x 2 of 16; the others hold b and a.
+constexpr int kRows = kRegisters == 32 ? 14 : 6;
+
+template <int Rows, bool Transposed>
+inline void multiply_rows(std::int64_t columns, std::int64_t depth, const float* a, const float* b,
+                          float* c, bool accumulate) {
+  std::int64_t at = 0;
+  for (; at + 2 * kLanes <= columns; at += 2 * kLanes)
+    multiply_tile<Rows, 2, Transposed>(depth, a, b + at, c + at, accumulate);
+  if (at < columns) multiply_tile<Rows, 1, Transposed>(depth, a, b + at, c + at, accumulate);
+}
+
+/// c (+)= a * b: `rows` x `columns` of a block, columns in whole registers.
+template <bool Transposed>
+void multiply(std::int64_t rows, std::int64_t columns, std::int64_t depth, const float* a,
+              const float* b, float* c, bool accumulate) {
+  const std::int64_t step = Transposed ? 1 : kBlock;
+  std::int64_t row = 0;
+  const auto take = [&](auto number) {
+    for (; row + number <= rows; row += number) {
+      multiply_rows<number, Transposed>(columns, depth, a + row * step, b, c + row * kBlock,
+                                        accumulate);
+    }
+  };
+  take(std::integral_constant<int, kRows>());
+  if constexpr (kRows > 8) take(std::integral_constant<int, 8>());
+  take(std::integral_constant<int, 4>());
+  take(std::integral_constant<int, 1>());
+}
+
+// --- the transforms ----------------------------------------------------------------------------
+
+/// One row of a constant matrix times a column of vectors; zeros cost nothing.
+template <const auto& M, std::size_t Row, bool Transposed, std::size_t... J>
+[[gnu::always_inline]] inline Vector product_row(const Vector* in, std::index_sequence<J...>) {
+  Vector sum{};
+  const auto add = [&]<std::size_t Column>(std::integral_constant<std::size_t, Column>) {
+    constexpr float factor = Transposed ? M[Column][Row] : M[Row][Column];
+    if constexpr (factor != 0) sum += factor * in[Column];
+  };
+  (add(std::integral_constant<std::size_t, J>()), ...);
+  return sum;
+}
+template <const auto& M, bool Transposed, std::size_t Columns, std::size_t... I>
+[[gnu::always_inline]] inline void product(const Vector* in, Vector* out,
+                                           std::index_sequence<I...>) {
+  ((out[I] = product_row<M, I, Transposed>(in, std::make_index_sequence<Columns>())), ...);
+}
+
+/// out (To x To) = L in (From x From) L^T, with L = M or, Transposed, M^T: a register of channels
+/// at once. take(i, j) gives an element of in, give(i, j, value) takes one of out.
+template <const auto& M, std::size_t To, std::size_t From, bool Transposed = false, class Take,
+          class Give>
+[[gnu::always_inline]] inline void transform(Take take, Give give) {
+  Vector half[To][From];
+  for (std::size_t j = 0; j < From; ++j) {
+    Vector in[From], out[To];
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < From; ++i) in[i] = take(i, j);
+    product<M, Transposed, From>(in, out, std::make_index_sequence<To>());
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < To; ++i) half[i][j] = out[i];
+  }
+  for (std::size_t i = 0; i < To; ++i) {
+    Vector out[To];
+    product<M, Transposed, From>(half[i], out, std::make_index_sequence<To>());
+#pragma GCC unroll 8
+    for (std::size_t j = 0; j < To; ++j) give(i, j, out[j]);
+  }
+}
+
+// --- the plan ----------------------------------------------------------------------------------
+
+/// Images seen as tiles: the pixels that a tile of `extent` x `extent` reads or writes.
+template <class T>
+struct Tiles {
+  T* pixels;
+  std::int64_t height, width, channels;
+  std::int64_t rows, columns;  ///< of tiles, per image
+  std::int64_t step, origin;   ///< tile t begins at t * step + origin
+
+  /// Pointers to the pixels of tile number `tile`; `outside` where there is none.
+  template <std::size_t Extent>
+  void look(std::int64_t tile, T* outside, std::array<std::array<T*, Extent>, Extent>& at) const {
+    const std::int64_t image = tile / (rows * columns);
+    const std::int64_t top = tile / columns % rows * step + origin;
+    const std::int64_t left = tile % columns * step + origin;
+    for (std::size_t i = 0; i < Extent; ++i) {
+      const std::int64_t y = top + static_cast<std::int64_t>(i);
+      for (std::size_t j = 0; j < Extent; ++j) {
+        const std::int64_t x = left + static_cast<std::int64_t>(j);
+        const bool inside = y >= 0 && y < height && x >= 0 && x < width;
+        at[i][j] = inside ? pixels + ((image * height + y) * width + x) * channels : outside;
+      }
+    }
+  }
+};
+
+template <int R>
+class Winograd : public AffinePlan {
+ public:
+  static constexpr int kOut = 4;
+  static constexpr std::size_t kEdge = kOut + R - 1;
+  static constexpr std::int64_t kPoints = kEdge * kEdge;
+  static constexpr auto kMatrices = cook_toom<kOut, R>();
+  static constexpr auto kData = kMatrices.data;
+  static constexpr auto kFilter = kMatrices.filter;
+  static constexpr auto kOutput = kMatrices.output;
+
+  explicit Winograd(const ConvolutionSpec& spec)
+      : spec_(spec), in_(spec.input.x), out_(spec.output()) {}
+
+  void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
+    run(stream, x, w, b.as<float>(), y, scratch, false);
+  }
+  void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
+    run(stream, dy, w, nullptr, dx, scratch, true);
+  }
+  void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
+    dispatch(x.type, [&](auto* tag) {
+      using T = std::remove_pointer_t<decltype(tag)>;
+      stream.give([=, this, threads = stream.threads()] {
+        weights_gradient(threads, x.as<T>(), dy.as<T>(), dw.as<float>(), db.as<float>(),
+                         static_cast<float*>(scratch));
+      });
+    });
+  }
+
+  std::size_t scratch_bytes() const override {
+    const Room forward(*this, in_[3], out_[3], false), backward(*this, out_[3], in_[3], false),
+        weights(*this, in_[3], out_[3], true);
+    return static_cast<std::size_t>(std::max({forward.total, backward.total, weights.total})) *
+           sizeof(float);
+  }
+  std::string implementation() const override {
+    return "Winograd F(4x4," + std::to_string(R) + "x" + std::to_string(R) + ")";
+  }
+
+ private:
+  /// Where things lie in scratch, in floats: a pass from `in` channels to `out`.
+  struct Room {
+    std::int64_t tiles;         ///< of a block
+    std::int64_t filter_point;  ///< from point to point of the transformed filters
+    std::int64_t in_point, out_point;
+    std::int64_t filter = 0, in_tiles = 0, out_tiles = 0, zeros = 0, bias = 0, total = 0;
+
+    Room(const Winograd& plan, std::int64_t in, std::int64_t out, bool weights) {
+      // The transforms of a block in three quarters of a megabyte of second-level cache; but where
+      // the filters do not fit there, blocks long enough to be worth reading them for.
+      constexpr std::int64_t kCached = 196608;  // floats
+      const std::int64_t fitting = kCached / (kPoints * (blocks(in) + blocks(out)) * kBlock);
+      const std::int64_t worth = kPoints * in * out > 2 * kCached ? 2 * in * out / (in + out) : 0;
+      tiles = std::clamp<std::int64_t>(std::max(fitting, worth) / kRows * kRows, kRows, 32 * kRows);
+      // Odd numbers of cache lines, so that the points of a tile fall in different sets.
+      const auto odd = [](std::int64_t count) { return count / kLine % 2 ? count : count + kLine; };
+      filter_point = odd(blocks(weights ? in : out) * (weights ? out : in) * kBlock);
+      in_point = odd(blocks(in) * tiles * kBlock);
+      out_point = odd(blocks(out) * tiles * kBlock);
+      in_tiles = filter + kPoints * filter_point;
+      out_tiles = in_tiles + kPoints * in_point;
+      zeros = out_tiles + kPoints * out_point;
+      bias = zeros + std::max(in, out) + kLine;
+      total = bias + (weights ? plan.in_[0] * out : 0);
+    }
+  };
+
+  void run(Stream& stream, View from, View w, const float* bias, View to, void* scratch,
+           bool backward) {
+    dispatch(from.type, [&](auto* tag) {
+      using T = std::remove_pointer_t<decltype(tag)>;
+      stream.give([=, this, threads = stream.threads()] {
+        convolve(threads, from.as<T>(), w.as<float>(), bias, to.as<T>(),
+                 static_cast<float*>(scratch), backward);
+      });
+    });
+  }
+
+  /// Of w [filter][R][R][channel]: G w G^T, as [point][block of out][in][kBlock].
+  void transform_filters(int threads, const float* w, float* to, std::int64_t point,
+                         bool backward) const {
+    const std::int64_t channels = in_[3], filters = out_[3], size = R * R * channels;
+    const std::int64_t in = backward ? filters : channels, out = backward ? channels : filters;
+    parallel_for(threads, out / kLanes, 1, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t group = begin; group < end; ++group) {
+        const std::int64_t o = group * kLanes;
+        float* const column = to + (o / kBlock * in) * kBlock + o % kBlock;
+        for (std::int64_t i = 0; i < in; ++i) {
+          transform<kFilter, kEdge, R>(
+              [&](std::size_t y, std::size_t x) {
+                if (backward) {  // turned round; registers of channels lie side by side
+                  return load(w + i * size +
+                              static_cast<std::int64_t>((R - 1 - y) * R + (R - 1 - x)) * channels +
+                              o);
+                }
+                Vector value;
+                const float* first =
+                    w + o * size + static_cast<std::int64_t>(y * R + x) * channels + i;
+                for (int lane = 0; lane < kLanes; ++lane) value[lane] = first[lane * size];
+                return value;
+              },
+              [&](std::size_t y, std::size_t x, Vector value) {
+                store(column + static_cast<std::int64_t>(y * kEdge + x) * point + i * kBlock,
+                      value);
+              });
+        }
+      }
+    });
+  }
+
+  template <class T>
+  Tiles<T> tiles_of(T* pixels, const Shape& shape, const Shape& tiled, std::int64_t origin) const {
+    return {pixels,
+            shape[1],
+            shape[2],
+            shape[3],
+            (tiled[1] + kOut - 1) / kOut,
+            (tiled[2] + kOut - 1) / kOut,
+            kOut,
+            origin};
+  }
+
+  /// The transforms of tiles first .. first + count - 1, as [point][channel block][tile][kBlock].
+  template <const auto& M, std::size_t Extent, bool Transposed, class T>
+  static void transform_tiles(const Tiles<const T>& images, std::int64_t first, std::int64_t begin,
+                              std::int64_t end, std::int64_t capacity, const float* zeros,
+                              float* to, std::int64_t point) {
+    std::array<std::array<const T*, Extent>, Extent> at;
+    for (std::int64_t t = begin; t < end; ++t) {
+      images.look(first + t, reinterpret_cast<const T*>(zeros), at);
+      for (std::int64_t c = 0; c < images.channels; c += kLanes) {
+        float* const column = to + (c / kBlock * capacity + t) * kBlock + c % kBlock;
+        transform<M, kEdge, Extent, Transposed>(
+            [&](std::size_t y, std::size_t x) {
+              return load(at[y][x] + (at[y][x] == reinterpret_cast<const T*>(zeros) ? 0 : c));
+            },
+            [&](std::size_t y, std::size_t x, Vector value) {
+              store(column + static_cast<std::int64_t>(y * kEdge + x) * point, value);
+            });
+      }
+    }
+  }
+
+  template <class T>
+  void convolve(int threads, const T* from, const float* w, const float* bias, T* to,
+                float* scratch, bool backward) const {
+    const Shape &source = backward ? out_ : in_, &result = backward ? in_ : out_;
+    const std::int64_t in = source[3], out = result[3];
+    const Room room(*this, in, out, false);
+    float* const filters = scratch + room.filter;
+    float* const zeros = scratch + room.zeros;
+    std::fill_n(zeros, std::max(in, out), 0.0f);
+    transform_filters(threads, w, filters, room.filter_point, backward);
+    const std::int64_t pad = backward ? R - 1 - spec_.pad : spec_.pad;
+    const Tiles<const T> sources = tiles_of(from, source, result, -pad);
+    const Tiles<T> results = tiles_of(to, result, result, 0);
+    const std::int64_t tiles = source[0] * sources.rows * sources.columns;
+    float* const data = scratch + room.in_tiles;
+    float* const sums = scratch + room.out_tiles;
+    for (std::int64_t first = 0; first < tiles; first += room.tiles) {
+      const std::int64_t count = std::min(room.tiles, tiles - first);
+      parallel_for(threads, count, 1, [&](std::int64_t begin, std::int64_t end) {
+        transform_tiles<kData, kEdge, false>(sources, first, begin, end, room.tiles, zeros, data,
+                                             room.in_point);
+      });
+      parallel_for(threads, kPoints, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t p = begin; p < end; ++p) {
+          for (std::int64_t o = 0; o < blocks(out); ++o) {
+            for (std::int64_t i = 0; i < blocks(in); ++i) {
+              multiply<false>(count, width_of(o, out), width_of(i, in),
+                              data + p * room.in_point + i * room.tiles * kBlock,
+                              filters + p * room.filter_point + (o * in + i * kBlock) * kBlock,
+                              sums + p * room.out_point + o * room.tiles * kBlock, i > 0);
+            }
+          }
+        }
+      });
+      parallel_for(threads, count, 1, [&](std::int64_t begin, std::int64_t end) {
+        const bool relu = spec_.relu && !backward;
+        std::array<std::array<T*, kOut>, kOut> at;
+        for (std::int64_t t = begin; t < end; ++t) {
+          results.template look<kOut>(first + t, nullptr, at);
+          for (std::int64_t o = 0; o < out; o += kLanes) {
+            const float* const column = sums + (o / kBlock * room.tiles + t) * kBlock + o % kBlock;
+            const Vector shift = bias ? load(bias + o) : Vector{};
+            transform<kOutput, kOut, kEdge>(
+                [&](std::size_t y, std::size_t x) {
+                  return load(column + static_cast<std::int64_t>(y * kEdge + x) * room.out_point);
+                },
+                [&](std::size_t y, std::size_t x, Vector value) {
+                  if (!at[y][x]) return;
+                  value += shift;
+                  if (relu) value = value < 0 ? Vector{} : value;  // NaN stays
+                  store(at[y][x] + o, value);
+                });
+          }
+        }
+      });
+    }
+  }
+
+  template <class T>
+  void weights_gradient(int threads, const T* x, const T* dy, float* dw, float* db,
+                        float* scratch) const {
+    const std::int64_t channels = in_[3], filters = out_[3];
+    const Room room(*this, channels, filters, true);
+    float* const sums = scratch + room.filter;
+    float* const data = scratch + room.in_tiles;
+    float* const gradients = scratch + room.out_tiles;
+    float* const zeros = scratch + room.zeros;
+    std::fill_n(zeros, std::max(channels, filters), 0.0f);
+    const Tiles<const T> sources = tiles_of(x, in_, out_, -spec_.pad);
+    const Tiles<const T> results = tiles_of(dy, out_, out_, 0);
+    const std::int64_t tiles = in_[0] * sources.rows * sources.columns;
+    for (std::int64_t first = 0; first < tiles; first += room.tiles) {
+      const std::int64_t count = std::min(room.tiles, tiles - first);
+      parallel_for(threads, count, 1, [&](std::int64_t begin, std::int64_t end) {
+        transform_tiles<kData, kEdge, false>(sources, first, begin, end, room.tiles, zeros, data,
+                                             room.in_point);
+        transform_tiles<kOutput, kOut, true>(results, first, begin, end, room.tiles, zeros,
+                                             gradients, room.out_point);
+      });
+      // sums: [point][block of channels][filter][kBlock]
+      parallel_for(threads, kPoints, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t p = begin; p < end; ++p) {
+          for (std::int64_t i = 0; i < blocks(channels); ++i) {
+            for (std::int64_t o = 0; o < blocks(filters); ++o) {
+              multiply<true>(width_of(o, filters), width_of(i, channels), count,
+                             gradients + p * room.out_point + o * room.tiles * kBlock,
+                             data + p * room.in_point + i * room.tiles * kBlock,
+                             sums + p * room.filter_point + (i * filters + o * kBlock) * kBlock,
+                             first > 0);
+            }
+          }
+        }
+      });
+    }
+    parallel_for(threads, filters, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t o = begin; o < end; ++o) {
+        for (std::int64_t c = 0; c < channels; c += kLanes) {
+          const float* const column = sums + (c / kBlock * filters + o) * kBlock + c % kBlock;
+          float* const to = dw + o * R * R * channels + c;
+          transform<kFilter, R, kEdge, true>(
+              [&](std::size_t i, std::size_t j) {
+                return load(column + static_cast<std::int64_t>(i * kEdge + j) * room.filter_point);
+              },
+              [&](std::size_t i, std::size_t j, Vector value) {
+                store(to + static_cast<std::int64_t>(i * R + j) * channels, value);
+              });
+        }
+      }
+    });
+    bias_gradient(threads, dy, db, scratch + room.bias);
+  }
+
+  /// The sum over all pixels, image by image, then over the images.
+  template <class T>
+  void bias_gradient(int threads, const T* dy, float* db, float* by_image) const {
+    const std::int64_t filters = out_[3], pixels = out_[1] * out_[2];
+    parallel_for(threads, out_[0], 1, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t n = begin; n < end; ++n) {
+        for (std::int64_t o = 0; o < filters; o += kLanes) {
+          Vector sum{};
+          const T* from = dy + n * pixels * filters + o;
+          for (std::int64_t i = 0; i < pixels; ++i) sum += load(from + i * filters);
+          store(by_image + n * filters + o, sum);
+        }
+      }
+    });
+    for (std::int64_t o = 0; o < filters; o += kLanes) {
+      Vector sum{};
+      for (std::int64_t n = 0; n < out_[0]; ++n) sum += load(by_image + n * filters + o);
+      store(db + o, sum);
+    }
+  }
+
+  ConvolutionSpec spec_;
+  Shape in_, out_;
+};
+
+}  // namespace
+
+bool winograd_serves(const ConvolutionSpec& spec) {
+  return spec.stride == 1 && spec.dilation == 1 && spec.groups == 1 && !spec.one_dimensional &&
+         (spec.kernel == 3 || spec.kernel == 5) && spec.pad < spec.kernel &&
+         spec.input.x[3] % kLanes == 0 && spec.filters % kLanes == 0;
+}
+
+std::unique_ptr<AffinePlan> make_winograd_convolution(const ConvolutionSpec& spec) {
+  expect(winograd_serves(spec), "no Winograd plan for this convolution");
+  if (spec.kernel == 3) return std::make_unique<Winograd<3>>(spec);
+  return std::make_unique<Winograd<5>>(spec);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,285 @@
+// Fast convolution against plain sums in double, on shapes that fit its tiles and shapes that do
+// not; and the menu that chooses between it and oneDNN.
+
+#include "src/cpu/winograd.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "src/arena.h"
+#include "src/cpu/convolution.h"
+#include "src/cpu/cook_toom.h"
+#include "src/random.h"
+#include "src/table.h"
+
+namespace lockstep {
+namespace {
+
+using Values = std::vector<double>;
+
+template <int M, int R>
+void correlate() {
+  SCOPED_TRACE(fmt::format("F({}, {})", M, R));
+  constexpr auto matrices = cook_toom<M, R>();
+  constexpr int points = M + R - 1;
+  Random random(1, Purpose::generate, 0, 0);
+  Values data(points), filter(R);
+  for (double& value : data) value = random.uniform(-1, 1);
+  for (double& value : filter) value = random.uniform(-1, 1);
+  for (int i = 0; i < M; ++i) {
+    double fast = 0, plain = 0;
+    for (int p = 0; p < points; ++p) {
+      double of_data = 0, of_filter = 0;
+      for (int j = 0; j < points; ++j) of_data += matrices.data[p][j] * data[j];
+      for (int j = 0; j < R; ++j) of_filter += matrices.filter[p][j] * filter[j];
+      fast += matrices.output[i][p] * of_data * of_filter;
+    }
+    for (int j = 0; j < R; ++j) plain += data[i + j] * filter[j];
+    EXPECT_NEAR(fast, plain, 1e-5) << i;
+  }
+  for (int p = 0; p < points; ++p) {
+    double data_norm = 0, filter_norm = 0;
+    for (int j = 0; j < points; ++j) data_norm += std::pow(matrices.data[p][j], 2);
+    for (int j = 0; j < R; ++j) filter_norm += std::pow(matrices.filter[p][j], 2);
+    EXPECT_NEAR(data_norm, 1, 1e-5) << p;
+    EXPECT_NEAR(filter_norm, 1, 1e-5) << p;
+  }
+}
+
+TEST(CookToom, CorrelatesWithBalancedRows) {
+  correlate<2, 3>();
+  correlate<4, 3>();
+  correlate<2, 5>();
+  correlate<4, 5>();
+}
+
+struct Case {
+  Shape x;
+  std::int64_t kernel, filters, pad;
+};
+
+std::string name_of_case(const Case& c) {
+  return fmt::format("{}x{}x{}x{}_to_{}_kernel_{}_pad_{}", c.x[0], c.x[1], c.x[2], c.x[3],
+                     c.filters, c.kernel, c.pad);
+}
+
+// Whole tiles and cut ones, fewer and more channels than a block of 64, several blocks of tiles.
+const std::vector<Case> kCases = {
+    {{2, 12, 12, 64}, 5, 64, 2}, {{3, 8, 8, 16}, 5, 32, 2},  {{1, 5, 6, 80}, 5, 16, 0},
+    {{1, 1, 1, 16}, 5, 16, 2},   {{1, 9, 7, 16}, 5, 16, 4},  {{2, 7, 9, 48}, 3, 80, 1},
+    {{7, 3, 3, 160}, 3, 144, 1}, {{1, 11, 4, 16}, 3, 32, 2}, {{2, 6, 6, 16}, 3, 16, 0},
+    {{40, 5, 5, 16}, 3, 16, 1},  {{1, 1, 3, 16}, 3, 16, 1},
+};
+
+/// Everything that one plan reads and writes, with a frame of its own around each.
+struct Outcome {
+  Values x, dy, w, b;  ///< as the plan read them
+  Values y, dx, dw, db;
+};
+
+template <class T>
+Outcome run(const Case& c, AffinePlan& plan, Stream& stream, Device& device, Shape out) {
+  const Shape w_shape{c.filters, c.kernel, c.kernel, c.x[3]};
+  const auto make = [&](std::int64_t count, std::size_t size) {
+    Memory memory = device.allocate(static_cast<std::size_t>(count) * size + 64, Place::device);
+    std::fill_n(memory.get(), static_cast<std::size_t>(count) * size + 64, std::byte{0xff});  // NaN
+    return memory;
+  };
+  const auto fill = [](auto* to, std::int64_t count, std::uint32_t key, float low) {
+    Random random(7, Purpose::generate, 0, key);
+    Values values;
+    for (std::int64_t i = 0; i < count; ++i) {
+      to[i] = random.uniform(low, 1);
+      values.push_back(static_cast<float>(to[i]));
+    }
+    return values;
+  };
+  const auto read = [](const auto* from, std::int64_t count) { return Values(from, from + count); };
+
+  const Memory x = make(c.x.count(), sizeof(T)), y = make(out.count(), sizeof(T)),
+               dy = make(out.count(), sizeof(T)), dx = make(c.x.count(), sizeof(T)),
+               w = make(w_shape.count(), 4), dw = make(w_shape.count(), 4), b = make(c.filters, 4),
+               db = make(c.filters, 4),
+               scratch = make(static_cast<std::int64_t>(plan.scratch_bytes()), 1);
+  const auto as = [](const Memory& memory, auto* tag) {
+    return reinterpret_cast<decltype(tag)>(memory.get());
+  };
+  T* const t = nullptr;
+  float* const f = nullptr;
+  Outcome o;
+  o.x = fill(as(x, t), c.x.count(), 1, 0);  // as after a ReLU
+  o.dy = fill(as(dy, t), out.count(), 2, -1);
+  o.w = fill(as(w, f), w_shape.count(), 3, -1);
+  o.b = fill(as(b, f), c.filters, 4, -1);
+  const Type type = type_of<T>;
+  const View xv{x.get(), c.x, type}, yv{y.get(), out, type}, dyv{dy.get(), out, type},
+      dxv{dx.get(), c.x, type}, wv{w.get(), w_shape, Type::f32},
+      bv{b.get(), {c.filters}, Type::f32}, dwv{dw.get(), w_shape, Type::f32},
+      dbv{db.get(), {c.filters}, Type::f32};
+  plan.forward(stream, xv, wv, bv, yv, scratch.get());
+  plan.backward_data(stream, dyv, wv, dxv, scratch.get());
+  plan.backward_weights(stream, xv, dyv, dwv, dbv, scratch.get());
+  const auto untouched = [](const Memory& memory, std::int64_t bytes) {
+    return std::all_of(memory.get() + bytes, memory.get() + bytes + 64,
+                       [](std::byte value) { return value == std::byte{0xff}; });
+  };
+  const auto size = static_cast<std::int64_t>(sizeof(T));
+  EXPECT_TRUE(untouched(y, out.count() * size) && untouched(dx, c.x.count() * size) &&
+              untouched(dw, w_shape.count() * 4) && untouched(db, c.filters * 4) &&
+              untouched(scratch, static_cast<std::int64_t>(plan.scratch_bytes())))
+      << "a write behind the end";
+  o.y = read(as(y, t), out.count());
+  o.dx = read(as(dx, t), c.x.count());
+  o.dw = read(as(dw, f), w_shape.count());
+  o.db = read(as(db, f), c.filters);
+  return o;
+}
+
+Outcome run(const Case& c, Type type, AffinePlan& plan, int threads, Shape out) {
+  const auto device = make_cpu_device(threads);
+  const auto stream = device->stream();
+  return dispatch(type, [&](auto* tag) {
+    return run<std::remove_pointer_t<decltype(tag)>>(c, plan, *stream, *device, out);
+  });
+}
+
+/// y, dx, dw and db by plain sums of what `o` says was read.
+Outcome reference(const Case& c, const Outcome& o, Shape out, bool relu) {
+  Outcome r;
+  r.dx.assign(o.x.size(), 0);
+  r.dw.assign(o.w.size(), 0);
+  r.db.assign(o.b.size(), 0);
+  const std::int64_t h = c.x[1], wd = c.x[2], channels = c.x[3], k = c.kernel;
+  for (std::int64_t n = 0; n < out[0]; ++n)
+    for (std::int64_t i = 0; i < out[1]; ++i)
+      for (std::int64_t j = 0; j < out[2]; ++j)
+        for (std::int64_t f = 0; f < c.filters; ++f) {
+          double sum = o.b[f];
+          const double g = o.dy[r.y.size()];
+          r.db[f] += g;
+          for (std::int64_t u = 0; u < k; ++u)
+            for (std::int64_t v = 0; v < k; ++v) {
+              const std::int64_t y = i + u - c.pad, x = j + v - c.pad;
+              if (y < 0 || y >= h || x < 0 || x >= wd) continue;
+              for (std::int64_t q = 0; q < channels; ++q) {
+                const auto at = static_cast<std::size_t>(((n * h + y) * wd + x) * channels + q);
+                const auto weight = static_cast<std::size_t>(((f * k + u) * k + v) * channels + q);
+                sum += o.x[at] * o.w[weight];
+                r.dx[at] += g * o.w[weight];
+                r.dw[weight] += g * o.x[at];
+              }
+            }
+          r.y.push_back(relu ? std::max(sum, 0.0) : sum);
+        }
+  return r;
+}
+
+/// Root mean square of the difference, relative to that of `right`.
+double error(const Values& found, const Values& right) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    difference += std::pow(found.at(i) - right[i], 2);
+    norm += std::pow(right[i], 2);
+  }
+  return std::sqrt(difference / norm);
+}
+
+class Winograd : public testing::TestWithParam<Case> {};
+
+TEST_P(Winograd, IsThePlainSumOnAnyThreads) {
+  const Case& c = GetParam();
+  for (const Type type : {Type::f32, Type::bf16}) {
+    for (const bool relu : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} {}", name_of(type), relu ? "relu" : "linear"));
+      const ConvolutionSpec spec{.input = {c.x, type},
+                                 .filters = c.filters,
+                                 .kernel = c.kernel,
+                                 .pad = c.pad,
+                                 .relu = relu};
+      ASSERT_TRUE(winograd_serves(spec));
+      const auto plan = make_winograd_convolution(spec);
+      const Outcome o = run(c, type, *plan, 1, spec.output());
+      const Outcome right = reference(c, o, spec.output(), relu);
+      // bf16: the rounding of y and dx; all sums are fp32's.
+      const double bound = c.kernel == 5 ? 1.2e-5 : 3e-6, rounding = type == Type::f32 ? 0 : 3e-3;
+      const double errors[] = {error(o.y, right.y), error(o.dx, right.dx), error(o.dw, right.dw),
+                               error(o.db, right.db)};
+      fmt::print("{} {}: relative RMS error forward {:.1e}, data {:.1e}, weights {:.1e}\n",
+                 plan->implementation(), name_of(type), errors[0], errors[1], errors[2]);
+      EXPECT_LT(errors[0], bound + rounding) << "forward";
+      EXPECT_LT(errors[1], bound + rounding) << "backward data";
+      EXPECT_LT(errors[2], bound) << "backward weights";
+      EXPECT_LT(errors[3], 1e-6) << "bias";
+      for (const int threads : {2, 3}) {
+        const Outcome other = run(c, type, *plan, threads, spec.output());
+        EXPECT_EQ(other.y, o.y) << threads;
+        EXPECT_EQ(other.dx, o.dx) << threads;
+        EXPECT_EQ(other.dw, o.dw) << threads;
+        EXPECT_EQ(other.db, o.db) << threads;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Winograd, testing::ValuesIn(kCases),
+                         [](const auto& info) { return name_of_case(info.param); });
+
+TEST(Winograd, LetsNoNumberThroughThatIsNone) {
+  const Case c{{1, 4, 4, 16}, 3, 16, 1};
+  const ConvolutionSpec spec{.input = {c.x, Type::bf16},
+                             .filters = c.filters,
+                             .kernel = c.kernel,
+                             .pad = c.pad,
+                             .relu = true};
+  const auto device = make_cpu_device(1);
+  const auto stream = device->stream();
+  const auto plan = make_winograd_convolution(spec);
+  std::vector<Bfloat16> x(256, Bfloat16(std::numeric_limits<float>::quiet_NaN())), y(256);
+  std::vector<float> w(9 * 256, 1.0f), b(16, 0.0f);
+  std::vector<float> scratch(plan->scratch_bytes() / 4 + 1);
+  plan->forward(*stream, {x.data(), c.x, Type::bf16}, {w.data(), {16, 3, 3, 16}, Type::f32},
+                {b.data(), {16}, Type::f32}, {y.data(), c.x, Type::bf16}, scratch.data());
+  EXPECT_TRUE(std::all_of(y.begin(), y.end(), [](float value) { return std::isnan(value); }));
+}
+
+TEST(Winograd, LeavesToOthersWhatItHasNoTilesFor) {
+  const ConvolutionSpec good{
+      .input = {{8, 12, 12, 64}, Type::f32}, .filters = 64, .kernel = 5, .pad = 2};
+  EXPECT_TRUE(winograd_serves(good));
+  const auto but = [&](auto change) {
+    ConvolutionSpec spec = good;
+    change(spec);
+    return winograd_serves(spec);
+  };
+  EXPECT_FALSE(but([](auto& spec) { spec.stride = 2; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.dilation = 2; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.groups = 2; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.one_dimensional = true; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.kernel = 1; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.kernel = 7; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.pad = 5; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.filters = 10; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.input.x = {8, 12, 12, 3}; }));
+}
+
+TEST(Convolutions, ChooseByShapeAndTypeAlone) {
+  const auto engine_text = [](std::string_view name, const ConvolutionSpec& spec) {
+    return make_cpu_device(1, name)->convolution(spec)->implementation();
+  };
+  const ConvolutionSpec large{
+      .input = {{8, 12, 12, 64}, Type::f32}, .filters = 64, .kernel = 5, .pad = 2};
+  const ConvolutionSpec small{
+      .input = {{8, 12, 12, 16}, Type::f32}, .filters = 16, .kernel = 3, .pad = 1};
+  EXPECT_EQ(engine_text("auto", large), "Winograd F(4x4,5x5)");
+  EXPECT_EQ(engine_text("auto", small).find("oneDNN"), 0u);
+  EXPECT_EQ(engine_text("direct", large).find("oneDNN"), 0u);
+  EXPECT_EQ(engine_text("winograd", small), "Winograd F(4x4,3x3)");
+  EXPECT_THROW(make_cpu_device(1, "fast"), Error);
+  EXPECT_NE(make_cpu_device(1, "direct")->arithmetic(), make_cpu_device(1)->arithmetic());
+}
+
+}  // namespace
+}  // namespace lockstep
