@@ -413,7 +413,9 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   std::unique_ptr<Device> named;
   if (device == nullptr) {
     named = make_device(comm, options.device,
-                        {placement.threads, options.deterministic, options.convolution});
+                        {.threads = placement.threads,
+                         .deterministic = options.deterministic,
+                         .convolution = options.convolution});
     device = named.get();
   }
   look_for_stop();

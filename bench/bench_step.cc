@@ -72,7 +72,9 @@ int run(World& world, BenchOptions& o) {
   });
   const auto device =
       make_device(comm, o.training.device,
-                  {placement.threads, o.training.deterministic, o.training.convolution});
+                                  {.threads = placement.threads,
+                                   .deterministic = o.training.deterministic,
+                                   .convolution = o.training.convolution});
   TrainingStep step(make_step_parts(world, *device, find(models(), o.training.model), *data.train,
                                     o.training, plan),
                     *device, world.flight_recorder().mine(), o.training, plan);

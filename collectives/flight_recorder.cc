@@ -107,6 +107,11 @@ Record& FlightRecorder::operator[](int index) { return memory_->records[index]; 
 bool FlightRecorder::first_failure() { return !memory_->failing.exchange(true); }
 bool FlightRecorder::failing() const { return memory_->failing.load(); }
 
+bool FlightRecorder::anyone_has_left() const {
+  return std::any_of(memory_->records, memory_->records + size_,
+                     [](const Record& record) { return record.read().said_goodbye; });
+}
+
 void FlightRecorder::saved() { memory_->saved.store(true); }
 bool FlightRecorder::has_saved() const { return memory_->saved.load(); }
 

@@ -32,7 +32,8 @@ class alignas(64) Record {
   void collective(bool inside);
   /// Something has moved within the phase.
   void progress();
-  /// This rank is about to leave in order: its silence and its absence mean nothing from now on.
+  /// This rank leaves, and all have come to the end of MPI: its silence and its absence mean
+  /// nothing from now on, nor does the absence of others.
   void goodbye();
   /// Written by the neighbour that watches this rank, not by its owner.
   void seen(Condition condition);
@@ -86,6 +87,9 @@ class FlightRecorder {
   bool first_failure();
   /// Somebody has asked first_failure().
   bool failing() const;
+
+  /// A rank of the node has said goodbye.
+  bool anyone_has_left() const;
 
   /// There is a checkpoint to go on from: what is said of an end may depend on it.
   void saved();

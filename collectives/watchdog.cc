@@ -68,7 +68,13 @@ void Watchdog::look(double elapsed) {
     watched->seen(condition);
     // It may have left in order since it was chosen.
     const Record::State state = watched->read();
-    if (condition == Condition::gone && !state.said_goodbye) return report_death(state);
+    if (condition == Condition::gone && !state.said_goodbye) {
+      if (!flight_recorder_.anyone_has_left()) return report_death(state);
+      // All had come to the end of MPI. Where a rank leaves with another exit code than 0, the
+      // launcher kills those that take longer than a second to follow.
+      watched->goodbye();
+      return;
+    }
     stopped_ = condition == Condition::stopped ? stopped_ + elapsed : 0;
     if (stopped_ > pace_.stopped) return report_stopped(state);
   }

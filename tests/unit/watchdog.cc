@@ -247,6 +247,19 @@ TEST(Watchdog, is_quiet_when_ranks_leave_one_after_another) {
   EXPECT_EQ(outcome.text, "");
 }
 
+TEST(Watchdog, a_rank_that_is_killed_when_another_has_left_is_no_death) {
+  Group group(3, [](FlightRecorder& records, Watchdog&, Shared& shared) {
+    if (records.index() == 1) return;  // leaves, upon which a launcher kills the slow
+    while (!records.anyone_has_left()) sleep_for(0.001);
+    if (records.index() == 2) raise(SIGKILL);
+    while (!records[2].read().said_goodbye) sleep_for(0.001);  // rank 1's neighbour, and ours now
+    ++shared.left;
+  });
+  const Outcome outcome = group.collect();
+  EXPECT_EQ(outcome.text, "");
+  EXPECT_EQ(outcome.exit, (std::vector{0, 0, -SIGKILL}));
+}
+
 TEST(Watchdog, leaves_the_word_to_a_rank_that_explains_and_does_not_wait_for_ever) {
   const Outcome outcome = run_group(2, [](FlightRecorder& records, Watchdog&, Shared&) {
     if (records.index() == 0) {
