@@ -20,6 +20,11 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
   sums_ = arena_.reserve(sums_bytes_);
   arena_.allocate(device);
   host_ = device.allocate(arena_.bytes(), Place::host);
+  if (device.memory_is_host() || !ResidentSet::possible(dataset)) return;
+  try {
+    resident_ = std::make_unique<ResidentSet>(device, dataset);
+  } catch (const Error&) {  // it does not fit
+  }
 }
 
 Evaluation::~Evaluation() {
@@ -30,12 +35,11 @@ Evaluation::~Evaluation() {
 }
 
 std::size_t Evaluation::bytes() const {
-  return model_.activation_bytes() + model_.workspace_bytes() + 2 * arena_.bytes();
+  return model_.activation_bytes() + model_.workspace_bytes() + 2 * arena_.bytes() +
+         (resident_ ? resident_->bytes() : 0);
 }
 
-View Evaluation::score_batch(std::int64_t first, std::int64_t count) {
-  const View images = arena_.view(images_, model_.input(), model_.input_type());
-  const View labels = arena_.view(labels_, {count}, Type::i32);
+void Evaluation::copy_batch(std::int64_t first, std::int64_t count, View images) {
   const std::size_t sample_bytes =
       static_cast<std::size_t>(images.shape.row()) * size_of(images.type);
   auto* host_labels = reinterpret_cast<std::int32_t*>(host_.get() + labels_);
@@ -49,6 +53,16 @@ View Evaluation::score_batch(std::int64_t first, std::int64_t count) {
     }
   });
   device_.copy(*stream_, arena_.at(images_), host_.get() + images_, sums_ - images_);
+}
+
+View Evaluation::score_batch(std::int64_t first, std::int64_t count) {
+  const View images = arena_.view(images_, model_.input(), model_.input_type());
+  const View labels = arena_.view(labels_, {count}, Type::i32);
+  if (resident_) {
+    resident_->give_batch(*stream_, {.offset = first}, images, labels);
+  } else {
+    copy_batch(first, count, images);
+  }
   View logits = model_.forward(*stream_, images);
   logits.shape = logits.shape.with_batch(count);
   auto* score = static_cast<Score*>(arena_.at(sums_));
@@ -62,6 +76,8 @@ Answers Evaluation::first_batch() {
   const View logits = score_batch(0, count);
   const Memory host = device_.allocate(logits.bytes(), Place::host);
   device_.copy(*stream_, host.get(), logits.data, logits.bytes());
+  if (resident_)  // the host has not seen the samples
+    device_.copy(*stream_, host_.get() + images_, arena_.at(images_), sums_ - images_);
   stream_->synchronize();
   const auto floats = [](Type type, const std::byte* from, std::int64_t size) {
     std::vector<float> values;

@@ -11,6 +11,7 @@
 #include "net/model.h"
 #include "src/arena.h"
 #include "src/data/dataset.h"
+#include "src/data/resident.h"
 
 namespace lockstep {
 
@@ -50,9 +51,10 @@ class Evaluation {
   Answers first_batch();
 
  private:
-  /// Reads samples `first` to first + count - 1 on the host and gives the work that scores them;
-  /// their logits.
+  /// Gives the work that scores samples `first` to first + count - 1; their logits.
   View score_batch(std::int64_t first, std::int64_t count);
+  /// Reads them on the host and gives their copy.
+  void copy_batch(std::int64_t first, std::int64_t count, View images);
 
   Device& device_;
   const Dataset& dataset_;
@@ -62,6 +64,9 @@ class Evaluation {
   std::size_t images_, labels_, sums_, sums_bytes_;
   Arena arena_;  ///< with these places
   Memory host_;  ///< the host's, with the same places
+  /// Null where the device's memory is the host's, or the data set does not fit there: then the
+  /// host reads each batch.
+  std::unique_ptr<ResidentSet> resident_;
 };
 
 }  // namespace lockstep

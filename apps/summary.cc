@@ -109,6 +109,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
                      "real ones",
                      data.stands_for));
   }
+  if (!f.device.memory_is_host()) line("batches", f.loader.describe());
   line("model", fmt::format("{}, {} parameters, {:.2f} GFLOP per step, {}", f.options.model,
                             model.layout().trainable(), gflop, name_of(model.type())));
   line("batch",

@@ -419,6 +419,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
     device = named.get();
   }
   look_for_stop();
+  std::unique_ptr<Loader> loader;  // outlives the steps that read from it
   Trainer trainer(world, options, data, *device, plan, folders ? &*folders : nullptr,
                   stop_requested);
   look_for_stop();
@@ -433,15 +434,16 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   verify_mirror(comm, trainer.step().layout(), read_only(trainer.step().sections()),
                 plan.start.step);
   look_for_stop();
-  Loader loader(*data.train, {.seed = plan.seed,
-                              .global_batch = plan.global_batch,
-                              .shards = plan.shards,
-                              .first_shard = plan.first_shard,
-                              .own_shards = plan.own_shards,
-                              .first_position = plan.start.samples,
-                              .type = trainer.step().model().input_type()});
+  loader = make_loader(*device, *data.train,
+                       {.seed = plan.seed,
+                        .global_batch = plan.global_batch,
+                        .shards = plan.shards,
+                        .first_shard = plan.first_shard,
+                        .own_shards = plan.own_shards,
+                        .first_position = plan.start.samples,
+                        .type = trainer.step().model().input_type()});
   print_summary({comm, options, plan, resumption, placement, *device, data, trainer.step(),
-                 trainer.evaluation(), loader, base_memory},
+                 trainer.evaluation(), *loader, base_memory},
                 trainer.reporter());
   if (options.check) {
     trainer.reporter().line("all is well: --check trains nothing");
@@ -454,7 +456,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
                     resumption.file->string(), plan.start.step, plan.steps));
     return kExitSuccess;
   }
-  return world.or_end_all([&] { return trainer.run(loader); });
+  return world.or_end_all([&] { return trainer.run(*loader); });
 }
 
 }  // namespace lockstep

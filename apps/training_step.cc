@@ -86,19 +86,9 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
   now_ = block_.reserve(sizeof(StepInput));
   penalty_ = block_.reserve(static_cast<std::size_t>(1 + penalty_parts(layout)) * sizeof(double));
   block_.allocate(device);
-  if (!device.memory_is_host()) {
-    const View images{nullptr, model_->input(), model_->input_type()};
-    for (int shard = 0; shard < plan.own_shards; ++shard) {
-      places_.push_back(batches_.reserve(images.bytes()));
-      places_.push_back(
-          batches_.reserve(static_cast<std::size_t>(plan.shard_batch) * sizeof(std::int32_t)));
-    }
-    batches_.allocate(device);
-  }
   for (int slot = 0; slot <= device.run_ahead(); ++slot) {
     slots_.push_back({device.allocate(sizeof(StepInput), Place::host),
-                      device.allocate(sizeof(Answer), Place::host),
-                      device.allocate(batches_.bytes(), Place::host), device.event()});
+                      device.allocate(sizeof(Answer), Place::host), device.event()});
   }
   stream_->synchronize();
 }
@@ -133,7 +123,9 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   auto* answer = reinterpret_cast<Answer*>(slot.answer.get());
   answer->penalty = 0;
   if (wants_penalty && optimizer_->decay() == Decay::coupled) give_penalty(answer);
-  if (!device_.memory_is_host()) stage_batches(loader, slot);
+  record_.phase("loading");
+  const double waited = loader.waited_seconds();
+  loader.begin_step(*stream_);
   // The first two steps are given as they are, for whatever is done only once; all later ones are
   // the third again.
   const bool repeats = graphs_ && given_ >= 2 && reducer_->in_stream();
@@ -145,6 +137,7 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   }
   device_.copy(*stream_, answer->mail, gradients_, sizeof answer->mail);
   slot.done->record(*stream_);
+  times_.loader += loader.waited_seconds() - waited;
   ++given_;
 }
 
@@ -169,34 +162,11 @@ void TrainingStep::give_penalty(Answer* answer) {
   device_.copy(*stream_, &answer->penalty, total, sizeof *total);
 }
 
-Batch TrainingStep::load(Loader& loader) {
-  record_.phase("loading");
-  const double waited = loader.waited_seconds();
-  const Batch batch = loader.next();
-  times_.loader += loader.waited_seconds() - waited;
-  return batch;
-}
-
-/// The host's batches to where every step finds them.
-void TrainingStep::stage_batches(Loader& loader, Slot& slot) {
-  for (std::size_t place = 0; place < places_.size(); place += 2) {
-    const Batch batch = load(loader);
-    std::memcpy(slot.batches.get() + places_[place], batch.images.data, batch.images.bytes());
-    std::memcpy(slot.batches.get() + places_[place + 1], batch.labels.data, batch.labels.bytes());
-  }
-  device_.copy(*stream_, batches_.at(0), slot.batches.get(), batches_.bytes());
-}
-
-/// The work of a step, which nothing but its input and its batches makes another one.
+/// The work of a step, which nothing but its input makes another one.
 void TrainingStep::give_work(Loader& loader) {
   for (int shard = 0; shard < plan_.own_shards; ++shard) {
-    if (places_.empty()) {
-      last_ = load(loader);
-    } else {
-      const auto place = static_cast<std::size_t>(2 * shard);
-      last_.images = batches_.view(places_[place], model_->input(), model_->input_type());
-      last_.labels = batches_.view(places_[place + 1], {plan_.shard_batch}, Type::i32);
-    }
+    record_.phase("loading");
+    last_ = loader.batch(*stream_, shard, &now()->first_position);
     compute_shard(shard, last_);
   }
   record_.phase("summing gradients");

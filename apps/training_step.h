@@ -108,15 +108,11 @@ class TrainingStep {
   };
   /// What the host and the device tell each other of one step.
   struct Slot {
-    Memory input;    ///< a StepInput, the host's to write
-    Memory answer;   ///< an Answer, the host's to read
-    Memory batches;  ///< the host's, with the places of batches_; none where its memory is the
-                     ///< device's
+    Memory input;   ///< a StepInput, the host's to write
+    Memory answer;  ///< an Answer, the host's to read
     std::unique_ptr<Event> done;
   };
 
-  Batch load(Loader& loader);
-  void stage_batches(Loader& loader, Slot& slot);
   void give_work(Loader& loader);
   void compute_shard(int shard, const Batch& batch);
   void on_reduced(Range range);
@@ -143,8 +139,6 @@ class TrainingStep {
   /// places.
   Arena block_;
   std::size_t score_ = 0, now_ = 0, penalty_ = 0;
-  Arena batches_;                       ///< of the device: images and labels by own shard
-  std::vector<std::size_t> places_;     ///< in batches_: of each shard's images, then its labels
   std::vector<Slot> slots_;             ///< of step number n since construction: n mod their number
   Memory score_now_;                    ///< a Score of loss_now(), the host's to read
   std::unique_ptr<Event> updated_;      ///< all updates of the step

@@ -78,12 +78,13 @@ int run(World& world, BenchOptions& o) {
   TrainingStep step(make_step_parts(world, *device, find(models(), o.training.model), *data.train,
                                     o.training, plan),
                     *device, world.flight_recorder().mine(), o.training, plan);
-  Loader loader(*data.train, {.seed = plan.seed,
-                              .global_batch = plan.global_batch,
-                              .shards = plan.shards,
-                              .first_shard = plan.first_shard,
-                              .own_shards = plan.own_shards,
-                              .type = o.training.precision});
+  const auto loader = make_loader(*device, *data.train,
+                                  {.seed = plan.seed,
+                                   .global_batch = plan.global_batch,
+                                   .shards = plan.shards,
+                                   .first_shard = plan.first_shard,
+                                   .own_shards = plan.own_shards,
+                                   .type = o.training.precision});
 
   const int kBareRounds = 15;
   comm.barrier();
@@ -94,7 +95,7 @@ int run(World& world, BenchOptions& o) {
   for (std::int64_t n = 0; n < o.warmup + plan.steps; ++n) {
     if (n == o.warmup) start_times = step.times();
     const double start = now_seconds();
-    step.run(loader, n, 0.01f, {});
+    step.run(*loader, n, 0.01f, {});
     if (n >= o.warmup) seconds.push_back(now_seconds() - start);
   }
   const StepTimes times = step.times();

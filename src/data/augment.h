@@ -6,8 +6,11 @@
 // are never clipped on the way, as there.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
+#include "src/host_device.h"
 #include "src/random.h"
 #include "src/view.h"
 
@@ -28,7 +31,62 @@ struct Augmentation {
 
   /// Draws, in this order: top and left in 0 .. 8, flip, brightness in [-63, 63), contrast in
   /// [0.2, 1.8).
-  static Augmentation draw(Random& random);
+  static constexpr Augmentation draw(Random& random) {
+    constexpr int kPlaces = kImageSide - kCropSide + 1;
+    Augmentation result;
+    result.top = static_cast<int>(random.below(kPlaces));
+    result.left = static_cast<int>(random.below(kPlaces));
+    result.flip = random.below(2) == 1;
+    result.brightness = random.uniform(-63.0f, 63.0f);
+    result.contrast = random.uniform(0.2f, 1.8f);
+    return result;
+  }
+};
+
+/// What brightness, contrast and standardisation come to: y = x * scale + shift[c], each rounded
+/// once.
+//
+// All three are affine per channel, hence so are they together, and everything that scale and shift
+// depend on follows from the sums of x and x^2 per channel, which integers hold exactly. With m[c]
+// and v[c] the mean and variance of channel c in the crop, m the mean of the m[c], f the contrast
+// and b the brightness, the augmented values have mean m + b and variance mean over c of
+// (f^2 v[c] + (m[c] - m)^2). The brightness falls out of y: without clipping, standardisation takes
+// away again whatever is added to all values alike.
+struct Standardisation {
+  static constexpr int kPlane = kCropSide * kCropSide;
+  float scale = 1, shift[kImageChannels] = {};
+
+  /// `sums` and `squares`: of x and x^2 over each channel of the crop, at most 576 * 255 and
+  /// 576 * 255^2.
+  HOST_DEVICE static Standardisation of(const std::int32_t* sums, const std::int32_t* squares,
+                                        float factor) {
+    const double contrast = factor;
+    double mean[kImageChannels], mean_of_all = 0, variance_of_all = 0;
+    for (int c = 0; c < kImageChannels; ++c) {
+      mean[c] = static_cast<double>(sums[c]) / kPlane;
+      mean_of_all += mean[c] / kImageChannels;
+    }
+    for (int c = 0; c < kImageChannels; ++c) {
+      const double variance =
+          static_cast<double>(std::int64_t{squares[c]} * kPlane - std::int64_t{sums[c]} * sums[c]) /
+          (static_cast<double>(kPlane) * kPlane);
+      const double offset = mean[c] - mean_of_all;
+      variance_of_all += std::fma(contrast * contrast, variance, offset * offset) / kImageChannels;
+    }
+    const double deviation =
+        std::max(std::sqrt(variance_of_all), 1 / std::sqrt(double{kImageChannels * kPlane}));
+    Standardisation result;
+    result.scale = static_cast<float>(contrast / deviation);
+    for (int c = 0; c < kImageChannels; ++c) {
+      result.shift[c] =
+          static_cast<float>(std::fma(1 - contrast, mean[c], -mean_of_all) / deviation);
+    }
+    return result;
+  }
+
+  HOST_DEVICE float operator()(std::uint8_t x, int channel) const {
+    return std::fma(static_cast<float>(x), scale, shift[channel]);
+  }
 };
 
 /// Writes 24 x 24 x 3 values (H, W, C) of `type`, f32 or bf16, to `out`: y = (x - mean) /

@@ -1,5 +1,6 @@
 #include "src/data/cifar.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -45,21 +46,26 @@ class Cifar10 : public Dataset {
   Shape sample_shape() const override {
     return whole_ ? Shape{1, kImageSide, kImageSide, kImageChannels} : crop_shape();
   }
-  std::int32_t label(std::int64_t index) const override { return *record(index); }
+  std::int32_t label(std::int64_t index) const override { return *stored(index); }
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
     // Mean and deviation of the training images' channels.
     constexpr Standard kStandard{{125.306918f, 122.950394f, 113.865383f, 0},
                                  {62.993219f, 62.088708f, 66.704900f, 1}};
     constexpr ImageSize kSize{kImageSide, kImageSide, kImageChannels, /*planes=*/true};
-    const std::uint8_t* planes = record(index) + 1;
+    const std::uint8_t* planes = stored(index) + 1;
     if (whole_) return read_moved(planes, kSize, kStandard, random, out, type);
     read_image(planes, random, out, type);
+  }
+  Records records() const override { return whole_ ? Records::none : Records::images; }
+  void record(std::int64_t index, std::uint8_t* bytes) const override {
+    std::copy_n(stored(index) + 1, kImageValues, bytes);
   }
   std::string describe() const override { return about_; }
   const std::string& identity() const { return identity_; }
 
  private:
-  const std::uint8_t* record(std::int64_t index) const {
+  /// Its label, then its image.
+  const std::uint8_t* stored(std::int64_t index) const {
     return files_[index / records_].data() + index % records_ * kCifarRecordBytes;
   }
 

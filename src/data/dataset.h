@@ -14,6 +14,14 @@
 
 namespace lockstep {
 
+/// How the samples of a set are stored where each is a few bytes, from which read() makes what a
+/// network sees; a device can do the same (src/data/resident.h).
+enum class Records : std::uint8_t {
+  none,    ///< otherwise
+  images,  ///< src/data/augment.h: kImageValues bytes
+  digits,  ///< src/data/mnist.h: kDigitPixels bytes
+};
+
 /// Read-only after construction, so any number of threads may read.
 class Dataset {
  public:
@@ -29,6 +37,9 @@ class Dataset {
   /// `random` the sample is augmented for training with numbers drawn from it; without, it is the
   /// sample as evaluation sees it.
   virtual void read(std::int64_t index, Random* random, void* out, Type type) const = 0;
+  virtual Records records() const { return Records::none; }
+  /// Writes sample `index` to `bytes` as it is stored. Only where there are records.
+  virtual void record(std::int64_t index, std::uint8_t* bytes) const;
   /// "CIFAR-10, 50000 training images from /data/cifar10"
   virtual std::string describe() const = 0;
   /// Memory that it holds, besides pages of mapped files, which all processes of a host share.

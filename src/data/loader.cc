@@ -1,6 +1,5 @@
 #include "src/data/loader.h"
 
-#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <limits>
@@ -9,6 +8,8 @@
 #include <numeric>
 #include <thread>
 #include <utility>
+
+#include "src/clock.h"
 
 namespace lockstep {
 namespace {
@@ -48,7 +49,7 @@ std::vector<std::uint32_t> permutation(std::uint64_t seed, std::uint32_t epoch, 
 // Batch number n of this rank lives in slots[n mod (depth + 1)]. The caller holds batch handed - 1,
 // the thread may be depth batches ahead of that, and so the two never touch the same slot: the lock
 // guards the counters alone.
-struct Loader::Body {
+struct HostLoader::Body {
   const Dataset& dataset;
   const LoaderSpec spec;
   const std::int64_t shard_batch;
@@ -130,9 +131,9 @@ struct Loader::Body {
     std::unique_lock lock(mutex);
     const auto ready = [&] { return prepared > handed || error; };
     if (!ready()) {
-      const auto begin = std::chrono::steady_clock::now();
+      const double begin = now_seconds();
       changed.wait(lock, ready);
-      waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      waited += now_seconds() - begin;
     }
     if (prepared == handed) std::rethrow_exception(error);
     Slot& slot = slot_of(handed++);
@@ -144,16 +145,16 @@ struct Loader::Body {
   }
 };
 
-Loader::Loader(const Dataset& dataset, const LoaderSpec& spec)
+HostLoader::HostLoader(const Dataset& dataset, const LoaderSpec& spec)
     : body_(std::make_unique<Body>(dataset, spec)) {}
 
-Loader::~Loader() = default;
+HostLoader::~HostLoader() = default;
 
-Batch Loader::next() { return body_->next(); }
+Batch HostLoader::next() { return body_->next(); }
 
-double Loader::waited_seconds() const { return body_->waited; }
+double HostLoader::waited_seconds() const { return body_->waited; }
 
-std::size_t Loader::bytes() const {
+std::size_t HostLoader::bytes() const {
   std::size_t total = 0;
   for (const Slot& slot : body_->slots)
     total += slot.memory.size() + slot.labels.size() * sizeof(std::int32_t);

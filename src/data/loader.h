@@ -1,4 +1,4 @@
-// Loader: the stream of training batches of one rank, prepared ahead by a thread of its own.
+// Loader: the stream of training batches of one rank.
 //
 // The stream is endless and belongs to the run, not to a rank: position g (0, 1, 2, ...) is sample
 // permutation(seed, epoch)[g mod size] of epoch g / size, augmented with numbers keyed by (seed,
@@ -9,9 +9,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "src/data/dataset.h"
+#include "src/device.h"
 #include "src/view.h"
 
 namespace lockstep {
@@ -28,7 +30,7 @@ struct LoaderSpec {
   std::int64_t first_position = 0;      ///< g at which the run begins or goes on
   Type type = Type::f32;                ///< of the images
   bool augment = true;
-  int depth = 4;  ///< shard batches prepared ahead
+  int depth = 4;  ///< shard batches prepared ahead by the host
 };
 
 /// One shard's samples of one step. Valid until the next call of next().
@@ -38,17 +40,46 @@ struct Batch {
   std::int64_t first_position = 0;  ///< g of its first sample
 };
 
-/// Used by one thread. `dataset` must outlive it.
+/// Where a training step finds its batches, one for each of the rank's shards. Used by one thread.
 class Loader {
  public:
-  Loader(const Dataset& dataset, const LoaderSpec& spec);
-  ~Loader();
+  virtual ~Loader() = default;
+  /// Begins the next step: gives `stream` what only the host can do for it, ahead of the step's own
+  /// work. Waits where the host is not that far; rethrows what its thread threw.
+  virtual void begin_step(Stream& stream) = 0;
+  /// The batch of own shard `shard` in memory of the device, once what `stream` was given is done;
+  /// shards in order. On a device that repeats steps it is the same work and the same place in each
+  /// of them; what varies is read through `position`, the device's, where the position of the
+  /// step's first sample stands. Valid until the batch after it is asked for.
+  virtual Batch batch(Stream& stream, int shard, const std::int64_t* position) = 0;
+  /// Seconds that the calling thread has waited since construction: 0 where loading is hidden.
+  virtual double waited_seconds() const = 0;
+  /// Memory held for samples, batches and permutations.
+  virtual std::size_t bytes() const = 0;
+  /// "read from the device's memory"
+  virtual std::string describe() const = 0;
+};
+
+/// What suits `device`: a HostLoader where its memory is the host's; else the data set's records in
+/// its memory, where each step makes its batches of them; and where there are none or they do not
+/// fit, a HostLoader whose batches are copied there. All give the same bits. `dataset` and `device`
+/// outlive it.
+std::unique_ptr<Loader> make_loader(Device& device, const Dataset& dataset, const LoaderSpec& spec);
+
+/// Batches in memory of the host. `dataset` must outlive it.
+class HostLoader : public Loader {
+ public:
+  HostLoader(const Dataset& dataset, const LoaderSpec& spec);
+  ~HostLoader() override;
   /// The next of this rank's shards: own_shards calls make one step. Waits if none is ready;
   /// rethrows what its thread threw.
   Batch next();
-  /// Seconds that next() has waited since construction: 0 where loading is hidden.
-  double waited_seconds() const;
-  std::size_t bytes() const;  ///< memory held for prepared batches and permutations
+
+  void begin_step(Stream&) override {}
+  Batch batch(Stream&, int, const std::int64_t*) override { return next(); }
+  double waited_seconds() const override;
+  std::size_t bytes() const override;
+  std::string describe() const override { return "prepared ahead by a thread of the host"; }
 
  private:
   struct Body;

@@ -138,6 +138,10 @@ class Mnist : public Dataset {
   void read(std::int64_t index, Random* /*random*/, void* out, Type type) const override {
     read_digit(images_.values() + index * kDigitPixels, out, type);
   }
+  Records records() const override { return Records::digits; }
+  void record(std::int64_t index, std::uint8_t* bytes) const override {
+    std::copy_n(images_.values() + index * kDigitPixels, kDigitPixels, bytes);
+  }
   std::string describe() const override { return about_; }
   std::size_t bytes() const override { return images_.bytes.size() + labels_.bytes.size(); }
   const std::string& identity() const { return identity_; }
@@ -150,11 +154,9 @@ class Mnist : public Dataset {
 }  // namespace
 
 void read_digit(const std::uint8_t* pixels, void* out, Type type) {
-  constexpr float kMean = 33.318421f, kDeviation = 78.567490f;
   dispatch(type, [&]<class T>(T*) {
     T* y = static_cast<T*>(out);
-    for (int i = 0; i < kDigitPixels; ++i)
-      y[i] = T((static_cast<float>(pixels[i]) - kMean) * (1 / kDeviation));
+    for (int i = 0; i < kDigitPixels; ++i) y[i] = T(standardised_digit(pixels[i]));
   });
 }
 

@@ -17,8 +17,14 @@ namespace lockstep {
 inline constexpr int kDigitSide = 28, kDigitPixels = kDigitSide * kDigitSide;
 inline Shape digit_shape() { return {1, kDigitSide, kDigitSide, 1}; }
 
-/// Writes kDigitPixels elements of `type`, f32 or bf16, to `out`: (pixel - 33.318421) / 78.567490,
-/// which gives MNIST's training images mean 0 and deviation 1. Nothing is augmented.
+/// Which gives MNIST's training images mean 0 and deviation 1.
+constexpr float standardised_digit(std::uint8_t pixel) {
+  constexpr float kMean = 33.318421f, kDeviation = 78.567490f;
+  return (static_cast<float>(pixel) - kMean) * (1 / kDeviation);
+}
+
+/// Writes kDigitPixels elements of `type`, f32 or bf16, to `out`: standardised, and nothing is
+/// augmented.
 void read_digit(const std::uint8_t* pixels, void* out, Type type);
 
 /// `seed` is not used. All is read and checked now: Error for a missing, truncated, damaged or

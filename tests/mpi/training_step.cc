@@ -80,16 +80,18 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   if (reducer == "cuda_ipc") parts.reducer = make_peer_reducer(spec, make_peers_double);
   parts.policy = choose_policy(progress, *parts.reducer, world().threads_allowed());
   EXPECT_GT(parts.buckets.size(), 2u);
+  // Outlives the steps that read from it, however they end.
+  const auto loader = make_loader(device, data,
+                                  {.seed = plan.seed,
+                                   .global_batch = plan.global_batch,
+                                   .shards = plan.shards,
+                                   .first_shard = plan.first_shard,
+                                   .own_shards = plan.own_shards});
   TrainingStep step(std::move(parts), device, world().flight_recorder().mine(), options, plan);
-  Loader loader(data, {.seed = plan.seed,
-                       .global_batch = plan.global_batch,
-                       .shards = plan.shards,
-                       .first_shard = plan.first_shard,
-                       .own_shards = plan.own_shards});
   Outcome outcome;
   for (int n = 0; n < kSteps; ++n) {
     const Votes votes{n == 7 && comm.rank() == 0, n == 11 && comm.rank() == comm.size() - 1};
-    step.give(loader, n, 0.05f / static_cast<float>(n + 1), votes);
+    step.give(*loader, n, 0.05f / static_cast<float>(n + 1), votes);
     const int ahead = n + 1 - static_cast<int>(outcome.totals.size());
     outcome.most_ahead = std::max(outcome.most_ahead, ahead);
     while (const auto totals = step.take()) outcome.totals.push_back(*totals);

@@ -286,6 +286,7 @@ class AsyncDevice : public Device {
   Memory allocate(std::size_t bytes, Place place) override {
     constexpr std::size_t kPage = 4096;
     if (place == Place::host) return cpu_->allocate(bytes, place);
+    if (bytes > shared_->options.largest) throw Error("the double is out of memory");
     const std::size_t whole = (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
     return Memory(shared_->guard.allocate(whole),
                   [shared = shared_](std::byte* data) { shared->guard.free(data); });

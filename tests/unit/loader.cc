@@ -51,7 +51,7 @@ struct Sample {
 };
 
 /// The samples of the next `batches` batches of `loader`.
-std::vector<Sample> take(Loader& loader, int batches) {
+std::vector<Sample> take(HostLoader& loader, int batches) {
   std::vector<Sample> result;
   for (int n = 0; n < batches; ++n) {
     const Batch batch = loader.next();
@@ -71,7 +71,7 @@ std::vector<Sample> read_by(const Dataset& set, LoaderSpec spec, int ranks, int 
   spec.own_shards = spec.shards / ranks;
   for (int rank = 0; rank < ranks; ++rank) {
     spec.first_shard = rank * spec.own_shards;
-    Loader loader(set, spec);
+    HostLoader loader(set, spec);
     const auto part = take(loader, steps * spec.own_shards);
     all.insert(all.end(), part.begin(), part.end());
   }
@@ -103,7 +103,7 @@ TEST(Permutation, IsFisherAndYatesOnTheShuffleNumbers) {
 
 TEST(Loader, FollowsThePermutationOfEachEpoch) {
   const Numbers set(50);
-  Loader loader(set, spec_of(16, 2));
+  HostLoader loader(set, spec_of(16, 2));
   const auto samples =
       take(loader, 2 * 20);  // 320 positions: epochs 0 to 6, and 50 is no multiple of 8
   ASSERT_EQ(samples.size(), 320u);
@@ -157,7 +157,7 @@ TEST(Loader, WithoutAugmentationReadsAsEvaluationDoes) {
   const Numbers set(10);
   LoaderSpec spec = spec_of(5, 1);
   spec.augment = false;
-  Loader loader(set, spec);
+  HostLoader loader(set, spec);
   for (const Sample& sample : take(loader, 4)) EXPECT_EQ(sample.values[1], 0.0f);
 }
 
@@ -165,7 +165,7 @@ TEST(Loader, GivesBfloat16) {
   const Numbers set(10);
   LoaderSpec spec = spec_of(10, 1);
   spec.type = Type::bf16;
-  Loader loader(set, spec);
+  HostLoader loader(set, spec);
   const Batch batch = loader.next();
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(static_cast<float>(batch.images.as<Bfloat16>()[3 * i]),
@@ -180,7 +180,7 @@ TEST(Loader, PreparesNoMoreThanItsDepthAhead) {
     set.reads = 0;
     LoaderSpec spec = spec_of(8, 1);
     spec.depth = depth;
-    Loader loader(set, spec);
+    HostLoader loader(set, spec);
     for (int taken = 1; taken < 20; ++taken) {
       const Batch batch = loader.next();
       const std::vector<std::int32_t> labels(batch.labels.as<std::int32_t>(),
@@ -196,7 +196,7 @@ TEST(Loader, PreparesNoMoreThanItsDepthAhead) {
 TEST(Loader, HandsOnWhatItsThreadThrew) {
   Numbers set(100);
   set.fail_at = 3 * 8 + 5;  // within the fourth batch
-  Loader loader(set, spec_of(8, 1));
+  HostLoader loader(set, spec_of(8, 1));
   EXPECT_EQ(take(loader, 3).size(), 24u);
   for (int again = 0; again < 2; ++again) {
     try {
@@ -211,7 +211,7 @@ TEST(Loader, HandsOnWhatItsThreadThrew) {
 TEST(Loader, EndsWheneverItIsDestroyed) {
   const Numbers set(100);
   for (int taken = 0; taken < 20; ++taken) {
-    Loader loader(set, spec_of(8, 1));
+    HostLoader loader(set, spec_of(8, 1));
     take(loader, taken % 7);
   }
 }
@@ -220,7 +220,7 @@ TEST(Loader, CountsItsMemory) {
   const Numbers set(100);
   LoaderSpec spec = spec_of(8, 2);
   spec.depth = 3;
-  const Loader loader(set, spec);
+  const HostLoader loader(set, spec);
   const std::size_t least =
       4 * (4 * 3 * sizeof(float) + 4 * sizeof(std::int32_t)) + 100 * sizeof(std::uint32_t);
   EXPECT_GE(loader.bytes(), least);
@@ -230,7 +230,7 @@ TEST(Loader, CountsItsMemory) {
 TEST(Loader, RefusesWhatCannotBe) {
   const Numbers set(10), none(0);
   const auto refused = [](const Dataset& from, const LoaderSpec& spec) {
-    EXPECT_THROW(Loader(from, spec), Error);
+    EXPECT_THROW(HostLoader(from, spec), Error);
   };
   refused(set, spec_of(0, 1));
   refused(set, spec_of(10, 3));

@@ -150,12 +150,12 @@ Outcome train(int ranks, int shards, Policy policy, Votes votes = {}, int shard_
   EXPECT_LE(FlightRecorder::bytes(1), sizeof memory);
   FlightRecorder recorder(memory, 0, 1, 0);
   TrainingStep step(std::move(parts), *device, recorder.mine(), options, plan);
-  Loader loader(dataset, {.seed = 1,
-                          .global_batch = shard_batch * shards,
-                          .shards = shards,
-                          .first_shard = 0,
-                          .own_shards = shards,
-                          .type = Type::f32});
+  HostLoader loader(dataset, {.seed = 1,
+                              .global_batch = shard_batch * shards,
+                              .shards = shards,
+                              .first_shard = 0,
+                              .own_shards = shards,
+                              .type = Type::f32});
   Outcome outcome;
   for (int n = 0; n < 3; ++n) {
     outcome.totals.push_back(step.run(loader, n, 0.1f, votes));

@@ -1,0 +1,195 @@
+// Loaders for devices whose memory is not the host's, and the choice between them.
+
+#include <sched.h>
+
+#include <cstring>
+#include <future>
+
+#include "src/arena.h"
+#include "src/clock.h"
+#include "src/data/loader.h"
+#include "src/data/resident.h"
+
+namespace lockstep {
+namespace {
+
+/// Where a step finds its batches, each at the same place in every step.
+class BatchPlaces {
+ public:
+  BatchPlaces(Device& device, const Dataset& dataset, const LoaderSpec& spec)
+      : samples_(spec.global_batch / spec.shards),
+        images_{nullptr, dataset.sample_shape().with_batch(samples_), spec.type} {
+    for (int shard = 0; shard < spec.own_shards; ++shard) {
+      places_.push_back(arena_.reserve(images_.bytes()));
+      places_.push_back(arena_.reserve(static_cast<std::size_t>(samples_) * sizeof(std::int32_t)));
+    }
+    arena_.allocate(device);
+  }
+  Batch at(int shard) const {
+    const auto place = static_cast<std::size_t>(2 * shard);
+    return {arena_.view(places_[place], images_.shape, images_.type),
+            arena_.view(places_[place + 1], {samples_}, Type::i32), 0};
+  }
+  /// Of `view` from the beginning of all batches.
+  std::size_t offset(View view) const {
+    return static_cast<std::size_t>(static_cast<std::byte*>(view.data) -
+                                    static_cast<std::byte*>(arena_.at(0)));
+  }
+  void* data() const { return arena_.at(0); }
+  std::size_t bytes() const { return arena_.bytes(); }
+
+ private:
+  std::int64_t samples_;
+  View images_;
+  std::vector<std::size_t> places_;
+  Arena arena_;
+};
+
+/// Memory of the host whose copy to the device is under way until `copied`.
+struct Staging {
+  Memory memory;
+  std::unique_ptr<Event> copied;
+
+  Staging(Device& device, std::size_t bytes)
+      : memory(device.allocate(bytes, Place::host)), copied(device.event()) {}
+  /// Until the host may write it; returns the seconds that it took.
+  double wait() const {
+    if (copied->done()) return 0;
+    const double start = now_seconds();
+    while (!copied->done()) sched_yield();
+    return now_seconds() - start;
+  }
+};
+
+class StagedLoader : public Loader {
+ public:
+  StagedLoader(Device& device, const Dataset& dataset, const LoaderSpec& spec)
+      : device_(device),
+        own_shards_(spec.own_shards),
+        host_(dataset, spec),
+        places_(device, dataset, spec) {
+    for (int n = 0; n <= device.run_ahead(); ++n) stagings_.emplace_back(device, places_.bytes());
+  }
+
+  void begin_step(Stream& stream) override {
+    Staging& staging = stagings_[steps_++ % stagings_.size()];
+    waited_ += staging.wait();
+    for (int shard = 0; shard < own_shards_; ++shard) {
+      const Batch from = host_.next(), to = places_.at(shard);
+      std::memcpy(staging.memory.get() + places_.offset(to.images), from.images.data,
+                  from.images.bytes());
+      std::memcpy(staging.memory.get() + places_.offset(to.labels), from.labels.data,
+                  from.labels.bytes());
+    }
+    device_.copy(stream, places_.data(), staging.memory.get(), places_.bytes());
+    staging.copied->record(stream);
+  }
+  Batch batch(Stream&, int shard, const std::int64_t*) override { return places_.at(shard); }
+  double waited_seconds() const override { return waited_ + host_.waited_seconds(); }
+  std::size_t bytes() const override {
+    return host_.bytes() + (1 + stagings_.size()) * places_.bytes();
+  }
+  std::string describe() const override { return host_.describe() + ", then copied to the device"; }
+
+ private:
+  Device& device_;
+  int own_shards_;
+  HostLoader host_;
+  BatchPlaces places_;
+  std::vector<Staging> stagings_;
+  std::size_t steps_ = 0;
+  double waited_ = 0;
+};
+
+/// The order of samples stays work of the host: the permutation of an epoch is copied up in front
+/// of the first step that sees it, behind the last that has seen the one in its place.
+class ResidentLoader : public Loader {
+ public:
+  ResidentLoader(Device& device, const Dataset& dataset, const LoaderSpec& spec)
+      : device_(device),
+        spec_(spec),
+        size_(dataset.size()),
+        kept_((spec.global_batch - 1 + size_ - 1) / size_ + 1),
+        set_(device, dataset),
+        places_(device, dataset, spec),
+        orders_(device.allocate(static_cast<std::size_t>(kept_) * order_bytes(), Place::device)),
+        position_(spec.first_position),
+        next_epoch_(position_ / size_) {
+    for (std::int64_t n = 0; n < kept_; ++n) stagings_.emplace_back(device, order_bytes());
+    draw_ahead();
+  }
+
+  void begin_step(Stream& stream) override {
+    const std::int64_t end = position_ + spec_.global_batch;
+    for (; next_epoch_ * size_ < end; draw_ahead()) {
+      Staging& staging = stagings_[static_cast<std::size_t>(next_epoch_ % kept_)];
+      waited_ += staging.wait();
+      const double start = now_seconds();
+      const std::vector<std::uint32_t> order = drawn_.get();
+      waited_ += now_seconds() - start;
+      std::memcpy(staging.memory.get(), order.data(), order_bytes());
+      device_.copy(stream, order_of(next_epoch_++), staging.memory.get(), order_bytes());
+      staging.copied->record(stream);
+    }
+    position_ = end;
+  }
+  Batch batch(Stream& stream, int shard, const std::int64_t* position) override {
+    const Batch batch = places_.at(shard);
+    const std::int64_t samples = spec_.global_batch / spec_.shards;
+    set_.give_batch(stream,
+                    {.position = position,
+                     .offset = (spec_.first_shard + shard) * samples,
+                     .orders = reinterpret_cast<const std::uint32_t*>(orders_.get()),
+                     .kept = kept_,
+                     .augment = spec_.augment,
+                     .seed = spec_.seed},
+                    batch.images, batch.labels);
+    return batch;
+  }
+  double waited_seconds() const override { return waited_; }
+  std::size_t bytes() const override {
+    return set_.bytes() + places_.bytes() + 2 * static_cast<std::size_t>(kept_) * order_bytes();
+  }
+  std::string describe() const override { return "made on the device, where the data set lies"; }
+
+ private:
+  std::size_t order_bytes() const {
+    return static_cast<std::size_t>(size_) * sizeof(std::uint32_t);
+  }
+  std::byte* order_of(std::int64_t epoch) const {
+    return orders_.get() + static_cast<std::size_t>(epoch % kept_) * order_bytes();
+  }
+  void draw_ahead() {
+    drawn_ = std::async(std::launch::async, permutation, spec_.seed,
+                        static_cast<std::uint32_t>(next_epoch_), size_);
+  }
+
+  Device& device_;
+  LoaderSpec spec_;
+  std::int64_t size_;
+  std::int64_t kept_;  ///< orders on the device: as many as epochs meet in one step
+  ResidentSet set_;
+  BatchPlaces places_;
+  Memory orders_;
+  std::vector<Staging> stagings_;
+  std::int64_t position_;    ///< of the first sample of the next step
+  std::int64_t next_epoch_;  ///< whose order is not yet on the device
+  std::future<std::vector<std::uint32_t>> drawn_;
+  double waited_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Loader> make_loader(Device& device, const Dataset& dataset,
+                                    const LoaderSpec& spec) {
+  if (device.memory_is_host()) return std::make_unique<HostLoader>(dataset, spec);
+  if (ResidentSet::possible(dataset)) {
+    try {
+      return std::make_unique<ResidentLoader>(device, dataset, spec);
+    } catch (const Error&) {  // it does not fit
+    }
+  }
+  return std::make_unique<StagedLoader>(device, dataset, spec);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,187 @@
+// Batches in memory of a device, made there of the data set's records or copied there, are bit for
+// bit those of the host.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "src/data/augment.h"
+#include "src/data/loader.h"
+#include "src/data/mnist.h"
+#include "src/data/resident.h"
+#include "tests/support/async_device.h"
+
+namespace lockstep {
+namespace {
+
+/// Records of noise.
+class Noise : public Dataset {
+ public:
+  Noise(Records kind, std::int64_t size) : kind_(kind), size_(size) {}
+  std::int64_t size() const override { return size_; }
+  int classes() const override { return 10; }
+  Shape sample_shape() const override {
+    return kind_ == Records::images ? crop_shape() : digit_shape();
+  }
+  std::int32_t label(std::int64_t index) const override {
+    return static_cast<std::int32_t>(index * 7 % 10);
+  }
+  void read(std::int64_t index, Random* random, void* out, Type type) const override {
+    std::uint8_t bytes[kImageValues];
+    record(index, bytes);
+    kind_ == Records::images ? read_image(bytes, random, out, type) : read_digit(bytes, out, type);
+  }
+  Records records() const override { return kind_; }
+  /// Each has its own range of values; some are all alike.
+  void record(std::int64_t index, std::uint8_t* bytes) const override {
+    Random random(3, Purpose::generate, 0, static_cast<std::uint32_t>(index));
+    const std::uint32_t low = random.below(200), range = 1 + random.below(256 - low);
+    const int count = kind_ == Records::images ? kImageValues : kDigitPixels;
+    for (int i = 0; i < count; ++i)
+      bytes[i] = static_cast<std::uint8_t>(low + (index % 9 == 0 ? 0 : random.below(range)));
+  }
+  std::string describe() const override { return "noise"; }
+
+ private:
+  Records kind_;
+  std::int64_t size_;
+};
+
+LoaderSpec spec_of(std::int64_t global_batch, Type type, std::int64_t position) {
+  LoaderSpec spec;
+  spec.seed = 77;
+  spec.global_batch = global_batch;
+  spec.shards = 4;
+  spec.first_shard = 1;
+  spec.own_shards = 2;
+  spec.first_position = position;
+  spec.type = type;
+  return spec;
+}
+
+std::string bytes_of(View view) { return {static_cast<const char*>(view.data), view.bytes()}; }
+
+/// Expects `steps` steps of make_loader() on `device` to be those of a HostLoader, the third and
+/// later ones repeated as a graph. Returns what the loader says of itself.
+std::string expect_the_hosts(Device& device, const Dataset& set, const LoaderSpec& spec,
+                             int steps) {
+  const auto loader = make_loader(device, set, spec);
+  HostLoader host(set, spec);
+  const auto stream = device.stream();
+  const Memory position = device.allocate(sizeof(std::int64_t), Place::device),
+               now = device.allocate(sizeof(std::int64_t), Place::host);
+  std::vector<Batch> batches(static_cast<std::size_t>(spec.own_shards));
+  std::unique_ptr<Graph> graph;
+  const auto give = [&] {
+    for (int shard = 0; shard < spec.own_shards; ++shard) {
+      batches[static_cast<std::size_t>(shard)] =
+          loader->batch(*stream, shard, reinterpret_cast<const std::int64_t*>(position.get()));
+    }
+  };
+  for (int step = 0; step < steps; ++step) {
+    *reinterpret_cast<std::int64_t*>(now.get()) = spec.first_position + step * spec.global_batch;
+    device.copy(*stream, position.get(), now.get(), sizeof(std::int64_t));
+    loader->begin_step(*stream);
+    if (step == 2) graph = device.capture(*stream, give);
+    graph ? graph->launch(*stream) : give();
+    for (const Batch& batch : batches) {
+      const Batch wanted = host.next();
+      EXPECT_EQ(batch.images.shape, wanted.images.shape);
+      EXPECT_EQ(batch.labels.shape, wanted.labels.shape);
+      for (const auto& [is, want] :
+           {std::pair(batch.images, wanted.images), {batch.labels, wanted.labels}}) {
+        const Memory here = device.allocate(is.bytes(), Place::host);
+        device.copy(*stream, here.get(), is.data, is.bytes());
+        stream->synchronize();
+        EXPECT_EQ(bytes_of({here.get(), is.shape, is.type}), bytes_of(want)) << "step " << step;
+      }
+    }
+  }
+  return loader->describe();
+}
+
+TEST(DeviceLoader, MakesTheHostsBatchesOfResidentRecords) {
+  const auto device = make_async_device({.most_delay_us = 3});
+  for (const Records kind : {Records::images, Records::digits}) {
+    const Noise set(kind, 101);
+    for (const Type type : {Type::f32, Type::bf16}) {
+      // Within an epoch, across two, and more than two in one step; from any position.
+      for (const std::int64_t global_batch : {4, 28, 240}) {
+        for (const std::int64_t start : {0, 100, 240}) {
+          const auto told = expect_the_hosts(*device, set, spec_of(global_batch, type, start), 12);
+          EXPECT_EQ(told, "made on the device, where the data set lies");
+        }
+      }
+    }
+  }
+}
+
+TEST(DeviceLoader, WithoutAugmentationReadsAsEvaluationDoes) {
+  const auto device = make_async_device({.most_delay_us = 3});
+  LoaderSpec spec = spec_of(20, Type::f32, 0);
+  spec.augment = false;
+  expect_the_hosts(*device, Noise(Records::images, 50), spec, 6);
+}
+
+TEST(DeviceLoader, CopiesBatchesWhereTheSetDoesNotFit) {
+  const Noise set(Records::images, 2000);
+  const auto device = make_async_device({.most_delay_us = 3, .largest = 2000 * kImageValues - 1});
+  EXPECT_EQ(expect_the_hosts(*device, set, spec_of(28, Type::f32, 1990), 6),
+            "prepared ahead by a thread of the host, then copied to the device");
+  const Noise fits(Records::images, 1000);
+  EXPECT_EQ(expect_the_hosts(*device, fits, spec_of(28, Type::f32, 1990), 6),
+            "made on the device, where the data set lies");
+}
+
+TEST(DeviceLoader, CopiesBatchesOfASetWithoutRecords) {
+  const auto device = make_async_device({.most_delay_us = 3});
+  class Other : public Noise {
+   public:
+    Other() : Noise(Records::images, 30) {}
+    Records records() const override { return Records::none; }
+    void read(std::int64_t index, Random* random, void* out, Type type) const override {
+      Noise(Records::images, 30).read(index, random, out, type);
+    }
+    Shape sample_shape() const override { return crop_shape(); }
+  };
+  EXPECT_EQ(expect_the_hosts(*device, Other(), spec_of(28, Type::bf16, 5), 9),
+            "prepared ahead by a thread of the host, then copied to the device");
+}
+
+TEST(DeviceLoader, IsTheHostsOwnWhereMemoryIs) {
+  const auto device = make_cpu_device(1);
+  const Noise set(Records::images, 30);
+  EXPECT_EQ(make_loader(*device, set, spec_of(28, Type::f32, 5))->describe(),
+            "prepared ahead by a thread of the host");
+}
+
+TEST(ResidentSet, GivesSamplesInTheirOrderAsEvaluationReadsThem) {
+  const auto device = make_async_device({.most_delay_us = 3});
+  const Noise set(Records::images, 5000);  // more than are copied at a time
+  const ResidentSet resident(*device, set);
+  const auto stream = device->stream();
+  const View images{nullptr, crop_shape().with_batch(8), Type::f32};
+  const Memory here = device->allocate(images.bytes(), Place::device),
+               labels = device->allocate(8 * sizeof(std::int32_t), Place::device),
+               seen = device->allocate(images.bytes(), Place::host),
+               seen_labels = device->allocate(8 * sizeof(std::int32_t), Place::host);
+  for (const std::int64_t first : {0, 4093, 4996}) {
+    const std::int64_t count = std::min<std::int64_t>(8, set.size() - first);
+    resident.give_batch(*stream, {.offset = first}, {here.get(), images.shape, Type::f32},
+                        {labels.get(), {count}, Type::i32});
+    device->copy(*stream, seen.get(), here.get(), images.bytes());
+    device->copy(*stream, seen_labels.get(), labels.get(), 8 * sizeof(std::int32_t));
+    stream->synchronize();
+    std::vector<float> wanted(static_cast<std::size_t>(crop_shape().count()));
+    for (std::int64_t i = 0; i < count; ++i) {
+      set.read(first + i, nullptr, wanted.data(), Type::f32);
+      EXPECT_EQ(std::memcmp(seen.get() + static_cast<std::size_t>(i) * wanted.size() * 4,
+                            wanted.data(), wanted.size() * 4),
+                0)
+          << first + i;
+      EXPECT_EQ(reinterpret_cast<const std::int32_t*>(seen_labels.get())[i], set.label(first + i));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
