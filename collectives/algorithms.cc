@@ -6,6 +6,7 @@ namespace lockstep {
 
 // One file each in collectives/algorithms/.
 Schedule tree(int rank, int size, std::int64_t count);
+Schedule recursive_doubling(int rank, int size, std::int64_t count);
 Schedule halving_doubling(int rank, int size, std::int64_t count);
 Schedule ring(int rank, int size, std::int64_t count);
 Schedule to_one(int rank, int size, std::int64_t count);
@@ -18,8 +19,11 @@ bool up_to_two(int size) { return size <= 2; }
 
 constexpr AlgorithmEntry kAlgorithms[] = {
     {"tree",
-     "binomial tree, there and back, in segments: for short buckets and odd numbers of ranks", tree,
+     "binomial tree, there and back, in segments: for long buckets and odd numbers of ranks", tree,
      always},
+    {"recursive_doubling",
+     "whole buckets between nearest, then farther neighbours: for short buckets",
+     recursive_doubling, always},
     {"halving_doubling", "reduce-scatter and all-gather between nearest, then farther neighbours",
      halving_doubling, powers_of_two},
     {"ring", "reduce-scatter and all-gather around a ring: for long buckets on few ranks", ring,

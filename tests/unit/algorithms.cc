@@ -269,6 +269,18 @@ TEST(Cost, of_halving_doubling_is_the_closed_form) {
   }
 }
 
+TEST(Cost, of_recursive_doubling_is_the_closed_form) {
+  for (const int size : {2, 4, 8, 32}) {
+    const std::int64_t count = 4096;
+    const double bytes = static_cast<double>(count) * 4;
+    const double expected =
+        std::log2(size) * (kLink.latency + bytes / kLink.bandwidth + bytes / kLink.add_rate);
+    EXPECT_NEAR(cost(algorithm_called("recursive_doubling"), size, count, kLink), expected,
+                1e-9 * expected)
+        << size;
+  }
+}
+
 TEST(Cost, of_to_one_is_the_closed_form) {
   for (const int size : {2, 4, 8}) {
     const std::int64_t count = 4096;
@@ -301,16 +313,18 @@ std::string_view cheapest(int size, std::vector<Range> buckets, const Link& link
   return cheapest_algorithm(size, buckets, link).name;
 }
 
-TEST(CheapestPlan, halves_and_doubles_on_powers_of_two) {
+TEST(CheapestPlan, doubles_short_buckets_and_halves_long_ones_on_powers_of_two) {
   for (const int size : {4, 8, 32}) {
-    for (const std::int64_t count : {64, 4096, 1 << 20})
+    for (const std::int64_t count : {64, 1024})
+      EXPECT_EQ(cheapest(size, {{16, count}}), "recursive_doubling") << size << " " << count;
+    for (const std::int64_t count : {1 << 16, 1 << 20})
       EXPECT_EQ(cheapest(size, {{16, count}}), "halving_doubling") << size << " " << count;
   }
 }
 
-TEST(CheapestPlan, on_three_ranks_short_buckets_go_to_one_and_long_ones_through_the_tree) {
+TEST(CheapestPlan, on_three_ranks_short_buckets_are_doubled_and_long_ones_go_through_the_tree) {
   const Range shorter{16, 64}, longer{80, 1 << 20};
-  EXPECT_EQ(cheapest(3, {shorter}), "to_one");
+  EXPECT_EQ(cheapest(3, {shorter}), "recursive_doubling");
   EXPECT_EQ(cheapest(3, {longer}), "tree");
   EXPECT_EQ(cheapest(3, {shorter, longer}), "tree") << "the sum over all buckets decides";
   EXPECT_EQ(cheapest(3, {longer, shorter}), "tree") << "the sum over all buckets decides";
@@ -319,7 +333,7 @@ TEST(CheapestPlan, on_three_ranks_short_buckets_go_to_one_and_long_ones_through_
 TEST(CheapestPlan, a_slow_start_of_messages_speaks_for_few_rounds) {
   Link slow_start = kLink;
   slow_start.latency = 1;
-  EXPECT_EQ(cheapest(3, {{16, 1 << 20}}, slow_start), "to_one");
+  EXPECT_EQ(cheapest(3, {{16, 1 << 20}}, slow_start), "recursive_doubling");
 }
 
 TEST(CheapestPlan, is_canonical_though_the_ring_is_cheaper) {

@@ -48,7 +48,7 @@ struct Library {
 };
 
 const std::vector<Library> kLibraries = {
-    {std::regex("^(mpi|collectives/communicator)\\.h$"), "^(collectives|tests)/",
+    {std::regex("^(mpi|collectives/communicator)\\.h$"), "^(collectives|tests)/|^bench/allreduce",
      "MPI is behind collectives/comm.h"},
     {std::regex("^(oneapi/)?dnnl"), "^(src/cpu|bench|tests)/", "oneDNN is behind src/device.h"},
     {std::regex("^(cuda|cudnn|cublas|nccl)"), "^(src/cuda/|collectives/cuda/|tests/gpu/)",

@@ -1,0 +1,157 @@
+// The all-reduces of the house and MPI's own, measured: mpirun -np 4 ./bench_allreduce --check
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "bench/allreduce_report.h"
+#include "bench/allreduce_timing.h"
+#include "bench/schedule_drawing.h"
+#include "collectives/algorithms.h"
+#include "collectives/reducer.h"
+#include "src/table.h"
+
+namespace lockstep {
+namespace {
+
+struct BenchOptions {
+  std::vector<std::string> reducers{"all"};
+  std::uint64_t least = 4, most = 64 << 20;
+  int factor = 4;
+  TimingOptions timing;
+  std::string json, plot;
+  std::string draw, explain;
+  int drawn_ranks = 4;
+  std::int64_t drawn_elements = 0;
+};
+
+bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
+  CLI::App app("Times the all-reduces of the menu and MPI_Allreduce, size by size",
+               "bench_allreduce");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--reducers", o.reducers, "Names from train_cifar --list, or all")->delimiter(',');
+  const CLI::AsSizeValue size(false);
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 32;
+  app.add_option("--min", o.least, "Bytes of the shortest buffer, such as 4 or 64K")
+      ->transform(size)
+      ->check(CLI::Range(std::uint64_t{4}, kMost));
+  app.add_option("--max", o.most, "Bytes of the longest buffer, such as 64M")
+      ->transform(size)
+      ->check(CLI::Range(std::uint64_t{4}, kMost));
+  app.add_option("--factor", o.factor, "From one size to the next")->check(CLI::Range(2, 1024));
+  app.add_option("--iters", o.timing.iterations, "Of each measurement; 0: about 0.15 s of them")
+      ->check(CLI::Range(0, 1000000));
+  app.add_flag("--check", o.timing.check, "Compare all elements of a sum, too");
+  app.add_option("--json", o.json, "File for one object per line and measurement");
+  app.add_option("--plot", o.plot, "File for an SVG of time and bandwidth over size");
+  app.add_option("--explain", o.explain, "Say how an algorithm goes, and measure nothing");
+  app.add_option("--draw", o.draw, "Write an SVG of how an algorithm goes to stdout instead");
+  app.add_option("--ranks", o.drawn_ranks, "Of --draw and --explain")->check(CLI::Range(1, 1024));
+  app.add_option("--elements", o.drawn_elements, "Of --draw and --explain; 0: 4 per rank")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    text = app.help();
+    return false;
+  } catch (const CLI::ParseError& error) {
+    fail_usage("{}; --help lists all options", error.what());
+  }
+  const std::int64_t elements = o.drawn_elements > 0 ? o.drawn_elements : 4 * o.drawn_ranks;
+  if (!o.explain.empty()) text = explain(find(algorithms(), o.explain), o.drawn_ranks, elements);
+  if (!o.draw.empty()) text += draw(find(algorithms(), o.draw), o.drawn_ranks, elements);
+  if (!text.empty()) return false;
+  if (o.most < o.least) fail_usage("--max {} is less than --min {}", o.most, o.least);
+  for (const std::string& name : o.reducers)
+    if (name != "all" && name != kPeer) find(reducers(), name);
+  return true;
+}
+
+/// The names to measure, kPeer among them. Of "all" those that cannot run here are left out, and
+/// said.
+std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
+  std::vector<std::string> names;
+  const auto add = [&](std::string name) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(std::move(name));
+  };
+  for (const std::string& asked : o.reducers) {
+    if (asked != "all") {
+      add(asked);
+      continue;
+    }
+    for (const ReducerEntry& entry : reducers()) {
+      if (entry.name == "auto" || entry.on_device) continue;
+      try {
+        const auto device = make_cpu_device(1);
+        make_reducer(entry.name, {comm.duplicate(), *device, 16, {{0, 1}}, ""});
+        add(std::string(entry.name));
+      } catch (const AgreedError& error) {
+        if (comm.rank() == 0) fmt::print("left out: {}\n", error.what());
+      }
+    }
+  }
+  add(kPeer);
+  return names;
+}
+
+/// Throws Error where the file cannot be written.
+void write(const std::string& path, const std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  require(file != nullptr, "cannot write {}: {}", path, std::strerror(errno));
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  require((std::fclose(file) == 0) & written, "cannot write {}: is the disk full?", path);
+}
+
+int run(const Comm& comm, const BenchOptions& o) {
+  const bool speaks = comm.rank() == 0;
+  const std::vector<std::string> names = names_of(comm, o);
+  const AllreduceBound bound(comm);
+  const std::string where =
+      fmt::format("{} rank{} on {} host{}", comm.size(), comm.size() == 1 ? "" : "s", bound.hosts(),
+                  bound.hosts() == 1 ? "" : "s");
+  if (speaks) {
+    fmt::print("{}; times of the slowest rank; GB/s; bound: {}\n{}\n", where, bound.describe(),
+               table_heading());
+  }
+  std::vector<AllreduceRow> rows;
+  std::string json;
+  std::int64_t wrong = 0;
+  for (std::uint64_t size = o.least; size <= o.most; size *= static_cast<std::uint64_t>(o.factor)) {
+    const auto bytes = static_cast<std::int64_t>(size / 4 * 4);
+    const std::optional<double> least = bound(bytes);
+    for (const std::string& name : names) {
+      AllreduceRow& row = rows.emplace_back(time_allreduce(comm, name, bytes, o.timing));
+      row.bound_us = least;
+      wrong += row.wrong.value_or(0);
+      json += json_line(row, comm.size()) + "\n";
+      if (speaks) fmt::print("{}\n", table_line(row, comm.size()));
+      if (speaks) std::fflush(stdout);
+    }
+  }
+  agree(comm, [&] {
+    if (!speaks) return;
+    fmt::print("\n{}", crossover_table(rows, kPeer));
+    if (!o.json.empty()) write(o.json, json);
+    if (!o.plot.empty()) write(o.plot, plot(rows, comm.size(), "all-reduce, " + where));
+    require(wrong == 0, "{} elements are not the sum", wrong);
+  });
+  return kExitSuccess;
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  return run_main(argc, argv, "bench_allreduce", [&](World& world) {
+    BenchOptions options;
+    std::string text;
+    bool go_on = false;
+    agree(world.comm(), [&] { go_on = parse(argc, argv, options, text); });
+    if (go_on) return run(world.comm(), options);
+    if (world.comm().rank() == 0) std::fputs(text.c_str(), stdout);
+    return static_cast<int>(kExitSuccess);
+  });
+}

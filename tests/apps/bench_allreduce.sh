@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# bench_allreduce: every reducer of the menu and MPI's own at every size, right sums, files that others can read; an
+# algorithm in words and as a picture; what it refuses.
+# usage: bench_allreduce.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+[[ -x $build/bench_allreduce ]] || skip "no bench_allreduce (built with LOCKSTEP_BENCH)"
+sizes=(--min 4 --max 64K --factor 128 --iters 5)
+
+ranks 3 bench_allreduce "${sizes[@]}" --check --json "$folder/rows.jsonl" --plot "$folder/plot.svg"
+expect "it measures" test "$code" = 0
+for name in shared mpi tree recursive_doubling halving_doubling ring to_one MPI_Allreduce; do
+  for bytes in 4 512 65536; do
+    expect "$name at $bytes bytes is right" grep -qE "^$name +$bytes +.* 0\$" "$folder/out"
+  done
+done
+expect "who is the fastest where" grep -qE '^4 B .*[0-9]' "$folder/out"
+cat >"$folder/read.py" <<'PYTHON'
+import json, sys, xml.dom.minidom
+rows = [json.loads(line) for line in open(sys.argv[1])]
+assert len(rows) >= 24, len(rows)
+for row in rows:
+    assert row["median_us"] > 0 and row["median_us"] <= row["p95_us"] <= row["max_us"], row
+    bus = row["bytes"] / row["median_us"] * 1e-3 * 4 / 3
+    assert abs(row["busbw_gb_s"] - bus) <= 0.01 * bus + 1e-4, row
+    assert row["wrong"] == 0 and row["percent_of_bound"] is not None and row["ranks"] == 3, row
+reducers = {row["reducer"] for row in rows}
+for file in sys.argv[2:]:
+    xml.dom.minidom.parse(file)
+lines = xml.dom.minidom.parse(sys.argv[2]).getElementsByTagName("polyline")
+assert len(lines) == 2 * (len(reducers) + 1), (len(lines), reducers)
+PYTHON
+for name in ring halving_doubling to_one; do
+  "$build/bench_allreduce" --draw $name --ranks 4 >"$folder/$name.svg" 2>/dev/null </dev/null
+done
+expect "its files are read" python3 "$folder/read.py" "$folder/rows.jsonl" "$folder/plot.svg" "$folder/ring.svg" \
+  "$folder/halving_doubling.svg" "$folder/to_one.svg"
+# 2 (P - 1) rounds in which each of the P ranks gets one message.
+expect "the ring has 24 arrows" test "$(grep -c marker-end "$folder/ring.svg")" = 24
+
+ranks 1 bench_allreduce --explain tree --ranks 2 --elements 8
+expect "tree in words" grep -q '^  rank 0 adds 0..7 from 1$' "$folder/out"
+expect "and back" grep -q '^  rank 1 copies 0..7 from 0$' "$folder/out"
+
+ranks 2 bench_allreduce --reducers rnig
+expect "an unknown reducer is refused" test "$code" = 2
+expect "with the menu, by one rank" test "$(grep -c 'unknown reducer "rnig".*"ring"' "$folder/err")" = 1
+ranks 1 bench_allreduce --min 1M --max 1K
+expect "sizes that are none are refused" grep -q 'max 1024 is less than --min 1048576' "$folder/err"
+ranks 1 bench_allreduce --max 99999G
+expect "sizes that overflow are refused" test "$code" = 2
+ranks 1 bench_allreduce --draw circle
+expect "an unknown algorithm is refused" grep -q 'unknown all-reduce algorithm "circle"' "$folder/err"
+ranks 2 bench_allreduce "${sizes[@]}" --json /nowhere/rows
+expect "a file that cannot be written is named" grep -q 'cannot write /nowhere/rows' "$folder/err"
+expect "and ends it" test "$code" = 1
+finish
