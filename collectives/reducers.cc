@@ -35,6 +35,10 @@ std::vector<ReducerEntry> make_menu() {
        "cheapest algorithm in canonical order",
        make_auto_reducer},
       {"shared", "in memory that all ranks of one host see; canonical order", make_shared_reducer},
+      {"hierarchical",
+       "shared within each host, an algorithm between hosts; canonical order where all hosts have "
+       "as many ranks, a power of two",
+       [](const ReducerSpec& spec) { return make_hierarchical_reducer(spec, spec.comm.node()); }},
       {"mpi", "MPI_Iallreduce of the MPI library; order unknown", make_mpi_reducer},
   };
 #ifdef LOCKSTEP_CUDA

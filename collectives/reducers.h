@@ -16,6 +16,9 @@ std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& algorithm,
 std::unique_ptr<Reducer> make_mpi_reducer(const ReducerSpec& spec);
 /// Memory that all ranks of one host see.
 std::unique_ptr<Reducer> make_shared_reducer(const ReducerSpec& spec);
+/// That within each node, an algorithm of the menu between the first ranks of the nodes. `node`:
+/// the ranks that see this one's memory, in rank order.
+std::unique_ptr<Reducer> make_hierarchical_reducer(const ReducerSpec& spec, const Comm& node);
 
 /// For gradients in memory of a device that the host may not touch: copies them to `inner`, a
 /// reducer of the host, and its sums back. Local.
@@ -42,6 +45,17 @@ class HostReducer : public Reducer {
  private:
   std::unique_ptr<Stream> stream_;
 };
+
+/// A reducer whose ranks see each other's gradients.
+class NodeReducer : public HostReducer {
+ public:
+  using HostReducer::HostReducer;
+  /// Of rank `rank` of its communicator.
+  virtual float* gradients_of(int rank) const = 0;
+};
+
+/// make_shared_reducer(), for ranks that are known to be on one host.
+std::unique_ptr<NodeReducer> make_node_reducer(const ReducerSpec& spec);
 
 /// "2 ranks, chosen because ...": the end of every describe().
 std::string describe_ranks(const ReducerSpec& spec);

@@ -54,10 +54,10 @@ struct Places {
   }
 };
 
-class SharedReducer : public HostReducer {
+class SharedReducer : public NodeReducer {
  public:
   explicit SharedReducer(const ReducerSpec& spec)
-      : HostReducer(spec),
+      : NodeReducer(spec),
         ranks_(spec.comm.size()),
         spins_(ranks_ <= node_cores(spec.comm).all ? 5000 : 200),
         places_(spec),
@@ -73,7 +73,10 @@ class SharedReducer : public HostReducer {
     }
   }
 
-  float* gradients() override { return gradients_[static_cast<std::size_t>(spec_.comm.rank())]; }
+  float* gradients() override { return gradients_of(spec_.comm.rank()); }
+  float* gradients_of(int rank) const override {
+    return gradients_[static_cast<std::size_t>(rank)];
+  }
 
   void start(int number) override {
     Bucket& bucket = buckets_[static_cast<std::size_t>(number)];
@@ -166,6 +169,10 @@ std::unique_ptr<Reducer> make_shared_reducer(const ReducerSpec& spec) {
             "--reducer auto or tree",
             here, spec.comm.size(), host_name());
   });
+  return make_node_reducer(spec);
+}
+
+std::unique_ptr<NodeReducer> make_node_reducer(const ReducerSpec& spec) {
   return std::make_unique<SharedReducer>(spec);
 }
 

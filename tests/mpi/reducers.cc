@@ -1,6 +1,8 @@
 // Every reducer of the menu under every progress policy: exact sums, the same bits on all ranks,
 // the canonical order where it is promised; several buckets, several steps, ranks that are late by
 // chance.
+#include "collectives/reducers.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -13,6 +15,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/buckets.h"
+#include "collectives/communicator.h"
 #include "collectives/device_choice.h"
 #include "src/random.h"
 #include "tests/mpi/world.h"
@@ -75,6 +78,11 @@ std::vector<Case> all_cases() {
     }
   }
   for (const Policy policy : {Policy::wait, Policy::poll, Policy::thread}) {
+    for (const int layout : {0, 3, 5}) {
+      if (policy == Policy::wait) continue;  // as those of its halves
+      cases.push_back({"on_pairs", policy, kLayouts + layout});
+      cases.push_back({"on_odd_and_even", policy, kLayouts + layout});
+    }
     for (const int layout : {0, 1, 3, 5})
       cases.push_back({"cuda_ipc", policy, kLayouts + layout, true});
   }
@@ -116,6 +124,14 @@ void sleep_by_chance(Random& random) {
   if (microseconds > 0) std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
 }
 
+/// hierarchical, as if the ranks of each group were on a host of their own.
+std::unique_ptr<Reducer> make_on_groups(const ReducerSpec& spec, int group) {
+  MPI_Comm node = MPI_COMM_NULL;
+  check(MPI_Comm_split(raw(spec.comm), group, spec.comm.rank(), &node));
+  return make_hierarchical_reducer(
+      spec, Comm(std::make_shared<const Communicator>(node, /*owned=*/true)));
+}
+
 class EveryReducer : public testing::TestWithParam<Case> {
  protected:
   EveryReducer()
@@ -131,9 +147,11 @@ class EveryReducer : public testing::TestWithParam<Case> {
     host_ = device_->allocate(bytes(), Place::host);
     const ReducerSpec spec{comm_, *device_, count_, buckets_, ""};
     const std::string& name = GetParam().reducer;
-    reducer_ = name == "nccl"       ? make_nccl_reducer(spec, nccl_, {})
-               : name == "cuda_ipc" ? make_peer_reducer(spec, make_peers_double)
-                                    : make_reducer(name, spec);
+    reducer_ = name == "nccl"              ? make_nccl_reducer(spec, nccl_, {})
+               : name == "on_pairs"        ? make_on_groups(spec, comm_.rank() / 2)
+               : name == "on_odd_and_even" ? make_on_groups(spec, comm_.rank() % 2)
+               : name == "cuda_ipc"        ? make_peer_reducer(spec, make_peers_double)
+                                           : make_reducer(name, spec);
   }
 
   bool not_allowed() const {
@@ -402,6 +420,16 @@ TEST(MakeReducer, that_of_devices_is_refused_for_gradients_of_the_host) {
       EXPECT_NE(std::string(error.what()).find("is for GPUs"), std::string::npos) << error.what();
     }
   }
+}
+
+TEST(MakeReducer, hierarchical_is_canonical_on_even_hosts_in_order) {
+  const auto device = make_cpu_device(1);
+  const Comm comm = world().comm().duplicate();
+  const ReducerSpec spec{comm, *device, 10, {{0, 10}}, ""};
+  const int size = comm.size();
+  EXPECT_EQ(make_on_groups(spec, comm.rank() / 2)->canonical(), size != 3);
+  EXPECT_EQ(make_on_groups(spec, comm.rank() % 2)->canonical(), size <= 2);
+  EXPECT_TRUE(make_on_groups(spec, 0)->canonical()) << "shared is";
 }
 
 TEST(MakeReducer, all_ranks_hear_what_each_says_of_its_device) {

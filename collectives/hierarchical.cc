@@ -1,0 +1,163 @@
+// The reducer for several ranks on each of several hosts: the ranks of a host sum in memory that
+// all of them see (collectives/shared.cc), one of each host sums these sums over the network by an
+// algorithm of the menu, and the others copy the result from it. Only as much crosses the network
+// as with one rank per host, and nothing between ranks of a host is a message.
+//
+//   summing      the ranks of this host add what all of them have
+//   exchanging   the first of them is in the algorithm, the others wait for `whole`
+//   copying      the others copy, the first waits until `copied` says that all have
+#include <sched.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "collectives/communicator.h"
+#include "collectives/node_memory.h"
+#include "collectives/reducers.h"
+#include "collectives/run.h"
+#include "collectives/shared_counter.h"
+
+namespace lockstep {
+namespace {
+
+/// One rank of each node, on that rank; none on the others.
+std::optional<Comm> leaders_of(const Comm& all, const Comm& node) {
+  MPI_Comm leaders = MPI_COMM_NULL;
+  check(MPI_Comm_split(raw(all), node.rank() == 0 ? 0 : MPI_UNDEFINED, all.rank(), &leaders));
+  if (leaders == MPI_COMM_NULL) return std::nullopt;
+  return Comm(std::make_shared<const Communicator>(leaders, /*owned=*/true));
+}
+
+class HierarchicalReducer : public HostReducer {
+ public:
+  HierarchicalReducer(const ReducerSpec& spec, const Comm& node)
+      : HostReducer(spec),
+        node_(node),
+        leaders_(leaders_of(spec.comm, node)),
+        nodes_(static_cast<int>(spec.comm.sum(node.rank() == 0))),
+        algorithm_(cheapest_algorithm(nodes_, spec.buckets, Link())),
+        canonical_(nodes_ == 1 || (in_order() && algorithm_.canonical(nodes_))),
+        inner_(make_node_reducer(
+            {node, spec.device, spec.count, spec.buckets, "", spec.deterministic})),
+        counters_(node, 2 * spec.buckets.size() * sizeof(SharedCounter),
+                  "the reducer hierarchical") {
+    auto* counters = reinterpret_cast<SharedCounter*>(counters_.data());
+    for (std::size_t i = 0; i < spec.buckets.size(); ++i) {
+      Bucket& bucket = buckets_.emplace_back();
+      bucket.range = spec.buckets[i];
+      bucket.whole = counters + 2 * i;
+      bucket.copied = counters + 2 * i + 1;
+      if (!leaders_) continue;
+      runs_.emplace_back(*leaders_,
+                         algorithm_.algorithm(leaders_->rank(), nodes_, bucket.range.count),
+                         static_cast<int>(i));
+    }
+  }
+
+  float* gradients() override { return inner_->gradients(); }
+
+  void start(int number) override {
+    Bucket& bucket = buckets_[static_cast<std::size_t>(number)];
+    ++bucket.step;
+    bucket.state = State::summing;
+    inner_->start(number);
+  }
+
+  bool advance() override {
+    inner_->advance();
+    bool busy = false;
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      if (buckets_[i].state != State::done) move_on(i);
+      busy |= buckets_[i].state != State::done;
+    }
+    return busy;
+  }
+
+  bool done(int bucket) const override {
+    return buckets_[static_cast<std::size_t>(bucket)].state == State::done;
+  }
+
+  void finish(int number) override {
+    for (advance(); !done(number); advance()) {
+      if (buckets_[static_cast<std::size_t>(number)].state == State::summing) {
+        inner_->finish(number);
+      } else {
+        sched_yield();  // other buckets may need this rank meanwhile
+      }
+    }
+  }
+
+  bool canonical() const override { return canonical_; }
+  bool speaks_mpi() const override { return nodes_ > 1; }
+  std::size_t bytes() const override {
+    std::size_t total = inner_->bytes() + counters_.bytes();
+    for (const Run& run : runs_) total += run.bytes();
+    return total;
+  }
+  std::string_view name() const override { return "hierarchical"; }
+  std::string describe() const override {
+    return fmt::format("hierarchical ({}; {} between {} hosts)", describe_ranks(spec_),
+                       algorithm_.name, nodes_);
+  }
+
+ private:
+  enum class State { summing, exchanging, copying, done };
+  struct Bucket {
+    Range range;
+    SharedCounter* whole = nullptr;   ///< grows by one per step: the first rank holds the sum
+    SharedCounter* copied = nullptr;  ///< grows by one per step and rank that has copied it
+    std::uint32_t step = 0;
+    State state = State::done;
+  };
+
+  /// Each node has as many ranks, a power of two, and they follow one another: their sums are
+  /// subtrees of the canonical order. Collective.
+  bool in_order() const {
+    const int size = node_.size();
+    const bool even = spec_.comm.min(size) == spec_.comm.max(size) &&
+                      std::has_single_bit(static_cast<unsigned>(size));
+    const std::int64_t first = node_.min(spec_.comm.rank());
+    const bool consecutive = spec_.comm.rank() == first + node_.rank() && first % size == 0;
+    return spec_.comm.min(even && consecutive) > 0;
+  }
+
+  void move_on(std::size_t i) {
+    Bucket& bucket = buckets_[i];
+    const auto others = static_cast<std::uint32_t>(node_.size() - 1);
+    if (bucket.state == State::summing && inner_->done(static_cast<int>(i))) {
+      bucket.state = nodes_ == 1 ? State::done : State::exchanging;
+      if (leaders_ && nodes_ > 1) runs_[i].start(gradients() + bucket.range.begin);
+    }
+    if (bucket.state == State::exchanging && leaders_ && !runs_[i].advance()) {
+      bucket.whole->add(1);
+      bucket.state = State::copying;
+    }
+    if (bucket.state == State::exchanging && !leaders_ && bucket.whole->reached(bucket.step)) {
+      std::copy_n(inner_->gradients_of(0) + bucket.range.begin, bucket.range.count,
+                  gradients() + bucket.range.begin);
+      bucket.copied->add(1);
+      bucket.state = State::done;
+    }
+    if (bucket.state == State::copying && bucket.copied->reached(bucket.step * others))
+      bucket.state = State::done;
+  }
+
+  Comm node_;
+  std::optional<Comm> leaders_;  ///< the first rank of each node, on these ranks
+  int nodes_;
+  const AlgorithmEntry& algorithm_;
+  bool canonical_;
+  std::unique_ptr<NodeReducer> inner_;
+  NodeMemory counters_;
+  std::vector<Bucket> buckets_;
+  std::vector<Run> runs_;  ///< by bucket, on leaders
+};
+
+}  // namespace
+
+std::unique_ptr<Reducer> make_hierarchical_reducer(const ReducerSpec& spec, const Comm& node) {
+  return std::make_unique<HierarchicalReducer>(spec, node);
+}
+
+}  // namespace lockstep
