@@ -22,6 +22,13 @@ std::unique_ptr<Reducer> make_auto_reducer(const ReducerSpec& given) {
     spec.why += "all ranks are on one host";
     return make_shared_reducer(spec);
   }
+  const Comm node = spec.comm.node();
+  if (spec.comm.max(node.size()) > 1) {
+    ReducerSpec within = spec;
+    within.why += "hosts hold several ranks each";
+    auto reducer = make_hierarchical_reducer(within, node);
+    if (reducer->canonical()) return reducer;
+  }
   const AlgorithmEntry& algorithm =
       cheapest_algorithm(spec.comm.size(), spec.buckets, Link());  // an ordinary network
   spec.why += "the cheapest algorithm in canonical order for these buckets";
@@ -31,8 +38,8 @@ std::unique_ptr<Reducer> make_auto_reducer(const ReducerSpec& given) {
 std::vector<ReducerEntry> make_menu() {
   std::vector<ReducerEntry> menu = {
       {"auto",
-       "on GPUs nccl, where they are shared cuda_ipc; else shared on one host, and on several the "
-       "cheapest algorithm in canonical order",
+       "on GPUs nccl, where they are shared cuda_ipc; else shared on one host, and on several "
+       "hierarchical or the cheapest algorithm, in canonical order",
        make_auto_reducer},
       {"shared", "in memory that all ranks of one host see; canonical order", make_shared_reducer},
       {"hierarchical",
