@@ -1,8 +1,10 @@
-# The CUDA back end, where there is what it needs: nvcc with C++20, cuDNN and NCCL. Sets LOCKSTEP_WITH_CUDA. No target
+# The CUDA back end, where there is what it needs: nvcc with C++20, cuDNN with its front end, and NCCL. Sets LOCKSTEP_WITH_CUDA. No target
 # links libcuda, so that the programs start on a machine without a driver.
 set(LOCKSTEP_CUDA AUTO CACHE STRING "Build the CUDA back end: AUTO (where nvcc, cuDNN and NCCL are found), ON or OFF")
 set_property(CACHE LOCKSTEP_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(LOCKSTEP_WITH_CUDA OFF)
+# Of src/cuda, what every build has.
+set(LOCKSTEP_FREE_OF_CUDA affine.cc plan.cc planner.cc pool.cc response_norm.cc rows.cc tuning.cc)
 
 # What is missing, in words; empty if nothing is. A macro: enable_language() must not be called within a function.
 macro(look_for_cuda missing)
@@ -37,6 +39,7 @@ macro(look_for_cuda missing)
     enable_language(CUDA)
     find_package(CUDAToolkit QUIET)
     find_package(CUDNN 9 QUIET)
+    find_package(CUDNNFrontend QUIET)
     find_package(NCCL 2.19 QUIET)
     if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.0)
       string(APPEND ${missing} ", nvcc 12.0 or later (${CMAKE_CUDA_COMPILER} is ${CMAKE_CUDA_COMPILER_VERSION})")
@@ -46,6 +49,9 @@ macro(look_for_cuda missing)
     endif()
     if(NOT CUDNN_FOUND)
       string(APPEND ${missing} ", cuDNN 9 (set CUDNN_ROOT)")
+    endif()
+    if(NOT CUDNNFrontend_FOUND)
+      string(APPEND ${missing} ", the headers of cuDNN's front end (run scripts/get_cudnn_frontend.sh)")
     endif()
     if(NOT NCCL_FOUND)
       string(APPEND ${missing} ", NCCL 2.19 or later (set NCCL_ROOT)")

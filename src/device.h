@@ -201,7 +201,9 @@ class ResponseNormPlan {
  public:
   virtual ~ResponseNormPlan() = default;
   virtual void forward(Stream&, View x, View y) = 0;
-  virtual void backward(Stream&, View x, View dy, View dx) = 0;
+  /// `scratch` of scratch_bytes(), which holds nothing between calls.
+  virtual void backward(Stream&, View x, View dy, View dx, void* scratch) = 0;
+  virtual std::size_t scratch_bytes() const { return 0; }
 };
 
 /// One device as one rank sees it. Calls throw Error. Owned by the program, outlives everything

@@ -11,11 +11,12 @@ class ResponseNormLayer : public Layer {
     expect(in.rank() == 4, "response normalisation wants N, H, W, C");
     spec_.input = setup.plan(in);
     plan_ = setup.device.response_norm(spec_);
+    setup.scratch(plan_->scratch_bytes());
     return in;
   }
   void forward(LayerCall& call, View x, View y) override { plan_->forward(*call.stream, x, y); }
   void backward(LayerCall& call, View x, View, View dy, View dx) override {
-    plan_->backward(*call.stream, x, dy, dx);
+    plan_->backward(*call.stream, x, dy, dx, call.scratch);
   }
   std::string implementation() const override { return "response_norm"; }
 

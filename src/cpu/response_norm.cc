@@ -62,7 +62,7 @@ class CpuResponseNorm : public ResponseNormPlan {
     });
   }
 
-  void backward(Stream& stream, View x, View dy, View dx) override {
+  void backward(Stream& stream, View x, View dy, View dx, void* /*scratch*/) override {
     dispatch(x.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
       stream.give([this, x = x.as<T>(), dy = dy.as<T>(), dx = dx.as<T>(),

@@ -1,11 +1,15 @@
-// Convolution and dense layers on a GPU, by cuDNN.
+// Convolution and dense layers on GPUs, by the plans that a Planner chooses.
 #pragma once
 
 #include <memory>
 
+#include "src/cuda/planner.h"
 #include "src/device.h"
 
-namespace lockstep {
-std::unique_ptr<AffinePlan> make_cuda_convolution(const ConvolutionSpec& spec);
-std::unique_ptr<AffinePlan> make_cuda_dense(const DenseSpec& spec);
-}  // namespace lockstep
+namespace lockstep::cuda {
+
+/// What `planner` plans with must outlive the plan. Throws Error where no library has a kernel.
+std::unique_ptr<AffinePlan> make_convolution(Planner& planner, const ConvolutionSpec& spec);
+std::unique_ptr<AffinePlan> make_dense(Planner& planner, const DenseSpec& spec);
+
+}  // namespace lockstep::cuda

@@ -8,6 +8,7 @@
 
 #include "src/check.h"
 #include "src/cuda/affine.h"
+#include "src/cuda/cudnn.h"
 #include "src/cuda/pool.h"
 #include "src/cuda/response_norm.h"
 #include "src/cuda/runtime.h"
@@ -112,6 +113,10 @@ class CudaDevice final : public Device {
   CudaDevice(const DeviceOptions& options, int index) : options_(options), index_(index) {
     use(index_);
     check_cuda(cudaGetDeviceProperties(&properties_, index_), "cudaGetDeviceProperties");
+    const cuda::Numerics numerics{.deterministic = options.deterministic};
+    cudnn_ = std::make_unique<cuda::Cudnn>(numerics);
+    planner_ = std::make_unique<cuda::Planner>(std::vector<const cuda::Library*>{cudnn_.get()},
+                                               platform(numerics));
   }
 
   std::string describe() const override {
@@ -119,8 +124,8 @@ class CudaDevice final : public Device {
                        static_cast<double>(properties_.totalGlobalMem) / (1 << 30));
   }
   std::string arithmetic() const override {
-    return fmt::format("CUDA on {}, sm_{}{}", properties_.name, properties_.major,
-                       properties_.minor);
+    return fmt::format("{} on {}, sm_{}{}", cudnn_->version(), properties_.name,
+                       properties_.major, properties_.minor);
   }
   std::string uuid() const override {
     const auto* bytes = reinterpret_cast<const unsigned char*>(properties_.uuid.bytes);
@@ -149,20 +154,27 @@ class CudaDevice final : public Device {
   std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& body) override;
 
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
-    return make_cuda_convolution(spec);
+    return cuda::make_convolution(*planner_, spec);
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
-    return make_cuda_dense(spec);
+    return cuda::make_dense(*planner_, spec);
   }
   std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
-    return make_cuda_max_pool(spec);
+    return cuda::make_max_pool(spec);
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
-    return make_cuda_response_norm(spec);
+    return cuda::make_response_norm(spec);
   }
 
  private:
   static constexpr std::size_t kPage = 4096;
+
+  /// What kernels are chosen for besides the library's version and the work.
+  std::string platform(const cuda::Numerics& numerics) const {
+    return fmt::format("{} (sm_{}{}){}{}", properties_.name, properties_.major, properties_.minor,
+                       numerics.deterministic ? ", deterministic" : "",
+                       numerics.tf32 ? ", tf32" : "");
+  }
 
   static Memory allocate_host(std::size_t bytes) {
     void* data = nullptr;
@@ -194,6 +206,8 @@ class CudaDevice final : public Device {
   DeviceOptions options_;
   int index_;
   cudaDeviceProp properties_{};
+  std::unique_ptr<cuda::Cudnn> cudnn_;
+  std::unique_ptr<cuda::Planner> planner_;
 };
 
 std::unique_ptr<Graph> CudaDevice::capture(Stream& stream, const std::function<void()>& body) {

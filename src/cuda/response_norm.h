@@ -1,10 +1,10 @@
-// Local response normalisation on a GPU.
+// Local response normalisation as bodies for src/each.h: for GPUs, and on the CPU as well.
 #pragma once
 
 #include <memory>
 
 #include "src/device.h"
 
-namespace lockstep {
-std::unique_ptr<ResponseNormPlan> make_cuda_response_norm(const ResponseNormSpec& spec);
-}
+namespace lockstep::cuda {
+std::unique_ptr<ResponseNormPlan> make_response_norm(const ResponseNormSpec& spec);
+}  // namespace lockstep::cuda

@@ -1,0 +1,175 @@
+// What the models of the menu ask of cuDNN, planned for GPUs that are not there: every graph has an
+// engine, one that gives the same bits in every run among them, and its workspace is within the
+// scratch that its plan asks for. Planning needs no device and no driver: cuDNN takes a device's
+// properties as text. What is not proven: that the kernels run, or that a device offers the same.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "net/model.h"
+#include "src/cuda/affine.h"
+#include "src/cuda/cudnn.h"
+#include "src/cuda/pool.h"
+#include "src/cuda/response_norm.h"
+
+namespace lockstep::cuda {
+namespace {
+
+/// From data sheets.
+constexpr const char* kH200 =
+    R"({"cudaDeviceId":0,"deviceVer":900,"maxGridSize":[2147483647,65535,65535],)"
+    R"("maxBlockSize":[1024,1024,64],"regsPerBlock":65536,"multiProcessorCount":132,"warpSize":32,)"
+    R"("maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,)"
+    R"("reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxSharedMemoryPerSM":233472,)"
+    R"("maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,)"
+    R"("totalGlobalMem":150754820096,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,)"
+    R"("smClockRateKHz":1980000,"memClockRateKHz":3201000,"l2CacheSize":62914560,)"
+    R"("deviceName":"NVIDIA H200","driverVer":13000,"cudaDriverVersion":13000})";
+constexpr const char* kA100 =
+    R"({"cudaDeviceId":0,"deviceVer":800,"maxGridSize":[2147483647,65535,65535],)"
+    R"("maxBlockSize":[1024,1024,64],"regsPerBlock":65536,"multiProcessorCount":108,"warpSize":32,)"
+    R"("maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":166912,)"
+    R"("reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxSharedMemoryPerSM":167936,)"
+    R"("maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,)"
+    R"("totalGlobalMem":85899345920,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,)"
+    R"("smClockRateKHz":1410000,"memClockRateKHz":1593000,"l2CacheSize":41943040,)"
+    R"("deviceName":"NVIDIA A100-SXM4-80GB","driverVer":13000,"cudaDriverVersion":13000})";
+
+/// Plans as the GPU's back end does and computes nothing.
+class PlanningDevice : public Device {
+ public:
+  explicit PlanningDevice(const Cudnn& library) : planner({&library}, "paper") {}
+
+  std::string describe() const override { return "paper"; }
+  std::string arithmetic() const override { return "paper"; }
+  bool memory_is_host() const override { return false; }
+  int run_ahead() const override { return 4; }
+  std::unique_ptr<Stream> stream() override { return std::make_unique<HostStream>(); }
+  std::unique_ptr<Event> event() override { return nullptr; }
+  Memory allocate(std::size_t bytes, Place) override {
+    return Memory(new std::byte[bytes], [](std::byte* data) { delete[] data; });  // never touched
+  }
+  void copy(Stream&, void*, const void*, std::size_t) override {}
+  std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return nullptr; }
+
+  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
+    return checked(make_convolution(planner, spec));
+  }
+  std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
+    return checked(make_dense(planner, spec));
+  }
+  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
+    return make_max_pool(spec);
+  }
+  std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
+    return make_response_norm(spec);
+  }
+
+  /// Has every race won by the plan with the largest workspace.
+  void prefer_workspace() {
+    planner.set_race([this](const Convolution&, const Plans& plans) {
+      const auto less = [](const auto& a, const auto& b) {
+        return a->workspace_bytes() < b->workspace_bytes();
+      };
+      const auto largest = std::max_element(plans.begin(), plans.end(), less);
+      workspace_bytes_ = std::max(workspace_bytes_, (*largest)->workspace_bytes());
+      return static_cast<std::size_t>(largest - plans.begin());
+    });
+  }
+
+  Planner planner;
+  int affine_plans = 0;
+
+ private:
+  std::unique_ptr<AffinePlan> checked(std::unique_ptr<AffinePlan> plan) {
+    EXPECT_GE(plan->scratch_bytes(), std::exchange(workspace_bytes_, 0));
+    ++affine_plans;
+    return plan;
+  }
+
+  std::size_t workspace_bytes_ = 0;
+};
+
+/// Calls f(type, training) for all of both.
+template <class F>
+void for_all_kinds(F f) {
+  for (const Type type : {Type::f32, Type::bf16}) {
+    for (const bool training : {true, false}) f(type, training);
+  }
+}
+
+struct Gpu {
+  const char* name;
+  const char* properties;
+};
+void PrintTo(const Gpu& gpu, std::ostream* out) { *out << gpu.name; }
+
+class PlannedGraphs : public testing::TestWithParam<Gpu> {};
+
+TEST_P(PlannedGraphs, EveryGraphOfEveryModelHasAnEngine) {
+  for (const bool deterministic : {false, true}) {
+    for (const bool tf32 : {false, true}) {
+      const Cudnn library({deterministic, tf32}, GetParam().properties);
+      for (const ModelEntry& entry : models()) {
+        for_all_kinds([&](Type type, bool training) {
+          for (const std::int64_t batch : {128, 33}) {
+            SCOPED_TRACE(testing::Message()
+                         << entry.name << ", " << name_of(type) << ", batch " << batch
+                         << (deterministic ? ", deterministic" : "") << (tf32 ? ", tf32" : ""));
+            PlanningDevice device(library);
+            EXPECT_NO_THROW(Model(device, entry, entry.sample, 10, batch, type, training));
+            EXPECT_GT(device.affine_plans, 0);
+          }
+        });
+      }
+    }
+  }
+}
+
+TEST_P(PlannedGraphs, ScratchHoldsTheWorkspaceOfAnyWinner) {
+  const Cudnn library({}, GetParam().properties);
+  for (const ModelEntry& entry : models()) {
+    for_all_kinds([&](Type type, bool training) {
+      SCOPED_TRACE(testing::Message() << entry.name << ", " << name_of(type));
+      PlanningDevice device(library);
+      device.prefer_workspace();
+      const Model model(device, entry, entry.sample, 10, 128, type, training);
+      // What was won is found again by its name, by another that is told of it.
+      PlanningDevice other(library);
+      ASSERT_TRUE(other.planner.tuning().take(device.planner.tuning().text()));
+      const Model again(other, entry, entry.sample, 10, 128, type, training);
+      EXPECT_EQ(again.workspace_bytes(), model.workspace_bytes());
+      for (std::size_t i = 0; i < model.layers().size(); ++i)
+        EXPECT_EQ(again.layers()[i].implementation, model.layers()[i].implementation);
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpus, PlannedGraphs,
+                         testing::Values(Gpu{"H200", kH200}, Gpu{"A100", kA100}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(Planning, PropertiesComeBackAsTheyWere) {
+  const Cudnn library({}, kH200);
+  const Cudnn again({}, library.properties());
+  EXPECT_EQ(again.properties(), library.properties());
+  EXPECT_NE(library.properties().find("NVIDIA H200"), std::string::npos);
+}
+
+TEST(Planning, APlanThatIsNotOfferedIsRefused) {
+  const Cudnn library({}, kH200);
+  Planner planner({&library}, "paper");
+  Convolution work;
+  work.x = {8, 1, 1, 16};
+  work.w = {4, 1, 1, 16};
+  work.y = {8, 1, 1, 4};
+  ASSERT_NE(planner.choose(work), nullptr);
+  planner.tuning().note(work.text(), "cuDNN eng999");
+  EXPECT_THROW(planner.choose(work), Error);
+}
+
+}  // namespace
+}  // namespace lockstep::cuda

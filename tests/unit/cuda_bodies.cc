@@ -1,0 +1,171 @@
+// The bodies that GPUs run where no library does the work, done here by the CPU: against the CPU's
+// own plans, which other tests hold against double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "src/cuda/pool.h"
+#include "src/cuda/response_norm.h"
+#include "src/cuda/rows.h"
+#include "src/random.h"
+
+namespace lockstep::cuda {
+namespace {
+
+/// Memory of the CPU with random numbers, or with NaN.
+struct Tensor {
+  Tensor(Shape shape, Type type) : memory(size_of(type) * shape.count(), std::byte{0xff}) {
+    view = {memory.data(), shape, type};
+  }
+  static Tensor random(Shape shape, Type type, std::uint32_t number) {
+    Tensor result(shape, type);
+    Random random(5, Purpose::generate, 0, number);
+    dispatch(type, [&](auto* tag) {
+      using T = std::remove_pointer_t<decltype(tag)>;
+      // Of few values, so that there are equal ones in a window.
+      for (std::int64_t i = 0; i < shape.count(); ++i)
+        result.view.as<T>()[i] = static_cast<float>(random.below(41)) / 16 - 1.25f;
+    });
+    return result;
+  }
+  std::vector<float> values() const {
+    std::vector<float> result;
+    dispatch(view.type, [&](auto* tag) {
+      using T = std::remove_pointer_t<decltype(tag)>;
+      result.assign(view.as<T>(), view.as<T>() + view.count());
+    });
+    return result;
+  }
+
+  std::vector<std::byte> memory;
+  View view;
+};
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+    norm += double{b[i]} * b[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+/// On one thread and on several.
+template <class F>
+void on_streams(F f) {
+  for (const int threads : {1, 3}) {
+    SCOPED_TRACE(threads);
+    HostStream stream(threads);
+    f(stream);
+  }
+}
+
+TEST(CudaBodies, PoolHasTheBitsOfTheCpu) {
+  const auto device = make_cpu_device(1);
+  for (const Type type : {Type::f32, Type::bf16}) {
+    for (const MaxPoolSpec& spec :
+         {MaxPoolSpec{.input = {{2, 7, 6, 5}, type}, .kernel = 3, .stride = 2, .relu = true},
+          MaxPoolSpec{.input = {{3, 12, 12, 70}, type}, .kernel = 3, .stride = 2},
+          MaxPoolSpec{.input = {{1, 5, 9, 3}, type}, .kernel = 2, .stride = 2, .relu = true},
+          MaxPoolSpec{.input = {{2, 4, 4, 33}, type}, .kernel = 3, .stride = 1},
+          MaxPoolSpec{.input = {{2, 7, 9, 6}, type}, .kernel = 3, .stride = 2, .valid = true},
+          MaxPoolSpec{.input = {{2, 6, 5, 2}, type}, .kernel = 2, .stride = 3}}) {
+      SCOPED_TRACE(spec.input.x.text());
+      const Shape out = spec.output();
+      Tensor x = Tensor::random(spec.input.x, type, 1);
+      dispatch(type, [&](auto* tag) {
+        using T = std::remove_pointer_t<decltype(tag)>;
+        x.view.as<T>()[spec.input.x.count() / 2] = std::numeric_limits<float>::quiet_NaN();
+      });
+      const Tensor dy = Tensor::random(out, type, 2);
+      HostStream one(1);
+      const auto cpu = device->max_pool(spec);
+      Tensor y(out, type), dx(spec.input.x, type);
+      std::vector<std::uint8_t> argmax(out.count(), 77);
+      cpu->forward(one, x.view, y.view, argmax.data());
+      cpu->backward(one, dy.view, argmax.data(), dx.view);
+      on_streams([&](Stream& stream) {
+        const auto plan = make_max_pool(spec);
+        Tensor own_y(out, type), own_dx(spec.input.x, type);
+        std::vector<std::uint8_t> own_argmax(out.count(), 88);
+        plan->forward(stream, x.view, own_y.view, own_argmax.data());
+        EXPECT_EQ(own_argmax, argmax);
+        EXPECT_EQ(own_y.memory, y.memory);
+        plan->backward(stream, dy.view, own_argmax.data(), own_dx.view);
+        EXPECT_EQ(own_dx.memory, dx.memory);
+      });
+    }
+  }
+}
+
+TEST(CudaBodies, ResponseNormIsThatOfTheCpu) {
+  const auto device = make_cpu_device(1);
+  for (const Type type : {Type::f32, Type::bf16}) {
+    for (const ResponseNormSpec& spec : {ResponseNormSpec{{{2, 5, 3, 64}, type}, 4, 1, 0.1f, 0.75f},
+                                         ResponseNormSpec{{{1, 3, 3, 5}, type}, 1, 2, 0.5f, 0.5f},
+                                         ResponseNormSpec{{{3, 1, 2, 7}, type}, 9, 1, 0.2f, 0.75f},
+                                         ResponseNormSpec{{{1, 2, 2, 3}, type}, 0, 1, 1, 0.6f}}) {
+      SCOPED_TRACE(spec.input.x.text());
+      const Shape shape = spec.input.x;
+      const Tensor x = Tensor::random(shape, type, 1), dy = Tensor::random(shape, type, 2);
+      HostStream one(1);
+      const auto cpu = device->response_norm(spec);
+      Tensor y(shape, type), dx(shape, type);
+      cpu->forward(one, x.view, y.view);
+      cpu->backward(one, x.view, dy.view, dx.view, nullptr);
+      on_streams([&](Stream& stream) {
+        const double tolerance = type == Type::f32 ? 1e-6 : 3e-3;
+        const auto plan = make_response_norm(spec);
+        Tensor own_y(shape, type), own_dx(shape, type);
+        std::vector<std::byte> scratch(plan->scratch_bytes(), std::byte{0xff});
+        plan->forward(stream, x.view, own_y.view);
+        plan->backward(stream, x.view, dy.view, own_dx.view, scratch.data());
+        EXPECT_LT(distance(own_y.values(), y.values()), tolerance);
+        EXPECT_LT(distance(own_dx.values(), dx.values()), tolerance);
+      });
+    }
+  }
+}
+
+TEST(CudaBodies, RowsAddUpAndTakeTheirBias) {
+  for (const Type type : {Type::f32, Type::bf16}) {
+    for (const auto& [count, columns] :
+         {std::pair{1, 3}, {7, 1}, {31, 40}, {64, 33}, {1000, 10}, {70000, 2}}) {
+      SCOPED_TRACE(std::to_string(count) + " rows of " + std::to_string(columns));
+      const Tensor rows = Tensor::random({count, columns}, type, 1);
+      const std::vector<float> values = rows.values();
+      const Tensor bias = Tensor::random({columns}, Type::f32, 2);
+      std::vector<float> expected(columns), biased(values.size());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        expected[i % columns] += values[i];  // of sixteenths, so that every order gives the same
+        biased[i] = std::max(values[i] + bias.values()[i % columns], 0.0f);
+        if (type == Type::bf16) biased[i] = Bfloat16(biased[i]);
+      }
+      on_streams([&](Stream& stream) {
+        Tensor sums({columns}, Type::f32), y = rows;
+        y.view.data = y.memory.data();
+        std::vector<std::byte> scratch(sum_rows_bytes(count, columns), std::byte{0xff});
+        sum_rows(stream, rows.view, sums.view, scratch.data());
+        EXPECT_EQ(sums.values(), expected);
+        add_bias(stream, y.view, bias.view, true);
+        EXPECT_EQ(y.values(), biased);
+      });
+    }
+  }
+}
+
+TEST(CudaBodies, ValuesAreRoundedOnceAndWidenedExactly) {
+  const Tensor wide = Tensor::random({3, 77}, Type::f32, 1);
+  Tensor narrow({3, 77}, Type::bf16), back({3, 77}, Type::f32);
+  on_streams([&](Stream& stream) {
+    convert(stream, wide.view, narrow.view);
+    convert(stream, narrow.view, back.view);
+    for (int i = 0; i < 3 * 77; ++i)
+      EXPECT_EQ(back.values()[i], static_cast<float>(Bfloat16(wide.values()[i])));
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::cuda
