@@ -234,6 +234,8 @@ void add_options(OptionSet& add, Options& o, const Program& program,
            [](const std::string& name) { find(convolutions(), name); });
   add.flag("--deterministic", o.deterministic,
            "The same bits in every run like this one, if slower; cpu is always so");
+  add.flag("--tf32", o.tf32,
+           "With fp32 on a GPU: products of 10 bits of mantissa, on tensor cores; sums stay fp32");
   add.flag("--no-graph", o.no_graph,
            "Give each step's work anew, where a device could repeat it as a graph: the same bits");
   add.optional_number("--threads", o.threads, Bounds::at_least(1),

@@ -60,6 +60,7 @@ struct Options {
   std::string device = "auto";
   std::string convolution = "auto";
   bool deterministic = false;
+  bool tf32 = false;
   bool no_graph = false;
   int threads = 0;      ///< per rank; 0: the cores of the node shared out among its ranks
   double timeout = 60;  ///< seconds without progress after which the run is ended with a reason

@@ -19,6 +19,7 @@
 #include "apps/run_folders.h"
 #include "apps/summary.h"
 #include "apps/training_step.h"
+#include "apps/tuning.h"
 #include "collectives/flight_recorder.h"
 #include "collectives/watchdog.h"
 #include "net/checkpoint.h"
@@ -415,10 +416,17 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
     named = make_device(comm, options.device,
                         {.threads = placement.threads,
                          .deterministic = options.deterministic,
+                         .tf32 = options.tf32,
                          .convolution = options.convolution});
     device = named.get();
   }
   look_for_stop();
+  record.phase("choosing kernels");
+  tune(comm, *device, cache_folder(), [&] {
+    Model(*device, find(models(), options.model), data.train->sample_shape(), data.train->classes(),
+          plan.shard_batch, options.precision, /*training=*/true);
+  });
+  record.phase("making the model");
   std::unique_ptr<Loader> loader;  // outlives the steps that read from it
   Trainer trainer(world, options, data, *device, plan, folders ? &*folders : nullptr,
                   stop_requested);

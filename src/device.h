@@ -234,6 +234,16 @@ class Device {
   /// gains nothing by it (the CPU).
   virtual std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& body) = 0;
 
+  /// Which of a library's kernels plans are made with, where that was chosen by measuring: text by
+  /// work, library and device, for other ranks and other runs. Empty where nothing is measured.
+  virtual std::string tuning() const { return {}; }
+  /// Plans made from now on are as such a text says. False, and nothing is changed, where it is for
+  /// another device or library; throws Error where it is no such text.
+  virtual bool set_tuning(std::string_view /*text*/) { return false; }
+  /// While on, a plan of what tuning() does not know measures what there is to choose from, which
+  /// takes time and memory, and notes the fastest.
+  virtual void tune(bool /*on*/) {}
+
   virtual std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec&) = 0;
   virtual std::unique_ptr<AffinePlan> dense(const DenseSpec&) = 0;
   virtual std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec&) = 0;

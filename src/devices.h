@@ -19,6 +19,8 @@ struct DeviceOptions {
   /// Two runs with the same input give the same bits, whatever that costs. One whose results this
   /// changes says so in Device::arithmetic().
   bool deterministic = false;
+  /// fp32 products with 10 bits of mantissa, where a device gains by it.
+  bool tf32 = false;
   /// How CPU cores convolve, one of convolutions() (src/cpu/convolution.h).
   std::string_view convolution = "auto";
 };

@@ -151,7 +151,7 @@ class FoundPlan final : public Plan {
 
 }  // namespace
 
-Cudnn::Library(Numerics numerics, const std::string& properties) : body_(std::make_unique<Body>()) {
+Cudnn::Cudnn(Numerics numerics, const std::string& properties) : body_(std::make_unique<Body>()) {
   body_->numerics = numerics;
   if (properties.empty()) {
     const cudnnStatus_t status = cudnnCreate(&body_->handle);
@@ -164,7 +164,7 @@ Cudnn::Library(Numerics numerics, const std::string& properties) : body_(std::ma
   }
 }
 
-Cudnn::~Library() = default;
+Cudnn::~Cudnn() = default;
 
 Plans Cudnn::plans(const Convolution& work, std::size_t most) const {
   Plans result;

@@ -7,9 +7,12 @@
 #include <utility>
 
 #include "src/check.h"
+#include "src/crc32c.h"
 #include "src/cuda/affine.h"
+#include "src/cuda/cublaslt.h"
 #include "src/cuda/cudnn.h"
 #include "src/cuda/pool.h"
+#include "src/cuda/race.h"
 #include "src/cuda/response_norm.h"
 #include "src/cuda/runtime.h"
 
@@ -113,10 +116,11 @@ class CudaDevice final : public Device {
   CudaDevice(const DeviceOptions& options, int index) : options_(options), index_(index) {
     use(index_);
     check_cuda(cudaGetDeviceProperties(&properties_, index_), "cudaGetDeviceProperties");
-    const cuda::Numerics numerics{.deterministic = options.deterministic};
+    const cuda::Numerics numerics{options.deterministic, options.tf32};
     cudnn_ = std::make_unique<cuda::Cudnn>(numerics);
-    planner_ = std::make_unique<cuda::Planner>(std::vector<const cuda::Library*>{cudnn_.get()},
-                                               platform(numerics));
+    cublaslt_ = std::make_unique<cuda::Cublaslt>(numerics);
+    planner_ = std::make_unique<cuda::Planner>(
+        std::vector<const cuda::Library*>{cudnn_.get(), cublaslt_.get()}, platform(numerics));
   }
 
   std::string describe() const override {
@@ -124,8 +128,9 @@ class CudaDevice final : public Device {
                        static_cast<double>(properties_.totalGlobalMem) / (1 << 30));
   }
   std::string arithmetic() const override {
-    return fmt::format("{} on {}, sm_{}{}", cudnn_->version(), properties_.name,
-                       properties_.major, properties_.minor);
+    const cuda::Tuning& tuning = planner_->tuning();
+    return tuning.platform() +
+           (tuning.empty() ? "" : fmt::format(", tuned {:08x}", crc32c(tuning.text())));
   }
   std::string uuid() const override {
     const auto* bytes = reinterpret_cast<const unsigned char*>(properties_.uuid.bytes);
@@ -152,6 +157,18 @@ class CudaDevice final : public Device {
                "cudaMemcpyAsync");
   }
   std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& body) override;
+
+  // What a race finds may be another plan in the next run: no races for the same bits every time.
+  std::string tuning() const override {
+    return options_.deterministic ? "" : planner_->tuning().text();
+  }
+  bool set_tuning(std::string_view text) override { return planner_->tuning().take(text); }
+  void tune(bool on) override {
+    if (!on) return planner_->set_race({});
+    planner_->set_race([this](const cuda::Convolution& work, const cuda::Plans& plans) {
+      return cuda::race(*this, *stream(Priority::normal), work, plans);
+    });
+  }
 
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
     return cuda::make_convolution(*planner_, spec);
@@ -207,6 +224,7 @@ class CudaDevice final : public Device {
   int index_;
   cudaDeviceProp properties_{};
   std::unique_ptr<cuda::Cudnn> cudnn_;
+  std::unique_ptr<cuda::Cublaslt> cublaslt_;
   std::unique_ptr<cuda::Planner> planner_;
 };
 

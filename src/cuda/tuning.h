@@ -21,6 +21,8 @@ class Tuning {
   /// the text is for another platform; throws Error with the line where it is no such text.
   bool take(std::string_view text);
   std::string text() const;
+  const std::string& platform() const { return platform_; }
+  bool empty() const { return plans_.empty(); }
 
   /// The plan noted for `work`; null if none is.
   const std::string* find(const std::string& work) const;

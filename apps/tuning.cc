@@ -1,0 +1,77 @@
+#include "apps/tuning.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "src/check.h"
+#include "src/crc32c.h"
+#include "src/file.h"
+
+namespace lockstep {
+namespace {
+
+/// One file for each device and library, which the first line of the text names.
+std::filesystem::path file_of(const std::filesystem::path& folder, const std::string& text) {
+  return folder / fmt::format("tuning-{:08x}.txt", crc32c(text.substr(0, text.find('\n'))));
+}
+
+/// As if it were not there, if it is damaged.
+void read_earlier(Device& device, const std::filesystem::path& file) {
+  std::ifstream in(file);
+  if (!in) return;
+  std::ostringstream text;
+  text << in.rdbuf();
+  try {
+    device.set_tuning(text.str());
+  } catch (const Error&) {
+  }
+}
+
+void keep(const std::filesystem::path& file, const std::string& text) {
+  try {
+    make_directories(file.parent_path(), "cache directory");
+    replace_file(file, text);
+  } catch (const Error&) {
+  }
+}
+
+void measure(Device& device, const std::filesystem::path& folder,
+             const std::function<void()>& plan) {
+  const std::filesystem::path file = file_of(folder, device.tuning());
+  if (!folder.empty()) read_earlier(device, file);
+  const std::string before = device.tuning();
+  device.tune(true);
+  try {
+    plan();
+  } catch (...) {
+    device.tune(false);
+    throw;
+  }
+  device.tune(false);
+  if (!folder.empty() && device.tuning() != before) keep(file, device.tuning());
+}
+
+}  // namespace
+
+void tune(const Comm& comm, Device& device, const std::filesystem::path& folder,
+          const std::function<void()>& plan) {
+  if (comm.min(!device.tuning().empty()) == 0) return;
+  agree(comm, [&] {
+    if (comm.rank() == 0) measure(device, folder, plan);
+  });
+  const std::string text = comm.broadcast(device.tuning());
+  agree(comm, [&] {
+    if (comm.rank() != 0) device.set_tuning(text);
+  });
+}
+
+std::filesystem::path cache_folder() {
+  const char* const cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache != '\0') return std::filesystem::path(cache) / "lockstep";
+  const char* const home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0') return {};
+  return std::filesystem::path(home) / ".cache" / "lockstep";
+}
+
+}  // namespace lockstep

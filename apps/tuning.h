@@ -1,0 +1,22 @@
+// Which kernels of a device's libraries are fastest for a run: measured by one rank, for all.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+
+#include "collectives/comm.h"
+#include "src/device.h"
+
+namespace lockstep {
+
+/// Collective. Where `device` can measure (Device::tune): has rank 0 measure all that `plan` plans,
+/// but for what `folder` tells of earlier runs, which is told of this one in turn; from now on all
+/// ranks plan with the same. Elsewhere nothing. An empty folder tells nothing, and one that cannot
+/// be written is as good: it costs the next run the time. Throws AgreedError where planning does.
+void tune(const Comm& comm, Device& device, const std::filesystem::path& folder,
+          const std::function<void()>& plan);
+
+/// $XDG_CACHE_HOME/lockstep, or that of ~/.cache; empty where there is neither.
+std::filesystem::path cache_folder();
+
+}  // namespace lockstep

@@ -1,0 +1,128 @@
+// Kernels chosen by one rank for all, and for the next run, on a device that "measures" by
+// counting.
+#include "apps/tuning.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "src/cuda/tuning.h"
+#include "tests/mpi/world.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+/// The CPU, but for a tuning: what it is asked to plan is tuned to "rank R, number N".
+class TuningDevice : public Device {
+ public:
+  explicit TuningDevice(int rank) : rank_(rank), cpu_(make_cpu_device(1)) {}
+
+  void plan(const std::string& work) {
+    if (tunes_ && tuning_.find(work) == nullptr)
+      tuning_.note(work, fmt::format("rank {}, number {}", rank_, ++measured));
+  }
+  std::string tuning() const override { return tuning_.text(); }
+  bool set_tuning(std::string_view text) override { return tuning_.take(text); }
+  void tune(bool on) override { tunes_ = on; }
+
+  std::string describe() const override { return cpu_->describe(); }
+  std::string arithmetic() const override { return cpu_->arithmetic(); }
+  bool memory_is_host() const override { return true; }
+  int run_ahead() const override { return 0; }
+  std::unique_ptr<Stream> stream(Priority priority) override { return cpu_->stream(priority); }
+  std::unique_ptr<Event> event() override { return cpu_->event(); }
+  Memory allocate(std::size_t bytes, Place place) override { return cpu_->allocate(bytes, place); }
+  void copy(Stream&, void*, const void*, std::size_t) override {}
+  std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return {}; }
+  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec&) override { return {}; }
+  std::unique_ptr<AffinePlan> dense(const DenseSpec&) override { return {}; }
+  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec&) override { return {}; }
+  std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec&) override { return {}; }
+
+  int measured = 0;
+
+ private:
+  int rank_;
+  std::unique_ptr<Device> cpu_;
+  bool tunes_ = false;
+  cuda::Tuning tuning_{"here"};
+};
+
+constexpr const char* kTwo =
+    "lockstep tuning for here\na = rank 0, number 1\nb = rank 0, number 2\n";
+
+/// A folder that rank 0 made, for all.
+struct Shared {
+  explicit Shared(const Comm& c) : comm(c) {
+    if (comm.rank() == 0) own.emplace();
+    path = comm.broadcast(own ? own->path().string() : std::string());
+  }
+  ~Shared() { comm.barrier(); }
+  const Comm& comm;
+  std::optional<TemporaryDirectory> own;
+  std::filesystem::path path;
+};
+
+TEST(Tuning, one_rank_measures_and_all_plan_alike) {
+  const Comm comm = world().comm();
+  TuningDevice device(comm.rank());
+  const auto plan = [&] { device.plan("a"), device.plan("b"); };
+  tune(comm, device, {}, plan);
+  EXPECT_EQ(device.tuning(), kTwo);
+  EXPECT_EQ(device.measured, comm.rank() == 0 ? 2 : 0);
+  device.plan("c");
+  EXPECT_EQ(device.tuning(), kTwo) << "it goes on measuring";
+}
+
+TEST(Tuning, the_next_run_measures_what_is_new) {
+  const Comm comm = world().comm();
+  const Shared folder(comm);
+  TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
+  tune(comm, first, folder.path / "new", [&] { first.plan("a"), first.plan("b"); });
+  comm.barrier();
+  tune(comm, second, folder.path / "new", [&] { second.plan("a"), second.plan("b"); });
+  EXPECT_EQ(second.measured, 0);
+  EXPECT_EQ(second.tuning(), kTwo);
+  tune(comm, third, folder.path / "new", [&] { third.plan("b"), third.plan("c"); });
+  EXPECT_EQ(third.measured, comm.rank() == 0 ? 1 : 0);
+  EXPECT_EQ(third.tuning(), std::string(kTwo) + "c = rank 0, number 1\n");
+}
+
+TEST(Tuning, a_damaged_file_is_measured_anew) {
+  const Comm comm = world().comm();
+  const Shared folder(comm);
+  TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
+  tune(comm, first, folder.path, [&] { first.plan("a"), first.plan("b"); });
+  if (comm.rank() == 0) {
+    int files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path)) {
+      std::ofstream(entry.path()) << "lockstep tuning for here\na = rank 0, number 7\nb = ra";
+      ++files;
+    }
+    EXPECT_EQ(files, 1);
+  }
+  comm.barrier();
+  tune(comm, second, folder.path, [&] { second.plan("a"), second.plan("b"); });
+  EXPECT_EQ(second.tuning(), kTwo);
+  comm.barrier();
+  tune(comm, third, folder.path, [&] { third.plan("a"), third.plan("b"); });
+  EXPECT_EQ(third.measured, 0);
+}
+
+TEST(Tuning, what_cannot_be_planned_is_told_on_all_ranks) {
+  const Comm comm = world().comm();
+  TuningDevice device(comm.rank());
+  EXPECT_THROW(tune(comm, device, {}, [] { throw Error("there is no kernel for this"); }), Error);
+  device.plan("c");
+  EXPECT_EQ(device.measured, 0) << "it goes on measuring";
+}
+
+TEST(Tuning, a_device_that_measures_nothing_is_not_asked_to) {
+  const Comm comm = world().comm();
+  const auto device = make_cpu_device(1);
+  tune(comm, *device, {}, [] { FAIL() << "planned"; });
+}
+
+}  // namespace
+}  // namespace lockstep
