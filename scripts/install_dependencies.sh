@@ -8,7 +8,9 @@ usage() {
   cat <<'HELP'
 usage: scripts/install_dependencies.sh [--tests] [--slurm] [--check]
 
-Finds out which packages are missing, says which, and installs them with apt-get (through sudo, if not root).
+Finds out which packages are missing, says which, and installs them with apt-get (through sudo, if not root). CUDA,
+cuDNN and NCCL are left to whoever runs the machine; where nvcc is in PATH, the headers of cuDNN's front end are fetched
+(get_cudnn_frontend.sh).
 
   --tests   also what the tests and the benchmarks need
   --slurm   also SLURM, for the tests on a private one-machine cluster (its services are not needed)
@@ -88,6 +90,13 @@ missing_things() {
   done <<<"$needs"
 }
 
+# For the CUDA back end, where there is nvcc to build it: what no package brings. The build goes without where it fails.
+get_front_end_of_cudnn() {
+  if command -v nvcc >/dev/null && [[ $check == 0 ]]; then
+    "$(dirname "${BASH_SOURCE[0]}")/get_cudnn_frontend.sh" || echo "install_dependencies.sh: the build will be without CUDA" >&2
+  fi
+}
+
 describe() {  # needs on stdin -> "package (purpose)" on lines
   while IFS='|' read -r package known purpose; do printf '  %-20s %s\n' "$package" "$purpose"; done
 }
@@ -137,7 +146,7 @@ if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
   missing=$(missing_packages)
   # Who cannot install may have built or loaded some of it: what is there need not be in dpkg's records.
   if [[ -n $missing && $(id -u) != 0 ]]; then missing=$(needs=$missing && missing_things); fi
-  [[ -n $missing ]] || exit 0
+  [[ -n $missing ]] || { get_front_end_of_cudnn; exit 0; }
   if [[ $check == 1 ]]; then
     echo "missing packages:"
     describe <<<"$missing"
@@ -152,6 +161,7 @@ if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
     install_packages "${packages[@]}"
     missing=$(missing_packages)
     [[ -z $missing ]] || fail "still missing after the installation: $(cut -d'|' -f1 <<<"$missing" | xargs). Install them by hand."
+    get_front_end_of_cudnn
     exit 0
   fi
   cure="ask an administrator for: apt-get install $(cut -d'|' -f1 <<<"$missing" | xargs)"
@@ -160,7 +170,7 @@ else
 fi
 
 missing=$(missing_things)
-[[ -n $missing ]] || exit 0
+[[ -n $missing ]] || { get_front_end_of_cudnn; exit 0; }
 echo "missing (names as in Debian):" >&2
 describe <<<"$missing" >&2
 fail "not everything is there and it cannot be installed from here: $cure."
