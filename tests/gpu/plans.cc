@@ -1,0 +1,235 @@
+// The plans of a GPU against the same in double: every pass of convolution and dense layers in
+// every type, of every kernel that its libraries offer, on odd shapes and with outputs that begin
+// as NaN.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "src/cuda/cublaslt.h"
+#include "src/cuda/cudnn.h"
+#include "src/cuda/device.h"
+#include "src/cuda/planner.h"
+#include "src/random.h"
+
+namespace lockstep::cuda {
+namespace {
+
+using Values = std::vector<double>;
+
+/// Memory of the GPU with the host's view of it in double.
+class Tensor {
+ public:
+  Tensor(Device& device, std::int64_t count, Type type)
+      : device_(device),
+        count_(count),
+        type_(type),
+        bytes_(static_cast<std::size_t>(count) * size_of(type)),
+        host_(device.allocate(bytes_, Place::host)),
+        memory_(device.allocate(bytes_, Place::device)),
+        stream_(device.stream()) {}
+
+  Values fill(std::uint32_t number) {
+    Random random(11, Purpose::generate, 0, number);
+    Values values;
+    dispatch(type_, [&](auto* tag) {
+      auto* to = reinterpret_cast<decltype(tag)>(host_.get());
+      for (std::int64_t i = 0; i < count_; ++i)
+        values.push_back(static_cast<float>(to[i] = random.uniform(-1, 1)));
+    });
+    upload();
+    return values;
+  }
+  void poison() {
+    std::memset(host_.get(), 0xff, bytes_);
+    upload();
+  }
+  Values values() {
+    device_.copy(*stream_, host_.get(), memory_.get(), bytes_);
+    stream_->synchronize();
+    Values values;
+    dispatch(type_, [&](auto* tag) {
+      const auto* from = reinterpret_cast<decltype(tag)>(host_.get());
+      for (std::int64_t i = 0; i < count_; ++i) values.push_back(static_cast<float>(from[i]));
+    });
+    return values;
+  }
+  void* data() { return memory_.get(); }
+
+ private:
+  void upload() {
+    device_.copy(*stream_, memory_.get(), host_.get(), bytes_);
+    stream_->synchronize();
+  }
+
+  Device& device_;
+  std::int64_t count_;
+  Type type_;
+  std::size_t bytes_;
+  Memory host_, memory_;
+  std::unique_ptr<Stream> stream_;
+};
+
+/// What `c` gives in double, and the sum of the products' sizes for each value: what its rounding
+/// is measured against.
+struct Reference {
+  Values result, sizes;
+};
+
+Reference reference(const Convolution& c, const Values& x, const Values& w, const Values& b,
+                    const Values& y) {
+  Values sum[] = {Values(c.x.count()), Values(c.w.count()), Values(c.y.count())}, size[3];
+  for (int i = 0; i < 3; ++i) size[i].resize(sum[i].size());
+  const std::int64_t groups = c.x[3] / c.w[3];
+  for (std::int64_t n = 0; n < c.y[0]; ++n)
+    for (std::int64_t oy = 0; oy < c.y[1]; ++oy)
+      for (std::int64_t ox = 0; ox < c.y[2]; ++ox)
+        for (std::int64_t o = 0; o < c.y[3]; ++o)
+          for (std::int64_t ky = 0; ky < c.w[1]; ++ky)
+            for (std::int64_t kx = 0; kx < c.w[2]; ++kx) {
+              const std::int64_t iy = oy * c.stride[0] - c.pad[0] + ky * c.dilation[0],
+                                 ix = ox * c.stride[1] - c.pad[1] + kx * c.dilation[1],
+                                 first = o / (c.y[3] / groups) * c.w[3];
+              if (iy < 0 || iy >= c.x[1] || ix < 0 || ix >= c.x[2]) continue;
+              for (std::int64_t k = 0; k < c.w[3]; ++k) {
+                const std::int64_t xi = ((n * c.x[1] + iy) * c.x[2] + ix) * c.x[3] + first + k,
+                                   wi = ((o * c.w[1] + ky) * c.w[2] + kx) * c.w[3] + k,
+                                   yi = ((n * c.y[1] + oy) * c.y[2] + ox) * c.y[3] + o;
+                const double products[] = {w[wi] * y[yi], x[xi] * y[yi], x[xi] * w[wi]};
+                const std::int64_t places[] = {xi, wi, yi};
+                for (int i = 0; i < 3; ++i) {
+                  sum[i][places[i]] += products[i];
+                  size[i][places[i]] += std::abs(products[i]);
+                }
+              }
+            }
+  const int which = c.pass == Pass::forward ? 2 : c.pass == Pass::backward_data ? 0 : 1;
+  Reference result{sum[which], size[which]};
+  for (std::size_t i = 0; c.bias && i < result.result.size(); ++i) {
+    result.result[i] += b[i % b.size()];
+    result.sizes[i] += std::abs(b[i % b.size()]);
+  }
+  for (double& value : result.result) {
+    if (c.relu) value = std::max(value, 0.0);
+  }
+  return result;
+}
+
+/// Of one value, of the size of its products: a few roundings of the type, and of sums in fp32.
+double tolerance(Type type, bool tf32) {
+  return type == Type::bf16 ? 1.0 / 128 : tf32 ? 1.0 / 512 : 1e-5;
+}
+
+void check(Device& device, const std::vector<const Library*>& libraries, Convolution work,
+           bool tf32) {
+  const Type type = work.type;
+  Tensor x(device, work.x.count(), type), w(device, work.w.count(), type),
+      b(device, work.w[0], type), y(device, work.y.count(), type);
+  const std::unique_ptr<Stream> stream = device.stream();
+  for (const Pass pass : {Pass::forward, Pass::backward_data, Pass::backward_weights}) {
+    work.pass = pass;
+    if (pass != Pass::forward) work.bias = work.relu = false;
+    SCOPED_TRACE(work.text());
+    const Values xs = x.fill(1), ws = w.fill(2), bs = b.fill(3), ys = y.fill(4);
+    const Reference wanted = reference(work, xs, ws, bs, ys);
+    Tensor& result = pass == Pass::forward ? y : pass == Pass::backward_data ? x : w;
+    int plans = 0;
+    for (const Library* library : libraries) {
+      for (const auto& plan : library->plans(work, std::numeric_limits<std::size_t>::max())) {
+        SCOPED_TRACE(plan->name());
+        Tensor workspace(device, static_cast<std::int64_t>(plan->workspace_bytes() / 4 + 1),
+                         Type::f32);
+        workspace.poison();
+        result.poison();
+        plan->run(*stream, {x.data(), w.data(), b.data(), y.data()}, workspace.data());
+        stream->synchronize();
+        const Values found = result.values();
+        double worst = 0;
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          const double error =
+              std::abs(found[i] - wanted.result[i]) / std::max(wanted.sizes[i], 1e-3);
+          worst = error <= worst ? worst : error;  // NaN is the worst, and stays
+        }
+        EXPECT_LT(worst, tolerance(type, tf32));
+        ++plans;
+      }
+    }
+    EXPECT_GT(plans, 0);
+  }
+}
+
+Convolution convolution(Shape x, Shape w, std::int64_t stride, std::int64_t pad,
+                        std::int64_t dilation) {
+  const auto extent = [&](int axis) {
+    return (x[axis] + 2 * pad - (w[axis] - 1) * dilation - 1) / stride + 1;
+  };
+  Convolution work;
+  work.x = x;
+  work.w = w;
+  work.y = {x[0], extent(1), extent(2), w[0]};
+  work.stride = {stride, stride};
+  work.pad = {pad, pad};
+  work.dilation = {dilation, dilation};
+  work.bias = work.relu = true;
+  return work;
+}
+
+TEST(Plans, AreThoseOfDouble) {
+  const auto device = make_cuda_device({});
+  for (const bool tf32 : {false, true}) {
+    const Cudnn cudnn({.tf32 = tf32});
+    const Cublaslt cublaslt({.tf32 = tf32});
+    const std::vector<const Library*> libraries{&cudnn, &cublaslt};
+    for (const Type type : {Type::f32, Type::bf16}) {
+      if (type == Type::bf16 && tf32) continue;
+      for (Convolution work : {convolution({3, 9, 7, 3}, {64, 5, 5, 3}, 1, 2, 1),
+                               convolution({2, 8, 8, 16}, {24, 3, 3, 16}, 1, 1, 1),
+                               convolution({2, 11, 9, 8}, {16, 3, 3, 8}, 2, 1, 1),
+                               convolution({2, 9, 9, 8}, {8, 3, 3, 8}, 1, 2, 2),
+                               convolution({5, 1, 1, 33}, {10, 1, 1, 33}, 1, 0, 1),
+                               convolution({128, 1, 1, 192}, {10, 1, 1, 192}, 1, 0, 1),
+                               convolution({16, 1, 1, 256}, {64, 1, 1, 256}, 1, 0, 1)}) {
+        work.type = type;
+        check(*device, libraries, work, tf32);
+      }
+    }
+  }
+}
+
+TEST(Plans, DeterministicKernelsGiveTheSameBitsAgain) {
+  const auto device = make_cuda_device({});
+  const Cudnn cudnn({.deterministic = true});
+  const std::unique_ptr<Stream> stream = device->stream();
+  for (const Type type : {Type::f32, Type::bf16}) {
+    Convolution work = convolution({64, 12, 12, 64}, {64, 5, 5, 64}, 1, 2, 1);
+    work.type = type;
+    work.pass = Pass::backward_weights;
+    work.bias = work.relu = false;
+    Tensor x(*device, work.x.count(), type), w(*device, work.w.count(), type),
+        y(*device, work.y.count(), type);
+    x.fill(1), y.fill(2);
+    for (const auto& plan : cudnn.plans(work, 8)) {
+      SCOPED_TRACE(plan->name());
+      Tensor workspace(*device, static_cast<std::int64_t>(plan->workspace_bytes() / 4 + 1),
+                       Type::f32);
+      Values first;
+      for (int run = 0; run < 5; ++run) {
+        w.poison();
+        plan->run(*stream, {x.data(), w.data(), nullptr, y.data()}, workspace.data());
+        stream->synchronize();
+        if (run == 0) first = w.values();
+        EXPECT_EQ(w.values(), first);
+      }
+    }
+  }
+}
+
+TEST(Plans, PropertiesOfTheDeviceAreTold) {
+  const auto device = make_cuda_device({});
+  std::printf("%s\n", Cudnn(Numerics{}).properties().c_str());  // for tests/cuda/planned_graphs.cc
+}
+
+}  // namespace
+}  // namespace lockstep::cuda
