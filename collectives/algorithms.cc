@@ -8,6 +8,7 @@ namespace lockstep {
 Schedule tree(int rank, int size, std::int64_t count);
 Schedule recursive_doubling(int rank, int size, std::int64_t count);
 Schedule halving_doubling(int rank, int size, std::int64_t count);
+Schedule double_tree(int rank, int size, std::int64_t count);
 Schedule ring(int rank, int size, std::int64_t count);
 Schedule to_one(int rank, int size, std::int64_t count);
 
@@ -26,6 +27,8 @@ constexpr AlgorithmEntry kAlgorithms[] = {
      recursive_doubling, always},
     {"halving_doubling", "reduce-scatter and all-gather between nearest, then farther neighbours",
      halving_doubling, powers_of_two},
+    {"double_tree", "two binary trees with half of a bucket each, in segments: for long buckets",
+     double_tree, up_to_two},
     {"ring", "reduce-scatter and all-gather around a ring: for long buckets on few ranks", ring,
      up_to_two},
     {"to_one", "all send to rank 0, which adds and sends back", to_one, always},

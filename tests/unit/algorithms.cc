@@ -299,6 +299,16 @@ TEST(Cost, segments_pay_in_the_tree) {
   EXPECT_LT(cost(algorithm_called("tree"), 2, count, kLink), 0.75 * one_by_one);
 }
 
+TEST(Cost, two_trees_take_about_twice_a_long_bucket_where_one_takes_more) {
+  const std::int64_t count = 16 << 20;
+  const double bytes = 4.0 * count;
+  for (const int size : {8, 15, 32}) {
+    const double seconds = cost(algorithm_called("double_tree"), size, count, kLink);
+    EXPECT_LT(seconds, 0.8 * cost(algorithm_called("tree"), size, count, kLink)) << size;
+    EXPECT_GT(seconds, 2 * bytes / kLink.bandwidth) << size;
+  }
+}
+
 TEST(Cost, of_an_empty_bucket_is_nothing) {
   for (const AlgorithmEntry& entry : algorithms())
     EXPECT_EQ(cost(entry.algorithm, 4, 0, kLink), 0) << entry.name;
