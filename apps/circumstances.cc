@@ -5,6 +5,7 @@
 
 #include "src/check.h"
 #include "src/machine.h"
+#include "src/plural.h"
 
 namespace lockstep {
 namespace {
@@ -24,8 +25,8 @@ std::string of_all_ranks(const Comm& comm, const std::string& value) {
 /// A canonical sum is the same for all reducers; any other may depend on all that is named here.
 std::string order_of_sums(const Comm& comm, const Options& options, const Reducer& reducer) {
   if (reducer.canonical()) return "canonical";
-  return fmt::format("that of {} on {} rank{} in buckets of {:g} MiB", reducer.name(), comm.size(),
-                     comm.size() == 1 ? "" : "s", options.bucket_mb);
+  return fmt::format("that of {} on {} in buckets of {:g} MiB", reducer.name(),
+                     counted(comm.size(), "rank"), options.bucket_mb);
 }
 
 /// Whether the rate before the end depends on where the end is.

@@ -4,6 +4,7 @@
 
 #include "collectives/node_cores.h"
 #include "src/machine.h"
+#include "src/plural.h"
 #include "src/table.h"
 
 namespace lockstep {
@@ -47,9 +48,8 @@ std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name,
 }
 
 std::vector<std::string> placement_lines(const Comm& comm, const Placement& placement) {
-  return comm.gather(fmt::format("rank {}: host {}, cores {}, {} thread{}", comm.rank(),
-                                 host_name(), core_list(allowed_cores()), placement.threads,
-                                 placement.threads == 1 ? "" : "s"));
+  return comm.gather(fmt::format("rank {}: host {}, cores {}, {}", comm.rank(), host_name(),
+                                 core_list(allowed_cores()), counted(placement.threads, "thread")));
 }
 
 }  // namespace lockstep

@@ -1,6 +1,5 @@
 #include "apps/reporter.h"
 
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -8,13 +7,14 @@
 #include <sstream>
 
 #include "src/check.h"
+#include "src/clock.h"
 #include "src/machine.h"
+#include "src/plural.h"
 #include "src/report/report.h"
 
 namespace lockstep {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using nlohmann::ordered_json;
 
 /// Lines "name=value" as an object; values are TOML's, most of which are JSON's too.
@@ -40,7 +40,7 @@ struct Reporter::Body {
   Console console;
   std::optional<JsonLines> json{};
   std::optional<EventFile> events{};
-  Clock::time_point begin = Clock::now();
+  double begin = now_seconds();
   std::int64_t done = 0;
   double images_per_s = 0;  // of the last report
   struct Tested {
@@ -102,7 +102,7 @@ void Reporter::line(const std::string& text) {
 void Reporter::begin(bool evaluates_anew) {
   if (!body_) return;
   const RunPlan& plan = body_->plan;
-  body_->begin = Clock::now();
+  body_->begin = now_seconds();
   body_->done = plan.start.step;
   if (body_->options.log_dir.empty()) return;
   const std::filesystem::path directory = body_->options.log_dir;
@@ -272,12 +272,12 @@ void Reporter::summary(std::int64_t step, double seconds) {
       lost_files);
   if (lost_files || body_->lost_lines) body_->warn("the reports are incomplete: " + body_->lost);
   const std::int64_t steps = step - body_->plan.start.step;
-  const double total = std::chrono::duration<double>(Clock::now() - body_->begin).count();
+  const double total = now_seconds() - body_->begin;
   const auto line = [&](const char* name, const std::vector<std::string>& parts) {
     if (!parts.empty()) body_->line(fmt::format("{:<12} {}", name, fmt::join(parts, ", ")));
   };
   std::vector<std::string> parts{
-      fmt::format("{} step{} in {}", steps, steps == 1 ? "" : "s", duration_text(total))};
+      fmt::format("{} in {}", counted(steps, "step"), duration_text(total))};
   if (seconds > 0) {
     parts.push_back(fmt::format("{:.0f} images/s",
                                 static_cast<double>(steps * body_->plan.global_batch) / seconds));

@@ -23,9 +23,8 @@ struct StepReport {
   double batch_top1 = 0;                  ///< share of this step's batch
   double images_per_s = 0, seconds_per_batch = 0;
   double learning_rate = 0;
-  double exposed_communication =
-      0;                   ///< share of the time that the computing thread waited for sums
-  double loader_wait = 0;  ///< share of the time that it waited for samples
+  /// Shares of the time that the computing thread waited for sums, and for samples.
+  double exposed_communication = 0, loader_wait = 0;
 };
 
 /// On ranks other than 0 every call does nothing. begin() throws Error where the files cannot be

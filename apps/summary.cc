@@ -2,6 +2,7 @@
 
 #include "src/check.h"
 #include "src/machine.h"
+#include "src/plural.h"
 #include "src/table.h"
 
 namespace lockstep {
@@ -59,9 +60,9 @@ std::string order_text(const RunSummary& f) {
   }
   const std::vector<int> ranks = ranks_of_same_bits(f.plan.shards);
   return fmt::format(
-      "canonical: --shards {} gives the same weights, bit for bit, on {} rank{} of {} thread{}",
-      f.plan.shards, fmt::join(ranks, ", "), ranks.size() == 1 ? "" : "s", f.plan.threads,
-      f.plan.threads == 1 ? "" : "s");
+      "canonical: --shards {} gives the same weights, bit for bit, on {} rank{} of {}",
+      f.plan.shards, fmt::join(ranks, ", "), ranks.size() == 1 ? "" : "s",
+      counted(f.plan.threads, "thread"));
 }
 
 std::string policy_text(Policy policy) {
@@ -98,9 +99,9 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   const double gflop = model.training_flops() * f.plan.shards * 1e-9;
   reporter.line(fmt::format("Lockstep {}", build_name()));
   line("ranks",
-       fmt::format("{} on {} host{}, {} thread{} each; rank 0 on {}, {}", f.comm.size(),
-                   f.placement.hosts, f.placement.hosts == 1 ? "" : "s", f.placement.threads,
-                   f.placement.threads == 1 ? "" : "s", host_name(), f.device.describe()));
+       fmt::format("{} on {}, {} each; rank 0 on {}, {}", f.comm.size(),
+                   counted(f.placement.hosts, "host"), counted(f.placement.threads, "thread"),
+                   host_name(), f.device.describe()));
   if (!f.placement.warning.empty()) line("warning", f.placement.warning);
   line("data", f.data.train->describe());
   if (const auto& data = find(datasets(), f.options.dataset); !data.stands_for.empty()) {
@@ -114,8 +115,8 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
                             model.layout().trainable(), gflop, name_of(model.type())));
   line("batch",
        fmt::format(
-           "{} = {} shard{} of {}, {} on each rank; {:.1f} steps per epoch", f.plan.global_batch,
-           f.plan.shards, f.plan.shards == 1 ? "" : "s", f.plan.shard_batch, f.plan.own_shards,
+           "{} = {} of {}, {} on each rank; {:.1f} steps per epoch", f.plan.global_batch,
+           counted(f.plan.shards, "shard"), f.plan.shard_batch, f.plan.own_shards,
            static_cast<double>(f.plan.dataset_size) / static_cast<double>(f.plan.global_batch)));
   line("optimizer", optimizer_text(f));
   line("reducer", f.step.reducer().describe());

@@ -1,9 +1,9 @@
 #include "bench/bare.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 
+#include "src/clock.h"
 #include "src/random.h"
 
 namespace lockstep {
@@ -12,11 +12,9 @@ namespace {
 double median_seconds(int rounds, const std::function<void()>& call) {
   std::vector<double> seconds;
   for (int i = 0; i < rounds + 1; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = now_seconds();
     call();
-    if (i > 0)
-      seconds.push_back(
-          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    if (i > 0) seconds.push_back(now_seconds() - start);
   }
   std::nth_element(seconds.begin(), seconds.begin() + rounds / 2, seconds.end());
   return seconds[static_cast<std::size_t>(rounds / 2)];

@@ -7,9 +7,10 @@
 namespace lockstep {
 
 struct BareTimes {
-  double affine_seconds = 0;  ///< forward, weight and input gradients of all linear layers of one
-                              ///< batch; medians, summed
-  double gemm_flops = 0;      ///< per second, of a 1024 x 2048 x 2048 product
+  /// Forward, weight and input gradients of all linear layers of one batch; medians, summed.
+  double affine_seconds = 0;
+  /// Per second, of a 1024 x 2048 x 2048 product.
+  double gemm_flops = 0;
 };
 
 /// Times the plans of `model`'s linear layers one by one on buffers of their own, `rounds` times

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "collectives/progress_engine.h"
+#include "src/clock.h"
 
 namespace lockstep {
 namespace {
@@ -125,13 +126,12 @@ struct GradientBuckets::Body {
    public:
     explicit Exposed(Body& body) : body_(body), callbacks_(body.engine.callback_seconds()) {}
     ~Exposed() {
-      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began_;
-      body_.exposed += elapsed.count() - (body_.engine.callback_seconds() - callbacks_);
+      body_.exposed += now_seconds() - began_ - (body_.engine.callback_seconds() - callbacks_);
     }
 
    private:
     Body& body_;
-    std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+    double began_ = now_seconds();
     double callbacks_;
   };
 };

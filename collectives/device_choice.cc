@@ -6,6 +6,7 @@
 
 #include "collectives/nccl.h"
 #include "collectives/peers.h"
+#include "src/plural.h"
 
 namespace lockstep {
 namespace {
@@ -41,10 +42,6 @@ const DeviceRecord& at(Records records, int rank) {
   return records[static_cast<std::size_t>(rank)];
 }
 
-std::string plural(std::size_t number, std::string_view what) {
-  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
-}
-
 template <class Field>
 std::size_t different(Records records, Field field) {
   std::set<std::string> values;
@@ -71,8 +68,8 @@ std::string not_nccl(Records records) {
   }
   const std::size_t devices = different(records, &DeviceRecord::uuid);
   if (devices == records.size()) return "";
-  return fmt::format("{} share {}, and NCCL {} refuses shared GPUs", plural(records.size(), "rank"),
-                     plural(devices, "GPU"), version);
+  return fmt::format("{} share {}, and NCCL {} refuses shared GPUs",
+                     counted(records.size(), "rank"), counted(devices, "GPU"), version);
 }
 
 std::string not_ipc(Records records) {

@@ -4,6 +4,7 @@
 
 #include "collectives/device_choice.h"
 #include "src/machine.h"
+#include "src/plural.h"
 #include "src/table.h"
 
 #ifdef LOCKSTEP_CUDA
@@ -123,8 +124,7 @@ std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& 
 }
 
 std::string describe_ranks(const ReducerSpec& spec) {
-  const int size = spec.comm.size();
-  return fmt::format("{} rank{}{}{}", size, size == 1 ? "" : "s",
+  return fmt::format("{}{}{}", counted(spec.comm.size(), "rank"),
                      spec.why.empty() ? "" : "; chosen because ", spec.why);
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "collectives/comm.h"
+#include "src/clock.h"
 #include "src/machine.h"
 #include "src/process.h"
 
@@ -21,9 +22,9 @@ namespace lockstep {
 namespace {
 
 constexpr auto kFirstLook = std::chrono::seconds(1);
-constexpr auto kLook = std::chrono::milliseconds(250);
-constexpr int kLooks = 8;                         ///< in a row that see a rank stopped: two seconds
-constexpr auto kSpeak = std::chrono::seconds(5);  ///< that the rank which speaks gets to do so
+constexpr std::chrono::duration<double> kLook(0.25);
+constexpr int kLooks = 8;  ///< in a row that see a rank stopped: two seconds
+constexpr std::chrono::duration<double> kSpeak(5);  ///< that the rank which speaks gets to do so
 constexpr const char* kJob = "PMIX_NAMESPACE";
 constexpr const char* kRank = "PMIX_RANK";
 
@@ -81,10 +82,11 @@ void StartWatch::watch(const std::stop_token& stop) {
   woken_.wait_for(lock, stop, kFirstLook, never);
   std::map<int, int> ranks;  // that were ever seen: one that has gone may have spoken
   std::map<int, int> looks;  // by process: how often in a row it was stopped
-  auto last = std::chrono::steady_clock::now();
+  double last = now_seconds();
   for (; !stop.stop_requested(); woken_.wait_for(lock, stop, kLook, never)) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - last > 4 * kLook) looks.clear();  // we were stopped ourselves: all may have been
+    const double now = now_seconds();
+    if (now - last > 4 * kLook.count())
+      looks.clear();  // we were stopped ourselves: all may have been
     last = now;
     int stopped = -1, speaker = -1;
     ranks.merge(ranks_of(job));
@@ -97,7 +99,7 @@ void StartWatch::watch(const std::stop_token& stop) {
     if (stopped < 0) continue;
     const auto gone = [&] { return Process(speaker, 0).condition() == Condition::gone; };
     while (speaker != getpid() && !gone() && !stop.stop_requested() &&
-           std::chrono::steady_clock::now() < now + kSpeak)
+           now_seconds() < now + kSpeak.count())
       woken_.wait_for(lock, stop, kLook, never);
     if (stop.stop_requested()) return;
     if (gone()) end_all_ranks(kExitFailure);

@@ -8,12 +8,11 @@
 #include <utility>
 
 #include "collectives/comm.h"
+#include "src/clock.h"
 #include "src/machine.h"
 
 namespace lockstep {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// Looks that may be missed: a thread that comes so late was not watching.
 constexpr double kMissed = 10;
@@ -41,12 +40,12 @@ Watchdog::Watchdog(FlightRecorder& flight_recorder, bool alone, std::string prog
 Watchdog::~Watchdog() { flight_recorder_.mine().goodbye(); }
 
 void Watchdog::watch(std::stop_token stop) {
-  Clock::time_point last = Clock::now();
+  double last = now_seconds();
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
     woken_.wait_for(lock, stop, std::chrono::duration<double>(pace_.look), [] { return false; });
-    const Clock::time_point now = Clock::now();
-    look(std::chrono::duration<double>(now - last).count());
+    const double now = now_seconds();
+    look(now - last);
     last = now;
   }
 }

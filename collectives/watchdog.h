@@ -33,8 +33,8 @@ class Watchdog {
 
   /// Seconds.
   struct Pace {
-    double look = 0.1;   ///< between two looks: launchers leave a second between a death and the
-                         ///< end of all
+    /// Between two looks: launchers leave a second between a death and the end of all.
+    double look = 0.1;
     double stopped = 2;  ///< that a stopped rank gets to be continued
     double grace = 5;    ///< that the rank which explains gets to end all
   };

@@ -1,7 +1,7 @@
 // The convolutional network of TensorFlow's tutorial "Deep MNIST for Experts" (mnist_deep.py),
-// layer for layer but for its dropout. Each ReLU stands behind its pool, which commutes. Weights
-// begin with the deviations of He et al. 2015, sqrt(2 / inputs), where the tutorial's 0.1
-// throughout is for Adam: plain gradient descent would diverge from it.
+// layer for layer, with its keep probability of 0.5. Each ReLU stands behind its pool, which
+// commutes. Weights begin with the deviations of He et al. 2015, sqrt(2 / inputs), where the
+// tutorial's 0.1 throughout is for Adam: plain gradient descent would diverge from it.
 
 #include "net/layers.h"
 #include "net/model.h"
@@ -19,6 +19,7 @@ NamedLayers build(Shape /*sample*/, int classes) {
                       convolution(64, 5, linear, {.weight_deviation = 0.05f, .bias = 0.1f}));
   layers.emplace_back("pool2", max_pool(2, 2, relu));
   layers.emplace_back("fc1", dense(1024, relu, {.weight_deviation = 0.025f, .bias = 0.1f}));
+  layers.emplace_back("dropout", dropout(0.5f));
   layers.emplace_back("fc2", dense(classes, linear, {.weight_deviation = 0.03f, .bias = 0.1f}));
   return layers;
 }

@@ -18,6 +18,7 @@
 #include "src/cpu/pool.h"
 #include "src/cpu/response_norm.h"
 #include "src/machine.h"
+#include "src/plural.h"
 #include "src/table.h"
 
 namespace lockstep {
@@ -84,8 +85,8 @@ class CpuDevice : public Device {
   }
 
   std::string describe() const override {
-    return fmt::format("cpu:{} ({} thread{}, {})", core_list(allowed_cores()), threads_,
-                       threads_ == 1 ? "" : "s", instruction_set());
+    return fmt::format("cpu:{} ({}, {})", core_list(allowed_cores()), counted(threads_, "thread"),
+                       instruction_set());
   }
   std::string arithmetic() const override {
     const dnnl_version_t* version = dnnl_version();

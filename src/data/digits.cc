@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/check.h"
+#include "src/data/generated.h"
 #include "src/data/mnist.h"
 
 namespace lockstep {
@@ -67,47 +67,18 @@ void draw(int digit, Random& random, std::uint8_t* pixels) {
   }
 }
 
-class Digits : public Dataset {
- public:
-  enum class Part : std::uint32_t { train = 0, test = 1 };
-
-  Digits(std::uint64_t seed, Part part, std::int64_t size)
-      : seed_(seed), part_(part), size_(size) {}
-
-  std::int64_t size() const override { return size_; }
-  int classes() const override { return kClasses; }
-  Shape sample_shape() const override { return digit_shape(); }
-  std::int32_t label(std::int64_t index) const override {
-    return static_cast<std::int32_t>(index % kClasses);
-  }
-  void read(std::int64_t index, Random* /*random*/, void* out, Type type) const override {
-    Random pen(seed_, Purpose::generate, static_cast<std::uint32_t>(part_),
-               static_cast<std::uint32_t>(index));
-    std::uint8_t pixels[kDigitPixels];
-    draw(label(index), pen, pixels);
-    read_digit(pixels, out, type);
-  }
-  std::string describe() const override {
-    return fmt::format("generated digits, {} {} images", size_,
-                       part_ == Part::train ? "training" : "test");
-  }
-
- private:
-  std::uint64_t seed_;
-  Part part_;
-  std::int64_t size_;
-};
-
 }  // namespace
 
 DatasetPair open_digits(const std::filesystem::path& /*directory*/, std::uint64_t seed) {
-  DatasetPair pair;
-  pair.train = std::make_unique<Digits>(seed, Digits::Part::train, 60000);
-  pair.test = std::make_unique<Digits>(seed, Digits::Part::test, 10000);
-  for (int digit = 0; digit < kClasses; ++digit) pair.class_names.push_back(std::to_string(digit));
-  pair.identity = fmt::format("generated digits = seed {}, {} and {}\n", seed, pair.train->size(),
-                              pair.test->size());
-  return pair;
+  GeneratedSpec spec{.about = "generated digits",
+                     .name = "generated digits",
+                     .records = Records::digits,
+                     .class_names = {},
+                     .train = 60000,
+                     .test = 10000,
+                     .draw = draw};
+  for (int digit = 0; digit < kClasses; ++digit) spec.class_names.push_back(std::to_string(digit));
+  return generate(spec, seed);
 }
 
 DatasetEntry digits() {

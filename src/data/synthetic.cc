@@ -8,6 +8,7 @@
 
 #include "src/check.h"
 #include "src/data/augment.h"
+#include "src/data/generated.h"
 
 namespace lockstep {
 namespace {
@@ -129,50 +130,21 @@ void paint(int label, Random& random, std::uint8_t* planes) {
   }
 }
 
-class Synthetic : public Dataset {
- public:
-  enum class Part : std::uint32_t { train = 0, test = 1 };
-
-  Synthetic(std::uint64_t seed, Part part, std::int64_t size)
-      : seed_(seed), part_(part), size_(size) {}
-
-  std::int64_t size() const override { return size_; }
-  int classes() const override { return kClasses; }
-  Shape sample_shape() const override { return crop_shape(); }
-  std::int32_t label(std::int64_t index) const override {
-    return static_cast<std::int32_t>(index % kClasses);
-  }
-  void read(std::int64_t index, Random* random, void* out, Type type) const override {
-    Random brush(seed_, Purpose::generate, static_cast<std::uint32_t>(part_),
-                 static_cast<std::uint32_t>(index));
-    std::uint8_t planes[kImageValues];
-    paint(label(index), brush, planes);
-    read_image(planes, random, out, type);
-  }
-  std::string describe() const override {
-    return fmt::format("generated shapes and textures, {} {} images", size_,
-                       part_ == Part::train ? "training" : "test");
-  }
-
- private:
-  std::uint64_t seed_;
-  Part part_;
-  std::int64_t size_;
-};
-
 }  // namespace
 
 DatasetPair open_synthetic(const std::filesystem::path& /*directory*/, std::uint64_t seed) {
-  DatasetPair pair;
-  pair.train = std::make_unique<Synthetic>(seed, Synthetic::Part::train, 50000);
-  pair.test = std::make_unique<Synthetic>(seed, Synthetic::Part::test, 10000);
+  GeneratedSpec spec{.about = "generated shapes and textures",
+                     .name = "generated images",
+                     .records = Records::images,
+                     .class_names = {},
+                     .train = 50000,
+                     .test = 10000,
+                     .draw = paint};
   for (int label = 0; label < kClasses; ++label) {
-    pair.class_names.push_back(fmt::format("{} {}", label < kShapeCount ? "plain" : "striped",
+    spec.class_names.push_back(fmt::format("{} {}", label < kShapeCount ? "plain" : "striped",
                                            kShapes[label % kShapeCount].name));
   }
-  pair.identity = fmt::format("generated images = seed {}, {} and {}\n", seed, pair.train->size(),
-                              pair.test->size());
-  return pair;
+  return generate(spec, seed);
 }
 
 DatasetEntry synthetic() {

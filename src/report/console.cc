@@ -17,12 +17,11 @@
 #include <string>
 
 #include "src/check.h"
+#include "src/clock.h"
 #include "src/report/report.h"
 
 namespace lockstep {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// Columns of the terminal `descriptor`; 0 if it is none or does not say.
 int columns_of(int descriptor) {
@@ -120,7 +119,7 @@ struct Console::Body {
   bool seen = false;  // `out` is a terminal before a person
   bool bars = false;
   std::string bar;  // what stands on the terminal now; empty: none
-  Clock::time_point begin{}, drawn{};
+  double begin = 0, drawn = 0;
   std::int64_t first = -1;  // `done` at `begin`
   std::int64_t last = -1;   // `done` when it was drawn last
 
@@ -182,16 +181,15 @@ void Console::line(std::string_view text) {
 void Console::progress(std::int64_t done, std::int64_t total, std::string_view note) {
   Body& body = *body_;
   if (!body.bars) return;
-  const Clock::time_point now = Clock::now();
+  const double now = now_seconds();
   if (body.first < 0) {
     body.begin = now;
     body.first = done;
-  } else if ((done < total || body.last >= total) &&
-             now - body.drawn < std::chrono::milliseconds(100)) {
+  } else if ((done < total || body.last >= total) && now - body.drawn < 0.1) {
     return;
   }
   body.last = done;
-  const double seconds = std::chrono::duration<double>(now - body.begin).count();
+  const double seconds = now - body.begin;
   const double pace = done > body.first ? seconds / static_cast<double>(done - body.first) : -1;
   body.bar =
       progress_bar(done, total, pace * static_cast<double>(std::max<std::int64_t>(total - done, 0)),

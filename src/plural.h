@@ -1,0 +1,15 @@
+// Numbers with what they count, for people.
+#pragma once
+
+#include <concepts>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// "1 rank", "2 ranks".
+std::string counted(std::integral auto number, std::string_view what) {
+  return std::to_string(number) + ' ' + std::string(what) + (number == 1 ? "" : "s");
+}
+
+}  // namespace lockstep
