@@ -229,6 +229,12 @@ TEST(CudaAffine, WhatNoLibraryCanDoIsRefused) {
   EXPECT_NE(error.find("forward bf16 5x1x1x3 7x1x1x3 5x1x1x7"), std::string::npos) << error;
 }
 
+TEST(CudaAffine, TypesThatNoLibraryIsToldOfAreRefused) {
+  const LoopLibrary library(1);
+  Planner planner({&library}, "nothing");
+  EXPECT_THROW(make_dense(planner, DenseSpec{{{5, 3}, Type::i32}, 7, true}), Error);
+}
+
 TEST(Planner, TakesTheFirstTheTunedOrTheWinner) {
   const LoopLibrary loops(3), others(2, true, "other");
   Planner planner({&loops, &others}, "nothing");
