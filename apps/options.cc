@@ -194,6 +194,15 @@ void add_options(OptionSet& add, Options& o, const Program& program,
   add.number("--weight-decay", o.weight_decay, Bounds::at_least(0),
              "Of all weights, besides the model's own: L2 in the loss; with adamw decoupled")
       .shapes_weights();
+  add.number("--clip-norm", o.clip_norm, Bounds::at_least(0),
+             "Scale gradients down to this length of all together; 0: never")
+      .shapes_weights();
+  add.number(
+      "--accumulate", o.accumulate, Bounds::at_least(1, 1 << 20),
+      "Batches that each rank sums before ranks do: --batch of each, as many times --shards");
+  add.number("--label-smoothing", o.label_smoothing, Bounds::at_least(0, 1),
+             "Share of the truth that all classes have alike, in training")
+      .shapes_weights();
   add.number("--ema", o.ema, Bounds::at_least(0, 1),
              "Decay of the weights' moving average, which evaluation uses; 0: none")
       .shapes_weights();
@@ -310,6 +319,10 @@ void check_together(const Options& o, const OptionSet& given) {
   if (o.batch > 0 && o.global_batch > 0) {
     fail_usage("{}, per rank, and {} say the same: give one of them", where("--batch"),
                where("--global-batch"));
+  }
+  if (o.accumulate > 1 && o.shards > 0) {
+    fail_usage("{} and {} both say how many shards there are: give one of them",
+               where("--accumulate"), where("--shards"));
   }
   const bool generated = find(datasets(), o.dataset).files.empty();
   if (!generated && o.data.empty()) {

@@ -50,7 +50,10 @@ struct Options {
   std::string init;  ///< a checkpoint whose weights the run begins with; empty: random ones
   std::string optimizer = "sgd";
   OptimizerOptions optimizer_options;  ///< all that it declares, and no other's
-  float weight_decay = 0;              ///< of all weights, besides their model's own
+  float label_smoothing = 0;
+  float clip_norm = 0;     ///< 0: gradients are not clipped
+  int accumulate = 1;      ///< shards of each rank, where shards do not say
+  float weight_decay = 0;  ///< of all weights, besides their model's own
   RateOptions rate;
   float ema = 0.9999f;  ///< 0: no average is kept
   // Ranks

@@ -57,16 +57,16 @@ void check_rate(const Options& o, RunPlan& plan) {
 
 std::int64_t global_batch_of(const Options& o, std::int64_t ranks) {
   constexpr std::int64_t kLargest = std::int64_t{1} << 31;
-  if (o.global_batch > kLargest || o.batch > kLargest / ranks) {
+  if (o.global_batch > kLargest || o.batch > kLargest / ranks / o.accumulate) {
     fail_usage("a global batch of more than {} samples cannot be trained: use a smaller {}",
                kLargest, o.global_batch > 0 ? "--global-batch" : "--batch");
   }
   if (o.global_batch > 0) return o.global_batch;
-  return (o.batch > 0 ? o.batch : std::max<std::int64_t>(128 / ranks, 1)) * ranks;
+  return (o.batch > 0 ? o.batch : std::max<std::int64_t>(128 / ranks, 1)) * ranks * o.accumulate;
 }
 
 RunPlan plan_run(const Options& o, RankOf rank, std::int64_t dataset_size, const Position& start) {
-  const std::int64_t ranks = rank.ranks, shards = o.shards > 0 ? o.shards : ranks;
+  const std::int64_t ranks = rank.ranks, shards = o.shards > 0 ? o.shards : ranks * o.accumulate;
   RunPlan plan;
   plan.seed = o.seed;
   plan.threads = rank.threads;

@@ -45,6 +45,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       plan_(plan),
       ema_(options.ema),
       weight_decay_(options.weight_decay),
+      smoothing_(options.label_smoothing),
       stream_(device.stream()),
       model_(std::move(parts.model)),
       optimizer_(std::move(parts.optimizer)),
@@ -61,6 +62,8 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       *reducer_, std::move(parts.buckets), policy_, [this](int, Range range) { on_reduced(range); },
       &record);
 
+  if (options.clip_norm > 0)
+    clip_ = std::make_unique<GradientClip>(device, layout, options.clip_norm);
   const std::size_t slots = optimizer_->slots().size(),
                     count = static_cast<std::size_t>(layout.count);
   const std::vector<float> decays = factors(layout, weight_decay_);
@@ -171,6 +174,10 @@ void TrainingStep::give_work(Loader& loader) {
   }
   record_.phase("summing gradients");
   buckets_->finish();
+  if (clip_) {
+    clip_->give(reducer_->stream(), gradients_, &now()->rates);
+    update_range({0, layout().count});
+  }
   // The one join of a step: the next begins when all updates are done, and the host waits for none.
   updated_->record(reducer_->stream());
   updated_->wait(*stream_);
@@ -185,7 +192,7 @@ void TrainingStep::compute_shard(int shard, const Batch& batch) {
   const View logits = model_->forward(*stream_, batch.images, shard_);
   softmax_cross_entropy(*stream_, logits, batch.labels,
                         1.0f / static_cast<float>(plan_.global_batch), model_->logits_gradient(),
-                        score());
+                        score(), nullptr, smoothing_);
   write_mail(*stream_, score(), now(), plan_.global_batch, last, gradients_);
   const double middle = now_seconds();
   times_.forward += middle - start;
@@ -210,7 +217,7 @@ void TrainingStep::compute_shard(int shard, const Batch& batch) {
 
 double TrainingStep::loss_now() {
   const View logits = model_->forward(*stream_, last_.images, shard_);
-  softmax_cross_entropy(*stream_, logits, last_.labels, 1, {}, score());
+  softmax_cross_entropy(*stream_, logits, last_.labels, 1, {}, score(), nullptr, smoothing_);
   auto* seen = reinterpret_cast<Score*>(score_now_.get());
   device_.copy(*stream_, seen, score(), sizeof(Score));
   stream_->synchronize();
@@ -222,6 +229,11 @@ double TrainingStep::loss_now() {
 }
 
 void TrainingStep::on_reduced(Range range) {
+  if (clip_) return;  // all of them are wanted first
+  update_range(range);
+}
+
+void TrainingStep::update_range(Range range) {
   const double start = now_seconds();
   // (On the communication thread the stream has one core: the others are the backward pass's.)
   update(reducer_->stream(), layout(), range, *optimizer_, state_, &now()->rates);

@@ -16,6 +16,7 @@
 #include "apps/step_mail.h"
 #include "collectives/buckets.h"
 #include "collectives/shard_sum.h"
+#include "net/clip.h"
 #include "net/model.h"
 #include "net/optimizer.h"
 #include "src/data/loader.h"
@@ -116,6 +117,7 @@ class TrainingStep {
   void give_work(Loader& loader);
   void compute_shard(int shard, const Batch& batch);
   void on_reduced(Range range);
+  void update_range(Range range);
   Score* score() { return static_cast<Score*>(block_.at(score_)); }
   void give_penalty(Answer* answer);
   StepInput* now() { return static_cast<StepInput*>(block_.at(now_)); }
@@ -123,7 +125,7 @@ class TrainingStep {
   Device& device_;
   Record& record_;
   const RunPlan& plan_;
-  float ema_, weight_decay_;
+  float ema_, weight_decay_, smoothing_;
   std::unique_ptr<Stream> stream_;  ///< of the computing thread
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
@@ -131,6 +133,7 @@ class TrainingStep {
   float* gradients_ = nullptr;  ///< the reducer's
   Memory arenas_;               ///< parameters, slots, average, factors
   TrainingState state_;
+  std::unique_ptr<GradientClip> clip_;  ///< null: gradients are as long as they are
   std::unique_ptr<ShardSum> shard_sum_;
   Policy policy_;
   bool graphs_;  ///< steps may be repeated as one

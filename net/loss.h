@@ -14,7 +14,8 @@ struct Score {
   std::int64_t samples = 0;
   /// Samples of which no class, or fewer than five, scored above the label's.
   std::int64_t top1 = 0, top5 = 0;
-  /// The loss -log(softmax(logits)[label]) of each sample, rounded to a multiple of 2^-32.
+  /// The loss -log(softmax(logits)[label]) of each sample (or with smoothed labels), rounded to a
+  /// multiple of 2^-32.
   std::int64_t loss_units = 0;
   /// Samples whose loss is above 1e5 or no number; loss_units leaves them out.
   std::int64_t diverged = 0;
@@ -36,9 +37,12 @@ static_assert(sizeof(Score) == 5 * sizeof(std::int64_t));
 /// - with `confusion`, classes x classes counts, adds it at [label * classes + highest class];
 /// - with `gradient` (like logits): gradient = (softmax - one-hot) * scale; with scale = 1 / global
 ///   batch, sums over samples, shards and ranks are means.
+/// - with `smoothing` the truth is not the label alone but 1 - smoothing of it and smoothing /
+///   classes of each class, in the loss and in the gradient (Szegedy et al., "Rethinking the
+///   inception architecture for computer vision", 2016).
 /// Ties rank the lower class first; a NaN anywhere counts against the label. All memory is the
 /// device's.
 void softmax_cross_entropy(Stream& stream, View logits, View labels, float scale, View gradient,
-                           Score* score, std::int64_t* confusion = nullptr);
+                           Score* score, std::int64_t* confusion = nullptr, float smoothing = 0);
 
 }  // namespace lockstep

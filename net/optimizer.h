@@ -51,6 +51,8 @@ struct UpdateRates {
   float average_decay = 0;
   /// Optimizer::corrections() of the step.
   Corrections corrections{};
+  /// Of all gradients: below 1 where they are clipped (net/clip.h).
+  float scale = 1;
 };
 
 /// The arenas of a step, layout.count floats each.

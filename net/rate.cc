@@ -26,11 +26,25 @@ double linear(const RateOptions& o, double epoch, double epochs) {
   return o.end + (o.base - o.end) * (1 - std::min(epoch / epochs, 1.0));
 }
 
+/// From base / 25 up to base in the first three tenths, then down to base / 250,000, both along
+/// half a cosine: the defaults of PyTorch's OneCycleLR. Source: Smith, Topin, "Super-convergence:
+/// very fast training of neural networks using large learning rates", 2019.
+double one_cycle(const RateOptions& o, double epoch, double epochs) {
+  constexpr double kRise = 0.3, kBegin = 1 / 25.0, kEnd = kBegin / 1e4;
+  const double done = std::min(epoch / epochs, 1.0);
+  const auto between = [&](double from, double to, double share) {
+    return o.base * (to + (from - to) * 0.5 * (1 + std::cos(std::numbers::pi * share)));
+  };
+  return done < kRise ? between(kBegin, 1, done / kRise)
+                      : between(1, kEnd, (done - kRise) / (1 - kRise));
+}
+
 constexpr std::array kSchedules{
     RateEntry{"constant", "--lr throughout", constant},
     RateEntry{"exponential",
               "times --lr-decay every --lr-decay-epochs, in steps unless --lr-smooth", exponential},
     RateEntry{"cosine", "half a cosine from --lr to --lr-end over the run", cosine},
+    RateEntry{"one_cycle", "up to --lr in three tenths of the run, and down to nothing", one_cycle},
     RateEntry{"linear", "a straight line from --lr to --lr-end over the run", linear},
 };
 

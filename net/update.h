@@ -23,9 +23,11 @@ struct Update {
   HOST_DEVICE void operator()(std::int64_t i) const {
     const float before = p[i];
     const float decay = factors[static_cast<std::uint64_t>(i) / 16];
+    // A product in every sum would be fused into it otherwise, and round differently.
+    const float gradient = now->scale < 1 ? now->scale * g[i] : g[i];
     const float direction = kDecay == Decay::coupled
-                                ? rule.direction(i, g[i] + decay * before, *now)
-                                : rule.direction(i, g[i], *now) + decay * before;
+                                ? rule.direction(i, gradient + decay * before, *now)
+                                : rule.direction(i, gradient, *now) + decay * before;
     const float after = before - now->rate * direction;
     p[i] = after;
     if constexpr (kAverage) average[i] -= (1 - now->average_decay) * (average[i] - after);

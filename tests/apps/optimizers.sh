@@ -18,6 +18,19 @@ for optimizer in $optimizers; do
   expect_same_state "$optimizer" "$(step_file "$folder/$optimizer/one" 4)" "$(step_file "$folder/$optimizer/two" 4)"
 done
 
+# Clipped gradients and accumulated ones are the same bits on any number of ranks, too; and accumulating is sharding.
+train 1 "${state[@]}" --clip-norm 0.5 --steps 4 --checkpoint-dir "$folder/clip/one"
+train 4 "${state[@]}" --clip-norm 0.5 --steps 4 --checkpoint-dir "$folder/clip/four"
+expect_same_state "clipped" "$(step_file "$folder/clip/one" 4)" "$(step_file "$folder/clip/four" 4)"
+expect "clipping makes a difference" bash -c '! "$1" "$2" "$3" "$4" >/dev/null 2>&1' - "$python" "$here/compare_checkpoints.py" \
+  "$(step_file "$folder/clip/one" 4)" "$(step_file "$folder/sgd/one" 4)"
+train 2 --weight-decay 0.001 --reducer tree --accumulate 2 --steps 4 \
+  --checkpoint-dir "$folder/accumulate"
+expect_line "two shards on each rank" '^batch +16 = 4 shards of 4, 2 on each rank'
+expect_same_state "accumulated" "$(step_file "$folder/accumulate" 4)" "$(step_file "$folder/sgd/one" 4)"
+ranks 2 train_cifar "${small[@]}" --accumulate 2 --shards 4
+expect_error "two numbers of shards" 2 '--accumulate and --shards both say how many shards there are: give one of them$'
+
 # What decay is depends on the optimizer's word.
 train 1 "${state[@]}" --optimizer adam --steps 1 --checkpoint-dir "$folder/adam_again"
 expect_line "adam's loss has the penalty" 'penalty'

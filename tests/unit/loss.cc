@@ -43,6 +43,30 @@ struct Outcome {
   std::vector<std::int64_t> confusion;
 };
 
+TEST(Loss, OfSmoothedLabelsIsThatOfTheirShares) {
+  const std::vector<double> logits{0.5, -1, 2, 0.25};
+  const double smoothing = 0.125;
+  double expected = 0;
+  for (std::int32_t c = 0; c < 4; ++c)
+    expected += (smoothing / 4 + (c == 1 ? 1 - smoothing : 0)) * reference_loss(logits, c);
+  std::vector<float> given(logits.begin(), logits.end()), gradient(4);
+  const std::int32_t label = 1;
+  HostStream stream;
+  Score score;
+  softmax_cross_entropy(stream, {given.data(), {1, 4}, Type::f32},
+                        {const_cast<std::int32_t*>(&label), {1}, Type::i32}, 2,
+                        {gradient.data(), {1, 4}, Type::f32}, &score, nullptr,
+                        static_cast<float>(smoothing));
+  EXPECT_NEAR(score.loss(), expected, 1e-6);
+  EXPECT_EQ(score.top1, 0);
+  double sum = 0;
+  for (const double logit : logits) sum += std::exp(logit);
+  for (std::size_t c = 0; c < 4; ++c) {
+    const double truth = smoothing / 4 + (c == 1 ? 1 - smoothing : 0);
+    EXPECT_NEAR(gradient[c], 2 * (std::exp(logits[c]) / sum - truth), 1e-6);
+  }
+}
+
 /// The outcome of one row of fp32 logits.
 Outcome<float> judge(std::vector<float> logits, std::int32_t label) {
   const auto classes = static_cast<std::int64_t>(logits.size());

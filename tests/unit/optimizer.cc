@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "net/clip.h"
 #include "src/random.h"
 #include "tests/support/files.h"
 
@@ -390,6 +391,39 @@ TEST(Update, WithoutAnAverageNoneIsMoved) {
   EXPECT_EQ(without.average, before.average);
   EXPECT_NE(without.parameters, before.parameters);
   EXPECT_EQ(without.parameters, with.parameters);
+}
+
+TEST(Clip, ScalesAllGradientsDownToTheirLimitTogether) {
+  Layout layout = small_layout();
+  layout.parameters.push_back({"norm/mean", {4}, {}, 0, {layout.count, 4}, 0, 0.1f});
+  layout.count += Layout::aligned(4);
+  layout.layers.back().count += Layout::aligned(4);
+  const auto device = make_cpu_device(1);
+  const auto sgd = make_optimizer("sgd", {});
+  Arenas before(layout, *sgd);
+  before.fill(layout);
+  double squares = 0;
+  for (std::size_t p = 0; p + 1 < layout.parameters.size(); ++p) {
+    const Range range = layout.parameters[p].range;
+    for (std::int64_t i = range.begin; i < range.end(); ++i)
+      squares += std::pow(before.gradients[static_cast<std::size_t>(i)], 2);
+  }
+  const double norm = std::sqrt(squares);
+  HostStream one, three(3);
+  for (const double limit : {norm / 4, norm * 1.001}) {
+    const GradientClip clip(*device, layout, static_cast<float>(limit));
+    UpdateRates now = rates_of(*sgd, 0, 1), same = now;
+    clip.give(one, before.gradients.data(), &now);
+    clip.give(three, before.gradients.data(), &same);
+    EXPECT_EQ(now.scale, same.scale) << "on several threads";
+    EXPECT_NEAR(now.scale, limit < norm ? 0.25 : 1, 1e-6);
+    Arenas after = before;
+    update(one, layout, {0, layout.count}, *sgd, after.state(), &now);
+    const auto i = static_cast<std::size_t>(layout.parameters[0].range.begin);
+    EXPECT_NEAR(after.parameters[i],
+                before.parameters[i] - now.scale * before.gradients[i] - 0.5 * before.parameters[i],
+                1e-6);
+  }
 }
 
 TEST(Average, WarmsUpAsTheTutorialsDoes) {

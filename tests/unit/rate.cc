@@ -54,6 +54,16 @@ TEST(Rate, CosineAndLinearEndAtTheEndRateAndStayThere) {
   EXPECT_NEAR(learning_rate(with("linear"), 2, 8), 0.375, 1e-15);
 }
 
+TEST(Rate, OneCycleRisesAndFallsAsPyTorchs) {
+  const RateOptions options = with("one_cycle");
+  EXPECT_NEAR(learning_rate(options, 0, 10), 0.02, 1e-15);
+  EXPECT_NEAR(learning_rate(options, 1.5, 10), 0.26, 1e-15) << "half-way up";
+  EXPECT_NEAR(learning_rate(options, 3, 10), 0.5, 1e-15);
+  EXPECT_NEAR(learning_rate(options, 6.5, 10), (0.5 + 2e-6) / 2, 1e-15) << "half-way down";
+  EXPECT_NEAR(learning_rate(options, 10, 10), 2e-6, 1e-15);
+  EXPECT_NEAR(learning_rate(options, 11, 10), 2e-6, 1e-15);
+}
+
 TEST(Rate, WarmUpRisesLinearlyUnderEverySchedule) {
   for (const RateEntry& entry : rate_schedules()) {
     RateOptions options = with(std::string(entry.name).c_str());

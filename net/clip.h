@@ -1,0 +1,31 @@
+// Clipping by the global norm: the gradients of a step that are longer than a limit, all together,
+// are scaled down to it.
+//
+// Source: Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks",
+// ICML 2013.
+#pragma once
+
+#include <vector>
+
+#include "net/optimizer.h"
+#include "src/device.h"
+
+namespace lockstep {
+
+class GradientClip {
+ public:
+  /// `layout` must outlive it.
+  GradientClip(Device& device, const Layout& layout, float limit);
+
+  /// Gives `stream` the work that writes now->scale for these gradients, an arena of the layout;
+  /// statistics do not count. The order of the sum depends on the layout alone.
+  void give(Stream& stream, const float* gradients, UpdateRates* now) const;
+
+ private:
+  const Layout& layout_;
+  float limit_;
+  std::int64_t sums_ = 0;
+  Memory partial_;
+};
+
+}  // namespace lockstep
