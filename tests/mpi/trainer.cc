@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -170,6 +171,9 @@ TEST_F(Runs, StoppedAndGoneOnAreTheSameAtAnyLag) {
     EXPECT_EQ(run(name, *device), kExitSuccess);
     if (world().comm().rank() == 0) {
       EXPECT_EQ(state(name, 16), state("whole", 16));
+      const std::vector<std::string> told = lines(name);  // and of the first step of each start
+      for (const std::string& line : lines("whole"))
+        EXPECT_EQ(std::count(told.begin(), told.end(), line), 1) << line;
     }
   }
 }
