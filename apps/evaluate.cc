@@ -39,7 +39,7 @@ constexpr double kSlowFiles = 600;
 
 struct EvaluateOptions {
   std::string checkpoint, weights = "ema", data, precision, device = "auto", convolution = "auto",
-              logits;
+                          logits;
   bool follow = false, no_confusion = false;
   double interval = 60;
   int threads = 0;
@@ -246,9 +246,9 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
 int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   const Comm comm = world.comm();
   Record& record = world.flight_recorder().mine();
-  const Placement placement = place(comm, o.threads);
+  Placement placement = place(comm, o.threads);
   const std::unique_ptr<Device> device =
-      make_device(comm, o.device, {.threads = placement.threads, .convolution = o.convolution});
+      make_device(comm, o.device, {.convolution = o.convolution}, placement);
   CheckpointFolder folder(o.checkpoint, [](const std::string& warning) {
     std::fputs(fmt::format("evaluate: {}\n", warning).c_str(), stderr);
   });

@@ -1,6 +1,7 @@
 #include "apps/placement.h"
 
 #include <algorithm>
+#include <map>
 
 #include "collectives/node_cores.h"
 #include "src/machine.h"
@@ -31,19 +32,96 @@ Placement place(const Comm& comm, int asked) {
   return placement;
 }
 
-std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name,
-                                    DeviceOptions options) {
-  const DeviceEntry* entry = &find(devices(), name);
-  for (const DeviceEntry& better : devices()) {
-    if (name == "auto" && comm.min(better.present()) > 0) entry = &better;
+std::string devices_text(const std::vector<RankDevice>& ranks) {
+  constexpr std::size_t kShown = 8, kDigits = 12;  // of a UUID: its kind and the first group
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const RankDevice& own = ranks[rank];
+    if (own.uuid.empty()) return {};
+    if (rank < kShown) {
+      texts.push_back(fmt::format("rank {}: {} {} ({})", rank, own.host, own.name,
+                                  own.uuid.substr(0, kDigits)));
+    }
   }
-  options.rank_on_host = comm.node().rank();
+  if (ranks.size() > kShown) texts.push_back(fmt::format("and {} more", ranks.size() - kShown));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string sharing_note(const std::vector<RankDevice>& ranks) {
+  std::map<std::string, std::vector<std::size_t>> by_device;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (!ranks[rank].uuid.empty()) by_device[ranks[rank].uuid].push_back(rank);
+  }
+  std::size_t sharers = 0;
+  std::vector<std::string> groups;
+  for (const auto& [uuid, owners] : by_device) {
+    if (owners.size() == 1) continue;
+    sharers += owners.size();
+    const RankDevice& first = ranks[owners.front()];
+    groups.push_back(
+        fmt::format("ranks {} on {} {}", fmt::join(owners, ", "), first.host, first.name));
+  }
+  if (groups.empty()) return {};
+  return fmt::format("{} ranks share {} GPU{} ({}): they take turns, one rank per GPU is faster",
+                     sharers, groups.size(), groups.size() == 1 ? "" : "s",
+                     fmt::join(groups, "; "));
+}
+
+namespace {
+
+/// Collective. What the lowest rank with any text says, and who that is where not all have one.
+std::string first_of(const Comm& comm, const std::string& text) {
+  const std::int64_t rank = comm.min(text.empty() ? comm.size() : comm.rank());
+  if (rank == comm.size()) return {};
+  const bool everywhere = comm.min(!text.empty()) > 0;
+  const std::string where =
+      everywhere ? "" : fmt::format(" on rank {} ({})", comm.rank(), host_name());
+  return comm.broadcast(text + where, static_cast<int>(rank));
+}
+
+/// Collective. On rank 0 where each rank computes; elsewhere empty.
+std::vector<RankDevice> gather_devices(const Comm& comm, const Device& device) {
+  const std::string about = device.describe();
+  std::vector<RankDevice> ranks;
+  for (const std::string& line : comm.gather(fmt::format(
+           "{}\n{}\n{}", host_name(), about.substr(0, about.find(' ')), device.uuid()))) {
+    const std::size_t first = line.find('\n'), second = line.find('\n', first + 1);
+    ranks.push_back({line.substr(0, first), line.substr(first + 1, second - first - 1),
+                     line.substr(second + 1)});
+  }
+  return ranks;
+}
+
+}  // namespace
+
+std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, bool deterministic,
+                                    Placement& placement) {
+  const DeviceEntry* entry = &find(devices(), name);
+  if (name == "auto") {
+    std::vector<std::string> absent;
+    for (const DeviceEntry& better : devices().subspan(1)) {
+      if (const std::string why = first_of(comm, better.absent()); why.empty()) {
+        entry = &better;
+        absent.clear();
+      } else {
+        absent.push_back(why);
+      }
+    }
+    for (const std::string& why : absent) {
+      placement.notes.push_back(fmt::format("{}, using {}", why, entry->name));
+    }
+  }
+  const DeviceOptions options{placement.threads, comm.node().rank(), deterministic};
   std::unique_ptr<Device> device;
   agree(comm, [&] {
-    require(entry->present(), "{} has no device {}: choose another --device", host_name(),
-            entry->name);
+    const std::string absent = entry->absent();
+    require(absent.empty(), "--device {}: {} on {}: choose another --device", entry->name, absent,
+            host_name());
     device = entry->make(options);
   });
+  const std::vector<RankDevice> ranks = gather_devices(comm, *device);
+  placement.devices = devices_text(ranks);
+  if (const std::string note = sharing_note(ranks); !note.empty()) placement.notes.push_back(note);
   return device;
 }
 

@@ -102,6 +102,10 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
        fmt::format("{} on {}, {} each; rank 0 on {}, {}", f.comm.size(),
                    counted(f.placement.hosts, "host"), counted(f.placement.threads, "thread"),
                    host_name(), f.device.describe()));
+  if (!f.placement.devices.empty()) line("devices", f.placement.devices);
+  if (const std::string libraries = f.device.libraries(); !libraries.empty())
+    line("libraries", libraries);
+  for (const std::string& note : f.placement.notes) line("note", note);
   if (!f.placement.warning.empty()) line("warning", f.placement.warning);
   line("data", f.data.train->describe());
   if (const auto& data = find(datasets(), f.options.dataset); !data.stands_for.empty()) {

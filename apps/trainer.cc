@@ -381,7 +381,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   notes.insert(notes.end(), resumption.notes.begin(), resumption.notes.end());
   Options resumed;
   agree(comm, [&] { resumed = resumed_options(options, resumption, comm.size(), notes); });
-  const Placement placement = place(comm, resumed.threads);
+  Placement placement = place(comm, resumed.threads);
   DatasetPair data;
   record.phase("opening the data", kSlowFiles);
   agree(comm, [&] {
@@ -414,10 +414,10 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   std::unique_ptr<Device> named;
   if (device == nullptr) {
     named = make_device(comm, options.device,
-                        {.threads = placement.threads,
-                         .deterministic = options.deterministic,
+                        {.deterministic = options.deterministic,
                          .tf32 = options.tf32,
-                         .convolution = options.convolution});
+                         .convolution = options.convolution},
+                        placement);
     device = named.get();
   }
   look_for_stop();

@@ -60,7 +60,7 @@ double median(std::vector<double> values) {
 int run(World& world, BenchOptions& o) {
   const Comm comm = world.comm();
   if (o.training.steps == 0) o.training.steps = 50;
-  const Placement placement = place(comm, o.training.threads);
+  Placement placement = place(comm, o.training.threads);
   DatasetPair data;
   agree(comm, [&] {
     data = find(datasets(), o.training.dataset).open(o.training.data, o.training.seed);
@@ -70,11 +70,10 @@ int run(World& world, BenchOptions& o) {
     plan =
         plan_run(o.training, {comm.rank(), comm.size(), placement.threads}, data.train->size(), {});
   });
-  const auto device =
-      make_device(comm, o.training.device,
-                                  {.threads = placement.threads,
-                                   .deterministic = o.training.deterministic,
-                                   .convolution = o.training.convolution});
+  const auto device = make_device(
+      comm, o.training.device,
+      {.deterministic = o.training.deterministic, .convolution = o.training.convolution},
+      placement);
   TrainingStep step(make_step_parts(world, *device, find(models(), o.training.model), *data.train,
                                     o.training, plan),
                     *device, world.flight_recorder().mine(), o.training, plan);

@@ -216,6 +216,9 @@ class Device {
   virtual std::string describe() const = 0;
   /// What the last bits of its results depend on besides threads: "oneDNN 2.6.3 with AVX-512".
   virtual std::string arithmetic() const = 0;
+  /// Versions of the libraries behind it, as compiled with and as found; empty where arithmetic()
+  /// says it all.
+  virtual std::string libraries() const { return {}; }
   /// Names the device among all of the world ("GPU-..." or "MIG-..."); empty where ranks share
   /// nothing but cores.
   virtual std::string uuid() const { return {}; }

@@ -9,15 +9,16 @@
 namespace lockstep {
 namespace {
 
+std::string never_absent() { return {}; }
+
 constexpr std::array kDevices{
-    DeviceEntry{"auto", "the best that all ranks have", [] { return true; }, nullptr},
-    DeviceEntry{"cpu", "the cores that a rank may use; oneDNN", [] { return true; },
+    DeviceEntry{"auto", "the best that all ranks have", never_absent, nullptr},
+    DeviceEntry{"cpu", "the cores that a rank may use; oneDNN", never_absent,
                 [](const DeviceOptions& options) {
                   return make_cpu_device(options.threads, options.convolution);
                 }},
 #ifdef LOCKSTEP_CUDA
-    DeviceEntry{"cuda", "one GPU per rank; cuDNN", [] { return cuda_device_count() > 0; },
-                make_cuda_device},
+    DeviceEntry{"cuda", "one GPU per rank; cuDNN", why_no_cuda_device, make_cuda_device},
 #endif
 };
 

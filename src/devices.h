@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "src/device.h"
@@ -30,8 +31,8 @@ struct DeviceEntry {
 
   std::string_view name;
   std::string_view about;
-  /// Whether this process finds one.
-  bool (*present)();
+  /// "no CUDA device (reason)" where this process finds none, else empty.
+  std::string (*absent)();
   /// Null for "auto". The one that this process is to use.
   std::unique_ptr<Device> (*make)(const DeviceOptions& options);
 };

@@ -11,6 +11,7 @@
 #include "src/cuda/affine.h"
 #include "src/cuda/cublaslt.h"
 #include "src/cuda/cudnn.h"
+#include "src/cuda/libraries.h"
 #include "src/cuda/pool.h"
 #include "src/cuda/race.h"
 #include "src/cuda/response_norm.h"
@@ -111,6 +112,19 @@ class CudaGraph final : public Graph {
   Owned<cudaGraphExec_t, cudaGraphExecDestroy> exec_;
 };
 
+/// The driver's, which has one for each slice of a GPU (MIG), where it tells; else the runtime's.
+cudaUUID_t unique_id(int index, const cudaDeviceProp& properties) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  const cudaError_t result = cudaGetDriverEntryPointByVersion("cuDeviceGetUuid", &function, 12000,
+                                                              cudaEnableDefault, &found);
+  cudaGetLastError();
+  if (result != cudaSuccess || function == nullptr) return properties.uuid;
+  cudaUUID_t own{};
+  const auto get = reinterpret_cast<int (*)(cudaUUID_t*, int)>(function);
+  return get(&own, index) == 0 ? own : properties.uuid;
+}
+
 class CudaDevice final : public Device {
  public:
   CudaDevice(const DeviceOptions& options, int index) : options_(options), index_(index) {
@@ -133,14 +147,16 @@ class CudaDevice final : public Device {
            (tuning.empty() ? "" : fmt::format(", tuned {:08x}", crc32c(tuning.text())));
   }
   std::string uuid() const override {
-    const auto* bytes = reinterpret_cast<const unsigned char*>(properties_.uuid.bytes);
+    const cudaUUID_t own = unique_id(index_, properties_);
+    const auto* bytes = reinterpret_cast<const unsigned char*>(own.bytes);
     std::string text = "GPU";
-    for (std::size_t i = 0; i < sizeof(properties_.uuid.bytes); ++i) {
+    for (std::size_t i = 0; i < sizeof(own.bytes); ++i) {
       const bool dash = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
       text += fmt::format("{}{:02x}", dash ? "-" : "", bytes[i]);
     }
     return text;
   }
+  std::string libraries() const override { return text_of(find_cuda_libraries()); }
   bool memory_is_host() const override { return false; }
   int run_ahead() const override { return 4; }
 
@@ -261,12 +277,15 @@ int cuda_device_count() { return count_devices().first; }
 std::string why_no_cuda_device() {
   const auto [count, result] = count_devices();
   if (count > 0) return {};
-  return cudaGetErrorString(result == cudaSuccess ? cudaErrorNoDevice : result);
+  const char* reason = cudaGetErrorString(result == cudaSuccess ? cudaErrorNoDevice : result);
+  return fmt::format("no CUDA device ({})", reason);
 }
 
 std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options) {
   const int count = cuda_device_count();
-  require(count > 0, "no CUDA device ({}): choose --device cpu", why_no_cuda_device());
+  require(count > 0, "{}: choose --device cpu", why_no_cuda_device());
+  const std::string refused = refusal(find_cuda_libraries());
+  require(refused.empty(), "{}", refused);
   return std::make_unique<CudaDevice>(options, options.rank_on_host % count);
 }
 

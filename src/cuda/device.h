@@ -13,7 +13,8 @@ namespace lockstep {
 /// and ordered them, a slice of a GPU (MIG) is one. 0 where there is none, or no driver.
 int cuda_device_count();
 
-/// Why there is none, in the runtime's words; empty where there is one.
+/// "no CUDA device (CUDA driver version is insufficient for CUDA runtime version)": the reason in
+/// the runtime's words; empty where there is one.
 std::string why_no_cuda_device();
 
 /// The one of this rank on the host, from the first again where the ranks are more. Throws Error

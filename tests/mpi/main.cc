@@ -12,6 +12,9 @@
 #include "collectives/communicator.h"
 #include "collectives/flight_recorder.h"
 #include "tests/mpi/world.h"
+#ifdef LOCKSTEP_TESTS_ON_GPU
+#include "tests/support/gpu.h"
+#endif
 
 namespace lockstep {
 namespace {
@@ -59,6 +62,9 @@ World& world() { return *the_world; }
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
+#ifdef LOCKSTEP_TESTS_ON_GPU
+  if (const int code = lockstep::skip_without_gpu(); code != 0) return code;
+#endif
   return lockstep::run_main(argc, argv, argv[0], [](lockstep::World& world) {
     lockstep::the_world = &world;
     auto& listeners = testing::UnitTest::GetInstance()->listeners();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/devices.h"
 #include "src/machine.h"
 #include "tests/mpi/world.h"
 
@@ -35,11 +36,33 @@ TEST(Placement, more_threads_than_cores_of_the_node_are_told) {
 
 TEST(Placement, rank_0_has_a_line_for_each) {
   const Comm comm = world().comm();
-  const std::vector<std::string> lines = placement_lines(comm, {comm.rank() + 1, 1, ""});
+  Placement placement;
+  placement.threads = comm.rank() + 1;
+  const std::vector<std::string> lines = placement_lines(comm, placement);
   ASSERT_EQ(lines.size(), comm.rank() == 0 ? static_cast<std::size_t>(comm.size()) : 0u);
   for (std::size_t rank = 0; rank < lines.size(); ++rank) {
     EXPECT_EQ(lines[rank], fmt::format("rank {}: host {}, cores {}, {} thread{}", rank, host_name(),
                                        core_list(allowed_cores()), rank + 1, rank == 0 ? "" : "s"));
+  }
+}
+
+TEST(Placement, a_device_is_made_on_every_rank_or_on_none) {
+  const Comm comm = world().comm();
+  Placement placement = place(comm, 1);
+  EXPECT_EQ(make_device(comm, "cpu", false, placement)->describe().rfind("cpu:", 0), 0u);
+  EXPECT_EQ(placement.devices, "");
+  EXPECT_TRUE(placement.notes.empty());
+  const std::string last = devices().back().absent();
+  if (last.empty()) GTEST_SKIP() << "this machine has every device";
+  EXPECT_EQ(make_device(comm, "auto", false, placement)->describe().rfind("cpu:", 0), 0u);
+  ASSERT_EQ(placement.notes.size(), 1u) << "the same on all ranks, for rank 0 to print";
+  EXPECT_EQ(placement.notes[0], last + ", using cpu");
+  try {
+    make_device(comm, devices().back().name, false, placement);
+    ADD_FAILURE() << "there is no such device";
+  } catch (const AgreedError& error) {
+    const std::string words = error.what();
+    EXPECT_NE(words.find(last), std::string::npos) << words;
   }
 }
 

@@ -51,7 +51,7 @@ const std::vector<Library> kLibraries = {
     {std::regex("^(mpi|collectives/communicator)\\.h$"), "^(collectives|tests)/|^bench/allreduce",
      "MPI is behind collectives/comm.h"},
     {std::regex("^(oneapi/)?dnnl"), "^(src/cpu|bench|tests)/", "oneDNN is behind src/device.h"},
-    {std::regex("^(cuda|cudnn|cublas|nccl)"), "^(src/cuda/|collectives/cuda/|tests/gpu/)",
+    {std::regex("^(cuda|cudnn|cublas|nccl)"), "^(src/cuda/|collectives/cuda/|tests/(cuda|gpu)/)",
      "CUDA's libraries are behind src/device.h and collectives/reducer.h"},
     {std::regex("^zlib"), "^(src/data|tests)/", "zlib is for compressed files of data"},
     {std::regex("^(png|jpeglib)\\.h$"), "^(src/data|tests)/", "images are read in src/data"},
