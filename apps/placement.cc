@@ -94,7 +94,7 @@ std::vector<RankDevice> gather_devices(const Comm& comm, const Device& device) {
 
 }  // namespace
 
-std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, bool deterministic,
+std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, DeviceOptions options,
                                     Placement& placement) {
   const DeviceEntry* entry = &find(devices(), name);
   if (name == "auto") {
@@ -111,7 +111,8 @@ std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, boo
       placement.notes.push_back(fmt::format("{}, using {}", why, entry->name));
     }
   }
-  const DeviceOptions options{placement.threads, comm.node().rank(), deterministic};
+  options.threads = placement.threads;
+  options.rank_on_host = comm.node().rank();
   std::unique_ptr<Device> device;
   agree(comm, [&] {
     const std::string absent = entry->absent();

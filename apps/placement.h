@@ -44,7 +44,7 @@ std::string sharing_note(const std::vector<RankDevice>& ranks);
 /// Collective. The device called `name` (src/devices.h); for "auto" the best kind that every rank
 /// has, so that all use the same. Throws AgreedError where a rank has none. Fills
 /// `placement`.devices and .notes; its threads are the device's.
-std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, bool deterministic,
+std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, DeviceOptions options,
                                     Placement& placement);
 
 /// Collective. On rank 0 one line per rank: "rank 1: host b, cores 2-3, 2 threads"; elsewhere

@@ -85,8 +85,12 @@ else()
 endif()
 
 if(LOCKSTEP_WITH_CUDA)
+  option(LOCKSTEP_STRICT "A kernel that spills registers is an error, not a warning" OFF)
   list(JOIN LOCKSTEP_HOST_OPTIONS "," host_options)
-  set(kernel_options "--expt-relaxed-constexpr -Werror cross-execution-space-call")
+  set(kernel_options "--expt-relaxed-constexpr -Werror cross-execution-space-call -Xptxas --warn-on-spills")
+  if(LOCKSTEP_STRICT)
+    string(APPEND kernel_options ",--warning-as-error")
+  endif()
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_EXTENSIONS OFF)
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc 13 has it

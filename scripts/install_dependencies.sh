@@ -6,13 +6,14 @@ set -euo pipefail
 
 usage() {
   cat <<'HELP'
-usage: scripts/install_dependencies.sh [--tests] [--slurm] [--check]
+usage: scripts/install_dependencies.sh [--tests] [--slurm] [--check] [--gpu]
 
 Finds out which packages are missing, says which, and installs them with apt-get (through sudo, if not root). CUDA,
 cuDNN and NCCL are left to whoever runs the machine; where nvcc is in PATH, the headers of cuDNN's front end are fetched
 (get_cudnn_frontend.sh).
 
   --tests   also what the tests and the benchmarks need
+  --gpu     only say what the CUDA back end needs besides, and what is missing of it here; exit code 1 if something is
   --slurm   also SLURM, for the tests on a private one-machine cluster (its services are not needed)
   --check   only say what is missing; exit code 1 if something is
   --help    this text
@@ -131,14 +132,42 @@ install_packages() {
   rm -f "$log"
 }
 
+# CUDA is not this script's to install: its version goes with the driver, and clusters have it in modules.
+say_gpu() {
+  local missing='' toolkit nvcc includes=() folder
+  nvcc=$(command -v "${CUDACXX:-nvcc}" || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
+  echo "CUDA toolkit 12.8 or newer, for A100, H100, H200 and B200 (12.0 leaves out what it does not know), cuDNN 9, NCCL 2.19 or newer:"
+  echo "  on Debian and Ubuntu the packages cuda-toolkit-13-0, libcudnn9-dev-cuda-13 and libnccl-dev of https://developer.nvidia.com/cuda-downloads,"
+  echo "  or the toolkit and the Python packages nvidia-cudnn-cu13 and nvidia-nccl-cu13. To run: a driver for that CUDA (nvidia-smi names it)."
+  if [[ -n $nvcc ]]; then
+    toolkit=$(dirname "$(dirname "$(realpath "$nvcc")")")
+    includes=("$toolkit/include" "$toolkit"/targets/*/include)
+  else
+    missing+=", nvcc"
+  fi
+  for folder in "${CUDNN_ROOT:-}" "${NCCL_ROOT:-}"; do [[ -z $folder ]] || includes+=("$folder/include"); done
+  while IFS= read -r folder; do includes+=("$folder"); done < <(python3 -c 'import glob, sys
+for path in sys.path: print(*glob.glob(path + "/nvidia/*/include"), sep="\n")' 2>/dev/null | grep . || true)
+  includes+=(/usr/include /usr/local/include "/usr/include/$(uname -m)-linux-gnu")
+  for header in cudnn_version.h:cuDNN nccl.h:NCCL; do
+    for folder in "${includes[@]}"; do [[ ! -e $folder/${header%:*} ]] || continue 2; done
+    missing+=", ${header#*:}"
+  done
+  [[ -e /proc/driver/nvidia/version ]] || missing+=", a driver (to run; the build needs none)"
+  [[ -n $missing ]] || { echo "all of it is here"; return 0; }
+  echo "missing here: ${missing#, }"
+  return 1
+}
+
 needs=$build_needs check=0
 for argument in "$@"; do
   case $argument in
     --tests) needs+=$test_needs ;;
     --slurm) needs+=$slurm_needs ;;
     --check) check=1 ;;
+    --gpu) say_gpu; exit $? ;;
     -h | --help) usage; exit 0 ;;
-    *) fail "unknown option $argument: use --tests, --slurm, --check or --help." 2 ;;
+    *) fail "unknown option $argument: use --tests, --slurm, --check, --gpu or --help." 2 ;;
   esac
 done
 

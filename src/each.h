@@ -25,6 +25,9 @@
 #ifdef __CUDACC__
 #include "src/cuda/kernels.h"
 #endif
+#ifdef LOCKSTEP_HOST_TEAM
+#include LOCKSTEP_HOST_TEAM  // of tests: rows that threads share as a warp does
+#endif
 
 namespace lockstep {
 
@@ -88,6 +91,9 @@ void each_row(Stream& stream, std::int64_t rows, std::int64_t columns, Body body
   if (CUstream_st* const cuda = stream.cuda(); cuda != nullptr) {
     return launch_rows(cuda, rows, body);
   }
+#endif
+#ifdef LOCKSTEP_HOST_TEAM
+  if (host_team) return stream.give([rows, body] { share_rows(rows, body); });
 #endif
   const std::int64_t grain = kGrain / std::clamp<std::int64_t>(columns, 1, kGrain);
   stream.give([threads = stream.threads(), rows, grain, body] {

@@ -90,6 +90,14 @@ await_line fails 'end, exit code 1'
 submit array "$folder/tells" --array=3,4 >/dev/null
 for task in 3 4; do await_line array "^told: .*--checkpoint-dir $folder/runs/array-$task/checkpoints --log-dir $folder/runs/array-$task/logs"; done
 
+# Another program, and one rank for each GPU where nothing else is said (this cluster has none: SLURM's word for it).
+mkdir other
+cp tells/train_cifar other/train_mnist
+LOCKSTEP_PROGRAM=train_mnist submit other "$folder/other" >/dev/null
+await_line other "^told: "
+SLURM_GPUS_ON_NODE=3 LOCKSTEP_BUILD=$folder/tells sbatch --parsable --job-name=gpus "$here/../../slurm/train_cifar.sbatch" -- >/dev/null
+await_line gpus 'start 1, 3 ranks of'
+
 # A run that never gets anywhere does not go in circles: its sixth start is the last.
 program stops <<'END'
 exit 75

@@ -1,0 +1,198 @@
+// Bodies whose rows 32 threads share, as a warp does, under ThreadSanitizer and against one thread
+// alone: the team itself, and the bodies outside of the layers (those are in layers.cc).
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "net/layers.h"
+#include "net/loss.h"
+#include "net/optimizer.h"
+#include "src/each.h"
+#include "src/random.h"
+
+namespace lockstep {
+namespace {
+
+/// Calls `work` with each_row() shared by a team.
+template <class Work>
+void shared(Work work) {
+  host_team = true;
+  work();
+  host_team = false;
+}
+
+struct Joined {
+  std::int64_t sum, highest, lowest, lanes;
+};
+
+struct JoinLanes {
+  const double* values;
+  Joined* to;
+  template <class Team>
+  void operator()(std::int64_t row, Team team) const {
+    const auto own = static_cast<std::int64_t>(values[row * team.lanes + team.lane]);
+    const Joined joined{team.sum(own), team.max(own), team.min(own), team.lanes};
+    if (team.lane == 0) to[row] = joined;
+  }
+};
+
+TEST(Team, JoinsWhatItsLanesSay) {
+  constexpr int kRows = 5, kLanes = 32;
+  std::vector<double> values;
+  for (int i = 0; i < kRows * kLanes; ++i) values.push_back((i * 37) % 101 - 50);
+  std::vector<Joined> joined(kRows);
+  HostStream stream;
+  shared([&] { each_row(stream, kRows, kLanes, JoinLanes{values.data(), joined.data()}); });
+  for (std::size_t row = 0; row < kRows; ++row) {
+    const auto first = values.begin() + static_cast<std::ptrdiff_t>(row) * kLanes;
+    std::int64_t sum = 0;
+    for (auto value = first; value != first + kLanes; ++value)
+      sum += static_cast<std::int64_t>(*value);
+    EXPECT_EQ(joined[row].sum, sum);
+    EXPECT_EQ(joined[row].highest, *std::max_element(first, first + kLanes));
+    EXPECT_EQ(joined[row].lowest, *std::min_element(first, first + kLanes));
+    EXPECT_EQ(joined[row].lanes, kLanes);
+  }
+}
+
+/// Reads in one lane what another has written, with nothing but a sum in between.
+struct Racing {
+  float* values;
+  float* to;
+  template <class Team>
+  void operator()(std::int64_t, Team team) const {
+    values[team.lane] = 1;
+    if (team.sum(1) == team.lanes) to[team.lane] = values[(team.lane + 1) % team.lanes];
+  }
+};
+
+void race() {
+  std::vector<float> values(32), to(32);
+  HostStream stream;
+  shared([&] { each_row(stream, 1, 32, Racing{values.data(), to.data()}); });
+  std::exit(0);  // with the sanitizer's own code where it has reported
+}
+
+TEST(TeamDeathTest, ARaceBetweenLanesIsSeen) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(race(), "data race");
+}
+
+TEST(Team, ScoresAsOneThreadDoes) {
+  constexpr std::int64_t kRows = 24;
+  for (const std::int64_t classes : {3, 10, 100}) {
+    Random random(5, Purpose::generate, 0, static_cast<std::uint32_t>(classes));
+    std::vector<float> logits;
+    for (std::int64_t i = 0; i < kRows * classes; ++i) logits.push_back(random.uniform(-4, 4));
+    logits[1] = std::numeric_limits<float>::quiet_NaN();
+    logits[static_cast<std::size_t>(classes)] = std::numeric_limits<float>::infinity();
+    logits[static_cast<std::size_t>(2 * classes)] =
+        logits[static_cast<std::size_t>(2 * classes + 1)];
+    std::vector<std::int32_t> labels;
+    for (std::int64_t i = 0; i < kRows; ++i)
+      labels.push_back(static_cast<std::int32_t>(i % classes));
+    const auto judge = [&](Score& score, std::vector<std::int64_t>& confusion) {
+      std::vector<float> gradient(logits.size());
+      HostStream stream;
+      softmax_cross_entropy(
+          stream, {logits.data(), {kRows, classes}, Type::f32}, {labels.data(), {kRows}, Type::i32},
+          1, {gradient.data(), {kRows, classes}, Type::f32}, &score, confusion.data());
+      return gradient;
+    };
+    Score alone, team;
+    std::vector<std::int64_t> alone_table(static_cast<std::size_t>(classes * classes)),
+        team_table(alone_table.size());
+    const std::vector<float> wanted = judge(alone, alone_table);
+    std::vector<float> found;
+    shared([&] { found = judge(team, team_table); });
+    EXPECT_EQ(team_table, alone_table);
+    EXPECT_EQ(team.samples, alone.samples);
+    EXPECT_EQ(team.top1, alone.top1);
+    EXPECT_EQ(team.top5, alone.top5);
+    EXPECT_EQ(team.diverged, alone.diverged);
+    const double units = static_cast<double>(alone.loss_units);
+    EXPECT_NEAR(static_cast<double>(team.loss_units), units, 1e-6 * units);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i] != wanted[i]) continue;
+      EXPECT_NEAR(found[i], wanted[i], 1e-6) << i;
+    }
+  }
+}
+
+TEST(Team, SumsThePenaltyAsOneThreadDoes) {
+  Layout layout;
+  layout.count = 16 * 1000;
+  std::vector<float> parameters(static_cast<std::size_t>(layout.count)), factors(1000);
+  Random random(6, Purpose::generate, 0, 0);
+  for (float& value : parameters) value = random.uniform(-1, 1);
+  for (float& value : factors) value = random.uniform(-1, 1);
+  std::vector<double> parts(static_cast<std::size_t>(penalty_parts(layout)));
+  double alone = 0, team = 0;
+  HostStream stream;
+  const auto sum = [&](double& total) {
+    penalty(stream, layout, parameters.data(), factors.data(), parts.data(), &total);
+  };
+  sum(alone);
+  shared([&] { sum(team); });
+  EXPECT_GT(alone, 0);
+  EXPECT_NEAR(team, alone, 1e-12 * alone);
+}
+
+TEST(Team, AddsUpTheGradientsOfWordsInTheirOrder) {
+  constexpr std::int64_t kBatch = 3, kLength = 9, kWords = 20, kFeatures = 40;
+  const auto device = make_cpu_device(1);
+  lockstep::Setup setup(*device, Type::f32, true, false, "words");
+  const auto layer = embedding(kWords, kFeatures);
+  const Shape out = layer->setup(setup, {kBatch, kLength});
+  std::vector<std::int32_t> words;
+  for (std::int64_t i = 0; i < kBatch * kLength; ++i)
+    words.push_back(static_cast<std::int32_t>(i * 7 % kWords));
+  std::vector<float> dy(static_cast<std::size_t>(out.count())), vectors(kWords * kFeatures);
+  Random random(7, Purpose::generate, 0, 0);
+  for (float& value : dy) value = random.uniform(-1, 1);
+  const auto gradient = [&] {
+    std::vector<float> result(vectors.size(), std::numeric_limits<float>::quiet_NaN());
+    const View weights[] = {{vectors.data(), {kWords, kFeatures}, Type::f32}},
+               gradients[] = {{result.data(), {kWords, kFeatures}, Type::f32}};
+    HostStream stream;
+    LayerCall call;
+    call.stream = &stream;
+    call.weights = weights;
+    call.gradients = gradients;
+    layer->backward(call, {words.data(), {kBatch, kLength}, Type::i32}, {},
+                    {dy.data(), out, Type::f32}, {});
+    return result;
+  };
+  const std::vector<float> alone = gradient();
+  std::vector<float> team;
+  shared([&] { team = gradient(); });
+  EXPECT_EQ(team, alone);
+}
+
+/// Every file with a body for rows is one that these tests or those of the layers run.
+TEST(Team, WalksEveryBodyOfTheHouse) {
+  const std::set<std::string> here = {"net/loss.cc", "net/optimizer.cc", "src/cuda/pool.cc",
+                                      "src/cuda/response_norm.cc", "src/cuda/affine.cc"};
+  const std::filesystem::path root(SOURCE_DIR);
+  int files = 0;
+  for (const char* folder : {"src", "net", "collectives", "apps"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+      const std::string file = std::filesystem::relative(entry.path(), root).generic_string();
+      if (entry.path().extension() != ".cc" || file.rfind("src/cpu/", 0) == 0) continue;
+      std::ifstream in(entry.path());
+      const std::string text(std::istreambuf_iterator<char>(in), {});
+      if (text.find("each_row(") == std::string::npos) continue;
+      ++files;
+      EXPECT_TRUE(file.rfind("net/layers/", 0) == 0 || here.count(file) > 0)
+          << file << " has rows that no team has shared";
+    }
+  }
+  EXPECT_GE(files, 8);
+}
+
+}  // namespace
+}  // namespace lockstep
