@@ -11,10 +11,17 @@
 #include "net/layers.h"
 #include "net/loss.h"
 #include "net/optimizer.h"
+#include "src/data/augment.h"
+#include "src/data/mnist.h"
+#include "src/data/resident.h"
 #include "src/each.h"
 #include "src/random.h"
 
 namespace lockstep {
+
+// Of src/data/datasets.cc, which knows all data sets and would bring them all.
+void Dataset::record(std::int64_t, std::uint8_t*) const {}
+
 namespace {
 
 /// Calls `work` with each_row() shared by a team.
@@ -173,10 +180,63 @@ TEST(Team, AddsUpTheGradientsOfWordsInTheirOrder) {
   EXPECT_EQ(team, alone);
 }
 
+/// Images or digits of noise; read as records alone.
+class Noise : public Dataset {
+ public:
+  explicit Noise(Records kind) : kind_(kind) {}
+  std::int64_t size() const override { return 11; }
+  int classes() const override { return 10; }
+  Shape sample_shape() const override {
+    return kind_ == Records::images ? crop_shape() : digit_shape();
+  }
+  std::int32_t label(std::int64_t index) const override {
+    return static_cast<std::int32_t>(index % 10);
+  }
+  void read(std::int64_t, Random*, void*, Type) const override {}
+  Records records() const override { return kind_; }
+  void record(std::int64_t index, std::uint8_t* bytes) const override {
+    Random random(3, Purpose::generate, 0, static_cast<std::uint32_t>(index));
+    const int count = kind_ == Records::images ? kImageValues : kDigitPixels;
+    for (int i = 0; i < count; ++i) bytes[i] = static_cast<std::uint8_t>(random.below(256));
+  }
+  std::string describe() const override { return "noise"; }
+
+ private:
+  Records kind_;
+};
+
+template <class T>
+std::vector<float> batch_of(const ResidentSet& set, Shape shape) {
+  std::vector<T> images(static_cast<std::size_t>(shape.count()));
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(shape[0]));
+  HostStream stream;
+  set.give_batch(stream, {.offset = 9, .augment = true, .seed = 5},
+                 {images.data(), shape, type_of<T>}, {labels.data(), {shape[0]}, Type::i32});
+  std::vector<float> all(images.begin(), images.end());
+  all.insert(all.end(), labels.begin(), labels.end());
+  return all;
+}
+
+TEST(Team, MakesTheSamplesOfOneThreadBitForBit) {
+  const auto device = make_cpu_device(1);
+  for (const Records kind : {Records::images, Records::digits}) {
+    const Noise data(kind);
+    const ResidentSet set(*device, data);
+    const Shape shape = data.sample_shape().with_batch(4);
+    const std::vector<float> wide = batch_of<float>(set, shape),
+                             narrow = batch_of<Bfloat16>(set, shape);
+    shared([&] {
+      EXPECT_EQ(batch_of<float>(set, shape), wide);
+      EXPECT_EQ(batch_of<Bfloat16>(set, shape), narrow);
+    });
+  }
+}
+
 /// Every file with a body for rows is one that these tests or those of the layers run.
 TEST(Team, WalksEveryBodyOfTheHouse) {
-  const std::set<std::string> here = {"net/loss.cc", "net/optimizer.cc", "src/cuda/pool.cc",
-                                      "src/cuda/response_norm.cc", "src/cuda/affine.cc"};
+  const std::set<std::string> here = {
+      "net/loss.cc",      "net/optimizer.cc",          "src/data/resident.cc",
+      "src/cuda/pool.cc", "src/cuda/response_norm.cc", "src/cuda/affine.cc"};
   const std::filesystem::path root(SOURCE_DIR);
   int files = 0;
   for (const char* folder : {"src", "net", "collectives", "apps"}) {
