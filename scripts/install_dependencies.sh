@@ -149,6 +149,8 @@ say_gpu() {
   while IFS= read -r folder; do includes+=("$folder"); done < <(python3 -c 'import glob, sys
 for path in sys.path: print(*glob.glob(path + "/nvidia/*/include"), sep="\n")' 2>/dev/null | grep . || true)
   includes+=(/usr/include /usr/local/include "/usr/include/$(uname -m)-linux-gnu")
+  [[ -n ${CUDNN_FRONTEND_ROOT:-} || -n $(compgen -G "${XDG_CACHE_HOME:-$HOME/.cache}/lockstep/cudnn_frontend-*") ]] ||
+    missing+=", the headers of cuDNN's front end (scripts/get_cudnn_frontend.sh)"
   for header in cudnn_version.h:cuDNN nccl.h:NCCL; do
     for folder in "${includes[@]}"; do [[ ! -e $folder/${header%:*} ]] || continue 2; done
     missing+=", ${header#*:}"

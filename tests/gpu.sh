@@ -11,7 +11,8 @@ Builds with the CUDA back end for the GPU of this machine, runs all tests on it,
   DEPENDENCIES  a folder with the libraries of scripts/install_dependencies.sh and an env.sh that puts them on the paths of
                 compiler, linker and CMake (default: .deps, if it is there; else those of the system)
   RESULTS       where table.txt and the logs go (default: $OUT, else results in the build folder)
-cmake and ninja must be on the PATH (pip has both). The exit code is 0 if nothing failed.
+cmake and ninja must be on the PATH (pip has both), and CUDNN_FRONTEND_ROOT must name the headers of cuDNN's front end where
+scripts/get_cudnn_frontend.sh was not run. The exit code is 0 if nothing failed.
 
 Environment:
   LOCKSTEP_BUILD        build folder (default: build-gpu); one that is configured keeps its settings

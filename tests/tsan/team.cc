@@ -2,10 +2,8 @@
 // alone: the team itself, and the bodies outside of the layers (those are in layers.cc).
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
 #include <limits>
-#include <set>
 #include <vector>
 
 #include "net/layers.h"
@@ -230,28 +228,6 @@ TEST(Team, MakesTheSamplesOfOneThreadBitForBit) {
       EXPECT_EQ(batch_of<Bfloat16>(set, shape), narrow);
     });
   }
-}
-
-/// Every file with a body for rows is one that these tests or those of the layers run.
-TEST(Team, WalksEveryBodyOfTheHouse) {
-  const std::set<std::string> here = {
-      "net/loss.cc",      "net/optimizer.cc",          "src/data/resident.cc",
-      "src/cuda/pool.cc", "src/cuda/response_norm.cc", "src/cuda/affine.cc"};
-  const std::filesystem::path root(SOURCE_DIR);
-  int files = 0;
-  for (const char* folder : {"src", "net", "collectives", "apps"}) {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
-      const std::string file = std::filesystem::relative(entry.path(), root).generic_string();
-      if (entry.path().extension() != ".cc" || file.rfind("src/cpu/", 0) == 0) continue;
-      std::ifstream in(entry.path());
-      const std::string text(std::istreambuf_iterator<char>(in), {});
-      if (text.find("each_row(") == std::string::npos) continue;
-      ++files;
-      EXPECT_TRUE(file.rfind("net/layers/", 0) == 0 || here.count(file) > 0)
-          << file << " has rows that no team has shared";
-    }
-  }
-  EXPECT_GE(files, 8);
 }
 
 }  // namespace
