@@ -34,18 +34,19 @@ struct Forward {
     const std::int64_t top = line % p.out_height * p.stride - p.pad_y;
     const std::int64_t left = column * p.stride - p.pad_x;
     const T* from = x + image * p.in_height * p.in_width * p.channels;
+    // The taps that lie inside: bounds of loops, for branches within them cost a GPU registers.
+    const std::int64_t ky_begin = top < 0 ? -top : 0, kx_begin = left < 0 ? -left : 0;
+    const std::int64_t ky_end = p.in_height - top < p.kernel ? p.in_height - top : p.kernel;
+    const std::int64_t kx_end = p.in_width - left < p.kernel ? p.in_width - left : p.kernel;
     for (std::int64_t c = team.lane; c < p.channels; c += team.lanes) {
       float best = -std::numeric_limits<float>::infinity();
       int which = 0;
-      for (std::int64_t ky = 0; ky < p.kernel; ++ky) {
-        for (std::int64_t kx = 0; kx < p.kernel; ++kx) {
-          const std::int64_t iy = top + ky, ix = left + kx;
-          if (iy < 0 || iy >= p.in_height || ix < 0 || ix >= p.in_width) continue;
-          const float value = from[(iy * p.in_width + ix) * p.channels + c];
-          if (value > best || value != value) {
-            best = value;
-            which = static_cast<int>(ky * p.kernel + kx);
-          }
+      for (std::int64_t ky = ky_begin; ky < ky_end; ++ky) {
+        for (std::int64_t kx = kx_begin; kx < kx_end; ++kx) {
+          const float value = from[((top + ky) * p.in_width + left + kx) * p.channels + c];
+          const bool wins = value > best || value != value;
+          best = wins ? value : best;
+          which = wins ? static_cast<int>(ky * p.kernel + kx) : which;
         }
       }
       const bool cut = p.relu && best <= 0;

@@ -19,7 +19,8 @@ struct ImageRecord {
 
   HOST_DEVICE static int place(const Augmentation& how, int i) {
     const int row = i / kCropSide, column = i % kCropSide;
-    return (how.top + row) * kImageSide + how.left + (how.flip ? kCropSide - 1 - column : column);
+    const int flip = how.flip, step = 1 - 2 * flip;
+    return (how.top + row) * kImageSide + how.left + flip * (kCropSide - 1) + step * column;
   }
 
   template <class T, class Team>
@@ -75,9 +76,11 @@ struct MakeSample {
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
     const std::int64_t position =
         (picked.position != nullptr ? *picked.position : 0) + picked.offset + row;
-    const std::int64_t epoch = position / size, place = position % size;
+    const std::int64_t epoch = position / size, place = position - epoch * size;
+    const std::uint32_t order =
+        static_cast<std::uint32_t>(epoch) % static_cast<std::uint32_t>(picked.kept);
     const std::int64_t sample =
-        picked.orders != nullptr ? picked.orders[epoch % picked.kept * size + place] : place;
+        picked.orders != nullptr ? picked.orders[order * size + place] : place;
     Random random(picked.seed, Purpose::augment, static_cast<std::uint32_t>(epoch),
                   static_cast<std::uint32_t>(sample));
     if (team.lane == 0) batch_labels[row] = labels[sample];
