@@ -18,13 +18,14 @@ struct WriteMail {
   float* mail;
 
   HOST_DEVICE void operator()(std::int64_t) const {
-    const double loss = score->loss_sum() / static_cast<double>(global_batch);
+    const double loss = score->loss_sum();
     for (std::int64_t i = kUsed; i < Layout::kMail; ++i) mail[i] = 0;
-    mail[kLoss] = static_cast<float>(loss);
     mail[kTop1] = static_cast<float>(score->top1);
     mail[kStop] = last_shard ? now->stop : 0;
     mail[kSave] = last_shard ? now->save : 0;
     *score = {};
+    // Last: on a GPU a division of doubles is a call, and nothing else is then to be kept over it.
+    mail[kLoss] = static_cast<float>(loss / static_cast<double>(global_batch));
   }
 };
 
