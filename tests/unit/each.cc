@@ -118,7 +118,7 @@ static_assert(static_cast<float>(Bfloat16(1.00390625f)) == 1.0f);
 static_assert(philox({0, 0, 0, 0}, {0, 0})[0] == 0x6627e8d5);
 static_assert([] {
   Random random(1, Purpose::dropout, 2, 3);
-  return random.uniform() < 1 && random.uniform(2, 3) >= 2 && random.below(5) < 5;
+  return random.uniform() < 1 && random.below(5) < 5;
 }());
 
 }  // namespace
