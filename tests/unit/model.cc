@@ -118,7 +118,8 @@ TEST_P(EveryModel, GradientMatchesCentralDifferencesOfTheLoss) {
   bench.forward();
   bench.backward();
   const std::vector<float> weights = bench.parameters;
-  const double near = is_deep(bench.model) ? 0.03 : 0.01;
+  // In fp32 a difference of two losses of which only 2e-4 is left is good to a per cent or two.
+  const double near = is_deep(bench.model) ? 0.03 : 0.02;
   std::uint32_t index = 0;
   // At most 20 arrays: those of dozens of layers that are alike take minutes.
   const std::size_t stride = bench.model.layout().parameters.size() / 20 + 1;
