@@ -187,7 +187,8 @@ expect_error "mpirun forgotten in an allocation" 2 '^train_cifar: this SLURM all
 
 # --- an MPI that cannot start ----------------------------------------------------------------------------------------------
 run env OMPI_MCA_btl=tcp mpirun -np 2 "${one[@]}"  # without "self", which Open MPI 4 needs
-[[ $code == 0 ]] || expect "it says why, though mpirun is to be quiet" grep -q MPI "$folder/raw"
+# Of a process that ends at once its launcher loses words now and then, and says that it did.
+[[ $code == 0 ]] || expect "it says why, though mpirun is to be quiet" grep -qE 'MPI|ORTE_ERROR_LOG' "$folder/raw"
 
 # --- divergence ----------------------------------------------------------------------------------------------------------
 fails 1 'Model diverged with loss = (NaN|infinity) at step [234]; the last good checkpoint is .*step-000000000[123].h5: use a smaller --lr' \

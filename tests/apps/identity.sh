@@ -119,9 +119,9 @@ train 2 --shards 4 --steps 1 --lr-schedule cosine --checkpoint-dir "$folder/note
 noted "another end under cosine" 'the run now ends at step 9, not 1 as before, and --lr-schedule cosine' 2 --lr-schedule cosine
 noted "a reducer without the canonical order" 'the order of sums is now that of mpi on 4 ranks in buckets of 1 MiB, not canonical' 4 --reducer mpi
 if grep -qw avx512f /proc/cpuinfo; then
-  ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2 noted "another instruction set" 'the arithmetic is now oneDNN .* with AVX2, not oneDNN' 2
+  ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2 noted "another instruction set" 'the arithmetic is now oneDNN .* with AVX2, convolutions auto, not oneDNN' 2
 fi
 train 1 --check --steps 1 --lr-schedule cosine --checkpoint-dir "$folder/noted"
 checks=$((checks + 1))
-grep -q '^note ' "$folder/out" && complain "a resume that changes nothing has a note"
+grep '^note ' "$folder/out" | grep -qv 'no CUDA device' && complain "a resume that changes nothing has a note"
 finish
