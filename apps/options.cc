@@ -447,7 +447,7 @@ std::string menus() {
                      menu("optimizers", optimizers()) +
                      menu("learning-rate schedules", rate_schedules()) +
                      menu("reducers", reducers()) + menu("progress policies", policies()) +
-                     menu("devices", devices()) + menu("convolutions on CPU cores", convolutions()),
+                     menu("devices", devices()) + menu("convolutions", convolutions()),
                  kAbout);
 }
 

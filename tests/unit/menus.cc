@@ -57,7 +57,7 @@ TEST(Menus, HoldWhatIsFoundByNameAndListed) {
   check(reducers(), "reducers");
   check(policies(), "progress policies");
   check(devices(), "devices");
-  check(convolutions(), "convolutions on CPU cores");
+  check(convolutions(), "convolutions");
   check(algorithms(), "");  // each is a reducer
 }
 
