@@ -34,8 +34,13 @@ std::vector<float*> places(std::vector<Floats>& parts) {
 
 TEST(SumCanonically, GivesTheSameBitsAsWorkOfAnyStream) {
   const auto later = make_async_device();
+#ifdef __SANITIZE_THREAD__
+  const int team = 1;  // ThreadSanitizer does not see how OpenMP orders more
+#else
+  const int team = 3;
+#endif
   const std::unique_ptr<Stream> streams[] = {make_cpu_device(1)->stream(), later->stream(),
-                                             std::make_unique<HostStream>(3)};
+                                             std::make_unique<HostStream>(team)};
   for (int size = 1; size <= 8; ++size) {
     for (const std::int64_t count : {0, 1, 17, 40000}) {
       const std::vector<Floats> given = noise(size, count);
