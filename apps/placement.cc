@@ -62,9 +62,8 @@ std::string sharing_note(const std::vector<RankDevice>& ranks) {
         fmt::format("ranks {} on {} {}", fmt::join(owners, ", "), first.host, first.name));
   }
   if (groups.empty()) return {};
-  return fmt::format("{} ranks share {} GPU{} ({}): they take turns, one rank per GPU is faster",
-                     sharers, groups.size(), groups.size() == 1 ? "" : "s",
-                     fmt::join(groups, "; "));
+  return fmt::format("{} ranks share {} ({}): they take turns, one rank per GPU is faster", sharers,
+                     counted(groups.size(), "GPU"), fmt::join(groups, "; "));
 }
 
 namespace {

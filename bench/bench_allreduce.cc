@@ -10,6 +10,7 @@
 #include "bench/schedule_drawing.h"
 #include "collectives/algorithms.h"
 #include "collectives/reducer.h"
+#include "src/plural.h"
 #include "src/table.h"
 
 namespace lockstep {
@@ -108,9 +109,7 @@ int run(const Comm& comm, const BenchOptions& o) {
   const bool speaks = comm.rank() == 0;
   const std::vector<std::string> names = names_of(comm, o);
   const AllreduceBound bound(comm);
-  const std::string where =
-      fmt::format("{} rank{} on {} host{}", comm.size(), comm.size() == 1 ? "" : "s", bound.hosts(),
-                  bound.hosts() == 1 ? "" : "s");
+  const std::string where = counted(comm.size(), "rank") + " on " + counted(bound.hosts(), "host");
   if (speaks) {
     fmt::print("{}; times of the slowest rank; GB/s; bound: {}\n{}\n", where, bound.describe(),
                table_heading());

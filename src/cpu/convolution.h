@@ -13,17 +13,15 @@ struct engine;
 
 namespace lockstep {
 
-enum class Pass { forward, backward_data, backward_weights };
-
 struct ConvolutionEntry {
   static constexpr std::string_view kind = "convolution";
 
   std::string_view name;
   std::string_view about;
-  /// Whether a pass that Winograd's algorithm serves (src/cpu/winograd.h) goes by it rather than by
-  /// oneDNN's direct sums. A pure function of the spec and the instruction set, never of the clock:
-  /// another choice gives other last bits.
-  bool (*fast)(const ConvolutionSpec& spec, Pass pass);
+  /// Whether a layer that Winograd's algorithm serves (src/cpu/winograd.h) goes by it rather than
+  /// by oneDNN's direct sums, in all passes. A pure function of the spec and the instruction set,
+  /// never of the clock: another choice gives other last bits.
+  bool (*fast)(const ConvolutionSpec& spec);
 };
 
 /// The menu, "auto" first.
