@@ -9,32 +9,19 @@
 
 #include <cmath>
 
+#include "net/optimizers/moments.h"
 #include "net/update.h"
 
 namespace lockstep {
 namespace {
 
-constexpr OptimizerOption kOptions[] = {
-    {.name = "beta1", .about = "Decay of the gradients' mean", .value = 0.9f, .high = 0.999999},
-    {.name = "beta2",
-     .about = "Decay of the squared gradients' mean",
-     .value = 0.999f,
-     .high = 0.999999},
-    {.name = "epsilon",
-     .about = "Keeps small gradients from large steps",
-     .value = 1e-8f,
-     .above_low = true},
-};
+constexpr auto kOptions = moment_options(1e-8f);
 
-struct Moments {
-  float *m, *v;
-  float beta1, beta2, epsilon;
+struct Scaled {
+  Moments moments;
   HOST_DEVICE float direction(std::int64_t i, float g, const UpdateRates& now) const {
-    const float mean = beta1 * m[i] + (1 - beta1) * g;
-    const float square = beta2 * v[i] + (1 - beta2) * g * g;
-    m[i] = mean;
-    v[i] = square;
-    return now.corrections[0] * mean / (std::sqrt(now.corrections[1] * square) + epsilon);
+    const auto [mean, square] = moments.follow(i, g);
+    return now.corrections[0] * mean / (std::sqrt(now.corrections[1] * square) + moments.epsilon);
   }
 };
 
@@ -57,8 +44,8 @@ class Adam : public Optimizer {
   void update(Stream& stream, Range range, const TrainingState& state,
               const UpdateRates* now) const override {
     give_update<kDecay>(stream, range, state, now,
-                        Moments{state.slots[0] + range.begin, state.slots[1] + range.begin, beta1_,
-                                beta2_, epsilon_});
+                        Scaled{{state.slots[0] + range.begin, state.slots[1] + range.begin, beta1_,
+                                beta2_, epsilon_}});
   }
 
  private:

@@ -8,33 +8,20 @@
 
 #include <cmath>
 
+#include "net/optimizers/moments.h"
 #include "net/update.h"
 
 namespace lockstep {
 namespace {
 
-constexpr OptimizerOption kOptions[] = {
-    {.name = "beta1", .about = "Decay of the gradients' mean", .value = 0.9f, .high = 0.999999},
-    {.name = "beta2",
-     .about = "Decay of the squared gradients' mean",
-     .value = 0.999f,
-     .high = 0.999999},
-    {.name = "epsilon",
-     .about = "Keeps small gradients from large steps",
-     .value = 1e-7f,
-     .above_low = true},
-};
+constexpr auto kOptions = moment_options(1e-7f);
 
-struct NesterovMoments {
-  float *m, *v;
-  float beta1, beta2, epsilon;
+struct LookAhead {
+  Moments moments;
   HOST_DEVICE float direction(std::int64_t i, float g, const UpdateRates& now) const {
-    const float mean = beta1 * m[i] + (1 - beta1) * g;
-    const float square = beta2 * v[i] + (1 - beta2) * g * g;
-    m[i] = mean;
-    v[i] = square;
+    const auto [mean, square] = moments.follow(i, g);
     return (now.corrections[0] * mean + now.corrections[1] * g) /
-           (std::sqrt(now.corrections[2] * square) + epsilon);
+           (std::sqrt(now.corrections[2] * square) + moments.epsilon);
   }
 };
 
@@ -56,8 +43,8 @@ class Nadam : public Optimizer {
   void update(Stream& stream, Range range, const TrainingState& state,
               const UpdateRates* now) const override {
     give_update(stream, range, state, now,
-                NesterovMoments{state.slots[0] + range.begin, state.slots[1] + range.begin, beta1_,
-                                beta2_, epsilon_});
+                LookAhead{{state.slots[0] + range.begin, state.slots[1] + range.begin, beta1_,
+                           beta2_, epsilon_}});
   }
 
  private:

@@ -1,0 +1,42 @@
+// The means of the gradients and of their squares that Adam and its kin keep, and their options.
+#pragma once
+
+#include <array>
+
+#include "net/update.h"
+
+namespace lockstep {
+
+/// beta1, beta2 and epsilon, with the usual value of the last.
+constexpr std::array<OptimizerOption, 3> moment_options(float epsilon) {
+  return {
+      {{.name = "beta1", .about = "Decay of the gradients' mean", .value = 0.9f, .high = 0.999999},
+       {.name = "beta2",
+        .about = "Decay of the squared gradients' mean",
+        .value = 0.999f,
+        .high = 0.999999},
+       {.name = "epsilon",
+        .about = "Keeps small gradients from large steps",
+        .value = epsilon,
+        .above_low = true}}};
+}
+
+/// m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g^2
+struct Moments {
+  float *m, *v;
+  float beta1, beta2, epsilon;
+
+  struct Means {
+    float mean, square;
+  };
+  /// Takes g into those of element i, which are returned.
+  HOST_DEVICE Means follow(std::int64_t i, float g) const {
+    const float mean = beta1 * m[i] + (1 - beta1) * g;
+    const float square = beta2 * v[i] + (1 - beta2) * g * g;
+    m[i] = mean;
+    v[i] = square;
+    return {mean, square};
+  }
+};
+
+}  // namespace lockstep
