@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "src/cpu/parallel_for.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 
@@ -101,7 +102,7 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   std::byte* host_sums = host_.get() + sums_;
   std::memset(host_sums, 0, sums_bytes_);
   device_.copy(*stream_, arena_.at(sums_), host_sums, sums_bytes_);
-  const std::int64_t batches = (dataset_.size() + kBatch - 1) / kBatch;
+  const std::int64_t batches = ceil_div(dataset_.size(), kBatch);
   for (std::int64_t round = 0; round < batches; round += comm.size()) {
     const std::int64_t first = (round + comm.rank()) * kBatch,
                        count = std::min(kBatch, dataset_.size() - first);

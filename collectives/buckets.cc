@@ -11,6 +11,7 @@
 
 #include "collectives/progress_engine.h"
 #include "src/clock.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 namespace {
@@ -103,7 +104,7 @@ std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t byt
       buckets.back().count = part.end() - buckets.back().begin;
       continue;
     }
-    const std::int64_t pieces = std::max<std::int64_t>((part.count + longest - 1) / longest, 1);
+    const std::int64_t pieces = std::max<std::int64_t>(ceil_div(part.count, longest), 1);
     const std::int64_t piece = (part.count + 16 * pieces - 1) / (16 * pieces) * 16;
     for (std::int64_t begin = part.begin; begin < part.end(); begin += piece) {
       buckets.push_back({begin, std::min(piece, part.end() - begin)});

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <string>
 
+#include "src/memory.h"
+
 namespace lockstep {
 
 class Comm;
@@ -17,15 +19,14 @@ class NodeMemory {
   /// Collective over `node`. Throws the same AgreedError on all its ranks if the shared memory of
   /// the host has no room, or is not shared; `purpose` ("the reducer shared") is named in it.
   NodeMemory(const Comm& node, std::size_t bytes, const std::string& purpose);
-  ~NodeMemory();
   NodeMemory(const NodeMemory&) = delete;
   NodeMemory& operator=(const NodeMemory&) = delete;
 
-  std::byte* data() const { return data_; }
+  std::byte* data() const { return memory_.get(); }
   std::size_t bytes() const { return bytes_; }
 
  private:
-  std::byte* data_ = nullptr;
+  Memory memory_;
   std::size_t bytes_ = 0;
 };
 

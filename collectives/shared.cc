@@ -16,6 +16,7 @@
 #include "collectives/reducers.h"
 #include "collectives/shared_counter.h"
 #include "collectives/sum.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 namespace {
@@ -25,10 +26,6 @@ constexpr std::int64_t kLine = 16;  ///< floats of a cache line: no two ranks wr
 /// three times as fast as sleeping at once (4 ranks on 2 cores, 4 KiB: 12 against 35 us).
 constexpr int kYields = 50;
 constexpr std::int64_t kPage = 1024;  ///< floats of a page
-
-std::int64_t round_up(std::int64_t count, std::int64_t unit) {
-  return (count + unit - 1) / unit * unit;
-}
 
 /// The step up to which a slice has been claimed by some rank.
 struct alignas(64) Claim {

@@ -8,6 +8,7 @@
 #include "collectives/schedule.h"
 #include "collectives/sum_of.h"
 #include "src/check.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 namespace {
@@ -41,7 +42,7 @@ constexpr auto kSumToOne = sums<false>(std::make_integer_sequence<int, kGroup>()
 /// More parts than registers: block by block, a partial sum per group in the first-level cache.
 void sum_groups(std::span<float* const> parts, std::int64_t count) {
   constexpr std::int64_t kPartials = 8192;  // floats of all partial sums
-  const auto groups = static_cast<std::int64_t>((parts.size() + kGroup - 1) / kGroup);
+  const auto groups = static_cast<std::int64_t>(ceil_div(parts.size(), kGroup));
   const std::int64_t block = std::min<std::int64_t>(1024, kPartials / groups);
   expect(block > 0, "more parts than partial sums have room");
   alignas(64) float memory[kPartials];
@@ -83,7 +84,7 @@ void sum_canonically(std::span<float* const> parts, std::int64_t count) {
 
 Range slice_of(Range range, int part, int parts) {
   constexpr std::int64_t kLine = 16;  // floats
-  const Range lines = part_of({0, (range.count + kLine - 1) / kLine}, part, parts);
+  const Range lines = part_of({0, ceil_div(range.count, kLine)}, part, parts);
   const std::int64_t begin = lines.begin * kLine, end = std::min(lines.end() * kLine, range.count);
   return {range.begin + begin, end - begin};
 }

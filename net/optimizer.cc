@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/each.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 namespace {
@@ -118,7 +119,7 @@ float average_decay(float decay, std::int64_t step) {
 
 std::int64_t penalty_parts(const Layout& layout) {
   const std::int64_t units = layout.count / kUnit;
-  return (units + DecayedSquares::kUnits - 1) / DecayedSquares::kUnits;
+  return ceil_div(units, DecayedSquares::kUnits);
 }
 
 void penalty(Stream& stream, const Layout& layout, const float* parameters, const float* factors,

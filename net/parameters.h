@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/round_up.h"
 #include "src/view.h"
 
 namespace lockstep {
@@ -47,7 +48,7 @@ struct Layout {
   static constexpr std::int64_t kAlignment = 16;
   /// The first multiple of kAlignment from `place` on.
   static constexpr std::int64_t aligned(std::int64_t place) {
-    return (place + kAlignment - 1) / kAlignment * kAlignment;
+    return round_up(place, kAlignment);
   }
 
   std::vector<Parameter> parameters;

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "src/device.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 
@@ -15,7 +16,7 @@ class Arena {
   static constexpr std::size_t kAlignment = 256;
   /// `bytes` and what is left free behind them.
   static constexpr std::size_t aligned(std::size_t bytes) {
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return round_up(bytes, kAlignment);
   }
 
   /// Asks for `bytes`; the place is known only after allocate().

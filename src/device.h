@@ -18,6 +18,8 @@
 #include <thread>
 #include <utility>
 
+#include "src/memory.h"
+#include "src/round_up.h"
 #include "src/view.h"
 
 struct CUstream_st;
@@ -103,8 +105,6 @@ enum class Place { device, host };
 /// take the place that finished work leaves.
 enum class Priority { normal, high };
 
-/// Memory with its owner. Zeroed at first, aligned to at least 4096 bytes.
-using Memory = std::unique_ptr<std::byte[], std::function<void(std::byte*)>>;
 
 /// A layer that is linear in its weights: y = x * w + b. Planned once for fixed shapes, then run
 /// many times; a plan may be used by one thread at a time. All three calls need `scratch` of
@@ -173,7 +173,7 @@ struct MaxPoolSpec {
   bool relu = false;
   Shape output() const {
     const auto extent = [&](std::int64_t in) {
-      return valid ? (in - std::min(in, kernel)) / stride + 1 : (in + stride - 1) / stride;
+      return valid ? (in - std::min(in, kernel)) / stride + 1 : ceil_div(in, stride);
     };
     return {input.x[0], extent(input.x[1]), extent(input.x[2]), input.x[3]};
   }

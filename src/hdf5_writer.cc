@@ -16,6 +16,7 @@
 #include "src/file.h"
 #include "src/hdf5.h"
 #include "src/hdf5_id.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 namespace {
@@ -28,8 +29,8 @@ std::array<hsize_t, Shape::kMaxRank> piece_of(const Shape& shape) {
   std::int64_t count = shape.count();
   for (int axis = 0; axis < shape.rank(); ++axis) {
     const std::int64_t cuts =
-        std::clamp<std::int64_t>((count + kElements - 1) / kElements, 1, shape[axis]);
-    const std::int64_t extent = (shape[axis] + cuts - 1) / cuts;
+        std::clamp<std::int64_t>(ceil_div(count, kElements), 1, shape[axis]);
+    const std::int64_t extent = ceil_div(shape[axis], cuts);
     count = count / shape[axis] * extent;
     piece[axis] = static_cast<hsize_t>(extent);
   }

@@ -3,6 +3,7 @@
 
 #include "net/layers.h"
 #include "src/each.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 namespace {
@@ -58,7 +59,7 @@ class SubsampleLayer : public Layer {
       throw Error("the shortcut " + setup.name + " wants N, H, W and at most " +
                   std::to_string(channels_) + " channels, and is given " + in.text());
     }
-    const auto kept = [&](int axis) { return (in[axis] + stride_ - 1) / stride_; };
+    const auto kept = [&](int axis) { return ceil_div(in[axis], stride_); };
     const Shape out{in[0], kept(1), kept(2), channels_};
     places_ = {stride_, in[1], in[2], in[3], out[1], out[2], channels_};
     return out;

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "src/cpu/onednn.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 namespace {
@@ -18,9 +19,6 @@ namespace {
 using dnnl::memory;
 
 constexpr std::size_t kAlignment = 64;
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 /// One primitive with the place of its weights in scratch: [weights as the kernel wants
 /// them][scratchpad].
@@ -31,8 +29,8 @@ struct Call {
   dnnl::reorder reorder;
   bool reordered = false;
 
-  std::size_t weights_bytes() const { return reordered ? aligned(weights.get_size()) : 0; }
-  std::size_t scratch_bytes() const { return weights_bytes() + aligned(scratchpad.get_size()); }
+  std::size_t weights_bytes() const { return reordered ? round_up(weights.get_size(), kAlignment) : 0; }
+  std::size_t scratch_bytes() const { return weights_bytes() + round_up(scratchpad.get_size(), kAlignment); }
 };
 
 /// The shapes of one layer as oneDNN counts them.

@@ -18,6 +18,7 @@
 #include "src/cpu/pool.h"
 #include "src/cpu/response_norm.h"
 #include "src/machine.h"
+#include "src/memory.h"
 #include "src/plural.h"
 #include "src/table.h"
 
@@ -101,19 +102,13 @@ class CpuDevice : public Device {
   std::unique_ptr<Event> event() override { return std::make_unique<ReachedEvent>(); }
 
   Memory allocate(std::size_t bytes, Place) override {
-    // Whole huge pages where they help; fresh pages from the kernel are zero.
-    constexpr std::size_t kHugePage = std::size_t{2} << 20;
-    const std::size_t unit = bytes >= kHugePage ? kHugePage : 4096;
-    const std::size_t size = (std::max<std::size_t>(bytes, 1) + unit - 1) / unit * unit;
     // Asked first: the kernel promises more than there is, and kills whoever takes it at its word.
     const bool fits = bytes <= available_memory_bytes();
-    void* data = fits ? std::aligned_alloc(unit, size) : nullptr;
-    require(data != nullptr,
+    Memory memory = fits ? allocate_pages(bytes) : Memory();
+    require(memory != nullptr,
             "out of memory: {:.1f} MiB could not be allocated; use a smaller --batch",
             static_cast<double>(bytes) / (1 << 20));
-    if (unit == kHugePage) madvise(data, size, MADV_HUGEPAGE);
-    std::memset(data, 0, size);
-    return Memory(static_cast<std::byte*>(data), [](std::byte* p) { std::free(p); });
+    return memory;
   }
 
   void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {

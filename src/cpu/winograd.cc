@@ -21,6 +21,7 @@
 #include "src/cpu/cook_toom.h"
 #include "src/cpu/parallel_for.h"
 #include "src/cpu/vector.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 namespace {
@@ -28,7 +29,7 @@ namespace {
 constexpr std::int64_t kBlock = 64;  ///< channels: the row length of every matrix
 constexpr std::int64_t kLine = 16;   ///< floats of a cache line
 
-std::int64_t blocks(std::int64_t channels) { return (channels + kBlock - 1) / kBlock; }
+std::int64_t blocks(std::int64_t channels) { return ceil_div(channels, kBlock); }
 std::int64_t width_of(std::int64_t block, std::int64_t channels) {
   return std::min(kBlock, channels - block * kBlock);
 }
@@ -275,8 +276,8 @@ class Winograd : public AffinePlan {
             shape[1],
             shape[2],
             shape[3],
-            (tiled[1] + kOut - 1) / kOut,
-            (tiled[2] + kOut - 1) / kOut,
+            ceil_div(tiled[1], kOut),
+            ceil_div(tiled[2], kOut),
             kOut,
             origin};
   }

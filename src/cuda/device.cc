@@ -16,6 +16,7 @@
 #include "src/cuda/race.h"
 #include "src/cuda/response_norm.h"
 #include "src/cuda/runtime.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 namespace {
@@ -225,7 +226,7 @@ class CudaDevice final : public Device {
     check_cuda(cudaMemset(data, 0, bytes + kPage), "cudaMemset");
     check_cuda(cudaStreamSynchronize(nullptr), "cudaMemset");
     const auto address = reinterpret_cast<std::uintptr_t>(data);
-    auto* const aligned = reinterpret_cast<std::byte*>((address + kPage - 1) / kPage * kPage);
+    auto* const aligned = reinterpret_cast<std::byte*>(round_up(address, kPage));
     return Memory(aligned, [base = owner.release()](std::byte*) { cudaFree(base); });
   }
 

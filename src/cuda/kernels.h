@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "src/cuda/runtime.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 
@@ -63,7 +64,7 @@ __global__ void __launch_bounds__(kWarpsPerBlock* Warp::lanes)
 /// Blocks for `count` pieces of work, `per_block` in each; in a larger grid blocks take several.
 inline unsigned blocks_for(std::int64_t count, int per_block) {
   constexpr std::int64_t kMost = 1 << 20;
-  return static_cast<unsigned>(std::min((count + per_block - 1) / per_block, kMost));
+  return static_cast<unsigned>(std::min(ceil_div(count, per_block), kMost));
 }
 
 template <class Body>

@@ -9,6 +9,7 @@
 #include "src/clock.h"
 #include "src/data/loader.h"
 #include "src/data/resident.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 namespace {
@@ -109,7 +110,7 @@ class ResidentLoader : public Loader {
       : device_(device),
         spec_(spec),
         size_(dataset.size()),
-        kept_((spec.global_batch - 1 + size_ - 1) / size_ + 1),
+        kept_(ceil_div(spec.global_batch - 1, size_) + 1),
         set_(device, dataset),
         places_(device, dataset, spec),
         orders_(device.allocate(static_cast<std::size_t>(kept_) * order_bytes(), Place::device)),

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/random.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 namespace {
@@ -287,7 +288,7 @@ class AsyncDevice : public Device {
     constexpr std::size_t kPage = 4096;
     if (place == Place::host) return cpu_->allocate(bytes, place);
     if (bytes > shared_->options.largest) throw Error("the double is out of memory");
-    const std::size_t whole = (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
+    const std::size_t whole = round_up(std::max<std::size_t>(bytes, 1), kPage);
     return Memory(shared_->guard.allocate(whole),
                   [shared = shared_](std::byte* data) { shared->guard.free(data); });
   }

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "collectives/node_memory.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 namespace {
@@ -16,7 +17,7 @@ class PeersDouble : public Peers {
   PeersDouble(const ReducerSpec& spec, int marks)
       : comm_(spec.comm),
         marks_(marks),
-        arena_((static_cast<std::size_t>(spec.count) * sizeof(float) + kPage - 1) / kPage * kPage),
+        arena_(round_up(static_cast<std::size_t>(spec.count) * sizeof(float), kPage)),
         memory_(spec.comm, static_cast<std::size_t>(spec.comm.size()) * (arena_ + marks_bytes()),
                 "the double of cuda_ipc") {}
 
