@@ -69,6 +69,7 @@ Circumstances circumstances(const Comm& comm, const Options& options, const RunP
           {"all_threads", of_all_ranks(comm, std::to_string(plan.threads))},
           {"arithmetic", of_all_ranks(comm, device.arithmetic())},
           {"sums", order_of_sums(comm, options, step.reducer())},
+          {"statistics", step.statistics()},
           {"steps", std::to_string(plan.steps)}};
 }
 
@@ -91,6 +92,12 @@ std::vector<std::string> changes(const Circumstances& before, const Circumstance
           is, was, schedule.schedule);
     });
   }
+  compare("statistics", [](const auto& is, const auto& was) {
+    return fmt::format(
+        "batch norm has mean and variance of {} now, not of {} as before: this is no longer the "
+        "same run",
+        is, was);
+  });
   const bool early = !before.contains("all_threads");  // then they are only known of rank 0
   compare(early ? "threads" : "all_threads", [](const auto& is, const auto& was) {
     const bool one = was.find(',') == std::string::npos;

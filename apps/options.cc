@@ -200,6 +200,9 @@ void add_options(OptionSet& add, Options& o, const Program& program,
   add.number(
       "--accumulate", o.accumulate, Bounds::at_least(1, 1 << 20),
       "Batches that each rank sums before ranks do: --batch of each, as many times --shards");
+  add.flag("--sync-bn", o.sync_bn,
+           "Batch norm by the mean and variance of the global batch, not of each shard; with "
+           "--accumulate of one batch of each rank");
   add.number("--label-smoothing", o.label_smoothing, Bounds::at_least(0, 1),
              "Share of the truth that all classes have alike, in training")
       .shapes_weights();

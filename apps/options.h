@@ -53,6 +53,7 @@ struct Options {
   float label_smoothing = 0;
   float clip_norm = 0;     ///< 0: gradients are not clipped
   int accumulate = 1;      ///< shards of each rank, where shards do not say
+  bool sync_bn = false;    ///< shards have batch norm's mean and variance in common
   float weight_decay = 0;  ///< of all weights, besides their model's own
   RateOptions rate;
   float ema = 0.9999f;  ///< 0: no average is kept

@@ -87,6 +87,14 @@ RunPlan plan_run(const Options& o, RankOf rank, std::int64_t dataset_size, const
   plan.own_shards = static_cast<int>(shards / ranks);
   plan.first_shard = plan.own_shards * rank.rank;
   plan.shard_batch = plan.global_batch / shards;
+  if (o.sync_bn && o.accumulate == 1) plan.lanes = plan.own_shards;
+  if (o.sync_bn && o.accumulate > 1 && plan.own_shards != o.accumulate) {
+    fail_usage(
+        "--sync-bn with --accumulate {} wants {} shards on each rank, and here are {}: start as "
+        "many "
+        "ranks as the run began with",
+        o.accumulate, o.accumulate, plan.own_shards);
+  }
 
   require_countable(o.epochs * static_cast<double>(dataset_size), dataset_size);
   plan.steps = o.steps > 0    ? o.steps

@@ -15,6 +15,7 @@ struct RunPlan {
   std::uint64_t seed = 0;
   std::int64_t global_batch = 0, shard_batch = 0;  ///< shard_batch * shards == global_batch
   int shards = 0, own_shards = 0, first_shard = 0;
+  int lanes = 1;           ///< own shards that are under way side by side; divides own_shards
   int threads = 1;         ///< of this rank: kernels add in an order that depends on it
   std::int64_t steps = 0;  ///< of the whole run
   Position start;          ///< where this part of it begins

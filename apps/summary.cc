@@ -122,6 +122,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
            "{} = {} of {}, {} on each rank; {:.1f} steps per epoch", f.plan.global_batch,
            counted(f.plan.shards, "shard"), f.plan.shard_batch, f.plan.own_shards,
            static_cast<double>(f.plan.dataset_size) / static_cast<double>(f.plan.global_batch)));
+  if (f.step.together()) line("batch norm", "mean and variance of " + f.step.statistics());
   line("optimizer", optimizer_text(f));
   line("reducer", f.step.reducer().describe());
   line("progress", policy_text(f.step.policy()));
@@ -138,6 +139,8 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
                                 f.plan.start.step, f.plan.steps));
   }
   for (const std::string& note : f.options.notes) line("note", note);
+  if (f.options.sync_bn && !f.step.together())
+    line("note", fmt::format("--sync-bn does nothing: {} has no batch norm", f.options.model));
   for (const std::string& note : f.plan.notes) line("note", note);
   if (f.options.log_device_placement) print_placement(f, reporter);
 }

@@ -449,7 +449,8 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
                         .first_shard = plan.first_shard,
                         .own_shards = plan.own_shards,
                         .first_position = plan.start.samples,
-                        .type = trainer.step().model().input_type()});
+                        .type = trainer.step().model().input_type(),
+                        .held = trainer.step().lanes()});
   print_summary({comm, options, plan, resumption, placement, *device, data, trainer.step(),
                  trainer.evaluation(), *loader, base_memory},
                 trainer.reporter());

@@ -27,14 +27,33 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   const Layout& layout = parts.model->layout();
   parts.buckets =
       cut_buckets(bucket_parts(layout), static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
-  parts.reducer = make_reducer(options.reducer, {.comm = world.comm().duplicate(),
-                                                 .device = device,
-                                                 .count = layout.count,
-                                                 .buckets = parts.buckets,
-                                                 .why = {},
-                                                 .deterministic = options.deterministic,
-                                                 .canonical = options.shards_given});
+  ReducerSpec spec{.comm = world.comm().duplicate(),
+                   .device = device,
+                   .count = layout.count,
+                   .buckets = parts.buckets,
+                   .why = {},
+                   .deterministic = options.deterministic,
+                   .canonical = options.shards_given};
+  parts.reducer = make_reducer(options.reducer, spec);
   parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
+  if (!options.sync_bn) return parts;
+  if (const std::vector<Range> places = places_of_sums(layout); !places.empty()) {
+    agree(world.comm(), [&] {
+      if (plan.lanes > 1 && !device.memory_is_host()) {
+        fail_usage(
+            "--sync-bn with {} shards on each rank is for CPU cores: use as many ranks as shards, "
+            "or --device cpu",
+            plan.lanes);
+      }
+      parts.model->make_lanes(plan.lanes);
+    });
+    spec.comm = world.comm().duplicate();
+    spec.count = places.back().end();
+    spec.buckets = places;
+    parts.together = std::make_unique<ShardsTogether>(device, make_reducer(options.reducer, spec),
+                                                      places, spec.comm.size(), plan.lanes,
+                                                      &world.flight_recorder().mine());
+  }
   return parts;
 }
 
@@ -51,6 +70,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       optimizer_(std::move(parts.optimizer)),
       reducer_(std::move(parts.reducer)),
       gradients_(reducer_->gradients()),
+      together_(std::move(parts.together)),
       policy_(parts.policy),
       graphs_(!options.no_graph),
       host_(device, model_->layout().count),
@@ -150,6 +170,7 @@ std::optional<StepTotals> TrainingStep::take(bool all) {
   const Slot& slot = slots_[static_cast<std::size_t>(taken_) % slots_.size()];
   while (!slot.done->done()) {
     if (reducer_->in_stream()) reducer_->advance();  // whose errors nobody else would meet
+    if (together_) together_->look();
     sched_yield();
   }
   ++taken_;
@@ -167,11 +188,7 @@ void TrainingStep::give_penalty(Answer* answer) {
 
 /// The work of a step, which nothing but its input makes another one.
 void TrainingStep::give_work(Loader& loader) {
-  for (int shard = 0; shard < plan_.own_shards; ++shard) {
-    record_.phase("loading");
-    last_ = loader.batch(*stream_, shard, &now()->first_position);
-    compute_shard(shard, last_);
-  }
+  for (int first = 0; first < plan_.own_shards; first += lanes()) compute_shards(loader, first);
   record_.phase("summing gradients");
   buckets_->finish();
   if (clip_) {
@@ -183,41 +200,72 @@ void TrainingStep::give_work(Loader& loader) {
   updated_->wait(*stream_);
 }
 
-void TrainingStep::compute_shard(int shard, const Batch& batch) {
-  const bool last = shard == plan_.own_shards - 1;
+/// The own shards from `first` on, one in each lane.
+void TrainingStep::compute_shards(Loader& loader, int first) {
+  record_.phase("loading");
+  batches_.clear();
+  for (int lane = 0; lane < lanes(); ++lane)
+    batches_.push_back(loader.batch(*stream_, first + lane, &now()->first_position));
+
   record_.phase("forward");
+  const StepTimes before = times();
   const double start = now_seconds();
-  shard_ = {plan_.seed, &now()->first_position, (plan_.first_shard + shard) * plan_.shard_batch,
-            1 / static_cast<float>(plan_.shards)};
-  const View logits = model_->forward(*stream_, batch.images, shard_);
-  softmax_cross_entropy(*stream_, logits, batch.labels,
-                        1.0f / static_cast<float>(plan_.global_batch), model_->logits_gradient(),
-                        score(), nullptr, smoothing_);
-  write_mail(*stream_, score(), now(), plan_.global_batch, last, gradients_);
+  for (int lane = 0; lane < lanes(); ++lane) forward(first + lane, lane);
+  if (together_) together_->run();
+  const StepTimes between = times();
   const double middle = now_seconds();
-  times_.forward += middle - start;
+  times_.forward += middle - start - (between.exposed - before.exposed);
 
   record_.phase("backward");
-  const StepTimes before = times();
-  const auto ready = [&](Range range) {
-    if (!last) return;
-    shard_sum_->finish(range, *stream_);
+  for (int lane = 0; lane < lanes(); ++lane) {
+    const auto ready = [this, lane, first](Range range) { written(first + lane, lane, range); };
+    model_->backward(stream_of(lane), batches_[static_cast<std::size_t>(lane)].images, ready, lane);
+  }
+  if (together_) together_->run();
+  const StepTimes after = times();
+  // With a thread of its own the optimizer ran beside the backward pass, otherwise within it.
+  const double optimizer = policy_ == Policy::thread ? 0 : after.optimizer - between.optimizer;
+  times_.backward += now_seconds() - middle - (after.exposed - between.exposed) - optimizer;
+}
+
+void TrainingStep::forward(int shard, int lane) {
+  const Batch& batch = batches_[static_cast<std::size_t>(lane)];
+  Stream& stream = stream_of(lane);
+  TrainingBatch part = batch_of(shard);
+  if (together_) part.across = &together_->across(lane);
+  const View logits = model_->forward(stream, batch.images, part, lane);
+  softmax_cross_entropy(stream, logits, batch.labels, 1.0f / static_cast<float>(plan_.global_batch),
+                        model_->logits_gradient(lane), score(), nullptr, smoothing_);
+  write_mail(stream, score(), now(), plan_.global_batch, shard == plan_.own_shards - 1, gradients_);
+  written(shard, lane, {0, Layout::kMail});
+}
+
+/// The work that writes the shard's gradients of `range` has been given.
+void TrainingStep::written(int shard, int lane, Range range) {
+  Stream& stream = stream_of(lane);
+  if (shard < plan_.own_shards - 1) return shard_sum_->take(shard, range, stream);
+  shard_sum_->finish(range, stream);
+  const auto ready = [this, range] {
     buckets_->ready(range, *stream_);
     buckets_->advance();
     record_.progress();
   };
-  ready({0, Layout::kMail});
-  model_->backward(*stream_, batch.images, ready);
-  if (!last) shard_sum_->take(shard, *stream_);
-  const StepTimes after = times();
-  // With a thread of its own the optimizer ran beside the backward pass, otherwise within it.
-  const double optimizer = policy_ == Policy::thread ? 0 : after.optimizer - before.optimizer;
-  times_.backward += now_seconds() - middle - (after.exposed - before.exposed) - optimizer;
+  together_ ? together_->then(lane, ready) : ready();
+}
+
+TrainingBatch TrainingStep::batch_of(int shard) const {
+  return {plan_.seed, &now()->first_position, (plan_.first_shard + shard) * plan_.shard_batch,
+          1 / static_cast<float>(plan_.shards)};
+}
+
+Stream& TrainingStep::stream_of(int lane) const {
+  return together_ ? together_->stream(lane, *stream_) : *stream_;
 }
 
 double TrainingStep::loss_now() {
-  const View logits = model_->forward(*stream_, last_.images, shard_);
-  softmax_cross_entropy(*stream_, logits, last_.labels, 1, {}, score(), nullptr, smoothing_);
+  const Batch& last = batches_.back();
+  const View logits = model_->forward(*stream_, last.images, batch_of(plan_.own_shards - 1));
+  softmax_cross_entropy(*stream_, logits, last.labels, 1, {}, score(), nullptr, smoothing_);
   auto* seen = reinterpret_cast<Score*>(score_now_.get());
   device_.copy(*stream_, seen, score(), sizeof(Score));
   stream_->synchronize();
@@ -238,6 +286,13 @@ void TrainingStep::update_range(Range range) {
   // (On the communication thread the stream has one core: the others are the backward pass's.)
   update(reducer_->stream(), layout(), range, *optimizer_, state_, &now()->rates);
   optimizer_ns_ += static_cast<std::int64_t>((now_seconds() - start) * 1e9);
+}
+
+std::string TrainingStep::statistics() const {
+  if (places_of_sums(layout()).empty()) return {};
+  if (!together_) return "each shard";
+  const int batches = plan_.own_shards / lanes();
+  return batches == 1 ? "the global batch" : fmt::format("one of {} accumulated batches", batches);
 }
 
 std::vector<Section> TrainingStep::sections() {
@@ -265,7 +320,7 @@ std::size_t TrainingStep::saved_bytes() const {
 StepTimes TrainingStep::times() const {
   StepTimes times = times_;
   times.optimizer = static_cast<double>(optimizer_ns_) * 1e-9;
-  times.exposed = buckets_->exposed_seconds();
+  times.exposed = buckets_->exposed_seconds() + (together_ ? together_->seconds() : 0);
   return times;
 }
 
@@ -273,7 +328,7 @@ std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
   const std::size_t arena = static_cast<std::size_t>(layout().count) * sizeof(float);
   std::vector<std::pair<std::string, std::size_t>> parts{
       {"parameters", arena},
-      {"gradients", reducer_->bytes() + shard_sum_->bytes()},
+      {"gradients", reducer_->bytes() + shard_sum_->bytes() + (together_ ? together_->bytes() : 0)},
       {"optimizer", state_.slots.size() * arena + arena / Layout::kAlignment}};
   if (state_.average) parts.emplace_back("average", arena);
   parts.emplace_back("activations", model_->activation_bytes());

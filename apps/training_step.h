@@ -13,6 +13,7 @@
 #include "apps/host_copy.h"
 #include "apps/options.h"
 #include "apps/run_plan.h"
+#include "apps/shards_together.h"
 #include "apps/step_mail.h"
 #include "collectives/buckets.h"
 #include "collectives/shard_sum.h"
@@ -44,6 +45,8 @@ struct StepParts {
   std::vector<Range> buckets;        ///< of the model's layout, in arena order
   std::unique_ptr<Reducer> reducer;  ///< made for layout().count elements and these buckets
   Policy policy = Policy::wait;
+  /// Where shards train together: the model has as many lanes. Null: each is by itself.
+  std::unique_ptr<ShardsTogether> together = nullptr;
 };
 
 /// Collective: all ranks give the same arguments. The parts that `options` name. Throws
@@ -81,6 +84,12 @@ class TrainingStep {
   const Optimizer& optimizer() const { return *optimizer_; }
   const Reducer& reducer() const { return *reducer_; }
   Policy policy() const { return policy_; }
+  /// Own shards that are under way side by side: the loader holds a batch for each of them.
+  int lanes() const { return together_ ? together_->shards() : 1; }
+  /// Whether layers have sums over all shards that train together.
+  bool together() const { return together_ != nullptr; }
+  /// Of what the statistics of layers are: "the global batch"; empty where no layer has any.
+  std::string statistics() const;
   const std::vector<Range>& buckets() const { return buckets_->buckets(); }
 
   /// The device's arenas.
@@ -115,12 +124,16 @@ class TrainingStep {
   };
 
   void give_work(Loader& loader);
-  void compute_shard(int shard, const Batch& batch);
+  void compute_shards(Loader& loader, int first);
+  void forward(int shard, int lane);
+  void written(int shard, int lane, Range range);
+  TrainingBatch batch_of(int shard) const;
+  Stream& stream_of(int lane) const;
   void on_reduced(Range range);
   void update_range(Range range);
   Score* score() { return static_cast<Score*>(block_.at(score_)); }
   void give_penalty(Answer* answer);
-  StepInput* now() { return static_cast<StepInput*>(block_.at(now_)); }
+  StepInput* now() const { return static_cast<StepInput*>(block_.at(now_)); }
 
   Device& device_;
   Record& record_;
@@ -135,6 +148,7 @@ class TrainingStep {
   TrainingState state_;
   std::unique_ptr<GradientClip> clip_;  ///< null: gradients are as long as they are
   std::unique_ptr<ShardSum> shard_sum_;
+  std::unique_ptr<ShardsTogether> together_;
   Policy policy_;
   bool graphs_;  ///< steps may be repeated as one
   HostCopy host_;
@@ -146,8 +160,7 @@ class TrainingStep {
   Memory score_now_;                    ///< a Score of loss_now(), the host's to read
   std::unique_ptr<Event> updated_;      ///< all updates of the step
   std::int64_t given_ = 0, taken_ = 0;  ///< steps since construction
-  TrainingBatch shard_;                 ///< what the shard under way, or the last, is
-  Batch last_;                          ///< of the last step given
+  std::vector<Batch> batches_;          ///< by lane: of the shards under way, or the last
   StepTimes times_;                     ///< of the computing thread
   std::atomic<std::int64_t> optimizer_ns_ = 0;  ///< of whichever thread runs on_reduced()
   std::unique_ptr<GradientBuckets> buckets_;    ///< it may call back until it goes

@@ -83,7 +83,8 @@ int run(World& world, BenchOptions& o) {
                                    .shards = plan.shards,
                                    .first_shard = plan.first_shard,
                                    .own_shards = plan.own_shards,
-                                   .type = o.training.precision});
+                                   .type = step.model().input_type(),
+                                   .held = step.lanes()});
 
   const int kBareRounds = 15;
   comm.barrier();

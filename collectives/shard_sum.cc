@@ -25,18 +25,22 @@ ShardSum::ShardSum(Device& device, float* gradients, std::int64_t count, int sha
   }
 }
 
-void ShardSum::take(int shard, Stream& stream) {
+void ShardSum::take(int shard, Range range, Stream& stream) {
   std::size_t at = 0;
-  for (; (shard >> at) & 1; ++at) each(stream, count_, AddLevel{level(at), gradients_});
-  device_.copy(stream, level(at), gradients_, static_cast<std::size_t>(count_) * sizeof(float));
+  for (; (shard >> at) & 1; ++at) add(at, range, stream);
+  device_.copy(stream, level(at) + range.begin, gradients_ + range.begin,
+               static_cast<std::size_t>(range.count) * sizeof(float));
 }
 
 void ShardSum::finish(Range range, Stream& stream) {
   const std::uint32_t last = shards_ - 1;
   for (std::size_t at = 0; (last >> at) != 0; ++at) {
-    if (((last >> at) & 1) == 0) continue;
-    each(stream, range.count, AddLevel{level(at) + range.begin, gradients_ + range.begin});
+    if ((last >> at) & 1) add(at, range, stream);
   }
+}
+
+void ShardSum::add(std::size_t at, Range range, Stream& stream) {
+  each(stream, range.count, AddLevel{level(at) + range.begin, gradients_ + range.begin});
 }
 
 std::size_t ShardSum::bytes() const {

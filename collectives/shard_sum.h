@@ -17,14 +17,16 @@ class ShardSum {
   /// shard's gradients appear. With one shard it holds nothing and does nothing.
   ShardSum(Device& device, float* gradients, std::int64_t count, int shards);
 
-  /// `gradients` will hold all of shard `shard`, which is not the last: gives the work that takes
-  /// it in; what `stream` is given then may overwrite `gradients`.
-  void take(int shard, Stream& stream);
+  /// `range` of `gradients` will hold the part of shard `shard`, which is not the last: gives the
+  /// work that takes it in; what `stream` is given then may overwrite it. Each range has its shards
+  /// in order.
+  void take(int shard, Range range, Stream& stream);
   /// `range` of `gradients` will hold the last shard's part: gives the work that adds all others.
   void finish(Range range, Stream& stream);
   std::size_t bytes() const;
 
  private:
+  void add(std::size_t level, Range range, Stream& stream);
   float* level(std::size_t level) const { return reinterpret_cast<float*>(levels_[level].get()); }
 
   Device& device_;

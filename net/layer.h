@@ -73,6 +73,20 @@ class Setup {
   std::vector<LayerSummary> layers;
 };
 
+/// Sums over all shards that train together, whichever rank has them.
+class AcrossShards {
+ public:
+  virtual ~AcrossShards() = default;
+  /// How many they are; each has as many samples.
+  virtual int shards() const = 0;
+  /// Gives the work that replaces `values`, `count` floats in memory of the device, by their sum
+  /// over the shards, which is the same bits for each of them and however they are spread over
+  /// ranks. All shards ask for the same sums in the same order. `count` is that of one of the
+  /// layer's statistics, or twice that. Gradients are written after the last sum: until then other
+  /// shards' may come to lie there.
+  virtual void sum(Stream& stream, float* values, std::int64_t count) = 0;
+};
+
 /// Which samples a batch of training holds, and what part of the step it is.
 struct TrainingBatch {
   std::uint64_t seed = 0;
@@ -83,6 +97,8 @@ struct TrainingBatch {
   std::int64_t offset = 0;
   /// Of the step's samples: 1 / shards.
   float share = 1;
+  /// For what is to be that of all shards; null: each is by itself.
+  AcrossShards* across = nullptr;
 };
 
 /// What a layer finds at hand in one call.

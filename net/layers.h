@@ -98,7 +98,8 @@ struct BatchNormOptions {
 
 /// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta for each channel (or feature), with
 /// mean and variance of the shard in training, so that they do not depend on the number of ranks,
-/// and running ones in evaluation. Parameters gamma and beta; statistics mean and variance.
+/// or of all shards where these train together (TrainingBatch::across), and running ones in
+/// evaluation. Parameters gamma and beta; statistics mean and variance.
 std::unique_ptr<Layer> batch_norm(BatchNormOptions options = {});
 
 /// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, with mean and variance of each row:

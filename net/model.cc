@@ -15,7 +15,8 @@ NamedLayers build(const ModelEntry& entry, Shape sample, int classes) {
 
 Model::Model(Device& device, const ModelEntry& entry, Shape sample, int classes, std::int64_t batch,
              Type type, bool training)
-    : input_(sample.with_batch(batch)),
+    : device_(device),
+      input_(sample.with_batch(batch)),
       type_(type),
       input_type_(entry.words ? Type::i32 : type),
       training_(training),
@@ -23,14 +24,23 @@ Model::Model(Device& device, const ModelEntry& entry, Shape sample, int classes,
   Setup setup(device, type, training, /*input_gradient=*/false, /*name=*/"");
   output_ = chain_.setup(setup, input_);
   layers_ = std::move(setup.layers);
-  const std::size_t bytes = static_cast<std::size_t>(output_.count()) * size_of(type);
-  saved_ = activations_.reserve(setup.saved_bytes);
-  logits_ = activations_.reserve(bytes);
-  if (training) logits_gradient_ = activations_.reserve(bytes);
-  scratch_ = workspace_.reserve(setup.scratch_bytes);
-  activations_.allocate(device);
-  workspace_.allocate(device);
+  saved_bytes_ = setup.saved_bytes;
+  scratch_bytes_ = setup.scratch_bytes;
+  make_lanes(1);
   plan_parameters(std::move(setup.parameters));
+}
+
+void Model::make_lanes(int lanes) {
+  const std::size_t bytes = static_cast<std::size_t>(output_.count()) * size_of(type_);
+  while (lanes_.size() < static_cast<std::size_t>(lanes)) {
+    Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>());
+    saved_ = lane.activations.reserve(saved_bytes_);
+    logits_ = lane.activations.reserve(bytes);
+    if (training_) logits_gradient_ = lane.activations.reserve(bytes);
+    scratch_ = lane.workspace.reserve(scratch_bytes_);
+    lane.activations.allocate(device_);
+    lane.workspace.allocate(device_);
+  }
 }
 
 void Model::plan_parameters(std::vector<Parameter> parameters) {
@@ -62,32 +72,33 @@ void Model::bind(float* parameters, float* gradients) {
   }
 }
 
-LayerCall Model::call(Stream& stream, const TrainingBatch* batch) const {
+LayerCall Model::call(Stream& stream, const Lane& lane, const TrainingBatch* batch) const {
   LayerCall call;
   call.stream = &stream;
   call.weights = weights_;
   call.gradients = gradients_;
-  call.saved = static_cast<std::byte*>(activations_.at(saved_));
-  call.scratch = static_cast<std::byte*>(workspace_.at(scratch_));
+  call.saved = static_cast<std::byte*>(lane.activations.at(saved_));
+  call.scratch = static_cast<std::byte*>(lane.workspace.at(scratch_));
   call.batch = batch;
   return call;
 }
 
-View Model::run(Stream& stream, View images, const TrainingBatch* batch) {
+View Model::run(Stream& stream, View images, const Lane& lane, const TrainingBatch* batch) {
   expect(images.shape == input_ && images.type == input_type_,
          "a batch has another shape or type than planned");
-  LayerCall all = call(stream, batch);
-  chain_.forward(all, images, logits(logits_));
-  return logits(logits_);
+  LayerCall all = call(stream, lane, batch);
+  chain_.forward(all, images, logits(lane, logits_));
+  return logits(lane, logits_);
 }
 
-View Model::forward(Stream& stream, View images, const TrainingBatch& batch) {
+View Model::forward(Stream& stream, View images, const TrainingBatch& batch, int number) {
   expect(training_, "a model planned for inference does not train");
-  batch_ = batch;
-  return run(stream, images, &batch_);
+  Lane& lane = *lanes_[static_cast<std::size_t>(number)];
+  lane.batch = batch;
+  return run(stream, images, lane, &lane.batch);
 }
 
-void Model::backward(Stream& stream, View images, const Ready& ready) {
+void Model::backward(Stream& stream, View images, const Ready& ready, int number) {
   expect(training_, "a model planned for inference has no backward");
   const std::function<void(std::span<const View>)> tell = [&](std::span<const View> gradients) {
     const auto place = [&](const View& view) { return view.as<float>() - gradient_arena_; };
@@ -95,9 +106,10 @@ void Model::backward(Stream& stream, View images, const Ready& ready) {
                        end = Layout::aligned(place(gradients.back()) + gradients.back().count());
     ready({begin, end - begin});
   };
-  LayerCall all = call(stream, &batch_);
+  const Lane& its = lane(number);
+  LayerCall all = call(stream, its, &its.batch);
   all.ready = &tell;
-  chain_.backward(all, images, logits(logits_), logits_gradient(), {});
+  chain_.backward(all, images, logits(its, logits_), logits_gradient(number), {});
 }
 
 double Model::forward_flops() const {

@@ -64,29 +64,47 @@ class Model {
   /// inference). They must outlive their use and may be bound anew at any time.
   void bind(float* parameters, float* gradients);
 
-  /// The logits (batch x classes, of type()), valid until the next forward: as in evaluation, or as
-  /// in training on the samples of `batch`.
-  View forward(Stream& stream, View images) { return run(stream, images, nullptr); }
-  View forward(Stream& stream, View images, const TrainingBatch& batch);
+  /// Makes lanes 0 .. lanes-1: batches that are under way side by side, each with memory of its
+  /// own. Lane 0 is there from the start. Throws Error if memory is short.
+  void make_lanes(int lanes);
+
+  /// The logits (batch x classes, of type()), valid until the lane's next forward: as in
+  /// evaluation, or as in training on the samples of `batch`.
+  View forward(Stream& stream, View images) { return run(stream, images, lane(0), nullptr); }
+  View forward(Stream& stream, View images, const TrainingBatch& batch, int number = 0);
   /// After forward on the same images: where the loss writes the gradient of the logits.
-  View logits_gradient() const { return logits(logits_gradient_); }
+  View logits_gradient(int number = 0) const { return logits(lane(number), logits_gradient_); }
   /// After forward in training: from logits_gradient() to all parameters' gradients, and to the
-  /// statistics; calls `ready` for each layer with parameters, last layer first.
-  void backward(Stream& stream, View images, const Ready& ready);
+  /// statistics; calls `ready` for each layer with parameters, last layer first, when the work that
+  /// writes its gradients has been given.
+  void backward(Stream& stream, View images, const Ready& ready, int number = 0);
 
   /// Of one call, two per multiply-add.
   double forward_flops() const;
   /// Forward and backward.
   double training_flops() const;
-  std::size_t activation_bytes() const { return activations_.bytes(); }
-  std::size_t workspace_bytes() const { return workspace_.bytes(); }
+  std::size_t activation_bytes() const { return lanes_.size() * lane(0).activations.bytes(); }
+  std::size_t workspace_bytes() const { return lanes_.size() * lane(0).workspace.bytes(); }
 
  private:
-  View run(Stream& stream, View images, const TrainingBatch* batch);
-  LayerCall call(Stream& stream, const TrainingBatch* batch) const;
-  View logits(std::size_t place) const { return {activations_.at(place), output_, type_}; }
+  struct Lane {
+    /// Of the last forward in training.
+    TrainingBatch batch;
+    /// What is saved for backward, the logits and their gradient.
+    Arena activations;
+    /// Scratch of one call of the chain.
+    Arena workspace;
+  };
+
+  const Lane& lane(int number) const { return *lanes_[static_cast<std::size_t>(number)]; }
+  View run(Stream& stream, View images, const Lane& lane, const TrainingBatch* batch);
+  LayerCall call(Stream& stream, const Lane& lane, const TrainingBatch* batch) const;
+  View logits(const Lane& lane, std::size_t place) const {
+    return {lane.activations.at(place), output_, type_};
+  }
   void plan_parameters(std::vector<Parameter> parameters);
 
+  Device& device_;
   Shape input_, output_;
   Type type_, input_type_;
   bool training_;
@@ -97,13 +115,10 @@ class Model {
   std::vector<std::pair<Shape, Range>> places_;
   std::vector<View> weights_, gradients_;
   float* gradient_arena_ = nullptr;
-  /// Of the last forward in training.
-  TrainingBatch batch_;
-  /// What is saved for backward, the logits and their gradient.
-  Arena activations_;
-  /// Scratch of one call of the chain.
-  Arena workspace_;
+  /// What a batch takes, and its places in every lane.
+  std::size_t saved_bytes_ = 0, scratch_bytes_ = 0;
   std::size_t saved_ = 0, scratch_ = 0, logits_ = 0, logits_gradient_ = 0;
+  std::vector<std::unique_ptr<Lane>> lanes_;
 };
 
 }  // namespace lockstep

@@ -1,5 +1,10 @@
 // Batch normalisation over all but the last extent. Sums go by blocks of rows whose number depends
-// on the shape alone, so that their order is the same on any number of threads.
+// on the shape alone, so that their order is the same on any number of threads. Where shards train
+// together, the total of each takes part in one more sum, after which there is one block, of all
+// rows.
+//
+// Mean and variance are two such sums: a variance around anything but the mean of all loses digits
+// where the mean is large.
 //
 // Source: Ioffe, Szegedy, "Batch normalization: accelerating deep network training by reducing
 // internal covariate shift", ICML 2015; the running variance is the unbiased one, as PyTorch has
@@ -48,6 +53,16 @@ HOST_DEVICE constexpr double total(const float* partial, std::int64_t blocks, st
   for (std::int64_t block = 0; block < blocks; ++block) sum += partial[block * channels + c];
   return sum;
 }
+
+/// This shard's total of each channel, for the sum over shards.
+template <class T>
+struct Total {
+  Batch<T> b;
+  float* to;
+  HOST_DEVICE void operator()(std::int64_t c) const {
+    to[c] = static_cast<float>(total(b.partial, b.blocks, b.channels, c));
+  }
+};
 
 struct Zero {
   float* to;
@@ -168,7 +183,7 @@ class BatchNormLayer : public Layer {
     setup.statistic("variance", {channels_}, {Init::Kind::constant, 1}, options_.follow);
     const std::size_t bytes = static_cast<std::size_t>(channels_) * sizeof(float);
     for (std::size_t* place : {&mean_, &inverse_, &variance_}) *place = setup.save(bytes);
-    setup.scratch(2 * static_cast<std::size_t>(blocks_) * bytes);
+    setup.scratch(2 * static_cast<std::size_t>(blocks_ + 1) * bytes);
     return in;
   }
 
@@ -182,9 +197,10 @@ class BatchNormLayer : public Layer {
         mean = b.mean;
         each(stream, channels_, Zero{b.mean});
         each_row(stream, blocks_, block_size(), SumRows<T, false>{b});
-        each(stream, channels_, Mean<T>{b});
+        each(stream, channels_, Mean<T>{of_all(call, b)});
         each_row(stream, blocks_, block_size(), SumRows<T, true>{b});
-        each(stream, channels_, Variance<T>{b, saved(call, variance_), options_.epsilon});
+        each(stream, channels_,
+             Variance<T>{of_all(call, b), saved(call, variance_), options_.epsilon});
       } else {
         const float* variance = call.weights[3].as<float>();
         each(stream, channels_, Running{mean, variance, b.inverse, options_.epsilon});
@@ -200,15 +216,28 @@ class BatchNormLayer : public Layer {
       using T = std::remove_pointer_t<decltype(tag)>;
       Stream& stream = *call.stream;
       const Batch<T> b = batch<T>(call, x);
-      float *gamma = call.gradients[0].as<float>(), *beta = call.gradients[1].as<float>();
       each_row(stream, blocks_, 2 * block_size(), SumGradients<T>{b, dy.as<T>()});
+      float *gamma = call.gradients[0].as<float>(), *beta = call.gradients[1].as<float>();
+      const float *all_gamma = gamma, *all_beta = beta;
+      Batch<T> all = b;
+      if (AcrossShards* const across = call.batch->across; across != nullptr && dx) {
+        float* sums = summed(call);
+        Batch<T> gammas = b;
+        gammas.partial += blocks_ * channels_;
+        each(stream, channels_, Total<T>{b, sums});
+        each(stream, channels_, Total<T>{gammas, sums + channels_});
+        across->sum(stream, sums, 2 * channels_);
+        all.rows *= across->shards();
+        all_beta = sums;
+        all_gamma = sums + channels_;
+      }
       each(stream, channels_,
            WriteGradients<T>{b, saved(call, variance_), gamma, beta, call.gradients[2].as<float>(),
                              call.gradients[3].as<float>(), call.batch->share});
       if (!dx) return;
-      each_row(
-          stream, rows_, channels_,
-          InputGradient<T>{b, dy.as<T>(), dx.as<T>(), call.weights[0].as<float>(), gamma, beta});
+      each_row(stream, rows_, channels_,
+               InputGradient<T>{all, dy.as<T>(), dx.as<T>(), call.weights[0].as<float>(), all_gamma,
+                                all_beta});
     });
   }
 
@@ -229,6 +258,23 @@ class BatchNormLayer : public Layer {
             reinterpret_cast<float*>(call.scratch)};
   }
   std::int64_t block_size() const { return rows_ / blocks_ * channels_; }
+  /// For the sums over shards, behind the partial ones of this shard.
+  float* summed(const LayerCall& call) const {
+    return reinterpret_cast<float*>(call.scratch) + 2 * blocks_ * channels_;
+  }
+  /// What the rows of all shards that train together come to, once each has its partial sums.
+  template <class T>
+  Batch<T> of_all(const LayerCall& call, Batch<T> b) const {
+    AcrossShards* const across = call.batch->across;
+    if (across == nullptr) return b;
+    float* sums = summed(call);
+    each(*call.stream, channels_, Total<T>{b, sums});
+    across->sum(*call.stream, sums, channels_);
+    b.partial = sums;
+    b.blocks = 1;
+    b.rows *= across->shards();
+    return b;
+  }
 
   BatchNormOptions options_;
   std::int64_t rows_ = 0, channels_ = 0, blocks_ = 0;

@@ -46,9 +46,9 @@ std::vector<std::uint32_t> permutation(std::uint64_t seed, std::uint32_t epoch, 
   return order;
 }
 
-// Batch number n of this rank lives in slots[n mod (depth + 1)]. The caller holds batch handed - 1,
-// the thread may be depth batches ahead of that, and so the two never touch the same slot: the lock
-// guards the counters alone.
+// Batch number n of this rank lives in slots[n mod (depth + held)]. The caller holds the last
+// `held` batches that it was handed, the thread may be depth batches ahead of that, and so the two
+// never touch the same slot: the lock guards the counters alone.
 struct HostLoader::Body {
   const Dataset& dataset;
   const LoaderSpec spec;
@@ -73,10 +73,11 @@ struct HostLoader::Body {
     expect(spec.first_shard >= 0 && spec.own_shards > 0 &&
                spec.first_shard + spec.own_shards <= spec.shards,
            "a rank's shards must be shards of the batch");
-    expect(spec.first_position >= 0 && spec.depth > 0, "a loader needs a position and a depth");
+    expect(spec.first_position >= 0 && spec.depth > 0 && spec.held > 0,
+           "a loader needs a position and a depth");
     expect(dataset.size() > 0 && dataset.size() <= std::numeric_limits<std::uint32_t>::max(),
            "samples are numbered with 32 bits");
-    for (int i = 0; i <= spec.depth; ++i) {
+    for (int i = 0; i < spec.depth + spec.held; ++i) {
       slots.push_back(
           make_slot(shard_batch, static_cast<std::size_t>(shard_batch) * sample_bytes()));
     }
@@ -86,7 +87,9 @@ struct HostLoader::Body {
   std::size_t sample_bytes() const {
     return static_cast<std::size_t>(dataset.sample_shape().count()) * size_of(spec.type);
   }
-  Slot& slot_of(std::int64_t n) { return slots[static_cast<std::size_t>(n % (spec.depth + 1))]; }
+  Slot& slot_of(std::int64_t n) {
+    return slots[static_cast<std::size_t>(n % (spec.depth + spec.held))];
+  }
 
   void run(const std::stop_token& stop) {
     try {

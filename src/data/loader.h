@@ -31,9 +31,10 @@ struct LoaderSpec {
   Type type = Type::f32;                ///< of the images
   bool augment = true;
   int depth = 4;  ///< shard batches prepared ahead by the host
+  int held = 1;   ///< shard batches that are in use at once
 };
 
-/// One shard's samples of one step. Valid until the next call of next().
+/// One shard's samples of one step. Valid for `held` calls of next(), its own included.
 struct Batch {
   View images;                      ///< (global_batch / shards) x sample shape
   View labels;                      ///< i32
@@ -50,7 +51,8 @@ class Loader {
   /// The batch of own shard `shard` in memory of the device, once what `stream` was given is done;
   /// shards in order. On a device that repeats steps it is the same work and the same place in each
   /// of them; what varies is read through `position`, the device's, where the position of the
-  /// step's first sample stands. Valid until the batch after it is asked for.
+  /// step's first sample stands. Valid until the batch after it is asked for, or in memory of the
+  /// host, the one `held` after it.
   virtual Batch batch(Stream& stream, int shard, const std::int64_t* position) = 0;
   /// Seconds that the calling thread has waited since construction: 0 where loading is hidden.
   virtual double waited_seconds() const = 0;

@@ -10,6 +10,7 @@
 #include "net/layers.h"
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
+#include "tests/support/error_of.h"
 #include "tests/support/nccl_double.h"
 #include "tests/support/peers_double.h"
 
@@ -47,6 +48,21 @@ NamedLayers small_layers(Shape, int classes) {
   return layers;
 }
 
+/// With statistics, and a layer in front that wants a gradient through them.
+NamedLayers normalized_layers(Shape, int classes) {
+  NamedLayers layers;
+  const AffineInit init{.weight_deviation = 0.1f, .bias = 0.1f, .l2 = 0.01f};
+  layers.emplace_back("conv", convolution(8, 3, false, init));
+  layers.emplace_back("norm", batch_norm());
+  layers.emplace_back("pool", max_pool(3, 2, true));
+  layers.emplace_back("dropout", dropout(0.1f));
+  layers.emplace_back("hidden", dense(16, false, init));
+  layers.emplace_back("norm2", batch_norm());
+  layers.emplace_back("relu", relu());
+  layers.emplace_back("logits", dense(classes, false, init));
+  return layers;
+}
+
 /// What a run has come to.
 struct Outcome {
   std::vector<StepTotals> totals;
@@ -55,9 +71,9 @@ struct Outcome {
   int most_ahead = 0;  ///< steps that were given before the oldest was taken
 };
 
-/// kSteps steps, two shards on each rank; two of the steps with a vote.
+/// kSteps steps, two shards on each rank, or one and all together; two of the steps with a vote.
 Outcome train(Device& device, const std::string& reducer, const std::string& progress,
-              bool no_graph = false, const NcclPlan& nccl = {}) {
+              bool no_graph = false, const NcclPlan& nccl = {}, bool together = false) {
   const Comm comm = world().comm();
   const Noise data;
   Options options;
@@ -67,17 +83,30 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   options.no_graph = no_graph;
   RunPlan plan;
   plan.seed = 3;
-  plan.shards = 2 * comm.size();
-  plan.own_shards = 2;
-  plan.first_shard = 2 * comm.rank();
+  plan.own_shards = together ? 1 : 2;
+  plan.shards = plan.own_shards * comm.size();
+  plan.first_shard = plan.own_shards * comm.rank();
   plan.shard_batch = 2;
   plan.global_batch = plan.shards * plan.shard_batch;
-  const ModelEntry entry{"small", "", data.sample_shape(), false, small_layers};
+  options.sync_bn = together;
+  const ModelEntry entry{"small", "", data.sample_shape(), false,
+                         together ? normalized_layers : small_layers};
   StepParts parts = make_step_parts(world(), device, entry, data, options, plan);
-  NcclDouble library(comm, device, nccl);
-  const ReducerSpec spec{comm.duplicate(), device, parts.model->layout().count, parts.buckets, ""};
-  if (reducer == "nccl") parts.reducer = make_nccl_reducer(spec, library, {});
-  if (reducer == "cuda_ipc") parts.reducer = make_peer_reducer(spec, make_peers_double);
+  NcclDouble library(comm, device, nccl), another(comm, device, nccl);
+  const auto on_device = [&](NcclDouble& on, std::int64_t count,
+                             const std::vector<Range>& buckets) {
+    const ReducerSpec spec{comm.duplicate(), device, count, buckets, ""};
+    return reducer == "nccl" ? make_nccl_reducer(spec, on, {})
+                             : make_peer_reducer(spec, make_peers_double);
+  };
+  if (reducer == "nccl" || reducer == "cuda_ipc") {
+    parts.reducer = on_device(library, parts.model->layout().count, parts.buckets);
+    const std::vector<Range> places = places_of_sums(parts.model->layout());
+    if (together) {
+      parts.together = std::make_unique<ShardsTogether>(
+          device, on_device(another, places.back().end(), places), places, comm.size(), 1);
+    }
+  }
   parts.policy = choose_policy(progress, *parts.reducer, world().threads_allowed());
   EXPECT_GT(parts.buckets.size(), 2u);
   // Outlives the steps that read from it, however they end.
@@ -155,6 +184,40 @@ TEST(TrainingStep, RepeatedAsAGraphItGivesTheSameBits) {
   EXPECT_EQ(graphs, 1) << "--no-graph";
   // MPI adds in an order of its own, which with two numbers makes no difference.
   if (world().comm().size() <= 2) expect_same(eager, on_the_cpu());
+}
+
+/// As on the CPU, with statistics of all ranks.
+TEST(TrainingStep, ShardsTogetherGiveTheCpusBitsInStreamsToo) {
+  const auto together = [](Device& device, const std::string& reducer, const std::string& progress,
+                           bool no_graph = false) {
+    return train(device, reducer, progress, no_graph, {}, true);
+  };
+  const Outcome wanted = together(*make_cpu_device(1), "shared", "poll");
+  const auto device = make_async_device();
+  expect_same(together(*device, "shared", "poll"), wanted);
+  expect_same(together(*device, "cuda_ipc", "poll"), wanted);
+  if (!world().threads_allowed()) GTEST_SKIP() << "skipped: no MPI_THREAD_MULTIPLE";
+  int graphs = 0;
+  const Outcome eager = together(*make_async_device({.captures = false}), "nccl", "auto");
+  expect_same(together(*make_async_device({.captured = &graphs}), "nccl", "auto"), eager);
+  EXPECT_EQ(graphs, 1);
+  if (world().comm().size() <= 2) expect_same(eager, wanted);
+}
+
+TEST(TrainingStep, SeveralShardsTogetherAreForMemoryOfTheHost) {
+  const auto device = make_async_device();
+  const Noise data;
+  const int ranks = world().comm().size();
+  Options options;
+  options.sync_bn = true;
+  options.shards = 2 * ranks;
+  options.global_batch = 4 * ranks;
+  const RunPlan plan = plan_run(options, {world().comm().rank(), ranks, 1}, data.size(), {});
+  const ModelEntry entry{"small", "", data.sample_shape(), false, normalized_layers};
+  EXPECT_EQ(
+      error_of([&] { make_step_parts(world(), *device, entry, data, options, plan); }),
+      "--sync-bn with 2 shards on each rank is for CPU cores: use as many ranks as shards, or "
+      "--device cpu");
 }
 
 TEST(TrainingStep, WhatTheLibraryOfTheDeviceReportsEndsTheRunWithItsCause) {

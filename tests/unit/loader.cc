@@ -244,5 +244,23 @@ TEST(Loader, RefusesWhatCannotBe) {
   refused(set, beyond);
 }
 
+TEST(Loader, HoldsAsManyBatchesAsItIsAskedTo) {
+  const Numbers data(1000);
+  const LoaderSpec spec{.global_batch = 8, .own_shards = 1, .depth = 2, .held = 3};
+  HostLoader loader(data, spec), other(data, spec);
+  for (int step = 0; step < 20; ++step) {
+    std::vector<Batch> held;
+    std::vector<float> before, after;
+    const auto values = [](const Batch& batch) { return batch.images.as<float>()[0]; };
+    for (int n = 0; n < spec.held; ++n) before.push_back(values(other.next()));
+    for (int n = 0; n < spec.held; ++n) held.push_back(loader.next());
+    // The thread has gone as far ahead as it may.
+    const std::int64_t most = 8 * ((step + 1) * spec.held + spec.depth);
+    while (data.reads < 2 * most) std::this_thread::yield();
+    for (const Batch& batch : held) after.push_back(values(batch));
+    EXPECT_EQ(after, before) << step;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -93,6 +93,26 @@ TEST(RunPlan, RefusesWhatCannotBeSharedEvenlyAndSaysWhatCan) {
             std::string::npos);
 }
 
+TEST(RunPlan, ShardsGoSideBySideForBatchNormsOfTheWholeBatch) {
+  Options options;
+  options.shards = 12;
+  options.global_batch = 120;
+  EXPECT_EQ(plan(options, {}, {1, 4, 1}).lanes, 1);
+  options.sync_bn = true;
+  EXPECT_EQ(plan(options, {}, {1, 4, 1}).lanes, 3);
+  options.shards = 0;
+  options.accumulate = 3;
+  options.global_batch = 120;
+  EXPECT_EQ(plan(options, {}, {1, 4, 1}).lanes, 1) << "each accumulated batch by itself";
+  options.shards = 12;  // of a checkpoint
+  EXPECT_EQ(plan(options, {}, {1, 4, 1}).lanes, 1);
+  EXPECT_EQ(error_of([&] {
+              plan(options, {}, {0, 2, 1});
+            }),
+            "--sync-bn with --accumulate 3 wants 3 shards on each rank, and here are 6: start as "
+            "many ranks as the run began with");
+}
+
 TEST(RunPlan, RefusesARunLongerThanCanBeCounted) {
   Options options;
   options.steps = std::int64_t{1} << 62;
@@ -228,9 +248,13 @@ TEST(Resumption, AnEarlyCheckpointWithoutChecksumsIsNoted) {
 }
 
 TEST(Circumstances, EachChangeIsOneNote) {
-  const Circumstances before = {
-      {"options", "lr=0.1\nlog-every=1\n"},     {"version", "0.1"},    {"all_threads", "2"},
-      {"arithmetic", "oneDNN 2.6.3 with AVX2"}, {"sums", "canonical"}, {"steps", "100"}};
+  const Circumstances before = {{"options", "lr=0.1\nlog-every=1\n"},
+                                {"version", "0.1"},
+                                {"all_threads", "2"},
+                                {"arithmetic", "oneDNN 2.6.3 with AVX2"},
+                                {"sums", "canonical"},
+                                {"steps", "100"},
+                                {"statistics", "each shard"}};
   Options options;
   options.shaping = {"lr"};
   options.text = before.at("options");
@@ -259,6 +283,10 @@ TEST(Circumstances, EachChangeIsOneNote) {
   EXPECT_EQ(note_of("sums", "that of mpi on 2 ranks in buckets of 1 MiB"),
             "the order of sums is now that of mpi on 2 ranks in buckets of 1 MiB, not canonical as "
             "before: weights will differ in the last bits");
+  EXPECT_EQ(
+      note_of("statistics", "the global batch"),
+      "batch norm has mean and variance of the global batch now, not of each shard as before: "
+      "this is no longer the same run");
   EXPECT_EQ(note_of("steps", "200"), "") << "this schedule does not look at the end";
   for (const char* schedule : {"cosine", "linear"}) {
     options.rate.schedule = schedule;

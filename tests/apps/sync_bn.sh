@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# --sync-bn: batch norm by the mean and variance of the global batch. Four shards give the same bits on one, two and four
+# ranks and after a resume, and within rounding what one shard gives; a rank that dies is named by those that wait for its
+# part of a sum.
+# usage: sync_bn.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_h5py
+net=(--model resnet_small --ema 0.5 --lr 0.02 --momentum 0.9)
+batch=("${net[@]}" --global-batch 32)
+four=("${batch[@]}" --shards 4 --sync-bn)
+
+train 1 "${four[@]}" --steps 4 --checkpoint-dir "$folder/one"
+expect_line "says so" '^batch norm +mean and variance of the global batch$'
+train 4 "${four[@]}" --steps 2 --reducer tree --progress poll --checkpoint-dir "$folder/four"
+train 2 "${four[@]}" --steps 4 --checkpoint-dir "$folder/four"
+expect_line "goes on" '^resumed +from .*/step-0000000002\.h5 at step 2 of 4$'
+expect "nothing to remark on" bash -c "! grep -q '^note' '$folder/out'"
+expect_same_state "4 steps on one rank, 2 on four and 2 on two" "$(step_file "$folder/one" 4)" "$(step_file "$folder/four" 4)"
+
+# One shard is the global batch by itself.
+train 1 "${batch[@]}" --steps 4 --checkpoint-dir "$folder/large"
+train 2 "${batch[@]}" --shards 4 --steps 4 --checkpoint-dir "$folder/apart"
+expect "as one large batch, within rounding, and not as four by themselves" "$python" - "$(step_file "$folder/large" 4)" \
+  "$(step_file "$folder/one" 4)" "$(step_file "$folder/apart" 4)" <<'PYTHON'
+import sys
+
+import h5py
+import numpy
+
+
+def weights(name):
+    found = {}
+    with h5py.File(name) as file:
+        file["parameters"].visititems(
+            lambda path, item: found.update({path: item[...]}) if isinstance(item, h5py.Dataset) else None)
+    return found
+
+
+def distance(one, other):
+    return max(abs(one[path] - other[path]).max() for path in one)
+
+
+large, together, apart = (weights(name) for name in sys.argv[1:])
+assert len(large) > 20
+assert distance(large, together) < 2e-4, distance(large, together)
+assert distance(large, apart) > 2e-3, distance(large, apart)
+PYTHON
+
+# Another way to normalise is another run, which is said.
+train 2 "${batch[@]}" --shards 4 --steps 5 --checkpoint-dir "$folder/four"
+expect_line "no longer together" \
+  '^note +batch norm has mean and variance of each shard now, not of the global batch as before: this is no longer the same run$'
+train 2 --sync-bn --steps 1
+expect_line "a model without batch norm" '^note +--sync-bn does nothing: tutorial has no batch norm$'
+
+# Each of the accumulated batches by itself; on as many ranks alone, for a rank holds one shard of each.
+accumulated=("${batch[@]}" --accumulate 2 --sync-bn --checkpoint-dir "$folder/accumulated")
+train 2 "${accumulated[@]}" --steps 2
+expect_line "says that, too" '^batch norm +mean and variance of one of 2 accumulated batches$'
+ranks 1 train_cifar "${small[@]}" "${accumulated[@]}" --steps 4
+expect_error "on one rank" 2 '^train_cifar: --sync-bn with --accumulate 2 wants 2 shards on each rank, and here are 4: '
+
+for reducer in shared tree; do
+  start 3 "${net[@]}" --global-batch 12 --sync-bn --reducer $reducer
+  await 60 has_done 4
+  killed=$(pid_of_rank 1)
+  kill -KILL "$killed"
+  collect
+  expect "$reducer: a failure" test "$code" -ne 0
+  expect "$reducer: the rank is named" grep -qE "^train_cifar: rank 1 \(pid $killed, host .* died at step [0-9]+" "$folder/err"
+  expect "$reducer: nobody else speaks" test "$(grep -cE 'rank [0-9]+ \(' "$folder/err")" = 1
+done
+finish

@@ -1,0 +1,232 @@
+// Batch norm over all shards of all ranks: the step's gradients are those of one large batch, by
+// central differences of the whole network in double, however shards and ranks share the batch.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "apps/training_step.h"
+#include "collectives/flight_recorder.h"
+#include "net/layers.h"
+#include "tests/mpi/world.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kIn = 5, kHidden = 4, kClasses = 3, kBatch = 24;
+constexpr float kOffset = 300, kEpsilon = 0.01f;
+
+/// As many as a step takes, so that each step sees them all.
+class Few : public Dataset {
+ public:
+  std::int64_t size() const override { return kBatch; }
+  int classes() const override { return kClasses; }
+  Shape sample_shape() const override { return {1, 1, 1, kIn}; }
+  std::int32_t label(std::int64_t index) const override {
+    return static_cast<std::int32_t>(index * index % kClasses);
+  }
+  void read(std::int64_t index, Random*, void* out, Type) const override {
+    Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(index));
+    // Each shard's mean is another one.
+    for (int i = 0; i < kIn; ++i)
+      static_cast<float*>(out)[i] = random.normal() + static_cast<float>(index % 7);
+  }
+  std::string describe() const override { return "a few"; }
+};
+
+NamedLayers normalized(Shape, int classes) {
+  const AffineInit init{.weight_deviation = 0.5f, .bias = 0.1f};
+  NamedLayers layers;
+  // What is normalised is far from 0: squares less the square of the mean would lose all digits.
+  layers.emplace_back("in", dense(kHidden, false, {.weight_deviation = 0.5f, .bias = kOffset}));
+  layers.emplace_back("norm", batch_norm({.epsilon = kEpsilon}));
+  layers.emplace_back("out", dense(classes, false, init));
+  return layers;
+}
+
+struct Outcome {
+  Layout layout;
+  std::vector<float> parameters, gradients;
+  std::string statistics;
+};
+
+/// One step of `shards` shards of kBatch samples.
+Outcome step(int shards, bool together, const std::string& progress = "auto",
+             const std::string& reducer = "auto") {
+  const Comm comm = world().comm();
+  const auto device = make_cpu_device(1);
+  const Few data;
+  Options options;
+  options.ema = 0;
+  options.sync_bn = together;
+  options.global_batch = kBatch;
+  options.shards = shards;
+  options.bucket_mb = 1e-4;
+  options.progress = progress;
+  options.reducer = reducer;
+  const RunPlan plan = plan_run(options, {comm.rank(), comm.size(), 1}, data.size(), {});
+  const ModelEntry entry{"normalized", "", data.sample_shape(), false, normalized};
+  TrainingStep step(make_step_parts(world(), *device, entry, data, options, plan), *device,
+                    world().flight_recorder().mine(), options, plan);
+  const auto loader = make_loader(*device, data,
+                                  {.global_batch = plan.global_batch,
+                                   .shards = plan.shards,
+                                   .first_shard = plan.first_shard,
+                                   .own_shards = plan.own_shards,
+                                   .held = step.lanes()});
+  Outcome outcome;
+  outcome.layout = step.layout();
+  const auto count = static_cast<std::size_t>(step.layout().count);
+  const float* parameters = step.sections().front().arena;
+  outcome.parameters.assign(parameters, parameters + count);
+  step.run(*loader, 0, 0.1f, {});
+  outcome.gradients.assign(step.gradients(), step.gradients() + count);
+  outcome.statistics = step.statistics();
+  return outcome;
+}
+
+const Parameter& find_parameter(const Layout& layout, const std::string& name) {
+  for (const Parameter& parameter : layout.parameters) {
+    if (parameter.name == name) return parameter;
+  }
+  throw std::logic_error(name);
+}
+
+/// Of the batch in double: what is normalised, and from there on the mean loss.
+class Reference {
+ public:
+  explicit Reference(const Outcome& of)
+      : layout_(of.layout), values_(of.parameters.begin(), of.parameters.end()) {}
+
+  std::vector<double> hidden() const {
+    std::vector<double> h(kBatch * kHidden);
+    for (int n = 0; n < kBatch; ++n) {
+      float x[kIn];
+      Few().read(n, nullptr, x, Type::f32);
+      for (int j = 0; j < kHidden; ++j) {
+        double sum = at("in/biases", j);
+        for (int i = 0; i < kIn; ++i) sum += at("in/weights", j * kIn + i) * x[i];
+        h[static_cast<std::size_t>(n * kHidden + j)] = sum;
+      }
+    }
+    return h;
+  }
+
+  double loss() const {
+    std::vector<double> h = hidden();
+    for (int j = 0; j < kHidden; ++j) {
+      const auto [mean, squares] = moments(h, j);
+      const double inverse = 1 / std::sqrt(squares / kBatch + kEpsilon);
+      for (int n = 0; n < kBatch; ++n) {
+        double& value = h[static_cast<std::size_t>(n * kHidden + j)];
+        value = (value - mean) * inverse * at("norm/gamma", j) + at("norm/beta", j);
+      }
+    }
+    double total = 0;
+    for (int n = 0; n < kBatch; ++n) {
+      double logits[kClasses], sum = 0;
+      for (int k = 0; k < kClasses; ++k) {
+        logits[k] = at("out/biases", k);
+        for (int j = 0; j < kHidden; ++j)
+          logits[k] +=
+              at("out/weights", k * kHidden + j) * h[static_cast<std::size_t>(n * kHidden + j)];
+        sum += std::exp(logits[k]);
+      }
+      total += std::log(sum) - logits[Few().label(n)];
+    }
+    return total / kBatch;
+  }
+
+  /// The mean of column `j`, and the sum of squares around it.
+  static std::pair<double, double> moments(const std::vector<double>& h, int j) {
+    double mean = 0, squares = 0;
+    for (int n = 0; n < kBatch; ++n) mean += h[static_cast<std::size_t>(n * kHidden + j)] / kBatch;
+    for (int n = 0; n < kBatch; ++n)
+      squares += std::pow(h[static_cast<std::size_t>(n * kHidden + j)] - mean, 2);
+    return {mean, squares};
+  }
+
+  /// By element `i` of all.
+  double slope(std::int64_t i) {
+    constexpr double kStep = 1e-5;
+    double& value = values_[static_cast<std::size_t>(i)];
+    const double was = value;
+    value = was + kStep;
+    const double above = loss();
+    value = was - kStep;
+    const double below = loss();
+    value = was;
+    return (above - below) / (2 * kStep);
+  }
+
+ private:
+  double at(const char* name, int i) const {
+    return values_[static_cast<std::size_t>(find_parameter(layout_, name).range.begin + i)];
+  }
+
+  const Layout& layout_;
+  std::vector<double> values_;
+};
+
+/// The largest difference of a trained parameter's gradient from the reference's.
+double error_of_gradients(const Outcome& is) {
+  Reference reference(is);
+  double worst = 0;
+  for (const Parameter& parameter : is.layout.parameters) {
+    if (!parameter.trained()) continue;
+    for (std::int64_t i = parameter.range.begin; i < parameter.range.end(); ++i)
+      worst =
+          std::max(worst, std::abs(is.gradients[static_cast<std::size_t>(i)] - reference.slope(i)));
+  }
+  return worst;
+}
+
+/// Numbers of shards that these ranks can share.
+std::vector<int> shard_counts() {
+  const int ranks = world().comm().size();
+  return ranks == 3 ? std::vector{3, 6, 12} : ranks == 4 ? std::vector{4, 8} : std::vector{2, 4, 8};
+}
+
+TEST(SynchronizedNorm, HasTheGradientsOfOneLargeBatch) {
+  for (const int shards : shard_counts()) {
+    SCOPED_TRACE(shards);
+    const Outcome is = step(shards, true);
+    EXPECT_EQ(is.statistics, "the global batch");
+    EXPECT_LT(error_of_gradients(is), 2e-5);
+    const Outcome apart = step(shards, false);
+    EXPECT_EQ(apart.statistics, "each shard");
+    EXPECT_GT(error_of_gradients(apart), 1e-3) << "statistics of each shard are others";
+  }
+}
+
+TEST(SynchronizedNorm, FollowsTheMeanAndVarianceOfTheWholeBatch) {
+  for (const int shards : shard_counts()) {
+    const Outcome is = step(shards, true);
+    const std::vector<double> h = Reference(is).hidden();
+    for (int j = 0; j < kHidden; ++j) {
+      const auto [mean, squares] = Reference::moments(h, j);
+      const auto at = [&](const char* name) {
+        return is
+            .gradients[static_cast<std::size_t>(find_parameter(is.layout, name).range.begin + j)];
+      };
+      EXPECT_NEAR(at("norm/mean"), mean, 1e-6 * mean);
+      EXPECT_NEAR(at("norm/variance"), squares / (kBatch - 1), 1e-4 * squares / (kBatch - 1));
+    }
+  }
+}
+
+TEST(SynchronizedNorm, HasTheSameBitsUnderEachPolicyAndReducer) {
+  const int shards = shard_counts().back();
+  const Outcome wanted = step(shards, true);
+  for (const char* progress : {"wait", "poll", "thread"}) {
+    for (const char* reducer : {"shared", "tree", "recursive_doubling"}) {
+      if (std::strcmp(progress, "thread") == 0 && !world().threads_allowed()) continue;
+      if (std::strcmp(reducer, "recursive_doubling") == 0 && world().comm().size() == 3) continue;
+      EXPECT_EQ(step(shards, true, progress, reducer).gradients, wanted.gradients)
+          << progress << " " << reducer;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
