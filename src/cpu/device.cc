@@ -117,7 +117,7 @@ class CpuDevice : public Device {
   std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return {}; }
 
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
-    return make_cpu_convolution(convolution_, engine_, spec);
+    return convolution_.plan(engine_, spec);
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     return make_onednn_dense(engine_, spec);

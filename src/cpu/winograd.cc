@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/cpu/bias_gradient.h"
 #include "src/cpu/cook_toom.h"
 #include "src/cpu/parallel_for.h"
 #include "src/cpu/vector.h"
@@ -272,14 +273,9 @@ class Winograd : public AffinePlan {
 
   template <class T>
   Tiles<T> tiles_of(T* pixels, const Shape& shape, const Shape& tiled, std::int64_t origin) const {
-    return {pixels,
-            shape[1],
-            shape[2],
-            shape[3],
-            ceil_div(tiled[1], kOut),
-            ceil_div(tiled[2], kOut),
-            kOut,
-            origin};
+    return {
+        pixels, shape[1], shape[2], shape[3], ceil_div(tiled[1], kOut), ceil_div(tiled[2], kOut),
+        kOut,   origin};
   }
 
   /// The transforms of tiles first .. first + count - 1, as [point][channel block][tile][kBlock].
@@ -412,28 +408,7 @@ class Winograd : public AffinePlan {
         }
       }
     });
-    bias_gradient(threads, dy, db, scratch + room.bias);
-  }
-
-  /// The sum over all pixels, image by image, then over the images.
-  template <class T>
-  void bias_gradient(int threads, const T* dy, float* db, float* by_image) const {
-    const std::int64_t filters = out_[3], pixels = out_[1] * out_[2];
-    parallel_for(threads, out_[0], 1, [=](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t n = begin; n < end; ++n) {
-        for (std::int64_t o = 0; o < filters; o += kLanes) {
-          Vector sum{};
-          const T* from = dy + n * pixels * filters + o;
-          for (std::int64_t i = 0; i < pixels; ++i) sum += load(from + i * filters);
-          store(by_image + n * filters + o, sum);
-        }
-      }
-    });
-    for (std::int64_t o = 0; o < filters; o += kLanes) {
-      Vector sum{};
-      for (std::int64_t n = 0; n < out_[0]; ++n) sum += load(by_image + n * filters + o);
-      store(db + o, sum);
-    }
+    bias_gradient(threads, dy, out_, db, scratch + room.bias);
   }
 
   ConvolutionSpec spec_;

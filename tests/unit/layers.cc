@@ -274,7 +274,7 @@ NamedLayers named(Layers... layers) {
   return result;
 }
 
-/// Of convolutions by Winograd's algorithm: see tests/unit/winograd.cc.
+/// Of convolutions by Winograd's algorithm: see tests/unit/convolutions.cc.
 constexpr double kFastTolerance = 1e-5;
 
 /// One row of the sweep.

@@ -52,12 +52,14 @@ class Terminal {
     ::close(master_);
   }
   std::FILE* out() { return out_; }
-  /// All that has been written since the last call.
+  /// All that has been written since the last call. The system hands it over in its own time, so a
+  /// mark is sent after it and waited for.
   std::string written() {
-    std::string text(65536, '\0');
-    ::fcntl(master_, F_SETFL, O_NONBLOCK);
-    const ssize_t size = ::read(master_, text.data(), text.size());
-    text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+    constexpr char kMark = '\x1e';
+    std::fflush(out_);
+    EXPECT_EQ(::write(::fileno(out_), &kMark, 1), 1);
+    std::string text;
+    for (char next = 0; ::read(master_, &next, 1) == 1 && next != kMark;) text += next;
     return text;
   }
 

@@ -1,7 +1,5 @@
-// Fast convolution against plain sums in double, on shapes that fit its tiles and shapes that do
-// not; and the menu that chooses between it and oneDNN.
-
-#include "src/cpu/winograd.h"
+// Fast convolutions against plain sums in double, on shapes that fit their tiles and shapes that do
+// not; and the menu that chooses between them and oneDNN.
 
 #include <gtest/gtest.h>
 
@@ -12,6 +10,8 @@
 #include "src/arena.h"
 #include "src/cpu/convolution.h"
 #include "src/cpu/cook_toom.h"
+#include "src/cpu/matrix_units.h"
+#include "src/cpu/winograd.h"
 #include "src/random.h"
 #include "src/table.h"
 
@@ -265,6 +265,56 @@ TEST(Winograd, LeavesToOthersWhatItHasNoTilesFor) {
   EXPECT_FALSE(but([](auto& spec) { spec.input.x = {8, 12, 12, 3}; }));
 }
 
+// One channel, a line of taps and tiles with rests; even and odd numbers of pixels to a line.
+const std::vector<Case> kTileCases = {
+    {{3, 12, 12, 64}, 5, 64, 2}, {{5, 10, 11, 3}, 5, 64, 2}, {{2, 7, 6, 10}, 3, 20, 0},
+    {{1, 1, 1, 1}, 1, 1, 0},     {{4, 5, 4, 16}, 1, 48, 0},  {{2, 3, 9, 40}, 4, 33, 1},
+    {{70, 6, 6, 32}, 3, 32, 1},  {{1, 9, 3, 15}, 3, 7, 2},   {{2, 8, 8, 17}, 7, 16, 3},
+};
+
+class MatrixUnits : public testing::TestWithParam<Case> {};
+
+TEST_P(MatrixUnits, SumWeightsGradientsOnAnyThreads) {
+  if (!has_matrix_units()) GTEST_SKIP() << "skipped: this processor has no matrix units (AMX)";
+  const Case& c = GetParam();
+  const ConvolutionSpec spec{
+      .input = {c.x, Type::bf16}, .filters = c.filters, .kernel = c.kernel, .pad = c.pad};
+  const auto device = make_cpu_device(1, "matrix_units");
+  const auto plan = device->convolution(spec);
+  ASSERT_NE(plan->implementation().find("matrix units"), std::string::npos);
+  const Outcome o = run(c, Type::bf16, *plan, 1, spec.output());
+  const Outcome right = reference(c, o, spec.output(), false);
+  const double errors[] = {error(o.dw, right.dw), error(o.db, right.db)};
+  fmt::print("relative RMS error weights {:.1e}, bias {:.1e}\n", errors[0], errors[1]);
+  EXPECT_LT(errors[0], 1e-6);
+  EXPECT_LT(errors[1], 1e-6);
+  for (const int threads : {2, 3}) {
+    const Outcome other = run(c, Type::bf16, *plan, threads, spec.output());
+    EXPECT_EQ(other.dw, o.dw) << threads;
+    EXPECT_EQ(other.db, o.db) << threads;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, MatrixUnits, testing::ValuesIn(kTileCases),
+                         [](const auto& info) { return name_of_case(info.param); });
+
+TEST(MatrixUnits, LeaveOthersToOneDnn) {
+  const ConvolutionSpec good{
+      .input = {{8, 12, 12, 64}, Type::bf16}, .filters = 64, .kernel = 5, .pad = 2};
+  EXPECT_TRUE(matrix_units_serve(good));
+  const auto but = [&](auto change) {
+    ConvolutionSpec spec = good;
+    change(spec);
+    return matrix_units_serve(spec);
+  };
+  EXPECT_FALSE(but([](auto& spec) { spec.input.type = Type::f32; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.input.training = false; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.stride = 2; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.dilation = 2; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.groups = 2; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.one_dimensional = true; }));
+}
+
 TEST(Convolutions, ChooseByShapeAndTypeAlone) {
   const auto engine_text = [](std::string_view name, const ConvolutionSpec& spec) {
     return make_cpu_device(1, name)->convolution(spec)->implementation();
@@ -276,6 +326,16 @@ TEST(Convolutions, ChooseByShapeAndTypeAlone) {
   EXPECT_EQ(engine_text("auto", large), "Winograd F(4x4,5x5)");
   EXPECT_EQ(engine_text("auto", small).find("oneDNN"), 0u);
   EXPECT_EQ(engine_text("direct", large).find("oneDNN"), 0u);
+  if (has_matrix_units()) {
+    const auto by_units = [&](std::string_view name, ConvolutionSpec spec) {
+      spec.input.type = Type::bf16;
+      return engine_text(name, spec).find("matrix units") != std::string::npos;
+    };
+    EXPECT_TRUE(by_units("auto", large));
+    EXPECT_FALSE(by_units("auto", small));
+    EXPECT_TRUE(by_units("matrix_units", small));
+    EXPECT_FALSE(by_units("direct", large));
+  }
   EXPECT_EQ(engine_text("winograd", small), "Winograd F(4x4,3x3)");
   EXPECT_THROW(make_cpu_device(1, "fast"), Error);
   EXPECT_NE(make_cpu_device(1, "direct")->arithmetic(), make_cpu_device(1)->arithmetic());
