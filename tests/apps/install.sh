@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# What cmake --install leaves: programs that start, and the library with which README's example is built and run.
+. "$(dirname "$0")/lib.sh"
+
+prefix=$folder/prefix user=$folder/user
+quietly() { "$@" >"$folder/out" 2>"$folder/raw"; }
+mkdir "$user"
+expect "it installs" quietly cmake --install "$build" --prefix "$prefix"
+expect "a program starts" quietly "$prefix/bin/train_cifar" --version
+
+# README's blocks of code under the heading, the first in C++ and the first in CMake.
+example() { awk -v fence='```'"$1" '/^## / { here = /In your own program/ } here && $0 == fence { on = 1; next } /^```$/ { on = 0 } on' "$here/../../README.md"; }
+example cpp >"$user/sums.cc"
+example cmake >"$user/CMakeLists.txt"
+expect "README's example is there" grep -q make_reducer "$user/sums.cc"
+expect "it is no more than 35 lines" test "$(wc -l <"$user/sums.cc")" -le 35
+expect "it is configured" quietly cmake -S "$user" -B "$user/build" -DCMAKE_PREFIX_PATH="$prefix"
+expect "it is built" quietly cmake --build "$user/build"
+expect "no path of this source tree is left in the package" \
+  bash -c "! grep -r '$(cd "$here/../.." && pwd)/\(src\|collectives\)' '$prefix'/lib*/cmake"
+
+said=$(OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 \
+  mpirun --oversubscribe -np 3 "$user/build/sums" 2>"$folder/raw")
+expect "three ranks sum 0 + 1 + 2 and 1 + 2 + 3: $said" test "${said##*: }" = "3 and 6"
+finish
