@@ -1,21 +1,47 @@
 #include "collectives/node_memory.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <filesystem>
 #include <new>
 #include <random>
+#include <string_view>
 
 #include "collectives/comm.h"
 #include "src/round_up.h"
 
 namespace lockstep {
 namespace {
+
+constexpr std::string_view kPrefix = "lockstep-";
+
+/// Takes away what a process left that was killed between making its file and taking the name away:
+/// files of this user that are named after a process that is gone. A minute old at least, since the
+/// processes of another container may be unknown here.
+void remove_leftovers() {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/dev/shm", ignored)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(kPrefix)) continue;
+    const int pid = std::atoi(name.c_str() + kPrefix.size());
+    struct stat status;
+    if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH &&
+        stat(entry.path().c_str(), &status) == 0 && status.st_uid == geteuid() &&
+        time(nullptr) - status.st_mtime >= 60)
+      unlink(entry.path().c_str());
+  }
+}
 
 /// A full /dev/shm is otherwise noticed as SIGBUS at the first write to the page that is not there.
 void require_room(std::size_t bytes, const std::string& purpose) {
@@ -68,9 +94,10 @@ NodeMemory::NodeMemory(const Comm& node, std::size_t bytes, const std::string& p
   }
   std::random_device random;
   const Name name{
-      node.broadcast(first ? fmt::format("/lockstep-{}-{:08x}", getpid(), random()) : ""), first};
+      node.broadcast(first ? fmt::format("/{}{}-{:08x}", kPrefix, getpid(), random()) : ""), first};
   agree(node, [&] {
     if (!first) return;
+    remove_leftovers();
     require_room(bytes_, purpose);
     memory_ = map_file(name.text, bytes_, true);
   });

@@ -12,7 +12,8 @@ class Comm;
 
 /// `bytes` of memory that every rank of `node` may read and write. 4096-aligned and zeroed. Its
 /// file in /dev/shm has lost its name when the constructor returns, so that nothing is left behind
-/// however the ranks end; each rank keeps the memory until its own destructor, which waits for
+/// however the ranks end, but for those that are killed while they make it: their files are removed
+/// by the next. Each rank keeps the memory until its own destructor, which waits for
 /// nobody.
 class NodeMemory {
  public:

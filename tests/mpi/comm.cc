@@ -2,7 +2,12 @@
 #include "collectives/comm.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <new>
@@ -153,6 +158,34 @@ TEST(NodeMemory, is_shared_aligned_and_zeroed) {
     node.barrier();
     EXPECT_EQ(memory.data()[bytes - 1], std::byte{42});
     node.barrier();
+  }
+}
+
+TEST(NodeMemory, removes_what_killed_runs_left) {
+  const Comm node = world().comm().node();
+  if (node.size() == 1) return;  // needs no file
+  namespace fs = std::filesystem;
+  const std::string name = node.broadcast(fmt::format("-of-test-{}", ::getpid()));
+  int gone = 0;
+  if (node.rank() == 0) {
+    gone = ::fork();
+    if (gone == 0) ::_exit(0);
+    ::waitpid(gone, nullptr, 0);
+  }
+  const auto file = [&](std::int64_t pid, const char* what) {
+    return fs::path(fmt::format("/dev/shm/lockstep-{}{}{}", pid, name, what));
+  };
+  const fs::path old = file(gone, "old"), fresh = file(gone, "new"), owned = file(::getpid(), "");
+  if (node.rank() == 0) {
+    for (const fs::path& path : {old, fresh, owned}) std::ofstream(path) << "left";
+    for (const fs::path& path : {old, owned})
+      fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::minutes(2));
+  }
+  const NodeMemory memory(node, 1, "this test");
+  if (node.rank() == 0) {
+    EXPECT_FALSE(fs::exists(old)) << "of a process that is gone";
+    EXPECT_TRUE(fs::remove(fresh)) << "perhaps of another container";
+    EXPECT_TRUE(fs::remove(owned)) << "of a process that lives";
   }
 }
 
