@@ -72,7 +72,7 @@ std::string crossover_table(const std::vector<AllreduceRow>& rows, const std::st
     last.least = std::min(last.least, ratio);
     last.most = std::max(last.most, ratio);
   }
-  std::string text = fmt::format("{:<24}{:<17}{}\n", "fastest", "reducer", "times " + peer);
+  std::string text = fmt::format("{:<24}{:<20}{}\n", "fastest", "reducer", "times " + peer);
   for (const Stretch& s : stretches) {
     const std::string range =
         s.from == s.to ? size_name(s.from) : size_name(s.from) + " .. " + size_name(s.to);
@@ -80,7 +80,7 @@ std::string crossover_table(const std::vector<AllreduceRow>& rows, const std::st
                               : s.least == s.most
                                   ? fmt::format("{:.2f}", s.most)
                                   : fmt::format("{:.2f} to {:.2f}", s.least, s.most);
-    text += fmt::format("{:<24}{:<17}{}\n", range, s.winner, ratio);
+    text += fmt::format("{:<24}{:<20}{}\n", range, s.winner, ratio);
   }
   return text;
 }

@@ -1,6 +1,8 @@
 #include "collectives/algorithms.h"
 
+#include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace lockstep {
 
@@ -38,20 +40,20 @@ constexpr AlgorithmEntry kAlgorithms[] = {
 
 std::span<const AlgorithmEntry> algorithms() { return kAlgorithms; }
 
-const AlgorithmEntry& cheapest_algorithm(int size, std::span<const Range> buckets,
-                                         const Link& link) {
-  const AlgorithmEntry* best = nullptr;
-  double least = 0;
+std::vector<const AlgorithmEntry*> algorithms_by_cost(int size, std::span<const Range> buckets,
+                                                      const Link& link) {
+  std::vector<std::pair<double, const AlgorithmEntry*>> costs;
   for (const AlgorithmEntry& entry : kAlgorithms) {
     if (!entry.canonical(size)) continue;
     double seconds = 0;
     for (const Range& bucket : buckets) seconds += cost(entry.algorithm, size, bucket.count, link);
-    if (best == nullptr || seconds < least) {
-      best = &entry;
-      least = seconds;
-    }
+    costs.emplace_back(seconds, &entry);
   }
-  return *best;
+  std::stable_sort(costs.begin(), costs.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<const AlgorithmEntry*> entries;
+  for (const auto& [seconds, entry] : costs) entries.push_back(entry);
+  return entries;
 }
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "collectives/schedule.h"
 
@@ -18,9 +19,9 @@ struct AlgorithmEntry {
 
 std::span<const AlgorithmEntry> algorithms();
 
-/// Of the algorithms that are canonical on `size` ranks, the one whose all-reduces of all `buckets`
-/// take the least time by cost().
-const AlgorithmEntry& cheapest_algorithm(int size, std::span<const Range> buckets,
-                                         const Link& link);
+/// The algorithms that are canonical on `size` ranks, the one first whose all-reduces of all
+/// `buckets` take the least time by cost(), then the next.
+std::vector<const AlgorithmEntry*> algorithms_by_cost(int size, std::span<const Range> buckets,
+                                                      const Link& link);
 
 }  // namespace lockstep

@@ -36,7 +36,7 @@ class HierarchicalReducer : public HostReducer {
         node_(node),
         leaders_(leaders_of(spec.comm, node)),
         nodes_(static_cast<int>(spec.comm.sum(node.rank() == 0))),
-        algorithm_(cheapest_algorithm(nodes_, spec.buckets, Link())),
+        algorithm_(*algorithms_by_cost(nodes_, spec.buckets, spec.link).front()),
         canonical_(nodes_ == 1 || (in_order() && algorithm_.canonical(nodes_))),
         inner_(make_node_reducer(
             {node, spec.device, spec.count, spec.buckets, "", spec.deterministic})),

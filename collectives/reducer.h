@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "collectives/comm.h"
+#include "collectives/schedule.h"
 #include "src/device.h"
 
 namespace lockstep {
@@ -77,6 +78,8 @@ struct ReducerSpec {
   std::string why;
   /// The same sums, bit for bit, in every run like this one.
   bool deterministic = false;
+  /// What messages between hosts cost: "auto" measures it.
+  Link link;
   /// Whether "auto" is to be one that adds in the canonical order.
   bool canonical = false;
 };

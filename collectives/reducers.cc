@@ -1,8 +1,13 @@
 #include "collectives/reducers.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <utility>
 
 #include "collectives/device_choice.h"
+#include "collectives/measured_link.h"
+#include "src/clock.h"
 #include "src/machine.h"
 #include "src/plural.h"
 #include "src/table.h"
@@ -19,21 +24,29 @@ bool on_one_host(const Comm& comm) { return comm.min(comm.node().size()) == comm
 std::unique_ptr<Reducer> make_auto_reducer(const ReducerSpec& given) {
   ReducerSpec spec = given;
   if (!spec.why.empty()) spec.why += "; ";
-  if (on_one_host(spec.comm)) {
-    spec.why += "all ranks are on one host";
-    return make_shared_reducer(spec);
+  if (!on_one_host(spec.comm)) return make_network_reducer(spec, spec.comm.node());
+  spec.why += "all ranks are on one host";
+  return make_shared_reducer(spec);
+}
+
+/// Of the slowest rank, for the largest bucket; the median of three.
+double measured_seconds(Reducer& reducer, const ReducerSpec& spec) {
+  const auto largest =
+      std::max_element(spec.buckets.begin(), spec.buckets.end(),
+                       [](const Range& a, const Range& b) { return a.count < b.count; });
+  const auto bucket = static_cast<int>(largest - spec.buckets.begin());
+  const auto stream = spec.device.stream();
+  std::array<double, 3> seconds{};
+  for (double& each : seconds) {
+    spec.comm.barrier();
+    const double begin = now_seconds();
+    reducer.written(bucket, *stream);
+    reducer.start(bucket);
+    reducer.finish(bucket);
+    each = now_seconds() - begin;
   }
-  const Comm node = spec.comm.node();
-  if (spec.comm.max(node.size()) > 1) {
-    ReducerSpec within = spec;
-    within.why += "hosts hold several ranks each";
-    auto reducer = make_hierarchical_reducer(within, node);
-    if (reducer->canonical()) return reducer;
-  }
-  const AlgorithmEntry& algorithm =
-      cheapest_algorithm(spec.comm.size(), spec.buckets, Link());  // an ordinary network
-  spec.why += "the cheapest algorithm in canonical order for these buckets";
-  return make_scheduled_reducer(algorithm, spec);
+  std::sort(seconds.begin(), seconds.end());
+  return static_cast<double>(spec.comm.max(std::llround(seconds[1] * 1e9))) * 1e-9;
 }
 
 std::vector<ReducerEntry> make_menu() {
@@ -121,6 +134,34 @@ std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& 
       fail_usage("--reducer {} is for GPUs: give --device cuda, or choose --reducer auto", name);
   });
   return entry->make(spec);
+}
+
+std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& given, const Comm& node) {
+  ReducerSpec spec = given;
+  spec.link = measure_link(spec.comm, node);
+  if (spec.comm.max(node.size()) > 1) {
+    ReducerSpec within = spec;
+    within.why += "hosts hold several ranks each, " + describe(spec.link) + " between them";
+    auto reducer = make_hierarchical_reducer(within, node);
+    if (reducer->canonical()) return reducer;
+  }
+  spec.why += "of those in canonical order it should be the cheapest for these buckets at " +
+              describe(spec.link) + " between hosts";
+  const auto entries = algorithms_by_cost(spec.comm.size(), spec.buckets, spec.link);
+  const auto make = [&](std::size_t place) {
+    ReducerSpec its = spec;
+    its.comm = spec.comm.duplicate();
+    return make_scheduled_reducer(*entries[place], its);
+  };
+  auto first = make(0);
+  if (entries.size() == 1 || spec.buckets.empty()) return first;
+  const auto second = make(1);
+  const double seconds = measured_seconds(*first, spec), other = measured_seconds(*second, spec);
+  spec.why +=
+      fmt::format(", and it took {:.3g} ms for the largest where {} took {:.3g}",
+                  std::min(seconds, other) * 1e3, (seconds <= other ? second : first)->name(),
+                  std::max(seconds, other) * 1e3);
+  return make(seconds <= other ? 0 : 1);
 }
 
 std::string describe_ranks(const ReducerSpec& spec) {

@@ -20,6 +20,11 @@ std::unique_ptr<Reducer> make_shared_reducer(const ReducerSpec& spec);
 /// the ranks that see this one's memory, in rank order.
 std::unique_ptr<Reducer> make_hierarchical_reducer(const ReducerSpec& spec, const Comm& node);
 
+/// What "auto" is between hosts: measures the link, then takes the hierarchical one where nodes hold
+/// several ranks and it is canonical, else the faster of the two algorithms that should be the
+/// cheapest, as their largest bucket tells. The same on all ranks. Below half a second.
+std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& spec, const Comm& node);
+
 /// For gradients in memory of a device that the host may not touch: copies them to `inner`, a
 /// reducer of the host, and its sums back. Local.
 std::unique_ptr<Reducer> make_staged_reducer(const ReducerSpec& spec,

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <set>
@@ -18,6 +19,7 @@
 #include "collectives/buckets.h"
 #include "collectives/communicator.h"
 #include "collectives/device_choice.h"
+#include "collectives/measured_link.h"
 #include "src/random.h"
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
@@ -132,12 +134,16 @@ void sleep_by_chance(Random& random) {
   if (microseconds > 0) std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
 }
 
+/// The ranks of this one's group, as if each group were a host.
+Comm group_of(const Comm& comm, int group) {
+  MPI_Comm node = MPI_COMM_NULL;
+  check(MPI_Comm_split(raw(comm), group, comm.rank(), &node));
+  return Comm(std::make_shared<const Communicator>(node, /*owned=*/true));
+}
+
 /// hierarchical, as if the ranks of each group were on a host of their own.
 std::unique_ptr<Reducer> make_on_groups(const ReducerSpec& spec, int group) {
-  MPI_Comm node = MPI_COMM_NULL;
-  check(MPI_Comm_split(raw(spec.comm), group, spec.comm.rank(), &node));
-  return make_hierarchical_reducer(
-      spec, Comm(std::make_shared<const Communicator>(node, /*owned=*/true)));
+  return make_hierarchical_reducer(spec, group_of(spec.comm, group));
 }
 
 class EveryReducer : public testing::TestWithParam<Case> {
@@ -438,6 +444,55 @@ TEST(MakeReducer, hierarchical_is_canonical_on_even_hosts_in_order) {
   EXPECT_EQ(make_on_groups(spec, comm.rank() / 2)->canonical(), size != 3);
   EXPECT_EQ(make_on_groups(spec, comm.rank() % 2)->canonical(), size <= 2);
   EXPECT_TRUE(make_on_groups(spec, 0)->canonical()) << "shared is";
+}
+
+TEST(MeasuredLink, is_the_same_on_all_ranks_and_could_be_true) {
+  const Comm comm = world().comm().duplicate();
+  for (const int ranks_of_a_host : {1, 2}) {
+    const Link link = measure_link(comm, group_of(comm, comm.rank() / ranks_of_a_host));
+    if (comm.size() <= ranks_of_a_host) {
+      EXPECT_EQ(link.latency, Link().latency) << "nothing is between hosts";
+      EXPECT_EQ(link.bandwidth, Link().bandwidth);
+      continue;
+    }
+    for (const double number : {link.latency, link.bandwidth, link.add_rate}) {
+      const auto bits = std::bit_cast<std::int64_t>(number);
+      EXPECT_EQ(comm.min(bits), comm.max(bits));
+    }
+    EXPECT_GT(link.latency, 1e-8);
+    EXPECT_LT(link.latency, 10);
+    EXPECT_GT(link.bandwidth, 1e4);
+    EXPECT_LT(link.bandwidth, 1e12);
+    EXPECT_GT(link.add_rate, 1e6);
+  }
+}
+
+TEST(MakeReducer, between_hosts_auto_measures_and_says_what) {
+  const Comm comm = world().comm().duplicate();
+  if (comm.size() == 1) return;
+  const auto device = make_cpu_device(1);
+  const auto made = [&](int ranks_of_a_host, std::vector<Range> buckets) {
+    return make_network_reducer({comm, *device, 5000, std::move(buckets), ""},
+                                group_of(comm, comm.rank() / ranks_of_a_host));
+  };
+  const auto apart = made(1, {{0, 1000}, {1000, 4000}});
+  EXPECT_NE(apart->describe().find("GB/s"), std::string::npos) << apart->describe();
+  EXPECT_NE(apart->describe().find(" where "), std::string::npos) << apart->describe();
+  EXPECT_TRUE(apart->canonical());
+  std::fill_n(apart->gradients(), 5000, static_cast<float>(comm.rank() + 1));
+  const auto stream = device->stream();
+  for (const int bucket : {0, 1}) {
+    apart->written(bucket, *stream);
+    apart->start(bucket);
+    apart->finish(bucket);
+  }
+  const int sum = comm.size() * (comm.size() + 1) / 2;
+  for (int i = 0; i < 5000; ++i) ASSERT_EQ(apart->gradients()[i], static_cast<float>(sum)) << i;
+
+  const auto paired = made(2, {{0, 5000}});
+  EXPECT_EQ(paired->name() == "hierarchical", comm.size() != 3) << "uneven hosts have no order";
+  EXPECT_TRUE(paired->canonical());
+  EXPECT_NE(made(1, {}), nullptr) << "nothing to sum, nothing to measure with";
 }
 
 TEST(MakeReducer, all_ranks_hear_what_each_says_of_its_device) {

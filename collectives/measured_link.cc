@@ -1,0 +1,109 @@
+#include "collectives/measured_link.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "collectives/sum.h"
+#include "src/clock.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kPings = 40;
+constexpr int kLargest = 1 << 20;  // bytes of a message
+constexpr double kPatience = 0.1;  // seconds for each size of message
+
+/// The median of up to `times` calls, as many as begin within kPatience; the first is not counted.
+template <class F>
+double median_seconds(int times, F&& call) {
+  call();
+  std::vector<double> seconds;
+  const double end = now_seconds() + kPatience;
+  do {
+    const double begin = now_seconds();
+    call();
+    seconds.push_back(now_seconds() - begin);
+  } while (static_cast<int>(seconds.size()) < times && now_seconds() < end);
+  std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+/// One of two ranks that measure. The other follows: each message says whether there is one more.
+class Pair {
+ public:
+  Pair(const Comm& comm, int other) : comm_(raw(comm)), other_(other) {}
+
+  /// Seconds for `bytes` in both directions at once, by the clock of the one that leads.
+  double exchange(int times, int bytes) {
+    const double seconds = median_seconds(times, [&] { both_ways(bytes, 1); });
+    both_ways(bytes, 0);
+    return seconds;
+  }
+  /// From here to there and back.
+  double round_trip(int times) {
+    const double seconds = median_seconds(times, [&] { there_and_back(1); });
+    there_and_back(0);
+    return seconds;
+  }
+  void follow() {
+    while (answer()) continue;
+    while (both_ways(kLargest, 1)) continue;
+  }
+
+ private:
+  bool both_ways(int bytes, char more) {
+    out_[0] = more;
+    check(MPI_Sendrecv(out_.data(), bytes, MPI_CHAR, other_, 0, in_.data(), bytes, MPI_CHAR, other_,
+                       0, comm_, MPI_STATUS_IGNORE));
+    return in_[0] != 0;
+  }
+  void there_and_back(char more) {
+    out_[0] = more;
+    check(MPI_Send(out_.data(), 8, MPI_CHAR, other_, 0, comm_));
+    check(MPI_Recv(in_.data(), 8, MPI_CHAR, other_, 0, comm_, MPI_STATUS_IGNORE));
+  }
+  bool answer() {
+    check(MPI_Recv(in_.data(), 8, MPI_CHAR, other_, 0, comm_, MPI_STATUS_IGNORE));
+    check(MPI_Send(in_.data(), 8, MPI_CHAR, other_, 0, comm_));
+    return in_[0] != 0;
+  }
+
+  MPI_Comm comm_;
+  int other_;
+  std::vector<char> out_ = std::vector<char>(kLargest), in_ = std::vector<char>(kLargest);
+};
+
+double measured_add_rate() {
+  constexpr std::int64_t kCount = kLargest / sizeof(float);
+  std::vector<float> to(kCount), from(kCount);
+  return kLargest / median_seconds(5, [&] { add(to.data(), from.data(), kCount); });
+}
+
+}  // namespace
+
+Link measure_link(const Comm& comm, const Comm& node) {
+  Link link;
+  const std::int64_t second =
+      comm.min(node.rank() == 0 && comm.rank() > 0 ? comm.rank() : INT32_MAX);
+  if (second == INT32_MAX) return link;
+  if (comm.rank() == 0) {
+    Pair pair(comm, static_cast<int>(second));
+    link.latency = pair.round_trip(kPings) / 2;
+    const double seconds = pair.exchange(10, kLargest) - link.latency;
+    link.bandwidth = kLargest / std::max(seconds, 1e-9);
+    link.add_rate = measured_add_rate();
+  } else if (comm.rank() == second) {
+    Pair(comm, 0).follow();
+  }
+  std::array numbers{link.latency, link.bandwidth, link.add_rate};
+  comm.broadcast(std::span<double>(numbers), 0);
+  return {numbers[0], numbers[1], numbers[2]};
+}
+
+std::string describe(const Link& link) {
+  return fmt::format("{:.0f} us and {:.3g} GB/s", link.latency * 1e6, link.bandwidth * 1e-9);
+}
+
+}  // namespace lockstep
