@@ -61,6 +61,17 @@ std::string printable(std::string_view text) {
   return result;
 }
 
+ConfigValue array_of(const std::string& place, const std::string& name, const toml::array& array) {
+  std::vector<std::string> texts;
+  for (const toml::node& node : array) {
+    const auto* text = node.as_string();
+    if (!text || (*text)->empty() || printable(**text) != **text)
+      return {name, ConfigValue::Kind::array, "", place};
+    texts.push_back(**text);
+  }
+  return {name, ConfigValue::Kind::list, fmt::format("{}", fmt::join(texts, "\n")), place};
+}
+
 ConfigValue value_of(const std::string& file, const std::string& name, const toml::node& node) {
   using Kind = ConfigValue::Kind;
   // The value's column, for toml++ 3.0 keeps none of names.
@@ -78,7 +89,7 @@ ConfigValue value_of(const std::string& file, const std::string& name, const tom
       fail_usage("{}: {} begins a table: write name = value lines without sections and dots", place,
                  printable(name));
     case toml::node_type::array:
-      fail_usage("{}: {} is an array: each option has one value", place, printable(name));
+      return array_of(place, name, *node.as_array());
     default:
       fail_usage("{}: {} is a date or a time: no option is one", place, printable(name));
   }

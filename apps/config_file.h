@@ -9,15 +9,16 @@ namespace lockstep {
 
 /// One line of a config file.
 struct ConfigValue {
-  enum class Kind { boolean, integer, number, text };
+  /// list: an array of texts without control characters; array: any other.
+  enum class Kind { boolean, integer, number, text, list, array };
   std::string name;
   Kind kind;
-  std::string value;  ///< as on a command line: true, 7, 0.1, cosine
+  std::string value;  ///< as on a command line: true, 7, 0.1, cosine; of a list: its texts as lines
   std::string place;  ///< "run.toml:3:1": file, line and column of the name
 };
 
 /// What `file` says, in its order. Throws the usage error with file, line and column where it is no
-/// TOML, a name stands there twice, or a value is none of the four kinds; with the cause where the
+/// TOML, a name stands there twice, or a value is none of these kinds; with the cause where the
 /// file cannot be read.
 std::vector<ConfigValue> read_config(const std::string& file);
 

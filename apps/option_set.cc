@@ -24,6 +24,16 @@ bool is_plain(std::string_view text) {
   fail_usage("{}: its value is empty (a variable that is not set?)", name);
 }
 
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
 bool has_control_characters(std::string_view text) {
   return std::any_of(text.begin(), text.end(),
                      [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; });
@@ -105,6 +115,7 @@ OptionSet::Declared OptionSet::add(const std::string& option, Type type,
         app_.add_option_function<std::string>(option, kept.set, about)->default_str(kept.show());
   }
   if (kept.type != Type::flag) kept.option->type_name(value);
+  if (kept.type == Type::list) kept.option->multi_option_policy(CLI::MultiOptionPolicy::Join);
   kept.option->group(group_);
   return Declared(kept);
 }
@@ -123,6 +134,18 @@ OptionSet::Declared OptionSet::text(const std::string& name, std::string& value,
   };
   return add(
       name, Type::text, set, [&value] { return value; }, type, about);
+}
+
+OptionSet::Declared OptionSet::list(const std::string& name, std::vector<std::string>& values,
+                                    const char* type, const std::string& about,
+                                    std::function<void(const std::string&)> check) {
+  const auto set = [&values, check](const std::string& lines) {
+    values = lines_of(lines);
+    if (check) std::for_each(values.begin(), values.end(), check);
+  };
+  return add(
+      name, Type::list, set, [&values] { return fmt::format("{}", fmt::join(values, "\n")); }, type,
+      about);
 }
 
 template <class T>
@@ -186,19 +209,24 @@ void OptionSet::read_file(const std::string& file) {
     // Whole numbers above TOML's stand in quotes, and words may be numbers: checkpoint-every = 100.
     const bool large = line.kind == Kind::text && line.value.size() > 18 && is_plain(line.value);
     const bool fits =
-        entry->type == Type::flag    ? line.kind == Kind::boolean
-        : entry->type == Type::whole ? line.kind == Kind::integer || large
-        : entry->type == Type::number
-            ? line.kind == Kind::integer || line.kind == Kind::number
+        entry->type == Type::flag     ? line.kind == Kind::boolean
+        : entry->type == Type::whole  ? line.kind == Kind::integer || large
+        : entry->type == Type::number ? line.kind == Kind::integer || line.kind == Kind::number
+        : entry->type == Type::list
+            ? line.kind == Kind::list
             : line.kind == Kind::text || (entry->type == Type::word && line.kind == Kind::integer);
+    const bool array = line.kind == Kind::list || line.kind == Kind::array;
+    if (array && entry->type != Type::list)
+      fail_usage("{}: {} is an array: each option has one value", line.place, line.name);
     if (!fits) {
       fail_usage("{}: {} wants {}", line.place, line.name,
                  entry->type == Type::flag     ? "true or false, without quotes"
                  : entry->type == Type::whole  ? "a whole number, without quotes"
                  : entry->type == Type::number ? "a number, without quotes"
+                 : entry->type == Type::list   ? "an array of texts: [\"...\", \"...\"]"
                                                : "a text in quotes");
     }
-    if (has_control_characters(line.value))
+    if (line.kind != Kind::list && has_control_characters(line.value))
       fail_usage("{}: {} holds control characters", line.place, line.name);
     if (entry->option->count() > 0) continue;
     try {
@@ -245,12 +273,16 @@ std::string OptionSet::to_text() const {
   std::string text;
   for (const Entry& entry : entries_) {
     const std::string value = entry.applies && !entry.applies() ? "" : entry.show();
-    if (value.empty()) continue;
+    if (value.empty() && entry.type != Type::list) continue;
     const bool bare =
-        entry.type != Type::text &&
+        entry.type != Type::text && entry.type != Type::list &&
         (entry.type != Type::word || value.find_first_not_of("0123456789") == std::string::npos) &&
         (entry.type != Type::whole || value.size() <= 18);
-    if (bare) {
+    if (entry.type == Type::list && is_utf8(value)) {
+      std::vector<std::string> texts;
+      for (const std::string& line : lines_of(value)) texts.push_back(toml_string(line));
+      text += fmt::format("{}=[{}]\n", entry.name, fmt::join(texts, ", "));
+    } else if (bare) {
       text += fmt::format("{}={}\n", entry.name, value);
     } else if (is_utf8(value)) {
       text += fmt::format("{}={}\n", entry.name, toml_string(value));

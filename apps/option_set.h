@@ -63,6 +63,9 @@ class OptionSet {
   /// known ones.
   Declared text(const std::string& name, std::string& value, const char* type,
                 const std::string& about, std::function<void(const std::string&)> check = {});
+  /// One text for each time that it is given; in a file, an array of them.
+  Declared list(const std::string& name, std::vector<std::string>& values, const char* type,
+                const std::string& about, std::function<void(const std::string&)> check = {});
   template <class T>
   Declared number(const std::string& name, T& value, const Bounds& range,
                   const std::string& about) {
@@ -100,12 +103,12 @@ class OptionSet {
   std::vector<std::string> shaping() const;
 
  private:
-  enum class Type { text, whole, number, flag, word };
+  enum class Type { text, whole, number, flag, word, list };
   struct Entry {
     std::string name;  // without --
     Type type = Type::text;
     CLI::Option* option = nullptr;
-    std::function<void(const std::string&)> set;  // throws the usage error
+    std::function<void(const std::string&)> set;  // throws the usage error; of a list: lines
     std::function<std::string()> show;            // empty: not set
     std::string place;                            // in the file, where that says it
     bool preset = false;

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/command_line.h"
+#include "apps/group_option.h"
 #include "apps/help.h"
 #include "apps/option_set.h"
 #include "collectives/buckets.h"
@@ -192,7 +193,13 @@ void add_options(OptionSet& add, Options& o, const Program& program,
            [](const std::string& name) { find(optimizers(), name); })
       .shapes_weights();
   add.number("--weight-decay", o.weight_decay, Bounds::at_least(0),
-             "Of all weights, besides the model's own: L2 in the loss; with adamw decoupled")
+             "Of all weights, besides the model's own: L2 in the loss; with adamw and lamb decoupled")
+      .shapes_weights();
+  add.list("--group", o.group_texts, "PATTERN:SETTINGS",
+           "Of parameters whose names match (* is any text), as in 'conv*/biases:lr=0.1,"
+           "weight-decay=0': lr, a factor of --lr (0: they stay as they are), and weight-decay, "
+           "instead of any other; may be said again, and the first that matches counts",
+           parse_group)
       .shapes_weights();
   add.number("--clip-norm", o.clip_norm, Bounds::at_least(0),
              "Scale gradients down to this length of all together; 0: never")
@@ -225,6 +232,11 @@ void add_options(OptionSet& add, Options& o, const Program& program,
       .shapes_weights();
   add.flag("--lr-smooth", o.rate.smooth, "exponential: smoothly, not in steps").shapes_weights();
   add.number("--lr-end", o.rate.end, Bounds::at_least(0), "cosine, linear: the rate at the end")
+      .shapes_weights();
+  add.number(
+         "--lr-scale-batch", o.rate_batch, Bounds::at_least(0),
+         "The global batch that --lr is meant for: times global batch / that (the linear scaling "
+         "rule); 0: --lr is as it stands")
       .shapes_weights();
   add.number("--warmup-epochs", o.rate.warmup_epochs, Bounds::at_least(0),
              "Rise linearly from 0 over so many epochs")
@@ -438,6 +450,7 @@ std::optional<Options> parse_options(int argc, char** argv, const Program& progr
   make_optimizer(o.optimizer, o.optimizer_options);
   if (!set.given("--lr") && !set.is_preset("--lr"))
     o.rate.base = find(optimizers(), o.optimizer).rate;
+  for (const std::string& text : o.group_texts) o.groups.push_back(parse_group(text));
   o.text = set.to_text();
   o.shaping = set.shaping();
   o.notes = idle_options(o);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "net/optimizer.h"
+#include "net/parameter_groups.h"
 #include "net/rate.h"
 #include "src/view.h"
 
@@ -51,12 +52,15 @@ struct Options {
   std::string optimizer = "sgd";
   OptimizerOptions optimizer_options;  ///< all that it declares, and no other's
   float label_smoothing = 0;
-  float clip_norm = 0;     ///< 0: gradients are not clipped
-  int accumulate = 1;      ///< shards of each rank, where shards do not say
-  bool sync_bn = false;    ///< shards have batch norm's mean and variance in common
-  float weight_decay = 0;  ///< of all weights, besides their model's own
+  float clip_norm = 0;                   ///< 0: gradients are not clipped
+  int accumulate = 1;                    ///< shards of each rank, where shards do not say
+  bool sync_bn = false;                  ///< shards have batch norm's mean and variance in common
+  float weight_decay = 0;                ///< of all weights, besides their model's own
+  std::vector<std::string> group_texts;  ///< --group as it was said
+  std::vector<ParameterGroup> groups;
   RateOptions rate;
-  float ema = 0.9999f;  ///< 0: no average is kept
+  std::int64_t rate_batch = 0;  ///< global batch that rate.base is meant for; 0: whatever it is
+  float ema = 0.9999f;          ///< 0: no average is kept
   // Ranks
   std::string reducer = "auto";
   double bucket_mb = 1;

@@ -33,10 +33,25 @@ void require_countable(double samples, std::int64_t dataset_size) {
   }
 }
 
+/// The linear scaling rule. Source: Goyal et al., "Accurate, large minibatch SGD: training ImageNet
+/// in 1 hour", 2017, 2.1 and 2.2.
+void scale_rate(const Options& o, RunPlan& plan) {
+  plan.rate = o.rate;
+  if (o.rate_batch == 0) return;
+  plan.rate_factor = static_cast<double>(plan.global_batch) / static_cast<double>(o.rate_batch);
+  plan.rate.base *= plan.rate_factor;
+  if (plan.rate_factor > 1 && o.rate.warmup_epochs == 0 && o.rate.schedule != "one_cycle") {
+    plan.notes.push_back(
+        fmt::format("a learning rate that is scaled up {:.3g} times wants a warm-up: "
+                    "--warmup-epochs 5 is usual",
+                    plan.rate_factor));
+  }
+}
+
 /// Throws where the learning rate leaves all numbers, and notes where it is not what one expects.
 void check_rate(const Options& o, RunPlan& plan) {
   const double end = plan.epoch_at(plan.steps), last = plan.epoch_at(plan.steps - 1);
-  const auto rate = static_cast<float>(learning_rate(o.rate, last, end));
+  const auto rate = static_cast<float>(learning_rate(plan.rate, last, end));
   if (!std::isfinite(rate)) {
     fail_usage(
         "--lr-decay {:g} every {:g} epochs grows beyond all numbers within {:.3g} epochs: use a "
@@ -104,6 +119,7 @@ RunPlan plan_run(const Options& o, RankOf rank, std::int64_t dataset_size, const
       static_cast<double>(plan.start.samples) + static_cast<double>(plan.steps - plan.start.step) *
                                                     static_cast<double>(plan.global_batch),
       dataset_size);
+  scale_rate(o, plan);
   if (plan.steps > plan.start.step) check_rate(o, plan);
   return plan;
 }

@@ -20,6 +20,8 @@ struct RunPlan {
   std::int64_t steps = 0;  ///< of the whole run
   Position start;          ///< where this part of it begins
   std::int64_t dataset_size = 0;
+  RateOptions rate;                ///< the options', with the base scaled for the global batch
+  double rate_factor = 1;          ///< by which it was
   std::string run, parent, began;  ///< which run it is (apps/resumption.h)
   std::vector<std::string> notes;  ///< what a person may not expect, one line each
 

@@ -37,10 +37,14 @@ std::string memory_text(const RunSummary& f) {
 }
 
 std::string optimizer_text(const RunSummary& f) {
-  const RateOptions& rate = f.options.rate;
+  const RateOptions& rate = f.plan.rate;
   std::string text = fmt::format(
       "{}, lr {:g} {}", describe_optimizer(f.options.optimizer, f.options.optimizer_options),
       rate.base, rate.schedule);
+  if (f.options.rate_batch > 0) {
+    text += fmt::format(" ({:g} for a batch of {}, times {:.4g})", f.options.rate.base,
+                        f.options.rate_batch, f.plan.rate_factor);
+  }
   if (rate.schedule == "cosine" || rate.schedule == "linear")
     text += fmt::format(" to {:g}", rate.end);
   if (rate.warmup_epochs > 0) text += fmt::format(", warm-up {:g} epochs", rate.warmup_epochs);
@@ -50,6 +54,18 @@ std::string optimizer_text(const RunSummary& f) {
                         f.options.weight_decay);
   }
   if (f.options.ema > 0) text += fmt::format(", moving average {:g}", f.options.ema);
+  return text;
+}
+
+/// "conv*: 4 parameters, lr 0.01 (0.1 of it), weight decay 0"
+std::string group_text(const RunSummary& f, const ParameterGroup& group) {
+  int members = 0;
+  for (const Parameter& parameter : f.step.layout().parameters) {
+    members += parameter.trained() && group_of(parameter.name, f.options.groups) == &group;
+  }
+  std::string text = fmt::format("{}: {}, ", group.pattern, counted(members, "array"));
+  text += group.rate > 0 ? fmt::format("lr times {:g}", group.rate) : "which stay as they are";
+  if (group.decay && group.rate > 0) text += fmt::format(", weight decay {:g}", *group.decay);
   return text;
 }
 
@@ -124,6 +140,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
            static_cast<double>(f.plan.dataset_size) / static_cast<double>(f.plan.global_batch)));
   if (f.step.together()) line("batch norm", "mean and variance of " + f.step.statistics());
   line("optimizer", optimizer_text(f));
+  for (const ParameterGroup& group : f.options.groups) line("group", group_text(f, group));
   line("reducer", f.step.reducer().describe());
   line("progress", policy_text(f.step.policy()));
   line("buckets", bucket_text(f.step.buckets()));

@@ -144,7 +144,7 @@ class Trainer {
   }
 
   double rate_at(std::int64_t step) const {
-    return learning_rate(options_.rate, plan_.epoch_at(step), plan_.epoch_at(plan_.steps));
+    return learning_rate(plan_.rate, plan_.epoch_at(step), plan_.epoch_at(plan_.steps));
   }
 
   bool reports(std::int64_t done) const {

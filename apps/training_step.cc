@@ -23,6 +23,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   StepParts parts;
   parts.model = std::make_unique<Model>(device, entry, dataset.sample_shape(), dataset.classes(),
                                         plan.shard_batch, options.precision, true);
+  agree(world.comm(), [&] { parts.model->group(options.groups); });
   parts.optimizer = make_optimizer(options.optimizer, options.optimizer_options);
   const Layout& layout = parts.model->layout();
   parts.buckets =
@@ -89,6 +90,10 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
   const std::vector<float> decays = factors(layout, weight_decay_);
   arenas_ = device.allocate(((1 + slots + (ema_ > 0)) * count + decays.size()) * sizeof(float),
                             Place::device);
+  if (optimizer_->layerwise()) {
+    layer_scratch_ = device.allocate(sizeof(LayerScratch), Place::device);
+    state_.scratch = reinterpret_cast<LayerScratch*>(layer_scratch_.get());
+  }
   float* next = reinterpret_cast<float*>(arenas_.get());
   const auto take = [&next, count] { return std::exchange(next, next + count); };
   state_.parameters = take();
@@ -191,10 +196,8 @@ void TrainingStep::give_work(Loader& loader) {
   for (int first = 0; first < plan_.own_shards; first += lanes()) compute_shards(loader, first);
   record_.phase("summing gradients");
   buckets_->finish();
-  if (clip_) {
-    clip_->give(reducer_->stream(), gradients_, &now()->rates);
-    update_range({0, layout().count});
-  }
+  if (clip_) clip_->give(reducer_->stream(), gradients_, &now()->rates);
+  if (waits_for_all()) update_range({0, layout().count});
   // The one join of a step: the next begins when all updates are done, and the host waits for none.
   updated_->record(reducer_->stream());
   updated_->wait(*stream_);
@@ -277,8 +280,7 @@ double TrainingStep::loss_now() {
 }
 
 void TrainingStep::on_reduced(Range range) {
-  if (clip_) return;  // all of them are wanted first
-  update_range(range);
+  if (!waits_for_all()) update_range(range);
 }
 
 void TrainingStep::update_range(Range range) {

@@ -131,6 +131,8 @@ class TrainingStep {
   Stream& stream_of(int lane) const;
   void on_reduced(Range range);
   void update_range(Range range);
+  /// No update begins before all gradients are summed.
+  bool waits_for_all() const { return clip_ || optimizer_->layerwise(); }
   Score* score() { return static_cast<Score*>(block_.at(score_)); }
   void give_penalty(Answer* answer);
   StepInput* now() const { return static_cast<StepInput*>(block_.at(now_)); }
@@ -145,6 +147,7 @@ class TrainingStep {
   std::unique_ptr<Reducer> reducer_;
   float* gradients_ = nullptr;  ///< the reducer's
   Memory arenas_;               ///< parameters, slots, average, factors
+  Memory layer_scratch_;        ///< of a layerwise optimizer
   TrainingState state_;
   std::unique_ptr<GradientClip> clip_;  ///< null: gradients are as long as they are
   std::unique_ptr<ShardSum> shard_sum_;

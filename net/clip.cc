@@ -1,31 +1,18 @@
 #include "net/clip.h"
 
-#include <algorithm>
 #include <cmath>
 
+#include "net/block_sums.h"
 #include "src/each.h"
 
 namespace lockstep {
 namespace {
 
-/// Blocks that a parameter is cut into.
-std::int64_t blocks_of(const Parameter& parameter) {
-  return std::clamp<std::int64_t>(parameter.range.count / 4096, 1, 64);
-}
-
-struct SumSquares {
+struct Square {
+  static constexpr int kSums = 1;
   const float* g;
-  std::int64_t count, blocks;
-  double* partial;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t block, Team team) const {
-    double sum = 0;
-    for (std::int64_t i = count * block / blocks + team.lane; i < count * (block + 1) / blocks;
-         i += team.lanes) {
-      sum += static_cast<double>(g[i]) * g[i];
-    }
-    sum = team.sum(sum);
-    if (team.lane == 0) partial[block] = sum;
+  HOST_DEVICE void operator()(std::int64_t i, double* sums) const {
+    sums[0] += static_cast<double>(g[i]) * g[i];
   }
 };
 
@@ -47,7 +34,7 @@ struct Scale {
 GradientClip::GradientClip(Device& device, const Layout& layout, float limit)
     : layout_(layout), limit_(limit) {
   for (const Parameter& parameter : layout.parameters) {
-    if (parameter.trained()) sums_ += blocks_of(parameter);
+    if (parameter.stepped()) sums_ += blocks_of(parameter.range.count);
   }
   partial_ = device.allocate(static_cast<std::size_t>(sums_) * sizeof(double), Place::device);
 }
@@ -55,11 +42,10 @@ GradientClip::GradientClip(Device& device, const Layout& layout, float limit)
 void GradientClip::give(Stream& stream, const float* gradients, UpdateRates* now) const {
   auto* partial = reinterpret_cast<double*>(partial_.get());
   for (const Parameter& parameter : layout_.parameters) {
-    if (!parameter.trained()) continue;
-    const std::int64_t blocks = blocks_of(parameter), count = parameter.range.count;
-    each_row(stream, blocks, count / blocks,
-             SumSquares{gradients + parameter.range.begin, count, blocks, partial});
-    partial += blocks;
+    if (!parameter.stepped()) continue;
+    give_block_sums(stream, parameter.range.count, Square{gradients + parameter.range.begin},
+                    partial);
+    partial += blocks_of(parameter.range.count);
   }
   each(stream, 1, Scale{reinterpret_cast<const double*>(partial_.get()), sums_, limit_, now});
 }

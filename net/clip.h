@@ -18,7 +18,8 @@ class GradientClip {
   GradientClip(Device& device, const Layout& layout, float limit);
 
   /// Gives `stream` the work that writes now->scale for these gradients, an arena of the layout;
-  /// statistics do not count. The order of the sum depends on the layout alone.
+  /// statistics and parameters that stay as they are do not count. The order of the sum depends on
+  /// the layout alone.
   void give(Stream& stream, const float* gradients, UpdateRates* now) const;
 
  private:

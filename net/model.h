@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "net/chain.h"
+#include "net/parameter_groups.h"
 #include "src/arena.h"
 
 namespace lockstep {
@@ -54,6 +55,9 @@ class Model {
         Type type, bool training);
 
   const Layout& layout() const { return layout_; }
+  /// Before the layout is used: what a run asks of some parameters. Throws the usage Error where a
+  /// group is nobody's.
+  void group(std::span<const ParameterGroup> groups) { apply_groups(groups, layout_); }
   const std::vector<LayerSummary>& layers() const { return layers_; }
   Shape input() const { return input_; }
   Type type() const { return type_; }

@@ -17,7 +17,8 @@ Range part_in(Range range, const Parameter& parameter) {
   return {begin, std::max<std::int64_t>(end - begin, 0)};
 }
 
-/// A statistic takes its share of what the step has found, and its average follows it.
+/// A statistic takes its share of what the step has found, and its average follows it. The share of
+/// a parameter that stays as it is is 0.
 struct Follow {
   float* value;
   const float* found;
@@ -66,21 +67,24 @@ struct SumUp {
   }
 };
 
-/// One launch over `run`, parameters that lie side by side, `trained` or statistics.
-void update_run(Stream& stream, Range run, bool trained, const Optimizer& optimizer,
-                const TrainingState& state, const UpdateRates* now) {
-  if (run.count == 0) return;
-  if (trained) return optimizer.update(stream, run, state, now);
-  each(stream, run.count,
-       Follow{state.parameters + run.begin, state.gradients + run.begin,
-              state.average == nullptr ? nullptr : state.average + run.begin,
-              state.factors + run.begin / kUnit, now});
+/// The step of `stretch`, `stepped` by the optimizer or not.
+void update_stretch(Stream& stream, const Stretch& stretch, bool stepped,
+                    const Optimizer& optimizer, const TrainingState& state,
+                    const UpdateRates* now) {
+  const Range range = stretch.range;
+  if (range.count == 0) return;
+  if (stepped) return optimizer.update(stream, stretch, state, now);
+  each(stream, range.count,
+       Follow{state.parameters + range.begin, state.gradients + range.begin,
+              state.average == nullptr ? nullptr : state.average + range.begin,
+              state.factors + range.begin / kUnit, now});
 }
 
 }  // namespace
 
 float decay_of(const Parameter& parameter, float weight_decay) {
-  if (!parameter.trained()) return 0;
+  if (!parameter.stepped()) return 0;
+  if (parameter.decay) return *parameter.decay;
   return parameter.l2 + (parameter.shape.rank() > 1 ? weight_decay : 0);
 }
 
@@ -97,19 +101,25 @@ std::vector<float> factors(const Layout& layout, float weight_decay) {
 void update(Stream& stream, const Layout& layout, Range range, const Optimizer& optimizer,
             const TrainingState& state, const UpdateRates* now) {
   expect(range.begin % kUnit == 0 && range.count % kUnit == 0, "a range is not aligned");
-  Range run;
-  bool trained = true;
+  const bool layerwise = optimizer.layerwise();
+  Stretch stretch;
+  bool stepped = true;
   for (const Parameter& parameter : layout.parameters) {
     const Range part = part_in(range, parameter);
     if (part.count == 0) continue;
-    if (part.begin != run.end() || parameter.trained() != trained) {
-      update_run(stream, run, trained, optimizer, state, now);
-      run = {part.begin, 0};
-      trained = parameter.trained();
+    expect(
+        !layerwise || (part.begin == parameter.range.begin && part.end() >= parameter.range.end()),
+        "a layerwise optimizer was given a part of a parameter");
+    const float rate = parameter.stepped() ? parameter.rate : 1;
+    if (part.begin != stretch.range.end() || parameter.stepped() != stepped ||
+        rate != stretch.rate || layerwise) {
+      update_stretch(stream, stretch, stepped, optimizer, state, now);
+      stretch = {{part.begin, 0}, rate, parameter.shape.rank() == 1};
+      stepped = parameter.stepped();
     }
-    run.count += part.count;
+    stretch.range.count += part.count;
   }
-  update_run(stream, run, trained, optimizer, state, now);
+  update_stretch(stream, stretch, stepped, optimizer, state, now);
 }
 
 float average_decay(float decay, std::int64_t step) {

@@ -55,6 +55,13 @@ struct UpdateRates {
   float scale = 1;
 };
 
+/// What a layerwise optimizer works with, on the device: sums over the blocks of a parameter
+/// (net/block_sums.h), and the rates of its step.
+struct LayerScratch {
+  double sums[2 * 64];
+  UpdateRates now;
+};
+
 /// The arenas of a step, layout.count floats each.
 struct TrainingState {
   float* parameters = nullptr;
@@ -66,10 +73,22 @@ struct TrainingState {
   const float* gradients = nullptr;
   /// factors() of the layout, layout.count / 16 of them.
   const float* factors = nullptr;
+  /// Null where the optimizer is not layerwise.
+  LayerScratch* scratch = nullptr;
+};
+
+/// Elements that are stepped alike: parameters that lie side by side, with the gaps behind them, or
+/// parts of them; for a layerwise optimizer one parameter.
+struct Stretch {
+  Range range;
+  /// Times the learning rate (Parameter::rate).
+  float rate = 1;
+  /// Of one parameter that is no weight: a bias, a scale or a shift, which has one extent.
+  bool single = false;
 };
 
 /// Pure arithmetic over arenas that others own. May be used by several threads at once, on disjoint
-/// ranges.
+/// ranges, but for layerwise ones.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -83,9 +102,12 @@ class Optimizer {
     (void)step;
     return {};
   }
-  /// Gives `stream` the step of all elements of `range`, whose ends are multiples of 16, and of
+  /// A step depends on all of a parameter and of its gradient: it is given whole parameters, one
+  /// at a time.
+  virtual bool layerwise() const { return false; }
+  /// Gives `stream` the step of all elements of `stretch`, whose ends are multiples of 16, and of
   /// their averages: each() with the Update of net/update.h.
-  virtual void update(Stream& stream, Range range, const TrainingState& state,
+  virtual void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
                       const UpdateRates* now) const = 0;
 };
 
@@ -107,16 +129,16 @@ std::unique_ptr<Optimizer> make_optimizer(std::string_view name, const Optimizer
 /// "sgd, momentum 0.9, nesterov": the name and the options that are not zero.
 std::string describe_optimizer(std::string_view name, const OptimizerOptions& options);
 
-/// The decay of a parameter: its model's own, and for weights (more than one extent) that of the
-/// run besides. Statistics have none.
+/// The decay of a parameter: its group's, else its model's own and for weights (more than one
+/// extent) that of the run besides. Statistics have none, nor has what stays as it is.
 float decay_of(const Parameter& parameter, float weight_decay);
 /// One number for every 16 elements of an arena: the decay of the parameter that they belong to, or
 /// below 0 how much a statistic follows.
 std::vector<float> factors(const Layout& layout, float weight_decay);
 
 /// Gives `stream` the step of all parameters in `range`, which may begin and end within one, at
-/// multiples of 16; statistics move towards what the step has found. `now` must stay as it is until
-/// that is done.
+/// multiples of 16, but for a layerwise optimizer; statistics move towards what the step has found,
+/// and what has a rate of 0 stays. `now` must stay as it is until that is done.
 void update(Stream& stream, const Layout& layout, Range range, const Optimizer& optimizer,
             const TrainingState& state, const UpdateRates* now);
 

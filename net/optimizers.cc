@@ -12,9 +12,11 @@ OptimizerEntry adam();
 OptimizerEntry adamw();
 OptimizerEntry rmsprop();
 OptimizerEntry nadam();
+OptimizerEntry lars();
+OptimizerEntry lamb();
 
 std::span<const OptimizerEntry> optimizers() {
-  static const std::array menu{sgd(), adam(), adamw(), rmsprop(), nadam()};
+  static const std::array menu{sgd(), adam(), adamw(), rmsprop(), nadam(), lars(), lamb()};
   return menu;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,8 +36,14 @@ struct Parameter {
   /// Above 0 for a statistic (Setup::statistic), which no optimizer steps: how much it takes of the
   /// mean that a step finds.
   float follow = 0;
+  /// Times the learning rate, by the word of a ParameterGroup; 0: it stays as it is.
+  float rate = 1;
+  /// What it decays by in place of l2 and the run's decay, by the same word.
+  std::optional<float> decay = {};
 
   bool trained() const { return follow == 0; }
+  /// An optimizer steps it.
+  bool stepped() const { return trained() && rate > 0; }
 };
 
 /// All parameters of a model, in arena order (last layer first).

@@ -19,6 +19,7 @@ struct Update {
   float* average;
   const float* factors;
   const UpdateRates* now;
+  float share;  // of the learning rate
 
   HOST_DEVICE void operator()(std::int64_t i) const {
     const float before = p[i];
@@ -28,23 +29,25 @@ struct Update {
     const float direction = kDecay == Decay::coupled
                                 ? rule.direction(i, gradient + decay * before, *now)
                                 : rule.direction(i, gradient, *now) + decay * before;
-    const float after = before - now->rate * direction;
+    const float after = before - now->rate * share * direction;
     p[i] = after;
     if constexpr (kAverage) average[i] -= (1 - now->average_decay) * (average[i] - after);
   }
 };
 
-/// One launch over `range`; the slots of `rule` begin there.
+/// One launch over `stretch`; the slots of `rule` begin there.
 template <Decay kDecay = Decay::coupled, class Rule>
-void give_update(Stream& stream, Range range, const TrainingState& state, const UpdateRates* now,
-                 const Rule& rule) {
+void give_update(Stream& stream, const Stretch& stretch, const TrainingState& state,
+                 const UpdateRates* now, const Rule& rule) {
+  const Range range = stretch.range;
   float *p = state.parameters + range.begin, *average = state.average;
   const float *g = state.gradients + range.begin, *factors = state.factors + range.begin / 16;
   if (average != nullptr) {
     each(stream, range.count,
-         Update<Rule, kDecay, true>{rule, p, g, average + range.begin, factors, now});
+         Update<Rule, kDecay, true>{rule, p, g, average + range.begin, factors, now, stretch.rate});
   } else {
-    each(stream, range.count, Update<Rule, kDecay, false>{rule, p, g, nullptr, factors, now});
+    each(stream, range.count,
+         Update<Rule, kDecay, false>{rule, p, g, nullptr, factors, now, stretch.rate});
   }
 }
 

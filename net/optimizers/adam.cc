@@ -7,8 +7,6 @@
 // Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2, with one
 // schedule for both the step and the decay, as PyTorch has it.
 
-#include <cmath>
-
 #include "net/optimizers/moments.h"
 #include "net/update.h"
 
@@ -16,14 +14,6 @@ namespace lockstep {
 namespace {
 
 constexpr auto kOptions = moment_options(1e-8f);
-
-struct Scaled {
-  Moments moments;
-  HOST_DEVICE float direction(std::int64_t i, float g, const UpdateRates& now) const {
-    const auto [mean, square] = moments.follow(i, g);
-    return now.corrections[0] * mean / (std::sqrt(now.corrections[1] * square) + moments.epsilon);
-  }
-};
 
 template <Decay kDecay>
 class Adam : public Optimizer {
@@ -35,17 +25,15 @@ class Adam : public Optimizer {
   Decay decay() const override { return kDecay; }
 
   Corrections corrections(std::int64_t step) const override {
-    const auto of = [t = static_cast<double>(step + 1)](double beta) {
-      return static_cast<float>(1 / (1 - std::pow(beta, t)));
-    };
-    return {of(beta1_), of(beta2_), 0};
+    return bias_corrections(step, beta1_, beta2_);
   }
 
-  void update(Stream& stream, Range range, const TrainingState& state,
+  void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
               const UpdateRates* now) const override {
-    give_update<kDecay>(stream, range, state, now,
-                        Scaled{{state.slots[0] + range.begin, state.slots[1] + range.begin, beta1_,
-                                beta2_, epsilon_}});
+    give_update<kDecay>(
+        stream, stretch, state, now,
+        ScaledMoments{{state.slots[0] + stretch.range.begin, state.slots[1] + stretch.range.begin,
+                       beta1_, beta2_, epsilon_}});
   }
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 
 #include "net/update.h"
 
@@ -36,6 +37,28 @@ struct Moments {
     m[i] = mean;
     v[i] = square;
     return {mean, square};
+  }
+  HOST_DEVICE Means at(std::int64_t i) const { return {m[i], v[i]}; }
+  /// Adam's direction, with the corrections of its bias.
+  HOST_DEVICE float scaled(const Means& means, const UpdateRates& now) const {
+    return now.corrections[0] * means.mean /
+           (std::sqrt(now.corrections[1] * means.square) + epsilon);
+  }
+};
+
+/// 1 / (1 - beta1^t) and 1 / (1 - beta2^t) of step t = step + 1.
+inline Corrections bias_corrections(std::int64_t step, double beta1, double beta2) {
+  const auto of = [t = static_cast<double>(step + 1)](double beta) {
+    return static_cast<float>(1 / (1 - std::pow(beta, t)));
+  };
+  return {of(beta1), of(beta2), 0};
+}
+
+/// Adam's rule.
+struct ScaledMoments {
+  Moments moments;
+  HOST_DEVICE float direction(std::int64_t i, float g, const UpdateRates& now) const {
+    return moments.scaled(moments.follow(i, g), now);
   }
 };
 

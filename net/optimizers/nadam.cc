@@ -40,11 +40,11 @@ class Nadam : public Optimizer {
             static_cast<float>((1 - momentum(t)) / (1 - before)), static_cast<float>(1 / squares)};
   }
 
-  void update(Stream& stream, Range range, const TrainingState& state,
+  void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
               const UpdateRates* now) const override {
-    give_update(stream, range, state, now,
-                LookAhead{{state.slots[0] + range.begin, state.slots[1] + range.begin, beta1_,
-                           beta2_, epsilon_}});
+    give_update(stream, stretch, state, now,
+                LookAhead{{state.slots[0] + stretch.range.begin,
+                           state.slots[1] + stretch.range.begin, beta1_, beta2_, epsilon_}});
   }
 
  private:

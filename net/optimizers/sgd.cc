@@ -2,13 +2,14 @@
 // define them:
 //   g += decay * p;  m = momentum * m + g;  p -= rate * (nesterov ? g + momentum * m : m)
 
+#include "net/optimizers/momentum.h"
 #include "net/update.h"
 
 namespace lockstep {
 namespace {
 
 constexpr OptimizerOption kOptions[] = {
-    {.name = "momentum", .about = "Share of the last step that goes into the next; 0: none"},
+    momentum_option(0),
     {.name = "nesterov",
      .about = "Look ahead along the momentum",
      .kind = OptimizerOption::Kind::flag},
@@ -16,17 +17,6 @@ constexpr OptimizerOption kOptions[] = {
 
 struct Plain {
   HOST_DEVICE float direction(std::int64_t, float g, const UpdateRates&) const { return g; }
-};
-
-struct Momentum {
-  float* m;
-  float momentum;
-  bool nesterov;
-  HOST_DEVICE float direction(std::int64_t i, float g, const UpdateRates&) const {
-    const float fresh = momentum * m[i] + g;
-    m[i] = fresh;
-    return nesterov ? g + momentum * fresh : fresh;
-  }
 };
 
 class Sgd : public Optimizer {
@@ -42,11 +32,11 @@ class Sgd : public Optimizer {
     return momentum_ == 0 ? std::vector<std::string>{} : std::vector<std::string>{"momentum"};
   }
 
-  void update(Stream& stream, Range range, const TrainingState& state,
+  void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
               const UpdateRates* now) const override {
-    if (momentum_ == 0) return give_update(stream, range, state, now, Plain{});
-    give_update(stream, range, state, now,
-                Momentum{state.slots[0] + range.begin, momentum_, nesterov_});
+    if (momentum_ == 0) return give_update(stream, stretch, state, now, Plain{});
+    give_update(stream, stretch, state, now,
+                Momentum{state.slots[0] + stretch.range.begin, momentum_, nesterov_});
   }
 
  private:

@@ -153,6 +153,35 @@ std::vector<Row> rows() {
        kGradient,
        0,
        [=](int n) { return nadam_in_double(n, u, beta2, 1e-7, kGradient); }},
+      {"lars",
+       "adapted",
+       {{"trust", 0.5f}},
+       kGradient,
+       decay,
+       [=](int n) {
+         double p = kStart, m = 0;
+         for (int k = 0; k < n; ++k) {
+           const double ratio = 0.5 * std::abs(p) / (std::abs(kGradient) + decay * std::abs(p));
+           m = u * m + ratio * (kGradient + decay * p);
+           p -= kRate * m;
+         }
+         return p;
+       }},
+      // The corrected means are the gradient and its square: the direction is the gradient's sign,
+      // but for epsilon, and the ratio brings it to the length of p.
+      {"lamb",
+       "adapted",
+       {{"epsilon", 0.1f}},
+       kGradient,
+       decay,
+       [=](int n) {
+         double p = kStart;
+         for (int k = 0; k < n; ++k) {
+           const double d = kGradient / (std::abs(kGradient) + root) + decay * p;
+           p -= kRate * std::abs(p) / std::abs(d) * d;
+         }
+         return p;
+       }},
       {"adamw",
        "decay_alone",
        {},
@@ -189,12 +218,18 @@ class Arenas {
   TrainingState state() {
     TrainingState state{parameters.data(), {}, average.data(), gradients.data(), factors_.data()};
     for (auto& slot : slots) state.slots.push_back(slot.data());
+    state.scratch = &scratch_.scratch;
     return state;
   }
   bool operator==(const Arenas&) const = default;
 
  private:
+  struct Scratch {
+    LayerScratch scratch;
+    bool operator==(const Scratch&) const { return true; }  // nothing is kept in it
+  };
   std::vector<float> factors_;
+  Scratch scratch_;
 
  public:
   std::vector<float> parameters, gradients, average;
@@ -224,7 +259,7 @@ TEST(Optimizers, FollowTheirClosedForms) {
   HostStream stream;
   for (const Row& row : rows()) {
     const auto optimizer = make_optimizer(row.optimizer, row.options);
-    const Layout layout = one_parameter({3}, static_cast<float>(row.decay));
+    const Layout layout = one_parameter({3, 1}, static_cast<float>(row.decay));
     for (const int steps : {1, 2, 3, 10, 100}) {
       Arenas arenas(layout, *optimizer);
       for (std::size_t i = Layout::kMail; i < Layout::kMail + 3; ++i) {
@@ -260,6 +295,83 @@ TEST(Adam, TakesTheBiasOfItsFirstStepsOffAsInDouble) {
     EXPECT_NEAR(arenas.parameters[Layout::kMail],
                 adam_in_double(t, 0.75, 0.875, static_cast<double>(1e-8f), g, 0), 2e-7)
         << "after step " << t;
+  }
+}
+
+/// Two weights (one with its own l2) around a bias, with gaps, as Model lays them out.
+Layout small_layout() {
+  Layout layout;
+  const auto add = [&](const char* name, Shape shape, float l2) {
+    layout.parameters.push_back({name, shape, {}, l2, {layout.count, shape.count()}, 0});
+    layout.count += Layout::aligned(shape.count());
+    layout.layers.push_back({layout.parameters.back().range.begin,
+                             layout.count - layout.parameters.back().range.begin});
+  };
+  add("two/weights", {3, 70001}, 0.5f);
+  add("two/biases", {3}, 0);
+  add("one/weights", {5, 5}, 0);
+  return layout;
+}
+
+/// `steps` steps of `optimizer` on an array that begins at `start`.
+Arenas stepped(const char* name, const OptimizerOptions& options, Shape shape, float start,
+               int steps) {
+  const auto optimizer = make_optimizer(name, options);
+  const Layout layout = one_parameter(shape, 0);
+  Arenas arenas(layout, *optimizer, /*weight_decay=*/0.1f);
+  HostStream stream;
+  for (std::int64_t i = 0; i < shape.count(); ++i)
+    arenas.parameters[static_cast<std::size_t>(Layout::kMail + i)] = start;
+  for (int step = 0; step < steps; ++step) {
+    for (std::int64_t i = 0; i < shape.count(); ++i) {
+      arenas.gradients[static_cast<std::size_t>(Layout::kMail + i)] =
+          0.1f * static_cast<float>(i + step);
+    }
+    const UpdateRates now = rates_of(*optimizer, step);
+    update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
+  }
+  return arenas;
+}
+
+TEST(Layerwise, BiasesAndWeightsOfNoLengthAreNotAdapted) {
+  const OptimizerOptions momentum{{"momentum", 0.9f}}, epsilon{{"epsilon", 1e-6f}};
+  for (const auto& [shape, start] : {std::pair(Shape{20}, 0.5f), {Shape{5, 4}, 0.0f}}) {
+    const int steps = start == 0 ? 1 : 5;
+    EXPECT_EQ(stepped("lars", momentum, shape, start, steps).parameters,
+              stepped("sgd", momentum, shape, start, steps).parameters);
+    EXPECT_EQ(stepped("lamb", epsilon, shape, start, steps).parameters,
+              stepped("adam", epsilon, shape, start, steps).parameters);
+  }
+  EXPECT_NE(stepped("lars", momentum, {5, 4}, 0.5f, 1).parameters,
+            stepped("sgd", momentum, {5, 4}, 0.5f, 1).parameters);
+}
+
+TEST(Layerwise, TheStepIsAShareOfTheArraysLengthHoweverLongTheGradient) {
+  const Layout layout = small_layout();
+  for (const char* name : {"lars", "lamb"}) {
+    const auto optimizer = make_optimizer(name, {});
+    for (const float scale : {1e-3f, 1e3f}) {
+      Arenas before(layout, *optimizer);
+      before.fill(layout);
+      for (auto& slot : before.slots) std::fill(slot.begin(), slot.end(), 0.0f);
+      for (float& g : before.gradients) g *= scale;
+      Arenas after = before;
+      HostStream stream;
+      const UpdateRates now = rates_of(*optimizer, 0);
+      update(stream, layout, {0, layout.count}, *optimizer, after.state(), &now);
+      for (const Parameter& parameter : layout.parameters) {
+        // two/weights decays, which is a part of LARS' ratio.
+        if (parameter.shape.rank() == 1 || parameter.l2 > 0) continue;
+        double length = 0, moved = 0;
+        for (std::int64_t at = parameter.range.begin; at < parameter.range.end(); ++at) {
+          const auto i = static_cast<std::size_t>(at);
+          length += std::pow(before.parameters[i], 2);
+          moved += std::pow(double{after.parameters[i]} - before.parameters[i], 2);
+        }
+        const double share = kRate * (name == std::string_view("lars") ? 0.02 : 1);
+        EXPECT_NEAR(std::sqrt(moved / length), share, 1e-4 * share) << name;
+      }
+    }
   }
 }
 
@@ -301,21 +413,6 @@ TEST(Optimizers, OptionsOfOneNameAreOneOption) {
       EXPECT_EQ(option.above_low, first.above_low) << option.name;
     }
   }
-}
-
-/// Two weights (one with its own l2) around a bias, with gaps, as Model lays them out.
-Layout small_layout() {
-  Layout layout;
-  const auto add = [&](const char* name, Shape shape, float l2) {
-    layout.parameters.push_back({name, shape, {}, l2, {layout.count, shape.count()}, 0});
-    layout.count += Layout::aligned(shape.count());
-    layout.layers.push_back({layout.parameters.back().range.begin,
-                             layout.count - layout.parameters.back().range.begin});
-  };
-  add("two/weights", {3, 70001}, 0.5f);
-  add("two/biases", {3}, 0);
-  add("one/weights", {5, 5}, 0);
-  return layout;
 }
 
 constexpr float kDecay = 0.25f;
@@ -366,6 +463,13 @@ TEST(Update, PartsAndThreadsGiveTheSameBits) {
     update(one, layout, {0, layout.count}, *optimizer, whole.state(), &now);
     update(three, layout, {0, layout.count}, *optimizer, threads.state(), &now);
     EXPECT_TRUE(whole == threads) << entry.name;
+    if (optimizer->layerwise()) {
+      EXPECT_NE(error_of([&] {
+                  update(one, layout, {0, 48}, *optimizer, parts.state(), &now);
+                }).find("a part of a parameter"),
+                std::string::npos);
+      continue;
+    }
     // Parts that begin and end within a parameter too.
     const std::int64_t cuts[] = {0, 48, 4096 + 16, layout.layers[0].end(), layout.count};
     for (int i = 0; i < 4; ++i) {

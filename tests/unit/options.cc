@@ -148,10 +148,10 @@ TEST(Options, AnOptionIsNoValue) {
 
 TEST(Options, OfAnotherOptimizerAreRefused) {
   EXPECT_EQ(refusal({"--optimizer", "adam", "--momentum", "0.9"}),
-            "--momentum is an option of --optimizer sgd, and this is adam, which takes --beta1, "
+            "--momentum is an option of --optimizer sgd, lars, and this is adam, which takes --beta1, "
             "--beta2, --epsilon");
   EXPECT_EQ(refusal({"--beta2=0.9"}),
-            "--beta2 is an option of --optimizer adam, adamw, nadam, and this is sgd, which takes "
+            "--beta2 is an option of --optimizer adam, adamw, nadam, lamb, and this is sgd, which takes "
             "--momentum, --nesterov");
   EXPECT_EQ(refusal({"--optimizer=adam", "--beta1=1"}), "--beta1: 1 is not between 0 and 0.999999");
   EXPECT_EQ(refusal({"--optimizer=adam", "--epsilon=0"}), "--epsilon: 0 is not above 0");
@@ -206,11 +206,50 @@ TEST(Options, EveryModelsRecipeIsUnderstood) {
   }
 }
 
+TEST(Options, AGroupIsAPatternAndItsSettings) {
+  const Options o =
+      parse({"--group", "conv?/*:lr=0.5", "--lr=0.2", "--group=*:lr=0,weight-decay=1e-4"});
+  ASSERT_EQ(o.groups.size(), 2u);
+  EXPECT_EQ(o.groups[0].pattern, "conv?/*");
+  EXPECT_EQ(o.groups[0].rate, 0.5f);
+  EXPECT_FALSE(o.groups[0].decay);
+  EXPECT_EQ(o.groups[1].pattern, "*");
+  EXPECT_EQ(o.groups[1].rate, 0);
+  EXPECT_EQ(o.groups[1].decay, 1e-4f);
+  EXPECT_EQ(parse({"--group=a:weight-decay=0"}).groups[0].rate, 1);
+  EXPECT_NE(o.text.find("\ngroup=[\"conv?/*:lr=0.5\", \"*:lr=0,weight-decay=1e-4\"]\n"),
+            std::string::npos)
+      << o.text;
+  EXPECT_NE(parse({}).text.find("\ngroup=[]\n"), std::string::npos) << "for a resume to compare";
+}
+
+TEST(Options, AGroupThatIsNoneIsRefused) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"conv1", "\"conv1\" is not PATTERN:NAME=VALUE,..., as in 'conv*:lr=0.1,weight-decay=0'"},
+      {"conv1:", "\"conv1:\" is not PATTERN:"},
+      {":lr=1", "\":lr=1\" is not PATTERN:"},
+      {"conv1:lr", "conv1: lr: \"\" is not a number"},
+      {"conv1:momentum=1",
+       "--group conv1: \"momentum=1\" is neither lr=FACTOR nor weight-decay=NUMBER"},
+      {"conv1:lr=1,", "conv1: \"\" is neither lr=FACTOR"},
+      {"conv1:lr=-1", "--group conv1: lr: -1 is below 0"},
+      {"conv1:lr=x", "--group conv1: lr: \"x\" is not a number"},
+      {"conv1:weight-decay=1e99", "--group conv1: weight-decay: 1e99 is too large"},
+      {"conv1:lr=1,weight-decay=0,lr=1", "--group conv1: lr stands there twice"},
+  };
+  for (const auto& [word, text] : cases)
+    EXPECT_NE(refusal({"--group", word}).find(text), std::string::npos)
+        << refusal({"--group", word});
+  EXPECT_NE(refusal({"--group=a:lr=1", "--group=b"}), "") << "the second";
+  EXPECT_NE(refusal({"--group"}), "");
+}
+
 TEST(Options, SayWhereTheyAreDeclaredWhetherTheyShapeTheWeights) {
   const Options o = parse({});
   const std::set<std::string> shaping(o.shaping.begin(), o.shaping.end());
-  for (const char* name : {"precision", "optimizer", "momentum", "beta1", "weight-decay", "ema",
-                           "lr", "lr-schedule", "lr-smooth", "warmup-epochs"}) {
+  for (const char* name :
+       {"precision", "optimizer", "momentum", "beta1", "weight-decay", "ema", "lr", "lr-schedule",
+        "lr-smooth", "warmup-epochs", "group", "lr-scale-batch"}) {
     EXPECT_TRUE(shaping.contains(name)) << name;
   }
   // Those of the last kind are compared by what they come to (apps/run_plan.cc).
@@ -343,8 +382,27 @@ TEST_F(ConfigFile, TakesTheOptimizersOptions) {
   EXPECT_EQ(o.optimizer_options.at("beta2"), 0.5f);
   EXPECT_EQ(options_of(o.text).text, o.text);
   EXPECT_EQ(refusal_of("beta2 = 0.5\nmomentum = 0.5", {"--optimizer=adam"}),
-            "--momentum (F:2) is an option of --optimizer sgd, and this is adam, which takes "
+            "--momentum (F:2) is an option of --optimizer sgd, lars, and this is adam, which takes "
             "--beta1, --beta2, --epsilon");
+}
+
+TEST_F(ConfigFile, TakesArraysOfTextsForListsAlone) {
+  const Options o = options_of("group = [\"a:lr=0\", 'b*:weight-decay=0.5']");
+  ASSERT_EQ(o.groups.size(), 2u);
+  EXPECT_EQ(o.groups[1].decay, 0.5f);
+  EXPECT_EQ(options_of(o.text).text, o.text);
+  EXPECT_EQ(options_of("group = []").groups.size(), 0u);
+  EXPECT_EQ(options_of("group = [\"a:lr=0\"]", {"--group=c:lr=2"}).groups.size(), 1u)
+      << "the command line wins";
+  EXPECT_EQ(refusal_of("group = \"a:lr=0\""),
+            "F:1: group wants an array of texts: [\"...\", \"...\"]");
+  EXPECT_EQ(refusal_of("group = [1]"), "F:1: group wants an array of texts: [\"...\", \"...\"]");
+  EXPECT_EQ(refusal_of("group = [\"a\\nb:lr=0\"]"),
+            "F:1: group wants an array of texts: [\"...\", \"...\"]");
+  EXPECT_EQ(refusal_of("model = [\"tutorial\"]"),
+            "F:1: model is an array: each option has one value");
+  EXPECT_EQ(refusal_of("group = [\"a:lr=0\", \"b\"]").find("F:1: --group: \"b\" is not PATTERN"),
+            0u);
 }
 
 TEST_F(ConfigFile, TheOptionsTextIsOne) {

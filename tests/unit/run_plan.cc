@@ -148,6 +148,30 @@ TEST(RunPlan, NotesALearningRateThatIsNotWhatOneExpects) {
   EXPECT_TRUE(plan(options, {10, 1280, 0, 1}).notes.empty()) << "nothing is left to train";
 }
 
+TEST(RunPlan, ScalesTheRateWithTheGlobalBatchAndAsksForAWarmUp) {
+  Options options;
+  options.steps = 10;
+  options.rate.base = 0.25;
+  options.global_batch = 512;
+  EXPECT_EQ(plan(options).rate.base, 0.25) << "as it stands";
+  options.rate_batch = 128;
+  EXPECT_EQ(plan(options).rate.base, 1);
+  EXPECT_EQ(plan(options).rate_factor, 4);
+  ASSERT_EQ(plan(options).notes.size(), 1u);
+  EXPECT_EQ(
+      plan(options).notes[0],
+      "a learning rate that is scaled up 4 times wants a warm-up: --warmup-epochs 5 is usual");
+  options.rate.schedule = "one_cycle";
+  EXPECT_TRUE(plan(options).notes.empty()) << "it warms up by itself";
+  options.rate.schedule = "constant";
+  options.rate.warmup_epochs = 0.1;
+  EXPECT_TRUE(plan(options).notes.empty());
+  options.rate.warmup_epochs = 0;
+  options.rate_batch = 1024;
+  EXPECT_EQ(plan(options).rate.base, 0.125);
+  EXPECT_TRUE(plan(options).notes.empty()) << "a smaller rate needs none";
+}
+
 TEST(Resumption, WhatIsLeftOpenIsTheCheckpoints) {
   std::vector<std::string> notes;
   const Options o = resumed_options(on_cifar(), ten_steps(), 4, notes);

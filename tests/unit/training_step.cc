@@ -102,8 +102,9 @@ class Descent : public Optimizer {
  public:
   explicit Descent(std::vector<Range>& updated) : updated_(updated) {}
   std::vector<std::string> slots() const override { return {}; }
-  void update(Stream&, Range range, const TrainingState& state,
+  void update(Stream&, const Stretch& stretch, const TrainingState& state,
               const UpdateRates* now) const override {
+    const Range range = stretch.range;
     updated_.push_back(range);
     for (std::int64_t i = range.begin; i < range.end(); ++i)
       state.parameters[i] -= now->rate * state.gradients[i];

@@ -1,0 +1,96 @@
+// LAMB, layer-wise adaptive moments: Adam's direction, with the decay, brought to the length of the
+// array of weights that it moves, step t = 1, 2, ...:
+//   m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g^2
+//   d = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) + decay * p
+//   p -= rate * |p| / |d| * d
+// The ratio of the lengths is 1 where one of them is 0, and for biases, scales and shifts, which do
+// not decay either.
+//
+// Source: You et al., "Large batch optimization for deep learning: training BERT in 76 minutes",
+// 2019, arXiv:1904.00962, algorithm 2, with the length itself for its phi.
+
+#include "net/optimizers/lengths.h"
+#include "net/optimizers/moments.h"
+#include "net/update.h"
+
+namespace lockstep {
+namespace {
+
+constexpr auto kOptions = moment_options(1e-6f);
+
+/// Takes the gradient into the moments, and the squares of p and of d.
+struct Squares {
+  static constexpr int kSums = 2;
+  Moments moments;
+  const float *p, *g, *decay;
+  const UpdateRates* now;
+  HOST_DEVICE void operator()(std::int64_t i, double* sums) const {
+    const float gradient = now->scale < 1 ? now->scale * g[i] : g[i];
+    const float d = moments.scaled(moments.follow(i, gradient), *now) + *decay * p[i];
+    sums[0] += static_cast<double>(p[i]) * p[i];
+    sums[1] += static_cast<double>(d) * d;
+  }
+};
+
+struct NoteRate {
+  const double* sums;
+  std::int64_t blocks;
+  const UpdateRates* now;
+  UpdateRates* own;
+  HOST_DEVICE void operator()(std::int64_t) const {
+    const Lengths lengths = Lengths::of(sums, blocks);
+    *own = *now;
+    if (lengths.both()) own->rate = static_cast<float>(now->rate * lengths.first / lengths.second);
+  }
+};
+
+/// Of moments that have the gradient.
+struct Taken {
+  Moments moments;
+  HOST_DEVICE float direction(std::int64_t i, float, const UpdateRates& now) const {
+    return moments.scaled(moments.at(i), now);
+  }
+};
+
+class Lamb : public Optimizer {
+ public:
+  explicit Lamb(const OptimizerOptions& options)
+      : beta1_(options.at("beta1")), beta2_(options.at("beta2")), epsilon_(options.at("epsilon")) {}
+
+  std::vector<std::string> slots() const override { return {"m", "v"}; }
+  Decay decay() const override { return Decay::decoupled; }
+  bool layerwise() const override { return true; }
+  Corrections corrections(std::int64_t step) const override {
+    return bias_corrections(step, beta1_, beta2_);
+  }
+
+  void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
+              const UpdateRates* now) const override {
+    const auto [begin, count] = stretch.range;
+    const Moments moments{state.slots[0] + begin, state.slots[1] + begin, beta1_, beta2_, epsilon_};
+    if (stretch.single)
+      return give_update<Decay::decoupled>(stream, stretch, state, now, ScaledMoments{moments});
+    double* sums = state.scratch->sums;
+    UpdateRates* own = &state.scratch->now;
+    give_block_sums(stream, count,
+                    Squares{moments, state.parameters + begin, state.gradients + begin,
+                            state.factors + begin / Layout::kAlignment, now},
+                    sums);
+    each(stream, 1, NoteRate{sums, blocks_of(count), now, own});
+    give_update<Decay::decoupled>(stream, stretch, state, own, Taken{moments});
+  }
+
+ private:
+  float beta1_, beta2_, epsilon_;
+};
+
+}  // namespace
+
+OptimizerEntry lamb() {
+  return {"lamb", "Adam whose steps are shares of each array's own length, for large batches",
+          0.001, kOptions, [](const OptimizerOptions& options) -> std::unique_ptr<Optimizer> {
+            return std::make_unique<Lamb>(options);
+          }};
+}
+
+}  // namespace lockstep

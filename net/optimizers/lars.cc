@@ -1,0 +1,98 @@
+// LARS, layer-wise adaptive rate scaling: SGD with momentum where each array of weights is moved by
+// a share of its own length.
+//   ratio = trust * |p| / (|g| + decay * |p|);  m = momentum * m + ratio * (g + decay * p)
+//   p -= rate * m
+// The ratio is 1 where one of the lengths is 0, and for biases, scales and shifts, which do not
+// decay either. The rate stands outside of the momentum, as with sgd: while it does not change that
+// is the paper's step.
+//
+// Source: You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2017,
+// arXiv:1708.03888, algorithm 1.
+
+#include "net/optimizers/lengths.h"
+#include "net/optimizers/momentum.h"
+#include "net/update.h"
+
+namespace lockstep {
+namespace {
+
+constexpr OptimizerOption kOptions[] = {
+    momentum_option(0.9f),
+    {.name = "trust",
+     .about = "Share of its own length that an array is moved by, times --lr",
+     .value = 0.02f,
+     .above_low = true},
+};
+
+struct Squares {
+  static constexpr int kSums = 2;
+  const float *p, *g;
+  HOST_DEVICE void operator()(std::int64_t i, double* sums) const {
+    sums[0] += static_cast<double>(p[i]) * p[i];
+    sums[1] += static_cast<double>(g[i]) * g[i];
+  }
+};
+
+/// Notes the ratio as a correction.
+struct NoteRatio {
+  const double* sums;
+  std::int64_t blocks;
+  const float* decay;
+  float trust;
+  const UpdateRates* now;
+  UpdateRates* own;
+  HOST_DEVICE void operator()(std::int64_t) const {
+    const Lengths lengths = Lengths::of(sums, blocks);
+    const double step = now->scale * lengths.second + *decay * lengths.first;
+    *own = *now;
+    if (lengths.both()) own->corrections[0] = static_cast<float>(trust * lengths.first / step);
+  }
+};
+
+struct Scaled {
+  Momentum momentum;
+  HOST_DEVICE float direction(std::int64_t i, float g, const UpdateRates& now) const {
+    return momentum.direction(i, now.corrections[0] * g, now);
+  }
+};
+
+class Lars : public Optimizer {
+ public:
+  explicit Lars(const OptimizerOptions& options)
+      : momentum_(options.at("momentum")), trust_(options.at("trust")) {}
+
+  std::vector<std::string> slots() const override { return {"momentum"}; }
+  bool layerwise() const override { return true; }
+  Corrections corrections(std::int64_t) const override { return {1, 0, 0}; }
+
+  void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
+              const UpdateRates* now) const override {
+    const auto [begin, count] = stretch.range;
+    if (!stretch.single) {
+      double* sums = state.scratch->sums;
+      UpdateRates* own = &state.scratch->now;
+      give_block_sums(stream, count, Squares{state.parameters + begin, state.gradients + begin},
+                      sums);
+      each(stream, 1,
+           NoteRatio{sums, blocks_of(count), state.factors + begin / Layout::kAlignment, trust_,
+                     now, own});
+      now = own;
+    }
+    give_update(stream, stretch, state, now,
+                Scaled{{state.slots[0] + begin, momentum_, /*nesterov=*/false}});
+  }
+
+ private:
+  float momentum_, trust_;
+};
+
+}  // namespace
+
+OptimizerEntry lars() {
+  return {"lars", "sgd whose steps are shares of each array's own length, for large batches", 0.1,
+          kOptions, [](const OptimizerOptions& options) -> std::unique_ptr<Optimizer> {
+            return std::make_unique<Lars>(options);
+          }};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,76 @@
+// Optimizers against what PyTorch and Keras make of the same start and gradients, step by step, as
+// recorded by tests/data/optimizers.py.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "net/optimizer.h"
+
+namespace lockstep {
+namespace {
+
+using nlohmann::json;
+
+/// A matrix of weights and a bias.
+Layout two_parameters() {
+  Layout layout;
+  for (const auto& [name, shape] : {std::pair("one/weights", Shape{4, 3}), {"one/biases", {3}}}) {
+    layout.parameters.push_back({name, shape, {}, 0, {layout.count, shape.count()}, 0});
+    layout.count += Layout::aligned(shape.count());
+  }
+  return layout;
+}
+
+TEST(OptimizerFigures, AreThoseOfPyTorchAndKeras) {
+  std::ifstream file(SOURCE_DIR "/tests/data/optimizers.json");
+  const json figures = json::parse(file);
+  const Layout layout = two_parameters();
+  std::set<std::string> seen;
+  for (const json& row : figures["cases"]) {
+    const std::string name = row["optimizer"];
+    SCOPED_TRACE(name + " of " + std::string(row["by"]) + " with " + row["options"].dump());
+    seen.insert(name);
+    OptimizerOptions options;
+    for (const auto& [option, value] : row["options"].items()) options[option] = value;
+    const auto optimizer = make_optimizer(name, options);
+    std::vector<float> parameters(static_cast<std::size_t>(layout.count)), gradients(parameters);
+    std::vector<std::vector<float>> slots(optimizer->slots().size(), parameters);
+    const std::vector<float> table = factors(layout, row["decay"]);
+    LayerScratch scratch;
+    TrainingState state{parameters.data(), {}, nullptr, gradients.data(), table.data(), &scratch};
+    for (auto& slot : slots) state.slots.push_back(slot.data());
+    const auto place = [&](std::vector<float>& arena, std::size_t array, std::size_t i) -> float& {
+      return arena[static_cast<std::size_t>(layout.parameters[array].range.begin) + i];
+    };
+    const auto fill = [&](std::vector<float>& arena, const json& arrays) {
+      for (std::size_t array = 0; array < arrays.size(); ++array)
+        for (std::size_t i = 0; i < arrays[array].size(); ++i)
+          place(arena, array, i) = arrays[array][i];
+    };
+    fill(parameters, figures["start"]);
+    const json& wanted = row["parameters"];
+    ASSERT_GE(wanted.size(), 8u);
+    HostStream stream;
+    for (std::size_t step = 0; step < wanted.size(); ++step) {
+      fill(gradients, figures["gradients"][step]);
+      const UpdateRates now{row["rates"][step], 0,
+                            optimizer->corrections(static_cast<std::int64_t>(step))};
+      update(stream, layout, {0, layout.count}, *optimizer, state, &now);
+      for (std::size_t array = 0; array < wanted[step].size(); ++array) {
+        for (std::size_t i = 0; i < wanted[step][array].size(); ++i) {
+          const double figure = wanted[step][array][i];
+          ASSERT_NEAR(place(parameters, array, i), figure, 1e-6 * std::max(std::abs(figure), 0.1))
+              << "step " << step << ", array " << array << ", element " << i;
+        }
+      }
+    }
+  }
+  for (const OptimizerEntry& entry : optimizers())
+    EXPECT_TRUE(seen.contains(std::string(entry.name))) << entry.name << " has no figures";
+}
+
+}  // namespace
+}  // namespace lockstep
