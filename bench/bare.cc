@@ -20,22 +20,56 @@ double median_seconds(int rounds, const std::function<void()>& call) {
   return seconds[static_cast<std::size_t>(rounds / 2)];
 }
 
+/// A device that notes the convolutions and dense layers that are asked of it.
+class NotingDevice : public Device {
+ public:
+  explicit NotingDevice(Device& device) : device_(device) {}
+
+  std::string describe() const override { return device_.describe(); }
+  std::string arithmetic() const override { return device_.arithmetic(); }
+  bool memory_is_host() const override { return device_.memory_is_host(); }
+  int run_ahead() const override { return device_.run_ahead(); }
+  std::unique_ptr<Stream> stream(Priority priority) override { return device_.stream(priority); }
+  std::unique_ptr<Event> event() override { return device_.event(); }
+  Memory allocate(std::size_t bytes, Place place) override {
+    return device_.allocate(bytes, place);
+  }
+  void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
+    device_.copy(stream, to, from, bytes);
+  }
+  std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& body) override {
+    return device_.capture(stream, body);
+  }
+  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
+    convolutions.push_back(spec);
+    return device_.convolution(spec);
+  }
+  std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
+    dense_layers.push_back(spec);
+    return device_.dense(spec);
+  }
+  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
+    return device_.max_pool(spec);
+  }
+  std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
+    return device_.response_norm(spec);
+  }
+
+  std::vector<ConvolutionSpec> convolutions;
+  std::vector<DenseSpec> dense_layers;
+
+ private:
+  Device& device_;
+};
+
 /// One plan with its buffers.
 class Bare {
  public:
-  Bare(Device& device, std::unique_ptr<AffinePlan> plan, const PlanInput& input, Shape weights,
-       Shape out)
-      : device_(device), stream_(device.stream()), plan_(std::move(plan)), input_(input) {
-    x_ = tensor(input.x, input.type);
-    y_ = tensor(out, input.type);
-    dy_ = tensor(out, input.type);
-    dx_ = tensor(input.x, input.type);
-    w_ = tensor(weights, Type::f32);
-    dw_ = tensor(weights, Type::f32);
-    b_ = tensor({weights[0]}, Type::f32);
-    db_ = tensor({weights[0]}, Type::f32);
-    scratch_ = device.allocate(plan_->scratch_bytes() + 1, Place::device);
-  }
+  Bare(Device& device, const ConvolutionSpec& spec)
+      : Bare(device, device.convolution(spec), spec.input, spec.weights(), spec.output()) {}
+  Bare(Device& device, const DenseSpec& spec)
+      : Bare(device, device.dense(spec), spec.input, {spec.features, spec.input.x.row()},
+             {spec.input.x[0], spec.features}) {}
 
   double forward_seconds(int rounds) {
     return median_seconds(rounds,
@@ -53,6 +87,20 @@ class Bare {
   }
 
  private:
+  Bare(Device& device, std::unique_ptr<AffinePlan> plan, const PlanInput& input, Shape weights,
+       Shape out)
+      : device_(device), stream_(device.stream()), plan_(std::move(plan)), input_(input) {
+    x_ = tensor(input.x, input.type);
+    y_ = tensor(out, input.type);
+    dy_ = tensor(out, input.type);
+    dx_ = tensor(input.x, input.type);
+    w_ = tensor(weights, Type::f32);
+    dw_ = tensor(weights, Type::f32);
+    b_ = tensor({weights[0]}, Type::f32);
+    db_ = tensor({weights[0]}, Type::f32);
+    scratch_ = device.allocate(plan_->scratch_bytes() + 1, Place::device);
+  }
+
   View tensor(Shape shape, Type type) {
     memory_.push_back(
         device_.allocate(static_cast<std::size_t>(shape.count()) * size_of(type), Place::device));
@@ -76,32 +124,20 @@ class Bare {
 
 }  // namespace
 
-BareTimes time_bare(Device& device, const Model& model, int rounds) {
+BareTimes time_bare(Device& device, const ModelEntry& entry, Shape sample, int classes,
+                    std::int64_t batch, Type type, int rounds) {
+  NotingDevice noted(device);
+  Model(noted, entry, sample, classes, batch, type, /*training=*/true);
   BareTimes times;
-  const auto& layers = model.layers();
-  for (const Parameter& parameter : model.layout().parameters) {
-    if (parameter.shape.rank() < 2) continue;
-    const auto index = static_cast<std::size_t>(parameter.layer);
-    const PlanInput input{.x = index == 0 ? model.input() : layers[index - 1].output,
-                          .type = model.type(),
-                          .input_gradient = index > 0};
-    const Shape out = layers[index].output;
-    std::unique_ptr<AffinePlan> plan;
-    if (parameter.shape.rank() == 4) {
-      plan = device.convolution({.input = input,
-                                 .filters = out[3],
-                                 .kernel = parameter.shape[1],
-                                 .pad = parameter.shape[1] / 2});
-    } else {
-      plan = device.dense({.input = input, .features = out[1]});
-    }
-    times.affine_seconds +=
-        Bare(device, std::move(plan), input, parameter.shape, out).seconds(rounds);
-  }
-  const PlanInput input{
-      .x = {1024, 2048}, .type = model.type(), .training = false, .input_gradient = false};
-  Bare gemm(device, device.dense({.input = input, .features = 2048}), input, {2048, 2048},
-            {1024, 2048});
+  for (const ConvolutionSpec& spec : noted.convolutions)
+    times.affine_seconds += Bare(device, spec).seconds(rounds);
+  for (const DenseSpec& spec : noted.dense_layers)
+    times.affine_seconds += Bare(device, spec).seconds(rounds);
+  Bare gemm(
+      device,
+      DenseSpec{
+          .input = {.x = {1024, 2048}, .type = type, .training = false, .input_gradient = false},
+          .features = 2048});
   times.gemm_flops = 2.0 * 1024 * 2048 * 2048 / gemm.forward_seconds(std::max(rounds / 4, 3));
   return times;
 }

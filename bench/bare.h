@@ -13,8 +13,10 @@ struct BareTimes {
   double gemm_flops = 0;
 };
 
-/// Times the plans of `model`'s linear layers one by one on buffers of their own, `rounds` times
-/// each. Every rank that shares the machine must do so at the same time, as in the step itself.
-BareTimes time_bare(Device& device, const Model& model, int rounds);
+/// Times the plans of the convolutions and dense layers of model `entry`, made for training on
+/// batches of `batch` samples, one by one on buffers of their own, `rounds` times each. Every rank
+/// that shares the machine must do so at the same time, as in the step itself.
+BareTimes time_bare(Device& device, const ModelEntry& entry, Shape sample, int classes,
+                    std::int64_t batch, Type type, int rounds);
 
 }  // namespace lockstep

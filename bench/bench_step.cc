@@ -3,7 +3,8 @@
 //
 // The step is the trainer's own (apps/training_step.h), loader included, on the generated data or
 // on --data. Beside it, in the same process, stands the floor: the network's convolutions and dense
-// layers alone. All options of train_cifar that bear on a step are taken.
+// layers alone. All options of train_cifar that bear on a step are taken: --model and --dataset of
+// the other programs too.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -74,9 +75,9 @@ int run(World& world, BenchOptions& o) {
       comm, o.training.device,
       {.deterministic = o.training.deterministic, .convolution = o.training.convolution},
       placement);
-  TrainingStep step(make_step_parts(world, *device, find(models(), o.training.model), *data.train,
-                                    o.training, plan),
-                    *device, world.flight_recorder().mine(), o.training, plan);
+  const ModelEntry& entry = find(models(), o.training.model);
+  TrainingStep step(make_step_parts(world, *device, entry, *data.train, o.training, plan), *device,
+                    world.flight_recorder().mine(), o.training, plan);
   const auto loader = make_loader(*device, *data.train,
                                   {.seed = plan.seed,
                                    .global_batch = plan.global_batch,
@@ -86,27 +87,32 @@ int run(World& world, BenchOptions& o) {
                                    .type = step.model().input_type(),
                                    .held = step.lanes()});
 
-  const int kBareRounds = 15;
-  comm.barrier();
-  const BareTimes before = o.bare ? time_bare(*device, step.model(), kBareRounds) : BareTimes{};
+  const auto bare_times = [&] {
+    comm.barrier();
+    if (!o.bare) return BareTimes{};
+    return time_bare(*device, entry, data.train->sample_shape(), data.train->classes(),
+                     plan.shard_batch, o.training.precision, /*rounds=*/15);
+  };
+  const BareTimes before = bare_times();
   comm.barrier();
   std::vector<double> seconds;
   StepTimes start_times;
   for (std::int64_t n = 0; n < o.warmup + plan.steps; ++n) {
     if (n == o.warmup) start_times = step.times();
     const double start = now_seconds();
-    step.run(*loader, n, 0.01f, {});
+    step.run(*loader, n, static_cast<float>(o.training.rate.base), {});
     if (n >= o.warmup) seconds.push_back(now_seconds() - start);
   }
   const StepTimes times = step.times();
-  comm.barrier();
-  const BareTimes after = o.bare ? time_bare(*device, step.model(), kBareRounds) : BareTimes{};
+  const BareTimes after = bare_times();
   if (comm.rank() != 0) return kExitSuccess;
 
   const double step_seconds = median(seconds), count = static_cast<double>(plan.steps);
   const double flops = step.model().training_flops() * plan.own_shards;  // of this rank
   const double bare = plan.own_shards * (before.affine_seconds + after.affine_seconds) / 2;
   const double gemm = (before.gemm_flops + after.gemm_flops) / 2;
+  std::int64_t parameters = 0;
+  for (const LayerSummary& layer : step.model().layers()) parameters += layer.parameters;
   const auto part = [&](double StepTimes::*member) {
     return (times.*member - start_times.*member) / count;
   };
@@ -117,6 +123,7 @@ int run(World& world, BenchOptions& o) {
   j["threads"] = placement.threads;
   j["global_batch"] = plan.global_batch;
   j["precision"] = name_of(o.training.precision);
+  j["parameters"] = parameters;
   j["reducer"] = step.reducer().name();
   j["gflops_per_rank"] = flops / step_seconds * 1e-9;
   if (o.bare) {

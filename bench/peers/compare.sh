@@ -6,18 +6,30 @@ set -euo pipefail
 . "$(dirname "$0")/../../scripts/common.sh"
 here=$root/bench/peers
 venv=${LOCKSTEP_PEERS:-$root/build-peers}
-rounds=3 steps=40 warmup=5 ranks=2 batch=64 precisions='fp32 bf16' chosen='pytorch tensorflow'
+# Of each network: the generated data of its samples' shape, samples per rank and step as in its recipe, and steps that
+# take a few seconds.
+#           data      batch steps warmup
+settings='tutorial   synthetic  64  40   5
+          deep_mnist digits     64  40   5
+          tower      digits   1024   1   1
+          keras      digits    128   4   2
+          reuters    topics     16 200  20
+          resnet20   noise      64  15   3
+          resnet18   noise      64   3   1'
+rounds=3 ranks=2 batch='' steps='' warmup='' precisions='' chosen='pytorch tensorflow' nets=tutorial
+all=$(awk '{ printf "%s%s", sep, $1; sep = " " }' <<<"$settings")
 
 usage() {
   cat <<HELP
 usage: bench/peers/compare.sh [options]
 
+  --net LIST       of: $all; or all ("$nets")
   --rounds N       each runs N times, in turns ($rounds)
-  --steps N        timed steps of each run ($steps); --warmup N before them ($warmup)
+  --steps N        timed steps of each run; --warmup N before them (by the network)
   --ranks N        processes or replicas, one thread each ($ranks)
-  --batch N        images per rank and step ($batch)
-  --precision P    fp32 or bf16 (both)
-  --peers LIST     of: pytorch tensorflow ("$chosen")
+  --batch N        samples per rank and step (the network's recipe)
+  --precision P    fp32, bf16 or both (both; of several networks fp32)
+  --peers LIST     of: pytorch pytorch-compile tensorflow tensorflow-xla ("$chosen"); compiling takes a minute or more
 
 Environment:
   LOCKSTEP_PEERS   virtual environment with PyTorch and TensorFlow ($venv)
@@ -33,22 +45,35 @@ while [[ $# -gt 0 ]]; do
       [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || fail "$1 needs a positive number." 2
       declare "${1#--}=$2" ;;
     --precision)
-      [[ ${2:-} == fp32 || ${2:-} == bf16 ]] || fail "$1 is fp32 or bf16." 2
-      precisions=$2 ;;
+      case ${2:-} in
+        fp32 | bf16) precisions=$2 ;;
+        both) precisions='fp32 bf16' ;;
+        *) fail "$1 is fp32, bf16 or both." 2 ;;
+      esac ;;
     --peers) chosen=${2:-} ;;
+    --net) nets=${2:-} ;;
     *) fail "unknown option $1: see --help." 2 ;;
   esac
   shift 2
 done
+[[ $nets != all ]] || nets=$all
+[[ -n $nets ]] || fail "--net needs a network: use $all, all." 2
+for net in $nets; do
+  [[ " $all " == *" $net "* ]] || fail "unknown network $net: use $all, all." 2
+done
+if [[ -z $precisions ]]; then
+  precisions='fp32 bf16'
+  [[ $nets != *' '* ]] || precisions=fp32
+fi
 
 [[ -x $build/bench_step ]] || fail "$build/bench_step is missing: build it (cmake --preset release && cmake --build --preset release)."
 python=$venv/bin/python
 runners=(lockstep)
 for peer in $chosen; do
   case $peer in
-    pytorch) module=torch ;;
-    tensorflow) module=tensorflow ;;
-    *) fail "unknown peer $peer: use pytorch, tensorflow." 2 ;;
+    pytorch | pytorch-compile) module=torch ;;
+    tensorflow | tensorflow-xla) module=tensorflow ;;
+    *) fail "unknown peer $peer: see --help." 2 ;;
   esac
   if [[ -x $python ]] && "$python" -c "import importlib.util as u, sys; sys.exit(u.find_spec('$module') is None)"; then
     runners+=("$peer")
@@ -57,42 +82,74 @@ for peer in $chosen; do
   fi
 done
 
-run() {  # runner, precision -> one line of JSON
-  local shared=(--batch "$batch" --threads 1 --steps "$steps" --warmup "$warmup")
+results=$(mktemp -d -t lockstep-peers.XXXXXX)
+trap 'rm -rf "$results"' EXIT
+
+# Noise in the files of CIFAR-10: for samples of 32x32x3 the programs have no stand-in of their own.
+make_noise() {
+  local folder=$results/noise number
+  mkdir "$folder"
+  python3 -c '
+import os
+noise = os.urandom(1 << 20)
+for i in range(10000):
+    at = i * 997 % (len(noise) - 3072)
+    os.write(1, bytes([i % 10]) + noise[at:at + 3072])' >"$folder/test_batch.bin"
+  for number in 1 2 3 4 5; do ln "$folder/test_batch.bin" "$folder/data_batch_$number.bin"; done
+  seq 10 >"$folder/batches.meta.txt"
+}
+
+run() {  # runner, network, precision -> one line of JSON
+  local data own_batch own_steps own_warmup
+  read -r data own_batch own_steps own_warmup < <(awk -v net="$2" '$1 == net { print $2, $3, $4, $5 }' <<<"$settings")
+  local shared=(--batch "${batch:-$own_batch}" --threads 1 --steps "${steps:-$own_steps}" --warmup "${warmup:-$own_warmup}")
+  local set=(--dataset "$data") all_of=(--net "$2" --ranks "$ranks" "${shared[@]}" --dtype "$3")
+  if [[ $data == noise ]]; then set=(--dataset cifar10_32 --data "$results/noise"); fi
   case $1 in
-    lockstep) mpirun -np "$ranks" "$build/bench_step" --json "${shared[@]}" --precision "$2" ;;
-    pytorch) "$python" "$here/pytorch_ddp.py" --ranks "$ranks" "${shared[@]}" --dtype "$2" ;;
-    tensorflow) "$python" "$here/tensorflow_mirrored.py" --ranks "$ranks" "${shared[@]}" --dtype "$2" ;;
+    lockstep)
+      mpirun -np "$ranks" "$build/bench_step" --json --no-bare --model "$2" "${set[@]}" "${shared[@]}" --precision "$3" ;;
+    pytorch) "$python" "$here/pytorch_ddp.py" "${all_of[@]}" ;;
+    pytorch-compile) "$python" "$here/pytorch_ddp.py" "${all_of[@]}" --compile ;;
+    tensorflow) "$python" "$here/tensorflow_mirrored.py" "${all_of[@]}" ;;
+    tensorflow-xla) "$python" "$here/tensorflow_mirrored.py" "${all_of[@]}" --xla ;;
   esac </dev/null
 }
 
-median() { sort -n | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
+value() { sed -n "s/.*\"$1\": *\([0-9.]*\).*/\1/p"; }
+median() { sort -n "$1" | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
 
 mpi_variables "$ranks" "$(usable_cores)"
-results=$(mktemp -d -t lockstep-peers.XXXXXX)
-trap 'rm -rf "$results"' EXIT
+[[ " $nets " != *' resnet'* ]] || make_noise
 for ((round = 1; round <= rounds; round++)); do
-  for precision in $precisions; do
-    for runner in "${runners[@]}"; do
-      line=$(run "$runner" "$precision" 2>"$results/stderr" | grep '"images_per_s"' | tail -n 1) || {
-        tail -n 15 "$results/stderr" >&2
-        fail "$runner $precision failed: no line with images_per_s (its last words: above)."
-      }
-      rate=$(sed -n 's/.*"images_per_s": *\([0-9.]*\).*/\1/p' <<<"$line")
-      echo "$rate" >>"$results/$runner.$precision"
-      echo "$me: round $round of $rounds: $runner $precision $rate images/s" >&2
+  for net in $nets; do
+    for precision in $precisions; do
+      for runner in "${runners[@]}"; do
+        line=$(run "$runner" "$net" "$precision" 2>"$results/stderr" | grep '"images_per_s"' | tail -n 1) || {
+          tail -n 15 "$results/stderr" >&2
+          fail "$runner $net $precision failed: no line with images_per_s (its last words: above)."
+        }
+        rate=$(value images_per_s <<<"$line") parameters=$(value parameters <<<"$line")
+        if [[ $runner == lockstep ]]; then trained=$parameters; fi
+        [[ $parameters == "$trained" ]] ||
+          fail "$net has $parameters parameters in $runner's network, and $trained in ours: they are to be the same."
+        echo "$rate" >>"$results/$runner.$net.$precision"
+        echo "$me: round $round of $rounds: $net $precision, $runner: $rate a second" >&2
+      done
     done
   done
 done
 
-echo "images/s, median of $rounds runs of $steps steps in turns; $ranks ranks x 1 thread, global batch $((ranks * batch))"
-printf '%-12s %-6s %10s %22s %10s\n' program type median 'lowest .. highest' 'lockstep /'
-for precision in $precisions; do
-  ours=$(median <"$results/lockstep.$precision")
-  for runner in "${runners[@]}"; do
-    theirs=$(median <"$results/$runner.$precision")
-    printf '%-12s %-6s %10.0f %22s %9.2fx\n' "$runner" "$precision" "$theirs" \
-      "$(sort -n "$results/$runner.$precision" | awk 'NR == 1 { low = $1 } END { printf "%.0f .. %.0f", low, $1 }')" \
-      "$(awk -v a="$ours" -v b="$theirs" 'BEGIN { print a / b }')"
+echo "images/s (reuters: sequences/s), median of $rounds runs in turns; $ranks ranks x 1 thread${batch:+, $batch samples each}"
+printf '%-11s %-6s %-15s %10s %22s %11s\n' network type program median 'lowest .. highest' 'lockstep /'
+for net in $nets; do
+  for precision in $precisions; do
+    ours=$(median "$results/lockstep.$net.$precision")
+    for runner in "${runners[@]}"; do
+      file=$results/$runner.$net.$precision
+      theirs=$(median "$file")
+      printf '%-11s %-6s %-15s %10.0f %22s %10.2fx\n' "$net" "$precision" "$runner" "$theirs" \
+        "$(sort -n "$file" | awk 'NR == 1 { low = $1 } END { printf "%.0f .. %.0f", low, $1 }')" \
+        "$(awk -v a="$ours" -v b="$theirs" 'BEGIN { print a / b }')"
+    done
   done
 done

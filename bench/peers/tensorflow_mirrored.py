@@ -1,40 +1,36 @@
 #!/usr/bin/env python3
-"""The tutorial network under TensorFlow's MirroredStrategy on logical CPU devices: images/s of a training step.
+"""A network of net/models under TensorFlow's MirroredStrategy on logical CPU devices: images/s of a training step.
 
 Prints one JSON line. README.md of this folder says how to get TensorFlow.
-The same work as bench_step: forward, backward with the all-reduce, and the SGD update of the network of
-net/models/tutorial.cc, on images of CIFAR's shape that already lie in memory.
+The same work as bench_step: forward, backward with the all-reduce, and the update, on samples that already lie in
+memory. bf16: convolutions and dense layers compute in it, and what stands between them; response normalisation and
+the loss in fp32.
 """
 
-import argparse
-import json
 import os
-import statistics
 import time
 
+from harness import BATCHES, finish, parse, report, time_steps
 
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ranks", type=int, default=2, help="logical devices, one replica each")
-    parser.add_argument("--threads", type=int, default=1, help="threads for each of them (one pool for all)")
-    parser.add_argument("--batch", type=int, default=64, help="images per device and step")
-    parser.add_argument("--steps", type=int, default=40, help="timed steps")
-    parser.add_argument("--warmup", type=int, default=5, help="steps before them")
-    parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32",
-                        help="bf16: convolutions and dense layers compute in it, the rest in fp32")
+
+def options_of_command_line():
+    parser = parse(__doc__)
     parser.add_argument("--xla", action="store_true", help="compile each replica's step with XLA")
-    return parser.parse_args()
+    return finish(parser)
 
 
 def main():
     started = time.time()
-    options = parse()
+    options = options_of_command_line()
+    recipe = options.recipe
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     try:
         import tensorflow as tf
     except ImportError:
         raise SystemExit("tensorflow_mirrored.py: TensorFlow is missing: bench/peers/README.md says how to get it.")
+    import tensorflow_optimizers
+    from tensorflow_networks import NETWORKS, Network
 
     tf.config.threading.set_intra_op_parallelism_threads(options.ranks * options.threads)
     tf.config.threading.set_inter_op_parallelism_threads(options.ranks)
@@ -42,91 +38,57 @@ def main():
     tf.config.set_logical_device_configuration(
         cpu, [tf.config.LogicalDeviceConfiguration() for _ in range(options.ranks)])
     strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(options.ranks)])
-    compute = tf.bfloat16 if options.dtype == "bf16" else tf.float32
     global_batch = options.batch * options.ranks
-
     tf.random.set_seed(1)
-
-    def weights(shape, std):
-        return tf.Variable(tf.random.truncated_normal(shape, stddev=std))
-
-    def biases(size, value):
-        return tf.Variable(tf.fill([size], value))
-
     with strategy.scope():
-        conv1, bias1 = weights([5, 5, 3, 64], 0.05), biases(64, 0.0)
-        conv2, bias2 = weights([5, 5, 64, 64], 0.05), biases(64, 0.1)
-        dense3, bias3 = weights([2304, 384], 0.04), biases(384, 0.1)
-        dense4, bias4 = weights([384, 192], 0.04), biases(192, 0.1)
-        dense5, bias5 = weights([192, 10], 1 / 192), biases(10, 0.0)
-    variables = [conv1, bias1, conv2, bias2, dense3, bias3, dense4, bias4, dense5, bias5]
+        network = NETWORKS[options.net](Network(tf.bfloat16 if options.dtype == "bf16" else tf.float32, recipe))
+        variables = network.variables
+        slots = tensorflow_optimizers.slots_of(recipe, variables)
+        steps_done = tf.Variable(0.0, trainable=False)
 
-    def conv(x, w, b):
-        y = tf.nn.conv2d(tf.cast(x, compute), tf.cast(w, compute), 1, "SAME")
-        return tf.nn.relu(tf.nn.bias_add(y, tf.cast(b, compute)))
-
-    def dense(x, w, b):
-        return tf.nn.bias_add(tf.matmul(tf.cast(x, compute), tf.cast(w, compute)), tf.cast(b, compute))
-
-    def norm(x):
-        return tf.nn.local_response_normalization(tf.cast(x, tf.float32), 4, bias=1.0, alpha=0.001 / 9, beta=0.75)
-
-    def pool(x):
-        return tf.nn.max_pool2d(x, 3, 2, "SAME")
-
-    def loss_of(images, labels):
-        x = norm(pool(conv(images, conv1, bias1)))
-        x = pool(norm(conv(x, conv2, bias2)))
-        x = tf.reshape(x, [options.batch, 2304])
-        x = tf.nn.relu(dense(x, dense3, bias3))
-        x = tf.nn.relu(dense(x, dense4, bias4))
-        logits = tf.cast(dense(x, dense5, bias5), tf.float32)
-        # Divided by the global batch, so that the sum over replicas is the mean.
-        return tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)) / global_batch
-
-    def update_all(distribution, gradients):
+    def update_all(distribution, gradients, now):
         total = distribution.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, list(zip(gradients, variables)))
-        for variable, gradient in zip(variables, total):
-            decay = 0.004 if variable is dense3 or variable is dense4 else 0.0  # L2
-            distribution.extended.update(
-                variable, lambda v, g, d=decay: v.assign_sub(0.1 * (g + d * v) if d else 0.1 * g), args=(gradient,))
+        for variable, own, decay, gradient in zip(variables, slots, network.decays, total):
+            def update(v, g, *state, decay=decay, count=len(own)):
+                g = tf.convert_to_tensor(g)  # rows of an embedding
+                return tensorflow_optimizers.apply(recipe, v, g + decay * v if decay else g, state[:count],
+                                                   state[count:])
+
+            distribution.extended.update(variable, update, args=(gradient, *own, *now))
 
     @tf.function(jit_compile=options.xla)
-    def gradients_of(images, labels):
+    def gradients_of(inputs, labels):
         with tf.GradientTape() as tape:
-            loss = loss_of(images, labels)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, network.call(inputs))
+            # Divided by the global batch, so that the sum over replicas is the mean.
+            loss = tf.reduce_sum(losses) / global_batch
         return loss, tape.gradient(loss, variables)
 
     @tf.function
-    def step(images, labels):
-        def replica(images, labels):
-            loss, gradients = gradients_of(images, labels)
-            tf.distribute.get_replica_context().merge_call(update_all, args=(gradients,))
+    def step(inputs, labels):
+        now = tensorflow_optimizers.corrections(recipe, steps_done.assign_add(1.0))
+
+        def replica(inputs, labels):
+            loss, gradients = gradients_of(inputs, labels)
+            tf.distribute.get_replica_context().merge_call(update_all, args=(gradients, now))
             return loss
 
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(replica, args=(images, labels)), axis=None)
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(replica, args=(inputs, labels)), axis=None)
+
+    def samples():
+        if recipe.vocabulary:
+            return tf.random.uniform([options.batch, *recipe.sample], maxval=recipe.vocabulary, dtype=tf.int32)
+        return tf.random.normal([options.batch, *recipe.sample])
 
     def spread(make):
         return strategy.experimental_distribute_values_from_function(lambda context: make())
 
-    batches = [(spread(lambda: tf.random.normal([options.batch, 24, 24, 3])),
-                spread(lambda: tf.random.uniform([options.batch], maxval=10, dtype=tf.int32))) for _ in range(8)]
-
-    times, first = [], None
-    for number in range(options.warmup + options.steps):
-        begin = time.perf_counter()
-        loss = float(step(*batches[number % len(batches)]))
-        end = time.perf_counter()
-        first = first or time.time() - started
-        if number >= options.warmup:
-            times.append(end - begin)
-    seconds = statistics.median(times)
-    print(json.dumps({
-        "peer": "tensorflow_mirrored", "version": tf.__version__, "ranks": options.ranks, "threads": options.threads,
-        "batch": options.batch, "precision": options.dtype, "xla": options.xla,
-        "parameters": int(sum(v.shape.num_elements() for v in variables)),
-        "images_per_s": round(global_batch / seconds, 1), "seconds_per_step": round(seconds, 6),
-        "first_step_after_s": round(first, 2), "loss": round(loss, 4)}), flush=True)
+    batches = [(spread(samples),
+                spread(lambda: tf.random.uniform([options.batch], maxval=recipe.classes, dtype=tf.int32)))
+               for _ in range(BATCHES)]
+    times = time_steps(lambda number: float(step(*batches[number % BATCHES])), options)
+    report("tensorflow_mirrored", tf.__version__, options, times, started, xla=options.xla,
+           parameters=int(sum(v.shape.num_elements() for v in variables)))
 
 
 if __name__ == "__main__":
