@@ -45,6 +45,11 @@ void parse_precision(const std::string& name, Type& precision) {
   precision = name == "bf16" ? Type::bf16 : Type::f32;
 }
 
+void parse_padding(const std::string& text, int& padding) {
+  padding = text == "auto" ? kOwnPadding
+                           : parse_number<int>("--crop-padding", text, Bounds::at_least(0, 16));
+}
+
 void check_resume(const std::string& how) {
   if (how != "auto" && how != "never" && how.find('.') == std::string::npos) {
     fail_usage("--resume {} is neither auto nor never nor a checkpoint file (step-NNNNNNNNNN.h5)",
@@ -154,6 +159,21 @@ void add_options(OptionSet& add, Options& o, const Program& program,
                        generated ? fmt::format(" with --data, else {}", generated->name) : ""),
            [](const std::string& name) { find(datasets(), name); });
 
+  add.word(
+         "--crop-padding", [&o](const std::string& text) { parse_padding(text, o.crop_padding); },
+         [&o] { return o.crop_padding == kOwnPadding ? "auto" : std::to_string(o.crop_padding); },
+         "N",
+         "Training crops and moves images by up to so many pixels beyond their edges, where they "
+         "are reflected; auto: 4 where images are whole, else 0")
+      .shapes_weights();
+  add.number("--cutout", o.mixing.cutout, Bounds::at_least(0, 1024),
+             "Cut a square of so many pixels out of each training image; 0: none")
+      .shapes_weights();
+  add.number("--mixup", o.mixing.mixup, Bounds::at_least(0, 4),
+             "Mix each training image and its label with another's, by weights of the distribution "
+             "Beta(this, this); 0: never")
+      .shapes_weights();
+
   add.group("Model");
   add.text("--model", o.model, "NAME",
            fmt::format("Network to train (see --list) [the data set's, {}]", data.model),
@@ -192,8 +212,9 @@ void add_options(OptionSet& add, Options& o, const Program& program,
   add.text("--optimizer", o.optimizer, "NAME", "How gradients become steps (see --list)",
            [](const std::string& name) { find(optimizers(), name); })
       .shapes_weights();
-  add.number("--weight-decay", o.weight_decay, Bounds::at_least(0),
-             "Of all weights, besides the model's own: L2 in the loss; with adamw and lamb decoupled")
+  add.number(
+         "--weight-decay", o.weight_decay, Bounds::at_least(0),
+         "Of all weights, besides the model's own: L2 in the loss; with adamw and lamb decoupled")
       .shapes_weights();
   add.list("--group", o.group_texts, "PATTERN:SETTINGS",
            "Of parameters whose names match (* is any text), as in 'conv*/biases:lr=0.1,"

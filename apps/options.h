@@ -10,6 +10,7 @@
 #include "net/optimizer.h"
 #include "net/parameter_groups.h"
 #include "net/rate.h"
+#include "src/data/dataset.h"
 #include "src/view.h"
 
 namespace lockstep {
@@ -20,6 +21,9 @@ struct CheckpointInterval {
   std::int64_t steps = 0;
   double seconds = 0;
 };
+
+/// --crop-padding auto: that of the data set itself.
+inline constexpr int kOwnPadding = -1;
 
 /// A training program: its name, and the data set that it trains on where --data is given; where
 /// it is not, that set's stand-in.
@@ -35,6 +39,8 @@ struct Options {
   // Data
   std::string dataset;  ///< as read, always one of the menu
   std::string data;
+  int crop_padding = kOwnPadding;
+  Mixing mixing;
   // Model and arithmetic
   std::string model;  ///< as read, always one of the menu: where nobody says, the data set's
   Type precision = Type::f32;

@@ -1,5 +1,6 @@
 #include "apps/summary.h"
 
+#include "apps/augmentation.h"
 #include "src/check.h"
 #include "src/machine.h"
 #include "src/plural.h"
@@ -130,6 +131,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
                      "real ones",
                      data.stands_for));
   }
+  if (const std::string text = augmentation_text(f.options); !text.empty()) line("augmented", text);
   if (!f.device.memory_is_host()) line("batches", f.loader.describe());
   line("model", fmt::format("{}, {} parameters, {:.2f} GFLOP per step, {}", f.options.model,
                             model.layout().trainable(), gflop, name_of(model.type())));

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "apps/augmentation.h"
 #include "apps/circumstances.h"
 #include "apps/epoch_record.h"
 #include "apps/model_table.h"
@@ -388,6 +389,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
     if (folders) folders->name_run(resumption.run);
     data = find(datasets(), options.dataset).open(options.data, resumed.seed);
     require_fit(find(models(), options.model), data.train->sample_shape());
+    set_augmentation(options, *data.train);
   });
   look_for_stop();
   expect_same(comm, "files of data", data.identity);
@@ -450,7 +452,8 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
                         .own_shards = plan.own_shards,
                         .first_position = plan.start.samples,
                         .type = trainer.step().model().input_type(),
-                        .held = trainer.step().lanes()});
+                        .held = trainer.step().lanes(),
+                        .mixing = options.mixing});
   print_summary({comm, options, plan, resumption, placement, *device, data, trainer.step(),
                  trainer.evaluation(), *loader, base_memory},
                 trainer.reporter());

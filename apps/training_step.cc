@@ -238,7 +238,8 @@ void TrainingStep::forward(int shard, int lane) {
   if (together_) part.across = &together_->across(lane);
   const View logits = model_->forward(stream, batch.images, part, lane);
   softmax_cross_entropy(stream, logits, batch.labels, 1.0f / static_cast<float>(plan_.global_batch),
-                        model_->logits_gradient(lane), score(), nullptr, smoothing_);
+                        model_->logits_gradient(lane), score(), nullptr, smoothing_,
+                        batch.other_labels, batch.weights);
   write_mail(stream, score(), now(), plan_.global_batch, shard == plan_.own_shards - 1, gradients_);
   written(shard, lane, {0, Layout::kMail});
 }
@@ -268,7 +269,8 @@ Stream& TrainingStep::stream_of(int lane) const {
 double TrainingStep::loss_now() {
   const Batch& last = batches_.back();
   const View logits = model_->forward(*stream_, last.images, batch_of(plan_.own_shards - 1));
-  softmax_cross_entropy(*stream_, logits, last.labels, 1, {}, score(), nullptr, smoothing_);
+  softmax_cross_entropy(*stream_, logits, last.labels, 1, {}, score(), nullptr, smoothing_,
+                        last.other_labels, last.weights);
   auto* seen = reinterpret_cast<Score*>(score_now_.get());
   device_.copy(*stream_, seen, score(), sizeof(Score));
   stream_->synchronize();

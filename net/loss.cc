@@ -1,5 +1,6 @@
 #include "net/loss.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -20,11 +21,18 @@ struct SoftmaxRow {
   Score* score;
   std::int64_t* confusion;  ///< or null
   float smoothing;
+  const std::int32_t* others;
+  const float* weights;  ///< or null
 
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t n, Team team) const {
     const T* x = logits + n * classes;
-    const std::int32_t label = labels[n];
+    // Of mixed labels the heavier, which is the sample's own where both are alike.
+    const float weight = weights != nullptr ? weights[n] : 1.0f;
+    const bool swapped = weight < 0.5f;
+    const std::int32_t label = swapped ? others[n] : labels[n],
+                       other = swapped || weights == nullptr ? labels[n] : others[n];
+    const float share = swapped ? 1 - weight : weight;
     const float own = x[label];
     float highest = -std::numeric_limits<float>::infinity();
     std::int64_t above = 0;
@@ -49,14 +57,17 @@ struct SoftmaxRow {
     const float each = smoothing / static_cast<float>(classes);
     for (std::int64_t c = team.lane; gradient != nullptr && c < classes; c += team.lanes) {
       const float softmax = std::exp(static_cast<float>(x[c]) - highest) / sum;
-      const float truth = smoothing > 0 ? (1 - smoothing) * static_cast<float>(c == label) + each
-                                        : static_cast<float>(c == label);
+      const float one = static_cast<float>(c == label),
+                  labelled =
+                      share < 1 ? share * one + (1 - share) * static_cast<float>(c == other) : one;
+      const float truth = smoothing > 0 ? (1 - smoothing) * labelled + each : labelled;
       gradient[n * classes + c] = (softmax - truth) * scale;
     }
     below = smoothing > 0 ? team.sum(below) : 0;
 
     if (team.lane != 0) return;
-    const float apart = highest - own;  // the difference of large logits is exact
+    float apart = highest - own;  // the difference of large logits is exact
+    if (share < 1) apart = share * apart + (1 - share) * (highest - static_cast<float>(x[other]));
     const float loss =
         std::log(sum) + (smoothing > 0 ? (1 - smoothing) * apart + each * below : apart);
     const bool finite = loss <= kLargestLoss;
@@ -74,14 +85,20 @@ struct SoftmaxRow {
 }  // namespace
 
 void softmax_cross_entropy(Stream& stream, View logits, View labels, float scale, View gradient,
-                           Score* score, std::int64_t* confusion, float smoothing) {
+                           Score* score, std::int64_t* confusion, float smoothing, View others,
+                           View weights) {
   const std::int64_t samples = logits.shape[0], classes = logits.shape.row();
   expect(labels.count() >= samples, "a label is wanted for every sample");
+  expect(bool{weights} == bool{others} &&
+             (!weights || std::min(weights.count(), others.count()) >= samples),
+         "mixed samples have two labels and a weight");
   dispatch(logits.type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
     each_row(stream, samples, classes,
              SoftmaxRow<T>{logits.as<T>(), labels.as<std::int32_t>(), classes, scale,
-                           gradient ? gradient.as<T>() : nullptr, score, confusion, smoothing});
+                           gradient ? gradient.as<T>() : nullptr, score, confusion, smoothing,
+                           others ? others.as<std::int32_t>() : nullptr,
+                           weights ? weights.as<float>() : nullptr});
   });
 }
 

@@ -40,9 +40,13 @@ static_assert(sizeof(Score) == 5 * sizeof(std::int64_t));
 /// - with `smoothing` the truth is not the label alone but 1 - smoothing of it and smoothing /
 ///   classes of each class, in the loss and in the gradient (Szegedy et al., "Rethinking the
 ///   inception architecture for computer vision", 2016).
+/// - with `weights` (N, f32), each sample is mixed with another (Zhang et al., "mixup: beyond
+///   empirical risk minimization", 2018): weight of its truth is its label, the rest the label in
+///   `others`, before smoothing; top1, top5 and `confusion` go by the heavier of the two.
 /// Ties rank the lower class first; a NaN anywhere counts against the label. All memory is the
 /// device's.
 void softmax_cross_entropy(Stream& stream, View logits, View labels, float scale, View gradient,
-                           Score* score, std::int64_t* confusion = nullptr, float smoothing = 0);
+                           Score* score, std::int64_t* confusion = nullptr, float smoothing = 0,
+                           View others = {}, View weights = {});
 
 }  // namespace lockstep

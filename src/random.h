@@ -33,7 +33,9 @@ enum class Purpose : std::uint32_t {
   augment = 2,
   initialize = 3,
   dropout = 4,
-  generate = 5
+  generate = 5,
+  cutout = 6,
+  mixup = 7
 };
 
 /// The endless stream of numbers for one (seed, purpose, epoch, index).

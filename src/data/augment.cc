@@ -9,9 +9,16 @@ constexpr int kCropPlane = Standardisation::kPlane;
 
 /// Copies the crop of one plane, flipped if wanted.
 void cut(const std::uint8_t* plane, const Augmentation& how, std::uint8_t* crop) {
+  const bool inside = how.left >= 0 && how.left <= kImageSide - kCropSide;
   for (int row = 0; row < kCropSide; ++row, crop += kCropSide) {
-    const std::uint8_t* from = plane + (how.top + row) * kImageSide + how.left;
-    if (how.flip) {
+    const std::uint8_t* line = plane + reflected(how.top + row, kImageSide) * kImageSide;
+    const std::uint8_t* from = line + how.left;
+    if (!inside) {
+      for (int i = 0; i < kCropSide; ++i) {
+        const int x = how.flip ? kCropSide - 1 - i : i;
+        crop[i] = line[reflected(how.left + x, kImageSide)];
+      }
+    } else if (how.flip) {
       std::reverse_copy(from, from + kCropSide, crop);
     } else {
       std::copy(from, from + kCropSide, crop);
@@ -42,8 +49,8 @@ void augment(const std::uint8_t* planes, const Augmentation& how, void* out, Typ
   });
 }
 
-void read_image(const std::uint8_t* planes, Random* random, void* out, Type type) {
-  augment(planes, random ? Augmentation::draw(*random) : Augmentation{}, out, type);
+void read_image(const std::uint8_t* planes, Random* random, void* out, Type type, int padding) {
+  augment(planes, random ? Augmentation::draw(*random, padding) : Augmentation{}, out, type);
 }
 
 }  // namespace lockstep

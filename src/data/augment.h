@@ -3,7 +3,7 @@
 //
 // Training: random crop, random horizontal flip, random brightness, random contrast (about each
 // channel's mean over the crop), standardisation. Evaluation: central crop, standardisation. Values
-// are never clipped on the way, as there.
+// are never clipped on the way, as there. Crops that reach beyond the image see it reflected.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +22,14 @@ inline constexpr int kImageValues =
     kImageChannels * kImagePlane;  ///< bytes of an image: R plane, G plane, B plane
 inline Shape crop_shape() { return {1, kCropSide, kCropSide, kImageChannels}; }
 
+/// Of `extent` elements that are reflected at both ends: the one at place `i`.
+constexpr int reflected(int i, int extent) {
+  if (i >= 0 && i < extent) return i;
+  if (extent == 1) return 0;
+  const int period = 2 * (extent - 1), place = ((i % period) + period) % period;
+  return place < extent ? place : period - place;
+}
+
 /// What is done to one image before its standardisation; as constructed, what evaluation does.
 struct Augmentation {
   int top = (kImageSide - kCropSide) / 2, left = top;  ///< of the crop
@@ -29,13 +37,13 @@ struct Augmentation {
   float brightness = 0;                                ///< added to every value
   float contrast = 1;                                  ///< factor about the channel's mean
 
-  /// Draws, in this order: top and left in 0 .. 8, flip, brightness in [-63, 63), contrast in
-  /// [0.2, 1.8).
-  static constexpr Augmentation draw(Random& random) {
-    constexpr int kPlaces = kImageSide - kCropSide + 1;
+  /// Draws, in this order: top and left in 0 .. 8, and `padding` pixels beyond them, flip,
+  /// brightness in [-63, 63), contrast in [0.2, 1.8).
+  static constexpr Augmentation draw(Random& random, int padding = 0) {
+    const auto places = static_cast<std::uint32_t>(kImageSide - kCropSide + 1 + 2 * padding);
     Augmentation result;
-    result.top = static_cast<int>(random.below(kPlaces));
-    result.left = static_cast<int>(random.below(kPlaces));
+    result.top = static_cast<int>(random.below(places)) - padding;
+    result.left = static_cast<int>(random.below(places)) - padding;
     result.flip = random.below(2) == 1;
     result.brightness = random.uniform(-63.0f, 63.0f);
     result.contrast = random.uniform(0.2f, 1.8f);
@@ -96,6 +104,6 @@ void augment(const std::uint8_t* planes, const Augmentation& augmentation, void*
 
 /// The same with an Augmentation drawn from `random`, or that of evaluation where there is none:
 /// Dataset::read for such images.
-void read_image(const std::uint8_t* planes, Random* random, void* out, Type type);
+void read_image(const std::uint8_t* planes, Random* random, void* out, Type type, int padding = 0);
 
 }  // namespace lockstep

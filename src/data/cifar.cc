@@ -24,6 +24,7 @@ class Cifar10 : public Dataset {
   Cifar10(const std::filesystem::path& directory, const std::vector<std::string>& names,
           std::int64_t records, bool whole, std::string about, const std::string& cure)
       : records_(records), whole_(whole), about_(std::move(about)) {
+    if (whole) pad_crops(kMoves);
     const auto bytes = static_cast<std::size_t>(records * kCifarRecordBytes);
     for (const std::string& name : names) {
       const auto path = directory / name;
@@ -48,15 +49,15 @@ class Cifar10 : public Dataset {
   }
   std::int32_t label(std::int64_t index) const override { return *stored(index); }
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
-    // Mean and deviation of the training images' channels.
-    constexpr Standard kStandard{{125.306918f, 122.950394f, 113.865383f, 0},
-                                 {62.993219f, 62.088708f, 66.704900f, 1}};
-    constexpr ImageSize kSize{kImageSide, kImageSide, kImageChannels, /*planes=*/true};
     const std::uint8_t* planes = stored(index) + 1;
-    if (whole_) return read_moved(planes, kSize, kStandard, random, out, type);
-    read_image(planes, random, out, type);
+    if (whole_) {
+      return read_moved(planes, kForm.size, kForm.standard, random, out, type, crop_padding());
+    }
+    read_image(planes, random, out, type, crop_padding());
   }
-  Records records() const override { return whole_ ? Records::none : Records::images; }
+  bool crops() const override { return true; }
+  Records records() const override { return whole_ ? Records::whole : Records::images; }
+  ImageForm form() const override { return kForm; }
   void record(std::int64_t index, std::uint8_t* bytes) const override {
     std::copy_n(stored(index) + 1, kImageValues, bytes);
   }
@@ -64,6 +65,11 @@ class Cifar10 : public Dataset {
   const std::string& identity() const { return identity_; }
 
  private:
+  /// With mean and deviation of the training images' channels.
+  static constexpr ImageForm kForm{
+      {kImageSide, kImageSide, kImageChannels, /*planes=*/true},
+      {{125.306918f, 122.950394f, 113.865383f, 0}, {62.993219f, 62.088708f, 66.704900f, 1}}};
+
   /// Its label, then its image.
   const std::uint8_t* stored(std::int64_t index) const {
     return files_[index / records_].data() + index % records_ * kCifarRecordBytes;

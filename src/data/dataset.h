@@ -1,6 +1,7 @@
 // Dataset: labelled samples by number, in the form a network sees them. The menu is datasets.cc.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -20,9 +21,39 @@ enum class Records : std::uint8_t {
   none,    ///< otherwise
   images,  ///< src/data/augment.h: kImageValues bytes
   digits,  ///< src/data/mnist.h: kDigitPixels bytes
+  whole,   ///< src/data/images.h: a byte for each value, in Dataset::form()
+  words,   ///< as read() gives them
 };
 
-/// Read-only after construction, so any number of threads may read.
+struct ImageSize {
+  std::int64_t height = 0, width = 0, channels = 0;
+  /// Channels in planes one after the other; else those of a pixel side by side.
+  bool planes = false;
+
+  std::int64_t count() const { return height * width * channels; }
+  bool operator==(const ImageSize&) const = default;
+};
+
+/// At most 4 channels.
+struct Standard {
+  std::array<float, 4> mean{}, deviation{1, 1, 1, 1};
+};
+
+/// Of Records::whole.
+struct ImageForm {
+  ImageSize size;
+  Standard standard;
+};
+
+/// What training does to images besides their set's own augmentation (src/data/mixing.h).
+struct Mixing {
+  /// Of the square that is cut out of each image; 0: none.
+  int cutout = 0;
+  /// Of the distribution that two samples are mixed by; 0: none are.
+  float mixup = 0;
+};
+
+/// Read-only after construction and pad_crops(), so any number of threads may read.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -40,10 +71,21 @@ class Dataset {
   virtual Records records() const { return Records::none; }
   /// Writes sample `index` to `bytes` as it is stored. Only where there are records.
   virtual void record(std::int64_t index, std::uint8_t* bytes) const;
+  /// Only of Records::whole.
+  virtual ImageForm form() const { return {}; }
+  /// Whether read() with random numbers crops or moves images.
+  virtual bool crops() const { return false; }
+  /// By how many pixels a crop may lie beyond an image's edges, where it is reflected, or a whole
+  /// image may be moved.
+  int crop_padding() const { return crop_padding_; }
+  void pad_crops(int pixels) { crop_padding_ = pixels; }
   /// "CIFAR-10, 50000 training images from /data/cifar10"
   virtual std::string describe() const = 0;
   /// Memory that it holds, besides pages of mapped files, which all processes of a host share.
   virtual std::size_t bytes() const { return 0; }
+
+ private:
+  int crop_padding_ = 0;
 };
 
 struct DatasetPair {

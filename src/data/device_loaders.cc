@@ -8,6 +8,7 @@
 #include "src/arena.h"
 #include "src/clock.h"
 #include "src/data/loader.h"
+#include "src/data/mixing.h"
 #include "src/data/resident.h"
 #include "src/round_up.h"
 
@@ -19,17 +20,24 @@ class BatchPlaces {
  public:
   BatchPlaces(Device& device, const Dataset& dataset, const LoaderSpec& spec)
       : samples_(spec.global_batch / spec.shards),
+        lists_(spec.augment && spec.mixing.mixup > 0 ? 4 : 2),
         images_{nullptr, dataset.sample_shape().with_batch(samples_), spec.type} {
     for (int shard = 0; shard < spec.own_shards; ++shard) {
       places_.push_back(arena_.reserve(images_.bytes()));
-      places_.push_back(arena_.reserve(static_cast<std::size_t>(samples_) * sizeof(std::int32_t)));
+      for (int list = 1; list < lists_; ++list)
+        places_.push_back(arena_.reserve(static_cast<std::size_t>(samples_) * 4));
     }
     arena_.allocate(device);
   }
   Batch at(int shard) const {
-    const auto place = static_cast<std::size_t>(2 * shard);
-    return {arena_.view(places_[place], images_.shape, images_.type),
-            arena_.view(places_[place + 1], {samples_}, Type::i32), 0};
+    const auto* place = &places_[static_cast<std::size_t>(lists_ * shard)];
+    Batch batch{arena_.view(place[0], images_.shape, images_.type),
+                arena_.view(place[1], {samples_}, Type::i32), 0};
+    if (lists_ > 2) {
+      batch.other_labels = arena_.view(place[2], {samples_}, Type::i32);
+      batch.weights = arena_.view(place[3], {samples_}, Type::f32);
+    }
+    return batch;
   }
   /// Of `view` from the beginning of all batches.
   std::size_t offset(View view) const {
@@ -41,6 +49,7 @@ class BatchPlaces {
 
  private:
   std::int64_t samples_;
+  int lists_;  ///< of a batch: images, labels, and of mixed samples other labels and weights
   View images_;
   std::vector<std::size_t> places_;
   Arena arena_;
@@ -77,10 +86,13 @@ class StagedLoader : public Loader {
     waited_ += staging.wait();
     for (int shard = 0; shard < own_shards_; ++shard) {
       const Batch from = host_.next(), to = places_.at(shard);
-      std::memcpy(staging.memory.get() + places_.offset(to.images), from.images.data,
-                  from.images.bytes());
-      std::memcpy(staging.memory.get() + places_.offset(to.labels), from.labels.data,
-                  from.labels.bytes());
+      for (const auto& [view, place] : {std::pair(from.images, to.images),
+                                        {from.labels, to.labels},
+                                        {from.other_labels, to.other_labels},
+                                        {from.weights, to.weights}}) {
+        if (view)
+          std::memcpy(staging.memory.get() + places_.offset(place), view.data, view.bytes());
+      }
     }
     device_.copy(stream, places_.data(), staging.memory.get(), places_.bytes());
     staging.copied->record(stream);
@@ -102,8 +114,22 @@ class StagedLoader : public Loader {
   double waited_ = 0;
 };
 
-/// The order of samples stays work of the host: the permutation of an epoch is copied up in front
-/// of the first step that sees it, behind the last that has seen the one in its place.
+/// An epoch as the host has drawn it.
+struct Drawn {
+  std::vector<std::uint32_t> order;
+  std::vector<Mix> mixes;  ///< by sample; empty where none are mixed
+};
+
+Drawn draw(std::uint64_t seed, std::uint32_t epoch, std::int64_t size, float mixup) {
+  Drawn drawn{permutation(seed, epoch, size), {}};
+  for (std::int64_t sample = 0; mixup > 0 && sample < size; ++sample)
+    drawn.mixes.push_back(draw_mix(seed, epoch, static_cast<std::uint32_t>(sample), size, mixup));
+  return drawn;
+}
+
+/// The order of samples, and which are mixed, stays work of the host: what it draws of an epoch is
+/// copied up in front of the first step that sees it, behind the last that has seen the one in its
+/// place.
 class ResidentLoader : public Loader {
  public:
   ResidentLoader(Device& device, const Dataset& dataset, const LoaderSpec& spec)
@@ -113,10 +139,11 @@ class ResidentLoader : public Loader {
         kept_(ceil_div(spec.global_batch - 1, size_) + 1),
         set_(device, dataset),
         places_(device, dataset, spec),
-        orders_(device.allocate(static_cast<std::size_t>(kept_) * order_bytes(), Place::device)),
+        mixup_(spec.augment ? spec.mixing.mixup : 0),
+        orders_(device.allocate(static_cast<std::size_t>(kept_) * epoch_bytes(), Place::device)),
         position_(spec.first_position),
         next_epoch_(position_ / size_) {
-    for (std::int64_t n = 0; n < kept_; ++n) stagings_.emplace_back(device, order_bytes());
+    for (std::int64_t n = 0; n < kept_; ++n) stagings_.emplace_back(device, epoch_bytes());
     draw_ahead();
   }
 
@@ -126,10 +153,18 @@ class ResidentLoader : public Loader {
       Staging& staging = stagings_[static_cast<std::size_t>(next_epoch_ % kept_)];
       waited_ += staging.wait();
       const double start = now_seconds();
-      const std::vector<std::uint32_t> order = drawn_.get();
+      const Drawn drawn = drawn_.get();
       waited_ += now_seconds() - start;
-      std::memcpy(staging.memory.get(), order.data(), order_bytes());
-      device_.copy(stream, order_of(next_epoch_++), staging.memory.get(), order_bytes());
+      std::memcpy(staging.memory.get(), drawn.order.data(), order_bytes());
+      const std::int64_t place = next_epoch_++ % kept_;
+      device_.copy(stream, orders_.get() + static_cast<std::size_t>(place) * order_bytes(),
+                   staging.memory.get(), order_bytes());
+      if (mixup_ > 0) {
+        std::byte* from = staging.memory.get() + order_bytes();
+        std::memcpy(from, drawn.mixes.data(), mix_bytes());
+        device_.copy(stream, mixes() + static_cast<std::size_t>(place) * mix_bytes(), from,
+                     mix_bytes());
+      }
       staging.copied->record(stream);
     }
     position_ = end;
@@ -143,13 +178,15 @@ class ResidentLoader : public Loader {
                      .orders = reinterpret_cast<const std::uint32_t*>(orders_.get()),
                      .kept = kept_,
                      .augment = spec_.augment,
-                     .seed = spec_.seed},
-                    batch.images, batch.labels);
+                     .seed = spec_.seed,
+                     .cutout = spec_.mixing.cutout,
+                     .mixes = mixup_ > 0 ? reinterpret_cast<const Mix*>(mixes()) : nullptr},
+                    batch.images, batch.labels, batch.other_labels, batch.weights);
     return batch;
   }
   double waited_seconds() const override { return waited_; }
   std::size_t bytes() const override {
-    return set_.bytes() + places_.bytes() + 2 * static_cast<std::size_t>(kept_) * order_bytes();
+    return set_.bytes() + places_.bytes() + 2 * static_cast<std::size_t>(kept_) * epoch_bytes();
   }
   std::string describe() const override { return "made on the device, where the data set lies"; }
 
@@ -157,12 +194,17 @@ class ResidentLoader : public Loader {
   std::size_t order_bytes() const {
     return static_cast<std::size_t>(size_) * sizeof(std::uint32_t);
   }
-  std::byte* order_of(std::int64_t epoch) const {
-    return orders_.get() + static_cast<std::size_t>(epoch % kept_) * order_bytes();
+  std::size_t mix_bytes() const {
+    return mixup_ > 0 ? static_cast<std::size_t>(size_) * sizeof(Mix) : 0;
+  }
+  std::size_t epoch_bytes() const { return order_bytes() + mix_bytes(); }
+  /// Behind all orders.
+  std::byte* mixes() const {
+    return orders_.get() + static_cast<std::size_t>(kept_) * order_bytes();
   }
   void draw_ahead() {
-    drawn_ = std::async(std::launch::async, permutation, spec_.seed,
-                        static_cast<std::uint32_t>(next_epoch_), size_);
+    drawn_ = std::async(std::launch::async, draw, spec_.seed,
+                        static_cast<std::uint32_t>(next_epoch_), size_, mixup_);
   }
 
   Device& device_;
@@ -171,11 +213,12 @@ class ResidentLoader : public Loader {
   std::int64_t kept_;  ///< orders on the device: as many as epochs meet in one step
   ResidentSet set_;
   BatchPlaces places_;
-  Memory orders_;
+  float mixup_;
+  Memory orders_;  ///< and mixes
   std::vector<Staging> stagings_;
   std::int64_t position_;    ///< of the first sample of the next step
   std::int64_t next_epoch_;  ///< whose order is not yet on the device
-  std::future<std::vector<std::uint32_t>> drawn_;
+  std::future<Drawn> drawn_;
   double waited_ = 0;
 };
 

@@ -28,8 +28,10 @@ class Generated : public Dataset {
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
     std::uint8_t bytes[std::max(kImageValues, kDigitPixels)];
     record(index, bytes);
-    is_image() ? read_image(bytes, random, out, type) : read_digit(bytes, out, type);
+    is_image() ? read_image(bytes, random, out, type, crop_padding())
+               : read_digit(bytes, out, type);
   }
+  bool crops() const override { return is_image(); }
   Records records() const override { return spec_.records; }
   void record(std::int64_t index, std::uint8_t* bytes) const override {
     Random random(seed_, Purpose::generate, static_cast<std::uint32_t>(part_),

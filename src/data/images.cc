@@ -6,18 +6,10 @@
 
 #include "src/check.h"
 #include "src/crc32c.h"
+#include "src/data/augment.h"
 
 namespace lockstep {
 namespace {
-
-constexpr std::int64_t kMoves = 4;
-
-/// Of `extent` elements that are reflected at both ends: the one at place `i`.
-std::int64_t reflected(std::int64_t i, std::int64_t extent) {
-  if (extent == 1) return 0;
-  const std::int64_t period = 2 * (extent - 1), place = ((i % period) + period) % period;
-  return std::min(place, period - place);
-}
 
 Standard standard_of(const ImageStore& store) {
   const auto channels = static_cast<std::size_t>(store.size.channels);
@@ -40,10 +32,9 @@ Standard standard_of(const ImageStore& store) {
 class StoredImages : public Dataset {
  public:
   StoredImages(ImageStore store, Standard standard, int classes, std::string about)
-      : store_(std::move(store)),
-        standard_(standard),
-        classes_(classes),
-        about_(std::move(about)) {}
+      : store_(std::move(store)), standard_(standard), classes_(classes), about_(std::move(about)) {
+    pad_crops(kMoves);
+  }
 
   std::int64_t size() const override { return std::ssize(store_.labels); }
   int classes() const override { return classes_; }
@@ -54,8 +45,13 @@ class StoredImages : public Dataset {
     return store_.labels[static_cast<std::size_t>(index)];
   }
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
-    read_moved(store_.pixels.data() + index * store_.size.count(), store_.size, standard_, random,
-               out, type);
+    read_moved(stored(index), store_.size, standard_, random, out, type, crop_padding());
+  }
+  bool crops() const override { return true; }
+  Records records() const override { return Records::whole; }
+  ImageForm form() const override { return {store_.size, standard_}; }
+  void record(std::int64_t index, std::uint8_t* bytes) const override {
+    std::copy_n(stored(index), store_.size.count(), bytes);
   }
   std::string describe() const override { return about_; }
   std::size_t bytes() const override {
@@ -63,6 +59,10 @@ class StoredImages : public Dataset {
   }
 
  private:
+  const std::uint8_t* stored(std::int64_t index) const {
+    return store_.pixels.data() + index * store_.size.count();
+  }
+
   ImageStore store_;
   Standard standard_;
   int classes_;
@@ -77,24 +77,19 @@ std::uint32_t checksum(const std::vector<T>& values) {
 }  // namespace
 
 void read_moved(const std::uint8_t* pixels, const ImageSize& size, const Standard& standard,
-                Random* random, void* out, Type type) {
-  std::int64_t top = 0, left = 0;
-  bool mirror = false;
-  if (random) {
-    top = static_cast<std::int64_t>(random->below(2 * kMoves + 1)) - kMoves;
-    left = static_cast<std::int64_t>(random->below(2 * kMoves + 1)) - kMoves;
-    mirror = random->below(2) == 1;
-  }
+                Random* random, void* out, Type type, int most) {
+  const Move move = random ? Move::draw(*random, most) : Move{};
   std::array<float, 4> factor{};
   for (std::size_t c = 0; c < factor.size(); ++c) factor[c] = 1 / standard.deviation[c];
   const std::int64_t plane = size.height * size.width;
   dispatch(type, [&]<class T>(T*) {
     T* y = static_cast<T*>(out);
-    for (std::int64_t row = 0; row < size.height; ++row) {
-      const std::int64_t from_row = reflected(row + top, size.height) * size.width;
-      for (std::int64_t column = 0; column < size.width; ++column) {
-        const std::int64_t x = mirror ? size.width - 1 - column : column,
-                           from = from_row + reflected(x + left, size.width);
+    const auto height = static_cast<int>(size.height), width = static_cast<int>(size.width);
+    for (int row = 0; row < height; ++row) {
+      const std::int64_t from_row = reflected(row + move.top, height) * size.width;
+      for (int column = 0; column < width; ++column) {
+        const int x = move.mirror ? width - 1 - column : column;
+        const std::int64_t from = from_row + reflected(x + move.left, width);
         for (std::int64_t c = 0; c < size.channels; ++c) {
           const std::uint8_t value =
               pixels[size.planes ? c * plane + from : from * size.channels + c];

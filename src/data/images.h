@@ -1,7 +1,6 @@
 // Images that stay in memory as bytes, whole and of one size, and how a network sees them.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,26 +10,30 @@
 
 namespace lockstep {
 
-struct ImageSize {
-  std::int64_t height = 0, width = 0, channels = 0;
-  /// Channels in planes one after the other; else those of a pixel side by side.
-  bool planes = false;
-
-  std::int64_t count() const { return height * width * channels; }
-  bool operator==(const ImageSize&) const = default;
-};
-
-/// At most 4 channels.
-struct Standard {
-  std::array<float, 4> mean{}, deviation{1, 1, 1, 1};
-};
+/// How far a whole image is moved in training, where nobody says otherwise.
+inline constexpr int kMoves = 4;
 
 /// Writes height * width * channels elements of `type`, f32 or bf16, to `out`, channels last:
-/// (pixel - mean) / deviation of its channel. With `random` the image is moved by up to 4 pixels in
-/// each direction, reflected at its edges, and by chance mirrored left to right: drawn in the order
-/// top and left in 0 .. 8, mirror.
+/// (pixel - mean) / deviation of its channel. With `random` the image is moved by up to `most`
+/// pixels in each direction, reflected at its edges, and by chance mirrored left to right: drawn in
+/// the order top and left in 0 .. 2 * most, mirror.
 void read_moved(const std::uint8_t* pixels, const ImageSize& size, const Standard& standard,
-                Random* random, void* out, Type type);
+                Random* random, void* out, Type type, int most = kMoves);
+
+/// As drawn there.
+struct Move {
+  int top = 0, left = 0;
+  bool mirror = false;
+
+  static constexpr Move draw(Random& random, int most) {
+    const auto places = static_cast<std::uint32_t>(2 * most + 1);
+    Move move;
+    move.top = static_cast<int>(random.below(places)) - most;
+    move.left = static_cast<int>(random.below(places)) - most;
+    move.mirror = random.below(2) == 1;
+    return move;
+  }
+};
 
 /// Images and labels of one part of a data set.
 struct ImageStore {

@@ -1,5 +1,6 @@
 #include "src/data/loader.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <limits>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "src/clock.h"
+#include "src/data/mixing.h"
 
 namespace lockstep {
 namespace {
@@ -19,13 +21,18 @@ constexpr std::size_t kAlignment = 64;
 /// Memory of one shard batch.
 struct Slot {
   std::vector<std::byte> memory;
-  std::vector<std::int32_t> labels;
+  std::vector<std::int32_t> labels, other_labels;
+  std::vector<float> weights;
   std::byte* images = nullptr;  ///< the first aligned byte of memory
   std::int64_t first_position = 0;
 };
 
-Slot make_slot(std::int64_t samples, std::size_t image_bytes) {
+Slot make_slot(std::int64_t samples, std::size_t image_bytes, bool mixed) {
   Slot slot;
+  if (mixed) {
+    slot.other_labels.resize(static_cast<std::size_t>(samples));
+    slot.weights.resize(static_cast<std::size_t>(samples));
+  }
   slot.memory.resize(image_bytes + kAlignment - 1);
   slot.labels.resize(static_cast<std::size_t>(samples));
   void* begin = slot.memory.data();
@@ -53,6 +60,8 @@ struct HostLoader::Body {
   const Dataset& dataset;
   const LoaderSpec spec;
   const std::int64_t shard_batch;
+  const Shape sample;
+  const bool mixes;
   std::vector<Slot> slots;
   double waited = 0;
 
@@ -64,10 +73,15 @@ struct HostLoader::Body {
   // The thread's alone. The next order is drawn batches ahead of its use, so that no step waits.
   std::int64_t epoch = -1;
   std::vector<std::uint32_t> order;
-  std::jthread thread;  ///< last, so that it ends before all that it uses
+  std::vector<float> own, other;  ///< two samples that are being mixed
+  std::jthread thread;            ///< last, so that it ends before all that it uses
 
   Body(const Dataset& from, const LoaderSpec& how)
-      : dataset(from), spec(how), shard_batch(how.shards > 0 ? how.global_batch / how.shards : 0) {
+      : dataset(from),
+        spec(how),
+        shard_batch(how.shards > 0 ? how.global_batch / how.shards : 0),
+        sample(from.sample_shape()),
+        mixes(how.augment && how.mixing.mixup > 0) {
     expect(spec.global_batch > 0 && spec.shards > 0 && spec.global_batch % spec.shards == 0,
            "the number of shards must divide the global batch");
     expect(spec.first_shard >= 0 && spec.own_shards > 0 &&
@@ -77,15 +91,18 @@ struct HostLoader::Body {
            "a loader needs a position and a depth");
     expect(dataset.size() > 0 && dataset.size() <= std::numeric_limits<std::uint32_t>::max(),
            "samples are numbered with 32 bits");
+    expect((spec.mixing.cutout == 0 && spec.mixing.mixup == 0) || sample.rank() == 4,
+           "images alone are cut and mixed");
     for (int i = 0; i < spec.depth + spec.held; ++i) {
       slots.push_back(
-          make_slot(shard_batch, static_cast<std::size_t>(shard_batch) * sample_bytes()));
+          make_slot(shard_batch, static_cast<std::size_t>(shard_batch) * sample_bytes(), mixes));
     }
+    if (mixes) own = other = std::vector<float>(static_cast<std::size_t>(sample.count()));
     thread = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
 
   std::size_t sample_bytes() const {
-    return static_cast<std::size_t>(dataset.sample_shape().count()) * size_of(spec.type);
+    return static_cast<std::size_t>(sample.count()) * size_of(spec.type);
   }
   Slot& slot_of(std::int64_t n) {
     return slots[static_cast<std::size_t>(n % (spec.depth + spec.held))];
@@ -122,12 +139,42 @@ struct HostLoader::Body {
         epoch = position / dataset.size();
         order = permutation(spec.seed, static_cast<std::uint32_t>(epoch), dataset.size());
       }
-      const std::uint32_t sample = order[static_cast<std::size_t>(position % dataset.size())];
-      Random random(spec.seed, Purpose::augment, static_cast<std::uint32_t>(epoch), sample);
-      dataset.read(sample, spec.augment ? &random : nullptr,
-                   slot.images + static_cast<std::size_t>(i) * sample_bytes(), spec.type);
-      slot.labels[static_cast<std::size_t>(i)] = dataset.label(sample);
+      const std::uint32_t index = order[static_cast<std::size_t>(position % dataset.size())];
+      const auto at = static_cast<std::size_t>(i);
+      void* image = slot.images + at * sample_bytes();
+      slot.labels[at] = dataset.label(index);
+      if (!mixes) {
+        see(index, image, spec.type);
+        continue;
+      }
+      const Mix mix = draw_mix(spec.seed, static_cast<std::uint32_t>(epoch), index, dataset.size(),
+                               spec.mixing.mixup);
+      see(index, own.data(), Type::f32);
+      see(mix.partner, other.data(), Type::f32);
+      dispatch(spec.type, [&]<class T>(T*) {
+        for (std::size_t k = 0; k < own.size(); ++k)
+          static_cast<T*>(image)[k] = T(mixed(mix.weight, own[k], other[k]));
+      });
+      slot.other_labels[at] = dataset.label(mix.partner);
+      slot.weights[at] = mix.weight;
     }
+  }
+
+  /// Writes a sample as this epoch sees it, but for another that is mixed in.
+  void see(std::uint32_t index, void* out, Type type) const {
+    const auto now = static_cast<std::uint32_t>(epoch);
+    Random random(spec.seed, Purpose::augment, now, index);
+    dataset.read(index, spec.augment ? &random : nullptr, out, type);
+    if (!spec.augment || spec.mixing.cutout == 0) return;
+    const auto cut = Cutout::draw(spec.seed, now, index, spec.mixing.cutout, sample[1], sample[2]);
+    const auto height = static_cast<int>(sample[1]), width = static_cast<int>(sample[2]);
+    dispatch(type, [&]<class T>(T*) {
+      T* y = static_cast<T*>(out);
+      for (int row = std::max(cut.top, 0); row < std::min(cut.top + cut.side, height); ++row) {
+        const int begin = std::max(cut.left, 0), end = std::min(cut.left + cut.side, width);
+        std::fill(y + (row * width + begin) * sample[3], y + (row * width + end) * sample[3], T(0));
+      }
+    });
   }
 
   Batch next() {
@@ -142,9 +189,14 @@ struct HostLoader::Body {
     Slot& slot = slot_of(handed++);
     lock.unlock();
     changed.notify_all();
-    return {{slot.images, dataset.sample_shape().with_batch(shard_batch), spec.type},
-            {slot.labels.data(), {shard_batch}, Type::i32},
-            slot.first_position};
+    Batch batch{{slot.images, sample.with_batch(shard_batch), spec.type},
+                {slot.labels.data(), {shard_batch}, Type::i32},
+                slot.first_position};
+    if (mixes) {
+      batch.other_labels = {slot.other_labels.data(), {shard_batch}, Type::i32};
+      batch.weights = {slot.weights.data(), {shard_batch}, Type::f32};
+    }
+    return batch;
   }
 };
 
@@ -159,8 +211,11 @@ double HostLoader::waited_seconds() const { return body_->waited; }
 
 std::size_t HostLoader::bytes() const {
   std::size_t total = 0;
-  for (const Slot& slot : body_->slots)
-    total += slot.memory.size() + slot.labels.size() * sizeof(std::int32_t);
+  for (const Slot& slot : body_->slots) {
+    total += slot.memory.size() +
+             (slot.labels.size() + slot.other_labels.size()) * sizeof(std::int32_t) +
+             slot.weights.size() * sizeof(float);
+  }
   // While the thread draws an order it still has the one before.
   return total + 2 * static_cast<std::size_t>(body_->dataset.size()) * sizeof(std::uint32_t);
 }

@@ -2,9 +2,10 @@
 //
 // The stream is endless and belongs to the run, not to a rank: position g (0, 1, 2, ...) is sample
 // permutation(seed, epoch)[g mod size] of epoch g / size, augmented with numbers keyed by (seed,
-// epoch, sample). Step t of a run with global batch B consumes positions t * B .. t * B + B - 1;
-// shard s of S is the s-th part of B / S of them. No sample is dropped and no step is short,
-// whatever B is: a batch may cross from one epoch into the next.
+// epoch, sample), and cut and mixed with others the same way (src/data/mixing.h). Step t of a run
+// with global batch B consumes positions t * B .. t * B + B - 1; shard s of S is the s-th part of B
+// / S of them. No sample is dropped and no step is short, whatever B is: a batch may cross from one
+// epoch into the next.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,9 @@ struct LoaderSpec {
   std::int64_t first_position = 0;      ///< g at which the run begins or goes on
   Type type = Type::f32;                ///< of the images
   bool augment = true;
-  int depth = 4;  ///< shard batches prepared ahead by the host
-  int held = 1;   ///< shard batches that are in use at once
+  int depth = 4;       ///< shard batches prepared ahead by the host
+  int held = 1;        ///< shard batches that are in use at once
+  Mixing mixing = {};  ///< of images alone, and not without `augment`
 };
 
 /// One shard's samples of one step. Valid for `held` calls of next(), its own included.
@@ -39,6 +41,9 @@ struct Batch {
   View images;                      ///< (global_batch / shards) x sample shape
   View labels;                      ///< i32
   std::int64_t first_position = 0;  ///< g of its first sample
+  /// Of mixed samples: the partners' labels (i32), and the weights of the own ones (f32); else
+  /// empty.
+  View other_labels = {}, weights = {};
 };
 
 /// Where a training step finds its batches, one for each of the rank's shards. Used by one thread.

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "src/data/dataset.h"
+#include "src/data/mixing.h"
 #include "src/device.h"
 
 namespace lockstep {
@@ -23,6 +24,10 @@ struct Picked {
   /// With the numbers of (seed, epoch, sample), as Dataset::read() draws them.
   bool augment = false;
   std::uint64_t seed = 0;
+  /// Of images that are augmented; 0: none.
+  int cutout = 0;
+  /// By sample, those of epoch e as `orders`; null: none are mixed.
+  const Mix* mixes = nullptr;
 };
 
 /// Used by one thread.
@@ -34,13 +39,17 @@ class ResidentSet {
   /// Error where its memory is short.
   ResidentSet(Device& device, const Dataset& dataset);
 
-  /// Gives `stream` the work that fills `images` and `labels` (i32, as many as samples are wanted).
-  void give_batch(Stream& stream, const Picked& picked, View images, View labels) const;
+  /// Gives `stream` the work that fills `images` and `labels` (i32, as many as samples are wanted),
+  /// and of mixed samples the partners' labels and the own weights (f32).
+  void give_batch(Stream& stream, const Picked& picked, View images, View labels,
+                  View other_labels = {}, View weights = {}) const;
   std::size_t bytes() const { return bytes_; }
 
  private:
   Records kind_;
-  std::int64_t size_;
+  ImageForm form_;
+  int padding_;
+  std::int64_t size_, record_bytes_;
   std::size_t bytes_;
   Memory records_, labels_;
 };

@@ -78,6 +78,7 @@ class Reuters : public Dataset {
                end = static_cast<std::size_t>(all_->offsets[at + 1]);
     read_newswire({all_->words.data() + first, end - first}, out, type);
   }
+  Records records() const override { return Records::words; }
   std::string describe() const override { return about_; }
   std::size_t bytes() const override {  // of its part: the other holds the rest
     const auto words = all_->offsets[static_cast<std::size_t>(end_)] -

@@ -40,6 +40,7 @@ class Topics : public Dataset {
     }
     read_newswire({text.data(), length}, out, type);
   }
+  Records records() const override { return Records::words; }
   std::string describe() const override {
     return fmt::format("generated texts, {} {} texts", size_,
                        part_ == Part::train ? "training" : "test");

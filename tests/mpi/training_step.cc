@@ -73,10 +73,11 @@ struct Outcome {
 
 /// kSteps steps, two shards on each rank, or one and all together; two of the steps with a vote.
 Outcome train(Device& device, const std::string& reducer, const std::string& progress,
-              bool no_graph = false, const NcclPlan& nccl = {}, bool together = false) {
+              bool no_graph = false, const NcclPlan& nccl = {}, bool together = false,
+              const Options& asked = {}) {
   const Comm comm = world().comm();
   const Noise data;
-  Options options;
+  Options options = asked;
   options.ema = 0.99f;
   options.bucket_mb = 0.01;
   options.reducer = reducer == "nccl" || reducer == "cuda_ipc" ? "shared" : reducer;
@@ -115,7 +116,8 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
                                    .global_batch = plan.global_batch,
                                    .shards = plan.shards,
                                    .first_shard = plan.first_shard,
-                                   .own_shards = plan.own_shards});
+                                   .own_shards = plan.own_shards,
+                                   .mixing = options.mixing});
   TrainingStep step(std::move(parts), device, world().flight_recorder().mine(), options, plan);
   Outcome outcome;
   for (int n = 0; n < kSteps; ++n) {
@@ -165,6 +167,29 @@ TEST(TrainingStep, GivenAheadAndStagedItGivesTheCpusBits) {
   EXPECT_EQ(staged.most_ahead, device->run_ahead() + 1);
   expect_same(staged, wanted);
   expect_same(train(*device, "tree", "auto"), wanted);
+}
+
+TEST(TrainingStep, ByTheLengthsOfArraysInGroupsAndOnMixedImagesItGivesTheCpusBits) {
+  for (const char* optimizer : {"lars", "lamb"}) {
+    Options options;
+    options.optimizer = optimizer;
+    options.weight_decay = 0.01f;
+    options.groups = {{"conv/*", 0.5f, 0.0f}, {"hidden/weights", 0, {}}};
+    options.clip_norm = 0.5f;
+    options.label_smoothing = 0.1f;
+    options.mixing = {4, 0.5f};
+    const auto train_so = [&](Device& device, const char* reducer) {
+      return train(device, reducer, "auto", false, {}, false, options);
+    };
+    const Outcome wanted = train_so(*make_cpu_device(1), "shared");
+    expect_same(wanted, wanted);  // finite
+    expect_same(train_so(*make_async_device(), "shared"), wanted);
+    if (!world().threads_allowed()) continue;
+    int graphs = 0;
+    expect_same(train_so(*make_async_device({.captured = &graphs}), "nccl"),
+                train_so(*make_async_device({.captures = false}), "nccl"));
+    EXPECT_EQ(graphs, 1);
+  }
 }
 
 TEST(TrainingStep, SummedInEachOthersMemoryItGivesTheCpusBits) {

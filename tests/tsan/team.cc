@@ -178,15 +178,18 @@ TEST(Team, AddsUpTheGradientsOfWordsInTheirOrder) {
   EXPECT_EQ(team, alone);
 }
 
-/// Images or digits of noise; read as records alone.
+/// Noise; read as records alone.
 class Noise : public Dataset {
  public:
   explicit Noise(Records kind) : kind_(kind) {}
   std::int64_t size() const override { return 11; }
   int classes() const override { return 10; }
   Shape sample_shape() const override {
-    return kind_ == Records::images ? crop_shape() : digit_shape();
+    return kind_ == Records::images  ? crop_shape()
+           : kind_ == Records::whole ? Shape{1, 5, 9, 3}
+                                     : digit_shape();
   }
+  ImageForm form() const override { return {{5, 9, 3}, {{99, 98, 97}, {50, 40, 30, 1}}}; }
   std::int32_t label(std::int64_t index) const override {
     return static_cast<std::int32_t>(index % 10);
   }
@@ -194,7 +197,9 @@ class Noise : public Dataset {
   Records records() const override { return kind_; }
   void record(std::int64_t index, std::uint8_t* bytes) const override {
     Random random(3, Purpose::generate, 0, static_cast<std::uint32_t>(index));
-    const int count = kind_ == Records::images ? kImageValues : kDigitPixels;
+    const int count = kind_ == Records::images  ? kImageValues
+                      : kind_ == Records::whole ? 5 * 9 * 3
+                                                : kDigitPixels;
     for (int i = 0; i < count; ++i) bytes[i] = static_cast<std::uint8_t>(random.below(256));
   }
   std::string describe() const override { return "noise"; }
@@ -204,27 +209,40 @@ class Noise : public Dataset {
 };
 
 template <class T>
-std::vector<float> batch_of(const ResidentSet& set, Shape shape) {
+std::vector<float> batch_of(const ResidentSet& set, Shape shape, const Mix* mixes = nullptr) {
   std::vector<T> images(static_cast<std::size_t>(shape.count()));
   std::vector<std::int32_t> labels(static_cast<std::size_t>(shape[0]));
+  std::vector<std::int32_t> others(labels.size());
+  std::vector<float> weights(labels.size());
   HostStream stream;
-  set.give_batch(stream, {.offset = 9, .augment = true, .seed = 5},
-                 {images.data(), shape, type_of<T>}, {labels.data(), {shape[0]}, Type::i32});
+  set.give_batch(
+      stream,
+      {.offset = 9, .augment = true, .seed = 5, .cutout = mixes == nullptr ? 0 : 4, .mixes = mixes},
+      {images.data(), shape, type_of<T>}, {labels.data(), {shape[0]}, Type::i32},
+      {others.data(), {shape[0]}, Type::i32}, {weights.data(), {shape[0]}, Type::f32});
   std::vector<float> all(images.begin(), images.end());
   all.insert(all.end(), labels.begin(), labels.end());
+  all.insert(all.end(), others.begin(), others.end());
+  all.insert(all.end(), weights.begin(), weights.end());
   return all;
 }
 
 TEST(Team, MakesTheSamplesOfOneThreadBitForBit) {
   const auto device = make_cpu_device(1);
-  for (const Records kind : {Records::images, Records::digits}) {
+  std::vector<Mix> mixes(11);
+  for (std::size_t i = 0; i < mixes.size(); ++i)
+    mixes[i] = {static_cast<std::uint32_t>(i * 3 % 11), 0.09f * static_cast<float>(i)};
+  for (const Records kind : {Records::images, Records::digits, Records::whole}) {
     const Noise data(kind);
     const ResidentSet set(*device, data);
     const Shape shape = data.sample_shape().with_batch(4);
     const std::vector<float> wide = batch_of<float>(set, shape),
-                             narrow = batch_of<Bfloat16>(set, shape);
+                             narrow = batch_of<Bfloat16>(set, shape),
+                             mixed = batch_of<float>(set, shape, mixes.data());
+    EXPECT_NE(mixed, wide);
     shared([&] {
       EXPECT_EQ(batch_of<float>(set, shape), wide);
+      EXPECT_EQ(batch_of<float>(set, shape, mixes.data()), mixed);
       EXPECT_EQ(batch_of<Bfloat16>(set, shape), narrow);
     });
   }

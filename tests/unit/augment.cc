@@ -32,7 +32,9 @@ std::vector<double> reference(const std::vector<std::uint8_t>& image, const Augm
   for (int c = 0; c < kImageChannels; ++c) {
     for (int row = 0; row < kCropSide; ++row) {
       for (int column = 0; column < kCropSide; ++column) {
-        at(row, column, c) = image[c * 1024 + (how.top + row) * 32 + how.left + column];
+        const auto inside = [](int i) { return i < 0 ? -i : i > 31 ? 62 - i : i; };
+        at(row, column, c) =
+            image[c * 1024 + inside(how.top + row) * 32 + inside(how.left + column)];
       }
     }
   }
@@ -74,6 +76,23 @@ TEST(Augment, EqualsTheStepByStepReference) {
     augment(image.data(), how, got.data(), Type::f32);
     expect_near(got, reference(image, how), 1e-4);
   }
+}
+
+TEST(Augment, CropsBeyondTheEdgesSeeTheImageReflected) {
+  std::vector<float> got(kValues);
+  std::set<int> tops;
+  for (std::uint32_t number = 0; number < 200; ++number) {
+    const auto image = random_image(number);
+    Random random(3, Purpose::augment, 5, number), same = random, again = random;
+    const Augmentation how = Augmentation::draw(random, 6);
+    EXPECT_EQ(how.top, static_cast<int>(same.below(21)) - 6);
+    EXPECT_EQ(how.left, static_cast<int>(same.below(21)) - 6);
+    tops.insert(how.top);
+    read_image(image.data(), &again, got.data(), Type::f32, 6);
+    expect_near(got, reference(image, how), 1e-4);
+  }
+  EXPECT_EQ(*tops.begin(), -6);
+  EXPECT_EQ(*tops.rbegin(), 14);
 }
 
 TEST(Augment, ReadsWithAndWithoutRandom) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "src/data/augment.h"
+#include "src/data/images.h"
 #include "src/data/loader.h"
 #include "src/data/mnist.h"
 #include "src/data/resident.h"
@@ -13,29 +14,50 @@
 namespace lockstep {
 namespace {
 
-/// Records of noise.
+constexpr ImageForm kForms[] = {{{7, 5, 3, true}, {{100, 90, 80}, {50, 60, 70, 1}}},
+                                {{6, 9, 4, false}, {{1, 2, 3, 4}, {5, 6, 7, 8}}},
+                                {{1, 3, 1, false}, {{128}, {64, 1, 1, 1}}}};
+
+/// Records of noise. Whole images have form number `form`.
 class Noise : public Dataset {
  public:
-  Noise(Records kind, std::int64_t size) : kind_(kind), size_(size) {}
+  Noise(Records kind, std::int64_t size, std::size_t form = 0)
+      : kind_(kind), size_(size), form_(kForms[form]) {
+    if (kind == Records::whole) pad_crops(kMoves);
+  }
   std::int64_t size() const override { return size_; }
   int classes() const override { return 10; }
   Shape sample_shape() const override {
+    if (kind_ == Records::words) return {1, 21};
+    if (kind_ == Records::whole)
+      return {1, form_.size.height, form_.size.width, form_.size.channels};
     return kind_ == Records::images ? crop_shape() : digit_shape();
   }
+  ImageForm form() const override { return form_; }
   std::int32_t label(std::int64_t index) const override {
     return static_cast<std::int32_t>(index * 7 % 10);
   }
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
     std::uint8_t bytes[kImageValues];
     record(index, bytes);
-    kind_ == Records::images ? read_image(bytes, random, out, type) : read_digit(bytes, out, type);
+    if (kind_ == Records::words) {
+      for (int i = 0; i < 21; ++i) static_cast<std::int32_t*>(out)[i] = bytes[i] * 1000 - i;
+    } else if (kind_ == Records::whole) {
+      read_moved(bytes, form_.size, form_.standard, random, out, type, crop_padding());
+    } else if (kind_ == Records::images) {
+      read_image(bytes, random, out, type, crop_padding());
+    } else {
+      read_digit(bytes, out, type);
+    }
   }
   Records records() const override { return kind_; }
   /// Each has its own range of values; some are all alike.
   void record(std::int64_t index, std::uint8_t* bytes) const override {
     Random random(3, Purpose::generate, 0, static_cast<std::uint32_t>(index));
     const std::uint32_t low = random.below(200), range = 1 + random.below(256 - low);
-    const int count = kind_ == Records::images ? kImageValues : kDigitPixels;
+    const int count = kind_ == Records::images  ? kImageValues
+                      : kind_ == Records::whole ? static_cast<int>(form_.size.count())
+                                                : kDigitPixels;
     for (int i = 0; i < count; ++i)
       bytes[i] = static_cast<std::uint8_t>(low + (index % 9 == 0 ? 0 : random.below(range)));
   }
@@ -44,6 +66,7 @@ class Noise : public Dataset {
  private:
   Records kind_;
   std::int64_t size_;
+  ImageForm form_;
 };
 
 LoaderSpec spec_of(std::int64_t global_batch, Type type, std::int64_t position) {
@@ -87,8 +110,12 @@ std::string expect_the_hosts(Device& device, const Dataset& set, const LoaderSpe
       const Batch wanted = host.next();
       EXPECT_EQ(batch.images.shape, wanted.images.shape);
       EXPECT_EQ(batch.labels.shape, wanted.labels.shape);
-      for (const auto& [is, want] :
-           {std::pair(batch.images, wanted.images), {batch.labels, wanted.labels}}) {
+      for (const auto& [is, want] : {std::pair(batch.images, wanted.images),
+                                     {batch.labels, wanted.labels},
+                                     {batch.other_labels, wanted.other_labels},
+                                     {batch.weights, wanted.weights}}) {
+        EXPECT_EQ(bool{is}, bool{want});
+        if (!want) continue;
         const Memory here = device.allocate(is.bytes(), Place::host);
         device.copy(*stream, here.get(), is.data, is.bytes());
         stream->synchronize();
@@ -113,6 +140,46 @@ TEST(DeviceLoader, MakesTheHostsBatchesOfResidentRecords) {
       }
     }
   }
+}
+
+TEST(DeviceLoader, MakesTheHostsBatchesOfWholeImagesAndOfWords) {
+  const auto device = make_async_device({.most_delay_us = 3});
+  for (std::size_t form = 0; form < std::size(kForms); ++form) {
+    for (const Type type : {Type::f32, Type::bf16}) {
+      EXPECT_EQ(expect_the_hosts(*device, Noise(Records::whole, 41, form), spec_of(28, type, 5), 8),
+                "made on the device, where the data set lies");
+    }
+  }
+  EXPECT_EQ(expect_the_hosts(*device, Noise(Records::words, 41), spec_of(28, Type::i32, 5), 8),
+            "made on the device, where the data set lies");
+}
+
+TEST(DeviceLoader, CutsAndMixesAsTheHostDoes) {
+  const auto device = make_async_device({.most_delay_us = 3});
+  for (const Records kind : {Records::images, Records::digits, Records::whole}) {
+    for (const Mixing mixing : {Mixing{3, 0}, Mixing{0, 0.5f}, Mixing{4, 0.5f}}) {
+      Noise set(kind, 41);
+      set.pad_crops(7);
+      for (const std::int64_t global_batch : {28, 100}) {  // two epochs, and four, in one step
+        LoaderSpec spec = spec_of(global_batch, Type::f32, 30);
+        spec.mixing = mixing;
+        EXPECT_EQ(expect_the_hosts(*device, set, spec, 6),
+                  "made on the device, where the data set lies");
+        spec.type = Type::bf16;
+        spec.augment = global_batch == 28;
+        expect_the_hosts(*device, set, spec, 4);
+      }
+    }
+  }
+}
+
+TEST(DeviceLoader, CopiesMixedBatchesWhereTheSetDoesNotFit) {
+  const Noise set(Records::images, 2000);
+  const auto device = make_async_device({.most_delay_us = 3, .largest = 2000 * kImageValues - 1});
+  LoaderSpec spec = spec_of(28, Type::f32, 1990);
+  spec.mixing = {4, 0.5f};
+  EXPECT_EQ(expect_the_hosts(*device, set, spec, 6),
+            "prepared ahead by a thread of the host, then copied to the device");
 }
 
 TEST(DeviceLoader, WithoutAugmentationReadsAsEvaluationDoes) {

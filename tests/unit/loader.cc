@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <numeric>
 #include <thread>
 #include <vector>
 
 #include "src/check.h"
+#include "src/data/mixing.h"
 
 namespace lockstep {
 namespace {
@@ -161,6 +163,106 @@ TEST(Loader, WithoutAugmentationReadsAsEvaluationDoes) {
   for (const Sample& sample : take(loader, 4)) EXPECT_EQ(sample.values[1], 0.0f);
 }
 
+/// Images of 4x5x2 whose values are their index and numbers of the augmentation.
+class Squares : public Dataset {
+ public:
+  std::int64_t size() const override { return 23; }
+  int classes() const override { return 23; }
+  Shape sample_shape() const override { return {1, 4, 5, 2}; }
+  std::int32_t label(std::int64_t index) const override { return static_cast<std::int32_t>(index); }
+  void read(std::int64_t index, Random* random, void* out, Type type) const override {
+    const float drawn = random ? random->uniform() : 0;
+    dispatch(type, [&]<class T>(T*) {
+      for (int i = 0; i < 40; ++i)
+        static_cast<T*>(out)[i] = T(static_cast<float>(index + 1) + drawn + static_cast<float>(i));
+    });
+  }
+  std::string describe() const override { return "squares"; }
+};
+
+/// Images, labels, other labels and weights of `steps` steps read by `ranks`, in the order of
+/// positions.
+std::vector<std::vector<float>> mixed_by(LoaderSpec spec, int ranks, int steps) {
+  const Squares set;
+  std::map<std::int64_t, std::vector<float>> all;
+  spec.own_shards = spec.shards / ranks;
+  for (int rank = 0; rank < ranks; ++rank) {
+    spec.first_shard = rank * spec.own_shards;
+    HostLoader loader(set, spec);
+    for (int n = 0; n < steps * spec.own_shards; ++n) {
+      const Batch batch = loader.next();
+      for (std::int64_t i = 0; i < batch.labels.count(); ++i) {
+        const float* image = batch.images.as<float>() + i * 40;
+        std::vector<float>& sample = all[batch.first_position + i];
+        sample.assign(image, image + 40);
+        sample.push_back(static_cast<float>(batch.labels.as<std::int32_t>()[i]));
+        if (!batch.weights) continue;
+        sample.push_back(static_cast<float>(batch.other_labels.as<std::int32_t>()[i]));
+        sample.push_back(batch.weights.as<float>()[i]);
+      }
+    }
+  }
+  std::vector<std::vector<float>> samples;
+  for (auto& [position, sample] : all) samples.push_back(std::move(sample));
+  return samples;
+}
+
+TEST(Loader, CutsAndMixesAsEachSamplesNumbersSay) {
+  const Squares set;
+  LoaderSpec spec = spec_of(12, 1);
+  for (const Mixing mixing : {Mixing{3, 0}, Mixing{0, 0.5f}, Mixing{3, 0.5f}}) {
+    spec.mixing = mixing;
+    const auto samples = mixed_by(spec, 1, 8);  // more than four epochs
+    ASSERT_EQ(samples.size(), 96u);
+    for (std::int64_t g = 0; g < 96; ++g) {
+      const auto epoch = static_cast<std::uint32_t>(g / 23);
+      const auto seen = [&](std::uint32_t index) {
+        std::vector<float> image(40);
+        Random random(77, Purpose::augment, epoch, index);
+        set.read(index, &random, image.data(), Type::f32);
+        if (mixing.cutout == 0) return image;
+        const Cutout cut = Cutout::draw(77, epoch, index, 3, 4, 5);
+        for (int i = 0; i < 40; ++i)
+          if (cut.has(i / 10, i / 2 % 5)) image[static_cast<std::size_t>(i)] = 0;
+        return image;
+      };
+      const std::uint32_t index = permutation(77, epoch, 23)[static_cast<std::size_t>(g % 23)];
+      std::vector<float> wanted = seen(index);
+      if (mixing.mixup > 0) {
+        const Mix mix = draw_mix(77, epoch, index, 23, mixing.mixup);
+        const std::vector<float> other = seen(mix.partner);
+        for (std::size_t i = 0; i < 40; ++i) wanted[i] = mixed(mix.weight, wanted[i], other[i]);
+        wanted.insert(wanted.end(),
+                      {static_cast<float>(index), static_cast<float>(mix.partner), mix.weight});
+      } else {
+        wanted.push_back(static_cast<float>(index));
+      }
+      ASSERT_EQ(samples[static_cast<std::size_t>(g)], wanted) << g;
+    }
+  }
+}
+
+TEST(Loader, MixesTheSameForAnyNumberOfRanksAndShardsAndFromAnyPosition) {
+  LoaderSpec spec = spec_of(12, 4);
+  spec.mixing = {2, 0.3f};
+  const auto one = mixed_by(spec, 1, 6);
+  EXPECT_EQ(mixed_by(spec, 2, 6), one);
+  EXPECT_EQ(mixed_by(spec, 4, 6), one);
+  LoaderSpec other = spec_of(12, 1);
+  other.mixing = spec.mixing;
+  EXPECT_EQ(mixed_by(other, 1, 6), one) << "in one shard";
+  other = spec_of(24, 3);
+  other.mixing = spec.mixing;
+  EXPECT_EQ(mixed_by(other, 1, 3), one) << "in other batches";
+  spec.first_position = 36;
+  EXPECT_EQ(mixed_by(spec, 2, 3), std::vector(one.begin() + 36, one.end()));
+  spec.augment = false;
+  for (const auto& sample : mixed_by(spec, 1, 2)) {
+    EXPECT_EQ(sample.size(), 41u) << "without augmentation nothing is mixed";
+    EXPECT_EQ(sample[1], sample[0] + 1) << "or cut";
+  }
+}
+
 TEST(Loader, GivesBfloat16) {
   const Numbers set(10);
   LoaderSpec spec = spec_of(10, 1);
@@ -239,6 +341,14 @@ TEST(Loader, RefusesWhatCannotBe) {
   LoaderSpec beyond = spec_of(8, 4);
   beyond.first_shard = 1;
   refused(set, beyond);
+  class Words : public Numbers {
+   public:
+    Words() : Numbers(10) {}
+    Shape sample_shape() const override { return {1, 3}; }
+  };
+  beyond = spec_of(8, 4);
+  beyond.mixing.mixup = 1;
+  refused(Words(), beyond);
   beyond = spec_of(8, 4);
   beyond.depth = 0;
   refused(set, beyond);

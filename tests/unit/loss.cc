@@ -67,6 +67,72 @@ TEST(Loss, OfSmoothedLabelsIsThatOfTheirShares) {
   }
 }
 
+TEST(Loss, OfMixedLabelsIsThatOfTheirWeightsAndSoIsItsGradient) {
+  constexpr std::int64_t kSamples = 30, kClasses = 7;
+  constexpr double kStep = 1e-5;
+  Random random(4, Purpose::generate, 0, 0);
+  std::vector<float> logits, gradient(kSamples * kClasses), weights;
+  std::vector<std::int32_t> labels, others;
+  for (std::int64_t i = 0; i < kSamples * kClasses; ++i) logits.push_back(2 * random.normal());
+  for (std::int64_t n = 0; n < kSamples; ++n) {
+    labels.push_back(static_cast<std::int32_t>(random.below(kClasses)));
+    others.push_back(static_cast<std::int32_t>(random.below(kClasses)));  // the same, at times
+    weights.push_back(n == 0 ? 1 : n == 1 ? 0 : n == 2 ? 0.5f : random.uniform());
+  }
+  for (const float smoothing : {0.0f, 0.125f}) {
+    Score score;
+    HostStream stream;
+    softmax_cross_entropy(stream, {logits.data(), {kSamples, kClasses}, Type::f32},
+                          {labels.data(), {kSamples}, Type::i32}, 1,
+                          {gradient.data(), {kSamples, kClasses}, Type::f32}, &score, nullptr,
+                          smoothing, {others.data(), {kSamples}, Type::i32},
+                          {weights.data(), {kSamples}, Type::f32});
+    double losses = 0;
+    std::int64_t right = 0;
+    for (std::int64_t n = 0; n < kSamples; ++n) {
+      const auto at = static_cast<std::size_t>(n);
+      const auto first = logits.begin() + n * kClasses;
+      const std::vector<double> row(first, first + kClasses);
+      const auto loss = [&](const std::vector<double>& x) {
+        const double weight = weights[at];
+        double sum = (1 - smoothing) * (weight * reference_loss(x, labels[at]) +
+                                        (1 - weight) * reference_loss(x, others[at]));
+        for (std::int32_t c = 0; c < kClasses; ++c)
+          sum += smoothing / kClasses * reference_loss(x, c);
+        return sum;
+      };
+      losses += loss(row);
+      const std::int32_t heavier = weights[at] < 0.5f ? others[at] : labels[at];
+      right += std::max_element(row.begin(), row.end()) - row.begin() == heavier;
+      for (std::size_t c = 0; c < kClasses; ++c) {
+        std::vector<double> above = row, below = row;
+        above[c] += kStep;
+        below[c] -= kStep;
+        EXPECT_NEAR(gradient[at * kClasses + c], (loss(above) - loss(below)) / (2 * kStep), 1e-6)
+            << "sample " << n << ", class " << c << ", smoothing " << smoothing;
+      }
+    }
+    EXPECT_NEAR(score.loss(), losses / kSamples, 1e-6);
+    EXPECT_EQ(score.top1, right) << "by the heavier label";
+  }
+  std::vector<float> plain(gradient.size()), whole(kSamples, 1.0f);
+  Score one, two;
+  HostStream stream;
+  const View x{logits.data(), {kSamples, kClasses}, Type::f32},
+      own{labels.data(), {kSamples}, Type::i32}, dx{plain.data(), x.shape, Type::f32},
+      same{gradient.data(), x.shape, Type::f32};
+  softmax_cross_entropy(stream, x, own, 1, dx, &one, nullptr, 0.125f);
+  softmax_cross_entropy(stream, x, own, 1, same, &two, nullptr, 0.125f,
+                        {others.data(), {kSamples}, Type::i32},
+                        {whole.data(), {kSamples}, Type::f32});
+  EXPECT_EQ(one, two) << "a weight of 1 is no mixing";
+  EXPECT_EQ(plain, gradient);
+  EXPECT_NE(error_of([&] {
+              softmax_cross_entropy(stream, x, own, 1, dx, &one, nullptr, 0, {}, own);
+            }).find("two labels and a weight"),
+            std::string::npos);
+}
+
 /// The outcome of one row of fp32 logits.
 Outcome<float> judge(std::vector<float> logits, std::int32_t label) {
   const auto classes = static_cast<std::int64_t>(logits.size());

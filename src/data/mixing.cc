@@ -1,0 +1,24 @@
+#include "src/data/mixing.h"
+
+#include <algorithm>
+
+namespace lockstep {
+
+Mix draw_mix(std::uint64_t seed, std::uint32_t epoch, std::uint32_t sample, std::int64_t size,
+             float alpha) {
+  Random random(seed, Purpose::mixup, epoch, sample);
+  Mix mix;
+  mix.partner = random.below(static_cast<std::uint32_t>(size));
+  // Joehnk's way: of two powers of uniform numbers whose sum is at most 1, the share of the first.
+  // In logarithms, for a small alpha makes them smaller than numbers are.
+  const auto power = [&] { return std::log((random.next() + 1.0) * 0x1p-32) / alpha; };
+  for (;;) {
+    const double one = power(), two = power(), larger = std::max(one, two);
+    if (std::exp(one) + std::exp(two) > 1) continue;
+    mix.weight = static_cast<float>(std::exp(one - larger) /
+                                    (std::exp(one - larger) + std::exp(two - larger)));
+    return mix;
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Cutout, mixup and crops beyond the edges: the same bits on any number of ranks and after a resume, said in the summary,
+# compared when a run goes on, and refused where there are no images.
+# usage: augmentation.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_h5py
+state=(--shards 4 --global-batch 16 --reducer tree --label-smoothing 0.1)
+all=(--crop-padding 4 --cutout 8 --mixup 0.4)
+differ() {  # WHAT FILE FILE
+  expect "$1" bash -c '! "$@" >/dev/null 2>&1' - "$python" "$here/compare_checkpoints.py" "$2" "$3"
+}
+
+train 1 "${state[@]}" "${all[@]}" --steps 4 --checkpoint-dir "$folder/one"
+expect_line "the summary says it" '^augmented +crops up to 4 pixels beyond the edges, cutout 8, mixup 0\.4$'
+train 4 "${state[@]}" "${all[@]}" --steps 2 --checkpoint-dir "$folder/two"
+train 2 "${state[@]}" "${all[@]}" --steps 4 --checkpoint-dir "$folder/two"
+expect_same_state "on 4 ranks and then on 2" "$(step_file "$folder/one" 4)" "$(step_file "$folder/two" 4)"
+checks=$((checks + 1))
+grep -q 'no longer the same run' "$folder/out" && complain "the same augmentations are noted as others"
+train 1 "${state[@]}" --steps 4 --checkpoint-dir "$folder/plain"
+checks=$((checks + 1))
+grep -q '^augmented' "$folder/out" && complain "a summary speaks of augmentations that nobody asked for"
+for option in '--crop-padding 4' '--cutout 8' '--mixup 0.4'; do
+  # shellcheck disable=SC2086
+  train 1 "${state[@]}" $option --steps 4 --checkpoint-dir "$folder/${option%% *}"
+  differ "$option makes a difference" "$(step_file "$folder/plain" 4)" "$(step_file "$folder/${option%% *}" 4)"
+done
+train 2 "${state[@]}" --cutout 8 --steps 9 --check --checkpoint-dir "$folder/two"
+expect_line "another padding is noted" '^note +--crop-padding is now "auto", not 4 as before: this is no longer the same run$'
+expect_line "another mixup is noted" '^note +--mixup is now 0, not 0\.4 as before: this is no longer the same run$'
+
+ranks 2 train_cifar "${small[@]}" --mixup 5
+expect_error "too much" 2 '--mixup: 5 is not between 0 and 4$'
+ranks 2 train_cifar "${small[@]}" --cutout 25
+expect_error "more than there is" 2 '--cutout 25: the images of data set synthetic are of 24x24$'
+ranks 2 train_cifar "${small[@]}" --crop-padding some
+expect_error "no padding" 2 '--crop-padding: "some" is not a number'
+ranks 2 train_mnist "${small[@]}" --crop-padding 2
+expect_error "digits are not cropped" 2 '--crop-padding 2: the samples of data set digits are neither cropped nor moved$'
+ranks 1 train_mnist "${small[@]}" --mixup 0.2 --cutout 6 --steps 2
+expect_line "digits are cut and mixed" '^augmented +cutout 6, mixup 0\.2$'
+ranks 2 train_reuters "${small[@]}" --mixup 0.2
+expect_error "words are not mixed" 2 '--mixup is for images, and data set topics has none$'
+ranks 1 train_cifar --help
+expect_line "they are explained" '^ +--mixup NUMBER'
+finish

@@ -1,0 +1,70 @@
+// Cutout and mixup: what is drawn for a sample depends on nothing else, and is as their papers say.
+#include "src/data/mixing.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace lockstep {
+namespace {
+
+TEST(Cutout, IsASquareAroundAnyPixel) {
+  constexpr int kSide = 5, kHeight = 6, kWidth = 9;
+  std::set<std::pair<int, int>> centres;
+  for (std::uint32_t sample = 0; sample < 2000; ++sample) {
+    const Cutout cut = Cutout::draw(1, 2, sample, kSide, kHeight, kWidth);
+    centres.insert({cut.top + 2, cut.left + 2});
+    for (int row = -3; row < kHeight + 3; ++row)
+      for (int column = -3; column < kWidth + 3; ++column)
+        EXPECT_EQ(cut.has(row, column), row >= cut.top && row <= cut.top + 4 &&
+                                            column >= cut.left && column <= cut.left + 4);
+  }
+  EXPECT_EQ(centres.size(), std::size_t{kHeight * kWidth});
+  EXPECT_EQ(*centres.begin(), std::pair(0, 0));
+  EXPECT_EQ(*centres.rbegin(), std::pair(kHeight - 1, kWidth - 1));
+  EXPECT_FALSE(Cutout{}.has(0, 0)) << "as constructed there is none";
+}
+
+TEST(Mix, HasAnyPartnerAndAWeightOfBeta) {
+  constexpr int kDraws = 20000;
+  for (const float alpha : {0.1f, 0.4f, 1.0f, 4.0f}) {
+    double sum = 0, squares = 0;
+    std::set<std::uint32_t> partners;
+    for (std::uint32_t sample = 0; sample < kDraws; ++sample) {
+      const Mix mix = draw_mix(1, 2, sample, 50, alpha);
+      ASSERT_GE(mix.weight, 0);
+      ASSERT_LE(mix.weight, 1);
+      partners.insert(mix.partner);
+      sum += mix.weight;
+      squares += double{mix.weight} * mix.weight;
+    }
+    const double mean = sum / kDraws, variance = squares / kDraws - mean * mean;
+    EXPECT_NEAR(mean, 0.5, 0.02) << alpha;  // 6 standard deviations at most
+    EXPECT_NEAR(variance, 1 / (4 * (2 * alpha + 1)), 0.01) << alpha;
+    EXPECT_EQ(partners.size(), 50u);
+    EXPECT_EQ(*partners.rbegin(), 49u);
+  }
+}
+
+TEST(Mix, OfATinyAlphaIsStillAWeight) {
+  for (std::uint32_t sample = 0; sample < 100; ++sample) {
+    const float weight = draw_mix(1, 2, sample, 50, 1e-6f).weight;
+    EXPECT_TRUE(weight == 0 || weight == 1) << weight;
+  }
+}
+
+TEST(Mix, BelongsToItsSampleAndEpoch) {
+  const Mix mix = draw_mix(1, 2, 3, 1000, 0.5f), same = draw_mix(1, 2, 3, 1000, 0.5f);
+  EXPECT_EQ(mix.partner, same.partner);
+  EXPECT_EQ(mix.weight, same.weight);
+  for (const Mix& other : {draw_mix(2, 2, 3, 1000, 0.5f), draw_mix(1, 3, 3, 1000, 0.5f),
+                           draw_mix(1, 2, 4, 1000, 0.5f)}) {
+    EXPECT_NE(mix.weight, other.weight);
+  }
+  EXPECT_EQ(mixed(0.25f, 4, 8), 7);
+  EXPECT_EQ(mixed(1, 4, 8), 4);
+  EXPECT_EQ(mixed(0, 4, 8), 8);
+}
+
+}  // namespace
+}  // namespace lockstep
