@@ -69,14 +69,16 @@ std::map<int, int> ranks_of(const std::string& job) {
 }  // namespace
 
 StartWatch::StartWatch(std::string program) : program_(std::move(program)) {
+  // Here, for MPI_Init adds to the environment while the thread runs, and may move it.
+  const char* const job = std::getenv(kJob);
+  if (job == nullptr) return;
+  job_ = job;
   thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
 StartWatch::~StartWatch() = default;
 
 void StartWatch::watch(const std::stop_token& stop) {
-  const char* job = std::getenv(kJob);
-  if (job == nullptr) return;
   std::unique_lock lock(mutex_);
   const auto never = [] { return false; };
   woken_.wait_for(lock, stop, kFirstLook, never);
@@ -89,7 +91,7 @@ void StartWatch::watch(const std::stop_token& stop) {
       looks.clear();  // we were stopped ourselves: all may have been
     last = now;
     int stopped = -1, speaker = -1;
-    ranks.merge(ranks_of(job));
+    ranks.merge(ranks_of(job_));
     for (const auto& [rank, pid] : ranks) {
       const bool now_stopped = Process(pid, 0).condition() == Condition::stopped;
       looks[pid] = now_stopped ? looks[pid] + 1 : 0;

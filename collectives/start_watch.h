@@ -24,6 +24,7 @@ class StartWatch {
   void watch(const std::stop_token& stop);
 
   const std::string program_;
+  std::string job_;
   std::mutex mutex_;
   std::condition_variable_any woken_;
   std::jthread thread_;  ///< last: it is joined before what it uses goes
