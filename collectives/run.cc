@@ -80,13 +80,19 @@ void Run::begin_round() {
   left_ = pending_.size();
 }
 
-bool Run::advance() {
+bool Run::advance(bool wait) {
   while (!done()) {
     if (left_ > 0) {
       completed_.resize(pending_.size());
       int count = 0;
-      check(MPI_Testsome(static_cast<int>(pending_.size()), pending_.data(), &count,
-                         completed_.data(), MPI_STATUSES_IGNORE));
+      const int messages = static_cast<int>(pending_.size());
+      if (wait) {
+        check(MPI_Waitany(messages, pending_.data(), completed_.data(), MPI_STATUS_IGNORE));
+        count = 1;
+      } else {
+        check(MPI_Testsome(messages, pending_.data(), &count, completed_.data(),
+                           MPI_STATUSES_IGNORE));
+      }
       for (int i = 0; i < count; ++i) {
         const auto message = static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]);
         const Addition& addition = additions_[message];

@@ -19,8 +19,9 @@ class Run {
   Run(const Comm& comm, Schedule schedule, int tag);
   /// Begins to sum `bucket` (schedule.count floats), which belongs to the Run until it is done.
   void start(float* bucket);
-  /// Moves on as far as possible now. Returns whether anything is left to do.
-  bool advance();
+  /// Moves on as far as possible now; `wait`: until one more message has come through at least.
+  /// Returns whether anything is left to do.
+  bool advance(bool wait = false);
   bool done() const { return round_ == schedule_.rounds.size(); }
   /// Of the memory besides the bucket.
   std::size_t bytes() const { return (scratch_.size() + staging_.size()) * sizeof(float); }

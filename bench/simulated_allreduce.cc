@@ -1,0 +1,58 @@
+// One all-reduce in simulated time, for bench/simulate.sh: built by smpicxx and run by smpirun
+// (SimGrid), with the schedules and the messages of collectives/ as they are.
+//   simulated_allreduce ALGORITHM BYTES LATENCY BANDWIDTH
+// prints ALGORITHM RANKS BYTES SECONDS COST, the last by cost() for a link of so many seconds and
+// bytes per second.
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <vector>
+
+#include "collectives/algorithms.h"
+#include "collectives/communicator.h"
+#include "collectives/run.h"
+#include "src/table.h"
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  MPI_Init(&argc, &argv);
+  if (argc != 5) {
+    std::fprintf(stderr, "usage: simulated_allreduce ALGORITHM BYTES LATENCY BANDWIDTH\n");
+    return 2;
+  }
+  int failed = 0;
+  try {
+    const Comm comm(std::make_shared<const Communicator>(MPI_COMM_WORLD, /*owned=*/false));
+    const AlgorithmEntry& entry = find(algorithms(), argv[1]);
+    const std::int64_t count = std::atoll(argv[2]) / static_cast<std::int64_t>(sizeof(float));
+    std::vector<float> bucket(static_cast<std::size_t>(count),
+                              static_cast<float>(comm.rank() + 1));
+    Run run(comm, entry.algorithm(comm.rank(), comm.size(), count), 0);
+    // Ranks leave a barrier one after the other, but can sleep until the same moment.
+    double now = MPI_Wtime(), begin = 0;
+    MPI_Allreduce(&now, &begin, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    begin += 0.01;
+    const auto ns = std::llround((begin - MPI_Wtime()) * 1e9);
+    const timespec rest{0, static_cast<long>(ns)};
+    nanosleep(&rest, nullptr);
+    run.start(bucket.data());
+    while (run.advance(/*wait=*/true)) continue;
+    double own = MPI_Wtime() - begin, seconds = 0;
+    MPI_Reduce(&own, &seconds, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    const auto sum = static_cast<float>(comm.size() * (comm.size() + 1) / 2);
+    for (const float value : bucket) failed |= value != sum;
+    const Link link{std::atof(argv[3]), std::atof(argv[4]), 1e30};
+    if (comm.rank() == 0) {
+      std::printf("%s %d %s %.9f %.9f\n", argv[1], comm.size(), argv[2], seconds,
+                  cost(entry.algorithm, comm.size(), count, link));
+    }
+    if (failed) std::fprintf(stderr, "rank %d has a wrong sum\n", comm.rank());
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    failed = 1;
+  }
+  MPI_Finalize();
+  return failed;
+}
