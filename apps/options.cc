@@ -269,6 +269,10 @@ void add_options(OptionSet& add, Options& o, const Program& program,
            [](const std::string& name) { find(reducers(), name); });
   add.number("--bucket-mb", o.bucket_mb, Bounds::above_zero(kLargestBucket),
              "MiB of gradients that are summed together");
+  add.text("--embedding-gradient", o.embedding_gradient, "HOW",
+           "Sum that of an embedding dense, or as the rows of the words that a batch has, the same "
+           "bits: auto (by cost), dense or rows",
+           one_of("--embedding-gradient", {"auto", "dense", "rows"}));
   add.text("--progress", o.progress, "NAME",
            "Who moves the sums on during backward: auto, wait, poll or thread",
            [](const std::string& name) { find(policies(), name); });

@@ -70,6 +70,7 @@ struct Options {
   // Ranks
   std::string reducer = "auto";
   double bucket_mb = 1;
+  std::string embedding_gradient = "auto";
   std::string progress = "auto";
   std::string device = "auto";
   std::string convolution = "auto";

@@ -59,6 +59,9 @@ class ShardsTogether::Ranks : public AcrossShards {
     seconds_ += now_seconds() - began;
   }
 
+  void progress() {
+    if (record_ != nullptr) record_->progress();
+  }
   void look() {
     if (reducer_->in_stream()) reducer_->advance();
   }
@@ -157,6 +160,7 @@ void ShardsTogether::run() {
     more = !parts.empty();
     if (!more) break;
     expect(parts.size() == queues_.size(), "shards do not ask for the same sums");
+    ranks_->progress();
     sum_canonically(parts, count);
     ranks_->sum(queues_.front()->does(), parts.front(), count);
     for (std::size_t shard = 1; shard < parts.size(); ++shard)

@@ -145,6 +145,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   for (const ParameterGroup& group : f.options.groups) line("group", group_text(f, group));
   line("reducer", f.step.reducer().describe());
   line("progress", policy_text(f.step.policy()));
+  if (!f.step.embedding().empty()) line("embedding", f.step.embedding());
   line("buckets", bucket_text(f.step.buckets()));
   line("order", order_text(f));
   line("memory", memory_text(f));
@@ -158,6 +159,10 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
                                 f.plan.start.step, f.plan.steps));
   }
   for (const std::string& note : f.options.notes) line("note", note);
+  if (f.options.embedding_gradient != "auto" && f.step.embedding().empty()) {
+    line("note",
+         fmt::format("--embedding-gradient does nothing: {} has no embedding", f.options.model));
+  }
   if (f.options.sync_bn && !f.step.together())
     line("note", fmt::format("--sync-bn does nothing: {} has no batch norm", f.options.model));
   for (const std::string& note : f.plan.notes) line("note", note);

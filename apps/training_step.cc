@@ -26,17 +26,28 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   agree(world.comm(), [&] { parts.model->group(options.groups); });
   parts.optimizer = make_optimizer(options.optimizer, options.optimizer_options);
   const Layout& layout = parts.model->layout();
-  parts.buckets =
-      cut_buckets(bucket_parts(layout), static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
+  parts.row_choice = choose_rows(world.comm(), device.memory_is_host(), layout, dataset,
+                                 options.embedding_gradient, plan);
+  std::vector<Range> summed = bucket_parts(layout);
+  if (parts.row_choice.rows) {
+    const Shape table = parts.row_choice.table->shape;
+    expect(summed.size() > 1, "a model is more than an embedding");
+    summed.pop_back();
+    parts.row_reducer = std::make_unique<RowReducer>(
+        world.comm().duplicate(), table[0], table.row(), plan.own_shards, parts.row_choice.most);
+  }
+  parts.buckets = cut_buckets(summed, static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
   ReducerSpec spec{.comm = world.comm().duplicate(),
                    .device = device,
                    .count = layout.count,
                    .buckets = parts.buckets,
                    .why = {},
                    .deterministic = options.deterministic,
+                   .link = {},
                    .canonical = options.shards_given};
   parts.reducer = make_reducer(options.reducer, spec);
   parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
+  if (parts.row_reducer) parts.model->make_rows();
   if (!options.sync_bn) return parts;
   if (const std::vector<Range> places = places_of_sums(layout); !places.empty()) {
     agree(world.comm(), [&] {
@@ -47,6 +58,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
             plan.lanes);
       }
       parts.model->make_lanes(plan.lanes);
+      if (parts.row_reducer) parts.model->make_rows();
     });
     spec.comm = world.comm().duplicate();
     spec.count = places.back().end();
@@ -72,6 +84,8 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       reducer_(std::move(parts.reducer)),
       gradients_(reducer_->gradients()),
       together_(std::move(parts.together)),
+      row_choice_(std::move(parts.row_choice)),
+      row_reducer_(std::move(parts.row_reducer)),
       policy_(parts.policy),
       graphs_(!options.no_graph),
       host_(device, model_->layout().count),
@@ -196,6 +210,7 @@ void TrainingStep::give_work(Loader& loader) {
   for (int first = 0; first < plan_.own_shards; first += lanes()) compute_shards(loader, first);
   record_.phase("summing gradients");
   buckets_->finish();
+  if (row_reducer_) sum_rows();
   if (clip_) clip_->give(reducer_->stream(), gradients_, &now()->rates);
   if (waits_for_all()) update_range({0, layout().count});
   // The one join of a step: the next begins when all updates are done, and the host waits for none.
@@ -246,6 +261,10 @@ void TrainingStep::forward(int shard, int lane) {
 
 /// The work that writes the shard's gradients of `range` has been given.
 void TrainingStep::written(int shard, int lane, Range range) {
+  if (row_reducer_ && range == layout().layers.back()) {
+    const auto take = [this, shard, lane] { row_reducer_->take(shard, model_->rows(lane)); };
+    return together_ ? together_->then(lane, take) : take();
+  }
   Stream& stream = stream_of(lane);
   if (shard < plan_.own_shards - 1) return shard_sum_->take(shard, range, stream);
   shard_sum_->finish(range, stream);
@@ -255,6 +274,16 @@ void TrainingStep::written(int shard, int lane, Range range) {
     record_.progress();
   };
   together_ ? together_->then(lane, ready) : ready();
+}
+
+void TrainingStep::sum_rows() {
+  const double began = now_seconds();
+  const Range table = row_choice_.table->range;
+  record_.waiting("rows of the embedding");
+  row_reducer_->finish(gradients_ + table.begin);
+  record_.phase("updating the embedding");
+  rows_seconds_ += now_seconds() - began;
+  on_reduced(layout().layers.back());
 }
 
 TrainingBatch TrainingStep::batch_of(int shard) const {
@@ -324,7 +353,8 @@ std::size_t TrainingStep::saved_bytes() const {
 StepTimes TrainingStep::times() const {
   StepTimes times = times_;
   times.optimizer = static_cast<double>(optimizer_ns_) * 1e-9;
-  times.exposed = buckets_->exposed_seconds() + (together_ ? together_->seconds() : 0);
+  times.exposed =
+      buckets_->exposed_seconds() + (together_ ? together_->seconds() : 0) + rows_seconds_;
   return times;
 }
 
@@ -332,7 +362,8 @@ std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
   const std::size_t arena = static_cast<std::size_t>(layout().count) * sizeof(float);
   std::vector<std::pair<std::string, std::size_t>> parts{
       {"parameters", arena},
-      {"gradients", reducer_->bytes() + shard_sum_->bytes() + (together_ ? together_->bytes() : 0)},
+      {"gradients", reducer_->bytes() + shard_sum_->bytes() + (together_ ? together_->bytes() : 0) +
+                        (row_reducer_ ? row_reducer_->bytes() : 0)},
       {"optimizer", state_.slots.size() * arena + arena / Layout::kAlignment}};
   if (state_.average) parts.emplace_back("average", arena);
   parts.emplace_back("activations", model_->activation_bytes());

@@ -12,10 +12,12 @@
 
 #include "apps/host_copy.h"
 #include "apps/options.h"
+#include "apps/row_choice.h"
 #include "apps/run_plan.h"
 #include "apps/shards_together.h"
 #include "apps/step_mail.h"
 #include "collectives/buckets.h"
+#include "collectives/row_reducer.h"
 #include "collectives/shard_sum.h"
 #include "net/clip.h"
 #include "net/model.h"
@@ -47,6 +49,10 @@ struct StepParts {
   Policy policy = Policy::wait;
   /// Where shards train together: the model has as many lanes. Null: each is by itself.
   std::unique_ptr<ShardsTogether> together = nullptr;
+  /// How the embedding's gradient is summed. With rows the model gives them, `buckets` leave the
+  /// table's layer out, and `row_reducer` is made for it.
+  RowChoice row_choice = {};
+  std::unique_ptr<RowReducer> row_reducer = nullptr;
 };
 
 /// Collective: all ranks give the same arguments. The parts that `options` name. Throws
@@ -88,6 +94,8 @@ class TrainingStep {
   int lanes() const { return together_ ? together_->shards() : 1; }
   /// Whether layers have sums over all shards that train together.
   bool together() const { return together_ != nullptr; }
+  /// How the gradient of an embedding is summed, for people; empty where there is none.
+  const std::string& embedding() const { return row_choice_.text; }
   /// Of what the statistics of layers are: "the global batch"; empty where no layer has any.
   std::string statistics() const;
   const std::vector<Range>& buckets() const { return buckets_->buckets(); }
@@ -127,6 +135,7 @@ class TrainingStep {
   void compute_shards(Loader& loader, int first);
   void forward(int shard, int lane);
   void written(int shard, int lane, Range range);
+  void sum_rows();
   TrainingBatch batch_of(int shard) const;
   Stream& stream_of(int lane) const;
   void on_reduced(Range range);
@@ -152,6 +161,9 @@ class TrainingStep {
   std::unique_ptr<GradientClip> clip_;  ///< null: gradients are as long as they are
   std::unique_ptr<ShardSum> shard_sum_;
   std::unique_ptr<ShardsTogether> together_;
+  RowChoice row_choice_;
+  std::unique_ptr<RowReducer> row_reducer_;  ///< null: all gradients are dense
+  double rows_seconds_ = 0;                  ///< of waiting for the rows of others, and adding them
   Policy policy_;
   bool graphs_;  ///< steps may be repeated as one
   HostCopy host_;

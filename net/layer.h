@@ -12,6 +12,7 @@
 #include "net/parameters.h"
 #include "src/arena.h"
 #include "src/device.h"
+#include "src/sparse_rows.h"
 #include "src/view.h"
 
 namespace lockstep {
@@ -113,6 +114,9 @@ struct LayerCall {
   /// Of backward and of the forward before it; null in inference, with a model made for training
   /// too.
   const TrainingBatch* batch = nullptr;
+  /// Where the gradient of a parameter goes that is `sparse`, instead of `gradients`: filled when
+  /// the work is done. Null: it is dense, as elsewhere.
+  SparseRows* rows = nullptr;
   /// To be told in backward that a layer's gradients are written (chain.h does).
   const std::function<void(std::span<const View> gradients)>* ready = nullptr;
 };

@@ -40,6 +40,9 @@ struct Parameter {
   float rate = 1;
   /// What it decays by in place of l2 and the run's decay, by the same word.
   std::optional<float> decay = {};
+  /// Its gradient can be had as the rows that are not 0 (LayerCall::rows); it is its layer's only
+  /// parameter.
+  bool sparse = false;
 
   bool trained() const { return follow == 0; }
   /// An optimizer steps it.
@@ -54,9 +57,7 @@ struct Layout {
   /// Elements that no two parameters share: 64 bytes. Gaps hold zeros.
   static constexpr std::int64_t kAlignment = 16;
   /// The first multiple of kAlignment from `place` on.
-  static constexpr std::int64_t aligned(std::int64_t place) {
-    return round_up(place, kAlignment);
-  }
+  static constexpr std::int64_t aligned(std::int64_t place) { return round_up(place, kAlignment); }
 
   std::vector<Parameter> parameters;
   /// Elements of an arena, mail and alignment gaps included.

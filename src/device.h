@@ -42,8 +42,8 @@ class Stream {
   /// The CUDA stream whose kernels are this one's work, with its device made that of the calling
   /// thread. Null where the work is host code.
   virtual CUstream_st* cuda() const { return nullptr; }
-  /// Host code as one piece of work, for src/cpu and src/each.h alone. `work` must own all that it
-  /// names: what it points at must live until it is done.
+  /// Host code as one piece of work, for src alone, and only where memory is the host's. `work`
+  /// must own all that it names: what it points at must live until it is done.
   template <class Work>
   void give(Work work) {
     if (later_) {
@@ -104,7 +104,6 @@ enum class Place { device, host };
 /// Whose work goes first where a device has work of several streams: that of the high ones, which
 /// take the place that finished work leaves.
 enum class Priority { normal, high };
-
 
 /// A layer that is linear in its weights: y = x * w + b. Planned once for fixed shapes, then run
 /// many times; a plan may be used by one thread at a time. All three calls need `scratch` of
