@@ -79,7 +79,7 @@ struct ReducerSpec {
   /// The same sums, bit for bit, in every run like this one.
   bool deterministic = false;
   /// What messages between hosts cost: "auto" measures it.
-  Link link;
+  Link link = {};
   /// Whether "auto" is to be one that adds in the canonical order.
   bool canonical = false;
 };

@@ -174,7 +174,7 @@ struct MakeSample {
     const auto own = see(wanted.epoch, wanted.sample, team);
     const Cutout own_cut = cut(wanted.epoch, wanted.sample);
     if (team.lane == 0) batch_labels[row] = labels[wanted.sample];
-    const int pixels = kind.pixels(), channels = kind.channels();
+    const int pixels = kind.pixels(), channels = kind.channels(), columns = kind.columns();
     T* y = images + row * pixels * channels;
     if constexpr (kMixed) {
       const Mix mix = picked.mixes[wanted.kept * size + wanted.sample];
@@ -185,8 +185,8 @@ struct MakeSample {
         weights[row] = mix.weight;
       }
       for (int i = team.lane; i < pixels; i += team.lanes) {
-        const bool gone = own_cut.has(i / kind.columns(), i % kind.columns()),
-                   other_gone = other_cut.has(i / kind.columns(), i % kind.columns());
+        const int line = i / columns, column = i - line * columns;
+        const bool gone = own_cut.has(line, column), other_gone = other_cut.has(line, column);
         for (int c = 0; c < channels; ++c) {
           y[i * channels + c] =
               T(mixed(mix.weight, gone ? 0.0f : own(i, c), other_gone ? 0.0f : other(i, c)));
@@ -194,8 +194,11 @@ struct MakeSample {
       }
     } else {
       for (int i = team.lane; i < pixels; i += team.lanes) {
-        const bool gone = own_cut.has(i / kind.columns(), i % kind.columns());
-        for (int c = 0; c < channels; ++c) y[i * channels + c] = T(gone ? 0.0f : own(i, c));
+        // Cut when it is written: both at once take more registers than a warp has on some GPUs.
+        for (int c = 0; c < channels; ++c) y[i * channels + c] = T(own(i, c));
+        const int line = i / columns;
+        if (!own_cut.has(line, i - line * columns)) continue;
+        for (int c = 0; c < channels; ++c) y[i * channels + c] = T(0.0f);
       }
     }
   }
