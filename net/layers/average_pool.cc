@@ -4,31 +4,10 @@
 
 #include "net/layers/spatial.h"
 #include "src/each.h"
+#include "src/windows.h"
 
 namespace lockstep {
 namespace {
-
-/// Windows along one axis.
-struct Windows {
-  std::int64_t in, out, kernel, stride, pad;
-
-  HOST_DEVICE constexpr std::int64_t begin(std::int64_t o) const {
-    const std::int64_t first = o * stride - pad;
-    return first < 0 ? 0 : first;
-  }
-  HOST_DEVICE constexpr std::int64_t end(std::int64_t o) const {
-    const std::int64_t last = o * stride - pad + kernel;
-    return last < in ? last : in;
-  }
-  /// The first window that element i is in, and the one behind the last.
-  HOST_DEVICE constexpr std::int64_t first(std::int64_t i) const {
-    return i + pad < kernel ? 0 : (i + pad - kernel) / stride + 1;
-  }
-  HOST_DEVICE constexpr std::int64_t behind(std::int64_t i) const {
-    const std::int64_t last = (i + pad) / stride + 1;
-    return last < out ? last : out;
-  }
-};
 
 template <class T>
 struct Forward {
@@ -85,17 +64,11 @@ class AveragePoolLayer : public Layer {
                            .kernel = kernel_,
                            .stride = stride_,
                            .valid = padding_ == Padding::valid};
-    const Shape out = same.output();
-    const auto windows = [&](int axis) {
-      const std::int64_t missing = (out[axis] - 1) * stride_ + kernel_ - image[axis];
-      return Windows{image[axis], out[axis], kernel_, stride_,
-                     std::max<std::int64_t>(missing, 0) / 2};
-    };
     images_ = image[0];
     channels_ = image[3];
-    h_ = windows(1);
-    w_ = windows(2);
-    return like(in, out);
+    h_ = windows_of(same, 1);
+    w_ = windows_of(same, 2);
+    return like(in, same.output());
   }
   void forward(LayerCall& call, View x, View y) override {
     dispatch(x.type, [&](auto* tag) {

@@ -15,11 +15,11 @@
 #include "src/check.h"
 #include "src/cpu/affine.h"
 #include "src/cpu/convolution.h"
-#include "src/cpu/pool.h"
 #include "src/cpu/response_norm.h"
 #include "src/machine.h"
 #include "src/memory.h"
 #include "src/plural.h"
+#include "src/pool.h"
 #include "src/table.h"
 
 namespace lockstep {
@@ -123,7 +123,7 @@ class CpuDevice : public Device {
     return make_onednn_dense(engine_, spec);
   }
   std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
-    return make_cpu_max_pool(spec);
+    return make_max_pool(spec);
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return make_cpu_response_norm(spec);

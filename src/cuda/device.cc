@@ -12,10 +12,10 @@
 #include "src/cuda/cublaslt.h"
 #include "src/cuda/cudnn.h"
 #include "src/cuda/libraries.h"
-#include "src/cuda/pool.h"
 #include "src/cuda/race.h"
 #include "src/cuda/response_norm.h"
 #include "src/cuda/runtime.h"
+#include "src/pool.h"
 #include "src/round_up.h"
 
 namespace lockstep {
@@ -194,7 +194,7 @@ class CudaDevice final : public Device {
     return cuda::make_dense(*planner_, spec);
   }
   std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
-    return cuda::make_max_pool(spec);
+    return make_max_pool(spec);
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return cuda::make_response_norm(spec);

@@ -12,8 +12,8 @@
 #include "net/model.h"
 #include "src/cuda/affine.h"
 #include "src/cuda/cudnn.h"
-#include "src/cuda/pool.h"
 #include "src/cuda/response_norm.h"
+#include "src/pool.h"
 
 namespace lockstep::cuda {
 namespace {

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <limits>
 
-#include "src/cuda/pool.h"
 #include "src/cuda/response_norm.h"
 #include "src/cuda/rows.h"
 #include "src/random.h"
@@ -59,44 +58,6 @@ void on_streams(F f) {
     SCOPED_TRACE(threads);
     HostStream stream(threads);
     f(stream);
-  }
-}
-
-TEST(CudaBodies, PoolHasTheBitsOfTheCpu) {
-  const auto device = make_cpu_device(1);
-  for (const Type type : {Type::f32, Type::bf16}) {
-    for (const MaxPoolSpec& spec :
-         {MaxPoolSpec{.input = {{2, 7, 6, 5}, type}, .kernel = 3, .stride = 2, .relu = true},
-          MaxPoolSpec{.input = {{3, 12, 12, 70}, type}, .kernel = 3, .stride = 2},
-          MaxPoolSpec{.input = {{1, 5, 9, 3}, type}, .kernel = 2, .stride = 2, .relu = true},
-          MaxPoolSpec{.input = {{2, 4, 4, 33}, type}, .kernel = 3, .stride = 1},
-          MaxPoolSpec{.input = {{2, 7, 9, 6}, type}, .kernel = 3, .stride = 2, .valid = true},
-          MaxPoolSpec{.input = {{2, 6, 5, 2}, type}, .kernel = 2, .stride = 3}}) {
-      SCOPED_TRACE(spec.input.x.text());
-      const Shape out = spec.output();
-      Tensor x = Tensor::random(spec.input.x, type, 1);
-      dispatch(type, [&](auto* tag) {
-        using T = std::remove_pointer_t<decltype(tag)>;
-        x.view.as<T>()[spec.input.x.count() / 2] = std::numeric_limits<float>::quiet_NaN();
-      });
-      const Tensor dy = Tensor::random(out, type, 2);
-      HostStream one(1);
-      const auto cpu = device->max_pool(spec);
-      Tensor y(out, type), dx(spec.input.x, type);
-      std::vector<std::uint8_t> argmax(out.count(), 77);
-      cpu->forward(one, x.view, y.view, argmax.data());
-      cpu->backward(one, dy.view, argmax.data(), dx.view);
-      on_streams([&](Stream& stream) {
-        const auto plan = make_max_pool(spec);
-        Tensor own_y(out, type), own_dx(spec.input.x, type);
-        std::vector<std::uint8_t> own_argmax(out.count(), 88);
-        plan->forward(stream, x.view, own_y.view, own_argmax.data());
-        EXPECT_EQ(own_argmax, argmax);
-        EXPECT_EQ(own_y.memory, y.memory);
-        plan->backward(stream, dy.view, own_argmax.data(), own_dx.view);
-        EXPECT_EQ(own_dx.memory, dx.memory);
-      });
-    }
   }
 }
 
