@@ -25,8 +25,10 @@ std::string of_all_ranks(const Comm& comm, const std::string& value) {
 /// A canonical sum is the same for all reducers; any other may depend on all that is named here.
 std::string order_of_sums(const Comm& comm, const Options& options, const Reducer& reducer) {
   if (reducer.canonical()) return "canonical";
-  return fmt::format("that of {} on {} in buckets of {:g} MiB", reducer.name(),
-                     counted(comm.size(), "rank"), options.bucket_mb);
+  const bool fewer = reducer.name() == "nccl" && options.nccl_max_ctas > 0;
+  return fmt::format("that of {} on {} in buckets of {:g} MiB{}", reducer.name(),
+                     counted(comm.size(), "rank"), options.bucket_mb,
+                     fewer ? fmt::format(" with {} CTAs", options.nccl_max_ctas) : "");
 }
 
 /// Whether the rate before the end depends on where the end is.

@@ -20,6 +20,7 @@
 #include "apps/restore.h"
 #include "apps/resumption.h"
 #include "apps/signals.h"
+#include "apps/tuning.h"
 #include "collectives/comm.h"
 #include "collectives/flight_recorder.h"
 #include "net/checkpoint.h"
@@ -65,8 +66,8 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
            one_of("--weights", {"ema", "raw"}));
   set.text("--data", o.data, "DIR",
            "Folder with the official files, for checkpoints trained on them");
-  set.text("--precision", o.precision, "TYPE", "fp32 or bf16 [as trained]",
-           one_of("--precision", {"fp32", "bf16"}));
+  set.text("--precision", o.precision, "TYPE", "fp32, bf16, or on GPUs fp16 [as trained]",
+           one_of("--precision", {"fp32", "bf16", "fp16"}));
   set.flag("--follow", o.follow, "Stay, and evaluate every new checkpoint of the folder");
   set.number("--interval", o.interval, Bounds::above_zero(kLongestTime),
              "Seconds between looks into the folder");
@@ -208,10 +209,24 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   DatasetPair data;
   std::unique_ptr<Evaluation> evaluation;
   std::vector<float> arena;
+  Type type = Type::f32;
+  const ModelEntry* entry = nullptr;
   agree(comm, [&] {
     data = find(datasets(), subject.dataset).open(o.data, subject.seed);
-    evaluation = std::make_unique<Evaluation>(device, find(models(), subject.model), *data.test,
-                                              subject.precision == "bf16" ? Type::bf16 : Type::f32);
+    entry = &find(models(), subject.model);
+    type = type_called(subject.precision);
+    if (!device.computes(type)) {
+      fail_usage("{} is of {}, which this device, {}, does not compute in: say --precision fp32",
+                 subject.file, subject.precision, device.describe());
+    }
+  });
+  record.phase("choosing kernels");
+  tune(comm, device, cache_folder(), [&] {
+    Model(device, *entry, data.test->sample_shape(), data.test->classes(), Evaluation::kBatch, type,
+          /*training=*/false);
+  });
+  agree(comm, [&] {
+    evaluation = std::make_unique<Evaluation>(device, *entry, *data.test, type);
     arena.assign(static_cast<std::size_t>(evaluation->model().layout().count), 0.0f);
   });
   if (checkpoint) note_other_data(*checkpoint, data.identity);
@@ -249,6 +264,10 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   Placement placement = place(comm, o.threads);
   const std::unique_ptr<Device> device =
       make_device(comm, o.device, {.convolution = o.convolution}, placement);
+  if (comm.rank() == 0) {
+    for (const std::string& note : placement.notes)
+      std::fputs(fmt::format("evaluate: note: {}\n", note).c_str(), stderr);
+  }
   CheckpointFolder folder(o.checkpoint, [](const std::string& warning) {
     std::fputs(fmt::format("evaluate: {}\n", warning).c_str(), stderr);
   });

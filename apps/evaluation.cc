@@ -82,11 +82,14 @@ Answers Evaluation::first_batch() {
   stream_->synchronize();
   const auto floats = [](Type type, const std::byte* from, std::int64_t size) {
     std::vector<float> values;
-    for (std::int64_t i = 0; i < size; ++i) {
-      values.push_back(type == Type::bf16 ? float{reinterpret_cast<const Bfloat16*>(from)[i]}
-                       : type == Type::i32
-                           ? static_cast<float>(reinterpret_cast<const std::int32_t*>(from)[i])
-                           : reinterpret_cast<const float*>(from)[i]);
+    const auto take = [&]<class T>(T*) {
+      for (std::int64_t i = 0; i < size; ++i)
+        values.push_back(static_cast<float>(reinterpret_cast<const T*>(from)[i]));
+    };
+    if (type == Type::i32) {
+      take(static_cast<std::int32_t*>(nullptr));
+    } else {
+      dispatch(type, take);
     }
     return values;
   };

@@ -19,6 +19,7 @@ namespace lockstep {
 namespace {
 
 constexpr double kLargestBucket = 1 << 20;  // MiB: more than any model has
+constexpr double kMostCtas = 64;            // of NCCL: its channels
 
 std::string text_of(const CheckpointInterval& interval) {
   return interval.steps > 0 ? fmt::format("{}", interval.steps)
@@ -41,8 +42,28 @@ CheckpointInterval parse_interval(const std::string& text) {
 }
 
 void parse_precision(const std::string& name, Type& precision) {
-  one_of("--precision", {"fp32", "bf16"})(name);
-  precision = name == "bf16" ? Type::bf16 : Type::f32;
+  one_of("--precision", {"fp32", "bf16", "fp16"})(name);
+  precision = type_called(name);
+}
+
+constexpr std::string_view kDynamic = "dynamic";
+
+/// "dynamic", "dynamic:1024", "none" or a number.
+LossScaling parse_loss_scale(const std::string& how, std::int32_t growth_steps) {
+  constexpr float kFirst = 0x1p16f;
+  if (how == "none") return {};
+  if (how == kDynamic) return {true, kFirst, growth_steps};
+  const bool dynamic = how.starts_with("dynamic:");
+  try {
+    const std::string number = dynamic ? how.substr(kDynamic.size() + 1) : how;
+    const auto bounds = Bounds::at_least(1, LossScaling::kHighest);
+    return {dynamic, parse_number<float>("", number, bounds), growth_steps};
+  } catch (const Error&) {
+    fail_usage(
+        "--loss-scale: \"{}\" is neither auto, none, dynamic, a number of at least 1 nor dynamic: "
+        "with one (dynamic:1024)",
+        how);
+  }
 }
 
 void parse_padding(const std::string& text, int& padding) {
@@ -186,7 +207,7 @@ void add_options(OptionSet& add, Options& o, const Program& program,
   add.word(
          "--precision", [&o](const std::string& name) { parse_precision(name, o.precision); },
          [&o] { return name_of(o.precision); }, "TYPE",
-         "Of activations: fp32 or bf16 (weights and sums stay fp32)")
+         "Of activations: fp32, bf16, or on GPUs fp16 (weights and sums stay fp32)")
       .shapes_weights();
 
   add.group("Training");
@@ -224,6 +245,16 @@ void add_options(OptionSet& add, Options& o, const Program& program,
       .shapes_weights();
   add.number("--clip-norm", o.clip_norm, Bounds::at_least(0),
              "Scale gradients down to this length of all together; 0: never")
+      .shapes_weights();
+  add.text("--loss-scale", o.loss_scale, "HOW",
+           "So that small gradients do not vanish in 16 bits: a number; dynamic, or dynamic:FIRST "
+           "(halved when they overflow, and that step skipped); none; auto: dynamic with fp16",
+           [](const std::string& how) {
+             if (how != "auto") parse_loss_scale(how, 1);
+           })
+      .shapes_weights();
+  add.number("--loss-scale-steps", o.loss_scale_steps, Bounds::at_least(1, 1 << 30),
+             "dynamic: steps without overflow after which it is doubled")
       .shapes_weights();
   add.number(
       "--accumulate", o.accumulate, Bounds::at_least(1, 1 << 20),
@@ -267,6 +298,9 @@ void add_options(OptionSet& add, Options& o, const Program& program,
   add.text("--reducer", o.reducer, "NAME",
            "How gradients are summed over the ranks: auto or one of --list",
            [](const std::string& name) { find(reducers(), name); });
+  add.optional_number("--nccl-max-ctas", o.nccl_max_ctas, Bounds::at_least(1, kMostCtas),
+                      "Thread blocks (CTAs) that NCCL's sums may take from the backward pass "
+                      "[NCCL's choice; 4 with --deterministic]");
   add.number("--bucket-mb", o.bucket_mb, Bounds::above_zero(kLargestBucket),
              "MiB of gradients that are summed together");
   add.text("--embedding-gradient", o.embedding_gradient, "HOW",
@@ -395,6 +429,10 @@ std::vector<std::string> idle_options(const Options& o) {
        "--lr-schedule exponential");
   note(!decays && rate.smooth, "--lr-smooth", "--lr-schedule exponential");
   note(!ends && rate.end != usual.end, "--lr-end", "--lr-schedule cosine or linear");
+  note(!o.loss_scaling().dynamic && o.loss_scale_steps != d.loss_scale_steps, "--loss-scale-steps",
+       "--loss-scale dynamic");
+  note(o.nccl_max_ctas > 0 && o.reducer != "auto" && o.reducer != "nccl", "--nccl-max-ctas",
+       "--reducer nccl");
   note(o.log_dir.empty() && o.summary_every > 0 && o.summary_every != d.summary_every,
        "--summary-every", "--log-dir");
   if (o.checkpoint_dir.empty()) {
@@ -480,6 +518,11 @@ std::optional<Options> parse_options(int argc, char** argv, const Program& progr
   o.shaping = set.shaping();
   o.notes = idle_options(o);
   return o;
+}
+
+LossScaling Options::loss_scaling() const {
+  const bool automatic = loss_scale == "auto", narrow = precision == Type::f16;
+  return parse_loss_scale(!automatic ? loss_scale : narrow ? "dynamic" : "none", loss_scale_steps);
 }
 
 std::string menus() {

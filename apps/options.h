@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "net/loss_scale.h"
 #include "net/optimizer.h"
 #include "net/parameter_groups.h"
 #include "net/rate.h"
@@ -59,6 +60,8 @@ struct Options {
   OptimizerOptions optimizer_options;  ///< all that it declares, and no other's
   float label_smoothing = 0;
   float clip_norm = 0;                   ///< 0: gradients are not clipped
+  std::string loss_scale = "auto";       ///< auto, none, dynamic, dynamic:FIRST, or a number
+  std::int32_t loss_scale_steps = 2000;  ///< LossScaling::growth_steps
   int accumulate = 1;                    ///< shards of each rank, where shards do not say
   bool sync_bn = false;                  ///< shards have batch norm's mean and variance in common
   float weight_decay = 0;                ///< of all weights, besides their model's own
@@ -77,8 +80,9 @@ struct Options {
   bool deterministic = false;
   bool tf32 = false;
   bool no_graph = false;
-  int threads = 0;      ///< per rank; 0: the cores of the node shared out among its ranks
-  double timeout = 60;  ///< seconds without progress after which the run is ended with a reason
+  int threads = 0;        ///< per rank; 0: the cores of the node shared out among its ranks
+  double timeout = 60;    ///< seconds without progress after which the run is ended with a reason
+  int nccl_max_ctas = 0;  ///< of a sum of NCCL; 0: its own choice
   // Reports
   std::string log_dir;  ///< empty: none
   std::int64_t log_every = 10, summary_every = 100, eval_every = 1000, verify_every = 1000;
@@ -101,6 +105,9 @@ struct Options {
   std::vector<std::string> shaping;  ///< the names of those that shape the weights
   std::vector<std::string> notes;    ///< options that do nothing in this run, one line each
   bool seed_given = false, batch_given = false, shards_given = false;
+
+  /// What loss_scale means with this precision.
+  LossScaling loss_scaling() const;
 };
 
 /// Reads the command line of `program`. Returns nothing where all is said already (--help,

@@ -144,22 +144,32 @@ void Reporter::step(const StepReport& r) {
   if (r.penalty > 0 && body_->console.columns() == 0)
     loss = fmt::format("loss {:#.4g} ({})", r.cross_entropy + r.penalty, loss);
   body_->images_per_s = r.images_per_s;
-  body_->line(
-      {body_->step_text(r.step), fmt::format("epoch {:.{}f}", r.epoch, r.epoch < 10 ? 2 : 1), loss,
-       fmt::format("top-1 {:.0f} %", 100 * r.batch_top1),
-       fmt::format("{:.0f} images/s", r.images_per_s), fmt::format("lr {:.4g}", r.learning_rate),
-       fmt::format("waiting for sums {:.1f} %", 100 * r.exposed_communication)});
-  const JsonLines::Fields fields{{"step", static_cast<double>(r.step)},
-                                 {"epoch", r.epoch},
-                                 {"loss", r.cross_entropy + r.penalty},
-                                 {"cross_entropy", r.cross_entropy},
-                                 {"penalty", r.penalty},
-                                 {"batch_top1", r.batch_top1},
-                                 {"images_per_s", r.images_per_s},
-                                 {"seconds_per_batch", r.seconds_per_batch},
-                                 {"learning_rate", r.learning_rate},
-                                 {"exposed_communication", r.exposed_communication},
-                                 {"loader_wait", r.loader_wait}};
+  std::vector<std::string> parts{
+      body_->step_text(r.step),
+      fmt::format("epoch {:.{}f}", r.epoch, r.epoch < 10 ? 2 : 1),
+      loss,
+      fmt::format("top-1 {:.0f} %", 100 * r.batch_top1),
+      fmt::format("{:.0f} images/s", r.images_per_s),
+      fmt::format("lr {:.4g}", r.learning_rate),
+      fmt::format("waiting for sums {:.1f} %", 100 * r.exposed_communication)};
+  if (r.loss_scale) parts.push_back(fmt::format("scale {:g}", r.loss_scale->scale));
+  body_->line(parts);
+  JsonLines::Fields fields{{"step", static_cast<double>(r.step)},
+                           {"epoch", r.epoch},
+                           {"loss", r.cross_entropy + r.penalty},
+                           {"cross_entropy", r.cross_entropy},
+                           {"penalty", r.penalty},
+                           {"batch_top1", r.batch_top1},
+                           {"images_per_s", r.images_per_s},
+                           {"seconds_per_batch", r.seconds_per_batch},
+                           {"learning_rate", r.learning_rate},
+                           {"exposed_communication", r.exposed_communication},
+                           {"loader_wait", r.loader_wait}};
+  if (r.loss_scale) {
+    fields.emplace_back("loss_scale", r.loss_scale->scale);
+    fields.emplace_back("loss_scale_good_steps", static_cast<double>(r.loss_scale->good));
+    fields.emplace_back("skipped_steps", static_cast<double>(r.loss_scale->skipped));
+  }
   if (body_->json) body_->files([&] { body_->json->write("train", fields); });
   if (body_->events) {
     JsonLines::Fields scalars;
@@ -256,7 +266,7 @@ void Reporter::epoch(std::int64_t step, std::int64_t number, const EpochRecord& 
   });
 }
 
-void Reporter::summary(std::int64_t step, double seconds) {
+void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped) {
   if (!body_) return;
   body_->attempt([&] { body_->console.clear(); }, body_->lost_lines);
   bool lost_files = false;
@@ -282,6 +292,8 @@ void Reporter::summary(std::int64_t step, double seconds) {
     parts.push_back(fmt::format("{:.0f} images/s",
                                 static_cast<double>(steps * body_->plan.global_batch) / seconds));
   }
+  if (skipped > 0)
+    parts.push_back(fmt::format("{} skipped, for gradients overflowed", counted(skipped, "step")));
   line("trained", parts);
   const auto tested = [](const Body::Tested& t) {
     return fmt::format("{:.2f} % at step {}", 100 * t.top1, t.step);

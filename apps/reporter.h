@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "apps/evaluation.h"
 #include "apps/options.h"
 #include "apps/run_plan.h"
+#include "net/loss_scale.h"
 #include "net/parameters.h"
 
 namespace lockstep {
@@ -25,6 +27,8 @@ struct StepReport {
   double learning_rate = 0;
   /// Shares of the time that the computing thread waited for sums, and for samples.
   double exposed_communication = 0, loader_wait = 0;
+  /// After the step; none where it is not dynamic.
+  std::optional<LossScale> loss_scale = {};
 };
 
 /// On ranks other than 0 every call does nothing. begin() throws Error where the files cannot be
@@ -54,8 +58,8 @@ class Reporter {
   void epoch(std::int64_t step, std::int64_t number, const EpochRecord& trained,
              const EvaluationResult& result);
   /// The end of training after `step`: what it took, what came of it and where that is.
-  /// `seconds`: of training alone.
-  void summary(std::int64_t step, double seconds);
+  /// `seconds`: of training alone. `skipped`: steps of the run without an update.
+  void summary(std::int64_t step, double seconds, std::int64_t skipped);
 
  private:
   struct Body;

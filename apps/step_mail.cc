@@ -37,8 +37,12 @@ void write_mail(Stream& stream, Score* score, const StepInput* now, std::int64_t
 }
 
 StepTotals read_mail(const float* mail, std::int64_t global_batch) {
-  return {mail[kLoss], mail[kTop1] / static_cast<double>(global_batch), mail[kStop] > 0,
-          mail[kSave] > 0, 0};
+  return {mail[kLoss],
+          mail[kTop1] / static_cast<double>(global_batch),
+          mail[kStop] > 0,
+          mail[kSave] > 0,
+          0,
+          {}};
 }
 
 }  // namespace lockstep

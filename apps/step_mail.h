@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "net/loss.h"
+#include "net/loss_scale.h"
 #include "net/optimizer.h"
 
 namespace lockstep {
@@ -29,6 +30,8 @@ struct StepTotals {
   bool stop = false, save = false;
   /// What decay adds to the loss under the weights before the step; 0 where nobody asked.
   double penalty = 0;
+  /// After the step.
+  LossScale loss_scale = {};
 };
 
 /// Gives the work that writes a shard's mail: its score, which is cleared for the next, and with

@@ -54,6 +54,10 @@ std::string optimizer_text(const RunSummary& f) {
                         f.step.optimizer().decay() == Decay::decoupled ? "decoupled " : "",
                         f.options.weight_decay);
   }
+  if (const LossScaling scaling = f.options.loss_scaling(); scaling.on()) {
+    text += fmt::format(", loss scale {}{:g}", scaling.dynamic ? "dynamic, now " : "",
+                        f.step.loss_scale().scale);
+  }
   if (f.options.ema > 0) text += fmt::format(", moving average {:g}", f.options.ema);
   return text;
 }

@@ -38,6 +38,8 @@ constexpr double kSlowFiles = 600;
 
 /// What a checkpoint says of its "evaluation" where that is still to be done.
 constexpr const char* kDue = "due";
+/// The text of a checkpoint that says where a dynamic scale of the loss stands.
+constexpr const char* kLossScale = "loss_scale";
 
 class Trainer {
  public:
@@ -80,7 +82,13 @@ class Trainer {
       if (comm_.rank() == 0) checkpoint = std::make_unique<Checkpoint>(*resumption.file);
     });
     load_on_all_ranks(comm_, checkpoint.get(), step_.layout(), step_.sections());
-    step_.restored();
+    LossScale scale = step_.loss_scale();
+    const auto& texts = resumption.metadata.texts;
+    agree(comm_, [&] {  // a run that was not scaled dynamically begins to be
+      if (const auto at = texts.find(kLossScale); at != texts.end())
+        scale = LossScale::from(at->second);
+    });
+    step_.restored(scale);
     last_file_ = *resumption.file;
     world_.flight_recorder().saved();
     const auto evaluation = resumption.metadata.texts.find("evaluation");
@@ -100,7 +108,7 @@ class Trainer {
     load_on_all_ranks(comm_, checkpoint.get(), step_.layout(), {sections.front()});
     if (step_.state().average)
       std::copy_n(sections.front().arena, step_.layout().count, sections.back().arena);
-    step_.restored();
+    step_.restored(step_.loss_scale());
   }
 
   /// The run was stopped before the evaluation of its last step: that is the first thing to do.
@@ -131,7 +139,7 @@ class Trainer {
       if (taken_ == done) after_step(done, asked);
       if ((asked.stop && done < plan_.steps) || evaluation_due_) return stop(done);
     }
-    reporter_.summary(done, trained_seconds());
+    reporter_.summary(done, trained_seconds(), step_.loss_scale().skipped);
     return kExitSuccess;
   }
 
@@ -210,6 +218,7 @@ class Trainer {
     r.images_per_s = steps * static_cast<double>(plan_.global_batch) / seconds;
     r.seconds_per_batch = seconds / steps;
     r.learning_rate = rate_at(done - 1);
+    if (options_.loss_scaling().dynamic) r.loss_scale = totals.loss_scale;
     r.exposed_communication = std::clamp((times.exposed - last_times_.exposed) / seconds, 0.0, 1.0);
     r.loader_wait = std::clamp((times.loader - last_times_.loader) / seconds, 0.0, 1.0);
     reporter_.step(r);
@@ -263,6 +272,7 @@ class Trainer {
       metadata.position = {done, samples, samples / plan_.dataset_size, plan_.seed};
       metadata.texts = texts_;
       if (evaluation_due_) metadata.texts["evaluation"] = kDue;
+      if (options_.loss_scaling().dynamic) metadata.texts[kLossScale] = step_.loss_scale().text();
       folders_->require_held();
       const SavedCheckpoint saved =
           save_checkpoint(options_.checkpoint_dir, step_.layout(), read_only(step_.sections()),
@@ -313,7 +323,7 @@ class Trainer {
   }
 
   int stop(std::int64_t done) {
-    reporter_.summary(done, trained_seconds());
+    reporter_.summary(done, trained_seconds(), step_.loss_scale().skipped);
     if (options_.checkpoint_dir.empty()) {
       throw AgreedError(fmt::format(
           "stopped on request after step {}; nothing was saved, for there is no --checkpoint-dir",
@@ -422,6 +432,13 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
                         placement);
     device = named.get();
   }
+  agree(comm, [&] {
+    if (device->computes(options.precision)) return;
+    fail_usage(
+        "--precision {} is for GPUs, and this run is on {}: say --precision bf16, which has the "
+        "range of fp32 and needs no scale",
+        name_of(options.precision), device->describe());
+  });
   look_for_stop();
   record.phase("choosing kernels");
   tune(comm, *device, cache_folder(), [&] {

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "collectives/flight_recorder.h"
@@ -17,6 +18,20 @@ std::vector<Range> bucket_parts(const Layout& layout) {
 }
 
 }  // namespace
+
+ReducerSpec reducer_spec(const Comm& comm, Device& device, const Options& options,
+                         std::int64_t count, const std::vector<Range>& buckets) {
+  return {.comm = comm.duplicate(),
+          .device = device,
+          .count = count,
+          .buckets = buckets,
+          .why = {},
+          .deterministic = options.deterministic,
+          .link = {},
+          .canonical = options.shards_given,
+          .timeout_seconds = options.timeout,
+          .nccl_max_ctas = options.nccl_max_ctas};
+}
 
 StepParts make_step_parts(const World& world, Device& device, const ModelEntry& entry,
                           const Dataset& dataset, const Options& options, const RunPlan& plan) {
@@ -37,15 +52,16 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
         world.comm().duplicate(), table[0], table.row(), plan.own_shards, parts.row_choice.most);
   }
   parts.buckets = cut_buckets(summed, static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
-  ReducerSpec spec{.comm = world.comm().duplicate(),
-                   .device = device,
-                   .count = layout.count,
-                   .buckets = parts.buckets,
-                   .why = {},
-                   .deterministic = options.deterministic,
-                   .link = {},
-                   .canonical = options.shards_given};
-  parts.reducer = make_reducer(options.reducer, spec);
+  Record& record = world.flight_recorder().mine();
+  const auto connect = [&](std::int64_t count, const std::vector<Range>& buckets) {
+    // Whoever connects has a deadline of its own, and knows more to say than the watchdog.
+    record.phase("connecting the ranks", options.timeout + 10);
+    auto reducer =
+        make_reducer(options.reducer, reducer_spec(world.comm(), device, options, count, buckets));
+    record.phase("making the model");
+    return reducer;
+  };
+  parts.reducer = connect(layout.count, parts.buckets);
   parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
   if (parts.row_reducer) parts.model->make_rows();
   if (!options.sync_bn) return parts;
@@ -60,12 +76,9 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
       parts.model->make_lanes(plan.lanes);
       if (parts.row_reducer) parts.model->make_rows();
     });
-    spec.comm = world.comm().duplicate();
-    spec.count = places.back().end();
-    spec.buckets = places;
-    parts.together = std::make_unique<ShardsTogether>(device, make_reducer(options.reducer, spec),
-                                                      places, spec.comm.size(), plan.lanes,
-                                                      &world.flight_recorder().mine());
+    parts.together =
+        std::make_unique<ShardsTogether>(device, connect(places.back().end(), places), places,
+                                         world.comm().size(), plan.lanes, &record);
   }
   return parts;
 }
@@ -78,6 +91,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       ema_(options.ema),
       weight_decay_(options.weight_decay),
       smoothing_(options.label_smoothing),
+      scaling_(options.loss_scaling()),
       stream_(device.stream()),
       model_(std::move(parts.model)),
       optimizer_(std::move(parts.optimizer)),
@@ -99,6 +113,10 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
 
   if (options.clip_norm > 0)
     clip_ = std::make_unique<GradientClip>(device, layout, options.clip_norm);
+  if (scaling_.on()) {
+    scaler_ = std::make_unique<LossScaler>(device, layout, scaling_);
+    set_loss_scale({.scale = scaling_.scale, .last = scaling_.scale});
+  }
   const std::size_t slots = optimizer_->slots().size(),
                     count = static_cast<std::size_t>(layout.count);
   const std::vector<float> decays = factors(layout, weight_decay_);
@@ -157,7 +175,7 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   record_.step(step + 1);
   Slot& slot = slots_[static_cast<std::size_t>(given_) % slots_.size()];
   *reinterpret_cast<StepInput*>(slot.input.get()) = {
-      {rate, average_decay(ema_, step), optimizer_->corrections(step)},
+      {rate, average_decay(ema_, step), optimizer_->corrections(step), 1 / scaling_.scale},
       votes.stop ? 1.0f : 0.0f,
       votes.save ? 1.0f : 0.0f,
       plan_.start.samples + (step - plan_.start.step) * plan_.global_batch};
@@ -178,6 +196,8 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
     give_work(loader);
   }
   device_.copy(*stream_, answer->mail, gradients_, sizeof answer->mail);
+  if (scaler_)
+    device_.copy(*stream_, &answer->loss_scale, scaler_->state(), sizeof answer->loss_scale);
   slot.done->record(*stream_);
   times_.loader += loader.waited_seconds() - waited;
   ++given_;
@@ -196,6 +216,7 @@ std::optional<StepTotals> TrainingStep::take(bool all) {
   const auto* answer = reinterpret_cast<const Answer*>(slot.answer.get());
   StepTotals totals = read_mail(answer->mail, plan_.global_batch);
   totals.penalty = answer->penalty;
+  if (scaler_) totals.loss_scale = loss_scale_ = answer->loss_scale;
   return totals;
 }
 
@@ -211,6 +232,7 @@ void TrainingStep::give_work(Loader& loader) {
   record_.phase("summing gradients");
   buckets_->finish();
   if (row_reducer_) sum_rows();
+  if (scaling_.dynamic) scaler_->give(reducer_->stream(), gradients_, &now()->rates);
   if (clip_) clip_->give(reducer_->stream(), gradients_, &now()->rates);
   if (waits_for_all()) update_range({0, layout().count});
   // The one join of a step: the next begins when all updates are done, and the host waits for none.
@@ -254,7 +276,7 @@ void TrainingStep::forward(int shard, int lane) {
   const View logits = model_->forward(stream, batch.images, part, lane);
   softmax_cross_entropy(stream, logits, batch.labels, 1.0f / static_cast<float>(plan_.global_batch),
                         model_->logits_gradient(lane), score(), nullptr, smoothing_,
-                        batch.other_labels, batch.weights);
+                        batch.other_labels, batch.weights, scaler_ ? scaler_->factor() : nullptr);
   write_mail(stream, score(), now(), plan_.global_batch, shard == plan_.own_shards - 1, gradients_);
   written(shard, lane, {0, Layout::kMail});
 }
@@ -339,7 +361,29 @@ std::vector<Section> TrainingStep::sections() {
   return sections;
 }
 
-void TrainingStep::restored() {
+const float* TrainingStep::gradients() {
+  const float* host = host_.read(*stream_, gradients_);
+  if (!scaler_) return host;
+  unscaled_.assign(host, host + layout().count);
+  for (const Parameter& parameter : layout().parameters) {
+    if (!parameter.trained()) continue;
+    const auto first = unscaled_.begin() + parameter.range.begin;
+    std::for_each(first, first + parameter.range.count,
+                  [this](float& value) { value /= loss_scale_.last; });
+  }
+  return unscaled_.data();
+}
+
+void TrainingStep::set_loss_scale(const LossScale& scale) {
+  loss_scale_ = scale;
+  const Memory host = device_.allocate(sizeof scale, Place::host);
+  std::memcpy(host.get(), &scale, sizeof scale);
+  device_.copy(*stream_, scaler_->state(), host.get(), sizeof scale);
+  stream_->synchronize();
+}
+
+void TrainingStep::restored(const LossScale& loss_scale) {
+  if (scaling_.dynamic) set_loss_scale(loss_scale);
   host_.write(*stream_, state_.parameters);
   for (float* slot : state_.slots) host_.write(*stream_, slot);
   if (state_.average) host_.write(*stream_, state_.average);

@@ -20,6 +20,7 @@
 #include "collectives/row_reducer.h"
 #include "collectives/shard_sum.h"
 #include "net/clip.h"
+#include "net/loss_scale.h"
 #include "net/model.h"
 #include "net/optimizer.h"
 #include "src/data/loader.h"
@@ -54,6 +55,10 @@ struct StepParts {
   RowChoice row_choice = {};
   std::unique_ptr<RowReducer> row_reducer = nullptr;
 };
+
+/// What a reducer of `count` gradients in these buckets is made for, by `options`. Collective.
+ReducerSpec reducer_spec(const Comm& comm, Device& device, const Options& options,
+                         std::int64_t count, const std::vector<Range>& buckets);
 
 /// Collective: all ranks give the same arguments. The parts that `options` name. Throws
 /// AgreedError.
@@ -106,14 +111,18 @@ class TrainingStep {
   /// done, and their names in checkpoints; valid until the next step. The average is the last, if
   /// there is one.
   std::vector<Section> sections();
-  /// What the host has written to sections() is the state of the run.
-  void restored();
+  /// What the host has written to sections() is the state of the run, with `loss_scale` where it is
+  /// dynamic.
+  void restored(const LossScale& loss_scale);
+  /// Where the scale of the loss stood after the last step that was taken.
+  const LossScale& loss_scale() const { return loss_scale_; }
   /// Of all sections: what a checkpoint holds, and writing one needs for a moment.
   std::size_t saved_bytes() const;
   /// The weights that evaluation uses.
   float* evaluated() { return state_.average ? state_.average : state_.parameters; }
-  /// Mean gradients of the step before as the host sees them, until the next step.
-  const float* gradients() { return host_.read(*stream_, gradients_); }
+  /// Mean gradients of the step before as the host sees them, until the next step; an infinity or
+  /// a NaN may stand where the step was skipped.
+  const float* gradients();
 
   StepTimes times() const;
   /// What takes how many bytes on this rank.
@@ -123,6 +132,7 @@ class TrainingStep {
   struct Answer {
     float mail[Layout::kMail];  ///< the sum of all
     double penalty;
+    LossScale loss_scale;
   };
   /// What the host and the device tell each other of one step.
   struct Slot {
@@ -140,8 +150,9 @@ class TrainingStep {
   Stream& stream_of(int lane) const;
   void on_reduced(Range range);
   void update_range(Range range);
+  void set_loss_scale(const LossScale& scale);
   /// No update begins before all gradients are summed.
-  bool waits_for_all() const { return clip_ || optimizer_->layerwise(); }
+  bool waits_for_all() const { return clip_ || scaling_.dynamic || optimizer_->layerwise(); }
   Score* score() { return static_cast<Score*>(block_.at(score_)); }
   void give_penalty(Answer* answer);
   StepInput* now() const { return static_cast<StepInput*>(block_.at(now_)); }
@@ -150,6 +161,7 @@ class TrainingStep {
   Record& record_;
   const RunPlan& plan_;
   float ema_, weight_decay_, smoothing_;
+  LossScaling scaling_;
   std::unique_ptr<Stream> stream_;  ///< of the computing thread
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
@@ -159,6 +171,9 @@ class TrainingStep {
   Memory layer_scratch_;        ///< of a layerwise optimizer
   TrainingState state_;
   std::unique_ptr<GradientClip> clip_;  ///< null: gradients are as long as they are
+  std::unique_ptr<LossScaler> scaler_;  ///< null: the loss is as it is
+  LossScale loss_scale_;
+  std::vector<float> unscaled_;  ///< of gradients()
   std::unique_ptr<ShardSum> shard_sum_;
   std::unique_ptr<ShardsTogether> together_;
   RowChoice row_choice_;

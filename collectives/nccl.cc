@@ -18,11 +18,8 @@ namespace {
 
 class NcclReducer : public Reducer {
  public:
-  NcclReducer(const ReducerSpec& spec, NcclLibrary& library, const NcclOptions& options)
-      : spec_(spec),
-        options_(options),
-        version_(library.version()),
-        stream_(spec.device.stream(Priority::high)) {
+  NcclReducer(const ReducerSpec& spec, NcclLibrary& library)
+      : spec_(spec), version_(library.version()), stream_(spec.device.stream(Priority::high)) {
     for (std::size_t i = 0; i < spec.buckets.size(); ++i) ready_.push_back(spec.device.event());
     expect_same(spec.comm, "versions of NCCL",
                 fmt::format("nccl = {}", nccl_version_name(version_)));
@@ -31,9 +28,7 @@ class NcclReducer : public Reducer {
       if (spec.comm.rank() == 0) id = library.unique_id();
     });
     id = spec.comm.broadcast(std::move(id));
-    agree(spec.comm, [&] {
-      communicator_ = library.connect(id, spec.comm.size(), spec.comm.rank(), *stream_, options);
-    });
+    agree(spec.comm, [&] { communicator_ = library.connect(id, spec, *stream_); });
     connect();
     agree(spec.comm, [&] {
       gradients_ = communicator_->allocate(bytes());
@@ -82,8 +77,10 @@ class NcclReducer : public Reducer {
   }
   std::string_view name() const override { return "nccl"; }
   std::string describe() const override {
-    return fmt::format("nccl ({}; NCCL {}{})", describe_ranks(spec_), nccl_version_name(version_),
-                       options_.deterministic ? ", deterministic" : "");
+    return fmt::format(
+        "nccl ({}; NCCL {}{}{})", describe_ranks(spec_), nccl_version_name(version_),
+        spec_.deterministic ? ", deterministic" : "",
+        spec_.nccl_max_ctas > 0 ? fmt::format(", at most {} CTAs", spec_.nccl_max_ctas) : "");
   }
 
  private:
@@ -109,10 +106,10 @@ class NcclReducer : public Reducer {
     const double began = now_seconds();
     or_abort([&] {
       while (!communicator_->settled()) {
-        require(now_seconds() - began < options_.timeout_seconds,
+        require(now_seconds() - began < spec_.timeout_seconds,
                 "NCCL has not come to {} within {:g} s: NCCL_DEBUG=INFO shows what it waits for; "
                 "--timeout gives it more",
-                what, options_.timeout_seconds);
+                what, spec_.timeout_seconds);
         sched_yield();
       }
     });
@@ -127,7 +124,7 @@ class NcclReducer : public Reducer {
       std::int64_t state = failed;
       try {
         state = communicator_->settled() ? connected : under_way;
-        if (state == under_way && now_seconds() - began > options_.timeout_seconds) state = late;
+        if (state == under_way && now_seconds() - began > spec_.timeout_seconds) state = late;
       } catch (...) {
         error = std::current_exception();
       }
@@ -144,14 +141,13 @@ class NcclReducer : public Reducer {
           fail(
               "NCCL has not connected {} ranks within {:g} s: NCCL_DEBUG=INFO shows what it waits "
               "for; --timeout gives it more, --reducer tree does without it",
-              spec_.comm.size(), options_.timeout_seconds);
+              spec_.comm.size(), spec_.timeout_seconds);
         }
       });
     }
   }
 
   ReducerSpec spec_;
-  NcclOptions options_;
   int version_;
   std::unique_ptr<NcclCommunicator> communicator_;
   bool aborted_ = false;
@@ -166,9 +162,8 @@ std::string nccl_version_name(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-std::unique_ptr<Reducer> make_nccl_reducer(const ReducerSpec& spec, NcclLibrary& library,
-                                           const NcclOptions& options) {
-  return std::make_unique<NcclReducer>(spec, library, options);
+std::unique_ptr<Reducer> make_nccl_reducer(const ReducerSpec& spec, NcclLibrary& library) {
+  return std::make_unique<NcclReducer>(spec, library);
 }
 
 }  // namespace lockstep

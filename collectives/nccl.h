@@ -13,15 +13,6 @@
 
 namespace lockstep {
 
-struct NcclOptions {
-  /// One algorithm, one protocol and one number of CTAs: the same bits in every run.
-  bool deterministic = false;
-  /// CTAs that a sum may take from the backward pass. 0: NCCL's own choice.
-  int most_ctas = 0;
-  /// That connecting, or one call, may take.
-  double timeout_seconds = 60;
-};
-
 /// One communicator, non-blocking: what a call begins is through when settled(). Calls throw Error
 /// with the library's words. One thread at a time. Where finish() was not called before, its
 /// destructor aborts.
@@ -50,9 +41,10 @@ class NcclLibrary {
   virtual int version() = 0;
   /// What all ranks of one communicator are given, from one of them: ncclGetUniqueId.
   virtual std::string unique_id() = 0;
-  /// Begins to connect, on the device of `stream`.
-  virtual std::unique_ptr<NcclCommunicator> connect(const std::string& id, int size, int rank,
-                                                    Stream& stream, const NcclOptions& options) = 0;
+  /// Begins to connect the ranks of spec.comm, on the device of `stream`. spec.deterministic: with
+  /// one algorithm, one protocol and one number of CTAs.
+  virtual std::unique_ptr<NcclCommunicator> connect(const std::string& id, const ReducerSpec& spec,
+                                                    Stream& stream) = 0;
 };
 
 /// "2.28.9"
@@ -60,8 +52,7 @@ std::string nccl_version_name(int version);
 
 /// ncclSum in place on stream(), which is done by being given: it can be captured. Collective;
 /// fails on all ranks alike. `library` outlives it. Where NCCL reports an error the sums are
-/// aborted and Error is thrown.
-std::unique_ptr<Reducer> make_nccl_reducer(const ReducerSpec& spec, NcclLibrary& library,
-                                           const NcclOptions& options);
+/// aborted and Error is thrown; where a call takes longer than spec.timeout_seconds too.
+std::unique_ptr<Reducer> make_nccl_reducer(const ReducerSpec& spec, NcclLibrary& library);
 
 }  // namespace lockstep

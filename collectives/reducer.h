@@ -82,6 +82,10 @@ struct ReducerSpec {
   Link link = {};
   /// Whether "auto" is to be one that adds in the canonical order.
   bool canonical = false;
+  /// What connecting, or a call that is to begin something, may take.
+  double timeout_seconds = 60;
+  /// Thread blocks (CTAs) that a sum of NCCL may take from the backward pass. 0: its own choice.
+  int nccl_max_ctas = 0;
 };
 
 struct ReducerEntry {
@@ -98,10 +102,10 @@ struct ReducerEntry {
 std::span<const ReducerEntry> reducers();
 
 /// The reducer called `name`, or for "auto" the one that suits the ranks: in memory of the host on
-/// one host shared, on several hierarchical or by the cost of the algorithms, in canonical order; in
-/// memory of devices as collectives/device_choice.h says. One of the host is staged where that may
-/// not touch the device's memory. Throws the same Error on all ranks where it cannot run, with the
-/// reason. Collective.
+/// one host shared, on several hierarchical or by the cost of the algorithms, in canonical order;
+/// in memory of devices as collectives/device_choice.h says. One of the host is staged where that
+/// may not touch the device's memory. Throws the same Error on all ranks where it cannot run, with
+/// the reason. Collective.
 std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& spec);
 
 }  // namespace lockstep

@@ -64,10 +64,7 @@ std::vector<ReducerEntry> make_menu() {
   };
 #ifdef LOCKSTEP_CUDA
   menu.push_back({"nccl", "NVIDIA's NCCL between GPUs of any hosts; order unknown",
-                  [](const ReducerSpec& spec) {
-                    return make_nccl_reducer(spec, nccl_library(),
-                                             {.deterministic = spec.deterministic});
-                  },
+                  [](const ReducerSpec& spec) { return make_nccl_reducer(spec, nccl_library()); },
                   /*on_device=*/true});
   menu.push_back({"cuda_ipc",
                   "in each other's GPU memory, also of one GPU for several ranks; canonical order",

@@ -24,8 +24,8 @@ struct Scale {
   HOST_DEVICE void operator()(std::int64_t) const {
     double squares = 0;
     for (std::int64_t i = 0; i < sums; ++i) squares += partial[i];
-    const double norm = std::sqrt(squares);
-    now->scale = norm > limit ? static_cast<float>(limit / norm) : 1.0f;
+    const double norm = std::sqrt(squares) * static_cast<double>(now->scale);
+    if (norm > limit) now->scale *= static_cast<float>(limit / norm);
   }
 };
 

@@ -17,9 +17,9 @@ class GradientClip {
   /// `layout` must outlive it.
   GradientClip(Device& device, const Layout& layout, float limit);
 
-  /// Gives `stream` the work that writes now->scale for these gradients, an arena of the layout;
-  /// statistics and parameters that stay as they are do not count. The order of the sum depends on
-  /// the layout alone.
+  /// Gives `stream` the work that makes now->scale, by which these gradients, an arena of the
+  /// layout, are to be multiplied anyway, as small as the limit wants it; statistics and parameters
+  /// that stay as they are do not count. The order of the sum depends on the layout alone.
   void give(Stream& stream, const float* gradients, UpdateRates* now) const;
 
  private:

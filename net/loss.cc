@@ -23,6 +23,7 @@ struct SoftmaxRow {
   float smoothing;
   const std::int32_t* others;
   const float* weights;  ///< or null
+  const float* factor;   ///< or null
 
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t n, Team team) const {
@@ -55,13 +56,14 @@ struct SoftmaxRow {
     predicted = team.min(predicted);
     sum = team.sum(sum);
     const float each = smoothing / static_cast<float>(classes);
+    const float scaled = factor != nullptr ? scale * *factor : scale;
     for (std::int64_t c = team.lane; gradient != nullptr && c < classes; c += team.lanes) {
       const float softmax = std::exp(static_cast<float>(x[c]) - highest) / sum;
       const float one = static_cast<float>(c == label),
                   labelled =
                       share < 1 ? share * one + (1 - share) * static_cast<float>(c == other) : one;
       const float truth = smoothing > 0 ? (1 - smoothing) * labelled + each : labelled;
-      gradient[n * classes + c] = (softmax - truth) * scale;
+      gradient[n * classes + c] = (softmax - truth) * scaled;
     }
     below = smoothing > 0 ? team.sum(below) : 0;
 
@@ -86,7 +88,7 @@ struct SoftmaxRow {
 
 void softmax_cross_entropy(Stream& stream, View logits, View labels, float scale, View gradient,
                            Score* score, std::int64_t* confusion, float smoothing, View others,
-                           View weights) {
+                           View weights, const float* factor) {
   const std::int64_t samples = logits.shape[0], classes = logits.shape.row();
   expect(labels.count() >= samples, "a label is wanted for every sample");
   expect(bool{weights} == bool{others} &&
@@ -98,7 +100,7 @@ void softmax_cross_entropy(Stream& stream, View logits, View labels, float scale
              SoftmaxRow<T>{logits.as<T>(), labels.as<std::int32_t>(), classes, scale,
                            gradient ? gradient.as<T>() : nullptr, score, confusion, smoothing,
                            others ? others.as<std::int32_t>() : nullptr,
-                           weights ? weights.as<float>() : nullptr});
+                           weights ? weights.as<float>() : nullptr, factor});
   });
 }
 

@@ -32,7 +32,8 @@ struct Score {
 };
 static_assert(sizeof(Score) == 5 * sizeof(std::int64_t));
 
-/// For every row of `logits` (N x classes, f32 or bf16) and its label in `labels` (N, i32):
+/// For every row of `logits` (N x classes, of a floating-point type) and its label in `labels` (N,
+/// i32):
 /// - adds the sample to `*score`;
 /// - with `confusion`, classes x classes counts, adds it at [label * classes + highest class];
 /// - with `gradient` (like logits): gradient = (softmax - one-hot) * scale; with scale = 1 / global
@@ -43,10 +44,11 @@ static_assert(sizeof(Score) == 5 * sizeof(std::int64_t));
 /// - with `weights` (N, f32), each sample is mixed with another (Zhang et al., "mixup: beyond
 ///   empirical risk minimization", 2018): weight of its truth is its label, the rest the label in
 ///   `others`, before smoothing; top1, top5 and `confusion` go by the heavier of the two.
+/// - with `factor`, of the device, the gradient is multiplied by that too (net/loss_scale.h).
 /// Ties rank the lower class first; a NaN anywhere counts against the label. All memory is the
 /// device's.
 void softmax_cross_entropy(Stream& stream, View logits, View labels, float scale, View gradient,
                            Score* score, std::int64_t* confusion = nullptr, float smoothing = 0,
-                           View others = {}, View weights = {});
+                           View others = {}, View weights = {}, const float* factor = nullptr);
 
 }  // namespace lockstep

@@ -25,6 +25,7 @@ struct Follow {
   float* average;  // null: none is kept
   const float* factors;
   const UpdateRates* now;
+  HOST_DEVICE bool idle() const { return now->skip != 0; }
   HOST_DEVICE void operator()(std::int64_t i) const {
     const float share = -factors[static_cast<std::uint64_t>(i) / kUnit];
     value[i] += share * (found[i] - value[i]);

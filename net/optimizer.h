@@ -51,8 +51,11 @@ struct UpdateRates {
   float average_decay = 0;
   /// Optimizer::corrections() of the step.
   Corrections corrections{};
-  /// Of all gradients: below 1 where they are clipped (net/clip.h).
+  /// What all gradients are to be multiplied by, 1 or less: they are clipped (net/clip.h), or were
+  /// scaled up (net/loss_scale.h).
   float scale = 1;
+  /// Not 0: nothing is updated.
+  std::int32_t skip = 0;
 };
 
 /// What a layerwise optimizer works with, on the device: sums over the blocks of a parameter

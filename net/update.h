@@ -21,6 +21,7 @@ struct Update {
   const UpdateRates* now;
   float share;  // of the learning rate
 
+  HOST_DEVICE bool idle() const { return now->skip != 0; }
   HOST_DEVICE void operator()(std::int64_t i) const {
     const float before = p[i];
     const float decay = factors[static_cast<std::uint64_t>(i) / 16];

@@ -3,9 +3,10 @@
 // another folder with the same bodies; no layer changes.
 //
 // Layout everywhere: activations N, H, W, C; convolution filters out, height, width, in; dense
-// weights out, in. Activations are fp32 or bf16 (the plan's `type`); weights, biases and their
-// gradients are always fp32 at this joint: a plan that computes in bf16 converts weights and biases
-// itself, accumulates in fp32, and may round dw once to its own type before it widens it.
+// weights out, in. Activations are fp32, bf16 or fp16 (the plan's `type`); weights, biases and
+// their gradients are always fp32 at this joint: a plan that computes in 16 bits converts weights
+// and biases itself, accumulates in fp32, and may round dw once to its own type before it widens
+// it.
 #pragma once
 
 #include <algorithm>
@@ -221,6 +222,8 @@ class Device {
   /// Names the device among all of the world ("GPU-..." or "MIG-..."); empty where ranks share
   /// nothing but cores.
   virtual std::string uuid() const { return {}; }
+  /// Whether its layers compute with activations of `type`.
+  virtual bool computes(Type type) const { return type == Type::f32 || type == Type::bf16; }
   /// Whether host code may read and write Place::device while no work runs that does.
   virtual bool memory_is_host() const = 0;
   /// Steps that may be given before the oldest of them is done: 0 on the CPU, 4 on a GPU.

@@ -3,7 +3,9 @@
 // A body is a struct at namespace scope, trivially copyable, with a call operator marked
 // HOST_DEVICE; its members are pointers and constants of the whole run, and what varies from step
 // to step is read through a pointer. Functions that it calls are constexpr, or HOST_DEVICE if they
-// are templates. No atomics on floating-point numbers: their sums would depend on the order.
+// are templates. A body may also have bool idle() const: where that is true when its work comes to
+// be done, there is none. No atomics on floating-point numbers: their sums would depend on
+// the order.
 //
 // A file that includes this one includes neither fmt nor src/check.h, by whatever way: a compiler
 // of kernels reads it too (tests/unit/floors.cc). With the CUDA back end, nvcc compiles it, once
@@ -76,6 +78,9 @@ void each(Stream& stream, std::int64_t n, Body body) {
   stream.give([threads = stream.threads(), n, body] {
     parallel_for(threads, n, kGrain, [&body](std::int64_t begin, std::int64_t end) {
       const Body own = body;  // whose members no store can change
+      if constexpr (requires { own.idle(); }) {
+        if (own.idle()) return;
+      }
 #pragma GCC ivdep
       for (std::int64_t i = begin; i < end; ++i) own(i);
     });
@@ -99,6 +104,9 @@ void each_row(Stream& stream, std::int64_t rows, std::int64_t columns, Body body
   stream.give([threads = stream.threads(), rows, grain, body] {
     parallel_for(threads, rows, grain, [&body](std::int64_t begin, std::int64_t end) {
       const Body own = body;
+      if constexpr (requires { own.idle(); }) {
+        if (own.idle()) return;
+      }
       for (std::int64_t row = begin; row < end; ++row) own(row, Alone{});
     });
   });

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include "src/error.h"
 
@@ -31,11 +32,51 @@ struct Bfloat16 {
 };
 static_assert(sizeof(Bfloat16) == 2);
 
-enum class Type : std::uint8_t { f32, bf16, i32 };
+/// An IEEE half: 5 bits of exponent, 10 of mantissa; the largest is 65504, and the smallest above 0
+/// is 2^-24. Arithmetic is done in float. What computes on the CPU in this type is tests alone.
+struct Half {
+  std::uint16_t bits = 0;
 
-constexpr std::size_t size_of(Type type) { return type == Type::bf16 ? 2 : 4; }
+  Half() = default;
+  /// Rounds to nearest, ties to even; from 65520 on it is infinity, and NaN stays NaN.
+  constexpr Half(float value) {  // NOLINT: implicit on purpose, as above
+    const auto word = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t sign = word >> 16 & 0x8000, size = word & 0x7fffffff;
+    // Added to 0.5, whose last bit is 2^-24, a smaller value is rounded as the least halves are.
+    const std::uint32_t tiny =
+        std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + 0.5f) - 0x3f000000;
+    const std::uint32_t normal = (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13;
+    const std::uint32_t huge = size > 0x7f800000 ? 0x7e00 : 0x7c00;
+    bits = static_cast<std::uint16_t>(sign | (size < 0x38800000   ? tiny
+                                              : size < 0x47800000 ? normal
+                                                                  : huge));
+  }
+  constexpr operator float() const {  // NOLINT
+    const std::uint32_t sign = std::uint32_t{bits} << 16 & 0x80000000,
+                        size = std::uint32_t{bits} << 13 & 0x0fffe000;
+    const std::uint32_t normal = size + 0x38000000, huge = size + 0x70000000;
+    const std::uint32_t tiny =
+        std::bit_cast<std::uint32_t>(std::bit_cast<float>(size + 0x38800000) - 0x1p-14f);
+    return std::bit_cast<float>(sign | (size < 0x00800000   ? tiny
+                                        : size < 0x0f800000 ? normal
+                                                            : huge));
+  }
+};
+static_assert(sizeof(Half) == 2);
+
+enum class Type : std::uint8_t { f32, bf16, f16, i32 };
+
+constexpr std::size_t size_of(Type type) { return type == Type::bf16 || type == Type::f16 ? 2 : 4; }
 constexpr const char* name_of(Type type) {
-  return type == Type::f32 ? "fp32" : type == Type::bf16 ? "bf16" : "int32";
+  constexpr const char* kNames[] = {"fp32", "bf16", "fp16", "int32"};
+  return kNames[static_cast<int>(type)];
+}
+/// The type of activations of that name. Throws Error where there is none.
+inline Type type_called(std::string_view name) {
+  for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
+    if (name == name_of(type)) return type;
+  }
+  throw Error("no activations are of type \"" + std::string(name) + '"');
 }
 
 template <class T>
@@ -43,13 +84,16 @@ inline constexpr Type type_of = Type::f32;
 template <>
 inline constexpr Type type_of<Bfloat16> = Type::bf16;
 template <>
+inline constexpr Type type_of<Half> = Type::f16;
+template <>
 inline constexpr Type type_of<std::int32_t> = Type::i32;
 
-/// Calls f with a null T* of the element type of `type`, which must be f32 or bf16: how one body
-/// serves both.
+/// Calls f with a null T* of the element type of `type`, which must be of floating-point numbers:
+/// how one body serves all.
 template <class F>
 decltype(auto) dispatch(Type type, F&& f) {
   if (type == Type::bf16) return f(static_cast<Bfloat16*>(nullptr));
+  if (type == Type::f16) return f(static_cast<Half*>(nullptr));
   expect(type == Type::f32, "a floating-point type is wanted here");
   return f(static_cast<float*>(nullptr));
 }

@@ -99,7 +99,9 @@ if stage "build train_cifar" 400 bash -c "compile train_cifar"; then
   if [[ $LOCKSTEP_REQUIRE_GPU != 0 ]]; then
     measure "128 fp32"
     measure "128 bf16" --precision bf16
+    measure "128 fp16" --precision fp16
   fi
+  stage "gpu.killed_rank" 120 bash "$root/tests/gpu/killed_rank.sh" "$build"
 fi
 for name in $(programs "$root"/tests/gpu/mpi/*.cc); do
   stage "build gpu_mpi_$name" 300 bash -c "compile gpu_mpi_$name" || continue
@@ -111,7 +113,7 @@ for name in $(programs "$root"/tests/gpu/*.cc); do
 done
 if [[ $LOCKSTEP_REQUIRE_GPU != 0 ]]; then
   for batch in 512 2048; do
-    for precision in fp32 bf16; do measure "$batch $precision" --global-batch $batch --precision $precision; done
+    for precision in fp32 bf16 fp16; do measure "$batch $precision" --global-batch $batch --precision $precision; done
   done
   measure "128 bf16 eager" --precision bf16 --no-graph
   if command -v compute-sanitizer >/dev/null; then

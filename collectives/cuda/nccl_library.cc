@@ -25,17 +25,18 @@ void check_nccl(ncclResult_t result, std::string_view what, ncclComm_t communica
 
 class Communicator : public NcclCommunicator {
  public:
-  Communicator(const ncclUniqueId& id, int size, int rank, const NcclOptions& options) {
+  Communicator(const ncclUniqueId& id, const ReducerSpec& spec) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    if (options.most_ctas > 0) config.maxCTAs = options.most_ctas;
-    if (options.deterministic) {
-      config.minCTAs = config.maxCTAs = options.most_ctas > 0 ? options.most_ctas : kFixedCtas;
+    if (spec.nccl_max_ctas > 0) config.maxCTAs = spec.nccl_max_ctas;
+    if (spec.deterministic) {
+      config.minCTAs = config.maxCTAs = spec.nccl_max_ctas > 0 ? spec.nccl_max_ctas : kFixedCtas;
       setenv("NCCL_ALGO", "Ring", 1);
       setenv("NCCL_PROTO", "Simple", 1);
     }
-    check_nccl(ncclCommInitRankConfig(&communicator_, size, id, rank, &config),
-               "ncclCommInitRankConfig");
+    check_nccl(
+        ncclCommInitRankConfig(&communicator_, spec.comm.size(), id, spec.comm.rank(), &config),
+        "ncclCommInitRankConfig");
   }
   ~Communicator() override {
     if (finished_) {
@@ -102,13 +103,13 @@ class Library : public NcclLibrary {
     check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
     return {id.internal, sizeof id.internal};
   }
-  std::unique_ptr<NcclCommunicator> connect(const std::string& text, int size, int rank,
-                                            Stream& stream, const NcclOptions& options) override {
+  std::unique_ptr<NcclCommunicator> connect(const std::string& text, const ReducerSpec& spec,
+                                            Stream& stream) override {
     ncclUniqueId id;
     expect(text.size() == sizeof id.internal, "not an id of NCCL");
     std::memcpy(id.internal, text.data(), text.size());
     static_cast<void>(stream.cuda());  // whose device is this thread's now
-    return std::make_unique<Communicator>(id, size, rank, options);
+    return std::make_unique<Communicator>(id, spec);
   }
 };
 

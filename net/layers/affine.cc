@@ -6,8 +6,14 @@
 
 namespace lockstep {
 
-void AffineLayer::finish_setup(Setup& setup, Shape weights, std::unique_ptr<AffinePlan> plan,
+void AffineLayer::finish_setup(Setup& setup, Shape weights,
+                               const std::function<std::unique_ptr<AffinePlan>()>& plan,
                                Shape out) {
+  try {
+    plan_ = plan();
+  } catch (const Error& error) {
+    throw Error("layer " + setup.name + ": " + error.what(), error.exit_code());
+  }
   const std::int64_t filters = weights[0];
   const std::int64_t area = weights.row() / weights[weights.rank() - 1];
   const auto ends = static_cast<float>(weights.row() + filters * area);
@@ -22,8 +28,7 @@ void AffineLayer::finish_setup(Setup& setup, Shape weights, std::unique_ptr<Affi
     zeros_ = setup.save(no_biases_.bytes());
     unwanted_ = setup.save(no_biases_.bytes());
   }
-  setup.scratch(plan->scratch_bytes());
-  plan_ = std::move(plan);
+  setup.scratch(plan_->scratch_bytes());
   multiply_adds_ = static_cast<double>(out.count()) * static_cast<double>(weights.row());
 }
 

@@ -2,6 +2,7 @@
 // gradient.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "net/layers.h"
@@ -18,8 +19,10 @@ class AffineLayer : public Layer {
   std::string implementation() const override { return plan_->implementation(); }
 
  protected:
-  /// To be called at the end of setup(): asks for parameters and scratch.
-  void finish_setup(Setup& setup, Shape weights, std::unique_ptr<AffinePlan> plan, Shape out);
+  /// To be called at the end of setup(): asks for parameters and scratch. Where the device cannot
+  /// `plan`, its Error begins with the layer's name.
+  void finish_setup(Setup& setup, Shape weights,
+                    const std::function<std::unique_ptr<AffinePlan>()>& plan, Shape out);
 
   bool relu_;
 

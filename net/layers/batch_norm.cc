@@ -127,9 +127,9 @@ struct SumGradients {
     for (std::int64_t row = b.begin(block); row < b.begin(block + 1); ++row) {
       for (std::int64_t c = team.lane; c < b.channels; c += team.lanes) {
         const std::int64_t i = row * b.channels + c;
-        const float gradient = dy[i];
+        const float gradient = dy[i], x = b.x[i];
         beta[c] += gradient;
-        gamma[c] += gradient * ((static_cast<float>(b.x[i]) - b.mean[c]) * b.inverse[c]);
+        gamma[c] += gradient * ((x - b.mean[c]) * b.inverse[c]);
       }
     }
   }

@@ -33,7 +33,8 @@ class ConvolutionLayer : public AffineLayer {
     one_dimensional_ = spec.one_dimensional;
     const Shape out = like(in, spec.output()), weights = spec.weights();
     require_some(out, in, name);
-    finish_setup(setup, like(in, weights), setup.device.convolution(spec), out);
+    finish_setup(
+        setup, like(in, weights), [&] { return setup.device.convolution(spec); }, out);
     return out;
   }
 

@@ -11,7 +11,8 @@ class DenseLayer : public AffineLayer {
   Shape setup(Setup& setup, Shape in) override {
     const DenseSpec spec{.input = setup.plan(in), .features = features_, .relu = relu_};
     const Shape out{in[0], features_};
-    finish_setup(setup, {features_, in.row()}, setup.device.dense(spec), out);
+    finish_setup(
+        setup, {features_, in.row()}, [&] { return setup.device.dense(spec); }, out);
     return out;
   }
 

@@ -24,6 +24,7 @@ struct Squares {
   Moments moments;
   const float *p, *g, *decay;
   const UpdateRates* now;
+  HOST_DEVICE bool idle() const { return now->skip != 0; }
   HOST_DEVICE void operator()(std::int64_t i, double* sums) const {
     const float gradient = now->scale < 1 ? now->scale * g[i] : g[i];
     const float d = moments.scaled(moments.follow(i, gradient), *now) + *decay * p[i];

@@ -41,4 +41,12 @@ inline void store(Bfloat16* to, Vector value) {
   std::memcpy(static_cast<void*>(to), &bits, sizeof bits);
 }
 
+/// dispatch(), for the types above: f32 and bf16.
+template <class F>
+decltype(auto) dispatch_vectors(Type type, F&& f) {
+  if (type == Type::bf16) return f(static_cast<Bfloat16*>(nullptr));
+  expect(type == Type::f32, "this is for fp32 and bf16");
+  return f(static_cast<float*>(nullptr));
+}
+
 }  // namespace lockstep

@@ -181,7 +181,7 @@ class Winograd : public AffinePlan {
     run(stream, dy, w, nullptr, dx, scratch, true);
   }
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
-    dispatch(x.type, [&](auto* tag) {
+    dispatch_vectors(x.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
       stream.give([=, this, threads = stream.threads()] {
         weights_gradient(threads, x.as<T>(), dy.as<T>(), dw.as<float>(), db.as<float>(),
@@ -230,7 +230,7 @@ class Winograd : public AffinePlan {
 
   void run(Stream& stream, View from, View w, const float* bias, View to, void* scratch,
            bool backward) {
-    dispatch(from.type, [&](auto* tag) {
+    dispatch_vectors(from.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
       stream.give([=, this, threads = stream.threads()] {
         convolve(threads, from.as<T>(), w.as<float>(), bias, to.as<T>(),
@@ -418,9 +418,9 @@ class Winograd : public AffinePlan {
 }  // namespace
 
 bool winograd_serves(const ConvolutionSpec& spec) {
-  return spec.stride == 1 && spec.dilation == 1 && spec.groups == 1 && !spec.one_dimensional &&
-         (spec.kernel == 3 || spec.kernel == 5) && spec.pad < spec.kernel &&
-         spec.input.x[3] % kLanes == 0 && spec.filters % kLanes == 0;
+  return spec.input.type != Type::f16 && spec.stride == 1 && spec.dilation == 1 &&
+         spec.groups == 1 && !spec.one_dimensional && (spec.kernel == 3 || spec.kernel == 5) &&
+         spec.pad < spec.kernel && spec.input.x[3] % kLanes == 0 && spec.filters % kLanes == 0;
 }
 
 std::unique_ptr<AffinePlan> make_winograd_convolution(const ConvolutionSpec& spec) {

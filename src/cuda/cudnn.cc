@@ -25,7 +25,9 @@ void require_good(fe::error_t status, const char* what) {
 }
 
 fe::DataType_t data_type(Type type) {
-  return type == Type::bf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::FLOAT;
+  return type == Type::bf16  ? fe::DataType_t::BFLOAT16
+         : type == Type::f16 ? fe::DataType_t::HALF
+                             : fe::DataType_t::FLOAT;
 }
 
 /// cuDNN counts extents as N, C, H, W and takes their order in memory from the strides.

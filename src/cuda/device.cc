@@ -158,6 +158,7 @@ class CudaDevice final : public Device {
     return text;
   }
   std::string libraries() const override { return text_of(find_cuda_libraries()); }
+  bool computes(Type type) const override { return type != Type::i32; }
   bool memory_is_host() const override { return false; }
   int run_ahead() const override { return 4; }
 

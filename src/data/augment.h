@@ -97,7 +97,7 @@ struct Standardisation {
   }
 };
 
-/// Writes 24 x 24 x 3 values (H, W, C) of `type`, f32 or bf16, to `out`: y = (x - mean) /
+/// Writes 24 x 24 x 3 values (H, W, C) of `type`, a floating-point one, to `out`: y = (x - mean) /
 /// max(deviation, 1 / sqrt(1728)) with mean and (population) standard deviation of all 1728
 /// augmented values. `planes`: kImageValues bytes.
 void augment(const std::uint8_t* planes, const Augmentation& augmentation, void* out, Type type);

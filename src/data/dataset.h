@@ -63,10 +63,9 @@ class Dataset {
   /// 300 words.
   virtual Shape sample_shape() const = 0;
   virtual std::int32_t label(std::int64_t index) const = 0;
-  /// Writes sample `index` to `out`, sample_shape().count() elements of `type` (f32 or bf16; words
-  /// are i32). With
-  /// `random` the sample is augmented for training with numbers drawn from it; without, it is the
-  /// sample as evaluation sees it.
+  /// Writes sample `index` to `out`, sample_shape().count() elements of `type` (floating-point;
+  /// words are i32). With `random` the sample is augmented for training with numbers drawn from it;
+  /// without, it is the sample as evaluation sees it.
   virtual void read(std::int64_t index, Random* random, void* out, Type type) const = 0;
   virtual Records records() const { return Records::none; }
   /// Writes sample `index` to `bytes` as it is stored. Only where there are records.

@@ -13,10 +13,10 @@ namespace lockstep {
 /// How far a whole image is moved in training, where nobody says otherwise.
 inline constexpr int kMoves = 4;
 
-/// Writes height * width * channels elements of `type`, f32 or bf16, to `out`, channels last:
-/// (pixel - mean) / deviation of its channel. With `random` the image is moved by up to `most`
-/// pixels in each direction, reflected at its edges, and by chance mirrored left to right: drawn in
-/// the order top and left in 0 .. 2 * most, mirror.
+/// Writes height * width * channels elements of `type`, a floating-point one, to `out`, channels
+/// last: (pixel - mean) / deviation of its channel. With `random` the image is moved by up to
+/// `most` pixels in each direction, reflected at its edges, and by chance mirrored left to right:
+/// drawn in the order top and left in 0 .. 2 * most, mirror.
 void read_moved(const std::uint8_t* pixels, const ImageSize& size, const Standard& standard,
                 Random* random, void* out, Type type, int most = kMoves);
 

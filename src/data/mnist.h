@@ -23,8 +23,8 @@ constexpr float standardised_digit(std::uint8_t pixel) {
   return (static_cast<float>(pixel) - kMean) * (1 / kDeviation);
 }
 
-/// Writes kDigitPixels elements of `type`, f32 or bf16, to `out`: standardised, and nothing is
-/// augmented.
+/// Writes kDigitPixels elements of `type`, a floating-point one, to `out`: standardised, and
+/// nothing is augmented.
 void read_digit(const std::uint8_t* pixels, void* out, Type type);
 
 /// `seed` is not used. All is read and checked now: Error for a missing, truncated, damaged or

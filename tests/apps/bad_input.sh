@@ -40,7 +40,7 @@ wrong 'unknown reducer "rign": did you mean "ring"\? known are: (.*, )?to_one(,|
 wrong 'unknown data set "cifar": did you mean "cifar10"\? known are: (.*, )?synthetic(,|$)' --dataset cifar
 wrong 'unknown learning-rate schedule "cosin": did you mean "cosine"\? known are: (.*, )?constant(,|$)' --lr-schedule cosin
 wrong 'unknown progress policy "pol": did you mean "poll"\? known are: (.*, )?thread(,|$)' --progress pol
-wrong '--precision: "fp16" is neither fp32 nor bf16' --precision fp16
+wrong '--precision: "fp8" is neither fp32 nor bf16 nor fp16' --precision fp8
 wrong '--batch: 0 is below 1' --batch 0
 wrong '--steps: "many" is not a number' --steps many
 wrong '--steps.* missing' --steps

@@ -111,7 +111,7 @@ void expect_planned(const Cudnn& library, const ModelEntry& entry, Type type, st
 TEST_P(PlannedGraphs, EveryGraphOfEveryModelHasAnEngine) {
   const Cudnn library({}, GetParam().properties);
   for (const ModelEntry& entry : models()) {
-    for (const Type type : {Type::f32, Type::bf16}) {
+    for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
       expect_planned(library, entry, type, 128);
       expect_planned(library, entry, type, 33);
     }
@@ -122,7 +122,8 @@ TEST_P(PlannedGraphs, AmongThemOneOfTheSameBitsInEveryRun) {
   const Cudnn library({.deterministic = true}, GetParam().properties);
   const Cudnn tf32({.deterministic = true, .tf32 = true}, GetParam().properties);
   for (const ModelEntry& entry : models()) {
-    for (const Type type : {Type::f32, Type::bf16}) expect_planned(library, entry, type, 128);
+    for (const Type type : {Type::f32, Type::bf16, Type::f16})
+      expect_planned(library, entry, type, 128);
     expect_planned(tf32, entry, Type::f32, 128);
   }
 }
@@ -130,7 +131,7 @@ TEST_P(PlannedGraphs, AmongThemOneOfTheSameBitsInEveryRun) {
 TEST_P(PlannedGraphs, ScratchHoldsTheWorkspaceOfAnyWinner) {
   const Cudnn library({}, GetParam().properties);
   for (const ModelEntry& entry : models()) {
-    for (const Type type : {Type::f32, Type::bf16}) {
+    for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
       SCOPED_TRACE(testing::Message() << entry.name << ", " << name_of(type));
       PlanningDevice device(library);
       device.prefer_workspace();

@@ -29,16 +29,23 @@ TEST_P(EveryLayer, OnAGpuGradientsMatchCentralDifferencesInDouble) {
   }
 }
 
-TEST_P(EveryLayer, OnAGpuBfloat16IsWithinItsRounding) {
+void check_narrow(const Case& c, Type type, double tolerance) {
   const auto device = make_cuda_device({.threads = 1});
-  const Outcome narrow = run_case(GetParam(), Type::bf16, device.get(), true),
-                wide = run_case(GetParam(), Type::f32, make_cpu_device(1).get(), true);
-  const double tolerance = 2 * GetParam().narrow;
+  const Outcome narrow = run_case(c, type, device.get(), true),
+                wide = run_case(c, Type::f32, make_cpu_device(1).get(), true);
   EXPECT_LT(distance(narrow.y, wide.y), tolerance);
   EXPECT_LT(distance(narrow.dx, wide.dx), tolerance);
   for (std::size_t p = 0; p < wide.names.size(); ++p) {
     EXPECT_LT(distance(narrow.gradients[p], wide.gradients[p]), tolerance) << wide.names[p];
   }
+}
+
+TEST_P(EveryLayer, OnAGpuBfloat16IsWithinItsRounding) {
+  check_narrow(GetParam(), Type::bf16, 2 * GetParam().narrow);
+}
+
+TEST_P(EveryLayer, OnAGpuHalfIsWithinItsRounding) {
+  check_narrow(GetParam(), Type::f16, GetParam().narrow / 4);
 }
 
 }  // namespace

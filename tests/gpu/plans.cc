@@ -119,7 +119,7 @@ Reference reference(const Convolution& c, const Values& x, const Values& w, cons
 
 /// Of one value, of the size of its products: a few roundings of the type, and of sums in fp32.
 double tolerance(Type type, bool tf32) {
-  return type == Type::bf16 ? 1.0 / 128 : tf32 ? 1.0 / 512 : 1e-5;
+  return type == Type::bf16 ? 1.0 / 128 : type == Type::f16 ? 1.0 / 1024 : tf32 ? 1.0 / 512 : 1e-5;
 }
 
 void check(Device& device, const std::vector<const Library*>& libraries, Convolution work,
@@ -182,8 +182,8 @@ TEST(Plans, AreThoseOfDouble) {
     const Cudnn cudnn({.tf32 = tf32});
     const Cublaslt cublaslt({.tf32 = tf32});
     const std::vector<const Library*> libraries{&cudnn, &cublaslt};
-    for (const Type type : {Type::f32, Type::bf16}) {
-      if (type == Type::bf16 && tf32) continue;
+    for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
+      if (type != Type::f32 && tf32) continue;
       for (Convolution work : {convolution({3, 9, 7, 3}, {64, 5, 5, 3}, 1, 2, 1),
                                convolution({2, 8, 8, 16}, {24, 3, 3, 16}, 1, 1, 1),
                                convolution({2, 11, 9, 8}, {16, 3, 3, 8}, 2, 1, 1),
@@ -202,7 +202,7 @@ TEST(Plans, DeterministicKernelsGiveTheSameBitsAgain) {
   const auto device = make_cuda_device({});
   const Cudnn cudnn({.deterministic = true});
   const std::unique_ptr<Stream> stream = device->stream();
-  for (const Type type : {Type::f32, Type::bf16}) {
+  for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
     Convolution work = convolution({64, 12, 12, 64}, {64, 5, 5, 64}, 1, 2, 1);
     work.type = type;
     work.pass = Pass::backward_weights;

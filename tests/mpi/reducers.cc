@@ -161,7 +161,7 @@ class EveryReducer : public testing::TestWithParam<Case> {
     host_ = device_->allocate(bytes(), Place::host);
     const ReducerSpec spec{comm_, *device_, count_, buckets_, ""};
     const std::string& name = GetParam().reducer;
-    reducer_ = name == "nccl"              ? make_nccl_reducer(spec, nccl_, {})
+    reducer_ = name == "nccl"              ? make_nccl_reducer(spec, nccl_)
                : name == "on_pairs"        ? make_on_groups(spec, comm_.rank() / 2)
                : name == "on_odd_and_even" ? make_on_groups(spec, comm_.rank() % 2)
                : name == "cuda_ipc"        ? make_peer_reducer(spec, make_peers_double)
@@ -331,8 +331,9 @@ INSTANTIATE_TEST_SUITE_P(Menu, AnyReducer, [] {
 class Nccl : public testing::Test {
  protected:
   std::unique_ptr<Reducer> make(NcclDouble& library, double timeout_seconds = 60) {
-    return make_nccl_reducer({comm_, *device_, 48, {{0, 1}, {16, 1}, {32, 1}}, ""}, library,
-                             {.timeout_seconds = timeout_seconds});
+    ReducerSpec spec{comm_, *device_, 48, {{0, 1}, {16, 1}, {32, 1}}, ""};
+    spec.timeout_seconds = timeout_seconds;
+    return make_nccl_reducer(spec, library);
   }
 
   Comm comm_ = world().comm().duplicate();

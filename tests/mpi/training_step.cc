@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
+#include "collectives/communicator.h"
 #include "collectives/flight_recorder.h"
 #include "net/layers.h"
 #include "tests/mpi/world.h"
@@ -22,18 +24,24 @@ constexpr int kSteps = 20;
 /// Sixty images of noise, none like another.
 class Noise : public Dataset {
  public:
+  explicit Noise(float loudness = 1) : loudness_(loudness) {}
   std::int64_t size() const override { return 60; }
   int classes() const override { return 10; }
   Shape sample_shape() const override { return {1, 24, 24, 3}; }
   std::int32_t label(std::int64_t index) const override {
     return static_cast<std::int32_t>(index % 10);
   }
-  void read(std::int64_t index, Random*, void* out, Type) const override {
+  void read(std::int64_t index, Random*, void* out, Type type) const override {
     Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(index));
-    for (std::int64_t i = 0; i < sample_shape().count(); ++i)
-      static_cast<float*>(out)[i] = random.normal();
+    dispatch(type, [&]<class T>(T*) {
+      for (std::int64_t i = 0; i < sample_shape().count(); ++i)
+        static_cast<T*>(out)[i] = static_cast<float>(random.normal()) * loudness_;
+    });
   }
   std::string describe() const override { return "noise"; }
+
+ private:
+  float loudness_;
 };
 
 /// One layer of each kind, small enough for many steps.
@@ -63,6 +71,13 @@ NamedLayers normalized_layers(Shape, int classes) {
   return layers;
 }
 
+NamedLayers plain_layers(Shape, int classes) {
+  NamedLayers layers;
+  layers.emplace_back("hidden", dense(16, true, {.weight_deviation = 0.1f}));
+  layers.emplace_back("logits", dense(classes, false, {.weight_deviation = 0.1f}));
+  return layers;
+}
+
 /// What a run has come to.
 struct Outcome {
   std::vector<StepTotals> totals;
@@ -71,42 +86,69 @@ struct Outcome {
   int most_ahead = 0;  ///< steps that were given before the oldest was taken
 };
 
-/// kSteps steps, two shards on each rank, or one and all together; two of the steps with a vote.
+/// How a run differs from the usual one.
+struct Variant {
+  bool no_graph = false;
+  NcclPlan nccl = {};     ///< of the double
+  bool together = false;  ///< one shard on each rank, with statistics in common
+  std::function<void(Options&)> change = {};
+  /// Of images so loud, and layers so plain, that scaled gradients overflow.
+  bool loud = false;
+  /// NCCL's double and that of memory between ranks, not what the menu has.
+  bool doubles = true;
+  /// Each rank by itself, with the shards of all.
+  bool alone = false;
+};
+
+/// This rank and nobody else.
+Comm alone_of(const Comm& comm) {
+  MPI_Comm own = MPI_COMM_NULL;
+  check(MPI_Comm_split(raw(comm), comm.rank(), 0, &own));
+  return Comm(std::make_shared<const Communicator>(own, /*owned=*/true));
+}
+
+/// kSteps steps, two shards for each rank; two of the steps with a vote.
 Outcome train(Device& device, const std::string& reducer, const std::string& progress,
-              bool no_graph = false, const NcclPlan& nccl = {}, bool together = false,
-              const Options& asked = {}) {
-  const Comm comm = world().comm();
-  const Noise data;
-  Options options = asked;
+              const Variant& variant = {}) {
+  const Comm all = world().comm(), comm = variant.alone ? alone_of(all) : all;
+  const bool own = variant.doubles && (reducer == "nccl" || reducer == "cuda_ipc");
+  const Noise data(variant.loud ? 1000.0f : 1.0f);
+  Options options;
   options.ema = 0.99f;
   options.bucket_mb = 0.01;
-  options.reducer = reducer == "nccl" || reducer == "cuda_ipc" ? "shared" : reducer;
-  options.no_graph = no_graph;
+  options.reducer = own || variant.alone ? "shared" : reducer;
+  options.no_graph = variant.no_graph;
+  options.sync_bn = variant.together;
+  if (variant.change) variant.change(options);
   RunPlan plan;
   plan.seed = 3;
-  plan.own_shards = together ? 1 : 2;
-  plan.shards = plan.own_shards * comm.size();
+  plan.shards = (variant.together ? 1 : 2) * all.size();
+  plan.own_shards = plan.shards / comm.size();
   plan.first_shard = plan.own_shards * comm.rank();
   plan.shard_batch = 2;
   plan.global_batch = plan.shards * plan.shard_batch;
-  options.sync_bn = together;
   const ModelEntry entry{"small", "", data.sample_shape(), false,
-                         together ? normalized_layers : small_layers};
+                         variant.together ? normalized_layers
+                         : variant.loud   ? plain_layers
+                                          : small_layers};
   StepParts parts = make_step_parts(world(), device, entry, data, options, plan);
-  NcclDouble library(comm, device, nccl), another(comm, device, nccl);
+  NcclDouble library(comm, device, variant.nccl), another(comm, device, variant.nccl);
   const auto on_device = [&](NcclDouble& on, std::int64_t count,
                              const std::vector<Range>& buckets) {
-    const ReducerSpec spec{comm.duplicate(), device, count, buckets, ""};
-    return reducer == "nccl" ? make_nccl_reducer(spec, on, {})
+    const ReducerSpec spec = reducer_spec(comm, device, options, count, buckets);
+    return reducer == "nccl" ? make_nccl_reducer(spec, on)
                              : make_peer_reducer(spec, make_peers_double);
   };
-  if (reducer == "nccl" || reducer == "cuda_ipc") {
+  if (own) {
     parts.reducer = on_device(library, parts.model->layout().count, parts.buckets);
     const std::vector<Range> places = places_of_sums(parts.model->layout());
-    if (together) {
+    if (variant.together) {
       parts.together = std::make_unique<ShardsTogether>(
           device, on_device(another, places.back().end(), places), places, comm.size(), 1);
     }
+  } else if (variant.alone) {
+    parts.reducer = make_reducer(
+        reducer, reducer_spec(comm, device, options, parts.model->layout().count, parts.buckets));
   }
   parts.policy = choose_policy(progress, *parts.reducer, world().threads_allowed());
   EXPECT_GT(parts.buckets.size(), 2u);
@@ -117,12 +159,13 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
                                    .shards = plan.shards,
                                    .first_shard = plan.first_shard,
                                    .own_shards = plan.own_shards,
+                                   .type = parts.model->input_type(),
                                    .mixing = options.mixing});
   TrainingStep step(std::move(parts), device, world().flight_recorder().mine(), options, plan);
   Outcome outcome;
   for (int n = 0; n < kSteps; ++n) {
     const Votes votes{n == 7 && comm.rank() == 0, n == 11 && comm.rank() == comm.size() - 1};
-    step.give(*loader, n, 0.05f / static_cast<float>(n + 1), votes);
+    step.give(*loader, n, (variant.loud ? 1e-6f : 0.05f) / static_cast<float>(n + 1), votes);
     const int ahead = n + 1 - static_cast<int>(outcome.totals.size());
     outcome.most_ahead = std::max(outcome.most_ahead, ahead);
     while (const auto totals = step.take()) outcome.totals.push_back(*totals);
@@ -171,15 +214,16 @@ TEST(TrainingStep, GivenAheadAndStagedItGivesTheCpusBits) {
 
 TEST(TrainingStep, ByTheLengthsOfArraysInGroupsAndOnMixedImagesItGivesTheCpusBits) {
   for (const char* optimizer : {"lars", "lamb"}) {
-    Options options;
-    options.optimizer = optimizer;
-    options.weight_decay = 0.01f;
-    options.groups = {{"conv/*", 0.5f, 0.0f}, {"hidden/weights", 0, {}}};
-    options.clip_norm = 0.5f;
-    options.label_smoothing = 0.1f;
-    options.mixing = {4, 0.5f};
+    const Variant variant{.change = [optimizer](Options& options) {
+      options.optimizer = optimizer;
+      options.weight_decay = 0.01f;
+      options.groups = {{"conv/*", 0.5f, 0.0f}, {"hidden/weights", 0, {}}};
+      options.clip_norm = 0.5f;
+      options.label_smoothing = 0.1f;
+      options.mixing = {4, 0.5f};
+    }};
     const auto train_so = [&](Device& device, const char* reducer) {
-      return train(device, reducer, "auto", false, {}, false, options);
+      return train(device, reducer, "auto", variant);
     };
     const Outcome wanted = train_so(*make_cpu_device(1), "shared");
     expect_same(wanted, wanted);  // finite
@@ -205,7 +249,8 @@ TEST(TrainingStep, RepeatedAsAGraphItGivesTheSameBits) {
   int graphs = 0;
   expect_same(train(*make_async_device({.captured = &graphs}), "nccl", "auto"), eager);
   EXPECT_EQ(graphs, 1);
-  expect_same(train(*make_async_device({.captured = &graphs}), "nccl", "auto", true), eager);
+  expect_same(train(*make_async_device({.captured = &graphs}), "nccl", "auto", {.no_graph = true}),
+              eager);
   EXPECT_EQ(graphs, 1) << "--no-graph";
   // MPI adds in an order of its own, which with two numbers makes no difference.
   if (world().comm().size() <= 2) expect_same(eager, on_the_cpu());
@@ -213,9 +258,9 @@ TEST(TrainingStep, RepeatedAsAGraphItGivesTheSameBits) {
 
 /// As on the CPU, with statistics of all ranks.
 TEST(TrainingStep, ShardsTogetherGiveTheCpusBitsInStreamsToo) {
-  const auto together = [](Device& device, const std::string& reducer, const std::string& progress,
-                           bool no_graph = false) {
-    return train(device, reducer, progress, no_graph, {}, true);
+  const auto together = [](Device& device, const std::string& reducer,
+                           const std::string& progress) {
+    return train(device, reducer, progress, {.together = true});
   };
   const Outcome wanted = together(*make_cpu_device(1), "shared", "poll");
   const auto device = make_async_device();
@@ -245,10 +290,104 @@ TEST(TrainingStep, SeveralShardsTogetherAreForMemoryOfTheHost) {
       "--device cpu");
 }
 
+TEST(TrainingStep, ALossScaledByAPowerOfTwoGivesTheSameBits) {
+  const auto cpu = make_cpu_device(1);
+  for (const float clip : {0.0f, 0.5f}) {
+    const auto scaled = [&](const char* how) {
+      return [=](Options& options) {
+        options.loss_scale = how;
+        options.clip_norm = clip;
+        options.loss_scale_steps = 5;
+      };
+    };
+    const Outcome wanted = train(*cpu, "shared", "poll", {.change = scaled("none")});
+    expect_same(train(*cpu, "shared", "poll", {.change = scaled("1024")}), wanted);
+    const Outcome dynamic = train(*cpu, "shared", "poll", {.change = scaled("dynamic")});
+    expect_same(dynamic, wanted);
+    EXPECT_EQ(dynamic.totals.back().loss_scale, (LossScale{0x1p20f, 0x1p19f, 0, 0}));
+    const auto later = make_async_device();
+    expect_same(train(*later, "shared", "poll", {.change = scaled("dynamic")}), wanted);
+  }
+}
+
+TEST(TrainingStep, AStepWhoseGradientsOverflowIsSkippedByAllRanksAlike) {
+  const Variant overflow{.change =
+                             [](Options& options) {
+                               options.loss_scale =
+                                   fmt::format("dynamic:{}", LossScaling::kHighest);
+                               options.loss_scale_steps = 2;
+                             },
+                         .loud = true};
+  const Outcome cpu = train(*make_cpu_device(1), "shared", "poll", overflow);
+  const LossScale last = cpu.totals.back().loss_scale;
+  EXPECT_GT(last.skipped, 0);
+  EXPECT_LT(last.skipped, kSteps);
+  for (std::size_t n = 0; n < kSteps; ++n) {
+    const LossScale& now = cpu.totals[n].loss_scale;
+    const bool skipped = now.skipped > (n == 0 ? 0 : cpu.totals[n - 1].loss_scale.skipped);
+    EXPECT_EQ(now.scale < now.last, skipped) << "step " << n;
+  }
+  const auto scales = [](const Outcome& outcome) {
+    std::string text;
+    for (const StepTotals& totals : outcome.totals) text += totals.loss_scale.text() + '\n';
+    return text;
+  };
+  const Comm comm = world().comm();
+  EXPECT_EQ(scales(cpu), comm.broadcast(scales(cpu))) << "this rank thinks otherwise";
+  for (const float value : cpu.arenas.front()) ASSERT_TRUE(std::isfinite(value));
+  for (const char* reducer : {"shared", "cuda_ipc"}) {
+    const Outcome later = train(*make_async_device(), reducer, "poll", overflow);
+    expect_same(later, cpu);
+    EXPECT_EQ(scales(later), scales(cpu));
+  }
+  if (!world().threads_allowed()) return;
+  const Outcome eager = train(*make_async_device({.captures = false}), "nccl", "auto", overflow);
+  int graphs = 0;
+  const Outcome repeated =
+      train(*make_async_device({.captured = &graphs}), "nccl", "auto", overflow);
+  EXPECT_EQ(graphs, 1);
+  expect_same(repeated, eager);
+  EXPECT_EQ(scales(repeated), scales(eager));
+}
+
+TEST(TrainingStep, ItsReducerIsMadeAsTheOptionsSay) {
+  const Comm comm = world().comm();
+  const auto device = make_async_device();
+  Options options;
+  options.deterministic = true;
+  options.nccl_max_ctas = 8;
+  const auto make = [&](NcclDouble& library) {
+    return make_nccl_reducer(reducer_spec(comm, *device, options, 32, {{0, 16}, {16, 16}}),
+                             library);
+  };
+  {
+    NcclDouble library(comm, *device);
+    const auto reducer = make(library);
+    EXPECT_EQ(library.max_ctas, 8);
+    EXPECT_TRUE(library.deterministic);
+    EXPECT_NE(reducer->describe().find("deterministic, at most 8 CTAs"), std::string::npos)
+        << reducer->describe();
+  }
+  NcclDouble library(comm, *device, {.connects = comm.rank() != 0});
+  options.timeout = 0.05;
+  try {
+    make(library);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const AgreedError& error) {
+    EXPECT_NE(std::string(error.what()).find("within 0.05 s"), std::string::npos) << error.what();
+  }
+}
+
+TEST(TrainingStep, OnSeveralRanksItIsOneRankWithTheirShards) {
+  const Outcome wanted = train(*make_cpu_device(1), "shared", "poll", {.alone = true});
+  expect_same(on_the_cpu(), wanted);
+  expect_same(train(*make_async_device(), "cuda_ipc", "poll"), wanted);
+}
+
 TEST(TrainingStep, WhatTheLibraryOfTheDeviceReportsEndsTheRunWithItsCause) {
   for (const int sums : {0, 4, 40}) {  // in an eager step, and in one that is repeated
     try {
-      train(*make_async_device(), "nccl", "auto", false, {.sums_until_error = sums});
+      train(*make_async_device(), "nccl", "auto", {.nccl = {.sums_until_error = sums}});
       ADD_FAILURE() << "nothing was thrown after " << sums << " sums";
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("unhandled cuda error"), std::string::npos)

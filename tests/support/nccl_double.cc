@@ -85,10 +85,12 @@ class NcclDouble::Communicator : public NcclCommunicator {
 
 std::string NcclDouble::unique_id() { return kId; }
 
-std::unique_ptr<NcclCommunicator> NcclDouble::connect(const std::string& id, int size, int rank,
-                                                      Stream&, const NcclOptions&) {
+std::unique_ptr<NcclCommunicator> NcclDouble::connect(const std::string& id,
+                                                      const ReducerSpec& spec, Stream&) {
   expect(id == kId, "another's id");
-  expect(size == comm_.size() && rank == comm_.rank(), "another's place");
+  expect(spec.comm.size() == comm_.size() && spec.comm.rank() == comm_.rank(), "another's place");
+  deterministic = spec.deterministic;
+  max_ctas = spec.nccl_max_ctas;
   return std::make_unique<Communicator>(*this);
 }
 

@@ -26,11 +26,14 @@ class NcclDouble : public NcclLibrary {
 
   int version() override { return plan_.version; }
   std::string unique_id() override;
-  std::unique_ptr<NcclCommunicator> connect(const std::string& id, int size, int rank,
-                                            Stream& stream, const NcclOptions& options) override;
+  std::unique_ptr<NcclCommunicator> connect(const std::string& id, const ReducerSpec& spec,
+                                            Stream& stream) override;
 
   /// What was called, in order: "connect", "allocate", "release", "finish", "abort", "destroy".
   const std::vector<std::string>& calls() const { return calls_; }
+  /// What connect() was asked for.
+  bool deterministic = false;
+  int max_ctas = -1;
 
  private:
   class Communicator;

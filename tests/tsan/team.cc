@@ -3,16 +3,25 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <limits>
+#include <set>
 #include <vector>
 
+#include "net/clip.h"
 #include "net/layers.h"
 #include "net/loss.h"
+#include "net/loss_scale.h"
 #include "net/optimizer.h"
+#include "src/cuda/response_norm.h"
+#include "src/cuda/rows.h"
 #include "src/data/augment.h"
 #include "src/data/mnist.h"
 #include "src/data/resident.h"
 #include "src/each.h"
+#include "src/pool.h"
 #include "src/random.h"
 
 namespace lockstep {
@@ -246,6 +255,131 @@ TEST(Team, MakesTheSamplesOfOneThreadBitForBit) {
       EXPECT_EQ(batch_of<Bfloat16>(set, shape), narrow);
     });
   }
+}
+
+/// Values in [-1, 1), those of `seed`, as T.
+template <class T>
+std::vector<T> noise(Shape shape, std::uint32_t seed) {
+  Random random(8, Purpose::generate, 0, seed);
+  std::vector<T> values;
+  for (std::int64_t i = 0; i < shape.count(); ++i) values.push_back(random.uniform(-1, 1));
+  return values;
+}
+template <class T>
+View view_of(std::vector<T>& values, Shape shape) {
+  return {values.data(), shape, type_of<T>};
+}
+
+/// Expects `work`, which fills a vector, to fill it alike alone and by a team, within `tolerance`.
+template <class Work>
+void expect_alike(double tolerance, Work work) {
+  const auto alone = work();
+  auto team = alone;
+  shared([&] { team = work(); });
+  ASSERT_EQ(team.size(), alone.size());
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    ASSERT_NEAR(static_cast<float>(team[i]), static_cast<float>(alone[i]), tolerance) << i;
+  }
+}
+
+template <class T>
+void pool_and_normalize(double tolerance) {
+  const Shape x_shape{2, 7, 6, 40};
+  HostStream stream;
+  std::vector<T> x = noise<T>(x_shape, 1);
+  const MaxPoolSpec pool{
+      .input = {.x = x_shape, .type = type_of<T>}, .kernel = 3, .stride = 2, .relu = true};
+  const Shape y_shape = pool.output();
+  std::vector<T> dy = noise<T>(y_shape, 2);
+  expect_alike(0, [&] {
+    const auto plan = make_max_pool(pool);
+    std::vector<T> y(dy.size()), dx(x.size());
+    std::vector<std::uint8_t> argmax(dy.size());
+    plan->forward(stream, view_of(x, x_shape), view_of(y, y_shape), argmax.data());
+    plan->backward(stream, view_of(dy, y_shape), argmax.data(), view_of(dx, x_shape));
+    y.insert(y.end(), dx.begin(), dx.end());
+    return y;
+  });
+  std::vector<T> dnorm = noise<T>(x_shape, 3);
+  const ResponseNormSpec norm{.input = {.x = x_shape, .type = type_of<T>},
+                              .radius = 4,
+                              .bias = 1,
+                              .alpha = 0.1f,
+                              .beta = 0.75f};
+  expect_alike(tolerance, [&] {
+    const auto plan = cuda::make_response_norm(norm);
+    std::vector<T> y(x.size()), dx(x.size());
+    plan->forward(stream, view_of(x, x_shape), view_of(y, x_shape));
+    std::vector<std::byte> scratch(plan->scratch_bytes());
+    plan->backward(stream, view_of(x, x_shape), view_of(dnorm, x_shape), view_of(dx, x_shape),
+                   scratch.data());
+    y.insert(y.end(), dx.begin(), dx.end());
+    return y;
+  });
+}
+
+TEST(Team, PoolsAndNormalizesAsOneThreadDoes) {
+  pool_and_normalize<float>(1e-6);
+  pool_and_normalize<Bfloat16>(1e-2);
+  pool_and_normalize<Half>(2e-3);
+}
+
+TEST(Team, SumsTheRowsOfGradientsAsOneThreadDoes) {
+  const Shape shape{130, 48}, sums_shape{48};
+  HostStream stream;
+  std::vector<float> rows = noise<float>(shape, 4);
+  expect_alike(1e-5, [&] {
+    std::vector<float> sums(48);
+    std::vector<std::byte> scratch(cuda::sum_rows_bytes(130, 48));
+    cuda::sum_rows(stream, view_of(rows, shape), view_of(sums, sums_shape), scratch.data());
+    return sums;
+  });
+}
+
+TEST(Team, JudgesGradientsAsOneThreadDoes) {
+  Layout layout;
+  Parameter weights;
+  weights.shape = {5000};
+  weights.range = {layout.count, 5000};
+  layout.parameters.push_back(weights);
+  layout.count += Layout::aligned(5000);
+  const auto device = make_cpu_device(1);
+  HostStream stream;
+  const GradientClip clip(*device, layout, 1);
+  const LossScaler scaler(*device, layout, {.dynamic = true});
+  std::vector<float> gradients = noise<float>({layout.count}, 5);
+  for (const float value : {1.0f, std::numeric_limits<float>::infinity()}) {
+    gradients[1234] = value;
+    expect_alike(1e-6, [&] {
+      UpdateRates now;
+      *scaler.state() = {.scale = 4, .last = 4};
+      scaler.give(stream, gradients.data(), &now);
+      if (std::isfinite(value)) clip.give(stream, gradients.data(), &now);
+      return std::vector<float>{now.scale, static_cast<float>(now.skip), scaler.state()->scale};
+    });
+  }
+}
+
+/// Every file with a body for rows is one that these tests or those of the layers run.
+TEST(Team, WalksEveryBodyOfTheHouse) {
+  const std::set<std::string> here = {
+      "net/clip.cc", "net/loss.cc",          "net/loss_scale.cc",         "net/optimizer.cc",
+      "src/pool.cc", "src/data/resident.cc", "src/cuda/response_norm.cc", "src/cuda/rows.cc"};
+  const std::filesystem::path root(SOURCE_DIR);
+  int files = 0;
+  for (const char* folder : {"src", "net", "collectives", "apps"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+      const std::string file = std::filesystem::relative(entry.path(), root).generic_string();
+      if (entry.path().extension() != ".cc" || file.rfind("src/cpu/", 0) == 0) continue;
+      std::ifstream in(entry.path());
+      const std::string text(std::istreambuf_iterator<char>(in), {});
+      if (text.find("each_row(") == std::string::npos) continue;
+      ++files;
+      EXPECT_TRUE(file.rfind("net/layers/", 0) == 0 || here.count(file) > 0)
+          << file << " has rows that no team has shared";
+    }
+  }
+  EXPECT_GE(files, 8);
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ TEST(View, DispatchTakesFloatingPointTypesAlone) {
   const auto size = [](auto* tag) { return sizeof *tag; };
   EXPECT_EQ(dispatch(Type::f32, size), 4u);
   EXPECT_EQ(dispatch(Type::bf16, size), 2u);
+  EXPECT_EQ(dispatch(Type::f16, size), 2u);
   EXPECT_NE(error_of([&] { dispatch(Type::i32, size); }).find("floating-point"), std::string::npos);
 }
 
@@ -139,6 +140,59 @@ TEST(Bfloat16, KeepsSignedZerosInfinitiesAndNan) {
   for (const std::uint32_t nan :
        {0x7f800001u, 0xff800001u, 0x7fffffffu, 0xffffffffu, 0x7fc00000u}) {
     const Bfloat16 value = float_of(nan);
+    EXPECT_TRUE(std::isnan(static_cast<float>(value))) << std::hex << nan;
+    EXPECT_EQ(value.bits >> 15, nan >> 31) << std::hex << nan;
+  }
+}
+
+/// What the standard says of the bits of a positive half.
+double half_of(std::uint32_t bits) {
+  const int exponent = static_cast<int>(bits >> 10);
+  const double mantissa = bits & 0x3ff;
+  return exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
+}
+float float_of_half(std::uint32_t bits) {
+  Half half;
+  half.bits = static_cast<std::uint16_t>(bits);
+  return half;
+}
+
+TEST(Half, EveryValueIsWhatTheStandardSaysAndSurvives) {
+  for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {
+    ASSERT_EQ(float_of_half(bits), half_of(bits)) << bits;
+    ASSERT_EQ(float_of_half(bits | 0x8000), -half_of(bits)) << bits;
+    ASSERT_EQ(Half(float_of_half(bits)).bits, bits);
+    ASSERT_EQ(Half(float_of_half(bits | 0x8000)).bits, bits | 0x8000);
+  }
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(float_of_half(0x7c00), infinity);
+  EXPECT_EQ(float_of_half(0xfc00), -infinity);
+  for (std::uint32_t bits = 0x7c01; bits < 0x8000; ++bits) {
+    ASSERT_TRUE(std::isnan(float_of_half(bits))) << bits;
+    ASSERT_TRUE(std::isnan(float_of_half(bits | 0x8000))) << bits;
+  }
+}
+
+TEST(Half, RoundsToTheNearestAndTiesToEven) {
+  for (std::uint32_t low = 0; low < 0x7bff; ++low) {
+    const auto middle = static_cast<float>((half_of(low) + half_of(low + 1)) / 2);
+    ASSERT_EQ(Half(std::nextafter(middle, 0.0f)).bits, low);
+    ASSERT_EQ(Half(middle).bits, low % 2 == 0 ? low : low + 1);
+    ASSERT_EQ(Half(std::nextafter(middle, 1e9f)).bits, low + 1);
+    ASSERT_EQ(Half(-middle).bits, (low % 2 == 0 ? low : low + 1) | 0x8000);
+  }
+}
+
+TEST(Half, KeepsSignedZerosInfinitiesAndNan) {
+  EXPECT_EQ(Half(-0.0f).bits, 0x8000);
+  EXPECT_EQ(Half(std::numeric_limits<float>::denorm_min()).bits, 0);
+  EXPECT_EQ(Half(65519.996f).bits, 0x7bff);
+  for (const float value : {65520.0f, 65536.0f, 1e30f, std::numeric_limits<float>::infinity()}) {
+    EXPECT_EQ(Half(value).bits, 0x7c00) << value;
+    EXPECT_EQ(Half(-value).bits, 0xfc00) << value;
+  }
+  for (const std::uint32_t nan : {0x7f800001u, 0xff800001u, 0x7fffffffu, 0xffffffffu}) {
+    const Half value = float_of(nan);
     EXPECT_TRUE(std::isnan(static_cast<float>(value))) << std::hex << nan;
     EXPECT_EQ(value.bits >> 15, nan >> 31) << std::hex << nan;
   }

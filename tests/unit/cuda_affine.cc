@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "net/layers.h"
 #include "src/cuda/affine.h"
 #include "src/random.h"
 #include "tests/support/error_of.h"
@@ -227,6 +228,45 @@ TEST(CudaAffine, WhatNoLibraryCanDoIsRefused) {
   const DenseSpec spec{{{5, 3}, Type::bf16}, 7, true};
   const std::string error = error_of([&] { make_dense(planner, spec); });
   EXPECT_NE(error.find("forward bf16 5x1x1x3 7x1x1x3 5x1x1x7"), std::string::npos) << error;
+}
+
+/// Plans with no library.
+class BareDevice : public Device {
+ public:
+  std::string describe() const override { return "bare"; }
+  std::string arithmetic() const override { return "none"; }
+  bool memory_is_host() const override { return true; }
+  int run_ahead() const override { return 0; }
+  std::unique_ptr<Stream> stream(Priority) override { return std::make_unique<HostStream>(); }
+  std::unique_ptr<Event> event() override { return {}; }
+  Memory allocate(std::size_t, Place) override { return {}; }
+  void copy(Stream&, void*, const void*, std::size_t) override {}
+  std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return {}; }
+  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
+    return make_convolution(planner_, spec);
+  }
+  std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
+    return make_dense(planner_, spec);
+  }
+  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec&) override { return {}; }
+  std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec&) override { return {}; }
+
+ private:
+  LoopLibrary library_{0};
+  Planner planner_{{&library_}, "nothing"};
+};
+
+TEST(CudaAffine, ALayerThatNoLibraryCanDoIsNamed) {
+  const auto refusal = [](std::unique_ptr<Layer> layer, Shape in) {
+    BareDevice device;
+    lockstep::Setup setup(device, Type::f16, true, true, "block1/one");
+    return error_of([&] { layer->setup(setup, in); });
+  };
+  for (const std::string& error :
+       {refusal(dense(7, true, {}), {5, 3}), refusal(convolution(4, 3, true, {}), {2, 6, 6, 3})}) {
+    EXPECT_EQ(error.rfind("layer block1/one: no library has a kernel for forward fp16 ", 0), 0u)
+        << error;
+  }
 }
 
 TEST(CudaAffine, TypesThatNoLibraryIsToldOfAreRefused) {

@@ -91,7 +91,7 @@ TEST(CudaBodies, ResponseNormIsThatOfTheCpu) {
 }
 
 TEST(CudaBodies, RowsAddUpAndTakeTheirBias) {
-  for (const Type type : {Type::f32, Type::bf16}) {
+  for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
     for (const auto& [count, columns] :
          {std::pair{1, 3}, {7, 1}, {31, 40}, {64, 33}, {1000, 10}, {70000, 2}}) {
       SCOPED_TRACE(std::to_string(count) + " rows of " + std::to_string(columns));
@@ -103,6 +103,7 @@ TEST(CudaBodies, RowsAddUpAndTakeTheirBias) {
         expected[i % columns] += values[i];  // of sixteenths, so that every order gives the same
         biased[i] = std::max(values[i] + bias.values()[i % columns], 0.0f);
         if (type == Type::bf16) biased[i] = Bfloat16(biased[i]);
+        if (type == Type::f16) biased[i] = Half(biased[i]);
       }
       on_streams([&](Stream& stream) {
         Tensor sums({columns}, Type::f32), y = rows;
@@ -119,13 +120,18 @@ TEST(CudaBodies, RowsAddUpAndTakeTheirBias) {
 
 TEST(CudaBodies, ValuesAreRoundedOnceAndWidenedExactly) {
   const Tensor wide = Tensor::random({3, 77}, Type::f32, 1);
-  Tensor narrow({3, 77}, Type::bf16), back({3, 77}, Type::f32);
-  on_streams([&](Stream& stream) {
-    convert(stream, wide.view, narrow.view);
-    convert(stream, narrow.view, back.view);
-    for (int i = 0; i < 3 * 77; ++i)
-      EXPECT_EQ(back.values()[i], static_cast<float>(Bfloat16(wide.values()[i])));
-  });
+  for (const Type type : {Type::bf16, Type::f16}) {
+    Tensor narrow({3, 77}, type), back({3, 77}, Type::f32);
+    on_streams([&](Stream& stream) {
+      convert(stream, wide.view, narrow.view);
+      convert(stream, narrow.view, back.view);
+      for (int i = 0; i < 3 * 77; ++i) {
+        const float value = wide.values()[i];
+        EXPECT_EQ(back.values()[i],
+                  type == Type::bf16 ? float{Bfloat16(value)} : float{Half(value)});
+      }
+    });
+  }
 }
 
 }  // namespace

@@ -166,6 +166,21 @@ TEST(Floors, FilesWithBodiesAreFreeOfFmt) {
   EXPECT_TRUE(formats(included_by("src/table.cc"))) << "by way of its header";
 }
 
+/// So that each has a body for every back end.
+TEST(Floors, LayersComputeByBodiesAndPlansAlone) {
+  int files = 0;
+  const std::filesystem::path root(SOURCE_DIR);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "net")) {
+    if (entry.path().extension() != ".cc" && entry.path().extension() != ".h") continue;
+    ++files;
+    std::ifstream in(entry.path());
+    const std::string text(std::istreambuf_iterator<char>(in), {});
+    for (const char* host : {"parallel_for", "stream.give(", "stream->give(", "memory_is_host"})
+      EXPECT_EQ(text.find(host), std::string::npos) << entry.path() << " has " << host;
+  }
+  EXPECT_GE(files, 40);
+}
+
 TEST(Floors, TheTestSeesOffences) {
   const auto allowed = [](const std::string& file, const std::string& line) {
     const std::optional<Include> include = include_of(line);

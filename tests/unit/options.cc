@@ -134,6 +134,38 @@ TEST(Options, RefusalsSayWhy) {
   for (const auto& [word, text] : cases) EXPECT_EQ(refusal({word}), text);
 }
 
+TEST(Options, TheLossIsScaledAsThePrecisionNeeds) {
+  const auto scaling = [](const Words& words) {
+    const LossScaling is = parse(words).loss_scaling();
+    return !is.on() ? "none"
+                    : fmt::format("{} {}", is.scale,
+                                  is.dynamic ? fmt::format("for {}", is.growth_steps) : "fixed");
+  };
+  EXPECT_EQ(scaling({}), "none");
+  EXPECT_EQ(scaling({"--precision", "bf16"}), "none");
+  EXPECT_EQ(scaling({"--precision", "fp16"}), "65536 for 2000");
+  EXPECT_EQ(scaling({"--precision", "fp16", "--loss-scale", "none"}), "none");
+  EXPECT_EQ(scaling({"--loss-scale", "dynamic", "--loss-scale-steps", "7"}), "65536 for 7");
+  EXPECT_EQ(scaling({"--loss-scale=dynamic:1.5e3"}), "1500 for 2000");
+  EXPECT_EQ(scaling({"--loss-scale=1024"}), "1024 fixed");
+  EXPECT_EQ(scaling({"--loss-scale=1"}), "none");
+  for (const char* how : {"many", "0.5", "dynamic:", "dynamic:0", "dynamic:1e38", "inf", "-2"}) {
+    EXPECT_EQ(refusal({fmt::format("--loss-scale={}", how)}).rfind("--loss-scale: ", 0), 0u) << how;
+  }
+}
+
+TEST(Options, WhatDoesNothingIsNoted) {
+  const auto notes = [](const Words& words) { return parse(words).notes; };
+  EXPECT_EQ(notes({"--loss-scale-steps=7"}),
+            Words{"--loss-scale-steps does nothing without --loss-scale dynamic"});
+  EXPECT_EQ(notes({"--loss-scale-steps=7", "--precision=fp16"}), Words{});
+  EXPECT_EQ(notes({"--nccl-max-ctas=8", "--reducer=tree"}),
+            Words{"--nccl-max-ctas does nothing without --reducer nccl"});
+  EXPECT_EQ(notes({"--nccl-max-ctas=8"}), Words{});
+  EXPECT_EQ(parse({"--nccl-max-ctas=8"}).nccl_max_ctas, 8);
+  EXPECT_NE(refusal({"--nccl-max-ctas=65"}), "");
+}
+
 TEST(Options, AnOptionIsNoValue) {
   for (const char* name : {"--checkpoint-dir", "--log-dir", "--data", "--resume"}) {
     EXPECT_EQ(refusal({name, "--check"}),

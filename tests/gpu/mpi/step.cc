@@ -1,5 +1,5 @@
-// The training step on a GPU: eager, with gradients summed through the host, it is the CPU's within
-// tolerance, and in two runs the same.
+// The training step on a GPU: it is the CPU's within tolerance, in two runs the same, the same
+// repeated as a graph or not, and on several ranks that of one rank.
 #include "src/cuda/device.h"
 #include "tests/mpi/training_step.cc"
 
@@ -11,24 +11,59 @@ std::unique_ptr<Device> gpu(bool deterministic = false) {
       {.threads = 1, .rank_on_host = world().comm().rank(), .deterministic = deterministic});
 }
 
-TEST(TrainingStepOnGpu, EagerIsTheCpuWithinTolerance) {
-  const Outcome cpu = on_the_cpu();
-  const std::unique_ptr<Device> device = gpu();
-  const Outcome is = train(*device, "shared", "poll", /*no_graph=*/true);
-  ASSERT_EQ(is.totals.size(), cpu.totals.size());
+/// The reducers of the menu, with the same bits in every run.
+Variant real(bool no_graph = false) {
+  return {.no_graph = no_graph,
+          .change = [](Options& options) { options.deterministic = true; },
+          .doubles = false};
+}
+
+void expect_near(const Outcome& is, const Outcome& wanted, double tolerance) {
+  ASSERT_EQ(is.totals.size(), wanted.totals.size());
   for (std::size_t n = 0; n < is.totals.size(); ++n) {
-    EXPECT_NEAR(is.totals[n].cross_entropy, cpu.totals[n].cross_entropy,
-                0.02 * cpu.totals[n].cross_entropy)
+    EXPECT_NEAR(is.totals[n].cross_entropy, wanted.totals[n].cross_entropy,
+                tolerance * wanted.totals[n].cross_entropy)
         << "step " << n;
     EXPECT_EQ(is.totals[n].stop, n == 7) << "step " << n;
     EXPECT_EQ(is.totals[n].save, n == 11) << "step " << n;
   }
 }
 
+TEST(TrainingStepOnGpu, EagerIsTheCpuWithinTolerance) {
+  expect_near(train(*gpu(), "shared", "poll", {.no_graph = true}), on_the_cpu(), 0.02);
+}
+
 TEST(TrainingStepOnGpu, DeterministicIsTheSameTwice) {
   const std::unique_ptr<Device> device = gpu(true);
-  const Outcome first = train(*device, "shared", "poll", true);
-  expect_same(train(*device, "shared", "poll", true), first);
+  const Outcome first = train(*device, "shared", "poll", {.no_graph = true});
+  expect_same(train(*device, "shared", "poll", {.no_graph = true}), first);
+}
+
+/// On one rank by NCCL; ranks that share a GPU have no graph, and it holds of itself.
+TEST(TrainingStepOnGpu, RepeatedItIsWhatItIsEager) {
+  const std::unique_ptr<Device> device = gpu(true);
+  expect_same(train(*device, "auto", "auto", real()), train(*device, "auto", "auto", real(true)));
+}
+
+TEST(TrainingStepOnGpu, OnRanksThatShareItItIsOneRankWithTheirShards) {
+  const std::unique_ptr<Device> device = gpu(true);
+  Variant alone = real();
+  alone.alone = true;
+  expect_same(train(*device, "cuda_ipc", "auto", real()), train(*device, "shared", "auto", alone));
+}
+
+TEST(TrainingStepOnGpu, InHalfPrecisionItIsTheCpuWithinTolerance) {
+  const std::unique_ptr<Device> device = gpu(true);
+  Variant half = real();
+  half.change = [](Options& options) {
+    options.deterministic = true;
+    options.precision = Type::f16;
+  };
+  const Outcome is = train(*device, "auto", "auto", half);
+  expect_near(is, on_the_cpu(), 0.05);
+  EXPECT_EQ(is.totals.back().loss_scale.last, 65536) << is.totals.back().loss_scale.text();
+  half.no_graph = true;
+  expect_same(train(*device, "auto", "auto", half), is);
 }
 
 }  // namespace

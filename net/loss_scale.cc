@@ -1,0 +1,71 @@
+#include "net/loss_scale.h"
+
+#include <bit>
+
+#include "src/each.h"
+
+namespace lockstep {
+namespace {
+
+/// Counts the rows that hold an infinity or a NaN.
+struct FindWrong {
+  static constexpr std::int64_t kColumns = 1024;
+  const float* g;
+  std::int64_t count;
+  std::uint32_t* wrong;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
+    constexpr std::uint32_t kExponent = 0x7f800000;
+    const std::int64_t begin = row * kColumns,
+                       end = begin + kColumns < count ? begin + kColumns : count;
+    std::uint32_t found = 0;
+    for (std::int64_t i = begin + team.lane; i < end; i += team.lanes)
+      found |= (std::bit_cast<std::uint32_t>(g[i]) & kExponent) == kExponent;
+    found = team.max(found);
+    if (team.lane == 0 && found != 0) add_atomically(*wrong, 1);
+  }
+};
+
+struct Judge {
+  LossScale* state;
+  std::uint32_t* wrong;
+  std::int32_t growth_steps;
+  UpdateRates* now;
+  HOST_DEVICE void operator()(std::int64_t) const {
+    LossScale next = *state;
+    const bool skip = *wrong != 0 && next.scale > 1;
+    now->scale = 1 / next.scale;
+    now->skip = skip;
+    next.last = next.scale;
+    if (skip) {
+      next.scale = next.scale > 2 ? next.scale / 2 : 1;
+      next.good = 0;
+      ++next.skipped;
+    } else if (++next.good >= growth_steps) {
+      const float highest = LossScaling::kHighest;
+      next.scale = 2 * next.scale < highest ? 2 * next.scale : highest;
+      next.good = 0;
+    }
+    *state = next;
+    *wrong = 0;
+  }
+};
+
+}  // namespace
+
+LossScaler::LossScaler(Device& device, const Layout& layout, const LossScaling& scaling)
+    : layout_(layout),
+      scaling_(scaling),
+      memory_(device.allocate(sizeof(LossScale) + sizeof(std::uint32_t), Place::device)) {}
+
+LossScale* LossScaler::state() const { return reinterpret_cast<LossScale*>(memory_.get()); }
+
+void LossScaler::give(Stream& stream, const float* gradients, UpdateRates* now) const {
+  auto* wrong = reinterpret_cast<std::uint32_t*>(memory_.get() + sizeof(LossScale));
+  const std::int64_t count = layout_.count - Layout::kMail;
+  each_row(stream, (count + FindWrong::kColumns - 1) / FindWrong::kColumns, FindWrong::kColumns,
+           FindWrong{gradients + Layout::kMail, count, wrong});
+  each(stream, 1, Judge{state(), wrong, scaling_.growth_steps, now});
+}
+
+}  // namespace lockstep

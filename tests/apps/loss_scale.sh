@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Loss scaling: a power of two changes no bit; a step whose gradients overflow is skipped, counted and halves the scale,
+# on any number of ranks; a run that goes on does so with scale and counts; fp16 is refused on CPU cores.
+# usage: loss_scale.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_h5py
+state=(--shards 4 --momentum 0.9)
+# A rate with which gradients become long soon.
+skipping=("${state[@]}" --lr 2 --loss-scale dynamic:4e37 --loss-scale-steps 2)
+fields() {  # LOGS: what each step says of the scale
+  "$python" - "$1/metrics.jsonl" <<'PYTHON'
+import json
+import sys
+
+for line in open(sys.argv[1]):
+    row = json.loads(line)
+    if row["kind"] == "train":
+        print(row["step"], row["loss_scale"], row["loss_scale_good_steps"], row["skipped_steps"], row["cross_entropy"])
+PYTHON
+}
+
+train 1 "${state[@]}" --steps 5 --checkpoint-dir "$folder/none"
+for how in 1024 dynamic; do
+  train 2 "${state[@]}" --steps 5 --loss-scale $how --checkpoint-dir "$folder/$how"
+  expect_same_state "--loss-scale $how" "$(step_file "$folder/none" 5)" "$(step_file "$folder/$how" 5)"
+done
+expect_line "the start says how it is scaled" '^optimizer .*, loss scale dynamic, now 65536'
+expect_line "each step where it stands" 'step 5/5, .*, scale 65536$'
+expect "nothing was skipped" bash -c "! grep -q skipped '$folder/out'"
+
+train 1 "${skipping[@]}" --steps 9 --summary-every 1 --checkpoint-dir "$folder/whole" --log-dir "$folder/whole/l"
+expect_line "the end says how many were skipped" '^trained .*, [1-9] steps? skipped, for gradients overflowed'
+fields "$folder/whole/l" >"$folder/whole.scales"
+expect "it is halved where a step was skipped, and doubled after two good ones" awk '
+  function is(factor) { return $2 / scale > 0.999 * factor && $2 / scale < 1.001 * factor }
+  BEGIN { scale = 4e37 }
+  { bad = bad || !($4 > before ? is(0.5) && $3 == 0 : is(1) ? $3 == good + 1 : good == 1 && is(2) && $3 == 0) }
+  { scale = $2; good = $3; before = $4 }
+  END { exit bad || NR != 9 || before < 1 || before > 7 }' "$folder/whole.scales"
+for ranks in 2 4; do
+  train $ranks "${skipping[@]}" --steps 9 --checkpoint-dir "$folder/on$ranks" --log-dir "$folder/on$ranks/l"
+  expect_same_state "on $ranks ranks" "$(step_file "$folder/whole" 9)" "$(step_file "$folder/on$ranks" 9)"
+  fields "$folder/on$ranks/l" >"$folder/other.scales"
+  expect "the same scales on $ranks ranks" cmp "$folder/other.scales" "$folder/whole.scales"
+done
+for steps in 2 5 9; do
+  train 2 "${skipping[@]}" --steps $steps --checkpoint-dir "$folder/parts" --log-dir "$folder/parts/l"
+done
+expect_same_state "in three parts" "$(step_file "$folder/whole" 9)" "$(step_file "$folder/parts" 9)"
+fields "$folder/parts/l" >"$folder/other.scales"
+expect "with the same scales" cmp "$folder/other.scales" "$folder/whole.scales"
+
+ranks 2 train_cifar "${small[@]}" --precision fp16 --device cpu --check
+expect_error "fp16 on CPU cores" 2 '^train_cifar: --precision fp16 is for GPUs, and this run is on cpu:.*: say --precision bf16'
+ranks 1 train_cifar "${small[@]}" --loss-scale dynamic:0.5 --check
+expect_error "a scale below 1" 2 '"dynamic:0.5" is neither auto, none, dynamic'
+finish
