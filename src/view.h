@@ -40,6 +40,10 @@ struct Half {
   Half() = default;
   /// Rounds to nearest, ties to even; from 65520 on it is infinity, and NaN stays NaN.
   constexpr Half(float value) {  // NOLINT: implicit on purpose, as above
+#ifdef __CUDA_ARCH__
+    // One instruction: the arithmetic below costs a kernel registers, and spilled some.
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
     const auto word = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = word >> 16 & 0x8000, size = word & 0x7fffffff;
     // Added to 0.5, whose last bit is 2^-24, a smaller value is rounded as the least halves are.
@@ -50,8 +54,14 @@ struct Half {
     bits = static_cast<std::uint16_t>(sign | (size < 0x38800000   ? tiny
                                               : size < 0x47800000 ? normal
                                                                   : huge));
+#endif
   }
   constexpr operator float() const {  // NOLINT
+#ifdef __CUDA_ARCH__
+    float value = 0;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+#else
     const std::uint32_t sign = std::uint32_t{bits} << 16 & 0x80000000,
                         size = std::uint32_t{bits} << 13 & 0x0fffe000;
     const std::uint32_t normal = size + 0x38000000, huge = size + 0x70000000;
@@ -60,6 +70,7 @@ struct Half {
     return std::bit_cast<float>(sign | (size < 0x00800000   ? tiny
                                         : size < 0x0f800000 ? normal
                                                             : huge));
+#endif
   }
 };
 static_assert(sizeof(Half) == 2);
