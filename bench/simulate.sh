@@ -37,7 +37,11 @@ while [[ $# -gt 0 ]]; do
   esac
 done
 for number in $ranks $bytes; do [[ $number =~ ^[1-9][0-9]*$ ]] || fail "$number is no number of ranks or bytes." 2; done
-for number in $latency $gbits; do [[ $number =~ ^[0-9]+(\.[0-9]+)?$ ]] || fail "$number is no number." 2; done
+for number in $ranks; do ((number > 1)) || fail "$number ranks sum nothing." 2; done
+for number in $bytes; do ((number >= 4)) || fail "$number bytes are no float." 2; done
+for number in $latency $gbits; do
+  [[ $number =~ ^[0-9]+(\.[0-9]+)?$ && $number =~ [1-9] ]] || fail "$number is no latency or bandwidth." 2
+done
 [[ $topology == cluster || $topology == fat_tree ]] || fail "unknown topology $topology: use cluster, fat_tree." 2
 command -v smpirun >/dev/null || fail "SimGrid is missing: apt install libsimgrid-dev."
 configure -DLOCKSTEP_BENCH=ON -DLOCKSTEP_SMPI=ON

@@ -28,7 +28,8 @@ struct Follow {
   HOST_DEVICE bool idle() const { return now->skip != 0; }
   HOST_DEVICE void operator()(std::int64_t i) const {
     const float share = -factors[static_cast<std::uint64_t>(i) / kUnit];
-    value[i] += share * (found[i] - value[i]);
+    // What found holds for a parameter that stays may be no number.
+    if (share != 0) value[i] += share * (found[i] - value[i]);
     if (average != nullptr) average[i] -= (1 - now->average_decay) * (average[i] - value[i]);
   }
 };

@@ -41,7 +41,7 @@ struct NoteRate {
   HOST_DEVICE void operator()(std::int64_t) const {
     const Lengths lengths = Lengths::of(sums, blocks);
     *own = *now;
-    if (lengths.both()) own->rate = static_cast<float>(now->rate * lengths.first / lengths.second);
+    if (lengths.both()) own->rate = finite(now->rate * lengths.first / lengths.second);
   }
 };
 

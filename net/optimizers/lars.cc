@@ -45,7 +45,7 @@ struct NoteRatio {
     const Lengths lengths = Lengths::of(sums, blocks);
     const double step = now->scale * lengths.second + *decay * lengths.first;
     *own = *now;
-    if (lengths.both()) own->corrections[0] = static_cast<float>(trust * lengths.first / step);
+    if (lengths.both()) own->corrections[0] = finite(trust * lengths.first / step);
   }
 };
 

@@ -26,4 +26,11 @@ struct Lengths {
   HOST_DEVICE bool both() const { return first > 0 && second > 0; }
 };
 
+/// A ratio of lengths as a factor: of a length that is next to none, the largest number there is,
+/// so that 0 stays 0.
+HOST_DEVICE inline float finite(double ratio) {
+  constexpr float kMost = 0x1.fffffep127f;
+  return ratio < kMost ? static_cast<float>(ratio) : kMost;
+}
+
 }  // namespace lockstep

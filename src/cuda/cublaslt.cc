@@ -170,7 +170,8 @@ Plans Cublaslt::plans(const Convolution& work, std::size_t most) const {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
     prefer(attribute, kAlignment);
   }
-  if (numerics_.deterministic) {  // partial sums side by side, not into one place in turn
+  // Partial sums side by side, not into one place in turn, and in fp32, not in y's type.
+  if (numerics_.deterministic || work.type != Type::f32) {
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
            std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   }

@@ -375,6 +375,22 @@ TEST(Layerwise, TheStepIsAShareOfTheArraysLengthHoweverLongTheGradient) {
   }
 }
 
+TEST(Layerwise, AGradientOfNextToNoLengthLeavesNumbers) {
+  const Layout layout = one_parameter({5, 4}, 0);
+  for (const char* name : {"lars", "lamb"}) {
+    const auto optimizer = make_optimizer(name, {});
+    Arenas arenas(layout, *optimizer);
+    std::fill_n(arenas.parameters.begin() + Layout::kMail, 20, 10.0f);
+    arenas.gradients[Layout::kMail] = 1e-42f;  // the others are 0
+    HostStream stream;
+    const UpdateRates now = rates_of(*optimizer, 0);
+    update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
+    for (int i = 0; i < 20; ++i)
+      EXPECT_TRUE(std::isfinite(arenas.parameters[static_cast<std::size_t>(Layout::kMail + i)]))
+          << name << " " << i;
+  }
+}
+
 TEST(Optimizers, NameWhatTheyKeep) {
   const OptimizerOptions momentum{{"momentum", 0.9f}},
       nesterov{{"momentum", 0.9f}, {"nesterov", 1.0f}};
