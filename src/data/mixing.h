@@ -43,9 +43,10 @@ struct Mix {
 Mix draw_mix(std::uint64_t seed, std::uint32_t epoch, std::uint32_t sample, std::int64_t size,
              float alpha);
 
-/// Rounded twice, whoever compiles it.
+/// Rounded twice, whoever compiles it: a plain difference would be fused with a product that `own`
+/// or `other` may be.
 constexpr float mixed(float weight, float own, float other) {
-  return std::fma(weight, own - other, other);
+  return std::fma(weight, std::fma(other, -1.0f, own), other);
 }
 
 }  // namespace lockstep
