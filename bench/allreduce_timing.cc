@@ -10,6 +10,7 @@
 #include "collectives/reducer.h"
 #include "collectives/sum.h"
 #include "src/clock.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 namespace {
@@ -92,7 +93,7 @@ AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int6
                             const TimingOptions& options) {
   const std::int64_t count = bytes / static_cast<std::int64_t>(sizeof(float));
   const int buckets = static_cast<int>(std::clamp<std::int64_t>((32 << 20) / bytes, 1, 8));
-  const std::int64_t apart = (count + 1023) / 1024 * 1024;
+  const std::int64_t apart = round_up(count, 1024);
   AllreduceRow row;
   if (name == kPeer) {
     agree(comm, [&] {
@@ -172,7 +173,7 @@ std::optional<double> AllreduceBound::operator()(std::int64_t bytes) const {
     return 2.0 * (hosts_ - 1) / hosts_ * static_cast<double>(bytes) / bytes_per_s_ * 1e6;
   const std::int64_t count = bytes / static_cast<std::int64_t>(sizeof(float));
   const Range slice = slice_of({0, count}, comm_.rank(), ranks);
-  const std::int64_t apart = (slice.count + 1023) / 1024 * 1024;
+  const std::int64_t apart = round_up(slice.count, 1024);
   const int buckets = static_cast<int>(std::clamp<std::int64_t>((32 << 20) / bytes, 1, 8));
   std::vector<float> memory(static_cast<std::size_t>(apart * ranks * buckets));
   std::vector<float*> parts(static_cast<std::size_t>(ranks));
