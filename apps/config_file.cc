@@ -27,7 +27,7 @@ std::string contents_of(const std::string& file) {
   if (in) {
     text.resize(kLongest + 1);
     in.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<std::size_t>(in.gcount()));
+    text.resize(in.gcount());
   }
   if (in.bad() || !in.eof()) {
     if (text.size() > kLongest)

@@ -41,8 +41,7 @@ std::size_t Evaluation::bytes() const {
 }
 
 void Evaluation::copy_batch(std::int64_t first, std::int64_t count, View images) {
-  const std::size_t sample_bytes =
-      static_cast<std::size_t>(images.shape.row()) * size_of(images.type);
+  const std::size_t sample_bytes = images.shape.row() * size_of(images.type);
   auto* host_labels = reinterpret_cast<std::int32_t*>(host_.get() + labels_);
   stream_->synchronize();  // the copy of the batch before is done
   parallel_for(stream_->threads(), count, 8, [&](std::int64_t begin, std::int64_t end) {

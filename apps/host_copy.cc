@@ -3,7 +3,7 @@
 namespace lockstep {
 
 HostCopy::HostCopy(Device& device, std::int64_t count)
-    : device_(device), arena_bytes_(static_cast<std::size_t>(count) * sizeof(float)) {}
+    : device_(device), arena_bytes_(count * sizeof(float)) {}
 
 float* HostCopy::read(Stream& stream, const float* arena) {
   if (device_.memory_is_host()) {

@@ -43,8 +43,7 @@ std::string shape_of(const LayerSummary& layer) {
 /// 332,856
 std::string with_commas(std::int64_t number) {
   std::string text = std::to_string(number);
-  for (auto place = std::ssize(text) - 3; place > 0; place -= 3)
-    text.insert(static_cast<std::size_t>(place), ",");
+  for (auto place = std::ssize(text) - 3; place > 0; place -= 3) text.insert(place, ",");
   return text;
 }
 

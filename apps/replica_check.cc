@@ -16,7 +16,7 @@ std::vector<std::uint64_t> fingerprints(const Layout& layout, const float* arena
     std::array<std::uint64_t, 8> lanes{1, 2, 3, 4, 5, 6, 7, 8};
     const float* from = arena + parameter.range.begin;
     for (std::int64_t i = 0; i < parameter.range.count; ++i) {
-      std::uint64_t& lane = lanes[static_cast<std::size_t>(i % 8)];
+      std::uint64_t& lane = lanes[i % 8];
       lane = (lane ^ std::bit_cast<std::uint32_t>(from[i])) * 0x9E3779B97F4A7C15u;
       lane ^= lane >> 32;
     }

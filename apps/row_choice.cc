@@ -13,7 +13,7 @@ namespace {
 
 /// Different words among the first `samples` of `dataset`, or all of them where there are fewer.
 std::int64_t words_of(const Dataset& dataset, std::int64_t samples, std::int64_t vocabulary) {
-  std::vector<std::int32_t> text(static_cast<std::size_t>(dataset.sample_shape().count()));
+  std::vector<std::int32_t> text(dataset.sample_shape().count());
   std::set<std::int32_t> words;
   for (std::int64_t i = 0; i < std::min(samples, dataset.size()); ++i) {
     dataset.read(i, nullptr, text.data(), Type::i32);

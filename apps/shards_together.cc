@@ -43,7 +43,7 @@ class ShardsTogether::Ranks : public AcrossShards {
                                     [&](const Range& range) { return range.count == count; });
     expect(place != places_.end(), "a layer sums what has not the length of a statistic");
     const auto bucket = static_cast<int>(place - places_.begin());
-    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
+    const std::size_t bytes = count * sizeof(float);
     float* const at = reducer_->gradients() + place->begin;
     device_.copy(stream, at, values, bytes);
     reducer_->written(bucket, stream);
@@ -133,17 +133,17 @@ int ShardsTogether::shards() const { return std::max(1, static_cast<int>(queues_
 
 Stream& ShardsTogether::stream(int shard, Stream& computing) const {
   if (queues_.empty()) return computing;
-  return *queues_[static_cast<std::size_t>(shard)];
+  return *queues_[shard];
 }
 
 void ShardsTogether::then(int shard, std::function<void()> next) {
   if (queues_.empty()) return next();
-  queues_[static_cast<std::size_t>(shard)]->give(std::move(next));
+  queues_[shard]->give(std::move(next));
 }
 
 AcrossShards& ShardsTogether::across(int shard) const {
   if (queues_.empty()) return *ranks_;
-  return *queues_[static_cast<std::size_t>(shard)];
+  return *queues_[shard];
 }
 
 void ShardsTogether::run() {

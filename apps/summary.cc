@@ -14,8 +14,7 @@ double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 
 std::string bucket_text(const std::vector<Range>& buckets) {
   std::vector<std::string> sizes;
   for (const Range& bucket : buckets) {
-    sizes.push_back(
-        fmt::format("{:.2f}", mebibytes(static_cast<std::size_t>(bucket.count) * sizeof(float))));
+    sizes.push_back(fmt::format("{:.2f}", mebibytes(bucket.count * sizeof(float))));
   }
   return fmt::format("{} ({} MiB, in the order of the backward pass)", buckets.size(),
                      fmt::join(sizes, ", "));

@@ -144,7 +144,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
 
   score_ = block_.reserve(sizeof(Score));
   now_ = block_.reserve(sizeof(StepInput));
-  penalty_ = block_.reserve(static_cast<std::size_t>(1 + penalty_parts(layout)) * sizeof(double));
+  penalty_ = block_.reserve((1 + penalty_parts(layout)) * sizeof(double));
   block_.allocate(device);
   for (int slot = 0; slot <= device.run_ahead(); ++slot) {
     slots_.push_back({device.allocate(sizeof(StepInput), Place::host),
@@ -259,7 +259,7 @@ void TrainingStep::compute_shards(Loader& loader, int first) {
   record_.phase("backward");
   for (int lane = 0; lane < lanes(); ++lane) {
     const auto ready = [this, lane, first](Range range) { written(first + lane, lane, range); };
-    model_->backward(stream_of(lane), batches_[static_cast<std::size_t>(lane)].images, ready, lane);
+    model_->backward(stream_of(lane), batches_[lane].images, ready, lane);
   }
   if (together_) together_->run();
   const StepTimes after = times();
@@ -269,7 +269,7 @@ void TrainingStep::compute_shards(Loader& loader, int first) {
 }
 
 void TrainingStep::forward(int shard, int lane) {
-  const Batch& batch = batches_[static_cast<std::size_t>(lane)];
+  const Batch& batch = batches_[lane];
   Stream& stream = stream_of(lane);
   TrainingBatch part = batch_of(shard);
   if (together_) part.across = &together_->across(lane);
@@ -403,7 +403,7 @@ StepTimes TrainingStep::times() const {
 }
 
 std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
-  const std::size_t arena = static_cast<std::size_t>(layout().count) * sizeof(float);
+  const std::size_t arena = layout().count * sizeof(float);
   std::vector<std::pair<std::string, std::size_t>> parts{
       {"parameters", arena},
       {"gradients", reducer_->bytes() + shard_sum_->bytes() + (together_ ? together_->bytes() : 0) +

@@ -27,8 +27,7 @@ int main(int argc, char** argv) {
     const Comm comm(std::make_shared<const Communicator>(MPI_COMM_WORLD, /*owned=*/false));
     const AlgorithmEntry& entry = find(algorithms(), argv[1]);
     const std::int64_t count = std::atoll(argv[2]) / static_cast<std::int64_t>(sizeof(float));
-    std::vector<float> bucket(static_cast<std::size_t>(count),
-                              static_cast<float>(comm.rank() + 1));
+    std::vector<float> bucket(count, static_cast<float>(comm.rank() + 1));
     Run run(comm, entry.algorithm(comm.rank(), comm.size(), count), 0);
     // Ranks leave a barrier one after the other, but can sleep until the same moment.
     double now = MPI_Wtime(), begin = 0;

@@ -101,7 +101,7 @@ AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int6
               "{} takes at most {} elements in one call: give a smaller --max", kPeer,
               comm.largest_message());
     });
-    std::vector<float> memory(static_cast<std::size_t>(apart * buckets));
+    std::vector<float> memory(apart * buckets);
     const auto place = [&](int bucket) { return memory.data() + bucket * apart; };
     row = time(comm,
                {place,
@@ -145,9 +145,7 @@ AllreduceBound::AllreduceBound(const Comm& comm) : comm_(comm) {
   std::vector<char> out(kBytes), in(kBytes);
   std::vector<MPI_Request> requests(2 * kPieces);
   const auto me = std::find(leaders.begin(), leaders.end(), comm.rank()) - leaders.begin();
-  const auto neighbour = [&](std::ptrdiff_t i) {
-    return leaders[static_cast<std::size_t>((i + hosts_) % hosts_)];
-  };
+  const auto neighbour = [&](std::ptrdiff_t i) { return leaders[(i + hosts_) % hosts_]; };
   const std::vector<double> ns = slowest(
       comm, 5, [](int) {},
       [&](int) {
@@ -175,12 +173,12 @@ std::optional<double> AllreduceBound::operator()(std::int64_t bytes) const {
   const Range slice = slice_of({0, count}, comm_.rank(), ranks);
   const std::int64_t apart = round_up(slice.count, 1024);
   const int buckets = static_cast<int>(std::clamp<std::int64_t>((32 << 20) / bytes, 1, 8));
-  std::vector<float> memory(static_cast<std::size_t>(apart * ranks * buckets));
-  std::vector<float*> parts(static_cast<std::size_t>(ranks));
+  std::vector<float> memory(apart * ranks * buckets);
+  std::vector<float*> parts(ranks);
   const auto prepare = [&](int i) {
     float* place = memory.data() + i % buckets * apart * ranks;
     for (int rank = 0; rank < ranks; ++rank)
-      std::fill_n(parts[static_cast<std::size_t>(rank)] = place + rank * apart, slice.count, 1.0f);
+      std::fill_n(parts[rank] = place + rank * apart, slice.count, 1.0f);
   };
   const auto run = [&](int) { sum_canonically(parts, slice.count); };
   const double first = median(slowest(comm_, 3, prepare, run));

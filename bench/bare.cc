@@ -17,7 +17,7 @@ double median_seconds(int rounds, const std::function<void()>& call) {
     if (i > 0) seconds.push_back(now_seconds() - start);
   }
   std::nth_element(seconds.begin(), seconds.begin() + rounds / 2, seconds.end());
-  return seconds[static_cast<std::size_t>(rounds / 2)];
+  return seconds[rounds / 2];
 }
 
 /// A device that notes the convolutions and dense layers that are asked of it.
@@ -102,8 +102,7 @@ class Bare {
   }
 
   View tensor(Shape shape, Type type) {
-    memory_.push_back(
-        device_.allocate(static_cast<std::size_t>(shape.count()) * size_of(type), Place::device));
+    memory_.push_back(device_.allocate(shape.count() * size_of(type), Place::device));
     View view{memory_.back().get(), shape, type};
     Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(memory_.size()));
     dispatch(type, [&](auto* tag) {

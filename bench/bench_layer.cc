@@ -64,7 +64,7 @@ class Bench {
     return memory_.back().get();
   }
   View tensor(Shape shape, Type type, float scale) {
-    View view{keep(static_cast<std::size_t>(shape.count()) * size_of(type)), shape, type};
+    View view{keep(shape.count() * size_of(type)), shape, type};
     Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(memory_.size()));
     dispatch(type, [&](auto* tag) {
       auto* to = view.as<std::remove_pointer_t<decltype(tag)>>();
@@ -100,6 +100,7 @@ int main(int argc, char** argv) {
   for (const ModelEntry& entry : models()) {
     for (const auto& [name, layer] : entry.build(entry.sample, 10)) {
       for (const Type type : {Type::f32, Type::bf16}) {
+        if (!make_cpu_device(1)->computes(type)) continue;
         for (const bool backward : {false, true}) {
           const std::string title = fmt::format("{}/{}/{}/{}", entry.name, name, name_of(type),
                                                 backward ? "backward" : "forward");

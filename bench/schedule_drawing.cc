@@ -53,7 +53,7 @@ std::string explain(const AlgorithmEntry& algorithm, int ranks, std::int64_t ele
     text += fmt::format("round {}\n", t + 1);
     for (int rank = 0; rank < ranks; ++rank) {
       std::string line;
-      for (const Action& action : schedules[static_cast<std::size_t>(rank)].rounds[t])
+      for (const Action& action : schedules[rank].rounds[t])
         line += (line.empty() ? "" : ", ") + words(action, rank, elements);
       if (!line.empty()) text += fmt::format("  rank {} {}\n", rank, line);
     }
@@ -94,7 +94,7 @@ std::string draw(const AlgorithmEntry& algorithm, int ranks, std::int64_t elemen
     out += fmt::format("<text x=\"8\" y=\"{:.1f}\" fill=\"#888\">{}</text>\n", y_of(t) + kDown / 2,
                        t + 1);
     for (int rank = 0; rank < ranks; ++rank) {
-      for (const Action& action : schedules[static_cast<std::size_t>(rank)].rounds[t]) {
+      for (const Action& action : schedules[rank].rounds[t]) {
         if (action.verb == Verb::send) continue;  // drawn where it arrives
         const bool add = action.verb == Verb::add;
         const std::string label = words(action.range, elements);

@@ -243,13 +243,12 @@ std::vector<std::string> Comm::gather(const std::string& text) const {
     offsets[i] = total;
     total += lengths[i];
   }
-  std::string all(static_cast<std::size_t>(total), '\0');
+  std::string all(total, '\0');
   check(MPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(),
                     MPI_CHAR, 0, raw(*this)));
   std::vector<std::string> result;
   for (std::size_t i = 0; i < ranks; ++i) {
-    result.push_back(
-        all.substr(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(lengths[i])));
+    result.push_back(all.substr(offsets[i], lengths[i]));
   }
   return result;
 }

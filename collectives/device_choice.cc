@@ -38,9 +38,7 @@ int first(Records records, Holds holds) {
   return found == records.end() ? -1 : static_cast<int>(found - records.begin());
 }
 
-const DeviceRecord& at(Records records, int rank) {
-  return records[static_cast<std::size_t>(rank)];
-}
+const DeviceRecord& at(Records records, int rank) { return records[rank]; }
 
 template <class Field>
 std::size_t different(Records records, Field field) {

@@ -58,7 +58,7 @@ class HierarchicalReducer : public HostReducer {
   float* gradients() override { return inner_->gradients(); }
 
   void start(int number) override {
-    Bucket& bucket = buckets_[static_cast<std::size_t>(number)];
+    Bucket& bucket = buckets_[number];
     ++bucket.step;
     bucket.state = State::summing;
     inner_->start(number);
@@ -74,13 +74,11 @@ class HierarchicalReducer : public HostReducer {
     return busy;
   }
 
-  bool done(int bucket) const override {
-    return buckets_[static_cast<std::size_t>(bucket)].state == State::done;
-  }
+  bool done(int bucket) const override { return buckets_[bucket].state == State::done; }
 
   void finish(int number) override {
     for (advance(); !done(number); advance()) {
-      if (buckets_[static_cast<std::size_t>(number)].state == State::summing) {
+      if (buckets_[number].state == State::summing) {
         inner_->finish(number);
       } else {
         sched_yield();  // other buckets may need this rank meanwhile

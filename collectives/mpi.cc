@@ -59,7 +59,7 @@ class MpiReducer : public HostReducer {
 
  private:
   static bool under_way(MPI_Request request) { return request != MPI_REQUEST_NULL; }
-  std::size_t first(int bucket) const { return first_[static_cast<std::size_t>(bucket)]; }
+  std::size_t first(int bucket) const { return first_[bucket]; }
   std::ptrdiff_t offset(int bucket) const { return static_cast<std::ptrdiff_t>(first(bucket)); }
 
   Memory gradients_;

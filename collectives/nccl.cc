@@ -54,7 +54,7 @@ class NcclReducer : public Reducer {
   void written(int bucket, Stream& writer) override { ready(bucket).record(writer); }
 
   void start(int bucket) override {
-    const Range range = spec_.buckets[static_cast<std::size_t>(bucket)];
+    const Range range = spec_.buckets[bucket];
     if (range.count == 0) return;
     ready(bucket).wait(*stream_);
     or_abort([&] { communicator_->sum(gradients() + range.begin, range.count, *stream_); });
@@ -72,9 +72,7 @@ class NcclReducer : public Reducer {
   /// NCCL promises no order of adding.
   bool canonical() const override { return spec_.comm.size() == 1; }
   bool speaks_mpi() const override { return false; }
-  std::size_t bytes() const override {
-    return static_cast<std::size_t>(spec_.count) * sizeof(float);
-  }
+  std::size_t bytes() const override { return spec_.count * sizeof(float); }
   std::string_view name() const override { return "nccl"; }
   std::string describe() const override {
     return fmt::format(
@@ -84,7 +82,7 @@ class NcclReducer : public Reducer {
   }
 
  private:
-  Event& ready(int bucket) { return *ready_[static_cast<std::size_t>(bucket)]; }
+  Event& ready(int bucket) { return *ready_[bucket]; }
 
   void abort() noexcept {
     if (communicator_ && !std::exchange(aborted_, true)) communicator_->abort();

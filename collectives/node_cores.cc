@@ -35,7 +35,7 @@ NodeCores node_cores(const Comm& node) {
     offsets[i] = total;
     total += counts[i];
   }
-  std::vector<int> all(static_cast<std::size_t>(total));
+  std::vector<int> all(total);
   check(MPI_Allgatherv(mine.cores.data(), count, MPI_INT, all.data(), counts.data(), offsets.data(),
                        MPI_INT, raw(node)));
   std::vector<RankCores> ranks;
@@ -43,7 +43,7 @@ NodeCores node_cores(const Comm& node) {
     const auto begin = all.begin() + offsets[i];
     ranks.push_back({{begin, begin + counts[i]}, quotas[i]});
   }
-  return share_out(ranks, static_cast<std::size_t>(node.rank()));
+  return share_out(ranks, node.rank());
 }
 
 }  // namespace lockstep

@@ -69,9 +69,7 @@ class PeerReducer : public Reducer {
     return busy;
   }
 
-  bool done(int bucket) const override {
-    return buckets_[static_cast<std::size_t>(bucket)].state == State::done;
-  }
+  bool done(int bucket) const override { return buckets_[bucket].state == State::done; }
 
   void finish(int number) override {
     Bucket& bucket = at(number);
@@ -88,9 +86,7 @@ class PeerReducer : public Reducer {
   bool in_stream() const override { return false; }
   bool canonical() const override { return true; }
   bool speaks_mpi() const override { return false; }
-  std::size_t bytes() const override {
-    return static_cast<std::size_t>(spec_.count) * sizeof(float) + counters_.bytes();
-  }
+  std::size_t bytes() const override { return spec_.count * sizeof(float) + counters_.bytes(); }
   std::string_view name() const override { return "cuda_ipc"; }
   std::string describe() const override {
     return fmt::format("cuda_ipc ({})", describe_ranks(spec_));
@@ -113,7 +109,7 @@ class PeerReducer : public Reducer {
     State state = State::done;
   };
 
-  Bucket& at(int bucket) { return buckets_[static_cast<std::size_t>(bucket)]; }
+  Bucket& at(int bucket) { return buckets_[bucket]; }
   std::uint32_t mark(const Bucket& bucket) const {
     return bucket.step * static_cast<std::uint32_t>(ranks_);
   }

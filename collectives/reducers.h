@@ -20,8 +20,8 @@ std::unique_ptr<Reducer> make_shared_reducer(const ReducerSpec& spec);
 /// the ranks that see this one's memory, in rank order.
 std::unique_ptr<Reducer> make_hierarchical_reducer(const ReducerSpec& spec, const Comm& node);
 
-/// What "auto" is between hosts: measures the link, then takes the hierarchical one where nodes hold
-/// several ranks and it is canonical, else the faster of the two algorithms that should be the
+/// What "auto" is between hosts: measures the link, then takes the hierarchical one where nodes
+/// hold several ranks and it is canonical, else the faster of the two algorithms that should be the
 /// cheapest, as their largest bucket tells. The same on all ranks. Below half a second.
 std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& spec, const Comm& node);
 
@@ -40,10 +40,8 @@ class HostReducer : public Reducer {
   bool in_stream() const override { return false; }
 
  protected:
-  Range range(int bucket) const { return spec_.buckets[static_cast<std::size_t>(bucket)]; }
-  std::size_t gradient_bytes() const {
-    return static_cast<std::size_t>(spec_.count) * sizeof(float);
-  }
+  Range range(int bucket) const { return spec_.buckets[bucket]; }
+  std::size_t gradient_bytes() const { return spec_.count * sizeof(float); }
 
   ReducerSpec spec_;
 

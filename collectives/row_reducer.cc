@@ -73,7 +73,7 @@ struct RowReducer::Body {
         ranks(rows, width, on.size()),
         own(rows, width),
         part(rows, width),
-        messages(static_cast<std::size_t>(on.size())),
+        messages(on.size()),
         requests(2 * messages.size(), MPI_REQUEST_NULL),
         statuses(requests.size()) {
     const std::size_t words = static_cast<std::size_t>(most) * row_words;
@@ -83,8 +83,6 @@ struct RowReducer::Body {
     });
     for (std::vector<float>& message : messages) message.resize(words);
   }
-
-  std::size_t at(int rank) const { return static_cast<std::size_t>(rank); }
 
   /// Row by row its number and its values.
   std::size_t pack(const SparseRows& rows, std::vector<float>& message) const {
@@ -134,15 +132,15 @@ void RowReducer::take(int shard, SparseRows& rows) {
   if (size == 1) return;
   for (int rank = 0; rank < size; ++rank) {
     if (rank == me) continue;
-    std::vector<float>& message = b.messages[b.at(rank)];
+    std::vector<float>& message = b.messages[rank];
     check(MPI_Irecv(message.data(), static_cast<int>(message.size()), MPI_FLOAT, rank, 0,
-                    raw(b.comm), &b.requests[b.at(rank)]));
+                    raw(b.comm), &b.requests[rank]));
   }
-  const auto words = static_cast<int>(b.pack(b.own, b.messages[b.at(me)]));
+  const auto words = static_cast<int>(b.pack(b.own, b.messages[me]));
   for (int i = 1; i < size; ++i) {  // not all to the same one first
     const int rank = (me + i) % size;
-    check(MPI_Isend(b.messages[b.at(me)].data(), words, MPI_FLOAT, rank, 0, raw(b.comm),
-                    &b.requests[b.at(size + rank)]));
+    check(MPI_Isend(b.messages[me].data(), words, MPI_FLOAT, rank, 0, raw(b.comm),
+                    &b.requests[size + rank]));
   }
 }
 
@@ -165,8 +163,8 @@ void RowReducer::finish(float* table) {
       std::swap(b.part, b.own);
     } else {
       int words = 0;
-      check(MPI_Get_count(&b.statuses[b.at(rank)], MPI_FLOAT, &words));
-      b.unpack(b.messages[b.at(rank)], static_cast<std::size_t>(words), b.part);
+      check(MPI_Get_count(&b.statuses[rank], MPI_FLOAT, &words));
+      b.unpack(b.messages[rank], words, b.part);
     }
     b.ranks.take(rank, b.part);
   }

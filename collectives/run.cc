@@ -34,8 +34,8 @@ std::int64_t most_added(const Schedule& schedule, int rank) {
 
 Run::Run(const Comm& comm, Schedule schedule, int tag)
     : comm_(comm), schedule_(std::move(schedule)), tag_(tag), round_(schedule_.rounds.size()) {
-  scratch_.resize(static_cast<std::size_t>(schedule_.scratch));
-  staging_.resize(static_cast<std::size_t>(most_added(schedule_, comm.rank())));
+  scratch_.resize(schedule_.scratch);
+  staging_.resize(most_added(schedule_, comm.rank()));
 }
 
 float* Run::at(std::int64_t address) {

@@ -30,7 +30,7 @@ class ScheduledReducer : public HostReducer {
     return busy;
   }
 
-  bool done(int bucket) const override { return runs_[static_cast<std::size_t>(bucket)].done(); }
+  bool done(int bucket) const override { return runs_[bucket].done(); }
 
   void finish(int bucket) override {
     while (advance() && !done(bucket)) sched_yield();  // ranks may outnumber cores
@@ -49,7 +49,7 @@ class ScheduledReducer : public HostReducer {
   }
 
  private:
-  Run& run(int bucket) { return runs_[static_cast<std::size_t>(bucket)]; }
+  Run& run(int bucket) { return runs_[bucket]; }
 
   const AlgorithmEntry& algorithm_;
   Memory gradients_;

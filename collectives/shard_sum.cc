@@ -20,8 +20,7 @@ ShardSum::ShardSum(Device& device, float* gradients, std::int64_t count, int sha
       shards_(static_cast<std::uint32_t>(shards)) {
   // Every level that the last shard finds occupied: the bits of the numbers below shards - 1.
   for (std::uint32_t left = shards_ - 1; left > 0; left /= 2) {
-    levels_.push_back(
-        device.allocate(static_cast<std::size_t>(count) * sizeof(float), Place::device));
+    levels_.push_back(device.allocate(count * sizeof(float), Place::device));
   }
 }
 
@@ -29,7 +28,7 @@ void ShardSum::take(int shard, Range range, Stream& stream) {
   std::size_t at = 0;
   for (; (shard >> at) & 1; ++at) add(at, range, stream);
   device_.copy(stream, level(at) + range.begin, gradients_ + range.begin,
-               static_cast<std::size_t>(range.count) * sizeof(float));
+               range.count * sizeof(float));
 }
 
 void ShardSum::finish(Range range, Stream& stream) {

@@ -58,8 +58,7 @@ class SharedReducer : public NodeReducer {
         ranks_(spec.comm.size()),
         spins_(ranks_ <= node_cores(spec.comm).all ? 5000 : 200),
         places_(spec),
-        memory_(spec.comm, static_cast<std::size_t>(places_.total) * sizeof(float),
-                "the reducer shared") {
+        memory_(spec.comm, places_.total * sizeof(float), "the reducer shared") {
     auto* base = reinterpret_cast<float*>(memory_.data());
     for (int rank = 0; rank < ranks_; ++rank)
       gradients_.push_back(base + places_.gradients + rank * places_.gradients_each);
@@ -71,12 +70,10 @@ class SharedReducer : public NodeReducer {
   }
 
   float* gradients() override { return gradients_of(spec_.comm.rank()); }
-  float* gradients_of(int rank) const override {
-    return gradients_[static_cast<std::size_t>(rank)];
-  }
+  float* gradients_of(int rank) const override { return gradients_[rank]; }
 
   void start(int number) override {
-    Bucket& bucket = buckets_[static_cast<std::size_t>(number)];
+    Bucket& bucket = buckets_[number];
     ++bucket.step;
     bucket.done = ranks_ == 1;
     if (bucket.done) return;
@@ -92,10 +89,10 @@ class SharedReducer : public NodeReducer {
     return busy;
   }
 
-  bool done(int bucket) const override { return buckets_[static_cast<std::size_t>(bucket)].done; }
+  bool done(int bucket) const override { return buckets_[bucket].done; }
 
   void finish(int number) override {
-    Bucket& bucket = buckets_[static_cast<std::size_t>(number)];
+    Bucket& bucket = buckets_[number];
     for (;;) {
       advance();
       if (bucket.done) return;

@@ -66,9 +66,7 @@ class StagedReducer : public Reducer {
     return busy;
   }
 
-  bool done(int bucket) const override {
-    return buckets_[static_cast<std::size_t>(bucket)].state == State::done;
-  }
+  bool done(int bucket) const override { return buckets_[bucket].state == State::done; }
 
   void finish(int number) override {
     for (advance(); !done(number); advance()) {
@@ -100,11 +98,10 @@ class StagedReducer : public Reducer {
     State state;
   };
 
-  Bucket& at(int bucket) { return buckets_[static_cast<std::size_t>(bucket)]; }
-  std::size_t arena_bytes() const { return static_cast<std::size_t>(spec_.count) * sizeof(float); }
+  Bucket& at(int bucket) { return buckets_[bucket]; }
+  std::size_t arena_bytes() const { return spec_.count * sizeof(float); }
   void copy(Stream& stream, float* to, const float* from, Range range) {
-    spec_.device.copy(stream, to + range.begin, from + range.begin,
-                      static_cast<std::size_t>(range.count) * sizeof(float));
+    spec_.device.copy(stream, to + range.begin, from + range.begin, range.count * sizeof(float));
   }
 
   ReducerSpec spec_;

@@ -50,8 +50,7 @@ void sum_groups(std::span<float* const> parts, std::int64_t count) {
   for (std::int64_t begin = 0; begin < count; begin += block) {
     const std::int64_t length = std::min(block, count - begin);
     for (std::int64_t group = 0; group < groups; ++group) {
-      const std::span<float* const> members =
-          parts.subspan(static_cast<std::size_t>(group * kGroup));
+      const std::span<float* const> members = parts.subspan(group * kGroup);
       const std::size_t size = std::min<std::size_t>(kGroup, members.size());
       for (std::size_t i = 0; i < size; ++i) part[i] = members[i] + begin;
       float* const partial = memory + group * block;
@@ -62,8 +61,7 @@ void sum_groups(std::span<float* const> parts, std::int64_t count) {
         add(memory + group * block, memory + (group + distance) * block, length);
       }
     }
-    for (float* each : parts)
-      std::memcpy(each + begin, memory, static_cast<std::size_t>(length) * sizeof(float));
+    for (float* each : parts) std::memcpy(each + begin, memory, length * sizeof(float));
   }
 }
 

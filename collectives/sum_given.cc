@@ -22,7 +22,7 @@ struct SumInPlace {
 template <int Count>
 void give_sum(Stream& stream, std::span<float* const> parts, std::int64_t count) {
   SumInPlace<Count> body;
-  for (int part = 0; part < Count; ++part) body.parts[part] = parts[static_cast<std::size_t>(part)];
+  for (int part = 0; part < Count; ++part) body.parts[part] = parts[part];
   each(stream, count, body);
 }
 

@@ -67,7 +67,7 @@ Shape Chain::setup(Setup& setup, Shape in) {
   Shape shape = in;
   for (Part& part : parts_) {
     if (&part != &parts_.front()) {
-      const std::size_t bytes = static_cast<std::size_t>(shape.count()) * size_of(type_);
+      const std::size_t bytes = shape.count() * size_of(type_);
       outputs_.emplace_back(shape, training_ ? setup.save(bytes) : 0);
       std::size_t& turn = turns_[(outputs_.size() - 1) % 2];
       turn = std::max(turn, Arena::aligned(bytes));

@@ -36,7 +36,7 @@ GradientClip::GradientClip(Device& device, const Layout& layout, float limit)
   for (const Parameter& parameter : layout.parameters) {
     if (parameter.stepped()) sums_ += blocks_of(parameter.range.count);
   }
-  partial_ = device.allocate(static_cast<std::size_t>(sums_) * sizeof(double), Place::device);
+  partial_ = device.allocate(sums_ * sizeof(double), Place::device);
 }
 
 void GradientClip::give(Stream& stream, const float* gradients, UpdateRates* now) const {

@@ -31,7 +31,7 @@ Model::Model(Device& device, const ModelEntry& entry, Shape sample, int classes,
 }
 
 void Model::make_lanes(int lanes) {
-  const std::size_t bytes = static_cast<std::size_t>(output_.count()) * size_of(type_);
+  const std::size_t bytes = output_.count() * size_of(type_);
   while (lanes_.size() < static_cast<std::size_t>(lanes)) {
     Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>());
     saved_ = lane.activations.reserve(saved_bytes_);
@@ -102,7 +102,7 @@ View Model::run(Stream& stream, View images, const Lane& lane, const TrainingBat
 
 View Model::forward(Stream& stream, View images, const TrainingBatch& batch, int number) {
   expect(training_, "a model planned for inference does not train");
-  Lane& lane = *lanes_[static_cast<std::size_t>(number)];
+  Lane& lane = *lanes_[number];
   lane.batch = batch;
   return run(stream, images, lane, &lane.batch);
 }

@@ -76,7 +76,7 @@ class Model {
   /// arena. Of a device whose memory is the host's.
   void make_rows();
   /// Of the lane's last backward.
-  SparseRows& rows(int number = 0) { return *lanes_[static_cast<std::size_t>(number)]->rows; }
+  SparseRows& rows(int number = 0) { return *lanes_[number]->rows; }
 
   /// The logits (batch x classes, of type()), valid until the lane's next forward: as in
   /// evaluation, or as in training on the samples of `batch`.
@@ -107,7 +107,7 @@ class Model {
     Arena workspace;
   };
 
-  const Lane& lane(int number) const { return *lanes_[static_cast<std::size_t>(number)]; }
+  const Lane& lane(int number) const { return *lanes_[number]; }
   View run(Stream& stream, View images, const Lane& lane, const TrainingBatch* batch);
   LayerCall call(Stream& stream, const Lane& lane, const TrainingBatch* batch) const;
   View logits(const Lane& lane, std::size_t place) const {

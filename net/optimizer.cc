@@ -91,7 +91,7 @@ float decay_of(const Parameter& parameter, float weight_decay) {
 }
 
 std::vector<float> factors(const Layout& layout, float weight_decay) {
-  std::vector<float> result(static_cast<std::size_t>(layout.count / kUnit));
+  std::vector<float> result(layout.count / kUnit);
   for (const Parameter& parameter : layout.parameters) {
     std::fill(result.begin() + parameter.range.begin / kUnit,
               result.begin() + Layout::aligned(parameter.range.end()) / kUnit,

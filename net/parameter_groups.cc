@@ -46,13 +46,12 @@ void apply_groups(std::span<const ParameterGroup> groups, Layout& layout) {
   for (Parameter& parameter : layout.parameters) {
     const ParameterGroup* group = parameter.trained() ? group_of(parameter.name, groups) : nullptr;
     if (group == nullptr) continue;
-    used[static_cast<std::size_t>(group - groups.data())] = true;
+    used[group - groups.data()] = true;
     parameter.rate = group->rate;
     parameter.decay = group->decay;
   }
   const auto unused = std::find(used.begin(), used.end(), false);
-  if (unused != used.end())
-    fail_empty(groups[static_cast<std::size_t>(unused - used.begin())], layout);
+  if (unused != used.end()) fail_empty(groups[unused - used.begin()], layout);
 }
 
 }  // namespace lockstep

@@ -236,7 +236,7 @@ void Hdf5Reader::array(const std::string& name, std::span<float> values) const {
 void Hdf5Reader::verify() const {
   std::vector<float> values;
   for (const auto& [name, shape] : body_->arrays) {
-    values.resize(static_cast<std::size_t>(shape.count()));
+    values.resize(shape.count());
     array(name, values);
   }
 }

@@ -28,7 +28,7 @@ bool read_stat(int file, Stat& stat) {
   std::array<char, 1024> text;
   const ssize_t length = pread(file, text.data(), text.size() - 1, 0);
   if (length <= 0) return false;
-  text[static_cast<std::size_t>(length)] = '\0';
+  text[length] = '\0';
   const char* at = std::strrchr(text.data(), ')');  // a name may hold anything
   if (at == nullptr || std::strlen(at) < 3) return true;
   stat.state = at[2];

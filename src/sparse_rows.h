@@ -16,9 +16,7 @@ namespace lockstep {
 /// all others are 0. One thread.
 class SparseRows {
  public:
-  SparseRows(std::int64_t rows, std::int64_t width)
-      : width_(static_cast<std::size_t>(width)),
-        places_(static_cast<std::size_t>(rows), kNowhere) {}
+  SparseRows(std::int64_t rows, std::int64_t width) : width_(width), places_(rows, kNowhere) {}
 
   /// The numbers of those that are there.
   std::span<const std::int32_t> numbers() const { return numbers_; }
@@ -28,7 +26,7 @@ class SparseRows {
 
   /// Row `number`, zeros if it was not there; valid until the next is asked for.
   float* row(std::int32_t number) {
-    std::int32_t& place = places_[static_cast<std::size_t>(number)];
+    std::int32_t& place = places_[number];
     if (place == kNowhere) {
       place = static_cast<std::int32_t>(numbers_.size());
       numbers_.push_back(number);
@@ -45,7 +43,7 @@ class SparseRows {
     for (std::size_t i = 0; i < other.numbers_.size(); ++i) add(other.numbers_[i], other.values(i));
   }
   void clear() {
-    for (const std::int32_t number : numbers_) places_[static_cast<std::size_t>(number)] = kNowhere;
+    for (const std::int32_t number : numbers_) places_[number] = kNowhere;
     numbers_.clear();
     values_.clear();
   }

@@ -170,7 +170,7 @@ struct View {
   Type type = Type::f32;
 
   std::int64_t count() const { return shape.count(); }
-  std::size_t bytes() const { return static_cast<std::size_t>(count()) * size_of(type); }
+  std::size_t bytes() const { return count() * size_of(type); }
   explicit operator bool() const { return data != nullptr; }
 
   /// The elements as T, which must be what `type` says.

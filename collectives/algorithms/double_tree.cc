@@ -29,9 +29,7 @@ void add_tree(Schedule& schedule, Range part, std::int64_t scratch, int segments
   for (int number = 0; number < segments; ++number) {
     const Range segment = part_of(part, number, segments);
     if (segment.count == 0) continue;
-    const auto round = [&](int offset) -> Round& {
-      return schedule.rounds[static_cast<std::size_t>(number + offset)];
-    };
+    const auto round = [&](int offset) -> Round& { return schedule.rounds[number + offset]; };
     if (node > 0) {
       const int parent = place((node - 1) / 2);
       round(lowest - depth).push_back({Verb::send, parent, segment});
@@ -58,7 +56,7 @@ Schedule double_tree(int rank, int size, std::int64_t count) {
   const int segments = static_cast<int>(std::clamp<std::int64_t>(count / 2 / kSegment, 1, 64));
   const std::int64_t longest = (count + 1) / 2 / segments + 1;
   schedule.scratch = 2 * longest;
-  schedule.rounds.resize(static_cast<std::size_t>(segments - 1 + 2 * depth_of(size - 1)));
+  schedule.rounds.resize(segments - 1 + 2 * depth_of(size - 1));
   const auto forward = [](int node) { return node; };
   const auto mirrored = [size](int node) { return size - 1 - node; };
   const Range all{0, count};

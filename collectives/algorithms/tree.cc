@@ -40,10 +40,8 @@ Schedule tree(int rank, int size, std::int64_t count) {
       const int up = segment + level;
       const int down = segment + 2 * levels - 1 - level;
       const int peer = parent ? rank + distance : rank - distance;
-      schedule.rounds[static_cast<std::size_t>(up)].push_back(
-          {parent ? Verb::add : Verb::send, peer, range});
-      schedule.rounds[static_cast<std::size_t>(down)].push_back(
-          {parent ? Verb::send : Verb::copy, peer, range});
+      schedule.rounds[up].push_back({parent ? Verb::add : Verb::send, peer, range});
+      schedule.rounds[down].push_back({parent ? Verb::send : Verb::copy, peer, range});
     }
   }
   return schedule;

@@ -34,8 +34,7 @@ class CudaPeers : public Peers {
     static_cast<void>(stream_->cuda());  // whose device is this thread's now
     std::vector<Handle> handles;
     agree(comm_, [&] {
-      const std::size_t bytes =
-          (static_cast<std::size_t>(spec.count) * sizeof(float) / kBlock + 1) * kBlock;
+      const std::size_t bytes = (spec.count * sizeof(float) / kBlock + 1) * kBlock;
       void* data = nullptr;
       check_cuda(cudaMalloc(&data, bytes), "cudaMalloc");
       memory_.reset(data);
@@ -83,13 +82,11 @@ class CudaPeers : public Peers {
     return static_cast<float*>(own ? memory_.get() : at(rank).memory.get());
   }
   void record(int mark, Stream& stream) override {
-    check_cuda(cudaEventRecord(events_[static_cast<std::size_t>(mark)].get(), stream.cuda()),
-               "cudaEventRecord");
+    check_cuda(cudaEventRecord(events_[mark].get(), stream.cuda()), "cudaEventRecord");
   }
   void wait(int rank, int mark, Stream& stream) override {
     const auto& events = rank == comm_.rank() ? events_ : at(rank).events;
-    check_cuda(cudaStreamWaitEvent(stream.cuda(), events[static_cast<std::size_t>(mark)].get(), 0),
-               "cudaStreamWaitEvent");
+    check_cuda(cudaStreamWaitEvent(stream.cuda(), events[mark].get(), 0), "cudaStreamWaitEvent");
   }
 
  private:
@@ -109,7 +106,7 @@ class CudaPeers : public Peers {
     }
   }
 
-  Opened& at(int rank) { return others_[static_cast<std::size_t>(rank)]; }
+  Opened& at(int rank) { return others_[rank]; }
 
   Comm comm_;
   std::unique_ptr<Stream> stream_;  ///< of the device that all this is of

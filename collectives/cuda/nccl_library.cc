@@ -71,9 +71,9 @@ class Communicator : public NcclCommunicator {
   }
 
   void sum(float* values, std::int64_t count, Stream& stream) override {
-    check_nccl(ncclAllReduce(values, values, static_cast<std::size_t>(count), ncclFloat, ncclSum,
-                             communicator_, stream.cuda()),
-               "ncclAllReduce", communicator_);
+    check_nccl(
+        ncclAllReduce(values, values, count, ncclFloat, ncclSum, communicator_, stream.cuda()),
+        "ncclAllReduce", communicator_);
   }
 
   void finish() override {

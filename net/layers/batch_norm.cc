@@ -181,7 +181,7 @@ class BatchNormLayer : public Layer {
     setup.parameter("beta", {channels_}, {Init::Kind::constant, 0});
     setup.statistic("mean", {channels_}, {Init::Kind::constant, 0}, options_.follow);
     setup.statistic("variance", {channels_}, {Init::Kind::constant, 1}, options_.follow);
-    const std::size_t bytes = static_cast<std::size_t>(channels_) * sizeof(float);
+    const std::size_t bytes = channels_ * sizeof(float);
     for (std::size_t* place : {&mean_, &inverse_, &variance_}) *place = setup.save(bytes);
     setup.scratch(2 * static_cast<std::size_t>(blocks_ + 1) * bytes);
     return in;

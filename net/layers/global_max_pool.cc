@@ -54,7 +54,7 @@ class GlobalMaxPoolLayer : public Layer {
     samples_ = image[0];
     area_ = image[1] * image[2];
     channels_ = image[3];
-    setup.save(static_cast<std::size_t>(samples_ * channels_) * sizeof(std::int32_t));
+    setup.save((samples_ * channels_) * sizeof(std::int32_t));
     return {samples_, channels_};
   }
   void forward(LayerCall& call, View x, View y) override {

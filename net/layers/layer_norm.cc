@@ -120,9 +120,8 @@ class LayerNormLayer : public Layer {
     blocks_ = std::min(rows_, kBlocks);
     setup.parameter("gamma", {columns_}, {Init::Kind::constant, 1});
     setup.parameter("beta", {columns_}, {Init::Kind::constant, 0});
-    for (std::size_t* place : {&mean_, &inverse_})
-      *place = setup.save(static_cast<std::size_t>(rows_) * sizeof(float));
-    setup.scratch(static_cast<std::size_t>(2 * blocks_ * columns_) * sizeof(float));
+    for (std::size_t* place : {&mean_, &inverse_}) *place = setup.save(rows_ * sizeof(float));
+    setup.scratch((2 * blocks_ * columns_) * sizeof(float));
     return in;
   }
 

@@ -16,7 +16,7 @@ class MaxPoolLayer : public Layer {
                            .valid = padding_ == Padding::valid,
                            .relu = relu_};
     plan_ = setup.device.max_pool(spec);
-    setup.save(static_cast<std::size_t>(spec.output().count()));
+    setup.save(spec.output().count());
     return like(in, spec.output());
   }
   void forward(LayerCall& call, View x, View y) override {

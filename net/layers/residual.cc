@@ -77,9 +77,7 @@ class ResidualLayer : public Layer {
   std::string implementation() const override { return "residual"; }
 
  private:
-  std::size_t bytes(Shape shape) const {
-    return static_cast<std::size_t>(shape.count()) * size_of(type_);
-  }
+  std::size_t bytes(Shape shape) const { return shape.count() * size_of(type_); }
   /// Two places for outputs or their gradients, then one for the gradient of x.
   View scratch(const LayerCall& call, std::size_t place, Shape shape) const {
     return {call.scratch + place * Arena::aligned(bytes(out_)), shape, type_};

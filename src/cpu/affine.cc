@@ -29,8 +29,12 @@ struct Call {
   dnnl::reorder reorder;
   bool reordered = false;
 
-  std::size_t weights_bytes() const { return reordered ? round_up(weights.get_size(), kAlignment) : 0; }
-  std::size_t scratch_bytes() const { return weights_bytes() + round_up(scratchpad.get_size(), kAlignment); }
+  std::size_t weights_bytes() const {
+    return reordered ? round_up(weights.get_size(), kAlignment) : 0;
+  }
+  std::size_t scratch_bytes() const {
+    return weights_bytes() + round_up(scratchpad.get_size(), kAlignment);
+  }
 };
 
 /// The shapes of one layer as oneDNN counts them.

@@ -6,6 +6,7 @@
 
 #include "src/cpu/affine.h"
 #include "src/cpu/matrix_units.h"
+#include "src/cpu/vector.h"
 #include "src/cpu/winograd.h"
 
 namespace lockstep {
@@ -18,11 +19,15 @@ namespace {
 ///   8x8, 64 -> 64, 3x3       338, 324, 305    390, 414, 421
 ///   16x16, 32 -> 32, 3x3     312, 311, 312    316, 330, 328
 ///   32x32, 16 -> 16, 3x3     264, 291, 269    193, 196, 181
+/// One with AVX2, batch 64, where products are dearer beside the loads and stores of transforms:
+///   8x8, 64 -> 64, 3x3        54, 88, 62      117, 125, 121
+///   16x16, 32 -> 32, 3x3      75, 76, 57       98, 101, 91
+///   32x32, 16 -> 16, 3x3      70, 62, 44       80, 76, 74
 bool winograd_pays(const ConvolutionSpec& spec) {
   // bf16 matrix units multiply sixteen times as much in a cycle as fp32 registers do.
   if (spec.input.type != Type::f32 && has_matrix_units()) return false;
   const std::int64_t pairs = spec.input.x[3] * spec.filters;
-  return pairs >= (spec.kernel == 5 ? 32 * 16 : 64 * 32);
+  return pairs >= (kLanes < 16 ? 16 * 16 : spec.kernel == 5 ? 32 * 16 : 64 * 32);
 }
 
 /// Weights gradients, one core with AMX, batch 64, ms, oneDNN's and ours:

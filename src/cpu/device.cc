@@ -43,6 +43,13 @@ std::string instruction_set() {
   }
 }
 
+/// oneDNN's bf16 begins there. Its names of instruction sets are bits, of which later ones have
+/// more.
+bool has_avx512() {
+  constexpr auto bits = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+}
+
 /// Starts the calling thread's team. Kernels cut their work into `threads` parts that wait for each
 /// other: in a smaller team the first of them would hang.
 void start_team(int threads) {
@@ -116,6 +123,9 @@ class CpuDevice : public Device {
   }
   std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return {}; }
 
+  bool computes(Type type) const override {
+    return type == Type::f32 || (type == Type::bf16 && has_avx512());
+  }
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
     return convolution_.plan(engine_, spec);
   }

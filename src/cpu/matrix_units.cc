@@ -247,7 +247,7 @@ class MatrixUnitsConvolution : public AffinePlan {
   /// One image's share of up to 2 x 2 tiles of one tap.
   void add_block(std::int64_t tap, std::int64_t filter, std::int64_t column, const Bfloat16* dy,
                  const Bfloat16* x, float* sums) const {
-    const std::int64_t shift = shifts_[static_cast<std::size_t>(tap)];
+    const std::int64_t shift = shifts_[tap];
     const Operands of{dy + filter * dy_stride(),
                       x + (shift % 2 * column_tiles_ + column) * x_stride() + shift / 2 * kLine,
                       dy_stride(), x_stride(), chunks_};
@@ -285,7 +285,7 @@ class MatrixUnitsConvolution : public AffinePlan {
       const std::int64_t here = std::min(kTile, out_[3] - o);
       // The last tile's load must not leave the tensor.
       const auto at = [&](std::int64_t pixel, Bfloat16* copy) {
-        const std::int64_t place = dy_places_[static_cast<std::size_t>(pixel)];
+        const std::int64_t place = dy_places_[pixel];
         if (place < 0) return kZeros;
         if (here == kTile) return dy + place + o;
         std::fill(std::copy_n(dy + place + o, here, copy), copy + kTile, Bfloat16());

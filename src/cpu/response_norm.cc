@@ -27,7 +27,7 @@ class Rows {
   Rows(std::int64_t channels, std::int64_t radius)
       : radius_(radius),
         stride_(round_up(channels, kLanes) + 2 * radius),
-        values_(static_cast<std::size_t>(kPixels * stride_), 0.0f) {}
+        values_(kPixels * stride_, 0.0f) {}
 
   float* at(std::int64_t pixel, std::int64_t channel) {
     return values_.data() + pixel * stride_ + radius_ + channel;

@@ -33,7 +33,7 @@ class Mark {
 
 /// Memory of the device with numbers in [-1, 1): zeros would be multiplied with less heat.
 Memory random_memory(Device& device, Stream& stream, std::int64_t count, Type type) {
-  const std::size_t bytes = static_cast<std::size_t>(count) * size_of(type);
+  const std::size_t bytes = count * size_of(type);
   Memory host = device.allocate(bytes, Place::host), memory = device.allocate(bytes, Place::device);
   Random random(1, Purpose::generate, 0, 0);
   dispatch(type, [&](auto* tag) {

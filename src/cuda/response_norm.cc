@@ -95,9 +95,7 @@ class EachResponseNorm : public ResponseNormPlan {
   explicit EachResponseNorm(const ResponseNormSpec& spec)
       : norm_{spec.input.x[3], spec.radius, spec.bias, spec.alpha, spec.beta},
         pixels_(spec.input.x.count() / spec.input.x[3]),
-        scratch_bytes_(spec.input.training
-                           ? static_cast<std::size_t>(spec.input.x.count()) * sizeof(float)
-                           : 0) {}
+        scratch_bytes_(spec.input.training ? spec.input.x.count() * sizeof(float) : 0) {}
 
   void forward(Stream& stream, View x, View y) override {
     dispatch(x.type, [&](auto* tag) {

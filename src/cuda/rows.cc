@@ -99,7 +99,7 @@ void sum_rows(Stream& stream, View rows, View sums, void* scratch) {
 }
 
 std::size_t sum_rows_bytes(std::int64_t rows, std::int64_t columns) {
-  return static_cast<std::size_t>(blocks_of(rows) * columns) * sizeof(float);
+  return (blocks_of(rows) * columns) * sizeof(float);
 }
 
 }  // namespace lockstep::cuda

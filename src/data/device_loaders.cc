@@ -30,7 +30,7 @@ class BatchPlaces {
     arena_.allocate(device);
   }
   Batch at(int shard) const {
-    const auto* place = &places_[static_cast<std::size_t>(lists_ * shard)];
+    const auto* place = &places_[lists_ * shard];
     Batch batch{arena_.view(place[0], images_.shape, images_.type),
                 arena_.view(place[1], {samples_}, Type::i32), 0};
     if (lists_ > 2) {
@@ -150,7 +150,7 @@ class ResidentLoader : public Loader {
   void begin_step(Stream& stream) override {
     const std::int64_t end = position_ + spec_.global_batch;
     for (; next_epoch_ * size_ < end; draw_ahead()) {
-      Staging& staging = stagings_[static_cast<std::size_t>(next_epoch_ % kept_)];
+      Staging& staging = stagings_[next_epoch_ % kept_];
       waited_ += staging.wait();
       const double start = now_seconds();
       const Drawn drawn = drawn_.get();
@@ -191,12 +191,8 @@ class ResidentLoader : public Loader {
   std::string describe() const override { return "made on the device, where the data set lies"; }
 
  private:
-  std::size_t order_bytes() const {
-    return static_cast<std::size_t>(size_) * sizeof(std::uint32_t);
-  }
-  std::size_t mix_bytes() const {
-    return mixup_ > 0 ? static_cast<std::size_t>(size_) * sizeof(Mix) : 0;
-  }
+  std::size_t order_bytes() const { return size_ * sizeof(std::uint32_t); }
+  std::size_t mix_bytes() const { return mixup_ > 0 ? size_ * sizeof(Mix) : 0; }
   std::size_t epoch_bytes() const { return order_bytes() + mix_bytes(); }
   /// Behind all orders.
   std::byte* mixes() const {

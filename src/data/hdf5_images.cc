@@ -27,7 +27,7 @@ ImageStore read_file(const std::filesystem::path& file) {
   require(store.size.channels <= 4, "{} has images of {} channels, and 1 to 4 can be read: {}",
           path, store.size.channels, kCure);
   const auto read = [&](const char* name, std::int64_t count, std::int64_t high, auto& to) {
-    std::vector<float> values(static_cast<std::size_t>(count));
+    std::vector<float> values(count);
     reader.array(name, values);
     for (std::size_t i = 0; i < values.size(); ++i) {
       require(values[i] >= 0 && values[i] <= static_cast<float>(high) &&

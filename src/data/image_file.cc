@@ -44,7 +44,7 @@ ImageStore read_png(const std::filesystem::path& path, std::FILE* file) {
   store.size = {image.height, image.width, 3};
   if (image.height > kLargest || image.width > kLargest) png_image_free(&image);
   require_size(path, image.height, image.width);
-  store.pixels.resize(static_cast<std::size_t>(store.size.count()));
+  store.pixels.resize(store.size.count());
   const png_color white{255, 255, 255};  // behind what is transparent
   check(png_image_finish_read(&image, &white, store.pixels.data(), 0, nullptr));
   return store;
@@ -85,7 +85,7 @@ bool decode(std::FILE* file, JpegErrors& errors, ImageStore& store, bool& too_la
   store.size = {info.output_height, info.output_width, 3};
   too_large = info.output_height > kLargest || info.output_width > kLargest;
   if (!too_large) {
-    store.pixels.resize(static_cast<std::size_t>(store.size.count()));
+    store.pixels.resize(store.size.count());
     while (info.output_scanline < info.output_height) {
       JSAMPROW row =
           store.pixels.data() + std::size_t{3} * info.output_width * info.output_scanline;

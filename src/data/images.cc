@@ -41,9 +41,7 @@ class StoredImages : public Dataset {
   Shape sample_shape() const override {
     return {1, store_.size.height, store_.size.width, store_.size.channels};
   }
-  std::int32_t label(std::int64_t index) const override {
-    return store_.labels[static_cast<std::size_t>(index)];
-  }
+  std::int32_t label(std::int64_t index) const override { return store_.labels[index]; }
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
     read_moved(stored(index), store_.size, standard_, random, out, type, crop_padding());
   }

@@ -30,11 +30,11 @@ struct Slot {
 Slot make_slot(std::int64_t samples, std::size_t image_bytes, bool mixed) {
   Slot slot;
   if (mixed) {
-    slot.other_labels.resize(static_cast<std::size_t>(samples));
-    slot.weights.resize(static_cast<std::size_t>(samples));
+    slot.other_labels.resize(samples);
+    slot.weights.resize(samples);
   }
   slot.memory.resize(image_bytes + kAlignment - 1);
-  slot.labels.resize(static_cast<std::size_t>(samples));
+  slot.labels.resize(samples);
   void* begin = slot.memory.data();
   std::size_t space = slot.memory.size();
   slot.images = static_cast<std::byte*>(std::align(kAlignment, image_bytes, begin, space));
@@ -44,7 +44,7 @@ Slot make_slot(std::int64_t samples, std::size_t image_bytes, bool mixed) {
 }  // namespace
 
 std::vector<std::uint32_t> permutation(std::uint64_t seed, std::uint32_t epoch, std::int64_t size) {
-  std::vector<std::uint32_t> order(static_cast<std::size_t>(size));
+  std::vector<std::uint32_t> order(size);
   std::iota(order.begin(), order.end(), 0u);
   Random random(seed, Purpose::shuffle, epoch, 0);
   for (std::size_t i = order.size(); i > 1; --i) {
@@ -97,16 +97,12 @@ struct HostLoader::Body {
       slots.push_back(
           make_slot(shard_batch, static_cast<std::size_t>(shard_batch) * sample_bytes(), mixes));
     }
-    if (mixes) own = other = std::vector<float>(static_cast<std::size_t>(sample.count()));
+    if (mixes) own = other = std::vector<float>(sample.count());
     thread = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
 
-  std::size_t sample_bytes() const {
-    return static_cast<std::size_t>(sample.count()) * size_of(spec.type);
-  }
-  Slot& slot_of(std::int64_t n) {
-    return slots[static_cast<std::size_t>(n % (spec.depth + spec.held))];
-  }
+  std::size_t sample_bytes() const { return sample.count() * size_of(spec.type); }
+  Slot& slot_of(std::int64_t n) { return slots[n % (spec.depth + spec.held)]; }
 
   void run(const std::stop_token& stop) {
     try {
@@ -139,7 +135,7 @@ struct HostLoader::Body {
         epoch = position / dataset.size();
         order = permutation(spec.seed, static_cast<std::uint32_t>(epoch), dataset.size());
       }
-      const std::uint32_t index = order[static_cast<std::size_t>(position % dataset.size())];
+      const std::uint32_t index = order[position % dataset.size()];
       const auto at = static_cast<std::size_t>(i);
       void* image = slot.images + at * sample_bytes();
       slot.labels[at] = dataset.label(index);

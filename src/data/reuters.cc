@@ -24,7 +24,7 @@ std::vector<std::int32_t> read_numbers(const Hdf5Reader& reader, const std::stri
                                        const std::string& cure) {
   require(reader.has(name) && reader.shape(name).rank() == 1, "{} has no list \"{}\"; {}", path,
           name, cure);
-  std::vector<float> values(static_cast<std::size_t>(reader.shape(name).count()));
+  std::vector<float> values(reader.shape(name).count());
   reader.array(name, values);
   for (std::size_t i = 0; i < values.size(); ++i) {
     require(values[i] >= 0 && values[i] <= static_cast<float>(high) &&
@@ -69,9 +69,7 @@ class Reuters : public Dataset {
   std::int64_t size() const override { return end_ - begin_; }
   int classes() const override { return kTopics; }
   Shape sample_shape() const override { return newswire_shape(); }
-  std::int32_t label(std::int64_t index) const override {
-    return all_->labels[static_cast<std::size_t>(begin_ + index)];
-  }
+  std::int32_t label(std::int64_t index) const override { return all_->labels[begin_ + index]; }
   void read(std::int64_t index, Random* /*random*/, void* out, Type type) const override {
     const auto at = static_cast<std::size_t>(begin_ + index);
     const auto first = static_cast<std::size_t>(all_->offsets[at]),
@@ -81,9 +79,8 @@ class Reuters : public Dataset {
   Records records() const override { return Records::words; }
   std::string describe() const override { return about_; }
   std::size_t bytes() const override {  // of its part: the other holds the rest
-    const auto words = all_->offsets[static_cast<std::size_t>(end_)] -
-                       all_->offsets[static_cast<std::size_t>(begin_)];
-    return static_cast<std::size_t>(words + 2 * size()) * sizeof(std::int32_t);
+    const auto words = all_->offsets[end_] - all_->offsets[begin_];
+    return (words + 2 * size()) * sizeof(std::int32_t);
   }
 
  private:

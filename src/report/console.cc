@@ -103,7 +103,7 @@ std::string progress_bar(std::int64_t done, std::int64_t total, double seconds_l
   const int left = width - static_cast<int>(result.size()) - 1;
   if (!note.empty() && left > 0) {
     result += ' ';
-    result += note.substr(0, static_cast<std::size_t>(left));
+    result += note.substr(0, left);
   }
   return result;
 }
@@ -137,7 +137,7 @@ struct Console::Body {
       }
       const ssize_t written = ::write(output.descriptor(), text.data(), text.size());
       if (written >= 0) {
-        text.remove_prefix(static_cast<std::size_t>(written));
+        text.remove_prefix(written);
       } else if (errno != EINTR && errno != EAGAIN) {
         gone = errno == EPIPE;
         fail("cannot write to standard output: {}; direct it to another place",

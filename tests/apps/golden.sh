@@ -37,7 +37,7 @@ fi
 losses 2 fp32 >"$folder/two"
 expect_close "one rank" 1e-4 "$folder/one"
 expect_close "two ranks" 1e-4 "$folder/two"
-if grep -q avx512_bf16 /proc/cpuinfo; then
+if has_bf16; then
   losses 2 bf16 --precision bf16 >"$folder/bf16"
   expect_close "bf16" 2e-2 "$folder/bf16"
   expect "bf16 is not fp32" bash -c "! cmp -s '$folder/bf16' '$folder/two'"

@@ -44,6 +44,9 @@ finish() {
 }
 skip() { echo "skipped: $1"; exit 77; }
 
+# Whether this processor computes in bf16: oneDNN begins with AVX-512.
+has_bf16() { grep -q avx512bw /proc/cpuinfo; }
+
 # The python that has h5py, or the test is skipped.
 need_h5py() {
   for python in python3 /usr/bin/python3 none; do

@@ -52,7 +52,9 @@ fields "$folder/parts/l" >"$folder/other.scales"
 expect "with the same scales" cmp "$folder/other.scales" "$folder/whole.scales"
 
 ranks 2 train_cifar "${small[@]}" --precision fp16 --device cpu --check
-expect_error "fp16 on CPU cores" 2 '^train_cifar: --precision fp16 is for GPUs, and this run is on cpu:.*: say --precision bf16'
+expect_error "fp16 on CPU cores" 2 "^train_cifar: cpu:.* does not compute in fp16: say --precision $(has_bf16 && echo bf16 || echo fp32)"
+ONEDNN_MAX_CPU_ISA=AVX2 ranks 2 train_cifar "${small[@]}" --precision bf16 --device cpu --check
+expect_error "bf16 on cores without AVX-512" 2 '^train_cifar: cpu:.* does not compute in bf16: say --precision fp32'
 ranks 1 train_cifar "${small[@]}" --loss-scale dynamic:0.5 --check
 expect_error "a scale below 1" 2 '"dynamic:0.5" is neither auto, none, dynamic'
 finish

@@ -27,6 +27,6 @@ check_plan() {  # WHAT RANKS OPTIONS...
 }
 check_plan shared 2 --global-batch 128
 check_plan tree 2 --global-batch 128 --reducer tree --momentum 0.9
-check_plan shards 1 --global-batch 128 --shards 4 --precision bf16
+check_plan shards 1 --global-batch 128 --shards 4 --precision "$(has_bf16 && echo bf16 || echo fp32)"
 check_plan small 3 --global-batch 6
 finish

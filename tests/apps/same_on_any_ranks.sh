@@ -34,7 +34,7 @@ done >"$folder/rows"
 sweep fp32 <"$folder/rows"
 expect "five reducers and more are canonical on 2 and on 4 ranks" test $compared -ge 10
 
-if grep -q avx512_bf16 /proc/cpuinfo; then
+if has_bf16; then
   sweep bf16 --precision bf16 <<<"4 halving_doubling thread"
 fi
 

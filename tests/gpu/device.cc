@@ -119,7 +119,7 @@ TEST_F(Gpu, DoesEveryElementOnce) {
   for (const std::int64_t n : {0, 1, 255, 256, 257, 100000, 300000000}) {
     const Memory counts = device_->allocate(static_cast<std::size_t>(n) * 4, Place::device);
     each(*stream_, n, CountUp{reinterpret_cast<std::int32_t*>(counts.get())});
-    std::vector<std::int32_t> result(static_cast<std::size_t>(n));
+    std::vector<std::int32_t> result(n);
     device_->copy(*stream_, result.data(), counts.get(), result.size() * 4);
     stream_->synchronize();
     EXPECT_EQ(std::accumulate(result.begin(), result.end(), std::int64_t{0}), n);
@@ -140,7 +140,7 @@ TEST_F(Gpu, DrawsTheCpusNumbers) {
 TEST_F(Gpu, RowsAreSharedByAWarp) {
   for (const std::int64_t columns : {1, 7, 32, 33, 1000}) {
     constexpr std::int64_t kRows = 1003;
-    std::vector<std::int64_t> matrix(static_cast<std::size_t>(kRows * columns));
+    std::vector<std::int64_t> matrix(kRows * columns);
     Random random(1, Purpose::generate, 0, 0);
     for (auto& value : matrix) value = static_cast<std::int64_t>(random.next()) - (1ll << 31);
     std::vector<Row> wanted(kRows);

@@ -26,7 +26,7 @@ class Tensor {
       : device_(device),
         count_(count),
         type_(type),
-        bytes_(static_cast<std::size_t>(count) * size_of(type)),
+        bytes_(count * size_of(type)),
         host_(device.allocate(bytes_, Place::host)),
         memory_(device.allocate(bytes_, Place::device)),
         stream_(device.stream()) {}

@@ -174,7 +174,7 @@ class EveryReducer : public testing::TestWithParam<Case> {
     return elsewhere && !world().threads_allowed();
   }
 
-  std::size_t bytes() const { return static_cast<std::size_t>(count_) * sizeof(float); }
+  std::size_t bytes() const { return count_ * sizeof(float); }
   /// Of the host: what is copied to the gradients, and after a step the sums.
   float* host() const { return reinterpret_cast<float*>(host_.get()); }
 
@@ -187,7 +187,7 @@ class EveryReducer : public testing::TestWithParam<Case> {
       for (std::int64_t i = part.begin; i < part.end(); ++i)
         host()[i] = value(comm_.rank(), step, i);
       device_->copy(*stream_, gradients + part.begin, host() + part.begin,
-                    static_cast<std::size_t>(part.count) * sizeof(float));
+                    part.count * sizeof(float));
       const auto began = Clock::now();
       buckets.ready(part, *stream_);
       buckets.advance();
@@ -234,7 +234,7 @@ TEST_P(EveryReducer, sums_exactly_and_calls_back_once_per_bucket_and_step) {
   };
   GradientBuckets buckets(*reducer_, buckets_, GetParam().policy, [&](int bucket, Range range) {
     called.insert(bucket);
-    EXPECT_EQ(range, buckets_[static_cast<std::size_t>(bucket)]);
+    EXPECT_EQ(range, buckets_[bucket]);
     // Where an update would be given, the sum is found.
     reducer_->stream().give([&, range, gradients = reducer_->gradients()] {
       for (const Range& part : parts_) {
@@ -505,7 +505,7 @@ TEST(MakeReducer, all_ranks_hear_what_each_says_of_its_device) {
   const std::vector<DeviceRecord> records = gather_records(comm, record(comm.rank()));
   ASSERT_EQ(records.size(), static_cast<std::size_t>(comm.size()));
   for (int rank = 0; rank < comm.size(); ++rank) {
-    const DeviceRecord &is = records[static_cast<std::size_t>(rank)], wanted = record(rank);
+    const DeviceRecord &is = records[rank], wanted = record(rank);
     EXPECT_EQ(is.host, wanted.host);
     EXPECT_EQ(is.uuid, wanted.uuid);
     EXPECT_EQ(is.nccl, wanted.nccl);

@@ -63,7 +63,7 @@ TEST(ReplicaCheck, names_the_rank_and_the_parameter_of_one_flipped_bit) {
     for (const Parameter& parameter : layout.parameters) {
       for (const std::int64_t i : {parameter.range.begin, parameter.range.end() - 1}) {
         std::vector<float> values = same_everywhere();
-        if (world().comm().rank() == odd) flip_lowest_bit(values[static_cast<std::size_t>(i)]);
+        if (world().comm().rank() == odd) flip_lowest_bit(values[i]);
         // Two ranks have no majority: the one that is not rank 0 is named.
         EXPECT_NE(
             complaint(values).find("after step 7 rank " + std::to_string(ranks == 2 ? 1 : odd) +

@@ -106,7 +106,7 @@ class Reference {
       for (int j = 0; j < kHidden; ++j) {
         double sum = at("in/biases", j);
         for (int i = 0; i < kIn; ++i) sum += at("in/weights", j * kIn + i) * x[i];
-        h[static_cast<std::size_t>(n * kHidden + j)] = sum;
+        h[n * kHidden + j] = sum;
       }
     }
     return h;
@@ -118,7 +118,7 @@ class Reference {
       const auto [mean, squares] = moments(h, j);
       const double inverse = 1 / std::sqrt(squares / kBatch + kEpsilon);
       for (int n = 0; n < kBatch; ++n) {
-        double& value = h[static_cast<std::size_t>(n * kHidden + j)];
+        double& value = h[n * kHidden + j];
         value = (value - mean) * inverse * at("norm/gamma", j) + at("norm/beta", j);
       }
     }
@@ -128,8 +128,7 @@ class Reference {
       for (int k = 0; k < kClasses; ++k) {
         logits[k] = at("out/biases", k);
         for (int j = 0; j < kHidden; ++j)
-          logits[k] +=
-              at("out/weights", k * kHidden + j) * h[static_cast<std::size_t>(n * kHidden + j)];
+          logits[k] += at("out/weights", k * kHidden + j) * h[n * kHidden + j];
         sum += std::exp(logits[k]);
       }
       total += std::log(sum) - logits[Few().label(n)];
@@ -140,16 +139,15 @@ class Reference {
   /// The mean of column `j`, and the sum of squares around it.
   static std::pair<double, double> moments(const std::vector<double>& h, int j) {
     double mean = 0, squares = 0;
-    for (int n = 0; n < kBatch; ++n) mean += h[static_cast<std::size_t>(n * kHidden + j)] / kBatch;
-    for (int n = 0; n < kBatch; ++n)
-      squares += std::pow(h[static_cast<std::size_t>(n * kHidden + j)] - mean, 2);
+    for (int n = 0; n < kBatch; ++n) mean += h[n * kHidden + j] / kBatch;
+    for (int n = 0; n < kBatch; ++n) squares += std::pow(h[n * kHidden + j] - mean, 2);
     return {mean, squares};
   }
 
   /// By element `i` of all.
   double slope(std::int64_t i) {
     constexpr double kStep = 1e-5;
-    double& value = values_[static_cast<std::size_t>(i)];
+    double& value = values_[i];
     const double was = value;
     value = was + kStep;
     const double above = loss();
@@ -161,7 +159,7 @@ class Reference {
 
  private:
   double at(const char* name, int i) const {
-    return values_[static_cast<std::size_t>(find_parameter(layout_, name).range.begin + i)];
+    return values_[find_parameter(layout_, name).range.begin + i];
   }
 
   const Layout& layout_;
@@ -175,8 +173,7 @@ double error_of_gradients(const Outcome& is) {
   for (const Parameter& parameter : is.layout.parameters) {
     if (!parameter.trained()) continue;
     for (std::int64_t i = parameter.range.begin; i < parameter.range.end(); ++i)
-      worst =
-          std::max(worst, std::abs(is.gradients[static_cast<std::size_t>(i)] - reference.slope(i)));
+      worst = std::max(worst, std::abs(is.gradients[i] - reference.slope(i)));
   }
   return worst;
 }
@@ -206,8 +203,7 @@ TEST(SynchronizedNorm, FollowsTheMeanAndVarianceOfTheWholeBatch) {
     for (int j = 0; j < kHidden; ++j) {
       const auto [mean, squares] = Reference::moments(h, j);
       const auto at = [&](const char* name) {
-        return is
-            .gradients[static_cast<std::size_t>(find_parameter(is.layout, name).range.begin + j)];
+        return is.gradients[find_parameter(is.layout, name).range.begin + j];
       };
       EXPECT_NEAR(at("norm/mean"), mean, 1e-6 * mean);
       EXPECT_NEAR(at("norm/variance"), squares / (kBatch - 1), 1e-4 * squares / (kBatch - 1));

@@ -70,8 +70,8 @@ struct HostLane {
     std::array<std::uint32_t, 2> halves{};
     std::memcpy(halves.data(), &value, sizeof value);
     for (std::size_t half = 0; half < 2; ++half) {
-      (*mailboxes)[static_cast<std::size_t>(lane)].words[now % 2][half].store(
-          std::uint64_t{now} << 32 | halves[half], std::memory_order_relaxed);
+      (*mailboxes)[lane].words[now % 2][half].store(std::uint64_t{now} << 32 | halves[half],
+                                                    std::memory_order_relaxed);
     }
     T result{};
     for (int from = 0; from < lanes; ++from) {
@@ -82,7 +82,7 @@ struct HostLane {
   }
 
   std::uint32_t read(int from, std::size_t half, std::uint32_t now) const {
-    const auto& word = (*mailboxes)[static_cast<std::size_t>(from)].words[now % 2][half];
+    const auto& word = (*mailboxes)[from].words[now % 2][half];
     const auto began = std::chrono::steady_clock::now();
     for (;;) {
       const std::uint64_t found = word.load(std::memory_order_relaxed);
@@ -108,7 +108,7 @@ void share_rows(std::int64_t rows, const Body& body) {
   std::vector<std::thread> threads;
   for (int lane = 0; lane < HostLane::lanes; ++lane) {
     threads.emplace_back([&, lane] {
-      const HostLane own{lane, &mailboxes, &rounds[static_cast<std::size_t>(lane)]};
+      const HostLane own{lane, &mailboxes, &rounds[lane]};
       for (std::int64_t row = 0; row < rows; ++row) body(row, own);
     });
   }

@@ -17,7 +17,7 @@ class PeersDouble : public Peers {
   PeersDouble(const ReducerSpec& spec, int marks)
       : comm_(spec.comm),
         marks_(marks),
-        arena_(round_up(static_cast<std::size_t>(spec.count) * sizeof(float), kPage)),
+        arena_(round_up(spec.count * sizeof(float), kPage)),
         memory_(spec.comm, static_cast<std::size_t>(spec.comm.size()) * (arena_ + marks_bytes()),
                 "the double of cuda_ipc") {}
 
@@ -41,7 +41,7 @@ class PeersDouble : public Peers {
     std::atomic<std::int64_t> reached;   ///< the last of them that its stream came to
   };
 
-  std::size_t marks_bytes() const { return static_cast<std::size_t>(marks_) * sizeof(Mark); }
+  std::size_t marks_bytes() const { return marks_ * sizeof(Mark); }
   Mark& at(int rank, int number) {
     auto* marks = memory_.data() + static_cast<std::size_t>(comm_.size()) * arena_ +
                   static_cast<std::size_t>(rank) * marks_bytes();

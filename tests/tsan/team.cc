@@ -103,9 +103,8 @@ TEST(Team, ScoresAsOneThreadDoes) {
     std::vector<float> logits;
     for (std::int64_t i = 0; i < kRows * classes; ++i) logits.push_back(random.uniform(-4, 4));
     logits[1] = std::numeric_limits<float>::quiet_NaN();
-    logits[static_cast<std::size_t>(classes)] = std::numeric_limits<float>::infinity();
-    logits[static_cast<std::size_t>(2 * classes)] =
-        logits[static_cast<std::size_t>(2 * classes + 1)];
+    logits[classes] = std::numeric_limits<float>::infinity();
+    logits[2 * classes] = logits[2 * classes + 1];
     std::vector<std::int32_t> labels;
     for (std::int64_t i = 0; i < kRows; ++i)
       labels.push_back(static_cast<std::int32_t>(i % classes));
@@ -118,8 +117,7 @@ TEST(Team, ScoresAsOneThreadDoes) {
       return gradient;
     };
     Score alone, team;
-    std::vector<std::int64_t> alone_table(static_cast<std::size_t>(classes * classes)),
-        team_table(alone_table.size());
+    std::vector<std::int64_t> alone_table(classes * classes), team_table(alone_table.size());
     const std::vector<float> wanted = judge(alone, alone_table);
     std::vector<float> found;
     shared([&] { found = judge(team, team_table); });
@@ -140,11 +138,11 @@ TEST(Team, ScoresAsOneThreadDoes) {
 TEST(Team, SumsThePenaltyAsOneThreadDoes) {
   Layout layout;
   layout.count = 16 * 1000;
-  std::vector<float> parameters(static_cast<std::size_t>(layout.count)), factors(1000);
+  std::vector<float> parameters(layout.count), factors(1000);
   Random random(6, Purpose::generate, 0, 0);
   for (float& value : parameters) value = random.uniform(-1, 1);
   for (float& value : factors) value = random.uniform(-1, 1);
-  std::vector<double> parts(static_cast<std::size_t>(penalty_parts(layout)));
+  std::vector<double> parts(penalty_parts(layout));
   double alone = 0, team = 0;
   HostStream stream;
   const auto sum = [&](double& total) {
@@ -165,7 +163,7 @@ TEST(Team, AddsUpTheGradientsOfWordsInTheirOrder) {
   std::vector<std::int32_t> words;
   for (std::int64_t i = 0; i < kBatch * kLength; ++i)
     words.push_back(static_cast<std::int32_t>(i * 7 % kWords));
-  std::vector<float> dy(static_cast<std::size_t>(out.count())), vectors(kWords * kFeatures);
+  std::vector<float> dy(out.count()), vectors(kWords * kFeatures);
   Random random(7, Purpose::generate, 0, 0);
   for (float& value : dy) value = random.uniform(-1, 1);
   const auto gradient = [&] {
@@ -219,8 +217,8 @@ class Noise : public Dataset {
 
 template <class T>
 std::vector<float> batch_of(const ResidentSet& set, Shape shape, const Mix* mixes = nullptr) {
-  std::vector<T> images(static_cast<std::size_t>(shape.count()));
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(shape[0]));
+  std::vector<T> images(shape.count());
+  std::vector<std::int32_t> labels(shape[0]);
   std::vector<std::int32_t> others(labels.size());
   std::vector<float> weights(labels.size());
   HostStream stream;

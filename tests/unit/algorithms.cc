@@ -25,8 +25,7 @@ struct Machine {
   Machine(Algorithm algorithm, int size, std::int64_t count) {
     for (int rank = 0; rank < size; ++rank) {
       schedules.push_back(algorithm(rank, size, count));
-      memories.emplace_back(static_cast<std::size_t>(count + schedules.back().scratch),
-                            std::nanf(""));
+      memories.emplace_back(count + schedules.back().scratch, std::nanf(""));
     }
   }
 
@@ -35,11 +34,11 @@ struct Machine {
     const std::size_t rounds = schedules[0].rounds.size();
     const int size = static_cast<int>(schedules.size());
     for (int rank = 0; rank < size; ++rank) {
-      const Schedule& schedule = schedules[static_cast<std::size_t>(rank)];
+      const Schedule& schedule = schedules[rank];
       if (schedule.count != count || schedule.rounds.size() != rounds) return false;
       const Range all{0, count + schedule.scratch}, bucket{0, count};
       for (const Round& round : schedule.rounds) {
-        std::vector<int> written(static_cast<std::size_t>(all.count)), read(written.size());
+        std::vector<int> written(all.count), read(written.size());
         for (const Action& step : round) {
           if (step.peer < 0 || step.peer >= size || step.range.count <= 0 ||
               !all.contains(step.range))
@@ -53,7 +52,7 @@ struct Machine {
             continue;
           }
           for (std::int64_t i = step.range.begin; i < step.range.end(); ++i) {
-            ++(step.verb == Verb::send ? read : written)[static_cast<std::size_t>(i)];
+            ++(step.verb == Verb::send ? read : written)[i];
           }
         }
         for (std::size_t i = 0; i < written.size(); ++i) {
@@ -112,9 +111,7 @@ struct Machine {
       to[i] = step.verb == Verb::add ? to[i] + source[i] : source[i];
   }
 
-  float* at(int rank, std::int64_t address) {
-    return memories[static_cast<std::size_t>(rank)].data() + address;
-  }
+  float* at(int rank, std::int64_t address) { return memories[rank].data() + address; }
 
   std::vector<Schedule> schedules;
   std::vector<Memory> memories;

@@ -86,11 +86,11 @@ class FakeReducer : public Reducer {
   }
   void start(int bucket) override {
     enter();
-    EXPECT_EQ(state_[static_cast<std::size_t>(bucket)], State::idle) << "started twice";
+    EXPECT_EQ(state_[bucket], State::idle) << "started twice";
     EXPECT_TRUE(started.empty() || started.back() < bucket) << "started out of order";
     EXPECT_GT(written_to, bucket) << "started before it was written";
     started.push_back(bucket);
-    state_[static_cast<std::size_t>(bucket)] = by_stream ? State::done : State::started;
+    state_[bucket] = by_stream ? State::done : State::started;
     ++starts;
   }
   bool advance() override {
@@ -101,13 +101,11 @@ class FakeReducer : public Reducer {
     if (youngest != state_.rend()) *youngest = State::done;
     return std::count(state_.begin(), state_.end(), State::started) > 0;
   }
-  bool done(int bucket) const override {
-    return state_[static_cast<std::size_t>(bucket)] == State::done;
-  }
+  bool done(int bucket) const override { return state_[bucket] == State::done; }
   void finish(int bucket) override {
     enter();
-    EXPECT_EQ(state_[static_cast<std::size_t>(bucket)], State::started);
-    state_[static_cast<std::size_t>(bucket)] = State::done;
+    EXPECT_EQ(state_[bucket], State::started);
+    state_[bucket] = State::done;
   }
   Stream& stream() override { return stream_; }
   bool in_stream() const override { return by_stream; }
@@ -149,7 +147,7 @@ TEST_P(EveryPolicy, starts_each_bucket_in_order_and_calls_back_once_per_step) {
   FakeReducer reducer(kBuckets.size());
   std::multiset<int> called;
   GradientBuckets buckets(reducer, kBuckets, GetParam(), [&](int bucket, Range range) {
-    EXPECT_EQ(range, kBuckets[static_cast<std::size_t>(bucket)]);
+    EXPECT_EQ(range, kBuckets[bucket]);
     called.insert(bucket);
   });
   EXPECT_EQ(buckets.buckets(), kBuckets);

@@ -102,7 +102,7 @@ TEST(Checkpoint, EverySectionComesBackBitForBit) {
   verify_checkpoint(file);
 
   constexpr float kUntouched = 7;
-  const std::vector<float> fresh(static_cast<std::size_t>(layout.count), kUntouched);
+  const std::vector<float> fresh(layout.count, kUntouched);
   std::vector<float> parameters2 = fresh, momentum2 = fresh, ema2 = fresh;
   const CheckpointMetadata metadata2 = load_checkpoint(file, layout,
                                                        {{"parameters", parameters2.data()},
@@ -181,7 +181,7 @@ TEST(Checkpoint, AnotherModelsFileNamesTheFirstDifference) {
   const TemporaryDirectory directory;
   const std::filesystem::path file = save(directory, 1);
   const auto load = [&](const Layout& layout, const std::string& section) {
-    std::vector<float> arena(static_cast<std::size_t>(layout.count), 7.0f), former = arena;
+    std::vector<float> arena(layout.count, 7.0f), former = arena;
     std::vector<Section> sections{{section, arena.data()}};
     if (section != "parameters") sections.insert(sections.begin(), {"parameters", arena.data()});
     const std::string text = error_of([&] { load_checkpoint(file, layout, sections); });
@@ -241,7 +241,7 @@ TEST(Checkpoint, LoadingADamagedFileThrows) {
   const TemporaryDirectory directory;
   const std::filesystem::path file = save(directory, 1);
   flip_a_bit(file);
-  std::vector<float> arena(static_cast<std::size_t>(small_layout().count));
+  std::vector<float> arena(small_layout().count);
   const std::string text = error_of([&] {
     load_checkpoint(file, small_layout(), {{"parameters", arena.data()}});
   });
@@ -301,7 +301,7 @@ TEST(Checkpoint, DISABLED_WritesForH5py) {
   const char* directory = std::getenv("CHECKPOINT_DIRECTORY");
   ASSERT_NE(directory, nullptr) << "CHECKPOINT_DIRECTORY is not set";
   const Layout layout = layout_of({{"dense/weights", {1000, 700}}, {"conv1/biases", {3}}});
-  std::vector<float> arena(static_cast<std::size_t>(layout.count));
+  std::vector<float> arena(layout.count);
   for (std::size_t i = 0; i < arena.size(); ++i)
     arena[i] = static_cast<float>(i) - static_cast<float>(Layout::kMail);
   save_checkpoint(

@@ -24,7 +24,7 @@ Layout one_parameter() {
 std::filesystem::path save(const std::filesystem::path& directory, std::int64_t step, int keep,
                            std::map<std::string, std::string> texts = {}) {
   const Layout layout = one_parameter();
-  const std::vector<float> arena(static_cast<std::size_t>(layout.count), static_cast<float>(step));
+  const std::vector<float> arena(layout.count, static_cast<float>(step));
   return save_checkpoint(directory, layout, {{"parameters", arena.data()}},
                          {{step, step * 128, 0, 1}, std::move(texts)}, keep)
       .file;
@@ -93,7 +93,7 @@ TEST(CheckpointFolder, ARunThatKeepsOneIsNeverMissed) {
     for (std::int64_t step = 2;; ++step) save(directory.path(), step, 1);
   }
   const Layout layout = one_parameter();
-  std::vector<float> arena(static_cast<std::size_t>(layout.count));
+  std::vector<float> arena(layout.count);
   std::int64_t last = 0;
   int found = 0;
   while (last < 100) {

@@ -81,8 +81,7 @@ TEST_F(Cifar, WholeImagesAreStandardisedByChannel) {
   for (int pixel = 0; pixel < 1024; ++pixel) {
     for (int c = 0; c < 3; ++c) {
       const float value = byte_of(5, 2, 1 + c * 1024 + pixel);
-      ASSERT_NEAR(image[static_cast<std::size_t>(pixel * 3 + c)], (value - mean[c]) / deviation[c],
-                  1e-5);
+      ASSERT_NEAR(image[pixel * 3 + c], (value - mean[c]) / deviation[c], 1e-5);
     }
   }
   const std::vector<float> still = image;

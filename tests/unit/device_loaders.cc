@@ -92,11 +92,11 @@ std::string expect_the_hosts(Device& device, const Dataset& set, const LoaderSpe
   const auto stream = device.stream();
   const Memory position = device.allocate(sizeof(std::int64_t), Place::device),
                now = device.allocate(sizeof(std::int64_t), Place::host);
-  std::vector<Batch> batches(static_cast<std::size_t>(spec.own_shards));
+  std::vector<Batch> batches(spec.own_shards);
   std::unique_ptr<Graph> graph;
   const auto give = [&] {
     for (int shard = 0; shard < spec.own_shards; ++shard) {
-      batches[static_cast<std::size_t>(shard)] =
+      batches[shard] =
           loader->batch(*stream, shard, reinterpret_cast<const std::int64_t*>(position.get()));
     }
   };
@@ -238,7 +238,7 @@ TEST(ResidentSet, GivesSamplesInTheirOrderAsEvaluationReadsThem) {
     device->copy(*stream, seen.get(), here.get(), images.bytes());
     device->copy(*stream, seen_labels.get(), labels.get(), 8 * sizeof(std::int32_t));
     stream->synchronize();
-    std::vector<float> wanted(static_cast<std::size_t>(crop_shape().count()));
+    std::vector<float> wanted(crop_shape().count());
     for (std::int64_t i = 0; i < count; ++i) {
       set.read(first + i, nullptr, wanted.data(), Type::f32);
       EXPECT_EQ(std::memcmp(seen.get() + static_cast<std::size_t>(i) * wanted.size() * 4,

@@ -40,7 +40,7 @@ TEST(Each, DoesEveryElementOnce) {
     const auto device = make_cpu_device(threads);
     const auto stream = device->stream();
     for (const std::int64_t n : {0, 1, 1000, 16384, 16385, 100000}) {
-      std::vector<int> counts(static_cast<std::size_t>(n));
+      std::vector<int> counts(n);
       each(*stream, n, CountUp{counts.data()});
       EXPECT_EQ(counts, std::vector<int>(counts.size(), 1)) << threads << " threads, " << n;
     }
@@ -50,17 +50,17 @@ TEST(Each, DoesEveryElementOnce) {
 TEST(EachRow, SumsAreTheSameWithAnyNumberOfThreads) {
   for (const std::int64_t columns : {1, 7, 20000}) {
     const std::int64_t rows = 70000 / columns;
-    std::vector<std::int64_t> matrix(static_cast<std::size_t>(rows * columns));
+    std::vector<std::int64_t> matrix(rows * columns);
     std::iota(matrix.begin(), matrix.end(), 1);
     for (const int threads : {1, 2, 3}) {
       const auto device = make_cpu_device(threads);
       const auto stream = device->stream();
-      std::vector<std::int64_t> sums(static_cast<std::size_t>(rows));
+      std::vector<std::int64_t> sums(rows);
       std::int64_t total = 0;
       each_row(*stream, rows, columns, SumRow{matrix.data(), columns, sums.data(), &total});
       for (std::int64_t row = 0; row < rows; ++row) {
         const std::int64_t first = row * columns + 1, last = (row + 1) * columns;
-        ASSERT_EQ(sums[static_cast<std::size_t>(row)], (first + last) * columns / 2);
+        ASSERT_EQ(sums[row], (first + last) * columns / 2);
       }
       const std::int64_t n = rows * columns;
       EXPECT_EQ(total, n * (n + 1) / 2);

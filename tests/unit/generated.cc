@@ -32,7 +32,7 @@ class Generated : public testing::TestWithParam<Case> {
 };
 
 std::vector<float> sample(const Dataset& set, std::int64_t index) {
-  std::vector<float> values(static_cast<std::size_t>(set.sample_shape().count()));
+  std::vector<float> values(set.sample_shape().count());
   set.read(index, nullptr, values.data(), Type::f32);
   return values;
 }
@@ -46,8 +46,7 @@ TEST_P(Generated, HaveTheShapeOfWhatTheyStandFor) {
   EXPECT_EQ(std::set<std::string>(pair.class_names.begin(), pair.class_names.end()).size(), 10u);
   for (const Dataset* set : {pair.train.get(), pair.test.get()}) {
     std::vector<std::int64_t> count(10);
-    for (std::int64_t i = 0; i < set->size(); ++i)
-      ++count.at(static_cast<std::size_t>(set->label(i)));
+    for (std::int64_t i = 0; i < set->size(); ++i) ++count.at(set->label(i));
     EXPECT_EQ(count, std::vector<std::int64_t>(10, set->size() / 10));
   }
 }
@@ -94,7 +93,7 @@ double nearest_neighbour_accuracy(const DatasetPair& pair) {
     for (std::int64_t j = 0; j < 1000; ++j) {
       float distance = 0;
       for (std::size_t k = 0; k < asked.size(); ++k) {
-        const float difference = asked[k] - known[static_cast<std::size_t>(j)][k];
+        const float difference = asked[k] - known[j][k];
         distance += difference * difference;
       }
       if (distance < best) {

@@ -34,7 +34,7 @@ std::vector<float> ramp(std::size_t count) {
 }
 
 std::vector<float> read(const Hdf5Reader& reader, const std::string& name) {
-  std::vector<float> values(static_cast<std::size_t>(reader.shape(name).count()), -1.0f);
+  std::vector<float> values(reader.shape(name).count(), -1.0f);
   reader.array(name, values);
   return values;
 }
@@ -85,7 +85,7 @@ TEST(Hdf5, ShapesFromNothingToSeveralPieces) {
       {262144}, {262145}};
   Hdf5Writer writer(directory / "a.h5");
   for (const Shape& shape : shapes) {
-    writer.array("x/" + shape.text(), shape, ramp(static_cast<std::size_t>(shape.count())));
+    writer.array("x/" + shape.text(), shape, ramp(shape.count()));
   }
   writer.commit();
   const Hdf5Reader reader(directory / "a.h5");
@@ -94,7 +94,7 @@ TEST(Hdf5, ShapesFromNothingToSeveralPieces) {
     const std::string name = "x/" + shape.text();
     ASSERT_TRUE(reader.has(name)) << name;
     EXPECT_EQ(reader.shape(name), shape);
-    EXPECT_EQ(read(reader, name), ramp(static_cast<std::size_t>(shape.count()))) << name;
+    EXPECT_EQ(read(reader, name), ramp(shape.count())) << name;
   }
   reader.verify();
 }

@@ -62,7 +62,7 @@ Bytes counted(int first) {
 }
 
 std::vector<float> read(const Dataset& set, std::int64_t index, Random* random = nullptr) {
-  std::vector<float> values(static_cast<std::size_t>(set.sample_shape().count()));
+  std::vector<float> values(set.sample_shape().count());
   set.read(index, random, values.data(), Type::f32);
   return values;
 }
@@ -83,7 +83,7 @@ TEST(Images, AreMovedWithReflectionAndMirrored) {
     for (int row = 0; row < 12; ++row)
       for (int column = 0; column < 12; ++column) {
         const int x = mirror ? 11 - column : column;
-        ASSERT_EQ(out[static_cast<std::size_t>(row * 12 + column)],
+        ASSERT_EQ(out[row * 12 + column],
                   static_cast<float>(reflected(row + top) * 12 + reflected(x + left) - 1) / 2);
       }
   }

@@ -111,12 +111,12 @@ TEST(Loader, FollowsThePermutationOfEachEpoch) {
   ASSERT_EQ(samples.size(), 320u);
   for (std::int64_t g = 0; g < 320; ++g) {
     const auto epoch = static_cast<std::uint32_t>(g / 50);
-    const std::uint32_t index = permutation(77, epoch, 50)[static_cast<std::size_t>(g % 50)];
+    const std::uint32_t index = permutation(77, epoch, 50)[g % 50];
     Random random(77, Purpose::augment, epoch, index);
     const float first = random.uniform(), second = random.uniform();
     const Sample want{
         g, static_cast<std::int32_t>(index), {static_cast<float>(index), first, second}};
-    ASSERT_EQ(samples[static_cast<std::size_t>(g)], want) << g;
+    ASSERT_EQ(samples[g], want) << g;
   }
 }
 
@@ -137,8 +137,7 @@ TEST(Loader, EveryEpochHasEverySampleOnce) {
   const auto samples = read_by(set, spec_of(28, 4), 2, 20);  // 560 positions, five whole epochs
   for (int epoch = 0; epoch < 5; ++epoch) {
     std::vector<int> seen(101);
-    for (int i = 0; i < 101; ++i)
-      ++seen.at(static_cast<std::size_t>(samples[epoch * 101 + i].label));
+    for (int i = 0; i < 101; ++i) ++seen.at(samples[epoch * 101 + i].label);
     EXPECT_EQ(seen, std::vector<int>(101, 1)) << epoch;
   }
 }
@@ -223,10 +222,10 @@ TEST(Loader, CutsAndMixesAsEachSamplesNumbersSay) {
         if (mixing.cutout == 0) return image;
         const Cutout cut = Cutout::draw(77, epoch, index, 3, 4, 5);
         for (int i = 0; i < 40; ++i)
-          if (cut.has(i / 10, i / 2 % 5)) image[static_cast<std::size_t>(i)] = 0;
+          if (cut.has(i / 10, i / 2 % 5)) image[i] = 0;
         return image;
       };
-      const std::uint32_t index = permutation(77, epoch, 23)[static_cast<std::size_t>(g % 23)];
+      const std::uint32_t index = permutation(77, epoch, 23)[g % 23];
       std::vector<float> wanted = seen(index);
       if (mixing.mixup > 0) {
         const Mix mix = draw_mix(77, epoch, index, 23, mixing.mixup);
@@ -237,7 +236,7 @@ TEST(Loader, CutsAndMixesAsEachSamplesNumbersSay) {
       } else {
         wanted.push_back(static_cast<float>(index));
       }
-      ASSERT_EQ(samples[static_cast<std::size_t>(g)], wanted) << g;
+      ASSERT_EQ(samples[g], wanted) << g;
     }
   }
 }

@@ -22,7 +22,7 @@ double reference_loss(const std::vector<double>& logits, std::int32_t label) {
   const double highest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const double logit : logits) sum += std::exp(logit - highest);
-  return std::log(sum) + highest - logits[static_cast<std::size_t>(label)];
+  return std::log(sum) + highest - logits[label];
 }
 
 /// Gradients, score and confusion of rows of `classes` logits.
@@ -30,7 +30,7 @@ template <class T>
 struct Outcome {
   Outcome(std::vector<T> logits, std::vector<std::int32_t> labels, std::int64_t classes,
           float scale = 1, int threads = 1)
-      : gradient(logits.size()), confusion(static_cast<std::size_t>(classes * classes)) {
+      : gradient(logits.size()), confusion(classes * classes) {
     const auto device = make_cpu_device(threads);
     const auto stream = device->stream();
     const Shape shape{static_cast<std::int64_t>(labels.size()), classes};
@@ -177,19 +177,19 @@ void check_against_reference(double spread, double tolerance) {
   const Outcome<T> outcome(logits, labels, kClasses, kScale);
   double losses = 0;
   for (std::int64_t n = 0; n < kSamples; ++n) {
-    const std::int32_t label = labels[static_cast<std::size_t>(n)];
+    const std::int32_t label = labels[n];
     std::vector<double> row;
     for (std::int64_t c = 0; c < kClasses; ++c)
-      row.push_back(static_cast<float>(logits[static_cast<std::size_t>(n * kClasses + c)]));
+      row.push_back(static_cast<float>(logits[n * kClasses + c]));
     const double loss = reference_loss(row, label);
     losses += loss;
     for (std::int64_t c = 0; c < kClasses; ++c) {
       std::vector<double> above = row, below = row;
-      above[static_cast<std::size_t>(c)] += kStep;
-      below[static_cast<std::size_t>(c)] -= kStep;
+      above[c] += kStep;
+      below[c] -= kStep;
       const double slope =
           (reference_loss(above, label) - reference_loss(below, label)) / (2 * kStep);
-      const float gradient = outcome.gradient[static_cast<std::size_t>(n * kClasses + c)];
+      const float gradient = outcome.gradient[n * kClasses + c];
       EXPECT_NEAR(gradient / kScale, slope, tolerance) << "sample " << n << ", class " << c;
     }
   }

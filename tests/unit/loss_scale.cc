@@ -41,8 +41,8 @@ class Scaling : public testing::Test {
   }
   /// A step whose gradients have `value` at `place`.
   const LossScale& step(std::int64_t place = 100, float value = 1) {
-    std::vector<float> gradients(static_cast<std::size_t>(layout_.count), 0.5f);
-    gradients[static_cast<std::size_t>(place)] = value;
+    std::vector<float> gradients(layout_.count, 0.5f);
+    gradients[place] = value;
     now_ = {};
     scaler_->give(*stream_, gradients.data(), &now_);
     return *scaler_->state();
@@ -104,7 +104,7 @@ TEST_F(Scaling, StaysWithinItsBounds) {
 
 TEST_F(Scaling, GradientsAreClippedAsIfTheyHadNotBeenScaled) {
   const GradientClip clip(*device_, layout_, 1.5f);
-  std::vector<float> gradients(static_cast<std::size_t>(layout_.count));
+  std::vector<float> gradients(layout_.count);
   for (std::size_t i = 0; i < gradients.size(); ++i)
     gradients[i] = 0.01f * static_cast<float>(i % 97);
   UpdateRates plain;

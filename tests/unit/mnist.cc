@@ -93,8 +93,7 @@ TEST_F(Mnist, ReadsEveryImageInOrder) {
       set->read(i, &random, training.data(), Type::f32);
       EXPECT_EQ(plain, training) << "nothing is augmented";
       for (std::int64_t p = 0; p < kDigitPixels; ++p) {
-        ASSERT_NEAR(plain[static_cast<std::size_t>(p)],
-                    (pixel_of(part, i, p) - 33.318421) / 78.567490, 1e-6);
+        ASSERT_NEAR(plain[p], (pixel_of(part, i, p) - 33.318421) / 78.567490, 1e-6);
       }
     }
     ++part;

@@ -31,11 +31,10 @@ class Bench {
         stream_(device_->stream()),
         training_(training),
         model(*device_, entry, entry.sample, kClasses, kBatch, type, training),
-        parameters(static_cast<std::size_t>(model.layout().count)),
+        parameters(model.layout().count),
         gradients(parameters.size()),
-        images_(device_->allocate(
-            static_cast<std::size_t>(model.input().count()) * size_of(model.input_type()),
-            Place::device)) {
+        images_(
+            device_->allocate(model.input().count() * size_of(model.input_type()), Place::device)) {
     initialize(model.layout(), 1, parameters.data());
     model.bind(parameters.data(), training ? gradients.data() : nullptr);
     Random random(1, Purpose::generate, 0, 0);
@@ -98,7 +97,7 @@ class Bench {
 double norm(const std::vector<float>& values, Range range) {
   double squares = 0;
   for (std::int64_t i = range.begin; i < range.end(); ++i) {
-    const double value = values[static_cast<std::size_t>(i)];
+    const double value = values[i];
     squares += value * value;
   }
   return std::sqrt(squares);
@@ -224,7 +223,7 @@ TEST_P(EveryModel, BackwardWritesEveryGradientAndNothingElse) {
   std::vector<bool> owned(bench.gradients.size());
   for (const Parameter& parameter : bench.model.layout().parameters) {
     for (std::int64_t i = parameter.range.begin; i < parameter.range.end(); ++i) {
-      owned[static_cast<std::size_t>(i)] = true;
+      owned[i] = true;
     }
   }
   for (std::size_t i = 0; i < owned.size(); ++i) {
@@ -347,7 +346,7 @@ TEST(Tutorial, BeginsAsTheTutorialDoes) {
   const auto device = make_cpu_device(1);
   const Model model(*device, find(models(), "tutorial"), kSample, kClasses, 1, Type::f32, false);
   const Layout& layout = model.layout();
-  std::vector<float> values(static_cast<std::size_t>(layout.count));
+  std::vector<float> values(layout.count);
   initialize(layout, 1, values.data());
   const std::map<std::string, std::pair<double, double>> weights_and_biases{
       {"conv1", {0.05, 0}},
@@ -383,7 +382,7 @@ TEST(Initialize, DependsOnSeedAndNameAlone) {
   const auto device = make_cpu_device(1);
   const Model model(*device, find(models(), "tutorial"), kSample, kClasses, 1, Type::f32, false);
   const Layout& layout = model.layout();
-  std::vector<float> one(static_cast<std::size_t>(layout.count)), same = one, other = one;
+  std::vector<float> one(layout.count), same = one, other = one;
   initialize(layout, 1, one.data());
   initialize(layout, 1, same.data());
   initialize(layout, 2, other.data());
@@ -395,7 +394,7 @@ TEST(Initialize, DependsOnSeedAndNameAlone) {
   alone.parameters = {layout.parameters.front()};
   const std::int64_t count = alone.parameters[0].range.count;
   alone.parameters[0].range.begin = 16;
-  std::vector<float> lonely(static_cast<std::size_t>(16 + count));
+  std::vector<float> lonely(16 + count);
   initialize(alone, 1, lonely.data());
   const float* there = one.data() + layout.parameters.front().range.begin;
   EXPECT_TRUE(std::equal(there, there + count, lonely.data() + 16));

@@ -39,7 +39,7 @@ struct Wires {
 };
 
 std::vector<std::int32_t> text(const Dataset& set, std::int64_t index) {
-  std::vector<std::int32_t> words(static_cast<std::size_t>(kNewswireLength), -1);
+  std::vector<std::int32_t> words(kNewswireLength, -1);
   set.read(index, nullptr, words.data(), Type::i32);
   return words;
 }

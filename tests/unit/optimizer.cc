@@ -197,7 +197,7 @@ class Arenas {
  public:
   Arenas(const Layout& layout, const Optimizer& optimizer, float weight_decay = 0)
       : factors_(factors(layout, weight_decay)),
-        parameters(static_cast<std::size_t>(layout.count)),
+        parameters(layout.count),
         gradients(parameters),
         average(parameters),
         slots(optimizer.slots().size(), parameters) {}
@@ -211,7 +211,7 @@ class Arenas {
       for (const Parameter& parameter : layout.parameters) {
         for (std::int64_t i = parameter.range.begin; i < parameter.range.end(); ++i) {
           // Squares of gradients, as Adam keeps them, are not negative.
-          (*arena)[static_cast<std::size_t>(i)] = std::abs(random.normal());
+          (*arena)[i] = std::abs(random.normal());
         }
       }
     }
@@ -321,12 +321,10 @@ Arenas stepped(const char* name, const OptimizerOptions& options, Shape shape, f
   const Layout layout = one_parameter(shape, 0);
   Arenas arenas(layout, *optimizer, /*weight_decay=*/0.1f);
   HostStream stream;
-  for (std::int64_t i = 0; i < shape.count(); ++i)
-    arenas.parameters[static_cast<std::size_t>(Layout::kMail + i)] = start;
+  for (std::int64_t i = 0; i < shape.count(); ++i) arenas.parameters[Layout::kMail + i] = start;
   for (int step = 0; step < steps; ++step) {
     for (std::int64_t i = 0; i < shape.count(); ++i) {
-      arenas.gradients[static_cast<std::size_t>(Layout::kMail + i)] =
-          0.1f * static_cast<float>(i + step);
+      arenas.gradients[Layout::kMail + i] = 0.1f * static_cast<float>(i + step);
     }
     const UpdateRates now = rates_of(*optimizer, step);
     update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
@@ -394,8 +392,7 @@ TEST(Layerwise, AGradientOfNextToNoLengthLeavesNumbers) {
     const UpdateRates now = rates_of(*optimizer, 0);
     update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
     for (int i = 0; i < 20; ++i)
-      EXPECT_TRUE(std::isfinite(arenas.parameters[static_cast<std::size_t>(Layout::kMail + i)]))
-          << name << " " << i;
+      EXPECT_TRUE(std::isfinite(arenas.parameters[Layout::kMail + i])) << name << " " << i;
   }
 }
 
@@ -451,7 +448,7 @@ TEST(Update, StepsEveryParameterWithItsOwnDecayAndMovesItsAverage) {
   HostStream stream;
   const UpdateRates now = rates_of(*sgd, 0, 0.1);
   update(stream, layout, {0, layout.count}, *sgd, after.state(), &now);
-  std::vector<bool> touched(static_cast<std::size_t>(layout.count));
+  std::vector<bool> touched(layout.count);
   for (const Parameter& parameter : layout.parameters) {
     const double decay = parameter.l2 + (parameter.shape.rank() > 1 ? 0.25 : 0);
     for (std::int64_t at = parameter.range.begin; at < parameter.range.end(); ++at) {
@@ -534,7 +531,7 @@ TEST(Clip, ScalesAllGradientsDownToTheirLimitTogether) {
   for (std::size_t p = 0; p + 1 < layout.parameters.size(); ++p) {
     const Range range = layout.parameters[p].range;
     for (std::int64_t i = range.begin; i < range.end(); ++i)
-      squares += std::pow(before.gradients[static_cast<std::size_t>(i)], 2);
+      squares += std::pow(before.gradients[i], 2);
   }
   const double norm = std::sqrt(squares);
   HostStream one, three(3);
@@ -568,7 +565,7 @@ TEST(Average, WarmsUpAsTheTutorialsDoes) {
 double penalty_of(const Layout& layout, const float* parameters, float weight_decay) {
   HostStream stream;
   const std::vector<float> table = factors(layout, weight_decay);
-  std::vector<double> parts(static_cast<std::size_t>(penalty_parts(layout)));
+  std::vector<double> parts(penalty_parts(layout));
   double total = -1;
   penalty(stream, layout, parameters, table.data(), parts.data(), &total);
   return total;
@@ -579,10 +576,10 @@ TEST(Penalty, IsHalfTheSquaresTimesTheDecay) {
   Arenas arenas(layout, *make_optimizer("sgd", {}));
   arenas.fill(layout);
   const auto squares = [&](int index) {
-    const Range range = layout.parameters[static_cast<std::size_t>(index)].range;
+    const Range range = layout.parameters[index].range;
     double sum = 0;
     for (std::int64_t i = range.begin; i < range.end(); ++i) {
-      const double value = arenas.parameters[static_cast<std::size_t>(i)];
+      const double value = arenas.parameters[i];
       sum += value * value;
     }
     return sum;
@@ -600,10 +597,10 @@ TEST(Penalty, IsOfWholeArenasHoweverLong) {
     Layout layout;
     layout.parameters.push_back({"weights", {count, 1}, {}, 0.5f, {Layout::kMail, count}, 0});
     layout.count = Layout::kMail + count;
-    std::vector<float> parameters(static_cast<std::size_t>(layout.count));
+    std::vector<float> parameters(layout.count);
     double squares = 0;
     for (std::int64_t i = 0; i < count; ++i) {
-      parameters[static_cast<std::size_t>(Layout::kMail + i)] = static_cast<float>(i);
+      parameters[Layout::kMail + i] = static_cast<float>(i);
       squares += static_cast<double>(i) * static_cast<double>(i);
     }
     EXPECT_DOUBLE_EQ(penalty_of(layout, parameters.data(), 0), 0.25 * squares) << count;

@@ -36,7 +36,7 @@ TEST(OptimizerFigures, AreThoseOfPyTorchAndKeras) {
     OptimizerOptions options;
     for (const auto& [option, value] : row["options"].items()) options[option] = value;
     const auto optimizer = make_optimizer(name, options);
-    std::vector<float> parameters(static_cast<std::size_t>(layout.count)), gradients(parameters);
+    std::vector<float> parameters(layout.count), gradients(parameters);
     std::vector<std::vector<float>> slots(optimizer->slots().size(), parameters);
     const std::vector<float> table = factors(layout, row["decay"]);
     LayerScratch scratch;

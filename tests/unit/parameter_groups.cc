@@ -37,7 +37,7 @@ const Parameter& named(const Layout& layout, std::string_view name) {
 /// What is left of `kSteps` steps with momentum: parameters, then the momentum.
 struct Outcome {
   explicit Outcome(const Layout& layout, float rate = 0.5f)
-      : parameters(static_cast<std::size_t>(layout.count), 2.0f), momentum(parameters.size()) {
+      : parameters(layout.count, 2.0f), momentum(parameters.size()) {
     const auto sgd = make_optimizer("sgd", {{"momentum", 0.5f}});
     const std::vector<float> table = factors(layout, 0.125f);
     std::vector<float> gradients(parameters.size(), 1.0f), average = parameters;
@@ -50,7 +50,7 @@ struct Outcome {
     }
   }
   float of(const std::vector<float>& arena, const Parameter& parameter) const {
-    return arena[static_cast<std::size_t>(parameter.range.begin)];
+    return arena[parameter.range.begin];
   }
   std::vector<float> parameters, momentum;
 };
@@ -105,7 +105,7 @@ TEST(ParameterGroups, WhatStaysAsItIsIsNotCountedWhereGradientsAreClipped) {
   const auto device = make_cpu_device(1);
   const ParameterGroup groups[] = {{"*weights", 0, {}}};
   apply_groups(groups, layout);
-  std::vector<float> gradients(static_cast<std::size_t>(layout.count), 1.0f);
+  std::vector<float> gradients(layout.count, 1.0f);
   HostStream stream;
   UpdateRates now;
   GradientClip(*device, layout, 1).give(stream, gradients.data(), &now);

@@ -238,7 +238,7 @@ TEST(Console, AReaderThatPausesIsWaitedForAndNothingIsLost) {
           while (read.size() < expected.size()) {
             const ssize_t size = ::read(pipe.ends[0], buffer, sizeof buffer);
             if (size <= 0) break;
-            read.append(buffer, static_cast<std::size_t>(size));
+            read.append(buffer, size);
           }
         });
         return true;

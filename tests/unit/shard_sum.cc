@@ -16,7 +16,7 @@ constexpr std::int64_t kCount = 37;
 /// Gradients whose sum depends on the order: magnitudes from 2^-12 to 2^12, both signs.
 std::vector<std::vector<float>> draw_shards(int shards) {
   Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(shards));
-  std::vector<std::vector<float>> all(static_cast<std::size_t>(shards), std::vector<float>(kCount));
+  std::vector<std::vector<float>> all(shards, std::vector<float>(kCount));
   for (auto& shard : all) {
     for (float& value : shard) value = random.normal() * std::exp2(random.uniform(-12.0f, 12.0f));
   }

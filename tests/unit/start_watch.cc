@@ -64,7 +64,7 @@ class Job {
 
   /// What was said by the time at which rank `last` has ended with exit code kExitFailure.
   std::string words(int last) {
-    const pid_t pid = pids_[static_cast<std::size_t>(last)];
+    const pid_t pid = pids_[last];
     int status = 0;
     EXPECT_EQ(waitpid(pid, &status, 0), pid);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kExitFailure) << status;
@@ -73,7 +73,7 @@ class Job {
     std::string text;
     char buffer[4096];
     for (ssize_t length; (length = read(ends_[0], buffer, sizeof buffer)) > 0;)
-      text.append(buffer, static_cast<std::size_t>(length));
+      text.append(buffer, length);
     close(ends_[0]);
     return text;
   }
@@ -86,8 +86,8 @@ class Job {
                        [](pid_t each) { return waitpid(each, nullptr, WNOHANG) == 0; });
   }
   std::string line(int stopped) const {
-    return "\ntest: rank " + std::to_string(stopped) + " (pid " +
-           std::to_string(pids_[static_cast<std::size_t>(stopped)]) + ", ";
+    return "\ntest: rank " + std::to_string(stopped) + " (pid " + std::to_string(pids_[stopped]) +
+           ", ";
   }
 
  private:

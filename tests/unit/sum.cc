@@ -19,7 +19,7 @@ std::vector<Floats> noise(int size, std::int64_t count) {
   std::vector<Floats> parts;
   for (int part = 0; part < size; ++part) {
     Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(part));
-    Floats& values = parts.emplace_back(static_cast<std::size_t>(count));
+    Floats& values = parts.emplace_back(count);
     for (float& value : values)
       value = std::ldexp(random.normal(), static_cast<int>(random.below(20)));
   }

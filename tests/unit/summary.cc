@@ -34,7 +34,7 @@ TEST(Order, NamesJustTheNumbersOfRanksThatGiveTheSameBits) {
   EXPECT_EQ(ranks_of_same_bits(12), (std::vector<int>{1, 3, 6, 12}));
   Random random(1, Purpose::generate, 0, 0);
   for (int shards = 1; shards <= 24; ++shards) {
-    std::vector<int> same(static_cast<std::size_t>(shards));
+    std::vector<int> same(shards);
     std::iota(same.begin(), same.end(), 1);
     std::erase_if(same, [&](int ranks) { return shards % ranks != 0; });
     for (int trial = 0; trial < 200; ++trial) {

@@ -23,9 +23,9 @@ class Net {
       : device_(make_cpu_device(threads)),
         stream_(device_->stream()),
         model(*device_, {"net", "", sample, true, build}, sample, 10, batch, Type::f32, training),
-        parameters(static_cast<std::size_t>(model.layout().count)),
+        parameters(model.layout().count),
         gradients(parameters.size()),
-        images(static_cast<std::size_t>(model.input().count())) {
+        images(model.input().count()) {
     initialize(model.layout(), 1, parameters.data());
     model.bind(parameters.data(), training ? gradients.data() : nullptr);
   }
@@ -161,9 +161,9 @@ TEST(BatchNorm, GivesItsShareOfMeanAndVarianceAndEvaluatesWithTheRunningOnes) {
   for (std::int64_t c = 0; c < kChannels; ++c) {
     double mean = 0, squares = 0;
     for (std::int64_t i = c; i < kRows * kChannels; i += kChannels)
-      mean += net.images[static_cast<std::size_t>(i)] / static_cast<double>(kRows);
+      mean += net.images[i] / static_cast<double>(kRows);
     for (std::int64_t i = c; i < kRows * kChannels; i += kChannels)
-      squares += std::pow(net.images[static_cast<std::size_t>(i)] - mean, 2);
+      squares += std::pow(net.images[i] - mean, 2);
     EXPECT_NEAR(net.at(net.gradients, "norm/mean")[c], mean / 8, 1e-6);
     EXPECT_NEAR(net.at(net.gradients, "norm/variance")[c], squares / (kRows - 1) / 8, 1e-6);
   }
@@ -209,8 +209,7 @@ TEST(Statistics, FollowTheMeanOfAStepWhateverTheOptimizer) {
     for (auto& slot : slots) state.slots.push_back(slot.data());
     const Range mean = net.parameter("norm/mean").range;
     const auto first = static_cast<std::size_t>(mean.begin);
-    for (std::int64_t i = mean.begin; i < mean.end(); ++i)
-      net.gradients[static_cast<std::size_t>(i)] = 8;
+    for (std::int64_t i = mean.begin; i < mean.end(); ++i) net.gradients[i] = 8;
     HostStream stream;
     const UpdateRates now{0.1f, 0.5f, optimizer->corrections(0)};
     update(stream, layout, {0, layout.count}, *optimizer, state, &now);
@@ -219,7 +218,7 @@ TEST(Statistics, FollowTheMeanOfAStepWhateverTheOptimizer) {
     update(stream, layout, {0, layout.count}, *optimizer, state, &now);
     EXPECT_EQ(net.parameters[first], 3.5f);
     for (const auto& slot : slots) EXPECT_EQ(slot[first], 0) << entry.name << " has slots of it";
-    std::vector<double> parts(static_cast<std::size_t>(penalty_parts(layout)));
+    std::vector<double> parts(penalty_parts(layout));
     double decayed = -1;
     penalty(stream, layout, net.parameters.data(), factors(layout, 1).data(), parts.data(),
             &decayed);

@@ -43,7 +43,7 @@ class Few : public Dataset {
 class Mirrors : public Reducer {
  public:
   Mirrors(std::int64_t count, std::vector<Range> buckets, int ranks)
-      : gradients_(static_cast<std::size_t>(count)),
+      : gradients_(count),
         buckets_(std::move(buckets)),
         looks_(buckets_.size(), kIdle),
         ranks_(ranks) {}
@@ -59,7 +59,7 @@ class Mirrors : public Reducer {
     }
     return true;
   }
-  bool done(int bucket) const override { return looks_[static_cast<std::size_t>(bucket)] == 0; }
+  bool done(int bucket) const override { return looks_[bucket] == 0; }
   void finish(int bucket) override {
     if (looks(bucket) > 0) sum(bucket);
     looks(bucket) = 0;
@@ -83,11 +83,11 @@ class Mirrors : public Reducer {
 
  private:
   static constexpr int kIdle = -1;
-  int& looks(int bucket) { return looks_[static_cast<std::size_t>(bucket)]; }
+  int& looks(int bucket) { return looks_[bucket]; }
   void sum(int bucket) {
-    const Range range = buckets_[static_cast<std::size_t>(bucket)];
+    const Range range = buckets_[bucket];
     for (std::int64_t i = range.begin; i < range.end(); ++i)
-      gradients_[static_cast<std::size_t>(i)] *= static_cast<float>(ranks_);
+      gradients_[i] *= static_cast<float>(ranks_);
   }
 
   std::vector<float> gradients_;

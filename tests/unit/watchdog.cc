@@ -120,7 +120,7 @@ class Group {
     for (const pid_t child : children_) outcome.exit.push_back(exits[child]);
     fcntl(ends_[0], F_SETFL, O_NONBLOCK);
     for (ssize_t length; (length = ::read(ends_[0], buffer, sizeof buffer)) > 0;) {
-      outcome.text.append(buffer, static_cast<std::size_t>(length));
+      outcome.text.append(buffer, length);
     }
     close(ends_[0]);
     return outcome;

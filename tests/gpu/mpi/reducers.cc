@@ -33,7 +33,7 @@ Floats noise(int rank, int step) {
 Floats integers(int rank, int step) {
   Floats values(kCount);
   for (std::int64_t i = 0; i < kCount; ++i)
-    values[static_cast<std::size_t>(i)] = static_cast<float>((rank + 1) * (i % 97 + 1) + step);
+    values[i] = static_cast<float>((rank + 1) * (i % 97 + 1) + step);
   return values;
 }
 
@@ -82,8 +82,7 @@ class Reducers : public testing::TestWithParam<const char*> {
   static std::int64_t wrong(const Floats& is, const Floats& wanted) {
     std::int64_t count = 0;
     for (const Range& bucket : kBuckets) {
-      for (std::int64_t i = bucket.begin; i < bucket.end(); ++i)
-        count += is[static_cast<std::size_t>(i)] != wanted[static_cast<std::size_t>(i)];
+      for (std::int64_t i = bucket.begin; i < bucket.end(); ++i) count += is[i] != wanted[i];
     }
     return count;
   }

@@ -1,0 +1,168 @@
+// Google Benchmark over the convolutions of every model by every algorithm of the CPU's menu: one
+// thread, batch 64.
+//
+//   ./bench_convolution --benchmark_filter='8x8, 64.*/f32'
+//
+// FLOP/s are those of the direct sums, whatever an algorithm saves of them, so that the faster one
+// has more. An algorithm that has nothing for a shape, or nothing but what another one has, is left
+// out; the label says what runs, and whether `auto` takes it.
+
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "net/model.h"
+#include "src/check.h"
+#include "src/cpu/convolution.h"
+#include "src/random.h"
+
+namespace {
+
+using namespace lockstep;
+
+/// The CPU, which also notes what it is asked to convolve.
+class Recorder : public Device {
+ public:
+  std::vector<ConvolutionSpec> specs;
+
+  std::string describe() const override { return cpu_->describe(); }
+  std::string arithmetic() const override { return cpu_->arithmetic(); }
+  bool computes(Type type) const override { return cpu_->computes(type); }
+  bool memory_is_host() const override { return true; }
+  int run_ahead() const override { return 0; }
+  std::unique_ptr<Stream> stream(Priority) override { return cpu_->stream(); }
+  std::unique_ptr<Event> event() override { return cpu_->event(); }
+  Memory allocate(std::size_t bytes, Place place) override { return cpu_->allocate(bytes, place); }
+  void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
+    cpu_->copy(stream, to, from, bytes);
+  }
+  std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return nullptr; }
+  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
+    specs.push_back(spec);
+    return cpu_->convolution(spec);
+  }
+  std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override { return cpu_->dense(spec); }
+  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
+    return cpu_->max_pool(spec);
+  }
+  std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
+    return cpu_->response_norm(spec);
+  }
+
+ private:
+  std::unique_ptr<Device> cpu_ = make_cpu_device(1);
+};
+
+std::string title(const ConvolutionSpec& spec) {
+  const Shape& x = spec.input.x;
+  std::string text = fmt::format("{}x{}, {} -> {}, {}x{}", x[1], x[2], x[3], spec.filters,
+                                 spec.kernel_height(), spec.kernel);
+  if (spec.stride > 1) text += fmt::format(", stride {}", spec.stride);
+  if (spec.pad == 0 && spec.kernel > 1) text += ", valid";
+  return text + "/" + std::string(name_of(spec.input.type));
+}
+
+enum class Pass { forward, data, weights };
+constexpr std::string_view name_of_pass(Pass pass) {
+  return pass == Pass::forward ? "forward" : pass == Pass::data ? "data" : "weights";
+}
+
+/// One convolution by one algorithm, with all that its passes need, filled with noise.
+class Bench {
+ public:
+  Bench(const ConvolutionSpec& spec, std::string_view algorithm)
+      : device_(make_cpu_device(1, algorithm)),
+        stream_(device_->stream()),
+        plan_(device_->convolution(spec)),
+        x_(tensor(spec.input.x, spec.input.type)),
+        dx_(tensor(spec.input.x, spec.input.type)),
+        y_(tensor(spec.output(), spec.input.type)),
+        w_(tensor(spec.weights(), Type::f32)),
+        dw_(tensor(spec.weights(), Type::f32)),
+        b_(tensor({spec.filters}, Type::f32)),
+        db_(tensor({spec.filters}, Type::f32)),
+        scratch_(keep(plan_->scratch_bytes())),
+        flops_(2.0 * static_cast<double>(spec.output().count()) *
+               static_cast<double>(spec.weights().row())) {}
+
+  void run(Pass pass) {
+    if (pass == Pass::forward) plan_->forward(*stream_, x_, w_, b_, y_, scratch_);
+    if (pass == Pass::data) plan_->backward_data(*stream_, y_, w_, dx_, scratch_);
+    if (pass == Pass::weights) plan_->backward_weights(*stream_, x_, y_, dw_, db_, scratch_);
+  }
+  double flops() const { return flops_; }
+
+ private:
+  std::byte* keep(std::size_t bytes) {
+    memory_.push_back(device_->allocate(bytes + 1, Place::device));
+    return memory_.back().get();
+  }
+  View tensor(Shape shape, Type type) {
+    const View view{keep(shape.count() * size_of(type)), shape, type};
+    Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(memory_.size()));
+    dispatch(type, [&](auto* tag) {
+      auto* to = view.as<std::remove_pointer_t<decltype(tag)>>();
+      for (std::int64_t i = 0; i < view.count(); ++i) to[i] = random.uniform(-1, 1);
+    });
+    return view;
+  }
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<Memory> memory_;
+  std::unique_ptr<AffinePlan> plan_;
+  View x_, dx_, y_, w_, dw_, b_, db_;
+  std::byte* scratch_;
+  double flops_;
+};
+
+std::string implementation(const ConvolutionSpec& spec, std::string_view algorithm) {
+  return make_cpu_device(1, algorithm)->convolution(spec)->implementation();
+}
+
+void add(const std::string& shape, const ConvolutionSpec& spec) {
+  const std::string chosen = implementation(spec, "auto");
+  std::vector<std::string> seen;
+  for (const ConvolutionEntry& entry : convolutions().subspan(1)) {
+    const std::string name = implementation(spec, entry.name);
+    if (std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
+    seen.push_back(name);
+    for (const Pass pass : {Pass::forward, Pass::data, Pass::weights}) {
+      if (pass == Pass::data && !spec.input.input_gradient) continue;
+      benchmark::RegisterBenchmark(
+          fmt::format("{}/{}/{}", shape, entry.name, name_of_pass(pass)).c_str(),
+          [=, &entry](benchmark::State& state) {
+            Bench bench(spec, entry.name);
+            bench.run(pass);  // touches the memory
+            for (auto _ : state) bench.run(pass);
+            state.counters["FLOP"] =
+                benchmark::Counter(bench.flops(), benchmark::Counter::kIsIterationInvariantRate);
+            state.SetLabel(name == chosen ? name + " (auto)" : name);
+          })
+          ->Unit(benchmark::kMicrosecond);
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::map<std::string, ConvolutionSpec> specs;
+  for (const ModelEntry& entry : models()) {
+    for (const Type type : {Type::f32, Type::bf16}) {
+      Recorder device;
+      if (!device.computes(type)) continue;
+      Model(device, entry, entry.sample, 10, /*batch=*/64, type, /*training=*/true);
+      for (const ConvolutionSpec& spec : device.specs) specs.try_emplace(title(spec), spec);
+    }
+  }
+  for (const auto& [shape, spec] : specs) add(shape, spec);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+}
