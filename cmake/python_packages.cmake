@@ -1,5 +1,3 @@
-# What the find modules of this folder share.
-
 # The folders FOLDER... among the packages of the virtual environment or of the Python in PATH.
 function(python_packages result)
   set(folders "")
@@ -17,16 +15,4 @@ function(python_packages result)
     endforeach()
   endif()
   set(${result} ${folders} PARENT_SCOPE)
-endfunction()
-
-# "9.19.0" from the lines `#define MACRO number` of `header`.
-function(header_version result header)
-  set(numbers "")
-  foreach(macro ${ARGN})
-    file(STRINGS ${header} line REGEX "^#define +${macro} +[0-9]+" LIMIT_COUNT 1)
-    string(REGEX REPLACE ".* ([0-9]+).*" "\\1" number "${line}")
-    list(APPEND numbers ${number})
-  endforeach()
-  string(REPLACE ";" "." numbers "${numbers}")
-  set(${result} ${numbers} PARENT_SCOPE)
 endfunction()

@@ -1,0 +1,37 @@
+#include "apps/training_device.h"
+
+#include "apps/tuning.h"
+#include "net/model.h"
+#include "src/check.h"
+#include "src/table.h"
+
+namespace lockstep {
+
+std::unique_ptr<Device> make_training_device(const Comm& comm, const Options& options,
+                                             Placement& placement) {
+  return make_device(comm, options.device,
+                     {.deterministic = options.deterministic,
+                      .tf32 = options.tf32,
+                      .convolution = options.convolution},
+                     placement);
+}
+
+void require_precision(const Comm& comm, const Device& device, const Options& options) {
+  agree(comm, [&] {
+    if (device.computes(options.precision)) return;
+    fail_usage(
+        "--precision {} is for GPUs, and this run is on {}: say --precision bf16, which has the "
+        "range of fp32 and needs no scale",
+        name_of(options.precision), device.describe());
+  });
+}
+
+void choose_kernels(const Comm& comm, Device& device, const Options& options, const RunPlan& plan,
+                    const Dataset& dataset) {
+  tune(comm, device, cache_folder(), [&] {
+    Model(device, find(models(), options.model), dataset.sample_shape(), dataset.classes(),
+          plan.shard_batch, options.precision, /*training=*/true);
+  });
+}
+
+}  // namespace lockstep

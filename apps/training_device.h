@@ -1,0 +1,24 @@
+// The device of a training run, as its options ask for it.
+#pragma once
+
+#include <memory>
+
+#include "apps/options.h"
+#include "apps/placement.h"
+#include "apps/run_plan.h"
+#include "src/data/dataset.h"
+
+namespace lockstep {
+
+/// make_device() (apps/placement.h) by `options`.
+std::unique_ptr<Device> make_training_device(const Comm& comm, const Options& options,
+                                             Placement& placement);
+
+/// Collective. Throws a usage Error where `device` has no activations of --precision.
+void require_precision(const Comm& comm, const Device& device, const Options& options);
+
+/// Collective. tune() (apps/tuning.h) for the model of a run.
+void choose_kernels(const Comm& comm, Device& device, const Options& options, const RunPlan& plan,
+                    const Dataset& dataset);
+
+}  // namespace lockstep
