@@ -25,7 +25,7 @@ constexpr std::int64_t kLine = 16;  ///< floats of a cache line: no two ranks wr
 /// Times that a rank gives its core away before it sleeps. Where ranks outnumber cores that is
 /// three times as fast as sleeping at once (4 ranks on 2 cores, 4 KiB: 12 against 35 us).
 constexpr int kYields = 50;
-constexpr std::int64_t kPage = 1024;  ///< floats of a page
+constexpr std::int64_t kPage = kPageBytes / sizeof(float);  ///< floats of a page
 
 /// The step up to which a slice has been claimed by some rank.
 struct alignas(64) Claim {

@@ -38,7 +38,7 @@ class CudaPeers : public Peers {
       void* data = nullptr;
       check_cuda(cudaMalloc(&data, bytes), "cudaMalloc");
       memory_.reset(data);
-      expect(reinterpret_cast<std::uintptr_t>(data) % 4096 == 0, "memory of CUDA lies oddly");
+      expect(reinterpret_cast<std::uintptr_t>(data) % kPageBytes == 0, "memory of CUDA lies oddly");
       check_cuda(cudaMemset(data, 0, bytes), "cudaMemset");
       check_cuda(cudaStreamSynchronize(nullptr), "cudaMemset");
       cudaIpcMemHandle_t handle;

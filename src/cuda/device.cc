@@ -160,7 +160,7 @@ class CudaDevice final : public Device {
   std::string libraries() const override { return text_of(find_cuda_libraries()); }
   bool computes(Type type) const override { return type != Type::i32; }
   bool memory_is_host() const override { return false; }
-  int run_ahead() const override { return 4; }
+  int run_ahead() const override { return kMostAhead; }
 
   std::unique_ptr<Stream> stream(Priority priority) override {
     return std::make_unique<CudaStream>(index_, options_.threads, priority);
@@ -202,8 +202,6 @@ class CudaDevice final : public Device {
   }
 
  private:
-  static constexpr std::size_t kPage = 4096;
-
   /// What kernels are chosen for besides the library's version and the work.
   std::string platform(const cuda::Numerics& numerics) const {
     return fmt::format("{} (sm_{}{}){}{}", properties_.name, properties_.major, properties_.minor,
@@ -222,12 +220,13 @@ class CudaDevice final : public Device {
 
   static Memory allocate_device(std::size_t bytes) {
     void* data = nullptr;
-    check_memory(cudaMalloc(&data, bytes + kPage), bytes, "GPU memory");  // which aligns to 256
+    check_memory(cudaMalloc(&data, bytes + kPageBytes), bytes,
+                 "GPU memory");  // which aligns to 256
     std::unique_ptr<void, void (*)(void*)> owner(data, [](void* p) { cudaFree(p); });
-    check_cuda(cudaMemset(data, 0, bytes + kPage), "cudaMemset");
+    check_cuda(cudaMemset(data, 0, bytes + kPageBytes), "cudaMemset");
     check_cuda(cudaStreamSynchronize(nullptr), "cudaMemset");
     const auto address = reinterpret_cast<std::uintptr_t>(data);
-    auto* const aligned = reinterpret_cast<std::byte*>(round_up(address, kPage));
+    auto* const aligned = reinterpret_cast<std::byte*>(round_up(address, kPageBytes));
     return Memory(aligned, [base = owner.release()](std::byte*) { cudaFree(base); });
   }
 

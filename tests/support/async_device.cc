@@ -285,10 +285,9 @@ class AsyncDevice : public Device {
   std::unique_ptr<Event> event() override { return std::make_unique<AsyncEvent>(shared_); }
 
   Memory allocate(std::size_t bytes, Place place) override {
-    constexpr std::size_t kPage = 4096;
     if (place == Place::host) return cpu_->allocate(bytes, place);
     if (bytes > shared_->options.largest) throw Error("the double is out of memory");
-    const std::size_t whole = round_up(std::max<std::size_t>(bytes, 1), kPage);
+    const std::size_t whole = round_up(std::max<std::size_t>(bytes, 1), kPageBytes);
     return Memory(shared_->guard.allocate(whole),
                   [shared = shared_](std::byte* data) { shared->guard.free(data); });
   }

@@ -10,14 +10,12 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-
 class PeersDouble : public Peers {
  public:
   PeersDouble(const ReducerSpec& spec, int marks)
       : comm_(spec.comm),
         marks_(marks),
-        arena_(round_up(spec.count * sizeof(float), kPage)),
+        arena_(round_up(static_cast<std::size_t>(spec.count) * sizeof(float), kPageBytes)),
         memory_(spec.comm, static_cast<std::size_t>(spec.comm.size()) * (arena_ + marks_bytes()),
                 "the double of cuda_ipc") {}
 
