@@ -10,6 +10,9 @@
 namespace lockstep {
 namespace {
 
+/// Of what batch norm has mean and variance (TrainingStep::statistics).
+constexpr const char* kStatistics = "statistics";
+
 /// "2" where `values` are all the same, else all of them in the order of the ranks: "2, 2, 1".
 std::string one_or_all(const std::vector<std::string>& values) {
   const bool same = std::all_of(values.begin(), values.end(),
@@ -23,12 +26,15 @@ std::string of_all_ranks(const Comm& comm, const std::string& value) {
 }
 
 /// A canonical sum is the same for all reducers; any other may depend on all that is named here.
-std::string order_of_sums(const Comm& comm, const Options& options, const Reducer& reducer) {
-  if (reducer.canonical()) return "canonical";
+std::string order_of_sums(const Comm& comm, const Options& options, const RunPlan& plan,
+                          const TrainingStep& step) {
+  const Reducer& reducer = step.reducer();
+  if (reducer.canonical()) return order_of_shards(plan);
   const bool fewer = reducer.name() == "nccl" && options.nccl_max_ctas > 0;
-  return fmt::format("that of {} on {} in buckets of {:g} MiB{}", reducer.name(),
+  return fmt::format("that of {} on {} in buckets of {:g} MiB{}{}", reducer.name(),
                      counted(comm.size(), "rank"), options.bucket_mb,
-                     fewer ? fmt::format(" with {} CTAs", options.nccl_max_ctas) : "");
+                     fewer ? fmt::format(" with {} CTAs", options.nccl_max_ctas) : "",
+                     step.sums_rows() ? ", rows of the embedding canonical" : "");
 }
 
 /// Whether the rate before the end depends on where the end is.
@@ -48,15 +54,17 @@ std::map<std::string, std::string> values_of(const std::string& options) {
   return values;
 }
 
-/// The options that shape the weights, as far as they are now others.
+/// The options that shape the weights, as far as they are now others. One that the checkpoint does
+/// not know was then what it is where nobody says another.
 std::vector<std::string> changed_options(const std::string& before, const Options& options) {
   const auto then = values_of(before), now = values_of(options.text);
   std::vector<std::string> notes;
-  for (const std::string& name : options.shaping) {
-    const auto was = then.find(name), is = now.find(name);
-    if (was == then.end() || is == now.end() || was->second == is->second) continue;
+  for (const auto& [name, usual] : options.shaping) {
+    const auto is = now.find(name), kept = then.find(name);
+    const std::string& was = kept == then.end() ? usual : kept->second;
+    if (is == now.end() || is->second == was) continue;
     notes.push_back(fmt::format("--{} is now {}, not {} as before: this is no longer the same run",
-                                name, is->second, was->second));
+                                name, is->second, was.empty() ? "none" : was));
   }
   return notes;
 }
@@ -70,13 +78,23 @@ Circumstances circumstances(const Comm& comm, const Options& options, const RunP
           {"threads", std::to_string(plan.threads)},
           {"all_threads", of_all_ranks(comm, std::to_string(plan.threads))},
           {"arithmetic", of_all_ranks(comm, device.arithmetic())},
-          {"sums", order_of_sums(comm, options, step.reducer())},
-          {"statistics", step.statistics()},
+          {"sums", order_of_sums(comm, options, plan, step)},
+          {kStatistics, step.statistics()},
           {"steps", std::to_string(plan.steps)}};
 }
 
-std::vector<std::string> changes(const Circumstances& before, const Circumstances& now,
+std::string order_of_shards(const RunPlan& plan) {
+  if (plan.canonical()) return "canonical";
+  return fmt::format("that of {} with {} each", counted(plan.ranks(), "rank"),
+                     counted(plan.own_shards, "shard"));
+}
+
+std::vector<std::string> changes(const Circumstances& checkpoint, const Circumstances& now,
                                  const Options& options) {
+  Circumstances before = checkpoint;
+  // Nobody could have them in common before --sync-bn.
+  if (const auto is = now.find(kStatistics); is != now.end() && !is->second.empty())
+    before.try_emplace(kStatistics, kOfEachShard);
   const RateOptions& schedule = options.rate;
   std::vector<std::string> notes;
   const auto compare = [&](const char* name, const auto& note) {
@@ -94,7 +112,7 @@ std::vector<std::string> changes(const Circumstances& before, const Circumstance
           is, was, schedule.schedule);
     });
   }
-  compare("statistics", [](const auto& is, const auto& was) {
+  compare(kStatistics, [](const auto& is, const auto& was) {
     return fmt::format(
         "batch norm has mean and variance of {} now, not of {} as before: this is no longer the "
         "same run",

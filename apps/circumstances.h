@@ -21,8 +21,13 @@ using Circumstances = std::map<std::string, std::string>;
 Circumstances circumstances(const Comm& comm, const Options& options, const RunPlan& plan,
                             const Device& device, const TrainingStep& step);
 
+/// "canonical", or "that of 2 ranks with 3 shards each", where a reducer adds ranks in the
+/// canonical order (collectives/schedule.h).
+std::string order_of_shards(const RunPlan& plan);
+
 /// One line for each that is now another than in the checkpoint, as far as it changes what is
-/// trained. `options` are those of now. What a checkpoint does not say gives no line.
+/// trained. `options` are those of now. What a checkpoint does not say gives no line, but for what
+/// is newer than it: that was then as it is where nobody asks for it.
 std::vector<std::string> changes(const Circumstances& before, const Circumstances& now,
                                  const Options& options);
 

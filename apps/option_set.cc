@@ -103,6 +103,7 @@ OptionSet::Declared OptionSet::add(const std::string& option, Type type,
   kept.type = type;
   kept.set = std::move(set);
   kept.show = std::move(show);
+  kept.usual = kept.show();
   if (kept.type == Type::flag) {
     const auto nothing = [](std::int64_t) {};
     kept.option = app_.add_flag_function(option, nothing, about)
@@ -112,7 +113,7 @@ OptionSet::Declared OptionSet::add(const std::string& option, Type type,
                       });
   } else {
     kept.option =
-        app_.add_option_function<std::string>(option, kept.set, about)->default_str(kept.show());
+        app_.add_option_function<std::string>(option, kept.set, about)->default_str(kept.usual);
   }
   if (kept.type != Type::flag) kept.option->type_name(value);
   if (kept.type == Type::list) kept.option->multi_option_policy(CLI::MultiOptionPolicy::Join);
@@ -269,23 +270,26 @@ std::string OptionSet::where(std::string_view name) const {
                                         : std::string(name);
 }
 
+std::string OptionSet::toml(const Entry& entry, const std::string& value) {
+  if (entry.type == Type::list) {
+    std::vector<std::string> texts;
+    for (const std::string& line : lines_of(value)) texts.push_back(toml_string(line));
+    return fmt::format("[{}]", fmt::join(texts, ", "));
+  }
+  const bool bare =
+      entry.type != Type::text &&
+      (entry.type != Type::word || value.find_first_not_of("0123456789") == std::string::npos) &&
+      (entry.type != Type::whole || value.size() <= 18);
+  return bare ? value : toml_string(value);
+}
+
 std::string OptionSet::to_text() const {
   std::string text;
   for (const Entry& entry : entries_) {
     const std::string value = entry.applies && !entry.applies() ? "" : entry.show();
     if (value.empty() && entry.type != Type::list) continue;
-    const bool bare =
-        entry.type != Type::text && entry.type != Type::list &&
-        (entry.type != Type::word || value.find_first_not_of("0123456789") == std::string::npos) &&
-        (entry.type != Type::whole || value.size() <= 18);
-    if (entry.type == Type::list && is_utf8(value)) {
-      std::vector<std::string> texts;
-      for (const std::string& line : lines_of(value)) texts.push_back(toml_string(line));
-      text += fmt::format("{}=[{}]\n", entry.name, fmt::join(texts, ", "));
-    } else if (bare) {
-      text += fmt::format("{}={}\n", entry.name, value);
-    } else if (is_utf8(value)) {
-      text += fmt::format("{}={}\n", entry.name, toml_string(value));
+    if (is_utf8(value)) {
+      text += fmt::format("{}={}\n", entry.name, toml(entry, value));
     } else {
       text += fmt::format("# {} is not UTF-8: {:02x}\n", entry.name,
                           fmt::join(std::vector<unsigned char>(value.begin(), value.end()), ""));
@@ -294,12 +298,19 @@ std::string OptionSet::to_text() const {
   return text;
 }
 
-std::vector<std::string> OptionSet::shaping() const {
-  std::vector<std::string> names;
+void OptionSet::is_usual(std::string_view name) {
+  auto* entry = const_cast<Entry*>(find(name.substr(2)));
+  entry->usual = entry->show();
+}
+
+std::map<std::string, std::string> OptionSet::shaping() const {
+  std::map<std::string, std::string> usual;
   for (const Entry& entry : entries_) {
-    if (entry.shapes_weights) names.push_back(entry.name);
+    if (!entry.shapes_weights) continue;
+    const bool nothing = entry.usual.empty() && entry.type != Type::list;
+    usual.emplace(entry.name, nothing ? "" : toml(entry, entry.usual));
   }
-  return names;
+  return usual;
 }
 
 void check_words(int argc, char** argv) {

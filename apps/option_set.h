@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <limits>
+#include <map>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -99,8 +100,11 @@ class OptionSet {
   /// All options with values as lines "name=value": TOML, which read_file() takes. What is not
   /// UTF-8 is a comment there.
   std::string to_text() const;
-  /// The names of all that shape the weights, without --.
-  std::vector<std::string> shaping() const;
+  /// The value that option `name` has now is what it is where nobody says another.
+  void is_usual(std::string_view name);
+  /// All that shape the weights, without --, and what to_text() says of each where nobody says
+  /// anything; empty: nothing.
+  std::map<std::string, std::string> shaping() const;
 
  private:
   enum class Type { text, whole, number, flag, word, list };
@@ -110,6 +114,7 @@ class OptionSet {
     CLI::Option* option = nullptr;
     std::function<void(const std::string&)> set;  // throws the usage error; of a list: lines
     std::function<std::string()> show;            // empty: not set
+    std::string usual;                            // what show() says where nobody says another
     std::string place;                            // in the file, where that says it
     bool preset = false;
     bool shapes_weights = false;
@@ -122,6 +127,8 @@ class OptionSet {
   Declared add(const std::string& option, Type type, std::function<void(const std::string&)> set,
                std::function<std::string()> show, const char* value, const std::string& about);
   const Entry* find(std::string_view name) const;
+  /// `value` of `entry` as to_text() has it.
+  static std::string toml(const Entry& entry, const std::string& value);
 
   CLI::App& app_;
   std::string group_;

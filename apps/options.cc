@@ -1,6 +1,7 @@
 #include "apps/options.h"
 
 #include <CLI/CLI.hpp>
+#include <utility>
 
 #include "apps/command_line.h"
 #include "apps/group_option.h"
@@ -134,7 +135,7 @@ void add_optimizer_options(OptionSet& add, const Options& o, OptimizerValues& va
 
 /// The values of the chosen optimizer's options, its defaults where none was given, which `values`
 /// takes; throws where another's was given.
-OptimizerOptions own_options(const Options& o, OptimizerValues& values, const OptionSet& given) {
+OptimizerOptions own_options(const Options& o, OptimizerValues& values, OptionSet& given) {
   const OptimizerEntry& chosen = find(optimizers(), o.optimizer);
   OptimizerOptions own;
   for (const auto& [name, value] : values) {
@@ -151,7 +152,9 @@ OptimizerOptions own_options(const Options& o, OptimizerValues& values, const Op
   for (const OptimizerOption& option : chosen.options) {
     OptimizerValue& value = values.at(option.name);
     const std::string name = fmt::format("--{}", option.name);
-    if (!given.given(name) && !given.is_preset(name)) value = {option.value, option.value != 0};
+    const OptimizerValue said = std::exchange(value, {option.value, option.value != 0});
+    given.is_usual(name);
+    if (given.given(name) || given.is_preset(name)) value = said;
     const bool flag = option.kind == OptimizerOption::Kind::flag;
     own.emplace(option.name, flag ? static_cast<float>(value.flag) : value.number);
   }
@@ -304,8 +307,8 @@ void add_options(OptionSet& add, Options& o, const Program& program,
   add.number("--bucket-mb", o.bucket_mb, Bounds::above_zero(kLargestBucket),
              "MiB of gradients that are summed together");
   add.text("--embedding-gradient", o.embedding_gradient, "HOW",
-           "Sum that of an embedding dense, or as the rows of the words that a batch has, the same "
-           "bits: auto (by cost), dense or rows",
+           "Sum that of an embedding dense, or as the rows of the words that a batch has, with a "
+           "canonical reducer the same bits: auto (by cost), dense or rows",
            one_of("--embedding-gradient", {"auto", "dense", "rows"}));
   add.text("--progress", o.progress, "NAME",
            "Who moves the sums on during backward: auto, wait, poll or thread",
@@ -397,6 +400,10 @@ void check_together(const Options& o, const OptionSet& given) {
   if (o.accumulate > 1 && o.shards > 0) {
     fail_usage("{} and {} both say how many shards there are: give one of them",
                where("--accumulate"), where("--shards"));
+  }
+  if (const LossScaling scaling = o.loss_scaling(); scaling.scale > scaling.highest) {
+    fail_usage("{} {} leaves {} no room: use one of at most {:g}", where("--loss-scale"),
+               o.loss_scale, where("--clip-norm"), scaling.highest);
   }
   const bool generated = find(datasets(), o.dataset).files.empty();
   if (!generated && o.data.empty()) {

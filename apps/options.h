@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -102,8 +103,9 @@ struct Options {
   // All of the above as lines "name=value", which --config reads back; and whether the user said
   // so, on the command line or in the config file: a resumed run keeps to its checkpoint where not.
   std::string text;
-  std::vector<std::string> shaping;  ///< the names of those that shape the weights
-  std::vector<std::string> notes;    ///< options that do nothing in this run, one line each
+  /// Those that shape the weights, and what `text` says of each where nobody says anything.
+  std::map<std::string, std::string> shaping;
+  std::vector<std::string> notes;  ///< options that do nothing in this run, one line each
   bool seed_given = false, batch_given = false, shards_given = false;
 
   /// What loss_scale means with this precision.

@@ -203,6 +203,11 @@ Options resumed_options(const Options& options, const Resumption& resumption, in
           "ranks that divides {}, or say --shards {} (weights will then differ in the last bits)",
           name, shards, ranks, shards, ranks);
     }
+    if (o.accumulate > 1 && shards / ranks != o.accumulate) {
+      notes.push_back(fmt::format(
+          "--accumulate {} does nothing: the run goes on in {} shards as before, {} on each rank",
+          o.accumulate, shards, shards / ranks));
+    }
   } else if (o.shards != shards) {
     notes.push_back(fmt::format(
         "now {} shards, not {} as before: weights will differ in the last bits", o.shards, shards));

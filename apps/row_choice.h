@@ -1,5 +1,6 @@
 // How the gradient of an embedding is summed: dense as all others are, or as the rows of the words
-// that are in the batch (collectives/row_reducer.h). The bits are the same.
+// that are in the batch (collectives/row_reducer.h). The bits are the same where the reducer adds
+// ranks in the canonical order, for that is the order of rows.
 #pragma once
 
 #include <cstdint>

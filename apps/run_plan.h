@@ -11,6 +11,10 @@
 
 namespace lockstep {
 
+/// Whether ranks that share `shards` evenly each have a whole subtree of the canonical order
+/// (collectives/schedule.h).
+bool shares_subtrees(int ranks, int shards);
+
 struct RunPlan {
   std::uint64_t seed = 0;
   std::int64_t global_batch = 0, shard_batch = 0;  ///< shard_batch * shards == global_batch
@@ -25,6 +29,9 @@ struct RunPlan {
   std::string run, parent, began;  ///< which run it is (apps/resumption.h)
   std::vector<std::string> notes;  ///< what a person may not expect, one line each
 
+  int ranks() const { return shards / own_shards; }
+  /// Shards are added in the canonical order, where the reducer adds ranks in it.
+  bool canonical() const { return shares_subtrees(ranks(), shards); }
   double epoch_at(std::int64_t step) const {
     return static_cast<double>(start.samples + (step - start.step) * global_batch) /
            static_cast<double>(dataset_size);

@@ -1,6 +1,7 @@
 #include "apps/summary.h"
 
 #include "apps/augmentation.h"
+#include "apps/circumstances.h"
 #include "src/check.h"
 #include "src/machine.h"
 #include "src/plural.h"
@@ -78,11 +79,7 @@ std::string order_text(const RunSummary& f) {
     return "this reducer's own: the number of ranks shows in the weights' last bits (--list names "
            "canonical reducers)";
   }
-  const std::vector<int> ranks = ranks_of_same_bits(f.plan.shards);
-  return fmt::format(
-      "canonical: --shards {} gives the same weights, bit for bit, on {} rank{} of {}",
-      f.plan.shards, fmt::join(ranks, ", "), ranks.size() == 1 ? "" : "s",
-      counted(f.plan.threads, "thread"));
+  return order_text(f.plan, f.step.together() && f.step.lanes() < f.plan.own_shards);
 }
 
 std::string policy_text(Policy policy) {
@@ -105,10 +102,19 @@ void print_placement(const RunSummary& f, Reporter& reporter) {
 std::vector<int> ranks_of_same_bits(int shards) {
   std::vector<int> ranks;
   for (int count = 1; count <= shards; ++count) {
-    const int own = shards / count;
-    if (shards % count == 0 && (count == 1 || (own & (own - 1)) == 0)) ranks.push_back(count);
+    if (shards % count == 0 && shares_subtrees(count, shards)) ranks.push_back(count);
   }
   return ranks;
+}
+
+std::string order_text(const RunPlan& plan, bool of_accumulated) {
+  const std::vector<int> ranks =
+      of_accumulated ? std::vector<int>{plan.ranks()} : ranks_of_same_bits(plan.shards);
+  const bool other = !of_accumulated && !plan.canonical();
+  return fmt::format("{}: --shards {} gives the same weights, bit for bit, on {} rank{} of {}{}",
+                     order_of_shards(plan), plan.shards, fmt::join(ranks, ", "),
+                     ranks.back() == 1 ? "" : "s", counted(plan.threads, "thread"),
+                     other ? ", but not on these" : "");
 }
 
 void print_summary(const RunSummary& f, Reporter& reporter) {
@@ -165,6 +171,12 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   if (f.options.embedding_gradient != "auto" && f.step.embedding().empty()) {
     line("note",
          fmt::format("--embedding-gradient does nothing: {} has no embedding", f.options.model));
+  }
+  if (f.step.sums_rows() && !f.step.reducer().canonical()) {
+    line("note",
+         fmt::format("the embedding's rows are summed in the canonical order, not in that of {}: "
+                     "--embedding-gradient dense gives other last bits",
+                     f.step.reducer().name()));
   }
   if (f.options.sync_bn && !f.step.together())
     line("note", fmt::format("--sync-bn does nothing: {} has no batch norm", f.options.model));

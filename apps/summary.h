@@ -25,9 +25,12 @@ struct RunSummary {
   std::size_t base_memory;  ///< bytes that the program held before it made any of the above
 };
 
-/// On which numbers of ranks `shards` give the same weights: the shards of one rank must form a
-/// subtree of the canonical order (collectives/schedule.h).
+/// On which numbers of ranks `shards` give the same weights (shares_subtrees).
 std::vector<int> ranks_of_same_bits(int shards);
+
+/// What the summary says of the order of sums where the reducer's is canonical. `of_accumulated`:
+/// layers have statistics of each accumulated batch, which has one shard of each rank.
+std::string order_text(const RunPlan& plan, bool of_accumulated);
 
 /// Collective; rank 0's `reporter` prints.
 void print_summary(const RunSummary& run, Reporter& reporter);

@@ -67,6 +67,12 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   if (!options.sync_bn) return parts;
   if (const std::vector<Range> places = places_of_sums(layout); !places.empty()) {
     agree(world.comm(), [&] {
+      if (options.accumulate > 1 && plan.own_shards != options.accumulate) {
+        fail_usage(
+            "--sync-bn with --accumulate {} wants {} shards on each rank, and here are {}: start "
+            "as many ranks as the run began with",
+            options.accumulate, options.accumulate, plan.own_shards);
+      }
       if (plan.lanes > 1 && !device.memory_is_host()) {
         fail_usage(
             "--sync-bn with {} shards on each rank is for CPU cores: use as many ranks as shards, "
@@ -345,7 +351,7 @@ void TrainingStep::update_range(Range range) {
 
 std::string TrainingStep::statistics() const {
   if (places_of_sums(layout()).empty()) return {};
-  if (!together_) return "each shard";
+  if (!together_) return kOfEachShard;
   const int batches = plan_.own_shards / lanes();
   return batches == 1 ? "the global batch" : fmt::format("one of {} accumulated batches", batches);
 }

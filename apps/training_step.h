@@ -41,6 +41,9 @@ struct StepTimes {
   double forward = 0, backward = 0, optimizer = 0, exposed = 0, loader = 0;
 };
 
+/// TrainingStep::statistics() where nobody asks for --sync-bn.
+inline constexpr const char* kOfEachShard = "each shard";
+
 /// What a step is put together from.
 struct StepParts {
   std::unique_ptr<Model> model;  ///< for training, plan.shard_batch samples at a time
@@ -99,6 +102,9 @@ class TrainingStep {
   int lanes() const { return together_ ? together_->shards() : 1; }
   /// Whether layers have sums over all shards that train together.
   bool together() const { return together_ != nullptr; }
+  /// The gradient of an embedding is summed as rows: in the canonical order of ranks, whatever the
+  /// reducer's is.
+  bool sums_rows() const { return row_reducer_ != nullptr; }
   /// How the gradient of an embedding is summed, for people; empty where there is none.
   const std::string& embedding() const { return row_choice_.text; }
   /// Of what the statistics of layers are: "the global batch"; empty where no layer has any.

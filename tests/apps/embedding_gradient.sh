@@ -23,6 +23,12 @@ wires dense_clipped 1 dense --clip-norm 0.1
 wires rows_clipped 2 rows --clip-norm 0.1
 expect_same_state "clipped" "$(step_file "$folder/dense_clipped" 4)" "$(step_file "$folder/rows_clipped" 4)"
 
+# Rows keep to the canonical order whatever the reducer does.
+wires mpi 4 rows --reducer mpi
+expect_line "other bits than dense ones are noted" '^note +the embedding.s rows are summed in the canonical order, not in that of mpi: '
+wires mpi 4 dense --reducer mpi
+expect_line "and so is dense after rows" '^note +the order of sums is now that of mpi on 4 ranks in buckets of 1 MiB, not that of mpi .* MiB, rows of the embedding canonical as before'
+
 # Few words of many: rows, whatever the number of ranks.
 ranks 2 train_reuters --threads 1 --check
 expect_line "chosen by cost" '^embedding +gradient as rows: .* KiB of 847; estimated [0-9.]+ ms as rows, [0-9.]+ ms dense$'

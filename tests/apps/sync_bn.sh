@@ -58,8 +58,14 @@ expect_line "a model without batch norm" '^note +--sync-bn does nothing: tutoria
 accumulated=("${batch[@]}" --accumulate 2 --sync-bn --checkpoint-dir "$folder/accumulated")
 train 2 "${accumulated[@]}" --steps 2
 expect_line "says that, too" '^batch norm +mean and variance of one of 2 accumulated batches$'
+expect_line "where the bits are these" '^order +canonical: --shards 4 gives the same weights, bit for bit, on 2 ranks of 1 thread$'
 ranks 1 train_cifar "${small[@]}" "${accumulated[@]}" --steps 4
 expect_error "on one rank" 2 '^train_cifar: --sync-bn with --accumulate 2 wants 2 shards on each rank, and here are 4: '
+without=(--accumulate 2 --sync-bn --checkpoint-dir "$folder/without")
+train 2 "${without[@]}" --steps 1
+train 1 "${without[@]}" --steps 2
+expect_line "without batch norm it goes on" '^resumed +from .* at step 1 of 2$'
+expect_line "and says so" '^note +--accumulate 2 does nothing: the run goes on in 4 shards as before, 4 on each rank$'
 
 for reducer in shared tree; do
   start 3 "${net[@]}" --global-batch 12 --sync-bn --reducer $reducer

@@ -179,12 +179,14 @@ TEST(Options, AnOptionIsNoValue) {
 }
 
 TEST(Options, OfAnotherOptimizerAreRefused) {
-  EXPECT_EQ(refusal({"--optimizer", "adam", "--momentum", "0.9"}),
-            "--momentum is an option of --optimizer sgd, lars, and this is adam, which takes --beta1, "
-            "--beta2, --epsilon");
-  EXPECT_EQ(refusal({"--beta2=0.9"}),
-            "--beta2 is an option of --optimizer adam, adamw, nadam, lamb, and this is sgd, which takes "
-            "--momentum, --nesterov");
+  EXPECT_EQ(
+      refusal({"--optimizer", "adam", "--momentum", "0.9"}),
+      "--momentum is an option of --optimizer sgd, lars, and this is adam, which takes --beta1, "
+      "--beta2, --epsilon");
+  EXPECT_EQ(
+      refusal({"--beta2=0.9"}),
+      "--beta2 is an option of --optimizer adam, adamw, nadam, lamb, and this is sgd, which takes "
+      "--momentum, --nesterov");
   EXPECT_EQ(refusal({"--optimizer=adam", "--beta1=1"}), "--beta1: 1 is not between 0 and 0.999999");
   EXPECT_EQ(refusal({"--optimizer=adam", "--epsilon=0"}), "--epsilon: 0 is not above 0");
 }
@@ -277,8 +279,7 @@ TEST(Options, AGroupThatIsNoneIsRefused) {
 }
 
 TEST(Options, SayWhereTheyAreDeclaredWhetherTheyShapeTheWeights) {
-  const Options o = parse({});
-  const std::set<std::string> shaping(o.shaping.begin(), o.shaping.end());
+  const auto shaping = parse({}).shaping;
   for (const char* name :
        {"precision", "optimizer", "momentum", "beta1", "weight-decay", "ema", "lr", "lr-schedule",
         "lr-smooth", "warmup-epochs", "group", "lr-scale-batch"}) {
@@ -289,6 +290,23 @@ TEST(Options, SayWhereTheyAreDeclaredWhetherTheyShapeTheWeights) {
                            "batch", "shards", "seed", "model", "data"}) {
     EXPECT_FALSE(shaping.contains(name)) << name;
   }
+}
+
+TEST(Options, ThatShapeTheWeightsSayWhatTheyUsuallyAre) {
+  for (const OptimizerEntry& optimizer : optimizers()) {
+    const Options o = parse({"--optimizer", std::string(optimizer.name), "--lr=0.1"});
+    for (const auto& [name, usual] : o.shaping) {
+      if (name == "optimizer" || o.text.find("\n" + name + "=") == std::string::npos) continue;
+      EXPECT_NE(o.text.find(fmt::format("\n{}={}\n", name, usual)), std::string::npos)
+          << name << " of " << optimizer.name << " is usually " << usual;
+    }
+  }
+  const auto shaping = parse({"--optimizer=nadam", "--epsilon=0.1", "--mixup=0.2"}).shaping;
+  EXPECT_EQ(shaping.at("epsilon"), "1e-07") << "the optimizer's own";
+  EXPECT_EQ(shaping.at("mixup"), "0");
+  EXPECT_EQ(shaping.at("group"), "[]");
+  EXPECT_EQ(shaping.at("init"), "");
+  EXPECT_EQ(shaping.at("optimizer"), "\"sgd\"");
 }
 
 class ConfigFile : public testing::Test {

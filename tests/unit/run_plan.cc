@@ -106,11 +106,6 @@ TEST(RunPlan, ShardsGoSideBySideForBatchNormsOfTheWholeBatch) {
   EXPECT_EQ(plan(options, {}, {1, 4, 1}).lanes, 1) << "each accumulated batch by itself";
   options.shards = 12;  // of a checkpoint
   EXPECT_EQ(plan(options, {}, {1, 4, 1}).lanes, 1);
-  EXPECT_EQ(error_of([&] {
-              plan(options, {}, {0, 2, 1});
-            }),
-            "--sync-bn with --accumulate 3 wants 3 shards on each rank, and here are 6: start as "
-            "many ranks as the run began with");
 }
 
 TEST(RunPlan, RefusesARunLongerThanCanBeCounted) {
@@ -206,6 +201,20 @@ TEST(Resumption, WhatIsSaidIsNotedWhereItIsAnother) {
   EXPECT_TRUE(notes.empty()) << fmt::format("{}", fmt::join(notes, "\n"));
 }
 
+TEST(Resumption, BatchesThatAreNotAccumulatedAreNoted) {
+  Options options = on_cifar();
+  options.accumulate = 3;
+  std::vector<std::string> notes;
+  EXPECT_EQ(resumed_options(options, ten_steps(), 2, notes).shards, 12);
+  EXPECT_EQ(notes, (std::vector<std::string>{
+                       "global batch 120 as before",
+                       "--accumulate 3 does nothing: the run goes on in 12 shards as before, 6 on "
+                       "each rank"}));
+  notes.clear();
+  EXPECT_EQ(resumed_options(options, ten_steps(), 4, notes).shards, 12);
+  EXPECT_EQ(notes.size(), 1u) << "3 on each of 4 ranks are what was asked for";
+}
+
 TEST(Resumption, FromScratchOptionsStayAsTheyAre) {
   std::vector<std::string> notes;
   const Options o = resumed_options({}, {}, 4, notes);
@@ -213,6 +222,44 @@ TEST(Resumption, FromScratchOptionsStayAsTheyAre) {
   EXPECT_EQ(o.shards + o.global_batch + o.threads, 0);
   require_same_data({}, kData, notes);
   EXPECT_TRUE(notes.empty());
+}
+
+TEST(Circumstances, AnOptionThatTheCheckpointDoesNotKnowWasWhatItUsuallyIs) {
+  const Circumstances before = {{"options", "lr=0.1\n"}};
+  Options options;
+  options.shaping = {{"lr", "0.5"}, {"mixup", "0"}, {"init", ""}};
+  const auto notes_of = [&](const char* text) {
+    options.text = text;
+    return changes(before, before, options);
+  };
+  EXPECT_EQ(notes_of("lr=0.1\nmixup=0\n"), std::vector<std::string>{});
+  EXPECT_EQ(notes_of("lr=0.1\nmixup=0.2\ninit=\"a.h5\"\n"),
+            (std::vector<std::string>{
+                "--init is now \"a.h5\", not none as before: this is no longer the same run",
+                "--mixup is now 0.2, not 0 as before: this is no longer the same run"}));
+  EXPECT_EQ(changes({}, {}, options), std::vector<std::string>{}) << "it knows no options at all";
+}
+
+TEST(Circumstances, OfACheckpointWithoutStatisticsEachShardHadItsOwn) {
+  const auto notes_of = [](const char* statistics) {
+    return changes({}, {{"statistics", statistics}}, {});
+  };
+  EXPECT_EQ(notes_of(""), std::vector<std::string>{}) << "no batch norm";
+  EXPECT_EQ(notes_of("each shard"), std::vector<std::string>{});
+  EXPECT_EQ(notes_of("the global batch").size(), 1u);
+}
+
+TEST(Circumstances, TellWhereShardsAreNotAddedInTheCanonicalOrder) {
+  const auto order = [](int ranks, int shards) {
+    Options options;
+    options.shards = shards;
+    options.global_batch = shards;
+    return order_of_shards(plan(options, {}, {0, ranks, 1}));
+  };
+  EXPECT_EQ(order(1, 6), "canonical");
+  EXPECT_EQ(order(2, 6), "that of 2 ranks with 3 shards each");
+  EXPECT_EQ(order(3, 6), "canonical");
+  EXPECT_EQ(order(2, 8), "canonical");
 }
 
 /// What resumed_options says to ten_steps() after `change`.
@@ -280,7 +327,7 @@ TEST(Circumstances, EachChangeIsOneNote) {
                                 {"steps", "100"},
                                 {"statistics", "each shard"}};
   Options options;
-  options.shaping = {"lr"};
+  options.shaping = {{"lr", "0.1"}};
   options.text = before.at("options");
   EXPECT_TRUE(changes(before, before, options).empty());
   EXPECT_TRUE(changes({}, before, options).empty()) << "what is not known has not changed";
@@ -311,6 +358,9 @@ TEST(Circumstances, EachChangeIsOneNote) {
       note_of("statistics", "the global batch"),
       "batch norm has mean and variance of the global batch now, not of each shard as before: "
       "this is no longer the same run");
+  EXPECT_EQ(note_of("sums", "that of 2 ranks with 3 shards each"),
+            "the order of sums is now that of 2 ranks with 3 shards each, not canonical as before: "
+            "weights will differ in the last bits");
   EXPECT_EQ(note_of("steps", "200"), "") << "this schedule does not look at the end";
   for (const char* schedule : {"cosine", "linear"}) {
     options.rate.schedule = schedule;

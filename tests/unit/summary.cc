@@ -46,5 +46,25 @@ TEST(Order, NamesJustTheNumbersOfRanksThatGiveTheSameBits) {
   }
 }
 
+TEST(Order, SaysWhatThisNumberOfRanksHasInCommonWithOthers) {
+  const auto text = [](int shards, int own, bool of_accumulated = false) {
+    RunPlan plan;
+    plan.shards = shards;
+    plan.own_shards = own;
+    return order_text(plan, of_accumulated);
+  };
+  EXPECT_EQ(text(4, 2),
+            "canonical: --shards 4 gives the same weights, bit for bit, on 1, 2, 4 ranks of 1 "
+            "thread");
+  EXPECT_EQ(text(6, 3),
+            "that of 2 ranks with 3 shards each: --shards 6 gives the same weights, bit for bit, "
+            "on 1, 3, 6 ranks of 1 thread, but not on these");
+  EXPECT_EQ(text(6, 6),
+            "canonical: --shards 6 gives the same weights, bit for bit, on 1, 3, 6 ranks of 1 "
+            "thread");
+  EXPECT_EQ(text(4, 2, /*of_accumulated=*/true),
+            "canonical: --shards 4 gives the same weights, bit for bit, on 2 ranks of 1 thread");
+}
+
 }  // namespace
 }  // namespace lockstep
