@@ -529,7 +529,12 @@ std::optional<Options> parse_options(int argc, char** argv, const Program& progr
 
 LossScaling Options::loss_scaling() const {
   const bool automatic = loss_scale == "auto", narrow = precision == Type::f16;
-  return parse_loss_scale(!automatic ? loss_scale : narrow ? "dynamic" : "none", loss_scale_steps);
+  LossScaling scaling = parse_loss_scale(!automatic ? loss_scale
+                                         : narrow   ? "dynamic"
+                                                    : "none",
+                                         loss_scale_steps);
+  if (clip_norm > 0) scaling.highest = LossScaling::kHighestClipped;
+  return scaling;
 }
 
 std::string menus() {

@@ -58,7 +58,7 @@ class Reporter {
   void epoch(std::int64_t step, std::int64_t number, const EpochRecord& trained,
              const EvaluationResult& result);
   /// The end of training after `step`: what it took, what came of it and where that is.
-  /// `seconds`: of training alone. `skipped`: steps of the run without an update.
+  /// `seconds`: of training alone. `skipped`: steps since the start without an update.
   void summary(std::int64_t step, double seconds, std::int64_t skipped);
 
  private:

@@ -15,6 +15,8 @@ namespace lockstep {
 /// as it was given.
 struct StepInput {
   UpdateRates rates;
+  /// What `rates` come from where the loss is scaled dynamically.
+  RatesBySkips by_skips;
   /// 1 where this rank votes for it, else 0.
   float stop = 0, save = 0;
   /// Of the step's samples in the run's stream: what random numbers of samples are keyed by.

@@ -122,6 +122,7 @@ class Trainer {
   int run(Loader& loader) {
     agree(comm_, [&] { reporter_.begin(evaluation_due_); });
     last_save_ = last_report_time_ = now_seconds();
+    skipped_before_ = step_.loss_scale().skipped;
     epoch_.begin();
     std::int64_t done = plan_.start.step;
     if (evaluation_due_) {
@@ -139,7 +140,7 @@ class Trainer {
       if (taken_ == done) after_step(done, asked);
       if ((asked.stop && done < plan_.steps) || evaluation_due_) return stop(done);
     }
-    reporter_.summary(done, trained_seconds(), step_.loss_scale().skipped);
+    reporter_.summary(done, trained_seconds(), skipped());
     return kExitSuccess;
   }
 
@@ -232,6 +233,9 @@ class Trainer {
   /// Seconds of this start, without evaluations, checkpoints and the like.
   double trained_seconds() const { return trained_ + now_seconds() - last_report_time_ - aside_; }
 
+  /// Steps of this start without an update.
+  std::int64_t skipped() const { return step_.loss_scale().skipped - skipped_before_; }
+
   void verify(std::int64_t done) {
     phase("comparing weights", 0);
     verify_mirror(comm_, step_.layout(), read_only(step_.sections()), done);
@@ -323,7 +327,7 @@ class Trainer {
   }
 
   int stop(std::int64_t done) {
-    reporter_.summary(done, trained_seconds(), step_.loss_scale().skipped);
+    reporter_.summary(done, trained_seconds(), skipped());
     if (options_.checkpoint_dir.empty()) {
       throw AgreedError(fmt::format(
           "stopped on request after step {}; nothing was saved, for there is no --checkpoint-dir",
@@ -355,8 +359,9 @@ class Trainer {
   bool warned_ = false;     ///< of an old checkpoint that stays
   std::int64_t taken_ = 0;  ///< steps whose totals are known: up to Device::run_ahead() fewer
   std::int64_t saved_step_ = -1, last_report_step_ = 0;
-  bool evaluation_due_ = false;  ///< of the step just done, and not yet done
-  bool saved_due_ = false;       ///< so the checkpoint of saved_step_ says
+  std::int64_t skipped_before_ = 0;  ///< steps, when this start began
+  bool evaluation_due_ = false;      ///< of the step just done, and not yet done
+  bool saved_due_ = false;           ///< so the checkpoint of saved_step_ says
   double last_save_ = 0, last_report_time_ = 0;
   double aside_ = 0;    ///< seconds since the last report that were not training
   double trained_ = 0;  ///< seconds of training up to the last report

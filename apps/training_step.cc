@@ -111,6 +111,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       host_(device, model_->layout().count),
       score_now_(device.allocate(sizeof(Score), Place::host)),
       updated_(device.event()) {
+  expect(device.run_ahead() <= Device::kMostAhead, "a device runs too far ahead");
   const Layout& layout = model_->layout();
   shard_sum_ = std::make_unique<ShardSum>(device, gradients_, layout.count, plan.own_shards);
   buckets_ = std::make_unique<GradientBuckets>(
@@ -180,11 +181,7 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
          "a step was given before the totals of an older one were taken");
   record_.step(step + 1);
   Slot& slot = slots_[static_cast<std::size_t>(given_) % slots_.size()];
-  *reinterpret_cast<StepInput*>(slot.input.get()) = {
-      {rate, average_decay(ema_, step), optimizer_->corrections(step), 1 / scaling_.scale},
-      votes.stop ? 1.0f : 0.0f,
-      votes.save ? 1.0f : 0.0f,
-      plan_.start.samples + (step - plan_.start.step) * plan_.global_batch};
+  *reinterpret_cast<StepInput*>(slot.input.get()) = input_of(step, rate, votes);
   device_.copy(*stream_, now(), slot.input.get(), sizeof(StepInput));
   auto* answer = reinterpret_cast<Answer*>(slot.answer.get());
   answer->penalty = 0;
@@ -207,6 +204,26 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   slot.done->record(*stream_);
   times_.loader += loader.waited_seconds() - waited;
   ++given_;
+}
+
+/// A step that is skipped has been none for the optimizer and for the average, which count their
+/// own; its samples are gone, so that the learning rate, which goes by samples, moves on.
+StepInput TrainingStep::input_of(std::int64_t step, float rate, Votes votes) const {
+  const auto rates_after = [&](std::int64_t skipped) {
+    const std::int64_t counted = step - skipped;
+    return UpdateRates{rate, average_decay(ema_, counted), optimizer_->corrections(counted),
+                       1 / scaling_.scale};
+  };
+  StepInput input;
+  input.rates = rates_after(loss_scale_.skipped);
+  input.by_skips.skipped = loss_scale_.skipped;
+  for (std::int64_t more = 0; scaling_.dynamic && more <= given_ - taken_; ++more) {
+    input.by_skips.rates[static_cast<std::size_t>(more)] = rates_after(loss_scale_.skipped + more);
+  }
+  input.stop = votes.stop ? 1.0f : 0.0f;
+  input.save = votes.save ? 1.0f : 0.0f;
+  input.first_position = plan_.start.samples + (step - plan_.start.step) * plan_.global_batch;
+  return input;
 }
 
 std::optional<StepTotals> TrainingStep::take(bool all) {
@@ -238,7 +255,8 @@ void TrainingStep::give_work(Loader& loader) {
   record_.phase("summing gradients");
   buckets_->finish();
   if (row_reducer_) sum_rows();
-  if (scaling_.dynamic) scaler_->give(reducer_->stream(), gradients_, &now()->rates);
+  if (scaling_.dynamic)
+    scaler_->give(reducer_->stream(), gradients_, &now()->by_skips, &now()->rates);
   if (clip_) clip_->give(reducer_->stream(), gradients_, &now()->rates);
   if (waits_for_all()) update_range({0, layout().count});
   // The one join of a step: the next begins when all updates are done, and the host waits for none.
@@ -389,7 +407,9 @@ void TrainingStep::set_loss_scale(const LossScale& scale) {
 }
 
 void TrainingStep::restored(const LossScale& loss_scale) {
-  if (scaling_.dynamic) set_loss_scale(loss_scale);
+  LossScale scale = loss_scale;
+  scale.scale = std::min(scale.scale, scaling_.highest);  // a checkpoint's without clipping
+  if (scaling_.dynamic) set_loss_scale(scale);
   host_.write(*stream_, state_.parameters);
   for (float* slot : state_.slots) host_.write(*stream_, slot);
   if (state_.average) host_.write(*stream_, state_.average);

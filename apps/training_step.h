@@ -147,6 +147,7 @@ class TrainingStep {
     std::unique_ptr<Event> done;
   };
 
+  StepInput input_of(std::int64_t step, float rate, Votes votes) const;
   void give_work(Loader& loader);
   void compute_shards(Loader& loader, int first);
   void forward(int shard, int lane);

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "src/each.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 namespace {
@@ -30,10 +31,13 @@ struct Judge {
   LossScale* state;
   std::uint32_t* wrong;
   std::int32_t growth_steps;
+  float highest;
+  const RatesBySkips* rates;
   UpdateRates* now;
   HOST_DEVICE void operator()(std::int64_t) const {
     LossScale next = *state;
     const bool skip = *wrong != 0 && next.scale > 1;
+    *now = rates->rates[static_cast<std::size_t>(next.skipped - rates->skipped)];
     now->scale = 1 / next.scale;
     now->skip = skip;
     next.last = next.scale;
@@ -42,7 +46,6 @@ struct Judge {
       next.good = 0;
       ++next.skipped;
     } else if (++next.good >= growth_steps) {
-      const float highest = LossScaling::kHighest;
       next.scale = 2 * next.scale < highest ? 2 * next.scale : highest;
       next.good = 0;
     }
@@ -54,18 +57,29 @@ struct Judge {
 }  // namespace
 
 LossScaler::LossScaler(Device& device, const Layout& layout, const LossScaling& scaling)
-    : layout_(layout),
-      scaling_(scaling),
-      memory_(device.allocate(sizeof(LossScale) + sizeof(std::uint32_t), Place::device)) {}
+    : scaling_(scaling),
+      memory_(device.allocate(sizeof(LossScale) + sizeof(std::uint32_t), Place::device)) {
+  for (const Parameter& parameter : layout.parameters) {
+    if (parameter.trained() && !parameter.stepped()) continue;
+    const Range range = {parameter.range.begin, Layout::aligned(parameter.range.count)};
+    if (!used_.empty() && used_.back().end() == range.begin) {
+      used_.back().count += range.count;
+    } else {
+      used_.push_back(range);
+    }
+  }
+}
 
 LossScale* LossScaler::state() const { return reinterpret_cast<LossScale*>(memory_.get()); }
 
-void LossScaler::give(Stream& stream, const float* gradients, UpdateRates* now) const {
+void LossScaler::give(Stream& stream, const float* gradients, const RatesBySkips* rates,
+                      UpdateRates* now) const {
   auto* wrong = reinterpret_cast<std::uint32_t*>(memory_.get() + sizeof(LossScale));
-  const std::int64_t count = layout_.count - Layout::kMail;
-  each_row(stream, (count + FindWrong::kColumns - 1) / FindWrong::kColumns, FindWrong::kColumns,
-           FindWrong{gradients + Layout::kMail, count, wrong});
-  each(stream, 1, Judge{state(), wrong, scaling_.growth_steps, now});
+  for (const Range& range : used_) {
+    each_row(stream, ceil_div(range.count, FindWrong::kColumns), FindWrong::kColumns,
+             FindWrong{gradients + range.begin, range.count, wrong});
+  }
+  each(stream, 1, Judge{state(), wrong, scaling_.growth_steps, scaling_.highest, rates, now});
 }
 
 }  // namespace lockstep

@@ -226,8 +226,10 @@ class Device {
   virtual bool computes(Type type) const { return type == Type::f32 || type == Type::bf16; }
   /// Whether host code may read and write Place::device while no work runs that does.
   virtual bool memory_is_host() const = 0;
-  /// Steps that may be given before the oldest of them is done: 0 on the CPU, 4 on a GPU.
+  /// Steps that may be given before the oldest of them is done: 0 on the CPU, kMostAhead on a GPU,
+  /// and nowhere more.
   virtual int run_ahead() const = 0;
+  static constexpr int kMostAhead = 4;
 
   virtual std::unique_ptr<Stream> stream(Priority priority = Priority::normal) = 0;
   virtual std::unique_ptr<Event> event() = 0;

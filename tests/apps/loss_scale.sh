@@ -48,6 +48,9 @@ for steps in 2 5 9; do
   train 2 "${skipping[@]}" --steps $steps --checkpoint-dir "$folder/parts" --log-dir "$folder/parts/l"
 done
 expect_same_state "in three parts" "$(step_file "$folder/whole" 9)" "$(step_file "$folder/parts" 9)"
+told=$(sed -nE 's/^trained .* ([0-9]+) steps? skipped.*/\1/p' "$folder/out")
+expect "its end counts what it has skipped itself" \
+  test "${told:-0}" = "$(awk '$1 == 5 { before = $4 } $1 == 9 { print $4 - before }' "$folder/whole.scales")"
 fields "$folder/parts/l" >"$folder/other.scales"
 expect "with the same scales" cmp "$folder/other.scales" "$folder/whole.scales"
 

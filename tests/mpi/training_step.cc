@@ -21,18 +21,18 @@ namespace {
 
 constexpr int kSteps = 20;
 
-/// Sixty images of noise, none like another.
+/// Sixty images of noise, none like another or all `alike`.
 class Noise : public Dataset {
  public:
-  explicit Noise(float loudness = 1) : loudness_(loudness) {}
+  explicit Noise(float loudness = 1, bool alike = false) : loudness_(loudness), alike_(alike) {}
   std::int64_t size() const override { return 60; }
   int classes() const override { return 10; }
   Shape sample_shape() const override { return {1, 24, 24, 3}; }
   std::int32_t label(std::int64_t index) const override {
-    return static_cast<std::int32_t>(index % 10);
+    return alike_ ? 0 : static_cast<std::int32_t>(index % 10);
   }
   void read(std::int64_t index, Random*, void* out, Type type) const override {
-    Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(index));
+    Random random(1, Purpose::generate, 0, alike_ ? 0 : static_cast<std::uint32_t>(index));
     dispatch(type, [&]<class T>(T*) {
       for (std::int64_t i = 0; i < sample_shape().count(); ++i)
         static_cast<T*>(out)[i] = static_cast<float>(random.normal()) * loudness_;
@@ -42,6 +42,7 @@ class Noise : public Dataset {
 
  private:
   float loudness_;
+  bool alike_;
 };
 
 /// One layer of each kind, small enough for many steps.
@@ -94,10 +95,14 @@ struct Variant {
   std::function<void(Options&)> change = {};
   /// Of images so loud, and layers so plain, that scaled gradients overflow.
   bool loud = false;
+  /// Of images that are one and the same.
+  bool alike = false;
   /// NCCL's double and that of memory between ranks, not what the menu has.
   bool doubles = true;
   /// Each rank by itself, with the shards of all.
   bool alone = false;
+  /// Of the kSteps, how many have passed before it began.
+  int passed = 0;
 };
 
 /// This rank and nobody else.
@@ -112,7 +117,7 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
               const Variant& variant = {}) {
   const Comm all = world().comm(), comm = variant.alone ? alone_of(all) : all;
   const bool own = variant.doubles && (reducer == "nccl" || reducer == "cuda_ipc");
-  const Noise data(variant.loud ? 1000.0f : 1.0f);
+  const Noise data(variant.loud ? 1000.0f : 1.0f, variant.alike);
   Options options;
   options.ema = 0.99f;
   options.bucket_mb = 0.01;
@@ -163,10 +168,11 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
                                    .mixing = options.mixing});
   TrainingStep step(std::move(parts), device, world().flight_recorder().mine(), options, plan);
   Outcome outcome;
-  for (int n = 0; n < kSteps; ++n) {
+  for (int n = variant.passed; n < kSteps; ++n) {
     const Votes votes{n == 7 && comm.rank() == 0, n == 11 && comm.rank() == comm.size() - 1};
-    step.give(*loader, n, (variant.loud ? 1e-6f : 0.05f) / static_cast<float>(n + 1), votes);
-    const int ahead = n + 1 - static_cast<int>(outcome.totals.size());
+    const float rate = (variant.loud ? 1e-6f : 0.05f) / static_cast<float>(n + 1);
+    step.give(*loader, n - variant.passed, rate, votes);
+    const int ahead = n + 1 - variant.passed - static_cast<int>(outcome.totals.size());
     outcome.most_ahead = std::max(outcome.most_ahead, ahead);
     while (const auto totals = step.take()) outcome.totals.push_back(*totals);
   }
@@ -174,6 +180,16 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   for (const Section& section : step.sections())
     outcome.arenas.emplace_back(section.arena, section.arena + step.layout().count);
   return outcome;
+}
+
+void expect_same_arenas(const Outcome& is, const Outcome& wanted) {
+  ASSERT_EQ(is.arenas.size(), wanted.arenas.size());
+  for (std::size_t arena = 0; arena < is.arenas.size(); ++arena) {
+    EXPECT_EQ(std::memcmp(is.arenas[arena].data(), wanted.arenas[arena].data(),
+                          is.arenas[arena].size() * sizeof(float)),
+              0)
+        << "arena " << arena;
+  }
 }
 
 void expect_same(const Outcome& is, const Outcome& wanted) {
@@ -184,13 +200,7 @@ void expect_same(const Outcome& is, const Outcome& wanted) {
     EXPECT_EQ(is.totals[n].stop, n == 7) << "step " << n;
     EXPECT_EQ(is.totals[n].save, n == 11) << "step " << n;
   }
-  ASSERT_EQ(is.arenas.size(), wanted.arenas.size());
-  for (std::size_t arena = 0; arena < is.arenas.size(); ++arena) {
-    EXPECT_EQ(std::memcmp(is.arenas[arena].data(), wanted.arenas[arena].data(),
-                          is.arenas[arena].size() * sizeof(float)),
-              0)
-        << "arena " << arena;
-  }
+  expect_same_arenas(is, wanted);
 }
 
 Outcome on_the_cpu() { return train(*make_cpu_device(1), "shared", "poll"); }
@@ -348,6 +358,25 @@ TEST(TrainingStep, AStepWhoseGradientsOverflowIsSkippedByAllRanksAlike) {
   EXPECT_EQ(graphs, 1);
   expect_same(repeated, eager);
   EXPECT_EQ(scales(repeated), scales(eager));
+}
+
+TEST(TrainingStep, ForTheOptimizerASkippedStepHasNotBeen) {
+  for (const char* optimizer : {"adam", "nadam"}) {
+    Variant skipping{.loud = true, .alike = true}, begun_later = skipping;
+    skipping.change = [=](Options& options) {
+      options.optimizer = optimizer;
+      options.loss_scale = fmt::format("dynamic:{}", LossScaling::kHighest);
+    };
+    begun_later.change = [=](Options& options) { options.optimizer = optimizer; };
+    const Outcome cpu = train(*make_cpu_device(1), "shared", "poll", skipping);
+    const auto skipped = static_cast<int>(cpu.totals.back().loss_scale.skipped);
+    ASSERT_GT(skipped, 0);
+    ASSERT_EQ(cpu.totals[static_cast<std::size_t>(skipped) - 1].loss_scale.skipped, skipped)
+        << "the first ones";
+    expect_same_arenas(train(*make_async_device(), "shared", "poll", skipping), cpu);
+    begun_later.passed = skipped;
+    expect_same_arenas(cpu, train(*make_cpu_device(1), "shared", "poll", begun_later));
+  }
 }
 
 TEST(TrainingStep, ItsReducerIsMadeAsTheOptionsSay) {

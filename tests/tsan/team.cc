@@ -349,9 +349,10 @@ TEST(Team, JudgesGradientsAsOneThreadDoes) {
   for (const float value : {1.0f, std::numeric_limits<float>::infinity()}) {
     gradients[1234] = value;
     expect_alike(1e-6, [&] {
+      const RatesBySkips rates;
       UpdateRates now;
       *scaler.state() = {.scale = 4, .last = 4};
-      scaler.give(stream, gradients.data(), &now);
+      scaler.give(stream, gradients.data(), &rates, &now);
       if (std::isfinite(value)) clip.give(stream, gradients.data(), &now);
       return std::vector<float>{now.scale, static_cast<float>(now.skip), scaler.state()->scale};
     });

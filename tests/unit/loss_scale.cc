@@ -44,14 +44,15 @@ class Scaling : public testing::Test {
     std::vector<float> gradients(layout_.count, 0.5f);
     gradients[place] = value;
     now_ = {};
-    scaler_->give(*stream_, gradients.data(), &now_);
+    scaler_->give(*stream_, gradients.data(), &rates_, &now_);
     return *scaler_->state();
   }
 
-  const Layout layout_ = some_layout();
+  Layout layout_ = some_layout();
   std::unique_ptr<Device> device_ = make_cpu_device(1);
   std::unique_ptr<Stream> stream_ = device_->stream();
   std::unique_ptr<LossScaler> scaler_;
+  RatesBySkips rates_;
   UpdateRates now_;
 };
 
@@ -88,6 +89,38 @@ TEST_F(Scaling, SeesEveryElementButTheMail) {
   }
 }
 
+TEST_F(Scaling, LooksAtNothingThatStaysAsItIs) {
+  layout_.parameters[0].rate = 0;
+  begin({.dynamic = true, .scale = 4});
+  EXPECT_EQ(step(layout_.parameters[0].range.begin, kInfinity).skipped, 0);
+  EXPECT_EQ(step(layout_.parameters[0].range.end() - 1, kNan).skipped, 0);
+  EXPECT_EQ(step(layout_.parameters[1].range.begin, kNan).skipped, 1);
+  layout_.parameters[0].rate = 1;
+  layout_.parameters[1].rate = 0;
+  begin({.dynamic = true, .scale = 4});
+  EXPECT_EQ(step(layout_.parameters[1].range.begin, kNan).skipped, 0);
+  EXPECT_EQ(step(layout_.parameters[0].range.end() - 1, kNan).skipped, 1);
+  EXPECT_EQ(step(layout_.parameters[2].range.begin, kNan).skipped, 2) << "a statistic follows";
+}
+
+TEST_F(Scaling, TakesTheRatesOfTheStepsThatWereNotSkipped) {
+  begin({.dynamic = true, .scale = 1024});
+  for (std::size_t more = 0; more < rates_.rates.size(); ++more)
+    rates_.rates[more].corrections[0] = 10 - static_cast<float>(more);
+  step();
+  EXPECT_EQ(now_.corrections[0], 10);
+  step(100, kNan);
+  EXPECT_EQ(now_.corrections[0], 10);
+  step(100, kNan);
+  EXPECT_EQ(now_.corrections[0], 9) << "one that nobody knew of was skipped";
+  step();
+  EXPECT_EQ(now_.corrections[0], 8);
+  EXPECT_EQ(now_.scale, 1.0f / 256);
+  rates_.skipped = 2;  // as is known by now
+  step();
+  EXPECT_EQ(now_.corrections[0], 10);
+}
+
 TEST_F(Scaling, StaysWithinItsBounds) {
   begin({.dynamic = true, .scale = 3, .growth_steps = 1});
   EXPECT_EQ(step(100, kNan).scale, 1.5f);
@@ -102,6 +135,26 @@ TEST_F(Scaling, StaysWithinItsBounds) {
   EXPECT_TRUE(std::isnormal(now_.scale));
 }
 
+TEST_F(Scaling, LeavesRoomForClipping) {
+  begin({.dynamic = true,
+         .scale = LossScaling::kHighestClipped,
+         .growth_steps = 1,
+         .highest = LossScaling::kHighestClipped});
+  std::vector<float> gradients(static_cast<std::size_t>(layout_.count), 1e38f);
+  scaler_->give(*stream_, gradients.data(), &rates_, &now_);
+  EXPECT_EQ(scaler_->state()->scale, LossScaling::kHighestClipped);
+  const float limit = 100;
+  GradientClip(*device_, layout_, limit).give(*stream_, gradients.data(), &now_);
+  EXPECT_TRUE(std::isnormal(now_.scale));
+  double squares = 0;
+  for (const Parameter& parameter : layout_.parameters) {
+    if (!parameter.stepped()) continue;
+    const double clipped = static_cast<double>(now_.scale) * 1e38;
+    squares += static_cast<double>(parameter.range.count) * clipped * clipped;
+  }
+  EXPECT_NEAR(std::sqrt(squares), limit, 1e-6 * limit);
+}
+
 TEST_F(Scaling, GradientsAreClippedAsIfTheyHadNotBeenScaled) {
   const GradientClip clip(*device_, layout_, 1.5f);
   std::vector<float> gradients(layout_.count);
@@ -112,7 +165,7 @@ TEST_F(Scaling, GradientsAreClippedAsIfTheyHadNotBeenScaled) {
   ASSERT_LT(plain.scale, 1);
   begin({.dynamic = true, .scale = 65536});
   for (float& gradient : gradients) gradient *= 65536;
-  scaler_->give(*stream_, gradients.data(), &now_);
+  scaler_->give(*stream_, gradients.data(), &rates_, &now_);
   clip.give(*stream_, gradients.data(), &now_);
   EXPECT_EQ(now_.scale * 65536, plain.scale);
 }

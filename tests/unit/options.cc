@@ -152,6 +152,9 @@ TEST(Options, TheLossIsScaledAsThePrecisionNeeds) {
   for (const char* how : {"many", "0.5", "dynamic:", "dynamic:0", "dynamic:1e38", "inf", "-2"}) {
     EXPECT_EQ(refusal({fmt::format("--loss-scale={}", how)}).rfind("--loss-scale: ", 0), 0u) << how;
   }
+  EXPECT_EQ(refusal({"--loss-scale=dynamic:4e37", "--clip-norm=1"}),
+            "--loss-scale dynamic:4e37 leaves --clip-norm no room: use one of at most 1.84467e+19");
+  EXPECT_EQ(parse({"--loss-scale=dynamic", "--clip-norm=1"}).loss_scaling().highest, 0x1p64f);
 }
 
 TEST(Options, WhatDoesNothingIsNoted) {
