@@ -303,22 +303,13 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
 int main(int argc, char** argv) {
   using namespace lockstep;
   const Signals signals;
-  const auto answer = [&] {
-    EvaluateOptions options;
-    std::string text;
-    parse(argc, argv, options, text);
-    return text;
-  };
-  if (answered_without_ranks(answer)) return kExitSuccess;
-  return run_main(argc, argv, "evaluate", [&](World& world) {
-    EvaluateOptions options;
-    std::string text;
-    bool go_on = false;
-    agree(world.comm(), [&] { go_on = parse(argc, argv, options, text); });
-    expect_same(world.comm(), "options",
-                fmt::format("{}", fmt::join(std::vector<std::string>(argv + 1, argv + argc), " ")));
-    if (go_on) return run(world, options, signals);
-    if (world.comm().rank() == 0) print_answer(text);
-    return static_cast<int>(kExitSuccess);
-  });
+  EvaluateOptions options;
+  return run_or_answer(
+      argc, argv, "evaluate",
+      [&](std::string& answer) { return parse(argc, argv, options = {}, answer); },
+      [&](World& world) {
+        const std::vector<std::string> words(argv + 1, argv + argc);
+        expect_same(world.comm(), "options", fmt::format("{}", fmt::join(words, " ")));
+        return run(world, options, signals);
+      });
 }

@@ -4,7 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
-#include <string_view>
+
+#include "collectives/comm.h"
 
 namespace lockstep {
 
@@ -14,12 +15,13 @@ std::string wrapped(const std::string& text, std::size_t indent);
 /// The help of `app`, which fits 80 columns.
 std::string help_text(const CLI::App& app);
 
-/// `text` on stdout. Throws Error where it cannot be written.
-void print_answer(std::string_view text);
-
-/// Prints what `answer` returns, if anything, and says so, where this process was started without
-/// a launcher: --help and the like then need no MPI. Of tasks that only SLURM knows of, the first
-/// prints. What goes wrong is left to be found again.
-bool answered_without_ranks(const std::function<std::string()>& answer);
+/// main() of a program that may be asked for an answer alone (--help): run_main() with `run`, or
+/// rank 0 prints what `parse` has put into `answer`. `parse` reads the command line: it throws the
+/// usage Error, or returns whether there is anything to run. It may be called again: where this
+/// process was started without a launcher, an answer needs no MPI, and of tasks that only SLURM
+/// knows of the first prints it.
+int run_or_answer(int argc, char** argv, const char* program,
+                  const std::function<bool(std::string& answer)>& parse,
+                  const std::function<int(World&)>& run);
 
 }  // namespace lockstep

@@ -19,8 +19,8 @@
 #include "apps/resumption.h"
 #include "apps/run_folders.h"
 #include "apps/summary.h"
+#include "apps/training_device.h"
 #include "apps/training_step.h"
-#include "apps/tuning.h"
 #include "collectives/flight_recorder.h"
 #include "collectives/watchdog.h"
 #include "net/checkpoint.h"
@@ -430,26 +430,13 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   record.phase("making the model");
   std::unique_ptr<Device> named;
   if (device == nullptr) {
-    named = make_device(comm, options.device,
-                        {.deterministic = options.deterministic,
-                         .tf32 = options.tf32,
-                         .convolution = options.convolution},
-                        placement);
+    named = make_training_device(comm, options, placement);
     device = named.get();
   }
-  agree(comm, [&] {
-    if (device->computes(options.precision)) return;
-    fail_usage("{} does not compute in {}: say {}", device->describe(), name_of(options.precision),
-               device->computes(Type::bf16)
-                   ? "--precision bf16, which has the range of fp32 and needs no loss scale"
-                   : "--precision fp32");
-  });
+  require_precision(comm, *device, options);
   look_for_stop();
   record.phase("choosing kernels");
-  tune(comm, *device, cache_folder(), [&] {
-    Model(*device, find(models(), options.model), data.train->sample_shape(), data.train->classes(),
-          plan.shard_batch, options.precision, /*training=*/true);
-  });
+  choose_kernels(comm, *device, options, plan, *data.train);
   record.phase("making the model");
   std::unique_ptr<Loader> loader;  // outlives the steps that read from it
   Trainer trainer(world, options, data, *device, plan, folders ? &*folders : nullptr,
@@ -466,16 +453,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   verify_mirror(comm, trainer.step().layout(), read_only(trainer.step().sections()),
                 plan.start.step);
   look_for_stop();
-  loader = make_loader(*device, *data.train,
-                       {.seed = plan.seed,
-                        .global_batch = plan.global_batch,
-                        .shards = plan.shards,
-                        .first_shard = plan.first_shard,
-                        .own_shards = plan.own_shards,
-                        .first_position = plan.start.samples,
-                        .type = trainer.step().model().input_type(),
-                        .held = trainer.step().lanes(),
-                        .mixing = options.mixing});
+  loader = make_loader(*device, *data.train, loader_spec(options, plan, trainer.step()));
   print_summary({comm, options, plan, resumption, placement, *device, data, trainer.step(),
                  trainer.evaluation(), *loader, base_memory},
                 trainer.reporter());

@@ -10,22 +10,16 @@ namespace lockstep {
 
 int run_training_program(int argc, char** argv, const Program& program) {
   const Signals signals;
-  const auto answer = [&] {
-    std::string text;
-    parse_options(argc, argv, program, text);
-    return text;
+  std::optional<Options> options;
+  const auto parse = [&](std::string& answer) {
+    options = parse_options(argc, argv, program, answer);
+    return options.has_value();
   };
-  if (answered_without_ranks(answer)) return kExitSuccess;
-  return run_main(argc, argv, program.name.c_str(), [&](World& world) {
-    std::optional<Options> options;
-    std::string text;
-    agree(world.comm(), [&] { options = parse_options(argc, argv, program, text); });
+  return run_or_answer(argc, argv, program.name.c_str(), parse, [&](World& world) {
     expect_same(world.comm(), "builds",
                 fmt::format("build = {}, checksum {}", build_name(), program_checksum()));
-    expect_same(world.comm(), "options", options ? options->text : "--help, --version or --list");
-    if (options) return train(world, *options, [&] { return signals.stop_requested(); });
-    if (world.comm().rank() == 0) print_answer(text);
-    return static_cast<int>(kExitSuccess);
+    expect_same(world.comm(), "options", options->text);
+    return train(world, *options, [&] { return signals.stop_requested(); });
   });
 }
 

@@ -33,6 +33,25 @@ ReducerSpec reducer_spec(const Comm& comm, Device& device, const Options& option
           .nccl_max_ctas = options.nccl_max_ctas};
 }
 
+ReducerSpec statistics_spec(const Comm& comm, Device& device, const Options& options,
+                            const std::vector<Range>& places) {
+  ReducerSpec spec = reducer_spec(comm, device, options, places.back().end(), places);
+  spec.nccl_max_ctas = 1;
+  return spec;
+}
+
+LoaderSpec loader_spec(const Options& options, const RunPlan& plan, const TrainingStep& step) {
+  return {.seed = plan.seed,
+          .global_batch = plan.global_batch,
+          .shards = plan.shards,
+          .first_shard = plan.first_shard,
+          .own_shards = plan.own_shards,
+          .first_position = plan.start.samples,
+          .type = step.model().input_type(),
+          .held = step.lanes(),
+          .mixing = options.mixing};
+}
+
 StepParts make_step_parts(const World& world, Device& device, const ModelEntry& entry,
                           const Dataset& dataset, const Options& options, const RunPlan& plan) {
   StepParts parts;
@@ -53,15 +72,14 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   }
   parts.buckets = cut_buckets(summed, static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
   Record& record = world.flight_recorder().mine();
-  const auto connect = [&](std::int64_t count, const std::vector<Range>& buckets) {
+  const auto connect = [&](const ReducerSpec& spec) {
     // Whoever connects has a deadline of its own, and knows more to say than the watchdog.
     record.phase("connecting the ranks", options.timeout + 10);
-    auto reducer =
-        make_reducer(options.reducer, reducer_spec(world.comm(), device, options, count, buckets));
+    auto reducer = make_reducer(options.reducer, spec);
     record.phase("making the model");
     return reducer;
   };
-  parts.reducer = connect(layout.count, parts.buckets);
+  parts.reducer = connect(reducer_spec(world.comm(), device, options, layout.count, parts.buckets));
   parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
   if (parts.row_reducer) parts.model->make_rows();
   if (!options.sync_bn) return parts;
@@ -82,9 +100,9 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
       parts.model->make_lanes(plan.lanes);
       if (parts.row_reducer) parts.model->make_rows();
     });
-    parts.together =
-        std::make_unique<ShardsTogether>(device, connect(places.back().end(), places), places,
-                                         world.comm().size(), plan.lanes, &record);
+    parts.together = std::make_unique<ShardsTogether>(
+        device, connect(statistics_spec(world.comm(), device, options, places)), places,
+        world.comm().size(), plan.lanes, &record);
   }
   return parts;
 }

@@ -63,6 +63,16 @@ struct StepParts {
 ReducerSpec reducer_spec(const Comm& comm, Device& device, const Options& options,
                          std::int64_t count, const std::vector<Range>& buckets);
 
+/// The same for what layers sum over all shards, in these places_of_sums(): so few numbers that a
+/// single thread block of NCCL sums them, and leaves the others to the layers.
+ReducerSpec statistics_spec(const Comm& comm, Device& device, const Options& options,
+                            const std::vector<Range>& places);
+
+class TrainingStep;
+
+/// What `step` reads: the training samples of a run, as `options` want them.
+LoaderSpec loader_spec(const Options& options, const RunPlan& plan, const TrainingStep& step);
+
 /// Collective: all ranks give the same arguments. The parts that `options` name. Throws
 /// AgreedError.
 StepParts make_step_parts(const World& world, Device& device, const ModelEntry& entry,

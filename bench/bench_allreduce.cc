@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "apps/help.h"
 #include "bench/allreduce_report.h"
 #include "bench/allreduce_timing.h"
 #include "bench/schedule_drawing.h"
@@ -144,13 +145,9 @@ int run(const Comm& comm, const BenchOptions& o) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  return run_main(argc, argv, "bench_allreduce", [&](World& world) {
-    BenchOptions options;
-    std::string text;
-    bool go_on = false;
-    agree(world.comm(), [&] { go_on = parse(argc, argv, options, text); });
-    if (go_on) return run(world.comm(), options);
-    if (world.comm().rank() == 0) std::fputs(text.c_str(), stdout);
-    return static_cast<int>(kExitSuccess);
-  });
+  BenchOptions options;
+  return run_or_answer(
+      argc, argv, "bench_allreduce",
+      [&](std::string& answer) { return parse(argc, argv, options = {}, answer); },
+      [&](World& world) { return run(world.comm(), options); });
 }

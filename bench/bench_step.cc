@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "apps/placement.h"
+#include "apps/augmentation.h"
+#include "apps/help.h"
+#include "apps/training_device.h"
 #include "apps/training_step.h"
 #include "bench/bare.h"
 #include "collectives/flight_recorder.h"
@@ -65,27 +67,20 @@ int run(World& world, BenchOptions& o) {
   DatasetPair data;
   agree(comm, [&] {
     data = find(datasets(), o.training.dataset).open(o.training.data, o.training.seed);
+    set_augmentation(o.training, *data.train);
   });
   RunPlan plan;
   agree(comm, [&] {
     plan =
         plan_run(o.training, {comm.rank(), comm.size(), placement.threads}, data.train->size(), {});
   });
-  const auto device = make_device(
-      comm, o.training.device,
-      {.deterministic = o.training.deterministic, .convolution = o.training.convolution},
-      placement);
+  const auto device = make_training_device(comm, o.training, placement);
+  require_precision(comm, *device, o.training);
+  choose_kernels(comm, *device, o.training, plan, *data.train);
   const ModelEntry& entry = find(models(), o.training.model);
   TrainingStep step(make_step_parts(world, *device, entry, *data.train, o.training, plan), *device,
                     world.flight_recorder().mine(), o.training, plan);
-  const auto loader = make_loader(*device, *data.train,
-                                  {.seed = plan.seed,
-                                   .global_batch = plan.global_batch,
-                                   .shards = plan.shards,
-                                   .first_shard = plan.first_shard,
-                                   .own_shards = plan.own_shards,
-                                   .type = step.model().input_type(),
-                                   .held = step.lanes()});
+  const auto loader = make_loader(*device, *data.train, loader_spec(o.training, plan, step));
 
   const auto bare_times = [&] {
     comm.barrier();
@@ -155,13 +150,9 @@ int run(World& world, BenchOptions& o) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  return run_main(argc, argv, "bench_step", [&](World& world) {
-    BenchOptions options;
-    std::string text;
-    bool go_on = false;
-    agree(world.comm(), [&] { go_on = parse(argc, argv, options, text); });
-    if (go_on) return run(world, options);
-    if (world.comm().rank() == 0) std::fputs(text.c_str(), stdout);
-    return static_cast<int>(kExitSuccess);
-  });
+  BenchOptions options;
+  return run_or_answer(
+      argc, argv, "bench_step",
+      [&](std::string& answer) { return parse(argc, argv, options = {}, answer); },
+      [&](World& world) { return run(world, options); });
 }

@@ -14,5 +14,5 @@ expect_error "no such precision" 2 '^bench_step: --precision fp16 is for GPUs, a
 run "$build/bench_step" "${short[@]}" --cutout 33
 expect_error "no such augmentation" 2 '^bench_step: --cutout 33: the images of data set .* are of '
 run "$build/bench_step" --help
-expect_line "its help" '^ *--no-bare'
+expect_line "its help" '^ *--bare,--no-bare'
 finish

@@ -138,18 +138,18 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
                                           : small_layers};
   StepParts parts = make_step_parts(world(), device, entry, data, options, plan);
   NcclDouble library(comm, device, variant.nccl), another(comm, device, variant.nccl);
-  const auto on_device = [&](NcclDouble& on, std::int64_t count,
-                             const std::vector<Range>& buckets) {
-    const ReducerSpec spec = reducer_spec(comm, device, options, count, buckets);
+  const auto on_device = [&](NcclDouble& on, const ReducerSpec& spec) {
     return reducer == "nccl" ? make_nccl_reducer(spec, on)
                              : make_peer_reducer(spec, make_peers_double);
   };
   if (own) {
-    parts.reducer = on_device(library, parts.model->layout().count, parts.buckets);
+    parts.reducer = on_device(
+        library, reducer_spec(comm, device, options, parts.model->layout().count, parts.buckets));
     const std::vector<Range> places = places_of_sums(parts.model->layout());
     if (variant.together) {
       parts.together = std::make_unique<ShardsTogether>(
-          device, on_device(another, places.back().end(), places), places, comm.size(), 1);
+          device, on_device(another, statistics_spec(comm, device, options, places)), places,
+          comm.size(), 1);
     }
   } else if (variant.alone) {
     parts.reducer = make_reducer(
@@ -396,6 +396,13 @@ TEST(TrainingStep, ItsReducerIsMadeAsTheOptionsSay) {
     EXPECT_TRUE(library.deterministic);
     EXPECT_NE(reducer->describe().find("deterministic, at most 8 CTAs"), std::string::npos)
         << reducer->describe();
+  }
+  {
+    NcclDouble library(comm, *device);
+    const ReducerSpec few = statistics_spec(comm, *device, options, {{0, 16}, {16, 8}});
+    EXPECT_EQ(few.count, 24);
+    make_nccl_reducer(few, library);
+    EXPECT_EQ(library.max_ctas, 1) << "of sums of statistics";
   }
   NcclDouble library(comm, *device, {.connects = comm.rank() != 0});
   options.timeout = 0.05;
