@@ -48,8 +48,9 @@ class Setup {
   const std::string name;
 
   /// A parameter of this layer; the first is weight(0) of every LayerCall, the next weight(1), ...
-  void parameter(const std::string& own_name, Shape shape, Init init, float l2 = 0) {
-    parameters.push_back({own_name, shape, init, l2, {}, 0});
+  void parameter(const std::string& own_name, Shape shape, Init init, float l2 = 0,
+                 float rate = 1) {
+    parameters.push_back({own_name, shape, init, l2, {}, 0, 0, rate});
   }
   /// A value that is kept and saved with the parameters, but not trained: backward writes the
   /// batch's share of it (LayerCall::share) where a parameter has its gradient; summed over all

@@ -14,11 +14,17 @@ struct AffineInit {
   /// Uniform instead, below sqrt(6 / (inputs + outputs of a window)): Keras' default, after Glorot
   /// and Bengio, 2010.
   bool glorot = false;
+  /// Above 0: uniform instead, between this and its negative.
+  float uniform = 0;
+  /// The first filters let a channel each through (Init::dirac).
+  bool dirac = false;
   float bias = 0;
   /// On the weights.
   float l2 = 0;
   /// Without biases where a normalisation follows that would take them off again.
   bool biases = true;
+  /// The weights stay as they begin.
+  bool frozen = false;
 };
 
 /// What stands around an image or a sequence for windows to reach into: as much as keeps the extent
@@ -94,12 +100,14 @@ struct BatchNormOptions {
   float follow = 0.1f;
   /// Added to the variance.
   float epsilon = 1e-5f;
+  /// Without: gamma is 1, and no parameter.
+  bool scale = true;
 };
 
 /// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta for each channel (or feature), with
 /// mean and variance of the shard in training, so that they do not depend on the number of ranks,
 /// or of all shards where these train together (TrainingBatch::across), and running ones in
-/// evaluation. Parameters gamma and beta; statistics mean and variance.
+/// evaluation. Parameters gamma, if it has one, and beta; statistics mean and variance.
 std::unique_ptr<Layer> batch_norm(BatchNormOptions options = {});
 
 /// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, with mean and variance of each row:

@@ -15,6 +15,8 @@
 
 namespace lockstep {
 
+class Dataset;
+
 /// One row of the menu.
 struct ModelEntry {
   static constexpr std::string_view kind = "model";
@@ -30,6 +32,10 @@ struct ModelEntry {
   std::string_view recipe = {};
   /// Its samples are sequences of words: Type::i32.
   bool words = false;
+  /// Overwrites initial values in the arena `parameters` by those that follow from the training
+  /// set, the same bits whoever asks; null: none do. A run does so once, before its first step:
+  /// from then on they are in its checkpoints.
+  void (*prepare)(const Dataset& train, const Layout& layout, float* parameters) = nullptr;
 
   bool fits(Shape other) const;
 };

@@ -17,11 +17,13 @@ ModelEntry tower();
 ModelEntry keras();
 ModelEntry reuters_model();
 ModelEntry reuters_as_published();
+ModelEntry airbench94();
 
 std::span<const ModelEntry> models() {
   static const std::array menu{
-      tutorial(), deep_mnist(), resnet_small(), resnet20(),      resnet56(),
-      resnet18(), tower(),      keras(),        reuters_model(), reuters_as_published()};
+      tutorial(),  deep_mnist(), resnet_small(), resnet20(),      resnet56(),
+      resnet18(),  tower(),      keras(),        reuters_model(), reuters_as_published(),
+      airbench94()};
   return menu;
 }
 

@@ -1,5 +1,7 @@
 #include "net/parameters.h"
 
+#include <algorithm>
+
 #include "src/random.h"
 
 namespace lockstep {
@@ -32,6 +34,15 @@ float draw(Init::Kind kind, Random& random) {
   return 0;
 }
 
+void let_through(const Parameter& filters, float* values) {
+  const std::int64_t row = filters.shape.row(), channels = filters.shape[filters.shape.rank() - 1],
+                     middle = row / channels / 2 * channels;
+  for (std::int64_t n = 0; n < std::min(filters.shape[0], channels); ++n) {
+    std::fill_n(values + n * row, row, 0.0f);
+    values[n * row + middle + n] = 1;
+  }
+}
+
 }  // namespace
 
 void initialize(const Layout& layout, std::uint64_t seed, float* parameters) {
@@ -41,6 +52,7 @@ void initialize(const Layout& layout, std::uint64_t seed, float* parameters) {
     for (std::int64_t i = parameter.range.begin; i < parameter.range.end(); ++i) {
       parameters[i] = parameter.init.scale * draw(parameter.init.kind, random);
     }
+    if (parameter.init.dirac) let_through(parameter, parameters + parameter.range.begin);
   }
 }
 

@@ -19,6 +19,9 @@ struct Init {
   enum class Kind { constant, truncated_normal, uniform } kind = Kind::constant;
   /// The constant, the standard deviation, or the limit: uniform in [-scale, scale).
   float scale = 0;
+  /// Of filters (filters, kernel ..., channels): filter n takes channel n as it is, as long as
+  /// there are channels.
+  bool dirac = false;
 };
 
 struct Parameter {
@@ -36,10 +39,13 @@ struct Parameter {
   /// Above 0 for a statistic (Setup::statistic), which no optimizer steps: how much it takes of the
   /// mean that a step finds.
   float follow = 0;
-  /// Times the learning rate, by the word of a ParameterGroup; 0: it stays as it is.
+  /// Times the learning rate, by the word of its layer and of a ParameterGroup; 0: it stays as it
+  /// is.
   float rate = 1;
   /// What it decays by in place of l2 and the run's decay, by the same word.
   std::optional<float> decay = {};
+  /// Of its learning rate, by the same word: 0 is the run's, n that of Layout::epochs[n - 1].
+  int schedule = 0;
   /// Its gradient can be had as the rows that are not 0 (LayerCall::rows); it is its layer's only
   /// parameter.
   bool sparse = false;
@@ -64,6 +70,11 @@ struct Layout {
   std::int64_t count = kMail;
   /// Each layer's range in arena order, layers without parameters left out; gapless.
   std::vector<Range> layers;
+
+  /// Epochs after which some parameters stay as they are, their learning rate being that of a run
+  /// which ends there; fewer than kSchedules.
+  std::vector<double> epochs;
+  static constexpr std::size_t kSchedules = 4;
 
   /// Number of parameters that are trained.
   std::int64_t trainable() const;

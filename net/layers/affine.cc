@@ -17,10 +17,10 @@ void AffineLayer::finish_setup(Setup& setup, Shape weights,
   const std::int64_t filters = weights[0];
   const std::int64_t area = weights.row() / weights[weights.rank() - 1];
   const auto ends = static_cast<float>(weights.row() + filters * area);
-  setup.parameter("weights", weights,
-                  init_.glorot ? Init{Init::Kind::uniform, std::sqrt(6 / ends)}
-                               : Init{Init::Kind::truncated_normal, init_.weight_deviation},
-                  init_.l2);
+  Init begin{Init::Kind::truncated_normal, init_.weight_deviation, init_.dirac};
+  if (init_.glorot) begin = {Init::Kind::uniform, std::sqrt(6 / ends), init_.dirac};
+  if (init_.uniform > 0) begin = {Init::Kind::uniform, init_.uniform, init_.dirac};
+  setup.parameter("weights", weights, begin, init_.l2, init_.frozen ? 0.0f : 1.0f);
   if (init_.biases) {
     setup.parameter("biases", {filters}, {Init::Kind::constant, init_.bias});
   } else {

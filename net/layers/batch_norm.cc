@@ -64,9 +64,10 @@ struct Total {
   }
 };
 
-struct Zero {
+struct Set {
   float* to;
-  HOST_DEVICE void operator()(std::int64_t i) const { to[i] = 0; }
+  float value;
+  HOST_DEVICE void operator()(std::int64_t i) const { to[i] = value; }
 };
 
 template <class T>
@@ -177,12 +178,15 @@ class BatchNormLayer : public Layer {
     channels_ = in[in.rank() - 1];
     rows_ = in.count() / channels_;
     blocks_ = std::min(rows_, kBlocks);
-    setup.parameter("gamma", {channels_}, {Init::Kind::constant, 1});
+    if (options_.scale) setup.parameter("gamma", {channels_}, {Init::Kind::constant, 1});
     setup.parameter("beta", {channels_}, {Init::Kind::constant, 0});
     setup.statistic("mean", {channels_}, {Init::Kind::constant, 0}, options_.follow);
     setup.statistic("variance", {channels_}, {Init::Kind::constant, 1}, options_.follow);
     const std::size_t bytes = channels_ * sizeof(float);
     for (std::size_t* place : {&mean_, &inverse_, &variance_}) *place = setup.save(bytes);
+    if (!options_.scale) {
+      for (std::size_t* place : {&ones_, &unwanted_}) *place = setup.save(bytes);
+    }
     setup.scratch(2 * static_cast<std::size_t>(blocks_ + 1) * bytes);
     return in;
   }
@@ -192,22 +196,23 @@ class BatchNormLayer : public Layer {
       using T = std::remove_pointer_t<decltype(tag)>;
       Stream& stream = *call.stream;
       const Batch<T> b = batch<T>(call, x);
-      const float* mean = call.weights[2].as<float>();
+      const float* mean = own(call.weights, kMean);
       if (call.batch != nullptr) {
         mean = b.mean;
-        each(stream, channels_, Zero{b.mean});
+        each(stream, channels_, Set{b.mean, 0});
         each_row(stream, blocks_, block_size(), SumRows<T, false>{b});
         each(stream, channels_, Mean<T>{of_all(call, b)});
         each_row(stream, blocks_, block_size(), SumRows<T, true>{b});
         each(stream, channels_,
              Variance<T>{of_all(call, b), saved(call, variance_), options_.epsilon});
       } else {
-        const float* variance = call.weights[3].as<float>();
+        const float* variance = own(call.weights, kVariance);
         each(stream, channels_, Running{mean, variance, b.inverse, options_.epsilon});
       }
+      if (!options_.scale) each(stream, channels_, Set{saved(call, ones_), 1});
       each_row(stream, rows_, channels_,
-               Normalize<T>{b.x, y.as<T>(), channels_, mean, b.inverse, call.weights[0].as<float>(),
-                            call.weights[1].as<float>()});
+               Normalize<T>{b.x, y.as<T>(), channels_, mean, b.inverse, gamma(call),
+                            own(call.weights, kBeta)});
     });
   }
 
@@ -217,7 +222,8 @@ class BatchNormLayer : public Layer {
       Stream& stream = *call.stream;
       const Batch<T> b = batch<T>(call, x);
       each_row(stream, blocks_, 2 * block_size(), SumGradients<T>{b, dy.as<T>()});
-      float *gamma = call.gradients[0].as<float>(), *beta = call.gradients[1].as<float>();
+      float *gamma = options_.scale ? own(call.gradients, kGamma) : saved(call, unwanted_),
+            *beta = own(call.gradients, kBeta);
       const float *all_gamma = gamma, *all_beta = beta;
       Batch<T> all = b;
       if (AcrossShards* const across = call.batch->across; across != nullptr && dx) {
@@ -232,18 +238,26 @@ class BatchNormLayer : public Layer {
         all_gamma = sums + channels_;
       }
       each(stream, channels_,
-           WriteGradients<T>{b, saved(call, variance_), gamma, beta, call.gradients[2].as<float>(),
-                             call.gradients[3].as<float>(), call.batch->share});
+           WriteGradients<T>{b, saved(call, variance_), gamma, beta, own(call.gradients, kMean),
+                             own(call.gradients, kVariance), call.batch->share});
       if (!dx) return;
-      each_row(stream, rows_, channels_,
-               InputGradient<T>{all, dy.as<T>(), dx.as<T>(), call.weights[0].as<float>(), all_gamma,
-                                all_beta});
+      each_row(
+          stream, rows_, channels_,
+          InputGradient<T>{all, dy.as<T>(), dx.as<T>(), this->gamma(call), all_gamma, all_beta});
     });
   }
 
   std::string implementation() const override { return "batch_norm"; }
 
  private:
+  enum Own : std::size_t { kGamma, kBeta, kMean, kVariance };
+  /// One of the layer's `arrays`; not gamma where there is none.
+  float* own(std::span<const View> arrays, Own which) const {
+    return arrays[which - (options_.scale ? 0 : 1)].as<float>();
+  }
+  const float* gamma(const LayerCall& call) const {
+    return options_.scale ? own(call.weights, kGamma) : saved(call, ones_);
+  }
   static float* saved(const LayerCall& call, std::size_t place) {
     return reinterpret_cast<float*>(call.saved + place);
   }
@@ -279,6 +293,8 @@ class BatchNormLayer : public Layer {
   BatchNormOptions options_;
   std::int64_t rows_ = 0, channels_ = 0, blocks_ = 0;
   std::size_t mean_ = 0, inverse_ = 0, variance_ = 0;
+  /// Where there is no gamma: what stands for it, and for its gradient.
+  std::size_t ones_ = 0, unwanted_ = 0;
 };
 
 }  // namespace

@@ -426,6 +426,14 @@ std::vector<Case> cases() {
        [] { return batch_norm({.epsilon = 0.25f}); },
        reference_batch_norm(0.25),
        {4, 5, 3, 6}},
+      {"batch_norm_without_scale",
+       [] { return batch_norm({.epsilon = 0.25f, .scale = false}); },
+       [](const Inputs& in) {
+         Inputs scaled = in;
+         scaled.parameters.insert(scaled.parameters.begin(), Values(in.parameters[0].size(), 1));
+         return reference_batch_norm(0.25)(scaled);
+       },
+       {4, 5, 3, 6}},
       {"batch_norm_of_features",
        [] { return batch_norm({.epsilon = 0.25f}); },
        reference_batch_norm(0.25),
