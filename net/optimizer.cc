@@ -114,9 +114,9 @@ void update(Stream& stream, const Layout& layout, Range range, const Optimizer& 
         "a layerwise optimizer was given a part of a parameter");
     const float rate = parameter.stepped() ? parameter.rate : 1;
     if (part.begin != stretch.range.end() || parameter.stepped() != stepped ||
-        rate != stretch.rate || layerwise) {
+        rate != stretch.rate || parameter.schedule != stretch.schedule || layerwise) {
       update_stretch(stream, stretch, stepped, optimizer, state, now);
-      stretch = {{part.begin, 0}, rate, parameter.shape.rank() == 1};
+      stretch = {{part.begin, 0}, rate, parameter.schedule, parameter.shape};
       stepped = parameter.stepped();
     }
     stretch.range.count += part.count;

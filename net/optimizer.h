@@ -56,6 +56,9 @@ struct UpdateRates {
   float scale = 1;
   /// Not 0: nothing is updated.
   std::int32_t skip = 0;
+  /// What of the rate parameters have by their schedule (Parameter::schedule): all, or as much as
+  /// the epochs of their group leave.
+  std::array<float, Layout::kSchedules> shares{1, 1, 1, 1};
 };
 
 /// What a layerwise optimizer works with, on the device: sums over the blocks of a parameter
@@ -86,8 +89,13 @@ struct Stretch {
   Range range;
   /// Times the learning rate (Parameter::rate).
   float rate = 1;
-  /// Of one parameter that is no weight: a bias, a scale or a shift, which has one extent.
-  bool single = false;
+  /// Which of UpdateRates::shares (Parameter::schedule).
+  int schedule = 0;
+  /// Of a layerwise optimizer's parameter.
+  Shape shape;
+
+  /// It is no weight but a bias, a scale or a shift, which has one extent.
+  bool single() const { return shape.rank() == 1; }
 };
 
 /// Pure arithmetic over arenas that others own. May be used by several threads at once, on disjoint
@@ -108,6 +116,9 @@ class Optimizer {
   /// A step depends on all of a parameter and of its gradient: it is given whole parameters, one
   /// at a time.
   virtual bool layerwise() const { return false; }
+  /// Makes what it works with besides slots and scratch; once, before the first step of any
+  /// parameter of `layout`. Throws Error where memory is short.
+  virtual void plan(Device& /*device*/, const Layout& /*layout*/) {}
   /// Gives `stream` the step of all elements of `stretch`, whose ends are multiples of 16, and of
   /// their averages: each() with the Update of net/update.h.
   virtual void update(Stream& stream, const Stretch& stretch, const TrainingState& state,

@@ -14,9 +14,10 @@ OptimizerEntry rmsprop();
 OptimizerEntry nadam();
 OptimizerEntry lars();
 OptimizerEntry lamb();
+OptimizerEntry muon();
 
 std::span<const OptimizerEntry> optimizers() {
-  static const std::array menu{sgd(), adam(), adamw(), rmsprop(), nadam(), lars(), lamb()};
+  static const std::array menu{sgd(), adam(), adamw(), rmsprop(), nadam(), lars(), lamb(), muon()};
   return menu;
 }
 

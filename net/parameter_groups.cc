@@ -31,6 +31,19 @@ bool matches(const std::string& pattern, const std::string& name) {
              fmt::join(names, ", "));
 }
 
+/// Parameter::schedule of a group with `epochs`.
+int schedule_of(double epochs, Layout& layout) {
+  if (epochs == 0) return 0;
+  const auto known = std::find(layout.epochs.begin(), layout.epochs.end(), epochs);
+  const auto place = static_cast<int>(known - layout.epochs.begin()) + 1;
+  if (known == layout.epochs.end()) layout.epochs.push_back(epochs);
+  if (layout.epochs.size() >= Layout::kSchedules) {
+    fail_usage("--group: at most {} different numbers of epochs can be told apart",
+               Layout::kSchedules - 1);
+  }
+  return place;
+}
+
 }  // namespace
 
 const ParameterGroup* group_of(std::string_view name, std::span<const ParameterGroup> groups) {
@@ -46,9 +59,10 @@ void apply_groups(std::span<const ParameterGroup> groups, Layout& layout) {
   for (Parameter& parameter : layout.parameters) {
     const ParameterGroup* group = parameter.trained() ? group_of(parameter.name, groups) : nullptr;
     if (group == nullptr) continue;
-    used[group - groups.data()] = true;
-    parameter.rate = group->rate;
+    used[static_cast<std::size_t>(group - groups.data())] = true;
+    parameter.rate *= group->rate;
     parameter.decay = group->decay;
+    parameter.schedule = schedule_of(group->epochs, layout);
   }
   const auto unused = std::find(used.begin(), used.end(), false);
   if (unused != used.end()) fail_empty(groups[unused - used.begin()], layout);

@@ -18,6 +18,9 @@ struct ParameterGroup {
   float rate = 1;
   /// In place of the model's own and the run's.
   std::optional<float> decay;
+  /// Above 0: the learning rate is that of a run of so many epochs, after which the parameters stay
+  /// as they are.
+  double epochs = 0;
 };
 
 /// The first whose pattern is that of `name`; null: none.

@@ -20,6 +20,7 @@ struct Update {
   const float* factors;
   const UpdateRates* now;
   float share;  // of the learning rate
+  int schedule;
 
   HOST_DEVICE bool idle() const { return now->skip != 0; }
   HOST_DEVICE void operator()(std::int64_t i) const {
@@ -30,7 +31,7 @@ struct Update {
     const float direction = kDecay == Decay::coupled
                                 ? rule.direction(i, gradient + decay * before, *now)
                                 : rule.direction(i, gradient, *now) + decay * before;
-    const float after = before - now->rate * share * direction;
+    const float after = before - now->rate * now->shares[schedule] * share * direction;
     p[i] = after;
     if constexpr (kAverage) average[i] -= (1 - now->average_decay) * (average[i] - after);
   }
@@ -45,10 +46,12 @@ void give_update(Stream& stream, const Stretch& stretch, const TrainingState& st
   const float *g = state.gradients + range.begin, *factors = state.factors + range.begin / 16;
   if (average != nullptr) {
     each(stream, range.count,
-         Update<Rule, kDecay, true>{rule, p, g, average + range.begin, factors, now, stretch.rate});
+         Update<Rule, kDecay, true>{rule, p, g, average + range.begin, factors, now, stretch.rate,
+                                    stretch.schedule});
   } else {
     each(stream, range.count,
-         Update<Rule, kDecay, false>{rule, p, g, nullptr, factors, now, stretch.rate});
+         Update<Rule, kDecay, false>{rule, p, g, nullptr, factors, now, stretch.rate,
+                                     stretch.schedule});
   }
 }
 

@@ -69,7 +69,7 @@ class Lamb : public Optimizer {
               const UpdateRates* now) const override {
     const auto [begin, count] = stretch.range;
     const Moments moments{state.slots[0] + begin, state.slots[1] + begin, beta1_, beta2_, epsilon_};
-    if (stretch.single)
+    if (stretch.single())
       return give_update<Decay::decoupled>(stream, stretch, state, now, ScaledMoments{moments});
     double* sums = state.scratch->sums;
     UpdateRates* own = &state.scratch->now;

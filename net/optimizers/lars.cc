@@ -68,7 +68,7 @@ class Lars : public Optimizer {
   void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
               const UpdateRates* now) const override {
     const auto [begin, count] = stretch.range;
-    if (!stretch.single) {
+    if (!stretch.single()) {
       double* sums = state.scratch->sums;
       UpdateRates* own = &state.scratch->now;
       give_block_sums(stream, count, Squares{state.parameters + begin, state.gradients + begin},

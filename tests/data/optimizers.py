@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes optimizers.json beside this file: what PyTorch and Keras make of the same start and gradients in fp32, step by
-step, and for LARS and LAMB with decay, which neither has, what a few lines of PyTorch make of the papers' algorithms.
+step, and for LARS, LAMB with decay and Muon, which neither has so, what a few lines of PyTorch make of the papers'
+algorithms.
 
 usage: KERAS_BACKEND=torch python3 optimizers.py (with torch, keras and numpy; tests/unit/optimizer_figures.cc reads it)
 """
@@ -83,9 +84,34 @@ def lamb(base, decay, beta1, beta2, epsilon):
         yield [x.numpy() for x in p]
 
 
+def muon(base, decay, shape, momentum, other, iterations, unit):
+    """airbench94_muon.py (Jordan, 2024) in double, for filters of `shape`, one a row, and a bias."""
+    p = [torch.tensor(x).double() for x in START]
+    m = [torch.zeros_like(x) for x in p]
+    for step, gradients in enumerate(GRADIENTS):
+        for i, gradient in enumerate(map(torch.tensor, gradients)):
+            keep = other if i else momentum
+            gradient = gradient + (0 if i else decay) * p[i]
+            m[i] = keep * m[i] + gradient
+            d = gradient + keep * m[i]
+            if not i:
+                x = d.reshape(shape[0], -1)
+                x = x / x.norm()
+                for _ in range(iterations):
+                    square = x @ x.T
+                    x = 3.4445 * x + (-4.7750 * square + 2.0315 * square @ square) @ x
+                d = x.reshape(p[i].shape)
+                if unit:
+                    p[i] = p[i] * shape[0] ** 0.5 / p[i].norm()
+            p[i] = p[i] - rate_of(step, base) * d
+        yield [x.numpy() for x in p]
+
+
 sgd, adam, adamw = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
 pytorch, keras_ = "PyTorch " + torch.__version__.split("+")[0], f"Keras {keras.__version__}"
 moments = {"beta1": 0.9, "beta2": 0.95, "epsilon": 1e-6}
+plain = {"momentum": 0.75, "other-momentum": 0.5, "newton-schulz": 5}
+unit = {"momentum": 0.6, "other-momentum": 0.85, "newton-schulz": 3, "unit-filters": 1}
 CASES = [
     # optimizer, its options, rate, decay, whose figures, the figures
     ("sgd", {}, 0.1, 0.01, pytorch, of_torch(sgd, 0.1, 0.01)),
@@ -108,6 +134,11 @@ CASES = [
     ("lars", {"momentum": 0.9, "trust": 0.02}, 1, 0.01, "the paper", lars(1, 0.01, 0.9, 0.02)),
     ("lamb", moments, 0.01, 0.1, "the paper", lamb(0.01, 0.1, 0.9, 0.95, 1e-6)),
 ]
+WIDE, TALL = (2, 2, 3), (4, 1, 3)
+FILTERS = [  # the same, where the weights are filters of a shape
+    ("muon", plain, 0.1, 0.01, "its author", muon(0.1, 0.01, WIDE, 0.75, 0.5, 5, False), WIDE),
+    ("muon", unit, 0.24, 0, "its author", muon(0.24, 0, TALL, 0.6, 0.85, 3, True), TALL),
+]
 
 
 def numbers(array):
@@ -118,10 +149,10 @@ figures = {
     "start": [numbers(p) for p in START],
     "gradients": [[numbers(g) for g in step] for step in GRADIENTS],
     "cases": [
-        {"optimizer": optimizer, "options": options, "by": by, "decay": decay,
+        {"optimizer": optimizer, "options": options, "by": by, "decay": decay, "shape": shape,
          "rates": [rate_of(step, rate) for step in range(STEPS)],
          "parameters": [[numbers(p) for p in step] for step in figures]}
-        for optimizer, options, rate, decay, by, figures in CASES
+        for optimizer, options, rate, decay, by, figures, shape in [(*case, START[0].shape) for case in CASES] + FILTERS
     ],
 }
 text = json.dumps(figures).replace('{"optimizer"', '\n{"optimizer"').replace(', "gradients"', ',\n"gradients"')

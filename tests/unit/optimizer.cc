@@ -183,6 +183,12 @@ std::vector<Row> rows() {
          }
          return p;
        }},
+      {"muon",
+       "what_is_no_filter",
+       {{"other-momentum", 0.9f}},
+       kGradient,
+       0,
+       [=](int n) { return kStart - kRate * (kGradient * n + u * travelled(n)); }},
       {"adamw",
        "decay_alone",
        {},
@@ -394,6 +400,59 @@ TEST(Layerwise, AGradientOfNextToNoLengthLeavesNumbers) {
     for (int i = 0; i < 20; ++i)
       EXPECT_TRUE(std::isfinite(arenas.parameters[Layout::kMail + i])) << name << " " << i;
   }
+}
+
+TEST(Muon, BringsEveryDirectionOfFiltersToLengthsAboutOne) {
+  // Singular values: those of x are taken apart by the rows, which are at right angles to each
+  // other.
+  const Layout layout = one_parameter({3, 2, 2, 5}, 0);
+  const auto device = make_cpu_device(1);
+  const auto muon = make_optimizer("muon", {{"momentum", 0.0f}, {"newton-schulz", 5.0f}});
+  muon->plan(*device, layout);
+  Arenas arenas(layout, *muon);
+  for (int row = 0; row < 3; ++row)
+    for (int i = 0; i < 4; ++i)
+      arenas.gradients[static_cast<std::size_t>(Layout::kMail + 20 * row + 4 * row + i)] =
+          std::pow(10.0f, static_cast<float>(-row));
+  HostStream stream;
+  const UpdateRates now = rates_of(*muon, 0, 1);
+  update(stream, layout, {0, layout.count}, *muon, arenas.state(), &now);
+  for (int row = 0; row < 3; ++row) {
+    double squares = 0;
+    for (int i = 0; i < 20; ++i) {
+      const double step = arenas.parameters[static_cast<std::size_t>(Layout::kMail + 20 * row + i)];
+      if (i / 4 == row) {
+        squares += step * step;
+        EXPECT_LT(step, 0);
+      } else {
+        EXPECT_NEAR(step, 0, 1e-6) << "the direction stays";
+      }
+    }
+    EXPECT_NEAR(std::sqrt(squares), 1, 0.35) << row;
+  }
+}
+
+TEST(Muon, SkipsAStepAndLeavesNumbersWhereThereIsNoGradient) {
+  const Layout layout = one_parameter({3, 2, 5}, 0);
+  const auto device = make_cpu_device(1);
+  const auto muon = make_optimizer("muon", {{"unit-filters", 1.0f}});
+  muon->plan(*device, layout);
+  Arenas before(layout, *muon);
+  before.fill(layout);
+  Arenas after = before;
+  HostStream stream;
+  UpdateRates now = rates_of(*muon, 0);
+  now.skip = 1;
+  update(stream, layout, {0, layout.count}, *muon, after.state(), &now);
+  EXPECT_EQ(after.parameters, before.parameters);
+  EXPECT_EQ(after.slots, before.slots);
+  now.skip = 0;
+  std::fill(after.gradients.begin(), after.gradients.end(), 0.0f);
+  std::fill(after.slots[0].begin(), after.slots[0].end(), 0.0f);
+  update(stream, layout, {0, layout.count}, *muon, after.state(), &now);
+  double squares = 0;
+  for (const float value : after.parameters) squares += std::pow(value, 2);
+  EXPECT_NEAR(squares, 3, 1e-5) << "brought to its length, and no further";
 }
 
 TEST(Optimizers, NameWhatTheyKeep) {

@@ -14,10 +14,10 @@ namespace {
 
 using nlohmann::json;
 
-/// A matrix of weights and a bias.
-Layout two_parameters() {
+/// Weights of 12 numbers and a bias.
+Layout two_parameters(Shape weights) {
   Layout layout;
-  for (const auto& [name, shape] : {std::pair("one/weights", Shape{4, 3}), {"one/biases", {3}}}) {
+  for (const auto& [name, shape] : {std::pair("one/weights", weights), {"one/biases", {3}}}) {
     layout.parameters.push_back({name, shape, {}, 0, {layout.count, shape.count()}, 0});
     layout.count += Layout::aligned(shape.count());
   }
@@ -27,7 +27,7 @@ Layout two_parameters() {
 TEST(OptimizerFigures, AreThoseOfPyTorchAndKeras) {
   std::ifstream file(SOURCE_DIR "/tests/data/optimizers.json");
   const json figures = json::parse(file);
-  const Layout layout = two_parameters();
+  const auto device = make_cpu_device(1);
   std::set<std::string> seen;
   for (const json& row : figures["cases"]) {
     const std::string name = row["optimizer"];
@@ -35,8 +35,12 @@ TEST(OptimizerFigures, AreThoseOfPyTorchAndKeras) {
     seen.insert(name);
     OptimizerOptions options;
     for (const auto& [option, value] : row["options"].items()) options[option] = value;
+    const json& shape = row["shape"];
+    const Layout layout = two_parameters(shape.size() == 2 ? Shape{shape[0], shape[1]}
+                                                           : Shape{shape[0], shape[1], shape[2]});
     const auto optimizer = make_optimizer(name, options);
-    std::vector<float> parameters(layout.count), gradients(parameters);
+    optimizer->plan(*device, layout);
+    std::vector<float> parameters(static_cast<std::size_t>(layout.count)), gradients(parameters);
     std::vector<std::vector<float>> slots(optimizer->slots().size(), parameters);
     const std::vector<float> table = factors(layout, row["decay"]);
     LayerScratch scratch;
