@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,8 +14,9 @@
 namespace lockstep {
 namespace {
 
-/// Of /proc/PID/stat: "pid (name) state parent ... start time ...", fields 3 and 22.
+/// Of /proc/PID/stat: "pid (name) state parent ... start time ...", fields 2, 3 and 22.
 struct Stat {
+  std::string name;
   char state = '?';
   std::uint64_t start_time = 0;
 };
@@ -31,6 +33,8 @@ bool read_stat(int file, Stat& stat) {
   text[length] = '\0';
   const char* at = std::strrchr(text.data(), ')');  // a name may hold anything
   if (at == nullptr || std::strlen(at) < 3) return true;
+  if (const char* name = std::strchr(text.data(), '('); name != nullptr && name < at)
+    stat.name.assign(name + 1, at);
   stat.state = at[2];
   for (int field = 2; field < 22; ++field) {
     at = std::strchr(at + 1, ' ');
@@ -40,16 +44,28 @@ bool read_stat(int file, Stat& stat) {
   return true;
 }
 
-}  // namespace
-
-std::uint64_t start_time_of(int pid) {
-  const int file = open_stat(pid);
-  if (file < 0) return 0;
+Stat stat_of(int pid) {
   Stat stat;
+  const int file = open_stat(pid);
+  if (file < 0) return stat;
   read_stat(file, stat);
   close(file);
-  return stat.start_time;
+  return stat;
 }
+
+}  // namespace
+
+std::uint64_t start_time_of(int pid) { return stat_of(pid).start_time; }
+
+double age_of(int pid) {
+  const std::uint64_t start = start_time_of(pid);
+  timespec now{};
+  if (start == 0 || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
+         static_cast<double>(start) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+std::string program_of(int pid) { return stat_of(pid).name; }
 
 Process::Process(int pid, std::uint64_t start_time) : pid_(pid), start_time_(start_time) {
   file_ = open_stat(pid);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace lockstep {
 
@@ -15,6 +16,11 @@ enum class Condition : int {
 /// When process `pid` was started, in clock ticks since boot: tells it from a later one of the same
 /// number. 0 where that cannot be known. Local, never throws.
 std::uint64_t start_time_of(int pid);
+/// Seconds since then; 0 where that cannot be known.
+double age_of(int pid);
+/// The name of its program, as far as the kernel keeps it (15 letters); empty where it cannot be
+/// known.
+std::string program_of(int pid);
 
 /// One process, asked about again and again through one open file: neither a lack of descriptors
 /// nor a new process of the same number is taken for an end. One thread at a time.

@@ -35,7 +35,8 @@ enum class Purpose : std::uint32_t {
   dropout = 4,
   generate = 5,
   cutout = 6,
-  mixup = 7
+  mixup = 7,
+  flip = 8
 };
 
 /// The endless stream of numbers for one (seed, purpose, epoch, index).
@@ -44,6 +45,15 @@ class Random {
   constexpr Random(std::uint64_t seed, Purpose purpose, std::uint32_t epoch, std::uint32_t index)
       : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
         counter_{0, static_cast<std::uint32_t>(purpose), epoch, index} {}
+
+  constexpr std::uint32_t epoch() const { return counter_[2]; }
+  /// The stream of the same seed and index for another purpose and epoch.
+  constexpr Random in(Purpose purpose, std::uint32_t epoch) const {
+    Random other = *this;
+    other.counter_ = {0, static_cast<std::uint32_t>(purpose), epoch, counter_[3]};
+    other.used_ = 4;
+    return other;
+  }
 
   constexpr std::uint32_t next() {
     if (used_ == 4) {

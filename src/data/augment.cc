@@ -49,8 +49,10 @@ void augment(const std::uint8_t* planes, const Augmentation& how, void* out, Typ
   });
 }
 
-void read_image(const std::uint8_t* planes, Random* random, void* out, Type type, int padding) {
-  augment(planes, random ? Augmentation::draw(*random, padding) : Augmentation{}, out, type);
+void read_image(const std::uint8_t* planes, Random* random, void* out, Type type, int padding,
+                bool alternate) {
+  augment(planes, random ? Augmentation::draw(*random, padding, alternate) : Augmentation{}, out,
+          type);
 }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "src/data/flip.h"
 #include "src/host_device.h"
 #include "src/random.h"
 #include "src/view.h"
@@ -37,14 +38,14 @@ struct Augmentation {
   float brightness = 0;                                ///< added to every value
   float contrast = 1;                                  ///< factor about the channel's mean
 
-  /// Draws, in this order: top and left in 0 .. 8, and `padding` pixels beyond them, flip,
-  /// brightness in [-63, 63), contrast in [0.2, 1.8).
-  static constexpr Augmentation draw(Random& random, int padding = 0) {
+  /// Draws, in this order: top and left in 0 .. 8, and `padding` pixels beyond them, flip
+  /// (src/data/flip.h), brightness in [-63, 63), contrast in [0.2, 1.8).
+  static constexpr Augmentation draw(Random& random, int padding = 0, bool alternate = false) {
     const auto places = static_cast<std::uint32_t>(kImageSide - kCropSide + 1 + 2 * padding);
     Augmentation result;
     result.top = static_cast<int>(random.below(places)) - padding;
     result.left = static_cast<int>(random.below(places)) - padding;
-    result.flip = random.below(2) == 1;
+    result.flip = draw_flip(random, alternate);
     result.brightness = random.uniform(-63.0f, 63.0f);
     result.contrast = random.uniform(0.2f, 1.8f);
     return result;
@@ -104,6 +105,7 @@ void augment(const std::uint8_t* planes, const Augmentation& augmentation, void*
 
 /// The same with an Augmentation drawn from `random`, or that of evaluation where there is none:
 /// Dataset::read for such images.
-void read_image(const std::uint8_t* planes, Random* random, void* out, Type type, int padding = 0);
+void read_image(const std::uint8_t* planes, Random* random, void* out, Type type, int padding = 0,
+                bool alternate = false);
 
 }  // namespace lockstep

@@ -51,9 +51,10 @@ class Cifar10 : public Dataset {
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
     const std::uint8_t* planes = stored(index) + 1;
     if (whole_) {
-      return read_moved(planes, kForm.size, kForm.standard, random, out, type, crop_padding());
+      return read_moved(planes, kForm.size, kForm.standard, random, out, type, crop_padding(),
+                        alternate_flips());
     }
-    read_image(planes, random, out, type, crop_padding());
+    read_image(planes, random, out, type, crop_padding(), alternate_flips());
   }
   bool crops() const override { return true; }
   Records records() const override { return whole_ ? Records::whole : Records::images; }

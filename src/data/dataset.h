@@ -53,7 +53,8 @@ struct Mixing {
   float mixup = 0;
 };
 
-/// Read-only after construction and pad_crops(), so any number of threads may read.
+/// Read-only after construction, pad_crops() and alternate_flips(), so any number of threads may
+/// read.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -78,6 +79,9 @@ class Dataset {
   /// image may be moved.
   int crop_padding() const { return crop_padding_; }
   void pad_crops(int pixels) { crop_padding_ = pixels; }
+  /// Whether images that read() crops or moves are mirrored in turns (src/data/flip.h).
+  bool alternate_flips() const { return alternate_flips_; }
+  void alternate_flips(bool alternate) { alternate_flips_ = alternate; }
   /// "CIFAR-10, 50000 training images from /data/cifar10"
   virtual std::string describe() const = 0;
   /// Memory that it holds, besides pages of mapped files, which all processes of a host share.
@@ -85,6 +89,7 @@ class Dataset {
 
  private:
   int crop_padding_ = 0;
+  bool alternate_flips_ = false;
 };
 
 struct DatasetPair {

@@ -43,7 +43,8 @@ class StoredImages : public Dataset {
   }
   std::int32_t label(std::int64_t index) const override { return store_.labels[index]; }
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
-    read_moved(stored(index), store_.size, standard_, random, out, type, crop_padding());
+    read_moved(stored(index), store_.size, standard_, random, out, type, crop_padding(),
+               alternate_flips());
   }
   bool crops() const override { return true; }
   Records records() const override { return Records::whole; }
@@ -75,8 +76,8 @@ std::uint32_t checksum(const std::vector<T>& values) {
 }  // namespace
 
 void read_moved(const std::uint8_t* pixels, const ImageSize& size, const Standard& standard,
-                Random* random, void* out, Type type, int most) {
-  const Move move = random ? Move::draw(*random, most) : Move{};
+                Random* random, void* out, Type type, int most, bool alternate) {
+  const Move move = random ? Move::draw(*random, most, alternate) : Move{};
   std::array<float, 4> factor{};
   for (std::size_t c = 0; c < factor.size(); ++c) factor[c] = 1 / standard.deviation[c];
   const std::int64_t plane = size.height * size.width;

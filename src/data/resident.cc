@@ -25,6 +25,7 @@ constexpr std::int64_t kPart = 4096;
 struct CroppedImages {
   static constexpr int kPlane = Standardisation::kPlane;
   int padding;
+  bool alternate;
 
   static std::int64_t bytes() { return kImageValues; }
   HOST_DEVICE static int pixels() { return kPlane; }
@@ -50,7 +51,7 @@ struct CroppedImages {
   template <class Team>
   HOST_DEVICE Seen see(const std::uint8_t* planes, Random* random, Team team) const {
     Seen seen{planes, {}, {}};
-    if (random != nullptr) seen.how = Augmentation::draw(*random, padding);
+    if (random != nullptr) seen.how = Augmentation::draw(*random, padding, alternate);
     std::int32_t sums[kImageChannels] = {}, squares[kImageChannels] = {};
     for (int i = team.lane; i < kPlane; i += team.lanes) {
       for (int c = 0; c < kImageChannels; ++c) {
@@ -90,13 +91,15 @@ struct WholeImages {
   bool planes;
   float mean[4], factor[4];
   int padding;
+  bool alternate;
 
-  WholeImages(const ImageForm& form, int padding)
+  WholeImages(const ImageForm& form, int padding, bool alternate)
       : height(static_cast<int>(form.size.height)),
         width(static_cast<int>(form.size.width)),
         depth(static_cast<int>(form.size.channels)),
         planes(form.size.planes),
-        padding(padding) {
+        padding(padding),
+        alternate(alternate) {
     for (std::size_t c = 0; c < 4; ++c) {
       mean[c] = form.standard.mean[c];
       factor[c] = 1 / form.standard.deviation[c];
@@ -124,7 +127,7 @@ struct WholeImages {
   template <class Team>
   HOST_DEVICE Seen see(const std::uint8_t* image, Random* random, Team) const {
     Seen seen{*this, image, {}};
-    if (random != nullptr) seen.move = Move::draw(*random, padding);
+    if (random != nullptr) seen.move = Move::draw(*random, padding, alternate);
     return seen;
   }
 };
@@ -220,11 +223,11 @@ struct CopyWords {
 
 /// Calls f with images of the kind.
 template <class F>
-void dispatch(Records kind, const ImageForm& form, int padding, F&& f) {
+void dispatch(Records kind, const ImageForm& form, int padding, bool alternate, F&& f) {
   if (kind == Records::digits) return f(Digits{});
-  if (kind == Records::whole) return f(WholeImages(form, padding));
+  if (kind == Records::whole) return f(WholeImages(form, padding, alternate));
   expect(kind == Records::images, "a data set without records cannot be resident");
-  f(CroppedImages{padding});
+  f(CroppedImages{padding, alternate});
 }
 
 }  // namespace
@@ -233,10 +236,12 @@ ResidentSet::ResidentSet(Device& device, const Dataset& dataset)
     : kind_(dataset.records()),
       form_(dataset.form()),
       padding_(dataset.crop_padding()),
+      alternate_(dataset.alternate_flips()),
       size_(dataset.size()),
       record_bytes_(4 * dataset.sample_shape().count()) {
   if (kind_ != Records::words)
-    dispatch(kind_, form_, padding_, [&](const auto& kind) { record_bytes_ = kind.bytes(); });
+    dispatch(kind_, form_, padding_, alternate_,
+             [&](const auto& kind) { record_bytes_ = kind.bytes(); });
   const auto record_bytes = static_cast<std::size_t>(record_bytes_);
   const auto count = static_cast<std::size_t>(size_);
   bytes_ = count * (record_bytes + sizeof(std::int32_t));
@@ -279,7 +284,7 @@ void ResidentSet::give_batch(Stream& stream, const Picked& picked, View images, 
         CopyWords{reinterpret_cast<const std::int32_t*>(records_.get()), all_labels, size_, length,
                   picked, images.as<std::int32_t>(), labels.as<std::int32_t>()});
   }
-  dispatch(kind_, form_, padding_, [&]<class Kind>(const Kind& kind) {
+  dispatch(kind_, form_, padding_, alternate_, [&]<class Kind>(const Kind& kind) {
     expect(images.shape.row() == kind.pixels() * kind.channels(),
            "a batch does not have the shape of its samples");
     lockstep::dispatch(images.type, [&]<class T>(T*) {

@@ -49,6 +49,7 @@ class ResidentSet {
   Records kind_;
   ImageForm form_;
   int padding_;
+  bool alternate_;
   std::int64_t size_, record_bytes_;
   std::size_t bytes_;
   Memory records_, labels_;

@@ -43,9 +43,10 @@ class Noise : public Dataset {
     if (kind_ == Records::words) {
       for (int i = 0; i < 21; ++i) static_cast<std::int32_t*>(out)[i] = bytes[i] * 1000 - i;
     } else if (kind_ == Records::whole) {
-      read_moved(bytes, form_.size, form_.standard, random, out, type, crop_padding());
+      read_moved(bytes, form_.size, form_.standard, random, out, type, crop_padding(),
+                 alternate_flips());
     } else if (kind_ == Records::images) {
-      read_image(bytes, random, out, type, crop_padding());
+      read_image(bytes, random, out, type, crop_padding(), alternate_flips());
     } else {
       read_digit(bytes, out, type);
     }
@@ -160,6 +161,7 @@ TEST(DeviceLoader, CutsAndMixesAsTheHostDoes) {
     for (const Mixing mixing : {Mixing{3, 0}, Mixing{0, 0.5f}, Mixing{4, 0.5f}}) {
       Noise set(kind, 41);
       set.pad_crops(7);
+      set.alternate_flips(mixing.cutout == 4);
       for (const std::int64_t global_batch : {28, 100}) {  // two epochs, and four, in one step
         LoaderSpec spec = spec_of(global_batch, Type::f32, 30);
         spec.mixing = mixing;

@@ -67,6 +67,25 @@ std::vector<float> read(const Dataset& set, std::int64_t index, Random* random =
   return values;
 }
 
+TEST(Images, AreMirroredInTurnsIfWanted) {
+  int first = 0;
+  for (std::uint32_t index = 0; index < 400; ++index) {
+    bool before = false;
+    for (std::uint32_t epoch = 0; epoch < 5; ++epoch) {
+      Random random(1, Purpose::augment, epoch, index), same = random;
+      const Move move = Move::draw(random, 2, /*alternate=*/true);
+      EXPECT_EQ(move.top, static_cast<int>(same.below(5)) - 2) << "moved as ever";
+      EXPECT_EQ(move.left, static_cast<int>(same.below(5)) - 2);
+      if (epoch > 0) {
+        EXPECT_NE(move.mirror, before) << index << " in epoch " << epoch;
+      }
+      before = move.mirror;
+      if (epoch == 0) first += before;
+    }
+  }
+  EXPECT_NEAR(first, 200, 40) << "by chance in the first epoch";
+}
+
 TEST(Images, AreMovedWithReflectionAndMirrored) {
   const ImageSize size{12, 12, 1};
   Bytes pixels;
