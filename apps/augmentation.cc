@@ -17,6 +17,12 @@ void set_augmentation(const Options& o, Dataset& train) {
     }
     train.pad_crops(o.crop_padding);
   }
+  if (o.alternate_flips) {
+    if (!train.crops()) {
+      fail_usage("--alternate-flips: the samples of data set {} are never mirrored", o.dataset);
+    }
+    train.alternate_flips(true);
+  }
   if (!images && (o.mixing.cutout > 0 || o.mixing.mixup > 0)) {
     fail_usage("--{} is for images, and data set {} has none",
                o.mixing.cutout > 0 ? "cutout" : "mixup", o.dataset);
@@ -33,6 +39,7 @@ std::string augmentation_text(const Options& o) {
     parts.push_back(
         fmt::format("crops up to {} beyond the edges", counted(o.crop_padding, "pixel")));
   }
+  if (o.alternate_flips) parts.emplace_back("mirrored in turns");
   if (o.mixing.cutout > 0) parts.push_back(fmt::format("cutout {}", o.mixing.cutout));
   if (o.mixing.mixup > 0) parts.push_back(fmt::format("mixup {:g}", o.mixing.mixup));
   return fmt::format("{}", fmt::join(parts, ", "));

@@ -41,7 +41,7 @@ constexpr double kSlowFiles = 600;
 struct EvaluateOptions {
   std::string checkpoint, weights = "ema", data, precision, device = "auto", convolution = "auto",
                           logits;
-  bool follow = false, no_confusion = false;
+  bool follow = false, no_confusion = false, test_views = false;
   double interval = 60;
   int threads = 0;
 };
@@ -73,6 +73,8 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
              "Seconds between looks into the folder");
   set.flag("--no-confusion", o.no_confusion,
            "Leave out the table of which class was taken for which");
+  set.flag("--test-views", o.test_views,
+           "See each image six times, mirrored and moved by a pixel: the mean of their logits");
   set.text("--logits", o.logits, "FILE",
            "Write the first 100 test samples, their labels and logits there, as HDF5");
   set.text("--device", o.device, "NAME", "Where to compute: auto or one of train_cifar --list",
@@ -95,6 +97,9 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
   } catch (const CLI::ParseError& error) {
     if (!app.remaining().empty()) fail_extra(app);
     fail_usage("{}; --help lists all options", error.what());
+  }
+  if (o.test_views && !o.logits.empty()) {
+    fail_usage("--logits are those of an image as it is: leave --test-views out");
   }
   if (o.follow && !is_folder(o.checkpoint)) {
     fail_usage("--follow wants a folder of checkpoints, and {} is none", o.checkpoint);
@@ -226,8 +231,8 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
           /*training=*/false);
   });
   agree(comm, [&] {
-    evaluation = std::make_unique<Evaluation>(device, *entry, *data.test, type);
-    arena.assign(evaluation->model().layout().count, 0.0f);
+    evaluation = std::make_unique<Evaluation>(device, *entry, *data.test, type, o.test_views);
+    arena.assign(static_cast<std::size_t>(evaluation->model().layout().count), 0.0f);
   });
   if (checkpoint) note_other_data(*checkpoint, data.identity);
   load_on_all_ranks(comm, checkpoint, evaluation->model().layout(),

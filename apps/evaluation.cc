@@ -3,22 +3,32 @@
 #include <algorithm>
 #include <cstring>
 
+#include "apps/test_views.h"
+#include "src/check.h"
 #include "src/cpu/parallel_for.h"
 #include "src/round_up.h"
 
 namespace lockstep {
 
-Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& dataset, Type type)
+Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& dataset, Type type,
+                       bool views)
     : device_(device),
       dataset_(dataset),
       model_(device, entry, dataset.sample_shape(), dataset.classes(), kBatch, type, false),
-      stream_(device.stream()) {
+      stream_(device.stream()),
+      views_(views) {
+  if (views && dataset.sample_shape().rank() != 4)
+    fail_usage("--test-views is for images, and this data set has none");
   const auto classes = static_cast<std::size_t>(dataset.classes());
   sums_bytes_ = sizeof(Score) + classes * classes * sizeof(std::int64_t);
   images_ = arena_.reserve(static_cast<std::size_t>(model_.input().count()) *
                            size_of(model_.input_type()));
   labels_ = arena_.reserve(kBatch * sizeof(std::int32_t));
   sums_ = arena_.reserve(sums_bytes_);
+  if (views) {
+    view_ = arena_.reserve(static_cast<std::size_t>(model_.input().count()) * size_of(type));
+    mean_ = arena_.reserve(kBatch * classes * sizeof(float));
+  }
   arena_.allocate(device);
   host_ = device.allocate(arena_.bytes(), Place::host);
   if (device.memory_is_host() || !ResidentSet::possible(dataset)) return;
@@ -63,12 +73,24 @@ View Evaluation::score_batch(std::int64_t first, std::int64_t count) {
   } else {
     copy_batch(first, count, images);
   }
-  View logits = model_.forward(*stream_, images);
+  View logits = views_ ? mean_of_views(images) : model_.forward(*stream_, images);
   logits.shape = logits.shape.with_batch(count);
   auto* score = static_cast<Score*>(arena_.at(sums_));
   softmax_cross_entropy(*stream_, logits, labels, 0, {}, score,
                         reinterpret_cast<std::int64_t*>(score + 1));
   return logits;
+}
+
+View Evaluation::mean_of_views(View images) {
+  const View seen = arena_.view(view_, images.shape, images.type);
+  View mean;
+  for (const TestView& view : kTestViews) {
+    see(*stream_, images, view, seen);
+    const View logits = model_.forward(*stream_, seen);
+    mean = arena_.view(mean_, logits.shape, Type::f32);
+    add_weighted(*stream_, logits, view.weight, &view == &kTestViews.front(), mean);
+  }
+  return mean;
 }
 
 Answers Evaluation::first_batch() {

@@ -35,7 +35,10 @@ class Evaluation {
  public:
   static constexpr std::int64_t kBatch = 100;
 
-  Evaluation(Device& device, const ModelEntry& entry, const Dataset& dataset, Type type);
+  /// With `views` the logits of an image are the weighted mean of those of kTestViews; throws the
+  /// usage Error where samples are no images.
+  Evaluation(Device& device, const ModelEntry& entry, const Dataset& dataset, Type type,
+             bool views = false);
   ~Evaluation();
 
   const Model& model() const { return model_; }
@@ -53,6 +56,7 @@ class Evaluation {
  private:
   /// Gives the work that scores samples `first` to first + count - 1; their logits.
   View score_batch(std::int64_t first, std::int64_t count);
+  View mean_of_views(View images);
   /// Reads them on the host and gives their copy.
   void copy_batch(std::int64_t first, std::int64_t count, View images);
 
@@ -62,6 +66,9 @@ class Evaluation {
   std::unique_ptr<Stream> stream_;
   /// Places of a batch, and of sums: a Score, then the confusion table.
   std::size_t images_, labels_, sums_, sums_bytes_;
+  bool views_;
+  /// With views: places of a batch as one of them, and of the mean of logits in fp32.
+  std::size_t view_ = 0, mean_ = 0;
   Arena arena_;  ///< with these places
   Memory host_;  ///< the host's, with the same places
   /// Null where the device's memory is the host's, or the data set does not fit there: then the

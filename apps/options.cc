@@ -190,6 +190,9 @@ void add_options(OptionSet& add, Options& o, const Program& program,
          "Training crops and moves images by up to so many pixels beyond their edges, where they "
          "are reflected; auto: 4 where images are whole, else 0")
       .shapes_weights();
+  add.flag("--alternate-flips", o.alternate_flips,
+           "Mirror each training image by chance in the first epoch, and from then on in turns")
+      .shapes_weights();
   add.number("--cutout", o.mixing.cutout, Bounds::at_least(0, 1024),
              "Cut a square of so many pixels out of each training image; 0: none")
       .shapes_weights();
@@ -242,8 +245,9 @@ void add_options(OptionSet& add, Options& o, const Program& program,
       .shapes_weights();
   add.list("--group", o.group_texts, "PATTERN:SETTINGS",
            "Of parameters whose names match (* is any text), as in 'conv*/biases:lr=0.1,"
-           "weight-decay=0': lr, a factor of --lr (0: they stay as they are), and weight-decay, "
-           "instead of any other; may be said again, and the first that matches counts",
+           "weight-decay=0': lr, a factor of --lr (0: they stay as they are), weight-decay, "
+           "instead of any other, and epochs, after which they stay as they are, having had the "
+           "schedule of so short a run; may be said again, and the first that matches counts",
            parse_group)
       .shapes_weights();
   add.number("--clip-norm", o.clip_norm, Bounds::at_least(0),
@@ -337,6 +341,13 @@ void add_options(OptionSet& add, Options& o, const Program& program,
              "Steps between histograms of parameters and gradients; 0: never");
   add.number("--eval-every", o.eval_every, Bounds::at_least(0),
              "Steps between evaluations on the test set, with one at the end; 0: never");
+  add.flag("--test-views", o.test_views,
+           "Evaluate on six views of each image, mirrored and moved by a pixel: the mean of their "
+           "logits");
+  add.number(
+      "--target", o.target, Bounds::at_least(0, 100),
+      "End the run when an evaluation has so many per cent of the test set right, and say how "
+      "long that took; 0: never");
   add.flag("--epoch-lines", o.epoch_lines,
            "Evaluate after each epoch, with a line of its seconds, loss and accuracy");
   add.number("--verify-every", o.verify_every, Bounds::at_least(0),
@@ -375,8 +386,9 @@ void follow_recipe(OptionSet& set, const Options& o) {
       {"epoch-lines", "--eval-every"}};
   const bool another = set.given("--optimizer");
   const auto of_optimizer = [](std::string_view name) {
-    return name == "lr" || std::any_of(optimizers().begin(), optimizers().end(),
-                                       [&](const auto& entry) { return declares(entry, name); });
+    return name == "lr" || name == "group" ||
+           std::any_of(optimizers().begin(), optimizers().end(),
+                       [&](const auto& entry) { return declares(entry, name); });
   };
   set.preset(find(models(), o.model).recipe, [&](std::string_view name) {
     return (another && of_optimizer(name)) ||
@@ -438,6 +450,8 @@ std::vector<std::string> idle_options(const Options& o) {
   note(!ends && rate.end != usual.end, "--lr-end", "--lr-schedule cosine or linear");
   note(!o.loss_scaling().dynamic && o.loss_scale_steps != d.loss_scale_steps, "--loss-scale-steps",
        "--loss-scale dynamic");
+  note(o.target > 0 && o.eval_every == 0 && !o.epoch_lines, "--target",
+       "--eval-every or --epoch-lines");
   note(o.nccl_max_ctas > 0 && o.reducer != "auto" && o.reducer != "nccl", "--nccl-max-ctas",
        "--reducer nccl");
   note(o.log_dir.empty() && o.summary_every > 0 && o.summary_every != d.summary_every,

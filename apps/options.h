@@ -42,6 +42,7 @@ struct Options {
   std::string dataset;  ///< as read, always one of the menu
   std::string data;
   int crop_padding = kOwnPadding;
+  bool alternate_flips = false;
   Mixing mixing;
   // Model and arithmetic
   std::string model;  ///< as read, always one of the menu: where nobody says, the data set's
@@ -87,6 +88,8 @@ struct Options {
   // Reports
   std::string log_dir;  ///< empty: none
   std::int64_t log_every = 10, summary_every = 100, eval_every = 1000, verify_every = 1000;
+  bool test_views = false;   ///< evaluations see each image six times (apps/test_views.h)
+  double target = 0;         ///< per cent of the test set at which the run ends; 0: none
   bool epoch_lines = false;  ///< an evaluation and a line at the end of each epoch
   bool log_device_placement = false;
   // Checkpoints

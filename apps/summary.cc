@@ -70,6 +70,7 @@ std::string group_text(const RunSummary& f, const ParameterGroup& group) {
   }
   std::string text = fmt::format("{}: {}, ", group.pattern, counted(members, "array"));
   text += group.rate > 0 ? fmt::format("lr times {:g}", group.rate) : "which stay as they are";
+  if (group.epochs > 0) text += fmt::format(" as in a run of {:g} epochs", group.epochs);
   if (group.decay && group.rate > 0) text += fmt::format(", weight decay {:g}", *group.decay);
   return text;
 }

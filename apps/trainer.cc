@@ -1,6 +1,9 @@
 #include "apps/trainer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -27,6 +30,7 @@
 #include "src/clock.h"
 #include "src/data/dataset.h"
 #include "src/machine.h"
+#include "src/process.h"
 #include "src/report/report.h"
 #include "src/table.h"
 
@@ -40,6 +44,18 @@ constexpr double kSlowFiles = 600;
 constexpr const char* kDue = "due";
 /// The text of a checkpoint that says where a dynamic scale of the loss stands.
 constexpr const char* kLossScale = "loss_scale";
+/// The text that says how many per cent of the test set a run had right that ended by its --target.
+constexpr const char* kReached = "target_reached";
+
+/// "352.1 s after mpirun began": the launcher that this rank is a child of, or the program itself.
+std::string time_of_run() {
+  constexpr std::array<std::string_view, 7> kLaunchers{"mpirun", "mpiexec", "orterun",   "prterun",
+                                                       "orted",  "prted",   "slurmstepd"};
+  const std::string parent = program_of(getppid());
+  const bool launched = std::find(kLaunchers.begin(), kLaunchers.end(), parent) != kLaunchers.end();
+  return fmt::format("{:.1f} s after {} began", age_of(launched ? getppid() : getpid()),
+                     launched ? parent : "the program");
+}
 
 class Trainer {
  public:
@@ -55,7 +71,7 @@ class Trainer {
         entry_(find(models(), options.model)),
         step_(make_step_parts(world, device, entry_, *data.train, options, plan), device,
               world.flight_recorder().mine(), options, plan),
-        evaluation_(device, entry_, *data.test, options.precision),
+        evaluation_(device, entry_, *data.test, options.precision, options.test_views),
         reporter_(comm_, options, plan,
                   [this] {
                     world_.flight_recorder().mine().progress();
@@ -84,7 +100,9 @@ class Trainer {
     load_on_all_ranks(comm_, checkpoint.get(), step_.layout(), step_.sections());
     LossScale scale = step_.loss_scale();
     const auto& texts = resumption.metadata.texts;
-    agree(comm_, [&] {  // a run that was not scaled dynamically begins to be
+    agree(comm_, [&] {
+      if (const auto at = texts.find(kReached); at != texts.end()) reached_ = std::stod(at->second);
+      // A run that was not scaled dynamically begins to be.
       if (const auto at = texts.find(kLossScale); at != texts.end())
         scale = LossScale::from(at->second);
     });
@@ -106,10 +124,19 @@ class Trainer {
     });
     const std::vector<Section> sections = step_.sections();
     load_on_all_ranks(comm_, checkpoint.get(), step_.layout(), {sections.front()});
-    if (step_.state().average)
-      std::copy_n(sections.front().arena, step_.layout().count, sections.back().arena);
-    step_.restored(step_.loss_scale());
+    begin_as(sections);
   }
+
+  /// The weights that follow from the data, in a run that begins.
+  void prepare(const Dataset& train) {
+    if (entry_.prepare == nullptr) return;
+    const std::vector<Section> sections = step_.sections();
+    entry_.prepare(train, step_.layout(), sections.front().arena);
+    begin_as(sections);
+  }
+
+  /// An evaluation has met --target: the run is complete.
+  bool reached() const { return options_.target > 0 && reached_ >= options_.target; }
 
   /// The run was stopped before the evaluation of its last step: that is the first thing to do.
   bool evaluation_due() const { return evaluation_due_; }
@@ -131,20 +158,31 @@ class Trainer {
       if (evaluation_due_) return stop(done);
       last_report_time_ = now_seconds();
     }
-    for (last_report_step_ = taken_ = done; done < plan_.steps;) {
+    for (last_report_step_ = taken_ = done; done < plan_.steps && !reached();) {
       step_.give(loader, done, static_cast<float>(rate_at(done)), votes(), reports(done + 1));
       ++done;
       Votes asked = take(/*all=*/looks_at_weights(done));
       // Weights are those of the last step that was given.
       if (asked.stop || asked.save) asked = asked | take(/*all=*/true);
       if (taken_ == done) after_step(done, asked);
-      if ((asked.stop && done < plan_.steps) || evaluation_due_) return stop(done);
+      if ((asked.stop && done < plan_.steps && !reached()) || evaluation_due_) return stop(done);
+    }
+    if (options_.target > 0 && !reached()) {
+      reporter_.line(
+          fmt::format("{:<12} {:g} % of the test set was not reached", "target", options_.target));
     }
     reporter_.summary(done, trained_seconds(), skipped());
     return kExitSuccess;
   }
 
  private:
+  /// The weights that the host has written to the first of `sections` are the run's.
+  void begin_as(const std::vector<Section>& sections) {
+    if (step_.state().average)
+      std::copy_n(sections.front().arena, step_.layout().count, sections.back().arena);
+    step_.restored(step_.loss_scale());
+  }
+
   static bool due(std::int64_t done, std::int64_t every) { return every > 0 && done % every == 0; }
 
   Votes votes() const {
@@ -201,7 +239,7 @@ class Trainer {
     if (end && saved_step_ != done) require_finite(done);
     if (evaluation_due_ && !asked.stop) {  // else it is left to the run that goes on
       evaluate(done);
-      if (evaluation_due_ || saved_step_ == done) save(done);
+      if (evaluation_due_ || saved_step_ == done || reached()) save(done);
     }
     aside_ += now_seconds() - start;
   }
@@ -254,6 +292,11 @@ class Trainer {
     if (evaluation_due_) return;
     reporter_.evaluation(done, plan_.epoch_at(done), *result,
                          step_.state().average ? "averaged weights" : "weights");
+    reached_ = 100 * result->score.top1_share();
+    if (reached()) {
+      reporter_.line(fmt::format("{:<12} {:g} % of the test set is reached after step {}, {}",
+                                 "target", options_.target, done, time_of_run()));
+    }
     const std::int64_t epoch = options_.epoch_lines ? epoch_that_ends(plan_, done) : 0;
     if (epoch == 0) return;
     if (epoch_.steps() > 0) reporter_.epoch(done, epoch, epoch_, *result);
@@ -276,6 +319,7 @@ class Trainer {
       metadata.position = {done, samples, samples / plan_.dataset_size, plan_.seed};
       metadata.texts = texts_;
       if (evaluation_due_) metadata.texts["evaluation"] = kDue;
+      if (reached()) metadata.texts[kReached] = fmt::format("{}", reached_);
       if (options_.loss_scaling().dynamic) metadata.texts[kLossScale] = step_.loss_scale().text();
       folders_->require_held();
       const SavedCheckpoint saved =
@@ -359,9 +403,9 @@ class Trainer {
   bool warned_ = false;     ///< of an old checkpoint that stays
   std::int64_t taken_ = 0;  ///< steps whose totals are known: up to Device::run_ahead() fewer
   std::int64_t saved_step_ = -1, last_report_step_ = 0;
-  std::int64_t skipped_before_ = 0;  ///< steps, when this start began
-  bool evaluation_due_ = false;      ///< of the step just done, and not yet done
-  bool saved_due_ = false;           ///< so the checkpoint of saved_step_ says
+  bool evaluation_due_ = false;  ///< of the step just done, and not yet done
+  double reached_ = 0;           ///< per cent of the test set, by the last evaluation
+  bool saved_due_ = false;       ///< so the checkpoint of saved_step_ says
   double last_save_ = 0, last_report_time_ = 0;
   double aside_ = 0;    ///< seconds since the last report that were not training
   double trained_ = 0;  ///< seconds of training up to the last report
@@ -444,6 +488,10 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   look_for_stop();
   record.phase("restoring the checkpoint", kSlowFiles);
   if (!resumption.file && !options.init.empty()) trainer.begin_with(options.init);
+  if (!resumption.file && options.init.empty()) {
+    record.phase("looking at the data", kSlowFiles);
+    trainer.prepare(*data.train);
+  }
   if (resumption.file) {
     trainer.restore(resumption);
     const auto more = changes(resumption.metadata.texts, trainer.texts(), options);
@@ -466,6 +514,13 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
         fmt::format("complete already: {} is at step {} of {}; ask for more --steps to go on, or "
                     "choose another --checkpoint-dir to start anew",
                     resumption.file->string(), plan.start.step, plan.steps));
+    return kExitSuccess;
+  }
+  if (trainer.reached()) {
+    trainer.reporter().line(
+        fmt::format("complete already: {} has reached its --target; ask for a higher one to go on, "
+                    "or choose another --checkpoint-dir to start anew",
+                    resumption.file->string()));
     return kExitSuccess;
   }
   return world.or_end_all([&] { return trainer.run(*loader); });

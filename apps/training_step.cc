@@ -147,6 +147,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
   const std::vector<float> decays = factors(layout, weight_decay_);
   arenas_ = device.allocate(((1 + slots + (ema_ > 0)) * count + decays.size()) * sizeof(float),
                             Place::device);
+  optimizer_->plan(device, layout);
   if (optimizer_->layerwise()) {
     layer_scratch_ = device.allocate(sizeof(LayerScratch), Place::device);
     state_.scratch = reinterpret_cast<LayerScratch*>(layer_scratch_.get());
@@ -199,7 +200,9 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
          "a step was given before the totals of an older one were taken");
   record_.step(step + 1);
   Slot& slot = slots_[static_cast<std::size_t>(given_) % slots_.size()];
-  *reinterpret_cast<StepInput*>(slot.input.get()) = input_of(step, rate, votes);
+  *reinterpret_cast<StepInput*>(slot.input.get()) = {
+      rates_at(step, rate), votes.stop ? 1.0f : 0.0f, votes.save ? 1.0f : 0.0f,
+      plan_.start.samples + (step - plan_.start.step) * plan_.global_batch};
   device_.copy(*stream_, now(), slot.input.get(), sizeof(StepInput));
   auto* answer = reinterpret_cast<Answer*>(slot.answer.get());
   answer->penalty = 0;
@@ -224,24 +227,18 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   ++given_;
 }
 
-/// A step that is skipped has been none for the optimizer and for the average, which count their
-/// own; its samples are gone, so that the learning rate, which goes by samples, moves on.
-StepInput TrainingStep::input_of(std::int64_t step, float rate, Votes votes) const {
-  const auto rates_after = [&](std::int64_t skipped) {
-    const std::int64_t counted = step - skipped;
-    return UpdateRates{rate, average_decay(ema_, counted), optimizer_->corrections(counted),
-                       1 / scaling_.scale};
-  };
-  StepInput input;
-  input.rates = rates_after(loss_scale_.skipped);
-  input.by_skips.skipped = loss_scale_.skipped;
-  for (std::int64_t more = 0; scaling_.dynamic && more <= given_ - taken_; ++more) {
-    input.by_skips.rates[static_cast<std::size_t>(more)] = rates_after(loss_scale_.skipped + more);
+UpdateRates TrainingStep::rates_at(std::int64_t step, float rate) const {
+  UpdateRates rates{.rate = rate,
+                    .average_decay = average_decay(ema_, step),
+                    .corrections = optimizer_->corrections(step),
+                    .scale = 1 / scaling_.scale};
+  const double epoch = plan_.epoch_at(step);
+  for (std::size_t n = 0; n < layout().epochs.size(); ++n) {
+    const double end = layout().epochs[n];
+    const double own = epoch < end ? learning_rate(plan_.rate, epoch, end) : 0;
+    rates.shares[n + 1] = rate > 0 ? static_cast<float>(own / rate) : 0.0f;
   }
-  input.stop = votes.stop ? 1.0f : 0.0f;
-  input.save = votes.save ? 1.0f : 0.0f;
-  input.first_position = plan_.start.samples + (step - plan_.start.step) * plan_.global_batch;
-  return input;
+  return rates;
 }
 
 std::optional<StepTotals> TrainingStep::take(bool all) {

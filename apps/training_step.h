@@ -172,6 +172,7 @@ class TrainingStep {
   bool waits_for_all() const { return clip_ || scaling_.dynamic || optimizer_->layerwise(); }
   Score* score() { return static_cast<Score*>(block_.at(score_)); }
   void give_penalty(Answer* answer);
+  UpdateRates rates_at(std::int64_t step, float rate) const;
   StepInput* now() const { return static_cast<StepInput*>(block_.at(now_)); }
 
   Device& device_;

@@ -42,7 +42,7 @@ expect "adamw's has none" bash -c '! grep -q penalty "$1"' - "$folder/out"
 ranks 1 train_cifar "${small[@]}" "${state[@]}" --optimizer adam --beta2 0.99 --steps 9 --check --checkpoint-dir "$folder/adam/two"
 expect_line "a changed option is noted" '^note +--beta2 is now 0.99, not 0.999 as before: this is no longer the same run$'
 ranks 2 train_cifar "${small[@]}" --optimizer adam --momentum 0.9
-expect_error "another optimizer's option" 2 '--momentum is an option of --optimizer sgd, lars, and this is adam, which takes --beta1, --beta2, --epsilon'
+expect_error "another optimizer's option" 2 '--momentum is an option of --optimizer sgd, lars, muon, and this is adam, which takes --beta1, --beta2, --epsilon'
 ranks 1 train_cifar --help
 expect_line "options stand under their optimizer" '^Of --optimizer adam, adamw, nadam, lamb:$'
 ranks 1 train_cifar "${small[@]}" "${state[@]}" --steps 9 --checkpoint-dir "$folder/adam/two" --momentum 0.9

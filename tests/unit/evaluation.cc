@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "apps/test_views.h"
 #include "src/table.h"
 #include "tests/support/files.h"
 
@@ -27,6 +28,76 @@ TEST(Evaluation, AnotherShapeThanTheModelsIsToldWithBoth) {
               Evaluation(*device, find(models(), "tutorial"), flat, Type::f32);
             }).find("the model tutorial takes samples of 1x24x24x3"),
             std::string::npos);
+}
+
+TEST(TestViews, AreMovedReflectedAndMirrored) {
+  double weights = 0;
+  for (const TestView& view : kTestViews) weights += view.weight;
+  EXPECT_EQ(weights, 1);
+  constexpr int kHeight = 3, kWidth = 4;
+  std::vector<float> images, seen(2 * kHeight * kWidth * 2);
+  for (std::size_t i = 0; i < seen.size(); ++i) images.push_back(static_cast<float>(i));
+  const Shape shape{2, kHeight, kWidth, 2};
+  const auto reflected = [](int i, int extent) {
+    return i < 0 ? -i : i >= extent ? 2 * extent - 2 - i : i;
+  };
+  HostStream stream;
+  for (const TestView& view : kTestViews) {
+    see(stream, {images.data(), shape, Type::f32}, view, {seen.data(), shape, Type::f32});
+    for (int i = 0; i < 2; ++i)
+      for (int y = 0; y < kHeight; ++y)
+        for (int x = 0; x < kWidth; ++x)
+          for (int c = 0; c < 2; ++c) {
+            const int from_x = reflected((view.mirror ? kWidth - 1 - x : x) - view.shift, kWidth),
+                      from_y = reflected(y - view.shift, kHeight);
+            EXPECT_EQ(seen[static_cast<std::size_t>(((i * kHeight + y) * kWidth + x) * 2 + c)],
+                      ((i * kHeight + from_y) * kWidth + from_x) * 2 + c)
+                << view.shift << view.mirror;
+          }
+  }
+}
+
+/// Noise of 30 images, none like another.
+class Noise : public Flat {
+ public:
+  std::int64_t size() const override { return 30; }
+  Shape sample_shape() const override { return {1, 24, 24, 3}; }
+  void read(std::int64_t index, Random*, void* out, Type) const override {
+    Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(index));
+    for (int i = 0; i < 24 * 24 * 3; ++i) static_cast<float*>(out)[i] = random.normal();
+  }
+};
+
+TEST(TestViews, GiveTheWeightedMeanOfTheLogitsOfEach) {
+  const auto device = make_cpu_device(1);
+  const ModelEntry& entry = find(models(), "tutorial");
+  const Noise noise;
+  Evaluation with(*device, entry, noise, Type::f32, /*views=*/true);
+  std::vector<float> parameters(static_cast<std::size_t>(with.model().layout().count));
+  initialize(with.model().layout(), 1, parameters.data());
+  const_cast<Model&>(with.model()).bind(parameters.data(), nullptr);
+  const Answers mean = with.first_batch();
+
+  Model model(*device, entry, noise.sample_shape(), 10, Evaluation::kBatch, Type::f32, false);
+  model.bind(parameters.data(), nullptr);
+  std::vector<float> images(static_cast<std::size_t>(model.input().count())), seen(images);
+  std::copy(mean.samples.begin(), mean.samples.end(), images.begin());
+  std::vector<double> wanted(300);
+  HostStream stream;
+  for (const TestView& view : kTestViews) {
+    const View moved{seen.data(), model.input(), Type::f32};
+    see(stream, {images.data(), model.input(), Type::f32}, view, moved);
+    const float* logits = model.forward(stream, moved).as<float>();
+    for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += double{view.weight} * logits[i];
+  }
+  ASSERT_EQ(mean.logits.size(), wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(mean.logits[i], wanted[i], 1e-6) << i;
+  const Flat flat;
+  EXPECT_EQ(error_of([&] {
+              Evaluation(*device, find(models(), "reuters"), flat, Type::f32, true);
+            }).find("--test-views"),
+            std::string::npos)
+      << "the shape is told first";
 }
 
 }  // namespace

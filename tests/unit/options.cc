@@ -182,10 +182,10 @@ TEST(Options, AnOptionIsNoValue) {
 }
 
 TEST(Options, OfAnotherOptimizerAreRefused) {
-  EXPECT_EQ(
-      refusal({"--optimizer", "adam", "--momentum", "0.9"}),
-      "--momentum is an option of --optimizer sgd, lars, and this is adam, which takes --beta1, "
-      "--beta2, --epsilon");
+  EXPECT_EQ(refusal({"--optimizer", "adam", "--momentum", "0.9"}),
+            "--momentum is an option of --optimizer sgd, lars, muon, and this is adam, which takes "
+            "--beta1, "
+            "--beta2, --epsilon");
   EXPECT_EQ(
       refusal({"--beta2=0.9"}),
       "--beta2 is an option of --optimizer adam, adamw, nadam, lamb, and this is sgd, which takes "
@@ -434,9 +434,10 @@ TEST_F(ConfigFile, TakesTheOptimizersOptions) {
   const Options o = options_of("optimizer = \"adam\"\nbeta2 = 0.5\nepsilon = 1e-3");
   EXPECT_EQ(o.optimizer_options.at("beta2"), 0.5f);
   EXPECT_EQ(options_of(o.text).text, o.text);
-  EXPECT_EQ(refusal_of("beta2 = 0.5\nmomentum = 0.5", {"--optimizer=adam"}),
-            "--momentum (F:2) is an option of --optimizer sgd, lars, and this is adam, which takes "
-            "--beta1, --beta2, --epsilon");
+  EXPECT_EQ(
+      refusal_of("beta2 = 0.5\nmomentum = 0.5", {"--optimizer=adam"}),
+      "--momentum (F:2) is an option of --optimizer sgd, lars, muon, and this is adam, which takes "
+      "--beta1, --beta2, --epsilon");
 }
 
 TEST_F(ConfigFile, TakesArraysOfTextsForListsAlone) {

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# The recipe of airbench94 on a few images: the same bits on any number of ranks and after a resume, with filters from the
+# data that a resume leaves alone; a run that ends by its target; evaluations on six views.
+# usage: airbench.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_h5py
+data=$folder/data
+mkdir "$data"
+"$python" - "$data" <<'END'
+import sys
+import h5py
+import numpy
+random = numpy.random.RandomState(1)
+for part, count in (("train", 48), ("test", 24)):
+    with h5py.File(f"{sys.argv[1]}/{part}.h5", "w") as file:
+        file["images"] = random.randint(0, 256, (count, 32, 32, 3)).astype("uint8")
+        file["labels"] = numpy.arange(count) % 3
+END
+recipe() {  # RANKS OPTIONS...
+  ranks "$1" train_cifar --config "$here/../../apps/recipes/airbench94.toml" --dataset hdf5 --data "$data" --shards 4 --global-batch 8 --threads 1 \
+    --reducer tree "${@:2}"
+  checks=$((checks + 1))
+  [[ $code == 0 ]] || complain "exit code $code: $*"
+}
+
+recipe 1 --steps 8 --target 0 --checkpoint-dir "$folder/one"
+expect_line "the model" '^model +airbench94, 1969848 parameters'
+expect_line "a schedule of its own" '^group +whiten/biases: 1 array, lr times 441\.667 as in a run of 3 epochs, weight decay 3\.7736e-05$'
+expect_line "mirrored in turns" 'mirrored in turns'
+recipe 4 --steps 8 --target 0 --checkpoint-every 3 --keep 0 --checkpoint-dir "$folder/four"
+expect_same_state "on 4 ranks" "$(step_file "$folder/one" 8)" "$(step_file "$folder/four" 8)"
+recipe 2 --steps 8 --target 0 --resume "$(step_file "$folder/four" 3)" --checkpoint-dir "$folder/two"
+expect_same_state "resumed on 2" "$(step_file "$folder/one" 8)" "$(step_file "$folder/two" 8)"
+expect "filters from the data, which stay" "$python" - "$(step_file "$folder/four" 3)" "$(step_file "$folder/two" 8)" <<'END'
+import sys, h5py, numpy
+before, after = (h5py.File(name)["parameters/whiten/weights"][()] for name in sys.argv[1:])
+assert (before == after).all() and (before[:12] == -before[12:]).all()
+rows = before[:12].reshape(12, 12).astype(float)
+products = rows @ rows.T
+assert abs(products - numpy.diag(numpy.diag(products))).max() < 1e-4, "at right angles"
+END
+
+# A third of the images is right whatever is learnt.
+recipe 2 --steps 8 --eval-every 2 --target 5 --checkpoint-dir "$folder/target"
+expect_line "the target" '^target +5 % of the test set is reached after step 2, [0-9.]+ s after [a-z]+ began$'
+expect_files "a checkpoint" "$folder/target" step-0000000002.h5
+top1=$(sed -nE 's/.* evaluation: (top-1 [0-9.]+ %).*/\1/p' "$folder/out")
+recipe 2 --steps 8 --eval-every 2 --target 5 --checkpoint-dir "$folder/target"
+expect_line "the same command again" '^complete already: .*step-0000000002\.h5 has reached its --target'
+ranks 2 evaluate "$folder/target" --data "$data" --weights raw --no-confusion --test-views
+expect_line "evaluated the same" "$top1"
+ranks 2 evaluate "$folder/target" --data "$data" --weights raw --test-views --logits "$folder/logits.h5"
+expect_error "logits of one view" 2 '--logits are those of an image as it is: leave --test-views out$'
+recipe 2 --steps 4 --eval-every 2 --target 100
+expect_line "out of reach" '^target +100 % of the test set was not reached$'
+recipe 2 --steps 4 --eval-every 0 --check
+expect_line "never evaluated" '^note +--target does nothing without --eval-every or --epoch-lines$'
+ranks 2 train_reuters --steps 2 --test-views --check
+expect_error "words have no views" 2 '--test-views is for images, and this data set has none$'
+ranks 2 train_reuters --steps 2 --alternate-flips --check
+expect_error "words have no mirror" 2 '--alternate-flips: the samples of data set topics are never mirrored$'
+finish
