@@ -15,7 +15,8 @@ settings='tutorial   synthetic  64  40   5
           keras      digits    128   4   2
           reuters    topics     16 200  20
           resnet20   noise      64  15   3
-          resnet18   noise      64   3   1'
+          resnet18   noise      64   3   1
+          airbench94 noise    1000   2   1'
 rounds=3 ranks=2 batch='' steps='' warmup='' precisions='' chosen='pytorch tensorflow' nets=tutorial
 all=$(awk '{ printf "%s%s", sep, $1; sep = " " }' <<<"$settings")
 
@@ -119,7 +120,7 @@ value() { sed -n "s/.*\"$1\": *\([0-9.]*\).*/\1/p"; }
 median() { sort -n "$1" | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
 
 mpi_variables "$ranks" "$(usable_cores)"
-[[ " $nets " != *' resnet'* ]] || make_noise
+[[ " $nets " != *' resnet'* && " $nets " != *' airbench94 '* ]] || make_noise
 for ((round = 1; round <= rounds; round++)); do
   for net in $nets; do
     for precision in $precisions; do

@@ -21,10 +21,14 @@ def options_of_command_line():
     return finish(parser)
 
 
-def make_optimizer(model, recipe):
+def make_optimizer(model, recipe, dtype):
     """Fused where PyTorch has that, else over all parameters at once."""
-    from torch import optim
+    from torch import bfloat16, float32, optim
 
+    if recipe.optimizer == "muon":
+        from pytorch_muon import Muon
+
+        return Muon(model.parameters(), recipe, bfloat16 if dtype == "bf16" else float32)
     by_decay = {}
     for parameter in model.parameters():
         by_decay.setdefault(getattr(parameter, "decay", 0.0), []).append(parameter)
@@ -52,7 +56,7 @@ def run(rank, options, rendezvous, started):
     layout = torch.channels_last if options.layout == "channels_last" else torch.contiguous_format
     model = NETWORKS[options.net](recipe).to(memory_format=layout)
     parameters = sum(p.numel() for p in model.parameters())
-    optimizer = make_optimizer(model, recipe)
+    optimizer = make_optimizer(model, recipe, options.dtype)
     # Each rank keeps its own statistics of normalisations, as ours do. (PyTorch 2.15 has a new name for that.)
     warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
     model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, broadcast_buffers=False)
@@ -69,7 +73,7 @@ def run(rank, options, rendezvous, started):
 
     batches = [(samples(), torch.randint(recipe.classes, (options.batch,), generator=generator))
                for _ in range(BATCHES)]
-    loss_of = nn.CrossEntropyLoss()
+    loss_of = nn.CrossEntropyLoss(label_smoothing=recipe.smoothing)
 
     def step(number):
         optimizer.zero_grad(set_to_none=False)

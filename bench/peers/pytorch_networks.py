@@ -62,6 +62,24 @@ class Block(nn.Module):
         return functional.relu_(self.branch(x).add_(shortcut))
 
 
+class Shift(nn.BatchNorm2d):
+    """Normalised, without a scale."""
+
+    def __init__(self, channels):
+        super().__init__(channels, eps=1e-12, momentum=0.4)
+        del self.weight
+        self.register_buffer("weight", torch.ones(channels))
+
+
+class Scale(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        return x * self.factor
+
+
 def weighted(layer, deviation=None, bias=0.0, decay=0.0):
     """With weights of a deviation, or Glorot's."""
     if deviation is None:
@@ -156,7 +174,28 @@ def residual(stages, blocks, filters, project):
     return build
 
 
+def airbench94(recipe):
+    def through(channels, filters):
+        layer = nn.Conv2d(channels, filters, 3, padding=1, bias=False)
+        with torch.no_grad():
+            nn.init.dirac_(layer.weight[:channels])
+        return layer
+
+    channels = 2 * 2 * 2 * recipe.sample[2]
+    whiten = nn.Conv2d(recipe.sample[2], channels, 2)
+    whiten.weight.requires_grad_(False)
+    layers = [whiten, nn.GELU()]
+    for filters in (64, 256, 256):
+        layers += [through(channels, filters), nn.MaxPool2d(2), Shift(filters), nn.GELU(),
+                   through(filters, filters), Shift(filters), nn.GELU()]
+        channels = filters
+    head = nn.Linear(channels, recipe.classes, bias=False)
+    nn.init.uniform_(head.weight, -math.sqrt(3), math.sqrt(3))
+    return nn.Sequential(*layers, nn.MaxPool2d(3), Flatten(), head, Scale(1 / channels))
+
+
 NETWORKS = {
     "tutorial": tutorial, "deep_mnist": deep_mnist, "tower": tower, "keras": keras, "reuters": reuters,
     "resnet20": residual(3, 3, 16, project=False), "resnet18": residual(4, 2, 64, project=True),
+    "airbench94": airbench94,
 }

@@ -10,7 +10,10 @@ class Recipe:
     batch: int  # samples per rank and step
     optimizer: str = "sgd"
     rate: float = 0.1
-    momentum: float = 0.0  # of sgd
+    momentum: float = 0.0  # of sgd, and of muon's filters
+    other_momentum: float = 0.0  # muon: Nesterov's, of what is no filter
+    iterations: int = 0  # muon: Newton and Schulz'
+    smoothing: float = 0.0  # of the labels
     decay: float = 0.0  # L2 of all filters and matrices, where the network does not say its own
     vocabulary: int = 0  # of texts
 
@@ -30,4 +33,6 @@ RECIPES = {
     "reuters": Recipe(sample=(300,), classes=46, batch=16, optimizer="nadam", rate=0.001, vocabulary=30982),
     "resnet20": Recipe(**_RESIDUAL),
     "resnet18": Recipe(**_RESIDUAL),
+    "airbench94": Recipe(sample=(32, 32, 3), classes=10, batch=1000, optimizer="muon", rate=0.24, momentum=0.6,
+                         other_momentum=0.85, iterations=3, smoothing=0.2),
 }

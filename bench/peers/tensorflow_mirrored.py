@@ -59,7 +59,11 @@ def main():
     @tf.function(jit_compile=options.xla)
     def gradients_of(inputs, labels):
         with tf.GradientTape() as tape:
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, network.call(inputs))
+            logits = network.call(inputs)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+            if recipe.smoothing:
+                losses = ((1 - recipe.smoothing) * losses -
+                          recipe.smoothing * tf.reduce_mean(tf.nn.log_softmax(logits), axis=1))
             # Divided by the global batch, so that the sum over replicas is the mean.
             loss = tf.reduce_sum(losses) / global_batch
         return loss, tape.gradient(loss, variables)
@@ -88,7 +92,7 @@ def main():
                for _ in range(BATCHES)]
     times = time_steps(lambda number: float(step(*batches[number % BATCHES])), options)
     report("tensorflow_mirrored", tf.__version__, options, times, started, xla=options.xla,
-           parameters=int(sum(v.shape.num_elements() for v in variables)))
+           parameters=int(sum(v.shape.num_elements() for v in variables + network.frozen)))
 
 
 if __name__ == "__main__":

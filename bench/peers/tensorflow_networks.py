@@ -13,6 +13,7 @@ class Network:
     def __init__(self, compute, recipe):
         self.compute, self.recipe = compute, recipe  # type of convolutions and dense layers
         self.variables, self.decays, self.layers = [], [], []  # decays: L2 of each variable
+        self.frozen = []  # variables that stay as they are
 
     def call(self, x):
         for layer in self.layers:
@@ -57,9 +58,18 @@ class Network:
 
         return layer
 
-    def batch_norm(self, channels, epsilon=1e-5, follow=0.1):
+    def whiten(self, channels, kernel):
+        filters = 2 * kernel * kernel * channels
+        w = tf.Variable(tf.random.normal([kernel, kernel, channels, filters]), trainable=False)
+        self.frozen.append(w)
+        b = self.variable(tf.zeros([filters]))
+        return lambda x: tf.nn.bias_add(
+            tf.nn.conv2d(tf.cast(x, self.compute), tf.cast(w, self.compute), 1, "VALID"), tf.cast(b, self.compute))
+
+    def batch_norm(self, channels, epsilon=1e-5, follow=0.1, scaled=True):
         """Each replica keeps its own statistics, as ours do."""
-        scale, offset = self.variable(tf.ones([channels])), self.variable(tf.zeros([channels]))
+        scale = self.variable(tf.ones([channels])) if scaled else tf.ones([channels])
+        offset = self.variable(tf.zeros([channels]))
         kept = [tf.Variable(value, trainable=False, synchronization=tf.VariableSynchronization.ON_READ,
                             aggregation=tf.VariableAggregation.MEAN)
                 for value in (tf.zeros([channels]), tf.ones([channels]))]
@@ -181,7 +191,28 @@ def residual(stages, blocks, filters, project):
     return build
 
 
+def airbench94(n):
+    def gelu(x):
+        return tf.nn.gelu(x, approximate=False)
+
+    def through(channels, filters):
+        return n.conv(channels, filters, 3, math.sqrt(1 / (27 * channels)), padding="SAME", biases=False)
+
+    def norm(filters):
+        return n.batch_norm(filters, 1.001e-5, 0.4, scaled=False)  # the fused kernel takes no smaller epsilon
+
+    n.add(n.whiten(n.recipe.sample[2], 2), gelu)
+    channels = 24
+    for filters in (64, 256, 256):
+        n.add(through(channels, filters), pool(2, 2), norm(filters), gelu, through(filters, filters), norm(filters), gelu)
+        channels = filters
+    w = n.weights([channels, n.recipe.classes], 1.0)
+    return n.add(pool(3, 3), flatten,
+                 lambda x: tf.matmul(tf.cast(x, n.compute), tf.cast(w, n.compute)) / channels)
+
+
 NETWORKS = {
     "tutorial": tutorial, "deep_mnist": deep_mnist, "tower": tower, "keras": keras, "reuters": reuters,
     "resnet20": residual(3, 3, 16, project=False), "resnet18": residual(4, 2, 64, project=True),
+    "airbench94": airbench94,
 }

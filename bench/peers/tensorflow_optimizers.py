@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 BETA1, BETA2, RHO, EPSILON = 0.9, 0.999, 0.9, 1e-7
-SLOTS = {"sgd": 0, "adam": 2, "rmsprop": 2, "nadam": 2}  # of each variable
+SLOTS = {"sgd": 0, "adam": 2, "rmsprop": 2, "nadam": 2, "muon": 1}  # of each variable
 
 
 def slots_of(recipe, variables):
@@ -45,6 +45,19 @@ def apply(recipe, variable, gradient, slots, now):
         square = v.assign(BETA2 * v + (1 - BETA2) * tf.square(gradient))
         return variable.assign_sub(rate * (now[0] * mean + now[1] * gradient) /
                                    (tf.sqrt(square / now[2]) + EPSILON))
+    if recipe.optimizer == "muon":
+        filters = len(variable.shape) == 4
+        momentum = recipe.momentum if filters else recipe.other_momentum
+        direction = gradient + momentum * slots[0].assign(momentum * slots[0] + gradient)
+        if not filters:
+            return variable.assign_sub(rate * direction)
+        count = variable.shape[-1]
+        x = tf.reshape(direction, [-1, count])  # a filter is a column here
+        x = x / tf.norm(x)
+        for _ in range(recipe.iterations):
+            square = tf.matmul(x, x, transpose_a=True)
+            x = 3.4445 * x + tf.matmul(x, -4.7750 * square + 2.0315 * tf.matmul(square, square))
+        return variable.assign(variable * (count ** 0.5 / tf.norm(variable)) - rate * tf.reshape(x, variable.shape))
     if recipe.momentum:
         return raw.ResourceApplyKerasMomentum(var=variable.handle, accum=handles[0], lr=rate, grad=gradient,
                                               momentum=recipe.momentum)
