@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "apps/work_of_ranks.h"
 #include "collectives/flight_recorder.h"
 #include "src/clock.h"
 
@@ -82,6 +83,8 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   parts.reducer = connect(reducer_spec(world.comm(), device, options, layout.count, parts.buckets));
   parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
   if (parts.row_reducer) parts.model->make_rows();
+  if (device.memory_is_host() && world.comm().size() > 1)
+    parts.shared_work = std::make_unique<WorkOfRanks>(world.comm().duplicate());
   if (!options.sync_bn) return parts;
   if (const std::vector<Range> places = places_of_sums(layout); !places.empty()) {
     agree(world.comm(), [&] {
@@ -119,6 +122,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       stream_(device.stream()),
       model_(std::move(parts.model)),
       optimizer_(std::move(parts.optimizer)),
+      shared_work_(std::move(parts.shared_work)),
       reducer_(std::move(parts.reducer)),
       gradients_(reducer_->gradients()),
       together_(std::move(parts.together)),
@@ -159,6 +163,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
   if (ema_ > 0) state_.average = take();
   state_.factors = next;
   state_.gradients = gradients_;
+  state_.shared = shared_work_.get();
   const Memory host_decays = device.allocate(decays.size() * sizeof(float), Place::host);
   std::memcpy(host_decays.get(), decays.data(), decays.size() * sizeof(float));
   device.copy(*stream_, next, host_decays.get(), decays.size() * sizeof(float));

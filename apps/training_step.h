@@ -57,6 +57,8 @@ struct StepParts {
   /// table's layer out, and `row_reducer` is made for it.
   RowChoice row_choice = {};
   std::unique_ptr<RowReducer> row_reducer = nullptr;
+  /// Null: each rank works out all of an optimizer's step.
+  std::unique_ptr<SharedWork> shared_work = nullptr;
 };
 
 /// What a reducer of `count` gradients in these buckets is made for, by `options`. Collective.
@@ -183,6 +185,7 @@ class TrainingStep {
   std::unique_ptr<Stream> stream_;  ///< of the computing thread
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<SharedWork> shared_work_;
   std::unique_ptr<Reducer> reducer_;
   float* gradients_ = nullptr;  ///< the reducer's
   Memory arenas_;               ///< parameters, slots, average, factors

@@ -74,7 +74,6 @@ void update_stretch(Stream& stream, const Stretch& stretch, bool stepped,
                     const Optimizer& optimizer, const TrainingState& state,
                     const UpdateRates* now) {
   const Range range = stretch.range;
-  if (range.count == 0) return;
   if (stepped) return optimizer.update(stream, stretch, state, now);
   each(stream, range.count,
        Follow{state.parameters + range.begin, state.gradients + range.begin,
@@ -104,8 +103,8 @@ void update(Stream& stream, const Layout& layout, Range range, const Optimizer& 
             const TrainingState& state, const UpdateRates* now) {
   expect(range.begin % kUnit == 0 && range.count % kUnit == 0, "a range is not aligned");
   const bool layerwise = optimizer.layerwise();
-  Stretch stretch;
-  bool stepped = true;
+  // The last one grows.
+  std::vector<std::pair<Stretch, bool>> stretches;
   for (const Parameter& parameter : layout.parameters) {
     const Range part = part_in(range, parameter);
     if (part.count == 0) continue;
@@ -113,15 +112,21 @@ void update(Stream& stream, const Layout& layout, Range range, const Optimizer& 
         !layerwise || (part.begin == parameter.range.begin && part.end() >= parameter.range.end()),
         "a layerwise optimizer was given a part of a parameter");
     const float rate = parameter.stepped() ? parameter.rate : 1;
-    if (part.begin != stretch.range.end() || parameter.stepped() != stepped ||
-        rate != stretch.rate || parameter.schedule != stretch.schedule || layerwise) {
-      update_stretch(stream, stretch, stepped, optimizer, state, now);
-      stretch = {{part.begin, 0}, rate, parameter.schedule, parameter.shape};
-      stepped = parameter.stepped();
-    }
-    stretch.range.count += part.count;
+    const bool stepped = parameter.stepped();
+    const auto goes_on = [&] {
+      const auto& [last, was_stepped] = stretches.back();
+      return part.begin == last.range.end() && stepped == was_stepped && rate == last.rate &&
+             parameter.schedule == last.schedule && !layerwise;
+    };
+    if (stretches.empty() || !goes_on())
+      stretches.push_back({{{part.begin, 0}, rate, parameter.schedule, parameter.shape}, stepped});
+    stretches.back().first.range.count += part.count;
   }
-  update_stretch(stream, stretch, stepped, optimizer, state, now);
+  for (const auto& [stretch, stepped] : stretches) {
+    if (stepped) optimizer.begin(stream, stretch, state, now);
+  }
+  for (const auto& [stretch, stepped] : stretches)
+    update_stretch(stream, stretch, stepped, optimizer, state, now);
 }
 
 float average_decay(float decay, std::int64_t step) {

@@ -68,6 +68,18 @@ struct LayerScratch {
   UpdateRates now;
 };
 
+/// Pieces of a step whose result all ranks need and one of them can work out: whose they are, and
+/// how the others come by them. Without it all pieces are everybody's own.
+class SharedWork {
+ public:
+  virtual ~SharedWork() = default;
+  /// Whether this rank works out piece `number`: 0, 1, ..., the most costly ones first.
+  virtual bool mine(int number) const = 0;
+  /// Gives the work after which the `count` floats at `values`, memory of the device, are those of
+  /// the rank that the piece is of. All ranks ask for the same pieces in the same order.
+  virtual void share(Stream& stream, int number, float* values, std::int64_t count) = 0;
+};
+
 /// The arenas of a step, layout.count floats each.
 struct TrainingState {
   float* parameters = nullptr;
@@ -81,6 +93,8 @@ struct TrainingState {
   const float* factors = nullptr;
   /// Null where the optimizer is not layerwise.
   LayerScratch* scratch = nullptr;
+  /// Null: this rank works out all of a step.
+  SharedWork* shared = nullptr;
 };
 
 /// Elements that are stepped alike: parameters that lie side by side, with the gaps behind them, or
@@ -119,6 +133,10 @@ class Optimizer {
   /// Makes what it works with besides slots and scratch; once, before the first step of any
   /// parameter of `layout`. Throws Error where memory is short.
   virtual void plan(Device& /*device*/, const Layout& /*layout*/) {}
+  /// Gives `stream` what comes before update() of any stretch of a range: a layerwise optimizer's
+  /// costly pieces, as far as they are this rank's.
+  virtual void begin(Stream& /*stream*/, const Stretch& /*stretch*/, const TrainingState& /*state*/,
+                     const UpdateRates* /*now*/) const {}
   /// Gives `stream` the step of all elements of `stretch`, whose ends are multiples of 16, and of
   /// their averages: each() with the Update of net/update.h.
   virtual void update(Stream& stream, const Stretch& stretch, const TrainingState& state,

@@ -94,65 +94,99 @@ class Muon : public Optimizer {
   bool layerwise() const override { return true; }
 
   void plan(Device& device, const Layout& layout) override {
-    std::size_t bytes = 0;
+    std::vector<const Parameter*> filters;
     for (const Parameter& parameter : layout.parameters) {
-      if (!is_filters(parameter.shape) || !parameter.stepped()) continue;
-      const auto [place, fresh] = plans_.try_emplace(extents(parameter.shape));
-      const auto [rows, columns] = place->first;
-      if (fresh) place->second = std::make_unique<NewtonSchulz>(device, rows, columns);
-      direction_bytes_ =
-          std::max(direction_bytes_,
-                   Arena::aligned(static_cast<std::size_t>(rows * columns) * sizeof(float)));
-      bytes = std::max(bytes, place->second->scratch_bytes());
+      if (is_filters(parameter.shape) && parameter.stepped()) filters.push_back(&parameter);
     }
-    if (bytes > 0) scratch_ = device.allocate(direction_bytes_ + bytes, Place::device);
+    if (filters.empty()) return;
+    const auto cost = [](const Parameter* parameter) {
+      const auto [rows, columns] = extents(parameter->shape);
+      return rows * columns * std::min(rows, columns);
+    };
+    std::stable_sort(filters.begin(), filters.end(),
+                     [&](const auto* one, const auto* other) { return cost(one) > cost(other); });
+    std::size_t room = 0;
+    for (const Parameter* parameter : filters) {
+      const auto [rows, columns] = extents(parameter->shape);
+      auto& plan = plans_[{rows, columns}];
+      if (!plan) plan = std::make_unique<NewtonSchulz>(device, rows, columns);
+      const auto bytes = static_cast<std::size_t>(parameter->range.count) * sizeof(float);
+      const Bank bank{plan.get(), static_cast<int>(banks_.size()), memory_.reserve(bytes)};
+      banks_.emplace(parameter->range.begin, bank);
+      room = std::max(room, plan->scratch_bytes());
+    }
+    room_ = memory_.reserve(room);
+    memory_.allocate(device);
   }
 
-  void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
-              const UpdateRates* now) const override {
-    const auto [begin, count] = stretch.range;
-    float* const momentum = state.slots[0] + begin;
-    if (!is_filters(stretch.shape)) {
-      return give_update(stream, stretch, state, now,
-                         Momentum{momentum, other_momentum_, /*nesterov=*/true});
-    }
-    const auto plan = plans_.find(extents(stretch.shape));
-    expect(plan != plans_.end(), "an optimizer was not told of the filters that it is to step");
-    auto* const direction = reinterpret_cast<float*>(scratch_.get());
+  void begin(Stream& stream, const Stretch& stretch, const TrainingState& state,
+             const UpdateRates* now) const override {
+    if (!is_filters(stretch.shape)) return;
+    const Bank& bank = bank_of(stretch);
+    const std::int64_t begin = stretch.range.begin,
+                       count = stretch.shape.count();  // without the gap behind them
+    float *const parameters = state.parameters + begin, *const direction = direction_of(bank);
     double* const sums = state.scratch->sums;
     UpdateRates* const own = &state.scratch->now;
-    const std::int64_t filled = stretch.shape.count();  // without the gap behind it
-    give_block_sums(stream, filled,
-                    TakeGradient{{momentum, momentum_, /*nesterov=*/true},
-                                 state.parameters + begin,
+    give_block_sums(stream, count,
+                    TakeGradient{{state.slots[0] + begin, momentum_, /*nesterov=*/true},
+                                 parameters,
                                  state.gradients + begin,
                                  state.factors + begin / Layout::kAlignment,
                                  now,
                                  direction},
                     sums);
     const double length = unit_ ? std::sqrt(static_cast<double>(stretch.shape[0])) : 0;
-    each(stream, 1, NoteLengths{sums, blocks_of(filled), length, now, own});
-    each(stream, filled, Stretched{direction, 0, own});
-    plan->second->give(stream, direction, iterations_, scratch_.get() + direction_bytes_);
-    if (unit_) each(stream, filled, Stretched{state.parameters + begin, 1, own});
+    each(stream, 1, NoteLengths{sums, blocks_of(count), length, now, own});
+    if (unit_) each(stream, count, Stretched{parameters, 1, own});
+    if (state.shared != nullptr && !state.shared->mine(bank.number)) return;
+    each(stream, count, Stretched{direction, 0, own});
+    bank.plan->give(stream, direction, iterations_, static_cast<std::byte*>(memory_.at(room_)));
+  }
+
+  void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
+              const UpdateRates* now) const override {
+    if (!is_filters(stretch.shape)) {
+      return give_update(
+          stream, stretch, state, now,
+          Momentum{state.slots[0] + stretch.range.begin, other_momentum_, /*nesterov=*/true});
+    }
+    const Bank& bank = bank_of(stretch);
     Stretch filters = stretch;
-    filters.range.count = filled;
-    give_update(stream, filters, state, own, Taken{direction});
+    filters.range.count = stretch.shape.count();
+    if (state.shared != nullptr)
+      state.shared->share(stream, bank.number, direction_of(bank), filters.range.count);
+    give_update(stream, filters, state, now, Taken{direction_of(bank)});
   }
 
  private:
   using Extents = std::pair<std::int64_t, std::int64_t>;
+  /// Filters that are stepped as one matrix.
+  struct Bank {
+    const NewtonSchulz* plan = nullptr;
+    int number = 0;  ///< as a piece of SharedWork
+    std::size_t direction = 0;
+  };
 
   static bool is_filters(const Shape& shape) { return shape.rank() > 2; }
   static Extents extents(const Shape& shape) { return {shape[0], shape.row()}; }
+  const Bank& bank_of(const Stretch& stretch) const {
+    const auto bank = banks_.find(stretch.range.begin);
+    expect(bank != banks_.end(), "an optimizer was not told of the filters that it is to step");
+    return bank->second;
+  }
+  float* direction_of(const Bank& bank) const {
+    return static_cast<float*>(memory_.at(bank.direction));
+  }
 
   float momentum_, other_momentum_;
   int iterations_;
   bool unit_;
   std::map<Extents, std::unique_ptr<NewtonSchulz>> plans_;
-  /// A direction, and behind it what the iteration works in.
-  Memory scratch_;
-  std::size_t direction_bytes_ = 0;
+  std::map<std::int64_t, Bank> banks_;  ///< by their first element in the arenas
+  /// Directions, and room for the iteration.
+  Arena memory_;
+  std::size_t room_ = 0;
 };
 
 }  // namespace

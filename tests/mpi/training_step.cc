@@ -223,7 +223,7 @@ TEST(TrainingStep, GivenAheadAndStagedItGivesTheCpusBits) {
 }
 
 TEST(TrainingStep, ByTheLengthsOfArraysInGroupsAndOnMixedImagesItGivesTheCpusBits) {
-  for (const char* optimizer : {"lars", "lamb"}) {
+  for (const char* optimizer : {"lars", "lamb", "muon"}) {
     const Variant variant{.change = [optimizer](Options& options) {
       options.optimizer = optimizer;
       options.weight_decay = 0.01f;

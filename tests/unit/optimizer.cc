@@ -432,6 +432,55 @@ TEST(Muon, BringsEveryDirectionOfFiltersToLengthsAboutOne) {
   }
 }
 
+/// One of two ranks: it works out every other piece, and has the other's answers for the rest.
+class OneOfTwo : public SharedWork {
+ public:
+  OneOfTwo(int rank, std::vector<std::vector<float>>& answers) : rank_(rank), answers_(answers) {}
+  bool mine(int number) const override { return number % 2 == rank_; }
+  void share(Stream&, int number, float* values, std::int64_t count) override {
+    auto& answer = answers_[static_cast<std::size_t>(number)];
+    if (mine(number)) {
+      answer.assign(values, values + count);
+    } else if (std::ssize(answer) == count) {
+      std::copy(answer.begin(), answer.end(), values);
+    }
+  }
+
+ private:
+  int rank_;
+  std::vector<std::vector<float>>& answers_;
+};
+
+TEST(Muon, RanksShareItsWork) {
+  Layout layout;
+  for (const auto& [name, shape] : {std::pair("two/weights", Shape{3, 2, 5}),
+                                    {"two/biases", {3}},
+                                    {"one/weights", {4, 3, 2, 2}}}) {
+    layout.parameters.push_back({name, shape, {}, 0, {layout.count, shape.count()}, 0});
+    layout.count += Layout::aligned(shape.count());
+  }
+  const auto device = make_cpu_device(1);
+  HostStream stream;
+  std::vector<std::vector<float>> answers(2);
+  const auto step = [&](SharedWork* shared) {
+    const auto muon = make_optimizer("muon", {});
+    muon->plan(*device, layout);
+    Arenas arenas(layout, *muon);
+    arenas.fill(layout);
+    TrainingState state = arenas.state();
+    state.shared = shared;
+    const UpdateRates now = rates_of(*muon, 0);
+    update(stream, layout, {0, layout.count}, *muon, state, &now);
+    return arenas;
+  };
+  const Arenas alone = step(nullptr);
+  OneOfTwo first(0, answers), second(1, answers);
+  EXPECT_FALSE(step(&first) == alone) << "without the other's answer";
+  EXPECT_TRUE(step(&second) == alone);
+  EXPECT_TRUE(step(&first) == alone);
+  EXPECT_EQ(answers[0].size(), 48u) << "the most costly piece first";
+}
+
 TEST(Muon, SkipsAStepAndLeavesNumbersWhereThereIsNoGradient) {
   const Layout layout = one_parameter({3, 2, 5}, 0);
   const auto device = make_cpu_device(1);

@@ -69,6 +69,20 @@ TEST(Process, a_later_one_of_the_same_number_is_another_one) {
   EXPECT_EQ(Process(child.pid(), 0).condition(), Condition::runs);
 }
 
+TEST(Process, is_as_old_as_it_is_and_has_its_programs_name) {
+  const auto began = std::chrono::steady_clock::now();
+  Child child;
+  EXPECT_EQ(program_of(child.pid()), "process");
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const double age = age_of(child.pid());
+  const std::chrono::duration<double> most = std::chrono::steady_clock::now() - began;
+  EXPECT_GE(age, 0.28);
+  EXPECT_LE(age, most.count() + 0.02) << "counted in ticks of a hundredth";
+  child.end();
+  EXPECT_EQ(age_of(child.pid()), 0);
+  EXPECT_EQ(program_of(child.pid()), "");
+}
+
 TEST(Process, a_lack_of_descriptors_is_not_an_end) {
   Child alive, before;
   const int gone = [] {
