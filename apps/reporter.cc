@@ -154,6 +154,12 @@ void Reporter::step(const StepReport& r) {
       fmt::format("waiting for sums {:.1f} %", 100 * r.exposed_communication)};
   if (r.loss_scale) parts.push_back(fmt::format("scale {:g}", r.loss_scale->scale));
   body_->line(parts);
+  if (const auto& late = r.straggler) {
+    const auto steps = static_cast<double>(late->steps);
+    body_->line(fmt::format("{} rank {} ({}) made the others wait {:.1f} ms a step, over {}",
+                            body_->step_text(r.step), late->rank, late->host,
+                            late->seconds / steps * 1e3, counted(late->steps, "step")));
+  }
   JsonLines::Fields fields{{"step", static_cast<double>(r.step)},
                            {"epoch", r.epoch},
                            {"loss", r.cross_entropy + r.penalty},
@@ -169,6 +175,11 @@ void Reporter::step(const StepReport& r) {
     fields.emplace_back("loss_scale", r.loss_scale->scale);
     fields.emplace_back("loss_scale_good_steps", static_cast<double>(r.loss_scale->good));
     fields.emplace_back("skipped_steps", static_cast<double>(r.loss_scale->skipped));
+  }
+  if (r.straggler) {
+    fields.emplace_back("straggler", static_cast<double>(r.straggler->rank));
+    fields.emplace_back("straggler_seconds",
+                        r.straggler->seconds / static_cast<double>(r.straggler->steps));
   }
   if (body_->json) body_->files([&] { body_->json->write("train", fields); });
   if (body_->events) {

@@ -12,6 +12,7 @@
 #include "apps/evaluation.h"
 #include "apps/options.h"
 #include "apps/run_plan.h"
+#include "apps/straggler.h"
 #include "net/loss_scale.h"
 #include "net/parameters.h"
 
@@ -27,6 +28,7 @@ struct StepReport {
   double learning_rate = 0;
   /// Shares of the time that the computing thread waited for sums, and for samples.
   double exposed_communication = 0, loader_wait = 0;
+  std::optional<Straggler> straggler;  ///< as far as somebody looked
   /// After the step; none where it is not dynamic.
   std::optional<LossScale> loss_scale = {};
 };

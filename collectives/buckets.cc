@@ -138,8 +138,8 @@ struct GradientBuckets::Body {
 };
 
 GradientBuckets::GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy,
-                                 Reduced reduced, Record* record)
-    : body_(new Body{ProgressEngine(reducer, std::move(buckets), std::move(reduced), record),
+                                 Reduced reduced, Record* record, Lane* lane)
+    : body_(new Body{ProgressEngine(reducer, std::move(buckets), std::move(reduced), record, lane),
                      policy, nullptr}) {
   if (policy == Policy::thread)
     body_->thread = std::make_unique<CommunicationThread>(body_->engine);

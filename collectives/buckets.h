@@ -13,6 +13,7 @@
 
 namespace lockstep {
 
+class Lane;
 class Record;
 
 /// No bucket of up to so many elements is split: a message would not be worth its start.
@@ -32,9 +33,9 @@ class GradientBuckets {
   using Reduced = std::function<void(int bucket, Range range)>;
 
   /// `buckets`: those that `reducer` was made for. `record`, if any, is told in finish() which
-  /// bucket this rank waits for.
+  /// bucket this rank waits for. `lane`, if any, gets a span for each bucket.
   GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy, Reduced reduced,
-                  Record* record = nullptr);
+                  Record* record = nullptr, Lane* lane = nullptr);
   /// Stops the thread. In the middle of a step the sums under way are given up: only on the way to
   /// the end of the run.
   ~GradientBuckets();

@@ -29,20 +29,12 @@ namespace {
 
 std::atomic<Record*> own_record = nullptr;  ///< the World's, while there is one
 
-/// While it lives, this rank waits for others.
-class Collective {
- public:
-  Collective() { tell(true); }
-  ~Collective() { tell(false); }
-
- private:
-  static void tell(bool inside) {
-    if (Record* record = own_record) record->collective(inside);
-  }
-};
+void tell(bool inside) {
+  if (Record* record = own_record) record->collective(inside);
+}
 
 std::int64_t reduce(const Comm& comm, std::int64_t value, MPI_Op operation) {
-  const Collective waiting;
+  const Waiting waiting;
   std::int64_t result = 0;
   check(MPI_Allreduce(&value, &result, 1, MPI_INT64_T, operation, raw(comm)));
   return result;
@@ -129,6 +121,9 @@ void hold_standard_files() {
 
 }  // namespace
 
+Waiting::Waiting() { tell(true); }
+Waiting::~Waiting() { tell(false); }
+
 void check(int code, std::source_location at) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -156,14 +151,14 @@ Comm::Comm(std::shared_ptr<const Communicator> communicator)
 }
 
 Comm Comm::duplicate() const {
-  const Collective waiting;
+  const Waiting waiting;
   MPI_Comm copy;
   check(MPI_Comm_dup(raw(*this), &copy));
   return Comm(std::make_shared<Communicator>(copy, true)).with_largest_message(largest_message_);
 }
 
 Comm Comm::node() const {
-  const Collective waiting;
+  const Waiting waiting;
   MPI_Comm node;
   check(MPI_Comm_split_type(raw(*this), MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node));
   return Comm(std::make_shared<Communicator>(node, true)).with_largest_message(largest_message_);
@@ -176,7 +171,7 @@ Comm Comm::with_largest_message(std::size_t elements) const {
 }
 
 void Comm::barrier() const {
-  const Collective waiting;
+  const Waiting waiting;
   check(MPI_Barrier(raw(*this)));
 }
 
@@ -193,7 +188,7 @@ std::int64_t Comm::min(std::int64_t value) const { return reduce(*this, value, M
 std::int64_t Comm::max(std::int64_t value) const { return reduce(*this, value, MPI_MAX); }
 
 void Comm::sum(std::span<std::int64_t> values) const {
-  const Collective waiting;
+  const Waiting waiting;
   for_each_message(values, largest_message_, [&](std::span<std::int64_t> part) {
     check(
         MPI_Allreduce(MPI_IN_PLACE, part.data(), int_size(part), MPI_INT64_T, MPI_SUM, raw(*this)));
@@ -202,7 +197,7 @@ void Comm::sum(std::span<std::int64_t> values) const {
 
 template <class T>
 void Comm::broadcast(std::span<T> values, int root) const {
-  const Collective waiting;
+  const Waiting waiting;
   for_each_message(values, largest_message_, [&](std::span<T> part) {
     check(MPI_Bcast(part.data(), int_size(part), type_of(part), root, raw(*this)));
   });
@@ -215,7 +210,7 @@ template void Comm::broadcast(std::span<double>, int) const;
 
 template <class T>
 std::vector<T> Comm::all_gather(std::span<const T> values) const {
-  const Collective waiting;
+  const Waiting waiting;
   const auto ranks = static_cast<std::size_t>(size_);
   std::vector<T> all(values.size() * ranks), parts;
   T* place = all.data();
@@ -233,7 +228,7 @@ std::vector<T> Comm::all_gather(std::span<const T> values) const {
 template std::vector<std::uint64_t> Comm::all_gather(std::span<const std::uint64_t>) const;
 
 std::vector<std::string> Comm::gather(const std::string& text) const {
-  const Collective waiting;
+  const Waiting waiting;
   const int length = static_cast<int>(text.size());
   const std::size_t ranks = rank_ == 0 ? static_cast<std::size_t>(size_) : 0;
   std::vector<int> lengths(ranks), offsets(ranks);

@@ -24,6 +24,16 @@ struct Communicator {
   bool owned;
 };
 
+/// While it lives, this rank is inside of a call that returns when others have made it too, so that
+/// its silence is their fault (Record::collective). Comm's methods say so themselves.
+class Waiting {
+ public:
+  Waiting();
+  ~Waiting();
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+};
+
 inline MPI_Comm raw(const Comm& comm) { return comm.communicator().handle; }
 
 }  // namespace lockstep

@@ -70,6 +70,7 @@ class Pair {
     return in_[0] != 0;
   }
 
+  Waiting waiting_;
   MPI_Comm comm_;
   int other_;
   std::vector<char> out_ = std::vector<char>(kLargest), in_ = std::vector<char>(kLargest);

@@ -1,18 +1,21 @@
 #include "collectives/progress_engine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "collectives/flight_recorder.h"
-#include "src/clock.h"
+#include "src/report/timeline.h"
 
 namespace lockstep {
 
 ProgressEngine::ProgressEngine(Reducer& reducer, std::vector<Range> buckets, Reduced reduced,
-                               Record* record)
+                               Record* record, Lane* lane)
     : reducer_(reducer),
       buckets_(std::move(buckets)),
       reduced_(std::move(reduced)),
       record_(record),
+      lane_(lane),
+      started_ns_(lane == nullptr ? 0 : buckets_.size()),
       complete_(buckets_.size()) {
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
     phases_.push_back(fmt::format("bucket {} of the reducer {}", bucket, reducer.name()));
@@ -20,7 +23,10 @@ ProgressEngine::ProgressEngine(Reducer& reducer, std::vector<Range> buckets, Red
 }
 
 void ProgressEngine::start(std::size_t count) {
-  for (; started_ < count; ++started_) reducer_.start(static_cast<int>(started_));
+  for (; started_ < count; ++started_) {
+    if (lane_ != nullptr) started_ns_[started_] = now_ns();
+    reducer_.start(static_cast<int>(started_));
+  }
   if (reducer_.in_stream()) complete_done();
 }
 
@@ -45,12 +51,19 @@ bool ProgressEngine::complete_done() {
     complete_[bucket] = any = true;
     ++completed_;
     const std::int64_t began = now_ns();
+    if (lane_ != nullptr) tell_lane(bucket, began);
     callback_began_ns_ = began;
     reduced_(static_cast<int>(bucket), buckets_[bucket]);
     callbacks_ns_ += now_ns() - began;
     callback_began_ns_ = 0;
+    if (lane_ != nullptr) told_ns_ = now_ns();  // what the callback told is before the next one
   }
   return any;
+}
+
+void ProgressEngine::tell_lane(std::size_t bucket, std::int64_t end_ns) {
+  lane_->add("bucket", static_cast<std::int64_t>(bucket), std::max(started_ns_[bucket], told_ns_),
+             end_ns);
 }
 
 void ProgressEngine::rewind() {

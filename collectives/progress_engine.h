@@ -11,6 +11,7 @@
 
 namespace lockstep {
 
+class Lane;
 class Record;
 
 /// One thread at a time, but for written() and callback_seconds().
@@ -18,7 +19,11 @@ class ProgressEngine {
  public:
   using Reduced = std::function<void(int bucket, Range range)>;
 
-  ProgressEngine(Reducer& reducer, std::vector<Range> buckets, Reduced reduced, Record* record);
+  /// `lane`, if any, gets a span "bucket N" from its start, or from the end of the sum that was
+  /// done before it, to the end of its own: sums share one wire, and spans of a lane do not
+  /// overlap.
+  ProgressEngine(Reducer& reducer, std::vector<Range> buckets, Reduced reduced, Record* record,
+                 Lane* lane = nullptr);
 
   const std::vector<Range>& buckets() const { return buckets_; }
   std::size_t started() const { return started_; }
@@ -43,13 +48,17 @@ class ProgressEngine {
 
  private:
   bool complete_done();
+  void tell_lane(std::size_t bucket, std::int64_t end_ns);
 
   Reducer& reducer_;
   std::vector<Range> buckets_;
   Reduced reduced_;
   Record* record_;
-  std::vector<std::string> phases_;  ///< by bucket: what the record is told
-  std::vector<bool> complete_;       ///< by bucket
+  Lane* lane_;
+  std::vector<std::int64_t> started_ns_;  ///< by bucket, where there is a lane
+  std::int64_t told_ns_ = 0;              ///< end of the span that the lane was told last
+  std::vector<std::string> phases_;       ///< by bucket: what the record is told
+  std::vector<bool> complete_;            ///< by bucket
   std::size_t started_ = 0, completed_ = 0;
   std::atomic<std::int64_t> callbacks_ns_ = 0;
   std::atomic<std::int64_t> callback_began_ns_ = 0;  ///< 0 while none runs

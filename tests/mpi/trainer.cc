@@ -102,7 +102,8 @@ class Runs : public testing::Test {
       auto row = nlohmann::json::parse(line);
       if (row["kind"] == "run") continue;
       for (const char* field :
-           {"time", "images_per_s", "seconds_per_batch", "exposed_communication", "loader_wait"})
+           {"time", "images_per_s", "seconds_per_batch", "exposed_communication", "loader_wait",
+            "straggler", "straggler_seconds"})
         row.erase(field);
       result.push_back(row.dump());
     }

@@ -1,0 +1,36 @@
+// Clocks that are apart by known amounts, as if each rank or each pair of ranks were a host.
+#include "collectives/clock_offset.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "collectives/communicator.h"
+#include "tests/mpi/world.h"
+
+namespace lockstep {
+namespace {
+
+TEST(ClockOffset, finds_how_far_clocks_are_apart_to_the_error_that_it_says) {
+  const Comm comm = world().comm().duplicate();
+  for (const int ranks_of_a_host : {1, 2}) {
+    const int host = comm.rank() / ranks_of_a_host;
+    MPI_Comm handle = MPI_COMM_NULL;
+    check(MPI_Comm_split(raw(comm), host, comm.rank(), &handle));
+    const Comm node(std::make_shared<const Communicator>(handle, /*owned=*/true));
+    const std::int64_t behind = std::int64_t{host} * 7'000'000'000;
+    const ClockOffset offset = clock_offset(comm, node, [&] { return now_ns() - behind; });
+    if (host == 0) {
+      EXPECT_EQ(offset.ns, 0);
+      EXPECT_EQ(offset.error_ns, 0);
+      continue;
+    }
+    EXPECT_LE(std::abs(offset.ns - behind), offset.error_ns);
+    EXPECT_GT(offset.error_ns, 0);
+    EXPECT_LT(offset.error_ns, 1'000'000'000);
+    EXPECT_EQ(node.min(offset.ns), node.max(offset.ns)) << "one clock for a host";
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

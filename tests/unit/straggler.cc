@@ -1,0 +1,30 @@
+#include "apps/straggler.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+std::optional<Straggler> of(std::vector<double> seconds, double of_all) {
+  std::vector<std::uint64_t> ns;
+  for (const double each : seconds) ns.push_back(static_cast<std::uint64_t>(each * 1e9));
+  return find_straggler(ns, of_all);
+}
+
+TEST(Straggler, is_the_one_that_hardly_waits_while_all_others_do) {
+  const auto late = of({3.0, 2.5, 0.25, 2.75}, 10);
+  ASSERT_TRUE(late.has_value());
+  EXPECT_EQ(late->rank, 2);
+  EXPECT_DOUBLE_EQ(late->seconds, 2.25) << "then rank 1 would be the last";
+  EXPECT_EQ(of({0, 2}, 10)->rank, 0);
+}
+
+TEST(Straggler, nobody_is_one_among_equals_or_alone_or_beside_another) {
+  EXPECT_FALSE(of({1.0, 0.5, 0.75}, 10)) << "half a second in ten";
+  EXPECT_FALSE(of({4, 0, 0, 4}, 10)) << "two are late alike";
+  EXPECT_FALSE(of({0}, 10));
+  EXPECT_FALSE(of({}, 10));
+}
+
+}  // namespace
+}  // namespace lockstep
