@@ -47,6 +47,13 @@ void parse_precision(const std::string& name, Type& precision) {
   precision = type_called(name);
 }
 
+/// "f32" and "f16" too.
+void parse_wire(const std::string& name, Type& wire) {
+  const std::string full = name == "f32" || name == "f16" ? "fp" + name.substr(1) : name;
+  one_of("--wire", {"fp32", "bf16", "fp16"})(full);
+  wire = type_called(full);
+}
+
 constexpr std::string_view kDynamic = "dynamic";
 
 /// "dynamic", "dynamic:1024", "none" or a number.
@@ -310,6 +317,12 @@ void add_options(OptionSet& add, Options& o, const Program& program,
                       "[NCCL's choice; 4 with --deterministic]");
   add.number("--bucket-mb", o.bucket_mb, Bounds::above_zero(kLargestBucket),
              "MiB of gradients that are summed together");
+  add.word(
+         "--wire", [&o](const std::string& name) { parse_wire(name, o.wire); },
+         [&o] { return name_of(o.wire); }, "TYPE",
+         "Of gradients in messages between hosts: fp32, bf16 or fp16. What rounding takes away is "
+         "added to the next step's. With --reducer owners also between ranks of a host")
+      .shapes_weights();
   add.text("--embedding-gradient", o.embedding_gradient, "HOW",
            "Sum that of an embedding dense, or as the rows of the words that a batch has, with a "
            "canonical reducer the same bits: auto (by cost), dense or rows",
@@ -336,6 +349,11 @@ void add_options(OptionSet& add, Options& o, const Program& program,
   add.group("Reports");
   add.text("--log-dir", o.log_dir, "DIR",
            "Folder for metrics.jsonl and TensorBoard's event file [none]");
+  add.text(
+      "--trace", o.trace, "FILE",
+      "Timeline of all ranks for Chrome or ui.perfetto.dev, written at the end: their last 32768 "
+      "spans of compute and as many of communication (2 MiB of memory; fewer from 33 ranks on, "
+      "so that all have 2 million) [none]");
   add.number("--log-every", o.log_every, Bounds::at_least(1), "Steps between lines");
   add.number("--summary-every", o.summary_every, Bounds::at_least(0),
              "Steps between histograms of parameters and gradients; 0: never");

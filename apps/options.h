@@ -75,6 +75,7 @@ struct Options {
   // Ranks
   std::string reducer = "auto";
   double bucket_mb = 1;
+  Type wire = Type::f32;  ///< of the numbers in messages between hosts
   std::string embedding_gradient = "auto";
   std::string progress = "auto";
   std::string device = "auto";
@@ -87,6 +88,7 @@ struct Options {
   int nccl_max_ctas = 0;  ///< of a sum of NCCL; 0: its own choice
   // Reports
   std::string log_dir;  ///< empty: none
+  std::string trace;    ///< file; empty: none
   std::int64_t log_every = 10, summary_every = 100, eval_every = 1000, verify_every = 1000;
   bool test_views = false;   ///< evaluations see each image six times (apps/test_views.h)
   double target = 0;         ///< per cent of the test set at which the run ends; 0: none

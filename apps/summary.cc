@@ -76,6 +76,13 @@ std::string group_text(const RunSummary& f, const ParameterGroup& group) {
 }
 
 std::string order_text(const RunSummary& f) {
+  if (!f.step.reducer().canonical() && f.options.wire != Type::f32) {
+    return fmt::format(
+        "each sum is rounded to {} where it crosses, and the rest comes a step later: the number "
+        "of "
+        "ranks shows in the weights",
+        name_of(f.options.wire));
+  }
   if (!f.step.reducer().canonical()) {
     return "this reducer's own: the number of ranks shows in the weights' last bits (--list names "
            "canonical reducers)";
@@ -173,11 +180,11 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
     line("note",
          fmt::format("--embedding-gradient does nothing: {} has no embedding", f.options.model));
   }
-  if (f.step.sums_rows() && !f.step.reducer().canonical()) {
+  if (f.options.wire != Type::f32 && f.step.reducer().canonical()) {
     line("note",
-         fmt::format("the embedding's rows are summed in the canonical order, not in that of {}: "
-                     "--embedding-gradient dense gives other last bits",
-                     f.step.reducer().name()));
+         fmt::format("--wire {} does nothing with the reducer {}: no gradient crosses between "
+                     "hosts (--reducer owners rounds within one too)",
+                     name_of(f.options.wire), f.step.reducer().name()));
   }
   if (f.options.sync_bn && !f.step.together())
     line("note", fmt::format("--sync-bn does nothing: {} has no batch norm", f.options.model));

@@ -9,11 +9,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "apps/augmentation.h"
 #include "apps/circumstances.h"
 #include "apps/epoch_record.h"
+#include "apps/kept_back.h"
 #include "apps/model_table.h"
 #include "apps/placement.h"
 #include "apps/replica_check.h"
@@ -22,7 +24,7 @@
 #include "apps/resumption.h"
 #include "apps/run_folders.h"
 #include "apps/summary.h"
-#include "apps/training_device.h"
+#include "apps/trace.h"
 #include "apps/training_step.h"
 #include "collectives/flight_recorder.h"
 #include "collectives/watchdog.h"
@@ -69,9 +71,11 @@ class Trainer {
         folders_(folders),
         stop_requested_(stop_requested),
         entry_(find(models(), options.model)),
+        trace_(options.trace.empty() || options.check ? nullptr : std::make_unique<Trace>(comm_)),
         step_(make_step_parts(world, device, entry_, *data.train, options, plan), device,
-              world.flight_recorder().mine(), options, plan),
-        evaluation_(device, entry_, *data.test, options.precision, options.test_views),
+              world.flight_recorder().mine(), options, plan,
+              trace_ ? &trace_->timeline() : nullptr),
+        evaluation_(device, entry_, *data.test, options.precision),
         reporter_(comm_, options, plan,
                   [this] {
                     world_.flight_recorder().mine().progress();
@@ -107,6 +111,7 @@ class Trainer {
         scale = LossScale::from(at->second);
     });
     step_.restored(scale);
+    wire_note_ = restore_kept_back(comm_, checkpoint.get(), step_.layout(), step_.kept_back());
     last_file_ = *resumption.file;
     world_.flight_recorder().saved();
     const auto evaluation = resumption.metadata.texts.find("evaluation");
@@ -142,11 +147,26 @@ class Trainer {
   bool evaluation_due() const { return evaluation_due_; }
 
   const Circumstances& texts() const { return texts_; }
+  /// What has become of that which --wire kept back; on rank 0, else empty.
+  const std::string& wire_note() const { return wire_note_; }
   TrainingStep& step() { return step_; }
   Evaluation& evaluation() { return evaluation_; }
   Reporter& reporter() { return reporter_; }
 
+  /// Collective. However it ends for all ranks, the timeline is written.
   int run(Loader& loader) {
+    try {
+      const int code = run_steps(loader);
+      write_trace();
+      return code;
+    } catch (const AgreedError&) {
+      write_trace();
+      throw;
+    }
+  }
+
+ private:
+  int run_steps(Loader& loader) {
     agree(comm_, [&] { reporter_.begin(evaluation_due_); });
     last_save_ = last_report_time_ = now_seconds();
     skipped_before_ = step_.loss_scale().skipped;
@@ -173,14 +193,6 @@ class Trainer {
     }
     reporter_.summary(done, trained_seconds(), skipped());
     return kExitSuccess;
-  }
-
- private:
-  /// The weights that the host has written to the first of `sections` are the run's.
-  void begin_as(const std::vector<Section>& sections) {
-    if (step_.state().average)
-      std::copy_n(sections.front().arena, step_.layout().count, sections.back().arena);
-    step_.restored(step_.loss_scale());
   }
 
   static bool due(std::int64_t done, std::int64_t every) { return every > 0 && done % every == 0; }
@@ -230,6 +242,7 @@ class Trainer {
     const double start = now_seconds();
     if (due(done, options_.summary_every)) {
       phase("writing histograms", 0);
+      const TimedSpan span(lane(), "histograms");
       reporter_.histograms(done, step_.layout(), step_.sections().front().arena, step_.gradients());
     }
     if (due(done, options_.verify_every)) verify(done);
@@ -258,6 +271,7 @@ class Trainer {
     r.seconds_per_batch = seconds / steps;
     r.learning_rate = rate_at(done - 1);
     if (options_.loss_scaling().dynamic) r.loss_scale = totals.loss_scale;
+    r.straggler = look_for_straggler(done, times, trained_ + seconds);
     r.exposed_communication = std::clamp((times.exposed - last_times_.exposed) / seconds, 0.0, 1.0);
     r.loader_wait = std::clamp((times.loader - last_times_.loader) / seconds, 0.0, 1.0);
     reporter_.step(r);
@@ -268,20 +282,42 @@ class Trainer {
     aside_ = 0;
   }
 
+  /// Collective. Over the steps since the last look, once there are enough of them. `trained`:
+  /// seconds up to this step.
+  std::optional<Straggler> look_for_straggler(std::int64_t done, const StepTimes& times,
+                                              double trained) {
+    constexpr std::int64_t kSteps = 10;
+    if (comm_.size() == 1) return std::nullopt;
+    const std::int64_t steps = done - looked_.step;
+    if (looked_.trained > 0 && steps < kSteps) return std::nullopt;
+    const Look before = std::exchange(looked_, {done, times.exposed, trained});
+    if (before.trained == 0) return std::nullopt;  // the first step of a start is like no other
+    const auto own = static_cast<std::uint64_t>((times.exposed - before.exposed) * 1e9);
+    auto late = find_straggler(comm_.all_gather(std::span(&own, 1)), trained - before.trained);
+    // Each rank has a clock and seconds of its own: rank 0 says.
+    std::int64_t rank = late ? late->rank : -1;
+    comm_.broadcast(std::span(&rank, 1));
+    if (rank < 0) return std::nullopt;
+    const std::string host = comm_.broadcast(host_name(), static_cast<int>(rank));
+    if (late) late->host = host, late->steps = steps;
+    return late;
+  }
+
   /// Seconds of this start, without evaluations, checkpoints and the like.
   double trained_seconds() const { return trained_ + now_seconds() - last_report_time_ - aside_; }
 
-  /// Steps of this start without an update.
-  std::int64_t skipped() const { return step_.loss_scale().skipped - skipped_before_; }
+  Lane* lane() const { return trace_ ? &trace_->timeline().compute : nullptr; }
 
   void verify(std::int64_t done) {
     phase("comparing weights", 0);
+    const TimedSpan span(lane(), "comparing weights");
     verify_mirror(comm_, step_.layout(), read_only(step_.sections()), done);
   }
 
   /// Stays due where a rank is asked to stop meanwhile.
   void evaluate(std::int64_t done) {
     phase("evaluation", 0);
+    const TimedSpan span(lane(), "evaluation");
     Record& record = world_.flight_recorder().mine();
     const auto result = evaluation_.run(comm_, step_.evaluated(), [&](double share) {
       record.progress();
@@ -311,8 +347,12 @@ class Trainer {
     verify(done);
     require_finite(done);
     phase("checkpoint", kSlowFiles);
+    const TimedSpan span(lane(), "checkpoint");
     const std::int64_t samples =
         plan_.start.samples + (done - plan_.start.step) * plan_.global_batch;
+    std::vector<std::vector<float>> memory;
+    const std::vector<ConstSection> kept =
+        gather_kept_back(comm_, step_.layout(), step_.kept_back(), memory);
     agree(comm_, [&] {
       if (comm_.rank() != 0) return;
       CheckpointMetadata metadata;
@@ -322,9 +362,10 @@ class Trainer {
       if (reached()) metadata.texts[kReached] = fmt::format("{}", reached_);
       if (options_.loss_scaling().dynamic) metadata.texts[kLossScale] = step_.loss_scale().text();
       folders_->require_held();
-      const SavedCheckpoint saved =
-          save_checkpoint(options_.checkpoint_dir, step_.layout(), read_only(step_.sections()),
-                          metadata, options_.keep);
+      std::vector<ConstSection> sections = read_only(step_.sections());
+      sections.insert(sections.end(), kept.begin(), kept.end());
+      const SavedCheckpoint saved = save_checkpoint(options_.checkpoint_dir, step_.layout(),
+                                                    sections, metadata, options_.keep);
       last_file_ = saved.file;
       if (!saved.warning.empty() && !std::exchange(warned_, true))
         reporter_.line(fmt::format("{:<12} {}", "warning", saved.warning));
@@ -356,6 +397,17 @@ class Trainer {
     if (comm_.max(!std::isfinite(step_.loss_now())) == 0) return;
     throw AgreedError(
         fmt::format("Model diverged: the loss after step {} is no number{}", done, cure()));
+  }
+
+  /// Collective, and only a warning: the run is over, and what it came to is saved.
+  void write_trace() {
+    if (!trace_) return;
+    phase("writing the trace", kSlowFiles);
+    const std::string problem = trace_->write(options_.trace);
+    reporter_.line(
+        problem.empty()
+            ? fmt::format("{:<12} {}: open it at ui.perfetto.dev", "trace", options_.trace)
+            : fmt::format("{:<12} there is no --trace: {}", "warning", problem));
   }
 
   [[noreturn]] void fail_diverged(std::int64_t done, double loss) const {
@@ -394,12 +446,14 @@ class Trainer {
   const RunFolders* folders_;  ///< of rank 0; elsewhere none
   const std::function<bool()>& stop_requested_;
   const ModelEntry& entry_;
+  std::unique_ptr<Trace> trace_;  ///< null: nobody asked
   TrainingStep step_;
   Evaluation evaluation_;
   Reporter reporter_;
   Circumstances texts_;  ///< what checkpoints say besides the position
 
   std::filesystem::path last_file_;
+  std::string wire_note_;
   bool warned_ = false;     ///< of an old checkpoint that stays
   std::int64_t taken_ = 0;  ///< steps whose totals are known: up to Device::run_ahead() fewer
   std::int64_t saved_step_ = -1, last_report_step_ = 0;
@@ -410,6 +464,11 @@ class Trainer {
   double aside_ = 0;    ///< seconds since the last report that were not training
   double trained_ = 0;  ///< seconds of training up to the last report
   StepTimes last_times_;
+  struct Look {
+    std::int64_t step = 0;
+    double exposed = 0, trained = 0;
+  };
+  Look looked_;  ///< for a straggler
   EpochRecord epoch_;
 };
 
@@ -434,7 +493,9 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   record.phase("looking for checkpoints", kSlowFiles);
   std::optional<RunFolders> folders;
   agree(comm, [&] {
-    if (comm.rank() == 0) folders.emplace(options);
+    if (comm.rank() != 0) return;
+    if (!options.trace.empty()) require_trace_file(options.trace);
+    folders.emplace(options);
   });
   const Resumption resumption = find_resumption(comm, options);
   std::vector<std::string> notes = folders ? folders->notes() : std::vector<std::string>{};
@@ -496,6 +557,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
     trainer.restore(resumption);
     const auto more = changes(resumption.metadata.texts, trainer.texts(), options);
     plan.notes.insert(plan.notes.end(), more.begin(), more.end());
+    if (!trainer.wire_note().empty()) plan.notes.push_back(trainer.wire_note());
   }
   record.phase("comparing weights");
   verify_mirror(comm, trainer.step().layout(), read_only(trainer.step().sections()),

@@ -31,7 +31,9 @@ ReducerSpec reducer_spec(const Comm& comm, Device& device, const Options& option
           .link = {},
           .canonical = options.shards_given,
           .timeout_seconds = options.timeout,
-          .nccl_max_ctas = options.nccl_max_ctas};
+          .nccl_max_ctas = options.nccl_max_ctas,
+          .wire = options.wire,
+          .exact = Layout::kMail};
 }
 
 ReducerSpec statistics_spec(const Comm& comm, Device& device, const Options& options,
@@ -73,14 +75,16 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   }
   parts.buckets = cut_buckets(summed, static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
   Record& record = world.flight_recorder().mine();
-  const auto connect = [&](const ReducerSpec& spec) {
+  const auto connect = [&](std::int64_t count, const std::vector<Range>& buckets, Type wire) {
     // Whoever connects has a deadline of its own, and knows more to say than the watchdog.
     record.phase("connecting the ranks", options.timeout + 10);
+    ReducerSpec spec = reducer_spec(world.comm(), device, options, count, buckets);
+    spec.wire = wire;
     auto reducer = make_reducer(options.reducer, spec);
     record.phase("making the model");
     return reducer;
   };
-  parts.reducer = connect(reducer_spec(world.comm(), device, options, layout.count, parts.buckets));
+  parts.reducer = connect(layout.count, parts.buckets, options.wire);
   parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
   if (parts.row_reducer) parts.model->make_rows();
   if (device.memory_is_host() && world.comm().size() > 1)
@@ -103,17 +107,18 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
       parts.model->make_lanes(plan.lanes);
       if (parts.row_reducer) parts.model->make_rows();
     });
-    parts.together = std::make_unique<ShardsTogether>(
-        device, connect(statistics_spec(world.comm(), device, options, places)), places,
-        world.comm().size(), plan.lanes, &record);
+    parts.together =
+        std::make_unique<ShardsTogether>(device, connect(places.back().end(), places, Type::f32),
+                                         places, world.comm().size(), plan.lanes, &record);
   }
   return parts;
 }
 
 TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, const Options& options,
-                           const RunPlan& plan)
+                           const RunPlan& plan, Timeline* timeline)
     : device_(device),
       record_(record),
+      timeline_(timeline),
       plan_(plan),
       ema_(options.ema),
       weight_decay_(options.weight_decay),
@@ -138,7 +143,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
   shard_sum_ = std::make_unique<ShardSum>(device, gradients_, layout.count, plan.own_shards);
   buckets_ = std::make_unique<GradientBuckets>(
       *reducer_, std::move(parts.buckets), policy_, [this](int, Range range) { on_reduced(range); },
-      &record);
+      &record, communication_lane());
 
   if (options.clip_norm > 0)
     clip_ = std::make_unique<GradientClip>(device, layout, options.clip_norm);
@@ -204,6 +209,7 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   expect(given_ - taken_ < static_cast<std::int64_t>(slots_.size()),
          "a step was given before the totals of an older one were taken");
   record_.step(step + 1);
+  const TimedSpan span(compute_lane(), "step", step + 1);
   Slot& slot = slots_[static_cast<std::size_t>(given_) % slots_.size()];
   *reinterpret_cast<StepInput*>(slot.input.get()) = {
       rates_at(step, rate), votes.stop ? 1.0f : 0.0f, votes.save ? 1.0f : 0.0f,
@@ -273,7 +279,10 @@ void TrainingStep::give_penalty(Answer* answer) {
 void TrainingStep::give_work(Loader& loader) {
   for (int first = 0; first < plan_.own_shards; first += lanes()) compute_shards(loader, first);
   record_.phase("summing gradients");
-  buckets_->finish();
+  {
+    const TimedSpan span(compute_lane(), "waiting for sums");
+    buckets_->finish();
+  }
   if (row_reducer_) sum_rows();
   if (scaling_.dynamic)
     scaler_->give(reducer_->stream(), gradients_, &now()->by_skips, &now()->rates);
@@ -287,11 +296,14 @@ void TrainingStep::give_work(Loader& loader) {
 /// The own shards from `first` on, one in each lane.
 void TrainingStep::compute_shards(Loader& loader, int first) {
   record_.phase("loading");
+  std::optional<TimedSpan> span;
+  span.emplace(compute_lane(), "loading");
   batches_.clear();
   for (int lane = 0; lane < lanes(); ++lane)
     batches_.push_back(loader.batch(*stream_, first + lane, &now()->first_position));
 
   record_.phase("forward");
+  span.emplace(compute_lane(), "forward");
   const StepTimes before = times();
   const double start = now_seconds();
   for (int lane = 0; lane < lanes(); ++lane) forward(first + lane, lane);
@@ -301,6 +313,7 @@ void TrainingStep::compute_shards(Loader& loader, int first) {
   times_.forward += middle - start - (between.exposed - before.exposed);
 
   record_.phase("backward");
+  span.emplace(compute_lane(), "backward");
   for (int lane = 0; lane < lanes(); ++lane) {
     const auto ready = [this, lane, first](Range range) { written(first + lane, lane, range); };
     model_->backward(stream_of(lane), batches_[lane].images, ready, lane);
@@ -344,6 +357,7 @@ void TrainingStep::written(int shard, int lane, Range range) {
 
 void TrainingStep::sum_rows() {
   const double began = now_seconds();
+  const TimedSpan span(communication_lane(), "rows of the embedding");
   const Range table = row_choice_.table->range;
   record_.waiting("rows of the embedding");
   row_reducer_->finish(gradients_ + table.begin);
@@ -382,6 +396,7 @@ void TrainingStep::on_reduced(Range range) {
 
 void TrainingStep::update_range(Range range) {
   const double start = now_seconds();
+  const TimedSpan span(communication_lane(), "update");
   // (On the communication thread the stream has one core: the others are the backward pass's.)
   update(reducer_->stream(), layout(), range, *optimizer_, state_, &now()->rates);
   optimizer_ns_ += static_cast<std::int64_t>((now_seconds() - start) * 1e9);

@@ -24,6 +24,7 @@
 #include "net/model.h"
 #include "net/optimizer.h"
 #include "src/data/loader.h"
+#include "src/report/timeline.h"
 
 namespace lockstep {
 
@@ -84,9 +85,10 @@ class TrainingStep {
  public:
   /// Initial weights are those of plan.seed, the same on all ranks. Of `options` the average's
   /// decay, the weight decay and whether steps may be graphs count. `record` is told what this rank
-  /// does.
+  /// does, and so is `timeline`, if any, which outlives the step; of a device that works later,
+  /// when the work was given.
   TrainingStep(StepParts parts, Device& device, Record& record, const Options& options,
-               const RunPlan& plan);
+               const RunPlan& plan, Timeline* timeline = nullptr);
 
   ~TrainingStep();
 
@@ -132,6 +134,8 @@ class TrainingStep {
   /// What the host has written to sections() is the state of the run, with `loss_scale` where it is
   /// dynamic.
   void restored(const LossScale& loss_scale);
+  /// Reducer::kept_back(), the host's to read and write when all steps are taken; null: none is.
+  float* kept_back() { return reducer_->kept_back(); }
   /// Where the scale of the loss stood after the last step that was taken.
   const LossScale& loss_scale() const { return loss_scale_; }
   /// Of all sections: what a checkpoint holds, and writing one needs for a moment.
@@ -170,6 +174,9 @@ class TrainingStep {
   void on_reduced(Range range);
   void update_range(Range range);
   void set_loss_scale(const LossScale& scale);
+  /// Null: there is no timeline.
+  Lane* compute_lane() const { return timeline_ ? &timeline_->compute : nullptr; }
+  Lane* communication_lane() const { return timeline_ ? &timeline_->communication : nullptr; }
   /// No update begins before all gradients are summed.
   bool waits_for_all() const { return clip_ || scaling_.dynamic || optimizer_->layerwise(); }
   Score* score() { return static_cast<Score*>(block_.at(score_)); }
@@ -179,6 +186,7 @@ class TrainingStep {
 
   Device& device_;
   Record& record_;
+  Timeline* timeline_;
   const RunPlan& plan_;
   float ema_, weight_decay_, smoothing_;
   LossScaling scaling_;

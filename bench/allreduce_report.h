@@ -7,12 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "src/view.h"
+
 namespace lockstep {
 
 /// One reducer at one size. Times are of the slowest rank, in microseconds, over the iterations.
 struct AllreduceRow {
   std::string reducer;
-  std::int64_t bytes = 0;
+  Type type = Type::f32;   ///< of the numbers that cross between ranks
+  std::int64_t bytes = 0;  ///< of all elements in that type
   double median_us = 0, p95_us = 0, max_us = 0;
   std::optional<double> bound_us;     ///< no all-reduce here can take less; none for one rank
   std::optional<std::int64_t> wrong;  ///< elements that were not the sum; none: not looked at

@@ -1,6 +1,7 @@
 #include "bench/allreduce_timing.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <span>
 #include <utility>
@@ -15,15 +16,23 @@
 namespace lockstep {
 namespace {
 
-/// Something that sums buckets.
+/// Something that sums buckets of T.
+template <class T>
 struct Subject {
-  std::function<float*(int bucket)> place;
+  std::function<T*(int bucket)> place;
   std::function<void(int bucket)> run;
+  std::int64_t count;  ///< elements of a bucket
+  int buckets;
 };
 
-/// Such integers that every order of adding gives the same bits.
-float part(int rank, std::int64_t i, int iteration) {
-  return static_cast<float>((rank + 1) * (i % 61 + 1) + iteration % 7);
+constexpr std::int64_t kPeriod = 61;
+
+/// Such integers that every order of adding gives the same bits, in 16 bits up to 128 ranks; with
+/// a period of kPeriod elements.
+float part(int rank, std::int64_t i, int iteration, Type type) {
+  const auto at = static_cast<int>(i % kPeriod);
+  return static_cast<float>(type == Type::f32 ? (rank + 1) * (at + 1) + iteration % 7
+                                              : (rank + at + iteration) % 3);
 }
 
 /// Nanoseconds of each of `iterations` calls, those of the slowest rank.
@@ -53,45 +62,72 @@ double median(std::vector<double> values) {
 /// As many iterations as fit: the same on all ranks.
 int iterations_for(double ns) { return static_cast<int>(std::clamp(150e6 / ns, 7.0, 2000.0)); }
 
-std::int64_t count_wrong(const Comm& comm, const Subject& subject, std::int64_t count) {
-  float* values = subject.place(0);
-  for (std::int64_t i = 0; i < count; ++i) values[i] = part(comm.rank(), i, 3);
+template <class T>
+std::int64_t count_wrong(const Comm& comm, const Subject<T>& subject, Type type) {
+  std::array<float, kPeriod> own{}, sums{};
+  for (std::int64_t at = 0; at < kPeriod; ++at) {
+    const auto i = static_cast<std::size_t>(at);
+    own[i] = part(comm.rank(), at, 3, type);
+    for (int rank = 0; rank < comm.size(); ++rank) sums[i] += part(rank, at, 3, type);
+  }
+  T* values = subject.place(0);
+  for (std::int64_t i = 0; i < subject.count; ++i)
+    values[i] = own[static_cast<std::size_t>(i % kPeriod)];
   comm.barrier();
   subject.run(0);
-  const int ranks = comm.size();
   std::int64_t wrong = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto sum = static_cast<float>(ranks * (ranks + 1) / 2 * (i % 61 + 1) + 3 * ranks);
-    wrong += values[i] != sum;
-  }
+  for (std::int64_t i = 0; i < subject.count; ++i)
+    wrong += static_cast<float>(values[i]) != sums[static_cast<std::size_t>(i % kPeriod)];
   return comm.sum(wrong);
 }
 
-AllreduceRow time(const Comm& comm, const Subject& subject, std::int64_t count, int buckets,
-                  const TimingOptions& options) {
+template <class T>
+AllreduceRow time(const Comm& comm, const Subject<T>& subject, const TimingOptions& options) {
   const auto prepare = [&](int i) {
-    std::fill_n(subject.place(i % buckets), count, part(comm.rank(), i, i));
+    std::fill_n(subject.place(i % subject.buckets), subject.count,
+                T(part(comm.rank(), i, i, options.type)));
   };
-  const auto run = [&](int i) { subject.run(i % buckets); };
+  const auto run = [&](int i) { subject.run(i % subject.buckets); };
   int iterations = options.iterations;
   const double first = median(slowest(comm, 3, prepare, run));
   if (iterations == 0) iterations = iterations_for(first);
   std::vector<double> ns = slowest(comm, iterations, prepare, run);
   std::sort(ns.begin(), ns.end());
   AllreduceRow row;
-  row.bytes = count * static_cast<std::int64_t>(sizeof(float));
+  row.type = options.type;
+  row.bytes = subject.count * static_cast<std::int64_t>(size_of(options.type));
   row.median_us = ns[ns.size() / 2] * 1e-3;
   row.p95_us = ns[ns.size() * 95 / 100] * 1e-3;
   row.max_us = ns.back() * 1e-3;
-  if (options.check) row.wrong = count_wrong(comm, subject, count);
+  if (options.check) row.wrong = count_wrong(comm, subject, options.type);
   return row;
 }
+
+template <class T>
+void add_each(void* from, void* to, int* count, MPI_Datatype*) {
+  for (int i = 0; i < *count; ++i)
+    static_cast<T*>(to)[i] = static_cast<T*>(to)[i] + static_cast<T*>(from)[i];
+}
+
+/// MPI's type and operation for sums of T: it has none of 16 bits.
+template <class T>
+struct MpiSum {
+  MpiSum() { check(MPI_Op_create(add_each<T>, /*commute=*/1, &operation)); }
+  ~MpiSum() { MPI_Op_free(&operation); }
+  MPI_Datatype type = MPI_UINT16_T;
+  MPI_Op operation = MPI_OP_NULL;
+};
+template <>
+struct MpiSum<float> {
+  MPI_Datatype type = MPI_FLOAT;
+  MPI_Op operation = MPI_SUM;
+};
 
 }  // namespace
 
 AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int64_t bytes,
                             const TimingOptions& options) {
-  const std::int64_t count = bytes / static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t count = bytes / static_cast<std::int64_t>(size_of(options.type));
   const int buckets = static_cast<int>(std::clamp<std::int64_t>((32 << 20) / bytes, 1, 8));
   const std::int64_t apart = round_up(count, 1024);
   AllreduceRow row;
@@ -101,30 +137,33 @@ AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int6
               "{} takes at most {} elements in one call: give a smaller --max", kPeer,
               comm.largest_message());
     });
-    std::vector<float> memory(apart * buckets);
-    const auto place = [&](int bucket) { return memory.data() + bucket * apart; };
-    row = time(comm,
-               {place,
-                [&](int bucket) {
-                  check(MPI_Allreduce(MPI_IN_PLACE, place(bucket), static_cast<int>(count),
-                                      MPI_FLOAT, MPI_SUM, raw(comm)));
-                }},
-               count, buckets, options);
+    dispatch(options.type, [&]<class T>(T*) {
+      std::vector<T> memory(static_cast<std::size_t>(apart * buckets));
+      const MpiSum<T> sum;
+      const auto place = [&](int bucket) { return memory.data() + bucket * apart; };
+      const auto run = [&](int bucket) {
+        check(MPI_Allreduce(MPI_IN_PLACE, place(bucket), static_cast<int>(count), sum.type,
+                            sum.operation, raw(comm)));
+      };
+      row = time(comm, Subject<T>{place, run, count, buckets}, options);
+    });
   } else {
     const auto device = make_cpu_device(1);
     std::vector<Range> ranges;
     for (int bucket = 0; bucket < buckets; ++bucket) ranges.push_back({bucket * apart, count});
-    const auto reducer =
-        make_reducer(name, {comm.duplicate(), *device, apart * buckets, ranges, ""});
+    ReducerSpec spec{comm.duplicate(), *device, apart * buckets, ranges, ""};
+    spec.wire = options.type;
+    const auto reducer = make_reducer(name, spec);
     const auto stream = device->stream();
+    const auto run = [&](int bucket) {
+      reducer->written(bucket, *stream);
+      reducer->start(bucket);
+      reducer->finish(bucket);
+    };
     row = time(comm,
-               {[&](int bucket) { return reducer->gradients() + bucket * apart; },
-                [&](int bucket) {
-                  reducer->written(bucket, *stream);
-                  reducer->start(bucket);
-                  reducer->finish(bucket);
-                }},
-               count, buckets, options);
+               Subject<float>{[&](int bucket) { return reducer->gradients() + bucket * apart; },
+                              run, count, buckets},
+               options);
   }
   row.reducer = name;
   return row;
@@ -164,12 +203,12 @@ AllreduceBound::AllreduceBound(const Comm& comm) : comm_(comm) {
   bytes_per_s_ = kBytes / (*std::min_element(ns.begin(), ns.end()) * 1e-9);
 }
 
-std::optional<double> AllreduceBound::operator()(std::int64_t bytes) const {
+std::optional<double> AllreduceBound::operator()(std::int64_t bytes, Type type) const {
   const int ranks = comm_.size();
   if (ranks == 1) return std::nullopt;
   if (hosts_ > 1)
     return 2.0 * (hosts_ - 1) / hosts_ * static_cast<double>(bytes) / bytes_per_s_ * 1e6;
-  const std::int64_t count = bytes / static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t count = bytes / static_cast<std::int64_t>(size_of(type));
   const Range slice = slice_of({0, count}, comm_.rank(), ranks);
   const std::int64_t apart = round_up(slice.count, 1024);
   const int buckets = static_cast<int>(std::clamp<std::int64_t>((32 << 20) / bytes, 1, 8));

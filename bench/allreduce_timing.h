@@ -17,6 +17,9 @@ inline constexpr const char* kPeer = "MPI_Allreduce";
 struct TimingOptions {
   int iterations = 0;  ///< 0: as many as fit into about 0.15 s, at least 7
   bool check = false;  ///< compare every element of one iteration
+  /// Of the numbers that cross between ranks. In 16 bits the reducers round fp32 buffers, and
+  /// kPeer has buffers of that type and adds them by an operation of ours.
+  Type type = Type::f32;
 };
 
 /// Collective. The reducer called `name`, or kPeer, on buckets of `bytes`. Before each iteration
@@ -26,14 +29,14 @@ struct TimingOptions {
 AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int64_t bytes,
                             const TimingOptions& options);
 
-/// Collective. What no all-reduce of `bytes` can be faster than, in microseconds; none for one
-/// rank. On one host: all ranks at once add their slices by the same kernel in memory of their own.
-/// On several: what each host has to send, at the speed that messages of 4 MiB go from each host to
-/// the next at once.
+/// Collective. What no all-reduce of `bytes` of numbers of `type` can be faster than, in
+/// microseconds; none for one rank. On one host: all ranks at once add their slices by the same
+/// kernel in memory of their own. On several: what each host has to send, at the speed that
+/// messages of 4 MiB go from each host to the next at once.
 class AllreduceBound {
  public:
   explicit AllreduceBound(const Comm& comm);
-  std::optional<double> operator()(std::int64_t bytes) const;
+  std::optional<double> operator()(std::int64_t bytes, Type type = Type::f32) const;
   int hosts() const { return hosts_; }
   /// "2(n-1)/n of the bytes at 0.117 GB/s between 2 hosts"
   std::string describe() const;

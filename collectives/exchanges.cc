@@ -1,66 +1,105 @@
-// The reducer of every algorithm: one Run per bucket, all of them under way at once if need be.
+// The reducers of messages between ranks: one exchange per bucket, all of them under way at once if
+// need be. That of every algorithm carries out its schedule; owners has sums of 16 bits too.
 #include <sched.h>
 
+#include "collectives/owner_sums.h"
 #include "collectives/reducers.h"
 #include "collectives/run.h"
 
 namespace lockstep {
 namespace {
 
-class ScheduledReducer : public HostReducer {
+using Exchanges = std::vector<std::unique_ptr<Exchange>>;
+
+class ExchangeReducer : public HostReducer {
  public:
-  ScheduledReducer(const AlgorithmEntry& algorithm, const ReducerSpec& spec)
+  /// `exchanges`: by bucket; `kept`: null, or what kept_back() is.
+  ExchangeReducer(const ReducerSpec& spec, std::string_view name, bool canonical,
+                  Exchanges exchanges, Memory kept)
       : HostReducer(spec),
-        algorithm_(algorithm),
-        gradients_(spec.device.allocate(gradient_bytes(), Place::host)) {
-    for (std::size_t bucket = 0; bucket < spec.buckets.size(); ++bucket) {
-      const Schedule schedule =
-          algorithm.algorithm(spec.comm.rank(), spec.comm.size(), spec.buckets[bucket].count);
-      runs_.emplace_back(spec.comm, schedule, static_cast<int>(bucket));
-    }
-  }
+        name_(name),
+        canonical_(canonical),
+        gradients_(spec.device.allocate(gradient_bytes(), Place::host)),
+        kept_(std::move(kept)),
+        exchanges_(std::move(exchanges)) {}
 
   float* gradients() override { return reinterpret_cast<float*>(gradients_.get()); }
+  float* kept_back() override { return reinterpret_cast<float*>(kept_.get()); }
 
-  void start(int bucket) override { run(bucket).start(gradients() + range(bucket).begin); }
+  void start(int bucket) override {
+    exchanges_[static_cast<std::size_t>(bucket)]->start(gradients() + range(bucket).begin);
+  }
 
   bool advance() override {
     bool busy = false;
-    for (Run& each : runs_) busy |= each.advance();
+    for (const auto& each : exchanges_) busy |= each->advance();
     return busy;
   }
 
-  bool done(int bucket) const override { return runs_[bucket].done(); }
+  bool done(int bucket) const override {
+    return exchanges_[static_cast<std::size_t>(bucket)]->done();
+  }
 
   void finish(int bucket) override {
     while (advance() && !done(bucket)) sched_yield();  // ranks may outnumber cores
   }
 
-  bool canonical() const override { return algorithm_.canonical(spec_.comm.size()); }
+  bool canonical() const override { return canonical_; }
   bool speaks_mpi() const override { return true; }
   std::size_t bytes() const override {
-    std::size_t total = gradient_bytes();
-    for (const Run& each : runs_) total += each.bytes();
+    std::size_t total = gradient_bytes() * (kept_ ? 2 : 1);
+    for (const auto& each : exchanges_) total += each->bytes();
     return total;
   }
-  std::string_view name() const override { return algorithm_.name; }
+  std::string_view name() const override { return name_; }
   std::string describe() const override {
-    return fmt::format("{} ({})", algorithm_.name, describe_ranks(spec_));
+    return fmt::format("{} ({}{})", name_, describe_ranks(spec_),
+                       kept_ ? fmt::format("; {} between them", name_of(spec_.wire)) : "");
   }
 
  private:
-  Run& run(int bucket) { return runs_[bucket]; }
-
-  const AlgorithmEntry& algorithm_;
-  Memory gradients_;
-  std::vector<Run> runs_;
+  std::string_view name_;
+  bool canonical_;
+  Memory gradients_, kept_;
+  Exchanges exchanges_;
 };
 
 }  // namespace
 
-std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& algorithm,
+std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& entry,
                                                 const ReducerSpec& spec) {
-  return std::make_unique<ScheduledReducer>(algorithm, spec);
+  Exchanges runs;
+  for (const Range& bucket : spec.buckets) {
+    runs.push_back(std::make_unique<Run>(
+        spec.comm, entry.algorithm(spec.comm.rank(), spec.comm.size(), bucket.count),
+        static_cast<int>(runs.size())));
+  }
+  return std::make_unique<ExchangeReducer>(spec, entry.name, entry.canonical(spec.comm.size()),
+                                           std::move(runs), Memory());
+}
+
+std::unique_ptr<Reducer> make_owners_reducer(const ReducerSpec& spec) {
+  Memory kept = make_kept_back(spec, spec.comm.size());
+  Exchanges sums = make_owner_sums(spec, spec.comm, reinterpret_cast<float*>(kept.get()));
+  return std::make_unique<ExchangeReducer>(spec, "owners", kept == nullptr, std::move(sums),
+                                           std::move(kept));
+}
+
+Memory make_kept_back(const ReducerSpec& spec, int senders) {
+  if (spec.wire == Type::f32 || senders == 1) return Memory();
+  return spec.device.allocate(static_cast<std::size_t>(spec.count) * sizeof(float), Place::host);
+}
+
+std::vector<std::unique_ptr<Exchange>> make_owner_sums(const ReducerSpec& spec, const Comm& comm,
+                                                       float* kept) {
+  Exchanges sums;
+  for (const Range& bucket : spec.buckets) {
+    const std::int64_t exact = std::clamp<std::int64_t>(spec.exact - bucket.begin, 0, bucket.count);
+    sums.push_back(std::make_unique<OwnerSums>(comm, bucket.count, exact, spec.wire,
+                                               kept == nullptr ? nullptr : kept + bucket.begin,
+                                               static_cast<int>(sums.size())));
+  }
+  return sums;
 }
 
 }  // namespace lockstep

@@ -37,9 +37,11 @@ class HierarchicalReducer : public HostReducer {
         leaders_(leaders_of(spec.comm, node)),
         nodes_(static_cast<int>(spec.comm.sum(node.rank() == 0))),
         algorithm_(*algorithms_by_cost(nodes_, spec.buckets, spec.link).front()),
-        canonical_(nodes_ == 1 || (in_order() && algorithm_.canonical(nodes_))),
+        canonical_(nodes_ == 1 ||
+                   (spec.wire == Type::f32 && in_order() && algorithm_.canonical(nodes_))),
         inner_(make_node_reducer(
             {node, spec.device, spec.count, spec.buckets, "", spec.deterministic})),
+        kept_(leaders_ ? make_kept_back(spec, nodes_) : Memory()),
         counters_(node, 2 * spec.buckets.size() * sizeof(SharedCounter),
                   "the reducer hierarchical") {
     auto* counters = reinterpret_cast<SharedCounter*>(counters_.data());
@@ -48,14 +50,16 @@ class HierarchicalReducer : public HostReducer {
       bucket.range = spec.buckets[i];
       bucket.whole = counters + 2 * i;
       bucket.copied = counters + 2 * i + 1;
-      if (!leaders_) continue;
-      runs_.emplace_back(*leaders_,
-                         algorithm_.algorithm(leaders_->rank(), nodes_, bucket.range.count),
-                         static_cast<int>(i));
+      if (!leaders_ || kept_) continue;
+      exchanges_.push_back(std::make_unique<Run>(
+          *leaders_, algorithm_.algorithm(leaders_->rank(), nodes_, bucket.range.count),
+          static_cast<int>(i)));
     }
+    if (kept_) exchanges_ = make_owner_sums(spec, *leaders_, kept_back());
   }
 
   float* gradients() override { return inner_->gradients(); }
+  float* kept_back() override { return reinterpret_cast<float*>(kept_.get()); }
 
   void start(int number) override {
     Bucket& bucket = buckets_[number];
@@ -90,13 +94,16 @@ class HierarchicalReducer : public HostReducer {
   bool speaks_mpi() const override { return nodes_ > 1; }
   std::size_t bytes() const override {
     std::size_t total = inner_->bytes() + counters_.bytes();
-    for (const Run& run : runs_) total += run.bytes();
-    return total;
+    for (const auto& each : exchanges_) total += each->bytes();
+    return total + (kept_ ? gradient_bytes() : 0);
   }
   std::string_view name() const override { return "hierarchical"; }
   std::string describe() const override {
-    return fmt::format("hierarchical ({}; {} between {} hosts)", describe_ranks(spec_),
-                       algorithm_.name, nodes_);
+    const std::string how = spec_.wire == Type::f32
+                                ? std::string(algorithm_.name)
+                                : fmt::format("owners in {}", name_of(spec_.wire));
+    return fmt::format("hierarchical ({}; {} between {} hosts)", describe_ranks(spec_), how,
+                       nodes_);
   }
 
  private:
@@ -125,9 +132,9 @@ class HierarchicalReducer : public HostReducer {
     const auto others = static_cast<std::uint32_t>(node_.size() - 1);
     if (bucket.state == State::summing && inner_->done(static_cast<int>(i))) {
       bucket.state = nodes_ == 1 ? State::done : State::exchanging;
-      if (leaders_ && nodes_ > 1) runs_[i].start(gradients() + bucket.range.begin);
+      if (leaders_ && nodes_ > 1) exchanges_[i]->start(gradients() + bucket.range.begin);
     }
-    if (bucket.state == State::exchanging && leaders_ && !runs_[i].advance()) {
+    if (bucket.state == State::exchanging && leaders_ && !exchanges_[i]->advance()) {
       bucket.whole->add(1);
       bucket.state = State::copying;
     }
@@ -147,9 +154,10 @@ class HierarchicalReducer : public HostReducer {
   const AlgorithmEntry& algorithm_;
   bool canonical_;
   std::unique_ptr<NodeReducer> inner_;
+  Memory kept_;  ///< of a rank that sends numbers of 16 bits
   NodeMemory counters_;
   std::vector<Bucket> buckets_;
-  std::vector<Run> runs_;  ///< by bucket, on leaders
+  std::vector<std::unique_ptr<Exchange>> exchanges_;  ///< by bucket, on leaders
 };
 
 }  // namespace

@@ -49,6 +49,11 @@ class Reducer {
   /// start() alone suffices: done() is true right after it, and all order is in the streams.
   virtual bool in_stream() const = 0;
 
+  /// What rounding for the wire has kept back of this rank's sums (collectives/owner_sums.h): as
+  /// many floats as gradients(), of the host, that the next sums take in. It is a part of the state
+  /// of a run: between steps the caller's to read and write. Null where nothing is rounded here.
+  virtual float* kept_back() { return nullptr; }
+
   /// The sum is formed in the canonical order over ranks (schedule.h), so that it does not depend
   /// on how many ranks share the shards.
   virtual bool canonical() const = 0;
@@ -86,6 +91,11 @@ struct ReducerSpec {
   double timeout_seconds = 60;
   /// Thread blocks (CTAs) that a sum of NCCL may take from the backward pass. 0: its own choice.
   int nccl_max_ctas = 0;
+  /// Of the numbers in messages: fp32, or 16 bits with error feedback, for reducers that may.
+  /// Within a host none are sent.
+  Type wire = Type::f32;
+  /// So many elements at the begin of the gradients cross in fp32 in any case.
+  std::int64_t exact = 0;
 };
 
 struct ReducerEntry {
@@ -96,6 +106,8 @@ struct ReducerEntry {
   std::function<std::unique_ptr<Reducer>(const ReducerSpec&)> make;
   /// Sums in memory of a device, for which the others are staged.
   bool on_device = false;
+  /// spec.wire may be of 16 bits.
+  bool rounds = false;
 };
 
 /// The menu: the kinds of reducers that were built, then one that carries out each of algorithms().

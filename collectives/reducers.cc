@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "collectives/communicator.h"
 #include "collectives/device_choice.h"
 #include "collectives/measured_link.h"
 #include "src/clock.h"
@@ -29,20 +30,30 @@ std::unique_ptr<Reducer> make_auto_reducer(const ReducerSpec& given) {
   return make_shared_reducer(spec);
 }
 
-/// Of the slowest rank, for the largest bucket; the median of three.
-double measured_seconds(Reducer& reducer, const ReducerSpec& spec) {
-  const auto largest =
-      std::max_element(spec.buckets.begin(), spec.buckets.end(),
-                       [](const Range& a, const Range& b) { return a.count < b.count; });
-  const auto bucket = static_cast<int>(largest - spec.buckets.begin());
-  const auto stream = spec.device.stream();
+/// Elements of the bucket that two algorithms are compared by: those of the largest, but what the
+/// link can move in 20 ms is enough to tell, and neither time nor memory grows with huge buckets.
+std::int64_t elements_of_trial(const ReducerSpec& spec) {
+  std::int64_t largest = 0;
+  for (const Range& bucket : spec.buckets) largest = std::max(largest, bucket.count);
+  const double enough = 0.02 * spec.link.bandwidth / sizeof(float);
+  return std::min(largest, static_cast<std::int64_t>(std::max(enough, 16384.0)));
+}
+
+/// Of the slowest rank, for a bucket of so many elements; the median of three.
+double measured_seconds(const AlgorithmEntry& entry, const ReducerSpec& given,
+                        std::int64_t elements) {
+  ReducerSpec spec = given;
+  spec.comm = given.comm.duplicate();
+  spec.count = elements;
+  spec.buckets = {{0, elements}};
+  const auto reducer = make_scheduled_reducer(entry, spec);
   std::array<double, 3> seconds{};
   for (double& each : seconds) {
     spec.comm.barrier();
+    const Waiting waiting;
     const double begin = now_seconds();
-    reducer.written(bucket, *stream);
-    reducer.start(bucket);
-    reducer.finish(bucket);
+    reducer->start(0);
+    reducer->finish(0);
     each = now_seconds() - begin;
   }
   std::sort(seconds.begin(), seconds.end());
@@ -54,12 +65,18 @@ std::vector<ReducerEntry> make_menu() {
       {"auto",
        "on GPUs nccl, where they are shared cuda_ipc; else shared on one host, and on several "
        "hierarchical or the cheapest algorithm, in canonical order",
-       make_auto_reducer},
+       make_auto_reducer, /*on_device=*/false, /*rounds=*/true},
       {"shared", "in memory that all ranks of one host see; canonical order", make_shared_reducer},
       {"hierarchical",
        "shared within each host, an algorithm between hosts; canonical order where all hosts have "
        "as many ranks, a power of two",
-       [](const ReducerSpec& spec) { return make_hierarchical_reducer(spec, spec.comm.node()); }},
+       [](const ReducerSpec& spec) { return make_hierarchical_reducer(spec, spec.comm.node()); },
+       /*on_device=*/false, /*rounds=*/true},
+      {"owners",
+       "every rank sums its part of a bucket for all, by messages of --wire's type; canonical "
+       "order "
+       "in f32",
+       make_owners_reducer, /*on_device=*/false, /*rounds=*/true},
       {"mpi", "MPI_Iallreduce of the MPI library; order unknown", make_mpi_reducer},
   };
 #ifdef LOCKSTEP_CUDA
@@ -100,6 +117,7 @@ std::unique_ptr<Reducer> make_on_device(const ReducerEntry& asked, ReducerSpec s
     DeviceChoice choice = choose(records, spec.canonical);
     spec.why = std::move(choice.why);
     entry = &find(reducers(), choice.reducer);
+    if (entry->on_device && spec.wire != Type::f32) entry = &asked;  // the host's, staged
   } else if (asked.on_device) {
     agree(spec.comm, [&] {
       const std::string why = refusal(asked.name, records);
@@ -124,6 +142,11 @@ std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& 
     const Range all{0, spec.count};
     for (const Range& bucket : spec.buckets)
       expect(all.contains(bucket), "a bucket lies outside of the gradients");
+    if (spec.wire != Type::f32 && !entry->rounds) {
+      fail_usage(
+          "--wire {} is not for the reducer {}: choose --reducer auto, hierarchical or owners",
+          name_of(spec.wire), name);
+    }
   });
   if (!spec.device.memory_is_host()) return make_on_device(*entry, spec);
   agree(spec.comm, [&] {
@@ -135,6 +158,11 @@ std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& 
 
 std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& given, const Comm& node) {
   ReducerSpec spec = given;
+  if (spec.wire != Type::f32) {
+    spec.why += "it sends 16 bits between hosts";
+    return spec.comm.max(node.size()) > 1 ? make_hierarchical_reducer(spec, node)
+                                          : make_owners_reducer(spec);
+  }
   spec.link = measure_link(spec.comm, node);
   if (spec.comm.max(node.size()) > 1) {
     ReducerSpec within = spec;
@@ -145,20 +173,21 @@ std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& given, const Co
   spec.why += "of those in canonical order it should be the cheapest for these buckets at " +
               describe(spec.link) + " between hosts";
   const auto entries = algorithms_by_cost(spec.comm.size(), spec.buckets, spec.link);
-  const auto make = [&](std::size_t place) {
-    ReducerSpec its = spec;
-    its.comm = spec.comm.duplicate();
-    return make_scheduled_reducer(*entries[place], its);
-  };
-  auto first = make(0);
-  if (entries.size() == 1 || spec.buckets.empty()) return first;
-  const auto second = make(1);
-  const double seconds = measured_seconds(*first, spec), other = measured_seconds(*second, spec);
-  spec.why +=
-      fmt::format(", and it took {:.3g} ms for the largest where {} took {:.3g}",
-                  std::min(seconds, other) * 1e3, (seconds <= other ? second : first)->name(),
-                  std::max(seconds, other) * 1e3);
-  return make(seconds <= other ? 0 : 1);
+  const AlgorithmEntry* fastest = entries.front();
+  const std::int64_t elements = elements_of_trial(spec);
+  if (entries.size() > 1 && elements > 0) {
+    const AlgorithmEntry* other = entries[1];
+    double seconds = measured_seconds(*fastest, spec, elements),
+           others = measured_seconds(*other, spec, elements);
+    if (others < seconds) {
+      std::swap(fastest, other);
+      std::swap(seconds, others);
+    }
+    spec.why +=
+        fmt::format(", and it took {:.3g} ms for {:.3g} MiB where {} took {:.3g}", seconds * 1e3,
+                    static_cast<double>(elements) * 0x1p-18, other->name, others * 1e3);
+  }
+  return make_scheduled_reducer(*fastest, spec);
 }
 
 std::string describe_ranks(const ReducerSpec& spec) {

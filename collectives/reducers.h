@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "collectives/algorithms.h"
+#include "collectives/exchange.h"
 #include "collectives/reducer.h"
 
 namespace lockstep {
@@ -12,17 +13,20 @@ namespace lockstep {
 /// Carries out `algorithm` over MPI messages.
 std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& algorithm,
                                                 const ReducerSpec& spec);
+/// Every rank sums a part of each bucket for all; messages are of spec.wire.
+std::unique_ptr<Reducer> make_owners_reducer(const ReducerSpec& spec);
 /// MPI_Iallreduce, in place.
 std::unique_ptr<Reducer> make_mpi_reducer(const ReducerSpec& spec);
 /// Memory that all ranks of one host see.
 std::unique_ptr<Reducer> make_shared_reducer(const ReducerSpec& spec);
-/// That within each node, an algorithm of the menu between the first ranks of the nodes. `node`:
-/// the ranks that see this one's memory, in rank order.
+/// That within each node, an algorithm of the menu between the first ranks of the nodes, or owners
+/// where the wire has 16 bits. `node`: the ranks that see this one's memory, in rank order.
 std::unique_ptr<Reducer> make_hierarchical_reducer(const ReducerSpec& spec, const Comm& node);
 
 /// What "auto" is between hosts: measures the link, then takes the hierarchical one where nodes
 /// hold several ranks and it is canonical, else the faster of the two algorithms that should be the
-/// cheapest, as their largest bucket tells. The same on all ranks. Below half a second.
+/// cheapest, as a bucket of theirs tells. The same on all ranks. Below half a second, and no memory
+/// stays.
 std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& spec, const Comm& node);
 
 /// For gradients in memory of a device that the host may not touch: copies them to `inner`, a
@@ -59,6 +63,13 @@ class NodeReducer : public HostReducer {
 
 /// make_shared_reducer(), for ranks that are known to be on one host.
 std::unique_ptr<NodeReducer> make_node_reducer(const ReducerSpec& spec);
+
+/// What `senders` ranks of `spec` keep back of what they send, zeroed; null where they round
+/// nothing.
+Memory make_kept_back(const ReducerSpec& spec, int senders);
+/// Between the ranks of `comm`, by bucket of `spec`.
+std::vector<std::unique_ptr<Exchange>> make_owner_sums(const ReducerSpec& spec, const Comm& comm,
+                                                       float* kept);
 
 /// "2 ranks, chosen because ...": the end of every describe().
 std::string describe_ranks(const ReducerSpec& spec);

@@ -5,26 +5,20 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/exchange.h"
 #include "collectives/schedule.h"
 
 namespace lockstep {
 
-/// A schedule that is carried out once per step on the same bucket. All memory is taken at
-/// construction. Several Runs with different tags may be under way on one communicator. One thread
-/// at a time. MPI failures throw Error. Destroyed under way only by an exception that ends the
-/// process.
-class Run {
+/// A schedule that is carried out once per step on the same bucket, of schedule.count floats.
+class Run : public Exchange {
  public:
-  /// `tag`: the same on all ranks, used by no other Run of `comm`.
+  /// `tag`: the same on all ranks, used by no other exchange of `comm`.
   Run(const Comm& comm, Schedule schedule, int tag);
-  /// Begins to sum `bucket` (schedule.count floats), which belongs to the Run until it is done.
-  void start(float* bucket);
-  /// Moves on as far as possible now; `wait`: until one more message has come through at least.
-  /// Returns whether anything is left to do.
-  bool advance(bool wait = false);
-  bool done() const { return round_ == schedule_.rounds.size(); }
-  /// Of the memory besides the bucket.
-  std::size_t bytes() const { return (scratch_.size() + staging_.size()) * sizeof(float); }
+  void start(float* bucket) override;
+  bool advance(bool wait = false) override;
+  bool done() const override { return round_ == schedule_.rounds.size(); }
+  std::size_t bytes() const override { return (scratch_.size() + staging_.size()) * sizeof(float); }
 
  private:
   /// What to add when a message has arrived; nothing (count 0) for one that overwrites and for one

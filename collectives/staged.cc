@@ -79,6 +79,7 @@ class StagedReducer : public Reducer {
   }
 
   Stream& stream() override { return inner_->stream(); }
+  float* kept_back() override { return inner_->kept_back(); }
   bool in_stream() const override { return false; }
   bool canonical() const override { return inner_->canonical(); }
   bool speaks_mpi() const override { return inner_->speaks_mpi(); }

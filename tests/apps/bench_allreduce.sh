@@ -9,7 +9,7 @@ sizes=(--min 4 --max 64K --factor 128 --iters 5)
 
 ranks 3 bench_allreduce "${sizes[@]}" --check --json "$folder/rows.jsonl" --plot "$folder/plot.svg"
 expect "it measures" test "$code" = 0
-for name in shared mpi tree recursive_doubling halving_doubling ring to_one MPI_Allreduce; do
+for name in shared owners mpi tree recursive_doubling halving_doubling ring to_one MPI_Allreduce; do
   for bytes in 4 512 65536; do
     expect "$name at $bytes bytes is right" grep -qE "^$name +$bytes +.* 0\$" "$folder/out"
   done
@@ -37,6 +37,17 @@ expect "its files are read" python3 "$folder/read.py" "$folder/rows.jsonl" "$fol
   "$folder/halving_doubling.svg" "$folder/to_one.svg"
 # 2 (P - 1) rounds in which each of the P ranks gets one message.
 expect "the ring has 24 arrows" test "$(grep -c marker-end "$folder/ring.svg")" = 24
+
+ranks 3 bench_allreduce "${sizes[@]}" --type bf16 --check --json "$folder/bf16.jsonl"
+expect "it measures 16 bits" test "$code" = 0
+for name in owners MPI_Allreduce; do
+  expect "$name of 32768 numbers in bf16 is right" grep -qE "^$name +65536 +32768 .* 0\$" "$folder/out"
+done
+expect "says so" test "$(grep -c '"type": "bf16"' "$folder/bf16.jsonl")" = 6
+expect_line "and what rounds nothing is left out" '^left out: hierarchical sends nothing here$'
+expect_line "or refused" '^left out: --wire bf16 is not for the reducer ring'
+ranks 1 bench_allreduce --type f64
+expect "doubles are refused" grep -q 'no reducer sums doubles' "$folder/err"
 
 ranks 1 bench_allreduce --explain tree --ranks 2 --elements 8
 expect "tree in words" grep -q '^  rank 0 adds 0..7 from 1$' "$folder/out"

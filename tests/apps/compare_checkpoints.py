@@ -7,7 +7,7 @@ import sys
 import h5py
 import numpy
 
-SECTIONS = ("parameters/", "optimizer/", "ema/")
+SECTIONS = ("parameters/", "optimizer/", "ema/", "wire/")
 
 
 def arrays(path):

@@ -1,0 +1,72 @@
+#include "apps/kept_back.h"
+
+#include <algorithm>
+#include <span>
+
+#include "src/check.h"
+#include "src/plural.h"
+
+namespace lockstep {
+namespace {
+
+std::string section_name(std::size_t number) { return fmt::format("wire/{}", number); }
+
+/// The ranks that keep something back.
+std::vector<int> keepers(const Comm& comm, const float* kept) {
+  const auto keeps = static_cast<std::uint64_t>(kept != nullptr);
+  const std::vector<std::uint64_t> all = comm.all_gather(std::span(&keeps, 1));
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] != 0) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+std::vector<ConstSection> gather_kept_back(const Comm& comm, const Layout& layout,
+                                           const float* kept,
+                                           std::vector<std::vector<float>>& memory) {
+  const auto count = static_cast<std::size_t>(layout.count);
+  const std::vector<int> ranks = keepers(comm, kept);
+  if (ranks.empty()) return {};
+  memory.assign(comm.rank() == 0 ? ranks.size() : 0, std::vector<float>(count));
+  std::vector<float> passing(count);
+  std::vector<ConstSection> sections;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (comm.rank() == ranks[i]) std::copy_n(kept, count, passing.begin());
+    comm.broadcast(std::span(passing), ranks[i]);
+    if (comm.rank() != 0) continue;
+    memory[i] = passing;
+    sections.push_back({section_name(i), memory[i].data()});
+  }
+  return sections;
+}
+
+std::string restore_kept_back(const Comm& comm, const Checkpoint* checkpoint, const Layout& layout,
+                              float* kept) {
+  const auto count = static_cast<std::size_t>(layout.count);
+  const std::vector<int> ranks = keepers(comm, kept);
+  std::int64_t before = 0;
+  while (checkpoint && checkpoint->has(section_name(static_cast<std::size_t>(before)))) ++before;
+  comm.broadcast(std::span(&before, 1));
+  if (before == 0) return "";
+  if (ranks.empty()) return "what --wire kept back of the sums before is left out";
+  const bool same = ranks.size() == static_cast<std::size_t>(before);
+  std::vector<float> passing(count);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(before); ++i) {
+    agree(comm, [&] {
+      if (checkpoint) checkpoint->load(layout, {{section_name(i), passing.data()}});
+    });
+    comm.broadcast(std::span(passing));
+    if (comm.rank() != (same ? ranks[i] : ranks.front())) continue;
+    std::transform(kept, kept + count, passing.begin(), kept, std::plus<>());
+  }
+  return same ? ""
+              : fmt::format(
+                    "what --wire kept back on {} is now with one rank: this is no longer the "
+                    "same run",
+                    counted(before, "rank"));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,24 @@
+// Exchange: the sum of one bucket over the ranks by messages, step after step.
+#pragma once
+
+#include <cstddef>
+
+namespace lockstep {
+
+/// All memory is taken at construction. Several with different tags may be under way on one
+/// communicator. One thread at a time. MPI failures throw Error. Destroyed under way only by an
+/// exception that ends the process.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  /// Begins to sum `bucket`, which belongs to the exchange until it is done.
+  virtual void start(float* bucket) = 0;
+  /// Moves on as far as possible now; `wait`: until one more message has come through at least.
+  /// Returns whether anything is left to do.
+  virtual bool advance(bool wait = false) = 0;
+  virtual bool done() const = 0;
+  /// Of the memory besides the bucket.
+  virtual std::size_t bytes() const = 0;
+};
+
+}  // namespace lockstep

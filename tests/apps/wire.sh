@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# --wire: gradients cross in 16 bits, what rounding takes away is in the checkpoint, and a run that goes on is the run
+# that never stopped, bit for bit.
+# usage: wire.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_h5py
+owners=(--shards 2 --momentum 0.9 --reducer owners)
+
+loss_of() { sed -n "s|.* step $1/.*cross-entropy \([0-9.]*\) .*|\1|p" "$folder/out"; }
+about_the_same() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0 && b > 0 && a / b < 1.05 && b / a < 1.05) }'; }
+
+train 2 "${owners[@]}" --steps 8 --checkpoint-dir "$folder/fp32"
+expect_line "in fp32 the order is canonical" '^order +canonical: --shards 2 '
+loss=$(loss_of 8)
+for type in bf16 fp16; do
+  for policy in poll thread; do
+    train 2 "${owners[@]}" --wire $type --progress $policy --steps 8 --checkpoint-every 4 --checkpoint-dir "$folder/$type-$policy"
+  done
+  expect_line "$type: what crosses" "^reducer +owners \\(2 ranks; $type between them\\)\$"
+  expect_line "$type: it says what that means for the bits" "^order +each sum is rounded to $type where it crosses"
+  expect_same_state "$type: whoever moves the sums on" "$(step_file "$folder/$type-poll" 8)" "$(step_file "$folder/$type-thread" 8)"
+  expect "$type learns as fp32 does" about_the_same "$loss" "$(loss_of 8)"
+  expect "$type: other weights than fp32's" bash -c '! "$@" 2>/dev/null' - "$python" "$here/compare_checkpoints.py" \
+    "$(step_file "$folder/fp32" 8)" "$(step_file "$folder/$type-poll" 8)"
+  train 2 "${owners[@]}" --wire $type --steps 8 --resume "$(step_file "$folder/$type-poll" 4)" --checkpoint-dir "$folder/$type-on"
+  expect_same_state "$type: goes on as if it had never stopped" "$(step_file "$folder/$type-poll" 8)" "$(step_file "$folder/$type-on" 8)"
+  expect "$type: without a note" bash -c "! grep -q '^note' '$folder/out'"
+done
+
+expect "a checkpoint holds what each rank keeps back" "$python" - "$(step_file "$folder/bf16-poll" 4)" <<'PYTHON'
+import sys
+
+import h5py
+import numpy
+
+with h5py.File(sys.argv[1], "r") as file:
+    assert sorted(file["wire"]) == ["0", "1"], sorted(file["wire"])
+    for rank in "01":
+        for name in ("conv2/weights", "softmax_linear/biases"):
+            kept, weights = file["wire"][rank][name][()], file["parameters"][name][()]
+            assert kept.shape == weights.shape and numpy.isfinite(kept).all() and kept.any(), (rank, name)
+PYTHON
+
+# --- another number of ranks, another wire, no wire ----------------------------------------------------------------------
+train 1 "${owners[@]}" --wire bf16 --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --checkpoint-dir "$folder/alone"
+expect_line "alone nothing crosses" '^note +what --wire kept back of the sums before is left out$'
+train 4 --shards 4 --momentum 0.9 --reducer owners --wire bf16 --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --checkpoint-dir "$folder/four"
+expect_line "on more ranks nothing is lost" '^note +what --wire kept back on 2 ranks is now with one rank: this is no longer the same run$'
+train 2 "${owners[@]}" --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --checkpoint-dir "$folder/back"
+expect_line "another wire is another run" '^note +--wire is now "fp32", not "bf16" as before: this is no longer the same run$'
+train 2 "${owners[@]}" --wire bf16 --steps 10 --resume "$(step_file "$folder/fp32" 8)" --checkpoint-dir "$folder/begun"
+expect_line "which may begin at any step" '^note +--wire is now "bf16", not "fp32" as before'
+train 2 --wire bf16 --steps 1
+expect_line "within a host nothing crosses" '^note +--wire bf16 does nothing with the reducer shared: '
+
+ranks 2 train_cifar "${small[@]}" --steps 1 --wire bf16 --reducer ring
+expect_error "a reducer that does not round" 2 'train_cifar: --wire bf16 is not for the reducer ring: choose --reducer auto, hierarchical or owners$'
+ranks 2 train_cifar "${small[@]}" --steps 1 --wire fp8
+expect_error "a type that is none" 2 '--wire: "fp8" is neither fp32 nor bf16 nor fp16'
+finish
