@@ -232,7 +232,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   });
   agree(comm, [&] {
     evaluation = std::make_unique<Evaluation>(device, *entry, *data.test, type, o.test_views);
-    arena.assign(static_cast<std::size_t>(evaluation->model().layout().count), 0.0f);
+    arena.assign(evaluation->model().layout().count, 0.0f);
   });
   if (checkpoint) note_other_data(*checkpoint, data.identity);
   load_on_all_ranks(comm, checkpoint, evaluation->model().layout(),

@@ -26,7 +26,7 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
   labels_ = arena_.reserve(kBatch * sizeof(std::int32_t));
   sums_ = arena_.reserve(sums_bytes_);
   if (views) {
-    view_ = arena_.reserve(static_cast<std::size_t>(model_.input().count()) * size_of(type));
+    view_ = arena_.reserve(model_.input().count() * size_of(type));
     mean_ = arena_.reserve(kBatch * classes * sizeof(float));
   }
   arena_.allocate(device);

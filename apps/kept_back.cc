@@ -48,7 +48,7 @@ std::string restore_kept_back(const Comm& comm, const Checkpoint* checkpoint, co
   const auto count = static_cast<std::size_t>(layout.count);
   const std::vector<int> ranks = keepers(comm, kept);
   std::int64_t before = 0;
-  while (checkpoint && checkpoint->has(section_name(static_cast<std::size_t>(before)))) ++before;
+  while (checkpoint && checkpoint->has(section_name(before))) ++before;
   comm.broadcast(std::span(&before, 1));
   if (before == 0) return "";
   if (ranks.empty()) return "what --wire kept back of the sums before is left out";

@@ -16,7 +16,7 @@ class WorkOfRanks : public SharedWork {
   bool mine(int number) const override { return owner(number) == comm_.rank(); }
   void share(Stream& stream, int number, float* values, std::int64_t count) override {
     stream.synchronize();
-    comm_.broadcast(std::span(values, static_cast<std::size_t>(count)), owner(number));
+    comm_.broadcast(std::span(values, count), owner(number));
   }
 
  private:

@@ -71,13 +71,12 @@ std::int64_t count_wrong(const Comm& comm, const Subject<T>& subject, Type type)
     for (int rank = 0; rank < comm.size(); ++rank) sums[i] += part(rank, at, 3, type);
   }
   T* values = subject.place(0);
-  for (std::int64_t i = 0; i < subject.count; ++i)
-    values[i] = own[static_cast<std::size_t>(i % kPeriod)];
+  for (std::int64_t i = 0; i < subject.count; ++i) values[i] = own[i % kPeriod];
   comm.barrier();
   subject.run(0);
   std::int64_t wrong = 0;
   for (std::int64_t i = 0; i < subject.count; ++i)
-    wrong += static_cast<float>(values[i]) != sums[static_cast<std::size_t>(i % kPeriod)];
+    wrong += static_cast<float>(values[i]) != sums[i % kPeriod];
   return comm.sum(wrong);
 }
 
@@ -138,7 +137,7 @@ AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int6
               comm.largest_message());
     });
     dispatch(options.type, [&]<class T>(T*) {
-      std::vector<T> memory(static_cast<std::size_t>(apart * buckets));
+      std::vector<T> memory(apart * buckets);
       const MpiSum<T> sum;
       const auto place = [&](int bucket) { return memory.data() + bucket * apart; };
       const auto run = [&](int bucket) {

@@ -77,7 +77,7 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   const std::array<std::string, 3> words{"f32", "bf16", "f16"};
   const auto at = std::find(words.begin(), words.end(), type) - words.begin();
   if (at == 3) fail_usage("--type {} is neither f32 nor bf16 nor f16", type);
-  o.timing.type = types[static_cast<std::size_t>(at)];
+  o.timing.type = types[at];
   if (o.most < o.least) fail_usage("--max {} is less than --min {}", o.most, o.least);
   for (const std::string& name : o.reducers)
     if (name != "all" && name != kPeer) find(reducers(), name);

@@ -42,7 +42,7 @@ ClockOffset clock_offset(const Comm& comm, const Comm& node,
   if (comm.rank() == 0) {
     const Waiting waiting;
     for (int rank = 1; rank < comm.size(); ++rank) {
-      if (leaders[static_cast<std::size_t>(rank)] == 0) continue;
+      if (leaders[rank] == 0) continue;
       const ClockOffset its = ask(comm, rank, clock);
       send(comm, its.ns, rank);
       send(comm, its.error_ns, rank);

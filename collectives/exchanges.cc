@@ -26,9 +26,7 @@ class ExchangeReducer : public HostReducer {
   float* gradients() override { return reinterpret_cast<float*>(gradients_.get()); }
   float* kept_back() override { return reinterpret_cast<float*>(kept_.get()); }
 
-  void start(int bucket) override {
-    exchanges_[static_cast<std::size_t>(bucket)]->start(gradients() + range(bucket).begin);
-  }
+  void start(int bucket) override { exchanges_[bucket]->start(gradients() + range(bucket).begin); }
 
   bool advance() override {
     bool busy = false;
@@ -36,9 +34,7 @@ class ExchangeReducer : public HostReducer {
     return busy;
   }
 
-  bool done(int bucket) const override {
-    return exchanges_[static_cast<std::size_t>(bucket)]->done();
-  }
+  bool done(int bucket) const override { return exchanges_[bucket]->done(); }
 
   void finish(int bucket) override {
     while (advance() && !done(bucket)) sched_yield();  // ranks may outnumber cores
@@ -87,7 +83,7 @@ std::unique_ptr<Reducer> make_owners_reducer(const ReducerSpec& spec) {
 
 Memory make_kept_back(const ReducerSpec& spec, int senders) {
   if (spec.wire == Type::f32 || senders == 1) return Memory();
-  return spec.device.allocate(static_cast<std::size_t>(spec.count) * sizeof(float), Place::host);
+  return spec.device.allocate(spec.count * sizeof(float), Place::host);
 }
 
 std::vector<std::unique_ptr<Exchange>> make_owner_sums(const ReducerSpec& spec, const Comm& comm,

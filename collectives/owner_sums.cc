@@ -39,8 +39,7 @@ OwnerSums::OwnerSums(const Comm& comm, std::int64_t count, std::int64_t exact, T
 
 /// The exact elements stand in front.
 std::size_t OwnerSums::message_bytes(std::int64_t elements) const {
-  return static_cast<std::size_t>(exact_) * sizeof(float) +
-         static_cast<std::size_t>(elements) * size_of(wire_);
+  return exact_ * sizeof(float) + static_cast<std::size_t>(elements) * size_of(wire_);
 }
 
 std::size_t OwnerSums::bytes() const {
@@ -115,7 +114,7 @@ void OwnerSums::sum_exact() {
   const std::size_t head = message_bytes(0);
   for (int rank = 0; rank < comm_.size(); ++rank) {
     const void* const from = rank == comm_.rank() ? static_cast<void*>(bucket_) : incoming(rank);
-    std::memcpy(rows_[static_cast<std::size_t>(rank)], from, head);
+    std::memcpy(rows_[rank], from, head);
   }
   sum_canonically(rows_, exact_);
   std::memcpy(bucket_, rows_.front(), head);
@@ -132,7 +131,7 @@ void OwnerSums::sum_own() {
       float* const values = bucket_ + own.begin + begin;
       float* const rest = kept(own.begin + begin);
       for (int rank = 0; rank < comm_.size(); ++rank) {
-        float* const row = rows_[static_cast<std::size_t>(rank)];
+        float* const row = rows_[rank];
         if (rank != comm_.rank()) {
           widen(reinterpret_cast<const T*>(incoming(rank) + head) + begin, row, count);
           continue;

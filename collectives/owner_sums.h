@@ -45,9 +45,9 @@ class OwnerSums : public Exchange {
   enum class State { there, back, done };
 
   std::size_t message_bytes(std::int64_t elements) const;
-  char* outgoing(int rank) { return out_.data() + out_at_[static_cast<std::size_t>(rank)]; }
+  char* outgoing(int rank) { return out_.data() + out_at_[rank]; }
   char* incoming(int rank) { return in_.data() + in_each_ * static_cast<std::size_t>(rank); }
-  Range part(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
+  Range part(int rank) const { return parts_[rank]; }
   float* kept(std::int64_t element) { return kept_ == nullptr ? nullptr : kept_ + element; }
   void post(bool send, int peer, char* memory, std::size_t bytes);
   void send_there();

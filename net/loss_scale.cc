@@ -37,7 +37,7 @@ struct Judge {
   HOST_DEVICE void operator()(std::int64_t) const {
     LossScale next = *state;
     const bool skip = *wrong != 0 && next.scale > 1;
-    *now = rates->rates[static_cast<std::size_t>(next.skipped - rates->skipped)];
+    *now = rates->rates[next.skipped - rates->skipped];
     now->scale = 1 / next.scale;
     now->skip = skip;
     next.last = next.scale;

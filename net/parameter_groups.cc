@@ -59,7 +59,7 @@ void apply_groups(std::span<const ParameterGroup> groups, Layout& layout) {
   for (Parameter& parameter : layout.parameters) {
     const ParameterGroup* group = parameter.trained() ? group_of(parameter.name, groups) : nullptr;
     if (group == nullptr) continue;
-    used[static_cast<std::size_t>(group - groups.data())] = true;
+    used[group - groups.data()] = true;
     parameter.rate *= group->rate;
     parameter.decay = group->decay;
     parameter.schedule = schedule_of(group->epochs, layout);

@@ -35,7 +35,7 @@ float draw(Init::Kind kind, Random& random) {
 }
 
 void let_through(const Parameter& filters, float* values) {
-  const std::int64_t row = filters.shape.row(), channels = filters.shape[filters.shape.rank() - 1],
+  const std::int64_t row = filters.shape.row(), channels = filters.shape.back(),
                      middle = row / channels / 2 * channels;
   for (std::int64_t n = 0; n < std::min(filters.shape[0], channels); ++n) {
     std::fill_n(values + n * row, row, 0.0f);

@@ -55,7 +55,7 @@ std::vector<float> whitening_filters(const Dataset& dataset, std::int64_t kernel
   const auto n = static_cast<std::size_t>(kernel * line);
   images = std::min(images, dataset.size());
   std::vector<double> squares(n * n), window(n);
-  std::vector<float> image(static_cast<std::size_t>(sample.count()));
+  std::vector<float> image(sample.count());
   for (std::int64_t index = 0; index < images; ++index) {
     dataset.read(index, nullptr, image.data(), Type::f32);
     for (std::int64_t place = 0; place < rows * columns; ++place) {

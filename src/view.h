@@ -122,6 +122,11 @@ class Shape {
 
   int rank() const { return rank_; }
   std::int64_t operator[](int axis) const { return extents_[axis]; }
+  /// The innermost extent.
+  std::int64_t back() const {
+    expect(rank_ > 0, "a shape without extents");
+    return extents_[rank_ - 1];
+  }
   std::int64_t count() const {
     std::int64_t product = 1;
     for (int axis = 0; axis < rank_; ++axis) product *= extents_[axis];

@@ -15,7 +15,7 @@ void AffineLayer::finish_setup(Setup& setup, Shape weights,
     throw Error("layer " + setup.name + ": " + error.what(), error.exit_code());
   }
   const std::int64_t filters = weights[0];
-  const std::int64_t area = weights.row() / weights[weights.rank() - 1];
+  const std::int64_t area = weights.row() / weights.back();
   const auto ends = static_cast<float>(weights.row() + filters * area);
   Init begin{Init::Kind::truncated_normal, init_.weight_deviation, init_.dirac};
   if (init_.glorot) begin = {Init::Kind::uniform, std::sqrt(6 / ends), init_.dirac};

@@ -175,7 +175,7 @@ class BatchNormLayer : public Layer {
 
   Shape setup(Setup& setup, Shape in) override {
     constexpr std::int64_t kBlocks = 64;
-    channels_ = in[in.rank() - 1];
+    channels_ = in.back();
     rows_ = in.count() / channels_;
     blocks_ = std::min(rows_, kBlocks);
     if (options_.scale) setup.parameter("gamma", {channels_}, {Init::Kind::constant, 1});

@@ -115,7 +115,7 @@ class LayerNormLayer : public Layer {
   explicit LayerNormLayer(float epsilon) : epsilon_(epsilon) {}
 
   Shape setup(Setup& setup, Shape in) override {
-    columns_ = in[in.rank() - 1];
+    columns_ = in.back();
     rows_ = in.count() / columns_;
     blocks_ = std::min(rows_, kBlocks);
     setup.parameter("gamma", {columns_}, {Init::Kind::constant, 1});

@@ -51,7 +51,7 @@ struct Backward {
 class SoftmaxLayer : public Layer {
  public:
   Shape setup(Setup&, Shape in) override {
-    columns_ = in[in.rank() - 1];
+    columns_ = in.back();
     return in;
   }
   void forward(LayerCall& call, View x, View y) override {

@@ -110,7 +110,7 @@ class Muon : public Optimizer {
       const auto [rows, columns] = extents(parameter->shape);
       auto& plan = plans_[{rows, columns}];
       if (!plan) plan = std::make_unique<NewtonSchulz>(device, rows, columns);
-      const auto bytes = static_cast<std::size_t>(parameter->range.count) * sizeof(float);
+      const auto bytes = parameter->range.count * sizeof(float);
       const Bank bank{plan.get(), static_cast<int>(banks_.size()), memory_.reserve(bytes)};
       banks_.emplace(parameter->range.begin, bank);
       room = std::max(room, plan->scratch_bytes());

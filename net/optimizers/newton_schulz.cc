@@ -37,7 +37,7 @@ NewtonSchulz::NewtonSchulz(Device& device, std::int64_t rows, std::int64_t colum
   square_ = device.dense({{{side_, side_}, Type::f32, false, false}, side_});
   const auto reserve = [this](std::int64_t floats) {
     const std::size_t place = places_.bytes;
-    places_.bytes += Arena::aligned(static_cast<std::size_t>(floats) * sizeof(float));
+    places_.bytes += Arena::aligned(floats * sizeof(float));
     return place;
   };
   places_.gram = reserve(side_ * side_);

@@ -15,7 +15,7 @@ class PeersDouble : public Peers {
   PeersDouble(const ReducerSpec& spec, int marks)
       : comm_(spec.comm),
         marks_(marks),
-        arena_(round_up(static_cast<std::size_t>(spec.count) * sizeof(float), kPageBytes)),
+        arena_(round_up(spec.count * sizeof(float), kPageBytes)),
         memory_(spec.comm, static_cast<std::size_t>(spec.comm.size()) * (arena_ + marks_bytes()),
                 "the double of cuda_ipc") {}
 

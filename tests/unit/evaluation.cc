@@ -50,7 +50,7 @@ TEST(TestViews, AreMovedReflectedAndMirrored) {
           for (int c = 0; c < 2; ++c) {
             const int from_x = reflected((view.mirror ? kWidth - 1 - x : x) - view.shift, kWidth),
                       from_y = reflected(y - view.shift, kHeight);
-            EXPECT_EQ(seen[static_cast<std::size_t>(((i * kHeight + y) * kWidth + x) * 2 + c)],
+            EXPECT_EQ(seen[((i * kHeight + y) * kWidth + x) * 2 + c],
                       ((i * kHeight + from_y) * kWidth + from_x) * 2 + c)
                 << view.shift << view.mirror;
           }
@@ -73,14 +73,14 @@ TEST(TestViews, GiveTheWeightedMeanOfTheLogitsOfEach) {
   const ModelEntry& entry = find(models(), "tutorial");
   const Noise noise;
   Evaluation with(*device, entry, noise, Type::f32, /*views=*/true);
-  std::vector<float> parameters(static_cast<std::size_t>(with.model().layout().count));
+  std::vector<float> parameters(with.model().layout().count);
   initialize(with.model().layout(), 1, parameters.data());
   const_cast<Model&>(with.model()).bind(parameters.data(), nullptr);
   const Answers mean = with.first_batch();
 
   Model model(*device, entry, noise.sample_shape(), 10, Evaluation::kBatch, Type::f32, false);
   model.bind(parameters.data(), nullptr);
-  std::vector<float> images(static_cast<std::size_t>(model.input().count())), seen(images);
+  std::vector<float> images(model.input().count()), seen(images);
   std::copy(mean.samples.begin(), mean.samples.end(), images.begin());
   std::vector<double> wanted(300);
   HostStream stream;

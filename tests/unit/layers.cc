@@ -31,7 +31,7 @@ double relu_if(bool relu, double value) { return relu ? std::max(value, 0.0) : v
 /// Extents of x as N, H, W, C: a sequence is an image of one row.
 struct Image {
   explicit Image(Shape s)
-      : flat(s.rank() == 3), n(s[0]), h(flat ? 1 : s[1]), w(s[s.rank() - 2]), c(s[s.rank() - 1]) {}
+      : flat(s.rank() == 3), n(s[0]), h(flat ? 1 : s[1]), w(s[s.rank() - 2]), c(s.back()) {}
   bool flat;
   std::int64_t n, h, w, c;
 };
@@ -184,7 +184,7 @@ double silu_of(double x) { return x / (1 + std::exp(-x)); }
 Values reference_relu(const Inputs& in) { return reference_unit(relu_of)(in); }
 
 Values reference_softmax(const Inputs& in) {
-  const std::int64_t columns = in.x_shape[in.x_shape.rank() - 1];
+  const std::int64_t columns = in.x_shape.back();
   Values y;
   for (auto row = in.x.begin(); row != in.x.end(); row += columns) {
     double sum = 0;

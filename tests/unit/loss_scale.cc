@@ -140,7 +140,7 @@ TEST_F(Scaling, LeavesRoomForClipping) {
          .scale = LossScaling::kHighestClipped,
          .growth_steps = 1,
          .highest = LossScaling::kHighestClipped});
-  std::vector<float> gradients(static_cast<std::size_t>(layout_.count), 1e38f);
+  std::vector<float> gradients(layout_.count, 1e38f);
   scaler_->give(*stream_, gradients.data(), &rates_, &now_);
   EXPECT_EQ(scaler_->state()->scale, LossScaling::kHighestClipped);
   const float limit = 100;

@@ -432,7 +432,7 @@ TEST(Airbench, BeginsWithWhatTheDataSayAndLetsChannelsThrough) {
   const ModelEntry& entry = find(models(), "airbench94");
   const Model model(*device, entry, entry.sample, kClasses, 1, Type::f32, false);
   const Layout& layout = model.layout();
-  std::vector<float> drawn(static_cast<std::size_t>(layout.count));
+  std::vector<float> drawn(layout.count);
   initialize(layout, 1, drawn.data());
   std::vector<float> values = drawn;
   entry.prepare(Smooth(), layout, values.data());

@@ -412,7 +412,7 @@ TEST(Muon, BringsEveryDirectionOfFiltersToLengthsAboutOne) {
   Arenas arenas(layout, *muon);
   for (int row = 0; row < 3; ++row)
     for (int i = 0; i < 4; ++i)
-      arenas.gradients[static_cast<std::size_t>(Layout::kMail + 20 * row + 4 * row + i)] =
+      arenas.gradients[Layout::kMail + 20 * row + 4 * row + i] =
           std::pow(10.0f, static_cast<float>(-row));
   HostStream stream;
   const UpdateRates now = rates_of(*muon, 0, 1);
@@ -420,7 +420,7 @@ TEST(Muon, BringsEveryDirectionOfFiltersToLengthsAboutOne) {
   for (int row = 0; row < 3; ++row) {
     double squares = 0;
     for (int i = 0; i < 20; ++i) {
-      const double step = arenas.parameters[static_cast<std::size_t>(Layout::kMail + 20 * row + i)];
+      const double step = arenas.parameters[Layout::kMail + 20 * row + i];
       if (i / 4 == row) {
         squares += step * step;
         EXPECT_LT(step, 0);
@@ -438,7 +438,7 @@ class OneOfTwo : public SharedWork {
   OneOfTwo(int rank, std::vector<std::vector<float>>& answers) : rank_(rank), answers_(answers) {}
   bool mine(int number) const override { return number % 2 == rank_; }
   void share(Stream&, int number, float* values, std::int64_t count) override {
-    auto& answer = answers_[static_cast<std::size_t>(number)];
+    auto& answer = answers_[number];
     if (mine(number)) {
       answer.assign(values, values + count);
     } else if (std::ssize(answer) == count) {

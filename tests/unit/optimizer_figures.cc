@@ -40,7 +40,7 @@ TEST(OptimizerFigures, AreThoseOfPyTorchAndKeras) {
                                                            : Shape{shape[0], shape[1], shape[2]});
     const auto optimizer = make_optimizer(name, options);
     optimizer->plan(*device, layout);
-    std::vector<float> parameters(static_cast<std::size_t>(layout.count)), gradients(parameters);
+    std::vector<float> parameters(layout.count), gradients(parameters);
     std::vector<std::vector<float>> slots(optimizer->slots().size(), parameters);
     const std::vector<float> table = factors(layout, row["decay"]);
     LayerScratch scratch;

@@ -89,16 +89,14 @@ TEST(ParameterGroups, EpochsGiveAScheduleOfTheirOwn) {
       {"one/weights", 1, {}, 3}, {"one/biases", 0.5f, {}, 1.5}, {"block/two/biases", 1, {}, 3}};
   apply_groups(groups, layout);
   EXPECT_EQ(layout.epochs, (std::vector<double>{3, 1.5})) << "in the order of the arena";
-  std::vector<float> parameters(static_cast<std::size_t>(layout.count)), gradients(parameters);
+  std::vector<float> parameters(layout.count), gradients(parameters);
   std::fill(gradients.begin(), gradients.end(), 1.0f);
   const std::vector<float> table = factors(layout, 0);
   const TrainingState state{parameters.data(), {}, nullptr, gradients.data(), table.data()};
   const UpdateRates now{.rate = 0.5f, .shares = {1, 0.25f, 0.125f, 1}};
   HostStream stream;
   update(stream, layout, {0, layout.count}, *make_optimizer("sgd", {}), state, &now);
-  const auto moved = [&](const char* name) {
-    return -parameters[static_cast<std::size_t>(named(layout, name).range.begin)];
-  };
+  const auto moved = [&](const char* name) { return -parameters[named(layout, name).range.begin]; };
   EXPECT_EQ(moved("block/two/weights"), 0.5f);
   EXPECT_EQ(moved("block/two/biases"), 0.125f);
   EXPECT_EQ(moved("one/weights"), 0.125f);

@@ -64,7 +64,7 @@ TYPED_TEST(Rounding, what_is_too_large_waits_and_what_is_no_number_is_told_and_f
   EXPECT_EQ(static_cast<float>(sent[3]), -infinity);
   EXPECT_TRUE(std::isnan(static_cast<float>(sent[4])));
   EXPECT_EQ(static_cast<float>(sent[5]), most);
-  for (int i = 2; i < 6; ++i) EXPECT_EQ(kept[static_cast<std::size_t>(i)], 0);
+  for (int i = 2; i < 6; ++i) EXPECT_EQ(kept[i], 0);
 }
 
 }  // namespace
