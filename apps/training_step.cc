@@ -211,9 +211,7 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   record_.step(step + 1);
   const TimedSpan span(compute_lane(), "step", step + 1);
   Slot& slot = slots_[static_cast<std::size_t>(given_) % slots_.size()];
-  *reinterpret_cast<StepInput*>(slot.input.get()) = {
-      rates_at(step, rate), votes.stop ? 1.0f : 0.0f, votes.save ? 1.0f : 0.0f,
-      plan_.start.samples + (step - plan_.start.step) * plan_.global_batch};
+  *reinterpret_cast<StepInput*>(slot.input.get()) = input_of(step, rate, votes);
   device_.copy(*stream_, now(), slot.input.get(), sizeof(StepInput));
   auto* answer = reinterpret_cast<Answer*>(slot.answer.get());
   answer->penalty = 0;
@@ -238,10 +236,25 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   ++given_;
 }
 
-UpdateRates TrainingStep::rates_at(std::int64_t step, float rate) const {
+StepInput TrainingStep::input_of(std::int64_t step, float rate, Votes votes) const {
+  StepInput input;
+  input.rates = rates_at(step, rate, loss_scale_.skipped);
+  input.by_skips.skipped = loss_scale_.skipped;
+  for (std::int64_t more = 0; scaling_.dynamic && more <= given_ - taken_; ++more)
+    input.by_skips.rates[more] = rates_at(step, rate, loss_scale_.skipped + more);
+  input.stop = votes.stop ? 1.0f : 0.0f;
+  input.save = votes.save ? 1.0f : 0.0f;
+  input.first_position = plan_.start.samples + (step - plan_.start.step) * plan_.global_batch;
+  return input;
+}
+
+/// A step that is skipped has been none for the optimizer and for the average, which count their
+/// own; its samples are gone, so that learning rates, which go by samples, move on.
+UpdateRates TrainingStep::rates_at(std::int64_t step, float rate, std::int64_t skipped) const {
+  const std::int64_t counted = step - skipped;
   UpdateRates rates{.rate = rate,
-                    .average_decay = average_decay(ema_, step),
-                    .corrections = optimizer_->corrections(step),
+                    .average_decay = average_decay(ema_, counted),
+                    .corrections = optimizer_->corrections(counted),
                     .scale = 1 / scaling_.scale};
   const double epoch = plan_.epoch_at(step);
   for (std::size_t n = 0; n < layout().epochs.size(); ++n) {

@@ -164,6 +164,8 @@ class TrainingStep {
   };
 
   StepInput input_of(std::int64_t step, float rate, Votes votes) const;
+  /// Where `skipped` steps before it were skipped.
+  UpdateRates rates_at(std::int64_t step, float rate, std::int64_t skipped) const;
   void give_work(Loader& loader);
   void compute_shards(Loader& loader, int first);
   void forward(int shard, int lane);
@@ -181,7 +183,6 @@ class TrainingStep {
   bool waits_for_all() const { return clip_ || scaling_.dynamic || optimizer_->layerwise(); }
   Score* score() { return static_cast<Score*>(block_.at(score_)); }
   void give_penalty(Answer* answer);
-  UpdateRates rates_at(std::int64_t step, float rate) const;
   StepInput* now() const { return static_cast<StepInput*>(block_.at(now_)); }
 
   Device& device_;
