@@ -186,6 +186,12 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
                      "hosts (--reducer owners rounds within one too)",
                      name_of(f.options.wire), f.step.reducer().name()));
   }
+  if (f.step.sums_rows() && !f.step.reducer().canonical()) {
+    line("note",
+         fmt::format("the embedding's rows are summed in the canonical order, not in that of {}: "
+                     "--embedding-gradient dense gives other last bits",
+                     f.step.reducer().name()));
+  }
   if (f.options.sync_bn && !f.step.together())
     line("note", fmt::format("--sync-bn does nothing: {} has no batch norm", f.options.model));
   for (const std::string& note : f.plan.notes) line("note", note);

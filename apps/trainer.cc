@@ -25,6 +25,7 @@
 #include "apps/run_folders.h"
 #include "apps/summary.h"
 #include "apps/trace.h"
+#include "apps/training_device.h"
 #include "apps/training_step.h"
 #include "collectives/flight_recorder.h"
 #include "collectives/watchdog.h"
@@ -75,7 +76,7 @@ class Trainer {
         step_(make_step_parts(world, device, entry_, *data.train, options, plan), device,
               world.flight_recorder().mine(), options, plan,
               trace_ ? &trace_->timeline() : nullptr),
-        evaluation_(device, entry_, *data.test, options.precision),
+        evaluation_(device, entry_, *data.test, options.precision, options.test_views),
         reporter_(comm_, options, plan,
                   [this] {
                     world_.flight_recorder().mine().progress();
@@ -166,6 +167,13 @@ class Trainer {
   }
 
  private:
+  /// The weights that the host has written to the first of `sections` are the run's.
+  void begin_as(const std::vector<Section>& sections) {
+    if (step_.state().average)
+      std::copy_n(sections.front().arena, step_.layout().count, sections.back().arena);
+    step_.restored(step_.loss_scale());
+  }
+
   int run_steps(Loader& loader) {
     agree(comm_, [&] { reporter_.begin(evaluation_due_); });
     last_save_ = last_report_time_ = now_seconds();
@@ -305,6 +313,9 @@ class Trainer {
 
   /// Seconds of this start, without evaluations, checkpoints and the like.
   double trained_seconds() const { return trained_ + now_seconds() - last_report_time_ - aside_; }
+
+  /// Steps of this start without an update.
+  std::int64_t skipped() const { return step_.loss_scale().skipped - skipped_before_; }
 
   Lane* lane() const { return trace_ ? &trace_->timeline().compute : nullptr; }
 
@@ -457,9 +468,10 @@ class Trainer {
   bool warned_ = false;     ///< of an old checkpoint that stays
   std::int64_t taken_ = 0;  ///< steps whose totals are known: up to Device::run_ahead() fewer
   std::int64_t saved_step_ = -1, last_report_step_ = 0;
-  bool evaluation_due_ = false;  ///< of the step just done, and not yet done
-  double reached_ = 0;           ///< per cent of the test set, by the last evaluation
-  bool saved_due_ = false;       ///< so the checkpoint of saved_step_ says
+  std::int64_t skipped_before_ = 0;  ///< steps, when this start began
+  bool evaluation_due_ = false;      ///< of the step just done, and not yet done
+  double reached_ = 0;               ///< per cent of the test set, by the last evaluation
+  bool saved_due_ = false;           ///< so the checkpoint of saved_step_ says
   double last_save_ = 0, last_report_time_ = 0;
   double aside_ = 0;    ///< seconds since the last report that were not training
   double trained_ = 0;  ///< seconds of training up to the last report

@@ -19,10 +19,10 @@ std::unique_ptr<Device> make_training_device(const Comm& comm, const Options& op
 void require_precision(const Comm& comm, const Device& device, const Options& options) {
   agree(comm, [&] {
     if (device.computes(options.precision)) return;
-    fail_usage(
-        "--precision {} is for GPUs, and this run is on {}: say --precision bf16, which has the "
-        "range of fp32 and needs no scale",
-        name_of(options.precision), device.describe());
+    fail_usage("{} does not compute in {}: say {}", device.describe(), name_of(options.precision),
+               device.computes(Type::bf16)
+                   ? "--precision bf16, which has the range of fp32 and needs no loss scale"
+                   : "--precision fp32");
   });
 }
 

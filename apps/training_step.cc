@@ -40,6 +40,7 @@ ReducerSpec statistics_spec(const Comm& comm, Device& device, const Options& opt
                             const std::vector<Range>& places) {
   ReducerSpec spec = reducer_spec(comm, device, options, places.back().end(), places);
   spec.nccl_max_ctas = 1;
+  spec.wire = Type::f32;
   return spec;
 }
 
@@ -75,16 +76,14 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   }
   parts.buckets = cut_buckets(summed, static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
   Record& record = world.flight_recorder().mine();
-  const auto connect = [&](std::int64_t count, const std::vector<Range>& buckets, Type wire) {
+  const auto connect = [&](const ReducerSpec& spec) {
     // Whoever connects has a deadline of its own, and knows more to say than the watchdog.
     record.phase("connecting the ranks", options.timeout + 10);
-    ReducerSpec spec = reducer_spec(world.comm(), device, options, count, buckets);
-    spec.wire = wire;
     auto reducer = make_reducer(options.reducer, spec);
     record.phase("making the model");
     return reducer;
   };
-  parts.reducer = connect(layout.count, parts.buckets, options.wire);
+  parts.reducer = connect(reducer_spec(world.comm(), device, options, layout.count, parts.buckets));
   parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
   if (parts.row_reducer) parts.model->make_rows();
   if (device.memory_is_host() && world.comm().size() > 1)
@@ -107,9 +106,9 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
       parts.model->make_lanes(plan.lanes);
       if (parts.row_reducer) parts.model->make_rows();
     });
-    parts.together =
-        std::make_unique<ShardsTogether>(device, connect(places.back().end(), places, Type::f32),
-                                         places, world.comm().size(), plan.lanes, &record);
+    parts.together = std::make_unique<ShardsTogether>(
+        device, connect(statistics_spec(world.comm(), device, options, places)), places,
+        world.comm().size(), plan.lanes, &record);
   }
   return parts;
 }

@@ -67,7 +67,7 @@ ReducerSpec reducer_spec(const Comm& comm, Device& device, const Options& option
                          std::int64_t count, const std::vector<Range>& buckets);
 
 /// The same for what layers sum over all shards, in these places_of_sums(): so few numbers that a
-/// single thread block of NCCL sums them, and leaves the others to the layers.
+/// single thread block of NCCL sums them, and leaves the others to the layers; in fp32 on any wire.
 ReducerSpec statistics_spec(const Comm& comm, Device& device, const Options& options,
                             const std::vector<Range>& places);
 
