@@ -27,6 +27,7 @@
 #include "src/cpu/convolution.h"
 #include "src/data/dataset.h"
 #include "src/devices.h"
+#include "src/file.h"
 #include "src/hdf5.h"
 #include "src/machine.h"
 #include "src/report/report.h"

@@ -315,8 +315,9 @@ void add_options(OptionSet& add, Options& o, const Program& program,
   add.optional_number("--nccl-max-ctas", o.nccl_max_ctas, Bounds::at_least(1, kMostCtas),
                       "Thread blocks (CTAs) that NCCL's sums may take from the backward pass "
                       "[NCCL's choice; 4 with --deterministic]");
-  add.number("--bucket-mb", o.bucket_mb, Bounds::above_zero(kLargestBucket),
-             "MiB of gradients that are summed together");
+  add.optional_number("--bucket-mb", o.bucket_mb, Bounds::above_zero(kLargestBucket),
+                      "MiB of gradients that are summed together [1; between hosts with --reducer "
+                      "auto so many that bytes take ten times as long as latencies]");
   add.word(
          "--wire", [&o](const std::string& name) { parse_wire(name, o.wire); },
          [&o] { return name_of(o.wire); }, "TYPE",

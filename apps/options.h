@@ -36,6 +36,9 @@ struct Program {
   std::string as_published = {};
 };
 
+/// MiB of a bucket where nobody says and no link between hosts is known.
+inline constexpr double kUsualBucketMb = 1;
+
 struct Options {
   std::string program;  ///< "train_cifar"
   // Data
@@ -74,7 +77,7 @@ struct Options {
   float ema = 0.9999f;          ///< 0: no average is kept
   // Ranks
   std::string reducer = "auto";
-  double bucket_mb = 1;
+  double bucket_mb = 0;   ///< 0: kUsualBucketMb, or what the link between hosts wants
   Type wire = Type::f32;  ///< of the numbers in messages between hosts
   std::string embedding_gradient = "auto";
   std::string progress = "auto";

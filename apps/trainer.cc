@@ -32,6 +32,7 @@
 #include "net/checkpoint.h"
 #include "src/clock.h"
 #include "src/data/dataset.h"
+#include "src/file.h"
 #include "src/machine.h"
 #include "src/process.h"
 #include "src/report/report.h"

@@ -7,7 +7,9 @@
 
 #include "apps/work_of_ranks.h"
 #include "collectives/flight_recorder.h"
+#include "collectives/known_link.h"
 #include "src/clock.h"
+#include "src/file.h"
 
 namespace lockstep {
 namespace {
@@ -16,6 +18,28 @@ std::vector<Range> bucket_parts(const Layout& layout) {
   std::vector<Range> parts = layout.layers;
   parts.front() = {0, parts.front().end()};  // the mail travels with the first layer
   return parts;
+}
+
+struct BucketChoice {
+  double mb = kUsualBucketMb;
+  KnownLink known = {};  ///< without an origin where nobody needed it
+};
+
+/// Collective. Chosen by the link only where all that "auto" may take adds in the canonical order,
+/// so that the size of buckets changes no bit.
+BucketChoice choose_buckets(const Comm& comm, const Device& device, const Options& options,
+                            std::int64_t count) {
+  BucketChoice choice;
+  if (options.bucket_mb > 0) choice.mb = options.bucket_mb;
+  const Comm node = comm.node();
+  const auto hosts = static_cast<int>(comm.sum(node.rank() == 0));
+  if (options.bucket_mb > 0 || options.reducer != "auto" || options.wire != Type::f32 ||
+      hosts == 1 || !device.memory_is_host())
+    return choice;
+  choice.known = known_link(comm, node, cache_folder());
+  const std::int64_t gradients = count * static_cast<std::int64_t>(sizeof(float));
+  choice.mb = static_cast<double>(bucket_bytes(hosts, choice.known.link, gradients)) * 0x1p-20;
+  return choice;
 }
 
 }  // namespace
@@ -33,7 +57,8 @@ ReducerSpec reducer_spec(const Comm& comm, Device& device, const Options& option
           .timeout_seconds = options.timeout,
           .nccl_max_ctas = options.nccl_max_ctas,
           .wire = options.wire,
-          .exact = Layout::kMail};
+          .exact = Layout::kMail,
+          .cache = cache_folder()};
 }
 
 ReducerSpec statistics_spec(const Comm& comm, Device& device, const Options& options,
@@ -74,11 +99,16 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     parts.row_reducer = std::make_unique<RowReducer>(
         world.comm().duplicate(), table[0], table.row(), plan.own_shards, parts.row_choice.most);
   }
-  parts.buckets = cut_buckets(summed, static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
   Record& record = world.flight_recorder().mine();
-  const auto connect = [&](const ReducerSpec& spec) {
+  record.phase("measuring the link between hosts", options.timeout + 10);
+  const BucketChoice choice = choose_buckets(world.comm(), device, options, layout.count);
+  parts.bucket_mb = choice.mb;
+  parts.buckets = cut_buckets(summed, static_cast<std::int64_t>(choice.mb * (1 << 20)));
+  const auto connect = [&](ReducerSpec spec) {
     // Whoever connects has a deadline of its own, and knows more to say than the watchdog.
     record.phase("connecting the ranks", options.timeout + 10);
+    spec.link = choice.known.link;
+    spec.link_origin = choice.known.origin;
     auto reducer = make_reducer(options.reducer, spec);
     record.phase("making the model");
     return reducer;
@@ -133,6 +163,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       row_choice_(std::move(parts.row_choice)),
       row_reducer_(std::move(parts.row_reducer)),
       policy_(parts.policy),
+      bucket_mb_(parts.bucket_mb),
       graphs_(!options.no_graph),
       host_(device, model_->layout().count),
       score_now_(device.allocate(sizeof(Score), Place::host)),

@@ -50,6 +50,7 @@ struct StepParts {
   std::unique_ptr<Model> model;  ///< for training, plan.shard_batch samples at a time
   std::unique_ptr<Optimizer> optimizer;
   std::vector<Range> buckets;        ///< of the model's layout, in arena order
+  double bucket_mb = 0;              ///< that they were cut to
   std::unique_ptr<Reducer> reducer;  ///< made for layout().count elements and these buckets
   Policy policy = Policy::wait;
   /// Where shards train together: the model has as many lanes. Null: each is by itself.
@@ -124,6 +125,7 @@ class TrainingStep {
   /// Of what the statistics of layers are: "the global batch"; empty where no layer has any.
   std::string statistics() const;
   const std::vector<Range>& buckets() const { return buckets_->buckets(); }
+  double bucket_mb() const { return bucket_mb_; }
 
   /// The device's arenas.
   const TrainingState& state() const { return state_; }
@@ -210,6 +212,7 @@ class TrainingStep {
   std::unique_ptr<RowReducer> row_reducer_;  ///< null: all gradients are dense
   double rows_seconds_ = 0;                  ///< of waiting for the rows of others, and adding them
   Policy policy_;
+  double bucket_mb_;
   bool graphs_;  ///< steps may be repeated as one
   HostCopy host_;
   /// Of the device: the score of the shard, the step's input, the penalty and its parts; and their

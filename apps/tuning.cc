@@ -1,6 +1,5 @@
 #include "apps/tuning.h"
 
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -64,14 +63,6 @@ void tune(const Comm& comm, Device& device, const std::filesystem::path& folder,
   agree(comm, [&] {
     if (comm.rank() != 0) device.set_tuning(text);
   });
-}
-
-std::filesystem::path cache_folder() {
-  const char* const cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache != '\0') return std::filesystem::path(cache) / "lockstep";
-  const char* const home = std::getenv("HOME");
-  if (home == nullptr || *home == '\0') return {};
-  return std::filesystem::path(home) / ".cache" / "lockstep";
 }
 
 }  // namespace lockstep

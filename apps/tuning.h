@@ -16,7 +16,4 @@ namespace lockstep {
 void tune(const Comm& comm, Device& device, const std::filesystem::path& folder,
           const std::function<void()>& plan);
 
-/// $XDG_CACHE_HOME/lockstep, or that of ~/.cache; empty where there is neither.
-std::filesystem::path cache_folder();
-
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -112,6 +113,14 @@ std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t byt
     if (part.count == 0) buckets.push_back(part);
   }
   return buckets;
+}
+
+std::int64_t bucket_bytes(int hosts, const Link& link, std::int64_t gradients) {
+  constexpr double kTimes = 10, kLeast = 64 << 10, kMost = 16 << 20;
+  const double p = hosts;
+  const double bytes = kTimes * std::log2(p) * p / (p - 1) * link.latency * link.bandwidth;
+  const double most = std::clamp(static_cast<double>(gradients) / 4, kLeast, kMost);
+  return std::int64_t{1} << std::lround(std::floor(std::log2(std::clamp(bytes, kLeast, most))));
 }
 
 struct GradientBuckets::Body {

@@ -19,6 +19,12 @@ class Record;
 /// No bucket of up to so many elements is split: a message would not be worth its start.
 inline constexpr std::int64_t kLeastSplit = 16 << 10;
 
+/// Bytes of fp32 buckets between `hosts` hosts, at least two, whose sums spend ten times as long on
+/// bytes as on latencies, by the cost of recursive halving and doubling: 2 log2 P latencies, 2
+/// (P-1)/P of the bytes. A power of two from 64 KiB to 16 MiB, but no more than a quarter of all
+/// `gradients` (bytes): sums are to begin while there is a backward pass to hide behind.
+std::int64_t bucket_bytes(int hosts, const Link& link, std::int64_t gradients);
+
 /// Cuts consecutive `parts` (the parameters of each layer, in the order in which their gradients
 /// become ready) into buckets of about `bytes` fp32 bytes: a bucket is closed when the next part
 /// would take it past `bytes`, and a part that is longer than that alone is split into equal

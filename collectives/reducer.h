@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -83,8 +84,10 @@ struct ReducerSpec {
   std::string why;
   /// The same sums, bit for bit, in every run like this one.
   bool deterministic = false;
-  /// What messages between hosts cost: "auto" measures it.
+  /// What messages between hosts cost, and how that is known; where it is not (""), "auto" finds
+  /// out.
   Link link = {};
+  std::string link_origin = {};
   /// Whether "auto" is to be one that adds in the canonical order.
   bool canonical = false;
   /// What connecting, or a call that is to begin something, may take.
@@ -96,6 +99,8 @@ struct ReducerSpec {
   Type wire = Type::f32;
   /// So many elements at the begin of the gradients cross in fp32 in any case.
   std::int64_t exact = 0;
+  /// Where measured links are kept for later runs (collectives/known_link.h); empty: nowhere.
+  std::filesystem::path cache = {};
 };
 
 struct ReducerEntry {

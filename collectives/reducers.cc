@@ -7,6 +7,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/device_choice.h"
+#include "collectives/known_link.h"
 #include "collectives/measured_link.h"
 #include "src/clock.h"
 #include "src/machine.h"
@@ -163,15 +164,20 @@ std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& given, const Co
     return spec.comm.max(node.size()) > 1 ? make_hierarchical_reducer(spec, node)
                                           : make_owners_reducer(spec);
   }
-  spec.link = measure_link(spec.comm, node);
+  if (spec.link_origin.empty()) {
+    KnownLink known = known_link(spec.comm, node, spec.cache);
+    spec.link = known.link;
+    spec.link_origin = std::move(known.origin);
+  }
+  const std::string link = fmt::format("{} ({})", describe(spec.link), spec.link_origin);
   if (spec.comm.max(node.size()) > 1) {
     ReducerSpec within = spec;
-    within.why += "hosts hold several ranks each, " + describe(spec.link) + " between them";
+    within.why += "hosts hold several ranks each, " + link + " between them";
     auto reducer = make_hierarchical_reducer(within, node);
     if (reducer->canonical()) return reducer;
   }
-  spec.why += "of those in canonical order it should be the cheapest for these buckets at " +
-              describe(spec.link) + " between hosts";
+  spec.why += "of those in canonical order it should be the cheapest for these buckets at " + link +
+              " between hosts";
   const auto entries = algorithms_by_cost(spec.comm.size(), spec.buckets, spec.link);
   const AlgorithmEntry* fastest = entries.front();
   const std::int64_t elements = elements_of_trial(spec);

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <regex>
 #include <system_error>
@@ -175,6 +176,14 @@ std::vector<std::filesystem::path> make_directories(const std::filesystem::path&
   }
   for (const std::filesystem::path& path : missing) sync_directory(path.parent_path());
   return missing;
+}
+
+std::filesystem::path cache_folder() {
+  const char* const cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache != '\0') return std::filesystem::path(cache) / "lockstep";
+  const char* const home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0') return {};
+  return std::filesystem::path(home) / ".cache" / "lockstep";
 }
 
 std::vector<std::filesystem::path> require_writable_directory(

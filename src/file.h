@@ -57,6 +57,10 @@ void remove_stale_temporaries(const std::filesystem::path& directory, std::strin
 std::vector<std::filesystem::path> make_directories(const std::filesystem::path& directory,
                                                     std::string_view purpose);
 
+/// For what costs time to find out anew: $XDG_CACHE_HOME/lockstep, or that of ~/.cache; empty where
+/// there is neither.
+std::filesystem::path cache_folder();
+
 /// make_directories(), and throws Error unless a file can be
 /// made in it. `purpose` is for the message: "checkpoint directory".
 std::vector<std::filesystem::path> require_writable_directory(
