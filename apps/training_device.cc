@@ -3,6 +3,7 @@
 #include "apps/tuning.h"
 #include "net/model.h"
 #include "src/check.h"
+#include "src/file.h"
 #include "src/table.h"
 
 namespace lockstep {
