@@ -49,8 +49,9 @@ class Random {
   /// A coin of the seed and the index alone, which falls the same way for every purpose and epoch:
   /// 0 or 1, by a multiplicative hash, in fewer registers than a block of Philox takes.
   constexpr std::uint32_t coin() const {
-    const std::uint32_t mixed = counter_[3] * 0x9E3779B9 + key_[0];
-    return ((mixed ^ (mixed >> 15)) * 0x85EBCA6B) >> 31;
+    std::uint32_t mixed = counter_[3] * 0x9E3779B9 + key_[0];
+    mixed = (mixed ^ (mixed >> 15)) * 0x85EBCA6B;
+    return ((mixed ^ (mixed >> 13)) * 0xC2B2AE35) >> 31;
   }
 
   constexpr std::uint32_t next() {
