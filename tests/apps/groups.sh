@@ -42,7 +42,7 @@ END
 ranks 2 train_cifar "${small[@]}" --group 'conv9*:lr=0'
 expect_error "a group of nobody" 2 '--group conv9\*: no parameter has such a name; there are conv1/biases, conv1/weights, conv2/biases, '
 ranks 2 train_cifar "${small[@]}" --group 'conv1*:rate=0'
-expect_error "no setting" 2 '--group conv1\*: "rate=0" is neither lr=FACTOR nor weight-decay=NUMBER$'
+expect_error "no setting" 2 '--group conv1\*: "rate=0" is neither lr=FACTOR nor weight-decay=NUMBER nor epochs=NUMBER$'
 printf '%s\n' 'group = ["conv1*:lr=0.5", "*biases:weight-decay=0"]' | cat "$folder/small.toml" - >"$folder/groups.toml"
 ranks 1 train_cifar --config "$folder/groups.toml" --check
 expect_line "groups in a file" '^group +\*biases: 4 arrays, lr times 1, weight decay 0$'
