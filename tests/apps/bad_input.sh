@@ -15,53 +15,32 @@ wrong() {
   expect_error "train_cifar $*" 2 "^train_cifar: .*$pattern"
 }
 { cat "$folder/small.toml"; echo 'steps = 3'; } >"$folder/three.toml"
-# CODE PATTERN OPTIONS...: two ranks that find out together.
-fails() {
-  local exit_code=$1 pattern=$2
-  shift 2
-  ranks 2 train_cifar --config "$folder/three.toml" "$@"
-  expect_error "2 ranks, train_cifar $*" "$exit_code" "^train_cifar: .*$pattern"
+# CODE PATTERN OPTIONS...: a rank that finds out when it runs.
+fails() { fails_on 1 "$@"; }
+# The same on two ranks, of which one or both find out: once for each place that does.
+both_fail() { fails_on 2 "$@"; }
+fails_on() {
+  local count=$1 exit_code=$2 pattern=$3
+  shift 3
+  ranks "$count" train_cifar --config "$folder/three.toml" "$@"
+  expect_error "mpirun -np $count train_cifar $*" "$exit_code" "^train_cifar: .*$pattern"
 }
 
-# --- options and names (all of them: tests/unit/options.cc): what is wrong, what may have been meant, what there is -----------------------------------------
+# --- options and names: all others are in tests/unit/options.cc ------------------------------------------------------------
 wrong 'unknown option --stpes \(did you mean --steps\?\); --help' --stpes 3
-wrong 'unknown option --stpes=3 \(did you mean --steps\?\)' --stpes=3
-wrong 'unknown option --frobnicate; --help' --frobnicate
-wrong 'unknown option --learning-rate \(did you mean --lr\?\)' --learning-rate 0.1
-wrong 'unknown option --batch_size=64 \(did you mean --batch\?\)' --batch_size=64
-wrong 'unknown option --Num_Epochs \(did you mean --epochs\?\)' --Num_Epochs 3
-wrong 'unknown option --train_dir \(did you mean --checkpoint-dir\?\)' --train_dir x
-wrong 'unknown option --global_batch \(did you mean --global-batch\?\)' --global_batch 8
-wrong 'unknown option -x; --help' -x
-wrong '"steps" is not understood: options begin with --' steps 3
 wrong 'unknown model "tutrial": did you mean "tutorial"\? known are: (.*, )?tutorial(,|$)' --model tutrial
-wrong 'unknown optimizer "sgdd": did you mean "sgd"\? known are: (.*, )?sgd(,|$)' --optimizer sgdd
-wrong 'unknown reducer "rign": did you mean "ring"\? known are: (.*, )?to_one(,|$)' --reducer rign
-wrong 'unknown data set "cifar": did you mean "cifar10"\? known are: (.*, )?synthetic(,|$)' --dataset cifar
-wrong 'unknown learning-rate schedule "cosin": did you mean "cosine"\? known are: (.*, )?constant(,|$)' --lr-schedule cosin
-wrong 'unknown progress policy "pol": did you mean "poll"\? known are: (.*, )?thread(,|$)' --progress pol
-wrong '--precision: "fp8" is neither fp32 nor bf16 nor fp16' --precision fp8
 wrong '--batch: 0 is below 1' --batch 0
-wrong '--steps: "many" is not a number' --steps many
-wrong '--steps.* missing' --steps
-wrong '--lr: "nan" is not a number' --lr nan
-wrong '--checkpoint-dir: its value is empty' --checkpoint-dir ''
-wrong '--checkpoint-every: "10x" is neither a number of steps \(1000\) nor a time \(600s, 10m, 2h\)' --checkpoint-every 10x
-wrong '--steps and --epochs both say how long' --steps 5 --epochs 1
-wrong '--batch, per rank, and --global-batch say the same' --batch 5 --global-batch 10
-wrong '--dataset cifar10 needs its files: say --data DIR' --dataset cifar10
-wrong '--dataset synthetic is generated: leave --data out' --dataset synthetic --data .
-wrong '--nesterov .*add --momentum' --nesterov
-wrong '--lr: At Most 1 required but received 2' --lr 0.1 --lr 0.2
-fails 2 '--shards 3 cannot be shared evenly by 2 ranks: use a multiple of 2' --shards 3
-fails 2 'a global batch of 15 cannot be cut into 2 equal shards: .*--global-batch 16' --global-batch 15
-fails 2 'unknown reducer "rign": did you mean "ring"' --reducer rign
+printf '%s\n' 'batch = 4' 'lrr = 0.1' >"$folder/run.toml"
+wrong 'run.toml:2:[0-9]+: unknown option "lrr" \(did you mean lr\?\)' --config "$folder/run.toml"
+both_fail 2 '--shards 3 cannot be shared evenly by 2 ranks: use a multiple of 2' --shards 3
+both_fail 2 'a global batch of 15 cannot be cut into 2 equal shards: .*--global-batch 16' --global-batch 15
+both_fail 2 'unknown reducer "rign": did you mean "ring"' --reducer rign
 
 # --- numbers that are plain and do not go together ---
 none=(--reducer auto --eval-every 0 --threads 1)
 short() {  # CODE PATTERN OPTIONS...: the same without --config
-  ranks 2 train_cifar "${none[@]}" "${@:3}"
-  expect_error "2 ranks, train_cifar ${*:3}" "$1" "^train_cifar: .*$2"
+  run "$build/train_cifar" "${none[@]}" "${@:3}"
+  expect_error "train_cifar ${*:3}" "$1" "^train_cifar: .*$2"
 }
 short 2 'a run over 1.18e\+21 samples is longer than can be counted' --steps 9223372036854775807 --lr-schedule cosine
 short 2 'a run over 5e\+21 samples is longer than can be counted' --epochs 1e17
@@ -74,21 +53,6 @@ expect_line "a run within its warm-up" '^note +the run ends after [0-9.e-]+ of i
 train 1 --steps 2 --lr 1e-300
 expect_line "a rate of nothing" '^note +the learning rate is 0 before the run ends'
 
-# --- config files --------------------------------------------------------------------------------------------------------
-config() {  # PATTERN LINE...: the lines of a file
-  local pattern=$1
-  shift
-  printf '%s\n' "$@" >"$folder/run.toml"
-  wrong "$pattern" --config "$folder/run.toml"
-}
-wrong "cannot read --config $folder/none.toml: No such file" --config "$folder/none.toml"
-config 'run.toml:1:[0-9]+: unknown option "learning_rate" \(did you mean lr\?\)' 'learning_rate = 0.1'
-config 'run.toml:2:[0-9]+: unknown option "lrr" \(did you mean lr\?\)' 'batch = 4' 'lrr = 0.1'
-config 'run.toml:2:[0-9]+: Error while parsing array' 'batch = 4' 'lr = [0.15'
-config 'run.toml:1:[0-9]+: unknown option "a\?b"; a line is name = value' '"a\u000ab" = 1'
-config 'run.toml:1:[0-9]+: nesterov wants true or false' 'nesterov = 3'
-config 'run.toml:1:[0-9]+: --batch: 0 is below 1' 'batch = 0'
-
 # --- data files ----------------------------------------------------------------------------------------------------------
 data=$folder/data
 make_data() {  # whole files in which every label is 0 and every pixel black
@@ -97,9 +61,9 @@ make_data() {  # whole files in which every label is 0 and every pixel black
   printf '%s\n' airplane automobile bird cat deer dog frog horse ship truck >"$data/batches.meta.txt"
 }
 cure='scripts/get_data.sh cifar10 '
-fails 1 "cannot open $folder/nowhere/data_batch_1.bin: No such file or directory; $cure" --data "$folder/nowhere"
+both_fail 1 "cannot open $folder/nowhere/data_batch_1.bin: No such file or directory; $cure" --data "$folder/nowhere"
 make_data
-train 2 --data "$data" --steps 1
+train 1 --data "$data" --steps 1
 expect_line "whole files are accepted" '^data +CIFAR-10, 50000 training images'
 rm "$data/data_batch_4.bin"
 fails 1 "cannot open $data/data_batch_4.bin: No such file or directory; $cure" --data "$data"
@@ -113,7 +77,7 @@ rm -r "$data"
 
 # --- checkpoints ---------------------------------------------------------------------------------------------------------
 good=$folder/good
-train 2 --steps 4 --checkpoint-every 2 --checkpoint-dir "$good"
+train 1 --shards 2 --steps 4 --checkpoint-every 2 --checkpoint-dir "$good"
 file=$(step_file "$good" 4)
 same_name() { rm -rf "$folder/bad"; mkdir "$folder/bad"; cp "${1:-$file}" "$(step_file "$folder/bad" 4)"; }
 
@@ -121,12 +85,12 @@ fails 1 "cannot read $folder/none.h5: No such file" --resume "$folder/none.h5"
 fails 2 '--resume atuo is neither auto nor never nor a checkpoint file' --resume atuo
 same_name "$build/CMakeCache.txt"
 fails 1 "none of the 1 checkpoints in $folder/bad can be read .*step-0000000004.h5 is damaged or not a file of this kind.*start anew in another directory" --checkpoint-dir "$folder/bad"
-fails 1 'step-0000000004.h5 is damaged or not a file of this kind' --resume "$(step_file "$folder/bad" 4)"
+both_fail 1 'step-0000000004.h5 is damaged or not a file of this kind' --resume "$(step_file "$folder/bad" 4)"
 same_name
 truncate -s 5000000 "$(step_file "$folder/bad" 4)"
 fails 1 'step-0000000004.h5 is damaged or not a file of this kind' --resume "$(step_file "$folder/bad" 4)"
 cp "$(step_file "$good" 2)" "$folder/bad"
-train 2 --steps 6 --checkpoint-dir "$folder/bad"
+train 1 --steps 6 --checkpoint-dir "$folder/bad"
 expect_line "a truncated file is named" '^warning +passing over a checkpoint: .*/step-0000000004.h5 '
 expect_line "the one before it is taken" '^resumed +from .*/step-0000000002.h5 at step 2 of 6$'
 fails 2 'step-0000000004.h5 was written with --seed 1, not 2: leave --seed out, or choose another --checkpoint-dir' --seed 2 --checkpoint-dir "$good"
@@ -140,7 +104,7 @@ expect_files "the good checkpoints are as they were" "$good" step-0000000002.h5 
 
 # --- places that cannot be written ---------------------------------------------------------------------------------------
 touch "$folder/file"
-fails 1 "cannot make the --checkpoint-dir $folder/file/below: Not a directory; " --checkpoint-dir "$folder/file/below"
+both_fail 1 "cannot make the --checkpoint-dir $folder/file/below: Not a directory; " --checkpoint-dir "$folder/file/below"
 fails 1 "cannot make the --log-dir $folder/file/below: Not a directory; " --log-dir "$folder/file/below"
 fails 1 "cannot make the --log-dir $folder/file/below: Not a directory; " --check --log-dir "$folder/file/below"
 fails 1 "cannot make the --checkpoint-dir /proc/none: " --checkpoint-dir /proc/none
@@ -191,7 +155,7 @@ run env OMPI_MCA_btl=tcp mpirun -np 2 "${one[@]}"  # without "self", which Open 
 [[ $code == 0 ]] || expect "it says why, though mpirun is to be quiet" grep -qE 'MPI|ORTE_ERROR_LOG' "$folder/raw"
 
 # --- divergence ----------------------------------------------------------------------------------------------------------
-fails 1 'Model diverged with loss = (NaN|infinity) at step [234]; the last good checkpoint is .*step-000000000[123].h5: use a smaller --lr' \
+both_fail 1 'Model diverged with loss = (NaN|infinity) at step [234]; the last good checkpoint is .*step-000000000[123].h5: use a smaller --lr' \
   --steps 9 --lr 1e8 --checkpoint-every 1 --checkpoint-dir "$folder/diverged"
 expect "divergence: that checkpoint is the newest" test "$(sed 's/.*checkpoint is \(.*\.h5\).*/\1/' "$folder/err")" = \
   "$(find "$folder/diverged" -mindepth 1 | sort | tail -n 1)"

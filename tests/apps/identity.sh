@@ -4,6 +4,7 @@
 # usage: identity.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
+small_checkpoints
 
 # --- the same command again ----------------------------------------------------------------------------------------------
 never=(--resume never --checkpoint-dir "$folder/never" --checkpoint-every 2)
@@ -49,7 +50,7 @@ expect "one folder for checkpoints and logs" test -e "$folder/both/metrics.jsonl
 
 # A folder whose name is no UTF-8.
 odd=$folder/$'\xff\xfe odd'
-train 2 --steps 2 --checkpoint-dir "$odd/c" --log-dir "$odd/l"
+train 1 --shards 2 --steps 2 --checkpoint-dir "$odd/c" --log-dir "$odd/l"
 train 2 --steps 3 --checkpoint-dir "$odd/c" --log-dir "$odd/l"
 expect "a folder whose name is no UTF-8" env LC_ALL=C grep -qa '^resumed .*step-0000000002\.h5 at step 2 of 3$' "$folder/out"
 
@@ -105,7 +106,7 @@ mv "$folder/data" "$folder/moved"
 train 1 --steps 2 --data "$folder/moved" --checkpoint-dir "$folder/on_data"
 expect_line "the same data elsewhere" '^resumed '
 seq 11 20 >"$folder/moved/cifar-10-batches-bin/batches.meta.txt"
-ranks 2 evaluate --threads 1 --data "$folder/moved" "$folder/on_data"
+ranks 1 evaluate --threads 1 --data "$folder/moved" "$folder/on_data"
 expect_line "classes have the names that the checkpoint says" '^true/taken +1 +2 +3 +4 +5 +6 +7 +8 +9 +10 +right$'
 
 # --- what changes the bits of a resumed run ------------------------------------------------------------------------------
@@ -115,11 +116,11 @@ noted() {  # WHAT PATTERN RANKS OPTIONS...: --check of a resume says so in a not
   train "$count" --check --steps 9 --checkpoint-dir "$folder/noted" "$@"
   expect_line "$what" "^note +$pattern"
 }
-train 2 --shards 4 --steps 1 --lr-schedule cosine --checkpoint-dir "$folder/noted"
-noted "another end under cosine" 'the run now ends at step 9, not 1 as before, and --lr-schedule cosine' 2 --lr-schedule cosine
+train 1 --shards 4 --steps 1 --lr-schedule cosine --checkpoint-dir "$folder/noted"
+noted "another end under cosine" 'the run now ends at step 9, not 1 as before, and --lr-schedule cosine' 1 --lr-schedule cosine
 noted "a reducer without the canonical order" 'the order of sums is now that of mpi on 4 ranks in buckets of 1 MiB, not canonical' 4 --reducer mpi
 if grep -qw avx512f /proc/cpuinfo; then
-  ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2 noted "another instruction set" 'the arithmetic is now oneDNN .* with AVX2, convolutions auto, not oneDNN' 2
+  ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2 noted "another instruction set" 'the arithmetic is now oneDNN .* with AVX2, convolutions auto, not oneDNN' 1
 fi
 train 1 --check --steps 1 --lr-schedule cosine --checkpoint-dir "$folder/noted"
 checks=$((checks + 1))

@@ -10,16 +10,18 @@ patience=30  # seconds: an idle machine needs 3, and --timeout is 60
 ranks_of_run() { for r in 0 1 2; do pid_of_rank $r; done; }
 # The records of the node are there, so that World is.
 in_world() { grep -qs '/dev/shm/lockstep-' "/proc/$(pid_of_rank "$1")/maps"; }
+# Where a checkpoint is to be met while it is written, it is that of a larger network.
 writes_checkpoint() { [[ -n $(find "$folder/checkpoints" -name '*.h5.tmp-*' -print -quit) ]]; }
 
 # WHEN (a command that succeeds then) SIGNAL RANK OPTIONS...
 expect_end() {
-  local when=$1 signal=$2 rank=$3 pids pid result='died' what
+  local when=$1 signal=$2 rank=$3 pids pid result='died' what net=resnet_small
+  [[ $when != writes_checkpoint ]] || net=tutorial
   what="SIG$2 to rank $3 when $1"
   shift 3
   [[ $signal != STOP ]] || result='was stopped by a signal \(SIGSTOP\?\)'
   rm -rf "$folder/checkpoints"
-  start 3 --global-batch 12 --checkpoint-every 1 --keep 0 --checkpoint-dir "$folder/checkpoints" "$@"
+  start 3 --model $net --global-batch 12 --checkpoint-every 1 --keep 0 --checkpoint-dir "$folder/checkpoints" "$@"
   # shellcheck disable=SC2086  # a command and its arguments
   await 60 $when
   pids=$(ranks_of_run)
@@ -43,7 +45,7 @@ expect_end() {
     await 10 bash -c "! kill -0 $pid" || complain "$what: process $pid is still there"
   done
   rm -f "$folder"/checkpoints/*.lock
-  run "$build/train_cifar" "${small[@]}" --global-batch 12 --shards 3 --steps 4 --check --checkpoint-dir "$folder/checkpoints"
+  run "$build/train_cifar" "${small[@]}" --model $net --global-batch 12 --shards 3 --steps 4 --check --checkpoint-dir "$folder/checkpoints"
   expect "$what: the newest checkpoint is whole" bash -c "[[ $code == 0 ]] && ! grep -q '^warning' '$folder/out'"
 }
 # At start-up, in training under each reducer and policy, while a checkpoint is written, in evaluation.
@@ -60,7 +62,7 @@ expect_end 'has_done 1' STOP 1 --eval-every 1
 expect_end 'has_done 1' KILL 2 --eval-every 1
 
 # A run that goes on has something to go on from before it saves.
-start 3 --global-batch 12 --checkpoint-every 1000000 --checkpoint-dir "$folder/checkpoints"
+start 3 --model resnet_small --global-batch 12 --checkpoint-every 1000000 --checkpoint-dir "$folder/checkpoints"
 await 60 grep -q '^resumed ' "$folder/out"
 await 60 has_done '[0-9]*'
 kill -KILL "$(pid_of_rank 1)"

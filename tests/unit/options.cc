@@ -134,6 +134,50 @@ TEST(Options, RefusalsSayWhy) {
   for (const auto& [word, text] : cases) EXPECT_EQ(refusal({word}), text);
 }
 
+TEST(Options, WhatIsUnknownIsToldWithTheNearest) {
+  const std::pair<Words, const char*> cases[] = {
+      {{"--stpes=3"}, R"(^unknown option --stpes=3 \(did you mean --steps\?\))"},
+      {{"--frobnicate"}, "^unknown option --frobnicate; --help"},
+      {{"--learning-rate", "0.1"}, R"(option --learning-rate \(did you mean --lr\?\))"},
+      {{"--batch_size=64"}, R"(option --batch_size=64 \(did you mean --batch\?\))"},
+      {{"--Num_Epochs", "3"}, R"(option --Num_Epochs \(did you mean --epochs\?\))"},
+      {{"--train_dir", "x"}, R"(option --train_dir \(did you mean --checkpoint-dir\?\))"},
+      {{"--global_batch", "8"}, R"(option --global_batch \(did you mean --global-batch\?\))"},
+      {{"-x"}, "^unknown option -x; --help"},
+      {{"steps", "3"}, "^\"steps\" is not understood: options begin with --"},
+      {{"--optimizer", "sgdd"},
+       R"(^unknown optimizer "sgdd": did you mean "sgd"\? known are: sgd)"},
+      {{"--reducer", "rign"}, R"(^unknown reducer "rign": did you mean "ring"\? .*, to_one)"},
+      {{"--dataset", "cifar"},
+       R"(^unknown data set "cifar": did you mean "cifar10"\? .*, synthetic)"},
+      {{"--lr-schedule", "cosin"},
+       R"(^unknown learning-rate schedule "cosin": did you mean "cosine"\? .*constant)"},
+      {{"--progress", "pol"}, R"(^unknown progress policy "pol": did you mean "poll"\? .*thread)"},
+  };
+  for (const auto& [words, pattern] : cases) {
+    EXPECT_TRUE(std::regex_search(refusal(words), std::regex(pattern)))
+        << refusal(words) << "\nwants " << pattern;
+  }
+}
+
+TEST(Options, ThatDoNotGoTogetherAreRefused) {
+  const std::pair<Words, const char*> cases[] = {
+      {{"--precision", "fp8"}, "--precision: \"fp8\" is neither fp32 nor bf16 nor fp16"},
+      {{"--steps"}, "--steps.* missing"},
+      {{"--checkpoint-dir", ""}, "--checkpoint-dir: its value is empty"},
+      {{"--steps", "5", "--epochs", "1"}, "^--steps and --epochs both say how long"},
+      {{"--batch=5", "--global-batch=10"}, "^--batch, per rank, and --global-batch say the same"},
+      {{"--dataset", "cifar10"}, "^--dataset cifar10 needs its files: say --data DIR"},
+      {{"--dataset=synthetic", "--data=."}, "^--dataset synthetic is generated: leave --data out"},
+      {{"--nesterov"}, "^--nesterov .*add --momentum"},
+      {{"--lr=0.1", "--lr=0.2"}, "--lr: At Most 1 required but received 2"},
+  };
+  for (const auto& [words, pattern] : cases) {
+    EXPECT_TRUE(std::regex_search(refusal(words), std::regex(pattern)))
+        << refusal(words) << "\nwants " << pattern;
+  }
+}
+
 TEST(Options, TheLossIsScaledAsThePrecisionNeeds) {
   const auto scaling = [](const Words& words) {
     const LossScaling is = parse(words).loss_scaling();
