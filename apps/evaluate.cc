@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <span>
 #include <sstream>
 #include <thread>
@@ -190,6 +191,9 @@ Subject broadcast(const Comm& comm, Subject subject) {
 
 /// For other programs that load the checkpoint and must find the same (scripts/load_*.py).
 void write_answers(const std::string& file, const Subject& subject, const Answers& answers) {
+  std::error_code none;
+  require(!std::filesystem::equivalent(file, subject.file, none),
+          "--logits {} is the checkpoint itself: give another name", file);
   const auto count = std::ssize(answers.labels);
   Hdf5Writer writer(file);
   writer.array("samples", answers.sample_shape.with_batch(count), answers.samples);
@@ -238,10 +242,6 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   if (checkpoint) note_other_data(*checkpoint, data.identity);
   load_on_all_ranks(comm, checkpoint, evaluation->model().layout(),
                     {{o.weights == "ema" ? "ema" : "parameters", arena.data()}});
-  agree(comm, [&] {
-    require(std::all_of(arena.begin(), arena.end(), [](float w) { return std::isfinite(w); }),
-            "{} holds weights that are not numbers: use another file", subject.file);
-  });
   record.phase("evaluation");
   const auto evaluated = evaluation->run(comm, arena.data(), [&](double) {
     record.progress();

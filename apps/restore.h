@@ -9,7 +9,8 @@
 namespace lockstep {
 
 /// Collective. Fills the arenas of `sections` (Checkpoint::load) from `checkpoint`, which rank 0
-/// has open; the others give null. Throws AgreedError, which names the file.
+/// has open; the others give null. Throws AgreedError, which names the file, also where a number is
+/// not finite.
 void load_on_all_ranks(const Comm& comm, const Checkpoint* checkpoint, const Layout& layout,
                        const std::vector<Section>& sections);
 

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -120,6 +121,10 @@ void OutputFile::close() {
 }
 
 void replace_file(const std::filesystem::path& path, std::string_view bytes) {
+  struct stat there {};
+  require(::stat(path.c_str(), &there) != 0 || S_ISREG(there.st_mode),
+          "{} is there already and is no regular file: it cannot be replaced; give another name",
+          path.string());
   const std::filesystem::path temporary = temporary_name(path);
   try {
     OutputFile file(temporary, OutputFile::Mode::create);

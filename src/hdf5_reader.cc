@@ -133,7 +133,16 @@ Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) const {
   if (H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) > 0) {
     fail("{}: the numbers of {} are in other files; use another file", path.string(), name);
   }
-  // Compressed arrays would be smaller; this program writes none.
+  // Of a compressed array nothing says how many numbers it holds; this program only adds checksums.
+  for (int i = 0; i < H5Pget_nfilters(creation); ++i) {
+    unsigned flags = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t filter =
+        H5Pget_filter2(creation, i, &flags, &values, nullptr, 0, nullptr, nullptr);
+    require(filter == H5Z_FILTER_FLETCHER32,
+            "{}: {} is compressed; write it without (h5py: no compression, no shuffle)",
+            path.string(), name);
+  }
   const Hdf5Id type(check(H5Dget_type(set), name));
   const hsize_t held = std::min<hsize_t>(H5Dget_storage_size(set), bytes) /
                        std::max<std::size_t>(H5Tget_size(type), 1);

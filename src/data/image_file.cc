@@ -1,6 +1,8 @@
 // PNG by libpng's simplified interface, JPEG by libjpeg (libjpeg-turbo), which reports errors by a
 // call that must not return.
 
+#include <sys/stat.h>
+
 #include <cstdio>
 // clang-format off
 #include <jpeglib.h>
@@ -109,6 +111,9 @@ ImageStore read_jpeg(const std::filesystem::path& path, std::FILE* file) {
 }  // namespace
 
 ImageStore read_image_file(const std::filesystem::path& path) {
+  struct stat there {};
+  require(::stat(path.c_str(), &there) != 0 || S_ISREG(there.st_mode),
+          "{} is not a regular file; take it away", path.string());
   const File file(std::fopen(path.c_str(), "rb"), std::fclose);
   require(file != nullptr, "cannot open {}: {}; check its permissions", path.string(),
           std::strerror(errno));

@@ -16,7 +16,9 @@ std::vector<fs::path> listed(const fs::path& folder, bool folders) {
        entry.increment(error)) {
     const fs::path& path = entry->path();
     if (path.filename().string().starts_with(".")) continue;
-    if (entry->is_directory() == folders) found.push_back(path);
+    const fs::file_status status = entry->status(error);  // of what a link leads to
+    if (!fs::status_known(status)) break;
+    if (fs::is_directory(status) == folders) found.push_back(path);
   }
   require(!error,
           "cannot read {}: {}; --data names a folder with train/CLASS/IMAGE and "

@@ -32,10 +32,13 @@ launch 1 evaluate --threads 1 "$folder/other.h5"
 await 60 grep -qE '^evaluate: note: these are not the data that .*/other.h5 was trained with: .*, not another$' "$folder/raw"
 kill -TERM "$(pid_of_rank 0)" 2>/dev/null
 collect
-# What is not finite is never saved, though the loss of no step shows it.
-refused 1 'Model diverged: ema is not finite after step 6; the last good checkpoint is .*step-0000000004.h5: use a smaller --lr' \
+# What is not finite is the file's fault, not the learning rate's.
+refused 1 'step-0000000004.h5 holds numbers of ema that are not finite: use another file' \
   <<<'file["ema/conv1/biases"][0] = float("inf")'
 expect_files "nothing is saved" "$folder/bad" step-0000000004.h5
+edit <<<'file["parameters/conv1/biases"][0] = float("nan")'
+ranks 2 train_cifar "${small[@]}" --steps 6 --init "$(step_file "$folder/bad" 4)"
+expect_error "--init with NaN" 1 '^train_cifar: .*step-0000000004.h5 holds weights that are not finite: use another file$'
 
 # Early checkpoints do not name their classes: the data set does, and the run goes on.
 edit <<<'del file.attrs["class_names"]'

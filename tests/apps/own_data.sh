@@ -33,6 +33,16 @@ ranks 1 train_cifar "${small[@]}" --dataset hdf5
 expect_error "no folder" 2 '--dataset hdf5 needs its files: say --data DIR \(train.h5 and test.h5 with arrays images and labels\)$'
 ranks 2 train_cifar "${small[@]}" --dataset hdf5 --data "$data" --model deep_mnist
 expect_error "a network of another size" 2 'takes samples of 1x28x28x1, and this data set has 1x10x12x3: say --model '
+"$python" - "$data/test.h5" <<'END'
+import sys
+import h5py
+with h5py.File(sys.argv[1], "r+") as file:
+    images = file["images"][()]
+    del file["images"]
+    file.create_dataset("images", data=0 * images, compression="gzip")
+END
+ranks 2 train_cifar "${small[@]}" --dataset hdf5 --data "$data"
+expect_error "a compressed array" 1 "$data/test.h5: images is compressed; write it without"
 rm "$data/test.h5"
 ranks 2 train_cifar "${small[@]}" --dataset hdf5 --data "$data"
 expect_error "a file is missing" 1 "$data/test.h5"
@@ -63,6 +73,15 @@ own 2 --dataset folder --steps 8 --eval-every 8 --ema 0 --checkpoint-dir "$folde
 expect_line "its classes" "^data +image files, 40 training images of 16x16x3 in 2 classes from $data\$"
 ranks 1 evaluate --threads 1 --data "$data" --weights raw "$folder/run" --logits "$folder/logits.h5"
 expect_line "their names" '^true/taken +dark light +right$'
+checkpoint=$(step_file "$folder/run" 8)
+sum=$(cksum <"$checkpoint")
+ranks 1 evaluate --threads 1 --data "$data" "$checkpoint" --logits "$checkpoint"
+expect_error "logits in place of the checkpoint" 1 "--logits $checkpoint is the checkpoint itself: give another name\$"
+expect "it is as it was" test "$(cksum <"$checkpoint")" = "$sum"
+mkfifo "$folder/pipe"
+ranks 1 evaluate --threads 1 --data "$data" "$checkpoint" --logits "$folder/pipe"
+expect_error "logits in place of a pipe" 1 "$folder/pipe is there already and is no regular file: it cannot be replaced"
+expect "it is a pipe still" test -p "$folder/pipe"
 "$python" - "$folder/logits.h5" <<'END' || complain "the logits are not those of all test images"
 import sys
 import h5py
@@ -73,6 +92,14 @@ END
 echo none >"$data/test/light/3.png"
 ranks 2 train_cifar "${small[@]}" --dataset folder --data "$data"
 expect_error "no image" 1 "$data/test/light/3.png is no image that can be read: it begins neither as PNG nor as JPEG; take it out of the folder$"
+rm "$data/test/light/3.png"
+mkfifo "$data/test/light/3.png"
+ranks 2 train_cifar "${small[@]}" --dataset folder --data "$data"
+expect_error "a pipe for an image" 1 "$data/test/light/3.png is not a regular file; take it away$"
+rm "$data/test/light/3.png"
+ln -s 3.png "$data/test/light/3.png"
+ranks 2 train_cifar "${small[@]}" --dataset folder --data "$data"
+expect_error "a link to itself" 1 "cannot read $data/test/light: Too many levels of symbolic links"
 
 # --- weights to begin with -----------------------------------------------------------------------------------------------
 train 2 --steps 3 --checkpoint-dir "$folder/first"
