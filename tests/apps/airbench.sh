@@ -42,19 +42,19 @@ assert abs(products - numpy.diag(numpy.diag(products))).max() < 1e-4, "at right 
 END
 
 # A third of the images is right whatever is learnt.
-recipe 2 --steps 8 --eval-every 2 --target 5 --checkpoint-dir "$folder/target"
-expect_line "the target" '^target +5 % of the test set is reached after step 2, [0-9.]+ s after [a-z]+ began$'
-expect_files "a checkpoint" "$folder/target" step-0000000002.h5
+recipe 2 --steps 8 --eval-every 1 --target 5 --checkpoint-dir "$folder/target"
+expect_line "the target" '^target +5 % of the test set is reached after step 1, [0-9.]+ s after [a-z]+ began$'
+expect_files "a checkpoint" "$folder/target" step-0000000001.h5
 top1=$(sed -nE 's/.* evaluation: (top-1 [0-9.]+ %).*/\1/p' "$folder/out")
-recipe 2 --steps 8 --eval-every 2 --target 5 --checkpoint-dir "$folder/target"
-expect_line "the same command again" '^complete already: .*step-0000000002\.h5 has reached its --target'
+recipe 2 --steps 8 --eval-every 1 --target 5 --checkpoint-dir "$folder/target"
+expect_line "the same command again" '^complete already: .*step-0000000001\.h5 has reached its --target'
 ranks 2 evaluate "$folder/target" --data "$data" --weights raw --no-confusion --test-views
 expect_line "evaluated the same" "$top1"
 ranks 2 evaluate "$folder/target" --data "$data" --weights raw --test-views --logits "$folder/logits.h5"
 expect_error "logits of one view" 2 '--logits are those of an image as it is: leave --test-views out$'
-recipe 2 --steps 4 --eval-every 2 --target 100
+recipe 2 --steps 1 --eval-every 1 --target 100
 expect_line "out of reach" '^target +100 % of the test set was not reached$'
-recipe 2 --steps 4 --eval-every 0 --check
+recipe 2 --steps 1 --eval-every 0 --check
 expect_line "never evaluated" '^note +--target does nothing without --eval-every or --epoch-lines$'
 ranks 2 train_reuters --steps 2 --test-views --check
 expect_error "words have no views" 2 '--test-views is for images, and this data set has none$'
