@@ -12,17 +12,12 @@ struct Seen {
   T* to;
   int height, width, channels, shift;
   bool mirror;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const std::int64_t count = std::int64_t{height} * width * channels;
-    const T* image = images + row * count;
-    for (std::int64_t i = team.lane; i < count; i += team.lanes) {
-      const auto pixel = static_cast<int>(i / channels), c = static_cast<int>(i % channels);
-      const int y = pixel / width, x = mirror ? width - 1 - pixel % width : pixel % width;
-      to[row * count + i] =
-          image[(reflected(y - shift, height) * width + reflected(x - shift, width)) * channels +
-                c];
-    }
+  HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t pixel = i / channels, row = pixel / width, image = row / height;
+    const auto y = static_cast<int>(row % height), x = static_cast<int>(pixel % width);
+    const int from_y = reflected(y - shift, height),
+              from_x = reflected((mirror ? width - 1 - x : x) - shift, width);
+    to[i] = images[((image * height + from_y) * width + from_x) * channels + i % channels];
   }
 };
 
@@ -43,10 +38,9 @@ void see(Stream& stream, View images, const TestView& view, View to) {
   const Shape shape = images.shape;
   dispatch(images.type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
-    each_row(
-        stream, shape[0], shape.row(),
-        Seen<T>{images.as<T>(), to.as<T>(), static_cast<int>(shape[1]), static_cast<int>(shape[2]),
-                static_cast<int>(shape[3]), view.shift, view.mirror});
+    each(stream, shape.count(),
+         Seen<T>{images.as<T>(), to.as<T>(), static_cast<int>(shape[1]), static_cast<int>(shape[2]),
+                 static_cast<int>(shape[3]), view.shift, view.mirror});
   });
 }
 
