@@ -30,13 +30,15 @@ def build(layers, shape, arrays):
         return layer(x)
 
     def dense(x, name, relu):
-        layer = kl.Dense(len(arrays[name + "/weights"]), activation="relu" if relu else None)
-        weights.append((layer, [arrays[name + "/weights"].T, arrays[name + "/biases"]]))
+        bias = arrays.get(name + "/biases")
+        layer = kl.Dense(len(arrays[name + "/weights"]), activation="relu" if relu else None, use_bias=bias is not None)
+        weights.append((layer, [arrays[name + "/weights"].T] + ([] if bias is None else [bias])))
         return layer(x)
 
     def normalise(x, name, epsilon):
-        layer = kl.BatchNormalization(epsilon=epsilon)
-        weights.append((layer, [arrays[f"{name}/{part}"] for part in ("gamma", "beta", "mean", "variance")]))
+        parts = [f"{name}/{part}" for part in ("gamma", "beta", "mean", "variance")]
+        layer = kl.BatchNormalization(epsilon=epsilon, scale=parts[0] in arrays)
+        weights.append((layer, [arrays[part] for part in parts if part in arrays]))
         return layer(x)
 
     def embed(x, name):
@@ -65,6 +67,7 @@ def build(layers, shape, arrays):
     steps = {"conv": convolution, "dense": dense, "norm": normalise, "embedding": embed, "max_pool": pool,
              "response": respond, "subsample": subsample, "residual": residual,
              "rescale": lambda x, factor, offset: kl.Rescaling(factor, offset)(x), "relu": lambda x: kl.ReLU()(x),
+             "gelu": lambda x: ops.gelu(x, approximate=False),
              "flatten": lambda x: kl.Flatten()(x), "softmax": lambda x: kl.Softmax()(x),
              "average": lambda x: kl.GlobalAveragePooling2D()(x)}
 

@@ -37,8 +37,8 @@ def from_torch(state, layers):
         for part in parts:
             key = f"{name.replace('/', '.')}.{PARTS[part]}"
             if key not in state:
-                if part == "biases":
-                    continue  # left out in front of a normalisation
+                if part in ("biases", "gamma"):
+                    continue  # left out around a normalisation
                 raise SystemExit(f"the state_dict has no {key}")
             array = state[key].detach().cpu().float().numpy()
             arrays[f"{name}/{part}"] = numpy.moveaxis(array, 1, -1) if part == "weights" and array.ndim > 2 else array
@@ -102,6 +102,8 @@ def run(layers, x, state):
             x = x * rest[0] + rest[1]
         elif kind == "relu":
             x = F.relu(x)
+        elif kind == "gelu":
+            x = F.gelu(x)
         elif kind == "flatten":  # in Lockstep's order, channels last
             x = x.movedim(1, -1).flatten(1)
         elif kind == "average":

@@ -10,8 +10,9 @@ A network is a list of layers, each (kind, name, ...):
   residual  branch, shortcut (lists of layers; no shortcut: x itself)
   subsample stride, channels (every stride-th pixel, zeros behind its channels)
   embedding name
-  relu, flatten, average (global), softmax; what does nothing in evaluation is left out
-Names are those of the arrays in a checkpoint: parameters/NAME/weights, biases, gamma, beta, mean, variance, vectors.
+  relu, gelu, flatten, average (global), softmax; what does nothing in evaluation is left out
+Names are those of the arrays in a checkpoint: parameters/NAME/weights, biases, gamma, beta, mean, variance, vectors. Some
+layers have no biases, and some no gamma.
 """
 
 PIXELS = ("rescale", 78.567490 / 255, 33.318421 / 255)
@@ -86,9 +87,21 @@ def resnet(stages, blocks, filters, convolved):
     return build
 
 
+def airbench94():
+    layers = [conv("whiten", 2, padding="valid"), ("gelu",)]
+    for block in "123":
+        for part in "ab":
+            layers.append(conv(f"conv{block}{part}", 3))
+            if part == "a":
+                layers.append(("max_pool", 2, 2, "valid", False))
+            layers += [("norm", f"norm{block}{part}", 1e-12), ("gelu",)]
+    return layers + [("max_pool", 3, 3, "valid", False), ("flatten",), ("dense", "head", False), ("rescale", 1 / 256, 0)]
+
+
 NETWORKS = {"tutorial": tutorial, "deep_mnist": deep_mnist, "tower": tower, "keras": keras, "reuters": reuters,
             "reuters_as_published": reuters_as_published, "resnet_small": resnet_small,
-            "resnet20": resnet(3, 3, 16, False), "resnet56": resnet(3, 9, 16, False), "resnet18": resnet(4, 2, 64, True)}
+            "resnet20": resnet(3, 3, 16, False), "resnet56": resnet(3, 9, 16, False), "resnet18": resnet(4, 2, 64, True),
+            "airbench94": airbench94}
 
 
 def layers_of(model):

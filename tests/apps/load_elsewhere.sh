@@ -17,7 +17,7 @@ limit=200
 
 # Files of a hundred test images, so that an evaluation is one batch.
 data=$folder/data
-mkdir -p "$data/mnist" "$data/small" "$data/reuters"
+mkdir -p "$data/mnist" "$data/small" "$data/whole" "$data/reuters"
 "$python" - "$data" <<'END'
 import struct
 import sys
@@ -29,9 +29,10 @@ for part, count in (("train", 200), ("t10k", 100)):
         file.write(struct.pack(">4I", 2051, count, 28, 28) + random.bytes(784 * count))
     with open(f"{sys.argv[1]}/mnist/{part}-labels-idx1-ubyte", "wb") as file:
         file.write(struct.pack(">2I", 2049, count) + bytes(range(10)) * (count // 10))
-for part, count in (("train", 200), ("test", 100)):
-    with h5py.File(f"{sys.argv[1]}/small/{part}.h5", "w") as file:
-        file["images"] = random.randint(0, 256, (count, 16, 16, 3)).astype("u1")
+for part, count, name, side in (("train", 200, "small", 16), ("test", 100, "small", 16), ("train", 32, "whole", 32),
+                                ("test", 100, "whole", 32)):
+    with h5py.File(f"{sys.argv[1]}/{name}/{part}.h5", "w") as file:
+        file["images"] = random.randint(0, 256, (count, side, side, 3)).astype("u1")
         file["labels"] = numpy.arange(count) % 10
 with h5py.File(f"{sys.argv[1]}/reuters/reuters.h5", "w") as file:
     file["values"] = random.randint(0, 30982, 300 * 100).astype("i4")
@@ -64,6 +65,7 @@ for model in deep_mnist keras tower; do same_logits train_mnist $model --data "$
 for model in tutorial resnet_small resnet20 resnet56 resnet18; do
   same_logits train_cifar $model --dataset hdf5 --data "$data/small"
 done
+same_logits train_cifar airbench94 --dataset hdf5 --data "$data/whole"
 for model in reuters reuters_as_published; do same_logits train_reuters $model --data "$data/reuters"; done
 
 # The other way.
