@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "collectives/communicator.h"
+#include "collectives/flight_recorder.h"
 #include "tests/mpi/world.h"
 
 namespace lockstep {
@@ -19,7 +20,11 @@ TEST(ClockOffset, finds_how_far_clocks_are_apart_to_the_error_that_it_says) {
     check(MPI_Comm_split(raw(comm), host, comm.rank(), &handle));
     const Comm node(std::make_shared<const Communicator>(handle, /*owned=*/true));
     const std::int64_t behind = std::int64_t{host} * 7'000'000'000;
-    const ClockOffset offset = clock_offset(comm, node, [&] { return now_ns() - behind; });
+    const ClockOffset offset = clock_offset(comm, node, [&] {
+      EXPECT_TRUE(world().flight_recorder().mine().read().waiting) << "for the watchdog";
+      return now_ns() - behind;
+    });
+    EXPECT_FALSE(world().flight_recorder().mine().read().waiting);
     if (host == 0) {
       EXPECT_EQ(offset.ns, 0);
       EXPECT_EQ(offset.error_ns, 0);
