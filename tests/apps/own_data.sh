@@ -75,11 +75,11 @@ ranks 1 evaluate --threads 1 --data "$data" --weights raw "$folder/run" --logits
 expect_line "their names" '^true/taken +dark light +right$'
 checkpoint=$(step_file "$folder/run" 8)
 sum=$(cksum <"$checkpoint")
-ranks 1 evaluate --threads 1 --data "$data" "$checkpoint" --logits "$checkpoint"
+ranks 1 evaluate --threads 1 --data "$data" --weights raw "$checkpoint" --logits "$checkpoint"
 expect_error "logits in place of the checkpoint" 1 "--logits $checkpoint is the checkpoint itself: give another name\$"
 expect "it is as it was" test "$(cksum <"$checkpoint")" = "$sum"
 mkfifo "$folder/pipe"
-ranks 1 evaluate --threads 1 --data "$data" "$checkpoint" --logits "$folder/pipe"
+ranks 1 evaluate --threads 1 --data "$data" --weights raw "$checkpoint" --logits "$folder/pipe"
 expect_error "logits in place of a pipe" 1 "$folder/pipe is there already and is no regular file: it cannot be replaced"
 expect "it is a pipe still" test -p "$folder/pipe"
 "$python" - "$folder/logits.h5" <<'END' || complain "the logits are not those of all test images"
