@@ -25,7 +25,7 @@ for type in bf16 fp16; do
     "$(step_file "$folder/fp32" 8)" "$(step_file "$folder/$type-poll" 8)"
   train 2 "${owners[@]}" --wire $type --steps 8 --resume "$(step_file "$folder/$type-poll" 4)" --checkpoint-dir "$folder/$type-on"
   expect_same_state "$type: goes on as if it had never stopped" "$(step_file "$folder/$type-poll" 8)" "$(step_file "$folder/$type-on" 8)"
-  expect "$type: without a note" bash -c "! grep -q '^note' '$folder/out'"
+  expect "$type: without a note" bash -c "! grep '^note' '$folder/out' | grep -v 'no CUDA device'"
 done
 
 expect "a checkpoint holds what each rank keeps back" "$python" - "$(step_file "$folder/bf16-poll" 4)" <<'PYTHON'
