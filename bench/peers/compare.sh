@@ -29,7 +29,7 @@ usage: bench/peers/compare.sh [options]
   --steps N        timed steps of each run; --warmup N before them (by the network)
   --ranks N        processes or replicas, one thread each ($ranks)
   --batch N        samples per rank and step (the network's recipe)
-  --precision P    fp32, bf16 or both (both; of several networks fp32)
+  --precision P    fp32, bf16 or both (both; of several networks, and without AVX-512, fp32)
   --peers LIST     of: pytorch pytorch-compile tensorflow tensorflow-xla ("$chosen"); compiling takes a minute or more
 
 Environment:
@@ -64,7 +64,7 @@ for net in $nets; do
 done
 if [[ -z $precisions ]]; then
   precisions='fp32 bf16'
-  [[ $nets != *' '* ]] || precisions=fp32
+  [[ $nets != *' '* ]] && grep -q avx512bw /proc/cpuinfo || precisions=fp32  # oneDNN has no bf16 below AVX-512
 fi
 
 [[ -x $build/bench_step ]] || fail "$build/bench_step is missing: build it (cmake --preset release && cmake --build --preset release)."
