@@ -107,10 +107,15 @@ class Trainer {
     LossScale scale = step_.loss_scale();
     const auto& texts = resumption.metadata.texts;
     agree(comm_, [&] {
-      if (const auto at = texts.find(kReached); at != texts.end()) reached_ = std::stod(at->second);
-      // A run that was not scaled dynamically begins to be.
-      if (const auto at = texts.find(kLossScale); at != texts.end())
-        scale = LossScale::from(at->second);
+      try {
+        if (const auto at = texts.find(kReached); at != texts.end())
+          reached_ = std::stod(at->second);
+        // A run that was not scaled dynamically begins to be.
+        if (const auto at = texts.find(kLossScale); at != texts.end())
+          scale = LossScale::from(at->second);
+      } catch (const std::exception& error) {
+        fail("{} is damaged: {}; use another file", resumption.file->string(), error.what());
+      }
     });
     step_.restored(scale);
     wire_note_ = restore_kept_back(comm_, checkpoint.get(), step_.layout(), step_.kept_back());

@@ -54,6 +54,13 @@ expect "its end counts what it has skipped itself" \
 fields "$folder/parts/l" >"$folder/other.scales"
 expect "with the same scales" cmp "$folder/other.scales" "$folder/whole.scales"
 
+
+# A scale that another program has written there.
+damaged=$(step_file "$folder/parts" 9)
+"$python" -c 'import h5py, sys
+with h5py.File(sys.argv[1], "r+") as file: file.attrs["loss_scale"] = "scale high"' "$damaged"
+ranks 2 train_cifar "${small[@]}" "${skipping[@]}" --steps 12 --checkpoint-dir "$folder/parts"
+expect_error "a damaged scale" 1 "$damaged is damaged: \"scale high\" says of no loss scale where it stands; use another file\$"
 ranks 2 train_cifar "${small[@]}" --precision fp16 --device cpu --check
 expect_error "fp16 on CPU cores" 2 "^train_cifar: cpu:.* does not compute in fp16: say --precision $(has_bf16 && echo bf16 || echo fp32)"
 ONEDNN_MAX_CPU_ISA=AVX2 ranks 2 train_cifar "${small[@]}" --precision bf16 --device cpu --check
