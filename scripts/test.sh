@@ -26,9 +26,10 @@ done
 "$root/scripts/install_dependencies.sh" --tests
 configure -DLOCKSTEP_TESTS=ON -DLOCKSTEP_BENCH=ON
 compile
-# One job per core: tests of several ranks that compute all the time book two, so that timeouts hold on a small machine.
+# One job more than cores, for many tests wait; those of several ranks that compute all the time book two, so that timeouts
+# hold on a small machine.
 code=0
-ctest --test-dir "$build" --no-tests=error --output-on-failure -j "$(usable_cores)" "$@" || code=$?
+ctest --test-dir "$build" --no-tests=error --output-on-failure -j "$(($(usable_cores) + 1))" "$@" || code=$?
 skipped=$(awk '/^[0-9]+\/[0-9]+ Testing: / { name = $3 } sub(/^skipped: /, "") { print name ": " $0 }' \
   "$build/Testing/Temporary/LastTest.log" 2>/dev/null | sort -u | paste -sd';' | sed 's/;/; /g')
 echo "test.sh: skipped: ${skipped:-nothing}"
