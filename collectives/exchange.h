@@ -5,6 +5,9 @@
 
 namespace lockstep {
 
+/// Long messages go in pieces, so that one piece is added while the next arrives.
+inline constexpr std::size_t kPieceBytes = 256 << 10;
+
 /// All memory is taken at construction. Several with different tags may be under way on one
 /// communicator. One thread at a time. MPI failures throw Error. Destroyed under way only by an
 /// exception that ends the process.

@@ -11,9 +11,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kPiece = 256
-                               << 10;  ///< bytes: long messages go in pieces (collectives/run.cc)
-constexpr std::int64_t kBlock = 512;   ///< floats of each rank that are summed at a time
+constexpr std::int64_t kBlock = 512;  ///< floats of each rank that are summed at a time
 
 }  // namespace
 
@@ -54,8 +52,8 @@ void OwnerSums::start(float* bucket) {
 }
 
 void OwnerSums::post(bool send, int peer, char* memory, std::size_t bytes) {
-  for (std::size_t begin = 0; begin < bytes; begin += kPiece) {
-    const int length = static_cast<int>(std::min(kPiece, bytes - begin));
+  for (std::size_t begin = 0; begin < bytes; begin += kPieceBytes) {
+    const int length = static_cast<int>(std::min(kPieceBytes, bytes - begin));
     MPI_Request& request = pending_.emplace_back();
     char* const place = memory + begin;
     check(send ? MPI_Isend(place, length, MPI_CHAR, peer, tag_, raw(comm_), &request)

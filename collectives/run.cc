@@ -8,8 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// Long messages go in pieces, so that one piece is added while the next arrives.
-constexpr std::int64_t kPiece = 64 << 10;
+constexpr std::int64_t kPiece = kPieceBytes / sizeof(float);
 
 template <class Visit>
 void for_each_piece(Range range, Visit visit) {
