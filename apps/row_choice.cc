@@ -4,9 +4,10 @@
 #include <set>
 #include <vector>
 
-#include "collectives/measured_link.h"
+#include "collectives/known_link.h"
 #include "collectives/row_reducer.h"
 #include "src/check.h"
+#include "src/file.h"
 
 namespace lockstep {
 namespace {
@@ -41,7 +42,7 @@ RowChoice choose_rows(const Comm& comm, bool memory_is_host, const Layout& layou
   choice.most = std::min(work.rows, work.places);
   const Comm node = comm.node();
   const bool one_host = comm.min(node.size()) == comm.size();
-  const Link network = one_host ? Link() : measure_link(comm, node);
+  const Link network = one_host ? Link() : known_link(comm, node, cache_folder()).link;
   RowCost cost;
   agree(comm, [&] {
     if (how == "rows" && !memory_is_host)

@@ -10,7 +10,6 @@
 #include <optional>
 #include <span>
 
-#include "collectives/measured_link.h"
 #include "src/check.h"
 #include "src/crc32c.h"
 #include "src/file.h"
@@ -119,7 +118,17 @@ Link link_from(std::string_view text, const std::string& circumstances) {
   return link;
 }
 
-KnownLink known_link(const Comm& comm, const Comm& node, const std::filesystem::path& folder) {
+bool still_holds(const Link& known, const Link& seen) {
+  constexpr double kFar = 2;
+  const auto near = [&](double Link::*number) {
+    const double ratio = known.*number / seen.*number;
+    return ratio > 1 / kFar && ratio < kFar;
+  };
+  return near(&Link::latency) && near(&Link::bandwidth);
+}
+
+KnownLink known_link(const Comm& comm, const Comm& node, const std::filesystem::path& folder,
+                     const MeasureLink& measure) {
   const std::string here = circumstances(comm);
   const std::filesystem::path file = folder / fmt::format("link-{:08x}.txt", crc32c(heading(here)));
   KnownLink known{{}, "measured now"};
@@ -135,8 +144,16 @@ KnownLink known_link(const Comm& comm, const Comm& node, const std::filesystem::
     }
   }
   comm.broadcast(std::span(&found, 1));
+  if (found != 0) {
+    const Link seen = measure(comm, node, kGlance);
+    if (comm.rank() == 0 && !still_holds(known.link, seen)) {
+      known.origin = fmt::format("measured now, for {} no longer hold", describe(known.link));
+      found = 0;
+    }
+    comm.broadcast(std::span(&found, 1));
+  }
   if (found == 0) {
-    known.link = measure_link(comm, node);
+    known.link = measure(comm, node, kRounds);
     if (comm.rank() == 0 && !folder.empty()) keep(file, text_of(known.link, here));
   }
   std::array numbers{known.link.latency, known.link.bandwidth, known.link.add_rate};

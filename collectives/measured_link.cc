@@ -2,48 +2,52 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "collectives/communicator.h"
 #include "collectives/sum.h"
-#include "src/clock.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 namespace {
 
-constexpr int kPings = 40;
+using Clock = std::function<double()>;
+
 constexpr int kLargest = 1 << 20;  // bytes of a message
 constexpr double kPatience = 0.1;  // seconds for each size of message
 
-/// The median of up to `times` calls, as many as begin within kPatience; the first is not counted.
+/// The least of up to `times` calls, as many as begin within kPatience; the first is not counted.
+/// (What else the machines do makes a message later, and never sooner.)
 template <class F>
-double median_seconds(int times, F&& call) {
+double least_seconds(int times, const Clock& clock, F&& call) {
   call();
-  std::vector<double> seconds;
-  const double end = now_seconds() + kPatience;
-  do {
-    const double begin = now_seconds();
+  double least = std::numeric_limits<double>::infinity();
+  const double end = clock() + kPatience;
+  for (int i = 0; i < times; ++i) {
+    const double begin = clock();
+    if (i > 0 && begin >= end) break;
     call();
-    seconds.push_back(now_seconds() - begin);
-  } while (static_cast<int>(seconds.size()) < times && now_seconds() < end);
-  std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
-  return seconds[seconds.size() / 2];
+    least = std::min(least, clock() - begin);
+  }
+  return least;
 }
 
 /// One of two ranks that measure. The other follows: each message says whether there is one more.
 class Pair {
  public:
-  Pair(const Comm& comm, int other) : comm_(raw(comm)), other_(other) {}
+  Pair(const Comm& comm, int other, const Clock& clock)
+      : comm_(raw(comm)), other_(other), clock_(clock) {}
 
   /// Seconds for `bytes` in both directions at once, by the clock of the one that leads.
   double exchange(int times, int bytes) {
-    const double seconds = median_seconds(times, [&] { both_ways(bytes, 1); });
+    const double seconds = least_seconds(times, clock_, [&] { both_ways(bytes, 1); });
     both_ways(bytes, 0);
     return seconds;
   }
   /// From here to there and back.
   double round_trip(int times) {
-    const double seconds = median_seconds(times, [&] { there_and_back(1); });
+    const double seconds = least_seconds(times, clock_, [&] { there_and_back(1); });
     there_and_back(0);
     return seconds;
   }
@@ -73,30 +77,33 @@ class Pair {
   Waiting waiting_;
   MPI_Comm comm_;
   int other_;
+  const Clock& clock_;
   std::vector<char> out_ = std::vector<char>(kLargest), in_ = std::vector<char>(kLargest);
 };
 
 double measured_add_rate() {
   constexpr std::int64_t kCount = kLargest / sizeof(float);
   std::vector<float> to(kCount), from(kCount);
-  return kLargest / median_seconds(5, [&] { add(to.data(), from.data(), kCount); });
+  const double seconds =
+      least_seconds(5, now_seconds, [&] { add(to.data(), from.data(), kCount); });
+  return kLargest / std::max(seconds, 1e-9);
 }
 
 }  // namespace
 
-Link measure_link(const Comm& comm, const Comm& node) {
+Link measure_link(const Comm& comm, const Comm& node, int rounds, const Clock& clock) {
   Link link;
   const std::int64_t second =
       comm.min(node.rank() == 0 && comm.rank() > 0 ? comm.rank() : INT32_MAX);
   if (second == INT32_MAX) return link;
   if (comm.rank() == 0) {
-    Pair pair(comm, static_cast<int>(second));
-    link.latency = pair.round_trip(kPings) / 2;
-    const double seconds = pair.exchange(10, kLargest) - link.latency;
+    Pair pair(comm, static_cast<int>(second), clock);
+    link.latency = std::max(pair.round_trip(rounds) / 2, 1e-9);
+    const double seconds = pair.exchange(ceil_div(rounds, 4), kLargest) - link.latency;
     link.bandwidth = kLargest / std::max(seconds, 1e-9);
     link.add_rate = measured_add_rate();
   } else if (comm.rank() == second) {
-    Pair(comm, 0).follow();
+    Pair(comm, 0, clock).follow();
   }
   std::array numbers{link.latency, link.bandwidth, link.add_rate};
   comm.broadcast(std::span<double>(numbers), 0);

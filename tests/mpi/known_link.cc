@@ -24,7 +24,12 @@ class KnownLinks : public testing::Test {
   }
   ~KnownLinks() override { comm_.barrier(); }
 
-  KnownLink known(const std::filesystem::path& folder) { return known_link(comm_, *node_, folder); }
+  KnownLink known(const std::filesystem::path& folder) {
+    return known_link(comm_, *node_, folder, [this](const Comm&, const Comm&, int rounds) {
+      rounds_.push_back(rounds);
+      return link_;
+    });
+  }
   /// The one file there, on rank 0.
   std::filesystem::path file() const {
     return std::filesystem::directory_iterator(folder_ / "new")->path();
@@ -34,6 +39,8 @@ class KnownLinks : public testing::Test {
   std::optional<TemporaryDirectory> own_;
   std::optional<Comm> node_;
   std::filesystem::path folder_;
+  Link link_{1e-4 / 3, 1e9 / 7, 1e10 / 3};  ///< as it is now
+  std::vector<int> rounds_;                 ///< of the measurements so far
 };
 
 TEST_F(KnownLinks, the_next_run_has_the_numbers_of_the_first_on_all_ranks) {
@@ -43,8 +50,23 @@ TEST_F(KnownLinks, the_next_run_has_the_numbers_of_the_first_on_all_ranks) {
   EXPECT_EQ(first.link.latency, next.link.latency);
   EXPECT_EQ(first.link.bandwidth, next.link.bandwidth);
   EXPECT_EQ(first.link.add_rate, next.link.add_rate);
+  EXPECT_EQ(rounds_, (std::vector{kRounds, kGlance}));
   EXPECT_EQ(known({}).origin, "measured now");
   EXPECT_EQ(known("/proc/none").origin, "measured now") << "nowhere to keep it";
+  EXPECT_EQ(known_link(comm_, *node_, {}).origin, "measured now") << "in earnest";
+}
+
+TEST_F(KnownLinks, what_a_glance_sees_otherwise_is_measured_anew) {
+  link_.latency *= 1000;  // on a busy machine
+  known(folder_ / "new");
+  link_.latency /= 1000;
+  const std::string busy = known(folder_ / "new").origin;
+  EXPECT_EQ(busy, "measured now, for 33333 us and 0.143 GB/s no longer hold");
+  link_.latency *= 1.5;  // it is not always the same
+  const KnownLink next = known(folder_ / "new");
+  EXPECT_EQ(next.origin, "measured before");
+  EXPECT_EQ(next.link.latency, link_.latency / 1.5);
+  EXPECT_EQ(rounds_, (std::vector{kRounds, kGlance, kRounds, kGlance}));
 }
 
 TEST_F(KnownLinks, what_is_no_such_file_is_measured_anew_with_the_reason) {

@@ -20,6 +20,7 @@
 #include "collectives/buckets.h"
 #include "collectives/communicator.h"
 #include "collectives/device_choice.h"
+#include "collectives/flight_recorder.h"
 #include "collectives/measured_link.h"
 #include "src/random.h"
 #include "tests/mpi/world.h"
@@ -577,6 +578,23 @@ TEST(MeasuredLink, is_the_same_on_all_ranks_and_could_be_true) {
     EXPECT_LT(link.bandwidth, 1e12);
     EXPECT_GT(link.add_rate, 1e6);
   }
+}
+
+/// By a clock that moves on by 1, 2, 3, 4, 5, 1, .. us from one look to the next.
+TEST(MeasuredLink, is_the_best_of_its_rounds_and_who_measures_is_known_to_wait) {
+  const Comm comm = world().comm().duplicate();
+  if (comm.size() == 1) return;
+  const auto waits = [] { return world().flight_recorder().mine().read().waiting; };
+  std::int64_t looks = 0, us = 0;
+  const Link link = measure_link(comm, group_of(comm, comm.rank()), 20, [&] {
+    EXPECT_TRUE(waits()) << "for the watchdog";
+    us += 1 + looks++ % 5;
+    return static_cast<double>(us) * 1e-6;
+  });
+  EXPECT_FALSE(waits());
+  EXPECT_EQ(looks, comm.rank() == 0 ? 1 + 2 * 20 + 1 + 2 * 5 : 0);
+  EXPECT_NEAR(link.latency, 0.5e-6, 1e-12);
+  EXPECT_NEAR(link.bandwidth, (1 << 20) / 0.5e-6, 1e6);
 }
 
 TEST(MakeReducer, between_hosts_auto_measures_and_says_what) {

@@ -42,5 +42,18 @@ TEST(KnownLink, WhatCannotBeIsRefused) {
   }
 }
 
+TEST(KnownLink, HoldsAsLongAsLatencyAndBandwidthAreNear) {
+  const Link known{5e-5, 1e8, 1e10};
+  for (const double times : {0.55, 1.0, 1.9}) {
+    EXPECT_TRUE(still_holds(known, {times * 5e-5, 1e8, 1e10}));
+    EXPECT_TRUE(still_holds(known, {5e-5, times * 1e8, 1e10}));
+  }
+  for (const double times : {0.01, 0.45, 2.1, 100.0}) {
+    EXPECT_FALSE(still_holds(known, {times * 5e-5, 1e8, 1e10})) << times;
+    EXPECT_FALSE(still_holds(known, {5e-5, times * 1e8, 1e10})) << times;
+    EXPECT_TRUE(still_holds(known, {5e-5, 1e8, times * 1e10})) << "adding is the core's";
+  }
+}
+
 }  // namespace
 }  // namespace lockstep
