@@ -35,11 +35,10 @@ std::string table_heading() {
 }
 
 std::string table_line(const AllreduceRow& row, int ranks) {
-  return fmt::format(
-      "{:<17}{:>11}{:>11}{:>12.2f}{:>12.2f}{:>12.2f}{:>9.3f}{:>9.3f}{:>8}{:>7}", row.reducer,
-      row.bytes, row.bytes / static_cast<std::int64_t>(size_of(row.type)), row.median_us,
-      row.p95_us, row.max_us, row.algbw(), row.busbw(ranks), number_or(row.percent_of_bound(), "-"),
-      row.wrong ? std::to_string(*row.wrong) : "-");
+  return fmt::format("{:<17}{:>11}{:>11}{:>12.2f}{:>12.2f}{:>12.2f}{:>9.3f}{:>9.3f}{:>8}{:>7}",
+                     row.reducer, row.bytes, row.elements, row.median_us, row.p95_us, row.max_us,
+                     row.algbw(), row.busbw(ranks), number_or(row.percent_of_bound(), "-"),
+                     row.wrong ? std::to_string(*row.wrong) : "-");
 }
 
 std::string json_line(const AllreduceRow& row, int ranks) {
@@ -47,8 +46,8 @@ std::string json_line(const AllreduceRow& row, int ranks) {
       R"({{"reducer": "{}", "type": "{}", "ranks": {}, "bytes": {}, "median_us": {:.3f}, "p95_us": {:.3f}, )"
       R"("max_us": {:.3f}, "algbw_gb_s": {:.4f}, "busbw_gb_s": {:.4f}, "percent_of_bound": {}, )"
       R"("wrong": {}}})",
-      row.reducer, name_of(row.type), ranks, row.bytes, row.median_us, row.p95_us, row.max_us,
-      row.algbw(), row.busbw(ranks), number_or(row.percent_of_bound(), "null"),
+      row.reducer, row.type, ranks, row.bytes, row.median_us, row.p95_us, row.max_us, row.algbw(),
+      row.busbw(ranks), number_or(row.percent_of_bound(), "null"),
       row.wrong ? std::to_string(*row.wrong) : "null");
 }
 

@@ -7,14 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "src/view.h"
-
 namespace lockstep {
 
 /// One reducer at one size. Times are of the slowest rank, in microseconds, over the iterations.
 struct AllreduceRow {
   std::string reducer;
-  Type type = Type::f32;   ///< of the numbers that cross between ranks
+  std::string type;  ///< of the numbers that cross between ranks: "fp32"
+  std::int64_t elements = 0;
   std::int64_t bytes = 0;  ///< of all elements in that type
   double median_us = 0, p95_us = 0, max_us = 0;
   std::optional<double> bound_us;     ///< no all-reduce here can take less; none for one rank

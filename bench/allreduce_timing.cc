@@ -27,12 +27,12 @@ struct Subject {
 
 constexpr std::int64_t kPeriod = 61;
 
-/// Such integers that every order of adding gives the same bits, in 16 bits up to 128 ranks; with
-/// a period of kPeriod elements.
-float part(int rank, std::int64_t i, int iteration, Type type) {
+/// Such integers that every order of adding gives the same bits, in 16 bits up to 128 ranks, and
+/// among doubles such that floats do not hold; with a period of kPeriod elements.
+double part(int rank, std::int64_t i, int iteration, const TimingOptions& options) {
   const auto at = static_cast<int>(i % kPeriod);
-  return static_cast<float>(type == Type::f32 ? (rank + 1) * (at + 1) + iteration % 7
-                                              : (rank + at + iteration) % 3);
+  if (options.type != Type::f32) return (rank + at + iteration) % 3;
+  return (rank + 1) * (at + 1) + iteration % 7 + (options.doubles ? 0x1p40 : 0);
 }
 
 /// Nanoseconds of each of `iterations` calls, those of the slowest rank.
@@ -63,20 +63,21 @@ double median(std::vector<double> values) {
 int iterations_for(double ns) { return static_cast<int>(std::clamp(150e6 / ns, 7.0, 2000.0)); }
 
 template <class T>
-std::int64_t count_wrong(const Comm& comm, const Subject<T>& subject, Type type) {
-  std::array<float, kPeriod> own{}, sums{};
+std::int64_t count_wrong(const Comm& comm, const Subject<T>& subject,
+                         const TimingOptions& options) {
+  std::array<double, kPeriod> own{}, sums{};
   for (std::int64_t at = 0; at < kPeriod; ++at) {
     const auto i = static_cast<std::size_t>(at);
-    own[i] = part(comm.rank(), at, 3, type);
-    for (int rank = 0; rank < comm.size(); ++rank) sums[i] += part(rank, at, 3, type);
+    own[i] = part(comm.rank(), at, 3, options);
+    for (int rank = 0; rank < comm.size(); ++rank) sums[i] += part(rank, at, 3, options);
   }
   T* values = subject.place(0);
-  for (std::int64_t i = 0; i < subject.count; ++i) values[i] = own[i % kPeriod];
+  for (std::int64_t i = 0; i < subject.count; ++i) values[i] = T(own[i % kPeriod]);
   comm.barrier();
   subject.run(0);
   std::int64_t wrong = 0;
   for (std::int64_t i = 0; i < subject.count; ++i)
-    wrong += static_cast<float>(values[i]) != sums[i % kPeriod];
+    wrong += static_cast<double>(values[i]) != sums[i % kPeriod];
   return comm.sum(wrong);
 }
 
@@ -84,7 +85,7 @@ template <class T>
 AllreduceRow time(const Comm& comm, const Subject<T>& subject, const TimingOptions& options) {
   const auto prepare = [&](int i) {
     std::fill_n(subject.place(i % subject.buckets), subject.count,
-                T(part(comm.rank(), i, i, options.type)));
+                T(part(comm.rank(), i, i, options)));
   };
   const auto run = [&](int i) { subject.run(i % subject.buckets); };
   int iterations = options.iterations;
@@ -93,12 +94,13 @@ AllreduceRow time(const Comm& comm, const Subject<T>& subject, const TimingOptio
   std::vector<double> ns = slowest(comm, iterations, prepare, run);
   std::sort(ns.begin(), ns.end());
   AllreduceRow row;
-  row.type = options.type;
-  row.bytes = subject.count * static_cast<std::int64_t>(size_of(options.type));
+  row.type = options.type_name();
+  row.elements = subject.count;
+  row.bytes = subject.count * static_cast<std::int64_t>(options.element_bytes());
   row.median_us = ns[ns.size() / 2] * 1e-3;
   row.p95_us = ns[ns.size() * 95 / 100] * 1e-3;
   row.max_us = ns.back() * 1e-3;
-  if (options.check) row.wrong = count_wrong(comm, subject, options.type);
+  if (options.check) row.wrong = count_wrong(comm, subject, options);
   return row;
 }
 
@@ -121,12 +123,17 @@ struct MpiSum<float> {
   MPI_Datatype type = MPI_FLOAT;
   MPI_Op operation = MPI_SUM;
 };
+template <>
+struct MpiSum<double> {
+  MPI_Datatype type = MPI_DOUBLE;
+  MPI_Op operation = MPI_SUM;
+};
 
 }  // namespace
 
 AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int64_t bytes,
                             const TimingOptions& options) {
-  const std::int64_t count = bytes / static_cast<std::int64_t>(size_of(options.type));
+  const std::int64_t count = bytes / static_cast<std::int64_t>(options.element_bytes());
   const int buckets = static_cast<int>(std::clamp<std::int64_t>((32 << 20) / bytes, 1, 8));
   const std::int64_t apart = round_up(count, 1024);
   AllreduceRow row;
@@ -136,7 +143,7 @@ AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int6
               "{} takes at most {} elements in one call: give a smaller --max", kPeer,
               comm.largest_message());
     });
-    dispatch(options.type, [&]<class T>(T*) {
+    const auto measure = [&]<class T>(T*) {
       std::vector<T> memory(apart * buckets);
       const MpiSum<T> sum;
       const auto place = [&](int bucket) { return memory.data() + bucket * apart; };
@@ -145,7 +152,8 @@ AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int6
                             sum.operation, raw(comm)));
       };
       row = time(comm, Subject<T>{place, run, count, buckets}, options);
-    });
+    };
+    options.doubles ? measure(static_cast<double*>(nullptr)) : dispatch(options.type, measure);
   } else {
     const auto device = make_cpu_device(1);
     std::vector<Range> ranges;

@@ -8,6 +8,7 @@
 
 #include "bench/allreduce_report.h"
 #include "collectives/comm.h"
+#include "src/view.h"
 
 namespace lockstep {
 
@@ -20,6 +21,9 @@ struct TimingOptions {
   /// Of the numbers that cross between ranks. In 16 bits the reducers round fp32 buffers, and
   /// kPeer has buffers of that type and adds them by an operation of ours.
   Type type = Type::f32;
+  bool doubles = false;  ///< of kPeer, instead: gradients are fp32, and no reducer sums doubles
+  std::string type_name() const { return doubles ? "fp64" : name_of(type); }
+  std::size_t element_bytes() const { return doubles ? sizeof(double) : size_of(type); }
 };
 
 /// Collective. The reducer called `name`, or kPeer, on buckets of `bytes`. Before each iteration

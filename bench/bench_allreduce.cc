@@ -13,6 +13,7 @@
 #include "collectives/algorithms.h"
 #include "collectives/reducer.h"
 #include "src/plural.h"
+#include "src/round_up.h"
 #include "src/table.h"
 
 namespace lockstep {
@@ -47,8 +48,8 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
       ->check(CLI::Range(0, 1000000));
   std::string type = "f32";
   app.add_option("--type", type,
-                 "Of the numbers that cross between ranks: f32, bf16 or f16. In 16 bits only what "
-                 "rounds (train_cifar --wire)");
+                 "Of the numbers that cross between ranks: f32, bf16, f16 or f64. In 16 bits only "
+                 "what rounds (train_cifar --wire), and of doubles MPI_Allreduce alone");
   app.add_flag("--check", o.timing.check, "Compare all elements of a sum, too");
   app.add_option("--json", o.json, "File for one object per line and measurement");
   app.add_option("--plot", o.plot, "File for an SVG of time and bandwidth over size");
@@ -69,24 +70,29 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   if (!o.explain.empty()) text = explain(find(algorithms(), o.explain), o.drawn_ranks, elements);
   if (!o.draw.empty()) text += draw(find(algorithms(), o.draw), o.drawn_ranks, elements);
   if (!text.empty()) return false;
-  if (type == "f64") {
-    fail_usage(
-        "--type f64: gradients are fp32, and no reducer sums doubles: choose f32, bf16 or f16");
-  }
-  const std::array types{Type::f32, Type::bf16, Type::f16};
-  const std::array<std::string, 3> words{"f32", "bf16", "f16"};
+  const std::array types{Type::f32, Type::bf16, Type::f16, Type::f32};
+  const std::array<std::string, 4> words{"f32", "bf16", "f16", "f64"};
   const auto at = std::find(words.begin(), words.end(), type) - words.begin();
-  if (at == 3) fail_usage("--type {} is neither f32 nor bf16 nor f16", type);
+  if (at == 4) fail_usage("--type {} is neither f32 nor bf16 nor f16 nor f64", type);
   o.timing.type = types[at];
+  o.timing.doubles = type == "f64";
   if (o.most < o.least) fail_usage("--max {} is less than --min {}", o.most, o.least);
-  for (const std::string& name : o.reducers)
-    if (name != "all" && name != kPeer) find(reducers(), name);
+  for (const std::string& name : o.reducers) {
+    if (name == "all" || name == kPeer) continue;
+    find(reducers(), name);
+    if (o.timing.doubles)
+      fail_usage("--reducers {}: it sums fp32: leave --type f64 or --reducers out", name);
+  }
   return true;
 }
 
 /// The names to measure, kPeer among them. Of "all" those that cannot run here are left out, and
 /// said.
 std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
+  if (o.timing.doubles) {
+    if (comm.rank() == 0) fmt::print("left out: the reducers, which sum fp32\n");
+    return {kPeer};
+  }
   std::vector<std::string> names;
   const auto add = [&](std::string name) {
     if (std::find(names.begin(), names.end(), name) == names.end())
@@ -139,7 +145,8 @@ int run(const Comm& comm, const BenchOptions& o) {
   std::string json;
   std::int64_t wrong = 0;
   for (std::uint64_t size = o.least; size <= o.most; size *= static_cast<std::uint64_t>(o.factor)) {
-    const auto bytes = static_cast<std::int64_t>(size / 4 * 4);
+    const auto bytes = static_cast<std::int64_t>(
+        round_up(size, std::max<std::uint64_t>(4, o.timing.element_bytes())));
     const std::optional<double> least = bound(bytes, o.timing.type);
     for (const std::string& name : names) {
       AllreduceRow& row = rows.emplace_back(time_allreduce(comm, name, bytes, o.timing));

@@ -46,8 +46,11 @@ done
 expect "says so" test "$(grep -c '"type": "bf16"' "$folder/bf16.jsonl")" = 6
 expect_line "and what rounds nothing is left out" '^left out: hierarchical sends nothing here$'
 expect_line "or refused" '^left out: --wire bf16 is not for the reducer ring'
-ranks 1 bench_allreduce --type f64
-expect "doubles are refused" grep -q 'no reducer sums doubles' "$folder/err"
+ranks 3 bench_allreduce "${sizes[@]}" --type f64 --check
+expect "doubles are MPI's alone" grep -qE '^MPI_Allreduce +65536 +8192 .* 0$' "$folder/out"
+expect_line "and that is said" '^left out: the reducers, which sum fp32$'
+ranks 2 bench_allreduce --type f64 --reducers ring
+expect_error "a reducer of floats is refused" 2 'bench_allreduce: --reducers ring: it sums fp32: leave --type f64 or --reducers out$'
 
 ranks 1 bench_allreduce --explain tree --ranks 2 --elements 8
 expect "tree in words" grep -q '^  rank 0 adds 0..7 from 1$' "$folder/out"
