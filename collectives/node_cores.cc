@@ -28,6 +28,7 @@ NodeCores node_cores(const Comm& node) {
   const auto size = static_cast<std::size_t>(node.size());
   std::vector<int> counts(size), offsets(size);
   std::vector<double> quotas(size);
+  const Waiting waiting;
   check(MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, raw(node)));
   check(MPI_Allgather(&mine.quota, 1, MPI_DOUBLE, quotas.data(), 1, MPI_DOUBLE, raw(node)));
   int total = 0;

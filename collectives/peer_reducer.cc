@@ -30,7 +30,7 @@ class PeerReducer : public Reducer {
   PeerReducer(const ReducerSpec& spec, const MakePeers& make_peers)
       : spec_(spec),
         ranks_(spec.comm.size()),
-        spins_(ranks_ <= node_cores(spec.comm).all ? 5000 : 200),
+        patience_(Patience::of(ranks_, node_cores(spec.comm).all)),
         counters_(spec.comm, 2 * spec.buckets.size() * sizeof(SharedCounter),
                   "the reducer cuda_ipc"),
         peers_(make_peers(spec, static_cast<int>(2 * spec.buckets.size()))),
@@ -78,7 +78,7 @@ class PeerReducer : public Reducer {
       if (bucket.state == State::done) return;
       SharedCounter& awaited =
           *(bucket.state == State::arriving ? bucket.arrived : bucket.finished);
-      awaited.wait(mark(bucket), spins_, kYields);
+      awaited.wait(mark(bucket), patience_);
     }
   }
 
@@ -93,8 +93,6 @@ class PeerReducer : public Reducer {
   }
 
  private:
-  static constexpr int kYields = 50;  // as shared does
-
   enum class State {
     arriving,  ///< not all ranks have recorded that their part is written
     summing,   ///< not all ranks have given the sum of their slice
@@ -138,7 +136,7 @@ class PeerReducer : public Reducer {
 
   ReducerSpec spec_;
   int ranks_;
-  int spins_;
+  Patience patience_;
   NodeMemory counters_;
   std::unique_ptr<Peers> peers_;
   std::vector<Bucket> buckets_;

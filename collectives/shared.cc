@@ -22,9 +22,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::int64_t kLine = 16;  ///< floats of a cache line: no two ranks write to the same one
-/// Times that a rank gives its core away before it sleeps. Where ranks outnumber cores that is
-/// three times as fast as sleeping at once (4 ranks on 2 cores, 4 KiB: 12 against 35 us).
-constexpr int kYields = 50;
 constexpr std::int64_t kPage = kPageBytes / sizeof(float);  ///< floats of a page
 
 /// The step up to which a slice has been claimed by some rank.
@@ -56,7 +53,7 @@ class SharedReducer : public NodeReducer {
   explicit SharedReducer(const ReducerSpec& spec)
       : NodeReducer(spec),
         ranks_(spec.comm.size()),
-        spins_(ranks_ <= node_cores(spec.comm).all ? 5000 : 200),
+        patience_(Patience::of(ranks_, node_cores(spec.comm).all)),
         places_(spec),
         memory_(spec.comm, places_.total * sizeof(float), "the reducer shared") {
     auto* base = reinterpret_cast<float*>(memory_.data());
@@ -98,7 +95,7 @@ class SharedReducer : public NodeReducer {
       if (bucket.done) return;
       SharedCounter& awaited =
           *(bucket.arrived->reached(mark(bucket)) ? bucket.finished : bucket.arrived);
-      awaited.wait(mark(bucket), spins_, kYields);
+      awaited.wait(mark(bucket), patience_);
     }
   }
 
@@ -145,7 +142,7 @@ class SharedReducer : public NodeReducer {
   }
 
   int ranks_;
-  int spins_;  ///< looks before sleeping: 50 to 200 us where every rank has a core, else hardly any
+  Patience patience_;
   Places places_;
   NodeMemory memory_;
   std::vector<float*> gradients_;  ///< by rank

@@ -32,12 +32,12 @@ void SharedCounter::add(std::uint32_t number) {
   if (sleepers_.load() > 0) futex(value_, FUTEX_WAKE, INT_MAX, nullptr);
 }
 
-void SharedCounter::wait(std::uint32_t mark, int spins, int yields) {
-  for (int i = 0; i < spins; ++i) {
+void SharedCounter::wait(std::uint32_t mark, Patience patience) {
+  for (int i = 0; i < patience.looks; ++i) {
     if (reached(mark)) return;
     pause();
   }
-  for (int i = 0; i < yields; ++i) {
+  for (int i = 0; i < patience.yields; ++i) {
     if (reached(mark)) return;
     sched_yield();
   }

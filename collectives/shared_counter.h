@@ -7,6 +7,16 @@
 
 namespace lockstep {
 
+/// How a rank waits for others: it looks so often, then gives its core away so often, then sleeps.
+struct Patience {
+  int looks, yields;
+
+  /// Where every one of `ranks` has a core of `cores` it looks for 50 to 200 us; else the core is
+  /// wanted by those it waits for. To give it away is then three times as fast as to sleep at once
+  /// (4 ranks on 2 cores, 4 KiB: 12 against 35 us).
+  static Patience of(int ranks, double cores) { return {ranks <= cores ? 5000 : 200, 50}; }
+};
+
 /// Zeroed memory is a counter at 0. It may wrap around as long as marks lie within 2^31 of it. What
 /// a process wrote before add() is seen by those who see reached().
 class alignas(64) SharedCounter {
@@ -16,9 +26,8 @@ class alignas(64) SharedCounter {
     return static_cast<std::int32_t>(value_.load(std::memory_order_acquire) - mark) >= 0;
   }
   /// Waits until `mark` is reached, but not for ever: after about a millisecond of sleep it
-  /// returns, so that the caller can look after other things. Looks `spins` times, then gives its
-  /// core away `yields` times before it goes to sleep.
-  void wait(std::uint32_t mark, int spins, int yields);
+  /// returns, so that the caller can look after other things.
+  void wait(std::uint32_t mark, Patience patience);
 
  private:
   std::atomic<std::uint32_t> value_;
