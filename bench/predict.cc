@@ -3,12 +3,14 @@
 //   predict > FILE
 // prints a line for each network, link and number of ranks:
 //   NETWORK GBITS RANKS ALGORITHM BUCKETS COMPUTE_MS SUMS_MS EXPOSED_MS
-// bench/plot_predictions.py draws it. Ranks are on a host each; each computes as long as one alone,
-// and the global batch grows with them. A bucket is summed when the gradients of its layers are
-// ready and the bucket before it is summed: what lasts longer than the backward pass is exposed.
-// The algorithm and the size of buckets are those that --reducer auto takes.
+// bench/plot_predictions.py draws it. With --hosts and what else is known of them, a line for each
+// network. Ranks are on a host each; each computes as long as one alone, and the global batch grows
+// with them. A bucket is summed when the gradients of its layers are ready and the bucket before it
+// is summed: what lasts longer than the backward pass is exposed. The algorithm and the size of
+// buckets are those that --reducer auto takes.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <vector>
 
@@ -67,53 +69,111 @@ std::vector<LayerLoad> resnet50() {
   return layers;
 }
 
+/// Where ranks train, one on each host.
+struct Machines {
+  Link link;
+  /// Bytes per second that a core sends and receives where it does nothing else; 0: messages cost
+  /// no computing.
+  double core_rate = 0;
+  /// Test hosts may have less than a core each.
+  double hosts_per_core = 1;
+};
+
 /// Bytes that a rank adds per second, as one core does.
 constexpr double kAddRate = 10e9;
 
-void predict(const Network& network, double gbits, double latency, int ranks) {
-  const Link link{latency, gbits * 1e9 / 8, kAddRate};
+/// Seconds of a step that computes for `work` where nothing is summed, the gradients of bucket n
+/// being there when ready[n] of it is done; sums[n]: how long the bucket takes, one after the
+/// other, and core[n]: how much of that the core is lost to computing.
+double step_seconds(double work, const std::vector<double>& ready, const std::vector<double>& sums,
+                    const std::vector<double>& core) {
+  double now = 0, done = 0;
+  for (std::size_t n = 0; n < sums.size(); ++n) {
+    if (done < ready[n]) {  // nothing to sum
+      now += ready[n] - done;
+      done = ready[n];
+    }
+    now += sums[n];
+    done = std::min(work, done + std::max(0.0, sums[n] - core[n]));
+  }
+  return now + work - done;
+}
+
+void predict(const Network& network, const Machines& machines, int ranks) {
+  const Link& link = machines.link;
+  const double work = network.step_seconds * machines.hosts_per_core;
   // A third of the work is forward. Gradients come from the last layer on.
   double operations = 0;
   for (const LayerLoad& layer : network.layers) operations += layer.operations;
-  double now = network.step_seconds / 3;
+  double computed = work / 3;
   std::vector<Range> parts;
-  std::vector<double> ready;  // by part
+  std::vector<double> part_ready;
   std::int64_t end = 0;
   for (auto layer = network.layers.rbegin(); layer != network.layers.rend(); ++layer) {
-    now += network.step_seconds * 2 / 3 * layer->operations / operations;
+    computed += work * 2 / 3 * layer->operations / operations;
     if (layer->parameters == 0) continue;
     parts.push_back({end, layer->parameters});
-    ready.push_back(now);
+    part_ready.push_back(computed);
     end = parts.back().end();
   }
   const std::int64_t bytes =
       bucket_bytes(ranks, link, end * static_cast<std::int64_t>(sizeof(float)));
   const std::vector<Range> buckets = cut_buckets(parts, bytes);
   const AlgorithmEntry& algorithm = *algorithms_by_cost(ranks, buckets, link).front();
-  double done = 0, sums = 0;
+  const double core_rate = machines.core_rate / machines.hosts_per_core / 2;  // in each direction
+  std::vector<double> ready, sums, core;
+  double all_sums = 0;
   for (const Range& bucket : buckets) {
     const auto last = std::find_if(parts.begin(), parts.end(),
                                    [&](const Range& part) { return part.end() >= bucket.end(); });
-    const double seconds = cost(algorithm.algorithm, ranks, bucket.count, link);
-    done = std::max(done, ready[last - parts.begin()]) + seconds;
-    sums += seconds;
+    ready.push_back(part_ready[last - parts.begin()]);
+    sums.push_back(cost(algorithm.algorithm, ranks, bucket.count, link));
+    core.push_back(core_rate == 0 ? 0
+                                  : cost(algorithm.algorithm, ranks, bucket.count,
+                                         {0, core_rate, link.add_rate}));
+    all_sums += sums.back();
   }
-  const double exposed = std::max(0.0, done - network.step_seconds);
-  fmt::print("{} {:g} {} {} {} {:.3f} {:.3f} {:.3f}\n", network.name, gbits, ranks, algorithm.name,
-             buckets.size(), network.step_seconds * 1e3, sums * 1e3, exposed * 1e3);
+  const double exposed = step_seconds(work, ready, sums, core) - work;
+  fmt::print("{} {:g} {} {} {} {:.3f} {:.3f} {:.3f}\n", network.name, link.bandwidth * 8e-9, ranks,
+             algorithm.name, buckets.size(), work * 1e3, all_sums * 1e3, exposed * 1e3);
+}
+
+int run(int argc, char** argv) {
+  Network networks[] = {{"tutorial", layers_of("tutorial", 10), 0.028},
+                        {"resnet50", resnet50(), 0.1}};
+  int hosts = 0;
+  double compute_ms = 0, gbit = 10, latency_us = 20, core_gb = 0, hosts_per_core = 1;
+  CLI::App app("Predicts training steps; without --hosts, those of bench/PREDICTIONS.md",
+               "predict");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--hosts", hosts, "So many, with a rank each")->check(CLI::Range(2, 1 << 16));
+  app.add_option("--compute-ms", compute_ms, "Of a step of one rank alone; 0: as in the table")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--gbit", gbit, "Per second, in each direction")->check(CLI::PositiveNumber);
+  app.add_option("--latency-us", latency_us, "Of a message")->check(CLI::PositiveNumber);
+  app.add_option("--core-gb", core_gb,
+                 "Per second, that a core sends and receives where it does nothing else; 0: "
+                 "messages cost no computing")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--hosts-per-core", hosts_per_core, "Of test hosts on one machine")
+      ->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  for (Network& network : networks) {
+    if (compute_ms > 0) network.step_seconds = compute_ms * 1e-3;
+    if (hosts > 0) {
+      const Link link{latency_us * 1e-6, gbit * 1e9 / 8, kAddRate};
+      predict(network, {link, core_gb * 1e9, hosts_per_core}, hosts);
+      continue;
+    }
+    for (const auto& [rate, latency] : {std::pair(10.0, 20e-6), {100.0, 5e-6}, {400.0, 5e-6}}) {
+      for (int ranks = 8; ranks <= 4096; ranks *= 2)
+        predict(network, {{latency, rate * 1e9 / 8, kAddRate}}, ranks);
+    }
+  }
+  return 0;
 }
 
 }  // namespace
 }  // namespace lockstep
 
-int main() {
-  using namespace lockstep;
-  const Network networks[] = {{"tutorial", layers_of("tutorial", 10), 0.028},
-                              {"resnet50", resnet50(), 0.1}};
-  for (const Network& network : networks) {
-    for (const auto& [gbits, latency] : {std::pair(10.0, 20e-6), {100.0, 5e-6}, {400.0, 5e-6}}) {
-      for (int ranks = 8; ranks <= 4096; ranks *= 2) predict(network, gbits, latency, ranks);
-    }
-  }
-  return 0;
-}
+int main(int argc, char** argv) { return lockstep::run(argc, argv); }
