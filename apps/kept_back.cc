@@ -1,6 +1,7 @@
 #include "apps/kept_back.h"
 
 #include <algorithm>
+#include <functional>
 #include <span>
 
 #include "src/check.h"
@@ -43,8 +44,22 @@ std::vector<ConstSection> gather_kept_back(const Comm& comm, const Layout& layou
   return sections;
 }
 
+void scale_trained(const Layout& layout, float factor, float* values) {
+  for (const Parameter& parameter : layout.parameters) {
+    if (!parameter.trained()) continue;
+    float* const first = values + parameter.range.begin;
+    std::for_each_n(first, parameter.range.count, [factor](float& value) { value *= factor; });
+  }
+}
+
+void follow_scale(const Layout& layout, const LossScale& scale, const std::vector<float>& before,
+                  float* kept) {
+  if (scale.skipped_last()) std::copy(before.begin(), before.end(), kept);
+  if (scale.scale != scale.last) scale_trained(layout, scale.scale / scale.last, kept);
+}
+
 std::string restore_kept_back(const Comm& comm, const Checkpoint* checkpoint, const Layout& layout,
-                              float* kept) {
+                              float factor, float* kept) {
   const auto count = static_cast<std::size_t>(layout.count);
   const std::vector<int> ranks = keepers(comm, kept);
   std::int64_t before = 0;
@@ -59,6 +74,7 @@ std::string restore_kept_back(const Comm& comm, const Checkpoint* checkpoint, co
       if (checkpoint) checkpoint->load(layout, {{section_name(i), passing.data()}});
     });
     comm.broadcast(std::span(passing));
+    if (factor != 1) scale_trained(layout, factor, passing.data());
     if (comm.rank() != (same ? ranks[i] : ranks.front())) continue;
     std::transform(kept, kept + count, passing.begin(), kept, std::plus<>());
   }

@@ -1,4 +1,5 @@
-// What --wire has kept back of the ranks' sums, in checkpoints.
+// What --wire has kept back of the ranks' sums (Reducer::kept_back()), beside a scale of the loss
+// and in checkpoints.
 #pragma once
 
 #include <string>
@@ -6,8 +7,18 @@
 
 #include "collectives/comm.h"
 #include "net/checkpoint.h"
+#include "net/loss_scale.h"
 
 namespace lockstep {
+
+/// Multiplies what is scaled with the loss: of an arena of `layout` all but statistics.
+void scale_trained(const Layout& layout, float factor, float* values);
+
+/// What is `kept` back after the step that has moved the scale of the loss on to `scale`. It is in
+/// units of scaled gradients: those of the next step have others. And of a step that was skipped
+/// nothing has arrived: it is what it was `before`.
+void follow_scale(const Layout& layout, const LossScale& scale, const std::vector<float>& before,
+                  float* kept);
 
 /// Collective. On rank 0 a section of its own ("wire/0", "wire/1", ...) for each rank that gives
 /// its `kept` (Reducer::kept_back(); null: it gives none), in rank order, in `memory`; elsewhere
@@ -18,9 +29,9 @@ std::vector<ConstSection> gather_kept_back(const Comm& comm, const Layout& layou
 
 /// Collective. Gives the sections of `checkpoint`, which rank 0 has open, to those who have `kept`:
 /// each to its own, where they are as many as before; else all that was kept back goes to the first
-/// of them, so that nothing is lost. Returns a line about that on rank 0; else empty. Throws
-/// AgreedError.
+/// of them, so that nothing is lost; `factor` times as large as they are there. Returns a line
+/// about that on rank 0; else empty. Throws AgreedError.
 std::string restore_kept_back(const Comm& comm, const Checkpoint* checkpoint, const Layout& layout,
-                              float* kept);
+                              float factor, float* kept);
 
 }  // namespace lockstep

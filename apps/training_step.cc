@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "apps/kept_back.h"
 #include "apps/work_of_ranks.h"
 #include "collectives/flight_recorder.h"
 #include "collectives/known_link.h"
@@ -57,6 +58,7 @@ ReducerSpec reducer_spec(const Comm& comm, Device& device, const Options& option
           .timeout_seconds = options.timeout,
           .nccl_max_ctas = options.nccl_max_ctas,
           .wire = options.wire,
+          .overflows = options.loss_scaling().dynamic,
           .exact = Layout::kMail,
           .cache = cache_folder()};
 }
@@ -181,6 +183,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
     scaler_ = std::make_unique<LossScaler>(device, layout, scaling_);
     set_loss_scale({.scale = scaling_.scale, .last = scaling_.scale});
   }
+  if (scaling_.dynamic && reducer_->kept_back() != nullptr) kept_before_.resize(layout.count);
   const std::size_t slots = optimizer_->slots().size(),
                     count = static_cast<std::size_t>(layout.count);
   const std::vector<float> decays = factors(layout, weight_decay_);
@@ -240,7 +243,10 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
          "a step was given before the totals of an older one were taken");
   record_.step(step + 1);
   const TimedSpan span(compute_lane(), "step", step + 1);
-  Slot& slot = slots_[static_cast<std::size_t>(given_) % slots_.size()];
+  settle_kept_back();
+  std::copy_n(reducer_->kept_back(), kept_before_.size(), kept_before_.begin());
+  settled_ = kept_before_.empty();
+  Slot& slot = slot_of(given_);
   *reinterpret_cast<StepInput*>(slot.input.get()) = input_of(step, rate, votes);
   device_.copy(*stream_, now(), slot.input.get(), sizeof(StepInput));
   auto* answer = reinterpret_cast<Answer*>(slot.answer.get());
@@ -298,18 +304,32 @@ UpdateRates TrainingStep::rates_at(std::int64_t step, float rate, std::int64_t s
 std::optional<StepTotals> TrainingStep::take(bool all) {
   const std::int64_t behind = given_ - taken_;
   if (behind == 0 || (behind <= device_.run_ahead() && !all)) return std::nullopt;
-  const Slot& slot = slots_[static_cast<std::size_t>(taken_) % slots_.size()];
+  const Answer& answer = answer_of(taken_++);
+  StepTotals totals = read_mail(answer.mail, plan_.global_batch);
+  totals.penalty = answer.penalty;
+  if (scaler_) totals.loss_scale = loss_scale_ = answer.loss_scale;
+  return totals;
+}
+
+const TrainingStep::Answer& TrainingStep::answer_of(std::int64_t given) {
+  const Slot& slot = slot_of(given);
   while (!slot.done->done()) {
     if (reducer_->in_stream()) reducer_->advance();  // whose errors nobody else would meet
     if (together_) together_->look();
     sched_yield();
   }
-  ++taken_;
-  const auto* answer = reinterpret_cast<const Answer*>(slot.answer.get());
-  StepTotals totals = read_mail(answer->mail, plan_.global_batch);
-  totals.penalty = answer->penalty;
-  if (scaler_) totals.loss_scale = loss_scale_ = answer->loss_scale;
-  return totals;
+  return *reinterpret_cast<const Answer*>(slot.answer.get());
+}
+
+void TrainingStep::settle_kept_back() {
+  if (settled_) return;
+  follow_scale(layout(), answer_of(given_ - 1).loss_scale, kept_before_, reducer_->kept_back());
+  settled_ = true;
+}
+
+float* TrainingStep::kept_back() {
+  settle_kept_back();
+  return reducer_->kept_back();
 }
 
 void TrainingStep::give_penalty(Answer* answer) {
@@ -467,12 +487,7 @@ const float* TrainingStep::gradients() {
   const float* host = host_.read(*stream_, gradients_);
   if (!scaler_) return host;
   unscaled_.assign(host, host + layout().count);
-  for (const Parameter& parameter : layout().parameters) {
-    if (!parameter.trained()) continue;
-    const auto first = unscaled_.begin() + parameter.range.begin;
-    std::for_each(first, first + parameter.range.count,
-                  [this](float& value) { value /= loss_scale_.last; });
-  }
+  scale_trained(layout(), 1 / loss_scale_.last, unscaled_.data());
   return unscaled_.data();
 }
 
@@ -511,7 +526,8 @@ std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
   std::vector<std::pair<std::string, std::size_t>> parts{
       {"parameters", arena},
       {"gradients", reducer_->bytes() + shard_sum_->bytes() + (together_ ? together_->bytes() : 0) +
-                        (row_reducer_ ? row_reducer_->bytes() : 0)},
+                        (row_reducer_ ? row_reducer_->bytes() : 0) +
+                        kept_before_.size() * sizeof(float)},
       {"optimizer", state_.slots.size() * arena + arena / Layout::kAlignment}};
   if (state_.average) parts.emplace_back("average", arena);
   parts.emplace_back("activations", model_->activation_bytes());

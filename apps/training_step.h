@@ -136,8 +136,9 @@ class TrainingStep {
   /// What the host has written to sections() is the state of the run, with `loss_scale` where it is
   /// dynamic.
   void restored(const LossScale& loss_scale);
-  /// Reducer::kept_back(), the host's to read and write when all steps are taken; null: none is.
-  float* kept_back() { return reducer_->kept_back(); }
+  /// Reducer::kept_back(), in units of loss_scale().scale, the host's to read and write when all
+  /// steps are taken; null: none is.
+  float* kept_back();
   /// Where the scale of the loss stood after the last step that was taken.
   const LossScale& loss_scale() const { return loss_scale_; }
   /// Of all sections: what a checkpoint holds, and writing one needs for a moment.
@@ -165,6 +166,13 @@ class TrainingStep {
     std::unique_ptr<Event> done;
   };
 
+  Slot& slot_of(std::int64_t given) {
+    return slots_[static_cast<std::size_t>(given) % slots_.size()];
+  }
+  /// Of the step that was given after so many others: waits until it is done.
+  const Answer& answer_of(std::int64_t given);
+  /// Once the last step that was given is known to be skipped or not.
+  void settle_kept_back();
   StepInput input_of(std::int64_t step, float rate, Votes votes) const;
   /// Where `skipped` steps before it were skipped.
   UpdateRates rates_at(std::int64_t step, float rate, std::int64_t skipped) const;
@@ -206,6 +214,9 @@ class TrainingStep {
   std::unique_ptr<LossScaler> scaler_;  ///< null: the loss is as it is
   LossScale loss_scale_;
   std::vector<float> unscaled_;  ///< of gradients()
+  /// What was kept back before the last step that was given; empty where the scale stays.
+  std::vector<float> kept_before_;
+  bool settled_ = true;  ///< and what is kept back follows the scale after that step
   std::unique_ptr<ShardSum> shard_sum_;
   std::unique_ptr<ShardsTogether> together_;
   RowChoice row_choice_;

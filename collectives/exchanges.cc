@@ -2,6 +2,9 @@
 // need be. That of every algorithm carries out its schedule; owners has sums of 16 bits too.
 #include <sched.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "collectives/owner_sums.h"
 #include "collectives/reducers.h"
 #include "collectives/run.h"
@@ -91,7 +94,7 @@ std::vector<std::unique_ptr<Exchange>> make_owner_sums(const ReducerSpec& spec, 
   Exchanges sums;
   for (const Range& bucket : spec.buckets) {
     const std::int64_t exact = std::clamp<std::int64_t>(spec.exact - bucket.begin, 0, bucket.count);
-    sums.push_back(std::make_unique<OwnerSums>(comm, bucket.count, exact, spec.wire,
+    sums.push_back(std::make_unique<OwnerSums>(comm, bucket.count, exact, spec.wire, spec.overflows,
                                                kept == nullptr ? nullptr : kept + bucket.begin,
                                                static_cast<int>(sums.size())));
   }

@@ -16,8 +16,8 @@ constexpr std::int64_t kBlock = 512;  ///< floats of each rank that are summed a
 }  // namespace
 
 OwnerSums::OwnerSums(const Comm& comm, std::int64_t count, std::int64_t exact, Type wire,
-                     float* kept, int tag)
-    : comm_(comm), exact_(exact), wire_(wire), kept_(kept), tag_(tag) {
+                     bool overflows, float* kept, int tag)
+    : comm_(comm), exact_(exact), wire_(wire), overflows_(overflows), kept_(kept), tag_(tag) {
   std::size_t end = 0;
   for (int rank = 0; rank < comm.size(); ++rank) {
     parts_.push_back(slice_of({exact, count - exact}, rank, comm.size()));
@@ -78,7 +78,7 @@ void OwnerSums::send_there() {
     std::memcpy(outgoing(peer), bucket_, head);
     dispatch(wire_, [&]<class T>(T*) {
       round_and_keep(bucket_ + range.begin, kept(range.begin),
-                     reinterpret_cast<T*>(outgoing(peer) + head), range.count);
+                     reinterpret_cast<T*>(outgoing(peer) + head), range.count, overflows_);
     });
     post(true, peer, outgoing(peer), message_bytes(range.count));
   }
@@ -140,7 +140,7 @@ void OwnerSums::sum_own() {
         std::fill_n(rest, count, 0.0f);
       }
       sum_canonically(rows_, count);
-      round_and_keep(rows_.front(), rest, sums + begin, count);
+      round_and_keep(rows_.front(), rest, sums + begin, count, overflows_);
       widen(sums + begin, values, count);
     }
   });

@@ -31,10 +31,10 @@ class OwnerSums : public Exchange {
  public:
   /// Of `count` elements, of which the first `exact` cross in fp32 to everybody and are summed by
   /// each, with numbers of type `wire`. `kept`: `count` floats of the caller's that outlive this,
-  /// zeros before the first step; null, and not needed, with fp32. `tag`: the same on all ranks,
-  /// used by no other exchange of `comm`.
-  OwnerSums(const Comm& comm, std::int64_t count, std::int64_t exact, Type wire, float* kept,
-            int tag);
+  /// zeros before the first step; null, and not needed, with fp32. `overflows`: as
+  /// ReducerSpec::overflows. `tag`: the same on all ranks, used by no other exchange of `comm`.
+  OwnerSums(const Comm& comm, std::int64_t count, std::int64_t exact, Type wire, bool overflows,
+            float* kept, int tag);
 
   void start(float* bucket) override;
   bool advance(bool wait = false) override;
@@ -59,6 +59,7 @@ class OwnerSums : public Exchange {
   Comm comm_;
   std::int64_t exact_;
   Type wire_;
+  bool overflows_;
   float* kept_;
   int tag_;
   std::vector<Range> parts_;         ///< by owner

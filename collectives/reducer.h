@@ -97,6 +97,9 @@ struct ReducerSpec {
   /// Of the numbers in messages: fp32, or 16 bits with error feedback, for reducers that may.
   /// Within a host none are sent.
   Type wire = Type::f32;
+  /// What is beyond the largest number of the wire crosses as infinity, for a scale of the loss to
+  /// be lowered, and not as that number, with the rest kept back.
+  bool overflows = false;
   /// So many elements at the begin of the gradients cross in fp32 in any case.
   std::int64_t exact = 0;
   /// Where measured links are kept for later runs (collectives/known_link.h); empty: nowhere.

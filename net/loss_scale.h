@@ -42,6 +42,7 @@ struct LossScale {
   std::int32_t good = 0;     ///< steps in a row that were not skipped, since the factor changed
   std::int64_t skipped = 0;  ///< steps of the run
 
+  bool skipped_last() const { return scale < last; }  ///< whether the last step was skipped
   /// "scale 65536, good 120, skipped 3": for checkpoints, exact.
   std::string text() const;
   /// Throws Error where it is no such text.

@@ -28,6 +28,14 @@ for type in bf16 fp16; do
   expect "$type: without a note" bash -c "! grep '^note' '$folder/out' | grep -v 'no CUDA device'"
 done
 
+# --- under a scale of the loss that moves: with bf16 a power of two changes no bit ----------------------------------------
+scaled=("${owners[@]}" --wire bf16 --loss-scale-steps 3)
+train 2 "${scaled[@]}" --loss-scale dynamic --steps 8 --checkpoint-every 4 --checkpoint-dir "$folder/scaled"
+train 2 "${scaled[@]}" --loss-scale dynamic --steps 8 --resume "$(step_file "$folder/scaled" 4)" --checkpoint-dir "$folder/scaled-on"
+expect_same_state "what is kept back follows the scale" "$(step_file "$folder/scaled" 8)" "$(step_file "$folder/scaled-on" 8)"
+train 2 "${scaled[@]}" --loss-scale none --steps 8 --resume "$(step_file "$folder/scaled" 4)" --checkpoint-dir "$folder/unscaled"
+expect_same_state "into a run without one, too" "$(step_file "$folder/bf16-poll" 8)" "$(step_file "$folder/unscaled" 8)"
+
 expect "a checkpoint holds what each rank keeps back" "$python" - "$(step_file "$folder/bf16-poll" 4)" <<'PYTHON'
 import sys
 

@@ -300,24 +300,46 @@ TEST(TrainingStep, SeveralShardsTogetherAreForMemoryOfTheHost) {
       "--device cpu");
 }
 
-TEST(TrainingStep, ALossScaledByAPowerOfTwoGivesTheSameBits) {
-  const auto cpu = make_cpu_device(1);
-  for (const float clip : {0.0f, 0.5f}) {
-    const auto scaled = [&](const char* how) {
-      return [=](Options& options) {
-        options.loss_scale = how;
-        options.clip_norm = clip;
-        options.loss_scale_steps = 5;
-      };
+/// bf16 has the exponents of fp32: what rounding to it keeps back is scaled too.
+TEST(TrainingStep, ALossScaledByAPowerOfTwoGivesTheSameBitsAndSoDoesTheWire) {
+  struct Case {
+    const char* reducer;
+    Type wire;
+    float clip;
+  };
+  const auto cpu = make_cpu_device(1), later = make_async_device();
+  for (const auto& [reducer, wire, clip] : {Case{"shared", Type::f32, 0},
+                                            {"shared", Type::f32, 0.5f},
+                                            {"owners", Type::bf16, 0},
+                                            {"owners", Type::bf16, 0.5f}}) {
+    const auto scaled = [=](Device& device, const char* how) {
+      return train(device, reducer, "poll", {.change = [=](Options& options) {
+                     options.loss_scale = how;
+                     options.clip_norm = clip;
+                     options.loss_scale_steps = 5;
+                     options.wire = wire;
+                   }});
     };
-    const Outcome wanted = train(*cpu, "shared", "poll", {.change = scaled("none")});
-    expect_same(train(*cpu, "shared", "poll", {.change = scaled("1024")}), wanted);
-    const Outcome dynamic = train(*cpu, "shared", "poll", {.change = scaled("dynamic")});
+    const Outcome wanted = scaled(*cpu, "none");
+    expect_same(scaled(*cpu, "1024"), wanted);
+    const Outcome dynamic = scaled(*cpu, "dynamic");
     expect_same(dynamic, wanted);
     EXPECT_EQ(dynamic.totals.back().loss_scale, (LossScale{0x1p20f, 0x1p19f, 0, 0}));
-    const auto later = make_async_device();
-    expect_same(train(*later, "shared", "poll", {.change = scaled("dynamic")}), wanted);
+    expect_same(scaled(*later, "dynamic"), wanted);
   }
+}
+
+TEST(TrainingStep, AScaleThatTheWireCannotHoldIsLowered) {
+  if (world().comm().size() == 1) return;  // nothing crosses
+  const Outcome outcome =
+      train(*make_cpu_device(1), "owners", "poll", {.change = [](Options& options) {
+        options.wire = Type::f16;
+        options.loss_scale = "dynamic:4294967296";
+      }});
+  const LossScale last = outcome.totals.back().loss_scale;
+  EXPECT_GT(last.skipped, 5) << "so many finite numbers were cut off";
+  EXPECT_LT(last.skipped, kSteps);
+  for (const float value : outcome.arenas.front()) ASSERT_TRUE(std::isfinite(value));
 }
 
 TEST(TrainingStep, AStepWhoseGradientsOverflowIsSkippedByAllRanksAlike) {
@@ -360,22 +382,31 @@ TEST(TrainingStep, AStepWhoseGradientsOverflowIsSkippedByAllRanksAlike) {
   EXPECT_EQ(scales(repeated), scales(eager));
 }
 
-TEST(TrainingStep, ForTheOptimizerASkippedStepHasNotBeen) {
-  for (const char* optimizer : {"adam", "nadam"}) {
+TEST(TrainingStep, ForTheOptimizerAndTheWireASkippedStepHasNotBeen) {
+  struct Case {
+    const char *optimizer, *reducer;
+    Type wire;
+  };
+  for (const auto& [optimizer, reducer, wire] : {Case{"adam", "shared", Type::f32},
+                                                 {"nadam", "shared", Type::f32},
+                                                 {"sgd", "owners", Type::bf16}}) {
     Variant skipping{.loud = true, .alike = true}, begun_later = skipping;
-    skipping.change = [=](Options& options) {
+    begun_later.change = [=](Options& options) {
       options.optimizer = optimizer;
+      options.wire = wire;
+    };
+    skipping.change = [=](Options& options) {
+      begun_later.change(options);
       options.loss_scale = fmt::format("dynamic:{}", LossScaling::kHighest);
     };
-    begun_later.change = [=](Options& options) { options.optimizer = optimizer; };
-    const Outcome cpu = train(*make_cpu_device(1), "shared", "poll", skipping);
+    const Outcome cpu = train(*make_cpu_device(1), reducer, "poll", skipping);
     const auto skipped = static_cast<int>(cpu.totals.back().loss_scale.skipped);
     ASSERT_GT(skipped, 0);
     ASSERT_EQ(cpu.totals[static_cast<std::size_t>(skipped) - 1].loss_scale.skipped, skipped)
         << "the first ones";
-    expect_same_arenas(train(*make_async_device(), "shared", "poll", skipping), cpu);
+    expect_same_arenas(train(*make_async_device(), reducer, "poll", skipping), cpu);
     begun_later.passed = skipped;
-    expect_same_arenas(cpu, train(*make_cpu_device(1), "shared", "poll", begun_later));
+    expect_same_arenas(cpu, train(*make_cpu_device(1), reducer, "poll", begun_later));
   }
 }
 

@@ -67,5 +67,17 @@ TYPED_TEST(Rounding, what_is_too_large_waits_and_what_is_no_number_is_told_and_f
   for (int i = 2; i < 6; ++i) EXPECT_EQ(kept[i], 0);
 }
 
+TYPED_TEST(Rounding, what_is_too_large_overflows_where_it_may) {
+  const float most = kLargest<TypeParam>, over = std::min(1.5f * most, 0x1.fffffep127f);
+  const std::vector<float> values{over, -over, most};
+  std::vector<float> kept(values.size());
+  std::vector<TypeParam> sent(values.size());
+  round_and_keep(values.data(), kept.data(), sent.data(), 3, /*overflows=*/true);
+  EXPECT_EQ(static_cast<float>(sent[0]), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(static_cast<float>(sent[1]), -std::numeric_limits<float>::infinity());
+  EXPECT_EQ(static_cast<float>(sent[2]), most);
+  EXPECT_EQ(kept, (std::vector<float>{0, 0, 0}));
+}
+
 }  // namespace
 }  // namespace lockstep
