@@ -12,9 +12,9 @@ struct Patience {
   int looks, yields;
 
   /// Where every one of `ranks` has a core of `cores` it looks for 50 to 200 us; else the core is
-  /// wanted by those it waits for. To give it away is then three times as fast as to sleep at once
-  /// (4 ranks on 2 cores, 4 KiB: 12 against 35 us).
-  static Patience of(int ranks, double cores) { return {ranks <= cores ? 5000 : 200, 50}; }
+  /// wanted by those it waits for. (4 ranks on 2 busy cores, 4 KiB: 10 us, and with 200 looks 25.
+  /// To sleep at once is slower than both.)
+  static Patience of(int ranks, double cores) { return {ranks <= cores ? 5000 : 10, 50}; }
 };
 
 /// Zeroed memory is a counter at 0. It may wrap around as long as marks lie within 2^31 of it. What
