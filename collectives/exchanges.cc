@@ -67,14 +67,8 @@ class ExchangeReducer : public HostReducer {
 
 std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& entry,
                                                 const ReducerSpec& spec) {
-  Exchanges runs;
-  for (const Range& bucket : spec.buckets) {
-    runs.push_back(std::make_unique<Run>(
-        spec.comm, entry.algorithm(spec.comm.rank(), spec.comm.size(), bucket.count),
-        static_cast<int>(runs.size())));
-  }
   return std::make_unique<ExchangeReducer>(spec, entry.name, entry.canonical(spec.comm.size()),
-                                           std::move(runs), Memory());
+                                           make_runs(spec, spec.comm, entry.algorithm), Memory());
 }
 
 std::unique_ptr<Reducer> make_owners_reducer(const ReducerSpec& spec) {
@@ -99,6 +93,16 @@ std::vector<std::unique_ptr<Exchange>> make_owner_sums(const ReducerSpec& spec, 
                                                static_cast<int>(sums.size())));
   }
   return sums;
+}
+
+std::vector<std::unique_ptr<Exchange>> make_runs(const ReducerSpec& spec, const Comm& comm,
+                                                 Algorithm algorithm) {
+  Exchanges runs;
+  for (const Range& bucket : spec.buckets) {
+    runs.push_back(std::make_unique<Run>(comm, algorithm(comm.rank(), comm.size(), bucket.count),
+                                         static_cast<int>(runs.size())));
+  }
+  return runs;
 }
 
 }  // namespace lockstep

@@ -15,7 +15,6 @@
 #include "collectives/communicator.h"
 #include "collectives/node_memory.h"
 #include "collectives/reducers.h"
-#include "collectives/run.h"
 #include "collectives/shared_counter.h"
 
 namespace lockstep {
@@ -51,12 +50,10 @@ class HierarchicalReducer : public HostReducer {
       bucket.range = spec.buckets[i];
       bucket.whole = counters + 2 * i;
       bucket.copied = counters + 2 * i + 1;
-      if (!leaders_ || kept_) continue;
-      exchanges_.push_back(std::make_unique<Run>(
-          *leaders_, algorithm_.algorithm(leaders_->rank(), nodes_, bucket.range.count),
-          static_cast<int>(i)));
     }
-    if (kept_) exchanges_ = make_owner_sums(spec, *leaders_, kept_back());
+    if (!leaders_) return;
+    exchanges_ = kept_ ? make_owner_sums(spec, *leaders_, kept_back())
+                       : make_runs(spec, *leaders_, algorithm_.algorithm);
   }
 
   float* gradients() override { return inner_->gradients(); }

@@ -70,6 +70,8 @@ Memory make_kept_back(const ReducerSpec& spec, int senders);
 /// Between the ranks of `comm`, by bucket of `spec`.
 std::vector<std::unique_ptr<Exchange>> make_owner_sums(const ReducerSpec& spec, const Comm& comm,
                                                        float* kept);
+std::vector<std::unique_ptr<Exchange>> make_runs(const ReducerSpec& spec, const Comm& comm,
+                                                 Algorithm algorithm);
 
 /// "2 ranks, chosen because ...": the end of every describe().
 std::string describe_ranks(const ReducerSpec& spec);
