@@ -1,6 +1,7 @@
 #include "src/machine.h"
 
 #include <fmt/format.h>
+#include <omp.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -21,6 +22,17 @@ namespace lockstep {
 
 std::vector<int> allowed_cores() {
   std::vector<int> cores;
+  // OMP_PROC_BIND has the first thread bound to one place before main() begins, of which there are
+  // as many as the process had cores, or as OMP_PLACES says.
+  if (omp_get_proc_bind() != omp_proc_bind_false) {
+    for (int place = 0; place < omp_get_num_places(); ++place) {
+      std::vector<int> ids(omp_get_place_num_procs(place));
+      omp_get_place_proc_ids(place, ids.data());
+      cores.insert(cores.end(), ids.begin(), ids.end());
+    }
+    std::sort(cores.begin(), cores.end());
+    cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
+  }
   // The kernel refuses a mask that is smaller than its own.
   for (int most = 1024; most <= 1 << 20 && cores.empty(); most *= 2) {
     const std::size_t bytes = CPU_ALLOC_SIZE(most);
@@ -35,6 +47,16 @@ std::vector<int> allowed_cores() {
   }
   if (cores.empty()) cores.push_back(0);
   return cores;
+}
+
+void leave_place() {
+  if (omp_get_proc_bind() == omp_proc_bind_false) return;
+  const std::vector<int> cores = allowed_cores();
+  const std::size_t bytes = CPU_ALLOC_SIZE(cores.back() + 1);
+  std::vector<std::byte> mask(bytes);  // zeros: no core
+  auto* const set = reinterpret_cast<cpu_set_t*>(mask.data());
+  for (const int core : cores) CPU_SET_S(core, bytes, set);
+  sched_setaffinity(0, bytes, set);  // refused: it stays where it is
 }
 
 namespace {

@@ -7,8 +7,12 @@
 
 namespace lockstep {
 
-/// The cores that this process may run on, ascending (its affinity mask), whatever their number.
+/// The cores that this process may run on, ascending, whatever their number: the affinity mask that
+/// it started with, or the places of OpenMP where that binds threads.
 std::vector<int> allowed_cores();
+/// Lets the calling thread run on all of them again where OMP_PROC_BIND has bound it to one: it
+/// binds the first thread of every rank to the same.
+void leave_place();
 /// How many cores' time the control groups (v1 and v2) leave to this process and those that share
 /// them, as containers and batch systems set it; infinity without a limit.
 double core_quota(const std::string& groups = "/proc/self/cgroup",

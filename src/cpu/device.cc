@@ -65,6 +65,7 @@ void start_team(int threads) {
   omp_set_dynamic(0);            // OMP_DYNAMIC: fewer threads where others compute too
   omp_set_max_active_levels(1);  // OMP_MAX_ACTIVE_LEVELS, OMP_NESTED: none, or teams within teams
   omp_set_num_threads(threads);
+  leave_place();
   int size = 1;
 #pragma omp parallel
 #pragma omp single

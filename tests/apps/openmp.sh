@@ -15,6 +15,20 @@ for setting in OMP_DYNAMIC=true OMP_MAX_ACTIVE_LEVELS=0 OMP_NUM_THREADS=1 OMP_PR
   expect_same_state "$setting" "$(step_file "$folder/plain" 2)" "$(step_file "$folder/$setting" 2)"
 done
 
+# --- binding takes no core away -------------------------------------------------------------------------------------------
+# What a rank may use: "Cpus_allowed_list" of its computing thread, and the threads that it takes by itself.
+cores_of() {
+  start 1 --global-batch 8
+  await 60 has_done 2
+  cores=$(grep Cpus_allowed_list "/proc/$(pid_of_rank 0)/status") placed=$(grep -oE 'cpu:.*threads?' "$folder/out" | head -1)
+  kill -TERM "$(pid_of_rank 0)"
+  collect
+}
+cores_of
+free="$cores, $placed"
+OMP_PROC_BIND=true cores_of
+expect "OMP_PROC_BIND leaves the cores ($free, and $cores, $placed)" test "$cores, $placed" = "$free"
+
 # --- too few, too many ---------------------------------------------------------------------------------------------------
 export OMP_THREAD_LIMIT=1
 ranks 2 train_cifar "${small[@]}" "${run_options[@]}"
