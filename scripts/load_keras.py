@@ -90,6 +90,7 @@ def main():
     parser.add_argument("--check", required=True, metavar="LOGITS", help="what evaluate --logits wrote")
     parser.add_argument("--save", metavar="FILE", help="write the model as Keras does")
     arguments = parser.parse_args()
+    networks.need("keras", "h5py")
     import h5py
     name, arrays = networks.read_checkpoint(arguments.checkpoint, arguments.weights)
     with h5py.File(arguments.check, "r", locking=False) as file:

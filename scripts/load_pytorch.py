@@ -141,6 +141,7 @@ def main():
     parser.add_argument("--model", help="with --to-checkpoint: the model's name")
     parser.add_argument("--to-checkpoint", metavar="FILE", help="make a checkpoint of a state_dict")
     arguments = parser.parse_args()
+    networks.need("torch", "h5py")
     import torch
     if arguments.to_checkpoint:
         if not arguments.model:

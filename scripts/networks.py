@@ -15,6 +15,8 @@ Names are those of the arrays in a checkpoint: parameters/NAME/weights, biases, 
 layers have no biases, and some no gamma.
 """
 
+import importlib.util
+
 PIXELS = ("rescale", 78.567490 / 255, 33.318421 / 255)
 RESPONSE = ("response", 4, 1.0, 0.001 / 9, 0.75)
 
@@ -108,6 +110,13 @@ def layers_of(model):
     if model not in NETWORKS:
         raise SystemExit(f"no network of the name {model} in {__file__}: known are {', '.join(NETWORKS)}")
     return NETWORKS[model]()
+
+
+def need(*packages):
+    """Ends the program where one of `packages` is not installed."""
+    missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    if missing:
+        raise SystemExit(f"this Python has no {' and no '.join(missing)}: pip install {' '.join(missing)}")
 
 
 def read_checkpoint(path, weights):

@@ -35,6 +35,12 @@ std::vector<std::string> class_names(const fs::path& folder) {
           "{} holds {} class folders, and at least 2 are wanted: put the images "
           "of each class into a folder of its name",
           folder.string(), names.size());
+  for (const std::string& name : names) {
+    require(
+        std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < ' '; }),
+        "{} holds a class whose name has a line end or another control character: rename \"{}\"",
+        folder.string(), name);
+  }
   return names;
 }
 

@@ -208,6 +208,9 @@ TEST_F(ImageFolder, FoldersThatAreNoneAreRefused) {
   fs::create_directories(at("train/bird"));
   EXPECT_EQ(refusal(), at("train/bird").string() +
                            " holds no images: fill it, or take it away in train and test");
+  fs::create_directories(at("train/a\nb"));
+  EXPECT_NE(refusal().find("holds a class whose name has a line end"), std::string::npos);
+  fs::remove_all(at("train/a\nb"));
   fs::remove_all(at("test"));
   EXPECT_EQ(refusal().find("cannot read " + at("test").string()), 0u) << refusal();
   fs::remove_all(at("train"));
