@@ -8,6 +8,7 @@
 #include "src/cuda/cublaslt.h"
 
 #include <cublasLt.h>
+#include <dlfcn.h>
 
 #include <array>
 
@@ -20,23 +21,65 @@ namespace {
 constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
 constexpr std::uint32_t kAlignment = 16;
 
+/// The library, opened when first called and not linked: its constructors take a tenth of a second
+/// of each process, whether that uses a GPU or not. Never closed.
+class Functions {
+  void* library_ =
+      dlopen(fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR).c_str(), RTLD_NOW | RTLD_LOCAL);
+
+  template <class Function>
+  Function symbol(const char* name) const {
+    void* const found = library_ == nullptr ? nullptr : dlsym(library_, name);
+    require(found != nullptr,
+            "cuBLASLt cannot be used: {}. Install it, or name its folder in LD_LIBRARY_PATH.",
+            dlerror());
+    return reinterpret_cast<Function>(found);
+  }
+
+#define LOCKSTEP_FUNCTION(name) \
+  decltype(&::cublasLt##name) name = symbol<decltype(name)>("cublasLt" #name)
+
+ public:
+  LOCKSTEP_FUNCTION(Create);
+  LOCKSTEP_FUNCTION(Destroy);
+  LOCKSTEP_FUNCTION(GetStatusString);
+  LOCKSTEP_FUNCTION(GetVersion);
+  LOCKSTEP_FUNCTION(Matmul);
+  LOCKSTEP_FUNCTION(MatmulAlgoConfigGetAttribute);
+  LOCKSTEP_FUNCTION(MatmulAlgoGetHeuristic);
+  LOCKSTEP_FUNCTION(MatmulDescCreate);
+  LOCKSTEP_FUNCTION(MatmulDescDestroy);
+  LOCKSTEP_FUNCTION(MatmulDescSetAttribute);
+  LOCKSTEP_FUNCTION(MatmulPreferenceCreate);
+  LOCKSTEP_FUNCTION(MatmulPreferenceDestroy);
+  LOCKSTEP_FUNCTION(MatmulPreferenceSetAttribute);
+  LOCKSTEP_FUNCTION(MatrixLayoutCreate);
+  LOCKSTEP_FUNCTION(MatrixLayoutDestroy);
+#undef LOCKSTEP_FUNCTION
+};
+
+const Functions& lt() {
+  static const Functions functions;
+  return functions;
+}
+
 void check(cublasStatus_t status, const char* what) {
-  require(status == CUBLAS_STATUS_SUCCESS, "{}: {}", what, cublasLtGetStatusString(status));
+  require(status == CUBLAS_STATUS_SUCCESS, "{}: {}", what, lt().GetStatusString(status));
 }
 
 /// A descriptor with its destroyer.
-template <class Handle, cublasStatus_t (*Destroy)(Handle)>
+template <class Handle, cublasStatus_t (*Functions::*Destroy)(Handle)>
 struct Owned {
   Owned() = default;
   ~Owned() {
-    if (handle != nullptr) Destroy(handle);
+    if (handle != nullptr) (lt().*Destroy)(handle);
   }
   Owned(const Owned&) = delete;
   Owned& operator=(const Owned&) = delete;
   Handle handle = nullptr;
 };
 
-using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Layout = Owned<cublasLtMatrixLayout_t, &Functions::MatrixLayoutDestroy>;
 
 /// One product a * b = d, as cuBLAS sees it.
 struct Product {
@@ -45,12 +88,12 @@ struct Product {
                                 : c.type == Type::f16 ? CUDA_R_16F
                                                       : CUDA_R_32F;
     const bool tf32 = c.type == Type::f32 && numerics.tf32;
-    check(cublasLtMatmulDescCreate(
+    check(lt().MatmulDescCreate(
               &desc.handle, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
           "cublasLtMatmulDescCreate");
     const auto make = [&](Layout& layout, std::int64_t rows, std::int64_t columns) {
-      check(cublasLtMatrixLayoutCreate(&layout.handle, type, static_cast<std::uint64_t>(columns),
-                                       static_cast<std::uint64_t>(rows), columns),
+      check(lt().MatrixLayoutCreate(&layout.handle, type, static_cast<std::uint64_t>(columns),
+                                    static_cast<std::uint64_t>(rows), columns),
             "cublasLtMatrixLayoutCreate");
     };
     const std::int64_t batch = c.x[0], in = c.x[3], out = c.y[3];
@@ -72,13 +115,13 @@ struct Product {
 
   template <class Value>
   void set(cublasLtMatmulDescAttributes_t attribute, const Value& value) const {
-    check(cublasLtMatmulDescSetAttribute(desc.handle, attribute, &value, sizeof(value)),
+    check(lt().MatmulDescSetAttribute(desc.handle, attribute, &value, sizeof(value)),
           "cublasLtMatmulDescSetAttribute");
   }
 
   Pass pass;
   bool bias = false;
-  Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> desc;
+  Owned<cublasLtMatmulDesc_t, &Functions::MatmulDescDestroy> desc;
   Layout a, b, d;
 };
 
@@ -96,7 +139,7 @@ std::string name_of_algorithm(const cublasLtMatmulAlgo_t& algorithm) {
   for (const auto& [title, attribute] : attributes) {
     std::int32_t value = 0;
     std::size_t written = 0;
-    cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof(value), &written);
+    lt().MatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof(value), &written);
     text += fmt::format("{}{}", title, value);
   }
   for (const auto& [title, attribute] :
@@ -104,7 +147,7 @@ std::string name_of_algorithm(const cublasLtMatmulAlgo_t& algorithm) {
         std::pair{" cluster ", CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID}}) {
     std::uint16_t value = 0;
     std::size_t written = 0;
-    cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof(value), &written);
+    lt().MatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof(value), &written);
     text += fmt::format("{}{}", title, value);
   }
   return text;
@@ -128,9 +171,9 @@ class Multiplication final : public Plan {
     void* d = p.pass == Pass::forward ? t.y : weights ? t.w : t.x;
     if (p.bias) p.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(t.b));
     const float one = 1, zero = 0;
-    check(cublasLtMatmul(handle_, p.desc.handle, &one, a, p.a.handle, b, p.b.handle, &zero, d,
-                         p.d.handle, d, p.d.handle, &algorithm_, workspace, workspace_bytes_,
-                         stream.cuda()),
+    check(lt().Matmul(handle_, p.desc.handle, &one, a, p.a.handle, b, p.b.handle, &zero, d,
+                      p.d.handle, d, p.d.handle, &algorithm_, workspace, workspace_bytes_,
+                      stream.cuda()),
           name_.c_str());
   }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -148,20 +191,20 @@ class Multiplication final : public Plan {
 
 Cublaslt::Cublaslt(Numerics numerics) : numerics_(numerics) {
   cublasLtHandle_t handle = nullptr;
-  check(cublasLtCreate(&handle), "cuBLASLt does not start");
+  check(lt().Create(&handle), "cuBLASLt does not start");
   handle_ = handle;
 }
 
-Cublaslt::~Cublaslt() { cublasLtDestroy(static_cast<cublasLtHandle_t>(handle_)); }
+Cublaslt::~Cublaslt() { lt().Destroy(static_cast<cublasLtHandle_t>(handle_)); }
 
 Plans Cublaslt::plans(const Convolution& work, std::size_t most) const {
   Plans plans;
   if (!work.dense()) return plans;
   const auto product = std::make_shared<const Product>(work, numerics_);
-  Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference;
-  check(cublasLtMatmulPreferenceCreate(&preference.handle), "cublasLtMatmulPreferenceCreate");
+  Owned<cublasLtMatmulPreference_t, &Functions::MatmulPreferenceDestroy> preference;
+  check(lt().MatmulPreferenceCreate(&preference.handle), "cublasLtMatmulPreferenceCreate");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-    check(cublasLtMatmulPreferenceSetAttribute(preference.handle, attribute, &value, sizeof(value)),
+    check(lt().MatmulPreferenceSetAttribute(preference.handle, attribute, &value, sizeof(value)),
           "cublasLtMatmulPreferenceSetAttribute");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
@@ -177,7 +220,7 @@ Plans Cublaslt::plans(const Convolution& work, std::size_t most) const {
   }
   std::array<cublasLtMatmulHeuristicResult_t, 32> found;
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+  const cublasStatus_t status = lt().MatmulAlgoGetHeuristic(
       static_cast<cublasLtHandle_t>(handle_), product->desc.handle, product->a.handle,
       product->b.handle, product->d.handle, product->d.handle, preference.handle,
       static_cast<int>(std::min(most, found.size())), found.data(), &count);
@@ -192,7 +235,7 @@ Plans Cublaslt::plans(const Convolution& work, std::size_t most) const {
 }
 
 std::string Cublaslt::version() const {
-  const std::size_t version = cublasLtGetVersion();
+  const std::size_t version = lt().GetVersion();
   return fmt::format("cuBLASLt {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "src/cuda/cublaslt.h"
+
 namespace lockstep {
 namespace {
 
@@ -71,6 +73,15 @@ TEST(CudaLibraries, OfThisMachineServe) {
   EXPECT_TRUE(holds(found.cudnn.path, "libcudnn.so.9")) << found.cudnn.path;
   EXPECT_TRUE(holds(found.nccl.path, "libnccl.so.2")) << found.nccl.path;
   EXPECT_GE(found.cudnn_paths.size(), 2u) << "its parts are loaded by now";
+}
+
+TEST(CudaLibraries, CublasltIsFoundWithAllThatIsCalled) {
+  try {
+    const cuda::Cublaslt opened({});
+    EXPECT_TRUE(opened.version().starts_with("cuBLASLt 1")) << opened.version();
+  } catch (const Error& error) {  // opened, but no GPU is here
+    EXPECT_TRUE(holds(error.what(), "cuBLASLt does not start: ")) << error.what();
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 reason='no CUDA device \(.+\)'
 
 for program in train_cifar evaluate; do
+  expect "$program does not wait for cuBLASLt's constructors" bash -c "! ldd '$build/$program' | grep cublas"
   expect "$program needs no library of the driver" bash -c "! ldd '$build/$program' | grep -E 'libcuda\.so|not found'"
 done
 run env CUDA_VISIBLE_DEVICES= "$build/train_cifar" "${small[@]}" --device auto --check
