@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "bench/noise.h"
 #include "src/clock.h"
-#include "src/random.h"
 
 namespace lockstep {
 namespace {
@@ -72,16 +72,15 @@ class Bare {
              {spec.input.x[0], spec.features}) {}
 
   double forward_seconds(int rounds) {
-    return median_seconds(rounds,
-                          [&] { plan_->forward(*stream_, x_, w_, b_, y_, scratch_.get()); });
+    return median_seconds(rounds, [&] { plan_->forward(*stream_, x_, w_, b_, y_, scratch_); });
   }
   double seconds(int rounds) {
     double total = forward_seconds(rounds);
     total += median_seconds(
-        rounds, [&] { plan_->backward_weights(*stream_, x_, dy_, dw_, db_, scratch_.get()); });
+        rounds, [&] { plan_->backward_weights(*stream_, x_, dy_, dw_, db_, scratch_); });
     if (input_.input_gradient) {
-      total += median_seconds(
-          rounds, [&] { plan_->backward_data(*stream_, dy_, w_, dx_, scratch_.get()); });
+      total +=
+          median_seconds(rounds, [&] { plan_->backward_data(*stream_, dy_, w_, dx_, scratch_); });
     }
     return total;
   }
@@ -89,35 +88,23 @@ class Bare {
  private:
   Bare(Device& device, std::unique_ptr<AffinePlan> plan, const PlanInput& input, Shape weights,
        Shape out)
-      : device_(device), stream_(device.stream()), plan_(std::move(plan)), input_(input) {
-    x_ = tensor(input.x, input.type);
-    y_ = tensor(out, input.type);
-    dy_ = tensor(out, input.type);
-    dx_ = tensor(input.x, input.type);
-    w_ = tensor(weights, Type::f32);
-    dw_ = tensor(weights, Type::f32);
-    b_ = tensor({weights[0]}, Type::f32);
-    db_ = tensor({weights[0]}, Type::f32);
-    scratch_ = device.allocate(plan_->scratch_bytes() + 1, Place::device);
+      : noise_(device), stream_(device.stream()), plan_(std::move(plan)), input_(input) {
+    x_ = noise_.tensor(input.x, input.type);
+    y_ = noise_.tensor(out, input.type);
+    dy_ = noise_.tensor(out, input.type);
+    dx_ = noise_.tensor(input.x, input.type);
+    w_ = noise_.tensor(weights, Type::f32);
+    dw_ = noise_.tensor(weights, Type::f32);
+    b_ = noise_.tensor({weights[0]}, Type::f32);
+    db_ = noise_.tensor({weights[0]}, Type::f32);
+    scratch_ = noise_.memory(plan_->scratch_bytes());
   }
 
-  View tensor(Shape shape, Type type) {
-    memory_.push_back(device_.allocate(shape.count() * size_of(type), Place::device));
-    View view{memory_.back().get(), shape, type};
-    Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(memory_.size()));
-    dispatch(type, [&](auto* tag) {
-      auto* to = view.as<std::remove_pointer_t<decltype(tag)>>();
-      for (std::int64_t i = 0; i < view.count(); ++i) to[i] = random.uniform(-1, 1);
-    });
-    return view;
-  }
-
-  Device& device_;
+  NoiseTensors noise_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<AffinePlan> plan_;
   PlanInput input_;
-  std::vector<Memory> memory_;
-  Memory scratch_;
+  std::byte* scratch_ = nullptr;
   View x_, y_, dy_, dx_, w_, dw_, b_, db_;
 };
 

@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
+#include "bench/noise.h"
 #include "net/model.h"
 #include "src/check.h"
 #include "src/cpu/convolution.h"
-#include "src/random.h"
 
 namespace {
 
@@ -79,14 +79,14 @@ class Bench {
       : device_(make_cpu_device(1, algorithm)),
         stream_(device_->stream()),
         plan_(device_->convolution(spec)),
-        x_(tensor(spec.input.x, spec.input.type)),
-        dx_(tensor(spec.input.x, spec.input.type)),
-        y_(tensor(spec.output(), spec.input.type)),
-        w_(tensor(spec.weights(), Type::f32)),
-        dw_(tensor(spec.weights(), Type::f32)),
-        b_(tensor({spec.filters}, Type::f32)),
-        db_(tensor({spec.filters}, Type::f32)),
-        scratch_(keep(plan_->scratch_bytes())),
+        x_(noise_.tensor(spec.input.x, spec.input.type)),
+        dx_(noise_.tensor(spec.input.x, spec.input.type)),
+        y_(noise_.tensor(spec.output(), spec.input.type)),
+        w_(noise_.tensor(spec.weights(), Type::f32)),
+        dw_(noise_.tensor(spec.weights(), Type::f32)),
+        b_(noise_.tensor({spec.filters}, Type::f32)),
+        db_(noise_.tensor({spec.filters}, Type::f32)),
+        scratch_(noise_.memory(plan_->scratch_bytes())),
         flops_(2.0 * static_cast<double>(spec.output().count()) *
                static_cast<double>(spec.weights().row())) {}
 
@@ -98,23 +98,9 @@ class Bench {
   double flops() const { return flops_; }
 
  private:
-  std::byte* keep(std::size_t bytes) {
-    memory_.push_back(device_->allocate(bytes + 1, Place::device));
-    return memory_.back().get();
-  }
-  View tensor(Shape shape, Type type) {
-    const View view{keep(shape.count() * size_of(type)), shape, type};
-    Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(memory_.size()));
-    dispatch(type, [&](auto* tag) {
-      auto* to = view.as<std::remove_pointer_t<decltype(tag)>>();
-      for (std::int64_t i = 0; i < view.count(); ++i) to[i] = random.uniform(-1, 1);
-    });
-    return view;
-  }
-
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
-  std::vector<Memory> memory_;
+  NoiseTensors noise_{*device_};
   std::unique_ptr<AffinePlan> plan_;
   View x_, dx_, y_, w_, dw_, b_, db_;
   std::byte* scratch_;

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/noise.h"
 #include "net/model.h"
 #include "src/check.h"
-#include "src/random.h"
 
 namespace {
 
@@ -34,20 +34,20 @@ class Bench {
       shape = layer->setup(setup, in);
       if (layer_name != name) continue;
       layer_ = std::move(layer);
-      x_ = tensor(in, type, 1);
-      y_ = tensor(shape, type, 1);
-      dy_ = tensor(shape, type, 1);
-      dx_ = tensor(in, type, 0);
+      x_ = noise_.tensor(in, type);
+      y_ = noise_.tensor(shape, type);
+      dy_ = noise_.tensor(shape, type);
+      dx_ = noise_.tensor(in, type, 0);
       call_.stream = stream_.get();
       for (const Parameter& parameter : setup.parameters) {
-        weights_.push_back(tensor(parameter.shape, Type::f32, 0.1f));
-        gradients_.push_back(tensor(parameter.shape, Type::f32, 0));
+        weights_.push_back(noise_.tensor(parameter.shape, Type::f32, 0.1f));
+        gradients_.push_back(noise_.tensor(parameter.shape, Type::f32, 0));
       }
       call_.weights = weights_;
       call_.gradients = gradients_;
       call_.batch = &batch_;
-      call_.saved = keep(setup.saved_bytes);
-      call_.scratch = keep(setup.scratch_bytes);
+      call_.saved = noise_.memory(setup.saved_bytes);
+      call_.scratch = noise_.memory(setup.scratch_bytes);
       layer_->forward(call_, x_, y_);
       return;
     }
@@ -59,23 +59,9 @@ class Bench {
   double bytes() const { return static_cast<double>(x_.bytes() + y_.bytes()); }
 
  private:
-  std::byte* keep(std::size_t bytes) {
-    memory_.push_back(device_->allocate(bytes + 1, Place::device));
-    return memory_.back().get();
-  }
-  View tensor(Shape shape, Type type, float scale) {
-    View view{keep(shape.count() * size_of(type)), shape, type};
-    Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(memory_.size()));
-    dispatch(type, [&](auto* tag) {
-      auto* to = view.as<std::remove_pointer_t<decltype(tag)>>();
-      for (std::int64_t i = 0; i < view.count(); ++i) to[i] = scale * random.uniform(-1, 1);
-    });
-    return view;
-  }
-
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
-  std::vector<Memory> memory_;
+  NoiseTensors noise_{*device_};
   std::unique_ptr<Layer> layer_;
   std::vector<View> weights_, gradients_;
   const std::int64_t position_ = 0;

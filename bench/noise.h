@@ -1,0 +1,37 @@
+// Tensors of noise for benchmarks.
+#pragma once
+
+#include <vector>
+
+#include "src/device.h"
+#include "src/random.h"
+
+namespace lockstep {
+
+/// Owns what it hands out, on `device`, which outlives it.
+class NoiseTensors {
+ public:
+  explicit NoiseTensors(Device& device) : device_(device) {}
+
+  /// Uniform in -scale to scale, another sequence for each tensor.
+  View tensor(Shape shape, Type type, float scale = 1) {
+    const View view{memory(shape.count() * size_of(type)), shape, type};
+    Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(memory_.size()));
+    dispatch(type, [&](auto* tag) {
+      auto* to = view.as<std::remove_pointer_t<decltype(tag)>>();
+      for (std::int64_t i = 0; i < view.count(); ++i) to[i] = scale * random.uniform(-1, 1);
+    });
+    return view;
+  }
+  /// For scratch and the like; never null.
+  std::byte* memory(std::size_t bytes) {
+    memory_.push_back(device_.allocate(bytes + 1, Place::device));
+    return memory_.back().get();
+  }
+
+ private:
+  Device& device_;
+  std::vector<Memory> memory_;
+};
+
+}  // namespace lockstep
