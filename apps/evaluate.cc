@@ -237,6 +237,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   });
   agree(comm, [&] {
     evaluation = std::make_unique<Evaluation>(device, *entry, *data.test, type, o.test_views);
+    evaluation->after_each([&record] { record.progress(); });
     arena.assign(evaluation->model().layout().count, 0.0f);
   });
   if (checkpoint) note_other_data(*checkpoint, data.identity);

@@ -43,6 +43,8 @@ class Evaluation {
 
   const Model& model() const { return model_; }
   std::size_t bytes() const;
+  /// Stream::after_each() of the stream that it works on.
+  void after_each(std::function<void()> done) { stream_->after_each(std::move(done)); }
 
   /// Collective. Evaluates `parameters` (layout().count floats, the same on all ranks); every rank
   /// gets the sums. After each batch `go_on` is called on every rank with the share of the data set

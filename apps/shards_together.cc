@@ -59,9 +59,6 @@ class ShardsTogether::Ranks : public AcrossShards {
     seconds_ += now_seconds() - began;
   }
 
-  void progress() {
-    if (record_ != nullptr) record_->progress();
-  }
   void look() {
     if (reducer_->in_stream()) reducer_->advance();
   }
@@ -81,8 +78,10 @@ class ShardsTogether::Ranks : public AcrossShards {
 /// The work of one of several shards, and the sums that it takes part in.
 class ShardsTogether::Queue : public Stream, public AcrossShards {
  public:
-  Queue(Device& device, int shards_of_all)
-      : Stream(/*later=*/true), does_(device.stream()), shards_(shards_of_all) {}
+  Queue(Device& device, int shards_of_all, Record* record)
+      : Stream(/*later=*/true), does_(device.stream()), shards_(shards_of_all) {
+    if (record != nullptr) does_->after_each([record] { record->progress(); });
+  }
 
   void synchronize() override { expect(next_ == pieces_.size(), "a queue was not run"); }
   int threads() const override { return does_->threads(); }
@@ -101,7 +100,7 @@ class ShardsTogether::Queue : public Stream, public AcrossShards {
     while (next_ < pieces_.size()) {
       const Piece& piece = pieces_[next_++];
       if (!piece.work) return &piece;
-      piece.work();
+      does_->give([&piece] { piece.work(); });
     }
     pieces_.clear();
     next_ = 0;
@@ -124,7 +123,7 @@ ShardsTogether::ShardsTogether(Device& device, std::unique_ptr<Reducer> reducer,
           std::make_unique<Ranks>(device, std::move(reducer), std::move(places), ranks, record)) {
   expect(shards == 1 || device.memory_is_host(), "queues are for memory of the host");
   for (int shard = 0; shards > 1 && shard < shards; ++shard)
-    queues_.push_back(std::make_unique<Queue>(device, ranks * shards));
+    queues_.push_back(std::make_unique<Queue>(device, ranks * shards, record));
 }
 
 ShardsTogether::~ShardsTogether() = default;
@@ -160,7 +159,6 @@ void ShardsTogether::run() {
     more = !parts.empty();
     if (!more) break;
     expect(parts.size() == queues_.size(), "shards do not ask for the same sums");
-    ranks_->progress();
     sum_canonically(parts, count);
     ranks_->sum(queues_.front()->does(), parts.front(), count);
     for (std::size_t shard = 1; shard < parts.size(); ++shard)

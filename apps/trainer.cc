@@ -86,6 +86,7 @@ class Trainer {
                     return !stop_requested_();
                   }),
         texts_(circumstances(comm_, options, plan, device, step_)) {
+    evaluation_.after_each([&record = world.flight_recorder().mine()] { record.progress(); });
     texts_.merge(
         Circumstances{{"model", std::string(entry_.name)},
                       {"precision", name_of(options.precision)},

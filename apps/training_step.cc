@@ -171,6 +171,8 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       score_now_(device.allocate(sizeof(Score), Place::host)),
       updated_(device.event()) {
   expect(device.run_ahead() <= Device::kMostAhead, "a device runs too far ahead");
+  for (Stream* stream : {stream_.get(), &reducer_->stream()})
+    stream->after_each([&record] { record.progress(); });
   const Layout& layout = model_->layout();
   shard_sum_ = std::make_unique<ShardSum>(device, gradients_, layout.count, plan.own_shards);
   buckets_ = std::make_unique<GradientBuckets>(

@@ -51,8 +51,12 @@ class Stream {
       enqueue(std::function<void()>(std::move(work)));
     } else {
       work();
+      if (done_) done_();
     }
   }
+  /// `done` is called after each piece of host work that is done as it is given, by the thread that
+  /// did it: whoever waits for much work can tell slow from hung.
+  void after_each(std::function<void()> done) { done_ = std::move(done); }
 
  protected:
   explicit Stream(bool later) : later_(later) {}
@@ -60,6 +64,7 @@ class Stream {
 
  private:
   bool later_;
+  std::function<void()> done_;
 };
 
 /// The CPU's stream: all work is done at once, by the thread that gives it. The team of `threads`

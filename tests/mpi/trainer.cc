@@ -15,6 +15,7 @@
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
 #include "tests/support/files.h"
+#include "tests/support/wrapped_device.h"
 
 namespace lockstep {
 namespace {
@@ -59,8 +60,10 @@ class Runs : public testing::Test {
     return fmt::format("{}/step-{:010}.h5", checkpoints(name), step);
   }
 
-  /// The run `name` on `device`, which the last rank stops at the `stop`th time that it is asked.
-  int run(const std::string& name, Device& device, int stop = 0, const std::string& rate = "0.01") {
+  /// The run `name` on `device`, which the last rank stops at the `stop`th time that it is asked;
+  /// with `more` options.
+  int run(const std::string& name, Device& device, int stop = 0, const std::string& rate = "0.01",
+          const Words& more = {}) {
     Words words{"train_mnist"};
     for (const auto& [option, value] :
          std::map<std::string, std::string>{{"--data", folder_},
@@ -80,6 +83,7 @@ class Runs : public testing::Test {
                                             {"--checkpoint-dir", checkpoints(name)}}) {
       words.insert(words.end(), {option, value});
     }
+    words.insert(words.end(), more.begin(), more.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -195,6 +199,57 @@ TEST_F(Runs, ThatDivergeSayAtWhichStepAndKeepTheLastGoodCheckpoint) {
     EXPECT_EQ(told, wanted);
     EXPECT_TRUE(list_checkpoints(checkpoints(name)).empty());
     world().comm().barrier();
+  }
+}
+
+/// A convolution that notes when the watchdog last heard of this rank as each of its passes begins.
+class MarkedAffine : public AffinePlan {
+ public:
+  MarkedAffine(std::unique_ptr<AffinePlan> plan, std::vector<std::int64_t>& marks)
+      : plan_(std::move(plan)), marks_(marks) {}
+
+  void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
+    note(stream);
+    plan_->forward(stream, x, w, b, y, scratch);
+  }
+  void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
+    note(stream);
+    plan_->backward_data(stream, dy, w, dx, scratch);
+  }
+  void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
+    note(stream);
+    plan_->backward_weights(stream, x, dy, dw, db, scratch);
+  }
+  std::size_t scratch_bytes() const override { return plan_->scratch_bytes(); }
+  std::string implementation() const override { return plan_->implementation(); }
+
+ private:
+  void note(Stream& stream) {
+    stream.give(
+        [&marks = marks_] { marks.push_back(world().flight_recorder().mine().read().mark_ns); });
+  }
+
+  std::unique_ptr<AffinePlan> plan_;
+  std::vector<std::int64_t>& marks_;
+};
+
+class MarkedDevice : public WrappedDevice {
+ public:
+  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
+    return std::make_unique<MarkedAffine>(WrappedDevice::convolution(spec), marks);
+  }
+  std::vector<std::int64_t> marks;
+};
+
+// However long a batch takes in all: as long as each piece of it takes less than --timeout.
+TEST_F(Runs, ShowSignsOfLifeInEachPassOfEachLayer) {
+  for (const Words& more : {Words{}, Words{"--sync-bn", "--accumulate", "2"}}) {
+    MarkedDevice device;
+    EXPECT_EQ(run("marks" + std::to_string(more.size()), device, 0, "0.01", more), kExitSuccess);
+    const std::vector<std::int64_t>& marks = device.marks;
+    ASSERT_GT(marks.size(), 16u * 2 * 7);
+    for (std::size_t i = 1; i < marks.size(); ++i)
+      ASSERT_GT(marks[i], marks[i - 1]) << "pass " << i << " of " << marks.size();
   }
 }
 

@@ -1,0 +1,47 @@
+// A device that is the CPU with one thread in all that a test does not override.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "src/device.h"
+
+namespace lockstep {
+
+class WrappedDevice : public Device {
+ public:
+  explicit WrappedDevice(std::unique_ptr<Device> device = make_cpu_device(1))
+      : device_(std::move(device)) {}
+
+  std::string describe() const override { return device_->describe(); }
+  std::string arithmetic() const override { return device_->arithmetic(); }
+  bool computes(Type type) const override { return device_->computes(type); }
+  bool memory_is_host() const override { return device_->memory_is_host(); }
+  int run_ahead() const override { return device_->run_ahead(); }
+  std::unique_ptr<Stream> stream(Priority priority) override { return device_->stream(priority); }
+  std::unique_ptr<Event> event() override { return device_->event(); }
+  Memory allocate(std::size_t bytes, Place place) override {
+    return device_->allocate(bytes, place);
+  }
+  void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
+    device_->copy(stream, to, from, bytes);
+  }
+  std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& body) override {
+    return device_->capture(stream, body);
+  }
+  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
+    return device_->convolution(spec);
+  }
+  std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override { return device_->dense(spec); }
+  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
+    return device_->max_pool(spec);
+  }
+  std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
+    return device_->response_norm(spec);
+  }
+
+ private:
+  std::unique_ptr<Device> device_;
+};
+
+}  // namespace lockstep
