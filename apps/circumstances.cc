@@ -78,6 +78,7 @@ Circumstances circumstances(const Comm& comm, const Options& options, const RunP
           {"threads", std::to_string(plan.threads)},
           {"all_threads", of_all_ranks(comm, std::to_string(plan.threads))},
           {"arithmetic", of_all_ranks(comm, device.arithmetic())},
+          {kTuning, device.tuning()},
           {"sums", order_of_sums(comm, options, plan, step)},
           {kStatistics, step.statistics()},
           {"steps", std::to_string(plan.steps)}};

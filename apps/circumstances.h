@@ -16,6 +16,9 @@ namespace lockstep {
 /// As in CheckpointMetadata::texts.
 using Circumstances = std::map<std::string, std::string>;
 
+/// Which kernels were measured to be fastest: Device::tuning().
+inline constexpr const char* kTuning = "tuning";
+
 /// Collective. On rank 0 those of the run that `plan` and `step` are about to begin; elsewhere
 /// those of the rank alone.
 Circumstances circumstances(const Comm& comm, const Options& options, const RunPlan& plan,

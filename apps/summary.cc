@@ -1,5 +1,7 @@
 #include "apps/summary.h"
 
+#include <sstream>
+
 #include "apps/augmentation.h"
 #include "apps/circumstances.h"
 #include "src/check.h"
@@ -103,6 +105,8 @@ void print_placement(const RunSummary& f, Reporter& reporter) {
     reporter.line(fmt::format("  {:<16} {:<16} {:>9} parameters  {}", layer.name,
                               layer.output.text(), layer.parameters, layer.implementation));
   }
+  std::istringstream measured(f.device.tuning());
+  for (std::string line; std::getline(measured, line);) reporter.line("  " + line);
 }
 
 }  // namespace

@@ -28,11 +28,12 @@ void require_precision(const Comm& comm, const Device& device, const Options& op
 }
 
 void choose_kernels(const Comm& comm, Device& device, const Options& options, const RunPlan& plan,
-                    const Dataset& dataset) {
-  tune(comm, device, cache_folder(), [&] {
+                    const Dataset& dataset, const std::string& before) {
+  const auto plan_model = [&] {
     Model(device, find(models(), options.model), dataset.sample_shape(), dataset.classes(),
           plan.shard_batch, options.precision, /*training=*/true);
-  });
+  };
+  tune(comm, device, cache_folder(), plan_model, before);
 }
 
 }  // namespace lockstep

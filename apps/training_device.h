@@ -17,8 +17,9 @@ std::unique_ptr<Device> make_training_device(const Comm& comm, const Options& op
 /// Collective. Throws a usage Error where `device` has no activations of --precision.
 void require_precision(const Comm& comm, const Device& device, const Options& options);
 
-/// Collective. tune() (apps/tuning.h) for the model of a run.
+/// Collective. tune() (apps/tuning.h) for the model of a run; `before`: the tuning() of the run
+/// that goes on.
 void choose_kernels(const Comm& comm, Device& device, const Options& options, const RunPlan& plan,
-                    const Dataset& dataset);
+                    const Dataset& dataset, const std::string& before);
 
 }  // namespace lockstep

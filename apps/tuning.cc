@@ -35,11 +35,12 @@ void keep(const std::filesystem::path& file, const std::string& text) {
   }
 }
 
-void measure(Device& device, const std::filesystem::path& folder,
-             const std::function<void()>& plan) {
+void measure(Device& device, const std::filesystem::path& folder, const std::function<void()>& plan,
+             const std::string& before) {
   const std::filesystem::path file = file_of(folder, device.tuning());
-  if (!folder.empty()) read_earlier(device, file);
-  const std::string before = device.tuning();
+  const bool goes_on = !before.empty() && device.set_tuning(before);
+  if (!goes_on && !folder.empty()) read_earlier(device, file);
+  const std::string known = device.tuning();
   device.tune(true);
   try {
     plan();
@@ -48,16 +49,16 @@ void measure(Device& device, const std::filesystem::path& folder,
     throw;
   }
   device.tune(false);
-  if (!folder.empty() && device.tuning() != before) keep(file, device.tuning());
+  if (!goes_on && !folder.empty() && device.tuning() != known) keep(file, device.tuning());
 }
 
 }  // namespace
 
 void tune(const Comm& comm, Device& device, const std::filesystem::path& folder,
-          const std::function<void()>& plan) {
+          const std::function<void()>& plan, const std::string& before) {
   if (comm.min(!device.tuning().empty()) == 0) return;
   agree(comm, [&] {
-    if (comm.rank() == 0) measure(device, folder, plan);
+    if (comm.rank() == 0) measure(device, folder, plan, before);
   });
   const std::string text = comm.broadcast(device.tuning());
   agree(comm, [&] {

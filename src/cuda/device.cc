@@ -143,7 +143,7 @@ class CudaDevice final : public Device {
                        static_cast<double>(properties_.totalGlobalMem) / (1 << 30));
   }
   std::string arithmetic() const override {
-    const cuda::Tuning& tuning = planner_->tuning();
+    const Tuning& tuning = planner_->tuning();
     return tuning.platform() + (options_.deterministic ? ", deterministic" : "") +
            (tuning.empty() ? "" : fmt::format(", tuned {:08x}", crc32c(tuning.text())));
   }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/cuda/plan.h"
-#include "src/cuda/tuning.h"
+#include "src/tuning.h"
 
 namespace lockstep::cuda {
 

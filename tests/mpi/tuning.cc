@@ -6,17 +6,18 @@
 
 #include <fstream>
 
-#include "src/cuda/tuning.h"
+#include "src/tuning.h"
 #include "tests/mpi/world.h"
 #include "tests/support/files.h"
+#include "tests/support/wrapped_device.h"
 
 namespace lockstep {
 namespace {
 
 /// The CPU, but for a tuning: what it is asked to plan is tuned to "rank R, number N".
-class TuningDevice : public Device {
+class TuningDevice : public WrappedDevice {
  public:
-  explicit TuningDevice(int rank) : rank_(rank), cpu_(make_cpu_device(1)) {}
+  explicit TuningDevice(int rank) : rank_(rank) {}
 
   void plan(const std::string& work) {
     if (tunes_ && tuning_.find(work) == nullptr)
@@ -26,27 +27,12 @@ class TuningDevice : public Device {
   bool set_tuning(std::string_view text) override { return tuning_.take(text); }
   void tune(bool on) override { tunes_ = on; }
 
-  std::string describe() const override { return cpu_->describe(); }
-  std::string arithmetic() const override { return cpu_->arithmetic(); }
-  bool memory_is_host() const override { return true; }
-  int run_ahead() const override { return 0; }
-  std::unique_ptr<Stream> stream(Priority priority) override { return cpu_->stream(priority); }
-  std::unique_ptr<Event> event() override { return cpu_->event(); }
-  Memory allocate(std::size_t bytes, Place place) override { return cpu_->allocate(bytes, place); }
-  void copy(Stream&, void*, const void*, std::size_t) override {}
-  std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return {}; }
-  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec&) override { return {}; }
-  std::unique_ptr<AffinePlan> dense(const DenseSpec&) override { return {}; }
-  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec&) override { return {}; }
-  std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec&) override { return {}; }
-
   int measured = 0;
 
  private:
   int rank_;
-  std::unique_ptr<Device> cpu_;
   bool tunes_ = false;
-  cuda::Tuning tuning_{"here"};
+  Tuning tuning_{"here"};
 };
 
 constexpr const char* kTwo =
@@ -108,6 +94,23 @@ TEST(Tuning, a_damaged_file_is_measured_anew) {
   comm.barrier();
   tune(comm, third, folder.path, [&] { third.plan("a"), third.plan("b"); });
   EXPECT_EQ(third.measured, 0);
+}
+
+TEST(Tuning, a_run_that_goes_on_keeps_its_own) {
+  const Comm comm = world().comm();
+  const Shared folder(comm);
+  TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
+  tune(comm, first, folder.path, [&] { first.plan("a"); });
+  comm.barrier();
+  const std::string own = "lockstep tuning for here\na = of the run\n";
+  tune(
+      comm, second, folder.path, [&] { second.plan("a"), second.plan("b"); }, own);
+  EXPECT_EQ(second.tuning(), own + "b = rank 0, number 1\n");
+  comm.barrier();
+  const std::string theirs = "lockstep tuning for elsewhere\na = of the run\n";
+  tune(
+      comm, third, folder.path, [&] { third.plan("a"); }, theirs);
+  EXPECT_EQ(third.tuning(), "lockstep tuning for here\na = rank 0, number 1\n");
 }
 
 TEST(Tuning, what_cannot_be_planned_is_told_on_all_ranks) {

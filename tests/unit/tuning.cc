@@ -1,10 +1,10 @@
-#include "src/cuda/tuning.h"
+#include "src/tuning.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/support/error_of.h"
 
-namespace lockstep::cuda {
+namespace lockstep {
 namespace {
 
 TEST(Tuning, TextGivesBackWhatWasNoted) {
@@ -53,4 +53,4 @@ TEST(Tuning, BadTextIsRefusedAndChangesNothing) {
 }
 
 }  // namespace
-}  // namespace lockstep::cuda
+}  // namespace lockstep

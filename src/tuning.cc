@@ -1,10 +1,10 @@
-#include "src/cuda/tuning.h"
+#include "src/tuning.h"
 
 #include <optional>
 
 #include "src/check.h"
 
-namespace lockstep::cuda {
+namespace lockstep {
 namespace {
 
 constexpr std::string_view kTitle = "lockstep tuning for ", kIs = " = ";
@@ -57,4 +57,4 @@ void Tuning::note(const std::string& work, const std::string& plan) {
   plans_[work] = plan;
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep

@@ -9,8 +9,9 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
-namespace lockstep::cuda {
+namespace lockstep {
 
 class Tuning {
  public:
@@ -23,6 +24,8 @@ class Tuning {
   std::string text() const;
   const std::string& platform() const { return platform_; }
   bool empty() const { return plans_.empty(); }
+  /// By work.
+  const std::map<std::string, std::string>& plans() const { return plans_; }
 
   /// The plan noted for `work`; null if none is.
   const std::string* find(const std::string& work) const;
@@ -34,4 +37,4 @@ class Tuning {
   std::map<std::string, std::string> plans_;
 };
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep
