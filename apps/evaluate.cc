@@ -26,6 +26,7 @@
 #include "collectives/flight_recorder.h"
 #include "net/checkpoint.h"
 #include "src/cpu/convolution.h"
+#include "src/cpu/instruction_set.h"
 #include "src/data/dataset.h"
 #include "src/devices.h"
 #include "src/file.h"
@@ -42,7 +43,7 @@ constexpr double kSlowFiles = 600;
 
 struct EvaluateOptions {
   std::string checkpoint, weights = "ema", data, precision, device = "auto", convolution = "auto",
-                          logits;
+                          isa = "auto", logits;
   bool follow = false, no_confusion = false, test_views = false;
   double interval = 60;
   int threads = 0;
@@ -81,8 +82,10 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
            "Write the first 100 test samples, their labels and logits there, as HDF5");
   set.text("--device", o.device, "NAME", "Where to compute: auto or one of train_cifar --list",
            [](const std::string& name) { find(devices(), name); });
-  set.text("--conv", o.convolution, "NAME", "How CPU cores convolve: auto, direct or winograd",
+  set.text("--conv", o.convolution, "NAME", "How CPU cores convolve: auto, direct, measure, ...",
            [](const std::string& name) { find(convolutions(), name); });
+  set.text("--isa", o.isa, "NAME", "What CPU cores compute with: auto, avx2, avx512, ...",
+           [](const std::string& name) { find(instruction_sets(), name); });
   set.optional_number("--threads", o.threads, Bounds::at_least(1),
                       "Threads per rank [the node's cores shared out]");
   app.set_version_flag("--version", build_name());
@@ -270,7 +273,7 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   Record& record = world.flight_recorder().mine();
   Placement placement = place(comm, o.threads);
   const std::unique_ptr<Device> device =
-      make_device(comm, o.device, {.convolution = o.convolution}, placement);
+      make_device(comm, o.device, {.convolution = o.convolution, .isa = o.isa}, placement);
   if (comm.rank() == 0) {
     for (const std::string& note : placement.notes)
       std::fputs(fmt::format("evaluate: note: {}\n", note).c_str(), stderr);

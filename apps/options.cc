@@ -11,6 +11,7 @@
 #include "collectives/reducer.h"
 #include "net/model.h"
 #include "src/cpu/convolution.h"
+#include "src/cpu/instruction_set.h"
 #include "src/data/dataset.h"
 #include "src/devices.h"
 #include "src/machine.h"
@@ -334,8 +335,11 @@ void add_options(OptionSet& add, Options& o, const Program& program,
   add.text("--device", o.device, "NAME", "Where to compute: auto or one of --list",
            [](const std::string& name) { find(devices(), name); });
   add.text("--conv", o.convolution, "NAME",
-           "How CPU cores convolve: auto, direct or winograd (--list)",
+           "How CPU cores convolve: auto, direct, measure, ... (--list)",
            [](const std::string& name) { find(convolutions(), name); });
+  add.text("--isa", o.isa, "NAME",
+           "What CPU cores compute with: auto, or no wider a set than avx2, avx512, ... (--list)",
+           [](const std::string& name) { find(instruction_sets(), name); });
   add.flag("--deterministic", o.deterministic,
            "The same bits in every run like this one, if slower; cpu is always so");
   add.flag("--tf32", o.tf32,
@@ -435,6 +439,10 @@ void check_together(const Options& o, const OptionSet& given) {
   if (const LossScaling scaling = o.loss_scaling(); scaling.scale > scaling.highest) {
     fail_usage("{} {} leaves {} no room: use one of at most {:g}", where("--loss-scale"),
                o.loss_scale, where("--clip-norm"), scaling.highest);
+  }
+  if (o.deterministic && o.convolution == "measure") {
+    fail_usage("{} chooses by the clock, and {} wants the same bits every time: leave one out",
+               where("--conv"), where("--deterministic"));
   }
   const bool generated = find(datasets(), o.dataset).files.empty();
   if (!generated && o.data.empty()) {
@@ -572,12 +580,12 @@ LossScaling Options::loss_scaling() const {
 
 std::string menus() {
   constexpr std::size_t kAbout = 21;  // where an entry's line begins
-  return wrapped(menu("models", models()) + menu("data sets", datasets()) +
-                     menu("optimizers", optimizers()) +
-                     menu("learning-rate schedules", rate_schedules()) +
-                     menu("reducers", reducers()) + menu("progress policies", policies()) +
-                     menu("devices", devices()) + menu("convolutions", convolutions()),
-                 kAbout);
+  return wrapped(
+      menu("models", models()) + menu("data sets", datasets()) + menu("optimizers", optimizers()) +
+          menu("learning-rate schedules", rate_schedules()) + menu("reducers", reducers()) +
+          menu("progress policies", policies()) + menu("devices", devices()) +
+          menu("convolutions", convolutions()) + menu("instruction sets", instruction_sets()),
+      kAbout);
 }
 
 }  // namespace lockstep

@@ -83,6 +83,7 @@ struct Options {
   std::string progress = "auto";
   std::string device = "auto";
   std::string convolution = "auto";
+  std::string isa = "auto";
   bool deterministic = false;
   bool tf32 = false;
   bool no_graph = false;
@@ -128,7 +129,7 @@ std::optional<Options> parse_options(int argc, char** argv, const Program& progr
                                      std::string& text_to_print);
 
 /// The menus of models, data sets, optimizers, schedules, reducers, policies,
-/// devices and convolutions, for --list.
+/// devices, convolutions and instruction sets, for --list.
 std::string menus();
 
 }  // namespace lockstep

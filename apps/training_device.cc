@@ -13,7 +13,8 @@ std::unique_ptr<Device> make_training_device(const Comm& comm, const Options& op
   return make_device(comm, options.device,
                      {.deterministic = options.deterministic,
                       .tf32 = options.tf32,
-                      .convolution = options.convolution},
+                      .convolution = options.convolution,
+                      .isa = options.isa},
                      placement);
 }
 

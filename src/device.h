@@ -264,8 +264,10 @@ class Device {
 
 /// The CPU cores that this process may run on, used with `threads` threads (0: one per core), which
 /// are started now. To be made by the thread that computes. Throws Error (kExitUsage) where OpenMP
-/// does not start that many, or they are more than 1024 or 8 per processor of the machine, or where
-/// `convolution` is none of convolutions() (src/cpu/convolution.h).
-std::unique_ptr<Device> make_cpu_device(int threads, std::string_view convolution = "auto");
+/// does not start that many, or they are more than 1024 or 8 per processor of the machine, where
+/// `convolution` is none of convolutions() (src/cpu/convolution.h), or as use_instruction_set()
+/// does with `isa` (src/cpu/instruction_set.h).
+std::unique_ptr<Device> make_cpu_device(int threads, std::string_view convolution = "auto",
+                                        std::string_view isa = "auto");
 
 }  // namespace lockstep

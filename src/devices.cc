@@ -15,7 +15,7 @@ constexpr std::array kDevices{
     DeviceEntry{"auto", "the best that all ranks have", never_absent, nullptr},
     DeviceEntry{"cpu", "the cores that a rank may use; oneDNN", never_absent,
                 [](const DeviceOptions& options) {
-                  return make_cpu_device(options.threads, options.convolution);
+                  return make_cpu_device(options.threads, options.convolution, options.isa);
                 }},
 #ifdef LOCKSTEP_CUDA
     DeviceEntry{"cuda", "one GPU per rank; cuDNN", why_no_cuda_device, make_cuda_device},

@@ -24,6 +24,8 @@ struct DeviceOptions {
   bool tf32 = false;
   /// How CPU cores convolve, one of convolutions() (src/cpu/convolution.h).
   std::string_view convolution = "auto";
+  /// What CPU cores compute with, one of instruction_sets() (src/cpu/instruction_set.h).
+  std::string_view isa = "auto";
 };
 
 struct DeviceEntry {

@@ -6,8 +6,6 @@
 
 #include "src/cpu/affine.h"
 #include "src/cpu/matrix_units.h"
-#include "src/cpu/vector.h"
-#include "src/cpu/winograd.h"
 
 namespace lockstep {
 namespace {
@@ -23,11 +21,13 @@ namespace {
 ///   8x8, 64 -> 64, 3x3        54, 88, 62      117, 125, 121
 ///   16x16, 32 -> 32, 3x3      75, 76, 57       98, 101, 91
 ///   32x32, 16 -> 16, 3x3      70, 62, 44       80, 76, 74
-bool winograd_pays(const ConvolutionSpec& spec) {
+/// Tiles of 2x2 outputs take fewer products than those of 4x4 only for outputs of 2x2, and as many
+/// for 6x6 by 3x3, where they were as fast: "auto" leaves them to whoever wants the smaller errors.
+bool winograd_pays(const ConvolutionSpec& spec, int lanes) {
   // bf16 matrix units multiply sixteen times as much in a cycle as fp32 registers do.
   if (spec.input.type != Type::f32 && has_matrix_units()) return false;
   const std::int64_t pairs = spec.input.x[3] * spec.filters;
-  return pairs >= (kLanes < 16 ? 16 * 16 : spec.kernel == 5 ? 32 * 16 : 64 * 32);
+  return pairs >= (lanes < 16 ? 16 * 16 : spec.kernel == 5 ? 32 * 16 : 64 * 32);
 }
 
 /// Weights gradients, one core with AMX, batch 64, ms, oneDNN's and ours:
@@ -39,30 +39,40 @@ bool matrix_units_pay(const ConvolutionSpec& spec) { return spec.kernel >= 5; }
 
 using Plan = std::unique_ptr<AffinePlan>;
 
-Plan direct(const dnnl::engine& engine, const ConvolutionSpec& spec) {
-  return make_onednn_convolution(engine, spec);
+Plan direct(const CpuMeans& means, const ConvolutionSpec& spec) {
+  return make_onednn_convolution(means.engine, spec);
 }
-Plan winograd(const dnnl::engine& engine, const ConvolutionSpec& spec) {
-  return winograd_serves(spec) ? make_winograd_convolution(spec) : direct(engine, spec);
+Plan winograd2(const CpuMeans& means, const ConvolutionSpec& spec) {
+  Plan plan = means.kernels.winograd2(spec);
+  return plan ? std::move(plan) : direct(means, spec);
 }
-Plan matrix_units(const dnnl::engine& engine, const ConvolutionSpec& spec) {
-  Plan plan = direct(engine, spec);
+Plan winograd4(const CpuMeans& means, const ConvolutionSpec& spec) {
+  Plan plan = means.kernels.winograd4(spec);
+  return plan ? std::move(plan) : direct(means, spec);
+}
+Plan matrix_units(const CpuMeans& means, const ConvolutionSpec& spec) {
+  Plan plan = direct(means, spec);
   if (!matrix_units_serve(spec) || !has_matrix_units()) return plan;
   return make_matrix_units_convolution(std::move(plan), spec);
 }
-Plan fastest(const dnnl::engine& engine, const ConvolutionSpec& spec) {
-  if (winograd_pays(spec)) return winograd(engine, spec);
-  return matrix_units_pay(spec) ? matrix_units(engine, spec) : direct(engine, spec);
+Plan fastest(const CpuMeans& means, const ConvolutionSpec& spec) {
+  if (winograd_pays(spec, means.kernels.lanes)) return winograd4(means, spec);
+  return matrix_units_pay(spec) ? matrix_units(means, spec) : direct(means, spec);
 }
 
 constexpr std::array kConvolutions{
-    ConvolutionEntry{"auto", "whichever is faster for a layer's shape and type", fastest},
+    ConvolutionEntry{"auto", "whichever is faster for a layer's shape and type", fastest,
+                     /*algorithm=*/false},
     ConvolutionEntry{"direct", "oneDNN's direct sums: the smallest rounding errors", direct},
-    ConvolutionEntry{"winograd", "Winograd's F(4x4,3x3) and F(4x4,5x5) wherever they can be had",
-                     winograd},
+    ConvolutionEntry{"winograd2", "Winograd's F(2x2,3x3) and F(2x2,5x5) wherever they can be had",
+                     winograd2},
+    ConvolutionEntry{"winograd4", "Winograd's F(4x4,3x3) and F(4x4,5x5) wherever they can be had",
+                     winograd4},
     ConvolutionEntry{"matrix_units",
                      "bf16 weights gradients by AMX tiles of our own, the rest by oneDNN",
                      matrix_units},
+    ConvolutionEntry{"measure", "whichever was fastest here when timed before the first step",
+                     fastest, /*algorithm=*/false},
 };
 
 }  // namespace

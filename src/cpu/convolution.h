@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "src/device.h"
+#include "src/cpu/kernels.h"
 
 namespace dnnl {
 struct engine;
@@ -13,18 +13,27 @@ struct engine;
 
 namespace lockstep {
 
+/// What plans for CPU cores are made with.
+struct CpuMeans {
+  const dnnl::engine& engine;
+  const Kernels& kernels;
+};
+
 struct ConvolutionEntry {
   static constexpr std::string_view kind = "convolution";
 
   std::string_view name;
   std::string_view about;
-  /// The plan for a layer, which `engine` must outlive; oneDNN's direct sums where the entry has
+  /// The plan for a layer, which the engine must outlive; oneDNN's direct sums where the entry has
   /// nothing else for it. A pure function of the spec and the instruction set, never of the clock:
   /// another choice gives other last bits.
-  std::unique_ptr<AffinePlan> (*plan)(const dnnl::engine& engine, const ConvolutionSpec& spec);
+  std::unique_ptr<AffinePlan> (*plan)(const CpuMeans& means, const ConvolutionSpec& spec);
+  /// One way; or else a choice between them.
+  bool algorithm = true;
 };
 
-/// The menu, "auto" first.
+/// The menu, "auto" first. "measure" plans as "auto" does where nothing was measured
+/// (src/cpu/measured_convolutions.h).
 std::span<const ConvolutionEntry> convolutions();
 
 }  // namespace lockstep

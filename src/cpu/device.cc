@@ -15,7 +15,9 @@
 #include "src/check.h"
 #include "src/cpu/affine.h"
 #include "src/cpu/convolution.h"
-#include "src/cpu/response_norm.h"
+#include "src/cpu/instruction_set.h"
+#include "src/cpu/measured_convolutions.h"
+#include "src/crc32c.h"
 #include "src/machine.h"
 #include "src/memory.h"
 #include "src/plural.h"
@@ -24,24 +26,6 @@
 
 namespace lockstep {
 namespace {
-
-std::string instruction_set() {
-  switch (dnnl::get_effective_cpu_isa()) {
-    case dnnl::cpu_isa::avx2:
-      return "AVX2";
-    case dnnl::cpu_isa::avx512_core:
-      return "AVX-512";
-    case dnnl::cpu_isa::avx512_core_vnni:
-      return "AVX-512 VNNI";
-    case dnnl::cpu_isa::avx512_core_bf16:
-      return "AVX-512 with bf16";
-    case dnnl::cpu_isa::avx512_core_amx:
-      return "AVX-512 with AMX";
-    default:
-      return fmt::format("instruction set {:#x}",
-                         static_cast<unsigned>(dnnl::get_effective_cpu_isa()));
-  }
-}
 
 /// oneDNN's bf16 begins there. Its names of instruction sets are bits, of which later ones have
 /// more.
@@ -86,21 +70,31 @@ class ReachedEvent : public Event {
 
 class CpuDevice : public Device {
  public:
-  CpuDevice(int threads, const ConvolutionEntry& convolution)
+  CpuDevice(int threads, const ConvolutionEntry& convolution, std::string_view isa)
       : convolution_(convolution),
+        kernels_(use_instruction_set(isa).kernels()),
+        forced_(isa != "auto"),
         threads_(threads > 0 ? threads : static_cast<int>(allowed_cores().size())),
         engine_(dnnl::engine::kind::cpu, 0) {
     start_team(threads_);
+    if (convolution.name == "measure")
+      measured_ = std::make_unique<MeasuredConvolutions>(library(), threads_);
   }
 
   std::string describe() const override {
-    return fmt::format("cpu:{} ({}, {})", core_list(allowed_cores()), counted(threads_, "thread"),
-                       instruction_set());
+    return fmt::format("cpu:{} ({}, {}{})", core_list(allowed_cores()), counted(threads_, "thread"),
+                       instruction_set_in_use(), forced_ ? " by --isa" : "");
   }
   std::string arithmetic() const override {
-    const dnnl_version_t* version = dnnl_version();
-    return fmt::format("oneDNN {}.{}.{} with {}, convolutions {}", version->major, version->minor,
-                       version->patch, instruction_set(), convolution_.name);
+    return fmt::format("{}, convolutions {}{}", library(), convolution_.name,
+                       measured_ ? fmt::format("d {:08x}", crc32c(measured_->choices())) : "");
+  }
+  std::string tuning() const override { return measured_ ? measured_->tuning().text() : ""; }
+  bool set_tuning(std::string_view text) override {
+    return measured_ && measured_->tuning().take(text);
+  }
+  void tune(bool on) override {
+    if (measured_) measured_->measure(on);
   }
   bool memory_is_host() const override { return true; }
   int run_ahead() const override { return 0; }
@@ -128,7 +122,8 @@ class CpuDevice : public Device {
     return type == Type::f32 || (type == Type::bf16 && has_avx512());
   }
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
-    return convolution_.plan(engine_, spec);
+    const CpuMeans means{engine_, kernels_};
+    return measured_ ? measured_->plan(means, spec) : convolution_.plan(means, spec);
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     return make_onednn_dense(engine_, spec);
@@ -137,19 +132,29 @@ class CpuDevice : public Device {
     return make_max_pool(spec);
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
-    return make_cpu_response_norm(spec);
+    return kernels_.response_norm(spec);
   }
 
  private:
+  static std::string library() {
+    const dnnl_version_t* version = dnnl_version();
+    return fmt::format("oneDNN {}.{}.{} with {}", version->major, version->minor, version->patch,
+                       instruction_set_in_use());
+  }
+
   const ConvolutionEntry& convolution_;
+  const Kernels& kernels_;
+  bool forced_;  ///< the instruction set, by --isa
   int threads_;
   dnnl::engine engine_;
+  std::unique_ptr<MeasuredConvolutions> measured_;  ///< null: nothing is measured
 };
 
 }  // namespace
 
-std::unique_ptr<Device> make_cpu_device(int threads, std::string_view convolution) {
-  return std::make_unique<CpuDevice>(threads, find(convolutions(), convolution));
+std::unique_ptr<Device> make_cpu_device(int threads, std::string_view convolution,
+                                        std::string_view isa) {
+  return std::make_unique<CpuDevice>(threads, find(convolutions(), convolution), isa);
 }
 
 }  // namespace lockstep

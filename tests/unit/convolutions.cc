@@ -10,9 +10,9 @@
 #include "src/arena.h"
 #include "src/cpu/convolution.h"
 #include "src/cpu/cook_toom.h"
+#include "src/cpu/instruction_set.h"
+#include "src/cpu/kernels.h"
 #include "src/cpu/matrix_units.h"
-#include "src/cpu/vector.h"
-#include "src/cpu/winograd.h"
 #include "src/random.h"
 #include "src/table.h"
 
@@ -188,10 +188,43 @@ double error(const Values& found, const Values& right) {
   return std::sqrt(difference / norm);
 }
 
-class Winograd : public testing::TestWithParam<Case> {};
+/// Kernels of one instruction set, by tiles of 2x2 or 4x4, of a shape.
+struct Choice {
+  std::string_view set;
+  int tile;
+  Case c;
+};
+
+std::vector<Choice> choices() {
+  std::vector<Choice> all;
+  for (const std::string_view set : {"baseline", "avx2", "avx512"})
+    for (const int tile : {2, 4})
+      for (const Case& c : kCases) all.push_back({set, tile, c});
+  return all;
+}
+
+const InstructionSet& set_called(std::string_view name) { return find(instruction_sets(), name); }
+
+bool processor_has(std::string_view set) {
+  if (set == "baseline") return true;
+  return set == "avx2"
+             ? __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+             : __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+/// Of y, dx and dw in fp32, for inputs as after a ReLU.
+double bound_of(int tile, std::int64_t kernel) {
+  if (tile == 2) return kernel == 5 ? 4e-6 : 1.5e-6;
+  return kernel == 5 ? 1.2e-5 : 3e-6;
+}
+
+class Winograd : public testing::TestWithParam<Choice> {};
 
 TEST_P(Winograd, IsThePlainSumOnAnyThreads) {
-  const Case& c = GetParam();
+  const auto& [set, tile, c] = GetParam();
+  if (!processor_has(set)) GTEST_SKIP() << "skipped: this processor has no " << set;
+  const Kernels& kernels = set_called(set).kernels();
   for (const Type type : {Type::f32, Type::bf16}) {
     for (const bool relu : {false, true}) {
       SCOPED_TRACE(fmt::format("{} {}", name_of(type), relu ? "relu" : "linear"));
@@ -200,12 +233,13 @@ TEST_P(Winograd, IsThePlainSumOnAnyThreads) {
                                  .kernel = c.kernel,
                                  .pad = c.pad,
                                  .relu = relu};
-      ASSERT_TRUE(winograd_serves(spec));
-      const auto plan = make_winograd_convolution(spec);
+      const auto plan = (tile == 2 ? kernels.winograd2 : kernels.winograd4)(spec);
+      ASSERT_NE(plan, nullptr);
+      EXPECT_EQ(plan->implementation(), fmt::format("Winograd F({0}x{0},{1}x{1})", tile, c.kernel));
       const Outcome o = run(c, type, *plan, 1, spec.output());
       const Outcome right = reference(c, o, spec.output(), relu);
       // bf16: the rounding of y and dx; all sums are fp32's.
-      const double bound = c.kernel == 5 ? 1.2e-5 : 3e-6, rounding = type == Type::f32 ? 0 : 3e-3;
+      const double bound = bound_of(tile, c.kernel), rounding = type == Type::f32 ? 0 : 3e-3;
       const double errors[] = {error(o.y, right.y), error(o.dx, right.dx), error(o.dw, right.dw),
                                error(o.db, right.db)};
       fmt::print("{} {}: relative RMS error forward {:.1e}, data {:.1e}, weights {:.1e}\n",
@@ -225,8 +259,12 @@ TEST_P(Winograd, IsThePlainSumOnAnyThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Winograd, testing::ValuesIn(kCases),
-                         [](const auto& info) { return name_of_case(info.param); });
+INSTANTIATE_TEST_SUITE_P(Shapes, Winograd, testing::ValuesIn(choices()), [](const auto& info) {
+  return fmt::format("{}_tile_{}_{}", info.param.set, info.param.tile, name_of_case(info.param.c));
+});
+
+/// The kernels of devices here.
+const Kernels& own_kernels() { return use_instruction_set("auto").kernels(); }
 
 TEST(Winograd, LetsNoNumberThroughThatIsNone) {
   const Case c{{1, 4, 4, 16}, 3, 16, 1};
@@ -237,7 +275,7 @@ TEST(Winograd, LetsNoNumberThroughThatIsNone) {
                              .relu = true};
   const auto device = make_cpu_device(1);
   const auto stream = device->stream();
-  const auto plan = make_winograd_convolution(spec);
+  const auto plan = own_kernels().winograd4(spec);
   std::vector<Bfloat16> x(256, Bfloat16(std::numeric_limits<float>::quiet_NaN())), y(256);
   std::vector<float> w(9 * 256, 1.0f), b(16, 0.0f);
   std::vector<float> scratch(plan->scratch_bytes() / 4 + 1);
@@ -249,11 +287,15 @@ TEST(Winograd, LetsNoNumberThroughThatIsNone) {
 TEST(Winograd, LeavesToOthersWhatItHasNoTilesFor) {
   const ConvolutionSpec good{
       .input = {{8, 12, 12, 64}, Type::f32}, .filters = 64, .kernel = 5, .pad = 2};
-  EXPECT_TRUE(winograd_serves(good));
+  const auto serves = [](const ConvolutionSpec& spec) {
+    EXPECT_EQ(own_kernels().winograd2(spec) == nullptr, own_kernels().winograd4(spec) == nullptr);
+    return own_kernels().winograd4(spec) != nullptr;
+  };
+  EXPECT_TRUE(serves(good));
   const auto but = [&](auto change) {
     ConvolutionSpec spec = good;
     change(spec);
-    return winograd_serves(spec);
+    return serves(spec);
   };
   EXPECT_FALSE(but([](auto& spec) { spec.stride = 2; }));
   EXPECT_FALSE(but([](auto& spec) { spec.dilation = 2; }));
@@ -326,7 +368,7 @@ TEST(Convolutions, ChooseByShapeAndTypeAlone) {
       .input = {{8, 12, 12, 16}, Type::f32}, .filters = 16, .kernel = 3, .pad = 1};
   EXPECT_EQ(engine_text("auto", large), "Winograd F(4x4,5x5)");
   // 16 channels are worth transforms where registers hold 8 floats, not where they hold 16.
-  EXPECT_EQ(engine_text("auto", small).starts_with("oneDNN"), kLanes == 16);
+  EXPECT_EQ(engine_text("auto", small).starts_with("oneDNN"), own_kernels().lanes == 16);
   EXPECT_EQ(engine_text("direct", large).find("oneDNN"), 0u);
   if (has_matrix_units()) {
     const auto by_units = [&](std::string_view name, ConvolutionSpec spec) {
@@ -338,9 +380,59 @@ TEST(Convolutions, ChooseByShapeAndTypeAlone) {
     EXPECT_TRUE(by_units("matrix_units", small));
     EXPECT_FALSE(by_units("direct", large));
   }
-  EXPECT_EQ(engine_text("winograd", small), "Winograd F(4x4,3x3)");
+  EXPECT_EQ(engine_text("winograd4", small), "Winograd F(4x4,3x3)");
+  EXPECT_EQ(engine_text("winograd2", large), "Winograd F(2x2,5x5)");
   EXPECT_THROW(make_cpu_device(1, "fast"), Error);
   EXPECT_NE(make_cpu_device(1, "direct")->arithmetic(), make_cpu_device(1)->arithmetic());
+}
+
+TEST(Convolutions, GoByWhatWasMeasuredOnce) {
+  const ConvolutionSpec spec{
+      .input = {{3, 12, 12, 16}, Type::f32}, .filters = 16, .kernel = 3, .pad = 1};
+  const auto text = [](Device& device, const ConvolutionSpec& asked) {
+    return device.convolution(asked)->implementation();
+  };
+  const auto device = make_cpu_device(1, "measure"), other = make_cpu_device(1, "measure"),
+             usual = make_cpu_device(1);
+  EXPECT_EQ(usual->tuning(), "");
+  EXPECT_EQ(text(*device, spec), text(*usual, spec)) << "before anything is measured";
+  const std::string before = device->arithmetic(), empty = device->tuning();
+  device->tune(true);
+  const std::string fastest = text(*device, spec);
+  device->tune(false);
+  for (const char* part : {"training fp32 3x12x12x16 16x3x3x16 pad 1", " = ", "direct", "winograd2",
+                           "winograd4", " ms, "})
+    EXPECT_NE(device->tuning().find(part), std::string::npos) << device->tuning();
+  EXPECT_NE(device->arithmetic(), before) << "a run that goes on must see another choice";
+  EXPECT_EQ(text(*device, spec), fastest);
+
+  // Told to another rank, or to the run that goes on.
+  EXPECT_TRUE(other->set_tuning(device->tuning()));
+  EXPECT_EQ(text(*other, spec), fastest);
+  EXPECT_EQ(other->arithmetic(), device->arithmetic());
+
+  // Whatever the clock said here: the choice is heeded, and times are no part of it.
+  for (const auto& [way, kernel] : {std::pair{"winograd2", "Winograd F(2x2,3x3)"},
+                                    std::pair{"winograd4", "Winograd F(4x4,3x3)"}}) {
+    std::string told = device->tuning();
+    const std::size_t begin = told.find(" = ") + 3;
+    told.replace(begin, told.find(':', begin) - begin, way);
+    EXPECT_TRUE(other->set_tuning(told));
+    EXPECT_EQ(text(*other, spec), kernel);
+  }
+  EXPECT_FALSE(usual->set_tuning(device->tuning()));
+  const std::string another = "lockstep tuning for another library\n";
+  EXPECT_FALSE(other->set_tuning(another));
+}
+
+TEST(InstructionSets, AutoIsTheWidestThatTheProcessorHas) {
+  const InstructionSet& own = use_instruction_set("auto");
+  bool wider = false;
+  for (const InstructionSet& set : instruction_sets().subspan(2)) {
+    if (wider) EXPECT_THROW(use_instruction_set(set.name), Error) << set.name;
+    wider = wider || set.name == own.name;
+  }
+  EXPECT_THROW(use_instruction_set("avx3"), Error);
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
-// One tile of outputs of 4x4 costs 8x8 products for filters of 5x5, and 6x6 for those of 3x3, per
-// pair of channels, where the direct sum costs 400 and 144.
+// Fast convolution by Winograd's algorithm on plain N, H, W, C activations, in fp32 arithmetic
+// whatever their type. Sources: see src/cpu/cook_toom.h. Part of src/cpu/kernels_body.h.
+//
+// One tile of M x M outputs costs T x T products per pair of channels, T = M + R - 1, for filters
+// of R x R, where the direct sum costs M R x M R: 64 of 400 for F(4x4,5x5), 36 of 144 for
+// F(4x4,3x3).
 //
 //   forward          y  = A^T [ sum over c of (G w G^T) * (B^T x B) ] A
 //   backward data    the same with x = dy and filters turned round, in and out exchanged
@@ -11,20 +15,7 @@
 // channels, [point][channel block][row][kBlock], so that one kernel with constant strides
 // multiplies all of them. Threads share tiles, points or channels, never a sum: no bit depends on
 // them.
-#include "src/cpu/winograd.h"
-
-#include <algorithm>
-#include <array>
-#include <utility>
-#include <vector>
-
-#include "src/cpu/bias_gradient.h"
-#include "src/cpu/cook_toom.h"
-#include "src/cpu/parallel_for.h"
-#include "src/cpu/vector.h"
-#include "src/round_up.h"
-
-namespace lockstep {
+namespace lockstep::KERNELS {
 namespace {
 
 constexpr std::int64_t kBlock = 64;  ///< channels: the row length of every matrix
@@ -160,10 +151,10 @@ struct Tiles {
   }
 };
 
-template <int R>
+template <int M, int R>
 class Winograd : public AffinePlan {
  public:
-  static constexpr int kOut = 4;
+  static constexpr int kOut = M;
   static constexpr std::size_t kEdge = kOut + R - 1;
   static constexpr std::int64_t kPoints = kEdge * kEdge;
   static constexpr auto kMatrices = cook_toom<kOut, R>();
@@ -197,7 +188,7 @@ class Winograd : public AffinePlan {
            sizeof(float);
   }
   std::string implementation() const override {
-    return "Winograd F(4x4," + std::to_string(R) + "x" + std::to_string(R) + ")";
+    return fmt::format("Winograd F({0}x{0},{1}x{1})", M, R);
   }
 
  private:
@@ -279,7 +270,7 @@ class Winograd : public AffinePlan {
   }
 
   /// The transforms of tiles first .. first + count - 1, as [point][channel block][tile][kBlock].
-  template <const auto& M, std::size_t Extent, bool Transposed, class T>
+  template <const auto& L, std::size_t Extent, bool Transposed, class T>
   static void transform_tiles(const Tiles<const T>& images, std::int64_t first, std::int64_t begin,
                               std::int64_t end, std::int64_t capacity, const float* zeros,
                               float* to, std::int64_t point) {
@@ -288,7 +279,7 @@ class Winograd : public AffinePlan {
       images.look(first + t, reinterpret_cast<const T*>(zeros), at);
       for (std::int64_t c = 0; c < images.channels; c += kLanes) {
         float* const column = to + (c / kBlock * capacity + t) * kBlock + c % kBlock;
-        transform<M, kEdge, Extent, Transposed>(
+        transform<L, kEdge, Extent, Transposed>(
             [&](std::size_t y, std::size_t x) {
               return load(at[y][x] + (at[y][x] == reinterpret_cast<const T*>(zeros) ? 0 : c));
             },
@@ -415,18 +406,18 @@ class Winograd : public AffinePlan {
   Shape in_, out_;
 };
 
-}  // namespace
-
 bool winograd_serves(const ConvolutionSpec& spec) {
   return spec.input.type != Type::f16 && spec.stride == 1 && spec.dilation == 1 &&
          spec.groups == 1 && !spec.one_dimensional && (spec.kernel == 3 || spec.kernel == 5) &&
          spec.pad < spec.kernel && spec.input.x[3] % kLanes == 0 && spec.filters % kLanes == 0;
 }
 
-std::unique_ptr<AffinePlan> make_winograd_convolution(const ConvolutionSpec& spec) {
-  expect(winograd_serves(spec), "no Winograd plan for this convolution");
-  if (spec.kernel == 3) return std::make_unique<Winograd<3>>(spec);
-  return std::make_unique<Winograd<5>>(spec);
+template <int M>
+std::unique_ptr<AffinePlan> make_winograd(const ConvolutionSpec& spec) {
+  if (!winograd_serves(spec)) return nullptr;
+  if (spec.kernel == 3) return std::make_unique<Winograd<M, 3>>(spec);
+  return std::make_unique<Winograd<M, 5>>(spec);
 }
 
-}  // namespace lockstep
+}  // namespace
+}  // namespace lockstep::KERNELS

@@ -1,3 +1,5 @@
+// Local response normalisation. Part of src/cpu/kernels_body.h.
+//
 // With s = bias + alpha * (window sum of x^2):
 //   y  = x * s^-beta
 //   dx = dy * s^-beta - 2 * alpha * beta * x * (window sum of dy * x * s^(-beta - 1))
@@ -6,16 +8,7 @@
 // them, so that a window is 2 * radius + 1 loads next to each other. s is computed again in
 // backward: cheaper than keeping it.
 
-#include "src/cpu/response_norm.h"
-
-#include <cmath>
-#include <vector>
-
-#include "src/cpu/parallel_for.h"
-#include "src/cpu/vector.h"
-#include "src/round_up.h"
-
-namespace lockstep {
+namespace lockstep::KERNELS {
 namespace {
 
 constexpr std::int64_t kPixels = 16;  // of a block: all its rows stay in the first-level cache
@@ -53,23 +46,28 @@ struct Powers {
 /// For beta = 3/4, the usual one: y = s^-1/4 by three steps of Newton's iteration, each y += y *
 /// (1 - s * y^4) / 4, from the guess that a quarter of the exponent gives (3 % off); within 4e-7
 /// for normal s. A third of the time of two square roots and two divisions.
-Powers three_quarters(Vector s) {
-  Vector y = std::bit_cast<Vector>(0x4f586000 - (std::bit_cast<Words>(s) >> 2));
-  for (int step = 0; step < 3; ++step) {
-    const Vector square = y * y;
-    y += y * (0.25f - 0.25f * s * (square * square));
+struct ThreeQuarters {
+  Powers operator()(Vector s) const {
+    Vector y = __builtin_bit_cast(Vector, 0x4f586000 - (__builtin_bit_cast(Words, s) >> 2));
+    for (int step = 0; step < 3; ++step) {
+      const Vector square = y * y;
+      y += y * (0.25f - 0.25f * s * (square * square));
+    }
+    const Vector cube = y * y * y;
+    const Vector fourth = cube * y;
+    return {cube, cube * fourth};
   }
-  const Vector cube = y * y * y;
-  const Vector fourth = cube * y;
-  return {cube, cube * fourth};
-}
+};
 
-Powers any_power(Vector s, float beta) {
-  Powers result;
-  for (int i = 0; i < kLanes; ++i) result.scale[i] = std::pow(s[i], -beta);
-  result.next = result.scale / s;
-  return result;
-}
+struct AnyPower {
+  float beta;
+  Powers operator()(Vector s) const {
+    Powers result;
+    for (int i = 0; i < kLanes; ++i) result.scale[i] = std::pow(s[i], -beta);
+    result.next = result.scale / s;
+    return result;
+  }
+};
 
 /// The `count` values from `from` on, zeros behind them.
 template <class T>
@@ -112,8 +110,8 @@ class CpuResponseNorm : public ResponseNormPlan {
  private:
   template <class F>
   void by_power(F f) const {
-    if (spec_.beta == 0.75f) return f([](Vector s) { return three_quarters(s); });
-    f([beta = spec_.beta](Vector s) { return any_power(s, beta); });
+    if (spec_.beta == 0.75f) return f(ThreeQuarters());
+    f(AnyPower{spec_.beta});
   }
 
   template <class T, class Power>
@@ -194,10 +192,9 @@ class CpuResponseNorm : public ResponseNormPlan {
   std::int64_t channels_, pixels_;
 };
 
-}  // namespace
-
-std::unique_ptr<ResponseNormPlan> make_cpu_response_norm(const ResponseNormSpec& spec) {
+std::unique_ptr<ResponseNormPlan> make_response_norm(const ResponseNormSpec& spec) {
   return std::make_unique<CpuResponseNorm>(spec);
 }
 
-}  // namespace lockstep
+}  // namespace
+}  // namespace lockstep::KERNELS

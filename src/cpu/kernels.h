@@ -1,0 +1,32 @@
+// The loops of our own that gain by wide registers. Their bodies (src/cpu/kernels_body.h) are
+// compiled once for each instruction set, in a namespace of its name, whatever the rest of the
+// program is compiled for; a device takes those of its set (src/cpu/instruction_set.h).
+#pragma once
+
+#include <memory>
+
+#include "src/device.h"
+
+namespace lockstep {
+
+struct Kernels {
+  int lanes;  ///< floats in a register
+  /// Winograd's algorithm with tiles of 2x2 and of 4x4 outputs, for filters of 3x3 and 5x5 at
+  /// stride 1 with channels and filters in whole registers; null for all else.
+  std::unique_ptr<AffinePlan> (*winograd2)(const ConvolutionSpec&);
+  std::unique_ptr<AffinePlan> (*winograd4)(const ConvolutionSpec&);
+  std::unique_ptr<ResponseNormPlan> (*response_norm)(const ResponseNormSpec&);
+};
+
+/// What the whole program is compiled for (LOCKSTEP_MARCH).
+namespace baseline {
+const Kernels& kernels();
+}
+namespace avx2 {
+const Kernels& kernels();
+}
+namespace avx512 {
+const Kernels& kernels();
+}
+
+}  // namespace lockstep

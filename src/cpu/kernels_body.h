@@ -1,0 +1,19 @@
+// The kernels of the instruction set called KERNELS, with registers of KERNEL_LANES floats: the
+// whole of baseline.cc, avx2.cc and avx512.cc.
+//
+// These bodies include nothing. What they use of others stands in src/cpu/kernel_headers.h, which
+// each of those files includes before it turns its instruction set on: functions that the whole
+// program shares must run on any processor, whichever of their copies a linker keeps.
+#include "src/cpu/vector_body.h"
+// In this order.
+#include "src/cpu/response_norm_body.h"
+#include "src/cpu/winograd_body.h"
+
+namespace lockstep::KERNELS {
+
+const Kernels& kernels() {
+  static constexpr Kernels kKernels{kLanes, make_winograd<2>, make_winograd<4>, make_response_norm};
+  return kKernels;
+}
+
+}  // namespace lockstep::KERNELS

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# --isa and --conv: one program computes with the instruction set that it is told, which the start names and a resume
+# compares; what the processor has not got is refused; no code that all processors run needs a wider one. Ways to
+# convolve that were measured are told, and a run goes on with its own.
+# usage: isa.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_h5py
+export XDG_CACHE_HOME="$folder/cache"
+has() { grep -qw "$1" /proc/cpuinfo; }
+
+train 2 --steps 2 --checkpoint-dir "$folder/auto"
+if has avx2; then
+  train 2 --steps 2 --isa avx2 --checkpoint-dir "$folder/avx2"
+  expect_line "the start names it" '^ranks .*AVX2 by --isa\)'
+  if ! has avx512f; then
+    expect_same_state "the widest is avx2" "$(step_file "$folder/auto" 2)" "$(step_file "$folder/avx2" 2)"
+  else
+    train 1 --check --steps 3 --shards 2 --checkpoint-dir "$folder/avx2"
+    expect_line "a resume sees another" '^note +the arithmetic is now oneDNN .*AVX-512.*, not oneDNN .*AVX2'
+  fi
+fi
+train 2 --steps 1 --isa baseline
+for name in avx512:avx512f avx512_bf16:avx512_bf16 amx:amx_bf16; do
+  has "${name#*:}" && continue
+  ranks 2 train_cifar "${small[@]}" --steps 1 --isa "${name%:*}"
+  expect_error "--isa ${name%:*}" 2 "^train_cifar: .*--isa ${name%:*}: there is .* at most on host .*: leave --isa out"
+done
+ranks 1 train_cifar "${small[@]}" --isa avx3
+expect_error "an unknown set" 2 "^train_cifar: .*avx3"
+ranks 1 evaluate --threads 1 --isa baseline "$folder/auto"
+expect "evaluate takes it too" test "$code" = 0
+
+# What the linker may keep of an inline function's copies must run everywhere: no registers of 512 bits outside of the
+# kernels that are chosen at start.
+if command -v objdump >/dev/null && ! grep -q '^LOCKSTEP_MARCH:.*=\(native\|.*v4\)' "$build/CMakeCache.txt"; then
+  objdump -dC --no-show-raw-insn "$build/train_cifar" |
+    awk '/^[0-9a-f]+ </ { name = $0 } /%zmm/ && name != seen { seen = name; print name }' >"$folder/wide"
+  expect "kernels for AVX-512 are there" grep -q 'lockstep::avx512::' "$folder/wide"
+  grep -v 'lockstep::avx512::\|(anonymous namespace)::' "$folder/wide" >"$folder/shared"
+  expect "no shared function needs AVX-512: $(head -n 3 "$folder/shared")" test ! -s "$folder/shared"
+fi
+
+# --- measured ----------------------------------------------------------------------------------------------------------
+placed=(--log-device-placement --conv measure --model resnet_small)
+train 2 "${placed[@]}" --steps 2 --checkpoint-dir "$folder/measured"
+expect_line "each shape has its times" '^  training fp32 .* = (direct|winograd[24]): [0-9.e+-]+ ms, '
+expect_line "bits may be others" '^note .*--conv measure chooses by the clock'
+grep '^  training' "$folder/out" >"$folder/first"
+rm -rf "$folder/cache"
+train 2 "${placed[@]}" --steps 4 --checkpoint-dir "$folder/measured"
+grep '^  training' "$folder/out" >"$folder/second"
+expect "a run goes on with its own times and choices" cmp "$folder/first" "$folder/second"
+expect "and that changes nothing" bash -c "! grep '^note ' '$folder/out' | grep -q arithmetic"
+ranks 1 train_cifar "${small[@]}" --conv measure --deterministic
+expect_error "no clock where bits count" 2 '^train_cifar: .*--conv.* chooses by the clock'
+finish
