@@ -40,14 +40,37 @@ std::int64_t elements_of_trial(const ReducerSpec& spec) {
   return std::min(largest, static_cast<std::int64_t>(std::max(enough, 16384.0)));
 }
 
+/// What auto may be between hosts.
+struct Candidate {
+  std::string_view name;
+  std::function<std::unique_ptr<Reducer>(const ReducerSpec&)> make;
+  double seconds = 0;  ///< of a trial
+};
+
+/// Those in canonical order that should be the cheapest for the buckets of `spec`, the cheapest
+/// first, and owners, whose messages all go at once.
+std::vector<Candidate> candidates(const ReducerSpec& spec) {
+  constexpr std::size_t kTried = 2;
+  std::vector<Candidate> found;
+  for (const AlgorithmEntry* entry :
+       algorithms_by_cost(spec.comm.size(), spec.buckets, spec.link)) {
+    if (found.size() == kTried) break;
+    found.push_back({entry->name, [entry](const ReducerSpec& made) {
+                       return make_scheduled_reducer(*entry, made);
+                     }});
+  }
+  found.push_back({"owners", make_owners_reducer});
+  return found;
+}
+
 /// Of the slowest rank, for a bucket of so many elements; the median of three.
-double measured_seconds(const AlgorithmEntry& entry, const ReducerSpec& given,
+double measured_seconds(const Candidate& candidate, const ReducerSpec& given,
                         std::int64_t elements) {
   ReducerSpec spec = given;
   spec.comm = given.comm.duplicate();
   spec.count = elements;
   spec.buckets = {{0, elements}};
-  const auto reducer = make_scheduled_reducer(entry, spec);
+  const auto reducer = candidate.make(spec);
   std::array<double, 3> seconds{};
   for (double& each : seconds) {
     spec.comm.barrier();
@@ -176,24 +199,19 @@ std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& given, const Co
     auto reducer = make_hierarchical_reducer(within, node);
     if (reducer->canonical()) return reducer;
   }
-  spec.why += "of those in canonical order it should be the cheapest for these buckets at " + link +
+  spec.why += "of those in canonical order it is the fastest for these buckets at " + link +
               " between hosts";
-  const auto entries = algorithms_by_cost(spec.comm.size(), spec.buckets, spec.link);
-  const AlgorithmEntry* fastest = entries.front();
-  const std::int64_t elements = elements_of_trial(spec);
-  if (entries.size() > 1 && elements > 0) {
-    const AlgorithmEntry* other = entries[1];
-    double seconds = measured_seconds(*fastest, spec, elements),
-           others = measured_seconds(*other, spec, elements);
-    if (others < seconds) {
-      std::swap(fastest, other);
-      std::swap(seconds, others);
-    }
+  std::vector<Candidate> tried = candidates(spec);
+  if (const std::int64_t elements = elements_of_trial(spec); elements > 0) {
+    for (Candidate& each : tried) each.seconds = measured_seconds(each, spec, elements);
+    std::stable_sort(tried.begin(), tried.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
     spec.why +=
-        fmt::format(", and it took {:.3g} ms for {:.3g} MiB where {} took {:.3g}", seconds * 1e3,
-                    static_cast<double>(elements) * 0x1p-18, other->name, others * 1e3);
+        fmt::format(", and it took {:.3g} ms for {:.3g} MiB where {} took {:.3g} and {} {:.3g}",
+                    tried[0].seconds * 1e3, static_cast<double>(elements) * 0x1p-18, tried[1].name,
+                    tried[1].seconds * 1e3, tried[2].name, tried[2].seconds * 1e3);
   }
-  return make_scheduled_reducer(*fastest, spec);
+  return tried.front().make(spec);
 }
 
 std::string describe_ranks(const ReducerSpec& spec) {

@@ -24,9 +24,9 @@ std::unique_ptr<Reducer> make_shared_reducer(const ReducerSpec& spec);
 std::unique_ptr<Reducer> make_hierarchical_reducer(const ReducerSpec& spec, const Comm& node);
 
 /// What "auto" is between hosts: measures the link, then takes the hierarchical one where nodes
-/// hold several ranks and it is canonical, else the faster of the two algorithms that should be the
-/// cheapest, as a bucket of theirs tells. The same on all ranks. Below half a second, and no memory
-/// stays.
+/// hold several ranks and it is canonical, else the fastest of owners and the two algorithms that
+/// should be the cheapest, as a bucket of theirs tells. The same on all ranks. Below half a second,
+/// and no memory stays.
 std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& spec, const Comm& node);
 
 /// For gradients in memory of a device that the host may not touch: copies them to `inner`, a
