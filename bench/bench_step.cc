@@ -76,7 +76,7 @@ int run(World& world, BenchOptions& o) {
   });
   const auto device = make_training_device(comm, o.training, placement);
   require_precision(comm, *device, o.training);
-  choose_kernels(comm, *device, o.training, plan, *data.train);
+  choose_kernels(comm, *device, o.training, plan, *data.train, "");
   const ModelEntry& entry = find(models(), o.training.model);
   TrainingStep step(make_step_parts(world, *device, entry, *data.train, o.training, plan), *device,
                     world.flight_recorder().mine(), o.training, plan);
