@@ -1,6 +1,7 @@
 #include "apps/trace.h"
 
 #include <algorithm>
+#include <fstream>
 #include <limits>
 
 #include "src/check.h"
@@ -15,21 +16,24 @@ std::size_t spans_of_a_lane(int ranks) {
   return std::clamp(share, Trace::kLeast, Trace::kMost);
 }
 
+/// A trace takes the place of an older one, and of no other file.
+void require_trace_or_nothing(const std::filesystem::path& path) {
+  std::string begin(kTraceBegin.size(), '\0');
+  std::ifstream file(path);
+  if (!file) return;
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  require(begin == kTraceBegin, "{} is there and is no trace: choose another name", path.string());
+}
+
 }  // namespace
 
 void require_trace_file(const std::filesystem::path& path) {
-  std::error_code error;
-  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))
-    fail_usage("--trace {} is there and is no file: choose another name", path.string());
-  const bool there = std::filesystem::exists(path, error);
-  // It takes the place of an older one, beside which it is written.
-  const std::filesystem::path probe = there ? temporary_name(path) : path;
   try {
-    OutputFile(probe, OutputFile::Mode::create);
+    require_replaceable(path);
+    require_trace_or_nothing(path);
   } catch (const Error& failed) {
     fail_usage("--trace: {}", failed.what());
   }
-  std::filesystem::remove(probe, error);
 }
 
 Trace::Trace(const Comm& comm)
@@ -62,6 +66,7 @@ std::string Trace::write(const std::filesystem::path& path) {
                                 [&](std::int64_t ns) { return of_rank_0(ns) - zero; }));
   if (comm_.rank() != 0) return {};
   try {
+    require_trace_or_nothing(path);  // of what this run has written, too
     replace_file(path, trace_document(events));
   } catch (const Error& error) {
     return error.what();

@@ -10,7 +10,8 @@
 
 namespace lockstep {
 
-/// Throws Error where no file can be put at `path`. Leaves nothing there.
+/// Throws the usage Error where no trace can be put at `path`, and where something else is there
+/// than an older one. Leaves nothing there.
 void require_trace_file(const std::filesystem::path& path);
 
 /// What this rank does, and at the end what all did, with their clocks aligned to rank 0's: the

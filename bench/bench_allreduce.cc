@@ -2,9 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include "apps/help.h"
 #include "bench/allreduce_report.h"
@@ -12,6 +10,7 @@
 #include "bench/schedule_drawing.h"
 #include "collectives/algorithms.h"
 #include "collectives/reducer.h"
+#include "src/file.h"
 #include "src/plural.h"
 #include "src/round_up.h"
 #include "src/table.h"
@@ -76,6 +75,8 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   if (at == 4) fail_usage("--type {} is neither f32 nor bf16 nor f16 nor f64", type);
   o.timing.type = types[at];
   o.timing.doubles = type == "f64";
+  if (!o.json.empty() && o.json == o.plot)
+    fail_usage("--json and --plot are one file, {}: name two", o.json);
   if (o.most < o.least) fail_usage("--max {} is less than --min {}", o.most, o.least);
   for (const std::string& name : o.reducers) {
     if (name == "all" || name == kPeer) continue;
@@ -124,16 +125,13 @@ std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
   return names;
 }
 
-/// Throws Error where the file cannot be written.
-void write(const std::string& path, const std::string& text) {
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  require(file != nullptr, "cannot write {}: {}", path, std::strerror(errno));
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  require((std::fclose(file) == 0) & written, "cannot write {}: is the disk full?", path);
-}
-
 int run(const Comm& comm, const BenchOptions& o) {
   const bool speaks = comm.rank() == 0;
+  agree(comm, [&] {
+    for (const std::string& path : {o.json, o.plot}) {
+      if (speaks && !path.empty()) require_replaceable(path);  // before all is measured
+    }
+  });
   const std::vector<std::string> names = names_of(comm, o);
   const AllreduceBound bound(comm);
   const std::string where = counted(comm.size(), "rank") + " on " + counted(bound.hosts(), "host");
@@ -160,8 +158,8 @@ int run(const Comm& comm, const BenchOptions& o) {
   agree(comm, [&] {
     if (!speaks) return;
     fmt::print("\n{}", crossover_table(rows, kPeer));
-    if (!o.json.empty()) write(o.json, json);
-    if (!o.plot.empty()) write(o.plot, plot(rows, comm.size(), "all-reduce, " + where));
+    if (!o.json.empty()) replace_file(o.json, json);
+    if (!o.plot.empty()) replace_file(o.plot, plot(rows, comm.size(), "all-reduce, " + where));
     require(wrong == 0, "{} elements are not the sum", wrong);
   });
   return kExitSuccess;

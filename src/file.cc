@@ -139,6 +139,16 @@ void replace_file(const std::filesystem::path& path, std::string_view bytes) {
   sync_directory(path.parent_path());
 }
 
+void require_replaceable(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
+          "{} is there and is no file: choose another name", path.string());
+  const std::filesystem::path probe = temporary_name(path);
+  OutputFile(probe, OutputFile::Mode::create);
+  std::filesystem::remove(probe, error);
+}
+
 std::filesystem::path temporary_name(const std::filesystem::path& path) {
   return fmt::format("{}.tmp-{}-{}-{}", path.string(), host_name(), ::getpid(),
                      unique_hex(kRandomBytes));
@@ -185,7 +195,7 @@ std::vector<std::filesystem::path> make_directories(const std::filesystem::path&
 
 std::filesystem::path cache_folder() {
   const char* const cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache != '\0') return std::filesystem::path(cache) / "lockstep";
+  if (cache != nullptr && *cache == '/') return std::filesystem::path(cache) / "lockstep";
   const char* const home = std::getenv("HOME");
   if (home == nullptr || *home == '\0') return {};
   return std::filesystem::path(home) / ".cache" / "lockstep";

@@ -44,6 +44,10 @@ class OutputFile {
 /// temporary is removed and a former `path` is untouched.
 void replace_file(const std::filesystem::path& path, std::string_view bytes);
 
+/// Throws Error where replace_file() could put nothing at `path`: its folder takes no file, or what
+/// is there is none. Leaves nothing there.
+void require_replaceable(const std::filesystem::path& path);
+
 /// `path`.tmp-<host>-<pid>-<16 random digits>: another name at every call.
 std::filesystem::path temporary_name(const std::filesystem::path& path);
 
@@ -57,8 +61,8 @@ void remove_stale_temporaries(const std::filesystem::path& directory, std::strin
 std::vector<std::filesystem::path> make_directories(const std::filesystem::path& directory,
                                                     std::string_view purpose);
 
-/// For what costs time to find out anew: $XDG_CACHE_HOME/lockstep, or that of ~/.cache; empty where
-/// there is neither.
+/// For what costs time to find out anew: $XDG_CACHE_HOME/lockstep (where that begins at the root:
+/// what does not is to be ignored), or that of ~/.cache; empty where there is neither.
 std::filesystem::path cache_folder();
 
 /// make_directories(), and throws Error unless a file can be

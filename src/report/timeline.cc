@@ -55,8 +55,7 @@ std::string trace_events(const Timeline& timeline, int rank, const std::string& 
 }
 
 std::string trace_document(const std::vector<std::string>& events_of_ranks) {
-  return fmt::format("{{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{}\n]}}\n",
-                     fmt::join(events_of_ranks, ",\n"));
+  return fmt::format("{}\n{}\n]}}\n", kTraceBegin, fmt::join(events_of_ranks, ",\n"));
 }
 
 }  // namespace lockstep

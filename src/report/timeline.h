@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/clock.h"
@@ -67,6 +68,9 @@ struct Timeline {
 std::string trace_events(const Timeline& timeline, int rank, const std::string& host,
                          const std::string& remark,
                          const std::function<std::int64_t(std::int64_t)>& clock);
+
+/// What a trace file begins with.
+inline constexpr std::string_view kTraceBegin = R"({"displayTimeUnit":"ms","traceEvents":[)";
 
 /// A trace file of the events of all ranks, in Chrome's format. Source: "Trace Event Format",
 /// Google, 2016, of complete events and metadata.

@@ -68,4 +68,10 @@ expect "an unknown algorithm is refused" grep -q 'unknown all-reduce algorithm "
 ranks 2 bench_allreduce "${sizes[@]}" --json /nowhere/rows
 expect "a file that cannot be written is named" grep -q 'cannot write /nowhere/rows' "$folder/err"
 expect "and ends it" test "$code" = 1
+expect "before anything is measured" test ! -s "$folder/out"
+mkfifo "$folder/pipe"
+ranks 2 bench_allreduce "${sizes[@]}" --plot "$folder/pipe"
+expect "nobody waits for the reader of a pipe" grep -q "$folder/pipe is there and is no file" "$folder/err"
+ranks 2 bench_allreduce "${sizes[@]}" --plot "$folder/one" --json "$folder/one"
+expect "two reports are two files" grep -q -- '--json and --plot are one file' "$folder/err"
 finish

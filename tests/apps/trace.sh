@@ -70,6 +70,19 @@ for bad in /nowhere/trace.json "$folder/there" /dev/null; do
   expect_error "a place for no file: $bad" 2 "^train_cifar: --trace.*$bad"
   expect "before anything is trained" test ! -s "$folder/out"
 done
+cp "$folder/small.toml" "$folder/kept.toml"
+ranks 2 train_cifar --config "$folder/kept.toml" --steps 2 --trace "$folder/kept.toml"
+expect_error "a file that is no trace" 2 "^train_cifar: --trace: $folder/kept.toml is there and is no trace: choose another name\$"
+expect "it is still there" cmp "$folder/small.toml" "$folder/kept.toml"
+train 2 --steps 2 --checkpoint-dir "$folder/own" --trace "$(step_file "$folder/own" 2)"
+expect_line "what the run itself wrote is kept, too" '^warning +there is no --trace: .* is there and is no trace'
+train 2 --steps 3 --checkpoint-dir "$folder/own"
+train 2 --steps 2 --log-dir "$folder/new" --trace "$folder/new/trace.json"
+expect "in a folder that the run makes" python3 "$folder/read.py" "$folder/new/trace.json" 2 2
+train 2 --steps 3 --trace "$folder/new/trace.json"
+expect "and in the place of an older one" python3 "$folder/read.py" "$folder/new/trace.json" 2 3
+ranks 2 train_cifar "${small[@]}" --steps 2 --trace "$folder/$(printf 'n%.0s' $(seq 250))"
+expect_error "a name that leaves no room" 2 "^train_cifar: --trace: .*File name too long"
 expect "and nothing has become of it" test -d "$folder/there" -a -c /dev/null
 
 # --- a rank that is stopped for half of the time ---------------------------------------------------------------------------

@@ -120,5 +120,29 @@ TEST(OutputFile, AnUnusableDirectoryIsTold) {
   EXPECT_NE(proc.find("cannot write to the log directory /proc/self: "), std::string::npos) << proc;
 }
 
+TEST(OutputFile, WhatCannotBeReplacedIsSaidBeforehand) {
+  const TemporaryDirectory directory;
+  put(directory / "file", "kept");
+  EXPECT_EQ(error_of([&] { require_replaceable(directory / "file"); }), "");
+  EXPECT_EQ(error_of([&] { require_replaceable(directory / "none"); }), "");
+  EXPECT_EQ(contents(directory / "file"), "kept");
+  EXPECT_EQ(directory.names(), Names{"file"});
+  EXPECT_NE(error_of([&] { require_replaceable(directory / "no/file"); }).find("No such file"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { require_replaceable(directory.path()); }).find("is there and is no file"),
+      std::string::npos);
+}
+
+TEST(CacheFolder, IsNoneOfTheWorkingDirectorysOwn) {
+  setenv("HOME", "/home/somebody", 1);
+  setenv("XDG_CACHE_HOME", "/elsewhere", 1);
+  EXPECT_EQ(cache_folder(), "/elsewhere/lockstep");
+  setenv("XDG_CACHE_HOME", "relative", 1);
+  EXPECT_EQ(cache_folder(), "/home/somebody/.cache/lockstep");
+  unsetenv("HOME");
+  EXPECT_EQ(cache_folder(), "");
+}
+
 }  // namespace
 }  // namespace lockstep
