@@ -1,9 +1,11 @@
 #include "apps/kept_back.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <functional>
 #include <span>
 
+#include "apps/restore.h"
 #include "src/check.h"
 #include "src/plural.h"
 
@@ -58,23 +60,38 @@ void follow_scale(const Layout& layout, const LossScale& scale, const std::vecto
   if (scale.scale != scale.last) scale_trained(layout, scale.scale / scale.last, kept);
 }
 
-std::string restore_kept_back(const Comm& comm, const Checkpoint* checkpoint, const Layout& layout,
-                              float factor, float* kept) {
+std::string KeptBack::text() const { return fmt::format("scale {}, ranks {}", scale, ranks); }
+
+KeptBack KeptBack::from(const std::string& text) {
+  KeptBack kept;
+  long long ranks = 0;
+  const bool read = std::sscanf(text.c_str(), "scale %f, ranks %lld", &kept.scale, &ranks) == 2;
+  kept.ranks = ranks;
+  require(read && kept.text() == text && kept.scale >= 1 && kept.scale <= LossScaling::kHighest &&
+              ranks > 0,
+          "\"{}\" does not say what --wire kept back", text);
+  return kept;
+}
+
+std::string restore_kept_back(const Comm& comm, const Checkpoint* checkpoint,
+                              const KeptBack& before, const Layout& layout, float scale,
+                              float* kept) {
   const auto count = static_cast<std::size_t>(layout.count);
   const std::vector<int> ranks = keepers(comm, kept);
-  std::int64_t before = 0;
-  while (checkpoint && checkpoint->has(section_name(before))) ++before;
-  comm.broadcast(std::span(&before, 1));
-  if (before == 0) return "";
+  agree(comm, [&] {
+    std::int64_t there = 0;
+    while (checkpoint && checkpoint->has(section_name(there))) ++there;
+    require(!checkpoint || there == before.ranks,
+            "{} is damaged: what --wire kept back is there of {}, and was of {}; use another file",
+            checkpoint->file().string(), counted(there, "rank"), counted(before.ranks, "rank"));
+  });
+  if (before.ranks == 0) return "";
   if (ranks.empty()) return "what --wire kept back of the sums before is left out";
-  const bool same = ranks.size() == static_cast<std::size_t>(before);
+  const bool same = ranks.size() == static_cast<std::size_t>(before.ranks);
   std::vector<float> passing(count);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(before); ++i) {
-    agree(comm, [&] {
-      if (checkpoint) checkpoint->load(layout, {{section_name(i), passing.data()}});
-    });
-    comm.broadcast(std::span(passing));
-    if (factor != 1) scale_trained(layout, factor, passing.data());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(before.ranks); ++i) {
+    load_on_all_ranks(comm, checkpoint, layout, {{section_name(i), passing.data()}});
+    if (scale != before.scale) scale_trained(layout, scale / before.scale, passing.data());
     if (comm.rank() != (same ? ranks[i] : ranks.front())) continue;
     std::transform(kept, kept + count, passing.begin(), kept, std::plus<>());
   }
@@ -82,7 +99,7 @@ std::string restore_kept_back(const Comm& comm, const Checkpoint* checkpoint, co
               : fmt::format(
                     "what --wire kept back on {} is now with one rank: this is no longer the "
                     "same run",
-                    counted(before, "rank"));
+                    counted(before.ranks, "rank"));
 }
 
 }  // namespace lockstep

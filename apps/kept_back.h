@@ -27,11 +27,24 @@ std::vector<ConstSection> gather_kept_back(const Comm& comm, const Layout& layou
                                            const float* kept,
                                            std::vector<std::vector<float>>& memory);
 
+/// What a checkpoint says of them.
+struct KeptBack {
+  float scale = 1;         ///< of the loss that they are in units of
+  std::int64_t ranks = 0;  ///< that kept something back: sections
+
+  /// "scale 65536, ranks 2", exact.
+  std::string text() const;
+  /// Throws Error where it is no such text.
+  static KeptBack from(const std::string& text);
+};
+
 /// Collective. Gives the sections of `checkpoint`, which rank 0 has open, to those who have `kept`:
-/// each to its own, where they are as many as before; else all that was kept back goes to the first
-/// of them, so that nothing is lost; `factor` times as large as they are there. Returns a line
-/// about that on rank 0; else empty. Throws AgreedError.
-std::string restore_kept_back(const Comm& comm, const Checkpoint* checkpoint, const Layout& layout,
-                              float factor, float* kept);
+/// each to its own, where they are as many as `before`; else all that was kept back goes to the
+/// first of them, so that nothing is lost. In units of `scale`. Returns a line about that on rank
+/// 0; else empty. Throws AgreedError, also where the sections are not those of `before`, or hold a
+/// number that is not finite.
+std::string restore_kept_back(const Comm& comm, const Checkpoint* checkpoint,
+                              const KeptBack& before, const Layout& layout, float scale,
+                              float* kept);
 
 }  // namespace lockstep

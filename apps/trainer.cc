@@ -48,8 +48,8 @@ constexpr double kSlowFiles = 600;
 constexpr const char* kDue = "due";
 /// The text of a checkpoint that says where a dynamic scale of the loss stands.
 constexpr const char* kLossScale = "loss_scale";
-/// The text that says of which scale of the loss that is which --wire has kept back.
-constexpr const char* kWireScale = "wire_scale";
+/// The text that KeptBack is.
+constexpr const char* kKeptBack = "kept_back";
 /// The text that says how many per cent of the test set a run had right that ended by its --target.
 constexpr const char* kReached = "target_reached";
 
@@ -112,7 +112,7 @@ class Trainer {
     });
     load_on_all_ranks(comm_, checkpoint.get(), step_.layout(), step_.sections());
     LossScale scale = step_.loss_scale();
-    float wire_scale = 1;
+    KeptBack kept_back;
     const auto& texts = resumption.metadata.texts;
     agree(comm_, [&] {
       try {
@@ -121,17 +121,15 @@ class Trainer {
         // A run that was not scaled dynamically begins to be.
         if (const auto at = texts.find(kLossScale); at != texts.end())
           scale = LossScale::from(at->second);
-        if (const auto at = texts.find(kWireScale); at != texts.end()) {
-          wire_scale = std::stof(at->second);
-          require(wire_scale >= 1, "\"{}\" is no scale", at->second);
-        }
+        if (const auto at = texts.find(kKeptBack); at != texts.end())
+          kept_back = KeptBack::from(at->second);
       } catch (const std::exception& error) {
         fail("{} is damaged: {}; use another file", resumption.file->string(), error.what());
       }
     });
     step_.restored(scale);
-    wire_note_ = restore_kept_back(comm_, checkpoint.get(), step_.layout(),
-                                   step_.loss_scale().scale / wire_scale, step_.kept_back());
+    wire_note_ = restore_kept_back(comm_, checkpoint.get(), kept_back, step_.layout(),
+                                   step_.loss_scale().scale, step_.kept_back());
     last_file_ = *resumption.file;
     world_.flight_recorder().saved();
     const auto evaluation = resumption.metadata.texts.find("evaluation");
@@ -391,7 +389,10 @@ class Trainer {
       if (evaluation_due_) metadata.texts["evaluation"] = kDue;
       if (reached()) metadata.texts[kReached] = fmt::format("{}", reached_);
       if (options_.loss_scaling().dynamic) metadata.texts[kLossScale] = step_.loss_scale().text();
-      if (!kept.empty()) metadata.texts[kWireScale] = fmt::format("{}", step_.loss_scale().scale);
+      if (!kept.empty()) {
+        metadata.texts[kKeptBack] =
+            KeptBack{step_.loss_scale().scale, static_cast<std::int64_t>(kept.size())}.text();
+      }
       folders_->require_held();
       std::vector<ConstSection> sections = read_only(step_.sections());
       sections.insert(sections.end(), kept.begin(), kept.end());
@@ -526,8 +527,8 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   std::optional<RunFolders> folders;
   agree(comm, [&] {
     if (comm.rank() != 0) return;
-    if (!options.trace.empty()) require_trace_file(options.trace);
     folders.emplace(options);
+    if (!options.trace.empty()) require_trace_file(options.trace);  // in one of them, perhaps
   });
   const Resumption resumption = find_resumption(comm, options);
   std::vector<std::string> notes = folders ? folders->notes() : std::vector<std::string>{};

@@ -58,7 +58,7 @@ ReducerSpec reducer_spec(const Comm& comm, Device& device, const Options& option
           .timeout_seconds = options.timeout,
           .nccl_max_ctas = options.nccl_max_ctas,
           .wire = options.wire,
-          .overflows = options.loss_scaling().dynamic,
+          .overflows = options.loss_scaling().on(),
           .exact = Layout::kMail,
           .cache = cache_folder()};
 }

@@ -36,6 +36,9 @@ expect_same_state "what is kept back follows the scale" "$(step_file "$folder/sc
 train 2 "${scaled[@]}" --loss-scale none --steps 8 --resume "$(step_file "$folder/scaled" 4)" --checkpoint-dir "$folder/unscaled"
 expect_same_state "into a run without one, too" "$(step_file "$folder/bf16-poll" 8)" "$(step_file "$folder/unscaled" 8)"
 
+ranks 2 train_cifar "${small[@]}" "${owners[@]}" --wire fp16 --loss-scale 1e9 --steps 8
+expect_error "a scale beyond what fp16 holds is no quiet cut" 1 'Model diverged'
+
 expect "a checkpoint holds what each rank keeps back" "$python" - "$(step_file "$folder/bf16-poll" 4)" <<'PYTHON'
 import sys
 
@@ -49,6 +52,22 @@ with h5py.File(sys.argv[1], "r") as file:
             kept, weights = file["wire"][rank][name][()], file["parameters"][name][()]
             assert kept.shape == weights.shape and numpy.isfinite(kept).all() and kept.any(), (rank, name)
 PYTHON
+
+# --- damaged -------------------------------------------------------------------------------------------------------------
+# NAME EDIT WORDS: a checkpoint whose checksums are right and whose contents are not is refused.
+damaged() {
+  cp "$(step_file "$folder/bf16-poll" 4)" "$folder/damaged.h5"
+  "$python" -c "import h5py; f = h5py.File('$folder/damaged.h5', 'r+'); $2"
+  ranks 2 train_cifar "${small[@]}" "${owners[@]}" --wire bf16 --steps 8 --resume "$folder/damaged.h5" --checkpoint-dir "$folder/from-damaged"
+  expect_error "$1" 1 "damaged.h5 $3; use another file\$"
+}
+damaged "what is no number" "f['wire/1/conv2/weights'][0] = float('nan')" "holds numbers of wire/1 that are not finite"
+damaged "a rank less" "del f['wire/1']" "is damaged: what --wire kept back is there of 1 rank, and was of 2 ranks"
+damaged "none" "del f['wire']" "is damaged: what --wire kept back is there of 0 ranks, and was of 2 ranks"
+damaged "no word of them" "del f.attrs['kept_back']" "is damaged: what --wire kept back is there of 2 ranks, and was of 0 ranks"
+for text in 'scale inf, ranks 2' 'scale 0.5, ranks 2' 'scale 1, ranks 2x' 'scale 1e38, ranks 0' ''; do
+  damaged "kept_back is '$text'" "f.attrs['kept_back'] = '$text'" "is damaged: \"$text\" does not say what --wire kept back"
+done
 
 # --- another number of ranks, another wire, no wire ----------------------------------------------------------------------
 train 1 "${owners[@]}" --wire bf16 --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --checkpoint-dir "$folder/alone"
