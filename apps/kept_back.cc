@@ -79,9 +79,10 @@ std::string restore_kept_back(const Comm& comm, const Checkpoint* checkpoint,
   const auto count = static_cast<std::size_t>(layout.count);
   const std::vector<int> ranks = keepers(comm, kept);
   agree(comm, [&] {
+    if (!checkpoint) return;
     std::int64_t there = 0;
-    while (checkpoint && checkpoint->has(section_name(there))) ++there;
-    require(!checkpoint || there == before.ranks,
+    while (checkpoint->has(section_name(there))) ++there;
+    require(there == before.ranks,
             "{} is damaged: what --wire kept back is there of {}, and was of {}; use another file",
             checkpoint->file().string(), counted(there, "rank"), counted(before.ranks, "rank"));
   });

@@ -59,7 +59,7 @@ damaged() {
   cp "$(step_file "$folder/bf16-poll" 4)" "$folder/damaged.h5"
   "$python" -c "import h5py; f = h5py.File('$folder/damaged.h5', 'r+'); $2"
   ranks 2 train_cifar "${small[@]}" "${owners[@]}" --wire bf16 --steps 8 --resume "$folder/damaged.h5" --checkpoint-dir "$folder/from-damaged"
-  expect_error "$1" 1 "damaged.h5 $3; use another file\$"
+  expect_error "$1" 1 "damaged.h5 $3[;:] use another file\$"
 }
 damaged "what is no number" "f['wire/1/conv2/weights'][0] = float('nan')" "holds numbers of wire/1 that are not finite"
 damaged "a rank less" "del f['wire/1']" "is damaged: what --wire kept back is there of 1 rank, and was of 2 ranks"
