@@ -20,42 +20,21 @@
 #include "net/model.h"
 #include "src/check.h"
 #include "src/cpu/convolution.h"
+#include "tests/support/wrapped_device.h"
 
 namespace {
 
 using namespace lockstep;
 
 /// The CPU, which also notes what it is asked to convolve.
-class Recorder : public Device {
+class Recorder : public WrappedDevice {
  public:
   std::vector<ConvolutionSpec> specs;
 
-  std::string describe() const override { return cpu_->describe(); }
-  std::string arithmetic() const override { return cpu_->arithmetic(); }
-  bool computes(Type type) const override { return cpu_->computes(type); }
-  bool memory_is_host() const override { return true; }
-  int run_ahead() const override { return 0; }
-  std::unique_ptr<Stream> stream(Priority) override { return cpu_->stream(); }
-  std::unique_ptr<Event> event() override { return cpu_->event(); }
-  Memory allocate(std::size_t bytes, Place place) override { return cpu_->allocate(bytes, place); }
-  void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
-    cpu_->copy(stream, to, from, bytes);
-  }
-  std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return nullptr; }
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
     specs.push_back(spec);
-    return cpu_->convolution(spec);
+    return WrappedDevice::convolution(spec);
   }
-  std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override { return cpu_->dense(spec); }
-  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
-    return cpu_->max_pool(spec);
-  }
-  std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
-    return cpu_->response_norm(spec);
-  }
-
- private:
-  std::unique_ptr<Device> cpu_ = make_cpu_device(1);
 };
 
 std::string title(const ConvolutionSpec& spec) {

@@ -1,4 +1,4 @@
-// A device that is the CPU with one thread in all that a test does not override.
+// A device that is the CPU with one thread in all that is not overridden.
 #pragma once
 
 #include <memory>
