@@ -63,6 +63,11 @@ class ExchangeReducer : public HostReducer {
   Exchanges exchanges_;
 };
 
+/// Collective over `comm`.
+std::size_t piece_for(const Comm& comm) {
+  return comm.node().size() == comm.size() ? kPieceWithinHost : kPieceBetweenHosts;
+}
+
 }  // namespace
 
 std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& entry,
@@ -86,11 +91,12 @@ Memory make_kept_back(const ReducerSpec& spec, int senders) {
 std::vector<std::unique_ptr<Exchange>> make_owner_sums(const ReducerSpec& spec, const Comm& comm,
                                                        float* kept) {
   Exchanges sums;
+  const std::size_t piece = piece_for(comm);
   for (const Range& bucket : spec.buckets) {
     const std::int64_t exact = std::clamp<std::int64_t>(spec.exact - bucket.begin, 0, bucket.count);
     sums.push_back(std::make_unique<OwnerSums>(comm, bucket.count, exact, spec.wire, spec.overflows,
                                                kept == nullptr ? nullptr : kept + bucket.begin,
-                                               static_cast<int>(sums.size())));
+                                               piece, static_cast<int>(sums.size())));
   }
   return sums;
 }
@@ -98,9 +104,10 @@ std::vector<std::unique_ptr<Exchange>> make_owner_sums(const ReducerSpec& spec, 
 std::vector<std::unique_ptr<Exchange>> make_runs(const ReducerSpec& spec, const Comm& comm,
                                                  Algorithm algorithm) {
   Exchanges runs;
+  const std::size_t piece = piece_for(comm);
   for (const Range& bucket : spec.buckets) {
     runs.push_back(std::make_unique<Run>(comm, algorithm(comm.rank(), comm.size(), bucket.count),
-                                         static_cast<int>(runs.size())));
+                                         piece, static_cast<int>(runs.size())));
   }
   return runs;
 }

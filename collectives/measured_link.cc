@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/exchange.h"
 #include "collectives/sum.h"
 #include "src/round_up.h"
 
@@ -14,7 +15,8 @@ namespace {
 
 using Clock = std::function<double()>;
 
-constexpr int kLargest = 1 << 20;  // bytes of a message
+constexpr int kLargest = 1 << 20;  // bytes that cross at once
+constexpr int kPiece = static_cast<int>(kPieceBetweenHosts);
 constexpr double kPatience = 0.1;  // seconds for each size of message
 
 /// The least of up to `times` calls, as many as begin within kPatience; the first is not counted.
@@ -57,10 +59,19 @@ class Pair {
   }
 
  private:
+  /// (In the pieces of exchanges, all under way at once: it is their bandwidth that is asked for.)
   bool both_ways(int bytes, char more) {
     out_[0] = more;
-    check(MPI_Sendrecv(out_.data(), bytes, MPI_CHAR, other_, 0, in_.data(), bytes, MPI_CHAR, other_,
-                       0, comm_, MPI_STATUS_IGNORE));
+    pending_.clear();
+    for (const bool send : {false, true}) {
+      for (int begin = 0; begin < bytes; begin += kPiece) {
+        const int length = std::min(kPiece, bytes - begin);
+        MPI_Request& request = pending_.emplace_back();
+        check(send ? MPI_Isend(out_.data() + begin, length, MPI_CHAR, other_, 0, comm_, &request)
+                   : MPI_Irecv(in_.data() + begin, length, MPI_CHAR, other_, 0, comm_, &request));
+      }
+    }
+    check(MPI_Waitall(static_cast<int>(pending_.size()), pending_.data(), MPI_STATUSES_IGNORE));
     return in_[0] != 0;
   }
   void there_and_back(char more) {
@@ -79,6 +90,7 @@ class Pair {
   int other_;
   const Clock& clock_;
   std::vector<char> out_ = std::vector<char>(kLargest), in_ = std::vector<char>(kLargest);
+  std::vector<MPI_Request> pending_;
 };
 
 double measured_add_rate() {

@@ -16,8 +16,14 @@ constexpr std::int64_t kBlock = 512;  ///< floats of each rank that are summed a
 }  // namespace
 
 OwnerSums::OwnerSums(const Comm& comm, std::int64_t count, std::int64_t exact, Type wire,
-                     bool overflows, float* kept, int tag)
-    : comm_(comm), exact_(exact), wire_(wire), overflows_(overflows), kept_(kept), tag_(tag) {
+                     bool overflows, float* kept, std::size_t piece, int tag)
+    : comm_(comm),
+      exact_(exact),
+      wire_(wire),
+      overflows_(overflows),
+      kept_(kept),
+      piece_(piece),
+      tag_(tag) {
   std::size_t end = 0;
   for (int rank = 0; rank < comm.size(); ++rank) {
     parts_.push_back(slice_of({exact, count - exact}, rank, comm.size()));
@@ -52,8 +58,8 @@ void OwnerSums::start(float* bucket) {
 }
 
 void OwnerSums::post(bool send, int peer, char* memory, std::size_t bytes) {
-  for (std::size_t begin = 0; begin < bytes; begin += kPieceBytes) {
-    const int length = static_cast<int>(std::min(kPieceBytes, bytes - begin));
+  for (std::size_t begin = 0; begin < bytes; begin += piece_) {
+    const int length = static_cast<int>(std::min(piece_, bytes - begin));
     MPI_Request& request = pending_.emplace_back();
     char* const place = memory + begin;
     check(send ? MPI_Isend(place, length, MPI_CHAR, peer, tag_, raw(comm_), &request)

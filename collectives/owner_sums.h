@@ -32,9 +32,9 @@ class OwnerSums : public Exchange {
   /// Of `count` elements, of which the first `exact` cross in fp32 to everybody and are summed by
   /// each, with numbers of type `wire`. `kept`: `count` floats of the caller's that outlive this,
   /// zeros before the first step; null, and not needed, with fp32. `overflows`: as
-  /// ReducerSpec::overflows. `tag`: the same on all ranks, used by no other exchange of `comm`.
+  /// ReducerSpec::overflows. `piece`, `tag`: as those of a Run.
   OwnerSums(const Comm& comm, std::int64_t count, std::int64_t exact, Type wire, bool overflows,
-            float* kept, int tag);
+            float* kept, std::size_t piece, int tag);
 
   void start(float* bucket) override;
   bool advance(bool wait = false) override;
@@ -61,6 +61,7 @@ class OwnerSums : public Exchange {
   Type wire_;
   bool overflows_;
   float* kept_;
+  std::size_t piece_;
   int tag_;
   std::vector<Range> parts_;         ///< by owner
   std::vector<std::size_t> out_at_;  ///< by rank: of its message in out_

@@ -31,13 +31,22 @@ std::unique_ptr<Reducer> make_auto_reducer(const ReducerSpec& given) {
   return make_shared_reducer(spec);
 }
 
-/// Elements of the bucket that two algorithms are compared by: those of the largest, but what the
-/// link can move in 20 ms is enough to tell, and neither time nor memory grows with huge buckets.
-std::int64_t elements_of_trial(const ReducerSpec& spec) {
-  std::int64_t largest = 0;
-  for (const Range& bucket : spec.buckets) largest = std::max(largest, bucket.count);
-  const double enough = 0.02 * spec.link.bandwidth / sizeof(float);
-  return std::min(largest, static_cast<std::int64_t>(std::max(enough, 16384.0)));
+/// The buckets that candidates are compared by: the first of a step, all under way at once, as
+/// those of a step are. What the link can move in 20 ms is enough to tell, and neither time nor
+/// memory grows with huge gradients.
+std::vector<Range> buckets_of_trial(const ReducerSpec& spec) {
+  constexpr double kLeast = 16 << 10, kMost = 4 << 20;  // elements
+  const auto enough = static_cast<std::int64_t>(
+      std::clamp(0.02 * spec.link.bandwidth / sizeof(float), kLeast, kMost));
+  std::vector<Range> tried;
+  std::int64_t end = 0;
+  for (const Range& bucket : spec.buckets) {
+    if (bucket.count == 0) continue;
+    if (end == enough) break;
+    tried.push_back({end, std::min(bucket.count, enough - end)});
+    end = tried.back().end();
+  }
+  return tried;
 }
 
 /// What auto may be between hosts.
@@ -63,21 +72,21 @@ std::vector<Candidate> candidates(const ReducerSpec& spec) {
   return found;
 }
 
-/// Of the slowest rank, for a bucket of so many elements; the median of three.
+/// Of the slowest rank, for these buckets; the median of three.
 double measured_seconds(const Candidate& candidate, const ReducerSpec& given,
-                        std::int64_t elements) {
+                        const std::vector<Range>& buckets) {
   ReducerSpec spec = given;
   spec.comm = given.comm.duplicate();
-  spec.count = elements;
-  spec.buckets = {{0, elements}};
+  spec.count = buckets.back().end();
+  spec.buckets = buckets;
   const auto reducer = candidate.make(spec);
   std::array<double, 3> seconds{};
   for (double& each : seconds) {
     spec.comm.barrier();
     const Waiting waiting;
     const double begin = now_seconds();
-    reducer->start(0);
-    reducer->finish(0);
+    for (int i = 0; i < ssize(buckets); ++i) reducer->start(i);
+    for (int i = 0; i < ssize(buckets); ++i) reducer->finish(i);
     each = now_seconds() - begin;
   }
   std::sort(seconds.begin(), seconds.end());
@@ -202,14 +211,15 @@ std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& given, const Co
   spec.why += "of those in canonical order it is the fastest for these buckets at " + link +
               " between hosts";
   std::vector<Candidate> tried = candidates(spec);
-  if (const std::int64_t elements = elements_of_trial(spec); elements > 0) {
-    for (Candidate& each : tried) each.seconds = measured_seconds(each, spec, elements);
+  if (const std::vector<Range> buckets = buckets_of_trial(spec); !buckets.empty()) {
+    for (Candidate& each : tried) each.seconds = measured_seconds(each, spec, buckets);
     std::stable_sort(tried.begin(), tried.end(),
                      [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
-    spec.why +=
-        fmt::format(", and it took {:.3g} ms for {:.3g} MiB where {} took {:.3g} and {} {:.3g}",
-                    tried[0].seconds * 1e3, static_cast<double>(elements) * 0x1p-18, tried[1].name,
-                    tried[1].seconds * 1e3, tried[2].name, tried[2].seconds * 1e3);
+    spec.why += fmt::format(
+        ", and it took {:.3g} ms for {} of {:.3g} MiB together where {} took {:.3g} and {} {:.3g}",
+        tried[0].seconds * 1e3, counted(ssize(buckets), "bucket"),
+        static_cast<double>(buckets.back().end()) * 0x1p-18, tried[1].name, tried[1].seconds * 1e3,
+        tried[2].name, tried[2].seconds * 1e3);
   }
   return tried.front().make(spec);
 }

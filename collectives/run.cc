@@ -8,12 +8,10 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kPiece = kPieceBytes / sizeof(float);
-
 template <class Visit>
-void for_each_piece(Range range, Visit visit) {
-  for (std::int64_t begin = range.begin; begin < range.end(); begin += kPiece) {
-    visit(Range{begin, std::min(kPiece, range.end() - begin)});
+void for_each_piece(Range range, std::int64_t piece, Visit visit) {
+  for (std::int64_t begin = range.begin; begin < range.end(); begin += piece) {
+    visit(Range{begin, std::min(piece, range.end() - begin)});
   }
 }
 
@@ -31,8 +29,12 @@ std::int64_t most_added(const Schedule& schedule, int rank) {
 
 }  // namespace
 
-Run::Run(const Comm& comm, Schedule schedule, int tag)
-    : comm_(comm), schedule_(std::move(schedule)), tag_(tag), round_(schedule_.rounds.size()) {
+Run::Run(const Comm& comm, Schedule schedule, std::size_t piece, int tag)
+    : comm_(comm),
+      schedule_(std::move(schedule)),
+      piece_(static_cast<std::int64_t>(piece / sizeof(float))),
+      tag_(tag),
+      round_(schedule_.rounds.size()) {
   scratch_.resize(schedule_.scratch);
   staging_.resize(most_added(schedule_, comm.rank()));
 }
@@ -73,7 +75,7 @@ void Run::begin_round() {
   for (const bool sends : {false, true}) {
     for (const Action& action : round) {
       if (action.peer == comm_.rank() || (action.verb == Verb::send) != sends) continue;
-      for_each_piece(action.range, [&](Range piece) { post(action, piece); });
+      for_each_piece(action.range, piece_, [&](Range piece) { post(action, piece); });
     }
   }
   left_ = pending_.size();

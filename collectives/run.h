@@ -13,8 +13,9 @@ namespace lockstep {
 /// A schedule that is carried out once per step on the same bucket, of schedule.count floats.
 class Run : public Exchange {
  public:
-  /// `tag`: the same on all ranks, used by no other exchange of `comm`.
-  Run(const Comm& comm, Schedule schedule, int tag);
+  /// `piece`: bytes of which a message is cut into pieces, the same on all ranks. `tag`: the same
+  /// on all ranks, used by no other exchange of `comm`.
+  Run(const Comm& comm, Schedule schedule, std::size_t piece, int tag);
   void start(float* bucket) override;
   bool advance(bool wait = false) override;
   bool done() const override { return round_ == schedule_.rounds.size(); }
@@ -35,6 +36,7 @@ class Run : public Exchange {
 
   Comm comm_;
   Schedule schedule_;
+  std::int64_t piece_;  ///< elements
   int tag_;
   float* bucket_ = nullptr;
   std::vector<float> scratch_, staging_;
