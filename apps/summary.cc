@@ -185,10 +185,14 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
          fmt::format("--embedding-gradient does nothing: {} has no embedding", f.options.model));
   }
   if (f.options.wire != Type::f32 && f.step.reducer().canonical()) {
-    line("note",
-         fmt::format("--wire {} does nothing with the reducer {}: no gradient crosses between "
-                     "hosts (--reducer owners rounds within one too)",
-                     name_of(f.options.wire), f.step.reducer().name()));
+    const std::string why =
+        f.comm.size() == 1
+            ? "one rank: no gradient crosses"
+            : fmt::format(
+                  "the reducer {}: no gradient crosses between hosts (--reducer owners "
+                  "rounds within one too)",
+                  f.step.reducer().name());
+    line("note", fmt::format("--wire {} does nothing with {}", name_of(f.options.wire), why));
   }
   if (f.step.sums_rows() && !f.step.reducer().canonical()) {
     line("note",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/exchange.h"
 #include "collectives/reducer.h"
 #include "collectives/sum.h"
 #include "src/clock.h"
@@ -185,9 +186,10 @@ AllreduceBound::AllreduceBound(const Comm& comm) : comm_(comm) {
     if (all[rank] == 0) leaders.push_back(static_cast<int>(rank));
   hosts_ = static_cast<int>(leaders.size());
   if (hosts_ == 1) return;
-  // In pieces, as the executor of schedules sends them: a single long message does not fill both
-  // directions of a link at once.
-  constexpr int kPieces = 16, kPiece = 256 << 10, kBytes = kPieces * kPiece;
+  // In pieces, as exchanges send them: a single long message does not fill both directions of a
+  // link at once.
+  constexpr int kPieces = 64, kPiece = static_cast<int>(kPieceBetweenHosts),
+                kBytes = kPieces * kPiece;
   std::vector<char> out(kBytes), in(kBytes);
   std::vector<MPI_Request> requests(2 * kPieces);
   const auto me = std::find(leaders.begin(), leaders.end(), comm.rank()) - leaders.begin();

@@ -36,7 +36,7 @@ AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int6
 /// Collective. What no all-reduce of `bytes` of numbers of `type` can be faster than, in
 /// microseconds; none for one rank. On one host: all ranks at once add their slices by the same
 /// kernel in memory of their own. On several: what each host has to send, at the speed that
-/// messages of 4 MiB go from each host to the next at once.
+/// messages of some 4 MiB go from each host to the next at once.
 class AllreduceBound {
  public:
   explicit AllreduceBound(const Comm& comm);

@@ -9,6 +9,7 @@
 #include "bench/allreduce_timing.h"
 #include "bench/schedule_drawing.h"
 #include "collectives/algorithms.h"
+#include "collectives/flight_recorder.h"
 #include "collectives/reducer.h"
 #include "src/file.h"
 #include "src/plural.h"
@@ -66,8 +67,14 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
     fail_usage("{}; --help lists all options", error.what());
   }
   const std::int64_t elements = o.drawn_elements > 0 ? o.drawn_elements : 4 * o.drawn_ranks;
+  if (!o.explain.empty() && !o.draw.empty())
+    fail_usage("--explain and --draw both go to stdout: give one of them");
+  for (const char* name : {"--ranks", "--elements"}) {
+    if (app.count(name) > 0 && o.explain.empty() && o.draw.empty())
+      fail_usage("{} is of --draw and --explain: mpirun -np says how many ranks measure", name);
+  }
   if (!o.explain.empty()) text = explain(find(algorithms(), o.explain), o.drawn_ranks, elements);
-  if (!o.draw.empty()) text += draw(find(algorithms(), o.draw), o.drawn_ranks, elements);
+  if (!o.draw.empty()) text = draw(find(algorithms(), o.draw), o.drawn_ranks, elements);
   if (!text.empty()) return false;
   const std::array types{Type::f32, Type::bf16, Type::f16, Type::f32};
   const std::array<std::string, 4> words{"f32", "bf16", "f16", "f64"};
@@ -80,7 +87,11 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   if (o.most < o.least) fail_usage("--max {} is less than --min {}", o.most, o.least);
   for (const std::string& name : o.reducers) {
     if (name == "all" || name == kPeer) continue;
-    find(reducers(), name);
+    const ReducerEntry& entry = find(reducers(), name);
+    if (o.timing.type != Type::f32 && !entry.rounds) {
+      fail_usage("--reducers {}: its messages are of fp32: leave --type {} out, or choose owners",
+                 name, type);
+    }
     if (o.timing.doubles)
       fail_usage("--reducers {}: it sums fp32: leave --type f64 or --reducers out", name);
   }
@@ -125,14 +136,18 @@ std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
   return names;
 }
 
-int run(const Comm& comm, const BenchOptions& o) {
+int run(const World& world, const BenchOptions& o) {
+  const Comm comm = world.comm();
+  Record& record = world.flight_recorder().mine();
   const bool speaks = comm.rank() == 0;
   agree(comm, [&] {
     for (const std::string& path : {o.json, o.plot}) {
       if (speaks && !path.empty()) require_replaceable(path);  // before all is measured
     }
   });
+  record.phase("looking at what can run here");
   const std::vector<std::string> names = names_of(comm, o);
+  record.phase("measuring the bound");
   const AllreduceBound bound(comm);
   const std::string where = counted(comm.size(), "rank") + " on " + counted(bound.hosts(), "host");
   if (speaks) {
@@ -147,6 +162,7 @@ int run(const Comm& comm, const BenchOptions& o) {
         round_up(size, std::max<std::uint64_t>(4, o.timing.element_bytes())));
     const std::optional<double> least = bound(bytes, o.timing.type);
     for (const std::string& name : names) {
+      record.phase(fmt::format("{} of {} bytes", name, bytes));
       AllreduceRow& row = rows.emplace_back(time_allreduce(comm, name, bytes, o.timing));
       row.bound_us = least;
       wrong += row.wrong.value_or(0);
@@ -174,5 +190,5 @@ int main(int argc, char** argv) {
   return run_or_answer(
       argc, argv, "bench_allreduce",
       [&](std::string& answer) { return parse(argc, argv, options = {}, answer); },
-      [&](World& world) { return run(world.comm(), options); });
+      [&](World& world) { return run(world, options); });
 }

@@ -60,6 +60,10 @@ void require_room(std::size_t bytes, const std::string& purpose) {
 /// Maps `bytes` of /dev/shm/`name`, which it makes first if `make` says so. Throws Error.
 Memory map_file(const std::string& name, std::size_t bytes, bool make) {
   const int file = shm_open(name.c_str(), make ? O_RDWR | O_CREAT | O_EXCL : O_RDWR, 0600);
+  require(file >= 0 || errno != ENOSPC,
+          "/dev/shm on {} holds as many files as it may (df -i /dev/shm): remove some or choose "
+          "--reducer tree",
+          host_name());
   require(file >= 0,
           "cannot open /dev/shm{} on {}: {}; the ranks of a host must see the same /dev/shm", name,
           host_name(), std::strerror(errno));

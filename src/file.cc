@@ -144,6 +144,9 @@ void require_replaceable(const std::filesystem::path& path) {
   const auto status = std::filesystem::status(path, error);
   require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
           "{} is there and is no file: choose another name", path.string());
+  require(std::filesystem::exists(status) ||
+              !std::filesystem::is_symlink(std::filesystem::symlink_status(path, error)),
+          "{} is a link to nothing: remove it or choose another name", path.string());
   const std::filesystem::path probe = temporary_name(path);
   OutputFile(probe, OutputFile::Mode::create);
   std::filesystem::remove(probe, error);

@@ -74,4 +74,28 @@ ranks 2 bench_allreduce "${sizes[@]}" --plot "$folder/pipe"
 expect "nobody waits for the reader of a pipe" grep -q "$folder/pipe is there and is no file" "$folder/err"
 ranks 2 bench_allreduce "${sizes[@]}" --plot "$folder/one" --json "$folder/one"
 expect "two reports are two files" grep -q -- '--json and --plot are one file' "$folder/err"
+ranks 2 bench_allreduce --reducers ring --type bf16
+expect_error "a reducer that does not round is refused" 2 \
+  'bench_allreduce: --reducers ring: its messages are of fp32: leave --type bf16 out, or choose owners$'
+expect "before the heading" test ! -s "$folder/out"
+ranks 1 bench_allreduce --draw ring --explain ring
+expect_error "one text at a time" 2 'bench_allreduce: --explain and --draw both go to stdout: give one of them$'
+ranks 1 bench_allreduce --ranks 8
+expect_error "ranks are those of mpirun" 2 'bench_allreduce: --ranks is of --draw and --explain: '
+
+launch 2 bench_allreduce --reducers tree --min 4M --max 4M --iters 1000000
+await 60 grep -q '^reducer ' "$folder/out"
+sleep 1
+kill -KILL "$(pid_of_rank 1)"
+collect
+expect "a death ends it" test "$code" -ne 0
+expect "what a rank died in is named" grep -qE '^bench_allreduce: rank 1 \(.* died .* during tree of 4194304 bytes' "$folder/err"
+
+ranks 2 bench_joints --benchmark_filter='counter|message/65536|bucket/(poll|thread)'
+expect "the joints are timed" test "$code" = 0
+for name in counter message/65536 bucket/poll/1 bucket/thread/64; do
+  expect "$name, once" test "$(grep -cE "^$name/iterations:[0-9]+/manual_time +[0-9.]+ us " "$folder/out")" = 1
+done
+ranks 2 bench_joints --benchmark_filtre=sum
+expect_error "an option that is none is refused" 2 'bench_joints: --benchmark_filtre=sum is no option of Google Benchmark$'
 finish
