@@ -82,8 +82,7 @@ void message(benchmark::State& state, const Comm& comm, std::int64_t count) {
   const int previous = (comm.rank() + comm.size() - 1) % comm.size();
   const Schedule schedule{
       count, count, {{{Verb::send, next, {0, count}}, {Verb::copy, previous, {count, count}}}}};
-  const bool within = comm.node().size() == comm.size();
-  Run run(comm.duplicate(), schedule, within ? kPieceWithinHost : kPieceBetweenHosts, 0);
+  Run run(comm.duplicate(), schedule, piece_for(comm), 0);
   std::vector<float> bucket(static_cast<std::size_t>(count), 1);
   time(state, comm, count * std::int64_t{sizeof(float)}, [&] {
     run.start(bucket.data());

@@ -63,12 +63,11 @@ class ExchangeReducer : public HostReducer {
   Exchanges exchanges_;
 };
 
-/// Collective over `comm`.
+}  // namespace
+
 std::size_t piece_for(const Comm& comm) {
   return comm.node().size() == comm.size() ? kPieceWithinHost : kPieceBetweenHosts;
 }
-
-}  // namespace
 
 std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& entry,
                                                 const ReducerSpec& spec) {
