@@ -65,6 +65,7 @@ Shape Chain::setup(Setup& setup, Shape in) {
   training_ = setup.training;
   std::size_t scratch = 0;
   Shape shape = in;
+  bool learns = setup.input_gradient;
   for (Part& part : parts_) {
     if (&part != &parts_.front()) {
       const std::size_t bytes = shape.count() * size_of(type_);
@@ -72,7 +73,9 @@ Shape Chain::setup(Setup& setup, Shape in) {
       std::size_t& turn = turns_[(outputs_.size() - 1) % 2];
       turn = std::max(turn, Arena::aligned(bytes));
     }
-    shape = part.setup(setup, shape, &part != &parts_.front() || setup.input_gradient);
+    shape = part.setup(setup, shape, learns);
+    learns |= part.has_parameters();
+    if (!learns) ++first_;
     scratch = std::max(scratch, part.scratch_bytes());
   }
   setup.scratch(turns_[0] + turns_[1] + scratch);
@@ -105,9 +108,9 @@ void Chain::forward(LayerCall& call, View x, View y) {
 
 void Chain::backward(LayerCall& call, View x, View y, View dy, View dx) {
   const LayerCall for_parts = inner(call);
-  for (std::size_t i = parts_.size(); i-- > 0;) {
+  for (std::size_t i = parts_.size(); i-- > first_;) {
     const View in = i == 0 ? x : output(call, i - 1);
-    const View gradient = i == 0 ? dx : turn(call, i - 1);
+    const View gradient = i == first_ ? dx : turn(call, i - 1);
     parts_[i].backward(for_parts, in, y, dy, gradient);
     y = in;
     dy = gradient;

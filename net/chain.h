@@ -25,6 +25,8 @@ class Part {
   /// Asks `outer` for all that the layer asks for but scratch, which is the holder's to ask for.
   Shape setup(Setup& outer, Shape in, bool input_gradient);
   std::size_t scratch_bytes() const { return scratch_bytes_; }
+  /// Trained or not.
+  bool has_parameters() const { return count_ > 0; }
 
   /// `call` is the holder's, with scratch that the part may use.
   void forward(const LayerCall& call, View x, View y);
@@ -56,6 +58,8 @@ class Chain : public Layer {
   LayerCall inner(const LayerCall& call) const;
 
   std::vector<Part> parts_;
+  /// The first part that backward reaches: nobody asks for the gradients before it.
+  std::size_t first_ = 0;
   /// Of all parts but the last: shape of y and place behind LayerCall::saved.
   std::vector<std::pair<Shape, std::size_t>> outputs_;
   Type type_ = Type::f32;

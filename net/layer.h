@@ -42,7 +42,7 @@ class Setup {
   const Type type;
   /// Backward will be called.
   const bool training;
-  /// Backward must give dx (not the first layer).
+  /// Backward must give dx (not the first layer with parameters, nor those before it).
   const bool input_gradient;
   /// "block1/conv2": unique in the model.
   const std::string name;

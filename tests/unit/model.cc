@@ -18,6 +18,7 @@
 #include "src/random.h"
 #include "src/table.h"
 #include "tests/support/files.h"
+#include "tests/support/wrapped_device.h"
 
 namespace lockstep {
 namespace {
@@ -235,6 +236,30 @@ TEST_P(EveryModel, BackwardWritesEveryGradientAndNothingElse) {
   for (std::size_t i = 0; i < owned.size(); ++i) {
     ASSERT_EQ(std::isnan(bench.gradients[i]), !owned[i]) << "element " << i;
   }
+}
+
+/// The CPU, which notes whose input has a gradient that somebody wants.
+class Recorder : public WrappedDevice {
+ public:
+  std::vector<bool> wanted;
+
+  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
+    wanted.push_back(spec.input.input_gradient);
+    return WrappedDevice::convolution(spec);
+  }
+  std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
+    wanted.push_back(spec.input.input_gradient);
+    return WrappedDevice::dense(spec);
+  }
+};
+
+TEST_P(EveryModel, AsksForNoGradientOfItsImages) {
+  Recorder device;
+  Model(device, *GetParam(), GetParam()->sample, kClasses, kBatch, Type::f32, /*training=*/true);
+  ASSERT_GE(device.wanted.size(), 2U);
+  // An embedding is the first layer of words, and wants that of its rows.
+  EXPECT_EQ(device.wanted.front(), GetParam()->words);
+  EXPECT_TRUE(device.wanted.back());
 }
 
 TEST_P(EveryModel, InferenceIsTrainingsForwardBitForBit) {
