@@ -69,7 +69,7 @@ LossScaling parse_loss_scale(const std::string& how, std::int32_t growth_steps) 
     return {dynamic, parse_number<float>("", number, bounds), growth_steps};
   } catch (const Error&) {
     fail_usage(
-        "--loss-scale: \"{}\" is neither auto, none, dynamic, a number from 1 to {:g} nor dynamic: "
+        "--loss-scale: \"{}\" is neither auto, none, dynamic, a number from 1 to {} nor dynamic: "
         "with one (dynamic:1024)",
         how, LossScaling::kHighest);
   }

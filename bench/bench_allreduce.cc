@@ -71,7 +71,7 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
     fail_usage("--explain and --draw both go to stdout: give one of them");
   for (const char* name : {"--ranks", "--elements"}) {
     if (app.count(name) > 0 && o.explain.empty() && o.draw.empty())
-      fail_usage("{} is of --draw and --explain: mpirun -np says how many ranks measure", name);
+      fail_usage("{} is of --draw and --explain: give one of them", name);
   }
   if (!o.explain.empty()) text = explain(find(algorithms(), o.explain), o.drawn_ranks, elements);
   if (!o.draw.empty()) text = draw(find(algorithms(), o.draw), o.drawn_ranks, elements);
@@ -110,19 +110,31 @@ std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
     if (std::find(names.begin(), names.end(), name) == names.end())
       names.push_back(std::move(name));
   };
+  // Whether numbers of the type cross between ranks here; an AgreedError where it cannot run.
+  const auto crosses = [&](std::string_view name) {
+    const auto device = make_cpu_device(1);
+    ReducerSpec spec{comm.duplicate(), *device, 16, {{0, 1}}, ""};
+    spec.wire = o.timing.type;
+    const bool canonical = make_reducer(name, spec)->canonical();
+    return spec.wire == Type::f32 || !canonical;
+  };
   for (const std::string& asked : o.reducers) {
     if (asked != "all") {
+      const bool serves = o.timing.type == Type::f32 || asked == kPeer || crosses(asked);
+      agree(comm, [&] {
+        if (serves) return;
+        fail_usage(
+            "--reducers {}: it sends nothing here that --type {} could shorten: leave one of "
+            "them out, or choose owners",
+            asked, o.timing.type_name());
+      });
       add(asked);
       continue;
     }
     for (const ReducerEntry& entry : reducers()) {
       if (entry.name == "auto" || entry.on_device) continue;
       try {
-        const auto device = make_cpu_device(1);
-        ReducerSpec spec{comm.duplicate(), *device, 16, {{0, 1}}, ""};
-        spec.wire = o.timing.type;
-        const bool canonical = make_reducer(entry.name, spec)->canonical();
-        if (spec.wire == Type::f32 || !canonical) {
+        if (crosses(entry.name)) {
           add(std::string(entry.name));
         } else if (comm.rank() == 0) {
           fmt::print("left out: {} sends nothing here\n", entry.name);

@@ -5,10 +5,12 @@
 //
 // All ranks do the same iterations, a fixed number of them; rank 0 tells.
 #include <benchmark/benchmark.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -26,13 +28,15 @@
 #include "collectives/shared_counter.h"
 #include "collectives/sum.h"
 #include "src/clock.h"
+#include "src/file.h"
 
 namespace lockstep {
 namespace {
 
 constexpr int kTimes = 2000;
 
-/// `call(i)` for each iteration, after a barrier: the time of the slowest rank. `bytes` of each.
+/// `call` once, and once for each iteration, after a barrier: the time of the slowest rank.
+/// `bytes`: of a call.
 void time(benchmark::State& state, const Comm& comm, std::int64_t bytes,
           const std::function<void()>& call) {
   call();
@@ -140,6 +144,19 @@ class Silent : public benchmark::BenchmarkReporter {
   void ReportRuns(const std::vector<Run>&) override {}
 };
 
+/// What Google Benchmark would end the process for, with its usage.
+void check_choice(std::string_view option) {
+  const auto one_of = [&](std::string_view name, std::initializer_list<std::string_view> values) {
+    if (!option.starts_with(name)) return;
+    const std::string_view value = option.substr(name.size());
+    if (std::find(values.begin(), values.end(), value) == values.end())
+      fail_usage("{} is none of {}", option, fmt::join(values, ", "));
+  };
+  one_of("--benchmark_format=", {"console", "json", "csv"});
+  one_of("--benchmark_out_format=", {"console", "json", "csv"});
+  one_of("--benchmark_time_unit=", {"ns", "us", "ms", "s"});
+}
+
 bool parse(int argc, char** argv, std::string& text) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view option = argv[i];
@@ -154,19 +171,43 @@ bool parse(int argc, char** argv, std::string& text) {
     }
     if (!option.starts_with("--benchmark_"))
       fail_usage("{} is no option of Google Benchmark; --help lists some", option);
+    check_choice(option);
   }
   return true;
 }
 
+/// One to a line, with what the environment says to Google Benchmark.
+std::string what_is_asked(int argc, char** argv) {
+  std::string text;
+  for (int i = 1; i < argc; ++i) text += fmt::format("{}\n", argv[i]);
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (std::string_view(*variable).starts_with("BENCHMARK_"))
+      text += fmt::format("{}\n", *variable);
+  }
+  return text;
+}
+
 int run(const World& world, int argc, char** argv) {
-  // mpirun's pipe looks like a terminal: no colours, unless they are asked for.
-  std::vector<char*> arguments(argv, argv + argc);
-  std::string color = "--benchmark_color=false";
-  arguments.insert(arguments.begin() + 1, color.data());
-  int count = argc + 1;
+  const Comm comm = world.comm();
+  const bool tells = comm.rank() == 0;
+  expect_same(comm, "options of the ranks", what_is_asked(argc, argv));
+  std::vector<std::string> words(argv, argv + argc);
+  agree(comm, [&] {
+    constexpr std::string_view kOut = "--benchmark_out=";
+    for (const std::string& word : words) {
+      if (tells && word.starts_with(kOut)) require_replaceable(word.substr(kOut.size()));
+    }
+  });
+  // mpirun's pipe looks like a terminal, but colours may be asked for. All ranks take the same way.
+  words.insert(words.begin() + 1, "--benchmark_color=false");
+  words.emplace_back("--benchmark_enable_random_interleaving=false");
+  if (!tells) words.emplace_back("--benchmark_out=");
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  int count = static_cast<int>(arguments.size());
   benchmark::Initialize(&count, arguments.data());
-  agree(world.comm(), [&] {
-    if (count > 1) fail_usage("{} is no option of Google Benchmark", arguments[1]);
+  agree(comm, [&] {
+    if (count > 1) fail_usage("{} is not understood by Google Benchmark", arguments[1]);
   });
   add_joints(world);
   world.flight_recorder().mine().phase("measuring joints");
@@ -174,8 +215,8 @@ int run(const World& world, int argc, char** argv) {
   Silent silent;
   silent.SetOutputStream(&nowhere);
   silent.SetErrorStream(&nowhere);
-  const std::size_t found = world.comm().rank() == 0 ? benchmark::RunSpecifiedBenchmarks()
-                                                     : benchmark::RunSpecifiedBenchmarks(&silent);
+  const std::size_t found =
+      tells ? benchmark::RunSpecifiedBenchmarks() : benchmark::RunSpecifiedBenchmarks(&silent);
   benchmark::ClearRegisteredBenchmarks();  // they hold communicators
   return found > 0 ? kExitSuccess : kExitUsage;
 }

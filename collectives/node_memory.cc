@@ -58,15 +58,17 @@ void require_room(std::size_t bytes, const std::string& purpose) {
 }
 
 /// Maps `bytes` of /dev/shm/`name`, which it makes first if `make` says so. Throws Error.
-Memory map_file(const std::string& name, std::size_t bytes, bool make) {
+Memory map_file(const std::string& name, std::size_t bytes, bool make, const std::string& purpose) {
   const int file = shm_open(name.c_str(), make ? O_RDWR | O_CREAT | O_EXCL : O_RDWR, 0600);
-  require(file >= 0 || errno != ENOSPC,
-          "/dev/shm on {} holds as many files as it may (df -i /dev/shm): remove some or choose "
-          "--reducer tree",
-          host_name());
+  const int refused = errno;
+  require(
+      file >= 0 || refused != ENOSPC,
+      "{} needs a file in /dev/shm on {}, which holds as many as it may (df -i /dev/shm): remove "
+      "some",
+      purpose, host_name());
   require(file >= 0,
           "cannot open /dev/shm{} on {}: {}; the ranks of a host must see the same /dev/shm", name,
-          host_name(), std::strerror(errno));
+          host_name(), std::strerror(refused));
   void* data = MAP_FAILED;
   if (!make || ftruncate(file, static_cast<off_t>(bytes)) == 0)
     data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -103,10 +105,10 @@ NodeMemory::NodeMemory(const Comm& node, std::size_t bytes, const std::string& p
     if (!first) return;
     remove_leftovers();
     require_room(bytes_, purpose);
-    memory_ = map_file(name.text, bytes_, true);
+    memory_ = map_file(name.text, bytes_, true, purpose);
   });
   agree(node, [&] {
-    if (!first) memory_ = map_file(name.text, bytes_, false);
+    if (!first) memory_ = map_file(name.text, bytes_, false, purpose);
   });
   ask_for_huge_pages(data(), bytes_);
   // Everybody touches a part first, so that on hosts with several memory controllers the parts lie

@@ -36,8 +36,9 @@ def options_of_command_line():
     parser.add_argument("--factor", type=int, default=4, help="from one size to the next (4)")
     parser.add_argument("--iters", type=int, default=0, help="of each measurement; 0: about 0.15 s of them")
     options = parser.parse_args()
-    if options.ranks < 1 or options.factor < 2 or options.iters < 0 or options.max < options.min:
-        parser.error("--ranks of at least 1, --factor of at least 2, --max of at least --min")
+    for name, least in ("ranks", 1), ("factor", 2), ("iters", 0), ("max", options.min):
+        if getattr(options, name) < least:
+            parser.error(f"--{name} {getattr(options, name)} is less than {least}")
     return options
 
 
@@ -67,13 +68,17 @@ def run(rank, options, rendezvous):
         buffers = [torch.empty(count) for _ in range(max(1, min(8, (32 << 20) // bytes_)))]
         first = statistics.median(slowest(buffers, 3))
         seconds = sorted(slowest(buffers, options.iters or max(7, min(2000, round(0.15 / first)))))
+        buffers[0].fill_(rank + 1)
+        distributed.all_reduce(buffers[0])
+        wrong = int((buffers[0] != options.ranks * (options.ranks + 1) / 2).sum())
         ranks, median = options.ranks, seconds[len(seconds) // 2]
         if rank == 0:
             print(json.dumps({
                 "reducer": "gloo", "type": "fp32", "ranks": ranks, "bytes": 4 * count,
                 "median_us": round(median * 1e6, 2), "p95_us": round(seconds[len(seconds) * 95 // 100] * 1e6, 2),
                 "max_us": round(seconds[-1] * 1e6, 2), "algbw_gb_s": round(4e-9 * count / median, 4),
-                "busbw_gb_s": round(2 * (ranks - 1) / ranks * 4e-9 * count / median, 4)}), flush=True)
+                "busbw_gb_s": round(2 * (ranks - 1) / ranks * 4e-9 * count / median, 4),
+                "percent_of_bound": None, "wrong": wrong}), flush=True)
         bytes_ *= options.factor
     distributed.destroy_process_group()
 

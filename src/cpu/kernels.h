@@ -15,6 +15,10 @@ struct Kernels {
   /// stride 1 with channels and filters in whole registers; null for all else.
   std::unique_ptr<AffinePlan> (*winograd2)(const ConvolutionSpec&);
   std::unique_ptr<AffinePlan> (*winograd4)(const ConvolutionSpec&);
+  /// A plan whose weights gradient goes by lines of the filter, for few channels, in fp32 at stride
+  /// 1 with filters in whole registers; `others`, a plan for the same spec, answers the other
+  /// passes. `others` itself for all else.
+  std::unique_ptr<AffinePlan> (*lines)(std::unique_ptr<AffinePlan> others, const ConvolutionSpec&);
   std::unique_ptr<ResponseNormPlan> (*response_norm)(const ResponseNormSpec&);
 };
 

@@ -6,13 +6,15 @@
 // program shares must run on any processor, whichever of their copies a linker keeps.
 #include "src/cpu/vector_body.h"
 // In this order.
+#include "src/cpu/lines_body.h"
 #include "src/cpu/response_norm_body.h"
 #include "src/cpu/winograd_body.h"
 
 namespace lockstep::KERNELS {
 
 const Kernels& kernels() {
-  static constexpr Kernels kKernels{kLanes, make_winograd<2>, make_winograd<4>, make_response_norm};
+  static constexpr Kernels kKernels{kLanes, make_winograd<2>, make_winograd<4>, make_lines,
+                                    make_response_norm};
   return kKernels;
 }
 

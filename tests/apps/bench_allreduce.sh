@@ -78,6 +78,8 @@ ranks 2 bench_allreduce --reducers ring --type bf16
 expect_error "a reducer that does not round is refused" 2 \
   'bench_allreduce: --reducers ring: its messages are of fp32: leave --type bf16 out, or choose owners$'
 expect "before the heading" test ! -s "$folder/out"
+ranks 2 bench_allreduce --reducers auto --type bf16
+expect_error "and one that sends nothing here" 2 'bench_allreduce: --reducers auto: it sends nothing here that --type bf16 '
 ranks 1 bench_allreduce --draw ring --explain ring
 expect_error "one text at a time" 2 'bench_allreduce: --explain and --draw both go to stdout: give one of them$'
 ranks 1 bench_allreduce --ranks 8
@@ -97,5 +99,16 @@ for name in counter message/65536 bucket/poll/1 bucket/thread/64; do
   expect "$name, once" test "$(grep -cE "^$name/iterations:[0-9]+/manual_time +[0-9.]+ us " "$folder/out")" = 1
 done
 ranks 2 bench_joints --benchmark_filtre=sum
-expect_error "an option that is none is refused" 2 'bench_joints: --benchmark_filtre=sum is no option of Google Benchmark$'
+expect_error "an option that is none is refused" 2 \
+  'bench_joints: --benchmark_filtre=sum is not understood by Google Benchmark$'
+ranks 2 bench_joints --benchmark_format=xml
+expect_error "a format that is none is refused" 2 'bench_joints: --benchmark_format=xml is none of console, json, csv$'
+ranks 2 bench_joints --benchmark_filter=counter --benchmark_out=/nowhere/joints
+expect_error "a file that cannot be is refused" 1 'bench_joints: cannot write /nowhere/joints'
+ranks 2 bench_joints --benchmark_filter='sum|counter' --benchmark_repetitions=2 \
+  --benchmark_enable_random_interleaving=true --benchmark_out="$folder/joints.json"
+expect "all ranks take one way" test "$code" = 0
+expect "and one writes" python3 -c "import json; json.load(open('$folder/joints.json'))"
+two_commands "$build/bench_joints" --benchmark_filter=sum // "$build/bench_joints" --benchmark_filter=counter
+expect "or what differs is said" grep -q 'benchmark_filter=counter' "$folder/err"
 finish

@@ -80,6 +80,8 @@ train 2 "${owners[@]}" --wire bf16 --steps 10 --resume "$(step_file "$folder/fp3
 expect_line "which may begin at any step" '^note +--wire is now "bf16", not "fp32" as before'
 train 2 --wire bf16 --steps 1
 expect_line "within a host nothing crosses" '^note +--wire bf16 does nothing with the reducer shared: '
+train 1 --wire bf16 --steps 1
+expect_line "nor from one rank" '^note +--wire bf16 does nothing with one rank: no gradient crosses$'
 
 ranks 2 train_cifar "${small[@]}" --steps 1 --wire bf16 --reducer ring
 expect_error "a reducer that does not round" 2 'train_cifar: --wire bf16 is not for the reducer ring: choose --reducer auto, hierarchical or owners$'

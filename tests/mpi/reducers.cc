@@ -22,6 +22,8 @@
 #include "collectives/device_choice.h"
 #include "collectives/flight_recorder.h"
 #include "collectives/measured_link.h"
+#include "collectives/owner_sums.h"
+#include "collectives/run.h"
 #include "src/random.h"
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
@@ -559,6 +561,32 @@ TEST(MakeReducer, hierarchical_is_canonical_on_even_hosts_in_order) {
   EXPECT_TRUE(make_on_groups(spec, 0)->canonical()) << "shared is";
 }
 
+TEST(Exchange, pieces_of_any_length_make_the_same_sum) {
+  const Comm comm = world().comm().duplicate();
+  constexpr std::int64_t kCount = 101;
+  const int size = comm.size(), sum = size * (size + 1) / 2;
+  int tag = 0;
+  for (const std::size_t piece : {std::size_t{4}, std::size_t{12}, 2 * kCount * sizeof(float)}) {
+    Floats kept(kCount);
+    std::vector<std::unique_ptr<Exchange>> exchanges;
+    for (const AlgorithmEntry& entry : algorithms()) {
+      exchanges.push_back(std::make_unique<lockstep::Run>(
+          comm, entry.algorithm(comm.rank(), size, kCount), piece, tag++));
+    }
+    for (const Type wire : {Type::f32, Type::bf16}) {
+      static Floats kept(kCount);
+      exchanges.push_back(
+          std::make_unique<OwnerSums>(comm, kCount, 5, wire, false, kept.data(), piece, tag++));
+    }
+    for (const auto& exchange : exchanges) {
+      Floats bucket(kCount, static_cast<float>(comm.rank() + 1));
+      exchange->start(bucket.data());
+      while (exchange->advance(/*wait=*/true)) continue;
+      EXPECT_EQ(bucket, Floats(kCount, static_cast<float>(sum))) << piece;
+    }
+  }
+}
+
 TEST(MeasuredLink, is_the_same_on_all_ranks_and_could_be_true) {
   const Comm comm = world().comm().duplicate();
   for (const int ranks_of_a_host : {1, 2}) {
@@ -607,7 +635,9 @@ TEST(MakeReducer, between_hosts_auto_measures_and_says_what) {
   };
   const auto apart = made(1, {{0, 1000}, {1000, 4000}});
   EXPECT_NE(apart->describe().find("GB/s"), std::string::npos) << apart->describe();
-  EXPECT_NE(apart->describe().find(" where "), std::string::npos) << apart->describe();
+  EXPECT_NE(apart->describe().find(" ms for 2 buckets of 0.0191 MiB together where "),
+            std::string::npos)
+      << apart->describe();
   EXPECT_TRUE(apart->canonical());
   std::fill_n(apart->gradients(), 5000, static_cast<float>(comm.rank() + 1));
   const auto stream = device->stream();

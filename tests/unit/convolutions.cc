@@ -358,6 +358,74 @@ TEST(MatrixUnits, LeaveOthersToOneDnn) {
   EXPECT_FALSE(but([](auto& spec) { spec.one_dimensional = true; }));
 }
 
+// Pieces of few and of many blocks of sums, filters of one register and of several, cut images.
+const std::vector<Case> kLineCases = {
+    {{5, 10, 11, 3}, 5, 64, 2}, {{2, 7, 6, 1}, 3, 32, 0}, {{1, 1, 1, 3}, 1, 16, 0},
+    {{3, 9, 3, 7}, 3, 80, 2},   {{2, 8, 8, 3}, 7, 24, 3}, {{9, 5, 4, 2}, 2, 16, 0},
+    {{1, 3, 99, 16}, 3, 16, 1}, {{70, 6, 6, 3}, 3, 8, 1},
+};
+
+struct LineChoice {
+  std::string_view set;
+  Case c;
+};
+
+std::vector<LineChoice> line_choices() {
+  std::vector<LineChoice> all;
+  for (const std::string_view set : {"baseline", "avx2", "avx512"})
+    for (const Case& c : kLineCases) all.push_back({set, c});
+  return all;
+}
+
+class Lines : public testing::TestWithParam<LineChoice> {};
+
+TEST_P(Lines, SumWeightsGradientsOnAnyThreads) {
+  const auto& [set, c] = GetParam();
+  if (!processor_has(set)) GTEST_SKIP() << "skipped: this processor has no " << set;
+  const Kernels& kernels = set_called(set).kernels();
+  const ConvolutionSpec spec{
+      .input = {c.x, Type::f32}, .filters = c.filters, .kernel = c.kernel, .pad = c.pad};
+  const auto device = make_cpu_device(1, "direct");
+  const auto plan = kernels.lines(device->convolution(spec), spec);
+  const bool serves = c.filters % kernels.lanes == 0;
+  ASSERT_EQ(plan->implementation().ends_with("weights gradient by lines"), serves);
+  const Outcome o = run(c, Type::f32, *plan, 1, spec.output());
+  const Outcome right = reference(c, o, spec.output(), false);
+  const double errors[] = {error(o.y, right.y), error(o.dx, right.dx), error(o.dw, right.dw),
+                           error(o.db, right.db)};
+  fmt::print("relative RMS error weights {:.1e}, bias {:.1e}\n", errors[2], errors[3]);
+  for (const double each : errors) EXPECT_LT(each, 1e-6);
+  for (const int threads : {2, 3}) {
+    const Outcome other = run(c, Type::f32, *plan, threads, spec.output());
+    EXPECT_EQ(other.dw, o.dw) << threads;
+    EXPECT_EQ(other.db, o.db) << threads;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Lines, testing::ValuesIn(line_choices()), [](const auto& info) {
+  return fmt::format("{}_{}", info.param.set, name_of_case(info.param.c));
+});
+
+TEST(Lines, LeaveOthersToOneDnn) {
+  const ConvolutionSpec good{
+      .input = {{2, 12, 12, 3}, Type::f32}, .filters = 64, .kernel = 5, .pad = 2};
+  const auto serves = [](const ConvolutionSpec& spec) {
+    return make_cpu_device(1, "lines")->convolution(spec)->implementation().ends_with("by lines");
+  };
+  EXPECT_TRUE(serves(good));
+  const auto but = [&](auto change) {
+    ConvolutionSpec spec = good;
+    change(spec);
+    return serves(spec);
+  };
+  EXPECT_TRUE(but([](auto& spec) { spec.input.x = {2, 1, 12, 3}, spec.one_dimensional = true; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.input.training = false; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.stride = 2; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.dilation = 2; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.filters = 63, spec.groups = 3; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.filters = 20; }));
+}
+
 TEST(Convolutions, ChooseByShapeAndTypeAlone) {
   const auto engine_text = [](std::string_view name, const ConvolutionSpec& spec) {
     return make_cpu_device(1, name)->convolution(spec)->implementation();
@@ -370,6 +438,9 @@ TEST(Convolutions, ChooseByShapeAndTypeAlone) {
   // 16 channels are worth transforms where registers hold 8 floats, not where they hold 16.
   EXPECT_EQ(engine_text("auto", small).starts_with("oneDNN"), own_kernels().lanes == 16);
   EXPECT_EQ(engine_text("direct", large).find("oneDNN"), 0u);
+  const ConvolutionSpec image{
+      .input = {{8, 24, 24, 3}, Type::f32}, .filters = 64, .kernel = 5, .pad = 2};
+  EXPECT_EQ(engine_text("auto", image).ends_with("by lines"), own_kernels().lanes == 8);
   if (has_matrix_units()) {
     const auto by_units = [&](std::string_view name, ConvolutionSpec spec) {
       spec.input.type = Type::bf16;

@@ -129,6 +129,9 @@ TEST(OutputFile, WhatCannotBeReplacedIsSaidBeforehand) {
   EXPECT_EQ(directory.names(), Names{"file"});
   EXPECT_NE(error_of([&] { require_replaceable(directory / "no/file"); }).find("No such file"),
             std::string::npos);
+  std::filesystem::create_symlink("nowhere", directory / "link");
+  EXPECT_NE(error_of([&] { require_replaceable(directory / "link"); }).find("is a link to nothing"),
+            std::string::npos);
   EXPECT_NE(
       error_of([&] { require_replaceable(directory.path()); }).find("is there and is no file"),
       std::string::npos);
