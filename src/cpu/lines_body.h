@@ -36,12 +36,10 @@ class Lines : public AffinePlan {
     others_->backward_data(stream, dy, w, dx, scratch);
   }
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
-    stream.give([=, this, x = x.as<float>(), dy = dy.as<float>(), dw = dw.as<float>(),
-                 db = db.as<float>(), scratch = static_cast<float*>(scratch),
-                 threads = stream.threads()] {
-      weights_gradient(threads, x, dy, dw, scratch);
-      bias_gradient(threads, dy, out_, db, scratch + sums_count() + padded_count());
-    });
+    stream.give(
+        [=, this, x = x.as<float>(), dy = dy.as<float>(), dw = dw.as<float>(), db = db.as<float>(),
+         scratch = static_cast<float*>(scratch),
+         threads = stream.threads()] { weights_gradient(threads, x, dy, dw, db, scratch); });
   }
   std::size_t scratch_bytes() const override {
     const std::int64_t own = sums_count() + padded_count() + in_[0] * out_[3];
@@ -122,18 +120,23 @@ class Lines : public AffinePlan {
     }
   }
 
-  void weights_gradient(int threads, const float* x, const float* dy, float* dw,
+  void weights_gradient(int threads, const float* x, const float* dy, float* dw, float* db,
                         float* scratch) const {
     const std::int64_t filters = out_[3], x_image = in_.row(), dy_image = out_.row();
     const std::int64_t group = kColumns * kLanes, groups = ceil_div(filters, group);
     float* const sums = scratch;  // [tap][piece][filter]
     float* const padded = scratch + sums_count();
+    float* const bias = padded + padded_count();  // [image][filter]
     std::fill_n(sums, sums_count(), 0.0f);
     for (std::int64_t first = 0; first < in_[0]; first += images_) {
       const std::int64_t count = std::min(images_, in_[0] - first);
       parallel_for(threads, count, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t n = begin; n < end; ++n)
+        for (std::int64_t n = begin; n < end; ++n) {
           unpack(x + (first + n) * x_image, padded + n * height_ * pitch_);
+          // Which brings the image's gradients into the cache.
+          bias_gradient_of_image(dy + (first + n) * dy_image, out_[1] * out_[2], filters,
+                                 bias + (first + n) * filters);
+        }
       });
       parallel_for(threads, taps_ * groups, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t item = begin; item < end; ++item) {
@@ -150,6 +153,7 @@ class Lines : public AffinePlan {
         }
       });
     }
+    add_images(bias, in_[0], filters, db);
     for (std::int64_t row = 0; row < taps_ * piece_; ++row) {
       for (std::int64_t filter = 0; filter < filters; ++filter)
         dw[filter * taps_ * piece_ + row] = sums[row * filters + filter];
