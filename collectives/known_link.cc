@@ -55,7 +55,7 @@ std::string circumstances(const Comm& comm) {
 }
 
 std::string heading(const std::string& circumstances) {
-  return "lockstep link of " + circumstances;
+  return "lockstep link, by pieces, of " + circumstances;
 }
 
 /// Throws Error with what is wrong; nothing where there is no file, or only an old one.

@@ -12,7 +12,7 @@
 // a bias that the feedback does not leave, and cost the bits their order.
 //
 // Cost: two latencies, and 2 (P-1)/P of the bucket in the wire's type sent by each rank, in 2 (P-1)
-// messages: for as many ranks as messages are cheap.
+// messages (cut into pieces, exchange.h): for as many ranks as messages are cheap.
 //
 // Source: H. Tang et al., "DoubleSqueeze: parallel stochastic gradient descent with double-pass
 // error-compensated compression", 2019.

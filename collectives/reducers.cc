@@ -97,7 +97,7 @@ std::vector<ReducerEntry> make_menu() {
   std::vector<ReducerEntry> menu = {
       {"auto",
        "on GPUs nccl, where they are shared cuda_ipc; else shared on one host, and on several "
-       "hierarchical or the cheapest algorithm, in canonical order",
+       "hierarchical or what is the fastest when tried, in canonical order",
        make_auto_reducer, /*on_device=*/false, /*rounds=*/true},
       {"shared", "in memory that all ranks of one host see; canonical order", make_shared_reducer},
       {"hierarchical",
