@@ -2,7 +2,7 @@
 //
 // A file for each set of circumstances: link-XXXXXXXX.txt, with the checksum of its first line.
 //
-//   lockstep link of a cpu 0-1; b cpu 0-1
+//   lockstep link, by pieces, of a cpu 0-1; b cpu 0-1
 //   latency = 5.2e-05
 //   bandwidth = 1.17e+08
 //   add_rate = 1.2e+10

@@ -11,7 +11,7 @@ namespace {
 TEST(KnownLink, TextGivesBackWhatWasMeasured) {
   const Link link{5.123456789e-5, 1.17e8 / 3, 1.2e10 / 7};
   const std::string text = text_of(link, "a cpu 0-1; b cpu 0-1");
-  EXPECT_EQ(text.substr(0, text.find('\n')), "lockstep link of a cpu 0-1; b cpu 0-1");
+  EXPECT_EQ(text.substr(0, text.find('\n')), "lockstep link, by pieces, of a cpu 0-1; b cpu 0-1");
   const Link read = link_from(text, "a cpu 0-1; b cpu 0-1");
   EXPECT_EQ(read.latency, link.latency);
   EXPECT_EQ(read.bandwidth, link.bandwidth);
@@ -19,7 +19,7 @@ TEST(KnownLink, TextGivesBackWhatWasMeasured) {
 }
 
 TEST(KnownLink, WhatCannotBeIsRefused) {
-  const std::string title = "lockstep link of here\n", good = text_of(Link(), "here");
+  const std::string title = "lockstep link, by pieces, of here\n", good = text_of(Link(), "here");
   EXPECT_NO_THROW(link_from(good, "here"));
   EXPECT_NE(error_of([&] { link_from(good, "there"); }).find("other circumstances"),
             std::string::npos);
