@@ -122,10 +122,10 @@ struct ReducerEntry {
 std::span<const ReducerEntry> reducers();
 
 /// The reducer called `name`, or for "auto" the one that suits the ranks: in memory of the host on
-/// one host shared, on several hierarchical or by the cost of the algorithms, in canonical order;
-/// in memory of devices as collectives/device_choice.h says. One of the host is staged where that
-/// may not touch the device's memory. Throws the same Error on all ranks where it cannot run, with
-/// the reason. Collective.
+/// one host shared, on several hierarchical or the fastest of some that are tried, in canonical
+/// order; in memory of devices as collectives/device_choice.h says. One of the host is staged where
+/// that may not touch the device's memory. Throws the same Error on all ranks where it cannot run,
+/// with the reason. Collective.
 std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& spec);
 
 }  // namespace lockstep
