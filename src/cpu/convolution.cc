@@ -38,11 +38,10 @@ bool winograd_pays(const ConvolutionSpec& spec, int lanes) {
 bool matrix_units_pay(const ConvolutionSpec& spec) { return spec.kernel >= 5; }
 
 /// Weights gradients, one core with AVX2, batch 64, fp32, ms, oneDNN's and ours, two runs in turns:
-///   24x24, 3 -> 64, 5x5      9.8, 9.1      7.1, 6.8
-///   32x32, 3 -> 64, 3x3     13.0, 12.3     7.3, 6.7
-///   32x32, 3 -> 16, 3x3      1.3, 1.7      1.1, 1.3
-///   28x28, 1 -> 64, 5x5      4.9, 5.0      2.7, 3.1
-///   1x300, 7 -> 64, 1x5      5.8, 3.5      1.7, 1.3
+///   24x24, 3 -> 64, 5x5     8.6, 7.2    5.7, 6.3
+///   32x32, 3 -> 64, 3x3     8.0, 8.5    5.7, 4.7
+///   32x32, 3 -> 16, 3x3     1.2, 1.3    1.3, 1.0
+///   1x300, 7 -> 64, 1x5     3.9, 5.4    1.3, 1.2
 /// With AVX-512 nobody has measured them.
 bool lines_pay(const ConvolutionSpec& spec, int lanes) {
   return spec.input.type == Type::f32 && lanes < 16 && spec.input.x[3] < lanes;

@@ -16,6 +16,7 @@
 #include "src/cpu/bias_gradient.h"
 #include "src/cpu/cook_toom.h"
 #include "src/cpu/kernels.h"
+#include "src/cpu/other_passes.h"
 #include "src/cpu/parallel_for.h"
 #include "src/round_up.h"
 #include "src/view.h"

@@ -14,10 +14,10 @@
 namespace lockstep::KERNELS {
 namespace {
 
-class Lines : public AffinePlan {
+class Lines : public OtherPasses {
  public:
   Lines(std::unique_ptr<AffinePlan> others, const ConvolutionSpec& spec)
-      : others_(std::move(others)),
+      : OtherPasses(std::move(others)),
         in_(spec.input.x),
         out_(spec.output()),
         taps_(spec.kernel_height()),
@@ -29,12 +29,6 @@ class Lines : public AffinePlan {
         images_(std::clamp<std::int64_t>(kCached / (height_ * pitch_ + out_[1] * out_[2] * out_[3]),
                                          1, in_[0])) {}
 
-  void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
-    others_->forward(stream, x, w, b, y, scratch);
-  }
-  void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
-    others_->backward_data(stream, dy, w, dx, scratch);
-  }
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
     stream.give(
         [=, this, x = x.as<float>(), dy = dy.as<float>(), dw = dw.as<float>(), db = db.as<float>(),
@@ -52,12 +46,10 @@ class Lines : public AffinePlan {
  private:
   /// Images that are read again for each block of sums, in a half of the second-level cache.
   static constexpr std::int64_t kCached = 65536;  // floats
-  /// Pixels whose gradients, a cache line or two of each, stay in the first-level cache.
   /// Pixels of a block of sums: one cache line of each one's gradients, which with many filters
   /// fall in few sets of the first-level cache.
   static constexpr std::int64_t kPixels = 96;
   static constexpr int kColumns = 2;  ///< registers of filters in a block
-  static constexpr int kRows = kRegisters == 32 ? 14 : 6;
 
   std::int64_t sums_count() const { return taps_ * piece_ * out_[3]; }
   std::int64_t padded_count() const { return images_ * height_ * pitch_; }
@@ -160,7 +152,6 @@ class Lines : public AffinePlan {
     }
   }
 
-  std::unique_ptr<AffinePlan> others_;
   Shape in_, out_;
   std::int64_t taps_;            ///< lines of the filter
   std::int64_t piece_;           ///< floats of one

@@ -24,6 +24,7 @@
 #include "src/arena.h"
 #include "src/check.h"
 #include "src/cpu/bias_gradient.h"
+#include "src/cpu/other_passes.h"
 #include "src/cpu/parallel_for.h"
 #include "src/round_up.h"
 
@@ -128,10 +129,10 @@ MATRIX_UNITS void configure() {
 }
 MATRIX_UNITS void release() { _tile_release(); }
 
-class MatrixUnitsConvolution : public AffinePlan {
+class MatrixUnitsConvolution : public OtherPasses {
  public:
   MatrixUnitsConvolution(std::unique_ptr<AffinePlan> others, const ConvolutionSpec& spec)
-      : others_(std::move(others)),
+      : OtherPasses(std::move(others)),
         in_(spec.input.x),
         out_(spec.output()),
         pad_(spec.pad),
@@ -173,12 +174,6 @@ class MatrixUnitsConvolution : public AffinePlan {
     dy_image_ = dy;
   }
 
-  void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
-    others_->forward(stream, x, w, b, y, scratch);
-  }
-  void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
-    others_->backward_data(stream, dy, w, dx, scratch);
-  }
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
     stream.give([=, this, x = x.as<Bfloat16>(), dy = dy.as<Bfloat16>(), dw = dw.as<float>(),
                  db = db.as<float>(), scratch = static_cast<std::byte*>(scratch),
@@ -304,7 +299,6 @@ class MatrixUnitsConvolution : public AffinePlan {
     }
   }
 
-  std::unique_ptr<AffinePlan> others_;
   Shape in_, out_;
   std::int64_t pad_, pitch_, chunks_;
   std::int64_t columns_, column_tiles_, filter_tiles_;

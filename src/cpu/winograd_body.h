@@ -53,9 +53,6 @@ template <int Rows, int Columns, bool Transposed>
     for (int v = 0; v < Columns; ++v) store(c + r * kBlock + v * kLanes, sum[r][v]);
 }
 
-/// Registers of the sums: 14 x 2 of 32, or 6 x 2 of 16; the others hold b and a.
-constexpr int kRows = kRegisters == 32 ? 14 : 6;
-
 template <int Rows, bool Transposed>
 inline void multiply_rows(std::int64_t columns, std::int64_t depth, const float* a, const float* b,
                           float* c, bool accumulate) {
