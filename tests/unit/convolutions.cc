@@ -389,6 +389,7 @@ TEST_P(Lines, SumWeightsGradientsOnAnyThreads) {
   const auto plan = kernels.lines(device->convolution(spec), spec);
   const bool serves = c.filters % kernels.lanes == 0;
   ASSERT_EQ(plan->implementation().ends_with("weights gradient by lines"), serves);
+  if (!serves) return;  // oneDNN's own sums
   const Outcome o = run(c, Type::f32, *plan, 1, spec.output());
   const Outcome right = reference(c, o, spec.output(), false);
   const double errors[] = {error(o.y, right.y), error(o.dx, right.dx), error(o.dw, right.dw),
