@@ -26,6 +26,20 @@ std::int64_t width_of(std::int64_t block, std::int64_t channels) {
   return std::min(kBlock, channels - block * kBlock);
 }
 
+/// Whether registers that lie within a block each cover `channels`.
+bool in_registers(std::int64_t channels) {
+  const std::int64_t rest = channels % kBlock;
+  return rest % kLanes == 0 || rest > kLanes;
+}
+/// Calls f(first channel) for each of these registers; the last one begins within the one before it
+/// where `channels` are no whole number of them, and what both hold is computed twice.
+template <class F>
+void each_register(std::int64_t channels, F f) {
+  std::int64_t c = 0;
+  for (; c + kLanes <= channels; c += kLanes) f(c);
+  if (c < channels) f(channels - kLanes);
+}
+
 // --- the product of two blocks -----------------------------------------------------------------
 
 /// Rows x Columns registers of c (+)= a * b, over `depth`. Element (row, d) of a is at
@@ -57,12 +71,13 @@ template <int Rows, bool Transposed>
 inline void multiply_rows(std::int64_t columns, std::int64_t depth, const float* a, const float* b,
                           float* c, bool accumulate) {
   std::int64_t at = 0;
-  for (; at + 2 * kLanes <= columns; at += 2 * kLanes)
+  for (; at + kLanes < columns; at += 2 * kLanes)
     multiply_tile<Rows, 2, Transposed>(depth, a, b + at, c + at, accumulate);
   if (at < columns) multiply_tile<Rows, 1, Transposed>(depth, a, b + at, c + at, accumulate);
 }
 
-/// c (+)= a * b: `rows` x `columns` of a block, columns in whole registers.
+/// c (+)= a * b: `rows` x `columns` of a block. Of columns that fill no whole register, the rest of
+/// it holds whatever lay there, and nobody reads its sums.
 template <bool Transposed>
 void multiply(std::int64_t rows, std::int64_t columns, std::int64_t depth, const float* a,
               const float* b, float* c, bool accumulate) {
@@ -232,30 +247,32 @@ class Winograd : public AffinePlan {
                          bool backward) const {
     const std::int64_t channels = in_[3], filters = out_[3], size = R * R * channels;
     const std::int64_t in = backward ? filters : channels, out = backward ? channels : filters;
-    parallel_for(threads, out / kLanes, 1, [=](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t group = begin; group < end; ++group) {
-        const std::int64_t o = group * kLanes;
-        float* const column = to + (o / kBlock * in) * kBlock + o % kBlock;
-        for (std::int64_t i = 0; i < in; ++i) {
-          transform<kFilter, kEdge, R>(
-              [&](std::size_t y, std::size_t x) {
-                if (backward) {  // turned round; registers of channels lie side by side
-                  return load(w + i * size +
-                              static_cast<std::int64_t>((R - 1 - y) * R + (R - 1 - x)) * channels +
-                              o);
-                }
-                Vector value;
-                const float* first =
-                    w + o * size + static_cast<std::int64_t>(y * R + x) * channels + i;
-                for (int lane = 0; lane < kLanes; ++lane) value[lane] = first[lane * size];
-                return value;
-              },
-              [&](std::size_t y, std::size_t x, Vector value) {
-                store(column + static_cast<std::int64_t>(y * kEdge + x) * point + i * kBlock,
-                      value);
-              });
-        }
+    const auto transform_group = [=](std::int64_t o) {
+      float* const column = to + (o / kBlock * in) * kBlock + o % kBlock;
+      for (std::int64_t i = 0; i < in; ++i) {
+        transform<kFilter, kEdge, R>(
+            [&](std::size_t y, std::size_t x) {
+              if (backward) {  // turned round; registers of channels lie side by side
+                return load(w + i * size +
+                            static_cast<std::int64_t>((R - 1 - y) * R + (R - 1 - x)) * channels +
+                            o);
+              }
+              Vector value;
+              const float* first =
+                  w + o * size + static_cast<std::int64_t>(y * R + x) * channels + i;
+              for (int lane = 0; lane < kLanes; ++lane) value[lane] = first[lane * size];
+              return value;
+            },
+            [&](std::size_t y, std::size_t x, Vector value) {
+              store(column + static_cast<std::int64_t>(y * kEdge + x) * point + i * kBlock, value);
+            });
       }
+    };
+    const std::int64_t groups = out / kLanes;
+    parallel_for(threads, groups, 1, [=](std::int64_t begin, std::int64_t end) {
+      // Those of the last two registers, which may hold the same channels, by one thread.
+      const std::int64_t first = begin * kLanes, last = end == groups ? out : end * kLanes;
+      each_register(last - first, [&](std::int64_t o) { transform_group(first + o); });
     });
   }
 
@@ -274,7 +291,7 @@ class Winograd : public AffinePlan {
     std::array<std::array<const T*, Extent>, Extent> at;
     for (std::int64_t t = begin; t < end; ++t) {
       images.look(first + t, reinterpret_cast<const T*>(zeros), at);
-      for (std::int64_t c = 0; c < images.channels; c += kLanes) {
+      each_register(images.channels, [&](std::int64_t c) {
         float* const column = to + (c / kBlock * capacity + t) * kBlock + c % kBlock;
         transform<L, kEdge, Extent, Transposed>(
             [&](std::size_t y, std::size_t x) {
@@ -283,7 +300,7 @@ class Winograd : public AffinePlan {
             [&](std::size_t y, std::size_t x, Vector value) {
               store(column + static_cast<std::int64_t>(y * kEdge + x) * point, value);
             });
-      }
+      });
     }
   }
 
@@ -326,7 +343,7 @@ class Winograd : public AffinePlan {
         std::array<std::array<T*, kOut>, kOut> at;
         for (std::int64_t t = begin; t < end; ++t) {
           results.template look<kOut>(first + t, nullptr, at);
-          for (std::int64_t o = 0; o < out; o += kLanes) {
+          each_register(out, [&](std::int64_t o) {
             const float* const column = sums + (o / kBlock * room.tiles + t) * kBlock + o % kBlock;
             const Vector shift = bias ? load(bias + o) : Vector{};
             transform<kOutput, kOut, kEdge>(
@@ -339,7 +356,7 @@ class Winograd : public AffinePlan {
                   if (relu) value = value < 0 ? Vector{} : value;  // NaN stays
                   store(at[y][x] + o, value);
                 });
-          }
+          });
         }
       });
     }
@@ -383,7 +400,7 @@ class Winograd : public AffinePlan {
     }
     parallel_for(threads, filters, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t o = begin; o < end; ++o) {
-        for (std::int64_t c = 0; c < channels; c += kLanes) {
+        each_register(channels, [&](std::int64_t c) {
           const float* const column = sums + (c / kBlock * filters + o) * kBlock + c % kBlock;
           float* const to = dw + o * R * R * channels + c;
           transform<kFilter, R, kEdge, true>(
@@ -393,7 +410,7 @@ class Winograd : public AffinePlan {
               [&](std::size_t i, std::size_t j, Vector value) {
                 store(to + static_cast<std::int64_t>(i * R + j) * channels, value);
               });
-        }
+        });
       }
     });
     bias_gradient(threads, dy, out_, db, scratch + room.bias);
@@ -406,7 +423,7 @@ class Winograd : public AffinePlan {
 bool winograd_serves(const ConvolutionSpec& spec) {
   return spec.input.type != Type::f16 && spec.stride == 1 && spec.dilation == 1 &&
          spec.groups == 1 && !spec.one_dimensional && (spec.kernel == 3 || spec.kernel == 5) &&
-         spec.pad < spec.kernel && spec.input.x[3] % kLanes == 0 && spec.filters % kLanes == 0;
+         spec.pad < spec.kernel && in_registers(spec.input.x[3]) && in_registers(spec.filters);
 }
 
 template <int M>

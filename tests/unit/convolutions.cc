@@ -67,12 +67,14 @@ std::string name_of_case(const Case& c) {
                      c.filters, c.kernel, c.pad);
 }
 
-// Whole tiles and cut ones, fewer and more channels than a block of 64, several blocks of tiles.
+// Whole tiles and cut ones, fewer and more channels than a block of 64, no whole number
+// of registers, several blocks of tiles.
 const std::vector<Case> kCases = {
     {{2, 12, 12, 64}, 5, 64, 2}, {{3, 8, 8, 16}, 5, 32, 2},  {{1, 5, 6, 80}, 5, 16, 0},
     {{1, 1, 1, 16}, 5, 16, 2},   {{1, 9, 7, 16}, 5, 16, 4},  {{2, 7, 9, 48}, 3, 80, 1},
     {{7, 3, 3, 160}, 3, 144, 1}, {{1, 11, 4, 16}, 3, 32, 2}, {{2, 6, 6, 16}, 3, 16, 0},
-    {{40, 5, 5, 16}, 3, 16, 1},  {{1, 1, 3, 16}, 3, 16, 1},
+    {{40, 5, 5, 16}, 3, 16, 1},  {{1, 1, 3, 16}, 3, 16, 1},  {{2, 9, 7, 24}, 3, 40, 1},
+    {{1, 5, 5, 88}, 5, 31, 2},   {{3, 4, 4, 17}, 3, 152, 1},
 };
 
 /// Everything that one plan reads and writes, with a frame of its own around each.
@@ -304,7 +306,8 @@ TEST(Winograd, LeavesToOthersWhatItHasNoTilesFor) {
   EXPECT_FALSE(but([](auto& spec) { spec.kernel = 1; }));
   EXPECT_FALSE(but([](auto& spec) { spec.kernel = 7; }));
   EXPECT_FALSE(but([](auto& spec) { spec.pad = 5; }));
-  EXPECT_FALSE(but([](auto& spec) { spec.filters = 10; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.filters = 7; }));
+  EXPECT_FALSE(but([](auto& spec) { spec.filters = 71; }));
   EXPECT_FALSE(but([](auto& spec) { spec.input.x = {8, 12, 12, 3}; }));
 }
 
@@ -435,13 +438,29 @@ TEST(Convolutions, ChooseByShapeAndTypeAlone) {
       .input = {{8, 12, 12, 64}, Type::f32}, .filters = 64, .kernel = 5, .pad = 2};
   const ConvolutionSpec small{
       .input = {{8, 12, 12, 16}, Type::f32}, .filters = 16, .kernel = 3, .pad = 1};
+  const ConvolutionSpec medium{
+      .input = {{8, 16, 16, 32}, Type::f32}, .filters = 32, .kernel = 3, .pad = 1};
   EXPECT_EQ(engine_text("auto", large), "Winograd F(4x4,5x5)");
+  EXPECT_EQ(engine_text("auto", medium), "Winograd F(4x4,3x3)");
   // 16 channels are worth transforms where registers hold 8 floats, not where they hold 16.
   EXPECT_EQ(engine_text("auto", small).starts_with("oneDNN"), own_kernels().lanes == 16);
+  // Filters are not transformed for a few tiles, nor tiles cut for one output.
+  const auto of = [](std::int64_t batch, std::int64_t edge) {
+    return ConvolutionSpec{
+        .input = {{batch, edge, edge, 256}, Type::f32}, .filters = 256, .kernel = 3, .pad = 1};
+  };
+  EXPECT_TRUE(engine_text("auto", of(1, 8)).starts_with("oneDNN"));
+  EXPECT_TRUE(engine_text("auto", of(16, 8)).starts_with("Winograd"));
+  EXPECT_TRUE(engine_text("auto", of(500, 1)).starts_with("oneDNN"));
   EXPECT_EQ(engine_text("direct", large).find("oneDNN"), 0u);
-  const ConvolutionSpec image{
-      .input = {{8, 24, 24, 3}, Type::f32}, .filters = 64, .kernel = 5, .pad = 2};
-  EXPECT_EQ(engine_text("auto", image).ends_with("by lines"), own_kernels().lanes == 8);
+  const auto by_lines = [&](std::int64_t channels) {
+    return engine_text(
+               "auto",
+               {.input = {{8, 24, 24, channels}, Type::f32}, .filters = 64, .kernel = 5, .pad = 2})
+        .ends_with("by lines");
+  };
+  EXPECT_TRUE(by_lines(3) && by_lines(7));
+  EXPECT_FALSE(by_lines(8));
   if (has_matrix_units()) {
     const auto by_units = [&](std::string_view name, ConvolutionSpec spec) {
       spec.input.type = Type::bf16;
@@ -493,6 +512,14 @@ TEST(Convolutions, GoByWhatWasMeasuredOnce) {
     EXPECT_EQ(text(*other, spec), kernel);
   }
   EXPECT_FALSE(usual->set_tuning(device->tuning()));
+  const std::string told = device->tuning();
+  for (const char* way : {"winograd6", "measure", "auto", ""}) {
+    std::string unknown = told;
+    const std::size_t begin = unknown.find(" = ") + 3;
+    unknown.replace(begin, unknown.find(':', begin) - begin, way);
+    EXPECT_FALSE(other->set_tuning(unknown)) << "of an older or a newer program";
+    EXPECT_EQ(text(*other, spec), "Winograd F(4x4,3x3)") << "as before";
+  }
   const std::string another = "lockstep tuning for another library\n";
   EXPECT_FALSE(other->set_tuning(another));
 }
@@ -501,7 +528,9 @@ TEST(InstructionSets, AutoIsTheWidestThatTheProcessorHas) {
   const InstructionSet& own = use_instruction_set("auto");
   bool wider = false;
   for (const InstructionSet& set : instruction_sets().subspan(2)) {
-    if (wider) EXPECT_THROW(use_instruction_set(set.name), Error) << set.name;
+    if (wider) {
+      EXPECT_THROW(use_instruction_set(set.name), Error) << set.name;
+    }
     wider = wider || set.name == own.name;
   }
   EXPECT_THROW(use_instruction_set("avx3"), Error);

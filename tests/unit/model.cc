@@ -187,7 +187,8 @@ TEST_P(EveryModel, Bfloat16GradientPointsTheSameWay) {
     }
     const double lengths =
         norm(wide.gradients, parameter.range) * norm(narrow->gradients, parameter.range);
-    EXPECT_GT(dot / lengths, deep ? 0.4 : 0.97) << parameter.name;
+    // Rounding chooses other maxima of pools, and with few images that shows.
+    EXPECT_GT(dot / lengths, deep ? 0.4 : 0.9) << parameter.name;
     EXPECT_NEAR(norm(narrow->gradients, parameter.range) / norm(wide.gradients, parameter.range), 1,
                 deep ? 0.5 : 0.1)
         << parameter.name;
