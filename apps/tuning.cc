@@ -6,13 +6,25 @@
 #include "src/check.h"
 #include "src/crc32c.h"
 #include "src/file.h"
+#include "src/machine.h"
 
 namespace lockstep {
 namespace {
 
-/// One file for each device and library, which the first line of the text names.
+/// "Intel(R) Xeon(R) Platinum 8480+"; empty where nobody says.
+std::string processor_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 1);
+  }
+  return "";
+}
+
+/// One file for each device and library, which the first line of the text names, processor and
+/// build of this program, whose kernels are timed.
 std::filesystem::path file_of(const std::filesystem::path& folder, const std::string& text) {
-  return folder / fmt::format("tuning-{:08x}.txt", crc32c(text.substr(0, text.find('\n'))));
+  const std::string key = text.substr(0, text.find('\n')) + processor_name() + build_name();
+  return folder / fmt::format("tuning-{:08x}.txt", crc32c(key));
 }
 
 /// As if it were not there, if it is damaged.

@@ -89,9 +89,9 @@ class CpuDevice : public Device {
     return fmt::format("{}, convolutions {}{}", library(), convolution_.name,
                        measured_ ? fmt::format("d {:08x}", crc32c(measured_->choices())) : "");
   }
-  std::string tuning() const override { return measured_ ? measured_->tuning().text() : ""; }
+  std::string tuning() const override { return measured_ ? measured_->tuning() : ""; }
   bool set_tuning(std::string_view text) override {
-    return measured_ && measured_->tuning().take(text);
+    return measured_ && measured_->take(text);
   }
   void tune(bool on) override {
     if (measured_) measured_->measure(on);

@@ -100,6 +100,20 @@ std::unique_ptr<AffinePlan> MeasuredConvolutions::plan(const CpuMeans& means,
   return find(convolutions(), times.front().way).plan(means, spec);
 }
 
+bool MeasuredConvolutions::take(std::string_view text) {
+  Tuning told(tuning_.platform());
+  if (!told.take(text)) return false;
+  for (const auto& [work, line] : told.plans()) {
+    const auto menu = convolutions();
+    if (std::none_of(menu.begin(), menu.end(), [&](const ConvolutionEntry& entry) {
+          return entry.algorithm && entry.name == way_of(line);
+        }))
+      return false;
+  }
+  tuning_ = std::move(told);
+  return true;
+}
+
 std::string MeasuredConvolutions::choices() const {
   std::string text;
   for (const auto& [work, line] : tuning_.plans())

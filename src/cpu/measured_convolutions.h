@@ -22,7 +22,9 @@ class MeasuredConvolutions {
 
   /// A line is "training fp32 64x12x12x64 64x5x5x64 pad 2 = winograd4: 11.2 ms, direct 35.1 ms": the
   /// way, then the median times of one call of each pass, the fastest first.
-  Tuning& tuning() { return tuning_; }
+  std::string tuning() const { return tuning_.text(); }
+  /// Tuning::take; false too where the text names a way that is not on the menu.
+  bool take(std::string_view text);
   /// What was chosen, without the times.
   std::string choices() const;
 
