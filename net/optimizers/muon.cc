@@ -24,7 +24,7 @@ constexpr OptimizerOption kOptions[] = {
     momentum_option(0.95f),
     {.name = "other-momentum", .about = "The same of what is no filter", .value = 0.9f},
     {.name = "newton-schulz",
-     .about = "Iterations that make a step's matrix orthogonal",
+     .about = "Iterations that make a step's matrix orthogonal, a whole number",
      .value = 5,
      .low = 1,
      .high = 20},
@@ -55,6 +55,7 @@ struct NoteLengths {
   const double* sums;
   std::int64_t blocks;
   double length;  ///< of the parameter; 0: its own
+  int schedule;
   const UpdateRates* now;
   UpdateRates* own;
   HOST_DEVICE void operator()(std::int64_t) const {
@@ -62,7 +63,9 @@ struct NoteLengths {
     *own = *now;
     own->corrections[0] = lengths.first > 0 ? finite(1 / lengths.first) : 0.0f;
     own->corrections[1] = 1;
-    if (length > 0 && lengths.second > 0) own->corrections[1] = finite(length / lengths.second);
+    const bool stays = now->shares[schedule] == 0;  // the epochs of its group are over
+    if (length > 0 && lengths.second > 0 && !stays)
+      own->corrections[1] = finite(length / lengths.second);
   }
 };
 
@@ -137,7 +140,7 @@ class Muon : public Optimizer {
                                  direction},
                     sums);
     const double length = unit_ ? std::sqrt(static_cast<double>(stretch.shape[0])) : 0;
-    each(stream, 1, NoteLengths{sums, blocks_of(count), length, now, own});
+    each(stream, 1, NoteLengths{sums, blocks_of(count), length, stretch.schedule, now, own});
     if (unit_) each(stream, count, Stretched{parameters, 1, own});
     if (state.shared != nullptr && !state.shared->mine(bank.number)) return;
     each(stream, count, Stretched{direction, 0, own});

@@ -39,6 +39,21 @@ with h5py.File(sys.argv[1]) as one, h5py.File(sys.argv[2]) as three:
     sys.exit([name for name in names if one[name][()].tobytes() != three[name][()].tobytes()] or 0)
 END
 
+# So does what is trained for fewer epochs than the rest, after these (3.1 steps), though Muon brings filters to a length.
+for steps in 4 6; do
+  train 2 --model resnet_small --optimizer muon --unit-filters --lr-schedule constant --group '*:epochs=0.001' --steps $steps \
+    --checkpoint-dir "$folder/over$steps"
+done
+expect "its epochs are over" "$python" - "$(step_file "$folder/over4" 4)" "$(step_file "$folder/over6" 6)" <<'END'
+import sys, h5py
+with h5py.File(sys.argv[1]) as four, h5py.File(sys.argv[2]) as six:
+    names = []
+    four["parameters"].visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+    names = [name for name in names if not name.endswith(("/mean", "/variance"))]
+    assert len(names) >= 10, names
+    sys.exit([name for name in names if (four["parameters"][name][()] != six["parameters"][name][()]).any()] or 0)
+END
+
 ranks 2 train_cifar "${small[@]}" --group 'conv9*:lr=0'
 expect_error "a group of nobody" 2 '--group conv9\*: no parameter has such a name; there are conv1/biases, conv1/weights, conv2/biases, '
 ranks 2 train_cifar "${small[@]}" --group 'conv1*:rate=0'
