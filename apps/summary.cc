@@ -1,5 +1,6 @@
 #include "apps/summary.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "apps/augmentation.h"
@@ -64,7 +65,7 @@ std::string optimizer_text(const RunSummary& f) {
   return text;
 }
 
-/// "conv*: 4 parameters, lr 0.01 (0.1 of it), weight decay 0"
+/// "conv*: 4 arrays, lr times 0.1, weight decay 0"
 std::string group_text(const RunSummary& f, const ParameterGroup& group) {
   int members = 0;
   for (const Parameter& parameter : f.step.layout().parameters) {
@@ -77,7 +78,16 @@ std::string group_text(const RunSummary& f, const ParameterGroup& group) {
   return text;
 }
 
-std::string order_text(const RunSummary& f) {
+/// What ranks compute with where it is not the same for all, each once; else empty.
+/// Collective; for rank 0.
+std::string differences(const RunSummary& f) {
+  std::vector<std::string> all = f.comm.gather(f.device.arithmetic());
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all.size() < 2 ? "" : fmt::format("{}", fmt::join(all, "; "));
+}
+
+std::string order_text(const RunSummary& f, bool alike) {
   if (!f.step.reducer().canonical() && f.options.wire != Type::f32) {
     return fmt::format(
         "each sum is rounded to {} where it crosses, and the rest comes a step later: the number "
@@ -88,6 +98,12 @@ std::string order_text(const RunSummary& f) {
   if (!f.step.reducer().canonical()) {
     return "this reducer's own: the number of ranks shows in the weights' last bits (--list names "
            "canonical reducers)";
+  }
+  if (!alike) {
+    return fmt::format(
+        "{}, of ranks that compute differently: which of them takes a shard shows in "
+        "the weights' last bits",
+        order_of_shards(f.plan));
   }
   return order_text(f.plan, f.step.together() && f.step.lanes() < f.plan.own_shards);
 }
@@ -133,6 +149,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   const auto line = [&](const char* name, const std::string& text) {
     reporter.line(fmt::format("{:<12} {}", name, text));
   };
+  const std::string different = differences(f);
   const Model& model = f.step.model();
   const double gflop = model.training_flops() * f.plan.shards * 1e-9;
   reporter.line(fmt::format("Lockstep {}", build_name()));
@@ -144,6 +161,10 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   if (const std::string libraries = f.device.libraries(); !libraries.empty())
     line("libraries", libraries);
   for (const std::string& note : f.placement.notes) line("note", note);
+  if (!different.empty()) {
+    line("warning",
+         fmt::format("ranks compute differently: {} (--isa takes what all have)", different));
+  }
   if (!f.placement.warning.empty()) line("warning", f.placement.warning);
   line("data", f.data.train->describe());
   if (const auto& data = find(datasets(), f.options.dataset); !data.stands_for.empty()) {
@@ -168,7 +189,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   line("progress", policy_text(f.step.policy()));
   if (!f.step.embedding().empty()) line("embedding", f.step.embedding());
   line("buckets", bucket_text(f.step.buckets()));
-  line("order", order_text(f));
+  line("order", order_text(f, different.empty()));
   line("memory", memory_text(f));
   if (f.options.log_dir.empty())
     line("logs", "none: --log-dir DIR writes metrics.jsonl and TensorBoard's events");
