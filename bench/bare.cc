@@ -9,12 +9,13 @@
 namespace lockstep {
 namespace {
 
-double median_seconds(int rounds, const std::function<void()>& call) {
+double median_seconds(int rounds, Record& record, const std::function<void()>& call) {
   std::vector<double> seconds;
   for (int i = 0; i < rounds + 1; ++i) {
     const double start = now_seconds();
     call();
     if (i > 0) seconds.push_back(now_seconds() - start);
+    record.progress();
   }
   std::nth_element(seconds.begin(), seconds.begin() + rounds / 2, seconds.end());
   return seconds[rounds / 2];
@@ -65,30 +66,35 @@ class NotingDevice : public Device {
 /// One plan with its buffers.
 class Bare {
  public:
-  Bare(Device& device, const ConvolutionSpec& spec)
-      : Bare(device, device.convolution(spec), spec.input, spec.weights(), spec.output()) {}
-  Bare(Device& device, const DenseSpec& spec)
-      : Bare(device, device.dense(spec), spec.input, {spec.features, spec.input.x.row()},
+  Bare(Device& device, Record& record, const ConvolutionSpec& spec)
+      : Bare(device, record, device.convolution(spec), spec.input, spec.weights(), spec.output()) {}
+  Bare(Device& device, Record& record, const DenseSpec& spec)
+      : Bare(device, record, device.dense(spec), spec.input, {spec.features, spec.input.x.row()},
              {spec.input.x[0], spec.features}) {}
 
   double forward_seconds(int rounds) {
-    return median_seconds(rounds, [&] { plan_->forward(*stream_, x_, w_, b_, y_, scratch_); });
+    return median_seconds(rounds, record_,
+                          [&] { plan_->forward(*stream_, x_, w_, b_, y_, scratch_); });
   }
   double seconds(int rounds) {
     double total = forward_seconds(rounds);
     total += median_seconds(
-        rounds, [&] { plan_->backward_weights(*stream_, x_, dy_, dw_, db_, scratch_); });
+        rounds, record_, [&] { plan_->backward_weights(*stream_, x_, dy_, dw_, db_, scratch_); });
     if (input_.input_gradient) {
-      total +=
-          median_seconds(rounds, [&] { plan_->backward_data(*stream_, dy_, w_, dx_, scratch_); });
+      total += median_seconds(rounds, record_,
+                              [&] { plan_->backward_data(*stream_, dy_, w_, dx_, scratch_); });
     }
     return total;
   }
 
  private:
-  Bare(Device& device, std::unique_ptr<AffinePlan> plan, const PlanInput& input, Shape weights,
-       Shape out)
-      : noise_(device), stream_(device.stream()), plan_(std::move(plan)), input_(input) {
+  Bare(Device& device, Record& record, std::unique_ptr<AffinePlan> plan, const PlanInput& input,
+       Shape weights, Shape out)
+      : record_(record),
+        noise_(device),
+        stream_(device.stream()),
+        plan_(std::move(plan)),
+        input_(input) {
     x_ = noise_.tensor(input.x, input.type);
     y_ = noise_.tensor(out, input.type);
     dy_ = noise_.tensor(out, input.type);
@@ -100,6 +106,7 @@ class Bare {
     scratch_ = noise_.memory(plan_->scratch_bytes());
   }
 
+  Record& record_;
   NoiseTensors noise_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<AffinePlan> plan_;
@@ -111,16 +118,16 @@ class Bare {
 }  // namespace
 
 BareTimes time_bare(Device& device, const ModelEntry& entry, Shape sample, int classes,
-                    std::int64_t batch, Type type, int rounds) {
+                    std::int64_t batch, Type type, int rounds, Record& record) {
   NotingDevice noted(device);
   Model(noted, entry, sample, classes, batch, type, /*training=*/true);
   BareTimes times;
   for (const ConvolutionSpec& spec : noted.convolutions)
-    times.affine_seconds += Bare(device, spec).seconds(rounds);
+    times.affine_seconds += Bare(device, record, spec).seconds(rounds);
   for (const DenseSpec& spec : noted.dense_layers)
-    times.affine_seconds += Bare(device, spec).seconds(rounds);
+    times.affine_seconds += Bare(device, record, spec).seconds(rounds);
   Bare gemm(
-      device,
+      device, record,
       DenseSpec{
           .input = {.x = {1024, 2048}, .type = type, .training = false, .input_gradient = false},
           .features = 2048});

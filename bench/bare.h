@@ -2,6 +2,7 @@
 // rate of a large matrix product.
 #pragma once
 
+#include "collectives/flight_recorder.h"
 #include "net/model.h"
 
 namespace lockstep {
@@ -15,8 +16,9 @@ struct BareTimes {
 
 /// Times the plans of the convolutions and dense layers of model `entry`, made for training on
 /// batches of `batch` samples, one by one on buffers of their own, `rounds` times each. Every rank
-/// that shares the machine must do so at the same time, as in the step itself.
+/// that shares the machine must do so at the same time, as in the step itself. `record` is told of
+/// each round.
 BareTimes time_bare(Device& device, const ModelEntry& entry, Shape sample, int classes,
-                    std::int64_t batch, Type type, int rounds);
+                    std::int64_t batch, Type type, int rounds, Record& record);
 
 }  // namespace lockstep

@@ -16,6 +16,7 @@
 #include "apps/training_step.h"
 #include "bench/bare.h"
 #include "collectives/flight_recorder.h"
+#include "collectives/watchdog.h"
 #include "src/clock.h"
 #include "src/data/dataset.h"
 #include "src/table.h"
@@ -62,6 +63,8 @@ double median(std::vector<double> values) {
 
 int run(World& world, BenchOptions& o) {
   const Comm comm = world.comm();
+  Record& record = world.flight_recorder().mine();
+  world.watchdog().set_timeout(o.training.timeout);
   if (o.training.steps == 0) o.training.steps = 50;
   Placement placement = place(comm, o.training.threads);
   DatasetPair data;
@@ -79,14 +82,15 @@ int run(World& world, BenchOptions& o) {
   choose_kernels(comm, *device, o.training, plan, *data.train, "");
   const ModelEntry& entry = find(models(), o.training.model);
   TrainingStep step(make_step_parts(world, *device, entry, *data.train, o.training, plan), *device,
-                    world.flight_recorder().mine(), o.training, plan);
+                    record, o.training, plan);
   const auto loader = make_loader(*device, *data.train, loader_spec(o.training, plan, step));
 
   const auto bare_times = [&] {
     comm.barrier();
     if (!o.bare) return BareTimes{};
+    record.phase("timing the floor");
     return time_bare(*device, entry, data.train->sample_shape(), data.train->classes(),
-                     plan.shard_batch, o.training.precision, /*rounds=*/15);
+                     plan.shard_batch, o.training.precision, /*rounds=*/15, record);
   };
   const BareTimes before = bare_times();
   comm.barrier();
