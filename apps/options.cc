@@ -477,8 +477,9 @@ std::vector<std::string> idle_options(const Options& o) {
   note(!ends && rate.end != usual.end, "--lr-end", "--lr-schedule cosine or linear");
   note(!o.loss_scaling().dynamic && o.loss_scale_steps != d.loss_scale_steps, "--loss-scale-steps",
        "--loss-scale dynamic");
-  note(o.target > 0 && o.eval_every == 0 && !o.epoch_lines, "--target",
-       "--eval-every or --epoch-lines");
+  const bool evaluates = o.eval_every > 0 || o.epoch_lines;
+  note(o.target > 0 && !evaluates, "--target", "--eval-every or --epoch-lines");
+  note(o.test_views && !evaluates, "--test-views", "--eval-every or --epoch-lines");
   note(o.nccl_max_ctas > 0 && o.reducer != "auto" && o.reducer != "nccl", "--nccl-max-ctas",
        "--reducer nccl");
   note(o.log_dir.empty() && o.summary_every > 0 && o.summary_every != d.summary_every,

@@ -162,8 +162,9 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
     line("libraries", libraries);
   for (const std::string& note : f.placement.notes) line("note", note);
   if (!different.empty()) {
-    line("warning",
-         fmt::format("ranks compute differently: {} (--isa takes what all have)", different));
+    line("warning", fmt::format("ranks compute differently: {} (where it is the instruction set, "
+                                "--isa takes one that all have)",
+                                different));
   }
   if (!f.placement.warning.empty()) line("warning", f.placement.warning);
   line("data", f.data.train->describe());

@@ -27,6 +27,7 @@
 #include "apps/trace.h"
 #include "apps/training_device.h"
 #include "apps/training_step.h"
+#include "apps/tuning.h"
 #include "collectives/flight_recorder.h"
 #include "collectives/watchdog.h"
 #include "net/checkpoint.h"
@@ -43,8 +44,6 @@ namespace {
 
 /// Seconds that a phase may take which waits for a file system: slow is no hang.
 constexpr double kSlowFiles = 600;
-/// One rank times every convolution of the network, in each way.
-constexpr double kSlowTiming = 1800;
 
 /// What a checkpoint says of its "evaluation" where that is still to be done.
 constexpr const char* kDue = "due";
@@ -577,7 +576,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   }
   require_precision(comm, *device, options);
   look_for_stop();
-  record.phase("choosing kernels", options.convolution == "measure" ? kSlowTiming : 0);
+  record.phase("choosing kernels", kSlowTuning);
   const auto& texts = resumption.metadata.texts;
   const auto before = texts.find(kTuning);
   choose_kernels(comm, *device, options, plan, *data.train,

@@ -20,10 +20,10 @@ std::string processor_name() {
   return "";
 }
 
-/// One file for each device and library, which the first line of the text names, processor and
-/// build of this program, whose kernels are timed.
+/// One file for each device and library, which the first line of the text names, processor and this
+/// very program, whose kernels are timed.
 std::filesystem::path file_of(const std::filesystem::path& folder, const std::string& text) {
-  const std::string key = text.substr(0, text.find('\n')) + processor_name() + build_name();
+  const std::string key = text.substr(0, text.find('\n')) + processor_name() + program_checksum();
   return folder / fmt::format("tuning-{:08x}.txt", crc32c(key));
 }
 

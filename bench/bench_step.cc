@@ -14,6 +14,7 @@
 #include "apps/help.h"
 #include "apps/training_device.h"
 #include "apps/training_step.h"
+#include "apps/tuning.h"
 #include "bench/bare.h"
 #include "collectives/flight_recorder.h"
 #include "collectives/watchdog.h"
@@ -79,7 +80,9 @@ int run(World& world, BenchOptions& o) {
   });
   const auto device = make_training_device(comm, o.training, placement);
   require_precision(comm, *device, o.training);
+  record.phase("choosing kernels", kSlowTuning);
   choose_kernels(comm, *device, o.training, plan, *data.train, "");
+  record.phase("making the model");
   const ModelEntry& entry = find(models(), o.training.model);
   TrainingStep step(make_step_parts(world, *device, entry, *data.train, o.training, plan), *device,
                     record, o.training, plan);

@@ -63,7 +63,7 @@ struct NoteLengths {
     *own = *now;
     own->corrections[0] = lengths.first > 0 ? finite(1 / lengths.first) : 0.0f;
     own->corrections[1] = 1;
-    const bool stays = now->shares[schedule] == 0;  // the epochs of its group are over
+    const bool stays = now->shares[schedule] == 0;  // nothing is left of its rate
     if (length > 0 && lengths.second > 0 && !stays)
       own->corrections[1] = finite(length / lengths.second);
   }

@@ -26,13 +26,15 @@ namespace {
 ///   8x8, 64 -> 64, 3x3        54, 88, 62      117, 125, 121
 ///   16x16, 32 -> 32, 3x3      75, 76, 57       98, 101, 91
 ///   32x32, 16 -> 16, 3x3      70, 62, 44       80, 76, 74
-/// Filters are transformed however few tiles there are. The other one with AVX-512, ms of all three
-/// passes for batches of 1, 4, 16 and 64, direct and fast:
+/// Filters are transformed however few tiles there are, and cost more where they are too many for a
+/// cache. The other one with AVX-512, ms of all three passes for batches of 1, 4, 16 and 64, direct
+/// and fast:
+///   32x32, 64 -> 64, 3x3     2.0, 6.0, 28, 131     0.8, 3.0, 9.1, 51
 ///   8x8, 256 -> 256, 3x3     2.9, 9.1, 33, 102     6.1, 8.1, 21, 55
 ///   4x4, 512 -> 512, 3x3     7.9, 14, 40, 122      43, 42, 54, 78
-/// Tiles of 2x2 outputs take fewer products than those of 4x4 only for outputs as small, and as
-/// many for 6x6 by 3x3, where they were as fast: "auto" leaves them to whoever wants the smaller
-/// errors.
+/// Tiles of 2x2 outputs take fewer products than those of 4x4 only for outputs of two lines or
+/// columns, and as many for 5x5 and 6x6 by 3x3, where they were as fast: "auto" leaves them to
+/// whoever wants the smaller errors.
 bool winograd_pays(const ConvolutionSpec& spec, int lanes) {
   // bf16 matrix units multiply sixteen times as much in a cycle as fp32 registers do.
   if (spec.input.type != Type::f32 && has_matrix_units()) return false;
@@ -52,12 +54,12 @@ bool winograd_pays(const ConvolutionSpec& spec, int lanes) {
 ///   31x31, 32 -> 64, 3x3     1.8, 3.2
 bool matrix_units_pay(const ConvolutionSpec& spec) { return spec.kernel >= 5; }
 
-/// Weights gradients, one core, batch 64, fp32, ms, oneDNN's and ours: with AVX2 (two runs in
-/// turns), and with AVX-512 (the median of three):
-///   24x24, 3 -> 64, 5x5     8.6, 7.2    5.7, 6.3    2.9, 2.8
-///   32x32, 3 -> 64, 3x3     8.0, 8.5    5.7, 4.7    3.1, 2.2
+/// Weights gradients, one core, batch 64, fp32, ms, by oneDNN and by lines: with AVX2, two runs of
+/// each in turns, and with AVX-512, medians of three:
+///   24x24, 3 -> 64, 5x5     8.6, 7.2    5.7, 6.3        2.9    2.8
+///   32x32, 3 -> 64, 3x3     8.0, 8.5    5.7, 4.7        3.1    2.2
 ///   32x32, 3 -> 16, 3x3     1.2, 1.3    1.3, 1.0
-///   1x300, 7 -> 64, 1x5     3.9, 5.4    1.3, 1.2    1.4, 0.8
+///   1x300, 7 -> 64, 1x5     3.9, 5.4    1.3, 1.2        1.4    0.8
 bool lines_pay(const ConvolutionSpec& spec) {
   return spec.input.type == Type::f32 && spec.input.x[3] < 8;
 }

@@ -7,6 +7,7 @@
 
 #include "src/arena.h"
 #include "src/clock.h"
+#include "src/machine.h"
 #include "src/table.h"
 
 namespace lockstep {
@@ -37,25 +38,30 @@ std::string_view way_of(std::string_view line) { return line.substr(0, line.find
 /// Median seconds of one call of each pass that `spec` asks for, on zeros.
 double seconds_of(AffinePlan& plan, const ConvolutionSpec& spec, Stream& stream) {
   std::vector<Memory> memory;
+  const auto zeros = [&](std::size_t bytes) {
+    const bool fits = bytes <= available_memory_bytes();
+    memory.push_back(fits ? allocate_pages(bytes) : Memory());
+    require(memory.back() != nullptr,
+            "out of memory: no {:.1f} MiB to time convolutions with; use a smaller --batch",
+            static_cast<double>(bytes) / (1 << 20));
+    return memory.back().get();
+  };
   const auto tensor = [&](Shape shape, Type type) {
-    const std::size_t bytes = static_cast<std::size_t>(shape.count()) * size_of(type);
-    memory.push_back(allocate_pages(std::max<std::size_t>(bytes, 1)));
-    std::fill_n(memory.back().get(), bytes, std::byte{0});
-    return View{memory.back().get(), shape, type};
+    return View{zeros(static_cast<std::size_t>(shape.count()) * size_of(type)), shape, type};
   };
   const Type type = spec.input.type;
   const View x = tensor(spec.input.x, type), y = tensor(spec.output(), type),
              dx = tensor(spec.input.x, type), w = tensor(spec.weights(), Type::f32),
              dw = tensor(spec.weights(), Type::f32), b = tensor({spec.filters}, Type::f32),
              db = tensor({spec.filters}, Type::f32);
-  const Memory scratch = allocate_pages(std::max<std::size_t>(plan.scratch_bytes(), 1));
+  std::byte* const scratch = zeros(plan.scratch_bytes());
   std::vector<double> seconds;
   for (int run = 0; run <= kRuns; ++run) {  // the first touches the memory
     const double began = now_seconds();
-    plan.forward(stream, x, w, b, y, scratch.get());
+    plan.forward(stream, x, w, b, y, scratch);
     if (spec.input.training) {
-      if (spec.input.input_gradient) plan.backward_data(stream, y, w, dx, scratch.get());
-      plan.backward_weights(stream, x, y, dw, db, scratch.get());
+      if (spec.input.input_gradient) plan.backward_data(stream, y, w, dx, scratch);
+      plan.backward_weights(stream, x, y, dw, db, scratch);
     }
     if (run > 0) seconds.push_back(now_seconds() - began);
   }

@@ -15,7 +15,7 @@ void call_part(const Part& part, std::int64_t begin, std::int64_t end) {
 /// none shorter than `grain`. Returns when all are done.
 ///
 /// A compiler is free to fuse a product and a sum, and need not do so alike in two copies of a
-/// loop. There is one copy here, which it cannot see through: bits do not depend on threads.
+/// loop. There is one copy here for one thread and for several, and bits do not depend on which.
 template <class Part>
 void parallel_for(int threads, std::int64_t n, std::int64_t grain, Part part) {
   void (*volatile const call)(const Part&, std::int64_t, std::int64_t) = call_part<Part>;

@@ -57,6 +57,7 @@ recipe 2 --steps 1 --eval-every 1 --target 100
 expect_line "out of reach" '^target +100 % of the test set was not reached$'
 recipe 2 --steps 1 --eval-every 0 --check
 expect_line "never evaluated" '^note +--target does nothing without --eval-every or --epoch-lines$'
+expect_line "nor its views" '^note +--test-views does nothing without --eval-every or --epoch-lines$'
 ranks 2 train_reuters --steps 2 --test-views --check
 expect_error "words have no views" 2 '--test-views is for images, and this data set has none$'
 ranks 2 train_reuters --steps 2 --alternate-flips --check

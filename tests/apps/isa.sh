@@ -31,7 +31,8 @@ expect_error "an unknown set" 2 "^train_cifar: .*avx3"
 ranks 1 evaluate --threads 1 --isa baseline "$folder/auto"
 expect "evaluate takes it too" test "$code" = 0
 
-two_commands "$build/train_cifar" "${small[@]}" --steps 1 // env ONEDNN_MAX_CPU_ISA=SSE41 "$build/train_cifar" "${small[@]}" --steps 1
+here_on=(--device cpu --steps 1)
+two_commands "$build/train_cifar" "${small[@]}" "${here_on[@]}" // env ONEDNN_MAX_CPU_ISA=SSE41 "$build/train_cifar" "${small[@]}" "${here_on[@]}"
 expect "ranks that differ train" test "$code" = 0
 expect_line "they are named" '^warning +ranks compute differently: oneDNN .*; oneDNN .*SSE'
 expect_line "and promise no bits" '^order +canonical, of ranks that compute differently'

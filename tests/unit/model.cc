@@ -175,6 +175,9 @@ TEST_P(EveryModel, Bfloat16GradientPointsTheSameWay) {
     GTEST_SKIP() << "skipped: no bf16 kernel on this processor (" << error.what() << ")";
   }
   const bool deep = is_deep(wide.model);
+  // Four layers choose maxima before they are normalised: with few images rounding's other choices
+  // show.
+  const bool flips = GetParam()->name == "airbench94";
   const double loss = wide.forward();
   EXPECT_NEAR(narrow->forward(), loss, deep ? 0.1 : 0.005 * loss);
   narrow->backward();
@@ -187,8 +190,7 @@ TEST_P(EveryModel, Bfloat16GradientPointsTheSameWay) {
     }
     const double lengths =
         norm(wide.gradients, parameter.range) * norm(narrow->gradients, parameter.range);
-    // Rounding chooses other maxima of pools, and with few images that shows.
-    EXPECT_GT(dot / lengths, deep ? 0.4 : 0.9) << parameter.name;
+    EXPECT_GT(dot / lengths, deep ? 0.4 : flips ? 0.9 : 0.97) << parameter.name;
     EXPECT_NEAR(norm(narrow->gradients, parameter.range) / norm(wide.gradients, parameter.range), 1,
                 deep ? 0.5 : 0.1)
         << parameter.name;
