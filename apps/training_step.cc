@@ -67,6 +67,7 @@ ReducerSpec statistics_spec(const Comm& comm, Device& device, const Options& opt
                             const std::vector<Range>& places) {
   ReducerSpec spec = reducer_spec(comm, device, options, places.back().end(), places);
   spec.nccl_max_ctas = 1;
+  spec.one_by_one = true;
   spec.wire = Type::f32;
   return spec;
 }

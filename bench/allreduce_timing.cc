@@ -159,8 +159,12 @@ AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int6
     const auto device = make_cpu_device(1);
     std::vector<Range> ranges;
     for (int bucket = 0; bucket < buckets; ++bucket) ranges.push_back({bucket * apart, count});
-    ReducerSpec spec{comm.duplicate(), *device, apart * buckets, ranges, ""};
-    spec.wire = options.type;
+    ReducerSpec spec{.comm = comm.duplicate(),
+                     .device = *device,
+                     .count = apart * buckets,
+                     .buckets = ranges,
+                     .wire = options.type,
+                     .one_by_one = true};
     const auto reducer = make_reducer(name, spec);
     const auto stream = device->stream();
     const auto run = [&](int bucket) {

@@ -113,7 +113,7 @@ std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
   // Whether numbers of the type cross between ranks here; an AgreedError where it cannot run.
   const auto crosses = [&](std::string_view name) {
     const auto device = make_cpu_device(1);
-    ReducerSpec spec{comm.duplicate(), *device, 16, {{0, 1}}, ""};
+    ReducerSpec spec{comm.duplicate(), *device, 16, {{0, 1}}};
     spec.wire = o.timing.type;
     const bool canonical = make_reducer(name, spec)->canonical();
     return spec.wire == Type::f32 || !canonical;

@@ -102,7 +102,7 @@ void buckets(benchmark::State& state, const Comm& comm, Policy policy, int numbe
   std::vector<Range> ranges;
   for (int i = 0; i < number; ++i) ranges.push_back({i * kEach, kEach});
   const auto reducer =
-      make_reducer("auto", ReducerSpec{comm.duplicate(), *device, kEach * number, ranges, ""});
+      make_reducer("auto", ReducerSpec{comm.duplicate(), *device, kEach * number, ranges});
   GradientBuckets gradients(*reducer, ranges, policy, [](int, Range) {});
   time(state, comm, 0, [&] {
     gradients.ready({0, kEach * number}, *stream);

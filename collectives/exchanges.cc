@@ -1,12 +1,11 @@
 // The reducers of messages between ranks: one exchange per bucket, all of them under way at once if
 // need be. That of every algorithm carries out its schedule; owners has sums of 16 bits too.
-#include <sched.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "collectives/owner_sums.h"
 #include "collectives/reducers.h"
+#include "collectives/rest.h"
 #include "collectives/run.h"
 
 namespace lockstep {
@@ -40,7 +39,8 @@ class ExchangeReducer : public HostReducer {
   bool done(int bucket) const override { return exchanges_[bucket]->done(); }
 
   void finish(int bucket) override {
-    while (advance() && !done(bucket)) sched_yield();  // ranks may outnumber cores
+    rest_.begin();
+    while (advance() && !done(bucket)) rest_.between();
   }
 
   bool canonical() const override { return canonical_; }
@@ -57,6 +57,7 @@ class ExchangeReducer : public HostReducer {
   }
 
  private:
+  Rest rest_;
   std::string_view name_;
   bool canonical_;
   Memory gradients_, kept_;

@@ -6,8 +6,6 @@
 //   summing      the ranks of this host add what all of them have
 //   exchanging   the first of them is in the algorithm, the others wait for `whole`
 //   copying      the others copy, the first waits until `copied` says that all have
-#include <sched.h>
-
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -15,6 +13,7 @@
 #include "collectives/communicator.h"
 #include "collectives/node_memory.h"
 #include "collectives/reducers.h"
+#include "collectives/rest.h"
 #include "collectives/shared_counter.h"
 
 namespace lockstep {
@@ -39,8 +38,11 @@ class HierarchicalReducer : public HostReducer {
         algorithm_(*algorithms_by_cost(nodes_, spec.buckets, spec.link).front()),
         canonical_(nodes_ == 1 ||
                    (spec.wire == Type::f32 && in_order() && algorithm_.canonical(nodes_))),
-        inner_(make_node_reducer(
-            {node, spec.device, spec.count, spec.buckets, "", spec.deterministic})),
+        inner_(make_node_reducer({.comm = node,
+                                  .device = spec.device,
+                                  .count = spec.count,
+                                  .buckets = spec.buckets,
+                                  .deterministic = spec.deterministic})),
         kept_(leaders_ ? make_kept_back(spec, nodes_) : Memory()),
         counters_(node, 2 * spec.buckets.size() * sizeof(SharedCounter),
                   "the reducer hierarchical") {
@@ -79,11 +81,13 @@ class HierarchicalReducer : public HostReducer {
   bool done(int bucket) const override { return buckets_[bucket].state == State::done; }
 
   void finish(int number) override {
+    rest_.begin();
     for (advance(); !done(number); advance()) {
       if (buckets_[number].state == State::summing) {
         inner_->finish(number);
+        rest_.begin();
       } else {
-        sched_yield();  // other buckets may need this rank meanwhile
+        rest_.between();  // other buckets may need this rank meanwhile
       }
     }
   }
@@ -154,6 +158,7 @@ class HierarchicalReducer : public HostReducer {
   std::unique_ptr<NodeReducer> inner_;
   Memory kept_;  ///< of a rank that sends numbers of 16 bits
   NodeMemory counters_;
+  Rest rest_;
   std::vector<Bucket> buckets_;
   std::vector<std::unique_ptr<Exchange>> exchanges_;  ///< by bucket, on leaders
 };

@@ -81,7 +81,7 @@ struct ReducerSpec {
   /// Disjoint, in the order in which they will be started.
   std::vector<Range> buckets;
   /// Why this reducer was chosen, for describe(); set by make_reducer for "auto".
-  std::string why;
+  std::string why = {};
   /// The same sums, bit for bit, in every run like this one.
   bool deterministic = false;
   /// What messages between hosts cost, and how that is known; where it is not (""), "auto" finds
@@ -104,6 +104,9 @@ struct ReducerSpec {
   std::int64_t exact = 0;
   /// Where measured links are kept for later runs (collectives/known_link.h); empty: nowhere.
   std::filesystem::path cache = {};
+  /// Each bucket is finished before the next is started; else several are under way at once, as
+  /// those of a backward pass are. What "auto" tries, it tries likewise.
+  bool one_by_one = false;
 };
 
 struct ReducerEntry {

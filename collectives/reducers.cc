@@ -31,9 +31,8 @@ std::unique_ptr<Reducer> make_auto_reducer(const ReducerSpec& given) {
   return make_shared_reducer(spec);
 }
 
-/// The buckets that candidates are compared by: the first of a step, all under way at once, as
-/// those of a step are. What the link can move in 20 ms is enough to tell, and neither time nor
-/// memory grows with huge gradients.
+/// The buckets that candidates are compared by: the first of a step. What the link can move in 20
+/// ms is enough to tell, and neither time nor memory grows with huge gradients.
 std::vector<Range> buckets_of_trial(const ReducerSpec& spec) {
   constexpr double kLeast = 16 << 10, kMost = 4 << 20;  // elements
   const auto enough = static_cast<std::int64_t>(
@@ -85,8 +84,11 @@ double measured_seconds(const Candidate& candidate, const ReducerSpec& given,
     spec.comm.barrier();
     const Waiting waiting;
     const double begin = now_seconds();
-    for (int i = 0; i < ssize(buckets); ++i) reducer->start(i);
-    for (int i = 0; i < ssize(buckets); ++i) reducer->finish(i);
+    for (int i = 0; i < ssize(buckets); ++i) {
+      reducer->start(i);
+      if (spec.one_by_one) reducer->finish(i);
+    }
+    for (int i = 0; !spec.one_by_one && i < ssize(buckets); ++i) reducer->finish(i);
     each = now_seconds() - begin;
   }
   std::sort(seconds.begin(), seconds.end());

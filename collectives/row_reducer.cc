@@ -1,12 +1,11 @@
 #include "collectives/row_reducer.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "collectives/algorithms.h"
 #include "collectives/communicator.h"
+#include "collectives/rest.h"
 
 namespace lockstep {
 
@@ -103,6 +102,7 @@ struct RowReducer::Body {
     }
   }
 
+  Rest rest;
   Comm comm;
   std::size_t row_words;
   int own_shards;
@@ -156,7 +156,8 @@ bool RowReducer::advance() {
 
 void RowReducer::finish(float* table) {
   Body& b = *body_;
-  while (!advance()) sched_yield();  // ranks may outnumber cores
+  b.rest.begin();
+  while (!advance()) b.rest.between();
   for (int rank = 0; rank < b.comm.size(); ++rank) {
     b.part.clear();
     if (rank == b.comm.rank()) {

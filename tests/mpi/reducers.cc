@@ -163,7 +163,7 @@ class EveryReducer : public testing::TestWithParam<Case> {
     count_ = layout.count();
     buckets_ = cut_buckets(parts_, layout.bucket_bytes);
     host_ = device_->allocate(bytes(), Place::host);
-    const ReducerSpec spec{comm_, *device_, count_, buckets_, ""};
+    const ReducerSpec spec{comm_, *device_, count_, buckets_};
     const std::string& name = GetParam().reducer;
     reducer_ = name == "nccl"              ? make_nccl_reducer(spec, nccl_)
                : name == "on_pairs"        ? make_on_groups(spec, comm_.rank() / 2)
@@ -335,7 +335,7 @@ INSTANTIATE_TEST_SUITE_P(Menu, AnyReducer, [] {
 class Nccl : public testing::Test {
  protected:
   std::unique_ptr<Reducer> make(NcclDouble& library, double timeout_seconds = 60) {
-    ReducerSpec spec{comm_, *device_, 48, {{0, 1}, {16, 1}, {32, 1}}, ""};
+    ReducerSpec spec{comm_, *device_, 48, {{0, 1}, {16, 1}, {32, 1}}};
     spec.timeout_seconds = timeout_seconds;
     return make_nccl_reducer(spec, library);
   }
@@ -425,7 +425,7 @@ struct Rounded {
   static constexpr std::int64_t kCount = 3000, kExact = 16;
 
   Rounded(const Comm& comm, Device& device, Type wire, bool on_pairs) {
-    ReducerSpec spec{comm.duplicate(), device, kCount, {{0, 1000}, {1008, 1991}}, ""};
+    ReducerSpec spec{comm.duplicate(), device, kCount, {{0, 1000}, {1008, 1991}}};
     spec.wire = wire;
     spec.exact = kExact;
     reducer = on_pairs ? make_on_groups(spec, comm.rank() / 2) : make_reducer("owners", spec);
@@ -520,7 +520,7 @@ INSTANTIATE_TEST_SUITE_P(Types, Wire,
 TEST(MakeReducer, sixteen_bits_are_refused_where_nothing_rounds) {
   const auto device = make_cpu_device(1);
   for (const char* name : {"tree", "ring", "mpi", "shared"}) {
-    ReducerSpec spec{world().comm(), *device, 10, {{0, 10}}, ""};
+    ReducerSpec spec{world().comm(), *device, 10, {{0, 10}}};
     spec.wire = Type::bf16;
     const std::string line = refusal([&] { make_reducer(name, spec); });
     EXPECT_NE(line.find("--wire bf16 is not for the reducer"), std::string::npos) << line;
@@ -554,7 +554,7 @@ TEST(MakeReducer, that_of_devices_is_refused_for_gradients_of_the_host) {
 TEST(MakeReducer, hierarchical_is_canonical_on_even_hosts_in_order) {
   const auto device = make_cpu_device(1);
   const Comm comm = world().comm().duplicate();
-  const ReducerSpec spec{comm, *device, 10, {{0, 10}}, ""};
+  const ReducerSpec spec{comm, *device, 10, {{0, 10}}};
   const int size = comm.size();
   EXPECT_EQ(make_on_groups(spec, comm.rank() / 2)->canonical(), size != 3);
   EXPECT_EQ(make_on_groups(spec, comm.rank() % 2)->canonical(), size <= 2);

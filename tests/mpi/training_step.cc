@@ -432,6 +432,7 @@ TEST(TrainingStep, ItsReducerIsMadeAsTheOptionsSay) {
     NcclDouble library(comm, *device);
     const ReducerSpec few = statistics_spec(comm, *device, options, {{0, 16}, {16, 8}});
     EXPECT_EQ(few.count, 24);
+    EXPECT_TRUE(few.one_by_one);
     make_nccl_reducer(few, library);
     EXPECT_EQ(library.max_ctas, 1) << "of sums of statistics";
   }

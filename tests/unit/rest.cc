@@ -1,0 +1,100 @@
+// Who looks for messages on a core that others want leaves it to them, and tries again.
+#include "collectives/rest.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
+#include <thread>
+
+#include "src/clock.h"
+
+namespace lockstep {
+namespace {
+
+/// A judge and the thread that it judges, which looks for a millisecond at a time.
+struct Looking {
+  CoreJudge judge;
+  CoreJudge::Reading at{100, 7, 3};
+  Looking() { judge.begin(at); }
+  /// Milliseconds until the verdict that the core is shared; 0: there was none in `most`.
+  int verdict(double share, bool leaves, int most = 1000) {
+    for (int ms = 1; ms <= most; ++ms) {
+      at.now += 1e-3;
+      at.worked += share * 1e-3;
+      at.left += leaves;
+      if (judge.shared(at)) return ms;
+    }
+    return 0;
+  }
+};
+
+TEST(CoreJudge, SeesAShareOfTheCoreInTwoSpans) {
+  EXPECT_EQ(Looking().verdict(0.5, true), 10);
+  EXPECT_EQ(Looking().verdict(0.69, true), 10);
+  EXPECT_EQ(Looking().verdict(0.71, true), 0);
+  EXPECT_EQ(Looking().verdict(1, true), 0);
+  Looking again;
+  EXPECT_EQ(again.verdict(0.5, true), 10);
+  EXPECT_EQ(again.verdict(0.5, true), 10) << "judged anew";
+}
+
+TEST(CoreJudge, TimeThatNobodyTookByTurnsIsNone) {
+  // Interrupts, and a hypervisor.
+  EXPECT_EQ(Looking().verdict(0.2, false), 0);
+}
+
+TEST(CoreJudge, OneBadSpanIsNone) {
+  // A daemon that wakes up; a process that was stopped.
+  Looking looking;
+  EXPECT_EQ(looking.verdict(0.1, true, 5), 0);
+  EXPECT_EQ(looking.verdict(1, true, 5), 0);
+  looking.at.now += 3600;
+  EXPECT_EQ(looking.verdict(1, true, 100), 0);
+}
+
+TEST(CoreJudge, WhatLiesBetweenTwoWaitsDoesNotCount) {
+  Looking looking;
+  for (int wait = 0; wait < 100; ++wait) {
+    EXPECT_EQ(looking.verdict(1, true, 3), 0);
+    looking.at.now += 1;  // asleep
+    looking.judge.begin(looking.at);
+  }
+}
+
+/// The calling thread and all that it starts stay on the core that it is on; whether that is so.
+bool stay_here() {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  return pthread_setaffinity_np(pthread_self(), sizeof one, &one) == 0;
+}
+
+TEST(Rest, NapsWhereTheCoreIsSharedAndTriesAgain) {
+  bool stays = false;
+  std::thread([&] {  // whose affinity goes with it
+    if (stays = stay_here(); !stays) return;
+    std::atomic<bool> stop = false;
+    std::thread other([&] {
+      while (!stop) continue;
+    });
+    Rest rest;
+    EXPECT_FALSE(rest.naps());
+    for (const double end = now_seconds() + 60; !rest.naps() && now_seconds() < end;)
+      rest.between();
+    EXPECT_TRUE(rest.naps());
+    const double began = now_seconds();
+    for (int looks = 0; looks < 10; ++looks) rest.between();
+    EXPECT_GE(now_seconds() - began, 10 * 50e-6);
+    stop = true;
+    other.join();
+    for (const double end = now_seconds() + 60; rest.naps() && now_seconds() < end;) rest.between();
+    EXPECT_FALSE(rest.naps());
+  })
+      .join();
+  if (!stays) GTEST_SKIP() << "skipped: no thread may choose its core here";
+}
+
+}  // namespace
+}  // namespace lockstep
