@@ -7,8 +7,8 @@
 namespace lockstep {
 namespace {
 
-/// Keras' name of a layer, where it has one.
-std::string class_of(const LayerSummary& layer) {
+/// Keras' name of a layer without what is behind it, where it has one.
+std::string class_alone(const LayerSummary& layer) {
   const char* dimensions = layer.output.rank() == 3 ? "1D" : "2D";
   if (layer.kind == "max_pool") return fmt::format("MaxPooling{}", dimensions);
   if (layer.kind == "average_pool") return fmt::format("AveragePooling{}", dimensions);
@@ -25,11 +25,17 @@ std::string class_of(const LayerSummary& layer) {
       {"layer_norm", "LayerNormalization"},
       {"relu", "ReLU"},
       {"rescale", "Rescaling"},
-      {"softmax", "Softmax"}};
+      {"softmax", "Softmax"},
+      {"sum", "Add"}};
   for (const auto& [kind, name] : kNames) {
     if (kind == layer.kind) return std::string(name);
   }
   return layer.kind;
+}
+
+/// "BatchNormalization + ReLU"
+std::string class_of(const LayerSummary& layer) {
+  return class_alone(layer) + (layer.implementation.ends_with("+ relu") ? " + ReLU" : "");
 }
 
 /// "(None, 300, 7)"

@@ -25,6 +25,7 @@ class Part {
   /// Asks `outer` for all that the layer asks for but scratch, which is the holder's to ask for.
   Shape setup(Setup& outer, Shape in, bool input_gradient);
   std::size_t scratch_bytes() const { return scratch_bytes_; }
+  bool keeps_dy() const { return layer_->keeps_dy(); }
   /// Trained or not.
   bool has_parameters() const { return count_ > 0; }
 
@@ -48,6 +49,7 @@ class Chain : public Layer {
   Shape setup(Setup& setup, Shape in) override;
   void forward(LayerCall& call, View x, View y) override;
   void backward(LayerCall& call, View x, View y, View dy, View dx) override;
+  bool keeps_dy() const override { return parts_.back().keeps_dy(); }
   std::string implementation() const override { return "chain"; }
 
  private:

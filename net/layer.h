@@ -131,9 +131,12 @@ class Layer {
   /// `in` does not fit.
   virtual Shape setup(Setup& setup, Shape in) = 0;
   virtual void forward(LayerCall& call, View x, View y) = 0;
-  /// Overwrites its gradients and dx (empty where not wanted); may use dy as scratch. x, y are as
-  /// in forward.
+  /// Overwrites its gradients and dx (empty where not wanted), and dy too unless keeps_dy(). x, y
+  /// are as in forward.
   virtual void backward(LayerCall& call, View x, View y, View dy, View dx) = 0;
+  /// Whether backward leaves dy as it finds it, which saves a residual() that ends with this layer
+  /// a copy. Asked after setup().
+  virtual bool keeps_dy() const { return false; }
   /// Multiply-adds of forward for the whole batch, counted as if padding were data.
   virtual double multiply_adds() const { return 0; }
   /// Which kernel runs, for people.

@@ -102,12 +102,14 @@ struct BatchNormOptions {
   float epsilon = 1e-5f;
   /// Without: gamma is 1, and no parameter.
   bool scale = true;
+  /// A ReLU behind it.
+  bool relu = false;
 };
 
 /// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta for each channel (or feature), with
 /// mean and variance of the shard in training, so that they do not depend on the number of ranks,
 /// or of all shards where these train together (TrainingBatch::across), and running ones in
-/// evaluation. Parameters gamma, if it has one, and beta; statistics mean and variance.
+/// evaluation [, ReLU]. Parameters gamma, if it has one, and beta; statistics mean and variance.
 std::unique_ptr<Layer> batch_norm(BatchNormOptions options = {});
 
 /// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, with mean and variance of each row:
@@ -117,7 +119,7 @@ std::unique_ptr<Layer> layer_norm(float epsilon = 1e-5f);
 /// One layer after the other.
 std::unique_ptr<Layer> chain(NamedLayers layers);
 
-/// y = x + branch(x); with `shortcut`, y = shortcut(x) + branch(x).
-std::unique_ptr<Layer> residual(NamedLayers branch, NamedLayers shortcut = {});
+/// y = x + branch(x) [, ReLU]; with `shortcut`, y = shortcut(x) + branch(x) [, ReLU].
+std::unique_ptr<Layer> residual(NamedLayers branch, NamedLayers shortcut = {}, bool relu = false);
 
 }  // namespace lockstep

@@ -19,13 +19,13 @@ namespace lockstep {
 /// An option that an optimizer declares for itself. Two optimizers may share one, all but its
 /// default.
 struct OptimizerOption {
-  enum class Kind { number, flag };
+  enum class Kind { number, whole, flag };
   /// As on the command line, without the dashes: "momentum".
   std::string_view name;
   /// One line for --help.
   std::string_view about;
   Kind kind = Kind::number;
-  /// The default. A flag is 0 or 1.
+  /// The default. A flag is 0 or 1; a `whole` number has no fraction.
   float value = 0;
   /// What it may be: [low, high], or (low, high] where `above_low`.
   double low = 0, high = 1;

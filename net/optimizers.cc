@@ -39,7 +39,7 @@ std::string describe_optimizer(std::string_view name, const OptimizerOptions& op
     const float value = given == options.end() ? option.value : given->second;
     if (value == 0) continue;
     text += fmt::format(", {}", option.name);
-    if (option.kind == OptimizerOption::Kind::number) text += fmt::format(" {:g}", value);
+    if (option.kind != OptimizerOption::Kind::flag) text += fmt::format(" {:g}", value);
   }
   return text;
 }

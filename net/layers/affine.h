@@ -16,6 +16,7 @@ class AffineLayer : public Layer {
   void forward(LayerCall& call, View x, View y) override;
   void backward(LayerCall& call, View x, View y, View dy, View dx) override;
   double multiply_adds() const override { return multiply_adds_; }
+  bool keeps_dy() const override { return !relu_; }
   std::string implementation() const override { return plan_->implementation(); }
 
  protected:

@@ -1,14 +1,16 @@
 // Batch normalisation over all but the last extent. Sums go by blocks of rows whose number depends
 // on the shape alone, so that their order is the same on any number of threads. Where shards train
-// together, the total of each takes part in one more sum, after which there is one block, of all
-// rows.
+// together, the total of each takes part in one more sum.
 //
-// Mean and variance are two such sums: a variance around anything but the mean of all loses digits
-// where the mean is large.
+// The passes wait for memory, so there are as few as can be: a block's squares are summed right
+// after its values, most often still in a cache, around its own mean, from where they are moved to
+// the mean of all (around anything but a mean close by they would lose digits where the mean is
+// large), and a ReLU behind the normalisation is part of it, whose mask backward computes again.
 //
-// Source: Ioffe, Szegedy, "Batch normalization: accelerating deep network training by reducing
+// Sources: Ioffe, Szegedy, "Batch normalization: accelerating deep network training by reducing
 // internal covariate shift", ICML 2015; the running variance is the unbiased one, as PyTorch has
-// it.
+// it. Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+// variances", 1979: squares moved from the means of parts to that of all.
 
 #include <cmath>
 
@@ -18,29 +20,49 @@
 namespace lockstep {
 namespace {
 
-/// What the bodies of one layer work on: x as `rows` of `channels`, and channel-long arrays.
+/// What the bodies of one layer work on: x as `rows` of `channels`, channel-long arrays, and twice
+/// `blocks` of them for partial sums.
 template <class T>
 struct Batch {
   const T* x;
   std::int64_t rows, channels, blocks;
   float *mean, *inverse, *partial;
+  const float *gamma, *beta;
 
   HOST_DEVICE std::int64_t begin(std::int64_t block) const { return rows * block / blocks; }
+  HOST_DEVICE float normalized(std::int64_t i, std::int64_t c) const {
+    return (static_cast<float>(x[i]) - mean[c]) * inverse[c];
+  }
+  /// What y is, but for a ReLU, where x is normalized to that.
+  HOST_DEVICE float scaled(float normalized, std::int64_t c) const {
+    return normalized * gamma[c] + beta[c];
+  }
 };
 
-/// partial[block] = sum of x - mean, or of its square, over the block's rows.
-template <class T, bool kSquare>
+/// partial[block] = sum of x over the block's rows, and behind all of them sum of the squares of x
+/// less the block's mean.
+template <class T>
 struct SumRows {
   Batch<T> b;
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t block, Team team) const {
-    float* sum = b.partial + block * b.channels;
-    for (std::int64_t c = team.lane; c < b.channels; c += team.lanes) sum[c] = 0;
+    float *sum = b.partial + block * b.channels, *squares = sum + b.blocks * b.channels;
+    const float share = 1 / static_cast<float>(b.begin(block + 1) - b.begin(block));
+#pragma GCC ivdep
+    for (std::int64_t c = team.lane; c < b.channels; c += team.lanes) sum[c] = squares[c] = 0;
     for (std::int64_t row = b.begin(block); row < b.begin(block + 1); ++row) {
       const T* x = b.x + row * b.channels;
+#pragma GCC ivdep
       for (std::int64_t c = team.lane; c < b.channels; c += team.lanes) {
-        const float value = static_cast<float>(x[c]) - b.mean[c];
-        sum[c] += kSquare ? value * value : value;
+        sum[c] += static_cast<float>(x[c]);
+      }
+    }
+    for (std::int64_t row = b.begin(block); row < b.begin(block + 1); ++row) {
+      const T* x = b.x + row * b.channels;
+#pragma GCC ivdep
+      for (std::int64_t c = team.lane; c < b.channels; c += team.lanes) {
+        const float distance = static_cast<float>(x[c]) - sum[c] * share;
+        squares[c] += distance * distance;
       }
     }
   }
@@ -54,13 +76,61 @@ HOST_DEVICE constexpr double total(const float* partial, std::int64_t blocks, st
   return sum;
 }
 
-/// This shard's total of each channel, for the sum over shards.
+/// This shard's sum of a channel, given the blocks'.
 template <class T>
 struct Total {
   Batch<T> b;
+  const float* partial;
   float* to;
   HOST_DEVICE void operator()(std::int64_t c) const {
-    to[c] = static_cast<float>(total(b.partial, b.blocks, b.channels, c));
+    to[c] = static_cast<float>(total(partial, b.blocks, b.channels, c));
+  }
+};
+
+/// This shard's sum of squares around the mean of all.
+template <class T>
+struct TotalSquares {
+  Batch<T> b;
+  float* to;
+  HOST_DEVICE void operator()(std::int64_t c) const {
+    double sum = 0;
+    for (std::int64_t block = 0; block < b.blocks; ++block) {
+      const auto rows = static_cast<double>(b.begin(block + 1) - b.begin(block));
+      const double apart = b.partial[block * b.channels + c] / rows - b.mean[c];
+      sum += b.partial[(b.blocks + block) * b.channels + c] + rows * apart * apart;
+    }
+    to[c] = static_cast<float>(sum);
+  }
+};
+
+template <class T>
+struct Mean {
+  Batch<T> b;
+  const float* sum;
+  HOST_DEVICE void operator()(std::int64_t c) const {
+    b.mean[c] = sum[c] / static_cast<float>(b.rows);
+  }
+};
+
+template <class T>
+struct Variance {
+  Batch<T> b;
+  const float* squares;
+  float* variance;
+  float epsilon;
+  HOST_DEVICE void operator()(std::int64_t c) const {
+    const auto rows = static_cast<double>(b.rows);
+    b.inverse[c] = static_cast<float>(1 / std::sqrt(squares[c] / rows + epsilon));
+    variance[c] = static_cast<float>(squares[c] / (rows > 1 ? rows - 1 : 1));
+  }
+};
+
+struct Running {
+  const float* variance;
+  float* inverse;
+  float epsilon;
+  HOST_DEVICE void operator()(std::int64_t c) const {
+    inverse[c] = 1 / std::sqrt(variance[c] + epsilon);
   }
 };
 
@@ -70,67 +140,40 @@ struct Set {
   HOST_DEVICE void operator()(std::int64_t i) const { to[i] = value; }
 };
 
-template <class T>
-struct Mean {
-  Batch<T> b;
-  HOST_DEVICE void operator()(std::int64_t c) const {
-    b.mean[c] =
-        static_cast<float>(total(b.partial, b.blocks, b.channels, c) / static_cast<double>(b.rows));
-  }
-};
-
-template <class T>
-struct Variance {
-  Batch<T> b;
-  float* variance;
-  float epsilon;
-  HOST_DEVICE void operator()(std::int64_t c) const {
-    const auto rows = static_cast<double>(b.rows);
-    const double squares = total(b.partial, b.blocks, b.channels, c);
-    b.inverse[c] = static_cast<float>(1 / std::sqrt(squares / rows + epsilon));
-    variance[c] = static_cast<float>(squares / (rows > 1 ? rows - 1 : 1));
-  }
-};
-
-struct Running {
-  const float *mean, *variance;
-  float* inverse;
-  float epsilon;
-  HOST_DEVICE void operator()(std::int64_t c) const {
-    inverse[c] = 1 / std::sqrt(variance[c] + epsilon);
-  }
-};
-
-template <class T>
+template <class T, bool kRelu>
 struct Normalize {
-  const T* x;
+  Batch<T> b;
   T* y;
-  std::int64_t channels;
-  const float *mean, *inverse, *gamma, *beta;
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    for (std::int64_t c = team.lane; c < channels; c += team.lanes) {
-      const std::int64_t i = row * channels + c;
-      y[i] = (static_cast<float>(x[i]) - mean[c]) * inverse[c] * gamma[c] + beta[c];
+#pragma GCC ivdep
+    for (std::int64_t c = team.lane; c < b.channels; c += team.lanes) {
+      const std::int64_t i = row * b.channels + c;
+      const float value = b.scaled(b.normalized(i, c), c);
+      y[i] = kRelu && value <= 0 ? 0.0f : value;
     }
   }
 };
 
-/// partial[block] = sum of dy, and behind all of them sum of dy * normalized x.
-template <class T>
+/// partial[block] = sum of the gradients of what was scaled, and behind all of them sum of these
+/// times the normalized x.
+template <class T, bool kRelu>
 struct SumGradients {
   Batch<T> b;
   const T* dy;
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t block, Team team) const {
     float *beta = b.partial + block * b.channels, *gamma = beta + b.blocks * b.channels;
+#pragma GCC ivdep
     for (std::int64_t c = team.lane; c < b.channels; c += team.lanes) beta[c] = gamma[c] = 0;
     for (std::int64_t row = b.begin(block); row < b.begin(block + 1); ++row) {
+#pragma GCC ivdep
       for (std::int64_t c = team.lane; c < b.channels; c += team.lanes) {
         const std::int64_t i = row * b.channels + c;
-        const float gradient = dy[i], x = b.x[i];
+        const float normalized = b.normalized(i, c), upstream = dy[i];
+        const float gradient = !kRelu || b.scaled(normalized, c) > 0 ? upstream : 0.0f;
         beta[c] += gradient;
-        gamma[c] += gradient * ((x - b.mean[c]) * b.inverse[c]);
+        gamma[c] += gradient * normalized;
       }
     }
   }
@@ -151,20 +194,22 @@ struct WriteGradients {
   }
 };
 
-template <class T>
+/// Given the sums over all rows of the gradients, and of these times the normalized x.
+template <class T, bool kRelu>
 struct InputGradient {
   Batch<T> b;
   const T* dy;
   T* dx;
-  const float *weight, *gamma, *beta;
+  const float *sum, *product;
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const float each = 1 / static_cast<float>(b.rows);
+    const float share = 1 / static_cast<float>(b.rows);
+#pragma GCC ivdep
     for (std::int64_t c = team.lane; c < b.channels; c += team.lanes) {
       const std::int64_t i = row * b.channels + c;
-      const float normalized = (static_cast<float>(b.x[i]) - b.mean[c]) * b.inverse[c];
-      dx[i] = weight[c] * b.inverse[c] *
-              (static_cast<float>(dy[i]) - each * (beta[c] + normalized * gamma[c]));
+      const float normalized = b.normalized(i, c), upstream = dy[i];
+      const float gradient = !kRelu || b.scaled(normalized, c) > 0 ? upstream : 0.0f;
+      dx[i] = b.gamma[c] * b.inverse[c] * (gradient - share * (sum[c] + normalized * product[c]));
     }
   }
 };
@@ -192,62 +237,62 @@ class BatchNormLayer : public Layer {
   }
 
   void forward(LayerCall& call, View x, View y) override {
-    dispatch(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    by_body(x, [&]<class T, bool kRelu>() {
       Stream& stream = *call.stream;
-      const Batch<T> b = batch<T>(call, x);
-      const float* mean = own(call.weights, kMean);
-      if (call.batch != nullptr) {
-        mean = b.mean;
-        each(stream, channels_, Set{b.mean, 0});
-        each_row(stream, blocks_, block_size(), SumRows<T, false>{b});
-        each(stream, channels_, Mean<T>{of_all(call, b)});
-        each_row(stream, blocks_, block_size(), SumRows<T, true>{b});
-        each(stream, channels_,
-             Variance<T>{of_all(call, b), saved(call, variance_), options_.epsilon});
-      } else {
-        const float* variance = own(call.weights, kVariance);
-        each(stream, channels_, Running{mean, variance, b.inverse, options_.epsilon});
-      }
+      Batch<T> b = batch<T>(call, x);
       if (!options_.scale) each(stream, channels_, Set{saved(call, ones_), 1});
-      each_row(stream, rows_, channels_,
-               Normalize<T>{b.x, y.as<T>(), channels_, mean, b.inverse, gamma(call),
-                            own(call.weights, kBeta)});
+      if (call.batch != nullptr) {
+        AcrossShards* const across = call.batch->across;
+        float* sums = summed(call);
+        Batch<T> all = b;
+        if (across != nullptr) all.rows *= across->shards();
+        each_row(stream, blocks_, 2 * block_size(), SumRows<T>{b});
+        each(stream, channels_, Total<T>{b, b.partial, sums});
+        if (across != nullptr) across->sum(stream, sums, channels_);
+        each(stream, channels_, Mean<T>{all, sums});
+        each(stream, channels_, TotalSquares<T>{b, sums});
+        if (across != nullptr) across->sum(stream, sums, channels_);
+        each(stream, channels_, Variance<T>{all, sums, saved(call, variance_), options_.epsilon});
+      } else {
+        b.mean = own(call.weights, kMean);
+        each(stream, channels_, Running{own(call.weights, kVariance), b.inverse, options_.epsilon});
+      }
+      each_row(stream, rows_, channels_, Normalize<T, kRelu>{b, y.as<T>()});
     });
   }
 
   void backward(LayerCall& call, View x, View, View dy, View dx) override {
-    dispatch(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    by_body(x, [&]<class T, bool kRelu>() {
       Stream& stream = *call.stream;
       const Batch<T> b = batch<T>(call, x);
-      each_row(stream, blocks_, 2 * block_size(), SumGradients<T>{b, dy.as<T>()});
+      each_row(stream, blocks_, 2 * block_size(), SumGradients<T, kRelu>{b, dy.as<T>()});
       float *gamma = options_.scale ? own(call.gradients, kGamma) : saved(call, unwanted_),
             *beta = own(call.gradients, kBeta);
-      const float *all_gamma = gamma, *all_beta = beta;
+      const float *product = gamma, *sum = beta;
       Batch<T> all = b;
       if (AcrossShards* const across = call.batch->across; across != nullptr && dx) {
         float* sums = summed(call);
-        Batch<T> gammas = b;
-        gammas.partial += blocks_ * channels_;
-        each(stream, channels_, Total<T>{b, sums});
-        each(stream, channels_, Total<T>{gammas, sums + channels_});
+        each(stream, channels_, Total<T>{b, b.partial, sums});
+        each(stream, channels_, Total<T>{b, b.partial + blocks_ * channels_, sums + channels_});
         across->sum(stream, sums, 2 * channels_);
         all.rows *= across->shards();
-        all_beta = sums;
-        all_gamma = sums + channels_;
+        sum = sums;
+        product = sums + channels_;
       }
       each(stream, channels_,
            WriteGradients<T>{b, saved(call, variance_), gamma, beta, own(call.gradients, kMean),
                              own(call.gradients, kVariance), call.batch->share});
       if (!dx) return;
-      each_row(
-          stream, rows_, channels_,
-          InputGradient<T>{all, dy.as<T>(), dx.as<T>(), this->gamma(call), all_gamma, all_beta});
+      each_row(stream, rows_, channels_,
+               InputGradient<T, kRelu>{all, dy.as<T>(), dx.as<T>(), sum, product});
     });
   }
 
-  std::string implementation() const override { return "batch_norm"; }
+  bool keeps_dy() const override { return true; }
+  std::string implementation() const override {
+    return options_.relu ? "batch_norm + relu" : "batch_norm";
+  }
+  std::string kind() const override { return "batch_norm"; }
 
  private:
   enum Own : std::size_t { kGamma, kBeta, kMean, kVariance };
@@ -255,11 +300,17 @@ class BatchNormLayer : public Layer {
   float* own(std::span<const View> arrays, Own which) const {
     return arrays[which - (options_.scale ? 0 : 1)].as<float>();
   }
-  const float* gamma(const LayerCall& call) const {
-    return options_.scale ? own(call.weights, kGamma) : saved(call, ones_);
-  }
   static float* saved(const LayerCall& call, std::size_t place) {
     return reinterpret_cast<float*>(call.saved + place);
+  }
+  /// Calls f for the type of x and for whether there is a ReLU.
+  template <class F>
+  void by_body(View x, F f) const {
+    dispatch(x.type, [&](auto* tag) {
+      using T = std::remove_pointer_t<decltype(tag)>;
+      if (options_.relu) return f.template operator()<T, true>();
+      f.template operator()<T, false>();
+    });
   }
   template <class T>
   Batch<T> batch(const LayerCall& call, View x) const {
@@ -269,25 +320,14 @@ class BatchNormLayer : public Layer {
             blocks_,
             saved(call, mean_),
             saved(call, inverse_),
-            reinterpret_cast<float*>(call.scratch)};
+            reinterpret_cast<float*>(call.scratch),
+            options_.scale ? own(call.weights, kGamma) : saved(call, ones_),
+            own(call.weights, kBeta)};
   }
   std::int64_t block_size() const { return rows_ / blocks_ * channels_; }
-  /// For the sums over shards, behind the partial ones of this shard.
+  /// For the sums of a channel, behind the partial ones.
   float* summed(const LayerCall& call) const {
     return reinterpret_cast<float*>(call.scratch) + 2 * blocks_ * channels_;
-  }
-  /// What the rows of all shards that train together come to, once each has its partial sums.
-  template <class T>
-  Batch<T> of_all(const LayerCall& call, Batch<T> b) const {
-    AcrossShards* const across = call.batch->across;
-    if (across == nullptr) return b;
-    float* sums = summed(call);
-    each(*call.stream, channels_, Total<T>{b, sums});
-    across->sum(*call.stream, sums, channels_);
-    b.partial = sums;
-    b.blocks = 1;
-    b.rows *= across->shards();
-    return b;
   }
 
   BatchNormOptions options_;

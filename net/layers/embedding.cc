@@ -16,8 +16,11 @@ struct Forward {
   const float* vectors;
   T* y;
   std::int64_t features;
-  HOST_DEVICE void operator()(std::int64_t i) const {
-    y[i] = vectors[words[i / features] * features + i % features];
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t word, Team team) const {
+    const float* vector = vectors + words[word] * features;
+    for (std::int64_t i = team.lane; i < features; i += team.lanes)
+      y[word * features + i] = vector[i];
   }
 };
 
@@ -57,8 +60,8 @@ class EmbeddingLayer : public Layer {
   void forward(LayerCall& call, View x, View y) override {
     dispatch(y.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
-      each(*call.stream, y.count(),
-           Forward<T>{x.as<std::int32_t>(), call.weights[0].as<float>(), y.as<T>(), features_});
+      each_row(*call.stream, x.count(), features_,
+               Forward<T>{x.as<std::int32_t>(), call.weights[0].as<float>(), y.as<T>(), features_});
     });
   }
   void backward(LayerCall& call, View x, View, View dy, View) override {

@@ -11,7 +11,7 @@ struct Forward {
   T* y;
   HOST_DEVICE void operator()(std::int64_t i) const {
     const float value = x[i];
-    y[i] = value > 0 ? value : 0.0f;
+    y[i] = value <= 0 ? 0.0f : value;  // not a number stays so
   }
 };
 

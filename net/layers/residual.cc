@@ -11,26 +11,30 @@
 namespace lockstep {
 namespace {
 
-template <class T>
+template <class T, bool kRelu>
 struct Sum {
   const T *a, *b;
   T* y;
   HOST_DEVICE void operator()(std::int64_t i) const {
-    y[i] = static_cast<float>(a[i]) + static_cast<float>(b[i]);
+    const float sum = static_cast<float>(a[i]) + static_cast<float>(b[i]);
+    y[i] = kRelu && sum <= 0 ? 0.0f : sum;
   }
 };
 
-void sum(Stream& stream, View a, View b, View y) {
+void sum(Stream& stream, View a, View b, View y, bool relu) {
   dispatch(y.type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
-    each(stream, y.count(), Sum<T>{a.as<T>(), b.as<T>(), y.as<T>()});
+    const auto give = [&]<bool kRelu>() {
+      each(stream, y.count(), Sum<T, kRelu>{a.as<T>(), b.as<T>(), y.as<T>()});
+    };
+    relu ? give.template operator()<true>() : give.template operator()<false>();
   });
 }
 
 class ResidualLayer : public Layer {
  public:
-  ResidualLayer(NamedLayers branch, NamedLayers shortcut)
-      : branch_("", std::make_unique<Chain>(std::move(branch))) {
+  ResidualLayer(NamedLayers branch, NamedLayers shortcut, bool relu)
+      : branch_("", std::make_unique<Chain>(std::move(branch))), relu_(relu) {
     if (!shortcut.empty())
       shortcut_.emplace("shortcut", std::make_unique<Chain>(std::move(shortcut)));
   }
@@ -45,42 +49,56 @@ class ResidualLayer : public Layer {
       throw Error(setup.name + ": the branch gives " + out_.text() + " and beside it is " +
                   beside.text() + ": give residual() a shortcut of the branch's shape");
     }
-    own_ = 2 * Arena::aligned(bytes(out_)) + Arena::aligned(bytes(in_));
+    first_ = training_ && branch_.keeps_dy() ? 0 : Arena::aligned(bytes(out_));
+    own_ = first_ + (shortcut_ ? Arena::aligned(bytes(training_ ? in_ : out_)) : 0);
     if (training_) {
       branch_place_ = setup.save(bytes(out_));
       if (shortcut_) shortcut_place_ = setup.save(bytes(out_));
     }
     setup.scratch(own_ + std::max(branch_.scratch_bytes(),
                                   shortcut_ ? shortcut_->scratch_bytes() : std::size_t{0}));
+    setup.layers.push_back({.name = setup.name.empty() ? "sum" : setup.name + "/sum",
+                            .kind = "sum",
+                            .implementation = relu_ ? "sum + relu" : "sum",
+                            .output = out_});
     return out_;
   }
 
   void forward(LayerCall& call, View x, View y) override {
     const LayerCall inner = for_parts(call);
-    const View branch = output(call, branch_place_, 0), beside = output(call, shortcut_place_, 1);
+    const View branch = output(call, branch_place_, 0),
+               beside = output(call, shortcut_place_, first_);
     branch_.forward(inner, x, branch);
     if (shortcut_) shortcut_->forward(inner, x, beside);
-    sum(*call.stream, branch, shortcut_ ? beside : x, y);
+    sum(*call.stream, branch, shortcut_ ? beside : x, y, relu_);
   }
 
-  void backward(LayerCall& call, View x, View, View dy, View dx) override {
+  void backward(LayerCall& call, View x, View y, View dy, View dx) override {
     const LayerCall inner = for_parts(call);
-    const View own_dy = scratch(call, 0, out_), other_dx = scratch(call, 2, in_);
-    copy(*call.stream, dy, own_dy);  // for both may spoil it
-    branch_.backward(inner, x, output(call, branch_place_, 0), own_dy, dx);
-    if (shortcut_) {
-      shortcut_->backward(inner, x, output(call, shortcut_place_, 1), dy, dx ? other_dx : View{});
+    const View other_dx = scratch(call, first_, in_);
+    View branch_dy = dy;
+    if (relu_) mask_relu(*call.stream, y, dy, dy);
+    if (!branch_.keeps_dy()) {
+      branch_dy = scratch(call, 0, out_);
+      copy(*call.stream, dy, branch_dy);
     }
-    if (dx) sum(*call.stream, dx, shortcut_ ? other_dx : dy, dx);
+    branch_.backward(inner, x, output(call, branch_place_, 0), branch_dy, dx);
+    if (shortcut_) {
+      shortcut_->backward(inner, x, output(call, shortcut_place_, first_), dy,
+                          dx ? other_dx : View{});
+    }
+    if (dx) sum(*call.stream, dx, shortcut_ ? other_dx : dy, dx, /*relu=*/false);
   }
 
+  bool keeps_dy() const override { return !relu_ && !(shortcut_ && !shortcut_->keeps_dy()); }
   std::string implementation() const override { return "residual"; }
 
  private:
   std::size_t bytes(Shape shape) const { return shape.count() * size_of(type_); }
-  /// Two places for outputs or their gradients, then one for the gradient of x.
+  /// There are two places at most: for the branch's y, or the gradient of it where that must be a
+  /// copy, and from `first_` on for the shortcut's y, or dx.
   View scratch(const LayerCall& call, std::size_t place, Shape shape) const {
-    return {call.scratch + place * Arena::aligned(bytes(out_)), shape, type_};
+    return {call.scratch + place, shape, type_};
   }
   View output(const LayerCall& call, std::size_t saved, std::size_t place) const {
     return training_ ? View{call.saved + saved, out_, type_} : scratch(call, place, out_);
@@ -95,14 +113,14 @@ class ResidualLayer : public Layer {
   std::optional<Part> shortcut_;
   Shape in_, out_;
   Type type_ = Type::f32;
-  bool training_ = false;
-  std::size_t own_ = 0, branch_place_ = 0, shortcut_place_ = 0;
+  bool relu_, training_ = false;
+  std::size_t own_ = 0, first_ = 0, branch_place_ = 0, shortcut_place_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Layer> residual(NamedLayers branch, NamedLayers shortcut) {
-  return std::make_unique<ResidualLayer>(std::move(branch), std::move(shortcut));
+std::unique_ptr<Layer> residual(NamedLayers branch, NamedLayers shortcut, bool relu) {
+  return std::make_unique<ResidualLayer>(std::move(branch), std::move(shortcut), relu);
 }
 
 }  // namespace lockstep

@@ -11,41 +11,41 @@ namespace {
 /// Of images: in (N, h * stride, w * stride or up to stride - 1 less, c) and out (N, h, w, more c).
 struct Places {
   std::int64_t stride, in_h, in_w, in_c, h, w, c;
-
-  /// Of what stands in out at place i; -1: a zero.
-  HOST_DEVICE constexpr std::int64_t source(std::int64_t i) const {
-    const std::int64_t channel = i % c, x = i / c % w, y = i / (c * w) % h, n = i / (c * w * h);
-    if (channel >= in_c) return -1;
-    return ((n * in_h + y * stride) * in_w + x * stride) * in_c + channel;
-  }
-  /// Where in's element i goes to; -1: nowhere.
-  HOST_DEVICE constexpr std::int64_t target(std::int64_t i) const {
-    const std::int64_t channel = i % in_c, x = i / in_c % in_w, y = i / (in_c * in_w) % in_h,
-                       n = i / (in_c * in_w * in_h);
-    if (x % stride != 0 || y % stride != 0) return -1;
-    return ((n * h + y / stride) * w + x / stride) * c + channel;
-  }
 };
 
+/// A row is a pixel of y.
 template <class T>
 struct Forward {
   const T* x;
   T* y;
-  Places places;
-  HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t from = places.source(i);
-    y[i] = from < 0 ? 0.0f : static_cast<float>(x[from]);
+  Places p;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
+    const std::int64_t column = row % p.w, line = row / p.w % p.h, image = row / (p.w * p.h);
+    const T* from = x + ((image * p.in_h + line * p.stride) * p.in_w + column * p.stride) * p.in_c;
+    T* to = y + row * p.c;
+    for (std::int64_t c = team.lane; c < p.in_c; c += team.lanes) to[c] = from[c];
+    for (std::int64_t c = p.in_c + team.lane; c < p.c; c += team.lanes) to[c] = 0.0f;
   }
 };
 
+/// A row is a pixel of dx.
 template <class T>
 struct Backward {
   const T* dy;
   T* dx;
-  Places places;
-  HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t to = places.target(i);
-    dx[i] = to < 0 ? 0.0f : static_cast<float>(dy[to]);
+  Places p;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
+    const std::int64_t column = row % p.in_w, line = row / p.in_w % p.in_h,
+                       image = row / (p.in_w * p.in_h);
+    T* to = dx + row * p.in_c;
+    if (column % p.stride != 0 || line % p.stride != 0) {
+      for (std::int64_t c = team.lane; c < p.in_c; c += team.lanes) to[c] = 0.0f;
+      return;
+    }
+    const T* from = dy + ((image * p.h + line / p.stride) * p.w + column / p.stride) * p.c;
+    for (std::int64_t c = team.lane; c < p.in_c; c += team.lanes) to[c] = from[c];
   }
 };
 
@@ -67,14 +67,16 @@ class SubsampleLayer : public Layer {
   void forward(LayerCall& call, View x, View y) override {
     dispatch(x.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
-      each(*call.stream, y.count(), Forward<T>{x.as<T>(), y.as<T>(), places_});
+      each_row(*call.stream, y.count() / places_.c, places_.c,
+               Forward<T>{x.as<T>(), y.as<T>(), places_});
     });
   }
   void backward(LayerCall& call, View, View, View dy, View dx) override {
     if (!dx) return;
     dispatch(dy.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
-      each(*call.stream, dx.count(), Backward<T>{dy.as<T>(), dx.as<T>(), places_});
+      each_row(*call.stream, dx.count() / places_.in_c, places_.in_c,
+               Backward<T>{dy.as<T>(), dx.as<T>(), places_});
     });
   }
   std::string implementation() const override { return "subsample"; }

@@ -11,16 +11,16 @@
 namespace lockstep {
 namespace {
 
-/// Normalised and without biases; the deviation keeps the variance of what passes through a ReLU,
-/// by the number of inputs (He et al., 2015).
+/// Normalised, then perhaps a ReLU, and without biases; the deviation keeps the variance of what
+/// passes through a ReLU, by the number of inputs (He et al., 2015).
 void add_convolution(NamedLayers& layers, const std::string& number, std::int64_t filters,
-                     std::int64_t kernel, std::int64_t channels, std::int64_t stride) {
+                     std::int64_t kernel, std::int64_t channels, std::int64_t stride, bool relu) {
   const auto inputs = static_cast<float>(kernel * kernel * channels);
   layers.emplace_back("conv" + number,
                       convolution(filters, kernel, /*relu=*/false,
                                   {.weight_deviation = std::sqrt(2 / inputs), .biases = false},
                                   {.stride = stride}));
-  layers.emplace_back("norm" + number, batch_norm());
+  layers.emplace_back("norm" + number, batch_norm({.relu = relu}));
 }
 
 enum class Shortcut { none, subsample, convolution };
@@ -28,12 +28,12 @@ enum class Shortcut { none, subsample, convolution };
 std::unique_ptr<Layer> block(std::int64_t channels, std::int64_t filters, std::int64_t stride,
                              Shortcut kind) {
   NamedLayers branch, shortcut;
-  add_convolution(branch, "1", filters, 3, channels, stride);
-  branch.emplace_back("relu", relu());
-  add_convolution(branch, "2", filters, 3, filters, 1);
+  add_convolution(branch, "1", filters, 3, channels, stride, /*relu=*/true);
+  add_convolution(branch, "2", filters, 3, filters, 1, /*relu=*/false);
   if (kind == Shortcut::subsample) shortcut.emplace_back("zeros", subsample(stride, filters));
-  if (kind == Shortcut::convolution) add_convolution(shortcut, "", filters, 1, channels, stride);
-  return residual(std::move(branch), std::move(shortcut));
+  if (kind == Shortcut::convolution)
+    add_convolution(shortcut, "", filters, 1, channels, stride, /*relu=*/false);
+  return residual(std::move(branch), std::move(shortcut), /*relu=*/true);
 }
 
 /// `blocks` in each of `stages` stages, of which each but the first halves the image and doubles
@@ -41,8 +41,7 @@ std::unique_ptr<Layer> block(std::int64_t channels, std::int64_t filters, std::i
 NamedLayers build(Shape sample, int classes, int stages, int blocks, std::int64_t filters,
                   Shortcut kind) {
   NamedLayers layers;
-  add_convolution(layers, "", filters, 3, sample[3], 1);
-  layers.emplace_back("relu", relu());
+  add_convolution(layers, "", filters, 3, sample[3], 1, /*relu=*/true);
   std::int64_t channels = filters;
   for (int stage = 1; stage <= stages; ++stage, filters *= 2) {
     for (int number = 1; number <= blocks; ++number) {
@@ -50,7 +49,6 @@ NamedLayers build(Shape sample, int classes, int stages, int blocks, std::int64_
       const bool halves = channels != filters;
       layers.emplace_back("block" + name,
                           block(channels, filters, halves ? 2 : 1, halves ? kind : Shortcut::none));
-      layers.emplace_back("relu" + name, relu());
       channels = filters;
     }
   }

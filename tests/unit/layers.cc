@@ -233,6 +233,14 @@ Reference reference_batch_norm(double epsilon) {
   };
 }
 
+Reference then_relu(Reference first) {
+  return [=](const Inputs& in) {
+    Values y = first(in);
+    for (double& value : y) value = relu_of(value);
+    return y;
+  };
+}
+
 /// A layer within another: how many parameters and statistics it has, and the shape of its y.
 struct Inner {
   Reference reference;
@@ -438,6 +446,10 @@ std::vector<Case> cases() {
        [] { return batch_norm({.epsilon = 0.25f}); },
        reference_batch_norm(0.25),
        {7, 5}},
+      {"batch_norm_relu",
+       [] { return batch_norm({.epsilon = 0.25f, .relu = true}); },
+       then_relu(reference_batch_norm(0.25)),
+       {3, 10, 7, 6}},
       {"chain",
        [=] { return chain(named(dense(9, true, init), relu(), dense(4, false, init))); },
        reference_chain({{reference_dense(9, true), 2, {3, 9}},
@@ -467,6 +479,25 @@ std::vector<Case> cases() {
                      reference_chain({{reference_convolution(4, 3, true), 2, {2, 4, 4, 4}},
                                       {reference_convolution(5, 3, false), 2, {2, 4, 4, 5}}},
                                      2)),
+       {2, 4, 4, 3},
+       1e-5,
+       5e-2},
+      {"residual_relu",
+       [=] { return residual(named(convolution(3, 3, false, init)), {}, /*relu=*/true); },
+       then_relu(
+           reference_sum([](const Inputs& in) { return in.x; },
+                         reference_chain({{reference_convolution(3, 3, false), 2, {2, 4, 4, 3}}}))),
+       {2, 4, 4, 3},
+       1e-5,
+       5e-2},
+      {"residual_relu_with_shortcut",
+       [=] {
+         return residual(named(convolution(5, 3, true, init)), named(convolution(5, 1, true, init)),
+                         /*relu=*/true);
+       },
+       then_relu(reference_sum(
+           reference_chain({{reference_convolution(5, 1, true), 2, {2, 4, 4, 5}}}),
+           reference_chain({{reference_convolution(5, 3, true), 2, {2, 4, 4, 5}}}, 2))),
        {2, 4, 4, 3},
        1e-5,
        5e-2},
@@ -629,6 +660,9 @@ Outcome run_case(const Case& c, Type type, Device* device, bool coarse) {
   layer->backward(call, x.view, y.view, dy.view, dx.view);
   stream->synchronize();
   outcome.dx = dx.values();
+  if (layer->keeps_dy()) {
+    EXPECT_EQ(dy.values(), outcome.upstream);
+  }
   for (Tensor& gradient : gradients) outcome.gradients.push_back(gradient.values());
   return outcome;
 }
@@ -725,6 +759,58 @@ TEST(Layers, PoolOfReluIsReluOfPool) {
   Inputs first_relu = in;
   for (double& value : first_relu.x) value = std::max(value, 0.0);
   EXPECT_EQ(pool(first_relu), fused(in));
+}
+
+/// y of a layer without a backward pass; its parameters come from `random` and go to `in`.
+Values forward_of(Layer& layer, Tensor& x, Inputs& in, Random& random, const TrainingBatch* batch) {
+  const auto device = make_cpu_device(1);
+  const std::unique_ptr<Stream> stream = device->stream();
+  Setup setup(*device, Type::f32, false, false, "");
+  Tensor y(*device, layer.setup(setup, x.view.shape), Type::f32);
+  std::vector<Tensor> weights;
+  std::vector<View> views;
+  for (const Parameter& parameter : setup.parameters) {
+    weights.emplace_back(*device, parameter.shape, Type::f32).fill(random, 1, false);
+    views.push_back(weights.back().view);
+    in.parameters.push_back(weights.back().values());
+  }
+  const Memory saved = device->allocate(setup.saved_bytes + 1, Place::device),
+               scratch = device->allocate(setup.scratch_bytes + 1, Place::device);
+  LayerCall call;
+  call.stream = stream.get();
+  call.weights = views;
+  call.saved = saved.get();
+  call.scratch = scratch.get();
+  call.batch = batch;
+  layer.forward(call, x.view, y.view);
+  return y.values();
+}
+
+TEST(Layers, VarianceOfValuesFarFromZero) {
+  // Squares around 0 would leave no digit of it.
+  const auto device = make_cpu_device(1);
+  Tensor x(*device, {4, 16, 16, 3}, Type::f32);
+  Random random(5, Purpose::generate, 0, 0);
+  for (std::int64_t i = 0; i < x.view.count(); ++i) x.set(i, 5000 + random.uniform(-1, 1));
+  Inputs in{x.view.shape, x.values(), {}};
+  const TrainingBatch batch;
+  const Values y = forward_of(*batch_norm({.epsilon = 1e-12f}), x, in, random, &batch);
+  EXPECT_LT(distance(y, reference_batch_norm(1e-12)(in)), 1e-3);
+}
+
+TEST(Layers, NanPassesRelu) {
+  const auto device = make_cpu_device(1);
+  Tensor x(*device, {1, 40}, Type::f32);
+  Random random(1, Purpose::generate, 0, 0);
+  x.fill(random, 1, false);
+  x.set(0, std::numeric_limits<double>::quiet_NaN());
+  const std::unique_ptr<Layer> layers[] = {
+      relu(), residual(named(rescale(1, 0)), {}, /*relu=*/true), batch_norm({.relu = true})};
+  for (const auto& layer : layers) {
+    Inputs in;
+    EXPECT_TRUE(std::isnan(forward_of(*layer, x, in, random, nullptr)[0]))
+        << layer->implementation();
+  }
 }
 
 TEST(Layers, NanPassesThePool) {

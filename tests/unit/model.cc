@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
@@ -108,7 +109,7 @@ double norm(const std::vector<float>& values, Range range) {
 }
 
 /// Through dozens of layers, each normalised over a batch of four, kinks and roundings add up.
-bool is_deep(const Model& model) { return model.layers().size() > 50; }
+bool is_deep(const Model& model) { return model.layers().size() > 40; }
 
 /// Its logits lie between 0 and 1, or are divided by 256: the loss hardly moves, least of all in
 /// fp32.
@@ -194,6 +195,23 @@ TEST_P(EveryModel, Bfloat16GradientPointsTheSameWay) {
     EXPECT_NEAR(norm(narrow->gradients, parameter.range) / norm(wide.gradients, parameter.range), 1,
                 deep ? 0.5 : 0.1)
         << parameter.name;
+  }
+}
+
+TEST(Models, ResidualOnesHaveAsManyRelusAsPublished) {
+  const auto device = make_cpu_device(1);
+  const std::pair<const char*, int> published[] = {
+      {"resnet20", 19}, {"resnet56", 55}, {"resnet18", 17}, {"resnet_small", 5}};
+  for (const auto& [name, relus] : published) {
+    const ModelEntry& entry = find(models(), name);
+    const Model model(*device, entry, entry.sample, 10, 2, Type::f32, /*training=*/false);
+    const auto& layers = model.layers();
+    EXPECT_EQ(std::count_if(layers.begin(), layers.end(),
+                            [](const LayerSummary& layer) {
+                              return layer.implementation.ends_with("+ relu");
+                            }),
+              relus)
+        << name;
   }
 }
 

@@ -255,7 +255,7 @@ TEST(Composed, ParametersAreNamedByTheirPathAndLieInTheOrderOfBackward) {
                                              "block/shortcut/conv/biases"}));
   for (const LayerSummary& layer : net.model.layers()) layers.push_back(layer.name);
   EXPECT_EQ(layers, (std::vector<std::string>{"block/shortcut/conv", "block/row/conv",
-                                              "block/row/norm", "out"}));
+                                              "block/row/norm", "block/sum", "out"}));
   net.fill();
   const std::int64_t position = 0;
   net.train({1, &position});
