@@ -20,6 +20,7 @@
 #include "src/cpu/parallel_for.h"
 #include "src/device.h"
 #include "src/host_device.h"
+#include "src/round_up.h"
 
 #if defined(LOCKSTEP_CUDA) && !defined(__CUDACC__)
 #error "nvcc must compile this file: run cmake again, which finds the includes of src/each.h"
@@ -66,6 +67,9 @@ struct Alone {
 
 /// Elements of work that a thread is worth starting for.
 inline constexpr std::int64_t kGrain = 16384;
+/// Where each() cuts: an element is in a whole register, or among the last few that fill none,
+/// whatever the number of threads, for the two may be computed by other instructions.
+inline constexpr std::int64_t kCut = 64;
 
 /// Gives body(i) for every i in 0 .. n-1, in no promised order, vectorised: no call may depend on
 /// another.
@@ -76,14 +80,16 @@ void each(Stream& stream, std::int64_t n, Body body) {
   if (CUstream_st* const cuda = stream.cuda(); cuda != nullptr) return launch(cuda, n, body);
 #endif
   stream.give([threads = stream.threads(), n, body] {
-    parallel_for(threads, n, kGrain, [&body](std::int64_t begin, std::int64_t end) {
+    const auto part = [&](std::int64_t begin, std::int64_t end) {
       const Body own = body;  // whose members no store can change
       if constexpr (requires { own.idle(); }) {
         if (own.idle()) return;
       }
+      const std::int64_t behind = std::min(end * kCut, n);
 #pragma GCC ivdep
-      for (std::int64_t i = begin; i < end; ++i) own(i);
-    });
+      for (std::int64_t i = begin * kCut; i < behind; ++i) own(i);
+    };
+    parallel_for(threads, ceil_div(n, kCut), kGrain / kCut, part);
   });
 }
 

@@ -47,6 +47,30 @@ TEST(Each, DoesEveryElementOnce) {
   }
 }
 
+/// Who did an element.
+struct NoteThread {
+  std::thread::id* by;
+  HOST_DEVICE void operator()(std::int64_t i) const {
+#ifndef __CUDA_ARCH__
+    by[i] = std::this_thread::get_id();
+#endif
+  }
+};
+
+TEST(Each, CutsWhereAnyRegisterEnds) {
+  const auto device = make_cpu_device(3);
+  const auto stream = device->stream();
+  std::vector<std::thread::id> by(100003);
+  each(*stream, std::ssize(by), NoteThread{by.data()});
+  int cuts = 0;
+  for (std::size_t i = 1; i < by.size(); ++i) {
+    if (by[i] == by[i - 1]) continue;
+    ++cuts;
+    EXPECT_EQ(i % kCut, 0);
+  }
+  EXPECT_EQ(cuts, 2);
+}
+
 TEST(EachRow, SumsAreTheSameWithAnyNumberOfThreads) {
   for (const std::int64_t columns : {1, 7, 20000}) {
     const std::int64_t rows = 70000 / columns;
