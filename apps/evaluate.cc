@@ -233,7 +233,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
                  subject.file, subject.precision, device.describe());
     }
   });
-  record.phase("choosing kernels", kSlowTuning);
+  record.phase("choosing kernels", slow_tuning(device));
   tune(comm, device, cache_folder(), [&] {
     Model(device, *entry, data.test->sample_shape(), data.test->classes(), Evaluation::kBatch, type,
           /*training=*/false);

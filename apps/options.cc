@@ -89,8 +89,15 @@ void check_resume(const std::string& how) {
 
 /// Where the options of all optimizers are read to.
 struct OptimizerValue {
-  float number = 0;
-  bool flag = false;
+  explicit OptimizerValue(float value)
+      : number(value), whole(static_cast<int>(value)), flag(value != 0) {}
+  float of(OptimizerOption::Kind kind) const {
+    if (kind == OptimizerOption::Kind::flag) return static_cast<float>(flag);
+    return kind == OptimizerOption::Kind::whole ? static_cast<float>(whole) : number;
+  }
+  float number;
+  int whole;
+  bool flag;
 };
 using OptimizerValues = std::map<std::string_view, OptimizerValue>;
 
@@ -124,16 +131,17 @@ std::string other_defaults(const OptimizerOption& first) {
 void add_optimizer_options(OptionSet& add, const Options& o, OptimizerValues& values) {
   for (const OptimizerEntry& entry : optimizers()) {
     for (const OptimizerOption& option : entry.options) {
-      const auto [place, fresh] =
-          values.try_emplace(option.name, OptimizerValue{option.value, option.value != 0});
+      const auto [place, fresh] = values.try_emplace(option.name, option.value);
       if (!fresh) continue;
       add.group("Of --optimizer " + owners_of(option.name));
       const std::string name = fmt::format("--{}", option.name),
                         about = std::string(option.about) + other_defaults(option);
       OptimizerValue& value = place->second;
-      (option.kind == OptimizerOption::Kind::flag
-           ? add.flag(name, value.flag, about)
-           : add.number(name, value.number, {option.low, option.high, option.above_low}, about))
+      const Bounds bounds{option.low, option.high, option.above_low};
+      using Kind = OptimizerOption::Kind;
+      (option.kind == Kind::flag    ? add.flag(name, value.flag, about)
+       : option.kind == Kind::whole ? add.number(name, value.whole, bounds, about)
+                                    : add.number(name, value.number, bounds, about))
           .shapes_weights()
           .only_where(
               [&o, name = option.name] { return declares(find(optimizers(), o.optimizer), name); });
@@ -160,11 +168,10 @@ OptimizerOptions own_options(const Options& o, OptimizerValues& values, OptionSe
   for (const OptimizerOption& option : chosen.options) {
     OptimizerValue& value = values.at(option.name);
     const std::string name = fmt::format("--{}", option.name);
-    const OptimizerValue said = std::exchange(value, {option.value, option.value != 0});
+    const OptimizerValue said = std::exchange(value, OptimizerValue(option.value));
     given.is_usual(name);
     if (given.given(name) || given.is_preset(name)) value = said;
-    const bool flag = option.kind == OptimizerOption::Kind::flag;
-    own.emplace(option.name, flag ? static_cast<float>(value.flag) : value.number);
+    own.emplace(option.name, value.of(option.kind));
   }
   return own;
 }

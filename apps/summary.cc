@@ -67,14 +67,18 @@ std::string optimizer_text(const RunSummary& f) {
 
 /// "conv*: 4 arrays, lr times 0.1, weight decay 0"
 std::string group_text(const RunSummary& f, const ParameterGroup& group) {
-  int members = 0;
+  int members = 0, frozen = 0;
   for (const Parameter& parameter : f.step.layout().parameters) {
-    members += parameter.trained() && group_of(parameter.name, f.options.groups) == &group;
+    if (!parameter.trained() || group_of(parameter.name, f.options.groups) != &group) continue;
+    ++members;
+    frozen += parameter.rate == 0;
   }
   std::string text = fmt::format("{}: {}, ", group.pattern, counted(members, "array"));
-  text += group.rate > 0 ? fmt::format("lr times {:g}", group.rate) : "which stay as they are";
+  if (frozen == members) return text + "frozen";
+  if (frozen > 0) text += fmt::format("{} of them frozen, ", frozen);
+  text += fmt::format("lr times {:g}", group.rate);
   if (group.epochs > 0) text += fmt::format(" as in a run of {:g} epochs", group.epochs);
-  if (group.decay && group.rate > 0) text += fmt::format(", weight decay {:g}", *group.decay);
+  if (group.decay) text += fmt::format(", weight decay {:g}", *group.decay);
   return text;
 }
 

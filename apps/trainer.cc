@@ -357,9 +357,7 @@ class Trainer {
     if (evaluation_due_) return;
     reporter_.evaluation(done, plan_.epoch_at(done), *result,
                          step_.state().average ? "averaged weights" : "weights");
-    const Score& score = result->score;
-    // Divided last, so that a target of 29 % is reached by 29 of 100.
-    reached_ = 100.0 * static_cast<double>(score.top1) / static_cast<double>(score.samples);
+    reached_ = result->score.top1_percent();
     if (reached()) {
       reporter_.line(fmt::format("{:<12} {:g} % of the test set is reached after step {}, {}",
                                  "target", options_.target, done, time_of_run()));
@@ -576,7 +574,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   }
   require_precision(comm, *device, options);
   look_for_stop();
-  record.phase("choosing kernels", kSlowTuning);
+  record.phase("choosing kernels", slow_tuning(*device));
   const auto& texts = resumption.metadata.texts;
   const auto before = texts.find(kTuning);
   choose_kernels(comm, *device, options, plan, *data.train,

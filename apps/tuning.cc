@@ -21,10 +21,16 @@ std::string processor_name() {
 }
 
 /// One file for each device and library, which the first line of the text names, processor and this
-/// very program, whose kernels are timed.
+/// very program, whose kernels are timed. None without a folder, and where the program is not to be
+/// read.
 std::filesystem::path file_of(const std::filesystem::path& folder, const std::string& text) {
-  const std::string key = text.substr(0, text.find('\n')) + processor_name() + program_checksum();
-  return folder / fmt::format("tuning-{:08x}.txt", crc32c(key));
+  if (folder.empty()) return {};
+  try {
+    const std::string key = text.substr(0, text.find('\n')) + processor_name() + program_checksum();
+    return folder / fmt::format("tuning-{:08x}.txt", crc32c(key));
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 /// As if it were not there, if it is damaged.
@@ -51,7 +57,7 @@ void measure(Device& device, const std::filesystem::path& folder, const std::fun
              const std::string& before) {
   const std::filesystem::path file = file_of(folder, device.tuning());
   const bool goes_on = !before.empty() && device.set_tuning(before);
-  if (!goes_on && !folder.empty()) read_earlier(device, file);
+  if (!goes_on && !file.empty()) read_earlier(device, file);
   const std::string known = device.tuning();
   device.tune(true);
   try {
@@ -61,7 +67,7 @@ void measure(Device& device, const std::filesystem::path& folder, const std::fun
     throw;
   }
   device.tune(false);
-  if (!goes_on && !folder.empty() && device.tuning() != known) keep(file, device.tuning());
+  if (!goes_on && !file.empty() && device.tuning() != known) keep(file, device.tuning());
 }
 
 }  // namespace

@@ -9,15 +9,16 @@
 
 namespace lockstep {
 
-/// For the watchdog: how long rank 0 may take, in seconds.
-inline constexpr double kSlowTuning = 1800;
+/// For the watchdog: seconds that tune() may take; 0 is its usual limit, where `device` measures
+/// nothing.
+inline double slow_tuning(const Device& device) { return device.tuning().empty() ? 0 : 1800; }
 
 /// Collective. Where `device` can measure (Device::tune): has rank 0 measure all that `plan` plans,
 /// but for what `before` says, the tuning() of the run that goes on, or else `folder` of earlier
-/// runs, which is told of this one in turn; from now on all ranks with rank 0's library, instruction
-/// set and threads plan with the same. Elsewhere nothing. An empty folder tells nothing, and one that
-/// cannot be written is as good: it costs the next run the time. Throws AgreedError where planning
-/// does.
+/// runs, which is told of this one in turn; from now on all ranks with rank 0's library,
+/// instruction set and threads plan with the same. Elsewhere nothing. An empty folder tells
+/// nothing, and one that cannot be written is as good: it costs the next run the time. Throws
+/// AgreedError where planning does.
 void tune(const Comm& comm, Device& device, const std::filesystem::path& folder,
           const std::function<void()>& plan, const std::string& before = {});
 

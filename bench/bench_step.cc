@@ -80,7 +80,7 @@ int run(World& world, BenchOptions& o) {
   });
   const auto device = make_training_device(comm, o.training, placement);
   require_precision(comm, *device, o.training);
-  record.phase("choosing kernels", kSlowTuning);
+  record.phase("choosing kernels", slow_tuning(*device));
   choose_kernels(comm, *device, o.training, plan, *data.train, "");
   record.phase("making the model");
   const ModelEntry& entry = find(models(), o.training.model);

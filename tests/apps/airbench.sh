@@ -55,7 +55,10 @@ ranks 2 evaluate "$folder/target" --data "$data" --weights raw --test-views --lo
 expect_error "logits of one view" 2 '--logits are those of an image as it is: leave --test-views out$'
 recipe 2 --steps 1 --eval-every 1 --target 100
 expect_line "out of reach" '^target +100 % of the test set was not reached$'
-recipe 2 --steps 1 --eval-every 0 --check
+recipe 2 --steps 1 --eval-every 0 --check --group '*/weights:lr=2'
+expect_line "a group of what stays" '^group +\*/weights: 8 arrays, 1 of them frozen, lr times 2$'
+recipe 2 --steps 1 --eval-every 0 --check --group 'whiten/weights:lr=2'
+expect_line "a group of nothing but that" '^group +whiten/weights: 1 array, frozen$'
 expect_line "never evaluated" '^note +--target does nothing without --eval-every or --epoch-lines$'
 expect_line "nor its views" '^note +--test-views does nothing without --eval-every or --epoch-lines$'
 ranks 2 train_reuters --steps 2 --test-views --check

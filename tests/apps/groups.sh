@@ -29,7 +29,7 @@ expect_line "none is noted, too" '^note +--group is now \[\], not \["conv'
 for steps in 1 3; do
   train 2 "${state[@]}" --group '*:lr=0' --steps $steps --checkpoint-dir "$folder/frozen$steps"
 done
-expect_line "frozen" '^group +\*: 10 arrays, which stay as they are$'
+expect_line "frozen" '^group +\*: 10 arrays, frozen$'
 expect "nothing moves" "$python" - "$(step_file "$folder/frozen1" 1)" "$(step_file "$folder/frozen3" 3)" <<'END'
 import sys, h5py
 with h5py.File(sys.argv[1]) as one, h5py.File(sys.argv[2]) as three:

@@ -25,7 +25,8 @@ tidy() {
   [[ -z $launcher ]] || kill -KILL -- "-$launcher" 2>/dev/null
   rm -rf "$folder"
 }
-trap tidy EXIT
+# A signal to a child that is not yet the program that it is to become finds this shell's trap there.
+trap '[[ $BASHPID != $$ ]] || tidy' EXIT
 
 complain() {  # WHAT: one more failure, with all that the last run said
   failures=$((failures + 1))

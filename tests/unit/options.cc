@@ -236,6 +236,10 @@ TEST(Options, OfAnotherOptimizerAreRefused) {
       "--momentum, --nesterov");
   EXPECT_EQ(refusal({"--optimizer=adam", "--beta1=1"}), "--beta1: 1 is not between 0 and 0.999999");
   EXPECT_EQ(refusal({"--optimizer=adam", "--epsilon=0"}), "--epsilon: 0 is not above 0");
+  EXPECT_EQ(refusal({"--optimizer=muon", "--newton-schulz=2.5"}),
+            "--newton-schulz: 2.5 is not a whole number");
+  EXPECT_EQ(parse({"--optimizer=muon", "--newton-schulz=3"}).optimizer_options.at("newton-schulz"),
+            3);
 }
 
 TEST(Options, OfTheOptimizerAreRecordedAndNoOthers) {
