@@ -4,4 +4,5 @@
 #pragma GCC target("avx2,fma")
 #define KERNELS avx2
 #define KERNEL_LANES 8
+#define KERNEL_BF16_PRODUCTS 0
 #include "src/cpu/kernels_body.h"

@@ -4,4 +4,5 @@
 #pragma GCC target("avx2,fma,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")
 #define KERNELS avx512
 #define KERNEL_LANES 16
+#define KERNEL_BF16_PRODUCTS 0
 #include "src/cpu/kernels_body.h"

@@ -7,4 +7,9 @@
 #else
 #define KERNEL_LANES 8
 #endif
+#ifdef __AVX512BF16__
+#define KERNEL_BF16_PRODUCTS 1
+#else
+#define KERNEL_BF16_PRODUCTS 0
+#endif
 #include "src/cpu/kernels_body.h"

@@ -13,7 +13,9 @@ using dnnl::cpu_isa;
 
 constexpr unsigned bits(cpu_isa isa) { return static_cast<unsigned>(isa); }
 
-#if defined(__AVX512F__)
+#if defined(__AVX512BF16__)
+constexpr cpu_isa kBaseline = cpu_isa::avx512_core_bf16;
+#elif defined(__AVX512F__)
 constexpr cpu_isa kBaseline = cpu_isa::avx512_core;
 #elif defined(__AVX2__)
 constexpr cpu_isa kBaseline = cpu_isa::avx2;
@@ -29,9 +31,9 @@ constexpr std::array kInstructionSets{
                    bits(kBaseline)},
     InstructionSet{"avx2", "AVX2 with FMA", avx2::kernels, bits(cpu_isa::avx2)},
     InstructionSet{"avx512", "AVX-512", avx512::kernels, bits(cpu_isa::avx512_core)},
-    InstructionSet{"avx512_bf16", "AVX-512 with products of bf16", avx512::kernels,
+    InstructionSet{"avx512_bf16", "AVX-512 with products of bf16", avx512_bf16::kernels,
                    bits(cpu_isa::avx512_core_bf16)},
-    InstructionSet{"amx", "AVX-512 with bf16 matrix units", avx512::kernels,
+    InstructionSet{"amx", "AVX-512 with bf16 matrix units", avx512_bf16::kernels,
                    bits(cpu_isa::avx512_core_amx)},
 };
 

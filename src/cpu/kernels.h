@@ -10,7 +10,8 @@
 namespace lockstep {
 
 struct Kernels {
-  int lanes;  ///< floats in a register
+  int lanes;           ///< floats in a register
+  bool bf16_products;  ///< Winograd's products of bf16 activations and 3x3 filters are of bf16
   /// Winograd's algorithm with tiles of 2x2 and of 4x4 outputs, for filters of 3x3 and 5x5 at
   /// stride 1 with channels and filters in whole registers; null for all else.
   std::unique_ptr<AffinePlan> (*winograd2)(const ConvolutionSpec&);
@@ -30,6 +31,9 @@ namespace avx2 {
 const Kernels& kernels();
 }
 namespace avx512 {
+const Kernels& kernels();
+}
+namespace avx512_bf16 {
 const Kernels& kernels();
 }
 

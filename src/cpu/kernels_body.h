@@ -1,5 +1,6 @@
-// The kernels of the instruction set called KERNELS, with registers of KERNEL_LANES floats: the
-// whole of baseline.cc, avx2.cc and avx512.cc.
+// The kernels of the instruction set called KERNELS, with registers of KERNEL_LANES floats and,
+// where KERNEL_BF16_PRODUCTS is 1, products of bf16: the whole of baseline.cc, avx2.cc, avx512.cc
+// and avx512_bf16.cc.
 //
 // These bodies include nothing. What they use of others stands in src/cpu/kernel_headers.h, which
 // each of those files includes before it turns its instruction set on: functions that the whole
@@ -7,13 +8,14 @@
 #include "src/cpu/vector_body.h"
 // In this order.
 #include "src/cpu/lines_body.h"
+#include "src/cpu/products_body.h"
 #include "src/cpu/response_norm_body.h"
 #include "src/cpu/winograd_body.h"
 
 namespace lockstep::KERNELS {
 
 const Kernels& kernels() {
-  static constexpr Kernels kKernels{kLanes, make_winograd<2>, make_winograd<4>, make_lines,
+  static constexpr Kernels kKernels{kLanes, kBf16Products, make_winograd<2>, make_winograd<4>, make_lines,
                                     make_response_norm};
   return kKernels;
 }

@@ -3,6 +3,7 @@
 namespace lockstep::KERNELS {
 
 inline constexpr int kLanes = KERNEL_LANES;
+inline constexpr bool kBf16Products = KERNEL_BF16_PRODUCTS;
 inline constexpr int kRegisters = kLanes == 16 ? 32 : 16;
 /// Sums of products stay in 14 x 2 registers of 32, or 6 x 2 of 16; the others hold the factors.
 inline constexpr int kRows = kRegisters == 32 ? 14 : 6;
