@@ -107,6 +107,17 @@ struct Tiles {
   }
 };
 
+/// Fetches what begins at channel `c` of a tile that comes next into a cache. Its pixels are too
+/// many short pieces for a processor to see that they will be read.
+template <class T, std::size_t Extent>
+[[gnu::always_inline]] inline void fetch(const std::array<std::array<T*, Extent>, Extent>& at,
+                                         std::int64_t c) {
+  if (c * static_cast<std::int64_t>(sizeof(T)) % kLine != 0) return;
+  for (const auto& line : at) {
+    for (T* const pixel : line) __builtin_prefetch(pixel + c, !std::is_const_v<T>, 2);
+  }
+}
+
 template <int M, int R, class F>
 class Winograd : public AffinePlan {
  public:
@@ -159,13 +170,15 @@ class Winograd : public AffinePlan {
     Room(const Winograd& plan, std::int64_t in, std::int64_t out, bool weights) {
       constexpr std::int64_t kFactor = sizeof(F), kSum = sizeof(float);
       const std::int64_t of_filter = weights ? kSum : kFactor, of_out = weights ? kFactor : kSum;
-      // The transforms of a block in three quarters of a megabyte of second-level cache; but where
-      // the filters do not fit there, blocks long enough to be worth reading them for.
+      // The transforms of a block in three quarters of a megabyte of second-level cache. But where
+      // what all blocks share does not fit there, blocks long enough to be worth fetching it for:
+      // filters come in a stream that is fetched ahead, sums are read and written.
       constexpr std::int64_t kCached = 768 << 10;
       const std::int64_t fitting =
           kCached / (kPoints * (blocks(in) * kFactor + blocks(out) * of_out) * kBlock);
-      const std::int64_t worth =
-          kPoints * in * out * kFactor > 2 * kCached ? 2 * in * out / (in + out) : 0;
+      const std::int64_t shared = kPoints * in * out * of_filter, even = in * out / (in + out);
+      const std::int64_t worth = weights ? (shared > kCached ? even * kSum / kFactor : 0)
+                                         : (shared > 2 * kCached ? even / 4 : 0);
       tiles = std::clamp<std::int64_t>(std::max(fitting, worth) / kRows * kRows, kRows, 32 * kRows);
       // Odd numbers of cache lines, so that the points of a tile fall in different sets.
       const auto odd = [](std::int64_t count, std::int64_t size) {
@@ -267,10 +280,13 @@ class Winograd : public AffinePlan {
   static void transform_tiles(const Tiles<const T>& images, std::int64_t first, std::int64_t begin,
                               std::int64_t end, std::int64_t capacity, const T* zeros, F* to,
                               std::int64_t point) {
-    std::array<std::array<const T*, kEdge>, kEdge> at;
+    std::array<std::array<const T*, kEdge>, kEdge> at, next;
+    images.look(first + begin, zeros, next);
     for (std::int64_t t = begin; t < end; ++t) {
-      images.look(first + t, zeros, at);
+      at = next;
+      if (t + 1 < end) images.look(first + t + 1, zeros, next);
       each_register(images.channels, [&](std::int64_t c) {
+        fetch(next, c);
         F* const column = to + (c / kBlock * capacity + t) * kBlock + c % kBlock;
         transform<kData, kEdge, kEdge>(
             [&](std::size_t y, std::size_t x) {
@@ -290,16 +306,22 @@ class Winograd : public AffinePlan {
   static void transform_words(const Tiles<const T>& images, std::int64_t first, std::int64_t begin,
                               std::int64_t end, std::int64_t capacity, const T* zeros, F* to,
                               std::int64_t point) {
-    std::array<std::array<std::array<const T*, Extent>, Extent>, kDepth<F>> at;
-    for (std::int64_t t = begin; t < end; t += kDepth<F>) {
+    std::array<std::array<std::array<const T*, Extent>, Extent>, kDepth<F>> at, next;
+    const auto look = [&](std::int64_t t) {
       for (std::int64_t which = 0; which < kDepth<F>; ++which) {
         if (t + which < end) {
-          images.look(first + t + which, zeros, at[which]);
+          images.look(first + t + which, zeros, next[which]);
         } else {
-          for (auto& line : at[which]) line.fill(zeros);
+          for (auto& line : next[which]) line.fill(zeros);
         }
       }
+    };
+    look(begin);
+    for (std::int64_t t = begin; t < end; t += kDepth<F>) {
+      at = next;
+      look(t + kDepth<F>);
       each_register(images.channels, [&](std::int64_t c) {
+        for (const auto& tile : next) fetch(tile, c);
         F* const row = to + (c / kBlock * capacity + t) * kBlock + c % kBlock * kDepth<F>;
         store_words(row, point, [&](std::int64_t which, auto give) {
           transform<L, kEdge, Extent, Transposed>(
@@ -347,10 +369,13 @@ class Winograd : public AffinePlan {
       });
       parallel_for(threads, count, 1, [&](std::int64_t begin, std::int64_t end) {
         const bool relu = spec_.relu && !backward;
-        std::array<std::array<T*, kOut>, kOut> at;
+        std::array<std::array<T*, kOut>, kOut> at, next;
+        results.template look<kOut>(first + begin, nullptr, next);
         for (std::int64_t t = begin; t < end; ++t) {
-          results.template look<kOut>(first + t, nullptr, at);
+          at = next;
+          if (t + 1 < end) results.template look<kOut>(first + t + 1, nullptr, next);
           each_register(out, [&](std::int64_t o) {
+            fetch(next, o);
             const float* const column = sums + (o / kBlock * room.tiles + t) * kBlock + o % kBlock;
             const Vector shift = bias ? load(bias + o) : Vector{};
             transform<kOutput, kOut, kEdge>(
