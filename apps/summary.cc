@@ -6,6 +6,7 @@
 #include "apps/augmentation.h"
 #include "apps/circumstances.h"
 #include "src/check.h"
+#include "src/cpu/convolution.h"
 #include "src/machine.h"
 #include "src/plural.h"
 #include "src/table.h"
@@ -228,6 +229,16 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   }
   if (f.options.sync_bn && !f.step.together())
     line("note", fmt::format("--sync-bn does nothing: {} has no batch norm", f.options.model));
+  const ConvolutionEntry& way = find(convolutions(), f.options.convolution);
+  const auto has_it = [&](const LayerSummary& layer) {
+    return layer.implementation.find(way.mark) != std::string::npos;
+  };
+  const std::vector<LayerSummary>& layers = model.layers();
+  if (std::none_of(layers.begin(), layers.end(), has_it)) {
+    line("note", fmt::format("--conv {} does nothing: it has nothing for any layer of {} in {} on "
+                             "this processor",
+                             way.name, f.options.model, name_of(model.type())));
+  }
   for (const std::string& note : f.plan.notes) line("note", note);
   if (f.options.log_device_placement) print_placement(f, reporter);
 }

@@ -174,9 +174,14 @@ std::string program_checksum() {
 }
 
 std::string build_name() {
+#ifdef __clang__
+  constexpr std::string_view compiler = "Clang " __clang_version__;
+#else
+  constexpr std::string_view compiler = "GCC " __VERSION__;
+#endif
   const std::string_view revision = LOCKSTEP_REVISION;
-  return fmt::format("{}{}{}{}", LOCKSTEP_VERSION, revision.empty() ? "" : " (", revision,
-                     revision.empty() ? "" : ")");
+  return fmt::format("{}{}{}{}, {}", LOCKSTEP_VERSION, revision.empty() ? "" : " (", revision,
+                     revision.empty() ? "" : ")", compiler);
 }
 
 }  // namespace lockstep

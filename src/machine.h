@@ -30,7 +30,7 @@ double memory_quota(const std::string& groups = "/proc/self/cgroup",
 /// Bytes that the host could still give out without swapping, within memory_quota(); the largest
 /// number where neither says.
 std::size_t available_memory_bytes();
-/// "0.1.0 (3f2a...)": version and source revision of this build.
+/// "0.1.0 (3f2a...), GCC 12.2.0": version, source revision and compiler of this build.
 std::string build_name();
 /// A checksum of this program's file: other builds, even of the same revision, have another. Throws
 /// Error.

@@ -26,6 +26,11 @@ namespace {
 ///   8x8, 64 -> 64, 3x3        54, 88, 62      117, 125, 121
 ///   16x16, 32 -> 32, 3x3      75, 76, 57       98, 101, 91
 ///   32x32, 16 -> 16, 3x3      70, 62, 44       80, 76, 74
+/// One with AVX-512 and products of bf16, batch 64, bf16; 5x5 by products of fp32:
+///   8x8, 64 -> 64, 3x3       505, 481, 334    979, 1031, 1008
+///   16x16, 32 -> 32, 3x3     472, 503, 352    674, 687, 656
+///   32x32, 16 -> 16, 3x3     358, 349, 310    291, 294, 277
+///   12x12, 64 -> 64, 5x5     580, 581, 409    1008, 1030, 1009
 /// Filters are transformed however few tiles there are, and cost more where they are too many for a
 /// cache. The other one with AVX-512, ms of all three passes for batches of 1, 4, 16 and 64, direct
 /// and fast:
@@ -96,16 +101,16 @@ constexpr std::array kConvolutions{
                      /*algorithm=*/false},
     ConvolutionEntry{"direct", "oneDNN's direct sums: the smallest rounding errors", direct},
     ConvolutionEntry{"winograd2", "Winograd's F(2x2,3x3) and F(2x2,5x5) wherever they can be had",
-                     winograd2},
+                     winograd2, true, "Winograd"},
     ConvolutionEntry{"winograd4", "Winograd's F(4x4,3x3) and F(4x4,5x5) wherever they can be had",
-                     winograd4},
+                     winograd4, true, "Winograd"},
     ConvolutionEntry{"matrix_units",
                      "bf16 weights gradients by AMX tiles of our own, the rest by oneDNN",
-                     matrix_units},
+                     matrix_units, true, "by matrix units"},
     ConvolutionEntry{"lines",
                      "fp32 weights gradients of few channels by lines of the filter, the rest by "
                      "oneDNN",
-                     lines},
+                     lines, true, "by lines"},
     ConvolutionEntry{"measure", "whichever was fastest here when timed before the first step",
                      fastest, /*algorithm=*/false},
 };

@@ -30,6 +30,8 @@ struct ConvolutionEntry {
   std::unique_ptr<AffinePlan> (*plan)(const CpuMeans& means, const ConvolutionSpec& spec);
   /// One way; or else a choice between them.
   bool algorithm = true;
+  /// What implementation() says of a plan that is not oneDNN's direct sums alone.
+  std::string_view mark = {};
 };
 
 /// The menu, "auto" first. "measure" plans as "auto" does where nothing was measured

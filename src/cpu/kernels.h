@@ -11,7 +11,7 @@ namespace lockstep {
 
 struct Kernels {
   int lanes;           ///< floats in a register
-  bool bf16_products;  ///< Winograd's products of bf16 activations and 3x3 filters are of bf16
+  bool bf16_products;  ///< of Winograd's algorithm for bf16 activations, 3x3, even channels
   /// Winograd's algorithm with tiles of 2x2 and of 4x4 outputs, for filters of 3x3 and 5x5 at
   /// stride 1 with channels and filters in whole registers; null for all else.
   std::unique_ptr<AffinePlan> (*winograd2)(const ConvolutionSpec&);

@@ -15,8 +15,8 @@
 namespace lockstep::KERNELS {
 
 const Kernels& kernels() {
-  static constexpr Kernels kKernels{kLanes, kBf16Products, make_winograd<2>, make_winograd<4>, make_lines,
-                                    make_response_norm};
+  static constexpr Kernels kKernels{kLanes,           kBf16Products, make_winograd<2>,
+                                    make_winograd<4>, make_lines,    make_response_norm};
   return kKernels;
 }
 

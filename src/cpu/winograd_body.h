@@ -107,14 +107,16 @@ struct Tiles {
   }
 };
 
-/// Fetches what begins at channel `c` of a tile that comes next into a cache. Its pixels are too
-/// many short pieces for a processor to see that they will be read.
+/// Fetches the lines that begin at channel `c` of the pixels of a tile that comes next. They are
+/// too many short pieces for a processor to foresee; the one before has the others.
 template <class T, std::size_t Extent>
 [[gnu::always_inline]] inline void fetch(const std::array<std::array<T*, Extent>, Extent>& at,
                                          std::int64_t c) {
   if (c * static_cast<std::int64_t>(sizeof(T)) % kLine != 0) return;
   for (const auto& line : at) {
-    for (T* const pixel : line) __builtin_prefetch(pixel + c, !std::is_const_v<T>, 2);
+    for (T* const pixel : line) {
+      if (pixel) __builtin_prefetch(pixel + c, !std::is_const_v<T>, 2);
+    }
   }
 }
 
@@ -128,6 +130,7 @@ class Winograd : public AffinePlan {
   static constexpr auto kData = kMatrices.data;
   static constexpr auto kFilter = kMatrices.filter;
   static constexpr auto kOutput = kMatrices.output;
+  static_assert(kRows % kPerWord<F> == 0 && kBlock % kPerWord<F> == 0, "blocks are whole words");
 
   explicit Winograd(const ConvolutionSpec& spec)
       : spec_(spec), in_(spec.input.x), out_(spec.output()) {}
@@ -155,7 +158,7 @@ class Winograd : public AffinePlan {
   }
   std::string implementation() const override {
     return fmt::format("Winograd F({0}x{0},{1}x{1}){2}", M, R,
-                       kDepth<F> > 1 ? ", products of bf16" : "");
+                       kPerWord<F> > 1 ? ", products of bf16" : "");
   }
 
  private:
@@ -170,9 +173,10 @@ class Winograd : public AffinePlan {
     Room(const Winograd& plan, std::int64_t in, std::int64_t out, bool weights) {
       constexpr std::int64_t kFactor = sizeof(F), kSum = sizeof(float);
       const std::int64_t of_filter = weights ? kSum : kFactor, of_out = weights ? kFactor : kSum;
-      // The transforms of a block in three quarters of a megabyte of second-level cache. But where
-      // what all blocks share does not fit there, blocks long enough to be worth fetching it for:
-      // filters come in a stream that is fetched ahead, sums are read and written.
+      // The transforms of a block in three quarters of a megabyte of second-level cache. But what
+      // all blocks share, filters or sums, is to be worth fetching where it does not fit there
+      // beside them: for sums of a weights gradient, which are read and written, a block has as
+      // many bytes itself; filters are read ahead, and pay for an eighth of that and more.
       constexpr std::int64_t kCached = 768 << 10;
       const std::int64_t fitting =
           kCached / (kPoints * (blocks(in) * kFactor + blocks(out) * of_out) * kBlock);
@@ -196,7 +200,7 @@ class Winograd : public AffinePlan {
     }
   };
 
-  /// As many as a pixel has channels.
+  /// What is read in place of pixels outside of an image.
   template <class T>
   static const T* make_zeros(std::byte* scratch, const Room& room) {
     std::fill(scratch + room.zeros, scratch + room.bias, std::byte{});
@@ -214,14 +218,14 @@ class Winograd : public AffinePlan {
     });
   }
 
-  /// Gives what each(0, give) and, where words hold two numbers, each(1, give) give to the points of
-  /// a row of words.
+  /// Gives what each(0, give) and, where words hold two numbers, each(1, give) give to the points
+  /// of a row of words.
   template <class Each>
   [[gnu::always_inline]] static void store_words(F* row, std::int64_t point, Each each) {
     const auto place = [=](std::size_t y, std::size_t x) {
       return row + static_cast<std::int64_t>(y * kEdge + x) * point;
     };
-    if constexpr (kDepth<F> == 1) {
+    if constexpr (kPerWord<F> == 1) {
       each(0, [=](std::size_t y, std::size_t x, Vector value) { store(place(y, x), value); });
     } else {
       Vector first[kEdge][kEdge];
@@ -239,8 +243,8 @@ class Winograd : public AffinePlan {
     const std::int64_t channels = in_[3], filters = out_[3], size = R * R * channels;
     const std::int64_t in = backward ? filters : channels, out = backward ? channels : filters;
     const auto transform_group = [=](std::int64_t o) {
-      F* const column = to + o / kBlock * in * kBlock + o % kBlock * kDepth<F>;
-      for (std::int64_t i = 0; i < in; i += kDepth<F>) {
+      F* const column = to + o / kBlock * in * kBlock + o % kBlock * kPerWord<F>;
+      for (std::int64_t i = 0; i < in; i += kPerWord<F>) {
         store_words(column + i * kBlock, point, [=](std::int64_t which, auto give) {
           transform<kFilter, kEdge, R>(
               [=](std::size_t y, std::size_t x) {
@@ -250,8 +254,8 @@ class Winograd : public AffinePlan {
                               o);
                 }
                 Vector value;
-                const float* first = w + o * size +
-                                     static_cast<std::int64_t>(y * R + x) * channels + i + which;
+                const float* first =
+                    w + o * size + static_cast<std::int64_t>(y * R + x) * channels + i + which;
                 for (int lane = 0; lane < kLanes; ++lane) value[lane] = first[lane * size];
                 return value;
               },
@@ -306,9 +310,9 @@ class Winograd : public AffinePlan {
   static void transform_words(const Tiles<const T>& images, std::int64_t first, std::int64_t begin,
                               std::int64_t end, std::int64_t capacity, const T* zeros, F* to,
                               std::int64_t point) {
-    std::array<std::array<std::array<const T*, Extent>, Extent>, kDepth<F>> at, next;
+    std::array<std::array<std::array<const T*, Extent>, Extent>, kPerWord<F>> at, next;
     const auto look = [&](std::int64_t t) {
-      for (std::int64_t which = 0; which < kDepth<F>; ++which) {
+      for (std::int64_t which = 0; which < kPerWord<F>; ++which) {
         if (t + which < end) {
           images.look(first + t + which, zeros, next[which]);
         } else {
@@ -317,12 +321,12 @@ class Winograd : public AffinePlan {
       }
     };
     look(begin);
-    for (std::int64_t t = begin; t < end; t += kDepth<F>) {
+    for (std::int64_t t = begin; t < end; t += kPerWord<F>) {
       at = next;
-      look(t + kDepth<F>);
+      look(t + kPerWord<F>);
       each_register(images.channels, [&](std::int64_t c) {
         for (const auto& tile : next) fetch(tile, c);
-        F* const row = to + (c / kBlock * capacity + t) * kBlock + c % kBlock * kDepth<F>;
+        F* const row = to + (c / kBlock * capacity + t) * kBlock + c % kBlock * kPerWord<F>;
         store_words(row, point, [&](std::int64_t which, auto give) {
           transform<L, kEdge, Extent, Transposed>(
               [&](std::size_t y, std::size_t x) {
@@ -359,7 +363,7 @@ class Winograd : public AffinePlan {
         for (std::int64_t p = begin; p < end; ++p) {
           for (std::int64_t o = 0; o < blocks(out); ++o) {
             for (std::int64_t i = 0; i < blocks(in); ++i) {
-              multiply<false>(count, width_of(o, out), width_of(i, in) / kDepth<F>,
+              multiply<false>(count, width_of(o, out), width_of(i, in) / kPerWord<F>,
                               data + p * room.in_point + i * room.tiles * kBlock,
                               filters + p * room.filter_point + (o * in + i * kBlock) * kBlock,
                               sums + p * room.out_point + o * room.tiles * kBlock, i > 0);
@@ -408,9 +412,9 @@ class Winograd : public AffinePlan {
     const std::int64_t tiles = in_[0] * sources.rows * sources.columns;
     for (std::int64_t first = 0; first < tiles; first += room.tiles) {
       const std::int64_t count = std::min(room.tiles, tiles - first);
-      const std::int64_t words = ceil_div(count, kDepth<F>);
+      const std::int64_t words = ceil_div(count, kPerWord<F>);
       parallel_for(threads, words, 1, [&](std::int64_t part, std::int64_t behind) {
-        const std::int64_t begin = part * kDepth<F>, end = std::min(behind * kDepth<F>, count);
+        const std::int64_t begin = part * kPerWord<F>, end = std::min(behind * kPerWord<F>, count);
         transform_words<kData, kEdge, false>(sources, first, begin, end, room.tiles, zeros, data,
                                              room.in_point);
         transform_words<kOutput, kOut, true>(results, first, begin, end, room.tiles, zeros,
@@ -459,11 +463,12 @@ bool winograd_serves(const ConvolutionSpec& spec) {
          spec.pad < spec.kernel && in_registers(spec.input.x[3]) && in_registers(spec.filters);
 }
 
-/// Whether rounding the factors to bf16 is worth it. For 5x5, errors would be 4 times those of 3x3,
-/// some 4 % with tiles of 4x4.
+/// Whether factors may be rounded to bf16, where the activations are. With 3x3 filters sums are
+/// then off by 0.4 % (tiles of 2x2) and 0.8 % (4x4), little more than outputs by their own
+/// rounding; with 5x5 it would be 1.1 and 3.8 %.
 bool bf16_factors_serve(const ConvolutionSpec& spec) {
-  return kBf16Products && spec.input.type == Type::bf16 && spec.kernel == 3 &&
-         spec.input.x[3] % 2 == 0 && spec.filters % 2 == 0;
+  return spec.input.type == Type::bf16 && spec.kernel == 3 && spec.input.x[3] % 2 == 0 &&
+         spec.filters % 2 == 0;
 }
 
 template <int M>

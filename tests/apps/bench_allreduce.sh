@@ -87,7 +87,7 @@ expect_error "ranks are those of mpirun" 2 'bench_allreduce: --ranks is of --dra
 
 launch 2 bench_allreduce --reducers MPI_Allreduce,tree --min 4M --max 4M --iters 2000
 await 120 grep -q '^MPI_Allreduce ' "$folder/out"  # so the next is under way
-sleep 1
+sleep 0.2
 kill -KILL "$(pid_of_rank 1)"
 collect
 expect "a death ends it" test "$code" -ne 0

@@ -41,11 +41,19 @@ expect_line "and promise no bits" '^order +canonical, of ranks that compute diff
 # kernels that are chosen at start.
 if command -v objdump >/dev/null && ! grep -q '^LOCKSTEP_MARCH:.*=\(native\|.*v4\)' "$build/CMakeCache.txt"; then
   objdump -dC --no-show-raw-insn "$build/train_cifar" |
-    awk '/^[0-9a-f]+ </ { name = $0 } /%zmm/ && name != seen { seen = name; print name }' >"$folder/wide"
-  expect "kernels for AVX-512 are there" grep -q 'lockstep::avx512::' "$folder/wide"
-  grep -v 'lockstep::avx512::\|(anonymous namespace)::' "$folder/wide" >"$folder/shared"
+    awk '/^[0-9a-f]+ </ { name = $0 } /%zmm|%[xy]mm(1[6-9]|2[0-9]|3[01])|%k[1-7]/ && name != seen { seen = name; print name }' >"$folder/wide"
+  for set in avx512 avx512_bf16; do
+    expect "kernels for $set are there" grep -q "lockstep::$set::" "$folder/wide"
+  done
+  grep -v 'lockstep::avx512\(_bf16\)\?::\|(anonymous namespace)::' "$folder/wide" >"$folder/shared"
   expect "no shared function needs AVX-512: $(head -n 3 "$folder/shared")" test ! -s "$folder/shared"
 fi
+
+# --- ways that do nothing ---------------------------------------------------------------------------------------------
+train 1 --check --model resnet_small --conv matrix_units
+expect_line "a way for no layer" '^note +--conv matrix_units does nothing: it has nothing for any layer of resnet_small in fp32 '
+train 1 --check --model resnet_small --conv winograd4
+expect "one for some" bash -c "! grep -q 'does nothing' '$folder/out'"
 
 # --- measured ----------------------------------------------------------------------------------------------------------
 placed=(--log-device-placement --conv measure --model resnet_small)

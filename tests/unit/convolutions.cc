@@ -74,7 +74,8 @@ const std::vector<Case> kCases = {
     {{1, 1, 1, 16}, 5, 16, 2},   {{1, 9, 7, 16}, 5, 16, 4},  {{2, 7, 9, 48}, 3, 80, 1},
     {{7, 3, 3, 160}, 3, 144, 1}, {{1, 11, 4, 16}, 3, 32, 2}, {{2, 6, 6, 16}, 3, 16, 0},
     {{40, 5, 5, 16}, 3, 16, 1},  {{1, 1, 3, 16}, 3, 16, 1},  {{2, 9, 7, 24}, 3, 40, 1},
-    {{1, 5, 5, 91}, 5, 31, 2},   {{3, 4, 4, 17}, 3, 155, 1},
+    {{1, 5, 5, 91}, 5, 31, 2},   {{3, 4, 4, 17}, 3, 155, 1}, {{1, 5, 5, 17}, 3, 32, 1},
+    {{1, 5, 5, 32}, 3, 17, 1},   {{3, 5, 6, 90}, 3, 18, 1},
 };
 
 /// Everything that one plan reads and writes, with a frame of its own around each.
@@ -197,9 +198,11 @@ struct Choice {
   Case c;
 };
 
+constexpr std::array<std::string_view, 4> kSets{"baseline", "avx2", "avx512", "avx512_bf16"};
+
 std::vector<Choice> choices() {
   std::vector<Choice> all;
-  for (const std::string_view set : {"baseline", "avx2", "avx512", "avx512_bf16"})
+  for (const std::string_view set : kSets)
     for (const int tile : {2, 4})
       for (const Case& c : kCases) all.push_back({set, tile, c});
   return all;
@@ -216,6 +219,17 @@ bool processor_has(std::string_view set) {
                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
+bool multiplies_bf16(std::string_view set) {
+#ifdef __AVX512BF16__
+  if (set == "baseline") return true;
+#endif
+  return set == "avx512_bf16";
+}
+
+TEST(Winograd, MultipliesBf16WithMatrixUnitsToo) {
+  EXPECT_EQ(set_called("amx").kernels, set_called("avx512_bf16").kernels);
+}
+
 /// Of y, dx and dw, for inputs as after a ReLU: with sums of fp32, and where their factors are
 /// rounded to bf16.
 double bound_of(int tile, std::int64_t kernel, bool rounded) {
@@ -230,6 +244,7 @@ TEST_P(Winograd, IsThePlainSumOnAnyThreads) {
   const auto& [set, tile, c] = GetParam();
   if (!processor_has(set)) GTEST_SKIP() << "skipped: this processor has no " << set;
   const Kernels& kernels = set_called(set).kernels();
+  EXPECT_EQ(kernels.bf16_products, multiplies_bf16(set));
   for (const Type type : {Type::f32, Type::bf16}) {
     for (const bool relu : {false, true}) {
       SCOPED_TRACE(fmt::format("{} {}", name_of(type), relu ? "relu" : "linear"));
@@ -240,14 +255,15 @@ TEST_P(Winograd, IsThePlainSumOnAnyThreads) {
                                  .relu = relu};
       const auto plan = (tile == 2 ? kernels.winograd2 : kernels.winograd4)(spec);
       ASSERT_NE(plan, nullptr);
-      const bool rounded = kernels.bf16_products && type == Type::bf16 && c.kernel == 3 &&
+      const bool rounded = multiplies_bf16(set) && type == Type::bf16 && c.kernel == 3 &&
                            c.x[3] % 2 == 0 && c.filters % 2 == 0;
-      EXPECT_EQ(plan->implementation(), fmt::format("Winograd F({0}x{0},{1}x{1}){2}", tile, c.kernel,
-                                                    rounded ? ", products of bf16" : ""));
+      EXPECT_EQ(plan->implementation(), fmt::format("Winograd F({0}x{0},{1}x{1}){2}", tile,
+                                                    c.kernel, rounded ? ", products of bf16" : ""));
       const Outcome o = run(c, type, *plan, 1, spec.output());
       const Outcome right = reference(c, o, spec.output(), relu);
       // bf16: the rounding of y and dx.
-      const double bound = bound_of(tile, c.kernel, rounded), rounding = type == Type::f32 ? 0 : 3e-3;
+      const double bound = bound_of(tile, c.kernel, rounded),
+                   rounding = type == Type::f32 ? 0 : 3e-3;
       const double errors[] = {error(o.y, right.y), error(o.dx, right.dx), error(o.dw, right.dw),
                                error(o.db, right.db)};
       fmt::print("{} {}: relative RMS error forward {:.1e}, data {:.1e}, weights {:.1e}\n",
@@ -381,7 +397,7 @@ struct LineChoice {
 
 std::vector<LineChoice> line_choices() {
   std::vector<LineChoice> all;
-  for (const std::string_view set : {"baseline", "avx2", "avx512"})
+  for (const std::string_view set : kSets)
     for (const Case& c : kLineCases) all.push_back({set, c});
   return all;
 }
