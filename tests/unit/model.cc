@@ -179,8 +179,13 @@ TEST_P(EveryModel, Bfloat16GradientPointsTheSameWay) {
   // Four layers choose maxima before they are normalised: with few images rounding's other choices
   // show.
   const bool flips = GetParam()->name == "airbench94";
+  const auto& layers = narrow->model.layers();
+  const bool fast = std::any_of(layers.begin(), layers.end(), [](const LayerSummary& layer) {
+    return layer.implementation.find("products of bf16") !=
+           std::string::npos;  // of Winograd's algorithm
+  });
   const double loss = wide.forward();
-  EXPECT_NEAR(narrow->forward(), loss, deep ? 0.1 : 0.005 * loss);
+  EXPECT_NEAR(narrow->forward(), loss, deep ? 0.1 : (fast ? 0.01 : 0.005) * loss);
   narrow->backward();
   wide.backward();
   for (const Parameter& parameter : wide.model.layout().parameters) {
@@ -191,7 +196,7 @@ TEST_P(EveryModel, Bfloat16GradientPointsTheSameWay) {
     }
     const double lengths =
         norm(wide.gradients, parameter.range) * norm(narrow->gradients, parameter.range);
-    EXPECT_GT(dot / lengths, deep ? 0.4 : flips ? 0.9 : 0.97) << parameter.name;
+    EXPECT_GT(dot / lengths, deep ? 0.4 : flips ? 0.9 : fast ? 0.93 : 0.97) << parameter.name;
     EXPECT_NEAR(norm(narrow->gradients, parameter.range) / norm(wide.gradients, parameter.range), 1,
                 deep ? 0.5 : 0.1)
         << parameter.name;
