@@ -55,6 +55,14 @@ expect_line "a way for no layer" '^note +--conv matrix_units does nothing: it ha
 train 1 --check --model resnet_small --conv winograd4
 expect "one for some" bash -c "! grep -q 'does nothing' '$folder/out'"
 
+if has avx512_bf16; then
+  placed=(--check --model resnet_small --precision bf16 --log-device-placement)
+  train 1 "${placed[@]}" --isa avx512_bf16
+  expect_line "bf16 is multiplied as bf16" ' Winograd F\(4x4,3x3\), products of bf16$'
+  train 1 "${placed[@]}" --isa avx512
+  expect_line "or as fp32" ' Winograd F\(4x4,3x3\)$'
+fi
+
 # --- measured ----------------------------------------------------------------------------------------------------------
 placed=(--log-device-placement --conv measure --model resnet_small)
 train 2 "${placed[@]}" --steps 2 --checkpoint-dir "$folder/measured"
