@@ -230,7 +230,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   if (f.options.sync_bn && !f.step.together())
     line("note", fmt::format("--sync-bn does nothing: {} has no batch norm", f.options.model));
   const ConvolutionEntry& way = find(convolutions(), f.options.convolution);
-  const auto has_it = [&](const LayerSummary& layer) {
+  const auto has_it = [&](const LayerSummary& layer) {  // no mark is found everywhere
     return layer.implementation.find(way.mark) != std::string::npos;
   };
   const std::vector<LayerSummary>& layers = model.layers();

@@ -88,7 +88,9 @@ double measured_seconds(const Candidate& candidate, const ReducerSpec& given,
       reducer->start(i);
       if (spec.one_by_one) reducer->finish(i);
     }
-    for (int i = 0; !spec.one_by_one && i < ssize(buckets); ++i) reducer->finish(i);
+    if (!spec.one_by_one) {
+      for (int i = 0; i < ssize(buckets); ++i) reducer->finish(i);
+    }
     each = now_seconds() - begin;
   }
   std::sort(seconds.begin(), seconds.end());

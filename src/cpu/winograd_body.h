@@ -218,15 +218,16 @@ class Winograd : public AffinePlan {
     });
   }
 
-  /// Gives what each(0, give) and, where words hold two numbers, each(1, give) give to the points
-  /// of a row of words.
-  template <class Each>
+  /// Gives what each(0, give) and, where `Count` numbers share a word, each(1, give) give to the
+  /// points of a row.
+  template <std::int64_t Count, class Each>
   [[gnu::always_inline]] static void store_words(F* row, std::int64_t point, Each each) {
     const auto place = [=](std::size_t y, std::size_t x) {
       return row + static_cast<std::int64_t>(y * kEdge + x) * point;
     };
-    if constexpr (kPerWord<F> == 1) {
-      each(0, [=](std::size_t y, std::size_t x, Vector value) { store(place(y, x), value); });
+    if constexpr (Count == 1) {
+      each(0,
+           [=](std::size_t y, std::size_t x, Vector value) { store_factors(place(y, x), value); });
     } else {
       Vector first[kEdge][kEdge];
       each(0, [&](std::size_t y, std::size_t x, Vector value) { first[y][x] = value; });
@@ -245,7 +246,7 @@ class Winograd : public AffinePlan {
     const auto transform_group = [=](std::int64_t o) {
       F* const column = to + o / kBlock * in * kBlock + o % kBlock * kPerWord<F>;
       for (std::int64_t i = 0; i < in; i += kPerWord<F>) {
-        store_words(column + i * kBlock, point, [=](std::int64_t which, auto give) {
+        store_words<kPerWord<F>>(column + i * kBlock, point, [=](std::int64_t which, auto give) {
           transform<kFilter, kEdge, R>(
               [=](std::size_t y, std::size_t x) {
                 if (backward) {  // turned round; registers of channels lie side by side
@@ -279,40 +280,15 @@ class Winograd : public AffinePlan {
   }
 
   /// The transforms of the tiles `begin` .. `end` - 1 behind `first`, as [point][channel
-  /// block][tile][kBlock].
-  template <class T>
+  /// block][tile][kBlock], or where a word has those of `Count` tiles [..][word][kBlock]; `begin`
+  /// is the first of a word, and what lies behind `end` in the last one is 0.
+  template <const auto& L, std::size_t Extent, bool Transposed, std::int64_t Count, class T>
   static void transform_tiles(const Tiles<const T>& images, std::int64_t first, std::int64_t begin,
                               std::int64_t end, std::int64_t capacity, const T* zeros, F* to,
                               std::int64_t point) {
-    std::array<std::array<const T*, kEdge>, kEdge> at, next;
-    images.look(first + begin, zeros, next);
-    for (std::int64_t t = begin; t < end; ++t) {
-      at = next;
-      if (t + 1 < end) images.look(first + t + 1, zeros, next);
-      each_register(images.channels, [&](std::int64_t c) {
-        fetch(next, c);
-        F* const column = to + (c / kBlock * capacity + t) * kBlock + c % kBlock;
-        transform<kData, kEdge, kEdge>(
-            [&](std::size_t y, std::size_t x) {
-              return load(at[y][x] + (at[y][x] == zeros ? 0 : c));
-            },
-            [&](std::size_t y, std::size_t x, Vector value) {
-              store_factors(column + static_cast<std::int64_t>(y * kEdge + x) * point, value);
-            });
-      });
-    }
-  }
-
-  /// Those of tiles `begin` .. `end` - 1 behind `first` in words of them, as [point][channel
-  /// block][word][kBlock]; `begin` is the first of a word, and what lies behind `end` in the last
-  /// one is 0.
-  template <const auto& L, std::size_t Extent, bool Transposed, class T>
-  static void transform_words(const Tiles<const T>& images, std::int64_t first, std::int64_t begin,
-                              std::int64_t end, std::int64_t capacity, const T* zeros, F* to,
-                              std::int64_t point) {
-    std::array<std::array<std::array<const T*, Extent>, Extent>, kPerWord<F>> at, next;
+    std::array<std::array<std::array<const T*, Extent>, Extent>, Count> at, next;
     const auto look = [&](std::int64_t t) {
-      for (std::int64_t which = 0; which < kPerWord<F>; ++which) {
+      for (std::int64_t which = 0; which < Count; ++which) {
         if (t + which < end) {
           images.look(first + t + which, zeros, next[which]);
         } else {
@@ -321,13 +297,13 @@ class Winograd : public AffinePlan {
       }
     };
     look(begin);
-    for (std::int64_t t = begin; t < end; t += kPerWord<F>) {
+    for (std::int64_t t = begin; t < end; t += Count) {
       at = next;
-      look(t + kPerWord<F>);
+      look(t + Count);
       each_register(images.channels, [&](std::int64_t c) {
         for (const auto& tile : next) fetch(tile, c);
-        F* const row = to + (c / kBlock * capacity + t) * kBlock + c % kBlock * kPerWord<F>;
-        store_words(row, point, [&](std::int64_t which, auto give) {
+        F* const row = to + (c / kBlock * capacity + t) * kBlock + c % kBlock * Count;
+        store_words<Count>(row, point, [&](std::int64_t which, auto give) {
           transform<L, kEdge, Extent, Transposed>(
               [&](std::size_t y, std::size_t x) {
                 const T* const pixel = at[which][y][x];
@@ -357,7 +333,8 @@ class Winograd : public AffinePlan {
     for (std::int64_t first = 0; first < tiles; first += room.tiles) {
       const std::int64_t count = std::min(room.tiles, tiles - first);
       parallel_for(threads, count, 1, [&](std::int64_t begin, std::int64_t end) {
-        transform_tiles(sources, first, begin, end, room.tiles, zeros, data, room.in_point);
+        transform_tiles<kData, kEdge, false, 1>(sources, first, begin, end, room.tiles, zeros, data,
+                                                room.in_point);
       });
       parallel_for(threads, kPoints, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t p = begin; p < end; ++p) {
@@ -415,10 +392,10 @@ class Winograd : public AffinePlan {
       const std::int64_t words = ceil_div(count, kPerWord<F>);
       parallel_for(threads, words, 1, [&](std::int64_t part, std::int64_t behind) {
         const std::int64_t begin = part * kPerWord<F>, end = std::min(behind * kPerWord<F>, count);
-        transform_words<kData, kEdge, false>(sources, first, begin, end, room.tiles, zeros, data,
-                                             room.in_point);
-        transform_words<kOutput, kOut, true>(results, first, begin, end, room.tiles, zeros,
-                                             gradients, room.out_point);
+        transform_tiles<kData, kEdge, false, kPerWord<F>>(sources, first, begin, end, room.tiles,
+                                                          zeros, data, room.in_point);
+        transform_tiles<kOutput, kOut, true, kPerWord<F>>(results, first, begin, end, room.tiles,
+                                                          zeros, gradients, room.out_point);
       });
       // sums: [point][block of channels][filter][kBlock]
       parallel_for(threads, kPoints, 1, [&](std::int64_t begin, std::int64_t end) {
