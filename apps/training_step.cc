@@ -375,7 +375,7 @@ void TrainingStep::compute_shards(Loader& loader, int first) {
   for (int lane = 0; lane < lanes(); ++lane) forward(first + lane, lane);
   if (together_) together_->run();
   const StepTimes between = times();
-  const double middle = now_seconds();
+  const double updates = own_updates_, middle = now_seconds();
   times_.forward += middle - start - (between.exposed - before.exposed);
 
   record_.phase("backward");
@@ -386,9 +386,9 @@ void TrainingStep::compute_shards(Loader& loader, int first) {
   }
   if (together_) together_->run();
   const StepTimes after = times();
-  // With a thread of its own the optimizer ran beside the backward pass, otherwise within it.
-  const double optimizer = policy_ == Policy::thread ? 0 : after.optimizer - between.optimizer;
-  times_.backward += now_seconds() - middle - (after.exposed - between.exposed) - optimizer;
+  // What this thread updated is within that time, what the communication thread did beside it.
+  times_.backward +=
+      now_seconds() - middle - (after.exposed - between.exposed) - (own_updates_ - updates);
 }
 
 void TrainingStep::forward(int shard, int lane) {
@@ -465,7 +465,9 @@ void TrainingStep::update_range(Range range) {
   const TimedSpan span(communication_lane(), "update");
   // (On the communication thread the stream has one core: the others are the backward pass's.)
   update(reducer_->stream(), layout(), range, *optimizer_, state_, &now()->rates);
-  optimizer_ns_ += static_cast<std::int64_t>((now_seconds() - start) * 1e9);
+  const double seconds = now_seconds() - start;
+  optimizer_ns_ += static_cast<std::int64_t>(seconds * 1e9);
+  if (std::this_thread::get_id() == computes_) own_updates_ += seconds;
 }
 
 std::string TrainingStep::statistics() const {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -236,7 +237,9 @@ class TrainingStep {
   std::int64_t given_ = 0, taken_ = 0;  ///< steps since construction
   std::vector<Batch> batches_;          ///< by lane: of the shards under way, or the last
   StepTimes times_;                     ///< of the computing thread
+  const std::thread::id computes_ = std::this_thread::get_id();
   std::atomic<std::int64_t> optimizer_ns_ = 0;  ///< of whichever thread runs on_reduced()
+  double own_updates_ = 0;                      ///< seconds of it on the computing thread
   std::unique_ptr<GradientBuckets> buckets_;    ///< it may call back until it goes
   std::unique_ptr<Graph> graph_;                ///< the work of a step, where it is repeated
 };

@@ -17,16 +17,18 @@
 namespace lockstep {
 namespace {
 
-/// How long the communication thread leaves its core to others when nothing has come: short against
-/// the transfer of a bucket, long against a look.
-constexpr auto kNap = std::chrono::microseconds(50);
+/// How long the communication thread leaves its core to others between two looks: short against the
+/// transfer of a bucket, long against a look.
+constexpr auto kNap = std::chrono::microseconds(200);
 
 /// Parameters are aligned to 16 elements and 16 lie before the first: no larger gap may be between
 /// ready ranges.
 constexpr std::int64_t kMostGap = 16;
 
-/// Turns a engine from a thread of its own: what the compute thread says to it goes through one
-/// mutex.
+/// Turns an engine while the compute thread is inside a layer. The compute thread turns it too, for
+/// whoever computes has a core, and a thread that wakes up may have to wait for one: on two cores,
+/// both computing, the first bucket began up to 3 ms late that way. One of them at a time, under
+/// one mutex.
 class CommunicationThread {
  public:
   explicit CommunicationThread(ProgressEngine& engine)
@@ -35,61 +37,51 @@ class CommunicationThread {
   /// Compute thread: the first `count` buckets are ready.
   void ready(std::size_t count) {
     const std::lock_guard lock(mutex_);
-    ready_ = count;
-    changed_.notify_all();
+    rethrow();
+    const bool slept = !busy();
+    engine_.start(count);
+    if (slept) changed_.notify_one();
   }
 
-  /// Compute thread: sleeps until all buckets are completed, then rewinds the engine.
+  /// Compute thread: moves on, unless the other does so now.
+  void advance() {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return;
+    rethrow();
+    engine_.turn();
+  }
+
+  /// Compute thread: as the engine's, which it rewinds. The other sleeps meanwhile.
   void finish() {
-    std::unique_lock lock(mutex_);
-    finishing_ = true;
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return !finishing_ || error_; });
-    if (error_) std::rethrow_exception(error_);
+    const std::lock_guard lock(mutex_);
+    rethrow();
+    engine_.finish();
+    engine_.rewind();
   }
 
  private:
+  bool busy() const { return engine_.completed() < engine_.started(); }
+
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
   void run(std::stop_token stop) {
     std::unique_lock lock(mutex_);
     try {
       while (!stop.stop_requested()) {
-        const bool news = engine_.started() < ready_ || finishing_;
-        if (!news && engine_.completed() == engine_.started()) {
-          changed_.wait(lock, stop, [&] { return engine_.started() < ready_ || finishing_; });
-          continue;
-        }
-        const std::size_t ready = ready_;
-        const bool finishing = finishing_;
-        lock.unlock();
-        engine_.start(ready);
-        bool moved = false;
-        if (finishing)
-          engine_.finish();  // the compute thread sleeps: its core is free
-        else
-          moved = engine_.turn();
-        lock.lock();
-        if (finishing) {
-          engine_.rewind();
-          ready_ = 0;
-          finishing_ = false;
-          changed_.notify_all();
-        } else if (!moved) {
-          changed_.wait_for(lock, stop, kNap,
-                            [&] { return engine_.started() < ready_ || finishing_; });
-        }
+        changed_.wait(lock, stop, [&] { return busy(); });
+        changed_.wait_for(lock, stop, kNap, [] { return false; });
+        if (busy()) engine_.turn();
       }
     } catch (...) {
-      if (!lock.owns_lock()) lock.lock();
       error_ = std::current_exception();
-      changed_.notify_all();
     }
   }
 
   ProgressEngine& engine_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::size_t ready_ = 0;
-  bool finishing_ = false;
   std::exception_ptr error_;
   std::jthread thread_;  ///< last: it is joined before what it uses goes
 };
@@ -174,9 +166,13 @@ void GradientBuckets::ready(Range range, Stream& writer) {
 }
 
 void GradientBuckets::advance() {
-  if (body_->policy != Policy::poll) return;
-  const Body::Exposed exposed(*body_);
-  body_->engine.turn();
+  Body& body = *body_;
+  if (body.policy != Policy::poll && !body.thread) return;
+  const Body::Exposed exposed(body);
+  if (body.thread)
+    body.thread->advance();
+  else
+    body.engine.turn();
 }
 
 void GradientBuckets::finish() {

@@ -50,10 +50,10 @@ class GradientBuckets {
   /// Ranges come in arena order without gaps beyond alignment; a bucket starts when its last
   /// element is covered.
   void ready(Range range, Stream& writer);
-  /// Compute thread: a good moment to move things on (policy poll).
+  /// Compute thread: a good moment to move things on (policies poll and thread). Never blocks.
   void advance();
   /// Compute thread: returns when every bucket of this step is reduced and its callback has
-  /// returned. Rethrows what the thread policy's thread threw.
+  /// returned. This and the two above rethrow what the thread policy's thread threw.
   void finish();
 
   /// Seconds that the compute thread has spent in ready(), advance() and finish(), callbacks not

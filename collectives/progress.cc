@@ -11,7 +11,8 @@ constexpr PolicyEntry kPolicies[] = {
      std::nullopt},
     {"wait", "nobody: gradients are reduced after the backward pass", Policy::wait},
     {"poll", "the compute thread, after each layer", Policy::poll},
-    {"thread", "a thread of its own (needs MPI_THREAD_MULTIPLE)", Policy::thread},
+    {"thread", "as poll, and a thread of its own within layers (needs MPI_THREAD_MULTIPLE)",
+     Policy::thread},
     {"stream", "nobody: the order is in the streams (for reducers of a device)", Policy::stream},
 };
 

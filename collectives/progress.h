@@ -14,7 +14,7 @@ class Reducer;
 enum class Policy {
   wait,    ///< nobody: all is done in finish()
   poll,    ///< the compute thread, whenever it calls advance() (after each layer)
-  thread,  ///< a thread of its own, which alone calls the reducer from ready() to finish()
+  thread,  ///< as poll, and a thread of its own while the compute thread is inside a layer
   stream,  ///< nobody need: a bucket is done by being started, and the order is in the streams
 };
 

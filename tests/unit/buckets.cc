@@ -85,7 +85,7 @@ class FakeReducer : public Reducer {
     EXPECT_EQ(bucket, written_to++) << "out of order";
   }
   void start(int bucket) override {
-    enter();
+    const Call call(*this);
     EXPECT_EQ(state_[bucket], State::idle) << "started twice";
     EXPECT_TRUE(started.empty() || started.back() < bucket) << "started out of order";
     EXPECT_GT(written_to, bucket) << "started before it was written";
@@ -94,8 +94,9 @@ class FakeReducer : public Reducer {
     ++starts;
   }
   bool advance() override {
-    enter();
+    const Call call(*this);
     ++advances;
+    advancers.insert(std::this_thread::get_id());
     if (fail_in_advance) fail("the network is gone");
     const auto youngest = std::find(state_.rbegin(), state_.rend(), State::started);
     if (youngest != state_.rend()) *youngest = State::done;
@@ -103,7 +104,7 @@ class FakeReducer : public Reducer {
   }
   bool done(int bucket) const override { return state_[bucket] == State::done; }
   void finish(int bucket) override {
-    enter();
+    const Call call(*this);
     EXPECT_EQ(state_[bucket], State::started);
     state_[bucket] = State::done;
   }
@@ -126,13 +127,22 @@ class FakeReducer : public Reducer {
   bool by_stream = false;
   const std::thread::id compute = std::this_thread::get_id();
   std::atomic<int> starts = 0, advances = 0;
-  std::set<std::thread::id> callers;
+  std::set<std::thread::id> callers, advancers;
   std::atomic<bool> fail_in_advance = false;
   bool needs_mpi = true;
 
  private:
   enum class State { idle, started, done };
-  void enter() { callers.insert(std::this_thread::get_id()); }
+  /// One at a time, from whichever thread.
+  struct Call {
+    explicit Call(FakeReducer& of) : reducer(of) {
+      EXPECT_FALSE(reducer.called_.exchange(true)) << "two calls at once";
+      reducer.callers.insert(std::this_thread::get_id());
+    }
+    ~Call() { reducer.called_ = false; }
+    FakeReducer& reducer;
+  };
+  std::atomic<bool> called_ = false;
   std::vector<State> state_;
   HostStream stream_;
 };
@@ -174,14 +184,16 @@ TEST_P(EveryPolicy, a_part_may_make_several_buckets_ready_at_once) {
   EXPECT_EQ(called, (std::multiset<int>{0, 1, 2, 3, 4}));
 }
 
-TEST_P(EveryPolicy, calls_the_reducer_from_one_thread_which_is_another_one_for_the_policy_thread) {
+TEST_P(EveryPolicy, starts_a_bucket_at_once_on_the_thread_that_wrote_it) {
   FakeReducer reducer(kBuckets.size());
   GradientBuckets buckets(reducer, kBuckets, GetParam(), [](int, Range) {});
-  buckets.ready({0, 164}, writer);
-  buckets.advance();
+  buckets.ready({0, 48}, writer);
+  EXPECT_EQ(reducer.starts, 2);
+  buckets.ready({48, 116}, writer);
+  EXPECT_EQ(reducer.starts, 5);
   buckets.finish();
-  ASSERT_EQ(reducer.callers.size(), 1u);
-  EXPECT_EQ(*reducer.callers.begin() == std::this_thread::get_id(), GetParam() != Policy::thread);
+  const bool alone = reducer.callers == std::set{reducer.compute};
+  EXPECT_TRUE(alone || GetParam() == Policy::thread) << "no other thread was asked for";
 }
 
 TEST_P(EveryPolicy, a_bucket_starts_only_when_its_last_element_is_ready) {
@@ -270,6 +282,19 @@ TEST(Policy, thread_completes_buckets_while_the_compute_thread_does_something_el
   while (called < 5) std::this_thread::yield();  // ctest ends a test that hangs
   buckets.finish();
   EXPECT_EQ(called, 5);
+}
+
+TEST(Policy, thread_leaves_it_to_the_compute_thread_too_to_move_on) {
+  FakeReducer reducer(kBuckets.size());
+  GradientBuckets buckets(reducer, kBuckets, Policy::thread, [](int, Range) {});
+  // Whenever the other is not at it: hardly ever more than once.
+  for (int step = 0; step < 1000 && !reducer.advancers.contains(reducer.compute); ++step) {
+    buckets.ready({0, 164}, writer);
+    buckets.advance();
+    buckets.finish();
+    reducer.next_step();
+  }
+  EXPECT_TRUE(reducer.advancers.contains(reducer.compute));
 }
 
 TEST(Policy, thread_sleeps_while_there_is_nothing_to_do) {
