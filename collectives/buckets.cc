@@ -93,7 +93,8 @@ std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t byt
   const std::int64_t longest = std::max(most, kLeastSplit);
   std::vector<Range> buckets;
   for (const Range& part : parts) {
-    if (!buckets.empty() && part.end() - buckets.back().begin <= most) {
+    const bool last = &part == &parts.back();
+    if (!buckets.empty() && !last && part.end() - buckets.back().begin <= most) {
       buckets.back().count = part.end() - buckets.back().begin;
       continue;
     }

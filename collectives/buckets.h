@@ -28,7 +28,8 @@ std::int64_t bucket_bytes(int hosts, const Link& link, std::int64_t gradients);
 /// Cuts consecutive `parts` (the parameters of each layer, in the order in which their gradients
 /// become ready) into buckets of about `bytes` fp32 bytes: a bucket is closed when the next part
 /// would take it past `bytes`, and a part that is longer than that alone is split into equal
-/// buckets, at multiples of 16 elements from its begin.
+/// buckets, at multiples of 16 elements from its begin. The last part begins a bucket: no backward
+/// pass is left to hide its sum behind, and nothing that is ready before waits for it.
 std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes);
 
 class GradientBuckets {

@@ -22,18 +22,20 @@ TEST(CutBuckets, closes_a_bucket_when_the_next_part_would_take_it_past_the_size)
   EXPECT_EQ(cut_buckets(parts, 128), (Ranges{{0, 32}, {32, 16}, {48, 64}, {112, 16}}));
   EXPECT_EQ(cut_buckets(parts, 127), parts);
   EXPECT_EQ(cut_buckets(parts, 1), parts);
-  EXPECT_EQ(cut_buckets(parts, 1 << 20), (Ranges{{0, 128}}));
+  EXPECT_EQ(cut_buckets(parts, 1 << 20), (Ranges{{0, 112}, {112, 16}})) << "the last is alone";
+  EXPECT_EQ(cut_buckets({{0, 16}}, 1 << 20), (Ranges{{0, 16}}));
   EXPECT_EQ(cut_buckets({}, 1 << 20), Ranges{});
 }
 
 TEST(CutBuckets, splits_a_part_that_is_longer_than_a_bucket_into_equal_ones) {
   const std::int64_t kib = 1 << 10;  // 1 MiB is 256 Ki elements
-  const Ranges parts = {{0, 16}, {16, 900 * kib}, {16 + 900 * kib, 10}};
+  const Ranges parts = {{0, 16}, {16, 900 * kib}, {16 + 900 * kib, 10}, {32 + 900 * kib, 10}};
   EXPECT_EQ(cut_buckets(parts, 1 << 20), (Ranges{{0, 16},
                                                  {16, 225 * kib},
                                                  {16 + 225 * kib, 225 * kib},
                                                  {16 + 450 * kib, 225 * kib},
-                                                 {16 + 675 * kib, 225 * kib + 10}}))
+                                                 {16 + 675 * kib, 225 * kib + 10},
+                                                 {32 + 900 * kib, 10}}))
       << "a short part joins the last of them";
   EXPECT_EQ(cut_buckets({{16, 256 * kib}}, 1 << 20), (Ranges{{16, 256 * kib}}));
   EXPECT_EQ(cut_buckets({{16, 256 * kib + 1}}, 1 << 20),
