@@ -1,9 +1,10 @@
 #include "collectives/buckets.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <stop_token>
@@ -17,9 +18,9 @@
 namespace lockstep {
 namespace {
 
-/// How long the communication thread leaves its core to others between two looks: short against the
-/// transfer of a bucket, long against a look.
-constexpr auto kNap = std::chrono::microseconds(200);
+/// How long the communication thread leaves its core to others when no sum was completed: short
+/// against the transfer of a bucket, long against a look.
+constexpr auto kNap = std::chrono::microseconds(50);
 
 /// Parameters are aligned to 16 elements and 16 lie before the first: no larger gap may be between
 /// ready ranges.
@@ -28,62 +29,92 @@ constexpr std::int64_t kMostGap = 16;
 /// Turns an engine while the compute thread is inside a layer. The compute thread turns it too, for
 /// whoever computes has a core, and a thread that wakes up may have to wait for one: on two cores,
 /// both computing, the first bucket began up to 3 ms late that way. One of them at a time, under
-/// one mutex.
+/// one mutex, and neither once something was thrown.
 class CommunicationThread {
  public:
   explicit CommunicationThread(ProgressEngine& engine)
       : engine_(engine), thread_([this](std::stop_token stop) { run(stop); }) {}
+  ~CommunicationThread() {
+    thread_.request_stop();
+    wake();
+  }
 
-  /// Compute thread: the first `count` buckets are ready.
+  /// Compute thread: the first `count` buckets are ready. Waits for nobody.
   void ready(std::size_t count) {
-    const std::lock_guard lock(mutex_);
-    rethrow();
-    const bool slept = !busy();
-    engine_.start(count);
-    if (slept) changed_.notify_one();
+    ready_ = count;
+    wake();
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock) guarded([&] { engine_.start(ready_); });
   }
 
   /// Compute thread: moves on, unless the other does so now.
   void advance() {
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock) return;
-    rethrow();
-    engine_.turn();
+    if (lock) guarded([&] { turn(); });
   }
 
   /// Compute thread: as the engine's, which it rewinds. The other sleeps meanwhile.
   void finish() {
     const std::lock_guard lock(mutex_);
-    rethrow();
-    engine_.finish();
-    engine_.rewind();
+    guarded([&] {
+      engine_.start(ready_);
+      engine_.finish();
+      engine_.rewind();
+      ready_ = 0;
+    });
   }
 
  private:
-  bool busy() const { return engine_.completed() < engine_.started(); }
+  void wake() {
+    ++calls_;
+    calls_.notify_one();
+  }
 
-  void rethrow() const {
+  bool turn() {
+    engine_.start(ready_);
+    return engine_.turn();
+  }
+
+  template <class Work>
+  void guarded(Work work) {
     if (error_) std::rethrow_exception(error_);
+    try {
+      work();
+    } catch (...) {
+      error_ = std::current_exception();
+      throw;
+    }
   }
 
   void run(std::stop_token stop) {
-    std::unique_lock lock(mutex_);
     try {
       while (!stop.stop_requested()) {
-        changed_.wait(lock, stop, [&] { return busy(); });
-        changed_.wait_for(lock, stop, kNap, [] { return false; });
-        if (busy()) engine_.turn();
+        const std::uint32_t calls = calls_;
+        if (look())
+          std::this_thread::sleep_for(kNap);
+        else
+          calls_.wait(calls);
       }
-    } catch (...) {
-      error_ = std::current_exception();
+    } catch (...) {  // the compute thread will meet it
     }
+  }
+
+  /// Moves on as long as sums are completed; whether there are others.
+  bool look() {
+    const std::lock_guard lock(mutex_);
+    const auto busy = [&] { return engine_.completed() < ready_; };
+    guarded([&] {
+      while (busy() && turn()) continue;
+    });
+    return busy();
   }
 
   ProgressEngine& engine_;
   std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::exception_ptr error_;
-  std::jthread thread_;  ///< last: it is joined before what it uses goes
+  std::atomic<std::size_t> ready_ = 0;    ///< buckets of this step, started or not
+  std::atomic<std::uint32_t> calls_ = 0;  ///< grows whenever there is something to look at
+  std::exception_ptr error_;              ///< of whichever thread
+  std::jthread thread_;                   ///< last: it is joined before what it uses goes
 };
 
 }  // namespace

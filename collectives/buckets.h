@@ -49,17 +49,16 @@ class GradientBuckets {
 
   /// Compute thread: the work that writes the gradients of `range` has been given to `writer`.
   /// Ranges come in arena order without gaps beyond alignment; a bucket starts when its last
-  /// element is covered.
+  /// element is covered. Waits for no other rank, and for no callback.
   void ready(Range range, Stream& writer);
-  /// Compute thread: a good moment to move things on (policies poll and thread). Never blocks.
+  /// Compute thread: a good moment to move things on (policies poll and thread). Waits for nobody.
   void advance();
   /// Compute thread: returns when every bucket of this step is reduced and its callback has
   /// returned. This and the two above rethrow what the thread policy's thread threw.
   void finish();
 
   /// Seconds that the compute thread has spent in ready(), advance() and finish(), callbacks not
-  /// counted: the communication that was not hidden. Since construction. Callbacks that the thread
-  /// runs while finish() waits are not counted either.
+  /// counted, whoever ran them: the communication that was not hidden. Since construction.
   double exposed_seconds() const;
   const std::vector<Range>& buckets() const;
 

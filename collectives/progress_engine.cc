@@ -52,10 +52,9 @@ bool ProgressEngine::complete_done() {
     ++completed_;
     const std::int64_t began = now_ns();
     if (lane_ != nullptr) tell_lane(bucket, began);
-    callback_began_ns_ = began;
+    callbacks_ns_ -= began;
     reduced_(static_cast<int>(bucket), buckets_[bucket]);
-    callbacks_ns_ += now_ns() - began;
-    callback_began_ns_ = 0;
+    callbacks_ns_ += now_ns();
     if (lane_ != nullptr) told_ns_ = now_ns();  // what the callback told is before the next one
   }
   return any;
@@ -72,8 +71,8 @@ void ProgressEngine::rewind() {
 }
 
 double ProgressEngine::callback_seconds() const {
-  const std::int64_t began = callback_began_ns_;
-  return static_cast<double>(callbacks_ns_ + (began == 0 ? 0 : now_ns() - began)) * 1e-9;
+  const std::int64_t sum = callbacks_ns_;
+  return static_cast<double>(sum < 0 ? sum + now_ns() : sum) * 1e-9;
 }
 
 }  // namespace lockstep

@@ -60,8 +60,8 @@ class ProgressEngine {
   std::vector<std::string> phases_;       ///< by bucket: what the record is told
   std::vector<bool> complete_;            ///< by bucket
   std::size_t started_ = 0, completed_ = 0;
+  /// Of those that have returned, less the time when the one began that runs now: negative then.
   std::atomic<std::int64_t> callbacks_ns_ = 0;
-  std::atomic<std::int64_t> callback_began_ns_ = 0;  ///< 0 while none runs
 };
 
 }  // namespace lockstep

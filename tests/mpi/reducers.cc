@@ -59,7 +59,7 @@ const Layout kLayouts[] = {
     {"one_element", {1}, 1 << 20},
     {"empty_parts", {0, 5, 0}, 4},
     {"odd_and_short", {3, 1, 17, 0, 101, 16}, 256},
-    {"one_bucket", {1000, 2000, 31}, 1 << 20},
+    {"all_but_the_last", {1000, 2000, 31}, 1 << 20},
     {"short_and_long", {10, 5000, 4096, 4097, 3, 100003, 64}, 20000},
     {"long", {300001}, 1 << 20},
 };

@@ -1,6 +1,7 @@
 // One rank throws, by itself, while the others wait for it; or each does (RANK -1), without having
 // agreed. For tests/apps/lone_failure.sh.
 // usage: lone_failure RANK PLACE [OPTION_OF_TRAIN_CIFAR...]
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -8,6 +9,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "apps/options.h"
 #include "apps/trainer.h"
@@ -49,18 +51,21 @@ int fail_in_a_bucket(World& world, int rank, const std::string& place) {
   constexpr std::int64_t kCount = 1 << 20;
   const std::vector<Range> ranges = {{0, kCount / 2}, {kCount / 2, kCount / 2}};
   const auto reducer = make_reducer("tree", {comm, *device, kCount, ranges, {}});
-  int called = 0;
+  const bool elsewhere = place == "thread";
+  std::atomic<int> called = 0;
   GradientBuckets buckets(
-      *reducer, ranges, place == "thread" ? Policy::thread : Policy::poll,
+      *reducer, ranges, elsewhere ? Policy::thread : Policy::poll,
       [&](int, Range) {
         if (++called == 5 && (rank < 0 || comm.rank() == rank)) throw_as(place);
       },
       &world.flight_recorder().mine());
   return world.or_end_all([&] {
-    for (int step = 0; step < 1000; ++step) {
+    for (int step = 0, given = 0; step < 1000; ++step) {
       for (const Range& range : ranges) {
         buckets.ready(range, stream);
-        buckets.advance();
+        ++given;
+        if (!elsewhere) buckets.advance();
+        while (elsewhere && called < given) std::this_thread::yield();
       }
       buckets.finish();
     }

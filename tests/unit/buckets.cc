@@ -3,6 +3,7 @@
 #include "collectives/buckets.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -88,6 +89,7 @@ class FakeReducer : public Reducer {
   }
   void start(int bucket) override {
     const Call call(*this);
+    if (fail_in_start) fail("there is no network");
     EXPECT_EQ(state_[bucket], State::idle) << "started twice";
     EXPECT_TRUE(started.empty() || started.back() < bucket) << "started out of order";
     EXPECT_GT(written_to, bucket) << "started before it was written";
@@ -101,7 +103,9 @@ class FakeReducer : public Reducer {
     advancers.insert(std::this_thread::get_id());
     if (fail_in_advance) fail("the network is gone");
     const auto youngest = std::find(state_.rbegin(), state_.rend(), State::started);
-    if (youngest != state_.rend()) *youngest = State::done;
+    EXPECT_TRUE(youngest != state_.rend() || std::this_thread::get_id() == compute)
+        << "another thread looks at nothing";
+    if (youngest != state_.rend() && !silent) *youngest = State::done;
     return std::count(state_.begin(), state_.end(), State::started) > 0;
   }
   bool done(int bucket) const override { return state_[bucket] == State::done; }
@@ -130,7 +134,8 @@ class FakeReducer : public Reducer {
   const std::thread::id compute = std::this_thread::get_id();
   std::atomic<int> starts = 0, advances = 0;
   std::set<std::thread::id> callers, advancers;
-  std::atomic<bool> fail_in_advance = false;
+  std::atomic<bool> fail_in_start = false, fail_in_advance = false;
+  std::atomic<bool> silent = false;  ///< no message comes
   bool needs_mpi = true;
 
  private:
@@ -276,14 +281,40 @@ TEST(Policy, wait_leaves_the_reducer_alone_until_finish_and_poll_does_not) {
   }
 }
 
+void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
 TEST(Policy, thread_completes_buckets_while_the_compute_thread_does_something_else) {
   FakeReducer reducer(kBuckets.size());
   std::atomic<int> called = 0;
   GradientBuckets buckets(reducer, kBuckets, Policy::thread, [&](int, Range) { ++called; });
-  buckets.ready({0, 164}, writer);
-  while (called < 5) std::this_thread::yield();  // ctest ends a test that hangs
+  for (int step = 0; step < 200; ++step) {
+    if (step % 40 == 0) sleep_ms(5);  // it has gone to sleep
+    called = 0;
+    buckets.ready({0, 164}, writer);
+    while (called < 5) std::this_thread::yield();  // ctest ends a test that hangs
+    buckets.finish();
+    EXPECT_EQ(called, 5);
+    reducer.next_step();
+  }
+}
+
+TEST(Policy, thread_keeps_nobody_waiting_while_it_runs_a_callback) {
+  FakeReducer reducer(kBuckets.size());
+  std::atomic<bool> entered = false, released = false;
+  GradientBuckets buckets(reducer, kBuckets, Policy::thread, [&](int, Range) {
+    entered = true;
+    while (!released) std::this_thread::yield();
+  });
+  buckets.ready({0, 10}, writer);
+  while (!entered) std::this_thread::yield();
+  buckets.ready({16, 32}, writer);
+  buckets.advance();
+  EXPECT_EQ(reducer.starts, 1) << "nothing happens beside a callback";
+  released = true;
+  while (reducer.starts < 2) std::this_thread::yield();
+  buckets.ready({48, 116}, writer);
   buckets.finish();
-  EXPECT_EQ(called, 5);
+  EXPECT_EQ(reducer.starts, 5);
 }
 
 TEST(Policy, thread_leaves_it_to_the_compute_thread_too_to_move_on) {
@@ -300,21 +331,88 @@ TEST(Policy, thread_leaves_it_to_the_compute_thread_too_to_move_on) {
 }
 
 TEST(Policy, thread_sleeps_while_there_is_nothing_to_do) {
+  const auto sleeps = [] {
+    rusage used{};
+    getrusage(RUSAGE_SELF, &used);
+    return used.ru_nvcsw;
+  };
   FakeReducer reducer(kBuckets.size());
-  GradientBuckets buckets(reducer, kBuckets, Policy::thread, [](int, Range) {});
+  std::atomic<int> called = 0;
+  GradientBuckets buckets(reducer, kBuckets, Policy::thread, [&](int, Range) { ++called; });
   buckets.ready({0, 10}, writer);
-  while (reducer.advances < 1) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  while (called < 1) std::this_thread::yield();
+  sleep_ms(2);
+  const auto before = sleeps();
+  sleep_ms(100);
   EXPECT_EQ(reducer.advances, 1) << "it went on looking after the only bucket was complete";
+  EXPECT_LT(sleeps() - before, 200) << "it woke up again and again";
 }
 
-TEST(Policy, what_the_thread_throws_comes_out_of_finish) {
-  FakeReducer reducer(1);
-  reducer.fail_in_advance = true;
-  GradientBuckets buckets(reducer, {{0, 10}}, Policy::thread, [](int, Range) {});
+TEST(Policy, thread_naps_between_looks_at_what_does_not_come) {
+  FakeReducer reducer(kBuckets.size());
+  reducer.silent = true;
+  GradientBuckets buckets(reducer, kBuckets, Policy::thread, [](int, Range) {});
   buckets.ready({0, 10}, writer);
-  while (reducer.advances < 1) std::this_thread::yield();
-  EXPECT_THROW(buckets.finish(), Error);
+  const auto began = std::chrono::steady_clock::now();
+  sleep_ms(50);
+  const std::chrono::duration<double, std::micro> waited = std::chrono::steady_clock::now() - began;
+  EXPECT_LT(reducer.advances, waited.count() / 50 + 10);
+  while (reducer.advances < 3) std::this_thread::yield();
+}
+
+TEST(Policy, what_the_thread_throws_comes_out_of_every_call) {
+  struct Case {
+    Ranges buckets;
+    std::function<void(GradientBuckets&)> call;
+  };
+  const Case cases[] = {{{{0, 10}, {16, 10}},
+                         [](auto& buckets) {
+                           buckets.ready({16, 10}, writer);
+                         }},
+                        {{{0, 10}}, [](auto& buckets) { buckets.advance(); }},
+                        {{{0, 10}}, [](auto& buckets) { buckets.finish(); }}};
+  for (const auto& [all, call] : cases) {
+    FakeReducer reducer(all.size());
+    reducer.fail_in_advance = true;
+    GradientBuckets buckets(reducer, all, Policy::thread, [](int, Range) {});
+    buckets.ready({0, 10}, writer);
+    while (reducer.advances < 1) std::this_thread::yield();
+    sleep_ms(5);
+    reducer.fail_in_advance = false;
+    EXPECT_THROW(call(buckets), Error);
+  }
+}
+
+TEST(Policy, thread_leaves_alone_what_has_thrown_on_the_compute_thread) {
+  for (const char* place : {"start", "advance", "callback"}) {
+    FakeReducer reducer(kBuckets.size());
+    std::atomic<int> called = 0;
+    bool thrown = false;
+    GradientBuckets buckets(reducer, kBuckets, Policy::thread, [&](int, Range) {
+      ++called;
+      if (place == std::string("callback")) fail("the update went wrong");
+    });
+    reducer.silent = place == std::string("start");
+    buckets.ready({0, 10}, writer);
+    reducer.fail_in_start = place == std::string("start");
+    reducer.fail_in_advance = place == std::string("advance");
+    try {
+      buckets.ready({16, 32}, writer);
+      buckets.advance();
+      buckets.ready({48, 116}, writer);
+      buckets.finish();
+    } catch (const Error&) {
+      thrown = true;
+    }
+    EXPECT_TRUE(thrown) << place;
+    sleep_ms(5);
+    const int advances = reducer.advances, callbacks = called;
+    reducer.fail_in_start = reducer.fail_in_advance = reducer.silent = false;
+    sleep_ms(20);
+    EXPECT_EQ(reducer.advances, advances) << place;
+    EXPECT_EQ(called, callbacks) << place;
+    EXPECT_THROW(buckets.advance(), Error) << place;
+  }
 }
 
 TEST(ChoosePolicy, by_name_and_by_what_mpi_allows) {
