@@ -140,11 +140,12 @@ std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t byt
 }
 
 std::int64_t bucket_bytes(int hosts, const Link& link, std::int64_t gradients) {
-  constexpr double kTimes = 10, kLeast = 64 << 10, kMost = 16 << 20;
+  constexpr double kTimes = 10, kShortest = 64 << 10, kWorthWhile = 1 << 20, kMost = 16 << 20;
   const double p = hosts;
   const double bytes = kTimes * std::log2(p) * p / (p - 1) * link.latency * link.bandwidth;
-  const double most = std::clamp(static_cast<double>(gradients) / 4, kLeast, kMost);
-  return std::int64_t{1} << std::lround(std::floor(std::log2(std::clamp(bytes, kLeast, most))));
+  const double most = std::clamp(static_cast<double>(gradients) / 4, kShortest, kMost);
+  const double taken = std::clamp(bytes, std::min(kWorthWhile, most), most);
+  return std::int64_t{1} << std::lround(std::floor(std::log2(taken)));
 }
 
 struct GradientBuckets::Body {

@@ -453,13 +453,14 @@ TEST(Policy, stream_completes_a_bucket_by_starting_it_and_never_asks_again) {
 TEST(BucketBytes, bytes_take_ten_times_as_long_as_latencies) {
   constexpr std::int64_t kHuge = std::int64_t{1} << 40, kMiB = 1 << 20;
   const Link slow{50e-6, 0.117e9, 1e10}, fast{10e-6, 12.5e9, 1e10};
-  EXPECT_EQ(bucket_bytes(2, slow, kHuge), 64 << 10) << "of 117000";
-  EXPECT_EQ(bucket_bytes(16, slow, kHuge), 128 << 10) << "of 249600";
   EXPECT_EQ(bucket_bytes(2, fast, kHuge), 2 * kMiB) << "of 2.5 million";
   EXPECT_EQ(bucket_bytes(1024, fast, kHuge), 8 * kMiB) << "of 12.5 million";
   EXPECT_EQ(bucket_bytes(2, {1, 1e12, 1e10}, kHuge), 16 * kMiB);
-  EXPECT_EQ(bucket_bytes(2, {1e-9, 1e3, 1e10}, kHuge), 64 << 10);
+  EXPECT_EQ(bucket_bytes(16, slow, kHuge), kMiB) << "249600 would be too little for a message";
+  EXPECT_EQ(bucket_bytes(2, {1e-9, 1e3, 1e10}, kHuge), kMiB);
   EXPECT_EQ(bucket_bytes(1024, fast, 5 * kMiB), kMiB) << "a quarter, or less";
+  EXPECT_EQ(bucket_bytes(1024, fast, 2 * kMiB), kMiB / 2);
+  EXPECT_EQ(bucket_bytes(16, slow, 2 * kMiB), kMiB / 2) << "a quarter is the limit here too";
   EXPECT_EQ(bucket_bytes(1024, fast, 1000), 64 << 10);
 }
 
