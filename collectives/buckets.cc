@@ -29,7 +29,7 @@ constexpr std::int64_t kMostGap = 16;
 /// Turns an engine while the compute thread is inside a layer. The compute thread turns it too, for
 /// whoever computes has a core, and a thread that wakes up may have to wait for one: on two cores,
 /// both computing, the first bucket began up to 3 ms late that way. One of them at a time, under
-/// one mutex, and neither once something was thrown.
+/// one mutex, and neither once the engine has thrown.
 class CommunicationThread {
  public:
   explicit CommunicationThread(ProgressEngine& engine)
@@ -55,6 +55,7 @@ class CommunicationThread {
 
   /// Compute thread: as the engine's, which it rewinds. The other sleeps meanwhile.
   void finish() {
+    finishing_ = true;
     const std::lock_guard lock(mutex_);
     guarded([&] {
       engine_.start(ready_);
@@ -62,6 +63,7 @@ class CommunicationThread {
       engine_.rewind();
       ready_ = 0;
     });
+    finishing_ = false;
   }
 
  private:
@@ -88,8 +90,9 @@ class CommunicationThread {
 
   void run(std::stop_token stop) {
     try {
-      while (!stop.stop_requested()) {
-        const std::uint32_t calls = calls_;
+      for (;;) {
+        const std::uint32_t calls = calls_;  // before all that a call may have changed
+        if (stop.stop_requested()) return;
         if (look())
           std::this_thread::sleep_for(kNap);
         else
@@ -99,12 +102,12 @@ class CommunicationThread {
     }
   }
 
-  /// Moves on as long as sums are completed; whether there are others.
+  /// Moves on as long as sums are completed or made ready; whether there are others.
   bool look() {
     const std::lock_guard lock(mutex_);
     const auto busy = [&] { return engine_.completed() < ready_; };
     guarded([&] {
-      while (busy() && turn()) continue;
+      while (busy() && !finishing_ && (turn() || engine_.started() < ready_)) continue;
     });
     return busy();
   }
@@ -113,6 +116,7 @@ class CommunicationThread {
   std::mutex mutex_;
   std::atomic<std::size_t> ready_ = 0;    ///< buckets of this step, started or not
   std::atomic<std::uint32_t> calls_ = 0;  ///< grows whenever there is something to look at
+  std::atomic<bool> finishing_ = false;   ///< the compute thread wants it all for itself
   std::exception_ptr error_;              ///< of whichever thread
   std::jthread thread_;                   ///< last: it is joined before what it uses goes
 };
@@ -161,7 +165,8 @@ struct GradientBuckets::Body {
    public:
     explicit Exposed(Body& body) : body_(body), callbacks_(body.engine.callback_seconds()) {}
     ~Exposed() {
-      body_.exposed += now_seconds() - began_ - (body_.engine.callback_seconds() - callbacks_);
+      const double callbacks = body_.engine.callback_seconds() - callbacks_;
+      body_.exposed += now_seconds() - began_ - callbacks;
     }
 
    private:

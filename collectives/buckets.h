@@ -51,12 +51,13 @@ class GradientBuckets {
 
   /// Compute thread: the work that writes the gradients of `range` has been given to `writer`.
   /// Ranges come in arena order without gaps beyond alignment; a bucket starts when its last
-  /// element is covered. Waits for no other rank, and for no callback.
+  /// element is covered, or when the other thread is done with a look or a callback. Waits for
+  /// nobody.
   void ready(Range range, Stream& writer);
   /// Compute thread: a good moment to move things on (policies poll and thread). Waits for nobody.
   void advance();
   /// Compute thread: returns when every bucket of this step is reduced and its callback has
-  /// returned. This and the two above rethrow what the thread policy's thread threw.
+  /// returned. Rethrows what the thread policy's thread threw, which the two above may do before.
   void finish();
 
   /// Seconds that the compute thread has spent in ready(), advance() and finish(), callbacks not

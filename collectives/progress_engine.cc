@@ -71,8 +71,12 @@ void ProgressEngine::rewind() {
 }
 
 double ProgressEngine::callback_seconds() const {
-  const std::int64_t sum = callbacks_ns_;
-  return static_cast<double>(sum < 0 ? sum + now_ns() : sum) * 1e-9;
+  std::int64_t sum, now;
+  do {
+    sum = callbacks_ns_;
+    now = now_ns();
+  } while (sum != callbacks_ns_);
+  return static_cast<double>(sum < 0 ? sum + now : sum) * 1e-9;
 }
 
 }  // namespace lockstep
