@@ -77,6 +77,7 @@ class CommunicationThread {
     return engine_.turn();
   }
 
+  /// Under the mutex. What was thrown once is thrown again, and no work is done.
   template <class Work>
   void guarded(Work work) {
     if (error_) std::rethrow_exception(error_);
