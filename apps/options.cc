@@ -336,6 +336,11 @@ void add_options(OptionSet& add, Options& o, const Program& program,
            "Sum that of an embedding dense, or as the rows of the words that a batch has, with a "
            "canonical reducer the same bits: auto (by cost), dense or rows",
            one_of("--embedding-gradient", {"auto", "dense", "rows"}));
+  add.text("--dense-gradient", o.dense_gradient, "HOW",
+           "Sum those of dense layers, or send the factors that they are products of, and multiply "
+           "everywhere, with a canonical reducer the same bits: auto (by cost, with --reducer "
+           "auto), summed or factors",
+           one_of("--dense-gradient", {"auto", "summed", "factors"}));
   add.text("--progress", o.progress, "NAME",
            "Who moves the sums on during backward: auto, wait, poll or thread",
            [](const std::string& name) { find(policies(), name); });

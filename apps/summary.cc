@@ -194,6 +194,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   line("reducer", f.step.reducer().describe());
   line("progress", policy_text(f.step.policy()));
   if (!f.step.embedding().empty()) line("embedding", f.step.embedding());
+  if (!f.step.dense().empty()) line("dense", f.step.dense());
   line("buckets", bucket_text(f.step.buckets()));
   line("order", order_text(f, different.empty()));
   line("memory", memory_text(f));
@@ -225,6 +226,16 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
     line("note",
          fmt::format("the embedding's rows are summed in the canonical order, not in that of {}: "
                      "--embedding-gradient dense gives other last bits",
+                     f.step.reducer().name()));
+  }
+  if (f.options.dense_gradient == "factors" && !f.step.sums_factors()) {
+    line("note", fmt::format("--dense-gradient does nothing: {} has no dense layer with biases",
+                             f.options.model));
+  }
+  if (f.step.sums_factors() && !f.step.reducer().canonical()) {
+    line("note",
+         fmt::format("products of factors are summed in the canonical order, not in that of {}: "
+                     "--dense-gradient summed gives other last bits",
                      f.step.reducer().name()));
   }
   if (f.options.sync_bn && !f.step.together())

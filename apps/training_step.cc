@@ -15,32 +15,61 @@
 namespace lockstep {
 namespace {
 
-std::vector<Range> bucket_parts(const Layout& layout) {
+/// What gradients are cut into buckets by, the mail before those of the first layer. Layers that
+/// are `factored` are parts as they are.
+std::vector<Range> bucket_parts(const Layout& layout, const std::vector<Range>& factored) {
   std::vector<Range> parts = layout.layers;
-  parts.front() = {0, parts.front().end()};  // the mail travels with the first layer
+  if (!factored.empty() && factored.front() == parts.front())
+    parts.insert(parts.begin(), {0, Layout::kMail});
+  else
+    parts.front() = {0, parts.front().end()};
   return parts;
 }
 
-struct BucketChoice {
-  double mb = kUsualBucketMb;
-  KnownLink known = {};  ///< without an origin where nobody needed it
+/// The link between hosts, known once somebody asks.
+class AskedLink {
+ public:
+  AskedLink(const Comm& comm, Record& record, double timeout)
+      : comm_(comm), record_(record), timeout_(timeout) {}
+
+  /// Collective.
+  const Link& operator()() {
+    if (known_.origin.empty()) {
+      record_.phase("measuring the link between hosts", timeout_ + 10);
+      known_ = known_link(comm_, comm_.node(), cache_folder());
+      record_.phase("making the model");
+    }
+    return known_.link;
+  }
+  /// Without an origin where nobody has asked.
+  const KnownLink& known() const { return known_; }
+
+ private:
+  Comm comm_;
+  Record& record_;
+  double timeout_;
+  KnownLink known_;
 };
 
-/// Collective. Chosen by the link only where all that "auto" may take adds in the canonical order,
-/// so that the size of buckets changes no bit.
-BucketChoice choose_buckets(const Comm& comm, const Device& device, const Options& options,
-                            std::int64_t count) {
-  BucketChoice choice;
-  if (options.bucket_mb > 0) choice.mb = options.bucket_mb;
-  const Comm node = comm.node();
-  const auto hosts = static_cast<int>(comm.sum(node.rank() == 0));
-  if (options.bucket_mb > 0 || options.reducer != "auto" || options.wire != Type::f32 ||
-      hosts == 1 || !device.memory_is_host())
-    return choice;
-  choice.known = known_link(comm, node, cache_folder());
+/// "auto" may take what suits the link and these gradients. All that it may take adds in the
+/// canonical order, so that no bit depends on it.
+bool chooses_by_link(const Device& device, const Options& options) {
+  return options.reducer == "auto" && options.wire == Type::f32 && device.memory_is_host();
+}
+
+/// MiB. Collective.
+double choose_buckets(const Comm& comm, const Device& device, const Options& options,
+                      std::int64_t count, AskedLink& link) {
+  if (options.bucket_mb > 0) return options.bucket_mb;
+  const auto hosts = static_cast<int>(comm.sum(comm.node().rank() == 0));
+  if (hosts == 1 || !chooses_by_link(device, options)) return kUsualBucketMb;
   const std::int64_t gradients = count * static_cast<std::int64_t>(sizeof(float));
-  choice.mb = static_cast<double>(bucket_bytes(hosts, choice.known.link, gradients)) * 0x1p-20;
-  return choice;
+  return static_cast<double>(bucket_bytes(hosts, link(), gradients)) * 0x1p-20;
+}
+
+/// The bucket of layer number `n` of `sums`.
+std::size_t bucket_of(const FactorSums& sums, std::size_t n, const std::vector<Range>& buckets) {
+  return std::find(buckets.begin(), buckets.end(), sums.range(n)) - buckets.begin();
 }
 
 }  // namespace
@@ -94,31 +123,49 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   const Layout& layout = parts.model->layout();
   parts.row_choice = choose_rows(world.comm(), device.memory_is_host(), layout, dataset,
                                  options.embedding_gradient, plan);
-  std::vector<Range> summed = bucket_parts(layout);
   if (parts.row_choice.rows) {
     const Shape table = parts.row_choice.table->shape;
-    expect(summed.size() > 1, "a model is more than an embedding");
-    summed.pop_back();
     parts.row_reducer = std::make_unique<RowReducer>(
         world.comm().duplicate(), table[0], table.row(), plan.own_shards, parts.row_choice.most);
   }
   Record& record = world.flight_recorder().mine();
-  record.phase("measuring the link between hosts", options.timeout + 10);
-  const BucketChoice choice = choose_buckets(world.comm(), device, options, layout.count);
-  parts.bucket_mb = choice.mb;
-  parts.buckets = cut_buckets(summed, static_cast<std::int64_t>(choice.mb * (1 << 20)));
+  AskedLink link(world.comm(), record, options.timeout);
+  const FactorChoice factors =
+      choose_factors(world.comm(), device, *parts.model, options.dense_gradient,
+                     chooses_by_link(device, options), plan, [&] { return link(); });
+  std::vector<Range> factored;
+  for (const std::size_t product : factors.products)
+    factored.push_back(parts.model->products()[product].layer);
+  std::vector<Range> ready = bucket_parts(layout, factored);
+  if (parts.row_choice.rows) {
+    expect(ready.size() > 1, "a model is more than an embedding");
+    ready.pop_back();
+  }
+  parts.bucket_mb = choose_buckets(world.comm(), device, options, layout.count, link);
+  parts.buckets =
+      cut_buckets(ready, static_cast<std::int64_t>(parts.bucket_mb * (1 << 20)), factored);
+  std::vector<Range> reduced = parts.buckets;
+  std::erase_if(reduced, [&](const Range& bucket) {
+    return std::find(factored.begin(), factored.end(), bucket) != factored.end();
+  });
   const auto connect = [&](ReducerSpec spec) {
     // Whoever connects has a deadline of its own, and knows more to say than the watchdog.
     record.phase("connecting the ranks", options.timeout + 10);
-    spec.link = choice.known.link;
-    spec.link_origin = choice.known.origin;
+    spec.link = link.known().link;
+    spec.link_origin = link.known().origin;
     auto reducer = make_reducer(options.reducer, spec);
     record.phase("making the model");
     return reducer;
   };
-  parts.reducer = connect(reducer_spec(world.comm(), device, options, layout.count, parts.buckets));
+  parts.reducer = connect(reducer_spec(world.comm(), device, options, layout.count, reduced));
   parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
   if (parts.row_reducer) parts.model->make_rows();
+  if (!factored.empty()) {
+    parts.factor_sums =
+        std::make_unique<FactorSums>(world.comm(), device, *parts.model, factors.products,
+                                     plan.own_shards, parts.reducer->gradients());
+    parts.dense = factors.text;
+  }
   if (device.memory_is_host() && world.comm().size() > 1)
     parts.shared_work = std::make_unique<WorkOfRanks>(world.comm().duplicate());
   if (!options.sync_bn) return parts;
@@ -165,6 +212,8 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       together_(std::move(parts.together)),
       row_choice_(std::move(parts.row_choice)),
       row_reducer_(std::move(parts.row_reducer)),
+      factor_sums_(std::move(parts.factor_sums)),
+      dense_(std::move(parts.dense)),
       policy_(parts.policy),
       bucket_mb_(parts.bucket_mb),
       graphs_(!options.no_graph),
@@ -176,9 +225,14 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
     stream->after_each([&record] { record.progress(); });
   const Layout& layout = model_->layout();
   shard_sum_ = std::make_unique<ShardSum>(device, gradients_, layout.count, plan.own_shards);
-  buckets_ = std::make_unique<GradientBuckets>(
-      *reducer_, std::move(parts.buckets), policy_, [this](int, Range range) { on_reduced(range); },
-      &record, communication_lane());
+  std::vector<AllGather*> gathered(parts.buckets.size());
+  for (std::size_t n = 0; factor_sums_ && n < factor_sums_->size(); ++n)
+    gathered[bucket_of(*factor_sums_, n, parts.buckets)] = &factor_sums_->gather(n);
+  const auto reduced = [this, gathered](int bucket, Range range) {
+    if (gathered[bucket] == nullptr) on_reduced(range);
+  };
+  buckets_ = std::make_unique<GradientBuckets>(*reducer_, std::move(parts.buckets), policy_,
+                                               reduced, &record, communication_lane(), gathered);
 
   if (options.clip_norm > 0)
     clip_ = std::make_unique<GradientClip>(device, layout, options.clip_norm);
@@ -344,11 +398,14 @@ void TrainingStep::give_penalty(Answer* answer) {
 /// The work of a step, which nothing but its input makes another one.
 void TrainingStep::give_work(Loader& loader) {
   for (int first = 0; first < plan_.own_shards; first += lanes()) compute_shards(loader, first);
+  if (factor_sums_) multiply_factors();
   record_.phase("summing gradients");
   {
     const TimedSpan span(compute_lane(), "waiting for sums");
     buckets_->finish();
   }
+  for (std::size_t n = 0; factor_sums_ && n < factor_sums_->size(); ++n)
+    on_reduced(factor_sums_->range(n));
   if (row_reducer_) sum_rows();
   if (scaling_.dynamic)
     scaler_->give(reducer_->stream(), gradients_, &now()->by_skips, &now()->rates);
@@ -382,6 +439,7 @@ void TrainingStep::compute_shards(Loader& loader, int first) {
   span.emplace(compute_lane(), "backward");
   for (int lane = 0; lane < lanes(); ++lane) {
     const auto ready = [this, lane, first](Range range) { written(first + lane, lane, range); };
+    if (factor_sums_) factor_sums_->begin(first + lane, lane);
     model_->backward(stream_of(lane), batches_[lane].images, ready, lane);
   }
   if (together_) together_->run();
@@ -411,14 +469,41 @@ void TrainingStep::written(int shard, int lane, Range range) {
     return together_ ? together_->then(lane, take) : take();
   }
   Stream& stream = stream_of(lane);
-  if (shard < plan_.own_shards - 1) return shard_sum_->take(shard, range, stream);
-  shard_sum_->finish(range, stream);
+  if (!factored(range)) {
+    if (shard < plan_.own_shards - 1) return shard_sum_->take(shard, range, stream);
+    shard_sum_->finish(range, stream);
+  } else if (shard < plan_.own_shards - 1) {
+    return;
+  }
   const auto ready = [this, range] {
     buckets_->ready(range, *stream_);
     buckets_->advance();
     record_.progress();
   };
   together_ ? together_->then(lane, ready) : ready();
+}
+
+bool TrainingStep::factored(Range range) const {
+  for (std::size_t n = 0; factor_sums_ && n < factor_sums_->size(); ++n)
+    if (factor_sums_->range(n) == range) return true;
+  return false;
+}
+
+/// While the other sums go on.
+void TrainingStep::multiply_factors() {
+  for (std::size_t n = 0; n < factor_sums_->size(); ++n) {
+    record_.phase("waiting for factors");
+    {
+      const TimedSpan span(compute_lane(), "waiting for factors");
+      buckets_->finish_first(1 + bucket_of(*factor_sums_, n, buckets()));
+    }
+    record_.phase("multiplying factors");
+    const TimedSpan span(compute_lane(), "multiplying factors");
+    const double start = now_seconds();
+    factor_sums_->multiply(*stream_, n);
+    times_.backward += now_seconds() - start;
+    buckets_->advance();
+  }
 }
 
 void TrainingStep::sum_rows() {
@@ -532,6 +617,7 @@ std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
       {"parameters", arena},
       {"gradients", reducer_->bytes() + shard_sum_->bytes() + (together_ ? together_->bytes() : 0) +
                         (row_reducer_ ? row_reducer_->bytes() : 0) +
+                        (factor_sums_ ? factor_sums_->bytes() : 0) +
                         kept_before_.size() * sizeof(float)},
       {"optimizer", state_.slots.size() * arena + arena / Layout::kAlignment}};
   if (state_.average) parts.emplace_back("average", arena);

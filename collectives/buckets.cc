@@ -53,20 +53,33 @@ class CommunicationThread {
     if (lock) guarded([&] { turn(); });
   }
 
-  /// Compute thread: as the engine's, which it rewinds. The other sleeps meanwhile.
+  /// Compute thread: as the engine's. The other sleeps meanwhile.
+  void finish(std::size_t count) {
+    alone([&] { engine_.finish(count); });
+  }
+
+  /// Compute thread: all that is ready is completed, and the engine rewound.
   void finish() {
+    alone([&] {
+      engine_.finish(ready_);
+      engine_.rewind();
+      ready_ = 0;
+    });
+  }
+
+ private:
+  /// Compute thread.
+  template <class Work>
+  void alone(Work work) {
     finishing_ = true;
     const std::lock_guard lock(mutex_);
     guarded([&] {
       engine_.start(ready_);
-      engine_.finish();
-      engine_.rewind();
-      ready_ = 0;
+      work();
     });
     finishing_ = false;
   }
 
- private:
   void wake() {
     ++calls_;
     calls_.notify_one();
@@ -124,16 +137,24 @@ class CommunicationThread {
 
 }  // namespace
 
-std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes) {
+std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes,
+                               std::span<const Range> alone) {
   const std::int64_t most = bytes / static_cast<std::int64_t>(sizeof(float));
   const std::int64_t longest = std::max(most, kLeastSplit);
   std::vector<Range> buckets;
+  bool open = false;  // the last bucket, for more
   for (const Range& part : parts) {
+    if (std::find(alone.begin(), alone.end(), part) != alone.end()) {
+      buckets.push_back(part);
+      open = false;
+      continue;
+    }
     const bool last = &part == &parts.back();
-    if (!buckets.empty() && !last && part.end() - buckets.back().begin <= most) {
+    if (open && !last && part.end() - buckets.back().begin <= most) {
       buckets.back().count = part.end() - buckets.back().begin;
       continue;
     }
+    open = true;
     const std::int64_t pieces = std::max<std::int64_t>(ceil_div(part.count, longest), 1);
     const std::int64_t piece = (part.count + 16 * pieces - 1) / (16 * pieces) * 16;
     for (std::int64_t begin = part.begin; begin < part.end(); begin += piece) {
@@ -178,8 +199,10 @@ struct GradientBuckets::Body {
 };
 
 GradientBuckets::GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy,
-                                 Reduced reduced, Record* record, Lane* lane)
-    : body_(new Body{ProgressEngine(reducer, std::move(buckets), std::move(reduced), record, lane),
+                                 Reduced reduced, Record* record, Lane* lane,
+                                 std::vector<AllGather*> gathered)
+    : body_(new Body{ProgressEngine(reducer, std::move(buckets), std::move(gathered),
+                                    std::move(reduced), record, lane),
                      policy, nullptr}) {
   if (policy == Policy::thread)
     body_->thread = std::make_unique<CommunicationThread>(body_->engine);
@@ -214,6 +237,16 @@ void GradientBuckets::advance() {
     body.engine.turn();
 }
 
+void GradientBuckets::finish_first(std::size_t count) {
+  const Body::Exposed exposed(*body_);
+  Body& body = *body_;
+  expect(count <= body.ready, "a bucket was waited for before its gradients were ready");
+  if (body.thread)
+    body.thread->finish(count);
+  else
+    body.engine.finish(count);
+}
+
 void GradientBuckets::finish() {
   const Body::Exposed exposed(*body_);
   Body& body = *body_;
@@ -221,7 +254,7 @@ void GradientBuckets::finish() {
   if (body.thread) {
     body.thread->finish();
   } else {
-    body.engine.finish();
+    body.engine.finish(body.ready);
     body.engine.rewind();
   }
   body.covered = 0;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "collectives/progress.h"
@@ -13,6 +14,7 @@
 
 namespace lockstep {
 
+class AllGather;
 class Lane;
 class Record;
 
@@ -31,8 +33,10 @@ std::int64_t bucket_bytes(int hosts, const Link& link, std::int64_t gradients);
 /// become ready) into buckets of about `bytes` fp32 bytes: a bucket is closed when the next part
 /// would take it past `bytes`, and a part that is longer than that alone is split into equal
 /// buckets, at multiples of 16 elements from its begin. The last part begins a bucket: no backward
-/// pass is left to hide its sum behind, and nothing that is ready before waits for it.
-std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes);
+/// pass is left to hide its sum behind, and nothing that is ready before waits for it. Those of
+/// `alone`, some of the parts, are a bucket each, however long.
+std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes,
+                               std::span<const Range> alone = {});
 
 class GradientBuckets {
  public:
@@ -41,10 +45,13 @@ class GradientBuckets {
   /// at a time.
   using Reduced = std::function<void(int bucket, Range range)>;
 
-  /// `buckets`: those that `reducer` was made for. `record`, if any, is told in finish() which
-  /// bucket this rank waits for. `lane`, if any, gets a span for each bucket.
+  /// `buckets`: those that `reducer` was made for, and others, which `gathered` has an AllGather
+  /// for in their places (else null; empty: there are none): of these all ranks get what each has,
+  /// and the callback tells that it is there. `record`, if any, is told in finish() which bucket
+  /// this rank waits for. `lane`, if any, gets a span for each bucket.
   GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy, Reduced reduced,
-                  Record* record = nullptr, Lane* lane = nullptr);
+                  Record* record = nullptr, Lane* lane = nullptr,
+                  std::vector<AllGather*> gathered = {});
   /// Stops the thread. In the middle of a step the sums under way are given up: only on the way to
   /// the end of the run.
   ~GradientBuckets();
@@ -56,6 +63,9 @@ class GradientBuckets {
   void ready(Range range, Stream& writer);
   /// Compute thread: a good moment to move things on (policies poll and thread). Waits for nobody.
   void advance();
+  /// Compute thread: returns when the buckets below number `count`, all of them ready, are reduced.
+  /// The others go on.
+  void finish_first(std::size_t count);
   /// Compute thread: returns when every bucket of this step is reduced and its callback has
   /// returned. Rethrows what the thread policy's thread threw, which the two above may do before.
   void finish();

@@ -8,46 +8,76 @@
 
 namespace lockstep {
 
-ProgressEngine::ProgressEngine(Reducer& reducer, std::vector<Range> buckets, Reduced reduced,
-                               Record* record, Lane* lane)
+ProgressEngine::ProgressEngine(Reducer& reducer, std::vector<Range> buckets,
+                               std::vector<AllGather*> gathered, Reduced reduced, Record* record,
+                               Lane* lane)
     : reducer_(reducer),
       buckets_(std::move(buckets)),
+      gathered_(std::move(gathered)),
       reduced_(std::move(reduced)),
       record_(record),
       lane_(lane),
       started_ns_(lane == nullptr ? 0 : buckets_.size()),
       complete_(buckets_.size()) {
+  gathered_.resize(buckets_.size());
+  int summed = 0;
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
-    phases_.push_back(fmt::format("bucket {} of the reducer {}", bucket, reducer.name()));
+    summed_.push_back(summed);
+    if (gathered_[bucket] == nullptr) {
+      phases_.push_back(fmt::format("bucket {} of the reducer {}", summed++, reducer.name()));
+    } else {
+      phases_.push_back(fmt::format("factors of bucket {}", bucket));
+    }
   }
 }
 
 void ProgressEngine::start(std::size_t count) {
   for (; started_ < count; ++started_) {
     if (lane_ != nullptr) started_ns_[started_] = now_ns();
-    reducer_.start(static_cast<int>(started_));
+    if (AllGather* gather = gathered_[started_])
+      gather->start();
+    else
+      reducer_.start(summed_[started_]);
   }
   if (reducer_.in_stream()) complete_done();
 }
 
 bool ProgressEngine::turn() {
   reducer_.advance();
+  for (std::size_t bucket = 0; bucket < started_; ++bucket) {
+    if (gathered_[bucket] != nullptr && !complete_[bucket]) gathered_[bucket]->advance();
+  }
   return complete_done();
 }
 
-void ProgressEngine::finish() {
-  for (std::size_t bucket = 0; bucket < started_; ++bucket) {
+void ProgressEngine::finish(std::size_t count) {
+  for (std::size_t bucket = 0; bucket < count; ++bucket) {
     if (complete_[bucket]) continue;
     if (record_ != nullptr) record_->waiting(phases_[bucket]);
-    reducer_.finish(static_cast<int>(bucket));
+    wait_for(bucket);
     complete_done();
   }
+}
+
+void ProgressEngine::wait_for(std::size_t bucket) {
+  AllGather* gather = gathered_[bucket];
+  if (gather == nullptr) return reducer_.finish(summed_[bucket]);
+  rest_.begin();
+  while (!gather->advance()) {
+    reducer_.advance();
+    rest_.between();
+  }
+}
+
+bool ProgressEngine::done(std::size_t bucket) const {
+  const AllGather* gather = gathered_[bucket];
+  return gather == nullptr ? reducer_.done(summed_[bucket]) : gather->done();
 }
 
 bool ProgressEngine::complete_done() {
   bool any = false;
   for (std::size_t bucket = 0; bucket < started_; ++bucket) {
-    if (complete_[bucket] || !reducer_.done(static_cast<int>(bucket))) continue;
+    if (complete_[bucket] || !done(bucket)) continue;
     complete_[bucket] = any = true;
     ++completed_;
     const std::int64_t began = now_ns();

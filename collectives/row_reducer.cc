@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "collectives/algorithms.h"
-#include "collectives/communicator.h"
+#include "collectives/all_gather.h"
 #include "collectives/rest.h"
 
 namespace lockstep {
@@ -64,38 +64,31 @@ RowCost cost_of_rows(const RowWork& work, const Link* link) {
 }
 
 struct RowReducer::Body {
-  Body(const Comm& on, std::int64_t rows, std::int64_t width, int own_shards, std::int64_t most)
-      : comm(on),
+  Body(const Comm& comm, std::int64_t rows, std::int64_t width, int own_shards, std::int64_t most)
+      : size(comm.size()),
         row_words(static_cast<std::size_t>(width) + 1),
         own_shards(own_shards),
+        most(static_cast<std::size_t>(most)),
         shards(rows, width, own_shards),
-        ranks(rows, width, on.size()),
-        own(rows, width),
+        ranks(rows, width, size),
         part(rows, width),
-        messages(on.size()),
-        requests(2 * messages.size(), MPI_REQUEST_NULL),
-        statuses(requests.size()) {
-    const std::size_t words = static_cast<std::size_t>(most) * row_words;
-    agree(comm, [&] {
-      require(words < comm.largest_message(), "rows of {} MiB are more than a message holds",
-              words * sizeof(float) >> 20);
-    });
-    for (std::vector<float>& message : messages) message.resize(words);
-  }
+        messages(comm, this->most * row_words * sizeof(float)) {}
 
-  /// Row by row its number and its values.
-  std::size_t pack(const SparseRows& rows, std::vector<float>& message) const {
+  /// Row by row its number and its values, in this rank's message. Returns its bytes.
+  std::size_t pack(const SparseRows& rows) {
     const auto numbers = rows.numbers();
-    expect(numbers.size() * row_words <= message.size(), "more rows than there is room for");
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      float* to = message.data() + i * row_words;
+    expect(numbers.size() <= most, "more rows than there is room for");
+    auto* to = reinterpret_cast<float*>(messages.own());
+    for (std::size_t i = 0; i < numbers.size(); ++i, to += row_words) {
       std::memcpy(to, &numbers[i], sizeof *to);
       std::copy_n(rows.values(i), row_words - 1, to + 1);
     }
-    return numbers.size() * row_words;
+    return numbers.size() * row_words * sizeof(float);
   }
-  void unpack(const std::vector<float>& message, std::size_t words, SparseRows& rows) const {
-    for (const float* from = message.data(); from < message.data() + words; from += row_words) {
+  void unpack(std::span<const std::byte> message, SparseRows& rows) const {
+    const auto* from = reinterpret_cast<const float*>(message.data());
+    const float* const end = from + message.size() / sizeof(float);
+    for (; from < end; from += row_words) {
       std::int32_t number;
       std::memcpy(&number, from, sizeof number);
       std::copy_n(from + 1, row_words - 1, rows.row(number));
@@ -103,16 +96,14 @@ struct RowReducer::Body {
   }
 
   Rest rest;
-  Comm comm;
+  int size;
   std::size_t row_words;
   int own_shards;
+  std::size_t most;
   RowSum shards, ranks;
-  SparseRows own, part;  ///< this rank's sum, and of another's while it is added
-  std::vector<std::vector<float>> messages;  ///< by rank
-  std::vector<MPI_Request> requests;         ///< receives by rank, then sends
-  std::vector<MPI_Status> statuses;
+  SparseRows part;  ///< of one of all ranks while it is added
+  AllGather messages;
   std::vector<std::int32_t> written;  ///< rows of the table that are not zeros
-  bool done = true;
 };
 
 RowReducer::RowReducer(const Comm& comm, std::int64_t rows, std::int64_t width, int own_shards,
@@ -125,48 +116,19 @@ void RowReducer::take(int shard, SparseRows& rows) {
   Body& b = *body_;
   b.shards.take(shard, rows);
   if (shard < b.own_shards - 1) return;
-  std::swap(b.own, rows);
+  b.messages.start(b.pack(rows));
   rows.clear();
-  b.done = false;
-  const int me = b.comm.rank(), size = b.comm.size();
-  if (size == 1) return;
-  for (int rank = 0; rank < size; ++rank) {
-    if (rank == me) continue;
-    std::vector<float>& message = b.messages[rank];
-    check(MPI_Irecv(message.data(), static_cast<int>(message.size()), MPI_FLOAT, rank, 0,
-                    raw(b.comm), &b.requests[rank]));
-  }
-  const auto words = static_cast<int>(b.pack(b.own, b.messages[me]));
-  for (int i = 1; i < size; ++i) {  // not all to the same one first
-    const int rank = (me + i) % size;
-    check(MPI_Isend(b.messages[me].data(), words, MPI_FLOAT, rank, 0, raw(b.comm),
-                    &b.requests[size + rank]));
-  }
 }
 
-bool RowReducer::advance() {
-  Body& b = *body_;
-  if (b.done) return true;
-  int done = 0;
-  check(MPI_Testall(static_cast<int>(b.requests.size()), b.requests.data(), &done,
-                    b.statuses.data()));
-  b.done = done != 0;
-  return b.done;
-}
+bool RowReducer::advance() { return body_->messages.advance(); }
 
 void RowReducer::finish(float* table) {
   Body& b = *body_;
   b.rest.begin();
   while (!advance()) b.rest.between();
-  for (int rank = 0; rank < b.comm.size(); ++rank) {
+  for (int rank = 0; rank < b.size; ++rank) {
     b.part.clear();
-    if (rank == b.comm.rank()) {
-      std::swap(b.part, b.own);
-    } else {
-      int words = 0;
-      check(MPI_Get_count(&b.statuses[rank], MPI_FLOAT, &words));
-      b.unpack(b.messages[rank], words, b.part);
-    }
+    b.unpack(b.messages.of(rank), b.part);
     b.ranks.take(rank, b.part);
   }
   const auto width = static_cast<std::int64_t>(b.row_words - 1);
@@ -176,14 +138,11 @@ void RowReducer::finish(float* table) {
     std::copy_n(b.part.values(i), width, table + numbers[i] * width);
   b.written.assign(numbers.begin(), numbers.end());
   b.part.clear();
-  b.own.clear();
 }
 
 std::size_t RowReducer::bytes() const {
   const Body& b = *body_;
-  std::size_t total = b.shards.bytes() + b.ranks.bytes() + b.own.bytes() + b.part.bytes();
-  for (const auto& message : b.messages) total += message.size() * sizeof(float);
-  return total;
+  return b.shards.bytes() + b.ranks.bytes() + b.part.bytes() + b.messages.bytes();
 }
 
 }  // namespace lockstep

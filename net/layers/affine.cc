@@ -1,6 +1,7 @@
 #include "net/layers/affine.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "net/layers/elementwise.h"
 
@@ -32,6 +33,10 @@ void AffineLayer::finish_setup(Setup& setup, Shape weights,
   multiply_adds_ = static_cast<double>(out.count()) * static_cast<double>(weights.row());
 }
 
+void AffineLayer::offer_product(Setup& setup, Shape x, Shape dy) {
+  if (setup.training && init_.biases) setup.product(*plan_, x, dy);
+}
+
 View AffineLayer::biases(const LayerCall& call, std::span<const View> of, std::size_t place) const {
   if (init_.biases) return of[1];
   View view = no_biases_;
@@ -44,10 +49,26 @@ void AffineLayer::forward(LayerCall& call, View x, View y) {
                  call.scratch);
 }
 
+namespace {
+
+/// On the host alone.
+void keep_factors(Stream& stream, View x, View dy, std::byte* to) {
+  stream.give([=] {
+    std::memcpy(to, x.data, x.bytes());
+    std::memcpy(to + Arena::aligned(x.bytes()), dy.data, dy.bytes());
+  });
+}
+
+}  // namespace
+
 void AffineLayer::backward(LayerCall& call, View x, View y, View dy, View dx) {
   if (relu_) mask_relu(*call.stream, y, dy, dy);
-  plan_->backward_weights(*call.stream, x, dy, call.gradients[0],
-                          biases(call, call.gradients, unwanted_), call.scratch);
+  if (!call.factors.empty() && call.factors[0] != nullptr) {
+    keep_factors(*call.stream, x, dy, call.factors[0]);
+  } else {
+    plan_->backward_weights(*call.stream, x, dy, call.gradients[0],
+                            biases(call, call.gradients, unwanted_), call.scratch);
+  }
   if (dx) plan_->backward_data(*call.stream, dy, call.weights[0], dx, call.scratch);
 }
 
