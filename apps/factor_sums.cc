@@ -121,7 +121,7 @@ FactorChoice choose_factors(const Comm& comm, Device& device, Model& model, std:
   if (names.empty()) return choice;
   choice.text = fmt::format("gradients as factors: from each rank {}", fmt::join(names, ", "));
   if (several) {
-    choice.text += fmt::format("; estimated {:.2g} ms, {:.2g} ms as sums", 1e3 * all.factors,
+    choice.text += fmt::format("; estimated {:.3g} ms, {:.3g} ms as sums", 1e3 * all.factors,
                                1e3 * all.summed);
   }
   return choice;
@@ -154,9 +154,18 @@ void FactorSums::multiply(Stream& stream, std::size_t n) {
   const Range all{0, of.layer.count};
   for (int rank = 0; rank < size_; ++rank) {
     std::byte* const factors = layer.gather->of(rank).data();
+    const auto multiply = [&](int shard, float* to) {
+      model_.multiply(stream, layer.product, factors + shard * of.bytes, to);
+    };
+    float* const place = own_shards_ == 1 ? layer.ranks->place(rank) : nullptr;
+    if (place != nullptr) {
+      multiply(0, place);
+      continue;
+    }
     for (int shard = 0; shard < own_shards_; ++shard) {
-      model_.multiply(stream, layer.product, factors + shard * of.bytes, layer.gradients);
-      if (shard < own_shards_ - 1) layer.shards->take(shard, all, stream);
+      float* const waits = layer.shards->place(shard);
+      multiply(shard, waits != nullptr ? waits : layer.gradients);
+      if (waits == nullptr && shard < own_shards_ - 1) layer.shards->take(shard, all, stream);
     }
     layer.shards->finish(all, stream);
     if (rank < size_ - 1) layer.ranks->take(rank, all, stream);
