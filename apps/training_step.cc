@@ -280,7 +280,8 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
 }
 
 TrainingStep::~TrainingStep() {
-  try {  // nothing goes before the work on it is done
+  buckets_.reset();  // whose thread gives work too
+  try {              // nothing goes before the work on it is done
     stream_->synchronize();
     reducer_->stream().synchronize();
   } catch (...) {  // whoever took the totals has met it

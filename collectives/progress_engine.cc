@@ -7,6 +7,23 @@
 #include "src/report/timeline.h"
 
 namespace lockstep {
+namespace {
+
+/// Adds the time it lives, less the clock while it does (ProgressEngine::callbacks_ns_).
+class CallbackTime {
+ public:
+  CallbackTime(std::atomic<std::int64_t>& sum_ns, std::int64_t began_ns) : sum_ns_(sum_ns) {
+    sum_ns_ -= began_ns;
+  }
+  ~CallbackTime() { sum_ns_ += now_ns(); }
+  CallbackTime(const CallbackTime&) = delete;
+  CallbackTime& operator=(const CallbackTime&) = delete;
+
+ private:
+  std::atomic<std::int64_t>& sum_ns_;
+};
+
+}  // namespace
 
 ProgressEngine::ProgressEngine(Reducer& reducer, std::vector<Range> buckets,
                                std::vector<AllGather*> gathered, Reduced reduced, Record* record,
@@ -82,9 +99,10 @@ bool ProgressEngine::complete_done() {
     ++completed_;
     const std::int64_t began = now_ns();
     if (lane_ != nullptr) tell_lane(bucket, began);
-    callbacks_ns_ -= began;
-    reduced_(static_cast<int>(bucket), buckets_[bucket]);
-    callbacks_ns_ += now_ns();
+    {
+      const CallbackTime time(callbacks_ns_, began);
+      reduced_(static_cast<int>(bucket), buckets_[bucket]);
+    }
     if (lane_ != nullptr) told_ns_ = now_ns();  // what the callback told is before the next one
   }
   return any;

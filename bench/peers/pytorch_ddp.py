@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A network of net/models under PyTorch's DistributedDataParallel over gloo: images/s of a training step.
 
-Starts its own processes. Prints one JSON line. README.md of this folder says how to get PyTorch.
+Starts its own processes, or is one of those that mpirun starts. Prints one JSON line. README.md of this folder says how to get PyTorch.
 The same work as bench_step: forward, backward with the all-reduce, and the update, on samples that already lie in
 memory.
 """
@@ -18,6 +18,10 @@ def options_of_command_line():
     parser = parse(__doc__)
     parser.add_argument("--layout", choices=["channels_last", "contiguous"], default="channels_last")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
+    parser.add_argument(
+        "--rendezvous", metavar="FILE",
+        help="new, and seen by all hosts: this process is one of --ranks that mpirun has started "
+        "(GLOO_SOCKET_IFNAME says which network they share)")
     return finish(parser)
 
 
@@ -100,6 +104,8 @@ def main():
         import torch.multiprocessing
     except ImportError:
         raise SystemExit("pytorch_ddp.py: PyTorch is missing: bench/peers/README.md says how to get it.")
+    if options.rendezvous:
+        return run(int(os.environ["OMPI_COMM_WORLD_RANK"]), options, options.rendezvous, started)
     with tempfile.TemporaryDirectory() as folder:
         torch.multiprocessing.spawn(
             run, args=(options, os.path.join(folder, "rendezvous"), started), nprocs=options.ranks)

@@ -66,6 +66,8 @@ fi
 train_on_hosts 2 "${four[@]}" "$folder/pairs"
 expect_line "with several ranks on each it is hierarchical" '^reducer +hierarchical \(4 ranks; chosen because hosts hold several ranks each, .* between 2 hosts\)'
 expect_same_state "two hosts of two ranks" "$(step_file "$folder/one" 3)" "$(step_file "$folder/pairs" 3)"
+train_on_hosts 2 --dense-gradient factors "${four[@]}" "$folder/pairs_of_factors"
+expect_same_state "which multiply factors" "$(step_file "$folder/one" 3)" "$(step_file "$folder/pairs_of_factors" 3)"
 
 for run in first second; do
   train_on_hosts 1 --shards 2 --steps 4 --wire bf16 --loss-scale dynamic --loss-scale-steps 2 --checkpoint-dir "$folder/$run"
