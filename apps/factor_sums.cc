@@ -13,17 +13,6 @@
 namespace lockstep {
 namespace {
 
-/// How many ranks each host has, the same list on all ranks.
-std::vector<int> ranks_by_host(const Comm& comm) {
-  const Comm node = comm.node();
-  const std::uint64_t own = node.rank() == 0 ? static_cast<std::uint64_t>(node.size()) : 0;
-  std::vector<int> ranks;
-  for (const std::uint64_t size : comm.all_gather(std::span(&own, 1))) {
-    if (size > 0) ranks.push_back(static_cast<int>(size));
-  }
-  return ranks;
-}
-
 struct Trial {
   bool alike;      ///< all ranks have the same bits
   double seconds;  ///< of the slowest
@@ -59,6 +48,16 @@ Trial try_product(const Comm& comm, Device& device, Model& model, std::size_t pr
 
 }  // namespace
 
+std::vector<int> ranks_by_host(const Comm& comm) {
+  const Comm node = comm.node();
+  const std::uint64_t own = node.rank() == 0 ? static_cast<std::uint64_t>(node.size()) : 0;
+  std::vector<int> ranks;
+  for (const std::uint64_t size : comm.all_gather(std::span(&own, 1))) {
+    if (size > 0) ranks.push_back(static_cast<int>(size));
+  }
+  return ranks;
+}
+
 FactorCost cost_of_factors(const FactorWork& work, const Link& link) {
   const auto hosts = static_cast<int>(work.ranks_on.size());
   const Range range{0, work.count};
@@ -75,15 +74,15 @@ FactorCost cost_of_factors(const FactorWork& work, const Link& link) {
   return cost;
 }
 
-FactorChoice choose_factors(const Comm& comm, Device& device, Model& model, std::string_view how,
-                            bool auto_may, const RunPlan& plan, const std::function<Link()>& link) {
+FactorChoice choose_factors(const Comm& comm, const std::vector<int>& hosts, Device& device,
+                            Model& model, std::string_view how, bool auto_may, const RunPlan& plan,
+                            const std::function<Link()>& link) {
   const bool wanted = how == "factors";
   agree(comm, [&] {
     if (wanted && !device.memory_is_host())
       fail_usage("--dense-gradient factors is for CPU cores: leave it out, or say --device cpu");
   });
   FactorChoice choice;
-  const std::vector<int> hosts = ranks_by_host(comm);
   const bool several = hosts.size() > 1;
   if (!wanted && (how != "auto" || !auto_may || !device.memory_is_host() || !several))
     return choice;

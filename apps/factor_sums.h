@@ -41,12 +41,17 @@ struct FactorChoice {
   std::string text;                   ///< for the start-up summary; empty: nothing to say
 };
 
-/// Collective: `how` is auto, summed or factors; `auto_may`: whether auto may be factors, which it
-/// is for the layers that are estimated to be faster so between several hosts. `link` is asked,
-/// once at most, what messages between them cost. Only where all ranks multiply alike, bit for bit,
-/// which is tried; throws AgreedError where factors are asked for and cannot be had.
-FactorChoice choose_factors(const Comm& comm, Device& device, Model& model, std::string_view how,
-                            bool auto_may, const RunPlan& plan, const std::function<Link()>& link);
+/// How many ranks each host has, the same list on all ranks. Collective.
+std::vector<int> ranks_by_host(const Comm& comm);
+
+/// Collective: `hosts` is ranks_by_host(); `how` is auto, summed or factors; `auto_may`: whether
+/// auto may be factors, which it is for the layers that are estimated to be faster so between
+/// several hosts. `link` is asked, once at most, what messages between them cost. Only where all
+/// ranks multiply alike, bit for bit, which is tried; throws AgreedError where factors are asked
+/// for and cannot be had. The same on all ranks.
+FactorChoice choose_factors(const Comm& comm, const std::vector<int>& hosts, Device& device,
+                            Model& model, std::string_view how, bool auto_may, const RunPlan& plan,
+                            const std::function<Link()>& link);
 
 /// Of a device whose memory is the host's.
 class FactorSums {

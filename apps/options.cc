@@ -338,8 +338,8 @@ void add_options(OptionSet& add, Options& o, const Program& program,
            one_of("--embedding-gradient", {"auto", "dense", "rows"}));
   add.text("--dense-gradient", o.dense_gradient, "HOW",
            "Sum those of dense layers, or send the factors that they are products of, and multiply "
-           "everywhere, with a canonical reducer the same bits: auto (by cost, with --reducer "
-           "auto), summed or factors",
+           "everywhere, with a canonical reducer the same bits: auto (by cost, between hosts with "
+           "--reducer auto and no --wire), summed or factors",
            one_of("--dense-gradient", {"auto", "summed", "factors"}));
   add.text("--progress", o.progress, "NAME",
            "Who moves the sums on during backward: auto, wait, poll or thread",
@@ -451,6 +451,10 @@ void check_together(const Options& o, const OptionSet& given) {
   if (const LossScaling scaling = o.loss_scaling(); scaling.scale > scaling.highest) {
     fail_usage("{} {} leaves {} no room: use one of at most {:g}", where("--loss-scale"),
                o.loss_scale, where("--clip-norm"), scaling.highest);
+  }
+  if (o.dense_gradient == "factors" && o.wire != Type::f32) {
+    fail_usage("{} factors sends these as they are, and {} {} rounds what crosses: leave one out",
+               where("--dense-gradient"), where("--wire"), name_of(o.wire));
   }
   if (o.deterministic && o.convolution == "measure") {
     fail_usage("{} chooses by the clock, and {} wants the same bits every time: leave one out",

@@ -130,9 +130,9 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   }
   Record& record = world.flight_recorder().mine();
   AskedLink link(world.comm(), record, options.timeout);
-  const FactorChoice factors =
-      choose_factors(world.comm(), device, *parts.model, options.dense_gradient,
-                     chooses_by_link(device, options), plan, [&] { return link(); });
+  const FactorChoice factors = choose_factors(
+      world.comm(), ranks_by_host(world.comm()), device, *parts.model, options.dense_gradient,
+      chooses_by_link(device, options), plan, [&] { return link(); });
   std::vector<Range> factored;
   for (const std::size_t product : factors.products)
     factored.push_back(parts.model->products()[product].layer);
@@ -158,7 +158,8 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     return reducer;
   };
   parts.reducer = connect(reducer_spec(world.comm(), device, options, layout.count, reduced));
-  parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
+  parts.policy =
+      choose_policy(options.progress, *parts.reducer, world.threads_allowed(), !factored.empty());
   if (parts.row_reducer) parts.model->make_rows();
   if (!factored.empty()) {
     parts.factor_sums =

@@ -6,6 +6,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/exchange.h"
+#include "src/machine.h"
 #include "src/memory.h"
 #include "src/round_up.h"
 
@@ -18,13 +19,16 @@ struct AllGather::Body {
         room(round_up(most, kPageBytes)),
         piece(piece_for(on)),
         pieces(ceil_div(most, piece)),
-        memory(allocate_pages(room * comm.size())),
         sizes(comm.size()),
         requests(2 * pieces * comm.size(), MPI_REQUEST_NULL),
         statuses(requests.size()) {
     agree(comm, [&] {
+      const std::size_t bytes = room * comm.size();
+      // Asked first: the kernel promises more than there is, and kills whoever takes it at its
+      // word.
+      if (bytes <= available_memory_bytes()) memory = allocate_pages(bytes);
       require(memory != nullptr, "no memory for {} MiB that the ranks send each other",
-              room * comm.size() >> 20);
+              bytes >> 20);
     });
   }
 

@@ -20,16 +20,18 @@ constexpr PolicyEntry kPolicies[] = {
 
 std::span<const PolicyEntry> policies() { return kPolicies; }
 
-Policy choose_policy(std::string_view name, const Reducer& reducer, bool threads_allowed) {
-  const Policy automatic = reducer.in_stream()                       ? Policy::stream
-                           : reducer.speaks_mpi() && threads_allowed ? Policy::thread
-                                                                     : Policy::poll;
+Policy choose_policy(std::string_view name, const Reducer& reducer, bool threads_allowed,
+                     bool gathers) {
+  const bool speaks_mpi = reducer.speaks_mpi() || gathers;
+  const Policy automatic = reducer.in_stream()             ? Policy::stream
+                           : speaks_mpi && threads_allowed ? Policy::thread
+                                                           : Policy::poll;
   const Policy policy = find(policies(), name).policy.value_or(automatic);
   if ((policy == Policy::stream) != reducer.in_stream()) {
     fail_usage("--progress {} is not for the reducer {}: leave it out, or say auto", name,
                reducer.name());
   }
-  if (policy == Policy::thread && reducer.speaks_mpi() && !threads_allowed) {
+  if (policy == Policy::thread && speaks_mpi && !threads_allowed) {
     fail_usage(
         "--progress thread needs an MPI that grants MPI_THREAD_MULTIPLE, and this one does not: "
         "choose poll or wait");

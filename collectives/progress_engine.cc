@@ -39,12 +39,11 @@ ProgressEngine::ProgressEngine(Reducer& reducer, std::vector<Range> buckets,
   gathered_.resize(buckets_.size());
   int summed = 0;
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
-    summed_.push_back(summed);
-    if (gathered_[bucket] == nullptr) {
-      phases_.push_back(fmt::format("bucket {} of the reducer {}", summed++, reducer.name()));
-    } else {
-      phases_.push_back(fmt::format("factors of bucket {}", bucket));
-    }
+    const bool gathered = gathered_[bucket] != nullptr;
+    phases_.push_back(gathered
+                          ? fmt::format("bucket {}, which all ranks gather", bucket)
+                          : fmt::format("bucket {} of the reducer {}", bucket, reducer.name()));
+    summed_.push_back(gathered ? -1 : summed++);
   }
 }
 
@@ -82,6 +81,7 @@ void ProgressEngine::wait_for(std::size_t bucket) {
   rest_.begin();
   while (!gather->advance()) {
     reducer_.advance();
+    complete_done();
     rest_.between();
   }
 }

@@ -60,7 +60,7 @@ class ProgressEngine {
   Reducer& reducer_;
   std::vector<Range> buckets_;
   std::vector<AllGather*> gathered_;  ///< by bucket
-  std::vector<int> summed_;           ///< by bucket: its number among those of the reducer
+  std::vector<int> summed_;           ///< by bucket: its number among those of the reducer, if any
   Rest rest_;
   Reduced reduced_;
   Record* record_;

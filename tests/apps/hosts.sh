@@ -60,6 +60,12 @@ if ip netns exec "$own-1" tc qdisc add dev eth0 root tbf rate 10mbit burst 32kb 
   expect_line "a slower link is measured anew" '^reducer .* at [0-9]+ us and 0.0[0-9.]+ GB/s \(measured now, for .* no longer hold\) between hosts'
   expect_line "where factors are sent" '^dense +gradients as factors: from each rank .*local3 [0-9]+ of 3457 KiB; estimated [0-9.e+]+ ms, [0-9.e+]+ ms as sums$'
   expect_same_state "and multiplied" "$(step_file "$folder/one" 3)" "$(step_file "$folder/slow" 3)"
+  for other in '--reducer tree' '--wire bf16'; do
+    # shellcheck disable=SC2086
+    train_on_hosts 1 --check $other
+    expect_line "it is set up with $other" '^buckets '
+    expect "and sums" test "$(grep -c '^dense' "$folder/out")" = 0
+  done
   ip netns exec "$own-1" tc qdisc del dev eth0 root
 fi
 

@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "collectives/buckets.h"
@@ -46,10 +50,14 @@ TEST(AllGather, EachRankGetsWhatTheOthersHave) {
     gather.start(own);
     while (!gather.advance()) continue;
     EXPECT_TRUE(gather.done());
+    EXPECT_TRUE(gather.advance()) << "and stays so";
     for (int rank = 0; rank < comm.size(); ++rank)
       EXPECT_TRUE(holds(gather, step, rank, size_of(step, rank))) << step << " of " << rank;
   }
   EXPECT_GE(gather.bytes(), comm.size() * kMost);
+  for (int rank = 0; rank < comm.size(); ++rank)
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(gather.of(rank).data()) % 4096, 0u);
+  EXPECT_THROW(gather.start(kMost + 1), Error);
 }
 
 TEST(AllGather, OfNothingIsDone) {
@@ -110,7 +118,6 @@ TEST_P(GatheredBuckets, TakeTurnsWithThoseThatAreSummed) {
       all.ready(bucket, *stream);
       all.advance();
     }
-    // What comes before others can be waited for by itself, and while these are under way.
     all.finish_first(2);
     EXPECT_EQ(called.count(0), 1u);
     EXPECT_EQ(called.count(1), 1u);
@@ -129,6 +136,51 @@ TEST_P(GatheredBuckets, TakeTurnsWithThoseThatAreSummed) {
       }
     }
   }
+}
+
+TEST_P(GatheredBuckets, AreWaitedForByThemselves) {
+  if (GetParam() == Policy::thread && !world().threads_allowed())
+    GTEST_SKIP() << "skipped: this MPI grants no threads";
+  const Comm comm = world().comm();
+  const auto device = make_cpu_device(1);
+  const auto stream = device->stream();
+  const auto reducer = make_reducer(
+      "tree", {.comm = comm.duplicate(), .device = *device, .count = 64, .buckets = {{32, 32}}});
+  AllGather gather(comm.duplicate(), 8);
+  GradientBuckets all(*reducer, {{0, 32}, {32, 32}}, GetParam(), [](int, Range) {}, nullptr,
+                      nullptr, {&gather, nullptr});
+  all.ready({0, 32}, *stream);
+  if (comm.rank() == 0) all.ready({32, 32}, *stream);
+  all.finish_first(1);  // the other one is begun here, and not by the others
+  EXPECT_TRUE(gather.done());
+  comm.barrier();
+  if (comm.rank() != 0) all.ready({32, 32}, *stream);
+  all.finish();
+}
+
+TEST_P(GatheredBuckets, AreMovedOnMeanwhile) {
+  if (GetParam() == Policy::wait) GTEST_SKIP() << "nobody moves anything on";
+  if (GetParam() == Policy::thread && !world().threads_allowed())
+    GTEST_SKIP() << "skipped: this MPI grants no threads";
+  const Comm comm = world().comm();
+  const auto device = make_cpu_device(1);
+  const auto stream = device->stream();
+  const auto reducer = make_reducer(
+      "tree", {.comm = comm.duplicate(), .device = *device, .count = 64, .buckets = {{32, 32}}});
+  AllGather gather(comm.duplicate(), 4 * kPieceWithinHost);
+  std::atomic<bool> there = false;
+  GradientBuckets all(*reducer, {{0, 32}, {32, 32}}, GetParam(),
+                      [&](int bucket, Range) { there = bucket == 0; }, nullptr, nullptr,
+                      {&gather, nullptr});
+  all.ready({0, 32}, *stream);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!there && std::chrono::steady_clock::now() < end) {
+    if (GetParam() == Policy::poll) all.advance();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  EXPECT_TRUE(there);
+  all.ready({32, 32}, *stream);
+  all.finish();
 }
 
 TEST_P(GatheredBuckets, AreNotWaitedForBeforeTheyAreReady) {

@@ -466,6 +466,9 @@ TEST(ChoosePolicy, by_name_and_by_what_mpi_allows) {
   reducer.needs_mpi = false;
   EXPECT_EQ(choose_policy("auto", reducer, true), Policy::poll);
   EXPECT_EQ(choose_policy("thread", reducer, false), Policy::thread);
+  EXPECT_THROW(choose_policy("thread", reducer, false, /*gathers=*/true), Error);
+  EXPECT_EQ(choose_policy("auto", reducer, true, /*gathers=*/true), Policy::thread);
+  EXPECT_EQ(choose_policy("auto", reducer, false, /*gathers=*/true), Policy::poll);
   EXPECT_THROW(choose_policy("stream", reducer, true), Error);
   reducer.by_stream = true;
   EXPECT_EQ(choose_policy("auto", reducer, true), Policy::stream);

@@ -13,6 +13,7 @@
 #include <set>
 #include <vector>
 
+#include "net/layers.h"
 #include "net/loss.h"
 #include "net/optimizer.h"
 #include "net/whitening.h"
@@ -283,10 +284,10 @@ class Recorder : public WrappedDevice {
   }
 };
 
-TEST_P(EveryModel, ProductsAreTheGradientsThatBackwardWrites) {
+void expect_products_to_be_the_gradients_that_backward_writes(const ModelEntry& entry) {
   for (const Type type : {Type::f32, Type::bf16}) {
     if (!make_cpu_device(1)->computes(type)) continue;
-    Bench bench(*GetParam(), type, true);
+    Bench bench(entry, type, true);
     bench.forward();
     bench.backward();
     const std::vector<float> wanted = bench.gradients;
@@ -332,6 +333,26 @@ TEST_P(EveryModel, ProductsAreTheGradientsThatBackwardWrites) {
     bench.backward();
     EXPECT_TRUE(same({0, bench.model.layout().count}, bench.gradients.data())) << "as at first";
   }
+}
+
+TEST_P(EveryModel, ProductsAreTheGradientsThatBackwardWrites) {
+  expect_products_to_be_the_gradients_that_backward_writes(*GetParam());
+}
+
+TEST(Products, AreSoWhateverTheirSizes) {
+  const ModelEntry odd{"odd", "", {1, 1, 3, 5}, false, [](Shape, int classes) {
+                         NamedLayers layers;
+                         layers.emplace_back("one", dense(13, /*relu=*/true, {}));
+                         layers.emplace_back("two", dense(7, /*relu=*/true, {}));
+                         layers.emplace_back("out", dense(classes, /*relu=*/false, {}));
+                         return layers;
+                       }};
+  expect_products_to_be_the_gradients_that_backward_writes(odd);
+  const auto device = make_cpu_device(1);
+  const Model model(*device, odd, odd.sample, kClasses, kBatch, Type::f32, true);
+  ASSERT_EQ(model.products().size(), 3u);
+  for (const Model::Product& product : model.products())
+    EXPECT_EQ(product.bytes, 2 * Arena::kAlignment) << "less than that each, and begins aligned";
 }
 
 TEST(Products, AreThoseOfDenseLayersWithBiases) {
