@@ -89,6 +89,7 @@ struct Machines {
   double core_rate = 0;
   /// Test hosts may have less than a core each.
   double hosts_per_core = 1;
+  bool factors = true;  ///< dense layers may send them
 };
 
 /// Bytes that a rank adds per second, as one core does.
@@ -117,8 +118,9 @@ struct AsFactors {
   double gather = 0, products = 0;
 };
 AsFactors as_factors(const Network& network, const LayerLoad& layer, double operations, int ranks,
-                     const Link& link) {
-  if (layer.factors == 0) return {};
+                     const Machines& machines) {
+  const Link& link = machines.link;
+  if (layer.factors == 0 || !machines.factors) return {};
   FactorWork work{.count = layer.parameters,
                   .bytes = static_cast<std::size_t>(network.batch * layer.factors) * sizeof(float),
                   .shards = ranks,
@@ -151,7 +153,7 @@ void predict(const Network& network, const Machines& machines, int ranks) {
     parts.push_back({end, layer->parameters});
     part_ready.push_back(computed);
     end = parts.back().end();
-    const AsFactors factors = as_factors(network, *layer, operations, ranks, link);
+    const AsFactors factors = as_factors(network, *layer, operations, ranks, machines);
     if (factors.gather == 0) continue;
     factored.push_back(parts.back());
     gathers.push_back(factors);
@@ -194,6 +196,7 @@ int run(int argc, char** argv) {
   Network networks[] = {{"tutorial", layers_of("tutorial", 10), 0.028, 64},
                         {"resnet50", resnet50(), 0.1, 32}};
   int hosts = 0;
+  bool summed = false;
   double compute_ms = 0, gbit = 10, latency_us = 20, core_gb = 0, hosts_per_core = 1;
   CLI::App app("Predicts training steps; without --hosts, those of bench/PREDICTIONS.md",
                "predict");
@@ -209,17 +212,18 @@ int run(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   app.add_option("--hosts-per-core", hosts_per_core, "Of test hosts on one machine")
       ->check(CLI::PositiveNumber);
+  app.add_flag("--summed", summed, "Dense layers send no factors");
   CLI11_PARSE(app, argc, argv);
   for (Network& network : networks) {
     if (compute_ms > 0) network.step_seconds = compute_ms * 1e-3;
     if (hosts > 0) {
       const Link link{latency_us * 1e-6, gbit * 1e9 / 8, kAddRate};
-      predict(network, {link, core_gb * 1e9, hosts_per_core}, hosts);
+      predict(network, {link, core_gb * 1e9, hosts_per_core, !summed}, hosts);
       continue;
     }
     for (const auto& [rate, latency] : {std::pair(10.0, 20e-6), {100.0, 5e-6}, {400.0, 5e-6}}) {
       for (int ranks = 8; ranks <= 4096; ranks *= 2)
-        predict(network, {{latency, rate * 1e9 / 8, kAddRate}}, ranks);
+        predict(network, {{latency, rate * 1e9 / 8, kAddRate}, 0, 1, !summed}, ranks);
     }
   }
   return 0;
