@@ -1,7 +1,6 @@
 #include "net/layers/affine.h"
 
 #include <cmath>
-#include <cstring>
 
 #include "net/layers/elementwise.h"
 
@@ -49,22 +48,12 @@ void AffineLayer::forward(LayerCall& call, View x, View y) {
                  call.scratch);
 }
 
-namespace {
-
-/// On the host alone.
-void keep_factors(Stream& stream, View x, View dy, std::byte* to) {
-  stream.give([=] {
-    std::memcpy(to, x.data, x.bytes());
-    std::memcpy(to + Arena::aligned(x.bytes()), dy.data, dy.bytes());
-  });
-}
-
-}  // namespace
-
 void AffineLayer::backward(LayerCall& call, View x, View y, View dy, View dx) {
   if (relu_) mask_relu(*call.stream, y, dy, dy);
   if (!call.factors.empty() && call.factors[0] != nullptr) {
-    keep_factors(*call.stream, x, dy, call.factors[0]);
+    std::byte* const to = call.factors[0];
+    copy(*call.stream, x, {to, x.shape, x.type});
+    copy(*call.stream, dy, {to + Arena::aligned(x.bytes()), dy.shape, dy.type});
   } else {
     plan_->backward_weights(*call.stream, x, dy, call.gradients[0],
                             biases(call, call.gradients, unwanted_), call.scratch);
