@@ -28,6 +28,9 @@ expect_one_line 2 -1 step 3 'broken at step' "${small[@]}"
 
 # Others wait in MPI_Finalize for a rank that is stopped: the watchdog is still there.
 ranks 3 tests/lone_failure 1 exit
+# When all ranks are gone, mpirun itself may crash in its own end (Open MPI 4.1.4, PMIx_server_finalize, 1 run of 50 on a busy
+# machine).
+[[ $code != 139 ]] || ranks 3 tests/lone_failure 1 exit
 expect "a rank that stops on the way out ends the run" test "$code" = 1
 expect "a rank that stops on the way out is named" \
   grep -qE '^lone_failure: rank 1 \([^)]*\) was stopped by a signal' "$folder/err"
