@@ -65,8 +65,8 @@ FactorCost cost_of_factors(const FactorWork& work, const Link& link) {
   if (hosts > 1) {
     const Algorithm cheapest = algorithms_by_cost(hosts, {&range, 1}, link).front()->algorithm;
     cost.summed = lockstep::cost(cheapest, hosts, work.count, link);
-    cost.factors = cost_of_gather(work.ranks_on, static_cast<double>(work.own_shards * work.bytes),
-                                  link.latency, link.bandwidth);
+    cost.factors =
+        cost_of_gather(work.ranks_on, static_cast<double>(work.own_shards * work.bytes), link);
   }
   // What others have to be multiplied, and all but one to be kept and added.
   const double passes = 3.0 * static_cast<double>(work.count) * sizeof(float) / link.add_rate;
@@ -96,10 +96,8 @@ FactorChoice choose_factors(const Comm& comm, const std::vector<int>& hosts, Dev
                     .shards = plan.shards,
                     .own_shards = plan.own_shards,
                     .ranks_on = hosts};
-    const auto worth_it = [&] {
-      const FactorCost cost = cost_of_factors(work, way);
-      return wanted || cost.factors < cost.summed;
-    };
+    FactorCost cost = cost_of_factors(work, way);
+    const auto worth_it = [&] { return wanted || cost.factors < cost.summed; };
     if (!worth_it()) continue;
     const Trial trial = try_product(comm, device, model, product);
     agree(comm, [&] {
@@ -110,8 +108,8 @@ FactorChoice choose_factors(const Comm& comm, const std::vector<int>& hosts, Dev
       }
     });
     work.product = trial.seconds;
+    cost = cost_of_factors(work, way);
     if (!trial.alike || !worth_it()) continue;
-    const FactorCost cost = cost_of_factors(work, way);
     all = {all.factors + cost.factors, all.summed + cost.summed};
     choice.products.push_back(product);
     names.push_back(fmt::format("{} {} of {} KiB", of.name, plan.own_shards * of.bytes >> 10,

@@ -58,10 +58,9 @@ bool chooses_by_link(const Device& device, const Options& options) {
 }
 
 /// MiB. Collective.
-double choose_buckets(const Comm& comm, const Device& device, const Options& options,
-                      std::int64_t count, AskedLink& link) {
+double choose_buckets(int hosts, const Device& device, const Options& options, std::int64_t count,
+                      AskedLink& link) {
   if (options.bucket_mb > 0) return options.bucket_mb;
-  const auto hosts = static_cast<int>(comm.sum(comm.node().rank() == 0));
   if (hosts == 1 || !chooses_by_link(device, options)) return kUsualBucketMb;
   const std::int64_t gradients = count * static_cast<std::int64_t>(sizeof(float));
   return static_cast<double>(bucket_bytes(hosts, link(), gradients)) * 0x1p-20;
@@ -130,9 +129,10 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   }
   Record& record = world.flight_recorder().mine();
   AskedLink link(world.comm(), record, options.timeout);
-  const FactorChoice factors = choose_factors(
-      world.comm(), ranks_by_host(world.comm()), device, *parts.model, options.dense_gradient,
-      chooses_by_link(device, options), plan, [&] { return link(); });
+  const std::vector<int> hosts = ranks_by_host(world.comm());
+  const FactorChoice factors =
+      choose_factors(world.comm(), hosts, device, *parts.model, options.dense_gradient,
+                     chooses_by_link(device, options), plan, [&] { return link(); });
   std::vector<Range> factored;
   for (const std::size_t product : factors.products)
     factored.push_back(parts.model->products()[product].layer);
@@ -141,7 +141,8 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     expect(ready.size() > 1, "a model is more than an embedding");
     ready.pop_back();
   }
-  parts.bucket_mb = choose_buckets(world.comm(), device, options, layout.count, link);
+  parts.bucket_mb =
+      choose_buckets(static_cast<int>(hosts.size()), device, options, layout.count, link);
   parts.buckets =
       cut_buckets(ready, static_cast<std::int64_t>(parts.bucket_mb * (1 << 20)), factored);
   std::vector<Range> reduced = parts.buckets;

@@ -130,8 +130,7 @@ AsFactors as_factors(const Network& network, const LayerLoad& layer, double oper
                  static_cast<double>(layer.parameters) * sizeof(float) / link.add_rate;
   const FactorCost cost = cost_of_factors(work, link);
   if (cost.factors >= cost.summed) return {};
-  const double gather =
-      cost_of_gather(work.ranks_on, static_cast<double>(work.bytes), link.latency, link.bandwidth);
+  const double gather = cost_of_gather(work.ranks_on, static_cast<double>(work.bytes), link);
   return {gather, cost.factors - gather};
 }
 

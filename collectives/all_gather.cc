@@ -102,12 +102,11 @@ bool AllGather::advance() {
   return b.done;
 }
 
-double cost_of_gather(std::span<const int> ranks_on, double bytes, double latency,
-                      double bandwidth) {
+double cost_of_gather(std::span<const int> ranks_on, double bytes, const Link& link) {
   const int ranks = std::accumulate(ranks_on.begin(), ranks_on.end(), 0);
   int most = 0;  // messages that a host receives, or sends: as many
   for (const int own : ranks_on) most = std::max(most, own * (ranks - own));
-  return latency + most * bytes / bandwidth;
+  return link.latency + most * bytes / link.bandwidth;
 }
 
 }  // namespace lockstep

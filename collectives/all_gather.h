@@ -6,6 +6,7 @@
 #include <span>
 
 #include "collectives/comm.h"
+#include "collectives/schedule.h"
 
 namespace lockstep {
 
@@ -41,7 +42,6 @@ class AllGather {
 
 /// Seconds of an all-gather of `bytes` of each rank, by what the busiest host's link receives;
 /// `ranks_on`: by host.
-double cost_of_gather(std::span<const int> ranks_on, double bytes, double latency,
-                      double bandwidth);
+double cost_of_gather(std::span<const int> ranks_on, double bytes, const Link& link);
 
 }  // namespace lockstep

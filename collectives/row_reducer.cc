@@ -47,14 +47,13 @@ constexpr Link kHost{.latency = 10e-6, .bandwidth = 4e9, .add_rate = 10e9};
 RowCost cost_of_rows(const RowWork& work, const Link* link) {
   const Range table{0, work.rows * work.width};
   const double table_bytes = static_cast<double>(table.count) * sizeof(float),
-               row_bytes = static_cast<double>(work.expected * (work.width + 1)) * sizeof(float),
-               others = work.ranks - 1;
+               row_bytes = static_cast<double>(work.expected * (work.width + 1)) * sizeof(float);
   RowCost cost{static_cast<double>(work.places) * kPlaceSeconds +
                    work.ranks * static_cast<double>(work.expected) * kRowSeconds,
                work.own_shards * table_bytes / kDenseRate};
   if (work.ranks == 1) return cost;
   const Link& way = link != nullptr ? *link : kHost;
-  cost.rows += way.latency + others * row_bytes / way.bandwidth;
+  cost.rows += cost_of_gather(std::vector<int>(work.ranks, 1), row_bytes, way);
   cost.dense +=
       link == nullptr
           ? table_bytes / way.add_rate
