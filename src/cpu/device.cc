@@ -17,6 +17,7 @@
 #include "src/cpu/convolution.h"
 #include "src/cpu/instruction_set.h"
 #include "src/cpu/measured_convolutions.h"
+#include "src/cpu/spin_control.h"
 #include "src/crc32c.h"
 #include "src/machine.h"
 #include "src/memory.h"
@@ -34,9 +35,9 @@ bool has_avx512() {
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
 }
 
-/// Starts the calling thread's team. Kernels cut their work into `threads` parts that wait for each
-/// other: in a smaller team the first of them would hang.
-void start_team(int threads) {
+/// Starts the calling thread's team and returns the ids of its threads. Kernels cut their work into
+/// `threads` parts that wait for each other: in a smaller team the first of them would hang.
+std::vector<int> start_team(int threads) {
   constexpr long kMost = 1024, kPerProcessor = 8;  // tens of thousands overflow the caller's stack
   const long processors = std::max(sysconf(_SC_NPROCESSORS_CONF), 1L);
   const long most = std::min(kMost, kPerProcessor * processors);
@@ -51,10 +52,14 @@ void start_team(int threads) {
   omp_set_num_threads(threads);
   leave_place();
   int size = 1;
+  std::vector<int> ids(threads);
 #pragma omp parallel
+  {
+    ids[omp_get_thread_num()] = gettid();
 #pragma omp single
-  size = omp_get_num_threads();
-  if (size == threads) return;
+    size = omp_get_num_threads();
+  }
+  if (size == threads) return ids;
   const char* limit = std::getenv("OMP_THREAD_LIMIT");
   fail_usage("OpenMP starts {} of {} threads per rank: {}say --threads {}", size, threads,
              limit ? fmt::format("unset OMP_THREAD_LIMIT, which is {}, or ", limit) : "", size);
@@ -75,8 +80,8 @@ class CpuDevice : public Device {
         kernels_(use_instruction_set(isa).kernels()),
         forced_(isa != "auto"),
         threads_(threads > 0 ? threads : static_cast<int>(allowed_cores().size())),
-        engine_(dnnl::engine::kind::cpu, 0) {
-    start_team(threads_);
+        engine_(dnnl::engine::kind::cpu, 0),
+        spin_control_(start_team(threads_)) {
     if (convolution.name == "measure")
       measured_ = std::make_unique<MeasuredConvolutions>(library(), threads_);
   }
@@ -90,9 +95,7 @@ class CpuDevice : public Device {
                        measured_ ? fmt::format("d {:08x}", crc32c(measured_->choices())) : "");
   }
   std::string tuning() const override { return measured_ ? measured_->tuning() : ""; }
-  bool set_tuning(std::string_view text) override {
-    return measured_ && measured_->take(text);
-  }
+  bool set_tuning(std::string_view text) override { return measured_ && measured_->take(text); }
   void tune(bool on) override {
     if (measured_) measured_->measure(on);
   }
@@ -147,6 +150,7 @@ class CpuDevice : public Device {
   bool forced_;  ///< the instruction set, by --isa
   int threads_;
   dnnl::engine engine_;
+  SpinControl spin_control_;
   std::unique_ptr<MeasuredConvolutions> measured_;  ///< null: nothing is measured
 };
 
