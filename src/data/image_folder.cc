@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What is in a folder, sorted by name; hidden ones are left out.
+/// The entries of a folder, sorted by name, without hidden ones.
 struct Listing {
   std::vector<fs::path> files, folders;
 };
@@ -75,14 +75,14 @@ ImageStore read_part(const fs::path& folder, const std::vector<std::string>& nam
   ImageStore store;
   for (std::size_t label = 0; label < names.size(); ++label) {
     const std::vector<fs::path> files = files_of_class(folder / names[label]);
-    require(!files.empty(), "{} holds no images: fill it, or take it away in train and test",
+    require(!files.empty(), "{} holds no images: add images, or move this class out of train and test",
             (folder / names[label]).string());
     for (const fs::path& file : files) {
       const ImageStore image = read_image_file(file);
       if (first.first.empty()) first = {file, image.size};
       require(image.size == first.second,
-              "{} is {}x{} pixels and {} is {}x{}: bring all images to one size (ImageMagick: "
-              "mogrify -resize '32x32!' FILES)",
+              "{} is {}x{} pixels and {} is {}x{}: all images must have one size; write resized "
+              "copies to a new folder and pass it as --data",
               file.string(), image.size.height, image.size.width, first.first.string(),
               first.second.height, first.second.width);
       store.pixels.insert(store.pixels.end(), image.pixels.begin(), image.pixels.end());

@@ -247,9 +247,11 @@ TEST_F(ImageFolder, WhatIsNoImageIsRefusedByItsName) {
   EXPECT_EQ(refusal().find(begin), 0u) << "half a JPEG: " << refusal();
   write_png(file, 2, 3, counted(1));
   EXPECT_NE(refusal().find(file.string() + " is 3x2 pixels and " + at("train/cat/a.png").string() +
-                           " is 2x3: bring all images to one size"),
+                           " is 2x3: all images must have one size"),
             std::string::npos)
       << refusal();
+  EXPECT_NE(refusal().find("copies"), std::string::npos) << "the user's files are not ours to change";
+  EXPECT_EQ(refusal().find("mogrify"), std::string::npos) << "it overwrites originals";
 }
 
 TEST_F(ImageFolder, FoldersThatAreNoneAreRefused) {
@@ -257,7 +259,7 @@ TEST_F(ImageFolder, FoldersThatAreNoneAreRefused) {
   EXPECT_NE(refusal().find("holds the classes cat, dog, and"), std::string::npos) << refusal();
   fs::create_directories(at("train/bird"));
   EXPECT_EQ(refusal(), at("train/bird").string() +
-                           " holds no images: fill it, or take it away in train and test");
+                           " holds no images: add images, or move this class out of train and test");
   fs::create_directories(at("train/a\nb"));
   EXPECT_NE(refusal().find("holds a class whose name has a line end"), std::string::npos);
   fs::remove_all(at("train/a\nb"));
