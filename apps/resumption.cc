@@ -163,11 +163,10 @@ Options resumed_options(const Options& options, const Resumption& resumption, in
   const std::string dataset = text_of(metadata, "dataset");
   if (!dataset.empty() && dataset != o.dataset) {
     const bool was_generated = find(datasets(), dataset).files.empty();
-    const std::string cure = was_generated == o.data.empty() ? "say --dataset " + dataset
-                             : was_generated                 ? "leave --data out"
-                                                             : "say --data DIR";
-    fail_usage("{} was trained on {}, not {}: {}, or choose another --checkpoint-dir", name,
-               dataset, o.dataset, cure);
+    fail_usage("{} was trained on {}, not {}: pass --dataset {} {}, or choose another "
+               "--checkpoint-dir",
+               name, dataset, o.dataset, dataset,
+               was_generated ? "without --data" : "and its files by --data DIR");
   }
   const std::string model = text_of(metadata, "model");
   if (!model.empty() && model != o.model) {
@@ -200,8 +199,12 @@ Options resumed_options(const Options& options, const Resumption& resumption, in
     if (shards % ranks != 0) {
       fail_usage(
           "{} was trained in {} shards, which {} ranks cannot share evenly: start with a number of "
-          "ranks that divides {}, or say --shards {} (weights will then differ in the last bits)",
-          name, shards, ranks, shards, ranks);
+          "ranks that divides {}{}",
+          name, shards, ranks, shards,
+          o.global_batch % ranks != 0
+              ? ""
+              : fmt::format(", or pass --shards {} (weights will then differ in the last bits)",
+                            ranks));
     }
     if (o.accumulate > 1 && shards / ranks != o.accumulate) {
       notes.push_back(fmt::format(

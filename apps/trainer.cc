@@ -449,10 +449,10 @@ class Trainer {
   }
 
   std::string cure() const {
-    const std::string kept =
-        last_file_.empty() ? ""
-                           : fmt::format("; the last good checkpoint is {}", last_file_.string());
-    return kept + ": use a smaller --lr or a --warmup-epochs";
+    if (last_file_.empty()) return ": use a smaller --lr or a --warmup-epochs";
+    // A run that goes on may be beyond any warm-up.
+    return fmt::format("; the last good checkpoint is {}: use a smaller --lr",
+                       last_file_.string());
   }
 
   int stop(std::int64_t done) {

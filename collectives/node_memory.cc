@@ -50,9 +50,8 @@ void require_room(std::size_t bytes, const std::string& purpose) {
   const std::size_t available = std::size_t{room.f_bavail} * room.f_frsize;
   constexpr double kMiB = 1 << 20;
   require(bytes <= available,
-          "{} needs {:.1f} MiB of shared memory on {} but /dev/shm has {:.1f} MiB left: give it "
-          "more (docker run --shm-size, "
-          "mount -o remount,size=) or choose --reducer tree",
+          "{} needs {:.1f} MiB of shared memory on {} but /dev/shm has {:.1f} MiB left: make it "
+          "larger (docker run --shm-size) or choose --reducer tree",
           purpose, static_cast<double>(bytes) / kMiB, host_name(),
           static_cast<double>(available) / kMiB);
 }
@@ -63,8 +62,8 @@ Memory map_file(const std::string& name, std::size_t bytes, bool make, const std
   const int refused = errno;
   require(
       file >= 0 || refused != ENOSPC,
-      "{} needs a file in /dev/shm on {}, which holds as many as it may (df -i /dev/shm): remove "
-      "some",
+      "{} needs a file in /dev/shm on {}, which is full (df -i /dev/shm): end other programs that "
+      "use it, or choose --reducer tree",
       purpose, host_name());
   require(file >= 0,
           "cannot open /dev/shm{} on {}: {}; the ranks of a host must see the same /dev/shm", name,

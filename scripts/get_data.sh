@@ -106,7 +106,7 @@ get_cifar10() {
     fi
     say "files in $folder have been damaged: fetching them anew"
   elif [[ -e $folder ]]; then
-    die "$folder is there, but not from this script: use it, or move it away and run this again"
+    die "$folder is there, but not from this script: move it away and run this again, or name another directory"
   fi
   make_directory "$dir"
 
@@ -120,8 +120,10 @@ get_cifar10() {
       die "$url holds no cifar-10-batches-bin/$name: is it the binary version?"
   done
   (cd "$unpacked/cifar-10-batches-bin" && sha256sum "${names[@]}" >SHA256SUMS)
-  rm -rf "$folder"
-  mv "$unpacked/cifar-10-batches-bin" "$folder"
+  # Only these files are replaced: a folder that was damaged may hold files of the user. SHA256SUMS comes last.
+  mkdir -p "$folder"
+  mv -f "${names[@]/#/$unpacked/cifar-10-batches-bin/}" "$folder"
+  mv -f "$unpacked/cifar-10-batches-bin/SHA256SUMS" "$folder"
   rm -f "$archive"
   say "CIFAR-10 is in $folder: train_cifar --data $dir"
 }
@@ -130,6 +132,9 @@ get_mnist() {
   local dir=$1 url=${LOCKSTEP_MNIST_URL:-$mnist_url} sums=${LOCKSTEP_MNIST_SHA256SUMS:-$mnist_sha256sums} sum name missing=0
   make_directory "$dir"
   while read -r sum name; do
+    # train_mnist reads an uncompressed file first, so that these would be mixed with MNIST's.
+    [[ ! -e $dir/${name%.gz} ]] ||
+      die "$dir/${name%.gz} is there, but not from this script: name another directory"
     if [[ -f $dir/$name ]]; then
       [[ $(checksum_of "$dir/$name") == "$sum" ]] ||
         die "$dir/$name is there, but damaged or not MNIST's: move it away and run this again"
@@ -159,7 +164,13 @@ get_reuters() {
   done
   [[ $python != none ]] ||
     die "$archive is there, and no python has h5py to convert it: sudo apt-get install python3-h5py, and run this again"
-  "$python" "$here/convert_reuters.py" "$archive" "$dir" >&2 || die "cannot convert $archive (see above)"
+  converted=$(mktemp -d "$dir/.convert-XXXXXX")
+  trap 'rm -rf "$converted"' EXIT
+  "$python" "$here/convert_reuters.py" "$archive" "$converted" >/dev/null || die "cannot convert $archive (see above)"
+  if [[ -e $dir/reuters.h5 && $(checksum_of "$converted/reuters.h5") != "$(checksum_of "$dir/reuters.h5")" ]]; then
+    die "$dir/reuters.h5 is there, but damaged or not Reuters': move it away and run this again"
+  fi
+  mv -f "$converted/reuters.h5" "$dir/reuters.h5"
   say "Reuters' newswires are in $dir: train_reuters --data $dir"
 }
 

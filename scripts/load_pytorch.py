@@ -3,7 +3,7 @@
 
   build/evaluate CHECKPOINT --data DIR --logits logits.h5
   scripts/load_pytorch.py CHECKPOINT --check logits.h5 --save weights.pt
-  scripts/load_pytorch.py weights.pt --model resnet20 --to-checkpoint step-0000000000.h5    # for --init
+  scripts/load_pytorch.py weights.pt --model resnet20 --to-checkpoint start.h5    # for --init
 
 Needs torch and h5py:  pip install torch h5py
 """

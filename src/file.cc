@@ -146,7 +146,7 @@ void require_replaceable(const std::filesystem::path& path) {
           "{} is there and is no file: choose another name", path.string());
   require(std::filesystem::exists(status) ||
               !std::filesystem::is_symlink(std::filesystem::symlink_status(path, error)),
-          "{} is a link to nothing: remove it or choose another name", path.string());
+          "{} is a link to nothing: choose another name", path.string());
   const std::filesystem::path probe = temporary_name(path);
   OutputFile(probe, OutputFile::Mode::create);
   std::filesystem::remove(probe, error);

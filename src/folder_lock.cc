@@ -222,9 +222,9 @@ void FolderLock::claim(std::string_view purpose) {
     }
     if (other) {
       fail(
-          "{} {} is in use by {}: wait for it or stop it, or choose another {}; if it is surely "
-          "gone, remove {}",
-          purpose, directory_.string(), describe(*other), purpose, other->file.string());
+          "{} {} is in use by {}: wait for it or stop it, or choose another {}; a dead run's {} is "
+          "free after {} s",
+          purpose, directory_.string(), describe(*other), purpose, purpose, kSilence);
     }
     const std::int64_t number = gone.empty() ? 1 : gone.front().number + 1;
     const auto file = directory_ / fmt::format("{}{}", kPrefix, number);

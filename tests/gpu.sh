@@ -10,9 +10,11 @@ usage: tests/gpu.sh [DEPENDENCIES [RESULTS]]
 Builds with the CUDA back end for the GPU of this machine, runs all tests on it, and trains for speed.
   DEPENDENCIES  a folder with the libraries of scripts/install_dependencies.sh and an env.sh that puts them on the paths of
                 compiler, linker and CMake (default: .deps, if it is there; else those of the system)
-  RESULTS       where table.txt and the logs go (default: $OUT, else results in the build folder)
+  RESULTS       where table.txt, machine.txt and results.tar.gz with all logs go (default: $OUT, else results in the build
+                folder)
 cmake and ninja must be on the PATH (pip has both), and CUDNN_FRONTEND_ROOT must name the headers of cuDNN's front end where
-scripts/get_cudnn_frontend.sh was not run. The exit code is 0 if nothing failed.
+scripts/get_cudnn_frontend.sh was not run. The exit code is 0 if nothing failed. If train_cifar cannot set up
+the GPU, nothing else runs.
 
 Environment:
   LOCKSTEP_BUILD        build folder (default: build-gpu); one that is configured keeps its settings
@@ -42,7 +44,9 @@ if [[ -r $dependencies/env.sh ]]; then
 elif [[ -n ${1:-} ]]; then
   die "there is no env.sh in $dependencies"
 fi
-mkdir -p "$results" "$build" || die "cannot create $results and $build: name other folders"
+logs=$build/gpu-logs
+mkdir -p "$results" "$build" "$logs" || die "cannot create $results and $logs: name other folders"
+rm -f "$logs"/*.log
 : >"$results/table.txt"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl=^tcp OMP_NUM_THREADS=1
@@ -50,27 +54,50 @@ export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl=^tcp OMP_NUM_THREADS
 row() {  # WHAT RESULT SECONDS WORDS
   printf '%-34s %-8s %5s s  %s\n' "$@" | tee -a "$results/table.txt"
 }
-# NAME LIMIT COMMAND...: one row; its output is NAME.log. `words` of the row: what the last line of the log says.
+# One file instead of 40, because a machine with a GPU may be lent for minutes. After each failure and at the end.
+pack() {
+  local names
+  mapfile -t names < <(ls "$logs")
+  tar -czf "$results/results.tar.gz" -C "$results" table.txt machine.txt -C "$logs" "${names[@]}"
+}
+# NAME LIMIT COMMAND...: one row; its output is NAME.log, with '_' for blanks. `words` of the row: the last telling line of
+# the log. A failure prints the log's end.
 stage() {
-  local name=$1 limit=$2 log=$results/$1.log code=0 began=$SECONDS result words
+  local name=$1 limit=$2 log=$logs/${1// /_}.log code=0 began=$SECONDS result words
   shift 2
   if ((SECONDS >= last)); then row "$name" cut 0 "no time left"; return 1; fi
   if ((limit > last - SECONDS)); then limit=$((last - SECONDS)); fi
   timeout --kill-after=5 "$limit" "$@" >"$log" 2>&1 </dev/null || code=$?
-  words=$(grep -aE '^\[ +(PASSED|FAILED) +\] [0-9]+|^(skipped|LOCKSTEP_REQUIRE_GPU)|images/s|rror' "$log" | tail -n 1 | cut -c1-150)
+  words=$(grep -aE '^\[ +(PASSED|FAILED) +\] [0-9]+|^(skipped|LOCKSTEP_REQUIRE_GPU|train_cifar: )|images/s|rror' "$log" | tail -n 1 | cut -c1-150)
   case $code in
     0) result=passed ;;
     77) result=skipped ;;
     124 | 137) result="cut" ;;
     *) result=FAILED ;;
   esac
-  [[ $result == passed || $result == skipped ]] || failed=1
   row "$name" $result $((SECONDS - began)) "$words"
+  if [[ $result != passed && $result != skipped ]]; then
+    failed=1
+    tail -n 20 "$log" | sed 's/^/    /'
+    pack
+  fi
   return $code
 }
+end() {
+  row "all" "$([[ $failed == 0 ]] && echo passed || echo FAILED)" $SECONDS "$results/table.txt"
+  pack
+  exit $failed
+}
 compile() { cmake --build "$build" --target "$@"; }
+set_up() {  # the GPU, by the program itself; 77: none is here and none is required
+  local code=0 words
+  words=$("$build/train_cifar" --device cuda --check 2>&1) || code=$?
+  echo "$words"
+  [[ $code == 0 || $LOCKSTEP_REQUIRE_GPU != 0 || $words != *"no CUDA device"* ]] || code=77
+  return $code
+}
 programs() { for file in "$@"; do basename "$file" .cc; done; }  # names of tests, without main
-export -f compile
+export -f compile set_up
 export build
 
 {
@@ -84,8 +111,12 @@ if [[ ! -f $build/CMakeCache.txt ]]; then
   architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .)
   if [[ $architecture == 90 ]]; then architecture=90a; fi
   stage configure 120 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLOCKSTEP_CUDA=ON \
-    ${architecture:+"-DCMAKE_CUDA_ARCHITECTURES=$architecture-real"} || { tail -n 30 "$results/configure.log"; exit 1; }
+    ${architecture:+"-DCMAKE_CUDA_ARCHITECTURES=$architecture-real"} || end
 fi
+
+# A GPU that cannot be set up fails every other row too, so that their builds would be lost time.
+stage "build train_cifar" 400 bash -c "compile train_cifar" || end
+stage "check" 120 bash -c set_up || [[ $? == 77 ]] || end
 
 # The joint, its bodies and layers; then the programs; then all that ranks do together.
 for name in device layers; do
@@ -95,14 +126,12 @@ measure() {  # NAME OPTIONS...: 300 steps of the tutorial's network
   stage "train $1" 60 mpirun -np 1 "$build/train_cifar" --device cuda --steps 300 --log-every 100 --eval-every 0 \
     --summary-every 0 "${@:2}"
 }
-if stage "build train_cifar" 400 bash -c "compile train_cifar"; then
-  if [[ $LOCKSTEP_REQUIRE_GPU != 0 ]]; then
-    measure "128 fp32"
-    measure "128 bf16" --precision bf16
-    measure "128 fp16" --precision fp16
-  fi
-  stage "gpu.killed_rank" 120 bash "$root/tests/gpu/killed_rank.sh" "$build"
+if [[ $LOCKSTEP_REQUIRE_GPU != 0 ]]; then
+  measure "128 fp32"
+  measure "128 bf16" --precision bf16
+  measure "128 fp16" --precision fp16
 fi
+stage "gpu.killed_rank" 120 bash "$root/tests/gpu/killed_rank.sh" "$build"
 for name in $(programs "$root"/tests/gpu/mpi/*.cc); do
   stage "build gpu_mpi_$name" 300 bash -c "compile gpu_mpi_$name" || continue
   for ranks in 1 2 4; do stage "gpu.$name.$ranks" 120 mpirun -np $ranks "$build/tests/gpu_mpi_$name"; done
@@ -121,5 +150,4 @@ if [[ $LOCKSTEP_REQUIRE_GPU != 0 ]]; then
       --gtest_filter='-*DoesEveryElementOnce*:*WhatCannotBeHad*'
   fi
 fi
-row "all" "$([[ $failed == 0 ]] && echo passed || echo FAILED)" $SECONDS "$results/table.txt"
-exit $failed
+end

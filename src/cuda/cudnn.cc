@@ -95,6 +95,7 @@ std::vector<fe::NumericalNote_t> unwanted(Numerics numerics, Type type) {
 struct Cudnn::Body {
   Numerics numerics;
   cudnnHandle_t handle = nullptr;  ///< null: the device is not there
+  /// Empty if there is a handle.
   std::shared_ptr<fe::DeviceProperties> properties = std::make_shared<fe::DeviceProperties>();
 
   ~Body() {
@@ -159,7 +160,6 @@ Cudnn::Cudnn(Numerics numerics, const std::string& properties) : body_(std::make
     const cudnnStatus_t status = cudnnCreate(&body_->handle);
     require(status == CUDNN_STATUS_SUCCESS, "{} does not start: {}", version_text(),
             cudnnGetErrorString(status));
-    require_good(body_->properties->set_handle(body_->handle).build(), "properties of the device");
   } else {
     require_good(body_->properties->deserialize({properties.begin(), properties.end()}),
                  "properties of the device");
@@ -192,8 +192,15 @@ std::shared_ptr<const Plan> Cudnn::plan(const Convolution& work, std::string_vie
 std::string Cudnn::version() const { return version_text(); }
 
 std::string Cudnn::properties() const {
+  fe::DeviceProperties of_handle;
+  if (body_->handle != nullptr) {
+    // cuDNN refuses a device's number after a handle, and the front end passes every number >= 0.
+    of_handle.set_device_id(-1).set_handle(body_->handle);
+    require_good(of_handle.build(), "properties of the device");
+  }
+  const auto& known = body_->handle != nullptr ? of_handle : *body_->properties;
   std::vector<std::uint8_t> text;
-  require_good(body_->properties->serialize(text), "properties of the device");
+  require_good(known.serialize(text), "properties of the device");
   return {text.begin(), text.end()};
 }
 

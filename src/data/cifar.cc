@@ -1,6 +1,7 @@
 #include "src/data/cifar.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -10,6 +11,7 @@
 #include "src/check.h"
 #include "src/crc32c.h"
 #include "src/data/augment.h"
+#include "src/data/download_cure.h"
 #include "src/data/images.h"
 #include "src/data/mapped_file.h"
 
@@ -18,6 +20,8 @@ namespace {
 
 constexpr int kClasses = 10;
 constexpr std::int64_t kRecords = 10000;
+constexpr std::array<std::string_view, 2> kDownloaded{"cifar-10-batches-bin",
+                                                      "cifar-10-binary.tar.gz"};
 
 class Cifar10 : public Dataset {
  public:
@@ -110,8 +114,7 @@ DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int6
           "data set {} needs the folder of its files (--data DIR); scripts/get_data.sh cifar10 DIR "
           "downloads them",
           whole ? "cifar10_32" : "cifar10");
-  const auto cure =
-      fmt::format("scripts/get_data.sh cifar10 {} downloads the data set", directory.string());
+  const std::string cure = download_cure("cifar10", directory, kDownloaded);
   const auto unpacked = directory / "cifar-10-batches-bin";
   std::error_code unreadable;  // then opening the files fails too, and says why
   const auto folder = std::filesystem::is_directory(unpacked, unreadable) ? unpacked : directory;

@@ -113,7 +113,7 @@ ImageStore read_jpeg(const std::filesystem::path& path, std::FILE* file) {
 ImageStore read_image_file(const std::filesystem::path& path) {
   struct stat there {};
   require(::stat(path.c_str(), &there) != 0 || S_ISREG(there.st_mode),
-          "{} is not a regular file; take it away", path.string());
+          "{} is not a regular file; move it out of the folder", path.string());
   const File file(std::fopen(path.c_str(), "rb"), std::fclose);
   require(file != nullptr, "cannot open {}: {}; check its permissions", path.string(),
           std::strerror(errno));

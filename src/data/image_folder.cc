@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "src/check.h"
 #include "src/data/images.h"
@@ -8,9 +9,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What is in `folder`, folders or files, sorted by name; hidden ones are left out.
-std::vector<fs::path> listed(const fs::path& folder, bool folders) {
-  std::vector<fs::path> found;
+/// The entries of a folder, sorted by name, without hidden ones.
+struct Listing {
+  std::vector<fs::path> files, folders;
+};
+
+Listing listed(const fs::path& folder) {
+  Listing found;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
@@ -18,19 +23,20 @@ std::vector<fs::path> listed(const fs::path& folder, bool folders) {
     if (path.filename().string().starts_with(".")) continue;
     const fs::file_status status = entry->status(error);  // of what a link leads to
     if (!fs::status_known(status)) break;
-    if (fs::is_directory(status) == folders) found.push_back(path);
+    (fs::is_directory(status) ? found.folders : found.files).push_back(path);
   }
   require(!error,
           "cannot read {}: {}; --data names a folder with train/CLASS/IMAGE and "
           "test/CLASS/IMAGE",
           folder.string(), error.message());
-  std::sort(found.begin(), found.end());
+  std::sort(found.files.begin(), found.files.end());
+  std::sort(found.folders.begin(), found.folders.end());
   return found;
 }
 
 std::vector<std::string> class_names(const fs::path& folder) {
   std::vector<std::string> names;
-  for (const fs::path& path : listed(folder, true)) names.push_back(path.filename().string());
+  for (const fs::path& path : listed(folder).folders) names.push_back(path.filename().string());
   require(names.size() >= 2,
           "{} holds {} class folders, and at least 2 are wanted: put the images "
           "of each class into a folder of its name",
@@ -44,20 +50,39 @@ std::vector<std::string> class_names(const fs::path& folder) {
   return names;
 }
 
+/// Appends the files of `folder`, then those of each folder in it. `entered` holds the folders that
+/// were read. A folder that several links lead to is read once, so that a loop of links ends.
+void add_files(const fs::path& folder, std::set<fs::path>& entered, std::vector<fs::path>& files) {
+  std::error_code error;
+  const fs::path place = fs::canonical(folder, error);
+  if (!error && !entered.insert(place).second) return;
+  const Listing found = listed(folder);
+  files.insert(files.end(), found.files.begin(), found.files.end());
+  for (const fs::path& inner : found.folders) add_files(inner, entered, files);
+}
+
+/// The files of a class, those in its sub-folders included, in an order that only names decide.
+std::vector<fs::path> files_of_class(const fs::path& folder) {
+  std::set<fs::path> entered;
+  std::vector<fs::path> files;
+  add_files(folder, entered, files);
+  return files;
+}
+
 /// All images of a part. `first`: the first image of all, whose size they have.
 ImageStore read_part(const fs::path& folder, const std::vector<std::string>& names,
                      std::pair<fs::path, ImageSize>& first) {
   ImageStore store;
   for (std::size_t label = 0; label < names.size(); ++label) {
-    const std::vector<fs::path> files = listed(folder / names[label], false);
-    require(!files.empty(), "{} holds no images: fill it, or take it away in train and test",
+    const std::vector<fs::path> files = files_of_class(folder / names[label]);
+    require(!files.empty(), "{} holds no images: add images, or move this class out of train and test",
             (folder / names[label]).string());
     for (const fs::path& file : files) {
       const ImageStore image = read_image_file(file);
       if (first.first.empty()) first = {file, image.size};
       require(image.size == first.second,
-              "{} is {}x{} pixels and {} is {}x{}: bring all images to one size (ImageMagick: "
-              "mogrify -resize '32x32!' FILES)",
+              "{} is {}x{} pixels and {} is {}x{}: all images must have one size; write resized "
+              "copies to a new folder and pass it as --data",
               file.string(), image.size.height, image.size.width, first.first.string(),
               first.second.height, first.second.width);
       store.pixels.insert(store.pixels.end(), image.pixels.begin(), image.pixels.end());

@@ -12,12 +12,16 @@
 
 #include "src/check.h"
 #include "src/crc32c.h"
+#include "src/data/download_cure.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
 constexpr int kClasses = 10;
+constexpr std::array<std::string_view, 4> kDownloaded{
+    "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz",
+    "t10k-labels-idx1-ubyte.gz"};
 
 /// An IDX file of bytes, whole and in memory.
 struct Idx {
@@ -164,8 +168,7 @@ DatasetPair open_mnist(const fs::path& directory, std::uint64_t /*seed*/) {
   require(!directory.empty(),
           "data set mnist needs the folder of its files (--data DIR); scripts/get_data.sh mnist "
           "DIR downloads them");
-  const auto cure =
-      fmt::format("scripts/get_data.sh mnist {} downloads the data set", directory.string());
+  const std::string cure = download_cure("mnist", directory, kDownloaded);
   auto train = std::make_unique<Mnist>(directory, "train", "training", cure);
   auto test = std::make_unique<Mnist>(directory, "t10k", "test", cure);
   DatasetPair pair;

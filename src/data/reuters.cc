@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
 #include "src/check.h"
 #include "src/crc32c.h"
+#include "src/data/download_cure.h"
 #include "src/data/newswires.h"
 #include "src/hdf5.h"
 
@@ -128,7 +130,8 @@ DatasetPair open_reuters(const fs::path& directory, std::uint64_t /*seed*/) {
   require(fs::exists(file, ignored) || !fs::exists(archive, ignored),
           "{} is not read as it is: scripts/convert_reuters.py {} {} makes reuters.h5 of it",
           archive.string(), archive.string(), directory.string());
-  const auto cure = fmt::format("scripts/get_data.sh reuters {} makes it anew", directory.string());
+  constexpr std::array<std::string_view, 2> kDownloaded{"reuters.npz", "reuters.h5"};
+  const std::string cure = download_cure("reuters", directory, kDownloaded);
   require(fs::exists(file, ignored), "cannot open {}: there is no such file; {}", file.string(),
           cure);
   const auto all = std::make_shared<const Newswires>(read_newswires(file, cure));

@@ -95,7 +95,7 @@ expect_line "a truncated file is named" '^warning +passing over a checkpoint: .*
 expect_line "the one before it is taken" '^resumed +from .*/step-0000000002.h5 at step 2 of 6$'
 fails 2 'step-0000000004.h5 was written with --seed 1, not 2: leave --seed out, or choose another --checkpoint-dir' --seed 2 --checkpoint-dir "$good"
 make_data
-fails 2 'step-0000000004.h5 was trained on synthetic, not cifar10: leave --data out' --data "$data" --checkpoint-dir "$good"
+fails 2 'step-0000000004.h5 was trained on synthetic, not cifar10: .*--dataset synthetic without --data' --data "$data" --checkpoint-dir "$good"
 rm -r "$data"
 fails 1 "step-0000000004.h5 has no section 'optimizer/momentum': the run that wrote it had other options" --momentum 0.9 --checkpoint-dir "$good"
 ranks 3 train_cifar --threads 1 --steps 5 --checkpoint-dir "$good"

@@ -77,9 +77,14 @@ for downloader in $downloaders; do
   expect_output "already there"
   [[ $(requests "whole-$downloader") == 1 ]] || fail "$downloader: asked again for what was there"
   echo >>"$dir/cifar-10-batches-bin/data_batch_3.bin"
+  echo mine >"$dir/cifar-10-batches-bin/notes.txt"
   get 0 "whole-$downloader" "$dir"
   expect_output "damaged"
+  [[ $(cat "$dir/cifar-10-batches-bin/notes.txt") == mine ]] || fail "$downloader: a file of the user was removed"
+  rm "$dir/cifar-10-batches-bin/notes.txt"
   expect_whole "$dir"
+  get 0 "whole-$downloader" "$dir"
+  expect_output "already there"
 
   # A connection that breaks: the rest is asked for, and no more.
   dir=$work/$downloader/broken
@@ -152,6 +157,12 @@ for downloader in $downloaders; do
   LOCKSTEP_MNIST_SHA256SUMS="0123  ${digits[2]}" get 1 "whole-digits-$downloader" "$dir"
   expect_output "wrong checksum.* where 0123 is wanted.*LOCKSTEP_MNIST_URL"
   [[ $(find "$dir" -type f | wc -l) == 3 ]] || fail "$downloader: leftovers in $dir: $(ls -A "$dir")"
+  # train_mnist would read an uncompressed file of the user beside files of MNIST.
+  mkdir -p "$work/$downloader/unpacked"
+  echo mine >"$work/$downloader/unpacked/train-images-idx3-ubyte"
+  get 1 "whole-digits-$downloader" "$work/$downloader/unpacked"
+  expect_output "train-images-idx3-ubyte is there, but not from this script: name another directory"
+  [[ $(ls -A "$work/$downloader/unpacked") == train-images-idx3-ubyte ]] || fail "$downloader: files beside those of the user"
   get 1 digits "$work/$downloader/no_server" http://127.0.0.1:1
   expect_output "cannot download http://127.0.0.1:1/digits/train-images-idx3-ubyte.gz.*LOCKSTEP_MNIST_URL"
   expect_nothing "$work/$downloader/no_server"

@@ -95,7 +95,7 @@ expect_error "no image" 1 "$data/test/light/3.png is no image that can be read: 
 rm "$data/test/light/3.png"
 mkfifo "$data/test/light/3.png"
 ranks 2 train_cifar "${small[@]}" --dataset folder --data "$data"
-expect_error "a pipe for an image" 1 "$data/test/light/3.png is not a regular file; take it away$"
+expect_error "a pipe for an image" 1 "$data/test/light/3.png is not a regular file; move it out of the folder$"
 rm "$data/test/light/3.png"
 ln -s 3.png "$data/test/light/3.png"
 ranks 2 train_cifar "${small[@]}" --dataset folder --data "$data"

@@ -97,6 +97,13 @@ rm "$data/reuters.h5"
 get_data "$(sha256sum "$data/reuters.npz" | cut -d' ' -f1)"
 expect "get_data.sh ends well" test "$code" = 0
 expect "and has made reuters.h5" test -s "$data/reuters.h5"
+get_data "$(sha256sum "$data/reuters.npz" | cut -d' ' -f1)"
+expect "once more" test "$code" = 0
+echo mine >"$data/reuters.h5"
+get_data "$(sha256sum "$data/reuters.npz" | cut -d' ' -f1)"
+expect_error "another reuters.h5" 1 "$data/reuters.h5 is there, .*: move it away and run this again$"
+expect "it is as it was" test "$(cat "$data/reuters.h5")" = mine
+expect "nothing is left beside it" test "$(find "$data" -name '.convert*' | wc -l)" = 0
 get_data 0123
 expect_error "another archive" 1 "^get_data.sh: $data/reuters.npz is there, but damaged or not Keras': move it away and run this again$"
 

@@ -167,6 +167,56 @@ TEST_F(ImageFolder, OtherImagesHaveAnotherIdentity) {
   EXPECT_NE(open_folder(folder_.path(), 1).identity, before);
 }
 
+TEST_F(ImageFolder, OldRunsKnowItsIdentity) {
+  // Figures of the first version: a run resumes only if its data set has the same lines.
+  EXPECT_EQ(open_folder(folder_.path(), 1).identity,
+            "training images = 4, crc32c e5362390 and d6094d75\n"
+            "test images = 4, crc32c 6802c3a3 and d6094d75\nclasses = cat, dog\n");
+}
+
+TEST_F(ImageFolder, SubFoldersOfAClassBelongToIt) {
+  const std::string before = open_folder(folder_.path(), 1).identity;
+  fs::create_directories(at("train/cat/a/deep"));
+  fs::create_directories(at("train/cat/0"));
+  fs::create_directories(at("train/cat/.hidden"));
+  write_png(at("train/cat/a/z.png"), 3, 2, counted(100));
+  write_png(at("train/cat/a/deep/0.png"), 3, 2, counted(110));
+  write_png(at("train/cat/0/z.png"), 3, 2, counted(120));
+  write_png(at("train/cat/.hidden/z.png"), 3, 2, counted(130));
+  const DatasetPair pair = open_folder(folder_.path(), 1);
+  ASSERT_EQ(pair.train->size(), 7);
+  EXPECT_EQ(pair.test->size(), 4);
+  // A folder's own files come first, then its folders by name: a.png, b.png, 0/, a/, a/deep/.
+  const std::vector<std::uint8_t> wanted{10, 20, 120, 100, 110, 30, 40};
+  for (std::int64_t i = 0; i < 7; ++i) {
+    Bytes bytes(18);
+    pair.train->record(i, bytes.data());
+    EXPECT_EQ(bytes[0], wanted[i]) << i;
+    EXPECT_EQ(pair.train->label(i), i < 5 ? 0 : 1) << i;
+  }
+  EXPECT_NE(pair.identity, before);
+}
+
+TEST_F(ImageFolder, AClassMayHoldOnlySubFolders) {
+  fs::create_directories(at("train/cat/sub"));
+  for (const char* file : {"a.png", "b.png"})
+    fs::rename(at("train/cat") / file, at("train/cat/sub") / file);
+  EXPECT_EQ(open_folder(folder_.path(), 1).train->size(), 4);
+}
+
+TEST_F(ImageFolder, LoopsOfLinksEnd) {
+  const std::string before = open_folder(folder_.path(), 1).identity;
+  // Without an end 8 links to one's own folder are 8^40 ways.
+  for (int i = 0; i < 8; ++i)
+    fs::create_directory_symlink(i % 2 == 0 ? "." : "../cat", at("train/cat/l" + std::to_string(i)));
+  EXPECT_EQ(open_folder(folder_.path(), 1).identity, before);
+  fs::create_directories(at("elsewhere"));
+  write_png(at("elsewhere/c.png"), 3, 2, counted(100));
+  fs::create_directory_symlink(at("elsewhere"), at("train/cat/one"));
+  fs::create_directory_symlink(at("elsewhere"), at("train/cat/two"));
+  EXPECT_EQ(open_folder(folder_.path(), 1).train->size(), 5) << "a linked folder is read once";
+}
+
 TEST_F(ImageFolder, ReadsJpegByItsContent) {
   for (const char* part : {"train", "test"})
     for (const char* name : {"cat", "dog"})
@@ -197,9 +247,11 @@ TEST_F(ImageFolder, WhatIsNoImageIsRefusedByItsName) {
   EXPECT_EQ(refusal().find(begin), 0u) << "half a JPEG: " << refusal();
   write_png(file, 2, 3, counted(1));
   EXPECT_NE(refusal().find(file.string() + " is 3x2 pixels and " + at("train/cat/a.png").string() +
-                           " is 2x3: bring all images to one size"),
+                           " is 2x3: all images must have one size"),
             std::string::npos)
       << refusal();
+  EXPECT_NE(refusal().find("copies"), std::string::npos) << "the user's files are not ours to change";
+  EXPECT_EQ(refusal().find("mogrify"), std::string::npos) << "it overwrites originals";
 }
 
 TEST_F(ImageFolder, FoldersThatAreNoneAreRefused) {
@@ -207,7 +259,7 @@ TEST_F(ImageFolder, FoldersThatAreNoneAreRefused) {
   EXPECT_NE(refusal().find("holds the classes cat, dog, and"), std::string::npos) << refusal();
   fs::create_directories(at("train/bird"));
   EXPECT_EQ(refusal(), at("train/bird").string() +
-                           " holds no images: fill it, or take it away in train and test");
+                           " holds no images: add images, or move this class out of train and test");
   fs::create_directories(at("train/a\nb"));
   EXPECT_NE(refusal().find("holds a class whose name has a line end"), std::string::npos);
   fs::remove_all(at("train/a\nb"));

@@ -66,8 +66,7 @@ class Mnist : public ::testing::Test {
     const std::string text = error_of([&] { open_mnist(root_.path(), 0); });
     for (const std::string& part : parts)
       EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
-    EXPECT_NE(text.find("scripts/get_data.sh mnist " + root_.path().string()), std::string::npos)
-        << text;
+    EXPECT_NE(text.find("scripts/get_data.sh mnist "), std::string::npos) << text;
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
   }
 

@@ -92,7 +92,7 @@ TEST_F(Reuters, OtherDataHaveAnotherIdentity) {
 TEST_F(Reuters, RefusesInWordsWhatItCannotBe) {
   const std::string path = (folder_.path() / "reuters.h5").string(),
                     cure = "; scripts/get_data.sh reuters " + folder_.path().string() +
-                           " makes it anew";
+                           " downloads the data set";
   EXPECT_EQ(error_of([&] { open_reuters(folder_.path(), 1); }),
             "cannot open " + path + ": there is no such file" + cure);
   Wires wires;

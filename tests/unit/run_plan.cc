@@ -279,12 +279,14 @@ TEST(Resumption, RefusesAnotherRun) {
             "step-0000000010.h5 was written with --seed 7, not 1: leave --seed out, or choose "
             "another --checkpoint-dir");
   EXPECT_EQ(refusal([](Options& o, Resumption&) { o.dataset = "synthetic", o.data = ""; }),
-            "step-0000000010.h5 was trained on cifar10, not synthetic: say --data DIR, or choose "
-            "another --checkpoint-dir");
+            "step-0000000010.h5 was trained on cifar10, not synthetic: pass --dataset cifar10 and "
+            "its files by --data DIR, or choose another --checkpoint-dir");
   EXPECT_EQ(refusal([](Options&, Resumption&) {}, 5),
             "step-0000000010.h5 was trained in 12 shards, which 5 ranks cannot share evenly: start "
-            "with a number of ranks that divides 12, or say --shards 5 (weights will then differ "
+            "with a number of ranks that divides 12, or pass --shards 5 (weights will then differ "
             "in the last bits)");
+  EXPECT_EQ(refusal([](Options&, Resumption&) {}, 7).find("--shards"), std::string::npos)
+      << "7 does not divide the global batch of 120 either";
   for (const char* text : {"global_batch", "shards", "threads"}) {
     for (const char* value : {"", "0", "-3", "many"}) {
       EXPECT_EQ(refusal([&](Options&, Resumption& r) { r.metadata.texts[text] = value; }),
