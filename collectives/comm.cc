@@ -228,22 +228,31 @@ std::vector<T> Comm::all_gather(std::span<const T> values) const {
 template std::vector<std::uint64_t> Comm::all_gather(std::span<const std::uint64_t>) const;
 
 std::vector<std::string> Comm::gather(const std::string& text) const {
+  const auto own = static_cast<std::int64_t>(text.size());
+  const std::int64_t longest = max(own);
   const Waiting waiting;
-  const int length = static_cast<int>(text.size());
   const std::size_t ranks = rank_ == 0 ? static_cast<std::size_t>(size_) : 0;
-  std::vector<int> lengths(ranks), offsets(ranks);
-  check(MPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, raw(*this)));
-  int total = 0;
-  for (std::size_t i = 0; i < ranks; ++i) {
-    offsets[i] = total;
-    total += lengths[i];
-  }
-  std::string all(total, '\0');
-  check(MPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(),
-                    MPI_CHAR, 0, raw(*this)));
-  std::vector<std::string> result;
-  for (std::size_t i = 0; i < ranks; ++i) {
-    result.push_back(all.substr(offsets[i], lengths[i]));
+  std::vector<std::int64_t> lengths(ranks);
+  check(MPI_Gather(&own, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, 0, raw(*this)));
+
+  // MPI counts the bytes of all ranks together in an int. Each call takes a piece of every text.
+  const std::int64_t piece = std::max<std::int64_t>(1, largest_message_ / size_);
+  std::vector<std::string> result(ranks);
+  std::vector<int> counts(ranks), offsets(ranks);
+  std::string all;
+  for (std::int64_t begin = 0; begin < longest; begin += piece) {
+    const auto part = [&](std::int64_t length) {
+      return static_cast<int>(std::clamp<std::int64_t>(length - begin, 0, piece));
+    };
+    int total = 0;
+    for (std::size_t i = 0; i < ranks; ++i) {
+      counts[i] = part(lengths[i]);
+      offsets[i] = std::exchange(total, total + counts[i]);
+    }
+    all.resize(total);
+    check(MPI_Gatherv(text.data() + std::min(begin, own), part(own), MPI_CHAR, all.data(),
+                      counts.data(), offsets.data(), MPI_CHAR, 0, raw(*this)));
+    for (std::size_t i = 0; i < ranks; ++i) result[i].append(all, offsets[i], counts[i]);
   }
   return result;
 }

@@ -5,12 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +23,22 @@
 #include "collectives/launch.h"
 #include "collectives/node_memory.h"
 #include "tests/mpi/world.h"
+
+namespace {
+std::int64_t most_gathered = 0;  ///< elements that one MPI_Gatherv has received here
+}
+
+/// MPI's own, which the library calls through this one in this program.
+int MPI_Gatherv(const void* from, int count, MPI_Datatype type, void* to, const int* counts,
+                const int* offsets, MPI_Datatype to_type, int root, MPI_Comm comm) {
+  int rank = 0, size = 0;
+  PMPI_Comm_rank(comm, &rank);
+  PMPI_Comm_size(comm, &size);
+  if (rank == root)
+    most_gathered =
+        std::max(most_gathered, std::accumulate(counts, counts + size, std::int64_t{0}));
+  return PMPI_Gatherv(from, count, type, to, counts, offsets, to_type, root, comm);
+}
 
 namespace lockstep {
 namespace {
@@ -54,6 +72,21 @@ TEST(Comm, broadcasts_and_gathers_texts_of_any_length) {
   const auto texts = comm.gather(std::string(static_cast<std::size_t>(comm.rank()) * 3, 'x'));
   ASSERT_EQ(texts.size(), comm.rank() == 0 ? static_cast<std::size_t>(comm.size()) : 0u);
   for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(texts[i], std::string(i * 3, 'x'));
+}
+
+TEST(Comm, gathers_texts_that_are_longer_together_than_mpi_can_count) {
+  const Comm comm = world().comm().with_largest_message(12);
+  const auto text_of = [](int rank) {
+    std::string text;
+    for (int i = 0; i < 7 * rank + 40 * (rank == 1); ++i)
+      text += static_cast<char>('a' + (rank + i) % 26);
+    return text;
+  };
+  most_gathered = 0;
+  const std::vector<std::string> texts = comm.gather(text_of(comm.rank()));
+  for (int rank = 0; rank < std::ssize(texts); ++rank) EXPECT_EQ(texts[rank], text_of(rank));
+  EXPECT_LE(most_gathered, 12) << "bytes of one call";
+  EXPECT_EQ(most_gathered > 0, comm.rank() == 0 && comm.size() > 1);
 }
 
 template <class T>
