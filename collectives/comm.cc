@@ -275,13 +275,10 @@ World::World(int* argc, char*** argv, const std::string& program) : program_(pro
   const Comm node = all.node();
   try {
     memory_ =
-        std::make_unique<NodeMemory>(node, FlightRecorder::bytes(node.size()), "the start-up");
-  } catch (const AgreedError& error) {  // by this node alone
-    if (node.rank() == 0) {
-      say_and_end_all_ranks(fmt::format("{}: {}", program, error.what()), error.exit_code());
-    }
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-    end_all_ranks(error.exit_code());
+        std::make_unique<NodeMemory>(all, node, FlightRecorder::bytes(node.size()), "the start-up");
+  } catch (const AgreedError& error) {
+    MPI_Finalize();
+    throw Error(all.rank() == 0 ? error.what() : "", error.exit_code());
   }
   flight_recorder_ =
       std::make_unique<FlightRecorder>(memory_->data(), node.rank(), node.size(), all.rank());
@@ -318,8 +315,11 @@ void agree(const Comm& comm, const std::function<void()>& body) {
                      : fmt::format("rank {} ({}): {}", root, host_name(), error->what());
   }
   line = comm.broadcast(line, root);
-  const std::int64_t exit_code = comm.max(comm.rank() == root ? error->exit_code() : 0);
-  throw AgreedError(line, static_cast<int>(exit_code));
+  const int code = static_cast<int>(comm.max(comm.rank() == root ? error->exit_code() : 0));
+  int everybody = 0;
+  check(MPI_Comm_size(MPI_COMM_WORLD, &everybody));
+  if (comm.size() < everybody) throw Error(line, code);  // the other ranks do not know
+  throw AgreedError(line, code);
 }
 
 void expect_same(const Comm& comm, const std::string& what, const std::string& text) {

@@ -113,7 +113,8 @@ class World {
 /// Runs `body` on every rank, then compares notes: if it threw anywhere, all ranks throw the
 /// AgreedError of the lowest rank that failed, so that everybody leaves together. `body` holds no
 /// collective after a place where one rank alone may throw. The line of rank 0 stays as it is; that
-/// of another begins with "rank 3 (host): ".
+/// of another begins with "rank 3 (host): ". If `comm` is only a part of the run, the exception is
+/// an Error and no AgreedError: the other ranks do not know of it, and run_main() ends them.
 void agree(const Comm& comm, const std::function<void()>& body);
 
 /// Compares `text` (lines of "key = value") with rank 0's. Where it differs, all ranks throw the

@@ -61,8 +61,9 @@ class NodeReducer : public HostReducer {
   virtual float* gradients_of(int rank) const = 0;
 };
 
-/// make_shared_reducer(), for ranks that are known to be on one host.
-std::unique_ptr<NodeReducer> make_node_reducer(const ReducerSpec& spec);
+/// make_shared_reducer(), for ranks that are known to be on one host. Collective over `all`: each
+/// host makes one for its ranks. If a host has no room, all ranks of `all` throw the same error.
+std::unique_ptr<NodeReducer> make_node_reducer(const ReducerSpec& spec, const Comm& all);
 
 /// What `senders` ranks of `spec` keep back of what they send, zeroed; null where they round
 /// nothing.

@@ -182,7 +182,7 @@ TEST(Comm, errors_return_as_exceptions) {
 TEST(NodeMemory, is_shared_aligned_and_zeroed) {
   const Comm node = world().comm().node();
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{1} << 20}) {
-    const NodeMemory memory(node, bytes, "this test");
+    const NodeMemory memory(node, node, bytes, "this test");
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.data()) % 4096, 0u);
     ASSERT_GE(memory.bytes(), bytes);
     for (std::size_t i = 0; i < memory.bytes(); ++i) ASSERT_EQ(memory.data()[i], std::byte{0});
@@ -214,7 +214,7 @@ TEST(NodeMemory, removes_what_killed_runs_left) {
     for (const fs::path& path : {old, owned})
       fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::minutes(2));
   }
-  const NodeMemory memory(node, 1, "this test");
+  const NodeMemory memory(node, node, 1, "this test");
   if (node.rank() == 0) {
     EXPECT_FALSE(fs::exists(old)) << "of a process that is gone";
     EXPECT_TRUE(fs::remove(fresh)) << "perhaps of another container";
@@ -226,7 +226,7 @@ TEST(NodeMemory, refuses_more_than_there_is_on_all_ranks) {
   const Comm node = world().comm().node();
   if (node.size() > 1) {
     const std::string message =
-        agreed_message([&] { NodeMemory(node, std::size_t{1} << 50, "the reducer shared"); });
+        agreed_message([&] { NodeMemory(node, node, std::size_t{1} << 50, "the reducer shared"); });
     EXPECT_NE(message.find("the reducer shared needs"), std::string::npos) << message;
     EXPECT_NE(message.find("/dev/shm has"), std::string::npos) << message;
   }
@@ -293,7 +293,7 @@ TEST(ExpectSame, notices_a_text_that_ends_early) {
 
 TEST(FlightRecorder, the_first_to_fail_is_one) {
   const Comm comm = world().comm();
-  const NodeMemory memory(comm, FlightRecorder::bytes(comm.size()), "this test");
+  const NodeMemory memory(comm, comm, FlightRecorder::bytes(comm.size()), "this test");
   FlightRecorder records(memory.data(), comm.rank(), comm.size(), comm.rank());
   comm.barrier();
   EXPECT_FALSE(records.failing());
