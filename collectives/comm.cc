@@ -12,7 +12,6 @@
 #include <memory>
 #include <new>
 #include <optional>
-#include <sstream>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -23,6 +22,7 @@
 #include "collectives/node_memory.h"
 #include "collectives/start_watch.h"
 #include "collectives/watchdog.h"
+#include "src/place.h"
 
 namespace lockstep {
 namespace {
@@ -62,19 +62,6 @@ void check_launch(int size) {
   const Environment environment = [](const char* name) { return std::getenv(name); };
   const std::string problem = launch_problem(environment, size);
   if (!problem.empty()) throw Error(is_first_task(environment) ? problem : "", kExitUsage);
-}
-
-/// The first line in which `here` and `there` differ, one text each; "(nothing)" where one has
-/// ended.
-std::pair<std::string, std::string> first_difference(const std::string& here,
-                                                     const std::string& there) {
-  std::istringstream left(here), right(there);
-  for (;;) {
-    std::string a, b;
-    if (!std::getline(left, a)) a = "(nothing)";
-    if (!std::getline(right, b)) b = "(nothing)";
-    if (a != b || (!left && !right)) return {a, b};
-  }
 }
 
 /// A name that stands in a file may hold anything.
@@ -129,10 +116,8 @@ void check(int code, std::source_location at) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(code, text, &length);
-  fail(
-      "MPI failed with \"{}\" ({}:{}): another rank or the network may be gone; look for an "
-      "earlier message",
-      text, at.file_name(), at.line());
+  fail("MPI failed in {} with \"{}\". Another rank may be gone. Look for an earlier message.",
+       place_of(at), text);
 }
 
 Communicator::Communicator(MPI_Comm handle, bool owned) : handle(handle), owned(owned) {
@@ -320,18 +305,6 @@ void agree(const Comm& comm, const std::function<void()>& body) {
   check(MPI_Comm_size(MPI_COMM_WORLD, &everybody));
   if (comm.size() < everybody) throw Error(line, code);  // the other ranks do not know
   throw AgreedError(line, code);
-}
-
-void expect_same(const Comm& comm, const std::string& what, const std::string& text) {
-  const std::string reference = comm.broadcast(text);
-  agree(comm, [&] {
-    if (text == reference) return;
-    const auto [here, there] = first_difference(text, reference);
-    fail_usage(
-        "{} differ: \"{}\" here, \"{}\" on rank 0; start all ranks with the same build, options "
-        "and files",
-        what, here, there);
-  });
 }
 
 namespace {

@@ -119,8 +119,13 @@ void agree(const Comm& comm, const std::function<void()>& body);
 
 /// Compares `text` (lines of "key = value") with rank 0's. Where it differs, all ranks throw the
 /// same AgreedError, which names the lowest rank that differs, the first line that does, and both
-/// values. `what` is the heading ("command lines").
-void expect_same(const Comm& comm, const std::string& what, const std::string& text);
+/// values. `what` is the heading ("command lines"), `cure` what the user can do.
+void expect_same(
+    const Comm& comm, const std::string& what, const std::string& text,
+    const std::string& cure = "start all ranks with the same build, options and files");
+
+/// The cure of expect_same() for arguments of a program.
+inline constexpr const char* kSameArguments = "pass the same on all ranks";
 
 /// Ends all ranks of the run from whichever thread of whichever rank, without waiting for anybody:
 /// flushes what was printed, calls MPI_Abort, and leaves the process by itself if that takes more

@@ -74,6 +74,11 @@ std::vector<std::unique_ptr<Exchange>> make_owner_sums(const ReducerSpec& spec, 
 std::vector<std::unique_ptr<Exchange>> make_runs(const ReducerSpec& spec, const Comm& comm,
                                                  Algorithm algorithm);
 
+/// Throws the usage error for a count or buckets that cannot be summed. Local.
+void require_possible(const ReducerSpec& spec);
+/// All ranks throw the same error if they disagree about what the sums depend on. Collective.
+void require_same(std::string_view name, const ReducerSpec& spec);
+
 /// "2 ranks, chosen because ...": the end of every describe().
 std::string describe_ranks(const ReducerSpec& spec);
 
