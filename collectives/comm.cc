@@ -242,27 +242,39 @@ std::vector<std::string> Comm::gather(const std::string& text) const {
   return result;
 }
 
-World::World(int* argc, char*** argv, const std::string& program) : program_(program) {
-  check_launch(0);
-  std::optional<WordsOfStart> words(std::in_place);
-  std::optional<StartWatch> start(std::in_place, program);
-  int granted = MPI_THREAD_SINGLE;
-  check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &granted));
-  words.reset();
-  threads_allowed_ = granted >= MPI_THREAD_MULTIPLE;
-  const Comm all = comm();
-  try {
-    check_launch(all.size());
-  } catch (const Error&) {
-    MPI_Finalize();
-    throw;
+int World::begin_mpi(int* argc, char*** argv) {
+  int initialized = 0, finalized = 0, granted = MPI_THREAD_SINGLE;
+  check(MPI_Initialized(&initialized));
+  check(MPI_Finalized(&finalized));
+  if (finalized) {
+    fail_usage(
+        "MPI_Finalize was called before Lockstep started. Call it after run_main() or World.");
   }
-  const Comm node = all.node();
+  owns_mpi_ = !initialized;
+  if (owns_mpi_) {
+    check_launch(0);
+    const WordsOfStart words;
+    check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &granted));
+  } else {
+    check(MPI_Query_thread(&granted));
+  }
+  // The program's own communicator keeps its messages and its way to handle errors.
+  MPI_Comm all = MPI_COMM_WORLD;
+  if (!owns_mpi_) check(MPI_Comm_dup(MPI_COMM_WORLD, &all));
+  communicator_ = std::make_shared<const Communicator>(all, /*owned=*/!owns_mpi_);
+  return granted;
+}
+
+World::World(int* argc, char*** argv, const std::string& program) : program_(program) {
+  std::optional<StartWatch> start(std::in_place, program);
+  threads_allowed_ = begin_mpi(argc, argv) >= MPI_THREAD_MULTIPLE;
+  const Comm all = comm(), node = all.node();
   try {
+    agree(all, [&] { check_launch(all.size()); });
     memory_ =
         std::make_unique<NodeMemory>(all, node, FlightRecorder::bytes(node.size()), "the start-up");
   } catch (const AgreedError& error) {
-    MPI_Finalize();
+    if (owns_mpi_) MPI_Finalize();
     throw Error(all.rank() == 0 ? error.what() : "", error.exit_code());
   }
   flight_recorder_ =
@@ -277,11 +289,15 @@ World::World(int* argc, char*** argv, const std::string& program) : program_(pro
 World::~World() {
   flight_recorder_->mine().waiting("the end of the run");
   own_record = nullptr;
-  MPI_Finalize();
+  if (owns_mpi_)
+    MPI_Finalize();
+  else
+    MPI_Barrier(communicator_->handle);
+  communicator_.reset();
   watchdog_.reset();
 }
 
-Comm World::comm() const { return Comm(std::make_shared<Communicator>(MPI_COMM_WORLD, false)); }
+Comm World::comm() const { return Comm(communicator_); }
 
 void agree(const Comm& comm, const std::function<void()>& body) {
   std::optional<Error> error;
