@@ -19,6 +19,8 @@ expect_error "too small" 1 '^train_cifar: the reducer shared needs [0-9.]+ MiB .
 expect "nothing is left there" test ! -s "$folder/out"
 in_shm 16m 2 train_cifar "${small[@]}" --steps 1 --reducer shared
 expect "large enough" test "$code" = 0
+in_shm 0 2 train_cifar "${small[@]}" --steps 1 --reducer shared
+expect "without a limit" test "$code" = 0
 for count in 2 3; do
   in_shm 8m $count tests/full_shm
   expect_error "$count ranks, filled meanwhile" 1 '^full_shm: .*the reducer shared needs [0-9.]+ MiB .*/dev/shm has 0\.0 MiB'
