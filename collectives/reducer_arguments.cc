@@ -1,4 +1,4 @@
-// What make_reducer() requires of its arguments. A wrong one would give wrong sums, or a write
+// The checks of the arguments of make_reducer(). A wrong one would give wrong sums, or a write
 // beyond the memory that the ranks share.
 #include <algorithm>
 #include <string>
