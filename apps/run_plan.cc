@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "src/check.h"
 
@@ -77,12 +78,16 @@ bool shares_subtrees(int ranks, int shards) {
 
 std::int64_t global_batch_of(const Options& o, std::int64_t ranks) {
   constexpr std::int64_t kLargest = std::int64_t{1} << 31;
-  if (o.global_batch > kLargest || o.batch > kLargest / ranks / o.accumulate) {
+  const std::int64_t batch = o.batch > 0 ? o.batch : std::max<std::int64_t>(128 / ranks, 1);
+  const bool given = o.global_batch > 0;
+  if (given ? o.global_batch > kLargest : batch > kLargest / ranks / o.accumulate) {
     fail_usage("a global batch of more than {} samples cannot be trained: use a smaller {}",
-               kLargest, o.global_batch > 0 ? "--global-batch" : "--batch");
+               kLargest,
+               given         ? "--global-batch"
+               : o.batch > 0 ? "--batch"
+                             : "--accumulate");
   }
-  if (o.global_batch > 0) return o.global_batch;
-  return (o.batch > 0 ? o.batch : std::max<std::int64_t>(128 / ranks, 1)) * ranks * o.accumulate;
+  return given ? o.global_batch : batch * ranks * o.accumulate;
 }
 
 RunPlan plan_run(const Options& o, RankOf rank, std::int64_t dataset_size, const Position& start) {
@@ -93,6 +98,13 @@ RunPlan plan_run(const Options& o, RankOf rank, std::int64_t dataset_size, const
   plan.dataset_size = dataset_size;
   plan.start = start;
   plan.global_batch = global_batch_of(o, ranks);
+  constexpr std::int64_t kMostShards = std::numeric_limits<int>::max();
+  if (shards > kMostShards) {
+    fail_usage(
+        "{} ranks with --accumulate {} have {} shards, but a run has at most {}. Use a smaller "
+        "--accumulate.",
+        ranks, o.accumulate, shards, kMostShards);
+  }
   if (shards % ranks != 0) {
     fail_usage("--shards {} cannot be shared evenly by {} ranks: use a multiple of {}", shards,
                ranks, ranks);

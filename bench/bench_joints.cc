@@ -69,7 +69,7 @@ void sum(benchmark::State& state, const Comm& comm, std::int64_t count) {
 
 /// All ranks of the host arrive, and see that all have.
 void counter(benchmark::State& state, const Comm& comm, const Comm& node) {
-  const NodeMemory memory(node, sizeof(SharedCounter), "the benchmark");
+  const NodeMemory memory(comm, node, sizeof(SharedCounter), "the benchmark");
   auto& counter = *reinterpret_cast<SharedCounter*>(memory.data());
   const Patience patience = Patience::of(node.size(), node_cores(node).all);
   std::uint32_t mark = 0;

@@ -49,8 +49,10 @@ struct AllGather::Body {
   bool done = true;
 };
 
-AllGather::AllGather(const Comm& comm, std::size_t most)
-    : body_(std::make_unique<Body>(comm, most)) {}
+AllGather::AllGather(const Comm& comm, std::size_t most) {
+  expect_same(comm, "arguments of AllGather", fmt::format("most = {}\n", most), kSameArguments);
+  body_ = std::make_unique<Body>(comm, most);
+}
 
 AllGather::~AllGather() = default;
 
@@ -62,7 +64,8 @@ std::span<std::byte> AllGather::of(int rank) { return {body_->of(rank), body_->s
 
 void AllGather::start(std::size_t bytes) {
   Body& b = *body_;
-  expect(bytes <= b.most, "more is to be sent than there is room for");
+  require(bytes <= b.most, "AllGather has room for {} bytes of a rank, but {} are to be sent",
+          b.most, bytes);
   const int me = b.comm.rank(), size = b.comm.size();
   b.sizes[me] = bytes;
   b.done = size == 1;

@@ -14,7 +14,8 @@ namespace lockstep {
 /// Error. Destroyed under way only by an exception that ends the process.
 class AllGather {
  public:
-  /// Collective: all ranks say the same. `comm` is its own; `most`: bytes of one rank.
+  /// Collective. `comm` is its own; `most`: bytes of one rank. If ranks pass different numbers, all
+  /// throw the same error.
   AllGather(const Comm& comm, std::size_t most);
   ~AllGather();
 

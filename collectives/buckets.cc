@@ -213,8 +213,10 @@ GradientBuckets::~GradientBuckets() = default;
 void GradientBuckets::ready(Range range, Stream& writer) {
   const Body::Exposed exposed(*body_);
   Body& body = *body_;
-  expect(range.begin >= body.covered && range.begin - body.covered <= kMostGap,
-         "gradients became ready out of order");
+  require(range.begin >= body.covered && range.begin - body.covered <= kMostGap,
+          "GradientBuckets::ready() got elements from {} on after those before {}. Pass them in "
+          "order.",
+          range.begin, body.covered);
   body.covered = range.end();
   const std::vector<Range>& all = buckets();
   const std::size_t before = body.ready;
@@ -240,7 +242,10 @@ void GradientBuckets::advance() {
 void GradientBuckets::finish_first(std::size_t count) {
   const Body::Exposed exposed(*body_);
   Body& body = *body_;
-  expect(count <= body.ready, "a bucket was waited for before its gradients were ready");
+  require(count <= body.ready,
+          "GradientBuckets::finish_first({}) was called when only {} buckets were ready. Call "
+          "ready() for all their elements first.",
+          count, body.ready);
   if (body.thread)
     body.thread->finish(count);
   else
@@ -250,7 +255,11 @@ void GradientBuckets::finish_first(std::size_t count) {
 void GradientBuckets::finish() {
   const Body::Exposed exposed(*body_);
   Body& body = *body_;
-  expect(body.ready == buckets().size(), "a step was finished before all its gradients were ready");
+  require(
+      body.ready == buckets().size(),
+      "GradientBuckets::finish() was called when only {} of {} buckets were ready. Call ready() "
+      "for all elements first.",
+      body.ready, buckets().size());
   if (body.thread) {
     body.thread->finish();
   } else {

@@ -12,7 +12,6 @@
 #include <memory>
 #include <new>
 #include <optional>
-#include <sstream>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -23,6 +22,7 @@
 #include "collectives/node_memory.h"
 #include "collectives/start_watch.h"
 #include "collectives/watchdog.h"
+#include "src/place.h"
 
 namespace lockstep {
 namespace {
@@ -62,19 +62,6 @@ void check_launch(int size) {
   const Environment environment = [](const char* name) { return std::getenv(name); };
   const std::string problem = launch_problem(environment, size);
   if (!problem.empty()) throw Error(is_first_task(environment) ? problem : "", kExitUsage);
-}
-
-/// The first line in which `here` and `there` differ, one text each; "(nothing)" where one has
-/// ended.
-std::pair<std::string, std::string> first_difference(const std::string& here,
-                                                     const std::string& there) {
-  std::istringstream left(here), right(there);
-  for (;;) {
-    std::string a, b;
-    if (!std::getline(left, a)) a = "(nothing)";
-    if (!std::getline(right, b)) b = "(nothing)";
-    if (a != b || (!left && !right)) return {a, b};
-  }
 }
 
 /// A name that stands in a file may hold anything.
@@ -129,10 +116,8 @@ void check(int code, std::source_location at) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(code, text, &length);
-  fail(
-      "MPI failed with \"{}\" ({}:{}): another rank or the network may be gone; look for an "
-      "earlier message",
-      text, at.file_name(), at.line());
+  fail("MPI failed in {} with \"{}\". Another rank may be gone. Look for an earlier message.",
+       place_of(at), text);
 }
 
 Communicator::Communicator(MPI_Comm handle, bool owned) : handle(handle), owned(owned) {
@@ -228,51 +213,69 @@ std::vector<T> Comm::all_gather(std::span<const T> values) const {
 template std::vector<std::uint64_t> Comm::all_gather(std::span<const std::uint64_t>) const;
 
 std::vector<std::string> Comm::gather(const std::string& text) const {
+  const auto own = static_cast<std::int64_t>(text.size());
+  const std::int64_t longest = max(own);
   const Waiting waiting;
-  const int length = static_cast<int>(text.size());
   const std::size_t ranks = rank_ == 0 ? static_cast<std::size_t>(size_) : 0;
-  std::vector<int> lengths(ranks), offsets(ranks);
-  check(MPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, raw(*this)));
-  int total = 0;
-  for (std::size_t i = 0; i < ranks; ++i) {
-    offsets[i] = total;
-    total += lengths[i];
-  }
-  std::string all(total, '\0');
-  check(MPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(),
-                    MPI_CHAR, 0, raw(*this)));
-  std::vector<std::string> result;
-  for (std::size_t i = 0; i < ranks; ++i) {
-    result.push_back(all.substr(offsets[i], lengths[i]));
+  std::vector<std::int64_t> lengths(ranks);
+  check(MPI_Gather(&own, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, 0, raw(*this)));
+
+  // MPI counts the bytes of all ranks together in an int. Each call takes a piece of every text.
+  const std::int64_t piece = std::max<std::int64_t>(1, largest_message_ / size_);
+  std::vector<std::string> result(ranks);
+  std::vector<int> counts(ranks), offsets(ranks);
+  std::string all;
+  for (std::int64_t begin = 0; begin < longest; begin += piece) {
+    const auto part = [&](std::int64_t length) {
+      return static_cast<int>(std::clamp<std::int64_t>(length - begin, 0, piece));
+    };
+    int total = 0;
+    for (std::size_t i = 0; i < ranks; ++i) {
+      counts[i] = part(lengths[i]);
+      offsets[i] = std::exchange(total, total + counts[i]);
+    }
+    all.resize(total);
+    check(MPI_Gatherv(text.data() + std::min(begin, own), part(own), MPI_CHAR, all.data(),
+                      counts.data(), offsets.data(), MPI_CHAR, 0, raw(*this)));
+    for (std::size_t i = 0; i < ranks; ++i) result[i].append(all, offsets[i], counts[i]);
   }
   return result;
 }
 
-World::World(int* argc, char*** argv, const std::string& program) : program_(program) {
-  check_launch(0);
-  std::optional<WordsOfStart> words(std::in_place);
-  std::optional<StartWatch> start(std::in_place, program);
-  int granted = MPI_THREAD_SINGLE;
-  check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &granted));
-  words.reset();
-  threads_allowed_ = granted >= MPI_THREAD_MULTIPLE;
-  const Comm all = comm();
-  try {
-    check_launch(all.size());
-  } catch (const Error&) {
-    MPI_Finalize();
-    throw;
+int World::begin_mpi(int* argc, char*** argv) {
+  int initialized = 0, finalized = 0, granted = MPI_THREAD_SINGLE;
+  check(MPI_Initialized(&initialized));
+  check(MPI_Finalized(&finalized));
+  if (finalized) {
+    fail_usage(
+        "MPI_Finalize was called before Lockstep started. Call it after run_main() or World.");
   }
-  const Comm node = all.node();
+  owns_mpi_ = !initialized;
+  if (owns_mpi_) {
+    check_launch(0);
+    const WordsOfStart words;
+    check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &granted));
+  } else {
+    check(MPI_Query_thread(&granted));
+  }
+  // The program's own communicator keeps its messages and its way to handle errors.
+  MPI_Comm all = MPI_COMM_WORLD;
+  if (!owns_mpi_) check(MPI_Comm_dup(MPI_COMM_WORLD, &all));
+  communicator_ = std::make_shared<const Communicator>(all, /*owned=*/!owns_mpi_);
+  return granted;
+}
+
+World::World(int* argc, char*** argv, const std::string& program) : program_(program) {
+  std::optional<StartWatch> start(std::in_place, program);
+  threads_allowed_ = begin_mpi(argc, argv) >= MPI_THREAD_MULTIPLE;
+  const Comm all = comm(), node = all.node();
   try {
+    agree(all, [&] { check_launch(all.size()); });
     memory_ =
-        std::make_unique<NodeMemory>(node, FlightRecorder::bytes(node.size()), "the start-up");
-  } catch (const AgreedError& error) {  // by this node alone
-    if (node.rank() == 0) {
-      say_and_end_all_ranks(fmt::format("{}: {}", program, error.what()), error.exit_code());
-    }
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-    end_all_ranks(error.exit_code());
+        std::make_unique<NodeMemory>(all, node, FlightRecorder::bytes(node.size()), "the start-up");
+  } catch (const AgreedError& error) {
+    if (owns_mpi_) MPI_Finalize();
+    throw Error(all.rank() == 0 ? error.what() : "", error.exit_code());
   }
   flight_recorder_ =
       std::make_unique<FlightRecorder>(memory_->data(), node.rank(), node.size(), all.rank());
@@ -286,11 +289,15 @@ World::World(int* argc, char*** argv, const std::string& program) : program_(pro
 World::~World() {
   flight_recorder_->mine().waiting("the end of the run");
   own_record = nullptr;
-  MPI_Finalize();
+  if (owns_mpi_)
+    MPI_Finalize();
+  else
+    MPI_Barrier(communicator_->handle);
+  communicator_.reset();
   watchdog_.reset();
 }
 
-Comm World::comm() const { return Comm(std::make_shared<Communicator>(MPI_COMM_WORLD, false)); }
+Comm World::comm() const { return Comm(communicator_); }
 
 void agree(const Comm& comm, const std::function<void()>& body) {
   std::optional<Error> error;
@@ -309,20 +316,11 @@ void agree(const Comm& comm, const std::function<void()>& body) {
                      : fmt::format("rank {} ({}): {}", root, host_name(), error->what());
   }
   line = comm.broadcast(line, root);
-  const std::int64_t exit_code = comm.max(comm.rank() == root ? error->exit_code() : 0);
-  throw AgreedError(line, static_cast<int>(exit_code));
-}
-
-void expect_same(const Comm& comm, const std::string& what, const std::string& text) {
-  const std::string reference = comm.broadcast(text);
-  agree(comm, [&] {
-    if (text == reference) return;
-    const auto [here, there] = first_difference(text, reference);
-    fail_usage(
-        "{} differ: \"{}\" here, \"{}\" on rank 0; start all ranks with the same build, options "
-        "and files",
-        what, here, there);
-  });
+  const int code = static_cast<int>(comm.max(comm.rank() == root ? error->exit_code() : 0));
+  int everybody = 0;
+  check(MPI_Comm_size(MPI_COMM_WORLD, &everybody));
+  if (comm.size() < everybody) throw Error(line, code);  // the other ranks do not know
+  throw AgreedError(line, code);
 }
 
 namespace {

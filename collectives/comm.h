@@ -76,6 +76,9 @@ class Comm {
 
 /// MPI from init to finalize, and the watchdog over it all: a rank that dies, is stopped or hangs
 /// ends the run whatever the others do. Construct once, first thing in main().
+///
+/// If the program has initialised MPI itself, World uses a duplicate of MPI_COMM_WORLD and leaves
+/// MPI_Finalize to the program, which calls it after ~World. One World lives at a time.
 class World {
  public:
   /// Throws Error where this process was meant to be one of several ranks but stands alone (srun
@@ -83,12 +86,15 @@ class World {
   /// the line on the launcher's task 0, with an empty text, which nobody prints, on the others.
   /// `program`: its name, in front of what the watchdog says.
   World(int* argc, char*** argv, const std::string& program);
-  ~World();  ///< MPI_Finalize, collective, watched to the end; never throws
+  /// Collective, watched to the end; never throws. Calls MPI_Finalize, or waits for all ranks if
+  /// the program has initialised MPI.
+  ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
   Comm comm() const;
-  bool threads_allowed() const { return threads_allowed_; }  ///< MPI_THREAD_MULTIPLE was granted
+  /// MPI_THREAD_MULTIPLE was granted, to the program's own call if it has initialised MPI.
+  bool threads_allowed() const { return threads_allowed_; }
   /// What the ranks of this node last did, and who of them speaks when several fail
   /// (collectives/flight_recorder.h).
   FlightRecorder& flight_recorder() const { return *flight_recorder_; }
@@ -103,7 +109,12 @@ class World {
   int or_end_all(const std::function<int()>& body);
 
  private:
+  /// Initialises MPI or joins the program's. Returns the thread level.
+  int begin_mpi(int* argc, char*** argv);
+
   std::string program_;
+  bool owns_mpi_ = true;
+  std::shared_ptr<const Communicator> communicator_;
   bool threads_allowed_ = false;
   std::unique_ptr<NodeMemory> memory_;
   std::unique_ptr<FlightRecorder> flight_recorder_;
@@ -113,13 +124,19 @@ class World {
 /// Runs `body` on every rank, then compares notes: if it threw anywhere, all ranks throw the
 /// AgreedError of the lowest rank that failed, so that everybody leaves together. `body` holds no
 /// collective after a place where one rank alone may throw. The line of rank 0 stays as it is; that
-/// of another begins with "rank 3 (host): ".
+/// of another begins with "rank 3 (host): ". If `comm` is only a part of the run, the exception is
+/// an Error and no AgreedError: the other ranks do not know of it, and run_main() ends them.
 void agree(const Comm& comm, const std::function<void()>& body);
 
 /// Compares `text` (lines of "key = value") with rank 0's. Where it differs, all ranks throw the
 /// same AgreedError, which names the lowest rank that differs, the first line that does, and both
-/// values. `what` is the heading ("command lines").
-void expect_same(const Comm& comm, const std::string& what, const std::string& text);
+/// values. `what` is the heading ("command lines"), `cure` what the user can do.
+void expect_same(
+    const Comm& comm, const std::string& what, const std::string& text,
+    const std::string& cure = "start all ranks with the same build, options and files");
+
+/// The cure of expect_same() for arguments of a program.
+inline constexpr const char* kSameArguments = "pass the same on all ranks";
 
 /// Ends all ranks of the run from whichever thread of whichever rank, without waiting for anybody:
 /// flushes what was printed, calls MPI_Abort, and leaves the process by itself if that takes more

@@ -42,9 +42,10 @@ class HierarchicalReducer : public HostReducer {
                                   .device = spec.device,
                                   .count = spec.count,
                                   .buckets = spec.buckets,
-                                  .deterministic = spec.deterministic})),
+                                  .deterministic = spec.deterministic},
+                                 spec.comm)),
         kept_(leaders_ ? make_kept_back(spec, nodes_) : Memory()),
-        counters_(node, 2 * spec.buckets.size() * sizeof(SharedCounter),
+        counters_(spec.comm, node, 2 * spec.buckets.size() * sizeof(SharedCounter),
                   "the reducer hierarchical") {
     auto* counters = reinterpret_cast<SharedCounter*>(counters_.data());
     for (std::size_t i = 0; i < spec.buckets.size(); ++i) {

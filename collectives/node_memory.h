@@ -10,16 +10,18 @@ namespace lockstep {
 
 class Comm;
 
-/// `bytes` of memory that every rank of `node` may read and write. 4096-aligned and zeroed. Its
-/// file in /dev/shm has lost its name when the constructor returns, so that nothing is left behind
-/// however the ranks end, but for those that are killed while they make it: their files are removed
-/// by the next. Each rank keeps the memory until its own destructor, which waits for
-/// nobody.
+/// `bytes` of memory that every rank of `node` may read and write. 4096-aligned, zeroed and
+/// reserved: no write to it can fail. Its file in /dev/shm has lost its name when the constructor
+/// returns. Nothing is left behind, except by ranks that are killed while they make it: the next
+/// run removes their files. Each rank keeps the memory until its own destructor, which waits for no
+/// other rank.
 class NodeMemory {
  public:
-  /// Collective over `node`. Throws the same AgreedError on all its ranks if the shared memory of
-  /// the host has no room, or is not shared; `purpose` ("the reducer shared") is named in it.
-  NodeMemory(const Comm& node, std::size_t bytes, const std::string& purpose);
+  /// Collective over `all`, the ranks that take part in the operation that needs the memory. `node`
+  /// is the part of them on this host. `bytes` may differ between hosts. If a host has no room, or
+  /// its ranks see different files, all ranks of `all` throw the same error, which names `purpose`
+  /// ("the reducer shared"). An agreement of one host only would leave the others waiting.
+  NodeMemory(const Comm& all, const Comm& node, std::size_t bytes, const std::string& purpose);
   NodeMemory(const NodeMemory&) = delete;
   NodeMemory& operator=(const NodeMemory&) = delete;
 

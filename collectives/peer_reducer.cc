@@ -31,7 +31,7 @@ class PeerReducer : public Reducer {
       : spec_(spec),
         ranks_(spec.comm.size()),
         patience_(Patience::of(ranks_, node_cores(spec.comm).all)),
-        counters_(spec.comm, 2 * spec.buckets.size() * sizeof(SharedCounter),
+        counters_(spec.comm, spec.comm, 2 * spec.buckets.size() * sizeof(SharedCounter),
                   "the reducer cuda_ipc"),
         peers_(make_peers(spec, static_cast<int>(2 * spec.buckets.size()))),
         stream_(spec.device.stream(Priority::high)) {

@@ -78,7 +78,8 @@ struct ReducerSpec {
   Device& device;
   /// Elements of the whole gradient arena.
   std::int64_t count = 0;
-  /// Disjoint, in the order in which they will be started.
+  /// Disjoint parts of [0, count), in the order in which they will be started. They may lie in any
+  /// order in memory, may be empty, and may leave elements out.
   std::vector<Range> buckets;
   /// Why this reducer was chosen, for describe(); set by make_reducer for "auto".
   std::string why = {};
@@ -128,7 +129,9 @@ std::span<const ReducerEntry> reducers();
 /// one host shared, on several hierarchical or the fastest of some that are tried, in canonical
 /// order; in memory of devices as collectives/device_choice.h says. One of the host is staged where
 /// that may not touch the device's memory. Throws the same Error on all ranks where it cannot run,
-/// with the reason. Collective.
+/// with the reason. All ranks pass the same `name` and `spec`; only `device`, `why`,
+/// `timeout_seconds`, `nccl_max_ctas` and `cache` may differ. Else all throw an Error that names
+/// the two ranks and the two values. Collective.
 std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& spec);
 
 }  // namespace lockstep

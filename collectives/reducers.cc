@@ -176,15 +176,14 @@ std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& 
   const ReducerEntry* entry = nullptr;
   agree(spec.comm, [&] {
     entry = &find(reducers(), name);
-    const Range all{0, spec.count};
-    for (const Range& bucket : spec.buckets)
-      expect(all.contains(bucket), "a bucket lies outside of the gradients");
+    require_possible(spec);
     if (spec.wire != Type::f32 && !entry->rounds) {
       fail_usage(
           "--wire {} is not for the reducer {}: choose --reducer auto, hierarchical or owners",
           name_of(spec.wire), name);
     }
   });
+  require_same(name, spec);
   if (!spec.device.memory_is_host()) return make_on_device(*entry, spec);
   agree(spec.comm, [&] {
     if (entry->on_device)

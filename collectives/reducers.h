@@ -61,8 +61,9 @@ class NodeReducer : public HostReducer {
   virtual float* gradients_of(int rank) const = 0;
 };
 
-/// make_shared_reducer(), for ranks that are known to be on one host.
-std::unique_ptr<NodeReducer> make_node_reducer(const ReducerSpec& spec);
+/// make_shared_reducer(), for ranks that are known to be on one host. Collective over `all`: each
+/// host makes one for its ranks. If a host has no room, all ranks of `all` throw the same error.
+std::unique_ptr<NodeReducer> make_node_reducer(const ReducerSpec& spec, const Comm& all);
 
 /// What `senders` ranks of `spec` keep back of what they send, zeroed; null where they round
 /// nothing.
@@ -72,6 +73,11 @@ std::vector<std::unique_ptr<Exchange>> make_owner_sums(const ReducerSpec& spec, 
                                                        float* kept);
 std::vector<std::unique_ptr<Exchange>> make_runs(const ReducerSpec& spec, const Comm& comm,
                                                  Algorithm algorithm);
+
+/// Throws the usage error for a count or buckets that cannot be summed. Local.
+void require_possible(const ReducerSpec& spec);
+/// All ranks throw the same error if they disagree about what the sums depend on. Collective.
+void require_same(std::string_view name, const ReducerSpec& spec);
 
 /// "2 ranks, chosen because ...": the end of every describe().
 std::string describe_ranks(const ReducerSpec& spec);

@@ -76,7 +76,9 @@ struct RowReducer::Body {
   /// Row by row its number and its values, in this rank's message. Returns its bytes.
   std::size_t pack(const SparseRows& rows) {
     const auto numbers = rows.numbers();
-    expect(numbers.size() <= most, "more rows than there is room for");
+    require(numbers.size() <= most,
+            "RowReducer has room for {} rows of a rank, but {} are to be sent", most,
+            numbers.size());
     auto* to = reinterpret_cast<float*>(messages.own());
     for (std::size_t i = 0; i < numbers.size(); ++i, to += row_words) {
       std::memcpy(to, &numbers[i], sizeof *to);
@@ -106,8 +108,18 @@ struct RowReducer::Body {
 };
 
 RowReducer::RowReducer(const Comm& comm, std::int64_t rows, std::int64_t width, int own_shards,
-                       std::int64_t most)
-    : body_(std::make_unique<Body>(comm, rows, width, own_shards, most)) {}
+                       std::int64_t most) {
+  agree(comm, [&] {
+    if (rows >= 0 && width > 0 && own_shards > 0 && most >= 0) return;
+    fail_usage(
+        "RowReducer cannot be made for {} rows of {} elements, {} shards and {} rows of a rank. "
+        "Pass positive numbers.",
+        rows, width, own_shards, most);
+  });
+  expect_same(comm, "arguments of RowReducer",
+              fmt::format("rows = {}\nwidth = {}\nmost = {}\n", rows, width, most), kSameArguments);
+  body_ = std::make_unique<Body>(comm, rows, width, own_shards, most);
+}
 
 RowReducer::~RowReducer() = default;
 

@@ -49,7 +49,8 @@ RowCost cost_of_rows(const RowWork& work, const Link* link);
 
 class RowReducer {
  public:
-  /// Collective. `comm` is its own; `most`: rows of one rank in one step.
+  /// Collective. `comm` is its own; `most`: rows of one rank in one step. If ranks pass different
+  /// rows, width or most, all throw the same error.
   RowReducer(const Comm& comm, std::int64_t rows, std::int64_t width, int own_shards,
              std::int64_t most);
   ~RowReducer();

@@ -1,6 +1,9 @@
 #include "collectives/shard_sum.h"
 
+#include <string>
+
 #include "src/each.h"
+#include "src/error.h"
 
 namespace lockstep {
 namespace {
@@ -18,6 +21,11 @@ ShardSum::ShardSum(Device& device, float* gradients, std::int64_t count, int sha
       gradients_(gradients),
       count_(count),
       shards_(static_cast<std::uint32_t>(shards)) {
+  if (count < 0 || shards < 1) {
+    throw Error("ShardSum cannot be made for " + std::to_string(shards) + " shards of " +
+                    std::to_string(count) + " elements. Pass at least 1 shard.",
+                kExitUsage);
+  }
   // Every level that the last shard finds occupied: the bits of the numbers below shards - 1.
   for (std::uint32_t left = shards_ - 1; left > 0; left /= 2) {
     levels_.push_back(device.allocate(count * sizeof(float), Place::device));

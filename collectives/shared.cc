@@ -50,12 +50,12 @@ struct Places {
 
 class SharedReducer : public NodeReducer {
  public:
-  explicit SharedReducer(const ReducerSpec& spec)
+  SharedReducer(const ReducerSpec& spec, const Comm& all)
       : NodeReducer(spec),
         ranks_(spec.comm.size()),
         patience_(Patience::of(ranks_, node_cores(spec.comm).all)),
         places_(spec),
-        memory_(spec.comm, places_.total * sizeof(float), "the reducer shared") {
+        memory_(all, spec.comm, places_.total * sizeof(float), "the reducer shared") {
     auto* base = reinterpret_cast<float*>(memory_.data());
     for (int rank = 0; rank < ranks_; ++rank)
       gradients_.push_back(base + places_.gradients + rank * places_.gradients_each);
@@ -160,11 +160,11 @@ std::unique_ptr<Reducer> make_shared_reducer(const ReducerSpec& spec) {
             "--reducer auto or tree",
             here, spec.comm.size(), host_name());
   });
-  return make_node_reducer(spec);
+  return make_node_reducer(spec, spec.comm);
 }
 
-std::unique_ptr<NodeReducer> make_node_reducer(const ReducerSpec& spec) {
-  return std::make_unique<SharedReducer>(spec);
+std::unique_ptr<NodeReducer> make_node_reducer(const ReducerSpec& spec, const Comm& all) {
+  return std::make_unique<SharedReducer>(spec, all);
 }
 
 }  // namespace lockstep

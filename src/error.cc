@@ -1,10 +1,11 @@
 #include "src/error.h"
 
+#include "src/place.h"
+
 namespace lockstep {
 
 void fail_internally(std::string_view what, std::source_location at) {
-  throw Error("internal error: " + std::string(what) + " (" + at.file_name() + ":" +
-              std::to_string(at.line()) + ")");
+  throw Error("internal error: " + std::string(what) + " (" + place_of(at) + ")");
 }
 
 }  // namespace lockstep

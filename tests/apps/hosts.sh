@@ -20,22 +20,30 @@ make_hosts() {
     ip -n "$own-$i" addr add "192.0.2.$i/24" dev eth0 && ip -n "$own-$i" link set eth0 up && ip -n "$own-$i" link set lo up || return
   done
 }
+# $folder/shm-1 and shm-2: the size of a /dev/shm that the host mounts for itself, and the bytes that others have taken.
+cat >"$folder/become" <<'BECOME'
+hostname "test-host-$1"
+if [[ -s $2 ]]; then
+  read -r size taken <"$2"
+  mount -t tmpfs -o "size=$size" lockstep-test /dev/shm && head -c "$taken" /dev/zero >/dev/shm/taken
+fi
+BECOME
 # How mpirun gets to a host: AGENT [OPTION...] HOST COMMAND...
 cat >"$folder/agent" <<AGENT
 #!/usr/bin/env bash
 while [[ \$1 == -* ]]; do shift; done
 number=\${1##*.}
 shift
-cd '$PWD' && exec ip netns exec "$own-\$number" unshare --uts bash -c 'hostname "test-host-\$0"; exec bash -c "\$1"' "\$number" "\$*"
+cd '$PWD' && exec ip netns exec "$own-\$number" unshare --uts bash -c '. "$folder/become" "\$0" "$folder/shm-\$0"; exec bash -c "\$1"' "\$number" "\$*"
 AGENT
 chmod +x "$folder/agent"
 on_hosts() {  # RANKS_OF_EACH PROGRAM OPTIONS...: as ranks() does
   local each=$1 program=$2
   shift 2
   # shellcheck disable=SC2016
-  run env -u OMPI_MCA_btl ip netns exec "$own-1" unshare --uts bash -c 'hostname test-host-1; exec "$@"' - \
+  run env -u OMPI_MCA_btl ip netns exec "$own-1" unshare --uts bash -c '. "$0/become" 1 "$0/shm-1"; exec "$@"' "$folder" \
     mpirun --mca plm rsh --mca plm_rsh_agent "$folder/agent" --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_if_include eth0 \
-    --mca btl_tcp_if_include eth0 --mca btl tcp,vader,self --host "192.0.2.1:$each,192.0.2.2:$each" \
+    --mca btl_tcp_if_include eth0 --mca btl tcp,vader,self --mca btl_vader_backing_directory "$folder" --host "192.0.2.1:$each,192.0.2.2:$each" \
     --map-by "ppr:$each:node" -np $((2 * each)) "$program" "$@"
 }
 
@@ -83,4 +91,17 @@ expect_same_state "the same in every run" "$(step_file "$folder/first" 4)" "$(st
 
 on_hosts 1 "$build/train_cifar" "${small[@]}" --steps 1 --reducer shared
 expect_error "memory of one host" 1 'the reducer shared needs all ranks on one host, but only 1 of 2 are on test-host-1: choose --reducer auto or tree$'
+
+# One host has no room for the window. All hosts end with its reason, long before --timeout.
+limit=30
+agreed=('' '' 'rank 2 \(test-host-2\): ')  # by host: as one error of all ranks
+for host in 1 2; do
+  echo 2m 0 >"$folder/shm-$host"
+  on_hosts 2 "$build/train_cifar" "${small[@]}" --steps 1 --reducer hierarchical
+  expect_error "host $host has a small /dev/shm" 1 "^train_cifar: ${agreed[host]}the reducer shared needs .* on test-host-$host, .*/dev/shm has [12]\.[0-9] MiB"
+  rm "$folder/shm-$host"
+done
+echo 4k 4k >"$folder/shm-2"
+on_hosts 2 "$build/train_cifar" "${small[@]}" --steps 1
+expect_error "a host has none at the start" 1 '^train_cifar: .*the start-up needs .* on test-host-2, .*/dev/shm has 0\.0 MiB'
 finish

@@ -16,6 +16,7 @@
 #include "collectives/exchange.h"
 #include "collectives/reducer.h"
 #include "tests/mpi/world.h"
+#include "tests/support/error_of.h"
 
 namespace lockstep {
 namespace {
@@ -66,6 +67,20 @@ TEST(AllGather, OfNothingIsDone) {
   gather.start();
   while (!gather.advance()) continue;
   for (int rank = 0; rank < comm.size(); ++rank) EXPECT_TRUE(gather.of(rank).empty());
+}
+
+TEST(AllGather, RefusesRanksThatDisagreeAndMoreThanItHasRoomFor) {
+  const Comm comm = world().comm().duplicate();
+  if (comm.size() > 1) {
+    const std::size_t most = comm.rank() == 1 ? 100 : 200;
+    const std::string line = error_of([&] { AllGather(comm, most); });
+    EXPECT_NE(line.find("\"most = 100\" here, \"most = 200\" on rank 0"), std::string::npos)
+        << line;
+  }
+  AllGather gather(comm, 100);
+  const std::string line = error_of([&] { gather.start(101); });
+  EXPECT_NE(line.find("room for 100 bytes"), std::string::npos) << line;
+  EXPECT_EQ(line.find("internal error"), std::string::npos) << line;
 }
 
 TEST(AllGather, IsNotDoneBeforeTheOthersSend) {

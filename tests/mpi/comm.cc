@@ -5,12 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +23,22 @@
 #include "collectives/launch.h"
 #include "collectives/node_memory.h"
 #include "tests/mpi/world.h"
+
+namespace {
+std::int64_t most_gathered = 0;  ///< elements that one MPI_Gatherv has received here
+}
+
+/// MPI's own, which the library calls through this one in this program.
+int MPI_Gatherv(const void* from, int count, MPI_Datatype type, void* to, const int* counts,
+                const int* offsets, MPI_Datatype to_type, int root, MPI_Comm comm) {
+  int rank = 0, size = 0;
+  PMPI_Comm_rank(comm, &rank);
+  PMPI_Comm_size(comm, &size);
+  if (rank == root)
+    most_gathered =
+        std::max(most_gathered, std::accumulate(counts, counts + size, std::int64_t{0}));
+  return PMPI_Gatherv(from, count, type, to, counts, offsets, to_type, root, comm);
+}
 
 namespace lockstep {
 namespace {
@@ -54,6 +72,21 @@ TEST(Comm, broadcasts_and_gathers_texts_of_any_length) {
   const auto texts = comm.gather(std::string(static_cast<std::size_t>(comm.rank()) * 3, 'x'));
   ASSERT_EQ(texts.size(), comm.rank() == 0 ? static_cast<std::size_t>(comm.size()) : 0u);
   for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(texts[i], std::string(i * 3, 'x'));
+}
+
+TEST(Comm, gathers_texts_that_are_longer_together_than_mpi_can_count) {
+  const Comm comm = world().comm().with_largest_message(12);
+  const auto text_of = [](int rank) {
+    std::string text;
+    for (int i = 0; i < 7 * rank + 40 * (rank == 1); ++i)
+      text += static_cast<char>('a' + (rank + i) % 26);
+    return text;
+  };
+  most_gathered = 0;
+  const std::vector<std::string> texts = comm.gather(text_of(comm.rank()));
+  for (int rank = 0; rank < std::ssize(texts); ++rank) EXPECT_EQ(texts[rank], text_of(rank));
+  EXPECT_LE(most_gathered, 12) << "bytes of one call";
+  EXPECT_EQ(most_gathered > 0, comm.rank() == 0 && comm.size() > 1);
 }
 
 template <class T>
@@ -149,7 +182,7 @@ TEST(Comm, errors_return_as_exceptions) {
 TEST(NodeMemory, is_shared_aligned_and_zeroed) {
   const Comm node = world().comm().node();
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{1} << 20}) {
-    const NodeMemory memory(node, bytes, "this test");
+    const NodeMemory memory(node, node, bytes, "this test");
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.data()) % 4096, 0u);
     ASSERT_GE(memory.bytes(), bytes);
     for (std::size_t i = 0; i < memory.bytes(); ++i) ASSERT_EQ(memory.data()[i], std::byte{0});
@@ -181,7 +214,7 @@ TEST(NodeMemory, removes_what_killed_runs_left) {
     for (const fs::path& path : {old, owned})
       fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::minutes(2));
   }
-  const NodeMemory memory(node, 1, "this test");
+  const NodeMemory memory(node, node, 1, "this test");
   if (node.rank() == 0) {
     EXPECT_FALSE(fs::exists(old)) << "of a process that is gone";
     EXPECT_TRUE(fs::remove(fresh)) << "perhaps of another container";
@@ -193,7 +226,7 @@ TEST(NodeMemory, refuses_more_than_there_is_on_all_ranks) {
   const Comm node = world().comm().node();
   if (node.size() > 1) {
     const std::string message =
-        agreed_message([&] { NodeMemory(node, std::size_t{1} << 50, "the reducer shared"); });
+        agreed_message([&] { NodeMemory(node, node, std::size_t{1} << 50, "the reducer shared"); });
     EXPECT_NE(message.find("the reducer shared needs"), std::string::npos) << message;
     EXPECT_NE(message.find("/dev/shm has"), std::string::npos) << message;
   }
@@ -260,7 +293,7 @@ TEST(ExpectSame, notices_a_text_that_ends_early) {
 
 TEST(FlightRecorder, the_first_to_fail_is_one) {
   const Comm comm = world().comm();
-  const NodeMemory memory(comm, FlightRecorder::bytes(comm.size()), "this test");
+  const NodeMemory memory(comm, comm, FlightRecorder::bytes(comm.size()), "this test");
   FlightRecorder records(memory.data(), comm.rank(), comm.size(), comm.rank());
   comm.barrier();
   EXPECT_FALSE(records.failing());

@@ -10,6 +10,8 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <set>
 #include <string>
 #include <thread>
@@ -323,6 +325,88 @@ TEST_P(AnyReducer, leaves_elements_outside_of_its_buckets_alone_however_long_a_m
   }
 }
 
+/// The error that all ranks throw.
+std::string refusal(const std::function<void()>& make) {
+  try {
+    make();
+  } catch (const AgreedError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_P(AnyReducer, sums_buckets_that_lie_in_any_order_at_any_place) {
+  const Comm comm = world().comm().duplicate();
+  const auto device = make_cpu_device(1);
+  const std::vector<Range> buckets = {{50, 901}, {0, 0}, {1, 49}, {951, 49}, {951, 0}};
+  const auto reducer = make_reducer(GetParam(), {comm, *device, 1000, buckets, ""});
+  std::fill_n(reducer->gradients(), 1000, 1.0f);
+  for (int i = 0; i < std::ssize(buckets); ++i) reducer->start(i);
+  for (int i = 0; i < std::ssize(buckets); ++i) reducer->finish(i);
+  EXPECT_EQ(reducer->gradients()[0], 1.0f);
+  for (int i = 1; i < 1000; ++i)
+    ASSERT_EQ(reducer->gradients()[i], static_cast<float>(comm.size())) << i;
+}
+
+TEST_P(AnyReducer, refuses_impossible_arguments) {
+  const Comm comm = world().comm().duplicate();
+  const auto device = make_cpu_device(1);
+  const auto line = [&](std::int64_t count, std::vector<Range> buckets) {
+    return refusal([&] { make_reducer(GetParam(), {comm, *device, count, buckets, ""}); });
+  };
+  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+  for (const Range wrong : {Range{-1, 5}, {0, -1}, {90, 11}, {101, 0}, {kHuge, 1}, {1, kHuge}}) {
+    const std::string text = line(100, {{0, 10}, wrong});
+    EXPECT_EQ(text.find(fmt::format("bucket 1 (begin {}, count {})", wrong.begin, wrong.count)), 0u)
+        << text;
+  }
+  const std::string text = line(100, {{50, 50}, {0, 0}, {0, 51}});
+  EXPECT_EQ(text.find("bucket 2 (begin 0, count 51) overlaps bucket 0 (begin 50, count 50)"), 0u)
+      << text;
+  for (const std::int64_t count : {std::int64_t{-1}, kHuge, kHuge / 4}) {
+    const std::string of_count = line(count, {});
+    EXPECT_NE(of_count.find(fmt::format("count is {}.", count)), std::string::npos) << of_count;
+  }
+}
+
+TEST_P(AnyReducer, refuses_ranks_that_disagree) {
+  const Comm comm = world().comm().duplicate();
+  if (comm.size() == 1) GTEST_SKIP() << "one rank agrees";
+  const auto device = make_cpu_device(1);
+  const bool last = comm.rank() == comm.size() - 1;
+  const auto expect_refused = [&](const char* here, const char* there, auto change) {
+    ReducerSpec spec{comm, *device, 100, {{0, 50}, {50, 50}}};
+    if (last) change(spec);
+    const std::string text = refusal([&] { make_reducer(GetParam(), spec); });
+    const std::string values = fmt::format("\"{}\" here, \"{}\" on rank 0", here, there);
+    EXPECT_NE(text.find(values), std::string::npos) << text;
+    EXPECT_EQ(text.find(fmt::format("rank {} (", comm.size() - 1)), 0u) << text;
+  };
+  expect_refused("count = 2000000", "count = 100", [](ReducerSpec& spec) { spec.count = 2000000; });
+  expect_refused("number of buckets = 1", "number of buckets = 2",
+                 [](ReducerSpec& spec) { spec.buckets.pop_back(); });
+  expect_refused("bucket 1 = begin 50, count 49", "bucket 1 = begin 50, count 50",
+                 [](ReducerSpec& spec) { spec.buckets.back().count = 49; });
+  expect_refused("exact = 1", "exact = 0", [](ReducerSpec& spec) { spec.exact = 1; });
+  expect_refused("overflows = true", "overflows = false",
+                 [](ReducerSpec& spec) { spec.overflows = true; });
+  expect_refused("one_by_one = true", "one_by_one = false",
+                 [](ReducerSpec& spec) { spec.one_by_one = true; });
+}
+
+TEST(Reducers, are_the_same_on_all_ranks) {
+  const Comm comm = world().comm().duplicate();
+  if (comm.size() == 1) GTEST_SKIP() << "one rank agrees";
+  const auto device = make_cpu_device(1), other = make_async_device();
+  const bool last = comm.rank() == comm.size() - 1;
+  const ReducerSpec spec{comm, *device, 100, {{0, 100}}};
+  std::string text = refusal([&] { make_reducer(last ? "ring" : "tree", spec); });
+  EXPECT_NE(text.find("\"reducer = ring\" here, \"reducer = tree\""), std::string::npos) << text;
+  const ReducerSpec elsewhere{comm, last ? *other : *device, 100, {{0, 100}}};
+  text = refusal([&] { make_reducer("tree", elsewhere); });
+  EXPECT_NE(text.find("\"memory = device\" here, \"memory = host\""), std::string::npos) << text;
+}
+
 INSTANTIATE_TEST_SUITE_P(Menu, AnyReducer, [] {
   std::vector<std::string> names;
   for (const ReducerEntry& entry : reducers()) {
@@ -380,16 +464,6 @@ TEST_F(Nccl, aborts_on_the_way_out_of_an_error_instead_of_waiting_for_others) {
       Error);
   EXPECT_EQ(library.calls(),
             (std::vector<std::string>{"connect", "allocate", "abort", "release", "destroy"}));
-}
-
-/// What all ranks are told.
-std::string refusal(const std::function<void()>& make) {
-  try {
-    make();
-  } catch (const AgreedError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 TEST_F(Nccl, that_one_rank_cannot_connect_is_said_on_all_without_waiting_for_the_deadline) {

@@ -11,6 +11,7 @@
 #include "collectives/sum.h"
 #include "src/random.h"
 #include "tests/mpi/world.h"
+#include "tests/support/error_of.h"
 
 namespace lockstep {
 namespace {
@@ -75,6 +76,29 @@ TEST(RowReducer, TheNumbersOfRowsDiffer) {
   EXPECT_GT(counts[1], 0u);
   EXPECT_LT(counts[1], 20u);
   EXPECT_EQ(counts[2], static_cast<std::size_t>(kRows));
+}
+
+TEST(RowReducer, RefusesWrongNumbersAndRanksThatDisagree) {
+  const Comm comm = world().comm().duplicate();
+  const auto line = [&](std::int64_t rows, std::int64_t width, int shards, std::int64_t most) {
+    return error_of([&] { RowReducer(comm, rows, width, shards, most); });
+  };
+  EXPECT_NE(line(-1, 7, 1, 1).find("-1 rows"), std::string::npos);
+  EXPECT_NE(line(5, 0, 1, 1).find("0 elements"), std::string::npos);
+  EXPECT_NE(line(5, 7, 0, 1).find("0 shards"), std::string::npos);
+  EXPECT_NE(line(5, 7, 1, -1).find("-1 rows of a rank"), std::string::npos);
+  if (comm.size() > 1) {
+    const std::string differ = line(kRows, comm.rank() == 1 ? 8 : 7, 1, 5);
+    EXPECT_NE(differ.find("\"width = 8\" here, \"width = 7\" on rank 0"), std::string::npos)
+        << differ;
+  }
+  RowReducer reducer(comm, kRows, kWidth, 1, 1);
+  SparseRows rows(kRows, kWidth);
+  rows.row(3);
+  rows.row(5);
+  const std::string many = error_of([&] { reducer.take(0, rows); });
+  EXPECT_NE(many.find("room for 1 rows"), std::string::npos) << many;
+  EXPECT_EQ(many.find("internal error"), std::string::npos) << many;
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, RowReducers, testing::Values(1, 2, 4));

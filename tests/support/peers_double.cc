@@ -16,7 +16,8 @@ class PeersDouble : public Peers {
       : comm_(spec.comm),
         marks_(marks),
         arena_(round_up(spec.count * sizeof(float), kPageBytes)),
-        memory_(spec.comm, static_cast<std::size_t>(spec.comm.size()) * (arena_ + marks_bytes()),
+        memory_(spec.comm, spec.comm,
+                static_cast<std::size_t>(spec.comm.size()) * (arena_ + marks_bytes()),
                 "the double of cuda_ipc") {}
 
   float* gradients(int rank) override {

@@ -93,6 +93,22 @@ TEST(RunPlan, RefusesWhatCannotBeSharedEvenlyAndSaysWhatCan) {
             std::string::npos);
 }
 
+TEST(RunPlan, refuses_more_shards_than_an_int_holds) {
+  Options options;
+  options.accumulate = 1 << 20;
+  const RankOf last{2047, 2048, 1};
+  for (const std::int64_t global_batch : {std::int64_t{0}, std::int64_t{1} << 31}) {
+    options.global_batch = global_batch;
+    const std::string line = error_of([&] { plan(options, {}, last); });
+    EXPECT_NE(line.find("2147483648 shards"), std::string::npos) << line;
+    EXPECT_NE(line.find("--accumulate"), std::string::npos) << line;
+  }
+  options.global_batch = 0;
+  options.accumulate = 1 << 22;
+  const std::string line = error_of([&] { plan(options, {}, last); });
+  EXPECT_NE(line.find("smaller --accumulate"), std::string::npos) << line;
+}
+
 TEST(RunPlan, ShardsGoSideBySideForBatchNormsOfTheWholeBatch) {
   Options options;
   options.shards = 12;

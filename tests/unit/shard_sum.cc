@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "src/random.h"
+#include "tests/support/error_of.h"
 
 namespace lockstep {
 namespace {
@@ -105,6 +106,16 @@ TEST(ShardSum, HoldsOneSumPerLevelOfTheTree) {
     EXPECT_EQ(ShardSum(*device, gradients.data(), kCount, shards).bytes(),
               expected[shards] * arena);
   }
+}
+
+TEST(ShardSum, RefusesNoShardsAndLessThanNoElements) {
+  const auto device = make_cpu_device(1);
+  std::vector<float> gradients(kCount);
+  const auto line = [&](std::int64_t count, int shards) {
+    return error_of([&] { ShardSum(*device, gradients.data(), count, shards); });
+  };
+  EXPECT_NE(line(kCount, 0).find("for 0 shards"), std::string::npos);
+  EXPECT_NE(line(-1, 2).find("of -1 elements"), std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Upto9, ShardSums, testing::Range(1, 10));
