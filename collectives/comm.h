@@ -108,6 +108,10 @@ class World {
   /// Error.
   int or_end_all(const std::function<int()>& body);
 
+  /// Collective: ends all ranks with `exit_code` if that keeps mpirun from printing boxes about it
+  /// (Open MPI 4); else returns, and MPI_Finalize follows. The caller has printed the error.
+  void end_quietly(int exit_code);
+
  private:
   /// Initialises MPI or joins the program's. Returns the thread level.
   int begin_mpi(int* argc, char*** argv);
@@ -148,9 +152,9 @@ inline constexpr const char* kSameArguments = "pass the same on all ranks";
 
 /// main() of every parallel program: makes the World, calls `body`, turns an Error into one line on
 /// stderr from one rank and a non-zero exit on all. An AgreedError is printed by rank 0 and ends in
-/// MPI_Finalize; for any other exception see World::or_end_all(). Where several ranks of a node
-/// fail at about the same time, the first to claim FlightRecorder::first_failure() prints. `body`
-/// returns the exit code.
+/// World::end_quietly() or MPI_Finalize; for any other exception see World::or_end_all(). Where
+/// several ranks of a node fail at about the same time, the first to claim
+/// FlightRecorder::first_failure() prints. `body` returns the exit code.
 int run_main(int argc, char** argv, const char* program, const std::function<int(World&)>& body);
 
 }  // namespace lockstep

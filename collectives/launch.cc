@@ -1,7 +1,9 @@
 #include "collectives/launch.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <string_view>
@@ -11,12 +13,32 @@ namespace {
 
 constexpr const char* kQuiet = "OMPI_MCA_orte_execute_quiet";
 
+/// Open MPI 4 reads the variable kQuiet once, in MPI_Init, into this variable of its library. No
+/// function of MPI changes it. Null in other MPIs.
+bool* quiet_of_library() { return static_cast<bool*>(::dlsym(RTLD_DEFAULT, "orte_execute_quiet")); }
+
 int number(const Environment& environment, const char* name) {
   const char* text = environment(name);
   return text == nullptr ? 0 : std::atoi(text);
 }
 
+/// The number of processes that torchrun started, if it started this one; else 0. Some containers
+/// set WORLD_SIZE without a RANK, which says nothing about this process.
+int torchrun_size(const Environment& environment) {
+  const int size = number(environment, "WORLD_SIZE");
+  const int rank = environment("RANK") != nullptr ? number(environment, "RANK") : -1;
+  return rank >= 0 && rank < size ? size : 0;
+}
+
 }  // namespace
+
+void hold_standard_files() {
+  int file;
+  do {
+    file = ::open("/dev/null", O_RDWR);
+  } while (file >= 0 && file <= STDERR_FILENO);
+  if (file >= 0) ::close(file);
+}
 
 WordsOfStart::WordsOfStart() {
   if (const char* quiet = std::getenv(kQuiet)) quiet_ = quiet;
@@ -25,9 +47,14 @@ WordsOfStart::WordsOfStart() {
 
 WordsOfStart::~WordsOfStart() {
   if (quiet_.empty() || quiet_ == "0") return;
-  // Read once, in MPI_Init, into a variable of the library, which no function of MPI changes.
-  if (void* variable = ::dlsym(RTLD_DEFAULT, "orte_execute_quiet"))
-    *static_cast<bool*>(variable) = true;
+  if (bool* quiet = quiet_of_library()) *quiet = true;
+}
+
+bool silence_abort(const Environment& environment) {
+  bool* quiet = quiet_of_library();
+  if (quiet == nullptr || environment("OMPI_COMM_WORLD_SIZE") == nullptr) return false;
+  *quiet = true;
+  return true;
 }
 
 bool has_launcher(const Environment& environment) {
@@ -68,14 +95,25 @@ std::string launch_problem(const Environment& environment, int size) {
         "of the MPI that the program was built with",
         launcher_size);
   }
+  const int torch_size = torchrun_size(environment);
+  if (torch_size > 1 && !has_launcher(environment)) {
+    return fmt::format(
+        "WORLD_SIZE={} is set, as by torchrun, but MPI connects no processes without mpirun. "
+        "Start the program with \"mpirun -np {}\", or unset WORLD_SIZE to train on one rank.",
+        torch_size, torch_size);
+  }
   return "";
 }
 
 bool is_first_task(const Environment& environment) {
-  for (const char* name : {"PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
-    if (const char* text = environment(name)) return std::string_view(text) == "0";
+  const auto is_zero = [&](const char* name) { return std::string_view(environment(name)) == "0"; };
+  for (const char* name : {"PMI_RANK", "PMIX_RANK"}) {
+    if (environment(name) != nullptr) return is_zero(name);
   }
-  return true;
+  // Without a LOCAL_RANK each process is the only one of its container, with a log of its own.
+  if (torchrun_size(environment) > 1 && environment("LOCAL_RANK") != nullptr)
+    return is_zero("RANK");
+  return environment("SLURM_PROCID") == nullptr || is_zero("SLURM_PROCID");
 }
 
 }  // namespace lockstep

@@ -159,6 +159,27 @@ TEST(RunPlan, NotesALearningRateThatIsNotWhatOneExpects) {
   EXPECT_TRUE(plan(options, {10, 1280, 0, 1}).notes.empty()) << "nothing is left to train";
 }
 
+TEST(RunPlan, NotesALearningRateThatRises) {
+  Options options;
+  options.steps = 10;
+  options.rate = {.base = 0.1, .decay = 2, .end = 0.2};
+  const auto notes_with = [&](const char* schedule) {
+    options.rate.schedule = schedule;
+    return fmt::format("{}", fmt::join(plan(options).notes, "; "));
+  };
+  for (const char* schedule : {"cosine", "linear"})
+    EXPECT_NE(notes_with(schedule).find("--lr-end 0.2"), std::string::npos) << schedule;
+  EXPECT_NE(notes_with("exponential").find("--lr-decay 2"), std::string::npos);
+  for (const char* schedule : {"constant", "one_cycle"}) EXPECT_EQ(notes_with(schedule), "");
+  options.rate = {.base = 0.1, .decay = 1, .end = 0.1};
+  for (const char* schedule : {"cosine", "linear", "exponential"})
+    EXPECT_EQ(notes_with(schedule), "");
+  options.rate.end = 0.11;
+  options.rate_batch = 64;  // --lr is doubled
+  options.rate.warmup_epochs = 0.01;
+  EXPECT_EQ(notes_with("cosine"), "");
+}
+
 TEST(RunPlan, ScalesTheRateWithTheGlobalBatchAndAsksForAWarmUp) {
   Options options;
   options.steps = 10;
@@ -334,6 +355,42 @@ TEST(Resumption, AnEarlyCheckpointWithoutChecksumsIsNoted) {
   require_same_data(early, kData, notes);
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_NE(notes[0].find("does not say on which data"), std::string::npos);
+}
+
+TEST(Circumstances, ACompleteRunIsRefusedWithOptionsThatChangeMoreThanTheLastBits) {
+  Resumption complete;
+  complete.file = "step-0000000100.h5";
+  complete.metadata.texts = {{"options", "lr=0.1\nema=0.9\nlog-every=1\n"},
+                             {"version", "0.1"},
+                             {"all_threads", "2"},
+                             {"sums", "canonical"},
+                             {"steps", "100"},
+                             {"shards", "2"},
+                             {"global_batch", "16"}};
+  const auto refusal = [&](const char* name, const char* value, const char* rate = "constant") {
+    Circumstances now = complete.metadata.texts;
+    now[name] = value;
+    Options options;
+    options.text = now.at("options");
+    options.shaping = {{"lr", "0.1"}, {"ema", "0.9"}};
+    options.rate.schedule = rate;
+    try {
+      require_same_run(complete, now, options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), kExitUsage);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal("options", "lr=0.1\nema=0.9\nlog-every=5\n"), "");
+  EXPECT_NE(refusal("options", "lr=0.2\nema=0\nlog-every=1\n").find(" --ema, --lr."),
+            std::string::npos);
+  EXPECT_NE(refusal("global_batch", "32").find(" --global-batch."), std::string::npos);
+  EXPECT_NE(refusal("statistics", "the global batch").find(" --sync-bn."), std::string::npos);
+  EXPECT_EQ(refusal("steps", "50"), "");
+  EXPECT_NE(refusal("steps", "50", "cosine").find(" --steps."), std::string::npos);
+  for (const char* bits : {"version", "all_threads", "sums", "shards"})
+    EXPECT_EQ(refusal(bits, "8"), "") << bits;
 }
 
 TEST(Circumstances, EachChangeIsOneNote) {
