@@ -31,6 +31,7 @@
 #include "collectives/flight_recorder.h"
 #include "collectives/watchdog.h"
 #include "net/checkpoint.h"
+#include "net/checkpoint_pruner.h"
 #include "src/clock.h"
 #include "src/data/dataset.h"
 #include "src/file.h"
@@ -397,11 +398,9 @@ class Trainer {
       folders_->require_held();
       std::vector<ConstSection> sections = read_only(step_.sections());
       sections.insert(sections.end(), kept.begin(), kept.end());
-      const SavedCheckpoint saved = save_checkpoint(options_.checkpoint_dir, step_.layout(),
-                                                    sections, metadata, options_.keep);
-      last_file_ = saved.file;
-      if (!saved.warning.empty() && !std::exchange(warned_, true))
-        reporter_.line(fmt::format("{:<12} {}", "warning", saved.warning));
+      last_file_ = save_checkpoint(options_.checkpoint_dir, step_.layout(), sections, metadata);
+      for (const std::string& warning : pruner_.prune(last_file_))
+        reporter_.line(fmt::format("{:<12} {}", "warning", warning));
     });
     if (comm_.rank() == 0 && saved_step_ != done) reporter_.saved(done, last_file_);
     saved_step_ = done;
@@ -485,9 +484,9 @@ class Trainer {
   Reporter reporter_;
   Circumstances texts_;  ///< what checkpoints say besides the position
 
+  CheckpointPruner pruner_{options_.checkpoint_dir, options_.keep};
   std::filesystem::path last_file_;
   std::string wire_note_;
-  bool warned_ = false;     ///< of an old checkpoint that stays
   std::int64_t taken_ = 0;  ///< steps whose totals are known: up to Device::run_ahead() fewer
   std::int64_t saved_step_ = -1, last_report_step_ = 0;
   std::int64_t skipped_before_ = 0;  ///< steps, when this start began
