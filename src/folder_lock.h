@@ -16,7 +16,8 @@ namespace lockstep {
 /// gone is taken over: the claimant makes run.lock.<N+1> before it removes run.lock.<N>, so that of
 /// any number of claimants one wins. It is gone if its process is no more on this machine; on
 /// another one, if its SLURM job was requeued as ours, or if its file was not touched for
-/// kSilence (its holder touches it every kHeartbeat, from a thread of its own).
+/// kSilence (its holder touches it every kHeartbeat, from a thread of its own). A machine whose
+/// boot id cannot be read counts as another one.
 class FolderLock {
  public:
   static constexpr int kSilence = 180;  ///< seconds
