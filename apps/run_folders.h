@@ -2,14 +2,23 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "apps/options.h"
+#include "collectives/comm.h"
 #include "src/folder_lock.h"
 
 namespace lockstep {
+
+/// Collective, before RunFolders. If a run on another machine holds a folder and may be dead, waits
+/// until its silence is over, and rank 0 prints a line that says so. A sign of life ends the wait:
+/// RunFolders then refuses. `look_for_stop` is collective, is called between looks, and ends the
+/// wait by an exception. With --check it waits for nothing.
+void await_folders(const Comm& comm, const Options& options,
+                   const std::function<void()>& look_for_stop);
 
 /// --checkpoint-dir and --log-dir, as far as they are given. One thread.
 class RunFolders {

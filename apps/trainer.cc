@@ -523,6 +523,8 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   };
 
   look_for_stop();
+  record.phase("waiting for the folders of another run", kSlowFiles);
+  await_folders(comm, options, look_for_stop);
   record.phase("looking for checkpoints", kSlowFiles);
   std::optional<RunFolders> folders;
   agree(comm, [&] {

@@ -287,6 +287,22 @@ void FolderLock::require_held() const {
   }
 }
 
+std::optional<FolderLock::Silent> FolderLock::silent_holder(
+    const std::filesystem::path& directory) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(directory, error)) return {};
+  std::vector<Claim> gone;
+  const auto other = standing(list_claims(directory), gone);
+  if (!other || other->fact("token").empty() || is_of_this_machine(*other)) return {};
+  struct stat touched {};
+  if (::stat(other->file.c_str(), &touched) != 0) return {};
+  const std::int64_t seconds = silence_of(other->file).value_or(0);
+  return Silent{describe(*other),
+                fmt::format("{} {}.{} {}", other->file.string(), touched.st_mtim.tv_sec,
+                            touched.st_mtim.tv_nsec, other->text),
+                std::clamp<std::int64_t>(seconds, 0, kSilence)};
+}
+
 std::string FolderLock::holder(const std::filesystem::path& directory) {
   std::error_code error;
   if (!std::filesystem::is_directory(directory, error)) return "";
