@@ -119,6 +119,12 @@ void RunFolders::name_run(const std::string& run) {
 
 void RunFolders::require_held() const {
   for (const auto& lock : locks_) lock->require_held();
+  looked_ = now_seconds();
+}
+
+void RunFolders::require_still_held() const {
+  constexpr double kSeconds = 5;
+  if (now_seconds() - looked_ >= kSeconds) require_held();
 }
 
 }  // namespace lockstep

@@ -32,6 +32,8 @@ class RunFolders {
 
   void name_run(const std::string& run);  ///< for those who ask who holds them
   void require_held() const;              ///< FolderLock::require_held() of each
+  /// The same for what is written often: looks every 5 s at most.
+  void require_still_held() const;
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
@@ -41,6 +43,7 @@ class RunFolders {
   std::vector<std::unique_ptr<FolderLock>> locks_;
   std::vector<std::filesystem::path> made_;  ///< what lies inside first
   std::vector<std::string> notes_;
+  mutable double looked_ = 0;  ///< when require_held() last found all held
 };
 
 }  // namespace lockstep

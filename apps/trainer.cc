@@ -86,7 +86,7 @@ class Trainer {
               world.flight_recorder().mine(), options, plan,
               trace_ ? &trace_->timeline() : nullptr),
         evaluation_(device, entry_, *data.test, options.precision, options.test_views),
-        reporter_(comm_, options, plan,
+        reporter_(comm_, options, plan, folders,
                   [this] {
                     world_.flight_recorder().mine().progress();
                     return !stop_requested_();
