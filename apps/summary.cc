@@ -134,14 +134,21 @@ void print_placement(const RunSummary& f, Reporter& reporter) {
 
 std::vector<int> ranks_of_same_bits(int shards) {
   std::vector<int> ranks;
-  for (int count = 1; count <= shards; ++count) {
-    if (shards % count == 0 && shares_subtrees(count, shards)) ranks.push_back(count);
+  const auto add = [&](std::int64_t count) {
+    if (shares_subtrees(static_cast<int>(count), shards)) ranks.push_back(static_cast<int>(count));
+  };
+  for (std::int64_t count = 1; count * count <= shards; ++count) {
+    if (shards % count != 0) continue;
+    add(count);
+    if (count * count != shards) add(shards / count);
   }
+  std::sort(ranks.begin(), ranks.end());
   return ranks;
 }
 
 std::string order_text(const RunPlan& plan, bool of_accumulated) {
   const std::vector<int> ranks =
+  std::sort(ranks.begin(), ranks.end());
       of_accumulated ? std::vector<int>{plan.ranks()} : ranks_of_same_bits(plan.shards);
   const bool other = !of_accumulated && !plan.canonical();
   return fmt::format("{}: --shards {} gives the same weights, bit for bit, on {} rank{} of {}{}",
