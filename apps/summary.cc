@@ -5,6 +5,7 @@
 
 #include "apps/augmentation.h"
 #include "apps/circumstances.h"
+#include "apps/kept_back.h"
 #include "src/check.h"
 #include "src/cpu/convolution.h"
 #include "src/machine.h"
@@ -25,12 +26,16 @@ std::string bucket_text(const std::vector<Range>& buckets) {
                      fmt::join(sizes, ", "));
 }
 
+/// Collective; for rank 0.
 std::string memory_text(const RunSummary& f) {
   auto parts = f.step.memory();
   parts.emplace_back("evaluation", f.evaluation.bytes());
   parts.emplace_back("loader", f.loader.bytes());
   parts.emplace_back("data", f.data.train->bytes() + f.data.test->bytes());
-  if (!f.options.checkpoint_dir.empty()) parts.emplace_back("saving", f.step.saved_bytes());
+  if (!f.options.checkpoint_dir.empty()) {
+    const std::size_t kept_back = gather_bytes(f.comm, f.step.layout(), f.step.keeps_back());
+    parts.emplace_back("saving", f.step.saved_bytes() + kept_back);
+  }
   parts.emplace_back("program and libraries", f.base_memory);
   std::size_t total = 0;
   std::vector<std::string> texts;
@@ -148,7 +153,6 @@ std::vector<int> ranks_of_same_bits(int shards) {
 
 std::string order_text(const RunPlan& plan, bool of_accumulated) {
   const std::vector<int> ranks =
-  std::sort(ranks.begin(), ranks.end());
       of_accumulated ? std::vector<int>{plan.ranks()} : ranks_of_same_bits(plan.shards);
   const bool other = !of_accumulated && !plan.canonical();
   return fmt::format("{}: --shards {} gives the same weights, bit for bit, on {} rank{} of {}{}",
