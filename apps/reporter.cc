@@ -227,6 +227,10 @@ void Reporter::histograms(std::int64_t step, const Layout& layout, const float* 
   body_->files([&] { body_->events->histograms(step, values); });
 }
 
+void Reporter::sync() {
+  if (body_ && body_->json) body_->files([&] { body_->json->sync(); });
+}
+
 void Reporter::saved(std::int64_t step, const std::filesystem::path& file) {
   if (body_) body_->line(body_->step_text(step) + " saved " + file.string());
 }

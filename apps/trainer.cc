@@ -396,6 +396,7 @@ class Trainer {
             KeptBack{step_.loss_scale().scale, static_cast<std::int64_t>(kept.size())}.text();
       }
       folders_->require_held();
+      reporter_.sync();
       std::vector<ConstSection> sections = read_only(step_.sections());
       sections.insert(sections.end(), kept.begin(), kept.end());
       last_file_ = save_checkpoint(options_.checkpoint_dir, step_.layout(), sections, metadata);
