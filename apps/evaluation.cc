@@ -5,7 +5,7 @@
 
 #include "apps/test_views.h"
 #include "src/check.h"
-#include "src/cpu/parallel_for.h"
+#include "src/data/read_in_parallel.h"
 #include "src/round_up.h"
 
 namespace lockstep {
@@ -54,7 +54,7 @@ void Evaluation::copy_batch(std::int64_t first, std::int64_t count, View images)
   const std::size_t sample_bytes = images.shape.row() * size_of(images.type);
   auto* host_labels = reinterpret_cast<std::int32_t*>(host_.get() + labels_);
   stream_->synchronize();  // the copy of the batch before is done
-  parallel_for(stream_->threads(), count, 8, [&](std::int64_t begin, std::int64_t end) {
+  read_in_parallel(stream_->threads(), count, 8, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       dataset_.read(first + i, nullptr,
                     host_.get() + images_ + static_cast<std::size_t>(i) * sample_bytes,

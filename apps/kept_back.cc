@@ -15,9 +15,9 @@ namespace {
 std::string section_name(std::size_t number) { return fmt::format("wire/{}", number); }
 
 /// The ranks that keep something back.
-std::vector<int> keepers(const Comm& comm, const float* kept) {
-  const auto keeps = static_cast<std::uint64_t>(kept != nullptr);
-  const std::vector<std::uint64_t> all = comm.all_gather(std::span(&keeps, 1));
+std::vector<int> keepers(const Comm& comm, bool keeps) {
+  const std::uint64_t own = keeps ? 1 : 0;
+  const std::vector<std::uint64_t> all = comm.all_gather(std::span(&own, 1));
   std::vector<int> ranks;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] != 0) ranks.push_back(static_cast<int>(rank));
@@ -31,7 +31,7 @@ std::vector<ConstSection> gather_kept_back(const Comm& comm, const Layout& layou
                                            const float* kept,
                                            std::vector<std::vector<float>>& memory) {
   const auto count = static_cast<std::size_t>(layout.count);
-  const std::vector<int> ranks = keepers(comm, kept);
+  const std::vector<int> ranks = keepers(comm, kept != nullptr);
   if (ranks.empty()) return {};
   memory.assign(comm.rank() == 0 ? ranks.size() : 0, std::vector<float>(count));
   std::vector<float> passing(count);
@@ -44,6 +44,11 @@ std::vector<ConstSection> gather_kept_back(const Comm& comm, const Layout& layou
     sections.push_back({section_name(i), memory[i].data()});
   }
   return sections;
+}
+
+std::size_t gather_bytes(const Comm& comm, const Layout& layout, bool keeps) {
+  const std::size_t ranks = keepers(comm, keeps).size();
+  return ranks == 0 ? 0 : (2 * ranks + 1) * static_cast<std::size_t>(layout.count) * sizeof(float);
 }
 
 void scale_trained(const Layout& layout, float factor, float* values) {
@@ -77,7 +82,7 @@ std::string restore_kept_back(const Comm& comm, const Checkpoint* checkpoint,
                               const KeptBack& before, const Layout& layout, float scale,
                               float* kept) {
   const auto count = static_cast<std::size_t>(layout.count);
-  const std::vector<int> ranks = keepers(comm, kept);
+  const std::vector<int> ranks = keepers(comm, kept != nullptr);
   agree(comm, [&] {
     if (!checkpoint) return;
     std::int64_t there = 0;

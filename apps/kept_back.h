@@ -2,6 +2,7 @@
 // and in checkpoints.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,10 @@ void follow_scale(const Layout& layout, const LossScale& scale, const std::vecto
 std::vector<ConstSection> gather_kept_back(const Comm& comm, const Layout& layout,
                                            const float* kept,
                                            std::vector<std::vector<float>>& memory);
+
+/// Collective. Bytes that rank 0 holds for them while it saves a checkpoint: twice, in `memory` and
+/// in the file's image, besides one that passes. 0 if no rank `keeps` something back.
+std::size_t gather_bytes(const Comm& comm, const Layout& layout, bool keeps);
 
 /// What a checkpoint says of them.
 struct KeptBack {

@@ -36,6 +36,7 @@ ordered_json to_json(const std::string& options) {
 struct Reporter::Body {
   const Options& options;
   const RunPlan& plan;
+  const RunFolders* folders;
   int ranks;
   Console console;
   std::optional<JsonLines> json{};
@@ -76,6 +77,7 @@ struct Reporter::Body {
     }
   }
   void files(const std::function<void()>& write) {
+    if (folders) folders->require_still_held();
     bool ignored = false;  // they keep what they could not write
     attempt(write, ignored);
   }
@@ -85,10 +87,11 @@ struct Reporter::Body {
 };
 
 Reporter::Reporter(const Comm& comm, const Options& options, const RunPlan& plan,
-                   const std::function<bool()>& keep_waiting) {
+                   const RunFolders* folders, const std::function<bool()>& keep_waiting) {
   if (comm.rank() != 0) return;
   body_.reset(new Body{.options = options,
                        .plan = plan,
+                       .folders = folders,
                        .ranks = comm.size(),
                        .console = Console(stdout, keep_waiting)});
 }
@@ -105,6 +108,7 @@ void Reporter::begin(bool evaluates_anew) {
   body_->begin = now_seconds();
   body_->done = plan.start.step;
   if (body_->options.log_dir.empty()) return;
+  if (body_->folders) body_->folders->require_held();
   const std::filesystem::path directory = body_->options.log_dir;
   const LoggedRun logged = logged_run(directory);
   const bool same_run = plan.start.step > 0 && (logged.run.empty() || logged.run == plan.run);
@@ -223,6 +227,10 @@ void Reporter::histograms(std::int64_t step, const Layout& layout, const float* 
   body_->files([&] { body_->events->histograms(step, values); });
 }
 
+void Reporter::sync() {
+  if (body_ && body_->json) body_->files([&] { body_->json->sync(); });
+}
+
 void Reporter::saved(std::int64_t step, const std::filesystem::path& file) {
   if (body_) body_->line(body_->step_text(step) + " saved " + file.string());
 }
@@ -280,6 +288,7 @@ void Reporter::epoch(std::int64_t step, std::int64_t number, const EpochRecord& 
 void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped) {
   if (!body_) return;
   body_->attempt([&] { body_->console.clear(); }, body_->lost_lines);
+  if (body_->folders) body_->folders->require_still_held();
   bool lost_files = false;
   body_->attempt(
       [&] {

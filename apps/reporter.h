@@ -11,6 +11,7 @@
 #include "apps/epoch_record.h"
 #include "apps/evaluation.h"
 #include "apps/options.h"
+#include "apps/run_folders.h"
 #include "apps/run_plan.h"
 #include "apps/straggler.h"
 #include "net/loss_scale.h"
@@ -36,10 +37,12 @@ struct StepReport {
 /// On ranks other than 0 every call does nothing. begin() throws Error where the files cannot be
 /// opened. From then on a report that cannot be written (a full disk, a closed stdout) is not the
 /// end of the run: stderr says so once, and again at the end if the files could not take it later.
-/// `keep_waiting` is asked while a reader of stdout pauses (src/report/report.h).
+/// `keep_waiting` is asked while a reader of stdout pauses (src/report/report.h). `folders`: null on
+/// ranks other than 0. If another run has taken them over, nothing is written to them and the call
+/// throws Error on rank 0 alone.
 class Reporter {
  public:
-  Reporter(const Comm& comm, const Options& options, const RunPlan& plan,
+  Reporter(const Comm& comm, const Options& options, const RunPlan& plan, const RunFolders* folders,
            const std::function<bool()>& keep_waiting);
   ~Reporter();
 
@@ -53,6 +56,8 @@ class Reporter {
   void evaluating(double share);                           ///< the bar during an evaluation
   void histograms(std::int64_t step, const Layout& layout, const float* parameters,
                   const float* gradients);
+  /// What metrics.jsonl has been given reaches the disk before a checkpoint does.
+  void sync();
   void saved(std::int64_t step, const std::filesystem::path& file);  ///< line
   void evaluation(std::int64_t step, double epoch, const EvaluationResult& result,
                   const char* weights);

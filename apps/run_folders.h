@@ -2,14 +2,23 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "apps/options.h"
+#include "collectives/comm.h"
 #include "src/folder_lock.h"
 
 namespace lockstep {
+
+/// Collective, before RunFolders. If a run on another machine holds a folder and may be dead, waits
+/// until its silence is over, and rank 0 prints a line that says so. A sign of life ends the wait:
+/// RunFolders then refuses. `look_for_stop` is collective, is called between looks, and ends the
+/// wait by an exception. With --check it waits for nothing.
+void await_folders(const Comm& comm, const Options& options,
+                   const std::function<void()>& look_for_stop);
 
 /// --checkpoint-dir and --log-dir, as far as they are given. One thread.
 class RunFolders {
@@ -23,6 +32,8 @@ class RunFolders {
 
   void name_run(const std::string& run);  ///< for those who ask who holds them
   void require_held() const;              ///< FolderLock::require_held() of each
+  /// The same for what is written often: looks every 5 s at most.
+  void require_still_held() const;
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
@@ -32,6 +43,7 @@ class RunFolders {
   std::vector<std::unique_ptr<FolderLock>> locks_;
   std::vector<std::filesystem::path> made_;  ///< what lies inside first
   std::vector<std::string> notes_;
+  mutable double looked_ = 0;  ///< when require_held() last found all held
 };
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 
 #include "apps/augmentation.h"
 #include "apps/circumstances.h"
+#include "apps/kept_back.h"
 #include "src/check.h"
 #include "src/cpu/convolution.h"
 #include "src/machine.h"
@@ -25,12 +26,16 @@ std::string bucket_text(const std::vector<Range>& buckets) {
                      fmt::join(sizes, ", "));
 }
 
+/// Collective; for rank 0.
 std::string memory_text(const RunSummary& f) {
   auto parts = f.step.memory();
   parts.emplace_back("evaluation", f.evaluation.bytes());
   parts.emplace_back("loader", f.loader.bytes());
   parts.emplace_back("data", f.data.train->bytes() + f.data.test->bytes());
-  if (!f.options.checkpoint_dir.empty()) parts.emplace_back("saving", f.step.saved_bytes());
+  if (!f.options.checkpoint_dir.empty()) {
+    const std::size_t kept_back = gather_bytes(f.comm, f.step.layout(), f.step.keeps_back());
+    parts.emplace_back("saving", f.step.saved_bytes() + kept_back);
+  }
   parts.emplace_back("program and libraries", f.base_memory);
   std::size_t total = 0;
   std::vector<std::string> texts;
@@ -134,9 +139,15 @@ void print_placement(const RunSummary& f, Reporter& reporter) {
 
 std::vector<int> ranks_of_same_bits(int shards) {
   std::vector<int> ranks;
-  for (int count = 1; count <= shards; ++count) {
-    if (shards % count == 0 && shares_subtrees(count, shards)) ranks.push_back(count);
+  const auto add = [&](std::int64_t count) {
+    if (shares_subtrees(static_cast<int>(count), shards)) ranks.push_back(static_cast<int>(count));
+  };
+  for (std::int64_t count = 1; count * count <= shards; ++count) {
+    if (shards % count != 0) continue;
+    add(count);
+    if (count * count != shards) add(shards / count);
   }
+  std::sort(ranks.begin(), ranks.end());
   return ranks;
 }
 

@@ -31,6 +31,7 @@
 #include "collectives/flight_recorder.h"
 #include "collectives/watchdog.h"
 #include "net/checkpoint.h"
+#include "net/checkpoint_pruner.h"
 #include "src/clock.h"
 #include "src/data/dataset.h"
 #include "src/file.h"
@@ -85,7 +86,7 @@ class Trainer {
               world.flight_recorder().mine(), options, plan,
               trace_ ? &trace_->timeline() : nullptr),
         evaluation_(device, entry_, *data.test, options.precision, options.test_views),
-        reporter_(comm_, options, plan,
+        reporter_(comm_, options, plan, folders,
                   [this] {
                     world_.flight_recorder().mine().progress();
                     return !stop_requested_();
@@ -395,13 +396,12 @@ class Trainer {
             KeptBack{step_.loss_scale().scale, static_cast<std::int64_t>(kept.size())}.text();
       }
       folders_->require_held();
+      reporter_.sync();
       std::vector<ConstSection> sections = read_only(step_.sections());
       sections.insert(sections.end(), kept.begin(), kept.end());
-      const SavedCheckpoint saved = save_checkpoint(options_.checkpoint_dir, step_.layout(),
-                                                    sections, metadata, options_.keep);
-      last_file_ = saved.file;
-      if (!saved.warning.empty() && !std::exchange(warned_, true))
-        reporter_.line(fmt::format("{:<12} {}", "warning", saved.warning));
+      last_file_ = save_checkpoint(options_.checkpoint_dir, step_.layout(), sections, metadata);
+      for (const std::string& warning : pruner_.prune(last_file_))
+        reporter_.line(fmt::format("{:<12} {}", "warning", warning));
     });
     if (comm_.rank() == 0 && saved_step_ != done) reporter_.saved(done, last_file_);
     saved_step_ = done;
@@ -485,9 +485,9 @@ class Trainer {
   Reporter reporter_;
   Circumstances texts_;  ///< what checkpoints say besides the position
 
+  CheckpointPruner pruner_{options_.checkpoint_dir, options_.keep};
   std::filesystem::path last_file_;
   std::string wire_note_;
-  bool warned_ = false;     ///< of an old checkpoint that stays
   std::int64_t taken_ = 0;  ///< steps whose totals are known: up to Device::run_ahead() fewer
   std::int64_t saved_step_ = -1, last_report_step_ = 0;
   std::int64_t skipped_before_ = 0;  ///< steps, when this start began
@@ -524,6 +524,8 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   };
 
   look_for_stop();
+  record.phase("waiting for the folders of another run", kSlowFiles);
+  await_folders(comm, options, look_for_stop);
   record.phase("looking for checkpoints", kSlowFiles);
   std::optional<RunFolders> folders;
   agree(comm, [&] {

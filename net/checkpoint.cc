@@ -1,4 +1,4 @@
-// Checkpoints over src/hdf5.h: which names stand for what, which files are kept.
+// Checkpoints over src/hdf5.h: which names stand for what.
 #include "net/checkpoint.h"
 
 #include <algorithm>
@@ -93,43 +93,26 @@ std::vector<ConstSection> read_only(const std::vector<Section>& sections) {
   return result;
 }
 
-SavedCheckpoint save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
-                                const std::vector<ConstSection>& sections,
-                                const CheckpointMetadata& metadata, int keep) {
-  SavedCheckpoint saved{directory / fmt::format("step-{:010}.h5", metadata.position.step), ""};
-  {
-    Hdf5Writer writer(saved.file);
-    writer.attribute("step", metadata.position.step);
-    writer.attribute("samples", metadata.position.samples);
-    writer.attribute("epoch", metadata.position.epoch);
-    writer.attribute("seed", metadata.position.seed);
-    for (const auto& [name, text] : metadata.texts) writer.attribute(name, text);
-    for (const ConstSection& section : sections) {
-      for (const Parameter& parameter : layout.parameters) {
-        if (!section.holds(parameter)) continue;
-        writer.array(section.name + "/" + parameter.name, parameter.shape,
-                     {section.arena + parameter.range.begin, size_of(parameter)});
-      }
-    }
-    writer.commit();
-  }
-  std::vector<std::filesystem::path> old = list_checkpoints(directory);
-  // Those of higher steps are damaged, or this run would have gone on from them: what is kept
-  // beside them must not become less.
-  std::erase_if(old, [&](const std::filesystem::path& file) {
-    return *step_of(file) >= metadata.position.step;
-  });
-  for (std::size_t i = keep > 0 ? keep - 1 : old.size(); i < old.size(); ++i) {
-    std::error_code error;
-    std::filesystem::remove(old[i], error);
-    if (error && saved.warning.empty()) {
-      saved.warning = fmt::format(
-          "cannot remove the old checkpoint {}: {}; it stays until somebody removes it by hand",
-          old[i].string(), error.message());
+std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
+                                      const std::vector<ConstSection>& sections,
+                                      const CheckpointMetadata& metadata) {
+  const auto file = directory / fmt::format("step-{:010}.h5", metadata.position.step);
+  Hdf5Writer writer(file);
+  writer.attribute("step", metadata.position.step);
+  writer.attribute("samples", metadata.position.samples);
+  writer.attribute("epoch", metadata.position.epoch);
+  writer.attribute("seed", metadata.position.seed);
+  for (const auto& [name, text] : metadata.texts) writer.attribute(name, text);
+  for (const ConstSection& section : sections) {
+    for (const Parameter& parameter : layout.parameters) {
+      if (!section.holds(parameter)) continue;
+      writer.array(section.name + "/" + parameter.name, parameter.shape,
+                   {section.arena + parameter.range.begin, size_of(parameter)});
     }
   }
+  writer.commit();
   remove_stale_temporaries(directory, "step-");
-  return saved;
+  return file;
 }
 
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& directory) {

@@ -60,19 +60,12 @@ struct CheckpointMetadata {
   std::map<std::string, std::string> texts;
 };
 
-struct SavedCheckpoint {
-  std::filesystem::path file;
-  /// The first older one that could not be removed, with the cause; else empty.
-  std::string warning;
-};
-
-/// Writes <directory>/step-<position.step>.h5 as a whole or not at all, then removes what dead
-/// processes left of theirs, and checkpoints of lower steps so that with it the newest `keep` are
-/// left (0: all). Those of higher steps stay, uncounted: damaged ones that were passed over. Holds
-/// about as much memory as the arenas while it runs.
-SavedCheckpoint save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
-                                const std::vector<ConstSection>& sections,
-                                const CheckpointMetadata& metadata, int keep);
+/// Writes <directory>/step-<position.step>.h5 as a whole or not at all, then removes temporary files
+/// of dead processes. Returns the file. Holds about as much memory as the arenas while it runs.
+/// Older checkpoints stay: net/checkpoint_pruner.h removes them.
+std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
+                                      const std::vector<ConstSection>& sections,
+                                      const CheckpointMetadata& metadata);
 
 /// The checkpoints in `directory`, highest step first; none if there is no such directory.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& directory);

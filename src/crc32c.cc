@@ -87,13 +87,15 @@ __attribute__((target("sse4.2"))) std::uint32_t step_by_instruction(std::uint32_
 
 }  // namespace
 
-std::uint32_t crc32c(std::string_view bytes) {
+std::uint32_t crc32c(std::string_view bytes, std::uint32_t before) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("sse4.2")) return ~step_by_instruction(0xFFFFFFFF, bytes);
+  if (__builtin_cpu_supports("sse4.2")) return ~step_by_instruction(~before, bytes);
 #endif
-  return crc32c_by_table(bytes);
+  return crc32c_by_table(bytes, before);
 }
 
-std::uint32_t crc32c_by_table(std::string_view bytes) { return ~step_by_table(0xFFFFFFFF, bytes); }
+std::uint32_t crc32c_by_table(std::string_view bytes, std::uint32_t before) {
+  return ~step_by_table(~before, bytes);
+}
 
 }  // namespace lockstep

@@ -7,11 +7,12 @@
 namespace lockstep {
 
 /// Source: RFC 3720, appendix B.4: polynomial 0x1EDC6F41, bits reflected, register and result
-/// inverted. About 20 GB/s where the processor has an instruction for it.
-std::uint32_t crc32c(std::string_view bytes);
+/// inverted. About 20 GB/s where the processor has an instruction for it. `before`: the checksum of
+/// the bytes in front of these.
+std::uint32_t crc32c(std::string_view bytes, std::uint32_t before = 0);
 
 /// The same without that instruction, about 0.4 GB/s: what crc32c() falls back to.
-std::uint32_t crc32c_by_table(std::string_view bytes);
+std::uint32_t crc32c_by_table(std::string_view bytes, std::uint32_t before = 0);
 
 /// As stored beside data: the checksum of bytes that hold checksums would be no good (TensorFlow's
 /// core/lib/hash/crc32c.h).

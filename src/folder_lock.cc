@@ -53,12 +53,14 @@ std::int64_t whole_number(const std::string& text) {
 }
 
 /// Within one of these, a process number names one process: a boot of one kernel, and a container's
-/// own numbers in it.
+/// own numbers in it. Empty if this machine does not tell: the numbers of the first container are
+/// alike on all machines.
 std::string process_space() {
   std::string boot = read_all("/proc/sys/kernel/random/boot_id");
   boot.erase(boot.find_last_not_of('\n') + 1);
   std::error_code ignored;
-  return boot + " " + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
+  const std::string numbers = std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
+  return boot.empty() || numbers.empty() ? "" : boot + " " + numbers;
 }
 
 /// A claim as its file says it.
@@ -146,9 +148,15 @@ std::optional<std::int64_t> silence_of(const std::filesystem::path& file) {
   return now.st_mtime - touched.st_mtime;
 }
 
+/// Whether this machine's process table tells if the claim's process lives.
+bool is_of_this_machine(const Claim& claim) {
+  const std::string space = process_space();
+  return !space.empty() && claim.fact("space") == space;
+}
+
 /// Why nobody is behind the claim any more; empty: somebody is.
 std::string why_gone(const Claim& claim) {
-  if (claim.fact("space") == process_space()) {
+  if (is_of_this_machine(claim)) {
     const auto pid = static_cast<int>(whole_number(claim.fact("pid")));
     const auto start = static_cast<std::uint64_t>(whole_number(claim.fact("start")));
     const bool gone = pid <= 0 || Process(pid, start).condition() == Condition::gone;
@@ -277,6 +285,22 @@ void FolderLock::require_held() const {
             "{} was taken over by {} while this process stood still: nothing more is written to it",
             directory_.string(), describe(claim));
   }
+}
+
+std::optional<FolderLock::Silent> FolderLock::silent_holder(
+    const std::filesystem::path& directory) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(directory, error)) return {};
+  std::vector<Claim> gone;
+  const auto other = standing(list_claims(directory), gone);
+  if (!other || other->fact("token").empty() || is_of_this_machine(*other)) return {};
+  struct stat touched {};
+  if (::stat(other->file.c_str(), &touched) != 0) return {};
+  const std::int64_t seconds = silence_of(other->file).value_or(0);
+  return Silent{describe(*other),
+                fmt::format("{} {}.{} {}", other->file.string(), touched.st_mtim.tv_sec,
+                            touched.st_mtim.tv_nsec, other->text),
+                std::clamp<std::int64_t>(seconds, 0, kSilence)};
 }
 
 std::string FolderLock::holder(const std::filesystem::path& directory) {

@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -16,7 +18,8 @@ namespace lockstep {
 /// gone is taken over: the claimant makes run.lock.<N+1> before it removes run.lock.<N>, so that of
 /// any number of claimants one wins. It is gone if its process is no more on this machine; on
 /// another one, if its SLURM job was requeued as ours, or if its file was not touched for
-/// kSilence (its holder touches it every kHeartbeat, from a thread of its own).
+/// kSilence (its holder touches it every kHeartbeat, from a thread of its own). A machine whose
+/// boot id cannot be read counts as another one.
 class FolderLock {
  public:
   static constexpr int kSilence = 180;  ///< seconds
@@ -37,6 +40,15 @@ class FolderLock {
   void require_held() const;
   /// The line that says whose claim was taken over; else empty.
   const std::string& note() const { return note_; }
+
+  /// A claim of another machine that gave no sign of life lately. Its run may be dead.
+  struct Silent {
+    std::string holder;        ///< "run 4a11 (host h, process 4711, ...)"
+    std::string stamp;         ///< another one after each sign of life
+    std::int64_t seconds = 0;  ///< since the last sign of life; kSilence at most
+  };
+  /// Nothing if `directory` can be claimed, or if its holder is known to live. Changes nothing.
+  static std::optional<Silent> silent_holder(const std::filesystem::path& directory);
 
   /// Who holds `directory` now ("a run (rank 0 on host h, process 4711, ...)"); empty: nobody.
   /// Changes nothing.

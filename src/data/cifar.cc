@@ -4,16 +4,17 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <fstream>
+#include <span>
 #include <system_error>
 #include <utility>
 
 #include "src/check.h"
-#include "src/crc32c.h"
 #include "src/data/augment.h"
+#include "src/data/data_file.h"
 #include "src/data/download_cure.h"
 #include "src/data/images.h"
-#include "src/data/mapped_file.h"
 
 namespace lockstep {
 namespace {
@@ -29,20 +30,18 @@ class Cifar10 : public Dataset {
           std::int64_t records, bool whole, std::string about, const std::string& cure)
       : records_(records), whole_(whole), about_(std::move(about)) {
     if (whole) pad_crops(kMoves);
-    const auto bytes = static_cast<std::size_t>(records * kCifarRecordBytes);
+    const std::int64_t bytes = records * kCifarRecordBytes;
     for (const std::string& name : names) {
       const auto path = directory / name;
-      files_.emplace_back(path, bytes, cure);
-      const std::uint8_t* record = files_.back().data();
-      for (std::int64_t i = 0; i < records; ++i, record += kCifarRecordBytes) {
-        if (*record >= kClasses) {
+      const DataFile& file = files_.emplace_back(path, bytes, cure);
+      for (std::int64_t i = 0; i < records; ++i) {
+        file.read(i * kCifarRecordBytes, std::span(&labels_.emplace_back(), 1));
+        if (labels_.back() >= kClasses) {
           fail("{}: record {} has label {}, and labels are 0 to {}: the file is damaged; {}",
-               path.string(), i, *record, kClasses - 1, cure);
+               path.string(), i, labels_.back(), kClasses - 1, cure);
         }
       }
-      identity_ +=
-          fmt::format("{} = crc32c {:08x}\n", name,
-                      crc32c({reinterpret_cast<const char*>(files_.back().data()), bytes}));
+      identity_ += fmt::format("{} = crc32c {:08x}\n", name, file.checksum());
     }
   }
 
@@ -51,9 +50,11 @@ class Cifar10 : public Dataset {
   Shape sample_shape() const override {
     return whole_ ? Shape{1, kImageSide, kImageSide, kImageChannels} : crop_shape();
   }
-  std::int32_t label(std::int64_t index) const override { return *stored(index); }
+  std::int32_t label(std::int64_t index) const override { return labels_[index]; }
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
-    const std::uint8_t* planes = stored(index) + 1;
+    std::array<std::uint8_t, kImageValues> bytes;
+    record(index, bytes.data());
+    const std::uint8_t* planes = bytes.data();
     if (whole_) {
       return read_moved(planes, kForm.size, kForm.standard, random, out, type, crop_padding(),
                         alternate_flips());
@@ -64,7 +65,8 @@ class Cifar10 : public Dataset {
   Records records() const override { return whole_ ? Records::whole : Records::images; }
   ImageForm form() const override { return kForm; }
   void record(std::int64_t index, std::uint8_t* bytes) const override {
-    std::copy_n(stored(index) + 1, kImageValues, bytes);
+    const std::int64_t begin = index % records_ * kCifarRecordBytes + 1;  // behind the label
+    files_[index / records_].read(begin, std::span(bytes, kImageValues));
   }
   std::string describe() const override { return about_; }
   const std::string& identity() const { return identity_; }
@@ -75,12 +77,8 @@ class Cifar10 : public Dataset {
       {kImageSide, kImageSide, kImageChannels, /*planes=*/true},
       {{125.306918f, 122.950394f, 113.865383f, 0}, {62.993219f, 62.088708f, 66.704900f, 1}}};
 
-  /// Its label, then its image.
-  const std::uint8_t* stored(std::int64_t index) const {
-    return files_[index / records_].data() + index % records_ * kCifarRecordBytes;
-  }
-
-  std::vector<MappedFile> files_;
+  std::deque<DataFile> files_;
+  std::vector<std::uint8_t> labels_;
   std::int64_t records_;
   bool whole_;
   std::string about_, identity_;

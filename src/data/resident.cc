@@ -6,6 +6,7 @@
 #include "src/data/augment.h"
 #include "src/data/images.h"
 #include "src/data/mnist.h"
+#include "src/data/read_in_parallel.h"
 #include "src/each.h"
 
 namespace lockstep {
@@ -256,7 +257,7 @@ ResidentSet::ResidentSet(Device& device, const Dataset& dataset)
   device.copy(*stream, labels_.get(), label, count * sizeof(std::int32_t));
   for (std::int64_t first = 0; first < size_; first += kPart) {
     const std::int64_t here = std::min(kPart, size_ - first);
-    parallel_for(stream->threads(), here, 64, [&](std::int64_t begin, std::int64_t end) {
+    read_in_parallel(stream->threads(), here, 64, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         std::byte* to = part.get() + static_cast<std::size_t>(i) * record_bytes;
         if (kind_ == Records::words) {

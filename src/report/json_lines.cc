@@ -86,4 +86,9 @@ void JsonLines::write(std::string_view kind, std::string_view object) {
 
 void JsonLines::flush() { write_pending(body_->file, body_->pending); }
 
+void JsonLines::sync() {
+  flush();
+  body_->file.sync();
+}
+
 }  // namespace lockstep

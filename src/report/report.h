@@ -79,6 +79,7 @@ class JsonLines {
   void write(std::string_view kind, std::string_view object);
   /// Writes what could not be written when it was told. write() does so too.
   void flush();
+  void sync();  ///< flush(), and returns when all lines have reached the disk
 
  private:
   struct Body;

@@ -8,16 +8,20 @@ need_h5py
 owners=(--shards 2 --momentum 0.9 --reducer owners)
 
 loss_of() { sed -n "s|.* step $1/.*cross-entropy \([0-9.]*\) .*|\1|p" "$folder/out"; }
+memory_of() { sed -n "s|^memory .*[=+] $1 \([0-9.]*\).*|\1|p" "$folder/out"; }  # PART: MiB of it in the plan
 about_the_same() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0 && b > 0 && a / b < 1.05 && b / a < 1.05) }'; }
 
 train 2 "${owners[@]}" --steps 8 --checkpoint-dir "$folder/fp32"
 expect_line "in fp32 the order is canonical" '^order +canonical: --shards 2 '
 loss=$(loss_of 8)
+saving=$(memory_of saving)
 for type in bf16 fp16; do
   for policy in poll thread; do
     train 2 "${owners[@]}" --wire $type --progress $policy --steps 8 --checkpoint-every 4 --checkpoint-dir "$folder/$type-$policy"
   done
   expect_line "$type: what crosses" "^reducer +owners \\(2 ranks; $type between them\\)\$"
+  expect "$type: the memory plan counts what two ranks keep back, twice, and one that passes" \
+    awk -v a="$saving" -v b="$(memory_of saving)" -v p="$(memory_of parameters)" 'BEGIN { exit !(a > 0 && p > 0 && b - a > 4.9 * p && b - a < 5.1 * p) }'
   expect_line "$type: it says what that means for the bits" "^order +each sum is rounded to $type where it crosses"
   expect_same_state "$type: whoever moves the sums on" "$(step_file "$folder/$type-poll" 8)" "$(step_file "$folder/$type-thread" 8)"
   expect "$type learns as fp32 does" about_the_same "$loss" "$(loss_of 8)"

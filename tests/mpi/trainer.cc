@@ -3,8 +3,11 @@
 #include "apps/trainer.h"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -21,6 +24,32 @@ namespace lockstep {
 namespace {
 
 using Words = std::vector<std::string>;
+
+/// Names of the regular files that fsync() was called for, in order.
+Words& synced() {
+  static Words names;
+  return names;
+}
+bool sync_of_lines_fails = false;
+
+}  // namespace
+}  // namespace lockstep
+
+/// In the place of the C library's.
+extern "C" int fsync(int descriptor) {
+  using namespace lockstep;
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", descriptor), error);
+  if (std::filesystem::is_regular_file(path, error)) synced().push_back(path.filename());
+  if (sync_of_lines_fails && path.filename() == "metrics.jsonl") {
+    errno = EIO;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_fsync, descriptor));
+}
+
+namespace lockstep {
+namespace {
 
 std::string big_endian(std::uint32_t value) {
   std::string bytes;
@@ -147,6 +176,24 @@ class Runs : public testing::Test {
   std::optional<TemporaryDirectory> owned_;
   std::string folder_;
 };
+
+TEST_F(Runs, SyncTheirLinesBeforeEachCheckpoint) {
+  for (const bool fails : {false, true}) {
+    const std::string name = fails ? "failing" : "synced";
+    synced().clear();
+    sync_of_lines_fails = fails;
+    EXPECT_EQ(run(name, *make_cpu_device(1)), kExitSuccess) << "a failure is a warning";
+    sync_of_lines_fails = false;
+    if (world().comm().rank() != 0) continue;
+    int saved = 0;
+    for (std::size_t i = 0; i < synced().size(); ++i) {
+      if (!synced()[i].starts_with("step-")) continue;
+      ++saved;
+      EXPECT_EQ(i > 0 ? synced()[i - 1] : "", "metrics.jsonl");
+    }
+    EXPECT_GE(saved, 2);
+  }
+}
 
 TEST_F(Runs, OnADeviceThatWorksLaterAreTheCpus) {
   EXPECT_EQ(run("cpu", *make_cpu_device(1)), kExitSuccess);

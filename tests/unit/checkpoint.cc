@@ -7,6 +7,7 @@
 #include <bit>
 #include <limits>
 
+#include "net/checkpoint_pruner.h"
 #include "src/file.h"
 #include "src/hdf5.h"
 #include "src/random.h"
@@ -65,9 +66,10 @@ std::vector<float> only_parameters(const Layout& layout, const std::vector<float
 std::filesystem::path save(const TemporaryDirectory& directory, std::int64_t step, int keep = 0,
                            const Layout& layout = small_layout()) {
   const std::vector<float> arena = arena_of(layout, static_cast<std::uint32_t>(step));
-  return save_checkpoint(directory.path(), layout, {{"parameters", arena.data()}},
-                         {{step, step * 128, 0, 1}, {{"model", "small"}}}, keep)
-      .file;
+  const auto file = save_checkpoint(directory.path(), layout, {{"parameters", arena.data()}},
+                                    {{step, step * 128, 0, 1}, {{"model", "small"}}});
+  CheckpointPruner(directory.path(), keep).prune(file);
+  return file;
 }
 
 void flip_a_bit(const std::filesystem::path& file) {
@@ -96,8 +98,7 @@ TEST(Checkpoint, EverySectionComesBackBitForBit) {
                                                      {{"parameters", parameters.data()},
                                                       {"optimizer/momentum", momentum.data()},
                                                       {"ema", ema.data()}},
-                                                     metadata, 3)
-                                         .file;
+                                                     metadata);
   EXPECT_EQ(file, directory / "step-0000001000.h5");
   verify_checkpoint(file);
 
@@ -160,21 +161,53 @@ TEST(Checkpoint, KeepsTheNewestAndOnlyRemovesItsOwn) {
       (std::vector{directory / "step-10000000000.h5", directory / "step-9999999999.h5", written}));
 }
 
-TEST(Checkpoint, AnOldOneThatStaysIsAWarning) {
+TEST(Checkpoint, ADamagedOneNeitherCountsNorGoes) {
   const TemporaryDirectory directory;
-  // A folder of such a name with something in it: even root cannot unlink it.
-  std::filesystem::create_directories(directory / "step-0000000001.h5/full");
-  save(directory, 2, 1);
-  const Layout layout = small_layout();
-  const std::vector<float> arena = arena_of(layout, 3);
-  const SavedCheckpoint saved = save_checkpoint(
-      directory.path(), layout, {{"parameters", arena.data()}}, {{3, 3, 0, 1}, {}}, 1);
-  EXPECT_EQ(saved.file, directory / "step-0000000003.h5");
-  EXPECT_NE(saved.warning.find("cannot remove the old checkpoint " +
-                               (directory / "step-0000000001.h5").string() + ": "),
+  CheckpointPruner pruner(directory.path(), 2);
+  const auto step = [&](int number) { return directory / fmt::format("step-{:010}.h5", number); };
+  const auto prune = [&](int number) { return pruner.prune(save(directory, number)); };
+  save(directory, 10);
+  save(directory, 13);
+  flip_a_bit(step(13));
+  const std::string damaged = contents(step(13));
+  const std::vector<std::string> warnings = prune(20);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("--keep"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find(step(13).string()), std::string::npos) << warnings[0];
+  EXPECT_EQ(list_checkpoints(directory.path()), (std::vector{step(20), step(13), step(10)}));
+  EXPECT_EQ(prune(30), Names{}) << "it warns once";
+  EXPECT_EQ(list_checkpoints(directory.path()), (std::vector{step(30), step(20), step(13)}));
+  EXPECT_EQ(contents(step(13)), damaged);
+
+  flip_a_bit(step(20));  // behind the back of the run, which has written it
+  EXPECT_EQ(prune(40).size(), 1u);
+  EXPECT_EQ(list_checkpoints(directory.path()),
+            (std::vector{step(40), step(30), step(20), step(13)}));
+  EXPECT_EQ(newest_good(directory.path()).file, step(40));
+
+  CheckpointPruner another(directory.path(), 1);  // of the next start, which reads all again
+  EXPECT_EQ(another.prune(save(directory, 50)).size(), 2u);
+  EXPECT_EQ(list_checkpoints(directory.path()), (std::vector{step(50), step(20), step(13)}));
+}
+
+TEST(Checkpoint, AnOldOneThatStaysIsAWarning) {
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+    GTEST_SKIP() << "only root can keep a file from being removed";
+  const TemporaryDirectory directory;
+  const std::filesystem::path first = save(directory, 1), second = save(directory, 2);
+  for (const auto& file : {first, second})
+    ASSERT_EQ(::mount(file.c_str(), file.c_str(), nullptr, MS_BIND, nullptr), 0);
+  CheckpointPruner pruner(directory.path(), 1);
+  const std::vector<std::string> warnings = pruner.prune(save(directory, 3));
+  EXPECT_EQ(pruner.prune(save(directory, 4)), Names{}) << "it warns once";
+  for (const auto& file : {first, second}) ::umount(file.c_str());
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("cannot remove the old checkpoint " + second.string() + ": "),
             std::string::npos)
-      << saved.warning;
-  EXPECT_EQ(directory.names(), (Names{"step-0000000001.h5", "step-0000000003.h5"}));
+      << warnings[0];
+  EXPECT_EQ(directory.names(),
+            (Names{"step-0000000001.h5", "step-0000000002.h5", "step-0000000004.h5"}));
 }
 
 TEST(Checkpoint, AnotherModelsFileNamesTheFirstDifference) {
@@ -274,8 +307,7 @@ TEST(Checkpoint, APositionThatCannotBeIsDamage) {
   };
   for (const auto& [position, said] : cases) {
     const std::filesystem::path file =
-        save_checkpoint(directory.path(), layout, {{"parameters", arena.data()}}, {position, {}}, 1)
-            .file;
+        save_checkpoint(directory.path(), layout, {{"parameters", arena.data()}}, {position, {}});
     EXPECT_EQ(error_of([&] { read_metadata(file); }),
               fmt::format("{} is damaged: it says {}; use another file", file.string(), said));
     EXPECT_NE(error_of([&] { verify_checkpoint(file); }), "");
@@ -306,7 +338,7 @@ TEST(Checkpoint, DISABLED_WritesForH5py) {
     arena[i] = static_cast<float>(i) - static_cast<float>(Layout::kMail);
   save_checkpoint(
       directory, layout, {{"parameters", arena.data()}, {"optimizer/momentum", arena.data()}},
-      {{1000, 128000, 2, std::numeric_limits<std::uint64_t>::max()}, {{"model", "tutorial"}}}, 0);
+      {{1000, 128000, 2, std::numeric_limits<std::uint64_t>::max()}, {{"model", "tutorial"}}});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "net/checkpoint_pruner.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -25,9 +26,10 @@ std::filesystem::path save(const std::filesystem::path& directory, std::int64_t 
                            std::map<std::string, std::string> texts = {}) {
   const Layout layout = one_parameter();
   const std::vector<float> arena(layout.count, static_cast<float>(step));
-  return save_checkpoint(directory, layout, {{"parameters", arena.data()}},
-                         {{step, step * 128, 0, 1}, std::move(texts)}, keep)
-      .file;
+  const auto file = save_checkpoint(directory, layout, {{"parameters", arena.data()}},
+                                    {{step, step * 128, 0, 1}, std::move(texts)});
+  CheckpointPruner(directory, keep).prune(file);
+  return file;
 }
 
 /// Bytes that this process has read from files so far.

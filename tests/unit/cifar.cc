@@ -5,13 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "src/check.h"
 #include "src/data/augment.h"
-#include "src/data/mapped_file.h"
+#include "src/data/data_file.h"
+#include "src/data/read_in_parallel.h"
 
 namespace lockstep {
 namespace {
@@ -59,10 +61,13 @@ class Cifar : public ::testing::Test {
   std::string open_message() const {
     return message([&] { open_cifar10_files(root_, kFew); });
   }
-  /// All of `parts` occur in `text`, which is one line and names the cure.
-  static void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
+  static void expect_names(const std::string& text, const std::vector<std::string>& parts) {
     for (const std::string& part : parts)
       EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+  }
+  /// All of `parts` occur in `text`, which is one line and names the cure.
+  static void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
+    expect_names(text, parts);
     EXPECT_NE(text.find("scripts/get_data.sh cifar10"), std::string::npos) << text;
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
   }
@@ -176,15 +181,59 @@ TEST_F(Cifar, NamesTheRecordOfABadLabel) {
   }
 }
 
-TEST_F(Cifar, MapsRegularFilesOnly) {
+TEST_F(Cifar, ReadsRegularFilesOnly) {
   const fs::path pipe = root_ / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   for (const fs::path& path : {pipe, root_}) {
-    EXPECT_EQ(message([&] { MappedFile(path, 1, "the cure"); }),
+    EXPECT_EQ(message([&] { DataFile(path, 1, "the cure"); }),
               fmt::format("{} is not a regular file; the cure", path.string()));
   }
-  const MappedFile file(root_ / "batches.meta.txt", fs::file_size(root_ / "batches.meta.txt"), "");
-  EXPECT_EQ(std::string(reinterpret_cast<const char*>(file.data()), 8), "airplane");
+}
+
+TEST_F(Cifar, AFileThatChangesDuringTheRunIsAnError) {
+  const fs::path path = root_ / name(1);
+  const DatasetPair data = open_cifar10_files(root_, kFew);
+  const auto read = [&] {
+    std::vector<std::uint8_t> bytes(kImageValues);
+    return message([&] { data.train->record(kFew + 1, bytes.data()); });
+  };
+  EXPECT_EQ(read(), "");
+  fs::resize_file(path, 0);
+  expect_names(read(), {path.string(), "12292", " 0 bytes"});
+  write(1, kFew * kCifarRecordBytes + 1);
+  expect_names(read(), {path.string(), "12292", "12293"});
+  write(1, kFew * kCifarRecordBytes);
+  const auto later = [&](int seconds) {
+    fs::last_write_time(path, fs::file_time_type::clock::now() + std::chrono::seconds(seconds));
+  };
+  later(10);
+  EXPECT_EQ(read(), "") << "the same bytes with another time";
+  std::fstream(path, std::ios::binary | std::ios::in | std::ios::out).seekp(100).put('x');
+  later(20);
+  expect_names(read(), {path.string(), "content"});
+  fs::remove(path);  // the open file stays as it was
+  expect_names(read(), {path.string(), "content"});
+}
+
+TEST_F(Cifar, AFileThatIsReplacedIsReadOnAsItWas) {
+  const DatasetPair data = open_cifar10_files(root_, kFew);
+  fs::remove(root_ / name(0));
+  write(0, 7);
+  std::vector<std::uint8_t> bytes(kImageValues);
+  data.train->record(2, bytes.data());
+  EXPECT_EQ(bytes[5], byte_of(0, 2, 6));
+}
+
+/// An error in any thread of a parallel loop is the caller's.
+TEST_F(Cifar, AnErrorOfAThreadIsThrown) {
+  for (const int threads : {1, 3}) {
+    const std::string text = message([&] {
+      read_in_parallel(threads, 30, 1, [](std::int64_t, std::int64_t end) {
+        if (end == 30) fail("part {}", end);
+      });
+    });
+    EXPECT_EQ(text, "part 30") << threads;
+  }
 }
 
 }  // namespace

@@ -105,6 +105,48 @@ TEST_F(FolderLockTest, OnAnotherMachineOnlyTheSilentAreTakenOver) {
   expect_taken_over("it gave no sign for");
 }
 
+TEST_F(FolderLockTest, OnAnotherMachineAHolderThatMayBeDeadIsKnown) {
+  const std::string name = "run.lock.1";
+  EXPECT_FALSE(FolderLock::silent_holder(folder_.path()));
+  EXPECT_FALSE(FolderLock::silent_holder(folder_ / "none"));
+  put(folder_ / name, text_with("space", "another boot"));
+  touched_ago(name, 50);
+  const auto silent = FolderLock::silent_holder(folder_.path());
+  ASSERT_TRUE(silent);
+  EXPECT_NEAR(static_cast<double>(silent->seconds), 50, 5);
+  EXPECT_NE(silent->holder.find(host_name()), std::string::npos) << silent->holder;
+  EXPECT_EQ(FolderLock::silent_holder(folder_.path())->stamp, silent->stamp);
+  touched_ago(name, 0);
+  EXPECT_NE(FolderLock::silent_holder(folder_.path())->stamp, silent->stamp) << "a sign of life";
+  touched_ago(name, FolderLock::kSilence + 60);
+  EXPECT_FALSE(FolderLock::silent_holder(folder_.path())) << "it can be claimed";
+  put(folder_ / name, "");
+  EXPECT_FALSE(FolderLock::silent_holder(folder_.path())) << "not whole yet";
+  std::filesystem::remove(folder_ / name);
+  const FolderLock lock(folder_.path(), "--log-dir");
+  EXPECT_FALSE(FolderLock::silent_holder(folder_.path())) << "it lives on this machine";
+}
+
+TEST_F(FolderLockTest, WithoutABootIdOnlyTheSilentAreTakenOver) {
+  const std::filesystem::path boot = "/proc/sys/kernel/random/boot_id";
+  put(folder_ / "empty", "");
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount((folder_ / "empty").c_str(), boot.c_str(), nullptr, MS_BIND, nullptr) != 0)
+    GTEST_SKIP() << "only root can hide the boot id";
+  struct Shown {
+    const std::filesystem::path& path;
+    ~Shown() { ::umount(path.c_str()); }
+  } const shown{boot};
+  std::filesystem::remove(folder_ / "empty");
+  put(folder_ / "run.lock.1", text_with("pid", "999999999"));  // as another host sees a live one
+  const std::string refused = refusal();
+  EXPECT_NE(refused.find("is in use by run"), std::string::npos) << refused;
+  if (refused.empty()) return;
+  touched_ago("run.lock.1", FolderLock::kSilence + 60);
+  expect_taken_over("it gave no sign for");
+}
+
 TEST_F(FolderLockTest, ARequeuedJobTakesOverFromItself) {
   put(folder_ / "run.lock.1", text_with("space", "another boot"));
   std::string text = contents(folder_ / "run.lock.1");

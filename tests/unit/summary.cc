@@ -32,6 +32,8 @@ TEST(Order, NamesJustTheNumbersOfRanksThatGiveTheSameBits) {
   EXPECT_EQ(ranks_of_same_bits(1), std::vector<int>{1});
   EXPECT_EQ(ranks_of_same_bits(8), (std::vector<int>{1, 2, 4, 8}));
   EXPECT_EQ(ranks_of_same_bits(12), (std::vector<int>{1, 3, 6, 12}));
+  EXPECT_EQ(ranks_of_same_bits(9), (std::vector<int>{1, 9}));
+  EXPECT_EQ(ranks_of_same_bits(2147483647), (std::vector<int>{1, 2147483647}));
   Random random(1, Purpose::generate, 0, 0);
   for (int shards = 1; shards <= 24; ++shards) {
     std::vector<int> same(shards);

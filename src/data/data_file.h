@@ -1,0 +1,47 @@
+// A data file that is read piece by piece. Its pages stay in the cache of the operating system, so
+// all ranks of a host share one copy.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <span>
+#include <string_view>
+
+namespace lockstep {
+
+/// Open for as long as it lives. It reads instead of mapping: a mapped file that is truncated ends
+/// the process with SIGBUS. Any number of threads may read.
+class DataFile {
+ public:
+  /// Throws Error if `path` is missing, no regular file, unreadable, or not of exactly `bytes`
+  /// bytes (more than 0). `cure` ends the message: what a person can do about it.
+  DataFile(const std::filesystem::path& path, std::int64_t bytes, std::string_view cure);
+  ~DataFile();
+  DataFile(const DataFile&) = delete;
+  DataFile& operator=(const DataFile&) = delete;
+
+  /// Fills `to` with the bytes from `offset` on. Throws Error that names the file if its size or
+  /// content has changed since construction. A new modification time alone is no change: the
+  /// checksum decides.
+  void read(std::int64_t offset, std::span<std::uint8_t> to) const;
+  std::uint32_t checksum() const { return checksum_; }  ///< crc32c() at construction
+
+ private:
+  void fill(std::int64_t offset, std::span<std::uint8_t> to) const;
+  struct stat status() const;
+  void require_unchanged() const;
+  std::uint32_t checksum_now() const;
+
+  const std::filesystem::path path_;
+  const std::int64_t bytes_;
+  int descriptor_ = -1;
+  std::uint32_t checksum_ = 0;
+  mutable std::atomic<std::int64_t> time_;  ///< modification, in ns, of the content with checksum_
+  mutable std::mutex mutex_;                ///< of who computes the checksum again
+};
+
+}  // namespace lockstep

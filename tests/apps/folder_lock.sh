@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Locks of folders over time: a run that lost its lock writes no more lines; a run waits for a claim of another host that may
+# be a dead run's, as long as that claim gives no sign of life.
+# usage: folder_lock.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+small_checkpoints
+
+claim() {  # FOLDER SECONDS: a run on another host holds it, and was silent for so long
+  mkdir -p "$1"
+  printf '%s = %s\n' host elsewhere pid 1 space another since yesterday token 1 >"$1/run.lock.1"
+  touch -d "-$2 seconds" "$1/run.lock.1"
+}
+waits() { grep -qE '^waiting .*elsewhere' "$folder/out"; }
+
+# --- a lost lock, with logs and no checkpoints -----------------------------------------------------------------------------
+logs=$folder/logs
+start 2 --steps 1000000 --log-dir "$logs"
+await 60 has_done 2
+claim "$folder/other" 0
+mv "$folder/other/run.lock.1" "$logs/run.lock.2"  # a take-over makes its own claim first
+rm "$logs/run.lock.1"
+await 30 ended
+lines=$(wc -l <"$logs/metrics.jsonl")
+collect
+expect_error "logs that were taken over" 1 "$logs was taken over by run \(host elsewhere"
+expect "nothing more is written" test "$(wc -l <"$logs/metrics.jsonl")" = "$lines"
+expect "the other's claim stays" test -e "$logs/run.lock.2"
+
+# --- a claim of another host that is silent --------------------------------------------------------------------------------
+claim "$folder/dead" 176
+train 2 --steps 1 --checkpoint-dir "$folder/dead" --log-dir "$folder/dead"
+expect "it waits until the silence is over" waits
+expect_line "and says for how long" '^waiting +for up to [1-5] s: '
+expect_line "it takes over" '^note +took --checkpoint-dir .* over from run \(host elsewhere'
+expect "it trains" test -e "$(step_file "$folder/dead" 1)"
+
+claim "$folder/alive" 15
+start 1 --steps 1 --log-dir "$folder/alive"
+await 60 waits
+touch "$folder/alive/run.lock.1"
+collect
+expect_error "a sign of life ends the wait" 1 "--log-dir $folder/alive is in use by run .*host elsewhere"
+expect_files "and nothing is written" "$folder/alive" run.lock.1
+
+claim "$folder/released" 15
+start 1 --steps 1 --log-dir "$folder/released"
+await 60 waits
+rm "$folder/released/run.lock.1"
+collect
+expect "a claim that is given back ends the wait" test "$code" = 0
+
+# --- requests to stop: to the rank that looks, and to one that does not -----------------------------------------------------
+for rank in 0 1; do
+  claim "$folder/stopped" 15
+  start 2 --steps 1 --log-dir "$folder/stopped"
+  await 60 waits
+  kill -USR1 "$(pid_of_rank "$rank")"
+  collect
+  expect_error "a request to rank $rank ends the wait" 75 'stopped on request before the first step'
+  expect_files "and nothing is written" "$folder/stopped" run.lock.1
+done
+claim "$folder/stopped" 15
+ranks 1 train_cifar "${small[@]}" --check --log-dir "$folder/stopped"
+expect "--check does not wait" bash -c "! grep -q '^waiting' '$folder/out'"
+
+# --- of two that wait one wins ----------------------------------------------------------------------------------------------
+claim "$folder/two" 175
+for i in 1 2; do
+  timeout --kill-after=5 $limit "$build/train_cifar" "${small[@]}" --steps 100000 --log-dir "$folder/two" \
+    >"$folder/out$i" 2>"$folder/err$i" </dev/null &
+  runs[i]=$!
+done
+wait -n -p loser "${runs[1]}" "${runs[2]}"
+loser_code=$?
+winner=$([[ $loser == "${runs[1]}" ]] && echo 2 || echo 1)
+has_begun() { grep -q 'step 1/' "$folder/out$winner"; }
+await 40 has_begun
+kill -TERM "${runs[winner]}"
+winner_code=0
+wait "${runs[winner]}" || winner_code=$?
+expect "both wait" test "$(grep -l '^waiting' "$folder/out1" "$folder/out2" | wc -l)" = 2
+expect "one is refused" test "$loser_code" = 1
+expect "it is told by whom" grep -q "is in use by run" "$folder/err$((3 - winner))"
+expect "the other trains until it is stopped" test "$winner_code" = 1 # there is no --checkpoint-dir
+expect "and had the folder" grep -q 'nothing was saved' "$folder/err$winner"
+finish
