@@ -23,6 +23,7 @@
 #include "collectives/node_memory.h"
 #include "collectives/start_watch.h"
 #include "collectives/watchdog.h"
+#include "src/text.h"
 
 namespace lockstep {
 namespace {
@@ -79,9 +80,8 @@ std::pair<std::string, std::string> first_difference(const std::string& here,
 
 /// A name that stands in a file may hold anything.
 std::string one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(),
-      [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; }, '?');
+  text = printable(text);
+  std::replace(text.begin(), text.end(), '\n', '?');
   return text;
 }
 
