@@ -26,6 +26,7 @@
 #include "apps/run_folders.h"
 #include "apps/summary.h"
 #include "apps/trace.h"
+#include "apps/trained_data.h"
 #include "apps/training_device.h"
 #include "apps/training_step.h"
 #include "apps/tuning.h"
@@ -102,6 +103,8 @@ class Trainer {
                       {"run", plan.run},
                       {"parent", plan.parent},
                       {"began", plan.began}});
+    if (const std::string text = normalisation_of(*data.train); !text.empty())
+      texts_[kNormalisation] = text;
   }
 
   /// Parameters, slots and average as the checkpoint has them, on all ranks.
@@ -558,7 +561,8 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   }
   RunPlan plan;
   agree(comm, [&] {
-    require_same_data(resumption, data.identity, notes);
+    require_same_data(resumption, data.identity, data.class_names, notes);
+    follow_checkpoint(options, resumption, data, notes);
     plan = plan_run(resumed, {comm.rank(), comm.size(), placement.threads}, data.train->size(),
                     resumption.metadata.position);
   });

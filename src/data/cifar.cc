@@ -51,14 +51,15 @@ class Cifar10 : public Dataset {
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
     const std::uint8_t* planes = stored(index) + 1;
     if (whole_) {
-      return read_moved(planes, kForm.size, kForm.standard, random, out, type, crop_padding(),
+      return read_moved(planes, form_.size, form_.standard, random, out, type, crop_padding(),
                         alternate_flips());
     }
     read_image(planes, random, out, type, crop_padding(), alternate_flips());
   }
   bool crops() const override { return true; }
   Records records() const override { return whole_ ? Records::whole : Records::images; }
-  ImageForm form() const override { return kForm; }
+  ImageForm form() const override { return form_; }
+  void standardise(const Standard& standard) override { form_.standard = standard; }
   void record(std::int64_t index, std::uint8_t* bytes) const override {
     std::copy_n(stored(index) + 1, kImageValues, bytes);
   }
@@ -66,16 +67,15 @@ class Cifar10 : public Dataset {
   const std::string& identity() const { return identity_; }
 
  private:
-  /// With mean and deviation of the training images' channels.
-  static constexpr ImageForm kForm{
-      {kImageSide, kImageSide, kImageChannels, /*planes=*/true},
-      {{125.306918f, 122.950394f, 113.865383f, 0}, {62.993219f, 62.088708f, 66.704900f, 1}}};
-
   /// Its label, then its image.
   const std::uint8_t* stored(std::int64_t index) const {
     return files_[index / records_].data() + index % records_ * kCifarRecordBytes;
   }
 
+  /// With mean and deviation of the training images' channels.
+  ImageForm form_{
+      {kImageSide, kImageSide, kImageChannels, /*planes=*/true},
+      {{125.306918f, 122.950394f, 113.865383f, 0}, {62.993219f, 62.088708f, 66.704900f, 1}}};
   std::vector<MappedFile> files_;
   std::int64_t records_;
   bool whole_;
