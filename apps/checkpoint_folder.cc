@@ -10,7 +10,11 @@ namespace lockstep {
 namespace {
 
 /// Whether `now` is what a run has saved as `before`, but that the evaluation then due is done.
-bool only_evaluated(CheckpointMetadata before, const CheckpointMetadata& now) {
+bool only_evaluated(CheckpointMetadata before, CheckpointMetadata now) {
+  for (CheckpointMetadata* metadata : {&before, &now}) {
+    metadata->texts.erase(kBest);
+    metadata->texts.erase(kReached);
+  }
   return before.texts.erase("evaluation") > 0 && before.position == now.position &&
          before.texts == now.texts;
 }

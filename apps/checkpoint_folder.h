@@ -14,6 +14,11 @@
 
 namespace lockstep {
 
+/// The texts of a checkpoint that the evaluation of its step may change: the best evaluation of the
+/// run (Reporter::best()), and the per cent of the test set by which it met its --target.
+inline constexpr const char* kBest = "best";
+inline constexpr const char* kReached = "target_reached";
+
 class CheckpointFolder {
  public:
   /// `warn` is told once of each file that is damaged.

@@ -8,18 +8,17 @@
 #include <cstdio>
 #include <filesystem>
 #include <span>
-#include <sstream>
 #include <thread>
 
 #include "apps/checkpoint_folder.h"
 #include "apps/command_line.h"
+#include "apps/evaluated_checkpoint.h"
 #include "apps/evaluation.h"
 #include "apps/help.h"
 #include "apps/option_set.h"
 #include "apps/placement.h"
 #include "apps/reporter.h"
 #include "apps/restore.h"
-#include "apps/resumption.h"
 #include "apps/signals.h"
 #include "apps/tuning.h"
 #include "collectives/comm.h"
@@ -42,7 +41,7 @@ namespace {
 constexpr double kSlowFiles = 600;
 
 struct EvaluateOptions {
-  std::string checkpoint, weights = "ema", data, precision, device = "auto", convolution = "auto",
+  std::string checkpoint, weights = "auto", data, precision, device = "auto", convolution = "auto",
                           isa = "auto", logits;
   bool follow = false, no_confusion = false, test_views = false;
   double interval = 60;
@@ -65,10 +64,10 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
       ->required();
   OptionSet set(app);
   set.group("Options");
-  set.text("--weights", o.weights, "NAME", "ema: the moving average; raw: the weights themselves",
-           one_of("--weights", {"ema", "raw"}));
-  set.text("--data", o.data, "DIR",
-           "Folder with the official files, for checkpoints trained on them");
+  set.text("--weights", o.weights, "NAME",
+           "ema: the moving average; raw: the weights; auto: the average if there is one",
+           one_of("--weights", {"auto", "ema", "raw"}));
+  set.text("--data", o.data, "DIR", "Folder of the test set, for checkpoints trained on files");
   set.text("--precision", o.precision, "TYPE", "fp32, bf16, or on GPUs fp16 [as trained]",
            one_of("--precision", {"fp32", "bf16", "fp16"}));
   set.flag("--follow", o.follow, "Stay, and evaluate every new checkpoint of the folder");
@@ -127,74 +126,19 @@ std::string confusion_table(const EvaluationResult& result, const std::vector<st
       text += fmt::format(" {:>5}", cell);
     }
     const auto right = static_cast<double>(result.confusion[truth * names.size() + truth]);
-    text += fmt::format(" {:>6.1f} %",
-                        100 * right / static_cast<double>(std::max<std::int64_t>(all, 1)));
+    text += all == 0 ? fmt::format(" {:>6}", "-")  // the test set has none of this class
+                     : fmt::format(" {:>6.1f} %", 100 * right / static_cast<double>(all));
   }
   return text;
 }
 
-/// What all ranks need to know of a checkpoint. Rank 0 alone reads it, from one open file.
-struct Subject {
-  std::string file, dataset, model, precision;
-  std::int64_t step = 0;
-  std::uint64_t seed = 0;
-  std::vector<std::string> class_names;  // rank 0's alone; none in early checkpoints
-};
-
-Subject subject_of(const Checkpoint& checkpoint, const EvaluateOptions& o) {
-  const std::string file = checkpoint.file().string();
-  const auto text = [&](const char* name) {
-    const auto found = checkpoint.metadata().texts.find(name);
-    require(found != checkpoint.metadata().texts.end(),
-            "{} does not name its {}: it was not written by a training program", file, name);
-    return found->second;
-  };
-  Subject subject{file,
-                  text("dataset"),
-                  text("model"),
-                  o.precision.empty() ? text("precision") : o.precision,
-                  checkpoint.metadata().position.step,
-                  checkpoint.metadata().position.seed,
-                  {}};
-  if (const auto found = checkpoint.metadata().texts.find("class_names");
-      found != checkpoint.metadata().texts.end()) {
-    std::istringstream lines(found->second);
-    for (std::string name; std::getline(lines, name);) subject.class_names.push_back(name);
-  }
-  const bool generated = find(datasets(), subject.dataset).files.empty();
-  if (generated && !o.data.empty())
-    fail_usage("{} was trained on the generated set: leave --data out", file);
-  if (!generated && o.data.empty())
-    fail_usage("{} was trained on {}: say --data DIR", file, subject.dataset);
-  if (o.weights == "ema" && !checkpoint.has("ema")) {
-    fail_usage("{} has no averaged weights (--ema 0 when it was trained): say --weights raw", file);
-  }
-  return subject;
-}
-
-/// To score a checkpoint on other data is a choice, but never one that goes unseen.
-void note_other_data(const Checkpoint& checkpoint, const std::string& identity) {
-  const auto before = checkpoint.metadata().texts.find("data");
-  if (before == checkpoint.metadata().texts.end()) return;  // an early version does not say
-  const std::string difference = first_other_file(before->second, identity);
-  if (difference.empty()) return;
-  std::fputs(fmt::format("evaluate: note: these are not the data that {} was trained with: {}\n",
-                         checkpoint.file().string(), difference)
-                 .c_str(),
-             stderr);
-}
-
-/// Collective. Rank 0's.
-Subject broadcast(const Comm& comm, Subject subject) {
-  for (std::string* text : {&subject.file, &subject.dataset, &subject.model, &subject.precision})
-    *text = comm.broadcast(*text);
-  comm.broadcast(std::span(&subject.step, 1));
-  comm.broadcast(std::span(&subject.seed, 1));
-  return subject;
+void note(const std::string& text) {
+  std::fputs(fmt::format("evaluate: note: {}\n", text).c_str(), stderr);
 }
 
 /// For other programs that load the checkpoint and must find the same (scripts/load_*.py).
-void write_answers(const std::string& file, const Subject& subject, const Answers& answers) {
+void write_answers(const std::string& file, const EvaluatedCheckpoint& subject,
+                   const Answers& answers) {
   std::error_code none;
   require(!std::filesystem::equivalent(file, subject.file, none),
           "--logits {} is the checkpoint itself: give another name", file);
@@ -215,23 +159,24 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   const Comm comm = world.comm();
   Record& record = world.flight_recorder().mine();
   record.phase("reading the checkpoint", kSlowFiles);
-  Subject subject;
+  EvaluatedCheckpoint subject;
   agree(comm, [&] {
-    if (checkpoint) subject = subject_of(*checkpoint, o);
+    if (checkpoint) subject = describe(*checkpoint, o.weights);
   });
   subject = broadcast(comm, subject);
   DatasetPair data;
+  std::vector<std::string> notes;
   std::unique_ptr<Evaluation> evaluation;
   std::vector<float> arena;
   Type type = Type::f32;
   const ModelEntry* entry = nullptr;
   agree(comm, [&] {
-    data = find(datasets(), subject.dataset).open(o.data, subject.seed);
+    data = open_test_set(subject, o.data, notes);
     entry = &find(models(), subject.model);
-    type = type_called(subject.precision);
+    type = type_called(o.precision.empty() ? subject.precision : o.precision);
     if (!device.computes(type)) {
       fail_usage("{} is of {}, which this device, {}, does not compute in: say --precision fp32",
-                 subject.file, subject.precision, device.describe());
+                 subject.file, name_of(type), device.describe());
     }
   });
   record.phase("choosing kernels", slow_tuning(device));
@@ -244,9 +189,9 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     evaluation->after_each([&record] { record.progress(); });
     arena.assign(evaluation->model().layout().count, 0.0f);
   });
-  if (checkpoint) note_other_data(*checkpoint, data.identity);
+  if (checkpoint) std::for_each(notes.begin(), notes.end(), note);
   load_on_all_ranks(comm, checkpoint, evaluation->model().layout(),
-                    {{o.weights == "ema" ? "ema" : "parameters", arena.data()}});
+                    {{subject.section(), arena.data()}});
   record.phase("evaluation");
   const auto evaluated = evaluation->run(comm, arena.data(), [&](double) {
     record.progress();
@@ -260,11 +205,8 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   if (comm.rank() != 0 || !evaluated) return evaluated.has_value();
   const EvaluationResult& result = *evaluated;
   std::string text = fmt::format("step {} ({}, {} weights): {}", subject.step, subject.file,
-                                 o.weights, fmt::join(score_parts(result.score), ", "));
-  if (!o.no_confusion) {
-    const bool named = subject.class_names.size() == data.class_names.size();
-    text += "\n" + confusion_table(result, named ? subject.class_names : data.class_names);
-  }
+                                 subject.weights, fmt::join(score_parts(result.score), ", "));
+  if (!o.no_confusion) text += "\n" + confusion_table(result, data.class_names);
   Console().line(text);
   return true;
 }
@@ -276,8 +218,7 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   const std::unique_ptr<Device> device =
       make_device(comm, o.device, {.convolution = o.convolution, .isa = o.isa}, placement);
   if (comm.rank() == 0) {
-    for (const std::string& note : placement.notes)
-      std::fputs(fmt::format("evaluate: note: {}\n", note).c_str(), stderr);
+    std::for_each(placement.notes.begin(), placement.notes.end(), note);
   }
   CheckpointFolder folder(o.checkpoint, [](const std::string& warning) {
     std::fputs(fmt::format("evaluate: {}\n", warning).c_str(), stderr);

@@ -49,7 +49,7 @@ struct Reporter::Body {
     double top1 = 0;
   };
   Tested last{};  // of this start
-  Tested best{};  // of the run, as far as metrics.jsonl tells of earlier starts
+  Tested best{};  // of the run, as far as its checkpoint and metrics.jsonl know of earlier starts
 
   void see(const Tested& tested) {
     if (best.step < 0 || tested.top1 > best.top1) best = tested;
@@ -100,6 +100,22 @@ Reporter::~Reporter() = default;
 
 void Reporter::line(const std::string& text) {
   if (body_) body_->line(text);
+}
+
+std::string Reporter::best() const {
+  if (!body_ || body_->best.step < 0) return "";
+  return fmt::format("top-1 {} at step {}", body_->best.top1, body_->best.step);
+}
+
+void Reporter::go_on_from(const std::string& best) {
+  if (!body_) return;
+  Body::Tested tested;
+  long long step = -1;
+  const bool read = std::sscanf(best.c_str(), "top-1 %lf at step %lld", &tested.top1, &step) == 2;
+  require(read && step >= 0 && tested.top1 >= 0 && tested.top1 <= 1,
+          "\"{}\" is not the best evaluation of a run", best);
+  tested.step = step;
+  body_->see(tested);
 }
 
 void Reporter::begin(bool evaluates_anew) {
@@ -319,9 +335,8 @@ void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped) 
     return fmt::format("{:.2f} % at step {}", 100 * t.top1, t.step);
   };
   parts.clear();
-  if (body_->last.step >= 0) {
-    parts = {"top-1 " + tested(body_->last), "best " + tested(body_->best)};
-  }
+  if (body_->last.step >= 0) parts.push_back("top-1 " + tested(body_->last));
+  if (body_->best.step >= 0) parts.push_back("best " + tested(body_->best));
   line("accuracy", parts);
   parts.clear();
   if (!body_->options.checkpoint_dir.empty())

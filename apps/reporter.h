@@ -47,6 +47,10 @@ class Reporter {
   ~Reporter();
 
   void line(const std::string& text);  ///< to stdout
+  /// The best evaluation of the run so far: "top-1 0.2103 at step 40"; empty: none was done.
+  std::string best() const;
+  /// Before begin(), in a run that goes on: best() of its checkpoint. Throws Error for other texts.
+  void go_on_from(const std::string& best);
   /// Training begins: opens the files of --log-dir, and writes the line of kind "run" into
   /// metrics.jsonl. What is there already of this very run stays up to its checkpoint, without the
   /// evaluation of its step where that is done anew; logs of another run are set aside with a line.

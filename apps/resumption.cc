@@ -1,12 +1,13 @@
 #include "apps/resumption.h"
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "apps/run_plan.h"
+#include "apps/trained_data.h"
 #include "src/check.h"
 #include "src/data/dataset.h"
 #include "src/table.h"
+#include "src/text.h"
 #include "src/unique.h"
 
 namespace lockstep {
@@ -24,6 +25,7 @@ json to_json(const Resumption& r) {
           {"parent", r.parent},
           {"began", r.began},
           {"texts", r.metadata.texts},
+          {"initial", r.initial.texts},
           {"step", p.step},
           {"samples", p.samples},
           {"epoch", p.epoch},
@@ -41,12 +43,8 @@ Resumption from_json(const json& j) {
   r.began = j["began"];
   r.metadata = {{j["step"], j["samples"], j["epoch"], j["seed"]},
                 j["texts"].get<std::map<std::string, std::string>>()};
+  r.initial.texts = j["initial"].get<std::map<std::string, std::string>>();
   return r;
-}
-
-std::string text_of(const CheckpointMetadata& metadata, const char* name) {
-  const auto found = metadata.texts.find(name);
-  return found == metadata.texts.end() ? "" : found->second;
 }
 
 /// Which checkpoint that is, wherever its file lies. Early checkpoints do not name their run.
@@ -60,7 +58,9 @@ std::string origin_of(const CheckpointMetadata& metadata) {
 /// for
 /// --keep may have removed it since.
 std::string began_from(const std::string& origin, const std::filesystem::path& file) {
-  return fmt::format("{}\n{}", origin, std::filesystem::absolute(file).lexically_normal().string());
+  // As the checkpoint will give it back.
+  return printable(
+      fmt::format("{}\n{}", origin, std::filesystem::absolute(file).lexically_normal().string()));
 }
 
 /// Whether a run that `began` so was started by this very --resume `file`.
@@ -149,6 +149,7 @@ Resumption find_resumption(const Comm& comm, const Options& options) {
     Resumption r;
     resolve(r, options);
     if (r.run.empty()) r.run = unique_hex(16);
+    if (!r.file && !options.init.empty()) r.initial = read_metadata(options.init);
     json::to_cbor(to_json(r), text);
   });
   return from_json(json::from_cbor(comm.broadcast(text)));
@@ -217,33 +218,6 @@ Options resumed_options(const Options& options, const Resumption& resumption, in
   }
   if (o.threads == 0) o.threads = static_cast<int>(number_of(resumption, "threads"));
   return o;
-}
-
-void require_same_data(const Resumption& resumption, const std::string& identity,
-                       std::vector<std::string>& notes) {
-  if (!resumption.file) return;
-  const std::string name = resumption.file->filename().string();
-  const std::string before = text_of(resumption.metadata, "data");
-  if (before.empty()) {
-    notes.push_back(fmt::format(
-        "{} is of an early version and does not say on which data it was trained", name));
-    return;
-  }
-  if (const std::string difference = first_other_file(before, identity); !difference.empty()) {
-    fail_usage(
-        "{} was trained on other data: {}; say --data with the files that it had, or train anew in "
-        "another --checkpoint-dir",
-        name, difference);
-  }
-}
-
-std::string first_other_file(const std::string& before, const std::string& now) {
-  std::istringstream old_lines(before), new_lines(now);
-  for (std::string was, is; std::getline(old_lines, was);) {
-    if (!std::getline(new_lines, is)) is = "missing";
-    if (was != is) return fmt::format("{}, not {}", is, was.substr(was.find(" = ") + 3));
-  }
-  return "";
 }
 
 }  // namespace lockstep

@@ -21,6 +21,7 @@ namespace lockstep {
 struct Resumption {
   std::optional<std::filesystem::path> file;  ///< the checkpoint to go on from; none: from scratch
   CheckpointMetadata metadata;                ///< of that file
+  CheckpointMetadata initial;                 ///< from scratch with --init: the texts of its file
   std::vector<std::string> warnings;  ///< damaged files that were passed over, one line each
   std::vector<std::string> notes;     ///< what a person may not expect
   std::string run;     ///< 32 hexadecimal digits: the checkpoint's where its run goes on, else new
@@ -38,15 +39,5 @@ Resumption find_resumption(const Comm& comm, const Options& options);
 /// and Error where the checkpoint does not say enough. From scratch they stay as they are.
 Options resumed_options(const Options& options, const Resumption& resumption, int ranks,
                         std::vector<std::string>& notes);
-
-/// The first file in which two identities of data (DatasetPair::identity, one file a line) differ:
-/// "two.bin = crc32c 00000003, not crc32c 00000002"; empty where none does.
-std::string first_other_file(const std::string& before, const std::string& now);
-
-/// Throws a usage Error where the checkpoint was trained on other data than `identity`
-/// (DatasetPair::identity), with the first file that differs; a line of `notes` where it does not
-/// say on which.
-void require_same_data(const Resumption& resumption, const std::string& identity,
-                       std::vector<std::string>& notes);
 
 }  // namespace lockstep

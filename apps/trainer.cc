@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "apps/augmentation.h"
+#include "apps/checkpoint_folder.h"
 #include "apps/circumstances.h"
 #include "apps/epoch_record.h"
 #include "apps/kept_back.h"
@@ -25,6 +26,7 @@
 #include "apps/run_folders.h"
 #include "apps/summary.h"
 #include "apps/trace.h"
+#include "apps/trained_data.h"
 #include "apps/training_device.h"
 #include "apps/training_step.h"
 #include "apps/tuning.h"
@@ -52,8 +54,6 @@ constexpr const char* kDue = "due";
 constexpr const char* kLossScale = "loss_scale";
 /// The text that KeptBack is.
 constexpr const char* kKeptBack = "kept_back";
-/// The text that says how many per cent of the test set a run had right that ended by its --target.
-constexpr const char* kReached = "target_reached";
 
 constexpr const char* kMeasured =
     "--conv measure chooses by the clock: another run like this one may have other last bits; this "
@@ -104,6 +104,8 @@ class Trainer {
                       {"run", plan.run},
                       {"parent", plan.parent},
                       {"began", plan.began}});
+    if (const std::string text = normalisation_of(*data.train); !text.empty())
+      texts_[kNormalisation] = text;
   }
 
   /// Parameters, slots and average as the checkpoint has them, on all ranks.
@@ -125,6 +127,7 @@ class Trainer {
           scale = LossScale::from(at->second);
         if (const auto at = texts.find(kKeptBack); at != texts.end())
           kept_back = KeptBack::from(at->second);
+        if (const auto at = texts.find(kBest); at != texts.end()) reporter_.go_on_from(at->second);
       } catch (const std::exception& error) {
         fail("{} is damaged: {}; use another file", resumption.file->string(), error.what());
       }
@@ -390,6 +393,7 @@ class Trainer {
       metadata.texts = texts_;
       if (evaluation_due_) metadata.texts["evaluation"] = kDue;
       if (reached()) metadata.texts[kReached] = fmt::format("{}", reached_);
+      if (const std::string best = reporter_.best(); !best.empty()) metadata.texts[kBest] = best;
       if (options_.loss_scaling().dynamic) metadata.texts[kLossScale] = step_.loss_scale().text();
       if (!kept.empty()) {
         metadata.texts[kKeptBack] =
@@ -559,7 +563,8 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   }
   RunPlan plan;
   agree(comm, [&] {
-    require_same_data(resumption, data.identity, notes);
+    require_same_data(resumption, data.identity, data.class_names, notes);
+    follow_checkpoint(options, resumption, data, notes);
     plan = plan_run(resumed, {comm.rank(), comm.size(), placement.threads}, data.train->size(),
                     resumption.metadata.position);
   });

@@ -20,6 +20,7 @@
 #include "collectives/start_watch.h"
 #include "collectives/watchdog.h"
 #include "src/place.h"
+#include "src/text.h"
 
 namespace lockstep {
 namespace {
@@ -64,9 +65,8 @@ void check_launch(int size) {
 
 /// A name that stands in a file may hold anything.
 std::string one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(),
-      [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; }, '?');
+  text = printable(text);
+  std::replace(text.begin(), text.end(), '\n', '?');
   return text;
 }
 

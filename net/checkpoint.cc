@@ -10,6 +10,7 @@
 #include "src/check.h"
 #include "src/file.h"
 #include "src/hdf5.h"
+#include "src/text.h"
 
 namespace lockstep {
 namespace {
@@ -79,7 +80,8 @@ CheckpointMetadata facts_of(const Hdf5Reader& reader, const std::filesystem::pat
       fail("{} is damaged: it says {} {}; use another file", file.string(), name, value);
   }
   for (const auto& [name, value] : reader.attributes()) {
-    if (const auto* text = std::get_if<std::string>(&value)) metadata.texts[name] = *text;
+    if (const auto* text = std::get_if<std::string>(&value))
+      metadata.texts[printable(name)] = printable(*text);
   }
   return metadata;
 }

@@ -56,7 +56,7 @@ struct Position {
 /// What a checkpoint says of itself besides its arrays.
 struct CheckpointMetadata {
   Position position;
-  /// Free: "model", "options", "version", "global_batch", ...
+  /// Free: "model", "options", "version", "global_batch", ... A file's are printable() when read.
   std::map<std::string, std::string> texts;
 };
 

@@ -86,7 +86,7 @@ def build(layers, shape, arrays):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint")
-    parser.add_argument("--weights", default="ema", choices=("ema", "parameters"))
+    networks.add_weights_option(parser)
     parser.add_argument("--check", required=True, metavar="LOGITS", help="what evaluate --logits wrote")
     parser.add_argument("--save", metavar="FILE", help="write the model as Keras does")
     arguments = parser.parse_args()

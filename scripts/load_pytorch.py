@@ -135,7 +135,7 @@ def write_checkpoint(path, model, arrays):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="a checkpoint, or with --to-checkpoint a state_dict")
-    parser.add_argument("--weights", default="ema", choices=("ema", "parameters"))
+    networks.add_weights_option(parser)
     parser.add_argument("--check", metavar="LOGITS", help="what evaluate --logits wrote")
     parser.add_argument("--save", metavar="FILE", help="write the state_dict")
     parser.add_argument("--model", help="with --to-checkpoint: the model's name")

@@ -119,16 +119,40 @@ def need(*packages):
         raise SystemExit(f"this Python has no {' and no '.join(missing)}: pip install {' '.join(missing)}")
 
 
+SECTIONS = {"ema": "ema", "raw": "parameters"}
+
+
+def printable(text):
+    """`text` with ? for each control character: a terminal would obey them."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def add_weights_option(parser):
+    parser.add_argument("--weights", default="auto", choices=("auto", *SECTIONS),
+                        help="ema: the moving average; raw: the weights; auto (default): the average if there is one")
+
+
 def read_checkpoint(path, weights):
-    """The model's name, and the arrays of section `weights` ("ema", "parameters") by name."""
+    """The model's name, and the arrays of `weights` ("auto", "ema", "raw") by name. Prints which weights these are."""
     import h5py
     with h5py.File(path, "r", locking=False) as file:
-        if weights not in file:
-            raise SystemExit(f"{path} has no section {weights}: it holds {', '.join(file)}")
+        if weights == "auto":
+            weights = "ema" if "ema" in file else "raw"
+        if SECTIONS[weights] not in file:
+            raise SystemExit(f"{path} holds no averaged weights, because its run kept no moving average; "
+                             "pass --weights raw" if weights == "ema" else f"{path} holds no weights; use another file")
+        print(f"{weights} weights of {path}")
+        if "normalisation" in file.attrs:
+            print("images: (pixel - mean) / deviation, pixels from 0 to 255, "
+                  + printable(as_text(file.attrs["normalisation"])))
         arrays = {}
-        file[weights].visititems(lambda name, item: arrays.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None)
-        model = file.attrs["model"]
-        return model.decode() if isinstance(model, bytes) else str(model), arrays
+        file[SECTIONS[weights]].visititems(
+            lambda name, item: arrays.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None)
+        return printable(as_text(file.attrs["model"])), arrays
+
+
+def as_text(attribute):
+    return attribute.decode(errors="replace") if isinstance(attribute, bytes) else str(attribute)
 
 
 def compare(path, answer, tolerance=1e-5):

@@ -5,10 +5,12 @@ Prints the name, shape, mean and standard deviation of every array in a checkpoi
 import os
 import sys
 
+from networks import printable
+
 
 def show(name, item):
     if isinstance(item, h5py.Dataset):
-        print(f"{name:40} {str(item.shape):20} mean {item[()].mean():+.6f}  std {item[()].std():.6f}")
+        print(f"{printable(name):40} {str(item.shape):20} mean {item[()].mean():+.6f}  std {item[()].std():.6f}")
 
 
 def fail(problem, code):

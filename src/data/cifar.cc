@@ -56,14 +56,15 @@ class Cifar10 : public Dataset {
     record(index, bytes.data());
     const std::uint8_t* planes = bytes.data();
     if (whole_) {
-      return read_moved(planes, kForm.size, kForm.standard, random, out, type, crop_padding(),
+      return read_moved(planes, form_.size, form_.standard, random, out, type, crop_padding(),
                         alternate_flips());
     }
     read_image(planes, random, out, type, crop_padding(), alternate_flips());
   }
   bool crops() const override { return true; }
   Records records() const override { return whole_ ? Records::whole : Records::images; }
-  ImageForm form() const override { return kForm; }
+  ImageForm form() const override { return form_; }
+  void standardise(const Standard& standard) override { form_.standard = standard; }
   void record(std::int64_t index, std::uint8_t* bytes) const override {
     const std::int64_t begin = index % records_ * kCifarRecordBytes + 1;  // behind the label
     files_[index / records_].read(begin, std::span(bytes, kImageValues));
@@ -73,10 +74,9 @@ class Cifar10 : public Dataset {
 
  private:
   /// With mean and deviation of the training images' channels.
-  static constexpr ImageForm kForm{
+  ImageForm form_{
       {kImageSide, kImageSide, kImageChannels, /*planes=*/true},
       {{125.306918f, 122.950394f, 113.865383f, 0}, {62.993219f, 62.088708f, 66.704900f, 1}}};
-
   std::deque<DataFile> files_;
   std::vector<std::uint8_t> labels_;
   std::int64_t records_;

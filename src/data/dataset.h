@@ -53,8 +53,8 @@ struct Mixing {
   float mixup = 0;
 };
 
-/// Read-only after construction, pad_crops() and alternate_flips(), so any number of threads may
-/// read.
+/// Read-only after construction, pad_crops(), alternate_flips() and standardise(), so any number of
+/// threads may read.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -73,6 +73,8 @@ class Dataset {
   virtual void record(std::int64_t index, std::uint8_t* bytes) const;
   /// Only of Records::whole.
   virtual ImageForm form() const { return {}; }
+  /// Replaces the mean and deviation of form(). Only of Records::whole.
+  virtual void standardise(const Standard& standard);
   /// Whether read() with random numbers crops or moves images.
   virtual bool crops() const { return false; }
   /// By how many pixels a crop may lie beyond an image's edges, where it is reflected, or a whole
@@ -101,6 +103,14 @@ struct DatasetPair {
   std::string identity;
 };
 
+/// A checkpoint's facts about the images that it was trained on.
+struct TrainedImages {
+  /// By label, at least one.
+  std::vector<std::string> class_names;
+  /// As to_text() gives it (src/data/standard.h). Empty: the training images are read for it.
+  std::string normalisation;
+};
+
 struct DatasetEntry {
   static constexpr std::string_view kind = "data set";
   std::string_view name;
@@ -117,6 +127,10 @@ struct DatasetEntry {
   DatasetPair (*open)(const std::filesystem::path& directory, std::uint64_t seed);
   /// The user's: scripts/get_data.sh has none of it.
   bool own = false;
+  /// Opens only the test set, with the checkpoint's classes by name; `train` stays null. Throws
+  /// Error also if the test set has a class that the checkpoint does not know. Null: use open().
+  DatasetPair (*open_test)(const std::filesystem::path& directory,
+                           const TrainedImages& trained) = nullptr;
 };
 
 std::span<const DatasetEntry> datasets();

@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "src/check.h"
 #include "src/data/images.h"
+#include "src/data/standard.h"
 #include "src/hdf5.h"
+#include "src/text.h"
 
 namespace lockstep {
 namespace {
@@ -42,23 +45,55 @@ ImageStore read_file(const std::filesystem::path& file) {
   return store;
 }
 
+void require_same_size(const ImageStore& train, const ImageStore& test,
+                       const std::filesystem::path& directory) {
+  require(train.size == test.size,
+          "{} has images of {}x{}x{} and its test.h5 of {}x{}x{}: they are "
+          "to be of one size",
+          (directory / "train.h5").string(), train.size.height, train.size.width,
+          train.size.channels, test.size.height, test.size.width, test.size.channels);
+}
+
 }  // namespace
 
 DatasetPair open_hdf5_images(const std::filesystem::path& directory, std::uint64_t /*seed*/) {
   require(!directory.empty(),
           "data set hdf5 needs the folder of its files (--data DIR): DIR/train.h5 and DIR/test.h5");
   ImageStore train = read_file(directory / "train.h5"), test = read_file(directory / "test.h5");
-  require(train.size == test.size,
-          "{} has images of {}x{}x{} and its test.h5 of {}x{}x{}: they are "
-          "to be of one size",
-          (directory / "train.h5").string(), train.size.height, train.size.width,
-          train.size.channels, test.size.height, test.size.width, test.size.channels);
+  require_same_size(train, test, directory);
   const std::int32_t last = std::max(*std::max_element(train.labels.begin(), train.labels.end()),
                                      *std::max_element(test.labels.begin(), test.labels.end()));
   std::vector<std::string> names;
   for (std::int32_t label = 0; label <= std::max(last, 1); ++label)
     names.push_back(std::to_string(label));
   return image_datasets(std::move(train), std::move(test), names, "HDF5 files", directory.string());
+}
+
+DatasetPair open_hdf5_test_images(const std::filesystem::path& directory,
+                                  const TrainedImages& trained) {
+  const std::filesystem::path file = directory / "test.h5", training = directory / "train.h5";
+  ImageStore test = read_file(file);
+  // A label is a number, and so is the name of its class.
+  const auto classes = static_cast<std::int32_t>(trained.class_names.size());
+  std::set<std::int32_t> unknown(test.labels.begin(), test.labels.end());
+  unknown.erase(unknown.begin(), unknown.lower_bound(classes));
+  if (!unknown.empty()) {
+    std::vector<std::string> names;
+    for (const std::int32_t label : unknown) names.push_back(std::to_string(label));
+    fail_usage("{} holds labels that the checkpoint does not know: {}; it knows 0 to {}",
+               file.string(), listed(names), classes - 1);
+  }
+  Standard standard;
+  if (trained.normalisation.empty()) {
+    require_training_images(training);
+    const ImageStore train = read_file(training);
+    require_same_size(train, test, directory);
+    standard = standard_of(train);
+  } else {
+    standard = standard_from(trained.normalisation, test.size.channels);
+  }
+  return test_images(std::move(test), trained.class_names, standard, "HDF5 files",
+                     directory.string());
 }
 
 DatasetEntry hdf5() {
@@ -69,7 +104,8 @@ DatasetEntry hdf5() {
           .model = "resnet20",
           .steps = 10000,
           .open = open_hdf5_images,
-          .own = true};
+          .own = true,
+          .open_test = open_hdf5_test_images};
 }
 
 }  // namespace lockstep

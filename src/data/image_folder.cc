@@ -3,6 +3,8 @@
 
 #include "src/check.h"
 #include "src/data/images.h"
+#include "src/data/standard.h"
+#include "src/text.h"
 
 namespace lockstep {
 namespace {
@@ -34,16 +36,16 @@ Listing listed(const fs::path& folder) {
   return found;
 }
 
-std::vector<std::string> class_names(const fs::path& folder) {
+std::vector<std::string> class_names(const fs::path& folder, std::size_t least = 2) {
   std::vector<std::string> names;
   for (const fs::path& path : listed(folder).folders) names.push_back(path.filename().string());
-  require(names.size() >= 2,
-          "{} holds {} class folders, and at least 2 are wanted: put the images "
+  require(names.size() >= least,
+          "{} holds {} class folders, and at least {} are wanted: put the images "
           "of each class into a folder of its name",
-          folder.string(), names.size());
+          folder.string(), names.size(), least);
   for (const std::string& name : names) {
     require(
-        std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < ' '; }),
+        printable(name) == name && name.find('\n') == std::string::npos,
         "{} holds a class whose name has a line end or another control character: rename \"{}\"",
         folder.string(), name);
   }
@@ -75,7 +77,8 @@ ImageStore read_part(const fs::path& folder, const std::vector<std::string>& nam
   ImageStore store;
   for (std::size_t label = 0; label < names.size(); ++label) {
     const std::vector<fs::path> files = files_of_class(folder / names[label]);
-    require(!files.empty(), "{} holds no images: add images, or move this class out of train and test",
+    require(!files.empty(),
+            "{} holds no images: add images, or move this class out of train and test",
             (folder / names[label]).string());
     for (const fs::path& file : files) {
       const ImageStore image = read_image_file(file);
@@ -113,6 +116,33 @@ DatasetPair open_folder(const fs::path& directory, std::uint64_t /*seed*/) {
   return pair;
 }
 
+DatasetPair open_test_folder(const fs::path& directory, const TrainedImages& trained) {
+  const fs::path folder = directory / "test";
+  const std::vector<std::string> names = class_names(folder, 1),
+                                 unknown = missing_from(trained.class_names, names);
+  if (!unknown.empty()) {
+    fail_usage("{} holds classes that the checkpoint does not know: {}; it knows {}",
+               folder.string(), listed(unknown), listed(trained.class_names));
+  }
+  std::pair<fs::path, ImageSize> first;
+  ImageStore test = read_part(folder, names, first);
+  for (std::int32_t& label : test.labels) {
+    const auto place =
+        std::find(trained.class_names.begin(), trained.class_names.end(), names[label]);
+    label = static_cast<std::int32_t>(place - trained.class_names.begin());
+  }
+  Standard standard;
+  if (trained.normalisation.empty()) {
+    const fs::path training = directory / "train";
+    require_training_images(training);
+    standard = standard_of(read_part(training, class_names(training), first));
+  } else {
+    standard = standard_from(trained.normalisation, test.size.channels);
+  }
+  return test_images(std::move(test), trained.class_names, standard, "image files",
+                     directory.string());
+}
+
 DatasetEntry folder() {
   return {.name = "folder",
           .about = "images of your own: DIR/train/CLASS and DIR/test/CLASS with PNG or JPEG files",
@@ -121,7 +151,8 @@ DatasetEntry folder() {
           .model = "resnet20",
           .steps = 10000,
           .open = open_folder,
-          .own = true};
+          .own = true,
+          .open_test = open_test_folder};
 }
 
 }  // namespace lockstep

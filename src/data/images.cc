@@ -11,24 +11,6 @@
 namespace lockstep {
 namespace {
 
-Standard standard_of(const ImageStore& store) {
-  const auto channels = static_cast<std::size_t>(store.size.channels);
-  std::array<double, 4> sum{}, squares{};
-  for (std::size_t i = 0; i < store.pixels.size(); ++i) {
-    const double value = store.pixels[i];
-    sum[i % channels] += value;
-    squares[i % channels] += value * value;
-  }
-  const double count = static_cast<double>(store.pixels.size()) / static_cast<double>(channels);
-  Standard standard;
-  for (std::size_t c = 0; c < channels; ++c) {
-    const double mean = sum[c] / count, variance = squares[c] / count - mean * mean;
-    standard.mean[c] = static_cast<float>(mean);
-    standard.deviation[c] = static_cast<float>(std::sqrt(std::max(variance, 1.0)));
-  }
-  return standard;
-}
-
 class StoredImages : public Dataset {
  public:
   StoredImages(ImageStore store, Standard standard, int classes, std::string about)
@@ -49,6 +31,7 @@ class StoredImages : public Dataset {
   bool crops() const override { return true; }
   Records records() const override { return Records::whole; }
   ImageForm form() const override { return {store_.size, standard_}; }
+  void standardise(const Standard& standard) override { standard_ = standard; }
   void record(std::int64_t index, std::uint8_t* bytes) const override {
     std::copy_n(stored(index), store_.size.count(), bytes);
   }
@@ -73,7 +56,37 @@ std::uint32_t checksum(const std::vector<T>& values) {
   return crc32c({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
 }
 
+/// The data set of one part, "training" or "test"; `identity` gains its line.
+std::unique_ptr<Dataset> part_of(const char* part, ImageStore store, int classes,
+                                 const Standard& standard, const std::string& name,
+                                 const std::string& from, std::string& identity) {
+  identity += fmt::format("{} images = {}, crc32c {:08x} and {:08x}\n", part, store.labels.size(),
+                          checksum(store.pixels), checksum(store.labels));
+  const std::string about =
+      fmt::format("{}, {} {} images of {}x{}x{} in {} classes from {}", name, store.labels.size(),
+                  part, store.size.height, store.size.width, store.size.channels, classes, from);
+  return std::make_unique<StoredImages>(std::move(store), standard, classes, about);
+}
+
 }  // namespace
+
+Standard standard_of(const ImageStore& store) {
+  const auto channels = static_cast<std::size_t>(store.size.channels);
+  std::array<double, 4> sum{}, squares{};
+  for (std::size_t i = 0; i < store.pixels.size(); ++i) {
+    const double value = store.pixels[i];
+    sum[i % channels] += value;
+    squares[i % channels] += value * value;
+  }
+  const double count = static_cast<double>(store.pixels.size()) / static_cast<double>(channels);
+  Standard standard;
+  for (std::size_t c = 0; c < channels; ++c) {
+    const double mean = sum[c] / count, variance = squares[c] / count - mean * mean;
+    standard.mean[c] = static_cast<float>(mean);
+    standard.deviation[c] = static_cast<float>(std::sqrt(std::max(variance, 1.0)));
+  }
+  return standard;
+}
 
 void read_moved(const std::uint8_t* pixels, const ImageSize& size, const Standard& standard,
                 Random* random, void* out, Type type, int most, bool alternate) {
@@ -108,17 +121,27 @@ DatasetPair image_datasets(ImageStore train, ImageStore test, std::vector<std::s
   const int classes = static_cast<int>(class_names.size());
   DatasetPair pair;
   pair.class_names = std::move(class_names);
-  for (auto& [part, store, set] :
-       {std::tuple("training", &train, &pair.train), {"test", &test, &pair.test}}) {
-    pair.identity +=
-        fmt::format("{} images = {}, crc32c {:08x} and {:08x}\n", part, store->labels.size(),
-                    checksum(store->pixels), checksum(store->labels));
-    const std::string about = fmt::format("{}, {} {} images of {}x{}x{} in {} classes from {}",
-                                          name, store->labels.size(), part, store->size.height,
-                                          store->size.width, store->size.channels, classes, from);
-    *set = std::make_unique<StoredImages>(std::move(*store), standard, classes, about);
-  }
+  pair.train = part_of("training", std::move(train), classes, standard, name, from, pair.identity);
+  pair.test = part_of("test", std::move(test), classes, standard, name, from, pair.identity);
   return pair;
+}
+
+DatasetPair test_images(ImageStore test, std::vector<std::string> class_names,
+                        const Standard& standard, const std::string& name,
+                        const std::string& from) {
+  const int classes = static_cast<int>(class_names.size());
+  DatasetPair pair;
+  pair.class_names = std::move(class_names);
+  pair.test = part_of("test", std::move(test), classes, standard, name, from, pair.identity);
+  return pair;
+}
+
+void require_training_images(const std::filesystem::path& training) {
+  std::error_code unreadable;
+  require(std::filesystem::exists(training, unreadable),
+          "the checkpoint holds no mean and deviation of its training images, and {} does not "
+          "exist; put the training images there, or train anew",
+          training.string());
 }
 
 }  // namespace lockstep

@@ -48,6 +48,17 @@ struct ImageStore {
 DatasetPair image_datasets(ImageStore train, ImageStore test, std::vector<std::string> class_names,
                            const std::string& name, const std::string& from);
 
+/// Mean and deviation of each channel; a deviation is at least 1.
+Standard standard_of(const ImageStore& store);
+
+/// Only the test set, normalised by `standard`.
+DatasetPair test_images(ImageStore test, std::vector<std::string> class_names,
+                        const Standard& standard, const std::string& name, const std::string& from);
+
+/// For checkpoints without a normalisation. Throws Error with the cure unless `training`, a file or
+/// folder, exists.
+void require_training_images(const std::filesystem::path& training);
+
 /// One image file as RGB. Throws Error that names the file where it is no PNG or JPEG image or
 /// damaged.
 ImageStore read_image_file(const std::filesystem::path& file);
@@ -55,9 +66,14 @@ ImageStore read_image_file(const std::filesystem::path& file);
 /// `directory` holds train/CLASS/IMAGE and test/CLASS/IMAGE: PNG and JPEG files of one size. Throws
 /// Error with the name of the file or folder, what is wrong, and the cure.
 DatasetPair open_folder(const std::filesystem::path& directory, std::uint64_t seed);
+/// DatasetEntry::open_test. `directory` needs only test/, which may hold only some of the classes.
+DatasetPair open_test_folder(const std::filesystem::path& directory, const TrainedImages& trained);
 
 /// `directory` holds train.h5 and test.h5, with arrays images (N, H, W, C or N, H, W; 0 to 255) and
 /// labels (N).
 DatasetPair open_hdf5_images(const std::filesystem::path& directory, std::uint64_t seed);
+/// DatasetEntry::open_test. `directory` needs only test.h5.
+DatasetPair open_hdf5_test_images(const std::filesystem::path& directory,
+                                  const TrainedImages& trained);
 
 }  // namespace lockstep

@@ -36,6 +36,9 @@ expect "three ranks print the same text, of the newest in the folder" cmp "$fold
 evaluate 2 --weights raw --no-confusion "$file"
 expect "the raw weights score what the trainer without averages reported" test "$(score_in_out)" = "$reported_raw"
 expect "without a table" test "$(wc -l <"$folder/out")" = 1
+evaluate 2 --no-confusion "$folder/plain"
+expect "so do the weights if there is no average" test "$(score_in_out)" = "$reported_raw"
+expect_line "says so" ' raw weights\): top-1 '
 
 # --- a folder that is followed -------------------------------------------------------------------------------------------
 mkdir "$folder/followed"
@@ -80,7 +83,7 @@ wrong() {  # CODE PATTERN OPTIONS...
 }
 wrong 2 'checkpoint is required' --threads 1
 wrong 2 'unknown option --weigths \(did you mean --weights\?\)' --weigths raw "$file"
-wrong 2 '--weights: "rwa" is neither ema nor raw' --weights rwa "$file"
+wrong 2 '--weights: "rwa" is ' --weights rwa "$file"
 wrong 2 '--interval: 0 is not above 0' --interval 0 "$file"
 wrong 2 "--follow wants a folder of checkpoints, and $file is none" --follow "$file"
 wrong 1 'cannot read .*/none.h5: No such file' "$folder/none.h5"
@@ -89,7 +92,7 @@ wrong 1 'cannot read .*/loop: Too many levels of symbolic links; check its name'
 wrong 2 '--follow wants a folder of checkpoints, and .*/loop is none' --follow "$folder/loop"
 wrong 1 "$folder holds no whole checkpoint" "$folder"
 wrong 1 'CMakeCache.txt is damaged or not a file of this kind' "$build/CMakeCache.txt"
-wrong 2 "step-0000000004.h5 has no averaged weights .*--weights raw" "$folder/plain"
+wrong 2 "step-0000000004.h5 holds no averaged weights.*--weights raw" --weights ema "$folder/plain"
 wrong 2 "step-0000000004.h5 was trained on the generated set: leave --data out" --data "$folder/nowhere" "$file"
 two_commands "$build/evaluate" "$file" // "$build/evaluate" --help
 expect_error "ranks that differ" 2 '^evaluate: rank 1 .*: options differ'

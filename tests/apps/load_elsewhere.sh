@@ -72,7 +72,7 @@ for model in reuters reuters_as_published; do same_logits train_reuters $model -
 for entry in "${pythons[@]}"; do
   [[ $entry == torch* ]] || continue
   first=$(step_file "$folder/resnet20" 2)
-  run "${entry#* }" "$scripts/load_pytorch.py" "$first" --weights parameters --save "$folder/weights.pt"
+  run "${entry#* }" "$scripts/load_pytorch.py" "$first" --weights raw --save "$folder/weights.pt"
   expect "a state_dict" test "$code" = 0
   run "${entry#* }" "$scripts/load_pytorch.py" "$folder/weights.pt" --model resnet20 --to-checkpoint "$folder/back.h5"
   expect "a checkpoint of it" test "$code" = 0

@@ -85,6 +85,10 @@ TEST(CheckpointFolder, WhatIsSavedAnewOnceEvaluatedIsTheSame) {
   EXPECT_EQ(step_of(folder.next()), 2);
   save(directory.path(), 2, 0, {{"run", "77"}});
   EXPECT_EQ(step_of(folder.next()), 2) << "of another run";
+  save(directory.path(), 3, 0, {{"evaluation", "due"}, {kBest, "top-1 0.5 at step 2"}});
+  EXPECT_EQ(step_of(folder.next()), 3);
+  save(directory.path(), 3, 0, {{kBest, "top-1 0.6 at step 3"}, {kReached, "60"}});
+  EXPECT_EQ(step_of(folder.next()), -1) << "only what its evaluation found is new";
 }
 
 TEST(CheckpointFolder, ARunThatKeepsOneIsNeverMissed) {

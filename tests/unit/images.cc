@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <set>
 
+#include "src/data/standard.h"
 #include "src/hdf5.h"
 #include "tests/support/files.h"
 
@@ -160,6 +161,70 @@ TEST_F(ImageFolder, ClassesAreItsFoldersInOrder) {
   EXPECT_NEAR(read(*pair.test, 0)[3], (50 + 3 - mean) / std::sqrt(squares - mean * mean), 1e-5);
 }
 
+TEST_F(ImageFolder, TestImagesAreSeenAsInTrainingWithoutTrainingImages) {
+  const DatasetPair both = open_folder(folder_.path(), 1);
+  const std::string text = to_text(both.train->form().standard, 3);
+  fs::remove_all(at("train"));
+  const DatasetPair pair = open_test_folder(folder_.path(), {both.class_names, text});
+  EXPECT_EQ(pair.train, nullptr);
+  ASSERT_EQ(pair.test->size(), 4);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(read(*pair.test, i), read(*both.test, i)) << "the same bits";
+    EXPECT_EQ(pair.test->label(i), both.test->label(i));
+  }
+  EXPECT_NE(both.identity.find(pair.identity), std::string::npos) << pair.identity;
+  EXPECT_NE(error_of([&] {
+              open_test_folder(folder_.path(), {both.class_names, ""});
+            }).find(at("train").string() + " does not exist"),
+            std::string::npos);
+}
+
+TEST_F(ImageFolder, WithoutNormalisationTheTrainingImagesGiveIt) {
+  const DatasetPair both = open_folder(folder_.path(), 1);
+  const DatasetPair pair = open_test_folder(folder_.path(), {both.class_names, ""});
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(read(*pair.test, i), read(*both.test, i));
+}
+
+TEST_F(ImageFolder, TestClassesHaveTheCheckpointsLabels) {
+  fs::remove_all(at("train"));
+  const std::string text = to_text({}, 3);
+  const DatasetPair all = open_test_folder(folder_.path(), {{"ant", "dog", "bee", "cat"}, text});
+  EXPECT_EQ(all.test->classes(), 4);
+  EXPECT_EQ(all.test->label(0), 3) << "cat";
+  EXPECT_EQ(all.test->label(2), 1) << "dog";
+  EXPECT_EQ(all.class_names.size(), 4u);
+  const std::string unknown = error_of([&] {
+    open_test_folder(folder_.path(), {{"dog", "wolf"}, text});
+  });
+  EXPECT_NE(unknown.find("does not know: cat;"), std::string::npos) << unknown;
+  fs::remove_all(at("test/dog"));
+  const DatasetPair one = open_test_folder(folder_.path(), {{"cat", "dog"}, text});
+  EXPECT_EQ(one.test->size(), 2);
+  EXPECT_EQ(one.test->classes(), 2);
+}
+
+TEST(Normalisation, ComesBackBitForBit) {
+  const Standard standard{{125.306918f, 0, 1.0f / 3, 9}, {62.993219f, 1, 255.0f / 7, 9}};
+  const std::string text = to_text(standard, 3);
+  const Standard back = standard_from(text, 3);
+  for (std::size_t c = 0; c < 3; ++c) {
+    EXPECT_EQ(back.mean[c], standard.mean[c]);
+    EXPECT_EQ(back.deviation[c], standard.deviation[c]);
+  }
+  EXPECT_EQ(to_text({{1.5f}, {2.0f}}, 1), R"({"mean": [1.5], "deviation": [2]})");
+}
+
+TEST(Normalisation, ThatIsNoneIsRefused) {
+  for (const char* text :
+       {"", "mean 3", "{}", "[1]", R"({"mean": [1], "deviation": ["a"]})",
+        R"({"mean": [1], "deviation": [0]})", R"({"mean": [1], "deviation": [-1]})",
+        R"({"mean": [1e99], "deviation": [1]})", R"({"mean": [1, 2], "deviation": [1]})"}) {
+    EXPECT_NE(error_of([&] { standard_from(text, 1); }), "") << text;
+  }
+  EXPECT_NE(error_of([] { standard_from(to_text({}, 3), 1); }).find("3 channels"),
+            std::string::npos);
+}
+
 TEST_F(ImageFolder, OtherImagesHaveAnotherIdentity) {
   const std::string before = open_folder(folder_.path(), 1).identity;
   EXPECT_EQ(open_folder(folder_.path(), 2).identity, before);
@@ -293,6 +358,28 @@ TEST_F(ImagesInHdf5, AreRead) {
   EXPECT_EQ(pair.train->classes(), 3);
   EXPECT_EQ(pair.train->label(1), 2);
   EXPECT_EQ(read(*pair.test, 0)[0], 0) << "the training images' mean";
+}
+
+TEST_F(ImagesInHdf5, TestImagesAreSeenAsInTrainingWithoutTrainingImages) {
+  write("train.h5", {2, 1, 2}, {0, 50, 100, 150}, {0, 2});
+  write("test.h5", {1, 1, 2}, {75, 0}, {1});
+  const DatasetPair both = open_hdf5_images(folder_.path(), 1);
+  const std::string text = to_text(both.train->form().standard, 1);
+  const auto open = [&](const std::vector<std::string>& names, const std::string& normalisation) {
+    return open_hdf5_test_images(folder_.path(), {names, normalisation});
+  };
+  EXPECT_EQ(read(*open({"0", "1", "2"}, "").test, 0), read(*both.test, 0));
+  fs::remove(folder_ / "train.h5");
+  const DatasetPair pair = open({"0", "1", "2"}, text);
+  EXPECT_EQ(read(*pair.test, 0), read(*both.test, 0));
+  EXPECT_EQ(pair.test->classes(), 3);
+  EXPECT_NE(error_of([&] {
+              open({"0", "1", "2"}, "");
+            }).find("train.h5 does not exist"),
+            std::string::npos);
+  write("test.h5", {3, 1, 2}, {75, 0, 1, 1, 2, 2}, {1, 7, 3});
+  const std::string unknown = error_of([&] { open({"0", "1", "2"}, text); });
+  EXPECT_NE(unknown.find("does not know: 3, 7;"), std::string::npos) << unknown;
 }
 
 TEST_F(ImagesInHdf5, ThatAreNoneAreRefused) {

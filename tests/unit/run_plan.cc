@@ -8,6 +8,7 @@
 
 #include "apps/circumstances.h"
 #include "apps/resumption.h"
+#include "apps/trained_data.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -257,7 +258,7 @@ TEST(Resumption, FromScratchOptionsStayAsTheyAre) {
   const Options o = resumed_options({}, {}, 4, notes);
   EXPECT_EQ(o.seed, 1u);
   EXPECT_EQ(o.shards + o.global_batch + o.threads, 0);
-  require_same_data({}, kData, notes);
+  require_same_data({}, kData, {}, notes);
   EXPECT_TRUE(notes.empty());
 }
 
@@ -336,15 +337,32 @@ TEST(Resumption, RefusesAnotherRun) {
 
 TEST(Resumption, RefusesOtherDataByTheNameOfTheFile) {
   std::vector<std::string> notes;
-  require_same_data(ten_steps(), kData, notes);
-  EXPECT_EQ(error_of([&] {
-              require_same_data(ten_steps(),
-                                "one.bin = crc32c 00000001\ntwo.bin = crc32c 00000003\n", notes);
-            }),
-            "step-0000000010.h5 was trained on other data: two.bin = crc32c 00000003, not crc32c "
-            "00000002; say --data with the files that it had, or train anew in another "
-            "--checkpoint-dir");
-  EXPECT_EQ(first_other_file(kData, "one.bin = crc32c 00000001\n"), "missing, not crc32c 00000002");
+  require_same_data(ten_steps(), kData, {}, notes);
+  const std::string text = error_of([&] {
+    require_same_data(ten_steps(), "one.bin = crc32c 00000001\ntwo.bin = crc32c 00000003\n", {},
+                      notes);
+  });
+  EXPECT_NE(text.find("step-0000000010.h5"), std::string::npos) << text;
+  EXPECT_NE(text.find("two.bin = crc32c 00000003, not crc32c 00000002"), std::string::npos) << text;
+  EXPECT_TRUE(notes.empty());
+  EXPECT_EQ(first_other_file(kData, "one.bin = crc32c 00000001\n"), "two.bin is missing");
+  EXPECT_EQ(first_other_file(kData, "one.bin = crc32c 00000001\n", /*only_now=*/true), "");
+  EXPECT_EQ(first_other_file(kData, std::string(kData) + "three.bin = crc32c 1\n"),
+            "three.bin is new");
+}
+
+TEST(Resumption, RefusesOtherClassesByTheirNames) {
+  Resumption before = ten_steps();
+  before.metadata.texts[kClassNames] = "cat\ndog\nfox";
+  before.metadata.texts["data"] = "training images = 90, crc32c 1 and 2\nclasses = cat, dog, fox\n";
+  std::vector<std::string> notes;
+  const std::string renamed = "training images = 90, crc32c 1 and 3\nclasses = dog, fox, wolf\n";
+  const std::string text = error_of([&] {
+    require_same_data(before, renamed, {"dog", "fox", "wolf"}, notes);
+  });
+  EXPECT_NE(text.find("new are wolf; missing are cat"), std::string::npos) << text;
+  EXPECT_EQ(text.find("crc32c"), std::string::npos) << text;
+  require_same_data(before, text_of(before.metadata, "data"), {"cat", "dog", "fox"}, notes);
   EXPECT_TRUE(notes.empty());
 }
 
@@ -352,7 +370,7 @@ TEST(Resumption, AnEarlyCheckpointWithoutChecksumsIsNoted) {
   Resumption early = ten_steps();
   early.metadata.texts.erase("data");
   std::vector<std::string> notes;
-  require_same_data(early, kData, notes);
+  require_same_data(early, kData, {}, notes);
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_NE(notes[0].find("does not say on which data"), std::string::npos);
 }

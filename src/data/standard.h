@@ -1,0 +1,18 @@
+// A Standard (src/data/dataset.h) as the text that checkpoints hold.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/data/dataset.h"
+
+namespace lockstep {
+
+/// JSON: {"mean": [125.3, 122.9, 113.8], "deviation": [62.9, 62.1, 66.7]}, a number per channel.
+/// A network sees (pixel - mean) / deviation of pixels from 0 to 255.
+std::string to_text(const Standard& standard, std::int64_t channels);
+
+/// The same bits back. Throws Error if `text` is no such text, or is of another number of channels.
+Standard standard_from(const std::string& text, std::int64_t channels);
+
+}  // namespace lockstep
