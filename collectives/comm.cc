@@ -267,9 +267,10 @@ World::World(int* argc, char*** argv, const std::string& program) : program_(pro
   }
   flight_recorder_ =
       std::make_unique<FlightRecorder>(memory_->data(), node.rank(), node.size(), all.rank());
+  auto heartbeat = Heartbeat::make(all, node);
   node.barrier();  // whoever reads the records from here on sees who everybody is
   watchdog_ = std::make_unique<Watchdog>(*flight_recorder_, node.size() == all.size(), program,
-                                         Watchdog::Pace());
+                                         Watchdog::Pace(), std::move(heartbeat));
   start.reset();
   own_record = &flight_recorder_->mine();
 }

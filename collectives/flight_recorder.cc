@@ -19,7 +19,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
               "records are shared between processes");
 
 struct FlightRecorder::Memory {
-  alignas(64) std::atomic<bool> failing, saved;
+  alignas(64) std::atomic<bool> failing, saved, network;
   Record records[1];  // one per rank: the memory goes on
 };
 
@@ -106,6 +106,9 @@ Record& FlightRecorder::operator[](int index) { return memory_->records[index]; 
 
 bool FlightRecorder::first_failure() { return !memory_->failing.exchange(true); }
 bool FlightRecorder::failing() const { return memory_->failing.load(); }
+
+void FlightRecorder::suspect_network(bool suspected) { memory_->network.store(suspected); }
+bool FlightRecorder::suspects_network() const { return memory_->network.load(); }
 
 bool FlightRecorder::anyone_has_left() const {
   return std::any_of(memory_->records, memory_->records + size_,

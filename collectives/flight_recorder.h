@@ -88,6 +88,11 @@ class FlightRecorder {
   /// Somebody has asked first_failure().
   bool failing() const;
 
+  /// Another host does not answer the heartbeat of this node: what looks like a rank's fault may be
+  /// the network's.
+  void suspect_network(bool suspected);
+  bool suspects_network() const;
+
   /// A rank of the node has said goodbye.
   bool anyone_has_left() const;
 

@@ -44,15 +44,6 @@ std::string variable_of(const std::string& pid, const std::string& name) {
   return "";
 }
 
-int parent_of(const std::string& pid) {
-  std::ifstream file("/proc/" + pid + "/stat");
-  std::string line;
-  std::getline(file, line);
-  const std::size_t name_end = line.rfind(')');  // "pid (name) state parent ..."
-  if (name_end == std::string::npos || name_end + 4 >= line.size()) return -1;
-  return number(std::string_view(line).substr(name_end + 4));
-}
-
 /// Processes of the job `job` on this host that were started by our parent, ourselves included, by
 /// their rank.
 std::map<int, int> ranks_of(const std::string& job) {
@@ -60,7 +51,7 @@ std::map<int, int> ranks_of(const std::string& job) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
     const std::string pid = entry.path().filename().string();
-    if (number(pid) <= 0 || parent_of(pid) != getppid() || variable_of(pid, kJob) != job) continue;
+    if (number(pid) <= 0 || parent_of(number(pid)) != getppid() || variable_of(pid, kJob) != job) continue;
     pids[number(variable_of(pid, kRank))] = number(pid);
   }
   return pids;

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "collectives/comm.h"
+#include "collectives/launcher.h"
+#include "collectives/reach.h"
 #include "src/clock.h"
 #include "src/machine.h"
 
@@ -16,6 +19,13 @@ namespace {
 
 /// Looks that may be missed: a thread that comes so late was not watching.
 constexpr double kMissed = 10;
+
+/// Seconds until the launcher is ended if a host cannot be reached. It gets the first to print the
+/// line, and the second to end all by itself, which it can if it reaches all hosts.
+constexpr double kToPrint = 0.7, kToEnd = 3;
+/// Seconds that the host which speaks gets. Open MPI 4 crashes if it is ended after MPI_Abort from
+/// another host.
+constexpr std::chrono::seconds kToSpeak(2);
 
 std::string name_of(const Record::State& state) {
   return fmt::format("rank {} (pid {}, host {})", state.rank, state.pid, host_name());
@@ -26,14 +36,28 @@ std::string place_of(const Record::State& state) {
   return (state.step < 0 ? "before the first step" : fmt::format("at step {}", state.step)) + phase;
 }
 
+/// Prints `line` and ends this process without MPI_Abort, within 3 s even if the line is not read.
+[[noreturn]] void say_and_leave(const std::string& line) {
+  const auto leave = [] {
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+    std::_Exit(kExitFailure);
+  };
+  std::thread(leave).detach();
+  std::fputs(("\n" + line + "\n").c_str(), stderr);  // the launcher may have left half a line
+  std::fflush(nullptr);
+  leave();
+  std::abort();  // never reached
+}
+
 }  // namespace
 
 Watchdog::Watchdog(FlightRecorder& flight_recorder, bool alone, std::string program,
-                   const Pace& pace)
+                   const Pace& pace, std::unique_ptr<Heartbeat> heartbeat)
     : flight_recorder_(flight_recorder),
       program_(std::move(program)),
       pace_(pace),
-      silence_(alone) {
+      silence_(alone),
+      heartbeat_(std::move(heartbeat)) {
   thread_ = std::jthread([this](std::stop_token stop) { watch(stop); });
 }
 
@@ -77,8 +101,13 @@ void Watchdog::look(double elapsed) {
     stopped_ = condition == Condition::stopped ? stopped_ + elapsed : 0;
     if (stopped_ > pace_.stopped) return report_stopped(state);
   }
-  if (const auto verdict = silence_.look(flight_recorder_, timeout_, elapsed))
-    report_silence(*verdict);
+  if (heartbeat_) {
+    const auto verdict = heartbeat_->look(flight_recorder_, timeout_, elapsed);
+    flight_recorder_.suspect_network(heartbeat_->suspects());
+    if (verdict) report_unreachable(*verdict);
+  }
+  const auto verdict = silence_.look(flight_recorder_, timeout_, elapsed);
+  if (verdict && !flight_recorder_.suspects_network()) report_silence(*verdict);
 }
 
 /// The next rank of the node that is still there and whose process can be asked about; null where
@@ -139,6 +168,28 @@ void Watchdog::report_silence(const Silence::Verdict& verdict) {
   }
   text.pop_back();
   end(text);
+}
+
+/// Neither mpirun nor its daemon can end a run whose hosts are cut off: both are ended here.
+void Watchdog::report_unreachable(const Heartbeat::Verdict& verdict) {
+  if (!flight_recorder_.first_failure()) return;
+  heartbeat_->tell(verdict);
+  std::string others;
+  for (const int host : verdict.to)
+    others += (others.empty() ? "" : " and ") + heartbeat_->name(host);
+  const std::string line = fmt::format(
+      "{}: host {} cannot reach host {}, without an answer for {:g} s {}. Check the network and "
+      "the power of both{}",
+      program_, heartbeat_->name(verdict.from), others, Reach::limit(timeout_),
+      place_of(flight_recorder_.mine().read()),
+      flight_recorder_.has_saved() ? "; the same command goes on from the last checkpoint" : "");
+  const Launcher launcher = find_launcher();
+  if (!heartbeat_->speaks()) std::this_thread::sleep_for(kToSpeak);
+  end_later(launcher, launcher.main ? kToPrint : kToEnd);
+  const bool own = verdict.from == heartbeat_->self();
+  if (!launcher.main && (own || heartbeat_->speaks())) say_and_end_all_ranks(line, kExitFailure);
+  if (!launcher.main) end_all_ranks(kExitFailure);
+  say_and_leave(line);
 }
 
 }  // namespace lockstep

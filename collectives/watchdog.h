@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "collectives/flight_recorder.h"
+#include "collectives/heartbeat.h"
 #include "collectives/silence.h"
 #include "src/process.h"
 
@@ -22,6 +23,7 @@ namespace lockstep {
 ///  - the death of a rank of this node that has not said goodbye, at once;
 ///  - a rank that has been watched to be stopped by a signal for two seconds, whatever it does. A
 ///    run that is stopped and continued as a whole is not watched meanwhile;
+///  - a host that cannot be reached: see Heartbeat and Reach;
 ///  - silence: see Silence.
 /// Each rank asks the kernel about the next of the node only (cyclically; those that have left are
 /// passed over), and all read what it saw in the records. If another rank of the node has claimed
@@ -40,8 +42,10 @@ class Watchdog {
   };
 
   /// `flight_recorder`: seen by all ranks of the node by now. `alone`: there are no other nodes.
-  /// `program` stands in front of what is said.
-  Watchdog(FlightRecorder& flight_recorder, bool alone, std::string program, const Pace& pace);
+  /// `program` stands in front of what is said. `heartbeat`: null on all ranks except one of the
+  /// node, and on all if there is none.
+  Watchdog(FlightRecorder& flight_recorder, bool alone, std::string program, const Pace& pace,
+           std::unique_ptr<Heartbeat> heartbeat = nullptr);
   /// Says goodbye for this rank: from now on its absence means nothing.
   ~Watchdog();
 
@@ -56,12 +60,14 @@ class Watchdog {
   void report_death(const Record::State& dead);
   void report_stopped(const Record::State& stopped);
   void report_silence(const Silence::Verdict& verdict);
+  void report_unreachable(const Heartbeat::Verdict& verdict);
 
   FlightRecorder& flight_recorder_;
   const std::string program_;
   const Pace pace_;
   std::atomic<double> timeout_ = kUsualTimeout;
   Silence silence_;
+  std::unique_ptr<Heartbeat> heartbeat_;
   std::unique_ptr<Process> process_;  ///< the neighbour's
   double stopped_ = 0;                ///< seconds that the neighbour was watched to be stopped
   double failing_ = 0;                ///< seconds since another rank began to explain

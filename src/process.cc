@@ -14,10 +14,11 @@
 namespace lockstep {
 namespace {
 
-/// Of /proc/PID/stat: "pid (name) state parent ... start time ...", fields 2, 3 and 22.
+/// Fields of /proc/PID/stat: "pid (name) state parent ... start time ...": 2, 3, 4 and 22.
 struct Stat {
   std::string name;
   char state = '?';
+  int parent = 0;
   std::uint64_t start_time = 0;
 };
 
@@ -36,6 +37,7 @@ bool read_stat(int file, Stat& stat) {
   if (const char* name = std::strchr(text.data(), '('); name != nullptr && name < at)
     stat.name.assign(name + 1, at);
   stat.state = at[2];
+  if (std::strlen(at) > 4) stat.parent = std::atoi(at + 4);
   for (int field = 2; field < 22; ++field) {
     at = std::strchr(at + 1, ' ');
     if (at == nullptr) return true;
@@ -66,6 +68,7 @@ double age_of(int pid) {
 }
 
 std::string program_of(int pid) { return stat_of(pid).name; }
+int parent_of(int pid) { return stat_of(pid).parent; }
 
 Process::Process(int pid, std::uint64_t start_time) : pid_(pid), start_time_(start_time) {
   file_ = open_stat(pid);

@@ -21,6 +21,8 @@ double age_of(int pid);
 /// The name of its program, as far as the kernel keeps it (15 letters); empty where it cannot be
 /// known.
 std::string program_of(int pid);
+/// The process that started it, or took it over; 0 if that cannot be known.
+int parent_of(int pid);
 
 /// One process, asked about again and again through one open file: neither a lack of descriptors
 /// nor a new process of the same number is taken for an end. One thread at a time.

@@ -1,0 +1,219 @@
+// Heartbeats between hosts that are addresses of this one: 127.0.0.1, 127.0.0.2 and so on. Time is
+// what the test passes; packets need a moment of their own.
+#include "collectives/heartbeat.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/flight_recorder.h"
+#include "collectives/launcher.h"
+#include "src/process.h"
+
+namespace lockstep {
+namespace {
+
+sockaddr_in loopback(int number, std::uint16_t port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + static_cast<std::uint32_t>(number));
+  address.sin_port = port;
+  return address;
+}
+
+int socket_on(sockaddr_in& address) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  socklen_t size = sizeof address;
+  auto* const raw = reinterpret_cast<sockaddr*>(&address);
+  EXPECT_EQ(::bind(socket, raw, size), 0);
+  EXPECT_EQ(::listen(socket, 8), 0);
+  EXPECT_EQ(::getsockname(socket, raw, &size), 0);
+  return socket;
+}
+
+class Hosts {
+ public:
+  /// `silent`: this one has no heartbeat.
+  explicit Hosts(int count, int silent = -1) : cards_(count) {
+    std::vector<int> listeners;
+    for (int host = 0; host < count; ++host) {
+      HostCard& card = cards_[host];
+      const std::string name = "host-" + std::to_string(host);
+      std::copy(name.begin(), name.end(), card.name.begin());
+      card.key = {7, static_cast<std::uint64_t>(host)};
+      sockaddr_in address = loopback(host, 0);
+      listeners.push_back(host == silent ? -1 : socket_on(address));
+      if (host == silent) continue;
+      card.addresses[0] = {.ip = address.sin_addr.s_addr, .mask = htonl(0xff000000)};
+      card.port = address.sin_port;
+    }
+    for (int host = 0; host < count; ++host) {
+      hosts_.push_back(host == silent ? nullptr
+                                      : std::make_unique<Heartbeat>(cards_, host, listeners[host]));
+    }
+  }
+
+  Heartbeat& operator[](int host) { return *hosts_[host]; }
+  void leave(int host) { hosts_[host].reset(); }
+  const HostCard& card(int host) const { return cards_[host]; }
+
+  std::optional<Heartbeat::Verdict> look(int host, double elapsed) {
+    return hosts_[host]->look(records_, 60, elapsed);
+  }
+  /// All look, until each has as many connections; false if they do not come.
+  bool connect(int each) {
+    for (int i = 0; i < 1000; ++i) {
+      bool all = true;
+      for (std::size_t host = 0; host < hosts_.size(); ++host) {
+        if (!hosts_[host]) continue;
+        EXPECT_FALSE(look(static_cast<int>(host), 0.001));
+        all &= hosts_[host]->connected() == each;
+      }
+      if (all) return true;
+      pause();
+    }
+    return false;
+  }
+  static void pause(int milliseconds = 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+  }
+
+ private:
+  std::vector<HostCard> cards_;
+  struct alignas(64) Line {
+    char bytes[64] = {};
+  };
+  std::vector<Line> memory_{FlightRecorder::bytes(1) / sizeof(Line)};
+  FlightRecorder records_{memory_.data(), 0, 1, 0};
+  std::deque<std::unique_ptr<Heartbeat>> hosts_;
+};
+
+TEST(Heartbeat, every_host_has_few_peers_which_have_it) {
+  EXPECT_EQ(heartbeat_peers(0, 2), (std::vector{1}));
+  EXPECT_EQ(heartbeat_peers(1, 3), (std::vector{0, 2}));
+  for (const int count : {1, 2, 5, 64, 1000}) {
+    for (int host = 0; host < count; ++host) {
+      const std::vector<int> peers = heartbeat_peers(host, count);
+      EXPECT_LE(peers.size(), 20u);
+      for (const int peer : peers) {
+        EXPECT_NE(peer, host);
+        const std::vector<int> theirs = heartbeat_peers(peer, count);
+        EXPECT_TRUE(std::find(theirs.begin(), theirs.end(), host) != theirs.end());
+      }
+    }
+  }
+}
+
+TEST(Heartbeat, hosts_connect_and_then_listen_no_more) {
+  Hosts hosts(4);
+  ASSERT_TRUE(hosts.connect(3));
+  for (int host = 0; host < 4; ++host) {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const sockaddr_in address = loopback(host, hosts.card(host).port);
+    EXPECT_NE(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ::close(socket);
+  }
+}
+
+TEST(Heartbeat, listens_no_more_after_a_while_though_a_host_is_missing) {
+  Hosts hosts(3);
+  for (int i = 0; i < 300; ++i) hosts.look(2, 0.1);
+  EXPECT_EQ(hosts[2].connected(), 0);
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in address = loopback(2, hosts.card(2).port);
+  EXPECT_NE(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ::close(socket);
+}
+
+TEST(Heartbeat, a_stranger_without_the_key_is_sent_away) {
+  Hosts hosts(2);
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in address = loopback(1, hosts.card(1).port);
+  ASSERT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const std::string greeting(64, 'x');
+  EXPECT_EQ(::send(socket, greeting.data(), greeting.size(), MSG_NOSIGNAL), 64);
+  EXPECT_TRUE(hosts.connect(1));
+  char byte;
+  EXPECT_LE(::recv(socket, &byte, 1, 0), 0) << "closed without a byte";
+  ::close(socket);
+}
+
+TEST(Heartbeat, a_host_without_one_is_left_out) {
+  Hosts hosts(3, 1);
+  EXPECT_TRUE(hosts.connect(1));
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_FALSE(hosts.look(0, 2));
+    Hosts::pause(50);
+  }
+}
+
+TEST(Heartbeat, a_host_whose_processes_are_stopped_is_not_blamed) {
+  Hosts hosts(2);
+  ASSERT_TRUE(hosts.connect(1));
+  const std::int64_t before = hosts[0].sent();
+  for (int i = 0; i < 100; ++i) {  // host 1 never looks: its kernel answers within 0.2 s
+    EXPECT_FALSE(hosts.look(0, 1));
+    EXPECT_FALSE(hosts[0].suspects());
+    Hosts::pause(50);
+  }
+  EXPECT_LE(hosts[0].sent() - before, 50) << "a byte every two seconds";
+  EXPECT_GE(hosts[0].sent() - before, 10);
+}
+
+TEST(Heartbeat, a_host_that_leaves_is_not_blamed) {
+  Hosts hosts(2);
+  ASSERT_TRUE(hosts.connect(1));
+  hosts.leave(1);
+  for (int i = 0; i < 3000; ++i) EXPECT_FALSE(hosts.look(0, 0.1));
+}
+
+TEST(Heartbeat, passes_a_verdict_on) {
+  Hosts hosts(4);
+  ASSERT_TRUE(hosts.connect(3));
+  hosts[1].tell({.from = 1, .to = {2, 3}});
+  std::optional<Heartbeat::Verdict> told;
+  for (int i = 0; i < 1000 && !(told = hosts.look(0, 0.001)); ++i) Hosts::pause();
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->from, 1);
+  EXPECT_EQ(told->to, (std::vector{2}));
+  EXPECT_EQ(hosts[0].name(2), "host-2");
+}
+
+TEST(Heartbeat, tries_a_common_network_first_and_never_itself) {
+  HostCard own, other;
+  const auto ip = [](const char* text) { return ::inet_addr(text); };
+  own.addresses[0] = {ip("10.1.0.1"), ip("255.255.0.0")};
+  own.addresses[1] = {ip("172.17.0.1"), ip("255.255.0.0")};  // a bridge that every host has
+  other.addresses[0] = {ip("172.17.0.1"), ip("255.255.0.0")};
+  other.addresses[1] = {ip("192.168.0.2"), ip("255.255.255.0")};
+  other.addresses[2] = {ip("10.1.0.2"), ip("255.255.0.0")};
+  EXPECT_EQ(ways_to(own, other), (std::vector{ip("10.1.0.2"), ip("192.168.0.2")}));
+}
+
+TEST(Launcher, is_ended_though_it_ignores_the_first_signals) {
+  const pid_t child = fork();
+  if (child == 0) {
+    ::signal(SIGTERM, SIG_IGN);
+    ::alarm(60);
+    for (;;) ::pause();
+  }
+  Process process(child, 0);
+  end_later({.pid = child, .main = true}, 0.2);
+  EXPECT_EQ(process.condition(), Condition::runs);
+  for (int i = 0; i < 5000 && process.condition() != Condition::gone; ++i) Hosts::pause();
+  EXPECT_EQ(process.condition(), Condition::gone);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,102 @@
+// Which hosts are unreachable, judged by a clock that the test turns.
+#include "collectives/reach.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+constexpr double kTick = 0.25;
+
+/// A host that another one judges.
+struct Pair {
+  Reach reach;
+  HostPace own;
+  double timeout = 60;
+
+  /// One look. `moves`: a rank of the own host moves on; `answers`: the other host has answered.
+  bool look(bool moves, bool answers) {
+    own.quiet = moves ? 0 : own.quiet + kTick;
+    if (answers) reach.answered();
+    return reach.look(kTick, own, timeout);
+  }
+  /// Seconds until the verdict; -1 without one within `most`.
+  double wait(bool moves, bool answers, double most = 2000) {
+    for (double seconds = kTick; seconds <= most; seconds += kTick)
+      if (look(moves, answers)) return seconds;
+    return -1;
+  }
+};
+
+TEST(Reach, names_a_host_when_answers_and_progress_stop_together) {
+  for (const double timeout : {5.0, 60.0, 600.0}) {
+    Pair pair;
+    pair.timeout = timeout;
+    EXPECT_EQ(pair.wait(true, true, 10), -1);
+    EXPECT_EQ(pair.wait(false, false), 1.5 * timeout);
+    EXPECT_LT(Reach::limit(timeout), 2 * timeout);
+  }
+}
+
+TEST(Reach, forgives_an_outage_whose_lost_packets_come_after_as_long_again) {
+  Pair pair;
+  EXPECT_EQ(pair.wait(true, true, 10), -1);
+  EXPECT_EQ(pair.wait(false, false, 2 * 0.7 * pair.timeout), -1);
+  EXPECT_EQ(pair.wait(false, true, 10), -1);
+  EXPECT_EQ(pair.wait(false, false), 90) << "it is counted anew";
+}
+
+TEST(Reach, does_not_name_a_slow_host) {
+  Pair pair;
+  EXPECT_EQ(pair.wait(false, true), -1) << "it computes, evaluates or waits for a disk";
+  EXPECT_FALSE(pair.reach.suspect(pair.timeout));
+}
+
+TEST(Reach, waits_while_the_own_host_still_computes) {
+  Pair pair;
+  pair.look(true, true);
+  EXPECT_EQ(pair.wait(true, false, 300), -1);
+  EXPECT_TRUE(pair.reach.suspect(pair.timeout));
+  EXPECT_EQ(pair.wait(false, false), 30.25) << "a third of the limit later";
+}
+
+TEST(Reach, never_names_a_host_that_it_has_not_heard) {
+  Pair pair;
+  EXPECT_EQ(pair.wait(false, false), -1) << "a firewall drops the heartbeat from the start";
+  EXPECT_FALSE(pair.reach.suspect(pair.timeout));
+}
+
+TEST(Reach, never_names_a_host_whose_heartbeat_stopped_while_steps_went_on) {
+  Pair pair;
+  pair.look(true, true);
+  for (int second = 0; second < 60; ++second) {
+    if (second % 10 == 0) ++pair.own.step;
+    EXPECT_FALSE(pair.look(true, false));
+    EXPECT_EQ(pair.wait(true, false, 1 - kTick), -1);
+  }
+  EXPECT_EQ(pair.wait(false, false), -1) << "then an evaluation takes long";
+  EXPECT_FALSE(pair.reach.suspect(pair.timeout));
+}
+
+TEST(Reach, still_names_a_host_if_steps_ended_with_what_had_arrived) {
+  Pair pair;
+  pair.look(true, true);
+  EXPECT_EQ(pair.wait(true, false, 40), -1);
+  for (int step = 0; step < 2; ++step) {
+    ++pair.own.step;
+    EXPECT_EQ(pair.wait(true, false, 1), -1);
+  }
+  EXPECT_NE(pair.wait(false, false), -1);
+}
+
+TEST(Reach, never_names_a_host_that_closed_the_connection) {
+  Pair pair;
+  pair.look(true, true);
+  pair.reach.give_up();
+  EXPECT_EQ(pair.wait(false, false), -1);
+}
+
+TEST(Reach, a_short_timeout_leaves_time_for_lost_packets) { EXPECT_EQ(Reach::limit(0.1), 3); }
+
+}  // namespace
+}  // namespace lockstep
