@@ -16,6 +16,14 @@ int number(const Environment& environment, const char* name) {
   return text == nullptr ? 0 : std::atoi(text);
 }
 
+/// The number of processes that torchrun started, if it started this one; else 0. Some containers
+/// set WORLD_SIZE without a RANK, which says nothing about this process.
+int torchrun_size(const Environment& environment) {
+  const int size = number(environment, "WORLD_SIZE");
+  const int rank = environment("RANK") != nullptr ? number(environment, "RANK") : -1;
+  return rank >= 0 && rank < size ? size : 0;
+}
+
 }  // namespace
 
 WordsOfStart::WordsOfStart() {
@@ -68,14 +76,25 @@ std::string launch_problem(const Environment& environment, int size) {
         "of the MPI that the program was built with",
         launcher_size);
   }
+  const int torch_size = torchrun_size(environment);
+  if (torch_size > 1 && !has_launcher(environment)) {
+    return fmt::format(
+        "WORLD_SIZE={} is set, as by torchrun, but MPI connects no processes without mpirun. "
+        "Start the program with \"mpirun -np {}\", or unset WORLD_SIZE to train on one rank.",
+        torch_size, torch_size);
+  }
   return "";
 }
 
 bool is_first_task(const Environment& environment) {
-  for (const char* name : {"PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
-    if (const char* text = environment(name)) return std::string_view(text) == "0";
+  const auto is_zero = [&](const char* name) { return std::string_view(environment(name)) == "0"; };
+  for (const char* name : {"PMI_RANK", "PMIX_RANK"}) {
+    if (environment(name) != nullptr) return is_zero(name);
   }
-  return true;
+  // Without a LOCAL_RANK each process is the only one of its container, with a log of its own.
+  if (torchrun_size(environment) > 1 && environment("LOCAL_RANK") != nullptr)
+    return is_zero("RANK");
+  return environment("SLURM_PROCID") == nullptr || is_zero("SLURM_PROCID");
 }
 
 }  // namespace lockstep

@@ -35,7 +35,8 @@ class WordsOfStart {
 /// Whether some launcher offers this process a way to find the other ranks.
 bool has_launcher(const Environment& environment);
 
-/// Whether this process is the one of its launcher's tasks that speaks (task 0, or nobody knows).
+/// Whether this process is the one of its launcher's tasks that prints errors: task 0, or each
+/// process if no variable numbers them.
 bool is_first_task(const Environment& environment);
 
 }  // namespace lockstep

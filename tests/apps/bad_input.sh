@@ -148,6 +148,18 @@ run env -u OMPI_COMM_WORLD_SIZE SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PRO
 expect "srun without PMIx, task 1: silent, exit code 2" test "$code-$(wc -c <"$folder/raw")" = 2-0
 run env SLURM_NTASKS=4 SLURM_JOB_ID=1 "${one[@]}"
 expect_error "mpirun forgotten in an allocation" 2 '^train_cifar: this SLURM allocation has 4 tasks but .* as one: start it with mpirun'
+for rank in 0 1; do
+  run env RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 "${one[@]}"
+  if [[ $rank == 0 ]]; then
+    expect_error "torchrun, rank 0" 2 '^train_cifar: .*WORLD_SIZE=2.*mpirun'
+  else
+    expect "torchrun, rank 1: silent, exit code 2" test "$code-$(wc -c <"$folder/raw")" = 2-0
+  fi
+done
+run env RANK=0 WORLD_SIZE=2 mpirun -np 2 "${one[@]}"
+expect "mpirun in a container with WORLD_SIZE" test "$code" = 0
+run env RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 "${one[@]}"
+expect "torchrun of one process" test "$code" = 0
 
 # --- an MPI that cannot start ----------------------------------------------------------------------------------------------
 run env OMPI_MCA_btl=tcp mpirun -np 2 "${one[@]}"  # without "self", which Open MPI 4 needs

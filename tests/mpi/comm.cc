@@ -338,6 +338,30 @@ TEST(Launch, a_foreign_mpirun_is_refused) {
   EXPECT_EQ(problem(2, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");
 }
 
+TEST(Launch, torchrun_is_refused_where_mpirun_did_not_start_the_program) {
+  using Variables = std::map<std::string, std::string>;
+  const Variables torchrun = {{"RANK", "1"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "2"}};
+  for (const int size : {0, 1}) {
+    const std::string message = problem(size, torchrun);
+    EXPECT_NE(message.find("WORLD_SIZE=2"), std::string::npos) << message;
+    EXPECT_NE(message.find("mpirun"), std::string::npos) << message;
+    EXPECT_NE(problem(size, {{"RANK", "0"}, {"WORLD_SIZE", "2"}}), "") << "of a container";
+    // Started properly, in a container or a batch system that sets the variables.
+    for (const char* launcher : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}) {
+      Variables started = torchrun;
+      started[launcher] = "1";
+      EXPECT_EQ(problem(size, started), "") << launcher;
+    }
+    for (const Variables& harmless :
+         {Variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}}, Variables{{"WORLD_SIZE", "2"}},
+          Variables{{"RANK", "1"}}, Variables{{"RANK", "3"}, {"WORLD_SIZE", "2"}},
+          Variables{{"RANK", "0"}, {"WORLD_SIZE", "large"}}}) {
+      EXPECT_EQ(problem(size, harmless), "");
+    }
+  }
+  EXPECT_EQ(problem(2, torchrun), "");
+}
+
 TEST(Launch, task_0_speaks) {
   const auto first = [](std::map<std::string, std::string> variables) {
     return is_first_task([&](const char* name) {
@@ -349,6 +373,13 @@ TEST(Launch, task_0_speaks) {
   EXPECT_TRUE(first({{"SLURM_PROCID", "0"}}));
   EXPECT_FALSE(first({{"SLURM_PROCID", "1"}}));
   EXPECT_FALSE(first({{"PMI_RANK", "3"}}));
+  const auto torchrun = [&](const char* rank) {
+    return first(
+        {{"RANK", rank}, {"LOCAL_RANK", rank}, {"WORLD_SIZE", "2"}, {"SLURM_PROCID", "0"}});
+  };
+  EXPECT_TRUE(torchrun("0"));
+  EXPECT_FALSE(torchrun("1"));
+  EXPECT_TRUE(first({{"RANK", "1"}, {"WORLD_SIZE", "2"}})) << "alone in its container";
 }
 
 }  // namespace
