@@ -55,19 +55,31 @@ std::map<std::string, std::string> values_of(const std::string& options) {
   return values;
 }
 
+struct ChangedOption {
+  std::string name, is, was;  ///< without --; as Options::text has it; empty: not set
+};
+
 /// The options that shape the weights, as far as they are now others. One that the checkpoint does
 /// not know was then what it is where nobody says another.
-std::vector<std::string> changed_options(const std::string& before, const Options& options) {
-  const auto then = values_of(before), now = values_of(options.text);
-  std::vector<std::string> notes;
+std::vector<ChangedOption> changed_options(const Circumstances& checkpoint,
+                                           const Options& options) {
+  const auto before = checkpoint.find("options");
+  if (before == checkpoint.end()) return {};
+  const auto then = values_of(before->second), now = values_of(options.text);
+  std::vector<ChangedOption> changed;
   for (const auto& [name, usual] : options.shaping) {
     const auto is = now.find(name), kept = then.find(name);
     const std::string& was = kept == then.end() ? usual : kept->second;
-    if (is == now.end() || is->second == was) continue;
-    notes.push_back(fmt::format("--{} is now {}, not {} as before: this is no longer the same run",
-                                name, is->second, was.empty() ? "none" : was));
+    if (is != now.end() && is->second != was) changed.push_back({name, is->second, was});
   }
-  return notes;
+  return changed;
+}
+
+/// No checkpoint had statistics in common before --sync-bn.
+Circumstances with_statistics(Circumstances checkpoint, const Circumstances& now) {
+  if (const auto is = now.find(kStatistics); is != now.end() && !is->second.empty())
+    checkpoint.try_emplace(kStatistics, kOfEachShard);
+  return checkpoint;
 }
 
 }  // namespace
@@ -93,10 +105,7 @@ std::string order_of_shards(const RunPlan& plan) {
 
 std::vector<std::string> changes(const Circumstances& checkpoint, const Circumstances& now,
                                  const Options& options) {
-  Circumstances before = checkpoint;
-  // Nobody could have them in common before --sync-bn.
-  if (const auto is = now.find(kStatistics); is != now.end() && !is->second.empty())
-    before.try_emplace(kStatistics, kOfEachShard);
+  const Circumstances before = with_statistics(checkpoint, now);
   const RateOptions& schedule = options.rate;
   std::vector<std::string> notes;
   const auto compare = [&](const char* name, const auto& note) {
@@ -105,7 +114,10 @@ std::vector<std::string> changes(const Circumstances& checkpoint, const Circumst
     if (former == before.end() || present == now.end() || former->second == present->second) return;
     notes.push_back(note(present->second, former->second));
   };
-  if (before.contains("options")) notes = changed_options(before.at("options"), options);
+  for (const auto& [name, is, was] : changed_options(before, options)) {
+    notes.push_back(fmt::format("--{} is now {}, not {} as before: this is no longer the same run",
+                                name, is, was.empty() ? "none" : was));
+  }
   if (looks_at_the_end(schedule)) {
     compare("steps", [&](const auto& is, const auto& was) {
       return fmt::format(
@@ -140,6 +152,27 @@ std::vector<std::string> changes(const Circumstances& checkpoint, const Circumst
                        is, was);
   });
   return notes;
+}
+
+void require_same_run(const Resumption& complete, const Circumstances& now,
+                      const Options& options) {
+  const Circumstances before = with_statistics(complete.metadata.texts, now);
+  std::vector<std::string> others;
+  for (const ChangedOption& option : changed_options(before, options))
+    others.push_back("--" + option.name);
+  const auto compare = [&](const char* text, const char* name) {
+    const auto former = before.find(text), present = now.find(text);
+    if (former != before.end() && present != now.end() && former->second != present->second)
+      others.push_back(name);
+  };
+  compare("global_batch", "--global-batch");
+  compare(kStatistics, "--sync-bn");
+  if (looks_at_the_end(options.rate)) compare("steps", "--steps");
+  if (others.empty()) return;
+  fail_usage(
+      "{} is complete, with other values of {}. Pass the options of that run, or choose another "
+      "--checkpoint-dir.",
+      complete.file->string(), fmt::join(others, ", "));
 }
 
 }  // namespace lockstep

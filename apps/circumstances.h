@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/options.h"
+#include "apps/resumption.h"
 #include "apps/run_plan.h"
 #include "apps/training_step.h"
 #include "src/device.h"
@@ -33,5 +34,9 @@ std::string order_of_shards(const RunPlan& plan);
 /// is newer than it: that was then as it is where nobody asks for it.
 std::vector<std::string> changes(const Circumstances& before, const Circumstances& now,
                                  const Options& options);
+
+/// Throws the usage error that names the options of `now` which make this another run than the
+/// checkpoint's, beyond the last bits: "--lr, --global-batch".
+void require_same_run(const Resumption& complete, const Circumstances& now, const Options& options);
 
 }  // namespace lockstep

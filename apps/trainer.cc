@@ -610,7 +610,10 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
     trainer.reporter().line("all is well: --check trains nothing");
     return kExitSuccess;
   }
-  if (plan.start.step >= plan.steps && !trainer.evaluation_due()) {
+  const bool complete = plan.start.step >= plan.steps && !trainer.evaluation_due();
+  if (complete || trainer.reached())
+    agree(comm, [&] { require_same_run(resumption, trainer.texts(), options); });
+  if (complete) {
     trainer.reporter().line(
         fmt::format("complete already: {} is at step {} of {}; ask for more --steps to go on, or "
                     "choose another --checkpoint-dir to start anew",

@@ -61,6 +61,11 @@ PYTHON
   train 1 "${state[@]}" --steps 12 $(run_in longer)
   expect_line "is complete" '^complete already: .*step-0000000012\.h5 is at step 12 of 12; ask for more --steps to go on, or choose another --checkpoint-dir to start anew$'
   expect_undisturbed "a run that was complete already" longer 12
+  for other in '--lr 0.5' '--global-batch 32'; do
+    # shellcheck disable=SC2086  # two words
+    ranks 2 train_cifar "${small[@]}" "${state[@]}" $other --steps 12 $(run_in longer)
+    expect_error "a complete run with another ${other% *}" 2 "step-0000000012\.h5 is complete.*${other% *}.*--checkpoint-dir"
+  done
 
   # --resume never begins anew, in the log too, but not among the checkpoints of another run.
   ranks 2 train_cifar "${small[@]}" "${state[@]}" --steps 5 --resume never $(run_in longer)

@@ -318,6 +318,42 @@ TEST(Resumption, AnEarlyCheckpointWithoutChecksumsIsNoted) {
   EXPECT_NE(notes[0].find("does not say on which data"), std::string::npos);
 }
 
+TEST(Circumstances, ACompleteRunIsRefusedWithOptionsThatChangeMoreThanTheLastBits) {
+  Resumption complete;
+  complete.file = "step-0000000100.h5";
+  complete.metadata.texts = {{"options", "lr=0.1\nema=0.9\nlog-every=1\n"},
+                             {"version", "0.1"},
+                             {"all_threads", "2"},
+                             {"sums", "canonical"},
+                             {"steps", "100"},
+                             {"shards", "2"},
+                             {"global_batch", "16"}};
+  const auto refusal = [&](const char* name, const char* value, const char* rate = "constant") {
+    Circumstances now = complete.metadata.texts;
+    now[name] = value;
+    Options options;
+    options.text = now.at("options");
+    options.shaping = {{"lr", "0.1"}, {"ema", "0.9"}};
+    options.rate.schedule = rate;
+    try {
+      require_same_run(complete, now, options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), kExitUsage);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal("options", "lr=0.1\nema=0.9\nlog-every=5\n"), "");
+  EXPECT_NE(refusal("options", "lr=0.2\nema=0\nlog-every=1\n").find(" --ema, --lr."),
+            std::string::npos);
+  EXPECT_NE(refusal("global_batch", "32").find(" --global-batch."), std::string::npos);
+  EXPECT_NE(refusal("statistics", "the global batch").find(" --sync-bn."), std::string::npos);
+  EXPECT_EQ(refusal("steps", "50"), "");
+  EXPECT_NE(refusal("steps", "50", "cosine").find(" --steps."), std::string::npos);
+  for (const char* bits : {"version", "all_threads", "sums", "shards"})
+    EXPECT_EQ(refusal(bits, "8"), "") << bits;
+}
+
 TEST(Circumstances, EachChangeIsOneNote) {
   const Circumstances before = {{"options", "lr=0.1\nlog-every=1\n"},
                                 {"version", "0.1"},
