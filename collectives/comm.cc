@@ -1,8 +1,5 @@
 #include "collectives/comm.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -58,10 +55,11 @@ void for_each_message(std::span<T> values, std::size_t largest, Visit visit) {
   }
 }
 
+const char* variable(const char* name) { return std::getenv(name); }
+
 void check_launch(int size) {
-  const Environment environment = [](const char* name) { return std::getenv(name); };
-  const std::string problem = launch_problem(environment, size);
-  if (!problem.empty()) throw Error(is_first_task(environment) ? problem : "", kExitUsage);
+  const std::string problem = launch_problem(variable, size);
+  if (!problem.empty()) throw Error(is_first_task(variable) ? problem : "", kExitUsage);
 }
 
 /// The first line in which `here` and `there` differ, one text each; "(nothing)" where one has
@@ -108,16 +106,6 @@ Error current_error() {
 
 /// A report that cannot be written (fmt::print would throw) changes no exit code.
 void say(const std::string& text) { std::fputs(text.c_str(), stderr); }
-
-/// Where standard input, output or error is closed, the next file opened would be taken for it:
-/// lines would go into MPI's own pipes.
-void hold_standard_files() {
-  int file;
-  do {
-    file = ::open("/dev/null", O_RDWR);
-  } while (file >= 0 && file <= STDERR_FILENO);
-  if (file >= 0) ::close(file);
-}
 
 }  // namespace
 
@@ -340,6 +328,7 @@ void leave_soon(int exit_code) {
   int initialized = 0, finalized = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
+  silence_abort(variable);
   if (initialized && !finalized) MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);
 }
@@ -354,9 +343,17 @@ void end_all_ranks(int exit_code) {
 void say_and_end_all_ranks(const std::string& line, int exit_code) {
   leave_soon(exit_code);
   // A bar or half a remark of the MPI's may stand there, the launcher's boxes follow.
-  const char* first = has_launcher([](const char* name) { return std::getenv(name); }) ? "\n" : "";
+  const char* first = has_launcher(variable) ? "\n" : "";
   say(fmt::format("{}{}\n", first, line));
   abort_all(exit_code);
+}
+
+void World::end_quietly(int exit_code) {
+  if (!silence_abort(variable)) return;
+  flight_recorder_->mine().waiting("the end of the run");
+  comm().barrier();   // the error is printed, and no rank still works
+  watchdog_.reset();  // says goodbye: ranks now leave one after the other
+  end_all_ranks(exit_code);
 }
 
 int World::or_end_all(const std::function<int()>& body) {
@@ -390,6 +387,7 @@ int run_main(int argc, char** argv, const char* program, const std::function<int
     } catch (const Error& error) {  // the same on all ranks
       if (world.comm().rank() == 0) say(fmt::format("{}: {}\n", program, error.what()));
       exit_code = error.exit_code();
+      world.end_quietly(exit_code);
     }
     std::fflush(nullptr);
     return exit_code;

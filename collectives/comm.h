@@ -102,6 +102,10 @@ class World {
   /// Error.
   int or_end_all(const std::function<int()>& body);
 
+  /// Collective: ends all ranks with `exit_code` if that keeps mpirun from printing boxes about it
+  /// (Open MPI 4); else returns, and MPI_Finalize follows. The caller has printed the error.
+  void end_quietly(int exit_code);
+
  private:
   std::string program_;
   bool threads_allowed_ = false;
@@ -131,9 +135,9 @@ void expect_same(const Comm& comm, const std::string& what, const std::string& t
 
 /// main() of every parallel program: makes the World, calls `body`, turns an Error into one line on
 /// stderr from one rank and a non-zero exit on all. An AgreedError is printed by rank 0 and ends in
-/// MPI_Finalize; for any other exception see World::or_end_all(). Where several ranks of a node
-/// fail at about the same time, the first to claim FlightRecorder::first_failure() prints. `body`
-/// returns the exit code.
+/// World::end_quietly() or MPI_Finalize; for any other exception see World::or_end_all(). Where
+/// several ranks of a node fail at about the same time, the first to claim
+/// FlightRecorder::first_failure() prints. `body` returns the exit code.
 int run_main(int argc, char** argv, const char* program, const std::function<int(World&)>& body);
 
 }  // namespace lockstep

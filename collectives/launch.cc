@@ -1,7 +1,9 @@
 #include "collectives/launch.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <string_view>
@@ -10,6 +12,10 @@ namespace lockstep {
 namespace {
 
 constexpr const char* kQuiet = "OMPI_MCA_orte_execute_quiet";
+
+/// Open MPI 4 reads the variable kQuiet once, in MPI_Init, into this variable of its library. No
+/// function of MPI changes it. Null in other MPIs.
+bool* quiet_of_library() { return static_cast<bool*>(::dlsym(RTLD_DEFAULT, "orte_execute_quiet")); }
 
 int number(const Environment& environment, const char* name) {
   const char* text = environment(name);
@@ -26,6 +32,14 @@ int torchrun_size(const Environment& environment) {
 
 }  // namespace
 
+void hold_standard_files() {
+  int file;
+  do {
+    file = ::open("/dev/null", O_RDWR);
+  } while (file >= 0 && file <= STDERR_FILENO);
+  if (file >= 0) ::close(file);
+}
+
 WordsOfStart::WordsOfStart() {
   if (const char* quiet = std::getenv(kQuiet)) quiet_ = quiet;
   ::unsetenv(kQuiet);
@@ -33,9 +47,14 @@ WordsOfStart::WordsOfStart() {
 
 WordsOfStart::~WordsOfStart() {
   if (quiet_.empty() || quiet_ == "0") return;
-  // Read once, in MPI_Init, into a variable of the library, which no function of MPI changes.
-  if (void* variable = ::dlsym(RTLD_DEFAULT, "orte_execute_quiet"))
-    *static_cast<bool*>(variable) = true;
+  if (bool* quiet = quiet_of_library()) *quiet = true;
+}
+
+bool silence_abort(const Environment& environment) {
+  bool* quiet = quiet_of_library();
+  if (quiet == nullptr || environment("OMPI_COMM_WORLD_SIZE") == nullptr) return false;
+  *quiet = true;
+  return true;
 }
 
 bool has_launcher(const Environment& environment) {

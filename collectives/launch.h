@@ -17,6 +17,10 @@ using Environment = std::function<const char*(const char* name)>;
 /// with a page of its own.
 std::string launch_problem(const Environment& environment, int size);
 
+/// Opens /dev/null as each of standard input, output and error that is closed. The next file opened
+/// would take its number, and lines would go into MPI's own pipes.
+void hold_standard_files();
+
 /// While it lives, Open MPI 4 may say why it cannot start, though it is told to be quiet
 /// (orte_execute_quiet): that is meant for its boxes after a rank's own words. Lives around
 /// MPI_Init. Takes the variable from the environment, so that no other thread may read that while
@@ -31,6 +35,11 @@ class WordsOfStart {
  private:
   std::string quiet_;  ///< what the variable said; empty: it was not set
 };
+
+/// Keeps Open MPI 4 from adding boxes to an MPI_Abort that follows. mpirun prints two boxes after a
+/// rank that exits with a non-zero code, and none after such an MPI_Abort. False, without effect:
+/// another MPI or launcher, or no launcher.
+bool silence_abort(const Environment& environment);
 
 /// Whether some launcher offers this process a way to find the other ranks.
 bool has_launcher(const Environment& environment);
