@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/google_options.h"
 #include "bench/noise.h"
 #include "net/model.h"
 #include "src/check.h"
@@ -115,9 +116,7 @@ void add(const std::string& shape, const ConvolutionSpec& spec) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+void add_convolutions() {
   std::map<std::string, ConvolutionSpec> specs;
   for (const ModelEntry& entry : models()) {
     for (const Type type : {Type::f32, Type::bf16}) {
@@ -128,7 +127,10 @@ int main(int argc, char** argv) {
     }
   }
   for (const auto& [shape, spec] : specs) add(shape, spec);
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return lockstep::run_google_benchmarks(argc, argv, "bench_convolution", add_convolutions);
 }

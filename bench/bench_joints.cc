@@ -10,13 +10,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "apps/help.h"
+#include "bench/google_options.h"
 #include "collectives/buckets.h"
 #include "collectives/comm.h"
 #include "collectives/exchange.h"
@@ -144,19 +144,6 @@ class Silent : public benchmark::BenchmarkReporter {
   void ReportRuns(const std::vector<Run>&) override {}
 };
 
-/// What Google Benchmark would end the process for, with its usage.
-void check_choice(std::string_view option) {
-  const auto one_of = [&](std::string_view name, std::initializer_list<std::string_view> values) {
-    if (!option.starts_with(name)) return;
-    const std::string_view value = option.substr(name.size());
-    if (std::find(values.begin(), values.end(), value) == values.end())
-      fail_usage("{} is none of {}", option, fmt::join(values, ", "));
-  };
-  one_of("--benchmark_format=", {"console", "json", "csv"});
-  one_of("--benchmark_out_format=", {"console", "json", "csv"});
-  one_of("--benchmark_time_unit=", {"ns", "us", "ms", "s"});
-}
-
 bool parse(int argc, char** argv, std::string& text) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view option = argv[i];
@@ -171,7 +158,7 @@ bool parse(int argc, char** argv, std::string& text) {
     }
     if (!option.starts_with("--benchmark_"))
       fail_usage("{} is no option of Google Benchmark; --help lists some", option);
-    check_choice(option);
+    check_google_option(option);
   }
   return true;
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/google_options.h"
 #include "bench/noise.h"
 #include "net/model.h"
 #include "src/check.h"
@@ -80,9 +81,7 @@ void run(benchmark::State& state, const ModelEntry& entry, const std::string& na
   state.counters["bytes"] = benchmark::Counter(times * bench.bytes(), rate);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+void add_layers() {
   for (const ModelEntry& entry : models()) {
     for (const auto& [name, layer] : entry.build(entry.sample, 10)) {
       for (const Type type : {Type::f32, Type::bf16}) {
@@ -98,7 +97,10 @@ int main(int argc, char** argv) {
       }
     }
   }
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return lockstep::run_google_benchmarks(argc, argv, "bench_layer", add_layers);
 }

@@ -13,12 +13,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <vector>
 
 #include "apps/factor_sums.h"
 #include "collectives/algorithms.h"
 #include "collectives/buckets.h"
 #include "net/model.h"
+#include "src/check.h"
 #include "src/table.h"
 
 namespace lockstep {
@@ -212,7 +214,16 @@ int run(int argc, char** argv) {
   app.add_option("--hosts-per-core", hosts_per_core, "Of test hosts on one machine")
       ->check(CLI::PositiveNumber);
   app.add_flag("--summed", summed, "Dense layers send no factors");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return kExitSuccess;
+  } catch (const CLI::ParseError& error) {
+    std::fputs(fmt::format("predict: {}; --help lists all options\n", error.what()).c_str(),
+               stderr);
+    return kExitUsage;
+  }
   for (Network& network : networks) {
     if (compute_ms > 0) network.step_seconds = compute_ms * 1e-3;
     if (hosts > 0) {
