@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -80,6 +81,18 @@ std::string hint(const CLI::App& app, std::string_view name, std::string_view pr
   }
   if (meant.empty()) meant = nearest(asked, known);
   return meant.empty() ? "" : fmt::format(" (did you mean {}{}?)", prefix, meant);
+}
+
+std::string home_path(std::string_view option, const std::string& path) {
+  if (!path.starts_with('~')) return path;
+  if (path.size() > 1 && path[1] != '/') {
+    fail_usage("{}: \"{}\" begins with the home of another user. Pass the full path, or ./{}.",
+               option, path, path);
+  }
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0')
+    fail_usage("{}: \"{}\" needs the variable HOME. Pass the full path.", option, path);
+  return home + path.substr(1);
 }
 
 void fail_extra(const CLI::App& app) {

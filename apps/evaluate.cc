@@ -103,6 +103,7 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
     if (!app.remaining().empty()) fail_extra(app);
     fail_usage("{}; --help lists all options", error.what());
   }
+  o.checkpoint = home_path("checkpoint", o.checkpoint);
   if (o.test_views && !o.logits.empty()) {
     fail_usage("--logits are those of an image as it is: leave --test-views out");
   }

@@ -130,7 +130,7 @@ OptionSet::Declared OptionSet::text(const std::string& name, std::string& value,
       fail_usage("{}: its value is missing, for {} is an option; a path may begin with ./", name,
                  text);
     }
-    value = text;
+    value = home_path(name, text);
     if (check) check(value);
   };
   return add(

@@ -60,8 +60,8 @@ class OptionSet {
 
   /// Those that follow stand under this heading of the help.
   void group(const std::string& name) { group_ = name; }
-  /// Never empty, and without control characters. `check` throws where the word is none of the
-  /// known ones.
+  /// Never empty, and without control characters. A path may begin with "~" (home_path()). `check`
+  /// throws where the word is none of the known ones.
   Declared text(const std::string& name, std::string& value, const char* type,
                 const std::string& about, std::function<void(const std::string&)> check = {});
   /// One text for each time that it is given; in a file, an array of them.

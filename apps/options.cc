@@ -552,7 +552,7 @@ std::optional<Options> parse_options(int argc, char** argv, const Program& progr
   } catch (const CLI::ParseError& error) {
     fail_usage("{}; --help lists all options", error.what());
   }
-  if (config_option->count() > 0) set.read_file(config);
+  if (config_option->count() > 0) set.read_file(home_path("--config", config));
   o.seed_given = set.given("--seed");
   o.batch_given = set.given("--batch") || set.given("--global-batch");
   o.shards_given = set.given("--shards");

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 
+#include "apps/command_line.h"
 #include "apps/help.h"
 #include "bench/allreduce_report.h"
 #include "bench/allreduce_timing.h"
@@ -82,6 +83,8 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   if (at == 4) fail_usage("--type {} is neither f32 nor bf16 nor f16 nor f64", type);
   o.timing.type = types[at];
   o.timing.doubles = type == "f64";
+  o.json = home_path("--json", o.json);
+  o.plot = home_path("--plot", o.plot);
   if (!o.json.empty() && o.json == o.plot)
     fail_usage("--json and --plot are one file, {}: name two", o.json);
   if (o.most < o.least) fail_usage("--max {} is less than --min {}", o.most, o.least);

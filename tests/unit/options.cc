@@ -93,6 +93,28 @@ TEST(Options, NoNumberIsTakenThatIsNotOne) {
   }
 }
 
+TEST(Options, ALeadingTildeIsTheHomeFolder) {
+  const std::string before = std::getenv("HOME") ? std::getenv("HOME") : "";
+  ASSERT_EQ(::setenv("HOME", "/home/user", 1), 0);
+  const TemporaryDirectory folder;
+  std::ofstream(folder.path() / "run.toml") << "log-dir = \"~/logs\"\ntrace = \"~\"\n";
+  const Options o =
+      parse({"--data=~/images", "--checkpoint-dir", "~/a/~b", "--resume", "~/a.h5", "--init",
+             "x/~/y.h5", "--config", (folder.path() / "run.toml").string()});
+  EXPECT_EQ(o.data, "/home/user/images");
+  EXPECT_EQ(o.checkpoint_dir, "/home/user/a/~b");
+  EXPECT_EQ(o.resume, "/home/user/a.h5");
+  EXPECT_EQ(o.init, "x/~/y.h5");
+  EXPECT_EQ(o.log_dir, "/home/user/logs");
+  EXPECT_EQ(o.trace, "/home/user");
+  EXPECT_NE(refusal({"--config", "~/none.toml"}).find("/home/user/none.toml"), std::string::npos);
+  EXPECT_NE(refusal({"--data", "~other/x"}).find("./~other/x"), std::string::npos);
+  ASSERT_EQ(::unsetenv("HOME"), 0);
+  EXPECT_NE(refusal({"--data", "~/x"}).find("HOME"), std::string::npos);
+  EXPECT_EQ(refusal({"--data", "x"}), "");
+  ::setenv("HOME", before.c_str(), 1);
+}
+
 TEST(Options, NumbersAreTakenAsTheyStand) {
   const Options o = parse({"--seed=18446744073709551615", "--lr", ".5", "--momentum=0.9",
                            "--weight-decay", "1e-4", "--epochs=1E-3", "--lr-end", "-0.0"});
