@@ -522,7 +522,7 @@ std::optional<Options> parse_options(int argc, char** argv, const Program& progr
   Options o;
   o.program = program.name;
   CLI::App app(
-      "Trains an image classifier, in lockstep on all ranks: mpirun -np N ./" + program.name,
+      "Trains a classifier on the data set " + program.dataset + ": mpirun -np N ./" + program.name,
       program.name);
   OptionSet set(app);
   OptimizerValues optimizer_values;

@@ -66,6 +66,16 @@ void check_rate(const Options& o, RunPlan& plan) {
     plan.notes.push_back(
         "the learning rate is 0 before the run ends: the last steps learn nothing");
   }
+  const RateOptions& r = plan.rate;
+  if ((r.schedule == "cosine" || r.schedule == "linear") && r.end > r.base) {
+    plan.notes.push_back(fmt::format(
+        "the learning rate rises during the run, because --lr-end {:g} is above its start, {:g}",
+        r.end, r.base));
+  }
+  if (r.schedule == "exponential" && r.decay > 1) {
+    plan.notes.push_back(fmt::format(
+        "the learning rate rises during the run, because --lr-decay {:g} is above 1", r.decay));
+  }
 }
 
 }  // namespace

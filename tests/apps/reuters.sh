@@ -11,6 +11,9 @@ wires() {  # RANKS OPTIONS...: a run that must end well
   expect "mpirun -np $1 ./train_reuters ${*:2}" test "$code" = 0
 }
 
+ranks 1 train_reuters --help
+expect_line "its help names its data set" 'data set reuters'
+
 # --- the table, as Keras prints it ---------------------------------------------------------------------------------------
 ranks 2 train_reuters --summary
 expect "--summary ends well" test "$code" = 0

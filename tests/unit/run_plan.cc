@@ -143,6 +143,27 @@ TEST(RunPlan, NotesALearningRateThatIsNotWhatOneExpects) {
   EXPECT_TRUE(plan(options, {10, 1280, 0, 1}).notes.empty()) << "nothing is left to train";
 }
 
+TEST(RunPlan, NotesALearningRateThatRises) {
+  Options options;
+  options.steps = 10;
+  options.rate = {.base = 0.1, .decay = 2, .end = 0.2};
+  const auto notes_with = [&](const char* schedule) {
+    options.rate.schedule = schedule;
+    return fmt::format("{}", fmt::join(plan(options).notes, "; "));
+  };
+  for (const char* schedule : {"cosine", "linear"})
+    EXPECT_NE(notes_with(schedule).find("--lr-end 0.2"), std::string::npos) << schedule;
+  EXPECT_NE(notes_with("exponential").find("--lr-decay 2"), std::string::npos);
+  for (const char* schedule : {"constant", "one_cycle"}) EXPECT_EQ(notes_with(schedule), "");
+  options.rate = {.base = 0.1, .decay = 1, .end = 0.1};
+  for (const char* schedule : {"cosine", "linear", "exponential"})
+    EXPECT_EQ(notes_with(schedule), "");
+  options.rate.end = 0.11;
+  options.rate_batch = 64;  // --lr is doubled
+  options.rate.warmup_epochs = 0.01;
+  EXPECT_EQ(notes_with("cosine"), "");
+}
+
 TEST(RunPlan, ScalesTheRateWithTheGlobalBatchAndAsksForAWarmUp) {
   Options options;
   options.steps = 10;
