@@ -1,12 +1,36 @@
 #!/usr/bin/env python3
-"""print_weights.py step-0000001000.h5: the name, shape, mean and standard deviation of every array in a checkpoint"""
+"""usage: print_weights.py CHECKPOINT
+
+Prints the name, shape, mean and standard deviation of every array in a checkpoint (step-NNNNNNNNNN.h5)."""
+import os
 import sys
-import h5py  # apt install python3-h5py, or pip install h5py
+
 
 def show(name, item):
     if isinstance(item, h5py.Dataset):
         print(f"{name:40} {str(item.shape):20} mean {item[()].mean():+.6f}  std {item[()].std():.6f}")
 
-with h5py.File(sys.argv[1], "r", locking=False) as file:
-    print({name: file.attrs[name] for name in ("step", "epoch", "seed")})
-    file.visititems(show)
+
+def fail(problem, code):
+    print(f"print_weights.py: {problem}", file=sys.stderr)
+    sys.exit(code)
+
+
+if "-h" in sys.argv or "--help" in sys.argv:
+    print(__doc__)
+    sys.exit()
+if len(sys.argv) != 2:
+    fail("it needs exactly one checkpoint. Pass a file such as step-0000001000.h5.", 2)
+try:
+    import h5py
+except ImportError:
+    fail("the Python package h5py is missing. Install python3-h5py with apt, or h5py with pip.", 1)
+try:
+    with h5py.File(sys.argv[1], "r", locking=False) as file:
+        print({name: file.attrs[name] for name in ("step", "epoch", "seed")})
+        file.visititems(show)
+    sys.stdout.flush()
+except BrokenPipeError:  # head has read enough; Python must not flush into the pipe again
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+except (OSError, KeyError, RuntimeError) as error:
+    fail(f"cannot print {sys.argv[1]} ({str(error).splitlines()[0]}). Pass a checkpoint (step-NNNNNNNNNN.h5).", 1)

@@ -37,3 +37,21 @@ printed=$("$python" "$scripts/print_weights.py" "$file")
 echo "$printed"
 grep -qE '^parameters/dense/weights +\(1000, 700\) +mean \+349999\.' <<<"$printed"
 grep -qF "18446744073709551615" <<<"$printed"
+
+# Errors are one line with a non-zero exit code; a reader that leaves early is none.
+fails() {  # CODE PATTERN ARGUMENTS...
+  local wanted=$1 pattern=$2 output code=0
+  shift 2
+  output=$("$python" "$scripts/print_weights.py" "$@" 2>&1 >/dev/null) || code=$?
+  [[ $code == "$wanted" && $(wc -l <<<"$output") == 1 && $output =~ $pattern ]] ||
+    { echo "print_weights.py $*: exit code $code and: $output"; exit 1; }
+}
+fails 2 'Pass a file'
+fails 2 'Pass a file' "$file" "$file"
+fails 1 nowhere.h5 "$directory/nowhere.h5"
+fails 1 "${BASH_SOURCE[0]}" "${BASH_SOURCE[0]}"
+"$python" -c 'import sys, h5py; h5py.File(sys.argv[1], "w").close()' "$directory/empty.h5"
+fails 1 empty.h5 "$directory/empty.h5"
+"$python" "$scripts/print_weights.py" --help | grep -q '^usage: '
+quit=$({ "$python" "$scripts/print_weights.py" "$file" 2>&1 >&3; echo "exit code $?"; } 3> >(:))
+[[ $quit == 'exit code 0' ]] || { echo "print_weights.py for a reader that leaves early: $quit"; exit 1; }
