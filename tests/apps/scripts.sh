@@ -139,8 +139,10 @@ mkdir "$folder/tested"
 touch "$folder/tested/CMakeCache.txt"
 cat >"$folder/tested/CTestTestfile.cmake" <<'END'
 add_test(apps.plots "echo" "skipped: no plots (apt install plots)")
+add_test(apps.passes "echo" "skipped: an internal error")
 add_test(apps.none "false")
 set_tests_properties(apps.none PROPERTIES WILL_FAIL ON)
+set_tests_properties(apps.plots PROPERTIES SKIP_REGULAR_EXPRESSION plots)
 END
 in_tested=("${with_all[@]}" LOCKSTEP_BUILD="$folder/tested" "$scripts/test.sh")
 expect "what was skipped" 0 '^test.sh: skipped: apps.plots: no plots \(apt install plots\)$' "${in_tested[@]}"
