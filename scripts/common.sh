@@ -24,16 +24,75 @@ configure() {
 }
 another_folder="where $build is of other sources, another compiler or other libraries, choose another one: LOCKSTEP_BUILD=FOLDER $0."
 
-# compile [--target NAME...]: on a terminal ninja's own progress line, else silence; the errors if it fails.
+# compile [--target NAME...]: on a terminal ninja's own progress line, else a line every 20 s; the errors if it fails.
 compile() {
   local log=$build/build.log
   if [[ -t 2 ]]; then
     cmake --build "$build" "$@" >&2 && return
   else
-    cmake --build "$build" "$@" >"$log" 2>&1 && return
+    cmake --build "$build" "$@" 2>&1 | keep_log "$log" && return
     { grep -A 4 -E 'error:|undefined reference|No space left' "$log" || tail -n 30 "$log"; } | head -n 40 >&2
   fi
   fail "the build in $build failed (see above); $another_folder"
+}
+
+# FILE: writes standard input to it: the output of ninja ("[120/210] Building ...") or of make ("[ 57%] Building ...").
+keep_log() {
+  local line pause=${LOCKSTEP_PROGRESS_SECONDS:-20} next
+  next=$((SECONDS + pause))
+  while IFS= read -r line; do
+    printf '%s\n' "$line"
+    if ((SECONDS >= next)) && [[ $line =~ ^\[\ *([0-9]+)(/([0-9]+)|%)\] ]]; then
+      if [[ ${BASH_REMATCH[3]} ]]; then
+        echo "$me: building, ${BASH_REMATCH[1]} of ${BASH_REMATCH[3]} files" >&2
+      else
+        echo "$me: building, ${BASH_REMATCH[1]} %" >&2
+      fi
+      next=$((SECONDS + pause))
+    fi
+  done >"$1"
+}
+
+# Compute capabilities of this machine's GPUs, one a line, such as 9.0; "unknown" if nvidia-smi does not tell them.
+gpus() {
+  local found
+  found=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -xE '[0-9]+\.[0-9]+' | sort -u) ||
+    found=$(ls /proc/driver/nvidia/gpus 2>/dev/null | sed '1!d; s/.*/unknown/') || true
+  if [[ -n $found ]]; then echo "$found"; fi
+}
+
+find_nvcc() {
+  local file
+  for file in "${CUDACXX:-}" "$(command -v nvcc)" {"${CUDA_PATH:-}","${CUDA_HOME:-}",/usr/local/cuda}/bin/nvcc; do
+    if [[ -x $file ]]; then echo "$file"; return; fi
+  done
+  return 1
+}
+
+# Sets `cuda` to the settings of CMake that LOCKSTEP_CUDA asks for (ON, OFF, AUTO); by default the CUDA back end is built
+# for the GPUs of this machine, and only for them. Kernels for all kinds of GPUs take minutes more.
+choose_cuda() {
+  local nvcc capabilities capability number architectures=()
+  cuda=()
+  case ${LOCKSTEP_CUDA:-} in
+    '') ;;
+    1) cuda=(-DLOCKSTEP_CUDA=ON) ;;
+    0) cuda=(-DLOCKSTEP_CUDA=OFF) ;;
+    ON | OFF | AUTO) cuda=("-DLOCKSTEP_CUDA=$LOCKSTEP_CUDA") ;;
+    *) fail "LOCKSTEP_CUDA is $LOCKSTEP_CUDA. Set it to ON, OFF or AUTO, or unset it." 2 ;;
+  esac
+  nvcc=$(find_nvcc) || return 0
+  mapfile -t capabilities < <(gpus)
+  if [[ ${#capabilities[@]} == 0 ]]; then
+    if [[ ${#cuda[@]} == 0 ]]; then cuda=(-DLOCKSTEP_CUDA=OFF); fi
+    return
+  fi
+  for capability in "${capabilities[@]}"; do
+    number=${capability/./}
+    "$nvcc" --list-gpu-arch 2>/dev/null | grep -x "compute_$number" >/dev/null || return 0  # CMake then chooses
+    architectures+=("${number/#90/90a}-real")  # as cmake/cuda.cmake has it
+  done
+  cuda+=("-DCMAKE_CUDA_ARCHITECTURES=$(IFS=';'; echo "${architectures[*]}")")
 }
 
 # Processors' cores that this process may use: physical ones, in its affinity mask, at most the control group's quota.

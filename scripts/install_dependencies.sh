@@ -93,7 +93,7 @@ missing_things() {
 
 # For the CUDA back end, where there is nvcc to build it: what no package brings. The build goes without where it fails.
 get_front_end_of_cudnn() {
-  if command -v nvcc >/dev/null && [[ $check == 0 ]]; then
+  if command -v nvcc >/dev/null && [[ $check == 0 && ${LOCKSTEP_CUDA:-} != OFF ]]; then
     "$(dirname "${BASH_SOURCE[0]}")/get_cudnn_frontend.sh" || echo "install_dependencies.sh: the build will be without CUDA" >&2
   fi
 }

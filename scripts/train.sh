@@ -18,7 +18,8 @@ Ctrl-C, SIGTERM and SIGHUP ask for a checkpoint and a clean end; a second one en
 Environment:
   LOCKSTEP_RANKS   number of ranks instead of one per core (here: $(usable_cores))
   LOCKSTEP_BUILD   build folder (default: build)
-  LOCKSTEP_PROGRAM the program: train_cifar, or train_mnist
+  LOCKSTEP_PROGRAM the program: train_cifar, train_mnist or train_reuters
+  LOCKSTEP_CUDA    ON builds for GPUs on a machine without any, OFF leaves them out (default: GPUs of this machine)
 
 HELP
   if [[ -x $build/$program ]]; then
@@ -53,8 +54,24 @@ cores=$(usable_cores)
 ranks=${LOCKSTEP_RANKS:-$cores}
 [[ $ranks =~ ^[1-9][0-9]*$ ]] || fail "LOCKSTEP_RANKS=$ranks is not a number of ranks: give 1 or more, or unset it." 2
 
-"$root/scripts/install_dependencies.sh"
-[[ -f $build/CMakeCache.txt ]] || configure -DLOCKSTEP_TESTS=OFF -DLOCKSTEP_BENCH=OFF
+choose_cuda
+built_for=$(sed -n 's/^LOCKSTEP_CUDA:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null || true)
+if [[ -f $build/CMakeCache.txt ]]; then
+  "$root/scripts/install_dependencies.sh"
+  if [[ -n ${LOCKSTEP_CUDA:-} && ${cuda[0]} != "-DLOCKSTEP_CUDA=$built_for" ]]; then
+    configure "${cuda[@]}"
+  elif [[ $built_for == OFF && ${cuda[*]} == *ARCHITECTURES* ]]; then
+    echo "train.sh: $build is a build without CUDA. To use the GPU, run: LOCKSTEP_CUDA=ON scripts/train.sh" >&2
+  fi
+else
+  # Without CUDA no headers of cuDNN's front end are fetched.
+  if [[ ${cuda[*]} == *=OFF ]]; then without=OFF; fi
+  LOCKSTEP_CUDA=${without:-${LOCKSTEP_CUDA:-}} "$root/scripts/install_dependencies.sh"
+  if [[ -n ${without:-} && -z ${LOCKSTEP_CUDA:-} ]]; then
+    echo "train.sh: this machine has no GPU, so the build is for CPU cores. To build for GPUs, run: LOCKSTEP_CUDA=ON scripts/train.sh" >&2
+  fi
+  configure -DLOCKSTEP_TESTS=OFF -DLOCKSTEP_BENCH=OFF "${cuda[@]}"
+fi
 compile --target "$program" evaluate
 mpi_variables "$ranks" "$cores"
 

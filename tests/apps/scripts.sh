@@ -30,6 +30,9 @@ stand_in() {  # folder, name; the body on stdin
 expect "help of install" 0 '--check' "$scripts/install_dependencies.sh" --help
 expect "help of test" 0 'ctest options' "$scripts/test.sh" --help
 expect "help of train names its variables" 0 'LOCKSTEP_RANKS' env LOCKSTEP_BUILD="$1" "$scripts/train.sh" --help
+for program in train_cifar train_mnist train_reuters; do
+  expect "help of train names $program" 0 "^  LOCKSTEP_PROGRAM.*$program" env LOCKSTEP_BUILD="$1" "$scripts/train.sh" --help
+done
 expect "help of train goes on to train_cifar's" 0 '--checkpoint-dir' env LOCKSTEP_BUILD="$1" "$scripts/train.sh" --help
 expect "unknown option of install" 2 'unknown option --bogus: use --tests' "$scripts/install_dependencies.sh" --bogus
 expect "bad number of ranks" 2 'LOCKSTEP_RANKS=two is not a number' env LOCKSTEP_RANKS=two "$scripts/train.sh"
@@ -106,6 +109,42 @@ expect "exit code 75 is passed on" 75 'called' "${train[@]}" CODE=75 "$scripts/t
 expect "exit code 1 is passed on" 1 'called' "${train[@]}" CODE=1 "$scripts/train.sh"
 expect "one rank where one core is allowed" 0 'called: -np 1 .* oversubscribe= ' "${train[@]}" taskset -c "$one_core" "$scripts/train.sh"
 expect "more ranks than cores" 0 'called: -np 3 .* oversubscribe=1 binding=none' "${train[@]}" LOCKSTEP_RANKS=3 taskset -c "$one_core" "$scripts/train.sh"
+
+# --- train.sh: which GPUs the first build is for, and how far it is ----------------------------------------------------
+stand_in "$folder/cuda" nvcc <<<'[[ $1 != --list-gpu-arch ]] || printf "compute_%s\n" 80 86 90 100'
+stand_in "$folder/gpu" nvidia-smi <<<'printf "9.0\n8.6\n9.0\n"'
+stand_in "$folder/no_gpu" nvidia-smi <<<'echo "No devices were found"; exit 6'
+stand_in "$folder/new_gpu" nvidia-smi <<<'echo 99.0'
+stand_in "$folder/configured" cmake <<<'echo "cmake $*" >>"$CALLS"
+if [[ $1 == --build ]]; then echo "[1/3] Building a"; sleep 1.2; echo "[2/3] Building b"; echo "[ 66%] c"; fi'
+cp "$launcher/dpkg-query" "$launcher/mpirun" "$folder/configured"
+stand_in "$folder/configured" ls <<<'exit 2'  # /proc/driver/nvidia of the machine that tests
+# NAME PATTERN WORDS_OF_CMAKE [VARIABLE=VALUE...]: `train.sh` prints PATTERN, and its cmake is called so, with NVIDIA_SMI first.
+first_build() {
+  local what=$1 pattern=$2 words=$3
+  shift 3
+  rm -f "$folder/calls"
+  expect "$what" 0 "$pattern" "${train[@]}" CALLS="$folder/calls" PATH="$first:$folder/cuda:$folder/configured:$PATH" \
+    LOCKSTEP_BUILD="$folder/fresh" LOCKSTEP_PROGRESS_SECONDS=1 "$@" "$scripts/train.sh"
+  expect "$what: cmake" 0 "$words" head -n 1 "$folder/calls"
+}
+first=$folder/no_gpu
+first_build "nvcc, but no GPU" 'no GPU.*LOCKSTEP_CUDA=ON' '-DLOCKSTEP_CUDA=OFF$'
+first_build "it is built for GPUs elsewhere" '^called' '-DLOCKSTEP_CUDA=ON$' LOCKSTEP_CUDA=ON
+first_build "a line tells how far the build is" '^train.sh: building, 2 of 3 files$' '-DLOCKSTEP_CUDA=OFF$' LOCKSTEP_CUDA=0
+expect "a setting that is none" 2 'LOCKSTEP_CUDA is maybe' "${train[@]}" LOCKSTEP_CUDA=maybe "$scripts/train.sh"
+first=$folder/gpu
+first_build "the GPUs of this machine" '^called' '-DCMAKE_CUDA_ARCHITECTURES=86-real;90a-real$'
+first=$folder/new_gpu
+first_build "a GPU that this nvcc does not know" '^called' '-DLOCKSTEP_BENCH=OFF$'
+mkdir -p "$folder/fresh"
+echo 'LOCKSTEP_CUDA:STRING=OFF' >"$folder/fresh/CMakeCache.txt"
+first=$folder/gpu
+first_build "a build without CUDA on a machine with a GPU" 'without CUDA.*LOCKSTEP_CUDA=ON' '--build'
+first_build "it is changed" '^called' '-DLOCKSTEP_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=86-real;90a-real$' LOCKSTEP_CUDA=ON
+first=$folder/no_gpu
+first_build "a build that is there stays as it is" '^called' '--build'
+rm -r "$folder/fresh"
 
 # A launcher that is told to stop by SIGUSR1 takes a moment for its checkpoint, and its exit code still arrives.
 stand_in "$launcher" mpirun <<<'trap "sleep 0.5; echo saved; exit 75" USR1; echo started >"$STARTED"; for i in {1..100}; do sleep 0.1; done'
