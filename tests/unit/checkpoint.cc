@@ -126,13 +126,10 @@ TEST(Checkpoint, TextsCannotCommandATerminal) {
   const TemporaryDirectory directory;
   const Layout layout = small_layout();
   const std::vector<float> arena = arena_of(layout, 1);
-  const std::filesystem::path file =
-      save_checkpoint(
-          directory.path(), layout, {{"parameters", arena.data()}},
-          {{1, 128, 0, 1},
-           {{"class_names", "r\xc3\xb6t\n\x1b[31mred\ngreen"}, {"data", "a\tb\r\x7f\xc2\x9b"}}},
-          0)
-          .file;
+  const std::filesystem::path file = save_checkpoint(
+      directory.path(), layout, {{"parameters", arena.data()}},
+      {{1, 128, 0, 1},
+       {{"class_names", "r\xc3\xb6t\n\x1b[31mred\ngreen"}, {"data", "a\tb\r\x7f\xc2\x9b"}}});
   const auto texts = read_metadata(file).texts;
   EXPECT_EQ(texts.at("class_names"), "r\xc3\xb6t\n?[31mred\ngreen");
   EXPECT_EQ(texts.at("data"), "a?b???");
