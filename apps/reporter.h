@@ -60,8 +60,7 @@ class Reporter {
   void evaluating(double share);                           ///< the bar during an evaluation
   void histograms(std::int64_t step, const Layout& layout, const float* parameters,
                   const float* gradients);
-  /// What metrics.jsonl has been given reaches the disk before a checkpoint does.
-  void sync();
+  void sync();  ///< returns when the lines of metrics.jsonl have reached the disk
   void saved(std::int64_t step, const std::filesystem::path& file);  ///< line
   void evaluation(std::int64_t step, double epoch, const EvaluationResult& result,
                   const char* weights);
