@@ -8,9 +8,8 @@
 #include "apps/kept_back.h"
 #include "apps/work_of_ranks.h"
 #include "collectives/flight_recorder.h"
-#include "collectives/known_link.h"
+#include "collectives/measured_link.h"
 #include "src/clock.h"
-#include "src/file.h"
 
 namespace lockstep {
 namespace {
@@ -26,31 +25,6 @@ std::vector<Range> bucket_parts(const Layout& layout, const std::vector<Range>& 
   return parts;
 }
 
-/// The link between hosts, known once somebody asks.
-class AskedLink {
- public:
-  AskedLink(const Comm& comm, Record& record, double timeout)
-      : comm_(comm), record_(record), timeout_(timeout) {}
-
-  /// Collective.
-  const Link& operator()() {
-    if (known_.origin.empty()) {
-      record_.phase("measuring the link between hosts", timeout_ + 10);
-      known_ = known_link(comm_, comm_.node(), cache_folder());
-      record_.phase("making the model");
-    }
-    return known_.link;
-  }
-  /// Without an origin where nobody has asked.
-  const KnownLink& known() const { return known_; }
-
- private:
-  Comm comm_;
-  Record& record_;
-  double timeout_;
-  KnownLink known_;
-};
-
 /// "auto" may take what suits the link and these gradients. All that it may take adds in the
 /// canonical order, so that no bit depends on it.
 bool chooses_by_link(const Device& device, const Options& options) {
@@ -59,7 +33,7 @@ bool chooses_by_link(const Device& device, const Options& options) {
 
 /// MiB. Collective.
 double choose_buckets(int hosts, const Device& device, const Options& options, std::int64_t count,
-                      AskedLink& link) {
+                      const std::function<Link()>& link) {
   if (options.bucket_mb > 0) return options.bucket_mb;
   if (hosts == 1 || !chooses_by_link(device, options)) return kUsualBucketMb;
   const std::int64_t gradients = count * static_cast<std::int64_t>(sizeof(float));
@@ -87,8 +61,7 @@ ReducerSpec reducer_spec(const Comm& comm, Device& device, const Options& option
           .nccl_max_ctas = options.nccl_max_ctas,
           .wire = options.wire,
           .overflows = options.loss_scaling().on(),
-          .exact = Layout::kMail,
-          .cache = cache_folder()};
+          .exact = Layout::kMail};
 }
 
 ReducerSpec statistics_spec(const Comm& comm, Device& device, const Options& options,
@@ -120,19 +93,28 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   agree(world.comm(), [&] { parts.model->group(options.groups); });
   parts.optimizer = make_optimizer(options.optimizer, options.optimizer_options);
   const Layout& layout = parts.model->layout();
+  Record& record = world.flight_recorder().mine();
+  std::optional<Link> link;
+  // Collective. Measures at the first call.
+  const auto measured = [&] {
+    if (!link) {
+      record.phase("measuring the link between hosts", options.timeout + 10);
+      link = measure_link(world.comm(), world.comm().node());
+      record.phase("making the model");
+    }
+    return *link;
+  };
   parts.row_choice = choose_rows(world.comm(), device.memory_is_host(), layout, dataset,
-                                 options.embedding_gradient, plan);
+                                 options.embedding_gradient, plan, measured);
   if (parts.row_choice.rows) {
     const Shape table = parts.row_choice.table->shape;
     parts.row_reducer = std::make_unique<RowReducer>(
         world.comm().duplicate(), table[0], table.row(), plan.own_shards, parts.row_choice.most);
   }
-  Record& record = world.flight_recorder().mine();
-  AskedLink link(world.comm(), record, options.timeout);
   const std::vector<int> hosts = ranks_by_host(world.comm());
   const FactorChoice factors =
       choose_factors(world.comm(), hosts, device, *parts.model, options.dense_gradient,
-                     chooses_by_link(device, options), plan, [&] { return link(); });
+                     chooses_by_link(device, options), plan, measured);
   std::vector<Range> factored;
   for (const std::size_t product : factors.products)
     factored.push_back(parts.model->products()[product].layer);
@@ -142,7 +124,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     ready.pop_back();
   }
   parts.bucket_mb =
-      choose_buckets(static_cast<int>(hosts.size()), device, options, layout.count, link);
+      choose_buckets(static_cast<int>(hosts.size()), device, options, layout.count, measured);
   parts.buckets =
       cut_buckets(ready, static_cast<std::int64_t>(parts.bucket_mb * (1 << 20)), factored);
   std::vector<Range> reduced = parts.buckets;
@@ -152,8 +134,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   const auto connect = [&](ReducerSpec spec) {
     // Whoever connects has a deadline of its own, and knows more to say than the watchdog.
     record.phase("connecting the ranks", options.timeout + 10);
-    spec.link = link.known().link;
-    spec.link_origin = link.known().origin;
+    spec.link = link;
     auto reducer = make_reducer(options.reducer, spec);
     record.phase("making the model");
     return reducer;

@@ -35,7 +35,7 @@ class HierarchicalReducer : public HostReducer {
         node_(node),
         leaders_(leaders_of(spec.comm, node)),
         nodes_(static_cast<int>(spec.comm.sum(node.rank() == 0))),
-        algorithm_(*algorithms_by_cost(nodes_, spec.buckets, spec.link).front()),
+        algorithm_(*algorithms_by_cost(nodes_, spec.buckets, spec.link.value_or(Link())).front()),
         canonical_(nodes_ == 1 ||
                    (spec.wire == Type::f32 && in_order() && algorithm_.canonical(nodes_))),
         inner_(make_node_reducer({.comm = node,

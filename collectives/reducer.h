@@ -8,9 +8,9 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -84,10 +84,8 @@ struct ReducerSpec {
   std::string why = {};
   /// The same sums, bit for bit, in every run like this one.
   bool deterministic = false;
-  /// What messages between hosts cost, and how that is known; where it is not (""), "auto" finds
-  /// out.
-  Link link = {};
-  std::string link_origin = {};
+  /// The cost of messages between hosts. Null: "auto" measures it.
+  std::optional<Link> link = {};
   /// Whether "auto" is to be one that adds in the canonical order.
   bool canonical = false;
   /// What connecting, or a call that is to begin something, may take.
@@ -102,8 +100,6 @@ struct ReducerSpec {
   bool overflows = false;
   /// So many elements at the begin of the gradients cross in fp32 in any case.
   std::int64_t exact = 0;
-  /// Where measured links are kept for later runs (collectives/known_link.h); empty: nowhere.
-  std::filesystem::path cache = {};
   /// Each bucket is finished before the next is started; else several are under way at once, as
   /// those of a backward pass are. What "auto" tries, it tries likewise.
   bool one_by_one = false;
