@@ -82,7 +82,7 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
            "Write the first 100 test samples, their labels and logits there, as HDF5");
   set.text("--device", o.device, "NAME", "Where to compute: auto or one of train_cifar --list",
            [](const std::string& name) { find(devices(), name); });
-  set.text("--conv", o.convolution, "NAME", "How CPU cores convolve: auto, direct, measure, ...",
+  set.text("--conv", o.convolution, "NAME", "How CPU cores convolve: auto, direct, winograd4, ...",
            [](const std::string& name) { find(convolutions(), name); });
   set.text("--isa", o.isa, "NAME", "What CPU cores compute with: auto, avx2, avx512, ...",
            [](const std::string& name) { find(instruction_sets(), name); });

@@ -54,10 +54,6 @@ constexpr const char* kKeptBack = "kept_back";
 /// The text that says how many per cent of the test set a run had right that ended by its --target.
 constexpr const char* kReached = "target_reached";
 
-constexpr const char* kMeasured =
-    "--conv measure chooses by the clock: another run like this one may have other last bits; this "
-    "one goes on with its choices, which its checkpoints keep";
-
 /// "352.1 s after mpirun began": the launcher that this rank is a child of, or the program itself.
 std::string time_of_run() {
   constexpr std::array<std::string_view, 7> kLaunchers{"mpirun", "mpiexec", "orterun",   "prterun",
@@ -579,8 +575,6 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   const auto before = texts.find(kTuning);
   choose_kernels(comm, *device, options, plan, *data.train,
                  before == texts.end() ? "" : before->second);
-  if (options.convolution == "measure" && !device->tuning().empty())
-    plan.notes.push_back(kMeasured);
   record.phase("making the model");
   std::unique_ptr<Loader> loader;  // outlives the steps that read from it
   Trainer trainer(world, options, data, *device, plan, folders ? &*folders : nullptr,
