@@ -49,9 +49,6 @@ class NotingDevice : public Device {
     dense_layers.push_back(spec);
     return device_.dense(spec);
   }
-  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
-    return device_.max_pool(spec);
-  }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return device_.response_norm(spec);
   }

@@ -9,7 +9,6 @@
 // it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -20,7 +19,6 @@
 #include <utility>
 
 #include "src/memory.h"
-#include "src/round_up.h"
 #include "src/view.h"
 
 struct CUstream_st;
@@ -168,30 +166,6 @@ struct DenseSpec {
   bool relu = false;
 };
 
-/// Maximum over kernel x kernel windows; out = ceil(in / stride), short windows at the ends ("SAME"
-/// padding), or, with `valid`, whole windows alone. Where H is 1 the pool is along W.
-struct MaxPoolSpec {
-  PlanInput input;
-  std::int64_t kernel = 0, stride = 1;
-  bool valid = false;
-  /// y = max(0, maximum): the same as a ReLU before the pool, at a fraction of its traffic.
-  bool relu = false;
-  Shape output() const {
-    const auto extent = [&](std::int64_t in) {
-      return valid ? (in - std::min(in, kernel)) / stride + 1 : ceil_div(in, stride);
-    };
-    return {input.x[0], extent(input.x[1]), extent(input.x[2]), input.x[3]};
-  }
-};
-
-class MaxPoolPlan {
- public:
-  virtual ~MaxPoolPlan() = default;
-  /// `argmax` takes one byte per element of y, for backward: which element of the window won.
-  virtual void forward(Stream&, View x, View y, std::uint8_t* argmax) = 0;
-  virtual void backward(Stream&, View dy, const std::uint8_t* argmax, View dx) = 0;
-};
-
 /// Local response normalisation across channels: y = x / (bias + alpha * sum of x^2 over 2 * radius
 /// + 1 channels)^beta. Source: Krizhevsky, Sutskever, Hinton, "ImageNet classification with deep
 /// convolutional neural networks", 2012, 3.3, with alpha not divided by the window, as TensorFlow
@@ -258,7 +232,6 @@ class Device {
 
   virtual std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec&) = 0;
   virtual std::unique_ptr<AffinePlan> dense(const DenseSpec&) = 0;
-  virtual std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec&) = 0;
   virtual std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec&) = 0;
 };
 

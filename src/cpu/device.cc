@@ -20,7 +20,6 @@
 #include "src/machine.h"
 #include "src/memory.h"
 #include "src/plural.h"
-#include "src/pool.h"
 #include "src/table.h"
 
 namespace lockstep {
@@ -120,9 +119,6 @@ class CpuDevice : public Device {
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     return make_onednn_dense(engine_, spec);
-  }
-  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
-    return make_max_pool(spec);
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return kernels_.response_norm(spec);

@@ -15,7 +15,6 @@
 #include "src/cuda/race.h"
 #include "src/cuda/response_norm.h"
 #include "src/cuda/runtime.h"
-#include "src/pool.h"
 #include "src/round_up.h"
 
 namespace lockstep {
@@ -193,9 +192,6 @@ class CudaDevice final : public Device {
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     return cuda::make_dense(*planner_, spec);
-  }
-  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
-    return make_max_pool(spec);
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return cuda::make_response_norm(spec);

@@ -13,7 +13,6 @@
 #include "src/cuda/affine.h"
 #include "src/cuda/cudnn.h"
 #include "src/cuda/response_norm.h"
-#include "src/pool.h"
 
 namespace lockstep::cuda {
 namespace {
@@ -60,9 +59,6 @@ class PlanningDevice : public Device {
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     return checked(make_dense(planner, spec));
-  }
-  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
-    return make_max_pool(spec);
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return make_response_norm(spec);

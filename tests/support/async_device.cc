@@ -315,9 +315,6 @@ class AsyncDevice : public Device {
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     return std::make_unique<AsyncAffine>(cpu_->dense(spec));
   }
-  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
-    return cpu_->max_pool(spec);
-  }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return cpu_->response_norm(spec);
   }

@@ -33,9 +33,6 @@ class WrappedDevice : public Device {
     return device_->convolution(spec);
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override { return device_->dense(spec); }
-  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
-    return device_->max_pool(spec);
-  }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return device_->response_norm(spec);
   }

@@ -248,7 +248,6 @@ class BareDevice : public Device {
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     return make_dense(planner_, spec);
   }
-  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec&) override { return {}; }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec&) override { return {}; }
 
  private:
