@@ -223,7 +223,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
     scaler_ = std::make_unique<LossScaler>(device, layout, scaling_);
     set_loss_scale({.scale = scaling_.scale, .last = scaling_.scale});
   }
-  if (scaling_.dynamic && reducer_->kept_back() != nullptr) kept_before_.resize(layout.count);
+  if (scaling_.dynamic && reducer_->traits().kept_back) kept_before_.resize(layout.count);
   const std::size_t slots = optimizer_->slots().size(),
                     count = static_cast<std::size_t>(layout.count);
   const std::vector<float> decays = factors(layout, weight_decay_);
@@ -285,7 +285,7 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   record_.step(step + 1);
   const TimedSpan span(compute_lane(), "step", step + 1);
   settle_kept_back();
-  std::copy_n(reducer_->kept_back(), kept_before_.size(), kept_before_.begin());
+  std::copy_n(reducer_->traits().kept_back, kept_before_.size(), kept_before_.begin());
   settled_ = kept_before_.empty();
   Slot& slot = slot_of(given_);
   *reinterpret_cast<StepInput*>(slot.input.get()) = input_of(step, rate, votes);
@@ -298,7 +298,7 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   loader.begin_step(*stream_);
   // The first two steps are given as they are, for whatever is done only once; all later ones are
   // the third again.
-  const bool repeats = graphs_ && given_ >= 2 && reducer_->in_stream();
+  const bool repeats = graphs_ && given_ >= 2 && reducer_->traits().in_stream;
   if (repeats && !graph_) graph_ = device_.capture(*stream_, [&] { give_work(loader); });
   if (graph_) {
     graph_->launch(*stream_);
@@ -355,7 +355,7 @@ std::optional<StepTotals> TrainingStep::take(bool all) {
 const TrainingStep::Answer& TrainingStep::answer_of(std::int64_t given) {
   const Slot& slot = slot_of(given);
   while (!slot.done->done()) {
-    if (reducer_->in_stream()) reducer_->advance();  // whose errors nobody else would meet
+    if (reducer_->traits().in_stream) reducer_->advance();  // whose errors nobody else would meet
     if (together_) together_->look();
     sched_yield();
   }
@@ -364,13 +364,14 @@ const TrainingStep::Answer& TrainingStep::answer_of(std::int64_t given) {
 
 void TrainingStep::settle_kept_back() {
   if (settled_) return;
-  follow_scale(layout(), answer_of(given_ - 1).loss_scale, kept_before_, reducer_->kept_back());
+  follow_scale(layout(), answer_of(given_ - 1).loss_scale, kept_before_,
+               reducer_->traits().kept_back);
   settled_ = true;
 }
 
 float* TrainingStep::kept_back() {
   settle_kept_back();
-  return reducer_->kept_back();
+  return reducer_->traits().kept_back;
 }
 
 void TrainingStep::give_penalty(Answer* answer) {
@@ -599,7 +600,8 @@ std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
   const std::size_t arena = layout().count * sizeof(float);
   std::vector<std::pair<std::string, std::size_t>> parts{
       {"parameters", arena},
-      {"gradients", reducer_->bytes() + shard_sum_->bytes() + (together_ ? together_->bytes() : 0) +
+      {"gradients", reducer_->traits().bytes + shard_sum_->bytes() +
+                        (together_ ? together_->bytes() : 0) +
                         (row_reducer_ ? row_reducer_->bytes() : 0) +
                         (factor_sums_ ? factor_sums_->bytes() : 0) +
                         kept_before_.size() * sizeof(float)},

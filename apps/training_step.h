@@ -146,8 +146,8 @@ class TrainingStep {
   /// What the host has written to sections() is the state of the run, with `loss_scale` where it is
   /// dynamic.
   void restored(const LossScale& loss_scale);
-  /// Reducer::kept_back(), in units of loss_scale().scale, the host's to read and write when all
-  /// steps are taken; null: none is.
+  /// ReducerTraits::kept_back, in units of loss_scale().scale, the host's to read and write when
+  /// all steps are taken; null: none is.
   float* kept_back();
   /// Where the scale of the loss stood after the last step that was taken.
   const LossScale& loss_scale() const { return loss_scale_; }

@@ -22,6 +22,29 @@
 
 namespace lockstep {
 
+/// Properties of a reducer.
+struct ReducerTraits {
+  /// "tree": the name in the menu.
+  std::string_view name = {};
+  /// For the start-up summary: "shared (4 ranks on one host, 2.1 MiB window each)".
+  std::string description = {};
+  /// Memory that this rank comes to hold for it, gradients included; of a window that several ranks
+  /// see, all that they touch.
+  std::size_t bytes = 0;
+  /// The sum is formed in the canonical order over ranks (schedule.h), so that it does not depend
+  /// on how many ranks share the shards.
+  bool canonical = false;
+  /// start(), advance() and finish() call MPI: a thread that runs them beside others needs
+  /// MPI_THREAD_MULTIPLE.
+  bool speaks_mpi = false;
+  /// start() alone suffices: done() is true right after it, and all order is in the streams.
+  bool in_stream = false;
+  /// What rounding for the wire has kept back of this rank's sums (collectives/owner_sums.h): as
+  /// many floats as gradients(), of the host, that the next sums take in. It is a part of the state
+  /// of a run: between steps the caller's to read and write. Null if nothing is rounded here.
+  float* kept_back = nullptr;
+};
+
 /// Sums fp32 gradients over the ranks. Buckets are the ranges given at construction; all ranks
 /// start them in the same order. All calls but written() come from one thread at a time. Between
 /// finish(bucket) and the next start(bucket) the gradients belong to the caller; between start and
@@ -47,27 +70,10 @@ class Reducer {
   virtual void finish(int bucket) = 0;
   /// Where the work that reads the sums is given.
   virtual Stream& stream() = 0;
-  /// start() alone suffices: done() is true right after it, and all order is in the streams.
-  virtual bool in_stream() const = 0;
+  const ReducerTraits& traits() const { return traits_; }
 
-  /// What rounding for the wire has kept back of this rank's sums (collectives/owner_sums.h): as
-  /// many floats as gradients(), of the host, that the next sums take in. It is a part of the state
-  /// of a run: between steps the caller's to read and write. Null where nothing is rounded here.
-  virtual float* kept_back() { return nullptr; }
-
-  /// The sum is formed in the canonical order over ranks (schedule.h), so that it does not depend
-  /// on how many ranks share the shards.
-  virtual bool canonical() const = 0;
-  /// start(), advance() and finish() call MPI: a thread that runs them beside others needs
-  /// MPI_THREAD_MULTIPLE.
-  virtual bool speaks_mpi() const = 0;
-  /// Memory that this rank comes to hold for it, gradients included; of a window that several ranks
-  /// see, all that they touch.
-  virtual std::size_t bytes() const = 0;
-  /// "tree": the name in the menu.
-  virtual std::string_view name() const = 0;
-  /// For the start-up summary: "shared (4 ranks on one host, 2.1 MiB window each)".
-  virtual std::string describe() const = 0;
+ protected:
+  ReducerTraits traits_;  ///< set in the constructor, never changed after it
 };
 
 /// What a reducer is made for.
@@ -80,7 +86,7 @@ struct ReducerSpec {
   std::int64_t count = 0;
   /// Disjoint, in the order in which they will be started.
   std::vector<Range> buckets;
-  /// Why this reducer was chosen, for describe(); set by make_reducer for "auto".
+  /// Why this reducer was chosen, for its description; set by make_reducer for "auto".
   std::string why = {};
   /// The same sums, bit for bit, in every run like this one.
   bool deterministic = false;

@@ -205,7 +205,7 @@ std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& given, const Co
     ReducerSpec within = spec;
     within.why += "hosts hold several ranks each, " + link + " between them";
     auto reducer = make_hierarchical_reducer(within, node);
-    if (reducer->canonical()) return reducer;
+    if (reducer->traits().canonical) return reducer;
   }
   spec.why += "of those in canonical order it is the fastest for these buckets at " + link +
               " between hosts";

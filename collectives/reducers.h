@@ -41,7 +41,6 @@ class HostReducer : public Reducer {
 
   void written(int, Stream&) override {}
   Stream& stream() override { return *stream_; }
-  bool in_stream() const override { return false; }
 
  protected:
   Range range(int bucket) const { return spec_.buckets[bucket]; }
@@ -73,7 +72,7 @@ std::vector<std::unique_ptr<Exchange>> make_owner_sums(const ReducerSpec& spec, 
 std::vector<std::unique_ptr<Exchange>> make_runs(const ReducerSpec& spec, const Comm& comm,
                                                  Algorithm algorithm);
 
-/// "2 ranks, chosen because ...": the end of every describe().
+/// "2 ranks, chosen because ...": the end of every description.
 std::string describe_ranks(const ReducerSpec& spec);
 
 }  // namespace lockstep

@@ -425,8 +425,8 @@ TEST(TrainingStep, ItsReducerIsMadeAsTheOptionsSay) {
     const auto reducer = make(library);
     EXPECT_EQ(library.max_ctas, 8);
     EXPECT_TRUE(library.deterministic);
-    EXPECT_NE(reducer->describe().find("deterministic, at most 8 CTAs"), std::string::npos)
-        << reducer->describe();
+    const std::string& text = reducer->traits().description;
+    EXPECT_NE(text.find("deterministic, at most 8 CTAs"), std::string::npos) << text;
   }
   {
     NcclDouble library(comm, *device);
