@@ -228,9 +228,9 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     data = find(datasets(), subject.dataset).open(o.data, subject.seed);
     entry = &find(models(), subject.model);
     type = type_called(subject.precision);
-    if (!device.computes(type)) {
+    if (!device.traits().computes(type)) {
       fail_usage("{} is of {}, which this device, {}, does not compute in: say --precision fp32",
-                 subject.file, subject.precision, device.describe());
+                 subject.file, subject.precision, device.traits().description);
     }
   });
   record.phase("choosing kernels", slow_tuning(device));

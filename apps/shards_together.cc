@@ -121,7 +121,7 @@ ShardsTogether::ShardsTogether(Device& device, std::unique_ptr<Reducer> reducer,
                                std::vector<Range> places, int ranks, int shards, Record* record)
     : ranks_(
           std::make_unique<Ranks>(device, std::move(reducer), std::move(places), ranks, record)) {
-  expect(shards == 1 || device.memory_is_host(), "queues are for memory of the host");
+  expect(shards == 1 || device.traits().memory_is_host, "queues are for memory of the host");
   for (int shard = 0; shards > 1 && shard < shards; ++shard)
     queues_.push_back(std::make_unique<Queue>(device, ranks * shards, record));
 }

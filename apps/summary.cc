@@ -163,9 +163,9 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   line("ranks",
        fmt::format("{} on {}, {} each; rank 0 on {}, {}", f.comm.size(),
                    counted(f.placement.hosts, "host"), counted(f.placement.threads, "thread"),
-                   host_name(), f.device.describe()));
+                   host_name(), f.device.traits().description));
   if (!f.placement.devices.empty()) line("devices", f.placement.devices);
-  if (const std::string libraries = f.device.libraries(); !libraries.empty())
+  if (const std::string& libraries = f.device.traits().libraries; !libraries.empty())
     line("libraries", libraries);
   for (const std::string& note : f.placement.notes) line("note", note);
   if (!different.empty()) {
@@ -182,7 +182,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
                      data.stands_for));
   }
   if (const std::string text = augmentation_text(f.options); !text.empty()) line("augmented", text);
-  if (!f.device.memory_is_host()) line("batches", f.loader.describe());
+  if (!f.device.traits().memory_is_host) line("batches", f.loader.describe());
   line("model", fmt::format("{}, {} parameters, {:.2f} GFLOP per step, {}", f.options.model,
                             model.layout().trainable(), gflop, name_of(model.type())));
   line("batch",

@@ -484,7 +484,7 @@ class Trainer {
   std::filesystem::path last_file_;
   std::string wire_note_;
   bool warned_ = false;     ///< of an old checkpoint that stays
-  std::int64_t taken_ = 0;  ///< steps whose totals are known: up to Device::run_ahead() fewer
+  std::int64_t taken_ = 0;  ///< steps whose totals are known: up to DeviceTraits::run_ahead fewer
   std::int64_t saved_step_ = -1, last_report_step_ = 0;
   std::int64_t skipped_before_ = 0;  ///< steps, when this start began
   bool evaluation_due_ = false;      ///< of the step just done, and not yet done

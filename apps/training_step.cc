@@ -28,7 +28,7 @@ std::vector<Range> bucket_parts(const Layout& layout, const std::vector<Range>& 
 /// "auto" may take what suits the link and these gradients. All that it may take adds in the
 /// canonical order, so that no bit depends on it.
 bool chooses_by_link(const Device& device, const Options& options) {
-  return options.reducer == "auto" && options.wire == Type::f32 && device.memory_is_host();
+  return options.reducer == "auto" && options.wire == Type::f32 && device.traits().memory_is_host;
 }
 
 /// MiB. Collective.
@@ -104,7 +104,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     }
     return *link;
   };
-  parts.row_choice = choose_rows(world.comm(), device.memory_is_host(), layout, dataset,
+  parts.row_choice = choose_rows(world.comm(), device.traits().memory_is_host, layout, dataset,
                                  options.embedding_gradient, plan, measured);
   if (parts.row_choice.rows) {
     const Shape table = parts.row_choice.table->shape;
@@ -149,7 +149,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
                                      plan.own_shards, parts.reducer->gradients());
     parts.dense = factors.text;
   }
-  if (device.memory_is_host() && world.comm().size() > 1)
+  if (device.traits().memory_is_host && world.comm().size() > 1)
     parts.shared_work = std::make_unique<WorkOfRanks>(world.comm().duplicate());
   if (!options.sync_bn) return parts;
   if (const std::vector<Range> places = places_of_sums(layout); !places.empty()) {
@@ -160,7 +160,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
             "as many ranks as the run began with",
             options.accumulate, options.accumulate, plan.own_shards);
       }
-      if (plan.lanes > 1 && !device.memory_is_host()) {
+      if (plan.lanes > 1 && !device.traits().memory_is_host) {
         fail_usage(
             "--sync-bn with {} shards on each rank is for CPU cores: use as many ranks as shards, "
             "or --device cpu",
@@ -203,7 +203,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       host_(device, model_->layout().count),
       score_now_(device.allocate(sizeof(Score), Place::host)),
       updated_(device.event()) {
-  expect(device.run_ahead() <= Device::kMostAhead, "a device runs too far ahead");
+  expect(device.traits().run_ahead <= Device::kMostAhead, "a device runs too far ahead");
   for (Stream* stream : {stream_.get(), &reducer_->stream()})
     stream->after_each([&record] { record.progress(); });
   const Layout& layout = model_->layout();
@@ -255,7 +255,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
   now_ = block_.reserve(sizeof(StepInput));
   penalty_ = block_.reserve((1 + penalty_parts(layout)) * sizeof(double));
   block_.allocate(device);
-  for (int slot = 0; slot <= device.run_ahead(); ++slot) {
+  for (int slot = 0; slot <= device.traits().run_ahead; ++slot) {
     slots_.push_back({device.allocate(sizeof(StepInput), Place::host),
                       device.allocate(sizeof(Answer), Place::host), device.event()});
   }
@@ -344,7 +344,7 @@ UpdateRates TrainingStep::rates_at(std::int64_t step, float rate, std::int64_t s
 
 std::optional<StepTotals> TrainingStep::take(bool all) {
   const std::int64_t behind = given_ - taken_;
-  if (behind == 0 || (behind <= device_.run_ahead() && !all)) return std::nullopt;
+  if (behind == 0 || (behind <= device_.traits().run_ahead && !all)) return std::nullopt;
   const Answer& answer = answer_of(taken_++);
   StepTotals totals = read_mail(answer.mail, plan_.global_batch);
   totals.penalty = answer.penalty;

@@ -121,7 +121,7 @@ int main(int argc, char** argv) {
   for (const ModelEntry& entry : models()) {
     for (const Type type : {Type::f32, Type::bf16}) {
       Recorder device;
-      if (!device.computes(type)) continue;
+      if (!device.traits().computes(type)) continue;
       Model(device, entry, entry.sample, 10, /*batch=*/64, type, /*training=*/true);
       for (const ConvolutionSpec& spec : device.specs) specs.try_emplace(title(spec), spec);
     }

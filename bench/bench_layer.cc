@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
   for (const ModelEntry& entry : models()) {
     for (const auto& [name, layer] : entry.build(entry.sample, 10)) {
       for (const Type type : {Type::f32, Type::bf16}) {
-        if (!make_cpu_device(1)->computes(type)) continue;
+        if (!make_cpu_device(1)->traits().computes(type)) continue;
         for (const bool backward : {false, true}) {
           const std::string title = fmt::format("{}/{}/{}/{}", entry.name, name, name_of(type),
                                                 backward ? "backward" : "forward");

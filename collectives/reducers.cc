@@ -133,7 +133,7 @@ std::vector<ReducerEntry> make_menu() {
 }
 
 DeviceRecord record_of(Device& device) {
-  DeviceRecord record{host_name(), device.uuid()};
+  DeviceRecord record{host_name(), device.traits().uuid};
 #ifdef LOCKSTEP_CUDA
   if (!record.uuid.empty()) {
     record.nccl = nccl_library().version();
@@ -184,7 +184,7 @@ std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& 
           name_of(spec.wire), name);
     }
   });
-  if (!spec.device.memory_is_host()) return make_on_device(*entry, spec);
+  if (!spec.device.traits().memory_is_host) return make_on_device(*entry, spec);
   agree(spec.comm, [&] {
     if (entry->on_device)
       fail_usage("--reducer {} is for GPUs: give --device cuda, or choose --reducer auto", name);

@@ -75,22 +75,20 @@ class CpuDevice : public Device {
   CpuDevice(int threads, const ConvolutionEntry& convolution, std::string_view isa)
       : convolution_(convolution),
         kernels_(use_instruction_set(isa).kernels()),
-        forced_(isa != "auto"),
         threads_(threads > 0 ? threads : static_cast<int>(allowed_cores().size())),
         engine_(dnnl::engine::kind::cpu, 0),
-        spin_control_(start_team(threads_)) {}
-
-  std::string describe() const override {
-    return fmt::format("cpu:{} ({}, {}{})", core_list(allowed_cores()), counted(threads_, "thread"),
-                       instruction_set_in_use(), forced_ ? " by --isa" : "");
+        spin_control_(start_team(threads_)) {
+    traits_.description =
+        fmt::format("cpu:{} ({}, {}{})", core_list(allowed_cores()), counted(threads_, "thread"),
+                    instruction_set_in_use(), isa == "auto" ? "" : " by --isa");
+    if (!has_avx512()) traits_.types = {Type::f32};
   }
+
   std::string arithmetic() const override {
     const dnnl_version_t* version = dnnl_version();
     return fmt::format("oneDNN {}.{}.{} with {}, convolutions {}", version->major, version->minor,
                        version->patch, instruction_set_in_use(), convolution_.name);
   }
-  bool memory_is_host() const override { return true; }
-  int run_ahead() const override { return 0; }
   std::unique_ptr<Stream> stream(Priority) override {
     return std::make_unique<HostStream>(threads_);
   }
@@ -111,9 +109,6 @@ class CpuDevice : public Device {
   }
   std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return {}; }
 
-  bool computes(Type type) const override {
-    return type == Type::f32 || (type == Type::bf16 && has_avx512());
-  }
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
     return convolution_.plan({engine_, kernels_}, spec);
   }
@@ -127,7 +122,6 @@ class CpuDevice : public Device {
  private:
   const ConvolutionEntry& convolution_;
   const Kernels& kernels_;
-  bool forced_;  ///< the instruction set, by --isa
   int threads_;
   dnnl::engine engine_;
   SpinControl spin_control_;

@@ -40,12 +40,11 @@ constexpr const char* kA100 =
 /// Plans as the GPU's back end does and computes nothing.
 class PlanningDevice : public Device {
  public:
-  explicit PlanningDevice(const Cudnn& library) : planner({&library}, "paper") {}
+  explicit PlanningDevice(const Cudnn& library) : planner({&library}, "paper") {
+    traits_ = {.description = "paper", .memory_is_host = false, .run_ahead = 4};
+  }
 
-  std::string describe() const override { return "paper"; }
   std::string arithmetic() const override { return "paper"; }
-  bool memory_is_host() const override { return false; }
-  int run_ahead() const override { return 4; }
   std::unique_ptr<Stream> stream(Priority) override { return std::make_unique<HostStream>(); }
   std::unique_ptr<Event> event() override { return nullptr; }
   Memory allocate(std::size_t bytes, Place) override {

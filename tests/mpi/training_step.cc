@@ -217,7 +217,7 @@ TEST(TrainingStep, GivenAheadAndStagedItGivesTheCpusBits) {
   const auto device = make_async_device();
   const Outcome wanted = on_the_cpu();
   const Outcome staged = train(*device, "shared", "poll");
-  EXPECT_EQ(staged.most_ahead, device->run_ahead() + 1);
+  EXPECT_EQ(staged.most_ahead, device->traits().run_ahead + 1);
   expect_same(staged, wanted);
   expect_same(train(*device, "tree", "auto"), wanted);
 }
