@@ -28,10 +28,10 @@ std::string of_all_ranks(const Comm& comm, const std::string& value) {
 /// A canonical sum is the same for all reducers; any other may depend on all that is named here.
 std::string order_of_sums(const Comm& comm, const Options& options, const RunPlan& plan,
                           const TrainingStep& step) {
-  const Reducer& reducer = step.reducer();
-  if (reducer.canonical()) return order_of_shards(plan);
-  const bool fewer = reducer.name() == "nccl" && options.nccl_max_ctas > 0;
-  return fmt::format("that of {} on {} in buckets of {:g} MiB{}{}{}", reducer.name(),
+  const ReducerTraits& reducer = step.reducer().traits();
+  if (reducer.canonical) return order_of_shards(plan);
+  const bool fewer = reducer.name == "nccl" && options.nccl_max_ctas > 0;
+  return fmt::format("that of {} on {} in buckets of {:g} MiB{}{}{}", reducer.name,
                      counted(comm.size(), "rank"), step.bucket_mb(),
                      fewer ? fmt::format(" with {} CTAs", options.nccl_max_ctas) : "",
                      step.sums_rows() ? ", rows of the embedding canonical" : "",

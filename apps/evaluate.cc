@@ -81,7 +81,7 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
            "Write the first 100 test samples, their labels and logits there, as HDF5");
   set.text("--device", o.device, "NAME", "Where to compute: auto or one of train_cifar --list",
            [](const std::string& name) { find(devices(), name); });
-  set.text("--conv", o.convolution, "NAME", "How CPU cores convolve: auto, direct, measure, ...",
+  set.text("--conv", o.convolution, "NAME", "How CPU cores convolve: auto, direct, winograd4, ...",
            [](const std::string& name) { find(convolutions(), name); });
   set.text("--isa", o.isa, "NAME", "What CPU cores compute with: auto, avx2, avx512, ...",
            [](const std::string& name) { find(instruction_sets(), name); });
@@ -174,9 +174,9 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     data = open_test_set(subject, o.data, notes);
     entry = &find(models(), subject.model);
     type = type_called(o.precision.empty() ? subject.precision : o.precision);
-    if (!device.computes(type)) {
+    if (!device.traits().computes(type)) {
       fail_usage("{} is of {}, which this device, {}, does not compute in: say --precision fp32",
-                 subject.file, name_of(type), device.describe());
+                 subject.file, name_of(type), device.traits().description);
     }
   });
   record.phase("choosing kernels", slow_tuning(device));

@@ -31,7 +31,7 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
   }
   arena_.allocate(device);
   host_ = device.allocate(arena_.bytes(), Place::host);
-  if (device.memory_is_host() || !ResidentSet::possible(dataset)) return;
+  if (device.traits().memory_is_host || !ResidentSet::possible(dataset)) return;
   try {
     resident_ = std::make_unique<ResidentSet>(device, dataset);
   } catch (const Error&) {  // it does not fit

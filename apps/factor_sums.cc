@@ -79,12 +79,12 @@ FactorChoice choose_factors(const Comm& comm, const std::vector<int>& hosts, Dev
                             const std::function<Link()>& link) {
   const bool wanted = how == "factors";
   agree(comm, [&] {
-    if (wanted && !device.memory_is_host())
+    if (wanted && !device.traits().memory_is_host)
       fail_usage("--dense-gradient factors is for CPU cores: leave it out, or say --device cpu");
   });
   FactorChoice choice;
   const bool several = hosts.size() > 1;
-  if (!wanted && (how != "auto" || !auto_may || !device.memory_is_host() || !several))
+  if (!wanted && (how != "auto" || !auto_may || !device.traits().memory_is_host || !several))
     return choice;
   const Link way = several ? link() : Link();
   FactorCost all;

@@ -6,7 +6,7 @@ HostCopy::HostCopy(Device& device, std::int64_t count)
     : device_(device), arena_bytes_(count * sizeof(float)) {}
 
 float* HostCopy::read(Stream& stream, const float* arena) {
-  if (device_.memory_is_host()) {
+  if (device_.traits().memory_is_host) {
     stream.synchronize();
     return const_cast<float*>(arena);
   }
@@ -18,7 +18,7 @@ float* HostCopy::read(Stream& stream, const float* arena) {
 }
 
 void HostCopy::write(Stream& stream, float* arena) {
-  if (device_.memory_is_host()) return;
+  if (device_.traits().memory_is_host) return;
   device_.copy(stream, arena, copies_.at(arena).get(), arena_bytes_);
   stream.synchronize();
 }

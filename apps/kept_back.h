@@ -1,5 +1,5 @@
-// What --wire has kept back of the ranks' sums (Reducer::kept_back()), beside a scale of the loss
-// and in checkpoints.
+// What --wire has kept back of the ranks' sums (ReducerTraits::kept_back), beside a scale of the
+// loss and in checkpoints.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ void follow_scale(const Layout& layout, const LossScale& scale, const std::vecto
                   float* kept);
 
 /// Collective. On rank 0 a section of its own ("wire/0", "wire/1", ...) for each rank that gives
-/// its `kept` (Reducer::kept_back(); null: it gives none), in rank order, in `memory`; elsewhere
-/// none.
+/// its `kept` (ReducerTraits::kept_back; null: it gives none), in rank order, in `memory`;
+/// elsewhere none.
 std::vector<ConstSection> gather_kept_back(const Comm& comm, const Layout& layout,
                                            const float* kept,
                                            std::vector<std::vector<float>>& memory);

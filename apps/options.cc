@@ -347,7 +347,7 @@ void add_options(OptionSet& add, Options& o, const Program& program,
   add.text("--device", o.device, "NAME", "Where to compute: auto or one of --list",
            [](const std::string& name) { find(devices(), name); });
   add.text("--conv", o.convolution, "NAME",
-           "How CPU cores convolve: auto, direct, measure, ... (--list)",
+           "How CPU cores convolve: auto, direct, winograd4, ... (--list)",
            [](const std::string& name) { find(convolutions(), name); });
   add.text("--isa", o.isa, "NAME",
            "What CPU cores compute with: auto, or no wider a set than avx2, avx512, ... (--list)",
@@ -455,10 +455,6 @@ void check_together(const Options& o, const OptionSet& given) {
   if (o.dense_gradient == "factors" && o.wire != Type::f32) {
     fail_usage("{} factors sends these as they are, and {} {} rounds what crosses: leave one out",
                where("--dense-gradient"), where("--wire"), name_of(o.wire));
-  }
-  if (o.deterministic && o.convolution == "measure") {
-    fail_usage("{} chooses by the clock, and {} wants the same bits every time: leave one out",
-               where("--conv"), where("--deterministic"));
   }
   const bool generated = find(datasets(), o.dataset).files.empty();
   if (!generated && o.data.empty()) {

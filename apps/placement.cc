@@ -80,10 +80,10 @@ std::string first_of(const Comm& comm, const std::string& text) {
 
 /// Collective. On rank 0 where each rank computes; elsewhere empty.
 std::vector<RankDevice> gather_devices(const Comm& comm, const Device& device) {
-  const std::string about = device.describe();
+  const std::string& about = device.traits().description;
   std::vector<RankDevice> ranks;
   for (const std::string& line : comm.gather(fmt::format(
-           "{}\n{}\n{}", host_name(), about.substr(0, about.find(' ')), device.uuid()))) {
+           "{}\n{}\n{}", host_name(), about.substr(0, about.find(' ')), device.traits().uuid))) {
     const std::size_t first = line.find('\n'), second = line.find('\n', first + 1);
     ranks.push_back({line.substr(0, first), line.substr(first + 1, second - first - 1),
                      line.substr(second + 1)});

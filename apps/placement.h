@@ -30,7 +30,7 @@ Placement place(const Comm& comm, int asked);
 struct RankDevice {
   std::string host;
   std::string name;  ///< "cuda:1": its number among those that this rank may use
-  std::string uuid;  ///< Device::uuid()
+  std::string uuid;  ///< DeviceTraits::uuid
 };
 
 /// Of the devices of all ranks, in rank order: "rank 0: a cuda:0 (GPU-1b6c7f12), ...", the first

@@ -4,10 +4,8 @@
 #include <set>
 #include <vector>
 
-#include "collectives/known_link.h"
 #include "collectives/row_reducer.h"
 #include "src/check.h"
-#include "src/file.h"
 
 namespace lockstep {
 namespace {
@@ -26,7 +24,8 @@ std::int64_t words_of(const Dataset& dataset, std::int64_t samples, std::int64_t
 }  // namespace
 
 RowChoice choose_rows(const Comm& comm, bool memory_is_host, const Layout& layout,
-                      const Dataset& dataset, std::string_view how, const RunPlan& plan) {
+                      const Dataset& dataset, std::string_view how, const RunPlan& plan,
+                      const std::function<Link()>& link) {
   RowChoice choice;
   for (const Parameter& parameter : layout.parameters) {
     if (parameter.sparse) choice.table = &parameter;
@@ -40,9 +39,8 @@ RowChoice choose_rows(const Comm& comm, bool memory_is_host, const Layout& layou
   const std::int64_t samples = plan.own_shards * plan.shard_batch;
   work.places = samples * dataset.sample_shape().row();
   choice.most = std::min(work.rows, work.places);
-  const Comm node = comm.node();
-  const bool one_host = comm.min(node.size()) == comm.size();
-  const Link network = one_host ? Link() : known_link(comm, node, cache_folder()).link;
+  const bool one_host = comm.min(comm.node().size()) == comm.size();
+  const Link network = one_host ? Link() : link();
   RowCost cost;
   agree(comm, [&] {
     if (how == "rows" && !memory_is_host)

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
 #include "apps/run_plan.h"
 #include "collectives/comm.h"
+#include "collectives/schedule.h"
 #include "net/parameters.h"
 #include "src/data/dataset.h"
 
@@ -23,7 +25,9 @@ struct RowChoice {
 
 /// Collective: `how` is auto, dense or rows. How many rows there are to be summed is seen from the
 /// first samples of `dataset`. Throws AgreedError where rows are asked for and cannot be had.
+/// Calls `link` only if the ranks are on several hosts.
 RowChoice choose_rows(const Comm& comm, bool memory_is_host, const Layout& layout,
-                      const Dataset& dataset, std::string_view how, const RunPlan& plan);
+                      const Dataset& dataset, std::string_view how, const RunPlan& plan,
+                      const std::function<Link()>& link);
 
 }  // namespace lockstep

@@ -48,7 +48,7 @@ class ShardsTogether::Ranks : public AcrossShards {
     device_.copy(stream, at, values, bytes);
     reducer_->written(bucket, stream);
     reducer_->start(bucket);
-    if (!reducer_->in_stream()) {
+    if (!reducer_->traits().in_stream) {
       if (record_ != nullptr) record_->collective(true);
       reducer_->finish(bucket);
       if (record_ != nullptr) record_->collective(false);
@@ -60,10 +60,10 @@ class ShardsTogether::Ranks : public AcrossShards {
   }
 
   void look() {
-    if (reducer_->in_stream()) reducer_->advance();
+    if (reducer_->traits().in_stream) reducer_->advance();
   }
   double seconds() const { return seconds_; }
-  std::size_t bytes() const { return reducer_->bytes(); }
+  std::size_t bytes() const { return reducer_->traits().bytes; }
 
  private:
   Device& device_;
@@ -121,7 +121,7 @@ ShardsTogether::ShardsTogether(Device& device, std::unique_ptr<Reducer> reducer,
                                std::vector<Range> places, int ranks, int shards, Record* record)
     : ranks_(
           std::make_unique<Ranks>(device, std::move(reducer), std::move(places), ranks, record)) {
-  expect(shards == 1 || device.memory_is_host(), "queues are for memory of the host");
+  expect(shards == 1 || device.traits().memory_is_host, "queues are for memory of the host");
   for (int shard = 0; shards > 1 && shard < shards; ++shard)
     queues_.push_back(std::make_unique<Queue>(device, ranks * shards, record));
 }

@@ -98,14 +98,15 @@ std::string differences(const RunSummary& f) {
 }
 
 std::string order_text(const RunSummary& f, bool alike) {
-  if (!f.step.reducer().canonical() && f.options.wire != Type::f32) {
+  const bool canonical = f.step.reducer().traits().canonical;
+  if (!canonical && f.options.wire != Type::f32) {
     return fmt::format(
         "each sum is rounded to {} where it crosses, and the rest comes a step later: the number "
         "of "
         "ranks shows in the weights",
         name_of(f.options.wire));
   }
-  if (!f.step.reducer().canonical()) {
+  if (!canonical) {
     return "this reducer's own: the number of ranks shows in the weights' last bits (--list names "
            "canonical reducers)";
   }
@@ -167,14 +168,15 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   };
   const std::string different = differences(f);
   const Model& model = f.step.model();
+  const ReducerTraits& reducer = f.step.reducer().traits();
   const double gflop = model.training_flops() * f.plan.shards * 1e-9;
   reporter.line(fmt::format("Lockstep {}", build_name()));
   line("ranks",
        fmt::format("{} on {}, {} each; rank 0 on {}, {}", f.comm.size(),
                    counted(f.placement.hosts, "host"), counted(f.placement.threads, "thread"),
-                   host_name(), f.device.describe()));
+                   host_name(), f.device.traits().description));
   if (!f.placement.devices.empty()) line("devices", f.placement.devices);
-  if (const std::string libraries = f.device.libraries(); !libraries.empty())
+  if (const std::string& libraries = f.device.traits().libraries; !libraries.empty())
     line("libraries", libraries);
   for (const std::string& note : f.placement.notes) line("note", note);
   if (!different.empty()) {
@@ -191,7 +193,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
                      data.stands_for));
   }
   if (const std::string text = augmentation_text(f.options); !text.empty()) line("augmented", text);
-  if (!f.device.memory_is_host()) line("batches", f.loader.describe());
+  if (!f.device.traits().memory_is_host) line("batches", f.loader.describe());
   line("model", fmt::format("{}, {} parameters, {:.2f} GFLOP per step, {}", f.options.model,
                             model.layout().trainable(), gflop, name_of(model.type())));
   line("batch",
@@ -202,7 +204,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   if (f.step.together()) line("batch norm", "mean and variance of " + f.step.statistics());
   line("optimizer", optimizer_text(f));
   for (const ParameterGroup& group : f.options.groups) line("group", group_text(f, group));
-  line("reducer", f.step.reducer().describe());
+  line("reducer", reducer.description);
   line("progress", policy_text(f.step.policy()));
   if (!f.step.embedding().empty()) line("embedding", f.step.embedding());
   if (!f.step.dense().empty()) line("dense", f.step.dense());
@@ -223,31 +225,31 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
     line("note",
          fmt::format("--embedding-gradient does nothing: {} has no embedding", f.options.model));
   }
-  if (f.options.wire != Type::f32 && f.step.reducer().canonical()) {
+  if (f.options.wire != Type::f32 && reducer.canonical) {
     const std::string why =
         f.comm.size() == 1
             ? "one rank: no gradient crosses"
             : fmt::format(
                   "the reducer {}: no gradient crosses between hosts (--reducer owners "
                   "rounds within one too)",
-                  f.step.reducer().name());
+                  reducer.name);
     line("note", fmt::format("--wire {} does nothing with {}", name_of(f.options.wire), why));
   }
-  if (f.step.sums_rows() && !f.step.reducer().canonical()) {
+  if (f.step.sums_rows() && !reducer.canonical) {
     line("note",
          fmt::format("the embedding's rows are summed in the canonical order, not in that of {}: "
                      "--embedding-gradient dense gives other last bits",
-                     f.step.reducer().name()));
+                     reducer.name));
   }
   if (f.options.dense_gradient == "factors" && !f.step.sums_factors()) {
     line("note", fmt::format("--dense-gradient does nothing: {} has no dense layer with biases",
                              f.options.model));
   }
-  if (f.step.sums_factors() && !f.step.reducer().canonical()) {
+  if (f.step.sums_factors() && !reducer.canonical) {
     line("note",
          fmt::format("products of factors are summed in the canonical order, not in that of {}: "
                      "--dense-gradient summed gives other last bits",
-                     f.step.reducer().name()));
+                     reducer.name));
   }
   if (f.options.sync_bn && !f.step.together())
     line("note", fmt::format("--sync-bn does nothing: {} has no batch norm", f.options.model));

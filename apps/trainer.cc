@@ -55,10 +55,6 @@ constexpr const char* kLossScale = "loss_scale";
 /// The text that KeptBack is.
 constexpr const char* kKeptBack = "kept_back";
 
-constexpr const char* kMeasured =
-    "--conv measure chooses by the clock: another run like this one may have other last bits; this "
-    "one goes on with its choices, which its checkpoints keep";
-
 /// "352.1 s after mpirun began": the launcher that this rank is a child of, or the program itself.
 std::string time_of_run() {
   constexpr std::array<std::string_view, 7> kLaunchers{"mpirun", "mpiexec", "orterun",   "prterun",
@@ -492,7 +488,7 @@ class Trainer {
   CheckpointPruner pruner_{options_.checkpoint_dir, options_.keep};
   std::filesystem::path last_file_;
   std::string wire_note_;
-  std::int64_t taken_ = 0;  ///< steps whose totals are known: up to Device::run_ahead() fewer
+  std::int64_t taken_ = 0;  ///< steps whose totals are known: up to DeviceTraits::run_ahead fewer
   std::int64_t saved_step_ = -1, last_report_step_ = 0;
   std::int64_t skipped_before_ = 0;  ///< steps, when this start began
   bool evaluation_due_ = false;      ///< of the step just done, and not yet done
@@ -586,8 +582,6 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   const auto before = texts.find(kTuning);
   choose_kernels(comm, *device, options, plan, *data.train,
                  before == texts.end() ? "" : before->second);
-  if (options.convolution == "measure" && !device->tuning().empty())
-    plan.notes.push_back(kMeasured);
   record.phase("making the model");
   std::unique_ptr<Loader> loader;  // outlives the steps that read from it
   Trainer trainer(world, options, data, *device, plan, folders ? &*folders : nullptr,

@@ -20,9 +20,10 @@ std::unique_ptr<Device> make_training_device(const Comm& comm, const Options& op
 
 void require_precision(const Comm& comm, const Device& device, const Options& options) {
   agree(comm, [&] {
-    if (device.computes(options.precision)) return;
-    fail_usage("{} does not compute in {}: say {}", device.describe(), name_of(options.precision),
-               device.computes(Type::bf16)
+    const DeviceTraits& traits = device.traits();
+    if (traits.computes(options.precision)) return;
+    fail_usage("{} does not compute in {}: say {}", traits.description, name_of(options.precision),
+               traits.computes(Type::bf16)
                    ? "--precision bf16, which has the range of fp32 and needs no loss scale"
                    : "--precision fp32");
   });

@@ -8,9 +8,8 @@
 #include "apps/kept_back.h"
 #include "apps/work_of_ranks.h"
 #include "collectives/flight_recorder.h"
-#include "collectives/known_link.h"
+#include "collectives/measured_link.h"
 #include "src/clock.h"
-#include "src/file.h"
 
 namespace lockstep {
 namespace {
@@ -26,40 +25,15 @@ std::vector<Range> bucket_parts(const Layout& layout, const std::vector<Range>& 
   return parts;
 }
 
-/// The link between hosts, known once somebody asks.
-class AskedLink {
- public:
-  AskedLink(const Comm& comm, Record& record, double timeout)
-      : comm_(comm), record_(record), timeout_(timeout) {}
-
-  /// Collective.
-  const Link& operator()() {
-    if (known_.origin.empty()) {
-      record_.phase("measuring the link between hosts", timeout_ + 10);
-      known_ = known_link(comm_, comm_.node(), cache_folder());
-      record_.phase("making the model");
-    }
-    return known_.link;
-  }
-  /// Without an origin where nobody has asked.
-  const KnownLink& known() const { return known_; }
-
- private:
-  Comm comm_;
-  Record& record_;
-  double timeout_;
-  KnownLink known_;
-};
-
 /// "auto" may take what suits the link and these gradients. All that it may take adds in the
 /// canonical order, so that no bit depends on it.
 bool chooses_by_link(const Device& device, const Options& options) {
-  return options.reducer == "auto" && options.wire == Type::f32 && device.memory_is_host();
+  return options.reducer == "auto" && options.wire == Type::f32 && device.traits().memory_is_host;
 }
 
 /// MiB. Collective.
 double choose_buckets(int hosts, const Device& device, const Options& options, std::int64_t count,
-                      AskedLink& link) {
+                      const std::function<Link()>& link) {
   if (options.bucket_mb > 0) return options.bucket_mb;
   if (hosts == 1 || !chooses_by_link(device, options)) return kUsualBucketMb;
   const std::int64_t gradients = count * static_cast<std::int64_t>(sizeof(float));
@@ -87,8 +61,7 @@ ReducerSpec reducer_spec(const Comm& comm, Device& device, const Options& option
           .nccl_max_ctas = options.nccl_max_ctas,
           .wire = options.wire,
           .overflows = options.loss_scaling().on(),
-          .exact = Layout::kMail,
-          .cache = cache_folder()};
+          .exact = Layout::kMail};
 }
 
 ReducerSpec statistics_spec(const Comm& comm, Device& device, const Options& options,
@@ -120,19 +93,28 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   agree(world.comm(), [&] { parts.model->group(options.groups); });
   parts.optimizer = make_optimizer(options.optimizer, options.optimizer_options);
   const Layout& layout = parts.model->layout();
-  parts.row_choice = choose_rows(world.comm(), device.memory_is_host(), layout, dataset,
-                                 options.embedding_gradient, plan);
+  Record& record = world.flight_recorder().mine();
+  std::optional<Link> link;
+  // Collective. Measures at the first call.
+  const auto measured = [&] {
+    if (!link) {
+      record.phase("measuring the link between hosts", options.timeout + 10);
+      link = measure_link(world.comm(), world.comm().node());
+      record.phase("making the model");
+    }
+    return *link;
+  };
+  parts.row_choice = choose_rows(world.comm(), device.traits().memory_is_host, layout, dataset,
+                                 options.embedding_gradient, plan, measured);
   if (parts.row_choice.rows) {
     const Shape table = parts.row_choice.table->shape;
     parts.row_reducer = std::make_unique<RowReducer>(
         world.comm().duplicate(), table[0], table.row(), plan.own_shards, parts.row_choice.most);
   }
-  Record& record = world.flight_recorder().mine();
-  AskedLink link(world.comm(), record, options.timeout);
   const std::vector<int> hosts = ranks_by_host(world.comm());
   const FactorChoice factors =
       choose_factors(world.comm(), hosts, device, *parts.model, options.dense_gradient,
-                     chooses_by_link(device, options), plan, [&] { return link(); });
+                     chooses_by_link(device, options), plan, measured);
   std::vector<Range> factored;
   for (const std::size_t product : factors.products)
     factored.push_back(parts.model->products()[product].layer);
@@ -142,7 +124,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     ready.pop_back();
   }
   parts.bucket_mb =
-      choose_buckets(static_cast<int>(hosts.size()), device, options, layout.count, link);
+      choose_buckets(static_cast<int>(hosts.size()), device, options, layout.count, measured);
   parts.buckets =
       cut_buckets(ready, static_cast<std::int64_t>(parts.bucket_mb * (1 << 20)), factored);
   std::vector<Range> reduced = parts.buckets;
@@ -152,8 +134,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   const auto connect = [&](ReducerSpec spec) {
     // Whoever connects has a deadline of its own, and knows more to say than the watchdog.
     record.phase("connecting the ranks", options.timeout + 10);
-    spec.link = link.known().link;
-    spec.link_origin = link.known().origin;
+    spec.link = link;
     auto reducer = make_reducer(options.reducer, spec);
     record.phase("making the model");
     return reducer;
@@ -168,7 +149,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
                                      plan.own_shards, parts.reducer->gradients());
     parts.dense = factors.text;
   }
-  if (device.memory_is_host() && world.comm().size() > 1)
+  if (device.traits().memory_is_host && world.comm().size() > 1)
     parts.shared_work = std::make_unique<WorkOfRanks>(world.comm().duplicate());
   if (!options.sync_bn) return parts;
   if (const std::vector<Range> places = places_of_sums(layout); !places.empty()) {
@@ -179,7 +160,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
             "as many ranks as the run began with",
             options.accumulate, options.accumulate, plan.own_shards);
       }
-      if (plan.lanes > 1 && !device.memory_is_host()) {
+      if (plan.lanes > 1 && !device.traits().memory_is_host) {
         fail_usage(
             "--sync-bn with {} shards on each rank is for CPU cores: use as many ranks as shards, "
             "or --device cpu",
@@ -222,7 +203,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       host_(device, model_->layout().count),
       score_now_(device.allocate(sizeof(Score), Place::host)),
       updated_(device.event()) {
-  expect(device.run_ahead() <= Device::kMostAhead, "a device runs too far ahead");
+  expect(device.traits().run_ahead <= Device::kMostAhead, "a device runs too far ahead");
   for (Stream* stream : {stream_.get(), &reducer_->stream()})
     stream->after_each([&record] { record.progress(); });
   const Layout& layout = model_->layout();
@@ -242,7 +223,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
     scaler_ = std::make_unique<LossScaler>(device, layout, scaling_);
     set_loss_scale({.scale = scaling_.scale, .last = scaling_.scale});
   }
-  if (scaling_.dynamic && reducer_->kept_back() != nullptr) kept_before_.resize(layout.count);
+  if (scaling_.dynamic && reducer_->traits().kept_back) kept_before_.resize(layout.count);
   const std::size_t slots = optimizer_->slots().size(),
                     count = static_cast<std::size_t>(layout.count);
   const std::vector<float> decays = factors(layout, weight_decay_);
@@ -274,7 +255,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
   now_ = block_.reserve(sizeof(StepInput));
   penalty_ = block_.reserve((1 + penalty_parts(layout)) * sizeof(double));
   block_.allocate(device);
-  for (int slot = 0; slot <= device.run_ahead(); ++slot) {
+  for (int slot = 0; slot <= device.traits().run_ahead; ++slot) {
     slots_.push_back({device.allocate(sizeof(StepInput), Place::host),
                       device.allocate(sizeof(Answer), Place::host), device.event()});
   }
@@ -304,7 +285,7 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   record_.step(step + 1);
   const TimedSpan span(compute_lane(), "step", step + 1);
   settle_kept_back();
-  std::copy_n(reducer_->kept_back(), kept_before_.size(), kept_before_.begin());
+  std::copy_n(reducer_->traits().kept_back, kept_before_.size(), kept_before_.begin());
   settled_ = kept_before_.empty();
   Slot& slot = slot_of(given_);
   *reinterpret_cast<StepInput*>(slot.input.get()) = input_of(step, rate, votes);
@@ -317,7 +298,7 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   loader.begin_step(*stream_);
   // The first two steps are given as they are, for whatever is done only once; all later ones are
   // the third again.
-  const bool repeats = graphs_ && given_ >= 2 && reducer_->in_stream();
+  const bool repeats = graphs_ && given_ >= 2 && reducer_->traits().in_stream;
   if (repeats && !graph_) graph_ = device_.capture(*stream_, [&] { give_work(loader); });
   if (graph_) {
     graph_->launch(*stream_);
@@ -363,7 +344,7 @@ UpdateRates TrainingStep::rates_at(std::int64_t step, float rate, std::int64_t s
 
 std::optional<StepTotals> TrainingStep::take(bool all) {
   const std::int64_t behind = given_ - taken_;
-  if (behind == 0 || (behind <= device_.run_ahead() && !all)) return std::nullopt;
+  if (behind == 0 || (behind <= device_.traits().run_ahead && !all)) return std::nullopt;
   const Answer& answer = answer_of(taken_++);
   StepTotals totals = read_mail(answer.mail, plan_.global_batch);
   totals.penalty = answer.penalty;
@@ -374,7 +355,7 @@ std::optional<StepTotals> TrainingStep::take(bool all) {
 const TrainingStep::Answer& TrainingStep::answer_of(std::int64_t given) {
   const Slot& slot = slot_of(given);
   while (!slot.done->done()) {
-    if (reducer_->in_stream()) reducer_->advance();  // whose errors nobody else would meet
+    if (reducer_->traits().in_stream) reducer_->advance();  // whose errors nobody else would meet
     if (together_) together_->look();
     sched_yield();
   }
@@ -383,13 +364,14 @@ const TrainingStep::Answer& TrainingStep::answer_of(std::int64_t given) {
 
 void TrainingStep::settle_kept_back() {
   if (settled_) return;
-  follow_scale(layout(), answer_of(given_ - 1).loss_scale, kept_before_, reducer_->kept_back());
+  follow_scale(layout(), answer_of(given_ - 1).loss_scale, kept_before_,
+               reducer_->traits().kept_back);
   settled_ = true;
 }
 
 float* TrainingStep::kept_back() {
   settle_kept_back();
-  return reducer_->kept_back();
+  return reducer_->traits().kept_back;
 }
 
 void TrainingStep::give_penalty(Answer* answer) {
@@ -618,7 +600,8 @@ std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
   const std::size_t arena = layout().count * sizeof(float);
   std::vector<std::pair<std::string, std::size_t>> parts{
       {"parameters", arena},
-      {"gradients", reducer_->bytes() + shard_sum_->bytes() + (together_ ? together_->bytes() : 0) +
+      {"gradients", reducer_->traits().bytes + shard_sum_->bytes() +
+                        (together_ ? together_->bytes() : 0) +
                         (row_reducer_ ? row_reducer_->bytes() : 0) +
                         (factor_sums_ ? factor_sums_->bytes() : 0) +
                         kept_before_.size() * sizeof(float)},

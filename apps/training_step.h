@@ -103,9 +103,9 @@ class TrainingStep {
   /// batches of `loader`; its totals tell the penalty if `wants_penalty`. On a device that works
   /// later it is not done by then: between two calls all that take() has is to be taken.
   void give(Loader& loader, std::int64_t step, float rate, Votes votes, bool wants_penalty = false);
-  /// The totals of the oldest step that was given and not taken, once Device::run_ahead() others
-  /// have been given after it, or `all`: blocks until it is done. Steps are thus taken after the
-  /// same number of others on all ranks.
+  /// The totals of the oldest step that was given and not taken, once DeviceTraits::run_ahead
+  /// others have been given after it, or `all`: blocks until it is done. Steps are thus taken after
+  /// the same number of others on all ranks.
   std::optional<StepTotals> take(bool all = false);
   /// give(), and all totals taken but the last, which are returned: the step is done.
   StepTotals run(Loader& loader, std::int64_t step, float rate, Votes votes);
@@ -146,8 +146,8 @@ class TrainingStep {
   /// What the host has written to sections() is the state of the run, with `loss_scale` where it is
   /// dynamic.
   void restored(const LossScale& loss_scale);
-  /// Reducer::kept_back(), in units of loss_scale().scale, the host's to read and write when all
-  /// steps are taken; null: none is.
+  /// ReducerTraits::kept_back, in units of loss_scale().scale, the host's to read and write when
+  /// all steps are taken; null: none is.
   float* kept_back();
   bool keeps_back() const { return reducer_->kept_back() != nullptr; }
   /// Where the scale of the loss stood after the last step that was taken.

@@ -11,22 +11,13 @@
 namespace lockstep {
 namespace {
 
-/// "Intel(R) Xeon(R) Platinum 8480+"; empty where nobody says.
-std::string processor_name() {
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 1);
-  }
-  return "";
-}
-
-/// One file for each device and library, which the first line of the text names, processor and this
-/// very program, whose kernels are timed. None without a folder, and where the program is not to be
-/// read.
+/// One file for each device and library, which the first line of the text names, and this very
+/// program, because another one may not know these plans. None without a folder, and if the program
+/// cannot be read.
 std::filesystem::path file_of(const std::filesystem::path& folder, const std::string& text) {
   if (folder.empty()) return {};
   try {
-    const std::string key = text.substr(0, text.find('\n')) + processor_name() + program_checksum();
+    const std::string key = text.substr(0, text.find('\n')) + program_checksum();
     return folder / fmt::format("tuning-{:08x}.txt", crc32c(key));
   } catch (const Error&) {
     return {};

@@ -15,8 +15,8 @@ inline double slow_tuning(const Device& device) { return device.tuning().empty()
 
 /// Collective. Where `device` can measure (Device::tune): has rank 0 measure all that `plan` plans,
 /// but for what `before` says, the tuning() of the run that goes on, or else `folder` of earlier
-/// runs, which is told of this one in turn; from now on all ranks with rank 0's library,
-/// instruction set and threads plan with the same. Elsewhere nothing. An empty folder tells
+/// runs, which is told of this one in turn; from now on all ranks with rank 0's device and library
+/// plan with the same. Elsewhere nothing. An empty folder tells
 /// nothing, and one that cannot be written is as good: it costs the next run the time. Throws
 /// AgreedError where planning does.
 void tune(const Comm& comm, Device& device, const std::filesystem::path& folder,

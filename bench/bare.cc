@@ -24,12 +24,9 @@ double median_seconds(int rounds, Record& record, const std::function<void()>& c
 /// A device that notes the convolutions and dense layers that are asked of it.
 class NotingDevice : public Device {
  public:
-  explicit NotingDevice(Device& device) : device_(device) {}
+  explicit NotingDevice(Device& device) : device_(device) { traits_ = device.traits(); }
 
-  std::string describe() const override { return device_.describe(); }
   std::string arithmetic() const override { return device_.arithmetic(); }
-  bool memory_is_host() const override { return device_.memory_is_host(); }
-  int run_ahead() const override { return device_.run_ahead(); }
   std::unique_ptr<Stream> stream(Priority priority) override { return device_.stream(priority); }
   std::unique_ptr<Event> event() override { return device_.event(); }
   Memory allocate(std::size_t bytes, Place place) override {
@@ -48,9 +45,6 @@ class NotingDevice : public Device {
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     dense_layers.push_back(spec);
     return device_.dense(spec);
-  }
-  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
-    return device_.max_pool(spec);
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return device_.response_norm(spec);

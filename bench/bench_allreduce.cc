@@ -118,7 +118,7 @@ std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
     const auto device = make_cpu_device(1);
     ReducerSpec spec{comm.duplicate(), *device, 16, {{0, 1}}};
     spec.wire = o.timing.type;
-    const bool canonical = make_reducer(name, spec)->canonical();
+    const bool canonical = make_reducer(name, spec)->traits().canonical;
     return spec.wire == Type::f32 || !canonical;
   };
   for (const std::string& asked : o.reducers) {

@@ -94,8 +94,7 @@ std::string implementation(const ConvolutionSpec& spec, std::string_view algorit
 void add(const std::string& shape, const ConvolutionSpec& spec) {
   const std::string chosen = implementation(spec, "auto");
   std::vector<std::string> seen;
-  for (const ConvolutionEntry& entry : convolutions()) {
-    if (!entry.algorithm) continue;
+  for (const ConvolutionEntry& entry : convolutions().subspan(1)) {
     const std::string name = implementation(spec, entry.name);
     if (std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
     seen.push_back(name);
@@ -121,7 +120,7 @@ void add_convolutions() {
   for (const ModelEntry& entry : models()) {
     for (const Type type : {Type::f32, Type::bf16}) {
       Recorder device;
-      if (!device.computes(type)) continue;
+      if (!device.traits().computes(type)) continue;
       Model(device, entry, entry.sample, 10, /*batch=*/64, type, /*training=*/true);
       for (const ConvolutionSpec& spec : device.specs) specs.try_emplace(title(spec), spec);
     }

@@ -85,7 +85,7 @@ void add_layers() {
   for (const ModelEntry& entry : models()) {
     for (const auto& [name, layer] : entry.build(entry.sample, 10)) {
       for (const Type type : {Type::f32, Type::bf16}) {
-        if (!make_cpu_device(1)->computes(type)) continue;
+        if (!make_cpu_device(1)->traits().computes(type)) continue;
         for (const bool backward : {false, true}) {
           const std::string title = fmt::format("{}/{}/{}/{}", entry.name, name, name_of(type),
                                                 backward ? "backward" : "forward");

@@ -126,7 +126,7 @@ int run(World& world, BenchOptions& o) {
   j["global_batch"] = plan.global_batch;
   j["precision"] = name_of(o.training.precision);
   j["parameters"] = parameters;
-  j["reducer"] = step.reducer().name();
+  j["reducer"] = step.reducer().traits().name;
   if (step.sums_factors()) j["dense"] = step.dense();
   j["gflops_per_rank"] = flops / step_seconds * 1e-9;
   if (o.bare) {

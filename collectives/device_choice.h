@@ -15,7 +15,7 @@ namespace lockstep {
 /// What a rank says of its device.
 struct DeviceRecord {
   std::string host;
-  std::string uuid;  ///< Device::uuid(); empty: no CUDA device
+  std::string uuid;  ///< DeviceTraits::uuid; empty: no CUDA device
   int nccl = 0;      ///< version, as of NcclLibrary::version(); 0: the build has none
   bool ipc = false;  ///< its memory and events can be those of other processes, too
 };

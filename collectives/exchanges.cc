@@ -15,18 +15,24 @@ using Exchanges = std::vector<std::unique_ptr<Exchange>>;
 
 class ExchangeReducer : public HostReducer {
  public:
-  /// `exchanges`: by bucket; `kept`: null, or what kept_back() is.
+  /// `exchanges`: by bucket; `kept`: null, or the memory of ReducerTraits::kept_back.
   ExchangeReducer(const ReducerSpec& spec, std::string_view name, bool canonical,
                   Exchanges exchanges, Memory kept)
       : HostReducer(spec),
-        name_(name),
-        canonical_(canonical),
         gradients_(spec.device.allocate(gradient_bytes(), Place::host)),
         kept_(std::move(kept)),
-        exchanges_(std::move(exchanges)) {}
+        exchanges_(std::move(exchanges)) {
+    const std::string wire = kept_ ? fmt::format("; {} between them", name_of(spec.wire)) : "";
+    traits_ = {.name = name,
+               .description = fmt::format("{} ({}{})", name, describe_ranks(spec), wire),
+               .bytes = gradient_bytes() * (kept_ ? 2 : 1),
+               .canonical = canonical,
+               .speaks_mpi = true,
+               .kept_back = reinterpret_cast<float*>(kept_.get())};
+    for (const auto& each : exchanges_) traits_.bytes += each->bytes();
+  }
 
   float* gradients() override { return reinterpret_cast<float*>(gradients_.get()); }
-  float* kept_back() override { return reinterpret_cast<float*>(kept_.get()); }
 
   void start(int bucket) override { exchanges_[bucket]->start(gradients() + range(bucket).begin); }
 
@@ -43,23 +49,9 @@ class ExchangeReducer : public HostReducer {
     while (advance() && !done(bucket)) rest_.between();
   }
 
-  bool canonical() const override { return canonical_; }
-  bool speaks_mpi() const override { return true; }
-  std::size_t bytes() const override {
-    std::size_t total = gradient_bytes() * (kept_ ? 2 : 1);
-    for (const auto& each : exchanges_) total += each->bytes();
-    return total;
-  }
-  std::string_view name() const override { return name_; }
-  std::string describe() const override {
-    return fmt::format("{} ({}{})", name_, describe_ranks(spec_),
-                       kept_ ? fmt::format("; {} between them", name_of(spec_.wire)) : "");
-  }
 
  private:
   Rest rest_;
-  std::string_view name_;
-  bool canonical_;
   Memory gradients_, kept_;
   Exchanges exchanges_;
 };

@@ -35,9 +35,7 @@ class HierarchicalReducer : public HostReducer {
         node_(node),
         leaders_(leaders_of(spec.comm, node)),
         nodes_(static_cast<int>(spec.comm.sum(node.rank() == 0))),
-        algorithm_(*algorithms_by_cost(nodes_, spec.buckets, spec.link).front()),
-        canonical_(nodes_ == 1 ||
-                   (spec.wire == Type::f32 && in_order() && algorithm_.canonical(nodes_))),
+        algorithm_(*algorithms_by_cost(nodes_, spec.buckets, spec.link.value_or(Link())).front()),
         inner_(make_node_reducer({.comm = node,
                                   .device = spec.device,
                                   .count = spec.count,
@@ -54,13 +52,24 @@ class HierarchicalReducer : public HostReducer {
       bucket.whole = counters + 2 * i;
       bucket.copied = counters + 2 * i + 1;
     }
-    if (!leaders_) return;
-    exchanges_ = kept_ ? make_owner_sums(spec, *leaders_, kept_back())
-                       : make_runs(spec, *leaders_, algorithm_.algorithm);
+    if (leaders_) {
+      exchanges_ = kept_ ? make_owner_sums(spec, *leaders_, kept_back())
+                         : make_runs(spec, *leaders_, algorithm_.algorithm);
+    }
+    const std::string how = spec.wire == Type::f32
+                                ? std::string(algorithm_.name)
+                                : fmt::format("owners in {}", name_of(spec.wire));
+    traits_ = {.name = "hierarchical",
+               .description = fmt::format("hierarchical ({}; {} between {} hosts)",
+                                          describe_ranks(spec), how, nodes_),
+               .bytes = bytes(),
+               .canonical = nodes_ == 1 || (spec.wire == Type::f32 && in_order() &&
+                                            algorithm_.canonical(nodes_)),
+               .speaks_mpi = nodes_ > 1,
+               .kept_back = kept_back()};
   }
 
   float* gradients() override { return inner_->gradients(); }
-  float* kept_back() override { return reinterpret_cast<float*>(kept_.get()); }
 
   void start(int number) override {
     Bucket& bucket = buckets_[number];
@@ -93,22 +102,6 @@ class HierarchicalReducer : public HostReducer {
     }
   }
 
-  bool canonical() const override { return canonical_; }
-  bool speaks_mpi() const override { return nodes_ > 1; }
-  std::size_t bytes() const override {
-    std::size_t total = inner_->bytes() + counters_.bytes();
-    for (const auto& each : exchanges_) total += each->bytes();
-    return total + (kept_ ? gradient_bytes() : 0);
-  }
-  std::string_view name() const override { return "hierarchical"; }
-  std::string describe() const override {
-    const std::string how = spec_.wire == Type::f32
-                                ? std::string(algorithm_.name)
-                                : fmt::format("owners in {}", name_of(spec_.wire));
-    return fmt::format("hierarchical ({}; {} between {} hosts)", describe_ranks(spec_), how,
-                       nodes_);
-  }
-
  private:
   enum class State { summing, exchanging, copying, done };
   struct Bucket {
@@ -118,6 +111,13 @@ class HierarchicalReducer : public HostReducer {
     std::uint32_t step = 0;
     State state = State::done;
   };
+
+  float* kept_back() { return reinterpret_cast<float*>(kept_.get()); }
+  std::size_t bytes() const {
+    std::size_t total = inner_->traits().bytes + counters_.bytes();
+    for (const auto& each : exchanges_) total += each->bytes();
+    return total + (kept_ ? gradient_bytes() : 0);
+  }
 
   /// Each node has as many ranks, a power of two, and they follow one another: their sums are
   /// subtrees of the canonical order. Collective.
@@ -155,7 +155,6 @@ class HierarchicalReducer : public HostReducer {
   std::optional<Comm> leaders_;  ///< the first rank of each node, on these ranks
   int nodes_;
   const AlgorithmEntry& algorithm_;
-  bool canonical_;
   std::unique_ptr<NodeReducer> inner_;
   Memory kept_;  ///< of a rank that sends numbers of 16 bits
   NodeMemory counters_;

@@ -22,6 +22,11 @@ class MpiReducer : public HostReducer {
     first_.push_back(messages_.size());
     requests_.assign(messages_.size(), MPI_REQUEST_NULL);
     completed_.resize(messages_.size());
+    traits_ = {.name = "mpi",
+               .description = fmt::format("mpi ({})", describe_ranks(spec)),
+               .bytes = gradient_bytes(),
+               .canonical = spec.comm.size() <= 2,
+               .speaks_mpi = true};
   }
 
   float* gradients() override { return reinterpret_cast<float*>(gradients_.get()); }
@@ -50,12 +55,6 @@ class MpiReducer : public HostReducer {
     check(MPI_Waitall(static_cast<int>(first(bucket + 1) - first(bucket)),
                       requests_.data() + first(bucket), MPI_STATUSES_IGNORE));
   }
-
-  bool canonical() const override { return spec_.comm.size() <= 2; }
-  bool speaks_mpi() const override { return true; }
-  std::size_t bytes() const override { return gradient_bytes(); }
-  std::string_view name() const override { return "mpi"; }
-  std::string describe() const override { return fmt::format("mpi ({})", describe_ranks(spec_)); }
 
  private:
   static bool under_way(MPI_Request request) { return request != MPI_REQUEST_NULL; }

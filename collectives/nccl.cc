@@ -19,10 +19,10 @@ namespace {
 class NcclReducer : public Reducer {
  public:
   NcclReducer(const ReducerSpec& spec, NcclLibrary& library)
-      : spec_(spec), version_(library.version()), stream_(spec.device.stream(Priority::high)) {
+      : spec_(spec), stream_(spec.device.stream(Priority::high)) {
     for (std::size_t i = 0; i < spec.buckets.size(); ++i) ready_.push_back(spec.device.event());
-    expect_same(spec.comm, "versions of NCCL",
-                fmt::format("nccl = {}", nccl_version_name(version_)));
+    const std::string version = nccl_version_name(library.version());
+    expect_same(spec.comm, "versions of NCCL", "nccl = " + version);
     std::string id;
     agree(spec.comm, [&] {
       if (spec.comm.rank() == 0) id = library.unique_id();
@@ -31,9 +31,18 @@ class NcclReducer : public Reducer {
     agree(spec.comm, [&] { communicator_ = library.connect(id, spec, *stream_); });
     connect();
     agree(spec.comm, [&] {
-      gradients_ = communicator_->allocate(bytes());
+      gradients_ = communicator_->allocate(spec.count * sizeof(float));
       settle("register memory");
     });
+    traits_ = {
+        .name = "nccl",
+        .description = fmt::format(
+            "nccl ({}; NCCL {}{}{})", describe_ranks(spec), version,
+            spec.deterministic ? ", deterministic" : "",
+            spec.nccl_max_ctas > 0 ? fmt::format(", at most {} CTAs", spec.nccl_max_ctas) : ""),
+        .bytes = spec.count * sizeof(float),
+        .canonical = spec.comm.size() == 1,  // NCCL promises no order of adding
+        .in_stream = true};
   }
 
   ~NcclReducer() override {
@@ -68,18 +77,6 @@ class NcclReducer : public Reducer {
   bool done(int) const override { return true; }
   void finish(int) override {}
   Stream& stream() override { return *stream_; }
-  bool in_stream() const override { return true; }
-  /// NCCL promises no order of adding.
-  bool canonical() const override { return spec_.comm.size() == 1; }
-  bool speaks_mpi() const override { return false; }
-  std::size_t bytes() const override { return spec_.count * sizeof(float); }
-  std::string_view name() const override { return "nccl"; }
-  std::string describe() const override {
-    return fmt::format(
-        "nccl ({}; NCCL {}{}{})", describe_ranks(spec_), nccl_version_name(version_),
-        spec_.deterministic ? ", deterministic" : "",
-        spec_.nccl_max_ctas > 0 ? fmt::format(", at most {} CTAs", spec_.nccl_max_ctas) : "");
-  }
 
  private:
   Event& ready(int bucket) { return *ready_[bucket]; }
@@ -146,7 +143,6 @@ class NcclReducer : public Reducer {
   }
 
   ReducerSpec spec_;
-  int version_;
   std::unique_ptr<NcclCommunicator> communicator_;
   bool aborted_ = false;
   Memory gradients_;  ///< the communicator's

@@ -40,6 +40,10 @@ class PeerReducer : public Reducer {
       const int mark = static_cast<int>(2 * i);
       buckets_.push_back({spec.buckets[i], counters + mark, counters + mark + 1, mark, mark + 1});
     }
+    traits_ = {.name = "cuda_ipc",
+               .description = fmt::format("cuda_ipc ({})", describe_ranks(spec)),
+               .bytes = spec.count * sizeof(float) + counters_.bytes(),
+               .canonical = true};
   }
 
   ~PeerReducer() override {
@@ -83,14 +87,6 @@ class PeerReducer : public Reducer {
   }
 
   Stream& stream() override { return *stream_; }
-  bool in_stream() const override { return false; }
-  bool canonical() const override { return true; }
-  bool speaks_mpi() const override { return false; }
-  std::size_t bytes() const override { return spec_.count * sizeof(float) + counters_.bytes(); }
-  std::string_view name() const override { return "cuda_ipc"; }
-  std::string describe() const override {
-    return fmt::format("cuda_ipc ({})", describe_ranks(spec_));
-  }
 
  private:
   enum class State {

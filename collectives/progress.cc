@@ -22,14 +22,15 @@ std::span<const PolicyEntry> policies() { return kPolicies; }
 
 Policy choose_policy(std::string_view name, const Reducer& reducer, bool threads_allowed,
                      bool gathers) {
-  const bool speaks_mpi = reducer.speaks_mpi() || gathers;
-  const Policy automatic = reducer.in_stream()             ? Policy::stream
+  const ReducerTraits& traits = reducer.traits();
+  const bool speaks_mpi = traits.speaks_mpi || gathers;
+  const Policy automatic = traits.in_stream                ? Policy::stream
                            : speaks_mpi && threads_allowed ? Policy::thread
                                                            : Policy::poll;
   const Policy policy = find(policies(), name).policy.value_or(automatic);
-  if ((policy == Policy::stream) != reducer.in_stream()) {
+  if ((policy == Policy::stream) != traits.in_stream) {
     fail_usage("--progress {} is not for the reducer {}: leave it out, or say auto", name,
-               reducer.name());
+               traits.name);
   }
   if (policy == Policy::thread && speaks_mpi && !threads_allowed) {
     fail_usage(

@@ -40,9 +40,9 @@ ProgressEngine::ProgressEngine(Reducer& reducer, std::vector<Range> buckets,
   int summed = 0;
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
     const bool gathered = gathered_[bucket] != nullptr;
-    phases_.push_back(gathered
-                          ? fmt::format("bucket {}, which all ranks gather", bucket)
-                          : fmt::format("bucket {} of the reducer {}", bucket, reducer.name()));
+    phases_.push_back(
+        gathered ? fmt::format("bucket {}, which all ranks gather", bucket)
+                 : fmt::format("bucket {} of the reducer {}", bucket, reducer.traits().name));
     summed_.push_back(gathered ? -1 : summed++);
   }
 }
@@ -55,7 +55,7 @@ void ProgressEngine::start(std::size_t count) {
     else
       reducer_.start(summed_[started_]);
   }
-  if (reducer_.in_stream()) complete_done();
+  if (reducer_.traits().in_stream) complete_done();
 }
 
 bool ProgressEngine::turn() {

@@ -8,9 +8,9 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +21,29 @@
 #include "src/device.h"
 
 namespace lockstep {
+
+/// Properties of a reducer.
+struct ReducerTraits {
+  /// "tree": the name in the menu.
+  std::string_view name = {};
+  /// For the start-up summary: "shared (4 ranks on one host, 2.1 MiB window each)".
+  std::string description = {};
+  /// Memory that this rank comes to hold for it, gradients included; of a window that several ranks
+  /// see, all that they touch.
+  std::size_t bytes = 0;
+  /// The sum is formed in the canonical order over ranks (schedule.h), so that it does not depend
+  /// on how many ranks share the shards.
+  bool canonical = false;
+  /// start(), advance() and finish() call MPI: a thread that runs them beside others needs
+  /// MPI_THREAD_MULTIPLE.
+  bool speaks_mpi = false;
+  /// start() alone suffices: done() is true right after it, and all order is in the streams.
+  bool in_stream = false;
+  /// What rounding for the wire has kept back of this rank's sums (collectives/owner_sums.h): as
+  /// many floats as gradients(), of the host, that the next sums take in. It is a part of the state
+  /// of a run: between steps the caller's to read and write. Null if nothing is rounded here.
+  float* kept_back = nullptr;
+};
 
 /// Sums fp32 gradients over the ranks. Buckets are the ranges given at construction; all ranks
 /// start them in the same order. All calls but written() come from one thread at a time. Between
@@ -47,27 +70,10 @@ class Reducer {
   virtual void finish(int bucket) = 0;
   /// Where the work that reads the sums is given.
   virtual Stream& stream() = 0;
-  /// start() alone suffices: done() is true right after it, and all order is in the streams.
-  virtual bool in_stream() const = 0;
+  const ReducerTraits& traits() const { return traits_; }
 
-  /// What rounding for the wire has kept back of this rank's sums (collectives/owner_sums.h): as
-  /// many floats as gradients(), of the host, that the next sums take in. It is a part of the state
-  /// of a run: between steps the caller's to read and write. Null where nothing is rounded here.
-  virtual float* kept_back() { return nullptr; }
-
-  /// The sum is formed in the canonical order over ranks (schedule.h), so that it does not depend
-  /// on how many ranks share the shards.
-  virtual bool canonical() const = 0;
-  /// start(), advance() and finish() call MPI: a thread that runs them beside others needs
-  /// MPI_THREAD_MULTIPLE.
-  virtual bool speaks_mpi() const = 0;
-  /// Memory that this rank comes to hold for it, gradients included; of a window that several ranks
-  /// see, all that they touch.
-  virtual std::size_t bytes() const = 0;
-  /// "tree": the name in the menu.
-  virtual std::string_view name() const = 0;
-  /// For the start-up summary: "shared (4 ranks on one host, 2.1 MiB window each)".
-  virtual std::string describe() const = 0;
+ protected:
+  ReducerTraits traits_;  ///< set in the constructor, never changed after it
 };
 
 /// What a reducer is made for.
@@ -81,14 +87,12 @@ struct ReducerSpec {
   /// Disjoint parts of [0, count), in the order in which they will be started. They may lie in any
   /// order in memory, may be empty, and may leave elements out.
   std::vector<Range> buckets;
-  /// Why this reducer was chosen, for describe(); set by make_reducer for "auto".
+  /// Why this reducer was chosen, for its description; set by make_reducer for "auto".
   std::string why = {};
   /// The same sums, bit for bit, in every run like this one.
   bool deterministic = false;
-  /// What messages between hosts cost, and how that is known; where it is not (""), "auto" finds
-  /// out.
-  Link link = {};
-  std::string link_origin = {};
+  /// The cost of messages between hosts. Null: "auto" measures it.
+  std::optional<Link> link = {};
   /// Whether "auto" is to be one that adds in the canonical order.
   bool canonical = false;
   /// What connecting, or a call that is to begin something, may take.
@@ -103,8 +107,6 @@ struct ReducerSpec {
   bool overflows = false;
   /// So many elements at the begin of the gradients cross in fp32 in any case.
   std::int64_t exact = 0;
-  /// Where measured links are kept for later runs (collectives/known_link.h); empty: nowhere.
-  std::filesystem::path cache = {};
   /// Each bucket is finished before the next is started; else several are under way at once, as
   /// those of a backward pass are. What "auto" tries, it tries likewise.
   bool one_by_one = false;
@@ -130,8 +132,8 @@ std::span<const ReducerEntry> reducers();
 /// order; in memory of devices as collectives/device_choice.h says. One of the host is staged where
 /// that may not touch the device's memory. Throws the same Error on all ranks where it cannot run,
 /// with the reason. All ranks pass the same `name` and `spec`; only `device`, `why`,
-/// `timeout_seconds`, `nccl_max_ctas` and `cache` may differ. Else all throw an Error that names
-/// the two ranks and the two values. Collective.
+/// `timeout_seconds` and `nccl_max_ctas` may differ. Else all throw an Error that names the two
+/// ranks and the two values. Collective.
 std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& spec);
 
 }  // namespace lockstep

@@ -58,7 +58,7 @@ void require_possible(const ReducerSpec& spec) {
 
 void require_same(std::string_view name, const ReducerSpec& spec) {
   std::string text = fmt::format("reducer = {}\nmemory = {}\ncount = {}\nnumber of buckets = {}\n",
-                                 name, spec.device.memory_is_host() ? "host" : "device", spec.count,
+                                 name, spec.device.traits().memory_is_host ? "host" : "device", spec.count,
                                  spec.buckets.size());
   for (std::size_t i = 0; i < spec.buckets.size(); ++i) {
     const Range& bucket = spec.buckets[i];

@@ -7,7 +7,6 @@
 
 #include "collectives/communicator.h"
 #include "collectives/device_choice.h"
-#include "collectives/known_link.h"
 #include "collectives/measured_link.h"
 #include "src/clock.h"
 #include "src/machine.h"
@@ -36,7 +35,7 @@ std::unique_ptr<Reducer> make_auto_reducer(const ReducerSpec& given) {
 std::vector<Range> buckets_of_trial(const ReducerSpec& spec) {
   constexpr double kLeast = 16 << 10, kMost = 4 << 20;  // elements
   const auto enough = static_cast<std::int64_t>(
-      std::clamp(0.02 * spec.link.bandwidth / sizeof(float), kLeast, kMost));
+      std::clamp(0.02 * spec.link->bandwidth / sizeof(float), kLeast, kMost));
   std::vector<Range> tried;
   std::int64_t end = 0;
   for (const Range& bucket : spec.buckets) {
@@ -61,7 +60,7 @@ std::vector<Candidate> candidates(const ReducerSpec& spec) {
   constexpr std::size_t kTried = 2;
   std::vector<Candidate> found;
   for (const AlgorithmEntry* entry :
-       algorithms_by_cost(spec.comm.size(), spec.buckets, spec.link)) {
+       algorithms_by_cost(spec.comm.size(), spec.buckets, *spec.link)) {
     if (found.size() == kTried) break;
     found.push_back({entry->name, [entry](const ReducerSpec& made) {
                        return make_scheduled_reducer(*entry, made);
@@ -134,7 +133,7 @@ std::vector<ReducerEntry> make_menu() {
 }
 
 DeviceRecord record_of(Device& device) {
-  DeviceRecord record{host_name(), device.uuid()};
+  DeviceRecord record{host_name(), device.traits().uuid};
 #ifdef LOCKSTEP_CUDA
   if (!record.uuid.empty()) {
     record.nccl = nccl_library().version();
@@ -184,7 +183,7 @@ std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& 
     }
   });
   require_same(name, spec);
-  if (!spec.device.memory_is_host()) return make_on_device(*entry, spec);
+  if (!spec.device.traits().memory_is_host) return make_on_device(*entry, spec);
   agree(spec.comm, [&] {
     if (entry->on_device)
       fail_usage("--reducer {} is for GPUs: give --device cuda, or choose --reducer auto", name);
@@ -199,17 +198,13 @@ std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& given, const Co
     return spec.comm.max(node.size()) > 1 ? make_hierarchical_reducer(spec, node)
                                           : make_owners_reducer(spec);
   }
-  if (spec.link_origin.empty()) {
-    KnownLink known = known_link(spec.comm, node, spec.cache);
-    spec.link = known.link;
-    spec.link_origin = std::move(known.origin);
-  }
-  const std::string link = fmt::format("{} ({})", describe(spec.link), spec.link_origin);
+  if (!spec.link) spec.link = measure_link(spec.comm, node);
+  const std::string link = describe(*spec.link);
   if (spec.comm.max(node.size()) > 1) {
     ReducerSpec within = spec;
     within.why += "hosts hold several ranks each, " + link + " between them";
     auto reducer = make_hierarchical_reducer(within, node);
-    if (reducer->canonical()) return reducer;
+    if (reducer->traits().canonical) return reducer;
   }
   spec.why += "of those in canonical order it is the fastest for these buckets at " + link +
               " between hosts";

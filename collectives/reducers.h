@@ -41,7 +41,6 @@ class HostReducer : public Reducer {
 
   void written(int, Stream&) override {}
   Stream& stream() override { return *stream_; }
-  bool in_stream() const override { return false; }
 
  protected:
   Range range(int bucket) const { return spec_.buckets[bucket]; }
@@ -79,7 +78,7 @@ void require_possible(const ReducerSpec& spec);
 /// All ranks throw the same error if they disagree about what the sums depend on. Collective.
 void require_same(std::string_view name, const ReducerSpec& spec);
 
-/// "2 ranks, chosen because ...": the end of every describe().
+/// "2 ranks, chosen because ...": the end of every description.
 std::string describe_ranks(const ReducerSpec& spec);
 
 }  // namespace lockstep

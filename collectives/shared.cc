@@ -64,6 +64,11 @@ class SharedReducer : public NodeReducer {
       buckets_.push_back(
           {spec.buckets[i], counters, counters + 1, reinterpret_cast<Claim*>(counters + 2)});
     }
+    traits_ = {.name = "shared",
+               .description = fmt::format("shared ({}; window of {:.1f} MiB)", describe_ranks(spec),
+                                          static_cast<double>(memory_.bytes()) / (1 << 20)),
+               .bytes = memory_.bytes(),
+               .canonical = true};
   }
 
   float* gradients() override { return gradients_of(spec_.comm.rank()); }
@@ -97,15 +102,6 @@ class SharedReducer : public NodeReducer {
           *(bucket.arrived->reached(mark(bucket)) ? bucket.finished : bucket.arrived);
       awaited.wait(mark(bucket), patience_);
     }
-  }
-
-  bool canonical() const override { return true; }
-  bool speaks_mpi() const override { return false; }
-  std::size_t bytes() const override { return memory_.bytes(); }
-  std::string_view name() const override { return "shared"; }
-  std::string describe() const override {
-    return fmt::format("shared ({}; window of {:.1f} MiB)", describe_ranks(spec_),
-                       static_cast<double>(memory_.bytes()) / (1 << 20));
   }
 
  private:

@@ -24,6 +24,9 @@ class StagedReducer : public Reducer {
         out_(spec.device.stream()) {
     for (const Range& range : spec.buckets)
       buckets_.push_back({range, spec.device.event(), spec.device.event(), State::done});
+    traits_ = inner_->traits();
+    traits_.description += ", staged in host memory";
+    traits_.bytes += arena_bytes();
   }
   ~StagedReducer() override {
     try {
@@ -79,13 +82,6 @@ class StagedReducer : public Reducer {
   }
 
   Stream& stream() override { return inner_->stream(); }
-  float* kept_back() override { return inner_->kept_back(); }
-  bool in_stream() const override { return false; }
-  bool canonical() const override { return inner_->canonical(); }
-  bool speaks_mpi() const override { return inner_->speaks_mpi(); }
-  std::size_t bytes() const override { return arena_bytes() + inner_->bytes(); }
-  std::string_view name() const override { return inner_->name(); }
-  std::string describe() const override { return inner_->describe() + ", staged in host memory"; }
 
  private:
   enum class State {

@@ -18,9 +18,9 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "src/memory.h"
-#include "src/round_up.h"
 #include "src/view.h"
 
 struct CUstream_st;
@@ -103,8 +103,8 @@ class Graph {
   virtual void launch(Stream& stream) = 0;
 };
 
-/// Where memory is: on the device, and not the host's to read unless Device::memory_is_host(), or
-/// on the host, where kernels find it at the same address.
+/// Where memory is: on the device, and not the host's to read unless DeviceTraits::memory_is_host,
+/// or on the host, where kernels find it at the same address.
 enum class Place { device, host };
 
 /// Whose work goes first where a device has work of several streams: that of the high ones, which
@@ -168,30 +168,6 @@ struct DenseSpec {
   bool relu = false;
 };
 
-/// Maximum over kernel x kernel windows; out = ceil(in / stride), short windows at the ends ("SAME"
-/// padding), or, with `valid`, whole windows alone. Where H is 1 the pool is along W.
-struct MaxPoolSpec {
-  PlanInput input;
-  std::int64_t kernel = 0, stride = 1;
-  bool valid = false;
-  /// y = max(0, maximum): the same as a ReLU before the pool, at a fraction of its traffic.
-  bool relu = false;
-  Shape output() const {
-    const auto extent = [&](std::int64_t in) {
-      return valid ? (in - std::min(in, kernel)) / stride + 1 : ceil_div(in, stride);
-    };
-    return {input.x[0], extent(input.x[1]), extent(input.x[2]), input.x[3]};
-  }
-};
-
-class MaxPoolPlan {
- public:
-  virtual ~MaxPoolPlan() = default;
-  /// `argmax` takes one byte per element of y, for backward: which element of the window won.
-  virtual void forward(Stream&, View x, View y, std::uint8_t* argmax) = 0;
-  virtual void backward(Stream&, View dy, const std::uint8_t* argmax, View dx) = 0;
-};
-
 /// Local response normalisation across channels: y = x / (bias + alpha * sum of x^2 over 2 * radius
 /// + 1 channels)^beta. Source: Krizhevsky, Sutskever, Hinton, "ImageNet classification with deep
 /// convolutional neural networks", 2012, 3.3, with alpha not divided by the window, as TensorFlow
@@ -211,29 +187,37 @@ class ResponseNormPlan {
   virtual std::size_t scratch_bytes() const { return 0; }
 };
 
+/// Properties of a device.
+struct DeviceTraits {
+  /// "cpu:0-3 (4 threads, AVX-512 with bf16)"
+  std::string description = {};
+  /// Versions of the libraries behind it, as compiled with and as found; empty if
+  /// Device::arithmetic() contains them all.
+  std::string libraries = {};
+  /// Names the device among all of the world ("GPU-..." or "MIG-..."); empty if ranks share nothing
+  /// but cores.
+  std::string uuid = {};
+  /// Types of activations that its layers compute with.
+  std::vector<Type> types = {Type::f32, Type::bf16};
+  /// Whether host code may read and write Place::device while no work runs that does.
+  bool memory_is_host = true;
+  /// Steps that may be given before the oldest of them is done, Device::kMostAhead at most.
+  int run_ahead = 0;
+
+  bool computes(Type type) const {
+    return std::find(types.begin(), types.end(), type) != types.end();
+  }
+};
+
 /// One device as one rank sees it. Calls throw Error. Owned by the program, outlives everything
 /// made from it.
 class Device {
  public:
   virtual ~Device() = default;
 
-  /// "cpu:0-3 (4 threads, AVX-512 with bf16)"
-  virtual std::string describe() const = 0;
+  const DeviceTraits& traits() const { return traits_; }
   /// What the last bits of its results depend on besides threads: "oneDNN 2.6.3 with AVX-512".
   virtual std::string arithmetic() const = 0;
-  /// Versions of the libraries behind it, as compiled with and as found; empty where arithmetic()
-  /// says it all.
-  virtual std::string libraries() const { return {}; }
-  /// Names the device among all of the world ("GPU-..." or "MIG-..."); empty where ranks share
-  /// nothing but cores.
-  virtual std::string uuid() const { return {}; }
-  /// Whether its layers compute with activations of `type`.
-  virtual bool computes(Type type) const { return type == Type::f32 || type == Type::bf16; }
-  /// Whether host code may read and write Place::device while no work runs that does.
-  virtual bool memory_is_host() const = 0;
-  /// Steps that may be given before the oldest of them is done: 0 on the CPU, kMostAhead on a GPU,
-  /// and nowhere more.
-  virtual int run_ahead() const = 0;
   static constexpr int kMostAhead = 4;
 
   virtual std::unique_ptr<Stream> stream(Priority priority = Priority::normal) = 0;
@@ -258,8 +242,10 @@ class Device {
 
   virtual std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec&) = 0;
   virtual std::unique_ptr<AffinePlan> dense(const DenseSpec&) = 0;
-  virtual std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec&) = 0;
   virtual std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec&) = 0;
+
+ protected:
+  DeviceTraits traits_;  ///< set in the constructor, never changed after it
 };
 
 /// The CPU cores that this process may run on, used with `threads` threads (0: one per core), which

@@ -3,8 +3,8 @@
 // order.
 
 #include "net/layers/spatial.h"
+#include "net/layers/windows.h"
 #include "src/each.h"
-#include "src/windows.h"
 
 namespace lockstep {
 namespace {
@@ -60,15 +60,11 @@ class AveragePoolLayer : public Layer {
 
   Shape setup(Setup& setup, Shape in) override {
     const Shape image = as_image(in, "the average-pool " + setup.name);
-    const MaxPoolSpec same{.input = setup.plan(image),
-                           .kernel = kernel_,
-                           .stride = stride_,
-                           .valid = padding_ == Padding::valid};
     images_ = image[0];
     channels_ = image[3];
-    h_ = windows_of(same, 1);
-    w_ = windows_of(same, 2);
-    return like(in, same.output());
+    h_ = windows_of(image[1], kernel_, stride_, padding_);
+    w_ = windows_of(image[2], kernel_, stride_, padding_);
+    return like(in, {images_, h_.out, w_.out, channels_});
   }
   void forward(LayerCall& call, View x, View y) override {
     dispatch(x.type, [&](auto* tag) {

@@ -97,22 +97,19 @@ Plan fastest(const CpuMeans& means, const ConvolutionSpec& spec) {
 }
 
 constexpr std::array kConvolutions{
-    ConvolutionEntry{"auto", "whichever is faster for a layer's shape and type", fastest,
-                     /*algorithm=*/false},
+    ConvolutionEntry{"auto", "whichever is faster for a layer's shape and type", fastest},
     ConvolutionEntry{"direct", "oneDNN's direct sums: the smallest rounding errors", direct},
     ConvolutionEntry{"winograd2", "Winograd's F(2x2,3x3) and F(2x2,5x5) wherever they can be had",
-                     winograd2, true, "Winograd"},
+                     winograd2, "Winograd"},
     ConvolutionEntry{"winograd4", "Winograd's F(4x4,3x3) and F(4x4,5x5) wherever they can be had",
-                     winograd4, true, "Winograd"},
+                     winograd4, "Winograd"},
     ConvolutionEntry{"matrix_units",
                      "bf16 weights gradients by AMX tiles of our own, the rest by oneDNN",
-                     matrix_units, true, "by matrix units"},
+                     matrix_units, "by matrix units"},
     ConvolutionEntry{"lines",
                      "fp32 weights gradients of few channels by lines of the filter, the rest by "
                      "oneDNN",
-                     lines, true, "by lines"},
-    ConvolutionEntry{"measure", "whichever was fastest here when timed before the first step",
-                     fastest, /*algorithm=*/false},
+                     lines, "by lines"},
 };
 
 }  // namespace

@@ -28,14 +28,11 @@ struct ConvolutionEntry {
   /// nothing else for it. A pure function of the spec and the instruction set, never of the clock:
   /// another choice gives other last bits.
   std::unique_ptr<AffinePlan> (*plan)(const CpuMeans& means, const ConvolutionSpec& spec);
-  /// One way; or else a choice between them.
-  bool algorithm = true;
   /// What implementation() says of a plan that is not oneDNN's direct sums alone.
   std::string_view mark = {};
 };
 
-/// The menu, "auto" first. "measure" plans as "auto" does where nothing was measured
-/// (src/cpu/measured_convolutions.h).
+/// The menu, "auto" first, which chooses among the others.
 std::span<const ConvolutionEntry> convolutions();
 
 }  // namespace lockstep

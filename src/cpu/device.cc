@@ -16,13 +16,10 @@
 #include "src/cpu/affine.h"
 #include "src/cpu/convolution.h"
 #include "src/cpu/instruction_set.h"
-#include "src/cpu/measured_convolutions.h"
 #include "src/cpu/spin_control.h"
-#include "src/crc32c.h"
 #include "src/machine.h"
 #include "src/memory.h"
 #include "src/plural.h"
-#include "src/pool.h"
 #include "src/table.h"
 
 namespace lockstep {
@@ -78,29 +75,20 @@ class CpuDevice : public Device {
   CpuDevice(int threads, const ConvolutionEntry& convolution, std::string_view isa)
       : convolution_(convolution),
         kernels_(use_instruction_set(isa).kernels()),
-        forced_(isa != "auto"),
         threads_(threads > 0 ? threads : static_cast<int>(allowed_cores().size())),
         engine_(dnnl::engine::kind::cpu, 0),
         spin_control_(start_team(threads_)) {
-    if (convolution.name == "measure")
-      measured_ = std::make_unique<MeasuredConvolutions>(library(), threads_);
+    traits_.description =
+        fmt::format("cpu:{} ({}, {}{})", core_list(allowed_cores()), counted(threads_, "thread"),
+                    instruction_set_in_use(), isa == "auto" ? "" : " by --isa");
+    if (!has_avx512()) traits_.types = {Type::f32};
   }
 
-  std::string describe() const override {
-    return fmt::format("cpu:{} ({}, {}{})", core_list(allowed_cores()), counted(threads_, "thread"),
-                       instruction_set_in_use(), forced_ ? " by --isa" : "");
-  }
   std::string arithmetic() const override {
-    return fmt::format("{}, convolutions {}{}", library(), convolution_.name,
-                       measured_ ? fmt::format("d {:08x}", crc32c(measured_->choices())) : "");
+    const dnnl_version_t* version = dnnl_version();
+    return fmt::format("oneDNN {}.{}.{} with {}, convolutions {}", version->major, version->minor,
+                       version->patch, instruction_set_in_use(), convolution_.name);
   }
-  std::string tuning() const override { return measured_ ? measured_->tuning() : ""; }
-  bool set_tuning(std::string_view text) override { return measured_ && measured_->take(text); }
-  void tune(bool on) override {
-    if (measured_) measured_->measure(on);
-  }
-  bool memory_is_host() const override { return true; }
-  int run_ahead() const override { return 0; }
   std::unique_ptr<Stream> stream(Priority) override {
     return std::make_unique<HostStream>(threads_);
   }
@@ -121,37 +109,22 @@ class CpuDevice : public Device {
   }
   std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return {}; }
 
-  bool computes(Type type) const override {
-    return type == Type::f32 || (type == Type::bf16 && has_avx512());
-  }
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
-    const CpuMeans means{engine_, kernels_};
-    return measured_ ? measured_->plan(means, spec) : convolution_.plan(means, spec);
+    return convolution_.plan({engine_, kernels_}, spec);
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     return make_onednn_dense(engine_, spec);
-  }
-  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
-    return make_max_pool(spec);
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return kernels_.response_norm(spec);
   }
 
  private:
-  static std::string library() {
-    const dnnl_version_t* version = dnnl_version();
-    return fmt::format("oneDNN {}.{}.{} with {}", version->major, version->minor, version->patch,
-                       instruction_set_in_use());
-  }
-
   const ConvolutionEntry& convolution_;
   const Kernels& kernels_;
-  bool forced_;  ///< the instruction set, by --isa
   int threads_;
   dnnl::engine engine_;
   SpinControl spin_control_;
-  std::unique_ptr<MeasuredConvolutions> measured_;  ///< null: nothing is measured
 };
 
 }  // namespace

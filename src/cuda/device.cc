@@ -15,7 +15,6 @@
 #include "src/cuda/race.h"
 #include "src/cuda/response_norm.h"
 #include "src/cuda/runtime.h"
-#include "src/pool.h"
 #include "src/round_up.h"
 
 namespace lockstep {
@@ -126,6 +125,16 @@ cudaUUID_t unique_id(int index, const cudaDeviceProp& properties) {
   return get(&own, index) == 0 ? own : properties.uuid;
 }
 
+std::string text_of(const cudaUUID_t& id) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(id.bytes);
+  std::string text = "GPU";
+  for (std::size_t i = 0; i < sizeof(id.bytes); ++i) {
+    const bool dash = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+    text += fmt::format("{}{:02x}", dash ? "-" : "", bytes[i]);
+  }
+  return text;
+}
+
 class CudaDevice final : public Device {
  public:
   CudaDevice(const DeviceOptions& options, int index) : options_(options), index_(index) {
@@ -136,31 +145,21 @@ class CudaDevice final : public Device {
     cublaslt_ = std::make_unique<cuda::Cublaslt>(numerics);
     planner_ = std::make_unique<cuda::Planner>(
         std::vector<const cuda::Library*>{cudnn_.get(), cublaslt_.get()}, platform(numerics));
+    traits_ = {.description =
+                   fmt::format("cuda:{} ({}, {:.1f} GiB)", index_, properties_.name,
+                               static_cast<double>(properties_.totalGlobalMem) / (1 << 30)),
+               .libraries = text_of(find_cuda_libraries()),
+               .uuid = text_of(unique_id(index_, properties_)),
+               .types = {Type::f32, Type::bf16, Type::f16},
+               .memory_is_host = false,
+               .run_ahead = kMostAhead};
   }
 
-  std::string describe() const override {
-    return fmt::format("cuda:{} ({}, {:.1f} GiB)", index_, properties_.name,
-                       static_cast<double>(properties_.totalGlobalMem) / (1 << 30));
-  }
   std::string arithmetic() const override {
     const Tuning& tuning = planner_->tuning();
     return tuning.platform() + (options_.deterministic ? ", deterministic" : "") +
            (tuning.empty() ? "" : fmt::format(", tuned {:08x}", crc32c(tuning.text())));
   }
-  std::string uuid() const override {
-    const cudaUUID_t own = unique_id(index_, properties_);
-    const auto* bytes = reinterpret_cast<const unsigned char*>(own.bytes);
-    std::string text = "GPU";
-    for (std::size_t i = 0; i < sizeof(own.bytes); ++i) {
-      const bool dash = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
-      text += fmt::format("{}{:02x}", dash ? "-" : "", bytes[i]);
-    }
-    return text;
-  }
-  std::string libraries() const override { return text_of(find_cuda_libraries()); }
-  bool computes(Type type) const override { return type != Type::i32; }
-  bool memory_is_host() const override { return false; }
-  int run_ahead() const override { return kMostAhead; }
 
   std::unique_ptr<Stream> stream(Priority priority) override {
     return std::make_unique<CudaStream>(index_, options_.threads, priority);
@@ -193,9 +192,6 @@ class CudaDevice final : public Device {
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     return cuda::make_dense(*planner_, spec);
-  }
-  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
-    return make_max_pool(spec);
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return cuda::make_response_norm(spec);

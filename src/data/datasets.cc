@@ -16,14 +16,6 @@ DatasetEntry topics();
 DatasetEntry folder();
 DatasetEntry hdf5();
 
-void Dataset::record(std::int64_t, std::uint8_t*) const {
-  expect(false, "a data set without records was asked for one");
-}
-
-void Dataset::standardise(const Standard&) {
-  expect(false, "a data set without whole images was asked to normalise them");
-}
-
 std::span<const DatasetEntry> datasets() {
   static const std::array menu{cifar10(), synthetic(),  mnist(),  digits(), reuters(),
                                topics(),  cifar10_32(), folder(), hdf5()};

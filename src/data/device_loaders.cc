@@ -78,7 +78,8 @@ class StagedLoader : public Loader {
         own_shards_(spec.own_shards),
         host_(dataset, spec),
         places_(device, dataset, spec) {
-    for (int n = 0; n <= device.run_ahead(); ++n) stagings_.emplace_back(device, places_.bytes());
+    for (int n = 0; n <= device.traits().run_ahead; ++n)
+      stagings_.emplace_back(device, places_.bytes());
   }
 
   void begin_step(Stream& stream) override {
@@ -222,7 +223,7 @@ class ResidentLoader : public Loader {
 
 std::unique_ptr<Loader> make_loader(Device& device, const Dataset& dataset,
                                     const LoaderSpec& spec) {
-  if (device.memory_is_host()) return std::make_unique<HostLoader>(dataset, spec);
+  if (device.traits().memory_is_host) return std::make_unique<HostLoader>(dataset, spec);
   if (ResidentSet::possible(dataset)) {
     try {
       return std::make_unique<ResidentLoader>(device, dataset, spec);

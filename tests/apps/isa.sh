@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
 # --isa and --conv: one program computes with the instruction set that it is told, which the start names and a resume
-# compares; what the processor has not got is refused; no code that all processors run needs a wider one. Ways to
-# convolve that were measured are told, and a run goes on with its own.
+# compares; what the processor has not got is refused; no code that all processors run needs a wider one.
 # usage: isa.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_h5py
-export XDG_CACHE_HOME="$folder/cache"
 has() { grep -qw "$1" /proc/cpuinfo; }
 
 train 2 --steps 2 --checkpoint-dir "$folder/auto"
@@ -62,18 +60,4 @@ if has avx512_bf16; then
   train 1 "${placed[@]}" --isa avx512
   expect_line "or as fp32" ' Winograd F\(4x4,3x3\)$'
 fi
-
-# --- measured ----------------------------------------------------------------------------------------------------------
-placed=(--log-device-placement --conv measure --model resnet_small)
-train 2 "${placed[@]}" --steps 2 --checkpoint-dir "$folder/measured"
-expect_line "each shape has its times" '^  training fp32 .* = (direct|winograd[24]): [0-9.e+-]+ ms, '
-expect_line "bits may be others" '^note .*--conv measure chooses by the clock'
-grep '^  training' "$folder/out" >"$folder/first"
-rm -rf "$folder/cache"
-train 2 "${placed[@]}" --steps 4 --checkpoint-dir "$folder/measured"
-grep '^  training' "$folder/out" >"$folder/second"
-expect "a run goes on with its own times and choices" cmp "$folder/first" "$folder/second"
-expect "and that changes nothing" bash -c "! grep '^note ' '$folder/out' | grep -q arithmetic"
-ranks 1 train_cifar "${small[@]}" --conv measure --deterministic
-expect_error "no clock where bits count" 2 '^train_cifar: .*--conv.* chooses by the clock'
 finish

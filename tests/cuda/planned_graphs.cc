@@ -13,7 +13,6 @@
 #include "src/cuda/affine.h"
 #include "src/cuda/cudnn.h"
 #include "src/cuda/response_norm.h"
-#include "src/pool.h"
 
 namespace lockstep::cuda {
 namespace {
@@ -41,12 +40,11 @@ constexpr const char* kA100 =
 /// Plans as the GPU's back end does and computes nothing.
 class PlanningDevice : public Device {
  public:
-  explicit PlanningDevice(const Cudnn& library) : planner({&library}, "paper") {}
+  explicit PlanningDevice(const Cudnn& library) : planner({&library}, "paper") {
+    traits_ = {.description = "paper", .memory_is_host = false, .run_ahead = 4};
+  }
 
-  std::string describe() const override { return "paper"; }
   std::string arithmetic() const override { return "paper"; }
-  bool memory_is_host() const override { return false; }
-  int run_ahead() const override { return 4; }
   std::unique_ptr<Stream> stream(Priority) override { return std::make_unique<HostStream>(); }
   std::unique_ptr<Event> event() override { return nullptr; }
   Memory allocate(std::size_t bytes, Place) override {
@@ -60,9 +58,6 @@ class PlanningDevice : public Device {
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     return checked(make_dense(planner, spec));
-  }
-  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
-    return make_max_pool(spec);
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return make_response_norm(spec);

@@ -94,12 +94,12 @@ class Gpu : public testing::Test {
 };
 
 TEST_F(Gpu, HasANameAndKeepsItsMemoryToItself) {
-  EXPECT_EQ(device_->describe().rfind("cuda:", 0), 0u) << device_->describe();
-  EXPECT_FALSE(device_->uuid().empty());
-  EXPECT_FALSE(device_->libraries().empty());
-  EXPECT_FALSE(device_->memory_is_host());
-  RecordProperty("device", device_->describe() + ", " + device_->uuid());
-  RecordProperty("libraries", device_->libraries());
+  EXPECT_EQ(device_->traits().description.rfind("cuda:", 0), 0u) << device_->traits().description;
+  EXPECT_FALSE(device_->traits().uuid.empty());
+  EXPECT_FALSE(device_->traits().libraries.empty());
+  EXPECT_FALSE(device_->traits().memory_is_host);
+  RecordProperty("device", device_->traits().description + ", " + device_->traits().uuid);
+  RecordProperty("libraries", device_->traits().libraries);
 }
 
 TEST_F(Gpu, MemoryIsZeroedAndAligned) {

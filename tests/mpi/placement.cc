@@ -49,12 +49,12 @@ TEST(Placement, rank_0_has_a_line_for_each) {
 TEST(Placement, a_device_is_made_on_every_rank_or_on_none) {
   const Comm comm = world().comm();
   Placement placement = place(comm, 1);
-  EXPECT_EQ(make_device(comm, "cpu", {}, placement)->describe().rfind("cpu:", 0), 0u);
+  EXPECT_EQ(make_device(comm, "cpu", {}, placement)->traits().description.rfind("cpu:", 0), 0u);
   EXPECT_EQ(placement.devices, "");
   EXPECT_TRUE(placement.notes.empty());
   const std::string last = devices().back().absent();
   if (last.empty()) GTEST_SKIP() << "this machine has every device";
-  EXPECT_EQ(make_device(comm, "auto", {}, placement)->describe().rfind("cpu:", 0), 0u);
+  EXPECT_EQ(make_device(comm, "auto", {}, placement)->traits().description.rfind("cpu:", 0), 0u);
   ASSERT_EQ(placement.notes.size(), 1u) << "the same on all ranks, for rank 0 to print";
   EXPECT_EQ(placement.notes[0], last + ", using cpu");
   try {

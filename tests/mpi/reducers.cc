@@ -176,7 +176,7 @@ class EveryReducer : public testing::TestWithParam<Case> {
 
   bool not_allowed() const {
     const bool elsewhere = GetParam().policy == Policy::stream ||  // the double speaks MPI
-                           (GetParam().policy == Policy::thread && reducer_->speaks_mpi());
+                           (GetParam().policy == Policy::thread && reducer_->traits().speaks_mpi);
     return elsewhere && !world().threads_allowed();
   }
 
@@ -273,7 +273,7 @@ TEST_P(EveryReducer, gives_the_same_bits_on_all_ranks_and_the_canonical_ones_whe
     run_step(buckets, step, random_value, delays);
     const std::string mine(reinterpret_cast<const char*>(host()), bytes());
     EXPECT_TRUE(world().comm().broadcast(mine) == mine) << "the sums are not the same as on rank 0";
-    if (!reducer_->canonical()) continue;
+    if (!reducer_->traits().canonical) continue;
     std::int64_t wrong = 0;
     for_each_element([&](std::int64_t i) {
       Floats shards;
@@ -300,10 +300,11 @@ TEST_P(AnyReducer, gives_zeroed_aligned_memory_that_is_its_ranks_own) {
   comm.barrier();
   for (std::int64_t i = 0; i < count; ++i)
     ASSERT_EQ(reducer->gradients()[i], static_cast<float>(comm.rank()));
+  const ReducerTraits& traits = reducer->traits();
   if (GetParam() != "auto") {
-    EXPECT_EQ(reducer->name(), GetParam());
+    EXPECT_EQ(traits.name, GetParam());
   }
-  EXPECT_EQ(reducer->describe().find(reducer->name()), 0u) << reducer->describe();
+  EXPECT_EQ(traits.description.find(traits.name), 0u) << traits.description;
   comm.barrier();
 }
 
@@ -550,7 +551,7 @@ TEST_P(Wire, loses_nothing_over_many_steps_and_gives_all_ranks_the_same_bits) {
       Floats shards;
       for (int rank = 0; rank < comm_.size(); ++rank) shards.push_back(random_value(rank, step, i));
       const float exact = canonical_sum(shards);
-      if (i < Rounded::kExact && rounded.reducer->name() == "owners") {
+      if (i < Rounded::kExact && rounded.reducer->traits().name == "owners") {
         ASSERT_EQ(sums[at], exact) << "the mail";
       }
       arrived[at] += sums[at];
@@ -561,9 +562,9 @@ TEST_P(Wire, loses_nothing_over_many_steps_and_gives_all_ranks_the_same_bits) {
   }
   const int senders = std::get<1>(GetParam()) ? (comm_.size() + 1) / 2 : comm_.size();
   EXPECT_EQ(rounds, senders > 1);
-  EXPECT_EQ(rounded.reducer->canonical(), senders == 1);
+  EXPECT_EQ(rounded.reducer->traits().canonical, senders == 1);
   Floats still(Rounded::kCount);
-  if (const float* kept = rounded.reducer->kept_back())
+  if (const float* kept = rounded.reducer->traits().kept_back)
     std::copy_n(kept, Rounded::kCount, still.begin());
   for (std::int64_t i = 0; i < Rounded::kCount; ++i) {
     if (!is_summed(i)) continue;
@@ -579,8 +580,8 @@ TEST_P(Wire, goes_on_with_what_was_kept_back_as_if_it_had_never_stopped) {
     return rounded.sum([&](std::int64_t i) { return random_value(comm_.rank(), number, i); });
   };
   for (int number = 0; number < 3; ++number) step(whole, number), step(before, number);
-  if (const float* kept = before.reducer->kept_back())
-    std::copy_n(kept, Rounded::kCount, after.reducer->kept_back());
+  if (const float* kept = before.reducer->traits().kept_back)
+    std::copy_n(kept, Rounded::kCount, after.reducer->traits().kept_back);
   for (int number = 3; number < 6; ++number) EXPECT_EQ(step(whole, number), step(after, number));
 }
 
@@ -630,9 +631,9 @@ TEST(MakeReducer, hierarchical_is_canonical_on_even_hosts_in_order) {
   const Comm comm = world().comm().duplicate();
   const ReducerSpec spec{comm, *device, 10, {{0, 10}}};
   const int size = comm.size();
-  EXPECT_EQ(make_on_groups(spec, comm.rank() / 2)->canonical(), size != 3);
-  EXPECT_EQ(make_on_groups(spec, comm.rank() % 2)->canonical(), size <= 2);
-  EXPECT_TRUE(make_on_groups(spec, 0)->canonical()) << "shared is";
+  EXPECT_EQ(make_on_groups(spec, comm.rank() / 2)->traits().canonical, size != 3);
+  EXPECT_EQ(make_on_groups(spec, comm.rank() % 2)->traits().canonical, size <= 2);
+  EXPECT_TRUE(make_on_groups(spec, 0)->traits().canonical) << "shared is";
 }
 
 TEST(Exchange, pieces_of_any_length_make_the_same_sum) {
@@ -708,11 +709,11 @@ TEST(MakeReducer, between_hosts_auto_measures_and_says_what) {
                                 group_of(comm, comm.rank() / ranks_of_a_host));
   };
   const auto apart = made(1, {{0, 1000}, {1000, 4000}});
-  EXPECT_NE(apart->describe().find("GB/s"), std::string::npos) << apart->describe();
-  EXPECT_NE(apart->describe().find(" ms for 2 buckets of 0.0191 MiB together where "),
-            std::string::npos)
-      << apart->describe();
-  EXPECT_TRUE(apart->canonical());
+  const std::string& text = apart->traits().description;
+  EXPECT_NE(text.find("GB/s"), std::string::npos) << text;
+  EXPECT_NE(text.find(" ms for 2 buckets of 0.0191 MiB together where "), std::string::npos)
+      << text;
+  EXPECT_TRUE(apart->traits().canonical);
   std::fill_n(apart->gradients(), 5000, static_cast<float>(comm.rank() + 1));
   const auto stream = device->stream();
   for (const int bucket : {0, 1}) {
@@ -724,8 +725,9 @@ TEST(MakeReducer, between_hosts_auto_measures_and_says_what) {
   for (int i = 0; i < 5000; ++i) ASSERT_EQ(apart->gradients()[i], static_cast<float>(sum)) << i;
 
   const auto paired = made(2, {{0, 5000}});
-  EXPECT_EQ(paired->name() == "hierarchical", comm.size() != 3) << "uneven hosts have no order";
-  EXPECT_TRUE(paired->canonical());
+  const ReducerTraits& pairs = paired->traits();
+  EXPECT_EQ(pairs.name == "hierarchical", comm.size() != 3) << "uneven hosts have no order";
+  EXPECT_TRUE(pairs.canonical);
   EXPECT_NE(made(1, {}), nullptr) << "nothing to sum, nothing to measure with";
 }
 
@@ -750,10 +752,11 @@ TEST(MakeReducer, auto_is_shared_on_one_host_and_says_why) {
   const Comm comm = world().comm().duplicate();
   const auto device = make_cpu_device(1);
   const auto reducer = make_reducer("auto", {comm, *device, 10, {{0, 10}}, ""});
-  EXPECT_EQ(reducer->name(), "shared");
-  EXPECT_NE(reducer->describe().find("because"), std::string::npos) << reducer->describe();
-  EXPECT_TRUE(reducer->canonical());
-  EXPECT_FALSE(reducer->speaks_mpi());
+  const ReducerTraits& traits = reducer->traits();
+  EXPECT_EQ(traits.name, "shared");
+  EXPECT_NE(traits.description.find("because"), std::string::npos) << traits.description;
+  EXPECT_TRUE(traits.canonical);
+  EXPECT_FALSE(traits.speaks_mpi);
 }
 
 }  // namespace

@@ -217,7 +217,7 @@ TEST(TrainingStep, GivenAheadAndStagedItGivesTheCpusBits) {
   const auto device = make_async_device();
   const Outcome wanted = on_the_cpu();
   const Outcome staged = train(*device, "shared", "poll");
-  EXPECT_EQ(staged.most_ahead, device->run_ahead() + 1);
+  EXPECT_EQ(staged.most_ahead, device->traits().run_ahead + 1);
   expect_same(staged, wanted);
   expect_same(train(*device, "tree", "auto"), wanted);
 }
@@ -425,8 +425,8 @@ TEST(TrainingStep, ItsReducerIsMadeAsTheOptionsSay) {
     const auto reducer = make(library);
     EXPECT_EQ(library.max_ctas, 8);
     EXPECT_TRUE(library.deterministic);
-    EXPECT_NE(reducer->describe().find("deterministic, at most 8 CTAs"), std::string::npos)
-        << reducer->describe();
+    const std::string& text = reducer->traits().description;
+    EXPECT_NE(text.find("deterministic, at most 8 CTAs"), std::string::npos) << text;
   }
   {
     NcclDouble library(comm, *device);

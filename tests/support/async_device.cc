@@ -272,12 +272,13 @@ class AsyncAffine : public AffinePlan {
 class AsyncDevice : public Device {
  public:
   explicit AsyncDevice(const AsyncOptions& options)
-      : cpu_(make_cpu_device(1)), shared_(std::make_shared<Shared>(options)) {}
+      : cpu_(make_cpu_device(1)), shared_(std::make_shared<Shared>(options)) {
+    traits_ = {.description = "the double of " + cpu_->traits().description,
+               .memory_is_host = false,
+               .run_ahead = options.run_ahead};
+  }
 
-  std::string describe() const override { return "the double of " + cpu_->describe(); }
   std::string arithmetic() const override { return cpu_->arithmetic(); }
-  bool memory_is_host() const override { return false; }
-  int run_ahead() const override { return shared_->options.run_ahead; }
 
   std::unique_ptr<Stream> stream(Priority) override {
     return std::make_unique<AsyncStream>(shared_);
@@ -314,9 +315,6 @@ class AsyncDevice : public Device {
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     return std::make_unique<AsyncAffine>(cpu_->dense(spec));
-  }
-  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
-    return cpu_->max_pool(spec);
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return cpu_->response_norm(spec);

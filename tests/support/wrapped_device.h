@@ -11,13 +11,11 @@ namespace lockstep {
 class WrappedDevice : public Device {
  public:
   explicit WrappedDevice(std::unique_ptr<Device> device = make_cpu_device(1))
-      : device_(std::move(device)) {}
+      : device_(std::move(device)) {
+    traits_ = device_->traits();
+  }
 
-  std::string describe() const override { return device_->describe(); }
   std::string arithmetic() const override { return device_->arithmetic(); }
-  bool computes(Type type) const override { return device_->computes(type); }
-  bool memory_is_host() const override { return device_->memory_is_host(); }
-  int run_ahead() const override { return device_->run_ahead(); }
   std::unique_ptr<Stream> stream(Priority priority) override { return device_->stream(priority); }
   std::unique_ptr<Event> event() override { return device_->event(); }
   Memory allocate(std::size_t bytes, Place place) override {
@@ -33,9 +31,6 @@ class WrappedDevice : public Device {
     return device_->convolution(spec);
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override { return device_->dense(spec); }
-  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec& spec) override {
-    return device_->max_pool(spec);
-  }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return device_->response_norm(spec);
   }

@@ -33,8 +33,8 @@ TEST(AsyncDevice, WorkIsDoneLaterAndInOrder) {
   const auto device = make_async_device();
   const auto stream = device->stream();
   EXPECT_EQ(stream->threads(), 1);
-  EXPECT_FALSE(device->memory_is_host());
-  EXPECT_GT(device->run_ahead(), 0);
+  EXPECT_FALSE(device->traits().memory_is_host);
+  EXPECT_GT(device->traits().run_ahead, 0);
   std::vector<int> order;
   Gate gate(*stream);
   for (int i = 0; i < 20; ++i) stream->give([&order, i] { order.push_back(i); });

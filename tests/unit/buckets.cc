@@ -98,7 +98,10 @@ HostStream writer;
 /// complete out of order. Notes which threads call it.
 class FakeReducer : public Reducer {
  public:
-  explicit FakeReducer(std::size_t buckets) : state_(buckets, State::idle) {}
+  explicit FakeReducer(std::size_t buckets) : state_(buckets, State::idle) {
+    traits_ = {.name = "fake", .canonical = true, .speaks_mpi = true};
+  }
+  using Reducer::traits_;
 
   float* gradients() override { return nullptr; }
   void written(int bucket, Stream& stream) override {
@@ -114,7 +117,7 @@ class FakeReducer : public Reducer {
     EXPECT_GT(written_to, bucket) << "started before it was written";
     started.push_back(bucket);
     if (std::this_thread::get_id() == compute) ++own_starts;
-    state_[bucket] = by_stream ? State::done : State::started;
+    state_[bucket] = traits_.in_stream ? State::done : State::started;
     ++starts;
   }
   bool advance() override {
@@ -136,12 +139,6 @@ class FakeReducer : public Reducer {
     state_[bucket] = State::done;
   }
   Stream& stream() override { return stream_; }
-  bool in_stream() const override { return by_stream; }
-  bool canonical() const override { return true; }
-  bool speaks_mpi() const override { return needs_mpi; }
-  std::size_t bytes() const override { return 0; }
-  std::string_view name() const override { return "fake"; }
-  std::string describe() const override { return "fake"; }
 
   void next_step() {
     state_.assign(state_.size(), State::idle);
@@ -151,14 +148,12 @@ class FakeReducer : public Reducer {
 
   std::vector<int> started;
   std::atomic<int> written_to = 0;  ///< buckets of this step
-  bool by_stream = false;
   const std::thread::id compute = std::this_thread::get_id();
   std::atomic<int> starts = 0, advances = 0;
   std::atomic<int> own_starts = 0, own_advances = 0;  ///< by the compute thread
   std::set<std::thread::id> callers;
   std::atomic<bool> fail_in_start = false, fail_in_advance = false, fail_elsewhere = false;
   std::atomic<bool> silent = false;  ///< no message comes
-  bool needs_mpi = true;
 
  private:
   enum class State { idle, started, done };
@@ -469,14 +464,14 @@ TEST(ChoosePolicy, by_name_and_by_what_mpi_allows) {
   EXPECT_EQ(choose_policy("auto", reducer, false), Policy::poll);
   EXPECT_THROW(choose_policy("thread", reducer, false), Error);
   EXPECT_THROW(choose_policy("tread", reducer, true), Error);
-  reducer.needs_mpi = false;
+  reducer.traits_.speaks_mpi = false;
   EXPECT_EQ(choose_policy("auto", reducer, true), Policy::poll);
   EXPECT_EQ(choose_policy("thread", reducer, false), Policy::thread);
   EXPECT_THROW(choose_policy("thread", reducer, false, /*gathers=*/true), Error);
   EXPECT_EQ(choose_policy("auto", reducer, true, /*gathers=*/true), Policy::thread);
   EXPECT_EQ(choose_policy("auto", reducer, false, /*gathers=*/true), Policy::poll);
   EXPECT_THROW(choose_policy("stream", reducer, true), Error);
-  reducer.by_stream = true;
+  reducer.traits_.in_stream = true;
   EXPECT_EQ(choose_policy("auto", reducer, true), Policy::stream);
   EXPECT_EQ(choose_policy("stream", reducer, false), Policy::stream);
   for (const char* other : {"wait", "poll", "thread"})
@@ -485,7 +480,7 @@ TEST(ChoosePolicy, by_name_and_by_what_mpi_allows) {
 
 TEST(Policy, stream_completes_a_bucket_by_starting_it_and_never_asks_again) {
   FakeReducer reducer(kBuckets.size());
-  reducer.by_stream = true;
+  reducer.traits_.in_stream = true;
   std::vector<int> called;
   GradientBuckets buckets(reducer, kBuckets, Policy::stream,
                           [&](int bucket, Range) { called.push_back(bucket); });

@@ -499,53 +499,6 @@ TEST(Convolutions, ChooseByShapeAndTypeAlone) {
   EXPECT_NE(make_cpu_device(1, "direct")->arithmetic(), make_cpu_device(1)->arithmetic());
 }
 
-TEST(Convolutions, GoByWhatWasMeasuredOnce) {
-  const ConvolutionSpec spec{
-      .input = {{3, 12, 12, 16}, Type::f32}, .filters = 16, .kernel = 3, .pad = 1};
-  const auto text = [](Device& device, const ConvolutionSpec& asked) {
-    return device.convolution(asked)->implementation();
-  };
-  const auto device = make_cpu_device(1, "measure"), other = make_cpu_device(1, "measure"),
-             usual = make_cpu_device(1);
-  EXPECT_EQ(usual->tuning(), "");
-  EXPECT_EQ(text(*device, spec), text(*usual, spec)) << "before anything is measured";
-  const std::string before = device->arithmetic(), empty = device->tuning();
-  device->tune(true);
-  const std::string fastest = text(*device, spec);
-  device->tune(false);
-  for (const char* part : {"training fp32 3x12x12x16 16x3x3x16 pad 1", " = ", "direct", "winograd2",
-                           "winograd4", " ms, "})
-    EXPECT_NE(device->tuning().find(part), std::string::npos) << device->tuning();
-  EXPECT_NE(device->arithmetic(), before) << "a run that goes on must see another choice";
-  EXPECT_EQ(text(*device, spec), fastest);
-
-  // Told to another rank, or to the run that goes on.
-  EXPECT_TRUE(other->set_tuning(device->tuning()));
-  EXPECT_EQ(text(*other, spec), fastest);
-  EXPECT_EQ(other->arithmetic(), device->arithmetic());
-
-  // Whatever the clock said here: the choice is heeded, and times are no part of it.
-  for (const auto& [way, kernel] : {std::pair{"winograd2", "Winograd F(2x2,3x3)"},
-                                    std::pair{"winograd4", "Winograd F(4x4,3x3)"}}) {
-    std::string told = device->tuning();
-    const std::size_t begin = told.find(" = ") + 3;
-    told.replace(begin, told.find(':', begin) - begin, way);
-    EXPECT_TRUE(other->set_tuning(told));
-    EXPECT_EQ(text(*other, spec), kernel);
-  }
-  EXPECT_FALSE(usual->set_tuning(device->tuning()));
-  const std::string told = device->tuning();
-  for (const char* way : {"winograd6", "measure", "auto", ""}) {
-    std::string unknown = told;
-    const std::size_t begin = unknown.find(" = ") + 3;
-    unknown.replace(begin, unknown.find(':', begin) - begin, way);
-    EXPECT_FALSE(other->set_tuning(unknown)) << "of an older or a newer program";
-    EXPECT_EQ(text(*other, spec), "Winograd F(4x4,3x3)") << "as before";
-  }
-  const std::string another = "lockstep tuning for another library\n";
-  EXPECT_FALSE(other->set_tuning(another));
-}
-
 TEST(InstructionSets, AutoIsTheWidestThatTheProcessorHas) {
   const InstructionSet& own = use_instruction_set("auto");
   bool wider = false;

@@ -233,10 +233,7 @@ TEST(CudaAffine, WhatNoLibraryCanDoIsRefused) {
 /// Plans with no library.
 class BareDevice : public Device {
  public:
-  std::string describe() const override { return "bare"; }
   std::string arithmetic() const override { return "none"; }
-  bool memory_is_host() const override { return true; }
-  int run_ahead() const override { return 0; }
   std::unique_ptr<Stream> stream(Priority) override { return std::make_unique<HostStream>(); }
   std::unique_ptr<Event> event() override { return {}; }
   Memory allocate(std::size_t, Place) override { return {}; }
@@ -248,7 +245,6 @@ class BareDevice : public Device {
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     return make_dense(planner_, spec);
   }
-  std::unique_ptr<MaxPoolPlan> max_pool(const MaxPoolSpec&) override { return {}; }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec&) override { return {}; }
 
  private:

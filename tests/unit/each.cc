@@ -110,8 +110,8 @@ TEST(HostStream, TheTeamBelongsToTheThreadThatMadeIt) {
 
 TEST(CpuDevice, IsDoneWithEverythingAtOnce) {
   const auto device = make_cpu_device(1);
-  EXPECT_TRUE(device->memory_is_host());
-  EXPECT_EQ(device->run_ahead(), 0);
+  EXPECT_TRUE(device->traits().memory_is_host);
+  EXPECT_EQ(device->traits().run_ahead, 0);
   const auto stream = device->stream();
   const auto event = device->event();
   EXPECT_TRUE(event->done());
@@ -132,8 +132,8 @@ TEST(Devices, AreAMenuWithTheBestLast) {
   EXPECT_EQ(devices().front().name, "auto");
   for (const DeviceEntry& entry : devices().subspan(1)) {
     if (!entry.absent().empty()) continue;
-    EXPECT_EQ(entry.make({.threads = 1})->describe().rfind(entry.name, 0), 0u)
-        << entry.name << ": describe() begins with the name in the menu";
+    EXPECT_EQ(entry.make({.threads = 1})->traits().description.rfind(entry.name, 0), 0u)
+        << entry.name << ": its description begins with the name in the menu";
   }
 }
 

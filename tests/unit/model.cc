@@ -286,7 +286,7 @@ class Recorder : public WrappedDevice {
 
 void expect_products_to_be_the_gradients_that_backward_writes(const ModelEntry& entry) {
   for (const Type type : {Type::f32, Type::bf16}) {
-    if (!make_cpu_device(1)->computes(type)) continue;
+    if (!make_cpu_device(1)->traits().computes(type)) continue;
     Bench bench(entry, type, true);
     bench.forward();
     bench.backward();

@@ -46,7 +46,9 @@ class Mirrors : public Reducer {
       : gradients_(count),
         buckets_(std::move(buckets)),
         looks_(buckets_.size(), kIdle),
-        ranks_(ranks) {}
+        ranks_(ranks) {
+    traits_ = {.name = "mirrors", .bytes = gradients_.size() * sizeof(float), .canonical = true};
+  }
 
   float* gradients() override { return gradients_.data(); }
   void start(int bucket) override {
@@ -66,12 +68,6 @@ class Mirrors : public Reducer {
   }
   void written(int, Stream&) override {}
   Stream& stream() override { return stream_; }
-  bool in_stream() const override { return false; }
-  bool canonical() const override { return true; }
-  bool speaks_mpi() const override { return false; }
-  std::size_t bytes() const override { return gradients_.size() * sizeof(float); }
-  std::string_view name() const override { return "mirrors"; }
-  std::string describe() const override { return "mirrors"; }
 
   /// Whether `range` is one bucket, which is summed; the next step may start it again then.
   bool take(Range range) {

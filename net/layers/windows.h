@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "src/device.h"
+#include "net/layers.h"
 #include "src/host_device.h"
+#include "src/round_up.h"
 
 namespace lockstep {
 
@@ -32,11 +33,14 @@ struct Windows {
   }
 };
 
-/// Those of `pool` along `axis` of its input (1: height, 2: width).
-inline Windows windows_of(const MaxPoolSpec& pool, int axis) {
-  const std::int64_t in = pool.input.x[axis], out = pool.output()[axis],
-                     missing = (out - 1) * pool.stride + pool.kernel - in;
-  return {in, out, pool.kernel, pool.stride, std::max<std::int64_t>(missing, 0) / 2};
+/// The windows of a pool along an axis of `in` elements. Padding::same has ceil(in / stride) of them,
+/// short ones at the ends; Padding::valid has only whole ones, or one if `in` is less than `kernel`.
+inline Windows windows_of(std::int64_t in, std::int64_t kernel, std::int64_t stride,
+                          Padding padding) {
+  const std::int64_t out = padding == Padding::valid ? (in - std::min(in, kernel)) / stride + 1
+                                                     : ceil_div(in, stride),
+                     missing = (out - 1) * stride + kernel - in;
+  return {in, out, kernel, stride, std::max<std::int64_t>(missing, 0) / 2};
 }
 
 }  // namespace lockstep
