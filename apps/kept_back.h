@@ -1,5 +1,5 @@
-// What --wire has kept back of the ranks' sums (ReducerTraits::kept_back), beside a scale of the
-// loss and in checkpoints.
+// The residuals of --wire (ReducerTraits::kept_back), beside a scale of the loss and in
+// checkpoints.
 #pragma once
 
 #include <cstddef>

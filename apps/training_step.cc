@@ -355,7 +355,7 @@ std::optional<StepTotals> TrainingStep::take(bool all) {
 const TrainingStep::Answer& TrainingStep::answer_of(std::int64_t given) {
   const Slot& slot = slot_of(given);
   while (!slot.done->done()) {
-    if (reducer_->traits().in_stream) reducer_->advance();  // whose errors nobody else would meet
+    if (reducer_->traits().in_stream) reducer_->advance();  // throws errors nothing else reports
     if (together_) together_->look();
     sched_yield();
   }

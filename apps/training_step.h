@@ -149,7 +149,7 @@ class TrainingStep {
   /// ReducerTraits::kept_back, in units of loss_scale().scale, the host's to read and write when
   /// all steps are taken; null: none is.
   float* kept_back();
-  bool keeps_back() const { return reducer_->kept_back() != nullptr; }
+  bool keeps_back() const { return reducer_->traits().kept_back != nullptr; }
   /// Where the scale of the loss stood after the last step that was taken.
   const LossScale& loss_scale() const { return loss_scale_; }
   /// Of all sections: what a checkpoint holds, and writing one needs for a moment.

@@ -39,9 +39,9 @@ struct ReducerTraits {
   bool speaks_mpi = false;
   /// start() alone suffices: done() is true right after it, and all order is in the streams.
   bool in_stream = false;
-  /// What rounding for the wire has kept back of this rank's sums (collectives/owner_sums.h): as
-  /// many floats as gradients(), of the host, that the next sums take in. It is a part of the state
-  /// of a run: between steps the caller's to read and write. Null if nothing is rounded here.
+  /// The residual of rounding this rank's sums for the wire (collectives/owner_sums.h): as many
+  /// floats as gradients(), of the host. The next sums include it. It is a part of the state of a
+  /// run: between steps the caller may read and write it. Null if nothing is rounded here.
   float* kept_back = nullptr;
 };
 

@@ -58,18 +58,21 @@ void require_possible(const ReducerSpec& spec) {
 
 void require_same(std::string_view name, const ReducerSpec& spec) {
   std::string text = fmt::format("reducer = {}\nmemory = {}\ncount = {}\nnumber of buckets = {}\n",
-                                 name, spec.device.traits().memory_is_host ? "host" : "device", spec.count,
-                                 spec.buckets.size());
+                                 name, spec.device.traits().memory_is_host ? "host" : "device",
+                                 spec.count, spec.buckets.size());
   for (std::size_t i = 0; i < spec.buckets.size(); ++i) {
     const Range& bucket = spec.buckets[i];
     text += fmt::format("bucket {} = begin {}, count {}\n", i, bucket.begin, bucket.count);
   }
   text += fmt::format(
       "wire = {}\nexact = {}\noverflows = {}\ndeterministic = {}\ncanonical = {}\none_by_one = {}\n"
-      "link = {} s, {} B/s, {} B/s, {}\nlargest_message = {}\n",
+      "link = {}\nlargest_message = {}\n",
       name_of(spec.wire), spec.exact, spec.overflows, spec.deterministic, spec.canonical,
-      spec.one_by_one, spec.link.latency, spec.link.bandwidth, spec.link.add_rate,
-      spec.link_origin.empty() ? "unknown" : "known", spec.comm.largest_message());
+      spec.one_by_one,
+      spec.link ? fmt::format("{} s, {} B/s, {} B/s", spec.link->latency, spec.link->bandwidth,
+                              spec.link->add_rate)
+                : "unknown",
+      spec.comm.largest_message());
   expect_same(spec.comm, "arguments of make_reducer()", text, kSameArguments);
 }
 

@@ -103,8 +103,8 @@ class Graph {
   virtual void launch(Stream& stream) = 0;
 };
 
-/// Where memory is: on the device, and not the host's to read unless DeviceTraits::memory_is_host,
-/// or on the host, where kernels find it at the same address.
+/// The place of memory: on the device, and not the host's to read unless
+/// DeviceTraits::memory_is_host, or on the host, where kernels find it at the same address.
 enum class Place { device, host };
 
 /// Whose work goes first where a device has work of several streams: that of the high ones, which
