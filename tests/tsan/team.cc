@@ -24,10 +24,6 @@
 #include "src/random.h"
 
 namespace lockstep {
-
-// Of src/data/datasets.cc, which knows all data sets and would bring them all.
-void Dataset::record(std::int64_t, std::uint8_t*) const {}
-
 namespace {
 
 /// Calls `work` with each_row() shared by a team.
