@@ -1,5 +1,6 @@
 #include "apps/resumption.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "apps/run_plan.h"
@@ -80,12 +81,13 @@ void go_on(Resumption& r, const std::filesystem::path& file, CheckpointMetadata 
   r.metadata = std::move(metadata);
 }
 
-/// A whole number above 0 among the texts of resumption.file; throws Error that names both.
+/// A whole number above 0, of the range of an int, among the texts of resumption.file; throws Error
+/// that names both.
 std::int64_t number_of(const Resumption& resumption, const std::string& name) {
   const std::string text = text_of(resumption.metadata, name.c_str());
   try {
     const std::int64_t value = text.empty() ? 0 : std::stoll(text);
-    if (value > 0) return value;
+    if (value > 0 && value <= std::numeric_limits<int>::max()) return value;
   } catch (const std::exception&) {
   }
   fail("{} does not say its {}: it was not written by this program", resumption.file->string(),

@@ -22,6 +22,7 @@
 #include "src/file.h"
 #include "src/machine.h"
 #include "src/process.h"
+#include "src/text.h"
 #include "src/unique.h"
 
 namespace lockstep {
@@ -172,12 +173,14 @@ std::string why_gone(const Claim& claim) {
   return *silent > FolderLock::kSilence ? fmt::format("it gave no sign for {} s", *silent) : "";
 }
 
+/// For a terminal: anyone who may write to the folder may have written the claim.
 std::string describe(const Claim& claim) {
   if (claim.fact("token").empty()) return "a run that is just starting";
   const std::string run = claim.fact("run"), job = claim.fact("job");
-  return fmt::format("run {}(host {}, process {}{}{}, since {})", run.empty() ? "" : run + " ",
-                     claim.fact("host"), claim.fact("pid"), job.empty() ? "" : ", job ",
-                     job.substr(0, job.find(' ')), claim.fact("since"));
+  return printable(fmt::format("run {}(host {}, process {}{}{}, since {})",
+                               run.empty() ? "" : run + " ", claim.fact("host"), claim.fact("pid"),
+                               job.empty() ? "" : ", job ", job.substr(0, job.find(' ')),
+                               claim.fact("since")));
 }
 
 /// The claim that stands in the way, if one does; those of the gone go to `gone`.

@@ -63,10 +63,16 @@ void add_files(const fs::path& folder, std::set<fs::path>& entered, std::vector<
   for (const fs::path& inner : found.folders) add_files(inner, entered, files);
 }
 
-/// The files of a class, those in its sub-folders included, in an order that only names decide.
+/// The files of a class, those in its sub-folders included, in an order that only names decide. A
+/// link to a folder around the class is not followed: it leads to the images of other classes.
 std::vector<fs::path> files_of_class(const fs::path& folder) {
   std::set<fs::path> entered;
   std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::path inner = fs::canonical(folder, error); !error && inner.has_relative_path();) {
+    inner = inner.parent_path();
+    entered.insert(inner);
+  }
   add_files(folder, entered, files);
   return files;
 }

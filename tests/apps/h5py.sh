@@ -42,7 +42,7 @@ grep -qF "18446744073709551615" <<<"$printed"
 fails() {  # CODE PATTERN ARGUMENTS...
   local wanted=$1 pattern=$2 output code=0
   shift 2
-  output=$("$python" "$scripts/print_weights.py" "$@" 2>&1 >/dev/null) || code=$?
+  output=$(timeout 30 "$python" "$scripts/print_weights.py" "$@" 2>&1 >/dev/null) || code=$?
   [[ $code == "$wanted" && $(wc -l <<<"$output") == 1 && $output =~ $pattern ]] ||
     { echo "print_weights.py $*: exit code $code and: $output"; exit 1; }
 }
@@ -52,6 +52,16 @@ fails 1 nowhere.h5 "$directory/nowhere.h5"
 fails 1 "${BASH_SOURCE[0]}" "${BASH_SOURCE[0]}"
 "$python" -c 'import sys, h5py; h5py.File(sys.argv[1], "w").close()' "$directory/empty.h5"
 fails 1 empty.h5 "$directory/empty.h5"
+"$python" - "$file" "$directory/text.h5" <<'END'
+import sys, shutil, h5py
+shutil.copy(sys.argv[1], sys.argv[2])
+with h5py.File(sys.argv[2], "r+") as file:
+    file["text"] = "no number"
+END
+fails 1 text.h5 "$directory/text.h5"
+fails 1 "$directory" "$directory"
+mkfifo "$directory/pipe.h5"
+fails 1 pipe.h5 "$directory/pipe.h5"
 "$python" "$scripts/print_weights.py" --help | grep -q '^usage: '
 quit=$({ "$python" "$scripts/print_weights.py" "$file" 2>&1 >&3; echo "exit code $?"; } 3> >(:))
 [[ $quit == 'exit code 0' ]] || { echo "print_weights.py for a reader that leaves early: $quit"; exit 1; }

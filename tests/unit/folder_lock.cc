@@ -127,6 +127,18 @@ TEST_F(FolderLockTest, OnAnotherMachineAHolderThatMayBeDeadIsKnown) {
   EXPECT_FALSE(FolderLock::silent_holder(folder_.path())) << "it lives on this machine";
 }
 
+TEST_F(FolderLockTest, AHoldersNameWritesNoControlCharacters) {
+  std::string text = text_with("space", "another boot");
+  text.replace(text.find("host = "), 7, "host = \x1b[2J");
+  put(folder_ / "run.lock.1", text);
+  touched_ago("run.lock.1", 50);
+  EXPECT_EQ(FolderLock::silent_holder(folder_.path())->holder.find('\x1b'), std::string::npos);
+  EXPECT_EQ(FolderLock::holder(folder_.path()).find('\x1b'), std::string::npos);
+  touched_ago("run.lock.1", FolderLock::kSilence + 60);
+  const FolderLock lock(folder_.path(), "--log-dir");
+  EXPECT_NE(lock.note().find("?[2J"), std::string::npos) << lock.note();
+}
+
 TEST_F(FolderLockTest, WithoutABootIdOnlyTheSilentAreTakenOver) {
   const std::filesystem::path boot = "/proc/sys/kernel/random/boot_id";
   put(folder_ / "empty", "");

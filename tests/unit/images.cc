@@ -275,6 +275,9 @@ TEST_F(ImageFolder, LoopsOfLinksEnd) {
   for (int i = 0; i < 8; ++i)
     fs::create_directory_symlink(i % 2 == 0 ? "." : "../cat", at("train/cat/l" + std::to_string(i)));
   EXPECT_EQ(open_folder(folder_.path(), 1).identity, before);
+  fs::create_directory_symlink("..", at("train/cat/train"));
+  fs::create_directory_symlink("../..", at("train/dog/data"));
+  EXPECT_EQ(open_folder(folder_.path(), 1).identity, before) << "they hold other classes";
   fs::create_directories(at("elsewhere"));
   write_png(at("elsewhere/c.png"), 3, 2, counted(100));
   fs::create_directory_symlink(at("elsewhere"), at("train/cat/one"));

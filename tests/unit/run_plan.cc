@@ -326,7 +326,7 @@ TEST(Resumption, RefusesAnotherRun) {
   EXPECT_EQ(refusal([](Options&, Resumption&) {}, 7).find("--shards"), std::string::npos)
       << "7 does not divide the global batch of 120 either";
   for (const char* text : {"global_batch", "shards", "threads"}) {
-    for (const char* value : {"", "0", "-3", "many"}) {
+    for (const char* value : {"", "0", "-3", "many", "4294967298"}) {
       EXPECT_EQ(refusal([&](Options&, Resumption& r) { r.metadata.texts[text] = value; }),
                 fmt::format("c/step-0000000010.h5 does not say its {}: it was not written by this "
                             "program",
