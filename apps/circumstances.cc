@@ -165,7 +165,7 @@ void require_same_run(const Resumption& complete, const Circumstances& now,
     if (former != before.end() && present != now.end() && former->second != present->second)
       others.push_back(name);
   };
-  compare("global_batch", "--global-batch");
+  compare("global_batch", "--global-batch (which is --batch times the ranks)");
   compare(kStatistics, "--sync-bn");
   if (looks_at_the_end(options.rate)) compare("steps", "--steps");
   if (others.empty()) return;

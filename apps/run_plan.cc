@@ -15,9 +15,8 @@ std::int64_t steps_of(double epochs, std::int64_t dataset_size, const Position& 
                       std::int64_t batch) {
   const double left =
       epochs * static_cast<double>(dataset_size) - static_cast<double>(start.samples);
-  const std::int64_t steps =
-      std::max<std::int64_t>(std::llround(left / static_cast<double>(batch)), 0);
-  return std::max<std::int64_t>(start.step + steps, 1);
+  // Fewer than start.step if the run has done more epochs already.
+  return std::max<std::int64_t>(start.step + std::llround(left / static_cast<double>(batch)), 1);
 }
 
 /// Throws where a run to `samples` is longer than can be counted.

@@ -7,6 +7,12 @@
 #include "src/plural.h"
 
 namespace lockstep {
+namespace {
+
+/// Pixels are 0 to 255. Other means and deviations make no number that a network can use.
+constexpr double kLargest = 1e6, kLeast = 1e-6;
+
+}  // namespace
 
 std::string to_text(const Standard& standard, std::int64_t channels) {
   const auto numbers = [&](const std::array<float, 4>& values) {
@@ -24,18 +30,19 @@ Standard standard_from(const std::string& text, std::int64_t channels) {
     object.at("mean").get_to(mean);
     object.at("deviation").get_to(deviation);
   } catch (const nlohmann::json::exception&) {
-    fail("the normalisation of images cannot be read: {}", text.substr(0, 200));
+    fail("the checkpoint's normalisation of images cannot be read: {}", text.substr(0, 200));
   }
   require(std::ssize(mean) == channels && std::ssize(deviation) == channels,
-          "the normalisation is of images with {}, and these images have {}",
+          "the checkpoint's normalisation is of images with {}, and these images have {}",
           counted(std::ssize(mean), "channel"), channels);
   Standard standard;
   for (std::size_t c = 0; c < mean.size(); ++c) {
     standard.mean[c] = static_cast<float>(mean[c]);
     standard.deviation[c] = static_cast<float>(deviation[c]);
-    require(std::isfinite(standard.mean[c]) && std::isfinite(standard.deviation[c]) &&
-                standard.deviation[c] > 0,
-            "the normalisation of images divides by {} or subtracts {}", deviation[c], mean[c]);
+    require(
+        std::abs(mean[c]) <= kLargest && deviation[c] >= kLeast && deviation[c] <= kLargest,
+        "the checkpoint's normalisation of images subtracts {} and divides by {}: it is damaged",
+        mean[c], deviation[c]);
   }
   return standard;
 }

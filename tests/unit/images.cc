@@ -218,7 +218,9 @@ TEST(Normalisation, ThatIsNoneIsRefused) {
   for (const char* text :
        {"", "mean 3", "{}", "[1]", R"({"mean": [1], "deviation": ["a"]})",
         R"({"mean": [1], "deviation": [0]})", R"({"mean": [1], "deviation": [-1]})",
-        R"({"mean": [1e99], "deviation": [1]})", R"({"mean": [1, 2], "deviation": [1]})"}) {
+        R"({"mean": [1], "deviation": [1e-44]})", R"({"mean": [1], "deviation": [1e30]})",
+        R"({"mean": [-1e30], "deviation": [1]})", R"({"mean": [1e99], "deviation": [1]})",
+        R"({"mean": [1, 2], "deviation": [1]})"}) {
     EXPECT_NE(error_of([&] { standard_from(text, 1); }), "") << text;
   }
   EXPECT_NE(error_of([] { standard_from(to_text({}, 3), 1); }).find("3 channels"),
@@ -273,7 +275,8 @@ TEST_F(ImageFolder, LoopsOfLinksEnd) {
   const std::string before = open_folder(folder_.path(), 1).identity;
   // Without an end 8 links to one's own folder are 8^40 ways.
   for (int i = 0; i < 8; ++i)
-    fs::create_directory_symlink(i % 2 == 0 ? "." : "../cat", at("train/cat/l" + std::to_string(i)));
+    fs::create_directory_symlink(i % 2 == 0 ? "." : "../cat",
+                                 at("train/cat/l" + std::to_string(i)));
   EXPECT_EQ(open_folder(folder_.path(), 1).identity, before);
   fs::create_directory_symlink("..", at("train/cat/train"));
   fs::create_directory_symlink("../..", at("train/dog/data"));
@@ -318,7 +321,8 @@ TEST_F(ImageFolder, WhatIsNoImageIsRefusedByItsName) {
                            " is 2x3: all images must have one size"),
             std::string::npos)
       << refusal();
-  EXPECT_NE(refusal().find("copies"), std::string::npos) << "the user's files are not ours to change";
+  EXPECT_NE(refusal().find("copies"), std::string::npos)
+      << "the user's files are not ours to change";
   EXPECT_EQ(refusal().find("mogrify"), std::string::npos) << "it overwrites originals";
 }
 
@@ -326,8 +330,9 @@ TEST_F(ImageFolder, FoldersThatAreNoneAreRefused) {
   fs::create_directories(at("test/bird"));
   EXPECT_NE(refusal().find("holds the classes cat, dog, and"), std::string::npos) << refusal();
   fs::create_directories(at("train/bird"));
-  EXPECT_EQ(refusal(), at("train/bird").string() +
-                           " holds no images: add images, or move this class out of train and test");
+  EXPECT_EQ(refusal(),
+            at("train/bird").string() +
+                " holds no images: add images, or move this class out of train and test");
   fs::create_directories(at("train/a\nb"));
   EXPECT_NE(refusal().find("holds a class whose name has a line end"), std::string::npos);
   fs::remove_all(at("train/a\nb"));
