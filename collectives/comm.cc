@@ -348,7 +348,7 @@ void say_and_end_all_ranks(const std::string& line, int exit_code) {
 }
 
 void World::end_quietly(int exit_code) {
-  if (!silence_abort(variable)) return;
+  if (!owns_mpi_ || !silence_abort(variable)) return;
   flight_recorder_->mine().waiting("the end of the run");
   comm().barrier();   // the error is printed, and no rank still works
   watchdog_.reset();  // says goodbye: ranks now leave one after the other
