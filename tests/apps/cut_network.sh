@@ -12,7 +12,7 @@ limit=90
 # In every host; it fails if a process was still there.
 kill_all() {
   local i left=
-  for i in 1 2 3; do left+=$(ip netns pids "$own-$i"); done 2>/dev/null
+  for i in 1 2 3; do left+=$(ip netns pids "$own-$i" | tr '\n' ' '); done 2>/dev/null
   # shellcheck disable=SC2086  # a list of processes
   [[ -z $left ]] || ! kill -KILL $left
 }
