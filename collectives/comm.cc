@@ -342,16 +342,16 @@ void end_all_ranks(int exit_code) {
 void say_and_end_all_ranks(const std::string& line, int exit_code) {
   leave_soon(exit_code);
   // A bar or half a remark of the MPI's may stand there, the launcher's boxes follow.
-  const char* first = has_launcher(variable) ? "\n" : "";
-  say(fmt::format("{}{}\n", first, line));
+  say(fmt::format("{}{}\n", has_launcher(variable) ? "\n" : "", line));
   abort_all(exit_code);
 }
 
 void World::end_quietly(int exit_code) {
-  if (!silence_abort(variable)) return;
+  if (!owns_mpi_ || !silence_abort(variable)) return;
   flight_recorder_->mine().waiting("the end of the run");
-  comm().barrier();   // the error is printed, and no rank still works
-  watchdog_.reset();  // says goodbye: ranks now leave one after the other
+  std::fflush(nullptr);  // the first rank that aborts ends the others
+  comm().barrier();      // the error is printed, and no rank still works
+  watchdog_.reset();     // says goodbye: ranks now leave one after the other
   end_all_ranks(exit_code);
 }
 

@@ -294,11 +294,12 @@ void Heartbeat::beat(Peer& peer, double elapsed, double interval) {
   ++sent_;
 }
 
-/// Reads what has come from a peer. One that has closed the connection was reachable.
+/// Reads what has come from a peer. One that has closed the connection was reachable. A connection
+/// that an administrator of this host has closed (ECONNABORTED) tells nothing.
 void Heartbeat::listen_to(Peer& peer) {
   std::array<char, 256> bytes;
   const ssize_t got = ::recv(peer.socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
-  if (got == 0 || (got < 0 && (errno == ECONNRESET || errno == EPIPE))) {
+  if (got == 0 || (got < 0 && (errno == ECONNRESET || errno == ECONNABORTED || errno == EPIPE))) {
     peer.reach.give_up();
     return close_socket(peer.socket);
   }

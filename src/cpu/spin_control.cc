@@ -10,6 +10,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <latch>
 #include <utility>
 
 #include "src/clock.h"
@@ -35,6 +37,32 @@ std::int64_t delay_of(int thread) {
   text[length] = '\0';
   long long ran = 0, delayed = 0;
   return std::sscanf(text, "%lld %lld", &ran, &delayed) == 2 ? delayed : -1;
+}
+
+/// Starts `count` threads side by side and ends them. False if a limit of threads or memory forbids
+/// it. libgomp would end the process if it could not start a thread of a team.
+bool can_start(int count) {
+  std::latch tried(1);
+  std::vector<std::jthread> threads;
+  bool started = true;
+  try {
+    while (std::ssize(threads) < count) threads.emplace_back([&] { tried.wait(); });
+  } catch (const std::exception&) {
+    started = false;
+  }
+  tried.count_down();
+  return started;
+}
+
+/// Beside the first team, of `team` threads.
+void start_second_team(int team) {
+  // libgomp counts every thread of a team except the first, and the first of the program.
+  const int threads = omp_get_num_procs() + 2 - team;
+  if (threads < 2 || threads > kMostThreads) return;
+  if (!can_start(2 * threads)) return;  // twice: other ranks may do the same now
+  std::atomic<int> started = 0;
+#pragma omp parallel num_threads(threads)
+  started.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool user_decides() {
@@ -89,17 +117,11 @@ double SpinControl::longest_delay() {
 
 void SpinControl::sleep(bool on) {
   if (on == sleeps_) return;
-  sleeps_ = on;
-  if (!on) {
+  if (on)
+    start_second_team(static_cast<int>(team_.size()));
+  else
     omp_pause_resource_all(omp_pause_hard);  // ends this thread's team
-    return;
-  }
-  // libgomp counts every thread of a team except the first, and the first of the program.
-  const int threads = omp_get_num_procs() + 2 - static_cast<int>(team_.size());
-  if (threads < 2 || threads > kMostThreads) return;
-  std::atomic<int> started = 0;
-#pragma omp parallel num_threads(threads)
-  started.fetch_add(1, std::memory_order_relaxed);
+  sleeps_ = on;
 }
 
 }  // namespace lockstep

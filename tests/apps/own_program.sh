@@ -32,6 +32,9 @@ expect "it sums" test "$code:$(cat "$folder/out")" = "0:sum 3"
 ranks 2 tests/library_user mpi
 expect_error "an error of MPI" 1 'MPI failed in library_user.cc:[0-9]+ .*MPI_ERR_RANK'
 no_place mpi
+ranks 3 tests/library_user agreed
+expect_error "an error of all ranks" 3 '^library_user: all of us$'
+expect "no output is lost" test "$(wc -c <"$folder/out")" = $((3 * 4 << 20))
 ranks 4 tests/library_user part
 expect_error "an agreement of some ranks" 1 'rank [23] .*only in this half'
 

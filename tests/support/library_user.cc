@@ -102,6 +102,12 @@ int main(int argc, char** argv) {
       int value = 0;
       check(MPI_Send(&value, 1, MPI_INT, world.comm().size(), 0, raw(world.comm())));
     }
+    if (name == "agreed") {  // with output that is still in memory
+      static std::vector<char> memory(8 << 20);
+      std::setvbuf(stdout, memory.data(), _IOFBF, memory.size());
+      for (int i = 0; i < (4 << 20); ++i) std::putchar('.');
+      throw AgreedError("all of us", 3);
+    }
     const int result = sum(world, name);
     if (world.comm().rank() == 0) std::printf("sum %d\n", result);
     return 0;

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 #include <omp.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -75,16 +77,24 @@ class SpinControlTest : public testing::Test {
   std::vector<int> ids_ = std::vector<int>(2);
 };
 
-TEST_F(SpinControlTest, KeepsASecondTeamWhileOthersWantTheCores) {
-  SpinControl control(ids_);
-  std::atomic<bool> stop = false;
-  std::vector<std::jthread> others;
-  for (int i = 0; i < 2 * omp_get_num_procs(); ++i) {
-    others.emplace_back([&stop] {
-      while (!stop) {
-      }
-    });
+/// Programs that want all cores.
+class Others {
+ public:
+  Others() {
+    for (int i = 0; i < 2 * omp_get_num_procs(); ++i) {
+      threads_.emplace_back([](const std::stop_token& stop) {
+        while (!stop.stop_requested()) {
+        }
+      });
+    }
   }
+
+ private:
+  std::vector<std::jthread> threads_;
+};
+
+/// Works until `control` lets idle threads sleep.
+void work_until_it_sleeps(const SpinControl& control) {
   const double begin = now_seconds();
   std::atomic<int> work = 0;
   while (!control.sleeps() && now_seconds() - begin < 60) {
@@ -92,10 +102,35 @@ TEST_F(SpinControlTest, KeepsASecondTeamWhileOthersWantTheCores) {
     for (int i = 0; i < 100000; ++i) work.fetch_add(1, std::memory_order_relaxed);
   }
   EXPECT_TRUE(control.sleeps());
+}
+
+TEST_F(SpinControlTest, KeepsASecondTeamWhileOthersWantTheCores) {
+  SpinControl control(ids_);
+  const Others others;
+  const double begin = now_seconds();
+  work_until_it_sleeps(control);
   // More OpenMP threads than cores in all: the team of this test has two.
   while (control_threads() < omp_get_num_procs() && now_seconds() - begin < 60) usleep(1000);
   EXPECT_EQ(control_threads(), omp_get_num_procs());
-  stop = true;
+}
+
+/// libgomp would end the process.
+TEST_F(SpinControlTest, NeedsNoThreadThatCannotBeStarted) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs memory of its own";
+#endif
+  const auto run = [&] {
+    SpinControl control(ids_);
+    const Others others;
+    usleep(10000);  // all have their memory
+    const rlimit none = {1 << 20, RLIM_INFINITY};
+    setrlimit(RLIMIT_AS, &none);
+    work_until_it_sleeps(control);
+    usleep(200000);
+    std::_Exit(HasFailure() ? 1 : 0);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(SpinControlTest, LeavesNoThreadBehind) {
