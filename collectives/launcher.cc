@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <initializer_list>
 #include <string>
@@ -59,6 +60,7 @@ int open_process(int pid) {
        ++file)
     ::close(file);
   const int descriptor = open_process(pid);
+  if (descriptor < 0 && errno == ESRCH) ::_exit(0);  // gone; its number may be another's soon
   sleep_for(delay);
   for (const int signal : {SIGTERM, SIGTERM, SIGKILL}) {
     if (!send(descriptor, pid, signal)) break;  // it has gone

@@ -183,8 +183,8 @@ void Watchdog::report_unreachable(const Heartbeat::Verdict& verdict) {
       program_, heartbeat_->name(verdict.from), others, Reach::limit(timeout_),
       place_of(flight_recorder_.mine().read()),
       flight_recorder_.has_saved() ? "; the same command goes on from the last checkpoint" : "");
-  const Launcher launcher = find_launcher();
   if (!heartbeat_->speaks()) std::this_thread::sleep_for(kToSpeak);
+  const Launcher launcher = find_launcher();
   end_later(launcher, launcher.main ? kToPrint : kToEnd);
   const bool own = verdict.from == heartbeat_->self();
   if (!launcher.main && (own || heartbeat_->speaks())) say_and_end_all_ranks(line, kExitFailure);

@@ -62,7 +62,7 @@ need_h5py() {
 # which Open MPI 5 ends some of them. So is the note of a build for GPUs on a machine without one.
 own_words() {
   tr -d '\0' | awk '/^-+$/ && length > 20 { box = !box; next } !box' |
-    grep -vE '^\[[^]]*:[0-9]+\] |^$|note: no CUDA device .* using cpu$'
+    grep -vE '^\[[^]]*:[0-9]+\] |^\[warn\] Epoll |^$|note: no CUDA device .* using cpu$'
 }
 
 # COMMAND...: sets `code`; stdout is in $folder/out, all of stderr in $folder/raw, the program's part of it in $folder/err.
