@@ -262,8 +262,12 @@ World::World(int* argc, char*** argv, const std::string& program) : program_(pro
     memory_ =
         std::make_unique<NodeMemory>(all, node, FlightRecorder::bytes(node.size()), "the start-up");
   } catch (const AgreedError& error) {
-    if (owns_mpi_) MPI_Finalize();
-    throw Error(all.rank() == 0 ? error.what() : "", error.exit_code());
+    std::string text = all.rank() == 0 ? error.what() : "";
+    if (owns_mpi_) {  // a rank that leaves ends the others: the line is printed before
+      if (!text.empty()) say(fmt::format("{}: {}\n", program, std::exchange(text, "")));
+      MPI_Finalize();
+    }
+    throw Error(text, error.exit_code());
   }
   flight_recorder_ =
       std::make_unique<FlightRecorder>(memory_->data(), node.rank(), node.size(), all.rank());
