@@ -84,6 +84,8 @@ class World {
   /// Throws Error where this process was meant to be one of several ranks but stands alone (srun
   /// without a matching PMI, mpirun forgotten inside a SLURM allocation, a foreign mpirun): with
   /// the line on the launcher's task 0, with an empty text, which nobody prints, on the others.
+  /// If World has begun MPI itself, it prints later errors of the start-up before it ends MPI. The
+  /// text of such an Error is empty on all ranks.
   /// `program`: its name, in front of what the watchdog says.
   World(int* argc, char*** argv, const std::string& program);
   /// Collective, watched to the end; never throws. Calls MPI_Finalize, or waits for all ranks if
