@@ -1,10 +1,10 @@
 #include "apps/training_program.h"
 
-#include "apps/help.h"
-#include "apps/signals.h"
-#include "apps/trainer.h"
-#include "collectives/comm.h"
-#include "src/machine.h"
+#include "apps/options/help.h"
+#include "apps/run/signals.h"
+#include "apps/run/trainer.h"
+#include "collectives/comm/comm.h"
+#include "src/base/machine.h"
 
 namespace lockstep {
 

@@ -1,7 +1,7 @@
 // main() of the training programs.
 #pragma once
 
-#include "apps/options.h"
+#include "apps/options/options.h"
 
 namespace lockstep {
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "collectives/algorithms.h"
-#include "collectives/communicator.h"
+#include "collectives/comm/communicator.h"
 #include "collectives/run.h"
-#include "src/table.h"
+#include "src/base/table.h"
 
 int main(int argc, char** argv) {
   using namespace lockstep;

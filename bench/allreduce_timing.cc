@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/communicator.h"
+#include "collectives/comm/communicator.h"
 #include "collectives/exchange.h"
 #include "collectives/reducer.h"
 #include "collectives/sum.h"
-#include "src/clock.h"
-#include "src/round_up.h"
+#include "src/base/clock.h"
+#include "src/base/round_up.h"
 
 namespace lockstep {
 namespace {

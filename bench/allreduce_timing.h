@@ -7,8 +7,8 @@
 #include <string>
 
 #include "bench/allreduce_report.h"
-#include "collectives/comm.h"
-#include "src/view.h"
+#include "collectives/comm/comm.h"
+#include "src/base/view.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "bench/noise.h"
-#include "src/clock.h"
+#include "src/base/clock.h"
 
 namespace lockstep {
 namespace {

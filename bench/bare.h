@@ -2,7 +2,7 @@
 // rate of a large matrix product.
 #pragma once
 
-#include "collectives/flight_recorder.h"
+#include "collectives/comm/flight_recorder.h"
 #include "net/model.h"
 
 namespace lockstep {

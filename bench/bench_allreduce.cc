@@ -4,18 +4,18 @@
 #include <array>
 #include <cstdio>
 
-#include "apps/command_line.h"
-#include "apps/help.h"
+#include "apps/options/command_line.h"
+#include "apps/options/help.h"
 #include "bench/allreduce_report.h"
 #include "bench/allreduce_timing.h"
 #include "bench/schedule_drawing.h"
 #include "collectives/algorithms.h"
-#include "collectives/flight_recorder.h"
+#include "collectives/comm/flight_recorder.h"
 #include "collectives/reducer.h"
-#include "src/file.h"
-#include "src/plural.h"
-#include "src/round_up.h"
-#include "src/table.h"
+#include "src/base/plural.h"
+#include "src/base/round_up.h"
+#include "src/base/table.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 namespace {

@@ -19,8 +19,8 @@
 #include "bench/google_options.h"
 #include "bench/noise.h"
 #include "net/model.h"
-#include "src/check.h"
-#include "src/cpu/convolution.h"
+#include "src/base/check.h"
+#include "src/device/cpu/convolution.h"
 #include "tests/support/wrapped_device.h"
 
 namespace {

@@ -15,20 +15,20 @@
 #include <string>
 #include <vector>
 
-#include "apps/help.h"
+#include "apps/options/help.h"
 #include "bench/google_options.h"
 #include "collectives/buckets.h"
-#include "collectives/comm.h"
+#include "collectives/comm/comm.h"
+#include "collectives/comm/flight_recorder.h"
 #include "collectives/exchange.h"
-#include "collectives/flight_recorder.h"
-#include "collectives/node_cores.h"
-#include "collectives/node_memory.h"
+#include "collectives/node/node_cores.h"
+#include "collectives/node/node_memory.h"
+#include "collectives/node/shared_counter.h"
 #include "collectives/reducer.h"
 #include "collectives/run.h"
-#include "collectives/shared_counter.h"
 #include "collectives/sum.h"
-#include "src/clock.h"
-#include "src/file.h"
+#include "src/base/clock.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 namespace {

@@ -16,7 +16,7 @@
 #include "bench/google_options.h"
 #include "bench/noise.h"
 #include "net/model.h"
-#include "src/check.h"
+#include "src/base/check.h"
 
 namespace {
 

@@ -1,26 +1,26 @@
 // The speed of the training step, and where its time goes: mpirun -np 2 ./bench_step --batch 64
 // --threads 1
 //
-// The step is the trainer's own (apps/training_step.h), loader included, on the generated data or
-// on --data. Beside it, in the same process, stands the floor: the network's convolutions and dense
-// layers alone. All options of train_cifar that bear on a step are taken: --model and --dataset of
-// the other programs too.
+// The step is the trainer's own (apps/step/training_step.h), loader included, on the generated data
+// or on --data. Beside it, in the same process, stands the floor: the network's convolutions and
+// dense layers alone. All options of train_cifar that bear on a step are taken: --model and
+// --dataset of the other programs too.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "apps/augmentation.h"
-#include "apps/help.h"
-#include "apps/training_device.h"
-#include "apps/training_step.h"
-#include "apps/tuning.h"
+#include "apps/options/help.h"
+#include "apps/run/augmentation.h"
+#include "apps/step/training_device.h"
+#include "apps/step/training_step.h"
+#include "apps/step/tuning.h"
 #include "bench/bare.h"
-#include "collectives/flight_recorder.h"
-#include "collectives/watchdog.h"
-#include "src/clock.h"
+#include "collectives/comm/flight_recorder.h"
+#include "collectives/watch/watchdog.h"
+#include "src/base/clock.h"
+#include "src/base/table.h"
 #include "src/data/dataset.h"
-#include "src/table.h"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <initializer_list>
 
-#include "src/check.h"
+#include "src/base/check.h"
 
 namespace lockstep {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "src/device.h"
-#include "src/random.h"
+#include "src/base/random.h"
+#include "src/device/device.h"
 
 namespace lockstep {
 

@@ -16,12 +16,12 @@
 #include <cstdio>
 #include <vector>
 
-#include "apps/factor_sums.h"
+#include "apps/step/factor_sums.h"
 #include "collectives/algorithms.h"
 #include "collectives/buckets.h"
 #include "net/model.h"
-#include "src/check.h"
-#include "src/table.h"
+#include "src/base/check.h"
+#include "src/base/table.h"
 
 namespace lockstep {
 namespace {

@@ -3,7 +3,7 @@
 set(LOCKSTEP_CUDA AUTO CACHE STRING "Build the CUDA back end: AUTO (where nvcc, cuDNN and NCCL are found), ON or OFF")
 set_property(CACHE LOCKSTEP_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(LOCKSTEP_WITH_CUDA OFF)
-# Of src/cuda, what every build has.
+# The files of src/device/cuda that every build has.
 set(LOCKSTEP_FREE_OF_CUDA affine.cc plan.cc planner.cc response_norm.cc rows.cc)
 
 # What is missing, in words; empty if nothing is. A macro: enable_language() must not be called within a function.
@@ -109,18 +109,17 @@ if(LOCKSTEP_WITH_CUDA)
   set(CMAKE_CUDA_FLAGS_DEBUG "-O1 -g")
 endif()
 
-# Has nvcc compile those of the .cc files FILE... that hold bodies: they are known by their include of src/each.h or of a
+# Has nvcc compile those of the .cc files FILE... that hold bodies: they are known by their include of src/device/each.h or of a
 # header of the house that includes it. To be called in the folder that makes a target of them.
 function(compile_bodies_with_nvcc)
   if(NOT LOCKSTEP_WITH_CUDA)
     return()
   endif()
-  set(names src/each.h)
-  file(GLOB headers RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/net/*.h ${CMAKE_SOURCE_DIR}/net/layers/*.h
-       ${CMAKE_SOURCE_DIR}/src/*.h ${CMAKE_SOURCE_DIR}/src/*/*.h ${CMAKE_SOURCE_DIR}/collectives/*.h
-       ${CMAKE_SOURCE_DIR}/collectives/*/*.h ${CMAKE_SOURCE_DIR}/tests/support/*.h)
+  set(names src/device/each.h)
+  file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/net/*.h ${CMAKE_SOURCE_DIR}/src/*.h
+       ${CMAKE_SOURCE_DIR}/collectives/*.h ${CMAKE_SOURCE_DIR}/tests/support/*.h)
   foreach(header ${headers})
-    file(STRINGS ${CMAKE_SOURCE_DIR}/${header} found REGEX "#include \"src/each\\.h\"" LIMIT_COUNT 1)
+    file(STRINGS ${CMAKE_SOURCE_DIR}/${header} found REGEX "#include \"src/device/each\\.h\"" LIMIT_COUNT 1)
     if(found)
       list(APPEND names ${header})
     endif()

@@ -4,11 +4,11 @@
 #include <numeric>
 #include <vector>
 
-#include "collectives/communicator.h"
+#include "collectives/comm/communicator.h"
 #include "collectives/exchange.h"
-#include "src/machine.h"
-#include "src/memory.h"
-#include "src/round_up.h"
+#include "src/base/machine.h"
+#include "src/base/round_up.h"
+#include "src/device/memory.h"
 
 namespace lockstep {
 

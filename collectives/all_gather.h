@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "collectives/comm.h"
+#include "collectives/comm/comm.h"
 #include "collectives/schedule.h"
 
 namespace lockstep {

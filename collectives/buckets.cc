@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "collectives/progress_engine.h"
-#include "src/clock.h"
-#include "src/round_up.h"
+#include "src/base/clock.h"
+#include "src/base/round_up.h"
 
 namespace lockstep {
 namespace {

@@ -1,7 +1,7 @@
 #include "collectives/progress.h"
 
 #include "collectives/reducer.h"
-#include "src/table.h"
+#include "src/base/table.h"
 
 namespace lockstep {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "collectives/flight_recorder.h"
-#include "src/report/timeline.h"
+#include "collectives/comm/flight_recorder.h"
+#include "src/base/timeline.h"
 
 namespace lockstep {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "collectives/all_gather.h"
+#include "collectives/node/rest.h"
 #include "collectives/reducer.h"
-#include "collectives/rest.h"
 
 namespace lockstep {
 

@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/comm.h"
+#include "collectives/comm/comm.h"
 #include "collectives/schedule.h"
-#include "src/device.h"
+#include "src/device/device.h"
 
 namespace lockstep {
 
@@ -39,9 +39,9 @@ struct ReducerTraits {
   bool speaks_mpi = false;
   /// start() alone suffices: done() is true right after it, and all order is in the streams.
   bool in_stream = false;
-  /// The residual of rounding this rank's sums for the wire (collectives/owner_sums.h): as many
-  /// floats as gradients(), of the host. The next sums include it. It is a part of the state of a
-  /// run: between steps the caller may read and write it. Null if nothing is rounded here.
+  /// The residual of rounding this rank's sums for the wire (collectives/reducers/owner_sums.h): as
+  /// many floats as gradients(), of the host. The next sums include it. It is a part of the state
+  /// of a run: between steps the caller may read and write it. Null if nothing is rounded here.
   float* kept_back = nullptr;
 };
 
@@ -129,9 +129,9 @@ std::span<const ReducerEntry> reducers();
 
 /// The reducer called `name`, or for "auto" the one that suits the ranks: in memory of the host on
 /// one host shared, on several hierarchical or the fastest of some that are tried, in canonical
-/// order; in memory of devices as collectives/device_choice.h says. One of the host is staged where
-/// that may not touch the device's memory. Throws the same Error on all ranks where it cannot run,
-/// with the reason. All ranks pass the same `name` and `spec`; only `device`, `why`,
+/// order; in memory of devices as collectives/reducers/device_choice.h says. One of the host is
+/// staged where that may not touch the device's memory. Throws the same Error on all ranks where it
+/// cannot run, with the reason. All ranks pass the same `name` and `spec`; only `device`, `why`,
 /// `timeout_seconds` and `nccl_max_ctas` may differ. Else all throw an Error that names the two
 /// ranks and the two values. Collective.
 std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& spec);

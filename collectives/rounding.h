@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "src/view.h"
+#include "src/base/view.h"
 
 namespace lockstep {
 

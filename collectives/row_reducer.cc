@@ -5,7 +5,7 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/all_gather.h"
-#include "collectives/rest.h"
+#include "collectives/node/rest.h"
 
 namespace lockstep {
 

@@ -1,5 +1,5 @@
-// RowReducer: the sum of a gradient of which few rows are not 0 (src/sparse_rows.h), over the
-// shards of a rank and over the ranks: each gets the rows of all and adds them itself, in the
+// RowReducer: the sum of a gradient of which few rows are not 0 (src/device/sparse_rows.h), over
+// the shards of a rank and over the ranks: each gets the rows of all and adds them itself, in the
 // canonical order (collectives/schedule.h).
 //
 // A row that a shard has not is one of zeros, and x + 0 is x: the sum has the bits of the dense one
@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "collectives/comm.h"
+#include "collectives/comm/comm.h"
 #include "collectives/schedule.h"
-#include "src/sparse_rows.h"
+#include "src/device/sparse_rows.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "collectives/communicator.h"
+#include "collectives/comm/communicator.h"
 #include "collectives/exchange.h"
 #include "collectives/schedule.h"
 

@@ -40,7 +40,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/view.h"
+#include "src/base/view.h"
 
 namespace lockstep {
 

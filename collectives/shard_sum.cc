@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "src/each.h"
-#include "src/error.h"
+#include "src/base/error.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

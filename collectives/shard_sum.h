@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/device.h"
+#include "src/device/device.h"
 
 namespace lockstep {
 

@@ -7,8 +7,8 @@
 
 #include "collectives/schedule.h"
 #include "collectives/sum_of.h"
-#include "src/check.h"
-#include "src/round_up.h"
+#include "src/base/check.h"
+#include "src/base/round_up.h"
 
 namespace lockstep {
 namespace {

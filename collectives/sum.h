@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "src/device.h"
+#include "src/device/device.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 
 #include "collectives/sum.h"
 #include "collectives/sum_of.h"
-#include "src/each.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "src/host_device.h"
+#include "src/base/host_device.h"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "src/each.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 

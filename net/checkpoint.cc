@@ -1,4 +1,4 @@
-// Checkpoints over src/hdf5.h: which names stand for what.
+// Checkpoints over src/files/hdf5.h: which names stand for what.
 #include "net/checkpoint.h"
 
 #include <algorithm>
@@ -7,10 +7,10 @@
 #include <system_error>
 #include <utility>
 
-#include "src/check.h"
-#include "src/file.h"
-#include "src/hdf5.h"
-#include "src/text.h"
+#include "src/base/check.h"
+#include "src/base/text.h"
+#include "src/files/file.h"
+#include "src/files/hdf5.h"
 
 namespace lockstep {
 namespace {

@@ -60,9 +60,9 @@ struct CheckpointMetadata {
   std::map<std::string, std::string> texts;
 };
 
-/// Writes <directory>/step-<position.step>.h5 as a whole or not at all, then removes temporary files
-/// of dead processes. Returns the file. Holds about as much memory as the arenas while it runs.
-/// Older checkpoints stay: net/checkpoint_pruner.h removes them.
+/// Writes <directory>/step-<position.step>.h5 as a whole or not at all, then removes temporary
+/// files of dead processes. Returns the file. Holds about as much memory as the arenas while it
+/// runs. Older checkpoints stay: net/checkpoint_pruner.h removes them.
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
                                       const std::vector<ConstSection>& sections,
                                       const CheckpointMetadata& metadata);

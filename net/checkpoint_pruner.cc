@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "net/checkpoint.h"
-#include "src/check.h"
-#include "src/clock.h"
+#include "src/base/check.h"
+#include "src/base/clock.h"
 
 namespace lockstep {
 

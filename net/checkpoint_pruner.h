@@ -20,9 +20,9 @@ class CheckpointPruner {
       : directory_(std::move(directory)), keep_(keep) {}
 
   /// `newest` was just written. Removes good checkpoints of lower steps until `keep` are left,
-  /// `newest` included. Those of higher steps stay, uncounted: the run passed over them because they
-  /// are damaged. Stops after a minute of reading and leaves the rest to the next call. Returns a
-  /// line for each damaged file, once, and for the first file that cannot be removed.
+  /// `newest` included. Those of higher steps stay, uncounted: the run passed over them because
+  /// they are damaged. Stops after a minute of reading and leaves the rest to the next call.
+  /// Returns a line for each damaged file, once, and for the first file that cannot be removed.
   std::vector<std::string> prune(const std::filesystem::path& newest);
 
  private:

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "net/block_sums.h"
-#include "src/each.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "net/parameters.h"
-#include "src/arena.h"
-#include "src/device.h"
-#include "src/sparse_rows.h"
-#include "src/view.h"
+#include "src/base/view.h"
+#include "src/device/arena.h"
+#include "src/device/device.h"
+#include "src/device/sparse_rows.h"
 
 namespace lockstep {
 

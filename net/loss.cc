@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "src/each.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "net/optimizer.h"
-#include "src/device.h"
+#include "src/device/device.h"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "net/loss_scale.h"
-#include "src/check.h"
+#include "src/base/check.h"
 
 namespace lockstep {
 

@@ -11,7 +11,7 @@
 
 #include "net/chain.h"
 #include "net/parameter_groups.h"
-#include "src/arena.h"
+#include "src/device/arena.h"
 
 namespace lockstep {
 

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "net/model.h"
-#include "src/check.h"
+#include "src/base/check.h"
 
 namespace lockstep {
 

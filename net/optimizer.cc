@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "src/each.h"
-#include "src/round_up.h"
+#include "src/base/round_up.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "net/parameters.h"
-#include "src/device.h"
+#include "src/device/device.h"
 
 namespace lockstep {
 

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "net/optimizer.h"
-#include "src/table.h"
+#include "src/base/table.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "src/check.h"
+#include "src/base/check.h"
 
 namespace lockstep {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/random.h"
+#include "src/base/random.h"
 
 namespace lockstep {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/round_up.h"
-#include "src/view.h"
+#include "src/base/round_up.h"
+#include "src/base/view.h"
 
 namespace lockstep {
 
@@ -58,7 +58,7 @@ struct Parameter {
 /// All parameters of a model, in arena order (last layer first).
 struct Layout {
   /// The first elements of every arena belong to no parameter: in the gradient arena they carry the
-  /// step's totals (apps/trainer.cc), which are summed over the ranks with the first bucket.
+  /// step's totals (apps/run/trainer.cc), which are summed over the ranks with the first bucket.
   static constexpr std::int64_t kMail = 16;
   /// Elements that no two parameters share: 64 bytes. Gaps hold zeros.
   static constexpr std::int64_t kAlignment = 16;

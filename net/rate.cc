@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "src/table.h"
+#include "src/base/table.h"
 
 namespace lockstep {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "net/optimizer.h"
-#include "src/each.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 

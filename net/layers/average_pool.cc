@@ -4,7 +4,7 @@
 
 #include "net/layers/spatial.h"
 #include "net/layers/windows.h"
-#include "src/each.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

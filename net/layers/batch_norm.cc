@@ -15,7 +15,7 @@
 #include <cmath>
 
 #include "net/layers.h"
-#include "src/each.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "net/layers.h"
 #include "net/layers/elementwise.h"
-#include "src/each.h"
-#include "src/random.h"
+#include "src/base/random.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

@@ -1,6 +1,6 @@
 #include "net/layers/elementwise.h"
 
-#include "src/each.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

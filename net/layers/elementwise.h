@@ -1,7 +1,7 @@
 // Elementwise work that several layers share.
 #pragma once
 
-#include "src/device.h"
+#include "src/device/device.h"
 
 namespace lockstep {
 

@@ -3,7 +3,7 @@
 // sum, of the words that are there alone.
 
 #include "net/layers.h"
-#include "src/each.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

@@ -1,7 +1,7 @@
 // The mean of each channel over an image.
 
 #include "net/layers/spatial.h"
-#include "src/each.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

@@ -2,7 +2,7 @@
 // gradient, and a NaN wins, so that a diverging run is seen.
 
 #include "net/layers/spatial.h"
-#include "src/each.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

@@ -1,7 +1,7 @@
 // y = factor * x + offset.
 
 #include "net/layers.h"
-#include "src/each.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

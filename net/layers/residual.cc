@@ -6,7 +6,7 @@
 
 #include "net/layers.h"
 #include "net/layers/elementwise.h"
-#include "src/each.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "net/layers.h"
-#include "src/each.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

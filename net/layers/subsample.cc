@@ -2,8 +2,8 @@
 // shortcut without parameters of He et al. 2015 (option A).
 
 #include "net/layers.h"
-#include "src/each.h"
-#include "src/round_up.h"
+#include "src/base/round_up.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "net/layers.h"
-#include "src/host_device.h"
-#include "src/round_up.h"
+#include "src/base/host_device.h"
+#include "src/base/round_up.h"
 
 namespace lockstep {
 
@@ -33,8 +33,9 @@ struct Windows {
   }
 };
 
-/// The windows of a pool along an axis of `in` elements. Padding::same has ceil(in / stride) of them,
-/// short ones at the ends; Padding::valid has only whole ones, or one if `in` is less than `kernel`.
+/// The windows of a pool along an axis of `in` elements. Padding::same has ceil(in / stride) of
+/// them, short ones at the ends; Padding::valid has only whole ones, or one if `in` is less than
+/// `kernel`.
 inline Windows windows_of(std::int64_t in, std::int64_t kernel, std::int64_t stride,
                           Padding padding) {
   const std::int64_t out = padding == Padding::valid ? (in - std::min(in, kernel)) / stride + 1

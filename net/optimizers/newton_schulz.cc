@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/each.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "src/arena.h"
-#include "src/device.h"
+#include "src/device/arena.h"
+#include "src/device/device.h"
 
 namespace lockstep {
 

@@ -10,10 +10,10 @@
 #include <cmath>
 #include <cstdint>
 
+#include "src/base/host_device.h"
+#include "src/base/random.h"
+#include "src/base/view.h"
 #include "src/data/flip.h"
-#include "src/host_device.h"
-#include "src/random.h"
-#include "src/view.h"
 
 namespace lockstep {
 

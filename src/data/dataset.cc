@@ -2,7 +2,7 @@
 
 #include "src/data/dataset.h"
 
-#include "src/check.h"
+#include "src/base/check.h"
 
 namespace lockstep {
 

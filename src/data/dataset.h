@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/random.h"
-#include "src/view.h"
+#include "src/base/random.h"
+#include "src/base/view.h"
 
 namespace lockstep {
 
@@ -20,8 +20,8 @@ namespace lockstep {
 enum class Records : std::uint8_t {
   none,    ///< otherwise
   images,  ///< src/data/augment.h: kImageValues bytes
-  digits,  ///< src/data/mnist.h: kDigitPixels bytes
-  whole,   ///< src/data/images.h: a byte for each value, in Dataset::form()
+  digits,  ///< src/data/sets/mnist.h: kDigitPixels bytes
+  whole,   ///< src/data/sets/images.h: a byte for each value, in Dataset::form()
   words,   ///< as read() gives them
 };
 

@@ -5,12 +5,12 @@
 #include <cstring>
 #include <future>
 
-#include "src/arena.h"
-#include "src/clock.h"
+#include "src/base/clock.h"
+#include "src/base/round_up.h"
 #include "src/data/loader.h"
 #include "src/data/mixing.h"
 #include "src/data/resident.h"
-#include "src/round_up.h"
+#include "src/device/arena.h"
 
 namespace lockstep {
 namespace {

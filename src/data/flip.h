@@ -1,7 +1,7 @@
 // Whether training mirrors an image left to right.
 #pragma once
 
-#include "src/random.h"
+#include "src/base/random.h"
 
 namespace lockstep {
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "src/clock.h"
+#include "src/base/clock.h"
 #include "src/data/mixing.h"
 
 namespace lockstep {

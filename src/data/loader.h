@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "src/base/view.h"
 #include "src/data/dataset.h"
-#include "src/device.h"
-#include "src/view.h"
+#include "src/device/device.h"
 
 namespace lockstep {
 

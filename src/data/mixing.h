@@ -8,8 +8,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "src/host_device.h"
-#include "src/random.h"
+#include "src/base/host_device.h"
+#include "src/base/random.h"
 
 namespace lockstep {
 

@@ -1,12 +1,12 @@
-// Reading samples with the threads of a device. Reading may throw, and no exception may leave a thread
-// of a parallel loop.
+// Reading samples with the threads of a device. Reading may throw, and no exception may leave a
+// thread of a parallel loop.
 #pragma once
 
 #include <cstdint>
 #include <exception>
 #include <mutex>
 
-#include "src/cpu/parallel_for.h"
+#include "src/device/parallel_for.h"
 
 namespace lockstep {
 

@@ -4,10 +4,10 @@
 #include <type_traits>
 
 #include "src/data/augment.h"
-#include "src/data/images.h"
-#include "src/data/mnist.h"
 #include "src/data/read_in_parallel.h"
-#include "src/each.h"
+#include "src/data/sets/images.h"
+#include "src/data/sets/mnist.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {
@@ -86,7 +86,7 @@ struct Digits {
   }
 };
 
-/// read_moved() of src/data/images.h by a team.
+/// read_moved() of src/data/sets/images.h by a team.
 struct WholeImages {
   int height, width, depth;
   bool planes;

@@ -7,7 +7,7 @@
 
 #include "src/data/dataset.h"
 #include "src/data/mixing.h"
-#include "src/device.h"
+#include "src/device/device.h"
 
 namespace lockstep {
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "src/check.h"
-#include "src/plural.h"
+#include "src/base/check.h"
+#include "src/base/plural.h"
 
 namespace lockstep {
 namespace {

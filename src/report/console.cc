@@ -16,8 +16,8 @@
 #include <ctime>
 #include <string>
 
-#include "src/check.h"
-#include "src/clock.h"
+#include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/report/report.h"
 
 namespace lockstep {

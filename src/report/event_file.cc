@@ -8,10 +8,10 @@
 #include <system_error>
 
 #include "event.pb.h"
-#include "src/check.h"
-#include "src/crc32c.h"
-#include "src/file.h"
-#include "src/machine.h"
+#include "src/base/check.h"
+#include "src/base/crc32c.h"
+#include "src/base/machine.h"
+#include "src/files/file.h"
 #include "src/report/pending.h"
 #include "src/report/report.h"
 

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "src/check.h"
-#include "src/file.h"
+#include "src/base/check.h"
+#include "src/files/file.h"
 #include "src/report/pending.h"
 #include "src/report/report.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <system_error>
 
-#include "src/check.h"
+#include "src/base/check.h"
 #include "src/report/report.h"
 
 namespace lockstep {

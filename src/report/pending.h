@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "src/check.h"
-#include "src/file.h"
+#include "src/base/check.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 

@@ -42,7 +42,7 @@ for threads in 1025 100000 2147483647; do
 done
 
 # --- the communication thread has no team of its own ----------------------------------------------------------------------
-# POLICY: how many threads a rank has, without those that a busy machine makes src/cpu/spin_control add.
+# POLICY: how many threads a rank has, without those that a busy machine makes src/device/cpu/spin_control add.
 count_threads() {
   start 2 "${run_options[@]}" --reducer tree --progress "$1"
   await 60 has_done 2

@@ -7,7 +7,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "src/cuda/cudnn.h"
+#include "src/device/cuda/cudnn.h"
 #include "tests/support/error_of.h"
 
 namespace {

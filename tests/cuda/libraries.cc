@@ -1,9 +1,9 @@
 // Versions of CUDA's libraries: what is refused, in which words, and what the start-up says.
-#include "src/cuda/libraries.h"
+#include "src/device/cuda/libraries.h"
 
 #include <gtest/gtest.h>
 
-#include "src/cuda/cublaslt.h"
+#include "src/device/cuda/cublaslt.h"
 
 namespace lockstep {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "net/model.h"
-#include "src/cuda/affine.h"
-#include "src/cuda/cudnn.h"
-#include "src/cuda/response_norm.h"
+#include "src/device/cuda/affine.h"
+#include "src/device/cuda/cudnn.h"
+#include "src/device/cuda/response_norm.h"
 
 namespace lockstep::cuda {
 namespace {

@@ -1,6 +1,6 @@
-// Memory, order and bodies on a GPU: what src/device.h promises, and each() and each_row() with the
-// CPU's results.
-#include "src/device.h"
+// Memory, order and bodies on a GPU: what src/device/device.h promises, and each() and each_row()
+// with the CPU's results.
+#include "src/device/device.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <numeric>
 #include <vector>
 
-#include "src/cuda/device.h"
-#include "src/each.h"
-#include "src/random.h"
+#include "src/base/random.h"
+#include "src/device/cuda/device.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {

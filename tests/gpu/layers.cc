@@ -2,7 +2,7 @@
 // tests/unit/layers.cc.
 #include "tests/unit/layers.cc"
 
-#include "src/cuda/device.h"
+#include "src/device/cuda/device.h"
 
 namespace lockstep {
 namespace {

@@ -8,11 +8,11 @@
 #include <limits>
 #include <vector>
 
-#include "src/cuda/cublaslt.h"
-#include "src/cuda/cudnn.h"
-#include "src/cuda/device.h"
-#include "src/cuda/planner.h"
-#include "src/random.h"
+#include "src/base/random.h"
+#include "src/device/cuda/cublaslt.h"
+#include "src/device/cuda/cudnn.h"
+#include "src/device/cuda/device.h"
+#include "src/device/cuda/planner.h"
 
 namespace lockstep::cuda {
 namespace {

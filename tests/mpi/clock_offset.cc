@@ -1,12 +1,12 @@
 // Clocks that are apart by known amounts, as if each rank or each pair of ranks were a host.
-#include "collectives/clock_offset.h"
+#include "collectives/comm/clock_offset.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
-#include "collectives/communicator.h"
-#include "collectives/flight_recorder.h"
+#include "collectives/comm/communicator.h"
+#include "collectives/comm/flight_recorder.h"
 #include "tests/mpi/world.h"
 
 namespace lockstep {

@@ -1,5 +1,5 @@
 // World, Comm, agreement: every rank sees the same outcome.
-#include "collectives/comm.h"
+#include "collectives/comm/comm.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -18,10 +18,10 @@
 #include <string>
 #include <system_error>
 
-#include "collectives/communicator.h"
-#include "collectives/flight_recorder.h"
-#include "collectives/launch.h"
-#include "collectives/node_memory.h"
+#include "collectives/comm/communicator.h"
+#include "collectives/comm/flight_recorder.h"
+#include "collectives/node/node_memory.h"
+#include "collectives/watch/launch.h"
 #include "tests/mpi/world.h"
 
 namespace {

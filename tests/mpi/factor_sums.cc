@@ -1,6 +1,6 @@
 // Which layers go as factors, where one rank is slower than others or multiplies differently, and
 // what becomes of their gradients.
-#include "apps/factor_sums.h"
+#include "apps/step/factor_sums.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "collectives/sum.h"
-#include "src/random.h"
-#include "src/table.h"
+#include "src/base/random.h"
+#include "src/base/table.h"
 #include "tests/mpi/world.h"
 #include "tests/support/wrapped_device.h"
 

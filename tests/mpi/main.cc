@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "collectives/communicator.h"
-#include "collectives/flight_recorder.h"
+#include "collectives/comm/communicator.h"
+#include "collectives/comm/flight_recorder.h"
 #include "tests/mpi/world.h"
 #ifdef LOCKSTEP_TESTS_ON_GPU
 #include "tests/support/gpu.h"

@@ -1,10 +1,10 @@
 // Where the ranks are: one answer on all of them, though they ask for different threads.
-#include "apps/placement.h"
+#include "apps/step/placement.h"
 
 #include <gtest/gtest.h>
 
-#include "src/devices.h"
-#include "src/machine.h"
+#include "src/base/machine.h"
+#include "src/device/devices.h"
 #include "tests/mpi/world.h"
 
 namespace lockstep {

@@ -1,7 +1,7 @@
 // Every reducer of the menu under every progress policy: exact sums, the same bits on all ranks,
 // the canonical order where it is promised; several buckets, several steps, ranks that are late by
 // chance.
-#include "collectives/reducers.h"
+#include "collectives/reducers/reducers.h"
 
 #include <gtest/gtest.h>
 
@@ -20,13 +20,13 @@
 
 #include "collectives/algorithms.h"
 #include "collectives/buckets.h"
-#include "collectives/communicator.h"
-#include "collectives/device_choice.h"
-#include "collectives/flight_recorder.h"
-#include "collectives/measured_link.h"
-#include "collectives/owner_sums.h"
+#include "collectives/comm/communicator.h"
+#include "collectives/comm/flight_recorder.h"
+#include "collectives/reducers/device_choice.h"
+#include "collectives/reducers/measured_link.h"
+#include "collectives/reducers/owner_sums.h"
 #include "collectives/run.h"
-#include "src/random.h"
+#include "src/base/random.h"
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
 #include "tests/support/nccl_double.h"

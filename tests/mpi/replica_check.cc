@@ -1,6 +1,6 @@
 // The proof that ranks agree must fire: one flipped bit on one rank is found, and named on all
 // ranks.
-#include "apps/replica_check.h"
+#include "apps/step/replica_check.h"
 
 #include <gtest/gtest.h>
 

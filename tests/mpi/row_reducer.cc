@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "collectives/sum.h"
-#include "src/random.h"
+#include "src/base/random.h"
 #include "tests/mpi/world.h"
 #include "tests/support/error_of.h"
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "apps/training_step.h"
-#include "collectives/flight_recorder.h"
+#include "apps/step/training_step.h"
+#include "collectives/comm/flight_recorder.h"
 #include "net/layers.h"
 #include "tests/mpi/world.h"
 

@@ -1,6 +1,6 @@
 // A whole run on a device that works later: given ahead or not, stopped and gone on or not, it
 // writes what the CPU's writes.
-#include "apps/trainer.h"
+#include "apps/run/trainer.h"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -11,10 +11,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "collectives/flight_recorder.h"
+#include "collectives/comm/flight_recorder.h"
 #include "net/checkpoint.h"
 #include "net/model.h"
-#include "src/random.h"
+#include "src/base/random.h"
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
 #include "tests/support/files.h"
@@ -39,7 +39,8 @@ bool sync_of_lines_fails = false;
 extern "C" int fsync(int descriptor) {
   using namespace lockstep;
   std::error_code error;
-  const auto path = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", descriptor), error);
+  const auto path =
+      std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", descriptor), error);
   if (std::filesystem::is_regular_file(path, error)) synced().push_back(path.filename());
   if (sync_of_lines_fails && path.filename() == "metrics.jsonl") {
     errno = EIO;

@@ -1,14 +1,14 @@
 // The training step on a device that works later: given ahead, staged through the host or summed in
 // its streams, repeated as a graph, it gives the CPU's bits.
-#include "apps/training_step.h"
+#include "apps/step/training_step.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 
-#include "collectives/communicator.h"
-#include "collectives/flight_recorder.h"
+#include "collectives/comm/communicator.h"
+#include "collectives/comm/flight_recorder.h"
 #include "net/layers.h"
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"

@@ -1,12 +1,12 @@
 // Kernels chosen by one rank for all, and for the next run, on a device that "measures" by
 // counting.
-#include "apps/tuning.h"
+#include "apps/step/tuning.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "src/tuning.h"
+#include "src/device/tuning.h"
 #include "tests/mpi/world.h"
 #include "tests/support/files.h"
 #include "tests/support/wrapped_device.h"

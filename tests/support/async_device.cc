@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "src/random.h"
-#include "src/round_up.h"
+#include "src/base/random.h"
+#include "src/base/round_up.h"
 
 namespace lockstep {
 namespace {

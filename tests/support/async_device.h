@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "src/device.h"
+#include "src/device/device.h"
 
 namespace lockstep {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "src/error.h"
+#include "src/base/error.h"
 
 namespace lockstep {
 

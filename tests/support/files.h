@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "src/check.h"
+#include "src/base/check.h"
 #include "tests/support/error_of.h"
 
 namespace lockstep {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "src/cuda/device.h"
+#include "src/device/cuda/device.h"
 
 namespace lockstep {
 

@@ -3,7 +3,7 @@
 // mailboxes of relaxed atomics, which order nothing else: as on a GPU, where a shuffle is no fence,
 // a lane that reads what another has written to memory is a race.
 //
-// src/each.h includes this where LOCKSTEP_HOST_TEAM names it: in the library of tests/tsan.
+// src/device/each.h includes this where LOCKSTEP_HOST_TEAM names it: in the library of tests/tsan.
 #pragma once
 
 #include <sched.h>

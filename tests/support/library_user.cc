@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/communicator.h"
+#include "collectives/comm/communicator.h"
 #include "collectives/reducer.h"
 
 namespace lockstep {

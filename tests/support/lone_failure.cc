@@ -12,10 +12,10 @@
 #include <string>
 #include <thread>
 
-#include "apps/options.h"
-#include "apps/trainer.h"
+#include "apps/options/options.h"
+#include "apps/run/trainer.h"
 #include "collectives/buckets.h"
-#include "collectives/flight_recorder.h"
+#include "collectives/comm/flight_recorder.h"
 
 namespace lockstep {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "collectives/communicator.h"
+#include "collectives/comm/communicator.h"
 
 namespace lockstep {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/nccl.h"
+#include "collectives/reducers/nccl.h"
 
 namespace lockstep {
 

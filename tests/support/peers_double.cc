@@ -4,8 +4,8 @@
 
 #include <atomic>
 
-#include "collectives/node_memory.h"
-#include "src/round_up.h"
+#include "collectives/node/node_memory.h"
+#include "src/base/round_up.h"
 
 namespace lockstep {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "collectives/peers.h"
+#include "collectives/reducers/peers.h"
 
 namespace lockstep {
 

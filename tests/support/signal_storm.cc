@@ -3,9 +3,9 @@
 
 #include <cstdio>
 
-#include "apps/options.h"
-#include "apps/signals.h"
-#include "apps/trainer.h"
+#include "apps/options/options.h"
+#include "apps/run/signals.h"
+#include "apps/run/trainer.h"
 
 int main(int argc, char** argv) {
   using namespace lockstep;

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "src/device.h"
+#include "src/device/device.h"
 
 namespace lockstep {
 

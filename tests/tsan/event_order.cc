@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "src/each.h"
+#include "src/device/each.h"
 #include "tests/support/async_device.h"
 
 namespace lockstep {

@@ -1,7 +1,8 @@
 // The sweep over the layers whose work is done later, and with rows that threads share as a warp
 // does, under ThreadSanitizer.
-#include "tests/support/host_team.h"
 #include "tests/unit/layers.cc"
+
+#include "tests/support/host_team.h"
 
 namespace lockstep {
 namespace {

@@ -15,13 +15,13 @@
 #include "net/loss.h"
 #include "net/loss_scale.h"
 #include "net/optimizer.h"
-#include "src/cuda/response_norm.h"
-#include "src/cuda/rows.h"
+#include "src/base/random.h"
 #include "src/data/augment.h"
-#include "src/data/mnist.h"
 #include "src/data/resident.h"
-#include "src/each.h"
-#include "src/random.h"
+#include "src/data/sets/mnist.h"
+#include "src/device/cuda/response_norm.h"
+#include "src/device/cuda/rows.h"
+#include "src/device/each.h"
 
 namespace lockstep {
 namespace {
@@ -343,15 +343,19 @@ TEST(Team, JudgesGradientsAsOneThreadDoes) {
 
 /// Every file with a body for rows is one that these tests or those of the layers run.
 TEST(Team, WalksEveryBodyOfTheHouse) {
-  const std::set<std::string> here = {
-      "net/clip.cc",          "net/loss.cc",               "net/loss_scale.cc", "net/optimizer.cc",
-      "src/data/resident.cc", "src/cuda/response_norm.cc", "src/cuda/rows.cc"};
+  const std::set<std::string> here = {"net/clip.cc",
+                                      "net/loss.cc",
+                                      "net/loss_scale.cc",
+                                      "net/optimizer.cc",
+                                      "src/data/resident.cc",
+                                      "src/device/cuda/response_norm.cc",
+                                      "src/device/cuda/rows.cc"};
   const std::filesystem::path root(SOURCE_DIR);
   int files = 0;
   for (const char* folder : {"src", "net", "collectives", "apps"}) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
       const std::string file = std::filesystem::relative(entry.path(), root).generic_string();
-      if (entry.path().extension() != ".cc" || file.rfind("src/cpu/", 0) == 0) continue;
+      if (entry.path().extension() != ".cc" || file.rfind("src/device/cpu/", 0) == 0) continue;
       std::ifstream in(entry.path());
       const std::string text(std::istreambuf_iterator<char>(in), {});
       if (text.find("each_row(") == std::string::npos) continue;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collectives/sum.h"
-#include "src/random.h"
+#include "src/base/random.h"
 
 namespace lockstep {
 namespace {

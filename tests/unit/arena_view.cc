@@ -6,9 +6,9 @@
 #include <cstring>
 #include <limits>
 
-#include "src/arena.h"
-#include "src/random.h"
-#include "src/view.h"
+#include "src/base/random.h"
+#include "src/base/view.h"
+#include "src/device/arena.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

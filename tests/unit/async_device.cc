@@ -1,5 +1,5 @@
-// The double of a device keeps the contract of src/device.h, and catches what breaks it: work that
-// is done later, events, closed memory, and graphs that repeat what was given.
+// The double of a device keeps the contract of src/device/device.h, and catches what breaks it:
+// work that is done later, events, closed memory, and graphs that repeat what was given.
 #include "tests/support/async_device.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/each.h"
+#include "src/device/each.h"
 #include "tests/support/error_of.h"
 
 namespace lockstep {

@@ -8,9 +8,9 @@
 #include <limits>
 
 #include "net/checkpoint_pruner.h"
-#include "src/file.h"
-#include "src/hdf5.h"
-#include "src/random.h"
+#include "src/base/random.h"
+#include "src/files/file.h"
+#include "src/files/hdf5.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

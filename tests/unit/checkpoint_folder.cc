@@ -1,5 +1,5 @@
 // CheckpointFolder: beside a run that saves and removes all the time; nothing is read twice.
-#include "apps/checkpoint_folder.h"
+#include "apps/run/checkpoint_folder.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

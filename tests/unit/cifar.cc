@@ -1,5 +1,5 @@
 // CIFAR-10's binary files, on copies of a few records each.
-#include "src/data/cifar.h"
+#include "src/data/sets/cifar.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "src/check.h"
+#include "src/base/check.h"
 #include "src/data/augment.h"
-#include "src/data/data_file.h"
 #include "src/data/read_in_parallel.h"
+#include "src/data/sets/data_file.h"
 
 namespace lockstep {
 namespace {

@@ -7,14 +7,14 @@
 #include <limits>
 #include <vector>
 
-#include "src/arena.h"
-#include "src/cpu/convolution.h"
-#include "src/cpu/cook_toom.h"
-#include "src/cpu/instruction_set.h"
-#include "src/cpu/kernels.h"
-#include "src/cpu/matrix_units.h"
-#include "src/random.h"
-#include "src/table.h"
+#include "src/base/random.h"
+#include "src/base/table.h"
+#include "src/device/arena.h"
+#include "src/device/cpu/convolution.h"
+#include "src/device/cpu/cook_toom.h"
+#include "src/device/cpu/instruction_set.h"
+#include "src/device/cpu/kernels.h"
+#include "src/device/cpu/matrix_units.h"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // CRC-32C: by instruction and by table, of any length and place.
-#include "src/crc32c.h"
+#include "src/base/crc32c.h"
 
 #include <gtest/gtest.h>
 

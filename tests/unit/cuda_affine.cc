@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "net/layers.h"
-#include "src/cuda/affine.h"
-#include "src/random.h"
+#include "src/base/random.h"
+#include "src/device/cuda/affine.h"
 #include "tests/support/error_of.h"
 
 namespace lockstep::cuda {

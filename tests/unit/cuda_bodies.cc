@@ -6,9 +6,9 @@
 #include <cstring>
 #include <limits>
 
-#include "src/cuda/response_norm.h"
-#include "src/cuda/rows.h"
-#include "src/random.h"
+#include "src/base/random.h"
+#include "src/device/cuda/response_norm.h"
+#include "src/device/cuda/rows.h"
 
 namespace lockstep::cuda {
 namespace {

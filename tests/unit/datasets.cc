@@ -5,9 +5,9 @@
 #include <set>
 
 #include "net/model.h"
+#include "src/base/table.h"
 #include "src/data/dataset.h"
-#include "src/data/newswires.h"
-#include "src/table.h"
+#include "src/data/sets/newswires.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

@@ -1,5 +1,5 @@
 // Which reducer sums in memory of devices, by what the ranks say: a table.
-#include "collectives/device_choice.h"
+#include "collectives/reducers/device_choice.h"
 
 #include <gtest/gtest.h>
 

@@ -5,10 +5,10 @@
 #include <cstring>
 
 #include "src/data/augment.h"
-#include "src/data/images.h"
 #include "src/data/loader.h"
-#include "src/data/mnist.h"
 #include "src/data/resident.h"
+#include "src/data/sets/images.h"
+#include "src/data/sets/mnist.h"
 #include "tests/support/async_device.h"
 
 namespace lockstep {

@@ -1,5 +1,5 @@
 // The end of an error if --data holds other files: nothing writes into the folder of a user.
-#include "src/data/download_cure.h"
+#include "src/data/sets/download_cure.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Streams and the two shapes of work on the CPU: everything once, in any number of threads, at once
 // and in order; and what bodies may call.
-#include "src/each.h"
+#include "src/device/each.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "src/devices.h"
-#include "src/random.h"
+#include "src/base/random.h"
+#include "src/device/devices.h"
 
 namespace lockstep {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "net/layers.h"
-#include "src/random.h"
+#include "src/base/random.h"
 #include "tests/support/async_device.h"
 #include "tests/support/files.h"
 

@@ -1,10 +1,10 @@
 // Evaluation: a data set that does not go with the model is refused before a byte is written.
-#include "apps/evaluation.h"
+#include "apps/run/evaluation.h"
 
 #include <gtest/gtest.h>
 
-#include "apps/test_views.h"
-#include "src/table.h"
+#include "apps/run/test_views.h"
+#include "src/base/table.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

@@ -1,5 +1,5 @@
 // When factors are estimated to be faster than sums: arithmetic alone.
-#include "apps/factor_sums.h"
+#include "apps/step/factor_sums.h"
 
 #include <gtest/gtest.h>
 

@@ -49,13 +49,15 @@ struct Library {
 
 const std::vector<Library> kLibraries = {
     {std::regex("^(mpi|collectives/communicator)\\.h$"), "^(collectives|tests)/|^bench/allreduce",
-     "MPI is behind collectives/comm.h"},
-    {std::regex("^(oneapi/)?dnnl"), "^(src/cpu|bench|tests)/", "oneDNN is behind src/device.h"},
-    {std::regex("^(cuda|cudnn|cublas|nccl)"), "^(src/cuda/|collectives/cuda/|tests/(cuda|gpu)/)",
-     "CUDA's libraries are behind src/device.h and collectives/reducer.h"},
+     "MPI is behind collectives/comm/comm.h"},
+    {std::regex("^(oneapi/)?dnnl"), "^(src/device/cpu|bench|tests)/",
+     "oneDNN is behind src/device/device.h"},
+    {std::regex("^(cuda|cudnn|cublas|nccl)"),
+     "^(src/device/cuda/|collectives/reducers/cuda/|tests/(cuda|gpu)/)",
+     "CUDA's libraries are behind src/device/device.h and collectives/reducer.h"},
     {std::regex("^zlib"), "^(src/data|tests)/", "zlib is for compressed files of data"},
     {std::regex("^(png|jpeglib)\\.h$"), "^(src/data|tests)/", "images are read in src/data"},
-    {std::regex("^hdf5"), "^(src/hdf5_|tests/)", "HDF5 is behind src/hdf5.h"},
+    {std::regex("^hdf5"), "^(src/hdf5_|tests/)", "HDF5 is behind src/files/hdf5.h"},
 };
 
 /// Headers that the build writes, and the folder that may include them (tests may too).
@@ -91,8 +93,8 @@ std::string offence(const std::string& file, const Include& include) {
     const bool ours = std::any_of(kFloors.begin(), kFloors.end(), [&](const Floor& other) {
       return starts(include.name, other.folder);
     });
-    // <src/view.h> is as much an include of the floor as "src/view.h"; "view.h" hides from which
-    // floor it comes.
+    // <src/base/view.h> is as much an include of the floor as "src/base/view.h"; "view.h" hides
+    // from which floor it comes.
     if (include.quoted || ours) return allowed ? "" : floor.folder + " must not include it";
     return "";
   }
@@ -134,12 +136,14 @@ void collect(const std::string& file, std::set<std::string>& names) {
   }
 }
 
-/// With src/each.h among its includes, by whatever way.
-bool holds_bodies(const std::set<std::string>& names) { return names.count("src/each.h") > 0; }
+/// With src/device/each.h among its includes, by whatever way.
+bool holds_bodies(const std::set<std::string>& names) {
+  return names.count("src/device/each.h") > 0;
+}
 
 bool formats(const std::set<std::string>& names) {
   return std::any_of(names.begin(), names.end(), [](const std::string& name) {
-    return name == "src/check.h" || name.rfind("fmt/", 0) == 0;
+    return name == "src/base/check.h" || name.rfind("fmt/", 0) == 0;
   });
 }
 
@@ -163,7 +167,7 @@ TEST(Floors, FilesWithBodiesAreFreeOfFmt) {
   }
   EXPECT_GE(files, 10);
   EXPECT_TRUE(holds_bodies(included_by("net/optimizers/sgd.cc"))) << "by way of net/update.h";
-  EXPECT_TRUE(formats(included_by("src/table.cc"))) << "by way of its header";
+  EXPECT_TRUE(formats(included_by("src/base/table.cc"))) << "by way of its header";
 }
 
 /// So that each has a body for every back end.
@@ -186,35 +190,35 @@ TEST(Floors, TheTestSeesOffences) {
     const std::optional<Include> include = include_of(line);
     return include && offence(file, *include).empty();
   };
-  EXPECT_TRUE(allowed("net/model.cc", "#include \"src/view.h\""));
+  EXPECT_TRUE(allowed("net/model.cc", "#include \"src/base/view.h\""));
   EXPECT_TRUE(allowed("net/model.cc", "#include <vector>"));
   EXPECT_TRUE(allowed("src/report/event_file.cc", "#include \"event.pb.h\""));
-  EXPECT_TRUE(allowed("src/machine.cc", "#include \"revision.h\""));
-  EXPECT_TRUE(allowed("src/cpu/device.cc", "#include <dnnl.hpp>"));
-  EXPECT_TRUE(allowed("collectives/communicator.h", "#include <mpi.h>"));
-  EXPECT_TRUE(allowed("tests/unit/a.cc", "#include \"apps/trainer.h\""));
-  EXPECT_FALSE(allowed("net/model.cc", "#include \"collectives/comm.h\""));
-  EXPECT_FALSE(allowed("net/model.cc", "  #  include <collectives/comm.h>"));
-  EXPECT_FALSE(allowed("collectives/comm.cc", "#include \"net/model.h\""));
-  EXPECT_FALSE(allowed("src/view.h", "#include \"net/model.h\""));
-  EXPECT_FALSE(allowed("src/view.h", "#include \"check.h\""));
-  EXPECT_FALSE(allowed("src/view.h", "#include \"../src/check.h\""));
-  EXPECT_FALSE(allowed("apps/trainer.cc", "#include \"tests/support/files.h\""));
+  EXPECT_TRUE(allowed("src/base/machine.cc", "#include \"revision.h\""));
+  EXPECT_TRUE(allowed("src/device/cpu/device.cc", "#include <dnnl.hpp>"));
+  EXPECT_TRUE(allowed("collectives/comm/communicator.h", "#include <mpi.h>"));
+  EXPECT_TRUE(allowed("tests/unit/a.cc", "#include \"apps/run/trainer.h\""));
+  EXPECT_FALSE(allowed("net/model.cc", "#include \"collectives/comm/comm.h\""));
+  EXPECT_FALSE(allowed("net/model.cc", "  #  include <collectives/comm/comm.h>"));
+  EXPECT_FALSE(allowed("collectives/comm/comm.cc", "#include \"net/model.h\""));
+  EXPECT_FALSE(allowed("src/base/view.h", "#include \"net/model.h\""));
+  EXPECT_FALSE(allowed("src/base/view.h", "#include \"check.h\""));
+  EXPECT_FALSE(allowed("src/base/view.h", "#include \"../src/check.h\""));
+  EXPECT_FALSE(allowed("apps/run/trainer.cc", "#include \"tests/support/files.h\""));
   EXPECT_FALSE(allowed("net/model.cc", "#include <mpi.h>"));
-  EXPECT_FALSE(allowed("src/machine.cc", "#include <mpi.h>"));
-  EXPECT_FALSE(allowed("apps/trainer.cc", "#include <mpi.h>"));
-  EXPECT_FALSE(allowed("apps/trainer.cc", "#include \"collectives/communicator.h\""));
+  EXPECT_FALSE(allowed("src/base/machine.cc", "#include <mpi.h>"));
+  EXPECT_FALSE(allowed("apps/run/trainer.cc", "#include <mpi.h>"));
+  EXPECT_FALSE(allowed("apps/run/trainer.cc", "#include \"collectives/comm/communicator.h\""));
   EXPECT_FALSE(allowed("net/layers/dense.cc", "#include <dnnl.hpp>"));
   EXPECT_FALSE(allowed("net/layers/dense.cc", "#include <oneapi/dnnl/dnnl.hpp>"));
   EXPECT_FALSE(allowed("net/checkpoint.cc", "#include <hdf5.h>"));
-  EXPECT_TRUE(allowed("src/cuda/device.cc", "#include <cuda_runtime_api.h>"));
-  EXPECT_TRUE(allowed("src/cuda/affine.cc", "#include <cudnn_frontend.h>"));
-  EXPECT_TRUE(allowed("collectives/cuda/nccl.cc", "#include <nccl.h>"));
+  EXPECT_TRUE(allowed("src/device/cuda/device.cc", "#include <cuda_runtime_api.h>"));
+  EXPECT_TRUE(allowed("src/device/cuda/affine.cc", "#include <cudnn_frontend.h>"));
+  EXPECT_TRUE(allowed("collectives/reducers/cuda/nccl.cc", "#include <nccl.h>"));
   EXPECT_FALSE(allowed("net/loss.cc", "#include <cuda_runtime.h>"));
-  EXPECT_FALSE(allowed("src/each.h", "#include <cuda_fp16.h>"));
-  EXPECT_FALSE(allowed("apps/trainer.cc", "#include <nccl.h>"));
+  EXPECT_FALSE(allowed("src/device/each.h", "#include <cuda_fp16.h>"));
+  EXPECT_FALSE(allowed("apps/run/trainer.cc", "#include <nccl.h>"));
   EXPECT_FALSE(allowed("net/model.cc", "#include \"event.pb.h\""));
-  EXPECT_FALSE(allowed("apps/trainer.cc", "#include \"revision.h\""));
+  EXPECT_FALSE(allowed("apps/run/trainer.cc", "#include \"revision.h\""));
 }
 
 }  // namespace

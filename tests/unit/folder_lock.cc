@@ -1,6 +1,6 @@
 // Locks of folders: one holder at a time, whoever comes at the same instant; the dead and the
 // silent are taken over, and nobody else.
-#include "src/folder_lock.h"
+#include "src/files/folder_lock.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <array>
 #include <chrono>
 
-#include "src/machine.h"
+#include "src/base/machine.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

@@ -1,6 +1,6 @@
 // The generated data sets: repeatable, balanced, held out, of the shape of what they stand for, and
 // with classes that can be told apart but not at a glance.
-#include "src/data/generated.h"
+#include "src/data/sets/generated.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "src/data/digits.h"
-#include "src/data/synthetic.h"
+#include "src/data/sets/digits.h"
+#include "src/data/sets/synthetic.h"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // HDF5 files: bit-exact round trips, and damage of every kind is told.
-#include "src/hdf5.h"
+#include "src/files/hdf5.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <limits>
 #include <numeric>
 
-#include "src/random.h"
+#include "src/base/random.h"
 #include "tests/support/files.h"
 
 /// HDF5 1.10 itself loses some bytes whenever the header of an object is damaged (seen with its own

@@ -1,6 +1,6 @@
 // Heartbeats between hosts that are addresses of this one: 127.0.0.1, 127.0.0.2 and so on. Time is
 // what the test passes; packets need a moment of their own.
-#include "collectives/heartbeat.h"
+#include "collectives/watch/heartbeat.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -17,9 +17,9 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/flight_recorder.h"
-#include "collectives/launcher.h"
-#include "src/process.h"
+#include "collectives/comm/flight_recorder.h"
+#include "collectives/watch/launcher.h"
+#include "src/base/process.h"
 
 namespace lockstep {
 namespace {

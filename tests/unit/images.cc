@@ -1,6 +1,6 @@
 // Images of one's own: how they are moved, mirrored and standardised, and the folders and HDF5
 // files that hold them; whatever is no such image is refused in words.
-#include "src/data/images.h"
+#include "src/data/sets/images.h"
 
 #include <gtest/gtest.h>
 #include <jpeglib.h>
@@ -11,7 +11,7 @@
 #include <set>
 
 #include "src/data/standard.h"
-#include "src/hdf5.h"
+#include "src/files/hdf5.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

@@ -9,8 +9,8 @@
 #include <limits>
 #include <vector>
 
-#include "src/arena.h"
-#include "src/random.h"
+#include "src/base/random.h"
+#include "src/device/arena.h"
 #include "tests/support/async_device.h"
 
 namespace lockstep {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/check.h"
+#include "src/base/check.h"
 #include "src/data/mixing.h"
 
 namespace lockstep {

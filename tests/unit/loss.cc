@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "src/random.h"
+#include "src/base/random.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

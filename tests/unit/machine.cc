@@ -1,6 +1,6 @@
 // What this process may use: affinity beyond 1024 cores, quotas of control groups, the shares of a
 // node's ranks.
-#include "src/machine.h"
+#include "src/base/machine.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <fstream>
 #include <limits>
 
-#include "collectives/node_cores.h"
+#include "collectives/node/node_cores.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

@@ -4,15 +4,15 @@
 
 #include <set>
 
-#include "apps/options.h"
+#include "apps/options/options.h"
 #include "collectives/algorithms.h"
 #include "collectives/progress.h"
 #include "collectives/reducer.h"
 #include "net/model.h"
-#include "src/cpu/convolution.h"
+#include "src/base/table.h"
 #include "src/data/dataset.h"
-#include "src/devices.h"
-#include "src/table.h"
+#include "src/device/cpu/convolution.h"
+#include "src/device/devices.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -38,7 +38,8 @@ void check(std::span<const Entry> menu, const std::string& heading) {
   std::set<std::string_view> names;
   for (const Entry& entry : menu) {
     EXPECT_TRUE(names.insert(entry.name).second) << entry.name << " stands there twice";
-    EXPECT_EQ(entry.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), entry.name.npos)
+    EXPECT_EQ(entry.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"),
+              entry.name.npos)
         << entry.name;
     EXPECT_FALSE(entry.about.empty()) << entry.name;
     EXPECT_EQ(&find(menu, entry.name), &entry);

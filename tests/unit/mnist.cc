@@ -1,5 +1,5 @@
 // MNIST's IDX files, on sets of a few images, as they are and compressed.
-#include "src/data/mnist.h"
+#include "src/data/sets/mnist.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>

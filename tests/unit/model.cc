@@ -17,9 +17,9 @@
 #include "net/loss.h"
 #include "net/optimizer.h"
 #include "net/whitening.h"
+#include "src/base/random.h"
+#include "src/base/table.h"
 #include "src/data/dataset.h"
-#include "src/random.h"
-#include "src/table.h"
 #include "tests/support/files.h"
 #include "tests/support/wrapped_device.h"
 

@@ -1,12 +1,12 @@
 // Reuters' newswires from reuters.h5: cut and padded as Keras does, and whatever else stands in the
 // file, or in its place, is refused in words.
-#include "src/data/newswires.h"
+#include "src/data/sets/newswires.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "src/hdf5.h"
+#include "src/files/hdf5.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

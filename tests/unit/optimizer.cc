@@ -12,7 +12,7 @@
 #include <span>
 
 #include "net/clip.h"
-#include "src/random.h"
+#include "src/base/random.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

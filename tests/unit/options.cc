@@ -1,6 +1,6 @@
 // Options: every number is held to plain decimals and its range, files of options are TOML, and
 // errors name the option or the file, line and column.
-#include "apps/options.h"
+#include "apps/options/options.h"
 
 #include <gtest/gtest.h>
 
@@ -358,7 +358,7 @@ TEST(Options, SayWhereTheyAreDeclaredWhetherTheyShapeTheWeights) {
         "lr-smooth", "warmup-epochs", "group", "lr-scale-batch"}) {
     EXPECT_TRUE(shaping.contains(name)) << name;
   }
-  // Those of the last kind are compared by what they come to (apps/run_plan.cc).
+  // Those of the last kind are compared by what they come to (apps/step/run_plan.cc).
   for (const char* name : {"log-dir", "keep", "timeout", "resume", "check", "threads", "steps",
                            "batch", "shards", "seed", "model", "data"}) {
     EXPECT_FALSE(shaping.contains(name)) << name;

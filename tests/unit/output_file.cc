@@ -4,8 +4,8 @@
 
 #include <chrono>
 
-#include "src/file.h"
-#include "src/machine.h"
+#include "src/base/machine.h"
+#include "src/files/file.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

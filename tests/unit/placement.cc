@@ -1,5 +1,5 @@
 // Which rank has which GPU, and who shares one: pure functions of what the ranks told.
-#include "apps/placement.h"
+#include "apps/step/placement.h"
 
 #include <gtest/gtest.h>
 

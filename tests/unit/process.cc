@@ -1,5 +1,5 @@
 // What the kernel says of other processes, and what must not be taken for their end.
-#include "src/process.h"
+#include "src/base/process.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

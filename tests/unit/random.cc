@@ -1,6 +1,6 @@
 // Random numbers: Philox against the published known answers, streams that depend on their key
 // alone, and the moments of each distribution. All seeds are fixed: nothing here fails by chance.
-#include "src/random.h"
+#include "src/base/random.h"
 
 #include <gtest/gtest.h>
 

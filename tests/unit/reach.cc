@@ -1,5 +1,5 @@
 // Which hosts are unreachable, judged by a clock that the test turns.
-#include "collectives/reach.h"
+#include "collectives/watch/reach.h"
 
 #include <gtest/gtest.h>
 

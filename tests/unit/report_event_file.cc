@@ -7,7 +7,7 @@
 #include <regex>
 
 #include "event.pb.h"
-#include "src/crc32c.h"
+#include "src/base/crc32c.h"
 #include "src/report/report.h"
 #include "tests/support/files.h"
 

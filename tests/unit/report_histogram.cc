@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-#include "src/random.h"
+#include "src/base/random.h"
 #include "src/report/report.h"
 
 namespace lockstep {

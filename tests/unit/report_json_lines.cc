@@ -7,7 +7,7 @@
 #include <limits>
 #include <regex>
 
-#include "src/random.h"
+#include "src/base/random.h"
 #include "src/report/report.h"
 #include "tests/support/files.h"
 

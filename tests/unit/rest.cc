@@ -1,5 +1,5 @@
 // Who looks for messages on a core that others want leaves it to them, and tries again.
-#include "collectives/rest.h"
+#include "collectives/node/rest.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <atomic>
 #include <thread>
 
-#include "src/clock.h"
+#include "src/base/clock.h"
 
 namespace lockstep {
 namespace {

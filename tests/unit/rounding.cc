@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "src/random.h"
+#include "src/base/random.h"
 
 namespace lockstep {
 namespace {

@@ -1,14 +1,14 @@
 // The numbers of a run, and what one that goes on takes over from its checkpoint, refuses, and
 // notes.
-#include "apps/run_plan.h"
+#include "apps/step/run_plan.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "apps/circumstances.h"
-#include "apps/resumption.h"
-#include "apps/trained_data.h"
+#include "apps/run/circumstances.h"
+#include "apps/run/resumption.h"
+#include "apps/run/trained_data.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "src/random.h"
+#include "src/base/random.h"
 #include "tests/support/error_of.h"
 
 namespace lockstep {

@@ -1,6 +1,6 @@
 // Who is to blame when nothing moves, judged by records in the memory of this one process and a
 // clock that the test turns.
-#include "collectives/silence.h"
+#include "collectives/watch/silence.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Idle threads of a team sleep while other threads want their cores.
-#include "src/cpu/spin_control.h"
+#include "src/device/cpu/spin_control.h"
 
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/clock.h"
+#include "src/base/clock.h"
 
 namespace lockstep {
 namespace {

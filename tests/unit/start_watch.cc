@@ -1,7 +1,7 @@
 // Who speaks when a rank is stopped before the ranks see each other's records. The ranks are this
 // program once more, started as a launcher of PMIx jobs does it, by one that neither continues nor
 // kills anybody.
-#include "collectives/start_watch.h"
+#include "collectives/watch/start_watch.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "src/check.h"
-#include "src/process.h"
+#include "src/base/check.h"
+#include "src/base/process.h"
 
 namespace lockstep {
 namespace {

@@ -1,4 +1,4 @@
-#include "apps/straggler.h"
+#include "apps/step/straggler.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "src/random.h"
+#include "src/base/random.h"
 #include "tests/support/async_device.h"
 
 namespace lockstep {

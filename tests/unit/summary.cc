@@ -1,13 +1,13 @@
 // What the start-up summary promises: on the numbers of ranks that it names, the sum of all shards
 // has the same bits.
-#include "apps/summary.h"
+#include "apps/run/summary.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 
 #include "collectives/sum.h"
-#include "src/random.h"
+#include "src/base/random.h"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // Menus: an entry is found by its name; an unknown name is answered with the nearest and the list.
-#include "src/table.h"
+#include "src/base/table.h"
 
 #include <gtest/gtest.h>
 

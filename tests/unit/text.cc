@@ -1,5 +1,5 @@
 // Texts of files for a terminal, and lists of names.
-#include "src/text.h"
+#include "src/base/text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The timeline of a rank: a ring that keeps the last spans, and the events that they become.
-#include "src/report/timeline.h"
+#include "src/base/timeline.h"
 
 #include <gtest/gtest.h>
 

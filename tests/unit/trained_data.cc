@@ -1,10 +1,10 @@
 // A run follows its checkpoint, or the weights of --init, in the normalisation of images; classes
 // that do not fit are named.
-#include "apps/trained_data.h"
+#include "apps/run/trained_data.h"
 
 #include <gtest/gtest.h>
 
-#include "src/data/images.h"
+#include "src/data/sets/images.h"
 #include "src/data/standard.h"
 #include "tests/support/error_of.h"
 

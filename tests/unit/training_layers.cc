@@ -9,7 +9,7 @@
 #include "net/layers.h"
 #include "net/model.h"
 #include "net/optimizer.h"
-#include "src/random.h"
+#include "src/base/random.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

@@ -1,13 +1,13 @@
 // The step with a reducer and an optimizer that watch it: each bucket is updated once, when all
 // ranks have summed it; votes and totals travel with the gradients.
-#include "apps/training_step.h"
+#include "apps/step/training_step.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstddef>
 
-#include "collectives/flight_recorder.h"
+#include "collectives/comm/flight_recorder.h"
 #include "net/layers.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "src/tuning.h"
+#include "src/device/tuning.h"
 
 #include <gtest/gtest.h>
 

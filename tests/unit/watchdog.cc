@@ -1,7 +1,7 @@
 // The watchdog ends a group of processes when one of them dies, is stopped or falls silent, with
 // one message from one of them. The ranks are forked here and share their records without MPI.
 // Whom silence is blamed on: tests/unit/silence.cc.
-#include "collectives/watchdog.h"
+#include "collectives/watch/watchdog.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/check.h"
+#include "src/base/check.h"
 
 namespace lockstep {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "collectives/reducer.h"
 #include "collectives/sum.h"
-#include "src/cuda/device.h"
-#include "src/random.h"
+#include "src/base/random.h"
+#include "src/device/cuda/device.h"
 #include "tests/mpi/world.h"
 
 namespace lockstep {

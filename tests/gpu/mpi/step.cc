@@ -1,6 +1,6 @@
 // The training step on a GPU: it is the CPU's within tolerance, in two runs the same, the same
 // repeated as a graph or not, and on several ranks that of one rank.
-#include "src/cuda/device.h"
+#include "src/device/cuda/device.h"
 #include "tests/mpi/training_step.cc"
 
 namespace lockstep {

@@ -1,0 +1,149 @@
+#include "apps/run/evaluation.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "apps/run/test_views.h"
+#include "src/base/check.h"
+#include "src/base/round_up.h"
+#include "src/data/read_in_parallel.h"
+
+namespace lockstep {
+
+Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& dataset, Type type,
+                       bool views)
+    : device_(device),
+      dataset_(dataset),
+      model_(device, entry, dataset.sample_shape(), dataset.classes(), kBatch, type, false),
+      stream_(device.stream()),
+      views_(views) {
+  if (views && dataset.sample_shape().rank() != 4)
+    fail_usage("--test-views is for images, and this data set has none");
+  const auto classes = static_cast<std::size_t>(dataset.classes());
+  sums_bytes_ = sizeof(Score) + classes * classes * sizeof(std::int64_t);
+  images_ = arena_.reserve(static_cast<std::size_t>(model_.input().count()) *
+                           size_of(model_.input_type()));
+  labels_ = arena_.reserve(kBatch * sizeof(std::int32_t));
+  sums_ = arena_.reserve(sums_bytes_);
+  if (views) {
+    view_ = arena_.reserve(model_.input().count() * size_of(type));
+    mean_ = arena_.reserve(kBatch * classes * sizeof(float));
+  }
+  arena_.allocate(device);
+  host_ = device.allocate(arena_.bytes(), Place::host);
+  if (device.traits().memory_is_host || !ResidentSet::possible(dataset)) return;
+  try {
+    resident_ = std::make_unique<ResidentSet>(device, dataset);
+  } catch (const Error&) {  // it does not fit
+  }
+}
+
+Evaluation::~Evaluation() {
+  try {  // one that was given up has left work behind
+    stream_->synchronize();
+  } catch (...) {  // whoever wanted the result has met it
+  }
+}
+
+std::size_t Evaluation::bytes() const {
+  return model_.activation_bytes() + model_.workspace_bytes() + 2 * arena_.bytes() +
+         (resident_ ? resident_->bytes() : 0);
+}
+
+void Evaluation::copy_batch(std::int64_t first, std::int64_t count, View images) {
+  const std::size_t sample_bytes = images.shape.row() * size_of(images.type);
+  auto* host_labels = reinterpret_cast<std::int32_t*>(host_.get() + labels_);
+  stream_->synchronize();  // the copy of the batch before is done
+  read_in_parallel(stream_->threads(), count, 8, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      dataset_.read(first + i, nullptr,
+                    host_.get() + images_ + static_cast<std::size_t>(i) * sample_bytes,
+                    images.type);
+      host_labels[i] = dataset_.label(first + i);
+    }
+  });
+  device_.copy(*stream_, arena_.at(images_), host_.get() + images_, sums_ - images_);
+}
+
+View Evaluation::score_batch(std::int64_t first, std::int64_t count) {
+  const View images = arena_.view(images_, model_.input(), model_.input_type());
+  const View labels = arena_.view(labels_, {count}, Type::i32);
+  if (resident_) {
+    resident_->give_batch(*stream_, {.offset = first}, images, labels);
+  } else {
+    copy_batch(first, count, images);
+  }
+  View logits = views_ ? mean_of_views(images) : model_.forward(*stream_, images);
+  logits.shape = logits.shape.with_batch(count);
+  auto* score = static_cast<Score*>(arena_.at(sums_));
+  softmax_cross_entropy(*stream_, logits, labels, 0, {}, score,
+                        reinterpret_cast<std::int64_t*>(score + 1));
+  return logits;
+}
+
+View Evaluation::mean_of_views(View images) {
+  const View seen = arena_.view(view_, images.shape, images.type);
+  View mean;
+  for (const TestView& view : kTestViews) {
+    see(*stream_, images, view, seen);
+    const View logits = model_.forward(*stream_, seen);
+    mean = arena_.view(mean_, logits.shape, Type::f32);
+    add_weighted(*stream_, logits, view.weight, &view == &kTestViews.front(), mean);
+  }
+  return mean;
+}
+
+Answers Evaluation::first_batch() {
+  const std::int64_t count = std::min(kBatch, dataset_.size());
+  const View logits = score_batch(0, count);
+  const Memory host = device_.allocate(logits.bytes(), Place::host);
+  device_.copy(*stream_, host.get(), logits.data, logits.bytes());
+  if (resident_)  // the host has not seen the samples
+    device_.copy(*stream_, host_.get() + images_, arena_.at(images_), sums_ - images_);
+  stream_->synchronize();
+  const auto floats = [](Type type, const std::byte* from, std::int64_t size) {
+    std::vector<float> values;
+    const auto take = [&]<class T>(T*) {
+      for (std::int64_t i = 0; i < size; ++i)
+        values.push_back(static_cast<float>(reinterpret_cast<const T*>(from)[i]));
+    };
+    if (type == Type::i32) {
+      take(static_cast<std::int32_t*>(nullptr));
+    } else {
+      dispatch(type, take);
+    }
+    return values;
+  };
+  const Shape sample = dataset_.sample_shape();
+  return {sample, floats(model_.input_type(), host_.get() + images_, count * sample.count()),
+          floats(Type::i32, host_.get() + labels_, count),
+          floats(logits.type, host.get(), logits.count())};
+}
+
+std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* parameters,
+                                                const std::function<bool(double)>& go_on) {
+  model_.bind(parameters, nullptr);
+  std::byte* host_sums = host_.get() + sums_;
+  std::memset(host_sums, 0, sums_bytes_);
+  device_.copy(*stream_, arena_.at(sums_), host_sums, sums_bytes_);
+  const std::int64_t batches = ceil_div(dataset_.size(), kBatch);
+  for (std::int64_t round = 0; round < batches; round += comm.size()) {
+    const std::int64_t first = (round + comm.rank()) * kBatch,
+                       count = std::min(kBatch, dataset_.size() - first);
+    if (count > 0) score_batch(first, count);
+    const std::int64_t done = std::min(round + comm.size(), batches);
+    const bool enough = !go_on(static_cast<double>(done) / static_cast<double>(batches));
+    if (comm.max(enough) > 0) return std::nullopt;
+  }
+  device_.copy(*stream_, host_sums, arena_.at(sums_), sums_bytes_);
+  stream_->synchronize();
+  static_assert(sizeof(Score) == 5 * sizeof(std::int64_t), "a row of counts");
+  comm.sum({reinterpret_cast<std::int64_t*>(host_sums), sums_bytes_ / sizeof(std::int64_t)});
+  EvaluationResult result;
+  std::memcpy(&result.score, host_sums, sizeof(Score));
+  const auto* cells = reinterpret_cast<const std::int64_t*>(host_sums + sizeof(Score));
+  result.confusion.assign(cells, cells + std::int64_t{dataset_.classes()} * dataset_.classes());
+  return result;
+}
+
+}  // namespace lockstep

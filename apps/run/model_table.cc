@@ -1,0 +1,91 @@
+#include "apps/run/model_table.h"
+
+#include <algorithm>
+
+#include "src/base/check.h"
+
+namespace lockstep {
+namespace {
+
+/// Keras' name of a layer without what is behind it, where it has one.
+std::string class_alone(const LayerSummary& layer) {
+  const char* dimensions = layer.output.rank() == 3 ? "1D" : "2D";
+  if (layer.kind == "max_pool") return fmt::format("MaxPooling{}", dimensions);
+  if (layer.kind == "average_pool") return fmt::format("AveragePooling{}", dimensions);
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"batch_norm", "BatchNormalization"},
+      {"conv1d", "Conv1D"},
+      {"conv2d", "Conv2D"},
+      {"dense", "Dense"},
+      {"dropout", "Dropout"},
+      {"embedding", "Embedding"},
+      {"flatten", "Flatten"},
+      {"global_average_pool", "GlobalAveragePooling"},
+      {"global_max_pool", "GlobalMaxPooling"},
+      {"layer_norm", "LayerNormalization"},
+      {"relu", "ReLU"},
+      {"rescale", "Rescaling"},
+      {"softmax", "Softmax"},
+      {"sum", "Add"}};
+  for (const auto& [kind, name] : kNames) {
+    if (kind == layer.kind) return std::string(name);
+  }
+  return layer.kind;
+}
+
+/// "BatchNormalization + ReLU"
+std::string class_of(const LayerSummary& layer) {
+  return class_alone(layer) + (layer.implementation.ends_with("+ relu") ? " + ReLU" : "");
+}
+
+/// "(None, 300, 7)"
+std::string shape_of(const LayerSummary& layer) {
+  std::string text = "(None";
+  for (int axis = 1; axis < layer.output.rank(); ++axis)
+    text += fmt::format(", {}", layer.output[axis]);
+  return text + ")";
+}
+
+/// 332,856
+std::string with_commas(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (auto place = std::ssize(text) - 3; place > 0; place -= 3) text.insert(place, ",");
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> model_table(const ModelEntry& entry, Shape sample, int classes) {
+  const auto device = make_cpu_device(1);
+  const Model model(*device, entry, sample, classes, 1, Type::f32, /*training=*/false);
+  std::size_t name_width = 28, shape_width = 25;
+  std::int64_t trained = 0, statistics = 0;
+  std::vector<std::string> names;
+  for (const LayerSummary& layer : model.layers()) {
+    names.push_back(fmt::format("{} ({})", layer.name, class_of(layer)));
+    name_width = std::max(name_width, names.back().size());
+    shape_width = std::max(shape_width, shape_of(layer).size());
+    trained += layer.parameters;
+    statistics += layer.statistics;
+  }
+  const auto row = [&](std::string_view name, std::string_view shape, const std::string& count) {
+    return fmt::format("{:<{}} {:<{}} {:<10}", name, name_width, shape, shape_width, count);
+  };
+  const std::string head = row("Layer (type)", "Output Shape", "Param #");
+  std::vector<std::string> lines{fmt::format("Model: \"{}\"", entry.name),
+                                 std::string(head.size(), '_'), head,
+                                 std::string(head.size(), '=')};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const LayerSummary& layer = model.layers()[i];
+    lines.push_back(
+        row(names[i], shape_of(layer), std::to_string(layer.parameters + layer.statistics)));
+  }
+  lines.emplace_back(head.size(), '=');
+  lines.push_back("Total params: " + with_commas(trained + statistics));
+  lines.push_back("Trainable params: " + with_commas(trained));
+  lines.push_back("Non-trainable params: " + with_commas(statistics));
+  lines.emplace_back(head.size(), '_');
+  return lines;
+}
+
+}  // namespace lockstep

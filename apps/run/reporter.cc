@@ -1,0 +1,355 @@
+#include "apps/run/reporter.h"
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "src/base/check.h"
+#include "src/base/clock.h"
+#include "src/base/machine.h"
+#include "src/base/plural.h"
+#include "src/report/report.h"
+
+namespace lockstep {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Lines "name=value" as an object; values are TOML's, most of which are JSON's too.
+ordered_json to_json(const std::string& options) {
+  ordered_json object = ordered_json::object();
+  std::istringstream lines(options);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t end = line.find('=');
+    if (end == std::string::npos) continue;
+    const std::string value = line.substr(end + 1);
+    const ordered_json parsed = ordered_json::parse(value, nullptr, /*allow_exceptions=*/false);
+    object[line.substr(0, end)] = parsed.is_discarded() ? ordered_json(value) : parsed;
+  }
+  return object;
+}
+
+}  // namespace
+
+struct Reporter::Body {
+  const Options& options;
+  const RunPlan& plan;
+  const RunFolders* folders;
+  int ranks;
+  Console console;
+  std::optional<JsonLines> json{};
+  std::optional<EventFile> events{};
+  double begin = now_seconds();
+  std::int64_t done = 0;
+  double images_per_s = 0;  // of the last report
+  struct Tested {
+    std::int64_t step = -1;
+    double top1 = 0;
+  };
+  Tested last{};  // of this start
+  Tested best{};  // of the run, as far as its checkpoint and metrics.jsonl know of earlier starts
+
+  void see(const Tested& tested) {
+    if (best.step < 0 || tested.top1 > best.top1) best = tested;
+  }
+
+  /// "step 480/1000", with the time in front where lines are kept in a file.
+  std::string step_text(std::int64_t step) const {
+    const std::string text = fmt::format("step {}/{}", step, plan.steps);
+    return console.columns() > 0 ? text : timestamp() + " " + text;
+  }
+  std::string lost{};  // why a report could not be written, the first time
+  bool lost_lines = false;
+
+  void line(const std::string& text) {
+    attempt([&] { console.line(text); }, lost_lines);
+  }
+  void line(const std::vector<std::string>& parts) { line(fitted(parts, console.columns())); }
+  /// A report that cannot be written is said once, and is not the end of the run.
+  void attempt(const std::function<void()>& write, bool& failed) {
+    try {
+      write();
+    } catch (const Error& error) {
+      failed = true;
+      if (lost.empty()) warn(fmt::format("{}; the run goes on", lost = error.what()));
+    }
+  }
+  void files(const std::function<void()>& write) {
+    if (folders) folders->require_still_held();
+    bool ignored = false;  // they keep what they could not write
+    attempt(write, ignored);
+  }
+  void warn(const std::string& text) const {
+    std::fputs(fmt::format("{}: warning: {}\n", options.program, text).c_str(), stderr);
+  }
+};
+
+Reporter::Reporter(const Comm& comm, const Options& options, const RunPlan& plan,
+                   const RunFolders* folders, const std::function<bool()>& keep_waiting) {
+  if (comm.rank() != 0) return;
+  body_.reset(new Body{.options = options,
+                       .plan = plan,
+                       .folders = folders,
+                       .ranks = comm.size(),
+                       .console = Console(stdout, keep_waiting)});
+}
+
+Reporter::~Reporter() = default;
+
+void Reporter::line(const std::string& text) {
+  if (body_) body_->line(text);
+}
+
+std::string Reporter::best() const {
+  if (!body_ || body_->best.step < 0) return "";
+  return fmt::format("top-1 {} at step {}", body_->best.top1, body_->best.step);
+}
+
+void Reporter::go_on_from(const std::string& best) {
+  if (!body_) return;
+  Body::Tested tested;
+  long long step = -1;
+  const bool read = std::sscanf(best.c_str(), "top-1 %lf at step %lld", &tested.top1, &step) == 2;
+  require(read && step >= 0 && tested.top1 >= 0 && tested.top1 <= 1,
+          "\"{}\" is not the best evaluation of a run", best);
+  tested.step = step;
+  body_->see(tested);
+}
+
+void Reporter::begin(bool evaluates_anew) {
+  if (!body_) return;
+  const RunPlan& plan = body_->plan;
+  body_->begin = now_seconds();
+  body_->done = plan.start.step;
+  if (body_->options.log_dir.empty()) return;
+  if (body_->folders) body_->folders->require_held();
+  const std::filesystem::path directory = body_->options.log_dir;
+  const LoggedRun logged = logged_run(directory);
+  const bool same_run = plan.start.step > 0 && (logged.run.empty() || logged.run == plan.run);
+  if (!same_run && logged.begun) {
+    body_->line(fmt::format("{:<12} of an earlier run, now in {}", "logs",
+                            set_logs_aside(directory).string()));
+  }
+  const std::int64_t first = same_run ? plan.start.step + 1 : 0;
+  for (const auto& [step, top1] : logged.evaluations) {
+    if (step < first - evaluates_anew) body_->see({step, top1});
+  }
+  body_->json.emplace(directory / "metrics.jsonl", first,
+                      same_run && evaluates_anew ? "evaluation" : "");
+  body_->events.emplace(directory, first);
+  const ordered_json run = {{"run", plan.run},
+                            {"parent", plan.parent},
+                            {"step", plan.start.step},
+                            {"steps", plan.steps},
+                            {"version", build_name()},
+                            {"host", host_name()},
+                            {"ranks", body_->ranks},
+                            {"threads", plan.threads},
+                            {"global_batch", plan.global_batch},
+                            {"shards", plan.shards},
+                            {"seed", plan.seed},
+                            {"options", to_json(body_->options.text)}};
+  body_->files([&] {
+    body_->json->write("run", run.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  });
+  body_->files([&] { body_->events->flush(); });
+}
+
+void Reporter::step(const StepReport& r) {
+  if (!body_) return;
+  std::string loss = fmt::format("cross-entropy {:#.4g}", r.cross_entropy);
+  if (r.penalty > 0) loss += fmt::format(" + penalty {:#.4g}", r.penalty);
+  if (r.penalty > 0 && body_->console.columns() == 0)
+    loss = fmt::format("loss {:#.4g} ({})", r.cross_entropy + r.penalty, loss);
+  body_->images_per_s = r.images_per_s;
+  std::vector<std::string> parts{
+      body_->step_text(r.step),
+      fmt::format("epoch {:.{}f}", r.epoch, r.epoch < 10 ? 2 : 1),
+      loss,
+      fmt::format("top-1 {:.0f} %", 100 * r.batch_top1),
+      fmt::format("{:.0f} images/s", r.images_per_s),
+      fmt::format("lr {:.4g}", r.learning_rate),
+      fmt::format("waiting for sums {:.1f} %", 100 * r.exposed_communication)};
+  if (r.loss_scale) parts.push_back(fmt::format("scale {:g}", r.loss_scale->scale));
+  body_->line(parts);
+  if (const auto& late = r.straggler) {
+    const auto steps = static_cast<double>(late->steps);
+    body_->line(fmt::format("{} rank {} ({}) made the others wait {:.1f} ms a step, over {}",
+                            body_->step_text(r.step), late->rank, late->host,
+                            late->seconds / steps * 1e3, counted(late->steps, "step")));
+  }
+  JsonLines::Fields fields{{"step", static_cast<double>(r.step)},
+                           {"epoch", r.epoch},
+                           {"loss", r.cross_entropy + r.penalty},
+                           {"cross_entropy", r.cross_entropy},
+                           {"penalty", r.penalty},
+                           {"batch_top1", r.batch_top1},
+                           {"images_per_s", r.images_per_s},
+                           {"seconds_per_batch", r.seconds_per_batch},
+                           {"learning_rate", r.learning_rate},
+                           {"exposed_communication", r.exposed_communication},
+                           {"loader_wait", r.loader_wait}};
+  if (r.loss_scale) {
+    fields.emplace_back("loss_scale", r.loss_scale->scale);
+    fields.emplace_back("loss_scale_good_steps", static_cast<double>(r.loss_scale->good));
+    fields.emplace_back("skipped_steps", static_cast<double>(r.loss_scale->skipped));
+  }
+  if (r.straggler) {
+    fields.emplace_back("straggler", static_cast<double>(r.straggler->rank));
+    fields.emplace_back("straggler_seconds",
+                        r.straggler->seconds / static_cast<double>(r.straggler->steps));
+  }
+  if (body_->json) body_->files([&] { body_->json->write("train", fields); });
+  if (body_->events) {
+    JsonLines::Fields scalars;
+    for (const auto& [name, value] : fields) {
+      if (name != "step") scalars.emplace_back("train/" + name, value);
+    }
+    body_->files([&] {
+      body_->events->scalars(r.step, scalars);
+      body_->events->flush();  // TensorBoard follows the run as metrics.jsonl does
+    });
+  }
+}
+
+void Reporter::progress(std::int64_t step, double cross_entropy) {
+  if (!body_) return;
+  body_->done = step;
+  std::string note = fmt::format("cross-entropy {:.3f}", cross_entropy);
+  if (body_->images_per_s > 0) note += fmt::format(", {:.0f} images/s", body_->images_per_s);
+  body_->attempt([&] { body_->console.progress(step, body_->plan.steps, note); },
+                 body_->lost_lines);
+}
+
+void Reporter::evaluating(double share) {
+  if (!body_) return;
+  const std::string note = fmt::format("evaluation {:.0f} %", 100 * share);
+  body_->attempt([&] { body_->console.progress(body_->done, body_->plan.steps, note); },
+                 body_->lost_lines);
+}
+
+void Reporter::histograms(std::int64_t step, const Layout& layout, const float* parameters,
+                          const float* gradients) {
+  if (!body_ || !body_->events) return;
+  std::vector<std::pair<std::string, Histogram>> values;
+  for (const Parameter& p : layout.parameters) {
+    const auto size = static_cast<std::size_t>(p.range.count);
+    values.emplace_back(p.name, histogram({parameters + p.range.begin, size}));
+    if (!p.trained()) continue;
+    values.emplace_back(p.name + "/gradients", histogram({gradients + p.range.begin, size}));
+  }
+  body_->files([&] { body_->events->histograms(step, values); });
+}
+
+void Reporter::sync() {
+  if (body_ && body_->json) body_->files([&] { body_->json->sync(); });
+}
+
+void Reporter::saved(std::int64_t step, const std::filesystem::path& file) {
+  if (body_) body_->line(body_->step_text(step) + " saved " + file.string());
+}
+
+void Reporter::evaluation(std::int64_t step, double epoch, const EvaluationResult& result,
+                          const char* weights) {
+  if (!body_) return;
+  const Score& score = result.score;
+  body_->last = {step, score.top1_share()};
+  body_->see(body_->last);
+  std::vector<std::string> parts = score_parts(score);
+  parts.front() = body_->step_text(step) + " evaluation: " + parts.front();
+  parts.emplace_back(weights);
+  body_->line(parts);
+  const JsonLines::Fields fields{{"step", static_cast<double>(step)},
+                                 {"epoch", epoch},
+                                 {"top1", score.top1_share()},
+                                 {"top5", score.top5_share()},
+                                 {"loss", score.loss()},
+                                 {"samples", static_cast<double>(score.samples)}};
+  if (body_->json) body_->files([&] { body_->json->write("evaluation", fields); });
+  if (body_->events) {
+    body_->files([&] {
+      body_->events->scalars(step, {{"evaluation/top1", score.top1_share()},
+                                    {"evaluation/top5", score.top5_share()},
+                                    {"evaluation/loss", score.loss()}});
+    });
+  }
+}
+
+void Reporter::epoch(std::int64_t step, std::int64_t number, const EpochRecord& trained,
+                     const EvaluationResult& result) {
+  if (!body_) return;
+  const Score& score = result.score;
+  const double seconds = trained.seconds(), last = body_->plan.epoch_at(body_->plan.steps);
+  body_->line({fmt::format("epoch {}/{:.0f}: {:.1f} s", number, std::ceil(last - 0.01), seconds),
+               fmt::format("loss {:.4f}", trained.loss()),
+               fmt::format("acc {:.4f}", trained.accuracy()),
+               fmt::format("val_loss {:.4f}", score.loss()),
+               fmt::format("val_acc {:.4f}", score.top1_share()),
+               fmt::format("val_top5 {:.4f}", score.top5_share())});
+  if (!body_->json) return;
+  body_->files([&] {
+    body_->json->write("epoch", {{"step", static_cast<double>(step)},
+                                 {"epoch", static_cast<double>(number)},
+                                 {"seconds", seconds},
+                                 {"loss", trained.loss()},
+                                 {"acc", trained.accuracy()},
+                                 {"val_loss", score.loss()},
+                                 {"val_acc", score.top1_share()},
+                                 {"val_top5", score.top5_share()}});
+  });
+}
+
+void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped) {
+  if (!body_) return;
+  body_->attempt([&] { body_->console.clear(); }, body_->lost_lines);
+  if (body_->folders) body_->folders->require_still_held();
+  bool lost_files = false;
+  body_->attempt(
+      [&] {
+        if (body_->json) body_->json->flush();
+      },
+      lost_files);
+  body_->attempt(
+      [&] {
+        if (body_->events) body_->events->flush();
+      },
+      lost_files);
+  if (lost_files || body_->lost_lines) body_->warn("the reports are incomplete: " + body_->lost);
+  const std::int64_t steps = step - body_->plan.start.step;
+  const double total = now_seconds() - body_->begin;
+  const auto line = [&](const char* name, const std::vector<std::string>& parts) {
+    if (!parts.empty()) body_->line(fmt::format("{:<12} {}", name, fmt::join(parts, ", ")));
+  };
+  std::vector<std::string> parts{
+      fmt::format("{} in {}", counted(steps, "step"), duration_text(total))};
+  if (seconds > 0) {
+    parts.push_back(fmt::format("{:.0f} images/s",
+                                static_cast<double>(steps * body_->plan.global_batch) / seconds));
+  }
+  if (skipped > 0)
+    parts.push_back(fmt::format("{} skipped, for gradients overflowed", counted(skipped, "step")));
+  line("trained", parts);
+  const auto tested = [](const Body::Tested& t) {
+    return fmt::format("{:.2f} % at step {}", 100 * t.top1, t.step);
+  };
+  parts.clear();
+  if (body_->last.step >= 0) parts.push_back("top-1 " + tested(body_->last));
+  if (body_->best.step >= 0) parts.push_back("best " + tested(body_->best));
+  line("accuracy", parts);
+  parts.clear();
+  if (!body_->options.checkpoint_dir.empty())
+    parts.push_back("checkpoints in " + body_->options.checkpoint_dir);
+  if (!body_->options.log_dir.empty()) parts.push_back("logs in " + body_->options.log_dir);
+  line("written", parts);
+}
+
+std::vector<std::string> score_parts(const Score& score) {
+  return {fmt::format("top-1 {:.2f} %", 100 * score.top1_share()),
+          fmt::format("top-5 {:.2f} %", 100 * score.top5_share()),
+          fmt::format("cross-entropy {:.4f}", score.loss()),
+          fmt::format("{} samples", score.samples)};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,111 @@
+#include "apps/step/kept_back.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <span>
+
+#include "apps/step/restore.h"
+#include "src/base/check.h"
+#include "src/base/plural.h"
+
+namespace lockstep {
+namespace {
+
+std::string section_name(std::size_t number) { return fmt::format("wire/{}", number); }
+
+/// The ranks that keep something back.
+std::vector<int> keepers(const Comm& comm, bool keeps) {
+  const std::uint64_t own = keeps ? 1 : 0;
+  const std::vector<std::uint64_t> all = comm.all_gather(std::span(&own, 1));
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] != 0) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+std::vector<ConstSection> gather_kept_back(const Comm& comm, const Layout& layout,
+                                           const float* kept,
+                                           std::vector<std::vector<float>>& memory) {
+  const auto count = static_cast<std::size_t>(layout.count);
+  const std::vector<int> ranks = keepers(comm, kept != nullptr);
+  if (ranks.empty()) return {};
+  memory.assign(comm.rank() == 0 ? ranks.size() : 0, std::vector<float>(count));
+  std::vector<float> passing(count);
+  std::vector<ConstSection> sections;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (comm.rank() == ranks[i]) std::copy_n(kept, count, passing.begin());
+    comm.broadcast(std::span(passing), ranks[i]);
+    if (comm.rank() != 0) continue;
+    memory[i] = passing;
+    sections.push_back({section_name(i), memory[i].data()});
+  }
+  return sections;
+}
+
+std::size_t gather_bytes(const Comm& comm, const Layout& layout, bool keeps) {
+  const std::size_t ranks = keepers(comm, keeps).size();
+  return ranks == 0 ? 0 : (2 * ranks + 1) * static_cast<std::size_t>(layout.count) * sizeof(float);
+}
+
+void scale_trained(const Layout& layout, float factor, float* values) {
+  for (const Parameter& parameter : layout.parameters) {
+    if (!parameter.trained()) continue;
+    float* const first = values + parameter.range.begin;
+    std::for_each_n(first, parameter.range.count, [factor](float& value) { value *= factor; });
+  }
+}
+
+void follow_scale(const Layout& layout, const LossScale& scale, const std::vector<float>& before,
+                  float* kept) {
+  if (scale.skipped_last()) std::copy(before.begin(), before.end(), kept);
+  if (scale.scale != scale.last) scale_trained(layout, scale.scale / scale.last, kept);
+}
+
+std::string KeptBack::text() const { return fmt::format("scale {}, ranks {}", scale, ranks); }
+
+KeptBack KeptBack::from(const std::string& text) {
+  KeptBack kept;
+  long long ranks = 0;
+  const bool read = std::sscanf(text.c_str(), "scale %f, ranks %lld", &kept.scale, &ranks) == 2;
+  kept.ranks = ranks;
+  require(read && kept.text() == text && kept.scale >= 1 && kept.scale <= LossScaling::kHighest &&
+              ranks > 0,
+          "\"{}\" does not say what --wire kept back", text);
+  return kept;
+}
+
+std::string restore_kept_back(const Comm& comm, const Checkpoint* checkpoint,
+                              const KeptBack& before, const Layout& layout, float scale,
+                              float* kept) {
+  const auto count = static_cast<std::size_t>(layout.count);
+  const std::vector<int> ranks = keepers(comm, kept != nullptr);
+  agree(comm, [&] {
+    if (!checkpoint) return;
+    std::int64_t there = 0;
+    while (checkpoint->has(section_name(there))) ++there;
+    require(there == before.ranks,
+            "{} is damaged: what --wire kept back is there of {}, and was of {}; use another file",
+            checkpoint->file().string(), counted(there, "rank"), counted(before.ranks, "rank"));
+  });
+  if (before.ranks == 0) return "";
+  if (ranks.empty()) return "what --wire kept back of the sums before is left out";
+  const bool same = ranks.size() == static_cast<std::size_t>(before.ranks);
+  std::vector<float> passing(count);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(before.ranks); ++i) {
+    load_on_all_ranks(comm, checkpoint, layout, {{section_name(i), passing.data()}});
+    if (scale != before.scale) scale_trained(layout, scale / before.scale, passing.data());
+    if (comm.rank() != (same ? ranks[i] : ranks.front())) continue;
+    std::transform(kept, kept + count, passing.begin(), kept, std::plus<>());
+  }
+  return same ? ""
+              : fmt::format(
+                    "what --wire kept back on {} is now with one rank: this is no longer the "
+                    "same run",
+                    counted(before.ranks, "rank"));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,133 @@
+#include "apps/step/placement.h"
+
+#include <algorithm>
+#include <map>
+
+#include "collectives/node/node_cores.h"
+#include "src/base/machine.h"
+#include "src/base/plural.h"
+#include "src/base/table.h"
+
+namespace lockstep {
+
+Placement place(const Comm& comm, int asked) {
+  const Comm node = comm.node();
+  const NodeCores cores = node_cores(node);
+
+  Placement placement;
+  placement.threads = asked > 0 ? asked : std::max(1, static_cast<int>(cores.share + 1e-6));
+  placement.hosts = static_cast<int>(comm.sum(node.rank() == 0));
+  const std::int64_t node_threads = node.sum(placement.threads);
+  const bool too_many = static_cast<double>(node_threads) > cores.all;
+  const bool bound_tight = asked > static_cast<int>(allowed_cores().size());
+  if (comm.max(bound_tight) > 0) {
+    placement.warning = fmt::format(
+        "--threads {} but ranks are bound to fewer cores: start mpirun with --bind-to none or "
+        "--map-by slot:PE={}",
+        asked, asked);
+  } else if (comm.max(too_many) > 0) {
+    placement.warning =
+        "more threads than cores on a node: the ranks take turns, and figures of speed mean little";
+  }
+  return placement;
+}
+
+std::string devices_text(const std::vector<RankDevice>& ranks) {
+  constexpr std::size_t kShown = 8, kDigits = 12;  // of a UUID: its kind and the first group
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const RankDevice& own = ranks[rank];
+    if (own.uuid.empty()) return {};
+    if (rank < kShown) {
+      texts.push_back(fmt::format("rank {}: {} {} ({})", rank, own.host, own.name,
+                                  own.uuid.substr(0, kDigits)));
+    }
+  }
+  if (ranks.size() > kShown) texts.push_back(fmt::format("and {} more", ranks.size() - kShown));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string sharing_note(const std::vector<RankDevice>& ranks) {
+  std::map<std::string, std::vector<std::size_t>> by_device;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (!ranks[rank].uuid.empty()) by_device[ranks[rank].uuid].push_back(rank);
+  }
+  std::size_t sharers = 0;
+  std::vector<std::string> groups;
+  for (const auto& [uuid, owners] : by_device) {
+    if (owners.size() == 1) continue;
+    sharers += owners.size();
+    const RankDevice& first = ranks[owners.front()];
+    groups.push_back(
+        fmt::format("ranks {} on {} {}", fmt::join(owners, ", "), first.host, first.name));
+  }
+  if (groups.empty()) return {};
+  return fmt::format("{} ranks share {} ({}): they take turns, one rank per GPU is faster", sharers,
+                     counted(groups.size(), "GPU"), fmt::join(groups, "; "));
+}
+
+namespace {
+
+/// Collective. What the lowest rank with any text says, and who that is where not all have one.
+std::string first_of(const Comm& comm, const std::string& text) {
+  const std::int64_t rank = comm.min(text.empty() ? comm.size() : comm.rank());
+  if (rank == comm.size()) return {};
+  const bool everywhere = comm.min(!text.empty()) > 0;
+  const std::string where =
+      everywhere ? "" : fmt::format(" on rank {} ({})", comm.rank(), host_name());
+  return comm.broadcast(text + where, static_cast<int>(rank));
+}
+
+/// Collective. On rank 0 where each rank computes; elsewhere empty.
+std::vector<RankDevice> gather_devices(const Comm& comm, const Device& device) {
+  const std::string& about = device.traits().description;
+  std::vector<RankDevice> ranks;
+  for (const std::string& line : comm.gather(fmt::format(
+           "{}\n{}\n{}", host_name(), about.substr(0, about.find(' ')), device.traits().uuid))) {
+    const std::size_t first = line.find('\n'), second = line.find('\n', first + 1);
+    ranks.push_back({line.substr(0, first), line.substr(first + 1, second - first - 1),
+                     line.substr(second + 1)});
+  }
+  return ranks;
+}
+
+}  // namespace
+
+std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, DeviceOptions options,
+                                    Placement& placement) {
+  const DeviceEntry* entry = &find(devices(), name);
+  if (name == "auto") {
+    std::vector<std::string> absent;
+    for (const DeviceEntry& better : devices().subspan(1)) {
+      if (const std::string why = first_of(comm, better.absent()); why.empty()) {
+        entry = &better;
+        absent.clear();
+      } else {
+        absent.push_back(why);
+      }
+    }
+    for (const std::string& why : absent) {
+      placement.notes.push_back(fmt::format("{}, using {}", why, entry->name));
+    }
+  }
+  options.threads = placement.threads;
+  options.rank_on_host = comm.node().rank();
+  std::unique_ptr<Device> device;
+  agree(comm, [&] {
+    const std::string absent = entry->absent();
+    require(absent.empty(), "--device {}: {} on {}: choose another --device", entry->name, absent,
+            host_name());
+    device = entry->make(options);
+  });
+  const std::vector<RankDevice> ranks = gather_devices(comm, *device);
+  placement.devices = devices_text(ranks);
+  if (const std::string note = sharing_note(ranks); !note.empty()) placement.notes.push_back(note);
+  return device;
+}
+
+std::vector<std::string> placement_lines(const Comm& comm, const Placement& placement) {
+  return comm.gather(fmt::format("rank {}: host {}, cores {}, {}", comm.rank(), host_name(),
+                                 core_list(allowed_cores()), counted(placement.threads, "thread")));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,173 @@
+#include "apps/step/shards_together.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "collectives/comm/flight_recorder.h"
+#include "collectives/sum.h"
+#include "src/base/clock.h"
+
+namespace lockstep {
+
+std::vector<Range> places_of_sums(const Layout& layout) {
+  std::set<std::int64_t> lengths;
+  for (const Parameter& parameter : layout.parameters) {
+    if (parameter.trained()) continue;
+    lengths.insert({parameter.shape.count(), 2 * parameter.shape.count()});
+  }
+  std::vector<Range> places;
+  for (const std::int64_t length : lengths)
+    places.push_back({places.empty() ? 0 : Layout::aligned(places.back().end()), length});
+  return places;
+}
+
+/// Sums over the ranks, of one shard or of what the shards of each have come to.
+class ShardsTogether::Ranks : public AcrossShards {
+ public:
+  Ranks(Device& device, std::unique_ptr<Reducer> reducer, std::vector<Range> places, int ranks,
+        Record* record)
+      : device_(device),
+        reducer_(std::move(reducer)),
+        places_(std::move(places)),
+        summed_(device.event()),
+        ranks_(ranks),
+        record_(record) {}
+
+  int shards() const override { return ranks_; }
+
+  void sum(Stream& stream, float* values, std::int64_t count) override {
+    if (ranks_ == 1) return;
+    const double began = now_seconds();
+    const auto place = std::find_if(places_.begin(), places_.end(),
+                                    [&](const Range& range) { return range.count == count; });
+    expect(place != places_.end(), "a layer sums what has not the length of a statistic");
+    const auto bucket = static_cast<int>(place - places_.begin());
+    const std::size_t bytes = count * sizeof(float);
+    float* const at = reducer_->gradients() + place->begin;
+    device_.copy(stream, at, values, bytes);
+    reducer_->written(bucket, stream);
+    reducer_->start(bucket);
+    if (!reducer_->traits().in_stream) {
+      if (record_ != nullptr) record_->collective(true);
+      reducer_->finish(bucket);
+      if (record_ != nullptr) record_->collective(false);
+    }
+    summed_->record(reducer_->stream());
+    summed_->wait(stream);
+    device_.copy(stream, values, at, bytes);
+    seconds_ += now_seconds() - began;
+  }
+
+  void look() {
+    if (reducer_->traits().in_stream) reducer_->advance();
+  }
+  double seconds() const { return seconds_; }
+  std::size_t bytes() const { return reducer_->traits().bytes; }
+
+ private:
+  Device& device_;
+  std::unique_ptr<Reducer> reducer_;
+  std::vector<Range> places_;
+  std::unique_ptr<Event> summed_;
+  int ranks_;
+  Record* record_;
+  double seconds_ = 0;
+};
+
+/// The work of one of several shards, and the sums that it takes part in.
+class ShardsTogether::Queue : public Stream, public AcrossShards {
+ public:
+  Queue(Device& device, int shards_of_all, Record* record)
+      : Stream(/*later=*/true), does_(device.stream()), shards_(shards_of_all) {
+    if (record != nullptr) does_->after_each([record] { record->progress(); });
+  }
+
+  void synchronize() override { expect(next_ == pieces_.size(), "a queue was not run"); }
+  int threads() const override { return does_->threads(); }
+  int shards() const override { return shards_; }
+  void sum(Stream&, float* values, std::int64_t count) override {
+    pieces_.push_back({{}, values, count});
+  }
+
+  struct Piece {
+    std::function<void()> work;  ///< none: the sum
+    float* values = nullptr;
+    std::int64_t count = 0;
+  };
+  /// Works up to the next sum, which is returned; none: all is done.
+  const Piece* run() {
+    while (next_ < pieces_.size()) {
+      const Piece& piece = pieces_[next_++];
+      if (!piece.work) return &piece;
+      does_->give([&piece] { piece.work(); });
+    }
+    pieces_.clear();
+    next_ = 0;
+    return nullptr;
+  }
+  Stream& does() { return *does_; }
+
+ private:
+  void enqueue(std::function<void()> work) override { pieces_.push_back({std::move(work)}); }
+
+  std::unique_ptr<Stream> does_;  ///< of the thread that runs it
+  int shards_;
+  std::vector<Piece> pieces_;
+  std::size_t next_ = 0;  ///< to be done
+};
+
+ShardsTogether::ShardsTogether(Device& device, std::unique_ptr<Reducer> reducer,
+                               std::vector<Range> places, int ranks, int shards, Record* record)
+    : ranks_(
+          std::make_unique<Ranks>(device, std::move(reducer), std::move(places), ranks, record)) {
+  expect(shards == 1 || device.traits().memory_is_host, "queues are for memory of the host");
+  for (int shard = 0; shards > 1 && shard < shards; ++shard)
+    queues_.push_back(std::make_unique<Queue>(device, ranks * shards, record));
+}
+
+ShardsTogether::~ShardsTogether() = default;
+
+int ShardsTogether::shards() const { return std::max(1, static_cast<int>(queues_.size())); }
+
+Stream& ShardsTogether::stream(int shard, Stream& computing) const {
+  if (queues_.empty()) return computing;
+  return *queues_[shard];
+}
+
+void ShardsTogether::then(int shard, std::function<void()> next) {
+  if (queues_.empty()) return next();
+  queues_[shard]->give(std::move(next));
+}
+
+AcrossShards& ShardsTogether::across(int shard) const {
+  if (queues_.empty()) return *ranks_;
+  return *queues_[shard];
+}
+
+void ShardsTogether::run() {
+  for (bool more = !queues_.empty(); more;) {
+    std::vector<float*> parts;
+    std::int64_t count = 0;
+    for (const auto& queue : queues_) {
+      const Queue::Piece* sum = queue->run();
+      if (sum == nullptr) continue;
+      expect(parts.empty() || sum->count == count, "shards do not ask for the same sums");
+      parts.push_back(sum->values);
+      count = sum->count;
+    }
+    more = !parts.empty();
+    if (!more) break;
+    expect(parts.size() == queues_.size(), "shards do not ask for the same sums");
+    sum_canonically(parts, count);
+    ranks_->sum(queues_.front()->does(), parts.front(), count);
+    for (std::size_t shard = 1; shard < parts.size(); ++shard)
+      std::copy_n(parts.front(), count, parts[shard]);
+  }
+}
+
+void ShardsTogether::look() { ranks_->look(); }
+double ShardsTogether::seconds() const { return ranks_->seconds(); }
+std::size_t ShardsTogether::bytes() const { return ranks_->bytes(); }
+
+}  // namespace lockstep

@@ -1,0 +1,77 @@
+#include "apps/step/trace.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+
+#include "src/base/check.h"
+#include "src/base/machine.h"
+#include "src/files/file.h"
+
+namespace lockstep {
+namespace {
+
+std::size_t spans_of_a_lane(int ranks) {
+  const auto share = Trace::kMostInAll / 2 / static_cast<std::size_t>(ranks);
+  return std::clamp(share, Trace::kLeast, Trace::kMost);
+}
+
+/// A trace takes the place of an older one, and of no other file.
+void require_trace_or_nothing(const std::filesystem::path& path) {
+  std::string begin(kTraceBegin.size(), '\0');
+  std::ifstream file(path);
+  if (!file) return;
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  require(begin == kTraceBegin, "{} is there and is no trace: choose another name", path.string());
+}
+
+}  // namespace
+
+void require_trace_file(const std::filesystem::path& path) {
+  try {
+    require_replaceable(path);
+    require_trace_or_nothing(path);
+  } catch (const Error& failed) {
+    fail_usage("--trace: {}", failed.what());
+  }
+}
+
+Trace::Trace(const Comm& comm)
+    : comm_(comm),
+      node_(comm.node()),
+      timeline_(spans_of_a_lane(comm.size())),
+      offset_(clock_offset(comm, node_)),
+      measured_ns_(now_ns()) {}
+
+std::string Trace::write(const std::filesystem::path& path) {
+  const ClockOffset last = clock_offset(comm_, node_);
+  const std::int64_t now = now_ns();
+  const double drift = static_cast<double>(last.ns - offset_.ns) /
+                       static_cast<double>(std::max<std::int64_t>(now - measured_ns_, 1));
+  const auto of_rank_0 = [&](std::int64_t ns) -> std::int64_t {
+    return ns + offset_.ns + std::llround(drift * static_cast<double>(ns - measured_ns_));
+  };
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  for (const Lane* lane : {&timeline_.compute, &timeline_.communication}) {
+    for (const Lane::Span& span : lane->spans()) first = std::min(first, of_rank_0(span.begin_ns));
+  }
+  const std::int64_t zero = comm_.min(first);
+  const std::string remark =
+      last.error_ns == 0
+          ? ""
+          : fmt::format("clock {:+.1f} us, to {:.1f} us", static_cast<double>(last.ns) * 1e-3,
+                        static_cast<double>(last.error_ns) * 1e-3);
+  const std::vector<std::string> events =
+      comm_.gather(trace_events(timeline_, comm_.rank(), host_name(), remark,
+                                [&](std::int64_t ns) { return of_rank_0(ns) - zero; }));
+  if (comm_.rank() != 0) return {};
+  try {
+    require_trace_or_nothing(path);  // of what this run has written, too
+    replace_file(path, trace_document(events));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,121 @@
+#include "collectives/comm/flight_recorder.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/clock.h"
+
+namespace lockstep {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+}  // namespace
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
+              "records are shared between processes");
+
+struct FlightRecorder::Memory {
+  alignas(64) std::atomic<bool> failing, saved, network;
+  Record records[1];  // one per rank: the memory goes on
+};
+
+void Record::step(std::int64_t number) {
+  step_.store(number, kRelaxed);
+  progress();
+}
+
+void Record::phase(std::string_view name, double limit_seconds) {
+  enter(name, limit_seconds, false);
+}
+
+void Record::waiting(std::string_view name, double limit_seconds) {
+  enter(name, limit_seconds, true);
+}
+
+void Record::enter(std::string_view name, double limit_seconds, bool waiting) {
+  char text[kPhaseLength] = "";
+  std::memcpy(text, name.data(), std::min(name.size(), kPhaseLength));
+  for (std::size_t i = 0; i < phase_.size(); ++i) {
+    std::uint64_t word;
+    std::memcpy(&word, text + i * sizeof word, sizeof word);
+    phase_[i].store(word, kRelaxed);
+  }
+  waiting_.store(waiting, kRelaxed);
+  limit_ns_.store(static_cast<std::int64_t>(limit_seconds * 1e9), kRelaxed);
+  progress();
+}
+
+void Record::collective(bool inside) {
+  collective_.store(inside, kRelaxed);
+  progress();
+}
+
+void Record::progress() { mark_ns_.store(now_ns(), kRelaxed); }
+
+void Record::goodbye() { goodbye_.store(true, std::memory_order_release); }
+
+void Record::seen(Condition condition) { condition_.store(condition, kRelaxed); }
+
+Record::State Record::read() const {
+  char text[kPhaseLength + 1] = "";
+  for (std::size_t i = 0; i < phase_.size(); ++i) {
+    const std::uint64_t word = phase_[i].load(kRelaxed);
+    std::memcpy(text + i * sizeof word, &word, sizeof word);
+  }
+  State state;
+  state.rank = rank_.load(kRelaxed);
+  state.pid = pid_.load(kRelaxed);
+  state.pid_space = pid_space_.load(kRelaxed);
+  state.said_goodbye = goodbye_.load(std::memory_order_acquire);
+  state.step = step_.load(kRelaxed);
+  state.phase = text;
+  state.start_time = start_time_.load(kRelaxed);
+  state.condition = condition_.load(kRelaxed);
+  state.waiting = waiting_.load(kRelaxed) || collective_.load(kRelaxed);
+  state.mark_ns = mark_ns_.load(kRelaxed);
+  state.seconds_since = static_cast<double>(now_ns() - state.mark_ns) * 1e-9;
+  state.limit_seconds = static_cast<double>(limit_ns_.load(kRelaxed)) * 1e-9;
+  return state;
+}
+
+std::size_t FlightRecorder::bytes(int ranks) {
+  return sizeof(Memory) + static_cast<std::size_t>(ranks) * sizeof(Record);
+}
+
+FlightRecorder::FlightRecorder(void* memory, int index, int size, int rank)
+    : memory_(static_cast<Memory*>(memory)), index_(index), size_(size) {
+  mine().rank_.store(rank, kRelaxed);
+  mine().pid_.store(static_cast<int>(getpid()), kRelaxed);
+  struct stat space = {};
+  stat("/proc/self/ns/pid",
+       &space);  // containers have one each; 0 for all where there is no such file
+  mine().pid_space_.store(space.st_ino, kRelaxed);
+  mine().start_time_.store(start_time_of(getpid()), kRelaxed);
+  mine().seen(Condition::runs);
+  mine().step(-1);
+  mine().phase("start-up");
+}
+
+Record& FlightRecorder::mine() { return memory_->records[index_]; }
+const Record& FlightRecorder::operator[](int index) const { return memory_->records[index]; }
+Record& FlightRecorder::operator[](int index) { return memory_->records[index]; }
+
+bool FlightRecorder::first_failure() { return !memory_->failing.exchange(true); }
+bool FlightRecorder::failing() const { return memory_->failing.load(); }
+
+void FlightRecorder::suspect_network(bool suspected) { memory_->network.store(suspected); }
+bool FlightRecorder::suspects_network() const { return memory_->network.load(); }
+
+bool FlightRecorder::anyone_has_left() const {
+  return std::any_of(memory_->records, memory_->records + size_,
+                     [](const Record& record) { return record.read().said_goodbye; });
+}
+
+void FlightRecorder::saved() { memory_->saved.store(true); }
+bool FlightRecorder::has_saved() const { return memory_->saved.load(); }
+
+}  // namespace lockstep

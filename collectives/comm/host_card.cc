@@ -1,0 +1,90 @@
+#include "collectives/comm/host_card.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+#include "collectives/comm/communicator.h"
+#include "collectives/watch/launcher.h"
+#include "src/base/machine.h"
+
+namespace lockstep {
+namespace {
+
+static_assert(std::is_trivially_copyable_v<HostCard>, "it goes through MPI as bytes");
+
+/// Whether Open MPI was restricted to other interfaces (btl_tcp_if_include by names).
+bool excluded(std::string_view interface) {
+  const char* const variable = std::getenv("OMPI_MCA_btl_tcp_if_include");
+  if (variable == nullptr) return false;
+  std::string_view list = variable;
+  if (list.find('/') != list.npos) return false;  // networks, not names
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    if (list.substr(0, end) == interface) return false;
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return true;
+}
+
+std::uint32_t ip_of(const sockaddr* address) {
+  return reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr;
+}
+
+}  // namespace
+
+HostCard own_card() {
+  HostCard card;
+  const std::string name = host_name();
+  std::copy_n(name.data(), std::min(name.size(), card.name.size() - 1), card.name.data());
+  if (::getrandom(card.key.data(), sizeof card.key, 0) != sizeof card.key) return card;
+  card.has_launcher = find_launcher().main;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return card;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, ::freeifaddrs);
+  auto place = card.addresses.begin();
+  for (; list != nullptr && place != card.addresses.end(); list = list->ifa_next) {
+    if (list->ifa_addr == nullptr || list->ifa_addr->sa_family != AF_INET) continue;
+    const std::uint32_t ip = ip_of(list->ifa_addr);
+    const bool loopback = ntohl(ip) >> 24 == 127;
+    if (!loopback && !excluded(list->ifa_name)) *place++ = {ip, ip_of(list->ifa_netmask)};
+  }
+  return card;
+}
+
+std::vector<std::uint32_t> ways_to(const HostCard& own, const HostCard& other) {
+  std::vector<std::uint32_t> near, far;
+  for (const HostCard::Address& there : other.addresses) {
+    if (there.ip == 0) continue;
+    bool common = false, mine = false;
+    for (const HostCard::Address& here : own.addresses) {
+      mine |= here.ip == there.ip;
+      common |= here.ip != 0 && ((here.ip ^ there.ip) & here.mask) == 0;
+    }
+    if (!mine) (common ? near : far).push_back(there.ip);
+  }
+  near.insert(near.end(), far.begin(), far.end());
+  return near;
+}
+
+std::vector<HostCard> exchange_cards(const Comm& all, const Comm& node, const HostCard& card) {
+  const Waiting waiting;
+  MPI_Comm handle = MPI_COMM_NULL;
+  check(MPI_Comm_split(raw(all), node.rank() == 0 ? 0 : MPI_UNDEFINED, all.rank(), &handle));
+  if (handle == MPI_COMM_NULL) return {};
+  const Comm leaders(std::make_shared<const Communicator>(handle, /*owned=*/true));
+  std::vector<HostCard> cards(static_cast<std::size_t>(leaders.size()));
+  check(MPI_Allgather(&card, sizeof card, MPI_BYTE, cards.data(), sizeof card, MPI_BYTE,
+                      raw(leaders)));
+  return cards;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,155 @@
+#include "collectives/node/node_memory.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <new>
+#include <random>
+#include <string_view>
+
+#include "collectives/comm/comm.h"
+#include "src/base/round_up.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::string_view kPrefix = "lockstep-";
+
+/// Bytes of a file.
+struct Part {
+  std::size_t begin, bytes;
+};
+
+struct File {
+  int number;
+  ~File() {
+    if (number >= 0) close(number);
+  }
+};
+
+/// Takes away what a process left that was killed between making its file and taking the name away:
+/// files of this user that are named after a process that is gone. A minute old at least, since the
+/// processes of another container may be unknown here.
+void remove_leftovers() {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/dev/shm", ignored)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(kPrefix)) continue;
+    const int pid = std::atoi(name.c_str() + kPrefix.size());
+    struct stat status;
+    if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH &&
+        stat(entry.path().c_str(), &status) == 0 && status.st_uid == geteuid() &&
+        time(nullptr) - status.st_mtime >= 60)
+      unlink(entry.path().c_str());
+  }
+}
+
+/// Throws the Error for `bytes` that /dev/shm does not have.
+[[noreturn]] void fail_for_room(std::size_t bytes, const std::string& purpose) {
+  constexpr double kMiB = 1 << 20;
+  struct statvfs room = {};
+  statvfs("/dev/shm", &room);
+  fail(
+      "{} needs {:.1f} MiB of shared memory on {}, but /dev/shm has {:.1f} MiB left. Make /dev/shm "
+      "larger (docker run --shm-size) or pass --reducer tree.",
+      purpose, static_cast<double>(bytes) / kMiB, host_name(),
+      static_cast<double>(room.f_bavail) * static_cast<double>(room.f_frsize) / kMiB);
+}
+
+/// Refuses at once what cannot be reserved. Another process may still take the room afterwards.
+void require_room(std::size_t bytes, const std::string& purpose) {
+  struct statvfs room;
+  if (statvfs("/dev/shm", &room) != 0 || room.f_blocks == 0) return;  // unknown or unlimited
+  if (bytes > std::size_t{room.f_bavail} * room.f_frsize) fail_for_room(bytes, purpose);
+}
+
+/// Takes the pages of `part` of `file`, which is of `bytes`. Without them the first write to a page
+/// ends the process by SIGBUS once /dev/shm is full.
+void reserve(int file, Part part, std::size_t bytes, const std::string& purpose) {
+  if (part.bytes == 0) return;
+  int error = EINTR;
+  while (error == EINTR)
+    error = posix_fallocate(file, static_cast<off_t>(part.begin), static_cast<off_t>(part.bytes));
+  if (error == ENOSPC) fail_for_room(bytes, purpose);
+  require(error == 0, "cannot reserve {} bytes of /dev/shm on {}: {}", part.bytes, host_name(),
+          std::strerror(error));
+}
+
+/// Maps `bytes` of /dev/shm/`name`, which it makes first if `make` says so, and reserves `own` of
+/// them. Throws Error.
+Memory map_file(const std::string& name, std::size_t bytes, Part own, bool make,
+                const std::string& purpose) {
+  const File file{shm_open(name.c_str(), make ? O_RDWR | O_CREAT | O_EXCL : O_RDWR, 0600)};
+  const int refused = errno;
+  require(file.number >= 0 || refused != ENOSPC,
+          "{} needs a file in /dev/shm on {}, which is full (df -i /dev/shm). End "
+          "other programs that use it.",
+          purpose, host_name());
+  require(file.number >= 0,
+          "cannot open /dev/shm{} on {}: {}. The ranks of a host must see the same /dev/shm.", name,
+          host_name(), std::strerror(refused));
+  void* data = MAP_FAILED;
+  if (!make || ftruncate(file.number, static_cast<off_t>(bytes)) == 0) {
+    reserve(file.number, own, bytes, purpose);
+    data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.number, 0);
+  }
+  require(data != MAP_FAILED, "cannot map {} bytes of shared memory on {}: {}", bytes, host_name(),
+          std::strerror(errno));
+  return Memory(static_cast<std::byte*>(data), [bytes](std::byte* p) { munmap(p, bytes); });
+}
+
+/// Takes the name away from a file that rank 0 has made, however the others fare with it.
+struct Name {
+  std::string text;
+  bool owned;
+  ~Name() {
+    if (owned) shm_unlink(text.c_str());
+  }
+};
+
+}  // namespace
+
+NodeMemory::NodeMemory(const Comm& all, const Comm& node, std::size_t bytes,
+                       const std::string& purpose)
+    : bytes_(round_up(std::max<std::size_t>(bytes, 1), kPageBytes)) {
+  const bool first = node.rank() == 0, alone = node.size() == 1;
+  // Each rank reserves and touches a part first. On hosts with several memory controllers the parts
+  // then lie about evenly.
+  const std::size_t each = round_up(bytes_ / static_cast<std::size_t>(node.size()), kPageBytes);
+  const std::size_t begin = std::min(bytes_, each * static_cast<std::size_t>(node.rank()));
+  const Part own{begin, std::min(each, bytes_ - begin)};
+  std::random_device random;
+  const Name name{
+      node.broadcast(first ? fmt::format("/{}{}-{:08x}", kPrefix, getpid(), random()) : ""),
+      first && !alone};
+  agree(all, [&] {
+    if (alone) {
+      memory_ = allocate_pages(bytes_);
+      if (!memory_) throw std::bad_alloc();
+    } else if (first) {
+      remove_leftovers();
+      require_room(bytes_, purpose);
+      memory_ = map_file(name.text, bytes_, own, true, purpose);
+    }
+  });
+  agree(all, [&] {
+    if (!first) memory_ = map_file(name.text, bytes_, own, false, purpose);
+  });
+  if (alone) return;
+  ask_for_huge_pages(data(), bytes_);
+  std::memset(data() + own.begin, 0, own.bytes);
+  node.barrier();
+}
+
+}  // namespace lockstep

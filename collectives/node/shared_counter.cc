@@ -1,0 +1,53 @@
+#include "collectives/node/shared_counter.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <climits>
+
+namespace lockstep {
+namespace {
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/// std::atomic::wait() works within one process only.
+long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
+           const timespec* timeout) {
+  static_assert(sizeof word == sizeof(std::uint32_t));
+  return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
+}
+
+}  // namespace
+
+void SharedCounter::add(std::uint32_t number) {
+  // Sequentially consistent with wait(): either it sees the new value, or we see the sleeper.
+  value_.fetch_add(number);
+  if (sleepers_.load() > 0) futex(value_, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+void SharedCounter::wait(std::uint32_t mark, Patience patience) {
+  for (int i = 0; i < patience.looks; ++i) {
+    if (reached(mark)) return;
+    pause();
+  }
+  for (int i = 0; i < patience.yields; ++i) {
+    if (reached(mark)) return;
+    sched_yield();
+  }
+  sleepers_.fetch_add(1);
+  const std::uint32_t value = value_.load();
+  if (static_cast<std::int32_t>(value - mark) < 0) {
+    const timespec timeout{0, 1'000'000};
+    futex(value_, FUTEX_WAIT, value, &timeout);
+  }
+  sleepers_.fetch_sub(1);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,139 @@
+#include "collectives/reducers/measured_link.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "collectives/comm/communicator.h"
+#include "collectives/exchange.h"
+#include "collectives/sum.h"
+#include "src/base/round_up.h"
+
+namespace lockstep {
+namespace {
+
+using Clock = std::function<double()>;
+
+constexpr int kLargest = 1 << 20;  // bytes that cross at once
+constexpr int kPiece = static_cast<int>(kPieceBetweenHosts);
+constexpr double kPatience = 0.1;  // seconds for each size of message
+
+/// The least of up to `times` calls, as many as begin within kPatience; the first is not counted.
+/// (What else the machines do makes a message later, and never sooner.)
+template <class F>
+double least_seconds(int times, const Clock& clock, F&& call) {
+  call();
+  double least = std::numeric_limits<double>::infinity();
+  const double end = clock() + kPatience;
+  for (int i = 0; i < times; ++i) {
+    const double begin = clock();
+    if (i > 0 && begin >= end) break;
+    call();
+    least = std::min(least, clock() - begin);
+  }
+  return least;
+}
+
+/// One of two ranks that measure. The other follows: each message says whether there is one more.
+class Pair {
+ public:
+  Pair(const Comm& comm, int other, const Clock& clock)
+      : comm_(raw(comm)), other_(other), clock_(clock) {}
+
+  /// Seconds for `bytes` in both directions at once, and for the message that asks for them, by the
+  /// clock of the one that leads. (Short pieces cross unasked, and would have come before the clock
+  /// is looked at.)
+  double exchange(int times, int bytes) {
+    const double seconds = least_seconds(times, clock_, [&] {
+      send(1);
+      both_ways(bytes);
+    });
+    send(0);
+    return seconds;
+  }
+  /// From here to there and back.
+  double round_trip(int times) {
+    const double seconds = least_seconds(times, clock_, [&] { there_and_back(1); });
+    there_and_back(0);
+    return seconds;
+  }
+  void follow() {
+    while (answer()) continue;
+    while (receive()) both_ways(kLargest);
+  }
+
+ private:
+  /// In the pieces of exchanges, all under way at once: it is their bandwidth that is asked for.
+  void both_ways(int bytes) {
+    pending_.clear();
+    for (const bool send : {false, true}) {
+      for (int begin = 0; begin < bytes; begin += kPiece) {
+        const int length = std::min(kPiece, bytes - begin);
+        MPI_Request& request = pending_.emplace_back();
+        check(send ? MPI_Isend(out_.data() + begin, length, MPI_CHAR, other_, 0, comm_, &request)
+                   : MPI_Irecv(in_.data() + begin, length, MPI_CHAR, other_, 0, comm_, &request));
+      }
+    }
+    check(MPI_Waitall(static_cast<int>(pending_.size()), pending_.data(), MPI_STATUSES_IGNORE));
+  }
+  void send(char more) {
+    out_[0] = more;
+    check(MPI_Send(out_.data(), 8, MPI_CHAR, other_, 0, comm_));
+  }
+  bool receive() {
+    check(MPI_Recv(in_.data(), 8, MPI_CHAR, other_, 0, comm_, MPI_STATUS_IGNORE));
+    return in_[0] != 0;
+  }
+  void there_and_back(char more) {
+    send(more);
+    receive();
+  }
+  bool answer() {
+    const bool more = receive();
+    send(1);
+    return more;
+  }
+
+  Waiting waiting_;
+  MPI_Comm comm_;
+  int other_;
+  const Clock& clock_;
+  std::vector<char> out_ = std::vector<char>(kLargest), in_ = std::vector<char>(kLargest);
+  std::vector<MPI_Request> pending_;
+};
+
+double measured_add_rate() {
+  constexpr std::int64_t kCount = kLargest / sizeof(float);
+  std::vector<float> to(kCount), from(kCount);
+  const double seconds =
+      least_seconds(5, now_seconds, [&] { add(to.data(), from.data(), kCount); });
+  return kLargest / std::max(seconds, 1e-9);
+}
+
+}  // namespace
+
+Link measure_link(const Comm& comm, const Comm& node, int rounds, const Clock& clock) {
+  Link link;
+  const std::int64_t second =
+      comm.min(node.rank() == 0 && comm.rank() > 0 ? comm.rank() : INT32_MAX);
+  if (second == INT32_MAX) return link;
+  if (comm.rank() == 0) {
+    Pair pair(comm, static_cast<int>(second), clock);
+    link.latency = std::max(pair.round_trip(rounds) / 2, 1e-9);
+    const double seconds = pair.exchange(ceil_div(rounds, 4), kLargest) - link.latency;
+    link.bandwidth = kLargest / std::max(seconds, 1e-9);
+    link.add_rate = measured_add_rate();
+  } else if (comm.rank() == second) {
+    Pair(comm, 0, clock).follow();
+  }
+  std::array numbers{link.latency, link.bandwidth, link.add_rate};
+  comm.broadcast(std::span<double>(numbers), 0);
+  return {numbers[0], numbers[1], numbers[2]};
+}
+
+std::string describe(const Link& link) {
+  return fmt::format("{:.0f} us and {:.3g} GB/s", link.latency * 1e6, link.bandwidth * 1e-9);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,166 @@
+// The reducer for ranks of one host: gradients are born in memory that all of them see, and no
+// message is sent.
+//
+// A bucket is cut into one slice per rank. When all ranks have arrived, each slice is claimed by
+// some rank, its own first and then those that nobody has begun; the rank sums it over all ranks in
+// canonical order and writes the sum to everybody. When all slices are finished, the bucket is. A
+// rank that is still computing thus holds nobody up once it has arrived, and of a short bucket the
+// last to arrive has summed everything before the others have noticed.
+//
+// Counters only grow: at step s they are waited for at s times their value per step, so that
+// nothing must be reset.
+#include <atomic>
+
+#include "collectives/node/node_cores.h"
+#include "collectives/node/node_memory.h"
+#include "collectives/node/shared_counter.h"
+#include "collectives/reducers/reducers.h"
+#include "collectives/sum.h"
+#include "src/base/round_up.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kLine = 16;  ///< floats of a cache line: no two ranks write to the same one
+constexpr std::int64_t kPage = kPageBytes / sizeof(float);  ///< floats of a page
+
+/// The step up to which a slice has been claimed by some rank.
+struct alignas(64) Claim {
+  std::atomic<std::uint32_t> step;
+};
+
+/// Where things lie in the window, in floats.
+struct Places {
+  std::vector<std::int64_t> headers;  ///< by bucket: arrived, finished, one Claim per slice
+  std::int64_t gradients = 0;         ///< of rank 0; the others follow
+  std::int64_t gradients_each = 0;
+  std::int64_t total = 0;
+
+  explicit Places(const ReducerSpec& spec) {
+    const std::int64_t ranks = spec.comm.size();
+    for (std::size_t bucket = 0; bucket < spec.buckets.size(); ++bucket) {
+      headers.push_back(total);
+      total += (2 + ranks) * kLine;
+    }
+    gradients = total = round_up(total, kPage);
+    gradients_each = round_up(spec.count, kPage);
+    total += ranks * gradients_each;
+  }
+};
+
+class SharedReducer : public NodeReducer {
+ public:
+  SharedReducer(const ReducerSpec& spec, const Comm& all)
+      : NodeReducer(spec),
+        ranks_(spec.comm.size()),
+        patience_(Patience::of(ranks_, node_cores(spec.comm).all)),
+        places_(spec),
+        memory_(all, spec.comm, places_.total * sizeof(float), "the reducer shared") {
+    auto* base = reinterpret_cast<float*>(memory_.data());
+    for (int rank = 0; rank < ranks_; ++rank)
+      gradients_.push_back(base + places_.gradients + rank * places_.gradients_each);
+    for (std::size_t i = 0; i < spec.buckets.size(); ++i) {
+      auto* counters = reinterpret_cast<SharedCounter*>(base + places_.headers[i]);
+      buckets_.push_back(
+          {spec.buckets[i], counters, counters + 1, reinterpret_cast<Claim*>(counters + 2)});
+    }
+    traits_ = {.name = "shared",
+               .description = fmt::format("shared ({}; window of {:.1f} MiB)", describe_ranks(spec),
+                                          static_cast<double>(memory_.bytes()) / (1 << 20)),
+               .bytes = memory_.bytes(),
+               .canonical = true};
+  }
+
+  float* gradients() override { return gradients_of(spec_.comm.rank()); }
+  float* gradients_of(int rank) const override { return gradients_[rank]; }
+
+  void start(int number) override {
+    Bucket& bucket = buckets_[number];
+    ++bucket.step;
+    bucket.done = ranks_ == 1;
+    if (bucket.done) return;
+    bucket.arrived->add(1);
+  }
+
+  bool advance() override {
+    bool busy = false;
+    for (Bucket& bucket : buckets_) {
+      if (!bucket.done) move_on(bucket);
+      busy |= !bucket.done;
+    }
+    return busy;
+  }
+
+  bool done(int bucket) const override { return buckets_[bucket].done; }
+
+  void finish(int number) override {
+    Bucket& bucket = buckets_[number];
+    for (;;) {
+      advance();
+      if (bucket.done) return;
+      SharedCounter& awaited =
+          *(bucket.arrived->reached(mark(bucket)) ? bucket.finished : bucket.arrived);
+      awaited.wait(mark(bucket), patience_);
+    }
+  }
+
+ private:
+  struct Bucket {
+    Range range;
+    SharedCounter* arrived;   ///< grows by one per rank and step
+    SharedCounter* finished;  ///< grows by one per slice and step
+    Claim* claims;            ///< by slice
+    std::uint32_t step = 0;   ///< of this rank: how many times it was started
+    bool done = true;
+  };
+
+  std::uint32_t mark(const Bucket& bucket) const {
+    return bucket.step * static_cast<std::uint32_t>(ranks_);
+  }
+
+  void move_on(Bucket& bucket) {
+    if (!bucket.arrived->reached(mark(bucket))) return;
+    for (int i = 0; i < ranks_; ++i) {
+      const int slice = (spec_.comm.rank() + i) % ranks_;
+      std::uint32_t before = bucket.step - 1;
+      if (!bucket.claims[slice].step.compare_exchange_strong(before, bucket.step)) continue;
+      sum_slice(bucket, slice);
+      bucket.finished->add(1);
+    }
+    bucket.done = bucket.finished->reached(mark(bucket));
+  }
+
+  void sum_slice(const Bucket& bucket, int slice) {
+    const Range elements = slice_of(bucket.range, slice, ranks_);
+    slice_.clear();
+    for (float* gradients : gradients_) slice_.push_back(gradients + elements.begin);
+    sum_canonically(slice_, elements.count);
+  }
+
+  int ranks_;
+  Patience patience_;
+  Places places_;
+  NodeMemory memory_;
+  std::vector<float*> gradients_;  ///< by rank
+  std::vector<Bucket> buckets_;
+  std::vector<float*> slice_;  ///< by rank: what is being summed
+};
+
+}  // namespace
+
+std::unique_ptr<Reducer> make_shared_reducer(const ReducerSpec& spec) {
+  const int here = spec.comm.node().size();
+  agree(spec.comm, [&] {
+    require(here == spec.comm.size(),
+            "the reducer shared needs all ranks on one host, but only {} of {} are on {}: choose "
+            "--reducer auto or tree",
+            here, spec.comm.size(), host_name());
+  });
+  return make_node_reducer(spec, spec.comm);
+}
+
+std::unique_ptr<NodeReducer> make_node_reducer(const ReducerSpec& spec, const Comm& all) {
+  return std::make_unique<SharedReducer>(spec, all);
+}
+
+}  // namespace lockstep

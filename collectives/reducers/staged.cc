@@ -1,0 +1,118 @@
+// The reducer for gradients in memory that the host may not touch: each bucket is copied to a
+// reducer of the host, summed there, and its sum copied back. All reducers of the menu thus serve
+// every device.
+//
+//   compute    writes the bucket | ready
+//   out                                | copies it to the host | here
+//   the host                                                          | sums it over the ranks
+//   stream()                                                            copies it back | update
+#include <sched.h>
+
+#include <utility>
+
+#include "collectives/reducers/reducers.h"
+
+namespace lockstep {
+namespace {
+
+class StagedReducer : public Reducer {
+ public:
+  StagedReducer(const ReducerSpec& spec, std::unique_ptr<Reducer> inner)
+      : spec_(spec),
+        inner_(std::move(inner)),
+        gradients_(spec.device.allocate(arena_bytes(), Place::device)),
+        out_(spec.device.stream()) {
+    for (const Range& range : spec.buckets)
+      buckets_.push_back({range, spec.device.event(), spec.device.event(), State::done});
+    traits_ = inner_->traits();
+    traits_.description += ", staged in host memory";
+    traits_.bytes += arena_bytes();
+  }
+  ~StagedReducer() override {
+    try {
+      out_->synchronize();
+      stream().synchronize();
+    } catch (...) {  // whoever waited for the sums has met it
+    }
+  }
+
+  float* gradients() override { return reinterpret_cast<float*>(gradients_.get()); }
+
+  void written(int bucket, Stream& writer) override { at(bucket).ready->record(writer); }
+
+  void start(int number) override {
+    Bucket& bucket = at(number);
+    bucket.ready->wait(*out_);
+    copy(*out_, inner_->gradients(), gradients(), bucket.range);
+    bucket.here->record(*out_);
+    bucket.state = State::leaving;
+  }
+
+  bool advance() override {
+    // In order, and none before its forerunner: all ranks start the inner sums alike.
+    for (std::size_t next = 0; next < buckets_.size(); ++next) {
+      if (buckets_[next].state != State::leaving) continue;
+      if (!buckets_[next].here->done()) break;
+      inner_->start(static_cast<int>(next));
+      buckets_[next].state = State::summed;
+    }
+    inner_->advance();
+    bool busy = false;
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      Bucket& bucket = buckets_[i];
+      if (bucket.state == State::summed && inner_->done(static_cast<int>(i))) {
+        copy(stream(), gradients(), inner_->gradients(), bucket.range);
+        bucket.state = State::done;
+      }
+      busy |= bucket.state != State::done;
+    }
+    return busy;
+  }
+
+  bool done(int bucket) const override { return buckets_[bucket].state == State::done; }
+
+  void finish(int number) override {
+    for (advance(); !done(number); advance()) {
+      if (at(number).state == State::summed) {
+        inner_->finish(number);
+      } else {
+        sched_yield();  // the copy is under way
+      }
+    }
+  }
+
+  Stream& stream() override { return inner_->stream(); }
+
+ private:
+  enum class State {
+    leaving,  ///< to the host
+    summed,   ///< there, by the inner reducer
+    done,
+  };
+  struct Bucket {
+    Range range;
+    std::unique_ptr<Event> ready, here;
+    State state;
+  };
+
+  Bucket& at(int bucket) { return buckets_[bucket]; }
+  std::size_t arena_bytes() const { return spec_.count * sizeof(float); }
+  void copy(Stream& stream, float* to, const float* from, Range range) {
+    spec_.device.copy(stream, to + range.begin, from + range.begin, range.count * sizeof(float));
+  }
+
+  ReducerSpec spec_;
+  std::unique_ptr<Reducer> inner_;
+  Memory gradients_;
+  std::unique_ptr<Stream> out_;
+  std::vector<Bucket> buckets_;
+};
+
+}  // namespace
+
+std::unique_ptr<Reducer> make_staged_reducer(const ReducerSpec& spec,
+                                             std::unique_ptr<Reducer> inner) {
+  return std::make_unique<StagedReducer>(spec, std::move(inner));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,325 @@
+#include "collectives/watch/heartbeat.h"
+
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "collectives/comm/flight_recorder.h"
+
+namespace lockstep {
+namespace {
+
+constexpr double kSetUp = 20;    ///< seconds after which missing connections are given up
+constexpr double kPatience = 2;  ///< seconds that one address, or a guest's greeting, gets
+constexpr int kGuests = 64;      ///< at a time: strangers must not use up descriptors
+constexpr char kBeat = 'b', kTold = 't';
+constexpr std::size_t kToldBytes = 1 + 2 * sizeof(std::int32_t);  ///< 't', from, to
+
+double interval_of(double timeout) { return std::clamp(timeout / 10, 0.2, 2.0); }
+
+bool would_wait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+void close_socket(int& socket) {
+  if (socket >= 0) ::close(socket);
+  socket = -1;
+}
+
+int open_socket() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  if (socket >= 0) ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return socket;
+}
+
+sockaddr_in address_of(std::uint32_t ip, std::uint16_t port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = ip;
+  address.sin_port = port;
+  return address;
+}
+
+/// A listening socket on a port that the kernel chooses, which goes into `card`; -1 without one. It
+/// is bound to the only address of the host, or to all of several.
+int listen_for(HostCard& card) {
+  const bool several = card.addresses[1].ip != 0;
+  if (card.addresses[0].ip == 0) return -1;
+  int socket = open_socket();
+  sockaddr_in address = address_of(several ? INADDR_ANY : card.addresses[0].ip, 0);
+  socklen_t size = sizeof address;
+  auto* const raw = reinterpret_cast<sockaddr*>(&address);
+  if (socket < 0 || ::bind(socket, raw, size) != 0 || ::listen(socket, kGuests) != 0 ||
+      ::getsockname(socket, raw, &size) != 0)
+    close_socket(socket);
+  else
+    card.port = address.sin_port;
+  return socket;
+}
+
+}  // namespace
+
+/// The first bytes that both sides of a connection send.
+struct Heartbeat::Greeting {
+  std::array<std::uint64_t, 2> key;
+  std::int32_t from, to;
+  bool operator==(const Greeting&) const = default;
+};
+
+/// Another host. The one of the lower number connects, the other listens.
+struct Heartbeat::Peer {
+  int host = 0;
+  std::vector<std::uint32_t> ways = {};  ///< addresses that are left to try
+  int socket = -1;
+  bool connected = false;  ///< and has shown the key
+  double tried = 0;        ///< seconds that the present address was tried
+  double since_beat = 0;
+  std::int64_t sent = 0, acknowledged = 0;  ///< bytes
+  std::string heard = {};                   ///< bytes that make no whole message yet
+  Reach reach = {};
+};
+
+/// A connection that was accepted and has not shown the key yet.
+struct Heartbeat::Guest {
+  int socket = -1;
+  double waited = 0;
+};
+
+std::vector<int> heartbeat_peers(int self, int count) {
+  std::vector<int> peers;
+  for (std::int64_t far = 1; far < count; far *= 2) {
+    peers.push_back(static_cast<int>((self + far) % count));
+    peers.push_back(static_cast<int>((self - far + count) % count));
+  }
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  return peers;
+}
+
+std::unique_ptr<Heartbeat> Heartbeat::make(const Comm& all, const Comm& node) {
+  if (node.size() == all.size()) return nullptr;
+  HostCard card;
+  int listener = -1;
+  if (node.rank() == 0) {
+    card = own_card();
+    const char* const choice = std::getenv("LOCKSTEP_HEARTBEAT");
+    if (choice == nullptr || std::string_view(choice) != "off") listener = listen_for(card);
+  }
+  const auto cards = exchange_cards(all, node, card);
+  if (listener < 0) return nullptr;
+  const auto own = std::find_if(cards.begin(), cards.end(),
+                                [&](const HostCard& other) { return other.key == card.key; });
+  return std::make_unique<Heartbeat>(cards, static_cast<int>(own - cards.begin()), listener);
+}
+
+Heartbeat::Heartbeat(std::vector<HostCard> cards, int self, int listener)
+    : cards_(std::move(cards)), self_(self), listener_(listener) {
+  for (const int host : heartbeat_peers(self, static_cast<int>(cards_.size()))) {
+    if (cards_[host].port == 0) continue;
+    peers_.push_back({.host = host});
+    if (self < host) peers_.back().ways = ways_to(cards_[self], cards_[host]);
+  }
+  const auto launcher = std::find_if(cards_.begin(), cards_.end(),
+                                     [](const HostCard& card) { return card.has_launcher; });
+  if (launcher != cards_.end()) speaker_ = static_cast<int>(launcher - cards_.begin());
+}
+
+Heartbeat::~Heartbeat() {
+  close_socket(listener_);
+  for (Peer& peer : peers_) close_socket(peer.socket);
+  for (Guest& guest : guests_) close_socket(guest.socket);
+}
+
+int Heartbeat::connected() const {
+  return static_cast<int>(
+      std::count_if(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.connected; }));
+}
+
+Heartbeat::Greeting Heartbeat::greeting(int to) const {
+  return {.key = cards_.front().key, .from = self_, .to = to};
+}
+
+std::optional<Heartbeat::Verdict> Heartbeat::look(const FlightRecorder& records, double timeout,
+                                                  double elapsed) {
+  pace(records, elapsed);
+  if (listener_ >= 0) set_up(elapsed);
+  Verdict verdict{.from = self_, .to = {}};
+  bool sure = false;
+  suspects_ = false;
+  for (Peer& peer : peers_) {
+    if (!peer.connected) continue;
+    beat(peer, elapsed, interval_of(timeout));
+    sure |= peer.reach.look(elapsed, pace_, timeout);
+    if (!peer.reach.suspect(timeout)) continue;
+    suspects_ = true;
+    verdict.to.push_back(peer.host);  // others that were lost at about the same time
+  }
+  if (told_) return std::exchange(told_, std::nullopt);
+  if (!sure) return std::nullopt;
+  return verdict;
+}
+
+void Heartbeat::tell(const Verdict& verdict) {
+  std::array<char, kToldBytes> message = {kTold};
+  const std::int32_t pair[] = {verdict.from, verdict.to.front()};
+  std::memcpy(message.data() + 1, pair, sizeof pair);
+  for (const Peer& peer : peers_) {
+    if (peer.connected)
+      ::send(peer.socket, message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+}
+
+void Heartbeat::pace(const FlightRecorder& records, double elapsed) {
+  std::int64_t mark = 0;
+  for (int i = 0; i < records.size(); ++i) {
+    const Record::State state = records[i].read();
+    mark = std::max(mark, state.mark_ns);
+    pace_.step = std::max(pace_.step, state.step);
+  }
+  pace_.quiet = mark == mark_ns_ ? pace_.quiet + elapsed : 0;
+  mark_ns_ = mark;
+}
+
+void Heartbeat::set_up(double elapsed) {
+  accept_guests();
+  std::erase_if(guests_, [&](Guest& guest) { return welcome(guest, elapsed); });
+  bool missing = false;
+  for (Peer& peer : peers_) {
+    if (peer.connected) continue;
+    if (self_ < peer.host) connect(peer, elapsed);
+    missing |= !peer.connected && (self_ > peer.host || peer.socket >= 0 || !peer.ways.empty());
+  }
+  set_up_ += elapsed;
+  if (missing && set_up_ < kSetUp) return;
+  close_socket(listener_);
+  for (Guest& guest : guests_) close_socket(guest.socket);
+  guests_.clear();
+}
+
+void Heartbeat::accept_guests() {
+  while (guests_.size() < kGuests) {
+    const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (socket < 0) return;
+    guests_.push_back({.socket = socket});
+  }
+}
+
+/// True if `guest` is none any more: it has shown the key and is a peer, or was sent away.
+bool Heartbeat::welcome(Guest& guest, double elapsed) {
+  Greeting theirs;
+  const ssize_t got = ::recv(guest.socket, &theirs, sizeof theirs, MSG_PEEK);
+  guest.waited += elapsed;
+  const bool partial = got < 0 ? would_wait() : got > 0 && got < ssize_t{sizeof theirs};
+  if (partial && guest.waited < kPatience) return false;
+  if (got == ssize_t{sizeof theirs}) {
+    for (Peer& peer : peers_) {
+      if (peer.connected || peer.host > self_ ||
+          theirs != Greeting{.key = cards_.front().key, .from = peer.host, .to = self_})
+        continue;
+      const Greeting own = greeting(peer.host);
+      const int on = 1;
+      ::setsockopt(guest.socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      ::recv(guest.socket, &theirs, sizeof theirs, 0);
+      peer.connected = ::send(guest.socket, &own, sizeof own, MSG_NOSIGNAL) == ssize_t{sizeof own};
+      peer.sent = sizeof own;
+      peer.socket = std::exchange(guest.socket, -1);
+      return true;
+    }
+  }
+  close_socket(guest.socket);
+  return true;
+}
+
+void Heartbeat::next_way(Peer& peer) {
+  close_socket(peer.socket);
+  peer.tried = 0;
+  peer.sent = 0;
+  if (peer.ways.empty()) return;
+  const sockaddr_in address = address_of(peer.ways.front(), cards_[peer.host].port);
+  peer.ways.erase(peer.ways.begin());
+  peer.socket = open_socket();
+  if (::connect(peer.socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+      errno != EINPROGRESS)
+    close_socket(peer.socket);
+}
+
+/// One glance at a connection that is being made.
+void Heartbeat::connect(Peer& peer, double elapsed) {
+  if (peer.socket < 0) return next_way(peer);
+  peer.tried += elapsed;
+  if (peer.tried > kPatience) return next_way(peer);
+  pollfd state = {.fd = peer.socket, .events = POLLOUT, .revents = 0};
+  if (::poll(&state, 1, 0) <= 0) return;
+  if (peer.sent == 0) {
+    const Greeting own = greeting(peer.host);
+    const ssize_t length = ::send(peer.socket, &own, sizeof own, MSG_NOSIGNAL);
+    if (length != ssize_t{sizeof own}) return next_way(peer);
+    peer.sent = length;
+  }
+  Greeting theirs;
+  const ssize_t got = ::recv(peer.socket, &theirs, sizeof theirs, MSG_PEEK);
+  if (got < 0 && would_wait()) return;
+  if (got > 0 && got < ssize_t{sizeof theirs}) return;
+  const Greeting right{.key = cards_.front().key, .from = peer.host, .to = self_};
+  if (got <= 0 || theirs != right) return next_way(peer);
+  ::recv(peer.socket, &theirs, sizeof theirs, 0);
+  peer.connected = true;
+}
+
+void Heartbeat::beat(Peer& peer, double elapsed, double interval) {
+  if (peer.socket < 0) return;
+  listen_to(peer);
+  int waiting = 0;  // bytes without acknowledgement
+  if (peer.socket < 0 || ::ioctl(peer.socket, SIOCOUTQ, &waiting) != 0) return;
+  if (peer.sent - waiting > peer.acknowledged) {
+    peer.acknowledged = peer.sent - waiting;
+    peer.reach.answered();
+  }
+  peer.since_beat += elapsed;
+  if (waiting > 0 || peer.since_beat < interval) return;
+  if (::send(peer.socket, &kBeat, 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1) return;
+  peer.since_beat = 0;
+  ++peer.sent;
+  ++sent_;
+}
+
+/// Reads what has come from a peer. One that has closed the connection was reachable. A connection
+/// that an administrator of this host has closed (ECONNABORTED) tells nothing.
+void Heartbeat::listen_to(Peer& peer) {
+  std::array<char, 256> bytes;
+  const ssize_t got = ::recv(peer.socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
+  if (got == 0 || (got < 0 && (errno == ECONNRESET || errno == ECONNABORTED || errno == EPIPE))) {
+    peer.reach.give_up();
+    return close_socket(peer.socket);
+  }
+  if (got < 0 && would_wait()) return;
+  if (got < 0) return close_socket(peer.socket);  // the network's fault: silence goes on
+  peer.heard.append(bytes.data(), static_cast<std::size_t>(got));
+  while (!peer.heard.empty()) {
+    if (peer.heard.front() == kTold) {
+      if (peer.heard.size() < kToldBytes) return;
+      std::int32_t pair[2];
+      std::memcpy(pair, peer.heard.data() + 1, sizeof pair);
+      const int hosts = static_cast<int>(cards_.size());
+      if (std::clamp(pair[0], 0, hosts - 1) == pair[0] &&
+          std::clamp(pair[1], 0, hosts - 1) == pair[1])
+        told_ = Verdict{.from = pair[0], .to = {pair[1]}};
+      peer.heard.erase(0, kToldBytes);
+    } else {
+      peer.heard.erase(0, 1);
+    }
+  }
+}
+
+}  // namespace lockstep

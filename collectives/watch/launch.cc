@@ -1,0 +1,119 @@
+#include "collectives/watch/launch.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace lockstep {
+namespace {
+
+constexpr const char* kQuiet = "OMPI_MCA_orte_execute_quiet";
+
+/// Open MPI 4 reads the variable kQuiet once, in MPI_Init, into this variable of its library. No
+/// function of MPI changes it. Null in other MPIs.
+bool* quiet_of_library() { return static_cast<bool*>(::dlsym(RTLD_DEFAULT, "orte_execute_quiet")); }
+
+int number(const Environment& environment, const char* name) {
+  const char* text = environment(name);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+/// The number of processes that torchrun started, if it started this one; else 0. Some containers
+/// set WORLD_SIZE without a RANK, which says nothing about this process.
+int torchrun_size(const Environment& environment) {
+  const int size = number(environment, "WORLD_SIZE");
+  const int rank = environment("RANK") != nullptr ? number(environment, "RANK") : -1;
+  return rank >= 0 && rank < size ? size : 0;
+}
+
+}  // namespace
+
+void hold_standard_files() {
+  int file;
+  do {
+    file = ::open("/dev/null", O_RDWR);
+  } while (file >= 0 && file <= STDERR_FILENO);
+  if (file >= 0) ::close(file);
+}
+
+WordsOfStart::WordsOfStart() {
+  if (const char* quiet = std::getenv(kQuiet)) quiet_ = quiet;
+  ::unsetenv(kQuiet);
+}
+
+WordsOfStart::~WordsOfStart() {
+  if (quiet_.empty() || quiet_ == "0") return;
+  if (bool* quiet = quiet_of_library()) *quiet = true;
+}
+
+bool silence_abort(const Environment& environment) {
+  bool* quiet = quiet_of_library();
+  if (quiet == nullptr || environment("OMPI_COMM_WORLD_SIZE") == nullptr) return false;
+  *quiet = true;
+  return true;
+}
+
+bool has_launcher(const Environment& environment) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD", "PMI_PORT"}) {
+    if (environment(name) != nullptr) return true;
+  }
+  return false;
+}
+
+std::string launch_problem(const Environment& environment, int size) {
+  // Open MPI's own mpirun was told how many ranks to start: one rank is then what the user asked
+  // for.
+  if (environment("OMPI_COMM_WORLD_SIZE") != nullptr || size > 1) return "";
+  if (size == 0 && has_launcher(environment)) return "";
+
+  const int step_tasks = number(environment, "SLURM_STEP_NUM_TASKS");
+  if (step_tasks > 1) {
+    return fmt::format(
+        "srun started {} tasks that cannot find each other, so that each is a run of one rank: use "
+        "\"srun --mpi=pmix\", "
+        "or mpirun where \"srun --mpi=list\" does not show pmix",
+        step_tasks);
+  }
+  const bool in_step = environment("SLURM_STEP_ID") != nullptr;
+  const int job_tasks = number(environment, "SLURM_NTASKS");
+  if (!in_step && job_tasks > 1) {
+    return fmt::format(
+        "this SLURM allocation has {} tasks but the program was started as one: start it with "
+        "mpirun or "
+        "\"srun --mpi=pmix\" (with \"mpirun -np 1\" if one rank is meant)",
+        job_tasks);
+  }
+  const int launcher_size = number(environment, "PMI_SIZE");
+  if (launcher_size > 1) {
+    return fmt::format(
+        "the launcher started {} processes that cannot find each other, so that each is a run of "
+        "one rank: use the mpirun "
+        "of the MPI that the program was built with",
+        launcher_size);
+  }
+  const int torch_size = torchrun_size(environment);
+  if (torch_size > 1 && !has_launcher(environment)) {
+    return fmt::format(
+        "WORLD_SIZE={} is set, as by torchrun, but MPI connects no processes without mpirun. "
+        "Start the program with \"mpirun -np {}\", or unset WORLD_SIZE to train on one rank.",
+        torch_size, torch_size);
+  }
+  return "";
+}
+
+bool is_first_task(const Environment& environment) {
+  const auto is_zero = [&](const char* name) { return std::string_view(environment(name)) == "0"; };
+  for (const char* name : {"PMI_RANK", "PMIX_RANK"}) {
+    if (environment(name) != nullptr) return is_zero(name);
+  }
+  // Without a LOCAL_RANK each process is the only one of its container, with a log of its own.
+  if (torchrun_size(environment) > 1 && environment("LOCAL_RANK") != nullptr)
+    return is_zero("RANK");
+  return environment("SLURM_PROCID") == nullptr || is_zero("SLURM_PROCID");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,90 @@
+#include "collectives/watch/launcher.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <initializer_list>
+#include <string>
+
+#include "src/base/process.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kAncestors = 8;     ///< a rank may be started by scripts: so far up is looked
+constexpr double kBetween = 0.3;  ///< seconds between two signals; the launcher kills ranks after 1
+
+bool among(const std::string& name, std::initializer_list<const char*> names) {
+  for (const char* const other : names)
+    if (name == other) return true;
+  return false;
+}
+
+// From here to the end of serve(): between fork() and _exit() in a process of several threads, so
+// only functions that a signal handler may call.
+
+void sleep_for(double seconds) {
+  timespec time = {};
+  time.tv_sec = static_cast<time_t>(seconds);
+  time.tv_nsec = static_cast<long>((seconds - std::floor(seconds)) * 1e9);
+  while (::nanosleep(&time, &time) != 0) {
+  }
+}
+
+/// By a descriptor that no later process of the same number can have, if the kernel has such (5.3).
+bool send(int descriptor, int pid, int signal) {
+#ifdef SYS_pidfd_send_signal
+  if (descriptor >= 0) return ::syscall(SYS_pidfd_send_signal, descriptor, signal, nullptr, 0) == 0;
+#endif
+  return ::kill(pid, signal) == 0;
+}
+
+int open_process(int pid) {
+#ifdef SYS_pidfd_open
+  return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+#else
+  return -1;
+#endif
+}
+
+[[noreturn]] void serve(int pid, double delay) {
+  // Its signals are not ours, and it waits for the end of our output.
+  ::setsid();
+  for (int file = 0, end = static_cast<int>(::sysconf(_SC_OPEN_MAX)); file < end && file < 65536;
+       ++file)
+    ::close(file);
+  const int descriptor = open_process(pid);
+  if (descriptor < 0 && errno == ESRCH) ::_exit(0);  // gone; its number may be another's soon
+  sleep_for(delay);
+  for (const int signal : {SIGTERM, SIGTERM, SIGKILL}) {
+    if (!send(descriptor, pid, signal)) break;  // it has gone
+    sleep_for(signal == SIGTERM ? kBetween : 0);
+  }
+  ::_exit(0);
+}
+
+}  // namespace
+
+Launcher find_launcher() {
+  int pid = ::getppid();
+  for (int i = 0; i < kAncestors && pid > 1; ++i, pid = parent_of(pid)) {
+    std::string name = program_of(pid);
+    name.resize(std::min(name.find('.'), name.size()));  // mpirun.openmpi
+    if (among(name, {"mpirun", "mpiexec", "orterun", "prterun"})) return {pid, true};
+    if (among(name, {"orted", "prted"})) return {pid, false};
+  }
+  return {};
+}
+
+void end_later(const Launcher& launcher, double delay) {
+  if (launcher.pid == 0) return;
+  if (::fork() == 0) serve(launcher.pid, delay);
+}
+
+}  // namespace lockstep

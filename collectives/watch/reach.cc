@@ -1,0 +1,36 @@
+#include "collectives/watch/reach.h"
+
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+constexpr double kTimeouts = 1.5;  ///< limit() in timeouts
+constexpr double kLeast = 3;       ///< seconds: TCP needs 1.4 s after three lost packets in a row
+/// Part of the limit after which silence is no delay any more.
+constexpr double kPart = 1.0 / 3;
+/// After a cut one step may end with what had arrived, and another if only one direction is cut.
+constexpr int kSteps = 3;
+
+}  // namespace
+
+double Reach::limit(double timeout) { return std::max(kTimeouts * timeout, kLeast); }
+
+void Reach::answered() {
+  heard_ = true;
+  silent_ = 0;
+  steps_ = 0;
+}
+
+bool Reach::look(double elapsed, const HostPace& own, double timeout) {
+  const bool began = own.step > step_;
+  step_ = own.step;
+  if (!judged()) return false;
+  silent_ += elapsed;
+  if (began && suspect(timeout) && ++steps_ >= kSteps) give_up();
+  return judged() && silent_ > limit(timeout) && own.quiet > kPart * limit(timeout);
+}
+
+bool Reach::suspect(double timeout) const { return judged() && silent_ > kPart * limit(timeout); }
+
+}  // namespace lockstep

@@ -1,0 +1,41 @@
+#include "collectives/watch/silence.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace lockstep {
+namespace {
+
+constexpr double kOtherNodes =
+    10;  ///< times the limit while the cause may be found on another node
+
+/// The lowest is behind: see the class.
+auto blame(const Record::State& state) {
+  return std::make_tuple(state.condition, state.step, state.waiting, state.mark_ns);
+}
+
+}  // namespace
+
+std::optional<Silence::Verdict> Silence::look(const FlightRecorder& records, double timeout,
+                                              double elapsed) {
+  int behind = -1;
+  Record::State least;
+  for (int i = 0; i < records.size(); ++i) {
+    const Record::State state = records[i].read();
+    if (state.said_goodbye) continue;
+    if (behind >= 0 && blame(state) >= blame(least)) continue;
+    behind = i;
+    least = state;
+  }
+  if (behind < 0) return std::nullopt;
+  const bool same = behind == behind_ && least.mark_ns == mark_ns_;
+  silent_ = same ? silent_ + elapsed : 0;
+  behind_ = behind;
+  mark_ns_ = least.mark_ns;
+  double limit = std::max(least.limit_seconds, timeout);
+  if (least.waiting && least.condition == Condition::runs && !alone_) limit *= kOtherNodes;
+  if (silent_ <= limit) return std::nullopt;
+  return Verdict{behind, limit};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,187 @@
+#include "src/base/machine.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <memory>
+
+#include "revision.h"
+#include "src/base/check.h"
+#include "src/base/crc32c.h"
+
+namespace lockstep {
+
+std::vector<int> allowed_cores() {
+  std::vector<int> cores;
+  // OMP_PROC_BIND has the first thread bound to one place before main() begins, of which there are
+  // as many as the process had cores, or as OMP_PLACES says.
+  if (omp_get_proc_bind() != omp_proc_bind_false) {
+    for (int place = 0; place < omp_get_num_places(); ++place) {
+      std::vector<int> ids(omp_get_place_num_procs(place));
+      omp_get_place_proc_ids(place, ids.data());
+      cores.insert(cores.end(), ids.begin(), ids.end());
+    }
+    std::sort(cores.begin(), cores.end());
+    cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
+  }
+  // The kernel refuses a mask that is smaller than its own.
+  for (int most = 1024; most <= 1 << 20 && cores.empty(); most *= 2) {
+    const std::size_t bytes = CPU_ALLOC_SIZE(most);
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(
+        CPU_ALLOC(most), [](cpu_set_t* set) { CPU_FREE(set); });
+    if (!mask) break;
+    CPU_ZERO_S(bytes, mask.get());
+    if (sched_getaffinity(0, bytes, mask.get()) != 0) continue;
+    for (int core = 0; core < most; ++core) {
+      if (CPU_ISSET_S(core, bytes, mask.get())) cores.push_back(core);
+    }
+  }
+  if (cores.empty()) cores.push_back(0);
+  return cores;
+}
+
+void leave_place() {
+  if (omp_get_proc_bind() == omp_proc_bind_false) return;
+  const std::vector<int> cores = allowed_cores();
+  const std::size_t bytes = CPU_ALLOC_SIZE(cores.back() + 1);
+  std::vector<std::byte> mask(bytes);  // zeros: no core
+  auto* const set = reinterpret_cast<cpu_set_t*>(mask.data());
+  for (const int core : cores) CPU_SET_S(core, bytes, set);
+  sched_setaffinity(0, bytes, set);  // refused: it stays where it is
+}
+
+namespace {
+
+/// Calls look(folder, v2) for every control group that limits `controller` ("cpu") for this
+/// process: its own and those around it, of either version. In a container the outer ones cannot be
+/// seen.
+template <class Look>
+void each_group(const std::string& groups, const std::string& root, const std::string& controller,
+                Look look) {
+  std::ifstream file(groups);
+  for (std::string line; std::getline(file, line);) {  // "number:controllers:/path"
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool v2 = controllers.empty();
+    if (!v2 && ("," + controllers + ",").find("," + controller + ",") == std::string::npos)
+      continue;
+    for (std::filesystem::path path = line.substr(second + 1);; path = path.parent_path()) {
+      look(root + (v2 ? "" : "/" + controller) + path.string() + "/", v2);
+      if (!path.has_relative_path()) break;
+    }
+  }
+}
+
+/// The number after `key` in a file of lines "key number ..."; 0 where there is none.
+double number_after(const std::string& file, const std::string& key) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(key + " ")) return std::strtod(line.c_str() + key.size(), nullptr);
+  }
+  return 0;
+}
+
+}  // namespace
+
+double core_quota(const std::string& groups, const std::string& root) {
+  double least = std::numeric_limits<double>::infinity();
+  each_group(groups, root, "cpu", [&](const std::string& folder, bool v2) {
+    std::string text;
+    double period = 0;
+    if (v2) {
+      std::ifstream(folder + "cpu.max") >> text >> period;
+    } else {
+      std::ifstream(folder + "cpu.cfs_quota_us") >> text;
+      std::ifstream(folder + "cpu.cfs_period_us") >> period;
+    }
+    const double quota = std::strtod(text.c_str(), nullptr);  // "max" and -1: no limit
+    if (quota > 0 && period > 0) least = std::min(least, quota / period);
+  });
+  return least;
+}
+
+double memory_quota(const std::string& groups, const std::string& root) {
+  double least = std::numeric_limits<double>::infinity();
+  each_group(groups, root, "memory", [&](const std::string& folder, bool v2) {
+    std::string text;
+    double used = 0;
+    std::ifstream(folder + (v2 ? "memory.max" : "memory.limit_in_bytes")) >> text;
+    std::ifstream(folder + (v2 ? "memory.current" : "memory.usage_in_bytes")) >> used;
+    const double limit = std::strtod(text.c_str(), nullptr);  // "max": no limit
+    if (limit <= 0) return;
+    // Files that were read are counted, and given up where memory is short.
+    used -= number_after(folder + "memory.stat", v2 ? "inactive_file" : "total_inactive_file");
+    used -= number_after(folder + "memory.stat", v2 ? "active_file" : "total_active_file");
+    least = std::min(least, std::max(limit - std::max(used, 0.0), 0.0));
+  });
+  return least;
+}
+
+std::string core_list(const std::vector<int>& cores) {
+  std::string text;
+  for (std::size_t i = 0; i < cores.size();) {
+    std::size_t last = i;
+    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
+    if (!text.empty()) text += ',';
+    text += std::to_string(cores[i]);
+    if (last > i) text.append("-").append(std::to_string(cores[last]));
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
+}
+
+std::size_t available_memory_bytes() {
+  constexpr auto kUnknown = static_cast<double>(std::numeric_limits<std::int64_t>::max());
+  const double machine = number_after("/proc/meminfo", "MemAvailable:") * 1024;
+  return static_cast<std::size_t>(
+      std::min({machine > 0 ? machine : kUnknown, memory_quota(), kUnknown}));
+}
+
+std::size_t own_memory_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::size_t kilobytes = 0;
+  for (std::string key; status >> key;) {
+    if (key == "RssAnon:" || key == "RssShmem:") {
+      std::size_t value = 0;
+      status >> value;
+      kilobytes += value;
+    }
+  }
+  return kilobytes * 1024;
+}
+
+std::string program_checksum() {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  require(!bytes.empty(),
+          "the program's own file cannot be read (/proc/self/exe): is /proc mounted?");
+  return fmt::format("{:08x}", crc32c(bytes));
+}
+
+std::string build_name() {
+#ifdef __clang__
+  constexpr std::string_view compiler = "Clang " __clang_version__;
+#else
+  constexpr std::string_view compiler = "GCC " __VERSION__;
+#endif
+  const std::string_view revision = LOCKSTEP_REVISION;
+  return fmt::format("{}{}{}{}, {}", LOCKSTEP_VERSION, revision.empty() ? "" : " (", revision,
+                     revision.empty() ? "" : ")", compiler);
+}
+
+}  // namespace lockstep

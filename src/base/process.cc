@@ -1,0 +1,103 @@
+#include "src/base/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace lockstep {
+namespace {
+
+/// Fields of /proc/PID/stat: "pid (name) state parent ... start time ...": 2, 3, 4 and 22.
+struct Stat {
+  std::string name;
+  char state = '?';
+  int parent = 0;
+  std::uint64_t start_time = 0;
+};
+
+int open_stat(int pid) {
+  return open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+}
+
+/// False with errno where the file cannot be read.
+bool read_stat(int file, Stat& stat) {
+  std::array<char, 1024> text;
+  const ssize_t length = pread(file, text.data(), text.size() - 1, 0);
+  if (length <= 0) return false;
+  text[length] = '\0';
+  const char* at = std::strrchr(text.data(), ')');  // a name may hold anything
+  if (at == nullptr || std::strlen(at) < 3) return true;
+  if (const char* name = std::strchr(text.data(), '('); name != nullptr && name < at)
+    stat.name.assign(name + 1, at);
+  stat.state = at[2];
+  if (std::strlen(at) > 4) stat.parent = std::atoi(at + 4);
+  for (int field = 2; field < 22; ++field) {
+    at = std::strchr(at + 1, ' ');
+    if (at == nullptr) return true;
+  }
+  stat.start_time = std::strtoull(at + 1, nullptr, 10);
+  return true;
+}
+
+Stat stat_of(int pid) {
+  Stat stat;
+  const int file = open_stat(pid);
+  if (file < 0) return stat;
+  read_stat(file, stat);
+  close(file);
+  return stat;
+}
+
+}  // namespace
+
+std::uint64_t start_time_of(int pid) { return stat_of(pid).start_time; }
+
+double age_of(int pid) {
+  const std::uint64_t start = start_time_of(pid);
+  timespec now{};
+  if (start == 0 || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
+         static_cast<double>(start) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+std::string program_of(int pid) { return stat_of(pid).name; }
+int parent_of(int pid) { return stat_of(pid).parent; }
+
+Process::Process(int pid, std::uint64_t start_time) : pid_(pid), start_time_(start_time) {
+  file_ = open_stat(pid);
+}
+
+Process::~Process() {
+  if (file_ >= 0) close(file_);
+}
+
+Condition Process::condition() {
+  if (file_ < 0) file_ = open_stat(pid_);
+  Stat stat;
+  if (file_ < 0 || !read_stat(file_, stat)) {
+    const bool collected = file_ >= 0 && errno == ESRCH;
+    return collected || (kill(pid_, 0) != 0 && errno == ESRCH) ? Condition::gone : Condition::runs;
+  }
+  if (start_time_ != 0 && stat.start_time != 0 && stat.start_time != start_time_)
+    return Condition::gone;
+  switch (stat.state) {
+    case 'Z':
+    case 'X':
+      return Condition::gone;
+    case 'T':
+      return Condition::stopped;
+    case 't':
+      return Condition::traced;
+    default:
+      return Condition::runs;
+  }
+}
+
+}  // namespace lockstep

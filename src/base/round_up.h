@@ -1,0 +1,23 @@
+// Rounding up, said once. Kernels call it too.
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+
+#include "src/base/host_device.h"
+
+namespace lockstep {
+
+/// How many units it takes to hold `value`, which is not negative.
+template <std::integral T>
+HOST_DEVICE constexpr T ceil_div(T value, std::type_identity_t<T> unit) {
+  return (value + unit - 1) / unit;
+}
+
+/// The first multiple of `unit` from `value` on.
+template <std::integral T>
+HOST_DEVICE constexpr T round_up(T value, std::type_identity_t<T> unit) {
+  return ceil_div(value, unit) * unit;
+}
+
+}  // namespace lockstep

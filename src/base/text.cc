@@ -1,0 +1,41 @@
+#include "src/base/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+namespace lockstep {
+
+std::string printable(const std::string& text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    const bool two = byte == 0xc2 && next >= 0x80 && next <= 0x9f;
+    const bool control = two || byte == 127 || (byte < ' ' && byte != '\n');
+    result += control ? '?' : text[i];
+    i += two;
+  }
+  return result;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::ptrdiff_t kMost = 10;
+  const std::ptrdiff_t count = std::min(kMost, std::ssize(names));
+  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + count, ", "));
+  if (count < std::ssize(names)) text += fmt::format(" and {} more", std::ssize(names) - count);
+  return text;
+}
+
+std::vector<std::string> missing_from(const std::vector<std::string>& known,
+                                      const std::vector<std::string>& all) {
+  const std::set<std::string> there(known.begin(), known.end());
+  std::vector<std::string> missing;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(missing),
+               [&](const std::string& name) { return !there.contains(name); });
+  return missing;
+}
+
+}  // namespace lockstep

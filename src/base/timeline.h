@@ -1,0 +1,79 @@
+// Timeline: what one rank did when, for the viewers of Chrome (chrome://tracing) and Perfetto
+// (ui.perfetto.dev). Times are those of src/base/clock.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/clock.h"
+
+namespace lockstep {
+
+/// The last spans of a lane of time, in a ring whose memory is taken at construction. Spans of a
+/// lane lie within each other or apart. One thread at a time.
+class Lane {
+ public:
+  struct Span {
+    const char* name = nullptr;
+    std::int64_t number = -1;  ///< shown behind the name; negative: none
+    std::int64_t begin_ns = 0, end_ns = 0;
+  };
+
+  explicit Lane(std::size_t most) : ring_(most) {}
+
+  /// `name` outlives the lane.
+  void add(const char* name, std::int64_t number, std::int64_t begin_ns, std::int64_t end_ns) {
+    ring_[added_++ % ring_.size()] = {name, number, begin_ns, end_ns};
+  }
+  /// What it still holds, in the order in which it was added.
+  std::vector<Span> spans() const;
+
+ private:
+  std::vector<Span> ring_;
+  std::size_t added_ = 0;
+};
+
+/// A span of `lane` from its construction to its end; nothing at all where there is no lane.
+class TimedSpan {
+ public:
+  TimedSpan(Lane* lane, const char* name, std::int64_t number = -1)
+      : lane_(lane), name_(name), number_(number), begin_ns_(lane == nullptr ? 0 : now_ns()) {}
+  ~TimedSpan() {
+    if (lane_ != nullptr) lane_->add(name_, number_, begin_ns_, now_ns());
+  }
+  TimedSpan(const TimedSpan&) = delete;
+  TimedSpan& operator=(const TimedSpan&) = delete;
+
+ private:
+  Lane* lane_;
+  const char* name_;
+  std::int64_t number_, begin_ns_;
+};
+
+/// The two lanes of a rank, of at most `spans` each.
+struct Timeline {
+  explicit Timeline(std::size_t spans) : compute(spans), communication(spans) {}
+
+  Lane compute;        ///< the computing thread
+  Lane communication;  ///< buckets, and the updates that follow them, whoever moves them on
+};
+
+/// The rank's events as they stand in a trace file, joined by ",\n": process number `rank`, called
+/// "rank 3 (`host`)", with `remark` beside it. `clock` turns a time of the lanes into nanoseconds
+/// of the trace.
+std::string trace_events(const Timeline& timeline, int rank, const std::string& host,
+                         const std::string& remark,
+                         const std::function<std::int64_t(std::int64_t)>& clock);
+
+/// What a trace file begins with.
+inline constexpr std::string_view kTraceBegin = R"({"displayTimeUnit":"ms","traceEvents":[)";
+
+/// A trace file of the events of all ranks, in Chrome's format. Source: "Trace Event Format",
+/// Google, 2016, of complete events and metadata.
+std::string trace_document(const std::vector<std::string>& events_of_ranks);
+
+}  // namespace lockstep

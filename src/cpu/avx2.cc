@@ -1,8 +1,0 @@
-// The kernels for AVX2 with fused multiply-adds.
-#include "src/cpu/kernel_headers.h"
-
-#pragma GCC target("avx2,fma")
-#define KERNELS avx2
-#define KERNEL_LANES 8
-#define KERNEL_BF16_PRODUCTS 0
-#include "src/cpu/kernels_body.h"

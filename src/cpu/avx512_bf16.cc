@@ -1,8 +1,0 @@
-// The kernels for AVX-512 with products of bf16.
-#include "src/cpu/kernel_headers.h"
-
-#pragma GCC target("avx2,fma,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512bf16")
-#define KERNELS avx512_bf16
-#define KERNEL_LANES 16
-#define KERNEL_BF16_PRODUCTS 1
-#include "src/cpu/kernels_body.h"

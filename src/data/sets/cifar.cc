@@ -1,0 +1,165 @@
+#include "src/data/sets/cifar.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/data/augment.h"
+#include "src/data/sets/data_file.h"
+#include "src/data/sets/download_cure.h"
+#include "src/data/sets/images.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kClasses = 10;
+constexpr std::int64_t kRecords = 10000;
+constexpr std::array<std::string_view, 2> kDownloaded{"cifar-10-batches-bin",
+                                                      "cifar-10-binary.tar.gz"};
+
+class Cifar10 : public Dataset {
+ public:
+  Cifar10(const std::filesystem::path& directory, const std::vector<std::string>& names,
+          std::int64_t records, bool whole, std::string about, const std::string& cure)
+      : records_(records), whole_(whole), about_(std::move(about)) {
+    if (whole) pad_crops(kMoves);
+    const std::int64_t bytes = records * kCifarRecordBytes;
+    for (const std::string& name : names) {
+      const auto path = directory / name;
+      const DataFile& file = files_.emplace_back(path, bytes, cure);
+      for (std::int64_t i = 0; i < records; ++i) {
+        file.read(i * kCifarRecordBytes, std::span(&labels_.emplace_back(), 1));
+        if (labels_.back() >= kClasses) {
+          fail("{}: record {} has label {}, and labels are 0 to {}: the file is damaged; {}",
+               path.string(), i, labels_.back(), kClasses - 1, cure);
+        }
+      }
+      identity_ += fmt::format("{} = crc32c {:08x}\n", name, file.checksum());
+    }
+  }
+
+  std::int64_t size() const override { return records_ * static_cast<std::int64_t>(files_.size()); }
+  int classes() const override { return kClasses; }
+  Shape sample_shape() const override {
+    return whole_ ? Shape{1, kImageSide, kImageSide, kImageChannels} : crop_shape();
+  }
+  std::int32_t label(std::int64_t index) const override { return labels_[index]; }
+  void read(std::int64_t index, Random* random, void* out, Type type) const override {
+    std::array<std::uint8_t, kImageValues> bytes;
+    record(index, bytes.data());
+    const std::uint8_t* planes = bytes.data();
+    if (whole_) {
+      return read_moved(planes, form_.size, form_.standard, random, out, type, crop_padding(),
+                        alternate_flips());
+    }
+    read_image(planes, random, out, type, crop_padding(), alternate_flips());
+  }
+  bool crops() const override { return true; }
+  Records records() const override { return whole_ ? Records::whole : Records::images; }
+  ImageForm form() const override { return form_; }
+  void standardise(const Standard& standard) override { form_.standard = standard; }
+  void record(std::int64_t index, std::uint8_t* bytes) const override {
+    const std::int64_t begin = index % records_ * kCifarRecordBytes + 1;  // behind the label
+    files_[index / records_].read(begin, std::span(bytes, kImageValues));
+  }
+  std::string describe() const override { return about_; }
+  const std::string& identity() const { return identity_; }
+
+ private:
+  /// With mean and deviation of the training images' channels.
+  ImageForm form_{
+      {kImageSide, kImageSide, kImageChannels, /*planes=*/true},
+      {{125.306918f, 122.950394f, 113.865383f, 0}, {62.993219f, 62.088708f, 66.704900f, 1}}};
+  std::deque<DataFile> files_;
+  std::vector<std::uint8_t> labels_;
+  std::int64_t records_;
+  bool whole_;
+  std::string about_, identity_;
+};
+
+/// One name a line; empty lines do not count.
+std::vector<std::string> read_class_names(const std::filesystem::path& path,
+                                          const std::string& cure) {
+  std::error_code unreadable;  // then opening fails too, and says why
+  const std::filesystem::file_status status = std::filesystem::status(path, unreadable);
+  // A pipe would wait for its writer, and a device has no end.
+  require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
+          "{} is not a regular file; {}", path.string(), cure);
+  std::ifstream file(path);
+  require(file.good(), "cannot open {}: {}; {}", path.string(), std::strerror(errno), cure);
+  std::vector<std::string> names;
+  for (std::string line; std::getline(file, line);) {
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (!line.empty()) names.push_back(line);
+  }
+  require(names.size() == kClasses, "{} holds {} class names where {} are wanted; {}",
+          path.string(), names.size(), kClasses, cure);
+  return names;
+}
+
+}  // namespace
+
+DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int64_t records,
+                               bool whole) {
+  require(!directory.empty(),
+          "data set {} needs the folder of its files (--data DIR); scripts/get_data.sh cifar10 DIR "
+          "downloads them",
+          whole ? "cifar10_32" : "cifar10");
+  const std::string cure = download_cure("cifar10", directory, kDownloaded);
+  const auto unpacked = directory / "cifar-10-batches-bin";
+  std::error_code unreadable;  // then opening the files fails too, and says why
+  const auto folder = std::filesystem::is_directory(unpacked, unreadable) ? unpacked : directory;
+  const auto open = [&](const std::vector<std::string>& files, const char* part) {
+    const auto about =
+        fmt::format("CIFAR-10, {} {} images from {}",
+                    records * static_cast<std::int64_t>(files.size()), part, folder.string());
+    return std::make_unique<Cifar10>(folder, files, records, whole, about, cure);
+  };
+  auto train = open({"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+                     "data_batch_5.bin"},
+                    "training");
+  auto test = open({"test_batch.bin"}, "test");
+  DatasetPair pair;
+  pair.identity = train->identity() + test->identity();
+  pair.train = std::move(train);
+  pair.test = std::move(test);
+  pair.class_names = read_class_names(folder / "batches.meta.txt", cure);
+  return pair;
+}
+
+DatasetPair open_cifar10(const std::filesystem::path& directory, std::uint64_t /*seed*/) {
+  return open_cifar10_files(directory, kRecords);
+}
+
+DatasetPair open_cifar10_32(const std::filesystem::path& directory, std::uint64_t /*seed*/) {
+  return open_cifar10_files(directory, kRecords, /*whole=*/true);
+}
+
+DatasetEntry cifar10() {
+  return {.name = "cifar10",
+          .about = "CIFAR-10 photographs, 32x32x3, 10 classes, from its official binary files",
+          .files = "CIFAR-10's official files",
+          .stands_for = "",
+          .model = "tutorial",
+          .steps = 10000,
+          .open = open_cifar10};
+}
+
+DatasetEntry cifar10_32() {
+  return {.name = "cifar10_32",
+          .about = "the same files as whole images of 32x32, moved and mirrored in training",
+          .files = "CIFAR-10's official files",
+          .stands_for = "",
+          .model = "resnet20",
+          .steps = 64000,
+          .open = open_cifar10_32};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,31 @@
+// CIFAR-10 from its official binary version: data_batch_1.bin .. data_batch_5.bin, test_batch.bin
+// and batches.meta.txt. A .bin file is 10000 records with nothing between them; a record is 1 byte
+// label (0 .. 9), then the red, green and blue planes of 1024 bytes, rows from the top.
+//
+// Source: Krizhevsky, "Learning multiple layers of features from tiny images", 2009;
+// https://www.cs.toronto.edu/~kriz/cifar.html
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "src/data/dataset.h"
+
+namespace lockstep {
+
+inline constexpr std::int64_t kCifarRecordBytes = 1 + 3 * 32 * 32;
+
+/// The files are in `directory` or in its folder cifar-10-batches-bin, the way the archive unpacks;
+/// `seed` is not used. All is checked now, labels too: Error for a missing, truncated or wrong file
+/// with its name and the cure. Train sample i is record i mod 10000 of batch i / 10000 + 1. The
+/// images stay in the mapped files.
+DatasetPair open_cifar10(const std::filesystem::path& directory, std::uint64_t seed);
+
+/// The same images whole, as 32x32 (src/data/sets/images.h: read_moved), standardised by channel.
+DatasetPair open_cifar10_32(const std::filesystem::path& directory, std::uint64_t seed);
+
+/// The same for files of `records` records each.
+DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int64_t records,
+                               bool whole = false);
+
+}  // namespace lockstep

@@ -1,0 +1,45 @@
+#include "src/data/sets/download_cure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool holds_only(const fs::path& directory, std::span<const std::string_view> files) {
+  std::error_code error;
+  if (fs::status(directory, error).type() == fs::file_type::not_found) return true;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with(".")) continue;
+    const auto is_name = [&](std::string_view file) {
+      return name == file || name == std::string(file) + ".part";
+    };
+    if (std::none_of(files.begin(), files.end(), is_name)) return false;
+  }
+  return !error;
+}
+
+}  // namespace
+
+std::string download_cure(std::string_view name, const fs::path& directory,
+                          std::span<const std::string_view> files) {
+  std::error_code none;
+  if (fs::is_directory(directory / "train", none)) {
+    return fmt::format("{} holds a folder train/: pass --dataset folder to train on your images",
+                       directory.string());
+  }
+  if (fs::exists(directory / "train.h5", none)) {
+    return fmt::format("{} holds train.h5: pass --dataset hdf5 to train on your images",
+                       directory.string());
+  }
+  return fmt::format("scripts/get_data.sh {} {} downloads the data set", name,
+                     holds_only(directory, files) ? directory.string() : "NEW_FOLDER");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,111 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "src/base/check.h"
+#include "src/base/text.h"
+#include "src/data/sets/images.h"
+#include "src/data/standard.h"
+#include "src/files/hdf5.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::string_view kCure =
+    "it is to hold the arrays images (N, H, W, C or N, H, W; whole numbers from 0 to 255) and "
+    "labels (N; from 0), without compression";
+
+ImageStore read_file(const std::filesystem::path& file) {
+  constexpr std::int64_t kMostClasses = 10000;
+  const Hdf5Reader reader(file);
+  const std::string path = file.string();
+  for (const char* name : {"images", "labels"})
+    require(reader.has(name), "{} has no array \"{}\": {}", path, name, kCure);
+  const Shape shape = reader.shape("images"), labels = reader.shape("labels");
+  require(shape.rank() >= 3 && labels.rank() == 1 && labels[0] == shape[0] && shape.count() > 0,
+          "{} has images of shape {} and labels of shape {}: {}", path, shape.text(), labels.text(),
+          kCure);
+  ImageStore store;
+  store.size = {shape[1], shape[2], shape.rank() == 4 ? shape[3] : 1};
+  require(store.size.channels <= 4, "{} has images of {} channels, and 1 to 4 can be read: {}",
+          path, store.size.channels, kCure);
+  const auto read = [&](const char* name, std::int64_t count, std::int64_t high, auto& to) {
+    std::vector<float> values(count);
+    reader.array(name, values);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      require(values[i] >= 0 && values[i] <= static_cast<float>(high) &&
+                  values[i] == std::floor(values[i]),
+              "{}: number {} of \"{}\" is {}, and it is a whole number from 0 to {}: {}", path, i,
+              name, values[i], high, kCure);
+    }
+    to.assign(values.begin(), values.end());
+  };
+  read("images", shape.count(), 255, store.pixels);
+  read("labels", labels[0], kMostClasses - 1, store.labels);
+  return store;
+}
+
+void require_same_size(const ImageStore& train, const ImageStore& test,
+                       const std::filesystem::path& directory) {
+  require(train.size == test.size,
+          "{} has images of {}x{}x{} and its test.h5 of {}x{}x{}: they are "
+          "to be of one size",
+          (directory / "train.h5").string(), train.size.height, train.size.width,
+          train.size.channels, test.size.height, test.size.width, test.size.channels);
+}
+
+}  // namespace
+
+DatasetPair open_hdf5_images(const std::filesystem::path& directory, std::uint64_t /*seed*/) {
+  require(!directory.empty(),
+          "data set hdf5 needs the folder of its files (--data DIR): DIR/train.h5 and DIR/test.h5");
+  ImageStore train = read_file(directory / "train.h5"), test = read_file(directory / "test.h5");
+  require_same_size(train, test, directory);
+  const std::int32_t last = std::max(*std::max_element(train.labels.begin(), train.labels.end()),
+                                     *std::max_element(test.labels.begin(), test.labels.end()));
+  std::vector<std::string> names;
+  for (std::int32_t label = 0; label <= std::max(last, 1); ++label)
+    names.push_back(std::to_string(label));
+  return image_datasets(std::move(train), std::move(test), names, "HDF5 files", directory.string());
+}
+
+DatasetPair open_hdf5_test_images(const std::filesystem::path& directory,
+                                  const TrainedImages& trained) {
+  const std::filesystem::path file = directory / "test.h5", training = directory / "train.h5";
+  ImageStore test = read_file(file);
+  // A label is a number, and so is the name of its class.
+  const auto classes = static_cast<std::int32_t>(trained.class_names.size());
+  std::set<std::int32_t> unknown(test.labels.begin(), test.labels.end());
+  unknown.erase(unknown.begin(), unknown.lower_bound(classes));
+  if (!unknown.empty()) {
+    std::vector<std::string> names;
+    for (const std::int32_t label : unknown) names.push_back(std::to_string(label));
+    fail_usage("{} holds labels that the checkpoint does not know: {}; it knows 0 to {}",
+               file.string(), listed(names), classes - 1);
+  }
+  Standard standard;
+  if (trained.normalisation.empty()) {
+    require_training_images(training);
+    const ImageStore train = read_file(training);
+    require_same_size(train, test, directory);
+    standard = standard_of(train);
+  } else {
+    standard = standard_from(trained.normalisation, test.size.channels);
+  }
+  return test_images(std::move(test), trained.class_names, standard, "HDF5 files",
+                     directory.string());
+}
+
+DatasetEntry hdf5() {
+  return {.name = "hdf5",
+          .about = "images of your own: DIR/train.h5 and DIR/test.h5 with arrays images and labels",
+          .files = "train.h5 and test.h5 with arrays images and labels",
+          .stands_for = "",
+          .model = "resnet20",
+          .steps = 10000,
+          .open = open_hdf5_images,
+          .own = true,
+          .open_test = open_hdf5_test_images};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "src/base/check.h"
+#include "src/base/crc32c.h"
+#include "src/data/sets/download_cure.h"
+#include "src/data/sets/newswires.h"
+#include "src/files/hdf5.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What reuters.h5 holds, checked.
+struct Newswires {
+  std::vector<std::int32_t> words, offsets, labels;
+  std::int64_t train = 0;
+};
+
+/// The whole numbers of array `name`, each in [low, high].
+std::vector<std::int32_t> read_numbers(const Hdf5Reader& reader, const std::string& path,
+                                       const std::string& name, std::int64_t high,
+                                       const std::string& cure) {
+  require(reader.has(name) && reader.shape(name).rank() == 1, "{} has no list \"{}\"; {}", path,
+          name, cure);
+  std::vector<float> values(reader.shape(name).count());
+  reader.array(name, values);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    require(values[i] >= 0 && values[i] <= static_cast<float>(high) &&
+                values[i] == std::floor(values[i]),
+            "{}: number {} of \"{}\" is {}, and it is a whole number from 0 to {}; {}", path, i,
+            name, values[i], high, cure);
+  }
+  return {values.begin(), values.end()};
+}
+
+Newswires read_newswires(const fs::path& file, const std::string& cure) {
+  constexpr std::int64_t kExact = 1 << 24;  // whole numbers that are read as floats
+  const Hdf5Reader reader(file);
+  const std::string path = file.string();
+  Newswires all;
+  all.words = read_numbers(reader, path, "values", kNewswireWords - 1, cure);
+  all.offsets = read_numbers(reader, path, "offsets", kExact, cure);
+  all.labels = read_numbers(reader, path, "labels", kTopics - 1, cure);
+  require(reader.attributes().contains("train"),
+          "{} does not say how many texts are for training; {}", path, cure);
+  all.train = reader.integer("train");
+  const auto count = static_cast<std::int64_t>(all.labels.size());
+  require(std::ssize(all.offsets) == count + 1,
+          "{} holds {} labels and {} offsets, not one more; {}", path, count, all.offsets.size(),
+          cure);
+  require(std::is_sorted(all.offsets.begin(), all.offsets.end()) && all.offsets.front() == 0 &&
+              all.offsets.back() == std::ssize(all.words),
+          "{}: its offsets do not cut its {} words into texts; {}", path, all.words.size(), cure);
+  require(all.train > 0 && all.train < count,
+          "{} has {} of its {} texts for training, and some must be left for tests; {}", path,
+          all.train, count, cure);
+  return all;
+}
+
+class Reuters : public Dataset {
+ public:
+  /// Texts [begin, end) of `all`.
+  Reuters(std::shared_ptr<const Newswires> all, std::int64_t begin, std::int64_t end,
+          std::string about)
+      : all_(std::move(all)), begin_(begin), end_(end), about_(std::move(about)) {}
+
+  std::int64_t size() const override { return end_ - begin_; }
+  int classes() const override { return kTopics; }
+  Shape sample_shape() const override { return newswire_shape(); }
+  std::int32_t label(std::int64_t index) const override { return all_->labels[begin_ + index]; }
+  void read(std::int64_t index, Random* /*random*/, void* out, Type type) const override {
+    const auto at = static_cast<std::size_t>(begin_ + index);
+    const auto first = static_cast<std::size_t>(all_->offsets[at]),
+               end = static_cast<std::size_t>(all_->offsets[at + 1]);
+    read_newswire({all_->words.data() + first, end - first}, out, type);
+  }
+  Records records() const override { return Records::words; }
+  std::string describe() const override { return about_; }
+  std::size_t bytes() const override {  // of its part: the other holds the rest
+    const auto words = all_->offsets[end_] - all_->offsets[begin_];
+    return (words + 2 * size()) * sizeof(std::int32_t);
+  }
+
+ private:
+  std::shared_ptr<const Newswires> all_;
+  std::int64_t begin_, end_;
+  std::string about_;
+};
+
+std::uint32_t checksum(const std::vector<std::int32_t>& values) {
+  return crc32c({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])});
+}
+
+}  // namespace
+
+std::vector<std::string> topic_names() {
+  return {"cocoa",        "grain",   "veg-oil",   "earn",
+          "acq",          "wheat",   "copper",    "housing",
+          "money-supply", "coffee",  "sugar",     "trade",
+          "reserves",     "ship",    "cotton",    "carcass",
+          "crude",        "nat-gas", "cpi",       "money-fx",
+          "interest",     "gnp",     "meal-feed", "alum",
+          "oilseed",      "gold",    "tin",       "strategic-metal",
+          "livestock",    "retail",  "ipi",       "iron-steel",
+          "rubber",       "heat",    "jobs",      "lei",
+          "bop",          "zinc",    "orange",    "pet-chem",
+          "dlr",          "gas",     "silver",    "wpi",
+          "hog",          "lead"};
+}
+
+void read_newswire(std::span<const std::int32_t> text, void* out, Type type) {
+  expect(type == Type::i32, "words are read as int32");
+  const auto length = static_cast<std::size_t>(kNewswireLength);
+  auto* words = static_cast<std::int32_t*>(out);
+  const std::size_t kept = std::min(text.size(), length);
+  std::fill_n(words, length - kept, 0);
+  std::copy(text.end() - static_cast<std::ptrdiff_t>(kept), text.end(), words + (length - kept));
+}
+
+DatasetPair open_reuters(const fs::path& directory, std::uint64_t /*seed*/) {
+  require(!directory.empty(),
+          "data set reuters needs the folder of its file (--data DIR); scripts/get_data.sh reuters "
+          "DIR downloads and converts it");
+  const fs::path file = directory / "reuters.h5", archive = directory / "reuters.npz";
+  std::error_code ignored;
+  require(fs::exists(file, ignored) || !fs::exists(archive, ignored),
+          "{} is not read as it is: scripts/convert_reuters.py {} {} makes reuters.h5 of it",
+          archive.string(), archive.string(), directory.string());
+  constexpr std::array<std::string_view, 2> kDownloaded{"reuters.npz", "reuters.h5"};
+  const std::string cure = download_cure("reuters", directory, kDownloaded);
+  require(fs::exists(file, ignored), "cannot open {}: there is no such file; {}", file.string(),
+          cure);
+  const auto all = std::make_shared<const Newswires>(read_newswires(file, cure));
+  const auto about = [&](std::int64_t count, const char* part) {
+    return fmt::format("Reuters newswires, {} {} texts from {}", count, part, directory.string());
+  };
+  const auto count = static_cast<std::int64_t>(all->labels.size());
+  DatasetPair pair;
+  pair.train = std::make_unique<Reuters>(all, 0, all->train, about(all->train, "training"));
+  pair.test = std::make_unique<Reuters>(all, all->train, count, about(count - all->train, "test"));
+  pair.class_names = topic_names();
+  for (const auto& [name, values] :
+       {std::pair("words", &all->words), {"offsets", &all->offsets}, {"labels", &all->labels}}) {
+    pair.identity += fmt::format("reuters.h5 {} = crc32c {:08x}\n", name, checksum(*values));
+  }
+  pair.identity += fmt::format("reuters.h5 training texts = {}\n", all->train);
+  return pair;
+}
+
+DatasetEntry reuters() {
+  return {.name = "reuters",
+          .about = "Reuters newswires by topic, 300 words, 46 classes, from reuters.h5",
+          .files = "reuters.h5, which scripts/convert_reuters.py makes",
+          .stands_for = "",
+          .model = "reuters",
+          .steps = 2807,
+          .open = open_reuters};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,37 @@
+// Sizes first, one allocation, then views.
+#pragma once
+
+#include <cstddef>
+
+#include "src/base/round_up.h"
+#include "src/device/device.h"
+
+namespace lockstep {
+
+/// Plans places in bytes, then allocates them all at once. Not thread-safe; places live as long as
+/// the Arena.
+class Arena {
+ public:
+  /// What any device's wide loads ask for.
+  static constexpr std::size_t kAlignment = 256;
+  /// `bytes` and what is left free behind them.
+  static constexpr std::size_t aligned(std::size_t bytes) { return round_up(bytes, kAlignment); }
+
+  /// Asks for `bytes`; the place is known only after allocate().
+  std::size_t reserve(std::size_t bytes) {
+    const std::size_t offset = bytes_;
+    bytes_ += aligned(bytes);
+    return offset;
+  }
+  void allocate(Device& device) { memory_ = device.allocate(bytes_, Place::device); }
+
+  void* at(std::size_t offset) const { return memory_.get() + offset; }
+  View view(std::size_t offset, Shape shape, Type type) const { return {at(offset), shape, type}; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_ = 0;
+  Memory memory_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,8 @@
+// The kernels for AVX2 with fused multiply-adds.
+#include "src/device/cpu/kernel_headers.h"
+
+#pragma GCC target("avx2,fma")
+#define KERNELS avx2
+#define KERNEL_LANES 8
+#define KERNEL_BF16_PRODUCTS 0
+#include "src/device/cpu/kernels_body.h"

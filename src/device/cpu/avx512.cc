@@ -1,0 +1,8 @@
+// The kernels for AVX-512 as all processors for servers have it (F, BW, CD, DQ, VL).
+#include "src/device/cpu/kernel_headers.h"
+
+#pragma GCC target("avx2,fma,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")
+#define KERNELS avx512
+#define KERNEL_LANES 16
+#define KERNEL_BF16_PRODUCTS 0
+#include "src/device/cpu/kernels_body.h"

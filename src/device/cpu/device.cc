@@ -1,0 +1,138 @@
+// The CPU back end: cores that this process may use, aligned memory, and the plans of
+// src/device/cpu.
+
+#include "src/device/device.h"
+
+#include <omp.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <dnnl.hpp>
+
+#include "src/base/check.h"
+#include "src/base/machine.h"
+#include "src/base/plural.h"
+#include "src/base/table.h"
+#include "src/device/cpu/affine.h"
+#include "src/device/cpu/convolution.h"
+#include "src/device/cpu/instruction_set.h"
+#include "src/device/cpu/spin_control.h"
+#include "src/device/memory.h"
+
+namespace lockstep {
+namespace {
+
+/// oneDNN's bf16 begins there. Its names of instruction sets are bits, of which later ones have
+/// more.
+bool has_avx512() {
+  constexpr auto bits = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+}
+
+/// Starts the calling thread's team and returns the ids of its threads. Kernels cut their work into
+/// `threads` parts that wait for each other: in a smaller team the first of them would hang.
+std::vector<int> start_team(int threads) {
+  constexpr long kMost = 1024, kPerProcessor = 8;  // tens of thousands overflow the caller's stack
+  const long processors = std::max(sysconf(_SC_NPROCESSORS_CONF), 1L);
+  const long most = std::min(kMost, kPerProcessor * processors);
+  if (threads > most) {
+    fail_usage(
+        "{} threads per rank are too many for a machine of {} processors: say --threads {} or "
+        "fewer",
+        threads, processors, most);
+  }
+  omp_set_dynamic(0);            // OMP_DYNAMIC: fewer threads where others compute too
+  omp_set_max_active_levels(1);  // OMP_MAX_ACTIVE_LEVELS, OMP_NESTED: none, or teams within teams
+  omp_set_num_threads(threads);
+  leave_place();
+  int size = 1;
+  std::vector<int> ids(threads);
+#pragma omp parallel
+  {
+    ids[omp_get_thread_num()] = gettid();
+#pragma omp single
+    size = omp_get_num_threads();
+  }
+  if (size == threads) return ids;
+  const char* limit = std::getenv("OMP_THREAD_LIMIT");
+  fail_usage("OpenMP starts {} of {} threads per rank: {}say --threads {}", size, threads,
+             limit ? fmt::format("unset OMP_THREAD_LIMIT, which is {}, or ", limit) : "", size);
+}
+
+/// Where work is done as it is given, every mark is reached as it is made.
+class ReachedEvent : public Event {
+ public:
+  void record(Stream&) override {}
+  void wait(Stream&) override {}
+  bool done() const override { return true; }
+};
+
+class CpuDevice : public Device {
+ public:
+  CpuDevice(int threads, const ConvolutionEntry& convolution, std::string_view isa)
+      : convolution_(convolution),
+        kernels_(use_instruction_set(isa).kernels()),
+        threads_(threads > 0 ? threads : static_cast<int>(allowed_cores().size())),
+        engine_(dnnl::engine::kind::cpu, 0),
+        spin_control_(start_team(threads_)) {
+    traits_.description =
+        fmt::format("cpu:{} ({}, {}{})", core_list(allowed_cores()), counted(threads_, "thread"),
+                    instruction_set_in_use(), isa == "auto" ? "" : " by --isa");
+    if (!has_avx512()) traits_.types = {Type::f32};
+  }
+
+  std::string arithmetic() const override {
+    const dnnl_version_t* version = dnnl_version();
+    return fmt::format("oneDNN {}.{}.{} with {}, convolutions {}", version->major, version->minor,
+                       version->patch, instruction_set_in_use(), convolution_.name);
+  }
+  std::unique_ptr<Stream> stream(Priority) override {
+    return std::make_unique<HostStream>(threads_);
+  }
+  std::unique_ptr<Event> event() override { return std::make_unique<ReachedEvent>(); }
+
+  Memory allocate(std::size_t bytes, Place) override {
+    // Asked first: the kernel promises more than there is, and kills whoever takes it at its word.
+    const bool fits = bytes <= available_memory_bytes();
+    Memory memory = fits ? allocate_pages(bytes) : Memory();
+    require(memory != nullptr,
+            "out of memory: {:.1f} MiB could not be allocated; use a smaller --batch",
+            static_cast<double>(bytes) / (1 << 20));
+    return memory;
+  }
+
+  void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
+    stream.give([=] { std::memcpy(to, from, bytes); });
+  }
+  std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return {}; }
+
+  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
+    return convolution_.plan({engine_, kernels_}, spec);
+  }
+  std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
+    return make_onednn_dense(engine_, spec);
+  }
+  std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
+    return kernels_.response_norm(spec);
+  }
+
+ private:
+  const ConvolutionEntry& convolution_;
+  const Kernels& kernels_;
+  int threads_;
+  dnnl::engine engine_;
+  SpinControl spin_control_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(int threads, std::string_view convolution,
+                                        std::string_view isa) {
+  return std::make_unique<CpuDevice>(threads, find(convolutions(), convolution), isa);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,24 @@
+// All that src/device/cpu/kernels_body.h uses and is not its own.
+#pragma once
+
+#include <fmt/format.h>
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "src/base/check.h"
+#include "src/base/round_up.h"
+#include "src/base/view.h"
+#include "src/device/cpu/bias_gradient.h"
+#include "src/device/cpu/cook_toom.h"
+#include "src/device/cpu/kernels.h"
+#include "src/device/cpu/other_passes.h"
+#include "src/device/parallel_for.h"

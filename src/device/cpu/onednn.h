@@ -1,0 +1,60 @@
+// oneDNN, versions 2 and 3, behind one spelling. Only src/device/cpu includes this.
+//
+// Version 2 builds a primitive from an operation descriptor and then an engine; version 3 takes the
+// engine first and has no operation descriptors. describe<P>() hides that difference; nothing else
+// in src/device/cpu depends on the version.
+#pragma once
+
+#include <dnnl.hpp>
+#include <utility>
+
+#include "src/base/view.h"
+
+namespace lockstep::onednn {
+
+/// Attributes that every primitive here is made with: scratchpads come from the caller, ReLU is
+/// fused on request.
+inline dnnl::primitive_attr attributes(bool relu) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (relu) {
+    dnnl::post_ops ops;
+#if DNNL_VERSION_MAJOR >= 3
+    ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+#else
+    ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+#endif
+    attr.set_post_ops(ops);
+  }
+  return attr;
+}
+
+/// The primitive descriptor of forward primitive P.
+template <class P, class... Args>
+typename P::primitive_desc describe(const dnnl::engine& engine, const dnnl::primitive_attr& attr,
+                                    Args&&... args) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, std::forward<Args>(args)..., attr};
+#else
+  return {typename P::desc(std::forward<Args>(args)...), attr, engine};
+#endif
+}
+
+/// The primitive descriptor of backward primitive P, given its forward `hint`.
+template <class P, class Hint, class... Args>
+typename P::primitive_desc describe_backward(const dnnl::engine& engine,
+                                             const dnnl::primitive_attr& attr, const Hint& hint,
+                                             Args&&... args) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, std::forward<Args>(args)..., hint, attr};
+#else
+  return {typename P::desc(std::forward<Args>(args)...), attr, engine, hint};
+#endif
+}
+
+inline dnnl::memory::data_type data_type(Type type) {
+  expect(type != Type::f16, "there are no plans of fp16 for CPU cores");
+  return type == Type::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+}  // namespace lockstep::onednn

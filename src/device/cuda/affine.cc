@@ -1,0 +1,142 @@
+// One body for both: a dense layer is a convolution of 1x1 images with 1x1 filters.
+//
+// The engines want all tensors in one type: in a 16-bit plan weights and biases are converted into
+// scratch at every call, and dw is rounded once to the plan's type before it is widened (cuDNN 9
+// has no engine that gives fp32 from 16-bit inputs). db is a sum of our own in fp32.
+
+#include "src/device/cuda/affine.h"
+
+#include <algorithm>
+
+#include "src/base/check.h"
+#include "src/device/arena.h"
+#include "src/device/cuda/rows.h"
+
+namespace lockstep::cuda {
+namespace {
+
+using Chosen = std::shared_ptr<const Plan>;
+
+class CudaAffine : public AffinePlan {
+ public:
+  /// `work`: the forward pass without bias and ReLU.
+  CudaAffine(Planner& planner, Convolution work, const PlanInput& input, bool relu)
+      : work_(std::move(work)), relu_(relu) {
+    expect(work_.type != Type::i32, "the libraries of a GPU are not told of this type");
+    Convolution fused = work_;
+    fused.bias = true;
+    fused.relu = relu;
+    forward_ = planner.choose(fused);
+    fused_ = forward_ != nullptr;
+    if (!fused_) forward_ = required(planner, Pass::forward);
+    if (input.training && input.input_gradient)
+      backward_data_ = required(planner, Pass::backward_data);
+    if (input.training) backward_weights_ = required(planner, Pass::backward_weights);
+    plan_scratch(input.training);
+  }
+
+  void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
+    const Places at(scratch, *this);
+    const View bias = fused_ ? narrowed(stream, b, at.vector) : View{};
+    forward_->run(stream, {x.data, narrowed(stream, w, at.weights).data, bias.data, y.data},
+                  at.workspace);
+    if (!fused_) add_bias(stream, y, b, relu_);
+  }
+
+  void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
+    const Places at(scratch, *this);
+    backward_data_->run(stream, {dx.data, narrowed(stream, w, at.weights).data, nullptr, dy.data},
+                        at.workspace);
+  }
+
+  void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
+    const Places at(scratch, *this);
+    sum_rows(stream, dy, db, at.vector);
+    View own = dw;
+    if (work_.type != Type::f32) own = {at.weights, dw.shape, work_.type};
+    backward_weights_->run(stream, {x.data, own.data, nullptr, dy.data}, at.workspace);
+    if (own.data != dw.data) convert(stream, own, dw);
+  }
+
+  std::size_t scratch_bytes() const override { return scratch_bytes_; }
+  std::string implementation() const override {
+    return forward_->name() + (fused_ ? "" : " and bias");
+  }
+
+ private:
+  /// scratch: weights or their gradient in the plan's type, biases in it or partial sums of db, and
+  /// the engine's workspace.
+  struct Places {
+    std::byte *weights, *vector, *workspace;
+    Places(void* scratch, const CudaAffine& plan)
+        : weights(static_cast<std::byte*>(scratch)),
+          vector(weights + plan.weights_bytes_),
+          workspace(vector + plan.vector_bytes_) {}
+  };
+
+  Chosen required(Planner& planner, Pass pass) const {
+    Convolution work = work_;
+    work.pass = pass;
+    Chosen plan = planner.choose(work);
+    require(plan != nullptr,
+            "no library has a kernel for {} on this device: another --precision may have one",
+            work.text());
+    return plan;
+  }
+
+  void plan_scratch(bool training) {
+    const std::int64_t outputs = work_.w[0], rows = work_.y.count() / outputs;
+    std::size_t vector = 0;
+    if (work_.type != Type::f32) {
+      const std::size_t size = size_of(work_.type);
+      weights_bytes_ = Arena::aligned(static_cast<std::size_t>(work_.w.count()) * size);
+      vector = static_cast<std::size_t>(outputs) * size;
+    }
+    if (training) vector = std::max(vector, sum_rows_bytes(rows, outputs));
+    vector_bytes_ = Arena::aligned(vector);
+    std::size_t workspace = 0;
+    for (const Chosen* plan : {&forward_, &backward_data_, &backward_weights_}) {
+      if (*plan) workspace = std::max(workspace, (*plan)->workspace_bytes());
+    }
+    scratch_bytes_ = weights_bytes_ + vector_bytes_ + workspace;
+  }
+
+  /// `values` (fp32) in the plan's type: themselves, or what they are converted to at `place`.
+  View narrowed(Stream& stream, View values, void* place) const {
+    if (work_.type == Type::f32) return values;
+    const View narrow{place, values.shape, work_.type};
+    convert(stream, values, narrow);
+    return narrow;
+  }
+
+  Convolution work_;
+  bool relu_, fused_ = false;
+  Chosen forward_, backward_data_, backward_weights_;
+  std::size_t weights_bytes_ = 0, vector_bytes_ = 0, scratch_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<AffinePlan> make_convolution(Planner& planner, const ConvolutionSpec& spec) {
+  Convolution work;
+  work.type = spec.input.type;
+  work.x = spec.input.x;
+  work.w = spec.weights();
+  work.y = spec.output();
+  work.stride = {spec.stride, spec.stride};
+  work.pad = {spec.pad_height(), spec.pad};
+  work.dilation = {spec.dilation, spec.dilation};
+  return std::make_unique<CudaAffine>(planner, work, spec.input, spec.relu);
+}
+
+std::unique_ptr<AffinePlan> make_dense(Planner& planner, const DenseSpec& spec) {
+  const std::int64_t batch = spec.input.x[0], in = spec.input.x.row();
+  Convolution work;
+  work.type = spec.input.type;
+  work.x = {batch, 1, 1, in};
+  work.w = {spec.features, 1, 1, in};
+  work.y = {batch, 1, 1, spec.features};
+  return std::make_unique<CudaAffine>(planner, work, spec.input, spec.relu);
+}
+
+}  // namespace lockstep::cuda

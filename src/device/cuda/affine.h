@@ -1,0 +1,15 @@
+// Convolution and dense layers on GPUs, by the plans that a Planner chooses.
+#pragma once
+
+#include <memory>
+
+#include "src/device/cuda/planner.h"
+#include "src/device/device.h"
+
+namespace lockstep::cuda {
+
+/// What `planner` plans with must outlive the plan. Throws Error where no library has a kernel.
+std::unique_ptr<AffinePlan> make_convolution(Planner& planner, const ConvolutionSpec& spec);
+std::unique_ptr<AffinePlan> make_dense(Planner& planner, const DenseSpec& spec);
+
+}  // namespace lockstep::cuda

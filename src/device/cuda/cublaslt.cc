@@ -1,0 +1,242 @@
+// cuBLAS counts matrices by columns: what lies in memory as rows x columns of ours is its columns x
+// rows, so that each product is computed as the transpose of ours, with its factors in turn:
+//
+//   forward           y  (batch x out) = x w^T      y^T  = w x^T        w transposed once more
+//   backward_data     dx (batch x in)  = dy w       dx^T = w^T dy^T
+//   backward_weights  dw (out x in)    = dy^T x     dw^T = x^T dy       dy transposed once more
+
+#include "src/device/cuda/cublaslt.h"
+
+#include <cublasLt.h>
+#include <dlfcn.h>
+
+#include <array>
+
+#include "src/base/check.h"
+
+namespace lockstep::cuda {
+namespace {
+
+/// More would be a second scratch beside the convolutions'.
+constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
+constexpr std::uint32_t kAlignment = 16;
+
+/// The library, opened when first called and not linked: its constructors take a tenth of a second
+/// of each process, whether that uses a GPU or not. Never closed.
+class Functions {
+  void* library_ =
+      dlopen(fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR).c_str(), RTLD_NOW | RTLD_LOCAL);
+
+  template <class Function>
+  Function symbol(const char* name) const {
+    void* const found = library_ == nullptr ? nullptr : dlsym(library_, name);
+    require(found != nullptr,
+            "cuBLASLt cannot be used: {}. Install it, or name its folder in LD_LIBRARY_PATH.",
+            dlerror());
+    return reinterpret_cast<Function>(found);
+  }
+
+#define LOCKSTEP_FUNCTION(name) \
+  decltype(&::cublasLt##name) name = symbol<decltype(name)>("cublasLt" #name)
+
+ public:
+  LOCKSTEP_FUNCTION(Create);
+  LOCKSTEP_FUNCTION(Destroy);
+  LOCKSTEP_FUNCTION(GetStatusString);
+  LOCKSTEP_FUNCTION(GetVersion);
+  LOCKSTEP_FUNCTION(Matmul);
+  LOCKSTEP_FUNCTION(MatmulAlgoConfigGetAttribute);
+  LOCKSTEP_FUNCTION(MatmulAlgoGetHeuristic);
+  LOCKSTEP_FUNCTION(MatmulDescCreate);
+  LOCKSTEP_FUNCTION(MatmulDescDestroy);
+  LOCKSTEP_FUNCTION(MatmulDescSetAttribute);
+  LOCKSTEP_FUNCTION(MatmulPreferenceCreate);
+  LOCKSTEP_FUNCTION(MatmulPreferenceDestroy);
+  LOCKSTEP_FUNCTION(MatmulPreferenceSetAttribute);
+  LOCKSTEP_FUNCTION(MatrixLayoutCreate);
+  LOCKSTEP_FUNCTION(MatrixLayoutDestroy);
+#undef LOCKSTEP_FUNCTION
+};
+
+const Functions& lt() {
+  static const Functions functions;
+  return functions;
+}
+
+void check(cublasStatus_t status, const char* what) {
+  require(status == CUBLAS_STATUS_SUCCESS, "{}: {}", what, lt().GetStatusString(status));
+}
+
+/// A descriptor with its destroyer.
+template <class Handle, cublasStatus_t (*Functions::*Destroy)(Handle)>
+struct Owned {
+  Owned() = default;
+  ~Owned() {
+    if (handle != nullptr) (lt().*Destroy)(handle);
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  Handle handle = nullptr;
+};
+
+using Layout = Owned<cublasLtMatrixLayout_t, &Functions::MatrixLayoutDestroy>;
+
+/// One product a * b = d, as cuBLAS sees it.
+struct Product {
+  explicit Product(const Convolution& c, Numerics numerics) : pass(c.pass) {
+    const cudaDataType_t type = c.type == Type::bf16  ? CUDA_R_16BF
+                                : c.type == Type::f16 ? CUDA_R_16F
+                                                      : CUDA_R_32F;
+    const bool tf32 = c.type == Type::f32 && numerics.tf32;
+    check(lt().MatmulDescCreate(
+              &desc.handle, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+          "cublasLtMatmulDescCreate");
+    const auto make = [&](Layout& layout, std::int64_t rows, std::int64_t columns) {
+      check(lt().MatrixLayoutCreate(&layout.handle, type, static_cast<std::uint64_t>(columns),
+                                    static_cast<std::uint64_t>(rows), columns),
+            "cublasLtMatrixLayoutCreate");
+    };
+    const std::int64_t batch = c.x[0], in = c.x[3], out = c.y[3];
+    const bool forward = pass == Pass::forward, weights = pass == Pass::backward_weights;
+    // Of ours, rows x columns, as they lie in memory.
+    make(a, weights ? batch : out, in);
+    make(b, batch, forward ? in : out);
+    make(d, weights ? out : batch, forward ? out : in);
+    if (forward) set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
+    if (weights) set(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_T);
+    if (!c.bias && !c.relu) return;
+    const cublasLtEpilogue_t epilogue = c.bias && c.relu ? CUBLASLT_EPILOGUE_RELU_BIAS
+                                        : c.bias         ? CUBLASLT_EPILOGUE_BIAS
+                                                         : CUBLASLT_EPILOGUE_RELU;
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    if (c.bias) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
+    bias = c.bias;
+  }
+
+  template <class Value>
+  void set(cublasLtMatmulDescAttributes_t attribute, const Value& value) const {
+    check(lt().MatmulDescSetAttribute(desc.handle, attribute, &value, sizeof(value)),
+          "cublasLtMatmulDescSetAttribute");
+  }
+
+  Pass pass;
+  bool bias = false;
+  Owned<cublasLtMatmulDesc_t, &Functions::MatmulDescDestroy> desc;
+  Layout a, b, d;
+};
+
+/// "cuBLASLt 66 tile 20 stages 3 split 1 ...": the algorithm by its own numbers.
+std::string name_of_algorithm(const cublasLtMatmulAlgo_t& algorithm) {
+  const std::pair<const char*, cublasLtMatmulAlgoConfigAttributes_t> attributes[] = {
+      {"", CUBLASLT_ALGO_CONFIG_ID},
+      {" tile ", CUBLASLT_ALGO_CONFIG_TILE_ID},
+      {" stages ", CUBLASLT_ALGO_CONFIG_STAGES_ID},
+      {" split ", CUBLASLT_ALGO_CONFIG_SPLITK_NUM},
+      {" reduction ", CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME},
+      {" swizzle ", CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING},
+      {" custom ", CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION}};
+  std::string text = "cuBLASLt ";
+  for (const auto& [title, attribute] : attributes) {
+    std::int32_t value = 0;
+    std::size_t written = 0;
+    lt().MatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof(value), &written);
+    text += fmt::format("{}{}", title, value);
+  }
+  for (const auto& [title, attribute] :
+       {std::pair{" inner ", CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID},
+        std::pair{" cluster ", CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID}}) {
+    std::uint16_t value = 0;
+    std::size_t written = 0;
+    lt().MatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof(value), &written);
+    text += fmt::format("{}{}", title, value);
+  }
+  return text;
+}
+
+class Multiplication final : public Plan {
+ public:
+  Multiplication(cublasLtHandle_t handle, std::shared_ptr<const Product> product,
+                 const cublasLtMatmulHeuristicResult_t& found)
+      : handle_(handle),
+        product_(std::move(product)),
+        algorithm_(found.algo),
+        workspace_bytes_(found.workspaceSize),
+        name_(name_of_algorithm(found.algo)) {}
+
+  void run(Stream& stream, const Tensors& t, void* workspace) const override {
+    const Product& p = *product_;
+    const bool weights = p.pass == Pass::backward_weights;
+    const void* a = weights ? t.x : t.w;
+    const void* b = p.pass == Pass::forward ? t.x : t.y;
+    void* d = p.pass == Pass::forward ? t.y : weights ? t.w : t.x;
+    if (p.bias) p.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(t.b));
+    const float one = 1, zero = 0;
+    check(lt().Matmul(handle_, p.desc.handle, &one, a, p.a.handle, b, p.b.handle, &zero, d,
+                      p.d.handle, d, p.d.handle, &algorithm_, workspace, workspace_bytes_,
+                      stream.cuda()),
+          name_.c_str());
+  }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  const std::string& name() const override { return name_; }
+
+ private:
+  cublasLtHandle_t handle_;
+  std::shared_ptr<const Product> product_;  // shared by all plans of a piece of work
+  cublasLtMatmulAlgo_t algorithm_;
+  std::size_t workspace_bytes_;
+  std::string name_;
+};
+
+}  // namespace
+
+Cublaslt::Cublaslt(Numerics numerics) : numerics_(numerics) {
+  cublasLtHandle_t handle = nullptr;
+  check(lt().Create(&handle), "cuBLASLt does not start");
+  handle_ = handle;
+}
+
+Cublaslt::~Cublaslt() { lt().Destroy(static_cast<cublasLtHandle_t>(handle_)); }
+
+Plans Cublaslt::plans(const Convolution& work, std::size_t most) const {
+  Plans plans;
+  if (!work.dense()) return plans;
+  const auto product = std::make_shared<const Product>(work, numerics_);
+  Owned<cublasLtMatmulPreference_t, &Functions::MatmulPreferenceDestroy> preference;
+  check(lt().MatmulPreferenceCreate(&preference.handle), "cublasLtMatmulPreferenceCreate");
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    check(lt().MatmulPreferenceSetAttribute(preference.handle, attribute, &value, sizeof(value)),
+          "cublasLtMatmulPreferenceSetAttribute");
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
+  for (const auto attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    prefer(attribute, kAlignment);
+  }
+  // Partial sums side by side, not into one place in turn, and in fp32, not in y's type.
+  if (numerics_.deterministic || work.type != Type::f32) {
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+           std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  }
+  std::array<cublasLtMatmulHeuristicResult_t, 32> found;
+  int count = 0;
+  const cublasStatus_t status = lt().MatmulAlgoGetHeuristic(
+      static_cast<cublasLtHandle_t>(handle_), product->desc.handle, product->a.handle,
+      product->b.handle, product->d.handle, product->d.handle, preference.handle,
+      static_cast<int>(std::min(most, found.size())), found.data(), &count);
+  if (status != CUBLAS_STATUS_SUCCESS) return plans;
+  for (int i = 0; i < count; ++i) {
+    if (found[i].state == CUBLAS_STATUS_SUCCESS) {
+      plans.push_back(std::make_shared<Multiplication>(static_cast<cublasLtHandle_t>(handle_),
+                                                       product, found[i]));
+    }
+  }
+  return plans;
+}
+
+std::string Cublaslt::version() const {
+  const std::size_t version = lt().GetVersion();
+  return fmt::format("cuBLASLt {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+}  // namespace lockstep::cuda

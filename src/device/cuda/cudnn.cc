@@ -1,0 +1,207 @@
+#include "src/device/cuda/cudnn.h"
+
+#include <cudnn_frontend.h>
+
+#include <unordered_map>
+
+#include "src/base/check.h"
+
+namespace lockstep::cuda {
+namespace {
+
+namespace fe = cudnn_frontend;
+namespace graph = cudnn_frontend::graph;
+
+/// Names of the tensors within a graph.
+enum Uid : std::int64_t { kX = 1, kW, kB, kY };
+
+std::string version_text() {
+  const std::size_t version = cudnnGetVersion();
+  return fmt::format("cuDNN {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+void require_good(fe::error_t status, const char* what) {
+  require(status.is_good(), "{}: {}: {}", version_text(), what, status.get_message());
+}
+
+fe::DataType_t data_type(Type type) {
+  return type == Type::bf16  ? fe::DataType_t::BFLOAT16
+         : type == Type::f16 ? fe::DataType_t::HALF
+                             : fe::DataType_t::FLOAT;
+}
+
+/// cuDNN counts extents as N, C, H, W and takes their order in memory from the strides.
+graph::Tensor_attributes tensor(Uid uid, Type type, Shape s) {
+  return graph::Tensor_attributes()
+      .set_uid(uid)
+      .set_data_type(data_type(type))
+      .set_dim({s[0], s[3], s[1], s[2]})
+      .set_stride({s.row(), 1, s[2] * s[3], s[3]});
+}
+
+void set_output(graph::Tensor_attributes& result, Uid uid, Type type, Shape shape) {
+  const graph::Tensor_attributes wanted = tensor(uid, type, shape);
+  result.set_output(true)
+      .set_uid(uid)
+      .set_data_type(data_type(type))
+      .set_dim(wanted.get_dim())
+      .set_stride(wanted.get_stride());
+}
+
+template <class Attributes>
+Attributes geometry(const Convolution& c) {
+  return Attributes()
+      .set_padding({c.pad[0], c.pad[1]})
+      .set_stride({c.stride[0], c.stride[1]})
+      .set_dilation({c.dilation[0], c.dilation[1]});
+}
+
+void describe(graph::Graph& g, const Convolution& c) {
+  g.set_io_data_type(data_type(c.type))
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  const auto input = [&](Uid uid, Shape shape) { return g.tensor(tensor(uid, c.type, shape)); };
+  if (c.pass == Pass::backward_data) {
+    const auto dx =
+        g.conv_dgrad(input(kY, c.y), input(kW, c.w), geometry<graph::Conv_dgrad_attributes>(c));
+    return set_output(*dx, kX, c.type, c.x);
+  }
+  if (c.pass == Pass::backward_weights) {
+    const auto dw =
+        g.conv_wgrad(input(kY, c.y), input(kX, c.x), geometry<graph::Conv_wgrad_attributes>(c));
+    return set_output(*dw, kW, c.type, c.w);
+  }
+  auto y = g.conv_fprop(input(kX, c.x), input(kW, c.w), geometry<graph::Conv_fprop_attributes>(c));
+  const auto then = [](fe::PointwiseMode_t mode) {
+    return graph::Pointwise_attributes().set_mode(mode);
+  };
+  if (c.bias) y = g.pointwise(y, input(kB, {1, 1, 1, c.w[0]}), then(fe::PointwiseMode_t::ADD));
+  if (c.relu) y = g.pointwise(y, then(fe::PointwiseMode_t::RELU_FWD));
+  set_output(*y, kY, c.type, c.y);
+}
+
+std::vector<fe::NumericalNote_t> unwanted(Numerics numerics, Type type) {
+  using Note = fe::NumericalNote_t;
+  std::vector<Note> notes;
+  if (numerics.deterministic) notes.push_back(Note::NONDETERMINISTIC);
+  notes.push_back(type == Type::f32 ? Note::DOWN_CONVERT_INPUTS
+                                    : Note::REDUCED_PRECISION_REDUCTION);
+  if (type == Type::f32 && !numerics.tf32) notes.push_back(Note::TENSOR_CORE);
+  return notes;
+}
+
+}  // namespace
+
+struct Cudnn::Body {
+  Numerics numerics;
+  cudnnHandle_t handle = nullptr;  ///< null: the device is not there
+  /// Empty if there is a handle.
+  std::shared_ptr<fe::DeviceProperties> properties = std::make_shared<fe::DeviceProperties>();
+
+  ~Body() {
+    if (handle != nullptr) cudnnDestroy(handle);
+  }
+
+  /// With its engines found and filtered; null where there are none.
+  std::shared_ptr<graph::Graph> found(const Convolution& c) const {
+    auto g = std::make_shared<graph::Graph>();
+    describe(*g, c);
+    if (handle == nullptr) g->set_device_properties(properties);
+    require_good(g->validate(), c.text().c_str());
+    if (g->build_operation_graph(handle).is_bad()) return nullptr;
+    if (g->create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}).is_bad())
+      return nullptr;
+    g->deselect_numeric_notes(unwanted(numerics, c.type));
+    g->deselect_behavior_notes({fe::BehaviorNote_t::RUNTIME_COMPILATION});
+    return g;
+  }
+};
+
+namespace {
+
+std::string name_of_plan(const graph::Graph& g, std::int64_t index) {
+  std::string name;
+  require_good(g.get_plan_name_at_index(index, name), "the name of a plan");
+  return "cuDNN " + name;
+}
+
+class FoundPlan final : public Plan {
+ public:
+  FoundPlan(cudnnHandle_t handle, std::shared_ptr<graph::Graph> g, std::int64_t index)
+      : handle_(handle), graph_(std::move(g)), index_(index), name_(name_of_plan(*graph_, index)) {
+    std::int64_t bytes = 0;
+    require_good(graph_->get_workspace_size_plan_at_index(index, bytes), name_.c_str());
+    workspace_bytes_ = static_cast<std::size_t>(bytes);
+  }
+
+  void run(Stream& stream, const Tensors& t, void* workspace) const override {
+    expect(handle_ != nullptr, "a plan for a device that is not there");
+    std::unordered_map<std::int64_t, void*> places{{kX, t.x}, {kW, t.w}, {kB, t.b}, {kY, t.y}};
+    require(cudnnSetStream(handle_, stream.cuda()) == CUDNN_STATUS_SUCCESS,
+            "cuDNN does not take the stream");
+    require_good(graph_->execute_plan_at_index(handle_, places, workspace, index_), name_.c_str());
+  }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  const std::string& name() const override { return name_; }
+
+ private:
+  cudnnHandle_t handle_;
+  std::shared_ptr<graph::Graph> graph_;  // shared by all plans of a convolution
+  std::int64_t index_;
+  std::string name_;
+  std::size_t workspace_bytes_ = 0;
+};
+
+}  // namespace
+
+Cudnn::Cudnn(Numerics numerics, const std::string& properties) : body_(std::make_unique<Body>()) {
+  body_->numerics = numerics;
+  if (properties.empty()) {
+    const cudnnStatus_t status = cudnnCreate(&body_->handle);
+    require(status == CUDNN_STATUS_SUCCESS, "{} does not start: {}", version_text(),
+            cudnnGetErrorString(status));
+  } else {
+    require_good(body_->properties->deserialize({properties.begin(), properties.end()}),
+                 "properties of the device");
+  }
+}
+
+Cudnn::~Cudnn() = default;
+
+Plans Cudnn::plans(const Convolution& work, std::size_t most) const {
+  Plans result;
+  const auto g = body_->found(work);
+  const std::int64_t count = g ? g->get_execution_plan_count() : 0;
+  for (std::int64_t i = 0; i < count && result.size() < most; ++i) {
+    if (g->build_plan_at_index(i).is_good())
+      result.push_back(std::make_shared<FoundPlan>(body_->handle, g, i));
+  }
+  return result;
+}
+
+std::shared_ptr<const Plan> Cudnn::plan(const Convolution& work, std::string_view name) const {
+  const auto g = body_->found(work);
+  const std::int64_t count = g ? g->get_execution_plan_count() : 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (name_of_plan(*g, i) == name && g->build_plan_at_index(i).is_good())
+      return std::make_shared<FoundPlan>(body_->handle, g, i);
+  }
+  return nullptr;
+}
+
+std::string Cudnn::version() const { return version_text(); }
+
+std::string Cudnn::properties() const {
+  fe::DeviceProperties of_handle;
+  if (body_->handle != nullptr) {
+    // cuDNN refuses a device's number after a handle, and the front end passes every number >= 0.
+    of_handle.set_device_id(-1).set_handle(body_->handle);
+    require_good(of_handle.build(), "properties of the device");
+  }
+  const auto& known = body_->handle != nullptr ? of_handle : *body_->properties;
+  std::vector<std::uint8_t> text;
+  require_good(known.serialize(text), "properties of the device");
+  return {text.begin(), text.end()};
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,289 @@
+// Memory and order on a GPU: streams, events and graphs of the CUDA runtime. Every call makes the
+// device that of the calling thread first, for the runtime has one current device per thread.
+
+#include "src/device/cuda/device.h"
+
+#include <cstring>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/base/crc32c.h"
+#include "src/base/round_up.h"
+#include "src/device/cuda/affine.h"
+#include "src/device/cuda/cublaslt.h"
+#include "src/device/cuda/cudnn.h"
+#include "src/device/cuda/libraries.h"
+#include "src/device/cuda/race.h"
+#include "src/device/cuda/response_norm.h"
+#include "src/device/cuda/runtime.h"
+
+namespace lockstep {
+namespace {
+
+void use(int device) { check_cuda(cudaSetDevice(device), "cudaSetDevice"); }
+
+/// What stands behind a Memory, an Event and so on, freed by `Free`; errors there have nobody to
+/// tell.
+template <class Handle, cudaError_t (*Free)(Handle)>
+struct Owned {
+  explicit Owned(Handle h = {}) : handle(h) {}
+  ~Owned() {
+    if (handle) Free(handle);
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  Handle handle;
+};
+
+class CudaStream final : public Stream {
+ public:
+  CudaStream(int device, int threads, Priority priority)
+      : Stream(/*later=*/true), device_(device), threads_(threads) {
+    use(device_);
+    int lowest = 0, highest = 0;
+    check_cuda(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
+               "cudaDeviceGetStreamPriorityRange");
+    // Not ordered with the default stream, which nobody here gives work to.
+    check_cuda(cudaStreamCreateWithPriority(&stream_.handle, cudaStreamNonBlocking,
+                                            priority == Priority::high ? highest : lowest),
+               "cudaStreamCreate");
+  }
+  void synchronize() override { check_cuda(cudaStreamSynchronize(cuda()), "the GPU's work"); }
+  int threads() const override { return threads_; }
+  CUstream_st* cuda() const override {
+    use(device_);
+    return stream_.handle;
+  }
+
+ private:
+  void enqueue(std::function<void()>) override {
+    expect(false, "host code was given to a stream of a GPU");
+  }
+
+  int device_, threads_;
+  Owned<cudaStream_t, cudaStreamDestroy> stream_;
+};
+
+/// The CUDA stream behind `stream`.
+CUstream_st* cuda_of(const Stream& stream) {
+  CUstream_st* const cuda = stream.cuda();
+  expect(cuda != nullptr, "a stream of a GPU is wanted here");
+  return cuda;
+}
+
+class CudaEvent final : public Event {
+ public:
+  explicit CudaEvent(int device) : device_(device) {
+    use(device_);
+    check_cuda(cudaEventCreateWithFlags(&event_.handle, cudaEventDisableTiming), "cudaEventCreate");
+  }
+  void record(Stream& stream) override {
+    check_cuda(cudaEventRecord(event_.handle, cuda_of(stream)), "cudaEventRecord");
+  }
+  void wait(Stream& stream) override {
+    check_cuda(cudaStreamWaitEvent(cuda_of(stream), event_.handle, 0), "cudaStreamWaitEvent");
+  }
+  bool done() const override {
+    use(device_);
+    const cudaError_t result = cudaEventQuery(event_.handle);
+    if (result == cudaErrorNotReady) {
+      cudaGetLastError();  // else the next launch would be told of it
+      return false;
+    }
+    check_cuda(result, "the GPU's work");
+    return true;
+  }
+
+ private:
+  int device_;
+  Owned<cudaEvent_t, cudaEventDestroy> event_;
+};
+
+class CudaGraph final : public Graph {
+ public:
+  explicit CudaGraph(cudaGraph_t graph) {
+    check_cuda(cudaGraphInstantiate(&exec_.handle, graph, 0), "cudaGraphInstantiate");
+  }
+  void launch(Stream& stream) override {
+    check_cuda(cudaGraphLaunch(exec_.handle, cuda_of(stream)), "cudaGraphLaunch");
+  }
+
+ private:
+  Owned<cudaGraphExec_t, cudaGraphExecDestroy> exec_;
+};
+
+/// The driver's, which has one for each slice of a GPU (MIG), where it tells; else the runtime's.
+cudaUUID_t unique_id(int index, const cudaDeviceProp& properties) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  const cudaError_t result = cudaGetDriverEntryPointByVersion("cuDeviceGetUuid", &function, 12000,
+                                                              cudaEnableDefault, &found);
+  cudaGetLastError();
+  if (result != cudaSuccess || function == nullptr) return properties.uuid;
+  cudaUUID_t own{};
+  const auto get = reinterpret_cast<int (*)(cudaUUID_t*, int)>(function);
+  return get(&own, index) == 0 ? own : properties.uuid;
+}
+
+std::string text_of(const cudaUUID_t& id) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(id.bytes);
+  std::string text = "GPU";
+  for (std::size_t i = 0; i < sizeof(id.bytes); ++i) {
+    const bool dash = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+    text += fmt::format("{}{:02x}", dash ? "-" : "", bytes[i]);
+  }
+  return text;
+}
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(const DeviceOptions& options, int index) : options_(options), index_(index) {
+    use(index_);
+    check_cuda(cudaGetDeviceProperties(&properties_, index_), "cudaGetDeviceProperties");
+    const cuda::Numerics numerics{options.deterministic, options.tf32};
+    cudnn_ = std::make_unique<cuda::Cudnn>(numerics);
+    cublaslt_ = std::make_unique<cuda::Cublaslt>(numerics);
+    planner_ = std::make_unique<cuda::Planner>(
+        std::vector<const cuda::Library*>{cudnn_.get(), cublaslt_.get()}, platform(numerics));
+    traits_ = {
+        .description = fmt::format("cuda:{} ({}, {:.1f} GiB)", index_, properties_.name,
+                                   static_cast<double>(properties_.totalGlobalMem) / (1 << 30)),
+        .libraries = text_of(find_cuda_libraries()),
+        .uuid = text_of(unique_id(index_, properties_)),
+        .types = {Type::f32, Type::bf16, Type::f16},
+        .memory_is_host = false,
+        .run_ahead = kMostAhead};
+  }
+
+  std::string arithmetic() const override {
+    const Tuning& tuning = planner_->tuning();
+    return tuning.platform() + (options_.deterministic ? ", deterministic" : "") +
+           (tuning.empty() ? "" : fmt::format(", tuned {:08x}", crc32c(tuning.text())));
+  }
+
+  std::unique_ptr<Stream> stream(Priority priority) override {
+    return std::make_unique<CudaStream>(index_, options_.threads, priority);
+  }
+  std::unique_ptr<Event> event() override { return std::make_unique<CudaEvent>(index_); }
+  Memory allocate(std::size_t bytes, Place place) override {
+    use(index_);
+    return place == Place::host ? allocate_host(bytes) : allocate_device(bytes);
+  }
+  void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
+    check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda_of(stream)),
+               "cudaMemcpyAsync");
+  }
+  std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& body) override;
+
+  // What a race finds may be another plan in the next run: no races for the same bits every time.
+  std::string tuning() const override {
+    return options_.deterministic ? "" : planner_->tuning().text();
+  }
+  bool set_tuning(std::string_view text) override { return planner_->tuning().take(text); }
+  void tune(bool on) override {
+    if (!on) return planner_->set_race({});
+    planner_->set_race([this](const cuda::Convolution& work, const cuda::Plans& plans) {
+      return cuda::race(*this, *stream(Priority::normal), work, plans);
+    });
+  }
+
+  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
+    return cuda::make_convolution(*planner_, spec);
+  }
+  std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
+    return cuda::make_dense(*planner_, spec);
+  }
+  std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
+    return cuda::make_response_norm(spec);
+  }
+
+ private:
+  /// What kernels are chosen for besides the library's version and the work.
+  std::string platform(const cuda::Numerics& numerics) const {
+    return fmt::format("{} (sm_{}{}){}{}", properties_.name, properties_.major, properties_.minor,
+                       numerics.deterministic ? ", deterministic" : "",
+                       numerics.tf32 ? ", tf32" : "");
+  }
+
+  static Memory allocate_host(std::size_t bytes) {
+    void* data = nullptr;
+    const cudaError_t result =
+        cudaHostAlloc(&data, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable);
+    check_memory(result, bytes, "pinned memory");
+    std::memset(data, 0, bytes);
+    return Memory(static_cast<std::byte*>(data), [](std::byte* p) { cudaFreeHost(p); });
+  }
+
+  static Memory allocate_device(std::size_t bytes) {
+    void* data = nullptr;
+    check_memory(cudaMalloc(&data, bytes + kPageBytes), bytes,
+                 "GPU memory");  // which aligns to 256
+    std::unique_ptr<void, void (*)(void*)> owner(data, [](void* p) { cudaFree(p); });
+    check_cuda(cudaMemset(data, 0, bytes + kPageBytes), "cudaMemset");
+    check_cuda(cudaStreamSynchronize(nullptr), "cudaMemset");
+    const auto address = reinterpret_cast<std::uintptr_t>(data);
+    auto* const aligned = reinterpret_cast<std::byte*>(round_up(address, kPageBytes));
+    return Memory(aligned, [base = owner.release()](std::byte*) { cudaFree(base); });
+  }
+
+  static void check_memory(cudaError_t result, std::size_t bytes, const char* kind) {
+    if (result == cudaSuccess) return;
+    cudaGetLastError();
+    fail("out of {}: {:.1f} MiB could not be allocated ({}); use a smaller --batch", kind,
+         static_cast<double>(bytes) / (1 << 20), cudaGetErrorName(result));
+  }
+
+  DeviceOptions options_;
+  int index_;
+  cudaDeviceProp properties_{};
+  std::unique_ptr<cuda::Cudnn> cudnn_;
+  std::unique_ptr<cuda::Cublaslt> cublaslt_;
+  std::unique_ptr<cuda::Planner> planner_;
+};
+
+std::unique_ptr<Graph> CudaDevice::capture(Stream& stream, const std::function<void()>& body) {
+  CUstream_st* const cuda = cuda_of(stream);
+  Owned<cudaGraph_t, cudaGraphDestroy> graph;
+  // Of this thread alone: what another one does meanwhile, such as allocating, is none of it.
+  check_cuda(cudaStreamBeginCapture(cuda, cudaStreamCaptureModeThreadLocal),
+             "cudaStreamBeginCapture");
+  try {
+    body();
+  } catch (...) {
+    cudaStreamEndCapture(cuda, &graph.handle);
+    cudaGetLastError();
+    throw;
+  }
+  check_cuda(cudaStreamEndCapture(cuda, &graph.handle), "cudaStreamEndCapture");
+  return std::make_unique<CudaGraph>(graph.handle);
+}
+
+/// How many there are, with what the runtime says where it cannot tell. Whatever it says, a machine
+/// without a driver included, means none.
+std::pair<int, cudaError_t> count_devices() {
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  cudaGetLastError();
+  return {result == cudaSuccess ? count : 0, result};
+}
+
+}  // namespace
+
+int cuda_device_count() { return count_devices().first; }
+
+std::string why_no_cuda_device() {
+  const auto [count, result] = count_devices();
+  if (count > 0) return {};
+  const char* reason = cudaGetErrorString(result == cudaSuccess ? cudaErrorNoDevice : result);
+  return fmt::format("no CUDA device ({})", reason);
+}
+
+std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options) {
+  const int count = cuda_device_count();
+  require(count > 0, "{}: choose --device cpu", why_no_cuda_device());
+  const std::string refused = refusal(find_cuda_libraries());
+  require(refused.empty(), "{}", refused);
+  return std::make_unique<CudaDevice>(options, options.rank_on_host % count);
+}
+
+}  // namespace lockstep

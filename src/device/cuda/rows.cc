@@ -1,0 +1,105 @@
+#include "src/device/cuda/rows.h"
+
+#include <algorithm>
+
+#include "src/device/each.h"
+
+namespace lockstep::cuda {
+namespace {
+
+template <class From, class To>
+struct Convert {
+  const From* from;
+  To* to;
+  HOST_DEVICE void operator()(std::int64_t i) const { to[i] = static_cast<float>(from[i]); }
+};
+
+template <class T>
+struct AddBias {
+  T* y;
+  const float* b;
+  std::int64_t columns;
+  bool relu;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
+    for (std::int64_t c = team.lane; c < columns; c += team.lanes) {
+      const float sum = static_cast<float>(y[row * columns + c]) + b[c];
+      y[row * columns + c] = relu && sum < 0 ? 0.0f : sum;
+    }
+  }
+};
+
+/// partial[block] = the sum of the block's rows.
+template <class T>
+struct SumBlock {
+  const T* from;
+  float* partial;
+  std::int64_t rows, columns, blocks;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t block, Team team) const {
+    const std::int64_t begin = rows * block / blocks, end = rows * (block + 1) / blocks;
+    for (std::int64_t c = team.lane; c < columns; c += team.lanes) {
+      float sum = 0;
+      for (std::int64_t row = begin; row < end; ++row)
+        sum += static_cast<float>(from[row * columns + c]);
+      partial[block * columns + c] = sum;
+    }
+  }
+};
+
+/// sums[c] = the sum of its partial sums, in double.
+struct SumBlocks {
+  const float* partial;
+  float* sums;
+  std::int64_t columns, blocks;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t c, Team team) const {
+    double sum = 0;
+    for (std::int64_t block = team.lane; block < blocks; block += team.lanes)
+      sum += partial[block * columns + c];
+    sum = team.sum(sum);
+    if (team.lane == 0) sums[c] = static_cast<float>(sum);
+  }
+};
+
+/// Enough for every core of a GPU, and for short sums in fp32.
+std::int64_t blocks_of(std::int64_t rows) { return std::clamp<std::int64_t>(rows / 32, 1, 2048); }
+
+}  // namespace
+
+void convert(Stream& stream, View from, View to) {
+  dispatch(from.type, [&](auto* from_tag) {
+    dispatch(to.type, [&](auto* to_tag) {
+      using From = std::remove_pointer_t<decltype(from_tag)>;
+      using To = std::remove_pointer_t<decltype(to_tag)>;
+      each(stream, to.count(), Convert<From, To>{from.as<From>(), to.as<To>()});
+    });
+  });
+}
+
+void add_bias(Stream& stream, View y, View b, bool relu) {
+  dispatch(y.type, [&](auto* tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    const std::int64_t columns = b.count();
+    each_row(stream, y.count() / columns, columns,
+             AddBias<T>{y.as<T>(), b.as<float>(), columns, relu});
+  });
+}
+
+void sum_rows(Stream& stream, View rows, View sums, void* scratch) {
+  dispatch(rows.type, [&](auto* tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    const std::int64_t columns = sums.count(), count = rows.count() / columns;
+    const std::int64_t blocks = blocks_of(count);
+    auto* partial = static_cast<float*>(scratch);
+    each_row(stream, blocks, count / blocks * columns,
+             SumBlock<T>{rows.as<T>(), partial, count, columns, blocks});
+    each_row(stream, columns, blocks, SumBlocks{partial, sums.as<float>(), columns, blocks});
+  });
+}
+
+std::size_t sum_rows_bytes(std::int64_t rows, std::int64_t columns) {
+  return (blocks_of(rows) * columns) * sizeof(float);
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,29 @@
+#include "src/device/devices.h"
+
+#include <array>
+
+#ifdef LOCKSTEP_CUDA
+#include "src/device/cuda/device.h"
+#endif
+
+namespace lockstep {
+namespace {
+
+std::string never_absent() { return {}; }
+
+constexpr std::array kDevices{
+    DeviceEntry{"auto", "the best that all ranks have", never_absent, nullptr},
+    DeviceEntry{"cpu", "the cores that a rank may use; oneDNN", never_absent,
+                [](const DeviceOptions& options) {
+                  return make_cpu_device(options.threads, options.convolution, options.isa);
+                }},
+#ifdef LOCKSTEP_CUDA
+    DeviceEntry{"cuda", "one GPU per rank; cuDNN", why_no_cuda_device, make_cuda_device},
+#endif
+};
+
+}  // namespace
+
+std::span<const DeviceEntry> devices() { return kDevices; }
+
+}  // namespace lockstep

@@ -1,0 +1,223 @@
+// Output files over the system calls themselves: iostreams lose errno, and a report without it has
+// no cure.
+#include "src/files/file.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <regex>
+#include <system_error>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/base/machine.h"
+#include "src/base/unique.h"
+
+namespace lockstep {
+
+std::string_view cure(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free some space, or choose a directory on another file system";
+    case EFBIG:
+      return "raise the limit on the size of files (ulimit -f)";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "choose a directory that you may write to";
+    case ENOENT:
+    case ENOTDIR:
+      return "make its directory first, or choose another";
+    case EIO:
+      return "look at the disk or the network file system";
+    case EMFILE:
+    case ENFILE:
+      return "raise the limit on open files (ulimit -n)";
+    default:
+      return "choose another place for it";
+  }
+}
+
+namespace {
+
+constexpr std::size_t kRandomBytes = 8;  // of a temporary's name
+
+/// Who writes a temporary, by its name "...tmp-<host>-<pid>-<random>" (earlier versions: no random
+/// part); pid 0 where it is none.
+struct Writer {
+  std::string host;
+  pid_t pid = 0;
+};
+
+Writer writer_of(const std::string& name) {
+  static const std::regex pattern(R"(.*\.tmp-(.+)-([1-9][0-9]{0,8})(-[0-9a-f]{16})?)");
+  std::smatch match;
+  if (!std::regex_match(name, match, pattern)) return {};
+  return {match[1], static_cast<pid_t>(std::stol(match[2]))};
+}
+
+[[noreturn]] void fail_to(const char* verb, const std::filesystem::path& path, int error) {
+  fail("cannot {} {}: {}; {}", verb, path.string(), std::strerror(error), cure(error));
+}
+
+void sync_directory(const std::filesystem::path& directory) {
+  const std::filesystem::path name = directory.empty() ? "." : directory;
+  const int descriptor = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail_to("open", name, errno);
+  // EINVAL: a file system that cannot sync directories; nothing more can be done there.
+  const int error = ::fsync(descriptor) != 0 && errno != EINVAL ? errno : 0;
+  ::close(descriptor);
+  if (error) fail_to("sync", name, error);
+}
+
+}  // namespace
+
+OutputFile::OutputFile(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
+  const int how = mode == Mode::append    ? O_CREAT | O_APPEND
+                  : mode == Mode::extend  ? O_APPEND
+                  : mode == Mode::replace ? O_CREAT | O_TRUNC
+                                          : O_CREAT | O_EXCL | O_NOFOLLOW;
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | how, 0666);
+  if (descriptor_ < 0) fail_to("write", path_, errno);
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void OutputFile::write(std::string_view bytes) {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t written = ::write(descriptor_, bytes.data() + done, bytes.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int error = errno;
+      const off_t end = ::lseek(descriptor_, 0, SEEK_END);  // what cannot seek keeps what it has
+      const off_t former = end - static_cast<off_t>(done);
+      if (done > 0 && former >= 0 && ::ftruncate(descriptor_, former) == 0)
+        ::lseek(descriptor_, former, SEEK_SET);
+      fail_to("write", path_, error);
+    }
+    done += static_cast<std::size_t>(written);
+  }
+}
+
+void OutputFile::sync() {
+  // EINVAL: not a file on a disk (a pipe, /dev/null).
+  if (::fsync(descriptor_) != 0 && errno != EINVAL) fail_to("sync", path_, errno);
+}
+
+void OutputFile::close() {
+  // The descriptor is gone whatever close() says, EINTR included: never close twice.
+  if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR)
+    fail_to("close", path_, errno);
+}
+
+void replace_file(const std::filesystem::path& path, std::string_view bytes) {
+  struct stat there {};
+  require(::stat(path.c_str(), &there) != 0 || S_ISREG(there.st_mode),
+          "{} is there already and is no regular file: it cannot be replaced; give another name",
+          path.string());
+  const std::filesystem::path temporary = temporary_name(path);
+  try {
+    OutputFile file(temporary, OutputFile::Mode::create);
+    file.write(bytes);
+    file.sync();
+    file.close();
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail_to("write", path, errno);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  sync_directory(path.parent_path());
+}
+
+void require_replaceable(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
+          "{} is there and is no file: choose another name", path.string());
+  require(std::filesystem::exists(status) ||
+              !std::filesystem::is_symlink(std::filesystem::symlink_status(path, error)),
+          "{} is a link to nothing: choose another name", path.string());
+  const std::filesystem::path probe = temporary_name(path);
+  OutputFile(probe, OutputFile::Mode::create);
+  std::filesystem::remove(probe, error);
+}
+
+std::filesystem::path temporary_name(const std::filesystem::path& path) {
+  return fmt::format("{}.tmp-{}-{}-{}", path.string(), host_name(), ::getpid(),
+                     unique_hex(kRandomBytes));
+}
+
+void remove_stale_temporaries(const std::filesystem::path& directory, std::string_view prefix) {
+  const std::string here = host_name();
+  std::error_code ignored;  // tidying is best effort: a file that vanishes or stays does no harm
+  for (std::filesystem::directory_iterator entry(directory, ignored), end; entry != end;
+       entry.increment(ignored)) {
+    const std::string name = entry->path().filename().string();
+    const Writer writer = writer_of(name);
+    if (!name.starts_with(prefix) || writer.pid == 0) continue;
+    bool stale;
+    if (writer.host == here) {
+      stale = writer.pid == ::getpid() || (::kill(writer.pid, 0) != 0 && errno == ESRCH);
+    } else {
+      std::error_code gone;
+      const auto touched = std::filesystem::last_write_time(entry->path(), gone);
+      stale =
+          !gone && std::filesystem::file_time_type::clock::now() - touched > std::chrono::hours(1);
+    }
+    if (stale) std::filesystem::remove(entry->path(), ignored);
+  }
+}
+
+std::vector<std::filesystem::path> make_directories(const std::filesystem::path& directory,
+                                                    std::string_view purpose) {
+  std::vector<std::filesystem::path> missing;
+  std::error_code error;
+  for (auto path = directory; !path.empty() && !std::filesystem::exists(path, error);
+       path = path.parent_path()) {
+    missing.push_back(path);
+    if (path == path.parent_path()) break;
+  }
+  std::filesystem::create_directories(directory, error);
+  if (error) {
+    fail("cannot make the {} {}: {}; {}", purpose, directory.string(), error.message(),
+         cure(error.value()));
+  }
+  for (const std::filesystem::path& path : missing) sync_directory(path.parent_path());
+  return missing;
+}
+
+std::filesystem::path cache_folder() {
+  const char* const cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache == '/') return std::filesystem::path(cache) / "lockstep";
+  const char* const home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0') return {};
+  return std::filesystem::path(home) / ".cache" / "lockstep";
+}
+
+std::vector<std::filesystem::path> require_writable_directory(
+    const std::filesystem::path& directory, std::string_view purpose) {
+  const std::vector<std::filesystem::path> made = make_directories(directory, purpose);
+  const std::filesystem::path probe = temporary_name(directory / "probe");
+  const int descriptor =
+      ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (descriptor < 0) {
+    const int cause = errno;
+    fail("cannot write to the {} {}: {}; {}", purpose, directory.string(), std::strerror(cause),
+         cure(cause));
+  }
+  ::close(descriptor);
+  ::unlink(probe.c_str());
+  return made;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,270 @@
+// Reading HDF5 files: all names, shapes and attributes when a file is opened, the numbers when
+// asked for.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/files/hdf5.h"
+#include "src/files/hdf5_id.h"
+
+namespace lockstep {
+
+struct Hdf5Reader::Body {
+  std::filesystem::path path;
+  Hdf5Id file{-1};
+  std::uintmax_t bytes = 0;  // of the file
+  std::map<std::string, Shape> arrays;
+  std::map<std::string, Hdf5Attribute> attributes;
+
+  template <class Result>
+  Result check(Result result, const std::string& what = "") const {
+    if (result < 0) {
+      fail("{} is damaged or not a file of this kind: {}{}{}; use another file", path.string(),
+           what, what.empty() ? "" : ": ", hdf5_cause());
+    }
+    return result;
+  }
+
+  Hdf5Id open(const std::filesystem::path& from) const;
+  void list();
+  Shape shape_of(hid_t set, const std::string& name) const;
+  void list_attributes();
+  void read_attribute(const std::string& name);
+
+  const Hdf5Attribute& attribute(const std::string& name) const {
+    const auto found = attributes.find(name);
+    if (found == attributes.end()) {
+      fail("{} has no attribute '{}': it was not written by this program; use another file",
+           path.string(), name);
+    }
+    return found->second;
+  }
+  template <class T>
+  const T& attribute_as(const std::string& name, const char* kind) const {
+    const T* value = std::get_if<T>(&attribute(name));
+    if (!value) fail("{}: attribute '{}' is not {}; use another file", path.string(), name, kind);
+    return *value;
+  }
+  const Shape& shape(const std::string& name) const {
+    const auto found = arrays.find(name);
+    if (found == arrays.end()) fail("{} has no array '{}'; use another file", path.string(), name);
+    return found->second;
+  }
+};
+
+Hdf5Id Hdf5Reader::Body::open(const std::filesystem::path& from) const {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(from, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    fail("cannot read {}: it is not a file; name a file", from.string());
+  }
+  if (::access(from.c_str(), R_OK) != 0) {
+    fail("cannot read {}: {}; check its name and its permissions", from.string(),
+         std::strerror(errno));
+  }
+  const Hdf5Id access(check(H5Pcreate(H5P_FILE_ACCESS)));
+  // A file that is read-only and complete needs no lock, and many network file systems have none to
+  // give.
+#if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
+  check(H5Pset_file_locking(access, /*use_file_locking=*/false, /*ignore_when_disabled=*/true));
+#endif
+  return Hdf5Id(check(H5Fopen(from.c_str(), H5F_ACC_RDONLY, access)));
+}
+
+/// Names of the arrays. Each object once, under the first of its names, by hard links alone: what
+/// another file, a link to a name or a circle of groups would add is none of this file's.
+void Hdf5Reader::Body::list() {
+  struct Found {
+    std::vector<std::string> names;
+    std::size_t objects = 0;  // groups and the like, too
+    const char* problem = nullptr;
+  } found;
+#if H5_VERSION_GE(1, 12, 0)
+  using Info = H5O_info2_t;
+#else
+  using Info = H5O_info_t;
+#endif
+  const auto visit = [](hid_t, const char* name, const Info* info, void* out) -> herr_t {
+    constexpr int kDeepest = 16;
+    constexpr std::size_t kMost = 20000;
+    Found& found = *static_cast<Found*>(out);
+    const std::string_view path = name;
+    if (std::count(path.begin(), path.end(), '/') >= kDeepest) {
+      found.problem = "its groups are nested too deep";
+    } else if (++found.objects > kMost) {
+      found.problem = "it holds too many arrays and groups";
+    } else if (info->type == H5O_TYPE_DATASET) {
+      found.names.emplace_back(path);
+    }
+    return found.problem ? -1 : 0;
+  };
+#if H5_VERSION_GE(1, 12, 0)
+  const herr_t result = H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_INC, visit, &found, H5O_INFO_BASIC);
+#else
+  const herr_t result = H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &found);
+#endif
+  if (found.problem) {
+    fail("{} is damaged or not a file of this kind: {}; use another file", path.string(),
+         found.problem);
+  }
+  check(result);
+  for (const std::string& name : found.names) {
+    arrays[name] = shape_of(Hdf5Id(check(H5Dopen2(file, name.c_str(), H5P_DEFAULT), name)), name);
+  }
+}
+
+/// Throws where the file does not itself hold all the numbers of such a shape.
+Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) const {
+  const Hdf5Id space(check(H5Dget_space(set), name));
+  const int rank = check(H5Sget_simple_extent_ndims(space), name);
+  std::array<hsize_t, H5S_MAX_RANK> n{};
+  check(H5Sget_simple_extent_dims(space, n.data(), nullptr), name);
+  if (rank > Shape::kMaxRank) {
+    fail("{}: {} has {} extents and at most {} can be read; use another file", path.string(), name,
+         rank, Shape::kMaxRank);
+  }
+  const Hdf5Id creation(check(H5Dget_create_plist(set), name));
+  if (H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) > 0) {
+    fail("{}: the numbers of {} are in other files; use another file", path.string(), name);
+  }
+  // Of a compressed array nothing says how many numbers it holds; this program only adds checksums.
+  for (int i = 0; i < H5Pget_nfilters(creation); ++i) {
+    unsigned flags = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t filter =
+        H5Pget_filter2(creation, i, &flags, &values, nullptr, 0, nullptr, nullptr);
+    require(filter == H5Z_FILTER_FLETCHER32,
+            "{}: {} is compressed; write it without (h5py: no compression, no shuffle)",
+            path.string(), name);
+  }
+  const Hdf5Id type(check(H5Dget_type(set), name));
+  const hsize_t held = std::min<hsize_t>(H5Dget_storage_size(set), bytes) /
+                       std::max<std::size_t>(H5Tget_size(type), 1);
+  const bool empty = std::find(n.begin(), n.begin() + rank, 0) != n.begin() + rank;
+  hsize_t count = 1;
+  for (int axis = 0; axis < rank && !empty; ++axis) {
+    if (count > held / n[axis]) {
+      fail("{} is damaged: it does not hold all of {}; use another file", path.string(), name);
+    }
+    count *= n[axis];
+  }
+  const auto extent = [&](int axis) { return static_cast<std::int64_t>(n[axis]); };
+  const Shape shapes[] = {{},
+                          {extent(0)},
+                          {extent(0), extent(1)},
+                          {extent(0), extent(1), extent(2)},
+                          {extent(0), extent(1), extent(2), extent(3)}};
+  return shapes[rank];
+}
+
+void Hdf5Reader::Body::list_attributes() {
+  const auto collect = [](hid_t, const char* name, const H5A_info_t*, void* names) -> herr_t {
+    static_cast<std::vector<std::string>*>(names)->push_back(name);
+    return 0;
+  };
+  std::vector<std::string> names;
+  check(H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_INC, nullptr, collect, &names), "attributes");
+  for (const std::string& name : names) read_attribute(name);
+}
+
+void Hdf5Reader::Body::read_attribute(const std::string& name) {
+  const Hdf5Id attribute(check(H5Aopen(file, name.c_str(), H5P_DEFAULT), name));
+  const Hdf5Id type(check(H5Aget_type(attribute), name));
+  const Hdf5Id space(check(H5Aget_space(attribute), name));
+  if (H5Sget_simple_extent_npoints(space) != 1) return;
+  if (H5Tget_size(type) > bytes)
+    fail("{} is damaged: it does not hold all of {}; use another file", path.string(), name);
+  const auto read = [&]<class T>(hid_t as, T value) {
+    check(H5Aread(attribute, as, &value), name);
+    return value;
+  };
+  switch (H5Tget_class(type)) {
+    case H5T_INTEGER:
+      if (H5Tget_sign(type) == H5T_SGN_NONE) {
+        attributes[name] = read(H5T_NATIVE_UINT64, std::uint64_t{});
+      } else {
+        attributes[name] = read(H5T_NATIVE_INT64, std::int64_t{});
+      }
+      break;
+    case H5T_FLOAT:
+      attributes[name] = read(H5T_NATIVE_DOUBLE, double{});
+      break;
+    case H5T_STRING:
+      if (H5Tis_variable_str(type) > 0) {  // what h5py writes
+        char* text = read(type, static_cast<char*>(nullptr));
+        attributes[name] = std::string(text ? text : "");
+        H5free_memory(text);
+      } else {
+        std::string text(H5Tget_size(type), '\0');
+        check(H5Aread(attribute, type, text.data()), name);
+        attributes[name] = std::string(text.c_str());
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+Hdf5Reader::Hdf5Reader(std::filesystem::path path) : body_(std::make_unique<Body>()) {
+  keep_hdf5_quiet();
+  body_->path = path;
+  body_->file = body_->open(path);
+  std::error_code ignored;
+  body_->bytes = std::filesystem::file_size(path, ignored);
+  body_->list();
+  body_->list_attributes();
+}
+
+Hdf5Reader::~Hdf5Reader() = default;
+
+bool Hdf5Reader::has(const std::string& name) const { return body_->arrays.contains(name); }
+
+std::vector<std::string> Hdf5Reader::arrays() const {
+  std::vector<std::string> names;
+  for (const auto& [name, shape] : body_->arrays) names.push_back(name);
+  return names;
+}
+
+Shape Hdf5Reader::shape(const std::string& name) const { return body_->shape(name); }
+
+void Hdf5Reader::array(const std::string& name, std::span<float> values) const {
+  const Shape& shape = body_->shape(name);
+  expect(shape.count() == static_cast<std::int64_t>(values.size()),
+         "values do not fit the array's shape");
+  const Hdf5Id set(body_->check(H5Dopen2(body_->file, name.c_str(), H5P_DEFAULT), name));
+  if (values.empty()) return;
+  body_->check(H5Dread(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), name);
+}
+
+void Hdf5Reader::verify() const {
+  std::vector<float> values;
+  for (const auto& [name, shape] : body_->arrays) {
+    values.resize(shape.count());
+    array(name, values);
+  }
+}
+
+const std::map<std::string, Hdf5Attribute>& Hdf5Reader::attributes() const {
+  return body_->attributes;
+}
+
+std::int64_t Hdf5Reader::integer(const std::string& name) const {
+  return body_->attribute_as<std::int64_t>(name, "a signed integer");
+}
+std::uint64_t Hdf5Reader::unsigned_integer(const std::string& name) const {
+  return body_->attribute_as<std::uint64_t>(name, "an unsigned integer");
+}
+double Hdf5Reader::number(const std::string& name) const {
+  return body_->attribute_as<double>(name, "a number");
+}
+std::string Hdf5Reader::text(const std::string& name) const {
+  return body_->attribute_as<std::string>(name, "text");
+}
+
+}  // namespace lockstep

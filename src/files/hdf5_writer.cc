@@ -1,0 +1,144 @@
+// Writing HDF5 files.
+//
+// HDF5 builds the whole file in memory (its "core" driver without a backing file) and replace_file
+// writes the bytes: a full disk is then an ordinary error of write(2). HDF5 on a file of its own
+// keeps dirty pages after a failed write, can then neither flush nor close the file, and fails
+// again when the process ends.
+//
+// The file is in the format of HDF5 1.10, whose metadata are all checksummed; in the older default
+// format a flipped bit in a chunk index would turn data into silent zeros.
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/base/round_up.h"
+#include "src/files/file.h"
+#include "src/files/hdf5.h"
+#include "src/files/hdf5_id.h"
+
+namespace lockstep {
+namespace {
+
+/// Extents of the pieces that are checksummed and read one by one: the whole array, or equal parts
+/// of at most about 1 MiB.
+std::array<hsize_t, Shape::kMaxRank> piece_of(const Shape& shape) {
+  constexpr std::int64_t kElements = (1 << 20) / sizeof(float);
+  std::array<hsize_t, Shape::kMaxRank> piece{};
+  std::int64_t count = shape.count();
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const std::int64_t cuts = std::clamp<std::int64_t>(ceil_div(count, kElements), 1, shape[axis]);
+    const std::int64_t extent = ceil_div(shape[axis], cuts);
+    count = count / shape[axis] * extent;
+    piece[axis] = static_cast<hsize_t>(extent);
+  }
+  return piece;
+}
+
+}  // namespace
+
+struct Hdf5Writer::Body {
+  std::filesystem::path path;
+  void* image = nullptr;  // HDF5 grows it and leaves it to us when it closes the file
+  hid_t file = -1;
+
+  ~Body() {
+    if (file >= 0) H5Fclose(file);
+    std::free(image);
+  }
+
+  template <class Result>
+  Result check(Result result) const {
+    if (result < 0) {
+      fail("cannot write {}: {}; a lack of memory or a fault of this program", path.string(),
+           hdf5_cause());
+    }
+    return result;
+  }
+};
+
+Hdf5Writer::Hdf5Writer(std::filesystem::path path) : body_(std::make_unique<Body>()) {
+  keep_hdf5_quiet();
+  Body& body = *body_;
+  body.path = std::move(path);
+  const Hdf5Id access(body.check(H5Pcreate(H5P_FILE_ACCESS)));
+  body.check(H5Pset_fapl_core(access, 1 << 20, /*backing_store=*/false));
+  body.check(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110));
+  // Not H5Fget_file_image: its copy is that of a file still open for writing, which readers refuse.
+  H5FD_file_image_callbacks_t callbacks{};
+  callbacks.image_realloc = [](void* old, size_t bytes, H5FD_file_image_op_t,
+                               void* image) -> void* {
+    void* grown = std::realloc(old, bytes);
+    if (grown) *static_cast<void**>(image) = grown;
+    return grown;
+  };
+  callbacks.image_free = [](void*, H5FD_file_image_op_t, void*) -> herr_t { return 0; };
+  callbacks.udata_copy = [](void* image) { return image; };
+  callbacks.udata_free = [](void*) -> herr_t { return 0; };
+  callbacks.udata = &body.image;
+  body.check(H5Pset_file_image_callbacks(access, &callbacks));
+  // HDF5 looks first whether there is a file of that name and would read all of it: name none.
+  const std::string name = temporary_name(body.path).string() + "-image";
+  body.file = body.check(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access));
+}
+
+Hdf5Writer::~Hdf5Writer() = default;
+
+void Hdf5Writer::array(const std::string& name, const Shape& shape, std::span<const float> values) {
+  const Body& body = *body_;
+  expect(shape.rank() > 0, "an array in a file has at least one extent");
+  expect(shape.count() == static_cast<std::int64_t>(values.size()),
+         "values do not fit their shape");
+  std::array<hsize_t, Shape::kMaxRank> extents{};
+  for (int axis = 0; axis < shape.rank(); ++axis) extents[axis] = static_cast<hsize_t>(shape[axis]);
+  const Hdf5Id space(body.check(H5Screate_simple(shape.rank(), extents.data(), nullptr)));
+  const Hdf5Id links(body.check(H5Pcreate(H5P_LINK_CREATE)));
+  body.check(H5Pset_create_intermediate_group(links, 1));
+  const Hdf5Id creation(body.check(H5Pcreate(H5P_DATASET_CREATE)));
+  if (!values.empty()) {  // HDF5 has no pieces of nothing
+    body.check(H5Pset_chunk(creation, shape.rank(), piece_of(shape).data()));
+    body.check(H5Pset_fletcher32(creation));
+  }
+  const Hdf5Id set(body.check(
+      H5Dcreate2(body.file, name.c_str(), H5T_IEEE_F32LE, space, links, creation, H5P_DEFAULT)));
+  if (!values.empty()) {
+    body.check(H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()));
+  }
+}
+
+void Hdf5Writer::attribute(const std::string& name, const Hdf5Attribute& value) {
+  const Body& body = *body_;
+  const Hdf5Id space(body.check(H5Screate(H5S_SCALAR)));
+  const auto write = [&](hid_t stored, hid_t given, const void* data) {
+    const Hdf5Id attribute(
+        body.check(H5Acreate2(body.file, name.c_str(), stored, space, H5P_DEFAULT, H5P_DEFAULT)));
+    body.check(H5Awrite(attribute, given, data));
+  };
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) {
+    write(H5T_STD_I64LE, H5T_NATIVE_INT64, integer);
+  } else if (const auto* natural = std::get_if<std::uint64_t>(&value)) {
+    write(H5T_STD_U64LE, H5T_NATIVE_UINT64, natural);
+  } else if (const auto* number = std::get_if<double>(&value)) {
+    write(H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, number);
+  } else {
+    // Of fixed length: text of variable length lives in a heap that HDF5 does not checksum.
+    const std::string& text = std::get<std::string>(value);
+    expect(text.find('\0') == std::string::npos, "a NUL character in an attribute");
+    const Hdf5Id type(body.check(H5Tcopy(H5T_C_S1)));
+    body.check(H5Tset_size(type, text.size() + 1));
+    body.check(H5Tset_cset(type, H5T_CSET_UTF8));
+    write(type, type, text.c_str());
+  }
+}
+
+void Hdf5Writer::commit() {
+  Body& body = *body_;
+  body.check(H5Fflush(body.file, H5F_SCOPE_GLOBAL));
+  const ssize_t bytes = body.check(H5Fget_file_image(body.file, nullptr, 0));  // the size alone
+  body.check(H5Fclose(std::exchange(body.file, -1)));
+  replace_file(body.path, {static_cast<const char*>(body.image), static_cast<std::size_t>(bytes)});
+  std::free(std::exchange(body.image, nullptr));
+}
+
+}  // namespace lockstep
