@@ -1,4 +1,4 @@
-#include "apps/training_program.h"
+#include "apps/run/training_program.h"
 
 #include "apps/options/help.h"
 #include "apps/run/signals.h"
