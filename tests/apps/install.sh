@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What cmake --install leaves: programs that start, and the library with which README's example is built and run.
+# What cmake --install leaves: programs that start, and the library with which the example of docs/library.md is built and run.
 . "$(dirname "$0")/lib.sh"
 
 prefix=$folder/prefix user=$folder/user
@@ -8,11 +8,11 @@ mkdir "$user"
 expect "it installs" quietly cmake --install "$build" --prefix "$prefix"
 expect "a program starts" quietly "$prefix/bin/train_cifar" --version
 
-# README's blocks of code under the heading, the first in C++ and the first in CMake.
-example() { awk -v fence='```'"$1" '/^## / { here = /In your own program/ } here && $0 == fence { on = 1; next } /^```$/ { on = 0 } on' "$here/../../README.md"; }
+# The first block of code of that language in docs/library.md.
+example() { awk -v fence='```'"$1" '$0 == fence { on = 1; next } /^```$/ { if (on) exit } on' "$here/../../docs/library.md"; }
 example cpp >"$user/sums.cc"
 example cmake >"$user/CMakeLists.txt"
-expect "README's example is there" grep -q make_reducer "$user/sums.cc"
+expect "the example of docs/library.md exists" grep -q make_reducer "$user/sums.cc"
 expect "it is no more than 35 lines" test "$(wc -l <"$user/sums.cc")" -le 35
 expect "it is configured" quietly cmake -S "$user" -B "$user/build" -DCMAKE_PREFIX_PATH="$prefix"
 expect "it is built" quietly cmake --build "$user/build"
