@@ -127,7 +127,6 @@ int run(World& world, BenchOptions& o) {
   j["precision"] = name_of(o.training.precision);
   j["parameters"] = parameters;
   j["reducer"] = step.reducer().traits().name;
-  if (step.sums_factors()) j["dense"] = step.dense();
   j["gflops_per_rank"] = flops / step_seconds * 1e-9;
   if (o.bare) {
     j["gemm_gflops_per_rank"] = gemm * 1e-9;

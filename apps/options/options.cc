@@ -336,11 +336,6 @@ void add_options(OptionSet& add, Options& o, const Program& program,
            "Sum that of an embedding dense, or as the rows of the words that a batch has, with a "
            "canonical reducer the same bits: auto (by cost), dense or rows",
            one_of("--embedding-gradient", {"auto", "dense", "rows"}));
-  add.text("--dense-gradient", o.dense_gradient, "HOW",
-           "Sum those of dense layers, or send the factors that they are products of, and multiply "
-           "everywhere, with a canonical reducer the same bits: auto (by cost, between hosts with "
-           "--reducer auto and no --wire), summed or factors",
-           one_of("--dense-gradient", {"auto", "summed", "factors"}));
   add.text("--progress", o.progress, "NAME",
            "Who moves the sums on during backward: auto, wait, poll or thread",
            [](const std::string& name) { find(policies(), name); });
@@ -451,10 +446,6 @@ void check_together(const Options& o, const OptionSet& given) {
   if (const LossScaling scaling = o.loss_scaling(); scaling.scale > scaling.highest) {
     fail_usage("{} {} leaves {} no room: use one of at most {:g}", where("--loss-scale"),
                o.loss_scale, where("--clip-norm"), scaling.highest);
-  }
-  if (o.dense_gradient == "factors" && o.wire != Type::f32) {
-    fail_usage("{} factors sends these as they are, and {} {} rounds what crosses: leave one out",
-               where("--dense-gradient"), where("--wire"), name_of(o.wire));
   }
   const bool generated = find(datasets(), o.dataset).files.empty();
   if (!generated && o.data.empty()) {

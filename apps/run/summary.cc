@@ -207,7 +207,6 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   line("reducer", reducer.description);
   line("progress", policy_text(f.step.policy()));
   if (!f.step.embedding().empty()) line("embedding", f.step.embedding());
-  if (!f.step.dense().empty()) line("dense", f.step.dense());
   line("buckets", bucket_text(f.step.buckets()));
   line("order", order_text(f, different.empty()));
   line("memory", memory_text(f));
@@ -239,16 +238,6 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
     line("note",
          fmt::format("the embedding's rows are summed in the canonical order, not in that of {}: "
                      "--embedding-gradient dense gives other last bits",
-                     reducer.name));
-  }
-  if (f.options.dense_gradient == "factors" && !f.step.sums_factors()) {
-    line("note", fmt::format("--dense-gradient does nothing: {} has no dense layer with biases",
-                             f.options.model));
-  }
-  if (f.step.sums_factors() && !reducer.canonical) {
-    line("note",
-         fmt::format("products of factors are summed in the canonical order, not in that of {}: "
-                     "--dense-gradient summed gives other last bits",
                      reducer.name));
   }
   if (f.options.sync_bn && !f.step.together())

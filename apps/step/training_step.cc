@@ -14,14 +14,10 @@
 namespace lockstep {
 namespace {
 
-/// What gradients are cut into buckets by, the mail before those of the first layer. Layers that
-/// are `factored` are parts as they are.
-std::vector<Range> bucket_parts(const Layout& layout, const std::vector<Range>& factored) {
+/// The parts that cut_buckets() does not mix: the layers. The mail is a part of the first one.
+std::vector<Range> bucket_parts(const Layout& layout) {
   std::vector<Range> parts = layout.layers;
-  if (!factored.empty() && factored.front() == parts.front())
-    parts.insert(parts.begin(), {0, Layout::kMail});
-  else
-    parts.front() = {0, parts.front().end()};
+  parts.front() = {0, parts.front().end()};
   return parts;
 }
 
@@ -40,9 +36,9 @@ double choose_buckets(int hosts, const Device& device, const Options& options, s
   return static_cast<double>(bucket_bytes(hosts, link(), gradients)) * 0x1p-20;
 }
 
-/// The bucket of layer number `n` of `sums`.
-std::size_t bucket_of(const FactorSums& sums, std::size_t n, const std::vector<Range>& buckets) {
-  return std::find(buckets.begin(), buckets.end(), sums.range(n)) - buckets.begin();
+/// How many hosts the ranks are on. Collective.
+int count_hosts(const Comm& comm) {
+  return static_cast<int>(comm.sum(static_cast<std::int64_t>(comm.node().rank() == 0)));
 }
 
 }  // namespace
@@ -111,26 +107,14 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     parts.row_reducer = std::make_unique<RowReducer>(
         world.comm().duplicate(), table[0], table.row(), plan.own_shards, parts.row_choice.most);
   }
-  const std::vector<int> hosts = ranks_by_host(world.comm());
-  const FactorChoice factors =
-      choose_factors(world.comm(), hosts, device, *parts.model, options.dense_gradient,
-                     chooses_by_link(device, options), plan, measured);
-  std::vector<Range> factored;
-  for (const std::size_t product : factors.products)
-    factored.push_back(parts.model->products()[product].layer);
-  std::vector<Range> ready = bucket_parts(layout, factored);
+  std::vector<Range> ready = bucket_parts(layout);
   if (parts.row_choice.rows) {
     expect(ready.size() > 1, "a model is more than an embedding");
     ready.pop_back();
   }
   parts.bucket_mb =
-      choose_buckets(static_cast<int>(hosts.size()), device, options, layout.count, measured);
-  parts.buckets =
-      cut_buckets(ready, static_cast<std::int64_t>(parts.bucket_mb * (1 << 20)), factored);
-  std::vector<Range> reduced = parts.buckets;
-  std::erase_if(reduced, [&](const Range& bucket) {
-    return std::find(factored.begin(), factored.end(), bucket) != factored.end();
-  });
+      choose_buckets(count_hosts(world.comm()), device, options, layout.count, measured);
+  parts.buckets = cut_buckets(ready, static_cast<std::int64_t>(parts.bucket_mb * (1 << 20)));
   const auto connect = [&](ReducerSpec spec) {
     // Whoever connects has a deadline of its own, and knows more to say than the watchdog.
     record.phase("connecting the ranks", options.timeout + 10);
@@ -139,16 +123,9 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     record.phase("making the model");
     return reducer;
   };
-  parts.reducer = connect(reducer_spec(world.comm(), device, options, layout.count, reduced));
-  parts.policy =
-      choose_policy(options.progress, *parts.reducer, world.threads_allowed(), !factored.empty());
+  parts.reducer = connect(reducer_spec(world.comm(), device, options, layout.count, parts.buckets));
+  parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
   if (parts.row_reducer) parts.model->make_rows();
-  if (!factored.empty()) {
-    parts.factor_sums =
-        std::make_unique<FactorSums>(world.comm(), device, *parts.model, factors.products,
-                                     plan.own_shards, parts.reducer->gradients());
-    parts.dense = factors.text;
-  }
   if (device.traits().memory_is_host && world.comm().size() > 1)
     parts.shared_work = std::make_unique<WorkOfRanks>(world.comm().duplicate());
   if (!options.sync_bn) return parts;
@@ -195,8 +172,6 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       together_(std::move(parts.together)),
       row_choice_(std::move(parts.row_choice)),
       row_reducer_(std::move(parts.row_reducer)),
-      factor_sums_(std::move(parts.factor_sums)),
-      dense_(std::move(parts.dense)),
       policy_(parts.policy),
       bucket_mb_(parts.bucket_mb),
       graphs_(!options.no_graph),
@@ -208,14 +183,9 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
     stream->after_each([&record] { record.progress(); });
   const Layout& layout = model_->layout();
   shard_sum_ = std::make_unique<ShardSum>(device, gradients_, layout.count, plan.own_shards);
-  std::vector<AllGather*> gathered(parts.buckets.size());
-  for (std::size_t n = 0; factor_sums_ && n < factor_sums_->size(); ++n)
-    gathered[bucket_of(*factor_sums_, n, parts.buckets)] = &factor_sums_->gather(n);
-  const auto reduced = [this, gathered](int bucket, Range range) {
-    if (gathered[bucket] == nullptr) on_reduced(range);
-  };
-  buckets_ = std::make_unique<GradientBuckets>(*reducer_, std::move(parts.buckets), policy_,
-                                               reduced, &record, communication_lane(), gathered);
+  buckets_ = std::make_unique<GradientBuckets>(
+      *reducer_, std::move(parts.buckets), policy_, [this](int, Range range) { on_reduced(range); },
+      &record, communication_lane());
 
   if (options.clip_norm > 0)
     clip_ = std::make_unique<GradientClip>(device, layout, options.clip_norm);
@@ -383,14 +353,11 @@ void TrainingStep::give_penalty(Answer* answer) {
 /// The work of a step, which nothing but its input makes another one.
 void TrainingStep::give_work(Loader& loader) {
   for (int first = 0; first < plan_.own_shards; first += lanes()) compute_shards(loader, first);
-  if (factor_sums_) multiply_factors();
   record_.phase("summing gradients");
   {
     const TimedSpan span(compute_lane(), "waiting for sums");
     buckets_->finish();
   }
-  for (std::size_t n = 0; factor_sums_ && n < factor_sums_->size(); ++n)
-    on_reduced(factor_sums_->range(n));
   if (row_reducer_) sum_rows();
   if (scaling_.dynamic)
     scaler_->give(reducer_->stream(), gradients_, &now()->by_skips, &now()->rates);
@@ -424,7 +391,6 @@ void TrainingStep::compute_shards(Loader& loader, int first) {
   span.emplace(compute_lane(), "backward");
   for (int lane = 0; lane < lanes(); ++lane) {
     const auto ready = [this, lane, first](Range range) { written(first + lane, lane, range); };
-    if (factor_sums_) factor_sums_->begin(first + lane, lane);
     model_->backward(stream_of(lane), batches_[lane].images, ready, lane);
   }
   if (together_) together_->run();
@@ -454,41 +420,14 @@ void TrainingStep::written(int shard, int lane, Range range) {
     return together_ ? together_->then(lane, take) : take();
   }
   Stream& stream = stream_of(lane);
-  if (!factored(range)) {
-    if (shard < plan_.own_shards - 1) return shard_sum_->take(shard, range, stream);
-    shard_sum_->finish(range, stream);
-  } else if (shard < plan_.own_shards - 1) {
-    return;
-  }
+  if (shard < plan_.own_shards - 1) return shard_sum_->take(shard, range, stream);
+  shard_sum_->finish(range, stream);
   const auto ready = [this, range] {
     buckets_->ready(range, *stream_);
     buckets_->advance();
     record_.progress();
   };
   together_ ? together_->then(lane, ready) : ready();
-}
-
-bool TrainingStep::factored(Range range) const {
-  for (std::size_t n = 0; factor_sums_ && n < factor_sums_->size(); ++n)
-    if (factor_sums_->range(n) == range) return true;
-  return false;
-}
-
-/// While the other sums go on.
-void TrainingStep::multiply_factors() {
-  for (std::size_t n = 0; n < factor_sums_->size(); ++n) {
-    record_.phase("waiting for factors");
-    {
-      const TimedSpan span(compute_lane(), "waiting for factors");
-      buckets_->finish_first(1 + bucket_of(*factor_sums_, n, buckets()));
-    }
-    record_.phase("multiplying factors");
-    const TimedSpan span(compute_lane(), "multiplying factors");
-    const double start = now_seconds();
-    factor_sums_->multiply(*stream_, n);
-    times_.backward += now_seconds() - start;
-    buckets_->advance();
-  }
 }
 
 void TrainingStep::sum_rows() {
@@ -602,8 +541,7 @@ std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
       {"parameters", arena},
       {"gradients",
        reducer_->traits().bytes + shard_sum_->bytes() + (together_ ? together_->bytes() : 0) +
-           (row_reducer_ ? row_reducer_->bytes() : 0) + (factor_sums_ ? factor_sums_->bytes() : 0) +
-           kept_before_.size() * sizeof(float)},
+           (row_reducer_ ? row_reducer_->bytes() : 0) + kept_before_.size() * sizeof(float)},
       {"optimizer", state_.slots.size() * arena + arena / Layout::kAlignment}};
   if (state_.average) parts.emplace_back("average", arena);
   parts.emplace_back("activations", model_->activation_bytes());
