@@ -13,7 +13,6 @@
 #include "src/base/view.h"
 #include "src/device/arena.h"
 #include "src/device/device.h"
-#include "src/device/sparse_rows.h"
 
 namespace lockstep {
 
@@ -115,9 +114,6 @@ struct LayerCall {
   /// Of backward and of the forward before it; null in inference, with a model made for training
   /// too.
   const TrainingBatch* batch = nullptr;
-  /// Where the gradient of a parameter goes that is `sparse`, instead of `gradients`: filled when
-  /// the work is done. Null: it is dense, as elsewhere.
-  SparseRows* rows = nullptr;
   /// To be told in backward that a layer's gradients are written (chain.h does).
   const std::function<void(std::span<const View> gradients)>* ready = nullptr;
 };

@@ -72,14 +72,6 @@ void Model::bind(float* parameters, float* gradients) {
   }
 }
 
-void Model::make_rows() {
-  for (const Parameter& parameter : layout_.parameters) {
-    if (!parameter.sparse) continue;
-    for (const auto& lane : lanes_)
-      lane->rows = std::make_unique<SparseRows>(parameter.shape[0], parameter.shape.row());
-  }
-}
-
 LayerCall Model::call(Stream& stream, const Lane& lane, const TrainingBatch* batch) const {
   LayerCall call;
   call.stream = &stream;
@@ -88,7 +80,6 @@ LayerCall Model::call(Stream& stream, const Lane& lane, const TrainingBatch* bat
   call.saved = static_cast<std::byte*>(lane.activations.at(saved_));
   call.scratch = static_cast<std::byte*>(lane.workspace.at(scratch_));
   call.batch = batch;
-  call.rows = lane.rows.get();
   return call;
 }
 

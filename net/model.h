@@ -78,12 +78,6 @@ class Model {
   /// own. Lane 0 is there from the start. Throws Error if memory is short.
   void make_lanes(int lanes);
 
-  /// From now on the gradient of the sparse parameter, if there is one, is rows() and not in the
-  /// arena. Of a device whose memory is the host's.
-  void make_rows();
-  /// Of the lane's last backward.
-  SparseRows& rows(int number = 0) { return *lanes_[number]->rows; }
-
   /// The logits (batch x classes, of type()), valid until the lane's next forward: as in
   /// evaluation, or as in training on the samples of `batch`.
   View forward(Stream& stream, View images) { return run(stream, images, lane(0), nullptr); }
@@ -106,7 +100,6 @@ class Model {
   struct Lane {
     /// Of the last forward in training.
     TrainingBatch batch;
-    std::unique_ptr<SparseRows> rows;
     /// What is saved for backward, the logits and their gradient.
     Arena activations;
     /// Scratch of one call of the chain.

@@ -332,10 +332,6 @@ void add_options(OptionSet& add, Options& o, const Program& program,
          "Of gradients in messages between hosts: fp32, bf16 or fp16. What rounding takes away is "
          "added to the next step's. With --reducer owners also between ranks of a host")
       .shapes_weights();
-  add.text("--embedding-gradient", o.embedding_gradient, "HOW",
-           "Sum that of an embedding dense, or as the rows of the words that a batch has, with a "
-           "canonical reducer the same bits: auto (by cost), dense or rows",
-           one_of("--embedding-gradient", {"auto", "dense", "rows"}));
   add.text("--progress", o.progress, "NAME",
            "Who moves the sums on during backward: auto, wait, poll or thread",
            [](const std::string& name) { find(policies(), name); });

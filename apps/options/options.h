@@ -79,7 +79,6 @@ struct Options {
   std::string reducer = "auto";
   double bucket_mb = 0;   ///< 0: kUsualBucketMb, or what the link between hosts wants
   Type wire = Type::f32;  ///< of the numbers in messages between hosts
-  std::string embedding_gradient = "auto";
   std::string progress = "auto";
   std::string device = "auto";
   std::string convolution = "auto";

@@ -31,10 +31,9 @@ std::string order_of_sums(const Comm& comm, const Options& options, const RunPla
   const ReducerTraits& reducer = step.reducer().traits();
   if (reducer.canonical) return order_of_shards(plan);
   const bool fewer = reducer.name == "nccl" && options.nccl_max_ctas > 0;
-  return fmt::format("that of {} on {} in buckets of {:g} MiB{}{}", reducer.name,
+  return fmt::format("that of {} on {} in buckets of {:g} MiB{}", reducer.name,
                      counted(comm.size(), "rank"), step.bucket_mb(),
-                     fewer ? fmt::format(" with {} CTAs", options.nccl_max_ctas) : "",
-                     step.sums_rows() ? ", rows of the embedding canonical" : "");
+                     fewer ? fmt::format(" with {} CTAs", options.nccl_max_ctas) : "");
 }
 
 /// Whether the rate before the end depends on where the end is.

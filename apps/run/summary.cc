@@ -206,7 +206,6 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   for (const ParameterGroup& group : f.options.groups) line("group", group_text(f, group));
   line("reducer", reducer.description);
   line("progress", policy_text(f.step.policy()));
-  if (!f.step.embedding().empty()) line("embedding", f.step.embedding());
   line("buckets", bucket_text(f.step.buckets()));
   line("order", order_text(f, different.empty()));
   line("memory", memory_text(f));
@@ -220,10 +219,6 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
                                 f.plan.start.step, f.plan.steps));
   }
   for (const std::string& note : f.options.notes) line("note", note);
-  if (f.options.embedding_gradient != "auto" && f.step.embedding().empty()) {
-    line("note",
-         fmt::format("--embedding-gradient does nothing: {} has no embedding", f.options.model));
-  }
   if (f.options.wire != Type::f32 && reducer.canonical) {
     const std::string why =
         f.comm.size() == 1
@@ -233,12 +228,6 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
                   "rounds within one too)",
                   reducer.name);
     line("note", fmt::format("--wire {} does nothing with {}", name_of(f.options.wire), why));
-  }
-  if (f.step.sums_rows() && !reducer.canonical) {
-    line("note",
-         fmt::format("the embedding's rows are summed in the canonical order, not in that of {}: "
-                     "--embedding-gradient dense gives other last bits",
-                     reducer.name));
   }
   if (f.options.sync_bn && !f.step.together())
     line("note", fmt::format("--sync-bn does nothing: {} has no batch norm", f.options.model));

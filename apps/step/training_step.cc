@@ -100,21 +100,10 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     }
     return *link;
   };
-  parts.row_choice = choose_rows(world.comm(), device.traits().memory_is_host, layout, dataset,
-                                 options.embedding_gradient, plan, measured);
-  if (parts.row_choice.rows) {
-    const Shape table = parts.row_choice.table->shape;
-    parts.row_reducer = std::make_unique<RowReducer>(
-        world.comm().duplicate(), table[0], table.row(), plan.own_shards, parts.row_choice.most);
-  }
-  std::vector<Range> ready = bucket_parts(layout);
-  if (parts.row_choice.rows) {
-    expect(ready.size() > 1, "a model is more than an embedding");
-    ready.pop_back();
-  }
   parts.bucket_mb =
       choose_buckets(count_hosts(world.comm()), device, options, layout.count, measured);
-  parts.buckets = cut_buckets(ready, static_cast<std::int64_t>(parts.bucket_mb * (1 << 20)));
+  const auto bytes = static_cast<std::int64_t>(parts.bucket_mb * (1 << 20));
+  parts.buckets = cut_buckets(bucket_parts(layout), bytes);
   const auto connect = [&](ReducerSpec spec) {
     // Whoever connects has a deadline of its own, and knows more to say than the watchdog.
     record.phase("connecting the ranks", options.timeout + 10);
@@ -125,7 +114,6 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   };
   parts.reducer = connect(reducer_spec(world.comm(), device, options, layout.count, parts.buckets));
   parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
-  if (parts.row_reducer) parts.model->make_rows();
   if (device.traits().memory_is_host && world.comm().size() > 1)
     parts.shared_work = std::make_unique<WorkOfRanks>(world.comm().duplicate());
   if (!options.sync_bn) return parts;
@@ -144,7 +132,6 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
             plan.lanes);
       }
       parts.model->make_lanes(plan.lanes);
-      if (parts.row_reducer) parts.model->make_rows();
     });
     parts.together = std::make_unique<ShardsTogether>(
         device, connect(statistics_spec(world.comm(), device, options, places)), places,
@@ -170,8 +157,6 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       reducer_(std::move(parts.reducer)),
       gradients_(reducer_->gradients()),
       together_(std::move(parts.together)),
-      row_choice_(std::move(parts.row_choice)),
-      row_reducer_(std::move(parts.row_reducer)),
       policy_(parts.policy),
       bucket_mb_(parts.bucket_mb),
       graphs_(!options.no_graph),
@@ -358,7 +343,6 @@ void TrainingStep::give_work(Loader& loader) {
     const TimedSpan span(compute_lane(), "waiting for sums");
     buckets_->finish();
   }
-  if (row_reducer_) sum_rows();
   if (scaling_.dynamic)
     scaler_->give(reducer_->stream(), gradients_, &now()->by_skips, &now()->rates);
   if (clip_) clip_->give(reducer_->stream(), gradients_, &now()->rates);
@@ -415,10 +399,6 @@ void TrainingStep::forward(int shard, int lane) {
 
 /// The work that writes the shard's gradients of `range` has been given.
 void TrainingStep::written(int shard, int lane, Range range) {
-  if (row_reducer_ && range == layout().layers.back()) {
-    const auto take = [this, shard, lane] { row_reducer_->take(shard, model_->rows(lane)); };
-    return together_ ? together_->then(lane, take) : take();
-  }
   Stream& stream = stream_of(lane);
   if (shard < plan_.own_shards - 1) return shard_sum_->take(shard, range, stream);
   shard_sum_->finish(range, stream);
@@ -428,17 +408,6 @@ void TrainingStep::written(int shard, int lane, Range range) {
     record_.progress();
   };
   together_ ? together_->then(lane, ready) : ready();
-}
-
-void TrainingStep::sum_rows() {
-  const double began = now_seconds();
-  const TimedSpan span(communication_lane(), "rows of the embedding");
-  const Range table = row_choice_.table->range;
-  record_.waiting("rows of the embedding");
-  row_reducer_->finish(gradients_ + table.begin);
-  record_.phase("updating the embedding");
-  rows_seconds_ += now_seconds() - began;
-  on_reduced(layout().layers.back());
 }
 
 TrainingBatch TrainingStep::batch_of(int shard) const {
@@ -530,8 +499,7 @@ std::size_t TrainingStep::saved_bytes() const {
 StepTimes TrainingStep::times() const {
   StepTimes times = times_;
   times.optimizer = static_cast<double>(optimizer_ns_) * 1e-9;
-  times.exposed =
-      buckets_->exposed_seconds() + (together_ ? together_->seconds() : 0) + rows_seconds_;
+  times.exposed = buckets_->exposed_seconds() + (together_ ? together_->seconds() : 0);
   return times;
 }
 
@@ -541,7 +509,7 @@ std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
       {"parameters", arena},
       {"gradients",
        reducer_->traits().bytes + shard_sum_->bytes() + (together_ ? together_->bytes() : 0) +
-           (row_reducer_ ? row_reducer_->bytes() : 0) + kept_before_.size() * sizeof(float)},
+           kept_before_.size() * sizeof(float)},
       {"optimizer", state_.slots.size() * arena + arena / Layout::kAlignment}};
   if (state_.average) parts.emplace_back("average", arena);
   parts.emplace_back("activations", model_->activation_bytes());
