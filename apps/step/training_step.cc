@@ -24,13 +24,14 @@ std::vector<Range> bucket_parts(const Layout& layout) {
 /// "auto" may take what suits the link and these gradients. All that it may take adds in the
 /// canonical order, so that no bit depends on it.
 bool chooses_by_link(const Device& device, const Options& options) {
-  return options.reducer == "auto" && options.wire == Type::f32 && device.traits().memory_is_host;
+  return options.ranks.reducer == "auto" && options.ranks.wire == Type::f32 &&
+         device.traits().memory_is_host;
 }
 
 /// MiB. Collective.
 double choose_buckets(int hosts, const Device& device, const Options& options, std::int64_t count,
                       const std::function<Link()>& link) {
-  if (options.bucket_mb > 0) return options.bucket_mb;
+  if (options.ranks.bucket_mb > 0) return options.ranks.bucket_mb;
   if (hosts == 1 || !chooses_by_link(device, options)) return kUsualBucketMb;
   const std::int64_t gradients = count * static_cast<std::int64_t>(sizeof(float));
   return static_cast<double>(bucket_bytes(hosts, link(), gradients)) * 0x1p-20;
@@ -50,12 +51,12 @@ ReducerSpec reducer_spec(const Comm& comm, Device& device, const Options& option
           .count = count,
           .buckets = buckets,
           .why = {},
-          .deterministic = options.deterministic,
+          .deterministic = options.device.deterministic,
           .link = {},
-          .canonical = options.shards_given,
-          .timeout_seconds = options.timeout,
-          .nccl_max_ctas = options.nccl_max_ctas,
-          .wire = options.wire,
+          .canonical = options.schedule.shards_given,
+          .timeout_seconds = options.ranks.timeout,
+          .nccl_max_ctas = options.ranks.nccl_max_ctas,
+          .wire = options.ranks.wire,
           .overflows = options.loss_scaling().on(),
           .exact = Layout::kMail};
 }
@@ -78,23 +79,23 @@ LoaderSpec loader_spec(const Options& options, const RunPlan& plan, const Traini
           .first_position = plan.start.samples,
           .type = step.model().input_type(),
           .held = step.lanes(),
-          .mixing = options.mixing};
+          .mixing = options.data.mixing};
 }
 
 StepParts make_step_parts(const World& world, Device& device, const ModelEntry& entry,
                           const Dataset& dataset, const Options& options, const RunPlan& plan) {
   StepParts parts;
   parts.model = std::make_unique<Model>(device, entry, dataset.sample_shape(), dataset.classes(),
-                                        plan.shard_batch, options.precision, true);
-  agree(world.comm(), [&] { parts.model->group(options.groups); });
-  parts.optimizer = make_optimizer(options.optimizer, options.optimizer_options);
+                                        plan.shard_batch, options.model.precision, true);
+  agree(world.comm(), [&] { parts.model->group(options.optimizer.groups); });
+  parts.optimizer = make_optimizer(options.optimizer.name, options.optimizer.own);
   const Layout& layout = parts.model->layout();
   Record& record = world.flight_recorder().mine();
   std::optional<Link> link;
   // Collective. Measures at the first call.
   const auto measured = [&] {
     if (!link) {
-      record.phase("measuring the link between hosts", options.timeout + 10);
+      record.phase("measuring the link between hosts", options.ranks.timeout + 10);
       link = measure_link(world.comm(), world.comm().node());
       record.phase("making the model");
     }
@@ -106,24 +107,24 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   parts.buckets = cut_buckets(bucket_parts(layout), bytes);
   const auto connect = [&](ReducerSpec spec) {
     // Whoever connects has a deadline of its own, and knows more to say than the watchdog.
-    record.phase("connecting the ranks", options.timeout + 10);
+    record.phase("connecting the ranks", options.ranks.timeout + 10);
     spec.link = link;
-    auto reducer = make_reducer(options.reducer, spec);
+    auto reducer = make_reducer(options.ranks.reducer, spec);
     record.phase("making the model");
     return reducer;
   };
   parts.reducer = connect(reducer_spec(world.comm(), device, options, layout.count, parts.buckets));
-  parts.policy = choose_policy(options.progress, *parts.reducer, world.threads_allowed());
+  parts.policy = choose_policy(options.ranks.progress, *parts.reducer, world.threads_allowed());
   if (device.traits().memory_is_host && world.comm().size() > 1)
     parts.shared_work = std::make_unique<WorkOfRanks>(world.comm().duplicate());
-  if (!options.sync_bn) return parts;
+  if (!options.model.sync_bn) return parts;
   if (const std::vector<Range> places = places_of_sums(layout); !places.empty()) {
     agree(world.comm(), [&] {
-      if (options.accumulate > 1 && plan.own_shards != options.accumulate) {
+      if (options.schedule.accumulate > 1 && plan.own_shards != options.schedule.accumulate) {
         fail_usage(
             "--sync-bn with --accumulate {} wants {} shards on each rank, and here are {}: start "
             "as many ranks as the run began with",
-            options.accumulate, options.accumulate, plan.own_shards);
+            options.schedule.accumulate, options.schedule.accumulate, plan.own_shards);
       }
       if (plan.lanes > 1 && !device.traits().memory_is_host) {
         fail_usage(
@@ -146,9 +147,9 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       record_(record),
       timeline_(timeline),
       plan_(plan),
-      ema_(options.ema),
-      weight_decay_(options.weight_decay),
-      smoothing_(options.label_smoothing),
+      ema_(options.optimizer.ema),
+      weight_decay_(options.optimizer.weight_decay),
+      smoothing_(options.optimizer.label_smoothing),
       scaling_(options.loss_scaling()),
       stream_(device.stream()),
       model_(std::move(parts.model)),
@@ -159,7 +160,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       together_(std::move(parts.together)),
       policy_(parts.policy),
       bucket_mb_(parts.bucket_mb),
-      graphs_(!options.no_graph),
+      graphs_(!options.device.no_graph),
       host_(device, model_->layout().count),
       score_now_(device.allocate(sizeof(Score), Place::host)),
       updated_(device.event()) {
@@ -172,8 +173,8 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       *reducer_, std::move(parts.buckets), policy_, [this](int, Range range) { on_reduced(range); },
       &record, communication_lane());
 
-  if (options.clip_norm > 0)
-    clip_ = std::make_unique<GradientClip>(device, layout, options.clip_norm);
+  if (options.optimizer.clip_norm > 0)
+    clip_ = std::make_unique<GradientClip>(device, layout, options.optimizer.clip_norm);
   if (scaling_.on()) {
     scaler_ = std::make_unique<LossScaler>(device, layout, scaling_);
     set_loss_scale({.scale = scaling_.scale, .last = scaling_.scale});
