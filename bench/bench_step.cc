@@ -65,12 +65,13 @@ double median(std::vector<double> values) {
 int run(World& world, BenchOptions& o) {
   const Comm comm = world.comm();
   Record& record = world.flight_recorder().mine();
-  world.watchdog().set_timeout(o.training.timeout);
-  if (o.training.steps == 0) o.training.steps = 50;
-  Placement placement = place(comm, o.training.threads);
+  world.watchdog().set_timeout(o.training.ranks.timeout);
+  if (o.training.schedule.steps == 0) o.training.schedule.steps = 50;
+  Placement placement = place(comm, o.training.device.threads);
   DatasetPair data;
   agree(comm, [&] {
-    data = find(datasets(), o.training.dataset).open(o.training.data, o.training.seed);
+    data = find(datasets(), o.training.data.dataset)
+               .open(o.training.data.folder, o.training.schedule.seed);
     set_augmentation(o.training, *data.train);
   });
   RunPlan plan;
@@ -83,7 +84,7 @@ int run(World& world, BenchOptions& o) {
   record.phase("choosing kernels", slow_tuning(*device));
   choose_kernels(comm, *device, o.training, plan, *data.train, "");
   record.phase("making the model");
-  const ModelEntry& entry = find(models(), o.training.model);
+  const ModelEntry& entry = find(models(), o.training.model.name);
   TrainingStep step(make_step_parts(world, *device, entry, *data.train, o.training, plan), *device,
                     record, o.training, plan);
   const auto loader = make_loader(*device, *data.train, loader_spec(o.training, plan, step));
@@ -93,7 +94,7 @@ int run(World& world, BenchOptions& o) {
     if (!o.bare) return BareTimes{};
     record.phase("timing the floor");
     return time_bare(*device, entry, data.train->sample_shape(), data.train->classes(),
-                     plan.shard_batch, o.training.precision, /*rounds=*/15, record);
+                     plan.shard_batch, o.training.model.precision, /*rounds=*/15, record);
   };
   const BareTimes before = bare_times();
   comm.barrier();
@@ -102,7 +103,7 @@ int run(World& world, BenchOptions& o) {
   for (std::int64_t n = 0; n < o.warmup + plan.steps; ++n) {
     if (n == o.warmup) start_times = step.times();
     const double start = now_seconds();
-    step.run(*loader, n, static_cast<float>(o.training.rate.base), {});
+    step.run(*loader, n, static_cast<float>(o.training.schedule.rate.base), {});
     if (n >= o.warmup) seconds.push_back(now_seconds() - start);
   }
   const StepTimes times = step.times();
@@ -124,10 +125,9 @@ int run(World& world, BenchOptions& o) {
   j["ranks"] = comm.size();
   j["threads"] = placement.threads;
   j["global_batch"] = plan.global_batch;
-  j["precision"] = name_of(o.training.precision);
+  j["precision"] = name_of(o.training.model.precision);
   j["parameters"] = parameters;
   j["reducer"] = step.reducer().traits().name;
-  if (step.sums_factors()) j["dense"] = step.dense();
   j["gflops_per_rank"] = flops / step_seconds * 1e-9;
   if (o.bare) {
     j["gemm_gflops_per_rank"] = gemm * 1e-9;

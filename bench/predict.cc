@@ -3,12 +3,11 @@
 //   predict > FILE
 // prints a line for each network, link and number of ranks:
 //   NETWORK GBITS RANKS ALGORITHM BUCKETS COMPUTE_MS SUMS_MS EXPOSED_MS
-// the last with the products of factors that others sent. bench/plot_predictions.py draws it. With
-// --hosts and what else is known of them, a line for each network. Ranks are on a host each; each
+// bench/plot_predictions.py draws it. With --hosts and what else is known of them, it prints a line
+// for each network. Ranks are on a host each; each
 // computes as long as one alone, and the global batch grows with them. A bucket is summed when the
 // gradients of its layers are ready and the bucket before it is summed: what lasts longer than the
-// backward pass is exposed. The algorithm, the size of buckets and whether dense layers send
-// factors are what `auto` takes.
+// backward pass is exposed. The algorithm and the size of buckets are what `auto` takes.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -16,7 +15,6 @@
 #include <cstdio>
 #include <vector>
 
-#include "apps/step/factor_sums.h"
 #include "collectives/algorithms.h"
 #include "collectives/buckets.h"
 #include "net/model.h"
@@ -30,15 +28,12 @@ namespace {
 struct LayerLoad {
   std::int64_t parameters = 0;
   double operations = 0;  ///< of one image, forward, up to a factor
-  /// Of one image, where the gradients are their product: x and dy. 0: they are not.
-  std::int64_t factors = 0;
 };
 
 struct Network {
   const char* name;
   std::vector<LayerLoad> layers;
   double step_seconds;  ///< of one rank alone
-  std::int64_t batch;   ///< of one rank
 };
 
 /// The layers of a model of the menu.
@@ -47,15 +42,8 @@ std::vector<LayerLoad> layers_of(const char* name, int classes) {
   const ModelEntry& entry = find(models(), name);
   const Model model(*device, entry, entry.sample, classes, 1, Type::f32, /*training=*/true);
   std::vector<LayerLoad> layers;
-  for (const LayerSummary& layer : model.layers()) {
-    const auto product =
-        std::find_if(model.products().begin(), model.products().end(),
-                     [&](const Model::Product& one) { return one.name == layer.name; });
-    const bool none = product == model.products().end();
-    const std::int64_t width = layer.output.row();
-    layers.push_back({layer.parameters, layer.multiply_adds,
-                      none ? 0 : width + (layer.parameters - width) / width});
-  }
+  for (const LayerSummary& layer : model.layers())
+    layers.push_back({layer.parameters, layer.multiply_adds});
   return layers;
 }
 
@@ -91,7 +79,6 @@ struct Machines {
   double core_rate = 0;
   /// Test hosts may have less than a core each.
   double hosts_per_core = 1;
-  bool factors = true;  ///< dense layers may send them
 };
 
 /// Bytes that a rank adds per second, as one core does.
@@ -114,60 +101,27 @@ double step_seconds(double work, const std::vector<double>& ready, const std::ve
   return now + work - done;
 }
 
-/// The seconds that a layer's sum takes as factors, the products of others after the backward pass
-/// not counted: these are `products`. 0: it goes as a sum.
-struct AsFactors {
-  double gather = 0, products = 0;
-};
-AsFactors as_factors(const Network& network, const LayerLoad& layer, double operations, int ranks,
-                     const Machines& machines) {
-  const Link& link = machines.link;
-  if (layer.factors == 0 || !machines.factors) return {};
-  FactorWork work{.count = layer.parameters,
-                  .bytes = static_cast<std::size_t>(network.batch * layer.factors) * sizeof(float),
-                  .shards = ranks,
-                  .ranks_on = std::vector<int>(ranks, 1)};
-  // As fast as the rest, but the result is written for few images each.
-  work.product = network.step_seconds / 3 * layer.operations / operations +
-                 static_cast<double>(layer.parameters) * sizeof(float) / link.add_rate;
-  const FactorCost cost = cost_of_factors(work, link);
-  if (cost.factors >= cost.summed) return {};
-  const double gather = cost_of_gather(work.ranks_on, static_cast<double>(work.bytes), link);
-  return {gather, cost.factors - gather};
-}
-
 void predict(const Network& network, const Machines& machines, int ranks) {
   const Link& link = machines.link;
   const double alone = network.step_seconds * machines.hosts_per_core;
-  double work = alone;  // and the products of others' factors
   // A third of the work is forward. Gradients come from the last layer on.
   double operations = 0;
   for (const LayerLoad& layer : network.layers) operations += layer.operations;
-  double computed = work / 3;
-  std::vector<Range> parts, factored;
-  std::vector<AsFactors> gathers;  // of `factored`
+  double computed = alone / 3;
+  std::vector<Range> parts;
   std::vector<double> part_ready;
   std::int64_t end = 0;
   for (auto layer = network.layers.rbegin(); layer != network.layers.rend(); ++layer) {
-    computed += work * 2 / 3 * layer->operations / operations;
+    computed += alone * 2 / 3 * layer->operations / operations;
     if (layer->parameters == 0) continue;
     parts.push_back({end, layer->parameters});
     part_ready.push_back(computed);
     end = parts.back().end();
-    const AsFactors factors = as_factors(network, *layer, operations, ranks, machines);
-    if (factors.gather == 0) continue;
-    factored.push_back(parts.back());
-    gathers.push_back(factors);
   }
-  for (const AsFactors& factors : gathers) work += factors.products * machines.hosts_per_core;
   const std::int64_t bytes =
       bucket_bytes(ranks, link, end * static_cast<std::int64_t>(sizeof(float)));
-  const std::vector<Range> buckets = cut_buckets(parts, bytes, factored);
-  std::vector<Range> summed = buckets;
-  std::erase_if(summed, [&](const Range& bucket) {
-    return std::find(factored.begin(), factored.end(), bucket) != factored.end();
-  });
-  const AlgorithmEntry& algorithm = *algorithms_by_cost(ranks, summed, link).front();
+  const std::vector<Range> buckets = cut_buckets(parts, bytes);
+  const AlgorithmEntry& algorithm = *algorithms_by_cost(ranks, buckets, link).front();
   const double core_rate = machines.core_rate / machines.hosts_per_core / 2;  // in each direction
   std::vector<double> ready, sums, core;
   double all_sums = 0;
@@ -175,29 +129,21 @@ void predict(const Network& network, const Machines& machines, int ranks) {
     const auto last = std::find_if(parts.begin(), parts.end(),
                                    [&](const Range& part) { return part.end() >= bucket.end(); });
     ready.push_back(part_ready[last - parts.begin()]);
-    if (const auto as = std::find(factored.begin(), factored.end(), bucket); as != factored.end()) {
-      const double gather = gathers[as - factored.begin()].gather;
-      sums.push_back(gather);
-      core.push_back(core_rate == 0 ? 0 : gather * link.bandwidth / core_rate);
-      all_sums += gather;
-      continue;
-    }
     sums.push_back(cost(algorithm.algorithm, ranks, bucket.count, link));
     core.push_back(core_rate == 0 ? 0
                                   : cost(algorithm.algorithm, ranks, bucket.count,
                                          {0, core_rate, link.add_rate}));
     all_sums += sums.back();
   }
-  const double exposed = step_seconds(work, ready, sums, core) - alone;
+  const double exposed = step_seconds(alone, ready, sums, core) - alone;
   fmt::print("{} {:g} {} {} {} {:.3f} {:.3f} {:.3f}\n", network.name, link.bandwidth * 8e-9, ranks,
              algorithm.name, buckets.size(), alone * 1e3, all_sums * 1e3, exposed * 1e3);
 }
 
 int run(int argc, char** argv) {
-  Network networks[] = {{"tutorial", layers_of("tutorial", 10), 0.028, 64},
-                        {"resnet50", resnet50(), 0.1, 32}};
+  Network networks[] = {{"tutorial", layers_of("tutorial", 10), 0.028},
+                        {"resnet50", resnet50(), 0.1}};
   int hosts = 0;
-  bool summed = false;
   double compute_ms = 0, gbit = 10, latency_us = 20, core_gb = 0, hosts_per_core = 1;
   CLI::App app("Predicts training steps; without --hosts, those of bench/PREDICTIONS.md",
                "predict");
@@ -213,7 +159,6 @@ int run(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   app.add_option("--hosts-per-core", hosts_per_core, "Of test hosts on one machine")
       ->check(CLI::PositiveNumber);
-  app.add_flag("--summed", summed, "Dense layers send no factors");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -228,12 +173,12 @@ int run(int argc, char** argv) {
     if (compute_ms > 0) network.step_seconds = compute_ms * 1e-3;
     if (hosts > 0) {
       const Link link{latency_us * 1e-6, gbit * 1e9 / 8, kAddRate};
-      predict(network, {link, core_gb * 1e9, hosts_per_core, !summed}, hosts);
+      predict(network, {link, core_gb * 1e9, hosts_per_core}, hosts);
       continue;
     }
     for (const auto& [rate, latency] : {std::pair(10.0, 20e-6), {100.0, 5e-6}, {400.0, 5e-6}}) {
       for (int ranks = 8; ranks <= 4096; ranks *= 2)
-        predict(network, {{latency, rate * 1e9 / 8, kAddRate}, 0, 1, !summed}, ranks);
+        predict(network, {{latency, rate * 1e9 / 8, kAddRate}, 0, 1}, ranks);
     }
   }
   return 0;

@@ -53,32 +53,21 @@ class CommunicationThread {
     if (lock) guarded([&] { turn(); });
   }
 
-  /// Compute thread: as the engine's. The other sleeps meanwhile.
-  void finish(std::size_t count) {
-    alone([&] { engine_.finish(count); });
-  }
-
-  /// Compute thread: all that is ready is completed, and the engine rewound.
+  /// Compute thread: all that is ready is completed, and the engine rewound. The other sleeps
+  /// meanwhile.
   void finish() {
-    alone([&] {
-      engine_.finish(ready_);
-      engine_.rewind();
-      ready_ = 0;
-    });
-  }
-
- private:
-  /// Compute thread.
-  template <class Work>
-  void alone(Work work) {
     finishing_ = true;
     const std::lock_guard lock(mutex_);
     guarded([&] {
       engine_.start(ready_);
-      work();
+      engine_.finish();
+      engine_.rewind();
+      ready_ = 0;
     });
     finishing_ = false;
   }
+
+ private:
 
   void wake() {
     ++calls_;
@@ -137,24 +126,16 @@ class CommunicationThread {
 
 }  // namespace
 
-std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes,
-                               std::span<const Range> alone) {
+std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes) {
   const std::int64_t most = bytes / static_cast<std::int64_t>(sizeof(float));
   const std::int64_t longest = std::max(most, kLeastSplit);
   std::vector<Range> buckets;
-  bool open = false;  // the last bucket, for more
   for (const Range& part : parts) {
-    if (std::find(alone.begin(), alone.end(), part) != alone.end()) {
-      buckets.push_back(part);
-      open = false;
-      continue;
-    }
     const bool last = &part == &parts.back();
-    if (open && !last && part.end() - buckets.back().begin <= most) {
+    if (!buckets.empty() && !last && part.end() - buckets.back().begin <= most) {
       buckets.back().count = part.end() - buckets.back().begin;
       continue;
     }
-    open = true;
     const std::int64_t pieces = std::max<std::int64_t>(ceil_div(part.count, longest), 1);
     const std::int64_t piece = (part.count + 16 * pieces - 1) / (16 * pieces) * 16;
     for (std::int64_t begin = part.begin; begin < part.end(); begin += piece) {
@@ -199,11 +180,10 @@ struct GradientBuckets::Body {
 };
 
 GradientBuckets::GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy,
-                                 Reduced reduced, Record* record, Lane* lane,
-                                 std::vector<AllGather*> gathered)
-    : body_(new Body{ProgressEngine(reducer, std::move(buckets), std::move(gathered),
-                                    std::move(reduced), record, lane),
-                     policy, nullptr}) {
+                                 Reduced reduced, Record* record, Lane* lane)
+    : body_(
+          new Body{ProgressEngine(reducer, std::move(buckets), std::move(reduced), record, lane),
+                   policy, nullptr}) {
   if (policy == Policy::thread)
     body_->thread = std::make_unique<CommunicationThread>(body_->engine);
 }
@@ -239,19 +219,6 @@ void GradientBuckets::advance() {
     body.engine.turn();
 }
 
-void GradientBuckets::finish_first(std::size_t count) {
-  const Body::Exposed exposed(*body_);
-  Body& body = *body_;
-  require(count <= body.ready,
-          "GradientBuckets::finish_first({}) was called when only {} buckets were ready. Call "
-          "ready() for all their elements first.",
-          count, body.ready);
-  if (body.thread)
-    body.thread->finish(count);
-  else
-    body.engine.finish(count);
-}
-
 void GradientBuckets::finish() {
   const Body::Exposed exposed(*body_);
   Body& body = *body_;
@@ -263,7 +230,7 @@ void GradientBuckets::finish() {
   if (body.thread) {
     body.thread->finish();
   } else {
-    body.engine.finish(body.ready);
+    body.engine.finish();
     body.engine.rewind();
   }
   body.covered = 0;

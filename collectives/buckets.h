@@ -14,7 +14,6 @@
 
 namespace lockstep {
 
-class AllGather;
 class Lane;
 class Record;
 
@@ -33,10 +32,8 @@ std::int64_t bucket_bytes(int hosts, const Link& link, std::int64_t gradients);
 /// become ready) into buckets of about `bytes` fp32 bytes: a bucket is closed when the next part
 /// would take it past `bytes`, and a part that is longer than that alone is split into equal
 /// buckets, at multiples of 16 elements from its begin. The last part begins a bucket: no backward
-/// pass is left to hide its sum behind, and nothing that is ready before waits for it. Those of
-/// `alone`, some of the parts, are a bucket each, however long.
-std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes,
-                               std::span<const Range> alone = {});
+/// pass is left to hide its sum behind, and nothing that is ready before waits for it.
+std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes);
 
 class GradientBuckets {
  public:
@@ -45,13 +42,10 @@ class GradientBuckets {
   /// at a time.
   using Reduced = std::function<void(int bucket, Range range)>;
 
-  /// `buckets`: those that `reducer` was made for, and others, which `gathered` has an AllGather
-  /// for in their places (else null; empty: there are none): of these all ranks get what each has,
-  /// and the callback tells that it is there. `record`, if any, is told in finish() which bucket
-  /// this rank waits for. `lane`, if any, gets a span for each bucket.
+  /// `buckets`: those that `reducer` was made for. `record`, if any, is told in finish() which
+  /// bucket this rank waits for. `lane`, if any, gets a span for each bucket.
   GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy, Reduced reduced,
-                  Record* record = nullptr, Lane* lane = nullptr,
-                  std::vector<AllGather*> gathered = {});
+                  Record* record = nullptr, Lane* lane = nullptr);
   /// Stops the thread. In the middle of a step the sums under way are given up: only on the way to
   /// the end of the run.
   ~GradientBuckets();
@@ -63,11 +57,8 @@ class GradientBuckets {
   void ready(Range range, Stream& writer);
   /// Compute thread: a good moment to move things on (policies poll and thread). Waits for nobody.
   void advance();
-  /// Compute thread: returns when the buckets below number `count`, all of them ready, are reduced.
-  /// The others go on.
-  void finish_first(std::size_t count);
   /// Compute thread: returns when every bucket of this step is reduced and its callback has
-  /// returned. Rethrows what the thread policy's thread threw, which the two above may do before.
+  /// returned. Rethrows what the thread policy's thread threw, which ready() and advance() may do before.
   void finish();
 
   /// Seconds that the compute thread has spent in ready(), advance() and finish(), callbacks not

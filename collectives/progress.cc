@@ -20,19 +20,17 @@ constexpr PolicyEntry kPolicies[] = {
 
 std::span<const PolicyEntry> policies() { return kPolicies; }
 
-Policy choose_policy(std::string_view name, const Reducer& reducer, bool threads_allowed,
-                     bool gathers) {
+Policy choose_policy(std::string_view name, const Reducer& reducer, bool threads_allowed) {
   const ReducerTraits& traits = reducer.traits();
-  const bool speaks_mpi = traits.speaks_mpi || gathers;
-  const Policy automatic = traits.in_stream                ? Policy::stream
-                           : speaks_mpi && threads_allowed ? Policy::thread
-                                                           : Policy::poll;
+  const Policy automatic = traits.in_stream                       ? Policy::stream
+                           : traits.speaks_mpi && threads_allowed ? Policy::thread
+                                                                  : Policy::poll;
   const Policy policy = find(policies(), name).policy.value_or(automatic);
   if ((policy == Policy::stream) != traits.in_stream) {
     fail_usage("--progress {} is not for the reducer {}: leave it out, or say auto", name,
                traits.name);
   }
-  if (policy == Policy::thread && speaks_mpi && !threads_allowed) {
+  if (policy == Policy::thread && traits.speaks_mpi && !threads_allowed) {
     fail_usage(
         "--progress thread needs an MPI that grants MPI_THREAD_MULTIPLE, and this one does not: "
         "choose poll or wait");

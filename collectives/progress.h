@@ -30,9 +30,7 @@ std::span<const PolicyEntry> policies();
 /// The policy to run `reducer` with. "auto" is poll for a reducer that speaks no MPI, else thread
 /// where MPI_THREAD_MULTIPLE was granted (World::threads_allowed()), else poll; and stream for a
 /// reducer that is in_stream(), which takes no other. Throws a usage error for a thread that MPI
-/// does not allow, and for a policy that is not the reducer's. `gathers`: some buckets are gathered
-/// (collectives/buckets.h), which speaks MPI whatever the reducer does.
-Policy choose_policy(std::string_view name, const Reducer& reducer, bool threads_allowed,
-                     bool gathers = false);
+/// does not allow, and for a policy that is not the reducer's.
+Policy choose_policy(std::string_view name, const Reducer& reducer, bool threads_allowed);
 
 }  // namespace lockstep

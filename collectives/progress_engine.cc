@@ -25,76 +25,45 @@ class CallbackTime {
 
 }  // namespace
 
-ProgressEngine::ProgressEngine(Reducer& reducer, std::vector<Range> buckets,
-                               std::vector<AllGather*> gathered, Reduced reduced, Record* record,
-                               Lane* lane)
+ProgressEngine::ProgressEngine(Reducer& reducer, std::vector<Range> buckets, Reduced reduced,
+                               Record* record, Lane* lane)
     : reducer_(reducer),
       buckets_(std::move(buckets)),
-      gathered_(std::move(gathered)),
       reduced_(std::move(reduced)),
       record_(record),
       lane_(lane),
       started_ns_(lane == nullptr ? 0 : buckets_.size()),
       complete_(buckets_.size()) {
-  gathered_.resize(buckets_.size());
-  int summed = 0;
-  for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
-    const bool gathered = gathered_[bucket] != nullptr;
-    phases_.push_back(
-        gathered ? fmt::format("bucket {}, which all ranks gather", bucket)
-                 : fmt::format("bucket {} of the reducer {}", bucket, reducer.traits().name));
-    summed_.push_back(gathered ? -1 : summed++);
-  }
+  for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket)
+    phases_.push_back(fmt::format("bucket {} of the reducer {}", bucket, reducer.traits().name));
 }
 
 void ProgressEngine::start(std::size_t count) {
   for (; started_ < count; ++started_) {
     if (lane_ != nullptr) started_ns_[started_] = now_ns();
-    if (AllGather* gather = gathered_[started_])
-      gather->start();
-    else
-      reducer_.start(summed_[started_]);
+    reducer_.start(static_cast<int>(started_));
   }
   if (reducer_.traits().in_stream) complete_done();
 }
 
 bool ProgressEngine::turn() {
   reducer_.advance();
-  for (std::size_t bucket = 0; bucket < started_; ++bucket) {
-    if (gathered_[bucket] != nullptr && !complete_[bucket]) gathered_[bucket]->advance();
-  }
   return complete_done();
 }
 
-void ProgressEngine::finish(std::size_t count) {
-  for (std::size_t bucket = 0; bucket < count; ++bucket) {
+void ProgressEngine::finish() {
+  for (std::size_t bucket = 0; bucket < started_; ++bucket) {
     if (complete_[bucket]) continue;
     if (record_ != nullptr) record_->waiting(phases_[bucket]);
-    wait_for(bucket);
+    reducer_.finish(static_cast<int>(bucket));
     complete_done();
   }
-}
-
-void ProgressEngine::wait_for(std::size_t bucket) {
-  AllGather* gather = gathered_[bucket];
-  if (gather == nullptr) return reducer_.finish(summed_[bucket]);
-  rest_.begin();
-  while (!gather->advance()) {
-    reducer_.advance();
-    complete_done();
-    rest_.between();
-  }
-}
-
-bool ProgressEngine::done(std::size_t bucket) const {
-  const AllGather* gather = gathered_[bucket];
-  return gather == nullptr ? reducer_.done(summed_[bucket]) : gather->done();
 }
 
 bool ProgressEngine::complete_done() {
   bool any = false;
   for (std::size_t bucket = 0; bucket < started_; ++bucket) {
-    if (complete_[bucket] || !done(bucket)) continue;
+    if (complete_[bucket] || !reducer_.done(static_cast<int>(bucket))) continue;
     complete_[bucket] = any = true;
     ++completed_;
     const std::int64_t began = now_ns();

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "collectives/all_gather.h"
-#include "collectives/node/rest.h"
 #include "collectives/reducer.h"
 
 namespace lockstep {
@@ -21,13 +19,11 @@ class ProgressEngine {
  public:
   using Reduced = std::function<void(int bucket, Range range)>;
 
-  /// `gathered`: empty, or by bucket, null for those that are summed by `reducer`, which was made
-  /// for these alone; of another all ranks get what each has, and its callback says so.
-  /// `lane`, if any, gets a span "bucket N" from its start, or from the end of the sum that was
+  /// `buckets`: those that `reducer` was made for. `lane`, if any, gets a span "bucket N" from its start, or from the end of the sum that was
   /// done before it, to the end of its own: sums share one wire, and spans of a lane do not
   /// overlap.
-  ProgressEngine(Reducer& reducer, std::vector<Range> buckets, std::vector<AllGather*> gathered,
-                 Reduced reduced, Record* record, Lane* lane = nullptr);
+  ProgressEngine(Reducer& reducer, std::vector<Range> buckets, Reduced reduced, Record* record,
+                 Lane* lane = nullptr);
 
   const std::vector<Range>& buckets() const { return buckets_; }
   std::size_t started() const { return started_; }
@@ -35,16 +31,15 @@ class ProgressEngine {
 
   /// Compute thread: Reducer::written.
   void written(std::size_t bucket, Stream& writer) {
-    if (gathered_[bucket] == nullptr) reducer_.written(summed_[bucket], writer);
+    reducer_.written(static_cast<int>(bucket), writer);
   }
   /// Starts the buckets below number `count` that have not been started in this step, and completes
   /// those that are done by being started.
   void start(std::size_t count);
   /// Moves on without blocking. Returns whether a bucket was completed.
   bool turn();
-  /// Blocks until the buckets below number `count`, all started, are completed; the record says for
-  /// which one.
-  void finish(std::size_t count);
+  /// Blocks until all started buckets are completed; the record says which one it waits for.
+  void finish();
   /// The next step begins: no bucket is started.
   void rewind();
 
@@ -52,16 +47,11 @@ class ProgressEngine {
   double callback_seconds() const;
 
  private:
-  bool done(std::size_t bucket) const;
-  void wait_for(std::size_t bucket);
   bool complete_done();
   void tell_lane(std::size_t bucket, std::int64_t end_ns);
 
   Reducer& reducer_;
   std::vector<Range> buckets_;
-  std::vector<AllGather*> gathered_;  ///< by bucket
-  std::vector<int> summed_;           ///< by bucket: its number among those of the reducer, if any
-  Rest rest_;
   Reduced reduced_;
   Record* record_;
   Lane* lane_;

@@ -39,11 +39,6 @@ void ShardSum::take(int shard, Range range, Stream& stream) {
                range.count * sizeof(float));
 }
 
-float* ShardSum::place(int shard) const {
-  const bool joins = shard % 2 == 1 || static_cast<std::uint32_t>(shard) == shards_ - 1;
-  return joins ? nullptr : level(0);
-}
-
 void ShardSum::finish(Range range, Stream& stream) {
   const std::uint32_t last = shards_ - 1;
   for (std::size_t at = 0; (last >> at) != 0; ++at) {

@@ -21,9 +21,6 @@ class ShardSum {
   /// work that takes it in; what `stream` is given then may overwrite it. Each range has its shards
   /// in order.
   void take(int shard, Range range, Stream& stream);
-  /// Where work that need not write to `gradients` may write the part of shard `shard`, in the same
-  /// places, which is then taken in already; null where a part is to be added to others.
-  float* place(int shard) const;
   /// `range` of `gradients` will hold the last shard's part: gives the work that adds all others.
   void finish(Range range, Stream& stream);
   std::size_t bytes() const;

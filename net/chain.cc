@@ -25,10 +25,6 @@ Shape Part::setup(Setup& outer, Shape in, bool input_gradient) {
     own.layers.push_back(std::move(summary));
   }
   first_ = outer.parameters.size();
-  for (Setup::Product& product : own.products) {
-    product.weights += first_;
-    outer.products.push_back(product);
-  }
   count_ = own.parameters.size();
   for (Parameter& parameter : own.parameters) {
     parameter.layer += static_cast<int>(outer.layers.size());
@@ -44,7 +40,6 @@ LayerCall Part::own(const LayerCall& call) const {
   LayerCall own = call;
   own.weights = call.weights.subspan(first_, count_);
   if (!call.gradients.empty()) own.gradients = call.gradients.subspan(first_, count_);
-  if (!call.factors.empty()) own.factors = call.factors.subspan(first_, count_);
   own.saved += saved_;
   return own;
 }

@@ -13,7 +13,6 @@
 #include "src/base/view.h"
 #include "src/device/arena.h"
 #include "src/device/device.h"
-#include "src/device/sparse_rows.h"
 
 namespace lockstep {
 
@@ -67,23 +66,9 @@ class Setup {
   /// Memory within one call.
   void scratch(std::size_t bytes) { scratch_bytes = std::max(scratch_bytes, bytes); }
 
-  /// The gradients of this layer's two parameters, weights and biases, can be had as `plan`'s
-  /// backward_weights() of an x and a dy of these shapes (LayerCall::factors).
-  void product(AffinePlan& plan, Shape x, Shape dy) {
-    products.push_back({&plan, x, dy, parameters.size() - 2});
-  }
-
   PlanInput plan(Shape in) const { return {in, type, training, input_gradient}; }
 
-  /// What product() was called with, and which parameter the weights are.
-  struct Product {
-    AffinePlan* plan;
-    Shape x, dy;
-    std::size_t weights;
-  };
-
   std::vector<Parameter> parameters;
-  std::vector<Product> products;
   std::size_t saved_bytes = 0, scratch_bytes = 0;
   /// Of the layers within this one; empty if it holds none.
   std::vector<LayerSummary> layers;
@@ -129,12 +114,6 @@ struct LayerCall {
   /// Of backward and of the forward before it; null in inference, with a model made for training
   /// too.
   const TrainingBatch* batch = nullptr;
-  /// Where the gradient of a parameter goes that is `sparse`, instead of `gradients`: filled when
-  /// the work is done. Null: it is dense, as elsewhere.
-  SparseRows* rows = nullptr;
-  /// By parameter, as `gradients`, or empty. Where one is not null, x and then dy of the layer's
-  /// product() go there, each aligned as in an Arena, instead of the layer's gradients.
-  std::span<std::byte* const> factors;
   /// To be told in backward that a layer's gradients are written (chain.h does).
   const std::function<void(std::span<const View> gradients)>* ready = nullptr;
 };

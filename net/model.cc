@@ -28,8 +28,6 @@ Model::Model(Device& device, const ModelEntry& entry, Shape sample, int classes,
   scratch_bytes_ = setup.scratch_bytes;
   make_lanes(1);
   plan_parameters(std::move(setup.parameters));
-  factored_.assign(setup.products.rbegin(), setup.products.rend());
-  plan_products();
 }
 
 void Model::make_lanes(int lanes) {
@@ -64,37 +62,6 @@ void Model::plan_parameters(std::vector<Parameter> parameters) {
     places_.emplace_back(parameter.shape, parameter.range);
 }
 
-void Model::plan_products() {
-  for (const Setup::Product& factored : factored_) {
-    const Range weights = places_[factored.weights].second;
-    const auto layer = std::find_if(layout_.layers.begin(), layout_.layers.end(),
-                                    [&](Range range) { return range.begin == weights.begin; });
-    const auto parameter = std::find_if(layout_.parameters.begin(), layout_.parameters.end(),
-                                        [&](const Parameter& one) { return one.range == weights; });
-    products_.push_back({layers_[parameter->layer].name, *layer,
-                         Arena::aligned(factored.x.count() * size_of(type_)) +
-                             Arena::aligned(factored.dy.count() * size_of(type_))});
-  }
-}
-
-void Model::factors_to(std::size_t product, std::byte* place, int number) {
-  std::vector<std::byte*>& factors = lanes_[number]->factors;
-  factors.resize(places_.size());
-  factors[factored_[product].weights] = place;
-}
-
-void Model::multiply(Stream& stream, std::size_t product, std::byte* factors, float* to) {
-  const Setup::Product& of = factored_[product];
-  const auto gradient = [&](std::size_t parameter) {
-    const auto& [shape, range] = places_[parameter];
-    return View{to + range.begin - products_[product].layer.begin, shape, Type::f32};
-  };
-  const View x{factors, of.x, type_};
-  const View dy{factors + Arena::aligned(x.bytes()), of.dy, type_};
-  of.plan->backward_weights(stream, x, dy, gradient(of.weights), gradient(of.weights + 1),
-                            lane(0).workspace.at(scratch_));
-}
-
 void Model::bind(float* parameters, float* gradients) {
   weights_.clear();
   gradients_.clear();
@@ -102,14 +69,6 @@ void Model::bind(float* parameters, float* gradients) {
   for (const auto& [shape, range] : places_) {
     weights_.push_back({parameters + range.begin, shape, Type::f32});
     if (gradients != nullptr) gradients_.push_back({gradients + range.begin, shape, Type::f32});
-  }
-}
-
-void Model::make_rows() {
-  for (const Parameter& parameter : layout_.parameters) {
-    if (!parameter.sparse) continue;
-    for (const auto& lane : lanes_)
-      lane->rows = std::make_unique<SparseRows>(parameter.shape[0], parameter.shape.row());
   }
 }
 
@@ -121,8 +80,6 @@ LayerCall Model::call(Stream& stream, const Lane& lane, const TrainingBatch* bat
   call.saved = static_cast<std::byte*>(lane.activations.at(saved_));
   call.scratch = static_cast<std::byte*>(lane.workspace.at(scratch_));
   call.batch = batch;
-  call.rows = lane.rows.get();
-  call.factors = lane.factors;
   return call;
 }
 

@@ -78,29 +78,6 @@ class Model {
   /// own. Lane 0 is there from the start. Throws Error if memory is short.
   void make_lanes(int lanes);
 
-  /// From now on the gradient of the sparse parameter, if there is one, is rows() and not in the
-  /// arena. Of a device whose memory is the host's.
-  void make_rows();
-  /// Of the lane's last backward.
-  SparseRows& rows(int number = 0) { return *lanes_[number]->rows; }
-
-  /// A layer whose gradients can be had later, and by others, from what backward() has at hand: a
-  /// dense one, of which they are the product of its input and the gradient of its output.
-  struct Product {
-    std::string name;   ///< of the layer
-    Range layer;        ///< in the layout
-    std::size_t bytes;  ///< of the factors of a batch
-  };
-  /// In arena order.
-  const std::vector<Product>& products() const { return products_; }
-  /// The lane's next calls of backward() write the factors of product number `product` to `place`,
-  /// and not its gradients; null: as at first. Of a device whose memory is the host's.
-  void factors_to(std::size_t product, std::byte* place, int number = 0);
-  /// While no lane is between forward and the end of backward(): gives the work that writes the
-  /// layer's gradients, the bits that backward() would have written, to `to`: as many floats as the
-  /// layer's range has.
-  void multiply(Stream& stream, std::size_t product, std::byte* factors, float* to);
-
   /// The logits (batch x classes, of type()), valid until the lane's next forward: as in
   /// evaluation, or as in training on the samples of `batch`.
   View forward(Stream& stream, View images) { return run(stream, images, lane(0), nullptr); }
@@ -123,8 +100,6 @@ class Model {
   struct Lane {
     /// Of the last forward in training.
     TrainingBatch batch;
-    std::unique_ptr<SparseRows> rows;
-    std::vector<std::byte*> factors;  ///< by parameter
     /// What is saved for backward, the logits and their gradient.
     Arena activations;
     /// Scratch of one call of the chain.
@@ -138,7 +113,6 @@ class Model {
     return {lane.activations.at(place), output_, type_};
   }
   void plan_parameters(std::vector<Parameter> parameters);
-  void plan_products();
 
   Device& device_;
   Shape input_, output_;
@@ -149,9 +123,6 @@ class Model {
   std::vector<LayerSummary> layers_;
   /// In the order of forward, as layers see them: shape and place.
   std::vector<std::pair<Shape, Range>> places_;
-  /// In arena order: what layers have said, and what is said of it.
-  std::vector<Setup::Product> factored_;
-  std::vector<Product> products_;
   std::vector<View> weights_, gradients_;
   float* gradient_arena_ = nullptr;
   /// What a batch takes, and its places in every lane.

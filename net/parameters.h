@@ -46,9 +46,6 @@ struct Parameter {
   std::optional<float> decay = {};
   /// Of its learning rate, by the same word: 0 is the run's, n that of Layout::epochs[n - 1].
   int schedule = 0;
-  /// Its gradient can be had as the rows that are not 0 (LayerCall::rows); it is its layer's only
-  /// parameter.
-  bool sparse = false;
 
   bool trained() const { return follow == 0; }
   /// An optimizer steps it.

@@ -39,84 +39,110 @@ struct Program {
 /// MiB of a bucket where nobody says and no link between hosts is known.
 inline constexpr double kUsualBucketMb = 1;
 
-struct Options {
-  std::string program;  ///< "train_cifar"
-  // Data
+struct DataOptions {
   std::string dataset;  ///< as read, always one of the menu
-  std::string data;
+  std::string folder;   ///< of its files; empty: it is generated
   int crop_padding = kOwnPadding;
   bool alternate_flips = false;
   Mixing mixing;
-  // Model and arithmetic
-  std::string model;  ///< as read, always one of the menu: where nobody says, the data set's
+};
+
+struct ModelOptions {
+  std::string name;  ///< as read, always one of the menu; the default is the data set's
   Type precision = Type::f32;
-  // Training
-  std::int64_t steps = 0;             ///< 0: as many as epochs say, or a default for the data set
-  double epochs = 0;                  ///< 0: as steps say
-  std::int64_t default_steps = 1000;  ///< the data set's, where neither says
-  /// Samples per rank and step; 0: 128 for the whole run, as the tutorial has it.
-  std::int64_t batch = 0;
-  std::int64_t global_batch = 0;  ///< samples of all ranks per step; 0: batch * ranks
-  /// Parts of the global batch whose gradients are added in one fixed tree; 0: one per rank.
-  int shards = 0;
-  std::uint64_t seed = 1;
-  std::string init;  ///< a checkpoint whose weights the run begins with; empty: random ones
-  std::string optimizer = "sgd";
-  OptimizerOptions optimizer_options;  ///< all that it declares, and no other's
+  std::string init;      ///< a checkpoint whose weights the run begins with; empty: random ones
+  bool sync_bn = false;  ///< batch norm uses the mean and variance of all shards
+  bool as_published = false;
+};
+
+/// How gradients become steps.
+struct UpdateOptions {
+  std::string name = "sgd";
+  OptimizerOptions own;  ///< all that this optimizer declares, and no other's
   float label_smoothing = 0;
   float clip_norm = 0;                   ///< 0: gradients are not clipped
   std::string loss_scale = "auto";       ///< auto, none, dynamic, dynamic:FIRST, or a number
   std::int32_t loss_scale_steps = 2000;  ///< LossScaling::growth_steps
-  int accumulate = 1;                    ///< shards of each rank, where shards do not say
-  bool sync_bn = false;                  ///< shards have batch norm's mean and variance in common
   float weight_decay = 0;                ///< of all weights, besides their model's own
-  std::vector<std::string> group_texts;  ///< --group as it was said
+  std::vector<std::string> group_texts;  ///< --group as given
   std::vector<ParameterGroup> groups;
+  float ema = 0.9999f;  ///< 0: no average is kept
+};
+
+/// How long to train, on which batches, and at which learning rate.
+struct ScheduleOptions {
+  std::int64_t steps = 0;             ///< 0: set by epochs, or by the data set's default
+  double epochs = 0;                  ///< 0: set by steps
+  std::int64_t default_steps = 1000;  ///< the data set's
+  /// Samples per rank and step; 0: 128 for the whole run, as in the tutorial.
+  std::int64_t batch = 0;
+  std::int64_t global_batch = 0;  ///< samples of all ranks per step; 0: batch * ranks
+  /// Parts of the global batch whose gradients are added in one fixed tree; 0: one per rank.
+  int shards = 0;
+  int accumulate = 1;  ///< shards of each rank if shards is 0
+  std::uint64_t seed = 1;
   RateOptions rate;
-  std::int64_t rate_batch = 0;  ///< global batch that rate.base is meant for; 0: whatever it is
-  float ema = 0.9999f;          ///< 0: no average is kept
-  // Ranks
+  std::int64_t rate_batch = 0;  ///< global batch that rate.base is meant for; 0: any
+  /// Set on the command line or in the config file: a resumed run takes the others from its
+  /// checkpoint.
+  bool seed_given = false, batch_given = false, shards_given = false;
+};
+
+struct RankOptions {
   std::string reducer = "auto";
-  double bucket_mb = 0;   ///< 0: kUsualBucketMb, or what the link between hosts wants
+  double bucket_mb = 0;   ///< 0: kUsualBucketMb, or what suits the link between hosts
   Type wire = Type::f32;  ///< of the numbers in messages between hosts
-  std::string embedding_gradient = "auto";
-  std::string dense_gradient = "auto";
   std::string progress = "auto";
-  std::string device = "auto";
+  double timeout = 60;    ///< seconds without progress after which the run ends with a reason
+  int nccl_max_ctas = 0;  ///< of an all-reduce of NCCL; 0: its own choice
+};
+
+struct ComputeOptions {
+  std::string name = "auto";
   std::string convolution = "auto";
   std::string isa = "auto";
   bool deterministic = false;
   bool tf32 = false;
   bool no_graph = false;
-  int threads = 0;        ///< per rank; 0: the cores of the node shared out among its ranks
-  double timeout = 60;    ///< seconds without progress after which the run is ended with a reason
-  int nccl_max_ctas = 0;  ///< of a sum of NCCL; 0: its own choice
-  // Reports
+  int threads = 0;  ///< per rank; 0: the node's cores divided by its ranks
+};
+
+struct ReportOptions {
   std::string log_dir;  ///< empty: none
   std::string trace;    ///< file; empty: none
   std::int64_t log_every = 10, summary_every = 100, eval_every = 1000, verify_every = 1000;
   bool test_views = false;   ///< evaluations see each image six times (apps/run/test_views.h)
-  double target = 0;         ///< per cent of the test set at which the run ends; 0: none
+  double target = 0;         ///< test accuracy in per cent at which the run ends; 0: none
   bool epoch_lines = false;  ///< an evaluation and a line at the end of each epoch
-  bool log_device_placement = false;
-  // Checkpoints
-  std::string checkpoint_dir;  ///< empty: none
-  CheckpointInterval checkpoint_every{0, 600};
+  bool placement = false;    ///< each layer's kernel, each rank's host and cores
+};
+
+struct CheckpointOptions {
+  std::string dir;  ///< empty: none
+  CheckpointInterval every{0, 600};
   int keep = 3;
   std::string resume = "auto";  ///< auto, never, or a file
+};
 
-  bool as_published = false;
+struct Options {
+  std::string program;  ///< "train_cifar"
+  DataOptions data;
+  ModelOptions model;
+  UpdateOptions optimizer;
+  ScheduleOptions schedule;
+  RankOptions ranks;
+  ComputeOptions device;
+  ReportOptions reports;
+  CheckpointOptions checkpoints;
+
   bool check = false;
   bool list = false;
   bool summary = false;
 
-  // All of the above as lines "name=value", which --config reads back; and whether the user said
-  // so, on the command line or in the config file: a resumed run keeps to its checkpoint where not.
-  std::string text;
-  /// Those that shape the weights, and what `text` says of each where nobody says anything.
+  std::string text;  ///< all of the above as lines "name=value", which --config reads back
+  /// The options that shape the weights, and the default of each as it stands in `text`.
   std::map<std::string, std::string> shaping;
   std::vector<std::string> notes;  ///< options that do nothing in this run, one line each
-  bool seed_given = false, batch_given = false, shards_given = false;
 
   /// What loss_scale means with this precision.
   LossScaling loss_scaling() const;

@@ -30,12 +30,10 @@ std::string order_of_sums(const Comm& comm, const Options& options, const RunPla
                           const TrainingStep& step) {
   const ReducerTraits& reducer = step.reducer().traits();
   if (reducer.canonical) return order_of_shards(plan);
-  const bool fewer = reducer.name == "nccl" && options.nccl_max_ctas > 0;
-  return fmt::format("that of {} on {} in buckets of {:g} MiB{}{}{}", reducer.name,
+  const bool fewer = reducer.name == "nccl" && options.ranks.nccl_max_ctas > 0;
+  return fmt::format("that of {} on {} in buckets of {:g} MiB{}", reducer.name,
                      counted(comm.size(), "rank"), step.bucket_mb(),
-                     fewer ? fmt::format(" with {} CTAs", options.nccl_max_ctas) : "",
-                     step.sums_rows() ? ", rows of the embedding canonical" : "",
-                     step.sums_factors() ? ", factors canonical" : "");
+                     fewer ? fmt::format(" with {} CTAs", options.ranks.nccl_max_ctas) : "");
 }
 
 /// Whether the rate before the end depends on where the end is.
@@ -106,7 +104,7 @@ std::string order_of_shards(const RunPlan& plan) {
 std::vector<std::string> changes(const Circumstances& checkpoint, const Circumstances& now,
                                  const Options& options) {
   const Circumstances before = with_statistics(checkpoint, now);
-  const RateOptions& schedule = options.rate;
+  const RateOptions& schedule = options.schedule.rate;
   std::vector<std::string> notes;
   const auto compare = [&](const char* name, const auto& note) {
     const auto former = before.find(name);
@@ -167,7 +165,7 @@ void require_same_run(const Resumption& complete, const Circumstances& now,
   };
   compare("global_batch", "--global-batch (which is --batch times the ranks)");
   compare(kStatistics, "--sync-bn");
-  if (looks_at_the_end(options.rate)) compare("steps", "--steps");
+  if (looks_at_the_end(options.schedule.rate)) compare("steps", "--steps");
   if (others.empty()) return;
   fail_usage(
       "{} is complete, with other values of {}. Pass the options of that run, or choose another "

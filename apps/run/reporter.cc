@@ -123,9 +123,9 @@ void Reporter::begin(bool evaluates_anew) {
   const RunPlan& plan = body_->plan;
   body_->begin = now_seconds();
   body_->done = plan.start.step;
-  if (body_->options.log_dir.empty()) return;
+  if (body_->options.reports.log_dir.empty()) return;
   if (body_->folders) body_->folders->require_held();
-  const std::filesystem::path directory = body_->options.log_dir;
+  const std::filesystem::path directory = body_->options.reports.log_dir;
   const LoggedRun logged = logged_run(directory);
   const bool same_run = plan.start.step > 0 && (logged.run.empty() || logged.run == plan.run);
   if (!same_run && logged.begun) {
@@ -339,9 +339,10 @@ void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped) 
   if (body_->best.step >= 0) parts.push_back("best " + tested(body_->best));
   line("accuracy", parts);
   parts.clear();
-  if (!body_->options.checkpoint_dir.empty())
-    parts.push_back("checkpoints in " + body_->options.checkpoint_dir);
-  if (!body_->options.log_dir.empty()) parts.push_back("logs in " + body_->options.log_dir);
+  if (!body_->options.checkpoints.dir.empty())
+    parts.push_back("checkpoints in " + body_->options.checkpoints.dir);
+  if (!body_->options.reports.log_dir.empty())
+    parts.push_back("logs in " + body_->options.reports.log_dir);
   line("written", parts);
 }
 

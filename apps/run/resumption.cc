@@ -94,9 +94,10 @@ std::int64_t number_of(const Resumption& resumption, const std::string& name) {
        name);
 }
 
-/// --resume never or `options.resume`, a file, in a folder whose newest checkpoint is `newest`.
+/// --resume never or `options.checkpoints.resume`, a file, in a folder whose newest checkpoint is
+/// `newest`.
 void resume_among(Resumption& r, const Options& options, const std::filesystem::path& newest) {
-  const std::string& how = options.resume;
+  const std::string& how = options.checkpoints.resume;
   CheckpointMetadata metadata = read_metadata(newest);
   const std::string began = text_of(metadata, "began");
   std::error_code error;
@@ -118,7 +119,7 @@ void resume_among(Resumption& r, const Options& options, const std::filesystem::
         newest.string());
   }
   const bool inside = std::filesystem::equivalent(std::filesystem::path(how).parent_path() / ".",
-                                                  options.checkpoint_dir, error);
+                                                  options.checkpoints.dir, error);
   fail_usage(
       "{} is in the way: --resume {} begins another line of checkpoints, so choose another "
       "--checkpoint-dir, or move {} away",
@@ -126,9 +127,9 @@ void resume_among(Resumption& r, const Options& options, const std::filesystem::
 }
 
 void resolve(Resumption& r, const Options& options) {
-  const std::string& how = options.resume;
-  if (!options.checkpoint_dir.empty()) {
-    Newest newest = newest_good(options.checkpoint_dir);
+  const std::string& how = options.checkpoints.resume;
+  if (!options.checkpoints.dir.empty()) {
+    Newest newest = newest_good(options.checkpoints.dir);
     r.warnings = std::move(newest.warnings);
     if (newest.file && how == "auto") return go_on(r, *newest.file, read_metadata(*newest.file));
     if (newest.file) return resume_among(r, options, *newest.file);
@@ -151,7 +152,7 @@ Resumption find_resumption(const Comm& comm, const Options& options) {
     Resumption r;
     resolve(r, options);
     if (r.run.empty()) r.run = unique_hex(16);
-    if (!r.file && !options.init.empty()) r.initial = read_metadata(options.init);
+    if (!r.file && !options.model.init.empty()) r.initial = read_metadata(options.model.init);
     json::to_cbor(to_json(r), text);
   });
   return from_json(json::from_cbor(comm.broadcast(text)));
@@ -164,62 +165,63 @@ Options resumed_options(const Options& options, const Resumption& resumption, in
   const CheckpointMetadata& metadata = resumption.metadata;
   const std::string name = resumption.file->filename().string();
   const std::string dataset = text_of(metadata, "dataset");
-  if (!dataset.empty() && dataset != o.dataset) {
+  if (!dataset.empty() && dataset != o.data.dataset) {
     const bool was_generated = find(datasets(), dataset).files.empty();
     fail_usage(
         "{} was trained on {}, not {}: pass --dataset {} {}, or choose another "
         "--checkpoint-dir",
-        name, dataset, o.dataset, dataset,
+        name, dataset, o.data.dataset, dataset,
         was_generated ? "without --data" : "and its files by --data DIR");
   }
   const std::string model = text_of(metadata, "model");
-  if (!model.empty() && model != o.model) {
+  if (!model.empty() && model != o.model.name) {
     fail_usage("{} is of model {}, not {}: say --model {}, or choose another --checkpoint-dir",
-               name, model, o.model, model);
+               name, model, o.model.name, model);
   }
   const std::uint64_t seed = metadata.position.seed;
-  if (o.seed_given && o.seed != seed) {
+  if (o.schedule.seed_given && o.schedule.seed != seed) {
     fail_usage(
         "{} was written with --seed {}, not {}: leave --seed out, or choose another "
         "--checkpoint-dir",
-        name, seed, o.seed);
+        name, seed, o.schedule.seed);
   }
-  o.seed = seed;
+  o.schedule.seed = seed;
 
   const std::int64_t batch = number_of(resumption, "global_batch"), now = global_batch_of(o, ranks);
   if (now != batch) {
     notes.push_back(
-        o.batch_given
+        o.schedule.batch_given
             ? fmt::format(
                   "the global batch is now {}, not {} as before: this is no longer the same run",
                   now, batch)
             : fmt::format("global batch {} as before", batch));
   }
-  o.global_batch = o.batch_given ? now : batch;
+  o.schedule.global_batch = o.schedule.batch_given ? now : batch;
 
   const std::int64_t shards = number_of(resumption, "shards");
-  if (!o.shards_given) {
-    o.shards = static_cast<int>(shards);
+  if (!o.schedule.shards_given) {
+    o.schedule.shards = static_cast<int>(shards);
     if (shards % ranks != 0) {
       fail_usage(
           "{} was trained in {} shards, which {} ranks cannot share evenly: start with a number of "
           "ranks that divides {}{}",
           name, shards, ranks, shards,
-          o.global_batch % ranks != 0
+          o.schedule.global_batch % ranks != 0
               ? ""
               : fmt::format(", or pass --shards {} (weights will then differ in the last bits)",
                             ranks));
     }
-    if (o.accumulate > 1 && shards / ranks != o.accumulate) {
+    if (o.schedule.accumulate > 1 && shards / ranks != o.schedule.accumulate) {
       notes.push_back(fmt::format(
           "--accumulate {} does nothing: the run goes on in {} shards as before, {} on each rank",
-          o.accumulate, shards, shards / ranks));
+          o.schedule.accumulate, shards, shards / ranks));
     }
-  } else if (o.shards != shards) {
-    notes.push_back(fmt::format(
-        "now {} shards, not {} as before: weights will differ in the last bits", o.shards, shards));
+  } else if (o.schedule.shards != shards) {
+    notes.push_back(
+        fmt::format("now {} shards, not {} as before: weights will differ in the last bits",
+                    o.schedule.shards, shards));
   }
-  if (o.threads == 0) o.threads = static_cast<int>(number_of(resumption, "threads"));
+  if (o.device.threads == 0) o.device.threads = static_cast<int>(number_of(resumption, "threads"));
   return o;
 }
 

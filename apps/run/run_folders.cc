@@ -57,8 +57,8 @@ void await_folders(const Comm& comm, const Options& options,
   if (options.check) return;
   std::vector<FolderWait> waits;
   if (comm.rank() == 0) {
-    for (const auto& [option, folder] : {std::pair("--checkpoint-dir", &options.checkpoint_dir),
-                                         {"--log-dir", &options.log_dir}}) {
+    for (const auto& [option, folder] : {std::pair("--checkpoint-dir", &options.checkpoints.dir),
+                                         {"--log-dir", &options.reports.log_dir}}) {
       if (!folder->empty()) waits.emplace_back(option, *folder);
     }
   }
@@ -75,12 +75,14 @@ void await_folders(const Comm& comm, const Options& options,
 
 RunFolders::RunFolders(const Options& options) {
   try {
-    if (!options.checkpoint_dir.empty())
-      take(options.checkpoint_dir, "--checkpoint-dir", options.check);
+    if (!options.checkpoints.dir.empty())
+      take(options.checkpoints.dir, "--checkpoint-dir", options.check);
     std::error_code error;
-    const bool same = !options.checkpoint_dir.empty() &&
-                      std::filesystem::equivalent(options.checkpoint_dir, options.log_dir, error);
-    if (!options.log_dir.empty() && !same) take(options.log_dir, "--log-dir", options.check);
+    const bool same =
+        !options.checkpoints.dir.empty() &&
+        std::filesystem::equivalent(options.checkpoints.dir, options.reports.log_dir, error);
+    if (!options.reports.log_dir.empty() && !same)
+      take(options.reports.log_dir, "--log-dir", options.check);
   } catch (...) {
     locks_.clear();
     remove_made();

@@ -32,7 +32,7 @@ std::string memory_text(const RunSummary& f) {
   parts.emplace_back("evaluation", f.evaluation.bytes());
   parts.emplace_back("loader", f.loader.bytes());
   parts.emplace_back("data", f.data.train->bytes() + f.data.test->bytes());
-  if (!f.options.checkpoint_dir.empty()) {
+  if (!f.options.checkpoints.dir.empty()) {
     const std::size_t kept_back = gather_bytes(f.comm, f.step.layout(), f.step.keeps_back());
     parts.emplace_back("saving", f.step.saved_bytes() + kept_back);
   }
@@ -49,25 +49,26 @@ std::string memory_text(const RunSummary& f) {
 std::string optimizer_text(const RunSummary& f) {
   const RateOptions& rate = f.plan.rate;
   std::string text = fmt::format(
-      "{}, lr {:g} {}", describe_optimizer(f.options.optimizer, f.options.optimizer_options),
+      "{}, lr {:g} {}", describe_optimizer(f.options.optimizer.name, f.options.optimizer.own),
       rate.base, rate.schedule);
-  if (f.options.rate_batch > 0) {
-    text += fmt::format(" ({:g} for a batch of {}, times {:.4g})", f.options.rate.base,
-                        f.options.rate_batch, f.plan.rate_factor);
+  if (f.options.schedule.rate_batch > 0) {
+    text += fmt::format(" ({:g} for a batch of {}, times {:.4g})", f.options.schedule.rate.base,
+                        f.options.schedule.rate_batch, f.plan.rate_factor);
   }
   if (rate.schedule == "cosine" || rate.schedule == "linear")
     text += fmt::format(" to {:g}", rate.end);
   if (rate.warmup_epochs > 0) text += fmt::format(", warm-up {:g} epochs", rate.warmup_epochs);
-  if (f.options.weight_decay > 0) {
+  if (f.options.optimizer.weight_decay > 0) {
     text += fmt::format(", {}weight decay {:g}",
                         f.step.optimizer().decay() == Decay::decoupled ? "decoupled " : "",
-                        f.options.weight_decay);
+                        f.options.optimizer.weight_decay);
   }
   if (const LossScaling scaling = f.options.loss_scaling(); scaling.on()) {
     text += fmt::format(", loss scale {}{:g}", scaling.dynamic ? "dynamic, now " : "",
                         f.step.loss_scale().scale);
   }
-  if (f.options.ema > 0) text += fmt::format(", moving average {:g}", f.options.ema);
+  if (f.options.optimizer.ema > 0)
+    text += fmt::format(", moving average {:g}", f.options.optimizer.ema);
   return text;
 }
 
@@ -75,7 +76,8 @@ std::string optimizer_text(const RunSummary& f) {
 std::string group_text(const RunSummary& f, const ParameterGroup& group) {
   int members = 0, frozen = 0;
   for (const Parameter& parameter : f.step.layout().parameters) {
-    if (!parameter.trained() || group_of(parameter.name, f.options.groups) != &group) continue;
+    if (!parameter.trained() || group_of(parameter.name, f.options.optimizer.groups) != &group)
+      continue;
     ++members;
     frozen += parameter.rate == 0;
   }
@@ -99,12 +101,12 @@ std::string differences(const RunSummary& f) {
 
 std::string order_text(const RunSummary& f, bool alike) {
   const bool canonical = f.step.reducer().traits().canonical;
-  if (!canonical && f.options.wire != Type::f32) {
+  if (!canonical && f.options.ranks.wire != Type::f32) {
     return fmt::format(
         "each sum is rounded to {} where it crosses, and the rest comes a step later: the number "
         "of "
         "ranks shows in the weights",
-        name_of(f.options.wire));
+        name_of(f.options.ranks.wire));
   }
   if (!canonical) {
     return "this reducer's own: the number of ranks shows in the weights' last bits (--list names "
@@ -186,7 +188,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   }
   if (!f.placement.warning.empty()) line("warning", f.placement.warning);
   line("data", f.data.train->describe());
-  if (const auto& data = find(datasets(), f.options.dataset); !data.stands_for.empty()) {
+  if (const auto& data = find(datasets(), f.options.data.dataset); !data.stands_for.empty()) {
     line("",
          fmt::format("no --data: these images are made up; scripts/get_data.sh {} downloads the "
                      "real ones",
@@ -194,7 +196,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   }
   if (const std::string text = augmentation_text(f.options); !text.empty()) line("augmented", text);
   if (!f.device.traits().memory_is_host) line("batches", f.loader.describe());
-  line("model", fmt::format("{}, {} parameters, {:.2f} GFLOP per step, {}", f.options.model,
+  line("model", fmt::format("{}, {} parameters, {:.2f} GFLOP per step, {}", f.options.model.name,
                             model.layout().trainable(), gflop, name_of(model.type())));
   line("batch",
        fmt::format(
@@ -203,17 +205,16 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
            static_cast<double>(f.plan.dataset_size) / static_cast<double>(f.plan.global_batch)));
   if (f.step.together()) line("batch norm", "mean and variance of " + f.step.statistics());
   line("optimizer", optimizer_text(f));
-  for (const ParameterGroup& group : f.options.groups) line("group", group_text(f, group));
+  for (const ParameterGroup& group : f.options.optimizer.groups)
+    line("group", group_text(f, group));
   line("reducer", reducer.description);
   line("progress", policy_text(f.step.policy()));
-  if (!f.step.embedding().empty()) line("embedding", f.step.embedding());
-  if (!f.step.dense().empty()) line("dense", f.step.dense());
   line("buckets", bucket_text(f.step.buckets()));
   line("order", order_text(f, different.empty()));
   line("memory", memory_text(f));
-  if (f.options.log_dir.empty())
+  if (f.options.reports.log_dir.empty())
     line("logs", "none: --log-dir DIR writes metrics.jsonl and TensorBoard's events");
-  if (f.options.checkpoint_dir.empty())
+  if (f.options.checkpoints.dir.empty())
     line("checkpoints", "none: --checkpoint-dir DIR saves the run and goes on from there");
   for (const std::string& warning : f.resumption.warnings) line("warning", warning);
   if (f.resumption.file) {
@@ -221,11 +222,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
                                 f.plan.start.step, f.plan.steps));
   }
   for (const std::string& note : f.options.notes) line("note", note);
-  if (f.options.embedding_gradient != "auto" && f.step.embedding().empty()) {
-    line("note",
-         fmt::format("--embedding-gradient does nothing: {} has no embedding", f.options.model));
-  }
-  if (f.options.wire != Type::f32 && reducer.canonical) {
+  if (f.options.ranks.wire != Type::f32 && reducer.canonical) {
     const std::string why =
         f.comm.size() == 1
             ? "one rank: no gradient crosses"
@@ -233,27 +230,11 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
                   "the reducer {}: no gradient crosses between hosts (--reducer owners "
                   "rounds within one too)",
                   reducer.name);
-    line("note", fmt::format("--wire {} does nothing with {}", name_of(f.options.wire), why));
+    line("note", fmt::format("--wire {} does nothing with {}", name_of(f.options.ranks.wire), why));
   }
-  if (f.step.sums_rows() && !reducer.canonical) {
-    line("note",
-         fmt::format("the embedding's rows are summed in the canonical order, not in that of {}: "
-                     "--embedding-gradient dense gives other last bits",
-                     reducer.name));
-  }
-  if (f.options.dense_gradient == "factors" && !f.step.sums_factors()) {
-    line("note", fmt::format("--dense-gradient does nothing: {} has no dense layer with biases",
-                             f.options.model));
-  }
-  if (f.step.sums_factors() && !reducer.canonical) {
-    line("note",
-         fmt::format("products of factors are summed in the canonical order, not in that of {}: "
-                     "--dense-gradient summed gives other last bits",
-                     reducer.name));
-  }
-  if (f.options.sync_bn && !f.step.together())
-    line("note", fmt::format("--sync-bn does nothing: {} has no batch norm", f.options.model));
-  const ConvolutionEntry& way = find(convolutions(), f.options.convolution);
+  if (f.options.model.sync_bn && !f.step.together())
+    line("note", fmt::format("--sync-bn does nothing: {} has no batch norm", f.options.model.name));
+  const ConvolutionEntry& way = find(convolutions(), f.options.device.convolution);
   const auto has_it = [&](const LayerSummary& layer) {  // no mark is found everywhere
     return layer.implementation.find(way.mark) != std::string::npos;
   };
@@ -261,10 +242,10 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   if (std::none_of(layers.begin(), layers.end(), has_it)) {
     line("note", fmt::format("--conv {} does nothing: it has nothing for any layer of {} in {} on "
                              "this processor",
-                             way.name, f.options.model, name_of(model.type())));
+                             way.name, f.options.model.name, name_of(model.type())));
   }
   for (const std::string& note : f.plan.notes) line("note", note);
-  if (f.options.log_device_placement) print_placement(f, reporter);
+  if (f.options.reports.placement) print_placement(f, reporter);
 }
 
 }  // namespace lockstep

@@ -43,18 +43,19 @@ std::string other_classes(const std::vector<std::string>& before,
 void compare_classes(const Options& options, const CheckpointMetadata& initial,
                      const DatasetPair& data, std::vector<std::string>& notes) {
   const std::vector<std::string> before = class_names_of(text_of(initial, kClassNames));
-  if (before.empty() || before == data.class_names || text_of(initial, "model") != options.model)
+  if (before.empty() || before == data.class_names ||
+      text_of(initial, "model") != options.model.name)
     return;
   if (before.size() != data.class_names.size()) {
     fail(
         "{} was trained on {} classes ({}), and the data hold {} ({}); --init needs the same "
         "number of classes",
-        options.init, before.size(), listed(before), data.class_names.size(),
+        options.model.init, before.size(), listed(before), data.class_names.size(),
         listed(data.class_names));
   }
   const std::string difference = other_classes(before, data.class_names);
   notes.push_back(fmt::format("the classes of {} are others than those of the data: {}",
-                              options.init,
+                              options.model.init,
                               difference.empty() ? "their order differs" : difference));
 }
 
@@ -129,8 +130,8 @@ void normalise(Dataset& data, const std::string& text, const std::string& file) 
 void follow_checkpoint(const Options& options, const Resumption& resumption, DatasetPair& data,
                        std::vector<std::string>& notes) {
   const bool resumed = resumption.file.has_value();
-  if (!resumed && options.init.empty()) return;
-  const std::string file = resumed ? resumption.file->string() : options.init,
+  if (!resumed && options.model.init.empty()) return;
+  const std::string file = resumed ? resumption.file->string() : options.model.init,
                     own = normalisation_of(*data.train),
                     text =
                         text_of(resumed ? resumption.metadata : resumption.initial, kNormalisation);
@@ -142,7 +143,7 @@ void follow_checkpoint(const Options& options, const Resumption& resumption, Dat
     notes.push_back(fmt::format(
         "images are normalised as for the weights of {}, not by the training images: {}", file,
         text));
-  } else if (find(datasets(), options.dataset).own) {
+  } else if (find(datasets(), options.data.dataset).own) {
     notes.push_back(fmt::format(
         "{} holds no normalisation, so the training images give mean and deviation", file));
   }

@@ -76,12 +76,14 @@ class Trainer {
         plan_(plan),
         folders_(folders),
         stop_requested_(stop_requested),
-        entry_(find(models(), options.model)),
-        trace_(options.trace.empty() || options.check ? nullptr : std::make_unique<Trace>(comm_)),
+        entry_(find(models(), options.model.name)),
+        trace_(options.reports.trace.empty() || options.check ? nullptr
+                                                              : std::make_unique<Trace>(comm_)),
         step_(make_step_parts(world, device, entry_, *data.train, options, plan), device,
               world.flight_recorder().mine(), options, plan,
               trace_ ? &trace_->timeline() : nullptr),
-        evaluation_(device, entry_, *data.test, options.precision, options.test_views),
+        evaluation_(device, entry_, *data.test, options.model.precision,
+                    options.reports.test_views),
         reporter_(comm_, options, plan, folders,
                   [this] {
                     world_.flight_recorder().mine().progress();
@@ -91,8 +93,8 @@ class Trainer {
     evaluation_.after_each([&record = world.flight_recorder().mine()] { record.progress(); });
     texts_.merge(
         Circumstances{{"model", std::string(entry_.name)},
-                      {"precision", name_of(options.precision)},
-                      {"dataset", options.dataset},
+                      {"precision", name_of(options.model.precision)},
+                      {"dataset", options.data.dataset},
                       {"data", data.identity},
                       {"class_names", fmt::format("{}", fmt::join(data.class_names, "\n"))},
                       {"global_batch", std::to_string(plan.global_batch)},
@@ -134,7 +136,7 @@ class Trainer {
     last_file_ = *resumption.file;
     world_.flight_recorder().saved();
     const auto evaluation = resumption.metadata.texts.find("evaluation");
-    evaluation_due_ = (options_.eval_every > 0 || options_.epoch_lines) &&
+    evaluation_due_ = (options_.reports.eval_every > 0 || options_.reports.epoch_lines) &&
                       evaluation != resumption.metadata.texts.end() && evaluation->second == kDue;
   }
 
@@ -160,7 +162,9 @@ class Trainer {
   }
 
   /// An evaluation has met --target: the run is complete.
-  bool reached() const { return options_.target > 0 && reached_ >= options_.target; }
+  bool reached() const {
+    return options_.reports.target > 0 && reached_ >= options_.reports.target;
+  }
 
   /// The run was stopped before the evaluation of its last step: that is the first thing to do.
   bool evaluation_due() const { return evaluation_due_; }
@@ -213,9 +217,9 @@ class Trainer {
       if (taken_ == done) after_step(done, asked);
       if ((asked.stop && done < plan_.steps && !reached()) || evaluation_due_) return stop(done);
     }
-    if (options_.target > 0 && !reached()) {
-      reporter_.line(
-          fmt::format("{:<12} {:g} % of the test set was not reached", "target", options_.target));
+    if (options_.reports.target > 0 && !reached()) {
+      reporter_.line(fmt::format("{:<12} {:g} % of the test set was not reached", "target",
+                                 options_.reports.target));
     }
     reporter_.summary(done, trained_seconds(), skipped());
     return kExitSuccess;
@@ -224,7 +228,7 @@ class Trainer {
   static bool due(std::int64_t done, std::int64_t every) { return every > 0 && done % every == 0; }
 
   Votes votes() const {
-    const double seconds = options_.checkpoint_every.seconds;
+    const double seconds = options_.checkpoints.every.seconds;
     return {stop_requested_(),
             comm_.rank() == 0 && seconds > 0 && now_seconds() - last_save_ >= seconds};
   }
@@ -234,19 +238,21 @@ class Trainer {
   }
 
   bool reports(std::int64_t done) const {
-    return done == plan_.start.step + 1 || due(done, options_.log_every) || done == plan_.steps;
+    return done == plan_.start.step + 1 || due(done, options_.reports.log_every) ||
+           done == plan_.steps;
   }
 
   /// Whether it is known beforehand that somebody looks at the weights after this step.
   bool looks_at_weights(std::int64_t done) const {
-    return due(done, options_.summary_every) || due(done, options_.verify_every) ||
-           evaluates(done) || due(done, options_.checkpoint_every.steps) || done == plan_.steps;
+    return due(done, options_.reports.summary_every) || due(done, options_.reports.verify_every) ||
+           evaluates(done) || due(done, options_.checkpoints.every.steps) || done == plan_.steps;
   }
 
   /// Whether an evaluation follows this step.
   bool evaluates(std::int64_t done) const {
-    return due(done, options_.eval_every) || (done == plan_.steps && options_.eval_every > 0) ||
-           (options_.epoch_lines && epoch_that_ends(plan_, done) > 0);
+    return due(done, options_.reports.eval_every) ||
+           (done == plan_.steps && options_.reports.eval_every > 0) ||
+           (options_.reports.epoch_lines && epoch_that_ends(plan_, done) > 0);
   }
 
   /// Takes the totals that step_ has, or of all steps given, and returns what ranks voted for.
@@ -266,15 +272,15 @@ class Trainer {
   void after_step(std::int64_t done, Votes asked) {
     const bool end = done == plan_.steps;
     const double start = now_seconds();
-    if (due(done, options_.summary_every)) {
+    if (due(done, options_.reports.summary_every)) {
       phase("writing histograms", 0);
       const TimedSpan span(lane(), "histograms");
       reporter_.histograms(done, step_.layout(), step_.sections().front().arena, step_.gradients());
     }
-    if (due(done, options_.verify_every)) verify(done);
+    if (due(done, options_.reports.verify_every)) verify(done);
     evaluation_due_ = evaluates(done);
     if (end) require_finite_loss(done);
-    if (due(done, options_.checkpoint_every.steps) || asked.save || asked.stop || end) save(done);
+    if (due(done, options_.checkpoints.every.steps) || asked.save || asked.stop || end) save(done);
     if (end && saved_step_ != done) require_finite(done);
     if (evaluation_due_ && !asked.stop) {  // else it is left to the run that goes on
       evaluate(done);
@@ -360,9 +366,9 @@ class Trainer {
     reached_ = result->score.top1_percent();
     if (reached()) {
       reporter_.line(fmt::format("{:<12} {:g} % of the test set is reached after step {}, {}",
-                                 "target", options_.target, done, time_of_run()));
+                                 "target", options_.reports.target, done, time_of_run()));
     }
-    const std::int64_t epoch = options_.epoch_lines ? epoch_that_ends(plan_, done) : 0;
+    const std::int64_t epoch = options_.reports.epoch_lines ? epoch_that_ends(plan_, done) : 0;
     if (epoch == 0) return;
     if (epoch_.steps() > 0) reporter_.epoch(done, epoch, epoch_, *result);
     epoch_.begin();
@@ -371,7 +377,7 @@ class Trainer {
   /// Once for each step, and again where an evaluation that it says is due is done: until then the
   /// run that goes on has to make up for it, however this one ends.
   void save(std::int64_t done) {
-    if (options_.checkpoint_dir.empty()) return;
+    if (options_.checkpoints.dir.empty()) return;
     if (done == saved_step_ && evaluation_due_ == saved_due_) return;
     verify(done);
     require_finite(done);
@@ -399,7 +405,7 @@ class Trainer {
       reporter_.sync();
       std::vector<ConstSection> sections = read_only(step_.sections());
       sections.insert(sections.end(), kept.begin(), kept.end());
-      last_file_ = save_checkpoint(options_.checkpoint_dir, step_.layout(), sections, metadata);
+      last_file_ = save_checkpoint(options_.checkpoints.dir, step_.layout(), sections, metadata);
       for (const std::string& warning : pruner_.prune(last_file_))
         reporter_.line(fmt::format("{:<12} {}", "warning", warning));
     });
@@ -436,10 +442,10 @@ class Trainer {
   void write_trace() {
     if (!trace_) return;
     phase("writing the trace", kSlowFiles);
-    const std::string problem = trace_->write(options_.trace);
+    const std::string problem = trace_->write(options_.reports.trace);
     reporter_.line(
         problem.empty()
-            ? fmt::format("{:<12} {}: open it at ui.perfetto.dev", "trace", options_.trace)
+            ? fmt::format("{:<12} {}: open it at ui.perfetto.dev", "trace", options_.reports.trace)
             : fmt::format("{:<12} there is no --trace: {}", "warning", problem));
   }
 
@@ -456,7 +462,7 @@ class Trainer {
 
   int stop(std::int64_t done) {
     reporter_.summary(done, trained_seconds(), skipped());
-    if (options_.checkpoint_dir.empty()) {
+    if (options_.checkpoints.dir.empty()) {
       throw AgreedError(fmt::format(
           "stopped on request after step {}; nothing was saved, for there is no --checkpoint-dir",
           done));
@@ -484,7 +490,7 @@ class Trainer {
   Reporter reporter_;
   Circumstances texts_;  ///< what checkpoints say besides the position
 
-  CheckpointPruner pruner_{options_.checkpoint_dir, options_.keep};
+  CheckpointPruner pruner_{options_.checkpoints.dir, options_.checkpoints.keep};
   std::filesystem::path last_file_;
   std::string wire_note_;
   std::int64_t taken_ = 0;  ///< steps whose totals are known: up to DeviceTraits::run_ahead fewer
@@ -511,7 +517,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
           Device* device) {
   const Comm comm = world.comm();
   Record& record = world.flight_recorder().mine();
-  world.watchdog().set_timeout(options.timeout);
+  world.watchdog().set_timeout(options.ranks.timeout);
   const std::size_t base_memory = own_memory_bytes();
 
   const auto look_for_stop = [&] {
@@ -530,27 +536,28 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     folders.emplace(options);
-    if (!options.trace.empty()) require_trace_file(options.trace);  // in one of them, perhaps
+    if (!options.reports.trace.empty())
+      require_trace_file(options.reports.trace);  // in one of them, perhaps
   });
   const Resumption resumption = find_resumption(comm, options);
   std::vector<std::string> notes = folders ? folders->notes() : std::vector<std::string>{};
   notes.insert(notes.end(), resumption.notes.begin(), resumption.notes.end());
   Options resumed;
   agree(comm, [&] { resumed = resumed_options(options, resumption, comm.size(), notes); });
-  Placement placement = place(comm, resumed.threads);
+  Placement placement = place(comm, resumed.device.threads);
   DatasetPair data;
   record.phase("opening the data", kSlowFiles);
   agree(comm, [&] {
     if (folders) folders->name_run(resumption.run);
-    data = find(datasets(), options.dataset).open(options.data, resumed.seed);
-    require_fit(find(models(), options.model), data.train->sample_shape());
+    data = find(datasets(), options.data.dataset).open(options.data.folder, resumed.schedule.seed);
+    require_fit(find(models(), options.model.name), data.train->sample_shape());
     set_augmentation(options, *data.train);
   });
   look_for_stop();
   expect_same(comm, "files of data", data.identity);
   if (options.summary) {
     if (comm.rank() == 0) {
-      const auto lines = model_table(find(models(), options.model), data.train->sample_shape(),
+      const auto lines = model_table(find(models(), options.model.name), data.train->sample_shape(),
                                      data.train->classes());
       Console().line(fmt::format("{}", fmt::join(lines, "\n")));
     }
@@ -587,8 +594,8 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
                   stop_requested);
   look_for_stop();
   record.phase("restoring the checkpoint", kSlowFiles);
-  if (!resumption.file && !options.init.empty()) trainer.begin_with(options.init);
-  if (!resumption.file && options.init.empty()) {
+  if (!resumption.file && !options.model.init.empty()) trainer.begin_with(options.model.init);
+  if (!resumption.file && options.model.init.empty()) {
     record.phase("looking at the data", kSlowFiles);
     trainer.prepare(*data.train);
   }

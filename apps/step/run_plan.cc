@@ -36,11 +36,13 @@ void require_countable(double samples, std::int64_t dataset_size) {
 /// The linear scaling rule. Source: Goyal et al., "Accurate, large minibatch SGD: training ImageNet
 /// in 1 hour", 2017, 2.1 and 2.2.
 void scale_rate(const Options& o, RunPlan& plan) {
-  plan.rate = o.rate;
-  if (o.rate_batch == 0) return;
-  plan.rate_factor = static_cast<double>(plan.global_batch) / static_cast<double>(o.rate_batch);
+  plan.rate = o.schedule.rate;
+  if (o.schedule.rate_batch == 0) return;
+  plan.rate_factor =
+      static_cast<double>(plan.global_batch) / static_cast<double>(o.schedule.rate_batch);
   plan.rate.base *= plan.rate_factor;
-  if (plan.rate_factor > 1 && o.rate.warmup_epochs == 0 && o.rate.schedule != "one_cycle") {
+  if (plan.rate_factor > 1 && o.schedule.rate.warmup_epochs == 0 &&
+      o.schedule.rate.schedule != "one_cycle") {
     plan.notes.push_back(
         fmt::format("a learning rate that is scaled up {:.3g} times wants a warm-up: "
                     "--warmup-epochs 5 is usual",
@@ -56,12 +58,12 @@ void check_rate(const Options& o, RunPlan& plan) {
     fail_usage(
         "--lr-decay {:g} every {:g} epochs grows beyond all numbers within {:.3g} epochs: use a "
         "smaller one",
-        o.rate.decay, o.rate.decay_epochs, end);
+        o.schedule.rate.decay, o.schedule.rate.decay_epochs, end);
   }
-  if (o.rate.warmup_epochs > end) {
+  if (o.schedule.rate.warmup_epochs > end) {
     plan.notes.push_back(fmt::format(
         "the run ends after {:.3g} of its {:g} epochs of warm-up, with a learning rate of {:.3g}",
-        end, o.rate.warmup_epochs, rate));
+        end, o.schedule.rate.warmup_epochs, rate));
   } else if (rate == 0) {
     plan.notes.push_back(
         "the learning rate is 0 before the run ends: the last steps learn nothing");
@@ -87,22 +89,26 @@ bool shares_subtrees(int ranks, int shards) {
 
 std::int64_t global_batch_of(const Options& o, std::int64_t ranks) {
   constexpr std::int64_t kLargest = std::int64_t{1} << 31;
-  const std::int64_t batch = o.batch > 0 ? o.batch : std::max<std::int64_t>(128 / ranks, 1);
-  const bool given = o.global_batch > 0;
-  if (given ? o.global_batch > kLargest : batch > kLargest / ranks / o.accumulate) {
+  const std::int64_t batch =
+      o.schedule.batch > 0 ? o.schedule.batch : std::max<std::int64_t>(128 / ranks, 1);
+  const bool given = o.schedule.global_batch > 0;
+  if (given ? o.schedule.global_batch > kLargest
+            : batch > kLargest / ranks / o.schedule.accumulate) {
     fail_usage("a global batch of more than {} samples cannot be trained: use a smaller {}",
                kLargest,
-               given         ? "--global-batch"
-               : o.batch > 0 ? "--batch"
-                             : "--accumulate");
+               given                  ? "--global-batch"
+               : o.schedule.batch > 0 ? "--batch"
+                                      : "--accumulate");
   }
-  return given ? o.global_batch : batch * ranks * o.accumulate;
+  return given ? o.schedule.global_batch : batch * ranks * o.schedule.accumulate;
 }
 
 RunPlan plan_run(const Options& o, RankOf rank, std::int64_t dataset_size, const Position& start) {
-  const std::int64_t ranks = rank.ranks, shards = o.shards > 0 ? o.shards : ranks * o.accumulate;
+  const std::int64_t ranks = rank.ranks, shards = o.schedule.shards > 0
+                                                      ? o.schedule.shards
+                                                      : ranks * o.schedule.accumulate;
   RunPlan plan;
-  plan.seed = o.seed;
+  plan.seed = o.schedule.seed;
   plan.threads = rank.threads;
   plan.dataset_size = dataset_size;
   plan.start = start;
@@ -112,7 +118,7 @@ RunPlan plan_run(const Options& o, RankOf rank, std::int64_t dataset_size, const
     fail_usage(
         "{} ranks with --accumulate {} have {} shards, but a run has at most {}. Use a smaller "
         "--accumulate.",
-        ranks, o.accumulate, shards, kMostShards);
+        ranks, o.schedule.accumulate, shards, kMostShards);
   }
   if (shards % ranks != 0) {
     fail_usage("--shards {} cannot be shared evenly by {} ranks: use a multiple of {}", shards,
@@ -128,12 +134,13 @@ RunPlan plan_run(const Options& o, RankOf rank, std::int64_t dataset_size, const
   plan.own_shards = static_cast<int>(shards / ranks);
   plan.first_shard = plan.own_shards * rank.rank;
   plan.shard_batch = plan.global_batch / shards;
-  if (o.sync_bn && o.accumulate == 1) plan.lanes = plan.own_shards;
+  if (o.model.sync_bn && o.schedule.accumulate == 1) plan.lanes = plan.own_shards;
 
-  require_countable(o.epochs * static_cast<double>(dataset_size), dataset_size);
-  plan.steps = o.steps > 0    ? o.steps
-               : o.epochs > 0 ? steps_of(o.epochs, dataset_size, plan.start, plan.global_batch)
-                              : o.default_steps;
+  require_countable(o.schedule.epochs * static_cast<double>(dataset_size), dataset_size);
+  plan.steps = o.schedule.steps > 0 ? o.schedule.steps
+               : o.schedule.epochs > 0
+                   ? steps_of(o.schedule.epochs, dataset_size, plan.start, plan.global_batch)
+                   : o.schedule.default_steps;
   require_countable(
       static_cast<double>(plan.start.samples) + static_cast<double>(plan.steps - plan.start.step) *
                                                     static_cast<double>(plan.global_batch),

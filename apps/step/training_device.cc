@@ -10,19 +10,20 @@ namespace lockstep {
 
 std::unique_ptr<Device> make_training_device(const Comm& comm, const Options& options,
                                              Placement& placement) {
-  return make_device(comm, options.device,
-                     {.deterministic = options.deterministic,
-                      .tf32 = options.tf32,
-                      .convolution = options.convolution,
-                      .isa = options.isa},
+  return make_device(comm, options.device.name,
+                     {.deterministic = options.device.deterministic,
+                      .tf32 = options.device.tf32,
+                      .convolution = options.device.convolution,
+                      .isa = options.device.isa},
                      placement);
 }
 
 void require_precision(const Comm& comm, const Device& device, const Options& options) {
   agree(comm, [&] {
     const DeviceTraits& traits = device.traits();
-    if (traits.computes(options.precision)) return;
-    fail_usage("{} does not compute in {}: say {}", traits.description, name_of(options.precision),
+    if (traits.computes(options.model.precision)) return;
+    fail_usage("{} does not compute in {}: say {}", traits.description,
+               name_of(options.model.precision),
                traits.computes(Type::bf16)
                    ? "--precision bf16, which has the range of fp32 and needs no loss scale"
                    : "--precision fp32");
@@ -32,8 +33,8 @@ void require_precision(const Comm& comm, const Device& device, const Options& op
 void choose_kernels(const Comm& comm, Device& device, const Options& options, const RunPlan& plan,
                     const Dataset& dataset, const std::string& before) {
   const auto plan_model = [&] {
-    Model(device, find(models(), options.model), dataset.sample_shape(), dataset.classes(),
-          plan.shard_batch, options.precision, /*training=*/true);
+    Model(device, find(models(), options.model.name), dataset.sample_shape(), dataset.classes(),
+          plan.shard_batch, options.model.precision, /*training=*/true);
   };
   tune(comm, device, cache_folder(), plan_model, before);
 }

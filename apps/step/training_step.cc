@@ -14,35 +14,32 @@
 namespace lockstep {
 namespace {
 
-/// What gradients are cut into buckets by, the mail before those of the first layer. Layers that
-/// are `factored` are parts as they are.
-std::vector<Range> bucket_parts(const Layout& layout, const std::vector<Range>& factored) {
+/// The parts that cut_buckets() does not mix: the layers. The mail is a part of the first one.
+std::vector<Range> bucket_parts(const Layout& layout) {
   std::vector<Range> parts = layout.layers;
-  if (!factored.empty() && factored.front() == parts.front())
-    parts.insert(parts.begin(), {0, Layout::kMail});
-  else
-    parts.front() = {0, parts.front().end()};
+  parts.front() = {0, parts.front().end()};
   return parts;
 }
 
 /// "auto" may take what suits the link and these gradients. All that it may take adds in the
 /// canonical order, so that no bit depends on it.
 bool chooses_by_link(const Device& device, const Options& options) {
-  return options.reducer == "auto" && options.wire == Type::f32 && device.traits().memory_is_host;
+  return options.ranks.reducer == "auto" && options.ranks.wire == Type::f32 &&
+         device.traits().memory_is_host;
 }
 
 /// MiB. Collective.
 double choose_buckets(int hosts, const Device& device, const Options& options, std::int64_t count,
                       const std::function<Link()>& link) {
-  if (options.bucket_mb > 0) return options.bucket_mb;
+  if (options.ranks.bucket_mb > 0) return options.ranks.bucket_mb;
   if (hosts == 1 || !chooses_by_link(device, options)) return kUsualBucketMb;
   const std::int64_t gradients = count * static_cast<std::int64_t>(sizeof(float));
   return static_cast<double>(bucket_bytes(hosts, link(), gradients)) * 0x1p-20;
 }
 
-/// The bucket of layer number `n` of `sums`.
-std::size_t bucket_of(const FactorSums& sums, std::size_t n, const std::vector<Range>& buckets) {
-  return std::find(buckets.begin(), buckets.end(), sums.range(n)) - buckets.begin();
+/// How many hosts the ranks are on. Collective.
+int count_hosts(const Comm& comm) {
+  return static_cast<int>(comm.sum(static_cast<std::int64_t>(comm.node().rank() == 0)));
 }
 
 }  // namespace
@@ -54,12 +51,12 @@ ReducerSpec reducer_spec(const Comm& comm, Device& device, const Options& option
           .count = count,
           .buckets = buckets,
           .why = {},
-          .deterministic = options.deterministic,
+          .deterministic = options.device.deterministic,
           .link = {},
-          .canonical = options.shards_given,
-          .timeout_seconds = options.timeout,
-          .nccl_max_ctas = options.nccl_max_ctas,
-          .wire = options.wire,
+          .canonical = options.schedule.shards_given,
+          .timeout_seconds = options.ranks.timeout,
+          .nccl_max_ctas = options.ranks.nccl_max_ctas,
+          .wire = options.ranks.wire,
           .overflows = options.loss_scaling().on(),
           .exact = Layout::kMail};
 }
@@ -82,83 +79,52 @@ LoaderSpec loader_spec(const Options& options, const RunPlan& plan, const Traini
           .first_position = plan.start.samples,
           .type = step.model().input_type(),
           .held = step.lanes(),
-          .mixing = options.mixing};
+          .mixing = options.data.mixing};
 }
 
 StepParts make_step_parts(const World& world, Device& device, const ModelEntry& entry,
                           const Dataset& dataset, const Options& options, const RunPlan& plan) {
   StepParts parts;
   parts.model = std::make_unique<Model>(device, entry, dataset.sample_shape(), dataset.classes(),
-                                        plan.shard_batch, options.precision, true);
-  agree(world.comm(), [&] { parts.model->group(options.groups); });
-  parts.optimizer = make_optimizer(options.optimizer, options.optimizer_options);
+                                        plan.shard_batch, options.model.precision, true);
+  agree(world.comm(), [&] { parts.model->group(options.optimizer.groups); });
+  parts.optimizer = make_optimizer(options.optimizer.name, options.optimizer.own);
   const Layout& layout = parts.model->layout();
   Record& record = world.flight_recorder().mine();
   std::optional<Link> link;
   // Collective. Measures at the first call.
   const auto measured = [&] {
     if (!link) {
-      record.phase("measuring the link between hosts", options.timeout + 10);
+      record.phase("measuring the link between hosts", options.ranks.timeout + 10);
       link = measure_link(world.comm(), world.comm().node());
       record.phase("making the model");
     }
     return *link;
   };
-  parts.row_choice = choose_rows(world.comm(), device.traits().memory_is_host, layout, dataset,
-                                 options.embedding_gradient, plan, measured);
-  if (parts.row_choice.rows) {
-    const Shape table = parts.row_choice.table->shape;
-    parts.row_reducer = std::make_unique<RowReducer>(
-        world.comm().duplicate(), table[0], table.row(), plan.own_shards, parts.row_choice.most);
-  }
-  const std::vector<int> hosts = ranks_by_host(world.comm());
-  const FactorChoice factors =
-      choose_factors(world.comm(), hosts, device, *parts.model, options.dense_gradient,
-                     chooses_by_link(device, options), plan, measured);
-  std::vector<Range> factored;
-  for (const std::size_t product : factors.products)
-    factored.push_back(parts.model->products()[product].layer);
-  std::vector<Range> ready = bucket_parts(layout, factored);
-  if (parts.row_choice.rows) {
-    expect(ready.size() > 1, "a model is more than an embedding");
-    ready.pop_back();
-  }
   parts.bucket_mb =
-      choose_buckets(static_cast<int>(hosts.size()), device, options, layout.count, measured);
-  parts.buckets =
-      cut_buckets(ready, static_cast<std::int64_t>(parts.bucket_mb * (1 << 20)), factored);
-  std::vector<Range> reduced = parts.buckets;
-  std::erase_if(reduced, [&](const Range& bucket) {
-    return std::find(factored.begin(), factored.end(), bucket) != factored.end();
-  });
+      choose_buckets(count_hosts(world.comm()), device, options, layout.count, measured);
+  const auto bytes = static_cast<std::int64_t>(parts.bucket_mb * (1 << 20));
+  parts.buckets = cut_buckets(bucket_parts(layout), bytes);
   const auto connect = [&](ReducerSpec spec) {
     // Whoever connects has a deadline of its own, and knows more to say than the watchdog.
-    record.phase("connecting the ranks", options.timeout + 10);
+    record.phase("connecting the ranks", options.ranks.timeout + 10);
     spec.link = link;
-    auto reducer = make_reducer(options.reducer, spec);
+    auto reducer = make_reducer(options.ranks.reducer, spec);
     record.phase("making the model");
     return reducer;
   };
-  parts.reducer = connect(reducer_spec(world.comm(), device, options, layout.count, reduced));
-  parts.policy =
-      choose_policy(options.progress, *parts.reducer, world.threads_allowed(), !factored.empty());
-  if (parts.row_reducer) parts.model->make_rows();
-  if (!factored.empty()) {
-    parts.factor_sums =
-        std::make_unique<FactorSums>(world.comm(), device, *parts.model, factors.products,
-                                     plan.own_shards, parts.reducer->gradients());
-    parts.dense = factors.text;
-  }
+  parts.reducer = connect(reducer_spec(world.comm(), device, options, layout.count, parts.buckets));
+  parts.policy = choose_policy(options.ranks.progress, *parts.reducer, world.threads_allowed());
   if (device.traits().memory_is_host && world.comm().size() > 1)
     parts.shared_work = std::make_unique<WorkOfRanks>(world.comm().duplicate());
-  if (!options.sync_bn) return parts;
+  if (!options.model.sync_bn) return parts;
   if (const std::vector<Range> places = places_of_sums(layout); !places.empty()) {
     agree(world.comm(), [&] {
-      if (options.accumulate > 1 && plan.own_shards != options.accumulate) {
+      if (options.schedule.accumulate > 1 && plan.own_shards != options.schedule.accumulate) {
         fail_usage(
             "--sync-bn with --accumulate {} wants {} shards on each rank, and here are {}: start "
             "as many ranks as the run began with",
-            options.accumulate, options.accumulate, plan.own_shards);
+            options.schedule.accumulate, options.schedule.accumulate, plan.own_shards);
       }
       if (plan.lanes > 1 && !device.traits().memory_is_host) {
         fail_usage(
@@ -167,7 +133,6 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
             plan.lanes);
       }
       parts.model->make_lanes(plan.lanes);
-      if (parts.row_reducer) parts.model->make_rows();
     });
     parts.together = std::make_unique<ShardsTogether>(
         device, connect(statistics_spec(world.comm(), device, options, places)), places,
@@ -182,9 +147,9 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       record_(record),
       timeline_(timeline),
       plan_(plan),
-      ema_(options.ema),
-      weight_decay_(options.weight_decay),
-      smoothing_(options.label_smoothing),
+      ema_(options.optimizer.ema),
+      weight_decay_(options.optimizer.weight_decay),
+      smoothing_(options.optimizer.label_smoothing),
       scaling_(options.loss_scaling()),
       stream_(device.stream()),
       model_(std::move(parts.model)),
@@ -193,13 +158,9 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
       reducer_(std::move(parts.reducer)),
       gradients_(reducer_->gradients()),
       together_(std::move(parts.together)),
-      row_choice_(std::move(parts.row_choice)),
-      row_reducer_(std::move(parts.row_reducer)),
-      factor_sums_(std::move(parts.factor_sums)),
-      dense_(std::move(parts.dense)),
       policy_(parts.policy),
       bucket_mb_(parts.bucket_mb),
-      graphs_(!options.no_graph),
+      graphs_(!options.device.no_graph),
       host_(device, model_->layout().count),
       score_now_(device.allocate(sizeof(Score), Place::host)),
       updated_(device.event()) {
@@ -208,17 +169,12 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
     stream->after_each([&record] { record.progress(); });
   const Layout& layout = model_->layout();
   shard_sum_ = std::make_unique<ShardSum>(device, gradients_, layout.count, plan.own_shards);
-  std::vector<AllGather*> gathered(parts.buckets.size());
-  for (std::size_t n = 0; factor_sums_ && n < factor_sums_->size(); ++n)
-    gathered[bucket_of(*factor_sums_, n, parts.buckets)] = &factor_sums_->gather(n);
-  const auto reduced = [this, gathered](int bucket, Range range) {
-    if (gathered[bucket] == nullptr) on_reduced(range);
-  };
-  buckets_ = std::make_unique<GradientBuckets>(*reducer_, std::move(parts.buckets), policy_,
-                                               reduced, &record, communication_lane(), gathered);
+  buckets_ = std::make_unique<GradientBuckets>(
+      *reducer_, std::move(parts.buckets), policy_, [this](int, Range range) { on_reduced(range); },
+      &record, communication_lane());
 
-  if (options.clip_norm > 0)
-    clip_ = std::make_unique<GradientClip>(device, layout, options.clip_norm);
+  if (options.optimizer.clip_norm > 0)
+    clip_ = std::make_unique<GradientClip>(device, layout, options.optimizer.clip_norm);
   if (scaling_.on()) {
     scaler_ = std::make_unique<LossScaler>(device, layout, scaling_);
     set_loss_scale({.scale = scaling_.scale, .last = scaling_.scale});
@@ -383,15 +339,11 @@ void TrainingStep::give_penalty(Answer* answer) {
 /// The work of a step, which nothing but its input makes another one.
 void TrainingStep::give_work(Loader& loader) {
   for (int first = 0; first < plan_.own_shards; first += lanes()) compute_shards(loader, first);
-  if (factor_sums_) multiply_factors();
   record_.phase("summing gradients");
   {
     const TimedSpan span(compute_lane(), "waiting for sums");
     buckets_->finish();
   }
-  for (std::size_t n = 0; factor_sums_ && n < factor_sums_->size(); ++n)
-    on_reduced(factor_sums_->range(n));
-  if (row_reducer_) sum_rows();
   if (scaling_.dynamic)
     scaler_->give(reducer_->stream(), gradients_, &now()->by_skips, &now()->rates);
   if (clip_) clip_->give(reducer_->stream(), gradients_, &now()->rates);
@@ -424,7 +376,6 @@ void TrainingStep::compute_shards(Loader& loader, int first) {
   span.emplace(compute_lane(), "backward");
   for (int lane = 0; lane < lanes(); ++lane) {
     const auto ready = [this, lane, first](Range range) { written(first + lane, lane, range); };
-    if (factor_sums_) factor_sums_->begin(first + lane, lane);
     model_->backward(stream_of(lane), batches_[lane].images, ready, lane);
   }
   if (together_) together_->run();
@@ -449,57 +400,15 @@ void TrainingStep::forward(int shard, int lane) {
 
 /// The work that writes the shard's gradients of `range` has been given.
 void TrainingStep::written(int shard, int lane, Range range) {
-  if (row_reducer_ && range == layout().layers.back()) {
-    const auto take = [this, shard, lane] { row_reducer_->take(shard, model_->rows(lane)); };
-    return together_ ? together_->then(lane, take) : take();
-  }
   Stream& stream = stream_of(lane);
-  if (!factored(range)) {
-    if (shard < plan_.own_shards - 1) return shard_sum_->take(shard, range, stream);
-    shard_sum_->finish(range, stream);
-  } else if (shard < plan_.own_shards - 1) {
-    return;
-  }
+  if (shard < plan_.own_shards - 1) return shard_sum_->take(shard, range, stream);
+  shard_sum_->finish(range, stream);
   const auto ready = [this, range] {
     buckets_->ready(range, *stream_);
     buckets_->advance();
     record_.progress();
   };
   together_ ? together_->then(lane, ready) : ready();
-}
-
-bool TrainingStep::factored(Range range) const {
-  for (std::size_t n = 0; factor_sums_ && n < factor_sums_->size(); ++n)
-    if (factor_sums_->range(n) == range) return true;
-  return false;
-}
-
-/// While the other sums go on.
-void TrainingStep::multiply_factors() {
-  for (std::size_t n = 0; n < factor_sums_->size(); ++n) {
-    record_.phase("waiting for factors");
-    {
-      const TimedSpan span(compute_lane(), "waiting for factors");
-      buckets_->finish_first(1 + bucket_of(*factor_sums_, n, buckets()));
-    }
-    record_.phase("multiplying factors");
-    const TimedSpan span(compute_lane(), "multiplying factors");
-    const double start = now_seconds();
-    factor_sums_->multiply(*stream_, n);
-    times_.backward += now_seconds() - start;
-    buckets_->advance();
-  }
-}
-
-void TrainingStep::sum_rows() {
-  const double began = now_seconds();
-  const TimedSpan span(communication_lane(), "rows of the embedding");
-  const Range table = row_choice_.table->range;
-  record_.waiting("rows of the embedding");
-  row_reducer_->finish(gradients_ + table.begin);
-  record_.phase("updating the embedding");
-  rows_seconds_ += now_seconds() - began;
-  on_reduced(layout().layers.back());
 }
 
 TrainingBatch TrainingStep::batch_of(int shard) const {
@@ -591,8 +500,7 @@ std::size_t TrainingStep::saved_bytes() const {
 StepTimes TrainingStep::times() const {
   StepTimes times = times_;
   times.optimizer = static_cast<double>(optimizer_ns_) * 1e-9;
-  times.exposed =
-      buckets_->exposed_seconds() + (together_ ? together_->seconds() : 0) + rows_seconds_;
+  times.exposed = buckets_->exposed_seconds() + (together_ ? together_->seconds() : 0);
   return times;
 }
 
@@ -602,7 +510,6 @@ std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
       {"parameters", arena},
       {"gradients",
        reducer_->traits().bytes + shard_sum_->bytes() + (together_ ? together_->bytes() : 0) +
-           (row_reducer_ ? row_reducer_->bytes() : 0) + (factor_sums_ ? factor_sums_->bytes() : 0) +
            kept_before_.size() * sizeof(float)},
       {"optimizer", state_.slots.size() * arena + arena / Layout::kAlignment}};
   if (state_.average) parts.emplace_back("average", arena);

@@ -12,14 +12,11 @@
 #include <vector>
 
 #include "apps/options/options.h"
-#include "apps/step/factor_sums.h"
 #include "apps/step/host_copy.h"
-#include "apps/step/row_choice.h"
 #include "apps/step/run_plan.h"
 #include "apps/step/shards_together.h"
 #include "apps/step/step_mail.h"
 #include "collectives/buckets.h"
-#include "collectives/row_reducer.h"
 #include "collectives/shard_sum.h"
 #include "net/clip.h"
 #include "net/loss_scale.h"
@@ -53,18 +50,10 @@ struct StepParts {
   std::unique_ptr<Optimizer> optimizer;
   std::vector<Range> buckets;        ///< of the model's layout, in arena order
   double bucket_mb = 0;              ///< that they were cut to
-  std::unique_ptr<Reducer> reducer;  ///< for layout().count elements, those of factors left out
+  std::unique_ptr<Reducer> reducer;  ///< for layout().count elements
   Policy policy = Policy::wait;
   /// Where shards train together: the model has as many lanes. Null: each is by itself.
   std::unique_ptr<ShardsTogether> together = nullptr;
-  /// How the embedding's gradient is summed. With rows the model gives them, `buckets` leave the
-  /// table's layer out, and `row_reducer` is made for it.
-  RowChoice row_choice = {};
-  std::unique_ptr<RowReducer> row_reducer = nullptr;
-  /// How the gradients of dense layers are summed: of those that are had as factors, which are a
-  /// bucket each, by these. Null: there are none.
-  std::unique_ptr<FactorSums> factor_sums = nullptr;
-  std::string dense = {};  ///< FactorChoice::text
   /// Null: each rank works out all of an optimizer's step.
   std::unique_ptr<SharedWork> shared_work = nullptr;
 };
@@ -123,15 +112,6 @@ class TrainingStep {
   int lanes() const { return together_ ? together_->shards() : 1; }
   /// Whether layers have sums over all shards that train together.
   bool together() const { return together_ != nullptr; }
-  /// The gradient of an embedding is summed as rows: in the canonical order of ranks, whatever the
-  /// reducer's is.
-  bool sums_rows() const { return row_reducer_ != nullptr; }
-  /// The gradients of some dense layers are had as factors: likewise.
-  bool sums_factors() const { return factor_sums_ != nullptr; }
-  /// How, for people; empty where they are not.
-  const std::string& dense() const { return dense_; }
-  /// How the gradient of an embedding is summed, for people; empty where there is none.
-  const std::string& embedding() const { return row_choice_.text; }
   /// Of what the statistics of layers are: "the global batch"; empty where no layer has any.
   std::string statistics() const;
   const std::vector<Range>& buckets() const { return buckets_->buckets(); }
@@ -191,9 +171,6 @@ class TrainingStep {
   void compute_shards(Loader& loader, int first);
   void forward(int shard, int lane);
   void written(int shard, int lane, Range range);
-  void sum_rows();
-  bool factored(Range range) const;
-  void multiply_factors();
   TrainingBatch batch_of(int shard) const;
   Stream& stream_of(int lane) const;
   void on_reduced(Range range);
@@ -232,11 +209,6 @@ class TrainingStep {
   bool settled_ = true;  ///< and what is kept back follows the scale after that step
   std::unique_ptr<ShardSum> shard_sum_;
   std::unique_ptr<ShardsTogether> together_;
-  RowChoice row_choice_;
-  std::unique_ptr<RowReducer> row_reducer_;  ///< null: all gradients are dense
-  std::unique_ptr<FactorSums> factor_sums_;  ///< null: none are had as factors
-  std::string dense_;
-  double rows_seconds_ = 0;  ///< of waiting for the rows of others, and adding them
   Policy policy_;
   double bucket_mb_;
   bool graphs_;  ///< steps may be repeated as one

@@ -32,10 +32,6 @@ void AffineLayer::finish_setup(Setup& setup, Shape weights,
   multiply_adds_ = static_cast<double>(out.count()) * static_cast<double>(weights.row());
 }
 
-void AffineLayer::offer_product(Setup& setup, Shape x, Shape dy) {
-  if (setup.training && init_.biases) setup.product(*plan_, x, dy);
-}
-
 View AffineLayer::biases(const LayerCall& call, std::span<const View> of, std::size_t place) const {
   if (init_.biases) return of[1];
   View view = no_biases_;
@@ -50,14 +46,8 @@ void AffineLayer::forward(LayerCall& call, View x, View y) {
 
 void AffineLayer::backward(LayerCall& call, View x, View y, View dy, View dx) {
   if (relu_) mask_relu(*call.stream, y, dy, dy);
-  if (!call.factors.empty() && call.factors[0] != nullptr) {
-    std::byte* const to = call.factors[0];
-    copy(*call.stream, x, {to, x.shape, x.type});
-    copy(*call.stream, dy, {to + Arena::aligned(x.bytes()), dy.shape, dy.type});
-  } else {
-    plan_->backward_weights(*call.stream, x, dy, call.gradients[0],
-                            biases(call, call.gradients, unwanted_), call.scratch);
-  }
+  plan_->backward_weights(*call.stream, x, dy, call.gradients[0],
+                          biases(call, call.gradients, unwanted_), call.scratch);
   if (dx) plan_->backward_data(*call.stream, dy, call.weights[0], dx, call.scratch);
 }
 

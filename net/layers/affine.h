@@ -24,8 +24,6 @@ class AffineLayer : public Layer {
   /// `plan`, its Error begins with the layer's name.
   void finish_setup(Setup& setup, Shape weights,
                     const std::function<std::unique_ptr<AffinePlan>()>& plan, Shape out);
-  /// After that: the gradients are a product of the x and the dy of a call.
-  void offer_product(Setup& setup, Shape x, Shape dy);
 
   bool relu_;
 

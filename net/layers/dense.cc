@@ -13,7 +13,6 @@ class DenseLayer : public AffineLayer {
     const Shape out{in[0], features_};
     finish_setup(
         setup, {features_, in.row()}, [&] { return setup.device.dense(spec); }, out);
-    offer_product(setup, in, out);
     return out;
   }
 

@@ -1,6 +1,5 @@
 // Words as vectors. The gradient of a word is the sum over its places in the order of the batch,
-// on any number of threads: each of kParts works on the words of its own. As rows it is the same
-// sum, of the words that are there alone.
+// on any number of threads: each of kParts works on the words of its own.
 
 #include "net/layers.h"
 #include "src/device/each.h"
@@ -54,7 +53,6 @@ class EmbeddingLayer : public Layer {
       throw Error("the embedding " + setup.name + " wants N, L words, and is given " + in.text());
     expect(!setup.input_gradient, "words have no gradient: an embedding is the first layer");
     setup.parameter("vectors", {vocabulary_, features_}, {Init::Kind::uniform, 0.05f});
-    setup.parameters.back().sparse = true;
     return {in[0], in[1], features_};
   }
   void forward(LayerCall& call, View x, View y) override {
@@ -67,9 +65,6 @@ class EmbeddingLayer : public Layer {
   void backward(LayerCall& call, View x, View, View dy, View) override {
     dispatch(dy.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
-      if (call.rows != nullptr) {
-        return gather_rows(*call.stream, x.as<std::int32_t>(), dy.as<T>(), x.count(), call.rows);
-      }
       each_row(*call.stream, kParts, (vocabulary_ + x.count()) * features_ / kParts,
                Gradient<T>{x.as<std::int32_t>(), dy.as<T>(), call.gradients[0].as<float>(),
                            x.count(), vocabulary_, features_});

@@ -41,9 +41,6 @@ products = rows @ rows.T
 assert abs(products - numpy.diag(numpy.diag(products))).max() < 1e-4, "at right angles"
 END
 
-recipe 1 --dense-gradient factors --check
-expect_line "no product of factors with its biases" '^note +--dense-gradient does nothing: airbench94 has no dense layer with biases$'
-
 # There are three classes: some images are right whatever is learnt.
 recipe 2 --steps 8 --eval-every 1 --target 5 --checkpoint-dir "$folder/target"
 expect_line "the target" '^target +5 % of the test set is reached after step 1, [0-9.]+ s after [a-z]+ began$'

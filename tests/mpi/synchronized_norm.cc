@@ -57,13 +57,13 @@ Outcome step(int shards, bool together, const std::string& progress = "auto",
   const auto device = make_cpu_device(1);
   const Few data;
   Options options;
-  options.ema = 0;
-  options.sync_bn = together;
-  options.global_batch = kBatch;
-  options.shards = shards;
-  options.bucket_mb = 1e-4;
-  options.progress = progress;
-  options.reducer = reducer;
+  options.optimizer.ema = 0;
+  options.model.sync_bn = together;
+  options.schedule.global_batch = kBatch;
+  options.schedule.shards = shards;
+  options.ranks.bucket_mb = 1e-4;
+  options.ranks.progress = progress;
+  options.ranks.reducer = reducer;
   const RunPlan plan = plan_run(options, {comm.rank(), comm.size(), 1}, data.size(), {});
   const ModelEntry entry{"normalized", "", data.sample_shape(), false, normalized};
   TrainingStep step(make_step_parts(world(), *device, entry, data, options, plan), *device,

@@ -119,11 +119,11 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   const bool own = variant.doubles && (reducer == "nccl" || reducer == "cuda_ipc");
   const Noise data(variant.loud ? 1000.0f : 1.0f, variant.alike);
   Options options;
-  options.ema = 0.99f;
-  options.bucket_mb = 0.01;
-  options.reducer = own || variant.alone ? "shared" : reducer;
-  options.no_graph = variant.no_graph;
-  options.sync_bn = variant.together;
+  options.optimizer.ema = 0.99f;
+  options.ranks.bucket_mb = 0.01;
+  options.ranks.reducer = own || variant.alone ? "shared" : reducer;
+  options.device.no_graph = variant.no_graph;
+  options.model.sync_bn = variant.together;
   if (variant.change) variant.change(options);
   RunPlan plan;
   plan.seed = 3;
@@ -165,7 +165,7 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
                                    .first_shard = plan.first_shard,
                                    .own_shards = plan.own_shards,
                                    .type = parts.model->input_type(),
-                                   .mixing = options.mixing});
+                                   .mixing = options.data.mixing});
   TrainingStep step(std::move(parts), device, world().flight_recorder().mine(), options, plan);
   Outcome outcome;
   for (int n = variant.passed; n < kSteps; ++n) {
@@ -225,12 +225,12 @@ TEST(TrainingStep, GivenAheadAndStagedItGivesTheCpusBits) {
 TEST(TrainingStep, ByTheLengthsOfArraysInGroupsAndOnMixedImagesItGivesTheCpusBits) {
   for (const char* optimizer : {"lars", "lamb", "muon"}) {
     const Variant variant{.change = [optimizer](Options& options) {
-      options.optimizer = optimizer;
-      options.weight_decay = 0.01f;
-      options.groups = {{"conv/*", 0.5f, 0.0f}, {"hidden/weights", 0, {}}};
-      options.clip_norm = 0.5f;
-      options.label_smoothing = 0.1f;
-      options.mixing = {4, 0.5f};
+      options.optimizer.name = optimizer;
+      options.optimizer.weight_decay = 0.01f;
+      options.optimizer.groups = {{"conv/*", 0.5f, 0.0f}, {"hidden/weights", 0, {}}};
+      options.optimizer.clip_norm = 0.5f;
+      options.optimizer.label_smoothing = 0.1f;
+      options.data.mixing = {4, 0.5f};
     }};
     const auto train_so = [&](Device& device, const char* reducer) {
       return train(device, reducer, "auto", variant);
@@ -289,9 +289,9 @@ TEST(TrainingStep, SeveralShardsTogetherAreForMemoryOfTheHost) {
   const Noise data;
   const int ranks = world().comm().size();
   Options options;
-  options.sync_bn = true;
-  options.shards = 2 * ranks;
-  options.global_batch = 4 * ranks;
+  options.model.sync_bn = true;
+  options.schedule.shards = 2 * ranks;
+  options.schedule.global_batch = 4 * ranks;
   const RunPlan plan = plan_run(options, {world().comm().rank(), ranks, 1}, data.size(), {});
   const ModelEntry entry{"small", "", data.sample_shape(), false, normalized_layers};
   EXPECT_EQ(
@@ -314,10 +314,10 @@ TEST(TrainingStep, ALossScaledByAPowerOfTwoGivesTheSameBitsAndSoDoesTheWire) {
                                             {"owners", Type::bf16, 0.5f}}) {
     const auto scaled = [=](Device& device, const char* how) {
       return train(device, reducer, "poll", {.change = [=](Options& options) {
-                     options.loss_scale = how;
-                     options.clip_norm = clip;
-                     options.loss_scale_steps = 5;
-                     options.wire = wire;
+                     options.optimizer.loss_scale = how;
+                     options.optimizer.clip_norm = clip;
+                     options.optimizer.loss_scale_steps = 5;
+                     options.ranks.wire = wire;
                    }});
     };
     const Outcome wanted = scaled(*cpu, "none");
@@ -333,8 +333,8 @@ TEST(TrainingStep, AScaleThatTheWireCannotHoldIsLowered) {
   if (world().comm().size() == 1) return;  // nothing crosses
   const Outcome outcome =
       train(*make_cpu_device(1), "owners", "poll", {.change = [](Options& options) {
-        options.wire = Type::f16;
-        options.loss_scale = "dynamic:4294967296";
+        options.ranks.wire = Type::f16;
+        options.optimizer.loss_scale = "dynamic:4294967296";
       }});
   const LossScale last = outcome.totals.back().loss_scale;
   EXPECT_GT(last.skipped, 5) << "so many finite numbers were cut off";
@@ -345,9 +345,9 @@ TEST(TrainingStep, AScaleThatTheWireCannotHoldIsLowered) {
 TEST(TrainingStep, AStepWhoseGradientsOverflowIsSkippedByAllRanksAlike) {
   const Variant overflow{.change =
                              [](Options& options) {
-                               options.loss_scale =
+                               options.optimizer.loss_scale =
                                    fmt::format("dynamic:{}", LossScaling::kHighest);
-                               options.loss_scale_steps = 2;
+                               options.optimizer.loss_scale_steps = 2;
                              },
                          .loud = true};
   const Outcome cpu = train(*make_cpu_device(1), "shared", "poll", overflow);
@@ -392,12 +392,12 @@ TEST(TrainingStep, ForTheOptimizerAndTheWireASkippedStepHasNotBeen) {
                                                  {"sgd", "owners", Type::bf16}}) {
     Variant skipping{.loud = true, .alike = true}, begun_later = skipping;
     begun_later.change = [=](Options& options) {
-      options.optimizer = optimizer;
-      options.wire = wire;
+      options.optimizer.name = optimizer;
+      options.ranks.wire = wire;
     };
     skipping.change = [=](Options& options) {
       begun_later.change(options);
-      options.loss_scale = fmt::format("dynamic:{}", LossScaling::kHighest);
+      options.optimizer.loss_scale = fmt::format("dynamic:{}", LossScaling::kHighest);
     };
     const Outcome cpu = train(*make_cpu_device(1), reducer, "poll", skipping);
     const auto skipped = static_cast<int>(cpu.totals.back().loss_scale.skipped);
@@ -414,8 +414,8 @@ TEST(TrainingStep, ItsReducerIsMadeAsTheOptionsSay) {
   const Comm comm = world().comm();
   const auto device = make_async_device();
   Options options;
-  options.deterministic = true;
-  options.nccl_max_ctas = 8;
+  options.device.deterministic = true;
+  options.ranks.nccl_max_ctas = 8;
   const auto make = [&](NcclDouble& library) {
     return make_nccl_reducer(reducer_spec(comm, *device, options, 32, {{0, 16}, {16, 16}}),
                              library);
@@ -437,7 +437,7 @@ TEST(TrainingStep, ItsReducerIsMadeAsTheOptionsSay) {
     EXPECT_EQ(library.max_ctas, 1) << "of sums of statistics";
   }
   NcclDouble library(comm, *device, {.connects = comm.rank() != 0});
-  options.timeout = 0.05;
+  options.ranks.timeout = 0.05;
   try {
     make(library);
     ADD_FAILURE() << "nothing was thrown";

@@ -56,23 +56,6 @@ TEST(CutBuckets, keeps_gaps_of_alignment_inside_of_a_bucket) {
   EXPECT_EQ(cut_buckets({{16, 3}, {32, 5}, {48, 1}}, 4 * 21), (Ranges{{16, 21}, {48, 1}}));
 }
 
-TEST(CutBuckets, leaves_a_part_that_is_to_be_alone_as_it_is) {
-  const std::int64_t kib = 1 << 10;
-  const Ranges parts = {{0, 16},
-                        {16, 16},
-                        {32, 900 * kib},
-                        {32 + 900 * kib, 16},
-                        {48 + 900 * kib, 16},
-                        {64 + 900 * kib, 16}};
-  EXPECT_EQ(cut_buckets(parts, 1 << 20, Ranges{parts[2]}),
-            (Ranges{{0, 32}, parts[2], {32 + 900 * kib, 32}, parts[5]}))
-      << "not split, and joined by none";
-  EXPECT_EQ(cut_buckets(parts, 8 << 20, Ranges{parts[1], parts[2]}),
-            (Ranges{parts[0], parts[1], parts[2], {32 + 900 * kib, 32}, parts[5]}));
-  EXPECT_EQ(cut_buckets(parts, 8 << 20, Ranges{parts[0], parts[5]}),
-            (Ranges{parts[0], {16, 48 + 900 * kib}, parts[5]}));
-}
-
 TEST(CutBuckets, covers_every_part_once_in_order) {
   Ranges parts;
   for (std::int64_t i = 0, begin = 0; i < 100; ++i) {
@@ -255,7 +238,6 @@ TEST_P(EveryPolicy, refuses_ranges_out_of_order_and_a_step_that_is_not_whole) {
     EXPECT_EQ(error_of(body).find(call), 0u) << error_of(body);
   };
   expect_refused("GradientBuckets::finish()", [&] { buckets.finish(); });
-  expect_refused("GradientBuckets::finish_first(1)", [&] { buckets.finish_first(1); });
   buckets.ready({0, 48}, writer);
   expect_refused("GradientBuckets::ready()", [&] { buckets.ready({0, 48}, writer); });
   expect_refused("GradientBuckets::ready()", [&] { buckets.ready({100, 10}, writer); });
@@ -467,9 +449,6 @@ TEST(ChoosePolicy, by_name_and_by_what_mpi_allows) {
   reducer.traits_.speaks_mpi = false;
   EXPECT_EQ(choose_policy("auto", reducer, true), Policy::poll);
   EXPECT_EQ(choose_policy("thread", reducer, false), Policy::thread);
-  EXPECT_THROW(choose_policy("thread", reducer, false, /*gathers=*/true), Error);
-  EXPECT_EQ(choose_policy("auto", reducer, true, /*gathers=*/true), Policy::thread);
-  EXPECT_EQ(choose_policy("auto", reducer, false, /*gathers=*/true), Policy::poll);
   EXPECT_THROW(choose_policy("stream", reducer, true), Error);
   reducer.traits_.in_stream = true;
   EXPECT_EQ(choose_policy("auto", reducer, true), Policy::stream);

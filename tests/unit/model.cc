@@ -75,9 +75,6 @@ class Bench {
     model.backward(*stream_, images(), [&](Range range) { ready.push_back(range); });
     return ready;
   }
-  void multiply(std::size_t product, std::byte* factors, float* to) {
-    model.multiply(*stream_, product, factors, to);
-  }
   /// The logits as floats.
   std::vector<float> logits() {
     const View view = model.forward(*stream_, images());
@@ -283,97 +280,6 @@ class Recorder : public WrappedDevice {
     return WrappedDevice::dense(spec);
   }
 };
-
-void expect_products_to_be_the_gradients_that_backward_writes(const ModelEntry& entry) {
-  for (const Type type : {Type::f32, Type::bf16}) {
-    if (!make_cpu_device(1)->traits().computes(type)) continue;
-    Bench bench(entry, type, true);
-    bench.forward();
-    bench.backward();
-    const std::vector<float> wanted = bench.gradients;
-    const std::vector<Model::Product>& products = bench.model.products();
-    std::vector<std::vector<std::byte>> factors;
-    for (std::size_t n = 0; n < products.size(); ++n) {
-      EXPECT_TRUE(std::count(bench.model.layout().layers.begin(), bench.model.layout().layers.end(),
-                             products[n].layer));
-      EXPECT_TRUE(n == 0 || products[n].layer.begin >= products[n - 1].layer.end());
-      factors.emplace_back(products[n].bytes);
-      bench.model.factors_to(n, factors[n].data());
-    }
-    std::fill(bench.gradients.begin(), bench.gradients.end(), -1.0f);
-    bench.forward();
-    EXPECT_EQ(bench.backward(), bench.model.layout().layers) << "told of all layers as ever";
-    const auto same = [&](Range range, const float* values) {
-      for (const Parameter& parameter : bench.model.layout().parameters) {  // gaps are nobody's
-        if (!range.contains(parameter.range)) continue;
-        if (std::memcmp(values + parameter.range.begin - range.begin,
-                        wanted.data() + parameter.range.begin,
-                        parameter.range.count * sizeof(float)) != 0)
-          return false;
-      }
-      return true;
-    };
-    for (const Range& layer : bench.model.layout().layers) {
-      const bool product = std::any_of(products.begin(), products.end(),
-                                       [&](const auto& one) { return one.layer == layer; });
-      if (!product) {
-        EXPECT_TRUE(same(layer, bench.gradients.data() + layer.begin));
-        continue;
-      }
-      for (std::int64_t i = layer.begin; i < layer.end(); ++i)
-        ASSERT_EQ(bench.gradients[i], -1) << "not written";
-    }
-    for (std::size_t n = 0; n < products.size(); ++n) {
-      std::vector<float> product(products[n].layer.count);
-      bench.multiply(n, factors[n].data(), product.data());
-      EXPECT_TRUE(same(products[n].layer, product.data())) << products[n].name;
-      bench.model.factors_to(n, nullptr);
-    }
-    bench.forward();
-    bench.backward();
-    EXPECT_TRUE(same({0, bench.model.layout().count}, bench.gradients.data())) << "as at first";
-  }
-}
-
-TEST_P(EveryModel, ProductsAreTheGradientsThatBackwardWrites) {
-  expect_products_to_be_the_gradients_that_backward_writes(*GetParam());
-}
-
-TEST(Products, AreSoWhateverTheirSizes) {
-  const ModelEntry odd{"odd", "", {1, 1, 3, 5}, false, [](Shape, int classes) {
-                         NamedLayers layers;
-                         layers.emplace_back("one", dense(13, /*relu=*/true, {}));
-                         layers.emplace_back("two", dense(7, /*relu=*/true, {}));
-                         layers.emplace_back("out", dense(classes, /*relu=*/false, {}));
-                         return layers;
-                       }};
-  expect_products_to_be_the_gradients_that_backward_writes(odd);
-  const auto device = make_cpu_device(1);
-  const Model model(*device, odd, odd.sample, kClasses, kBatch, Type::f32, true);
-  ASSERT_EQ(model.products().size(), 3u);
-  for (const Model::Product& product : model.products())
-    EXPECT_EQ(product.bytes, 2 * Arena::kAlignment) << "less than that each, and begins aligned";
-}
-
-TEST(Products, AreThoseOfDenseLayersWithBiases) {
-  const auto names = [](const char* model) {
-    std::vector<std::string> found;
-    const Bench bench(find(models(), model), Type::f32, true);
-    for (const Model::Product& product : bench.model.products()) found.push_back(product.name);
-    return found;
-  };
-  using Names = std::vector<std::string>;
-  EXPECT_EQ(names("tutorial"), (Names{"softmax_linear", "local4", "local3"}));
-  EXPECT_EQ(names("airbench94"), Names{}) << "its dense layer has none";
-  const auto device = make_cpu_device(1);
-  const ModelEntry& tutorial = find(models(), "tutorial");
-  const Model inference(*device, tutorial, kSample, kClasses, kBatch, Type::f32, false);
-  EXPECT_TRUE(inference.products().empty());
-  const Model training(*device, tutorial, kSample, kClasses, kBatch, Type::f32, true);
-  const Model::Product& local3 = training.products()[2];
-  EXPECT_EQ(local3.bytes, kBatch * (2304 + 384) * sizeof(float));
-  EXPECT_EQ(local3.layer.count, 2304 * 384 + 384);
-}
 
 TEST_P(EveryModel, AsksForNoGradientOfItsImages) {
   Recorder device;

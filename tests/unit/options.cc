@@ -101,12 +101,12 @@ TEST(Options, ALeadingTildeIsTheHomeFolder) {
   const Options o =
       parse({"--data=~/images", "--checkpoint-dir", "~/a/~b", "--resume", "~/a.h5", "--init",
              "x/~/y.h5", "--config", (folder.path() / "run.toml").string()});
-  EXPECT_EQ(o.data, "/home/user/images");
-  EXPECT_EQ(o.checkpoint_dir, "/home/user/a/~b");
-  EXPECT_EQ(o.resume, "/home/user/a.h5");
-  EXPECT_EQ(o.init, "x/~/y.h5");
-  EXPECT_EQ(o.log_dir, "/home/user/logs");
-  EXPECT_EQ(o.trace, "/home/user");
+  EXPECT_EQ(o.data.folder, "/home/user/images");
+  EXPECT_EQ(o.checkpoints.dir, "/home/user/a/~b");
+  EXPECT_EQ(o.checkpoints.resume, "/home/user/a.h5");
+  EXPECT_EQ(o.model.init, "x/~/y.h5");
+  EXPECT_EQ(o.reports.log_dir, "/home/user/logs");
+  EXPECT_EQ(o.reports.trace, "/home/user");
   EXPECT_NE(refusal({"--config", "~/none.toml"}).find("/home/user/none.toml"), std::string::npos);
   EXPECT_NE(refusal({"--data", "~other/x"}).find("./~other/x"), std::string::npos);
   ASSERT_EQ(::unsetenv("HOME"), 0);
@@ -118,14 +118,14 @@ TEST(Options, ALeadingTildeIsTheHomeFolder) {
 TEST(Options, NumbersAreTakenAsTheyStand) {
   const Options o = parse({"--seed=18446744073709551615", "--lr", ".5", "--momentum=0.9",
                            "--weight-decay", "1e-4", "--epochs=1E-3", "--lr-end", "-0.0"});
-  EXPECT_EQ(o.seed, 18446744073709551615u);
-  EXPECT_EQ(o.rate.base, 0.5);
-  EXPECT_EQ(o.optimizer_options.at("momentum"), 0.9f);
-  EXPECT_EQ(o.weight_decay, 1e-4f);
-  EXPECT_EQ(o.epochs, 1e-3);
-  EXPECT_FALSE(std::signbit(o.rate.end));
-  EXPECT_EQ(parse({"--steps=9223372036854775807"}).steps, 9223372036854775807);
-  EXPECT_EQ(parse({"--lr=1e-300"}).rate.base, 1e-300);
+  EXPECT_EQ(o.schedule.seed, 18446744073709551615u);
+  EXPECT_EQ(o.schedule.rate.base, 0.5);
+  EXPECT_EQ(o.optimizer.own.at("momentum"), 0.9f);
+  EXPECT_EQ(o.optimizer.weight_decay, 1e-4f);
+  EXPECT_EQ(o.schedule.epochs, 1e-3);
+  EXPECT_FALSE(std::signbit(o.schedule.rate.end));
+  EXPECT_EQ(parse({"--steps=9223372036854775807"}).schedule.steps, 9223372036854775807);
+  EXPECT_EQ(parse({"--lr=1e-300"}).schedule.rate.base, 1e-300);
 }
 
 TEST(Options, RefusalsSayWhy) {
@@ -231,7 +231,7 @@ TEST(Options, WhatDoesNothingIsNoted) {
   EXPECT_EQ(notes({"--nccl-max-ctas=8", "--reducer=tree"}),
             Words{"--nccl-max-ctas does nothing without --reducer nccl"});
   EXPECT_EQ(notes({"--nccl-max-ctas=8"}), Words{});
-  EXPECT_EQ(parse({"--nccl-max-ctas=8"}).nccl_max_ctas, 8);
+  EXPECT_EQ(parse({"--nccl-max-ctas=8"}).ranks.nccl_max_ctas, 8);
   EXPECT_NE(refusal({"--nccl-max-ctas=65"}), "");
 }
 
@@ -242,7 +242,7 @@ TEST(Options, AnOptionIsNoValue) {
                           "with ./",
                           name));
   }
-  EXPECT_EQ(parse({"--log-dir", "./--check"}).log_dir, "./--check");
+  EXPECT_EQ(parse({"--log-dir", "./--check"}).reports.log_dir, "./--check");
   EXPECT_EQ(refusal({""}), "an argument: its value is empty (a variable that is not set?)");
   EXPECT_EQ(refusal({"--seed", ""}), "--seed: its value is empty (a variable that is not set?)");
 }
@@ -260,24 +260,22 @@ TEST(Options, OfAnotherOptimizerAreRefused) {
   EXPECT_EQ(refusal({"--optimizer=adam", "--epsilon=0"}), "--epsilon: 0 is not above 0");
   EXPECT_EQ(refusal({"--optimizer=muon", "--newton-schulz=2.5"}),
             "--newton-schulz: 2.5 is not a whole number");
-  EXPECT_EQ(parse({"--optimizer=muon", "--newton-schulz=3"}).optimizer_options.at("newton-schulz"),
-            3);
+  EXPECT_EQ(parse({"--optimizer=muon", "--newton-schulz=3"}).optimizer.own.at("newton-schulz"), 3);
 }
 
 TEST(Options, OfTheOptimizerAreRecordedAndNoOthers) {
   const Options o = parse({"--optimizer", "adamw", "--beta1=0.5", "--weight-decay=0.01"});
-  EXPECT_EQ(o.optimizer_options,
+  EXPECT_EQ(o.optimizer.own,
             (OptimizerOptions{{"beta1", 0.5f}, {"beta2", 0.999f}, {"epsilon", 1e-8f}}));
   EXPECT_NE(o.text.find("beta1=0.5\n"), std::string::npos) << o.text;
   EXPECT_EQ(o.text.find("momentum"), std::string::npos) << o.text;
-  EXPECT_EQ(o.rate.base, 0.001) << "the optimizer's own";
-  EXPECT_EQ(parse({"--optimizer", "adam", "--lr=0.1"}).rate.base, 0.1);
+  EXPECT_EQ(o.schedule.rate.base, 0.001) << "the optimizer's own";
+  EXPECT_EQ(parse({"--optimizer", "adam", "--lr=0.1"}).schedule.rate.base, 0.1);
   EXPECT_NE(parse({}).text.find("momentum=0\n"), std::string::npos);
   const Options nadam = parse({"--optimizer", "nadam"});
-  EXPECT_EQ(nadam.optimizer_options.at("epsilon"), 1e-7f) << "its own default";
+  EXPECT_EQ(nadam.optimizer.own.at("epsilon"), 1e-7f) << "its own default";
   EXPECT_NE(nadam.text.find("epsilon=1e-07\n"), std::string::npos) << nadam.text;
-  EXPECT_EQ(parse({"--optimizer", "nadam", "--epsilon=1e-8"}).optimizer_options.at("epsilon"),
-            1e-8f);
+  EXPECT_EQ(parse({"--optimizer", "nadam", "--epsilon=1e-8"}).optimizer.own.at("epsilon"), 1e-8f);
 }
 
 TEST(Options, OfAModelsRecipeGiveWayToTheUsersWords) {
@@ -287,23 +285,22 @@ TEST(Options, OfAModelsRecipeGiveWayToTheUsersWords) {
     return parse(more);
   };
   const Options o = with({});
-  EXPECT_EQ(o.optimizer, "rmsprop");
-  EXPECT_EQ(o.rate.base, 0.001);
-  EXPECT_EQ(o.optimizer_options.at("rho"), 0.9f);
-  EXPECT_EQ(o.batch, 128);
-  EXPECT_EQ(o.epochs, 12);
-  EXPECT_EQ(o.ema, 0);
-  EXPECT_TRUE(o.epoch_lines);
-  EXPECT_FALSE(o.batch_given);
-  EXPECT_EQ(with({"--steps", "7"}).epochs, 0);
-  EXPECT_EQ(with({"--global-batch", "64"}).batch, 0);
-  EXPECT_FALSE(with({"--eval-every", "5"}).epoch_lines);
-  EXPECT_EQ(with({"--ema", "0.5"}).ema, 0.5f);
-  EXPECT_EQ(with({"--optimizer", "sgd"}).rate.base, 0.1);
-  EXPECT_EQ(parse({"--model", "resnet20"}).optimizer_options.at("momentum"), 0.9f);
-  EXPECT_EQ(parse({"--model", "resnet20", "--optimizer", "adam"}).rate.base, 0.001);
-  EXPECT_EQ(parse({"--model", "resnet20", "--momentum", "0.5"}).optimizer_options.at("momentum"),
-            0.5f);
+  EXPECT_EQ(o.optimizer.name, "rmsprop");
+  EXPECT_EQ(o.schedule.rate.base, 0.001);
+  EXPECT_EQ(o.optimizer.own.at("rho"), 0.9f);
+  EXPECT_EQ(o.schedule.batch, 128);
+  EXPECT_EQ(o.schedule.epochs, 12);
+  EXPECT_EQ(o.optimizer.ema, 0);
+  EXPECT_TRUE(o.reports.epoch_lines);
+  EXPECT_FALSE(o.schedule.batch_given);
+  EXPECT_EQ(with({"--steps", "7"}).schedule.epochs, 0);
+  EXPECT_EQ(with({"--global-batch", "64"}).schedule.batch, 0);
+  EXPECT_FALSE(with({"--eval-every", "5"}).reports.epoch_lines);
+  EXPECT_EQ(with({"--ema", "0.5"}).optimizer.ema, 0.5f);
+  EXPECT_EQ(with({"--optimizer", "sgd"}).schedule.rate.base, 0.1);
+  EXPECT_EQ(parse({"--model", "resnet20"}).optimizer.own.at("momentum"), 0.9f);
+  EXPECT_EQ(parse({"--model", "resnet20", "--optimizer", "adam"}).schedule.rate.base, 0.001);
+  EXPECT_EQ(parse({"--model", "resnet20", "--momentum", "0.5"}).optimizer.own.at("momentum"), 0.5f);
   EXPECT_EQ(parse({"--model", "tutorial"}).text, parse({}).text) << "no recipe, no trace";
 }
 
@@ -316,14 +313,14 @@ TEST(Options, EveryModelsRecipeIsUnderstood) {
 TEST(Options, AGroupIsAPatternAndItsSettings) {
   const Options o =
       parse({"--group", "conv?/*:lr=0.5", "--lr=0.2", "--group=*:lr=0,weight-decay=1e-4"});
-  ASSERT_EQ(o.groups.size(), 2u);
-  EXPECT_EQ(o.groups[0].pattern, "conv?/*");
-  EXPECT_EQ(o.groups[0].rate, 0.5f);
-  EXPECT_FALSE(o.groups[0].decay);
-  EXPECT_EQ(o.groups[1].pattern, "*");
-  EXPECT_EQ(o.groups[1].rate, 0);
-  EXPECT_EQ(o.groups[1].decay, 1e-4f);
-  EXPECT_EQ(parse({"--group=a:weight-decay=0"}).groups[0].rate, 1);
+  ASSERT_EQ(o.optimizer.groups.size(), 2u);
+  EXPECT_EQ(o.optimizer.groups[0].pattern, "conv?/*");
+  EXPECT_EQ(o.optimizer.groups[0].rate, 0.5f);
+  EXPECT_FALSE(o.optimizer.groups[0].decay);
+  EXPECT_EQ(o.optimizer.groups[1].pattern, "*");
+  EXPECT_EQ(o.optimizer.groups[1].rate, 0);
+  EXPECT_EQ(o.optimizer.groups[1].decay, 1e-4f);
+  EXPECT_EQ(parse({"--group=a:weight-decay=0"}).optimizer.groups[0].rate, 1);
   EXPECT_NE(o.text.find("\ngroup=[\"conv?/*:lr=0.5\", \"*:lr=0,weight-decay=1e-4\"]\n"),
             std::string::npos)
       << o.text;
@@ -405,16 +402,17 @@ TEST_F(ConfigFile, IsToml) {
   const Options o = options_of(
       "# A comment\n\nlr = 5e-2  # another\nbatch = 1_0\nnesterov = true\nmomentum = 0.9\n"
       "checkpoint-every = 7\n\"log-dir\" = 'a\\b'\nseed = 0x10\nresume = \"never\"");
-  EXPECT_EQ(o.rate.base, 0.05);
-  EXPECT_EQ(o.batch, 10);
-  EXPECT_EQ(o.optimizer_options.at("nesterov"), 1);
-  EXPECT_EQ(o.checkpoint_every.steps, 7);
-  EXPECT_EQ(o.log_dir, "a\\b");
-  EXPECT_EQ(o.seed, 16u);
-  EXPECT_TRUE(o.seed_given && o.batch_given);
-  EXPECT_FALSE(o.shards_given);
+  EXPECT_EQ(o.schedule.rate.base, 0.05);
+  EXPECT_EQ(o.schedule.batch, 10);
+  EXPECT_EQ(o.optimizer.own.at("nesterov"), 1);
+  EXPECT_EQ(o.checkpoints.every.steps, 7);
+  EXPECT_EQ(o.reports.log_dir, "a\\b");
+  EXPECT_EQ(o.schedule.seed, 16u);
+  EXPECT_TRUE(o.schedule.seed_given && o.schedule.batch_given);
+  EXPECT_FALSE(o.schedule.shards_given);
   EXPECT_EQ(options_of("").text, parse({}).text);
-  EXPECT_EQ(options_of("lr = 0.2\nnesterov = true", {"--lr", "0.3", "--nesterov=false"}).rate.base,
+  EXPECT_EQ(options_of("lr = 0.2\nnesterov = true", {"--lr", "0.3", "--nesterov=false"})
+                .schedule.rate.base,
             0.3)
       << "the command line wins";
 }
@@ -502,7 +500,7 @@ TEST_F(ConfigFile, WhatCannotBeReadIsTold) {
 
 TEST_F(ConfigFile, TakesTheOptimizersOptions) {
   const Options o = options_of("optimizer = \"adam\"\nbeta2 = 0.5\nepsilon = 1e-3");
-  EXPECT_EQ(o.optimizer_options.at("beta2"), 0.5f);
+  EXPECT_EQ(o.optimizer.own.at("beta2"), 0.5f);
   EXPECT_EQ(options_of(o.text).text, o.text);
   EXPECT_EQ(
       refusal_of("beta2 = 0.5\nmomentum = 0.5", {"--optimizer=adam"}),
@@ -512,11 +510,11 @@ TEST_F(ConfigFile, TakesTheOptimizersOptions) {
 
 TEST_F(ConfigFile, TakesArraysOfTextsForListsAlone) {
   const Options o = options_of("group = [\"a:lr=0\", 'b*:weight-decay=0.5']");
-  ASSERT_EQ(o.groups.size(), 2u);
-  EXPECT_EQ(o.groups[1].decay, 0.5f);
+  ASSERT_EQ(o.optimizer.groups.size(), 2u);
+  EXPECT_EQ(o.optimizer.groups[1].decay, 0.5f);
   EXPECT_EQ(options_of(o.text).text, o.text);
-  EXPECT_EQ(options_of("group = []").groups.size(), 0u);
-  EXPECT_EQ(options_of("group = [\"a:lr=0\"]", {"--group=c:lr=2"}).groups.size(), 1u)
+  EXPECT_EQ(options_of("group = []").optimizer.groups.size(), 0u);
+  EXPECT_EQ(options_of("group = [\"a:lr=0\"]", {"--group=c:lr=2"}).optimizer.groups.size(), 1u)
       << "the command line wins";
   EXPECT_EQ(refusal_of("group = \"a:lr=0\""),
             "F:1: group wants an array of texts: [\"...\", \"...\"]");
@@ -534,14 +532,14 @@ TEST_F(ConfigFile, TheOptionsTextIsOne) {
                            "--log-dir=\xff/x", "--lr=1e-7", "--checkpoint-every", "1.5m",
                            "--momentum", "0.1", "--nesterov", "--threads=3"});
   const Options again = options_of(o.text);
-  EXPECT_EQ(again.seed, o.seed);
-  EXPECT_EQ(again.data, o.data);
-  EXPECT_EQ(again.log_dir, "") << "TOML cannot hold it";
-  EXPECT_EQ(again.rate.base, o.rate.base);
-  EXPECT_EQ(again.checkpoint_every.seconds, 90);
-  EXPECT_EQ(again.optimizer_options.at("momentum"), o.optimizer_options.at("momentum"));
-  EXPECT_EQ(again.optimizer_options.at("nesterov"), 1);
-  EXPECT_EQ(again.threads, 3);
+  EXPECT_EQ(again.schedule.seed, o.schedule.seed);
+  EXPECT_EQ(again.data.folder, o.data.folder);
+  EXPECT_EQ(again.reports.log_dir, "") << "TOML cannot hold it";
+  EXPECT_EQ(again.schedule.rate.base, o.schedule.rate.base);
+  EXPECT_EQ(again.checkpoints.every.seconds, 90);
+  EXPECT_EQ(again.optimizer.own.at("momentum"), o.optimizer.own.at("momentum"));
+  EXPECT_EQ(again.optimizer.own.at("nesterov"), 1);
+  EXPECT_EQ(again.device.threads, 3);
   EXPECT_NE(o.text.find("# log-dir is not UTF-8: ff2f78\n"), std::string::npos) << o.text;
 }
 

@@ -34,9 +34,9 @@ Resumption ten_steps() {
 /// Options of a command line that could go on with ten_steps().
 Options on_cifar() {
   Options options;
-  options.dataset = "cifar10";
-  options.model = "tutorial";
-  options.data = "d";
+  options.data.dataset = "cifar10";
+  options.model.name = "tutorial";
+  options.data.folder = "d";
   return options;
 }
 
@@ -46,8 +46,8 @@ RunPlan plan(const Options& options, const Position& start = {}, RankOf rank = {
 
 TEST(RunPlan, SharesTheShardsOutInOrder) {
   Options options;
-  options.shards = 12;
-  options.global_batch = 120;
+  options.schedule.shards = 12;
+  options.schedule.global_batch = 120;
   for (int rank = 0; rank < 4; ++rank) {
     const RunPlan p = plan(options, {}, {rank, 4, 2});
     EXPECT_EQ(p.global_batch, 120);
@@ -65,29 +65,29 @@ TEST(RunPlan, HasOneShardPerRankAndABatchOf128UnlessToldOtherwise) {
   EXPECT_EQ(plan({}, {}, {0, 200, 1}).global_batch, 200) << "one on each at least";
   EXPECT_EQ(plan({}, {}, {2, 4, 1}).first_shard, 2);
   Options options;
-  options.batch = 10;
+  options.schedule.batch = 10;
   EXPECT_EQ(plan(options, {}, {0, 3, 1}).global_batch, 30);
 }
 
 TEST(RunPlan, RefusesWhatCannotBeSharedEvenlyAndSaysWhatCan) {
   Options options;
-  options.shards = 6;
+  options.schedule.shards = 6;
   EXPECT_EQ(error_of([&] {
               plan(options, {}, {0, 4, 1});
             }),
             "--shards 6 cannot be shared evenly by 4 ranks: use a multiple of 4");
-  options.global_batch = 100;
+  options.schedule.global_batch = 100;
   EXPECT_EQ(error_of([&] {
               plan(options, {}, {0, 3, 1});
             }),
             "a global batch of 100 cannot be cut into 6 equal shards: use a multiple of 6, for "
             "example --global-batch 102");
-  options.shards = 0;
-  options.global_batch = (std::int64_t{1} << 31) + 1;
+  options.schedule.shards = 0;
+  options.schedule.global_batch = (std::int64_t{1} << 31) + 1;
   EXPECT_NE(error_of([&] { plan(options); }).find("use a smaller --global-batch"),
             std::string::npos);
-  options.global_batch = 0;
-  options.batch = std::int64_t{1} << 31;
+  options.schedule.global_batch = 0;
+  options.schedule.batch = std::int64_t{1} << 31;
   EXPECT_NE(error_of([&] {
               plan(options, {}, {0, 2, 1});
             }).find("use a smaller --batch"),
@@ -96,42 +96,42 @@ TEST(RunPlan, RefusesWhatCannotBeSharedEvenlyAndSaysWhatCan) {
 
 TEST(RunPlan, refuses_more_shards_than_an_int_holds) {
   Options options;
-  options.accumulate = 1 << 20;
+  options.schedule.accumulate = 1 << 20;
   const RankOf last{2047, 2048, 1};
   for (const std::int64_t global_batch : {std::int64_t{0}, std::int64_t{1} << 31}) {
-    options.global_batch = global_batch;
+    options.schedule.global_batch = global_batch;
     const std::string line = error_of([&] { plan(options, {}, last); });
     EXPECT_NE(line.find("2147483648 shards"), std::string::npos) << line;
     EXPECT_NE(line.find("--accumulate"), std::string::npos) << line;
   }
-  options.global_batch = 0;
-  options.accumulate = 1 << 22;
+  options.schedule.global_batch = 0;
+  options.schedule.accumulate = 1 << 22;
   const std::string line = error_of([&] { plan(options, {}, last); });
   EXPECT_NE(line.find("smaller --accumulate"), std::string::npos) << line;
 }
 
 TEST(RunPlan, ShardsGoSideBySideForBatchNormsOfTheWholeBatch) {
   Options options;
-  options.shards = 12;
-  options.global_batch = 120;
+  options.schedule.shards = 12;
+  options.schedule.global_batch = 120;
   EXPECT_EQ(plan(options, {}, {1, 4, 1}).lanes, 1);
-  options.sync_bn = true;
+  options.model.sync_bn = true;
   EXPECT_EQ(plan(options, {}, {1, 4, 1}).lanes, 3);
-  options.shards = 0;
-  options.accumulate = 3;
-  options.global_batch = 120;
+  options.schedule.shards = 0;
+  options.schedule.accumulate = 3;
+  options.schedule.global_batch = 120;
   EXPECT_EQ(plan(options, {}, {1, 4, 1}).lanes, 1) << "each accumulated batch by itself";
-  options.shards = 12;  // of a checkpoint
+  options.schedule.shards = 12;  // of a checkpoint
   EXPECT_EQ(plan(options, {}, {1, 4, 1}).lanes, 1);
 }
 
 TEST(RunPlan, RefusesARunLongerThanCanBeCounted) {
   Options options;
-  options.steps = std::int64_t{1} << 62;
+  options.schedule.steps = std::int64_t{1} << 62;
   EXPECT_NE(error_of([&] { plan(options); }).find("is longer than can be counted"),
             std::string::npos);
-  options.steps = 0;
-  options.epochs = 0x1p40;
+  options.schedule.steps = 0;
+  options.schedule.epochs = 0x1p40;
   EXPECT_NE(error_of([&] { plan(options); }).find("is longer than can be counted"),
             std::string::npos);
 }
@@ -139,22 +139,22 @@ TEST(RunPlan, RefusesARunLongerThanCanBeCounted) {
 TEST(RunPlan, EpochsCountSamplesWhateverTheBatchWas) {
   const Position start{10, 1200, 0, 1};
   Options options;
-  options.epochs = 1;
-  options.global_batch = 120;
+  options.schedule.epochs = 1;
+  options.schedule.global_batch = 120;
   EXPECT_EQ(plan(options, start).steps, 107);  // 12800 / 120
-  options.global_batch = 240;
+  options.schedule.global_batch = 240;
   EXPECT_EQ(plan(options, start).steps, 10 + 48);  // the other 11600, 240 at a time
   EXPECT_EQ(plan(options, start).epoch_at(10), 1200.0 / kSamples);
   EXPECT_EQ(plan(options, start).epoch_at(58), 1200.0 / kSamples + 48 * 240.0 / kSamples);
-  options.epochs = 0.05;
+  options.schedule.epochs = 0.05;
   EXPECT_EQ(plan(options, start).steps, 10 - 2) << "560 samples fewer than are done";
 }
 
 TEST(RunPlan, NotesALearningRateThatIsNotWhatOneExpects) {
   Options options;
-  options.steps = 10;
+  options.schedule.steps = 10;
   EXPECT_TRUE(plan(options).notes.empty());
-  options.rate.warmup_epochs = 5;
+  options.schedule.rate.warmup_epochs = 5;
   ASSERT_EQ(plan(options).notes.size(), 1u);
   EXPECT_NE(plan(options).notes[0].find("of its 5 epochs of warm-up"), std::string::npos);
   EXPECT_TRUE(plan(options, {10, 1280, 0, 1}).notes.empty()) << "nothing is left to train";
@@ -162,45 +162,45 @@ TEST(RunPlan, NotesALearningRateThatIsNotWhatOneExpects) {
 
 TEST(RunPlan, NotesALearningRateThatRises) {
   Options options;
-  options.steps = 10;
-  options.rate = {.base = 0.1, .decay = 2, .end = 0.2};
+  options.schedule.steps = 10;
+  options.schedule.rate = {.base = 0.1, .decay = 2, .end = 0.2};
   const auto notes_with = [&](const char* schedule) {
-    options.rate.schedule = schedule;
+    options.schedule.rate.schedule = schedule;
     return fmt::format("{}", fmt::join(plan(options).notes, "; "));
   };
   for (const char* schedule : {"cosine", "linear"})
     EXPECT_NE(notes_with(schedule).find("--lr-end 0.2"), std::string::npos) << schedule;
   EXPECT_NE(notes_with("exponential").find("--lr-decay 2"), std::string::npos);
   for (const char* schedule : {"constant", "one_cycle"}) EXPECT_EQ(notes_with(schedule), "");
-  options.rate = {.base = 0.1, .decay = 1, .end = 0.1};
+  options.schedule.rate = {.base = 0.1, .decay = 1, .end = 0.1};
   for (const char* schedule : {"cosine", "linear", "exponential"})
     EXPECT_EQ(notes_with(schedule), "");
-  options.rate.end = 0.11;
-  options.rate_batch = 64;  // --lr is doubled
-  options.rate.warmup_epochs = 0.01;
+  options.schedule.rate.end = 0.11;
+  options.schedule.rate_batch = 64;  // --lr is doubled
+  options.schedule.rate.warmup_epochs = 0.01;
   EXPECT_EQ(notes_with("cosine"), "");
 }
 
 TEST(RunPlan, ScalesTheRateWithTheGlobalBatchAndAsksForAWarmUp) {
   Options options;
-  options.steps = 10;
-  options.rate.base = 0.25;
-  options.global_batch = 512;
+  options.schedule.steps = 10;
+  options.schedule.rate.base = 0.25;
+  options.schedule.global_batch = 512;
   EXPECT_EQ(plan(options).rate.base, 0.25) << "as it stands";
-  options.rate_batch = 128;
+  options.schedule.rate_batch = 128;
   EXPECT_EQ(plan(options).rate.base, 1);
   EXPECT_EQ(plan(options).rate_factor, 4);
   ASSERT_EQ(plan(options).notes.size(), 1u);
   EXPECT_EQ(
       plan(options).notes[0],
       "a learning rate that is scaled up 4 times wants a warm-up: --warmup-epochs 5 is usual");
-  options.rate.schedule = "one_cycle";
+  options.schedule.rate.schedule = "one_cycle";
   EXPECT_TRUE(plan(options).notes.empty()) << "it warms up by itself";
-  options.rate.schedule = "constant";
-  options.rate.warmup_epochs = 0.1;
+  options.schedule.rate.schedule = "constant";
+  options.schedule.rate.warmup_epochs = 0.1;
   EXPECT_TRUE(plan(options).notes.empty());
-  options.rate.warmup_epochs = 0;
-  options.rate_batch = 1024;
+  options.schedule.rate.warmup_epochs = 0;
+  options.schedule.rate_batch = 1024;
   EXPECT_EQ(plan(options).rate.base, 0.125);
   EXPECT_TRUE(plan(options).notes.empty()) << "a smaller rate needs none";
 }
@@ -208,56 +208,56 @@ TEST(RunPlan, ScalesTheRateWithTheGlobalBatchAndAsksForAWarmUp) {
 TEST(Resumption, WhatIsLeftOpenIsTheCheckpoints) {
   std::vector<std::string> notes;
   const Options o = resumed_options(on_cifar(), ten_steps(), 4, notes);
-  EXPECT_EQ(o.seed, 7u);
-  EXPECT_EQ(o.threads, 3);
-  EXPECT_EQ(o.shards, 12);
-  EXPECT_EQ(o.global_batch, 120);
+  EXPECT_EQ(o.schedule.seed, 7u);
+  EXPECT_EQ(o.device.threads, 3);
+  EXPECT_EQ(o.schedule.shards, 12);
+  EXPECT_EQ(o.schedule.global_batch, 120);
   EXPECT_EQ(notes, std::vector<std::string>{"global batch 120 as before"});
   EXPECT_EQ(plan(o, ten_steps().metadata.position, {1, 4, 3}).first_shard, 3);
 }
 
 TEST(Resumption, WhatIsSaidIsNotedWhereItIsAnother) {
   Options options = on_cifar();
-  options.threads = 5;
-  options.seed = 7;
-  options.shards = 4;
-  options.batch = 32;
-  options.seed_given = options.shards_given = options.batch_given = true;
+  options.device.threads = 5;
+  options.schedule.seed = 7;
+  options.schedule.shards = 4;
+  options.schedule.batch = 32;
+  options.schedule.seed_given = options.schedule.shards_given = options.schedule.batch_given = true;
   std::vector<std::string> notes;
   const Options o = resumed_options(options, ten_steps(), 4, notes);
-  EXPECT_EQ(o.threads, 5);
-  EXPECT_EQ(o.shards, 4);
-  EXPECT_EQ(o.global_batch, 128);
+  EXPECT_EQ(o.device.threads, 5);
+  EXPECT_EQ(o.schedule.shards, 4);
+  EXPECT_EQ(o.schedule.global_batch, 128);
   EXPECT_EQ(notes,
             (std::vector<std::string>{
                 "the global batch is now 128, not 120 as before: this is no longer the same run",
                 "now 4 shards, not 12 as before: weights will differ in the last bits"}));
   notes.clear();
-  options.shards = 12;
-  options.batch = 30;
-  EXPECT_EQ(resumed_options(options, ten_steps(), 4, notes).shards, 12);
+  options.schedule.shards = 12;
+  options.schedule.batch = 30;
+  EXPECT_EQ(resumed_options(options, ten_steps(), 4, notes).schedule.shards, 12);
   EXPECT_TRUE(notes.empty()) << fmt::format("{}", fmt::join(notes, "\n"));
 }
 
 TEST(Resumption, BatchesThatAreNotAccumulatedAreNoted) {
   Options options = on_cifar();
-  options.accumulate = 3;
+  options.schedule.accumulate = 3;
   std::vector<std::string> notes;
-  EXPECT_EQ(resumed_options(options, ten_steps(), 2, notes).shards, 12);
+  EXPECT_EQ(resumed_options(options, ten_steps(), 2, notes).schedule.shards, 12);
   EXPECT_EQ(notes, (std::vector<std::string>{
                        "global batch 120 as before",
                        "--accumulate 3 does nothing: the run goes on in 12 shards as before, 6 on "
                        "each rank"}));
   notes.clear();
-  EXPECT_EQ(resumed_options(options, ten_steps(), 4, notes).shards, 12);
+  EXPECT_EQ(resumed_options(options, ten_steps(), 4, notes).schedule.shards, 12);
   EXPECT_EQ(notes.size(), 1u) << "3 on each of 4 ranks are what was asked for";
 }
 
 TEST(Resumption, FromScratchOptionsStayAsTheyAre) {
   std::vector<std::string> notes;
   const Options o = resumed_options({}, {}, 4, notes);
-  EXPECT_EQ(o.seed, 1u);
-  EXPECT_EQ(o.shards + o.global_batch + o.threads, 0);
+  EXPECT_EQ(o.schedule.seed, 1u);
+  EXPECT_EQ(o.schedule.shards + o.schedule.global_batch + o.device.threads, 0);
   require_same_data({}, kData, {}, notes);
   EXPECT_TRUE(notes.empty());
 }
@@ -290,8 +290,8 @@ TEST(Circumstances, OfACheckpointWithoutStatisticsEachShardHadItsOwn) {
 TEST(Circumstances, TellWhereShardsAreNotAddedInTheCanonicalOrder) {
   const auto order = [](int ranks, int shards) {
     Options options;
-    options.shards = shards;
-    options.global_batch = shards;
+    options.schedule.shards = shards;
+    options.schedule.global_batch = shards;
     return order_of_shards(plan(options, {}, {0, ranks, 1}));
   };
   EXPECT_EQ(order(1, 6), "canonical");
@@ -310,15 +310,16 @@ std::string refusal(const std::function<void(Options&, Resumption&)>& change, in
 }
 
 TEST(Resumption, RefusesAnotherRun) {
-  EXPECT_EQ(refusal([](Options& o, Resumption&) { o.model = "resnet"; }),
+  EXPECT_EQ(refusal([](Options& o, Resumption&) { o.model.name = "resnet"; }),
             "step-0000000010.h5 is of model tutorial, not resnet: say --model tutorial, or choose "
             "another --checkpoint-dir");
-  EXPECT_EQ(refusal([](Options& o, Resumption&) { o.seed_given = true; }),
+  EXPECT_EQ(refusal([](Options& o, Resumption&) { o.schedule.seed_given = true; }),
             "step-0000000010.h5 was written with --seed 7, not 1: leave --seed out, or choose "
             "another --checkpoint-dir");
-  EXPECT_EQ(refusal([](Options& o, Resumption&) { o.dataset = "synthetic", o.data = ""; }),
-            "step-0000000010.h5 was trained on cifar10, not synthetic: pass --dataset cifar10 and "
-            "its files by --data DIR, or choose another --checkpoint-dir");
+  EXPECT_EQ(
+      refusal([](Options& o, Resumption&) { o.data.dataset = "synthetic", o.data.folder = ""; }),
+      "step-0000000010.h5 was trained on cifar10, not synthetic: pass --dataset cifar10 and "
+      "its files by --data DIR, or choose another --checkpoint-dir");
   EXPECT_EQ(refusal([](Options&, Resumption&) {}, 5),
             "step-0000000010.h5 was trained in 12 shards, which 5 ranks cannot share evenly: start "
             "with a number of ranks that divides 12, or pass --shards 5 (weights will then differ "
@@ -391,7 +392,7 @@ TEST(Circumstances, ACompleteRunIsRefusedWithOptionsThatChangeMoreThanTheLastBit
     Options options;
     options.text = now.at("options");
     options.shaping = {{"lr", "0.1"}, {"ema", "0.9"}};
-    options.rate.schedule = rate;
+    options.schedule.rate.schedule = rate;
     try {
       require_same_run(complete, now, options);
     } catch (const Error& error) {
@@ -458,7 +459,7 @@ TEST(Circumstances, EachChangeIsOneNote) {
             "weights will differ in the last bits");
   EXPECT_EQ(note_of("steps", "200"), "") << "this schedule does not look at the end";
   for (const char* schedule : {"cosine", "linear"}) {
-    options.rate.schedule = schedule;
+    options.schedule.rate.schedule = schedule;
     EXPECT_EQ(note_of("steps", "200"),
               fmt::format("the run now ends at step 200, not 100 as before, and --lr-schedule {} "
                           "depends on it: this is no longer the same run",

@@ -66,28 +66,6 @@ TEST_P(ShardSums, AreInTheCanonicalOrder) {
   }
 }
 
-TEST_P(ShardSums, TakePartsInTheirPlace) {
-  const int shards = GetParam();
-  std::vector<float> gradients(kCount);
-  const auto device = make_cpu_device(1);
-  ShardSum sum(*device, gradients.data(), kCount, shards);
-  HostStream stream;
-  const auto all = draw_shards(shards);
-  int placed = 0;
-  for (int shard = 0; shard < shards; ++shard) {
-    if (float* const place = sum.place(shard)) {
-      std::copy(all[shard].begin(), all[shard].end(), place);
-      ++placed;
-      continue;
-    }
-    gradients = all[shard];
-    if (shard < shards - 1) sum.take(shard, {0, kCount}, stream);
-  }
-  sum.finish({0, kCount}, stream);
-  EXPECT_EQ(gradients, canonical_sum(all));
-  EXPECT_EQ(placed, shards / 2) << "every second, and never the last";
-}
-
 TEST(ShardSum, TheOrderMattersForTheseNumbers) {
   const auto all = draw_shards(9);
   std::vector<float> in_turn(kCount);

@@ -19,13 +19,13 @@ class TrainedData : public testing::Test {
     const ImageStore store{{1, 2, 1}, {0, 50, 100, 150}, {0, 1}};
     data_ = image_datasets(store, store, {"cat", "dog"}, "images", "here");
     own_ = normalisation_of(*data_.train);
-    options_.dataset = "folder";
-    options_.model = "resnet20";
+    options_.data.dataset = "folder";
+    options_.model.name = "resnet20";
   }
   std::string seen() const { return normalisation_of(*data_.test); }
   /// --init with a checkpoint of these classes and this normalisation; the notes.
   std::vector<std::string> begin(const std::string& classes, const std::string& normalisation) {
-    options_.init = "first.h5";
+    options_.model.init = "first.h5";
     Resumption resumption;
     resumption.initial.texts = {
         {"model", "resnet20"}, {kClassNames, classes}, {kNormalisation, normalisation}};
@@ -50,7 +50,7 @@ TEST_F(TrainedData, AResumeHasItsCheckpoints) {
   Resumption resumption;
   resumption.file = "c/step-0000000010.h5";
   resumption.metadata.texts[kNormalisation] = kOther;
-  options_.init = "not/looked/at.h5";
+  options_.model.init = "not/looked/at.h5";
   std::vector<std::string> notes;
   follow_checkpoint(options_, resumption, data_, notes);
   EXPECT_EQ(seen(), kOther);

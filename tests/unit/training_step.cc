@@ -120,7 +120,7 @@ Outcome train(int ranks, int shards, Policy policy, Votes votes = {}, int shard_
   const auto device = make_cpu_device(1);
   const Few dataset;
   Options options;
-  options.ema = 0;
+  options.optimizer.ema = 0;
   RunPlan plan;
   plan.seed = 1;
   plan.own_shards = shards;

@@ -14,7 +14,7 @@ std::unique_ptr<Device> gpu(bool deterministic = false) {
 /// The reducers of the menu, with the same bits in every run.
 Variant real(bool no_graph = false) {
   return {.no_graph = no_graph,
-          .change = [](Options& options) { options.deterministic = true; },
+          .change = [](Options& options) { options.device.deterministic = true; },
           .doubles = false};
 }
 
@@ -56,8 +56,8 @@ TEST(TrainingStepOnGpu, InHalfPrecisionItIsTheCpuWithinTolerance) {
   const std::unique_ptr<Device> device = gpu(true);
   Variant half = real();
   half.change = [](Options& options) {
-    options.deterministic = true;
-    options.precision = Type::f16;
+    options.device.deterministic = true;
+    options.model.precision = Type::f16;
   };
   const Outcome is = train(*device, "auto", "auto", half);
   expect_near(is, on_the_cpu(), 0.05);
