@@ -1,0 +1,69 @@
+"""Checks README.md, CONTRIBUTING.md and docs/: python3 docs.py ROOT HELP_TEXT. Prints each fault and exits with 1."""
+import pathlib
+import re
+import sys
+
+LONGEST_README, LONGEST_PAGE, LONGEST_SENTENCE = 150, 250, 30
+# Options of other programs than ours.
+FOREIGN = {"--hostfile", "--mca", "--oversubscribe", "--logdir", "--preset", "--install", "--prefix", "--build", "--target",
+           "--test-dir", "--dependency", "--array", "--nodes", "--mpi"}
+
+root, help_text = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]).read_text()
+faults = []
+
+
+def anchors(page):
+    headings = re.findall(r"^#+ +(.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def without_code(text):
+    text = re.sub(r"```.*?```", "", text, flags=re.S)
+    return "\n".join(line for line in text.splitlines() if not line.startswith("    "))
+
+
+def check_links(page, text):
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path) if path else page
+        # The copy that proves this check holds no folders but docs/: what lies outside is not looked for there.
+        if not file.exists() and (root / "src").exists() or not file.exists() and "/" not in path:
+            faults.append(f"{page}: the link to {target} is dead")
+        elif anchor and file.exists() and anchor not in anchors(file):
+            faults.append(f"{page}: no heading for {target}")
+
+
+def check_sentences(page, text):
+    prose = [line for line in without_code(text).splitlines() if not re.match(r"\s*(\||#|!\[)", line)]
+    for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[*-]|\d+\.) )", "\n".join(prose)):
+        for sentence in re.split(r"(?<=[.!?:;])\s+", re.sub(r"`[^`]*`", "code", paragraph)):
+            if len(sentence.split()) > LONGEST_SENTENCE:
+                faults.append(f"{page}: a sentence of {len(sentence.split())} words: {sentence[:60]!r}")
+
+
+def check_options(page, text):
+    for option in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", "\n".join(re.findall(r"`([^`]*)`", without_code(text)))):
+        lines = [line for line in text.splitlines() if option in line]
+        ours = any(not re.search(r"scripts/|bench_|bench/|predict|cmake|ctest|mpirun|srun|sbatch|scontrol|scancel|mkdocs", line)
+                   for line in lines)
+        if ours and option not in FOREIGN and not re.search(re.escape(option) + r"\b", help_text):
+            faults.append(f"{page}: there is no option {option}")
+
+
+pages = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("*.md"))]
+if len(pages) < 5:
+    faults.append(f"{root}: only {len(pages)} pages were found")
+for page in pages:
+    text = page.read_text()
+    limit = LONGEST_README if page.name == "README.md" else LONGEST_PAGE
+    if len(text.splitlines()) > limit:
+        faults.append(f"{page}: more than {limit} lines")
+    check_links(page, text)
+    check_sentences(page, text)
+    check_options(page, text)
+    if page.parent.name == "docs" and f"docs/{page.name}" not in pages[0].read_text():
+        faults.append(f"{page}: README.md does not link to it")
+print("\n".join(faults))
+sys.exit(bool(faults))

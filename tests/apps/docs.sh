@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The documentation keeps its limits: length, links, sentences, and names of options that exist.
+# usage: docs.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+command -v python3 >/dev/null || skip "python3 is not installed"
+root=$(cd "$here/../.." && pwd)
+
+for program in train_cifar train_reuters evaluate; do "$build/$program" --help; done >"$folder/help" 2>/dev/null
+expect "the options are known" grep -q -- --checkpoint-dir "$folder/help"
+expect "the documentation keeps its limits" python3 "$here/docs.py" "$root" "$folder/help"
+
+# The check itself can fail.
+cp -r "$root/docs" "$root/README.md" "$root/CONTRIBUTING.md" "$folder/"
+mkdir -p "$folder/bad" && cp -r "$root/docs" "$root/README.md" "$root/CONTRIBUTING.md" "$folder/bad/"
+echo 'See [nothing](nowhere.md) and [no heading](faq.md#no-such-heading). Pass `--no-such-option`.' >>"$folder/bad/docs/faq.md"
+python3 "$here/docs.py" "$folder/bad" "$folder/help" >"$folder/found"
+for word in nowhere.md no-such-heading no-such-option; do
+  expect "the check finds $word" grep -q "faq.md.*$word" "$folder/found"
+done
+finish
