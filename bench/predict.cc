@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "apps/step/factor_sums.h"
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/buckets.h"
 #include "net/model.h"
 #include "src/base/check.h"

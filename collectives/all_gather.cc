@@ -17,7 +17,7 @@ struct AllGather::Body {
       : comm(on),
         most(most),
         room(round_up(most, kPageBytes)),
-        piece(piece_for(on)),
+        piece(chunk_for(on)),
         pieces(ceil_div(most, piece)),
         sizes(comm.size()),
         requests(2 * pieces * comm.size(), MPI_REQUEST_NULL),

@@ -78,11 +78,11 @@ void ProgressEngine::finish(std::size_t count) {
 void ProgressEngine::wait_for(std::size_t bucket) {
   AllGather* gather = gathered_[bucket];
   if (gather == nullptr) return reducer_.finish(summed_[bucket]);
-  rest_.begin();
+  backoff_.begin();
   while (!gather->advance()) {
     reducer_.advance();
     complete_done();
-    rest_.between();
+    backoff_.between();
   }
 }
 

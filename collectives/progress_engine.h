@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/all_gather.h"
-#include "collectives/node/rest.h"
+#include "collectives/node/backoff.h"
 #include "collectives/reducer.h"
 
 namespace lockstep {
@@ -61,7 +61,7 @@ class ProgressEngine {
   std::vector<Range> buckets_;
   std::vector<AllGather*> gathered_;  ///< by bucket
   std::vector<int> summed_;           ///< by bucket: its number among those of the reducer, if any
-  Rest rest_;
+  Backoff backoff_;
   Reduced reduced_;
   Record* record_;
   Lane* lane_;

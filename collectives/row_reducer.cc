@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/all_gather.h"
-#include "collectives/node/rest.h"
+#include "collectives/node/backoff.h"
 
 namespace lockstep {
 
@@ -96,7 +96,7 @@ struct RowReducer::Body {
     }
   }
 
-  Rest rest;
+  Backoff backoff;
   int size;
   std::size_t row_words;
   int own_shards;
@@ -135,8 +135,8 @@ bool RowReducer::advance() { return body_->messages.advance(); }
 
 void RowReducer::finish(float* table) {
   Body& b = *body_;
-  b.rest.begin();
-  while (!advance()) b.rest.between();
+  b.backoff.begin();
+  while (!advance()) b.backoff.between();
   for (int rank = 0; rank < b.size; ++rank) {
     b.part.clear();
     b.unpack(b.messages.of(rank), b.part);

@@ -319,7 +319,7 @@ void add_options(OptionSet& add, Options& o, const Program& program,
   add.group("Ranks");
   add.text("--reducer", o.reducer, "NAME",
            "How gradients are summed over the ranks: auto or one of --list",
-           [](const std::string& name) { find(reducers(), name); });
+           [](const std::string& name) { find_reducer(name); });
   add.optional_number("--nccl-max-ctas", o.nccl_max_ctas, Bounds::at_least(1, kMostCtas),
                       "Thread blocks (CTAs) that NCCL's sums may take from the backward pass "
                       "[NCCL's choice; 4 with --deterministic]");
@@ -330,7 +330,7 @@ void add_options(OptionSet& add, Options& o, const Program& program,
          "--wire", [&o](const std::string& name) { parse_wire(name, o.wire); },
          [&o] { return name_of(o.wire); }, "TYPE",
          "Of gradients in messages between hosts: fp32, bf16 or fp16. What rounding takes away is "
-         "added to the next step's. With --reducer owners also between ranks of a host")
+         "added to the next step's. With --reducer direct also between ranks of a host")
       .shapes_weights();
   add.text("--embedding-gradient", o.embedding_gradient, "HOW",
            "Sum that of an embedding dense, or as the rows of the words that a batch has, with a "

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/reducers/measured_link.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"

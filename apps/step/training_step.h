@@ -21,6 +21,7 @@
 #include "collectives/buckets.h"
 #include "collectives/row_reducer.h"
 #include "collectives/shard_sum.h"
+#include "collectives/world.h"
 #include "net/clip.h"
 #include "net/loss_scale.h"
 #include "net/model.h"

@@ -40,10 +40,10 @@ void write(AllGather& gather, int step, std::size_t bytes) {
 
 TEST(AllGather, EachRankGetsWhatTheOthersHave) {
   const Comm comm = world().comm();
-  constexpr std::size_t kMost = 2 * kPieceWithinHost + 1;
+  constexpr std::size_t kMost = 2 * kChunkWithinHost + 1;
   AllGather gather(comm.duplicate(), kMost);
   constexpr std::array<std::size_t, 7> kSizes = {
-      kMost, 0, 1, kPieceWithinHost, kPieceWithinHost + 1, kPieceWithinHost - 1, kMost - 1};
+      kMost, 0, 1, kChunkWithinHost, kChunkWithinHost + 1, kChunkWithinHost - 1, kMost - 1};
   const auto size_of = [&](int step, int rank) { return kSizes[(step + 2 * rank) % 7]; };
   for (int step = 0; step < 14; ++step) {
     const std::size_t own = size_of(step, comm.rank());
@@ -122,7 +122,7 @@ TEST_P(GatheredBuckets, TakeTurnsWithThoseThatAreSummed) {
   // The second and the fourth are gathered.
   const std::vector<Range> summed = {buckets[0], buckets[2], buckets[4]};
   const auto reducer = make_tree(summed);
-  AllGather long_one(comm.duplicate(), kPieceWithinHost + 77), short_one(comm.duplicate(), 20);
+  AllGather long_one(comm.duplicate(), kChunkWithinHost + 77), short_one(comm.duplicate(), 20);
   std::array<std::atomic<int>, 5> called{};  // by bucket, also on the other thread
   GradientBuckets all(*reducer, buckets, GetParam(),
                       [&](int bucket, Range range) {
@@ -135,7 +135,7 @@ TEST_P(GatheredBuckets, TakeTurnsWithThoseThatAreSummed) {
       for (std::int64_t i = range.begin; i < range.end(); ++i)
         reducer->gradients()[i] = static_cast<float>(step + i * (comm.rank() + 1));
     }
-    write(long_one, step, kPieceWithinHost + 77);
+    write(long_one, step, kChunkWithinHost + 77);
     write(short_one, step + 1, 20);
     for (const Range& bucket : buckets) {
       all.ready(bucket, *stream);
@@ -145,7 +145,7 @@ TEST_P(GatheredBuckets, TakeTurnsWithThoseThatAreSummed) {
     EXPECT_EQ(called[0], step + 1);
     EXPECT_EQ(called[1], step + 1);
     for (int rank = 0; rank < comm.size(); ++rank)
-      EXPECT_TRUE(holds(long_one, step, rank, kPieceWithinHost + 77)) << rank;
+      EXPECT_TRUE(holds(long_one, step, rank, kChunkWithinHost + 77)) << rank;
     all.finish();
     for (const std::atomic<int>& times : called) EXPECT_EQ(times, step + 1);
     for (int rank = 0; rank < comm.size(); ++rank)
@@ -177,7 +177,7 @@ TEST_P(GatheredBuckets, AreWaitedForByThemselves) {
 TEST_P(GatheredBuckets, AreMovedOnMeanwhile) {
   if (GetParam() == Policy::wait) GTEST_SKIP() << "nobody moves anything on";
   const auto reducer = make_tree({{32, 32}});
-  AllGather gather(comm.duplicate(), 4 * kPieceWithinHost);
+  AllGather gather(comm.duplicate(), 4 * kChunkWithinHost);
   std::atomic<bool> there = false;
   GradientBuckets all(*reducer, {{0, 32}, {32, 32}}, GetParam(),
                       [&](int bucket, Range) { there = bucket == 0; }, nullptr, nullptr,
