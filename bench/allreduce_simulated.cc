@@ -10,9 +10,9 @@
 #include <ctime>
 #include <vector>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/comm/communicator.h"
-#include "collectives/run.h"
+#include "collectives/schedule_run.h"
 #include "src/base/table.h"
 
 int main(int argc, char** argv) {
@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
     const AlgorithmEntry& entry = find(algorithms(), argv[1]);
     const std::int64_t count = std::atoll(argv[2]) / static_cast<std::int64_t>(sizeof(float));
     std::vector<float> bucket(count, static_cast<float>(comm.rank() + 1));
-    Run run(comm, entry.algorithm(comm.rank(), comm.size(), count), kPieceBetweenHosts, 0);
+    ScheduleRun run(comm, entry.algorithm(comm.rank(), comm.size(), count), kChunkBetweenHosts, 0);
     // Ranks leave a barrier one after the other, but can sleep until the same moment.
     double now = MPI_Wtime(), begin = 0;
     MPI_Allreduce(&now, &begin, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);

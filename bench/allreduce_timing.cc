@@ -10,6 +10,7 @@
 #include "collectives/comm/communicator.h"
 #include "collectives/exchange.h"
 #include "collectives/reducer.h"
+#include "collectives/schedule.h"
 #include "collectives/sum.h"
 #include "src/base/clock.h"
 #include "src/base/round_up.h"
@@ -190,27 +191,27 @@ AllreduceBound::AllreduceBound(const Comm& comm) : comm_(comm) {
     if (all[rank] == 0) leaders.push_back(static_cast<int>(rank));
   hosts_ = static_cast<int>(leaders.size());
   if (hosts_ == 1) return;
-  // In pieces, as exchanges send them: a single long message does not fill both directions of a
+  // In chunks, as exchanges send them: a single long message does not fill both directions of a
   // link at once.
-  constexpr int kPieces = 64, kPiece = static_cast<int>(kPieceBetweenHosts),
-                kBytes = kPieces * kPiece;
+  constexpr int kChunks = 64, kChunk = static_cast<int>(kChunkBetweenHosts),
+                kBytes = kChunks * kChunk;
   std::vector<char> out(kBytes), in(kBytes);
-  std::vector<MPI_Request> requests(2 * kPieces);
+  std::vector<MPI_Request> requests(2 * kChunks);
   const auto me = std::find(leaders.begin(), leaders.end(), comm.rank()) - leaders.begin();
   const auto neighbour = [&](std::ptrdiff_t i) { return leaders[(i + hosts_) % hosts_]; };
   const std::vector<double> ns = slowest(
       comm, 5, [](int) {},
       [&](int) {
         if (node_rank != 0) return;
-        for (std::size_t i = 0; i < kPieces; ++i) {
-          check(MPI_Irecv(in.data() + i * kPiece, kPiece, MPI_CHAR, neighbour(me - 1), 0, raw(comm),
+        for (std::size_t i = 0; i < kChunks; ++i) {
+          check(MPI_Irecv(in.data() + i * kChunk, kChunk, MPI_CHAR, neighbour(me - 1), 0, raw(comm),
                           &requests[i]));
         }
-        for (std::size_t i = 0; i < kPieces; ++i) {
-          check(MPI_Isend(out.data() + i * kPiece, kPiece, MPI_CHAR, neighbour(me + 1), 0,
-                          raw(comm), &requests[kPieces + i]));
+        for (std::size_t i = 0; i < kChunks; ++i) {
+          check(MPI_Isend(out.data() + i * kChunk, kChunk, MPI_CHAR, neighbour(me + 1), 0,
+                          raw(comm), &requests[kChunks + i]));
         }
-        check(MPI_Waitall(2 * kPieces, requests.data(), MPI_STATUSES_IGNORE));
+        check(MPI_Waitall(2 * kChunks, requests.data(), MPI_STATUSES_IGNORE));
       });
   // The best of them: a bound must not be beaten.
   bytes_per_s_ = kBytes / (*std::min_element(ns.begin(), ns.end()) * 1e-9);
@@ -222,17 +223,17 @@ std::optional<double> AllreduceBound::operator()(std::int64_t bytes, Type type) 
   if (hosts_ > 1)
     return 2.0 * (hosts_ - 1) / hosts_ * static_cast<double>(bytes) / bytes_per_s_ * 1e6;
   const std::int64_t count = bytes / static_cast<std::int64_t>(size_of(type));
-  const Range slice = slice_of({0, count}, comm_.rank(), ranks);
-  const std::int64_t apart = round_up(slice.count, 1024);
+  const Range part = part_of({0, count}, comm_.rank(), ranks, kLineFloats);
+  const std::int64_t apart = round_up(part.count, 1024);
   const int buckets = static_cast<int>(std::clamp<std::int64_t>((32 << 20) / bytes, 1, 8));
   std::vector<float> memory(apart * ranks * buckets);
   std::vector<float*> parts(ranks);
   const auto prepare = [&](int i) {
     float* place = memory.data() + i % buckets * apart * ranks;
     for (int rank = 0; rank < ranks; ++rank)
-      std::fill_n(parts[rank] = place + rank * apart, slice.count, 1.0f);
+      std::fill_n(parts[rank] = place + rank * apart, part.count, 1.0f);
   };
-  const auto run = [&](int) { sum_canonically(parts, slice.count); };
+  const auto run = [&](int) { sum_canonically(parts, part.count); };
   const double first = median(slowest(comm_, 3, prepare, run));
   return median(slowest(comm_, iterations_for(first), prepare, run)) * 1e-3;
 }

@@ -9,7 +9,7 @@
 #include "bench/allreduce_report.h"
 #include "bench/allreduce_timing.h"
 #include "bench/schedule_drawing.h"
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/reducer.h"
 #include "src/base/plural.h"
@@ -90,9 +90,9 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   if (o.most < o.least) fail_usage("--max {} is less than --min {}", o.most, o.least);
   for (const std::string& name : o.reducers) {
     if (name == "all" || name == kPeer) continue;
-    const ReducerEntry& entry = find(reducers(), name);
+    const ReducerEntry& entry = find_reducer(name);
     if (o.timing.type != Type::f32 && !entry.rounds) {
-      fail_usage("--reducers {}: its messages are of fp32: leave --type {} out, or choose owners",
+      fail_usage("--reducers {}: its messages are of fp32: leave --type {} out, or choose direct",
                  name, type);
     }
     if (o.timing.doubles)
@@ -128,7 +128,7 @@ std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
         if (serves) return;
         fail_usage(
             "--reducers {}: it sends nothing here that --type {} could shorten: leave one of "
-            "them out, or choose owners",
+            "them out, or choose direct",
             asked, o.timing.type_name());
       });
       add(asked);

@@ -18,15 +18,15 @@
 #include "apps/options/help.h"
 #include "bench/google_options.h"
 #include "collectives/buckets.h"
-#include "collectives/comm/comm.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/exchange.h"
 #include "collectives/node/node_cores.h"
 #include "collectives/node/node_memory.h"
 #include "collectives/node/shared_counter.h"
 #include "collectives/reducer.h"
-#include "collectives/run.h"
+#include "collectives/schedule_run.h"
 #include "collectives/sum.h"
+#include "collectives/world.h"
 #include "src/base/clock.h"
 #include "src/files/file.h"
 
@@ -86,7 +86,7 @@ void message(benchmark::State& state, const Comm& comm, std::int64_t count) {
   const int previous = (comm.rank() + comm.size() - 1) % comm.size();
   const Schedule schedule{
       count, count, {{{Verb::send, next, {0, count}}, {Verb::copy, previous, {count, count}}}}};
-  Run run(comm.duplicate(), schedule, piece_for(comm), 0);
+  ScheduleRun run(comm.duplicate(), schedule, chunk_for(comm), 0);
   std::vector<float> bucket(static_cast<std::size_t>(count), 1);
   time(state, comm, count * std::int64_t{sizeof(float)}, [&] {
     run.start(bucket.data());

@@ -15,7 +15,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/buckets.h"
 #include "net/model.h"
 #include "src/base/check.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace lockstep {
 

@@ -7,15 +7,15 @@ namespace lockstep {
 
 class Comm;
 
-/// Long messages go in pieces, so that one piece is added while the next arrives. Open MPI over TCP
+/// Long messages go in chunks, so that one chunk is added while the next arrives. Open MPI over TCP
 /// sends up to 64 KiB, with its header, at once; of longer messages it sends the rest when the
 /// receiver has asked for it, and where both ranks of a pair send, what one asks for waits behind
-/// what it sends, which takes a third to a half of a slow link's bandwidth: between hosts pieces
+/// what it sends, which takes a third to a half of a slow link's bandwidth: between hosts chunks
 /// are shorter. (What comes before it is waited for lies in MPI's memory meanwhile.) Within a host
 /// MPI copies long ones once and short ones twice.
-inline constexpr std::size_t kPieceWithinHost = 256 << 10, kPieceBetweenHosts = 60 << 10;
-/// Bytes of the pieces between the ranks of `comm`. Collective.
-std::size_t piece_for(const Comm& comm);
+inline constexpr std::size_t kChunkWithinHost = 256 << 10, kChunkBetweenHosts = 60 << 10;
+/// Bytes of the chunks between the ranks of `comm`. Collective.
+std::size_t chunk_for(const Comm& comm);
 
 /// All memory is taken at construction. Several with different tags may be under way on one
 /// communicator. One thread at a time. MPI failures throw Error. Destroyed under way only by an

@@ -39,9 +39,10 @@ struct ReducerTraits {
   bool speaks_mpi = false;
   /// start() alone suffices: done() is true right after it, and all order is in the streams.
   bool in_stream = false;
-  /// The residual of rounding this rank's sums for the wire (collectives/reducers/owner_sums.h): as
-  /// many floats as gradients(), of the host. The next sums include it. It is a part of the state
-  /// of a run: between steps the caller may read and write it. Null if nothing is rounded here.
+  /// The residual of rounding this rank's sums for the wire
+  /// (collectives/reducers/direct_all_reduce.h): as many floats as gradients(), of the host. The
+  /// next sums include it. It is a part of the state of a run: between steps the caller may read
+  /// and write it. Null if nothing is rounded here.
   float* kept_back = nullptr;
 };
 
@@ -126,6 +127,8 @@ struct ReducerEntry {
 
 /// The menu: the kinds of reducers that were built, then one that carries out each of algorithms().
 std::span<const ReducerEntry> reducers();
+/// The one called `name`. Throws the usage Error for an unknown name.
+const ReducerEntry& find_reducer(std::string_view name);
 
 /// The reducer called `name`, or for "auto" the one that suits the ranks: in memory of the host on
 /// one host shared, on several hierarchical or the fastest of some that are tried, in canonical

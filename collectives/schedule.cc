@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/base/round_up.h"
+
 namespace lockstep {
 namespace {
 
@@ -43,9 +45,10 @@ double cost(Algorithm algorithm, int size, std::int64_t count, const Link& link)
   return seconds;
 }
 
-Range part_of(Range range, int part, int parts) {
-  const std::int64_t begin = range.count * part / parts;
-  const std::int64_t end = range.count * (part + 1) / parts;
+Range part_of(Range range, int part, int parts, std::int64_t aligned) {
+  const std::int64_t units = ceil_div(range.count, aligned);
+  const std::int64_t begin = units * part / parts * aligned;
+  const std::int64_t end = std::min(units * (part + 1) / parts * aligned, range.count);
   return {range.begin + begin, end - begin};
 }
 

@@ -1,6 +1,6 @@
 // An all-reduce as data. An algorithm says what each rank sends, receives and adds, and does none
-// of it: the interpreter of tests/unit/algorithms.cc runs algorithms without MPI, collectives/run.h
-// runs them over MPI, cost() foretells what they take.
+// of it: the interpreter of tests/unit/algorithms.cc runs algorithms without MPI,
+// collectives/schedule_run.h runs them over MPI, cost() foretells what they take.
 //
 // clang-format off
 //   address    an element. [0, count) is the bucket, [count, count + scratch) is scratch that
@@ -77,7 +77,12 @@ struct Link {
 /// bytes that the busiest rank adds; rounds follow one another.
 double cost(Algorithm algorithm, int size, std::int64_t count, const Link& link);
 
-/// Elements [begin, end) of the part number `part` of `parts` nearly equal ones of `range`.
-Range part_of(Range range, int part, int parts);
+/// Floats of a cache line. Ranks that write to parts of one array at once cut it at multiples of
+/// it.
+inline constexpr std::int64_t kLineFloats = 16;
+
+/// Part number `part` of `parts` nearly equal ones of `range`. All parts but the last end at a
+/// multiple of `aligned` elements from the begin of the range.
+Range part_of(Range range, int part, int parts, std::int64_t aligned = 1);
 
 }  // namespace lockstep

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "collectives/schedule.h"
 #include "collectives/sum_of.h"
 #include "src/base/check.h"
 #include "src/base/round_up.h"
@@ -78,13 +77,6 @@ void sum_canonically(std::span<float* const> parts, std::int64_t count) {
   } else {
     sum_groups(parts, count);
   }
-}
-
-Range slice_of(Range range, int part, int parts) {
-  constexpr std::int64_t kLine = 16;  // floats
-  const Range lines = part_of({0, ceil_div(range.count, kLine)}, part, parts);
-  const std::int64_t begin = lines.begin * kLine, end = std::min(lines.end() * kLine, range.count);
-  return {range.begin + begin, end - begin};
 }
 
 }  // namespace lockstep

@@ -17,8 +17,4 @@ void sum_canonically(std::span<float* const> parts, std::int64_t count);
 /// Gives the same, the same bits, to `stream`, for at most 8 parts in memory of its device.
 void sum_canonically(Stream& stream, std::span<float* const> parts, std::int64_t count);
 
-/// Elements of part number `part` of `parts` of a bucket that several write to at once: no two
-/// parts have a cache line in common, where `range` begins with one.
-Range slice_of(Range range, int part, int parts);
-
 }  // namespace lockstep

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "collectives/comm/comm.h"
+#include "collectives/world.h"
 
 namespace lockstep {
 

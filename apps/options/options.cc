@@ -326,7 +326,7 @@ void add_options(OptionSet& add, Options& o, const Program& program,
   add.group("Ranks");
   add.text("--reducer", o.ranks.reducer, "NAME",
            "How gradients are summed over the ranks: auto or one of --list",
-           [](const std::string& name) { find(reducers(), name); });
+           [](const std::string& name) { find_reducer(name); });
   add.optional_number("--nccl-max-ctas", o.ranks.nccl_max_ctas, Bounds::at_least(1, kMostCtas),
                       "Thread blocks (CTAs) that NCCL's sums may take from the backward pass "
                       "[NCCL's choice; 4 with --deterministic]");
@@ -337,7 +337,7 @@ void add_options(OptionSet& add, Options& o, const Program& program,
          "--wire", [&o](const std::string& name) { parse_wire(name, o.ranks.wire); },
          [&o] { return name_of(o.ranks.wire); }, "TYPE",
          "Of gradients in messages between hosts: fp32, bf16 or fp16. What rounding takes away is "
-         "added to the next step's. With --reducer owners also between ranks of a host")
+         "added to the next step's. With --reducer direct also between ranks of a host")
       .shapes_weights();
   add.text("--progress", o.ranks.progress, "NAME",
            "Who moves the sums on during backward: auto, wait, poll or thread",

@@ -77,6 +77,11 @@ std::vector<ChangedOption> changed_options(const Circumstances& checkpoint,
 Circumstances with_statistics(Circumstances checkpoint, const Circumstances& now) {
   if (const auto is = now.find(kStatistics); is != now.end() && !is->second.empty())
     checkpoint.try_emplace(kStatistics, kOfEachShard);
+  // The reducer direct had another name.
+  constexpr std::string_view kFormer = "that of owners ";
+  if (const auto sums = checkpoint.find("sums");
+      sums != checkpoint.end() && sums->second.starts_with(kFormer))
+    sums->second.replace(0, kFormer.size(), "that of direct ");
   return checkpoint;
 }
 

@@ -227,7 +227,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
         f.comm.size() == 1
             ? "one rank: no gradient crosses"
             : fmt::format(
-                  "the reducer {}: no gradient crosses between hosts (--reducer owners "
+                  "the reducer {}: no gradient crosses between hosts (--reducer direct "
                   "rounds within one too)",
                   reducer.name);
     line("note", fmt::format("--wire {} does nothing with {}", name_of(f.options.ranks.wire), why));

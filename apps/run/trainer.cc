@@ -634,7 +634,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
                     resumption.file->string()));
     return kExitSuccess;
   }
-  return world.or_end_all([&] { return trainer.run(*loader); });
+  return world.abort_all_on_error([&] { return trainer.run(*loader); });
 }
 
 }  // namespace lockstep

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "apps/options/options.h"
-#include "collectives/comm/comm.h"
+#include "collectives/world.h"
 #include "src/device/device.h"
 
 namespace lockstep {

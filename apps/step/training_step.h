@@ -18,6 +18,7 @@
 #include "apps/step/step_mail.h"
 #include "collectives/buckets.h"
 #include "collectives/shard_sum.h"
+#include "collectives/world.h"
 #include "net/clip.h"
 #include "net/loss_scale.h"
 #include "net/model.h"

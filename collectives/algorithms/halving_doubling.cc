@@ -14,7 +14,7 @@
 #include <bit>
 #include <initializer_list>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace lockstep {
 

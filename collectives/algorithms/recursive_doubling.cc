@@ -10,7 +10,7 @@
 // The bucket is sent while its partner's arrives, and is therefore added to when both have.
 #include <algorithm>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 //
 // The bucket is cut into P parts. Part i starts at rank i and is added to at each rank it passes:
 // the sum is formed in ring order, which is canonical for two ranks only.
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace lockstep {
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 namespace lockstep {
 

@@ -9,6 +9,8 @@
 
 namespace lockstep {
 
+class Record;
+
 /// Throws Error with MPI's own text and the place unless `code` is MPI_SUCCESS.
 void check(int code, std::source_location at = std::source_location::current());
 
@@ -30,6 +32,8 @@ class Waiting {
  public:
   Waiting();
   ~Waiting();
+  /// From now on the record that hears of it; null: none does.
+  static void tell(Record* record);
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 };

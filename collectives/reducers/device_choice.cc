@@ -11,22 +11,22 @@
 namespace lockstep {
 namespace {
 
-using Records = std::span<const DeviceRecord>;
+using Records = std::span<const RankGpu>;
 
 constexpr char kBetween = '\t';
 
-std::string to_text(const DeviceRecord& record) {
+std::string to_text(const RankGpu& record) {
   return fmt::format("{}{}{}{}{}{}{}", record.host, kBetween, record.uuid, kBetween, record.nccl,
                      kBetween, record.ipc ? 1 : 0);
 }
 
-DeviceRecord from_text(std::string_view line) {
+RankGpu from_text(std::string_view line) {
   std::string_view fields[4];
   for (std::string_view& field : fields) {
     field = line.substr(0, line.find(kBetween));
     line.remove_prefix(std::min(line.size(), field.size() + 1));
   }
-  DeviceRecord record{std::string(fields[0]), std::string(fields[1]), 0, fields[3] == "1"};
+  RankGpu record{std::string(fields[0]), std::string(fields[1]), 0, fields[3] == "1"};
   std::from_chars(fields[2].data(), fields[2].data() + fields[2].size(), record.nccl);
   return record;
 }
@@ -38,44 +38,44 @@ int first(Records records, Holds holds) {
   return found == records.end() ? -1 : static_cast<int>(found - records.begin());
 }
 
-const DeviceRecord& at(Records records, int rank) { return records[rank]; }
+const RankGpu& at(Records records, int rank) { return records[rank]; }
 
 template <class Field>
 std::size_t different(Records records, Field field) {
   std::set<std::string> values;
-  for (const DeviceRecord& record : records) values.insert(record.*field);
+  for (const RankGpu& record : records) values.insert(record.*field);
   return values.size();
 }
 
 std::string no_device(Records records) {
-  const int rank = first(records, [](const DeviceRecord& record) { return record.uuid.empty(); });
+  const int rank = first(records, [](const RankGpu& record) { return record.uuid.empty(); });
   if (rank < 0) return "";
   return fmt::format("rank {} ({}) has no CUDA device", rank, at(records, rank).host);
 }
 
 std::string not_nccl(Records records) {
-  const int without = first(records, [](const DeviceRecord& record) { return record.nccl == 0; });
+  const int without = first(records, [](const RankGpu& record) { return record.nccl == 0; });
   if (without >= 0)
     return fmt::format("rank {} ({}) has no NCCL", without, at(records, without).host);
   const std::string version = nccl_version_name(records.front().nccl);
-  const int other = first(
-      records, [&](const DeviceRecord& record) { return record.nccl != records.front().nccl; });
+  const int other =
+      first(records, [&](const RankGpu& record) { return record.nccl != records.front().nccl; });
   if (other >= 0) {
     return fmt::format("rank 0 has NCCL {} and rank {} ({}) {}", version, other,
                        at(records, other).host, nccl_version_name(at(records, other).nccl));
   }
-  const std::size_t devices = different(records, &DeviceRecord::uuid);
+  const std::size_t devices = different(records, &RankGpu::uuid);
   if (devices == records.size()) return "";
   return fmt::format("{} share {}, and NCCL {} refuses shared GPUs",
                      counted(records.size(), "rank"), counted(devices, "GPU"), version);
 }
 
 std::string not_ipc(Records records) {
-  const std::size_t hosts = different(records, &DeviceRecord::host);
+  const std::size_t hosts = different(records, &RankGpu::host);
   if (hosts > 1) return fmt::format("the ranks are on {} hosts", hosts);
   if (records.size() > kMostPeers)
     return fmt::format("cuda_ipc is for up to {} ranks, not for {}", kMostPeers, records.size());
-  const int without = first(records, [](const DeviceRecord& record) { return !record.ipc; });
+  const int without = first(records, [](const RankGpu& record) { return !record.ipc; });
   if (without < 0) return "";
   return fmt::format("the GPU of rank {} ({}) shares no memory between processes", without,
                      at(records, without).host);
@@ -83,11 +83,11 @@ std::string not_ipc(Records records) {
 
 }  // namespace
 
-std::vector<DeviceRecord> gather_records(const Comm& comm, const DeviceRecord& own) {
+std::vector<RankGpu> gather_gpus(const Comm& comm, const RankGpu& own) {
   std::string all;
   for (const std::string& line : comm.gather(to_text(own))) all += line + '\n';
   all = comm.broadcast(std::move(all));
-  std::vector<DeviceRecord> records;
+  std::vector<RankGpu> records;
   for (std::size_t begin = 0; begin < all.size();) {
     const std::size_t end = all.find('\n', begin);
     records.push_back(from_text(std::string_view(all).substr(begin, end - begin)));

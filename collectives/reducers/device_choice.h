@@ -13,7 +13,7 @@
 namespace lockstep {
 
 /// What a rank says of its device.
-struct DeviceRecord {
+struct RankGpu {
   std::string host;
   std::string uuid;  ///< DeviceTraits::uuid; empty: no CUDA device
   int nccl = 0;      ///< version, as of NcclLibrary::version(); 0: the build has none
@@ -21,11 +21,11 @@ struct DeviceRecord {
 };
 
 /// Those of all ranks, in rank order. Collective.
-std::vector<DeviceRecord> gather_records(const Comm& comm, const DeviceRecord& own);
+std::vector<RankGpu> gather_gpus(const Comm& comm, const RankGpu& own);
 
 /// Why ranks like `records` cannot use the reducer `name` ("nccl", "cuda_ipc"), with the cure;
 /// empty if they can.
-std::string refusal(std::string_view name, std::span<const DeviceRecord> records);
+std::string refusal(std::string_view name, std::span<const RankGpu> records);
 
 struct DeviceChoice {
   /// "nccl", "cuda_ipc"; "auto": a reducer of the host, staged.
@@ -35,6 +35,6 @@ struct DeviceChoice {
 
 /// nccl if each rank has a device of its own, cuda_ipc on one host, else staging; `canonical`: of
 /// those that add in the canonical order.
-DeviceChoice choose(std::span<const DeviceRecord> records, bool canonical);
+DeviceChoice choose(std::span<const RankGpu> records, bool canonical);
 
 }  // namespace lockstep

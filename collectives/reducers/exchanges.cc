@@ -1,12 +1,12 @@
 // The reducers of messages between ranks: one exchange per bucket, all of them under way at once if
-// need be. That of every algorithm carries out its schedule; owners has sums of 16 bits too.
+// need be. That of every algorithm carries out its schedule; direct has sums of 16 bits too.
 #include <algorithm>
 #include <utility>
 
-#include "collectives/node/rest.h"
-#include "collectives/reducers/owner_sums.h"
+#include "collectives/node/backoff.h"
+#include "collectives/reducers/direct_all_reduce.h"
 #include "collectives/reducers/reducers.h"
-#include "collectives/run.h"
+#include "collectives/schedule_run.h"
 
 namespace lockstep {
 namespace {
@@ -45,21 +45,17 @@ class ExchangeReducer : public HostReducer {
   bool done(int bucket) const override { return exchanges_[bucket]->done(); }
 
   void finish(int bucket) override {
-    rest_.begin();
-    while (advance() && !done(bucket)) rest_.between();
+    backoff_.begin();
+    while (advance() && !done(bucket)) backoff_.between();
   }
 
  private:
-  Rest rest_;
+  Backoff backoff_;
   Memory gradients_, kept_;
   Exchanges exchanges_;
 };
 
 }  // namespace
-
-std::size_t piece_for(const Comm& comm) {
-  return comm.node().size() == comm.size() ? kPieceWithinHost : kPieceBetweenHosts;
-}
 
 std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& entry,
                                                 const ReducerSpec& spec) {
@@ -67,10 +63,10 @@ std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& entry,
                                            make_runs(spec, spec.comm, entry.algorithm), Memory());
 }
 
-std::unique_ptr<Reducer> make_owners_reducer(const ReducerSpec& spec) {
+std::unique_ptr<Reducer> make_direct_reducer(const ReducerSpec& spec) {
   Memory kept = make_kept_back(spec, spec.comm.size());
-  Exchanges sums = make_owner_sums(spec, spec.comm, reinterpret_cast<float*>(kept.get()));
-  return std::make_unique<ExchangeReducer>(spec, "owners", kept == nullptr, std::move(sums),
+  Exchanges sums = make_direct_all_reduces(spec, spec.comm, reinterpret_cast<float*>(kept.get()));
+  return std::make_unique<ExchangeReducer>(spec, "direct", kept == nullptr, std::move(sums),
                                            std::move(kept));
 }
 
@@ -79,15 +75,15 @@ Memory make_kept_back(const ReducerSpec& spec, int senders) {
   return spec.device.allocate(spec.count * sizeof(float), Place::host);
 }
 
-std::vector<std::unique_ptr<Exchange>> make_owner_sums(const ReducerSpec& spec, const Comm& comm,
-                                                       float* kept) {
+std::vector<std::unique_ptr<Exchange>> make_direct_all_reduces(const ReducerSpec& spec,
+                                                               const Comm& comm, float* kept) {
   Exchanges sums;
-  const std::size_t piece = piece_for(comm);
+  const std::size_t chunk = chunk_for(comm);
   for (const Range& bucket : spec.buckets) {
     const std::int64_t exact = std::clamp<std::int64_t>(spec.exact - bucket.begin, 0, bucket.count);
-    sums.push_back(std::make_unique<OwnerSums>(comm, bucket.count, exact, spec.wire, spec.overflows,
-                                               kept == nullptr ? nullptr : kept + bucket.begin,
-                                               piece, static_cast<int>(sums.size())));
+    sums.push_back(std::make_unique<DirectAllReduce>(
+        comm, bucket.count, exact, spec.wire, spec.overflows,
+        kept == nullptr ? nullptr : kept + bucket.begin, chunk, static_cast<int>(sums.size())));
   }
   return sums;
 }
@@ -95,10 +91,11 @@ std::vector<std::unique_ptr<Exchange>> make_owner_sums(const ReducerSpec& spec, 
 std::vector<std::unique_ptr<Exchange>> make_runs(const ReducerSpec& spec, const Comm& comm,
                                                  Algorithm algorithm) {
   Exchanges runs;
-  const std::size_t piece = piece_for(comm);
+  const std::size_t chunk = chunk_for(comm);
   for (const Range& bucket : spec.buckets) {
-    runs.push_back(std::make_unique<Run>(comm, algorithm(comm.rank(), comm.size(), bucket.count),
-                                         piece, static_cast<int>(runs.size())));
+    runs.push_back(std::make_unique<ScheduleRun>(comm,
+                                                 algorithm(comm.rank(), comm.size(), bucket.count),
+                                                 chunk, static_cast<int>(runs.size())));
   }
   return runs;
 }

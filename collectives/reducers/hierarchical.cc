@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "collectives/comm/communicator.h"
+#include "collectives/node/backoff.h"
 #include "collectives/node/node_memory.h"
-#include "collectives/node/rest.h"
 #include "collectives/node/shared_counter.h"
 #include "collectives/reducers/reducers.h"
 
@@ -53,12 +53,12 @@ class HierarchicalReducer : public HostReducer {
       bucket.copied = counters + 2 * i + 1;
     }
     if (leaders_) {
-      exchanges_ = kept_ ? make_owner_sums(spec, *leaders_, kept_back())
+      exchanges_ = kept_ ? make_direct_all_reduces(spec, *leaders_, kept_back())
                          : make_runs(spec, *leaders_, algorithm_.algorithm);
     }
     const std::string how = spec.wire == Type::f32
                                 ? std::string(algorithm_.name)
-                                : fmt::format("owners in {}", name_of(spec.wire));
+                                : fmt::format("direct in {}", name_of(spec.wire));
     traits_ = {.name = "hierarchical",
                .description = fmt::format("hierarchical ({}; {} between {} hosts)",
                                           describe_ranks(spec), how, nodes_),
@@ -91,13 +91,13 @@ class HierarchicalReducer : public HostReducer {
   bool done(int bucket) const override { return buckets_[bucket].state == State::done; }
 
   void finish(int number) override {
-    rest_.begin();
+    backoff_.begin();
     for (advance(); !done(number); advance()) {
       if (buckets_[number].state == State::summing) {
         inner_->finish(number);
-        rest_.begin();
+        backoff_.begin();
       } else {
-        rest_.between();  // other buckets may need this rank meanwhile
+        backoff_.between();  // other buckets may need this rank meanwhile
       }
     }
   }
@@ -158,15 +158,19 @@ class HierarchicalReducer : public HostReducer {
   std::unique_ptr<NodeReducer> inner_;
   Memory kept_;  ///< of a rank that sends numbers of 16 bits
   NodeMemory counters_;
-  Rest rest_;
+  Backoff backoff_;
   std::vector<Bucket> buckets_;
   std::vector<std::unique_ptr<Exchange>> exchanges_;  ///< by bucket, on leaders
 };
 
 }  // namespace
 
-std::unique_ptr<Reducer> make_hierarchical_reducer(const ReducerSpec& spec, const Comm& node) {
+std::unique_ptr<Reducer> make_hierarchical_on(const ReducerSpec& spec, const Comm& node) {
   return std::make_unique<HierarchicalReducer>(spec, node);
+}
+
+std::unique_ptr<Reducer> make_hierarchical_reducer(const ReducerSpec& spec) {
+  return make_hierarchical_on(spec, spec.comm.node());
 }
 
 }  // namespace lockstep

@@ -16,7 +16,7 @@ namespace {
 using Clock = std::function<double()>;
 
 constexpr int kLargest = 1 << 20;  // bytes that cross at once
-constexpr int kPiece = static_cast<int>(kPieceBetweenHosts);
+constexpr int kChunk = static_cast<int>(kChunkBetweenHosts);
 constexpr double kPatience = 0.1;  // seconds for each size of message
 
 /// The least of up to `times` calls, as many as begin within kPatience; the first is not counted.
@@ -42,7 +42,7 @@ class Pair {
       : comm_(raw(comm)), other_(other), clock_(clock) {}
 
   /// Seconds for `bytes` in both directions at once, and for the message that asks for them, by the
-  /// clock of the one that leads. (Short pieces cross unasked, and would have come before the clock
+  /// clock of the one that leads. (Short chunks cross unasked, and would have come before the clock
   /// is looked at.)
   double exchange(int times, int bytes) {
     const double seconds = least_seconds(times, clock_, [&] {
@@ -64,12 +64,12 @@ class Pair {
   }
 
  private:
-  /// In the pieces of exchanges, all under way at once: it is their bandwidth that is asked for.
+  /// In the chunks of exchanges, all under way at once: it is their bandwidth that is asked for.
   void both_ways(int bytes) {
     pending_.clear();
     for (const bool send : {false, true}) {
-      for (int begin = 0; begin < bytes; begin += kPiece) {
-        const int length = std::min(kPiece, bytes - begin);
+      for (int begin = 0; begin < bytes; begin += kChunk) {
+        const int length = std::min(kChunk, bytes - begin);
         MPI_Request& request = pending_.emplace_back();
         check(send ? MPI_Isend(out_.data() + begin, length, MPI_CHAR, other_, 0, comm_, &request)
                    : MPI_Irecv(in_.data() + begin, length, MPI_CHAR, other_, 0, comm_, &request));

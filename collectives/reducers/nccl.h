@@ -47,6 +47,9 @@ class NcclLibrary {
                                                     Stream& stream) = 0;
 };
 
+/// NCCL itself, in builds with CUDA.
+NcclLibrary& nccl_library();
+
 /// "2.28.9"
 std::string nccl_version_name(int version);
 

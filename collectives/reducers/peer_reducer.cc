@@ -3,7 +3,7 @@
 //
 //   compute    writes the bucket | ready
 //   the host                     | arrived += 1, and when all have:
-//   stream()                       all ranks' ready | sums its slice for everybody | summed
+//   stream()                       all ranks' ready | sums its part  for everybody | summed
 //   the host                                                           | finished += 1, when all
 //   have: stream()                                                             all ranks' summed |
 //   update
@@ -91,7 +91,7 @@ class PeerReducer : public Reducer {
  private:
   enum class State {
     arriving,  ///< not all ranks have recorded that their part is written
-    summing,   ///< not all ranks have given the sum of their slice
+    summing,   ///< not all ranks have given the sum of their part
     done,
   };
   struct Bucket {
@@ -111,7 +111,7 @@ class PeerReducer : public Reducer {
   void move_on(Bucket& bucket) {
     if (bucket.state == State::arriving && bucket.arrived->reached(mark(bucket))) {
       for (int rank = 0; rank < ranks_; ++rank) peers_->wait(rank, bucket.ready, *stream_);
-      sum_slice(bucket);
+      sum_part(bucket);
       peers_->record(bucket.summed, *stream_);
       bucket.state = State::summing;
       bucket.finished->add(1);
@@ -122,12 +122,12 @@ class PeerReducer : public Reducer {
     }
   }
 
-  void sum_slice(const Bucket& bucket) {
-    const Range slice = slice_of(bucket.range, spec_.comm.rank(), ranks_);
-    slice_.clear();
+  void sum_part(const Bucket& bucket) {
+    const Range part = part_of(bucket.range, spec_.comm.rank(), ranks_, kLineFloats);
+    summed_.clear();
     for (int rank = 0; rank < ranks_; ++rank)
-      slice_.push_back(peers_->gradients(rank) + slice.begin);
-    sum_canonically(*stream_, slice_, slice.count);
+      summed_.push_back(peers_->gradients(rank) + part.begin);
+    sum_canonically(*stream_, summed_, part.count);
   }
 
   ReducerSpec spec_;
@@ -136,7 +136,7 @@ class PeerReducer : public Reducer {
   NodeMemory counters_;
   std::unique_ptr<Peers> peers_;
   std::vector<Bucket> buckets_;
-  std::vector<float*> slice_;       ///< by rank: what is being summed
+  std::vector<float*> summed_;      ///< by rank: what is being summed
   std::unique_ptr<Stream> stream_;  ///< last: its work ends before what it uses goes
 };
 

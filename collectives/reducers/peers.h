@@ -31,6 +31,11 @@ class Peers {
 /// Makes those of `spec`, with marks 0 .. marks-1. Collective; fails on all ranks alike.
 using MakePeers = std::function<std::unique_ptr<Peers>(const ReducerSpec& spec, int marks)>;
 
+/// Those of CUDA, in builds with it. Collective; fails on all ranks alike.
+std::unique_ptr<Peers> make_cuda_peers(const ReducerSpec& spec, int marks);
+/// Whether that can be done with `device`.
+bool shares_memory(Device& device);
+
 /// The reducer cuda_ipc, for at most kMostPeers ranks of one host. Collective; fails on all ranks
 /// alike.
 std::unique_ptr<Reducer> make_peer_reducer(const ReducerSpec& spec, const MakePeers& make_peers);

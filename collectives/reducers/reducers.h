@@ -1,10 +1,9 @@
-// One maker per kind of reducer, for the menu in reducers.cc. Each is collective and fails on all
-// ranks alike.
+// What reducers are made from and share. Each maker is collective and fails on all ranks alike.
 #pragma once
 
 #include <memory>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/exchange.h"
 #include "collectives/reducer.h"
 
@@ -13,18 +12,16 @@ namespace lockstep {
 /// Carries out `algorithm` over MPI messages.
 std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& algorithm,
                                                 const ReducerSpec& spec);
-/// Every rank sums a part of each bucket for all; messages are of spec.wire.
-std::unique_ptr<Reducer> make_owners_reducer(const ReducerSpec& spec);
-/// MPI_Iallreduce, in place.
-std::unique_ptr<Reducer> make_mpi_reducer(const ReducerSpec& spec);
-/// Memory that all ranks of one host see.
+/// collectives/reducers/direct_all_reduce.h, in messages of spec.wire.
+std::unique_ptr<Reducer> make_direct_reducer(const ReducerSpec& spec);
+/// In memory that all ranks of one host see.
 std::unique_ptr<Reducer> make_shared_reducer(const ReducerSpec& spec);
-/// That within each node, an algorithm of the menu between the first ranks of the nodes, or owners
+/// That within each node, an algorithm of the menu between the first ranks of the nodes, or direct
 /// where the wire has 16 bits. `node`: the ranks that see this one's memory, in rank order.
-std::unique_ptr<Reducer> make_hierarchical_reducer(const ReducerSpec& spec, const Comm& node);
+std::unique_ptr<Reducer> make_hierarchical_on(const ReducerSpec& spec, const Comm& node);
 
 /// What "auto" is between hosts: measures the link, then takes the hierarchical one where nodes
-/// hold several ranks and it is canonical, else the fastest of owners and the two algorithms that
+/// hold several ranks and it is canonical, else the fastest of direct and the two algorithms that
 /// should be the cheapest, as a bucket of theirs tells. The same on all ranks. Below half a second,
 /// and no memory stays.
 std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& spec, const Comm& node);
@@ -68,8 +65,8 @@ std::unique_ptr<NodeReducer> make_node_reducer(const ReducerSpec& spec, const Co
 /// nothing.
 Memory make_kept_back(const ReducerSpec& spec, int senders);
 /// Between the ranks of `comm`, by bucket of `spec`.
-std::vector<std::unique_ptr<Exchange>> make_owner_sums(const ReducerSpec& spec, const Comm& comm,
-                                                       float* kept);
+std::vector<std::unique_ptr<Exchange>> make_direct_all_reduces(const ReducerSpec& spec,
+                                                               const Comm& comm, float* kept);
 std::vector<std::unique_ptr<Exchange>> make_runs(const ReducerSpec& spec, const Comm& comm,
                                                  Algorithm algorithm);
 

@@ -1,9 +1,9 @@
 // The reducer for ranks of one host: gradients are born in memory that all of them see, and no
 // message is sent.
 //
-// A bucket is cut into one slice per rank. When all ranks have arrived, each slice is claimed by
+// A bucket is cut into one part per rank. When all ranks have arrived, each part is claimed by
 // some rank, its own first and then those that nobody has begun; the rank sums it over all ranks in
-// canonical order and writes the sum to everybody. When all slices are finished, the bucket is. A
+// canonical order and writes the sum to everybody. When all parts are finished, the bucket is. A
 // rank that is still computing thus holds nobody up once it has arrived, and of a short bucket the
 // last to arrive has summed everything before the others have noticed.
 //
@@ -21,17 +21,16 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kLine = 16;  ///< floats of a cache line: no two ranks write to the same one
 constexpr std::int64_t kPage = kPageBytes / sizeof(float);  ///< floats of a page
 
-/// The step up to which a slice has been claimed by some rank.
+/// The step up to which a part has been claimed by some rank.
 struct alignas(64) Claim {
   std::atomic<std::uint32_t> step;
 };
 
 /// Where things lie in the window, in floats.
 struct Places {
-  std::vector<std::int64_t> headers;  ///< by bucket: arrived, finished, one Claim per slice
+  std::vector<std::int64_t> headers;  ///< by bucket: arrived, finished, one Claim per part
   std::int64_t gradients = 0;         ///< of rank 0; the others follow
   std::int64_t gradients_each = 0;
   std::int64_t total = 0;
@@ -40,7 +39,7 @@ struct Places {
     const std::int64_t ranks = spec.comm.size();
     for (std::size_t bucket = 0; bucket < spec.buckets.size(); ++bucket) {
       headers.push_back(total);
-      total += (2 + ranks) * kLine;
+      total += (2 + ranks) * kLineFloats;
     }
     gradients = total = round_up(total, kPage);
     gradients_each = round_up(spec.count, kPage);
@@ -108,8 +107,8 @@ class SharedReducer : public NodeReducer {
   struct Bucket {
     Range range;
     SharedCounter* arrived;   ///< grows by one per rank and step
-    SharedCounter* finished;  ///< grows by one per slice and step
-    Claim* claims;            ///< by slice
+    SharedCounter* finished;  ///< grows by one per part and step
+    Claim* claims;            ///< by part
     std::uint32_t step = 0;   ///< of this rank: how many times it was started
     bool done = true;
   };
@@ -121,20 +120,20 @@ class SharedReducer : public NodeReducer {
   void move_on(Bucket& bucket) {
     if (!bucket.arrived->reached(mark(bucket))) return;
     for (int i = 0; i < ranks_; ++i) {
-      const int slice = (spec_.comm.rank() + i) % ranks_;
+      const int part = (spec_.comm.rank() + i) % ranks_;
       std::uint32_t before = bucket.step - 1;
-      if (!bucket.claims[slice].step.compare_exchange_strong(before, bucket.step)) continue;
-      sum_slice(bucket, slice);
+      if (!bucket.claims[part].step.compare_exchange_strong(before, bucket.step)) continue;
+      sum_part(bucket, part);
       bucket.finished->add(1);
     }
     bucket.done = bucket.finished->reached(mark(bucket));
   }
 
-  void sum_slice(const Bucket& bucket, int slice) {
-    const Range elements = slice_of(bucket.range, slice, ranks_);
-    slice_.clear();
-    for (float* gradients : gradients_) slice_.push_back(gradients + elements.begin);
-    sum_canonically(slice_, elements.count);
+  void sum_part(const Bucket& bucket, int part) {
+    const Range elements = part_of(bucket.range, part, ranks_, kLineFloats);
+    summed_.clear();
+    for (float* gradients : gradients_) summed_.push_back(gradients + elements.begin);
+    sum_canonically(summed_, elements.count);
   }
 
   int ranks_;
@@ -143,7 +142,7 @@ class SharedReducer : public NodeReducer {
   NodeMemory memory_;
   std::vector<float*> gradients_;  ///< by rank
   std::vector<Bucket> buckets_;
-  std::vector<float*> slice_;  ///< by rank: what is being summed
+  std::vector<float*> summed_;  ///< by rank: what is being summed
 };
 
 }  // namespace

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "collectives/comm/comm.h"
-#include "collectives/comm/host_card.h"
+#include "collectives/watch/host_card.h"
 #include "collectives/watch/reach.h"
 
 namespace lockstep {

@@ -13,8 +13,9 @@
 #include <string_view>
 #include <utility>
 
-#include "collectives/comm/comm.h"
+#include "collectives/watch/end_all_ranks.h"
 #include "src/base/clock.h"
+#include "src/base/error.h"
 #include "src/base/machine.h"
 #include "src/base/process.h"
 
@@ -101,7 +102,7 @@ void StartWatch::watch(const std::stop_token& stop) {
         "{}: rank {} (pid {}, host {}) was stopped by a signal (SIGSTOP?) during MPI's start, "
         "while others ran: a run is stopped and continued as a whole or not at all",
         program_, stopped, ranks.at(stopped), host_name());
-    say_and_end_all_ranks(line, kExitFailure);
+    print_and_end_all_ranks(line, kExitFailure);
   }
 }
 

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "collectives/comm/comm.h"
+#include "collectives/watch/end_all_ranks.h"
 #include "collectives/watch/launcher.h"
 #include "collectives/watch/reach.h"
 #include "src/base/clock.h"
@@ -56,7 +56,7 @@ Watchdog::Watchdog(FlightRecorder& flight_recorder, bool alone, std::string prog
     : flight_recorder_(flight_recorder),
       program_(std::move(program)),
       pace_(pace),
-      silence_(alone),
+      hang_detector_(alone),
       heartbeat_(std::move(heartbeat)) {
   thread_ = std::jthread([this](std::stop_token stop) { watch(stop); });
 }
@@ -106,8 +106,8 @@ void Watchdog::look(double elapsed) {
     flight_recorder_.suspect_network(heartbeat_->suspects());
     if (verdict) report_unreachable(*verdict);
   }
-  const auto verdict = silence_.look(flight_recorder_, timeout_, elapsed);
-  if (verdict && !flight_recorder_.suspects_network()) report_silence(*verdict);
+  const auto verdict = hang_detector_.look(flight_recorder_, timeout_, elapsed);
+  if (verdict && !flight_recorder_.suspects_network()) report_hang(*verdict);
 }
 
 /// The next rank of the node that is still there and whose process can be asked about; null where
@@ -128,7 +128,7 @@ Record* Watchdog::neighbour() {
 }
 
 void Watchdog::end(const std::string& text) {
-  say_and_end_all_ranks(program_ + ": " + text, kExitFailure);
+  print_and_end_all_ranks(program_ + ": " + text, kExitFailure);
 }
 
 void Watchdog::report_death(const Record::State& dead) {
@@ -148,7 +148,7 @@ void Watchdog::report_stopped(const Record::State& stopped) {
                   name_of(stopped), place_of(stopped)));
 }
 
-void Watchdog::report_silence(const Silence::Verdict& verdict) {
+void Watchdog::report_hang(const HangDetector::Verdict& verdict) {
   if (!flight_recorder_.first_failure()) return;
   const Record::State late = flight_recorder_[verdict.behind].read();
   const std::string who =
@@ -187,7 +187,7 @@ void Watchdog::report_unreachable(const Heartbeat::Verdict& verdict) {
   const Launcher launcher = find_launcher();
   end_later(launcher, launcher.main ? kToPrint : kToEnd);
   const bool own = verdict.from == heartbeat_->self();
-  if (!launcher.main && (own || heartbeat_->speaks())) say_and_end_all_ranks(line, kExitFailure);
+  if (!launcher.main && (own || heartbeat_->speaks())) print_and_end_all_ranks(line, kExitFailure);
   if (!launcher.main) end_all_ranks(kExitFailure);
   say_and_leave(line);
 }

@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "collectives/comm/flight_recorder.h"
+#include "collectives/watch/hang_detector.h"
 #include "collectives/watch/heartbeat.h"
-#include "collectives/watch/silence.h"
 #include "src/base/process.h"
 
 namespace lockstep {
@@ -24,7 +24,7 @@ namespace lockstep {
 ///  - a rank that has been watched to be stopped by a signal for two seconds, whatever it does. A
 ///    run that is stopped and continued as a whole is not watched meanwhile;
 ///  - a host that cannot be reached: see Heartbeat and Reach;
-///  - silence: see Silence.
+///  - silence: see HangDetector.
 /// Each rank asks the kernel about the next of the node only (cyclically; those that have left are
 /// passed over), and all read what it saw in the records. If another rank of the node has claimed
 /// first_failure(), it explains and this one only sees to it that its own process is gone 5 s
@@ -59,14 +59,14 @@ class Watchdog {
   [[noreturn]] void end(const std::string& text);
   void report_death(const Record::State& dead);
   void report_stopped(const Record::State& stopped);
-  void report_silence(const Silence::Verdict& verdict);
+  void report_hang(const HangDetector::Verdict& verdict);
   void report_unreachable(const Heartbeat::Verdict& verdict);
 
   FlightRecorder& flight_recorder_;
   const std::string program_;
   const Pace pace_;
   std::atomic<double> timeout_ = kUsualTimeout;
-  Silence silence_;
+  HangDetector hang_detector_;
   std::unique_ptr<Heartbeat> heartbeat_;
   std::unique_ptr<Process> process_;  ///< the neighbour's
   double stopped_ = 0;                ///< seconds that the neighbour was watched to be stopped

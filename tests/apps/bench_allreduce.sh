@@ -9,7 +9,7 @@ sizes=(--min 4 --max 64K --factor 128 --iters 5)
 
 ranks 3 bench_allreduce "${sizes[@]}" --check --json "$folder/rows.jsonl" --plot "$folder/plot.svg"
 expect "it measures" test "$code" = 0
-for name in shared owners mpi tree recursive_doubling halving_doubling ring to_one MPI_Allreduce; do
+for name in shared direct mpi tree recursive_doubling halving_doubling ring to_one MPI_Allreduce; do
   for bytes in 4 512 65536; do
     expect "$name at $bytes bytes is right" grep -qE "^$name +$bytes +.* 0\$" "$folder/out"
   done
@@ -40,7 +40,7 @@ expect "the ring has 24 arrows" test "$(grep -c marker-end "$folder/ring.svg")" 
 
 ranks 3 bench_allreduce "${sizes[@]}" --type bf16 --check --json "$folder/bf16.jsonl"
 expect "it measures 16 bits" test "$code" = 0
-for name in owners MPI_Allreduce; do
+for name in direct MPI_Allreduce; do
   expect "$name of 32768 numbers in bf16 is right" grep -qE "^$name +65536 +32768 .* 0\$" "$folder/out"
 done
 expect "says so" test "$(grep -c '"type": "bf16"' "$folder/bf16.jsonl")" = 6
@@ -76,7 +76,7 @@ ranks 2 bench_allreduce "${sizes[@]}" --plot "$folder/one" --json "$folder/one"
 expect "two reports are two files" grep -q -- '--json and --plot are one file' "$folder/err"
 ranks 2 bench_allreduce --reducers ring --type bf16
 expect_error "a reducer that does not round is refused" 2 \
-  'bench_allreduce: --reducers ring: its messages are of fp32: leave --type bf16 out, or choose owners$'
+  'bench_allreduce: --reducers ring: its messages are of fp32: leave --type bf16 out, or choose direct$'
 expect "before the heading" test ! -s "$folder/out"
 ranks 2 bench_allreduce --reducers auto --type bf16
 expect_error "and one that sends nothing here" 2 'bench_allreduce: --reducers auto: it sends nothing here that --type bf16 '

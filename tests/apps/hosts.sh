@@ -75,7 +75,7 @@ expect_same_state "two hosts of two ranks" "$(step_file "$folder/one" 3)" "$(ste
 for run in first second; do
   train_on_hosts 1 --shards 2 --steps 4 --wire bf16 --loss-scale dynamic --loss-scale-steps 2 --checkpoint-dir "$folder/$run"
 done
-expect_line "16 bits between hosts" '^reducer +owners \(2 ranks; chosen because it sends 16 bits between hosts; bf16 between them\)'
+expect_line "16 bits between hosts" '^reducer +direct \(2 ranks; chosen because it sends 16 bits between hosts; bf16 between them\)'
 expect_same_state "the same in every run" "$(step_file "$folder/first" 4)" "$(step_file "$folder/second" 4)"
 
 on_hosts 1 "$build/train_cifar" "${small[@]}" --steps 1 --reducer shared

@@ -18,6 +18,10 @@ expect "it is configured" quietly cmake -S "$user" -B "$user/build" -DCMAKE_PREF
 expect "it is built" quietly cmake --build "$user/build"
 expect "no path of this source tree is left in the package" \
   bash -c "! grep -r '$(cd "$here/../.." && pwd)/\(src\|collectives\)' '$prefix'/lib*/cmake"
+expect "the package needs no library of images, logs, data sets or layers" \
+  bash -c "! grep -riE 'protobuf|nlohmann|zlib|png|jpeg|hdf5|dnnl|onednn' '$prefix'/lib*/cmake"
+expect "the program links none either" \
+  bash -c "! ldd '$user/build/sums' | grep -iE 'protobuf|libpng|jpeg|hdf5|dnnl'"
 
 said=$(OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 \
   mpirun --oversubscribe -np 3 "$user/build/sums" 2>"$folder/raw")

@@ -5,21 +5,21 @@
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_h5py
-owners=(--shards 2 --momentum 0.9 --reducer owners)
+direct=(--shards 2 --momentum 0.9 --reducer direct)
 
 loss_of() { sed -n "s|.* step $1/.*cross-entropy \([0-9.]*\) .*|\1|p" "$folder/out"; }
 memory_of() { sed -n "s|^memory .*[=+] $1 \([0-9.]*\).*|\1|p" "$folder/out"; }  # PART: MiB of it in the plan
 about_the_same() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0 && b > 0 && a / b < 1.05 && b / a < 1.05) }'; }
 
-train 2 "${owners[@]}" --steps 8 --checkpoint-dir "$folder/fp32"
+train 2 "${direct[@]}" --steps 8 --checkpoint-dir "$folder/fp32"
 expect_line "in fp32 the order is canonical" '^order +canonical: --shards 2 '
 loss=$(loss_of 8)
 saving=$(memory_of saving)
 for type in bf16 fp16; do
   for policy in poll thread; do
-    train 2 "${owners[@]}" --wire $type --progress $policy --steps 8 --checkpoint-every 4 --checkpoint-dir "$folder/$type-$policy"
+    train 2 "${direct[@]}" --wire $type --progress $policy --steps 8 --checkpoint-every 4 --checkpoint-dir "$folder/$type-$policy"
   done
-  expect_line "$type: what crosses" "^reducer +owners \\(2 ranks; $type between them\\)\$"
+  expect_line "$type: what crosses" "^reducer +direct \\(2 ranks; $type between them\\)\$"
   expect "$type: the memory plan counts what two ranks keep back, twice, and one that passes" \
     awk -v a="$saving" -v b="$(memory_of saving)" -v p="$(memory_of parameters)" 'BEGIN { exit !(a > 0 && p > 0 && b - a > 4.9 * p && b - a < 5.1 * p) }'
   expect_line "$type: it says what that means for the bits" "^order +each sum is rounded to $type where it crosses"
@@ -27,20 +27,20 @@ for type in bf16 fp16; do
   expect "$type learns as fp32 does" about_the_same "$loss" "$(loss_of 8)"
   expect "$type: other weights than fp32's" bash -c '! "$@" 2>/dev/null' - "$python" "$here/compare_checkpoints.py" \
     "$(step_file "$folder/fp32" 8)" "$(step_file "$folder/$type-poll" 8)"
-  train 2 "${owners[@]}" --wire $type --steps 8 --resume "$(step_file "$folder/$type-poll" 4)" --checkpoint-dir "$folder/$type-on"
+  train 2 "${direct[@]}" --wire $type --steps 8 --resume "$(step_file "$folder/$type-poll" 4)" --checkpoint-dir "$folder/$type-on"
   expect_same_state "$type: goes on as if it had never stopped" "$(step_file "$folder/$type-poll" 8)" "$(step_file "$folder/$type-on" 8)"
   expect "$type: without a note" bash -c "! grep '^note' '$folder/out' | grep -v 'no CUDA device'"
 done
 
 # --- under a scale of the loss that moves: with bf16 a power of two changes no bit ----------------------------------------
-scaled=("${owners[@]}" --wire bf16 --loss-scale-steps 3)
+scaled=("${direct[@]}" --wire bf16 --loss-scale-steps 3)
 train 2 "${scaled[@]}" --loss-scale dynamic --steps 8 --checkpoint-every 4 --checkpoint-dir "$folder/scaled"
 train 2 "${scaled[@]}" --loss-scale dynamic --steps 8 --resume "$(step_file "$folder/scaled" 4)" --checkpoint-dir "$folder/scaled-on"
 expect_same_state "what is kept back follows the scale" "$(step_file "$folder/scaled" 8)" "$(step_file "$folder/scaled-on" 8)"
 train 2 "${scaled[@]}" --loss-scale none --steps 8 --resume "$(step_file "$folder/scaled" 4)" --checkpoint-dir "$folder/unscaled"
 expect_same_state "into a run without one, too" "$(step_file "$folder/bf16-poll" 8)" "$(step_file "$folder/unscaled" 8)"
 
-ranks 2 train_cifar "${small[@]}" "${owners[@]}" --wire fp16 --loss-scale 1e9 --steps 8
+ranks 2 train_cifar "${small[@]}" "${direct[@]}" --wire fp16 --loss-scale 1e9 --steps 8
 expect_error "a scale beyond what fp16 holds is no quiet cut" 1 'Model diverged'
 
 expect "a checkpoint holds what each rank keeps back" "$python" - "$(step_file "$folder/bf16-poll" 4)" <<'PYTHON'
@@ -62,7 +62,7 @@ PYTHON
 damaged() {
   cp "$(step_file "$folder/bf16-poll" 4)" "$folder/damaged.h5"
   "$python" -c "import h5py; f = h5py.File('$folder/damaged.h5', 'r+'); $2"
-  ranks 2 train_cifar "${small[@]}" "${owners[@]}" --wire bf16 --steps 8 --resume "$folder/damaged.h5" --checkpoint-dir "$folder/from-damaged"
+  ranks 2 train_cifar "${small[@]}" "${direct[@]}" --wire bf16 --steps 8 --resume "$folder/damaged.h5" --checkpoint-dir "$folder/from-damaged"
   expect_error "$1" 1 "damaged.h5 $3[;:] use another file\$"
 }
 damaged "what is no number" "f['wire/1/conv2/weights'][0] = float('nan')" "holds numbers of wire/1 that are not finite"
@@ -74,13 +74,13 @@ for text in 'scale inf, ranks 2' 'scale 0.5, ranks 2' 'scale 1, ranks 2x' 'scale
 done
 
 # --- another number of ranks, another wire, no wire ----------------------------------------------------------------------
-train 1 "${owners[@]}" --wire bf16 --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --checkpoint-dir "$folder/alone"
+train 1 "${direct[@]}" --wire bf16 --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --checkpoint-dir "$folder/alone"
 expect_line "alone nothing crosses" '^note +what --wire kept back of the sums before is left out$'
-train 4 --shards 4 --momentum 0.9 --reducer owners --wire bf16 --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --checkpoint-dir "$folder/four"
+train 4 --shards 4 --momentum 0.9 --reducer direct --wire bf16 --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --checkpoint-dir "$folder/four"
 expect_line "on more ranks nothing is lost" '^note +what --wire kept back on 2 ranks is now with one rank: this is no longer the same run$'
-train 2 "${owners[@]}" --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --checkpoint-dir "$folder/back"
+train 2 "${direct[@]}" --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --checkpoint-dir "$folder/back"
 expect_line "another wire is another run" '^note +--wire is now "fp32", not "bf16" as before: this is no longer the same run$'
-train 2 "${owners[@]}" --wire bf16 --steps 10 --resume "$(step_file "$folder/fp32" 8)" --checkpoint-dir "$folder/begun"
+train 2 "${direct[@]}" --wire bf16 --steps 10 --resume "$(step_file "$folder/fp32" 8)" --checkpoint-dir "$folder/begun"
 expect_line "which may begin at any step" '^note +--wire is now "bf16", not "fp32" as before'
 train 2 --wire bf16 --steps 1
 expect_line "within a host nothing crosses" '^note +--wire bf16 does nothing with the reducer shared: '
@@ -88,7 +88,7 @@ train 1 --wire bf16 --steps 1
 expect_line "nor from one rank" '^note +--wire bf16 does nothing with one rank: no gradient crosses$'
 
 ranks 2 train_cifar "${small[@]}" --steps 1 --wire bf16 --reducer ring
-expect_error "a reducer that does not round" 2 'train_cifar: --wire bf16 is not for the reducer ring: choose --reducer auto, hierarchical or owners$'
+expect_error "a reducer that does not round" 2 'train_cifar: --wire bf16 is not for the reducer ring: choose --reducer auto, hierarchical or direct$'
 ranks 2 train_cifar "${small[@]}" --steps 1 --wire fp8
 expect_error "a type that is none" 2 '--wire: "fp8" is neither fp32 nor bf16 nor fp16'
 finish

@@ -18,14 +18,14 @@
 #include <tuple>
 #include <vector>
 
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/buckets.h"
 #include "collectives/comm/communicator.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/reducers/device_choice.h"
+#include "collectives/reducers/direct_all_reduce.h"
 #include "collectives/reducers/measured_link.h"
-#include "collectives/reducers/owner_sums.h"
-#include "collectives/run.h"
+#include "collectives/schedule_run.h"
 #include "src/base/random.h"
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
@@ -149,7 +149,7 @@ Comm group_of(const Comm& comm, int group) {
 
 /// hierarchical, as if the ranks of each group were on a host of their own.
 std::unique_ptr<Reducer> make_on_groups(const ReducerSpec& spec, int group) {
-  return make_hierarchical_reducer(spec, group_of(spec.comm, group));
+  return make_hierarchical_on(spec, group_of(spec.comm, group));
 }
 
 class EveryReducer : public testing::TestWithParam<Case> {
@@ -494,7 +494,7 @@ TEST_F(Nccl, ranks_of_two_versions_are_refused_before_they_connect) {
 
 bool is_summed(std::int64_t i) { return i < 1000 || (i >= 1008 && i < 2999); }
 
-/// A reducer that rounds to `wire` between ranks (owners) or pairs of them, with two buckets and a
+/// A reducer that rounds to `wire` between ranks (direct) or pairs of them, with two buckets and a
 /// mail of 16 elements.
 struct Rounded {
   static constexpr std::int64_t kCount = 3000, kExact = 16;
@@ -503,7 +503,7 @@ struct Rounded {
     ReducerSpec spec{comm.duplicate(), device, kCount, {{0, 1000}, {1008, 1991}}};
     spec.wire = wire;
     spec.exact = kExact;
-    reducer = on_pairs ? make_on_groups(spec, comm.rank() / 2) : make_reducer("owners", spec);
+    reducer = on_pairs ? make_on_groups(spec, comm.rank() / 2) : make_reducer("direct", spec);
   }
   /// One step with value(i) of this rank; the sums.
   template <class Value>
@@ -551,7 +551,7 @@ TEST_P(Wire, loses_nothing_over_many_steps_and_gives_all_ranks_the_same_bits) {
       Floats shards;
       for (int rank = 0; rank < comm_.size(); ++rank) shards.push_back(random_value(rank, step, i));
       const float exact = canonical_sum(shards);
-      if (i < Rounded::kExact && rounded.reducer->traits().name == "owners") {
+      if (i < Rounded::kExact && rounded.reducer->traits().name == "direct") {
         ASSERT_EQ(sums[at], exact) << "the mail";
       }
       arrived[at] += sums[at];
@@ -645,13 +645,13 @@ TEST(Exchange, pieces_of_any_length_make_the_same_sum) {
     Floats kept(kCount);
     std::vector<std::unique_ptr<Exchange>> exchanges;
     for (const AlgorithmEntry& entry : algorithms()) {
-      exchanges.push_back(std::make_unique<lockstep::Run>(
+      exchanges.push_back(std::make_unique<ScheduleRun>(
           comm, entry.algorithm(comm.rank(), size, kCount), piece, tag++));
     }
     for (const Type wire : {Type::f32, Type::bf16}) {
       static Floats kept(kCount);
-      exchanges.push_back(
-          std::make_unique<OwnerSums>(comm, kCount, 5, wire, false, kept.data(), piece, tag++));
+      exchanges.push_back(std::make_unique<DirectAllReduce>(comm, kCount, 5, wire, false,
+                                                            kept.data(), piece, tag++));
     }
     for (const auto& exchange : exchanges) {
       Floats bucket(kCount, static_cast<float>(comm.rank() + 1));
@@ -734,13 +734,13 @@ TEST(MakeReducer, between_hosts_auto_measures_and_says_what) {
 TEST(MakeReducer, all_ranks_hear_what_each_says_of_its_device) {
   const Comm comm = world().comm();
   const auto record = [](int rank) {
-    return DeviceRecord{"host " + std::to_string(rank), rank == 1 ? "" : "GPU-1", 22800 + rank,
-                        rank % 2 == 0};
+    return RankGpu{"host " + std::to_string(rank), rank == 1 ? "" : "GPU-1", 22800 + rank,
+                   rank % 2 == 0};
   };
-  const std::vector<DeviceRecord> records = gather_records(comm, record(comm.rank()));
+  const std::vector<RankGpu> records = gather_gpus(comm, record(comm.rank()));
   ASSERT_EQ(records.size(), static_cast<std::size_t>(comm.size()));
   for (int rank = 0; rank < comm.size(); ++rank) {
-    const DeviceRecord &is = records[rank], wanted = record(rank);
+    const RankGpu &is = records[rank], wanted = record(rank);
     EXPECT_EQ(is.host, wanted.host);
     EXPECT_EQ(is.uuid, wanted.uuid);
     EXPECT_EQ(is.nccl, wanted.nccl);

@@ -310,8 +310,8 @@ TEST(TrainingStep, ALossScaledByAPowerOfTwoGivesTheSameBitsAndSoDoesTheWire) {
   const auto cpu = make_cpu_device(1), later = make_async_device();
   for (const auto& [reducer, wire, clip] : {Case{"shared", Type::f32, 0},
                                             {"shared", Type::f32, 0.5f},
-                                            {"owners", Type::bf16, 0},
-                                            {"owners", Type::bf16, 0.5f}}) {
+                                            {"direct", Type::bf16, 0},
+                                            {"direct", Type::bf16, 0.5f}}) {
     const auto scaled = [=](Device& device, const char* how) {
       return train(device, reducer, "poll", {.change = [=](Options& options) {
                      options.optimizer.loss_scale = how;
@@ -332,7 +332,7 @@ TEST(TrainingStep, ALossScaledByAPowerOfTwoGivesTheSameBitsAndSoDoesTheWire) {
 TEST(TrainingStep, AScaleThatTheWireCannotHoldIsLowered) {
   if (world().comm().size() == 1) return;  // nothing crosses
   const Outcome outcome =
-      train(*make_cpu_device(1), "owners", "poll", {.change = [](Options& options) {
+      train(*make_cpu_device(1), "direct", "poll", {.change = [](Options& options) {
         options.ranks.wire = Type::f16;
         options.optimizer.loss_scale = "dynamic:4294967296";
       }});
@@ -389,7 +389,7 @@ TEST(TrainingStep, ForTheOptimizerAndTheWireASkippedStepHasNotBeen) {
   };
   for (const auto& [optimizer, reducer, wire] : {Case{"adam", "shared", Type::f32},
                                                  {"nadam", "shared", Type::f32},
-                                                 {"sgd", "owners", Type::bf16}}) {
+                                                 {"sgd", "direct", Type::bf16}}) {
     Variant skipping{.loud = true, .alike = true}, begun_later = skipping;
     begun_later.change = [=](Options& options) {
       options.optimizer.name = optimizer;

@@ -1,7 +1,7 @@
 // What every test under mpirun shares: the one World of the program (tests/mpi/main.cc).
 #pragma once
 
-#include "collectives/comm/comm.h"
+#include "collectives/world.h"
 
 namespace lockstep {
 

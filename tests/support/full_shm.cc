@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collectives/reducer.h"
+#include "collectives/world.h"
 
 namespace {
 

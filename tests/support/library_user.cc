@@ -8,6 +8,7 @@
 
 #include "collectives/comm/communicator.h"
 #include "collectives/reducer.h"
+#include "collectives/world.h"
 
 namespace lockstep {
 namespace {

@@ -60,7 +60,7 @@ int fail_in_a_bucket(World& world, int rank, const std::string& place) {
         if (++called == 5 && (rank < 0 || comm.rank() == rank)) throw_as(place);
       },
       &world.flight_recorder().mine());
-  return world.or_end_all([&] {
+  return world.abort_all_on_error([&] {
     for (int step = 0, given = 0; step < 1000; ++step) {
       for (const Range& range : ranges) {
         buckets.ready(range, stream);

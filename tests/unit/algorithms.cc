@@ -1,6 +1,6 @@
 // Every algorithm of the menu, run without MPI on 1 to 33 ranks: the interpreter below keeps the
 // rules of collectives/schedule.h and complains where an algorithm breaks one.
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 #include <gtest/gtest.h>
 

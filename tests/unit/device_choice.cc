@@ -6,12 +6,12 @@
 namespace lockstep {
 namespace {
 
-using Records = std::vector<DeviceRecord>;
+using Records = std::vector<RankGpu>;
 
-const DeviceRecord a0{"a", "GPU-0", 22809, true}, a1{"a", "GPU-1", 22809, true},
+const RankGpu a0{"a", "GPU-0", 22809, true}, a1{"a", "GPU-1", 22809, true},
     b0{"b", "GPU-2", 22809, true};
 
-DeviceRecord with(DeviceRecord record, int nccl, bool ipc) {
+RankGpu with(RankGpu record, int nccl, bool ipc) {
   record.nccl = nccl;
   record.ipc = ipc;
   return record;

@@ -27,19 +27,94 @@ std::optional<Include> include_of(const std::string& line) {
   return Include{match[2], match[1] == "\""};
 }
 
+/// A group: the files of one folder, and of those folders within it that are no group.
 struct Floor {
   std::string folder;
-  std::vector<std::string> may_include;  ///< prefixes of quoted includes
+  std::vector<std::string> may_include;  ///< groups besides itself, which stand above in the table
 };
 
+const std::vector<std::string> kAllGroups = {"*"};
+
+// From the ground up.
 const std::vector<Floor> kFloors = {
-    {"src/", {"src/"}},
-    {"collectives/", {"collectives/", "src/"}},
-    {"net/", {"net/", "src/"}},
-    {"apps/", {"apps/", "net/", "collectives/", "src/"}},
-    {"bench/", {"bench/", "tests/", "apps/", "net/", "collectives/", "src/"}},
-    {"tests/", {"bench/", "tests/", "apps/", "net/", "collectives/", "src/"}},
+    {"src/base", {}},
+    {"src/files", {"src/base"}},
+    {"src/device", {"src/base"}},
+    {"src/device/cpu", {"src/base", "src/device"}},
+    {"src/device/cuda", {"src/base", "src/device"}},
+    {"src/data", {"src/base", "src/files", "src/device"}},
+    {"src/data/sets", {"src/base", "src/files", "src/device", "src/data"}},
+    {"src/report", {"src/base", "src/files"}},
+    {"collectives/comm", {"src/base"}},
+    {"collectives/watch", {"src/base", "collectives/comm"}},
+    {"collectives/node", {"src/base", "src/device", "collectives/comm"}},
+    {"collectives",
+     {"src/base", "src/device", "collectives/comm", "collectives/watch", "collectives/node"}},
+    {"collectives/algorithms", {"collectives"}},
+    {"collectives/reducers",
+     {"src/base", "src/device", "collectives/comm", "collectives/node", "collectives",
+      "collectives/algorithms"}},
+    {"collectives/reducers/cuda",
+     {"src/base", "src/device/cuda", "collectives", "collectives/reducers"}},
+    {"net", {"src/base", "src/files", "src/device", "src/data"}},
+    {"net/layers", {"src/base", "src/device", "net"}},
+    {"net/models", {"src/base", "net"}},
+    {"net/optimizers", {"src/base", "src/device", "net"}},
+    {"apps/step",
+     {"src/base", "src/files", "src/device", "src/data", "collectives/comm", "collectives/node",
+      "collectives", "collectives/algorithms", "collectives/reducers", "net"}},
+    {"apps/options",
+     {"src/base", "src/device", "src/device/cpu", "src/data", "src/report", "collectives/watch",
+      "collectives", "net", "apps/step"}},
+    {"apps/run",
+     {"src/base", "src/files", "src/device", "src/device/cpu", "src/data", "src/report",
+      "collectives/comm", "collectives/watch", "collectives", "net", "apps/step", "apps/options"}},
+    {"apps",
+     {"src/base", "src/files", "src/device", "src/device/cpu", "src/data", "src/report",
+      "collectives/comm", "collectives", "net", "apps/step", "apps/options", "apps/run"}},
+    {"bench", kAllGroups},
+    {"tests", kAllGroups},
 };
+
+/// Includes that point upwards still. The first two are how a back end is joined to the house; the
+/// others are to go.
+struct Offence {
+  std::string file, include;  ///< prefixes
+};
+const std::vector<Offence> kKnownOffences = {
+    {"src/device/each.h", "src/device/cuda/"},                  // bodies become kernels
+    {"src/device/devices.cc", "src/device/cuda/"},              // the registry of back ends
+    {"src/data/", "src/data/sets/"},                            // the registry of data sets
+    {"apps/step/", "apps/options/"},                            // the structs that options fill
+    {"collectives/row_reducer.cc", "collectives/algorithms/"},  // the cost of a dense table
+};
+
+bool starts(const std::string& text, const std::string& prefix) {
+  return text.rfind(prefix, 0) == 0;
+}
+
+/// The group of a path from the root: the longest folder that it lies in; null: none.
+const Floor* floor_of(const std::string& path) {
+  const Floor* found = nullptr;
+  for (const Floor& floor : kFloors) {
+    if (!starts(path, floor.folder + "/")) continue;
+    if (found == nullptr || floor.folder.size() > found->folder.size()) found = &floor;
+  }
+  return found;
+}
+
+bool may_include(const Floor& floor, const Floor& other) {
+  const auto& names = floor.may_include;
+  return floor.folder == other.folder || names == kAllGroups ||
+         std::find(names.begin(), names.end(), other.folder) != names.end();
+}
+
+/// The top of the house: src, collectives, and so on.
+std::set<std::string> roots() {
+  std::set<std::string> names;
+  for (const Floor& floor : kFloors) names.insert(floor.folder.substr(0, floor.folder.find('/')));
+  return names;
+}
 
 struct Library {
   std::regex name;
@@ -48,8 +123,8 @@ struct Library {
 };
 
 const std::vector<Library> kLibraries = {
-    {std::regex("^(mpi|collectives/communicator)\\.h$"), "^(collectives|tests)/|^bench/allreduce",
-     "MPI is behind collectives/comm/comm.h"},
+    {std::regex("^(mpi|collectives/comm/communicator)\\.h$"),
+     "^(collectives|tests)/|^bench/allreduce", "MPI is behind collectives/comm/comm.h"},
     {std::regex("^(oneapi/)?dnnl"), "^(src/device/cpu|bench|tests)/",
      "oneDNN is behind src/device/device.h"},
     {std::regex("^(cuda|cudnn|cublas|nccl)"),
@@ -57,7 +132,7 @@ const std::vector<Library> kLibraries = {
      "CUDA's libraries are behind src/device/device.h and collectives/reducer.h"},
     {std::regex("^zlib"), "^(src/data|tests)/", "zlib is for compressed files of data"},
     {std::regex("^(png|jpeglib)\\.h$"), "^(src/data|tests)/", "images are read in src/data"},
-    {std::regex("^hdf5"), "^(src/hdf5_|tests/)", "HDF5 is behind src/files/hdf5.h"},
+    {std::regex("^hdf5"), "^(src/files/hdf5_|tests/)", "HDF5 is behind src/files/hdf5.h"},
 };
 
 /// Headers that the build writes, and the folder that may include them (tests may too).
@@ -67,7 +142,7 @@ struct Generated {
 
 const std::vector<Generated> kGenerated = {{"event.pb.h", "src/report/"},
                                            {"src/report/event.pb.h", "src/report/"},
-                                           {"revision.h", "src/"}};
+                                           {"revision.h", "src/base/"}};
 
 /// What is wrong with `include` in `file` (a path from the root); empty if nothing is.
 std::string offence(const std::string& file, const Include& include) {
@@ -77,35 +152,29 @@ std::string offence(const std::string& file, const Include& include) {
       return library.why;
     }
   }
-  const auto starts = [](const std::string& text, const std::string& prefix) {
-    return text.rfind(prefix, 0) == 0;
-  };
   for (const Generated& header : kGenerated) {
     if (include.name != header.name) continue;
     return starts(file, header.folder) || starts(file, "tests/") ? ""
                                                                  : "it is behind " + header.folder;
   }
-  for (const Floor& floor : kFloors) {
-    if (!starts(file, floor.folder)) continue;
-    const bool allowed =
-        std::any_of(floor.may_include.begin(), floor.may_include.end(),
-                    [&](const std::string& prefix) { return starts(include.name, prefix); });
-    const bool ours = std::any_of(kFloors.begin(), kFloors.end(), [&](const Floor& other) {
-      return starts(include.name, other.folder);
-    });
-    // <src/base/view.h> is as much an include of the floor as "src/base/view.h"; "view.h" hides
-    // from which floor it comes.
-    if (include.quoted || ours) return allowed ? "" : floor.folder + " must not include it";
-    return "";
-  }
-  return "a file outside every floor";
+  const Floor *floor = floor_of(file), *other = floor_of(include.name);
+  if (floor == nullptr) return "a file outside every floor";
+  // <src/base/view.h> is as much an include of the floor as "src/base/view.h"; "view.h" hides from
+  // which floor it comes.
+  if (other == nullptr) return include.quoted ? "from which floor is it?" : "";
+  if (may_include(*floor, *other)) return "";
+  const bool known =
+      std::any_of(kKnownOffences.begin(), kKnownOffences.end(), [&](const Offence& offence) {
+        return starts(file, offence.file) && starts(include.name, offence.include);
+      });
+  return known ? "" : floor->folder + " must not include " + other->folder;
 }
 
 TEST(Floors, EveryIncludeIsPermitted) {
   int files = 0, includes = 0;
-  for (const Floor& floor : kFloors) {
+  for (const std::string& folder : roots()) {
     const std::filesystem::path root(SOURCE_DIR);
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / floor.folder)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".h" && extension != ".cc" && extension != ".cu" && extension != ".cuh")
         continue;
@@ -123,6 +192,21 @@ TEST(Floors, EveryIncludeIsPermitted) {
   }
   EXPECT_GT(files, 20) << "SOURCE_DIR is not the source folder";
   EXPECT_GT(includes, 100) << "the includes were not recognised";
+}
+
+/// Groups include what stands above them in the table, so that no circle can be.
+TEST(Floors, NoGroupIncludesAHigherOne) {
+  for (std::size_t i = 0; i < kFloors.size(); ++i) {
+    EXPECT_TRUE(
+        std::filesystem::is_directory(std::filesystem::path(SOURCE_DIR) / kFloors[i].folder))
+        << kFloors[i].folder;
+    for (const std::string& name : kFloors[i].may_include) {
+      if (kFloors[i].may_include == kAllGroups) continue;
+      const bool below = std::any_of(kFloors.begin(), kFloors.begin() + i,
+                                     [&](const Floor& floor) { return floor.folder == name; });
+      EXPECT_TRUE(below) << kFloors[i].folder << " includes " << name;
+    }
+  }
 }
 
 /// All that `file` includes, and what that includes, as it stands in the lines.
@@ -155,9 +239,9 @@ std::set<std::string> included_by(const std::string& file) {
 
 TEST(Floors, FilesWithBodiesAreFreeOfFmt) {
   int files = 0;
-  for (const Floor& floor : kFloors) {
+  for (const std::string& folder : roots()) {
     const std::filesystem::path root(SOURCE_DIR);
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / floor.folder)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
       const std::string file = std::filesystem::relative(entry.path(), root).generic_string();
       const std::set<std::string> names = included_by(file);
       if (!holds_bodies(names)) continue;
@@ -197,6 +281,12 @@ TEST(Floors, TheTestSeesOffences) {
   EXPECT_TRUE(allowed("src/device/cpu/device.cc", "#include <dnnl.hpp>"));
   EXPECT_TRUE(allowed("collectives/comm/communicator.h", "#include <mpi.h>"));
   EXPECT_TRUE(allowed("tests/unit/a.cc", "#include \"apps/run/trainer.h\""));
+  EXPECT_TRUE(allowed("collectives/world.cc", "#include \"collectives/watch/watchdog.h\""));
+  EXPECT_FALSE(allowed("collectives/comm/comm.cc", "#include \"collectives/watch/launch.h\""));
+  EXPECT_FALSE(allowed("collectives/schedule.cc", "#include \"collectives/reducers/nccl.h\""));
+  EXPECT_FALSE(allowed("src/device/memory.cc", "#include \"src/device/cpu/affine.h\""));
+  EXPECT_FALSE(allowed("net/model.cc", "#include \"net/layers/dense.h\""));
+  EXPECT_FALSE(allowed("apps/step/restore.cc", "#include \"apps/run/trainer.h\""));
   EXPECT_FALSE(allowed("net/model.cc", "#include \"collectives/comm/comm.h\""));
   EXPECT_FALSE(allowed("net/model.cc", "  #  include <collectives/comm/comm.h>"));
   EXPECT_FALSE(allowed("collectives/comm/comm.cc", "#include \"net/model.h\""));

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "apps/options/options.h"
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 #include "collectives/progress.h"
 #include "collectives/reducer.h"
 #include "net/model.h"

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "collectives/schedule.h"
 #include "src/base/random.h"
 #include "tests/support/async_device.h"
 
@@ -66,12 +67,12 @@ TEST(SumCanonically, TheNoiseTellsOrdersApart) {
   EXPECT_GT(other, 50);
 }
 
-TEST(SliceOf, PartsTheRangeAtLines) {
+TEST(PartOf, CutsAtLinesIfAsked) {
   for (const Range range : {Range{32, 0}, Range{32, 5}, Range{64, 1000}, Range{0, 16 * 7}}) {
     for (int parts = 1; parts <= 9; ++parts) {
       std::int64_t at = range.begin;
       for (int part = 0; part < parts; ++part) {
-        const Range slice = slice_of(range, part, parts);
+        const Range slice = part_of(range, part, parts, kLineFloats);
         EXPECT_EQ(slice.begin, at);
         EXPECT_GE(slice.count, 0);
         EXPECT_TRUE(slice.begin % 16 == 0) << "of whole lines";

@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-#include "collectives/reducers/cuda/reducers.h"
+#include "collectives/reducers/peers.h"
 #include "src/base/check.h"
 #include "src/device/cuda/runtime.h"
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "collectives/reducers/cuda/reducers.h"
+#include "collectives/reducers/nccl.h"
 #include "src/base/check.h"
 #include "src/device/cuda/runtime.h"
 

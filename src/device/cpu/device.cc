@@ -1,8 +1,6 @@
 // The CPU back end: cores that this process may use, aligned memory, and the plans of
 // src/device/cpu.
 
-#include "src/device/device.h"
-
 #include <omp.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -10,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <dnnl.hpp>
 
 #include "src/base/check.h"
@@ -21,7 +18,7 @@
 #include "src/device/cpu/convolution.h"
 #include "src/device/cpu/instruction_set.h"
 #include "src/device/cpu/spin_control.h"
-#include "src/device/memory.h"
+#include "src/device/host.h"
 
 namespace lockstep {
 namespace {
@@ -63,20 +60,12 @@ std::vector<int> start_team(int threads) {
              limit ? fmt::format("unset OMP_THREAD_LIMIT, which is {}, or ", limit) : "", size);
 }
 
-/// Where work is done as it is given, every mark is reached as it is made.
-class ReachedEvent : public Event {
- public:
-  void record(Stream&) override {}
-  void wait(Stream&) override {}
-  bool done() const override { return true; }
-};
-
-class CpuDevice : public Device {
+class CpuDevice : public HostDevice {
  public:
   CpuDevice(int threads, const ConvolutionEntry& convolution, std::string_view isa)
-      : convolution_(convolution),
+      : HostDevice(threads > 0 ? threads : static_cast<int>(allowed_cores().size())),
+        convolution_(convolution),
         kernels_(use_instruction_set(isa).kernels()),
-        threads_(threads > 0 ? threads : static_cast<int>(allowed_cores().size())),
         engine_(dnnl::engine::kind::cpu, 0),
         spin_control_(start_team(threads_)) {
     traits_.description =
@@ -90,26 +79,6 @@ class CpuDevice : public Device {
     return fmt::format("oneDNN {}.{}.{} with {}, convolutions {}", version->major, version->minor,
                        version->patch, instruction_set_in_use(), convolution_.name);
   }
-  std::unique_ptr<Stream> stream(Priority) override {
-    return std::make_unique<HostStream>(threads_);
-  }
-  std::unique_ptr<Event> event() override { return std::make_unique<ReachedEvent>(); }
-
-  Memory allocate(std::size_t bytes, Place) override {
-    // Asked first: the kernel promises more than there is, and kills whoever takes it at its word.
-    const bool fits = bytes <= available_memory_bytes();
-    Memory memory = fits ? allocate_pages(bytes) : Memory();
-    require(memory != nullptr,
-            "out of memory: {:.1f} MiB could not be allocated; use a smaller --batch",
-            static_cast<double>(bytes) / (1 << 20));
-    return memory;
-  }
-
-  void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
-    stream.give([=] { std::memcpy(to, from, bytes); });
-  }
-  std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return {}; }
-
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
     return convolution_.plan({engine_, kernels_}, spec);
   }
@@ -123,7 +92,6 @@ class CpuDevice : public Device {
  private:
   const ConvolutionEntry& convolution_;
   const Kernels& kernels_;
-  int threads_;
   dnnl::engine engine_;
   SpinControl spin_control_;
 };

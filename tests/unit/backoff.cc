@@ -1,5 +1,5 @@
 // Who looks for messages on a core that others want leaves it to them, and tries again.
-#include "collectives/node/rest.h"
+#include "collectives/node/backoff.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -15,8 +15,8 @@ namespace {
 
 /// A judge and the thread that it judges, which looks for a millisecond at a time.
 struct Looking {
-  CoreJudge judge;
-  CoreJudge::Reading at{100, 7, 3};
+  CoreContention judge;
+  CoreContention::Reading at{100, 7, 3};
   Looking() { judge.begin(at); }
   /// Milliseconds until the verdict that the core is shared; 0: there was none in `most`.
   int verdict(double share, bool leaves, int most = 1000) {
@@ -30,7 +30,7 @@ struct Looking {
   }
 };
 
-TEST(CoreJudge, SeesAShareOfTheCoreInTwoSpans) {
+TEST(CoreContention, SeesAShareOfTheCoreInTwoSpans) {
   EXPECT_EQ(Looking().verdict(0.5, true), 10);
   EXPECT_EQ(Looking().verdict(0.69, true), 10);
   EXPECT_EQ(Looking().verdict(0.71, true), 0);
@@ -40,12 +40,12 @@ TEST(CoreJudge, SeesAShareOfTheCoreInTwoSpans) {
   EXPECT_EQ(again.verdict(0.5, true), 10) << "judged anew";
 }
 
-TEST(CoreJudge, TimeThatNobodyTookByTurnsIsNone) {
+TEST(CoreContention, TimeThatNobodyTookByTurnsIsNone) {
   // Interrupts, and a hypervisor.
   EXPECT_EQ(Looking().verdict(0.2, false), 0);
 }
 
-TEST(CoreJudge, OneBadSpanIsNone) {
+TEST(CoreContention, OneBadSpanIsNone) {
   // A daemon that wakes up; a process that was stopped.
   Looking looking;
   EXPECT_EQ(looking.verdict(0.1, true, 5), 0);
@@ -54,7 +54,7 @@ TEST(CoreJudge, OneBadSpanIsNone) {
   EXPECT_EQ(looking.verdict(1, true, 100), 0);
 }
 
-TEST(CoreJudge, WhatLiesBetweenTwoWaitsDoesNotCount) {
+TEST(CoreContention, WhatLiesBetweenTwoWaitsDoesNotCount) {
   Looking looking;
   for (int wait = 0; wait < 100; ++wait) {
     EXPECT_EQ(looking.verdict(1, true, 3), 0);
@@ -71,7 +71,7 @@ bool stay_here() {
   return pthread_setaffinity_np(pthread_self(), sizeof one, &one) == 0;
 }
 
-TEST(Rest, NapsWhereTheCoreIsSharedAndTriesAgain) {
+TEST(Backoff, NapsWhereTheCoreIsSharedAndTriesAgain) {
   bool stays = false;
   std::thread([&] {  // whose affinity goes with it
     if (stays = stay_here(); !stays) return;
@@ -79,18 +79,19 @@ TEST(Rest, NapsWhereTheCoreIsSharedAndTriesAgain) {
     std::thread other([&] {
       while (!stop) continue;
     });
-    Rest rest;
-    EXPECT_FALSE(rest.naps());
-    for (const double end = now_seconds() + 60; !rest.naps() && now_seconds() < end;)
-      rest.between();
-    EXPECT_TRUE(rest.naps());
+    Backoff backoff;
+    EXPECT_FALSE(backoff.naps());
+    for (const double end = now_seconds() + 60; !backoff.naps() && now_seconds() < end;)
+      backoff.between();
+    EXPECT_TRUE(backoff.naps());
     const double began = now_seconds();
-    for (int looks = 0; looks < 10; ++looks) rest.between();
+    for (int looks = 0; looks < 10; ++looks) backoff.between();
     EXPECT_GE(now_seconds() - began, 10 * 50e-6);
     stop = true;
     other.join();
-    for (const double end = now_seconds() + 60; rest.naps() && now_seconds() < end;) rest.between();
-    EXPECT_FALSE(rest.naps());
+    for (const double end = now_seconds() + 60; backoff.naps() && now_seconds() < end;)
+      backoff.between();
+    EXPECT_FALSE(backoff.naps());
   })
       .join();
   if (!stays) GTEST_SKIP() << "skipped: no thread may choose its core here";

@@ -1,4 +1,4 @@
-// OwnerSums: an all-reduce in two rounds of messages, whose numbers may cross in 16 bits.
+// DirectAllReduce: an all-reduce in two rounds of messages, whose numbers may cross in 16 bits.
 //
 //   there    every rank owns a part of the bucket, and gets the other ranks' values of it
 //   the sum  of each part is formed by its owner, in fp32 and in the canonical order (schedule.h)
@@ -12,7 +12,7 @@
 // a bias that the feedback does not leave, and cost the bits their order.
 //
 // Cost: two latencies, and 2 (P-1)/P of the bucket in the wire's type sent by each rank, in 2 (P-1)
-// messages (cut into pieces, exchange.h): for as many ranks as messages are cheap.
+// messages (cut into chunks, exchange.h): for as many ranks as messages are cheap.
 //
 // Source: H. Tang et al., "DoubleSqueeze: parallel stochastic gradient descent with double-pass
 // error-compensated compression", 2019.
@@ -27,14 +27,14 @@
 
 namespace lockstep {
 
-class OwnerSums : public Exchange {
+class DirectAllReduce : public Exchange {
  public:
   /// Of `count` elements, of which the first `exact` cross in fp32 to everybody and are summed by
   /// each, with numbers of type `wire`. `kept`: `count` floats of the caller's that outlive this,
   /// zeros before the first step; null, and not needed, with fp32. `overflows`: as
-  /// ReducerSpec::overflows. `piece`, `tag`: as those of a Run.
-  OwnerSums(const Comm& comm, std::int64_t count, std::int64_t exact, Type wire, bool overflows,
-            float* kept, std::size_t piece, int tag);
+  /// ReducerSpec::overflows. `chunk`, `tag`: as those of a ScheduleRun.
+  DirectAllReduce(const Comm& comm, std::int64_t count, std::int64_t exact, Type wire,
+                  bool overflows, float* kept, std::size_t chunk, int tag);
 
   void start(float* bucket) override;
   bool advance(bool wait = false) override;
@@ -61,7 +61,7 @@ class OwnerSums : public Exchange {
   Type wire_;
   bool overflows_;
   float* kept_;
-  std::size_t piece_;
+  std::size_t chunk_;
   int tag_;
   std::vector<Range> parts_;         ///< by owner
   std::vector<std::size_t> out_at_;  ///< by rank: of its message in out_

@@ -1,6 +1,6 @@
 // Who is to blame when nothing moves, judged by records in the memory of this one process and a
 // clock that the test turns.
-#include "collectives/watch/silence.h"
+#include "collectives/watch/hang_detector.h"
 
 #include <gtest/gtest.h>
 
@@ -31,9 +31,9 @@ class Node {
 /// Seconds of silence, looked at every quarter of one, until the result; none within `most`.
 struct Found {
   double after = -1;
-  Silence::Verdict result;
+  HangDetector::Verdict result;
 };
-Found wait(Silence& silence, const Node& node, double timeout, double most = 1000) {
+Found wait(HangDetector& silence, const Node& node, double timeout, double most = 1000) {
   for (double seconds = 0; seconds <= most; seconds += 0.25) {
     if (const auto result = silence.look(node.flight_recorder(), timeout, 0.25))
       return {seconds, *result};
@@ -41,32 +41,32 @@ Found wait(Silence& silence, const Node& node, double timeout, double most = 100
   return {};
 }
 
-TEST(Silence, names_the_rank_of_the_lowest_step_though_it_moved_last) {
+TEST(HangDetector, names_the_rank_of_the_lowest_step_though_it_moved_last) {
   Node node(3);
   node[1].step(7);
   node[0].step(7);
   node[2].step(6);
-  Silence silence(true);
+  HangDetector silence(true);
   const Found found = wait(silence, node, 60);
   EXPECT_EQ(found.result.behind, 2);
   EXPECT_EQ(found.result.limit, 60);
   EXPECT_EQ(found.after, 60.25);
 }
 
-TEST(Silence, of_equal_steps_names_the_one_that_was_heard_of_least_lately) {
+TEST(HangDetector, of_equal_steps_names_the_one_that_was_heard_of_least_lately) {
   Node node(3);
   for (const int rank : {1, 2, 0}) node[rank].step(7);
-  Silence silence(true);
+  HangDetector silence(true);
   EXPECT_EQ(wait(silence, node, 60).result.behind, 1);
 }
 
-TEST(Silence, a_rank_that_waits_for_others_is_not_behind_one_that_does_not) {
+TEST(HangDetector, a_rank_that_waits_for_others_is_not_behind_one_that_does_not) {
   Node node(3);
   for (const int rank : {0, 1, 2}) node[rank].step(7);
   node[0].waiting("bucket 0 of the reducer shared");
   node[1].collective(true);
   node[2].phase("backward");
-  Silence silence(true);
+  HangDetector silence(true);
   EXPECT_EQ(wait(silence, node, 60).result.behind, 2);
   node[1].collective(false);
   EXPECT_EQ(wait(silence, node, 60).result.behind, 2) << "rank 1 has been heard of";
@@ -74,30 +74,30 @@ TEST(Silence, a_rank_that_waits_for_others_is_not_behind_one_that_does_not) {
   EXPECT_EQ(wait(silence, node, 60).result.behind, 1);
 }
 
-TEST(Silence, a_stopped_rank_is_to_blame_whoever_waits_and_a_held_one_after_it) {
+TEST(HangDetector, a_stopped_rank_is_to_blame_whoever_waits_and_a_held_one_after_it) {
   Node node(3);
   for (const int rank : {0, 1, 2}) node[rank].step(rank);
   node[1].waiting("bucket 0 of the reducer tree");
   node[1].seen(Condition::traced);
-  Silence several_nodes(false);
+  HangDetector several_nodes(false);
   EXPECT_EQ(wait(several_nodes, node, 60).result.behind, 1);
   EXPECT_EQ(wait(several_nodes, node, 60).result.limit, 60);
   node[2].seen(Condition::stopped);
   EXPECT_EQ(wait(several_nodes, node, 60).result.behind, 2);
 }
 
-TEST(Silence, where_all_wait_the_ranks_of_other_nodes_get_longer_if_there_are_some) {
+TEST(HangDetector, where_all_wait_the_ranks_of_other_nodes_get_longer_if_there_are_some) {
   for (const bool alone : {true, false}) {
     Node node(2);
     for (const int rank : {0, 1}) node[rank].waiting("bucket 0 of the reducer tree");
-    Silence silence(alone);
+    HangDetector silence(alone);
     EXPECT_EQ(wait(silence, node, 60).result.limit, alone ? 60 : 600);
   }
 }
 
-TEST(Silence, counts_only_while_the_same_rank_says_nothing) {
+TEST(HangDetector, counts_only_while_the_same_rank_says_nothing) {
   Node node(2);
-  Silence silence(true);
+  HangDetector silence(true);
   for (int second = 0; second < 1000; ++second) {
     node[second % 2].progress();
     EXPECT_FALSE(silence.look(node.flight_recorder(), 5, 1));
@@ -105,21 +105,21 @@ TEST(Silence, counts_only_while_the_same_rank_says_nothing) {
   }
 }
 
-TEST(Silence, a_phase_may_have_a_longer_limit_but_no_shorter_one) {
+TEST(HangDetector, a_phase_may_have_a_longer_limit_but_no_shorter_one) {
   Node node(2);
   node[0].step(1);
   node[1].step(2);
   node[0].phase("checkpoint", 600);
-  Silence silence(true);
+  HangDetector silence(true);
   EXPECT_EQ(wait(silence, node, 60).after, 600.25);
   EXPECT_EQ(wait(silence, node, 6000, 10000).result.limit, 6000);
 }
 
-TEST(Silence, ranks_that_have_left_are_not_missed) {
+TEST(HangDetector, ranks_that_have_left_are_not_missed) {
   Node node(2);
   node[0].goodbye();
   node[1].step(3);
-  Silence silence(true);
+  HangDetector silence(true);
   EXPECT_EQ(wait(silence, node, 60).result.behind, 1);
   node[1].goodbye();
   EXPECT_EQ(wait(silence, node, 60).after, -1);

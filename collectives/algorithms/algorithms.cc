@@ -1,4 +1,4 @@
-#include "collectives/algorithms.h"
+#include "collectives/algorithms/algorithms.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,13 +6,9 @@
 
 namespace lockstep {
 
-// One file each in collectives/algorithms/.
-Schedule tree(int rank, int size, std::int64_t count);
-Schedule recursive_doubling(int rank, int size, std::int64_t count);
-Schedule halving_doubling(int rank, int size, std::int64_t count);
-Schedule double_tree(int rank, int size, std::int64_t count);
-Schedule ring(int rank, int size, std::int64_t count);
-Schedule to_one(int rank, int size, std::int64_t count);
+// One file each. A new algorithm is a name here and a row below.
+using MakeSchedule = Schedule(int rank, int size, std::int64_t count);
+MakeSchedule tree, recursive_doubling, halving_doubling, double_tree, ring, to_one;
 
 namespace {
 
@@ -21,15 +17,14 @@ bool powers_of_two(int size) { return std::has_single_bit(static_cast<unsigned>(
 bool up_to_two(int size) { return size <= 2; }
 
 constexpr AlgorithmEntry kAlgorithms[] = {
-    {"tree",
-     "binomial tree, there and back, in segments: for long buckets and odd numbers of ranks", tree,
-     always},
+    {"tree", "binomial tree, there and back, in chunks: for long buckets and odd numbers of ranks",
+     tree, always},
     {"recursive_doubling",
      "whole buckets between nearest, then farther neighbours: for short buckets",
      recursive_doubling, always},
     {"halving_doubling", "reduce-scatter and all-gather between nearest, then farther neighbours",
      halving_doubling, powers_of_two},
-    {"double_tree", "two binary trees with half of a bucket each, in segments: for long buckets",
+    {"double_tree", "two binary trees with half of a bucket each, in chunks: for long buckets",
      double_tree, up_to_two},
     {"ring", "reduce-scatter and all-gather around a ring: for long buckets on few ranks", ring,
      up_to_two},

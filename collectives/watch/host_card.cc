@@ -1,4 +1,4 @@
-#include "collectives/comm/host_card.h"
+#include "collectives/watch/host_card.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

@@ -1,4 +1,4 @@
-#include "collectives/node/rest.h"
+#include "collectives/node/backoff.h"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -17,7 +17,7 @@ constexpr auto kNap = std::chrono::microseconds(50);
 constexpr double kNapping = 4, kReading = 1e-3, kSpan = 5e-3;  // seconds
 constexpr double kOwn = 0.7;  ///< of a core, and it counts as the thread's own
 
-CoreJudge::Reading reading_at(double now) {
+CoreContention::Reading reading_at(double now) {
   timespec worked{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &worked);
   rusage used{};
@@ -28,7 +28,7 @@ CoreJudge::Reading reading_at(double now) {
 
 }  // namespace
 
-bool CoreJudge::shared(const Reading& reading) {
+bool CoreContention::shared(const Reading& reading) {
   span_.now += reading.now - last_.now;
   span_.worked += reading.worked - last_.worked;
   span_.left += reading.left - last_.left;
@@ -41,7 +41,7 @@ bool CoreJudge::shared(const Reading& reading) {
   return true;
 }
 
-void Rest::between() {
+void Backoff::between() {
   const double now = now_seconds();
   if (now < until_) return std::this_thread::sleep_for(kNap);
   if (fresh_) {
@@ -57,6 +57,6 @@ void Rest::between() {
   fresh_ = true;
 }
 
-bool Rest::naps() const { return now_seconds() < until_; }
+bool Backoff::naps() const { return now_seconds() < until_; }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "collectives/reducers/owner_sums.h"
+#include "collectives/reducers/direct_all_reduce.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,18 +15,18 @@ constexpr std::int64_t kBlock = 512;  ///< floats of each rank that are summed a
 
 }  // namespace
 
-OwnerSums::OwnerSums(const Comm& comm, std::int64_t count, std::int64_t exact, Type wire,
-                     bool overflows, float* kept, std::size_t piece, int tag)
+DirectAllReduce::DirectAllReduce(const Comm& comm, std::int64_t count, std::int64_t exact,
+                                 Type wire, bool overflows, float* kept, std::size_t chunk, int tag)
     : comm_(comm),
       exact_(exact),
       wire_(wire),
       overflows_(overflows),
       kept_(kept),
-      piece_(piece),
+      chunk_(chunk),
       tag_(tag) {
   std::size_t end = 0;
   for (int rank = 0; rank < comm.size(); ++rank) {
-    parts_.push_back(slice_of({exact, count - exact}, rank, comm.size()));
+    parts_.push_back(part_of({exact, count - exact}, rank, comm.size(), kLineFloats));
     out_at_.push_back(end);
     end += round_up(message_bytes(part(rank).count), std::size_t{64});
   }
@@ -42,24 +42,24 @@ OwnerSums::OwnerSums(const Comm& comm, std::int64_t count, std::int64_t exact, T
 }
 
 /// The exact elements stand in front.
-std::size_t OwnerSums::message_bytes(std::int64_t elements) const {
+std::size_t DirectAllReduce::message_bytes(std::int64_t elements) const {
   return exact_ * sizeof(float) + static_cast<std::size_t>(elements) * size_of(wire_);
 }
 
-std::size_t OwnerSums::bytes() const {
+std::size_t DirectAllReduce::bytes() const {
   return out_.size() + in_.size() + block_.size() * sizeof(float);
 }
 
-void OwnerSums::start(float* bucket) {
+void DirectAllReduce::start(float* bucket) {
   bucket_ = bucket;
   if (comm_.size() == 1) return;
   state_ = State::there;
   send_there();
 }
 
-void OwnerSums::post(bool send, int peer, char* memory, std::size_t bytes) {
-  for (std::size_t begin = 0; begin < bytes; begin += piece_) {
-    const int length = static_cast<int>(std::min(piece_, bytes - begin));
+void DirectAllReduce::post(bool send, int peer, char* memory, std::size_t bytes) {
+  for (std::size_t begin = 0; begin < bytes; begin += chunk_) {
+    const int length = static_cast<int>(std::min(chunk_, bytes - begin));
     MPI_Request& request = pending_.emplace_back();
     char* const place = memory + begin;
     check(send ? MPI_Isend(place, length, MPI_CHAR, peer, tag_, raw(comm_), &request)
@@ -70,7 +70,7 @@ void OwnerSums::post(bool send, int peer, char* memory, std::size_t bytes) {
 
 /// (Receives first, so that what arrives finds its place; then to the next rank first, so that not
 /// all send to the same one.)
-void OwnerSums::send_there() {
+void DirectAllReduce::send_there() {
   const int ranks = comm_.size(), own = comm_.rank();
   const std::size_t head = message_bytes(0);
   pending_.clear();
@@ -90,7 +90,7 @@ void OwnerSums::send_there() {
   }
 }
 
-bool OwnerSums::advance(bool wait) {
+bool DirectAllReduce::advance(bool wait) {
   while (!done()) {
     if (left_ > 0) {
       completed_.resize(pending_.size());
@@ -114,7 +114,7 @@ bool OwnerSums::advance(bool wait) {
   return false;
 }
 
-void OwnerSums::sum_exact() {
+void DirectAllReduce::sum_exact() {
   const std::size_t head = message_bytes(0);
   for (int rank = 0; rank < comm_.size(); ++rank) {
     const void* const from = rank == comm_.rank() ? static_cast<void*>(bucket_) : incoming(rank);
@@ -125,7 +125,7 @@ void OwnerSums::sum_exact() {
 }
 
 /// What this rank has kept back of its own part is part of its values, which do not cross.
-void OwnerSums::sum_own() {
+void DirectAllReduce::sum_own() {
   const Range own = part(comm_.rank());
   const std::size_t head = message_bytes(0);
   dispatch(wire_, [&]<class T>(T*) {
@@ -152,7 +152,7 @@ void OwnerSums::sum_own() {
   });
 }
 
-void OwnerSums::send_back() {
+void DirectAllReduce::send_back() {
   const int ranks = comm_.size(), own = comm_.rank();
   const std::size_t head = message_bytes(0);
   const auto bytes = [&](int owner) { return message_bytes(part(owner).count) - head; };
@@ -164,7 +164,7 @@ void OwnerSums::send_back() {
   for (int i = 1; i < ranks; ++i) post(true, (own + i) % ranks, incoming(own) + head, bytes(own));
 }
 
-void OwnerSums::take_back() {
+void DirectAllReduce::take_back() {
   const std::size_t head = message_bytes(0);
   dispatch(wire_, [&]<class T>(T*) {
     for (int rank = 0; rank < comm_.size(); ++rank) {

@@ -1,4 +1,4 @@
-#include "collectives/run.h"
+#include "collectives/schedule_run.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,9 +9,9 @@ namespace lockstep {
 namespace {
 
 template <class Visit>
-void for_each_piece(Range range, std::int64_t piece, Visit visit) {
-  for (std::int64_t begin = range.begin; begin < range.end(); begin += piece) {
-    visit(Range{begin, std::min(piece, range.end() - begin)});
+void for_each_chunk(Range range, std::int64_t chunk, Visit visit) {
+  for (std::int64_t begin = range.begin; begin < range.end(); begin += chunk) {
+    visit(Range{begin, std::min(chunk, range.end() - begin)});
   }
 }
 
@@ -29,45 +29,45 @@ std::int64_t most_added(const Schedule& schedule, int rank) {
 
 }  // namespace
 
-Run::Run(const Comm& comm, Schedule schedule, std::size_t piece, int tag)
+ScheduleRun::ScheduleRun(const Comm& comm, Schedule schedule, std::size_t chunk, int tag)
     : comm_(comm),
       schedule_(std::move(schedule)),
-      piece_(static_cast<std::int64_t>(piece / sizeof(float))),
+      chunk_(static_cast<std::int64_t>(chunk / sizeof(float))),
       tag_(tag),
       round_(schedule_.rounds.size()) {
   scratch_.resize(schedule_.scratch);
   staging_.resize(most_added(schedule_, comm.rank()));
 }
 
-float* Run::at(std::int64_t address) {
+float* ScheduleRun::at(std::int64_t address) {
   return address < schedule_.count ? bucket_ + address
                                    : scratch_.data() + (address - schedule_.count);
 }
 
-void Run::start(float* bucket) {
+void ScheduleRun::start(float* bucket) {
   bucket_ = bucket;
   round_ = 0;
   if (!done()) begin_round();
 }
 
-void Run::begin_round() {
+void ScheduleRun::begin_round() {
   pending_.clear();
   additions_.clear();
   const Round& round = schedule_.rounds[round_];
   float* staging = staging_.data();
-  const auto post = [&](const Action& action, Range piece) {
+  const auto post = [&](const Action& action, Range chunk) {
     MPI_Request& request = pending_.emplace_back();
     Addition& addition = additions_.emplace_back();
-    float* place = at(piece.begin);
-    const int count = static_cast<int>(piece.count);
+    float* place = at(chunk.begin);
+    const int count = static_cast<int>(chunk.count);
     if (action.verb == Verb::send) {
       check(MPI_Isend(place, count, MPI_FLOAT, action.peer, tag_, raw(comm_), &request));
       return;
     }
     if (action.verb == Verb::add) {
-      addition = {place, staging, piece.count};
+      addition = {place, staging, chunk.count};
       place = staging;
-      staging += piece.count;
+      staging += chunk.count;
     }
     check(MPI_Irecv(place, count, MPI_FLOAT, action.peer, tag_, raw(comm_), &request));
   };
@@ -75,13 +75,13 @@ void Run::begin_round() {
   for (const bool sends : {false, true}) {
     for (const Action& action : round) {
       if (action.peer == comm_.rank() || (action.verb == Verb::send) != sends) continue;
-      for_each_piece(action.range, piece_, [&](Range piece) { post(action, piece); });
+      for_each_chunk(action.range, chunk_, [&](Range chunk) { post(action, chunk); });
     }
   }
   left_ = pending_.size();
 }
 
-bool Run::advance(bool wait) {
+bool ScheduleRun::advance(bool wait) {
   while (!done()) {
     if (left_ > 0) {
       completed_.resize(pending_.size());
@@ -107,7 +107,7 @@ bool Run::advance(bool wait) {
   return false;
 }
 
-void Run::end_round() {
+void ScheduleRun::end_round() {
   for (const Action& action : schedule_.rounds[round_]) {
     if (action.peer != comm_.rank()) continue;
     if (action.verb == Verb::add) {

@@ -1,4 +1,4 @@
-// Rest: what a thread does between two looks at messages that have not come.
+// Backoff: what a thread does between two looks at messages that have not come.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace lockstep {
 /// Whether others want the core that a thread looks on from: it had less than 70 % of it in two
 /// spans of looking one after the other, of 5 ms each, and had to leave it. (Time that interrupts
 /// or a hypervisor take may be missing too; for these nobody need make room.)
-class CoreJudge {
+class CoreContention {
  public:
   /// Of a thread: the steady clock, its own processor time, both in seconds, and how often it left
   /// its core.
@@ -32,7 +32,7 @@ class CoreJudge {
 /// seconds, for every look is taken from somebody's work, and then judges again. Tutorial steps of
 /// 4 ranks, a host each, on 2 cores took half the time so; of 2 ranks with a core each they took a
 /// fifth more where it always napped. One thread at a time.
-class Rest {
+class Backoff {
  public:
   /// A wait begins, or goes on after something else.
   void begin() { fresh_ = true; }
@@ -43,7 +43,7 @@ class Rest {
   bool naps() const;
 
  private:
-  CoreJudge judge_;
+  CoreContention judge_;
   bool fresh_ = true, judged_ = false;  ///< a wait that has not been looked at, or is judged
   double read_ = 0;                     ///< when that was looked at last
   double until_ = 0;                    ///< naps

@@ -1,4 +1,4 @@
-#include "collectives/watch/silence.h"
+#include "collectives/watch/hang_detector.h"
 
 #include <algorithm>
 #include <tuple>
@@ -16,8 +16,8 @@ auto blame(const Record::State& state) {
 
 }  // namespace
 
-std::optional<Silence::Verdict> Silence::look(const FlightRecorder& records, double timeout,
-                                              double elapsed) {
+std::optional<HangDetector::Verdict> HangDetector::look(const FlightRecorder& records,
+                                                        double timeout, double elapsed) {
   int behind = -1;
   Record::State least;
   for (int i = 0; i < records.size(); ++i) {

@@ -1,4 +1,5 @@
-// Run: carries out one schedule over MPI messages, without a thread and without ever blocking.
+// ScheduleRun: carries out one schedule over MPI messages, without a thread and without ever
+// blocking.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +12,11 @@
 namespace lockstep {
 
 /// A schedule that is carried out once per step on the same bucket, of schedule.count floats.
-class Run : public Exchange {
+class ScheduleRun : public Exchange {
  public:
-  /// `piece`: bytes of which a message is cut into pieces, the same on all ranks. `tag`: the same
+  /// `chunk`: bytes of which a message is cut into chunks, the same on all ranks. `tag`: the same
   /// on all ranks, used by no other exchange of `comm`.
-  Run(const Comm& comm, Schedule schedule, std::size_t piece, int tag);
+  ScheduleRun(const Comm& comm, Schedule schedule, std::size_t chunk, int tag);
   void start(float* bucket) override;
   bool advance(bool wait = false) override;
   bool done() const override { return round_ == schedule_.rounds.size(); }
@@ -36,7 +37,7 @@ class Run : public Exchange {
 
   Comm comm_;
   Schedule schedule_;
-  std::int64_t piece_;  ///< elements
+  std::int64_t chunk_;  ///< elements
   int tag_;
   float* bucket_ = nullptr;
   std::vector<float> scratch_, staging_;

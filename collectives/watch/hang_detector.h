@@ -1,4 +1,5 @@
-// Silence: who of a node's ranks has let the others wait for too long, judged by the records alone.
+// HangDetector: who of a node's ranks has let the others wait for too long, judged by the records
+// alone.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,10 @@ namespace lockstep {
 /// lately. It may be so, without a mark, for as long as its phase may take. Where all ranks of a
 /// node wait, those of other nodes are to blame, and get ten times as long to be found out there.
 /// One thread at a time.
-class Silence {
+class HangDetector {
  public:
   /// `alone`: there are no other nodes.
-  explicit Silence(bool alone) : alone_(alone) {}
+  explicit HangDetector(bool alone) : alone_(alone) {}
 
   struct Verdict {
     int behind = 0;    ///< index of the rank

@@ -1,0 +1,91 @@
+// agree() and expect_same() of collectives/comm/comm.h.
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "collectives/comm/communicator.h"
+#include "src/base/text.h"
+
+namespace lockstep {
+namespace {
+
+/// A name that stands in a file may hold anything.
+std::string one_line(std::string text) {
+  text = printable(text);
+  std::replace(text.begin(), text.end(), '\n', '?');
+  return text;
+}
+
+/// The first line in which `here` and `there` differ, one text each; "(nothing)" where one has
+/// ended.
+std::pair<std::string, std::string> first_difference(const std::string& here,
+                                                     const std::string& there) {
+  std::istringstream left(here), right(there);
+  for (;;) {
+    std::string a, b;
+    if (!std::getline(left, a)) a = "(nothing)";
+    if (!std::getline(right, b)) b = "(nothing)";
+    if (a != b || (!left && !right)) return {a, b};
+  }
+}
+
+}  // namespace
+
+Error current_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return Error(one_line(error.what()), error.exit_code());
+  } catch (const std::bad_alloc&) {
+    return Error("out of memory: use a smaller batch or fewer ranks per host");
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again) {
+      return Error(one_line(fmt::format("unexpected error: {}", error.what())));
+    }
+    return Error(
+        "cannot start a thread: raise the limit of processes (ulimit -u, pids.max) or of memory");
+  } catch (const std::exception& error) {
+    return Error(one_line(fmt::format("unexpected error: {}", error.what())));
+  } catch (...) {
+    return Error("unexpected error of an unknown kind");
+  }
+}
+
+void agree(const Comm& comm, const std::function<void()>& body) {
+  std::optional<Error> error;
+  try {
+    body();
+  } catch (...) {
+    error = current_error();
+  }
+  const std::int64_t first = comm.min(error ? comm.rank() : comm.size());
+  if (first == comm.size()) return;
+
+  const int root = static_cast<int>(first);
+  std::string line;
+  if (comm.rank() == root) {
+    line = root == 0 ? error->what()
+                     : fmt::format("rank {} ({}): {}", root, host_name(), error->what());
+  }
+  line = comm.broadcast(line, root);
+  const int code = static_cast<int>(comm.max(comm.rank() == root ? error->exit_code() : 0));
+  int everybody = 0;
+  check(MPI_Comm_size(MPI_COMM_WORLD, &everybody));
+  if (comm.size() < everybody) throw Error(line, code);  // the other ranks do not know
+  throw AgreedError(line, code);
+}
+
+void expect_same(const Comm& comm, const std::string& what, const std::string& text,
+                 const std::string& cure) {
+  const std::string reference = comm.broadcast(text);
+  agree(comm, [&] {
+    if (text == reference) return;
+    const auto [here, there] = first_difference(text, reference);
+    fail_usage("{} differ: \"{}\" here, \"{}\" on rank 0; {}", what, here, there, cure);
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,45 @@
+#include "src/device/host.h"
+
+#include <cstring>
+
+#include "src/base/check.h"
+#include "src/base/machine.h"
+
+namespace lockstep {
+namespace {
+
+/// Work is done as it is given: each mark is reached as it is made.
+class ReachedEvent : public Event {
+ public:
+  void record(Stream&) override {}
+  void wait(Stream&) override {}
+  bool done() const override { return true; }
+};
+
+[[noreturn]] void fail_to_plan() { fail("HostDevice plans no layers. Use make_cpu_device()."); }
+
+}  // namespace
+
+std::unique_ptr<Event> HostDevice::event() { return std::make_unique<ReachedEvent>(); }
+
+Memory HostDevice::allocate(std::size_t bytes, Place) {
+  // Asked first: the kernel promises more than there is, and kills the process that uses it.
+  const bool fits = bytes <= available_memory_bytes();
+  Memory memory = fits ? allocate_pages(bytes) : Memory();
+  require(memory != nullptr,
+          "out of memory: {:.1f} MiB could not be allocated; use a smaller --batch",
+          static_cast<double>(bytes) / (1 << 20));
+  return memory;
+}
+
+void HostDevice::copy(Stream& stream, void* to, const void* from, std::size_t bytes) {
+  stream.give([=] { std::memcpy(to, from, bytes); });
+}
+
+std::unique_ptr<AffinePlan> HostDevice::convolution(const ConvolutionSpec&) { fail_to_plan(); }
+std::unique_ptr<AffinePlan> HostDevice::dense(const DenseSpec&) { fail_to_plan(); }
+std::unique_ptr<ResponseNormPlan> HostDevice::response_norm(const ResponseNormSpec&) {
+  fail_to_plan();
+}
+
+}  // namespace lockstep

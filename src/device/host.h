@@ -1,0 +1,32 @@
+// HostDevice: the host's memory as a Device, without any library of kernels. The CPU back end
+// (src/device/cpu) adds plans of layers; programs that only sum gradients need none.
+#pragma once
+
+#include "src/device/device.h"
+
+namespace lockstep {
+
+/// Work is done when it is given, by teams of `threads`. Layers cannot be planned: these calls
+/// throw Error.
+class HostDevice : public Device {
+ public:
+  explicit HostDevice(int threads = 1) : threads_(threads) { traits_.description = "host memory"; }
+
+  std::string arithmetic() const override { return ""; }
+  std::unique_ptr<Stream> stream(Priority = Priority::normal) override {
+    return std::make_unique<HostStream>(threads_);
+  }
+  std::unique_ptr<Event> event() override;
+  /// Throws Error if the host has less memory.
+  Memory allocate(std::size_t bytes, Place) override;
+  void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override;
+  std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return {}; }
+  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec&) override;
+  std::unique_ptr<AffinePlan> dense(const DenseSpec&) override;
+  std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec&) override;
+
+ protected:
+  const int threads_;
+};
+
+}  // namespace lockstep
