@@ -19,7 +19,7 @@ steps summed 2 summed --shards 4
 expect "nothing is said where all are summed" test "$(grep -c '^dense' "$folder/out")" = 0
 while read -r count progress reducer; do
   steps factors "$count" factors --shards 4 --progress "$progress" --reducer "$reducer"
-  expect_line "factors when asked for" '^dense +gradients as factors: from each rank softmax_linear [0-9]+ of 7 KiB, local4 [0-9]+ of 288 KiB, local3 [0-9]+ of 3457 KiB$'
+  expect_line "factors when asked for" '^dense factors softmax_linear 7 local4 288 local3 3457'
   same "factors on $count ranks, $progress" summed factors
 done <<<$'1 wait shared\n2 poll shared\n2 thread tree\n4 wait tree\n4 thread halving_doubling'
 
@@ -49,9 +49,9 @@ to=2 steps first 2 factors --shards 2
 steps first 2 summed --shards 2
 expect "of canonical sums no note" test "$(grep -c 'order of sums' "$folder/out")" = 0
 steps mpi 4 factors --reducer mpi
-expect_line "other bits than sums are noted" '^note +products of factors are summed in the canonical order, not in that of mpi: '
+expect_line "other bits than sums are noted" '^note factors canonical mpi'
 to=4 steps mpi 4 summed --reducer mpi
-expect_line "and so are sums after factors" '^note +the order of sums is now that of mpi on 4 ranks in buckets of 1 MiB, not that of mpi .* MiB, factors canonical as before'
+expect_line "and so are sums after factors" '^note mpi 4.ranks factors canonical'
 
 # Where no other host is, auto takes sums.
 ranks 2 train_cifar --threads 1 --check
@@ -61,9 +61,9 @@ expect "sums within a host" test "$(grep -c '^dense' "$folder/out")" = 0
 # Ranks that multiply differently would not stay in lockstep.
 factors=("$build/train_cifar" "${small[@]}" --steps 1 --dense-gradient factors)
 two_commands "${factors[@]}" // env ONEDNN_MAX_CPU_ISA=SSE41 DNNL_MAX_CPU_ISA=SSE41 "${factors[@]}"
-expect_error "no replicas that part" 2 '^train_cifar: --dense-gradient factors: ranks multiply differently \('
+expect_error "no replicas that part" 2 '^train_cifar: --dense-gradient factors ranks'
 run "${factors[@]}" --wire bf16
-expect_error "no rounding" 2 '^train_cifar: --dense-gradient factors sends these as they are, and --wire bf16 rounds what crosses: leave one out'
+expect_error "no rounding" 2 '^train_cifar: --dense-gradient factors --wire.bf16'
 ranks 1 train_cifar --dense-gradient rows
 expect_error "a word that is none" 2 '^train_cifar: --dense-gradient: '
 finish
