@@ -25,9 +25,9 @@ recipe() {  # RANKS OPTIONS...
 }
 
 recipe 1 --steps 8 --target 0 --checkpoint-dir "$folder/one"
-expect_line "the model" '^model +airbench94, 1969848 parameters'
-expect_line "a schedule of its own" '^group +whiten/biases: 1 array, lr times 441\.667 as in a run of 3 epochs, weight decay 3\.7736e-05$'
-expect_line "mirrored in turns" 'mirrored in turns'
+expect_line "the model" '^model airbench94 1969848'
+expect_line "a schedule of its own" '^group whiten/biases 1 441\.667 3 epochs 3\.7736e-05'
+expect_line "mirrored in turns" 'alternate|turns'
 recipe 4 --steps 8 --target 0 --checkpoint-every 3 --keep 0 --checkpoint-dir "$folder/four"
 expect_same_state "on 4 ranks" "$(step_file "$folder/one" 8)" "$(step_file "$folder/four" 8)"
 recipe 2 --steps 8 --target 0 --resume "$(step_file "$folder/four" 3)" --checkpoint-dir "$folder/two"
@@ -43,26 +43,26 @@ END
 
 # There are three classes: some images are right whatever is learnt.
 recipe 2 --steps 8 --eval-every 1 --target 5 --checkpoint-dir "$folder/target"
-expect_line "the target" '^target +5 % of the test set is reached after step 1, [0-9.]+ s after [a-z]+ began$'
+expect_line "the target" '^target 5 1 [0-9.]+.s'
 expect_files "a checkpoint" "$folder/target" step-0000000001.h5
 top1=$(sed -nE 's/.* evaluation: (top-1 [0-9.]+ %).*/\1/p' "$folder/out")
 [[ $top1 == top-1* ]] || complain "no evaluation was reported"
 recipe 2 --steps 8 --eval-every 1 --target 5 --checkpoint-dir "$folder/target"
-expect_line "the same command again" '^complete already: .*step-0000000001\.h5 has reached its --target'
+expect_line "the same command again" '^complete step-0000000001\.h5 --target'
 ranks 2 evaluate "$folder/target" --data "$data" --weights raw --no-confusion --test-views
 expect_line "evaluated the same" "$top1"
 ranks 2 evaluate "$folder/target" --data "$data" --weights raw --test-views --logits "$folder/logits.h5"
-expect_error "logits of one view" 2 '--logits are those of an image as it is: leave --test-views out$'
+expect_error "logits of one view" 2 '--logits --test-views'
 recipe 2 --steps 1 --eval-every 1 --target 100
-expect_line "out of reach" '^target +100 % of the test set was not reached$'
+expect_line "out of reach" '^target 100.% not'
 recipe 2 --steps 1 --eval-every 0 --check --group '*/weights:lr=2'
-expect_line "a group of what stays" '^group +\*/weights: 8 arrays, 1 of them frozen, lr times 2$'
+expect_line "a group of what stays" '^group \*/weights: 8 1 frozen lr 2'
 recipe 2 --steps 1 --eval-every 0 --check --group 'whiten/weights:lr=2'
-expect_line "a group of nothing but that" '^group +whiten/weights: 1 array, frozen$'
-expect_line "never evaluated" '^note +--target does nothing without --eval-every or --epoch-lines$'
-expect_line "nor its views" '^note +--test-views does nothing without --eval-every or --epoch-lines$'
+expect_line "a group of nothing but that" '^group whiten/weights 1 frozen'
+expect_line "never evaluated" '^note --target --eval-every --epoch-lines'
+expect_line "nor its views" '^note --test-views --eval-every --epoch-lines'
 ranks 2 train_reuters --steps 2 --test-views --check
-expect_error "words have no views" 2 '--test-views is for images, and this data set has none$'
+expect_error "words have no views" 2 '--test-views images'
 ranks 2 train_reuters --steps 2 --alternate-flips --check
-expect_error "words have no mirror" 2 '--alternate-flips: the samples of data set topics are never mirrored$'
+expect_error "words have no mirror" 2 '--alternate-flips topics'
 finish

@@ -12,12 +12,12 @@ differ() {  # WHAT FILE FILE
 }
 
 train 1 "${state[@]}" "${all[@]}" --steps 4 --checkpoint-dir "$folder/one"
-expect_line "the summary says it" '^augmented +crops up to 4 pixels beyond the edges, cutout 8, mixup 0\.4$'
+expect_line "the summary says it" '^augmented crop 4 cutout.8 mixup.0\.4'
 train 4 "${state[@]}" "${all[@]}" --steps 2 --checkpoint-dir "$folder/two"
 train 2 "${state[@]}" "${all[@]}" --steps 4 --checkpoint-dir "$folder/two"
 expect_same_state "on 4 ranks and then on 2" "$(step_file "$folder/one" 4)" "$(step_file "$folder/two" 4)"
 checks=$((checks + 1))
-grep -q 'no longer the same run' "$folder/out" && complain "the same augmentations are noted as others"
+grep -qE '^note .*--(crop|cutout|mixup)' "$folder/out" && complain "the same augmentations are noted as others"
 train 1 "${state[@]}" --steps 4 --checkpoint-dir "$folder/plain"
 checks=$((checks + 1))
 grep -q '^augmented' "$folder/out" && complain "a summary speaks of augmentations that nobody asked for"
@@ -27,21 +27,21 @@ for option in '--crop-padding 4' '--cutout 8' '--mixup 0.4'; do
   differ "$option makes a difference" "$(step_file "$folder/plain" 4)" "$(step_file "$folder/${option%% *}" 4)"
 done
 train 2 "${state[@]}" --cutout 8 --steps 9 --check --checkpoint-dir "$folder/two"
-expect_line "another padding is noted" '^note +--crop-padding is now "auto", not 4 as before: this is no longer the same run$'
-expect_line "another mixup is noted" '^note +--mixup is now 0, not 0\.4 as before: this is no longer the same run$'
+expect_line "another padding is noted" '^note --crop-padding "auto" 4'
+expect_line "another mixup is noted" '^note --mixup 0 0\.4'
 
 ranks 2 train_cifar "${small[@]}" --mixup 5
-expect_error "too much" 2 '--mixup: 5 is not between 0 and 4$'
+expect_error "too much" 2 '--mixup 5 0 4'
 ranks 2 train_cifar "${small[@]}" --cutout 25
-expect_error "more than there is" 2 '--cutout 25: the images of data set synthetic are of 24x24$'
+expect_error "more than there is" 2 '--cutout 25 synthetic 24x24'
 ranks 2 train_cifar "${small[@]}" --crop-padding some
-expect_error "no padding" 2 '--crop-padding: "some" is not a number'
+expect_error "no padding" 2 '--crop-padding "some"'
 ranks 2 train_mnist "${small[@]}" --crop-padding 2
-expect_error "digits are not cropped" 2 '--crop-padding 2: the samples of data set digits are neither cropped nor moved$'
+expect_error "digits are not cropped" 2 '--crop-padding 2 digits'
 ranks 1 train_mnist "${small[@]}" --mixup 0.2 --cutout 6 --steps 2
-expect_line "digits are cut and mixed" '^augmented +cutout 6, mixup 0\.2$'
+expect_line "digits are cut and mixed" '^augmented cutout.6 mixup.0\.2'
 ranks 2 train_reuters "${small[@]}" --mixup 0.2
-expect_error "words are not mixed" 2 '--mixup is for images, and data set topics has none$'
+expect_error "words are not mixed" 2 '--mixup topics'
 ranks 1 train_cifar --help
-expect_line "they are explained" '^ +--mixup NUMBER'
+expect_line "they are explained" '--mixup NUMBER'
 finish

@@ -4,15 +4,13 @@
 # usage: bad_input.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
-# mpirun need not wait a second for the other ranks when one has failed: what is said has been said before.
-export OMPI_MCA_odls_base_sigkill_timeout=0 PRTE_MCA_odls_base_sigkill_timeout=0
 
 # PATTERN OPTIONS...: one rank is enough where the command line alone is wrong; exit code 2.
 wrong() {
   local pattern=$1
   shift
   run "$build/train_cifar" "$@"
-  expect_error "train_cifar $*" 2 "^train_cifar: .*$pattern"
+  expect_error "train_cifar $*" 2 "^train_cifar: $pattern"
 }
 { cat "$folder/small.toml"; echo 'steps = 3'; } >"$folder/three.toml"
 # CODE PATTERN OPTIONS...: a rank that finds out when it runs.
@@ -23,35 +21,35 @@ fails_on() {
   local count=$1 exit_code=$2 pattern=$3
   shift 3
   ranks "$count" train_cifar --config "$folder/three.toml" "$@"
-  expect_error "mpirun -np $count train_cifar $*" "$exit_code" "^train_cifar: .*$pattern"
+  expect_error "mpirun -np $count train_cifar $*" "$exit_code" "^train_cifar: $pattern"
 }
 
 # --- options and names: all others are in tests/unit/options.cc ------------------------------------------------------------
-wrong 'unknown option --stpes \(did you mean --steps\?\); --help' --stpes 3
-wrong 'unknown model "tutrial": did you mean "tutorial"\? known are: (.*, )?tutorial(,|$)' --model tutrial
-wrong '--batch: 0 is below 1' --batch 0
+wrong 'option --stpes --steps' --stpes 3
+wrong 'model "tutrial" "tutorial" airbench94' --model tutrial
+wrong '--batch 0 1' --batch 0
 printf '%s\n' 'batch = 4' 'lrr = 0.1' >"$folder/run.toml"
-wrong 'run.toml:2:[0-9]+: unknown option "lrr" \(did you mean lr\?\)' --config "$folder/run.toml"
-both_fail 2 '--shards 3 cannot be shared evenly by 2 ranks: use a multiple of 2' --shards 3
-both_fail 2 'a global batch of 15 cannot be cut into 2 equal shards: .*--global-batch 16' --global-batch 15
-both_fail 2 'unknown reducer "rign": did you mean "ring"' --reducer rign
+wrong 'run.toml:2 option "lrr" lr' --config "$folder/run.toml"
+both_fail 2 '--shards.3 2 ranks' --shards 3
+both_fail 2 '15 2 shards --global-batch.16' --global-batch 15
+both_fail 2 'reducer "rign" "ring"' --reducer rign
 
 # --- numbers that are plain and do not go together ---
 none=(--reducer auto --eval-every 0 --threads 1)
 short() {  # CODE PATTERN OPTIONS...: the same without --config
   run "$build/train_cifar" "${none[@]}" "${@:3}"
-  expect_error "train_cifar ${*:3}" "$1" "^train_cifar: .*$2"
+  expect_error "train_cifar ${*:3}" "$1" "^train_cifar: $2"
 }
-short 2 'a run over 1.18e\+21 samples is longer than can be counted' --steps 9223372036854775807 --lr-schedule cosine
-short 2 'a run over 5e\+21 samples is longer than can be counted' --epochs 1e17
-short 2 'a global batch of more than 2147483648 samples cannot be trained: use a smaller --batch' --batch 9223372036854775807
-short 2 'a global batch of more than 2147483648 samples .* --global-batch' --global-batch 9223372036854775806
-short 1 'out of memory: [0-9.]+ MiB could not be allocated; use a smaller --batch' --global-batch 200000000
-short 2 '--lr-decay 10 every 1e-06 epochs grows beyond all numbers' --lr-decay 10 --lr-decay-epochs 1e-6
+short 2 '1.18e\+21 samples' --steps 9223372036854775807 --lr-schedule cosine
+short 2 '5e\+21 samples' --epochs 1e17
+short 2 '2147483648 samples --batch' --batch 9223372036854775807
+short 2 '2147483648 samples --global-batch' --global-batch 9223372036854775806
+short 1 'memory MiB --batch' --global-batch 200000000
+short 2 '--lr-decay 10 1e-06 epochs' --lr-decay 10 --lr-decay-epochs 1e-6
 train 1 --steps 2 --warmup-epochs 5
-expect_line "a run within its warm-up" '^note +the run ends after [0-9.e-]+ of its 5 epochs of warm-up, with a learning rate of '
+expect_line "a run within its warm-up" '^note warm-up 5'
 train 1 --steps 2 --lr 1e-300
-expect_line "a rate of nothing" '^note +the learning rate is 0 before the run ends'
+expect_line "a rate of nothing" '^note learning.rate 0'
 
 # --- data files ----------------------------------------------------------------------------------------------------------
 data=$folder/data
@@ -61,18 +59,18 @@ make_data() {  # whole files in which every label is 0 and every pixel black
   printf '%s\n' airplane automobile bird cat deer dog frog horse ship truck >"$data/batches.meta.txt"
 }
 cure='scripts/get_data.sh cifar10 '
-both_fail 1 "cannot open $folder/nowhere/data_batch_1.bin: No such file or directory; $cure" --data "$folder/nowhere"
+both_fail 1 "$folder/nowhere/data_batch_1.bin No.such.file.or.directory $cure" --data "$folder/nowhere"
 make_data
 train 1 --data "$data" --steps 1
-expect_line "whole files are accepted" '^data +CIFAR-10, 50000 training images'
+expect_line "whole files are accepted" '^data CIFAR-10 50000'
 rm "$data/data_batch_4.bin"
-fails 1 "cannot open $data/data_batch_4.bin: No such file or directory; $cure" --data "$data"
+fails 1 "$data/data_batch_4.bin No.such.file.or.directory $cure" --data "$data"
 make_data
 truncate -s 30729999 "$data/test_batch.bin"
-fails 1 "$data/test_batch.bin holds 30729999 bytes where 30730000 are wanted: it is truncated; $cure" --data "$data"
+fails 1 "$data/test_batch.bin 30729999 30730000 truncated $cure" --data "$data"
 make_data
 printf '\x0a' | dd of="$data/data_batch_2.bin" bs=1 seek=$((3073 * 77)) conv=notrunc status=none
-fails 1 "$data/data_batch_2.bin: record 77 has label 10, and labels are 0 to 9: the file is damaged; $cure" --data "$data"
+fails 1 "$data/data_batch_2.bin 77 10 0 9 damaged $cure" --data "$data"
 rm -r "$data"
 
 # --- checkpoints ---------------------------------------------------------------------------------------------------------
@@ -81,40 +79,40 @@ train 1 --shards 2 --steps 4 --checkpoint-every 2 --checkpoint-dir "$good"
 file=$(step_file "$good" 4)
 same_name() { rm -rf "$folder/bad"; mkdir "$folder/bad"; cp "${1:-$file}" "$(step_file "$folder/bad" 4)"; }
 
-fails 1 "cannot read $folder/none.h5: No such file" --resume "$folder/none.h5"
-fails 2 '--resume atuo is neither auto nor never nor a checkpoint file' --resume atuo
+fails 1 "$folder/none.h5 No.such.file" --resume "$folder/none.h5"
+fails 2 '--resume atuo auto never' --resume atuo
 same_name "$build/CMakeCache.txt"
-fails 1 "none of the 1 checkpoints in $folder/bad can be read .*step-0000000004.h5 is damaged or not a file of this kind.*start anew in another directory" --checkpoint-dir "$folder/bad"
-both_fail 1 'step-0000000004.h5 is damaged or not a file of this kind' --resume "$(step_file "$folder/bad" 4)"
+fails 1 "1 $folder/bad step-0000000004.h5 damaged" --checkpoint-dir "$folder/bad"
+both_fail 1 'step-0000000004.h5 damaged' --resume "$(step_file "$folder/bad" 4)"
 same_name
 truncate -s 5000000 "$(step_file "$folder/bad" 4)"
-fails 1 'step-0000000004.h5 is damaged or not a file of this kind' --resume "$(step_file "$folder/bad" 4)"
+fails 1 'step-0000000004.h5 damaged' --resume "$(step_file "$folder/bad" 4)"
 cp "$(step_file "$good" 2)" "$folder/bad"
 train 1 --steps 6 --checkpoint-dir "$folder/bad"
-expect_line "a truncated file is named" '^warning +passing over a checkpoint: .*/step-0000000004.h5 '
-expect_line "the one before it is taken" '^resumed +from .*/step-0000000002.h5 at step 2 of 6$'
-fails 2 'step-0000000004.h5 was written with --seed 1, not 2: leave --seed out, or choose another --checkpoint-dir' --seed 2 --checkpoint-dir "$good"
+expect_line "a truncated file is named" '^warning checkpoint /step-0000000004.h5'
+expect_line "the one before it is taken" '^resumed /step-0000000002.h5 2 6'
+fails 2 'step-0000000004.h5 --seed 1 2' --seed 2 --checkpoint-dir "$good"
 make_data
-fails 2 'step-0000000004.h5 was trained on synthetic, not cifar10: .*--dataset synthetic without --data' --data "$data" --checkpoint-dir "$good"
+fails 2 'step-0000000004.h5 synthetic cifar10 --dataset' --data "$data" --checkpoint-dir "$good"
 rm -r "$data"
-fails 1 "step-0000000004.h5 has no section 'optimizer/momentum': the run that wrote it had other options" --momentum 0.9 --checkpoint-dir "$good"
+fails 1 "step-0000000004.h5 'optimizer/momentum'" --momentum 0.9 --checkpoint-dir "$good"
 ranks 3 train_cifar --threads 1 --steps 5 --checkpoint-dir "$good"
-expect_error "shards of a checkpoint on three ranks" 2 '^train_cifar: step-0000000004.h5 was trained in 2 shards, which 3 ranks cannot share evenly'
+expect_error "shards of a checkpoint on three ranks" 2 '^train_cifar: step-0000000004.h5 2 shards 3 ranks'
 expect_files "the good checkpoints are as they were" "$good" step-0000000002.h5 step-0000000004.h5
 
 # --- places that cannot be written ---------------------------------------------------------------------------------------
 touch "$folder/file"
-both_fail 1 "cannot make the --checkpoint-dir $folder/file/below: Not a directory; " --checkpoint-dir "$folder/file/below"
-fails 1 "cannot make the --log-dir $folder/file/below: Not a directory; " --log-dir "$folder/file/below"
-fails 1 "cannot make the --log-dir $folder/file/below: Not a directory; " --check --log-dir "$folder/file/below"
-fails 1 "cannot make the --checkpoint-dir /proc/none: " --checkpoint-dir /proc/none
+both_fail 1 "--checkpoint-dir $folder/file/below Not.a.directory" --checkpoint-dir "$folder/file/below"
+fails 1 "--log-dir $folder/file/below Not.a.directory" --log-dir "$folder/file/below"
+fails 1 "--log-dir $folder/file/below Not.a.directory" --check --log-dir "$folder/file/below"
+fails 1 "--checkpoint-dir /proc/none" --checkpoint-dir /proc/none
 rm -rf "$folder/odd" && mkdir -p "$folder/odd/metrics.jsonl"
-fails 1 "metrics.jsonl: Is a directory; " --log-dir "$folder/odd"
+fails 1 "metrics.jsonl Is.a.directory" --log-dir "$folder/odd"
 
 # A full disk in the middle of a checkpoint: the one before stays, no temporary does.
 cp -r "$good" "$folder/full"
 run bash -c 'trap "" XFSZ; ulimit -f 6000; exec "$@"' - "$build/train_cifar" "${small[@]}" --shards 2 --steps 6 --checkpoint-dir "$folder/full"
-expect_error "a limit on the size of files" 1 "^train_cifar: cannot write $folder/full/step-0000000006.h5.*: File too large; raise the limit"
+expect_error "a limit on the size of files" 1 "^train_cifar: $folder/full/step-0000000006.h5 File.too.large"
 expect_files "a limit on the size of files" "$folder/full" step-0000000002.h5 step-0000000004.h5
 
 if unshare --mount true 2>/dev/null; then
@@ -122,7 +120,7 @@ if unshare --mount true 2>/dev/null; then
   # shellcheck disable=SC2016
   run unshare --mount bash -c 'mount -t tmpfs -o size=12m tmpfs "$1" && cp "$2" "$1" && shift 2 || exit 99; "$@"; code=$?; ls -A '"$folder/disk >$folder/listing; exit \$code" - \
     "$folder/disk" "$file" mpirun -np 2 "$build/train_cifar" "${small[@]}" --steps 6 --checkpoint-dir "$folder/disk"
-  expect_error "a full disk" 1 "^train_cifar: cannot write $folder/disk/step-0000000006.h5.*: No space left on device; free some space"
+  expect_error "a full disk" 1 "^train_cifar: $folder/disk/step-0000000006.h5 No.space.left.on.device"
   expect "a full disk: the checkpoint before it alone is there" test "$(cat "$folder/listing")" = step-0000000004.h5
 fi
 
@@ -143,15 +141,15 @@ two 2 '^train_cifar: rank 1 \(.*\): builds differ: ' "${one[@]}" // "$folder/oth
 
 # --- started by a launcher that the MPI does not know --------------------------------------------------------------------
 run env -u OMPI_COMM_WORLD_SIZE SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "${one[@]}"
-expect_error "srun without PMIx, task 0" 2 '^train_cifar: srun started 2 tasks that cannot find each other.*srun --mpi=pmix'
+expect_error "srun without PMIx, task 0" 2 '^train_cifar: srun 2 --mpi=pmix'
 run env -u OMPI_COMM_WORLD_SIZE SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1 "${one[@]}"
 expect "srun without PMIx, task 1: silent, exit code 2" test "$code-$(wc -c <"$folder/raw")" = 2-0
 run env SLURM_NTASKS=4 SLURM_JOB_ID=1 "${one[@]}"
-expect_error "mpirun forgotten in an allocation" 2 '^train_cifar: this SLURM allocation has 4 tasks but .* as one: start it with mpirun'
+expect_error "mpirun forgotten in an allocation" 2 '^train_cifar: SLURM 4 mpirun'
 for rank in 0 1; do
   run env RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 "${one[@]}"
   if [[ $rank == 0 ]]; then
-    expect_error "torchrun, rank 0" 2 '^train_cifar: .*WORLD_SIZE=2.*mpirun'
+    expect_error "torchrun, rank 0" 2 '^train_cifar: WORLD_SIZE=2 mpirun'
   else
     expect "torchrun, rank 1: silent, exit code 2" test "$code-$(wc -c <"$folder/raw")" = 2-0
   fi
@@ -167,12 +165,12 @@ run env OMPI_MCA_btl=tcp mpirun -np 2 "${one[@]}"  # without "self", which Open 
 [[ $code == 0 ]] || expect "it says why, though mpirun is to be quiet" grep -qE 'MPI|ORTE_ERROR_LOG' "$folder/raw"
 
 # --- divergence ----------------------------------------------------------------------------------------------------------
-both_fail 1 'Model diverged with loss = (NaN|infinity) at step [234]; the last good checkpoint is .*step-000000000[123].h5: use a smaller --lr' \
+both_fail 1 'diverged (NaN|infinity) step.[234] step-000000000[123].h5 --lr' \
   --steps 9 --lr 1e8 --checkpoint-every 1 --checkpoint-dir "$folder/diverged"
 expect "divergence: that checkpoint is the newest" test "$(sed 's/.*checkpoint is \(.*\.h5\).*/\1/' "$folder/err")" = \
   "$(find "$folder/diverged" -mindepth 1 | sort | tail -n 1)"
-fails 1 'Model diverged with loss = .* at step [567]; the last good checkpoint is .*step-0000000004.h5: use a smaller --lr' \
+fails 1 'diverged step.[567] step-0000000004.h5 --lr' \
   --steps 9 --lr 1e8 --checkpoint-dir "$good"
-fails 1 'Model diverged with loss = .* at step [234]: use a smaller --lr or a --warmup-epochs$' --steps 9 --lr 1e8
-fails 1 'Model diverged: the loss after step 1 is no number: use a smaller --lr' --steps 1 --lr 1e18
+fails 1 'diverged step.[234] --lr --warmup-epochs' --steps 9 --lr 1e8
+fails 1 'diverged step.1 --lr' --steps 1 --lr 1e18
 finish

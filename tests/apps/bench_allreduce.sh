@@ -44,13 +44,13 @@ for name in direct MPI_Allreduce; do
   expect "$name of 32768 numbers in bf16 is right" grep -qE "^$name +65536 +32768 .* 0\$" "$folder/out"
 done
 expect "says so" test "$(grep -c '"type": "bf16"' "$folder/bf16.jsonl")" = 6
-expect_line "and what rounds nothing is left out" '^left out: hierarchical sends nothing here$'
-expect_line "or refused" '^left out: --wire bf16 is not for the reducer ring'
+expect_line "and what rounds nothing is left out" 'hierarchical nothing'
+expect_line "or refused" '--wire bf16 reducer ring'
 ranks 3 bench_allreduce "${sizes[@]}" --type f64 --check
 expect "doubles are MPI's alone" grep -qE '^MPI_Allreduce +65536 +8192 .* 0$' "$folder/out"
-expect_line "and that is said" '^left out: the reducers, which sum fp32$'
+expect_line "and that is said" 'reducers fp32'
 ranks 2 bench_allreduce --type f64 --reducers ring
-expect_error "a reducer of floats is refused" 2 'bench_allreduce: --reducers ring: it sums fp32: leave --type f64 or --reducers out$'
+expect_error "a reducer of floats is refused" 2 '^bench_allreduce: --reducers ring fp32 --type'
 
 ranks 1 bench_allreduce --explain tree --ranks 2 --elements 8
 expect "tree in words" grep -q '^  rank 0 adds 0..7 from 1$' "$folder/out"
@@ -58,32 +58,31 @@ expect "and back" grep -q '^  rank 1 copies 0..7 from 0$' "$folder/out"
 
 ranks 2 bench_allreduce --reducers rnig
 expect "an unknown reducer is refused" test "$code" = 2
-expect "with the menu, by one rank" test "$(grep -c 'unknown reducer "rnig".*"ring"' "$folder/err")" = 1
+expect "with the menu, by one rank" test "$(grep -c '"rnig".*"ring"' "$folder/err")" = 1
 ranks 1 bench_allreduce --min 1M --max 1K
-expect "sizes that are none are refused" grep -q 'max 1024 is less than --min 1048576' "$folder/err"
+expect "sizes that are none are refused" lines_with "$folder/err" '--?max 1024 --min 1048576'
 ranks 1 bench_allreduce --max 99999G
 expect "sizes that overflow are refused" test "$code" = 2
 ranks 1 bench_allreduce --draw circle
-expect "an unknown algorithm is refused" grep -q 'unknown all-reduce algorithm "circle"' "$folder/err"
+expect "an unknown algorithm is refused" grep -q '"circle"' "$folder/err"
 ranks 2 bench_allreduce "${sizes[@]}" --json /nowhere/rows
-expect "a file that cannot be written is named" grep -q 'cannot write /nowhere/rows' "$folder/err"
+expect "a file that cannot be written is named" grep -q /nowhere/rows "$folder/err"
 expect "and ends it" test "$code" = 1
 expect "before anything is measured" test ! -s "$folder/out"
 mkfifo "$folder/pipe"
 ranks 2 bench_allreduce "${sizes[@]}" --plot "$folder/pipe"
-expect "nobody waits for the reader of a pipe" grep -q "$folder/pipe is there and is no file" "$folder/err"
+expect "nobody waits for the reader of a pipe" grep -q "$folder/pipe" "$folder/err"
 ranks 2 bench_allreduce "${sizes[@]}" --plot "$folder/one" --json "$folder/one"
-expect "two reports are two files" grep -q -- '--json and --plot are one file' "$folder/err"
+expect "two reports are two files" lines_with "$folder/err" '--json --plot'
 ranks 2 bench_allreduce --reducers ring --type bf16
-expect_error "a reducer that does not round is refused" 2 \
-  'bench_allreduce: --reducers ring: its messages are of fp32: leave --type bf16 out, or choose direct$'
+expect_error "a reducer that does not round is refused" 2 '^bench_allreduce: --reducers ring fp32 bf16 direct'
 expect "before the heading" test ! -s "$folder/out"
 ranks 2 bench_allreduce --reducers auto --type bf16
-expect_error "and one that sends nothing here" 2 'bench_allreduce: --reducers auto: it sends nothing here that --type bf16 '
+expect_error "and one that sends nothing here" 2 '^bench_allreduce: --reducers auto --type'
 ranks 1 bench_allreduce --draw ring --explain ring
-expect_error "one text at a time" 2 'bench_allreduce: --explain and --draw both go to stdout: give one of them$'
+expect_error "one text at a time" 2 '^bench_allreduce: --explain --draw'
 ranks 1 bench_allreduce --ranks 8
-expect_error "ranks are those of mpirun" 2 'bench_allreduce: --ranks is of --draw and --explain: '
+expect_error "ranks are those of mpirun" 2 '^bench_allreduce: --ranks --draw --explain'
 
 launch 2 bench_allreduce --reducers MPI_Allreduce,tree --min 4M --max 4M --iters 2000
 await 120 grep -q '^MPI_Allreduce ' "$folder/out"  # so the next is under way
@@ -91,7 +90,7 @@ sleep 0.2
 kill -KILL "$(pid_of_rank 1)"
 collect
 expect "a death ends it" test "$code" -ne 0
-expect "what a rank died in is named" grep -qE '^bench_allreduce: rank 1 \(.* died .* during tree of 4194304 bytes' "$folder/err"
+expect "what a rank died in is named" lines_with "$folder/err" '^bench_allreduce: rank.1 died tree 4194304'
 
 ranks 2 bench_joints --benchmark_filter='counter|message/65536|bucket/(poll|thread)'
 expect "the joints are timed" test "$code" = 0
@@ -99,12 +98,11 @@ for name in counter message/65536 bucket/poll/1 bucket/thread/64; do
   expect "$name, once" test "$(grep -cE "^$name/iterations:[0-9]+/manual_time +[0-9.]+ us " "$folder/out")" = 1
 done
 ranks 2 bench_joints --benchmark_filtre=sum
-expect_error "an option that is none is refused" 2 \
-  'bench_joints: --benchmark_filtre=sum is not understood by Google Benchmark$'
+expect_error "an option that is none is refused" 2 '^bench_joints: --benchmark_filtre=sum'
 ranks 2 bench_joints --benchmark_format=xml
-expect_error "a format that is none is refused" 2 'bench_joints: --benchmark_format=xml is none of console, json, csv$'
+expect_error "a format that is none is refused" 2 '^bench_joints: --benchmark_format xml'
 ranks 2 bench_joints --benchmark_filter=counter --benchmark_out=/nowhere/joints
-expect_error "a file that cannot be is refused" 1 'bench_joints: cannot write /nowhere/joints'
+expect_error "a file that cannot be is refused" 1 '^bench_joints: /nowhere/joints'
 ranks 2 bench_joints --benchmark_filter='sum|counter' --benchmark_repetitions=2 \
   --benchmark_enable_random_interleaving=true --benchmark_out="$folder/joints.json"
 expect "all ranks take one way" test "$code" = 0

@@ -9,27 +9,26 @@ state=(--shards 4 --global-batch 16 --weight-decay 0.001 --reducer tree --moment
 groups=(--group 'conv*/weights:lr=0.5' --group '*/biases:lr=2,weight-decay=0.01')
 
 train 1 "${state[@]}" "${groups[@]}" --steps 4 --checkpoint-dir "$folder/one"
-expect_line "the first group" '^group +conv\*/weights: 2 arrays, lr times 0\.5$'
-expect_line "the second" '^group +\*/biases: 5 arrays, lr times 2, weight decay 0\.01$'
+expect_line "the first group" '^group conv\*/weights: 2 lr 0\.5'
+expect_line "the second" '^group \*/biases: 5 2 decay 0\.01'
 train 4 "${state[@]}" "${groups[@]}" --steps 2 --checkpoint-dir "$folder/two"
 train 2 "${state[@]}" "${groups[@]}" --steps 4 --checkpoint-dir "$folder/two"
 expect_same_state "with groups on 4 and 2 ranks" "$(step_file "$folder/one" 4)" "$(step_file "$folder/two" 4)"
 checks=$((checks + 1))
-grep -q 'no longer the same run' "$folder/out" && complain "the same groups are noted as others"
+grep -q '^note .*--group' "$folder/out" && complain "the same groups are noted as others"
 train 1 "${state[@]}" --steps 4 --checkpoint-dir "$folder/plain"
 expect "groups make a difference" bash -c '! "$1" "$2" "$3" "$4" >/dev/null 2>&1' - "$python" "$here/compare_checkpoints.py" \
   "$(step_file "$folder/one" 4)" "$(step_file "$folder/plain" 4)"
 train 2 "${state[@]}" --steps 9 --check --group 'conv*/weights:lr=0.5' --checkpoint-dir "$folder/two"
-expect_line "another group is noted" \
-  '^note +--group is now \["conv\*/weights:lr=0\.5"\], not \["conv\*/weights:lr=0\.5", "\*/biases.*\] as before: this is no longer the same run$'
+expect_line "another group is noted" '^note --group conv\*/weights:lr=0\.5 \*/biases'
 train 2 "${state[@]}" --steps 9 --check --checkpoint-dir "$folder/two"
-expect_line "none is noted, too" '^note +--group is now \[\], not \["conv'
+expect_line "none is noted, too" '^note --group \[\] conv'
 
 # What has no rate stays as it is, and so do its slots and its average.
 for steps in 1 3; do
   train 2 "${state[@]}" --group '*:lr=0' --steps $steps --checkpoint-dir "$folder/frozen$steps"
 done
-expect_line "frozen" '^group +\*: 10 arrays, frozen$'
+expect_line "frozen" '^group \*: 10 frozen'
 expect "nothing moves" "$python" - "$(step_file "$folder/frozen1" 1)" "$(step_file "$folder/frozen3" 3)" <<'END'
 import sys, h5py
 with h5py.File(sys.argv[1]) as one, h5py.File(sys.argv[2]) as three:
@@ -55,24 +54,24 @@ with h5py.File(sys.argv[1]) as four, h5py.File(sys.argv[2]) as six:
 END
 
 ranks 2 train_cifar "${small[@]}" --group 'conv9*:lr=0'
-expect_error "a group of nobody" 2 '--group conv9\*: no parameter has such a name; there are conv1/biases, conv1/weights, conv2/biases, '
+expect_error "a group of nobody" 2 '--group conv9\* conv1/biases conv1/weights conv2/biases'
 ranks 2 train_cifar "${small[@]}" --group 'conv1*:rate=0'
-expect_error "no setting" 2 '--group conv1\*: "rate=0" is neither lr=FACTOR nor weight-decay=NUMBER nor epochs=NUMBER$'
+expect_error "no setting" 2 '--group conv1\* rate=0 lr= weight-decay= epochs='
 printf '%s\n' 'group = ["conv1*:lr=0.5", "*biases:weight-decay=0"]' | cat "$folder/small.toml" - >"$folder/groups.toml"
 ranks 1 train_cifar --config "$folder/groups.toml" --check
-expect_line "groups in a file" '^group +\*biases: 4 arrays, lr times 1, weight decay 0$'
+expect_line "groups in a file" '^group \*biases: 4 decay 0'
 ranks 1 train_cifar --help
-expect_line "groups are explained" '^ +--group PATTERN:SETTINGS'
+expect_line "groups are explained" '--group PATTERN:SETTINGS'
 
 # The linear scaling rule goes by the global batch, whatever the number of ranks.
 scaled=(--lr 0.1 --lr-scale-batch 4)
 train 4 "${scaled[@]}" --steps 2 --checkpoint-dir "$folder/scaled" --shards 4 --reducer tree
-expect_line "the scaled rate" '^optimizer +sgd, lr 0\.4 exponential \(0\.1 for a batch of 4, times 4\)'
-expect_line "a warm-up is asked for" '^note +a learning rate that is scaled up 4 times wants a warm-up: --warmup-epochs 5 is usual$'
+expect_line "the scaled rate" '^optimizer sgd lr.0\.4 0\.1 4'
+expect_line "a warm-up is asked for" '^note warm-up 4 --warmup-epochs'
 train 1 --lr 0.4 --steps 2 --checkpoint-dir "$folder/said" --shards 4 --reducer tree
 expect_same_state "scaled and said" "$(step_file "$folder/scaled" 2)" "$(step_file "$folder/said" 2)"
 train 4 --lr 0.1 --lr-scale-batch 8 --steps 9 --check --checkpoint-dir "$folder/scaled"
-expect_line "another scale is noted" '^note +--lr-scale-batch is now 8, not 4 as before: this is no longer the same run$'
+expect_line "another scale is noted" '^note --lr-scale-batch 8 4'
 ranks 2 train_cifar "${small[@]}" --lr-scale-batch -1
-expect_error "no batch" 2 '--lr-scale-batch: -1 is below 0$'
+expect_error "no batch" 2 '--lr-scale-batch -1'
 finish

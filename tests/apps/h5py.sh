@@ -46,8 +46,8 @@ fails() {  # CODE PATTERN ARGUMENTS...
   [[ $code == "$wanted" && $(wc -l <<<"$output") == 1 && $output =~ $pattern ]] ||
     { echo "print_weights.py $*: exit code $code and: $output"; exit 1; }
 }
-fails 2 'Pass a file'
-fails 2 'Pass a file' "$file" "$file"
+fails 2 file
+fails 2 file "$file" "$file"
 fails 1 nowhere.h5 "$directory/nowhere.h5"
 fails 1 "${BASH_SOURCE[0]}" "${BASH_SOURCE[0]}"
 "$python" -c 'import sys, h5py; h5py.File(sys.argv[1], "w").close()' "$directory/empty.h5"

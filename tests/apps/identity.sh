@@ -10,39 +10,39 @@ small_checkpoints
 never=(--resume never --checkpoint-dir "$folder/never" --checkpoint-every 2)
 train 1 --steps 4 "${never[@]}"
 train 1 --steps 6 "${never[@]}"
-expect_line "--resume never goes on" '^resumed +from .*/never/step-0000000004\.h5 at step 4 of 6$'
-expect_line "--resume never says so" '^note +--resume never began this run: it goes on from its newest checkpoint$'
+expect_line "--resume never goes on" '^resumed /never/step-0000000004\.h5 4 6'
+expect_line "--resume never says so" '^note --resume.never'
 
 from=(--resume "$(step_file "$folder/never" 4)" --checkpoint-dir "$folder/child" --log-dir "$folder/child_logs" --checkpoint-every 1 --keep 1)
 train 1 --steps 5 "${from[@]}"
-expect_line "--resume FILE begins there" '^resumed +from .*/never/step-0000000004\.h5 at step 4 of 5$'
+expect_line "--resume FILE begins there" '^resumed /never/step-0000000004\.h5 4 5'
 train 1 --steps 6 "${from[@]}"
-expect_line "--resume FILE goes on" '^resumed +from .*/child/step-0000000005\.h5 at step 5 of 6$'
+expect_line "--resume FILE goes on" '^resumed /child/step-0000000005\.h5 5 6'
 expect "its logs name the run that it came from" \
   test "$(grep -cE '^\{"kind":"run",.*"parent":"[0-9a-f]{32} at step 4"' "$folder/child_logs/metrics.jsonl")" = 2
 rm "$(step_file "$folder/never" 4)" # as --keep of that run may do
 train 1 --steps 7 "${from[@]}"
-expect_line "--resume FILE goes on without the file" '^resumed +from .*/child/step-0000000006\.h5 at step 6 of 7$'
+expect_line "--resume FILE goes on without the file" '^resumed /child/step-0000000006\.h5 6 7'
 
 ranks 1 train_cifar "${small[@]}" --steps 9 --resume "$(step_file "$folder/never" 6)" --checkpoint-dir "$folder/child"
-expect_error "another file in that folder" 2 'child/step-0000000007\.h5 is in the way: .* choose another --checkpoint-dir'
+expect_error "another file in that folder" 2 'child/step-0000000007\.h5 --checkpoint-dir'
 ranks 1 train_cifar "${small[@]}" --steps 9 --resume never --checkpoint-dir "$folder/child"
-expect_error "--resume never in that folder" 2 'child/step-0000000007\.h5 is in the way: .* choose another --checkpoint-dir'
+expect_error "--resume never in that folder" 2 'child/step-0000000007\.h5 --checkpoint-dir'
 back=(--checkpoint-every 1 --resume "$(step_file "$folder/back" 4)" --checkpoint-dir "$folder/back")
 train 1 --steps 6 --checkpoint-every 2 --checkpoint-dir "$folder/back"
 ranks 1 train_cifar "${small[@]}" "${back[@]}" --steps 8
-expect_error "back to an older checkpoint" 2 'back/step-0000000006\.h5 is in the way: .* move those of higher steps away$'
+expect_error "back to an older checkpoint" 2 'back/step-0000000006\.h5 higher|newer|later'
 rm "$(step_file "$folder/back" 6)"
 train 1 "${back[@]}" --steps 8
-expect_line "back to an older checkpoint, as told" '^resumed +from .*/back/step-0000000004\.h5 at step 4 of 8$'
+expect_line "back to an older checkpoint, as told" '^resumed /back/step-0000000004\.h5 4 8'
 train 1 "${back[@]}" --steps 9
-expect_line "and on from there" '^resumed +from .*/back/step-0000000008\.h5 at step 8 of 9$'
+expect_line "and on from there" '^resumed /back/step-0000000008\.h5 8 9'
 
 # The name of that file, but another run's.
 train 1 --seed 2 --steps 4 --checkpoint-dir "$folder/foreign"
 mv "$(step_file "$folder/foreign" 4)" "$(step_file "$folder/never" 4)"
 ranks 1 train_cifar "${small[@]}" --steps 9 "${from[@]}"
-expect_error "--resume FILE where that is now another run's" 2 'child/step-0000000007\.h5 is in the way: '
+expect_error "--resume FILE where that is now another run's" 2 'child/step-0000000007\.h5'
 
 # One folder for both, by two names.
 train 1 --steps 1 --checkpoint-dir "$folder/both" --log-dir "$folder/both/../both"
@@ -60,15 +60,15 @@ for kind in checkpoint log; do
   await 60 test -e "$folder/live/$kind/run.lock.1"
   other=$([[ $kind == log ]] && echo checkpoint || echo log)
   ranks 1 train_cifar "${small[@]}" --steps 1 "--$kind-dir" "$folder/live/$kind" "--$other-dir" "$folder/live/other"
-  expect_error "a second run in the --$kind-dir" 1 "--$kind-dir $folder/live/$kind is in use by run .*\(host $(hostname), process [0-9]+, since .*: wait for it or stop it, or choose another"
+  expect_error "a second run in the --$kind-dir" 1 "--$kind-dir $folder/live/$kind $(hostname) process"
   expect "a refused run leaves nothing" test ! -e "$folder/live/other"
   ranks 1 train_cifar "${small[@]}" --check "--$kind-dir" "$folder/live/$kind"
-  expect_line "--check says who is there" "^note +--$kind-dir .* is in use by run .*process"
+  expect_line "--check says who is there" "^note --$kind-dir process"
   kill -KILL "$(pid_of_rank 0)"
   collect
   expect "a killed run leaves its lock" test -e "$folder/live/$kind/run.lock.1"
   train 1 --steps 1 --log-dir "$folder/live/log" --checkpoint-dir "$folder/live/checkpoint"
-  expect_line "it is taken over" "^note +took --$kind-dir .* over from run [0-9a-f]{32} \(.*: its process is gone$"
+  expect_line "it is taken over" "^note --$kind-dir [0-9a-f]{32} process"
   expect_files "the locks are given back" "$folder/live/checkpoint" step-0000000001.h5
   rm -r "$folder/live"
 done
@@ -78,7 +78,7 @@ await 60 has_done 2
 printf '%s = %s\n' host elsewhere pid 1 space another token 1 >"$folder/lost/run.lock.2"
 kill -USR1 "$(pid_of_rank 0)"
 collect
-expect_error "a folder that was taken over" 1 'lost was taken over by run \(host elsewhere, .*: nothing more is written to it'
+expect_error "a folder that was taken over" 1 'lost host.elsewhere'
 expect_files "a folder that was taken over" "$folder/lost" run.lock.2
 ranks 1 train_cifar "${small[@]}" --steps 1 --checkpoint-dir "$folder/bad/c" --resume "$folder/none.h5"
 expect "a failed start leaves no folder" test ! -e "$folder/bad"
@@ -95,32 +95,32 @@ cp -rl "$data" "$folder/other"
 cp --remove-destination "$data/test_batch.bin" "$folder/other/data_batch_4.bin"
 printf '\x01' | dd of="$folder/other/data_batch_4.bin" bs=1 seek=30729999 conv=notrunc status=none
 ranks 1 train_cifar "${small[@]}" --steps 2 --data "$folder/other" --checkpoint-dir "$folder/on_data"
-expect_error "other data of the same size" 2 'step-0000000001\.h5 was trained on other data: data_batch_4\.bin = crc32c [0-9a-f]{8}, not crc32c [0-9a-f]{8}; say --data'
+expect_error "other data of the same size" 2 'step-0000000001\.h5 data_batch_4\.bin crc32c.[0-9a-f]{8} --data'
 mkdir "$folder/node0" "$folder/node1"
 ln -s "$folder/data" "$folder/node0/data"
 ln -s "$folder/other" "$folder/node1/data"
 one=("$build/train_cifar" "${small[@]}" --steps 1 --data data)
 two_commands env -C "$folder/node0" "${one[@]}" // env -C "$folder/node1" "${one[@]}"
-expect_error "ranks with other data" 2 '^train_cifar: rank 1 \(.*\): files of data differ: "data_batch_4\.bin = '
+expect_error "ranks with other data" 2 '^train_cifar: rank.1 data_batch_4\.bin'
 mv "$folder/data" "$folder/moved"
 train 1 --steps 2 --data "$folder/moved" --checkpoint-dir "$folder/on_data"
-expect_line "the same data elsewhere" '^resumed '
+expect_line "the same data elsewhere" '^resumed'
 seq 11 20 >"$folder/moved/cifar-10-batches-bin/batches.meta.txt"
 ranks 1 evaluate --threads 1 --data "$folder/moved" "$folder/on_data"
-expect_line "classes have the names that the checkpoint says" '^true/taken +1 +2 +3 +4 +5 +6 +7 +8 +9 +10 +right$'
+expect_line "classes have the names that the checkpoint says" '^true/taken 1 2 9 10'
 
 # --- what changes the bits of a resumed run ------------------------------------------------------------------------------
 noted() {  # WHAT PATTERN RANKS OPTIONS...: --check of a resume says so in a note
   local what=$1 pattern=$2 count=$3
   shift 3
   train "$count" --check --steps 9 --checkpoint-dir "$folder/noted" "$@"
-  expect_line "$what" "^note +$pattern"
+  expect_line "$what" "^note $pattern"
 }
 train 1 --shards 4 --steps 1 --lr-schedule cosine --checkpoint-dir "$folder/noted"
-noted "another end under cosine" 'the run now ends at step 9, not 1 as before, and --lr-schedule cosine' 1 --lr-schedule cosine
-noted "a reducer without the canonical order" 'the order of sums is now that of mpi on 4 ranks in buckets of 1 MiB, not canonical' 4 --reducer mpi
+noted "another end under cosine" '9 1 --lr-schedule cosine' 1 --lr-schedule cosine
+noted "a reducer without the canonical order" 'mpi 4.ranks 1.MiB canonical' 4 --reducer mpi
 if grep -qw avx512f /proc/cpuinfo; then
-  ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2 noted "another instruction set" 'the arithmetic is now oneDNN .* with AVX2, convolutions auto, not oneDNN' 1
+  ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2 noted "another instruction set" 'oneDNN AVX2 auto' 1
 fi
 train 1 --check --steps 1 --lr-schedule cosine --checkpoint-dir "$folder/noted"
 checks=$((checks + 1))

@@ -10,30 +10,30 @@ has() { grep -qw "$1" /proc/cpuinfo; }
 train 2 --steps 2 --checkpoint-dir "$folder/auto"
 if has avx2; then
   train 2 --steps 2 --isa avx2 --checkpoint-dir "$folder/avx2"
-  expect_line "the start names it" '^ranks .*AVX2 by --isa\)'
+  expect_line "the start names it" '^ranks AVX2 --isa'
   if ! has avx512f; then
     expect_same_state "the widest is avx2" "$(step_file "$folder/auto" 2)" "$(step_file "$folder/avx2" 2)"
   else
     train 1 --check --steps 3 --shards 2 --checkpoint-dir "$folder/avx2"
-    expect_line "a resume sees another" '^note +the arithmetic is now oneDNN .*AVX-512.*, not oneDNN .*AVX2'
+    expect_line "a resume sees another" '^note oneDNN AVX-512 AVX2'
   fi
 fi
 train 2 --steps 1 --isa baseline
 for name in avx512:avx512f avx512_bf16:avx512_bf16 amx:amx_bf16; do
   has "${name#*:}" && continue
   ranks 2 train_cifar "${small[@]}" --steps 1 --isa "${name%:*}"
-  expect_error "--isa ${name%:*}" 2 "^train_cifar: .*--isa ${name%:*}: there is .* at most on host .*: leave --isa out"
+  expect_error "--isa ${name%:*}" 2 "^train_cifar: --isa.${name%:*} host"
 done
 ranks 1 train_cifar "${small[@]}" --isa avx3
-expect_error "an unknown set" 2 "^train_cifar: .*avx3"
+expect_error "an unknown set" 2 "^train_cifar: avx3"
 ranks 1 evaluate --threads 1 --isa baseline "$folder/auto"
 expect "evaluate takes it too" test "$code" = 0
 
 here_on=(--device cpu --steps 1)
 two_commands "$build/train_cifar" "${small[@]}" "${here_on[@]}" // env ONEDNN_MAX_CPU_ISA=SSE41 "$build/train_cifar" "${small[@]}" "${here_on[@]}"
 expect "ranks that differ train" test "$code" = 0
-expect_line "they are named" '^warning +ranks compute differently: oneDNN .*; oneDNN .*SSE'
-expect_line "and promise no bits" '^order +canonical, of ranks that compute differently'
+expect_line "they are named" '^warning ranks oneDNN SSE'
+expect_line "and promise no bits" '^order canonical ranks'
 
 # What the linker may keep of an inline function's copies must run everywhere: no registers of 512 bits outside of the
 # kernels that are chosen at start.
@@ -49,15 +49,15 @@ fi
 
 # --- ways that do nothing ---------------------------------------------------------------------------------------------
 train 1 --check --model resnet_small --conv matrix_units
-expect_line "a way for no layer" '^note +--conv matrix_units does nothing: it has nothing for any layer of resnet_small in fp32 '
+expect_line "a way for no layer" '^note --conv matrix_units resnet_small fp32'
 train 1 --check --model resnet_small --conv winograd4
 expect "one for some" bash -c "! grep -q 'does nothing' '$folder/out'"
 
 if has avx512_bf16; then
   placed=(--check --model resnet_small --precision bf16 --log-device-placement)
   train 1 "${placed[@]}" --isa avx512_bf16
-  expect_line "bf16 is multiplied as bf16" ' Winograd F\(4x4,3x3\), products of bf16$'
+  expect_line "bf16 is multiplied as bf16" 'Winograd F\(4x4,3x3\) products bf16$'
   train 1 "${placed[@]}" --isa avx512
-  expect_line "or as fp32" ' Winograd F\(4x4,3x3\)$'
+  expect_line "or as fp32" 'Winograd F\(4x4,3x3\)$'
 fi
 finish

@@ -66,10 +66,12 @@ own_words() {
 }
 
 # COMMAND...: sets `code`; stdout is in $folder/out, all of stderr in $folder/raw, the program's part of it in $folder/err.
+# When a rank fails, mpirun need not wait a second for the others: the error was printed before.
 run() {
   code=0
   began=$SECONDS
-  timeout --kill-after=5 $limit "$@" >"$folder/out" 2>"$folder/raw" </dev/null || code=$?
+  OMPI_MCA_odls_base_sigkill_timeout=0 PRTE_MCA_odls_base_sigkill_timeout=0 \
+    timeout --kill-after=5 $limit "$@" >"$folder/out" 2>"$folder/raw" </dev/null || code=$?
   own_words <"$folder/raw" >"$folder/err"
   ((SECONDS - began < limit)) || complain "did not end within $limit s: $*"
 }
@@ -95,21 +97,53 @@ train() {  # RANKS OPTIONS...: a small run that must end well
   [[ $code == 0 ]] || complain "exit code $code: mpirun -np $count ./train_cifar ${small[*]} $*"
 }
 
-# WHAT, CODE, PATTERN: the last run ended with CODE and said one line, which matches the extended regular expression.
+# FILE WORDS: the lines of FILE that contain each of the words: extended regular expressions without blanks. A word that is
+# a number matches only as a whole.
+lines_with() {
+  local words word lines
+  read -ra words <<<"$2"
+  lines=$(tr -d '\0' <"$1")
+  for word in "${words[@]}"; do
+    [[ ! $word =~ ^[0-9]+(\.[0-9]+)?$ ]] || word="(^|[^0-9.])${word//./\\.}(\\.?\$|\\.?[^0-9.])"
+    lines=$(grep -aE -- "$word" <<<"$lines") || return 1
+  done
+  echo "$lines"
+}
+# WHAT, CODE, WORDS: the last run ended with CODE and wrote one line to stderr, which contains each word.
 expect_error() {
   checks=$((checks + 1))
   if [[ $code != "$2" ]]; then
     complain "$1: exit code $code, not $2"
   elif [[ $(wc -l <"$folder/err") != 1 ]]; then
     complain "$1: not one line on stderr, but $(wc -l <"$folder/err")"
-  elif ! grep -qE -- "$3" "$folder/err"; then
-    complain "$1: no '$3' in its line"
+  elif ! lines_with "$folder/err" "$3" >/dev/null; then
+    complain "$1: its line does not contain each of '$3'"
   fi
 }
-# WHAT, PATTERN: the last run's stdout has such a line.
+# WHAT, WORDS: a line of the last run's stdout contains each word.
 expect_line() {
   checks=$((checks + 1))
-  grep -qE -- "$2" "$folder/out" || complain "$1: no line '$2'"
+  lines_with "$folder/out" "$2" >/dev/null || complain "$1: no line with each of '$2'"
+}
+
+# COMMAND...: runs beside what follows, in a folder of its own. join_asides waits for all of these and counts their checks.
+asides=()
+aside() {
+  (
+    folder=$(mktemp -d -p "$folder") failures=0 checks=0 launcher=
+    trap '[[ -z $launcher ]] || kill -KILL -- "-$launcher" 2>/dev/null' EXIT
+    "$@"
+    echo "$failures $checks" >"$folder.result"
+  ) &
+  asides+=($!)
+}
+join_asides() {
+  local failed checked
+  wait "${asides[@]}"
+  expect "all that ran beside came to its end" test "$(find "$folder" -maxdepth 1 -name '*.result' | wc -l)" = ${#asides[@]}
+  while read -r failed checked; do
+    failures=$((failures + failed)) checks=$((checks + checked))
+  done < <(cat "$folder"/*.result)
 }
 
 # --- runs in the background --------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ expect_one_line() {
   shift 5
   ranks "$count" tests/lone_failure "$rank" "$place" "$@"
   [[ $rank != -1 ]] || rank='[0-9]'
-  expect_error "rank $rank of $count fails at $place ($*)" "$expected" "^lone_failure: rank $rank \([^)]*\): $words\$"
+  expect_error "rank $rank of $count fails at $place ($*)" "$expected" "^lone_failure: rank.$rank $words"
 }
 for policy in poll thread; do
   expect_one_line 2 0 $policy 3 "broken at $policy"
@@ -20,8 +20,8 @@ done
 expect_one_line 3 1 start-up 3 'broken at start-up' "${small[@]}"
 expect_one_line 3 2 step 3 'broken at step' "${small[@]}" --global-batch 12
 expect_one_line 2 0 step 3 'broken at step' "${small[@]}" --reducer tree --progress thread
-expect_one_line 2 1 memory 1 'out of memory: .*' "${small[@]}" --reducer mpi
-expect_one_line 4 2 foreign 1 'unexpected error: far out' "${small[@]}" --reducer halving_doubling
+expect_one_line 2 1 memory 1 'memory' "${small[@]}" --reducer mpi
+expect_one_line 4 2 foreign 1 'far out' "${small[@]}" --reducer halving_doubling
 
 expect_one_line 4 -1 poll 3 'broken at poll'
 expect_one_line 2 -1 step 3 'broken at step' "${small[@]}"
@@ -33,5 +33,5 @@ ranks 3 tests/lone_failure 1 exit
 [[ $code != 139 ]] || ranks 3 tests/lone_failure 1 exit
 expect "a rank that stops on the way out ends the run" test "$code" = 1
 expect "a rank that stops on the way out is named" \
-  grep -qE '^lone_failure: rank 1 \([^)]*\) was stopped by a signal' "$folder/err"
+  lines_with "$folder/err" '^lone_failure: rank.1 stopped'
 finish

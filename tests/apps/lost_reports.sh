@@ -15,8 +15,8 @@ if unshare --mount true 2>/dev/null; then
   expect "a full disk of logs does not end the run" test "$code" = 0
   expect_files "the checkpoint is there" "$folder/kept" step-0000000006.h5
   expect "it is said once, and at the end" test "$(warnings)" = 2
-  expect "with its cause" grep -qE "^train_cifar: warning: cannot write $folder/logs/.*: No space left on device; .*; the run goes on$" "$folder/err"
-  expect "and the end" grep -qE '^train_cifar: warning: the reports are incomplete: ' "$folder/err"
+  expect "with its cause" lines_with "$folder/err" "^train_cifar: warning $folder/logs/ No.space.left.on.device"
+  expect "and the end" lines_with "$folder/err" '^train_cifar: warning incomplete'
 fi
 
 # --- nobody reads stdout, which then is a disk that is full ----------------------------------------------------------------
@@ -25,7 +25,7 @@ for place in '| head -n 1' '>/dev/full'; do
   expect "stdout $place does not end the run" test "$code" = 0
   expect "stdout $place: the last step is saved" test -n "$(compgen -G "$folder/unread*/step-0000000004.h5")"
   expect "stdout $place: said once, and at the end" test "$(warnings)" -le 2
-  expect "stdout $place: said" grep -q 'warning: cannot write to standard output: ' "$folder/err"
+  expect "stdout $place: said" lines_with "$folder/err" 'warning standard.output'
   rm -r "$folder"/unread*
 done
 
@@ -33,7 +33,7 @@ done
 mkdir "$folder/pipe"
 mkfifo "$folder/pipe/metrics.jsonl"
 ranks 2 train_cifar "${small[@]}" --steps 2 --log-dir "$folder/pipe"
-expect_error "a pipe without a reader as metrics.jsonl" 1 "cannot write .*metrics.jsonl: No such device or address"
+expect_error "a pipe without a reader as metrics.jsonl" 1 "metrics.jsonl No.such.device.or.address"
 
 # --- nor stderr, or all three are closed -----------------------------------------------------------------------------------
 run bash -c '"$@" 2>/dev/full' - "$build/train_cifar" --no-such-option

@@ -4,7 +4,6 @@
 # usage: mnist.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
-export OMPI_MCA_odls_base_sigkill_timeout=0 PRTE_MCA_odls_base_sigkill_timeout=0
 
 digits() {  # RANKS OPTIONS...: a run that must end well
   ranks "$1" train_mnist "${small[@]}" "${@:2}"
@@ -13,9 +12,9 @@ digits() {  # RANKS OPTIONS...: a run that must end well
 
 # --- without data --------------------------------------------------------------------------------------------------------
 digits 2 --steps 25 --shards 2 --lr 0.05 --checkpoint-every 10 --checkpoint-dir "$folder/two" --log-dir "$folder/logs"
-expect_line "the generated set" '^data +generated digits, 60000 training images$'
-expect_line "which is not the real one" '^ +no --data: these images are made up; scripts/get_data.sh mnist downloads the real ones'
-expect_line "its model" '^model +deep_mnist, 3274634 parameters, '
+expect_line "the generated set" '^data digits 60000'
+expect_line "which is not the real one" 'made.up|generated --data scripts/get_data.sh mnist'
+expect_line "its model" '^model deep_mnist 3274634'
 losses=$(grep '"kind":"train"' "$folder/logs/metrics.jsonl" | sed 's/.*"cross_entropy":\([0-9.e-]*\).*/\1/')
 expect "the loss falls to less than half" awk '{ x[NR] = $1 } END {
   exit !(NR == 25 && x[NR] + x[NR-1] + x[NR-2] < 0.5 * (x[1] + x[2] + x[3])) }' <<<"$losses"
@@ -35,35 +34,35 @@ for part in train:200 t10k:100; do
     gzip >"$data/${part%:*}-labels-idx1-ubyte.gz"
 done
 digits 2 --data "$data" --steps 3 --eval-every 3 --checkpoint-dir "$folder/real"
-expect_line "the files" "^data +MNIST, 200 training images from $data\$"
-expect_line "all test images" ' evaluation: top-1 .* 100 samples'
+expect_line "the files" "^data MNIST 200 $data"
+expect_line "all test images" 'evaluation top-1 100.samples'
 ranks 2 evaluate --threads 1 --data "$data" "$folder/real"
-expect_line "classes in the table of confusions" '^true/taken +0 +1 +2 +3 +4 +5 +6 +7 +8 +9 +right$'
+expect_line "classes in the table of confusions" '^true/taken 0 1 8 9'
 expect "its ten rows" test "$(grep -cE '^ +[0-9] .* %$' "$folder/out")" = 10
 gzip -d "$data"/*.gz
 digits 2 --data "$data" --steps 4 --checkpoint-dir "$folder/real"
-expect_line "files that were unpacked are the same data" '^resumed .* at step 3 of 4$'
+expect_line "files that were unpacked are the same data" '^resumed step.3 4'
 
 # --- what does not go together -------------------------------------------------------------------------------------------
 refused() {  # PATTERN PROGRAM OPTIONS...
   ranks 2 "$2" "${small[@]}" "${@:3}"
-  expect_error "${*:2}" 2 "^$2: .*$1"
+  expect_error "${*:2}" 2 "^$2: $1"
 }
-unfit='the model deep_mnist takes samples of 1x28x28x1, and this data set has 1x24x24x3: say --model (.* or )?tutorial( or .*)?, or choose another --dataset'
+unfit='deep_mnist 1x28x28x1 1x24x24x3 --model tutorial --dataset'
 refused "$unfit" train_cifar --model deep_mnist --check
 refused "$unfit" train_cifar --model deep_mnist --steps 1 --checkpoint-dir "$folder/unfit"
 expect "a refused run leaves no folder" test ! -e "$folder/unfit"
-refused '--dataset mnist needs its files: say --data DIR \(scripts/get_data.sh mnist' train_mnist --dataset mnist
-refused '--dataset digits is generated: leave --data out' train_mnist --dataset digits --data "$data"
-refused 'step-0000000004.h5 was trained on mnist, not digits: .*--dataset mnist .*--data DIR' train_mnist --checkpoint-dir "$folder/real"
-refused 'step-[0-9]*.h5 was trained on digits, not synthetic: .*--dataset digits ' train_cifar --checkpoint-dir "$folder/two"
+refused '--dataset mnist --data scripts/get_data.sh' train_mnist --dataset mnist
+refused '--dataset digits --data' train_mnist --dataset digits --data "$data"
+refused 'step-0000000004.h5 mnist digits --dataset --data' train_mnist --checkpoint-dir "$folder/real"
+refused 'step-[0-9]*.h5 digits synthetic --dataset' train_cifar --checkpoint-dir "$folder/two"
 head -c 100 "$data/t10k-labels-idx1-ubyte" >"$folder/short" && mv "$folder/short" "$data/t10k-labels-idx1-ubyte"
 ranks 2 train_mnist "${small[@]}" --data "$data" --steps 1
-expect_error "a short file" 1 "^train_mnist: $data/t10k-labels-idx1-ubyte holds 100 bytes where its header promises 108: it is truncated; scripts/get_data.sh mnist "
+expect_error "a short file" 1 "^train_mnist: $data/t10k-labels-idx1-ubyte 100 108 truncated scripts/get_data.sh mnist"
 
 # --- and what does -------------------------------------------------------------------------------------------------------
 digits 1 --model tutorial --steps 1
-expect_line "another model takes these images too" '^model +tutorial, '
+expect_line "another model takes these images too" '^model tutorial'
 digits 1 --dataset synthetic --check
-expect_line "another data set brings its own model" '^model +tutorial, 1068298 parameters'
+expect_line "another data set brings its own model" '^model tutorial 1068298'
 finish

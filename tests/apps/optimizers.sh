@@ -16,7 +16,7 @@ for optimizer in $optimizers; do
   mkdir "$folder/$optimizer/two"
   mv "$(step_file "$folder/$optimizer/one" 2)" "$folder/$optimizer/two"
   train 2 "${state[@]}" --optimizer "$optimizer" --steps 4 --checkpoint-dir "$folder/$optimizer/two"
-  expect_line "goes on" '^resumed +from .*/step-0000000002\.h5 at step 2 of 4$'
+  expect_line "goes on" '^resumed /step-0000000002\.h5 2 4'
   expect_same_state "$optimizer" "$(step_file "$folder/$optimizer/one" 4)" "$(step_file "$folder/$optimizer/two" 4)"
 done
 
@@ -28,25 +28,25 @@ expect "clipping makes a difference" bash -c '! "$1" "$2" "$3" "$4" >/dev/null 2
   "$(step_file "$folder/clip/one" 4)" "$(step_file "$folder/sgd/one" 4)"
 train 2 --weight-decay 0.001 --reducer tree --accumulate 2 --steps 4 \
   --checkpoint-dir "$folder/accumulate"
-expect_line "two shards on each rank" '^batch +16 = 4 shards of 4, 2 on each rank'
+expect_line "two shards on each rank" '^batch 16 = 4 shards 2'
 expect_same_state "accumulated" "$(step_file "$folder/accumulate" 4)" "$(step_file "$folder/sgd/one" 4)"
 ranks 1 train_cifar "${small[@]}" --accumulate 2 --shards 4
-expect_error "two numbers of shards" 2 '--accumulate and --shards both say how many shards there are: give one of them$'
+expect_error "two numbers of shards" 2 '--accumulate --shards'
 
 # What decay is depends on the optimizer's word.
 train 1 "${state[@]}" --optimizer adam --steps 1 --checkpoint-dir "$folder/adam_again"
 expect_line "adam's loss has the penalty" 'penalty'
 train 1 "${state[@]}" --optimizer adamw --steps 1
-expect_line "its decay is decoupled" '^optimizer +adamw, beta1 0.9, beta2 0.999, epsilon 1e-08, lr 0.001 .*, decoupled weight decay 0.001'
+expect_line "its decay is decoupled" '^optimizer adamw beta1.0.9 beta2.0.999 1e-08 lr.0.001 decoupled'
 expect "adamw's has none" bash -c '! grep -q penalty "$1"' - "$folder/out"
 
 # A checkpoint knows its optimizer's options, and no others.
 ranks 1 train_cifar "${small[@]}" "${state[@]}" --optimizer adam --beta2 0.99 --steps 9 --check --checkpoint-dir "$folder/adam/two"
-expect_line "a changed option is noted" '^note +--beta2 is now 0.99, not 0.999 as before: this is no longer the same run$'
+expect_line "a changed option is noted" '^note --beta2 0.99 0.999'
 ranks 1 train_cifar "${small[@]}" --optimizer adam --momentum 0.9
-expect_error "another optimizer's option" 2 '--momentum is an option of --optimizer sgd, lars, muon, and this is adam, which takes --beta1, --beta2, --epsilon'
+expect_error "another optimizer's option" 2 '--momentum sgd adam --beta1'
 ranks 1 train_cifar --help
-expect_line "options stand under their optimizer" '^Of --optimizer adam, adamw, nadam, lamb:$'
+expect_line "options stand under their optimizer" '--optimizer adam adamw nadam lamb'
 ranks 1 train_cifar "${small[@]}" "${state[@]}" --steps 9 --checkpoint-dir "$folder/adam/two" --momentum 0.9
-expect_error "another optimizer" 1 "has no section 'optimizer/momentum': the run that wrote it had other options"
+expect_error "another optimizer" 1 "'optimizer/momentum'"
 finish

@@ -57,11 +57,11 @@ END
 # Weights: the average if there is one. These have none.
 evaluate 1 "$folder/one" "$checkpoint"
 expect "as the trainer reported" test "$(score)" = "$reported"
-expect_line "which weights" "^step 20 \($checkpoint, raw weights\): top-1 "
+expect_line "which weights" "^step.20 $checkpoint raw top-1"
 expect "no note" test ! -s "$folder/err"
 cp "$folder/out" "$folder/all"
 ranks 2 evaluate --data "$folder/one" --weights ema "$checkpoint"
-expect_error "an average that is not there" 2 "^evaluate: $checkpoint holds no averaged weights.*--weights raw"
+expect_error "an average that is not there" 2 "^evaluate: $checkpoint averaged --weights.raw"
 expect "no reason that is not true" test "$(grep -c -- '--ema' "$folder/err")" = 0
 
 # The training images of now do not matter, nor whether they are there.
@@ -81,17 +81,17 @@ expect_line "a class without images" '^ *cat +0 +0 +0 +-$'
 expect "the others have their rows" test "$(grep -E '^ *(dog|fox) ' "$folder/out")" = "$(grep -E '^ *(dog|fox) ' "$folder/all")"
 mv "$folder/only_test/test/dog" "$folder/only_test/test/wolf"
 ranks 2 evaluate --data "$folder/only_test" "$checkpoint"
-expect_error "a class that the checkpoint does not know" 2 '^evaluate: .*only_test/test .*know: wolf; .*cat, dog, fox'
+expect_error "a class that the checkpoint does not know" 2 '^evaluate: only_test/test wolf cat dog fox'
 
 # Checkpoints from before have no normalisation: then the training images give it.
 cp "$checkpoint" "$folder/old.h5"
 "$python" -c 'import h5py, sys; del h5py.File(sys.argv[1], "r+").attrs["normalisation"]' "$folder/old.h5"
 evaluate 1 "$folder/one" "$folder/old.h5"
 expect "as before" test "$(score)" = "$reported"
-expect "with a note" test "$(grep -c '^evaluate: note: .*old.h5 holds no normalisation' "$folder/err")" = 1
+expect "with a note" test "$(grep -c '^evaluate: note.*old.h5.*normalis' "$folder/err")" = 1
 rm -r "$folder/only_test/test" && cp -r "$folder/one/test" "$folder/only_test"
 ranks 2 evaluate --data "$folder/only_test" "$folder/old.h5"
-expect_error "an old checkpoint without training images" 1 "^evaluate: .*$folder/only_test/train does not exist"
+expect_error "an old checkpoint without training images" 1 "^evaluate: $folder/only_test/train"
 
 # Texts of a file do not command the terminal.
 cp "$checkpoint" "$folder/coloured.h5"
@@ -105,26 +105,26 @@ expect "no control character" test "$(tr -d '\n\40-\176' <"$folder/err" | wc -c)
 # --- resume and --init ---------------------------------------------------------------------------------------------------
 make_images "$folder/renamed" wolf=20 dog=120 fox=220
 ranks 2 train_cifar "${small[@]}" "${run_options[@]}" --data "$folder/renamed" --steps 30 --checkpoint-dir "$folder/run"
-expect_error "a resume with other classes" 2 'new are wolf; missing are cat'
+expect_error "a resume with other classes" 2 'wolf missing cat'
 ranks 2 train_cifar "${small[@]}" "${run_options[@]}" --data "$folder/train_is_dark" --steps 30 --checkpoint-dir "$folder/run"
-expect_error "a resume with other images" 2 'other data: training images = '
+expect_error "a resume with other images" 2 'other.data images'
 # A learning rate of nothing: no later evaluation is better.
 train 2 "${run_options[@]}" --lr 1e-30 --data "$folder/one" --steps 22 --eval-every 1 --checkpoint-dir "$folder/run"
 best=$(grep -oE '^top-1 [0-9.]+ %' <<<"$reported")
-expect_line "the best is that of the run" "^accuracy +$best at step 22, best ${best#top-1 } at step 20\$"
+expect_line "the best is that of the run" "^accuracy $best step.22 ${best#top-1 } step.20"
 expect "the normalisation stays" test "$(normalisation "$(step_file "$folder/run" 22)")" = "$(normalisation "$checkpoint")"
 
 own() { train 1 "${run_options[@]}" --init "$checkpoint" --steps 1 --eval-every 0 "$@"; }
 own --data "$folder/train_is_dark" --checkpoint-dir "$folder/tuned"
-expect_line "a note" "^note +images are normalised as for the weights of $checkpoint"
+expect_line "a note" "^note normalised $checkpoint"
 expect "weights keep their normalisation" test "$(normalisation "$(step_file "$folder/tuned" 1)")" = "$(normalisation "$checkpoint")"
 own --data "$folder/one" --checkpoint-dir "$folder/same"
 expect "the same images: no note" test "$(grep -c '^note .*normalis' "$folder/out")" = 0
 own --data "$folder/renamed"
-expect_line "other names are noted" '^note .*new are wolf; missing are cat'
+expect_line "other names are noted" '^note wolf missing cat'
 make_images "$folder/two" cat=20 dog=120
 ranks 2 train_cifar "${small[@]}" "${run_options[@]}" --data "$folder/two" --init "$checkpoint" --steps 1
-expect_error "another number of classes" 1 '3 classes \(cat, dog, fox\).* 2 \(cat, dog\)'
+expect_error "another number of classes" 1 '3 cat,.dog,.fox 2 cat,.dog'
 
 # --- HDF5 ----------------------------------------------------------------------------------------------------------------
 mkdir "$folder/hdf5"
@@ -144,10 +144,10 @@ rm "$folder/hdf5/train.h5"
 numbers=$(step_file "$folder/numbers" 4)
 evaluate 1 "$folder/hdf5" "$numbers"
 expect "test.h5 suffices" test "$(score)" = "$reported"
-expect_line "the average" 'ema weights\): top-1 '
+expect_line "the average" 'ema.weights top-1'
 "$python" -c 'import h5py, sys; h5py.File(sys.argv[1], "r+")["labels"][5] = 7' "$folder/hdf5/test.h5"
 ranks 1 evaluate --data "$folder/hdf5" "$numbers"
-expect_error "a label that the checkpoint does not know" 2 'test.h5 .*know: 7; .*0 to 2'
+expect_error "a label that the checkpoint does not know" 2 'test.h5 7 2'
 
 # --- scripts -------------------------------------------------------------------------------------------------------------
 read_by_scripts() {  # CHECKPOINT WEIGHTS
@@ -158,12 +158,12 @@ name, arrays = networks.read_checkpoint(*sys.argv[2:])
 assert name == "tutorial" and "conv1/weights" in arrays' "$here/../../scripts" "$@"
 }
 read_by_scripts "$checkpoint" auto
-expect_line "scripts take the weights" "^raw weights of $checkpoint\$"
-expect_line "and print the normalisation" '^images: .*mean.*deviation'
+expect_line "scripts take the weights" "^raw.weights $checkpoint"
+expect_line "and print the normalisation" '^images: mean deviation'
 read_by_scripts "$numbers" auto
-expect_line "or the average" '^ema weights of '
+expect_line "or the average" '^ema.weights'
 read_by_scripts "$numbers" raw
-expect_line "or what one asks for" '^raw weights of '
+expect_line "or what one asks for" '^raw.weights'
 read_by_scripts "$checkpoint" ema
-expect_error "scripts refuse an average that is not there" 1 'no averaged weights.*--weights raw'
+expect_error "scripts refuse an average that is not there" 1 'averaged --weights.raw'
 finish

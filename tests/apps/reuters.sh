@@ -12,27 +12,27 @@ wires() {  # RANKS OPTIONS...: a run that must end well
 }
 
 ranks 1 train_reuters --help
-expect_line "its help names its data set" 'data set reuters'
+expect_line "its help names its data set" 'data.set reuters'
 
 # --- the table, as Keras prints it ---------------------------------------------------------------------------------------
 ranks 2 train_reuters --summary
 expect "--summary ends well" test "$code" = 0
-expect_line "the embedding" '^embedding \(Embedding\) +\(None, 300, 7\) +216874 *$'
-expect_line "the first convolution" '^conv1d \(Conv1D\) +\(None, 296, 64\) +2304 *$'
-expect_line "the first pool" '^max_pooling1d \(MaxPooling1D\) +\(None, 148, 64\) +0 *$'
-expect_line "the second convolution" '^conv1d_1 \(Conv1D\) +\(None, 146, 32\) +6176 *$'
-expect_line "flatten" '^flatten \(Flatten\) +\(None, 2336\) +0 *$'
-expect_line "the dense layer" '^dense \(Dense\) +\(None, 46\) +107502 *$'
-expect_line "the sum" '^Total params: 332,856$'
+expect_line "the embedding" '^embedding \(None,.300,.7\) 216874'
+expect_line "the first convolution" '^conv1d \(None,.296,.64\) 2304'
+expect_line "the first pool" '^max_pooling1d \(None,.148,.64\) 0'
+expect_line "the second convolution" '^conv1d_1 \(None,.146,.32\) 6176'
+expect_line "flatten" '^flatten \(None,.2336\) 0'
+expect_line "the dense layer" '^dense \(None,.46\) 107502'
+expect_line "the sum" '^Total 332,856'
 expect "one table" test "$(grep -c '^Model: ' "$folder/out")" = 1
 ranks 1 train_mnist --model keras --summary
-expect_line "statistics are not trained" '^Non-trainable params: 512$'
+expect_line "statistics are not trained" '^Non-trainable 512'
 
 # --- without data --------------------------------------------------------------------------------------------------------
 wires 2 --steps 80 --shards 2 --lr 0.01 --global-batch 32 --checkpoint-every 40 --checkpoint-dir "$folder/two" --log-dir "$folder/logs"
-expect_line "the generated set" '^data +generated texts, 8982 training texts$'
-expect_line "its model" '^model +reuters, 332856 parameters, '
-expect_line "its optimizer" '^optimizer +nadam, beta1 0.9, beta2 0.999, epsilon 1e-07, lr 0.01 '
+expect_line "the generated set" '^data texts 8982'
+expect_line "its model" '^model reuters 332856'
+expect_line "its optimizer" '^optimizer nadam beta1.0.9 beta2.0.999 1e-07 lr.0.01'
 losses=$(grep '"kind":"train"' "$folder/logs/metrics.jsonl" | sed 's/.*"cross_entropy":\([0-9.e-]*\).*/\1/')
 expect "the loss falls" awk '{ x[NR] = $1 } END {
   exit !(NR == 80 && x[80] + x[79] + x[78] < 0.98 * (x[1] + x[2] + x[3])) }' <<<"$losses"
@@ -45,14 +45,14 @@ fi
 
 # --- the recipe, and what stands against it ------------------------------------------------------------------------------
 ranks 1 train_reuters --threads 1 --check
-expect_line "32 texts a step" '^batch +32 = 1 shard of 32, '
+expect_line "32 texts a step" '^batch 32 1.shard'
 ranks 2 train_reuters --threads 1 --batch 8 --optimizer adam --check
-expect_line "another batch" '^batch +16 = 2 shards of 8, '
-expect_line "another optimizer" '^optimizer +adam, beta1 0.9, beta2 0.999, epsilon 1e-08, lr 0.001 '
+expect_line "another batch" '^batch 16 2.shards'
+expect_line "another optimizer" '^optimizer adam beta1.0.9 beta2.0.999 1e-08 lr.0.001'
 ranks 1 train_reuters --threads 1 --as-published --check
-expect_line "the softmax twice" '^model +reuters_as_published, 332856 parameters'
+expect_line "the softmax twice" '^model reuters_as_published 332856'
 ranks 1 train_reuters --as-published --model reuters
-expect_error "two models" 2 '^train_reuters: --as-published chooses --model reuters_as_published: leave --model reuters out$'
+expect_error "two models" 2 '^train_reuters: --as-published --model reuters_as_published reuters'
 
 # --- reuters.h5 ----------------------------------------------------------------------------------------------------------
 data=$folder/data
@@ -69,15 +69,15 @@ END
 convert() { run "$python" "$here/../../scripts/convert_reuters.py" "$data/reuters.npz" "$data"; }
 make_archive '[[1 + (i * j) % 50 for j in range(1 + 10 * i)] for i in range(40)]'
 ranks 1 train_reuters "${small[@]}" --data "$data" --steps 1
-expect_error "the archive in its place" 1 'reuters.npz is not read as it is: scripts/convert_reuters.py'
+expect_error "the archive in its place" 1 'reuters.npz scripts/convert_reuters.py'
 convert
 expect "the archive is converted" test "$code" = 0
 wires 2 --data "$data" --epochs 3 --epoch-lines --log-dir "$folder/epochs"
-expect_line "the file" "^data +Reuters newswires, 32 training texts from $data\$"
-expect_line "each epoch's line" '^epoch 1/3: [0-9.]+ s, loss [0-9.]+, acc [0-9.]+, val_loss [0-9.]+, val_acc [0-9.]+, val_top5 [0-9.]+'
+expect_line "the file" "^data 32 $data"
+expect_line "each epoch's line" '^epoch.1/3 loss.[0-9.]+ acc.[0-9.]+ val_loss.[0-9.]+ val_acc.[0-9.]+ val_top5.[0-9.]+'
 expect "all of them" test "$(grep -c '^epoch [123]/3: ' "$folder/out")" = 3
 expect "and in the metrics" test "$(grep -c '"kind":"epoch"' "$folder/epochs/metrics.jsonl")" = 3
-expect_line "a test text is in it" ' 8 samples'
+expect_line "a test text is in it" '8.samples'
 "$python" - "$data/reuters.h5" <<'END' || complain "other words than Keras reads"
 import sys
 import h5py
@@ -104,21 +104,21 @@ get_data "$(sha256sum "$data/reuters.npz" | cut -d' ' -f1)"
 expect "once more" test "$code" = 0
 echo mine >"$data/reuters.h5"
 get_data "$(sha256sum "$data/reuters.npz" | cut -d' ' -f1)"
-expect_error "another reuters.h5" 1 "$data/reuters.h5 is there, .*: move it away and run this again$"
+expect_error "another reuters.h5" 1 "$data/reuters.h5"
 expect "it is as it was" test "$(cat "$data/reuters.h5")" = mine
 expect "nothing is left beside it" test "$(find "$data" -name '.convert*' | wc -l)" = 0
 get_data 0123
-expect_error "another archive" 1 "^get_data.sh: $data/reuters.npz is there, but damaged or not Keras': move it away and run this again$"
+expect_error "another archive" 1 "^get_data.sh: $data/reuters.npz damaged"
 
 make_archive '[print] * 40'
 convert
-expect_error "what is more than a list" 1 "^convert_reuters.py: $data/reuters.npz is not Keras' reuters.npz: it asks for builtins.print"
+expect_error "what is more than a list" 1 "^convert_reuters.py: $data/reuters.npz builtins.print"
 make_archive '[["one"]] * 40'
 convert
-expect_error "what are no numbers" 1 'a text in it is no list of words$'
+expect_error "what are no numbers" 1 'text list'
 echo nothing >"$data/reuters.npz"
 convert
-expect_error "no archive" 1 "is not Keras' reuters.npz: File is not a zip file"
+expect_error "no archive" 1 "reuters.npz zip"
 head -c 3000 "$data/reuters.h5" >"$folder/short" && mv "$folder/short" "$data/reuters.h5"
 ranks 2 train_reuters "${small[@]}" --data "$data" --steps 1
 expect_error "a short file" 1 'reuters.h5'

@@ -15,7 +15,7 @@ in_shm() {  # SIZE RANKS PROGRAM OPTIONS...: MPI itself needs none of it
     exit $code' - "$1" "$2" "$build/$3" "${@:4}"
 }
 in_shm 2m 2 train_cifar "${small[@]}" --steps 1 --reducer shared
-expect_error "too small" 1 '^train_cifar: the reducer shared needs [0-9.]+ MiB .*/dev/shm has [12]\.[0-9] MiB'
+expect_error "too small" 1 '^train_cifar: reducer shared [0-9.]+ /dev/shm [12]\.[0-9]'
 expect "nothing is left there" test ! -s "$folder/out"
 in_shm 16m 2 train_cifar "${small[@]}" --steps 1 --reducer shared
 expect "large enough" test "$code" = 0
@@ -23,7 +23,7 @@ in_shm 0 2 train_cifar "${small[@]}" --steps 1 --reducer shared
 expect "without a limit" test "$code" = 0
 for count in 2 3; do
   in_shm 8m $count tests/full_shm
-  expect_error "$count ranks, filled meanwhile" 1 '^full_shm: .*the reducer shared needs [0-9.]+ MiB .*/dev/shm has 0\.0 MiB'
+  expect_error "$count ranks, filled meanwhile" 1 '^full_shm: reducer shared [0-9.]+ /dev/shm 0\.0'
   expect_line "only the other's file is left" '^of-another-run$'
   expect "and nothing else" test "$(wc -l <"$folder/out")" = 1
 done

@@ -20,7 +20,7 @@ expect_early() {
   if [[ $ready == no ]] && ((code > 128)); then return; fi  # before main()
   came_through=$((came_through + 1))
   expect "SIG$1 after $2 s: exit code 75" test "$code" = 75
-  expect "SIG$1 after $2 s: one line" test "$(cat "$folder/err" "$folder/out" | grep -c 'stopped on request')" = 1
+  expect "SIG$1 after $2 s: one line" test "$(cat "$folder/err" "$folder/out" | grep -c 'stopped')" = 1
   rm -rf "$folder/early"
 }
 came_through=0

@@ -48,7 +48,7 @@ PYTHON
 
 train 2 --steps 12 --trace "$folder/polled.json"
 expect "a timeline of both ranks" python3 "$folder/read.py" "$folder/polled.json" 2 12
-expect_line "says where it is" "^trace +$folder/polled.json: open it at"
+expect_line "says where it is" "^trace $folder/polled.json"
 train 3 --global-batch 12 --steps 5 --reducer tree --progress thread --bucket-mb 0.5 --trace "$folder/threads.json"
 expect "with a thread of its own" python3 "$folder/read.py" "$folder/threads.json" 3 5
 
@@ -56,10 +56,10 @@ start 2 --trace "$folder/stopped.json"
 await 60 has_done 20
 kill -TERM "$(pid_of_rank 1)"
 collect
-expect_error "a run that is stopped" 1 'stopped on request after step'
+expect_error "a run that is stopped" 1 'stopped step'
 expect "has a whole timeline" python3 "$folder/read.py" "$folder/stopped.json" 2 20
 ranks 2 train_cifar "${small[@]}" --steps 30 --lr 1e8 --trace "$folder/diverged.json"
-expect_error "a run that diverges" 1 'Model diverged'
+expect_error "a run that diverges" 1 'diverged'
 expect "has one, too" python3 "$folder/read.py" "$folder/diverged.json" 2 1
 train 1 --steps 2 --check --trace "$folder/checked.json"
 expect "--check writes none" test ! -e "$folder/checked.json"
@@ -67,29 +67,29 @@ expect "--check writes none" test ! -e "$folder/checked.json"
 mkdir "$folder/there"
 for bad in /nowhere/trace.json "$folder/there" /dev/null; do
   ranks 2 train_cifar "${small[@]}" --steps 2 --trace "$bad"
-  expect_error "a place for no file: $bad" 2 "^train_cifar: --trace.*$bad"
+  expect_error "a place for no file: $bad" 2 "^train_cifar: --trace $bad"
   expect "before anything is trained" test ! -s "$folder/out"
 done
 cp "$folder/small.toml" "$folder/kept.toml"
 ranks 2 train_cifar --config "$folder/kept.toml" --steps 2 --trace "$folder/kept.toml"
-expect_error "a file that is no trace" 2 "^train_cifar: --trace: $folder/kept.toml is there and is no trace: choose another name\$"
+expect_error "a file that is no trace" 2 "^train_cifar: --trace $folder/kept.toml"
 expect "it is still there" cmp "$folder/small.toml" "$folder/kept.toml"
 train 2 --steps 2 --checkpoint-dir "$folder/own" --trace "$(step_file "$folder/own" 2)"
-expect_line "what the run itself wrote is kept, too" '^warning +there is no --trace: .* is there and is no trace'
+expect_line "what the run itself wrote is kept, too" '^warning --trace'
 train 2 --steps 3 --checkpoint-dir "$folder/own"
 train 2 --steps 2 --log-dir "$folder/new" --trace "$folder/new/trace.json"
 expect "in a folder that the run makes" python3 "$folder/read.py" "$folder/new/trace.json" 2 2
 train 2 --steps 3 --trace "$folder/new/trace.json"
 expect "and in the place of an older one" python3 "$folder/read.py" "$folder/new/trace.json" 2 3
 ranks 2 train_cifar "${small[@]}" --steps 2 --trace "$folder/$(printf 'n%.0s' $(seq 250))"
-expect_error "a name that leaves no room" 2 "^train_cifar: --trace: .*File name too long"
+expect_error "a name that leaves no room" 2 "^train_cifar: --trace File.name.too.long"
 expect "and nothing has become of it" test -d "$folder/there" -a -c /dev/null
 
 # --- a rank that is stopped for half of the time ---------------------------------------------------------------------------
 start 2 --steps 100000
 await 60 has_done 3
 late=$(pid_of_rank 1)
-named() { grep -qE ' rank 1 \(.+\) made the others wait [0-9]+\.[0-9] ms a step, over [0-9]+ steps$' "$folder/out"; }
+named() { lines_with "$folder/out" 'rank.1 [0-9]+\.[0-9].ms [0-9]+.steps' >/dev/null; }
 for _ in $(seq 300); do
   kill -STOP "$late"
   sleep 0.03

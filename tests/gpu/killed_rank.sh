@@ -20,6 +20,6 @@ for reducer in auto shared; do
   collect
   expect "$reducer: all end" test $SECONDS -le $end
   expect "$reducer: a failure" test $code -ne 0
-  expect "$reducer: the rank is named" grep -qE "^train_cifar: rank 1 \(pid $pid, host .* died at step [0-9]+" "$folder/err"
+  expect "$reducer: the rank is named" lines_with "$folder/err" "^train_cifar: rank.1 pid.$pid died step.[0-9]+"
 done
 finish

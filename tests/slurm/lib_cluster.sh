@@ -1,4 +1,4 @@
-# A private SLURM cluster of one node with two processors, for tests (sourced, not run): cluster_start, cluster_stop.
+# A private SLURM cluster of one node with $cluster_cpus (2) processors, for tests (sourced, not run): cluster_start, cluster_stop.
 # Everything lies in one temporary folder; it listens on the loopback address only, needs root but neither systemd nor
 # control groups, and touches no cluster that the machine may belong to.
 # shellcheck shell=bash
@@ -67,9 +67,9 @@ MpiDefault=none
 JobRequeue=1
 KillWait=10
 ReturnToService=2
-# Two processors, whatever the machine has.
+# Whatever the machine has.
 SlurmdParameters=config_overrides
-NodeName=$host NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+NodeName=$host NodeAddr=127.0.0.1 CPUs=${cluster_cpus:-2} State=UNKNOWN
 PartitionName=test Nodes=$host Default=YES MaxTime=INFINITE State=UP
 CONF
   munged --force --num-threads=2 --key-file="$cluster/munge/key" --socket="$cluster/munge.socket" \

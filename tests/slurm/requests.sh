@@ -7,12 +7,15 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib_cluster.sh"
 # shellcheck source=SCRIPTDIR/lib_jobs.sh
 . "$here/lib_jobs.sh"
+build=$1
+# shellcheck disable=SC2034  # of lib_cluster.sh
+cluster_cpus=8
 jobs_begin
 
 submit() {  # NAME, BUILD_FOLDER, sbatch's options -> number of the job
-  local name=$1 build=$2
+  local name=$1 programs=$2
   shift 2
-  LOCKSTEP_BUILD=$build sbatch --parsable --ntasks=1 --job-name="$name" "$@" "$here/../../slurm/train_cifar.sbatch" -- \
+  LOCKSTEP_BUILD=$programs sbatch --parsable --ntasks=1 --job-name="$name" "$@" "$here/../../slurm/train_cifar.sbatch" -- \
     --threads 1 --steps 1000000 --batch 8 --eval-every 0 --summary-every 0
 }
 program() {  # NAME: a train_cifar that is the script on stdin
@@ -55,60 +58,49 @@ program tells <<'END'
 echo "told: $*"
 END
 
+# They wait for most of their time, so all begin at once.
+dies=$(submit dies "$folder/first_dies")
+deaf=$(submit deaf "$folder/deaf")
+quits=$(submit quits "$folder/quits")
+fails=$(submit fails "$folder/fails")
+early=$(submit early "$build")  # the real program, asked as soon as its job has begun
+await_line early 'start 1,'
+request "$early"
+for job in dies deaf quits fails; do
+  await_line $job '^up'
+  request "${!job}"
+done
+
 # The signal that was to ask for a checkpoint kills: the stopped program dies of it when it wakes up.
-job=$(submit dies "$folder/first_dies")
-await_line dies '^up'
-request "$job"
-await_line dies 'SIGUSR1: asking'
+await_line dies 'SIGUSR1'
 kill -CONT "$(pgrep -f "^/bin/bash $folder/first_dies/train_cifar")"
-await_line dies 'start 2,'
-await_line dies 'end, exit code 0'
-logged dies 'before the ranks could answer' || fail "an early death was not recognised"
-
-# One request may be lost.
-job=$(submit deaf "$folder/deaf")
-await_line deaf '^up'
-request "$job"
-await_line deaf 'start 2,'
-await_line deaf 'end, exit code 0'
-
-# The program's words count where its launcher's exit code hides what it said.
-job=$(submit quits "$folder/quits")
-await_line quits '^up'
-request "$job"
-await_line quits 'start 2,'
-await_line quits 'end, exit code 0'
-
-# A failure stays one.
-job=$(submit fails "$folder/fails")
-await_line fails '^up'
-request "$job"
-await_line fails 'end, exit code 1'
-! logged fails 'start 2,' || fail "a failure was requeued"
 
 # The tasks of an array are runs of their own.
 submit array "$folder/tells" --array=3,4 >/dev/null
-for task in 3 4; do await_line array "^told: .*--checkpoint-dir $folder/runs/array-$task/checkpoints --log-dir $folder/runs/array-$task/logs"; done
-
-# Another program, and one rank for each GPU where nothing else is said (this cluster has none: SLURM's word for it).
+# Another program, and one rank for each GPU by default (this cluster has none: SLURM's word for it).
 mkdir other
 cp tells/train_cifar other/train_mnist
 LOCKSTEP_PROGRAM=train_mnist submit other "$folder/other" >/dev/null
-await_line other "^told: "
 SLURM_GPUS_ON_NODE=3 LOCKSTEP_BUILD=$folder/tells sbatch --parsable --job-name=gpus "$here/../../slurm/train_cifar.sbatch" -- >/dev/null
-await_line gpus 'start 1, 3 ranks of'
-
 # A run that never gets anywhere does not go in circles: its sixth start is the last.
 program stops <<'END'
 exit 75
 END
 SLURM_RESTART_COUNT=5 submit stops "$folder/stops" >/dev/null
-await_line stops 'stopped without a new checkpoint, in start 6: ask for more time'
-! logged stops 'back into the queue' || fail "a run without progress was requeued for ever"
+for task in 3 4; do await_line array "^told: .*--checkpoint-dir $folder/runs/array-$task/checkpoints --log-dir $folder/runs/array-$task/logs"; done
+await_line other "^told: "
+await_line gpus 'start 1, 3 ranks of'
+await_line stops 'start 6.* time'
+! logged stops 'queue' || fail "a run without progress was requeued for ever"
 
-# The real program, asked as soon as its job has begun: it goes back into the queue, instead of training on.
-job=$(submit early "$1")
-await_line early 'start 1,'
-request "$job"
+# A request may be lost (deaf), kill (dies), or be answered while the launcher's exit code hides the answer (quits): these go
+# back into the queue. A failure stays one.
+for job in dies deaf quits; do
+  await_line $job 'start 2,'
+  await_line $job 'end, exit code 0'
+done
+logged dies 'before the ranks' || fail "an early death was not recognised"
+await_line fails 'end, exit code 1'
+! logged fails 'start 2,' || fail "a failure was requeued"
 await_line early 'start 2,'
 echo "early and repeated requests, failures and arrays: as they should be"

@@ -1,0 +1,50 @@
+# Hosts, as far as one machine can be several (sourced after lib.sh): network namespaces on one bridge, with host names of
+# their own. MPI has only TCP between them. Needs root, ip of iproute2 and Open MPI 4. `own` names the namespaces: $own-0 is
+# the bridge, $own-1 is test-host-1 at 192.0.2.1, and so on.
+# shellcheck shell=bash
+own=lockstep$$
+
+make_hosts() {  # COUNT
+  local i
+  ip netns add "$own-0" && ip -n "$own-0" link add bridge type bridge && ip -n "$own-0" link set bridge up || return
+  for ((i = 1; i <= $1; i++)); do
+    ip netns add "$own-$i" && ip -n "$own-0" link add "port$i" type veth peer name eth0 netns "$own-$i" || return
+    ip -n "$own-0" link set "port$i" master bridge up && ip -n "$own-$i" link set lo up || return
+    ip -n "$own-$i" addr add "192.0.2.$i/24" dev eth0 && ip -n "$own-$i" link set eth0 up || return
+  done
+  # $folder/shm-1 and so on: the size of a /dev/shm that this host mounts, and how many bytes of it are in use.
+  cat >"$folder/become" <<'BECOME'
+hostname "test-host-$1"
+if [[ -s $2 ]]; then
+  read -r size taken <"$2"
+  mount -t tmpfs -o "size=$size" lockstep-test /dev/shm && head -c "$taken" /dev/zero >/dev/shm/taken
+fi
+BECOME
+  # How mpirun gets to a host: AGENT [OPTION...] HOST COMMAND...
+  cat >"$folder/agent" <<AGENT
+#!/usr/bin/env bash
+while [[ \$1 == -* ]]; do shift; done
+number=\${1##*.}
+shift
+cd '$PWD' && exec ip netns exec "$own-\$number" unshare --uts bash -c '. "$folder/become" "\$0" "$folder/shm-\$0"; exec bash -c "\$1"' "\$number" "\$*"
+AGENT
+  chmod +x "$folder/agent"
+}
+processes_on() { ip netns pids "$own-$1" 2>/dev/null; }  # HOST
+remove_hosts() {  # COUNT
+  local i pid
+  for ((i = 1; i <= $1; i++)); do
+    for pid in $(processes_on "$i"); do kill -KILL "$pid"; done
+  done
+  for ((i = 0; i <= $1; i++)); do ip netns del "$own-$i"; done
+} 2>/dev/null
+
+across() {  # HOSTS RANKS_OF_EACH: sets `across`, the command that starts a program on them
+  local list='' i
+  for ((i = 1; i <= $1; i++)); do list+=,192.0.2.$i:$2; done
+  # shellcheck disable=SC2016,SC2034
+  across=(env -u OMPI_MCA_btl ip netns exec "$own-1" unshare --uts bash -c '. "$0/become" 1 "$0/shm-1"; exec "$@"' "$folder"
+    mpirun --mca plm rsh --mca plm_rsh_agent "$folder/agent" --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_if_include eth0
+    --mca btl_tcp_if_include eth0 --mca btl tcp,vader,self --mca btl_vader_backing_directory "$folder"
+    --mca orte_tmpdir_base "$folder" --host "${list#,}" --map-by "ppr:$2:node" -np $(($1 * $2)))
+}
