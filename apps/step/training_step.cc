@@ -133,6 +133,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   });
   const auto connect = [&](ReducerSpec spec) {
     // Whoever connects has a deadline of its own, and knows more to say than the watchdog.
+    if (options.sync_bn && hosts.size() > 1 && chooses_by_link(device, options)) measured();  // once
     record.phase("connecting the ranks", options.timeout + 10);
     spec.link = link;
     auto reducer = make_reducer(options.reducer, spec);
