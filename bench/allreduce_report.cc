@@ -54,26 +54,26 @@ std::string json_line(const AllreduceRow& row, int ranks) {
 std::string crossover_table(const std::vector<AllreduceRow>& rows, const std::string& peer) {
   std::map<std::int64_t, std::vector<const AllreduceRow*>> by_size;
   for (const AllreduceRow& row : rows) by_size[row.bytes].push_back(&row);
-  struct Stretch {
+  struct Winner {
     std::int64_t from, to;
     std::string winner;
     double least = 0, most = 0;  ///< times as fast as the peer
   };
-  std::vector<Stretch> stretches;
+  std::vector<Winner> winners;
   for (const auto& [bytes, of_size] : by_size) {
     const AllreduceRow& best = fastest(of_size);
     double ratio = 0;
     for (const AllreduceRow* row : of_size)
       if (row->reducer == peer) ratio = row->median_us / best.median_us;
-    if (stretches.empty() || stretches.back().winner != best.reducer)
-      stretches.push_back({bytes, bytes, best.reducer, ratio, ratio});
-    Stretch& last = stretches.back();
+    if (winners.empty() || winners.back().winner != best.reducer)
+      winners.push_back({bytes, bytes, best.reducer, ratio, ratio});
+    Winner& last = winners.back();
     last.to = bytes;
     last.least = std::min(last.least, ratio);
     last.most = std::max(last.most, ratio);
   }
   std::string text = fmt::format("{:<24}{:<20}{}\n", "fastest", "reducer", "times " + peer);
-  for (const Stretch& s : stretches) {
+  for (const Winner& s : winners) {
     const std::string range =
         s.from == s.to ? size_name(s.from) : size_name(s.from) + " .. " + size_name(s.to);
     const std::string ratio = s.most == 0 ? "-"

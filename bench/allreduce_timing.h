@@ -34,7 +34,7 @@ AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int6
                             const TimingOptions& options);
 
 /// Collective. What no all-reduce of `bytes` of numbers of `type` can be faster than, in
-/// microseconds; none for one rank. On one host: all ranks at once add their slices by the same
+/// microseconds; none for one rank. On one host: all ranks at once add their parts by the same
 /// kernel in memory of their own. On several: what each host has to send, at the speed that
 /// messages of some 4 MiB go from each host to the next at once.
 class AllreduceBound {

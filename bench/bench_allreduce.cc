@@ -1,7 +1,6 @@
 // The all-reduces of the house and MPI's own, measured: mpirun -np 4 ./bench_allreduce --check
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cstdio>
 
 #include "apps/options/command_line.h"
@@ -25,40 +24,57 @@ struct BenchOptions {
   std::uint64_t least = 4, most = 64 << 20;
   int factor = 4;
   TimingOptions timing;
-  std::string json, plot;
+  std::string type = "f32", json, plot;
   std::string draw, explain;
   int drawn_ranks = 4;
   std::int64_t drawn_elements = 0;
 };
 
-bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
-  CLI::App app("Times the all-reduces of the menu and MPI_Allreduce, size by size",
-               "bench_allreduce");
+void add_options(CLI::App& app, BenchOptions& o) {
   app.option_defaults()->always_capture_default();
   app.add_option("--reducers", o.reducers, "Names from train_cifar --list, or all")->delimiter(',');
   const CLI::AsSizeValue size(false);
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 32;
+  const CLI::Range bytes(std::uint64_t{4}, std::uint64_t{1} << 32);
   app.add_option("--min", o.least, "Bytes of the shortest buffer, such as 4 or 64K")
       ->transform(size)
-      ->check(CLI::Range(std::uint64_t{4}, kMost));
+      ->check(bytes);
   app.add_option("--max", o.most, "Bytes of the longest buffer, such as 64M")
       ->transform(size)
-      ->check(CLI::Range(std::uint64_t{4}, kMost));
+      ->check(bytes);
   app.add_option("--factor", o.factor, "From one size to the next")->check(CLI::Range(2, 1024));
   app.add_option("--iters", o.timing.iterations, "Of each measurement; 0: about 0.15 s of them")
       ->check(CLI::Range(0, 1000000));
-  std::string type = "f32";
-  app.add_option("--type", type,
-                 "Of the numbers that cross between ranks: f32, bf16, f16 or f64. In 16 bits only "
-                 "what rounds (train_cifar --wire), and of doubles MPI_Allreduce alone");
+  app.add_option("--type", o.type,
+                 "Type of the numbers that cross between ranks. 16 bits: only reducers that round "
+                 "(train_cifar --wire). f64: only MPI_Allreduce")
+      ->check(CLI::IsMember({"f32", "bf16", "f16", "f64"}));
   app.add_flag("--check", o.timing.check, "Compare all elements of a sum, too");
   app.add_option("--json", o.json, "File for one object per line and measurement");
   app.add_option("--plot", o.plot, "File for an SVG of time and bandwidth over size");
-  app.add_option("--explain", o.explain, "Say how an algorithm goes, and measure nothing");
-  app.add_option("--draw", o.draw, "Write an SVG of how an algorithm goes to stdout instead");
+  CLI::Option* explain =
+      app.add_option("--explain", o.explain, "Print how an algorithm goes, and measure nothing");
+  app.add_option("--draw", o.draw, "Print an SVG of how an algorithm goes instead")
+      ->excludes(explain);
   app.add_option("--ranks", o.drawn_ranks, "Of --draw and --explain")->check(CLI::Range(1, 1024));
   app.add_option("--elements", o.drawn_elements, "Of --draw and --explain; 0: 4 per rank")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+}
+
+/// The answer to --explain or --draw; empty without them.
+std::string drawing(const CLI::App& app, const BenchOptions& o) {
+  const std::int64_t elements = o.drawn_elements > 0 ? o.drawn_elements : 4 * o.drawn_ranks;
+  if (!o.explain.empty()) return explain(find(algorithms(), o.explain), o.drawn_ranks, elements);
+  if (!o.draw.empty()) return draw(find(algorithms(), o.draw), o.drawn_ranks, elements);
+  for (const char* name : {"--ranks", "--elements"}) {
+    if (app.count(name) > 0) fail_usage("{} needs --draw or --explain. Pass one of them.", name);
+  }
+  return "";
+}
+
+bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
+  CLI::App app("Times the all-reduces of the menu and MPI_Allreduce, size by size",
+               "bench_allreduce");
+  add_options(app, o);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -67,36 +83,25 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   } catch (const CLI::ParseError& error) {
     fail_usage("{}; --help lists all options", error.what());
   }
-  const std::int64_t elements = o.drawn_elements > 0 ? o.drawn_elements : 4 * o.drawn_ranks;
-  if (!o.explain.empty() && !o.draw.empty())
-    fail_usage("--explain and --draw both go to stdout: give one of them");
-  for (const char* name : {"--ranks", "--elements"}) {
-    if (app.count(name) > 0 && o.explain.empty() && o.draw.empty())
-      fail_usage("{} is of --draw and --explain: give one of them", name);
-  }
-  if (!o.explain.empty()) text = explain(find(algorithms(), o.explain), o.drawn_ranks, elements);
-  if (!o.draw.empty()) text = draw(find(algorithms(), o.draw), o.drawn_ranks, elements);
+  text = drawing(app, o);
   if (!text.empty()) return false;
-  const std::array types{Type::f32, Type::bf16, Type::f16, Type::f32};
-  const std::array<std::string, 4> words{"f32", "bf16", "f16", "f64"};
-  const auto at = std::find(words.begin(), words.end(), type) - words.begin();
-  if (at == 4) fail_usage("--type {} is neither f32 nor bf16 nor f16 nor f64", type);
-  o.timing.type = types[at];
-  o.timing.doubles = type == "f64";
+  o.timing.type = o.type == "bf16" ? Type::bf16 : o.type == "f16" ? Type::f16 : Type::f32;
+  o.timing.doubles = o.type == "f64";
   o.json = home_path("--json", o.json);
   o.plot = home_path("--plot", o.plot);
   if (!o.json.empty() && o.json == o.plot)
-    fail_usage("--json and --plot are one file, {}: name two", o.json);
-  if (o.most < o.least) fail_usage("--max {} is less than --min {}", o.most, o.least);
+    fail_usage("--json and --plot are one file, {}. Name two files.", o.json);
+  if (o.most < o.least)
+    fail_usage("--max {} is less than --min {}. Pass a larger --max.", o.most, o.least);
   for (const std::string& name : o.reducers) {
     if (name == "all" || name == kPeer) continue;
     const ReducerEntry& entry = find_reducer(name);
-    if (o.timing.type != Type::f32 && !entry.rounds) {
-      fail_usage("--reducers {}: its messages are of fp32: leave --type {} out, or choose direct",
-                 name, type);
-    }
     if (o.timing.doubles)
       fail_usage("--reducers {}: it sums fp32: leave --type f64 or --reducers out", name);
+    if (o.timing.type != Type::f32 && !entry.rounds) {
+      fail_usage("--reducers {}: its messages are of fp32: leave --type {} out, or choose direct",
+                 name, o.type);
+    }
   }
   return true;
 }
@@ -129,7 +134,7 @@ std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
         fail_usage(
             "--reducers {}: it sends nothing here that --type {} could shorten: leave one of "
             "them out, or choose direct",
-            asked, o.timing.type_name());
+            asked, o.type);
       });
       add(asked);
       continue;

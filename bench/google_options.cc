@@ -11,6 +11,9 @@
 
 namespace lockstep {
 
+namespace {
+
+/// Throws the usage error for an option for which Google Benchmark would end the process itself.
 void check_google_option(std::string_view option) {
   const auto one_of = [&](std::string_view name, std::initializer_list<std::string_view> values) {
     if (!option.starts_with(name)) return;
@@ -22,6 +25,8 @@ void check_google_option(std::string_view option) {
   one_of("--benchmark_out_format=", {"console", "json", "csv"});
   one_of("--benchmark_time_unit=", {"ns", "us", "ms", "s"});
 }
+
+}  // namespace
 
 int run_google_benchmarks(int argc, char** argv, std::string_view program,
                           const std::function<void()>& add) {

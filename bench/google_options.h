@@ -7,9 +7,6 @@
 
 namespace lockstep {
 
-/// Throws the usage error for an option for which Google Benchmark would end the process itself.
-void check_google_option(std::string_view option);
-
 /// main() of a program of one process: calls `add`, which registers the benchmarks, and runs those
 /// that the command line asks for. Returns the exit code.
 int run_google_benchmarks(int argc, char** argv, std::string_view program,

@@ -42,6 +42,37 @@ std::string heading(const AlgorithmEntry& algorithm, int ranks, std::int64_t ele
       algorithm.canonical(ranks) ? "added in the canonical order" : "added in an order of its own");
 }
 
+const char* colour_of(const Action& action) {
+  return action.verb == Verb::add ? "#d1495b" : "#1b6ca8";
+}
+
+/// A local action.
+std::string dot(const Action& action, double x, double y, const std::string& label) {
+  return fmt::format(
+      "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"/><text x=\"{:.1f}\" "
+      "y=\"{:.1f}\">{}</text>\n",
+      x, y + 8, colour_of(action), x + 8, y + 12, label);
+}
+
+struct Point {
+  double x, y;
+};
+
+/// A message.
+std::string arrow(const Action& action, Point from, Point to, const std::string& label) {
+  constexpr double kShare = 0.72;  // of the way, where arrows that cross are apart
+  const bool add = action.verb == Verb::add;
+  return fmt::format(
+             "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
+             "stroke-width=\"1.5\"{} marker-end=\"url(#{})\"/>\n",
+             from.x, from.y, to.x, to.y, colour_of(action), add ? "" : " stroke-dasharray=\"5 3\"",
+             add ? "add" : "copy") +
+         fmt::format(
+             "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" stroke=\"#fff\" "
+             "stroke-width=\"4\" paint-order=\"stroke\">{}</text>\n",
+             from.x + kShare * (to.x - from.x), from.y + kShare * (to.y - from.y) + 4, label);
+}
+
 }  // namespace
 
 std::string explain(const AlgorithmEntry& algorithm, int ranks, std::int64_t elements) {
@@ -96,27 +127,10 @@ std::string draw(const AlgorithmEntry& algorithm, int ranks, std::int64_t elemen
     for (int rank = 0; rank < ranks; ++rank) {
       for (const Action& action : schedules[rank].rounds[t]) {
         if (action.verb == Verb::send) continue;  // drawn where it arrives
-        const bool add = action.verb == Verb::add;
         const std::string label = words(action.range, elements);
         const double x = x_of(rank), y = y_of(t) + kDown - 14;
-        if (action.peer == rank) {
-          out += fmt::format(
-              "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"/><text x=\"{:.1f}\" "
-              "y=\"{:.1f}\">{}</text>\n",
-              x, y + 8, add ? "#d1495b" : "#1b6ca8", x + 8, y + 12, label);
-          continue;
-        }
-        const double from_x = x_of(action.peer), from_y = y_of(t) + 6;
-        const double share = 0.72;  // of the way, where arrows that cross are apart
-        out += fmt::format(
-            "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
-            "stroke-width=\"1.5\"{} marker-end=\"url(#{})\"/>\n",
-            from_x, from_y, x, y, add ? "#d1495b" : "#1b6ca8",
-            add ? "" : " stroke-dasharray=\"5 3\"", add ? "add" : "copy");
-        out += fmt::format(
-            "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" stroke=\"#fff\" "
-            "stroke-width=\"4\" paint-order=\"stroke\">{}</text>\n",
-            from_x + share * (x - from_x), from_y + share * (y - from_y) + 4, label);
+        out += action.peer == rank ? dot(action, x, y, label)
+                                   : arrow(action, {x_of(action.peer), y_of(t) + 6}, {x, y}, label);
       }
     }
   }

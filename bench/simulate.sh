@@ -5,7 +5,8 @@ set -euo pipefail
 # shellcheck source=SCRIPTDIR/../scripts/common.sh
 . "$(dirname "$0")/../scripts/common.sh"
 ranks='16 64 256' bytes='4096 65536 1048576' topology=cluster latency=2 gbits=100 plot=
-algorithms='ring tree double_tree recursive_doubling halving_doubling to_one'
+# Each lies in a file of its name.
+algorithms=$(cd "$root/collectives/algorithms" && printf '%s\n' *.cc | sed '/^algorithms/d; s/\.cc$//' | paste -sd ' ')
 
 usage() {
   cat <<HELP

@@ -1,6 +1,6 @@
 // An all-reduce as data. An algorithm says what each rank sends, receives and adds, and does none
 // of it: the interpreter of tests/unit/algorithms.cc runs algorithms without MPI,
-// collectives/schedule_run.h runs them over MPI, cost() foretells what they take.
+// collectives/schedule_run.h runs them over MPI, cost() estimates what they take.
 //
 // clang-format off
 //   address    an element. [0, count) is the bucket, [count, count + scratch) is scratch that

@@ -54,7 +54,10 @@ World::World(int* argc, char*** argv, const std::string& program) : program_(pro
   threads_allowed_ = begin_mpi(argc, argv) >= MPI_THREAD_MULTIPLE;
   const Comm all = comm(), node = all.node();
   try {
-    agree(all, [&] { check_launch(all.size()); });
+    agree(all, [&] {
+      check_launch(all.size());
+      heartbeat_wanted();
+    });
     memory_ =
         std::make_unique<NodeMemory>(all, node, FlightRecorder::bytes(node.size()), "the start-up");
   } catch (const AgreedError& error) {
@@ -68,7 +71,7 @@ World::World(int* argc, char*** argv, const std::string& program) : program_(pro
   flight_recorder_ =
       std::make_unique<FlightRecorder>(memory_->data(), node.rank(), node.size(), all.rank());
   auto heartbeat = Heartbeat::make(all, node);
-  node.barrier();  // whoever reads the records from here on sees who everybody is
+  node.barrier();  // from here on all records of the node can be read
   watchdog_ = std::make_unique<Watchdog>(*flight_recorder_, node.size() == all.size(), program,
                                          Watchdog::Pace(), std::move(heartbeat));
   start.reset();

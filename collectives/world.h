@@ -24,7 +24,7 @@ class World {
  public:
   /// Throws Error where this process was meant to be one of several ranks but stands alone (srun
   /// without a matching PMI, mpirun forgotten inside a SLURM allocation, a foreign mpirun): with
-  /// the line on the launcher's task 0, with an empty text, which nobody prints, on the others.
+  /// the line on the launcher's task 0, with an empty text, which is not printed, on the others.
   /// If World has begun MPI itself, it prints later errors of the start-up before it ends MPI. The
   /// text of such an Error is empty on all ranks.
   /// `program`: its name, in front of what the watchdog says.
@@ -38,17 +38,16 @@ class World {
   Comm comm() const;
   /// MPI_THREAD_MULTIPLE was granted, to the program's own call if it has initialised MPI.
   bool threads_allowed() const { return threads_allowed_; }
-  /// What the ranks of this node last did, and who of them speaks when several fail
+  /// The last acts of the ranks of this node, and which of them prints if several fail
   /// (collectives/comm/flight_recorder.h).
   FlightRecorder& flight_recorder() const { return *flight_recorder_; }
-  /// Of this rank; has Watchdog::kUsualTimeout until it is told another.
+  /// This rank's. Its timeout is Watchdog::kDefaultTimeout until set_timeout().
   Watchdog& watchdog() const { return *watchdog_; }
 
-  /// Calls `body` and returns its exit code. What it throws on this rank alone (anything but an
-  /// AgreedError) is said ("program: rank 3 (host): ...") and ends all ranks at once, while what
-  /// stands around this call still lives: messages may be under way into its memory, and its
-  /// threads may wait for others. A run of one rank waits for nobody: there it is thrown on as an
-  /// Error.
+  /// Calls `body` and returns its exit code. If `body` throws on this rank only (any exception
+  /// except an AgreedError), prints it ("program: rank 3 (host): ...") and ends all ranks at once.
+  /// The objects around this call are not destroyed before: messages may be under way into their
+  /// memory, and their threads may wait for other ranks. A run of one rank throws an Error instead.
   int abort_all_on_error(const std::function<int()>& body);
 
   /// Collective: ends all ranks with `exit_code` if that keeps mpirun from printing boxes about it

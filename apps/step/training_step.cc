@@ -107,6 +107,8 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   parts.buckets = cut_buckets(bucket_parts(layout), bytes);
   const auto connect = [&](ReducerSpec spec) {
     // Whoever connects has a deadline of its own, and knows more to say than the watchdog.
+    if (options.model.sync_bn && count_hosts(world.comm()) > 1 && chooses_by_link(device, options))
+      measured();  // once
     record.phase("connecting the ranks", options.ranks.timeout + 10);
     spec.link = link;
     auto reducer = make_reducer(options.ranks.reducer, spec);

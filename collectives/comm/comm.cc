@@ -87,6 +87,14 @@ Comm Comm::node() const {
   return Comm(std::make_shared<Communicator>(node, true)).with_largest_message(largest_message_);
 }
 
+std::optional<Comm> leaders_of(const Comm& all, const Comm& node) {
+  const Waiting waiting;
+  MPI_Comm leaders = MPI_COMM_NULL;
+  check(MPI_Comm_split(raw(all), node.rank() == 0 ? 0 : MPI_UNDEFINED, all.rank(), &leaders));
+  if (leaders == MPI_COMM_NULL) return std::nullopt;
+  return Comm(std::make_shared<const Communicator>(leaders, /*owned=*/true));
+}
+
 Comm Comm::with_largest_message(std::size_t elements) const {
   Comm comm = *this;
   comm.largest_message_ = elements;

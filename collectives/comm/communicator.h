@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <optional>
 #include <source_location>
 
 #include "collectives/comm/comm.h"
@@ -37,6 +38,10 @@ class Waiting {
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 };
+
+/// The lowest rank of each node, on these ranks; none on the others. `node`: all.node().
+/// Collective over `all`.
+std::optional<Comm> leaders_of(const Comm& all, const Comm& node);
 
 inline MPI_Comm raw(const Comm& comm) { return comm.communicator().handle; }
 

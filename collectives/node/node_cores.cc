@@ -1,9 +1,9 @@
 #include "collectives/node/node_cores.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 
-#include "collectives/comm/communicator.h"
 #include "src/base/machine.h"
 
 namespace lockstep {
@@ -23,27 +23,15 @@ NodeCores share_out(const std::vector<RankCores>& ranks, std::size_t mine) {
 }
 
 NodeCores node_cores(const Comm& node) {
-  RankCores mine{allowed_cores(), core_quota()};
-  const int count = static_cast<int>(mine.cores.size());
-  const auto size = static_cast<std::size_t>(node.size());
-  std::vector<int> counts(size), offsets(size);
-  std::vector<double> quotas(size);
-  const Waiting waiting;
-  check(MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, raw(node)));
-  check(MPI_Allgather(&mine.quota, 1, MPI_DOUBLE, quotas.data(), 1, MPI_DOUBLE, raw(node)));
-  int total = 0;
-  for (std::size_t i = 0; i < size; ++i) {
-    offsets[i] = total;
-    total += counts[i];
-  }
-  std::vector<int> all(total);
-  check(MPI_Allgatherv(mine.cores.data(), count, MPI_INT, all.data(), counts.data(), offsets.data(),
-                       MPI_INT, raw(node)));
+  const RankCores mine{allowed_cores(), core_quota()};
+  // The quota, the number of cores, and the cores.
+  std::vector<std::uint64_t> words{std::bit_cast<std::uint64_t>(mine.quota), mine.cores.size()};
+  words.insert(words.end(), mine.cores.begin(), mine.cores.end());
+  words.resize(node.max(ssize(words)));
+  const auto all = node.all_gather(std::span<const std::uint64_t>(words));
   std::vector<RankCores> ranks;
-  for (std::size_t i = 0; i < size; ++i) {
-    const auto begin = all.begin() + offsets[i];
-    ranks.push_back({{begin, begin + counts[i]}, quotas[i]});
-  }
+  for (auto at = all.begin(); at != all.end(); at += ssize(words))
+    ranks.push_back({{at + 2, at + 2 + at[1]}, std::bit_cast<double>(at[0])});
   return share_out(ranks, node.rank());
 }
 

@@ -33,7 +33,7 @@ std::vector<Range> buckets_of_trial(const ReducerSpec& spec) {
   return tried;
 }
 
-/// What auto may be between hosts.
+/// A reducer that auto may take between hosts.
 struct Candidate {
   std::string_view name;
   std::function<std::unique_ptr<Reducer>(const ReducerSpec&)> make;
@@ -56,7 +56,7 @@ std::vector<Candidate> candidates(const ReducerSpec& spec) {
   return found;
 }
 
-/// Of the slowest rank, for these buckets; the median of three.
+/// The time of the slowest rank for these buckets: the median of three.
 double measured_seconds(const Candidate& candidate, const ReducerSpec& given,
                         const std::vector<Range>& buckets) {
   ReducerSpec spec = given;

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// What a rank says of its device.
+/// The device of one rank.
 struct RankGpu {
   std::string host;
   std::string uuid;  ///< DeviceTraits::uuid; empty: no CUDA device
@@ -23,9 +23,9 @@ struct RankGpu {
 /// Those of all ranks, in rank order. Collective.
 std::vector<RankGpu> gather_gpus(const Comm& comm, const RankGpu& own);
 
-/// Why ranks like `records` cannot use the reducer `name` ("nccl", "cuda_ipc"), with the cure;
+/// Why ranks like `gpus` cannot use the reducer `name` ("nccl", "cuda_ipc"), with the cure;
 /// empty if they can.
-std::string refusal(std::string_view name, std::span<const RankGpu> records);
+std::string refusal(std::string_view name, std::span<const RankGpu> gpus);
 
 struct DeviceChoice {
   /// "nccl", "cuda_ipc"; "auto": a reducer of the host, staged.
@@ -35,6 +35,6 @@ struct DeviceChoice {
 
 /// nccl if each rank has a device of its own, cuda_ipc on one host, else staging; `canonical`: of
 /// those that add in the canonical order.
-DeviceChoice choose(std::span<const RankGpu> records, bool canonical);
+DeviceChoice choose(std::span<const RankGpu> gpus, bool canonical);
 
 }  // namespace lockstep

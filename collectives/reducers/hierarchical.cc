@@ -19,15 +19,6 @@
 namespace lockstep {
 namespace {
 
-/// One rank of each node, on that rank; none on the others.
-std::optional<Comm> leaders_of(const Comm& all, const Comm& node) {
-  const Waiting waiting;
-  MPI_Comm leaders = MPI_COMM_NULL;
-  check(MPI_Comm_split(raw(all), node.rank() == 0 ? 0 : MPI_UNDEFINED, all.rank(), &leaders));
-  if (leaders == MPI_COMM_NULL) return std::nullopt;
-  return Comm(std::make_shared<const Communicator>(leaders, /*owned=*/true));
-}
-
 class HierarchicalReducer : public HostReducer {
  public:
   HierarchicalReducer(const ReducerSpec& spec, const Comm& node)

@@ -1,4 +1,4 @@
-// What reducers are made from and share. Each maker is collective and fails on all ranks alike.
+// The parts that reducers share. Each maker is collective and fails on all ranks alike.
 #pragma once
 
 #include <memory>

@@ -107,14 +107,21 @@ std::vector<int> heartbeat_peers(int self, int count) {
   return peers;
 }
 
+bool heartbeat_wanted() {
+  const char* const variable = std::getenv("LOCKSTEP_HEARTBEAT");
+  const std::string_view choice = variable == nullptr ? "on" : variable;
+  if (choice != "on" && choice != "off")
+    fail_usage("LOCKSTEP_HEARTBEAT is \"{}\". Set it to off, or unset it.", choice);
+  return choice == "on";
+}
+
 std::unique_ptr<Heartbeat> Heartbeat::make(const Comm& all, const Comm& node) {
   if (node.size() == all.size()) return nullptr;
   HostCard card;
   int listener = -1;
   if (node.rank() == 0) {
     card = own_card();
-    const char* const choice = std::getenv("LOCKSTEP_HEARTBEAT");
-    if (choice == nullptr || std::string_view(choice) != "off") listener = listen_for(card);
+    if (heartbeat_wanted()) listener = listen_for(card);
   }
   const auto cards = exchange_cards(all, node, card);
   if (listener < 0) return nullptr;

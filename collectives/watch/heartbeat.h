@@ -31,6 +31,10 @@ class FlightRecorder;
 /// Hosts that host `self` of `count` is connected with, ascending.
 std::vector<int> heartbeat_peers(int self, int count);
 
+/// Whether LOCKSTEP_HEARTBEAT lets this host have a heartbeat. Throws the usage Error for a value
+/// other than "on" and "off".
+bool heartbeat_wanted();
+
 /// Belongs to the first rank of a node. One thread at a time; no call waits.
 class Heartbeat {
  public:

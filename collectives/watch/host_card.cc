@@ -76,14 +76,12 @@ std::vector<std::uint32_t> ways_to(const HostCard& own, const HostCard& other) {
 }
 
 std::vector<HostCard> exchange_cards(const Comm& all, const Comm& node, const HostCard& card) {
+  const std::optional<Comm> leaders = leaders_of(all, node);
+  if (!leaders) return {};
   const Waiting waiting;
-  MPI_Comm handle = MPI_COMM_NULL;
-  check(MPI_Comm_split(raw(all), node.rank() == 0 ? 0 : MPI_UNDEFINED, all.rank(), &handle));
-  if (handle == MPI_COMM_NULL) return {};
-  const Comm leaders(std::make_shared<const Communicator>(handle, /*owned=*/true));
-  std::vector<HostCard> cards(static_cast<std::size_t>(leaders.size()));
+  std::vector<HostCard> cards(leaders->size());
   check(MPI_Allgather(&card, sizeof card, MPI_BYTE, cards.data(), sizeof card, MPI_BYTE,
-                      raw(leaders)));
+                      raw(*leaders)));
   return cards;
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
@@ -17,17 +18,21 @@ constexpr const char* kQuiet = "OMPI_MCA_orte_execute_quiet";
 /// function of MPI changes it. Null in other MPIs.
 bool* quiet_of_library() { return static_cast<bool*>(::dlsym(RTLD_DEFAULT, "orte_execute_quiet")); }
 
+/// The whole number in a variable; 0 if it holds none.
 int number(const Environment& environment, const char* name) {
-  const char* text = environment(name);
-  return text == nullptr ? 0 : std::atoi(text);
+  const char* const text = environment(name);
+  const std::string_view digits = text == nullptr ? "" : text;
+  int value = 0;
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), value);
+  return error == std::errc() && end == digits.end() ? value : 0;
 }
 
 /// The number of processes that torchrun started, if it started this one; else 0. Some containers
 /// set WORLD_SIZE without a RANK, which says nothing about this process.
 int torchrun_size(const Environment& environment) {
   const int size = number(environment, "WORLD_SIZE");
-  const int rank = environment("RANK") != nullptr ? number(environment, "RANK") : -1;
-  return rank >= 0 && rank < size ? size : 0;
+  const int rank = number(environment, "RANK");
+  return environment("RANK") != nullptr && rank >= 0 && rank < size ? size : 0;
 }
 
 }  // namespace

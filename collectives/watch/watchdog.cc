@@ -167,6 +167,8 @@ void Watchdog::report_hang(const HangDetector::Verdict& verdict) {
                         state.said_goodbye ? "has left" : state.phase);
   }
   text.pop_back();
+  // If several hosts find a hang at once, that of rank 0 prints, and ends the others meanwhile.
+  if (flight_recorder_[0].read().rank > 0) std::this_thread::sleep_for(kToSpeak);
   end(text);
 }
 

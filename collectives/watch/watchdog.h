@@ -31,7 +31,7 @@ namespace lockstep {
 /// later. Ranks of other nodes are watched there; they end with the run.
 class Watchdog {
  public:
-  static constexpr double kUsualTimeout = 60;  ///< seconds, until set_timeout()
+  static constexpr double kDefaultTimeout = 60;  ///< seconds, until set_timeout()
 
   /// Seconds.
   struct Pace {
@@ -65,7 +65,7 @@ class Watchdog {
   FlightRecorder& flight_recorder_;
   const std::string program_;
   const Pace pace_;
-  std::atomic<double> timeout_ = kUsualTimeout;
+  std::atomic<double> timeout_ = kDefaultTimeout;
   HangDetector hang_detector_;
   std::unique_ptr<Heartbeat> heartbeat_;
   std::unique_ptr<Process> process_;  ///< the neighbour's

@@ -11,7 +11,7 @@ for program in predict bench_layer bench_convolution bench_joints bench_step ben
   run "$build/$program" --help
   expect "the help of $program" test "$code" = 0
 done
-for program in bench_layer bench_convolution bench_joints; do
+for program in bench_layer bench_convolution; do
   run "$build/$program" --benchmark_format=xml
   expect_error "$program: a wrong format" 2 "^$program: --benchmark_format=xml"
 done

@@ -25,6 +25,8 @@ refused negative_bucket 'bucket.0 begin.-1 count.10'
 refused long_bucket 'bucket.0 begin.50 count.51 100'
 refused negative_count 'count -1'
 
+run env LOCKSTEP_HEARTBEAT=no mpirun -np 2 "$build/tests/library_user" right
+expect_error "a value of LOCKSTEP_HEARTBEAT" 2 '^library_user: LOCKSTEP_HEARTBEAT is "no"\. '
 ranks 3 tests/library_user right
 expect "it sums" test "$code:$(cat "$folder/out")" = "0:sum 3"
 ranks 2 tests/library_user mpi

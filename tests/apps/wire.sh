@@ -82,6 +82,23 @@ train 2 "${direct[@]}" --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" -
 expect_line "another wire is another run" '^note --wire "fp32" "bf16"'
 train 2 "${direct[@]}" --wire bf16 --steps 10 --resume "$(step_file "$folder/fp32" 8)" --checkpoint-dir "$folder/begun"
 expect_line "which may begin at any step" '^note --wire "bf16" "fp32"'
+# The reducer direct had another name.
+cp "$(step_file "$folder/bf16-poll" 4)" "$folder/former.h5"
+"$python" - "$folder/former.h5" <<'PYTHON'
+import h5py, sys
+with h5py.File(sys.argv[1], "r+") as file:
+    for name, value in file.attrs.items():
+        if name == "sums":
+            assert value.startswith("that of direct on 2 ranks"), value
+            file.attrs[name] = value.replace("direct", "owners")
+PYTHON
+for name in bf16-poll former; do
+  file=$folder/former.h5
+  [[ $name == former ]] || file=$(step_file "$folder/bf16-poll" 4)
+  train 2 "${direct[@]}" --wire bf16 --steps 6 --resume "$file" --checkpoint-dir "$folder/from-$name"
+done
+expect "a checkpoint that names owners resumes" bash -c "! grep -q 'order of sums' '$folder/out'"
+expect_same_state "with the same bits" "$(step_file "$folder/from-bf16-poll" 6)" "$(step_file "$folder/from-former" 6)"
 train 2 --wire bf16 --steps 1
 expect_line "within a host nothing crosses" '^note --wire bf16 reducer shared'
 train 1 --wire bf16 --steps 1

@@ -371,6 +371,11 @@ TEST(Launch, a_foreign_mpirun_is_refused) {
   EXPECT_EQ(problem(2, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");
 }
 
+TEST(Launch, a_variable_that_is_no_whole_number_counts_as_none) {
+  for (const char* size : {"2x", "x2", "2 ", "", "99999999999"})
+    EXPECT_EQ(problem(1, {{"RANK", "0"}, {"WORLD_SIZE", size}}), "") << size;
+}
+
 TEST(Launch, torchrun_is_refused_where_mpirun_did_not_start_the_program) {
   using Variables = std::map<std::string, std::string>;
   const Variables torchrun = {{"RANK", "1"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "2"}};

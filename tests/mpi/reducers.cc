@@ -23,6 +23,7 @@
 #include "collectives/comm/communicator.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/reducers/device_choice.h"
+#include "collectives/reducers/device_choice.h"
 #include "collectives/reducers/direct_all_reduce.h"
 #include "collectives/reducers/measured_link.h"
 #include "collectives/schedule_run.h"
@@ -659,6 +660,21 @@ TEST(Exchange, pieces_of_any_length_make_the_same_sum) {
       while (exchange->advance(/*wait=*/true)) continue;
       EXPECT_EQ(bucket, Floats(kCount, static_cast<float>(sum))) << piece;
     }
+  }
+}
+
+TEST(DeviceChoice, gathers_what_each_rank_has) {
+  const Comm comm = world().comm().duplicate();
+  const auto gpu_of = [](int rank) {
+    return RankGpu{fmt::format("host {}", rank / 2), rank == 1 ? "" : fmt::format("GPU-{}", rank),
+                   22800 + rank, rank % 2 == 0};
+  };
+  const std::vector<RankGpu> gpus = gather_gpus(comm, gpu_of(comm.rank()));
+  ASSERT_EQ(ssize(gpus), comm.size());
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    const RankGpu expected = gpu_of(rank), &is = gpus[rank];
+    EXPECT_EQ(std::tie(is.host, is.uuid, is.nccl, is.ipc),
+              std::tie(expected.host, expected.uuid, expected.nccl, expected.ipc));
   }
 }
 

@@ -170,6 +170,7 @@ TEST(Options, WhatIsUnknownIsToldWithTheNearest) {
       {{"--optimizer", "sgdd"},
        R"(^unknown optimizer "sgdd": did you mean "sgd"\? known are: sgd)"},
       {{"--reducer", "rign"}, R"(^unknown reducer "rign": did you mean "ring"\? .*, to_one)"},
+      {{"--reducer", "owners"}, "owners .* direct"},
       {{"--dataset", "cifar"},
        R"(^unknown data set "cifar": did you mean "cifar10"\? .*, synthetic)"},
       {{"--lr-schedule", "cosin"},

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 
 namespace lockstep {
 namespace {
@@ -58,8 +59,8 @@ class Group {
   using Body = std::function<void(FlightRecorder&, Watchdog&, Shared&)>;
 
   /// Starts `size` processes that call body() and then leave with exit code 0. `read`: their stderr
-  /// is read; otherwise it is a pipe that is full.
-  Group(int size, const Body& body, bool read = true)
+  /// is read; otherwise it is a pipe that is full. Their ranks begin at `first`.
+  Group(int size, const Body& body, bool read = true, int first = 0)
       : size_(size),
         memory_(static_cast<std::byte*>(
             mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
@@ -73,7 +74,7 @@ class Group {
       dup2(ends_[1], STDERR_FILENO);
       close(ends_[0]);
       close(ends_[1]);
-      FlightRecorder records(memory_ + sizeof(Shared), rank, size, rank);
+      FlightRecorder records(memory_ + sizeof(Shared), rank, size, first + rank);
       // As World does it with a barrier: nobody looks at records that are not there yet.
       for (++shared().entered; shared().entered < size;) sleep_for(0.001);
       {
@@ -218,6 +219,18 @@ TEST(Watchdog, a_group_that_is_stopped_and_continued_as_a_whole_goes_on) {
   const Outcome outcome = group.collect();
   EXPECT_EQ(outcome.exit, (std::vector<int>{0, 0, 0}));
   EXPECT_EQ(outcome.text, "");
+}
+
+TEST(Watchdog, a_host_without_rank_0_reports_a_hang_later) {
+  const auto hang = [](FlightRecorder& records, Watchdog& watchdog, Shared&) {
+    records.mine().phase("loading");
+    watchdog.set_timeout(0.1);
+    wait_for_ever();
+  };
+  const double began = now_seconds();
+  const Outcome outcome = Group(1, hang, true, 4).collect();
+  EXPECT_GE(now_seconds() - began, 2) << "that of rank 0 may report the same and end all";
+  EXPECT_TRUE(outcome.has("no progress for 0.1 s: rank 4 ")) << outcome.text;
 }
 
 TEST(Watchdog, a_silent_rank_is_named_with_a_table_of_all) {
