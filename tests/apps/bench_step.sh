@@ -10,7 +10,7 @@ ranks 2 bench_step "${short[@]}" --cutout 8 --mixup 0.2 --crop-padding 2 --tf32
 expect "it measures" test "$code" = 0
 expect_line "images of a second" '^images_per_s +[0-9.]+'
 run "$build/bench_step" "${short[@]}" --precision fp16 --device cpu
-expect_error "no such precision" 2 '^bench_step: cpu:.* does not compute in fp16: say --precision '
+expect_error "no such precision" 2 '^bench_step: cpu:.* does not compute in fp16\. Pass --precision '
 run "$build/bench_step" "${short[@]}" --cutout 33
 expect_error "no such augmentation" 2 '^bench_step: --cutout 33: the images of data set .* are of '
 run "$build/bench_step" --help

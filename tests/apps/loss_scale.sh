@@ -62,9 +62,9 @@ with h5py.File(sys.argv[1], "r+") as file: file.attrs["loss_scale"] = "scale hig
 ranks 2 train_cifar "${small[@]}" "${skipping[@]}" --steps 12 --checkpoint-dir "$folder/parts"
 expect_error "a damaged scale" 1 "$damaged is damaged: \"scale high\" says of no loss scale where it stands; use another file\$"
 ranks 2 train_cifar "${small[@]}" --precision fp16 --device cpu --check
-expect_error "fp16 on CPU cores" 2 "^train_cifar: cpu:.* does not compute in fp16: say --precision $(has_bf16 && echo bf16 || echo fp32)"
+expect_error "fp16 on CPU cores" 2 "^train_cifar: cpu:.* does not compute in fp16\. Pass --precision $(has_bf16 && echo bf16 || echo fp32)"
 ONEDNN_MAX_CPU_ISA=AVX2 ranks 2 train_cifar "${small[@]}" --precision bf16 --device cpu --check
-expect_error "bf16 on cores without AVX-512" 2 '^train_cifar: cpu:.* does not compute in bf16: say --precision fp32'
+expect_error "bf16 on cores without AVX-512" 2 '^train_cifar: cpu:.* does not compute in bf16\. Pass --precision fp32'
 ranks 1 train_cifar "${small[@]}" --loss-scale dynamic:0.5 --check
 expect_error "a scale below 1" 2 '"dynamic:0.5" is neither auto, none, dynamic, a number from 1 to 8.507059e\+37 nor'
 finish

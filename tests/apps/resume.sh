@@ -69,7 +69,7 @@ PYTHON
 
   # --resume never begins anew, in the log too, but not among the checkpoints of another run.
   ranks 2 train_cifar "${small[@]}" "${state[@]}" --steps 5 --resume never $(run_in longer)
-  expect_error "--resume never among checkpoints" 2 'step-0000000012\.h5 is in the way: --resume never .* choose another'
+  expect_error "--resume never among checkpoints" 2 '^train_cifar: --resume never: .*step-0000000012\.h5'
   train 2 "${state[@]}" --steps 5 --resume never --checkpoint-dir "$folder/anew/c" --log-dir "$folder/longer/l"
   mv "$folder/longer/l" "$folder/anew"
   expect_undisturbed "--resume never" anew 5
@@ -113,7 +113,7 @@ expect "saves by the clock, not after every step" test "$(grep -oP ' step \K[0-9
   kill -USR1 "$(pid_of_rank 1)"
   collect
   expect "exit code 75 after SIGUSR1" test "$code" = 75
-  stopped=$(sed -n 's/^stopped on request after step \([0-9]*\):.*/\1/p' "$folder/out")
+  stopped=$(sed -n 's/^train_cifar: stopped on request after step \([0-9]*\):.*/\1/p' "$folder/err")
   expect "stopped after step 3 or later" test "${stopped:-0}" -ge 3
   train 4 "${state[@]}" --steps $((stopped + 3)) $(run_in signalled)
   expect_line "goes on there" "^resumed +from .* at step $stopped of"
