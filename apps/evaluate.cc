@@ -16,11 +16,11 @@
 #include "apps/run/checkpoint_folder.h"
 #include "apps/run/evaluated_checkpoint.h"
 #include "apps/run/evaluation.h"
-#include "apps/run/reporter.h"
+#include "apps/run/metrics.h"
+#include "apps/run/run_setup.h"
 #include "apps/run/signals.h"
 #include "apps/step/placement.h"
 #include "apps/step/restore.h"
-#include "apps/step/tuning.h"
 #include "collectives/comm/comm.h"
 #include "collectives/comm/flight_recorder.h"
 #include "net/checkpoint.h"
@@ -36,9 +36,6 @@
 
 namespace lockstep {
 namespace {
-
-/// Seconds that a phase may take which waits for a file system: slow is no hang.
-constexpr double kSlowFiles = 600;
 
 struct EvaluateOptions {
   std::string checkpoint, weights = "auto", data, precision, device = "auto", convolution = "auto",
@@ -159,11 +156,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   const Comm comm = world.comm();
   Record& record = world.flight_recorder().mine();
   record.phase("reading the checkpoint", kSlowFiles);
-  EvaluatedCheckpoint subject;
-  agree(comm, [&] {
-    if (checkpoint) subject = describe(*checkpoint, o.weights);
-  });
-  subject = broadcast(comm, subject);
+  const EvaluatedCheckpoint subject = describe(comm, checkpoint, o.weights);
   DatasetPair data;
   std::vector<std::string> notes;
   std::unique_ptr<Evaluation> evaluation;
@@ -174,16 +167,9 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     data = open_test_set(subject, o.data, notes);
     entry = &find(models(), subject.model);
     type = type_called(o.precision.empty() ? subject.precision : o.precision);
-    if (!device.traits().computes(type)) {
-      fail_usage("{} is of {}, which this device, {}, does not compute in: say --precision fp32",
-                 subject.file, name_of(type), device.traits().description);
-    }
+    require_precision(device, type);
   });
-  record.phase("choosing kernels", slow_tuning(device));
-  tune(comm, device, cache_folder(), [&] {
-    Model(device, *entry, data.test->sample_shape(), data.test->classes(), Evaluation::kBatch, type,
-          /*training=*/false);
-  });
+  choose_kernels(world, device, *entry, *data.test, Evaluation::kBatch, type, /*training=*/false);
   agree(comm, [&] {
     evaluation = std::make_unique<Evaluation>(device, *entry, *data.test, type, o.test_views);
     evaluation->after_each([&record] { record.progress(); });
@@ -204,8 +190,9 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   }
   if (comm.rank() != 0 || !evaluated) return evaluated.has_value();
   const EvaluationResult& result = *evaluated;
-  std::string text = fmt::format("step {} ({}, {} weights): {}", subject.step, subject.file,
-                                 subject.weights, fmt::join(score_parts(result.score), ", "));
+  std::string text =
+      fmt::format("step {} ({}, {} weights): {}", subject.step, subject.file, subject.weights,
+                  fmt::join(texts_of(metrics_of(result.score, 0)), ", "));
   if (!o.no_confusion) text += "\n" + confusion_table(result, data.class_names);
   Console().line(text);
   return true;

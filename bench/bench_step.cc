@@ -11,15 +11,11 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/options/help.h"
-#include "apps/run/augmentation.h"
-#include "apps/step/training_device.h"
-#include "apps/step/training_step.h"
-#include "apps/step/tuning.h"
+#include "apps/run/run_setup.h"
 #include "bench/bare.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/watch/watchdog.h"
 #include "src/base/clock.h"
-#include "src/base/table.h"
 #include "src/data/dataset.h"
 
 namespace lockstep {
@@ -54,6 +50,7 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   const auto training =
       parse_options(static_cast<int>(arguments.size()), arguments.data(), {"bench_step"}, text);
   if (training) o.training = *training;
+  if (o.training.schedule.steps == 0) o.training.schedule.steps = 50;
   return training.has_value();
 }
 
@@ -62,84 +59,91 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-int run(World& world, BenchOptions& o) {
-  const Comm comm = world.comm();
-  Record& record = world.flight_recorder().mine();
-  world.watchdog().set_timeout(o.training.ranks.timeout);
-  if (o.training.schedule.steps == 0) o.training.schedule.steps = 50;
-  Placement placement = place(comm, o.training.device.threads);
-  DatasetPair data;
-  agree(comm, [&] {
-    data = find(datasets(), o.training.data.dataset)
-               .open(o.training.data.folder, o.training.schedule.seed);
-    set_augmentation(o.training, *data.train);
-  });
-  RunPlan plan;
-  agree(comm, [&] {
-    plan =
-        plan_run(o.training, {comm.rank(), comm.size(), placement.threads}, data.train->size(), {});
-  });
-  const auto device = make_training_device(comm, o.training, placement);
-  require_precision(comm, *device, o.training);
-  record.phase("choosing kernels", slow_tuning(*device));
-  choose_kernels(comm, *device, o.training, plan, *data.train, "");
-  record.phase("making the model");
-  const ModelEntry& entry = find(models(), o.training.model.name);
-  TrainingStep step(make_step_parts(world, *device, entry, *data.train, o.training, plan), *device,
-                    record, o.training, plan);
-  const auto loader = make_loader(*device, *data.train, loader_spec(o.training, plan, step));
+/// Times of the floor on each rank; zeros with --no-bare. Collective.
+BareTimes floor_times(const RunSetup& setup, bool bare) {
+  setup.comm.barrier();
+  if (!bare) return {};
+  setup.record.phase("timing the floor");
+  const Dataset& data = *setup.data.train;
+  return time_bare(*setup.device, setup.entry, data.sample_shape(), data.classes(),
+                   setup.plan.shard_batch, setup.options.model.precision, /*rounds=*/15,
+                   setup.record);
+}
 
-  const auto bare_times = [&] {
-    comm.barrier();
-    if (!o.bare) return BareTimes{};
-    record.phase("timing the floor");
-    return time_bare(*device, entry, data.train->sample_shape(), data.train->classes(),
-                     plan.shard_batch, o.training.model.precision, /*rounds=*/15, record);
-  };
-  const BareTimes before = bare_times();
-  comm.barrier();
-  std::vector<double> seconds;
-  StepTimes start_times;
-  for (std::int64_t n = 0; n < o.warmup + plan.steps; ++n) {
-    if (n == o.warmup) start_times = step.times();
-    const double start = now_seconds();
-    step.run(*loader, n, static_cast<float>(o.training.schedule.rate.base), {});
-    if (n >= o.warmup) seconds.push_back(now_seconds() - start);
+/// Times of the measured steps.
+struct StepSeconds {
+  std::vector<double> all;
+  StepTimes parts;  ///< sums
+};
+
+StepSeconds time_steps(const RunSetup& setup, TrainingStep& step, Loader& loader, int warmup) {
+  StepSeconds result;
+  StepTimes start;
+  const auto rate = static_cast<float>(setup.options.schedule.rate.base);
+  for (std::int64_t n = 0; n < warmup + setup.plan.steps; ++n) {
+    if (n == warmup) start = step.times();
+    const double begin = now_seconds();
+    step.run(loader, n, rate, {});
+    if (n >= warmup) result.all.push_back(now_seconds() - begin);
   }
-  const StepTimes times = step.times();
-  const BareTimes after = bare_times();
-  if (comm.rank() != 0) return kExitSuccess;
+  result.parts = step.times() - start;
+  return result;
+}
 
-  const double step_seconds = median(seconds), count = static_cast<double>(plan.steps);
+/// The result by name. `floor`: null with --no-bare.
+nlohmann::ordered_json to_json(const RunSetup& setup, const TrainingStep& step,
+                               const StepSeconds& seconds, const BareTimes* floor) {
+  const RunPlan& plan = setup.plan;
+  const double step_seconds = median(seconds.all), count = static_cast<double>(plan.steps);
   const double flops = step.model().training_flops() * plan.own_shards;  // of this rank
-  const double bare = plan.own_shards * (before.affine_seconds + after.affine_seconds) / 2;
-  const double gemm = (before.gemm_flops + after.gemm_flops) / 2;
   std::int64_t parameters = 0;
   for (const LayerSummary& layer : step.model().layers()) parameters += layer.parameters;
-  const auto part = [&](double StepTimes::*member) {
-    return (times.*member - start_times.*member) / count;
-  };
   nlohmann::ordered_json j;
   j["images_per_s"] = static_cast<double>(plan.global_batch) / step_seconds;
   j["seconds_per_step"] = step_seconds;
-  j["ranks"] = comm.size();
-  j["threads"] = placement.threads;
+  j["ranks"] = setup.comm.size();
+  j["threads"] = plan.threads;
   j["global_batch"] = plan.global_batch;
-  j["precision"] = name_of(o.training.model.precision);
+  j["precision"] = name_of(setup.options.model.precision);
   j["parameters"] = parameters;
   j["reducer"] = step.reducer().traits().name;
   j["gflops_per_rank"] = flops / step_seconds * 1e-9;
-  if (o.bare) {
-    j["gemm_gflops_per_rank"] = gemm * 1e-9;
-    j["share_of_gemm"] = flops / step_seconds / gemm;
+  if (floor) {
+    const double bare = plan.own_shards * floor->affine_seconds;
+    j["gemm_gflops_per_rank"] = floor->gemm_flops * 1e-9;
+    j["share_of_gemm"] = flops / step_seconds / floor->gemm_flops;
     j["bare_linear_seconds"] = bare;
     j["share_of_bare_linear"] = bare / step_seconds;
   }
-  j["forward_seconds"] = part(&StepTimes::forward);
-  j["backward_seconds"] = part(&StepTimes::backward);
-  j["optimizer_seconds"] = part(&StepTimes::optimizer);
-  j["exposed_communication_seconds"] = part(&StepTimes::exposed);
-  j["loader_wait_seconds"] = part(&StepTimes::loader);
+  j["forward_seconds"] = seconds.parts.forward / count;
+  j["backward_seconds"] = seconds.parts.backward / count;
+  j["optimizer_seconds"] = seconds.parts.optimizer / count;
+  j["exposed_communication_seconds"] = seconds.parts.exposed / count;
+  j["loader_wait_seconds"] = seconds.parts.loader / count;
+  return j;
+}
+
+int run(World& world, const BenchOptions& o) {
+  const Options& options = o.training;
+  world.watchdog().set_timeout(options.ranks.timeout);
+  RunShape shape;
+  agree(world.comm(), [&] { shape = shape_of(options, world.comm().size()); });
+  RunSetup setup(world, options, shape);
+  setup.plan_steps();
+  setup.choose_device();
+  setup.choose_kernels();
+  TrainingStep step = setup.make_step();
+  const auto loader = setup.make_loader(step);
+
+  const BareTimes before = floor_times(setup, o.bare);
+  setup.comm.barrier();
+  const StepSeconds seconds = time_steps(setup, step, *loader, o.warmup);
+  const BareTimes after = floor_times(setup, o.bare);
+  if (setup.comm.rank() != 0) return kExitSuccess;
+
+  const BareTimes mean{.affine_seconds = (before.affine_seconds + after.affine_seconds) / 2,
+                       .gemm_flops = (before.gemm_flops + after.gemm_flops) / 2};
+  const auto j = to_json(setup, step, seconds, o.bare ? &mean : nullptr);
   if (o.json) {
     fmt::print("{}\n", j.dump());
     return kExitSuccess;

@@ -1,12 +1,16 @@
 #include "apps/run/evaluated_checkpoint.h"
 
-#include <span>
-
+#include "apps/run/broadcast.h"
 #include "apps/run/trained_data.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
 
 namespace lockstep {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainedImages, class_names, normalisation)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, precision, weights,
+                                   data, images, step, seed)
+
 namespace {
 
 std::string weights_of(const Checkpoint& checkpoint, const std::string& weights) {
@@ -19,8 +23,6 @@ std::string weights_of(const Checkpoint& checkpoint, const std::string& weights)
   if (weights == "auto") return averaged ? "ema" : "raw";
   return weights;
 }
-
-}  // namespace
 
 EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& weights) {
   const CheckpointMetadata& metadata = checkpoint.metadata();
@@ -43,16 +45,15 @@ EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& we
   return result;
 }
 
-EvaluatedCheckpoint broadcast(const Comm& comm, EvaluatedCheckpoint checkpoint) {
-  for (std::string* text :
-       {&checkpoint.file, &checkpoint.dataset, &checkpoint.model, &checkpoint.precision,
-        &checkpoint.weights, &checkpoint.data, &checkpoint.images.normalisation})
-    *text = comm.broadcast(*text);
-  auto& names = checkpoint.images.class_names;
-  names = class_names_of(comm.broadcast(fmt::format("{}", fmt::join(names, "\n"))));
-  comm.broadcast(std::span(&checkpoint.step, 1));
-  comm.broadcast(std::span(&checkpoint.seed, 1));
-  return checkpoint;
+}  // namespace
+
+EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
+                             const std::string& weights) {
+  EvaluatedCheckpoint result;
+  agree(comm, [&] {
+    if (checkpoint) result = describe(*checkpoint, weights);
+  });
+  return broadcast_object(comm, result);
 }
 
 DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::string& directory,

@@ -22,12 +22,11 @@ struct EvaluatedCheckpoint {
   const char* section() const { return weights == "ema" ? "ema" : "parameters"; }
 };
 
-/// `weights`: auto (the average if the file holds one), ema or raw. Throws a usage Error if it
-/// holds no average and `weights` is ema, Error if no training program wrote the file.
-EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& weights);
-
-/// Collective. Returns rank 0's on all ranks.
-EvaluatedCheckpoint broadcast(const Comm& comm, EvaluatedCheckpoint checkpoint);
+/// Collective. Describes `checkpoint`, which rank 0 has open; the others pass null. `weights`: auto
+/// (the average if the file holds one), ema or raw. Throws a usage Error if it holds no average and
+/// `weights` is ema, Error if no training program wrote the file.
+EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
+                             const std::string& weights);
 
 /// The test set; `train` may be null. Images are normalised as in training, and labels are those of
 /// the checkpoint's classes. Throws a usage Error if `directory` is empty and the data have files,

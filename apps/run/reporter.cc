@@ -1,6 +1,6 @@
 #include "apps/run/reporter.h"
 
-#include <cmath>
+#include <cinttypes>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -66,7 +66,6 @@ struct Reporter::Body {
   void line(const std::string& text) {
     attempt([&] { console.line(text); }, lost_lines);
   }
-  void line(const std::vector<std::string>& parts) { line(fitted(parts, console.columns())); }
   /// A report that cannot be written is said once, and is not the end of the run.
   void attempt(const std::function<void()>& write, bool& failed) {
     try {
@@ -77,9 +76,25 @@ struct Reporter::Body {
     }
   }
   void files(const std::function<void()>& write) {
+    if (!json) return;
     if (folders) folders->require_still_held();
     bool ignored = false;  // they keep what they could not write
     attempt(write, ignored);
+  }
+  void line(const std::vector<std::string>& parts) { line(fitted(parts, console.columns())); }
+  /// Both files of the log; `scalars`: TensorBoard too.
+  void log(const char* kind, std::int64_t step, const Metrics& metrics, bool scalars = true) {
+    JsonLines::Fields fields{{"step", static_cast<double>(step)}}, shown;
+    for (const Metric& metric : metrics) {
+      fields.emplace_back(metric.name, metric.value);
+      if (metric.scalar) shown.emplace_back(fmt::format("{}/{}", kind, metric.name), metric.value);
+    }
+    files([&] { json->write(kind, fields); });
+    if (!scalars) return;
+    files([&] {
+      events->scalars(step, shown);
+      events->flush();  // TensorBoard follows the run as metrics.jsonl does
+    });
   }
   void warn(const std::string& text) const {
     std::fputs(fmt::format("{}: warning: {}\n", options.program, text).c_str(), stderr);
@@ -110,11 +125,11 @@ std::string Reporter::best() const {
 void Reporter::go_on_from(const std::string& best) {
   if (!body_) return;
   Body::Tested tested;
-  long long step = -1;
-  const bool read = std::sscanf(best.c_str(), "top-1 %lf at step %lld", &tested.top1, &step) == 2;
-  require(read && step >= 0 && tested.top1 >= 0 && tested.top1 <= 1,
+  const bool read =
+      std::sscanf(best.c_str(), "top-1 %lf at step %" SCNd64, &tested.top1, &tested.step) == 2;
+  require(read && tested.step >= 0 && tested.step <= body_->plan.start.step && tested.top1 >= 0 &&
+              tested.top1 <= 1,
           "\"{}\" is not the best evaluation of a run", best);
-  tested.step = step;
   body_->see(tested);
 }
 
@@ -157,61 +172,21 @@ void Reporter::begin(bool evaluates_anew) {
   body_->files([&] { body_->events->flush(); });
 }
 
-void Reporter::step(const StepReport& r) {
+void Reporter::step(const StepReport& report) {
   if (!body_) return;
-  std::string loss = fmt::format("cross-entropy {:#.4g}", r.cross_entropy);
-  if (r.penalty > 0) loss += fmt::format(" + penalty {:#.4g}", r.penalty);
-  if (r.penalty > 0 && body_->console.columns() == 0)
-    loss = fmt::format("loss {:#.4g} ({})", r.cross_entropy + r.penalty, loss);
-  body_->images_per_s = r.images_per_s;
-  std::vector<std::string> parts{
-      body_->step_text(r.step),
-      fmt::format("epoch {:.{}f}", r.epoch, r.epoch < 10 ? 2 : 1),
-      loss,
-      fmt::format("top-1 {:.0f} %", 100 * r.batch_top1),
-      fmt::format("{:.0f} images/s", r.images_per_s),
-      fmt::format("lr {:.4g}", r.learning_rate),
-      fmt::format("waiting for sums {:.1f} %", 100 * r.exposed_communication)};
-  if (r.loss_scale) parts.push_back(fmt::format("scale {:g}", r.loss_scale->scale));
+  const Metrics metrics = metrics_of(report, body_->console.columns() == 0);
+  body_->images_per_s = report.images_per_s();
+  const std::string head = body_->step_text(report.step);
+  std::vector<std::string> parts = texts_of(metrics);
+  parts.insert(parts.begin(), head);
   body_->line(parts);
-  if (const auto& late = r.straggler) {
-    const auto steps = static_cast<double>(late->steps);
-    body_->line(fmt::format("{} rank {} ({}) made the others wait {:.1f} ms a step, over {}",
-                            body_->step_text(r.step), late->rank, late->host,
-                            late->seconds / steps * 1e3, counted(late->steps, "step")));
+  if (const auto& late = report.straggler) {
+    body_->line(fmt::format("{} rank {} ({}) made the others wait {:.1f} ms a step, over {}", head,
+                            late->rank, late->host,
+                            late->seconds / static_cast<double>(late->steps) * 1e3,
+                            counted(late->steps, "step")));
   }
-  JsonLines::Fields fields{{"step", static_cast<double>(r.step)},
-                           {"epoch", r.epoch},
-                           {"loss", r.cross_entropy + r.penalty},
-                           {"cross_entropy", r.cross_entropy},
-                           {"penalty", r.penalty},
-                           {"batch_top1", r.batch_top1},
-                           {"images_per_s", r.images_per_s},
-                           {"seconds_per_batch", r.seconds_per_batch},
-                           {"learning_rate", r.learning_rate},
-                           {"exposed_communication", r.exposed_communication},
-                           {"loader_wait", r.loader_wait}};
-  if (r.loss_scale) {
-    fields.emplace_back("loss_scale", r.loss_scale->scale);
-    fields.emplace_back("loss_scale_good_steps", static_cast<double>(r.loss_scale->good));
-    fields.emplace_back("skipped_steps", static_cast<double>(r.loss_scale->skipped));
-  }
-  if (r.straggler) {
-    fields.emplace_back("straggler", static_cast<double>(r.straggler->rank));
-    fields.emplace_back("straggler_seconds",
-                        r.straggler->seconds / static_cast<double>(r.straggler->steps));
-  }
-  if (body_->json) body_->files([&] { body_->json->write("train", fields); });
-  if (body_->events) {
-    JsonLines::Fields scalars;
-    for (const auto& [name, value] : fields) {
-      if (name != "step") scalars.emplace_back("train/" + name, value);
-    }
-    body_->files([&] {
-      body_->events->scalars(r.step, scalars);
-      body_->events->flush();  // TensorBoard follows the run as metrics.jsonl does
-    });
-  }
+  body_->log("train", report.step, metrics);
 }
 
 void Reporter::progress(std::int64_t step, double cross_entropy) {
@@ -244,78 +219,42 @@ void Reporter::histograms(std::int64_t step, const Layout& layout, const float* 
 }
 
 void Reporter::sync() {
-  if (body_ && body_->json) body_->files([&] { body_->json->sync(); });
+  if (body_) body_->files([&] { body_->json->sync(); });
 }
 
 void Reporter::saved(std::int64_t step, const std::filesystem::path& file) {
   if (body_) body_->line(body_->step_text(step) + " saved " + file.string());
 }
 
-void Reporter::evaluation(std::int64_t step, double epoch, const EvaluationResult& result,
+void Reporter::evaluation(std::int64_t step, double epoch, const Score& score,
                           const char* weights) {
   if (!body_) return;
-  const Score& score = result.score;
   body_->last = {step, score.top1_share()};
   body_->see(body_->last);
-  std::vector<std::string> parts = score_parts(score);
+  const Metrics metrics = metrics_of(score, epoch);
+  std::vector<std::string> parts = texts_of(metrics);
   parts.front() = body_->step_text(step) + " evaluation: " + parts.front();
   parts.emplace_back(weights);
   body_->line(parts);
-  const JsonLines::Fields fields{{"step", static_cast<double>(step)},
-                                 {"epoch", epoch},
-                                 {"top1", score.top1_share()},
-                                 {"top5", score.top5_share()},
-                                 {"loss", score.loss()},
-                                 {"samples", static_cast<double>(score.samples)}};
-  if (body_->json) body_->files([&] { body_->json->write("evaluation", fields); });
-  if (body_->events) {
-    body_->files([&] {
-      body_->events->scalars(step, {{"evaluation/top1", score.top1_share()},
-                                    {"evaluation/top5", score.top5_share()},
-                                    {"evaluation/loss", score.loss()}});
-    });
-  }
+  body_->log("evaluation", step, metrics);
 }
 
-void Reporter::epoch(std::int64_t step, std::int64_t number, const EpochRecord& trained,
-                     const EvaluationResult& result) {
+void Reporter::epoch(std::int64_t step, const EpochReport& report, const Score& score) {
   if (!body_) return;
-  const Score& score = result.score;
-  const double seconds = trained.seconds(), last = body_->plan.epoch_at(body_->plan.steps);
-  body_->line({fmt::format("epoch {}/{:.0f}: {:.1f} s", number, std::ceil(last - 0.01), seconds),
-               fmt::format("loss {:.4f}", trained.loss()),
-               fmt::format("acc {:.4f}", trained.accuracy()),
-               fmt::format("val_loss {:.4f}", score.loss()),
-               fmt::format("val_acc {:.4f}", score.top1_share()),
-               fmt::format("val_top5 {:.4f}", score.top5_share())});
-  if (!body_->json) return;
-  body_->files([&] {
-    body_->json->write("epoch", {{"step", static_cast<double>(step)},
-                                 {"epoch", static_cast<double>(number)},
-                                 {"seconds", seconds},
-                                 {"loss", trained.loss()},
-                                 {"acc", trained.accuracy()},
-                                 {"val_loss", score.loss()},
-                                 {"val_acc", score.top1_share()},
-                                 {"val_top5", score.top5_share()}});
-  });
+  const Metrics metrics = metrics_of(report, score);
+  body_->line(texts_of(metrics));
+  body_->log("epoch", step, metrics, /*scalars=*/false);
 }
 
 void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped) {
   if (!body_) return;
   body_->attempt([&] { body_->console.clear(); }, body_->lost_lines);
-  if (body_->folders) body_->folders->require_still_held();
   bool lost_files = false;
-  body_->attempt(
-      [&] {
-        if (body_->json) body_->json->flush();
-      },
-      lost_files);
-  body_->attempt(
-      [&] {
-        if (body_->events) body_->events->flush();
-      },
-      lost_files);
+  if (body_->folders) body_->folders->require_still_held();
+  if (body_->json) {
+    body_->attempt([&] { body_->json->flush(); }, lost_files);
+    body_->attempt([&] { body_->events->flush(); }, lost_files);
+  }
   if (lost_files || body_->lost_lines) body_->warn("the reports are incomplete: " + body_->lost);
   const std::int64_t steps = step - body_->plan.start.step;
   const double total = now_seconds() - body_->begin;
@@ -344,13 +283,6 @@ void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped) 
   if (!body_->options.reports.log_dir.empty())
     parts.push_back("logs in " + body_->options.reports.log_dir);
   line("written", parts);
-}
-
-std::vector<std::string> score_parts(const Score& score) {
-  return {fmt::format("top-1 {:.2f} %", 100 * score.top1_share()),
-          fmt::format("top-5 {:.2f} %", 100 * score.top5_share()),
-          fmt::format("cross-entropy {:.4f}", score.loss()),
-          fmt::format("{} samples", score.samples)};
 }
 
 }  // namespace lockstep

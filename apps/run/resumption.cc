@@ -1,10 +1,9 @@
 #include "apps/run/resumption.h"
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
+#include "apps/run/broadcast.h"
 #include "apps/run/trained_data.h"
-#include "apps/step/run_plan.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
@@ -12,52 +11,19 @@
 #include "src/data/dataset.h"
 
 namespace lockstep {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resumption, file, metadata, initial, warnings, notes, run,
+                                   parent, began)
+
 namespace {
 
-using nlohmann::json;
-
-// It travels as CBOR: text in JSON must be UTF-8, and the name of a file may be any bytes.
-json to_json(const Resumption& r) {
-  const Position& p = r.metadata.position;
-  return {{"file", r.file ? r.file->string() : ""},
-          {"warnings", r.warnings},
-          {"notes", r.notes},
-          {"run", r.run},
-          {"parent", r.parent},
-          {"began", r.began},
-          {"texts", r.metadata.texts},
-          {"initial", r.initial.texts},
-          {"step", p.step},
-          {"samples", p.samples},
-          {"epoch", p.epoch},
-          {"seed", p.seed}};
-}
-
-Resumption from_json(const json& j) {
-  Resumption r;
-  const std::string file = j["file"];
-  if (!file.empty()) r.file = file;
-  r.warnings = j["warnings"].get<std::vector<std::string>>();
-  r.notes = j["notes"].get<std::vector<std::string>>();
-  r.run = j["run"];
-  r.parent = j["parent"];
-  r.began = j["began"];
-  r.metadata = {{j["step"], j["samples"], j["epoch"], j["seed"]},
-                j["texts"].get<std::map<std::string, std::string>>()};
-  r.initial.texts = j["initial"].get<std::map<std::string, std::string>>();
-  return r;
-}
-
-/// Which checkpoint that is, wherever its file lies. Early checkpoints do not name their run.
+/// Which checkpoint that is, independent of the path of its file.
 std::string origin_of(const CheckpointMetadata& metadata) {
-  const std::string run = text_of(metadata, "run");
-  return fmt::format("{} at step {}", run.empty() ? "a run without a name" : run,
-                     metadata.position.step);
+  return fmt::format("{} at step {}", text_of(metadata, "run"), metadata.position.step);
 }
 
-/// "began" of a run that was started with --resume `file`: which checkpoint that was, and where,
-/// for
-/// --keep may have removed it since.
+/// "began" of a run that was started with --resume `file`: which checkpoint that was, and its path,
+/// because --keep may have removed the file since.
 std::string began_from(const std::string& origin, const std::filesystem::path& file) {
   // As the checkpoint will give it back.
   return printable(
@@ -74,7 +40,7 @@ bool is_the_same_start(const std::string& began, const std::filesystem::path& fi
 }
 
 void go_on(Resumption& r, const std::filesystem::path& file, CheckpointMetadata metadata) {
-  r.file = file;
+  r.file = file.string();
   r.run = text_of(metadata, "run");
   r.parent = text_of(metadata, "parent");
   r.began = text_of(metadata, "began");
@@ -90,8 +56,7 @@ std::int64_t number_of(const Resumption& resumption, const std::string& name) {
     if (value > 0 && value <= std::numeric_limits<int>::max()) return value;
   } catch (const std::exception&) {
   }
-  fail("{} does not say its {}: it was not written by this program", resumption.file->string(),
-       name);
+  fail("{} does not say its {}: it was not written by this program", resumption.file, name);
 }
 
 /// --resume never or `options.checkpoints.resume`, a file, in a folder whose newest checkpoint is
@@ -114,16 +79,16 @@ void resume_among(Resumption& r, const Options& options, const std::filesystem::
   }
   if (how == "never") {
     fail_usage(
-        "{} is in the way: --resume never begins another run, so choose another --checkpoint-dir, "
-        "or move the old one away",
+        "--resume never: the folder already holds checkpoints of another run ({}). Choose another "
+        "--checkpoint-dir.",
         newest.string());
   }
   const bool inside = std::filesystem::equivalent(std::filesystem::path(how).parent_path() / ".",
                                                   options.checkpoints.dir, error);
   fail_usage(
-      "{} is in the way: --resume {} begins another line of checkpoints, so choose another "
-      "--checkpoint-dir, or move {} away",
-      newest.string(), how, inside ? "those of higher steps" : "the old one");
+      "--resume {}: the folder already holds checkpoints of another run ({}). Choose another "
+      "--checkpoint-dir{}.",
+      how, newest.string(), inside ? ", or move those of higher steps away" : "");
 }
 
 void resolve(Resumption& r, const Options& options) {
@@ -143,28 +108,9 @@ void resolve(Resumption& r, const Options& options) {
   r.began = began_from(r.parent, how);
 }
 
-}  // namespace
-
-Resumption find_resumption(const Comm& comm, const Options& options) {
-  std::string text;
-  agree(comm, [&] {
-    if (comm.rank() != 0) return;
-    Resumption r;
-    resolve(r, options);
-    if (r.run.empty()) r.run = unique_hex(16);
-    if (!r.file && !options.model.init.empty()) r.initial = read_metadata(options.model.init);
-    json::to_cbor(to_json(r), text);
-  });
-  return from_json(json::from_cbor(comm.broadcast(text)));
-}
-
-Options resumed_options(const Options& options, const Resumption& resumption, int ranks,
-                        std::vector<std::string>& notes) {
-  Options o = options;
-  if (!resumption.file) return o;
-  const CheckpointMetadata& metadata = resumption.metadata;
-  const std::string name = resumption.file->filename().string();
-  const std::string dataset = text_of(metadata, "dataset");
+/// Throws the usage Error if `o` describe another run than `metadata` of the file called `name`.
+void require_same(const Options& o, const CheckpointMetadata& metadata, const std::string& name) {
+  const std::string dataset = text_of(metadata, "dataset"), model = text_of(metadata, "model");
   if (!dataset.empty() && dataset != o.data.dataset) {
     const bool was_generated = find(datasets(), dataset).files.empty();
     fail_usage(
@@ -173,40 +119,60 @@ Options resumed_options(const Options& options, const Resumption& resumption, in
         name, dataset, o.data.dataset, dataset,
         was_generated ? "without --data" : "and its files by --data DIR");
   }
-  const std::string model = text_of(metadata, "model");
   if (!model.empty() && model != o.model.name) {
-    fail_usage("{} is of model {}, not {}: say --model {}, or choose another --checkpoint-dir",
+    fail_usage("{} is of model {}, not {}: pass --model {}, or choose another --checkpoint-dir",
                name, model, o.model.name, model);
   }
-  const std::uint64_t seed = metadata.position.seed;
-  if (o.schedule.seed_given && o.schedule.seed != seed) {
+  if (o.schedule.seed_given && o.schedule.seed != metadata.position.seed) {
     fail_usage(
         "{} was written with --seed {}, not {}: leave --seed out, or choose another "
         "--checkpoint-dir",
-        name, seed, o.schedule.seed);
+        name, metadata.position.seed, o.schedule.seed);
   }
-  o.schedule.seed = seed;
+}
 
-  const std::int64_t batch = number_of(resumption, "global_batch"), now = global_batch_of(o, ranks);
-  if (now != batch) {
-    notes.push_back(
-        o.schedule.batch_given
-            ? fmt::format(
-                  "the global batch is now {}, not {} as before: this is no longer the same run",
-                  now, batch)
-            : fmt::format("global batch {} as before", batch));
+}  // namespace
+
+Resumption find_resumption(const Comm& comm, const Options& options) {
+  Resumption r;
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    resolve(r, options);
+    if (r.run.empty()) r.run = unique_hex(16);
+    if (r.file.empty() && !options.model.init.empty())
+      r.initial = read_metadata(options.model.init);
+  });
+  return broadcast_object(comm, r);
+}
+
+void describe(const Resumption& resumption, const RunPlan& plan, SummaryLines& lines) {
+  lines.add("warning", resumption.warnings);
+  if (resumption.file.empty()) return;
+  lines.add("resumed",
+            fmt::format("from {} at step {} of {}", resumption.file, plan.start.step, plan.steps));
+}
+
+RunShape resumed_shape(const Options& o, const Resumption& resumption, int ranks,
+                       std::vector<std::string>& notes) {
+  RunShape shape = shape_of(o, ranks);
+  if (resumption.file.empty()) return shape;
+  const std::string name = std::filesystem::path(resumption.file).filename();
+  require_same(o, resumption.metadata, name);
+  shape.seed = resumption.metadata.position.seed;
+
+  const std::int64_t batch = number_of(resumption, "global_batch");
+  if (!o.schedule.batch_given && shape.global_batch != batch) {
+    notes.push_back(fmt::format("global batch {} as before", batch));
+    shape.global_batch = batch;
   }
-  o.schedule.global_batch = o.schedule.batch_given ? now : batch;
-
-  const std::int64_t shards = number_of(resumption, "shards");
+  const auto shards = static_cast<int>(number_of(resumption, "shards"));
   if (!o.schedule.shards_given) {
-    o.schedule.shards = static_cast<int>(shards);
     if (shards % ranks != 0) {
       fail_usage(
           "{} was trained in {} shards, which {} ranks cannot share evenly: start with a number of "
           "ranks that divides {}{}",
           name, shards, ranks, shards,
-          o.schedule.global_batch % ranks != 0
+          shape.global_batch % ranks != 0
               ? ""
               : fmt::format(", or pass --shards {} (weights will then differ in the last bits)",
                             ranks));
@@ -216,13 +182,10 @@ Options resumed_options(const Options& options, const Resumption& resumption, in
           "--accumulate {} does nothing: the run goes on in {} shards as before, {} on each rank",
           o.schedule.accumulate, shards, shards / ranks));
     }
-  } else if (o.schedule.shards != shards) {
-    notes.push_back(
-        fmt::format("now {} shards, not {} as before: weights will differ in the last bits",
-                    o.schedule.shards, shards));
+    shape.shards = shards;
   }
-  if (o.device.threads == 0) o.device.threads = static_cast<int>(number_of(resumption, "threads"));
-  return o;
+  if (shape.threads == 0) shape.threads = static_cast<int>(number_of(resumption, "threads"));
+  return shape;
 }
 
 }  // namespace lockstep

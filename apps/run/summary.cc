@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "apps/run/augmentation.h"
-#include "apps/run/circumstances.h"
+#include "apps/run/provenance.h"
 #include "apps/step/kept_back.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
@@ -31,9 +31,9 @@ std::string memory_text(const RunSummary& f) {
   auto parts = f.step.memory();
   parts.emplace_back("evaluation", f.evaluation.bytes());
   parts.emplace_back("loader", f.loader.bytes());
-  parts.emplace_back("data", f.data.train->bytes() + f.data.test->bytes());
-  if (!f.options.checkpoints.dir.empty()) {
-    const std::size_t kept_back = gather_bytes(f.comm, f.step.layout(), f.step.keeps_back());
+  parts.emplace_back("data", f.setup.data.train->bytes() + f.setup.data.test->bytes());
+  if (!f.setup.options.checkpoints.dir.empty()) {
+    const std::size_t kept_back = gather_bytes(f.setup.comm, f.step.layout(), f.step.keeps_back());
     parts.emplace_back("saving", f.step.saved_bytes() + kept_back);
   }
   parts.emplace_back("program and libraries", f.base_memory);
@@ -47,28 +47,30 @@ std::string memory_text(const RunSummary& f) {
 }
 
 std::string optimizer_text(const RunSummary& f) {
-  const RateOptions& rate = f.plan.rate;
-  std::string text = fmt::format(
-      "{}, lr {:g} {}", describe_optimizer(f.options.optimizer.name, f.options.optimizer.own),
-      rate.base, rate.schedule);
-  if (f.options.schedule.rate_batch > 0) {
-    text += fmt::format(" ({:g} for a batch of {}, times {:.4g})", f.options.schedule.rate.base,
-                        f.options.schedule.rate_batch, f.plan.rate_factor);
+  const RateOptions& rate = f.setup.plan.rate;
+  std::string text =
+      fmt::format("{}, lr {:g} {}",
+                  describe_optimizer(f.setup.options.optimizer.name, f.setup.options.optimizer.own),
+                  rate.base, rate.schedule);
+  if (f.setup.options.schedule.rate_batch > 0) {
+    text +=
+        fmt::format(" ({:g} for a batch of {}, times {:.4g})", f.setup.options.schedule.rate.base,
+                    f.setup.options.schedule.rate_batch, f.setup.plan.rate_factor);
   }
   if (rate.schedule == "cosine" || rate.schedule == "linear")
     text += fmt::format(" to {:g}", rate.end);
   if (rate.warmup_epochs > 0) text += fmt::format(", warm-up {:g} epochs", rate.warmup_epochs);
-  if (f.options.optimizer.weight_decay > 0) {
+  if (f.setup.options.optimizer.weight_decay > 0) {
     text += fmt::format(", {}weight decay {:g}",
                         f.step.optimizer().decay() == Decay::decoupled ? "decoupled " : "",
-                        f.options.optimizer.weight_decay);
+                        f.setup.options.optimizer.weight_decay);
   }
-  if (const LossScaling scaling = f.options.loss_scaling(); scaling.on()) {
+  if (const LossScaling scaling = f.setup.options.loss_scaling(); scaling.on()) {
     text += fmt::format(", loss scale {}{:g}", scaling.dynamic ? "dynamic, now " : "",
                         f.step.loss_scale().scale);
   }
-  if (f.options.optimizer.ema > 0)
-    text += fmt::format(", moving average {:g}", f.options.optimizer.ema);
+  if (f.setup.options.optimizer.ema > 0)
+    text += fmt::format(", moving average {:g}", f.setup.options.optimizer.ema);
   return text;
 }
 
@@ -76,7 +78,8 @@ std::string optimizer_text(const RunSummary& f) {
 std::string group_text(const RunSummary& f, const ParameterGroup& group) {
   int members = 0, frozen = 0;
   for (const Parameter& parameter : f.step.layout().parameters) {
-    if (!parameter.trained() || group_of(parameter.name, f.options.optimizer.groups) != &group)
+    if (!parameter.trained() ||
+        group_of(parameter.name, f.setup.options.optimizer.groups) != &group)
       continue;
     ++members;
     frozen += parameter.rate == 0;
@@ -90,10 +93,9 @@ std::string group_text(const RunSummary& f, const ParameterGroup& group) {
   return text;
 }
 
-/// What ranks compute with where it is not the same for all, each once; else empty.
-/// Collective; for rank 0.
-std::string differences(const RunSummary& f) {
-  std::vector<std::string> all = f.comm.gather(f.device.arithmetic());
+/// The distinct arithmetic of the ranks; empty if they agree. Collective; for rank 0.
+std::string differences(const RunSetup& setup) {
+  std::vector<std::string> all = setup.comm.gather(setup.device->arithmetic());
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
   return all.size() < 2 ? "" : fmt::format("{}", fmt::join(all, "; "));
@@ -101,12 +103,12 @@ std::string differences(const RunSummary& f) {
 
 std::string order_text(const RunSummary& f, bool alike) {
   const bool canonical = f.step.reducer().traits().canonical;
-  if (!canonical && f.options.ranks.wire != Type::f32) {
+  if (!canonical && f.setup.options.ranks.wire != Type::f32) {
     return fmt::format(
         "each sum is rounded to {} where it crosses, and the rest comes a step later: the number "
         "of "
         "ranks shows in the weights",
-        name_of(f.options.ranks.wire));
+        name_of(f.setup.options.ranks.wire));
   }
   if (!canonical) {
     return "this reducer's own: the number of ranks shows in the weights' last bits (--list names "
@@ -116,9 +118,9 @@ std::string order_text(const RunSummary& f, bool alike) {
     return fmt::format(
         "{}, of ranks that compute differently: which of them takes a shard shows in "
         "the weights' last bits",
-        order_of_shards(f.plan));
+        order_of_shards(f.setup.plan));
   }
-  return order_text(f.plan, f.step.together() && f.step.lanes() < f.plan.own_shards);
+  return order_text(f.setup.plan, f.step.together() && f.step.lanes() < f.setup.plan.own_shards);
 }
 
 std::string policy_text(Policy policy) {
@@ -129,13 +131,75 @@ std::string policy_text(Policy policy) {
 }
 
 void print_placement(const RunSummary& f, Reporter& reporter) {
-  for (const std::string& line : placement_lines(f.comm, f.placement)) reporter.line("  " + line);
+  for (const std::string& line : placement_lines(f.setup.comm, f.setup.placement))
+    reporter.line("  " + line);
   for (const LayerSummary& layer : f.step.model().layers()) {
     reporter.line(fmt::format("  {:<16} {:<16} {:>9} parameters  {}", layer.name,
                               layer.output.text(), layer.parameters, layer.implementation));
   }
-  std::istringstream measured(f.device.tuning());
+  std::istringstream measured(f.setup.device->tuning());
   for (std::string line; std::getline(measured, line);) reporter.line("  " + line);
+}
+
+void add_data(const RunSummary& f, SummaryLines& lines) {
+  const Options& options = f.setup.options;
+  lines.add("data", f.setup.data.train->describe());
+  if (const auto& data = find(datasets(), options.data.dataset); !data.stands_for.empty()) {
+    lines.add("", fmt::format("no --data: these images are made up; scripts/get_data.sh {} "
+                              "downloads the real ones",
+                              data.stands_for));
+  }
+  lines.add("augmented", augmentation_text(options));
+  if (!f.setup.device->traits().memory_is_host) lines.add("batches", f.loader.describe());
+}
+
+void add_network(const RunSummary& f, SummaryLines& lines) {
+  const RunPlan& plan = f.setup.plan;
+  const Options& options = f.setup.options;
+  const Model& model = f.step.model();
+  lines.add("model",
+            fmt::format("{}, {} parameters, {:.2f} GFLOP per step, {}", options.model.name,
+                        model.layout().trainable(), model.training_flops() * plan.shards * 1e-9,
+                        name_of(model.type())));
+  describe(plan, lines);
+  if (f.step.together()) lines.add("batch norm", "mean and variance of " + f.step.statistics());
+  lines.add("optimizer", optimizer_text(f));
+  for (const ParameterGroup& group : options.optimizer.groups)
+    lines.add("group", group_text(f, group));
+  lines.add("reducer", f.step.reducer().traits().description);
+  lines.add("progress", policy_text(f.step.policy()));
+  lines.add("buckets", bucket_text(f.step.buckets()));
+}
+
+/// Notes about options that do nothing with this network and these ranks.
+void add_idle_options(const RunSummary& f, SummaryLines& lines) {
+  const Options& options = f.setup.options;
+  const Type wire = options.ranks.wire;
+  const ReducerTraits& reducer = f.step.reducer().traits();
+  if (wire != Type::f32 && reducer.canonical) {
+    const std::string why =
+        f.setup.comm.size() == 1
+            ? "one rank: no gradient crosses"
+            : fmt::format(
+                  "the reducer {}: no gradient crosses between hosts (--reducer direct "
+                  "rounds within one too)",
+                  reducer.name);
+    lines.add("note", fmt::format("--wire {} does nothing with {}", name_of(wire), why));
+  }
+  if (options.model.sync_bn && !f.step.together()) {
+    lines.add("note",
+              fmt::format("--sync-bn does nothing: {} has no batch norm", options.model.name));
+  }
+  const Model& model = f.step.model();
+  const ConvolutionEntry& way = find(convolutions(), options.device.convolution);
+  const auto has_it = [&](const LayerSummary& layer) {  // no mark is found everywhere
+    return layer.implementation.find(way.mark) != std::string::npos;
+  };
+  if (std::none_of(model.layers().begin(), model.layers().end(), has_it)) {
+    lines.add("note", fmt::format("--conv {} does nothing: it has nothing for any layer of {} in "
+                                  "{} on this processor",
+                                  way.name, options.model.name, name_of(model.type())));
+  }
 }
 
 }  // namespace
@@ -165,87 +229,33 @@ std::string order_text(const RunPlan& plan, bool of_accumulated) {
 }
 
 void print_summary(const RunSummary& f, Reporter& reporter) {
-  const auto line = [&](const char* name, const std::string& text) {
-    reporter.line(fmt::format("{:<12} {}", name, text));
-  };
-  const std::string different = differences(f);
-  const Model& model = f.step.model();
-  const ReducerTraits& reducer = f.step.reducer().traits();
-  const double gflop = model.training_flops() * f.plan.shards * 1e-9;
-  reporter.line(fmt::format("Lockstep {}", build_name()));
-  line("ranks",
-       fmt::format("{} on {}, {} each; rank 0 on {}, {}", f.comm.size(),
-                   counted(f.placement.hosts, "host"), counted(f.placement.threads, "thread"),
-                   host_name(), f.device.traits().description));
-  if (!f.placement.devices.empty()) line("devices", f.placement.devices);
-  if (const std::string& libraries = f.device.traits().libraries; !libraries.empty())
-    line("libraries", libraries);
-  for (const std::string& note : f.placement.notes) line("note", note);
+  const RunSetup& setup = f.setup;
+  const Options& options = setup.options;
+  const std::string different = differences(setup);
+  SummaryLines lines;
+  describe(setup.placement, setup.device->traits(), setup.comm.size(), lines);
   if (!different.empty()) {
-    line("warning", fmt::format("ranks compute differently: {} (where it is the instruction set, "
-                                "--isa takes one that all have)",
-                                different));
+    lines.add("warning", fmt::format("ranks compute differently: {} (if the instruction sets "
+                                     "differ, pass an --isa that all have)",
+                                     different));
   }
-  if (!f.placement.warning.empty()) line("warning", f.placement.warning);
-  line("data", f.data.train->describe());
-  if (const auto& data = find(datasets(), f.options.data.dataset); !data.stands_for.empty()) {
-    line("",
-         fmt::format("no --data: these images are made up; scripts/get_data.sh {} downloads the "
-                     "real ones",
-                     data.stands_for));
-  }
-  if (const std::string text = augmentation_text(f.options); !text.empty()) line("augmented", text);
-  if (!f.device.traits().memory_is_host) line("batches", f.loader.describe());
-  line("model", fmt::format("{}, {} parameters, {:.2f} GFLOP per step, {}", f.options.model.name,
-                            model.layout().trainable(), gflop, name_of(model.type())));
-  line("batch",
-       fmt::format(
-           "{} = {} of {}, {} on each rank; {:.1f} steps per epoch", f.plan.global_batch,
-           counted(f.plan.shards, "shard"), f.plan.shard_batch, f.plan.own_shards,
-           static_cast<double>(f.plan.dataset_size) / static_cast<double>(f.plan.global_batch)));
-  if (f.step.together()) line("batch norm", "mean and variance of " + f.step.statistics());
-  line("optimizer", optimizer_text(f));
-  for (const ParameterGroup& group : f.options.optimizer.groups)
-    line("group", group_text(f, group));
-  line("reducer", reducer.description);
-  line("progress", policy_text(f.step.policy()));
-  line("buckets", bucket_text(f.step.buckets()));
-  line("order", order_text(f, different.empty()));
-  line("memory", memory_text(f));
-  if (f.options.reports.log_dir.empty())
-    line("logs", "none: --log-dir DIR writes metrics.jsonl and TensorBoard's events");
-  if (f.options.checkpoints.dir.empty())
-    line("checkpoints", "none: --checkpoint-dir DIR saves the run and goes on from there");
-  for (const std::string& warning : f.resumption.warnings) line("warning", warning);
-  if (f.resumption.file) {
-    line("resumed", fmt::format("from {} at step {} of {}", f.resumption.file->string(),
-                                f.plan.start.step, f.plan.steps));
-  }
-  for (const std::string& note : f.options.notes) line("note", note);
-  if (f.options.ranks.wire != Type::f32 && reducer.canonical) {
-    const std::string why =
-        f.comm.size() == 1
-            ? "one rank: no gradient crosses"
-            : fmt::format(
-                  "the reducer {}: no gradient crosses between hosts (--reducer direct "
-                  "rounds within one too)",
-                  reducer.name);
-    line("note", fmt::format("--wire {} does nothing with {}", name_of(f.options.ranks.wire), why));
-  }
-  if (f.options.model.sync_bn && !f.step.together())
-    line("note", fmt::format("--sync-bn does nothing: {} has no batch norm", f.options.model.name));
-  const ConvolutionEntry& way = find(convolutions(), f.options.device.convolution);
-  const auto has_it = [&](const LayerSummary& layer) {  // no mark is found everywhere
-    return layer.implementation.find(way.mark) != std::string::npos;
-  };
-  const std::vector<LayerSummary>& layers = model.layers();
-  if (std::none_of(layers.begin(), layers.end(), has_it)) {
-    line("note", fmt::format("--conv {} does nothing: it has nothing for any layer of {} in {} on "
-                             "this processor",
-                             way.name, f.options.model.name, name_of(model.type())));
-  }
-  for (const std::string& note : f.plan.notes) line("note", note);
-  if (f.options.reports.placement) print_placement(f, reporter);
+  add_data(f, lines);
+  add_network(f, lines);
+  lines.add("order", order_text(f, different.empty()));
+  lines.add("memory", memory_text(f));
+  if (options.reports.log_dir.empty())
+    lines.add("logs", "none: --log-dir DIR writes metrics.jsonl and TensorBoard's events");
+  if (options.checkpoints.dir.empty())
+    lines.add("checkpoints", "none: --checkpoint-dir DIR saves the run and goes on from there");
+  describe(f.resumption, setup.plan, lines);
+  lines.add("note", options.notes);
+  add_idle_options(f, lines);
+  lines.add("note", setup.plan.notes);
+
+  reporter.line(fmt::format("Lockstep {}", build_name()));
+  for (const auto& [heading, text] : lines.lines)
+    reporter.line(fmt::format("{:<12} {}", heading, text));
+  if (options.reports.placement) print_placement(f, reporter);
 }
 
 }  // namespace lockstep

@@ -88,8 +88,8 @@ std::string first_other_file(const std::string& before, const std::string& now, 
 void require_same_data(const Resumption& resumption, const std::string& identity,
                        const std::vector<std::string>& class_names,
                        std::vector<std::string>& notes) {
-  if (!resumption.file) return;
-  const std::string name = resumption.file->filename().string();
+  if (resumption.file.empty()) return;
+  const std::string name = std::filesystem::path(resumption.file).filename();
   const std::string before = text_of(resumption.metadata, "data");
   if (before.empty()) {
     notes.push_back(fmt::format(
@@ -129,9 +129,9 @@ void normalise(Dataset& data, const std::string& text, const std::string& file) 
 
 void follow_checkpoint(const Options& options, const Resumption& resumption, DatasetPair& data,
                        std::vector<std::string>& notes) {
-  const bool resumed = resumption.file.has_value();
+  const bool resumed = !resumption.file.empty();
   if (!resumed && options.model.init.empty()) return;
-  const std::string file = resumed ? resumption.file->string() : options.model.init,
+  const std::string file = resumed ? resumption.file : options.model.init,
                     own = normalisation_of(*data.train),
                     text =
                         text_of(resumed ? resumption.metadata : resumption.initial, kNormalisation);

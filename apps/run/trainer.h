@@ -1,4 +1,8 @@
 // What a training program does: sets a run up on all ranks, trains, evaluates, saves.
+//
+// train() owns the parts of a run: RunSetup (placement, data, plan, device), TrainingStep,
+// Evaluation, Reporter, Saver and Loader. They refer to each other and go in reverse order. All of
+// them belong to the computing thread, which calls train().
 #pragma once
 
 #include <functional>
@@ -9,16 +13,19 @@
 
 namespace lockstep {
 
-/// Collective: the whole run. Returns the exit code: 0 when the run is complete, kExitRequeue when
-/// it was asked to stop and has saved a checkpoint to go on from. Throws AgreedError for what all
-/// ranks see (bad options or data, a checkpoint that does not fit, divergence, a full disk, and,
-/// with kExitRequeue, a request to stop before the first step), Error for what one rank alone
-/// meets.
+/// Collective: the whole run. Returns 0 when the run is complete. Throws AgreedError for what all
+/// ranks see (bad options or data, a checkpoint that does not fit, divergence, a full disk), Error
+/// for what only one rank meets. A run that was asked to stop throws AgreedError too: with
+/// kExitRequeue if the same command goes on from its checkpoint, or from the start if no step was
+/// done.
 ///
 /// `stop_requested`: whether this rank was asked to stop; one rank is enough to stop all. It is
 /// looked at between the phases of the start-up, with every step, and with every batch of an
 /// evaluation. `device`: null for the one that `options` name; it outlives the call.
 int train(World& world, const Options& options, const std::function<bool()>& stop_requested,
           Device* device = nullptr);
+
+/// All that train_cifar and its like do, from the command line to the exit code.
+int run_training_program(int argc, char** argv, const Program& program);
 
 }  // namespace lockstep

@@ -125,6 +125,18 @@ std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, Dev
   return device;
 }
 
+void describe(const Placement& placement, const DeviceTraits& traits, int ranks,
+              SummaryLines& lines) {
+  lines.add(
+      "ranks",
+      fmt::format("{} on {}, {} each; rank 0 on {}, {}", ranks, counted(placement.hosts, "host"),
+                  counted(placement.threads, "thread"), host_name(), traits.description));
+  lines.add("devices", placement.devices);
+  lines.add("libraries", traits.libraries);
+  lines.add("note", placement.notes);
+  lines.add("warning", placement.warning);
+}
+
 std::vector<std::string> placement_lines(const Comm& comm, const Placement& placement) {
   return comm.gather(fmt::format("rank {}: host {}, cores {}, {}", comm.rank(), host_name(),
                                  core_list(allowed_cores()), counted(placement.threads, "thread")));

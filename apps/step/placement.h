@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/step/summary_lines.h"
 #include "collectives/comm/comm.h"
 #include "src/device/devices.h"
 
@@ -46,6 +47,10 @@ std::string sharing_note(const std::vector<RankDevice>& ranks);
 /// `placement`.devices and .notes; its threads are the device's.
 std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, DeviceOptions options,
                                     Placement& placement);
+
+/// Describes rank 0, on a device of these `traits`, in a run of so many ranks.
+void describe(const Placement& placement, const DeviceTraits& traits, int ranks,
+              SummaryLines& lines);
 
 /// Collective. On rank 0 one line per rank: "rank 1: host b, cores 2-3, 2 threads"; elsewhere
 /// nothing.

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "src/base/check.h"
+#include "src/base/plural.h"
 
 namespace lockstep {
 namespace {
@@ -19,7 +19,7 @@ std::int64_t steps_of(double epochs, std::int64_t dataset_size, const Position& 
   return std::max<std::int64_t>(start.step + std::llround(left / static_cast<double>(batch)), 1);
 }
 
-/// Throws where a run to `samples` is longer than can be counted.
+/// Throws if a run reads more samples than can be counted.
 void require_countable(double samples, std::int64_t dataset_size) {
   constexpr double kLastEpoch =
       0x1p32;  // epochs number 32 bits of what random numbers are keyed by
@@ -27,22 +27,19 @@ void require_countable(double samples, std::int64_t dataset_size) {
       std::min(kLastEpoch * static_cast<double>(dataset_size), static_cast<double>(kLastSample));
   if (samples >= most) {
     fail_usage(
-        "a run over {:.3g} samples is longer than can be counted, {:.3g}: use fewer --steps or "
-        "--epochs",
+        "the run would read {:.3g} samples; the limit is {:.3g}. Use fewer --steps or --epochs.",
         samples, most);
   }
 }
 
 /// The linear scaling rule. Source: Goyal et al., "Accurate, large minibatch SGD: training ImageNet
 /// in 1 hour", 2017, 2.1 and 2.2.
-void scale_rate(const Options& o, RunPlan& plan) {
-  plan.rate = o.schedule.rate;
-  if (o.schedule.rate_batch == 0) return;
-  plan.rate_factor =
-      static_cast<double>(plan.global_batch) / static_cast<double>(o.schedule.rate_batch);
+void scale_rate(const ScheduleOptions& o, RunPlan& plan) {
+  plan.rate = o.rate;
+  if (o.rate_batch == 0) return;
+  plan.rate_factor = static_cast<double>(plan.global_batch) / static_cast<double>(o.rate_batch);
   plan.rate.base *= plan.rate_factor;
-  if (plan.rate_factor > 1 && o.schedule.rate.warmup_epochs == 0 &&
-      o.schedule.rate.schedule != "one_cycle") {
+  if (plan.rate_factor > 1 && o.rate.warmup_epochs == 0 && o.rate.schedule != "one_cycle") {
     plan.notes.push_back(
         fmt::format("a learning rate that is scaled up {:.3g} times wants a warm-up: "
                     "--warmup-epochs 5 is usual",
@@ -50,22 +47,21 @@ void scale_rate(const Options& o, RunPlan& plan) {
   }
 }
 
-/// Throws where the learning rate leaves all numbers, and notes where it is not what one expects.
-void check_rate(const Options& o, RunPlan& plan) {
+/// Throws if the learning rate overflows, and notes a rate that users may not expect.
+void check_rate(const ScheduleOptions& o, RunPlan& plan) {
   const double end = plan.epoch_at(plan.steps), last = plan.epoch_at(plan.steps - 1);
   const auto rate = static_cast<float>(learning_rate(plan.rate, last, end));
   if (!std::isfinite(rate)) {
     fail_usage(
-        "--lr-decay {:g} every {:g} epochs grows beyond all numbers within {:.3g} epochs: use a "
-        "smaller one",
-        o.schedule.rate.decay, o.schedule.rate.decay_epochs, end);
+        "--lr-decay {:g} every {:g} epochs overflows after {:.3g} epochs. Use a smaller one.",
+        o.rate.decay, o.rate.decay_epochs, end);
   }
-  if (o.schedule.rate.warmup_epochs > end) {
+  if (o.rate.warmup_epochs > end) {
     plan.notes.push_back(fmt::format(
         "the run ends after {:.3g} of its {:g} epochs of warm-up, with a learning rate of {:.3g}",
-        end, o.schedule.rate.warmup_epochs, rate));
+        end, o.rate.warmup_epochs, rate));
   } else if (rate == 0) {
-    plan.notes.push_back(
+    plan.notes.emplace_back(
         "the learning rate is 0 before the run ends: the last steps learn nothing");
   }
   const RateOptions& r = plan.rate;
@@ -87,66 +83,74 @@ bool shares_subtrees(int ranks, int shards) {
   return ranks == 1 || (own & (own - 1)) == 0;
 }
 
-std::int64_t global_batch_of(const Options& o, std::int64_t ranks) {
-  constexpr std::int64_t kLargest = std::int64_t{1} << 31;
-  const std::int64_t batch =
-      o.schedule.batch > 0 ? o.schedule.batch : std::max<std::int64_t>(128 / ranks, 1);
-  const bool given = o.schedule.global_batch > 0;
-  if (given ? o.schedule.global_batch > kLargest
-            : batch > kLargest / ranks / o.schedule.accumulate) {
-    fail_usage("a global batch of more than {} samples cannot be trained: use a smaller {}",
-               kLargest,
-               given                  ? "--global-batch"
-               : o.schedule.batch > 0 ? "--batch"
-                                      : "--accumulate");
-  }
-  return given ? o.schedule.global_batch : batch * ranks * o.schedule.accumulate;
+std::int64_t RunPlan::epoch_that_ends(std::int64_t done) const {
+  const double before = std::floor(epoch_at(done - 1)), after = epoch_at(done);
+  if (std::floor(after) > before) return static_cast<std::int64_t>(std::floor(after));
+  return done == steps ? static_cast<std::int64_t>(std::ceil(after)) : 0;
 }
 
-RunPlan plan_run(const Options& o, RankOf rank, std::int64_t dataset_size, const Position& start) {
-  const std::int64_t ranks = rank.ranks, shards = o.schedule.shards > 0
-                                                      ? o.schedule.shards
-                                                      : ranks * o.schedule.accumulate;
-  RunPlan plan;
-  plan.seed = o.schedule.seed;
-  plan.threads = rank.threads;
-  plan.dataset_size = dataset_size;
-  plan.start = start;
-  plan.global_batch = global_batch_of(o, ranks);
-  constexpr std::int64_t kMostShards = std::numeric_limits<int>::max();
+void describe(const RunPlan& plan, SummaryLines& lines) {
+  lines.add(
+      "batch",
+      fmt::format("{} = {} of {}, {} on each rank; {:.1f} steps per epoch", plan.global_batch,
+                  counted(plan.shards, "shard"), plan.shard_batch, plan.own_shards,
+                  static_cast<double>(plan.dataset_size) / static_cast<double>(plan.global_batch)));
+}
+
+RunShape shape_of(const Options& options, int ranks) {
+  const ScheduleOptions& o = options.schedule;
+  constexpr std::int64_t kLargest = std::int64_t{1} << 31, kMostShards = kLargest - 1;
+  const std::int64_t batch = o.batch > 0 ? o.batch : std::max<std::int64_t>(128 / ranks, 1),
+                     shards = o.shards > 0 ? o.shards : std::int64_t{ranks} * o.accumulate;
+  const bool given = o.global_batch > 0;
+  if (given ? o.global_batch > kLargest : batch > kLargest / ranks / o.accumulate) {
+    fail_usage("a global batch of more than {} samples cannot be trained: use a smaller {}",
+               kLargest,
+               given         ? "--global-batch"
+               : o.batch > 0 ? "--batch"
+                             : "--accumulate");
+  }
   if (shards > kMostShards) {
     fail_usage(
         "{} ranks with --accumulate {} have {} shards, but a run has at most {}. Use a smaller "
         "--accumulate.",
-        ranks, o.schedule.accumulate, shards, kMostShards);
+        ranks, o.accumulate, shards, kMostShards);
   }
+  return {o.seed, given ? o.global_batch : batch * ranks * o.accumulate, static_cast<int>(shards),
+          options.device.threads};
+}
+
+RunPlan plan_run(const Options& options, const RunShape& shape, int rank, int ranks,
+                 std::int64_t dataset_size, const Position& start) {
+  const ScheduleOptions& o = options.schedule;
+  RunPlan plan{shape};
+  const std::int64_t batch = plan.global_batch, shards = plan.shards;
   if (shards % ranks != 0) {
     fail_usage("--shards {} cannot be shared evenly by {} ranks: use a multiple of {}", shards,
                ranks, ranks);
   }
-  if (plan.global_batch % shards != 0) {
+  if (batch % shards != 0) {
     fail_usage(
         "a global batch of {} cannot be cut into {} equal shards: use a multiple of {}, for "
         "example --global-batch {}",
-        plan.global_batch, shards, shards, (plan.global_batch / shards + 1) * shards);
+        batch, shards, shards, (batch / shards + 1) * shards);
   }
-  plan.shards = static_cast<int>(shards);
-  plan.own_shards = static_cast<int>(shards / ranks);
-  plan.first_shard = plan.own_shards * rank.rank;
-  plan.shard_batch = plan.global_batch / shards;
-  if (o.model.sync_bn && o.schedule.accumulate == 1) plan.lanes = plan.own_shards;
+  plan.dataset_size = dataset_size;
+  plan.start = start;
+  plan.own_shards = plan.shards / ranks;
+  plan.first_shard = plan.own_shards * rank;
+  plan.shard_batch = batch / shards;
+  if (options.model.sync_bn && o.accumulate == 1) plan.lanes = plan.own_shards;
 
-  require_countable(o.schedule.epochs * static_cast<double>(dataset_size), dataset_size);
-  plan.steps = o.schedule.steps > 0 ? o.schedule.steps
-               : o.schedule.epochs > 0
-                   ? steps_of(o.schedule.epochs, dataset_size, plan.start, plan.global_batch)
-                   : o.schedule.default_steps;
-  require_countable(
-      static_cast<double>(plan.start.samples) + static_cast<double>(plan.steps - plan.start.step) *
-                                                    static_cast<double>(plan.global_batch),
-      dataset_size);
+  require_countable(o.epochs * static_cast<double>(dataset_size), dataset_size);
+  plan.steps = o.steps > 0    ? o.steps
+               : o.epochs > 0 ? steps_of(o.epochs, dataset_size, start, batch)
+                              : o.default_steps;
+  require_countable(static_cast<double>(start.samples) +
+                        static_cast<double>(plan.steps - start.step) * static_cast<double>(batch),
+                    dataset_size);
   scale_rate(o, plan);
-  if (plan.steps > plan.start.step) check_rate(o, plan);
+  if (plan.steps > start.step) check_rate(o, plan);
   return plan;
 }
 

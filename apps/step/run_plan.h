@@ -1,5 +1,5 @@
-// The numbers of a run, worked out from its options, the number of ranks, the size of the data set
-// and where it goes on: arithmetic alone.
+// The numbers of a run: arithmetic on its options, the number of ranks, the size of the data set
+// and the step that it goes on from.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/options/options.h"
+#include "apps/step/summary_lines.h"
 #include "net/checkpoint.h"
 
 namespace lockstep {
@@ -15,12 +16,23 @@ namespace lockstep {
 /// (collectives/schedule.h).
 bool shares_subtrees(int ranks, int shards);
 
-struct RunPlan {
+/// The numbers that a run keeps when it goes on from a checkpoint.
+struct RunShape {
   std::uint64_t seed = 0;
-  std::int64_t global_batch = 0, shard_batch = 0;  ///< shard_batch * shards == global_batch
-  int shards = 0, own_shards = 0, first_shard = 0;
+  std::int64_t global_batch = 0;  ///< samples of all ranks per step
+  int shards = 0;                 ///< equal parts of the global batch, added in one fixed tree
+  int threads = 1;  ///< of this rank: kernels add in an order that depends on it; 0: not chosen yet
+};
+
+/// The shape of a run that begins. Throws a usage Error if the batch or the shards are too many.
+RunShape shape_of(const Options& options, int ranks);
+
+/// Every number that training reads. Only shape_of(), resumed_shape() (apps/run/resumption.h) and
+/// plan_run() read those of the options.
+struct RunPlan : RunShape {
+  std::int64_t shard_batch = 0;  ///< shard_batch * shards == global_batch
+  int own_shards = 0, first_shard = 0;
   int lanes = 1;           ///< own shards that are under way side by side; divides own_shards
-  int threads = 1;         ///< of this rank: kernels add in an order that depends on it
   std::int64_t steps = 0;  ///< of the whole run
   Position start;          ///< where this part of it begins
   std::int64_t dataset_size = 0;
@@ -36,20 +48,15 @@ struct RunPlan {
     return static_cast<double>(start.samples + (step - start.step) * global_batch) /
            static_cast<double>(dataset_size);
   }
+  /// The epoch that ends with step `done`, from 1: with it the run has read the last of its
+  /// samples, or is at its end. 0: none does.
+  std::int64_t epoch_that_ends(std::int64_t done) const;
 };
 
-/// Which of the ranks plans.
-struct RankOf {
-  int rank = 0, ranks = 1;
-  int threads = 1;  ///< of this rank
-};
+void describe(const RunPlan& plan, SummaryLines& lines);
 
-/// Throws the same usage Error on all ranks where the numbers do not go together. `options` of a
-/// run that goes on are resumed_options() (apps/run/resumption.h).
-RunPlan plan_run(const Options& options, RankOf rank, std::int64_t dataset_size,
-                 const Position& start);
-
-/// Samples of all ranks per step; throws a usage Error where that is more than any memory holds.
-std::int64_t global_batch_of(const Options& options, std::int64_t ranks);
+/// Throws the same usage Error on all ranks if the numbers do not go together.
+RunPlan plan_run(const Options& options, const RunShape& shape, int rank, int ranks,
+                 std::int64_t dataset_size, const Position& start);
 
 }  // namespace lockstep

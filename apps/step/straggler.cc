@@ -1,6 +1,9 @@
 #include "apps/step/straggler.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "src/base/machine.h"
 
 namespace lockstep {
 
@@ -14,6 +17,24 @@ std::optional<Straggler> find_straggler(std::span<const std::uint64_t> waited_ns
   const double late = static_cast<double>(next - *last) * 1e-9;
   if (late < kStragglerShare * seconds) return std::nullopt;
   return Straggler{.rank = static_cast<int>(last - waited_ns.begin()), .seconds = late};
+}
+
+std::optional<Straggler> StragglerWatch::look(std::int64_t done, double exposed, double trained) {
+  constexpr std::int64_t kSteps = 10;
+  if (comm_.size() == 1) return std::nullopt;
+  const std::int64_t steps = done - last_.step;
+  if (last_.trained > 0 && steps < kSteps) return std::nullopt;
+  const Look before = std::exchange(last_, {done, exposed, trained});
+  if (before.trained == 0) return std::nullopt;  // the first step of a start is like no other
+  const auto own = static_cast<std::uint64_t>((exposed - before.exposed) * 1e9);
+  auto late = find_straggler(comm_.all_gather(std::span(&own, 1)), trained - before.trained);
+  // Each rank has its own clock and seconds: rank 0 decides.
+  std::int64_t rank = late ? late->rank : -1;
+  comm_.broadcast(std::span(&rank, 1));
+  if (rank < 0) return std::nullopt;
+  const std::string host = comm_.broadcast(host_name(), static_cast<int>(rank));
+  if (late) late->host = host, late->steps = steps;
+  return late;
 }
 
 }  // namespace lockstep

@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 
+#include "collectives/comm/comm.h"
+
 namespace lockstep {
 
 /// Of some steps: the run would have taken so much less, had this rank come to the sums as early as
@@ -25,5 +27,23 @@ inline constexpr double kStragglerShare = 0.1;
 /// nothing; but whoever is last hardly waits. Only rank and seconds of the answer are set; none
 /// where nobody is alone in it.
 std::optional<Straggler> find_straggler(std::span<const std::uint64_t> waited_ns, double seconds);
+
+/// Looks for a straggler again and again, once enough steps are done. One thread.
+class StragglerWatch {
+ public:
+  explicit StragglerWatch(Comm comm) : comm_(std::move(comm)) {}
+
+  /// Collective, after step `done`. `exposed` and `trained`: seconds of this start of the run that
+  /// the rank has waited for sums, and that its steps took. None also if there are too few steps.
+  std::optional<Straggler> look(std::int64_t done, double exposed, double trained);
+
+ private:
+  struct Look {
+    std::int64_t step = 0;
+    double exposed = 0, trained = 0;
+  };
+  Comm comm_;
+  Look last_;
+};
 
 }  // namespace lockstep

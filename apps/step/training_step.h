@@ -40,6 +40,11 @@ struct Votes {
 /// Seconds since construction, of the computing thread; optimizer: of whichever thread ran it.
 struct StepTimes {
   double forward = 0, backward = 0, optimizer = 0, exposed = 0, loader = 0;
+
+  StepTimes operator-(const StepTimes& o) const {
+    return {forward - o.forward, backward - o.backward, optimizer - o.optimizer,
+            exposed - o.exposed, loader - o.loader};
+  }
 };
 
 /// TrainingStep::statistics() where nobody asks for --sync-bn.

@@ -113,7 +113,7 @@ expect "saves by the clock, not after every step" test "$(grep -oP ' step \K[0-9
   kill -USR1 "$(pid_of_rank 1)"
   collect
   expect "exit code 75 after SIGUSR1" test "$code" = 75
-  stopped=$(sed -n 's/^stopped.* step \([0-9]*\).*/\1/p' "$folder/out")
+  stopped=$(sed -n 's/^train_cifar: stopped on request after step \([0-9]*\):.*/\1/p' "$folder/err")
   expect "stopped after step 3 or later" test "${stopped:-0}" -ge 3
   train 4 "${state[@]}" --steps $((stopped + 3)) $(run_in signalled)
   expect_line "goes on there" "^resumed step.$stopped"

@@ -14,8 +14,7 @@ for step in 2 3; do
   await 150 has_done $step
   kill -TERM "$(pid_of_rank 1)"
   collect
-  expect "SIGTERM in the evaluation of step $step: exit code 75" test "$code" = 75
-  expect_line "SIGTERM in the evaluation of step $step: says so" "^stopped step.$step evaluation"
+  expect_error "SIGTERM in the evaluation of step $step" 75 "^train_cifar: stopped on request after step $step, before its evaluation was done"
 done
 train 2 "${evaluating[@]}" --checkpoint-dir "$folder/parts/c" --log-dir "$folder/parts/l"
 expect_line "the last evaluation is made up for, no step trained" '^trained 0'

@@ -64,7 +64,8 @@ Outcome step(int shards, bool together, const std::string& progress = "auto",
   options.ranks.bucket_mb = 1e-4;
   options.ranks.progress = progress;
   options.ranks.reducer = reducer;
-  const RunPlan plan = plan_run(options, {comm.rank(), comm.size(), 1}, data.size(), {});
+  const RunPlan plan =
+      plan_run(options, shape_of(options, comm.size()), comm.rank(), comm.size(), data.size(), {});
   const ModelEntry entry{"normalized", "", data.sample_shape(), false, normalized};
   TrainingStep step(make_step_parts(world(), *device, entry, data, options, plan), *device,
                     world().flight_recorder().mine(), options, plan);

@@ -121,9 +121,14 @@ class Runs : public testing::Test {
     const auto options =
         parse_options(static_cast<int>(words.size()), argv.data(), {"train_mnist", "mnist"}, text);
     const bool last = world().comm().rank() == world().comm().size() - 1;
-    int asked = 0;
-    const int code = train(
-        world(), *options, [&] { return stop > 0 && last && ++asked >= stop; }, &device);
+    int asked = 0, code = kExitFailure;
+    try {
+      code = train(
+          world(), *options, [&] { return stop > 0 && last && ++asked >= stop; }, &device);
+    } catch (const AgreedError& error) {
+      if (error.exit_code() != kExitRequeue) throw;
+      code = error.exit_code();
+    }
     world().comm().barrier();
     return code;
   }

@@ -292,7 +292,8 @@ TEST(TrainingStep, SeveralShardsTogetherAreForMemoryOfTheHost) {
   options.model.sync_bn = true;
   options.schedule.shards = 2 * ranks;
   options.schedule.global_batch = 4 * ranks;
-  const RunPlan plan = plan_run(options, {world().comm().rank(), ranks, 1}, data.size(), {});
+  const RunPlan plan =
+      plan_run(options, shape_of(options, ranks), world().comm().rank(), ranks, data.size(), {});
   const ModelEntry entry{"small", "", data.sample_shape(), false, normalized_layers};
   EXPECT_EQ(
       error_of([&] { make_step_parts(world(), *device, entry, data, options, plan); }),

@@ -1,0 +1,176 @@
+#include "apps/run/saver.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "apps/run/checkpoint_folder.h"
+#include "apps/run/trained_data.h"
+#include "apps/step/kept_back.h"
+#include "apps/step/replica_check.h"
+#include "apps/step/restore.h"
+#include "collectives/comm/flight_recorder.h"
+#include "net/checkpoint.h"
+#include "src/base/check.h"
+#include "src/base/clock.h"
+
+namespace lockstep {
+namespace {
+
+// Texts of a checkpoint: an evaluation that is still to be done, where a dynamic scale of the loss
+// stands, and KeptBack.
+constexpr const char* kEvaluation = "evaluation";
+constexpr const char* kDue = "due";
+constexpr const char* kLossScale = "loss_scale";
+constexpr const char* kKeptBack = "kept_back";
+
+}  // namespace
+
+Saver::Saver(const RunSetup& setup, TrainingStep& step, Reporter& reporter,
+             const RunFolders* folders, Lane* lane)
+    : setup_(setup),
+      options_(setup.options.checkpoints),
+      step_(step),
+      reporter_(reporter),
+      folders_(folders),
+      lane_(lane),
+      provenance_(lockstep::provenance(setup.comm, setup.options, setup.plan, *setup.device,
+                                       setup.data, step)),
+      pruner_(options_.dir, options_.keep),
+      last_save_(now_seconds()) {}
+
+RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string>& notes) {
+  setup_.record.phase("restoring the checkpoint", kSlowFiles);
+  std::unique_ptr<Checkpoint> checkpoint;
+  agree(setup_.comm, [&] {
+    if (setup_.comm.rank() == 0) checkpoint = std::make_unique<Checkpoint>(resumption.file);
+  });
+  load_on_all_ranks(setup_.comm, checkpoint.get(), step_.layout(), step_.sections());
+  RunProgress progress;
+  LossScale scale = step_.loss_scale();
+  KeptBack kept_back;
+  const auto text = [&](const char* name) { return text_of(resumption.metadata, name); };
+  agree(setup_.comm, [&] {
+    try {
+      if (!text(kReached).empty()) progress.accuracy = std::stod(text(kReached));
+      // Without that text the dynamic scale begins now.
+      if (!text(kLossScale).empty()) scale = LossScale::from(text(kLossScale));
+      if (!text(kKeptBack).empty()) kept_back = KeptBack::from(text(kKeptBack));
+      if (!text(kBest).empty()) reporter_.go_on_from(text(kBest));
+    } catch (const std::exception& error) {
+      fail("{} is damaged: {}; use another file", resumption.file, error.what());
+    }
+  });
+  step_.restored(scale);
+  const std::string note =
+      restore_kept_back(setup_.comm, checkpoint.get(), kept_back, step_.layout(),
+                        step_.loss_scale().scale, step_.kept_back());
+  if (!note.empty()) notes.push_back(note);
+  last_file_ = resumption.file;
+  setup_.world.flight_recorder().saved();
+  const ReportOptions& reports = setup_.options.reports;
+  progress.evaluation_due =
+      (reports.eval_every > 0 || reports.epoch_lines) && text(kEvaluation) == kDue;
+  return progress;
+}
+
+void Saver::begin() {
+  setup_.record.phase("looking at the data", kSlowFiles);
+  const std::string& init = setup_.options.model.init;
+  const std::vector<Section> sections = step_.sections();
+  if (!init.empty()) {
+    std::unique_ptr<Checkpoint> checkpoint;
+    agree(setup_.comm, [&] {
+      if (setup_.comm.rank() != 0) return;
+      checkpoint = std::make_unique<Checkpoint>(init);
+      checkpoint->verify();
+    });
+    load_on_all_ranks(setup_.comm, checkpoint.get(), step_.layout(), {sections.front()});
+  } else if (setup_.entry.prepare != nullptr) {
+    setup_.entry.prepare(*setup_.data.train, step_.layout(), sections.front().arena);
+  } else {
+    return;
+  }
+  if (step_.state().average)
+    std::copy_n(sections.front().arena, step_.layout().count, sections.back().arena);
+  step_.restored(step_.loss_scale());
+}
+
+bool Saver::is_due() const {
+  const double seconds = options_.every.seconds;
+  return setup_.comm.rank() == 0 && seconds > 0 && now_seconds() - last_save_ >= seconds;
+}
+
+void Saver::verify(std::int64_t done) {
+  setup_.record.phase("comparing weights", 0);
+  const TimedSpan span(lane_, "comparing weights");
+  verify_mirror(setup_.comm, step_.layout(), read_only(step_.sections()), done);
+}
+
+void Saver::save(std::int64_t done, const RunProgress& progress) {
+  if (options_.dir.empty()) return;
+  if (done == saved_step_ && progress.evaluation_due == saved_due_) return;
+  verify(done);
+  require_finite(done);
+  setup_.record.phase("checkpoint", kSlowFiles);
+  const TimedSpan span(lane_, "checkpoint");
+  std::vector<std::vector<float>> memory;
+  const std::vector<ConstSection> residuals =
+      gather_kept_back(setup_.comm, step_.layout(), step_.kept_back(), memory);
+  agree(setup_.comm, [&] {
+    if (setup_.comm.rank() == 0) write(done, progress, residuals);
+  });
+  if (saved_step_ != done) reporter_.saved(done, last_file_);
+  saved_step_ = done;
+  setup_.world.flight_recorder().saved();
+  saved_due_ = progress.evaluation_due;
+  last_save_ = now_seconds();
+}
+
+CheckpointMetadata Saver::metadata(std::int64_t done, const RunProgress& progress) const {
+  const RunPlan& plan = setup_.plan;
+  const std::int64_t samples = plan.start.samples + (done - plan.start.step) * plan.global_batch;
+  const double target = setup_.options.reports.target;
+  CheckpointMetadata result{{done, samples, samples / plan.dataset_size, plan.seed}, provenance_};
+  auto& texts = result.texts;
+  if (progress.evaluation_due) texts[kEvaluation] = kDue;
+  if (target > 0 && progress.accuracy >= target)
+    texts[kReached] = fmt::format("{}", progress.accuracy);
+  if (const std::string best = reporter_.best(); !best.empty()) texts[kBest] = best;
+  if (setup_.options.loss_scaling().dynamic) texts[kLossScale] = step_.loss_scale().text();
+  return result;
+}
+
+void Saver::write(std::int64_t done, const RunProgress& progress,
+                  const std::vector<ConstSection>& residuals) {
+  CheckpointMetadata metadata = this->metadata(done, progress);
+  if (!residuals.empty()) {
+    metadata.texts[kKeptBack] = KeptBack{step_.loss_scale().scale, std::ssize(residuals)}.text();
+  }
+  folders_->require_held();
+  reporter_.sync();
+  std::vector<ConstSection> sections = read_only(step_.sections());
+  sections.insert(sections.end(), residuals.begin(), residuals.end());
+  last_file_ = save_checkpoint(options_.dir, step_.layout(), sections, metadata);
+  for (const std::string& warning : pruner_.prune(last_file_))
+    reporter_.line(fmt::format("{:<12} {}", "warning", warning));
+}
+
+void Saver::require_finite(std::int64_t done) {
+  agree(setup_.comm, [&] {
+    for (const Section& section : step_.sections()) {
+      const float* values = section.arena;
+      require(std::all_of(values, values + step_.layout().count,
+                          [](float value) { return std::isfinite(value); }),
+              "Model diverged: {} not finite after step {}{}",
+              section.name == "parameters" ? "weights are" : section.name + " is", done, cure());
+    }
+  });
+}
+
+std::string Saver::cure() const {
+  if (last_file_.empty()) return ": use a smaller --lr or a --warmup-epochs";
+  // A run that goes on may be beyond any warm-up.
+  return fmt::format("; the last good checkpoint is {}: use a smaller --lr", last_file_.string());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,253 @@
+#include "apps/run/training_loop.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "collectives/comm/flight_recorder.h"
+#include "src/base/check.h"
+#include "src/base/clock.h"
+#include "src/base/process.h"
+
+namespace lockstep {
+namespace {
+
+/// "352.1 s after mpirun began": the launcher that this rank is a child of, or the program itself.
+std::string time_of_run() {
+  constexpr std::array<std::string_view, 7> kLaunchers{"mpirun", "mpiexec", "orterun",   "prterun",
+                                                       "orted",  "prted",   "slurmstepd"};
+  const std::string parent = program_of(getppid());
+  const bool launched = std::find(kLaunchers.begin(), kLaunchers.end(), parent) != kLaunchers.end();
+  return fmt::format("{:.1f} s after {} began", age_of(launched ? getppid() : getpid()),
+                     launched ? parent : "the program");
+}
+
+bool due(std::int64_t done, std::int64_t every) { return every > 0 && done % every == 0; }
+
+/// Seconds of training, without evaluations, checkpoints and the like.
+class TrainingClock {
+ public:
+  void begin() { last_ = now_seconds(); }
+  void leave_out(double seconds) { aside_ += seconds; }
+  /// Up to now, of this start of the run.
+  double trained() const { return trained_ + since_report(); }
+  double since_report() const { return now_seconds() - last_ - aside_; }
+  void reported(double seconds) {
+    trained_ += seconds;
+    aside_ = 0;
+    begin();
+  }
+
+ private:
+  double last_ = 0;     ///< when the last report was
+  double aside_ = 0;    ///< seconds since then that were not training
+  double trained_ = 0;  ///< up to the last report
+};
+
+class TrainingLoop {
+ public:
+  TrainingLoop(const LoopParts& parts, const RunProgress& progress)
+      : parts_(parts),
+        plan_(parts.setup.plan),
+        options_(parts.setup.options.reports),
+        step_(parts.step),
+        reporter_(parts.reporter),
+        saver_(parts.saver),
+        stragglers_(parts.setup.comm),
+        progress_(progress),
+        skipped_before_(parts.step.loss_scale().skipped) {}
+
+  void run() {
+    agree(parts_.setup.comm, [&] { reporter_.begin(progress_.evaluation_due); });
+    clock_.begin();
+    std::int64_t done = plan_.start.step;
+    if (progress_.evaluation_due) {
+      evaluate(done);
+      saver_.save(done, progress_);
+      if (progress_.evaluation_due) stop(done);
+      clock_.begin();
+    }
+    for (last_report_ = taken_ = done; done < plan_.steps && !reached();) {
+      const Votes votes{parts_.stop_requested(), saver_.is_due()};
+      step_.give(parts_.loader, done, static_cast<float>(rate_at(done)), votes, reports(done + 1));
+      ++done;
+      Votes asked = take(/*all=*/looks_at_weights(done));
+      // Weights are those of the last step that was given.
+      if (asked.stop || asked.save) asked = asked | take(/*all=*/true);
+      if (taken_ == done) after_step(done, asked);
+      if ((asked.stop && done < plan_.steps && !reached()) || progress_.evaluation_due) stop(done);
+    }
+    if (options_.target > 0 && !reached()) {
+      reporter_.line(
+          fmt::format("{:<12} {:g} % of the test set was not reached", "target", options_.target));
+    }
+    summarize(done);
+  }
+
+ private:
+  double rate_at(std::int64_t step) const {
+    return learning_rate(plan_.rate, plan_.epoch_at(step), plan_.epoch_at(plan_.steps));
+  }
+
+  /// An evaluation has met --target: the run is complete.
+  bool reached() const { return options_.target > 0 && progress_.accuracy >= options_.target; }
+
+  bool reports(std::int64_t done) const {
+    return done == plan_.start.step + 1 || due(done, options_.log_every) || done == plan_.steps;
+  }
+
+  /// The weights are read after this step, as is known beforehand.
+  bool looks_at_weights(std::int64_t done) const {
+    return due(done, options_.summary_every) || due(done, options_.verify_every) ||
+           evaluates(done) || saves(done) || done == plan_.steps;
+  }
+
+  bool saves(std::int64_t done) const {
+    return due(done, parts_.setup.options.checkpoints.every.steps);
+  }
+
+  /// An evaluation follows this step.
+  bool evaluates(std::int64_t done) const {
+    return due(done, options_.eval_every) || (done == plan_.steps && options_.eval_every > 0) ||
+           (options_.epoch_lines && plan_.epoch_that_ends(done) > 0);
+  }
+
+  /// Takes the totals that the step has, or those of all steps given. Returns the ranks' votes.
+  Votes take(bool all) {
+    Votes asked;
+    while (const auto totals = step_.take(all)) {
+      ++taken_;
+      if (!std::isfinite(totals->cross_entropy)) {
+        throw AgreedError(fmt::format("Model diverged with loss = {} at step {}{}",
+                                      std::isnan(totals->cross_entropy) ? "NaN" : "infinity",
+                                      taken_, saver_.cure()));
+      }
+      epoch_.add(*totals);
+      if (reports(taken_)) report(taken_, *totals);
+      reporter_.progress(taken_, totals->cross_entropy);
+      asked = asked | Votes{totals->stop, totals->save};
+    }
+    return asked;
+  }
+
+  void after_step(std::int64_t done, Votes asked) {
+    const bool end = done == plan_.steps;
+    const double start = now_seconds();
+    if (due(done, options_.summary_every)) {
+      const TimedSpan span = phase("histograms", "writing histograms");
+      reporter_.histograms(done, step_.layout(), step_.sections().front().arena, step_.gradients());
+    }
+    if (due(done, options_.verify_every)) saver_.verify(done);
+    progress_.evaluation_due = evaluates(done);
+    if (end) require_finite_loss(done);
+    if (saves(done) || asked.save || asked.stop || end) saver_.save(done, progress_);
+    if (end && !saver_.saved(done)) saver_.require_finite(done);
+    if (progress_.evaluation_due && !asked.stop) {  // else it is left to the run that goes on
+      evaluate(done);
+      if (progress_.evaluation_due || saver_.saved(done) || reached()) saver_.save(done, progress_);
+    }
+    clock_.leave_out(now_seconds() - start);
+  }
+
+  void report(std::int64_t done, const StepTotals& totals) {
+    const StepTimes times = step_.times();
+    StepReport r;
+    r.step = done;
+    r.steps = done - last_report_;
+    r.samples = r.steps * plan_.global_batch;
+    r.seconds = clock_.since_report();
+    r.times = times - last_times_;
+    r.totals = totals;
+    r.epoch = plan_.epoch_at(done);
+    r.learning_rate = rate_at(done - 1);
+    r.scaled = parts_.setup.options.loss_scaling().dynamic;
+    r.straggler = stragglers_.look(done, times.exposed, clock_.trained());
+    reporter_.step(r);
+    last_times_ = times;
+    last_report_ = done;
+    clock_.reported(r.seconds);
+  }
+
+  /// Stays due if a rank is asked to stop meanwhile.
+  void evaluate(std::int64_t done) {
+    const TimedSpan span = phase("evaluation", "evaluation");
+    const auto result =
+        parts_.evaluation.run(parts_.setup.comm, step_.evaluated(), [&](double share) {
+          parts_.setup.record.progress();
+          reporter_.evaluating(share);
+          return !parts_.stop_requested();
+        });
+    progress_.evaluation_due = !result;
+    if (!result) return;
+    const Score& score = result->score;
+    reporter_.evaluation(done, plan_.epoch_at(done), score,
+                         step_.state().average ? "averaged weights" : "weights");
+    progress_.accuracy = score.top1_percent();
+    if (reached()) {
+      reporter_.line(fmt::format("{:<12} {:g} % of the test set is reached after step {}, {}",
+                                 "target", options_.target, done, time_of_run()));
+    }
+    epoch_.number = options_.epoch_lines ? plan_.epoch_that_ends(done) : 0;
+    if (epoch_.number == 0) return;
+    epoch_.epochs = plan_.epoch_at(plan_.steps);
+    if (epoch_.steps > 0) reporter_.epoch(done, epoch_, score);
+    epoch_ = {};
+  }
+
+  /// After the last step no other one shows that its update was too large.
+  void require_finite_loss(std::int64_t done) {
+    parts_.setup.record.phase("looking at the last update", 0);
+    if (parts_.setup.comm.max(!std::isfinite(step_.loss_now())) == 0) return;
+    throw AgreedError(
+        fmt::format("Model diverged: the loss after step {} is not finite{}", done, saver_.cure()));
+  }
+
+  void summarize(std::int64_t done) {
+    reporter_.summary(done, clock_.trained(), step_.loss_scale().skipped - skipped_before_);
+  }
+
+  [[noreturn]] void stop(std::int64_t done) {
+    summarize(done);
+    if (parts_.setup.options.checkpoints.dir.empty()) {
+      throw AgreedError(
+          fmt::format("stopped on request after step {}. Nothing was saved, because there is no "
+                      "--checkpoint-dir.",
+                      done));
+    }
+    throw AgreedError(
+        fmt::format("stopped on request after step {}{}: the same command goes on from there", done,
+                    progress_.evaluation_due ? ", before its evaluation was done" : ""),
+        kExitRequeue);
+  }
+
+  TimedSpan phase(const char* span, const char* name) {
+    parts_.setup.record.phase(name, 0);
+    return TimedSpan(parts_.timeline ? &parts_.timeline->compute : nullptr, span);
+  }
+
+  const LoopParts parts_;
+  const RunPlan& plan_;
+  const ReportOptions& options_;
+  TrainingStep& step_;
+  Reporter& reporter_;
+  Saver& saver_;
+  StragglerWatch stragglers_;
+  RunProgress progress_;
+  TrainingClock clock_;
+  EpochReport epoch_;
+  StepTimes last_times_;             ///< at the last report
+  std::int64_t last_report_ = 0;     ///< steps
+  std::int64_t taken_ = 0;           ///< steps whose totals are known
+  std::int64_t skipped_before_ = 0;  ///< steps, when this start began
+};
+
+}  // namespace
+
+void run_training_loop(const LoopParts& parts, const RunProgress& progress) {
+  TrainingLoop(parts, progress).run();
+}
+
+}  // namespace lockstep

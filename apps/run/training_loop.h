@@ -1,0 +1,31 @@
+// The training loop: steps, reports, evaluations and checkpoints until the run ends.
+#pragma once
+
+#include <functional>
+
+#include "apps/run/evaluation.h"
+#include "apps/run/reporter.h"
+#include "apps/run/run_setup.h"
+#include "apps/run/saver.h"
+#include "src/base/timeline.h"
+
+namespace lockstep {
+
+/// Everything that the loop runs with. The caller owns all of it.
+struct LoopParts {
+  const RunSetup& setup;
+  TrainingStep& step;
+  Loader& loader;
+  Evaluation& evaluation;
+  Reporter& reporter;
+  Saver& saver;
+  const std::function<bool()>& stop_requested;  ///< see train()
+  Timeline* timeline;                           ///< null: none is kept
+};
+
+/// Collective, on the computing thread. Trains from setup.plan.start to the end of the run, which
+/// stands at `progress`. Throws AgreedError if the run diverges, and, with kExitRequeue, if it was
+/// asked to stop and has saved a checkpoint.
+void run_training_loop(const LoopParts& parts, const RunProgress& progress);
+
+}  // namespace lockstep
