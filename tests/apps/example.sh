@@ -16,5 +16,6 @@ expect_files "its checkpoint folder" checkpoints/example step-0000000004.h5
 # Every option that it could have: a name that --help does not know would have been refused above, but not in a comment.
 sed -n 's/^# *\([a-z-]*\) = .*/--\1/p' "$example" >"$folder/names"
 run "$build/train_cifar" --help
+expect "it names other options in comments" test -s "$folder/names"
 while read -r name; do expect "$name is an option" grep -q -- "$name " "$folder/out"; done <"$folder/names"
 finish

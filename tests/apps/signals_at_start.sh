@@ -5,7 +5,7 @@
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-early='^train_cifar: stopped on request before the first step: there is nothing to save yet'
+early='^train_cifar: stopped first.step'
 # SIGNAL SECONDS: so long after the start of a run of one rank.
 expect_early() {
   local pid ready=no

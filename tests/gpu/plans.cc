@@ -228,7 +228,9 @@ TEST(Plans, DeterministicKernelsGiveTheSameBitsAgain) {
 
 TEST(Plans, PropertiesOfTheDeviceAreTold) {
   const auto device = make_cuda_device({});
-  std::printf("%s\n", Cudnn(Numerics{}).properties().c_str());  // for tests/cuda/planned_graphs.cc
+  const std::string properties = Cudnn(Numerics{}).properties();
+  std::printf("%s\n", properties.c_str());  // for tests/cuda/planned_graphs.cc
+  EXPECT_EQ(Cudnn(Numerics{}, properties).properties(), properties) << "they are those of a device";
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-TEST(ClockOffset, finds_how_far_clocks_are_apart_to_the_error_that_it_says) {
+TEST(ClockOffset, FindsHowFarClocksAreApartToTheErrorThatItSays) {
   const Comm comm = world().comm().duplicate();
   for (const int ranks_of_a_host : {1, 2}) {
     const int host = comm.rank() / ranks_of_a_host;

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <new>
 #include <numeric>
 #include <optional>
@@ -21,8 +20,8 @@
 #include "collectives/comm/communicator.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/node/node_memory.h"
-#include "collectives/watch/launch.h"
 #include "tests/mpi/world.h"
+#include "tests/support/error_of.h"
 
 namespace {
 std::int64_t most_gathered = 0;  ///< elements that one MPI_Gatherv has received here
@@ -43,18 +42,7 @@ int MPI_Gatherv(const void* from, int count, MPI_Datatype type, void* to, const 
 namespace lockstep {
 namespace {
 
-/// The message of the AgreedError that `body` throws on all ranks alike; empty if it throws none.
-template <class Body>
-std::string agreed_message(Body body) {
-  try {
-    body();
-  } catch (const AgreedError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-TEST(Comm, sums_and_extremes_over_all_ranks) {
+TEST(Comm, SumsAndExtremesOverAllRanks) {
   const Comm comm = world().comm();
   const std::int64_t size = comm.size();
   EXPECT_EQ(comm.sum(comm.rank() + 1), size * (size + 1) / 2);
@@ -62,7 +50,7 @@ TEST(Comm, sums_and_extremes_over_all_ranks) {
   EXPECT_EQ(comm.max(comm.rank()), size - 1);
 }
 
-TEST(Comm, broadcasts_and_gathers_texts_of_any_length) {
+TEST(Comm, BroadcastsAndGathersTextsOfAnyLength) {
   const Comm comm = world().comm();
   const int last = comm.size() - 1;
   EXPECT_EQ(comm.broadcast(comm.rank() == last ? "from the last" : "not this", last),
@@ -74,7 +62,7 @@ TEST(Comm, broadcasts_and_gathers_texts_of_any_length) {
   for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(texts[i], std::string(i * 3, 'x'));
 }
 
-TEST(Comm, gathers_texts_that_are_longer_together_than_mpi_can_count) {
+TEST(Comm, GathersTextsThatAreLongerTogetherThanMpiCanCount) {
   const Comm comm = world().comm().with_largest_message(12);
   const auto text_of = [](int rank) {
     std::string text;
@@ -104,7 +92,7 @@ void expect_broadcast(const Comm& comm, std::size_t count) {
   EXPECT_EQ(values, values_of<T>(root, count));
 }
 
-TEST(Comm, any_number_of_elements_is_summed_broadcast_and_gathered_in_messages_that_mpi_can_count) {
+TEST(Comm, AnyNumberOfElementsIsSummedBroadcastAndGatheredInMessagesThatMpiCanCount) {
   const int ranks = world().comm().size();
   EXPECT_LT(world().comm().largest_message(), std::size_t{1} << 31);
   for (const std::size_t largest : {std::size_t{3}, world().comm().largest_message()}) {
@@ -141,7 +129,7 @@ int count_freed(MPI_Comm, int, void*, void*) {
   return MPI_SUCCESS;
 }
 
-TEST(Comm, what_it_made_is_freed_with_the_last_copy_but_not_while_an_exception_unwinds) {
+TEST(Comm, WhatItMadeIsFreedWithTheLastCopyButNotWhileAnExceptionUnwinds) {
   int key = MPI_KEYVAL_INVALID;
   check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, count_freed, &key, nullptr));
   freed = 0;
@@ -167,19 +155,19 @@ TEST(Comm, what_it_made_is_freed_with_the_last_copy_but_not_while_an_exception_u
   check(MPI_Comm_free_keyval(&key));
 }
 
-TEST(Comm, all_ranks_of_this_test_share_one_node) {
+TEST(Comm, AllRanksOfThisTestShareOneNode) {
   const Comm node = world().comm().node();
   EXPECT_EQ(node.size(), world().comm().size());
   EXPECT_EQ(node.rank(), world().comm().rank());
 }
 
-TEST(Comm, errors_return_as_exceptions) {
+TEST(Comm, ErrorsReturnAsExceptions) {
   int value = 0;
   EXPECT_THROW(check(MPI_Send(&value, 1, MPI_INT, world().comm().size(), 0, raw(world().comm()))),
                Error);
 }
 
-TEST(NodeMemory, is_shared_aligned_and_zeroed) {
+TEST(NodeMemory, IsSharedAlignedAndZeroed) {
   const Comm node = world().comm().node();
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{1} << 20}) {
     const NodeMemory memory(node, node, bytes, "this test");
@@ -194,7 +182,7 @@ TEST(NodeMemory, is_shared_aligned_and_zeroed) {
   }
 }
 
-TEST(NodeMemory, removes_what_killed_runs_left) {
+TEST(NodeMemory, RemovesWhatKilledRunsLeft) {
   const Comm node = world().comm().node();
   if (node.size() == 1) return;  // needs no file
   namespace fs = std::filesystem;
@@ -222,23 +210,23 @@ TEST(NodeMemory, removes_what_killed_runs_left) {
   }
 }
 
-TEST(NodeMemory, refuses_more_than_there_is_on_all_ranks) {
+TEST(NodeMemory, RefusesMoreThanThereIsOnAllRanks) {
   const Comm node = world().comm().node();
   if (node.size() > 1) {
-    const std::string message =
-        agreed_message([&] { NodeMemory(node, node, std::size_t{1} << 50, "the reducer shared"); });
-    EXPECT_NE(message.find("the reducer shared needs"), std::string::npos) << message;
-    EXPECT_NE(message.find("/dev/shm has"), std::string::npos) << message;
+    const std::string message = agreed_error_of(
+        [&] { NodeMemory(node, node, std::size_t{1} << 50, "the reducer shared"); });
+    EXPECT_TRUE(mentions(message, {"the reducer shared"}));
+    EXPECT_TRUE(mentions(message, {"/dev/shm"}));
   }
 }
 
-TEST(Agree, is_silent_when_nobody_fails) {
+TEST(Agree, IsSilentWhenNobodyFails) {
   int calls = 0;
   agree(world().comm(), [&] { ++calls; });
   EXPECT_EQ(calls, 1);
 }
 
-TEST(Agree, all_ranks_throw_the_error_of_the_lowest_that_failed) {
+TEST(Agree, AllRanksThrowTheErrorOfTheLowestThatFailed) {
   const Comm comm = world().comm();
   for (int first = 0; first < comm.size(); ++first) {
     try {
@@ -255,43 +243,39 @@ TEST(Agree, all_ranks_throw_the_error_of_the_lowest_that_failed) {
   }
 }
 
-TEST(Agree, takes_any_exception_with_its_cure) {
+TEST(Agree, TakesAnyExceptionWithItsCure) {
   const auto message = [](const std::function<void()>& body) {
-    return agreed_message([&] { agree(world().comm(), body); });
+    return agreed_error_of([&] { agree(world().comm(), body); });
   };
-  EXPECT_EQ(message([] { throw std::out_of_range("far out"); }), "unexpected error: far out");
-  EXPECT_EQ(message([] { throw 1; }), "unexpected error of an unknown kind");
-  EXPECT_EQ(message([] { throw std::bad_alloc(); }),
-            "out of memory: use a smaller batch or fewer ranks per host");
+  EXPECT_TRUE(mentions(message([] { throw std::out_of_range("far out"); }), {"far out"}));
+  EXPECT_NE(message([] { throw 1; }), "");
+  EXPECT_TRUE(mentions(message([] { throw std::bad_alloc(); }), {"memory", "batch"}));
   const auto no_thread = std::make_error_code(std::errc::resource_unavailable_try_again);
-  EXPECT_NE(message([&] { throw std::system_error(no_thread); }).find("ulimit -u"),
-            std::string::npos);
+  EXPECT_TRUE(mentions(message([&] { throw std::system_error(no_thread); }), {"ulimit -u"}));
 }
 
-TEST(ExpectSame, names_the_rank_the_line_and_both_values) {
+TEST(ExpectSame, NamesTheRankTheLineAndBothValues) {
   const Comm comm = world().comm();
-  EXPECT_EQ(agreed_message([&] { expect_same(comm, "command lines", "batch = 64\nseed = 1\n"); }),
+  EXPECT_EQ(agreed_error_of([&] { expect_same(comm, "command lines", "batch = 64\nseed = 1\n"); }),
             "");
   const int last = comm.size() - 1;
   if (last == 0) return;
   const std::string text =
       comm.rank() == last ? "batch = 64\nseed = 2\n" : "batch = 64\nseed = 1\n";
-  const std::string message = agreed_message([&] { expect_same(comm, "command lines", text); });
-  EXPECT_EQ(message, fmt::format("rank {} ({}): command lines differ: \"seed = 2\" here, \"seed = "
-                                 "1\" on rank 0; start all "
-                                 "ranks with the same build, options and files",
-                                 last, host_name()));
+  const std::string message = agreed_error_of([&] { expect_same(comm, "command lines", text); });
+  EXPECT_TRUE(mentions(message, {fmt::format("rank {} ({}): ", last, host_name()), "command lines",
+                                 "seed = 2", "seed = 1", "rank 0"}));
 }
 
-TEST(ExpectSame, notices_a_text_that_ends_early) {
+TEST(ExpectSame, NoticesATextThatEndsEarly) {
   const Comm comm = world().comm();
   if (comm.size() == 1) return;
   const std::string text = comm.rank() == 0 ? "a = 1\nb = 2\n" : "a = 1\n";
-  const std::string message = agreed_message([&] { expect_same(comm, "plans", text); });
-  EXPECT_NE(message.find("\"(nothing)\" here, \"b = 2\" on rank 0"), std::string::npos) << message;
+  const std::string message = agreed_error_of([&] { expect_same(comm, "plans", text); });
+  EXPECT_TRUE(mentions(message, {"b = 2", "rank 0"}));
 }
 
-TEST(FlightRecorder, the_first_to_fail_is_one) {
+TEST(FlightRecorder, TheFirstToFailIsOne) {
   const Comm comm = world().comm();
   const NodeMemory memory(comm, comm, FlightRecorder::bytes(comm.size()), "this test");
   FlightRecorder records(memory.data(), comm.rank(), comm.size(), comm.rank());
@@ -303,7 +287,7 @@ TEST(FlightRecorder, the_first_to_fail_is_one) {
   EXPECT_FALSE(records.first_failure());
 }
 
-TEST(FlightRecorder, everybody_reads_what_one_wrote) {
+TEST(FlightRecorder, EverybodyReadsWhatOneWrote) {
   const Comm comm = world().comm();
   FlightRecorder& records = world().flight_recorder();
   ASSERT_EQ(records.size(), comm.size());
@@ -320,104 +304,6 @@ TEST(FlightRecorder, everybody_reads_what_one_wrote) {
     EXPECT_GE(state.seconds_since, 0);
     EXPECT_FALSE(state.said_goodbye);
   }
-}
-
-/// launch_problem() for an environment of the given variables.
-std::string problem(int size, std::map<std::string, std::string> variables) {
-  return launch_problem(
-      [&](const char* name) {
-        const auto found = variables.find(name);
-        return found == variables.end() ? nullptr : found->second.c_str();
-      },
-      size);
-}
-
-TEST(Launch, a_plain_start_is_a_run_of_one_rank) {
-  EXPECT_EQ(problem(0, {}), "");
-  EXPECT_EQ(problem(1, {}), "");
-}
-
-TEST(Launch, srun_without_a_matching_pmi_is_refused_before_mpi_starts) {
-  const std::map<std::string, std::string> step = {{"SLURM_NTASKS", "4"},
-                                                   {"SLURM_STEP_ID", "0"},
-                                                   {"SLURM_STEP_NUM_TASKS", "4"},
-                                                   {"SLURM_PROCID", "2"}};
-  EXPECT_NE(problem(0, step).find("--mpi=pmix"), std::string::npos);
-  EXPECT_NE(problem(1, step).find("--mpi=pmix"), std::string::npos);
-  auto matched = step;
-  matched["PMIX_RANK"] = "2";
-  EXPECT_EQ(problem(0, matched), "");
-  EXPECT_EQ(problem(4, matched), "");
-  EXPECT_NE(problem(1, matched), "");
-}
-
-TEST(Launch, mpirun_forgotten_in_an_allocation_is_refused) {
-  const std::string message = problem(0, {{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}});
-  EXPECT_NE(message.find("mpirun"), std::string::npos) << message;
-  EXPECT_EQ(problem(0, {{"SLURM_NTASKS", "1"}}), "");
-  // A shell inside a step of one task: whoever starts one rank there means it.
-  EXPECT_EQ(
-      problem(0, {{"SLURM_NTASKS", "4"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}),
-      "");
-}
-
-TEST(Launch, mpirun_of_one_rank_is_what_the_user_asked_for) {
-  EXPECT_EQ(problem(1, {{"OMPI_COMM_WORLD_SIZE", "1"}, {"SLURM_NTASKS", "4"}}), "");
-}
-
-TEST(Launch, a_foreign_mpirun_is_refused) {
-  EXPECT_EQ(problem(0, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");  // it may be this MPI's own
-  EXPECT_NE(problem(1, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");
-  EXPECT_EQ(problem(2, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");
-}
-
-TEST(Launch, a_variable_that_is_no_whole_number_counts_as_none) {
-  for (const char* size : {"2x", "x2", "2 ", "", "99999999999"})
-    EXPECT_EQ(problem(1, {{"RANK", "0"}, {"WORLD_SIZE", size}}), "") << size;
-}
-
-TEST(Launch, torchrun_is_refused_where_mpirun_did_not_start_the_program) {
-  using Variables = std::map<std::string, std::string>;
-  const Variables torchrun = {{"RANK", "1"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "2"}};
-  for (const int size : {0, 1}) {
-    const std::string message = problem(size, torchrun);
-    EXPECT_NE(message.find("WORLD_SIZE=2"), std::string::npos) << message;
-    EXPECT_NE(message.find("mpirun"), std::string::npos) << message;
-    EXPECT_NE(problem(size, {{"RANK", "0"}, {"WORLD_SIZE", "2"}}), "") << "of a container";
-    // Started properly, in a container or a batch system that sets the variables.
-    for (const char* launcher : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}) {
-      Variables started = torchrun;
-      started[launcher] = "1";
-      EXPECT_EQ(problem(size, started), "") << launcher;
-    }
-    for (const Variables& harmless :
-         {Variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}}, Variables{{"WORLD_SIZE", "2"}},
-          Variables{{"RANK", "1"}}, Variables{{"RANK", "3"}, {"WORLD_SIZE", "2"}},
-          Variables{{"RANK", "0"}, {"WORLD_SIZE", "large"}}}) {
-      EXPECT_EQ(problem(size, harmless), "");
-    }
-  }
-  EXPECT_EQ(problem(2, torchrun), "");
-}
-
-TEST(Launch, task_0_speaks) {
-  const auto first = [](std::map<std::string, std::string> variables) {
-    return is_first_task([&](const char* name) {
-      const auto found = variables.find(name);
-      return found == variables.end() ? nullptr : found->second.c_str();
-    });
-  };
-  EXPECT_TRUE(first({}));
-  EXPECT_TRUE(first({{"SLURM_PROCID", "0"}}));
-  EXPECT_FALSE(first({{"SLURM_PROCID", "1"}}));
-  EXPECT_FALSE(first({{"PMI_RANK", "3"}}));
-  const auto torchrun = [&](const char* rank) {
-    return first(
-        {{"RANK", rank}, {"LOCAL_RANK", rank}, {"WORLD_SIZE", "2"}, {"SLURM_PROCID", "0"}});
-  };
-  EXPECT_TRUE(torchrun("0"));
-  EXPECT_FALSE(torchrun("1"));
-  EXPECT_TRUE(first({{"RANK", "1"}, {"WORLD_SIZE", "2"}})) << "alone in its container";
 }
 
 }  // namespace

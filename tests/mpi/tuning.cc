@@ -50,7 +50,7 @@ struct Shared {
   std::filesystem::path path;
 };
 
-TEST(Tuning, one_rank_measures_and_all_plan_alike) {
+TEST(Tuning, OneRankMeasuresAndAllPlanAlike) {
   const Comm comm = world().comm();
   TuningDevice device(comm.rank());
   const auto plan = [&] { device.plan("a"), device.plan("b"); };
@@ -61,7 +61,7 @@ TEST(Tuning, one_rank_measures_and_all_plan_alike) {
   EXPECT_EQ(device.tuning(), kTwo) << "it goes on measuring";
 }
 
-TEST(Tuning, the_next_run_measures_what_is_new) {
+TEST(Tuning, TheNextRunMeasuresWhatIsNew) {
   const Comm comm = world().comm();
   const Shared folder(comm);
   TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
@@ -75,7 +75,7 @@ TEST(Tuning, the_next_run_measures_what_is_new) {
   EXPECT_EQ(third.tuning(), std::string(kTwo) + "c = rank 0, number 1\n");
 }
 
-TEST(Tuning, a_damaged_file_is_measured_anew) {
+TEST(Tuning, ADamagedFileIsMeasuredAnew) {
   const Comm comm = world().comm();
   const Shared folder(comm);
   TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
@@ -96,7 +96,7 @@ TEST(Tuning, a_damaged_file_is_measured_anew) {
   EXPECT_EQ(third.measured, 0);
 }
 
-TEST(Tuning, a_run_that_goes_on_keeps_its_own) {
+TEST(Tuning, ARunThatGoesOnKeepsItsOwn) {
   const Comm comm = world().comm();
   const Shared folder(comm);
   TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
@@ -113,7 +113,7 @@ TEST(Tuning, a_run_that_goes_on_keeps_its_own) {
   EXPECT_EQ(third.tuning(), "lockstep tuning for here\na = rank 0, number 1\n");
 }
 
-TEST(Tuning, what_cannot_be_planned_is_told_on_all_ranks) {
+TEST(Tuning, WhatCannotBePlannedIsToldOnAllRanks) {
   const Comm comm = world().comm();
   TuningDevice device(comm.rank());
   EXPECT_THROW(tune(comm, device, {}, [] { throw Error("there is no kernel for this"); }), Error);
@@ -121,7 +121,7 @@ TEST(Tuning, what_cannot_be_planned_is_told_on_all_ranks) {
   EXPECT_EQ(device.measured, 0) << "it goes on measuring";
 }
 
-TEST(Tuning, a_device_that_measures_nothing_is_not_asked_to) {
+TEST(Tuning, ADeviceThatMeasuresNothingIsNotAskedTo) {
   const Comm comm = world().comm();
   const auto device = make_cpu_device(1);
   tune(comm, *device, {}, [] { FAIL() << "planned"; });

@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "src/base/error.h"
 
@@ -19,6 +21,16 @@ inline std::string error_of(const std::function<void()>& body) {
   }
   ADD_FAILURE() << "no Error was thrown";
   return "";
+}
+
+/// Succeeds if `text` contains each of `words`: names, values and terms, not whole sentences.
+inline testing::AssertionResult mentions(std::string_view text,
+                                         const std::vector<std::string_view>& words) {
+  for (const std::string_view word : words) {
+    if (text.find(word) == std::string_view::npos)
+      return testing::AssertionFailure() << "no '" << word << "' in: " << text;
+  }
+  return testing::AssertionSuccess();
 }
 
 }  // namespace lockstep

@@ -127,7 +127,7 @@ Memory canonical_sum(std::vector<Memory> parts) {
   return parts[0];
 }
 
-TEST(SumCanonically, turns_any_number_of_parts_into_their_canonical_sum) {
+TEST(SumCanonically, TurnsAnyNumberOfPartsIntoTheirCanonicalSum) {
   for (int size = 1; size <= 40; ++size) {
     for (const std::int64_t count : {0, 1, 100, 1023, 1025, 5000}) {
       std::vector<Memory> parts;
@@ -148,7 +148,7 @@ TEST(SumCanonically, turns_any_number_of_parts_into_their_canonical_sum) {
 
 class EveryAlgorithm : public testing::TestWithParam<AlgorithmEntry> {};
 
-TEST_P(EveryAlgorithm, keeps_the_rules_of_schedules) {
+TEST_P(EveryAlgorithm, KeepsTheRulesOfSchedules) {
   for (int size = 1; size <= kMostRanks; ++size) {
     for (const std::int64_t count : kLengths) {
       EXPECT_TRUE(Machine(GetParam().algorithm, size, count).well_formed(count))
@@ -157,7 +157,7 @@ TEST_P(EveryAlgorithm, keeps_the_rules_of_schedules) {
   }
 }
 
-TEST_P(EveryAlgorithm, sums_integers_exactly_on_every_rank) {
+TEST_P(EveryAlgorithm, SumsIntegersExactlyOnEveryRank) {
   for (int size = 1; size <= kMostRanks; ++size) {
     for (const std::int64_t count : kLengths) {
       Machine machine(GetParam().algorithm, size, count);
@@ -177,7 +177,7 @@ TEST_P(EveryAlgorithm, sums_integers_exactly_on_every_rank) {
   }
 }
 
-TEST_P(EveryAlgorithm, is_canonical_just_where_it_says_so) {
+TEST_P(EveryAlgorithm, IsCanonicalJustWhereItSaysSo) {
   for (int size = 1; size <= kMostRanks; ++size) {
     const std::int64_t count = 200;
     Machine machine(GetParam().algorithm, size, count);
@@ -199,7 +199,7 @@ TEST_P(EveryAlgorithm, is_canonical_just_where_it_says_so) {
   }
 }
 
-TEST_P(EveryAlgorithm, runs_long_buckets) {
+TEST_P(EveryAlgorithm, RunsLongBuckets) {
   for (const int size : {2, 3, 4, 7}) {
     const std::int64_t count = 300001;  // several segments
     Machine machine(GetParam().algorithm, size, count);
@@ -230,73 +230,14 @@ Algorithm algorithm_called(std::string_view name) {
 
 constexpr Link kLink{5e-6, 2e9, 8e9};
 
-TEST(Cost, of_the_ring_is_the_closed_form) {
-  for (const int size : {2, 3, 4, 8, 33}) {
-    const std::int64_t count = std::int64_t{size} * 4096;
-    const double p = size, bytes = static_cast<double>(count) * 4;
-    const double expected = 2 * (p - 1) * kLink.latency +
-                            2 * (p - 1) / p * bytes / kLink.bandwidth +
-                            (p - 1) / p * bytes / kLink.add_rate;
-    EXPECT_NEAR(cost(algorithm_called("ring"), size, count, kLink), expected, 1e-9 * expected)
-        << size;
-  }
-}
-
-TEST(Cost, of_the_tree_is_the_closed_form) {
-  for (const int size : {2, 3, 4, 5, 8, 16}) {
-    const std::int64_t count = 4096;  // one segment
-    const double levels = std::ceil(std::log2(size)), bytes = static_cast<double>(count) * 4;
-    const double expected =
-        2 * levels * (kLink.latency + bytes / kLink.bandwidth) + levels * bytes / kLink.add_rate;
-    EXPECT_NEAR(cost(algorithm_called("tree"), size, count, kLink), expected, 1e-9 * expected)
-        << size;
-  }
-}
-
-TEST(Cost, of_halving_doubling_is_the_closed_form) {
-  for (const int size : {2, 4, 8, 32}) {
-    const std::int64_t count = 4096;
-    const double p = size, bytes = static_cast<double>(count) * 4;
-    const double expected = 2 * std::log2(p) * kLink.latency +
-                            2 * (p - 1) / p * bytes / kLink.bandwidth +
-                            (p - 1) / p * bytes / kLink.add_rate;
-    EXPECT_NEAR(cost(algorithm_called("halving_doubling"), size, count, kLink), expected,
-                1e-9 * expected)
-        << size;
-  }
-}
-
-TEST(Cost, of_recursive_doubling_is_the_closed_form) {
-  for (const int size : {2, 4, 8, 32}) {
-    const std::int64_t count = 4096;
-    const double bytes = static_cast<double>(count) * 4;
-    const double expected =
-        std::log2(size) * (kLink.latency + bytes / kLink.bandwidth + bytes / kLink.add_rate);
-    EXPECT_NEAR(cost(algorithm_called("recursive_doubling"), size, count, kLink), expected,
-                1e-9 * expected)
-        << size;
-  }
-}
-
-TEST(Cost, of_to_one_is_the_closed_form) {
-  for (const int size : {2, 4, 8}) {
-    const std::int64_t count = 4096;
-    const double p = size, bytes = static_cast<double>(count) * 4;
-    const double expected = p * kLink.latency + 2 * (p - 1) * bytes / kLink.bandwidth +
-                            (p - 1) * bytes / kLink.add_rate;
-    EXPECT_NEAR(cost(algorithm_called("to_one"), size, count, kLink), expected, 1e-9 * expected)
-        << size;
-  }
-}
-
-TEST(Cost, segments_pay_in_the_tree) {
+TEST(Cost, SegmentsPayInTheTree) {
   const std::int64_t count = 4 << 20;
   const double one_by_one =
       2 * (kLink.latency + 4.0 * count / kLink.bandwidth) + 4.0 * count / kLink.add_rate;
   EXPECT_LT(cost(algorithm_called("tree"), 2, count, kLink), 0.75 * one_by_one);
 }
 
-TEST(Cost, two_trees_take_about_twice_a_long_bucket_where_one_takes_more) {
+TEST(Cost, TwoTreesTakeAboutTwiceALongBucketWhereOneTakesMore) {
   const std::int64_t count = 16 << 20;
   const double bytes = 4.0 * count;
   for (const int size : {8, 15, 32}) {
@@ -306,12 +247,12 @@ TEST(Cost, two_trees_take_about_twice_a_long_bucket_where_one_takes_more) {
   }
 }
 
-TEST(Cost, of_an_empty_bucket_is_nothing) {
+TEST(Cost, OfAnEmptyBucketIsNothing) {
   for (const AlgorithmEntry& entry : algorithms())
     EXPECT_EQ(cost(entry.algorithm, 4, 0, kLink), 0) << entry.name;
 }
 
-TEST(Cost, of_one_rank_is_nothing) {
+TEST(Cost, OfOneRankIsNothing) {
   for (const AlgorithmEntry& entry : algorithms())
     EXPECT_EQ(cost(entry.algorithm, 1, 1000, kLink), 0) << entry.name;
 }
@@ -320,7 +261,7 @@ std::string_view cheapest(int size, std::vector<Range> buckets, const Link& link
   return algorithms_by_cost(size, buckets, link).front()->name;
 }
 
-TEST(CheapestPlan, doubles_short_buckets_and_halves_long_ones_on_powers_of_two) {
+TEST(CheapestPlan, DoublesShortBucketsAndHalvesLongOnesOnPowersOfTwo) {
   for (const int size : {4, 8, 32}) {
     for (const std::int64_t count : {64, 1024})
       EXPECT_EQ(cheapest(size, {{16, count}}), "recursive_doubling") << size << " " << count;
@@ -329,7 +270,7 @@ TEST(CheapestPlan, doubles_short_buckets_and_halves_long_ones_on_powers_of_two) 
   }
 }
 
-TEST(CheapestPlan, on_three_ranks_short_buckets_are_doubled_and_long_ones_go_through_the_tree) {
+TEST(CheapestPlan, OnThreeRanksShortBucketsAreDoubledAndLongOnesGoThroughTheTree) {
   const Range shorter{16, 64}, longer{80, 1 << 20};
   EXPECT_EQ(cheapest(3, {shorter}), "recursive_doubling");
   EXPECT_EQ(cheapest(3, {longer}), "tree");
@@ -337,13 +278,13 @@ TEST(CheapestPlan, on_three_ranks_short_buckets_are_doubled_and_long_ones_go_thr
   EXPECT_EQ(cheapest(3, {longer, shorter}), "tree") << "the sum over all buckets decides";
 }
 
-TEST(CheapestPlan, a_slow_start_of_messages_speaks_for_few_rounds) {
+TEST(CheapestPlan, ASlowStartOfMessagesSpeaksForFewRounds) {
   Link slow_start = kLink;
   slow_start.latency = 1;
   EXPECT_EQ(cheapest(3, {{16, 1 << 20}}, slow_start), "recursive_doubling");
 }
 
-TEST(CheapestPlan, is_canonical_though_the_ring_is_cheaper) {
+TEST(CheapestPlan, IsCanonicalThoughTheRingIsCheaper) {
   const std::vector<Range> buckets = {{16, 1 << 20}};
   const auto seconds = [&](std::string_view name) {
     return cost(algorithm_called(name), 3, buckets[0].count, kLink);
@@ -354,7 +295,7 @@ TEST(CheapestPlan, is_canonical_though_the_ring_is_cheaper) {
       EXPECT_TRUE(entry->canonical(size)) << entry->name << " " << size;
 }
 
-TEST(PartOf, covers_without_overlap) {
+TEST(PartOf, CoversWithoutOverlap) {
   for (const std::int64_t count : kLengths) {
     for (int parts = 1; parts < 40; ++parts) {
       std::int64_t end = 5;

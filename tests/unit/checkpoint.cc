@@ -185,8 +185,8 @@ TEST(Checkpoint, ADamagedOneNeitherCountsNorGoes) {
   const std::string damaged = contents(step(13));
   const std::vector<std::string> warnings = prune(20);
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].find("--keep"), std::string::npos) << warnings[0];
-  EXPECT_NE(warnings[0].find(step(13).string()), std::string::npos) << warnings[0];
+  EXPECT_TRUE(mentions(warnings[0], {"--keep"}));
+  EXPECT_TRUE(mentions(warnings[0], {step(13).string()}));
   EXPECT_EQ(list_checkpoints(directory.path()), (std::vector{step(20), step(13), step(10)}));
   EXPECT_EQ(prune(30), Names{}) << "it warns once";
   EXPECT_EQ(list_checkpoints(directory.path()), (std::vector{step(30), step(20), step(13)}));
@@ -216,9 +216,7 @@ TEST(Checkpoint, AnOldOneThatStaysIsAWarning) {
   EXPECT_EQ(pruner.prune(save(directory, 4)), Names{}) << "it warns once";
   for (const auto& file : {first, second}) ::umount(file.c_str());
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].find("cannot remove the old checkpoint " + second.string() + ": "),
-            std::string::npos)
-      << warnings[0];
+  EXPECT_TRUE(mentions(warnings[0], {second.string()}));
   EXPECT_EQ(directory.names(),
             (Names{"step-0000000001.h5", "step-0000000002.h5", "step-0000000004.h5"}));
 }
@@ -234,22 +232,18 @@ TEST(Checkpoint, AnotherModelsFileNamesTheFirstDifference) {
     EXPECT_EQ(arena, former) << "nothing may be overwritten";
     return text;
   };
-  EXPECT_EQ(load(layout_of({{"dense/weights", {10, 8}},
-                            {"dense/biases", {10}},
-                            {"conv1/weights", {4, 5, 5, 3}}}),
-                 "parameters"),
-            file.string() +
-                " is of another model ('small'): parameters/dense/weights is 10x7 in the file and "
-                "10x8 in "
-                "this model; start with the model that wrote it, or choose another checkpoint or "
-                "checkpoint directory");
-  EXPECT_NE(load(layout_of({{"dense/weights", {10, 7}}, {"dense/offsets", {10}}}), "parameters")
-                .find("it has no parameters/dense/offsets (10)"),
-            std::string::npos);
-  EXPECT_NE(load(layout_of({{"dense/weights", {10, 7}}, {"dense/biases", {10}}}), "parameters")
-                .find("it has parameters/conv1/weights, which this model has not"),
-            std::string::npos);
-  EXPECT_NE(load(small_layout(), "ema").find("has no section 'ema'"), std::string::npos);
+  EXPECT_TRUE(mentions(load(layout_of({{"dense/weights", {10, 8}},
+                                       {"dense/biases", {10}},
+                                       {"conv1/weights", {4, 5, 5, 3}}}),
+                            "parameters"),
+                       {file.string(), "'small'", "parameters/dense/weights", "10x7", "10x8"}));
+  EXPECT_TRUE(
+      mentions(load(layout_of({{"dense/weights", {10, 7}}, {"dense/offsets", {10}}}), "parameters"),
+               {"parameters/dense/offsets"}));
+  EXPECT_TRUE(
+      mentions(load(layout_of({{"dense/weights", {10, 7}}, {"dense/biases", {10}}}), "parameters"),
+               {"parameters/conv1/weights"}));
+  EXPECT_TRUE(mentions(load(small_layout(), "ema"), {"'ema'"}));
 }
 
 TEST(Checkpoint, ADamagedNewestIsNamedAndTheOneBeforeIsTaken) {
@@ -267,20 +261,15 @@ TEST(Checkpoint, ADamagedNewestIsNamedAndTheOneBeforeIsTaken) {
   const Newest newest = newest_good(directory.path());
   EXPECT_EQ(newest.file, first);
   ASSERT_EQ(newest.warnings.size(), 2u);
-  EXPECT_NE(newest.warnings[0].find(third.string()), std::string::npos) << newest.warnings[0];
-  EXPECT_NE(newest.warnings[0].find("truncated"), std::string::npos) << newest.warnings[0];
-  EXPECT_NE(newest.warnings[1].find(second.string()), std::string::npos) << newest.warnings[1];
+  EXPECT_TRUE(mentions(newest.warnings[0], {third.string()}));
+  EXPECT_TRUE(mentions(newest.warnings[0], {"truncated"}));
+  EXPECT_TRUE(mentions(newest.warnings[1], {second.string()}));
   // What follows the name are HDF5's own words, which differ between its versions.
-  EXPECT_NE(
-      newest.warnings[1].find("damaged or not a file of this kind: parameters/conv1/weights: "),
-      std::string::npos)
-      << newest.warnings[1];
+  EXPECT_TRUE(mentions(newest.warnings[1], {"damaged", "parameters/conv1/weights"}));
 
   put(first, "");
   const std::string text = error_of([&] { newest_good(directory.path()); });
-  EXPECT_NE(text.find("none of the 3 checkpoints in " + directory.path().string()),
-            std::string::npos)
-      << text;
+  EXPECT_TRUE(mentions(text, {"3", directory.path().string()}));
 }
 
 TEST(Checkpoint, LoadingADamagedFileThrows) {
@@ -291,10 +280,8 @@ TEST(Checkpoint, LoadingADamagedFileThrows) {
   const std::string text = error_of([&] {
     load_checkpoint(file, small_layout(), {{"parameters", arena.data()}});
   });
-  EXPECT_NE(text.find(file.string()), std::string::npos) << text;
-  EXPECT_NE(text.find("damaged or not a file of this kind: parameters/conv1/weights: "),
-            std::string::npos)
-      << text;
+  EXPECT_TRUE(mentions(text, {file.string()}));
+  EXPECT_TRUE(mentions(text, {"damaged", "parameters/conv1/weights"}));
 }
 
 TEST(Checkpoint, AFileOfAnotherProgramIsTold) {
@@ -302,10 +289,8 @@ TEST(Checkpoint, AFileOfAnotherProgramIsTold) {
   Hdf5Writer writer(directory / "step-0000000001.h5");
   writer.array("weights", {1}, std::vector<float>{1});
   writer.commit();
-  EXPECT_NE(error_of([&] {
-              read_metadata(directory / "step-0000000001.h5");
-            }).find("no attribute 'step'"),
-            std::string::npos);
+  EXPECT_TRUE(
+      mentions(error_of([&] { read_metadata(directory / "step-0000000001.h5"); }), {"'step'"}));
 }
 
 TEST(Checkpoint, APositionThatCannotBeIsDamage) {
@@ -321,8 +306,7 @@ TEST(Checkpoint, APositionThatCannotBeIsDamage) {
   for (const auto& [position, said] : cases) {
     const std::filesystem::path file =
         save_checkpoint(directory.path(), layout, {{"parameters", arena.data()}}, {position, {}});
-    EXPECT_EQ(error_of([&] { read_metadata(file); }),
-              fmt::format("{} is damaged: it says {}; use another file", file.string(), said));
+    EXPECT_TRUE(mentions(error_of([&] { read_metadata(file); }), {file.string(), "damaged", said}));
     EXPECT_NE(error_of([&] { verify_checkpoint(file); }), "");
   }
 }
@@ -334,7 +318,7 @@ TEST(Checkpoint, AFullDiskIsToldAndTheFormerOnesStay) {
   {
     const FileSizeLimit limit(1 << 20);
     const std::string text = error_of([&] { save(directory, 2, 1, large); });
-    EXPECT_NE(text.find((directory / "step-0000000002.h5").string()), std::string::npos) << text;
+    EXPECT_TRUE(mentions(text, {(directory / "step-0000000002.h5").string()}));
   }
   EXPECT_EQ(directory.names(), Names{"step-0000000001.h5"});
   EXPECT_EQ(newest_good(directory.path()).file, former);

@@ -57,7 +57,7 @@ TEST(CheckpointFolder, NothingIsReadTwice) {
   put(directory / "step-0000000007.h5", contents(first).substr(0, 1 << 20));
   EXPECT_EQ(step_of(folder.next()), 1);
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].find("step-0000000007.h5 is damaged"), std::string::npos) << warnings[0];
+  EXPECT_TRUE(mentions(warnings[0], {"step-0000000007.h5", "damaged"}));
   const std::int64_t before = bytes_read();
   for (int i = 0; i < 10; ++i) EXPECT_EQ(step_of(folder.next()), -1);
   EXPECT_LT(bytes_read() - before, size / 2);

@@ -227,7 +227,7 @@ TEST(CudaAffine, WhatNoLibraryCanDoIsRefused) {
   Planner planner({&library}, "nothing");
   const DenseSpec spec{{{5, 3}, Type::bf16}, 7, true};
   const std::string error = error_of([&] { make_dense(planner, spec); });
-  EXPECT_NE(error.find("forward bf16 5x1x1x3 7x1x1x3 5x1x1x7"), std::string::npos) << error;
+  EXPECT_TRUE(mentions(error, {"forward bf16 5x1x1x3 7x1x1x3 5x1x1x7"}));
 }
 
 /// Plans with no library.
@@ -260,8 +260,7 @@ TEST(CudaAffine, ALayerThatNoLibraryCanDoIsNamed) {
   };
   for (const std::string& error :
        {refusal(dense(7, true, {}), {5, 3}), refusal(convolution(4, 3, true, {}), {2, 6, 6, 3})}) {
-    EXPECT_EQ(error.rfind("layer block1/one: no library has a kernel for forward fp16 ", 0), 0u)
-        << error;
+    EXPECT_TRUE(mentions(error, {"block1/one", "kernel", "forward fp16"}));
   }
 }
 
@@ -294,7 +293,7 @@ TEST(Planner, TakesTheFirstTheTunedOrTheWinner) {
   ASSERT_TRUE(told.tuning().take(planner.tuning().text()));
   EXPECT_EQ(told.choose(work)->name(), "other1");
   told.tuning().note(work.text(), "loop9");
-  EXPECT_NE(error_of([&] { told.choose(work); }).find("loop9 is not offered"), std::string::npos);
+  EXPECT_TRUE(mentions(error_of([&] { told.choose(work); }), {"loop9 is not offered"}));
 }
 
 }  // namespace

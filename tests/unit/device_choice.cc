@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/error_of.h"
+
 namespace lockstep {
 namespace {
 
@@ -21,55 +23,36 @@ struct Row {
   const char* name;
   Records records;
   bool canonical;
-  const char *reducer, *why;
+  const char* reducer;
+  std::vector<std::string_view> why;  ///< words of the reason
 };
 
 const Row kRows[] = {
-    {"one_rank", {a0}, false, "nccl", "each rank has a GPU of its own"},
-    {"one_rank_is_canonical_anyhow", {a0}, true, "nccl", "each rank has a GPU of its own"},
-    {"a_gpu_each", {a0, a1, b0}, false, "nccl", "each rank has a GPU of its own"},
-    {"shared",
-     {a0, a0, a0, a0},
-     false,
-     "cuda_ipc",
-     "4 ranks share 1 GPU, and NCCL 2.28.9 refuses shared GPUs"},
-    {"shared_in_part",
-     {a0, a1, a0},
-     false,
-     "cuda_ipc",
-     "3 ranks share 2 GPUs, and NCCL 2.28.9 refuses shared GPUs"},
-    {"canonical",
-     {a0, a1},
-     true,
-     "cuda_ipc",
-     "the canonical order was asked for (--shards), and NCCL has an order of its own"},
-    {"canonical_far",
-     {a0, b0},
-     true,
-     "auto",
-     "the canonical order was asked for (--shards), and NCCL has an order of its own; the ranks "
-     "are on 2 hosts"},
-    {"shared_far",
-     {a0, a0, b0},
+    {"one_rank", {a0}, false, "nccl", {"GPU"}},
+    {"one_rank_is_canonical_anyhow", {a0}, true, "nccl", {"GPU"}},
+    {"a_gpu_each", {a0, a1, b0}, false, "nccl", {"GPU"}},
+    {"shared", {a0, a0, a0, a0}, false, "cuda_ipc", {"4 ranks", "1 GPU", "NCCL 2.28.9"}},
+    {"shared_in_part", {a0, a1, a0}, false, "cuda_ipc", {"3 ranks", "2 GPUs", "NCCL 2.28.9"}},
+    {"canonical", {a0, a1}, true, "cuda_ipc", {"--shards", "NCCL"}},
+    {"canonical_far", {a0, b0}, true, "auto", {"--shards", "NCCL", "2 hosts"}},
+    {"shared_far", {a0, a0, b0}, false, "auto", {"3 ranks", "2 GPUs", "NCCL 2.28.9", "2 hosts"}},
+    {"too_many",
+     Records(9, a0),
      false,
      "auto",
-     "3 ranks share 2 GPUs, and NCCL 2.28.9 refuses shared GPUs; the ranks are on 2 hosts"},
-    {"too_many", Records(9, a0), false, "auto",
-     "9 ranks share 1 GPU, and NCCL 2.28.9 refuses shared GPUs; cuda_ipc is for up to 8 ranks, not "
-     "for 9"},
+     {"9 ranks", "1 GPU", "NCCL 2.28.9", "cuda_ipc", "8 ranks"}},
     {"no_ipc",
      {a0, with(a0, 22809, false)},
      false,
      "auto",
-     "2 ranks share 1 GPU, and NCCL 2.28.9 refuses shared GPUs; the GPU of rank 1 (a) shares no "
-     "memory between processes"},
-    {"no_nccl", {a0, with(a1, 0, true)}, false, "cuda_ipc", "rank 1 (a) has no NCCL"},
+     {"2 ranks", "1 GPU", "NCCL 2.28.9", "rank 1 (a)", "memory"}},
+    {"no_nccl", {a0, with(a1, 0, true)}, false, "cuda_ipc", {"rank 1 (a)", "NCCL"}},
     {"two_versions",
      {a0, with(b0, 22703, true)},
      false,
      "auto",
-     "rank 0 has NCCL 2.28.9 and rank 1 (b) 2.27.3; the ranks are on 2 hosts"},
-    {"no_device", {a0, {"b", "", 22809, true}}, false, "auto", "rank 1 (b) has no CUDA device"},
+     {"rank 0", "2.28.9", "rank 1 (b)", "2.27.3", "2 hosts"}},
+    {"no_device", {a0, {"b", "", 22809, true}}, false, "auto", {"rank 1 (b)", "CUDA"}},
 };
 
 class EveryRow : public testing::TestWithParam<Row> {};
@@ -78,7 +61,7 @@ TEST_P(EveryRow, IsChosenWithItsReason) {
   const Row& row = GetParam();
   const DeviceChoice choice = choose(row.records, row.canonical);
   EXPECT_EQ(choice.reducer, row.reducer);
-  EXPECT_EQ(choice.why, row.why);
+  EXPECT_TRUE(mentions(choice.why, row.why));
   // What is chosen can be, and what is passed over for another reason than order cannot.
   if (choice.reducer != "auto") {
     EXPECT_EQ(refusal(choice.reducer, row.records), "");
@@ -94,13 +77,10 @@ INSTANTIATE_TEST_SUITE_P(Table, EveryRow, testing::ValuesIn(kRows),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Refusal, NamesCauseAndCure) {
-  EXPECT_EQ(refusal("nccl", Records{a0, a0}),
-            "2 ranks share 1 GPU, and NCCL 2.28.9 refuses shared GPUs: start one rank per GPU with "
-            "the same NCCL");
-  EXPECT_EQ(refusal("cuda_ipc", Records{a0, b0}),
-            "the ranks are on 2 hosts: choose nccl, or tree or mpi through the host");
-  EXPECT_EQ(refusal("nccl", Records{{"a", "", 0, false}}),
-            "rank 0 (a) has no CUDA device: --device cuda");
+  EXPECT_TRUE(mentions(refusal("nccl", Records{a0, a0}), {"2 ranks", "1 GPU", "NCCL 2.28.9"}));
+  EXPECT_TRUE(mentions(refusal("cuda_ipc", Records{a0, b0}), {"2 hosts", "nccl", "tree", "mpi"}));
+  EXPECT_TRUE(
+      mentions(refusal("nccl", Records{{"a", "", 0, false}}), {"rank 0 (a)", "--device cuda"}));
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ Found wait(HangDetector& silence, const Node& node, double timeout, double most 
   return {};
 }
 
-TEST(HangDetector, names_the_rank_of_the_lowest_step_though_it_moved_last) {
+TEST(HangDetector, NamesTheRankOfTheLowestStepThoughItMovedLast) {
   Node node(3);
   node[1].step(7);
   node[0].step(7);
@@ -53,14 +53,14 @@ TEST(HangDetector, names_the_rank_of_the_lowest_step_though_it_moved_last) {
   EXPECT_EQ(found.after, 60.25);
 }
 
-TEST(HangDetector, of_equal_steps_names_the_one_that_was_heard_of_least_lately) {
+TEST(HangDetector, OfEqualStepsNamesTheOneThatWasHeardOfLeastLately) {
   Node node(3);
   for (const int rank : {1, 2, 0}) node[rank].step(7);
   HangDetector silence(true);
   EXPECT_EQ(wait(silence, node, 60).result.behind, 1);
 }
 
-TEST(HangDetector, a_rank_that_waits_for_others_is_not_behind_one_that_does_not) {
+TEST(HangDetector, ARankThatWaitsForOthersIsNotBehindOneThatDoesNot) {
   Node node(3);
   for (const int rank : {0, 1, 2}) node[rank].step(7);
   node[0].waiting("bucket 0 of the reducer shared");
@@ -74,7 +74,7 @@ TEST(HangDetector, a_rank_that_waits_for_others_is_not_behind_one_that_does_not)
   EXPECT_EQ(wait(silence, node, 60).result.behind, 1);
 }
 
-TEST(HangDetector, a_stopped_rank_is_to_blame_whoever_waits_and_a_held_one_after_it) {
+TEST(HangDetector, AStoppedRankIsToBlameWhoeverWaitsAndAHeldOneAfterIt) {
   Node node(3);
   for (const int rank : {0, 1, 2}) node[rank].step(rank);
   node[1].waiting("bucket 0 of the reducer tree");
@@ -86,7 +86,7 @@ TEST(HangDetector, a_stopped_rank_is_to_blame_whoever_waits_and_a_held_one_after
   EXPECT_EQ(wait(several_nodes, node, 60).result.behind, 2);
 }
 
-TEST(HangDetector, where_all_wait_the_ranks_of_other_nodes_get_longer_if_there_are_some) {
+TEST(HangDetector, WhereAllWaitTheRanksOfOtherNodesGetLongerIfThereAreSome) {
   for (const bool alone : {true, false}) {
     Node node(2);
     for (const int rank : {0, 1}) node[rank].waiting("bucket 0 of the reducer tree");
@@ -95,7 +95,7 @@ TEST(HangDetector, where_all_wait_the_ranks_of_other_nodes_get_longer_if_there_a
   }
 }
 
-TEST(HangDetector, counts_only_while_the_same_rank_says_nothing) {
+TEST(HangDetector, CountsOnlyWhileTheSameRankSaysNothing) {
   Node node(2);
   HangDetector silence(true);
   for (int second = 0; second < 1000; ++second) {
@@ -105,7 +105,7 @@ TEST(HangDetector, counts_only_while_the_same_rank_says_nothing) {
   }
 }
 
-TEST(HangDetector, a_phase_may_have_a_longer_limit_but_no_shorter_one) {
+TEST(HangDetector, APhaseMayHaveALongerLimitButNoShorterOne) {
   Node node(2);
   node[0].step(1);
   node[1].step(2);
@@ -115,7 +115,7 @@ TEST(HangDetector, a_phase_may_have_a_longer_limit_but_no_shorter_one) {
   EXPECT_EQ(wait(silence, node, 6000, 10000).result.limit, 6000);
 }
 
-TEST(HangDetector, ranks_that_have_left_are_not_missed) {
+TEST(HangDetector, RanksThatHaveLeftAreNotMissed) {
   Node node(2);
   node[0].goodbye();
   node[1].step(3);

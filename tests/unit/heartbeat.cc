@@ -99,7 +99,7 @@ class Hosts {
   std::deque<std::unique_ptr<Heartbeat>> hosts_;
 };
 
-TEST(Heartbeat, every_host_has_few_peers_which_have_it) {
+TEST(Heartbeat, EveryHostHasFewPeersWhichHaveIt) {
   EXPECT_EQ(heartbeat_peers(0, 2), (std::vector{1}));
   EXPECT_EQ(heartbeat_peers(1, 3), (std::vector{0, 2}));
   for (const int count : {1, 2, 5, 64, 1000}) {
@@ -115,7 +115,7 @@ TEST(Heartbeat, every_host_has_few_peers_which_have_it) {
   }
 }
 
-TEST(Heartbeat, hosts_connect_and_then_listen_no_more) {
+TEST(Heartbeat, HostsConnectAndThenListenNoMore) {
   Hosts hosts(4);
   ASSERT_TRUE(hosts.connect(3));
   for (int host = 0; host < 4; ++host) {
@@ -126,7 +126,7 @@ TEST(Heartbeat, hosts_connect_and_then_listen_no_more) {
   }
 }
 
-TEST(Heartbeat, listens_no_more_after_a_while_though_a_host_is_missing) {
+TEST(Heartbeat, ListensNoMoreAfterAWhileThoughAHostIsMissing) {
   Hosts hosts(3);
   for (int i = 0; i < 300; ++i) hosts.look(2, 0.1);
   EXPECT_EQ(hosts[2].connected(), 0);
@@ -136,7 +136,7 @@ TEST(Heartbeat, listens_no_more_after_a_while_though_a_host_is_missing) {
   ::close(socket);
 }
 
-TEST(Heartbeat, a_stranger_without_the_key_is_sent_away) {
+TEST(Heartbeat, AStrangerWithoutTheKeyIsSentAway) {
   Hosts hosts(2);
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in address = loopback(1, hosts.card(1).port);
@@ -149,7 +149,7 @@ TEST(Heartbeat, a_stranger_without_the_key_is_sent_away) {
   ::close(socket);
 }
 
-TEST(Heartbeat, a_host_without_one_is_left_out) {
+TEST(Heartbeat, AHostWithoutOneIsLeftOut) {
   Hosts hosts(3, 1);
   EXPECT_TRUE(hosts.connect(1));
   for (int i = 0; i < 50; ++i) {
@@ -158,7 +158,7 @@ TEST(Heartbeat, a_host_without_one_is_left_out) {
   }
 }
 
-TEST(Heartbeat, a_host_whose_processes_are_stopped_is_not_blamed) {
+TEST(Heartbeat, AHostWhoseProcessesAreStoppedIsNotBlamed) {
   Hosts hosts(2);
   ASSERT_TRUE(hosts.connect(1));
   const std::int64_t before = hosts[0].sent();
@@ -171,14 +171,14 @@ TEST(Heartbeat, a_host_whose_processes_are_stopped_is_not_blamed) {
   EXPECT_GE(hosts[0].sent() - before, 10);
 }
 
-TEST(Heartbeat, a_host_that_leaves_is_not_blamed) {
+TEST(Heartbeat, AHostThatLeavesIsNotBlamed) {
   Hosts hosts(2);
   ASSERT_TRUE(hosts.connect(1));
   hosts.leave(1);
   for (int i = 0; i < 3000; ++i) EXPECT_FALSE(hosts.look(0, 0.1));
 }
 
-TEST(Heartbeat, passes_a_verdict_on) {
+TEST(Heartbeat, PassesAVerdictOn) {
   Hosts hosts(4);
   ASSERT_TRUE(hosts.connect(3));
   hosts[1].tell({.from = 1, .to = {2, 3}});
@@ -190,7 +190,7 @@ TEST(Heartbeat, passes_a_verdict_on) {
   EXPECT_EQ(hosts[0].name(2), "host-2");
 }
 
-TEST(Heartbeat, tries_a_common_network_first_and_never_itself) {
+TEST(Heartbeat, TriesACommonNetworkFirstAndNeverItself) {
   HostCard own, other;
   const auto ip = [](const char* text) { return ::inet_addr(text); };
   own.addresses[0] = {ip("10.1.0.1"), ip("255.255.0.0")};
@@ -201,7 +201,7 @@ TEST(Heartbeat, tries_a_common_network_first_and_never_itself) {
   EXPECT_EQ(ways_to(own, other), (std::vector{ip("10.1.0.2"), ip("192.168.0.2")}));
 }
 
-TEST(Launcher, is_ended_though_it_ignores_the_first_signals) {
+TEST(Launcher, IsEndedThoughItIgnoresTheFirstSignals) {
   const pid_t child = fork();
   if (child == 0) {
     ::signal(SIGTERM, SIG_IGN);

@@ -27,7 +27,7 @@ class Quota : public testing::Test {
   TemporaryDirectory folder_;
 };
 
-TEST_F(Quota, is_infinite_where_nothing_limits) {
+TEST_F(Quota, IsInfiniteWhereNothingLimits) {
   EXPECT_EQ(quota(), kNone);
   say("groups", "0::/\n");
   EXPECT_EQ(quota(), kNone);
@@ -35,7 +35,7 @@ TEST_F(Quota, is_infinite_where_nothing_limits) {
   EXPECT_EQ(quota(), kNone);
 }
 
-TEST_F(Quota, of_version_2_is_the_least_of_the_groups_above) {
+TEST_F(Quota, OfVersion2IsTheLeastOfTheGroupsAbove) {
   say("groups", "0::/batch/job\n");
   say("root/batch/job/cpu.max", "350000 100000\n");
   EXPECT_EQ(quota(), 3.5);
@@ -45,7 +45,7 @@ TEST_F(Quota, of_version_2_is_the_least_of_the_groups_above) {
   EXPECT_EQ(quota(), 1.5);
 }
 
-TEST_F(Quota, of_version_1_is_found_too_and_also_where_a_container_hides_the_path) {
+TEST_F(Quota, OfVersion1IsFoundTooAndAlsoWhereAContainerHidesThePath) {
   say("groups", "5:memory:/job\n2:cpu,cpuacct:/docker/0123\n0::/\n");
   say("root/cpu/cpu.cfs_quota_us", "200000\n");
   say("root/cpu/cpu.cfs_period_us", "100000\n");
@@ -54,7 +54,7 @@ TEST_F(Quota, of_version_1_is_found_too_and_also_where_a_container_hides_the_pat
   EXPECT_EQ(quota(), kNone);
 }
 
-TEST_F(Quota, of_memory_is_what_the_tightest_group_leaves_with_its_files_given_up) {
+TEST_F(Quota, OfMemoryIsWhatTheTightestGroupLeavesWithItsFilesGivenUp) {
   say("groups", "0::/batch/job\n");
   EXPECT_EQ(memory(), kNone);
   say("root/batch/job/memory.max", "max\n");
@@ -69,7 +69,7 @@ TEST_F(Quota, of_memory_is_what_the_tightest_group_leaves_with_its_files_given_u
   EXPECT_EQ(memory(), 0) << "more is used than is allowed";
 }
 
-TEST_F(Quota, of_memory_is_found_in_version_1_too) {
+TEST_F(Quota, OfMemoryIsFoundInVersion1Too) {
   say("groups", "5:memory:/job\n2:cpu,cpuacct:/job\n");
   say("root/memory/job/memory.limit_in_bytes", "4000\n");
   say("root/memory/job/memory.usage_in_bytes", "1000\n");
@@ -77,13 +77,13 @@ TEST_F(Quota, of_memory_is_found_in_version_1_too) {
   EXPECT_EQ(memory(), 3200);
 }
 
-TEST(AllowedCores, are_some_and_ascend) {
+TEST(AllowedCores, AreSomeAndAscend) {
   const std::vector<int> cores = allowed_cores();
   ASSERT_FALSE(cores.empty());
   for (std::size_t i = 1; i < cores.size(); ++i) EXPECT_LT(cores[i - 1], cores[i]);
 }
 
-TEST(ShareOut, divides_each_core_by_its_users) {
+TEST(ShareOut, DividesEachCoreByItsUsers) {
   const std::vector<RankCores> bound = {{{0, 1}, kNone}, {{2, 3}, kNone}};
   EXPECT_EQ(share_out(bound, 0).all, 4);
   EXPECT_EQ(share_out(bound, 1).share, 2);
@@ -92,13 +92,13 @@ TEST(ShareOut, divides_each_core_by_its_users) {
   EXPECT_EQ(share_out(free, 3).share, 2);
 }
 
-TEST(ShareOut, knows_cores_beyond_1024) {
+TEST(ShareOut, KnowsCoresBeyond1024) {
   const std::vector<RankCores> far = {{{2000, 5000}, kNone}, {{5000}, kNone}};
   EXPECT_EQ(share_out(far, 0).all, 2);
   EXPECT_EQ(share_out(far, 0).share, 1.5);
 }
 
-TEST(ShareOut, counts_a_quota) {
+TEST(ShareOut, CountsAQuota) {
   const std::vector<RankCores> ranks(2, {{0, 1, 2, 3, 4, 5, 6, 7}, 3.0});
   EXPECT_EQ(share_out(ranks, 0).all, 3);
   EXPECT_EQ(share_out(ranks, 0).share, 1.5);

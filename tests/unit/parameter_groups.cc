@@ -106,8 +106,7 @@ TEST(ParameterGroups, EpochsGiveAScheduleOfTheirOwn) {
                                  {"*weights", 1, {}, 3},
                                  {"*biases", 1, {}, 4}};
   Layout fresh = four_parameters();
-  EXPECT_EQ(error_of([&] { apply_groups(four, fresh); }),
-            "--group: at most 3 different numbers of epochs can be told apart");
+  EXPECT_TRUE(mentions(error_of([&] { apply_groups(four, fresh); }), {"--group", "3", "epochs"}));
 }
 
 TEST(ParameterGroups, WithoutARateNothingMoves) {
@@ -144,13 +143,11 @@ TEST(ParameterGroups, ThatAreNobodysAreRefused) {
     Layout layout = four_parameters();
     return error_of([&] { apply_groups(std::vector<ParameterGroup>(groups), layout); });
   };
-  EXPECT_EQ(refusal({{"two*", 0, {}}}),
-            "--group two*: no parameter has such a name; there are one/biases, one/weights, "
-            "block/two/biases, block/two/weights");
+  EXPECT_TRUE(mentions(refusal({{"two*", 0, {}}}), {"--group two*", "one/biases", "one/weights",
+                                                    "block/two/biases", "block/two/weights"}));
   EXPECT_NE(refusal({{"*/mean", 0, {}}}), "") << "a statistic";
-  EXPECT_EQ(refusal({{"*/weights", 0, {}}, {"one/weights", 1, {}}}),
-            "--group one/weights: groups before it have all the parameters that it names, and the "
-            "first counts");
+  EXPECT_TRUE(
+      mentions(refusal({{"*/weights", 0, {}}, {"one/weights", 1, {}}}), {"--group one/weights"}));
 }
 
 }  // namespace

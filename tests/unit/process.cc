@@ -42,7 +42,7 @@ void await(Process& process, Condition condition) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-TEST(Process, is_seen_to_run_to_be_stopped_to_be_held_and_to_be_gone) {
+TEST(Process, IsSeenToRunToBeStoppedToBeHeldAndToBeGone) {
   Child child;
   Process process(child.pid(), start_time_of(child.pid()));
   EXPECT_EQ(process.condition(), Condition::runs);
@@ -61,7 +61,7 @@ TEST(Process, is_seen_to_run_to_be_stopped_to_be_held_and_to_be_gone) {
   EXPECT_EQ(process.condition(), Condition::gone);
 }
 
-TEST(Process, a_later_one_of_the_same_number_is_another_one) {
+TEST(Process, ALaterOneOfTheSameNumberIsAnotherOne) {
   Child child;
   EXPECT_GT(start_time_of(child.pid()), 0u);
   EXPECT_EQ(Process(child.pid(), start_time_of(child.pid())).condition(), Condition::runs);
@@ -69,7 +69,7 @@ TEST(Process, a_later_one_of_the_same_number_is_another_one) {
   EXPECT_EQ(Process(child.pid(), 0).condition(), Condition::runs);
 }
 
-TEST(Process, is_as_old_as_it_is_and_has_its_programs_name) {
+TEST(Process, IsAsOldAsItIsAndHasItsProgramsName) {
   const auto began = std::chrono::steady_clock::now();
   Child child;
   EXPECT_EQ(program_of(child.pid()), "process");
@@ -83,7 +83,7 @@ TEST(Process, is_as_old_as_it_is_and_has_its_programs_name) {
   EXPECT_EQ(program_of(child.pid()), "");
 }
 
-TEST(Process, a_lack_of_descriptors_is_not_an_end) {
+TEST(Process, ALackOfDescriptorsIsNotAnEnd) {
   Child alive, before;
   const int gone = [] {
     Child child;

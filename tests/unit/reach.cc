@@ -28,7 +28,7 @@ struct Pair {
   }
 };
 
-TEST(Reach, names_a_host_when_answers_and_progress_stop_together) {
+TEST(Reach, NamesAHostWhenAnswersAndProgressStopTogether) {
   for (const double timeout : {5.0, 60.0, 600.0}) {
     Pair pair;
     pair.timeout = timeout;
@@ -38,7 +38,7 @@ TEST(Reach, names_a_host_when_answers_and_progress_stop_together) {
   }
 }
 
-TEST(Reach, forgives_an_outage_whose_lost_packets_come_after_as_long_again) {
+TEST(Reach, ForgivesAnOutageWhoseLostPacketsComeAfterAsLongAgain) {
   Pair pair;
   EXPECT_EQ(pair.wait(true, true, 10), -1);
   EXPECT_EQ(pair.wait(false, false, 2 * 0.7 * pair.timeout), -1);
@@ -46,13 +46,13 @@ TEST(Reach, forgives_an_outage_whose_lost_packets_come_after_as_long_again) {
   EXPECT_EQ(pair.wait(false, false), 90) << "it is counted anew";
 }
 
-TEST(Reach, does_not_name_a_slow_host) {
+TEST(Reach, DoesNotNameASlowHost) {
   Pair pair;
   EXPECT_EQ(pair.wait(false, true), -1) << "it computes, evaluates or waits for a disk";
   EXPECT_FALSE(pair.reach.suspect(pair.timeout));
 }
 
-TEST(Reach, waits_while_the_own_host_still_computes) {
+TEST(Reach, WaitsWhileTheOwnHostStillComputes) {
   Pair pair;
   pair.look(true, true);
   EXPECT_EQ(pair.wait(true, false, 300), -1);
@@ -60,13 +60,13 @@ TEST(Reach, waits_while_the_own_host_still_computes) {
   EXPECT_EQ(pair.wait(false, false), 30.25) << "a third of the limit later";
 }
 
-TEST(Reach, never_names_a_host_that_it_has_not_heard) {
+TEST(Reach, NeverNamesAHostThatItHasNotHeard) {
   Pair pair;
   EXPECT_EQ(pair.wait(false, false), -1) << "a firewall drops the heartbeat from the start";
   EXPECT_FALSE(pair.reach.suspect(pair.timeout));
 }
 
-TEST(Reach, never_names_a_host_whose_heartbeat_stopped_while_steps_went_on) {
+TEST(Reach, NeverNamesAHostWhoseHeartbeatStoppedWhileStepsWentOn) {
   Pair pair;
   pair.look(true, true);
   for (int second = 0; second < 60; ++second) {
@@ -78,7 +78,7 @@ TEST(Reach, never_names_a_host_whose_heartbeat_stopped_while_steps_went_on) {
   EXPECT_FALSE(pair.reach.suspect(pair.timeout));
 }
 
-TEST(Reach, still_names_a_host_if_steps_ended_with_what_had_arrived) {
+TEST(Reach, StillNamesAHostIfStepsEndedWithWhatHadArrived) {
   Pair pair;
   pair.look(true, true);
   EXPECT_EQ(pair.wait(true, false, 40), -1);
@@ -89,14 +89,14 @@ TEST(Reach, still_names_a_host_if_steps_ended_with_what_had_arrived) {
   EXPECT_NE(pair.wait(false, false), -1);
 }
 
-TEST(Reach, never_names_a_host_that_closed_the_connection) {
+TEST(Reach, NeverNamesAHostThatClosedTheConnection) {
   Pair pair;
   pair.look(true, true);
   pair.reach.give_up();
   EXPECT_EQ(pair.wait(false, false), -1);
 }
 
-TEST(Reach, a_short_timeout_leaves_time_for_lost_packets) { EXPECT_EQ(Reach::limit(0.1), 3); }
+TEST(Reach, AShortTimeoutLeavesTimeForLostPackets) { EXPECT_EQ(Reach::limit(0.1), 3); }
 
 }  // namespace
 }  // namespace lockstep

@@ -16,7 +16,7 @@ class Rounding : public testing::Test {};
 using Types = testing::Types<Bfloat16, Half>;
 TYPED_TEST_SUITE(Rounding, Types);
 
-TYPED_TEST(Rounding, splits_each_number_without_a_loss) {
+TYPED_TEST(Rounding, SplitsEachNumberWithoutALoss) {
   constexpr std::int64_t kCount = 1003;
   std::vector<float> values(kCount), kept(kCount), before;
   std::vector<TypeParam> sent(kCount);
@@ -34,7 +34,7 @@ TYPED_TEST(Rounding, splits_each_number_without_a_loss) {
   }
 }
 
-TYPED_TEST(Rounding, what_is_too_small_to_cross_comes_in_the_end) {
+TYPED_TEST(Rounding, WhatIsTooSmallToCrossComesInTheEnd) {
   // A thousandth of the last place of 1: alone it would never arrive.
   const float small = 0x1p-20f;
   const std::vector<float> values{1 + small};
@@ -49,7 +49,7 @@ TYPED_TEST(Rounding, what_is_too_small_to_cross_comes_in_the_end) {
   EXPECT_GE(arrived, (1 << 14) + 1.0 / 128);
 }
 
-TYPED_TEST(Rounding, what_is_too_large_waits_and_what_is_no_number_is_told_and_forgotten) {
+TYPED_TEST(Rounding, WhatIsTooLargeWaitsAndWhatIsNoNumberIsToldAndForgotten) {
   const float infinity = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   const float most = kLargest<TypeParam>, over = std::min(1.5f * most, 0x1.fffffep127f);
   const std::vector<float> values{over, -over, infinity, -infinity, nan, most};
@@ -67,7 +67,7 @@ TYPED_TEST(Rounding, what_is_too_large_waits_and_what_is_no_number_is_told_and_f
   for (int i = 2; i < 6; ++i) EXPECT_EQ(kept[i], 0);
 }
 
-TYPED_TEST(Rounding, what_is_too_large_overflows_where_it_may) {
+TYPED_TEST(Rounding, WhatIsTooLargeOverflowsWhereItMay) {
   const float most = kLargest<TypeParam>, over = std::min(1.5f * most, 0x1.fffffep127f);
   const std::vector<float> values{over, -over, most};
   std::vector<float> kept(values.size());

@@ -75,25 +75,14 @@ TEST(ShardSum, TheOrderMattersForTheseNumbers) {
   EXPECT_NE(in_turn, canonical_sum(all));
 }
 
-TEST(ShardSum, HoldsOneSumPerLevelOfTheTree) {
-  const std::size_t arena = kCount * sizeof(float);
-  const std::size_t expected[] = {0, 0, 1, 2, 2, 3, 3, 3, 3, 4};
-  std::vector<float> gradients(kCount);
-  const auto device = make_cpu_device(1);
-  for (int shards = 1; shards <= 9; ++shards) {
-    EXPECT_EQ(ShardSum(*device, gradients.data(), kCount, shards).bytes(),
-              expected[shards] * arena);
-  }
-}
-
 TEST(ShardSum, RefusesNoShardsAndLessThanNoElements) {
   const auto device = make_cpu_device(1);
   std::vector<float> gradients(kCount);
   const auto line = [&](std::int64_t count, int shards) {
     return error_of([&] { ShardSum(*device, gradients.data(), count, shards); });
   };
-  EXPECT_NE(line(kCount, 0).find("for 0 shards"), std::string::npos);
-  EXPECT_NE(line(-1, 2).find("of -1 elements"), std::string::npos);
+  EXPECT_TRUE(mentions(line(kCount, 0), {"for 0 shards"}));
+  EXPECT_TRUE(mentions(line(-1, 2), {"of -1 elements"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Upto9, ShardSums, testing::Range(1, 10));

@@ -19,6 +19,7 @@
 
 #include "src/base/check.h"
 #include "src/base/process.h"
+#include "tests/support/error_of.h"
 
 namespace lockstep {
 namespace {
@@ -95,17 +96,17 @@ class Job {
   std::vector<pid_t> pids_;
 };
 
-TEST(StartWatch, one_rank_names_the_stopped_one_though_others_find_it_gone_or_mute) {
+TEST(StartWatch, OneRankNamesTheStoppedOneThoughOthersFindItGoneOrMute) {
   Job gone("gone", {"watches", "stops", "comes later"});
   Job mute("mute", {"does nothing", "watches", "stops"});
   const std::string of_gone = gone.words(2);
-  EXPECT_EQ(of_gone.find(gone.line(1)), 0u) << of_gone;
+  EXPECT_TRUE(mentions(of_gone, {gone.line(1)}));
   EXPECT_EQ(std::count(of_gone.begin(), of_gone.end(), '\n'), 2) << of_gone;
   const std::string of_mute = mute.words(1);
-  EXPECT_EQ(of_mute.find(mute.line(2)), 0u) << of_mute;
+  EXPECT_TRUE(mentions(of_mute, {mute.line(2)}));
 }
 
-TEST(StartWatch, who_goes_on_soon_or_was_suspended_with_all_is_left_alone) {
+TEST(StartWatch, WhoGoesOnSoonOrWasSuspendedWithAllIsLeftAlone) {
   const Job job("patient", {"watches", "watches"});
   const auto wait = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
   wait(1300);  // they look

@@ -11,7 +11,7 @@ std::optional<Straggler> of(std::vector<double> seconds, double of_all) {
   return find_straggler(ns, of_all);
 }
 
-TEST(Straggler, is_the_one_that_hardly_waits_while_all_others_do) {
+TEST(Straggler, IsTheOneThatHardlyWaitsWhileAllOthersDo) {
   const auto late = of({3.0, 2.5, 0.25, 2.75}, 10);
   ASSERT_TRUE(late.has_value());
   EXPECT_EQ(late->rank, 2);
@@ -19,7 +19,7 @@ TEST(Straggler, is_the_one_that_hardly_waits_while_all_others_do) {
   EXPECT_EQ(of({0, 2}, 10)->rank, 0);
 }
 
-TEST(Straggler, nobody_is_one_among_equals_or_alone_or_beside_another) {
+TEST(Straggler, NobodyIsOneAmongEqualsOrAloneOrBesideAnother) {
   EXPECT_FALSE(of({1.0, 0.5, 0.75}, 10)) << "half a second in ten";
   EXPECT_FALSE(of({4, 0, 0, 4}, 10)) << "two are late alike";
   EXPECT_FALSE(of({0}, 10));

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST(Lane, keeps_the_last_spans_in_order) {
+TEST(Lane, KeepsTheLastSpansInOrder) {
   Lane lane(3);
   EXPECT_TRUE(lane.spans().empty());
   for (int i = 0; i < 5; ++i) lane.add("step", i, 10 * i, 10 * i + 5);
@@ -22,7 +22,7 @@ TEST(Lane, keeps_the_last_spans_in_order) {
   }
 }
 
-TEST(Lane, a_timed_span_ends_with_its_scope) {
+TEST(Lane, ATimedSpanEndsWithItsScope) {
   Lane lane(8);
   const std::int64_t before = now_ns();
   {
@@ -40,7 +40,7 @@ TEST(Lane, a_timed_span_ends_with_its_scope) {
   EXPECT_LE(spans[1].end_ns, after);
 }
 
-TEST(Trace, is_a_document_of_all_ranks_by_one_clock) {
+TEST(Trace, IsADocumentOfAllRanksByOneClock) {
   std::vector<std::string> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     Timeline timeline(4);

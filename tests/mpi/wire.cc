@@ -1,0 +1,126 @@
+// Sums that cross in 16 bits: nothing is lost over many steps, all ranks get the same bits, and a
+// run can go on.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <tuple>
+
+#include "tests/mpi/reductions.h"
+#include "tests/support/error_of.h"
+
+namespace lockstep {
+namespace {
+
+bool is_summed(std::int64_t i) { return i < 1000 || (i >= 1008 && i < 2999); }
+
+/// A reducer that rounds to `wire` between ranks (direct) or pairs of them, with two buckets and a
+/// mail of 16 elements.
+struct Rounded {
+  static constexpr std::int64_t kCount = 3000, kExact = 16;
+
+  Rounded(const Comm& comm, Device& device, Type wire, bool on_pairs) {
+    ReducerSpec spec{comm.duplicate(), device, kCount, {{0, 1000}, {1008, 1991}}};
+    spec.wire = wire;
+    spec.exact = kExact;
+    reducer = on_pairs ? make_on_groups(spec, comm.rank() / 2) : make_reducer("direct", spec);
+  }
+  /// One step with value(i) of this rank; the sums.
+  template <class Value>
+  Floats sum(Value value) {
+    float* gradients = reducer->gradients();
+    for (std::int64_t i = 0; i < kCount; ++i) gradients[i] = is_summed(i) ? value(i) : 0;
+    for (const int bucket : {0, 1}) reducer->start(bucket);
+    for (const int bucket : {1, 0}) reducer->finish(bucket);
+    return Floats(gradients, gradients + kCount);
+  }
+  std::unique_ptr<Reducer> reducer;
+};
+
+class Wire : public testing::TestWithParam<std::tuple<Type, bool>> {
+ protected:
+  Comm comm_ = world().comm();
+  std::unique_ptr<Device> device_ = make_cpu_device(1);
+  Rounded made() { return {comm_, *device_, std::get<0>(GetParam()), std::get<1>(GetParam())}; }
+};
+
+TEST_P(Wire, SumsExactlyWhatItsTypeHolds) {
+  Rounded rounded = made();
+  const int ranks = comm_.size();
+  const Floats sums =
+      rounded.sum([&](std::int64_t i) { return static_cast<float>((comm_.rank() + 1) * (i % 9)); });
+  for (std::int64_t i = 0; i < Rounded::kCount; ++i) {
+    const auto all = static_cast<float>(ranks * (ranks + 1) / 2 * (i % 9));
+    if (is_summed(i)) {
+      ASSERT_EQ(sums[i], all) << i;
+    }
+  }
+}
+
+TEST_P(Wire, LosesNothingOverManyStepsAndGivesAllRanksTheSameBits) {
+  Rounded rounded = made();
+  std::vector<double> arrived(Rounded::kCount), sent(Rounded::kCount), size(Rounded::kCount);
+  bool rounds = false;
+  for (int step = 0; step < 40; ++step) {
+    const Floats sums =
+        rounded.sum([&](std::int64_t i) { return random_value(comm_.rank(), step, i); });
+    const std::string mine(reinterpret_cast<const char*>(sums.data()), Rounded::kCount * 4);
+    ASSERT_TRUE(comm_.broadcast(mine) == mine) << "step " << step;
+    for (std::int64_t i = 0; i < Rounded::kCount; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      Floats shards;
+      for (int rank = 0; rank < comm_.size(); ++rank) shards.push_back(random_value(rank, step, i));
+      const float exact = canonical_sum(shards);
+      if (i < Rounded::kExact && rounded.reducer->traits().name == "direct") {
+        ASSERT_EQ(sums[at], exact) << "the mail";
+      }
+      arrived[at] += sums[at];
+      sent[at] += exact;
+      size[at] += std::fabs(exact);
+      rounds |= is_summed(i) && sums[at] != exact;
+    }
+  }
+  const int senders = std::get<1>(GetParam()) ? (comm_.size() + 1) / 2 : comm_.size();
+  EXPECT_EQ(rounds, senders > 1);
+  EXPECT_EQ(rounded.reducer->traits().canonical, senders == 1);
+  Floats still(Rounded::kCount);
+  if (const float* kept = rounded.reducer->traits().kept_back)
+    std::copy_n(kept, Rounded::kCount, still.begin());
+  for (std::int64_t i = 0; i < Rounded::kCount; ++i) {
+    if (!is_summed(i)) continue;
+    const auto at = static_cast<std::size_t>(i);
+    const auto of_all = static_cast<double>(comm_.sum(std::llround(still[at] * 0x1p40)));
+    ASSERT_NEAR(arrived[at] + of_all * 0x1p-40, sent[at], 2e-6 * size[at]) << i;
+  }
+}
+
+TEST_P(Wire, GoesOnWithWhatWasKeptBackAsIfItHadNeverStopped) {
+  Rounded whole = made(), before = made(), after = made();
+  const auto step = [&](Rounded& rounded, int number) {
+    return rounded.sum([&](std::int64_t i) { return random_value(comm_.rank(), number, i); });
+  };
+  for (int number = 0; number < 3; ++number) step(whole, number), step(before, number);
+  if (const float* kept = before.reducer->traits().kept_back)
+    std::copy_n(kept, Rounded::kCount, after.reducer->traits().kept_back);
+  for (int number = 3; number < 6; ++number) EXPECT_EQ(step(whole, number), step(after, number));
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Wire,
+                         testing::Combine(testing::Values(Type::bf16, Type::f16), testing::Bool()),
+                         [](const auto& info) {
+                           return std::string(name_of(std::get<0>(info.param))) +
+                                  (std::get<1>(info.param) ? "_between_pairs" : "_between_ranks");
+                         });
+
+TEST(MakeReducer, SixteenBitsAreRefusedWhereNothingRounds) {
+  const auto device = make_cpu_device(1);
+  for (const char* name : {"tree", "ring", "mpi", "shared"}) {
+    ReducerSpec spec{world().comm(), *device, 10, {{0, 10}}};
+    spec.wire = Type::bf16;
+    const std::string line = agreed_error_of([&] { make_reducer(name, spec); });
+    EXPECT_TRUE(mentions(line, {"--wire bf16", name}));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,108 @@
+// How a program was started, by the variables that launchers set: what does not fit is refused
+// before MPI begins.
+#include "collectives/watch/launch.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/support/error_of.h"
+
+namespace lockstep {
+namespace {
+
+/// launch_problem() for an environment of the given variables.
+std::string problem(int size, std::map<std::string, std::string> variables) {
+  return launch_problem(
+      [&](const char* name) {
+        const auto found = variables.find(name);
+        return found == variables.end() ? nullptr : found->second.c_str();
+      },
+      size);
+}
+
+TEST(Launch, APlainStartIsARunOfOneRank) {
+  EXPECT_EQ(problem(0, {}), "");
+  EXPECT_EQ(problem(1, {}), "");
+}
+
+TEST(Launch, SrunWithoutAMatchingPmiIsRefusedBeforeMpiStarts) {
+  const std::map<std::string, std::string> step = {{"SLURM_NTASKS", "4"},
+                                                   {"SLURM_STEP_ID", "0"},
+                                                   {"SLURM_STEP_NUM_TASKS", "4"},
+                                                   {"SLURM_PROCID", "2"}};
+  EXPECT_TRUE(mentions(problem(0, step), {"--mpi=pmix"}));
+  EXPECT_TRUE(mentions(problem(1, step), {"--mpi=pmix"}));
+  auto matched = step;
+  matched["PMIX_RANK"] = "2";
+  EXPECT_EQ(problem(0, matched), "");
+  EXPECT_EQ(problem(4, matched), "");
+  EXPECT_NE(problem(1, matched), "");
+}
+
+TEST(Launch, MpirunForgottenInAnAllocationIsRefused) {
+  const std::string message = problem(0, {{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}});
+  EXPECT_TRUE(mentions(message, {"mpirun"}));
+  EXPECT_EQ(problem(0, {{"SLURM_NTASKS", "1"}}), "");
+  // A shell inside a step of one task: whoever starts one rank there means it.
+  EXPECT_EQ(
+      problem(0, {{"SLURM_NTASKS", "4"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}),
+      "");
+}
+
+TEST(Launch, MpirunOfOneRankIsWhatTheUserAskedFor) {
+  EXPECT_EQ(problem(1, {{"OMPI_COMM_WORLD_SIZE", "1"}, {"SLURM_NTASKS", "4"}}), "");
+}
+
+TEST(Launch, AForeignMpirunIsRefused) {
+  EXPECT_EQ(problem(0, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");  // it may be this MPI's own
+  EXPECT_NE(problem(1, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");
+  EXPECT_EQ(problem(2, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");
+}
+
+TEST(Launch, TorchrunIsRefusedWhereMpirunDidNotStartTheProgram) {
+  using Variables = std::map<std::string, std::string>;
+  const Variables torchrun = {{"RANK", "1"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "2"}};
+  for (const int size : {0, 1}) {
+    const std::string message = problem(size, torchrun);
+    EXPECT_TRUE(mentions(message, {"WORLD_SIZE=2"}));
+    EXPECT_TRUE(mentions(message, {"mpirun"}));
+    EXPECT_NE(problem(size, {{"RANK", "0"}, {"WORLD_SIZE", "2"}}), "") << "of a container";
+    // Started properly, in a container or a batch system that sets the variables.
+    for (const char* launcher : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}) {
+      Variables started = torchrun;
+      started[launcher] = "1";
+      EXPECT_EQ(problem(size, started), "") << launcher;
+    }
+    for (const Variables& harmless :
+         {Variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}}, Variables{{"WORLD_SIZE", "2"}},
+          Variables{{"RANK", "1"}}, Variables{{"RANK", "3"}, {"WORLD_SIZE", "2"}},
+          Variables{{"RANK", "0"}, {"WORLD_SIZE", "large"}}}) {
+      EXPECT_EQ(problem(size, harmless), "");
+    }
+  }
+  EXPECT_EQ(problem(2, torchrun), "");
+}
+
+TEST(Launch, Task0Speaks) {
+  const auto first = [](std::map<std::string, std::string> variables) {
+    return is_first_task([&](const char* name) {
+      const auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second.c_str();
+    });
+  };
+  EXPECT_TRUE(first({}));
+  EXPECT_TRUE(first({{"SLURM_PROCID", "0"}}));
+  EXPECT_FALSE(first({{"SLURM_PROCID", "1"}}));
+  EXPECT_FALSE(first({{"PMI_RANK", "3"}}));
+  const auto torchrun = [&](const char* rank) {
+    return first(
+        {{"RANK", rank}, {"LOCAL_RANK", rank}, {"WORLD_SIZE", "2"}, {"SLURM_PROCID", "0"}});
+  };
+  EXPECT_TRUE(torchrun("0"));
+  EXPECT_FALSE(torchrun("1"));
+  EXPECT_TRUE(first({{"RANK", "1"}, {"WORLD_SIZE", "2"}})) << "alone in its container";
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,199 @@
+// Optimizers that look at a whole array: LARS, LAMB and Muon.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <span>
+
+#include "tests/unit/optimizer_arenas.h"
+
+namespace lockstep {
+namespace {
+
+constexpr double kRate = 0.02;
+
+/// `steps` steps of `optimizer` on an array that begins at `start`.
+Arenas stepped(const char* name, const OptimizerOptions& options, Shape shape, float start,
+               int steps) {
+  const auto optimizer = make_optimizer(name, options);
+  const Layout layout = one_parameter(shape, 0);
+  Arenas arenas(layout, *optimizer, /*weight_decay=*/0.1f);
+  HostStream stream;
+  for (std::int64_t i = 0; i < shape.count(); ++i) arenas.parameters[Layout::kMail + i] = start;
+  for (int step = 0; step < steps; ++step) {
+    for (std::int64_t i = 0; i < shape.count(); ++i) {
+      arenas.gradients[Layout::kMail + i] = 0.1f * static_cast<float>(i + step);
+    }
+    const UpdateRates now = rates_of(*optimizer, step);
+    update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
+  }
+  return arenas;
+}
+
+/// Up to what a compiler makes of sums and products that it may fuse.
+void expect_near(std::span<const float> found, std::span<const float> right) {
+  ASSERT_EQ(found.size(), right.size());
+  for (std::size_t i = 0; i < right.size(); ++i)
+    EXPECT_NEAR(found[i], right[i], 1e-6 * (1 + std::abs(right[i]))) << i;
+}
+
+TEST(Layerwise, BiasesAndWeightsOfNoLengthAreNotAdapted) {
+  const OptimizerOptions momentum{{"momentum", 0.9f}}, epsilon{{"epsilon", 1e-6f}};
+  for (const auto& [shape, start] : {std::pair(Shape{20}, 0.5f), {Shape{5, 4}, 0.0f}}) {
+    const int steps = start == 0 ? 1 : 5;
+    expect_near(stepped("lars", momentum, shape, start, steps).parameters,
+                stepped("sgd", momentum, shape, start, steps).parameters);
+    expect_near(stepped("lamb", epsilon, shape, start, steps).parameters,
+                stepped("adam", epsilon, shape, start, steps).parameters);
+  }
+  EXPECT_NE(stepped("lars", momentum, {5, 4}, 0.5f, 1).parameters,
+            stepped("sgd", momentum, {5, 4}, 0.5f, 1).parameters);
+}
+
+TEST(Layerwise, TheStepIsAShareOfTheArraysLengthHoweverLongTheGradient) {
+  const Layout layout = small_layout();
+  for (const char* name : {"lars", "lamb"}) {
+    const auto optimizer = make_optimizer(name, {});
+    for (const float scale : {1e-3f, 1e3f}) {
+      Arenas before(layout, *optimizer);
+      before.fill(layout);
+      for (auto& slot : before.slots) std::fill(slot.begin(), slot.end(), 0.0f);
+      for (float& g : before.gradients) g *= scale;
+      Arenas after = before;
+      HostStream stream;
+      const UpdateRates now = rates_of(*optimizer, 0);
+      update(stream, layout, {0, layout.count}, *optimizer, after.state(), &now);
+      for (const Parameter& parameter : layout.parameters) {
+        // two/weights decays, which is a part of LARS' ratio.
+        if (parameter.shape.rank() == 1 || parameter.l2 > 0) continue;
+        double length = 0, moved = 0;
+        for (std::int64_t at = parameter.range.begin; at < parameter.range.end(); ++at) {
+          const auto i = static_cast<std::size_t>(at);
+          length += std::pow(before.parameters[i], 2);
+          moved += std::pow(double{after.parameters[i]} - before.parameters[i], 2);
+        }
+        const double share = kRate * (name == std::string_view("lars") ? 0.02 : 1);
+        EXPECT_NEAR(std::sqrt(moved / length), share, 1e-4 * share) << name;
+      }
+    }
+  }
+}
+
+TEST(Layerwise, AGradientOfNextToNoLengthLeavesNumbers) {
+  const Layout layout = one_parameter({5, 4}, 0);
+  for (const char* name : {"lars", "lamb"}) {
+    const auto optimizer = make_optimizer(name, {});
+    Arenas arenas(layout, *optimizer);
+    std::fill_n(arenas.parameters.begin() + Layout::kMail, 20, 10.0f);
+    arenas.gradients[Layout::kMail] = 1e-42f;  // the others are 0
+    HostStream stream;
+    const UpdateRates now = rates_of(*optimizer, 0);
+    update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
+    for (int i = 0; i < 20; ++i)
+      EXPECT_TRUE(std::isfinite(arenas.parameters[Layout::kMail + i])) << name << " " << i;
+  }
+}
+
+TEST(Muon, BringsEveryDirectionOfFiltersToLengthsAboutOne) {
+  // Singular values: those of x are taken apart by the rows, which are at right angles to each
+  // other.
+  const Layout layout = one_parameter({3, 2, 2, 5}, 0);
+  const auto device = make_cpu_device(1);
+  const auto muon = make_optimizer("muon", {{"momentum", 0.0f}, {"newton-schulz", 5.0f}});
+  muon->plan(*device, layout);
+  Arenas arenas(layout, *muon);
+  for (int row = 0; row < 3; ++row)
+    for (int i = 0; i < 4; ++i)
+      arenas.gradients[Layout::kMail + 20 * row + 4 * row + i] =
+          std::pow(10.0f, static_cast<float>(-row));
+  HostStream stream;
+  const UpdateRates now = rates_of(*muon, 0, 1);
+  update(stream, layout, {0, layout.count}, *muon, arenas.state(), &now);
+  for (int row = 0; row < 3; ++row) {
+    double squares = 0;
+    for (int i = 0; i < 20; ++i) {
+      const double step = arenas.parameters[Layout::kMail + 20 * row + i];
+      if (i / 4 == row) {
+        squares += step * step;
+        EXPECT_LT(step, 0);
+      } else {
+        EXPECT_NEAR(step, 0, 1e-6) << "the direction stays";
+      }
+    }
+    EXPECT_NEAR(std::sqrt(squares), 1, 0.35) << row;
+  }
+}
+
+/// One of two ranks: it works out every other piece, and has the other's answers for the rest.
+class OneOfTwo : public SharedWork {
+ public:
+  OneOfTwo(int rank, std::vector<std::vector<float>>& answers) : rank_(rank), answers_(answers) {}
+  bool mine(int number) const override { return number % 2 == rank_; }
+  void share(Stream&, int number, float* values, std::int64_t count) override {
+    auto& answer = answers_[number];
+    if (mine(number)) {
+      answer.assign(values, values + count);
+    } else if (std::ssize(answer) == count) {
+      std::copy(answer.begin(), answer.end(), values);
+    }
+  }
+
+ private:
+  int rank_;
+  std::vector<std::vector<float>>& answers_;
+};
+
+TEST(Muon, RanksShareItsWork) {
+  Layout layout;
+  for (const auto& [name, shape] : {std::pair("two/weights", Shape{3, 2, 5}),
+                                    {"two/biases", {3}},
+                                    {"one/weights", {4, 3, 2, 2}}}) {
+    layout.parameters.push_back({name, shape, {}, 0, {layout.count, shape.count()}, 0});
+    layout.count += Layout::aligned(shape.count());
+  }
+  const auto device = make_cpu_device(1);
+  HostStream stream;
+  std::vector<std::vector<float>> answers(2);
+  const auto step = [&](SharedWork* shared) {
+    const auto muon = make_optimizer("muon", {});
+    muon->plan(*device, layout);
+    Arenas arenas(layout, *muon);
+    arenas.fill(layout);
+    TrainingState state = arenas.state();
+    state.shared = shared;
+    const UpdateRates now = rates_of(*muon, 0);
+    update(stream, layout, {0, layout.count}, *muon, state, &now);
+    return arenas;
+  };
+  const Arenas alone = step(nullptr);
+  OneOfTwo first(0, answers), second(1, answers);
+  EXPECT_FALSE(step(&first) == alone) << "without the other's answer";
+  EXPECT_TRUE(step(&second) == alone);
+  EXPECT_TRUE(step(&first) == alone);
+  EXPECT_EQ(answers[0].size(), 48u) << "the most costly piece first";
+}
+
+TEST(Muon, SkipsAStepAndLeavesNumbersWhereThereIsNoGradient) {
+  const Layout layout = one_parameter({3, 2, 5}, 0);
+  const auto device = make_cpu_device(1);
+  const auto muon = make_optimizer("muon", {{"unit-filters", 1.0f}});
+  muon->plan(*device, layout);
+  Arenas before(layout, *muon);
+  before.fill(layout);
+  Arenas after = before;
+  HostStream stream;
+  UpdateRates now = rates_of(*muon, 0);
+  now.skip = 1;
+  update(stream, layout, {0, layout.count}, *muon, after.state(), &now);
+  EXPECT_EQ(after.parameters, before.parameters);
+  EXPECT_EQ(after.slots, before.slots);
+  now.skip = 0;
+  std::fill(after.gradients.begin(), after.gradients.end(), 0.0f);
+  std::fill(after.slots[0].begin(), after.slots[0].end(), 0.0f);
+  update(stream, layout, {0, layout.count}, *muon, after.state(), &now);
+  double squares = 0;
+  for (const float value : after.parameters) squares += std::pow(value, 2);
+  EXPECT_NEAR(squares, 3, 1e-5) << "brought to its length, and no further";
+}
+
+}  // namespace
+}  // namespace lockstep

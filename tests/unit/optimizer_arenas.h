@@ -1,0 +1,87 @@
+// What tests of optimizers share: small layouts, and the arenas of a run on one.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "net/optimizer.h"
+#include "src/base/random.h"
+
+namespace lockstep {
+
+/// All arenas of a run on a layout.
+class Arenas {
+ public:
+  Arenas(const Layout& layout, const Optimizer& optimizer, float weight_decay = 0)
+      : factors_(factors(layout, weight_decay)),
+        parameters(layout.count),
+        gradients(parameters),
+        average(parameters),
+        slots(optimizer.slots().size(), parameters) {}
+
+  /// Random numbers in all parameters; zeros in mail and gaps.
+  void fill(const Layout& layout) {
+    Random random(1, Purpose::generate, 0, 0);
+    std::vector<std::vector<float>*> all{&parameters, &gradients, &average};
+    for (auto& slot : slots) all.push_back(&slot);
+    for (auto* arena : all) {
+      for (const Parameter& parameter : layout.parameters) {
+        for (std::int64_t i = parameter.range.begin; i < parameter.range.end(); ++i) {
+          // Squares of gradients, as Adam keeps them, are not negative.
+          (*arena)[i] = std::abs(random.normal());
+        }
+      }
+    }
+  }
+  TrainingState state() {
+    TrainingState state{parameters.data(), {}, average.data(), gradients.data(), factors_.data()};
+    for (auto& slot : slots) state.slots.push_back(slot.data());
+    state.scratch = &scratch_.scratch;
+    return state;
+  }
+  bool operator==(const Arenas&) const = default;
+
+ private:
+  struct Scratch {
+    LayerScratch scratch;
+    bool operator==(const Scratch&) const { return true; }  // nothing is kept in it
+  };
+  std::vector<float> factors_;
+  Scratch scratch_;
+
+ public:
+  std::vector<float> parameters, gradients, average;
+  std::vector<std::vector<float>> slots;
+};
+
+inline Layout one_parameter(Shape shape, float l2) {
+  Layout layout;
+  layout.parameters.push_back({"one/weights", shape, {}, l2, {layout.count, shape.count()}, 0});
+  layout.count += Layout::aligned(shape.count());
+  layout.layers.push_back({Layout::kMail, layout.count - Layout::kMail});
+  return layout;
+}
+
+/// Those of a step at which the rate is `rate`.
+inline UpdateRates rates_of(const Optimizer& optimizer, std::int64_t step, double rate = 0.02) {
+  return {static_cast<float>(rate), 0.9f, optimizer.corrections(step)};
+}
+
+/// Two weights (one with its own l2) around a bias, with gaps, as Model lays them out.
+inline Layout small_layout() {
+  Layout layout;
+  const auto add = [&](const char* name, Shape shape, float l2) {
+    layout.parameters.push_back({name, shape, {}, l2, {layout.count, shape.count()}, 0});
+    layout.count += Layout::aligned(shape.count());
+    layout.layers.push_back({layout.parameters.back().range.begin,
+                             layout.count - layout.parameters.back().range.begin});
+  };
+  add("two/weights", {3, 70001}, 0.5f);
+  add("two/biases", {3}, 0);
+  add("one/weights", {5, 5}, 0);
+  return layout;
+}
+
+}  // namespace lockstep
