@@ -41,7 +41,7 @@ class TrainedData : public testing::Test {
 TEST_F(TrainedData, ANewRunHasItsTrainingImagesNormalisation) {
   std::vector<std::string> notes;
   follow_checkpoint(options_, {}, data_, notes);
-  EXPECT_EQ(own_, to_text(data_.train->form().standard, 1));
+  EXPECT_EQ(own_, to_text(data_.train->format().standard, 1));
   EXPECT_EQ(seen(), own_);
   EXPECT_TRUE(notes.empty());
 }
