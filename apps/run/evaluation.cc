@@ -69,7 +69,7 @@ View Evaluation::score_batch(std::int64_t first, std::int64_t count) {
   const View images = arena_.view(images_, model_.input(), model_.input_type());
   const View labels = arena_.view(labels_, {count}, Type::i32);
   if (resident_) {
-    resident_->give_batch(*stream_, {.offset = first}, images, labels);
+    resident_->give_batch(*stream_, {.offset = first}, {images, labels});
   } else {
     copy_batch(first, count, images);
   }

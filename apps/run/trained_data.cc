@@ -59,6 +59,11 @@ void compare_classes(const Options& options, const CheckpointMetadata& initial,
                               difference.empty() ? "their order differs" : difference));
 }
 
+/// Whether the training images decide how a network sees an image.
+bool has_normalisation(const Dataset& data) {
+  return data.format().kind == SampleFormat::Kind::images && data.format().moved;
+}
+
 }  // namespace
 
 std::string text_of(const CheckpointMetadata& metadata, const char* name) {
@@ -113,15 +118,14 @@ void require_same_data(const Resumption& resumption, const std::string& identity
 }
 
 std::string normalisation_of(const Dataset& data) {
-  if (data.records() != Records::whole) return "";
-  const ImageForm form = data.form();
-  return to_text(form.standard, form.size.channels);
+  if (!has_normalisation(data)) return "";
+  return to_text(data.format().standard, data.format().size.channels);
 }
 
 void normalise(Dataset& data, const std::string& text, const std::string& file) {
-  if (text.empty() || data.records() != Records::whole) return;
+  if (text.empty() || !has_normalisation(data)) return;
   try {
-    data.standardise(standard_from(text, data.form().size.channels));
+    data.standardise(standard_from(text, data.format().size.channels));
   } catch (const Error& error) {
     fail("{} does not fit these images: {}", file, error.what());
   }

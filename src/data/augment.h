@@ -13,6 +13,7 @@
 #include "src/base/host_device.h"
 #include "src/base/random.h"
 #include "src/base/view.h"
+#include "src/data/dataset.h"
 #include "src/data/flip.h"
 
 namespace lockstep {
@@ -22,8 +23,11 @@ inline constexpr int kImagePlane = kImageSide * kImageSide;  ///< values in one 
 inline constexpr int kImageValues =
     kImageChannels * kImagePlane;  ///< bytes of an image: R plane, G plane, B plane
 inline Shape crop_shape() { return {1, kCropSide, kCropSide, kImageChannels}; }
+inline constexpr SampleFormat kCroppedImages{
+    .kind = SampleFormat::Kind::crops,
+    .size = {kImageSide, kImageSide, kImageChannels, /*planes=*/true}};
 
-/// Of `extent` elements that are reflected at both ends: the one at place `i`.
+/// The element at place `i` of `extent` elements that are reflected at both ends.
 constexpr int reflected(int i, int extent) {
   if (i >= 0 && i < extent) return i;
   if (extent == 1) return 0;
@@ -49,6 +53,22 @@ struct Augmentation {
     result.brightness = random.uniform(-63.0f, 63.0f);
     result.contrast = random.uniform(0.2f, 1.8f);
     return result;
+  }
+};
+
+/// Where training moves a whole image: its window begins at (top, left).
+struct Move {
+  int top = 0, left = 0;
+  bool mirror = false;
+
+  /// Draws, in this order: top and left in -most .. most, mirror (src/data/flip.h).
+  static constexpr Move draw(Random& random, int most, bool alternate = false) {
+    const auto places = static_cast<std::uint32_t>(2 * most + 1);
+    Move move;
+    move.top = static_cast<int>(random.below(places)) - most;
+    move.left = static_cast<int>(random.below(places)) - most;
+    move.mirror = draw_flip(random, alternate);
+    return move;
   }
 };
 
@@ -97,15 +117,5 @@ struct Standardisation {
     return std::fma(static_cast<float>(x), scale, shift[channel]);
   }
 };
-
-/// Writes 24 x 24 x 3 values (H, W, C) of `type`, a floating-point one, to `out`: y = (x - mean) /
-/// max(deviation, 1 / sqrt(1728)) with mean and (population) standard deviation of all 1728
-/// augmented values. `planes`: kImageValues bytes.
-void augment(const std::uint8_t* planes, const Augmentation& augmentation, void* out, Type type);
-
-/// The same with an Augmentation drawn from `random`, or that of evaluation where there is none:
-/// Dataset::read for such images.
-void read_image(const std::uint8_t* planes, Random* random, void* out, Type type, int padding = 0,
-                bool alternate = false);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Dataset: labelled samples by number, in the form a network sees them. The menu is datasets.cc.
+// Dataset: labelled samples by number, as a network sees them. The registry is datasets.cc.
 #pragma once
 
 #include <array>
@@ -15,16 +15,6 @@
 
 namespace lockstep {
 
-/// How the samples of a set are stored where each is a few bytes, from which read() makes what a
-/// network sees; a device can do the same (src/data/resident.h).
-enum class Records : std::uint8_t {
-  none,    ///< otherwise
-  images,  ///< src/data/augment.h: kImageValues bytes
-  digits,  ///< src/data/sets/mnist.h: kDigitPixels bytes
-  whole,   ///< src/data/sets/images.h: a byte for each value, in Dataset::form()
-  words,   ///< as read() gives them
-};
-
 struct ImageSize {
   std::int64_t height = 0, width = 0, channels = 0;
   /// Channels in planes one after the other; else those of a pixel side by side.
@@ -39,59 +29,68 @@ struct Standard {
   std::array<float, 4> mean{}, deviation{1, 1, 1, 1};
 };
 
-/// Of Records::whole.
-struct ImageForm {
-  ImageSize size;
-  Standard standard;
+/// How a data set stores its samples, and how a network sees them (src/data/samples.h). A device
+/// can hold the stored bytes of all kinds except `values`.
+struct SampleFormat {
+  enum class Kind : std::uint8_t {
+    values,  ///< the data set overrides sample_shape() and read()
+    crops,   ///< 32x32 images of which crops are seen, by src/data/augment.h
+    images,  ///< whole images, a byte for each value
+    words,   ///< int32, as a network sees them
+  };
+  Kind kind = Kind::values;
+  ImageSize size = {};     ///< of what is stored; words: {1, length, 1}
+  Standard standard = {};  ///< of `images`
+  bool moved = false;      ///< whether training moves and mirrors `images`
+  /// By how many pixels a crop may lie beyond an image's edges, where it is reflected, or a whole
+  /// image may be moved.
+  int padding = 0;
+  bool alternate = false;  ///< whether crops and moved images are mirrored in turns (flip.h)
+
+  /// Of one sample as a network sees it, with 1 in front: 1x24x24x3, or 1x300 for words.
+  Shape shape() const;
+  /// Stored bytes of one sample.
+  std::size_t bytes() const;
 };
 
 /// What training does to images besides their set's own augmentation (src/data/mixing.h).
 struct Mixing {
-  /// Of the square that is cut out of each image; 0: none.
-  int cutout = 0;
-  /// Of the distribution that two samples are mixed by; 0: none are.
-  float mixup = 0;
+  int cutout = 0;   ///< side of the square that is cut out of each image; 0: none
+  float mixup = 0;  ///< alpha of the distribution that two samples are mixed by; 0: not mixed
 };
 
 /// Read-only after construction, pad_crops(), alternate_flips() and standardise(), so any number of
 /// threads may read.
 class Dataset {
  public:
+  /// Without a format the data set overrides sample_shape() and read(), else stored().
+  explicit Dataset(const SampleFormat& format = {}) : format_(format) {}
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
   virtual int classes() const = 0;
-  /// Shape of one sample as the network sees it, with 1 in front: 1x24x24x3, or 1x300 for a text of
-  /// 300 words.
-  virtual Shape sample_shape() const = 0;
   virtual std::int32_t label(std::int64_t index) const = 0;
-  /// Writes sample `index` to `out`, sample_shape().count() elements of `type` (floating-point;
-  /// words are i32). With `random` the sample is augmented for training with numbers drawn from it;
-  /// without, it is the sample as evaluation sees it.
-  virtual void read(std::int64_t index, Random* random, void* out, Type type) const = 0;
-  virtual Records records() const { return Records::none; }
-  /// Writes sample `index` to `bytes` as it is stored. Only where there are records.
-  virtual void record(std::int64_t index, std::uint8_t* bytes) const;
-  /// Only of Records::whole.
-  virtual ImageForm form() const { return {}; }
-  /// Replaces the mean and deviation of form(). Only of Records::whole.
-  virtual void standardise(const Standard& standard);
-  /// Whether read() with random numbers crops or moves images.
-  virtual bool crops() const { return false; }
-  /// By how many pixels a crop may lie beyond an image's edges, where it is reflected, or a whole
-  /// image may be moved.
-  int crop_padding() const { return crop_padding_; }
-  void pad_crops(int pixels) { crop_padding_ = pixels; }
-  /// Whether images that read() crops or moves are mirrored in turns (src/data/flip.h).
-  bool alternate_flips() const { return alternate_flips_; }
-  void alternate_flips(bool alternate) { alternate_flips_ = alternate; }
   /// "CIFAR-10, 50000 training images from /data/cifar10"
   virtual std::string describe() const = 0;
   /// Memory that it holds, besides pages of mapped files, which all processes of a host share.
   virtual std::size_t bytes() const { return 0; }
+  /// The stored bytes of a sample: in the set's own memory, or written to `buffer`, which has
+  /// format().bytes().
+  virtual const std::uint8_t* stored(std::int64_t index, std::uint8_t* buffer) const;
+  virtual Shape sample_shape() const { return format_.shape(); }
+  /// Writes sample `index` to `out`, sample_shape().count() elements of `type` (floating-point;
+  /// words are i32). With `random` the sample is augmented for training with numbers drawn from it.
+  /// Without, it is the sample as evaluation sees it.
+  virtual void read(std::int64_t index, Random* random, void* out, Type type) const;
+
+  const SampleFormat& format() const { return format_; }
+  /// Whether read() with random numbers crops or moves images.
+  bool crops() const { return format_.kind == SampleFormat::Kind::crops || format_.moved; }
+  void pad_crops(int pixels) { format_.padding = pixels; }
+  void alternate_flips(bool alternate) { format_.alternate = alternate; }
+  void standardise(const Standard& standard) { format_.standard = standard; }
 
  private:
-  int crop_padding_ = 0;
-  bool alternate_flips_ = false;
+  SampleFormat format_;
 };
 
 struct DatasetPair {
@@ -119,7 +118,7 @@ struct DatasetEntry {
   std::string_view files;
   /// Of a generated set: the one that it stands in for where there is no --data.
   std::string_view stands_for;
-  /// What a run is to be where nobody says otherwise.
+  /// Defaults of a run.
   std::string_view model;
   std::int64_t steps;
   /// `directory` is empty for data sets that are generated, from `seed`; data sets with files do

@@ -1,4 +1,4 @@
-// The menu of data sets. A data set is one file in src/data and two words here.
+// The registry of data sets. A data set is one file in src/data/sets and two words here.
 
 #include <array>
 
@@ -17,9 +17,9 @@ DatasetEntry folder();
 DatasetEntry hdf5();
 
 std::span<const DatasetEntry> datasets() {
-  static const std::array menu{cifar10(), synthetic(),  mnist(),  digits(), reuters(),
+  static const std::array entries{cifar10(), synthetic(),  mnist(),  digits(), reuters(),
                                topics(),  cifar10_32(), folder(), hdf5()};
-  return menu;
+  return entries;
 }
 
 const DatasetEntry* stand_in(std::string_view name) {

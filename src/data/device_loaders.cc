@@ -128,9 +128,9 @@ Drawn draw(std::uint64_t seed, std::uint32_t epoch, std::int64_t size, float mix
   return drawn;
 }
 
-/// The order of samples, and which are mixed, stays work of the host: what it draws of an epoch is
-/// copied up in front of the first step that sees it, behind the last that has seen the one in its
-/// place.
+/// The host draws the order of samples and which of them are mixed. It copies those of an epoch to
+/// the device before the first step that needs them, and after the last step that needs those in
+/// the same place.
 class ResidentLoader : public Loader {
  public:
   ResidentLoader(Device& device, const Dataset& dataset, const LoaderSpec& spec)
@@ -182,7 +182,7 @@ class ResidentLoader : public Loader {
                      .seed = spec_.seed,
                      .cutout = spec_.mixing.cutout,
                      .mixes = mixup_ > 0 ? reinterpret_cast<const Mix*>(mixes()) : nullptr},
-                    batch.images, batch.labels, batch.other_labels, batch.weights);
+                    {batch.images, batch.labels, batch.other_labels, batch.weights});
     return batch;
   }
   double waited_seconds() const override { return waited_; }

@@ -12,6 +12,7 @@
 
 #include "src/base/clock.h"
 #include "src/data/mixing.h"
+#include "src/data/samples.h"
 
 namespace lockstep {
 namespace {
@@ -41,6 +42,16 @@ Slot make_slot(std::int64_t samples, std::size_t image_bytes, bool mixed) {
   return slot;
 }
 
+/// With the size of samples that the data set reads itself.
+SampleFormat format_of(const Dataset& dataset) {
+  SampleFormat format = dataset.format();
+  if (format.kind != SampleFormat::Kind::values) return format;
+  const Shape shape = dataset.sample_shape();
+  format.size = shape.rank() == 4 ? ImageSize{shape[1], shape[2], shape[3]}
+                                  : ImageSize{1, shape.row(), 1};
+  return format;
+}
+
 }  // namespace
 
 std::vector<std::uint32_t> permutation(std::uint64_t seed, std::uint32_t epoch, std::int64_t size) {
@@ -55,12 +66,13 @@ std::vector<std::uint32_t> permutation(std::uint64_t seed, std::uint32_t epoch, 
 
 // Batch number n of this rank lives in slots[n mod (depth + held)]. The caller holds the last
 // `held` batches that it was handed, the thread may be depth batches ahead of that, and so the two
-// never touch the same slot: the lock guards the counters alone.
+// never touch the same slot: the lock guards only the counters.
 struct HostLoader::Body {
   const Dataset& dataset;
   const LoaderSpec spec;
   const std::int64_t shard_batch;
   const Shape sample;
+  const SampleFormat format;
   const bool mixes;
   std::vector<Slot> slots;
   double waited = 0;
@@ -70,10 +82,10 @@ struct HostLoader::Body {
   std::int64_t prepared = 0, handed = 0;  ///< batches, since construction
   std::exception_ptr error;
 
-  // The thread's alone. The next order is drawn batches ahead of its use, so that no step waits.
+  // Used by the thread only. It draws the next order batches ahead of its use, so no step waits.
   std::int64_t epoch = -1;
   std::vector<std::uint32_t> order;
-  std::vector<float> own, other;  ///< two samples that are being mixed
+  std::vector<std::uint8_t> own, partner;  ///< the stored bytes of two samples
   std::jthread thread;            ///< last, so that it ends before all that it uses
 
   Body(const Dataset& from, const LoaderSpec& how)
@@ -81,6 +93,7 @@ struct HostLoader::Body {
         spec(how),
         shard_batch(how.shards > 0 ? how.global_batch / how.shards : 0),
         sample(from.sample_shape()),
+        format(format_of(from)),
         mixes(how.augment && how.mixing.mixup > 0) {
     expect(spec.global_batch > 0 && spec.shards > 0 && spec.global_batch % spec.shards == 0,
            "the number of shards must divide the global batch");
@@ -92,12 +105,12 @@ struct HostLoader::Body {
     expect(dataset.size() > 0 && dataset.size() <= std::numeric_limits<std::uint32_t>::max(),
            "samples are numbered with 32 bits");
     expect((spec.mixing.cutout == 0 && spec.mixing.mixup == 0) || sample.rank() == 4,
-           "images alone are cut and mixed");
+           "only images are cut and mixed");
     for (int i = 0; i < spec.depth + spec.held; ++i) {
       slots.push_back(
           make_slot(shard_batch, static_cast<std::size_t>(shard_batch) * sample_bytes(), mixes));
     }
-    if (mixes) own = other = std::vector<float>(sample.count());
+    own = partner = std::vector<std::uint8_t>(format.bytes());
     thread = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
 
@@ -124,7 +137,7 @@ struct HostLoader::Body {
     }
   }
 
-  /// Fills the slot of batch n; the loader's thread alone, n ascending.
+  /// Fills the slot of batch n; the loader's thread only, n ascending.
   void prepare(std::int64_t n) {
     Slot& slot = slot_of(n);
     slot.first_position = spec.first_position + n / spec.own_shards * spec.global_batch +
@@ -137,40 +150,41 @@ struct HostLoader::Body {
       }
       const std::uint32_t index = order[position % dataset.size()];
       const auto at = static_cast<std::size_t>(i);
-      void* image = slot.images + at * sample_bytes();
       slot.labels[at] = dataset.label(index);
-      if (!mixes) {
-        see(index, image, spec.type);
-        continue;
+      Random random = numbers_of(index);
+      const SampleSource source = source_of(index, random, own);
+      MixedSource other;
+      Random other_random = random;
+      if (mixes) {
+        const Mix mix = draw_mix(spec.seed, static_cast<std::uint32_t>(epoch), index,
+                                 dataset.size(), spec.mixing.mixup);
+        other_random = numbers_of(mix.partner);
+        other = {source_of(mix.partner, other_random, partner), mix.weight};
+        slot.other_labels[at] = dataset.label(mix.partner);
+        slot.weights[at] = mix.weight;
       }
-      const Mix mix = draw_mix(spec.seed, static_cast<std::uint32_t>(epoch), index, dataset.size(),
-                               spec.mixing.mixup);
-      see(index, own.data(), Type::f32);
-      see(mix.partner, other.data(), Type::f32);
-      dispatch(spec.type, [&]<class T>(T*) {
-        for (std::size_t k = 0; k < own.size(); ++k)
-          static_cast<T*>(image)[k] = T(mixed(mix.weight, own[k], other[k]));
-      });
-      slot.other_labels[at] = dataset.label(mix.partner);
-      slot.weights[at] = mix.weight;
+      make_sample(format, source, mixes ? &other : nullptr, slot.images + at * sample_bytes(),
+                  spec.type);
     }
   }
 
-  /// Writes a sample as this epoch sees it, but for another that is mixed in.
-  void see(std::uint32_t index, void* out, Type type) const {
-    const auto now = static_cast<std::uint32_t>(epoch);
-    Random random(spec.seed, Purpose::augment, now, index);
-    dataset.read(index, spec.augment ? &random : nullptr, out, type);
-    if (!spec.augment || spec.mixing.cutout == 0) return;
-    const auto cut = Cutout::draw(spec.seed, now, index, spec.mixing.cutout, sample[1], sample[2]);
-    const auto height = static_cast<int>(sample[1]), width = static_cast<int>(sample[2]);
-    dispatch(type, [&]<class T>(T*) {
-      T* y = static_cast<T*>(out);
-      for (int row = std::max(cut.top, 0); row < std::min(cut.top + cut.side, height); ++row) {
-        const int begin = std::max(cut.left, 0), end = std::min(cut.left + cut.side, width);
-        std::fill(y + (row * width + begin) * sample[3], y + (row * width + end) * sample[3], T(0));
-      }
-    });
+  Random numbers_of(std::uint32_t index) const {
+    return Random(spec.seed, Purpose::augment, static_cast<std::uint32_t>(epoch), index);
+  }
+  /// A sample as this epoch sees it; a sample without stored bytes is read into `buffer` at once.
+  SampleSource source_of(std::uint32_t index, Random& random,
+                         std::vector<std::uint8_t>& buffer) const {
+    SampleSource source{buffer.data(), spec.augment ? &random : nullptr, {}};
+    if (format.kind == SampleFormat::Kind::values) {
+      dataset.read(index, source.random, buffer.data(), Type::f32);
+    } else {
+      source.bytes = dataset.stored(index, buffer.data());
+    }
+    if (spec.augment && spec.mixing.cutout > 0) {
+      source.cutout = Cutout::draw(spec.seed, static_cast<std::uint32_t>(epoch), index,
+                                   spec.mixing.cutout, sample[1], sample[2]);
+    }
+    return source;
   }
 
   Batch next() {

@@ -33,7 +33,7 @@ struct LoaderSpec {
   bool augment = true;
   int depth = 4;       ///< shard batches prepared ahead by the host
   int held = 1;        ///< shard batches that are in use at once
-  Mixing mixing = {};  ///< of images alone, and not without `augment`
+  Mixing mixing = {};  ///< of images, only with `augment`
 };
 
 /// One shard's samples of one step. Valid for `held` calls of next(), its own included.
@@ -67,9 +67,9 @@ class Loader {
   virtual std::string describe() const = 0;
 };
 
-/// What suits `device`: a HostLoader where its memory is the host's; else the data set's records in
-/// its memory, where each step makes its batches of them; and where there are none or they do not
-/// fit, a HostLoader whose batches are copied there. All give the same bits. `dataset` and `device`
+/// What suits `device`: a HostLoader where its memory is the host's; else the data set in
+/// its memory, where each step makes its batches. If the data set stores no bytes or does not fit,
+/// a HostLoader whose batches are copied there. All give the same bits. `dataset` and `device`
 /// outlive it.
 std::unique_ptr<Loader> make_loader(Device& device, const Dataset& dataset, const LoaderSpec& spec);
 

@@ -40,7 +40,7 @@ inline Comm group_of(const Comm& comm, int group) {
 
 /// hierarchical, as if the ranks of each group were on a host of their own.
 inline std::unique_ptr<Reducer> make_on_groups(const ReducerSpec& spec, int group) {
-  return make_hierarchical_reducer(spec, group_of(spec.comm, group));
+  return make_hierarchical_on(spec, group_of(spec.comm, group));
 }
 
 }  // namespace lockstep

@@ -180,34 +180,22 @@ TEST(Team, AddsUpTheGradientsOfWordsInTheirOrder) {
   EXPECT_EQ(team, alone);
 }
 
-/// Noise; read as records alone.
+/// Stored bytes of noise.
 class Noise : public Dataset {
  public:
-  explicit Noise(Records kind) : kind_(kind) {}
+  explicit Noise(const SampleFormat& format) : Dataset(format) {}
   std::int64_t size() const override { return 11; }
   int classes() const override { return 10; }
-  Shape sample_shape() const override {
-    return kind_ == Records::images  ? crop_shape()
-           : kind_ == Records::whole ? Shape{1, 5, 9, 3}
-                                     : digit_shape();
-  }
-  ImageForm form() const override { return {{5, 9, 3}, {{99, 98, 97}, {50, 40, 30, 1}}}; }
   std::int32_t label(std::int64_t index) const override {
     return static_cast<std::int32_t>(index % 10);
   }
-  void read(std::int64_t, Random*, void*, Type) const override {}
-  Records records() const override { return kind_; }
-  void record(std::int64_t index, std::uint8_t* bytes) const override {
+  const std::uint8_t* stored(std::int64_t index, std::uint8_t* bytes) const override {
     Random random(3, Purpose::generate, 0, static_cast<std::uint32_t>(index));
-    const int count = kind_ == Records::images  ? kImageValues
-                      : kind_ == Records::whole ? 5 * 9 * 3
-                                                : kDigitPixels;
-    for (int i = 0; i < count; ++i) bytes[i] = static_cast<std::uint8_t>(random.below(256));
+    for (std::size_t i = 0; i < format().bytes(); ++i)
+      bytes[i] = static_cast<std::uint8_t>(random.below(256));
+    return bytes;
   }
   std::string describe() const override { return "noise"; }
-
- private:
-  Records kind_;
 };
 
 template <class T>
@@ -220,8 +208,10 @@ std::vector<float> batch_of(const ResidentSet& set, Shape shape, const Mix* mixe
   set.give_batch(
       stream,
       {.offset = 9, .augment = true, .seed = 5, .cutout = mixes == nullptr ? 0 : 4, .mixes = mixes},
-      {images.data(), shape, type_of<T>}, {labels.data(), {shape[0]}, Type::i32},
-      {others.data(), {shape[0]}, Type::i32}, {weights.data(), {shape[0]}, Type::f32});
+      {{images.data(), shape, type_of<T>},
+       {labels.data(), {shape[0]}, Type::i32},
+       {others.data(), {shape[0]}, Type::i32},
+       {weights.data(), {shape[0]}, Type::f32}});
   std::vector<float> all(images.begin(), images.end());
   all.insert(all.end(), labels.begin(), labels.end());
   all.insert(all.end(), others.begin(), others.end());
@@ -234,8 +224,13 @@ TEST(Team, MakesTheSamplesOfOneThreadBitForBit) {
   std::vector<Mix> mixes(11);
   for (std::size_t i = 0; i < mixes.size(); ++i)
     mixes[i] = {static_cast<std::uint32_t>(i * 3 % 11), 0.09f * static_cast<float>(i)};
-  for (const Records kind : {Records::images, Records::digits, Records::whole}) {
-    const Noise data(kind);
+  const SampleFormat whole{.kind = SampleFormat::Kind::images,
+                           .size = {5, 9, 3},
+                           .standard = {{99, 98, 97}, {50, 40, 30, 1}},
+                           .moved = true,
+                           .padding = 2};
+  for (const SampleFormat& format : {kCroppedImages, kDigitFormat, whole}) {
+    const Noise data(format);
     const ResidentSet set(*device, data);
     const Shape shape = data.sample_shape().with_batch(4);
     const std::vector<float> wide = batch_of<float>(set, shape),

@@ -13,6 +13,7 @@
 #include "src/base/check.h"
 #include "src/data/augment.h"
 #include "src/data/read_in_parallel.h"
+#include "src/data/samples.h"
 #include "src/data/sets/data_file.h"
 
 namespace lockstep {
@@ -114,10 +115,10 @@ TEST_F(Cifar, ReadsEveryRecordInOrder) {
     std::vector<float> got(set.sample_shape().count()), want(got.size());
     Random one(1, Purpose::augment, 0, 0), two(1, Purpose::augment, 0, 0);
     set.read(index, &one, got.data(), Type::f32);
-    read_image(planes.data(), &two, want.data(), Type::f32);
+    make_sample(set.format(), {planes.data(), &two, {}}, nullptr, want.data(), Type::f32);
     EXPECT_EQ(got, want) << file << " " << record;
     set.read(index, nullptr, got.data(), Type::f32);
-    read_image(planes.data(), nullptr, want.data(), Type::f32);
+    make_sample(set.format(), {planes.data()}, nullptr, want.data(), Type::f32);
     EXPECT_EQ(got, want) << file << " " << record;
   };
   for (std::int64_t i = 0; i < 5 * kFew; ++i)
@@ -195,7 +196,7 @@ TEST_F(Cifar, AFileThatChangesDuringTheRunIsAnError) {
   const DatasetPair data = open_cifar10_files(root_, kFew);
   const auto read = [&] {
     std::vector<std::uint8_t> bytes(kImageValues);
-    return message([&] { data.train->record(kFew + 1, bytes.data()); });
+    return message([&] { data.train->stored(kFew + 1, bytes.data()); });
   };
   EXPECT_EQ(read(), "");
   fs::resize_file(path, 0);
@@ -220,7 +221,7 @@ TEST_F(Cifar, AFileThatIsReplacedIsReadOnAsItWas) {
   fs::remove(root_ / name(0));
   write(0, 7);
   std::vector<std::uint8_t> bytes(kImageValues);
-  data.train->record(2, bytes.data());
+  data.train->stored(2, bytes.data());
   EXPECT_EQ(bytes[5], byte_of(0, 2, 6));
 }
 

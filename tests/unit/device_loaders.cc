@@ -1,4 +1,4 @@
-// Batches in memory of a device, made there of the data set's records or copied there, are bit for
+// Batches in memory of a device, made there of stored samples or copied there, are bit for
 // bit those of the host.
 #include <gtest/gtest.h>
 
@@ -15,60 +15,38 @@
 namespace lockstep {
 namespace {
 
-constexpr ImageForm kForms[] = {{{7, 5, 3, true}, {{100, 90, 80}, {50, 60, 70, 1}}},
-                                {{6, 9, 4, false}, {{1, 2, 3, 4}, {5, 6, 7, 8}}},
-                                {{1, 3, 1, false}, {{128}, {64, 1, 1, 1}}}};
+using Kind = SampleFormat::Kind;
+constexpr SampleFormat kWords{.kind = Kind::words, .size = {1, 21, 1}};
+constexpr SampleFormat whole(ImageSize size, Standard standard) {
+  return {
+      .kind = Kind::images, .size = size, .standard = standard, .moved = true, .padding = kMoves};
+}
+constexpr SampleFormat kWhole[] = {whole({7, 5, 3, true}, {{100, 90, 80}, {50, 60, 70, 1}}),
+                                   whole({6, 9, 4, false}, {{1, 2, 3, 4}, {5, 6, 7, 8}}),
+                                   whole({6, 9, 3, false}, {{1, 2, 3}, {5, 6, 7, 8}}),
+                                   whole({1, 3, 1, false}, {{128}, {64, 1, 1, 1}})};
 
-/// Records of noise. Whole images have form number `form`.
+/// Stored bytes of noise.
 class Noise : public Dataset {
  public:
-  Noise(Records kind, std::int64_t size, std::size_t form = 0)
-      : kind_(kind), size_(size), form_(kForms[form]) {
-    if (kind == Records::whole) pad_crops(kMoves);
-  }
+  Noise(const SampleFormat& format, std::int64_t size) : Dataset(format), size_(size) {}
   std::int64_t size() const override { return size_; }
   int classes() const override { return 10; }
-  Shape sample_shape() const override {
-    if (kind_ == Records::words) return {1, 21};
-    if (kind_ == Records::whole)
-      return {1, form_.size.height, form_.size.width, form_.size.channels};
-    return kind_ == Records::images ? crop_shape() : digit_shape();
-  }
-  ImageForm form() const override { return form_; }
   std::int32_t label(std::int64_t index) const override {
     return static_cast<std::int32_t>(index * 7 % 10);
   }
-  void read(std::int64_t index, Random* random, void* out, Type type) const override {
-    std::uint8_t bytes[kImageValues];
-    record(index, bytes);
-    if (kind_ == Records::words) {
-      for (int i = 0; i < 21; ++i) static_cast<std::int32_t*>(out)[i] = bytes[i] * 1000 - i;
-    } else if (kind_ == Records::whole) {
-      read_moved(bytes, form_.size, form_.standard, random, out, type, crop_padding(),
-                 alternate_flips());
-    } else if (kind_ == Records::images) {
-      read_image(bytes, random, out, type, crop_padding(), alternate_flips());
-    } else {
-      read_digit(bytes, out, type);
-    }
-  }
-  Records records() const override { return kind_; }
   /// Each has its own range of values; some are all alike.
-  void record(std::int64_t index, std::uint8_t* bytes) const override {
+  const std::uint8_t* stored(std::int64_t index, std::uint8_t* bytes) const override {
     Random random(3, Purpose::generate, 0, static_cast<std::uint32_t>(index));
     const std::uint32_t low = random.below(200), range = 1 + random.below(256 - low);
-    const int count = kind_ == Records::images  ? kImageValues
-                      : kind_ == Records::whole ? static_cast<int>(form_.size.count())
-                                                : kDigitPixels;
-    for (int i = 0; i < count; ++i)
+    for (std::size_t i = 0; i < format().bytes(); ++i)
       bytes[i] = static_cast<std::uint8_t>(low + (index % 9 == 0 ? 0 : random.below(range)));
+    return bytes;
   }
   std::string describe() const override { return "noise"; }
 
  private:
-  Records kind_;
   std::int64_t size_;
-  ImageForm form_;
 };
 
 LoaderSpec spec_of(std::int64_t global_batch, Type type, std::int64_t position) {
@@ -128,10 +106,10 @@ std::string expect_the_hosts(Device& device, const Dataset& set, const LoaderSpe
   return loader->describe();
 }
 
-TEST(DeviceLoader, MakesTheHostsBatchesOfResidentRecords) {
+TEST(DeviceLoader, MakesTheHostsBatchesOfAResidentSet) {
   const auto device = make_async_device({.most_delay_us = 3});
-  for (const Records kind : {Records::images, Records::digits}) {
-    const Noise set(kind, 101);
+  for (const SampleFormat& format : {kCroppedImages, kDigitFormat}) {
+    const Noise set(format, 101);
     for (const Type type : {Type::f32, Type::bf16}) {
       // Within an epoch, across two, and more than two in one step; from any position.
       for (const std::int64_t global_batch : {4, 28, 240}) {
@@ -146,23 +124,21 @@ TEST(DeviceLoader, MakesTheHostsBatchesOfResidentRecords) {
 
 TEST(DeviceLoader, MakesTheHostsBatchesOfWholeImagesAndOfWords) {
   const auto device = make_async_device({.most_delay_us = 3});
-  for (std::size_t form = 0; form < std::size(kForms); ++form) {
+  for (const SampleFormat& format : kWhole) {
     for (const Type type : {Type::f32, Type::bf16}) {
-      EXPECT_TRUE(mentions(
-          expect_the_hosts(*device, Noise(Records::whole, 41, form), spec_of(28, type, 5), 8),
-          {"made", "device"}));
+      EXPECT_TRUE(mentions(expect_the_hosts(*device, Noise(format, 41), spec_of(28, type, 5), 8),
+                           {"made", "device"}));
     }
   }
-  EXPECT_TRUE(
-      mentions(expect_the_hosts(*device, Noise(Records::words, 41), spec_of(28, Type::i32, 5), 8),
-               {"made", "device"}));
+  EXPECT_TRUE(mentions(expect_the_hosts(*device, Noise(kWords, 41), spec_of(28, Type::i32, 5), 8),
+                       {"made", "device"}));
 }
 
 TEST(DeviceLoader, CutsAndMixesAsTheHostDoes) {
   const auto device = make_async_device({.most_delay_us = 3});
-  for (const Records kind : {Records::images, Records::digits, Records::whole}) {
+  for (const SampleFormat& format : {kCroppedImages, kDigitFormat, kWhole[0], kWhole[2]}) {
     for (const Mixing mixing : {Mixing{3, 0}, Mixing{0, 0.5f}, Mixing{4, 0.5f}}) {
-      Noise set(kind, 41);
+      Noise set(format, 41);
       set.pad_crops(7);
       set.alternate_flips(mixing.cutout == 4);
       for (const std::int64_t global_batch : {28, 100}) {  // two epochs, and four, in one step
@@ -177,39 +153,26 @@ TEST(DeviceLoader, CutsAndMixesAsTheHostDoes) {
   }
 }
 
-TEST(DeviceLoader, CopiesMixedBatchesWhereTheSetDoesNotFit) {
-  const Noise set(Records::images, 2000);
+TEST(DeviceLoader, CopiesBatchesWhereTheSetDoesNotFit) {
+  const Noise set(kCroppedImages, 2000);
   const auto device = make_async_device({.most_delay_us = 3, .largest = 2000 * kImageValues - 1});
   LoaderSpec spec = spec_of(28, Type::f32, 1990);
-  spec.mixing = {4, 0.5f};
-  EXPECT_TRUE(mentions(expect_the_hosts(*device, set, spec, 6), {"host", "copied", "device"}));
-}
-
-TEST(DeviceLoader, WithoutAugmentationReadsAsEvaluationDoes) {
-  const auto device = make_async_device({.most_delay_us = 3});
-  LoaderSpec spec = spec_of(20, Type::f32, 0);
-  spec.augment = false;
-  expect_the_hosts(*device, Noise(Records::images, 50), spec, 6);
-}
-
-TEST(DeviceLoader, CopiesBatchesWhereTheSetDoesNotFit) {
-  const Noise set(Records::images, 2000);
-  const auto device = make_async_device({.most_delay_us = 3, .largest = 2000 * kImageValues - 1});
-  EXPECT_TRUE(mentions(expect_the_hosts(*device, set, spec_of(28, Type::f32, 1990), 6),
-                       {"host", "copied", "device"}));
-  const Noise fits(Records::images, 1000);
+  for (const Mixing mixing : {Mixing{}, Mixing{4, 0.5f}}) {
+    spec.mixing = mixing;
+    EXPECT_TRUE(mentions(expect_the_hosts(*device, set, spec, 6), {"host", "copied", "device"}));
+  }
+  const Noise fits(kCroppedImages, 1000);
   EXPECT_TRUE(mentions(expect_the_hosts(*device, fits, spec_of(28, Type::f32, 1990), 6),
                        {"made", "device"}));
 }
 
-TEST(DeviceLoader, CopiesBatchesOfASetWithoutRecords) {
+TEST(DeviceLoader, CopiesBatchesOfASetThatStoresNone) {
   const auto device = make_async_device({.most_delay_us = 3});
   class Other : public Noise {
    public:
-    Other() : Noise(Records::images, 30) {}
-    Records records() const override { return Records::none; }
+    Other() : Noise({}, 30) {}
     void read(std::int64_t index, Random* random, void* out, Type type) const override {
-      Noise(Records::images, 30).read(index, random, out, type);
+      Noise(kCroppedImages, 30).read(index, random, out, type);
     }
     Shape sample_shape() const override { return crop_shape(); }
   };
@@ -219,14 +182,14 @@ TEST(DeviceLoader, CopiesBatchesOfASetWithoutRecords) {
 
 TEST(DeviceLoader, IsTheHostsOwnWhereMemoryIs) {
   const auto device = make_cpu_device(1);
-  const Noise set(Records::images, 30);
-  EXPECT_FALSE(
-      mentions(make_loader(*device, set, spec_of(28, Type::f32, 5))->describe(), {"copied"}));
+  const Noise set(kCroppedImages, 30);
+  EXPECT_EQ(make_loader(*device, set, spec_of(28, Type::f32, 5))->describe(),
+            "prepared ahead by a thread of the host");
 }
 
 TEST(ResidentSet, GivesSamplesInTheirOrderAsEvaluationReadsThem) {
   const auto device = make_async_device({.most_delay_us = 3});
-  const Noise set(Records::images, 5000);  // more than are copied at a time
+  const Noise set(kCroppedImages, 5000);  // more than are copied at a time
   const ResidentSet resident(*device, set);
   const auto stream = device->stream();
   const View images{nullptr, crop_shape().with_batch(8), Type::f32};
@@ -236,8 +199,9 @@ TEST(ResidentSet, GivesSamplesInTheirOrderAsEvaluationReadsThem) {
                seen_labels = device->allocate(8 * sizeof(std::int32_t), Place::host);
   for (const std::int64_t first : {0, 4093, 4996}) {
     const std::int64_t count = std::min<std::int64_t>(8, set.size() - first);
-    resident.give_batch(*stream, {.offset = first}, {here.get(), images.shape, Type::f32},
-                        {labels.get(), {count}, Type::i32});
+    resident.give_batch(
+        *stream, {.offset = first},
+        {{here.get(), images.shape, Type::f32}, {labels.get(), {count}, Type::i32}});
     device->copy(*stream, seen.get(), here.get(), images.bytes());
     device->copy(*stream, seen_labels.get(), labels.get(), 8 * sizeof(std::int32_t));
     stream->synchronize();

@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <set>
 
+#include "src/data/augment.h"
+#include "src/data/samples.h"
 #include "src/data/standard.h"
 #include "src/files/hdf5.h"
 #include "tests/support/files.h"
@@ -88,7 +90,11 @@ TEST(Images, AreMirroredInTurnsIfWanted) {
 }
 
 TEST(Images, AreMovedWithReflectionAndMirrored) {
-  const ImageSize size{12, 12, 1};
+  const SampleFormat format{.kind = SampleFormat::Kind::images,
+                            .size = {12, 12, 1},
+                            .standard = {{1}, {2}},
+                            .moved = true,
+                            .padding = 4};
   Bytes pixels;
   for (int i = 0; i < 144; ++i) pixels.push_back(static_cast<std::uint8_t>(i));
   const auto reflected = [](int i) { return i < 0 ? -i : i > 11 ? 22 - i : i; };
@@ -96,7 +102,7 @@ TEST(Images, AreMovedWithReflectionAndMirrored) {
   for (std::uint32_t index = 0; index < 200; ++index) {
     Random random(1, Purpose::augment, 0, index), same = random;
     std::vector<float> out(144);
-    read_moved(pixels.data(), size, {{1}, {2}}, &random, out.data(), Type::f32);
+    make_sample(format, {pixels.data(), &random, {}}, nullptr, out.data(), Type::f32);
     const int top = static_cast<int>(same.below(9)) - 4, left = static_cast<int>(same.below(9)) - 4;
     const bool mirror = same.below(2) == 1;
     moves.insert({top, left});
@@ -115,10 +121,13 @@ TEST(Images, InPlanesAreTheSameImage) {
       planes{1, 4, 7, 10, 2, 5, 8, 11, 3, 6, 9, 12};
   std::vector<float> one(12), two(12);
   std::vector<Bfloat16> half(12);
-  const Standard standard{{1, 2, 3}, {2, 4, 8}};
-  read_moved(together.data(), {2, 2, 3}, standard, nullptr, one.data(), Type::f32);
-  read_moved(planes.data(), {2, 2, 3, true}, standard, nullptr, two.data(), Type::f32);
-  read_moved(planes.data(), {2, 2, 3, true}, standard, nullptr, half.data(), Type::bf16);
+  SampleFormat format{.kind = SampleFormat::Kind::images,
+                      .size = {2, 2, 3},
+                      .standard = {{1, 2, 3}, {2, 4, 8}}};
+  make_sample(format, {together.data()}, nullptr, one.data(), Type::f32);
+  format.size.planes = true;
+  make_sample(format, {planes.data()}, nullptr, two.data(), Type::f32);
+  make_sample(format, {planes.data()}, nullptr, half.data(), Type::bf16);
   EXPECT_EQ(one, two);
   EXPECT_EQ(one[4], (5 - 2) / 4.0f);
   for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(half[i].bits, Bfloat16(one[i]).bits);
@@ -163,7 +172,7 @@ TEST_F(ImageFolder, ClassesAreItsFoldersInOrder) {
 
 TEST_F(ImageFolder, TestImagesAreSeenAsInTrainingWithoutTrainingImages) {
   const DatasetPair both = open_folder(folder_.path(), 1);
-  const std::string text = to_text(both.train->form().standard, 3);
+  const std::string text = to_text(both.train->format().standard, 3);
   fs::remove_all(at("train"));
   const DatasetPair pair = open_test_folder(folder_.path(), {both.class_names, text});
   EXPECT_EQ(pair.train, nullptr);
@@ -227,13 +236,6 @@ TEST(Normalisation, ThatIsNoneIsRefused) {
             std::string::npos);
 }
 
-TEST_F(ImageFolder, OtherImagesHaveAnotherIdentity) {
-  const std::string before = open_folder(folder_.path(), 1).identity;
-  EXPECT_EQ(open_folder(folder_.path(), 2).identity, before);
-  write_png(at("test/dog/b.png"), 3, 2, counted(90));
-  EXPECT_NE(open_folder(folder_.path(), 1).identity, before);
-}
-
 TEST_F(ImageFolder, OldRunsKnowItsIdentity) {
   // Figures of the first version: a run resumes only if its data set has the same lines.
   EXPECT_EQ(open_folder(folder_.path(), 1).identity,
@@ -256,19 +258,10 @@ TEST_F(ImageFolder, SubFoldersOfAClassBelongToIt) {
   // A folder's own files come first, then its folders by name: a.png, b.png, 0/, a/, a/deep/.
   const std::vector<std::uint8_t> wanted{10, 20, 120, 100, 110, 30, 40};
   for (std::int64_t i = 0; i < 7; ++i) {
-    Bytes bytes(18);
-    pair.train->record(i, bytes.data());
-    EXPECT_EQ(bytes[0], wanted[i]) << i;
+    EXPECT_EQ(*pair.train->stored(i, nullptr), wanted[i]) << i;
     EXPECT_EQ(pair.train->label(i), i < 5 ? 0 : 1) << i;
   }
   EXPECT_NE(pair.identity, before);
-}
-
-TEST_F(ImageFolder, AClassMayHoldOnlySubFolders) {
-  fs::create_directories(at("train/cat/sub"));
-  for (const char* file : {"a.png", "b.png"})
-    fs::rename(at("train/cat") / file, at("train/cat/sub") / file);
-  EXPECT_EQ(open_folder(folder_.path(), 1).train->size(), 4);
 }
 
 TEST_F(ImageFolder, LoopsOfLinksEnd) {
@@ -372,7 +365,7 @@ TEST_F(ImagesInHdf5, TestImagesAreSeenAsInTrainingWithoutTrainingImages) {
   write("train.h5", {2, 1, 2}, {0, 50, 100, 150}, {0, 2});
   write("test.h5", {1, 1, 2}, {75, 0}, {1});
   const DatasetPair both = open_hdf5_images(folder_.path(), 1);
-  const std::string text = to_text(both.train->form().standard, 1);
+  const std::string text = to_text(both.train->format().standard, 1);
   const auto open = [&](const std::vector<std::string>& names, const std::string& normalisation) {
     return open_hdf5_test_images(folder_.path(), {names, normalisation});
   };

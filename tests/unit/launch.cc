@@ -60,6 +60,11 @@ TEST(Launch, AForeignMpirunIsRefused) {
   EXPECT_EQ(problem(2, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");
 }
 
+TEST(Launch, AVariableThatIsNoWholeNumberCountsAsNone) {
+  for (const char* size : {"2x", "x2", "2 ", "", "99999999999"})
+    EXPECT_EQ(problem(1, {{"RANK", "0"}, {"WORLD_SIZE", size}}), "") << size;
+}
+
 TEST(Launch, TorchrunIsRefusedWhereMpirunDidNotStartTheProgram) {
   using Variables = std::map<std::string, std::string>;
   const Variables torchrun = {{"RANK", "1"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "2"}};

@@ -132,16 +132,6 @@ TEST(Loader, IsTheSameForAnyNumberOfRanks) {
   }
 }
 
-TEST(Loader, EveryEpochHasEverySampleOnce) {
-  const Numbers set(101);
-  const auto samples = read_by(set, spec_of(28, 4), 2, 20);  // 560 positions, five whole epochs
-  for (int epoch = 0; epoch < 5; ++epoch) {
-    std::vector<int> seen(101);
-    for (int i = 0; i < 101; ++i) ++seen.at(samples[epoch * 101 + i].label);
-    EXPECT_EQ(seen, std::vector<int>(101, 1)) << epoch;
-  }
-}
-
 TEST(Loader, GoesOnFromAnyPosition) {
   const Numbers set(37);
   const auto whole = read_by(set, spec_of(12, 4), 1, 30);
@@ -326,31 +316,6 @@ TEST(Loader, CountsItsMemory) {
       4 * (4 * 3 * sizeof(float) + 4 * sizeof(std::int32_t)) + 100 * sizeof(std::uint32_t);
   EXPECT_GE(loader.bytes(), least);
   EXPECT_LE(loader.bytes(), least + 4 * 64 + 100 * sizeof(std::uint32_t));
-}
-
-TEST(Loader, RefusesWhatCannotBe) {
-  const Numbers set(10), none(0);
-  const auto refused = [](const Dataset& from, const LoaderSpec& spec) {
-    EXPECT_THROW(HostLoader(from, spec), Error);
-  };
-  refused(set, spec_of(0, 1));
-  refused(set, spec_of(10, 3));
-  refused(set, spec_of(10, 0));
-  refused(none, spec_of(10, 1));
-  LoaderSpec beyond = spec_of(8, 4);
-  beyond.first_shard = 1;
-  refused(set, beyond);
-  class Words : public Numbers {
-   public:
-    Words() : Numbers(10) {}
-    Shape sample_shape() const override { return {1, 3}; }
-  };
-  beyond = spec_of(8, 4);
-  beyond.mixing.mixup = 1;
-  refused(Words(), beyond);
-  beyond = spec_of(8, 4);
-  beyond.depth = 0;
-  refused(set, beyond);
 }
 
 TEST(Loader, HoldsAsManyBatchesAsItIsAskedTo) {

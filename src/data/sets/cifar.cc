@@ -21,6 +21,14 @@ namespace {
 
 constexpr int kClasses = 10;
 constexpr std::int64_t kRecords = 10000;
+/// With mean and deviation of the training images' channels.
+constexpr SampleFormat kWholeImages{
+    .kind = SampleFormat::Kind::images,
+    .size = kCroppedImages.size,
+    .standard = {{125.306918f, 122.950394f, 113.865383f, 0},
+                 {62.993219f, 62.088708f, 66.704900f, 1}},
+    .moved = true,
+    .padding = kMoves};
 constexpr std::array<std::string_view, 2> kDownloaded{"cifar-10-batches-bin",
                                                       "cifar-10-binary.tar.gz"};
 
@@ -28,8 +36,9 @@ class Cifar10 : public Dataset {
  public:
   Cifar10(const std::filesystem::path& directory, const std::vector<std::string>& names,
           std::int64_t records, bool whole, std::string about, const std::string& cure)
-      : records_(records), whole_(whole), about_(std::move(about)) {
-    if (whole) pad_crops(kMoves);
+      : Dataset(whole ? kWholeImages : kCroppedImages),
+        records_(records),
+        about_(std::move(about)) {
     const std::int64_t bytes = records * kCifarRecordBytes;
     for (const std::string& name : names) {
       const auto path = directory / name;
@@ -47,40 +56,19 @@ class Cifar10 : public Dataset {
 
   std::int64_t size() const override { return records_ * static_cast<std::int64_t>(files_.size()); }
   int classes() const override { return kClasses; }
-  Shape sample_shape() const override {
-    return whole_ ? Shape{1, kImageSide, kImageSide, kImageChannels} : crop_shape();
-  }
   std::int32_t label(std::int64_t index) const override { return labels_[index]; }
-  void read(std::int64_t index, Random* random, void* out, Type type) const override {
-    std::array<std::uint8_t, kImageValues> bytes;
-    record(index, bytes.data());
-    const std::uint8_t* planes = bytes.data();
-    if (whole_) {
-      return read_moved(planes, form_.size, form_.standard, random, out, type, crop_padding(),
-                        alternate_flips());
-    }
-    read_image(planes, random, out, type, crop_padding(), alternate_flips());
-  }
-  bool crops() const override { return true; }
-  Records records() const override { return whole_ ? Records::whole : Records::images; }
-  ImageForm form() const override { return form_; }
-  void standardise(const Standard& standard) override { form_.standard = standard; }
-  void record(std::int64_t index, std::uint8_t* bytes) const override {
-    const std::int64_t begin = index % records_ * kCifarRecordBytes + 1;  // behind the label
-    files_[index / records_].read(begin, std::span(bytes, kImageValues));
+  const std::uint8_t* stored(std::int64_t index, std::uint8_t* buffer) const override {
+    const std::int64_t begin = index % records_ * kCifarRecordBytes + 1;  // after the label
+    files_[index / records_].read(begin, std::span(buffer, kImageValues));
+    return buffer;
   }
   std::string describe() const override { return about_; }
   const std::string& identity() const { return identity_; }
 
  private:
-  /// With mean and deviation of the training images' channels.
-  ImageForm form_{
-      {kImageSide, kImageSide, kImageChannels, /*planes=*/true},
-      {{125.306918f, 122.950394f, 113.865383f, 0}, {62.993219f, 62.088708f, 66.704900f, 1}}};
   std::deque<DataFile> files_;
   std::vector<std::uint8_t> labels_;
   std::int64_t records_;
-  bool whole_;
   std::string about_, identity_;
 };
 

@@ -21,7 +21,8 @@ inline constexpr std::int64_t kCifarRecordBytes = 1 + 3 * 32 * 32;
 /// images stay in the mapped files.
 DatasetPair open_cifar10(const std::filesystem::path& directory, std::uint64_t seed);
 
-/// The same images whole, as 32x32 (src/data/sets/images.h: read_moved), standardised by channel.
+/// The same images whole, as 32x32 (SampleFormat::Kind::images): moved in training and standardised
+/// by channel.
 DatasetPair open_cifar10_32(const std::filesystem::path& directory, std::uint64_t seed);
 
 /// The same for files of `records` records each.

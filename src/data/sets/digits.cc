@@ -72,7 +72,7 @@ void draw(int digit, Random& random, std::uint8_t* pixels) {
 DatasetPair open_digits(const std::filesystem::path& /*directory*/, std::uint64_t seed) {
   GeneratedSpec spec{.about = "generated digits",
                      .name = "generated digits",
-                     .records = Records::digits,
+                     .format = kDigitFormat,
                      .class_names = {},
                      .train = 60000,
                      .test = 10000,

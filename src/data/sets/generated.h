@@ -15,12 +15,11 @@ struct GeneratedSpec {
   std::string about;
   /// "generated images": what checkpoints call them (DatasetPair::identity).
   std::string name;
-  /// images or digits.
-  Records records = Records::none;
+  SampleFormat format;
   std::vector<std::string> class_names;
   std::int64_t train = 0, test = 0;
-  /// Draws the record of a sample of class `label`. Sample i is of class i mod their number.
-  void (*draw)(int label, Random& random, std::uint8_t* record) = nullptr;
+  /// Draws the stored bytes of a sample of class `label`. Sample i is of class i mod their number.
+  void (*draw)(int label, Random& random, std::uint8_t* bytes) = nullptr;
 };
 
 DatasetPair generate(const GeneratedSpec& spec, std::uint64_t seed);

@@ -6,34 +6,27 @@
 
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
-#include "src/data/augment.h"
 
 namespace lockstep {
 namespace {
 
 class StoredImages : public Dataset {
  public:
-  StoredImages(ImageStore store, Standard standard, int classes, std::string about)
-      : store_(std::move(store)), standard_(standard), classes_(classes), about_(std::move(about)) {
-    pad_crops(kMoves);
-  }
+  StoredImages(ImageStore store, const Standard& standard, int classes, std::string about)
+      : Dataset({.kind = SampleFormat::Kind::images,
+                 .size = store.size,
+                 .standard = standard,
+                 .moved = true,
+                 .padding = kMoves}),
+        store_(std::move(store)),
+        classes_(classes),
+        about_(std::move(about)) {}
 
   std::int64_t size() const override { return std::ssize(store_.labels); }
   int classes() const override { return classes_; }
-  Shape sample_shape() const override {
-    return {1, store_.size.height, store_.size.width, store_.size.channels};
-  }
   std::int32_t label(std::int64_t index) const override { return store_.labels[index]; }
-  void read(std::int64_t index, Random* random, void* out, Type type) const override {
-    read_moved(stored(index), store_.size, standard_, random, out, type, crop_padding(),
-               alternate_flips());
-  }
-  bool crops() const override { return true; }
-  Records records() const override { return Records::whole; }
-  ImageForm form() const override { return {store_.size, standard_}; }
-  void standardise(const Standard& standard) override { standard_ = standard; }
-  void record(std::int64_t index, std::uint8_t* bytes) const override {
-    std::copy_n(stored(index), store_.size.count(), bytes);
+  const std::uint8_t* stored(std::int64_t index, std::uint8_t*) const override {
+    return store_.pixels.data() + index * store_.size.count();
   }
   std::string describe() const override { return about_; }
   std::size_t bytes() const override {
@@ -41,12 +34,7 @@ class StoredImages : public Dataset {
   }
 
  private:
-  const std::uint8_t* stored(std::int64_t index) const {
-    return store_.pixels.data() + index * store_.size.count();
-  }
-
   ImageStore store_;
-  Standard standard_;
   int classes_;
   std::string about_;
 };
@@ -86,31 +74,6 @@ Standard standard_of(const ImageStore& store) {
     standard.deviation[c] = static_cast<float>(std::sqrt(std::max(variance, 1.0)));
   }
   return standard;
-}
-
-void read_moved(const std::uint8_t* pixels, const ImageSize& size, const Standard& standard,
-                Random* random, void* out, Type type, int most, bool alternate) {
-  const Move move = random ? Move::draw(*random, most, alternate) : Move{};
-  std::array<float, 4> factor{};
-  for (std::size_t c = 0; c < factor.size(); ++c) factor[c] = 1 / standard.deviation[c];
-  const std::int64_t plane = size.height * size.width;
-  dispatch(type, [&]<class T>(T*) {
-    T* y = static_cast<T*>(out);
-    const auto height = static_cast<int>(size.height), width = static_cast<int>(size.width);
-    for (int row = 0; row < height; ++row) {
-      const std::int64_t from_row = reflected(row + move.top, height) * size.width;
-      for (int column = 0; column < width; ++column) {
-        const int x = move.mirror ? width - 1 - column : column;
-        const std::int64_t from = from_row + reflected(x + move.left, width);
-        for (std::int64_t c = 0; c < size.channels; ++c) {
-          const std::uint8_t value =
-              pixels[size.planes ? c * plane + from : from * size.channels + c];
-          const auto channel = static_cast<std::size_t>(c);
-          *y++ = T((static_cast<float>(value) - standard.mean[channel]) * factor[channel]);
-        }
-      }
-    }
-  });
 }
 
 DatasetPair image_datasets(ImageStore train, ImageStore test, std::vector<std::string> class_names,

@@ -7,34 +7,11 @@
 #include <vector>
 
 #include "src/data/dataset.h"
-#include "src/data/flip.h"
 
 namespace lockstep {
 
-/// How far a whole image is moved in training, where nobody says otherwise.
+/// How far a whole image is moved in training, by default.
 inline constexpr int kMoves = 4;
-
-/// Writes height * width * channels elements of `type`, a floating-point one, to `out`, channels
-/// last: (pixel - mean) / deviation of its channel. With `random` the image is moved by up to
-/// `most` pixels in each direction, reflected at its edges, and by chance mirrored left to right:
-/// drawn in the order top and left in 0 .. 2 * most, mirror (src/data/flip.h).
-void read_moved(const std::uint8_t* pixels, const ImageSize& size, const Standard& standard,
-                Random* random, void* out, Type type, int most = kMoves, bool alternate = false);
-
-/// As drawn there.
-struct Move {
-  int top = 0, left = 0;
-  bool mirror = false;
-
-  static constexpr Move draw(Random& random, int most, bool alternate = false) {
-    const auto places = static_cast<std::uint32_t>(2 * most + 1);
-    Move move;
-    move.top = static_cast<int>(random.below(places)) - most;
-    move.left = static_cast<int>(random.below(places)) - most;
-    move.mirror = draw_flip(random, alternate);
-    return move;
-  }
-};
 
 /// Images and labels of one part of a data set.
 struct ImageStore {

@@ -114,7 +114,8 @@ class Mnist : public Dataset {
  public:
   /// `part`: how the names of its files begin; `what`: "training".
   Mnist(const fs::path& folder, const std::string& part, std::string_view what,
-        const std::string& cure) {
+        const std::string& cure)
+      : Dataset(kDigitFormat) {
     const std::string image_file = part + "-images-idx3-ubyte",
                       label_file = part + "-labels-idx1-ubyte";
     images_ =
@@ -137,14 +138,9 @@ class Mnist : public Dataset {
 
   std::int64_t size() const override { return images_.count; }
   int classes() const override { return kClasses; }
-  Shape sample_shape() const override { return digit_shape(); }
   std::int32_t label(std::int64_t index) const override { return labels_.values()[index]; }
-  void read(std::int64_t index, Random* /*random*/, void* out, Type type) const override {
-    read_digit(images_.values() + index * kDigitPixels, out, type);
-  }
-  Records records() const override { return Records::digits; }
-  void record(std::int64_t index, std::uint8_t* bytes) const override {
-    std::copy_n(images_.values() + index * kDigitPixels, kDigitPixels, bytes);
+  const std::uint8_t* stored(std::int64_t index, std::uint8_t*) const override {
+    return images_.values() + index * kDigitPixels;
   }
   std::string describe() const override { return about_; }
   std::size_t bytes() const override { return images_.bytes.size() + labels_.bytes.size(); }
@@ -156,13 +152,6 @@ class Mnist : public Dataset {
 };
 
 }  // namespace
-
-void read_digit(const std::uint8_t* pixels, void* out, Type type) {
-  dispatch(type, [&]<class T>(T*) {
-    T* y = static_cast<T*>(out);
-    for (int i = 0; i < kDigitPixels; ++i) y[i] = T(standardised_digit(pixels[i]));
-  });
-}
 
 DatasetPair open_mnist(const fs::path& directory, std::uint64_t /*seed*/) {
   require(!directory.empty(),

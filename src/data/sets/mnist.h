@@ -15,17 +15,11 @@
 namespace lockstep {
 
 inline constexpr int kDigitSide = 28, kDigitPixels = kDigitSide * kDigitSide;
-inline Shape digit_shape() { return {1, kDigitSide, kDigitSide, 1}; }
 
-/// Which gives MNIST's training images mean 0 and deviation 1.
-constexpr float standardised_digit(std::uint8_t pixel) {
-  constexpr float kMean = 33.318421f, kDeviation = 78.567490f;
-  return (static_cast<float>(pixel) - kMean) * (1 / kDeviation);
-}
-
-/// Writes kDigitPixels elements of `type`, a floating-point one, to `out`: standardised, and
-/// nothing is augmented.
-void read_digit(const std::uint8_t* pixels, void* out, Type type);
+/// Standardised by mean and deviation of MNIST's training images. Nothing is augmented.
+inline constexpr SampleFormat kDigitFormat{.kind = SampleFormat::Kind::images,
+                                           .size = {kDigitSide, kDigitSide, 1},
+                                           .standard = {{33.318421f}, {78.567490f}}};
 
 /// `seed` is not used. All is read and checked now: Error for a missing, truncated, damaged or
 /// wrong file with its name and the cure. Each process holds the images (52 MiB).

@@ -16,13 +16,15 @@ namespace lockstep {
 inline constexpr std::int32_t kNewswireWords = 30982;
 /// Words that a network sees of a text: the last ones, with padding in front of a shorter text.
 inline constexpr std::int64_t kNewswireLength = 300;
-inline Shape newswire_shape() { return {1, kNewswireLength}; }
+inline constexpr SampleFormat kNewswireFormat{.kind = SampleFormat::Kind::words,
+                                              .size = {1, kNewswireLength, 1}};
 inline constexpr int kTopics = 46;
 /// "cocoa", "grain", ...: kTopics of them.
 std::vector<std::string> topic_names();
 
-/// Writes kNewswireLength words (i32) to `out`: the last of `text`, and padding in front.
-void read_newswire(std::span<const std::int32_t> text, void* out, Type type);
+/// Writes kNewswireLength words (i32) to `buffer`: the last of `text`, and padding in front. Returns
+/// `buffer`.
+const std::uint8_t* store_newswire(std::span<const std::int32_t> text, std::uint8_t* buffer);
 
 /// `directory` holds reuters.h5, which scripts/convert_reuters.py makes of Keras' reuters.npz: the
 /// arrays values (the words of all texts), offsets (of each text in it, and their end) and labels,

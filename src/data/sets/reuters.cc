@@ -66,19 +66,21 @@ class Reuters : public Dataset {
   /// Texts [begin, end) of `all`.
   Reuters(std::shared_ptr<const Newswires> all, std::int64_t begin, std::int64_t end,
           std::string about)
-      : all_(std::move(all)), begin_(begin), end_(end), about_(std::move(about)) {}
+      : Dataset(kNewswireFormat),
+        all_(std::move(all)),
+        begin_(begin),
+        end_(end),
+        about_(std::move(about)) {}
 
   std::int64_t size() const override { return end_ - begin_; }
   int classes() const override { return kTopics; }
-  Shape sample_shape() const override { return newswire_shape(); }
   std::int32_t label(std::int64_t index) const override { return all_->labels[begin_ + index]; }
-  void read(std::int64_t index, Random* /*random*/, void* out, Type type) const override {
+  const std::uint8_t* stored(std::int64_t index, std::uint8_t* buffer) const override {
     const auto at = static_cast<std::size_t>(begin_ + index);
     const auto first = static_cast<std::size_t>(all_->offsets[at]),
                end = static_cast<std::size_t>(all_->offsets[at + 1]);
-    read_newswire({all_->words.data() + first, end - first}, out, type);
+    return store_newswire({all_->words.data() + first, end - first}, buffer);
   }
-  Records records() const override { return Records::words; }
   std::string describe() const override { return about_; }
   std::size_t bytes() const override {  // of its part: the other holds the rest
     const auto words = all_->offsets[end_] - all_->offsets[begin_];
@@ -112,13 +114,13 @@ std::vector<std::string> topic_names() {
           "hog",          "lead"};
 }
 
-void read_newswire(std::span<const std::int32_t> text, void* out, Type type) {
-  expect(type == Type::i32, "words are read as int32");
+const std::uint8_t* store_newswire(std::span<const std::int32_t> text, std::uint8_t* buffer) {
   const auto length = static_cast<std::size_t>(kNewswireLength);
-  auto* words = static_cast<std::int32_t*>(out);
+  auto* words = reinterpret_cast<std::int32_t*>(buffer);
   const std::size_t kept = std::min(text.size(), length);
   std::fill_n(words, length - kept, 0);
   std::copy(text.end() - static_cast<std::ptrdiff_t>(kept), text.end(), words + (length - kept));
+  return buffer;
 }
 
 DatasetPair open_reuters(const fs::path& directory, std::uint64_t /*seed*/) {

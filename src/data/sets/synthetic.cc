@@ -135,7 +135,7 @@ void paint(int label, Random& random, std::uint8_t* planes) {
 DatasetPair open_synthetic(const std::filesystem::path& /*directory*/, std::uint64_t seed) {
   GeneratedSpec spec{.about = "generated shapes and textures",
                      .name = "generated images",
-                     .records = Records::images,
+                     .format = kCroppedImages,
                      .class_names = {},
                      .train = 50000,
                      .test = 10000,

@@ -14,17 +14,16 @@ class Topics : public Dataset {
   enum class Part : std::uint32_t { train = 0, test = 1 };
 
   Topics(std::uint64_t seed, Part part, std::int64_t size)
-      : seed_(seed), part_(part), size_(size) {}
+      : Dataset(kNewswireFormat), seed_(seed), part_(part), size_(size) {}
 
   std::int64_t size() const override { return size_; }
   int classes() const override { return kTopics; }
-  Shape sample_shape() const override { return newswire_shape(); }
   std::int32_t label(std::int64_t index) const override {
     return static_cast<std::int32_t>(index % kTopics);
   }
   /// One word in eight is of the topic; the others are those of all texts, the frequent ones more
   /// often.
-  void read(std::int64_t index, Random* /*random*/, void* out, Type type) const override {
+  const std::uint8_t* stored(std::int64_t index, std::uint8_t* buffer) const override {
     Random pen(seed_, Purpose::generate, static_cast<std::uint32_t>(part_),
                static_cast<std::uint32_t>(index));
     std::array<std::int32_t, kNewswireLength> text;
@@ -38,9 +37,8 @@ class Topics : public Dataset {
       text[i] =
           kFirstWord + (of_topic ? 1000 + label(index) * kWordsOfTopic + any % kWordsOfTopic : any);
     }
-    read_newswire({text.data(), length}, out, type);
+    return store_newswire({text.data(), length}, buffer);
   }
-  Records records() const override { return Records::words; }
   std::string describe() const override {
     return fmt::format("generated texts, {} {} texts", size_,
                        part_ == Part::train ? "training" : "test");

@@ -1,0 +1,415 @@
+#include "src/data/samples.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "src/data/augment.h"
+#include "src/device/each.h"
+
+namespace lockstep {
+namespace {
+
+/// The part of a stored image that a network sees. It may reach beyond the image, which is
+/// reflected at its edges.
+struct Window {
+  int height, width;   ///< of the stored image
+  int lines, columns;  ///< of the window
+  int top = 0, left = 0;
+  bool mirror = false;  ///< left and right, after the window is cut
+
+  /// The stored pixel that is seen at place `i`.
+  HOST_DEVICE int operator()(int i) const {
+    const int row = i / columns, column = i % columns;
+    const int x = mirror ? columns - 1 - column : column;
+    return reflected(top + row, height) * width + reflected(left + x, width);
+  }
+  bool is_whole() const {
+    return top == 0 && left == 0 && !mirror && lines == height && columns == width;
+  }
+};
+
+/// Copies a window of one plane whose pixels have `kDepth` bytes; 0: `depth` bytes.
+template <int kDepth>
+void copy_window(const Window& window, const std::uint8_t* plane, int depth, std::uint8_t* to) {
+  const int size = kDepth > 0 ? kDepth : depth, columns = window.columns;
+  // The columns from `begin` to `end` lie within the image.
+  int begin = std::clamp(-window.left, 0, columns),
+      end = std::clamp(window.width - window.left, begin, columns);
+  if (window.mirror) begin = columns - std::exchange(end, columns - begin);
+  for (int row = 0; row < window.lines; ++row, to += columns * size) {
+    const std::uint8_t* line =
+        plane + reflected(window.top + row, window.height) * window.width * size;
+    const auto copy = [&](int first, int last) {
+      for (int i = first; i < last; ++i) {
+        const int x = window.left + (window.mirror ? columns - 1 - i : i);
+        for (int d = 0; d < size; ++d)
+          to[i * size + d] = line[reflected(x, window.width) * size + d];
+      }
+    };
+    const std::uint8_t* from = line + window.left * size;
+    if (window.mirror && size > 1) {
+      copy(0, columns);
+      continue;
+    }
+    copy(0, begin);
+    if (window.mirror) {
+      std::reverse_copy(from + columns - end, from + columns - begin, to + begin);
+    } else if (begin == 0 && end == columns) {
+      std::copy_n(from, columns * size, to);  // of a constant size for crops
+    } else {
+      std::copy(from + begin * size, from + end * size, to + begin * size);
+    }
+    copy(end, columns);
+  }
+}
+
+/// A window whose pixels are stored in its own order.
+struct InOrder {
+  HOST_DEVICE int operator()(int i) const { return i; }
+};
+
+/// What is drawn for a sample.
+struct Look {
+  Window window;
+  float contrast = 1;
+};
+
+// A kind of samples gives
+//   int lines() const, columns() const, channels() const    of what a network sees
+//   Look look(Random*) const
+//   Seen see(const std::uint8_t* bytes, int plane, Pixels, const Look&, Team) const
+// `Pixels` is the Window or InOrder, and a plane of `bytes` has `plane` pixels. The value that is
+// seen at place i:
+//   float operator()(int i, int channel) const
+
+/// Crops with the augmentation of src/data/augment.h.
+struct Crops {
+  int padding;
+  bool alternate;
+
+  explicit Crops(const SampleFormat& format)
+      : padding(format.padding), alternate(format.alternate) {}
+  HOST_DEVICE static int lines() { return kCropSide; }
+  HOST_DEVICE static int columns() { return kCropSide; }
+  HOST_DEVICE static int channels() { return kChannels; }
+  static constexpr int kChannels = kImageChannels;
+  static constexpr bool planes = true;
+
+  HOST_DEVICE Look look(Random* random) const {
+    Augmentation how;
+    if (random != nullptr) how = Augmentation::draw(*random, padding, alternate);
+    return {{kImageSide, kImageSide, kCropSide, kCropSide, how.top, how.left, how.flip},
+            how.contrast};
+  }
+
+  template <class Pixels>
+  struct Seen {
+    const std::uint8_t* bytes;
+    int plane;
+    Pixels pixels;
+    Standardisation standardised;
+    HOST_DEVICE std::uint8_t at(int i, int channel) const {
+      return bytes[channel * plane + pixels(i)];
+    }
+    HOST_DEVICE float operator()(int i, int channel) const {
+      return standardised(at(i, channel), channel);
+    }
+  };
+  template <class Pixels, class Team>
+  HOST_DEVICE Seen<Pixels> see(const std::uint8_t* bytes, int plane, const Pixels& pixels,
+                               const Look& look, Team team) const {
+    Seen<Pixels> seen{bytes, plane, pixels, {}};
+    std::int32_t sums[kImageChannels] = {}, squares[kImageChannels] = {};
+    for (int i = team.lane; i < kCropSide * kCropSide; i += team.lanes) {
+      for (int c = 0; c < kImageChannels; ++c) {
+        const std::int32_t x = seen.at(i, c);
+        sums[c] += x;
+        squares[c] += x * x;
+      }
+    }
+    for (int c = 0; c < kImageChannels; ++c) {
+      sums[c] = team.sum(sums[c]);
+      squares[c] = team.sum(squares[c]);
+    }
+    seen.standardised = Standardisation::of(sums, squares, look.contrast);
+    return seen;
+  }
+};
+
+/// Whole images, standardised by channel, and moved in training if their format says so. `kDepth`
+/// is the number of channels if the compiler is to know it, else 0.
+template <int kDepth>
+struct Images {
+  static constexpr int kChannels = kDepth;
+  int height, width, depth;
+  bool planes, moved, alternate;
+  int padding;
+  float mean[4], factor[4];
+
+  explicit Images(const SampleFormat& format)
+      : height(static_cast<int>(format.size.height)),
+        width(static_cast<int>(format.size.width)),
+        depth(static_cast<int>(format.size.channels)),
+        planes(format.size.planes),
+        moved(format.moved),
+        alternate(format.alternate),
+        padding(format.padding) {
+    for (std::size_t c = 0; c < 4; ++c) {
+      mean[c] = format.standard.mean[c];
+      factor[c] = 1 / format.standard.deviation[c];
+    }
+  }
+  HOST_DEVICE int lines() const { return height; }
+  HOST_DEVICE int columns() const { return width; }
+  HOST_DEVICE int channels() const { return kDepth > 0 ? kDepth : depth; }
+
+  HOST_DEVICE Look look(Random* random) const {
+    Move move;
+    if (moved && random != nullptr) move = Move::draw(*random, padding, alternate);
+    return {{height, width, height, width, move.top, move.left, move.mirror}};
+  }
+
+  template <class Pixels>
+  struct Seen {
+    const std::uint8_t* bytes;
+    int plane;
+    Pixels pixels;
+    const Images& of;
+    HOST_DEVICE float operator()(int i, int c) const {
+      const int pixel = pixels(i),
+                place = of.planes ? c * plane + pixel : pixel * of.channels() + c;
+      return (static_cast<float>(bytes[place]) - of.mean[c]) * of.factor[c];
+    }
+  };
+  template <class Pixels, class Team>
+  HOST_DEVICE Seen<Pixels> see(const std::uint8_t* bytes, int plane, const Pixels& pixels,
+                               const Look&, Team) const {
+    return {bytes, plane, pixels, *this};
+  }
+};
+
+/// Values in fp32 that the data set has made itself.
+struct Values {
+  int height, width, depth;
+  static constexpr int kChannels = 0;
+  static constexpr bool planes = false;
+
+  explicit Values(const SampleFormat& format)
+      : height(static_cast<int>(format.size.height)),
+        width(static_cast<int>(format.size.width)),
+        depth(static_cast<int>(format.size.channels)) {}
+  HOST_DEVICE int lines() const { return height; }
+  HOST_DEVICE int columns() const { return width; }
+  HOST_DEVICE int channels() const { return depth; }
+
+  HOST_DEVICE Look look(Random*) const { return {{height, width, height, width}}; }
+
+  struct Seen {
+    const float* values;
+    int depth;
+    HOST_DEVICE float operator()(int i, int c) const { return values[i * depth + c]; }
+  };
+  HOST_DEVICE Seen see(const std::uint8_t* bytes, int, InOrder, const Look&, Alone) const {
+    return {reinterpret_cast<const float*>(bytes), depth};
+  }
+};
+
+template <class T, class Kind, class Seen, class Team>
+HOST_DEVICE void write_sample(const Kind& kind, const Seen& seen, const Cutout& cut, T* y,
+                              Team team) {
+  const int columns = kind.columns(), channels = kind.channels();
+  for (int i = team.lane; i < kind.lines() * columns; i += team.lanes) {
+    for (int c = 0; c < channels; ++c) y[i * channels + c] = T(seen(i, c));
+  }
+  // Cut after it is written: both at once take more registers than a warp has on some GPUs. Each
+  // lane cuts the pixels that it has written.
+  const int left = std::max(cut.left, 0), right = std::min(cut.left + cut.side, columns);
+  for (int row = std::max(cut.top, 0); row < std::min(cut.top + cut.side, kind.lines()); ++row) {
+    const int begin = row * columns + left,
+              own = (team.lane + team.lanes - begin % team.lanes) % team.lanes;
+    for (int i = begin + own; i < row * columns + right; i += team.lanes) {
+      for (int c = 0; c < channels; ++c) y[i * channels + c] = T(0.0f);
+    }
+  }
+}
+
+/// For teams that have no memory for two samples.
+template <class T, class Kind, class Seen, class Team>
+HOST_DEVICE void write_mixed(const Kind& kind, const Seen& own, const Seen& other,
+                             const Cutout& own_cut, const Cutout& other_cut, float weight, T* y,
+                             Team team) {
+  const int columns = kind.columns(), channels = kind.channels();
+  for (int i = team.lane; i < kind.lines() * columns; i += team.lanes) {
+    const int row = i / columns, column = i - row * columns;
+    const bool gone = own_cut.has(row, column), other_gone = other_cut.has(row, column);
+    for (int c = 0; c < channels; ++c) {
+      y[i * channels + c] =
+          T(mixed(weight, gone ? 0.0f : own(i, c), other_gone ? 0.0f : other(i, c)));
+    }
+  }
+}
+
+/// On the host, which copies the pixels of a window together, because vectors need them in order.
+template <class T, class Kind>
+void write_here(const Kind& kind, const SampleSource& source, T* y) {
+  thread_local std::vector<std::uint8_t> copy;
+  const Look look = kind.look(source.random);
+  const Window& window = look.window;
+  const int plane = window.lines * window.columns;
+  const std::uint8_t* bytes = source.bytes;
+  if (!window.is_whole()) {
+    copy.resize(static_cast<std::size_t>(plane) * kind.channels());
+    if (kind.planes) {
+      for (int c = 0; c < kind.channels(); ++c) {
+        const std::uint8_t* stored = bytes + c * window.height * window.width;
+        copy_window<1>(window, stored, 1, copy.data() + c * plane);
+      }
+    } else {
+      copy_window<Kind::kChannels>(window, bytes, kind.channels(), copy.data());
+    }
+    bytes = copy.data();
+  }
+  write_sample(kind, kind.see(bytes, plane, InOrder{}, look, Alone{}), source.cutout, y, Alone{});
+}
+
+/// Which sample stands in a row of the batch.
+struct SampleId {
+  std::uint32_t epoch, sample, kept;
+
+  HOST_DEVICE static SampleId of(const BatchRequest& request, std::int64_t size, std::int64_t row) {
+    const std::int64_t position =
+        (request.position != nullptr ? *request.position : 0) + request.offset + row;
+    const std::int64_t epoch = position / size, place = position - epoch * size;
+    const std::uint32_t now = static_cast<std::uint32_t>(epoch),
+                        kept = now % static_cast<std::uint32_t>(request.kept);
+    const std::int64_t sample =
+        request.orders != nullptr ? request.orders[kept * size + place] : place;
+    return {now, static_cast<std::uint32_t>(sample), kept};
+  }
+};
+
+template <class T, class Kind, bool kMixed>
+struct MakeSample {
+  Kind kind;
+  const std::uint8_t* stored;
+  std::int64_t bytes;  ///< of a sample
+  StoredSamples samples;
+  BatchRequest request;
+  T* images;
+  std::int32_t *labels, *other_labels;
+  float* weights;
+
+  template <class Team>
+  HOST_DEVICE auto see(std::uint32_t epoch, std::uint32_t sample, Team team) const {
+    Random random(request.seed, Purpose::augment, epoch, sample);
+    const Look look = kind.look(request.augment ? &random : nullptr);
+    return kind.see(stored + sample * bytes, look.window.height * look.window.width, look.window,
+                    look, team);
+  }
+  HOST_DEVICE Cutout cut(std::uint32_t epoch, std::uint32_t sample) const {
+    if (!request.augment || request.cutout == 0) return {};
+    return Cutout::draw(request.seed, epoch, sample, request.cutout, kind.lines(), kind.columns());
+  }
+
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
+    const SampleId id = SampleId::of(request, samples.size, row);
+    const auto own = see(id.epoch, id.sample, team);
+    const Cutout own_cut = cut(id.epoch, id.sample);
+    if (team.lane == 0) labels[row] = samples.labels[id.sample];
+    T* y = images + row * kind.lines() * kind.columns() * kind.channels();
+    if constexpr (kMixed) {
+      const Mix mix = request.mixes[id.kept * samples.size + id.sample];
+      if (team.lane == 0) {
+        other_labels[row] = samples.labels[mix.partner];
+        weights[row] = mix.weight;
+      }
+      write_mixed(kind, own, see(id.epoch, mix.partner, team), own_cut, cut(id.epoch, mix.partner),
+                  mix.weight, y, team);
+    } else {
+      write_sample(kind, own, own_cut, y, team);
+    }
+  }
+};
+
+struct CopyWords {
+  const std::int32_t* words;
+  StoredSamples samples;
+  std::int64_t length;
+  BatchRequest request;
+  std::int32_t *batch, *labels;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
+    const std::uint32_t sample = SampleId::of(request, samples.size, row).sample;
+    if (team.lane == 0) labels[row] = samples.labels[sample];
+    for (std::int64_t i = team.lane; i < length; i += team.lanes)
+      batch[row * length + i] = words[sample * length + i];
+  }
+};
+
+/// Calls f with samples of the kind.
+template <class F>
+void with_kind(const SampleFormat& format, F&& f) {
+  if (format.kind == SampleFormat::Kind::crops) return f(Crops(format));
+  expect(format.kind == SampleFormat::Kind::images, "samples without bytes cannot be resident");
+  if (format.size.channels == 1) return f(Images<1>(format));
+  if (format.size.channels == 3) return f(Images<3>(format));
+  f(Images<0>(format));
+}
+
+}  // namespace
+
+void make_sample(const SampleFormat& format, const SampleSource& own, const MixedSource* other,
+                 void* out, Type type) {
+  if (format.kind == SampleFormat::Kind::words) {
+    expect(type == Type::i32 && other == nullptr, "words are int32 and not mixed");
+    std::memcpy(out, own.bytes, format.bytes());
+    return;
+  }
+  const auto make = [&](const auto& kind) {
+    dispatch(type, [&]<class T>(T*) {
+      T* y = static_cast<T*>(out);
+      if (other == nullptr) return write_here(kind, own, y);
+      const std::int64_t count = std::int64_t{kind.lines()} * kind.columns() * kind.channels();
+      const auto values = std::make_unique_for_overwrite<float[]>(2 * count);
+      float *mine = values.get(), *others = mine + count;
+      write_here(kind, own, mine);
+      write_here(kind, other->source, others);
+      for (std::int64_t i = 0; i < count; ++i) y[i] = T(mixed(other->weight, mine[i], others[i]));
+    });
+  };
+  format.kind == SampleFormat::Kind::values ? make(Values(format)) : with_kind(format, make);
+}
+
+void make_batch(Stream& stream, const SampleFormat& format, const StoredSamples& samples,
+                const BatchRequest& request, const BatchViews& batch) {
+  const std::int64_t rows = batch.labels.count(), length = batch.images.shape.row();
+  expect(rows <= batch.images.shape[0], "a batch has as many labels as samples");
+  expect(length == format.shape().count(), "a batch does not have the shape of its samples");
+  auto* labels = batch.labels.as<std::int32_t>();
+  if (format.kind == SampleFormat::Kind::words) {
+    return each_row(stream, rows, length,
+                    CopyWords{reinterpret_cast<const std::int32_t*>(samples.bytes), samples, length,
+                              request, batch.images.as<std::int32_t>(), labels});
+  }
+  with_kind(format, [&]<class Kind>(const Kind& kind) {
+    dispatch(batch.images.type, [&]<class T>(T* images) {
+      images = batch.images.as<T>();
+      const auto make = [&]<bool kMixed>(std::bool_constant<kMixed>) {
+        each_row(stream, rows, length,
+                 MakeSample<T, Kind, kMixed>{
+                     kind, reinterpret_cast<const std::uint8_t*>(samples.bytes),
+                     static_cast<std::int64_t>(format.bytes()), samples, request, images, labels,
+                     kMixed ? batch.other_labels.as<std::int32_t>() : nullptr,
+                     kMixed ? batch.weights.as<float>() : nullptr});
+      };
+      request.mixes != nullptr ? make(std::true_type{}) : make(std::false_type{});
+    });
+  });
+}
+
+}  // namespace lockstep
