@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "tests/support/error_of.h"
 
 namespace lockstep {
@@ -59,8 +60,8 @@ class Group {
   using Body = std::function<void(FlightRecorder&, Watchdog&, Shared&)>;
 
   /// Starts `size` processes that call body() and then leave with exit code 0. `read`: their stderr
-  /// is read; otherwise it is a pipe that is full.
-  Group(int size, const Body& body, bool read = true)
+  /// is read; otherwise it is a pipe that is full. Their ranks begin at `first`.
+  Group(int size, const Body& body, bool read = true, int first = 0)
       : size_(size),
         memory_(static_cast<std::byte*>(
             mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
@@ -74,7 +75,7 @@ class Group {
       dup2(ends_[1], STDERR_FILENO);
       close(ends_[0]);
       close(ends_[1]);
-      FlightRecorder records(memory_ + sizeof(Shared), rank, size, rank);
+      FlightRecorder records(memory_ + sizeof(Shared), rank, size, first + rank);
       // As World does it with a barrier: nobody looks at records that are not there yet.
       for (++shared().entered; shared().entered < size;) sleep_for(0.001);
       {
@@ -299,4 +300,16 @@ TEST(Watchdog, ALackOfDescriptorsIsNoDeath) {
 }
 
 }  // namespace
+TEST(Watchdog, AHostWithoutRank0ReportsAHangLater) {
+  const auto hang = [](FlightRecorder& records, Watchdog& watchdog, Shared&) {
+    records.mine().phase("loading");
+    watchdog.set_timeout(0.1);
+    wait_for_ever();
+  };
+  const double began = now_seconds();
+  const Outcome outcome = Group(1, hang, true, 4).collect();
+  EXPECT_GE(now_seconds() - began, 2) << "rank 0's host may report the same and end all";
+  EXPECT_TRUE(mentions(outcome.text, {"rank 4", "0.1 s"}));
+}
+
 }  // namespace lockstep
