@@ -213,7 +213,7 @@ int run(const World& world, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  return run_or_answer(
+  return run_or_print_help(
       argc, argv, "bench_joints", [&](std::string& answer) { return parse(argc, argv, answer); },
       [&](World& world) { return run(world, argc, argv); });
 }

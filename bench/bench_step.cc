@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/options/help.h"
+#include "apps/options/options.h"
 #include "apps/run/augmentation.h"
 #include "apps/step/training_device.h"
 #include "apps/step/training_step.h"
@@ -54,7 +55,7 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   const auto training =
       parse_options(static_cast<int>(arguments.size()), arguments.data(), {"bench_step"}, text);
   if (training) o.training = *training;
-  return training.has_value();
+  return training != nullptr;
 }
 
 double median(std::vector<double> values) {
@@ -159,7 +160,7 @@ int run(World& world, BenchOptions& o) {
 int main(int argc, char** argv) {
   using namespace lockstep;
   BenchOptions options;
-  return run_or_answer(
+  return run_or_print_help(
       argc, argv, "bench_step",
       [&](std::string& answer) { return parse(argc, argv, options = {}, answer); },
       [&](World& world) { return run(world, options); });

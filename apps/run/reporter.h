@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/options/options.h"
 #include "apps/run/epoch_record.h"
 #include "apps/run/evaluation.h"
+#include "apps/run/options.h"
 #include "apps/run/run_folders.h"
 #include "apps/step/run_plan.h"
 #include "apps/step/straggler.h"

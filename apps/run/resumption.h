@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/options/options.h"
+#include "apps/run/options.h"
 #include "collectives/comm/comm.h"
 #include "net/checkpoint.h"
 

@@ -1,8 +1,8 @@
 // The start-up summary of a run, printed once.
 #pragma once
 
-#include "apps/options/options.h"
 #include "apps/run/evaluation.h"
+#include "apps/run/options.h"
 #include "apps/run/reporter.h"
 #include "apps/run/resumption.h"
 #include "apps/step/placement.h"

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "apps/options/options.h"
+#include "apps/run/options.h"
 #include "collectives/comm/comm.h"
 #include "src/device/device.h"
 

@@ -35,7 +35,7 @@ void require_countable(double samples, std::int64_t dataset_size) {
 
 /// The linear scaling rule. Source: Goyal et al., "Accurate, large minibatch SGD: training ImageNet
 /// in 1 hour", 2017, 2.1 and 2.2.
-void scale_rate(const Options& o, RunPlan& plan) {
+void scale_rate(const StepOptions& o, RunPlan& plan) {
   plan.rate = o.schedule.rate;
   if (o.schedule.rate_batch == 0) return;
   plan.rate_factor =
@@ -51,7 +51,7 @@ void scale_rate(const Options& o, RunPlan& plan) {
 }
 
 /// Throws where the learning rate leaves all numbers, and notes where it is not what one expects.
-void check_rate(const Options& o, RunPlan& plan) {
+void check_rate(const StepOptions& o, RunPlan& plan) {
   const double end = plan.epoch_at(plan.steps), last = plan.epoch_at(plan.steps - 1);
   const auto rate = static_cast<float>(learning_rate(plan.rate, last, end));
   if (!std::isfinite(rate)) {
@@ -87,7 +87,7 @@ bool shares_subtrees(int ranks, int shards) {
   return ranks == 1 || (own & (own - 1)) == 0;
 }
 
-std::int64_t global_batch_of(const Options& o, std::int64_t ranks) {
+std::int64_t global_batch_of(const StepOptions& o, std::int64_t ranks) {
   constexpr std::int64_t kLargest = std::int64_t{1} << 31;
   const std::int64_t batch =
       o.schedule.batch > 0 ? o.schedule.batch : std::max<std::int64_t>(128 / ranks, 1);
@@ -103,7 +103,8 @@ std::int64_t global_batch_of(const Options& o, std::int64_t ranks) {
   return given ? o.schedule.global_batch : batch * ranks * o.schedule.accumulate;
 }
 
-RunPlan plan_run(const Options& o, RankOf rank, std::int64_t dataset_size, const Position& start) {
+RunPlan plan_run(const StepOptions& o, RankOf rank, std::int64_t dataset_size,
+                 const Position& start) {
   const std::int64_t ranks = rank.ranks, shards = o.schedule.shards > 0
                                                       ? o.schedule.shards
                                                       : ranks * o.schedule.accumulate;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/options/options.h"
+#include "apps/step/step_options.h"
 #include "net/checkpoint.h"
 
 namespace lockstep {
@@ -46,10 +46,10 @@ struct RankOf {
 
 /// Throws the same usage Error on all ranks where the numbers do not go together. `options` of a
 /// run that goes on are resumed_options() (apps/run/resumption.h).
-RunPlan plan_run(const Options& options, RankOf rank, std::int64_t dataset_size,
+RunPlan plan_run(const StepOptions& options, RankOf rank, std::int64_t dataset_size,
                  const Position& start);
 
 /// Samples of all ranks per step; throws a usage Error where that is more than any memory holds.
-std::int64_t global_batch_of(const Options& options, std::int64_t ranks);
+std::int64_t global_batch_of(const StepOptions& options, std::int64_t ranks);
 
 }  // namespace lockstep

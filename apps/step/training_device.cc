@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-std::unique_ptr<Device> make_training_device(const Comm& comm, const Options& options,
+std::unique_ptr<Device> make_training_device(const Comm& comm, const StepOptions& options,
                                              Placement& placement) {
   return make_device(comm, options.device.name,
                      {.deterministic = options.device.deterministic,
@@ -18,7 +18,7 @@ std::unique_ptr<Device> make_training_device(const Comm& comm, const Options& op
                      placement);
 }
 
-void require_precision(const Comm& comm, const Device& device, const Options& options) {
+void require_precision(const Comm& comm, const Device& device, const StepOptions& options) {
   agree(comm, [&] {
     const DeviceTraits& traits = device.traits();
     if (traits.computes(options.model.precision)) return;
@@ -30,8 +30,8 @@ void require_precision(const Comm& comm, const Device& device, const Options& op
   });
 }
 
-void choose_kernels(const Comm& comm, Device& device, const Options& options, const RunPlan& plan,
-                    const Dataset& dataset, const std::string& before) {
+void choose_kernels(const Comm& comm, Device& device, const StepOptions& options,
+                    const RunPlan& plan, const Dataset& dataset, const std::string& before) {
   const auto plan_model = [&] {
     Model(device, find(models(), options.model.name), dataset.sample_shape(), dataset.classes(),
           plan.shard_batch, options.model.precision, /*training=*/true);

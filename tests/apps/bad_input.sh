@@ -31,7 +31,7 @@ wrong 'unknown option --stpes \(did you mean --steps\?\); --help' --stpes 3
 wrong 'unknown model "tutrial": did you mean "tutorial"\? known are: (.*, )?tutorial(,|$)' --model tutrial
 wrong '--batch: 0 is below 1' --batch 0
 printf '%s\n' 'batch = 4' 'lrr = 0.1' >"$folder/run.toml"
-wrong 'run.toml:2:[0-9]+: unknown option "lrr" \(did you mean lr\?\)' --config "$folder/run.toml"
+wrong 'run.toml:2: unknown option "lrr" \(did you mean lr\?\)' --config "$folder/run.toml"
 both_fail 2 '--shards 3 cannot be shared evenly by 2 ranks: use a multiple of 2' --shards 3
 both_fail 2 'a global batch of 15 cannot be cut into 2 equal shards: .*--global-batch 16' --global-batch 15
 both_fail 2 'unknown reducer "rign": did you mean "ring"' --reducer rign

@@ -1,4 +1,4 @@
-#include "apps/run/training_program.h"
+#include "apps/options/training_program.h"
 
 #include "apps/options/help.h"
 #include "apps/run/signals.h"
@@ -10,12 +10,12 @@ namespace lockstep {
 
 int run_training_program(int argc, char** argv, const Program& program) {
   const Signals signals;
-  std::optional<Options> options;
+  std::unique_ptr<const Options> options;
   const auto parse = [&](std::string& answer) {
     options = parse_options(argc, argv, program, answer);
-    return options.has_value();
+    return options != nullptr;
   };
-  return run_or_answer(argc, argv, program.name.c_str(), parse, [&](World& world) {
+  return run_or_print_help(argc, argv, program.name.c_str(), parse, [&](World& world) {
     expect_same(world.comm(), "builds",
                 fmt::format("build = {}, checksum {}", build_name(), program_checksum()));
     expect_same(world.comm(), "options", options->text);
