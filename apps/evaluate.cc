@@ -12,7 +12,6 @@
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
-#include "apps/options/option_set.h"
 #include "apps/run/checkpoint_folder.h"
 #include "apps/run/evaluated_checkpoint.h"
 #include "apps/run/evaluation.h"
@@ -24,7 +23,6 @@
 #include "collectives/comm/comm.h"
 #include "collectives/comm/flight_recorder.h"
 #include "net/checkpoint.h"
-#include "src/base/machine.h"
 #include "src/base/table.h"
 #include "src/data/dataset.h"
 #include "src/device/cpu/convolution.h"
@@ -51,54 +49,44 @@ bool is_folder(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path, unreadable);
 }
 
-/// False where --help or the like has said all; `text` is then what to print.
+void declare(OptionRows& rows, EvaluateOptions& o) {
+  rows.group("Options");
+  rows.text("--weights", o.weights, "NAME",
+            "ema: the moving average; raw: the weights; auto: the average if there is one",
+            one_of("--weights", {"auto", "ema", "raw"}));
+  rows.text("--data", o.data, "DIR", "Folder of the test set, for checkpoints trained on files");
+  rows.text("--precision", o.precision, "TYPE", "fp32, bf16, or on GPUs fp16 [as trained]",
+            one_of("--precision", {"fp32", "bf16", "fp16"}));
+  rows.flag("--follow", o.follow, "Stay, and evaluate every new checkpoint of the folder");
+  rows.number("--interval", o.interval, Bounds::above_zero(kLongestTime),
+              "Seconds between looks into the folder");
+  rows.flag("--no-confusion", o.no_confusion,
+            "Leave out the table of which class was taken for which");
+  rows.flag("--test-views", o.test_views,
+            "See each image six times, mirrored and moved by a pixel: the mean of their logits");
+  rows.text("--logits", o.logits, "FILE",
+            "Write the first 100 test samples, their labels and logits there, as HDF5");
+  rows.text("--device", o.device, "NAME", "Where to compute: auto or one of train_cifar --list",
+            [](const std::string& name) { find(devices(), name); });
+  rows.text("--conv", o.convolution, "NAME", "How CPU cores convolve: auto, direct, winograd4, ...",
+            [](const std::string& name) { find(convolutions(), name); });
+  rows.text("--isa", o.isa, "NAME", "What CPU cores compute with: auto, avx2, avx512, ...",
+            [](const std::string& name) { find(instruction_sets(), name); });
+  rows.optional_number("--threads", o.threads, Bounds::at_least(1),
+                       "Threads per rank [the node's cores shared out]");
+}
+
+/// False if `text` is all that is to be done: print it.
 bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
   CLI::App app("Evaluates checkpoints on the test set of the data that they were trained on",
                "evaluate");
-  app.allow_extras();
   app.add_option("checkpoint", o.checkpoint,
                  "A checkpoint, step-NNNNNNNNNN.h5, or a folder: its newest")
       ->required();
-  OptionSet set(app);
-  set.group("Options");
-  set.text("--weights", o.weights, "NAME",
-           "ema: the moving average; raw: the weights; auto: the average if there is one",
-           one_of("--weights", {"auto", "ema", "raw"}));
-  set.text("--data", o.data, "DIR", "Folder of the test set, for checkpoints trained on files");
-  set.text("--precision", o.precision, "TYPE", "fp32, bf16, or on GPUs fp16 [as trained]",
-           one_of("--precision", {"fp32", "bf16", "fp16"}));
-  set.flag("--follow", o.follow, "Stay, and evaluate every new checkpoint of the folder");
-  set.number("--interval", o.interval, Bounds::above_zero(kLongestTime),
-             "Seconds between looks into the folder");
-  set.flag("--no-confusion", o.no_confusion,
-           "Leave out the table of which class was taken for which");
-  set.flag("--test-views", o.test_views,
-           "See each image six times, mirrored and moved by a pixel: the mean of their logits");
-  set.text("--logits", o.logits, "FILE",
-           "Write the first 100 test samples, their labels and logits there, as HDF5");
-  set.text("--device", o.device, "NAME", "Where to compute: auto or one of train_cifar --list",
-           [](const std::string& name) { find(devices(), name); });
-  set.text("--conv", o.convolution, "NAME", "How CPU cores convolve: auto, direct, winograd4, ...",
-           [](const std::string& name) { find(convolutions(), name); });
-  set.text("--isa", o.isa, "NAME", "What CPU cores compute with: auto, avx2, avx512, ...",
-           [](const std::string& name) { find(instruction_sets(), name); });
-  set.optional_number("--threads", o.threads, Bounds::at_least(1),
-                      "Threads per rank [the node's cores shared out]");
-  app.set_version_flag("--version", build_name());
-  check_words(argc, argv);
-  try {
-    app.parse(argc, argv);
-    if (!app.remaining().empty()) fail_extra(app);
-  } catch (const CLI::CallForHelp&) {
-    text = help_text(app);
-    return false;
-  } catch (const CLI::CallForVersion& version) {
-    text = fmt::format("evaluate {}\n", version.what());
-    return false;
-  } catch (const CLI::ParseError& error) {
-    if (!app.remaining().empty()) fail_extra(app);
-    fail_usage("{}; --help lists all options", error.what());
-  }
+  OptionRows rows;
+  declare(rows, o);
+  add_rows(app, rows);
+  if (!read_command_line(app, argc, argv, "Options", text)) return false;
   o.checkpoint = home_path("checkpoint", o.checkpoint);
   if (o.test_views && !o.logits.empty()) {
     fail_usage("--logits are those of an image as it is: leave --test-views out");
@@ -243,7 +231,7 @@ int main(int argc, char** argv) {
   using namespace lockstep;
   const Signals signals;
   EvaluateOptions options;
-  return run_or_answer(
+  return run_or_print_help(
       argc, argv, "evaluate",
       [&](std::string& answer) { return parse(argc, argv, options = {}, answer); },
       [&](World& world) {

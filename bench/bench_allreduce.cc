@@ -207,7 +207,7 @@ int run(const World& world, const BenchOptions& o) {
 int main(int argc, char** argv) {
   using namespace lockstep;
   BenchOptions options;
-  return run_or_answer(
+  return run_or_print_help(
       argc, argv, "bench_allreduce",
       [&](std::string& answer) { return parse(argc, argv, options = {}, answer); },
       [&](World& world) { return run(world, options); });

@@ -152,7 +152,7 @@ int main(int argc, char** argv) {
       fail_usage("{}; --help lists all options", error.what());
     }
   };
-  return run_or_answer(argc, argv, "bench_joints", parse, [&](World& world) {
+  return run_or_print_help(argc, argv, "bench_joints", parse, [&](World& world) {
     expect_same(world.comm(), "options of the ranks",
                 fmt::format("--joints = {}\n--iters = {}\n", fmt::join(joints, ","), times));
     return run({.world = world, .joints = joints, .times = times});

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/options/help.h"
+#include "apps/options/options.h"
 #include "apps/run/run_setup.h"
 #include "bench/bare.h"
 #include "collectives/comm/flight_recorder.h"
@@ -51,7 +52,7 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
       parse_options(static_cast<int>(arguments.size()), arguments.data(), {"bench_step"}, text);
   if (training) o.training = *training;
   if (o.training.schedule.steps == 0) o.training.schedule.steps = 50;
-  return training.has_value();
+  return training != nullptr;
 }
 
 double median(std::vector<double> values) {
@@ -163,7 +164,7 @@ int run(World& world, const BenchOptions& o) {
 int main(int argc, char** argv) {
   using namespace lockstep;
   BenchOptions options;
-  return run_or_answer(
+  return run_or_print_help(
       argc, argv, "bench_step",
       [&](std::string& answer) { return parse(argc, argv, options = {}, answer); },
       [&](World& world) { return run(world, options); });

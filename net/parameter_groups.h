@@ -23,6 +23,9 @@ struct ParameterGroup {
   double epochs = 0;
 };
 
+/// Reads "PATTERN:lr=0.1,weight-decay=0". Throws the usage Error.
+ParameterGroup parse_group(const std::string& text);
+
 /// The first whose pattern is that of `name`; null: none.
 const ParameterGroup* group_of(std::string_view name, std::span<const ParameterGroup> groups);
 

@@ -33,7 +33,6 @@ libhdf5-dev|<hdf5.h>|HDF5, for checkpoints
 libdnnl-dev|<dnnl.hpp>|oneDNN, for convolutions and matrix products
 libfmt-dev|<fmt/format.h>|fmt, for text
 libcli11-dev|<CLI/CLI.hpp>|CLI11, for options
-libtomlplusplus-dev|<toml++/toml.h>|toml++, for files of options
 nlohmann-json3-dev|<nlohmann/json.hpp>|nlohmann-json, for metrics
 protobuf-compiler|protoc|Protocol Buffers compiler, for TensorBoard files
 libprotobuf-dev|<google/protobuf/message.h>|Protocol Buffers library, for TensorBoard files
@@ -102,7 +101,7 @@ describe() {  # needs on stdin -> "package (purpose)" on lines
   while IFS='|' read -r package known purpose; do printf '  %-20s %s\n' "$package" "$purpose"; done
 }
 
-# Debian 11 has a compiler without C++20's source_location, Ubuntu 22.04 no toml++: say so before an hour is lost.
+# The packages of Debian 11 and Ubuntu 22.04 are older than the tested ones. Stop before an hour is lost.
 refuse_too_old() {
   local ID='' VERSION_ID='' PRETTY_NAME='this system'
   # shellcheck disable=SC1091
@@ -110,7 +109,7 @@ refuse_too_old() {
   case $ID in
     debian) [[ -z $VERSION_ID || ${VERSION_ID%%.*} -ge 12 ]] ;;
     ubuntu) [[ -z $VERSION_ID || ${VERSION_ID%%.*} -ge 24 ]] ;;
-  esac || fail "$PRETTY_NAME is too old: its packages lack C++20 or toml++. Use Debian 12, Ubuntu 24.04 or newer, or a container of one."
+  esac || fail "$PRETTY_NAME is too old: its packages are older than those that are tested. Use Debian 12, Ubuntu 24.04 or newer, or a container of one."
 }
 
 install_packages() {

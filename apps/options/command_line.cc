@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
+#include "apps/options/help.h"
+#include "src/base/machine.h"
 #include "src/base/table.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
@@ -67,6 +69,16 @@ std::string plain(std::string_view name) {
   return result;
 }
 
+/// Throws the usage error for the first word that CLI11 did not understand.
+[[noreturn]] void fail_extra(const CLI::App& app) {
+  const std::string word = printable(app.remaining().front());
+  if (word.rfind("-", 0) != 0)
+    fail_usage("\"{}\" is not understood: options begin with --; see --help", word);
+  std::string name = word.substr(0, word.find('='));
+  name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
+  fail_usage("unknown option {}{}; --help lists all options", word, hint(app, name, "--"));
+}
+
 }  // namespace
 
 std::string hint(const CLI::App& app, std::string_view name, std::string_view prefix) {
@@ -83,25 +95,47 @@ std::string hint(const CLI::App& app, std::string_view name, std::string_view pr
   return meant.empty() ? "" : fmt::format(" (did you mean {}{}?)", prefix, meant);
 }
 
-std::string home_path(std::string_view option, const std::string& path) {
-  if (!path.starts_with('~')) return path;
-  if (path.size() > 1 && path[1] != '/') {
-    fail_usage("{}: \"{}\" begins with the home of another user. Pass the full path, or ./{}.",
-               option, path, path);
+void add_rows(CLI::App& app, OptionRows& rows) {
+  for (OptionRow& row : rows.all()) {
+    const auto set = [&row](const std::string& text) {
+      row.set(text, OptionRow::Source::command_line);
+    };
+    if (row.type == OptionRow::Type::flag) {
+      const auto nothing = [](std::int64_t) {};
+      app.add_flag_function(row.name, nothing, row.about)
+          ->check([set](const std::string& text) {  // CLI11 would take 3 for true
+            set(text);
+            return std::string();
+          })
+          ->group(row.group);
+      continue;
+    }
+    CLI::Option* option = app.add_option_function<std::string>(row.name, set, row.about);
+    option->default_str(row.by_default)->type_name(row.value)->group(row.group);
+    if (row.type == OptionRow::Type::list)
+      option->multi_option_policy(CLI::MultiOptionPolicy::Join);
   }
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home == '\0')
-    fail_usage("{}: \"{}\" needs the variable HOME. Pass the full path.", option, path);
-  return home + path.substr(1);
 }
 
-void fail_extra(const CLI::App& app) {
-  const std::string word = app.remaining().front();
-  if (word.rfind("-", 0) != 0)
-    fail_usage("\"{}\" is not understood: options begin with --; see --help", word);
-  std::string name = word.substr(0, word.find('='));
-  name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
-  fail_usage("unknown option {}{}; --help lists all options", word, hint(app, name, "--"));
+bool read_command_line(CLI::App& app, int argc, char** argv, const char* group,
+                       std::string& answer) {
+  app.set_help_flag("-h,--help", "Print this and exit")->group(group);
+  app.set_version_flag("--version", build_name(), "Print the version and exit")->group(group);
+  app.get_formatter()->column_width(34);
+  app.allow_extras();
+  try {
+    app.parse(argc, argv);
+    if (!app.remaining().empty()) fail_extra(app);
+    return true;
+  } catch (const CLI::CallForHelp&) {
+    answer = help_text(app);
+  } catch (const CLI::CallForVersion& version) {
+    answer = fmt::format("{} {}\n", app.get_name(), version.what());
+  } catch (const CLI::ParseError& error) {
+    if (!app.remaining().empty()) fail_extra(app);
+    fail_usage("{}; --help lists all options", printable(error.what()));
+  }
+  return false;
 }
 
 }  // namespace lockstep

@@ -1,22 +1,24 @@
-// Command lines of all programs: errors that name the nearest option, and paths.
+// Command lines of all programs: rows of options given to CLI11, and errors that name the nearest.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
 
+#include "src/base/option_rows.h"
+
 namespace lockstep {
 
-/// " (did you mean --lr?)" where an option of `app` is near to `name`, with `prefix` in front of
-/// its name.
+/// " (did you mean --lr?)" if an option of `app` is near to `name`, with `prefix` in front of its
+/// name.
 std::string hint(const CLI::App& app, std::string_view name, std::string_view prefix);
 
-/// `path` with $HOME for a leading "~", which no shell expands in a file of options, in quotes or
-/// behind "=". Throws the usage error, which begins with `option`, if there is no HOME, and for the
-/// "~name" of another user.
-std::string home_path(std::string_view option, const std::string& path);
+/// Makes an option of `app` of each row. The rows must outlive `app`.
+void add_rows(CLI::App& app, OptionRows& rows);
 
-/// Throws the usage error for the first of app.remaining(): words that CLI11 did not understand.
-[[noreturn]] void fail_extra(const CLI::App& app);
+/// Adds --help and --version under the heading `group`, and parses. False if `answer` is all that
+/// is to be done. Throws the usage error.
+bool read_command_line(CLI::App& app, int argc, char** argv, const char* group,
+                       std::string& answer);
 
 }  // namespace lockstep

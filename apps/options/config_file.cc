@@ -1,162 +1,126 @@
 #include "apps/options/config_file.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
-#define TOML_ENABLE_FORMATTERS 0
-#include <toml++/toml.h>
-
+#include "apps/options/command_line.h"
 #include "src/base/check.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
 
-std::string contents_of(const std::string& file) {
-  constexpr std::size_t kLongest = 1 << 16;  // some hundred times all options
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(file, error);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    fail_usage("cannot read --config {}: it is not a file", file);
-  errno = 0;
-  std::ifstream in(file, std::ios::binary);
-  std::string text;
-  if (in) {
-    text.resize(kLongest + 1);
-    in.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(in.gcount());
+/// The name and the values of a line; no item: the line is empty or a comment. CLI11 sees one line
+/// at a time because it keeps no line numbers.
+std::vector<CLI::ConfigItem> parse_line(const std::string& line, const std::string& place) {
+  const std::string text = CLI::detail::trim_copy(line);
+  if (text.empty() || text.starts_with('#')) return {};
+  const std::size_t equals = text.find('=');
+  if (equals == text.npos || text.starts_with('['))
+    fail_usage("{}: \"{}\" is not understood. Write name = value", place, printable(text));
+  const std::string value = CLI::detail::trim_copy(text.substr(equals + 1));
+  if (value.starts_with('[') && value.find(']') == value.npos)
+    fail_usage("{}: the array has no end. Write it in one line, as in [\"a\", \"b\"]", place);
+  std::istringstream input(text);
+  try {
+    return CLI::ConfigTOML().from_config(input);
+  } catch (const CLI::Error& error) {
+    fail_usage("{}: {}", place, printable(error.what()));
   }
-  if (in.bad() || !in.eof()) {
-    if (text.size() > kLongest)
-      fail_usage("{} is longer than {} KiB: it is not a file of options", file, kLongest >> 10);
-    fail_usage("cannot read --config {}: {}", file, std::strerror(errno));
-  }
-  return text;
 }
 
-/// A key of many dots is as many tables, one in another, which no stack holds.
-void require_short_lines(const std::string& file, const std::string& text) {
-  constexpr std::size_t kLongest = 1 << 12;  // the longest path, too
-  std::size_t number = 1, begin = 0;
-  for (std::size_t end; begin < text.size(); begin = end + 1, ++number) {
-    end = std::min(text.find('\n', begin), text.size());
-    if (end - begin > kLongest) {
-      fail_usage("{}:{}: the line is longer than {} KiB: it is not a file of options", file, number,
-                 kLongest >> 10);
+OptionRow& find_row(const CLI::ConfigItem& item, const std::string& place, const CLI::App& app,
+                    OptionRows& rows) {
+  const std::string name = item.fullname(), shown = printable(name);
+  if (OptionRow* row = rows.find("--" + name)) return *row;
+  if (!shown.empty() && app.get_option_no_throw("--" + name))
+    fail_usage("{}: pass --{} on the command line, not in a config file", place, shown);
+  fail_usage("{}: unknown option \"{}\"{}; a line is name = value, and --help lists all names",
+             place, shown, hint(app, name, ""));
+}
+
+/// One value, or lines for a list.
+std::string value_of(const CLI::ConfigItem& item, const OptionRow& row, const std::string& place) {
+  std::vector<std::string> values = item.inputs;
+  if (row.type == OptionRow::Type::list) std::erase(values, "");
+  if (row.type != OptionRow::Type::list && values.size() != 1)
+    fail_usage("{}: {} takes one value, not {}", place, row.name, values.size());
+  for (const std::string& value : values) {
+    if (value.starts_with('"') || value.starts_with('\''))
+      fail_usage("{}: {}: a quote is open. Close it, and leave out # within", place, row.name);
+  }
+  return fmt::format("{}", fmt::join(values, "\n"));
+}
+
+void read_line(const std::string& line, const std::string& place, const CLI::App& app,
+               OptionRows& rows) {
+  for (const CLI::ConfigItem& item : parse_line(line, place)) {
+    OptionRow& row = find_row(item, place, app, rows);
+    if (!row.place.empty())
+      fail_usage("{}: {} is given twice, first in {}", place, row.name, row.place);
+    if (row.source == OptionRow::Source::command_line) continue;
+    const std::string value = value_of(item, row, place);
+    try {
+      row.set(value, OptionRow::Source::file);
+    } catch (const Error& error) {
+      fail_usage("{}: {}", place, error.what());
     }
+    row.place = place;
   }
 }
 
-std::string place_of(const std::string& file, const toml::source_region& source) {
-  return fmt::format("{}:{}:{}", file, source.begin.line, source.begin.column);
+std::string in_quotes(const std::string& text) {
+  const char quote = text.find_first_of("\"\\") == text.npos ? '"' : '\'';
+  return quote + text + quote;
 }
 
-/// `text` without what a line of a terminal cannot show.
-std::string printable(std::string_view text) {
-  std::string result(text);
-  std::erase_if(result, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; });
-  return result;
-}
-
-ConfigValue array_of(const std::string& place, const std::string& name, const toml::array& array) {
-  std::vector<std::string> texts;
-  for (const toml::node& node : array) {
-    const auto* text = node.as_string();
-    if (!text || (*text)->empty() || printable(**text) != **text)
-      return {name, ConfigValue::Kind::array, "", place};
-    texts.push_back(**text);
+/// `value` of `row` as config_text() writes it.
+std::string config_value(const OptionRow& row, const std::string& value) {
+  using Type = OptionRow::Type;
+  if (row.type == Type::list) {
+    std::vector<std::string> texts = lines_of(value);
+    for (std::string& text : texts) text = in_quotes(text);
+    return fmt::format("[{}]", fmt::join(texts, ", "));
   }
-  return {name, ConfigValue::Kind::list, fmt::format("{}", fmt::join(texts, "\n")), place};
-}
-
-ConfigValue value_of(const std::string& file, const std::string& name, const toml::node& node) {
-  using Kind = ConfigValue::Kind;
-  // The value's column, for toml++ 3.0 keeps none of names.
-  const std::string place = place_of(file, node.source());
-  switch (node.type()) {
-    case toml::node_type::boolean:
-      return {name, Kind::boolean, **node.as_boolean() ? "true" : "false", place};
-    case toml::node_type::integer:
-      return {name, Kind::integer, fmt::format("{}", **node.as_integer()), place};
-    case toml::node_type::floating_point:
-      return {name, Kind::number, fmt::format("{}", **node.as_floating_point()), place};
-    case toml::node_type::string:
-      return {name, Kind::text, **node.as_string(), place};
-    case toml::node_type::table:
-      fail_usage("{}: {} begins a table: write name = value lines without sections and dots", place,
-                 printable(name));
-    case toml::node_type::array:
-      return array_of(place, name, *node.as_array());
-    default:
-      fail_usage("{}: {} is a date or a time: no option is one", place, printable(name));
-  }
+  const bool bare = row.type != Type::text &&
+                    (row.type != Type::word || value.find_first_not_of("0123456789") == value.npos);
+  return bare ? value : in_quotes(value);
 }
 
 }  // namespace
 
-std::vector<ConfigValue> read_config(const std::string& file) {
-  const std::string text = contents_of(file);
-  require_short_lines(file, text);
-  const auto lines = std::count(text.begin(), text.end(), '\n');
-  toml::table table;
-  try {
-    table = toml::parse(std::string_view(text), std::string_view(file));
-  } catch (const toml::parse_error& error) {
-    // toml++ finds an end of file one line late where the last line has its newline.
-    auto source = error.source();
-    source.begin.line =
-        std::min<toml::source_index>(source.begin.line, static_cast<toml::source_index>(lines) + 1);
-    fail_usage("{}: {}", place_of(file, source), printable(error.description()));
-  }
-  std::vector<std::pair<toml::source_position, ConfigValue>> found;
-  for (const auto& [key, node] : table) {
-    found.emplace_back(node.source().begin,
-                       value_of(file, std::string(std::string_view(key)), node));
-  }
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.first.line, a.first.column) < std::pair(b.first.line, b.first.column);
-  });
-  std::vector<ConfigValue> values;
-  for (auto& [position, value] : found) values.push_back(std::move(value));
-  return values;
+void read_config(const std::string& file, const CLI::App& app, OptionRows& rows) {
+  errno = 0;
+  std::ifstream in(file);
+  if (!in) fail_usage("cannot read --config {}: {}", file, std::strerror(errno));
+  if (!std::filesystem::is_regular_file(file))
+    fail_usage("cannot read --config {}: it is not a file", file);
+  int number = 0;
+  for (std::string line; std::getline(in, line);)
+    read_line(line, fmt::format("{}:{}", file, ++number), app, rows);
 }
 
-std::string toml_string(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c;
+std::string config_text(OptionRows& rows) {
+  std::string text;
+  for (const OptionRow& row : rows.all()) {
+    const std::string value = row.applies && !row.applies() ? "" : row.show();
+    if (value.empty() && row.type != OptionRow::Type::list) continue;
+    text += fmt::format("{}={}\n", row.name.substr(2), config_value(row, value));
   }
-  return result + "\"";
+  return text;
 }
 
-bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto byte = [&](std::size_t at) {
-      return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
-    };
-    const unsigned first = byte(i);
-    const std::size_t length = first < 0x80   ? 1
-                               : first < 0xC2 ? 0
-                               : first < 0xE0 ? 2
-                               : first < 0xF0 ? 3
-                               : first < 0xF5 ? 4
-                                              : 0;
-    if (length == 0) return false;
-    unsigned code = length == 1 ? first : first & (0x7Fu >> length);
-    for (std::size_t k = 1; k < length; ++k) {
-      if ((byte(i + k) & 0xC0) != 0x80) return false;
-      code = code << 6 | (byte(i + k) & 0x3F);
-    }
-    constexpr unsigned kShortest[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (code < kShortest[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000))
-      return false;
-    i += length;
+std::map<std::string, std::string> shaping_options(OptionRows& rows) {
+  std::map<std::string, std::string> shaping;
+  for (const OptionRow& row : rows.all()) {
+    if (!row.is_of_weights) continue;
+    const bool none = row.by_default.empty() && row.type != OptionRow::Type::list;
+    shaping.emplace(row.name.substr(2), none ? "" : config_value(row, row.by_default));
   }
-  return true;
+  return shaping;
 }
 
 }  // namespace lockstep

@@ -1,31 +1,23 @@
-// Files of options: TOML, name = value lines without sections, held to the standard.
+// Config files: lines name = value, which CLI11 reads as TOML.
 #pragma once
 
+#include <CLI/CLI.hpp>
+#include <map>
 #include <string>
-#include <string_view>
-#include <vector>
+
+#include "src/base/option_rows.h"
 
 namespace lockstep {
 
-/// One line of a config file.
-struct ConfigValue {
-  /// list: an array of texts without control characters; array: any other.
-  enum class Kind { boolean, integer, number, text, list, array };
-  std::string name;
-  Kind kind;
-  std::string value;  ///< as on a command line: true, 7, 0.1, cosine; of a list: its texts as lines
-  std::string place;  ///< "run.toml:3:1": file, line and column of the name
-};
+/// Sets from `file` the rows that the command line has not set. Throws the usage error with file
+/// and line. `app` knows all option names.
+void read_config(const std::string& file, const CLI::App& app, OptionRows& rows);
 
-/// What `file` says, in its order. Throws the usage error with file, line and column where it is no
-/// TOML, a name stands there twice, or a value is none of these kinds; with the cause where the
-/// file cannot be read.
-std::vector<ConfigValue> read_config(const std::string& file);
+/// All options with values as lines "name=value", which read_config() takes.
+std::string config_text(OptionRows& rows);
 
-/// `text` as a TOML string that read_config() reads back. Only for UTF-8.
-std::string toml_string(std::string_view text);
-
-/// Whether TOML can hold `text` at all.
-bool is_utf8(std::string_view text);
+/// The options that shape the weights, without the dashes, and the default of each as it stands in
+/// config_text(); empty: none.
+std::map<std::string, std::string> shaping_options(OptionRows& rows);
 
 }  // namespace lockstep

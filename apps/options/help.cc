@@ -53,9 +53,9 @@ std::string help_text(const CLI::App& app) {
   return wrapped(app.help(), app.get_formatter()->get_column_width());
 }
 
-int run_or_answer(int argc, char** argv, const char* program,
-                  const std::function<bool(std::string& answer)>& parse,
-                  const std::function<int(World&)>& run) {
+int run_or_print_help(int argc, char** argv, const char* program,
+                      const std::function<bool(std::string& answer)>& parse,
+                      const std::function<int(World&)>& run) {
   if (answered_without_ranks(parse)) return kExitSuccess;
   return run_main(argc, argv, program, [&](World& world) {
     std::string answer;

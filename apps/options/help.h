@@ -20,8 +20,8 @@ std::string help_text(const CLI::App& app);
 /// usage Error, or returns whether there is anything to run. It may be called again: where this
 /// process was started without a launcher, an answer needs no MPI, and of tasks that only SLURM
 /// knows of the first prints it.
-int run_or_answer(int argc, char** argv, const char* program,
-                  const std::function<bool(std::string& answer)>& parse,
-                  const std::function<int(World&)>& run);
+int run_or_print_help(int argc, char** argv, const char* program,
+                      const std::function<bool(std::string& answer)>& parse,
+                      const std::function<int(World&)>& run);
 
 }  // namespace lockstep

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "apps/options/options.h"
+#include "apps/run/options.h"
 #include "src/data/dataset.h"
 
 namespace lockstep {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/options/options.h"
+#include "apps/run/options.h"
 #include "apps/step/run_plan.h"
 #include "apps/step/training_step.h"
 #include "src/data/dataset.h"

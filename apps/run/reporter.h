@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/options/options.h"
+#include "apps/run/options.h"
 #include "apps/run/metrics.h"
 #include "apps/run/run_folders.h"
 #include "apps/step/run_plan.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/options/options.h"
+#include "apps/run/options.h"
 #include "collectives/comm/comm.h"
 #include "src/files/folder_lock.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "apps/options/options.h"
+#include "apps/run/options.h"
 #include "apps/step/placement.h"
 #include "apps/step/run_plan.h"
 #include "apps/step/training_step.h"

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "apps/run/evaluation.h"
+#include "apps/run/options.h"
 #include "apps/run/reporter.h"
 #include "apps/run/resumption.h"
 #include "apps/run/run_setup.h"

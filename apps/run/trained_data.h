@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/options/options.h"
+#include "apps/run/options.h"
 #include "apps/run/resumption.h"
 #include "net/checkpoint.h"
 #include "src/data/dataset.h"

@@ -3,7 +3,6 @@
 #include <memory>
 #include <optional>
 
-#include "apps/options/help.h"
 #include "apps/run/model_table.h"
 #include "apps/run/run_folders.h"
 #include "apps/run/signals.h"
@@ -185,21 +184,6 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   setup.choose_kernels(text_of(resumption.metadata, kTuning));
   return train_network(setup, resumption, folders.get(), stop_requested, look_for_stop,
                        base_memory);
-}
-
-int run_training_program(int argc, char** argv, const Program& program) {
-  const Signals signals;
-  std::optional<Options> options;
-  const auto parse = [&](std::string& answer) {
-    options = parse_options(argc, argv, program, answer);
-    return options.has_value();
-  };
-  return run_or_answer(argc, argv, program.name.c_str(), parse, [&](World& world) {
-    expect_same(world.comm(), "builds",
-                fmt::format("build = {}, checksum {}", build_name(), program_checksum()));
-    expect_same(world.comm(), "options", options->text);
-    return train(world, *options, [&] { return signals.stop_requested(); });
-  });
 }
 
 }  // namespace lockstep

@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "apps/options/options.h"
+#include "apps/run/options.h"
 #include "collectives/world.h"
 #include "src/device/device.h"
 
@@ -24,8 +24,5 @@ namespace lockstep {
 /// evaluation. `device`: null for the one that `options` name; it outlives the call.
 int train(World& world, const Options& options, const std::function<bool()>& stop_requested,
           Device* device = nullptr);
-
-/// All that train_cifar and its like do, from the command line to the exit code.
-int run_training_program(int argc, char** argv, const Program& program);
 
 }  // namespace lockstep

@@ -97,7 +97,7 @@ void describe(const RunPlan& plan, SummaryLines& lines) {
                   static_cast<double>(plan.dataset_size) / static_cast<double>(plan.global_batch)));
 }
 
-RunShape shape_of(const Options& options, int ranks) {
+RunShape shape_of(const StepOptions& options, int ranks) {
   const ScheduleOptions& o = options.schedule;
   constexpr std::int64_t kLargest = std::int64_t{1} << 31, kMostShards = kLargest - 1;
   const std::int64_t batch = o.batch > 0 ? o.batch : std::max<std::int64_t>(128 / ranks, 1),

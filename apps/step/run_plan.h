@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/options/options.h"
+#include "apps/step/step_options.h"
 #include "apps/step/summary_lines.h"
 #include "net/checkpoint.h"
 
@@ -56,7 +56,7 @@ struct RunPlan : RunShape {
 void describe(const RunPlan& plan, SummaryLines& lines);
 
 /// Throws the same usage Error on all ranks if the numbers do not go together.
-RunPlan plan_run(const Options& options, const RunShape& shape, int rank, int ranks,
+RunPlan plan_run(const StepOptions& options, const RunShape& shape, int rank, int ranks,
                  std::int64_t dataset_size, const Position& start);
 
 }  // namespace lockstep

@@ -23,16 +23,16 @@ std::vector<Range> bucket_parts(const Layout& layout) {
 
 /// "auto" may take what suits the link and these gradients. All that it may take adds in the
 /// canonical order, so that no bit depends on it.
-bool chooses_by_link(const Device& device, const Options& options) {
+bool chooses_by_link(const Device& device, const StepOptions& options) {
   return options.ranks.reducer == "auto" && options.ranks.wire == Type::f32 &&
          device.traits().memory_is_host;
 }
 
 /// MiB. Collective.
-double choose_buckets(int hosts, const Device& device, const Options& options, std::int64_t count,
-                      const std::function<Link()>& link) {
+double choose_buckets(int hosts, const Device& device, const StepOptions& options,
+                      std::int64_t count, const std::function<Link()>& link) {
   if (options.ranks.bucket_mb > 0) return options.ranks.bucket_mb;
-  if (hosts == 1 || !chooses_by_link(device, options)) return kUsualBucketMb;
+  if (hosts == 1 || !chooses_by_link(device, options)) return kDefaultBucketMb;
   const std::int64_t gradients = count * static_cast<std::int64_t>(sizeof(float));
   return static_cast<double>(bucket_bytes(hosts, link(), gradients)) * 0x1p-20;
 }
@@ -44,7 +44,7 @@ int count_hosts(const Comm& comm) {
 
 }  // namespace
 
-ReducerSpec reducer_spec(const Comm& comm, Device& device, const Options& options,
+ReducerSpec reducer_spec(const Comm& comm, Device& device, const StepOptions& options,
                          std::int64_t count, const std::vector<Range>& buckets) {
   return {.comm = comm.duplicate(),
           .device = device,
@@ -61,7 +61,7 @@ ReducerSpec reducer_spec(const Comm& comm, Device& device, const Options& option
           .exact = Layout::kMail};
 }
 
-ReducerSpec statistics_spec(const Comm& comm, Device& device, const Options& options,
+ReducerSpec statistics_spec(const Comm& comm, Device& device, const StepOptions& options,
                             const std::vector<Range>& places) {
   ReducerSpec spec = reducer_spec(comm, device, options, places.back().end(), places);
   spec.nccl_max_ctas = 1;
@@ -70,7 +70,7 @@ ReducerSpec statistics_spec(const Comm& comm, Device& device, const Options& opt
   return spec;
 }
 
-LoaderSpec loader_spec(const Options& options, const RunPlan& plan, const TrainingStep& step) {
+LoaderSpec loader_spec(const StepOptions& options, const RunPlan& plan, const TrainingStep& step) {
   return {.seed = plan.seed,
           .global_batch = plan.global_batch,
           .shards = plan.shards,
@@ -83,7 +83,7 @@ LoaderSpec loader_spec(const Options& options, const RunPlan& plan, const Traini
 }
 
 StepParts make_step_parts(const World& world, Device& device, const ModelEntry& entry,
-                          const Dataset& dataset, const Options& options, const RunPlan& plan) {
+                          const Dataset& dataset, const StepOptions& options, const RunPlan& plan) {
   StepParts parts;
   parts.model = std::make_unique<Model>(device, entry, dataset.sample_shape(), dataset.classes(),
                                         plan.shard_batch, options.model.precision, true);
@@ -143,8 +143,8 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   return parts;
 }
 
-TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, const Options& options,
-                           const RunPlan& plan, Timeline* timeline)
+TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record,
+                           const StepOptions& options, const RunPlan& plan, Timeline* timeline)
     : device_(device),
       record_(record),
       timeline_(timeline),
@@ -510,9 +510,8 @@ std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
   const std::size_t arena = layout().count * sizeof(float);
   std::vector<std::pair<std::string, std::size_t>> parts{
       {"parameters", arena},
-      {"gradients",
-       reducer_->traits().bytes + shard_sum_->bytes() + (together_ ? together_->bytes() : 0) +
-           kept_before_.size() * sizeof(float)},
+      {"gradients", reducer_->traits().bytes + shard_sum_->bytes() +
+                        (together_ ? together_->bytes() : 0) + kept_before_.size() * sizeof(float)},
       {"optimizer", state_.slots.size() * arena + arena / Layout::kAlignment}};
   if (state_.average) parts.emplace_back("average", arena);
   parts.emplace_back("activations", model_->activation_bytes());

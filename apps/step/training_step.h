@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "apps/options/options.h"
 #include "apps/step/host_copy.h"
 #include "apps/step/run_plan.h"
 #include "apps/step/shards_together.h"
 #include "apps/step/step_mail.h"
+#include "apps/step/step_options.h"
 #include "collectives/buckets.h"
 #include "collectives/shard_sum.h"
 #include "collectives/world.h"
@@ -65,23 +65,23 @@ struct StepParts {
 };
 
 /// What a reducer of `count` gradients in these buckets is made for, by `options`. Collective.
-ReducerSpec reducer_spec(const Comm& comm, Device& device, const Options& options,
+ReducerSpec reducer_spec(const Comm& comm, Device& device, const StepOptions& options,
                          std::int64_t count, const std::vector<Range>& buckets);
 
 /// The same for what layers sum over all shards, in these places_of_sums(): so few numbers that a
 /// single thread block of NCCL sums them, and leaves the others to the layers; in fp32 on any wire.
-ReducerSpec statistics_spec(const Comm& comm, Device& device, const Options& options,
+ReducerSpec statistics_spec(const Comm& comm, Device& device, const StepOptions& options,
                             const std::vector<Range>& places);
 
 class TrainingStep;
 
 /// What `step` reads: the training samples of a run, as `options` want them.
-LoaderSpec loader_spec(const Options& options, const RunPlan& plan, const TrainingStep& step);
+LoaderSpec loader_spec(const StepOptions& options, const RunPlan& plan, const TrainingStep& step);
 
 /// Collective: all ranks give the same arguments. The parts that `options` name. Throws
 /// AgreedError.
 StepParts make_step_parts(const World& world, Device& device, const ModelEntry& entry,
-                          const Dataset& dataset, const Options& options, const RunPlan& plan);
+                          const Dataset& dataset, const StepOptions& options, const RunPlan& plan);
 
 class TrainingStep {
  public:
@@ -89,7 +89,7 @@ class TrainingStep {
   /// decay, the weight decay and whether steps may be graphs count. `record` is told what this rank
   /// does, and so is `timeline`, if any, which outlives the step; of a device that works later,
   /// when the work was given.
-  TrainingStep(StepParts parts, Device& device, Record& record, const Options& options,
+  TrainingStep(StepParts parts, Device& device, Record& record, const StepOptions& options,
                const RunPlan& plan, Timeline* timeline = nullptr);
 
   ~TrainingStep();

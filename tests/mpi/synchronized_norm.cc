@@ -56,7 +56,7 @@ Outcome step(int shards, bool together, const std::string& progress = "auto",
   const Comm comm = world().comm();
   const auto device = make_cpu_device(1);
   const Few data;
-  Options options;
+  StepOptions options;
   options.optimizer.ema = 0;
   options.model.sync_bn = together;
   options.schedule.global_batch = kBatch;

@@ -1,5 +1,6 @@
 // A whole run on a device that works later: given ahead or not, stopped and gone on or not, it
 // writes what the CPU's writes.
+#include "apps/options/options.h"
 #include "apps/run/trainer.h"
 
 #include <gtest/gtest.h>

@@ -92,7 +92,7 @@ struct Variant {
   bool no_graph = false;
   NcclPlan nccl = {};     ///< of the double
   bool together = false;  ///< one shard on each rank, with statistics in common
-  std::function<void(Options&)> change = {};
+  std::function<void(StepOptions&)> change = {};
   /// Of images so loud, and layers so plain, that scaled gradients overflow.
   bool loud = false;
   /// Of images that are one and the same.
@@ -118,7 +118,7 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   const Comm all = world().comm(), comm = variant.alone ? alone_of(all) : all;
   const bool own = variant.doubles && (reducer == "nccl" || reducer == "cuda_ipc");
   const Noise data(variant.loud ? 1000.0f : 1.0f, variant.alike);
-  Options options;
+  StepOptions options;
   options.optimizer.ema = 0.99f;
   options.ranks.bucket_mb = 0.01;
   options.ranks.reducer = own || variant.alone ? "shared" : reducer;
@@ -224,7 +224,7 @@ TEST(TrainingStep, GivenAheadAndStagedItGivesTheCpusBits) {
 
 TEST(TrainingStep, ByTheLengthsOfArraysInGroupsAndOnMixedImagesItGivesTheCpusBits) {
   for (const char* optimizer : {"lars", "lamb", "muon"}) {
-    const Variant variant{.change = [optimizer](Options& options) {
+    const Variant variant{.change = [optimizer](StepOptions& options) {
       options.optimizer.name = optimizer;
       options.optimizer.weight_decay = 0.01f;
       options.optimizer.groups = {{"conv/*", 0.5f, 0.0f}, {"hidden/weights", 0, {}}};
@@ -288,7 +288,7 @@ TEST(TrainingStep, SeveralShardsTogetherAreForMemoryOfTheHost) {
   const auto device = make_async_device();
   const Noise data;
   const int ranks = world().comm().size();
-  Options options;
+  StepOptions options;
   options.model.sync_bn = true;
   options.schedule.shards = 2 * ranks;
   options.schedule.global_batch = 4 * ranks;
@@ -314,7 +314,7 @@ TEST(TrainingStep, ALossScaledByAPowerOfTwoGivesTheSameBitsAndSoDoesTheWire) {
                                             {"direct", Type::bf16, 0},
                                             {"direct", Type::bf16, 0.5f}}) {
     const auto scaled = [=](Device& device, const char* how) {
-      return train(device, reducer, "poll", {.change = [=](Options& options) {
+      return train(device, reducer, "poll", {.change = [=](StepOptions& options) {
                      options.optimizer.loss_scale = how;
                      options.optimizer.clip_norm = clip;
                      options.optimizer.loss_scale_steps = 5;
@@ -333,7 +333,7 @@ TEST(TrainingStep, ALossScaledByAPowerOfTwoGivesTheSameBitsAndSoDoesTheWire) {
 TEST(TrainingStep, AScaleThatTheWireCannotHoldIsLowered) {
   if (world().comm().size() == 1) return;  // nothing crosses
   const Outcome outcome =
-      train(*make_cpu_device(1), "direct", "poll", {.change = [](Options& options) {
+      train(*make_cpu_device(1), "direct", "poll", {.change = [](StepOptions& options) {
         options.ranks.wire = Type::f16;
         options.optimizer.loss_scale = "dynamic:4294967296";
       }});
@@ -345,7 +345,7 @@ TEST(TrainingStep, AScaleThatTheWireCannotHoldIsLowered) {
 
 TEST(TrainingStep, AStepWhoseGradientsOverflowIsSkippedByAllRanksAlike) {
   const Variant overflow{.change =
-                             [](Options& options) {
+                             [](StepOptions& options) {
                                options.optimizer.loss_scale =
                                    fmt::format("dynamic:{}", LossScaling::kHighest);
                                options.optimizer.loss_scale_steps = 2;
@@ -392,11 +392,11 @@ TEST(TrainingStep, ForTheOptimizerAndTheWireASkippedStepHasNotBeen) {
                                                  {"nadam", "shared", Type::f32},
                                                  {"sgd", "direct", Type::bf16}}) {
     Variant skipping{.loud = true, .alike = true}, begun_later = skipping;
-    begun_later.change = [=](Options& options) {
+    begun_later.change = [=](StepOptions& options) {
       options.optimizer.name = optimizer;
       options.ranks.wire = wire;
     };
-    skipping.change = [=](Options& options) {
+    skipping.change = [=](StepOptions& options) {
       begun_later.change(options);
       options.optimizer.loss_scale = fmt::format("dynamic:{}", LossScaling::kHighest);
     };
@@ -414,7 +414,7 @@ TEST(TrainingStep, ForTheOptimizerAndTheWireASkippedStepHasNotBeen) {
 TEST(TrainingStep, ItsReducerIsMadeAsTheOptionsSay) {
   const Comm comm = world().comm();
   const auto device = make_async_device();
-  Options options;
+  StepOptions options;
   options.device.deterministic = true;
   options.ranks.nccl_max_ctas = 8;
   const auto make = [&](NcclDouble& library) {

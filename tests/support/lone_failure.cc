@@ -29,10 +29,10 @@ namespace {
 /// What the product asks each rank between the phases of start-up and at every step, throwing.
 int fail_in_training(World& world, int argc, char** argv, int rank, const std::string& place) {
   std::string text;
-  const Options options = parse_options(argc, argv, {"lone_failure"}, text).value();
+  const auto options = parse_options(argc, argv, {"lone_failure"}, text);
   const int failing_call = place == "start-up" ? 2 : 12;
   int calls = 0;
-  return train(world, options, [&]() -> bool {
+  return train(world, *options, [&]() -> bool {
     if (++calls == failing_call && (rank < 0 || world.comm().rank() == rank)) throw_as(place);
     return false;
   });

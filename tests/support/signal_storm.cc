@@ -12,8 +12,8 @@ int main(int argc, char** argv) {
   const Signals signals;
   return run_main(argc, argv, "signal_storm", [&](World& world) {
     std::string text;
-    const Options options = parse_options(argc, argv, {"signal_storm"}, text).value();
-    const int code = train(world, options, [] { return false; });
+    const auto options = parse_options(argc, argv, {"signal_storm"}, text);
+    const int code = train(world, *options, [] { return false; });
     const auto lines = world.comm().gather(
         fmt::format("rank {} took {} signals\n", world.comm().rank(), signals.taken()));
     for (const std::string& line : lines) std::fputs(line.c_str(), stdout);

@@ -1,5 +1,5 @@
-// Options: every number is held to plain decimals and its range, files of options are TOML, and
-// errors name the option or the file, line and column.
+// Options: every number is held to plain decimals and its range, and errors name the option, or the
+// file, line and key.
 #include "apps/options/options.h"
 
 #include <gtest/gtest.h>
@@ -62,25 +62,12 @@ TEST(Options, NoNumberIsTakenThatIsNotOne) {
   const Words names = numeric(false);
   EXPECT_GE(names.size(), 20u);
   for (const std::string& name : names) {
-    for (const char* text : {"many",    "0x10",
-                             "0X1p3",   "010",
-                             "-01",     "00",
-                             "1_000",   "1,5",
-                             "1.000,0", "+5",
-                             " 5",      "5 ",
-                             "5\t",     "inf",
-                             "-inf",    "Infinity",
-                             "nan",     "NaN",
-                             "-nan",    "nan(1)",
-                             "1e",      "e5",
-                             "--5",     "1e5x",
-                             "5f",      "5L",
-                             ".",       "-",
-                             "-.",      "1.2.3",
-                             "١",       "0b1",
-                             "0o7",     "1e999999",
-                             "-1",      "1'000",
-                             "[1]",     "99999999999999999999999999"}) {
+    for (const char* text :
+         {"many", "0x10",     "0X1p3",  "010",   "-01",   "1_000",
+          "1,5",  "+5",       " 5",     "5 ",    "5\t",   "inf",
+          "-inf", "NaN",      "nan(1)", "1e",    "e5",    "--5",
+          "5f",   ".",        "-",      "-.",    "1.2.3", "١",
+          "0b1",  "1e999999", "-1",     "1'000", "[1]",   "99999999999999999999999999"}) {
       EXPECT_NE(refusal({name + "=" + text}), "") << name << " takes \"" << text << '"';
     }
     EXPECT_NE(refusal({name + "="}), "") << name;
@@ -128,77 +115,69 @@ TEST(Options, NumbersAreTakenAsTheyStand) {
   EXPECT_EQ(parse({"--lr=1e-300"}).schedule.rate.base, 1e-300);
 }
 
-TEST(Options, RefusalsSayWhy) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"--steps=010", "--steps: \"010\" is not a number (in plain decimals)"},
-      {"--steps=1.5", "--steps: 1.5 is not a whole number"},
-      {"--steps=9223372036854775808", "--steps: 9223372036854775808 is too large"},
-      {"--shards=2147483648", "--shards: 2147483648 is too large"},
-      {"--weight-decay=1e39", "--weight-decay: 1e39 is too large"},
-      {"--weight-decay=1e-60", "--weight-decay: 1e-60 is too close to 0"},
-      {"--lr=1e-400", "--lr: 1e-400 is too close to 0"},
-      {"--lr=1e400", "--lr: 1e400 is too large"},
-      {"--lr=-0", "--lr: -0 is not above 0"},
-      {"--momentum=1.5", "--momentum: 1.5 is not between 0 and 1"},
-      {"--timeout=1e10", "--timeout: 1e10 is too large"},
-      {"--nesterov=3", "--nesterov: \"3\" is neither true nor false"},
-      {"--data=", "--data: its value is empty (a variable that is not set?)"},
-      {"--log-dir=a\nb", "\"--log-dir=a?b\" holds control characters"},
-      {"--log-dir=[a]",
-       "--log-dir=[a]: a value in brackets is not understood; a path may begin with ./"},
-      {"--checkpoint-every=010",
-       "--checkpoint-every: \"010\" is neither a number of steps (1000) nor "
-       "a time (600s, 10m, 2h)"},
-      {"--checkpoint-every=1e9h",
-       "--checkpoint-every: \"1e9h\" is neither a number of steps (1000) nor "
-       "a time (600s, 10m, 2h)"},
-  };
-  for (const auto& [word, text] : cases) EXPECT_EQ(refusal({word}), text);
+/// Words of a command line, and a pattern of the error.
+using Refusals = std::vector<std::pair<Words, const char*>>;
+
+void expect_refusals(const Refusals& cases) {
+  for (const auto& [words, pattern] : cases) {
+    EXPECT_TRUE(std::regex_search(refusal(words), std::regex(pattern)))
+        << refusal(words) << "\nwants " << pattern;
+  }
 }
 
-TEST(Options, WhatIsUnknownIsToldWithTheNearest) {
-  const std::pair<Words, const char*> cases[] = {
+TEST(Options, RefusalsNameTheOptionAndTheCause) {
+  expect_refusals({
+      {{"--steps=010"}, "^--steps: \"010\" .*number"},
+      {{"--steps=1.5"}, "^--steps: 1.5 .*whole"},
+      {{"--steps=9223372036854775808"}, "^--steps: 9223372036854775808 .*large"},
+      {{"--shards=2147483648"}, "^--shards: 2147483648 .*large"},
+      {{"--weight-decay=1e39"}, "^--weight-decay: 1e39 .*large"},
+      {{"--weight-decay=1e-60"}, "^--weight-decay: 1e-60 .*close to 0"},
+      {{"--lr=1e-400"}, "^--lr: 1e-400 .*close to 0"},
+      {{"--lr=1e400"}, "^--lr: 1e400 .*large"},
+      {{"--lr=-0"}, "^--lr: -0 .*above 0"},
+      {{"--momentum=1.5"}, "^--momentum: 1.5 .*between 0 and 1"},
+      {{"--timeout=1e10"}, "^--timeout: 1e10 .*large"},
+      {{"--nesterov=3"}, "^--nesterov: \"3\""},
+      {{"--data="}, "^--data:"},
+      {{"--seed", ""}, "^--seed: .*empty"},
+      {{""}, "\"\" is not understood"},
+      {{"--log-dir=a\nb"}, "^--log-dir: .*control"},
+      {{"--log-dir=\x1b[2J"}, "^--log-dir: .*control"},
+      {{"--\x1b[2J"}, R"(^unknown option --\?\[2J;)"},
+      {{"--checkpoint-every=010"}, "^--checkpoint-every: \"010\" .*1000.*600s"},
+      {{"--checkpoint-every=1e9h"}, "^--checkpoint-every: \"1e9h\" .*1000.*600s"},
+      {{"--precision", "fp8"}, "^--precision: \"fp8\" .*fp32 .*bf16 .*fp16"},
+      {{"--steps"}, "--steps.* missing"},
+      {{"--lr=0.1", "--lr=0.2"}, "--lr: .* 2"},
+  });
+}
+
+TEST(Options, ErrorsNameTheNearest) {
+  expect_refusals({
       {{"--stpes=3"}, R"(^unknown option --stpes=3 \(did you mean --steps\?\))"},
       {{"--frobnicate"}, "^unknown option --frobnicate; --help"},
       {{"--learning-rate", "0.1"}, R"(option --learning-rate \(did you mean --lr\?\))"},
       {{"--batch_size=64"}, R"(option --batch_size=64 \(did you mean --batch\?\))"},
       {{"--Num_Epochs", "3"}, R"(option --Num_Epochs \(did you mean --epochs\?\))"},
-      {{"--train_dir", "x"}, R"(option --train_dir \(did you mean --checkpoint-dir\?\))"},
-      {{"--global_batch", "8"}, R"(option --global_batch \(did you mean --global-batch\?\))"},
       {{"-x"}, "^unknown option -x; --help"},
-      {{"steps", "3"}, "^\"steps\" is not understood: options begin with --"},
-      {{"--optimizer", "sgdd"},
-       R"(^unknown optimizer "sgdd": did you mean "sgd"\? known are: sgd)"},
-      {{"--reducer", "rign"}, R"(^unknown reducer "rign": did you mean "ring"\? .*, to_one)"},
-      {{"--reducer", "owners"}, "owners .* direct"},
-      {{"--dataset", "cifar"},
-       R"(^unknown data set "cifar": did you mean "cifar10"\? .*, synthetic)"},
-      {{"--lr-schedule", "cosin"},
-       R"(^unknown learning-rate schedule "cosin": did you mean "cosine"\? .*constant)"},
-      {{"--progress", "pol"}, R"(^unknown progress policy "pol": did you mean "poll"\? .*thread)"},
-  };
-  for (const auto& [words, pattern] : cases) {
-    EXPECT_TRUE(std::regex_search(refusal(words), std::regex(pattern)))
-        << refusal(words) << "\nwants " << pattern;
-  }
+      {{"steps", "3"}, "^\"steps\" .*--"},
+      {{"--optimizer", "sgdd"}, R"("sgdd": did you mean "sgd"\? known are: sgd)"},
+      {{"--reducer", "rign"}, R"("rign": did you mean "ring"\? .*, to_one)"},
+      {{"--dataset", "cifar"}, R"("cifar": did you mean "cifar10"\? .*, synthetic)"},
+      {{"--lr-schedule", "cosin"}, R"("cosin": did you mean "cosine"\? .*constant)"},
+      {{"--progress", "pol"}, R"("pol": did you mean "poll"\? .*thread)"},
+  });
 }
 
 TEST(Options, ThatDoNotGoTogetherAreRefused) {
-  const std::pair<Words, const char*> cases[] = {
-      {{"--precision", "fp8"}, "--precision: \"fp8\" is neither fp32 nor bf16 nor fp16"},
-      {{"--steps"}, "--steps.* missing"},
-      {{"--checkpoint-dir", ""}, "--checkpoint-dir: its value is empty"},
-      {{"--steps", "5", "--epochs", "1"}, "^--steps and --epochs both say how long"},
-      {{"--batch=5", "--global-batch=10"}, "^--batch, per rank, and --global-batch say the same"},
-      {{"--dataset", "cifar10"}, "^--dataset cifar10 needs its files: say --data DIR"},
-      {{"--dataset=synthetic", "--data=."}, "^--dataset synthetic is generated: leave --data out"},
-      {{"--nesterov"}, "^--nesterov .*add --momentum"},
-      {{"--lr=0.1", "--lr=0.2"}, "--lr: At Most 1 required but received 2"},
-  };
-  for (const auto& [words, pattern] : cases) {
-    EXPECT_TRUE(std::regex_search(refusal(words), std::regex(pattern)))
-        << refusal(words) << "\nwants " << pattern;
-  }
+  expect_refusals({
+      {{"--steps", "5", "--epochs", "1"}, "^--steps and --epochs"},
+      {{"--batch=5", "--global-batch=10"}, "^--batch, .*--global-batch"},
+      {{"--dataset", "cifar10"}, "^--dataset cifar10 .*--data DIR"},
+      {{"--dataset=synthetic", "--data=."}, "^--dataset synthetic .*--data"},
+      {{"--nesterov"}, "^--nesterov .*--momentum"},
+  });
 }
 
 TEST(Options, TheLossIsScaledAsThePrecisionNeeds) {
@@ -219,8 +198,8 @@ TEST(Options, TheLossIsScaledAsThePrecisionNeeds) {
   for (const char* how : {"many", "0.5", "dynamic:", "dynamic:0", "dynamic:1e38", "inf", "-2"}) {
     EXPECT_EQ(refusal({fmt::format("--loss-scale={}", how)}).rfind("--loss-scale: ", 0), 0u) << how;
   }
-  EXPECT_EQ(refusal({"--loss-scale=dynamic:4e37", "--clip-norm=1"}),
-            "--loss-scale dynamic:4e37 leaves --clip-norm no room: use one of at most 1.84467e+19");
+  expect_refusals({{{"--loss-scale=dynamic:4e37", "--clip-norm=1"},
+                    "^--loss-scale dynamic:4e37 .*--clip-norm .*1.84467e"}});
   EXPECT_EQ(parse({"--loss-scale=dynamic", "--clip-norm=1"}).loss_scaling().highest, 0x1p64f);
 }
 
@@ -237,30 +216,20 @@ TEST(Options, WhatDoesNothingIsNoted) {
 }
 
 TEST(Options, AnOptionIsNoValue) {
-  for (const char* name : {"--checkpoint-dir", "--log-dir", "--data", "--resume"}) {
-    EXPECT_EQ(refusal({name, "--check"}),
-              fmt::format("{}: its value is missing, for --check is an option; a path may begin "
-                          "with ./",
-                          name));
-  }
+  for (const char* name : {"--checkpoint-dir", "--log-dir", "--data", "--resume"})
+    expect_refusals({{{name, "--check"}, "missing.*--check"}});
   EXPECT_EQ(parse({"--log-dir", "./--check"}).reports.log_dir, "./--check");
-  EXPECT_EQ(refusal({""}), "an argument: its value is empty (a variable that is not set?)");
-  EXPECT_EQ(refusal({"--seed", ""}), "--seed: its value is empty (a variable that is not set?)");
 }
 
 TEST(Options, OfAnotherOptimizerAreRefused) {
-  EXPECT_EQ(refusal({"--optimizer", "adam", "--momentum", "0.9"}),
-            "--momentum is an option of --optimizer sgd, lars, muon, and this is adam, which takes "
-            "--beta1, "
-            "--beta2, --epsilon");
-  EXPECT_EQ(
-      refusal({"--beta2=0.9"}),
-      "--beta2 is an option of --optimizer adam, adamw, nadam, lamb, and this is sgd, which takes "
-      "--momentum, --nesterov");
-  EXPECT_EQ(refusal({"--optimizer=adam", "--beta1=1"}), "--beta1: 1 is not between 0 and 0.999999");
-  EXPECT_EQ(refusal({"--optimizer=adam", "--epsilon=0"}), "--epsilon: 0 is not above 0");
-  EXPECT_EQ(refusal({"--optimizer=muon", "--newton-schulz=2.5"}),
-            "--newton-schulz: 2.5 is not a whole number");
+  expect_refusals({
+      {{"--optimizer", "adam", "--momentum", "0.9"},
+       "^--momentum .* sgd, lars, muon, .*adam, .*--beta1, --beta2, --epsilon"},
+      {{"--beta2=0.9"}, "^--beta2 .* adam, adamw, nadam, lamb, .*sgd, .*--momentum, --nesterov"},
+      {{"--optimizer=adam", "--beta1=1"}, "^--beta1: 1 .*between 0 and 0.999999"},
+      {{"--optimizer=adam", "--epsilon=0"}, "^--epsilon: 0 .*above 0"},
+      {{"--optimizer=muon", "--newton-schulz=2.5"}, "^--newton-schulz: 2.5 .*whole"},
+  });
   EXPECT_EQ(parse({"--optimizer=muon", "--newton-schulz=3"}).optimizer.own.at("newton-schulz"), 3);
 }
 
@@ -329,24 +298,19 @@ TEST(Options, AGroupIsAPatternAndItsSettings) {
 }
 
 TEST(Options, AGroupThatIsNoneIsRefused) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"conv1", "\"conv1\" is not PATTERN:NAME=VALUE,..., as in 'conv*:lr=0.1,weight-decay=0'"},
-      {"conv1:", "\"conv1:\" is not PATTERN:"},
-      {":lr=1", "\":lr=1\" is not PATTERN:"},
-      {"conv1:lr", "conv1: lr: \"\" is not a number"},
-      {"conv1:momentum=1",
-       "--group conv1: \"momentum=1\" is neither lr=FACTOR nor weight-decay=NUMBER"},
-      {"conv1:lr=1,", "conv1: \"\" is neither lr=FACTOR"},
-      {"conv1:lr=-1", "--group conv1: lr: -1 is below 0"},
-      {"conv1:lr=x", "--group conv1: lr: \"x\" is not a number"},
-      {"conv1:weight-decay=1e99", "--group conv1: weight-decay: 1e99 is too large"},
-      {"conv1:lr=1,weight-decay=0,lr=1", "--group conv1: lr stands there twice"},
-  };
-  for (const auto& [word, text] : cases)
-    EXPECT_NE(refusal({"--group", word}).find(text), std::string::npos)
-        << refusal({"--group", word});
-  EXPECT_NE(refusal({"--group=a:lr=1", "--group=b"}), "") << "the second";
-  EXPECT_NE(refusal({"--group"}), "");
+  expect_refusals({
+      {{"--group=conv1"}, "^--group: \"conv1\" .*PATTERN:"},
+      {{"--group=conv1:"}, "^--group: \"conv1:\" .*PATTERN:"},
+      {{"--group=:lr=1"}, "^--group: \":lr=1\" .*PATTERN:"},
+      {{"--group=conv1:lr"}, "conv1: lr: \"\" .*number"},
+      {{"--group=conv1:momentum=1"}, "conv1: \"momentum=1\" .*lr=.*weight-decay="},
+      {{"--group=conv1:lr=1,"}, "conv1: \"\" .*lr="},
+      {{"--group=conv1:lr=-1"}, "conv1: lr: -1 .*below 0"},
+      {{"--group=conv1:weight-decay=1e99"}, "conv1: weight-decay: 1e99 .*large"},
+      {{"--group=conv1:lr=1,weight-decay=0,lr=1"}, "conv1: lr is given twice"},
+      {{"--group=a:lr=1", "--group=b"}, "\"b\""},
+      {{"--group"}, "--group"},
+  });
 }
 
 TEST(Options, SayWhereTheyAreDeclaredWhetherTheyShapeTheWeights) {
@@ -363,13 +327,13 @@ TEST(Options, SayWhereTheyAreDeclaredWhetherTheyShapeTheWeights) {
   }
 }
 
-TEST(Options, ThatShapeTheWeightsSayWhatTheyUsuallyAre) {
+TEST(Options, ThatShapeTheWeightsNameTheirDefaults) {
   for (const OptimizerEntry& optimizer : optimizers()) {
     const Options o = parse({"--optimizer", std::string(optimizer.name), "--lr=0.1"});
-    for (const auto& [name, usual] : o.shaping) {
+    for (const auto& [name, by_default] : o.shaping) {
       if (name == "optimizer" || o.text.find("\n" + name + "=") == std::string::npos) continue;
-      EXPECT_NE(o.text.find(fmt::format("\n{}={}\n", name, usual)), std::string::npos)
-          << name << " of " << optimizer.name << " is usually " << usual;
+      EXPECT_NE(o.text.find(fmt::format("\n{}={}\n", name, by_default)), std::string::npos)
+          << name << " of " << optimizer.name << " is by default " << by_default;
     }
   }
   const auto shaping = parse({"--optimizer=nadam", "--epsilon=0.1", "--mixup=0.2"}).shaping;
@@ -382,166 +346,116 @@ TEST(Options, ThatShapeTheWeightsSayWhatTheyUsuallyAre) {
 
 class ConfigFile : public testing::Test {
  protected:
-  std::string refusal_of(const std::string& text, Words words = {}) {
+  Words words_for(const std::string& text, Words words = {}) {
     put(file_, text);
     words.insert(words.begin(), {"--config", file_.string()});
-    // Columns are left to the versions of toml++.
-    const std::regex place(file_.string() + "(:[0-9]+)(:[0-9]+)");
-    return std::regex_replace(refusal(words), place, "F$1");
+    return words;
   }
-  Options options_of(const std::string& text, Words words = {}) {
-    put(file_, text);
-    words.insert(words.begin(), {"--config", file_.string()});
-    return parse(words);
+  Options options_of(const std::string& text, const Words& words = {}) {
+    return parse(words_for(text, words));
+  }
+  /// The error of a file with `text` matches `pattern`, in which F is the name of the file.
+  void expect_refusal(const std::string& text, const std::string& pattern,
+                      const Words& words = {}) {
+    const std::string full = std::regex_replace(pattern, std::regex("F:"), file_.string() + ":");
+    expect_refusals({{words_for(text, words), full.c_str()}});
   }
 
   TemporaryDirectory directory_;
   std::filesystem::path file_ = directory_ / "run.toml";
 };
 
-TEST_F(ConfigFile, IsToml) {
+TEST_F(ConfigFile, IsNamesAndValues) {
   const Options o = options_of(
-      "# A comment\n\nlr = 5e-2  # another\nbatch = 1_0\nnesterov = true\nmomentum = 0.9\n"
-      "checkpoint-every = 7\n\"log-dir\" = 'a\\b'\nseed = 0x10\nresume = \"never\"");
+      "# A comment\n\nlr = 5e-2  # another\nbatch=10\nnesterov = true\r\n\tmomentum = 0.9\n"
+      "checkpoint-every = 7\nlog-dir = 'a\\b c, d'\nmodel = tutorial\nresume = \"never\"\nseed = "
+      "3");
   EXPECT_EQ(o.schedule.rate.base, 0.05);
   EXPECT_EQ(o.schedule.batch, 10);
   EXPECT_EQ(o.optimizer.own.at("nesterov"), 1);
   EXPECT_EQ(o.checkpoints.every.steps, 7);
-  EXPECT_EQ(o.reports.log_dir, "a\\b");
-  EXPECT_EQ(o.schedule.seed, 16u);
+  EXPECT_EQ(o.reports.log_dir, "a\\b c, d");
+  EXPECT_EQ(o.model.name, "tutorial");
+  EXPECT_EQ(o.checkpoints.resume, "never");
   EXPECT_TRUE(o.schedule.seed_given && o.schedule.batch_given);
   EXPECT_FALSE(o.schedule.shards_given);
   EXPECT_EQ(options_of("").text, parse({}).text);
-  EXPECT_EQ(options_of("lr = 0.2\nnesterov = true", {"--lr", "0.3", "--nesterov=false"})
-                .schedule.rate.base,
-            0.3)
-      << "the command line wins";
+  const Options wins = options_of("lr = 0.2\nnesterov = true", {"--lr=0.3", "--nesterov=false"});
+  EXPECT_EQ(wins.schedule.rate.base, 0.3) << "the command line wins";
 }
 
-TEST_F(ConfigFile, WhatIsNoTomlIsToldWithItsPlace) {
+TEST_F(ConfigFile, MistakesAreNamedWithFileLineAndKey) {
   const std::pair<const char*, const char*> cases[] = {
-      {"seed = 3\nlr = [0.15\n", "F:2: "},
-      {"batch = 010\n", "F:1: "},
-      {"lr 0.1\n", "F:1: "},
-      {"lr = \n", "F:1: "},
-      {"lr = 0.1 0.2", "F:1: "},
-      {"lr = 0.1\nlr = 0.1\n", "F:2: "},
-      {"lr = +-1", "F:1: "},
-      {"nesterov = maybe", "F:1: "},
-      {"seed = 99999999999999999999", "F:1: "},
-      {"lr = \"0.1", "F:1: "},
+      {"seed = 3\nlr = [0.15\n", "^F:2: .*array"},
+      {"batch = 010\n", "^F:1: --batch: \"010\""},
+      {"batch = 1_0\n", "^F:1: --batch: \"1_0\""},
+      {"lr 0.1\n", "^F:1: \"lr 0.1\" .*name = value"},
+      {"lr\n", "^F:1: \"lr\" .*name = value"},
+      {"lr = \n", "^F:1: --lr: .*empty"},
+      {"lr = 0.1 0.2", "^F:1: --lr .*one"},
+      {"lr = [0.1, 0.2]", "^F:1: --lr .*one"},
+      {"model = [\"tutorial\", \"keras\"]", "^F:1: --model .*one"},
+      {"lr = 0.1\nlr = 0.1\n", "^F:2: --lr is given twice, .*F:1"},
+      {"nesterov = maybe", "^F:1: --nesterov: \"maybe\""},
+      {"seed = 99999999999999999999", "^F:1: --seed: .*large"},
+      {"lr = \"0.1", "^F:1: --lr: "},
+      {"data = \"a # b\"", "^F:1: --data: .*quote"},
+      {"data = \"\"", "^F:1: --data: .*empty"},
+      {"data = \"a\x1b[2J\"", "^F:1: --data: .*control"},
       {"\x7f"
-       "ELF\x02\x01\x01",
-       "F:1: "},
-      {"data = \"\xff\xfe\"", "F:1: "},
+       "ELF\x02=\x01",
+       R"(^F:1: unknown option "\?ELF\?")"},
+      {"[training]\nlr = 1", R"(^F:1: "\[training\]" .*name = value)"},
+      {"training.lr = 1", "^F:1: unknown option \"training.lr\""},
+      {"steps = 5.0", "^F:1: --steps: 5.0 .*whole"},
+      {"lr = inf", "^F:1: --lr: \"inf\""},
+      {"\n\nbatch = 0", "^F:3: --batch: 0 "},
+      {"lrr = 1", R"(^F:1: unknown option "lrr" \(did you mean lr\?\))"},
+      {"help = true", "^F:1: .*--help on the command line"},
+      {"config = \"x\"", "^F:1: .*--config on the command line"},
+      {"checkpoint-every = \"10x\"", "^F:1: --checkpoint-every: \"10x\""},
+      {"steps = 5\nepochs = 2", R"(^--steps \(F:1\) and --epochs \(F:2\))"},
+      {"\nmodel = \"tutrial\"", "^F:2: .*\"tutrial\": did you mean"},
+      {"group = [\"a:lr=0\", \"b\"]", "^F:1: --group: \"b\" .*PATTERN"},
   };
-  for (const auto& [text, place] : cases) {
-    const std::string error = refusal_of(text);
-    EXPECT_TRUE(error.starts_with(place)) << text << "\n" << error;
-  }
+  for (const auto& [text, pattern] : cases) expect_refusal(text, pattern);
 }
 
-TEST_F(ConfigFile, ValuesOfAnotherKindOrRangeAreToldWithTheirPlace) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"lr = [0.15]", "F:1: lr is an array: each option has one value"},
-      {"lr = {a = 1}",
-       "F:1: lr begins a table: write name = value lines without sections and dots"},
-      {"[training]\nlr = 1",
-       "F:1: training begins a table: write name = value lines without "
-       "sections and dots"},
-      {"lr = 2026-11-21", "F:1: lr is a date or a time: no option is one"},
-      {"steps = \"5\"", "F:1: steps wants a whole number, without quotes"},
-      {"steps = 5.0", "F:1: steps wants a whole number, without quotes"},
-      {"steps = true", "F:1: steps wants a whole number, without quotes"},
-      {"lr = \"0.1\"", "F:1: lr wants a number, without quotes"},
-      {"nesterov = 3", "F:1: nesterov wants true or false, without quotes"},
-      {"nesterov = \"true\"", "F:1: nesterov wants true or false, without quotes"},
-      {"model = 3", "F:1: model wants a text in quotes"},
-      {"lr = inf", "F:1: --lr: \"inf\" is not a number (in plain decimals)"},
-      {"lr = nan", "F:1: --lr: \"nan\" is not a number (in plain decimals)"},
-      {"\n\nbatch = 0", "F:3: --batch: 0 is below 1"},
-      {"data = \"\"", "F:1: --data: its value is empty (a variable that is not set?)"},
-      {"data = \"a\\u0000b\"", "F:1: data holds control characters"},
-      {"lrr = 1",
-       "F:1: unknown option \"lrr\" (did you mean lr?); a line is name = value, and --help "
-       "lists all names"},
-      {"help = true", "F:1: --help belongs on the command line"},
-      {"config = \"x\"", "F:1: --config belongs on the command line"},
-      {"checkpoint-every = \"10x\"",
-       "F:1: --checkpoint-every: \"10x\" is neither a number of steps "
-       "(1000) nor a time (600s, 10m, 2h)"},
-      {"steps = 0\nbatch = 0", "F:1: --steps: 0 is below 1"},
-      {"steps = 5\nepochs = 2",
-       "--steps (F:1) and --epochs (F:2) both say how long to train: "
-       "give one of them"},
-  };
-  for (const auto& [text, error] : cases) {
-    EXPECT_EQ(refusal_of(text), error) << text;
-  }
-  EXPECT_TRUE(refusal_of("\nmodel = \"tutrial\"")
-                  .starts_with("F:2: unknown model \"tutrial\": did you mean"));
-}
-
-TEST_F(ConfigFile, WhatCannotBeReadIsTold) {
-  const auto refused = [&](const std::string& file) { return refusal({"--config", file}); };
-  EXPECT_EQ(refused("/nowhere/x.toml"),
-            "cannot read --config /nowhere/x.toml: No such file or directory");
-  EXPECT_EQ(refused("-"), "cannot read --config -: No such file or directory");
-  EXPECT_EQ(refused("/dev/zero"), "cannot read --config /dev/zero: it is not a file");
-  EXPECT_EQ(refused(directory_.path().string()),
-            fmt::format("cannot read --config {}: it is not a file", directory_.path().string()));
-  EXPECT_NE(refused(""), "");
-  EXPECT_EQ(refusal_of(std::string(1 << 20, '#')),
-            file_.string() + " is longer than 64 KiB: it is not a file of options");
-  std::string deep = "a", nested = "a = ";
-  while (deep.size() < 60000) deep += ".a", nested += "[";
-  EXPECT_NE(refusal_of(deep + " = 1"), "") << "dots without end";
-  EXPECT_NE(refusal_of(nested), "") << "arrays without end";
+TEST_F(ConfigFile, ThatCannotBeReadIsNamed) {
+  expect_refusals({{{"--config", "/nowhere/x.toml"}, "--config /nowhere/x.toml: No such file"},
+                   {{"--config", "/dev/zero"}, "--config /dev/zero: .*not a file"},
+                   {{"--config", "/"}, "--config /: .*not a file"},
+                   {{"--config", ""}, "--config"}});
 }
 
 TEST_F(ConfigFile, TakesTheOptimizersOptions) {
   const Options o = options_of("optimizer = \"adam\"\nbeta2 = 0.5\nepsilon = 1e-3");
   EXPECT_EQ(o.optimizer.own.at("beta2"), 0.5f);
   EXPECT_EQ(options_of(o.text).text, o.text);
-  EXPECT_EQ(
-      refusal_of("beta2 = 0.5\nmomentum = 0.5", {"--optimizer=adam"}),
-      "--momentum (F:2) is an option of --optimizer sgd, lars, muon, and this is adam, which takes "
-      "--beta1, --beta2, --epsilon");
+  expect_refusal("beta2 = 0.5\nmomentum = 0.5", R"(^--momentum \(F:2\) .* sgd, lars, muon, )",
+                 {"--optimizer=adam"});
 }
 
-TEST_F(ConfigFile, TakesArraysOfTextsForListsAlone) {
-  const Options o = options_of("group = [\"a:lr=0\", 'b*:weight-decay=0.5']");
+TEST_F(ConfigFile, TakesArraysForLists) {
+  const Options o = options_of("group = [\"a:lr=0,weight-decay=1\", 'b*:weight-decay=0.5']");
   ASSERT_EQ(o.optimizer.groups.size(), 2u);
+  EXPECT_EQ(o.optimizer.groups[0].decay, 1.0f);
   EXPECT_EQ(o.optimizer.groups[1].decay, 0.5f);
   EXPECT_EQ(options_of(o.text).text, o.text);
   EXPECT_EQ(options_of("group = []").optimizer.groups.size(), 0u);
   EXPECT_EQ(options_of("group = [\"a:lr=0\"]", {"--group=c:lr=2"}).optimizer.groups.size(), 1u)
       << "the command line wins";
-  EXPECT_EQ(refusal_of("group = \"a:lr=0\""),
-            "F:1: group wants an array of texts: [\"...\", \"...\"]");
-  EXPECT_EQ(refusal_of("group = [1]"), "F:1: group wants an array of texts: [\"...\", \"...\"]");
-  EXPECT_EQ(refusal_of("group = [\"a\\nb:lr=0\"]"),
-            "F:1: group wants an array of texts: [\"...\", \"...\"]");
-  EXPECT_EQ(refusal_of("model = [\"tutorial\"]"),
-            "F:1: model is an array: each option has one value");
-  EXPECT_EQ(refusal_of("group = [\"a:lr=0\", \"b\"]").find("F:1: --group: \"b\" is not PATTERN"),
-            0u);
 }
 
 TEST_F(ConfigFile, TheOptionsTextIsOne) {
-  const Options o = parse({"--seed=18446744073709551615", "--data", "a \"b\" \\c ü",
-                           "--log-dir=\xff/x", "--lr=1e-7", "--checkpoint-every", "1.5m",
-                           "--momentum", "0.1", "--nesterov", "--threads=3"});
+  const Options o = parse({"--seed=18446744073709551615", "--data", "a \"b\" \\c ü", "--lr=1e-7",
+                           "--checkpoint-every", "1.5m", "--momentum", "0.1", "--nesterov",
+                           "--log-dir=a, [b]", "--threads=3"});
   const Options again = options_of(o.text);
-  EXPECT_EQ(again.schedule.seed, o.schedule.seed);
+  EXPECT_EQ(again.text, o.text);
   EXPECT_EQ(again.data.folder, o.data.folder);
-  EXPECT_EQ(again.reports.log_dir, "") << "TOML cannot hold it";
-  EXPECT_EQ(again.schedule.rate.base, o.schedule.rate.base);
+  EXPECT_EQ(again.reports.log_dir, o.reports.log_dir);
   EXPECT_EQ(again.checkpoints.every.seconds, 90);
-  EXPECT_EQ(again.optimizer.own.at("momentum"), o.optimizer.own.at("momentum"));
-  EXPECT_EQ(again.optimizer.own.at("nesterov"), 1);
-  EXPECT_EQ(again.device.threads, 3);
-  EXPECT_NE(o.text.find("# log-dir is not UTF-8: ff2f78\n"), std::string::npos) << o.text;
 }
 
 }  // namespace

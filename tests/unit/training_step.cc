@@ -119,7 +119,7 @@ struct Outcome {
 Outcome train(int ranks, int shards, Policy policy, Votes votes = {}, int shard_batch = 8) {
   const auto device = make_cpu_device(1);
   const Few dataset;
-  Options options;
+  StepOptions options;
   options.optimizer.ema = 0;
   RunPlan plan;
   plan.seed = 1;

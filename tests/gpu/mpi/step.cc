@@ -14,7 +14,7 @@ std::unique_ptr<Device> gpu(bool deterministic = false) {
 /// The reducers of the menu, with the same bits in every run.
 Variant real(bool no_graph = false) {
   return {.no_graph = no_graph,
-          .change = [](Options& options) { options.device.deterministic = true; },
+          .change = [](StepOptions& options) { options.device.deterministic = true; },
           .doubles = false};
 }
 
@@ -55,7 +55,7 @@ TEST(TrainingStepOnGpu, OnRanksThatShareItItIsOneRankWithTheirShards) {
 TEST(TrainingStepOnGpu, InHalfPrecisionItIsTheCpuWithinTolerance) {
   const std::unique_ptr<Device> device = gpu(true);
   Variant half = real();
-  half.change = [](Options& options) {
+  half.change = [](StepOptions& options) {
     options.device.deterministic = true;
     options.model.precision = Type::f16;
   };

@@ -1,0 +1,175 @@
+#include "net/update_options.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/table.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::string_view kDynamic = "dynamic";
+
+/// "dynamic", "dynamic:1024", "none" or a number.
+LossScaling parse_loss_scale(const std::string& how, std::int32_t growth_steps) {
+  constexpr float kFirst = 0x1p16f;
+  if (how == "none") return {};
+  if (how == kDynamic) return {true, kFirst, growth_steps};
+  const bool dynamic = how.starts_with("dynamic:");
+  try {
+    const std::string number = dynamic ? how.substr(kDynamic.size() + 1) : how;
+    const auto bounds = Bounds::at_least(1, LossScaling::kHighest);
+    return {dynamic, parse_number<float>("", number, bounds), growth_steps};
+  } catch (const Error&) {
+    fail_usage(
+        "--loss-scale: \"{}\" is neither auto, none, dynamic, a number from 1 to {} nor dynamic: "
+        "with one (dynamic:1024)",
+        how, LossScaling::kHighest);
+  }
+}
+
+const OptimizerOption* find_own(const OptimizerEntry& optimizer, std::string_view name) {
+  const auto found =
+      std::find_if(optimizer.options.begin(), optimizer.options.end(),
+                   [&](const OptimizerOption& option) { return option.name == name; });
+  return found == optimizer.options.end() ? nullptr : &*found;
+}
+
+/// The optimizers that declare option `name`: "adam, adamw".
+std::string owners_of(std::string_view name) {
+  std::vector<std::string_view> owners;
+  for (const OptimizerEntry& entry : optimizers()) {
+    if (find_own(entry, name)) owners.push_back(entry.name);
+  }
+  return fmt::format("{}", fmt::join(owners, ", "));
+}
+
+/// " [rmsprop 1e-07; nadam 1e-07]": the optimizers whose default of an option is not that of the
+/// first one that declares it.
+std::string other_defaults(const OptimizerOption& first) {
+  std::vector<std::string> others;
+  for (const OptimizerEntry& entry : optimizers()) {
+    for (const OptimizerOption& option : entry.options) {
+      if (option.name == first.name && option.value != first.value)
+        others.push_back(fmt::format("{} {:g}", entry.name, option.value));
+    }
+  }
+  return others.empty() ? "" : fmt::format(" [{}]", fmt::join(others, "; "));
+}
+
+/// The row of `option`, which all optimizers that declare it share.
+OptionRow& declare_option(OptionRows& rows, const OptimizerOption& option, float& value) {
+  const std::string name = fmt::format("--{}", option.name),
+                    about = std::string(option.about) + other_defaults(option);
+  const Bounds bounds{option.low, option.high, option.above_low};
+  switch (option.kind) {
+    case OptimizerOption::Kind::flag:
+      return rows.add(
+          name, OptionRow::Type::flag,
+          [name, &value](const std::string& text) { value = parse_flag(name, text); },
+          [&value] { return value != 0 ? "true" : "false"; }, "", about);
+    case OptimizerOption::Kind::whole:
+      return rows.add(
+          name, OptionRow::Type::whole,
+          [=, &value](const std::string& text) {
+            value = static_cast<float>(parse_number<int>(name, text, bounds));
+          },
+          [&value] { return fmt::format("{}", value); }, "N", about);
+    default:
+      return rows.number(name, value, bounds, about);
+  }
+}
+
+}  // namespace
+
+bool is_of_optimizers(std::string_view name) { return !owners_of(name).empty(); }
+
+void UpdateOptions::declare(OptionRows& rows) {
+  rows.group("Training");
+  rows.text("--optimizer", name, "NAME", "How gradients become steps (see --list)",
+            [](const std::string& optimizer) { find(optimizers(), optimizer); })
+      .shapes_weights()
+      .common();
+  rows.number("--weight-decay", weight_decay, Bounds::at_least(0),
+              "Of all weights, besides the model's own: L2 in the loss; with adamw and lamb "
+              "decoupled")
+      .shapes_weights()
+      .common();
+  rows.list("--group", group_texts, "PATTERN:SETTINGS",
+            "Of parameters whose names match (* is any text), as in 'conv*/biases:lr=0.1,"
+            "weight-decay=0': lr, a factor of --lr (0: they stay as they are), weight-decay, "
+            "instead of any other, and epochs, after which they stay as they are, having had the "
+            "schedule of so short a run; may be said again, and the first that matches counts",
+            parse_group)
+      .shapes_weights();
+  rows.number("--clip-norm", clip_norm, Bounds::at_least(0),
+              "Scale gradients down to this length of all together; 0: never")
+      .shapes_weights();
+  rows.text("--loss-scale", loss_scale, "HOW",
+            "So that small gradients do not vanish in 16 bits: a number; dynamic, or dynamic:FIRST "
+            "(halved when they overflow, and that step skipped); none; auto: dynamic with fp16",
+            [](const std::string& how) {
+              if (how != "auto") parse_loss_scale(how, 1);
+            })
+      .shapes_weights();
+  rows.number("--loss-scale-steps", loss_scale_steps, Bounds::at_least(1, 1 << 30),
+              "dynamic: steps without overflow after which it is doubled")
+      .shapes_weights();
+  rows.number("--label-smoothing", label_smoothing, Bounds::at_least(0, 1),
+              "Label smoothing: probability spread evenly over all classes")
+      .shapes_weights()
+      .common();
+  rows.number("--ema", ema, Bounds::at_least(0, 1),
+              "Decay of the weights' moving average, which evaluation uses; 0: none")
+      .shapes_weights()
+      .common();
+  declare_own(rows);
+}
+
+void UpdateOptions::declare_own(OptionRows& rows) {
+  for (const OptimizerEntry& entry : optimizers()) {
+    for (const OptimizerOption& option : entry.options) {
+      const auto [place, fresh] = own.try_emplace(std::string(option.name), option.value);
+      if (!fresh) continue;
+      rows.group("Of --optimizer " + owners_of(option.name));
+      declare_option(rows, option, place->second)
+          .shapes_weights()
+          .only_if([this, option = option.name] { return own.contains(option); });
+    }
+  }
+}
+
+void UpdateOptions::finish(OptionRows& rows) {
+  const OptimizerEntry& chosen = find(optimizers(), name);
+  for (auto each = own.begin(); each != own.end();) {
+    OptionRow& row = rows.at("--" + each->first);
+    const OptimizerOption* option = find_own(chosen, each->first);
+    if (!option && row.given()) {
+      std::vector<std::string> known;
+      for (const OptimizerOption& its : chosen.options)
+        known.push_back(fmt::format("--{}", its.name));
+      fail_usage("{} is an option of --optimizer {}, and this is {}, which takes {}", row.where(),
+                 owners_of(each->first), chosen.name,
+                 known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+    }
+    if (!option) {
+      each = own.erase(each);
+      continue;
+    }
+    const float read = std::exchange(each->second, option->value);
+    row.by_default = row.show();
+    if (row.source != OptionRow::Source::initial) each->second = read;
+    ++each;
+  }
+  for (const std::string& text : group_texts) groups.push_back(parse_group(text));
+}
+
+LossScaling UpdateOptions::loss_scaling(Type precision) const {
+  const char* automatic = precision == Type::f16 ? "dynamic" : "none";
+  LossScaling scaling =
+      parse_loss_scale(loss_scale == "auto" ? automatic : loss_scale, loss_scale_steps);
+  if (clip_norm > 0) scaling.highest = LossScaling::kHighestClipped;
+  return scaling;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,43 @@
+// Options of the update: how gradients become steps.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "net/loss_scale.h"
+#include "net/optimizer.h"
+#include "net/parameter_groups.h"
+#include "src/base/option_rows.h"
+#include "src/base/view.h"
+
+namespace lockstep {
+
+struct UpdateOptions {
+  std::string name = "sgd";
+  OptimizerOptions own;  ///< after parsing all that this optimizer declares, and no other's
+  float label_smoothing = 0;
+  float clip_norm = 0;                   ///< 0: gradients are not clipped
+  std::string loss_scale = "auto";       ///< auto, none, dynamic, dynamic:FIRST, or a number
+  std::int32_t loss_scale_steps = 2000;  ///< LossScaling::growth_steps
+  float weight_decay = 0;                ///< of all weights, besides their model's own
+  std::vector<std::string> group_texts;  ///< --group as given
+  std::vector<ParameterGroup> groups;
+  float ema = 0.9999f;  ///< 0: no average is kept
+
+  /// With the options of all optimizers.
+  void declare(OptionRows& rows);
+  /// After the rows are read: the chosen optimizer's options get its own defaults, and no other's
+  /// remain. Throws the usage error if another optimizer's option was given.
+  void finish(OptionRows& rows);
+  /// The meaning of loss_scale with activations of `precision`.
+  LossScaling loss_scaling(Type precision) const;
+
+ private:
+  void declare_own(OptionRows& rows);
+};
+
+/// Whether any optimizer declares option `name`, without the dashes.
+bool is_of_optimizers(std::string_view name);
+
+}  // namespace lockstep

@@ -1,0 +1,199 @@
+#include "src/base/option_rows.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include "src/base/check.h"
+#include "src/base/text.h"
+
+namespace lockstep {
+namespace {
+
+/// Digits that from_chars reads, without a zero in front, which some take for octal.
+bool is_plain(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  const auto digit = [&](std::size_t at) {
+    return at < text.size() && text[at] >= '0' && text[at] <= '9';
+  };
+  return (digit(0) || (text.starts_with('.') && digit(1))) && !(text[0] == '0' && digit(1));
+}
+
+}  // namespace
+
+template <class T>
+T parse_number(const std::string& name, const std::string& text, const Bounds& range) {
+  constexpr bool kWhole = std::is_integral_v<T>;
+  const char *begin = text.data(), *end = begin + text.size();
+  const auto refuse = [&](const std::string& why) { fail_usage("{}: {}", name, why); };
+  if (text.find_first_not_of("0123456789+-.eE") != std::string::npos || !is_plain(text))
+    refuse(fmt::format("\"{}\" is not a number (in plain decimals)", text));
+  // As a double first: whether it is a number at all, and on which side of the range it lies.
+  double about = 0;
+  const auto seen = std::from_chars(begin, end, about);
+  if (seen.ptr != end) refuse(fmt::format("\"{}\" is not a number (in plain decimals)", text));
+  if (seen.ec == std::errc::result_out_of_range) about = std::strtod(text.c_str(), nullptr);
+  if (range.open && about <= range.low && seen.ec == std::errc{})
+    refuse(fmt::format("{} is not above {:g}", text, range.low));
+  if (about < range.low || about > range.high) {
+    if (range.high < 1e6) {  // a range that one can have in mind
+      refuse(fmt::format("{} is not between {:g} and {:g}", text, range.low, range.high));
+    }
+    refuse(about < range.low ? fmt::format("{} is below {:g}", text, range.low)
+                             : text + " is too large");
+  }
+  T value{};
+  const auto result = std::from_chars(begin, end, value);
+  if (result.ec == std::errc::result_out_of_range)
+    refuse(text + (std::abs(about) < 1 ? " is too close to 0" : " is too large"));
+  if (result.ec != std::errc{} || result.ptr != end)
+    refuse(fmt::format("{} is not a {}number", text, kWhole ? "whole " : ""));
+  return value + T{0};  // no -0
+}
+
+template int parse_number(const std::string&, const std::string&, const Bounds&);
+template std::int64_t parse_number(const std::string&, const std::string&, const Bounds&);
+template std::uint64_t parse_number(const std::string&, const std::string&, const Bounds&);
+template float parse_number(const std::string&, const std::string&, const Bounds&);
+template double parse_number(const std::string&, const std::string&, const Bounds&);
+
+CheckWord one_of(const char* name, std::vector<std::string> words) {
+  return [name, words = std::move(words)](const std::string& word) {
+    if (std::find(words.begin(), words.end(), word) == words.end())
+      fail_usage("{}: \"{}\" is neither {}", name, word, fmt::join(words, " nor "));
+  };
+}
+
+std::string home_path(std::string_view option, const std::string& path) {
+  if (!path.starts_with('~')) return path;
+  if (path.size() > 1 && path[1] != '/') {
+    fail_usage("{}: \"{}\" begins with the home of another user. Pass the full path, or ./{}.",
+               option, path, path);
+  }
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0')
+    fail_usage("{}: \"{}\" needs the variable HOME. Pass the full path.", option, path);
+  return home + path.substr(1);
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+bool parse_flag(const std::string& name, const std::string& text) {
+  if (text != "true" && text != "false")
+    fail_usage("{}: \"{}\" is neither true nor false", name, text);
+  return text == "true";
+}
+
+OptionRow& OptionRow::shapes_weights() {
+  is_of_weights = true;
+  return *this;
+}
+
+OptionRow& OptionRow::common() {
+  is_common = true;
+  return *this;
+}
+
+OptionRow& OptionRow::only_if(std::function<bool()> condition) {
+  applies = std::move(condition);
+  return *this;
+}
+
+void OptionRow::set(const std::string& text, Source from) {
+  if (text.empty() && type != Type::list)
+    fail_usage("{}: its value is empty (a variable that is not set?)", name);
+  const bool lines = type != Type::list && text.find('\n') != text.npos;
+  if (lines || printable(text) != text) fail_usage("{}: its value has control characters", name);
+  read(text);
+  source = from;
+}
+
+std::string OptionRow::where() const {
+  return place.empty() ? name : fmt::format("{} ({})", name, place);
+}
+
+OptionRow& OptionRows::add(const std::string& name, OptionRow::Type type, CheckWord read,
+                           std::function<std::string()> show, const char* placeholder,
+                           const std::string& about) {
+  const std::string by_default = show();
+  return rows_.emplace_back(OptionRow{name, type, placeholder, about, group_, std::move(read),
+                                      std::move(show), by_default});
+}
+
+OptionRow& OptionRows::text(const std::string& name, std::string& value, const char* placeholder,
+                            const std::string& about, CheckWord check) {
+  const auto read = [name, &value, check](const std::string& text) {
+    if (text.starts_with("--")) {
+      fail_usage("{}: its value is missing, because {} is an option. A path may begin with ./",
+                 name, text);
+    }
+    value = home_path(name, text);
+    if (check) check(value);
+  };
+  const auto show = [&value] { return value; };
+  return add(name, OptionRow::Type::text, read, show, placeholder, about);
+}
+
+OptionRow& OptionRows::list(const std::string& name, std::vector<std::string>& values,
+                            const char* placeholder, const std::string& about, CheckWord check) {
+  const auto read = [&values, check](const std::string& text) {
+    values = lines_of(text);
+    if (check) std::for_each(values.begin(), values.end(), check);
+  };
+  const auto show = [&values] { return fmt::format("{}", fmt::join(values, "\n")); };
+  return add(name, OptionRow::Type::list, read, show, placeholder, about);
+}
+
+template <class T>
+OptionRow& OptionRows::add_number(const std::string& name, T& value, const Bounds& range,
+                                  const std::string& about, bool optional) {
+  constexpr bool kWhole = std::is_integral_v<T>;
+  const auto read = [=, &value](const std::string& text) {
+    value = parse_number<T>(name, text, range);
+  };
+  const auto show = [=, &value] {
+    return optional && value == T{0} ? "" : fmt::format("{}", value);
+  };
+  return add(name, kWhole ? OptionRow::Type::whole : OptionRow::Type::number, read, show,
+             kWhole ? "N" : "NUMBER", about);
+}
+
+template OptionRow& OptionRows::add_number(const std::string&, int&, const Bounds&,
+                                           const std::string&, bool);
+template OptionRow& OptionRows::add_number(const std::string&, std::int64_t&, const Bounds&,
+                                           const std::string&, bool);
+template OptionRow& OptionRows::add_number(const std::string&, std::uint64_t&, const Bounds&,
+                                           const std::string&, bool);
+template OptionRow& OptionRows::add_number(const std::string&, float&, const Bounds&,
+                                           const std::string&, bool);
+template OptionRow& OptionRows::add_number(const std::string&, double&, const Bounds&,
+                                           const std::string&, bool);
+
+OptionRow& OptionRows::flag(const std::string& name, bool& value, const std::string& about) {
+  const auto read = [=, &value](const std::string& text) { value = parse_flag(name, text); };
+  const auto show = [&value] { return value ? "true" : "false"; };
+  return add(name, OptionRow::Type::flag, read, show, "", about);
+}
+
+OptionRow* OptionRows::find(std::string_view name) {
+  const auto found = std::find_if(rows_.begin(), rows_.end(),
+                                  [&](const OptionRow& row) { return row.name == name; });
+  return found == rows_.end() ? nullptr : &*found;
+}
+
+OptionRow& OptionRows::at(std::string_view name) {
+  OptionRow* row = find(name);
+  expect(row != nullptr, "an option that is read is declared");
+  return *row;
+}
+
+}  // namespace lockstep

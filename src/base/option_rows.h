@@ -1,0 +1,128 @@
+// OptionRows: the options of a program as rows of name, help and value. A struct of options lies
+// beside the code that it configures and declares one row per member here; apps/options parses.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace lockstep {
+
+/// The range of a number: [low, high], or (low, high] if `open`.
+struct Bounds {
+  double low = 0, high = 0x1p64;  ///< 2^64: above all seeds
+  bool open = false;
+
+  static Bounds at_least(double low, double high = 0x1p64) { return {low, high, false}; }
+  static Bounds above_zero(double high = 0x1p64) { return {0, high, true}; }
+};
+
+/// Seconds that any of the program's clocks can count: 31 years.
+inline constexpr double kLongestTime = 1e9;
+
+/// `text` as a number of type T (int, std::int64_t, std::uint64_t, float, double) written in plain
+/// decimals: 7, -1, 0.1, .5, 1e-4; not 010, 0x10, 1_000, +5, " 5", inf or nan. Throws the usage
+/// error that begins with `name`.
+template <class T>
+T parse_number(const std::string& name, const std::string& text, const Bounds& range);
+
+using CheckWord = std::function<void(const std::string&)>;
+
+/// A check for OptionRows::text().
+CheckWord one_of(const char* name, std::vector<std::string> words);
+
+/// `path` with $HOME for a leading "~", which a shell does not expand in a config file, in quotes
+/// or after "=". Throws the usage error, which begins with `option`, if HOME is not set, and for
+/// the "~name" of another user.
+std::string home_path(std::string_view option, const std::string& path);
+
+struct OptionRow {
+  enum class Type { text, whole, number, flag, word, list };
+  /// Where the value comes from.
+  enum class Source { initial, recipe, file, command_line };
+
+  std::string name;  ///< "--lr"
+  Type type = Type::text;
+  std::string value;  ///< its placeholder in the help: "DIR"
+  std::string about;
+  std::string group;                             ///< its heading in the help
+  std::function<void(const std::string&)> read;  ///< throws the usage error; of a list: lines
+  std::function<std::string()> show;             ///< empty: not set
+  std::string by_default;                        ///< the default, as show() shows it
+  Source source = Source::initial;
+  std::string place = {};  ///< "run.toml:3" if the config file sets it
+  bool is_common = false;  ///< most runs use it
+  bool is_of_weights = false;
+  std::function<bool()> applies = {};  ///< empty: always
+
+  /// A run that goes on with another value is no longer the same run.
+  OptionRow& shapes_weights();
+  OptionRow& common();
+  /// The option has a meaning only if `condition`: else to_text() leaves it out.
+  OptionRow& only_if(std::function<bool()> condition);
+
+  /// Reads `text`, which must not be empty or contain control characters.
+  void set(const std::string& text, Source from);
+  /// On the command line or in the config file.
+  bool given() const { return source >= Source::file; }
+  /// "--steps", or "--steps (run.toml:3)" if the config file sets it: for errors.
+  std::string where() const;
+};
+
+class OptionRows {
+ public:
+  OptionRows() = default;
+  OptionRows(const OptionRows&) = delete;  // CLI11's callbacks keep the rows' addresses
+  OptionRows& operator=(const OptionRows&) = delete;
+
+  /// The heading of the rows that follow.
+  void group(const std::string& name) { group_ = name; }
+  /// A path may begin with "~" (home_path()). `check` throws the usage error.
+  OptionRow& text(const std::string& name, std::string& value, const char* placeholder,
+                  const std::string& about, CheckWord check = {});
+  /// One text per occurrence; in a config file, an array of them.
+  OptionRow& list(const std::string& name, std::vector<std::string>& values,
+                  const char* placeholder, const std::string& about, CheckWord check = {});
+  template <class T>
+  OptionRow& number(const std::string& name, T& value, const Bounds& range,
+                    const std::string& about) {
+    return add_number(name, value, range, about, /*optional=*/false);
+  }
+  /// The same if 0 stands for a default that the text names in brackets.
+  template <class T>
+  OptionRow& optional_number(const std::string& name, T& value, const Bounds& range,
+                             const std::string& about) {
+    return add_number(name, value, range, about, /*optional=*/true);
+  }
+  OptionRow& flag(const std::string& name, bool& value, const std::string& about);
+  /// Any other: `read` turns a word or a number into the value, `show` turns it back.
+  OptionRow& add(const std::string& name, OptionRow::Type type, CheckWord read,
+                 std::function<std::string()> show, const char* placeholder,
+                 const std::string& about);
+
+  std::deque<OptionRow>& all() { return rows_; }
+  /// null: there is no such option.
+  OptionRow* find(std::string_view name);
+  /// A row that exists.
+  OptionRow& at(std::string_view name);
+
+ private:
+  template <class T>
+  OptionRow& add_number(const std::string& name, T& value, const Bounds& range,
+                        const std::string& about, bool optional);
+
+  std::string group_;
+  std::deque<OptionRow> rows_;
+};
+
+/// The texts of a list, which are lines of `text`.
+std::vector<std::string> lines_of(std::string_view text);
+
+/// "true" or "false"; throws the usage error that begins with `name`.
+bool parse_flag(const std::string& name, const std::string& text);
+
+}  // namespace lockstep

@@ -1,0 +1,25 @@
+// Options of the training data.
+#pragma once
+
+#include <string>
+
+#include "src/base/option_rows.h"
+#include "src/data/dataset.h"
+
+namespace lockstep {
+
+/// --crop-padding auto: that of the data set itself.
+inline constexpr int kOwnPadding = -1;
+
+struct DataOptions {
+  std::string dataset;  ///< after parsing always one of datasets()
+  std::string folder;   ///< of its files; empty: it is generated
+  int crop_padding = kOwnPadding;
+  bool alternate_flips = false;
+  Mixing mixing;
+
+  /// `by_default`: the data set that the program trains on.
+  void declare(OptionRows& rows, const DatasetEntry& by_default);
+};
+
+}  // namespace lockstep
