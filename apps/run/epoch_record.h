@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "apps/step/run_plan.h"
-#include "apps/step/step_mail.h"
+#include "apps/step/step_header.h"
 #include "src/base/clock.h"
 
 namespace lockstep {

@@ -5,7 +5,7 @@
 
 #include "apps/run/augmentation.h"
 #include "apps/run/circumstances.h"
-#include "apps/step/kept_back.h"
+#include "apps/step/error_feedback.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
 #include "src/base/plural.h"
@@ -33,8 +33,9 @@ std::string memory_text(const RunSummary& f) {
   parts.emplace_back("loader", f.loader.bytes());
   parts.emplace_back("data", f.data.train->bytes() + f.data.test->bytes());
   if (!f.options.checkpoints.dir.empty()) {
-    const std::size_t kept_back = gather_bytes(f.comm, f.step.layout(), f.step.keeps_back());
-    parts.emplace_back("saving", f.step.saved_bytes() + kept_back);
+    const bool residual = f.step.reducer().traits().residual != nullptr;
+    const std::size_t gathered = gather_bytes(f.comm, f.step.layout(), residual);
+    parts.emplace_back("saving", f.step.saved_bytes() + gathered);
   }
   parts.emplace_back("program and libraries", f.base_memory);
   std::size_t total = 0;
@@ -118,7 +119,7 @@ std::string order_text(const RunSummary& f, bool alike) {
         "the weights' last bits",
         order_of_shards(f.plan));
   }
-  return order_text(f.plan, f.step.together() && f.step.lanes() < f.plan.own_shards);
+  return order_text(f.plan, f.step.sync_bn() && f.step.lanes() < f.plan.own_shards);
 }
 
 std::string policy_text(Policy policy) {
@@ -203,7 +204,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
            "{} = {} of {}, {} on each rank; {:.1f} steps per epoch", f.plan.global_batch,
            counted(f.plan.shards, "shard"), f.plan.shard_batch, f.plan.own_shards,
            static_cast<double>(f.plan.dataset_size) / static_cast<double>(f.plan.global_batch)));
-  if (f.step.together()) line("batch norm", "mean and variance of " + f.step.statistics());
+  if (f.step.sync_bn()) line("batch norm", "mean and variance of " + f.step.statistics());
   line("optimizer", optimizer_text(f));
   for (const ParameterGroup& group : f.options.optimizer.groups)
     line("group", group_text(f, group));
@@ -232,7 +233,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
                   reducer.name);
     line("note", fmt::format("--wire {} does nothing with {}", name_of(f.options.ranks.wire), why));
   }
-  if (f.options.model.sync_bn && !f.step.together())
+  if (f.options.model.sync_bn && !f.step.sync_bn())
     line("note", fmt::format("--sync-bn does nothing: {} has no batch norm", f.options.model.name));
   const ConvolutionEntry& way = find(convolutions(), f.options.device.convolution);
   const auto has_it = [&](const LayerSummary& layer) {  // no mark is found everywhere

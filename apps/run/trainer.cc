@@ -22,7 +22,7 @@
 #include "apps/run/run_folders.h"
 #include "apps/run/summary.h"
 #include "apps/run/trained_data.h"
-#include "apps/step/kept_back.h"
+#include "apps/step/error_feedback.h"
 #include "apps/step/placement.h"
 #include "apps/step/replica_check.h"
 #include "apps/step/restore.h"
@@ -52,8 +52,8 @@ constexpr double kSlowFiles = 600;
 constexpr const char* kDue = "due";
 /// The text of a checkpoint that says where a dynamic scale of the loss stands.
 constexpr const char* kLossScale = "loss_scale";
-/// The text that KeptBack is.
-constexpr const char* kKeptBack = "kept_back";
+/// The text of SavedResiduals.
+constexpr const char* kResiduals = "kept_back";
 
 /// "352.1 s after mpirun began": the launcher that this rank is a child of, or the program itself.
 std::string time_of_run() {
@@ -114,7 +114,7 @@ class Trainer {
     });
     load_on_all_ranks(comm_, checkpoint.get(), step_.layout(), step_.sections());
     LossScale scale = step_.loss_scale();
-    KeptBack kept_back;
+    SavedResiduals residuals;
     const auto& texts = resumption.metadata.texts;
     agree(comm_, [&] {
       try {
@@ -123,16 +123,16 @@ class Trainer {
         // A run that was not scaled dynamically begins to be.
         if (const auto at = texts.find(kLossScale); at != texts.end())
           scale = LossScale::from(at->second);
-        if (const auto at = texts.find(kKeptBack); at != texts.end())
-          kept_back = KeptBack::from(at->second);
+        if (const auto at = texts.find(kResiduals); at != texts.end())
+          residuals = SavedResiduals::from(at->second);
         if (const auto at = texts.find(kBest); at != texts.end()) reporter_.go_on_from(at->second);
       } catch (const std::exception& error) {
         fail("{} is damaged: {}; use another file", resumption.file->string(), error.what());
       }
     });
     step_.restored(scale);
-    wire_note_ = restore_kept_back(comm_, checkpoint.get(), kept_back, step_.layout(),
-                                   step_.loss_scale().scale, step_.kept_back());
+    wire_note_ = restore_residuals(comm_, checkpoint.get(), residuals, step_.layout(),
+                                   step_.loss_scale().scale, step_.own_sections());
     last_file_ = *resumption.file;
     world_.flight_recorder().saved();
     const auto evaluation = resumption.metadata.texts.find("evaluation");
@@ -387,7 +387,7 @@ class Trainer {
         plan_.start.samples + (done - plan_.start.step) * plan_.global_batch;
     std::vector<std::vector<float>> memory;
     const std::vector<ConstSection> kept =
-        gather_kept_back(comm_, step_.layout(), step_.kept_back(), memory);
+        gather_residuals(comm_, step_.layout(), step_.own_sections(), memory);
     agree(comm_, [&] {
       if (comm_.rank() != 0) return;
       CheckpointMetadata metadata;
@@ -398,8 +398,8 @@ class Trainer {
       if (const std::string best = reporter_.best(); !best.empty()) metadata.texts[kBest] = best;
       if (options_.loss_scaling().dynamic) metadata.texts[kLossScale] = step_.loss_scale().text();
       if (!kept.empty()) {
-        metadata.texts[kKeptBack] =
-            KeptBack{step_.loss_scale().scale, static_cast<std::int64_t>(kept.size())}.text();
+        metadata.texts[kResiduals] =
+            SavedResiduals{step_.loss_scale().scale, static_cast<std::int64_t>(kept.size())}.text();
       }
       folders_->require_held();
       reporter_.sync();

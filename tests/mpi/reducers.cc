@@ -564,7 +564,7 @@ TEST_P(Wire, loses_nothing_over_many_steps_and_gives_all_ranks_the_same_bits) {
   EXPECT_EQ(rounds, senders > 1);
   EXPECT_EQ(rounded.reducer->traits().canonical, senders == 1);
   Floats still(Rounded::kCount);
-  if (const float* kept = rounded.reducer->traits().kept_back)
+  if (const float* kept = rounded.reducer->traits().residual)
     std::copy_n(kept, Rounded::kCount, still.begin());
   for (std::int64_t i = 0; i < Rounded::kCount; ++i) {
     if (!is_summed(i)) continue;
@@ -580,8 +580,8 @@ TEST_P(Wire, goes_on_with_what_was_kept_back_as_if_it_had_never_stopped) {
     return rounded.sum([&](std::int64_t i) { return random_value(comm_.rank(), number, i); });
   };
   for (int number = 0; number < 3; ++number) step(whole, number), step(before, number);
-  if (const float* kept = before.reducer->traits().kept_back)
-    std::copy_n(kept, Rounded::kCount, after.reducer->traits().kept_back);
+  if (const float* kept = before.reducer->traits().residual)
+    std::copy_n(kept, Rounded::kCount, after.reducer->traits().residual);
   for (int number = 3; number < 6; ++number) EXPECT_EQ(step(whole, number), step(after, number));
 }
 

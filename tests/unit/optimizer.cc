@@ -14,6 +14,7 @@
 #include "net/clip.h"
 #include "src/base/random.h"
 #include "tests/support/files.h"
+#include "tests/support/update.h"
 
 namespace lockstep {
 namespace {
@@ -247,7 +248,7 @@ Layout one_parameter(Shape shape, float l2) {
   Layout layout;
   layout.parameters.push_back({"one/weights", shape, {}, l2, {layout.count, shape.count()}, 0});
   layout.count += Layout::aligned(shape.count());
-  layout.layers.push_back({Layout::kMail, layout.count - Layout::kMail});
+  layout.layers.push_back({Layout::kHeader, layout.count - Layout::kHeader});
   return layout;
 }
 
@@ -269,7 +270,7 @@ TEST(Optimizers, FollowTheirClosedForms) {
     const Layout layout = one_parameter({3, 1}, static_cast<float>(row.decay));
     for (const int steps : {1, 2, 3, 10, 100}) {
       Arenas arenas(layout, *optimizer);
-      for (std::size_t i = Layout::kMail; i < Layout::kMail + 3; ++i) {
+      for (std::size_t i = Layout::kHeader; i < Layout::kHeader + 3; ++i) {
         arenas.parameters[i] = static_cast<float>(kStart);
         arenas.gradients[i] = static_cast<float>(row.gradient);
       }
@@ -277,7 +278,7 @@ TEST(Optimizers, FollowTheirClosedForms) {
         const UpdateRates now = rates_of(*optimizer, i);
         update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
       }
-      for (std::size_t i = Layout::kMail; i < Layout::kMail + 3; ++i) {
+      for (std::size_t i = Layout::kHeader; i < Layout::kHeader + 3; ++i) {
         EXPECT_NEAR(arenas.parameters[i], row.expected(steps), 2e-6 * steps)
             << row.optimizer << ' ' << row.what << " after " << steps;
       }
@@ -291,15 +292,15 @@ TEST(Adam, TakesTheBiasOfItsFirstStepsOffAsInDouble) {
   const auto g = [](int t, double) { return t == 2 ? -0.5 : 0.25 * t; };
   const Layout layout = one_parameter({20}, 0);
   Arenas arenas(layout, *optimizer);
-  std::fill(arenas.parameters.begin() + Layout::kMail, arenas.parameters.end(),
+  std::fill(arenas.parameters.begin() + Layout::kHeader, arenas.parameters.end(),
             static_cast<float>(kStart));
   HostStream stream;
   for (int t = 1; t <= 3; ++t) {
-    std::fill(arenas.gradients.begin() + Layout::kMail, arenas.gradients.end(),
+    std::fill(arenas.gradients.begin() + Layout::kHeader, arenas.gradients.end(),
               static_cast<float>(g(t, 0)));
     const UpdateRates now = rates_of(*optimizer, t - 1);
     update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
-    EXPECT_NEAR(arenas.parameters[Layout::kMail],
+    EXPECT_NEAR(arenas.parameters[Layout::kHeader],
                 adam_in_double(t, 0.75, 0.875, static_cast<double>(1e-8f), g, 0), 2e-7)
         << "after step " << t;
   }
@@ -327,10 +328,10 @@ Arenas stepped(const char* name, const OptimizerOptions& options, Shape shape, f
   const Layout layout = one_parameter(shape, 0);
   Arenas arenas(layout, *optimizer, /*weight_decay=*/0.1f);
   HostStream stream;
-  for (std::int64_t i = 0; i < shape.count(); ++i) arenas.parameters[Layout::kMail + i] = start;
+  for (std::int64_t i = 0; i < shape.count(); ++i) arenas.parameters[Layout::kHeader + i] = start;
   for (int step = 0; step < steps; ++step) {
     for (std::int64_t i = 0; i < shape.count(); ++i) {
-      arenas.gradients[Layout::kMail + i] = 0.1f * static_cast<float>(i + step);
+      arenas.gradients[Layout::kHeader + i] = 0.1f * static_cast<float>(i + step);
     }
     const UpdateRates now = rates_of(*optimizer, step);
     update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
@@ -392,13 +393,13 @@ TEST(Layerwise, AGradientOfNextToNoLengthLeavesNumbers) {
   for (const char* name : {"lars", "lamb"}) {
     const auto optimizer = make_optimizer(name, {});
     Arenas arenas(layout, *optimizer);
-    std::fill_n(arenas.parameters.begin() + Layout::kMail, 20, 10.0f);
-    arenas.gradients[Layout::kMail] = 1e-42f;  // the others are 0
+    std::fill_n(arenas.parameters.begin() + Layout::kHeader, 20, 10.0f);
+    arenas.gradients[Layout::kHeader] = 1e-42f;  // the others are 0
     HostStream stream;
     const UpdateRates now = rates_of(*optimizer, 0);
     update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
     for (int i = 0; i < 20; ++i)
-      EXPECT_TRUE(std::isfinite(arenas.parameters[Layout::kMail + i])) << name << " " << i;
+      EXPECT_TRUE(std::isfinite(arenas.parameters[Layout::kHeader + i])) << name << " " << i;
   }
 }
 
@@ -412,7 +413,7 @@ TEST(Muon, BringsEveryDirectionOfFiltersToLengthsAboutOne) {
   Arenas arenas(layout, *muon);
   for (int row = 0; row < 3; ++row)
     for (int i = 0; i < 4; ++i)
-      arenas.gradients[Layout::kMail + 20 * row + 4 * row + i] =
+      arenas.gradients[Layout::kHeader + 20 * row + 4 * row + i] =
           std::pow(10.0f, static_cast<float>(-row));
   HostStream stream;
   const UpdateRates now = rates_of(*muon, 0, 1);
@@ -420,7 +421,7 @@ TEST(Muon, BringsEveryDirectionOfFiltersToLengthsAboutOne) {
   for (int row = 0; row < 3; ++row) {
     double squares = 0;
     for (int i = 0; i < 20; ++i) {
-      const double step = arenas.parameters[Layout::kMail + 20 * row + i];
+      const double step = arenas.parameters[Layout::kHeader + 20 * row + i];
       if (i / 4 == row) {
         squares += step * step;
         EXPECT_LT(step, 0);
@@ -551,7 +552,7 @@ TEST(Update, StepsEveryParameterWithItsOwnDecayAndMovesItsAverage) {
   const auto sgd = make_optimizer("sgd", {{"momentum", 0.9f}});
   Arenas before(layout, *sgd, kDecay);
   before.fill(layout);
-  for (std::size_t i = 0; i < Layout::kMail; ++i) before.gradients[i] = 1;  // the mail
+  for (std::size_t i = 0; i < Layout::kHeader; ++i) before.gradients[i] = 1;  // the mail
   Arenas after = before;
   HostStream stream;
   const UpdateRates now = rates_of(*sgd, 0, 0.1);
@@ -703,12 +704,12 @@ TEST(Penalty, IsHalfTheSquaresTimesTheDecay) {
 TEST(Penalty, IsOfWholeArenasHoweverLong) {
   for (const std::int64_t count : {16, 1008, 1024, 1040, 5008}) {
     Layout layout;
-    layout.parameters.push_back({"weights", {count, 1}, {}, 0.5f, {Layout::kMail, count}, 0});
-    layout.count = Layout::kMail + count;
+    layout.parameters.push_back({"weights", {count, 1}, {}, 0.5f, {Layout::kHeader, count}, 0});
+    layout.count = Layout::kHeader + count;
     std::vector<float> parameters(layout.count);
     double squares = 0;
     for (std::int64_t i = 0; i < count; ++i) {
-      parameters[Layout::kMail + i] = static_cast<float>(i);
+      parameters[Layout::kHeader + i] = static_cast<float>(i);
       squares += static_cast<double>(i) * static_cast<double>(i);
     }
     EXPECT_DOUBLE_EQ(penalty_of(layout, parameters.data(), 0), 0.25 * squares) << count;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "net/optimizer.h"
+#include "tests/support/update.h"
 
 namespace lockstep {
 namespace {
