@@ -1,17 +1,11 @@
 #include "collectives/buckets.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
-#include <cstdint>
-#include <exception>
-#include <mutex>
-#include <stop_token>
-#include <thread>
 #include <utility>
 
-#include "collectives/progress_engine.h"
+#include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/round_up.h"
 
@@ -25,104 +19,6 @@ constexpr auto kNap = std::chrono::microseconds(50);
 /// Parameters are aligned to 16 elements and 16 lie before the first: no larger gap may be between
 /// ready ranges.
 constexpr std::int64_t kMostGap = 16;
-
-/// Turns an engine while the compute thread is inside a layer. The compute thread turns it too, for
-/// whoever computes has a core, and a thread that wakes up may have to wait for one: on two cores,
-/// both computing, the first bucket began up to 3 ms late that way. One of them at a time, under
-/// one mutex, and neither once the engine has thrown.
-class CommunicationThread {
- public:
-  explicit CommunicationThread(ProgressEngine& engine)
-      : engine_(engine), thread_([this](std::stop_token stop) { run(stop); }) {}
-  ~CommunicationThread() {
-    thread_.request_stop();
-    wake();
-  }
-
-  /// Compute thread: the first `count` buckets are ready. Waits for nobody.
-  void ready(std::size_t count) {
-    ready_ = count;
-    wake();
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (lock) guarded([&] { engine_.start(ready_); });
-  }
-
-  /// Compute thread: moves on, unless the other does so now.
-  void advance() {
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (lock) guarded([&] { turn(); });
-  }
-
-  /// Compute thread: all that is ready is completed, and the engine rewound. The other sleeps
-  /// meanwhile.
-  void finish() {
-    finishing_ = true;
-    const std::lock_guard lock(mutex_);
-    guarded([&] {
-      engine_.start(ready_);
-      engine_.finish();
-      engine_.rewind();
-      ready_ = 0;
-    });
-    finishing_ = false;
-  }
-
- private:
-
-  void wake() {
-    ++calls_;
-    calls_.notify_one();
-  }
-
-  bool turn() {
-    engine_.start(ready_);
-    return engine_.turn();
-  }
-
-  /// Under the mutex. What was thrown once is thrown again, and no work is done.
-  template <class Work>
-  void guarded(Work work) {
-    if (error_) std::rethrow_exception(error_);
-    try {
-      work();
-    } catch (...) {
-      error_ = std::current_exception();
-      throw;
-    }
-  }
-
-  void run(std::stop_token stop) {
-    try {
-      for (;;) {
-        const std::uint32_t calls = calls_;  // before all that a call may have changed
-        if (stop.stop_requested()) return;
-        if (look())
-          std::this_thread::sleep_for(kNap);
-        else
-          calls_.wait(calls);
-      }
-    } catch (...) {  // the compute thread will meet it
-    }
-  }
-
-  /// Moves on as long as sums are completed or made ready; whether there are others.
-  bool look() {
-    const std::lock_guard lock(mutex_);
-    const auto busy = [&] { return engine_.completed() < ready_; };
-    guarded([&] {
-      while (busy() && !finishing_ && (turn() || engine_.started() < ready_)) continue;
-    });
-    return busy();
-  }
-
-  ProgressEngine& engine_;
-  std::mutex mutex_;
-  std::atomic<std::size_t> ready_ = 0;    ///< buckets of this step, started or not
-  std::atomic<std::uint32_t> calls_ = 0;  ///< grows whenever there is something to look at
-  std::atomic<bool> finishing_ = false;   ///< the compute thread wants it all for itself
-  std::exception_ptr error_;              ///< of whichever thread
-  std::jthread thread_;                   ///< last: it is joined before what it uses goes
-};
 
 }  // namespace
 
@@ -155,89 +51,123 @@ std::int64_t bucket_bytes(int hosts, const Link& link, std::int64_t gradients) {
   return std::int64_t{1} << std::lround(std::floor(std::log2(taken)));
 }
 
-struct GradientBuckets::Body {
-  ProgressEngine engine;
-  Policy policy;
-  std::unique_ptr<CommunicationThread> thread;  ///< policy thread only
-  std::int64_t covered = 0;                     ///< gradients below are written
-  std::size_t ready = 0;                        ///< buckets below are
-  double exposed = 0;
+/// Adds the time it lives, callbacks not counted.
+class GradientBuckets::Exposed {
+ public:
+  explicit Exposed(GradientBuckets& buckets)
+      : buckets_(buckets), callbacks_(buckets.engine_.callback_seconds()) {}
+  ~Exposed() {
+    const double callbacks = buckets_.engine_.callback_seconds() - callbacks_;
+    buckets_.exposed_ += now_seconds() - began_ - callbacks;
+  }
 
-  /// Adds the time it lives, callbacks not counted.
-  class Exposed {
-   public:
-    explicit Exposed(Body& body) : body_(body), callbacks_(body.engine.callback_seconds()) {}
-    ~Exposed() {
-      const double callbacks = body_.engine.callback_seconds() - callbacks_;
-      body_.exposed += now_seconds() - began_ - callbacks;
-    }
-
-   private:
-    Body& body_;
-    double began_ = now_seconds();
-    double callbacks_;
-  };
+ private:
+  GradientBuckets& buckets_;
+  double began_ = now_seconds();
+  double callbacks_;
 };
 
 GradientBuckets::GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy,
                                  Reduced reduced, Record* record, Lane* lane)
-    : body_(
-          new Body{ProgressEngine(reducer, std::move(buckets), std::move(reduced), record, lane),
-                   policy, nullptr}) {
+    : engine_(reducer, std::move(buckets), std::move(reduced), record, lane), policy_(policy) {
   if (policy == Policy::thread)
-    body_->thread = std::make_unique<CommunicationThread>(body_->engine);
+    thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
 }
 
-GradientBuckets::~GradientBuckets() = default;
+GradientBuckets::~GradientBuckets() {
+  thread_.request_stop();
+  wake();
+}
 
 void GradientBuckets::ready(Range range, Stream& writer) {
-  const Body::Exposed exposed(*body_);
-  Body& body = *body_;
-  require(range.begin >= body.covered && range.begin - body.covered <= kMostGap,
+  const Exposed exposed(*this);
+  require(range.begin >= covered_ && range.begin - covered_ <= kMostGap,
           "GradientBuckets::ready() got elements from {} on after those before {}. Pass them in "
           "order.",
-          range.begin, body.covered);
-  body.covered = range.end();
+          range.begin, covered_);
+  covered_ = range.end();
   const std::vector<Range>& all = buckets();
-  const std::size_t before = body.ready;
-  for (; body.ready < all.size() && all[body.ready].end() <= body.covered; ++body.ready)
-    body.engine.written(body.ready, writer);
-  if (body.ready == before) return;
-  if (body.thread)
-    body.thread->ready(body.ready);
-  else
-    body.engine.start(body.ready);
+  std::size_t count = ready_;
+  for (; count < all.size() && all[count].end() <= covered_; ++count)
+    engine_.written(count, writer);
+  if (count == ready_) return;
+  ready_ = count;
+  wake();
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock) guarded([&] { engine_.start(ready_); });
 }
 
 void GradientBuckets::advance() {
-  Body& body = *body_;
-  if (body.policy != Policy::poll && !body.thread) return;
-  const Body::Exposed exposed(body);
-  if (body.thread)
-    body.thread->advance();
-  else
-    body.engine.turn();
+  if (policy_ != Policy::poll && policy_ != Policy::thread) return;
+  const Exposed exposed(*this);
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock) guarded([&] { turn(); });
 }
 
 void GradientBuckets::finish() {
-  const Body::Exposed exposed(*body_);
-  Body& body = *body_;
+  const Exposed exposed(*this);
   require(
-      body.ready == buckets().size(),
+      ready_ == buckets().size(),
       "GradientBuckets::finish() was called when only {} of {} buckets were ready. Call ready() "
       "for all elements first.",
-      body.ready, buckets().size());
-  if (body.thread) {
-    body.thread->finish();
-  } else {
-    body.engine.finish();
-    body.engine.rewind();
-  }
-  body.covered = 0;
-  body.ready = 0;
+      ready_.load(), buckets().size());
+  finishing_ = true;
+  const std::lock_guard lock(mutex_);
+  guarded([&] {
+    engine_.start(ready_);
+    engine_.finish();
+    engine_.rewind();
+    ready_ = 0;
+  });
+  finishing_ = false;
+  covered_ = 0;
 }
 
-double GradientBuckets::exposed_seconds() const { return body_->exposed; }
-const std::vector<Range>& GradientBuckets::buckets() const { return body_->engine.buckets(); }
+/// Under the mutex. An error that was thrown once is thrown again, and no work is done.
+template <class Work>
+void GradientBuckets::guarded(Work work) {
+  if (error_) std::rethrow_exception(error_);
+  try {
+    work();
+  } catch (...) {
+    error_ = std::current_exception();
+    throw;
+  }
+}
+
+void GradientBuckets::wake() {
+  ++calls_;
+  calls_.notify_one();
+}
+
+bool GradientBuckets::turn() {
+  engine_.start(ready_);
+  return engine_.turn();
+}
+
+/// The thread.
+void GradientBuckets::run(std::stop_token stop) {
+  try {
+    for (;;) {
+      const std::uint32_t calls = calls_;  // before all that a call may have changed
+      if (stop.stop_requested()) return;
+      if (look())
+        std::this_thread::sleep_for(kNap);
+      else
+        calls_.wait(calls);
+    }
+  } catch (...) {  // the compute thread will meet it
+  }
+}
+
+/// Moves on as long as sums are completed or made ready; whether there are others.
+bool GradientBuckets::look() {
+  const std::lock_guard lock(mutex_);
+  const auto busy = [&] { return engine_.completed() < ready_; };
+  guarded([&] {
+    while (busy() && !finishing_ && (turn() || engine_.started() < ready_)) continue;
+  });
+  return busy();
+}
 
 }  // namespace lockstep

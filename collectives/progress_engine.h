@@ -1,5 +1,5 @@
 // ProgressEngine: starts buckets, moves them on, calls back for those that hold their sum. The
-// compute thread or the communication thread turns it (collectives/buckets.cc).
+// compute thread or a thread of the buckets turns it (collectives/buckets.h).
 #pragma once
 
 #include <atomic>
@@ -19,9 +19,9 @@ class ProgressEngine {
  public:
   using Reduced = std::function<void(int bucket, Range range)>;
 
-  /// `buckets`: those that `reducer` was made for. `lane`, if any, gets a span "bucket N" from its start, or from the end of the sum that was
-  /// done before it, to the end of its own: sums share one wire, and spans of a lane do not
-  /// overlap.
+  /// `buckets`: those that `reducer` was made for. `lane`, if any, gets a span "bucket N" from its
+  /// start, or from the end of the sum that was done before it, to the end of its own: sums share
+  /// one wire, and spans of a lane do not overlap.
   ProgressEngine(Reducer& reducer, std::vector<Range> buckets, Reduced reduced, Record* record,
                  Lane* lane = nullptr);
 

@@ -43,7 +43,7 @@ struct ReducerTraits {
   /// (collectives/reducers/direct_all_reduce.h): as many floats as gradients(), of the host. The
   /// next sums include it. It is a part of the state of a run: between steps the caller may read
   /// and write it. Null if nothing is rounded here.
-  float* kept_back = nullptr;
+  float* residual = nullptr;
 };
 
 /// Sums fp32 gradients over the ranks. Buckets are the ranges given at construction; all ranks

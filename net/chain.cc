@@ -24,10 +24,11 @@ Shape Part::setup(Setup& outer, Shape in, bool input_gradient) {
     }
     own.layers.push_back(std::move(summary));
   }
+  number_ = static_cast<int>(outer.layers.size());
   first_ = outer.parameters.size();
   count_ = own.parameters.size();
   for (Parameter& parameter : own.parameters) {
-    parameter.layer += static_cast<int>(outer.layers.size());
+    parameter.layer += number_;
     outer.parameters.push_back(std::move(parameter));
   }
   std::move(own.layers.begin(), own.layers.end(), std::back_inserter(outer.layers));
@@ -41,6 +42,7 @@ LayerCall Part::own(const LayerCall& call) const {
   own.weights = call.weights.subspan(first_, count_);
   if (!call.gradients.empty()) own.gradients = call.gradients.subspan(first_, count_);
   own.saved += saved_;
+  own.layer += number_;
   return own;
 }
 
@@ -52,7 +54,7 @@ void Part::forward(const LayerCall& call, View x, View y) {
 void Part::backward(const LayerCall& call, View x, View y, View dy, View dx) {
   LayerCall mine = own(call);
   layer_->backward(mine, x, y, dy, dx);
-  if (!holds_others_ && count_ > 0 && call.ready != nullptr) (*call.ready)(mine.gradients);
+  if (!holds_others_ && count_ > 0 && call.listener != nullptr) call.listener->written(mine.layer);
 }
 
 Chain::Chain(NamedLayers layers) {

@@ -39,6 +39,7 @@ class Part {
   std::string name_;
   std::unique_ptr<Layer> layer_;
   bool holds_others_ = false;
+  int number_ = 0;  ///< of the layer, or of the first one within it, among the holder's
   std::size_t first_ = 0, count_ = 0, saved_ = 0, scratch_bytes_ = 0;
 };
 

@@ -21,7 +21,7 @@ namespace lockstep {
 class Hdf5Reader;
 
 /// One arena of layout.count floats, owned by the caller, and its group in the file: each parameter
-/// of the layout is the data set <name>/<parameter's name>. The mail and the gaps between
+/// of the layout is the data set <name>/<parameter's name>. The header and the gaps between
 /// parameters are neither saved nor touched by loading.
 template <class Float>
 struct SectionOf {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -51,9 +50,9 @@ class Setup {
                  float rate = 1) {
     parameters.push_back({own_name, shape, init, l2, {}, 0, 0, rate});
   }
-  /// A value that is kept and saved with the parameters, but not trained: backward writes the
-  /// batch's share of it (LayerCall::share) where a parameter has its gradient; summed over all
-  /// shards that is the mean of the step, of which the value then takes `follow`.
+  /// A value that is kept and saved with the parameters, but not trained. Where a parameter has its
+  /// gradient, backward writes the batch's value times TrainingBatch::share. Summed over all shards
+  /// that is the mean of the step, of which the value then takes `follow`.
   void statistic(const std::string& own_name, Shape shape, Init init, float follow) {
     parameters.push_back({own_name, shape, init, 0, {}, 0, follow});
   }
@@ -102,6 +101,15 @@ struct TrainingBatch {
   AcrossShards* across = nullptr;
 };
 
+/// Told during Model::backward() whose gradients are there. Called by the computing thread.
+class GradientListener {
+ public:
+  virtual ~GradientListener() = default;
+  /// The work that writes all gradients of layer number `layer` (Parameter::layer) has been given.
+  /// Layers come last to first, each once; those without parameters never come.
+  virtual void written(int layer) = 0;
+};
+
 /// What a layer finds at hand in one call.
 struct LayerCall {
   Stream* stream = nullptr;
@@ -114,8 +122,10 @@ struct LayerCall {
   /// Of backward and of the forward before it; null in inference, with a model made for training
   /// too.
   const TrainingBatch* batch = nullptr;
-  /// To be told in backward that a layer's gradients are written (chain.h does).
-  const std::function<void(std::span<const View> gradients)>* ready = nullptr;
+  /// In backward: is told which gradients are written (by net/chain.h). Null: no calls.
+  GradientListener* listener = nullptr;
+  /// Number of this layer, or of the first one within it (Parameter::layer).
+  int layer = 0;
 };
 
 /// Made by the factories of layers.h, owned by one Model, called by one thread. x and y are N, H,

@@ -65,7 +65,6 @@ void Model::plan_parameters(std::vector<Parameter> parameters) {
 void Model::bind(float* parameters, float* gradients) {
   weights_.clear();
   gradients_.clear();
-  gradient_arena_ = gradients;
   for (const auto& [shape, range] : places_) {
     weights_.push_back({parameters + range.begin, shape, Type::f32});
     if (gradients != nullptr) gradients_.push_back({gradients + range.begin, shape, Type::f32});
@@ -98,17 +97,11 @@ View Model::forward(Stream& stream, View images, const TrainingBatch& batch, int
   return run(stream, images, lane, &lane.batch);
 }
 
-void Model::backward(Stream& stream, View images, const Ready& ready, int number) {
+void Model::backward(Stream& stream, View images, GradientListener& listener, int number) {
   expect(training_, "a model planned for inference has no backward");
-  const std::function<void(std::span<const View>)> tell = [&](std::span<const View> gradients) {
-    const auto place = [&](const View& view) { return view.as<float>() - gradient_arena_; };
-    const std::int64_t begin = place(gradients.front()),
-                       end = Layout::aligned(place(gradients.back()) + gradients.back().count());
-    ready({begin, end - begin});
-  };
   const Lane& its = lane(number);
   LayerCall all = call(stream, its, &its.batch);
-  all.ready = &tell;
+  all.listener = &listener;
   chain_.backward(all, images, logits(its, logits_), logits_gradient(number), {});
 }
 

@@ -1,7 +1,6 @@
 // Model: a chain of layers with its memory plan, and the menu of models.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,9 +51,6 @@ void require_fit(const ModelEntry& entry, Shape sample);
 /// outside. One thread.
 class Model {
  public:
-  /// Told that the gradients of `range` (one layer's, in arena order) are written.
-  using Ready = std::function<void(Range range)>;
-
   /// `batch` samples of shape `sample` at a time. Throws Error if they do not fit (require_fit) or
   /// memory is short.
   Model(Device& device, const ModelEntry& entry, Shape sample, int classes, std::int64_t batch,
@@ -85,9 +81,8 @@ class Model {
   /// After forward on the same images: where the loss writes the gradient of the logits.
   View logits_gradient(int number = 0) const { return logits(lane(number), logits_gradient_); }
   /// After forward in training: from logits_gradient() to all parameters' gradients, and to the
-  /// statistics; calls `ready` for each layer with parameters, last layer first, when the work that
-  /// writes its gradients has been given.
-  void backward(Stream& stream, View images, const Ready& ready, int number = 0);
+  /// statistics. Tells `listener` of each layer with parameters, last layer first.
+  void backward(Stream& stream, View images, GradientListener& listener, int number = 0);
 
   /// Of one call, two per multiply-add.
   double forward_flops() const;
@@ -124,7 +119,6 @@ class Model {
   /// In the order of forward, as layers see them: shape and place.
   std::vector<std::pair<Shape, Range>> places_;
   std::vector<View> weights_, gradients_;
-  float* gradient_arena_ = nullptr;
   /// What a batch takes, and its places in every lane.
   std::size_t saved_bytes_ = 0, scratch_bytes_ = 0;
   std::size_t saved_ = 0, scratch_ = 0, logits_ = 0, logits_gradient_ = 0;

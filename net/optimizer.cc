@@ -69,12 +69,7 @@ struct SumUp {
   }
 };
 
-/// The step of `stretch`, `stepped` by the optimizer or not.
-void update_stretch(Stream& stream, const Stretch& stretch, bool stepped,
-                    const Optimizer& optimizer, const TrainingState& state,
-                    const UpdateRates* now) {
-  const Range range = stretch.range;
-  if (stepped) return optimizer.update(stream, stretch, state, now);
+void follow(Stream& stream, Range range, const TrainingState& state, const UpdateRates* now) {
   each(stream, range.count,
        Follow{state.parameters + range.begin, state.gradients + range.begin,
               state.average == nullptr ? nullptr : state.average + range.begin,
@@ -99,34 +94,40 @@ std::vector<float> factors(const Layout& layout, float weight_decay) {
   return result;
 }
 
-void update(Stream& stream, const Layout& layout, Range range, const Optimizer& optimizer,
-            const TrainingState& state, const UpdateRates* now) {
+std::vector<UpdateSpan> plan_update(const Layout& layout, Range range, const Optimizer& optimizer) {
   expect(range.begin % kUnit == 0 && range.count % kUnit == 0, "a range is not aligned");
   const bool layerwise = optimizer.layerwise();
-  // The last one grows.
-  std::vector<std::pair<Stretch, bool>> stretches;
+  std::vector<UpdateSpan> spans;  // the last one grows
   for (const Parameter& parameter : layout.parameters) {
     const Range part = part_in(range, parameter);
     if (part.count == 0) continue;
     expect(
         !layerwise || (part.begin == parameter.range.begin && part.end() >= parameter.range.end()),
         "a layerwise optimizer was given a part of a parameter");
-    const float rate = parameter.stepped() ? parameter.rate : 1;
     const bool stepped = parameter.stepped();
-    const auto goes_on = [&] {
-      const auto& [last, was_stepped] = stretches.back();
-      return part.begin == last.range.end() && stepped == was_stepped && rate == last.rate &&
+    const float rate = stepped ? parameter.rate : 1;
+    const auto goes_on = [&](const UpdateSpan& last) {
+      return part.begin == last.range.end() && stepped == last.stepped && rate == last.rate &&
              parameter.schedule == last.schedule && !layerwise;
     };
-    if (stretches.empty() || !goes_on())
-      stretches.push_back({{{part.begin, 0}, rate, parameter.schedule, parameter.shape}, stepped});
-    stretches.back().first.range.count += part.count;
+    if (spans.empty() || !goes_on(spans.back()))
+      spans.push_back({{part.begin, 0}, rate, parameter.schedule, parameter.shape, stepped});
+    spans.back().range.count += part.count;
   }
-  for (const auto& [stretch, stepped] : stretches) {
-    if (stepped) optimizer.begin(stream, stretch, state, now);
+  return spans;
+}
+
+void update(Stream& stream, const std::vector<UpdateSpan>& spans, const Optimizer& optimizer,
+            const TrainingState& state, const UpdateRates* now) {
+  for (const UpdateSpan& span : spans) {
+    if (span.stepped) optimizer.begin(stream, span, state, now);
   }
-  for (const auto& [stretch, stepped] : stretches)
-    update_stretch(stream, stretch, stepped, optimizer, state, now);
+  for (const UpdateSpan& span : spans) {
+    if (span.stepped)
+      optimizer.update(stream, span, state, now);
+    else
+      follow(stream, span.range, state, now);
+  }
 }
 
 float average_decay(float decay, std::int64_t step) {

@@ -1,5 +1,5 @@
-// Optimizer: how a gradient becomes a step. The menu is net/optimizers.cc; update() applies one to
-// a range of the arenas, one launch for all parameters in it.
+// Optimizer: how a gradient becomes a step. The menu is net/optimizers.cc. plan_update() cuts a
+// range of the arenas into spans, and update() applies an optimizer to them, with few launches.
 #pragma once
 
 #include <array>
@@ -99,7 +99,7 @@ struct TrainingState {
 
 /// Elements that are stepped alike: parameters that lie side by side, with the gaps behind them, or
 /// parts of them; for a layerwise optimizer one parameter.
-struct Stretch {
+struct UpdateSpan {
   Range range;
   /// Times the learning rate (Parameter::rate).
   float rate = 1;
@@ -107,6 +107,8 @@ struct Stretch {
   int schedule = 0;
   /// Of a layerwise optimizer's parameter.
   Shape shape;
+  /// An optimizer steps it; else it holds statistics, or parameters that stay as they are.
+  bool stepped = true;
 
   /// It is no weight but a bias, a scale or a shift, which has one extent.
   bool single() const { return shape.rank() == 1; }
@@ -133,13 +135,13 @@ class Optimizer {
   /// Makes what it works with besides slots and scratch; once, before the first step of any
   /// parameter of `layout`. Throws Error where memory is short.
   virtual void plan(Device& /*device*/, const Layout& /*layout*/) {}
-  /// Gives `stream` what comes before update() of any stretch of a range: a layerwise optimizer's
+  /// Gives `stream` what comes before update() of any span of a range: a layerwise optimizer's
   /// costly pieces, as far as they are this rank's.
-  virtual void begin(Stream& /*stream*/, const Stretch& /*stretch*/, const TrainingState& /*state*/,
+  virtual void begin(Stream& /*stream*/, const UpdateSpan& /*span*/, const TrainingState& /*state*/,
                      const UpdateRates* /*now*/) const {}
-  /// Gives `stream` the step of all elements of `stretch`, whose ends are multiples of 16, and of
+  /// Gives `stream` the step of all elements of `span`, whose ends are multiples of 16, and of
   /// their averages: each() with the Update of net/update.h.
-  virtual void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
+  virtual void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
                       const UpdateRates* now) const = 0;
 };
 
@@ -168,10 +170,14 @@ float decay_of(const Parameter& parameter, float weight_decay);
 /// below 0 how much a statistic follows.
 std::vector<float> factors(const Layout& layout, float weight_decay);
 
-/// Gives `stream` the step of all parameters in `range`, which may begin and end within one, at
-/// multiples of 16, but for a layerwise optimizer; statistics move towards what the step has found,
-/// and what has a rate of 0 stays. `now` must stay as it is until that is done.
-void update(Stream& stream, const Layout& layout, Range range, const Optimizer& optimizer,
+/// The spans of `range`, in arena order. `range` begins and ends at multiples of 16. It may begin
+/// and end within a parameter, except with a layerwise optimizer.
+std::vector<UpdateSpan> plan_update(const Layout& layout, Range range, const Optimizer& optimizer);
+
+/// Gives `stream` the step of `spans`, made by plan_update() for `optimizer`. Statistics move
+/// towards the values that the step has found, and parameters with a rate of 0 stay. `now` must
+/// stay as it is until the work is done.
+void update(Stream& stream, const std::vector<UpdateSpan>& spans, const Optimizer& optimizer,
             const TrainingState& state, const UpdateRates* now);
 
 /// The tutorial's warm-up of the average: min(decay, (1 + step) / (10 + step)), with `step` counted

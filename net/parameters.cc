@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/base/error.h"
 #include "src/base/random.h"
 
 namespace lockstep {
@@ -12,6 +13,16 @@ std::int64_t Layout::trainable() const {
     if (parameter.trained()) total += parameter.range.count;
   }
   return total;
+}
+
+Range Layout::range_of(int layer) const {
+  const auto first = std::find_if(parameters.begin(), parameters.end(),
+                                  [=](const Parameter& one) { return one.layer == layer; });
+  expect(first != parameters.end(), "a layer has no parameters");
+  const auto range = std::find_if(layers.begin(), layers.end(), [&](const Range& one) {
+    return one.begin == first->range.begin;
+  });
+  return *range;
 }
 
 std::uint32_t hash_of(std::string_view name) {

@@ -54,19 +54,22 @@ struct Parameter {
 
 /// All parameters of a model, in arena order (last layer first).
 struct Layout {
-  /// The first elements of every arena belong to no parameter: in the gradient arena they carry the
-  /// step's totals (apps/run/trainer.cc), which are summed over the ranks with the first bucket.
-  static constexpr std::int64_t kMail = 16;
+  /// The first elements of every arena belong to no parameter. In the gradient arena they are the
+  /// header of a step (apps/step/step_header.h), which is summed over the ranks with the first
+  /// bucket.
+  static constexpr std::int64_t kHeader = 16;
   /// Elements that no two parameters share: 64 bytes. Gaps hold zeros.
   static constexpr std::int64_t kAlignment = 16;
   /// The first multiple of kAlignment from `place` on.
   static constexpr std::int64_t aligned(std::int64_t place) { return round_up(place, kAlignment); }
 
   std::vector<Parameter> parameters;
-  /// Elements of an arena, mail and alignment gaps included.
-  std::int64_t count = kMail;
+  /// Elements of an arena, header and alignment gaps included.
+  std::int64_t count = kHeader;
   /// Each layer's range in arena order, layers without parameters left out; gapless.
   std::vector<Range> layers;
+  /// The range in `layers` of layer number `layer` (Parameter::layer), which has parameters.
+  Range range_of(int layer) const;
 
   /// Epochs after which some parameters stay as they are, their learning rate being that of a run
   /// which ends there; fewer than kSchedules.

@@ -37,21 +37,21 @@ struct Update {
   }
 };
 
-/// One launch over `stretch`; the slots of `rule` begin there.
+/// One launch over `span`; the slots of `rule` begin there.
 template <Decay kDecay = Decay::coupled, class Rule>
-void give_update(Stream& stream, const Stretch& stretch, const TrainingState& state,
+void give_update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
                  const UpdateRates* now, const Rule& rule) {
-  const Range range = stretch.range;
+  const Range range = span.range;
   float *p = state.parameters + range.begin, *average = state.average;
   const float *g = state.gradients + range.begin, *factors = state.factors + range.begin / 16;
   if (average != nullptr) {
     each(stream, range.count,
-         Update<Rule, kDecay, true>{rule, p, g, average + range.begin, factors, now, stretch.rate,
-                                    stretch.schedule});
+         Update<Rule, kDecay, true>{rule, p, g, average + range.begin, factors, now, span.rate,
+                                    span.schedule});
   } else {
     each(stream, range.count,
-         Update<Rule, kDecay, false>{rule, p, g, nullptr, factors, now, stretch.rate,
-                                     stretch.schedule});
+         Update<Rule, kDecay, false>{rule, p, g, nullptr, factors, now, span.rate,
+                                     span.schedule});
   }
 }
 

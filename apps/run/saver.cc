@@ -5,7 +5,7 @@
 
 #include "apps/run/checkpoint_folder.h"
 #include "apps/run/trained_data.h"
-#include "apps/step/kept_back.h"
+#include "apps/step/error_feedback.h"
 #include "apps/step/replica_check.h"
 #include "apps/step/restore.h"
 #include "collectives/comm/flight_recorder.h"
@@ -17,11 +17,11 @@ namespace lockstep {
 namespace {
 
 // Texts of a checkpoint: an evaluation that is still to be done, where a dynamic scale of the loss
-// stands, and KeptBack.
+// stands, and SavedResiduals.
 constexpr const char* kEvaluation = "evaluation";
 constexpr const char* kDue = "due";
 constexpr const char* kLossScale = "loss_scale";
-constexpr const char* kKeptBack = "kept_back";
+constexpr const char* kResiduals = "kept_back";
 
 }  // namespace
 
@@ -47,14 +47,14 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   load_on_all_ranks(setup_.comm, checkpoint.get(), step_.layout(), step_.sections());
   RunProgress progress;
   LossScale scale = step_.loss_scale();
-  KeptBack kept_back;
+  SavedResiduals saved;
   const auto text = [&](const char* name) { return text_of(resumption.metadata, name); };
   agree(setup_.comm, [&] {
     try {
       if (!text(kReached).empty()) progress.accuracy = std::stod(text(kReached));
       // Without that text the dynamic scale begins now.
       if (!text(kLossScale).empty()) scale = LossScale::from(text(kLossScale));
-      if (!text(kKeptBack).empty()) kept_back = KeptBack::from(text(kKeptBack));
+      if (!text(kResiduals).empty()) saved = SavedResiduals::from(text(kResiduals));
       if (!text(kBest).empty()) reporter_.go_on_from(text(kBest));
     } catch (const std::exception& error) {
       fail("{} is damaged: {}; use another file", resumption.file, error.what());
@@ -62,8 +62,8 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   });
   step_.restored(scale);
   const std::string note =
-      restore_kept_back(setup_.comm, checkpoint.get(), kept_back, step_.layout(),
-                        step_.loss_scale().scale, step_.kept_back());
+      restore_residuals(setup_.comm, checkpoint.get(), saved, step_.layout(),
+                        step_.loss_scale().scale, step_.own_sections());
   if (!note.empty()) notes.push_back(note);
   last_file_ = resumption.file;
   setup_.world.flight_recorder().saved();
@@ -115,7 +115,7 @@ void Saver::save(std::int64_t done, const RunProgress& progress) {
   const TimedSpan span(lane_, "checkpoint");
   std::vector<std::vector<float>> memory;
   const std::vector<ConstSection> residuals =
-      gather_kept_back(setup_.comm, step_.layout(), step_.kept_back(), memory);
+      gather_residuals(setup_.comm, step_.layout(), step_.own_sections(), memory);
   agree(setup_.comm, [&] {
     if (setup_.comm.rank() == 0) write(done, progress, residuals);
   });
@@ -144,7 +144,7 @@ void Saver::write(std::int64_t done, const RunProgress& progress,
                   const std::vector<ConstSection>& residuals) {
   CheckpointMetadata metadata = this->metadata(done, progress);
   if (!residuals.empty()) {
-    metadata.texts[kKeptBack] = KeptBack{step_.loss_scale().scale, std::ssize(residuals)}.text();
+    metadata.texts[kResiduals] = SavedResiduals{step_.loss_scale().scale, std::ssize(residuals)}.text();
   }
   folders_->require_held();
   reporter_.sync();

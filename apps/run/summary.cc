@@ -5,7 +5,7 @@
 
 #include "apps/run/augmentation.h"
 #include "apps/run/provenance.h"
-#include "apps/step/kept_back.h"
+#include "apps/step/error_feedback.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
 #include "src/base/plural.h"
@@ -33,8 +33,9 @@ std::string memory_text(const RunSummary& f) {
   parts.emplace_back("loader", f.loader.bytes());
   parts.emplace_back("data", f.setup.data.train->bytes() + f.setup.data.test->bytes());
   if (!f.setup.options.checkpoints.dir.empty()) {
-    const std::size_t kept_back = gather_bytes(f.setup.comm, f.step.layout(), f.step.keeps_back());
-    parts.emplace_back("saving", f.step.saved_bytes() + kept_back);
+    const bool residual = f.step.reducer().traits().residual != nullptr;
+    const std::size_t gathered = gather_bytes(f.setup.comm, f.step.layout(), residual);
+    parts.emplace_back("saving", f.step.saved_bytes() + gathered);
   }
   parts.emplace_back("program and libraries", f.base_memory);
   std::size_t total = 0;
@@ -120,7 +121,7 @@ std::string order_text(const RunSummary& f, bool alike) {
         "the weights' last bits",
         order_of_shards(f.setup.plan));
   }
-  return order_text(f.setup.plan, f.step.together() && f.step.lanes() < f.setup.plan.own_shards);
+  return order_text(f.setup.plan, f.step.sync_bn() && f.step.lanes() < f.setup.plan.own_shards);
 }
 
 std::string policy_text(Policy policy) {
@@ -162,7 +163,7 @@ void add_network(const RunSummary& f, SummaryLines& lines) {
                         model.layout().trainable(), model.training_flops() * plan.shards * 1e-9,
                         name_of(model.type())));
   describe(plan, lines);
-  if (f.step.together()) lines.add("batch norm", "mean and variance of " + f.step.statistics());
+  if (f.step.sync_bn()) lines.add("batch norm", "mean and variance of " + f.step.statistics());
   lines.add("optimizer", optimizer_text(f));
   for (const ParameterGroup& group : options.optimizer.groups)
     lines.add("group", group_text(f, group));
@@ -186,7 +187,7 @@ void add_idle_options(const RunSummary& f, SummaryLines& lines) {
                   reducer.name);
     lines.add("note", fmt::format("--wire {} does nothing with {}", name_of(wire), why));
   }
-  if (options.model.sync_bn && !f.step.together()) {
+  if (options.model.sync_bn && !f.step.sync_bn()) {
     lines.add("note",
               fmt::format("--sync-bn does nothing: {} has no batch norm", options.model.name));
   }

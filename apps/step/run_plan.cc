@@ -120,7 +120,7 @@ RunShape shape_of(const StepOptions& options, int ranks) {
           options.device.threads};
 }
 
-RunPlan plan_run(const Options& options, const RunShape& shape, int rank, int ranks,
+RunPlan plan_run(const StepOptions& options, const RunShape& shape, int rank, int ranks,
                  std::int64_t dataset_size, const Position& start) {
   const ScheduleOptions& o = options.schedule;
   RunPlan plan{shape};

@@ -25,7 +25,7 @@ struct RunShape {
 };
 
 /// The shape of a run that begins. Throws a usage Error if the batch or the shards are too many.
-RunShape shape_of(const Options& options, int ranks);
+RunShape shape_of(const StepOptions& options, int ranks);
 
 /// Every number that training reads. Only shape_of(), resumed_shape() (apps/run/resumption.h) and
 /// plan_run() read those of the options.

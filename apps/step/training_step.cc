@@ -3,72 +3,12 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstring>
 
-#include "apps/step/kept_back.h"
-#include "apps/step/work_of_ranks.h"
 #include "collectives/comm/flight_recorder.h"
-#include "collectives/reducers/measured_link.h"
+#include "src/base/check.h"
 #include "src/base/clock.h"
 
 namespace lockstep {
-namespace {
-
-/// The parts that cut_buckets() does not mix: the layers. The mail is a part of the first one.
-std::vector<Range> bucket_parts(const Layout& layout) {
-  std::vector<Range> parts = layout.layers;
-  parts.front() = {0, parts.front().end()};
-  return parts;
-}
-
-/// "auto" may take what suits the link and these gradients. All that it may take adds in the
-/// canonical order, so that no bit depends on it.
-bool chooses_by_link(const Device& device, const StepOptions& options) {
-  return options.ranks.reducer == "auto" && options.ranks.wire == Type::f32 &&
-         device.traits().memory_is_host;
-}
-
-/// MiB. Collective.
-double choose_buckets(int hosts, const Device& device, const StepOptions& options,
-                      std::int64_t count, const std::function<Link()>& link) {
-  if (options.ranks.bucket_mb > 0) return options.ranks.bucket_mb;
-  if (hosts == 1 || !chooses_by_link(device, options)) return kDefaultBucketMb;
-  const std::int64_t gradients = count * static_cast<std::int64_t>(sizeof(float));
-  return static_cast<double>(bucket_bytes(hosts, link(), gradients)) * 0x1p-20;
-}
-
-/// How many hosts the ranks are on. Collective.
-int count_hosts(const Comm& comm) {
-  return static_cast<int>(comm.sum(static_cast<std::int64_t>(comm.node().rank() == 0)));
-}
-
-}  // namespace
-
-ReducerSpec reducer_spec(const Comm& comm, Device& device, const StepOptions& options,
-                         std::int64_t count, const std::vector<Range>& buckets) {
-  return {.comm = comm.duplicate(),
-          .device = device,
-          .count = count,
-          .buckets = buckets,
-          .why = {},
-          .deterministic = options.device.deterministic,
-          .link = {},
-          .canonical = options.schedule.shards_given,
-          .timeout_seconds = options.ranks.timeout,
-          .nccl_max_ctas = options.ranks.nccl_max_ctas,
-          .wire = options.ranks.wire,
-          .overflows = options.loss_scaling().on(),
-          .exact = Layout::kMail};
-}
-
-ReducerSpec statistics_spec(const Comm& comm, Device& device, const StepOptions& options,
-                            const std::vector<Range>& places) {
-  ReducerSpec spec = reducer_spec(comm, device, options, places.back().end(), places);
-  spec.nccl_max_ctas = 1;
-  spec.one_by_one = true;
-  spec.wire = Type::f32;
-  return spec;
-}
 
 LoaderSpec loader_spec(const StepOptions& options, const RunPlan& plan, const TrainingStep& step) {
   return {.seed = plan.seed,
@@ -82,150 +22,48 @@ LoaderSpec loader_spec(const StepOptions& options, const RunPlan& plan, const Tr
           .mixing = options.data.mixing};
 }
 
-StepParts make_step_parts(const World& world, Device& device, const ModelEntry& entry,
-                          const Dataset& dataset, const StepOptions& options, const RunPlan& plan) {
-  StepParts parts;
-  parts.model = std::make_unique<Model>(device, entry, dataset.sample_shape(), dataset.classes(),
-                                        plan.shard_batch, options.model.precision, true);
-  agree(world.comm(), [&] { parts.model->group(options.optimizer.groups); });
-  parts.optimizer = make_optimizer(options.optimizer.name, options.optimizer.own);
-  const Layout& layout = parts.model->layout();
-  Record& record = world.flight_recorder().mine();
-  std::optional<Link> link;
-  // Collective. Measures at the first call.
-  const auto measured = [&] {
-    if (!link) {
-      record.phase("measuring the link between hosts", options.ranks.timeout + 10);
-      link = measure_link(world.comm(), world.comm().node());
-      record.phase("making the model");
-    }
-    return *link;
-  };
-  parts.bucket_mb =
-      choose_buckets(count_hosts(world.comm()), device, options, layout.count, measured);
-  const auto bytes = static_cast<std::int64_t>(parts.bucket_mb * (1 << 20));
-  parts.buckets = cut_buckets(bucket_parts(layout), bytes);
-  const auto connect = [&](ReducerSpec spec) {
-    // Whoever connects has a deadline of its own, and knows more to say than the watchdog.
-    if (options.model.sync_bn && count_hosts(world.comm()) > 1 && chooses_by_link(device, options))
-      measured();  // once
-    record.phase("connecting the ranks", options.ranks.timeout + 10);
-    spec.link = link;
-    auto reducer = make_reducer(options.ranks.reducer, spec);
-    record.phase("making the model");
-    return reducer;
-  };
-  parts.reducer = connect(reducer_spec(world.comm(), device, options, layout.count, parts.buckets));
-  parts.policy = choose_policy(options.ranks.progress, *parts.reducer, world.threads_allowed());
-  if (device.traits().memory_is_host && world.comm().size() > 1)
-    parts.shared_work = std::make_unique<WorkOfRanks>(world.comm().duplicate());
-  if (!options.model.sync_bn) return parts;
-  if (const std::vector<Range> places = places_of_sums(layout); !places.empty()) {
-    agree(world.comm(), [&] {
-      if (options.schedule.accumulate > 1 && plan.own_shards != options.schedule.accumulate) {
-        fail_usage(
-            "--sync-bn with --accumulate {} wants {} shards on each rank, and here are {}: start "
-            "as many ranks as the run began with",
-            options.schedule.accumulate, options.schedule.accumulate, plan.own_shards);
-      }
-      if (plan.lanes > 1 && !device.traits().memory_is_host) {
-        fail_usage(
-            "--sync-bn with {} shards on each rank is for CPU cores: use as many ranks as shards, "
-            "or --device cpu",
-            plan.lanes);
-      }
-      parts.model->make_lanes(plan.lanes);
-    });
-    parts.together = std::make_unique<ShardsTogether>(
-        device, connect(statistics_spec(world.comm(), device, options, places)), places,
-        world.comm().size(), plan.lanes, &record);
-  }
-  return parts;
-}
-
-TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record,
-                           const StepOptions& options, const RunPlan& plan, Timeline* timeline)
+TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, const StepOptions& options,
+                           const RunPlan& plan, Timeline* timeline)
     : device_(device),
       record_(record),
       timeline_(timeline),
       plan_(plan),
-      ema_(options.optimizer.ema),
-      weight_decay_(options.optimizer.weight_decay),
       smoothing_(options.optimizer.label_smoothing),
-      scaling_(options.loss_scaling()),
+      graphs_(!options.device.no_graph),
+      policy_(parts.policy),
+      bucket_mb_(parts.bucket_mb),
       stream_(device.stream()),
       model_(std::move(parts.model)),
       optimizer_(std::move(parts.optimizer)),
       shared_work_(std::move(parts.shared_work)),
-      reducer_(std::move(parts.reducer)),
-      gradients_(reducer_->gradients()),
-      together_(std::move(parts.together)),
-      policy_(parts.policy),
-      bucket_mb_(parts.bucket_mb),
-      graphs_(!options.device.no_graph),
-      host_(device, model_->layout().count),
+      slots_(device),
       score_now_(device.allocate(sizeof(Score), Place::host)),
       updated_(device.event()) {
-  expect(device.traits().run_ahead <= Device::kMostAhead, "a device runs too far ahead");
-  for (Stream* stream : {stream_.get(), &reducer_->stream()})
+  Reducer& reducer = *parts.reducer;
+  for (Stream* stream : {stream_.get(), &reducer.stream()})
     stream->after_each([&record] { record.progress(); });
-  const Layout& layout = model_->layout();
-  shard_sum_ = std::make_unique<ShardSum>(device, gradients_, layout.count, plan.own_shards);
-  buckets_ = std::make_unique<GradientBuckets>(
-      *reducer_, std::move(parts.buckets), policy_, [this](int, Range range) { on_reduced(range); },
-      &record, communication_lane());
-
-  if (options.optimizer.clip_norm > 0)
-    clip_ = std::make_unique<GradientClip>(device, layout, options.optimizer.clip_norm);
-  if (scaling_.on()) {
-    scaler_ = std::make_unique<LossScaler>(device, layout, scaling_);
-    set_loss_scale({.scale = scaling_.scale, .last = scaling_.scale});
-  }
-  if (scaling_.dynamic && reducer_->traits().kept_back) kept_before_.resize(layout.count);
-  const std::size_t slots = optimizer_->slots().size(),
-                    count = static_cast<std::size_t>(layout.count);
-  const std::vector<float> decays = factors(layout, weight_decay_);
-  arenas_ = device.allocate(((1 + slots + (ema_ > 0)) * count + decays.size()) * sizeof(float),
-                            Place::device);
-  optimizer_->plan(device, layout);
-  if (optimizer_->layerwise()) {
-    layer_scratch_ = device.allocate(sizeof(LayerScratch), Place::device);
-    state_.scratch = reinterpret_cast<LayerScratch*>(layer_scratch_.get());
-  }
-  float* next = reinterpret_cast<float*>(arenas_.get());
-  const auto take = [&next, count] { return std::exchange(next, next + count); };
-  state_.parameters = take();
-  for (std::size_t slot = 0; slot < slots; ++slot) state_.slots.push_back(take());
-  if (ema_ > 0) state_.average = take();
-  state_.factors = next;
-  state_.gradients = gradients_;
-  state_.shared = shared_work_.get();
-  const Memory host_decays = device.allocate(decays.size() * sizeof(float), Place::host);
-  std::memcpy(host_decays.get(), decays.data(), decays.size() * sizeof(float));
-  device.copy(*stream_, next, host_decays.get(), decays.size() * sizeof(float));
-  model_->bind(state_.parameters, gradients_);
-  initialize(layout, plan.seed, host_.read(*stream_, state_.parameters));
-  host_.write(*stream_, state_.parameters);
-  if (state_.average)
-    device.copy(*stream_, state_.average, state_.parameters, count * sizeof(float));
-
+  memory_ = std::make_unique<StepMemory>(
+      device, *stream_, layout(), *optimizer_, options.optimizer.weight_decay,
+      options.optimizer.ema > 0, plan.seed, reducer.gradients(), shared_work_.get());
+  model_->bind(state().parameters, reducer.gradients());
+  Lane* const communication = timeline ? &timeline->communication : nullptr;
+  update_ = std::make_unique<StepUpdate>(device, reducer.stream(), layout(), parts.buckets,
+                                         *optimizer_, state(), options, plan, communication);
   score_ = block_.reserve(sizeof(Score));
   now_ = block_.reserve(sizeof(StepInput));
-  penalty_ = block_.reserve((1 + penalty_parts(layout)) * sizeof(double));
+  penalty_ = block_.reserve((1 + penalty_parts(layout())) * sizeof(double));
   block_.allocate(device);
-  for (int slot = 0; slot <= device.traits().run_ahead; ++slot) {
-    slots_.push_back({device.allocate(sizeof(StepInput), Place::host),
-                      device.allocate(sizeof(Answer), Place::host), device.event()});
-  }
+  sync_ = std::make_unique<GradientSync>(
+      parts, device, layout(), plan.own_shards, options.loss_scaling().dynamic, *stream_,
+      [this](int bucket, Range) { update_->reduced(bucket, now()); }, record, communication);
   stream_->synchronize();
 }
 
 TrainingStep::~TrainingStep() {
-  buckets_.reset();  // whose thread gives work too
-  try {              // nothing goes before the work on it is done
+  try {  // nothing goes before the work on it is done
+    sync_.reset();  // whose thread gives work too
     stream_->synchronize();
-    reducer_->stream().synchronize();
-  } catch (...) {  // whoever took the totals has met it
+  } catch (...) {  // the caller has met it
   }
 }
 
@@ -238,17 +76,18 @@ StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Vote
 
 void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes votes,
                         bool wants_penalty) {
-  expect(given_ - taken_ < static_cast<std::int64_t>(slots_.size()),
-         "a step was given before the totals of an older one were taken");
+  StepSlots::Slot& slot = slots_.next();
   record_.step(step + 1);
   const TimedSpan span(compute_lane(), "step", step + 1);
-  settle_kept_back();
-  std::copy_n(reducer_->traits().kept_back, kept_before_.size(), kept_before_.begin());
-  settled_ = kept_before_.empty();
-  Slot& slot = slot_of(given_);
-  *reinterpret_cast<StepInput*>(slot.input.get()) = input_of(step, rate, votes);
-  device_.copy(*stream_, now(), slot.input.get(), sizeof(StepInput));
-  auto* answer = reinterpret_cast<Answer*>(slot.answer.get());
+  settle_residual();
+  sync_->feedback().begin_step();
+  StepInput& input = *slot.input();
+  update_->plan_rates(step, rate, slots_.under_way(), input);
+  input.stop = votes.stop ? 1.0f : 0.0f;
+  input.save = votes.save ? 1.0f : 0.0f;
+  input.first_position = plan_.start.samples + (step - plan_.start.step) * plan_.global_batch;
+  device_.copy(*stream_, now(), &input, sizeof input);
+  StepAnswer* const answer = slot.answer();
   answer->penalty = 0;
   if (wants_penalty && optimizer_->decay() == Decay::coupled) give_penalty(answer);
   record_.phase("loading");
@@ -256,170 +95,118 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   loader.begin_step(*stream_);
   // The first two steps are given as they are, for whatever is done only once; all later ones are
   // the third again.
-  const bool repeats = graphs_ && given_ >= 2 && reducer_->traits().in_stream;
+  const bool repeats = graphs_ && slots_.count() >= 2 && reducer().traits().in_stream;
   if (repeats && !graph_) graph_ = device_.capture(*stream_, [&] { give_work(loader); });
   if (graph_) {
     graph_->launch(*stream_);
   } else {
     give_work(loader);
   }
-  device_.copy(*stream_, answer->mail, gradients_, sizeof answer->mail);
-  if (scaler_)
-    device_.copy(*stream_, &answer->loss_scale, scaler_->state(), sizeof answer->loss_scale);
+  device_.copy(*stream_, answer->header, sync_->gradients(), sizeof answer->header);
+  update_->copy_scale(*stream_, &answer->loss_scale);
   slot.done->record(*stream_);
   times_.loader += loader.waited_seconds() - waited;
-  ++given_;
-}
-
-StepInput TrainingStep::input_of(std::int64_t step, float rate, Votes votes) const {
-  StepInput input;
-  input.rates = rates_at(step, rate, loss_scale_.skipped);
-  input.by_skips.skipped = loss_scale_.skipped;
-  for (std::int64_t more = 0; scaling_.dynamic && more <= given_ - taken_; ++more)
-    input.by_skips.rates[more] = rates_at(step, rate, loss_scale_.skipped + more);
-  input.stop = votes.stop ? 1.0f : 0.0f;
-  input.save = votes.save ? 1.0f : 0.0f;
-  input.first_position = plan_.start.samples + (step - plan_.start.step) * plan_.global_batch;
-  return input;
-}
-
-/// A step that is skipped has been none for the optimizer and for the average, which count their
-/// own; its samples are gone, so that learning rates, which go by samples, move on.
-UpdateRates TrainingStep::rates_at(std::int64_t step, float rate, std::int64_t skipped) const {
-  const std::int64_t counted = step - skipped;
-  UpdateRates rates{.rate = rate,
-                    .average_decay = average_decay(ema_, counted),
-                    .corrections = optimizer_->corrections(counted),
-                    .scale = 1 / scaling_.scale};
-  const double epoch = plan_.epoch_at(step);
-  for (std::size_t n = 0; n < layout().epochs.size(); ++n) {
-    const double end = layout().epochs[n];
-    const double own = epoch < end ? learning_rate(plan_.rate, epoch, end) : 0;
-    rates.shares[n + 1] = rate > 0 ? static_cast<float>(own / rate) : 0.0f;
-  }
-  return rates;
+  slots_.given();
 }
 
 std::optional<StepTotals> TrainingStep::take(bool all) {
-  const std::int64_t behind = given_ - taken_;
-  if (behind == 0 || (behind <= device_.traits().run_ahead && !all)) return std::nullopt;
-  const Answer& answer = answer_of(taken_++);
-  StepTotals totals = read_mail(answer.mail, plan_.global_batch);
+  const StepSlots::Slot* const slot = slots_.take(all);
+  if (slot == nullptr) return std::nullopt;
+  wait_for(*slot);
+  const StepAnswer& answer = *slot->answer();
+  update_->took(answer.loss_scale);
+  StepTotals totals = read_header(answer.header, plan_.global_batch);
   totals.penalty = answer.penalty;
-  if (scaler_) totals.loss_scale = loss_scale_ = answer.loss_scale;
+  if (update_->scales()) totals.loss_scale = answer.loss_scale;
   return totals;
 }
 
-const TrainingStep::Answer& TrainingStep::answer_of(std::int64_t given) {
-  const Slot& slot = slot_of(given);
+void TrainingStep::wait_for(const StepSlots::Slot& slot) {
   while (!slot.done->done()) {
-    if (reducer_->traits().in_stream) reducer_->advance();  // throws errors nothing else reports
-    if (together_) together_->look();
+    sync_->look();
     sched_yield();
   }
-  return *reinterpret_cast<const Answer*>(slot.answer.get());
 }
 
-void TrainingStep::settle_kept_back() {
-  if (settled_) return;
-  follow_scale(layout(), answer_of(given_ - 1).loss_scale, kept_before_,
-               reducer_->traits().kept_back);
-  settled_ = true;
+/// Once the last step that was given is known to be skipped or not.
+void TrainingStep::settle_residual() {
+  if (!sync_->feedback().pending()) return;
+  wait_for(slots_.last());
+  sync_->feedback().settle(slots_.last().answer()->loss_scale);
 }
 
-float* TrainingStep::kept_back() {
-  settle_kept_back();
-  return reducer_->traits().kept_back;
+std::vector<Section> TrainingStep::own_sections() {
+  settle_residual();
+  return sync_->sections();
 }
 
-void TrainingStep::give_penalty(Answer* answer) {
+void TrainingStep::give_penalty(StepAnswer* answer) {
   auto* total = static_cast<double*>(block_.at(penalty_));
-  lockstep::penalty(*stream_, layout(), state_.parameters, state_.factors, total + 1, total);
+  penalty(*stream_, layout(), state().parameters, state().factors, total + 1, total);
   device_.copy(*stream_, &answer->penalty, total, sizeof *total);
 }
 
-/// The work of a step, which nothing but its input makes another one.
+/// The work of a step, which differs from other steps only by its input.
 void TrainingStep::give_work(Loader& loader) {
   for (int first = 0; first < plan_.own_shards; first += lanes()) compute_shards(loader, first);
   record_.phase("summing gradients");
   {
     const TimedSpan span(compute_lane(), "waiting for sums");
-    buckets_->finish();
+    sync_->finish();
   }
-  if (scaling_.dynamic)
-    scaler_->give(reducer_->stream(), gradients_, &now()->by_skips, &now()->rates);
-  if (clip_) clip_->give(reducer_->stream(), gradients_, &now()->rates);
-  if (waits_for_all()) update_range({0, layout().count});
+  update_->finish(now());
   // The one join of a step: the next begins when all updates are done, and the host waits for none.
-  updated_->record(reducer_->stream());
+  updated_->record(sync_->stream());
   updated_->wait(*stream_);
 }
 
 /// The own shards from `first` on, one in each lane.
 void TrainingStep::compute_shards(Loader& loader, int first) {
+  Lanes& lanes = sync_->lanes();
   record_.phase("loading");
   std::optional<TimedSpan> span;
   span.emplace(compute_lane(), "loading");
   batches_.clear();
-  for (int lane = 0; lane < lanes(); ++lane)
+  for (int lane = 0; lane < lanes.count(); ++lane)
     batches_.push_back(loader.batch(*stream_, first + lane, &now()->first_position));
 
   record_.phase("forward");
   span.emplace(compute_lane(), "forward");
-  const StepTimes before = times();
-  const double start = now_seconds();
-  for (int lane = 0; lane < lanes(); ++lane) forward(first + lane, lane);
-  if (together_) together_->run();
-  const StepTimes between = times();
-  const double updates = own_updates_, middle = now_seconds();
-  times_.forward += middle - start - (between.exposed - before.exposed);
+  const double before = sync_->seconds(), start = now_seconds();
+  for (int lane = 0; lane < lanes.count(); ++lane) forward(first + lane, lane);
+  lanes.run();
+  const double between = sync_->seconds(), updates = update_->own_seconds(),
+               middle = now_seconds();
+  times_.forward += middle - start - (between - before);
 
   record_.phase("backward");
   span.emplace(compute_lane(), "backward");
-  for (int lane = 0; lane < lanes(); ++lane) {
-    const auto ready = [this, lane, first](Range range) { written(first + lane, lane, range); };
-    model_->backward(stream_of(lane), batches_[lane].images, ready, lane);
+  for (int lane = 0; lane < lanes.count(); ++lane) {
+    model_->backward(stream_of(lane), batches_[lane].images, sync_->of(first + lane, lane), lane);
   }
-  if (together_) together_->run();
-  const StepTimes after = times();
-  // What this thread updated is within that time, what the communication thread did beside it.
-  times_.backward +=
-      now_seconds() - middle - (after.exposed - between.exposed) - (own_updates_ - updates);
+  lanes.run();
+  // Updates by this thread are within that time, those of the communication thread beside it.
+  times_.backward += now_seconds() - middle - (sync_->seconds() - between) -
+                     (update_->own_seconds() - updates);
 }
 
 void TrainingStep::forward(int shard, int lane) {
   const Batch& batch = batches_[lane];
   Stream& stream = stream_of(lane);
   TrainingBatch part = batch_of(shard);
-  if (together_) part.across = &together_->across(lane);
+  part.across = sync_->lanes().across(lane);
   const View logits = model_->forward(stream, batch.images, part, lane);
   softmax_cross_entropy(stream, logits, batch.labels, 1.0f / static_cast<float>(plan_.global_batch),
                         model_->logits_gradient(lane), score(), nullptr, smoothing_,
-                        batch.other_labels, batch.weights, scaler_ ? scaler_->factor() : nullptr);
-  write_mail(stream, score(), now(), plan_.global_batch, shard == plan_.own_shards - 1, gradients_);
-  written(shard, lane, {0, Layout::kMail});
-}
-
-/// The work that writes the shard's gradients of `range` has been given.
-void TrainingStep::written(int shard, int lane, Range range) {
-  Stream& stream = stream_of(lane);
-  if (shard < plan_.own_shards - 1) return shard_sum_->take(shard, range, stream);
-  shard_sum_->finish(range, stream);
-  const auto ready = [this, range] {
-    buckets_->ready(range, *stream_);
-    buckets_->advance();
-    record_.progress();
-  };
-  together_ ? together_->then(lane, ready) : ready();
+                        batch.other_labels, batch.weights, update_->loss_factor());
+  write_header(stream, score(), now(), plan_.global_batch, shard == plan_.own_shards - 1,
+               sync_->gradients());
+  sync_->header_written(shard, lane);
 }
 
 TrainingBatch TrainingStep::batch_of(int shard) const {
   return {plan_.seed, &now()->first_position, (plan_.first_shard + shard) * plan_.shard_batch,
           1 / static_cast<float>(plan_.shards)};
-}
-
-Stream& TrainingStep::stream_of(int lane) const {
-  return together_ ? together_->stream(lane, *stream_) : *stream_;
 }
 
 double TrainingStep::loss_now() {
@@ -437,83 +224,39 @@ double TrainingStep::loss_now() {
   return loss;
 }
 
-void TrainingStep::on_reduced(Range range) {
-  if (!waits_for_all()) update_range(range);
-}
-
-void TrainingStep::update_range(Range range) {
-  const double start = now_seconds();
-  const TimedSpan span(communication_lane(), "update");
-  // (On the communication thread the stream has one core: the others are the backward pass's.)
-  update(reducer_->stream(), layout(), range, *optimizer_, state_, &now()->rates);
-  const double seconds = now_seconds() - start;
-  optimizer_ns_ += static_cast<std::int64_t>(seconds * 1e9);
-  if (std::this_thread::get_id() == computes_) own_updates_ += seconds;
-}
-
 std::string TrainingStep::statistics() const {
   if (places_of_sums(layout()).empty()) return {};
-  if (!together_) return kOfEachShard;
+  if (!sync_bn()) return kOfEachShard;
   const int batches = plan_.own_shards / lanes();
   return batches == 1 ? "the global batch" : fmt::format("one of {} accumulated batches", batches);
 }
 
-std::vector<Section> TrainingStep::sections() {
-  std::vector<Section> sections{{"parameters", host_.read(*stream_, state_.parameters)}};
-  const std::vector<std::string> names = optimizer_->slots();
-  for (std::size_t slot = 0; slot < names.size(); ++slot) {
-    sections.push_back({"optimizer/" + names[slot], host_.read(*stream_, state_.slots[slot]),
-                        /*trained_only=*/true});
-  }
-  if (state_.average) sections.push_back({"ema", host_.read(*stream_, state_.average)});
-  return sections;
-}
-
 const float* TrainingStep::gradients() {
-  const float* host = host_.read(*stream_, gradients_);
-  if (!scaler_) return host;
+  const float* host = memory_->read(sync_->gradients());
+  if (!update_->scales()) return host;
   unscaled_.assign(host, host + layout().count);
-  scale_trained(layout(), 1 / loss_scale_.last, unscaled_.data());
+  scale_trained(layout(), 1 / loss_scale().last, unscaled_.data());
   return unscaled_.data();
 }
 
-void TrainingStep::set_loss_scale(const LossScale& scale) {
-  loss_scale_ = scale;
-  const Memory host = device_.allocate(sizeof scale, Place::host);
-  std::memcpy(host.get(), &scale, sizeof scale);
-  device_.copy(*stream_, scaler_->state(), host.get(), sizeof scale);
-  stream_->synchronize();
-}
-
 void TrainingStep::restored(const LossScale& loss_scale) {
-  LossScale scale = loss_scale;
-  scale.scale = std::min(scale.scale, scaling_.highest);  // a checkpoint's without clipping
-  if (scaling_.dynamic) set_loss_scale(scale);
-  host_.write(*stream_, state_.parameters);
-  for (float* slot : state_.slots) host_.write(*stream_, slot);
-  if (state_.average) host_.write(*stream_, state_.average);
-}
-
-std::size_t TrainingStep::saved_bytes() const {
-  const std::size_t arenas = 1 + state_.slots.size() + (state_.average != nullptr);
-  return arenas * static_cast<std::size_t>(layout().count) * sizeof(float);
+  update_->restore_scale(loss_scale);
+  memory_->restored();
 }
 
 StepTimes TrainingStep::times() const {
   StepTimes times = times_;
-  times.optimizer = static_cast<double>(optimizer_ns_) * 1e-9;
-  times.exposed = buckets_->exposed_seconds() + (together_ ? together_->seconds() : 0);
+  times.optimizer = update_->seconds();
+  times.exposed = sync_->seconds();
   return times;
 }
 
 std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
-  const std::size_t arena = layout().count * sizeof(float);
   std::vector<std::pair<std::string, std::size_t>> parts{
-      {"parameters", arena},
-      {"gradients", reducer_->traits().bytes + shard_sum_->bytes() +
-                        (together_ ? together_->bytes() : 0) + kept_before_.size() * sizeof(float)},
-      {"optimizer", state_.slots.size() * arena + arena / Layout::kAlignment}};
-  if (state_.average) parts.emplace_back("average", arena);
+      {"parameters", memory_->arena_bytes()},
+      {"gradients", sync_->bytes()},
+      {"optimizer", memory_->optimizer_bytes()}};
+  if (state().average) parts.emplace_back("average", memory_->arena_bytes());
   parts.emplace_back("activations", model_->activation_bytes());
   parts.emplace_back("workspace", model_->workspace_bytes());
   return parts;

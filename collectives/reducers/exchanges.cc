@@ -15,7 +15,7 @@ using Exchanges = std::vector<std::unique_ptr<Exchange>>;
 
 class ExchangeReducer : public HostReducer {
  public:
-  /// `exchanges`: by bucket; `kept`: null, or the memory of ReducerTraits::kept_back.
+  /// `exchanges`: by bucket; `kept`: null, or the memory of ReducerTraits::residual.
   ExchangeReducer(const ReducerSpec& spec, std::string_view name, bool canonical,
                   Exchanges exchanges, Memory kept)
       : HostReducer(spec),
@@ -28,7 +28,7 @@ class ExchangeReducer : public HostReducer {
                .bytes = gradient_bytes() * (kept_ ? 2 : 1),
                .canonical = canonical,
                .speaks_mpi = true,
-               .kept_back = reinterpret_cast<float*>(kept_.get())};
+               .residual = reinterpret_cast<float*>(kept_.get())};
     for (const auto& each : exchanges_) traits_.bytes += each->bytes();
   }
 
@@ -64,13 +64,13 @@ std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& entry,
 }
 
 std::unique_ptr<Reducer> make_direct_reducer(const ReducerSpec& spec) {
-  Memory kept = make_kept_back(spec, spec.comm.size());
+  Memory kept = make_residual(spec, spec.comm.size());
   Exchanges sums = make_direct_all_reduces(spec, spec.comm, reinterpret_cast<float*>(kept.get()));
   return std::make_unique<ExchangeReducer>(spec, "direct", kept == nullptr, std::move(sums),
                                            std::move(kept));
 }
 
-Memory make_kept_back(const ReducerSpec& spec, int senders) {
+Memory make_residual(const ReducerSpec& spec, int senders) {
   if (spec.wire == Type::f32 || senders == 1) return Memory();
   return spec.device.allocate(spec.count * sizeof(float), Place::host);
 }

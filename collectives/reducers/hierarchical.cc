@@ -33,7 +33,7 @@ class HierarchicalReducer : public HostReducer {
                                   .buckets = spec.buckets,
                                   .deterministic = spec.deterministic},
                                  spec.comm)),
-        kept_(leaders_ ? make_kept_back(spec, nodes_) : Memory()),
+        kept_(leaders_ ? make_residual(spec, nodes_) : Memory()),
         counters_(spec.comm, node, 2 * spec.buckets.size() * sizeof(SharedCounter),
                   "the reducer hierarchical") {
     auto* counters = reinterpret_cast<SharedCounter*>(counters_.data());
@@ -44,7 +44,7 @@ class HierarchicalReducer : public HostReducer {
       bucket.copied = counters + 2 * i + 1;
     }
     if (leaders_) {
-      exchanges_ = kept_ ? make_direct_all_reduces(spec, *leaders_, kept_back())
+      exchanges_ = kept_ ? make_direct_all_reduces(spec, *leaders_, residual())
                          : make_runs(spec, *leaders_, algorithm_.algorithm);
     }
     const std::string how = spec.wire == Type::f32
@@ -57,7 +57,7 @@ class HierarchicalReducer : public HostReducer {
                .canonical = nodes_ == 1 ||
                             (spec.wire == Type::f32 && in_order() && algorithm_.canonical(nodes_)),
                .speaks_mpi = nodes_ > 1,
-               .kept_back = kept_back()};
+               .residual = residual()};
   }
 
   float* gradients() override { return inner_->gradients(); }
@@ -103,7 +103,7 @@ class HierarchicalReducer : public HostReducer {
     State state = State::done;
   };
 
-  float* kept_back() { return reinterpret_cast<float*>(kept_.get()); }
+  float* residual() { return reinterpret_cast<float*>(kept_.get()); }
   std::size_t bytes() const {
     std::size_t total = inner_->traits().bytes + counters_.bytes();
     for (const auto& each : exchanges_) total += each->bytes();

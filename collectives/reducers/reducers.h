@@ -63,7 +63,7 @@ std::unique_ptr<NodeReducer> make_node_reducer(const ReducerSpec& spec, const Co
 
 /// What `senders` ranks of `spec` keep back of what they send, zeroed; null where they round
 /// nothing.
-Memory make_kept_back(const ReducerSpec& spec, int senders);
+Memory make_residual(const ReducerSpec& spec, int senders);
 /// Between the ranks of `comm`, by bucket of `spec`.
 std::vector<std::unique_ptr<Exchange>> make_direct_all_reduces(const ReducerSpec& spec,
                                                                const Comm& comm, float* kept);

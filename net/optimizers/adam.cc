@@ -28,11 +28,11 @@ class Adam : public Optimizer {
     return bias_corrections(step, beta1_, beta2_);
   }
 
-  void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
+  void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
     give_update<kDecay>(
-        stream, stretch, state, now,
-        ScaledMoments{{state.slots[0] + stretch.range.begin, state.slots[1] + stretch.range.begin,
+        stream, span, state, now,
+        ScaledMoments{{state.slots[0] + span.range.begin, state.slots[1] + span.range.begin,
                        beta1_, beta2_, epsilon_}});
   }
 

@@ -65,12 +65,12 @@ class Lamb : public Optimizer {
     return bias_corrections(step, beta1_, beta2_);
   }
 
-  void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
+  void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
-    const auto [begin, count] = stretch.range;
+    const auto [begin, count] = span.range;
     const Moments moments{state.slots[0] + begin, state.slots[1] + begin, beta1_, beta2_, epsilon_};
-    if (stretch.single())
-      return give_update<Decay::decoupled>(stream, stretch, state, now, ScaledMoments{moments});
+    if (span.single())
+      return give_update<Decay::decoupled>(stream, span, state, now, ScaledMoments{moments});
     double* sums = state.scratch->sums;
     UpdateRates* own = &state.scratch->now;
     give_block_sums(stream, count,
@@ -78,7 +78,7 @@ class Lamb : public Optimizer {
                             state.factors + begin / Layout::kAlignment, now},
                     sums);
     each(stream, 1, NoteRate{sums, blocks_of(count), now, own});
-    give_update<Decay::decoupled>(stream, stretch, state, own, Taken{moments});
+    give_update<Decay::decoupled>(stream, span, state, own, Taken{moments});
   }
 
  private:

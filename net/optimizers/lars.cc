@@ -65,10 +65,10 @@ class Lars : public Optimizer {
   bool layerwise() const override { return true; }
   Corrections corrections(std::int64_t) const override { return {1, 0, 0}; }
 
-  void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
+  void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
-    const auto [begin, count] = stretch.range;
-    if (!stretch.single()) {
+    const auto [begin, count] = span.range;
+    if (!span.single()) {
       double* sums = state.scratch->sums;
       UpdateRates* own = &state.scratch->now;
       give_block_sums(stream, count, Squares{state.parameters + begin, state.gradients + begin},
@@ -78,7 +78,7 @@ class Lars : public Optimizer {
                      now, own});
       now = own;
     }
-    give_update(stream, stretch, state, now,
+    give_update(stream, span, state, now,
                 Scaled{{state.slots[0] + begin, momentum_, /*nesterov=*/false}});
   }
 

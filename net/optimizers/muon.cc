@@ -22,7 +22,9 @@ namespace {
 
 constexpr OptimizerOption kOptions[] = {
     momentum_option(0.95f),
-    {.name = "other-momentum", .about = "The same of what is no filter", .value = 0.9f},
+    {.name = "other-momentum",
+     .about = "Momentum for parameters other than filters",
+     .value = 0.9f},
     {.name = "newton-schulz",
      .about = "Iterations that make a step's matrix orthogonal",
      .kind = OptimizerOption::Kind::whole,
@@ -71,7 +73,7 @@ struct NoteLengths {
 };
 
 /// values *= a correction.
-struct Stretched {
+struct Scale {
   float* values;
   int correction;
   const UpdateRates* now;
@@ -123,12 +125,12 @@ class Muon : public Optimizer {
     memory_.allocate(device);
   }
 
-  void begin(Stream& stream, const Stretch& stretch, const TrainingState& state,
+  void begin(Stream& stream, const UpdateSpan& span, const TrainingState& state,
              const UpdateRates* now) const override {
-    if (!is_filters(stretch.shape)) return;
-    const Bank& bank = bank_of(stretch);
-    const std::int64_t begin = stretch.range.begin,
-                       count = stretch.shape.count();  // without the gap behind them
+    if (!is_filters(span.shape)) return;
+    const Bank& bank = bank_of(span);
+    const std::int64_t begin = span.range.begin,
+                       count = span.shape.count();  // without the gap behind them
     float *const parameters = state.parameters + begin, *const direction = direction_of(bank);
     double* const sums = state.scratch->sums;
     UpdateRates* const own = &state.scratch->now;
@@ -140,24 +142,24 @@ class Muon : public Optimizer {
                                  now,
                                  direction},
                     sums);
-    const double length = unit_ ? std::sqrt(static_cast<double>(stretch.shape[0])) : 0;
-    each(stream, 1, NoteLengths{sums, blocks_of(count), length, stretch.schedule, now, own});
-    if (unit_) each(stream, count, Stretched{parameters, 1, own});
+    const double length = unit_ ? std::sqrt(static_cast<double>(span.shape[0])) : 0;
+    each(stream, 1, NoteLengths{sums, blocks_of(count), length, span.schedule, now, own});
+    if (unit_) each(stream, count, Scale{parameters, 1, own});
     if (state.shared != nullptr && !state.shared->mine(bank.number)) return;
-    each(stream, count, Stretched{direction, 0, own});
+    each(stream, count, Scale{direction, 0, own});
     bank.plan->give(stream, direction, iterations_, static_cast<std::byte*>(memory_.at(room_)));
   }
 
-  void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
+  void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
-    if (!is_filters(stretch.shape)) {
+    if (!is_filters(span.shape)) {
       return give_update(
-          stream, stretch, state, now,
-          Momentum{state.slots[0] + stretch.range.begin, other_momentum_, /*nesterov=*/true});
+          stream, span, state, now,
+          Momentum{state.slots[0] + span.range.begin, other_momentum_, /*nesterov=*/true});
     }
-    const Bank& bank = bank_of(stretch);
-    Stretch filters = stretch;
-    filters.range.count = stretch.shape.count();
+    const Bank& bank = bank_of(span);
+    UpdateSpan filters = span;
+    filters.range.count = span.shape.count();
     if (state.shared != nullptr)
       state.shared->share(stream, bank.number, direction_of(bank), filters.range.count);
     give_update(stream, filters, state, now, Taken{direction_of(bank)});
@@ -174,8 +176,8 @@ class Muon : public Optimizer {
 
   static bool is_filters(const Shape& shape) { return shape.rank() > 2; }
   static Extents extents(const Shape& shape) { return {shape[0], shape.row()}; }
-  const Bank& bank_of(const Stretch& stretch) const {
-    const auto bank = banks_.find(stretch.range.begin);
+  const Bank& bank_of(const UpdateSpan& span) const {
+    const auto bank = banks_.find(span.range.begin);
     expect(bank != banks_.end(), "an optimizer was not told of the filters that it is to step");
     return bank->second;
   }

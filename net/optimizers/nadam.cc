@@ -40,11 +40,11 @@ class Nadam : public Optimizer {
             static_cast<float>((1 - momentum(t)) / (1 - before)), static_cast<float>(1 / squares)};
   }
 
-  void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
+  void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
-    give_update(stream, stretch, state, now,
-                LookAhead{{state.slots[0] + stretch.range.begin,
-                           state.slots[1] + stretch.range.begin, beta1_, beta2_, epsilon_}});
+    give_update(stream, span, state, now,
+                LookAhead{{state.slots[0] + span.range.begin,
+                           state.slots[1] + span.range.begin, beta1_, beta2_, epsilon_}});
   }
 
  private:

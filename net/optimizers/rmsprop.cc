@@ -39,10 +39,10 @@ class Rmsprop : public Optimizer {
 
   std::vector<std::string> slots() const override { return {"v"}; }
 
-  void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
+  void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
-    give_update(stream, stretch, state, now,
-                RootMeanSquare{state.slots[0] + stretch.range.begin, rho_, epsilon_});
+    give_update(stream, span, state, now,
+                RootMeanSquare{state.slots[0] + span.range.begin, rho_, epsilon_});
   }
 
  private:

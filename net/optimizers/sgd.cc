@@ -32,11 +32,11 @@ class Sgd : public Optimizer {
     return momentum_ == 0 ? std::vector<std::string>{} : std::vector<std::string>{"momentum"};
   }
 
-  void update(Stream& stream, const Stretch& stretch, const TrainingState& state,
+  void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
-    if (momentum_ == 0) return give_update(stream, stretch, state, now, Plain{});
-    give_update(stream, stretch, state, now,
-                Momentum{state.slots[0] + stretch.range.begin, momentum_, nesterov_});
+    if (momentum_ == 0) return give_update(stream, span, state, now, Plain{});
+    give_update(stream, span, state, now,
+                Momentum{state.slots[0] + span.range.begin, momentum_, nesterov_});
   }
 
  private:

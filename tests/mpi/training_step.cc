@@ -147,7 +147,7 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
         library, reducer_spec(comm, device, options, parts.model->layout().count, parts.buckets));
     const std::vector<Range> places = places_of_sums(parts.model->layout());
     if (variant.together) {
-      parts.together = std::make_unique<ShardsTogether>(
+      parts.sync_bn = std::make_unique<SyncBatchNorm>(
           device, on_device(another, statistics_spec(comm, device, options, places)), places,
           comm.size(), 1);
     }

@@ -84,7 +84,7 @@ TEST_P(Wire, LosesNothingOverManyStepsAndGivesAllRanksTheSameBits) {
   EXPECT_EQ(rounds, senders > 1);
   EXPECT_EQ(rounded.reducer->traits().canonical, senders == 1);
   Floats still(Rounded::kCount);
-  if (const float* kept = rounded.reducer->traits().kept_back)
+  if (const float* kept = rounded.reducer->traits().residual)
     std::copy_n(kept, Rounded::kCount, still.begin());
   for (std::int64_t i = 0; i < Rounded::kCount; ++i) {
     if (!is_summed(i)) continue;
@@ -100,8 +100,8 @@ TEST_P(Wire, GoesOnWithWhatWasKeptBackAsIfItHadNeverStopped) {
     return rounded.sum([&](std::int64_t i) { return random_value(comm_.rank(), number, i); });
   };
   for (int number = 0; number < 3; ++number) step(whole, number), step(before, number);
-  if (const float* kept = before.reducer->traits().kept_back)
-    std::copy_n(kept, Rounded::kCount, after.reducer->traits().kept_back);
+  if (const float* kept = before.reducer->traits().residual)
+    std::copy_n(kept, Rounded::kCount, after.reducer->traits().residual);
   for (int number = 3; number < 6; ++number) EXPECT_EQ(step(whole, number), step(after, number));
 }
 

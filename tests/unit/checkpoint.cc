@@ -332,7 +332,7 @@ TEST(Checkpoint, DISABLED_WritesForH5py) {
   const Layout layout = layout_of({{"dense/weights", {1000, 700}}, {"conv1/biases", {3}}});
   std::vector<float> arena(layout.count);
   for (std::size_t i = 0; i < arena.size(); ++i)
-    arena[i] = static_cast<float>(i) - static_cast<float>(Layout::kMail);
+    arena[i] = static_cast<float>(i) - static_cast<float>(Layout::kHeader);
   save_checkpoint(
       directory, layout, {{"parameters", arena.data()}, {"optimizer/momentum", arena.data()}},
       {{1000, 128000, 2, std::numeric_limits<std::uint64_t>::max()}, {{"model", "tutorial"}}});

@@ -18,10 +18,10 @@ Arenas stepped(const char* name, const OptimizerOptions& options, Shape shape, f
   const Layout layout = one_parameter(shape, 0);
   Arenas arenas(layout, *optimizer, /*weight_decay=*/0.1f);
   HostStream stream;
-  for (std::int64_t i = 0; i < shape.count(); ++i) arenas.parameters[Layout::kMail + i] = start;
+  for (std::int64_t i = 0; i < shape.count(); ++i) arenas.parameters[Layout::kHeader + i] = start;
   for (int step = 0; step < steps; ++step) {
     for (std::int64_t i = 0; i < shape.count(); ++i) {
-      arenas.gradients[Layout::kMail + i] = 0.1f * static_cast<float>(i + step);
+      arenas.gradients[Layout::kHeader + i] = 0.1f * static_cast<float>(i + step);
     }
     const UpdateRates now = rates_of(*optimizer, step);
     update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
@@ -83,13 +83,13 @@ TEST(Layerwise, AGradientOfNextToNoLengthLeavesNumbers) {
   for (const char* name : {"lars", "lamb"}) {
     const auto optimizer = make_optimizer(name, {});
     Arenas arenas(layout, *optimizer);
-    std::fill_n(arenas.parameters.begin() + Layout::kMail, 20, 10.0f);
-    arenas.gradients[Layout::kMail] = 1e-42f;  // the others are 0
+    std::fill_n(arenas.parameters.begin() + Layout::kHeader, 20, 10.0f);
+    arenas.gradients[Layout::kHeader] = 1e-42f;  // the others are 0
     HostStream stream;
     const UpdateRates now = rates_of(*optimizer, 0);
     update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
     for (int i = 0; i < 20; ++i)
-      EXPECT_TRUE(std::isfinite(arenas.parameters[Layout::kMail + i])) << name << " " << i;
+      EXPECT_TRUE(std::isfinite(arenas.parameters[Layout::kHeader + i])) << name << " " << i;
   }
 }
 
@@ -103,7 +103,7 @@ TEST(Muon, BringsEveryDirectionOfFiltersToLengthsAboutOne) {
   Arenas arenas(layout, *muon);
   for (int row = 0; row < 3; ++row)
     for (int i = 0; i < 4; ++i)
-      arenas.gradients[Layout::kMail + 20 * row + 4 * row + i] =
+      arenas.gradients[Layout::kHeader + 20 * row + 4 * row + i] =
           std::pow(10.0f, static_cast<float>(-row));
   HostStream stream;
   const UpdateRates now = rates_of(*muon, 0, 1);
@@ -111,7 +111,7 @@ TEST(Muon, BringsEveryDirectionOfFiltersToLengthsAboutOne) {
   for (int row = 0; row < 3; ++row) {
     double squares = 0;
     for (int i = 0; i < 20; ++i) {
-      const double step = arenas.parameters[Layout::kMail + 20 * row + i];
+      const double step = arenas.parameters[Layout::kHeader + 20 * row + i];
       if (i / 4 == row) {
         squares += step * step;
         EXPECT_LT(step, 0);

@@ -9,6 +9,7 @@
 
 #include "net/clip.h"
 #include "tests/support/error_of.h"
+#include "tests/support/update.h"
 
 namespace lockstep {
 namespace {
@@ -77,14 +78,14 @@ TEST_F(Scaling, IsDoubledAfterManyGoodStepsAndHalvedByABadOne) {
 TEST_F(Scaling, SeesEveryElementButTheMail) {
   for (const float bad : {kInfinity, -kInfinity, kNan, -kNan}) {
     for (const std::int64_t place :
-         {Layout::kMail, std::int64_t{1039}, std::int64_t{1040}, std::int64_t{4096},
+         {Layout::kHeader, std::int64_t{1039}, std::int64_t{1040}, std::int64_t{4096},
           layout_.parameters[2].range.begin, layout_.count - 1}) {
       begin({.dynamic = true, .scale = 4});
       EXPECT_EQ(step(place, bad).skipped, 1) << bad << " at " << place;
     }
     begin({.dynamic = true, .scale = 4});
     EXPECT_EQ(step(0, bad).skipped, 0) << "the loss tells of itself";
-    EXPECT_EQ(step(Layout::kMail - 1, bad).skipped, 0);
+    EXPECT_EQ(step(Layout::kHeader - 1, bad).skipped, 0);
     EXPECT_EQ(step(100, std::numeric_limits<float>::max()).skipped, 0);
   }
 }

@@ -60,7 +60,7 @@ inline Layout one_parameter(Shape shape, float l2) {
   Layout layout;
   layout.parameters.push_back({"one/weights", shape, {}, l2, {layout.count, shape.count()}, 0});
   layout.count += Layout::aligned(shape.count());
-  layout.layers.push_back({Layout::kMail, layout.count - Layout::kMail});
+  layout.layers.push_back({Layout::kHeader, layout.count - Layout::kHeader});
   return layout;
 }
 

@@ -9,7 +9,11 @@
 #include <set>
 
 #include "net/optimizer.h"
+<<<<<<< HEAD:tests/unit/optimizers.cc
 #include "tests/support/error_of.h"
+=======
+#include "tests/support/update.h"
+>>>>>>> ff564cd4ad3157d3c98784963504bb270d89aa41:tests/unit/optimizer_figures.cc
 
 namespace lockstep {
 namespace {

@@ -9,6 +9,7 @@
 #include "net/clip.h"
 #include "net/optimizer.h"
 #include "tests/support/error_of.h"
+#include "tests/support/update.h"
 
 namespace lockstep {
 namespace {

@@ -11,6 +11,7 @@
 #include "net/optimizer.h"
 #include "src/base/random.h"
 #include "tests/support/files.h"
+#include "tests/support/update.h"
 
 namespace lockstep {
 namespace {

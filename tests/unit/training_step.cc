@@ -98,9 +98,9 @@ class Descent : public Optimizer {
  public:
   explicit Descent(std::vector<Range>& updated) : updated_(updated) {}
   std::vector<std::string> slots() const override { return {}; }
-  void update(Stream&, const Stretch& stretch, const TrainingState& state,
+  void update(Stream&, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
-    const Range range = stretch.range;
+    const Range range = span.range;
     updated_.push_back(range);
     for (std::int64_t i = range.begin; i < range.end(); ++i)
       state.parameters[i] -= now->rate * state.gradients[i];
@@ -156,7 +156,7 @@ Outcome train(int ranks, int shards, Policy policy, Votes votes = {}, int shard_
   Outcome outcome;
   for (int n = 0; n < 3; ++n) {
     outcome.totals.push_back(step.run(loader, n, 0.1f, votes));
-    std::int64_t elements = Layout::kMail;  // of no parameter: never updated
+    std::int64_t elements = Layout::kHeader;  // of no parameter: never updated
     for (const Range& range : updated) elements += range.count;
     EXPECT_EQ(elements, count) << "each element once";
     updated.clear();

@@ -19,7 +19,7 @@ TEST(Update, StepsEveryParameterWithItsOwnDecayAndMovesItsAverage) {
   const auto sgd = make_optimizer("sgd", {{"momentum", 0.9f}});
   Arenas before(layout, *sgd, kDecay);
   before.fill(layout);
-  for (std::size_t i = 0; i < Layout::kMail; ++i) before.gradients[i] = 1;  // the mail
+  for (std::size_t i = 0; i < Layout::kHeader; ++i) before.gradients[i] = 1;  // the mail
   Arenas after = before;
   HostStream stream;
   const UpdateRates now = rates_of(*sgd, 0, 0.1);
@@ -171,12 +171,12 @@ TEST(Penalty, IsHalfTheSquaresTimesTheDecay) {
 TEST(Penalty, IsOfWholeArenasHoweverLong) {
   for (const std::int64_t count : {16, 1008, 1024, 1040, 5008}) {
     Layout layout;
-    layout.parameters.push_back({"weights", {count, 1}, {}, 0.5f, {Layout::kMail, count}, 0});
-    layout.count = Layout::kMail + count;
+    layout.parameters.push_back({"weights", {count, 1}, {}, 0.5f, {Layout::kHeader, count}, 0});
+    layout.count = Layout::kHeader + count;
     std::vector<float> parameters(layout.count);
     double squares = 0;
     for (std::int64_t i = 0; i < count; ++i) {
-      parameters[Layout::kMail + i] = static_cast<float>(i);
+      parameters[Layout::kHeader + i] = static_cast<float>(i);
       squares += static_cast<double>(i) * static_cast<double>(i);
     }
     EXPECT_DOUBLE_EQ(penalty_of(layout, parameters.data(), 0), 0.25 * squares) << count;

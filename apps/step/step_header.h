@@ -1,6 +1,6 @@
-// What the host says of a step, what the step answers, and the mail that carries the answer: the
-// first elements of the gradient arena (Layout::kMail), summed over shards and ranks with the first
-// bucket, so that it costs no message.
+// The input of a step from the host, its totals, and the header that carries them: the first
+// elements of the gradient arena (Layout::kHeader). The header is summed over shards and ranks with
+// the first bucket, so it costs no message.
 #pragma once
 
 #include <cstdint>
@@ -36,12 +36,12 @@ struct StepTotals {
   LossScale loss_scale = {};
 };
 
-/// Gives the work that writes a shard's mail: its score, which is cleared for the next, and with
+/// Gives the work that writes a shard's header: its score, which is cleared for the next, and with
 /// the last of a rank's shards the rank's votes. All memory is the device's.
-void write_mail(Stream& stream, Score* score, const StepInput* now, std::int64_t global_batch,
-                bool last_shard, float* mail);
+void write_header(Stream& stream, Score* score, const StepInput* now, std::int64_t global_batch,
+                bool last_shard, float* header);
 
-/// What the sum of all mail says.
-StepTotals read_mail(const float* mail, std::int64_t global_batch);
+/// Decodes the sum of all headers.
+StepTotals read_header(const float* header, std::int64_t global_batch);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "apps/step/kept_back.h"
+#include "apps/step/error_feedback.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -14,9 +14,9 @@ namespace {
 
 std::string section_name(std::size_t number) { return fmt::format("wire/{}", number); }
 
-/// The ranks that keep something back.
-std::vector<int> keepers(const Comm& comm, bool keeps) {
-  const std::uint64_t own = keeps ? 1 : 0;
+/// The ranks that have a residual.
+std::vector<int> keepers(const Comm& comm, bool residual) {
+  const std::uint64_t own = residual ? 1 : 0;
   const std::vector<std::uint64_t> all = comm.all_gather(std::span(&own, 1));
   std::vector<int> ranks;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -27,17 +27,17 @@ std::vector<int> keepers(const Comm& comm, bool keeps) {
 
 }  // namespace
 
-std::vector<ConstSection> gather_kept_back(const Comm& comm, const Layout& layout,
-                                           const float* kept,
+std::vector<ConstSection> gather_residuals(const Comm& comm, const Layout& layout,
+                                           const std::vector<Section>& own,
                                            std::vector<std::vector<float>>& memory) {
   const auto count = static_cast<std::size_t>(layout.count);
-  const std::vector<int> ranks = keepers(comm, kept != nullptr);
+  const std::vector<int> ranks = keepers(comm, !own.empty());
   if (ranks.empty()) return {};
   memory.assign(comm.rank() == 0 ? ranks.size() : 0, std::vector<float>(count));
   std::vector<float> passing(count);
   std::vector<ConstSection> sections;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (comm.rank() == ranks[i]) std::copy_n(kept, count, passing.begin());
+    if (comm.rank() == ranks[i]) std::copy_n(own.front().arena, count, passing.begin());
     comm.broadcast(std::span(passing), ranks[i]);
     if (comm.rank() != 0) continue;
     memory[i] = passing;
@@ -46,8 +46,8 @@ std::vector<ConstSection> gather_kept_back(const Comm& comm, const Layout& layou
   return sections;
 }
 
-std::size_t gather_bytes(const Comm& comm, const Layout& layout, bool keeps) {
-  const std::size_t ranks = keepers(comm, keeps).size();
+std::size_t gather_bytes(const Comm& comm, const Layout& layout, bool residual) {
+  const std::size_t ranks = keepers(comm, residual).size();
   return ranks == 0 ? 0 : (2 * ranks + 1) * static_cast<std::size_t>(layout.count) * sizeof(float);
 }
 
@@ -59,16 +59,26 @@ void scale_trained(const Layout& layout, float factor, float* values) {
   }
 }
 
-void follow_scale(const Layout& layout, const LossScale& scale, const std::vector<float>& before,
-                  float* kept) {
-  if (scale.skipped_last()) std::copy(before.begin(), before.end(), kept);
-  if (scale.scale != scale.last) scale_trained(layout, scale.scale / scale.last, kept);
+void ErrorFeedback::begin_step() {
+  std::copy_n(residual_, before_.size(), before_.begin());
+  pending_ = !before_.empty();
 }
 
-std::string KeptBack::text() const { return fmt::format("scale {}, ranks {}", scale, ranks); }
+void ErrorFeedback::settle(const LossScale& scale) {
+  if (scale.skipped_last()) std::copy(before_.begin(), before_.end(), residual_);
+  if (scale.scale != scale.last) scale_trained(layout_, scale.scale / scale.last, residual_);
+  pending_ = false;
+}
 
-KeptBack KeptBack::from(const std::string& text) {
-  KeptBack kept;
+std::vector<Section> ErrorFeedback::sections() {
+  if (residual_ == nullptr) return {};
+  return {{"wire", residual_}};
+}
+
+std::string SavedResiduals::text() const { return fmt::format("scale {}, ranks {}", scale, ranks); }
+
+SavedResiduals SavedResiduals::from(const std::string& text) {
+  SavedResiduals kept;
   long long ranks = 0;
   const bool read = std::sscanf(text.c_str(), "scale %f, ranks %lld", &kept.scale, &ranks) == 2;
   kept.ranks = ranks;
@@ -78,11 +88,11 @@ KeptBack KeptBack::from(const std::string& text) {
   return kept;
 }
 
-std::string restore_kept_back(const Comm& comm, const Checkpoint* checkpoint,
-                              const KeptBack& before, const Layout& layout, float scale,
-                              float* kept) {
+std::string restore_residuals(const Comm& comm, const Checkpoint* checkpoint,
+                              const SavedResiduals& before, const Layout& layout, float scale,
+                              const std::vector<Section>& own) {
   const auto count = static_cast<std::size_t>(layout.count);
-  const std::vector<int> ranks = keepers(comm, kept != nullptr);
+  const std::vector<int> ranks = keepers(comm, !own.empty());
   agree(comm, [&] {
     if (!checkpoint) return;
     std::int64_t there = 0;
@@ -99,7 +109,8 @@ std::string restore_kept_back(const Comm& comm, const Checkpoint* checkpoint,
     load_on_all_ranks(comm, checkpoint, layout, {{section_name(i), passing.data()}});
     if (scale != before.scale) scale_trained(layout, scale / before.scale, passing.data());
     if (comm.rank() != (same ? ranks[i] : ranks.front())) continue;
-    std::transform(kept, kept + count, passing.begin(), kept, std::plus<>());
+    float* const residual = own.front().arena;
+    std::transform(residual, residual + count, passing.begin(), residual, std::plus<>());
   }
   return same ? ""
               : fmt::format(

@@ -1,5 +1,5 @@
-// ShardsTogether: the shards of a rank that go through the model side by side, since its layers
-// want sums over all shards of the step (net/layer.h, AcrossShards): synchronised batch norm.
+// SyncBatchNorm: the shards of a rank go through the model side by side, because batch norm needs
+// sums over all shards of the step (net/layer.h, AcrossShards).
 //
 // With one shard on each rank its work goes straight to the computing thread's stream, and a sum is
 // a bucket of a reducer of its own, given there too. With several, in memory of the host alone, the
@@ -14,12 +14,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
+#include "apps/step/lanes.h"
 #include "collectives/reducer.h"
-#include "net/layer.h"
 
 namespace lockstep {
 
@@ -29,37 +28,30 @@ class Record;
 /// reducer of so many elements: one for each length. Empty: there are no statistics.
 std::vector<Range> places_of_sums(const Layout& layout);
 
-/// Used by the computing thread.
-class ShardsTogether {
+class SyncBatchNorm : public Lanes {
  public:
   /// `shards` of each of `ranks`. `reducer` was made for `places`; `record`, if any, is told while
   /// this rank waits for others. Several shards want memory that is the host's.
-  ShardsTogether(Device& device, std::unique_ptr<Reducer> reducer, std::vector<Range> places,
+  SyncBatchNorm(Device& device, std::unique_ptr<Reducer> reducer, std::vector<Range> places,
                  int ranks, int shards, Record* record = nullptr);
-  ~ShardsTogether();
+  ~SyncBatchNorm() override;
 
-  /// Of this rank.
-  int shards() const;
-  /// Where the work of own shard `shard` is given; `computing` where there is but one.
-  Stream& stream(int shard, Stream& computing) const;
-  /// Calls `next` when the work that the shard was given before is done; at once where that needs
-  /// no run().
-  void then(int shard, std::function<void()> next);
-  AcrossShards& across(int shard) const;
-  /// Does all work that stream() was given; between two sums, that of shard 0 first.
-  void run();
-  /// Throws what has become of sums that are in streams.
-  void look();
-
-  /// Spent in sums over the ranks, since construction.
-  double seconds() const;
-  std::size_t bytes() const;
+  int count() const override;
+  Stream& stream(int lane, Stream& computing) override;
+  AcrossShards* across(int lane) override;
+  /// Between two sums, the work of lane 0 comes first.
+  void run() override;
+  void look() override;
+  double seconds() const override;
+  std::size_t bytes() const override;
 
  private:
+  Stream* queue(int lane) override;
+
   class Ranks;
   class Queue;
   std::unique_ptr<Ranks> ranks_;
-  std::vector<std::unique_ptr<Queue>> queues_;  ///< by shard, of several
+  std::vector<std::unique_ptr<Queue>> queues_;  ///< by lane; empty if there is only one
 };
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "apps/step/shards_together.h"
+#include "apps/step/sync_batch_norm.h"
 
 #include <algorithm>
 #include <set>
@@ -23,7 +23,7 @@ std::vector<Range> places_of_sums(const Layout& layout) {
 }
 
 /// Sums over the ranks, of one shard or of what the shards of each have come to.
-class ShardsTogether::Ranks : public AcrossShards {
+class SyncBatchNorm::Ranks : public AcrossShards {
  public:
   Ranks(Device& device, std::unique_ptr<Reducer> reducer, std::vector<Range> places, int ranks,
         Record* record)
@@ -76,7 +76,7 @@ class ShardsTogether::Ranks : public AcrossShards {
 };
 
 /// The work of one of several shards, and the sums that it takes part in.
-class ShardsTogether::Queue : public Stream, public AcrossShards {
+class SyncBatchNorm::Queue : public Stream, public AcrossShards {
  public:
   Queue(Device& device, int shards_of_all, Record* record)
       : Stream(/*later=*/true), does_(device.stream()), shards_(shards_of_all) {
@@ -117,7 +117,7 @@ class ShardsTogether::Queue : public Stream, public AcrossShards {
   std::size_t next_ = 0;  ///< to be done
 };
 
-ShardsTogether::ShardsTogether(Device& device, std::unique_ptr<Reducer> reducer,
+SyncBatchNorm::SyncBatchNorm(Device& device, std::unique_ptr<Reducer> reducer,
                                std::vector<Range> places, int ranks, int shards, Record* record)
     : ranks_(
           std::make_unique<Ranks>(device, std::move(reducer), std::move(places), ranks, record)) {
@@ -126,26 +126,22 @@ ShardsTogether::ShardsTogether(Device& device, std::unique_ptr<Reducer> reducer,
     queues_.push_back(std::make_unique<Queue>(device, ranks * shards, record));
 }
 
-ShardsTogether::~ShardsTogether() = default;
+SyncBatchNorm::~SyncBatchNorm() = default;
 
-int ShardsTogether::shards() const { return std::max(1, static_cast<int>(queues_.size())); }
+int SyncBatchNorm::count() const { return std::max(1, static_cast<int>(queues_.size())); }
 
-Stream& ShardsTogether::stream(int shard, Stream& computing) const {
-  if (queues_.empty()) return computing;
-  return *queues_[shard];
+Stream* SyncBatchNorm::queue(int lane) { return queues_.empty() ? nullptr : queues_[lane].get(); }
+
+Stream& SyncBatchNorm::stream(int lane, Stream& computing) {
+  return queues_.empty() ? computing : *queues_[lane];
 }
 
-void ShardsTogether::then(int shard, std::function<void()> next) {
-  if (queues_.empty()) return next();
-  queues_[shard]->give(std::move(next));
+AcrossShards* SyncBatchNorm::across(int lane) {
+  if (queues_.empty()) return ranks_.get();
+  return queues_[lane].get();
 }
 
-AcrossShards& ShardsTogether::across(int shard) const {
-  if (queues_.empty()) return *ranks_;
-  return *queues_[shard];
-}
-
-void ShardsTogether::run() {
+void SyncBatchNorm::run() {
   for (bool more = !queues_.empty(); more;) {
     std::vector<float*> parts;
     std::int64_t count = 0;
@@ -166,8 +162,8 @@ void ShardsTogether::run() {
   }
 }
 
-void ShardsTogether::look() { ranks_->look(); }
-double ShardsTogether::seconds() const { return ranks_->seconds(); }
-std::size_t ShardsTogether::bytes() const { return ranks_->bytes(); }
+void SyncBatchNorm::look() { ranks_->look(); }
+double SyncBatchNorm::seconds() const { return ranks_->seconds(); }
+std::size_t SyncBatchNorm::bytes() const { return ranks_->bytes(); }
 
 }  // namespace lockstep

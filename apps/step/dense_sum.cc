@@ -1,0 +1,30 @@
+#include "apps/step/dense_sum.h"
+
+#include <utility>
+
+#include "collectives/comm/flight_recorder.h"
+
+namespace lockstep {
+
+DenseSum::DenseSum(Device& device, Reducer& reducer, std::vector<Range> buckets, Policy policy,
+                   std::int64_t count, int shards, Lanes& lanes, Stream& computing,
+                   GradientBuckets::Reduced reduced, Record& record, Lane* timeline)
+    : shards_(shards),
+      lanes_(lanes),
+      computing_(computing),
+      record_(record),
+      shard_sum_(device, reducer.gradients(), count, shards),
+      buckets_(reducer, std::move(buckets), policy, std::move(reduced), &record, timeline) {}
+
+void DenseSum::written(int shard, int lane, Range range) {
+  Stream& stream = lanes_.stream(lane, computing_);
+  if (shard < shards_ - 1) return shard_sum_.take(shard, range, stream);
+  shard_sum_.finish(range, stream);
+  lanes_.then(lane, [this, range] {
+    buckets_.ready(range, computing_);
+    buckets_.advance();
+    record_.progress();
+  });
+}
+
+}  // namespace lockstep

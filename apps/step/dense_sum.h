@@ -1,0 +1,36 @@
+// DenseSum: gradients as they lie in the arena, first over the shards of this rank, then bucket by
+// bucket over the ranks.
+#pragma once
+
+#include "apps/step/lanes.h"
+#include "collectives/buckets.h"
+#include "collectives/shard_sum.h"
+
+namespace lockstep {
+
+class DenseSum : public RankSum {
+ public:
+  /// References and `timeline` (null: none) outlive it. `buckets` are those that `reducer` was made
+  /// for, `count` its elements, `shards` those of this rank. `computing` is the stream of the
+  /// computing thread. `reduced` is called as GradientBuckets does it.
+  DenseSum(Device& device, Reducer& reducer, std::vector<Range> buckets, Policy policy,
+           std::int64_t count, int shards, Lanes& lanes, Stream& computing,
+           GradientBuckets::Reduced reduced, Record& record, Lane* timeline);
+
+  bool owns(Range) const override { return true; }
+  void written(int shard, int lane, Range range) override;
+  void finish() override { buckets_.finish(); }
+  double seconds() const override { return buckets_.exposed_seconds(); }
+  std::size_t bytes() const override { return shard_sum_.bytes(); }
+  const std::vector<Range>& buckets() const { return buckets_.buckets(); }
+
+ private:
+  int shards_;
+  Lanes& lanes_;
+  Stream& computing_;
+  Record& record_;
+  ShardSum shard_sum_;
+  GradientBuckets buckets_;  ///< last: it may call back until it goes
+};
+
+}  // namespace lockstep

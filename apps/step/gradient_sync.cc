@@ -1,0 +1,75 @@
+#include "apps/step/gradient_sync.h"
+
+#include <algorithm>
+
+namespace lockstep {
+
+GradientSync::GradientSync(StepParts& parts, Device& device, const Layout& layout, int shards,
+                           bool dynamic, Stream& computing, GradientBuckets::Reduced reduced,
+                           Record& record, Lane* timeline)
+    : reducer_(std::move(parts.reducer)),
+      lanes_(parts.sync_bn ? std::move(parts.sync_bn) : std::make_unique<Lanes>()),
+      feedback_(layout, reducer_->traits().residual, dynamic),
+      dense_(std::make_unique<DenseSum>(device, *reducer_, std::move(parts.buckets), parts.policy,
+                                        layout.count, shards, *lanes_, computing,
+                                        std::move(reduced), record, timeline)),
+      sums_{dense_.get(), lanes_.get(), &feedback_} {
+  for (const Parameter& parameter : layout.parameters) {
+    const auto number = static_cast<std::size_t>(parameter.layer);
+    if (ranges_.size() <= number) ranges_.resize(number + 1);
+    ranges_[number] = layout.range_of(parameter.layer);
+  }
+  listeners_.resize(lanes_->count());
+}
+
+GradientSync::~GradientSync() {
+  dense_.reset();  // whose thread gives work too
+  try {
+    reducer_->stream().synchronize();
+  } catch (...) {  // the caller has met it
+  }
+}
+
+GradientListener& GradientSync::of(int shard, int lane) {
+  Listener& listener = listeners_[lane];
+  listener.sync = this;
+  listener.shard = shard;
+  listener.lane = lane;
+  return listener;
+}
+
+RankSum& GradientSync::owner(Range range) const {
+  const auto owns = [&](const RankSum* sum) { return sum->owns(range); };
+  return **std::find_if(sums_.begin(), sums_.end(), owns);  // DenseSum owns all
+}
+
+void GradientSync::finish() {
+  for (RankSum* sum : sums_) sum->finish();
+}
+
+void GradientSync::look() {
+  if (reducer_->traits().in_stream) reducer_->advance();
+  lanes_->look();
+}
+
+double GradientSync::seconds() const {
+  double total = 0;
+  for (const RankSum* sum : sums_) total += sum->seconds();
+  return total;
+}
+
+std::size_t GradientSync::bytes() const {
+  std::size_t total = reducer_->traits().bytes;
+  for (const RankSum* sum : sums_) total += sum->bytes();
+  return total;
+}
+
+std::vector<Section> GradientSync::sections() {
+  std::vector<Section> all;
+  for (RankSum* sum : sums_) {
+    for (Section& section : sum->sections()) all.push_back(std::move(section));
+  }
+  return all;
+}
+
+}  // namespace lockstep

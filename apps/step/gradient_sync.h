@@ -1,0 +1,73 @@
+// GradientSync: everything that a step sums over the ranks, each way behind RankSum.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "apps/step/dense_sum.h"
+#include "apps/step/error_feedback.h"
+#include "apps/step/step_parts.h"
+
+namespace lockstep {
+
+/// Used by the computing thread.
+class GradientSync {
+ public:
+  /// Takes the reducer, the buckets and the lanes out of `parts`. Other references and `timeline`
+  /// (null: none) outlive it. `computing` is the stream of the computing thread. This rank has
+  /// `shards`. `dynamic`: the loss is scaled dynamically. `reduced` is called for each bucket whose
+  /// sum is in order (GradientBuckets).
+  GradientSync(StepParts& parts, Device& device, const Layout& layout, int shards, bool dynamic,
+               Stream& computing, GradientBuckets::Reduced reduced, Record& record, Lane* timeline);
+  /// Stops the thread of the buckets and waits for the work on the reducer's stream.
+  ~GradientSync();
+
+  /// The listener for all gradients of own shard number `shard`, in lane `lane`. Valid until the
+  /// next call for this lane.
+  GradientListener& of(int shard, int lane);
+  /// The work that writes the header of this shard has been given.
+  void header_written(int shard, int lane) {
+    const Range header{0, Layout::kHeader};
+    owner(header).written(shard, lane, header);
+  }
+  /// RankSum::finish() of each way.
+  void finish();
+
+  /// The sums, layout.count floats in memory of the device.
+  float* gradients() const { return reducer_->gradients(); }
+  /// For work that reads the sums.
+  Stream& stream() const { return reducer_->stream(); }
+  const Reducer& reducer() const { return *reducer_; }
+  Lanes& lanes() const { return *lanes_; }
+  ErrorFeedback& feedback() { return feedback_; }
+  const std::vector<Range>& buckets() const { return dense_->buckets(); }
+  /// Throws errors of sums in streams, which no other call reports.
+  void look();
+
+  double seconds() const;
+  std::size_t bytes() const;
+  /// RankSum::sections() of each way.
+  std::vector<Section> sections();
+
+ private:
+  struct Listener : GradientListener {
+    void written(int layer) override {
+      const Range range = sync->ranges_[layer];
+      sync->owner(range).written(shard, lane, range);
+    }
+    GradientSync* sync;
+    int shard, lane;
+  };
+  RankSum& owner(Range range) const;
+
+  std::unique_ptr<Reducer> reducer_;
+  std::unique_ptr<Lanes> lanes_;
+  ErrorFeedback feedback_;
+  std::unique_ptr<DenseSum> dense_;
+  std::vector<RankSum*> sums_;       ///< all of the above
+  std::vector<Range> ranges_;        ///< by layer number; empty for layers without parameters
+  std::vector<Listener> listeners_;  ///< by lane
+};
+
+}  // namespace lockstep

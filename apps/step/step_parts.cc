@@ -1,0 +1,157 @@
+#include "apps/step/step_parts.h"
+
+#include <functional>
+
+#include "apps/step/work_of_ranks.h"
+#include "collectives/buckets.h"
+#include "collectives/comm/flight_recorder.h"
+#include "collectives/reducers/measured_link.h"
+#include "src/base/check.h"
+
+namespace lockstep {
+namespace {
+
+/// The parts that cut_buckets() does not mix: the layers. The header is a part of the first one.
+std::vector<Range> bucket_parts(const Layout& layout) {
+  std::vector<Range> parts = layout.layers;
+  parts.front() = {0, parts.front().end()};
+  return parts;
+}
+
+/// "auto" may choose by the link and these gradients. All of its choices add in the canonical
+/// order, so no bit depends on them.
+bool chooses_by_link(const Device& device, const StepOptions& options) {
+  return options.ranks.reducer == "auto" && options.ranks.wire == Type::f32 &&
+         device.traits().memory_is_host;
+}
+
+/// MiB. Collective.
+double choose_buckets(int hosts, const Device& device, const StepOptions& options, std::int64_t count,
+                      const std::function<Link()>& link) {
+  if (options.ranks.bucket_mb > 0) return options.ranks.bucket_mb;
+  if (hosts == 1 || !chooses_by_link(device, options)) return kUsualBucketMb;
+  const std::int64_t gradients = count * static_cast<std::int64_t>(sizeof(float));
+  return static_cast<double>(bucket_bytes(hosts, link(), gradients)) * 0x1p-20;
+}
+
+/// How many hosts the ranks are on. Collective.
+int count_hosts(const Comm& comm) {
+  return static_cast<int>(comm.sum(static_cast<std::int64_t>(comm.node().rank() == 0)));
+}
+
+/// Throws AgreedError if `plan` has shards that cannot train side by side on `device`.
+void require_lanes(const Comm& comm, const Device& device, const StepOptions& options,
+                   const RunPlan& plan) {
+  agree(comm, [&] {
+    const int accumulate = options.schedule.accumulate;
+    if (accumulate > 1 && plan.own_shards != accumulate) {
+      fail_usage(
+          "--sync-bn with --accumulate {} wants {} shards on each rank, and here are {}: start "
+          "as many ranks as the run began with",
+          accumulate, accumulate, plan.own_shards);
+    }
+    if (plan.lanes > 1 && !device.traits().memory_is_host) {
+      fail_usage(
+          "--sync-bn with {} shards on each rank is for CPU cores: use as many ranks as shards, "
+          "or --device cpu",
+          plan.lanes);
+    }
+  });
+}
+
+/// Connects the reducers of a run. The link between hosts is measured once, if at all.
+class Connector {
+ public:
+  Connector(const World& world, const StepOptions& options)
+      : comm_(world.comm()), record_(world.flight_recorder().mine()), options_(options) {}
+
+  /// Collective. Measures at the first call.
+  Link link() {
+    if (!link_) {
+      record_.phase("measuring the link between hosts", limit());
+      link_ = measure_link(comm_, comm_.node());
+      record_.phase("making the model");
+    }
+    return *link_;
+  }
+
+  /// Collective.
+  std::unique_ptr<Reducer> connect(ReducerSpec spec) {
+    record_.phase("connecting the ranks", limit());
+    spec.link = link_;
+    auto reducer = make_reducer(options_.ranks.reducer, spec);
+    record_.phase("making the model");
+    return reducer;
+  }
+
+ private:
+  /// Seconds for the watchdog. Reducers have a shorter deadline of their own, with a better report.
+  double limit() const { return options_.ranks.timeout + 10; }
+
+  const Comm& comm_;
+  Record& record_;
+  const StepOptions& options_;
+  std::optional<Link> link_;
+};
+
+}  // namespace
+
+ReducerSpec reducer_spec(const Comm& comm, Device& device, const StepOptions& options,
+                         std::int64_t count, const std::vector<Range>& buckets) {
+  return {.comm = comm.duplicate(),
+          .device = device,
+          .count = count,
+          .buckets = buckets,
+          .why = {},
+          .deterministic = options.device.deterministic,
+          .link = {},
+          .canonical = options.schedule.shards_given,
+          .timeout_seconds = options.ranks.timeout,
+          .nccl_max_ctas = options.ranks.nccl_max_ctas,
+          .wire = options.ranks.wire,
+          .overflows = options.loss_scaling().on(),
+          .exact = Layout::kHeader};
+}
+
+ReducerSpec statistics_spec(const Comm& comm, Device& device, const StepOptions& options,
+                            const std::vector<Range>& places) {
+  ReducerSpec spec = reducer_spec(comm, device, options, places.back().end(), places);
+  spec.nccl_max_ctas = 1;
+  spec.one_by_one = true;
+  spec.wire = Type::f32;
+  return spec;
+}
+
+StepParts make_step_parts(const World& world, Device& device, const ModelEntry& entry,
+                          const Dataset& dataset, const StepOptions& options, const RunPlan& plan) {
+  const Comm& comm = world.comm();
+  StepParts parts;
+  parts.model = std::make_unique<Model>(device, entry, dataset.sample_shape(), dataset.classes(),
+                                        plan.shard_batch, options.model.precision, true);
+  agree(comm, [&] { parts.model->group(options.optimizer.groups); });
+  parts.optimizer = make_optimizer(options.optimizer.name, options.optimizer.own);
+  const Layout& layout = parts.model->layout();
+  Connector connector(world, options);
+  parts.bucket_mb = choose_buckets(count_hosts(comm), device, options, layout.count,
+                                   [&] { return connector.link(); });
+  const auto bytes = static_cast<std::int64_t>(parts.bucket_mb * (1 << 20));
+  parts.buckets = cut_buckets(bucket_parts(layout), bytes);
+  const std::vector<Range> places = places_of_sums(layout);
+  const bool syncs = options.model.sync_bn && !places.empty();
+  // Both reducers then use one measurement.
+  if (syncs && count_hosts(comm) > 1 && chooses_by_link(device, options)) connector.link();
+  parts.reducer =
+      connector.connect(reducer_spec(comm, device, options, layout.count, parts.buckets));
+  parts.policy = choose_policy(options.ranks.progress, *parts.reducer, world.threads_allowed());
+  if (device.traits().memory_is_host && comm.size() > 1)
+    parts.shared_work = std::make_unique<WorkOfRanks>(comm.duplicate());
+  if (!syncs) return parts;
+  require_lanes(comm, device, options, plan);
+  agree(comm, [&] { parts.model->make_lanes(plan.lanes); });
+  parts.sync_bn = std::make_unique<SyncBatchNorm>(
+      device, connector.connect(statistics_spec(comm, device, options, places)), places,
+      comm.size(), plan.lanes, &world.flight_recorder().mine());
+  return parts;
+}
+
+}  // namespace lockstep

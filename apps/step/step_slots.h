@@ -1,0 +1,69 @@
+// StepSlots: the steps that were given to a device and whose totals have not been taken.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "apps/step/step_header.h"
+#include "net/parameters.h"
+#include "src/device/device.h"
+
+namespace lockstep {
+
+/// What a step has left for the host.
+struct StepAnswer {
+  float header[Layout::kHeader];  ///< the sum over shards and ranks
+  double penalty;
+  LossScale loss_scale;
+};
+
+/// One thread.
+class StepSlots {
+ public:
+  struct Slot {
+    Memory input_memory, answer_memory;  ///< of the host
+    std::unique_ptr<Event> done;
+
+    StepInput* input() const { return reinterpret_cast<StepInput*>(input_memory.get()); }
+    StepAnswer* answer() const { return reinterpret_cast<StepAnswer*>(answer_memory.get()); }
+  };
+
+  /// For 1 + DeviceTraits::run_ahead steps at once.
+  explicit StepSlots(Device& device) : ahead_(device.traits().run_ahead) {
+    expect(ahead_ <= Device::kMostAhead, "a device runs too far ahead");
+    for (int slot = 0; slot <= ahead_; ++slot) {
+      slots_.push_back({device.allocate(sizeof(StepInput), Place::host),
+                        device.allocate(sizeof(StepAnswer), Place::host), device.event()});
+    }
+  }
+
+  /// The slot of the next step to give, until given() is called.
+  Slot& next() {
+    expect(under_way() < static_cast<std::int64_t>(slots_.size()),
+           "a step was given before the totals of an older one were taken");
+    return slot(given_);
+  }
+  /// The step of next() was given.
+  void given() { ++given_; }
+  Slot& last() { return slot(given_ - 1); }
+  /// The slot of the oldest step that was not taken, which is taken now. Null: there is none, or,
+  /// unless `all`, no more are under way than the device may run ahead.
+  Slot* take(bool all) {
+    if (under_way() == 0 || (under_way() <= ahead_ && !all)) return nullptr;
+    return &slot(taken_++);
+  }
+  std::int64_t count() const { return given_; }
+  std::int64_t under_way() const { return given_ - taken_; }
+
+ private:
+  Slot& slot(std::int64_t number) {
+    return slots_[static_cast<std::size_t>(number) % slots_.size()];
+  }
+
+  int ahead_;
+  std::vector<Slot> slots_;             ///< step number n since construction: n mod their number
+  std::int64_t given_ = 0, taken_ = 0;  ///< steps since construction
+};
+
+}  // namespace lockstep

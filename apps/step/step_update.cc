@@ -1,0 +1,98 @@
+#include "apps/step/step_update.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/clock.h"
+
+namespace lockstep {
+
+StepUpdate::StepUpdate(Device& device, Stream& stream, const Layout& layout,
+                       const std::vector<Range>& buckets, const Optimizer& optimizer,
+                       const TrainingState& state, const StepOptions& options, const RunPlan& plan,
+                       Lane* timeline)
+    : device_(device),
+      stream_(stream),
+      layout_(layout),
+      optimizer_(optimizer),
+      state_(state),
+      plan_(plan),
+      timeline_(timeline),
+      ema_(options.optimizer.ema),
+      scaling_(options.loss_scaling()),
+      waits_for_all_(options.optimizer.clip_norm > 0 || scaling_.dynamic ||
+                     optimizer.layerwise()) {
+  if (options.optimizer.clip_norm > 0)
+    clip_ = std::make_unique<GradientClip>(device, layout, options.optimizer.clip_norm);
+  if (scaling_.on()) {
+    scaler_ = std::make_unique<LossScaler>(device, layout, scaling_);
+    set_loss_scale({.scale = scaling_.scale, .last = scaling_.scale});
+  }
+  const std::vector<Range> all = {{0, layout.count}};
+  for (const Range& range : waits_for_all_ ? all : buckets)
+    spans_.push_back(plan_update(layout, range, optimizer));
+}
+
+void StepUpdate::plan_rates(std::int64_t step, float rate, std::int64_t ahead,
+                            StepInput& input) const {
+  input.rates = rates_at(step, rate, loss_scale_.skipped);
+  input.by_skips.skipped = loss_scale_.skipped;
+  for (std::int64_t more = 0; scaling_.dynamic && more <= ahead; ++more)
+    input.by_skips.rates[more] = rates_at(step, rate, loss_scale_.skipped + more);
+}
+
+/// A step that is skipped has been none for the optimizer and for the average, which count their
+/// own; its samples are gone, so that learning rates, which go by samples, move on.
+UpdateRates StepUpdate::rates_at(std::int64_t step, float rate, std::int64_t skipped) const {
+  const std::int64_t counted = step - skipped;
+  UpdateRates rates{.rate = rate,
+                    .average_decay = average_decay(ema_, counted),
+                    .corrections = optimizer_.corrections(counted),
+                    .scale = 1 / scaling_.scale};
+  const double epoch = plan_.epoch_at(step);
+  for (std::size_t n = 0; n < layout_.epochs.size(); ++n) {
+    const double end = layout_.epochs[n];
+    const double own = epoch < end ? learning_rate(plan_.rate, epoch, end) : 0;
+    rates.shares[n + 1] = rate > 0 ? static_cast<float>(own / rate) : 0.0f;
+  }
+  return rates;
+}
+
+void StepUpdate::reduced(std::size_t bucket, StepInput* now) {
+  if (!waits_for_all_) apply(spans_[bucket], now);
+}
+
+void StepUpdate::finish(StepInput* now) {
+  if (scaling_.dynamic) scaler_->give(stream_, state_.gradients, &now->by_skips, &now->rates);
+  if (clip_) clip_->give(stream_, state_.gradients, &now->rates);
+  if (waits_for_all_) apply(spans_.front(), now);
+}
+
+void StepUpdate::apply(const std::vector<UpdateSpan>& spans, const StepInput* now) {
+  const double start = now_seconds();
+  const TimedSpan span(timeline_, "update");
+  // (On the communication thread the stream has one core: the others are the backward pass's.)
+  update(stream_, spans, optimizer_, state_, &now->rates);
+  const double seconds = now_seconds() - start;
+  all_ns_ += static_cast<std::int64_t>(seconds * 1e9);
+  if (std::this_thread::get_id() == computes_) own_seconds_ += seconds;
+}
+
+void StepUpdate::copy_scale(Stream& stream, LossScale* to) const {
+  if (scaler_) device_.copy(stream, to, scaler_->state(), sizeof *to);
+}
+
+void StepUpdate::restore_scale(LossScale scale) {
+  scale.scale = std::min(scale.scale, scaling_.highest);  // a checkpoint's without clipping
+  if (scaling_.dynamic) set_loss_scale(scale);
+}
+
+void StepUpdate::set_loss_scale(const LossScale& scale) {
+  loss_scale_ = scale;
+  const Memory host = device_.allocate(sizeof scale, Place::host);
+  std::memcpy(host.get(), &scale, sizeof scale);
+  device_.copy(stream_, scaler_->state(), host.get(), sizeof scale);
+  stream_.synchronize();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,84 @@
+// StepUpdate: from the sums of a step to new weights: the scale of the loss, clipping, and the
+// optimizer.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "apps/step/step_options.h"
+#include "apps/step/run_plan.h"
+#include "apps/step/step_header.h"
+#include "net/clip.h"
+#include "net/loss_scale.h"
+#include "net/optimizer.h"
+#include "src/base/timeline.h"
+
+namespace lockstep {
+
+class StepUpdate {
+ public:
+  /// `stream` is the reducer's: all work is given there. `buckets` are those of the step. The other
+  /// references and `timeline` (null: none) outlive it. Made by the computing thread.
+  StepUpdate(Device& device, Stream& stream, const Layout& layout,
+             const std::vector<Range>& buckets, const Optimizer& optimizer,
+             const TrainingState& state, const StepOptions& options, const RunPlan& plan,
+             Lane* timeline);
+
+  /// Writes the rates of step number `step` to `input`, while up to `ahead` steps before it are
+  /// under way.
+  void plan_rates(std::int64_t step, float rate, std::int64_t ahead, StepInput& input) const;
+
+  /// Bucket number `bucket` is in order. Any thread, one call at a time. `now` is the device's.
+  void reduced(std::size_t bucket, StepInput* now);
+  /// All buckets are in order, and reduced() has been called for each. Computing thread.
+  void finish(StepInput* now);
+
+  /// What the loss's gradient is multiplied by, in memory of the device; null: it is not scaled.
+  const float* loss_factor() const { return scaler_ ? scaler_->factor() : nullptr; }
+  /// Gives `stream` the work that copies the scale after this step to `to`, memory of the host, if
+  /// the loss is scaled.
+  void copy_scale(Stream& stream, LossScale* to) const;
+  /// A step was taken that left the scale at `scale`.
+  void took(const LossScale& scale) {
+    if (scaler_) loss_scale_ = scale;
+  }
+  /// After the last step that was taken.
+  const LossScale& loss_scale() const { return loss_scale_; }
+  bool scales() const { return scaler_ != nullptr; }
+  /// A run goes on with `scale`, if the loss is scaled dynamically. Blocks.
+  void restore_scale(LossScale scale);
+
+  /// Seconds since construction, on all threads; own_seconds(): on the computing thread.
+  double seconds() const { return static_cast<double>(all_ns_) * 1e-9; }
+  double own_seconds() const { return own_seconds_; }
+
+ private:
+  /// If `skipped` steps before it were skipped.
+  UpdateRates rates_at(std::int64_t step, float rate, std::int64_t skipped) const;
+  void apply(const std::vector<UpdateSpan>& spans, const StepInput* now);
+  void set_loss_scale(const LossScale& scale);
+
+  Device& device_;
+  Stream& stream_;
+  const Layout& layout_;
+  const Optimizer& optimizer_;
+  const TrainingState& state_;
+  const RunPlan& plan_;
+  Lane* timeline_;
+  float ema_;
+  LossScaling scaling_;
+  std::unique_ptr<GradientClip> clip_;  ///< null: gradients are not clipped
+  std::unique_ptr<LossScaler> scaler_;  ///< null: the loss is not scaled
+  LossScale loss_scale_;
+  /// By bucket; a single list for all if no update may begin before all gradients are summed.
+  std::vector<std::vector<UpdateSpan>> spans_;
+  const std::thread::id computes_ = std::this_thread::get_id();
+  std::atomic<std::int64_t> all_ns_ = 0;
+  double own_seconds_ = 0;
+  bool waits_for_all_;
+};
+
+}  // namespace lockstep
