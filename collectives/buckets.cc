@@ -70,8 +70,7 @@ class GradientBuckets::Exposed {
 GradientBuckets::GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy,
                                  Reduced reduced, Record* record, Lane* lane)
     : engine_(reducer, std::move(buckets), std::move(reduced), record, lane), policy_(policy) {
-  if (policy == Policy::thread)
-    thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
+  if (policy == Policy::thread) thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
 }
 
 GradientBuckets::~GradientBuckets() {

@@ -50,8 +50,7 @@ void give_update(Stream& stream, const UpdateSpan& span, const TrainingState& st
                                     span.schedule});
   } else {
     each(stream, range.count,
-         Update<Rule, kDecay, false>{rule, p, g, nullptr, factors, now, span.rate,
-                                     span.schedule});
+         Update<Rule, kDecay, false>{rule, p, g, nullptr, factors, now, span.rate, span.schedule});
   }
 }
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/run/options.h"
 #include "apps/run/metrics.h"
+#include "apps/run/options.h"
 #include "apps/run/run_folders.h"
 #include "apps/step/run_plan.h"
 #include "net/parameters.h"

@@ -61,9 +61,8 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
     }
   });
   step_.restored(scale);
-  const std::string note =
-      restore_residuals(setup_.comm, checkpoint.get(), saved, step_.layout(),
-                        step_.loss_scale().scale, step_.own_sections());
+  const std::string note = restore_residuals(setup_.comm, checkpoint.get(), saved, step_.layout(),
+                                             step_.loss_scale().scale, step_.own_sections());
   if (!note.empty()) notes.push_back(note);
   last_file_ = resumption.file;
   setup_.world.flight_recorder().saved();
@@ -144,7 +143,8 @@ void Saver::write(std::int64_t done, const RunProgress& progress,
                   const std::vector<ConstSection>& residuals) {
   CheckpointMetadata metadata = this->metadata(done, progress);
   if (!residuals.empty()) {
-    metadata.texts[kResiduals] = SavedResiduals{step_.loss_scale().scale, std::ssize(residuals)}.text();
+    metadata.texts[kResiduals] =
+        SavedResiduals{step_.loss_scale().scale, std::ssize(residuals)}.text();
   }
   folders_->require_held();
   reporter_.sync();

@@ -67,8 +67,8 @@ struct SavedResiduals {
 /// Collective. Adds the sections of `checkpoint`, which rank 0 has open, to the `own` sections of
 /// ranks that pass one: each to its own, if they are as many as `before`; else all residuals go to
 /// the first of these ranks, so that nothing is lost. In units of `scale`. On rank 0 a line about
-/// that is returned; else an empty one. Throws AgreedError, also if the sections are not those of `before`, or
-/// hold a number that is not finite.
+/// that is returned; else an empty one. Throws AgreedError, also if the sections are not those of
+/// `before`, or hold a number that is not finite.
 std::string restore_residuals(const Comm& comm, const Checkpoint* checkpoint,
                               const SavedResiduals& before, const Layout& layout, float scale,
                               const std::vector<Section>& own);

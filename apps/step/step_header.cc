@@ -32,7 +32,7 @@ struct WriteHeader {
 }  // namespace
 
 void write_header(Stream& stream, Score* score, const StepInput* now, std::int64_t global_batch,
-                bool last_shard, float* header) {
+                  bool last_shard, float* header) {
   each(stream, 1, WriteHeader{score, now, global_batch, last_shard, header});
 }
 

@@ -39,7 +39,7 @@ struct StepTotals {
 /// Gives the work that writes a shard's header: its score, which is cleared for the next, and with
 /// the last of a rank's shards the rank's votes. All memory is the device's.
 void write_header(Stream& stream, Score* score, const StepInput* now, std::int64_t global_batch,
-                bool last_shard, float* header);
+                  bool last_shard, float* header);
 
 /// Decodes the sum of all headers.
 StepTotals read_header(const float* header, std::int64_t global_batch);

@@ -6,16 +6,15 @@
 namespace lockstep {
 
 StepMemory::StepMemory(Device& device, Stream& stream, const Layout& layout, Optimizer& optimizer,
-                       float weight_decay, bool average, std::uint64_t seed,
-                       const float* gradients, SharedWork* shared)
+                       float weight_decay, bool average, std::uint64_t seed, const float* gradients,
+                       SharedWork* shared)
     : stream_(stream),
       layout_(layout),
       slot_names_(optimizer.slots()),
       host_(device, layout.count) {
   const std::vector<float> decays = factors(layout, weight_decay);
   const std::size_t count = 1 + slot_names_.size() + (average ? 1 : 0);
-  arenas_ =
-      device.allocate(count * arena_bytes() + decays.size() * sizeof(float), Place::device);
+  arenas_ = device.allocate(count * arena_bytes() + decays.size() * sizeof(float), Place::device);
   cut_arenas(average);
   state_.gradients = gradients;
   state_.shared = shared;

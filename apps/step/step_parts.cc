@@ -26,8 +26,8 @@ bool chooses_by_link(const Device& device, const StepOptions& options) {
 }
 
 /// MiB. Collective.
-double choose_buckets(int hosts, const Device& device, const StepOptions& options, std::int64_t count,
-                      const std::function<Link()>& link) {
+double choose_buckets(int hosts, const Device& device, const StepOptions& options,
+                      std::int64_t count, const std::function<Link()>& link) {
   if (options.ranks.bucket_mb > 0) return options.ranks.bucket_mb;
   if (hosts == 1 || !chooses_by_link(device, options)) return kUsualBucketMb;
   const std::int64_t gradients = count * static_cast<std::int64_t>(sizeof(float));

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "apps/step/step_options.h"
 #include "apps/step/run_plan.h"
+#include "apps/step/step_options.h"
 #include "apps/step/sync_batch_norm.h"
 #include "collectives/progress.h"
 #include "collectives/reducer.h"

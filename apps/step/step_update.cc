@@ -20,8 +20,7 @@ StepUpdate::StepUpdate(Device& device, Stream& stream, const Layout& layout,
       timeline_(timeline),
       ema_(options.optimizer.ema),
       scaling_(options.loss_scaling()),
-      waits_for_all_(options.optimizer.clip_norm > 0 || scaling_.dynamic ||
-                     optimizer.layerwise()) {
+      waits_for_all_(options.optimizer.clip_norm > 0 || scaling_.dynamic || optimizer.layerwise()) {
   if (options.optimizer.clip_norm > 0)
     clip_ = std::make_unique<GradientClip>(device, layout, options.optimizer.clip_norm);
   if (scaling_.on()) {

@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "apps/step/step_options.h"
 #include "apps/step/run_plan.h"
 #include "apps/step/step_header.h"
+#include "apps/step/step_options.h"
 #include "net/clip.h"
 #include "net/loss_scale.h"
 #include "net/optimizer.h"

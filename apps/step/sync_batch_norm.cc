@@ -118,7 +118,7 @@ class SyncBatchNorm::Queue : public Stream, public AcrossShards {
 };
 
 SyncBatchNorm::SyncBatchNorm(Device& device, std::unique_ptr<Reducer> reducer,
-                               std::vector<Range> places, int ranks, int shards, Record* record)
+                             std::vector<Range> places, int ranks, int shards, Record* record)
     : ranks_(
           std::make_unique<Ranks>(device, std::move(reducer), std::move(places), ranks, record)) {
   expect(shards == 1 || device.traits().memory_is_host, "queues are for memory of the host");

@@ -33,7 +33,7 @@ class SyncBatchNorm : public Lanes {
   /// `shards` of each of `ranks`. `reducer` was made for `places`; `record`, if any, is told while
   /// this rank waits for others. Several shards want memory that is the host's.
   SyncBatchNorm(Device& device, std::unique_ptr<Reducer> reducer, std::vector<Range> places,
-                 int ranks, int shards, Record* record = nullptr);
+                int ranks, int shards, Record* record = nullptr);
   ~SyncBatchNorm() override;
 
   int count() const override;

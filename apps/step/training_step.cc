@@ -22,8 +22,8 @@ LoaderSpec loader_spec(const StepOptions& options, const RunPlan& plan, const Tr
           .mixing = options.data.mixing};
 }
 
-TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, const StepOptions& options,
-                           const RunPlan& plan, Timeline* timeline)
+TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record,
+                           const StepOptions& options, const RunPlan& plan, Timeline* timeline)
     : device_(device),
       record_(record),
       timeline_(timeline),
@@ -42,9 +42,9 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
   Reducer& reducer = *parts.reducer;
   for (Stream* stream : {stream_.get(), &reducer.stream()})
     stream->after_each([&record] { record.progress(); });
-  memory_ = std::make_unique<StepMemory>(
-      device, *stream_, layout(), *optimizer_, options.optimizer.weight_decay,
-      options.optimizer.ema > 0, plan.seed, reducer.gradients(), shared_work_.get());
+  memory_ = std::make_unique<StepMemory>(device, *stream_, layout(), *optimizer_,
+                                         options.optimizer.weight_decay, options.optimizer.ema > 0,
+                                         plan.seed, reducer.gradients(), shared_work_.get());
   model_->bind(state().parameters, reducer.gradients());
   Lane* const communication = timeline ? &timeline->communication : nullptr;
   update_ = std::make_unique<StepUpdate>(device, reducer.stream(), layout(), parts.buckets,
@@ -60,7 +60,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record, cons
 }
 
 TrainingStep::~TrainingStep() {
-  try {  // nothing goes before the work on it is done
+  try {             // nothing goes before the work on it is done
     sync_.reset();  // whose thread gives work too
     stream_->synchronize();
   } catch (...) {  // the caller has met it
@@ -175,8 +175,7 @@ void TrainingStep::compute_shards(Loader& loader, int first) {
   const double before = sync_->seconds(), start = now_seconds();
   for (int lane = 0; lane < lanes.count(); ++lane) forward(first + lane, lane);
   lanes.run();
-  const double between = sync_->seconds(), updates = update_->own_seconds(),
-               middle = now_seconds();
+  const double between = sync_->seconds(), updates = update_->own_seconds(), middle = now_seconds();
   times_.forward += middle - start - (between - before);
 
   record_.phase("backward");
@@ -186,8 +185,8 @@ void TrainingStep::compute_shards(Loader& loader, int first) {
   }
   lanes.run();
   // Updates by this thread are within that time, those of the communication thread beside it.
-  times_.backward += now_seconds() - middle - (sync_->seconds() - between) -
-                     (update_->own_seconds() - updates);
+  times_.backward +=
+      now_seconds() - middle - (sync_->seconds() - between) - (update_->own_seconds() - updates);
 }
 
 void TrainingStep::forward(int shard, int lane) {
@@ -252,10 +251,9 @@ StepTimes TrainingStep::times() const {
 }
 
 std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
-  std::vector<std::pair<std::string, std::size_t>> parts{
-      {"parameters", memory_->arena_bytes()},
-      {"gradients", sync_->bytes()},
-      {"optimizer", memory_->optimizer_bytes()}};
+  std::vector<std::pair<std::string, std::size_t>> parts{{"parameters", memory_->arena_bytes()},
+                                                         {"gradients", sync_->bytes()},
+                                                         {"optimizer", memory_->optimizer_bytes()}};
   if (state().average) parts.emplace_back("average", memory_->arena_bytes());
   parts.emplace_back("activations", model_->activation_bytes());
   parts.emplace_back("workspace", model_->workspace_bytes());

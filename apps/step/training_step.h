@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "apps/step/step_options.h"
 #include "apps/step/gradient_sync.h"
 #include "apps/step/run_plan.h"
 #include "apps/step/step_memory.h"
+#include "apps/step/step_options.h"
 #include "apps/step/step_parts.h"
 #include "apps/step/step_slots.h"
 #include "apps/step/step_update.h"
@@ -96,8 +96,8 @@ class TrainingStep {
   /// GradientSync::sections(), when all steps are taken: of this rank only, in units of
   /// loss_scale().scale.
   std::vector<Section> own_sections();
-  /// The host has written the state of a run to sections(). The run goes on with `loss_scale` if the
-  /// loss is scaled dynamically.
+  /// The host has written the state of a run to sections(). The run goes on with `loss_scale` if
+  /// the loss is scaled dynamically.
   void restored(const LossScale& loss_scale);
   /// After the last step that was taken.
   const LossScale& loss_scale() const { return update_->loss_scale(); }

@@ -32,8 +32,8 @@ class Adam : public Optimizer {
               const UpdateRates* now) const override {
     give_update<kDecay>(
         stream, span, state, now,
-        ScaledMoments{{state.slots[0] + span.range.begin, state.slots[1] + span.range.begin,
-                       beta1_, beta2_, epsilon_}});
+        ScaledMoments{{state.slots[0] + span.range.begin, state.slots[1] + span.range.begin, beta1_,
+                       beta2_, epsilon_}});
   }
 
  private:

@@ -43,8 +43,8 @@ class Nadam : public Optimizer {
   void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
     give_update(stream, span, state, now,
-                LookAhead{{state.slots[0] + span.range.begin,
-                           state.slots[1] + span.range.begin, beta1_, beta2_, epsilon_}});
+                LookAhead{{state.slots[0] + span.range.begin, state.slots[1] + span.range.begin,
+                           beta1_, beta2_, epsilon_}});
   }
 
  private:

@@ -18,7 +18,7 @@ DatasetEntry hdf5();
 
 std::span<const DatasetEntry> datasets() {
   static const std::array entries{cifar10(), synthetic(),  mnist(),  digits(), reuters(),
-                               topics(),  cifar10_32(), folder(), hdf5()};
+                                  topics(),  cifar10_32(), folder(), hdf5()};
   return entries;
 }
 

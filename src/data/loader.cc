@@ -47,8 +47,8 @@ SampleFormat format_of(const Dataset& dataset) {
   SampleFormat format = dataset.format();
   if (format.kind != SampleFormat::Kind::values) return format;
   const Shape shape = dataset.sample_shape();
-  format.size = shape.rank() == 4 ? ImageSize{shape[1], shape[2], shape[3]}
-                                  : ImageSize{1, shape.row(), 1};
+  format.size =
+      shape.rank() == 4 ? ImageSize{shape[1], shape[2], shape[3]} : ImageSize{1, shape.row(), 1};
   return format;
 }
 
@@ -86,7 +86,7 @@ struct HostLoader::Body {
   std::int64_t epoch = -1;
   std::vector<std::uint32_t> order;
   std::vector<std::uint8_t> own, partner;  ///< the stored bytes of two samples
-  std::jthread thread;            ///< last, so that it ends before all that it uses
+  std::jthread thread;                     ///< last, so that it ends before all that it uses
 
   Body(const Dataset& from, const LoaderSpec& how)
       : dataset(from),

@@ -1,6 +1,5 @@
 // A whole run on a device that works later: given ahead or not, stopped and gone on or not, it
 // writes what the CPU's writes.
-#include "apps/options/options.h"
 #include "apps/run/trainer.h"
 
 #include <gtest/gtest.h>
@@ -12,6 +11,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "apps/options/options.h"
 #include "collectives/comm/flight_recorder.h"
 #include "net/checkpoint.h"
 #include "net/model.h"

@@ -121,9 +121,8 @@ TEST(Images, InPlanesAreTheSameImage) {
       planes{1, 4, 7, 10, 2, 5, 8, 11, 3, 6, 9, 12};
   std::vector<float> one(12), two(12);
   std::vector<Bfloat16> half(12);
-  SampleFormat format{.kind = SampleFormat::Kind::images,
-                      .size = {2, 2, 3},
-                      .standard = {{1, 2, 3}, {2, 4, 8}}};
+  SampleFormat format{
+      .kind = SampleFormat::Kind::images, .size = {2, 2, 3}, .standard = {{1, 2, 3}, {2, 4, 8}}};
   make_sample(format, {together.data()}, nullptr, one.data(), Type::f32);
   format.size.planes = true;
   make_sample(format, {planes.data()}, nullptr, two.data(), Type::f32);

@@ -22,13 +22,12 @@ namespace {
 constexpr int kClasses = 10;
 constexpr std::int64_t kRecords = 10000;
 /// With mean and deviation of the training images' channels.
-constexpr SampleFormat kWholeImages{
-    .kind = SampleFormat::Kind::images,
-    .size = kCroppedImages.size,
-    .standard = {{125.306918f, 122.950394f, 113.865383f, 0},
-                 {62.993219f, 62.088708f, 66.704900f, 1}},
-    .moved = true,
-    .padding = kMoves};
+constexpr SampleFormat kWholeImages{.kind = SampleFormat::Kind::images,
+                                    .size = kCroppedImages.size,
+                                    .standard = {{125.306918f, 122.950394f, 113.865383f, 0},
+                                                 {62.993219f, 62.088708f, 66.704900f, 1}},
+                                    .moved = true,
+                                    .padding = kMoves};
 constexpr std::array<std::string_view, 2> kDownloaded{"cifar-10-batches-bin",
                                                       "cifar-10-binary.tar.gz"};
 

@@ -22,8 +22,8 @@ inline constexpr int kTopics = 46;
 /// "cocoa", "grain", ...: kTopics of them.
 std::vector<std::string> topic_names();
 
-/// Writes kNewswireLength words (i32) to `buffer`: the last of `text`, and padding in front. Returns
-/// `buffer`.
+/// Writes kNewswireLength words (i32) to `buffer`: the last of `text`, and padding in front.
+/// Returns `buffer`.
 const std::uint8_t* store_newswire(std::span<const std::int32_t> text, std::uint8_t* buffer);
 
 /// `directory` holds reuters.h5, which scripts/convert_reuters.py makes of Keras' reuters.npz: the
