@@ -12,17 +12,29 @@ DenseSum::DenseSum(Device& device, Reducer& reducer, std::vector<Range> buckets,
     : shards_(shards),
       lanes_(lanes),
       computing_(computing),
+      reducing_(reducer.stream()),
       record_(record),
       shard_sum_(device, reducer.gradients(), count, shards),
-      buckets_(reducer, std::move(buckets), policy, std::move(reduced), &record, timeline) {}
+      buckets_(std::make_unique<GradientBuckets>(reducer, std::move(buckets), policy,
+                                                 std::move(reduced), &record, timeline)) {}
+
+DenseSum::~DenseSum() {
+  buckets_.reset();  // whose thread gives work too
+  for (Stream* stream : {&computing_, &reducing_}) {
+    try {
+      stream->synchronize();
+    } catch (...) {  // take() has thrown it before
+    }
+  }
+}
 
 void DenseSum::written(int shard, int lane, Range range) {
   Stream& stream = lanes_.stream(lane, computing_);
   if (shard < shards_ - 1) return shard_sum_.take(shard, range, stream);
   shard_sum_.finish(range, stream);
   lanes_.then(lane, [this, range] {
-    buckets_.ready(range, computing_);
-    buckets_.advance();
+    buckets_->ready(range, computing_);
+    buckets_->advance();
     record_.progress();
   });
 }

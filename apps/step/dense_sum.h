@@ -2,6 +2,9 @@
 // bucket over the ranks.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "apps/step/lanes.h"
 #include "collectives/buckets.h"
 #include "collectives/shard_sum.h"
@@ -16,21 +19,25 @@ class DenseSum : public RankSum {
   DenseSum(Device& device, Reducer& reducer, std::vector<Range> buckets, Policy policy,
            std::int64_t count, int shards, Lanes& lanes, Stream& computing,
            GradientBuckets::Reduced reduced, Record& record, Lane* timeline);
+  /// Stops the thread of the buckets, then blocks until both streams have done their work. Until
+  /// then the work uses memory of the whole step.
+  ~DenseSum() override;
 
   bool owns(Range) const override { return true; }
   void written(int shard, int lane, Range range) override;
-  void finish() override { buckets_.finish(); }
-  double seconds() const override { return buckets_.exposed_seconds(); }
+  void finish() override { buckets_->finish(); }
+  double seconds() const override { return buckets_->exposed_seconds(); }
   std::size_t bytes() const override { return shard_sum_.bytes(); }
-  const std::vector<Range>& buckets() const { return buckets_.buckets(); }
+  const std::vector<Range>& buckets() const { return buckets_->buckets(); }
 
  private:
   int shards_;
   Lanes& lanes_;
   Stream& computing_;
+  Stream& reducing_;
   Record& record_;
   ShardSum shard_sum_;
-  GradientBuckets buckets_;  ///< last: it may call back until it goes
+  std::unique_ptr<GradientBuckets> buckets_;  ///< may call back until it goes
 };
 
 }  // namespace lockstep

@@ -22,14 +22,6 @@ GradientSync::GradientSync(StepParts& parts, Device& device, const Layout& layou
   listeners_.resize(lanes_->count());
 }
 
-GradientSync::~GradientSync() {
-  dense_.reset();  // whose thread gives work too
-  try {
-    reducer_->stream().synchronize();
-  } catch (...) {  // the caller has met it
-  }
-}
-
 GradientListener& GradientSync::of(int shard, int lane) {
   Listener& listener = listeners_[lane];
   listener.sync = this;

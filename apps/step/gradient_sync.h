@@ -20,8 +20,6 @@ class GradientSync {
   /// sum is in order (GradientBuckets).
   GradientSync(StepParts& parts, Device& device, const Layout& layout, int shards, bool dynamic,
                Stream& computing, GradientBuckets::Reduced reduced, Record& record, Lane* timeline);
-  /// Stops the thread of the buckets and waits for the work on the reducer's stream.
-  ~GradientSync();
 
   /// The listener for all gradients of own shard number `shard`, in lane `lane`. Valid until the
   /// next call for this lane.
@@ -64,7 +62,7 @@ class GradientSync {
   std::unique_ptr<Reducer> reducer_;
   std::unique_ptr<Lanes> lanes_;
   ErrorFeedback feedback_;
-  std::unique_ptr<DenseSum> dense_;
+  std::unique_ptr<DenseSum> dense_;  ///< after the others: they go when its work is done
   std::vector<RankSum*> sums_;       ///< all of the above
   std::vector<Range> ranges_;        ///< by layer number; empty for layers without parameters
   std::vector<Listener> listeners_;  ///< by lane
