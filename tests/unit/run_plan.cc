@@ -34,7 +34,8 @@ Resumption ten_steps() {
 /// Options of a command line that could go on with ten_steps().
 Options on_cifar() {
   Options options;
-  options.data = {.dataset = "cifar10", .folder = "d"};
+  options.data.dataset = "cifar10";
+  options.data.folder = std::string("d");
   options.model.name = "tutorial";
   return options;
 }
