@@ -14,7 +14,6 @@
 #include "src/base/random.h"
 #include "src/base/view.h"
 #include "src/data/dataset.h"
-#include "src/data/flip.h"
 
 namespace lockstep {
 
@@ -35,6 +34,16 @@ constexpr int reflected(int i, int extent) {
   return place < extent ? place : period - place;
 }
 
+/// Whether training mirrors an image left to right, by chance each time. `random` is the stream of
+/// the sample and epoch. With `alternate` the sample's own coin decides in epoch 0. From then on it
+/// takes turns, so that two epochs in a row see both. Both ways spend one number of `random`,
+/// because kernels keep their place in the stream in a register. Source: Jordan, "94% on CIFAR-10
+/// in 3.29 seconds on a single GPU", 2024, 3.6.
+constexpr bool draw_flip(Random& random, bool alternate) {
+  const bool chance = random.below(2) == 1;
+  return alternate ? (random.coin() ^ random.epoch()) % 2 == 1 : chance;
+}
+
 /// What is done to one image before its standardisation; as constructed, what evaluation does.
 struct Augmentation {
   int top = (kImageSide - kCropSide) / 2, left = top;  ///< of the crop
@@ -42,8 +51,8 @@ struct Augmentation {
   float brightness = 0;                                ///< added to every value
   float contrast = 1;                                  ///< factor about the channel's mean
 
-  /// Draws, in this order: top and left in 0 .. 8, and `padding` pixels beyond them, flip
-  /// (src/data/flip.h), brightness in [-63, 63), contrast in [0.2, 1.8).
+  /// Draws, in this order: top and left in 0 .. 8, and `padding` pixels beyond them, flip,
+  /// brightness in [-63, 63), contrast in [0.2, 1.8).
   static constexpr Augmentation draw(Random& random, int padding = 0, bool alternate = false) {
     const auto places = static_cast<std::uint32_t>(kImageSide - kCropSide + 1 + 2 * padding);
     Augmentation result;
@@ -61,7 +70,7 @@ struct Move {
   int top = 0, left = 0;
   bool mirror = false;
 
-  /// Draws, in this order: top and left in -most .. most, mirror (src/data/flip.h).
+  /// Draws, in this order: top and left in -most .. most, mirror.
   static constexpr Move draw(Random& random, int most, bool alternate = false) {
     const auto places = static_cast<std::uint32_t>(2 * most + 1);
     Move move;

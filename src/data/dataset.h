@@ -45,7 +45,7 @@ struct SampleFormat {
   /// By how many pixels a crop may lie beyond an image's edges, where it is reflected, or a whole
   /// image may be moved.
   int padding = 0;
-  bool alternate = false;  ///< whether crops and moved images are mirrored in turns (flip.h)
+  bool alternate = false;  ///< whether crops and moved images are mirrored in turns
 
   /// Of one sample as a network sees it, with 1 in front: 1x24x24x3, or 1x300 for words.
   Shape shape() const;

@@ -7,42 +7,29 @@
 #include <utility>
 #include <vector>
 
-#include "src/data/augment.h"
+#include "src/data/sample_kinds.h"
 #include "src/device/each.h"
 
 namespace lockstep {
 namespace {
 
-/// The part of a stored image that a network sees. It may reach beyond the image, which is
-/// reflected at its edges.
-struct Window {
-  int height, width;   ///< of the stored image
-  int lines, columns;  ///< of the window
-  int top = 0, left = 0;
-  bool mirror = false;  ///< left and right, after the window is cut
+using namespace samples;
 
-  /// The stored pixel that is seen at place `i`.
-  HOST_DEVICE int operator()(int i) const {
-    const int row = i / columns, column = i % columns;
-    const int x = mirror ? columns - 1 - column : column;
-    return reflected(top + row, height) * width + reflected(left + x, width);
-  }
-  bool is_whole() const {
-    return top == 0 && left == 0 && !mirror && lines == height && columns == width;
-  }
-};
-
-/// Copies a window of one plane whose pixels have `kDepth` bytes; 0: `depth` bytes.
-template <int kDepth>
-void copy_window(const Window& window, const std::uint8_t* plane, int depth, std::uint8_t* to) {
-  const int size = kDepth > 0 ? kDepth : depth, columns = window.columns;
+/// Copies a window of one plane whose pixels have `kDepth` bytes; 0: `depth` bytes. The compiler
+/// knows the size of lines if Kind::columns() is a constant.
+template <class Kind, int kDepth>
+void copy_window(const Kind& kind, Window window, const std::uint8_t* plane, int depth,
+                 std::uint8_t* to) {
+  const int size = kDepth > 0 ? kDepth : depth, columns = kind.columns();
   // The columns from `begin` to `end` lie within the image.
   int begin = std::clamp(-window.left, 0, columns),
       end = std::clamp(window.width - window.left, begin, columns);
   if (window.mirror) begin = columns - std::exchange(end, columns - begin);
-  for (int row = 0; row < window.lines; ++row, to += columns * size) {
+  const bool inside = begin == 0 && end == columns;
+  for (int row = 0; row < kind.lines(); ++row, to += columns * size) {
     const std::uint8_t* line =
         plane + reflected(window.top + row, window.height) * window.width * size;
+    const std::uint8_t* from = line + window.left * size;
     const auto copy = [&](int first, int last) {
       for (int i = first; i < last; ++i) {
         const int x = window.left + (window.mirror ? columns - 1 - i : i);
@@ -50,176 +37,23 @@ void copy_window(const Window& window, const std::uint8_t* plane, int depth, std
           to[i * size + d] = line[reflected(x, window.width) * size + d];
       }
     };
-    const std::uint8_t* from = line + window.left * size;
     if (window.mirror && size > 1) {
       copy(0, columns);
-      continue;
-    }
-    copy(0, begin);
-    if (window.mirror) {
-      std::reverse_copy(from + columns - end, from + columns - begin, to + begin);
-    } else if (begin == 0 && end == columns) {
-      std::copy_n(from, columns * size, to);  // of a constant size for crops
+    } else if (inside) {
+      window.mirror ? std::reverse_copy(from, from + columns, to)
+                    : std::copy_n(from, columns * size, to);
     } else {
-      std::copy(from + begin * size, from + end * size, to + begin * size);
+      copy(0, begin);
+      window.mirror
+          ? std::reverse_copy(from + columns - end, from + columns - begin, to + begin)
+          : std::copy(from + begin * size, from + end * size, to + begin * size);
+      copy(end, columns);
     }
-    copy(end, columns);
   }
 }
 
-/// A window whose pixels are stored in its own order.
-struct InOrder {
-  HOST_DEVICE int operator()(int i) const { return i; }
-};
-
-/// What is drawn for a sample.
-struct Look {
-  Window window;
-  float contrast = 1;
-};
-
-// A kind of samples gives
-//   int lines() const, columns() const, channels() const    of what a network sees
-//   Look look(Random*) const
-//   Seen see(const std::uint8_t* bytes, int plane, Pixels, const Look&, Team) const
-// `Pixels` is the Window or InOrder, and a plane of `bytes` has `plane` pixels. The value that is
-// seen at place i:
-//   float operator()(int i, int channel) const
-
-/// Crops with the augmentation of src/data/augment.h.
-struct Crops {
-  int padding;
-  bool alternate;
-
-  explicit Crops(const SampleFormat& format)
-      : padding(format.padding), alternate(format.alternate) {}
-  HOST_DEVICE static int lines() { return kCropSide; }
-  HOST_DEVICE static int columns() { return kCropSide; }
-  HOST_DEVICE static int channels() { return kChannels; }
-  static constexpr int kChannels = kImageChannels;
-  static constexpr bool planes = true;
-
-  HOST_DEVICE Look look(Random* random) const {
-    Augmentation how;
-    if (random != nullptr) how = Augmentation::draw(*random, padding, alternate);
-    return {{kImageSide, kImageSide, kCropSide, kCropSide, how.top, how.left, how.flip},
-            how.contrast};
-  }
-
-  template <class Pixels>
-  struct Seen {
-    const std::uint8_t* bytes;
-    int plane;
-    Pixels pixels;
-    Standardisation standardised;
-    HOST_DEVICE std::uint8_t at(int i, int channel) const {
-      return bytes[channel * plane + pixels(i)];
-    }
-    HOST_DEVICE float operator()(int i, int channel) const {
-      return standardised(at(i, channel), channel);
-    }
-  };
-  template <class Pixels, class Team>
-  HOST_DEVICE Seen<Pixels> see(const std::uint8_t* bytes, int plane, const Pixels& pixels,
-                               const Look& look, Team team) const {
-    Seen<Pixels> seen{bytes, plane, pixels, {}};
-    std::int32_t sums[kImageChannels] = {}, squares[kImageChannels] = {};
-    for (int i = team.lane; i < kCropSide * kCropSide; i += team.lanes) {
-      for (int c = 0; c < kImageChannels; ++c) {
-        const std::int32_t x = seen.at(i, c);
-        sums[c] += x;
-        squares[c] += x * x;
-      }
-    }
-    for (int c = 0; c < kImageChannels; ++c) {
-      sums[c] = team.sum(sums[c]);
-      squares[c] = team.sum(squares[c]);
-    }
-    seen.standardised = Standardisation::of(sums, squares, look.contrast);
-    return seen;
-  }
-};
-
-/// Whole images, standardised by channel, and moved in training if their format says so. `kDepth`
-/// is the number of channels if the compiler is to know it, else 0.
-template <int kDepth>
-struct Images {
-  static constexpr int kChannels = kDepth;
-  int height, width, depth;
-  bool planes, moved, alternate;
-  int padding;
-  float mean[4], factor[4];
-
-  explicit Images(const SampleFormat& format)
-      : height(static_cast<int>(format.size.height)),
-        width(static_cast<int>(format.size.width)),
-        depth(static_cast<int>(format.size.channels)),
-        planes(format.size.planes),
-        moved(format.moved),
-        alternate(format.alternate),
-        padding(format.padding) {
-    for (std::size_t c = 0; c < 4; ++c) {
-      mean[c] = format.standard.mean[c];
-      factor[c] = 1 / format.standard.deviation[c];
-    }
-  }
-  HOST_DEVICE int lines() const { return height; }
-  HOST_DEVICE int columns() const { return width; }
-  HOST_DEVICE int channels() const { return kDepth > 0 ? kDepth : depth; }
-
-  HOST_DEVICE Look look(Random* random) const {
-    Move move;
-    if (moved && random != nullptr) move = Move::draw(*random, padding, alternate);
-    return {{height, width, height, width, move.top, move.left, move.mirror}};
-  }
-
-  template <class Pixels>
-  struct Seen {
-    const std::uint8_t* bytes;
-    int plane;
-    Pixels pixels;
-    const Images& of;
-    HOST_DEVICE float operator()(int i, int c) const {
-      const int pixel = pixels(i),
-                place = of.planes ? c * plane + pixel : pixel * of.channels() + c;
-      return (static_cast<float>(bytes[place]) - of.mean[c]) * of.factor[c];
-    }
-  };
-  template <class Pixels, class Team>
-  HOST_DEVICE Seen<Pixels> see(const std::uint8_t* bytes, int plane, const Pixels& pixels,
-                               const Look&, Team) const {
-    return {bytes, plane, pixels, *this};
-  }
-};
-
-/// Values in fp32 that the data set has made itself.
-struct Values {
-  int height, width, depth;
-  static constexpr int kChannels = 0;
-  static constexpr bool planes = false;
-
-  explicit Values(const SampleFormat& format)
-      : height(static_cast<int>(format.size.height)),
-        width(static_cast<int>(format.size.width)),
-        depth(static_cast<int>(format.size.channels)) {}
-  HOST_DEVICE int lines() const { return height; }
-  HOST_DEVICE int columns() const { return width; }
-  HOST_DEVICE int channels() const { return depth; }
-
-  HOST_DEVICE Look look(Random*) const { return {{height, width, height, width}}; }
-
-  struct Seen {
-    const float* values;
-    int depth;
-    HOST_DEVICE float operator()(int i, int c) const { return values[i * depth + c]; }
-  };
-  HOST_DEVICE Seen see(const std::uint8_t* bytes, int, InOrder, const Look&, Alone) const {
-    return {reinterpret_cast<const float*>(bytes), depth};
-  }
-};
-
 template <class T, class Kind, class Seen, class Team>
-HOST_DEVICE void write_sample(const Kind& kind, const Seen& seen, const Cutout& cut, T* y,
+[[gnu::always_inline]] HOST_DEVICE inline void write_sample(const Kind& kind, const Seen& seen, const Cutout& cut, T* y,
                               Team team) {
   const int columns = kind.columns(), channels = kind.channels();
   for (int i = team.lane; i < kind.lines() * columns; i += team.lanes) {
@@ -255,7 +89,8 @@ HOST_DEVICE void write_mixed(const Kind& kind, const Seen& own, const Seen& othe
 
 /// On the host, which copies the pixels of a window together, because vectors need them in order.
 template <class T, class Kind>
-void write_here(const Kind& kind, const SampleSource& source, T* y) {
+void write_here(const Kind& given, const SampleSource& source, T* y) {
+  const Kind kind = given;  // whose members no store can change
   thread_local std::vector<std::uint8_t> copy;
   const Look look = kind.look(source.random);
   const Window& window = look.window;
@@ -266,14 +101,15 @@ void write_here(const Kind& kind, const SampleSource& source, T* y) {
     if (kind.planes) {
       for (int c = 0; c < kind.channels(); ++c) {
         const std::uint8_t* stored = bytes + c * window.height * window.width;
-        copy_window<1>(window, stored, 1, copy.data() + c * plane);
+        copy_window<Kind, 1>(kind, window, stored, 1, copy.data() + c * plane);
       }
     } else {
-      copy_window<Kind::kChannels>(window, bytes, kind.channels(), copy.data());
+      copy_window<Kind, Kind::kChannels>(kind, window, bytes, kind.channels(), copy.data());
     }
     bytes = copy.data();
   }
-  write_sample(kind, kind.see(bytes, plane, InOrder{}, look, Alone{}), source.cutout, y, Alone{});
+  const auto seen = kind.see(bytes, plane, InOrder{}, look, Alone{});
+  write_sample(kind, seen, source.cutout, y, Alone{});
 }
 
 /// Which sample stands in a row of the batch.

@@ -1,5 +1,5 @@
-// The menu of devices, devices.cc. A back end is one folder beside src/device/cpu and one line
-// there; CMake decides which are built, and what was not built is not in the menu.
+// The registry of devices, devices.cc. A back end is one folder beside src/device/cpu and one line
+// there. CMake decides which are built, and the registry holds only those.
 #pragma once
 
 #include <memory>
@@ -39,8 +39,8 @@ struct DeviceEntry {
   std::unique_ptr<Device> (*make)(const DeviceOptions& options);
 };
 
-/// The menu, the best last, behind "auto", which is for apps/step/placement.h to resolve over all
-/// ranks.
+/// The registry: "auto" first, which apps/step/placement.h resolves over all ranks, and the best
+/// last.
 std::span<const DeviceEntry> devices();
 
 }  // namespace lockstep

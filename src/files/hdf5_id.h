@@ -1,5 +1,5 @@
 // What the reader and the writer of HDF5 files share: an owner of identifiers and HDF5's words for
-// an error. Included by src/hdf5_*.cc alone.
+// an error. Only src/files/hdf5_*.cc include it.
 #pragma once
 
 #include <hdf5.h>

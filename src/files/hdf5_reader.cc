@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 #include "src/base/check.h"
@@ -77,49 +76,25 @@ Hdf5Id Hdf5Reader::Body::open(const std::filesystem::path& from) const {
   return Hdf5Id(check(H5Fopen(from.c_str(), H5F_ACC_RDONLY, access)));
 }
 
-/// Names of the arrays. Each object once, under the first of its names, by hard links alone: what
-/// another file, a link to a name or a circle of groups would add is none of this file's.
+/// Names of the arrays: each object once, under the first of its names, by hard links only.
 void Hdf5Reader::Body::list() {
-  struct Found {
-    std::vector<std::string> names;
-    std::size_t objects = 0;  // groups and the like, too
-    const char* problem = nullptr;
-  } found;
-#if H5_VERSION_GE(1, 12, 0)
-  using Info = H5O_info2_t;
-#else
-  using Info = H5O_info_t;
-#endif
-  const auto visit = [](hid_t, const char* name, const Info* info, void* out) -> herr_t {
-    constexpr int kDeepest = 16;
-    constexpr std::size_t kMost = 20000;
-    Found& found = *static_cast<Found*>(out);
-    const std::string_view path = name;
-    if (std::count(path.begin(), path.end(), '/') >= kDeepest) {
-      found.problem = "its groups are nested too deep";
-    } else if (++found.objects > kMost) {
-      found.problem = "it holds too many arrays and groups";
-    } else if (info->type == H5O_TYPE_DATASET) {
-      found.names.emplace_back(path);
-    }
-    return found.problem ? -1 : 0;
+  const auto visit = [](hid_t, const char* name, const auto* info, void* out) -> herr_t {
+    if (info->type == H5O_TYPE_DATASET)
+      static_cast<std::vector<std::string>*>(out)->emplace_back(name);
+    return 0;
   };
+  std::vector<std::string> names;
 #if H5_VERSION_GE(1, 12, 0)
-  const herr_t result = H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_INC, visit, &found, H5O_INFO_BASIC);
+  check(H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_INC, visit, &names, H5O_INFO_BASIC));
 #else
-  const herr_t result = H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &found);
+  check(H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &names));
 #endif
-  if (found.problem) {
-    fail("{} is damaged or not a file of this kind: {}; use another file", path.string(),
-         found.problem);
-  }
-  check(result);
-  for (const std::string& name : found.names) {
+  for (const std::string& name : names) {
     arrays[name] = shape_of(Hdf5Id(check(H5Dopen2(file, name.c_str(), H5P_DEFAULT), name)), name);
   }
 }
 
-/// Throws where the file does not itself hold all the numbers of such a shape.
+/// Throws Error if the file does not hold all numbers of such a shape.
 Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) const {
   const Hdf5Id space(check(H5Dget_space(set), name));
   const int rank = check(H5Sget_simple_extent_ndims(space), name);
@@ -130,9 +105,6 @@ Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) const {
          rank, Shape::kMaxRank);
   }
   const Hdf5Id creation(check(H5Dget_create_plist(set), name));
-  if (H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) > 0) {
-    fail("{}: the numbers of {} are in other files; use another file", path.string(), name);
-  }
   // Of a compressed array nothing says how many numbers it holds; this program only adds checksums.
   for (int i = 0; i < H5Pget_nfilters(creation); ++i) {
     unsigned flags = 0;

@@ -226,10 +226,6 @@ bool multiplies_bf16(std::string_view set) {
   return set == "avx512_bf16";
 }
 
-TEST(Winograd, MultipliesBf16WithMatrixUnitsToo) {
-  EXPECT_EQ(set_called("amx").kernels, set_called("avx512_bf16").kernels);
-}
-
 /// Of y, dx and dw, for inputs as after a ReLU: with sums of fp32, and where their factors are
 /// rounded to bf16.
 double bound_of(int tile, std::int64_t kernel, bool rounded) {

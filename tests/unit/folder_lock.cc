@@ -227,27 +227,12 @@ TEST_F(FolderLockTest, TheHolderGivesSignsOfLife) {
   }
 }
 
-TEST_F(FolderLockTest, OfSeveralDeadTheHighestIsPassed) {
-  const std::string text = text_with("start", "1");
-  put(folder_ / "run.lock.1", text);
-  put(folder_ / "run.lock.3", text);
-  const FolderLock lock(folder_.path(), "--log-dir");
-  EXPECT_EQ(folder_.names(), Names{"run.lock.4"});
-}
-
 TEST_F(FolderLockTest, GivesBackOnlyWhatIsItsOwn) {
   {
     const FolderLock lock(folder_.path(), "--log-dir");
     put(folder_ / "run.lock.1", "host = elsewhere\npid = 1\nspace = another\ntoken = 1\n");
   }
   EXPECT_EQ(folder_.names(), Names{"run.lock.1"});
-}
-
-TEST_F(FolderLockTest, AProcessNumberIsOneOfThisBoot) {
-  std::string boot = contents("/proc/sys/kernel/random/boot_id");
-  boot.resize(boot.find('\n'));
-  const FolderLock lock(folder_.path(), "--log-dir");
-  EXPECT_NE(contents(folder_ / "run.lock.1").find("space = " + boot + " pid:["), std::string::npos);
 }
 
 TEST_F(FolderLockTest, OfManyAtTheSameInstantOneWins) {

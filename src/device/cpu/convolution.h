@@ -1,4 +1,4 @@
-// The menu of ways to convolve on CPU cores, convolution.cc.
+// The registry of ways to convolve on CPU cores, convolution.cc.
 #pragma once
 
 #include <memory>
@@ -32,7 +32,7 @@ struct ConvolutionEntry {
   std::string_view mark = {};
 };
 
-/// The menu, "auto" first, which chooses among the others.
+/// The registry, "auto" first, which chooses among the others.
 std::span<const ConvolutionEntry> convolutions();
 
 }  // namespace lockstep

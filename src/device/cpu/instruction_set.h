@@ -1,4 +1,4 @@
-// The menu of instruction sets that CPU cores may compute with, instruction_set.cc.
+// The registry of instruction sets that CPU cores may compute with, instruction_set.cc.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ struct InstructionSet {
   unsigned onednn;              ///< dnnl::cpu_isa: bits, of which a wider set has more
 };
 
-/// The menu, "auto" first, then from narrow to wide.
+/// The registry, "auto" first, then from narrow to wide.
 std::span<const InstructionSet> instruction_sets();
 
 /// The set to compute with: the one called `name`, or for "auto" the widest that this processor has

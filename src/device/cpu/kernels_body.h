@@ -10,6 +10,7 @@
 #include "src/device/cpu/lines_body.h"
 #include "src/device/cpu/products_body.h"
 #include "src/device/cpu/response_norm_body.h"
+#include "src/device/cpu/winograd_tiles_body.h"
 #include "src/device/cpu/winograd_body.h"
 
 namespace lockstep::KERNELS {
