@@ -52,7 +52,7 @@ expect "one folder for checkpoints and logs" test -e "$folder/both/metrics.jsonl
 odd=$folder/$'\xff\xfe odd'
 train 1 --shards 2 --steps 2 --checkpoint-dir "$odd/c" --log-dir "$odd/l"
 train 2 --steps 3 --checkpoint-dir "$odd/c" --log-dir "$odd/l"
-expect "a folder whose name is no UTF-8" env LC_ALL=C grep -qa '^resumed .*step-0000000002\.h5 at step 2 of 3$' "$folder/out"
+expect "a folder whose name is no UTF-8" env LC_ALL=C grep -qa '^resumed .*step-0000000002\.h5' "$folder/out"
 
 # --- two runs in one folder ----------------------------------------------------------------------------------------------
 for kind in checkpoint log; do

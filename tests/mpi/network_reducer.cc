@@ -1,4 +1,4 @@
-// What is between hosts: messages of any length, the measured link, and the reducer that auto
+// Sums between hosts: messages of any length, the measured link, and the reducer that auto
 // chooses by it.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What tests of reducers share: values that tell orders of adding apart, and groups of ranks that
+// Shared by the tests of reducers: values that tell orders of adding apart, and groups of ranks that
 // pass for hosts.
 #pragma once
 

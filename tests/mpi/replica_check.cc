@@ -32,7 +32,7 @@ void flip_lowest_bit(float& value) {
   value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ 1u);
 }
 
-/// What verify_mirror says of `values` and of an average; empty if it is content.
+/// The error of verify_mirror() for `values` and of an average; empty if it is content.
 std::string complaint(const std::vector<float>& values, const char* section = "parameters",
                       const std::vector<float>& average = same_everywhere()) {
   return agreed_error_of([&] {

@@ -44,7 +44,7 @@ TEST(Launch, MpirunForgottenInAnAllocationIsRefused) {
   const std::string message = problem(0, {{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}});
   EXPECT_TRUE(mentions(message, {"mpirun"}));
   EXPECT_EQ(problem(0, {{"SLURM_NTASKS", "1"}}), "");
-  // A shell inside a step of one task: whoever starts one rank there means it.
+  // A shell inside a step of one task: one rank is what the user asked for.
   EXPECT_EQ(
       problem(0, {{"SLURM_NTASKS", "4"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}),
       "");

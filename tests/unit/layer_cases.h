@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Of convolutions by Winograd's algorithm: see tests/unit/convolutions.cc.
+/// For convolutions by Winograd's algorithm, see tests/unit/convolutions.cc.
 constexpr double kFastTolerance = 1e-5;
 
 /// One row of the sweep.

@@ -79,7 +79,7 @@ inline Reference reference_dense(std::int64_t features, bool relu) {
   };
 }
 
-/// What `of` makes of all values of each window that lie in the image.
+/// `of` applied to all values of each window that lie in the image.
 inline Reference reference_pool(std::int64_t kernel, std::int64_t stride, Padding padding,
                                 std::function<double(const Values&)> of) {
   return [=](const Inputs& in) {
@@ -122,7 +122,7 @@ inline Reference reference_max_pool(std::int64_t kernel, std::int64_t stride, bo
                         [=](const Values& window) { return relu_if(relu, highest(window)); });
 }
 
-/// What `of` makes of each channel of a sample.
+/// `of` applied to each channel of a sample.
 inline Reference reference_global(double (*of)(const Values&)) {
   return [=](const Inputs& in) {
     const Image x(in.x_shape);
@@ -272,7 +272,7 @@ inline Reference reference_sum(Reference a, Reference b) {
   };
 }
 
-/// What each pair of arguments names.
+/// The layers with the names layer1, layer2 and so on.
 template <class... Layers>
 inline NamedLayers named(Layers... layers) {
   NamedLayers result;

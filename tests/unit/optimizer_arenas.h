@@ -1,4 +1,4 @@
-// What tests of optimizers share: small layouts, and the arenas of a run on one.
+// Shared by the tests of optimizers: small layouts, and the arenas of a run on one.
 #pragma once
 
 #include <algorithm>

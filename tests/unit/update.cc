@@ -1,5 +1,5 @@
-// What update() does around an optimizer: parameters only, decay of weights only, the average,
-// parts of a range, any number of threads. And clipping and the penalty.
+// update() around an optimizer: parameters only, decay of weights only, the average, parts of a
+// range, any number of threads. And clipping and the penalty.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -162,7 +162,7 @@ TEST(Penalty, IsHalfTheSquaresTimesTheDecay) {
   };
   const auto expect_penalty = [&](float decay, double wanted) {
     const double is = penalty_of(layout, arenas.parameters.data(), decay);
-    EXPECT_NEAR(is, wanted, 1e-12 * wanted) << "but for the order of sums";
+    EXPECT_NEAR(is, wanted, 1e-12 * wanted) << "except the order of sums";
   };
   expect_penalty(0, 0.25 * squares(0));
   expect_penalty(0.25f, 0.375 * squares(0) + 0.125 * squares(2));
