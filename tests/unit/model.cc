@@ -19,6 +19,7 @@
 #include "tests/support/files.h"
 #include "tests/support/update.h"
 #include "tests/support/wrapped_device.h"
+#include "tests/support/written_ranges.h"
 
 namespace lockstep {
 namespace {
@@ -68,12 +69,7 @@ class Bench {
     return score.loss();
   }
   std::vector<Range> backward() {
-    struct Ranges : GradientListener {
-      explicit Ranges(const Layout& layout) : layout(layout) {}
-      void written(int layer) override { ranges.push_back(layout.range_of(layer)); }
-      const Layout& layout;
-      std::vector<Range> ranges;
-    } ready(model.layout());
+    WrittenRanges ready(model.layout());
     model.backward(*stream_, images(), ready);
     return ready.ranges;
   }

@@ -12,6 +12,7 @@
 #include "src/base/random.h"
 #include "tests/support/files.h"
 #include "tests/support/update.h"
+#include "tests/support/written_ranges.h"
 
 namespace lockstep {
 namespace {
@@ -37,7 +38,8 @@ class Net {
   std::vector<float> evaluate() { return values(model.forward(*stream_, view())); }
   void backward(const std::vector<float>& upstream) {
     std::copy(upstream.begin(), upstream.end(), model.logits_gradient().as<float>());
-    model.backward(*stream_, view(), [](Range) {});
+    WrittenRanges ready(model.layout());
+    model.backward(*stream_, view(), ready);
   }
   void fill(std::uint32_t index = 0) {
     Random random(1, Purpose::generate, 0, index);
@@ -261,9 +263,9 @@ TEST(Composed, ParametersAreNamedByTheirPathAndLieInTheOrderOfBackward) {
   const std::int64_t position = 0;
   net.train({1, &position});
   HostStream stream;
-  std::vector<Range> ready;
-  net.model.backward(stream, net.view(), [&](Range range) { ready.push_back(range); });
-  EXPECT_EQ(ready, net.model.layout().layers);
+  WrittenRanges ready(net.model.layout());
+  net.model.backward(stream, net.view(), ready);
+  EXPECT_EQ(ready.ranges, net.model.layout().layers);
 }
 
 NamedLayers uneven(Shape, int) {
