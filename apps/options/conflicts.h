@@ -1,4 +1,4 @@
-// What the check of a single option cannot see: options that do not go together.
+// Conflicts: options that do not go together, which the check of a single option cannot see.
 #pragma once
 
 #include <string>
