@@ -136,7 +136,7 @@ std::vector<Change> changes(const Provenance& checkpoint, const Provenance& now,
   if (const auto then = before.find("options"); then != before.end())
     compare_options(then->second, options, result);
   const auto compare = [&](const Compared& text) {
-    const auto was = before.find(text.key), is = now.find(text.key);
+    const auto was = std::as_const(before).find(text.key), is = now.find(text.key);
     if (was == before.end() || is == now.end() || was->second == is->second) return;
     result.push_back({text.option, fmt::format(fmt::runtime(text.note), is->second, was->second)});
   };

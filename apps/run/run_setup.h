@@ -9,7 +9,7 @@
 #include "apps/step/placement.h"
 #include "apps/step/run_plan.h"
 #include "apps/step/training_step.h"
-#include "collectives/comm/comm.h"
+#include "collectives/world.h"
 #include "src/data/dataset.h"
 #include "src/device/device.h"
 

@@ -9,6 +9,7 @@
 #include "apps/step/replica_check.h"
 #include "apps/step/restore.h"
 #include "collectives/comm/flight_recorder.h"
+#include "collectives/world.h"
 #include "net/checkpoint.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"

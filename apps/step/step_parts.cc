@@ -6,6 +6,7 @@
 #include "collectives/buckets.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/reducers/measured_link.h"
+#include "collectives/world.h"
 #include "src/base/check.h"
 
 namespace lockstep {
@@ -29,7 +30,7 @@ bool chooses_by_link(const Device& device, const StepOptions& options) {
 double choose_buckets(int hosts, const Device& device, const StepOptions& options,
                       std::int64_t count, const std::function<Link()>& link) {
   if (options.ranks.bucket_mb > 0) return options.ranks.bucket_mb;
-  if (hosts == 1 || !chooses_by_link(device, options)) return kUsualBucketMb;
+  if (hosts == 1 || !chooses_by_link(device, options)) return kDefaultBucketMb;
   const std::int64_t gradients = count * static_cast<std::int64_t>(sizeof(float));
   return static_cast<double>(bucket_bytes(hosts, link(), gradients)) * 0x1p-20;
 }

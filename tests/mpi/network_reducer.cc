@@ -27,7 +27,7 @@ TEST(Exchange, PiecesOfAnyLengthMakeTheSameSum) {
     Floats kept(kCount);
     std::vector<std::unique_ptr<Exchange>> exchanges;
     for (const AlgorithmEntry& entry : algorithms()) {
-      exchanges.push_back(std::make_unique<lockstep::Run>(
+      exchanges.push_back(std::make_unique<ScheduleRun>(
           comm, entry.algorithm(comm.rank(), size, kCount), piece, tag++));
     }
     for (const Type wire : {Type::f32, Type::bf16}) {

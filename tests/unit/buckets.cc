@@ -56,23 +56,6 @@ TEST(CutBuckets, KeepsGapsOfAlignmentInsideOfABucket) {
   EXPECT_EQ(cut_buckets({{16, 3}, {32, 5}, {48, 1}}, 4 * 21), (Ranges{{16, 21}, {48, 1}}));
 }
 
-TEST(CutBuckets, LeavesAPartThatIsToBeAloneAsItIs) {
-  const std::int64_t kib = 1 << 10;
-  const Ranges parts = {{0, 16},
-                        {16, 16},
-                        {32, 900 * kib},
-                        {32 + 900 * kib, 16},
-                        {48 + 900 * kib, 16},
-                        {64 + 900 * kib, 16}};
-  EXPECT_EQ(cut_buckets(parts, 1 << 20, Ranges{parts[2]}),
-            (Ranges{{0, 32}, parts[2], {32 + 900 * kib, 32}, parts[5]}))
-      << "not split, and joined by none";
-  EXPECT_EQ(cut_buckets(parts, 8 << 20, Ranges{parts[1], parts[2]}),
-            (Ranges{parts[0], parts[1], parts[2], {32 + 900 * kib, 32}, parts[5]}));
-  EXPECT_EQ(cut_buckets(parts, 8 << 20, Ranges{parts[0], parts[5]}),
-            (Ranges{parts[0], {16, 48 + 900 * kib}, parts[5]}));
-}
-
 TEST(CutBuckets, CoversEveryPartOnceInOrder) {
   Ranges parts;
   for (std::int64_t i = 0, begin = 0; i < 100; ++i) {
@@ -255,7 +238,6 @@ TEST_P(EveryPolicy, RefusesRangesOutOfOrderAndAStepThatIsNotWhole) {
     EXPECT_TRUE(mentions(error_of(body), {call}));
   };
   expect_refused("GradientBuckets::finish()", [&] { buckets.finish(); });
-  expect_refused("GradientBuckets::finish_first(1)", [&] { buckets.finish_first(1); });
   buckets.ready({0, 48}, writer);
   expect_refused("GradientBuckets::ready()", [&] { buckets.ready({0, 48}, writer); });
   expect_refused("GradientBuckets::ready()", [&] { buckets.ready({100, 10}, writer); });
@@ -467,9 +449,6 @@ TEST(ChoosePolicy, ByNameAndByWhatMpiAllows) {
   reducer.traits_.speaks_mpi = false;
   EXPECT_EQ(choose_policy("auto", reducer, true), Policy::poll);
   EXPECT_EQ(choose_policy("thread", reducer, false), Policy::thread);
-  EXPECT_THROW(choose_policy("thread", reducer, false, /*gathers=*/true), Error);
-  EXPECT_EQ(choose_policy("auto", reducer, true, /*gathers=*/true), Policy::thread);
-  EXPECT_EQ(choose_policy("auto", reducer, false, /*gathers=*/true), Policy::poll);
   EXPECT_THROW(choose_policy("stream", reducer, true), Error);
   reducer.traits_.in_stream = true;
   EXPECT_EQ(choose_policy("auto", reducer, true), Policy::stream);

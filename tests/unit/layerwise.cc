@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "tests/support/update.h"
 #include "tests/unit/optimizer_arenas.h"
 
 namespace lockstep {

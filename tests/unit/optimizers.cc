@@ -9,118 +9,111 @@
 #include <set>
 
 #include "net/optimizer.h"
-<<<<<<< HEAD:tests/unit/optimizers.cc
 #include "tests/support/error_of.h"
-    =======
 #include "tests/support/update.h"
-    >>>>>>> ff564cd4ad3157d3c98784963504bb270d89aa41:tests/unit/optimizer_figures.cc
 
-    namespace lockstep {
-  namespace {
+namespace lockstep {
+namespace {
 
-  using nlohmann::json;
+using nlohmann::json;
 
-  /// Weights of 12 numbers and a bias.
-  Layout two_parameters(Shape weights) {
-    Layout layout;
-    for (const auto& [name, shape] : {std::pair("one/weights", weights), {"one/biases", {3}}}) {
-      layout.parameters.push_back({name, shape, {}, 0, {layout.count, shape.count()}, 0});
-      layout.count += Layout::aligned(shape.count());
-    }
-    return layout;
+/// Weights of 12 numbers and a bias.
+Layout two_parameters(Shape weights) {
+  Layout layout;
+  for (const auto& [name, shape] : {std::pair("one/weights", weights), {"one/biases", {3}}}) {
+    layout.parameters.push_back({name, shape, {}, 0, {layout.count, shape.count()}, 0});
+    layout.count += Layout::aligned(shape.count());
   }
+  return layout;
+}
 
-  TEST(OptimizerFigures, AreThoseOfPyTorchAndKeras) {
-    std::ifstream file(SOURCE_DIR "/tests/data/optimizers.json");
-    const json figures = json::parse(file);
-    const auto device = make_cpu_device(1);
-    std::set<std::string> seen;
-    for (const json& row : figures["cases"]) {
-      const std::string name = row["optimizer"];
-      SCOPED_TRACE(name + " of " + std::string(row["by"]) + " with " + row["options"].dump());
-      seen.insert(name);
-      OptimizerOptions options;
-      for (const auto& [option, value] : row["options"].items()) options[option] = value;
-      const json& shape = row["shape"];
-      const Layout layout = two_parameters(shape.size() == 2 ? Shape{shape[0], shape[1]}
-                                                             : Shape{shape[0], shape[1], shape[2]});
-      const auto optimizer = make_optimizer(name, options);
-      optimizer->plan(*device, layout);
-      std::vector<float> parameters(layout.count), gradients(parameters);
-      std::vector<std::vector<float>> slots(optimizer->slots().size(), parameters);
-      const std::vector<float> table = factors(layout, row["decay"]);
-      LayerScratch scratch;
-      TrainingState state{parameters.data(), {}, nullptr, gradients.data(), table.data(), &scratch};
-      for (auto& slot : slots) state.slots.push_back(slot.data());
-      const auto place = [&](std::vector<float>& arena, std::size_t array,
-                             std::size_t i) -> float& {
-        return arena[static_cast<std::size_t>(layout.parameters[array].range.begin) + i];
-      };
-      const auto fill = [&](std::vector<float>& arena, const json& arrays) {
-        for (std::size_t array = 0; array < arrays.size(); ++array)
-          for (std::size_t i = 0; i < arrays[array].size(); ++i)
-            place(arena, array, i) = arrays[array][i];
-      };
-      fill(parameters, figures["start"]);
-      const json& wanted = row["parameters"];
-      ASSERT_GE(wanted.size(), 8u);
-      HostStream stream;
-      for (std::size_t step = 0; step < wanted.size(); ++step) {
-        fill(gradients, figures["gradients"][step]);
-        const UpdateRates now{row["rates"][step], 0,
-                              optimizer->corrections(static_cast<std::int64_t>(step))};
-        update(stream, layout, {0, layout.count}, *optimizer, state, &now);
-        for (std::size_t array = 0; array < wanted[step].size(); ++array) {
-          for (std::size_t i = 0; i < wanted[step][array].size(); ++i) {
-            const double figure = wanted[step][array][i];
-            ASSERT_NEAR(place(parameters, array, i), figure, 1e-6 * std::max(std::abs(figure), 0.1))
-                << "step " << step << ", array " << array << ", element " << i;
-          }
+TEST(OptimizerFigures, AreThoseOfPyTorchAndKeras) {
+  std::ifstream file(SOURCE_DIR "/tests/data/optimizers.json");
+  const json figures = json::parse(file);
+  const auto device = make_cpu_device(1);
+  std::set<std::string> seen;
+  for (const json& row : figures["cases"]) {
+    const std::string name = row["optimizer"];
+    SCOPED_TRACE(name + " of " + std::string(row["by"]) + " with " + row["options"].dump());
+    seen.insert(name);
+    OptimizerOptions options;
+    for (const auto& [option, value] : row["options"].items()) options[option] = value;
+    const json& shape = row["shape"];
+    const Layout layout = two_parameters(shape.size() == 2 ? Shape{shape[0], shape[1]}
+                                                           : Shape{shape[0], shape[1], shape[2]});
+    const auto optimizer = make_optimizer(name, options);
+    optimizer->plan(*device, layout);
+    std::vector<float> parameters(layout.count), gradients(parameters);
+    std::vector<std::vector<float>> slots(optimizer->slots().size(), parameters);
+    const std::vector<float> table = factors(layout, row["decay"]);
+    LayerScratch scratch;
+    TrainingState state{parameters.data(), {}, nullptr, gradients.data(), table.data(), &scratch};
+    for (auto& slot : slots) state.slots.push_back(slot.data());
+    const auto place = [&](std::vector<float>& arena, std::size_t array, std::size_t i) -> float& {
+      return arena[static_cast<std::size_t>(layout.parameters[array].range.begin) + i];
+    };
+    const auto fill = [&](std::vector<float>& arena, const json& arrays) {
+      for (std::size_t array = 0; array < arrays.size(); ++array)
+        for (std::size_t i = 0; i < arrays[array].size(); ++i)
+          place(arena, array, i) = arrays[array][i];
+    };
+    fill(parameters, figures["start"]);
+    const json& wanted = row["parameters"];
+    ASSERT_GE(wanted.size(), 8u);
+    HostStream stream;
+    for (std::size_t step = 0; step < wanted.size(); ++step) {
+      fill(gradients, figures["gradients"][step]);
+      const UpdateRates now{row["rates"][step], 0,
+                            optimizer->corrections(static_cast<std::int64_t>(step))};
+      update(stream, layout, {0, layout.count}, *optimizer, state, &now);
+      for (std::size_t array = 0; array < wanted[step].size(); ++array) {
+        for (std::size_t i = 0; i < wanted[step][array].size(); ++i) {
+          const double figure = wanted[step][array][i];
+          ASSERT_NEAR(place(parameters, array, i), figure, 1e-6 * std::max(std::abs(figure), 0.1))
+              << "step " << step << ", array " << array << ", element " << i;
         }
       }
     }
-    for (const OptimizerEntry& entry : optimizers())
-      EXPECT_TRUE(seen.contains(std::string(entry.name))) << entry.name << " has no figures";
   }
+  for (const OptimizerEntry& entry : optimizers())
+    EXPECT_TRUE(seen.contains(std::string(entry.name))) << entry.name << " has no figures";
+}
 
-  TEST(Optimizers, NameWhatTheyKeep) {
-    const OptimizerOptions momentum{{"momentum", 0.9f}},
-        nesterov{{"momentum", 0.9f}, {"nesterov", 1.0f}};
-    EXPECT_EQ(make_optimizer("sgd", {})->slots(), std::vector<std::string>{});
-    EXPECT_EQ(make_optimizer("sgd", momentum)->slots(), std::vector<std::string>{"momentum"});
-    EXPECT_EQ(make_optimizer("adam", {})->slots(), (std::vector<std::string>{"m", "v"}));
-    EXPECT_EQ(describe_optimizer("sgd", {}), "sgd");
-    EXPECT_EQ(describe_optimizer("sgd", nesterov), "sgd, momentum 0.9, nesterov");
-    EXPECT_EQ(describe_optimizer("adamw", {{"beta1", 0.5f}}),
-              "adamw, beta1 0.5, beta2 0.999, epsilon 1e-08");
-  }
+TEST(Optimizers, NameWhatTheyKeep) {
+  const OptimizerOptions momentum{{"momentum", 0.9f}},
+      nesterov{{"momentum", 0.9f}, {"nesterov", 1.0f}};
+  EXPECT_EQ(make_optimizer("sgd", {})->slots(), std::vector<std::string>{});
+  EXPECT_EQ(make_optimizer("sgd", momentum)->slots(), std::vector<std::string>{"momentum"});
+  EXPECT_EQ(make_optimizer("adam", {})->slots(), (std::vector<std::string>{"m", "v"}));
+  EXPECT_EQ(describe_optimizer("sgd", {}), "sgd");
+  EXPECT_EQ(describe_optimizer("sgd", nesterov), "sgd, momentum 0.9, nesterov");
+  EXPECT_EQ(describe_optimizer("adamw", {{"beta1", 0.5f}}),
+            "adamw, beta1 0.5, beta2 0.999, epsilon 1e-08");
+}
 
-  TEST(Optimizers, RefuseWhatCannotBeMeant) {
-    EXPECT_TRUE(mentions(error_of([] { make_optimizer("sdg", {}); }), {"\"sgd\""}));
-    EXPECT_TRUE(mentions(error_of([] {
-                           make_optimizer("sgd", {{"nesterov", 1.0f}});
-                         }),
-                         {"--momentum 0.9"}));
-    EXPECT_TRUE(mentions(error_of([] {
-                           make_optimizer("adam", {{"momentum", 0.9f}});
-                         }),
-                         {"option"}));
-  }
+TEST(Optimizers, RefuseWhatCannotBeMeant) {
+  EXPECT_TRUE(mentions(error_of([] { make_optimizer("sdg", {}); }), {"\"sgd\""}));
+  EXPECT_TRUE(mentions(error_of([] {
+                         make_optimizer("sgd", {{"nesterov", 1.0f}});
+                       }),
+                       {"--momentum 0.9"}));
+  EXPECT_TRUE(mentions(error_of([] { make_optimizer("adam", {{"momentum", 0.9f}}); }), {"option"}));
+}
 
-  TEST(Optimizers, OptionsOfOneNameAreOneOption) {
-    // The command line has one option of a name, whoever declares it.
-    std::map<std::string_view, const OptimizerOption*> known;
-    for (const OptimizerEntry& entry : optimizers()) {
-      for (const OptimizerOption& option : entry.options) {
-        const OptimizerOption& first = *known.emplace(option.name, &option).first->second;
-        EXPECT_EQ(option.about, first.about) << option.name;
-        EXPECT_EQ(option.kind, first.kind) << option.name;
-        EXPECT_EQ(option.low, first.low) << option.name;
-        EXPECT_EQ(option.high, first.high) << option.name;
-        EXPECT_EQ(option.above_low, first.above_low) << option.name;
-      }
+TEST(Optimizers, OptionsOfOneNameAreOneOption) {
+  // The command line has one option of a name, whoever declares it.
+  std::map<std::string_view, const OptimizerOption*> known;
+  for (const OptimizerEntry& entry : optimizers()) {
+    for (const OptimizerOption& option : entry.options) {
+      const OptimizerOption& first = *known.emplace(option.name, &option).first->second;
+      EXPECT_EQ(option.about, first.about) << option.name;
+      EXPECT_EQ(option.kind, first.kind) << option.name;
+      EXPECT_EQ(option.low, first.low) << option.name;
+      EXPECT_EQ(option.high, first.high) << option.name;
+      EXPECT_EQ(option.above_low, first.above_low) << option.name;
     }
   }
+}
 
-  }  // namespace
+}  // namespace
 }  // namespace lockstep

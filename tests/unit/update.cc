@@ -1,5 +1,7 @@
 // update() around an optimizer: parameters only, decay of weights only, the average, parts of a
 // range, any number of threads. And clipping and the penalty.
+#include "tests/support/update.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
