@@ -89,7 +89,7 @@ class Connector {
   /// Seconds for the watchdog. Reducers have a shorter deadline of their own, with a better report.
   double limit() const { return options_.ranks.timeout + 10; }
 
-  const Comm& comm_;
+  Comm comm_;
   Record& record_;
   const StepOptions& options_;
   std::optional<Link> link_;

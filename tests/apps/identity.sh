@@ -117,7 +117,7 @@ noted() {  # WHAT PATTERN RANKS OPTIONS...: --check of a resume says so in a not
   expect_line "$what" "^note $pattern"
 }
 train 1 --shards 4 --steps 1 --lr-schedule cosine --checkpoint-dir "$folder/noted"
-noted "another end under cosine" '9 1 --lr-schedule cosine' 1 --lr-schedule cosine
+noted "another end under cosine" '9 1 --lr-schedule' 1 --lr-schedule cosine
 noted "a reducer without the canonical order" 'mpi 4.ranks 1.MiB canonical' 4 --reducer mpi
 if grep -qw avx512f /proc/cpuinfo; then
   ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2 noted "another instruction set" 'oneDNN AVX2 auto' 1

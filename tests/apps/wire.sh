@@ -69,7 +69,7 @@ damaged "what is no number" "f['wire/1/conv2/weights'][0] = float('nan')" "holds
 damaged "a rank less" "del f['wire/1']" "is damaged: what --wire kept back is there of 1 rank, and was of 2 ranks"
 damaged "none" "del f['wire']" "is damaged: what --wire kept back is there of 0 ranks, and was of 2 ranks"
 damaged "no word of them" "del f.attrs['kept_back']" "is damaged: what --wire kept back is there of 2 ranks, and was of 0 ranks"
-for text in 'scale inf, ranks 2' 'scale 0.5, ranks 2' 'scale 1, ranks 2x' 'scale 1e38, ranks 0' ''; do
+for text in 'scale inf, ranks 2' 'scale 0.5, ranks 2' 'scale 1, ranks 2x' 'scale 1e38, ranks 0'; do
   damaged "kept_back is '$text'" "f.attrs['kept_back'] = '$text'" "is damaged: \"$text\" does not say what --wire kept back"
 done
 
@@ -85,12 +85,13 @@ expect_line "which may begin at any step" '^note --wire "bf16" "fp32"'
 # The reducer direct had another name.
 cp "$(step_file "$folder/bf16-poll" 4)" "$folder/former.h5"
 "$python" - "$folder/former.h5" <<'PYTHON'
-import h5py, sys
+import h5py, numpy, sys
 with h5py.File(sys.argv[1], "r+") as file:
     for name, value in file.attrs.items():
         if name == "sums":
-            assert value.startswith("that of direct on 2 ranks"), value
-            file.attrs[name] = value.replace("direct", "owners")
+            text = value.decode() if isinstance(value, bytes) else value
+            assert text.startswith("that of direct on 2 ranks"), text
+            file.attrs[name] = numpy.bytes_(text.replace("direct", "owners"))
 PYTHON
 for name in bf16-poll former; do
   file=$folder/former.h5
