@@ -12,7 +12,7 @@ constexpr double kFp32 = 2e-3;
 
 TEST_P(EveryLayer, OnAGpuGradientsMatchCentralDifferencesInDouble) {
   const auto device = make_cuda_device({.threads = 1});
-  const Case& c = GetParam();
+  const LayerCase& c = GetParam();
   Outcome o = run_case(c, Type::f32, device.get(), false);
   const double tolerance = std::max(c.tolerance, kFp32);
   EXPECT_LT(distance(o.y, c.reference(o.in)), tolerance) << "forward";
@@ -29,7 +29,7 @@ TEST_P(EveryLayer, OnAGpuGradientsMatchCentralDifferencesInDouble) {
   }
 }
 
-void check_narrow(const Case& c, Type type, double tolerance) {
+void check_narrow(const LayerCase& c, Type type, double tolerance) {
   const auto device = make_cuda_device({.threads = 1});
   const Outcome narrow = run_case(c, type, device.get(), true),
                 wide = run_case(c, Type::f32, make_cpu_device(1).get(), true);
