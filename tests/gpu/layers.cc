@@ -29,7 +29,7 @@ TEST_P(EveryLayer, OnAGpuGradientsMatchCentralDifferencesInDouble) {
   }
 }
 
-void check_narrow(const LayerCase& c, Type type, double tolerance) {
+void check_narrow_on_gpu(const LayerCase& c, Type type, double tolerance) {
   const auto device = make_cuda_device({.threads = 1});
   const Outcome narrow = run_case(c, type, device.get(), true),
                 wide = run_case(c, Type::f32, make_cpu_device(1).get(), true);
@@ -41,11 +41,11 @@ void check_narrow(const LayerCase& c, Type type, double tolerance) {
 }
 
 TEST_P(EveryLayer, OnAGpuBfloat16IsWithinItsRounding) {
-  check_narrow(GetParam(), Type::bf16, 2 * GetParam().narrow);
+  check_narrow_on_gpu(GetParam(), Type::bf16, 2 * GetParam().narrow);
 }
 
 TEST_P(EveryLayer, OnAGpuHalfIsWithinItsRounding) {
-  check_narrow(GetParam(), Type::f16, GetParam().narrow / 4);
+  check_narrow_on_gpu(GetParam(), Type::f16, GetParam().narrow / 4);
 }
 
 }  // namespace
