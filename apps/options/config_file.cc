@@ -93,11 +93,13 @@ std::string config_value(const OptionRow& row, const std::string& value) {
 }  // namespace
 
 void read_config(const std::string& file, const CLI::App& app, OptionRows& rows) {
+  std::error_code error;
+  const auto status = std::filesystem::status(file, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    fail_usage("cannot read --config {}: it is not a file", file);  // opening a pipe would wait
   errno = 0;
   std::ifstream in(file);
   if (!in) fail_usage("cannot read --config {}: {}", file, std::strerror(errno));
-  if (!std::filesystem::is_regular_file(file))
-    fail_usage("cannot read --config {}: it is not a file", file);
   int number = 0;
   for (std::string line; std::getline(in, line);)
     read_line(line, fmt::format("{}:{}", file, ++number), app, rows);

@@ -399,7 +399,7 @@ TEST_F(ConfigFile, MistakesAreNamedWithFileLineAndKey) {
       {"nesterov = maybe", "^F:1: --nesterov: \"maybe\""},
       {"seed = 99999999999999999999", "^F:1: --seed: .*large"},
       {"lr = \"0.1", "^F:1: --lr: "},
-      {"data = \"a # b\"", "^F:1: --data: .*quote"},
+      {"data = \"open", "^F:1: --data: .*quote"},
       {"data = \"\"", "^F:1: --data: .*empty"},
       {"data = \"a\x1b[2J\"", "^F:1: --data: .*control"},
       {"\x7f"
