@@ -53,9 +53,9 @@ constexpr std::string_view name_of_pass(Pass pass) {
 }
 
 /// One convolution by one algorithm, with all that its passes need, filled with noise.
-class Bench {
+class ConvolutionBench {
  public:
-  Bench(const ConvolutionSpec& spec, std::string_view algorithm)
+  ConvolutionBench(const ConvolutionSpec& spec, std::string_view algorithm)
       : device_(make_cpu_device(1, algorithm)),
         stream_(device_->stream()),
         plan_(device_->convolution(spec)),
@@ -103,7 +103,7 @@ void add(const std::string& shape, const ConvolutionSpec& spec) {
       benchmark::RegisterBenchmark(
           fmt::format("{}/{}/{}", shape, entry.name, name_of_pass(pass)).c_str(),
           [=, &entry](benchmark::State& state) {
-            Bench bench(spec, entry.name);
+            ConvolutionBench bench(spec, entry.name);
             bench.run(pass);  // touches the memory
             for (auto _ : state) bench.run(pass);
             state.counters["FLOP"] =

@@ -25,7 +25,7 @@
 namespace lockstep {
 namespace {
 
-struct Bench {
+struct JointBench {
   const World& world;
   Comm comm = world.comm();
   std::vector<std::string> joints;
@@ -56,7 +56,7 @@ struct Bench {
 };
 
 /// As many arrays as there are ranks, in memory of this rank only: the cost of one part.
-void sum(const Bench& bench, std::int64_t kib) {
+void sum(const JointBench& bench, std::int64_t kib) {
   const std::int64_t count = kib * 256 / bench.comm.size();
   std::vector<std::vector<float>> arrays(bench.comm.size(), std::vector<float>(count, 1));
   std::vector<float*> parts;
@@ -65,7 +65,7 @@ void sum(const Bench& bench, std::int64_t kib) {
 }
 
 /// All ranks of the host arrive, and see that all have.
-void counter(const Bench& bench) {
+void counter(const JointBench& bench) {
   const Comm node = bench.comm.node();
   const NodeMemory memory(bench.comm, node, sizeof(SharedCounter), "the benchmark");
   auto& counter = *reinterpret_cast<SharedCounter*>(memory.data());
@@ -79,7 +79,7 @@ void counter(const Bench& bench) {
 }
 
 /// One round of a schedule: to the next rank, from the previous one.
-void message(const Bench& bench, std::int64_t bytes) {
+void message(const JointBench& bench, std::int64_t bytes) {
   const Comm& comm = bench.comm;
   const std::int64_t count = bytes / static_cast<std::int64_t>(sizeof(float));
   const int next = (comm.rank() + 1) % comm.size();
@@ -95,7 +95,7 @@ void message(const Bench& bench, std::int64_t bytes) {
 }
 
 /// A step of so many buckets of a cache line each, all ready at once: their bytes are nothing.
-void buckets(const Bench& bench, const PolicyEntry& policy, int number) {
+void buckets(const JointBench& bench, const PolicyEntry& policy, int number) {
   const auto device = make_cpu_device(1);
   const auto stream = device->stream();
   std::vector<Range> ranges;
@@ -110,7 +110,7 @@ void buckets(const Bench& bench, const PolicyEntry& policy, int number) {
   });
 }
 
-int run(const Bench& bench) {
+int run(const JointBench& bench) {
   if (bench.comm.rank() == 0) fmt::print("{:<20}{:>12}{:>12}\n", "joint", "median us", "GB/s");
   for (const std::int64_t kib : {4, 64, 1024})
     if (bench.wants("sum")) sum(bench, kib);

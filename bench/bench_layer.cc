@@ -23,9 +23,9 @@ namespace {
 using namespace lockstep;
 
 /// One layer with all that a call needs, filled with noise.
-class Bench {
+class LayerBench {
  public:
-  Bench(const ModelEntry& entry, const std::string& name, Type type)
+  LayerBench(const ModelEntry& entry, const std::string& name, Type type)
       : device_(make_cpu_device(1)), stream_(device_->stream()) {
     constexpr std::int64_t kBatch = 64;
     Shape shape = entry.sample.with_batch(kBatch);
@@ -73,7 +73,7 @@ class Bench {
 
 void run(benchmark::State& state, const ModelEntry& entry, const std::string& name, Type type,
          bool backward) {
-  Bench bench(entry, name, type);
+  LayerBench bench(entry, name, type);
   for (auto _ : state) backward ? bench.backward() : bench.forward();
   const auto rate = benchmark::Counter::kIsIterationInvariantRate;
   const double times = backward ? 2 : 1;

@@ -7,10 +7,11 @@ namespace lockstep {
 GradientSync::GradientSync(StepParts& parts, Device& device, const Layout& layout, int shards,
                            bool dynamic, Stream& computing, GradientBuckets::Reduced reduced,
                            Record& record, Lane* timeline)
-    : reducer_(std::move(parts.reducer)),
+    : policy_(parts.policy),
+      reducer_(std::move(parts.reducer)),
       lanes_(parts.sync_bn ? std::move(parts.sync_bn) : std::make_unique<Lanes>()),
       feedback_(layout, reducer_->traits().residual, dynamic),
-      dense_(std::make_unique<DenseSum>(device, *reducer_, std::move(parts.buckets), parts.policy,
+      dense_(std::make_unique<DenseSum>(device, *reducer_, std::move(parts.buckets), policy_,
                                         layout.count, shards, *lanes_, computing,
                                         std::move(reduced), record, timeline)),
       sums_{dense_.get(), lanes_.get(), &feedback_} {

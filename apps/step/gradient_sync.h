@@ -37,6 +37,7 @@ class GradientSync {
   /// For work that reads the sums.
   Stream& stream() const { return reducer_->stream(); }
   const Reducer& reducer() const { return *reducer_; }
+  Policy policy() const { return policy_; }
   Lanes& lanes() const { return *lanes_; }
   ErrorFeedback& feedback() { return feedback_; }
   const std::vector<Range>& buckets() const { return dense_->buckets(); }
@@ -59,6 +60,7 @@ class GradientSync {
   };
   RankSum& owner(Range range) const;
 
+  Policy policy_;
   std::unique_ptr<Reducer> reducer_;
   std::unique_ptr<Lanes> lanes_;
   ErrorFeedback feedback_;

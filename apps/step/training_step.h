@@ -79,7 +79,7 @@ class TrainingStep {
   const Layout& layout() const { return model_->layout(); }
   const Optimizer& optimizer() const { return *optimizer_; }
   const Reducer& reducer() const { return sync_->reducer(); }
-  Policy policy() const { return policy_; }
+  Policy policy() const { return sync_->policy(); }
   /// Own shards that are under way side by side: the loader holds a batch for each of them.
   int lanes() const { return sync_->lanes().count(); }
   /// Layers have sums over all shards of the step: --sync-bn.
@@ -132,7 +132,6 @@ class TrainingStep {
   const RunPlan& plan_;
   float smoothing_;
   bool graphs_;  ///< steps may be repeated as one
-  Policy policy_;
   double bucket_mb_;
   std::unique_ptr<Stream> stream_;  ///< of the computing thread
   std::unique_ptr<Model> model_;
