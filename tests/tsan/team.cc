@@ -342,7 +342,7 @@ TEST(Team, WalksEveryBodyOfTheHouse) {
                                       "net/loss.cc",
                                       "net/loss_scale.cc",
                                       "net/optimizer.cc",
-                                      "src/data/resident.cc",
+                                      "src/data/samples.cc",
                                       "src/device/cuda/response_norm.cc",
                                       "src/device/cuda/rows.cc"};
   const std::filesystem::path root(SOURCE_DIR);
