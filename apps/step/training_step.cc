@@ -59,7 +59,8 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record,
 }
 
 TrainingStep::~TrainingStep() {
-  sync_.reset();  // it blocks until all work is done; memory goes after that
+  graph_.reset();  // NCCL leaves only if no graph holds its sums
+  sync_.reset();   // it blocks until all work is done; memory goes after that
 }
 
 StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Votes votes) {
