@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-/// What other trainers call our options, in the spelling of plain(): PyTorch's examples,
+/// Names of options in other trainers, in the spelling of plain(), and here: PyTorch's examples,
 /// torchvision, Lightning, Keras, TensorFlow's tutorials.
 constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
     {"arch", "model"},
@@ -45,6 +45,19 @@ std::string plain(std::string_view name) {
   std::string name = word.substr(0, word.find('='));
   name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
   fail_usage("unknown option {}{}; --help lists all options", word, hint(app, name, "--"));
+}
+
+/// CLI11 takes the next word for the value of "--name=", and "--flag=" for true.
+void require_values(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    const bool cut = word.starts_with("--") && word.find('=') + 1 == word.size();
+    if (!word.empty() && !cut) continue;
+    if (word.empty() && i == 1)
+      fail_usage("\"\" is not understood: options begin with --; see --help");
+    const std::string name(cut ? word.substr(0, word.size() - 1) : argv[i - 1]);
+    fail_usage("{}: its value is empty (a variable that is not set?)", printable(name));
+  }
 }
 
 }  // namespace
@@ -91,6 +104,7 @@ bool read_command_line(CLI::App& app, int argc, char** argv, const char* group,
   app.set_version_flag("--version", build_name(), "Print the version and exit")->group(group);
   app.get_formatter()->column_width(34);
   app.allow_extras();
+  require_values(argc, argv);
   try {
     app.parse(argc, argv);
     if (!app.remaining().empty()) fail_extra(app);

@@ -13,20 +13,45 @@
 namespace lockstep {
 namespace {
 
+/// `line` without spaces at its ends and without its comment: # outside of quotes, at the beginning
+/// or after a space. Throws if a quote is open.
+std::string without_comment(const std::string& line, const std::string& place) {
+  char quote = 0, before = ' ';
+  std::size_t end = 0;
+  for (; end < line.size(); before = line[end++]) {
+    const char c = line[end];
+    const bool space = before == ' ' || before == '\t';
+    if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if (c == '#' && space) {
+      break;
+    } else if ((c == '"' || c == '\'') && (space || std::strchr("=[,", before) != nullptr)) {
+      quote = c;
+    }
+  }
+  if (quote != 0) {
+    const std::string name = CLI::detail::trim_copy(line.substr(0, line.find('=')));
+    fail_usage("{}: --{}: a quote is open. Close it.", place, printable(name));
+  }
+  return CLI::detail::trim_copy(line.substr(0, end));
+}
+
 /// The name and the values of a line; no item: the line is empty or a comment. CLI11 sees one line
 /// at a time because it keeps no line numbers.
 std::vector<CLI::ConfigItem> parse_line(const std::string& line, const std::string& place) {
-  const std::string text = CLI::detail::trim_copy(line);
-  if (text.empty() || text.starts_with('#')) return {};
+  const std::string text = without_comment(line, place);
+  if (text.empty()) return {};
   const std::size_t equals = text.find('=');
-  if (equals == text.npos || text.starts_with('['))
+  if (equals == text.npos || text.starts_with('[') || text.starts_with(';') || text.ends_with(','))
     fail_usage("{}: \"{}\" is not understood. Write name = value", place, printable(text));
   const std::string value = CLI::detail::trim_copy(text.substr(equals + 1));
-  if (value.starts_with('[') && value.find(']') == value.npos)
+  if (value.starts_with('[') && !value.ends_with(']'))
     fail_usage("{}: the array has no end. Write it in one line, as in [\"a\", \"b\"]", place);
   std::istringstream input(text);
+  CLI::ConfigTOML config;
+  config.comment('\n');  // the comment is gone, and a text may contain #
   try {
-    return CLI::ConfigTOML().from_config(input);
+    return config.from_config(input);
   } catch (const CLI::Error& error) {
     fail_usage("{}: {}", place, printable(error.what()));
   }
@@ -48,10 +73,6 @@ std::string value_of(const CLI::ConfigItem& item, const OptionRow& row, const st
   if (row.type == OptionRow::Type::list) std::erase(values, "");
   if (row.type != OptionRow::Type::list && values.size() != 1)
     fail_usage("{}: {} takes one value, not {}", place, row.name, values.size());
-  for (const std::string& value : values) {
-    if (value.starts_with('"') || value.starts_with('\''))
-      fail_usage("{}: {}: a quote is open. Close it, and leave out # within", place, row.name);
-  }
   return fmt::format("{}", fmt::join(values, "\n"));
 }
 

@@ -140,6 +140,10 @@ TEST(Options, RefusalsNameTheOptionAndTheCause) {
       {{"--timeout=1e10"}, "^--timeout: 1e10 .*large"},
       {{"--nesterov=3"}, "^--nesterov: \"3\""},
       {{"--data="}, "^--data:"},
+      {{"--group", ""}, "^--group: .*empty"},
+      {{"--group=a:lr=1", "--group", ""}, "^--group: .*empty"},
+      {{"--nesterov="}, "^--nesterov: .*empty"},
+      {{"--checkpoint-dir=", "foo"}, "^--checkpoint-dir: .*empty"},
       {{"--seed", ""}, "^--seed: .*empty"},
       {{""}, "\"\" is not understood"},
       {{"--log-dir=a\nb"}, "^--log-dir: .*control"},
@@ -400,6 +404,10 @@ TEST_F(ConfigFile, MistakesAreNamedWithFileLineAndKey) {
       {"seed = 99999999999999999999", "^F:1: --seed: .*large"},
       {"lr = \"0.1", "^F:1: --lr: "},
       {"data = \"open", "^F:1: --data: .*quote"},
+      {";lr = 1", "^F:1: \";lr = 1\" .*name = value"},
+      {"lr = 1,", "^F:1: \"lr = 1,\" .*name = value"},
+      {"group = [\"a:lr=1\", # see [1]", "^F:1: "},
+      {"group = [\"a:lr=1\" # see [1]", "^F:1: .*array"},
       {"data = \"\"", "^F:1: --data: .*empty"},
       {"data = \"a\x1b[2J\"", "^F:1: --data: .*control"},
       {"\x7f"
@@ -448,14 +456,18 @@ TEST_F(ConfigFile, TakesArraysForLists) {
 }
 
 TEST_F(ConfigFile, TheOptionsTextIsOne) {
-  const Options o = parse({"--seed=18446744073709551615", "--data", "a \"b\" \\c ü", "--lr=1e-7",
-                           "--checkpoint-every", "1.5m", "--momentum", "0.1", "--nesterov",
-                           "--log-dir=a, [b]", "--threads=3"});
+  const Options o =
+      parse({"--seed=18446744073709551615", "--data", "a \"b\" \\c ü", "--lr=1e-7",
+             "--checkpoint-every", "1.5m", "--momentum", "0.1", "--nesterov", "--log-dir=a, [b]",
+             "--threads=3", "--checkpoint-dir=x #1 it's", "--trace='a"});
   const Options again = options_of(o.text);
   EXPECT_EQ(again.text, o.text);
   EXPECT_EQ(again.data.folder, o.data.folder);
   EXPECT_EQ(again.reports.log_dir, o.reports.log_dir);
   EXPECT_EQ(again.checkpoints.every.seconds, 90);
+  EXPECT_EQ(again.checkpoints.dir, "x #1 it's");
+  EXPECT_EQ(again.reports.trace, "'a");
+  EXPECT_EQ(options_of("checkpoint-dir = runs/exp#3").checkpoints.dir, "runs/exp#3");
 }
 
 }  // namespace
