@@ -48,7 +48,7 @@ echo up
 while :; do sleep 0.1; done
 END
 program quits <<'END'
-trap 'echo "stopped on request after step 3: the same command goes on from there"; exit 1' USR1
+trap 'echo "stopped on request after step 3: the same command goes on from there" >&2; exit 1' USR1
 [[ ! -e again ]] || exit 0
 touch again
 echo up
@@ -61,7 +61,7 @@ END
 # They wait for most of their time, so all begin at once.
 dies=$(submit dies "$folder/first_dies")
 deaf=$(submit deaf "$folder/deaf")
-quits=$(submit quits "$folder/quits")
+quits=$(submit quits "$folder/quits" --error="$folder/quits.err")
 fails=$(submit fails "$folder/fails")
 early=$(submit early "$build")  # the real program, asked as soon as its job has begun
 await_line early 'start 1,'
