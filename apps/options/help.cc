@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 #include <exception>
-#include <sstream>
 
 #include "collectives/watch/launch.h"
+#include "src/base/text.h"
 #include "src/report/report.h"
 
 namespace lockstep {
@@ -36,8 +36,7 @@ bool answered_without_ranks(const std::function<bool(std::string& answer)>& pars
 std::string wrapped(const std::string& text, std::size_t indent) {
   constexpr std::size_t kColumns = 79;
   std::string result;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string line : lines_of(text)) {
     while (line.size() > kColumns) {
       const std::size_t space = line.rfind(' ', kColumns);
       if (space == std::string::npos || space <= indent) break;

@@ -4,6 +4,7 @@
 #include "apps/run/trained_data.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 
@@ -38,8 +39,7 @@ EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& we
   result.precision = text("precision");
   result.weights = weights_of(checkpoint, weights);
   result.data = text_of(metadata, "data");
-  result.images = {class_names_of(text_of(metadata, kClassNames)),
-                   text_of(metadata, kNormalisation)};
+  result.images = {lines_of(text_of(metadata, kClassNames)), text_of(metadata, kNormalisation)};
   result.step = metadata.position.step;
   result.seed = metadata.position.seed;
   return result;

@@ -1,12 +1,12 @@
 #include "apps/run/provenance.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "apps/run/trained_data.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
 #include "src/base/plural.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
@@ -40,14 +40,10 @@ bool looks_at_the_end(const RateOptions& rate) {
   return learning_rate(rate, middle, 2 * middle) != learning_rate(rate, middle, 3 * middle);
 }
 
-/// Lines "name=value" (Options::text) by name.
+/// The values of Options::text by name; the last if a name is there twice.
 std::map<std::string, std::string> values_of(const std::string& options) {
   std::map<std::string, std::string> values;
-  std::istringstream lines(options);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t equals = line.find('=');
-    if (equals != std::string::npos) values[line.substr(0, equals)] = line.substr(equals + 1);
-  }
+  for (auto& [name, value] : named_values(options)) values[name] = std::move(value);
   return values;
 }
 

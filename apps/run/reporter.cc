@@ -4,12 +4,12 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/machine.h"
 #include "src/base/plural.h"
+#include "src/base/text.h"
 #include "src/report/report.h"
 
 namespace lockstep {
@@ -20,13 +20,9 @@ using nlohmann::ordered_json;
 /// Lines "name=value" as an object; values are TOML's, most of which are JSON's too.
 ordered_json to_json(const std::string& options) {
   ordered_json object = ordered_json::object();
-  std::istringstream lines(options);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t end = line.find('=');
-    if (end == std::string::npos) continue;
-    const std::string value = line.substr(end + 1);
+  for (const auto& [name, value] : named_values(options)) {
     const ordered_json parsed = ordered_json::parse(value, nullptr, /*allow_exceptions=*/false);
-    object[line.substr(0, end)] = parsed.is_discarded() ? ordered_json(value) : parsed;
+    object[name] = parsed.is_discarded() ? ordered_json(value) : parsed;
   }
   return object;
 }

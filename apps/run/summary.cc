@@ -1,7 +1,6 @@
 #include "apps/run/summary.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "apps/run/augmentation.h"
 #include "apps/run/provenance.h"
@@ -10,6 +9,7 @@
 #include "src/base/machine.h"
 #include "src/base/plural.h"
 #include "src/base/table.h"
+#include "src/base/text.h"
 #include "src/device/cpu/convolution.h"
 
 namespace lockstep {
@@ -138,8 +138,7 @@ void print_placement(const RunSummary& f, Reporter& reporter) {
     reporter.line(fmt::format("  {:<16} {:<16} {:>9} parameters  {}", layer.name,
                               layer.output.text(), layer.parameters, layer.implementation));
   }
-  std::istringstream measured(f.setup.device->tuning());
-  for (std::string line; std::getline(measured, line);) reporter.line("  " + line);
+  for (const std::string& line : lines_of(f.setup.device->tuning())) reporter.line("  " + line);
 }
 
 void add_data(const RunSummary& f, SummaryLines& lines) {

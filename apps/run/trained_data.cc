@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "src/base/check.h"
 #include "src/base/table.h"
@@ -12,20 +11,19 @@
 namespace lockstep {
 namespace {
 
-struct Line {
+struct Entry {
   std::string name, value;
 };
 
-/// Lines "name = value".
-std::vector<Line> lines_of(const std::string& identity) {
+/// The lines "name = value"; the value is empty if a line has none.
+std::vector<Entry> entries_of(const std::string& identity) {
   constexpr std::string_view kIs = " = ";
-  std::vector<Line> lines;
-  std::istringstream stream(identity);
-  for (std::string line; std::getline(stream, line);) {
+  std::vector<Entry> entries;
+  for (const std::string& line : lines_of(identity)) {
     const std::size_t is = std::min(line.find(kIs), line.size());
-    lines.push_back({line.substr(0, is), line.substr(std::min(is + kIs.size(), line.size()))});
+    entries.push_back({line.substr(0, is), line.substr(std::min(is + kIs.size(), line.size()))});
   }
-  return lines;
+  return entries;
 }
 
 /// "new are wolf; missing are cat"; empty if both lists hold the same names.
@@ -42,7 +40,7 @@ std::string other_classes(const std::vector<std::string>& before,
 /// The model fits, but its last layer is of other classes.
 void compare_classes(const Options& options, const CheckpointMetadata& initial,
                      const DatasetPair& data, std::vector<std::string>& notes) {
-  const std::vector<std::string> before = class_names_of(text_of(initial, kClassNames));
+  const std::vector<std::string> before = lines_of(text_of(initial, kClassNames));
   if (before.empty() || before == data.class_names ||
       text_of(initial, "model") != options.model.name)
     return;
@@ -71,21 +69,14 @@ std::string text_of(const CheckpointMetadata& metadata, const char* name) {
   return found == metadata.texts.end() ? "" : found->second;
 }
 
-std::vector<std::string> class_names_of(const std::string& text) {
-  std::vector<std::string> names;
-  std::istringstream lines(text);
-  for (std::string name; std::getline(lines, name);) names.push_back(name);
-  return names;
-}
-
 std::string first_other_file(const std::string& before, const std::string& now, bool only_now) {
   std::map<std::string, std::string> present;
-  for (const Line& line : lines_of(now)) present[line.name] = line.value;
-  for (const Line& line : lines_of(before)) {
-    const auto found = present.extract(line.name);
-    if (found && found.mapped() != line.value)
-      return fmt::format("{} = {}, not {}", line.name, found.mapped(), line.value);
-    if (!found && !only_now) return line.name + " is missing";
+  for (const Entry& entry : entries_of(now)) present[entry.name] = entry.value;
+  for (const Entry& entry : entries_of(before)) {
+    const auto found = present.extract(entry.name);
+    if (found && found.mapped() != entry.value)
+      return fmt::format("{} = {}, not {}", entry.name, found.mapped(), entry.value);
+    if (!found && !only_now) return entry.name + " is missing";
   }
   return present.empty() ? "" : present.begin()->first + " is new";
 }
@@ -103,7 +94,7 @@ void require_same_data(const Resumption& resumption, const std::string& identity
   }
   const std::string difference = first_other_file(before, identity);
   if (difference.empty()) return;
-  const auto trained = class_names_of(text_of(resumption.metadata, kClassNames));
+  const auto trained = lines_of(text_of(resumption.metadata, kClassNames));
   if (const std::string classes = other_classes(trained, class_names);
       !trained.empty() && !classes.empty()) {
     fail_usage(

@@ -20,7 +20,6 @@ std::string text_of(const CheckpointMetadata& metadata, const char* name);
 
 /// The text of a checkpoint that names its classes by label, one a line. Early ones do not.
 inline constexpr const char* kClassNames = "class_names";
-std::vector<std::string> class_names_of(const std::string& text);
 
 /// The first file in which two identities of data (DatasetPair::identity, one file a line) differ:
 /// "two.bin = crc32c 00000003, not crc32c 00000002", "two.bin is missing"; empty if none does.

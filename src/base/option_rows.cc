@@ -77,16 +77,6 @@ std::string home_path(std::string_view option, const std::string& path) {
   return home + path.substr(1);
 }
 
-std::vector<std::string> lines_of(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
-
 bool parse_flag(const std::string& name, const std::string& text) {
   if (text != "true" && text != "false")
     fail_usage("{}: \"{}\" is neither true nor false", name, text);

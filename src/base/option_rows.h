@@ -119,9 +119,6 @@ class OptionRows {
   std::deque<OptionRow> rows_;
 };
 
-/// The texts of a list, which are lines of `text`.
-std::vector<std::string> lines_of(std::string_view text);
-
 /// "true" or "false"; throws the usage error that begins with `name`.
 bool parse_flag(const std::string& name, const std::string& text);
 

@@ -21,6 +21,26 @@ std::string printable(const std::string& text) {
   return result;
 }
 
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+std::vector<std::pair<std::string, std::string>> named_values(std::string_view text,
+                                                              std::string_view sign) {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const std::string& line : lines_of(text)) {
+    const std::size_t end = line.find(sign);
+    if (end != line.npos) values.emplace_back(line.substr(0, end), line.substr(end + sign.size()));
+  }
+  return values;
+}
+
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::ptrdiff_t kMost = 10;
   const std::ptrdiff_t count = std::min(kMost, std::ssize(names));

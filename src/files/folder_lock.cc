@@ -15,7 +15,6 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <vector>
 
 #include "src/base/check.h"
@@ -114,11 +113,7 @@ std::vector<Claim> list_claims(const std::filesystem::path& directory) {
       fail("cannot read {}: {}; {}", entry->path().string(), std::strerror(cause), cure(cause));
     }
     Claim claim{entry->path(), whole_number(digits), text.value_or(""), {}};
-    std::istringstream lines(claim.text);
-    for (std::string line; std::getline(lines, line);) {
-      const std::size_t sign = line.find(" = ");
-      if (sign != std::string::npos) claim.lines[line.substr(0, sign)] = line.substr(sign + 3);
-    }
+    for (const auto& [name, value] : named_values(claim.text, " = ")) claim.lines[name] = value;
     claims.push_back(std::move(claim));
   }
   if (error) {

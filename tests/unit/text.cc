@@ -21,6 +21,18 @@ TEST(Printable, ControlCharactersAreReplacedAndLineEndsStay) {
   EXPECT_EQ(printable("\xc2"), "\xc2");
 }
 
+TEST(LinesOf, HaveNoEndsAndMayBeEmpty) {
+  EXPECT_EQ(lines_of(""), Names());
+  EXPECT_EQ(lines_of("a\n\nb"), (Names{"a", "", "b"}));
+  EXPECT_EQ(lines_of("a\n"), Names{"a"});
+}
+
+TEST(NamedValues, LeaveOutOtherLinesAndKeepTheRest) {
+  using Values = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(named_values("a=1\nno\nb=x=y\nc="), (Values{{"a", "1"}, {"b", "x=y"}, {"c", ""}}));
+  EXPECT_EQ(named_values("a = 1\nb=2\n", " = "), (Values{{"a", "1"}}));
+}
+
 TEST(Listed, EndsWithANumberIfThereAreMany) {
   EXPECT_EQ(listed({}), "");
   EXPECT_EQ(listed({"a", "b"}), "a, b");
