@@ -133,14 +133,15 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   parts.optimizer = make_optimizer(options.optimizer.name, options.optimizer.own);
   const Layout& layout = parts.model->layout();
   Connector connector(world, options);
-  parts.bucket_mb = choose_buckets(count_hosts(comm), device, options, layout.count,
-                                   [&] { return connector.link(); });
+  const int hosts = count_hosts(comm);
+  parts.bucket_mb =
+      choose_buckets(hosts, device, options, layout.count, [&] { return connector.link(); });
   const auto bytes = static_cast<std::int64_t>(parts.bucket_mb * (1 << 20));
   parts.buckets = cut_buckets(bucket_parts(layout), bytes);
   const std::vector<Range> places = places_of_sums(layout);
   const bool syncs = options.model.sync_bn && !places.empty();
   // Both reducers then use one measurement.
-  if (syncs && count_hosts(comm) > 1 && chooses_by_link(device, options)) connector.link();
+  if (syncs && hosts > 1 && chooses_by_link(device, options)) connector.link();
   parts.reducer =
       connector.connect(reducer_spec(comm, device, options, layout.count, parts.buckets));
   parts.policy = choose_policy(options.ranks.progress, *parts.reducer, world.threads_allowed());
