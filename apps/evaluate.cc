@@ -66,11 +66,11 @@ void declare(OptionRows& rows, EvaluateOptions& o) {
             "See each image six times, mirrored and moved by a pixel: the mean of their logits");
   rows.text("--logits", o.logits, "FILE",
             "Write the first 100 test samples, their labels and logits there, as HDF5");
-  rows.text("--device", o.device, "NAME", "Where to compute: auto or one of train_cifar --list",
+  rows.text("--device", o.device, "NAME", "Device: auto or one of train_cifar --list",
             [](const std::string& name) { find(devices(), name); });
   rows.text("--conv", o.convolution, "NAME", "How CPU cores convolve: auto, direct, winograd4, ...",
             [](const std::string& name) { find(convolutions(), name); });
-  rows.text("--isa", o.isa, "NAME", "What CPU cores compute with: auto, avx2, avx512, ...",
+  rows.text("--isa", o.isa, "NAME", "Instruction set of CPU cores: auto, avx2, avx512, ...",
             [](const std::string& name) { find(instruction_sets(), name); });
   rows.optional_number("--threads", o.threads, Bounds::at_least(1),
                        "Threads per rank [the node's cores shared out]");

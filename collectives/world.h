@@ -70,7 +70,7 @@ class World {
 /// main() of every parallel program: makes the World, calls `body`, turns an Error into one line on
 /// stderr from one rank and a non-zero exit on all. An AgreedError is printed by rank 0 and ends in
 /// World::end_quietly() or MPI_Finalize; for any other exception see World::abort_all_on_error().
-/// Where several ranks of a node fail at about the same time, the first to claim
+/// If several ranks of a node fail at about the same time, the first to claim
 /// FlightRecorder::first_failure() prints. `body` returns the exit code.
 int run_main(int argc, char** argv, const char* program, const std::function<int(World&)>& body);
 

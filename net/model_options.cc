@@ -23,7 +23,7 @@ void ModelOptions::declare(OptionRows& rows, std::string_view by_default,
   rows.add(
           "--precision", OptionRow::Type::word, read_precision,
           [this] { return name_of(precision); }, "TYPE",
-          "Of activations: fp32, bf16, or on GPUs fp16 (weights and sums stay fp32)")
+          "Type of activations: fp32, bf16, or on GPUs fp16 (weights and sums stay fp32)")
       .shapes_weights()
       .common();
   rows.text("--init", init, "FILE",

@@ -91,15 +91,15 @@ void UpdateOptions::declare(OptionRows& rows) {
       .shapes_weights()
       .common();
   rows.number("--weight-decay", weight_decay, Bounds::at_least(0),
-              "Of all weights, besides the model's own: L2 in the loss; with adamw and lamb "
+              "Decay of all weights, besides the model's own: L2 in the loss; with adamw and lamb "
               "decoupled")
       .shapes_weights()
       .common();
   rows.list("--group", group_texts, "PATTERN:SETTINGS",
-            "Of parameters whose names match (* is any text), as in 'conv*/biases:lr=0.1,"
-            "weight-decay=0': lr, a factor of --lr (0: they stay as they are), weight-decay, "
-            "instead of any other, and epochs, after which they stay as they are, having had the "
-            "schedule of so short a run; may be said again, and the first that matches counts",
+            "Settings of parameters whose names match (* is any text), as in 'conv*/biases:lr=0.1,"
+            "weight-decay=0': lr, a factor of --lr (0: frozen), weight-decay, which replaces any "
+            "other, and epochs, after which they are frozen; the schedule then ends there too. May "
+            "be passed again; the first match counts",
             parse_group)
       .shapes_weights();
   rows.number("--clip-norm", clip_norm, Bounds::at_least(0),

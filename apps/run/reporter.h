@@ -36,7 +36,7 @@ class Reporter {
   void go_on_from(const std::string& best);
   /// Training begins: opens the files of --log-dir, and writes the line of kind "run" into
   /// metrics.jsonl. What is there already of this very run stays up to its checkpoint, without the
-  /// evaluation of its step where that is done anew; logs of another run are set aside with a line.
+  /// evaluation of its step if that is done again; logs of another run are set aside with a line.
   void begin(bool evaluates_anew);
   void step(const StepReport& report);                     ///< line, JSON, scalars
   void progress(std::int64_t step, double cross_entropy);  ///< the bar

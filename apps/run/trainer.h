@@ -1,4 +1,4 @@
-// What a training program does: sets a run up on all ranks, trains, evaluates, saves.
+// A training program: it sets a run up on all ranks, trains, evaluates and saves.
 //
 // train() owns the parts of a run: RunSetup (placement, data, plan, device), TrainingStep,
 // Evaluation, Reporter, Saver and Loader. They refer to each other and go in reverse order. All of

@@ -9,14 +9,14 @@ namespace lockstep {
 
 void ComputeOptions::declare(OptionRows& rows) {
   rows.group("Ranks");
-  rows.text("--device", name, "NAME", "Where to compute: auto or one of --list",
+  rows.text("--device", name, "NAME", "Device: auto or one of --list",
             [](const std::string& device) { find(devices(), device); })
       .common();
   rows.text("--conv", convolution, "NAME",
             "How CPU cores convolve: auto, direct, winograd4, ... (--list)",
             [](const std::string& way) { find(convolutions(), way); });
   rows.text("--isa", isa, "NAME",
-            "What CPU cores compute with: auto, or no wider a set than avx2, avx512, ... (--list)",
+            "Widest instruction set of CPU cores: auto, avx2, avx512, ... (--list)",
             [](const std::string& set) { find(instruction_sets(), set); });
   rows.flag("--deterministic", deterministic,
             "The same bits in every run like this one, if slower; cpu is always so");

@@ -35,7 +35,7 @@ void RankOptions::declare(OptionRows& rows) {
           "--wire", OptionRow::Type::word,
           [this](const std::string& name) { wire = parse_wire(name); },
           [this] { return name_of(wire); }, "TYPE",
-          "Of gradients in messages between hosts: fp32, bf16 or fp16. What rounding takes away "
+          "Type of gradients in messages between hosts: fp32, bf16 or fp16. The rounding error "
           "is added to the next step's. With --reducer direct also between ranks of a host")
       .shapes_weights();
   rows.text("--progress", progress, "NAME",

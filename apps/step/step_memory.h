@@ -27,7 +27,7 @@ class StepMemory {
   /// The arenas of a checkpoint as the host sees them when all work of the stream is done: blocks
   /// until then. Valid until the next step. The average is the last, if there is one.
   std::vector<Section> sections();
-  /// What the host has written to sections() becomes the state of the run. Blocks.
+  /// The values that the host has written to sections() become the state of the run. Blocks.
   void restored();
   /// `arena`, layout.count floats of the device, as the host sees it: blocks. Valid until the next
   /// call for this arena.

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// What a step has left for the host.
+/// The results of a step for the host.
 struct StepAnswer {
   float header[Layout::kHeader];  ///< the sum over shards and ranks
   double penalty;

@@ -36,7 +36,7 @@ class StepUpdate {
   /// All buckets are in order, and reduced() has been called for each. Computing thread.
   void finish(StepInput* now);
 
-  /// What the loss's gradient is multiplied by, in memory of the device; null: it is not scaled.
+  /// The factor of the loss's gradient, in memory of the device; null: it is not scaled.
   const float* loss_factor() const { return scaler_ ? scaler_->factor() : nullptr; }
   /// Gives `stream` the work that copies the scale after this step to `to`, memory of the host, if
   /// the loss is scaled.

@@ -139,7 +139,7 @@ class TrainingStep {
   std::unique_ptr<SharedWork> shared_work_;
   std::unique_ptr<StepMemory> memory_;
   std::unique_ptr<StepUpdate> update_;
-  /// Of the device: the score of the shard, the step's input, the penalty and its parts.
+  /// Memory of the device: the score of the shard, the step's input, the penalty and its parts.
   Arena block_;
   std::size_t score_ = 0, now_ = 0, penalty_ = 0;
   StepSlots slots_;

@@ -63,7 +63,7 @@ Communicator::Communicator(MPI_Comm handle, bool owned) : handle(handle), owned(
 }
 
 Communicator::~Communicator() {
-  // An error here has no cure and harms nobody.
+  // An error here has no cure and does no harm.
   if (owned && std::uncaught_exceptions() == 0) MPI_Comm_free(&handle);
 }
 

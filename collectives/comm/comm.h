@@ -48,7 +48,7 @@ class Comm {
   /// All texts in rank order on rank 0; empty elsewhere.
   std::vector<std::string> gather(const std::string& text) const;
 
-  // Of any number of elements, as many on each rank.
+  // For any number of elements, the same on each rank.
   /// Each element becomes its sum over the ranks. For integers alone: the order is MPI's own.
   void sum(std::span<std::int64_t> values) const;
   /// Rank `root`'s. Of char, std::int64_t, std::uint64_t, float and double.

@@ -44,17 +44,16 @@ void copy_window(const Kind& kind, Window window, const std::uint8_t* plane, int
                     : std::copy_n(from, columns * size, to);
     } else {
       copy(0, begin);
-      window.mirror
-          ? std::reverse_copy(from + columns - end, from + columns - begin, to + begin)
-          : std::copy(from + begin * size, from + end * size, to + begin * size);
+      window.mirror ? std::reverse_copy(from + columns - end, from + columns - begin, to + begin)
+                    : std::copy(from + begin * size, from + end * size, to + begin * size);
       copy(end, columns);
     }
   }
 }
 
 template <class T, class Kind, class Seen, class Team>
-[[gnu::always_inline]] HOST_DEVICE inline void write_sample(const Kind& kind, const Seen& seen, const Cutout& cut, T* y,
-                              Team team) {
+[[gnu::always_inline]] HOST_DEVICE inline void write_sample(const Kind& kind, const Seen& seen,
+                                                            const Cutout& cut, T* y, Team team) {
   const int columns = kind.columns(), channels = kind.channels();
   for (int i = team.lane; i < kind.lines() * columns; i += team.lanes) {
     for (int c = 0; c < channels; ++c) y[i * channels + c] = T(seen(i, c));
