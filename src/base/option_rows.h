@@ -42,7 +42,7 @@ std::string home_path(std::string_view option, const std::string& path);
 
 struct OptionRow {
   enum class Type { text, whole, number, flag, word, list };
-  /// Where the value comes from.
+  /// The source of the value.
   enum class Source { initial, recipe, file, command_line };
 
   std::string name;  ///< "--lr"

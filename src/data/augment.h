@@ -65,7 +65,7 @@ struct Augmentation {
   }
 };
 
-/// Where training moves a whole image: its window begins at (top, left).
+/// The move of a whole image in training: its window begins at (top, left).
 struct Move {
   int top = 0, left = 0;
   bool mirror = false;

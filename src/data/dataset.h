@@ -47,7 +47,7 @@ struct SampleFormat {
   int padding = 0;
   bool alternate = false;  ///< whether crops and moved images are mirrored in turns
 
-  /// Of one sample as a network sees it, with 1 in front: 1x24x24x3, or 1x300 for words.
+  /// The shape of one sample as a network sees it, with 1 in front: 1x24x24x3, or 1x300 for words.
   Shape shape() const;
   /// Stored bytes of one sample.
   std::size_t bytes() const;

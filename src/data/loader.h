@@ -67,8 +67,8 @@ class Loader {
   virtual std::string describe() const = 0;
 };
 
-/// What suits `device`: a HostLoader where its memory is the host's; else the data set in
-/// its memory, where each step makes its batches. If the data set stores no bytes or does not fit,
+/// A loader for `device`: a HostLoader if its memory is the host's; else the data set in its
+/// memory, in which each step makes its batches. If the data set stores no bytes or does not fit,
 /// a HostLoader whose batches are copied there. All give the same bits. `dataset` and `device`
 /// outlive it.
 std::unique_ptr<Loader> make_loader(Device& device, const Dataset& dataset, const LoaderSpec& spec);

@@ -34,7 +34,7 @@ struct InOrder {
   HOST_DEVICE int operator()(int i) const { return i; }
 };
 
-/// What is drawn for a sample.
+/// The random choices for a sample.
 struct Look {
   Window window;
   float contrast = 1;

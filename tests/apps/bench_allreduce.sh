@@ -71,7 +71,7 @@ expect "and ends it" test "$code" = 1
 expect "before anything is measured" test ! -s "$folder/out"
 mkfifo "$folder/pipe"
 ranks 2 bench_allreduce "${sizes[@]}" --plot "$folder/pipe"
-expect "nobody waits for the reader of a pipe" grep -q "$folder/pipe" "$folder/err"
+expect "a pipe without a reader is refused at once" grep -q "$folder/pipe" "$folder/err"
 ranks 2 bench_allreduce "${sizes[@]}" --plot "$folder/one" --json "$folder/one"
 expect "two reports are two files" lines_with "$folder/err" '--json --plot'
 ranks 2 bench_allreduce --reducers ring --type bf16

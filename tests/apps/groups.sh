@@ -54,7 +54,7 @@ with h5py.File(sys.argv[1]) as four, h5py.File(sys.argv[2]) as six:
 END
 
 ranks 2 train_cifar "${small[@]}" --group 'conv9*:lr=0'
-expect_error "a group of nobody" 2 '--group conv9\* conv1/biases conv1/weights conv2/biases'
+expect_error "a group without parameters" 2 '--group conv9\* conv1/biases conv1/weights conv2/biases'
 ranks 2 train_cifar "${small[@]}" --group 'conv1*:rate=0'
 expect_error "no setting" 2 '--group conv1\* rate=0 lr= weight-decay= epochs='
 printf '%s\n' 'group = ["conv1*:lr=0.5", "*biases:weight-decay=0"]' | cat "$folder/small.toml" - >"$folder/groups.toml"

@@ -42,7 +42,7 @@ expect_line "and on from there" '^resumed /back/step-0000000008\.h5 8 9'
 train 1 --seed 2 --steps 4 --checkpoint-dir "$folder/foreign"
 mv "$(step_file "$folder/foreign" 4)" "$(step_file "$folder/never" 4)"
 ranks 1 train_cifar "${small[@]}" --steps 9 "${from[@]}"
-expect_error "--resume FILE where that is now another run's" 2 'child/step-0000000007\.h5'
+expect_error "--resume FILE that is now another run's" 2 'child/step-0000000007\.h5'
 
 # One folder for both, by two names.
 train 1 --steps 1 --checkpoint-dir "$folder/both" --log-dir "$folder/both/../both"

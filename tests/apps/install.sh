@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What cmake --install leaves: programs that start, and the library with which the example of docs/library.md is built and run.
+# The result of cmake --install: programs that start, and the library with which the example of docs/library.md is built.
 . "$(dirname "$0")/lib.sh"
 
 prefix=$folder/prefix user=$folder/user

@@ -117,7 +117,7 @@ for what in --list --version; do
 done
 for program in train_cifar evaluate; do
   run bash -c '"$@" >/dev/full' - "$build/$program" --help
-  expect_error "$program: help that nobody gets" 1 "^$program: No.space.left.on.device"
+  expect_error "$program: help that cannot be written" 1 "^$program: No.space.left.on.device"
 done
 ranks 2 train_cifar --list
 expect "the menus are printed once" test "$code-$(grep -c '^models$' "$folder/out")" = 0-1

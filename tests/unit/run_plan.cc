@@ -274,7 +274,7 @@ TEST(Provenance, TellsWhereShardsAreNotAddedInTheCanonicalOrder) {
   EXPECT_EQ(order(2, 8), "canonical");
 }
 
-/// What resumed_shape says to ten_steps() after `change`.
+/// The error of resumed_shape for ten_steps() after `change`.
 std::string refusal(const std::function<void(Options&, Resumption&)>& change, int ranks = 4) {
   Options options = on_cifar();
   Resumption resumption = ten_steps();
