@@ -145,7 +145,7 @@ int run(int argc, char** argv) {
                         {"resnet50", resnet50(), 0.1}};
   int hosts = 0;
   double compute_ms = 0, gbit = 10, latency_us = 20, core_gb = 0, hosts_per_core = 1;
-  CLI::App app("Predicts training steps; without --hosts, those of bench/PREDICTIONS.md",
+  CLI::App app("Predicts training steps; without --hosts, those of docs/predictions.md",
                "predict");
   app.option_defaults()->always_capture_default();
   app.add_option("--hosts", hosts, "So many, with a rank each")->check(CLI::Range(2, 1 << 16));
