@@ -47,6 +47,10 @@ python3-h5py|:h5py|h5py, the other reader of checkpoints
 python3-matplotlib|:matplotlib|matplotlib, for pictures of runs
 curl|curl|downloads
 ca-certificates|/etc/ssl/certs/ca-certificates.crt|certificates for downloads'
+docs_needs='
+mkdocs|mkdocs|mkdocs, for the site of the documentation
+doxygen|doxygen|doxygen, for the API reference
+groff|groff|groff, which checks the man pages'
 slurm_needs='
 slurmctld|slurmctld|SLURM controller
 slurmd|slurmd|SLURM node daemon

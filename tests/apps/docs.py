@@ -63,7 +63,9 @@ for page in pages:
     check_links(page, text)
     check_sentences(page, text)
     check_options(page, text)
-    if page.parent.name == "docs" and f"docs/{page.name}" not in pages[0].read_text():
-        faults.append(f"{page}: README.md does not link to it")
+    if page.parent.name == "docs" and page.name != "index.md":
+        for index, target in (pages[0], f"docs/{page.name}"), (root / "docs/index.md", page.name):
+            if f"]({target})" not in index.read_text():
+                faults.append(f"{page}: {index.name} does not link to it")
 print("\n".join(faults))
 sys.exit(bool(faults))

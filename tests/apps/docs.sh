@@ -10,6 +10,16 @@ for program in train_cifar train_reuters evaluate; do "$build/$program" --help; 
 expect "the options are known" grep -q -- --checkpoint-dir "$folder/help"
 expect "the documentation keeps its limits" python3 "$here/docs.py" "$root" "$folder/help"
 
+# CMake, the programs and the changelog name the same version.
+version=$(sed -n 's/^project(lockstep VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
+expect "the programs print version $version" grep -q "^train_cifar $version" <("$build/train_cifar" --version)
+expect "the changelog begins with $version" grep -q "$version" <(grep -m 1 '^## ' "$root/CHANGELOG.md")
+
+# Without mkdocs or doxygen their part is left out; .ci/run installs both.
+if command -v mkdocs >/dev/null; then
+  expect "mkdocs makes the site" mkdocs build --strict --quiet --config-file "$root/mkdocs.yml" --site-dir "$folder/site"
+fi
+
 # The check itself can fail.
 cp -r "$root/docs" "$root/README.md" "$root/CONTRIBUTING.md" "$folder/"
 mkdir -p "$folder/bad" && cp -r "$root/docs" "$root/README.md" "$root/CONTRIBUTING.md" "$folder/bad/"
