@@ -2,20 +2,42 @@
 # The result of cmake --install: programs that start, and the library with which the example of docs/library.md is built.
 . "$(dirname "$0")/lib.sh"
 
-prefix=$folder/prefix user=$folder/user
+prefix=$folder/prefix user=$folder/user number=0
 quietly() { "$@" >"$folder/out" 2>"$folder/raw"; }
 mkdir "$user"
 expect "it installs" quietly cmake --install "$build" --prefix "$prefix"
 expect "a program starts" quietly "$prefix/bin/train_cifar" --version
 
-# The first block of code of that language in docs/library.md.
-example() { awk -v fence='```'"$1" '$0 == fence { on = 1; next } /^```$/ { if (on) exit } on' "$here/../../docs/library.md"; }
-example cpp >"$user/sums.cc"
-example cmake >"$user/CMakeLists.txt"
-expect "the example of docs/library.md exists" grep -q make_reducer "$user/sums.cc"
-expect "it is no more than 35 lines" test "$(wc -l <"$user/sums.cc")" -le 35
-expect "it is configured" quietly cmake -S "$user" -B "$user/build" -DCMAKE_PREFIX_PATH="$prefix"
-expect "it is built" quietly cmake --build "$user/build"
+# Number $2 of the blocks of code in language $1 of docs/library.md.
+example() {
+  awk -v fence='```'"$1" -v number="$2" '/^```$/ { on = 0 } on; $0 == fence { on = ++count == number }' "$here/../../docs/library.md"
+}
+example cmake 1 >"$user/CMakeLists.txt"
+for name in sums fastest settings; do
+  number=$((number + 1))
+  example cpp $number >"$user/$name.cc"
+  expect "docs/library.md has the program $name" grep -q "\"$name\"" "$user/$name.cc"
+  printf 'add_executable(%s %s.cc)\ntarget_link_libraries(%s lockstep::collectives)\n' $name $name $name >>"$user/more"
+done
+tail -n +3 "$user/more" >>"$user/CMakeLists.txt"
+expect "the first is no more than 35 lines" test "$(wc -l <"$user/sums.cc")" -le 35
+expect "they are configured" quietly cmake -S "$user" -B "$user/build" -DCMAKE_PREFIX_PATH="$prefix"
+expect "they are built" quietly cmake --build "$user/build"
+
+# Each installed header is part of an example, and of the API reference.
+mpi_include=$(mpicxx --showme:incdirs | sed 's/[^ ]*/-I&/g')
+# shellcheck disable=SC2086  # a list of words
+c++ -std=c++20 -MM -I"$prefix/include/lockstep" $mpi_include "$user"/*.cc >"$folder/reached"
+(cd "$prefix/include/lockstep" && find . -name '*.h' | sed 's|^\./||') >"$folder/headers"
+expect "headers are installed" test "$(wc -l <"$folder/headers")" -gt 10
+while IFS= read -r header; do
+  expect "an example reaches $header" grep -qF "/$header" "$folder/reached"
+  expect "docs/Doxyfile names $header" grep -qF " $header" "$here/../../docs/Doxyfile"
+done <"$folder/headers"
+if command -v doxygen >/dev/null; then
+  expect "doxygen has no warning" quietly env -C "$here/../.." doxygen <(sed "s|^OUTPUT_DIRECTORY.*|OUTPUT_DIRECTORY = $folder/api|" "$here/../../docs/Doxyfile")
+fi
+
 expect "no path of this source tree is left in the package" \
   bash -c "! grep -r '$(cd "$here/../.." && pwd)/\(src\|collectives\)' '$prefix'/lib*/cmake"
 expect "the package needs no library of images, logs, data sets or layers" \
@@ -23,7 +45,14 @@ expect "the package needs no library of images, logs, data sets or layers" \
 expect "the program links none either" \
   bash -c "! ldd '$user/build/sums' | grep -iE 'protobuf|libpng|jpeg|hdf5|dnnl'"
 
-said=$(OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 \
-  mpirun --oversubscribe -np 3 "$user/build/sums" 2>"$folder/raw")
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+start() { timeout 60 mpirun --oversubscribe -np 3 "$user/build/$1" 2>"$folder/raw"; }
+said=$(start sums)
 expect "three ranks sum 0 + 1 + 2 and 1 + 2 + 3: $said" test "${said##*: }" = "3 and 6"
+said=$(start fastest)
+expect "three ranks sum 1 + 2 + 3: $said" test "${said##*sum }" = 6
+start settings
+expect "all ranks fail alike" test "$?:$(grep -c 'FOLDER is not set' "$folder/raw")" = 2:1
+FOLDER=data start settings
+expect "and agree" test $? = 0
 finish
