@@ -152,8 +152,12 @@ mpi_variables() {  # ranks, usable cores
   # No boxes of advice after the program's own words.
   : "${OMPI_MCA_orte_execute_quiet:=1}" "${PRTE_MCA_prte_execute_quiet:=1}"
   export OMPI_MCA_orte_execute_quiet PRTE_MCA_prte_execute_quiet
-  # On one host Open MPI 5 would look for networks that nobody needs, and complain of those it cannot use.
-  if one_host; then export OMPI_MCA_btl="${OMPI_MCA_btl:-^tcp}"; fi
+  # One host needs no network. Open MPI 5 warns about networks that it cannot use. Open MPI 4 searches libfabric's networks
+  # at each start, except with the pml ob1 and without the btl ofi. Both versions have ob1.
+  if one_host; then
+    : "${OMPI_MCA_btl:=^tcp,ofi}" "${OMPI_MCA_pml:=ob1}"
+    export OMPI_MCA_btl OMPI_MCA_pml
+  fi
   # Open MPI binds one or two ranks to one core each, whatever their threads, and counts from core 0 whoever else is
   # there: right only if the ranks fill the machine.
   if [[ $1 != "$2" || $2 != "$(lscpu -p=CORE,SOCKET | grep -v '^#' | sort -u | wc -l)" ]]; then

@@ -34,7 +34,7 @@ for program in train_cifar train_mnist train_reuters; do
   expect "help of train names $program" 0 "^  LOCKSTEP_PROGRAM.*$program" env LOCKSTEP_BUILD="$1" "$scripts/train.sh" --help
 done
 expect "help of train goes on to train_cifar's" 0 '--checkpoint-dir' env LOCKSTEP_BUILD="$1" "$scripts/train.sh" --help
-expect "unknown option of install" 2 'unknown option --bogus: use --tests' "$scripts/install_dependencies.sh" --bogus
+expect "unknown option of install" 2 'unknown option --bogus. Use --tests' "$scripts/install_dependencies.sh" --bogus
 expect "bad number of ranks" 2 'LOCKSTEP_RANKS=two is not a number' env LOCKSTEP_RANKS=two "$scripts/train.sh"
 
 # --- install_dependencies.sh on machines that lack something ---------------------------------------------------------
@@ -55,6 +55,11 @@ expect "apt-get was asked" 0 'install -y --no-install-recommends libfmt-dev$' ca
 expect "and not for package lists" 1 '^0$' grep -c update "$with_apt/log"
 expect "is content afterwards" 0 '^$' install "$with_apt" --check
 
+stand_in "$folder/no_docs" dpkg-query <<<'for p in "${@:4}"; do [[ $p == mkdocs ]] || echo "$p installed"; done'
+cp "$with_apt"/{apt-get,id} "$folder/no_docs"
+expect "--docs names the tools of the documentation" 1 '^  mkdocs ' install "$folder/no_docs" --docs --check
+expect "nothing else needs them" 0 '^$' install "$folder/no_docs" --tests --slurm --check
+
 rm "$with_apt/done"
 stand_in "$with_apt" apt-get <<<'[[ $* != *install* ]] || { echo "E: Unable to locate package libfmt-dev"; exit 100; }'
 expect "a failed installation says why and what to do" 1 'Unable to locate package libfmt-dev' install "$with_apt"
@@ -69,7 +74,7 @@ expect "what is there though dpkg has no record of it is not asked for" 0 '^$' i
 expect "nor does --check miss it" 0 '^$' install "$with_apt" --check
 stand_in "$with_apt" c++ <<<'! grep -q fmt/format.h'
 expect "sudo is announced" 1 'sudo may ask for your password' install "$with_apt"
-expect "a refusal of sudo names the packages" 1 'sudo was refused: .*apt-get install libfmt-dev$' install "$with_apt"
+expect "a refusal of sudo names the packages" 1 'sudo was refused.*apt-get install libfmt-dev$' install "$with_apt"
 
 # Without root and sudo, and on other systems, compilers and headers are looked for.
 bare=$folder/bare
@@ -80,7 +85,7 @@ for command in cmake ninja git pkg-config mpirun mpicxx; do stand_in "$bare" $co
 other_system() { env -i PATH="$bare" "$scripts/install_dependencies.sh" "$@"; }
 expect "another system: a missing command" 1 'protoc|protobuf-compiler' other_system
 expect "another system: a missing header" 1 'libcli11-dev +CLI11, for options' other_system
-expect "another system: the cure" 1 'cannot be installed from here: .*CMAKE_PREFIX_PATH' other_system
+expect "another system: the cure" 1 'cannot install the missing packages here.*CMAKE_PREFIX_PATH' other_system
 stand_in "$bare" c++ <<<''
 stand_in "$bare" protoc <<<''
 expect "another system with all there" 0 '^$' other_system
@@ -94,17 +99,18 @@ touch "$build/CMakeCache.txt"
 stand_in "$launcher" cmake <<<''
 stand_in "$launcher" dpkg-query <<<'for p in "${@:4}"; do echo "$p installed"; done'
 stand_in "$launcher" mpirun <<<'echo "called: $* oversubscribe=$OMPI_MCA_rmaps_base_oversubscribe binding=$OMPI_MCA_hwloc_base_binding_policy"
-echo "btl=$OMPI_MCA_btl quiet=$OMPI_MCA_orte_execute_quiet$PRTE_MCA_prte_execute_quiet"
+echo "btl=$OMPI_MCA_btl pml=$OMPI_MCA_pml quiet=$OMPI_MCA_orte_execute_quiet$PRTE_MCA_prte_execute_quiet"
 exit ${CODE:-0}'
-train=(env -u OMPI_MCA_btl -u OMPI_MCA_orte_execute_quiet -u PRTE_MCA_prte_execute_quiet -u OMPI_MCA_rmaps_base_oversubscribe -u OMPI_MCA_hwloc_base_binding_policy PATH="$launcher:$PATH" LOCKSTEP_BUILD="$build")
+train=(env -u OMPI_MCA_btl -u OMPI_MCA_pml -u OMPI_MCA_orte_execute_quiet -u PRTE_MCA_prte_execute_quiet -u OMPI_MCA_rmaps_base_oversubscribe -u OMPI_MCA_hwloc_base_binding_policy PATH="$launcher:$PATH" LOCKSTEP_BUILD="$build")
 one_core=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\).*/\1/p' /proc/self/status)
 expect "options go to train_cifar" 0 "called: .*$build/train_cifar --steps 3 --lr 0.1 " "${train[@]}" "$scripts/train.sh" --steps 3 --lr 0.1
 expect "another program" 0 "called: .*$build/train_mnist --steps 3 " "${train[@]}" LOCKSTEP_PROGRAM=train_mnist "$scripts/train.sh" --steps 3
-expect "one host needs no network, and no boxes of advice" 0 '^btl=\^tcp quiet=11$' "${train[@]}" "$scripts/train.sh"
-expect "several hosts do" 0 '^btl= quiet=11$' "${train[@]}" SLURM_JOB_NUM_NODES=2 "$scripts/train.sh"
-expect "hosts of a file, too" 0 '^btl= quiet=11$' "${train[@]}" OMPI_MCA_orte_default_hostfile=hosts "$scripts/train.sh"
-expect "the user's choice stays" 0 '^btl=self,tcp quiet=11$' "${train[@]}" OMPI_MCA_btl=self,tcp "$scripts/train.sh"
-expect "in this, too" 0 '^btl=\^tcp quiet=01$' "${train[@]}" OMPI_MCA_orte_execute_quiet=0 "$scripts/train.sh"
+expect "one host needs no network, and no boxes of advice" 0 '^btl=\^tcp,ofi pml=ob1 quiet=11$' "${train[@]}" "$scripts/train.sh"
+expect "several hosts do" 0 '^btl= pml= quiet=11$' "${train[@]}" SLURM_JOB_NUM_NODES=2 "$scripts/train.sh"
+expect "hosts of a file, too" 0 '^btl= pml= quiet=11$' "${train[@]}" OMPI_MCA_orte_default_hostfile=hosts "$scripts/train.sh"
+expect "your choice of a btl stays" 0 '^btl=self,tcp pml=ob1 quiet=11$' "${train[@]}" OMPI_MCA_btl=self,tcp "$scripts/train.sh"
+expect "your choice of a pml stays" 0 '^btl=\^tcp,ofi pml=ucx quiet=11$' "${train[@]}" OMPI_MCA_pml=ucx "$scripts/train.sh"
+expect "your choice of boxes stays" 0 '^btl=\^tcp,ofi pml=ob1 quiet=01$' "${train[@]}" OMPI_MCA_orte_execute_quiet=0 "$scripts/train.sh"
 expect "exit code 75 is passed on" 75 'called' "${train[@]}" CODE=75 "$scripts/train.sh"
 expect "exit code 1 is passed on" 1 'called' "${train[@]}" CODE=1 "$scripts/train.sh"
 expect "one rank where one core is allowed" 0 'called: -np 1 .* oversubscribe= ' "${train[@]}" taskset -c "$one_core" "$scripts/train.sh"
