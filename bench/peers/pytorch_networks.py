@@ -1,7 +1,7 @@
-"""The networks of net/models in PyTorch, layer for layer.
+"""The networks of net/models in PyTorch, layer by layer.
 
-They are written for channels_last: flattening is a view, convolutions along a text are those of images of height 1,
-and ReLU stands behind a pool, where it commutes and has less to do. A parameter's `decay` is its L2.
+They use channels_last, so flattening is a view. Convolutions over a text are those of images with height 1. ReLU follows
+a max pool: the result is the same, and there are fewer elements. A parameter's `decay` is its L2.
 """
 
 import math
