@@ -38,8 +38,8 @@ compile() {
   fail "the build in $build failed (see above). $another_folder"
 }
 
-# keep_log FILE: copies standard input to FILE and prints the progress from lines of ninja ("[120/210] Building ...") or
-# make ("[ 57%] Building ...").
+# keep_log FILE: copies standard input to FILE and prints the progress. It knows the lines of ninja ("[120/210] Building ...")
+# and make ("[ 57%] Building ...").
 keep_log() {
   local line pause=${LOCKSTEP_PROGRESS_SECONDS:-20} next
   next=$((SECONDS + pause))
@@ -73,8 +73,8 @@ find_nvcc() {
   return 1
 }
 
-# Sets `cuda` to CMake's options for LOCKSTEP_CUDA (ON, OFF, AUTO). By default the CUDA back end is built only for the GPUs
-# of this machine, because kernels for all kinds of GPUs take minutes more.
+# Sets `cuda` to CMake's options for LOCKSTEP_CUDA (ON, OFF, AUTO). By default CMake compiles kernels only for the GPUs of
+# this machine. Kernels for all kinds of GPUs take minutes more.
 choose_cuda() {
   local nvcc capabilities capability number architectures=()
   cuda=()

@@ -26,8 +26,8 @@ done
 "$root/scripts/install_dependencies.sh" --tests
 configure -DLOCKSTEP_TESTS=ON -DLOCKSTEP_BENCH=ON
 compile
-# One job more than cores, because many tests wait. Tests with several ranks that always compute count as two jobs, so
-# that they meet their time limits on a small machine.
+# One job more than cores, because many tests wait. Tests with several computing ranks count as two jobs. So they meet
+# their time limits on a small machine.
 code=0
 results=$build/Testing/results.xml
 rm -f "$results"

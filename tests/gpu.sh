@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds, tests and measures everything that needs a GPU, on a machine with a GPU, the CUDA toolkit and a compiler. The most
-# important stages come first. Each result is written to the table at once, so that a time limit loses only the rest.
+# Builds, tests and measures everything that needs a GPU. The machine must have a GPU, the CUDA toolkit and a compiler. The
+# most important stages come first. Each result is written to the table at once, so a time limit loses only the rest.
 set -uo pipefail
 
 usage() {
@@ -54,7 +54,8 @@ export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl=^tcp OMP_NUM_THREADS
 row() {  # STAGE RESULT SECONDS TEXT
   printf '%-34s %-8s %5s s  %s\n' "$@" | tee -a "$results/table.txt"
 }
-# Packs all logs into one file, after each failure and at the end, because the machine may be available for only minutes.
+# Packs all logs into one file. This happens after each failure and at the end, because the machine may be available for
+# only minutes.
 pack() {
   local names
   mapfile -t names < <(ls "$logs")

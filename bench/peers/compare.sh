@@ -6,8 +6,8 @@ set -euo pipefail
 . "$(dirname "$0")/../../scripts/common.sh"
 here=$root/bench/peers
 venv=${LOCKSTEP_PEERS:-$root/build-peers}
-# One line per network: generated data with the shape of its samples, samples per rank and step of its recipe, and a number
-# of steps that takes a few seconds.
+# One line per network. The generated data has the shape of its samples, and the batch is that of its recipe. The timed
+# steps take a few seconds.
 #           data      batch steps warmup
 settings='tutorial   synthetic  64  40   5
           deep_mnist digits     64  40   5

@@ -58,8 +58,8 @@ need_h5py() {
   skip "no python has the package h5py (scripts/install_dependencies.sh --tests)"
 }
 
-# Copies the program's own lines of stderr. Removes boxes and lines of Open MPI ("[host:pid] ..."), the NUL at the end of
-# some lines of Open MPI 5, and the note of a build with CUDA on a machine without a GPU.
+# Copies the program's own lines of stderr. Removes boxes and lines of Open MPI ("[host:pid] ...") and the NUL characters of
+# Open MPI 5. Also removes the note of a build with CUDA on a machine without a GPU.
 own_words() {
   tr -d '\0' | awk '/^-+$/ && length > 20 { box = !box; next } !box' |
     grep -vE '^\[[^]]*:[0-9]+\] |^\[warn\] Epoll |^$|note: no CUDA device .* using cpu$'

@@ -93,8 +93,8 @@ await_line gpus 'start 1, 3 ranks of'
 await_line stops 'start 6.* time'
 ! logged stops 'queue' || fail "a run without progress was requeued again"
 
-# The script requeues a job if the request was missed (deaf), if it killed the program (dies), and if the exit code of the
-# launcher hides the answer (quits). It does not requeue a failed run (fails).
+# The script requeues a job if the request was missed (deaf) or killed the program (dies). It also requeues a job if the
+# exit code of the launcher hides the answer (quits). It does not requeue a failed run (fails).
 for job in dies deaf quits; do
   await_line $job 'start 2,'
   await_line $job 'end, exit code 0'
