@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Draws what bench/predict says: plot_predictions.py RESULTS OUT (efficiency and step time over ranks, a column for each network)."""
+"""Plots the output of predict: plot_predictions.py RESULTS OUT. Efficiency and step time over ranks, one column per network."""
 import collections
 import sys
 
 try:
     import matplotlib
 except ImportError:
-    sys.exit("plot_predictions.py: matplotlib is missing: apt install python3-matplotlib")
+    sys.exit("plot_predictions.py: matplotlib is missing. Install it: apt install python3-matplotlib")
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
@@ -24,7 +24,7 @@ for column, ((network, compute), links) in enumerate(lines.items()):
         panels[0][column].plot(ranks, [100 * p[1] / (p[1] + p[3]) for p in points], "o-", color=f"C{number}", label=label, markersize=4)
         panels[0][column].plot(ranks, [100 * p[1] / (p[1] + p[2]) for p in points], ":", color=f"C{number}")
         panels[1][column].plot(ranks, [p[1] + p[3] for p in points], "o-", color=f"C{number}", label=label, markersize=4)
-    panels[0][column].set(title="%s, %g ms of computing a step" % (network, compute), ylim=(0, 104))
+    panels[0][column].set(title="%s, %g ms of computing per step" % (network, compute), ylim=(0, 104))
     panels[1][column].set(xlabel="ranks, one on each host", xscale="log", ylim=(0, None))
     panels[1][column].set_xscale("log", base=2)
     for row in (0, 1):
@@ -32,6 +32,6 @@ for column, ((network, compute), links) in enumerate(lines.items()):
 panels[0][0].set_ylabel("efficiency, % (dotted: without overlap)")
 panels[1][0].set_ylabel("step, ms")
 panels[0][0].legend(fontsize=9, loc="lower left")
-figure.suptitle("Predicted, not measured: from the schedules' own costs")
+figure.suptitle("Predicted by the cost model of the schedules, not measured")
 figure.tight_layout()
 figure.savefig(out, dpi=110)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Draws the results of bench/simulate.sh: plot_simulation.py RESULTS OUT TITLE (time over bytes, one panel for each number of ranks)."""
+"""Plots the results of bench/simulate.sh: plot_simulation.py RESULTS OUT TITLE. Time over bytes, one panel per number of ranks."""
 import collections
 import sys
 
 try:
     import matplotlib
 except ImportError:
-    sys.exit("plot_simulation.py: matplotlib is missing: apt install python3-matplotlib")
+    sys.exit("plot_simulation.py: matplotlib is missing. Install it: apt install python3-matplotlib")
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
@@ -24,7 +24,7 @@ for panel, (ranks, lines) in zip(panels[0], sorted(times.items())):
         panel.plot(size, cost, ":", color=f"C{number}")
     panel.set(title=f"{ranks} ranks", xscale="log", yscale="log", xlabel="bytes")
     panel.grid(alpha=0.3)
-panels[0][0].set_ylabel("us (dotted: by the cost model)")
+panels[0][0].set_ylabel("us (dotted: cost model)")
 panels[0][0].legend(fontsize=8)
 figure.suptitle(title)
 figure.tight_layout()

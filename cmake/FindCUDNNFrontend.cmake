@@ -1,6 +1,6 @@
-# The headers of cuDNN's front end: CUDNNFrontend_FOUND and CUDNN_FRONTEND_INCLUDE_DIR. Looked for in
-# -DCUDNN_FRONTEND_ROOT or $CUDNN_FRONTEND_ROOT, where scripts/get_cudnn_frontend.sh puts them, and among the packages of
-# the Python in PATH: the wheel nvidia-cudnn-frontend puts them into the environment's own include/ or beside its packages.
+# Finds the headers of cuDNN's front end. Sets CUDNNFrontend_FOUND and CUDNN_FRONTEND_INCLUDE_DIR. It searches
+# -DCUDNN_FRONTEND_ROOT, $CUDNN_FRONTEND_ROOT, the cache folder of scripts/get_cudnn_frontend.sh, and the packages of the
+# Python in PATH. The wheel nvidia-cudnn-frontend installs them into the environment's include/ or beside its packages.
 include(${CMAKE_CURRENT_LIST_DIR}/python_packages.cmake)
 python_packages(CUDNN_FRONTEND_PACKAGES include)
 if(DEFINED ENV{XDG_CACHE_HOME})

@@ -1,17 +1,18 @@
-# The CUDA back end, where there is what it needs: nvcc with C++20, cuDNN with its front end, and NCCL. Sets LOCKSTEP_WITH_CUDA. No target
-# links libcuda, so that the programs start on a machine without a driver.
-set(LOCKSTEP_CUDA AUTO CACHE STRING "Build the CUDA back end: AUTO (where nvcc, cuDNN and NCCL are found), ON or OFF")
+# The CUDA back end. It needs nvcc with C++20, cuDNN with its front end, and NCCL. Sets LOCKSTEP_WITH_CUDA. No target links
+# libcuda, so that the programs start on a machine without a driver.
+set(LOCKSTEP_CUDA AUTO CACHE STRING "Build the CUDA back end: AUTO (if nvcc, cuDNN and NCCL are found), ON or OFF")
 set_property(CACHE LOCKSTEP_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(LOCKSTEP_WITH_CUDA OFF)
-# The files of src/device/cuda that every build has.
+# The files of src/device/cuda that every build compiles.
 set(LOCKSTEP_FREE_OF_CUDA affine.cc plan.cc planner.cc response_norm.cc rows.cc)
 
-# What is missing, in words; empty if nothing is. A macro: enable_language() must not be called within a function.
+# Sets `missing` to a list of what is missing, empty if nothing is. This is a macro, because a function must not call
+# enable_language().
 macro(look_for_cuda missing)
   set(${missing} "")
   include(CheckLanguage)
   if(NOT DEFINED CMAKE_CUDA_HOST_COMPILER)
-    set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})  # one compiler for host code, whichever file it stands in
+    set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})  # the same compiler for host code in .cc and CUDA files
   endif()
   if(NOT DEFINED CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
     find_program(LOCKSTEP_NVCC nvcc HINTS ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
@@ -22,7 +23,7 @@ macro(look_for_cuda missing)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      # A100, H100 and H200, B200, and PTX for what comes after them; of these, what this nvcc knows.
+      # A100, H100 and H200, B200, as far as this nvcc knows them, and PTX for later GPUs.
       execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
       set(architectures "")
       foreach(architecture 80 90a 100)
@@ -70,12 +71,13 @@ macro(look_for_cuda missing)
 endmacro()
 
 if(NOT LOCKSTEP_CUDA MATCHES "^(AUTO|ON|OFF)$")
-  message(FATAL_ERROR "LOCKSTEP_CUDA is ${LOCKSTEP_CUDA}: say AUTO, ON or OFF")
+  message(FATAL_ERROR "LOCKSTEP_CUDA is ${LOCKSTEP_CUDA}. Set it to AUTO, ON or OFF.")
 elseif(LOCKSTEP_CUDA STREQUAL OFF)
   message(STATUS "CUDA: off")
 elseif(LOCKSTEP_SANITIZE)
   if(LOCKSTEP_CUDA STREQUAL ON)
-    message(FATAL_ERROR "LOCKSTEP_CUDA=ON with LOCKSTEP_SANITIZE: sanitizers do not see kernels, use one of the two")
+    message(FATAL_ERROR "LOCKSTEP_CUDA=ON and LOCKSTEP_SANITIZE exclude each other, because sanitizers cannot check kernels. "
+                        "Set only one of them.")
   endif()
   message(STATUS "CUDA: off (sanitizers)")
 else()
@@ -85,9 +87,10 @@ else()
     list(JOIN CMAKE_CUDA_ARCHITECTURES " " shown)
     message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER_VERSION}, cuDNN ${CUDNN_VERSION}, NCCL ${NCCL_VERSION}, for ${shown}")
   elseif(LOCKSTEP_CUDA STREQUAL ON)
-    message(FATAL_ERROR "LOCKSTEP_CUDA=ON, but there is no: ${LOCKSTEP_CUDA_MISSING}")
+    message(FATAL_ERROR "LOCKSTEP_CUDA=ON, but these are missing: ${LOCKSTEP_CUDA_MISSING}. Install them, or set "
+                        "LOCKSTEP_CUDA=OFF.")
   else()
-    message(STATUS "CUDA: off, for there is no: ${LOCKSTEP_CUDA_MISSING}")
+    message(STATUS "CUDA: off, because these are missing: ${LOCKSTEP_CUDA_MISSING}")
   endif()
 endif()
 
@@ -100,7 +103,7 @@ if(LOCKSTEP_WITH_CUDA)
   endif()
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_EXTENSIONS OFF)
-  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc 13 has it
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know this option of nvcc 13
     set(CMAKE_CUDA_STANDARD_REQUIRED OFF)
     string(PREPEND kernel_options "-std=c++20 ")
   endif()
@@ -109,8 +112,8 @@ if(LOCKSTEP_WITH_CUDA)
   set(CMAKE_CUDA_FLAGS_DEBUG "-O1 -g")
 endif()
 
-# Has nvcc compile those of the .cc files FILE... that hold bodies: they are known by their include of src/device/each.h or of a
-# header of the house that includes it. To be called in the folder that makes a target of them.
+# Makes nvcc compile those of the files FILE... that contain elementwise or row-wise kernels. Such a file includes
+# src/device/each.h, or a header of Lockstep that includes it. Call this in the folder that defines the target.
 function(compile_bodies_with_nvcc)
   if(NOT LOCKSTEP_WITH_CUDA)
     return()

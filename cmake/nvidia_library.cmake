@@ -1,7 +1,7 @@
-# What FindCUDNN.cmake and FindNCCL.cmake share.
+# Shared by FindCUDNN.cmake and FindNCCL.cmake.
 include(${CMAKE_CURRENT_LIST_DIR}/python_packages.cmake)
 
-# "9.19.0" from the lines `#define MACRO number` of `header`.
+# Sets `result` to a version such as "9.19.0", from the lines `#define MACRO number` of `header`.
 function(header_version result header)
   set(numbers "")
   foreach(macro ${ARGN})
@@ -13,9 +13,9 @@ function(header_version result header)
   set(${result} ${numbers} PARENT_SCOPE)
 endfunction()
 
-# find_nvidia_library(PACKAGE library major header MACROS M... WHEELS F...): all that a find module of PACKAGE does. The library
-# is looked for in -DPACKAGE_ROOT or $PACKAGE_ROOT, in the toolkit, and in the folders F of the packages of the Python in PATH:
-# a wheel holds lib<library>.so.<major> and no lib<library>.so. The macros M of the header are its version.
+# find_nvidia_library(PACKAGE library major header MACROS M... WHEELS F...): the find module of PACKAGE. It searches
+# -DPACKAGE_ROOT, $PACKAGE_ROOT, the toolkit, and the folders F among the packages of the Python in PATH. A wheel contains
+# lib<library>.so.<major> but no lib<library>.so. The macros M of the header contain the version.
 macro(find_nvidia_library package library major header)
   cmake_parse_arguments(FIND "" "" "MACROS;WHEELS" ${ARGN})
   python_packages(${package}_PACKAGES ${FIND_WHEELS})

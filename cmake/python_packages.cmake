@@ -1,4 +1,5 @@
-# The folders FOLDER... among the packages of the virtual environment or of the Python in PATH.
+# python_packages(result FOLDER...): sets `result` to the folders that exist among the Python packages. The Python is that of
+# the virtual environment, of Conda, or the first in PATH.
 function(python_packages result)
   set(folders "")
   find_program(LOCKSTEP_PYTHON python3 HINTS $ENV{VIRTUAL_ENV}/bin $ENV{CONDA_PREFIX}/bin)

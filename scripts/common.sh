@@ -1,6 +1,6 @@
-# Shared by the scripts (sourced, not run): the build folder, a build that is quiet unless it fails, and mpirun on any
-# machine.
-# LOCKSTEP_BUILD names another build folder; one that is configured already keeps its settings.
+# Functions that the scripts share (sourced, not run): the build folder, a build that is quiet unless it fails, and the
+# settings of mpirun.
+# LOCKSTEP_BUILD names another build folder. A folder that is already configured keeps its settings.
 # shellcheck shell=bash
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -12,19 +12,21 @@ fail() {
   exit "${2:-1}"
 }
 
-# configure [-DNAME=VALUE]...: preset release; of a LOCKSTEP_BUILD that is configured already just these values change.
+# configure [-DNAME=VALUE]...: uses the preset release. In a LOCKSTEP_BUILD that is already configured it changes only
+# these values.
 configure() {
   local preset=(--preset release)
   if [[ -n ${LOCKSTEP_BUILD:-} && -f $build/CMakeCache.txt ]]; then preset=(-S "$root"); fi
-  mkdir -p "$build" || fail "cannot create $build: set LOCKSTEP_BUILD to a folder you can write to."
+  mkdir -p "$build" || fail "cannot create $build. Set LOCKSTEP_BUILD to a folder that you can write to."
   (cd "$root" && cmake "${preset[@]}" -B "$build" "$@") >"$build/configure.log" 2>&1 || {
     tail -n 30 "$build/configure.log" >&2
-    fail "configuring failed (see above; the whole log: $build/configure.log); $another_folder"
+    fail "configuring failed (see above; full log: $build/configure.log). $another_folder"
   }
 }
-another_folder="where $build is of other sources, another compiler or other libraries, choose another one: LOCKSTEP_BUILD=FOLDER $0."
+another_folder="If $build belongs to other sources, another compiler or other libraries, use another folder: LOCKSTEP_BUILD=FOLDER $0"
 
-# compile [--target NAME...]: on a terminal ninja's own progress line, else a line every 20 s; the errors if it fails.
+# compile [--target NAME...]: shows ninja's progress line on a terminal, otherwise one line every 20 s. If the build fails,
+# it prints the errors.
 compile() {
   local log=$build/build.log
   if [[ -t 2 ]]; then
@@ -33,10 +35,11 @@ compile() {
     cmake --build "$build" "$@" 2>&1 | keep_log "$log" && return
     { grep -A 4 -E 'error:|undefined reference|No space left' "$log" || tail -n 30 "$log"; } | head -n 40 >&2
   fi
-  fail "the build in $build failed (see above); $another_folder"
+  fail "the build in $build failed (see above). $another_folder"
 }
 
-# FILE: writes standard input to it: the output of ninja ("[120/210] Building ...") or of make ("[ 57%] Building ...").
+# keep_log FILE: copies standard input to FILE and prints the progress. It knows the lines of ninja ("[120/210] Building ...")
+# and make ("[ 57%] Building ...").
 keep_log() {
   local line pause=${LOCKSTEP_PROGRESS_SECONDS:-20} next
   next=$((SECONDS + pause))
@@ -53,7 +56,8 @@ keep_log() {
   done >"$1"
 }
 
-# Compute capabilities of this machine's GPUs, one a line, such as 9.0; "unknown" if nvidia-smi does not tell them.
+# Prints the compute capabilities of this machine's GPUs, one per line, such as 9.0. Prints "unknown" if nvidia-smi fails
+# and the driver lists a GPU.
 gpus() {
   local found
   found=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -xE '[0-9]+\.[0-9]+' | sort -u) ||
@@ -69,8 +73,8 @@ find_nvcc() {
   return 1
 }
 
-# Sets `cuda` to the settings of CMake that LOCKSTEP_CUDA asks for (ON, OFF, AUTO); by default the CUDA back end is built
-# for the GPUs of this machine, and only for them. Kernels for all kinds of GPUs take minutes more.
+# Sets `cuda` to CMake's options for LOCKSTEP_CUDA (ON, OFF, AUTO). By default CMake compiles kernels only for the GPUs of
+# this machine. Kernels for all kinds of GPUs take minutes more.
 choose_cuda() {
   local nvcc capabilities capability number architectures=()
   cuda=()
@@ -89,13 +93,13 @@ choose_cuda() {
   fi
   for capability in "${capabilities[@]}"; do
     number=${capability/./}
-    "$nvcc" --list-gpu-arch 2>/dev/null | grep -x "compute_$number" >/dev/null || return 0  # CMake then chooses
-    architectures+=("${number/#90/90a}-real")  # as cmake/cuda.cmake has it
+    "$nvcc" --list-gpu-arch 2>/dev/null | grep -x "compute_$number" >/dev/null || return 0  # nvcc does not know this GPU: CMake chooses
+    architectures+=("${number/#90/90a}-real")  # cmake/cuda.cmake does the same
   done
   cuda+=("-DCMAKE_CUDA_ARCHITECTURES=$(IFS=';'; echo "${architectures[*]}")")
 }
 
-# Processors' cores that this process may use: physical ones, in its affinity mask, at most the control group's quota.
+# Prints how many physical cores this process may use: those in its affinity mask, at most the control group's quota.
 usable_cores() {
   local cores quota
   cores=$(lscpu -p=CPU,CORE,SOCKET 2>/dev/null |
@@ -111,7 +115,7 @@ usable_cores() {
   echo "$cores"
 }
 
-# Whole processors that the control groups (version 2, then 1) grant; 0: no limit.
+# Prints how many whole processors the control groups (version 2, then 1) grant. 0 means no limit.
 quota_cores() {
   local group quota period least=0 line
   group=$(sed -n 's/^0:://p' /proc/self/cgroup 2>/dev/null)
@@ -132,36 +136,40 @@ quota_cores() {
   }
 }
 
-# Open MPI refuses root without these; root is the only user of many containers.
+# Without these variables Open MPI refuses to run as root, the only user of many containers.
 as_root_variables() {
   if [[ $(id -u) == 0 ]]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
   fi
 }
 
-# Neither the user, nor a batch system, nor the installation names other hosts to mpirun.
+# Succeeds if neither the user nor a batch system nor the installation names other hosts to mpirun.
 one_host() {
   [[ ${SLURM_JOB_NUM_NODES:-1} == 1 && -z ${PBS_NODEFILE:-}${PE_HOSTFILE:-}${LSB_HOSTS:-}${LSB_DJOB_HOSTFILE:-} &&
     -z ${OMPI_MCA_orte_default_hostfile:-}${PRTE_MCA_prte_default_hostfile:-} ]] &&
     ! grep -qsE '^[[:space:]]*[^#[:space:]]' /etc/openmpi/openmpi-default-hostfile /etc/prte/prte-default-hostfile
 }
 
-# Variables for Open MPI 4 (OMPI_MCA_) and 5 (PRTE_MCA_); what the user has set stays.
+# Exports variables for Open MPI 4 (OMPI_MCA_) and 5 (PRTE_MCA_). Variables that the user has set keep their values.
 mpi_variables() {  # ranks, usable cores
   as_root_variables
-  # No boxes of advice after the program's own words.
+  # mpirun must not print boxes of advice after the program's own error.
   : "${OMPI_MCA_orte_execute_quiet:=1}" "${PRTE_MCA_prte_execute_quiet:=1}"
   export OMPI_MCA_orte_execute_quiet PRTE_MCA_prte_execute_quiet
-  # On one host Open MPI 5 would look for networks that nobody needs, and complain of those it cannot use.
-  if one_host; then export OMPI_MCA_btl="${OMPI_MCA_btl:-^tcp}"; fi
-  # Open MPI binds one or two ranks to one core each, whatever their threads, and counts from core 0 whoever else is
-  # there: right only if the ranks fill the machine.
+  # One host needs no network. Open MPI 5 warns about networks that it cannot use. Open MPI 4 searches libfabric's networks
+  # at each start, except with the pml ob1 and without the btl ofi. Both versions have ob1.
+  if one_host; then
+    : "${OMPI_MCA_btl:=^tcp,ofi}" "${OMPI_MCA_pml:=ob1}"
+    export OMPI_MCA_btl OMPI_MCA_pml
+  fi
+  # Open MPI binds each of one or two ranks to one core, for any number of threads. It counts from core 0 even if other jobs
+  # use it. Both are right only if the ranks fill the machine.
   if [[ $1 != "$2" || $2 != "$(lscpu -p=CORE,SOCKET | grep -v '^#' | sort -u | wc -l)" ]]; then
     : "${OMPI_MCA_hwloc_base_binding_policy:=none}" "${PRTE_MCA_hwloc_default_binding_policy:=none}"
     export OMPI_MCA_hwloc_base_binding_policy PRTE_MCA_hwloc_default_binding_policy
   fi
   if [[ $1 -gt $2 ]]; then
-    echo "$me: more ranks than cores ($1 on $2): they take turns, so expect no gain in speed." >&2
+    echo "$me: more ranks than cores ($1 ranks, $2 cores). The ranks take turns, so training is not faster." >&2
     : "${OMPI_MCA_rmaps_base_oversubscribe:=1}" "${PRTE_MCA_rmaps_default_mapping_policy:=:oversubscribe}"
     : "${OMPI_MCA_mpi_yield_when_idle:=1}"
     export OMPI_MCA_rmaps_base_oversubscribe PRTE_MCA_rmaps_default_mapping_policy OMPI_MCA_mpi_yield_when_idle

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Downloads the headers of NVIDIA's front end of cuDNN (MIT), checks them, and puts them where CMake finds them.
+# Downloads the headers of cuDNN's front end by NVIDIA (MIT licence), checks them, and stores them for CMake.
 set -euo pipefail
 
 readonly version=1.32.0
@@ -11,12 +11,12 @@ usage() {
   cat <<END
 usage: scripts/get_cudnn_frontend.sh [DIR]
 
-Puts the headers of cudnn_frontend $version, 3 MB out of a Python wheel of 11 MiB, into DIR/include. DIR is
-\${XDG_CACHE_HOME:-~/.cache}/lockstep/cudnn_frontend-$version where none is named: CMake looks there. Any other is to be
-named to CMake with -DCUDNN_FRONTEND_ROOT=DIR. Does nothing where they are.
+Downloads the headers of cudnn_frontend $version to DIR/include: 3 MB from a Python wheel of 11 MiB.
+The default of DIR is \${XDG_CACHE_HOME:-~/.cache}/lockstep/cudnn_frontend-$version, where CMake finds it.
+For another DIR pass -DCUDNN_FRONTEND_ROOT=DIR to CMake. Does nothing if the headers are already there.
 
 environment:
-  LOCKSTEP_CUDNN_FRONTEND_URL     another place of the wheel: a mirror, or file:///PATH
+  LOCKSTEP_CUDNN_FRONTEND_URL     another URL of the wheel: a mirror, or file:///PATH
   LOCKSTEP_CUDNN_FRONTEND_SHA256  the checksum of another wheel
 END
 }
@@ -31,8 +31,8 @@ case ${1-} in -h | --help) usage; exit 0 ;; esac
 dir=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/lockstep/cudnn_frontend-$version}
 [[ ! -f $dir/include/cudnn_frontend.h ]] || exit 0
 
-mkdir -p "$dir" || die "cannot write to $dir: name another folder"
-work=$(mktemp -d "$dir/.unpack-XXXXXX") || die "cannot write to $dir: name another folder"
+mkdir -p "$dir" || die "cannot write to $dir. Name another folder."
+work=$(mktemp -d "$dir/.unpack-XXXXXX") || die "cannot write to $dir. Name another folder."
 trap 'rm -rf "$work"' EXIT
 if command -v curl >/dev/null; then
   curl --fail --location --silent --show-error --connect-timeout 60 --speed-limit 1 --speed-time 60 \
@@ -42,12 +42,12 @@ else
     code=0 || code=$?
 fi
 [[ $code == 0 ]] ||
-  die "cannot download $url (see above): check the network, or set LOCKSTEP_CUDNN_FRONTEND_URL to a mirror"
+  die "cannot download $url (see above). Check the network, or set LOCKSTEP_CUDNN_FRONTEND_URL to a mirror."
 sum=$(sha256sum "$work/wheel" | cut -d' ' -f1)
-[[ $sum == "$sha256" ]] || die "wrong checksum: $url has sha256 $sum where $sha256 is wanted"
-(cd "$work" && cmake -E tar xf wheel) || die "cannot unpack $url: is the disk full?"
-[[ -f $work/include/cudnn_frontend.h ]] || die "$url holds no include/cudnn_frontend.h"
-# The folder appears as a whole, or not at all; another run may have been first.
+[[ $sum == "$sha256" ]] || die "wrong checksum: $url has sha256 $sum instead of $sha256. Run this again, or set LOCKSTEP_CUDNN_FRONTEND_URL to a mirror."
+(cd "$work" && cmake -E tar xf wheel) || die "cannot unpack $url. Check the free disk space."
+[[ -f $work/include/cudnn_frontend.h ]] || die "$url does not contain include/cudnn_frontend.h. Use the wheel of cudnn_frontend $version."
+# The folder appears complete or not at all. If another run was first, its folder stays.
 mv -T "$work/include" "$dir/include" 2>/dev/null || [[ -f $dir/include/cudnn_frontend.h ]] ||
-  die "cannot write to $dir: name another folder"
+  die "cannot write to $dir. Name another folder."
 echo "get_cudnn_frontend.sh: cudnn_frontend $version is in $dir"

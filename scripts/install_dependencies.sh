@@ -1,32 +1,32 @@
 #!/usr/bin/env bash
-# Installs what Lockstep is built from: Debian 12 and newer, Ubuntu 24.04 and newer. Does nothing where all is there.
-# On another system, or without the right to install, it looks for the compilers and headers themselves and names
-# what is missing by its purpose.
+# Installs the packages that the build needs: Debian 12 and newer, Ubuntu 24.04 and newer. Does nothing if none is missing.
+# On another system, or without the right to install, it looks for the compilers and headers themselves. It then prints
+# what is missing and what each part is for.
 set -euo pipefail
 
 usage() {
   cat <<'HELP'
-usage: scripts/install_dependencies.sh [--tests] [--slurm] [--check] [--gpu]
+usage: scripts/install_dependencies.sh [--tests] [--slurm] [--docs] [--check] [--gpu]
 
-Finds out which packages are missing, says which, and installs them with apt-get (through sudo, if not root). CUDA,
-cuDNN and NCCL are left to whoever runs the machine; where nvcc is in PATH, the headers of cuDNN's front end are fetched
-(get_cudnn_frontend.sh).
+Prints which packages are missing and installs them with apt-get. It uses sudo unless you are root. It does not install
+CUDA, cuDNN or NCCL. If nvcc is on PATH, it downloads the headers of cuDNN's front end (get_cudnn_frontend.sh).
 
-  --tests   also what the tests and the benchmarks need
-  --gpu     only say what the CUDA back end needs besides, and what is missing of it here; exit code 1 if something is
-  --slurm   also SLURM, for the tests on a private one-machine cluster (its services are not needed)
-  --check   only say what is missing; exit code 1 if something is
+  --tests   also the packages for tests and benchmarks
+  --slurm   also SLURM, for tests on a private cluster of one machine; no service needs to run
+  --docs    also the tools that build and check the documentation
+  --check   only print what is missing; exit code 1 if something is
+  --gpu     only print what the CUDA back end needs and what is missing; exit code 1 if something is
   --help    this text
 HELP
 }
 
-# What is needed: package | how it is recognised without dpkg (command, <header>, :Python module, /file) | purpose.
+# One line per package: package | how it is found without dpkg (command, <header>, :Python module, /file) | purpose.
 build_needs='
 build-essential|c++|C++20 compiler (g++ 11 or newer)
 cmake|cmake|build system, 3.22 or newer
 ninja-build|ninja|build system
-git|git|name of the build, kept in every checkpoint
-pkg-config|pkg-config|finding libraries
+git|git|git, for the revision in every checkpoint
+pkg-config|pkg-config|pkg-config, which finds libraries
 openmpi-bin|mpirun|MPI launcher
 libopenmpi-dev|mpicxx|MPI library
 libhdf5-dev|<hdf5.h>|HDF5, for checkpoints
@@ -43,12 +43,12 @@ test_needs='
 libgtest-dev|<gtest/gtest.h>|GoogleTest
 libgmock-dev|<gmock/gmock.h>|GoogleMock
 libbenchmark-dev|<benchmark/benchmark.h>|Google Benchmark
-python3-h5py|:h5py|h5py, the other reader of checkpoints
-python3-matplotlib|:matplotlib|matplotlib, for pictures of runs
-curl|curl|downloads
+python3-h5py|:h5py|h5py, which reads checkpoints in Python
+python3-matplotlib|:matplotlib|matplotlib, for plots of runs
+curl|curl|curl, for downloads
 ca-certificates|/etc/ssl/certs/ca-certificates.crt|certificates for downloads'
 docs_needs='
-mkdocs|mkdocs|mkdocs, for the site of the documentation
+mkdocs|mkdocs|mkdocs, for the documentation site
 doxygen|doxygen|doxygen, for the API reference
 groff|groff|groff, which checks the man pages'
 slurm_needs='
@@ -62,7 +62,7 @@ fail() {
   exit "${2:-1}"
 }
 
-# Lines of needs whose package dpkg does not have.
+# The lines of `needs` whose package is not installed, by dpkg's records.
 missing_packages() {
   local installed package known purpose packages
   mapfile -t packages < <(cut -d'|' -f1 <<<"$needs" | grep .)
@@ -72,7 +72,7 @@ missing_packages() {
   done <<<"$needs"
 }
 
-# The same by looking for the thing itself, wherever modules, Spack, Conda or pkg-config have put it.
+# The same without dpkg: modules, Spack, Conda or pkg-config may have installed the command or header elsewhere.
 missing_things() {
   local package known purpose prefix flags=() prefixes
   IFS=':;' read -ra prefixes <<<"${CMAKE_PREFIX_PATH:-}:${HDF5_ROOT:-}:${CONDA_PREFIX:-}"
@@ -94,18 +94,19 @@ missing_things() {
   done <<<"$needs"
 }
 
-# For the CUDA back end, where there is nvcc to build it: what no package brings. The build goes without where it fails.
+# No Debian package contains these headers. They matter only if nvcc is on PATH. If the download fails, the build has no
+# CUDA back end.
 get_front_end_of_cudnn() {
   if command -v nvcc >/dev/null && [[ $check == 0 && ${LOCKSTEP_CUDA:-} != OFF ]]; then
-    "$(dirname "${BASH_SOURCE[0]}")/get_cudnn_frontend.sh" || echo "install_dependencies.sh: the build will be without CUDA" >&2
+    "$(dirname "${BASH_SOURCE[0]}")/get_cudnn_frontend.sh" || echo "install_dependencies.sh: the build will have no CUDA back end." >&2
   fi
 }
 
-describe() {  # needs on stdin -> "package (purpose)" on lines
+describe() {  # prints "package purpose" for each line of needs on stdin
   while IFS='|' read -r package known purpose; do printf '  %-20s %s\n' "$package" "$purpose"; done
 }
 
-# The packages of Debian 11 and Ubuntu 22.04 are older than the tested ones. Stop before an hour is lost.
+# The packages of Debian 11 and Ubuntu 22.04 are older than the tested ones, so a build would fail late.
 refuse_too_old() {
   local ID='' VERSION_ID='' PRETTY_NAME='this system'
   # shellcheck disable=SC1091
@@ -113,7 +114,7 @@ refuse_too_old() {
   case $ID in
     debian) [[ -z $VERSION_ID || ${VERSION_ID%%.*} -ge 12 ]] ;;
     ubuntu) [[ -z $VERSION_ID || ${VERSION_ID%%.*} -ge 24 ]] ;;
-  esac || fail "$PRETTY_NAME is too old: its packages are older than those that are tested. Use Debian 12, Ubuntu 24.04 or newer, or a container of one."
+  esac || fail "the packages of $PRETTY_NAME are too old. Use Debian 12, Ubuntu 24.04 or newer, or a container with one of them."
 }
 
 install_packages() {
@@ -121,27 +122,31 @@ install_packages() {
   if [[ $(id -u) != 0 ]]; then
     as_root=(sudo)
     echo "install_dependencies.sh: sudo may ask for your password." >&2
-    sudo true || fail "sudo was refused: ask an administrator for: apt-get install $*"
+    sudo true || fail "sudo was refused. Ask an administrator to run: apt-get install $*"
   fi
   apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
-  # Package lists may be missing (fresh container) or older than the mirror: refresh them only then.
+  # The package lists are refreshed only if this download fails: they may be missing or older than the mirror.
   if ! "${apt[@]}" install -y --no-install-recommends --download-only "$@" >/dev/null 2>&1; then
-    "${apt[@]}" update >&2 || fail "apt-get update failed (see above): check the network and /etc/apt/sources.list, then run this again."
+    "${apt[@]}" update >&2 || fail "apt-get update failed (see above). Check the network and /etc/apt/sources.list, then run this again."
   fi
   "${apt[@]}" install -y --no-install-recommends "$@" >"$log" 2>&1 || {
     grep -E '^(E|W|Err):' "$log" | head -5 >&2
-    fail "apt-get install failed (see above; the whole log: $log): on Ubuntu enable 'universe' (sudo add-apt-repository universe), else check network and disk space, then run this again."
+    fail "apt-get install failed (see above; full log: $log). Check network and disk space, on Ubuntu enable 'universe' (sudo add-apt-repository universe), then run this again."
   }
   rm -f "$log"
 }
 
-# CUDA is not this script's to install: its version goes with the driver, and clusters have it in modules.
-say_gpu() {
+# This script does not install CUDA, because its version depends on the driver and clusters provide it as a module.
+print_gpu_needs() {
   local missing='' toolkit nvcc includes=() folder
   nvcc=$(command -v "${CUDACXX:-nvcc}" || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
-  echo "CUDA toolkit 12.8 or newer, for A100, H100, H200 and B200 (12.0 leaves out what it does not know), cuDNN 9, NCCL 2.19 or newer:"
-  echo "  on Debian and Ubuntu the packages cuda-toolkit-13-0, libcudnn9-dev-cuda-13 and libnccl-dev of https://developer.nvidia.com/cuda-downloads,"
-  echo "  or the toolkit and the Python packages nvidia-cudnn-cu13 and nvidia-nccl-cu13. To run: a driver for that CUDA (nvidia-smi names it)."
+  cat <<'NEEDS'
+The CUDA back end needs the CUDA toolkit, cuDNN 9 and NCCL 2.19 or newer. Toolkit 12.8 or newer compiles for A100, H100,
+H200 and B200; older ones from 12.0 on compile for the GPUs that they know.
+  Debian, Ubuntu: cuda-toolkit-13-0, libcudnn9-dev-cuda-13 and libnccl-dev of https://developer.nvidia.com/cuda-downloads
+  elsewhere: the toolkit, and the Python packages nvidia-cudnn-cu13 and nvidia-nccl-cu13
+  to run: a driver for this version of CUDA (nvidia-smi prints the newest that it supports)
+NEEDS
   if [[ -n $nvcc ]]; then
     toolkit=$(dirname "$(dirname "$(realpath "$nvcc")")")
     includes=("$toolkit/include" "$toolkit"/targets/*/include)
@@ -158,9 +163,9 @@ for path in sys.path: print(*glob.glob(path + "/nvidia/*/include"), sep="\n")' 2
     for folder in "${includes[@]}"; do [[ ! -e $folder/${header%:*} ]] || continue 2; done
     missing+=", ${header#*:}"
   done
-  [[ -e /proc/driver/nvidia/version ]] || missing+=", a driver (to run; the build needs none)"
-  [[ -n $missing ]] || { echo "all of it is here"; return 0; }
-  echo "missing here: ${missing#, }"
+  [[ -e /proc/driver/nvidia/version ]] || missing+=", a driver (only to run)"
+  [[ -n $missing ]] || { echo "nothing is missing"; return 0; }
+  echo "missing: ${missing#, }"
   return 1
 }
 
@@ -169,16 +174,17 @@ for argument in "$@"; do
   case $argument in
     --tests) needs+=$test_needs ;;
     --slurm) needs+=$slurm_needs ;;
+    --docs) needs+=$docs_needs ;;
     --check) check=1 ;;
-    --gpu) say_gpu; exit $? ;;
+    --gpu) print_gpu_needs; exit $? ;;
     -h | --help) usage; exit 0 ;;
-    *) fail "unknown option $argument: use --tests, --slurm, --check, --gpu or --help." 2 ;;
+    *) fail "unknown option $argument. Use --tests, --slurm, --docs, --check, --gpu or --help." 2 ;;
   esac
 done
 
 if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
   missing=$(missing_packages)
-  # Who cannot install may have built or loaded some of it: what is there need not be in dpkg's records.
+  # Users who cannot install may have built or loaded a library that dpkg has no record of.
   if [[ -n $missing && $(id -u) != 0 ]]; then missing=$(needs=$missing && missing_things); fi
   [[ -n $missing ]] || { get_front_end_of_cudnn; exit 0; }
   if [[ $check == 1 ]]; then
@@ -194,17 +200,17 @@ if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
     mapfile -t packages < <(cut -d'|' -f1 <<<"$missing")
     install_packages "${packages[@]}"
     missing=$(missing_packages)
-    [[ -z $missing ]] || fail "still missing after the installation: $(cut -d'|' -f1 <<<"$missing" | xargs). Install them by hand."
+    [[ -z $missing ]] || fail "packages are still missing after the installation: $(cut -d'|' -f1 <<<"$missing" | xargs). Install them by hand."
     get_front_end_of_cudnn
     exit 0
   fi
-  cure="ask an administrator for: apt-get install $(cut -d'|' -f1 <<<"$missing" | xargs)"
+  cure="Ask an administrator to run: apt-get install $(cut -d'|' -f1 <<<"$missing" | xargs)"
 else
-  cure="install them with this system's package manager, modules or Spack, and set CMAKE_PREFIX_PATH to their places"
+  cure="Install them with this system's package manager, modules or Spack, and set CMAKE_PREFIX_PATH to their folders."
 fi
 
 missing=$(missing_things)
 [[ -n $missing ]] || { get_front_end_of_cudnn; exit 0; }
 echo "missing (names as in Debian):" >&2
 describe <<<"$missing" >&2
-fail "not everything is there and it cannot be installed from here: $cure."
+fail "this script cannot install the missing packages here. $cure"

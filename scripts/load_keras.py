@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Loads a Lockstep checkpoint into Keras 3, and holds it to the logits that Lockstep finds:
+"""Loads a Lockstep checkpoint into Keras 3 and compares its logits with those of Lockstep:
 
   build/evaluate CHECKPOINT --data DIR --logits logits.h5
   scripts/load_keras.py CHECKPOINT --check logits.h5 --save model.keras
@@ -12,12 +12,12 @@ import networks
 
 
 def build(layers, shape, arrays):
-    """The network as a keras.Model for samples of `shape`, with the weights of `arrays`."""
+    """Returns the network as a keras.Model for samples of `shape`, with the weights of `arrays`."""
     import keras
     import numpy
     from keras import layers as kl, ops
 
-    weights = []  # (layer, arrays), set when the model stands
+    weights = []  # (layer, arrays): set after the model is built
 
     def convolution(x, name, kernel, stride, padding, relu):
         flat = len(x.shape) == 3
@@ -87,8 +87,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint")
     networks.add_weights_option(parser)
-    parser.add_argument("--check", required=True, metavar="LOGITS", help="what evaluate --logits wrote")
-    parser.add_argument("--save", metavar="FILE", help="write the model as Keras does")
+    parser.add_argument("--check", required=True, metavar="LOGITS", help="file that evaluate --logits wrote")
+    parser.add_argument("--save", metavar="FILE", help="file for the model in the format of Keras")
     arguments = parser.parse_args()
     networks.need("keras", "h5py")
     import h5py

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Loads a Lockstep checkpoint into PyTorch, and holds it to the logits that Lockstep finds; and back again:
+"""Loads a Lockstep checkpoint into PyTorch and compares its logits with those of Lockstep. Also converts a state_dict to a
+checkpoint:
 
   build/evaluate CHECKPOINT --data DIR --logits logits.h5
   scripts/load_pytorch.py CHECKPOINT --check logits.h5 --save weights.pt
@@ -16,7 +17,7 @@ PARTS = {"weights": "weight", "biases": "bias", "gamma": "weight", "beta": "bias
 
 
 def to_torch(arrays):
-    """A state_dict: NAME.weight, ... with convolution filters out, in, height, width."""
+    """Returns a state_dict: NAME.weight, ... with convolution filters as out, in, height, width."""
     import numpy
     import torch
     state = {}
@@ -29,7 +30,7 @@ def to_torch(arrays):
 
 
 def from_torch(state, layers):
-    """The arrays of a checkpoint, in its order and names."""
+    """Returns the arrays of a checkpoint, in its order and with its names."""
     import numpy
     arrays = {}
 
@@ -38,8 +39,8 @@ def from_torch(state, layers):
             key = f"{name.replace('/', '.')}.{PARTS[part]}"
             if key not in state:
                 if part in ("biases", "gamma"):
-                    continue  # left out around a normalisation
-                raise SystemExit(f"the state_dict has no {key}")
+                    continue  # absent next to a normalisation
+                raise SystemExit(f"the state_dict has no {key}. Pass the --model that it was saved from.")
             array = state[key].detach().cpu().float().numpy()
             arrays[f"{name}/{part}"] = numpy.moveaxis(array, 1, -1) if part == "weights" and array.ndim > 2 else array
 
@@ -60,7 +61,7 @@ def from_torch(state, layers):
 
 
 def run(layers, x, state):
-    """The logits. Images are N, C, H, W here, sequences N, C, L."""
+    """Returns the logits. Images are N, C, H, W here, and sequences are N, C, L."""
     import torch
     import torch.nn.functional as F
 
@@ -104,7 +105,7 @@ def run(layers, x, state):
             x = F.relu(x)
         elif kind == "gelu":
             x = F.gelu(x)
-        elif kind == "flatten":  # in Lockstep's order, channels last
+        elif kind == "flatten":  # Lockstep's order: channels last
             x = x.movedim(1, -1).flatten(1)
         elif kind == "average":
             x = x.mean((2, 3))
@@ -120,7 +121,7 @@ def run(layers, x, state):
 
 
 def write_checkpoint(path, model, arrays):
-    """As step 0 of a run, with checksums."""
+    """Writes a checkpoint of step 0, with checksums."""
     import h5py
     import numpy
     with h5py.File(path, "w") as file:
@@ -136,16 +137,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="a checkpoint, or with --to-checkpoint a state_dict")
     networks.add_weights_option(parser)
-    parser.add_argument("--check", metavar="LOGITS", help="what evaluate --logits wrote")
-    parser.add_argument("--save", metavar="FILE", help="write the state_dict")
-    parser.add_argument("--model", help="with --to-checkpoint: the model's name")
-    parser.add_argument("--to-checkpoint", metavar="FILE", help="make a checkpoint of a state_dict")
+    parser.add_argument("--check", metavar="LOGITS", help="file that evaluate --logits wrote")
+    parser.add_argument("--save", metavar="FILE", help="file for the state_dict")
+    parser.add_argument("--model", help="name of the model, with --to-checkpoint")
+    parser.add_argument("--to-checkpoint", metavar="FILE", help="file for a checkpoint with the weights of a state_dict")
     arguments = parser.parse_args()
     networks.need("torch", "h5py")
     import torch
     if arguments.to_checkpoint:
         if not arguments.model:
-            parser.error("--to-checkpoint needs --model")
+            parser.error("--to-checkpoint needs --model. Pass the name of the model.")
         state = torch.load(arguments.file, map_location="cpu", weights_only=True)
         write_checkpoint(arguments.to_checkpoint, arguments.model,
                          from_torch(state, networks.layers_of(arguments.model)))

@@ -1,18 +1,19 @@
-"""The networks of net/models, layer by layer as there, for load_pytorch.py and load_keras.py.
+"""The networks of net/models, layer by layer, for load_pytorch.py and load_keras.py.
 
 A network is a list of layers, each (kind, name, ...):
-  conv      name, kernel, stride, padding ("same": half a kernel on both ends, or "valid"), relu; 1-d where x is
+  conv      name, kernel, stride, padding ("same": half a kernel on both ends, or "valid"), relu; 1-d if x is
   dense     name, relu
   max_pool  size, stride, padding ("same": short windows at the ends, or "valid"), relu
   norm      name, epsilon
   response  radius, bias, alpha, beta (local response normalisation over channels)
   rescale   factor, offset
-  residual  branch, shortcut (lists of layers; no shortcut: x itself)
-  subsample stride, channels (every stride-th pixel, zeros behind its channels)
+  residual  branch, shortcut (lists of layers; if shortcut is None, x itself)
+  subsample stride, channels (every stride-th pixel, then zeros for the additional channels)
   embedding name
-  relu, gelu, flatten, average (global), softmax; what does nothing in evaluation is left out
+  relu, gelu, flatten, average (global), softmax
+Layers that do nothing in evaluation are left out.
 Names are those of the arrays in a checkpoint: parameters/NAME/weights, biases, gamma, beta, mean, variance, vectors. Some
-layers have no biases, and some no gamma.
+layers have no biases, and some have no gamma.
 """
 
 import importlib.util
@@ -69,7 +70,7 @@ def resnet_small():
 
 
 def resnet(stages, blocks, filters, convolved):
-    """`stages` of `blocks`, as net/models/resnet.cc has them."""
+    """Returns a function that builds `stages` of `blocks`, as net/models/resnet.cc does."""
     def build():
         layers = [conv("conv", 3), ("norm", "norm", 1e-5), ("relu",)]
         channels, width = filters, filters
@@ -108,39 +109,39 @@ NETWORKS = {"tutorial": tutorial, "deep_mnist": deep_mnist, "tower": tower, "ker
 
 def layers_of(model):
     if model not in NETWORKS:
-        raise SystemExit(f"no network of the name {model} in {__file__}: known are {', '.join(NETWORKS)}")
+        raise SystemExit(f"{__file__} has no network {model}. Use one of: {', '.join(NETWORKS)}.")
     return NETWORKS[model]()
 
 
 def need(*packages):
-    """Ends the program where one of `packages` is not installed."""
+    """Ends the program if one of `packages` is not installed."""
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
-        raise SystemExit(f"this Python has no {' and no '.join(missing)}: pip install {' '.join(missing)}")
+        raise SystemExit(f"this Python has no {' and no '.join(missing)}. Install with: pip install {' '.join(missing)}")
 
 
 SECTIONS = {"ema": "ema", "raw": "parameters"}
 
 
 def printable(text):
-    """`text` with ? for each control character: a terminal would obey them."""
+    """Returns `text` with ? for each control character, because a terminal would obey them."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def add_weights_option(parser):
     parser.add_argument("--weights", default="auto", choices=("auto", *SECTIONS),
-                        help="ema: the moving average; raw: the weights; auto (default): the average if there is one")
+                        help="ema: moving average; raw: weights; auto (default): the moving average if there is one")
 
 
 def read_checkpoint(path, weights):
-    """The model's name, and the arrays of `weights` ("auto", "ema", "raw") by name. Prints which weights these are."""
+    """Returns the model's name and the arrays of `weights` ("auto", "ema", "raw") by name. Prints which weights it read."""
     import h5py
     with h5py.File(path, "r", locking=False) as file:
         if weights == "auto":
             weights = "ema" if "ema" in file else "raw"
         if SECTIONS[weights] not in file:
-            raise SystemExit(f"{path} holds no averaged weights, because its run kept no moving average; "
-                             "pass --weights raw" if weights == "ema" else f"{path} holds no weights; use another file")
+            raise SystemExit(f"{path} contains no averaged weights, because its run kept no moving average. "
+                             "Pass --weights raw." if weights == "ema" else f"{path} contains no weights. Pass another file.")
         print(f"{weights} weights of {path}")
         if "normalisation" in file.attrs:
             print("images: (pixel - mean) / deviation, pixels from 0 to 255, "
@@ -156,11 +157,11 @@ def as_text(attribute):
 
 
 def compare(path, answer, tolerance=1e-5):
-    """Holds `answer`(samples) to the logits in `path`, which evaluate --logits wrote; in units of the largest logit."""
+    """Compares `answer`(samples) with the logits in `path`, which evaluate --logits wrote, in units of the largest logit."""
     import h5py
     with h5py.File(path, "r", locking=False) as file:
         samples, logits = file["samples"][()], file["logits"][()]
     difference = abs(answer(samples) - logits).max() / max(1.0, abs(logits).max())
-    print(f"{len(samples)} samples: logits differ by at most {difference:.2g} of the largest")
+    print(f"{len(samples)} samples: logits differ by at most {difference:.2g} of the largest logit")
     if not difference <= tolerance:
-        raise SystemExit(f"more than {tolerance:g}: this is another network")
+        raise SystemExit(f"this is more than {tolerance:g}, so the networks differ. Pass the logits of this checkpoint.")

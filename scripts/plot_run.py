@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws a run: loss, accuracy and speed over the steps, from the metrics.jsonl of its log directory.
+"""Plots loss, accuracy and speed of a run over its steps, from metrics.jsonl in its log directory.
 
 Needs matplotlib:  sudo apt install python3-matplotlib   (or: pip install matplotlib)
 """
@@ -9,7 +9,7 @@ import sys
 
 
 def read(path):
-    """Rows of each kind, in the order of the file. A line that a crash cut short is left out."""
+    """Returns the rows of each kind, in the order of the file. Skips a line that a crash cut short."""
     rows = {"train": [], "evaluation": []}
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
@@ -24,13 +24,13 @@ def read(path):
 
 
 def column(rows, name):
-    """The steps and values of `name`, where it is there and a number (NaN is written as text)."""
+    """Returns the steps and values of `name`. Skips rows without a number there (NaN is written as text)."""
     pairs = [(row["step"], row[name]) for row in rows if isinstance(row.get(name), (int, float))]
     return [step for step, _ in pairs], [value for _, value in pairs]
 
 
 def smooth(values):
-    """Centred moving mean over a fortieth of the rows: no lag, and shorter windows at the ends."""
+    """Returns the centred moving mean over a fortieth of the rows. It has no lag, and shorter windows at both ends."""
     half = len(values) // 80
     sums = [0.0]
     for value in values:
@@ -108,25 +108,25 @@ def draw(rows, title, with_speed, pyplot):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("metrics", help="metrics.jsonl of a log directory")
-    parser.add_argument("picture", help="file to write: .png, .svg or .pdf by its name")
-    parser.add_argument("--title", default="", help="line above the picture")
-    parser.add_argument("--no-speed", action="store_true", help="leave images/s out")
+    parser.add_argument("metrics", help="metrics.jsonl in a log directory")
+    parser.add_argument("picture", help="output file: .png, .svg or .pdf")
+    parser.add_argument("--title", default="", help="title of the plot (default: none)")
+    parser.add_argument("--no-speed", action="store_true", help="no plot of images/s")
     arguments = parser.parse_args()
     try:
         import matplotlib
     except ImportError:
-        sys.exit("plot_run.py: matplotlib is missing: sudo apt install python3-matplotlib, and run this with "
-                 "/usr/bin/python3; or pip install matplotlib")
+        sys.exit("plot_run.py: matplotlib is missing. Install it (sudo apt install python3-matplotlib) and run this with "
+                 "/usr/bin/python3, or pip install matplotlib.")
     matplotlib.use("Agg")  # no window, no display
     from matplotlib import pyplot
     try:
         rows = read(arguments.metrics)
         if not rows["train"] and not rows["evaluation"]:
-            sys.exit(f"plot_run.py: {arguments.metrics} holds no steps yet; wait for the run, or name another file")
+            sys.exit(f"plot_run.py: {arguments.metrics} contains no steps yet. Wait for the run, or name another file.")
         draw(rows, arguments.title, not arguments.no_speed, pyplot).savefig(arguments.picture, dpi=130, bbox_inches="tight")
     except (OSError, ValueError) as error:
-        sys.exit(f"plot_run.py: {error}")
+        sys.exit(f"plot_run.py: {error}. Name other files.")
     last = max((row["step"] for kind in rows.values() for row in kind), default=0)
     print(f"{arguments.picture}: {len(rows['train'])} training rows, {len(rows['evaluation'])} evaluations, "
           f"up to step {last}")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests need, builds everything, and passes every test.
+# Installs what the tests need, builds everything, and runs all tests.
 set -euo pipefail
 # shellcheck source=SCRIPTDIR/common.sh
 . "$(dirname "$0")/common.sh"
@@ -8,11 +8,11 @@ usage() {
   cat <<'HELP'
 usage: scripts/test.sh [ctest options]
 
-Installs what is missing (apt-get; asks for sudo only if needed), builds, and runs all tests; for example
-    scripts/test.sh -L unit            only those without MPI
-    scripts/test.sh -R mpi.reducers    only those with this in their name
-The exit code is that of ctest: 0 if all pass. Tests whose tools are not installed (SLURM, TensorBoard) are skipped; the
-last line says which, and what to install.
+Installs missing packages (apt-get; sudo only if needed), builds, and runs all tests. For example:
+    scripts/test.sh -L unit            only tests without MPI
+    scripts/test.sh -R mpi.reducers    only tests with this in their name
+The exit code is that of ctest: 0 if all tests pass. Tests are skipped if their tools are not installed (SLURM,
+TensorBoard). The last line names them and what to install.
 
 Environment:
   LOCKSTEP_BUILD   build folder (default: build)
@@ -26,13 +26,13 @@ done
 "$root/scripts/install_dependencies.sh" --tests
 configure -DLOCKSTEP_TESTS=ON -DLOCKSTEP_BENCH=ON
 compile
-# One job more than cores, for many tests wait; those of several ranks that compute all the time book two, so that timeouts
-# hold on a small machine.
+# One job more than cores, because many tests wait. Tests with several computing ranks count as two jobs. So they meet
+# their time limits on a small machine.
 code=0
 results=$build/Testing/results.xml
 rm -f "$results"
 ctest --test-dir "$build" --output-junit "$results" --no-tests=error --output-on-failure -j "$(($(usable_cores) + 1))" "$@" || code=$?
-# A test that passes may print such lines, too: only those that ctest counts as skipped are named.
+# A test that passes may also print such lines, so only tests that ctest counts as skipped are named.
 skipped=$(awk 'FNR == NR { if (match($0, /<testcase name="[^"]*"/)) name = substr($0, RSTART + 16, RLENGTH - 17)
                            if (/<skipped /) is_skipped[name] = 1; next }
                /^[0-9]+\/[0-9]+ Testing: / { name = $3 }

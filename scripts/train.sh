@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job in one command: installs what is missing, builds, and trains with one MPI rank per core.
+# Trains with one command: installs missing packages, builds, and starts one MPI rank per core.
 set -euo pipefail
 # shellcheck source=SCRIPTDIR/common.sh
 . "$(dirname "$0")/common.sh"
@@ -9,39 +9,39 @@ usage() {
   cat <<HELP
 usage: scripts/train.sh [$program options]
 
-Installs what is missing (apt-get; asks for sudo only if needed), builds, and runs
+Installs missing packages (apt-get; sudo only if needed), builds, and runs
     mpirun -np CORES build/$program [$program options]
-with one rank per core that this shell may use. Its exit code is $program's: 0 done, 75 stopped on request after a
-checkpoint (the same command continues), 1 failed, 2 wrong options.
-Ctrl-C, SIGTERM and SIGHUP ask for a checkpoint and a clean end; a second one ends at once.
+with one rank per core that this shell may use. The exit code is that of $program: 0 done, 1 failed, 2 wrong options,
+75 stopped on request after a checkpoint (the same command continues).
+Ctrl-C, SIGTERM and SIGHUP request a checkpoint and a clean end. A second signal ends the run at once.
 
 Environment:
-  LOCKSTEP_RANKS   number of ranks instead of one per core (here: $(usable_cores))
+  LOCKSTEP_RANKS   number of ranks (default: one per core, here $(usable_cores))
   LOCKSTEP_BUILD   build folder (default: build)
-  LOCKSTEP_PROGRAM the program: train_cifar, train_mnist or train_reuters
-  LOCKSTEP_CUDA    ON builds for GPUs on a machine without any, OFF leaves them out (default: GPUs of this machine)
+  LOCKSTEP_PROGRAM train_cifar, train_mnist or train_reuters (default: train_cifar)
+  LOCKSTEP_CUDA    ON: build for GPUs on a machine without one; OFF: no GPUs (default: the GPUs of this machine)
 
 HELP
   if [[ -x $build/$program ]]; then
     as_root_variables
     "$build/$program" --help
   else
-    echo "$program is not built yet: its own options are shown here after the first run (or: scripts/train.sh --list)."
+    echo "$program is not built yet. After the first run (or scripts/train.sh --list) its options are shown here."
   fi
 }
 
-# mpirun hands SIGUSR1 on to the ranks, but takes SIGINT and SIGTERM for "kill them in a second".
+# mpirun forwards SIGUSR1 to the ranks. After SIGINT or SIGTERM it kills them within a second.
 stop_requests=0
 stop() {
   stop_requests=$((stop_requests + 1))
   if [[ $stop_requests == 1 ]]; then
-    echo "train.sh: asked to stop: waiting for a checkpoint (once more to end at once)." >&2
-    hand_on USR1
+    echo "train.sh: stop requested, waiting for a checkpoint. Repeat the signal to end at once." >&2
+    forward USR1
   else
-    hand_on TERM
+    forward TERM
   fi
 }
-hand_on() {  # $! is mpirun, and set before any trap can run
+forward() {  # $! is mpirun; it is empty before mpirun starts
   interrupted=1
   [[ -n ${!:-} ]] || exit 130
   kill -"$1" $! 2>/dev/null || true
@@ -52,7 +52,7 @@ for argument in "$@"; do
 done
 cores=$(usable_cores)
 ranks=${LOCKSTEP_RANKS:-$cores}
-[[ $ranks =~ ^[1-9][0-9]*$ ]] || fail "LOCKSTEP_RANKS=$ranks is not a number of ranks: give 1 or more, or unset it." 2
+[[ $ranks =~ ^[1-9][0-9]*$ ]] || fail "LOCKSTEP_RANKS=$ranks is not a number of ranks. Set it to 1 or more, or unset it." 2
 
 choose_cuda
 built_for=$(sed -n 's/^LOCKSTEP_CUDA:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null || true)
@@ -61,14 +61,14 @@ if [[ -f $build/CMakeCache.txt ]]; then
   if [[ -n ${LOCKSTEP_CUDA:-} && ${cuda[0]} != "-DLOCKSTEP_CUDA=$built_for" ]]; then
     configure "${cuda[@]}"
   elif [[ $built_for == OFF && ${cuda[*]} == *ARCHITECTURES* ]]; then
-    echo "train.sh: $build is a build without CUDA. To use the GPU, run: LOCKSTEP_CUDA=ON scripts/train.sh" >&2
+    echo "train.sh: $build was built without CUDA. To use the GPU, run: LOCKSTEP_CUDA=ON scripts/train.sh" >&2
   fi
 else
-  # Without CUDA no headers of cuDNN's front end are fetched.
+  # A build without CUDA needs no headers of cuDNN's front end.
   if [[ ${cuda[*]} == *=OFF ]]; then without=OFF; fi
   LOCKSTEP_CUDA=${without:-${LOCKSTEP_CUDA:-}} "$root/scripts/install_dependencies.sh"
   if [[ -n ${without:-} && -z ${LOCKSTEP_CUDA:-} ]]; then
-    echo "train.sh: this machine has no GPU, so the build is for CPU cores. To build for GPUs, run: LOCKSTEP_CUDA=ON scripts/train.sh" >&2
+    echo "train.sh: this machine has no GPU, so the build is without CUDA. To build for GPUs, run: LOCKSTEP_CUDA=ON scripts/train.sh" >&2
   fi
   configure -DLOCKSTEP_TESTS=OFF -DLOCKSTEP_BENCH=OFF "${cuda[@]}"
 fi
@@ -77,13 +77,13 @@ mpi_variables "$ranks" "$cores"
 
 echo "train.sh: mpirun -np $ranks $build/$program $*" >&2
 trap stop INT TERM HUP
-trap 'hand_on USR1' USR1
-# In a process group of its own, so that Ctrl-C reaches this script only.
+trap 'forward USR1' USR1
+# mpirun gets its own process group, so that Ctrl-C reaches only this script.
 set -m
 mpirun -np "$ranks" "$build/$program" "$@" </dev/null &
 set +m
 while :; do
   interrupted=0 code=0
   wait $! || code=$?
-  [[ $interrupted == 1 ]] || exit "$code"  # a signal ends a wait early
+  [[ $interrupted == 1 ]] || exit "$code"  # a signal interrupts `wait`
 done

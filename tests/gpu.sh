@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Everything that wants a GPU, on a machine that has one, the CUDA toolkit and a compiler, and perhaps nothing else: builds,
-# tests and measures, the most telling first. A table grows as results come in, so that whoever is cut short loses the end.
+# Builds, tests and measures everything that needs a GPU. The machine must have a GPU, the CUDA toolkit and a compiler. The
+# most important stages come first. Each result is written to the table at once, so a time limit loses only the rest.
 set -uo pipefail
 
 usage() {
@@ -8,18 +8,18 @@ usage() {
 usage: tests/gpu.sh [DEPENDENCIES [RESULTS]]
 
 Builds with the CUDA back end for the GPU of this machine, runs all tests on it, and trains for speed.
-  DEPENDENCIES  a folder with the libraries of scripts/install_dependencies.sh and an env.sh that puts them on the paths of
-                compiler, linker and CMake (default: .deps, if it is there; else those of the system)
-  RESULTS       where table.txt, machine.txt and results.tar.gz with all logs go (default: $OUT, else results in the build
+  DEPENDENCIES  a folder with the libraries of scripts/install_dependencies.sh and an env.sh that adds them to the paths of
+                compiler, linker and CMake (default: .deps if it exists, else the libraries of the system)
+  RESULTS       folder for table.txt, machine.txt and results.tar.gz with all logs (default: $OUT, else results in the build
                 folder)
-cmake and ninja must be on the PATH (pip has both), and CUDNN_FRONTEND_ROOT must name the headers of cuDNN's front end where
-scripts/get_cudnn_frontend.sh was not run. The exit code is 0 if nothing failed. If train_cifar cannot set up
-the GPU, nothing else runs.
+cmake and ninja must be on PATH (pip installs both). Run scripts/get_cudnn_frontend.sh first, or set CUDNN_FRONTEND_ROOT to
+the headers of cuDNN's front end. The exit code is 0 if nothing failed. If train_cifar cannot set up the GPU, nothing else
+runs.
 
 Environment:
-  LOCKSTEP_BUILD        build folder (default: build-gpu); one that is configured keeps its settings
-  LOCKSTEP_REQUIRE_GPU  0: without a GPU the tests are skipped instead of failing (default: 1)
-  LOCKSTEP_SECONDS      when to stop (default: 570)
+  LOCKSTEP_BUILD        build folder (default: build-gpu); a configured folder keeps its settings
+  LOCKSTEP_REQUIRE_GPU  0: skip the tests without a GPU; 1: fail (default: 1)
+  LOCKSTEP_SECONDS      time limit in seconds (default: 570)
 HELP
 }
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then usage; exit 0; fi
@@ -42,26 +42,27 @@ if [[ -r $dependencies/env.sh ]]; then
   . "$dependencies/env.sh"
   set -u
 elif [[ -n ${1:-} ]]; then
-  die "there is no env.sh in $dependencies"
+  die "$dependencies contains no env.sh. Name the folder of the dependencies."
 fi
 logs=$build/gpu-logs
-mkdir -p "$results" "$build" "$logs" || die "cannot create $results and $logs: name other folders"
+mkdir -p "$results" "$build" "$logs" || die "cannot create $results and $logs. Name other folders."
 rm -f "$logs"/*.log
 : >"$results/table.txt"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl=^tcp OMP_NUM_THREADS=1
 
-row() {  # WHAT RESULT SECONDS WORDS
+row() {  # STAGE RESULT SECONDS TEXT
   printf '%-34s %-8s %5s s  %s\n' "$@" | tee -a "$results/table.txt"
 }
-# One file instead of 40, because a machine with a GPU may be lent for minutes. After each failure and at the end.
+# Packs all logs into one file. This happens after each failure and at the end, because the machine may be available for
+# only minutes.
 pack() {
   local names
   mapfile -t names < <(ls "$logs")
   tar -czf "$results/results.tar.gz" -C "$results" table.txt machine.txt -C "$logs" "${names[@]}"
 }
-# NAME LIMIT COMMAND...: one row; its output is NAME.log, with '_' for blanks. `words` of the row: the last telling line of
-# the log. A failure prints the log's end.
+# stage NAME LIMIT COMMAND...: writes one row. Its output is in NAME.log, with '_' for blanks. The text of the row is the last
+# line of the log with a result. After a failure it prints the end of the log.
 stage() {
   local name=$1 limit=$2 log=$logs/${1// /_}.log code=0 began=$SECONDS result words
   shift 2
@@ -89,14 +90,14 @@ end() {
   exit $failed
 }
 compile() { cmake --build "$build" --target "$@"; }
-set_up() {  # the GPU, by the program itself; 77: none is here and none is required
+set_up() {  # train_cifar sets up the GPU; returns 77 if there is none and none is required
   local code=0 words
   words=$("$build/train_cifar" --device cuda --check 2>&1) || code=$?
   echo "$words"
   [[ $code == 0 || $LOCKSTEP_REQUIRE_GPU != 0 || $words != *"no CUDA device"* ]] || code=77
   return $code
 }
-programs() { for file in "$@"; do basename "$file" .cc; done; }  # names of tests, without main
+programs() { for file in "$@"; do basename "$file" .cc; done; }  # names of test programs
 export -f compile set_up
 export build
 
@@ -114,15 +115,15 @@ if [[ ! -f $build/CMakeCache.txt ]]; then
     ${architecture:+"-DCMAKE_CUDA_ARCHITECTURES=$architecture-real"} || end
 fi
 
-# A GPU that cannot be set up fails every other row too, so that their builds would be lost time.
+# If the GPU cannot be set up, every other stage would fail too, so nothing else is built.
 stage "build train_cifar" 400 bash -c "compile train_cifar" || end
 stage "check" 120 bash -c set_up || [[ $? == 77 ]] || end
 
-# The joint, its bodies and layers; then the programs; then all that ranks do together.
+# First the device interface, its kernels and the layers, then the programs, then everything with several ranks.
 for name in device layers; do
   stage "build gpu_$name" 400 bash -c "compile gpu_$name" && stage "gpu.$name" 120 "$build/tests/gpu_$name"
 done
-measure() {  # NAME OPTIONS...: 300 steps of the tutorial's network
+measure() {  # NAME OPTION...: times 300 steps of the tutorial network
   stage "train $1" 60 mpirun -np 1 "$build/train_cifar" --device cuda --steps 300 --log-every 100 --eval-every 0 \
     --summary-every 0 "${@:2}"
 }

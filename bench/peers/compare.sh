@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Lockstep and its peers on this machine, in turns (A B C A B C ...), on the same network, global batch and cores:
-# medians and ratios as a table.
+# Compares Lockstep with PyTorch and TensorFlow on this machine: the same network, global batch and cores, in turns
+# (A B C A B C ...). Prints a table of medians and ratios.
 set -euo pipefail
 # shellcheck source=SCRIPTDIR/../../scripts/common.sh
 . "$(dirname "$0")/../../scripts/common.sh"
 here=$root/bench/peers
 venv=${LOCKSTEP_PEERS:-$root/build-peers}
-# Of each network: the generated data of its samples' shape, samples per rank and step as in its recipe, and steps that
-# take a few seconds.
+# One line per network. The generated data has the shape of its samples, and the batch is that of its recipe. The timed
+# steps take a few seconds.
 #           data      batch steps warmup
 settings='tutorial   synthetic  64  40   5
           deep_mnist digits     64  40   5
@@ -24,18 +24,19 @@ usage() {
   cat <<HELP
 usage: bench/peers/compare.sh [options]
 
-  --net LIST       of: $all; or all ("$nets")
-  --rounds N       each runs N times, in turns ($rounds)
-  --steps N        timed steps of each run; --warmup N before them (by the network)
+  --net LIST       networks: all, or some of $all ("$nets")
+  --rounds N       runs of each program, in turns ($rounds)
+  --steps N        timed steps of each run (depends on the network)
+  --warmup N       steps before the timed ones (depends on the network)
   --ranks N        processes or replicas, one thread each ($ranks)
   --batch N        samples per rank and step (the network's recipe)
-  --precision P    fp32, bf16 or both (both; of several networks, and without AVX-512, fp32)
-  --peers LIST     of: pytorch pytorch-compile tensorflow tensorflow-xla ("$chosen"); compiling takes a minute or more
+  --precision P    fp32, bf16 or both (both; fp32 for several networks or without AVX-512)
+  --peers LIST     some of pytorch pytorch-compile tensorflow tensorflow-xla ("$chosen"); compiling takes a minute or more
 
 Environment:
   LOCKSTEP_PEERS   virtual environment with PyTorch and TensorFlow ($venv)
   LOCKSTEP_BUILD   build folder with bench_step ($build)
-bench/peers/README.md says how to get both peers.
+bench/peers/README.md explains how to install PyTorch and TensorFlow.
 HELP
 }
 
@@ -43,50 +44,50 @@ while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --rounds | --steps | --warmup | --ranks | --batch)
-      [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || fail "$1 needs a positive number." 2
+      [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || fail "$1 needs a positive number, not '${2:-}'. Pass 1 or more." 2
       declare "${1#--}=$2" ;;
     --precision)
       case ${2:-} in
         fp32 | bf16) precisions=$2 ;;
         both) precisions='fp32 bf16' ;;
-        *) fail "$1 is fp32, bf16 or both." 2 ;;
+        *) fail "unknown precision '${2:-}'. Use fp32, bf16 or both." 2 ;;
       esac ;;
     --peers) chosen=${2:-} ;;
     --net) nets=${2:-} ;;
-    *) fail "unknown option $1: see --help." 2 ;;
+    *) fail "unknown option $1. See --help." 2 ;;
   esac
   shift 2
 done
 [[ $nets != all ]] || nets=$all
-[[ -n $nets ]] || fail "--net needs a network: use $all, all." 2
+[[ -n $nets ]] || fail "--net needs a network. Use all, or some of: $all." 2
 for net in $nets; do
-  [[ " $all " == *" $net "* ]] || fail "unknown network $net: use $all, all." 2
+  [[ " $all " == *" $net "* ]] || fail "unknown network $net. Use all, or some of: $all." 2
 done
 if [[ -z $precisions ]]; then
   precisions='fp32 bf16'
   [[ $nets != *' '* ]] && grep -q avx512bw /proc/cpuinfo || precisions=fp32  # oneDNN has no bf16 below AVX-512
 fi
 
-[[ -x $build/bench_step ]] || fail "$build/bench_step is missing: build it (cmake --preset release && cmake --build --preset release)."
+[[ -x $build/bench_step ]] || fail "$build/bench_step is missing. Build it: cmake --preset release && cmake --build --preset release"
 python=$venv/bin/python
 runners=(lockstep)
 for peer in $chosen; do
   case $peer in
     pytorch | pytorch-compile) module=torch ;;
     tensorflow | tensorflow-xla) module=tensorflow ;;
-    *) fail "unknown peer $peer: see --help." 2 ;;
+    *) fail "unknown peer $peer. See --help." 2 ;;
   esac
   if [[ -x $python ]] && "$python" -c "import importlib.util as u, sys; sys.exit(u.find_spec('$module') is None)"; then
     runners+=("$peer")
   else
-    echo "$me: $peer is left out: no module $module in $venv. To get it: see bench/peers/README.md, or set LOCKSTEP_PEERS." >&2
+    echo "$me: $venv has no module $module, so $peer is skipped. See bench/peers/README.md, or set LOCKSTEP_PEERS." >&2
   fi
 done
 
 results=$(mktemp -d -t lockstep-peers.XXXXXX)
 trap 'rm -rf "$results"' EXIT
 
-# Noise in the files of CIFAR-10: for samples of 32x32x3 the programs have no stand-in of their own.
+# Writes noise in the format of CIFAR-10, because the programs generate no samples of 32x32x3 themselves.
 make_noise() {
   local folder=$results/noise number
   mkdir "$folder"
@@ -100,7 +101,7 @@ for i in range(10000):
   seq 10 >"$folder/batches.meta.txt"
 }
 
-run() {  # runner, network, precision -> one line of JSON
+run() {  # RUNNER NETWORK PRECISION: prints one line of JSON
   local data own_batch own_steps own_warmup
   read -r data own_batch own_steps own_warmup < <(awk -v net="$2" '$1 == net { print $2, $3, $4, $5 }' <<<"$settings")
   local shared=(--batch "${batch:-$own_batch}" --threads 1 --steps "${steps:-$own_steps}" --warmup "${warmup:-$own_warmup}")
@@ -127,14 +128,14 @@ for ((round = 1; round <= rounds; round++)); do
       for runner in "${runners[@]}"; do
         line=$(run "$runner" "$net" "$precision" 2>"$results/stderr" | grep '"images_per_s"' | tail -n 1) || {
           tail -n 15 "$results/stderr" >&2
-          fail "$runner $net $precision failed: no line with images_per_s (its last words: above)."
+          fail "$runner $net $precision printed no images_per_s. Its last lines are above."
         }
         rate=$(value images_per_s <<<"$line") parameters=$(value parameters <<<"$line")
         if [[ $runner == lockstep ]]; then trained=$parameters; fi
         [[ $parameters == "$trained" ]] ||
-          fail "$net has $parameters parameters in $runner's network, and $trained in ours: they are to be the same."
+          fail "$net has $parameters parameters under $runner, but $trained under Lockstep. Make the networks equal."
         echo "$rate" >>"$results/$runner.$net.$precision"
-        echo "$me: round $round of $rounds: $net $precision, $runner: $rate a second" >&2
+        echo "$me: round $round of $rounds: $net $precision, $runner: $rate samples/s" >&2
       done
     done
   done

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Times gloo's all-reduce of fp32, through PyTorch, as bench_allreduce times the reducers.
+"""Times the fp32 all-reduce of gloo, through PyTorch, as bench_allreduce times the reducers.
 
-Starts its own processes. One JSON line for each size, with the keys of bench_allreduce --json. Before each call the
-buffer is written anew, and several take turns, so that caches help no more than in training. Times are those of the
-slowest rank.
+Starts its own processes. Prints one JSON line per size, with the keys of bench_allreduce --json. Before each call the
+buffer is rewritten, and several buffers take turns, so that caches help no more than in training. Times are those of
+the slowest rank.
 """
 
 import argparse
@@ -17,28 +17,28 @@ UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def size(text):
-    """"64K" in bytes."""
+    """Returns the bytes of a size such as "64K"."""
     scale = UNITS.get(text[-1:].upper(), 1)
     try:
         bytes_ = int(text[:-1] if scale > 1 else text) * scale
     except ValueError:
         bytes_ = 0
     if bytes_ < 4:
-        raise argparse.ArgumentTypeError(f"{text} is no size of at least 4 bytes, such as 64K")
+        raise argparse.ArgumentTypeError(f"{text} is not a size. Pass at least 4 bytes, such as 64K.")
     return bytes_
 
 
 def options_of_command_line():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=2, help="processes (2)")
-    parser.add_argument("--min", type=size, default=size("1K"), help="bytes of the shortest buffer (1K)")
-    parser.add_argument("--max", type=size, default=size("64M"), help="bytes of the longest (64M)")
-    parser.add_argument("--factor", type=int, default=4, help="from one size to the next (4)")
-    parser.add_argument("--iters", type=int, default=0, help="of each measurement; 0: about 0.15 s of them")
+    parser.add_argument("--min", type=size, default=size("1K"), help="bytes of the smallest buffer (1K)")
+    parser.add_argument("--max", type=size, default=size("64M"), help="bytes of the largest buffer (64M)")
+    parser.add_argument("--factor", type=int, default=4, help="factor from one size to the next (4)")
+    parser.add_argument("--iters", type=int, default=0, help="calls per size; 0: as many as fit in 0.15 s (0)")
     options = parser.parse_args()
     for name, least in ("ranks", 1), ("factor", 2), ("iters", 0), ("max", options.min):
         if getattr(options, name) < least:
-            parser.error(f"--{name} {getattr(options, name)} is less than {least}")
+            parser.error(f"--{name} {getattr(options, name)} is too small. Pass {least} or more.")
     return options
 
 
@@ -50,7 +50,7 @@ def run(rank, options, rendezvous):
     distributed.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=options.ranks)
 
     def slowest(buffers, times):
-        """Seconds of each call."""
+        """Returns the seconds of each call on the slowest rank."""
         own = torch.empty(times, dtype=torch.float64)
         for i in range(times):
             buffer = buffers[i % len(buffers)]

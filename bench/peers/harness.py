@@ -1,4 +1,4 @@
-"""What both peers share: the command line, the clock, and the line of JSON at the end."""
+"""Shared by both peers: the command line, the timing, and the line of JSON at the end."""
 
 import argparse
 import json
@@ -7,24 +7,25 @@ import time
 
 from recipes import RECIPES
 
-BATCHES = 8  # batches that lie in memory, to go round
+BATCHES = 8  # batches in memory, used in turns
 
 
 def parse(about):
-    """The parser of the options that both take; `about` is the program's help."""
+    """Returns the parser of the common options. `about` is the program's help."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--net", choices=RECIPES, default="tutorial", help="network of net/models (tutorial)")
     parser.add_argument("--ranks", type=int, default=2, help="processes or replicas (2)")
-    parser.add_argument("--threads", type=int, default=1, help="threads for each of them (1)")
-    parser.add_argument("--batch", type=int, help="samples per rank and step (the recipe's)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each process or replica (1)")
+    parser.add_argument("--batch", type=int, help="samples per rank and step (from the recipe)")
     parser.add_argument("--steps", type=int, default=40, help="timed steps (40)")
-    parser.add_argument("--warmup", type=int, default=5, help="steps before them (5)")
-    parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--warmup", type=int, default=5, help="steps before the timed ones (5)")
+    parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32",
+                        help="type of convolutions and dense layers (fp32)")
     return parser
 
 
 def finish(parser):
-    """The options, with the recipe, and with its batch where none was given."""
+    """Returns the options with the recipe. The default batch is that of the recipe."""
     options = parser.parse_args()
     options.recipe = RECIPES[options.net]
     options.batch = options.batch or options.recipe.batch
@@ -32,7 +33,7 @@ def finish(parser):
 
 
 def time_steps(step, options):
-    """Calls step(number), which returns the loss, and times it. What report() takes."""
+    """Times step(number), which returns the loss. Returns the times for report()."""
     seconds, first, loss = [], None, None
     for number in range(options.warmup + options.steps):
         begin = time.perf_counter()
@@ -45,7 +46,7 @@ def time_steps(step, options):
 
 
 def report(peer, version, options, times, started, **more):
-    """The line of JSON. `started`: time.time() at the start of the program."""
+    """Prints the line of JSON. `started` is time.time() at the start of the program."""
     print(json.dumps({
         "peer": peer, "version": version, "net": options.net, "ranks": options.ranks, "threads": options.threads,
         "batch": options.batch, "precision": options.dtype, **more,

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A network of net/models under PyTorch's DistributedDataParallel over gloo: images/s of a training step.
 
-Starts its own processes, or is one of those that mpirun starts. Prints one JSON line. README.md of this folder says how to get PyTorch.
-The same work as bench_step: forward, backward with the all-reduce, and the update, on samples that already lie in
-memory.
+Starts its own processes, or mpirun starts one per rank. Prints one JSON line. README.md in this folder explains how to
+install PyTorch. It does the same work as bench_step: forward, backward with the all-reduce, and the update, on samples
+that are already in memory.
 """
 
 import os
@@ -16,17 +16,17 @@ from harness import BATCHES, finish, parse, report, time_steps
 
 def options_of_command_line():
     parser = parse(__doc__)
-    parser.add_argument("--layout", choices=["channels_last", "contiguous"], default="channels_last")
-    parser.add_argument("--compile", action="store_true", help="torch.compile the model")
+    parser.add_argument("--layout", choices=["channels_last", "contiguous"], default="channels_last",
+                        help="memory layout of images (channels_last)")
+    parser.add_argument("--compile", action="store_true", help="use torch.compile")
     parser.add_argument(
         "--rendezvous", metavar="FILE",
-        help="new, and seen by all hosts: this process is one of --ranks that mpirun has started "
-        "(GLOO_SOCKET_IFNAME says which network they share)")
+        help="new file that all hosts share, if mpirun starts the ranks; GLOO_SOCKET_IFNAME names their network")
     return finish(parser)
 
 
 def make_optimizer(model, recipe, dtype):
-    """Fused where PyTorch has that, else over all parameters at once."""
+    """Returns the fused optimizer if PyTorch has one, else the multi-tensor one."""
     from torch import bfloat16, float32, optim
 
     if recipe.optimizer == "muon":
@@ -41,7 +41,7 @@ def make_optimizer(model, recipe, dtype):
         return optim.SGD(groups, lr=recipe.rate, momentum=recipe.momentum, fused=True)
     if recipe.optimizer == "adam":
         return optim.Adam(groups, lr=recipe.rate, fused=True)
-    if recipe.optimizer == "rmsprop":  # epsilon stands outside of the root here
+    if recipe.optimizer == "rmsprop":  # PyTorch adds epsilon outside the root
         return optim.RMSprop(groups, lr=recipe.rate, alpha=0.9, eps=1e-7, foreach=True)
     return optim.NAdam(groups, lr=recipe.rate, eps=1e-7, momentum_decay=0.004, foreach=True)
 
@@ -61,7 +61,7 @@ def run(rank, options, rendezvous, started):
     model = NETWORKS[options.net](recipe).to(memory_format=layout)
     parameters = sum(p.numel() for p in model.parameters())
     optimizer = make_optimizer(model, recipe, options.dtype)
-    # Each rank keeps its own statistics of normalisations, as ours do. (PyTorch 2.15 has a new name for that.)
+    # Each rank keeps its own statistics of batch norm, as in Lockstep. PyTorch 2.15 has a new name for this option.
     warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
     model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, broadcast_buffers=False)
     if options.compile:
@@ -103,7 +103,7 @@ def main():
     try:
         import torch.multiprocessing
     except ImportError:
-        raise SystemExit("pytorch_ddp.py: PyTorch is missing: bench/peers/README.md says how to get it.")
+        raise SystemExit("pytorch_ddp.py: PyTorch is missing. Install it as bench/peers/README.md explains.")
     if options.rendezvous:
         return run(int(os.environ["OMPI_COMM_WORLD_RANK"]), options, options.rendezvous, started)
     with tempfile.TemporaryDirectory() as folder:

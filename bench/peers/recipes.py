@@ -1,21 +1,21 @@
-"""What each network is trained on and how, for both peers: the recipes of net/models/*.cc."""
+"""Sample shape, optimizer and hyperparameters of each network, for both peers: the recipes of net/models/*.cc."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Recipe:
-    sample: tuple  # height, width, channels; of a text: its words
+    sample: tuple  # height, width, channels; for texts the number of words
     classes: int
     batch: int  # samples per rank and step
     optimizer: str = "sgd"
     rate: float = 0.1
-    momentum: float = 0.0  # of sgd, and of muon's filters
-    other_momentum: float = 0.0  # muon: Nesterov's, of what is no filter
-    iterations: int = 0  # muon: Newton and Schulz'
-    smoothing: float = 0.0  # of the labels
-    decay: float = 0.0  # L2 of all filters and matrices, where the network does not say its own
-    vocabulary: int = 0  # of texts
+    momentum: float = 0.0  # of sgd, and of filters with muon
+    other_momentum: float = 0.0  # muon: Nesterov momentum of parameters other than filters
+    iterations: int = 0  # muon: Newton-Schulz iterations
+    smoothing: float = 0.0  # label smoothing
+    decay: float = 0.0  # L2 of all filters and matrices, unless the network sets its own
+    vocabulary: int = 0  # of texts; 0 for images
 
     @property
     def unit(self):

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """A network of net/models under TensorFlow's MirroredStrategy on logical CPU devices: images/s of a training step.
 
-Prints one JSON line. README.md of this folder says how to get TensorFlow.
-The same work as bench_step: forward, backward with the all-reduce, and the update, on samples that already lie in
-memory. bf16: convolutions and dense layers compute in it, and what stands between them; response normalisation and
-the loss in fp32.
+Prints one JSON line. README.md in this folder explains how to install TensorFlow.
+It does the same work as bench_step: forward, backward with the all-reduce, and the update, on samples that are already
+in memory. With bf16 the response normalisation and the loss stay in fp32.
 """
 
 import os
@@ -28,7 +27,7 @@ def main():
     try:
         import tensorflow as tf
     except ImportError:
-        raise SystemExit("tensorflow_mirrored.py: TensorFlow is missing: bench/peers/README.md says how to get it.")
+        raise SystemExit("tensorflow_mirrored.py: TensorFlow is missing. Install it as bench/peers/README.md explains.")
     import tensorflow_optimizers
     from tensorflow_networks import NETWORKS, Network
 
@@ -50,7 +49,7 @@ def main():
         total = distribution.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, list(zip(gradients, variables)))
         for variable, own, decay, gradient in zip(variables, slots, network.decays, total):
             def update(v, g, *state, decay=decay, count=len(own)):
-                g = tf.convert_to_tensor(g)  # rows of an embedding
+                g = tf.convert_to_tensor(g)  # the gradient of an embedding is sparse
                 return tensorflow_optimizers.apply(recipe, v, g + decay * v if decay else g, state[:count],
                                                    state[count:])
 
@@ -64,7 +63,7 @@ def main():
             if recipe.smoothing:
                 losses = ((1 - recipe.smoothing) * losses -
                           recipe.smoothing * tf.reduce_mean(tf.nn.log_softmax(logits), axis=1))
-            # Divided by the global batch, so that the sum over replicas is the mean.
+            # Division by the global batch makes the sum over replicas the mean.
             loss = tf.reduce_sum(losses) / global_batch
         return loss, tape.gradient(loss, variables)
 

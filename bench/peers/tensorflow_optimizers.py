@@ -1,26 +1,26 @@
-"""The optimizers of the recipes, with TensorFlow's own kernels where it has one."""
+"""The optimizers of the recipes. They use kernels of TensorFlow if there is one."""
 
 import tensorflow as tf
 
 BETA1, BETA2, RHO, EPSILON = 0.9, 0.999, 0.9, 1e-7
-SLOTS = {"sgd": 0, "adam": 2, "rmsprop": 2, "nadam": 2, "muon": 1}  # of each variable
+SLOTS = {"sgd": 0, "adam": 2, "rmsprop": 2, "nadam": 2, "muon": 1}  # slots per variable
 
 
 def slots_of(recipe, variables):
-    """Slots of each variable, made in the strategy's scope."""
+    """Creates the slots of each variable in the strategy's scope."""
     count = 1 if recipe.momentum else SLOTS[recipe.optimizer]
     return [[tf.Variable(tf.zeros_like(v), trainable=False) for _ in range(count)] for v in variables]
 
 
 def corrections(recipe, t):
-    """What depends on the step t = 1, 2, ... (a float tensor) alone."""
+    """Returns the factors that depend only on the step t = 1, 2, ... (a float tensor)."""
     if recipe.optimizer == "adam":
         return tf.pow(BETA1, t), tf.pow(BETA2, t)
     if recipe.optimizer == "nadam":
         def momentum(step):
             return BETA1 * (1 - 0.5 * tf.pow(0.96, step))
 
-        steps = tf.range(1.0, 1001.0)  # later ones are all BETA1
+        steps = tf.range(1.0, 1001.0)  # later momenta equal BETA1
         product = (tf.reduce_prod(tf.where(steps <= t, momentum(steps), 1.0)) *
                    tf.pow(BETA1, tf.maximum(t - 1000.0, 0.0)))
         after = momentum(t + 1)
@@ -29,7 +29,7 @@ def corrections(recipe, t):
 
 
 def apply(recipe, variable, gradient, slots, now):
-    """One step of one replica's variable."""
+    """Does one step of one replica's variable."""
     raw, rate = tf.raw_ops, recipe.rate
     handles = [slot.handle for slot in slots]
     if recipe.optimizer == "adam":

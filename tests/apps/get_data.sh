@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/get_data.sh against a server of its own: whole and broken downloads, wrong checksums, no server. Once with curl and
-# once with wget, as far as they are installed. Skipped (77) without python3 and one of these.
+# scripts/get_data.sh with a private server: complete and broken downloads, wrong checksums, no server. Once with curl and
+# once with wget, if they are installed. Skipped (77) without python3 or without both.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -15,7 +15,7 @@ command -v python3 >/dev/null || skip "no python3"
 downloaders=$(for name in curl wget; do if command -v $name >/dev/null; then echo $name; fi; done)
 [[ -n $downloaders ]] || skip "neither curl nor wget"
 
-# An archive of the official names, with little in them.
+# An archive with the official names and small files.
 mkdir "$work/cifar-10-batches-bin"
 for name in data_batch_{1..5}.bin test_batch.bin batches.meta.txt; do
   head -c 100000 /dev/urandom >"$work/cifar-10-batches-bin/$name"
@@ -37,7 +37,7 @@ done
 [[ -f $work/port ]] || fail "the server did not start"
 base=http://127.0.0.1:$(cat "$work/port")
 
-# get CODE PATH DIR [BASE]: runs the script, which must end with CODE, its output in $work/output.
+# get CODE PATH DIR [BASE]: runs the script, which must end with CODE. Its output is in $work/output.
 dataset=cifar10
 get() {
   local code=0
@@ -45,9 +45,9 @@ get() {
     code=$?
   [[ $code == "$1" ]] || fail "$downloader $2: ended with $code, expected $1"
 }
-expect_output() { grep -q -e "$1" "$work/output" || fail "$downloader: nothing said of '$1'"; }
+expect_output() { grep -q -e "$1" "$work/output" || fail "$downloader: no line contains '$1'"; }
 requests() { grep -c "^/$1 " "$work/log" || true; }
-# The data in DIR is whole, and nothing else is there.
+# DIR contains the complete data and nothing else.
 expect_whole() {
   diff -r -x SHA256SUMS "$work/cifar-10-batches-bin" "$1/cifar-10-batches-bin" >/dev/null || fail "$downloader: other data in $1"
   [[ $(ls -A "$1") == cifar-10-batches-bin ]] || fail "$downloader: leftovers in $1: $(ls -A "$1")"
@@ -72,9 +72,9 @@ for downloader in $downloaders; do
   expect_whole "$dir"
   expect_output "train_cifar --data $dir"
 
-  # Already there: no request. Damaged since: fetched anew.
+  # Complete data: no request. Damaged data: downloaded again.
   get 0 "whole-$downloader" "$dir"
-  expect_output "already there"
+  expect_output "already complete"
   [[ $(requests "whole-$downloader") == 1 ]] || fail "$downloader: asked again for what was there"
   echo >>"$dir/cifar-10-batches-bin/data_batch_3.bin"
   echo mine >"$dir/cifar-10-batches-bin/notes.txt"
@@ -84,9 +84,9 @@ for downloader in $downloaders; do
   rm "$dir/cifar-10-batches-bin/notes.txt"
   expect_whole "$dir"
   get 0 "whole-$downloader" "$dir"
-  expect_output "already there"
+  expect_output "already complete"
 
-  # A connection that breaks: the rest is asked for, and no more.
+  # A connection that breaks: the second request is for the rest only.
   dir=$work/$downloader/broken
   get 0 "break-$downloader" "$dir"
   expect_whole "$dir"
@@ -104,40 +104,40 @@ for downloader in $downloaders; do
   [[ $(grep "^/killed-$downloader " "$work/log") == "/killed-$downloader bytes=$((size / 3))-" ]] ||
     fail "$downloader: asked for other bytes than the rest: $(grep "^/killed-$downloader " "$work/log")"
 
-  # A wrong checksum: named, nothing kept, and the next run succeeds.
+  # A wrong checksum: the error names it, no file stays, and the next run succeeds.
   dir=$work/$downloader/wrong
   LOCKSTEP_CIFAR10_SHA256=0123 get 1 "wrong-$downloader" "$dir"
-  expect_output "wrong checksum.*$LOCKSTEP_CIFAR10_SHA256 where 0123 is wanted.*LOCKSTEP_CIFAR10_URL"
+  expect_output "wrong checksum.*$LOCKSTEP_CIFAR10_SHA256 instead of 0123.*LOCKSTEP_CIFAR10_URL"
   expect_nothing "$dir"
   get 0 "wrong-$downloader" "$dir"
   expect_whole "$dir"
 
-  # A partial download of something else, from a server that cannot resume: an error with its cure, or the right data.
+  # A partial download of another file, from a server that cannot resume: an error with advice, or the right data.
   dir=$work/$downloader/plain
   mkdir -p "$dir"
   head -c 1000 "$work/archive" >"$dir/cifar-10-binary.tar.gz.part"
   if [[ $downloader == curl ]]; then
     get 1 "plain-$downloader" "$dir"
-    expect_output "delete $dir/cifar-10-binary.tar.gz.part"
+    expect_output "move $dir/cifar-10-binary.tar.gz.part away"
     rm "$dir/cifar-10-binary.tar.gz.part"
   fi
   get 0 "plain-$downloader" "$dir"
   expect_whole "$dir"
 
-  # No server: at once, with the address and the cure.
+  # No server: an error at once, with the URL and advice.
   dir=$work/$downloader/missing
   get 1 archive "$dir" http://127.0.0.1:1
   expect_output "cannot download http://127.0.0.1:1/archive.*LOCKSTEP_CIFAR10_URL"
   expect_nothing "$dir"
 
-  # Somebody else's folder is left alone.
+  # A folder that the script did not create stays unchanged.
   dir=$work/$downloader/foreign
   mkdir -p "$dir/cifar-10-batches-bin"
   get 1 "foreign-$downloader" "$dir"
-  expect_output "move it away"
+  expect_output "Move it away"
   expect_nothing "$dir/cifar-10-batches-bin"
 
-  # Four files that stay as they are: fetched once each, gone on with where the connection breaks, and never written over.
+  # Four files that stay compressed: each is downloaded once, continued after a break, and never overwritten.
   dataset=mnist dir=$work/$downloader/digits
   get 0 "break-digits-$downloader" "$dir"
   expect_output "train_mnist --data $dir"
@@ -148,20 +148,20 @@ for downloader in $downloaders; do
   get 0 "whole-digits-$downloader" "$dir"
   [[ $(requests "whole-digits-$downloader/.*") == 1 ]] || fail "$downloader: asked again for what was there"
   get 0 "whole-digits-$downloader" "$dir"
-  expect_output "already there"
-  echo somebody >"$dir/${digits[2]}"
+  expect_output "already complete"
+  echo user >"$dir/${digits[2]}"
   get 1 "whole-digits-$downloader" "$dir"
-  expect_output "${digits[2]} is there, but damaged or not MNIST's: move it away"
-  [[ $(cat "$dir/${digits[2]}") == somebody ]] || fail "$downloader: wrote over somebody's file"
+  expect_output "${digits[2]} is damaged or not a file of MNIST. Move it away"
+  [[ $(cat "$dir/${digits[2]}") == user ]] || fail "$downloader: a file of the user was overwritten"
   rm "$dir/${digits[2]}"
   LOCKSTEP_MNIST_SHA256SUMS="0123  ${digits[2]}" get 1 "whole-digits-$downloader" "$dir"
-  expect_output "wrong checksum.* where 0123 is wanted.*LOCKSTEP_MNIST_URL"
+  expect_output "wrong checksum.* instead of 0123.*LOCKSTEP_MNIST_URL"
   [[ $(find "$dir" -type f | wc -l) == 3 ]] || fail "$downloader: leftovers in $dir: $(ls -A "$dir")"
-  # train_mnist would read an uncompressed file of the user beside files of MNIST.
+  # train_mnist would mix an uncompressed file of the user with files of MNIST.
   mkdir -p "$work/$downloader/unpacked"
   echo mine >"$work/$downloader/unpacked/train-images-idx3-ubyte"
   get 1 "whole-digits-$downloader" "$work/$downloader/unpacked"
-  expect_output "train-images-idx3-ubyte is there, but not from this script: name another directory"
+  expect_output "train-images-idx3-ubyte exists, but this script did not create it. Name another directory"
   [[ $(ls -A "$work/$downloader/unpacked") == train-images-idx3-ubyte ]] || fail "$downloader: files beside those of the user"
   get 1 digits "$work/$downloader/no_server" http://127.0.0.1:1
   expect_output "cannot download http://127.0.0.1:1/digits/train-images-idx3-ubyte.gz.*LOCKSTEP_MNIST_URL"
@@ -173,12 +173,12 @@ done
 downloader=neither
 PATH=$(path_with grep)
 get 1 archive "$work/neither"
-expect_output "needs curl or wget"
+expect_output "curl and wget are missing"
 PATH=$everything
 
 # The command line.
 for variable in LOCKSTEP_CIFAR10_URL LOCKSTEP_MNIST_URL; do
-  bash "$script" --help | grep -q $variable || fail "--help is silent about mirrors"
+  bash "$script" --help | grep -q $variable || fail "--help does not name $variable"
 done
 for arguments in "cifar100" "" "cifar10 one two"; do
   code=0

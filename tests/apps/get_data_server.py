@@ -1,8 +1,8 @@
-"""A file server on 127.0.0.1 for get_data.sh (the test), with byte ranges and with connections that break.
+"""A file server on 127.0.0.1 for the test get_data.sh, with byte ranges and broken connections.
 
-get_data_server.py FILE LOG PORT_FILE: serves FILE whatever is asked for, on a free port written to PORT_FILE, and adds
-"PATH RANGE" to LOG for each request. The first request for a path that begins with /break is cut off half-way; paths that
-begin with /plain know no ranges.
+get_data_server.py FILE LOG PORT_FILE: serves FILE for every path, on a free port that it writes to PORT_FILE. It appends
+"PATH RANGE" to LOG for each request. The first request for a path that begins with /break is cut off half-way. Paths that
+begin with /plain do not support ranges.
 """
 import http.server
 import os

@@ -1,8 +1,8 @@
-# What the tests of the programs share (sourced with the build folder as $1): runs of N ranks that can never hang, and
-# what a run must say and leave behind. A test ends with `finish`.
+# Functions that the tests of the programs share (sourced, with the build folder as $1): runs with a time limit, and checks
+# of their output and files. A test ends with `finish`.
 # shellcheck shell=bash
 set -uo pipefail
-# No advice from mpirun after a rank's own words (Open MPI 4 and 5).
+# mpirun must not print advice after a rank's own error (Open MPI 4 and 5).
 export OMPI_MCA_orte_execute_quiet=1 PRTE_MCA_prte_execute_quiet=1
 build=$1
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -10,25 +10,25 @@ test_name=$(basename "$0" .sh)
 folder=$(mktemp -d -t "lockstep-$test_name.XXXXXX")
 failures=0
 checks=0
-limit=60  # seconds that one run may take
-launcher= # process of a run in the background
+limit=60  # time limit of one run, in seconds
+launcher= # process group of a run in the background; empty if there is none
 code=0
 
-# A run of a second: a small batch, one thread, none of the ten thousand images of an evaluation. In a file, so that
-# the command line can say otherwise.
+# Options for a run of a second: a small batch, one thread, no evaluation of ten thousand images. They are in a file, so
+# that the command line can override them.
 printf '%s\n' 'global-batch = 16' 'threads = 1' 'log-every = 1' 'eval-every = 0' 'summary-every = 0' >"$folder/small.toml"
 small=(--config "$folder/small.toml")
-# From here on a network whose checkpoints are a thirteenth as large, for tests that write many.
+# Selects a network whose checkpoints are a thirteenth as large, for tests that write many.
 small_checkpoints() { echo 'model = "resnet_small"' >>"$folder/small.toml"; }
 
 tidy() {
   [[ -z $launcher ]] || kill -KILL -- "-$launcher" 2>/dev/null
   rm -rf "$folder"
 }
-# A signal to a child that is not yet the program that it is to become finds this shell's trap there.
+# A forked child keeps this trap until it runs its program, so the trap must act only in this shell.
 trap '[[ $BASHPID != $$ ]] || tidy' EXIT
 
-complain() {  # WHAT: one more failure, with all that the last run said
+complain() {  # WHAT: counts a failure and prints the output of the last run
   failures=$((failures + 1))
   {
     echo "FAILED: $1"
@@ -36,21 +36,21 @@ complain() {  # WHAT: one more failure, with all that the last run said
     tail -n 30 "$folder/raw" | sed 's/^/  stderr: /'
   } >&2 2>/dev/null
 }
-expect() {  # WHAT, COMMAND...: the command must succeed
+expect() {  # WHAT COMMAND...: the command must succeed
   local what=$1
   shift
   checks=$((checks + 1))
   "$@" || complain "$what ($*)"
 }
 finish() {
-  if [[ $failures == 0 ]]; then echo "$test_name: all $checks checks hold"; else exit 1; fi
+  if [[ $failures == 0 ]]; then echo "$test_name: all $checks checks pass"; else exit 1; fi
 }
 skip() { echo "skipped: $1"; exit 77; }
 
-# Whether this processor computes in bf16: oneDNN begins with AVX-512.
+# Succeeds if this processor computes in bf16, which oneDNN supports from AVX-512 on.
 has_bf16() { grep -q avx512bw /proc/cpuinfo; }
 
-# The python that has h5py, or the test is skipped.
+# Sets `python` to a Python with h5py, or skips the test.
 need_h5py() {
   for python in python3 /usr/bin/python3 none; do
     "$python" -c 'import h5py' 2>/dev/null && return
@@ -58,15 +58,15 @@ need_h5py() {
   skip "no python has the package h5py (scripts/install_dependencies.sh --tests)"
 }
 
-# What the program itself wrote to stderr: Open MPI's boxes and remarks ("[host:pid] ...") are left out, and the NUL with
-# which Open MPI 5 ends some of them. So is the note of a build for GPUs on a machine without one.
+# Copies the program's own lines of stderr. Removes boxes and lines of Open MPI ("[host:pid] ...") and the NUL characters of
+# Open MPI 5. Also removes the note of a build with CUDA on a machine without a GPU.
 own_words() {
   tr -d '\0' | awk '/^-+$/ && length > 20 { box = !box; next } !box' |
     grep -vE '^\[[^]]*:[0-9]+\] |^\[warn\] Epoll |^$|note: no CUDA device .* using cpu$'
 }
 
-# COMMAND...: sets `code`; stdout is in $folder/out, all of stderr in $folder/raw, the program's part of it in $folder/err.
-# When a rank fails, mpirun need not wait a second for the others: the error was printed before.
+# run COMMAND...: sets `code`. stdout is in $folder/out, stderr in $folder/raw, and the program's own lines of stderr in
+# $folder/err. After a rank failed, mpirun need not wait a second for the others, because the error is already printed.
 run() {
   code=0
   began=$SECONDS
@@ -75,21 +75,22 @@ run() {
   own_words <"$folder/raw" >"$folder/err"
   ((SECONDS - began < limit)) || complain "did not end within $limit s: $*"
 }
-# RANKS PROGRAM OPTIONS... One rank needs no launcher, which takes longer than a small run.
+# ranks RANKS PROGRAM OPTION...: one rank runs without mpirun, which takes longer than a small run.
 ranks() {
   local launch=(mpirun -np "$1") program=$2
   [[ $1 != 1 ]] || launch=()
   shift 2
   run "${launch[@]}" "$build/$program" "$@"
 }
-# COMMAND... // COMMAND...: two ranks, one of each command (the mpirun of Open MPI 5.0.7 takes only one: it ends by SIGSEGV)
+# two_commands COMMAND... // COMMAND...: two ranks, one per command. bash chooses, because mpirun of Open MPI 5.0.7 ends by
+# SIGSEGV with two commands.
 two_commands() {
   # shellcheck disable=SC2016
   run mpirun -np 2 bash -c '
     for ((i = 1; i <= $#; i++)); do [[ ${!i} != // ]] || break; done
     if [[ $OMPI_COMM_WORLD_RANK == 0 ]]; then exec "${@:1:i - 1}"; else exec "${@:i + 1}"; fi' - "$@"
 }
-train() {  # RANKS OPTIONS...: a small run that must end well
+train() {  # RANKS OPTION...: a small run that must succeed
   local count=$1
   shift
   ranks "$count" train_cifar "${small[@]}" "$@"
@@ -97,8 +98,8 @@ train() {  # RANKS OPTIONS...: a small run that must end well
   [[ $code == 0 ]] || complain "exit code $code: mpirun -np $count ./train_cifar ${small[*]} $*"
 }
 
-# FILE WORDS: the lines of FILE that contain each of the words: extended regular expressions without blanks. A word that is
-# a number matches only as a whole.
+# lines_with FILE WORDS: prints the lines of FILE that contain every word. Words are extended regular expressions without
+# blanks. A word that is a number matches only a whole number.
 lines_with() {
   local words word lines
   read -ra words <<<"$2"
@@ -109,24 +110,24 @@ lines_with() {
   done
   echo "$lines"
 }
-# WHAT, CODE, WORDS: the last run ended with CODE and wrote one line to stderr, which contains each word.
+# expect_error WHAT CODE WORDS: the last run ended with CODE and wrote one line to stderr, which contains every word.
 expect_error() {
   checks=$((checks + 1))
   if [[ $code != "$2" ]]; then
     complain "$1: exit code $code, not $2"
   elif [[ $(wc -l <"$folder/err") != 1 ]]; then
-    complain "$1: not one line on stderr, but $(wc -l <"$folder/err")"
+    complain "$1: $(wc -l <"$folder/err") lines on stderr, not 1"
   elif ! lines_with "$folder/err" "$3" >/dev/null; then
-    complain "$1: its line does not contain each of '$3'"
+    complain "$1: its line does not contain every word of '$3'"
   fi
 }
-# WHAT, WORDS: a line of the last run's stdout contains each word.
+# expect_line WHAT WORDS: a line of the last run's stdout contains every word.
 expect_line() {
   checks=$((checks + 1))
-  lines_with "$folder/out" "$2" >/dev/null || complain "$1: no line with each of '$2'"
+  lines_with "$folder/out" "$2" >/dev/null || complain "$1: no line contains every word of '$2'"
 }
 
-# COMMAND...: runs beside what follows, in a folder of its own. join_asides waits for all of these and counts their checks.
+# aside COMMAND...: runs in the background, in a separate folder. join_asides waits for all of these and counts their checks.
 asides=()
 aside() {
   (
@@ -140,27 +141,27 @@ aside() {
 join_asides() {
   local failed checked
   wait "${asides[@]}"
-  expect "all that ran beside came to its end" test "$(find "$folder" -maxdepth 1 -name '*.result' | wc -l)" = ${#asides[@]}
+  expect "all background commands finished" test "$(find "$folder" -maxdepth 1 -name '*.result' | wc -l)" = ${#asides[@]}
   while read -r failed checked; do
     failures=$((failures + failed)) checks=$((checks + checked))
   done < <(cat "$folder"/*.result)
 }
 
 # --- runs in the background --------------------------------------------------------------------------------------------
-# RANKS OPTIONS...: a run of a thousand steps; `launcher` is its process group.
+# start RANKS OPTION...: starts a run in the background. `launcher` is its process group.
 start() { launch "$1" train_cifar "${small[@]}" "${@:2}"; }
-launch() {  # RANKS PROGRAM OPTIONS...
+launch() {  # RANKS PROGRAM OPTION...
   local count=$1 program=$2
   shift 2
   began=$SECONDS
-  : >"$folder/out"  # at once: nobody may take the run before for this one
+  : >"$folder/out"  # at once, so that no check reads the output of the run before
   set -m
   timeout --kill-after=5 $limit mpirun -np "$count" "$build/$program" "$@" >"$folder/out" 2>"$folder/raw" </dev/null &
   launcher=$!
   set +m
 }
 children() { grep -sl "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status | tr -dc '0-9\n'; }
-pid_of_rank() {  # RANK of the run in the background; fails if it is not there
+pid_of_rank() {  # RANK: prints its process in the background run; fails if there is none
   local pid
   for pid in $(children "$(children "$launcher")"); do
     { tr "\0" "\n" <"/proc/$pid/environ"; } 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1" || continue
@@ -169,20 +170,20 @@ pid_of_rank() {  # RANK of the run in the background; fails if it is not there
   done
   return 1
 }
-await() {  # SECONDS COMMAND...: until it succeeds
+await() {  # SECONDS COMMAND...: repeats the command until it succeeds
   local end=$((SECONDS + $1))
   shift
   while ! "$@" 2>/dev/null; do
-    if ((SECONDS > end)); then complain "waited in vain: $*"; return 1; fi
+    if ((SECONDS > end)); then complain "this did not succeed in time: $*"; return 1; fi
     sleep 0.1
   done
 }
-# PID: its main() has begun, so that a request to stop is never lost (SIGINT, SIGUSR1 and SIGTERM are blocked).
+# takes_signals PID: its main() has begun, so that no request to stop is lost (SIGINT, SIGUSR1 and SIGTERM are blocked).
 takes_signals() { (((0x$(awk '/^SigBlk/ { print $2 }' "/proc/$1/status") & 0x4202) == 0x4202)); }
 rank_takes_signals() { takes_signals "$(pid_of_rank "$1")"; }
-has_done() { grep -q "step $1/" "$folder/out"; }  # STEP of the run in the background
+has_done() { grep -q "step $1/" "$folder/out"; }  # STEP: the background run has done it
 ended() { ! kill -0 "$launcher"; }
-collect() {  # waits for the run in the background; sets code as run() does
+collect() {  # waits for the background run; sets `code` as run() does
   code=0
   wait "$launcher" || code=$?
   launcher=
@@ -192,14 +193,14 @@ collect() {  # waits for the run in the background; sets code as run() does
 
 # --- checkpoints -------------------------------------------------------------------------------------------------------
 step_file() { printf '%s/step-%010d.h5' "$1" "$2"; }  # FOLDER STEP
-expect_same_state() {  # WHAT FILE FILE: parameters, optimizer and averages are the same bits
+expect_same_state() {  # WHAT FILE FILE: parameters, optimizer and averages are bitwise identical
   expect "$1" "$python" "$here/compare_checkpoints.py" "$2" "$3"
 }
-expect_files() {  # WHAT FOLDER NAME...: these and no others are in it
+expect_files() {  # WHAT FOLDER NAME...: the folder contains exactly these
   local what=$1 where=$2 found
   shift 2
   checks=$((checks + 1))
   found=$(cd "$where" && find . -mindepth 1 -printf '%P\n' | sort | tr '\n' ' ')
   [[ $found == "$(printf '%s\n' "$@" | sort | tr '\n' ' ')" || ($# == 0 && -z $found) ]] ||
-    complain "$what: $where holds '$found', not '$*'"
+    complain "$what: $where contains '$found', not '$*'"
 }

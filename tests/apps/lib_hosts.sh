@@ -1,6 +1,6 @@
-# Hosts, as far as one machine can be several (sourced after lib.sh): network namespaces on one bridge, with host names of
-# their own. MPI has only TCP between them. Needs root, ip of iproute2 and Open MPI 4. `own` names the namespaces: $own-0 is
-# the bridge, $own-1 is test-host-1 at 192.0.2.1, and so on.
+# Several hosts on one machine (sourced after lib.sh): network namespaces on one bridge, each with its own host name. MPI has
+# only TCP between them. Needs root, ip of iproute2 and Open MPI 4. `own` is the prefix of the namespaces: $own-0 is the
+# bridge, $own-1 is test-host-1 at 192.0.2.1, and so on.
 # shellcheck shell=bash
 own=lockstep$$
 
@@ -12,7 +12,7 @@ make_hosts() {  # COUNT
     ip -n "$own-0" link set "port$i" master bridge up && ip -n "$own-$i" link set lo up || return
     ip -n "$own-$i" addr add "192.0.2.$i/24" dev eth0 && ip -n "$own-$i" link set eth0 up || return
   done
-  # $folder/shm-1 and so on: the size of a /dev/shm that this host mounts, and how many bytes of it are in use.
+  # $folder/shm-1 and so on, if the file exists: the size of the /dev/shm that this host mounts, and the bytes in use.
   cat >"$folder/become" <<'BECOME'
 hostname "test-host-$1"
 if [[ -s $2 ]]; then
@@ -20,7 +20,7 @@ if [[ -s $2 ]]; then
   mount -t tmpfs -o "size=$size" lockstep-test /dev/shm && head -c "$taken" /dev/zero >/dev/shm/taken
 fi
 BECOME
-  # How mpirun gets to a host: AGENT [OPTION...] HOST COMMAND...
+  # mpirun starts its daemon on a host with this: AGENT [OPTION...] HOST COMMAND...
   cat >"$folder/agent" <<AGENT
 #!/usr/bin/env bash
 while [[ \$1 == -* ]]; do shift; done
@@ -30,7 +30,7 @@ cd '$PWD' && exec ip netns exec "$own-\$number" unshare --uts bash -c '. "$folde
 AGENT
   chmod +x "$folder/agent"
 }
-processes_on() { ip netns pids "$own-$1" 2>/dev/null; }  # HOST
+processes_on() { ip netns pids "$own-$1" 2>/dev/null; }  # NUMBER_OF_HOST
 remove_hosts() {  # COUNT
   local i pid
   for ((i = 1; i <= $1; i++)); do
@@ -39,7 +39,7 @@ remove_hosts() {  # COUNT
   for ((i = 0; i <= $1; i++)); do ip netns del "$own-$i"; done
 } 2>/dev/null
 
-across() {  # HOSTS RANKS_OF_EACH: sets `across`, the command that starts a program on them
+across() {  # HOSTS RANKS_PER_HOST: sets `across`, the command that starts a program on them
   local list='' i
   for ((i = 1; i <= $1; i++)); do list+=,192.0.2.$i:$2; done
   # shellcheck disable=SC2016,SC2034

@@ -1,5 +1,5 @@
 #!/bin/bash
-# scripts/plot_run.py: pictures of whole, young and empty runs, and what it says where matplotlib is missing.
+# scripts/plot_run.py: plots of complete, young and empty runs, and its error if matplotlib is missing.
 set -eu
 script=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../scripts" && pwd)/plot_run.py
 directory=$(mktemp -d)
@@ -15,15 +15,15 @@ cd "$directory"
   echo '{"kind":"train","st'
 } >metrics.jsonl
 
-# $1: what must be said on failure; the rest: arguments.
+# $1: words that the error must contain. The rest is the command.
 must_fail() {
-  local said=$1 text
+  local words=$1 text
   shift
   if text=$("$@" 2>&1); then
     echo "should have failed: $*"
     exit 1
   fi
-  grep -qF "$said" <<<"$text" || { echo "said '$text' and not '$said'"; exit 1; }
+  grep -qF "$words" <<<"$text" || { echo "the error '$text' does not contain '$words'"; exit 1; }
 }
 
 mkdir broken
@@ -48,6 +48,6 @@ head -1 metrics.jsonl >young.jsonl
 "$python" "$script" young.jsonl run.svg
 grep -q '<svg' run.svg
 : >empty.jsonl
-must_fail 'holds no steps yet' "$python" "$script" empty.jsonl run.png
+must_fail 'contains no steps yet' "$python" "$script" empty.jsonl run.png
 must_fail 'No such file' "$python" "$script" none.jsonl run.png
 must_fail 'is not supported' "$python" "$script" metrics.jsonl run.unknown

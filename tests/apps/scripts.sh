@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The scripts that stand between a fresh machine and a trained model: their help, what they say is missing, how many
-# ranks they start, and what becomes of exit codes and signals. Commands that would change the machine are stood in for.
+# The scripts that install, build and train: their help, what they report as missing, how many ranks they start, and their
+# exit codes and signals. Stand-ins replace the commands that would change the machine.
 # usage: scripts.sh BUILD_FOLDER
 set -uo pipefail
 scripts=$(cd "$(dirname "$0")/../../scripts" && pwd)
@@ -8,7 +8,7 @@ folder=$(mktemp -d -t lockstep-scripts.XXXXXX)
 trap 'rm -rf "$folder"' EXIT
 failures=0
 
-# expect WHAT EXIT_CODE PATTERN COMMAND...: runs the command; its code and one line of its output must match.
+# expect WHAT EXIT_CODE PATTERN COMMAND...: runs the command. Its exit code and one line of its output must match.
 expect() {
   local what=$1 wanted=$2 pattern=$3 output code=0
   shift 3
@@ -20,25 +20,25 @@ expect() {
   fi
 }
 
-stand_in() {  # folder, name; the body on stdin
+stand_in() {  # FOLDER NAME: makes a command of the script on stdin
   mkdir -p "$1"
   { echo '#!/bin/bash'; cat; } >"$1/$2"
   chmod +x "$1/$2"
 }
 
-# --- help, and options that nobody knows -----------------------------------------------------------------------------
+# --- help and unknown options ------------------------------------------------------------------------------------------
 expect "help of install" 0 '--check' "$scripts/install_dependencies.sh" --help
 expect "help of test" 0 'ctest options' "$scripts/test.sh" --help
 expect "help of train names its variables" 0 'LOCKSTEP_RANKS' env LOCKSTEP_BUILD="$1" "$scripts/train.sh" --help
 for program in train_cifar train_mnist train_reuters; do
   expect "help of train names $program" 0 "^  LOCKSTEP_PROGRAM.*$program" env LOCKSTEP_BUILD="$1" "$scripts/train.sh" --help
 done
-expect "help of train goes on to train_cifar's" 0 '--checkpoint-dir' env LOCKSTEP_BUILD="$1" "$scripts/train.sh" --help
-expect "unknown option of install" 2 'unknown option --bogus: use --tests' "$scripts/install_dependencies.sh" --bogus
+expect "help of train contains that of train_cifar" 0 '--checkpoint-dir' env LOCKSTEP_BUILD="$1" "$scripts/train.sh" --help
+expect "unknown option of install" 2 'unknown option --bogus. Use --tests' "$scripts/install_dependencies.sh" --bogus
 expect "bad number of ranks" 2 'LOCKSTEP_RANKS=two is not a number' env LOCKSTEP_RANKS=two "$scripts/train.sh"
 
-# --- install_dependencies.sh on machines that lack something ---------------------------------------------------------
-install() {  # folder with stand-ins, options: the script with them first on the path
+# --- install_dependencies.sh on machines with missing packages ---------------------------------------------------------
+install() {  # FOLDER OPTION...: runs the script with FOLDER first on PATH
   local first=$1
   shift
   env PATH="$first:$PATH" "$scripts/install_dependencies.sh" "$@"
@@ -50,28 +50,33 @@ stand_in "$with_apt" apt-get <<<'echo "$*" >>"$(dirname "$0")/log"; [[ $* != *"i
 stand_in "$with_apt" id <<<'echo 0'
 expect "--check names what is missing" 1 'libfmt-dev +fmt, for text' install "$with_apt" --check
 [[ ! -e $with_apt/log ]] || { echo "FAILED: --check called apt-get" >&2; failures=$((failures + 1)); }
-expect "installs just that" 0 'libfmt-dev +fmt, for text' install "$with_apt"
-expect "apt-get was asked" 0 'install -y --no-install-recommends libfmt-dev$' cat "$with_apt/log"
-expect "and not for package lists" 1 '^0$' grep -c update "$with_apt/log"
-expect "is content afterwards" 0 '^$' install "$with_apt" --check
+expect "it installs only this" 0 'libfmt-dev +fmt, for text' install "$with_apt"
+expect "apt-get installed it" 0 'install -y --no-install-recommends libfmt-dev$' cat "$with_apt/log"
+expect "the package lists were not refreshed" 1 '^0$' grep -c update "$with_apt/log"
+expect "nothing is missing afterwards" 0 '^$' install "$with_apt" --check
+
+stand_in "$folder/no_docs" dpkg-query <<<'for p in "${@:4}"; do [[ $p == mkdocs ]] || echo "$p installed"; done'
+cp "$with_apt"/{apt-get,id} "$folder/no_docs"
+expect "--docs names the tools of the documentation" 1 '^  mkdocs ' install "$folder/no_docs" --docs --check
+expect "nothing else needs them" 0 '^$' install "$folder/no_docs" --tests --slurm --check
 
 rm "$with_apt/done"
 stand_in "$with_apt" apt-get <<<'[[ $* != *install* ]] || { echo "E: Unable to locate package libfmt-dev"; exit 100; }'
-expect "a failed installation says why and what to do" 1 'Unable to locate package libfmt-dev' install "$with_apt"
-expect "in one line" 1 'apt-get install failed .*universe' install "$with_apt"
+expect "a failed installation prints the reason" 1 'Unable to locate package libfmt-dev' install "$with_apt"
+expect "and what to do, in one line" 1 'apt-get install failed .*universe' install "$with_apt"
 stand_in "$with_apt" apt-get <<<'echo "E: Could not resolve host"; exit 100'
 expect "no network" 1 'apt-get update failed .*network' install "$with_apt"
 
 stand_in "$with_apt" id <<<'echo 1000'
 stand_in "$with_apt" sudo <<<'echo "sudo: $*"; exit 1'
 stand_in "$with_apt" c++ <<<''
-expect "what is there though dpkg has no record of it is not asked for" 0 '^$' install "$with_apt"
-expect "nor does --check miss it" 0 '^$' install "$with_apt" --check
+expect "a library without a record of dpkg is not installed" 0 '^$' install "$with_apt"
+expect "--check does not name it" 0 '^$' install "$with_apt" --check
 stand_in "$with_apt" c++ <<<'! grep -q fmt/format.h'
 expect "sudo is announced" 1 'sudo may ask for your password' install "$with_apt"
-expect "a refusal of sudo names the packages" 1 'sudo was refused: .*apt-get install libfmt-dev$' install "$with_apt"
+expect "a refusal of sudo names the packages" 1 'sudo was refused.*apt-get install libfmt-dev$' install "$with_apt"
 
-# Without root and sudo, and on other systems, compilers and headers are looked for.
+# Without root and sudo, and on other systems, the script looks for compilers and headers.
 bare=$folder/bare
 mkdir "$bare"
 for command in bash cat cut env grep dirname xargs id sed; do ln -s "$(command -v $command)" "$bare/$command"; done
@@ -80,13 +85,13 @@ for command in cmake ninja git pkg-config mpirun mpicxx; do stand_in "$bare" $co
 other_system() { env -i PATH="$bare" "$scripts/install_dependencies.sh" "$@"; }
 expect "another system: a missing command" 1 'protoc|protobuf-compiler' other_system
 expect "another system: a missing header" 1 'libcli11-dev +CLI11, for options' other_system
-expect "another system: the cure" 1 'cannot be installed from here: .*CMAKE_PREFIX_PATH' other_system
+expect "another system: what to do" 1 'cannot install the missing packages here.*CMAKE_PREFIX_PATH' other_system
 stand_in "$bare" c++ <<<''
 stand_in "$bare" protoc <<<''
-expect "another system with all there" 0 '^$' other_system
+expect "another system with all packages" 0 '^$' other_system
 
 # --- train.sh: ranks, exit codes, signals ----------------------------------------------------------------------------
-# A build folder that is up to date, and an mpirun that tells how it was called.
+# A build folder that is up to date, and an mpirun that prints its arguments.
 launcher=$folder/launcher
 build=$folder/build
 mkdir "$build"
@@ -94,23 +99,24 @@ touch "$build/CMakeCache.txt"
 stand_in "$launcher" cmake <<<''
 stand_in "$launcher" dpkg-query <<<'for p in "${@:4}"; do echo "$p installed"; done'
 stand_in "$launcher" mpirun <<<'echo "called: $* oversubscribe=$OMPI_MCA_rmaps_base_oversubscribe binding=$OMPI_MCA_hwloc_base_binding_policy"
-echo "btl=$OMPI_MCA_btl quiet=$OMPI_MCA_orte_execute_quiet$PRTE_MCA_prte_execute_quiet"
+echo "btl=$OMPI_MCA_btl pml=$OMPI_MCA_pml quiet=$OMPI_MCA_orte_execute_quiet$PRTE_MCA_prte_execute_quiet"
 exit ${CODE:-0}'
-train=(env -u OMPI_MCA_btl -u OMPI_MCA_orte_execute_quiet -u PRTE_MCA_prte_execute_quiet -u OMPI_MCA_rmaps_base_oversubscribe -u OMPI_MCA_hwloc_base_binding_policy PATH="$launcher:$PATH" LOCKSTEP_BUILD="$build")
+train=(env -u OMPI_MCA_btl -u OMPI_MCA_pml -u OMPI_MCA_orte_execute_quiet -u PRTE_MCA_prte_execute_quiet -u OMPI_MCA_rmaps_base_oversubscribe -u OMPI_MCA_hwloc_base_binding_policy PATH="$launcher:$PATH" LOCKSTEP_BUILD="$build")
 one_core=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\).*/\1/p' /proc/self/status)
 expect "options go to train_cifar" 0 "called: .*$build/train_cifar --steps 3 --lr 0.1 " "${train[@]}" "$scripts/train.sh" --steps 3 --lr 0.1
 expect "another program" 0 "called: .*$build/train_mnist --steps 3 " "${train[@]}" LOCKSTEP_PROGRAM=train_mnist "$scripts/train.sh" --steps 3
-expect "one host needs no network, and no boxes of advice" 0 '^btl=\^tcp quiet=11$' "${train[@]}" "$scripts/train.sh"
-expect "several hosts do" 0 '^btl= quiet=11$' "${train[@]}" SLURM_JOB_NUM_NODES=2 "$scripts/train.sh"
-expect "hosts of a file, too" 0 '^btl= quiet=11$' "${train[@]}" OMPI_MCA_orte_default_hostfile=hosts "$scripts/train.sh"
-expect "the user's choice stays" 0 '^btl=self,tcp quiet=11$' "${train[@]}" OMPI_MCA_btl=self,tcp "$scripts/train.sh"
-expect "in this, too" 0 '^btl=\^tcp quiet=01$' "${train[@]}" OMPI_MCA_orte_execute_quiet=0 "$scripts/train.sh"
+expect "one host needs no network, and no boxes of advice" 0 '^btl=\^tcp,ofi pml=ob1 quiet=11$' "${train[@]}" "$scripts/train.sh"
+expect "several hosts do" 0 '^btl= pml= quiet=11$' "${train[@]}" SLURM_JOB_NUM_NODES=2 "$scripts/train.sh"
+expect "hosts of a file, too" 0 '^btl= pml= quiet=11$' "${train[@]}" OMPI_MCA_orte_default_hostfile=hosts "$scripts/train.sh"
+expect "your choice of a btl stays" 0 '^btl=self,tcp pml=ob1 quiet=11$' "${train[@]}" OMPI_MCA_btl=self,tcp "$scripts/train.sh"
+expect "your choice of a pml stays" 0 '^btl=\^tcp,ofi pml=ucx quiet=11$' "${train[@]}" OMPI_MCA_pml=ucx "$scripts/train.sh"
+expect "your choice of boxes stays" 0 '^btl=\^tcp,ofi pml=ob1 quiet=01$' "${train[@]}" OMPI_MCA_orte_execute_quiet=0 "$scripts/train.sh"
 expect "exit code 75 is passed on" 75 'called' "${train[@]}" CODE=75 "$scripts/train.sh"
 expect "exit code 1 is passed on" 1 'called' "${train[@]}" CODE=1 "$scripts/train.sh"
-expect "one rank where one core is allowed" 0 'called: -np 1 .* oversubscribe= ' "${train[@]}" taskset -c "$one_core" "$scripts/train.sh"
+expect "one rank if one core is allowed" 0 'called: -np 1 .* oversubscribe= ' "${train[@]}" taskset -c "$one_core" "$scripts/train.sh"
 expect "more ranks than cores" 0 'called: -np 3 .* oversubscribe=1 binding=none' "${train[@]}" LOCKSTEP_RANKS=3 taskset -c "$one_core" "$scripts/train.sh"
 
-# --- train.sh: which GPUs the first build is for, and how far it is ----------------------------------------------------
+# --- train.sh: the GPUs of the first build, and its progress -----------------------------------------------------------
 stand_in "$folder/cuda" nvcc <<<'[[ $1 != --list-gpu-arch ]] || printf "compute_%s\n" 80 86 90 100'
 stand_in "$folder/gpu" nvidia-smi <<<'printf "9.0\n8.6\n9.0\n"'
 stand_in "$folder/no_gpu" nvidia-smi <<<'echo "No devices were found"; exit 6'
@@ -118,8 +124,9 @@ stand_in "$folder/new_gpu" nvidia-smi <<<'echo 99.0'
 stand_in "$folder/configured" cmake <<<'echo "cmake $*" >>"$CALLS"
 if [[ $1 == --build ]]; then echo "[1/3] Building a"; sleep 1.2; echo "[2/3] Building b"; echo "[ 66%] c"; fi'
 cp "$launcher/dpkg-query" "$launcher/mpirun" "$folder/configured"
-stand_in "$folder/configured" ls <<<'exit 2'  # /proc/driver/nvidia of the machine that tests
-# NAME PATTERN WORDS_OF_CMAKE [VARIABLE=VALUE...]: `train.sh` prints PATTERN, and its cmake is called so, with NVIDIA_SMI first.
+stand_in "$folder/configured" ls <<<'exit 2'  # hides /proc/driver/nvidia of this machine
+# first_build NAME PATTERN WORDS [VARIABLE=VALUE...]: train.sh prints PATTERN and calls cmake with WORDS. $first is first on
+# PATH.
 first_build() {
   local what=$1 pattern=$2 words=$3
   shift 3
@@ -130,9 +137,9 @@ first_build() {
 }
 first=$folder/no_gpu
 first_build "nvcc, but no GPU" 'no GPU.*LOCKSTEP_CUDA=ON' '-DLOCKSTEP_CUDA=OFF$'
-first_build "it is built for GPUs elsewhere" '^called' '-DLOCKSTEP_CUDA=ON$' LOCKSTEP_CUDA=ON
-first_build "a line tells how far the build is" '^train.sh: building, 2 of 3 files$' '-DLOCKSTEP_CUDA=OFF$' LOCKSTEP_CUDA=0
-expect "a setting that is none" 2 'LOCKSTEP_CUDA is maybe' "${train[@]}" LOCKSTEP_CUDA=maybe "$scripts/train.sh"
+first_build "a build for GPUs of other machines" '^called' '-DLOCKSTEP_CUDA=ON$' LOCKSTEP_CUDA=ON
+first_build "a line shows the progress of the build" '^train.sh: building, 2 of 3 files$' '-DLOCKSTEP_CUDA=OFF$' LOCKSTEP_CUDA=0
+expect "a wrong setting" 2 'LOCKSTEP_CUDA is maybe' "${train[@]}" LOCKSTEP_CUDA=maybe "$scripts/train.sh"
 first=$folder/gpu
 first_build "the GPUs of this machine" '^called' '-DCMAKE_CUDA_ARCHITECTURES=86-real;90a-real$'
 first=$folder/new_gpu
@@ -141,12 +148,12 @@ mkdir -p "$folder/fresh"
 echo 'LOCKSTEP_CUDA:STRING=OFF' >"$folder/fresh/CMakeCache.txt"
 first=$folder/gpu
 first_build "a build without CUDA on a machine with a GPU" 'without CUDA.*LOCKSTEP_CUDA=ON' '--build'
-first_build "it is changed" '^called' '-DLOCKSTEP_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=86-real;90a-real$' LOCKSTEP_CUDA=ON
+first_build "LOCKSTEP_CUDA=ON changes it" '^called' '-DLOCKSTEP_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=86-real;90a-real$' LOCKSTEP_CUDA=ON
 first=$folder/no_gpu
-first_build "a build that is there stays as it is" '^called' '--build'
+first_build "an existing build keeps its settings" '^called' '--build'
 rm -r "$folder/fresh"
 
-# A launcher that is told to stop by SIGUSR1 takes a moment for its checkpoint, and its exit code still arrives.
+# After SIGUSR1 the launcher needs a moment for its checkpoint. Its exit code must still arrive.
 stand_in "$launcher" mpirun <<<'trap "sleep 0.5; echo saved; exit 75" USR1; echo started >"$STARTED"; for i in {1..100}; do sleep 0.1; done'
 for signal in TERM HUP USR1; do
   rm -f "$folder/started"
@@ -163,16 +170,16 @@ for signal in TERM HUP USR1; do
   fi
 done
 
-# --- another build folder, and the programs elsewhere ------------------------------------------------------------------
+# --- another build folder, and an installation -------------------------------------------------------------------------
 mkdir "$folder/other"
 echo 'CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere' >"$folder/other/CMakeCache.txt"
 with_all=(env PATH="$folder/all:$PATH")
 stand_in "$folder/all" dpkg-query <<<'for p in "${@:4}"; do echo "$p installed"; done'
-expect "a build folder of other sources: the cure is another folder" 1 'test.sh: configuring failed .*LOCKSTEP_BUILD=FOLDER' \
+expect "a build folder of other sources: use another folder" 1 'test.sh: configuring failed .*LOCKSTEP_BUILD=FOLDER' \
   "${with_all[@]}" LOCKSTEP_BUILD="$folder/other" "$scripts/test.sh"
-expect "its files stay" 0 '^CMAKE_HOME_DIRECTORY' cat "$folder/other/CMakeCache.txt"
+expect "its files are unchanged" 0 '^CMAKE_HOME_DIRECTORY' cat "$folder/other/CMakeCache.txt"
 
-# ctest knows what cmake has configured, and the last line tells what was skipped.
+# ctest runs what cmake has configured, and the last line names the skipped tests.
 stand_in "$folder/all" cmake <<<'echo "cmake $*" >>"$(dirname "$0")/calls"'
 mkdir "$folder/tested"
 touch "$folder/tested/CMakeCache.txt"
@@ -194,4 +201,4 @@ expect "runs" 0 '^train_cifar [0-9]' "$folder/prefix/bin/train_cifar" --version
 expect "also the other program" 0 '[0-9]+\.[0-9]' "$folder/prefix/bin/evaluate" --version
 expect "with its manual" 0 '^# Lockstep' cat "$folder/prefix/share/doc/lockstep/README.md"
 
-[[ $failures == 0 ]] && echo "all as expected" || exit 1
+[[ $failures == 0 ]] && echo "all checks pass" || exit 1

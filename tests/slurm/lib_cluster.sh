@@ -1,9 +1,9 @@
-# A private SLURM cluster of one node with $cluster_cpus (2) processors, for tests (sourced, not run): cluster_start, cluster_stop.
-# Everything lies in one temporary folder; it listens on the loopback address only, needs root but neither systemd nor
-# control groups, and touches no cluster that the machine may belong to.
+# A private SLURM cluster for tests (sourced, not run): cluster_start, cluster_stop. It has one node with $cluster_cpus
+# processors (default: 2). All its files are in one temporary folder, and it listens only on the loopback address. It needs
+# root, but neither systemd nor control groups. It does not change any cluster that this machine belongs to.
 # shellcheck shell=bash
 
-# Why the cluster cannot be started here; empty if it can.
+# Prints why the cluster cannot start here, or nothing if it can.
 cluster_missing() {
   local command
   for command in slurmctld slurmd munged sbatch srun; do
@@ -18,7 +18,7 @@ cluster_fail() {
   return 1
 }
 
-# A TCP port on which nothing listens.
+# Prints a TCP port that no process listens on.
 free_port() {
   local port
   while port=$((20000 + RANDOM % 10000)); (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do :; done
@@ -40,7 +40,7 @@ ClusterName=lockstep
 SlurmctldHost=$host(127.0.0.1)
 SlurmctldPort=$(free_port)
 SlurmdPort=$(free_port)
-# MPI names its shared memory after the number of the job: two such clusters on one machine must not share numbers.
+# MPI names its shared memory after the job number, so two such clusters on one machine must use different numbers.
 FirstJobId=$((1 + RANDOM % 30000 * 100))
 SlurmUser=root
 SlurmdUser=root
@@ -67,24 +67,24 @@ MpiDefault=none
 JobRequeue=1
 KillWait=10
 ReturnToService=2
-# Whatever the machine has.
+# The configured number of processors counts, not that of the machine.
 SlurmdParameters=config_overrides
 NodeName=$host NodeAddr=127.0.0.1 CPUs=${cluster_cpus:-2} State=UNKNOWN
 PartitionName=test Nodes=$host Default=YES MaxTime=INFINITE State=UP
 CONF
   munged --force --num-threads=2 --key-file="$cluster/munge/key" --socket="$cluster/munge.socket" \
     --pid-file="$cluster/munged.pid" --log-file="$cluster/munged.log" --seed-file="$cluster/munge/seed" ||
-    { cluster_fail "munged does not start"; return 1; }
-  slurmctld -f "$SLURM_CONF" || { cluster_fail "slurmctld does not start"; return 1; }
-  slurmd -f "$SLURM_CONF" -N "$host" || { cluster_fail "slurmd does not start"; return 1; }
+    { cluster_fail "munged did not start"; return 1; }
+  slurmctld -f "$SLURM_CONF" || { cluster_fail "slurmctld did not start"; return 1; }
+  slurmd -f "$SLURM_CONF" -N "$host" || { cluster_fail "slurmd did not start"; return 1; }
   for ((try = 0; try < 150; try++)); do
     [[ $(sinfo --noheader --states=idle --format=%D 2>/dev/null) != 1 ]] || return 0
     sleep 0.2
   done
-  cluster_fail "the node does not become idle"
+  cluster_fail "the node did not become idle within 30 s"
 }
 
-# Ends jobs and daemons, by their pid files only, and removes the folder. Safe to call at any time.
+# Ends the jobs, ends the daemons by their pid files, and removes the folder. Safe to call at any time.
 cluster_stop() {
   local name pid try
   [[ -n ${cluster:-} ]] || return 0
@@ -99,10 +99,10 @@ cluster_stop() {
     pid=$(cat "$cluster/$name.pid" 2>/dev/null) || continue
     kill "$pid" 2>/dev/null
     for ((try = 0; try < 20; try++)); do
-      grep -q '^State:[[:space:]]*[^ZX]' "/proc/$pid/status" 2>/dev/null || continue 2  # gone, or dead and not reaped
+      grep -q '^State:[[:space:]]*[^ZX]' "/proc/$pid/status" 2>/dev/null || continue 2  # it ended, or is a zombie
       sleep 0.1
     done
-    kill -KILL "$pid" 2>/dev/null  # the controller takes 5 s to save a state that nobody needs
+    kill -KILL "$pid" 2>/dev/null  # the controller would save its state for 5 s, which no test needs
   done
   rm -rf "$cluster"
 }

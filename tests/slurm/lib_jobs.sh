@@ -1,4 +1,4 @@
-# What the tests of slurm/train_cifar.sbatch share (sourced after lib_cluster.sh): a folder on a private cluster, and
+# Functions for the tests of slurm/train_cifar.sbatch (sourced after lib_cluster.sh): a folder on a private cluster, and
 # conditions to wait for.
 # shellcheck shell=bash
 
@@ -9,17 +9,17 @@ fail() {
   exit 1
 }
 
-jobs_begin() {  # starts the cluster and enters $folder; skips the test where there can be none
+jobs_begin() {  # starts the cluster and enters $folder; skips the test if the cluster cannot start
   local reason
   reason=$(cluster_missing)
   [[ -z $reason ]] || skip "$reason"
   folder=$(mktemp -d -t lockstep-jobs.XXXXXX)
   trap 'cluster_stop; rm -rf "$folder"' EXIT
-  cluster_start || fail "no cluster"
+  cluster_start || fail "the cluster did not start"
   cd "$folder" || exit 1
 }
 
-# The newest checkpoint's step of a job, 0 without one.
+# Prints the step of a job's newest checkpoint, 0 without one.
 newest() {
   local file
   file=$(find "runs/$1/checkpoints" -name 'step-*.h5' 2>/dev/null | sort | tail -n 1)
@@ -27,12 +27,12 @@ newest() {
   echo $((10#${file:-0}))
 }
 
-wait_until() {  # what is awaited, seconds, command...
+wait_until() {  # WHAT SECONDS COMMAND...: repeats the command until it succeeds
   local what=$1 tries=$(($2 * 5))
   shift 2
   while ! "$@"; do
     tries=$((tries - 1))
-    [[ $tries -gt 0 ]] || fail "waited in vain: $what"
+    [[ $tries -gt 0 ]] || fail "this did not happen in time: $what"
     sleep 0.2
   done
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A job of slurm/train_cifar.sbatch that is warned of its time limit, and later requeued from outside, ends with the
-# same weights, momentum and averages, bit for bit, as one that nobody disturbs.
+# A job of slurm/train_cifar.sbatch is warned of its time limit and later requeued by a command. Its weights, momentum and
+# averages are bitwise identical to those of an undisturbed job.
 # usage: preempt.sh BUILD_FOLDER
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -17,7 +17,7 @@ python=/usr/bin/python3
 
 jobs_begin
 
-submit() {  # name of the job -> its number
+submit() {  # JOBNAME: prints the job number
   sbatch --parsable --ntasks=2 --job-name="$1" "$batch_script" -- --steps $steps --batch 8 --seed 7 --shards 2 \
     --lr 0.01 --momentum 0.9 \
     --log-every 10 --checkpoint-every 50 --eval-every 0 --summary-every 0
@@ -27,7 +27,7 @@ undisturbed=$(submit undisturbed)
 wait_until "the end of the undisturbed job" 80 has_ended "$undisturbed"
 [[ $(newest undisturbed) == "$steps" ]] || fail "the undisturbed job did not reach step $steps"
 
-# The warning before the time limit: the script forwards it, the ranks agree on a checkpoint, the script requeues.
+# The warning before the time limit: the script forwards it, the ranks agree on a checkpoint, the script requeues the job.
 disturbed=$(submit disturbed)
 wait_until "step 50" 60 has_reached disturbed 50
 scancel --batch --signal=USR1 "$disturbed"
@@ -42,7 +42,7 @@ scontrol requeue "$disturbed"
 wait_until "the third start" 60 has_begun disturbed 3
 wait_until "the end of the disturbed job" 80 has_ended "$disturbed"
 [[ $(grep -c '^resumed ' disturbed-*.log) == 2 ]] && grep -q "^resumed .* at step $first_stop of $steps" disturbed-*.log ||
-  fail "a start did not continue from the checkpoint of the one before"
+  fail "a start did not continue from the last checkpoint"
 [[ $(newest disturbed) == "$steps" ]] || fail "the disturbed job did not reach step $steps"
 
 "$python" - $steps <<'PYTHON' || fail "the two runs differ"
@@ -65,6 +65,6 @@ with h5py.File("runs/undisturbed/" + name) as one, h5py.File("runs/disturbed/" +
         compared += a.size
 if compared < 3 * 1068298:
     sys.exit("only %d numbers were compared" % compared)
-print("%d numbers are equal bit for bit" % compared)
+print("%d numbers are bitwise identical" % compared)
 PYTHON
-echo "stopped at step $first_stop, then preempted, then ended: as if nobody had disturbed it"
+echo "stopped at step $first_stop, preempted, ended: the same state as the undisturbed job"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Requests that come too early for the ranks, deaf ranks, and arrays: what slurm/train_cifar.sbatch makes of them.
+# slurm/train_cifar.sbatch with requests that come before the ranks are ready, ranks that miss a request, and job arrays.
 # usage: requests.sh BUILD_FOLDER
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -8,17 +8,17 @@ here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=SCRIPTDIR/lib_jobs.sh
 . "$here/lib_jobs.sh"
 build=$1
-# shellcheck disable=SC2034  # of lib_cluster.sh
+# shellcheck disable=SC2034  # used by lib_cluster.sh
 cluster_cpus=8
 jobs_begin
 
-submit() {  # NAME, BUILD_FOLDER, sbatch's options -> number of the job
+submit() {  # JOBNAME BUILD_FOLDER SBATCH_OPTION...: prints the job number
   local name=$1 programs=$2
   shift 2
   LOCKSTEP_BUILD=$programs sbatch --parsable --ntasks=1 --job-name="$name" "$@" "$here/../../slurm/train_cifar.sbatch" -- \
     --threads 1 --steps 1000000 --batch 8 --eval-every 0 --summary-every 0
 }
-program() {  # NAME: a train_cifar that is the script on stdin
+program() {  # NAME: makes a train_cifar of the script on stdin
   mkdir "$1"
   { echo '#!/bin/bash'; cat; } >"$1/train_cifar"
   chmod +x "$1/train_cifar"
@@ -58,12 +58,12 @@ program tells <<'END'
 echo "told: $*"
 END
 
-# They wait for most of their time, so all begin at once.
+# All jobs start at once, because they wait most of the time.
 dies=$(submit dies "$folder/first_dies")
 deaf=$(submit deaf "$folder/deaf")
 quits=$(submit quits "$folder/quits" --error="$folder/quits.err")
 fails=$(submit fails "$folder/fails")
-early=$(submit early "$build")  # the real program, asked as soon as its job has begun
+early=$(submit early "$build")  # the real program; its request comes as soon as the job has started
 await_line early 'start 1,'
 request "$early"
 for job in dies deaf quits fails; do
@@ -71,18 +71,18 @@ for job in dies deaf quits fails; do
   request "${!job}"
 done
 
-# The signal that was to ask for a checkpoint kills: the stopped program dies of it when it wakes up.
+# Here the signal kills: the stopped program does not handle it and dies when it continues.
 await_line dies 'SIGUSR1'
 kill -CONT "$(pgrep -f "^/bin/bash $folder/first_dies/train_cifar")"
 
-# The tasks of an array are runs of their own.
+# Each task of an array is a separate run.
 submit array "$folder/tells" --array=3,4 >/dev/null
-# Another program, and one rank for each GPU by default (this cluster has none: SLURM's word for it).
+# Another program, and one rank per GPU by default. This cluster has no GPU, so the test sets SLURM's variable.
 mkdir other
 cp tells/train_cifar other/train_mnist
 LOCKSTEP_PROGRAM=train_mnist submit other "$folder/other" >/dev/null
 SLURM_GPUS_ON_NODE=3 LOCKSTEP_BUILD=$folder/tells sbatch --parsable --job-name=gpus "$here/../../slurm/train_cifar.sbatch" -- >/dev/null
-# A run that never gets anywhere does not go in circles: its sixth start is the last.
+# A run without progress is not requeued forever: its sixth start is the last.
 program stops <<'END'
 exit 75
 END
@@ -91,16 +91,16 @@ for task in 3 4; do await_line array "^told: .*--checkpoint-dir $folder/runs/arr
 await_line other "^told: "
 await_line gpus 'start 1, 3 ranks of'
 await_line stops 'start 6.* time'
-! logged stops 'queue' || fail "a run without progress was requeued for ever"
+! logged stops 'queue' || fail "a run without progress was requeued again"
 
-# A request may be lost (deaf), kill (dies), or be answered while the launcher's exit code hides the answer (quits): these go
-# back into the queue. A failure stays one.
+# The script requeues a job if the request was missed (deaf) or killed the program (dies). It also requeues a job if the
+# exit code of the launcher hides the answer (quits). It does not requeue a failed run (fails).
 for job in dies deaf quits; do
   await_line $job 'start 2,'
   await_line $job 'end, exit code 0'
 done
-logged dies 'before the ranks' || fail "an early death was not recognised"
+logged dies 'before the ranks' || fail "the death before the ranks could answer was not recognised"
 await_line fails 'end, exit code 1'
 ! logged fails 'start 2,' || fail "a failure was requeued"
 await_line early 'start 2,'
-echo "early and repeated requests, failures and arrays: as they should be"
+echo "early and repeated requests, failures and arrays are handled as expected"
