@@ -33,11 +33,11 @@ void declare(OptionRows& rows, Options& o, const Program& program) {
   o.reports.declare(rows);
   o.checkpoints.declare(rows);
   rows.group(kInsteadOfTraining);
-  rows.flag("--check", o.check, "Set up and check everything, train nothing").common();
+  rows.flag("--check", o.check, "Setup and all checks without training");
   rows.flag("--list", o.list,
-            "List models, data sets, optimizers, schedules, reducers, policies and devices")
+            "Names of models, data sets, optimizers, schedules, reducers and more")
       .common();
-  rows.flag("--summary", o.summary, "Print the model's layers and their parameters, as Keras does");
+  rows.flag("--summary", o.summary, "Table of the model's layers and their parameters");
 }
 
 /// The data set and the model where the user names none.

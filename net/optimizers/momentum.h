@@ -7,7 +7,7 @@ namespace lockstep {
 
 constexpr OptimizerOption momentum_option(float usual) {
   return {.name = "momentum",
-          .about = "Share of the last step that goes into the next; 0: none",
+          .about = "Momentum: share of the last step in the next; 0: none",
           .value = usual};
 }
 
