@@ -1,7 +1,6 @@
 // Evaluates checkpoints on the test set: once, or again for every new one in a folder. mpirun -np N
 // ./evaluate shares the work.
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -51,6 +50,9 @@ bool is_folder(const std::filesystem::path& path) {
 
 void declare(OptionRows& rows, EvaluateOptions& o) {
   rows.group("Options");
+  rows.text("CHECKPOINT", o.checkpoint, "",
+            "Checkpoint step-NNNNNNNNNN.h5, or a folder with checkpoints\n"
+            "A folder stands for its newest checkpoint.");
   rows.text("--weights", o.weights, "NAME",
             "Weights to evaluate: auto, ema or raw\n"
             "ema is the moving average. auto is ema if the checkpoint has it, otherwise raw.",
@@ -81,16 +83,12 @@ void declare(OptionRows& rows, EvaluateOptions& o) {
 
 /// False if `text` is all that is to be done: print it.
 bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
-  CLI::App app("Evaluates checkpoints on the test set of the data that they were trained on",
-               "evaluate");
-  app.add_option("checkpoint", o.checkpoint,
-                 "A checkpoint, step-NNNNNNNNNN.h5, or a folder: its newest")
-      ->required();
   OptionRows rows;
   declare(rows, o);
-  add_rows(app, rows);
-  if (!read_command_line(app, argc, argv, "Options", text)) return false;
-  o.checkpoint = home_path("checkpoint", o.checkpoint);
+  const ProgramText program{
+      "evaluate", "Evaluates checkpoints on the test set of the data that they were trained on",
+      "evaluate [OPTIONS] CHECKPOINT"};
+  if (!read_command_line(rows, program, argc, argv, text)) return false;
   if (o.test_views && !o.logits.empty()) {
     fail_usage("--logits are those of an image as it is: leave --test-views out");
   }
@@ -184,7 +182,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   std::string text =
       fmt::format("step {} ({}, {} weights): {}", subject.step, subject.file, subject.weights,
                   fmt::join(texts_of(metrics_of(result.score, 0)), ", "));
-  if (!o.no_confusion) text += "\n" + confusion_table(result, data.class_names);
+  if (!o.no_confusion) text.append("\n").append(confusion_table(result, data.class_names));
   Console().line(text);
   return true;
 }

@@ -135,7 +135,8 @@ void UpdateOptions::declare_own(OptionRows& rows) {
       rows.group("With --optimizer " + owners_of(option.name));
       declare_option(rows, option, place->second)
           .shapes_weights()
-          .only_if([this, option = option.name] { return own.contains(option); });
+          .only_if([this, option = option.name] { return own.contains(option); })
+          .is_common = option.common;
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "apps/options/config_file.h"
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -13,8 +14,8 @@
 namespace lockstep {
 namespace {
 
-/// `line` without spaces at its ends and without its comment: # outside of quotes, at the beginning
-/// or after a space. Throws if a quote is open.
+/// `line` without spaces at its ends and without its comment. A comment begins with # outside
+/// quotes, at the beginning or after a space. Throws if a quote is open.
 std::string without_comment(const std::string& line, const std::string& place) {
   char quote = 0, before = ' ';
   std::size_t end = 0;
@@ -43,10 +44,10 @@ std::vector<CLI::ConfigItem> parse_line(const std::string& line, const std::stri
   if (text.empty()) return {};
   const std::size_t equals = text.find('=');
   if (equals == text.npos || text.starts_with('[') || text.starts_with(';') || text.ends_with(','))
-    fail_usage("{}: \"{}\" is not understood. Write name = value", place, printable(text));
+    fail_usage("{}: \"{}\" is not understood. Write name = value.", place, printable(text));
   const std::string value = CLI::detail::trim_copy(text.substr(equals + 1));
   if (value.starts_with('[') && !value.ends_with(']'))
-    fail_usage("{}: the array has no end. Write it in one line, as in [\"a\", \"b\"]", place);
+    fail_usage("{}: the array has no end. Write it in one line, as in [\"a\", \"b\"].", place);
   std::istringstream input(text);
   CLI::ConfigTOML config;
   config.comment('\n');  // the comment is gone, and a text may contain #
@@ -57,14 +58,16 @@ std::vector<CLI::ConfigItem> parse_line(const std::string& line, const std::stri
   }
 }
 
-OptionRow& find_row(const CLI::ConfigItem& item, const std::string& place, const CLI::App& app,
-                    OptionRows& rows) {
+OptionRow& find_row(const CLI::ConfigItem& item, const std::string& place, OptionRows& rows) {
   const std::string name = item.fullname(), shown = printable(name);
-  if (OptionRow* row = rows.find("--" + name)) return *row;
-  if (!shown.empty() && app.get_option_no_throw("--" + name))
+  OptionRow* row = rows.find("--" + name);
+  if (!row) {
+    fail_usage("{}: unknown option \"{}\"{}. Pass --help-all to see all names.", place, shown,
+               hint(rows, name, ""));
+  }
+  if (row->is_of_command_line)
     fail_usage("{}: pass --{} on the command line, not in a config file", place, shown);
-  fail_usage("{}: unknown option \"{}\"{}; a line is name = value, and --help lists all names",
-             place, shown, hint(app, name, ""));
+  return *row;
 }
 
 /// One value, or lines for a list.
@@ -72,16 +75,15 @@ std::string value_of(const CLI::ConfigItem& item, const OptionRow& row, const st
   std::vector<std::string> values = item.inputs;
   if (row.type == OptionRow::Type::list) std::erase(values, "");
   if (row.type != OptionRow::Type::list && values.size() != 1)
-    fail_usage("{}: {} takes one value, not {}", place, row.name, values.size());
+    fail_usage("{}: {} needs one value, not {}", place, row.name, values.size());
   return fmt::format("{}", fmt::join(values, "\n"));
 }
 
-void read_line(const std::string& line, const std::string& place, const CLI::App& app,
-               OptionRows& rows) {
+void read_line(const std::string& line, const std::string& place, OptionRows& rows) {
   for (const CLI::ConfigItem& item : parse_line(line, place)) {
-    OptionRow& row = find_row(item, place, app, rows);
+    OptionRow& row = find_row(item, place, rows);
     if (!row.place.empty())
-      fail_usage("{}: {} is given twice, first in {}", place, row.name, row.place);
+      fail_usage("{}: {} is given twice, first in {}. Remove one.", place, row.name, row.place);
     if (row.source == OptionRow::Source::command_line) continue;
     const std::string value = value_of(item, row, place);
     try {
@@ -113,7 +115,7 @@ std::string config_value(const OptionRow& row, const std::string& value) {
 
 }  // namespace
 
-void read_config(const std::string& file, const CLI::App& app, OptionRows& rows) {
+void read_config(const std::string& file, OptionRows& rows) {
   std::error_code error;
   const auto status = std::filesystem::status(file, error);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
@@ -123,13 +125,14 @@ void read_config(const std::string& file, const CLI::App& app, OptionRows& rows)
   if (!in) fail_usage("cannot read --config {}: {}", file, std::strerror(errno));
   int number = 0;
   for (std::string line; std::getline(in, line);)
-    read_line(line, fmt::format("{}:{}", file, ++number), app, rows);
+    read_line(line, fmt::format("{}:{}", file, ++number), rows);
 }
 
 std::string config_text(OptionRows& rows) {
   std::string text;
   for (const OptionRow& row : rows.all()) {
-    const std::string value = row.applies && !row.applies() ? "" : row.show();
+    const bool left_out = row.is_of_command_line || (row.applies && !row.applies());
+    const std::string value = left_out ? "" : row.show();
     if (value.empty() && row.type != OptionRow::Type::list) continue;
     text += fmt::format("{}={}\n", row.name.substr(2), config_value(row, value));
   }

@@ -7,33 +7,33 @@ namespace lockstep {
 void check_together(const Options& o, OptionRows& rows) {
   const auto where = [&](const char* name) { return rows.at(name).where(); };
   if (o.schedule.steps > 0 && o.schedule.epochs > 0) {
-    fail_usage("{} and {} both say how long to train: give one of them", where("--steps"),
+    fail_usage("{} and {} both set the length of the run. Pass one of them.", where("--steps"),
                where("--epochs"));
   }
   if (o.schedule.batch > 0 && o.schedule.global_batch > 0) {
-    fail_usage("{}, per rank, and {} say the same: give one of them", where("--batch"),
+    fail_usage("{} and {} both set the batch. Pass one of them.", where("--batch"),
                where("--global-batch"));
   }
   if (o.schedule.accumulate > 1 && o.schedule.shards > 0) {
-    fail_usage("{} and {} both say how many shards there are: give one of them",
-               where("--accumulate"), where("--shards"));
+    fail_usage("{} and {} both set the number of shards. Pass one of them.", where("--accumulate"),
+               where("--shards"));
   }
   if (const LossScaling scaling = o.loss_scaling(); scaling.scale > scaling.highest) {
-    fail_usage("{} {} leaves {} no room: use one of at most {:g}", where("--loss-scale"),
+    fail_usage("{} {} is too large for {}. Pass at most {:g}.", where("--loss-scale"),
                o.optimizer.loss_scale, where("--clip-norm"), scaling.highest);
   }
   const bool generated = find(datasets(), o.data.dataset).files.empty();
   if (!generated && o.data.folder.empty()) {
     const DatasetEntry& data = find(datasets(), o.data.dataset);
-    const std::string what =
+    const std::string files =
         data.own ? std::string(data.files)
                  : fmt::format("scripts/get_data.sh {} downloads them",
                                o.data.dataset == "cifar10_32" ? "cifar10" : o.data.dataset);
-    fail_usage("{} {} needs its files: say --data DIR ({})", where("--dataset"), o.data.dataset,
-               what);
+    fail_usage("{} {} needs its files ({}). Pass --data DIR.", where("--dataset"), o.data.dataset,
+               files);
   }
   if (generated && !o.data.folder.empty()) {
-    fail_usage("{} {} is generated: leave {} out", where("--dataset"), o.data.dataset,
+    fail_usage("{} {} is generated. Remove {}.", where("--dataset"), o.data.dataset,
                where("--data"));
   }
 }

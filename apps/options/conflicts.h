@@ -1,4 +1,4 @@
-// Conflicts: options that do not go together, which the check of a single option cannot see.
+// Conflicts between options, which the check of a single option cannot see.
 #pragma once
 
 #include <string>
@@ -8,10 +8,11 @@
 
 namespace lockstep {
 
-/// Throws the usage error. `rows` know which option the config file sets.
+/// Throws the usage error for options that exclude each other. The error names the option and, from
+/// `rows`, the line of the config file that sets it.
 void check_together(const Options& o, OptionRows& rows);
 
-/// The options other than by default that do nothing in this run, one line each.
+/// The options that are not at their default and have no effect in this run, one line each.
 std::vector<std::string> idle_options(const Options& o);
 
 }  // namespace lockstep

@@ -1,28 +1,19 @@
 #include "apps/options/options.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <utility>
 
 #include "apps/options/command_line.h"
 #include "apps/options/config_file.h"
 #include "apps/options/conflicts.h"
-#include "apps/options/help.h"
-#include "collectives/buckets.h"
-#include "collectives/reducer.h"
+#include "apps/options/menus.h"
 #include "net/model.h"
-#include "src/base/machine.h"
 #include "src/base/table.h"
-#include "src/device/cpu/convolution.h"
-#include "src/device/cpu/instruction_set.h"
-#include "src/device/devices.h"
 
 namespace lockstep {
 namespace {
 
-constexpr const char* kInsteadOfTraining = "Instead of training";
-
-void declare(OptionRows& rows, Options& o, const Program& program) {
+void declare(OptionRows& rows, Options& o, const Program& program, std::string& config) {
   const DatasetEntry& data = find(datasets(), program.dataset);
   o.data.declare(rows, data);
   o.model.declare(rows, data.model, program.as_published);
@@ -32,7 +23,12 @@ void declare(OptionRows& rows, Options& o, const Program& program) {
   o.device.declare(rows);
   o.reports.declare(rows);
   o.checkpoints.declare(rows);
-  rows.group(kInsteadOfTraining);
+  rows.group("Data");
+  rows.text("--config", config, "FILE",
+            "TOML file of options such as lr = 0.05\nThe command line overrides the file.")
+      .common()
+      .only_on_command_line();
+  rows.group("Instead of training");
   rows.flag("--check", o.check, "Setup and all checks without training");
   rows.flag("--list", o.list,
             "Names of models, data sets, optimizers, schedules, reducers and more")
@@ -40,7 +36,7 @@ void declare(OptionRows& rows, Options& o, const Program& program) {
   rows.flag("--summary", o.summary, "Table of the model's layers and their parameters");
 }
 
-/// The data set and the model where the user names none.
+/// Chooses the data set and the model if the user names none.
 void choose_model(Options& o, const Program& program) {
   if (o.data.dataset.empty()) {
     const DatasetEntry* generated = stand_in(program.dataset);
@@ -48,7 +44,7 @@ void choose_model(Options& o, const Program& program) {
   }
   const DatasetEntry& data = find(datasets(), o.data.dataset);
   if (o.model.as_published && !o.model.name.empty()) {
-    fail_usage("--as-published chooses --model {}: leave --model {} out", program.as_published,
+    fail_usage("--as-published chooses --model {}. Remove --model {}.", program.as_published,
                o.model.name);
   }
   if (o.model.as_published) o.model.name = program.as_published;
@@ -56,7 +52,7 @@ void choose_model(Options& o, const Program& program) {
   o.schedule.default_steps = data.steps;
 }
 
-/// Whether the user's own options stand against `name` of the model's recipe.
+/// Whether the user's options override `name` of the model's recipe.
 bool overrides_recipe(OptionRows& rows, std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> kSame[] = {
       {"--epochs", "--steps"},
@@ -84,13 +80,6 @@ void follow_recipe(OptionRows& rows, std::string_view recipe) {
   }
 }
 
-template <class Table>
-std::string menu(std::string_view title, const Table& table) {
-  std::string text = fmt::format("{}\n", title);
-  for (const auto& entry : table) text += fmt::format("  {:<18} {}\n", entry.name, entry.about);
-  return text;
-}
-
 }  // namespace
 
 std::unique_ptr<const Options> parse_options(int argc, char** argv, const Program& program,
@@ -99,18 +88,13 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
   Options& o = *options;
   o.program = program.name;
   OptionRows rows;
-  declare(rows, o, program);
-  CLI::App app(
-      "Trains a classifier on the data set " + program.dataset + ": mpirun -np N ./" + program.name,
-      program.name);
-  add_rows(app, rows);
   std::string config;
-  app.add_option("--config", config,
-                 "TOML file of options: lr = 0.05, batch = 64, ... The command line wins")
-      ->type_name("FILE")
-      ->group("Data");
-  if (!read_command_line(app, argc, argv, kInsteadOfTraining, text_to_print)) return nullptr;
-  if (app.count("--config") > 0) read_config(home_path("--config", config), app, rows);
+  declare(rows, o, program, config);
+  const ProgramText text{
+      program.name, "Trains a classifier on the data set " + program.dataset + ", on all ranks",
+      "mpirun -np 4 " + program.name + " [OPTIONS]"};
+  if (!read_command_line(rows, text, argc, argv, text_to_print)) return nullptr;
+  if (!config.empty()) read_config(config, rows);
   if (o.list) {
     text_to_print = menus();
     return nullptr;
@@ -129,16 +113,6 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
   o.shaping = shaping_options(rows);
   o.notes = idle_options(o);
   return options;
-}
-
-std::string menus() {
-  constexpr std::size_t kAbout = 21;  // where an entry's line begins
-  return wrapped(
-      menu("models", models()) + menu("data sets", datasets()) + menu("optimizers", optimizers()) +
-          menu("learning-rate schedules", rate_schedules()) + menu("reducers", reducers()) +
-          menu("progress policies", policies()) + menu("devices", devices()) +
-          menu("convolutions", convolutions()) + menu("instruction sets", instruction_sets()),
-      kAbout);
 }
 
 }  // namespace lockstep

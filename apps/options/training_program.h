@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-/// All that train_cifar and its like do, from the command line to the exit code.
+/// Everything from the command line to the exit code.
 int run_training_program(int argc, char** argv, const Program& program);
 
 }  // namespace lockstep

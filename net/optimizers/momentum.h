@@ -8,7 +8,8 @@ namespace lockstep {
 constexpr OptimizerOption momentum_option(float usual) {
   return {.name = "momentum",
           .about = "Momentum: share of the last step in the next; 0: none",
-          .value = usual};
+          .value = usual,
+          .common = true};
 }
 
 /// m = momentum * m + g; the direction is m, or g + momentum * m.

@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// Digits that from_chars reads, without a zero in front, which some take for octal.
+/// Whether `text` begins as a number without a leading zero, which could mean octal.
 bool is_plain(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
   const auto digit = [&](std::size_t at) {
@@ -22,6 +22,12 @@ bool is_plain(std::string_view text) {
 
 }  // namespace
 
+std::string Bounds::text() const {
+  if (high >= 0x1p64) return fmt::format("{} {}", open ? "above" : "at least", low);
+  return open ? fmt::format("above {} and at most {}", low, high)
+              : fmt::format("from {} to {}", low, high);
+}
+
 template <class T>
 T parse_number(const std::string& name, const std::string& text, const Bounds& range) {
   constexpr bool kWhole = std::is_integral_v<T>;
@@ -29,7 +35,7 @@ T parse_number(const std::string& name, const std::string& text, const Bounds& r
   const auto refuse = [&](const std::string& why) { fail_usage("{}: {}", name, why); };
   if (text.find_first_not_of("0123456789+-.eE") != std::string::npos || !is_plain(text))
     refuse(fmt::format("\"{}\" is not a number (in plain decimals)", text));
-  // As a double first: whether it is a number at all, and on which side of the range it lies.
+  // The double shows whether `text` is a number, and on which side of the range it lies.
   double about = 0;
   const auto seen = std::from_chars(begin, end, about);
   if (seen.ptr != end) refuse(fmt::format("\"{}\" is not a number (in plain decimals)", text));
@@ -37,7 +43,7 @@ T parse_number(const std::string& name, const std::string& text, const Bounds& r
   if (range.open && about <= range.low && seen.ec == std::errc{})
     refuse(fmt::format("{} is not above {:g}", text, range.low));
   if (about < range.low || about > range.high) {
-    if (range.high < 1e6) {  // a range that one can have in mind
+    if (range.high < 1e6) {  // a range that is short to read
       refuse(fmt::format("{} is not between {:g} and {:g}", text, range.low, range.high));
     }
     refuse(about < range.low ? fmt::format("{} is below {:g}", text, range.low)
@@ -90,6 +96,11 @@ OptionRow& OptionRow::shapes_weights() {
 
 OptionRow& OptionRow::common() {
   is_common = true;
+  return *this;
+}
+
+OptionRow& OptionRow::only_on_command_line() {
+  is_of_command_line = true;
   return *this;
 }
 
@@ -153,8 +164,10 @@ OptionRow& OptionRows::add_number(const std::string& name, T& value, const Bound
   const auto show = [=, &value] {
     return optional && value == T{0} ? "" : fmt::format("{}", value);
   };
-  return add(name, kWhole ? OptionRow::Type::whole : OptionRow::Type::number, read, show,
-             kWhole ? "N" : "NUMBER", about);
+  OptionRow& row = add(name, kWhole ? OptionRow::Type::whole : OptionRow::Type::number, read, show,
+                       kWhole ? "N" : "NUMBER", about);
+  row.range = range.text();
+  return row;
 }
 
 template OptionRow& OptionRows::add_number(const std::string&, int&, const Bounds&,

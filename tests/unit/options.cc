@@ -41,9 +41,9 @@ std::string refusal(const Words& words) {
   return "";
 }
 
-/// Names of the options that take numbers (whole: whole ones alone), as the help tells them.
+/// Names of the options whose value is a number (or a whole number) in the help.
 Words numeric(bool whole) {
-  const char* argv[] = {"train_cifar", "--help", nullptr};
+  const char* argv[] = {"train_cifar", "--help-all", nullptr};
   std::string help, line;
   parse_options(2, const_cast<char**>(argv), {"train_cifar"}, help);
   Words names;
@@ -51,7 +51,6 @@ Words numeric(bool whole) {
     std::istringstream words(line);
     std::string name, type;
     words >> name >> type;
-    type = type.substr(0, type.find('='));
     if (name.starts_with("--") && (type == "N" || (!whole && type == "NUMBER")))
       names.push_back(name);
   }
@@ -148,23 +147,23 @@ TEST(Options, RefusalsNameTheOptionAndTheCause) {
       {{""}, "\"\" is not understood"},
       {{"--log-dir=a\nb"}, "^--log-dir: .*control"},
       {{"--log-dir=\x1b[2J"}, "^--log-dir: .*control"},
-      {{"--\x1b[2J"}, R"(^unknown option --\?\[2J;)"},
+      {{"--\x1b[2J"}, R"(^unknown option --\?\[2J\.)"},
       {{"--checkpoint-every=010"}, "^--checkpoint-every: \"010\" .*1000.*600s"},
       {{"--checkpoint-every=1e9h"}, "^--checkpoint-every: \"1e9h\" .*1000.*600s"},
       {{"--precision", "fp8"}, "^--precision: \"fp8\" .*fp32 .*bf16 .*fp16"},
       {{"--steps"}, "--steps.* missing"},
-      {{"--lr=0.1", "--lr=0.2"}, "--lr: .* 2"},
+      {{"--lr=0.1", "--lr=0.2"}, "^--lr is given twice"},
   });
 }
 
 TEST(Options, ErrorsNameTheNearest) {
   expect_refusals({
       {{"--stpes=3"}, R"(^unknown option --stpes=3 \(did you mean --steps\?\))"},
-      {{"--frobnicate"}, "^unknown option --frobnicate; --help"},
+      {{"--frobnicate"}, "^unknown option --frobnicate\\. .*--help-all"},
       {{"--learning-rate", "0.1"}, R"(option --learning-rate \(did you mean --lr\?\))"},
       {{"--batch_size=64"}, R"(option --batch_size=64 \(did you mean --batch\?\))"},
       {{"--Num_Epochs", "3"}, R"(option --Num_Epochs \(did you mean --epochs\?\))"},
-      {{"-x"}, "^unknown option -x; --help"},
+      {{"-x"}, "^unknown option -x\\. .*--help-all"},
       {{"steps", "3"}, "^\"steps\" .*--"},
       {{"--optimizer", "sgdd"}, R"("sgdd": did you mean "sgd"\? known are: sgd)"},
       {{"--reducer", "rign"}, R"("rign": did you mean "ring"\? .*, to_one)"},
@@ -177,7 +176,7 @@ TEST(Options, ErrorsNameTheNearest) {
 TEST(Options, ThatDoNotGoTogetherAreRefused) {
   expect_refusals({
       {{"--steps", "5", "--epochs", "1"}, "^--steps and --epochs"},
-      {{"--batch=5", "--global-batch=10"}, "^--batch, .*--global-batch"},
+      {{"--batch=5", "--global-batch=10"}, "^--batch and --global-batch"},
       {{"--dataset", "cifar10"}, "^--dataset cifar10 .*--data DIR"},
       {{"--dataset=synthetic", "--data=."}, "^--dataset synthetic .*--data"},
       {{"--nesterov"}, "^--nesterov .*--momentum"},
@@ -203,7 +202,7 @@ TEST(Options, TheLossIsScaledAsThePrecisionNeeds) {
     EXPECT_EQ(refusal({fmt::format("--loss-scale={}", how)}).rfind("--loss-scale: ", 0), 0u) << how;
   }
   expect_refusals({{{"--loss-scale=dynamic:4e37", "--clip-norm=1"},
-                    "^--loss-scale dynamic:4e37 .*--clip-norm .*1.84467e"}});
+                    "^--loss-scale dynamic:4e37 .*--clip-norm.*1.84467e"}});
   EXPECT_EQ(parse({"--loss-scale=dynamic", "--clip-norm=1"}).loss_scaling().highest, 0x1p64f);
 }
 
