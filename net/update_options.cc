@@ -85,7 +85,7 @@ OptionRow& declare_option(OptionRows& rows, const OptimizerOption& option, float
 bool is_of_optimizers(std::string_view name) { return !owners_of(name).empty(); }
 
 void UpdateOptions::declare(OptionRows& rows) {
-  rows.group("Training");
+  rows.group("Optimizer");
   rows.text("--optimizer", name, "NAME", "Optimizer (see --list)",
             [](const std::string& optimizer) { find(optimizers(), optimizer); })
       .shapes_weights()

@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "apps/options/manual.h"
-#include "apps/options/menus.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
 #include "src/base/table.h"
@@ -133,9 +131,9 @@ bool read_command_line(OptionRows& rows, const ProgramText& program, int argc, c
   bool asked = false;
   rows.group("Help");
   rows.text("--help", topic, "[OPTION]", "Most used options, or the full text of one option")
-      .only_on_command_line();
-  rows.flag("--help-all", asked, "All options").only_on_command_line();
-  rows.flag("--version", asked, "Version and compiler of this program").only_on_command_line();
+      .is_of_command_line = true;
+  rows.flag("--help-all", asked, "All options").is_of_command_line = true;
+  rows.flag("--version", asked, "Version and compiler of this program").is_of_command_line = true;
   add_choices(rows);
   const std::vector<std::string> words(argv + 1, argv + argc);
   answer = answer_to(rows, program, words);

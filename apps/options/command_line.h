@@ -1,6 +1,7 @@
-// Command lines of all programs: words read into rows of options, and errors that name the nearest.
+// Command lines and config files, read into rows of options. Errors name the nearest option.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -17,5 +18,16 @@ std::string hint(OptionRows& rows, std::string_view name, std::string_view prefi
 /// `answer` to print. Throws the usage error.
 bool read_command_line(OptionRows& rows, const ProgramText& program, int argc, char** argv,
                        std::string& answer);
+
+/// Sets from `file` the rows that the command line has not set. Throws the usage error with file
+/// and line.
+void read_config(const std::string& file, OptionRows& rows);
+
+/// All options with values as lines "name=value", which read_config() reads.
+std::string config_text(OptionRows& rows);
+
+/// The options that shape the weights, without the dashes, and the default of each as config_text()
+/// writes it. An empty text means no default.
+std::map<std::string, std::string> shaping_options(OptionRows& rows);
 
 }  // namespace lockstep

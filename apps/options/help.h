@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "collectives/world.h"
 #include "src/base/option_rows.h"
@@ -16,26 +18,35 @@ struct ProgramText {
   std::string usage;  ///< "mpirun -np 4 train_cifar [OPTIONS]"
 };
 
+/// The help of one option. Texts may be empty.
+struct OptionText {
+  std::string name;        ///< "--lr NUMBER"
+  std::string headline;    ///< the noun phrase
+  std::string by_default;  ///< "0.1; adam 0.001"
+  std::string details;     ///< sentences that only the full help prints
+  std::string type;        ///< "number above 0"
+  std::string values;      ///< "fp32, bf16"
+};
+
 /// `text` with its lines broken at spaces to fit `columns`. Broken lines continue after `indent`
 /// spaces.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t columns);
 
-/// The groups of `rows`, each once, in order.
-std::vector<std::string> groups_of(OptionRows& rows);
-
-/// "--lr NUMBER"
-std::string signature(const OptionRow& row);
-/// The noun phrase of the help, without the default.
-std::string headline(const OptionRow& row);
-/// "0.1; adam 0.001"; empty if the option is off or not set by default.
-std::string default_text(const OptionRow& row);
-/// The sentences that only the full help prints; may be empty.
-std::string details(const OptionRow& row);
-
+OptionText text_of(const OptionRow& row);
 /// The common rows, or `all`, in groups. Without common rows it is always all of them.
 std::string help_text(OptionRows& rows, const ProgramText& program, bool all);
 /// All about `row`, with an example and the related options.
 std::string option_help(OptionRows& rows, const OptionRow& row, const ProgramText& program);
+/// The page of section 1 in the macros of man(7).
+std::string man_page(OptionRows& rows, const ProgramText& program);
+/// A bash script that completes names of options, and values of those that choose from names.
+std::string completion(OptionRows& rows, const ProgramText& program);
+
+/// The registries of models, data sets, optimizers, schedules, reducers, policies, devices,
+/// convolutions and instruction sets, for --list.
+std::string menus();
+/// Adds the names to choose from to the rows that have some.
+void add_choices(OptionRows& rows);
 
 /// main() of a program that may only be asked for an answer (--help): run_main() with `run`, or
 /// rank 0 prints what `parse` has put into `answer`. `parse` reads the command line. It throws the

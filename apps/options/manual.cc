@@ -1,10 +1,6 @@
-#include "apps/options/manual.h"
-
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
-
+#include "apps/options/help.h"
 #include "src/base/machine.h"
 #include "src/base/text.h"
 
@@ -13,65 +9,35 @@ namespace {
 
 /// `text` as roff prints it unchanged.
 std::string roff(const std::string& text) {
-  std::string result = text.starts_with('.') ? "\\&" : "";
-  for (const char c : text) {
-    switch (c) {
-      case '\\':
-        result += "\\e";
-        break;
-      case '-':
-        result += "\\-";
-        break;
-      case '\'':
-        result += "\\(aq";
-        break;
-      case '^':
-        result += "\\(ha";
-        break;
-      case '~':
-        result += "\\(ti";
-        break;
-      default:
-        result += c;
-    }
-  }
+  std::string result;
+  for (const char c : text) result += c == '-' ? "\\-" : c == '\'' ? "\\(aq" : std::string(1, c);
   return result;
 }
 
 std::string option_entry(const OptionRow& row) {
-  std::string text = fmt::format(".TP\n\\fB{}\\fR", roff(row.name));
-  if (!row.value.empty()) text += fmt::format(" \\fI{}\\fR", roff(row.value));
-  text += fmt::format("\n{}.\n", roff(headline(row)));
-  for (const std::string& line : lines_of(details(row))) text += roff(line) + "\n";
-  if (!row.values.empty())
-    text += fmt::format("Names: {}.\n", roff(fmt::format("{}", fmt::join(row.values, ", "))));
-  if (!row.range.empty()) text += fmt::format("Range: {}.\n", roff(row.range));
-  const std::string by_default = default_text(row);
-  return by_default.empty() ? text : text + fmt::format("Default: {}.\n", roff(by_default));
+  const OptionText text = text_of(row);
+  std::string entry = fmt::format(".TP\n.B {}\n{}.\n", text.name, text.headline);
+  if (!text.details.empty()) entry += text.details + "\n";
+  entry += fmt::format("Type: {}.\n", text.type);
+  if (!text.values.empty()) entry += fmt::format("Values: {}.\n", text.values);
+  return text.by_default.empty() ? entry : entry + fmt::format("Default: {}.\n", text.by_default);
 }
 
 }  // namespace
 
 std::string man_page(OptionRows& rows, const ProgramText& program) {
-  std::string title = program.name, about = program.about;
-  std::transform(title.begin(), title.end(), title.begin(),
-                 [](unsigned char c) { return std::toupper(c); });
-  about[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(about[0])));
   const std::string version = build_name();
-  std::string text = fmt::format(
-      ".TH {} 1 \"\" \"Lockstep {}\" \"User Commands\"\n"
-      ".SH NAME\n{} \\- {}\n"
-      ".SH SYNOPSIS\n{}\n"
-      ".SH DESCRIPTION\n{}.\n"
-      ".SH OPTIONS\n",
-      title, version.substr(0, version.find(' ')), program.name, roff(about), roff(program.usage),
-      roff(program.about));
-  for (const std::string& group : groups_of(rows)) {
-    text += fmt::format(".SS \"{}\"\n", roff(group));
-    for (const OptionRow& row : rows.all())
-      if (row.group == group) text += option_entry(row);
+  std::string group,
+      text = fmt::format(
+          ".TH {0} 1 \"\" \"Lockstep {1}\" \"User Commands\"\n"
+          ".SH NAME\n{0} - {2}\n.SH SYNOPSIS\n{3}\n.SH DESCRIPTION\n{2}.\n.SH OPTIONS\n",
+          program.name, version.substr(0, version.find(' ')), program.about, program.usage);
+  for (const OptionRow& row : rows.all()) {
+    if (row.group != group) text += fmt::format(".SS \"{}\"\n", row.group);
+    group = row.group;
+    text += option_entry(row);
   }
-  return text +
+  return roff(text) +
          ".SH EXIT STATUS\n"
          ".TP\n0\nThe work is complete.\n"
          ".TP\n1\nAn error occurred. One line on stderr names it.\n"
@@ -82,18 +48,12 @@ std::string man_page(OptionRows& rows, const ProgramText& program) {
 }
 
 std::string completion(OptionRows& rows, const ProgramText& program) {
-  std::string names, cases, others;
+  std::string names, cases;
   for (const OptionRow& row : rows.all()) {
-    if (!row.name.starts_with('-')) continue;
-    names += row.name + " ";
-    if (!row.values.empty()) {
-      cases += fmt::format("    {}) COMPREPLY=($(compgen -W \"{}\" -- \"$word\")); return ;;\n",
-                           row.name, fmt::join(row.values, " "));
-    } else if (row.name == "--help") {
-      cases += "    --help) word=--${word#--} ;;\n";
-    } else if (row.type != OptionRow::Type::flag) {
-      others += (others.empty() ? "" : " | ") + row.name;
-    }
+    if (row.name.starts_with('-')) names += row.name + " ";
+    if (row.values.empty()) continue;
+    cases += fmt::format("    {}) COMPREPLY=($(compgen -W \"{}\" -- \"$word\")); return ;;\n",
+                         row.name, fmt::join(row.values, " "));
   }
   return fmt::format(
       R"(# bash completion of {0}, made by {0} --print-completion
@@ -102,13 +62,13 @@ _{0}() {{
   if [[ $word == = ]]; then word=; else [[ $before != = ]] || before=${{COMP_WORDS[COMP_CWORD - 2]}}; fi
   COMPREPLY=()
   case $before in
-{1}    {2}) return ;;
+{1}    --help) word=--${{word#--}} ;;
   esac
-  [[ $word != -* ]] || COMPREPLY=($(compgen -W "{3}" -- "$word"))
+  [[ $word != -* ]] || COMPREPLY=($(compgen -W "{2}" -- "$word"))
 }}
 complete -o default -F _{0} {0}
 )",
-      program.name, cases, others, names);
+      program.name, cases, names);
 }
 
 }  // namespace lockstep

@@ -1,5 +1,3 @@
-#include "apps/options/menus.h"
-
 #include <fmt/format.h>
 
 #include "apps/options/help.h"
@@ -14,49 +12,40 @@
 namespace lockstep {
 namespace {
 
-struct Menu {
-  const char* title;   ///< its heading in --list
-  const char* option;  ///< the option that chooses from it
-  std::vector<std::string> names, lines;
-};
-
-template <class Registry>
-Menu menu(const char* title, const char* option, const Registry& registry) {
-  Menu result{title, option, {}, {}};
-  for (const auto& entry : registry) {
-    result.names.emplace_back(entry.name);
-    result.lines.push_back(fmt::format("  {:<18} {}\n", entry.name, entry.about));
-  }
-  return result;
-}
-
-std::vector<Menu> all_menus() {
-  return {menu("models", "--model", models()),
-          menu("data sets", "--dataset", datasets()),
-          menu("optimizers", "--optimizer", optimizers()),
-          menu("learning-rate schedules", "--lr-schedule", rate_schedules()),
-          menu("reducers", "--reducer", reducers()),
-          menu("progress policies", "--progress", policies()),
-          menu("devices", "--device", devices()),
-          menu("convolutions", "--conv", convolutions()),
-          menu("instruction sets", "--isa", instruction_sets())};
+/// Calls `visit` with each registry: its heading in --list and the option that chooses from it.
+template <class Visit>
+void each_registry(const Visit& visit) {
+  visit("models", "--model", models());
+  visit("data sets", "--dataset", datasets());
+  visit("optimizers", "--optimizer", optimizers());
+  visit("learning-rate schedules", "--lr-schedule", rate_schedules());
+  visit("reducers", "--reducer", reducers());
+  visit("progress policies", "--progress", policies());
+  visit("devices", "--device", devices());
+  visit("convolutions", "--conv", convolutions());
+  visit("instruction sets", "--isa", instruction_sets());
 }
 
 }  // namespace
 
 std::string menus() {
-  constexpr std::size_t kAbout = 21;  // the column at which an entry's text begins
   std::string text;
-  for (const Menu& each : all_menus())
-    text += fmt::format("{}\n{}", each.title, fmt::join(each.lines, ""));
-  return wrapped(text, kAbout, /*columns=*/79);
+  each_registry([&](const char* heading, const char*, const auto& registry) {
+    text += fmt::format("{}\n", heading);
+    for (const auto& entry : registry)
+      text += fmt::format("  {:<18} {}\n", entry.name, entry.about);
+  });
+  return wrapped(text, /*indent=*/21, /*columns=*/79);
 }
 
 void add_choices(OptionRows& rows) {
+  each_registry([&](const char*, const char* option, const auto& registry) {
+    if (OptionRow* row = rows.find(option))
+      for (const auto& entry : registry) row->values.emplace_back(entry.name);
+  });
   const auto add = [&](const char* option, const std::vector<std::string>& names) {
     if (OptionRow* row = rows.find(option)) row->values = names;
   };
-  for (const Menu& each : all_menus()) add(each.option, each.names);
   add("--precision", {"fp32", "bf16", "fp16"});
   add("--wire", {"fp32", "bf16", "fp16"});
   add("--weights", {"auto", "ema", "raw"});

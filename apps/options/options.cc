@@ -4,10 +4,12 @@
 #include <utility>
 
 #include "apps/options/command_line.h"
-#include "apps/options/config_file.h"
-#include "apps/options/conflicts.h"
-#include "apps/options/menus.h"
+#include "apps/options/help.h"
+#include "apps/run/signals.h"
+#include "apps/run/trainer.h"
+#include "collectives/world.h"
 #include "net/model.h"
+#include "src/base/machine.h"
 #include "src/base/table.h"
 
 namespace lockstep {
@@ -16,6 +18,10 @@ namespace {
 void declare(OptionRows& rows, Options& o, const Program& program, std::string& config) {
   const DatasetEntry& data = find(datasets(), program.dataset);
   o.data.declare(rows, data);
+  rows.text("--config", config, "FILE",
+            "TOML file of options such as lr = 0.05\nThe command line overrides the file.")
+      .common()
+      .is_of_command_line = true;
   o.model.declare(rows, data.model, program.as_published);
   o.schedule.declare(rows, data);
   o.optimizer.declare(rows);
@@ -23,11 +29,6 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
   o.device.declare(rows);
   o.reports.declare(rows);
   o.checkpoints.declare(rows);
-  rows.group("Data");
-  rows.text("--config", config, "FILE",
-            "TOML file of options such as lr = 0.05\nThe command line overrides the file.")
-      .common()
-      .only_on_command_line();
   rows.group("Instead of training");
   rows.flag("--check", o.check, "Setup and all checks without training");
   rows.flag("--list", o.list,
@@ -80,6 +81,62 @@ void follow_recipe(OptionRows& rows, std::string_view recipe) {
   }
 }
 
+/// Throws the usage error for options that exclude each other. The error names the option and, from
+/// `rows`, the line of the config file that sets it.
+void check_together(const Options& o, OptionRows& rows) {
+  const auto where = [&](const char* name) { return rows.at(name).where(); };
+  const auto exclude = [&](bool both, const char* a, const char* b, const char* what) {
+    if (both) fail_usage("{} and {} both set the {}. Pass one of them.", where(a), where(b), what);
+  };
+  const ScheduleOptions& s = o.schedule;
+  exclude(s.steps > 0 && s.epochs > 0, "--steps", "--epochs", "length of the run");
+  exclude(s.batch > 0 && s.global_batch > 0, "--batch", "--global-batch", "batch");
+  exclude(s.accumulate > 1 && s.shards > 0, "--accumulate", "--shards", "number of shards");
+  if (const LossScaling scaling = o.loss_scaling(); scaling.scale > scaling.highest) {
+    fail_usage("{} {} is too large for {}. Pass at most {:g}.", where("--loss-scale"),
+               o.optimizer.loss_scale, where("--clip-norm"), scaling.highest);
+  }
+  const DatasetEntry& data = find(datasets(), o.data.dataset);
+  if (data.files.empty() && !o.data.folder.empty()) {
+    fail_usage("{} {} is generated. Remove {}.", where("--dataset"), o.data.dataset,
+               where("--data"));
+  }
+  if (!data.files.empty() && o.data.folder.empty()) {
+    const std::string source = o.data.dataset == "cifar10_32" ? "cifar10" : o.data.dataset;
+    fail_usage("{} {} needs its files ({}). Pass --data DIR.", where("--dataset"), o.data.dataset,
+               data.own ? std::string(data.files)
+                        : fmt::format("scripts/get_data.sh {} downloads them", source));
+  }
+}
+
+/// The options that are not at their default and have no effect in this run, one line each.
+std::vector<std::string> idle_options(const Options& o, OptionRows& rows) {
+  const std::string& schedule = o.schedule.rate.schedule;
+  std::vector<std::string> notes;
+  const auto note = [&](bool used, const char* without, std::vector<const char*> names) {
+    for (const char* name : names) {
+      const OptionRow& row = rows.at(name);
+      if (!used && row.show() != row.by_default)
+        notes.push_back(fmt::format("{} does nothing without {}", name, without));
+    }
+  };
+  note(schedule == "exponential", "--lr-schedule exponential",
+       {"--lr-decay", "--lr-decay-epochs", "--lr-smooth"});
+  note(schedule == "cosine" || schedule == "linear", "--lr-schedule cosine or linear",
+       {"--lr-end"});
+  note(o.loss_scaling().dynamic, "--loss-scale dynamic", {"--loss-scale-steps"});
+  note(o.reports.eval_every > 0 || o.reports.epoch_lines, "--eval-every or --epoch-lines",
+       {"--target", "--test-views"});
+  note(o.ranks.reducer == "auto" || o.ranks.reducer == "nccl", "--reducer nccl",
+       {"--nccl-max-ctas"});
+  note(!o.reports.log_dir.empty() || o.reports.summary_every == 0, "--log-dir",
+       {"--summary-every"});
+  note(!o.checkpoints.dir.empty(), "--checkpoint-dir", {"--checkpoint-every", "--keep"});
+  if (o.checkpoints.dir.empty() && o.checkpoints.resume == "never")
+    notes.push_back("--resume never does nothing without --checkpoint-dir");
+  return notes;
+}
+
 }  // namespace
 
 std::unique_ptr<const Options> parse_options(int argc, char** argv, const Program& program,
@@ -111,8 +168,23 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
     o.schedule.rate.base = find(optimizers(), o.optimizer.name).rate;
   o.text = config_text(rows);
   o.shaping = shaping_options(rows);
-  o.notes = idle_options(o);
+  o.notes = idle_options(o, rows);
   return options;
+}
+
+int run_training_program(int argc, char** argv, const Program& program) {
+  const Signals signals;
+  std::unique_ptr<const Options> options;
+  const auto parse = [&](std::string& answer) {
+    options = parse_options(argc, argv, program, answer);
+    return options != nullptr;
+  };
+  return run_or_print_help(argc, argv, program.name.c_str(), parse, [&](World& world) {
+    expect_same(world.comm(), "builds",
+                fmt::format("build = {}, checksum {}", build_name(), program_checksum()));
+    expect_same(world.comm(), "options", options->text);
+    return train(world, *options, [&] { return signals.stop_requested(); });
+  });
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// The command line and the config file of a training program, read into its Options.
+// Training programs: their options, from the command line and the config file, and their main().
 #pragma once
 
 #include <memory>
@@ -23,5 +23,8 @@ struct Program {
 /// of the value.
 std::unique_ptr<const Options> parse_options(int argc, char** argv, const Program& program,
                                              std::string& text_to_print);
+
+/// main() of a training program, from the command line to the exit code.
+int run_training_program(int argc, char** argv, const Program& program);
 
 }  // namespace lockstep

@@ -89,26 +89,6 @@ bool parse_flag(const std::string& name, const std::string& text) {
   return text == "true";
 }
 
-OptionRow& OptionRow::shapes_weights() {
-  is_of_weights = true;
-  return *this;
-}
-
-OptionRow& OptionRow::common() {
-  is_common = true;
-  return *this;
-}
-
-OptionRow& OptionRow::only_on_command_line() {
-  is_of_command_line = true;
-  return *this;
-}
-
-OptionRow& OptionRow::only_if(std::function<bool()> condition) {
-  applies = std::move(condition);
-  return *this;
-}
-
 void OptionRow::set(const std::string& text, Source from) {
   if (text.empty() && type != Type::list)
     fail_usage("{}: its value is empty (a variable that is not set?)", name);
@@ -153,33 +133,6 @@ OptionRow& OptionRows::list(const std::string& name, std::vector<std::string>& v
   const auto show = [&values] { return fmt::format("{}", fmt::join(values, "\n")); };
   return add(name, OptionRow::Type::list, read, show, placeholder, about);
 }
-
-template <class T>
-OptionRow& OptionRows::add_number(const std::string& name, T& value, const Bounds& range,
-                                  const std::string& about, bool optional) {
-  constexpr bool kWhole = std::is_integral_v<T>;
-  const auto read = [=, &value](const std::string& text) {
-    value = parse_number<T>(name, text, range);
-  };
-  const auto show = [=, &value] {
-    return optional && value == T{0} ? "" : fmt::format("{}", value);
-  };
-  OptionRow& row = add(name, kWhole ? OptionRow::Type::whole : OptionRow::Type::number, read, show,
-                       kWhole ? "N" : "NUMBER", about);
-  row.range = range.text();
-  return row;
-}
-
-template OptionRow& OptionRows::add_number(const std::string&, int&, const Bounds&,
-                                           const std::string&, bool);
-template OptionRow& OptionRows::add_number(const std::string&, std::int64_t&, const Bounds&,
-                                           const std::string&, bool);
-template OptionRow& OptionRows::add_number(const std::string&, std::uint64_t&, const Bounds&,
-                                           const std::string&, bool);
-template OptionRow& OptionRows::add_number(const std::string&, float&, const Bounds&,
-                                           const std::string&, bool);
-template OptionRow& OptionRows::add_number(const std::string&, double&, const Bounds&,
-                                           const std::string&, bool);
 
 OptionRow& OptionRows::flag(const std::string& name, bool& value, const std::string& about) {
   const auto read = [=, &value](const std::string& text) { value = parse_flag(name, text); };

@@ -2,12 +2,15 @@
 // beside the code that it configures and declares one row per member. apps/options parses them.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -64,17 +67,24 @@ struct OptionRow {
   std::vector<std::string> values = {};  ///< the names to choose from; empty: not only names
   bool is_common = false;                ///< --help shows it
   bool is_of_weights = false;
-  bool is_of_command_line = false;
+  bool is_of_command_line = false;     ///< config files cannot contain it
   std::function<bool()> applies = {};  ///< empty: always
 
   /// A resumed run with another value is no longer the same run.
-  OptionRow& shapes_weights();
+  OptionRow& shapes_weights() {
+    is_of_weights = true;
+    return *this;
+  }
   /// Most runs use the option.
-  OptionRow& common();
-  /// Config files cannot contain the option.
-  OptionRow& only_on_command_line();
+  OptionRow& common() {
+    is_common = true;
+    return *this;
+  }
   /// The option is part of the run's options only if `condition`.
-  OptionRow& only_if(std::function<bool()> condition);
+  OptionRow& only_if(std::function<bool()> condition) {
+    applies = std::move(condition);
+    return *this;
+  }
 
   /// Reads `text`, which must not be empty or contain control characters.
   void set(const std::string& text, Source from);
@@ -98,16 +108,23 @@ class OptionRows {
   /// One text per occurrence; in a config file, an array of texts.
   OptionRow& list(const std::string& name, std::vector<std::string>& values,
                   const char* placeholder, const std::string& about, CheckWord check = {});
+  /// `optional`: 0 stands for a default that the help names in brackets.
   template <class T>
   OptionRow& number(const std::string& name, T& value, const Bounds& range,
-                    const std::string& about) {
-    return add_number(name, value, range, about, /*optional=*/false);
+                    const std::string& about, bool optional = false) {
+    const bool whole = std::is_integral_v<T>;
+    OptionRow& row = add(
+        name, whole ? OptionRow::Type::whole : OptionRow::Type::number,
+        [=, &value](const std::string& text) { value = parse_number<T>(name, text, range); },
+        [=, &value] { return optional && value == T{0} ? "" : fmt::format("{}", value); },
+        whole ? "N" : "NUMBER", about);
+    row.range = range.text();
+    return row;
   }
-  /// The same if 0 stands for a default that the help names in brackets.
   template <class T>
   OptionRow& optional_number(const std::string& name, T& value, const Bounds& range,
                              const std::string& about) {
-    return add_number(name, value, range, about, /*optional=*/true);
+    return number(name, value, range, about, /*optional=*/true);
   }
   OptionRow& flag(const std::string& name, bool& value, const std::string& about);
   /// Any other option: `read` turns a word or a number into the value, `show` turns it back.
@@ -122,10 +139,6 @@ class OptionRows {
   OptionRow& at(std::string_view name);
 
  private:
-  template <class T>
-  OptionRow& add_number(const std::string& name, T& value, const Bounds& range,
-                        const std::string& about, bool optional);
-
   std::string group_;
   std::deque<OptionRow> rows_;
 };

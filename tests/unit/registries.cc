@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "apps/options/menus.h"
+#include "apps/options/help.h"
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/progress.h"
 #include "collectives/reducer.h"
