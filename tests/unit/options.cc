@@ -57,7 +57,7 @@ Words numeric(bool whole) {
   return names;
 }
 
-TEST(Options, NoNumberIsTakenThatIsNotOne) {
+TEST(Options, MalformedNumbersAreRefused) {
   const Words names = numeric(false);
   EXPECT_GE(names.size(), 20u);
   for (const std::string& name : names) {
@@ -101,7 +101,7 @@ TEST(Options, ALeadingTildeIsTheHomeFolder) {
   ::setenv("HOME", before.c_str(), 1);
 }
 
-TEST(Options, NumbersAreTakenAsTheyStand) {
+TEST(Options, NumbersAreReadExactly) {
   const Options o = parse({"--seed=18446744073709551615", "--lr", ".5", "--momentum=0.9",
                            "--weight-decay", "1e-4", "--epochs=1E-3", "--lr-end", "-0.0"});
   EXPECT_EQ(o.schedule.seed, 18446744073709551615u);
@@ -206,7 +206,7 @@ TEST(Options, TheLossIsScaledAsThePrecisionNeeds) {
   EXPECT_EQ(parse({"--loss-scale=dynamic", "--clip-norm=1"}).loss_scaling().highest, 0x1p64f);
 }
 
-TEST(Options, WhatDoesNothingIsNoted) {
+TEST(Options, WithoutEffectAreNoted) {
   const auto notes = [](const Words& words) { return parse(words).notes; };
   EXPECT_EQ(notes({"--loss-scale-steps=7"}),
             Words{"--loss-scale-steps does nothing without --loss-scale dynamic"});
@@ -218,7 +218,7 @@ TEST(Options, WhatDoesNothingIsNoted) {
   EXPECT_NE(refusal({"--nccl-max-ctas=65"}), "");
 }
 
-TEST(Options, AnOptionIsNoValue) {
+TEST(Options, AnOptionCannotBeAValue) {
   for (const char* name : {"--checkpoint-dir", "--log-dir", "--data", "--resume"})
     expect_refusals({{{name, "--check"}, "missing.*--check"}});
   EXPECT_EQ(parse({"--log-dir", "./--check"}).reports.log_dir, "./--check");
@@ -251,7 +251,7 @@ TEST(Options, OfTheOptimizerAreRecordedAndNoOthers) {
   EXPECT_EQ(parse({"--optimizer", "nadam", "--epsilon=1e-8"}).optimizer.own.at("epsilon"), 1e-8f);
 }
 
-TEST(Options, OfAModelsRecipeGiveWayToTheUsersWords) {
+TEST(Options, OfTheUserOverrideAModelsRecipe) {
   const Words keras{"--dataset", "digits", "--model", "keras"};
   const auto with = [&](Words more) {
     more.insert(more.begin(), keras.begin(), keras.end());
@@ -300,7 +300,7 @@ TEST(Options, AGroupIsAPatternAndItsSettings) {
   EXPECT_NE(parse({}).text.find("\ngroup=[]\n"), std::string::npos) << "for a resume to compare";
 }
 
-TEST(Options, AGroupThatIsNoneIsRefused) {
+TEST(Options, AnInvalidGroupIsRefused) {
   expect_refusals({
       {{"--group=conv1"}, "^--group: \"conv1\" .*PATTERN:"},
       {{"--group=conv1:"}, "^--group: \"conv1:\" .*PATTERN:"},
@@ -316,7 +316,7 @@ TEST(Options, AGroupThatIsNoneIsRefused) {
   });
 }
 
-TEST(Options, SayWhereTheyAreDeclaredWhetherTheyShapeTheWeights) {
+TEST(Options, AreDeclaredAsShapingTheWeightsOrNot) {
   const auto shaping = parse({}).shaping;
   for (const char* name :
        {"precision", "optimizer", "momentum", "beta1", "weight-decay", "ema", "lr", "lr-schedule",
