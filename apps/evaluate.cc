@@ -1,7 +1,6 @@
 // Evaluates checkpoints on the test set: once, or again for every new one in a folder. mpirun -np N
 // ./evaluate shares the work.
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -51,43 +50,45 @@ bool is_folder(const std::filesystem::path& path) {
 
 void declare(OptionRows& rows, EvaluateOptions& o) {
   rows.group("Options");
+  rows.text("CHECKPOINT", o.checkpoint, "",
+            "Checkpoint step-NNNNNNNNNN.h5, or a folder with checkpoints\n"
+            "A folder stands for its newest checkpoint.");
   rows.text("--weights", o.weights, "NAME",
-            "ema: the moving average; raw: the weights; auto: the average if there is one",
+            "Weights to evaluate: auto, ema or raw\n"
+            "ema is the moving average. auto is ema if the checkpoint has it, otherwise raw.",
             one_of("--weights", {"auto", "ema", "raw"}));
   rows.text("--data", o.data, "DIR", "Folder of the test set, for checkpoints trained on files");
-  rows.text("--precision", o.precision, "TYPE", "fp32, bf16, or on GPUs fp16 [as trained]",
+  rows.text("--precision", o.precision, "TYPE",
+            "Type of activations: fp32, bf16, or fp16 on GPUs [as trained]",
             one_of("--precision", {"fp32", "bf16", "fp16"}));
-  rows.flag("--follow", o.follow, "Stay, and evaluate every new checkpoint of the folder");
+  rows.flag("--follow", o.follow, "Evaluation of every new checkpoint of the folder, without end");
   rows.number("--interval", o.interval, Bounds::above_zero(kLongestTime),
-              "Seconds between looks into the folder");
-  rows.flag("--no-confusion", o.no_confusion,
-            "Leave out the table of which class was taken for which");
+              "Seconds between two looks into the folder, with --follow");
+  rows.flag("--no-confusion", o.no_confusion, "Output without the confusion table");
   rows.flag("--test-views", o.test_views,
-            "See each image six times, mirrored and moved by a pixel: the mean of their logits");
+            "Evaluation with the mean logits of six views of each image\n"
+            "The views are mirrored and moved by a pixel.");
   rows.text("--logits", o.logits, "FILE",
-            "Write the first 100 test samples, their labels and logits there, as HDF5");
-  rows.text("--device", o.device, "NAME", "Device: auto or one of train_cifar --list",
+            "HDF5 file for the first 100 test samples, labels and logits [none]");
+  rows.text("--device", o.device, "NAME", "Device (see train_cifar --list)",
             [](const std::string& name) { find(devices(), name); });
-  rows.text("--conv", o.convolution, "NAME", "How CPU cores convolve: auto, direct, winograd4, ...",
+  rows.text("--conv", o.convolution, "NAME",
+            "Convolution kernels of CPU cores (see train_cifar --list)",
             [](const std::string& name) { find(convolutions(), name); });
-  rows.text("--isa", o.isa, "NAME", "Instruction set of CPU cores: auto, avx2, avx512, ...",
+  rows.text("--isa", o.isa, "NAME", "Widest instruction set of CPU cores (see train_cifar --list)",
             [](const std::string& name) { find(instruction_sets(), name); });
   rows.optional_number("--threads", o.threads, Bounds::at_least(1),
-                       "Threads per rank [the node's cores shared out]");
+                       "Threads per rank [an equal share of the node's cores]");
 }
 
 /// False if `text` is all that is to be done: print it.
 bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
-  CLI::App app("Evaluates checkpoints on the test set of the data that they were trained on",
-               "evaluate");
-  app.add_option("checkpoint", o.checkpoint,
-                 "A checkpoint, step-NNNNNNNNNN.h5, or a folder: its newest")
-      ->required();
   OptionRows rows;
   declare(rows, o);
-  add_rows(app, rows);
-  if (!read_command_line(app, argc, argv, "Options", text)) return false;
-  o.checkpoint = home_path("checkpoint", o.checkpoint);
+  const ProgramText program{
+      "evaluate", "Evaluates checkpoints on the test set of the data that they were trained on",
+      "evaluate [OPTIONS] CHECKPOINT"};
+  if (!read_command_line(rows, program, argc, argv, text)) return false;
   if (o.test_views && !o.logits.empty()) {
     fail_usage("--logits are those of an image as it is: leave --test-views out");
   }
@@ -181,7 +182,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   std::string text =
       fmt::format("step {} ({}, {} weights): {}", subject.step, subject.file, subject.weights,
                   fmt::join(texts_of(metrics_of(result.score, 0)), ", "));
-  if (!o.no_confusion) text += "\n" + confusion_table(result, data.class_names);
+  if (!o.no_confusion) text.append("\n").append(confusion_table(result, data.class_names));
   Console().line(text);
   return true;
 }

@@ -1,7 +1,7 @@
 // Trains a classifier of newswires on Reuters' topics, or on generated texts where there is no
 // --data, in lockstep on all ranks: mpirun -np N ./train_reuters
 
-#include "apps/options/training_program.h"
+#include "apps/options/options.h"
 
 int main(int argc, char** argv) {
   return lockstep::run_training_program(

@@ -9,12 +9,12 @@ void ModelOptions::declare(OptionRows& rows, std::string_view by_default,
                            const std::string& published) {
   rows.group("Model");
   rows.text("--model", name, "NAME",
-            fmt::format("Network to train (see --list) [the data set's, {}]", by_default),
+            fmt::format("Model (see --list) [the data set's, {}]", by_default),
             [](const std::string& model) { find(models(), model); })
       .common();
   if (!published.empty()) {
     rows.flag("--as-published", as_published,
-              fmt::format("The published example with its mistake: --model {}", published));
+              fmt::format("Published example with its mistake (--model {})", published));
   }
   const auto read_precision = [this](const std::string& type) {
     one_of("--precision", {"fp32", "bf16", "fp16"})(type);
@@ -23,16 +23,15 @@ void ModelOptions::declare(OptionRows& rows, std::string_view by_default,
   rows.add(
           "--precision", OptionRow::Type::word, read_precision,
           [this] { return name_of(precision); }, "TYPE",
-          "Type of activations: fp32, bf16, or on GPUs fp16 (weights and sums stay fp32)")
+          "Type of activations: fp32, bf16, or fp16 on GPUs\nWeights and sums stay fp32.")
       .shapes_weights()
       .common();
   rows.text("--init", init, "FILE",
-            "Begin with the weights of a checkpoint, as step 0 of a run of its own [random ones]")
-      .shapes_weights()
-      .common();
+            "Checkpoint whose weights begin a new run at step 0 [random weights]")
+      .shapes_weights();
   rows.flag("--sync-bn", sync_bn,
-            "Batch norm by the mean and variance of the global batch, not of each shard; with "
-            "--accumulate of one batch of each rank");
+            "Synchronised batch norm: statistics of the global batch, not of shards\n"
+            "With --accumulate, the statistics cover one micro-batch of each rank.");
 }
 
 }  // namespace lockstep

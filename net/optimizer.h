@@ -30,6 +30,8 @@ struct OptimizerOption {
   /// What it may be: [low, high], or (low, high] where `above_low`.
   double low = 0, high = 1;
   bool above_low = false;
+  /// Most runs set it.
+  bool common = false;
 };
 
 /// Values of an optimizer's options by name.

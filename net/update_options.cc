@@ -85,44 +85,45 @@ OptionRow& declare_option(OptionRows& rows, const OptimizerOption& option, float
 bool is_of_optimizers(std::string_view name) { return !owners_of(name).empty(); }
 
 void UpdateOptions::declare(OptionRows& rows) {
-  rows.group("Training");
-  rows.text("--optimizer", name, "NAME", "How gradients become steps (see --list)",
+  rows.group("Optimizer");
+  rows.text("--optimizer", name, "NAME", "Optimizer (see --list)",
             [](const std::string& optimizer) { find(optimizers(), optimizer); })
       .shapes_weights()
       .common();
   rows.number("--weight-decay", weight_decay, Bounds::at_least(0),
-              "Decay of all weights, besides the model's own: L2 in the loss; with adamw and lamb "
-              "decoupled")
+              "Weight decay of all weights, added to the model's own\n"
+              "It is an L2 term of the loss, except that adamw and lamb decouple it.")
       .shapes_weights()
       .common();
-  rows.list("--group", group_texts, "PATTERN:SETTINGS",
-            "Settings of parameters whose names match (* is any text), as in 'conv*/biases:lr=0.1,"
-            "weight-decay=0': lr, a factor of --lr (0: frozen), weight-decay, which replaces any "
-            "other, and epochs, after which they are frozen; the schedule then ends there too. May "
-            "be passed again; the first match counts",
-            parse_group)
+  rows.list(
+          "--group", group_texts, "PATTERN:SETTINGS",
+          "Settings of the parameters whose names match a pattern\n"
+          "An example is 'conv*/biases:lr=0.1,weight-decay=0'. * matches any text. lr is a factor "
+          "of --lr; 0 freezes the parameters. weight-decay replaces any other decay. epochs "
+          "freezes them after so many epochs, and their schedule ends there too. Pass the option "
+          "again for more groups. The first match counts.",
+          parse_group)
       .shapes_weights();
   rows.number("--clip-norm", clip_norm, Bounds::at_least(0),
-              "Scale gradients down to this length of all together; 0: never")
+              "Largest norm of all gradients together; 0: no clipping")
       .shapes_weights();
   rows.text("--loss-scale", loss_scale, "HOW",
-            "So that small gradients do not vanish in 16 bits: a number; dynamic, or dynamic:FIRST "
-            "(halved when they overflow, and that step skipped); none; auto: dynamic with fp16",
+            "Loss scale: auto, none, dynamic, dynamic:FIRST or a number\n"
+            "It keeps small gradients from vanishing in 16 bits. When gradients overflow, dynamic "
+            "halves the scale and skips the step. auto is dynamic with fp16, otherwise none.",
             [](const std::string& how) {
               if (how != "auto") parse_loss_scale(how, 1);
             })
       .shapes_weights();
   rows.number("--loss-scale-steps", loss_scale_steps, Bounds::at_least(1, 1 << 30),
-              "dynamic: steps without overflow after which it is doubled")
+              "Steps without overflow before a dynamic loss scale doubles")
       .shapes_weights();
   rows.number("--label-smoothing", label_smoothing, Bounds::at_least(0, 1),
               "Label smoothing: probability spread evenly over all classes")
-      .shapes_weights()
-      .common();
+      .shapes_weights();
   rows.number("--ema", ema, Bounds::at_least(0, 1),
-              "Decay of the weights' moving average, which evaluation uses; 0: none")
-      .shapes_weights()
-      .common();
+              "Decay of the weights' moving average for evaluation; 0: none")
+      .shapes_weights();
   declare_own(rows);
 }
 
@@ -131,10 +132,11 @@ void UpdateOptions::declare_own(OptionRows& rows) {
     for (const OptimizerOption& option : entry.options) {
       const auto [place, fresh] = own.try_emplace(std::string(option.name), option.value);
       if (!fresh) continue;
-      rows.group("Of --optimizer " + owners_of(option.name));
+      rows.group("With --optimizer " + owners_of(option.name));
       declare_option(rows, option, place->second)
           .shapes_weights()
-          .only_if([this, option = option.name] { return own.contains(option); });
+          .only_if([this, option = option.name] { return own.contains(option); })
+          .is_common = option.common;
     }
   }
 }

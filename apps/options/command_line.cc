@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/options/help.h"
+#include "src/base/check.h"
 #include "src/base/machine.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
@@ -13,8 +13,8 @@
 namespace lockstep {
 namespace {
 
-/// Names of options in other trainers, in the spelling of plain(), and here: PyTorch's examples,
-/// torchvision, Lightning, Keras, TensorFlow's tutorials.
+/// Names of options in other trainers, as plain() spells them, and their names here. The trainers
+/// are PyTorch's examples, torchvision, Lightning, Keras and TensorFlow's tutorials.
 constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
     {"arch", "model"},
     {"batch-size", "batch"},
@@ -37,87 +37,113 @@ std::string plain(std::string_view name) {
   return result;
 }
 
-/// Throws the usage error for the first word that CLI11 did not understand.
-[[noreturn]] void fail_extra(const CLI::App& app) {
-  const std::string word = printable(app.remaining().front());
-  if (word.rfind("-", 0) != 0)
-    fail_usage("\"{}\" is not understood: options begin with --; see --help", word);
-  std::string name = word.substr(0, word.find('='));
-  name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
-  fail_usage("unknown option {}{}; --help lists all options", word, hint(app, name, "--"));
+/// The name of an option, with or without leading dashes, without them.
+std::string bare(const std::string& name) {
+  return name.substr(std::min(name.find_first_not_of('-'), name.size()));
 }
 
-/// CLI11 takes the next word for the value of "--name=", and "--flag=" for true.
-void require_values(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    const bool cut = word.starts_with("--") && word.find('=') + 1 == word.size();
-    if (!word.empty() && !cut) continue;
-    if (word.empty() && i == 1)
-      fail_usage("\"\" is not understood: options begin with --; see --help");
-    const std::string name(cut ? word.substr(0, word.size() - 1) : argv[i - 1]);
-    fail_usage("{}: its value is empty (a variable that is not set?)", printable(name));
+[[noreturn]] void fail_unknown_option(OptionRows& rows, const std::string& word) {
+  const std::string shown = printable(word);
+  fail_usage("unknown option {}{}. Pass --help-all to see all options.", shown,
+             hint(rows, bare(shown.substr(0, shown.find('='))), "--"));
+}
+
+/// The row that `name` is an option of, or the next one that is no option.
+OptionRow& row_of(OptionRows& rows, const std::string& name, const std::string& word) {
+  if (OptionRow* row = rows.find(name); row && name.starts_with("--")) return *row;
+  if (name.starts_with('-')) fail_unknown_option(rows, word);
+  for (OptionRow& row : rows.all()) {
+    if (!row.name.starts_with('-') && !row.given()) return row;
   }
+  fail_usage("\"{}\" is not understood. Options begin with --; pass --help to see them.",
+             printable(word));
+}
+
+void read_words(OptionRows& rows, const std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::size_t equals = words[i].starts_with('-') ? words[i].find('=') : std::string::npos;
+    OptionRow& row = row_of(rows, words[i].substr(0, equals), words[i]);
+    const bool list = row.type == OptionRow::Type::list, flag = row.type == OptionRow::Type::flag;
+    std::string value = flag ? "true" : words[i];
+    if (equals != std::string::npos) {
+      value = words[i].substr(equals + 1);
+    } else if (!flag && row.name.starts_with('-')) {
+      if (++i == words.size()) fail_usage("{}: its value is missing", row.name);
+      value = words[i];
+    }
+    if (value.empty()) fail_usage("{}: its value is empty (a variable that is not set?)", row.name);
+    if (row.given() && !list && !flag) fail_usage("{} is given twice. Pass it once.", row.name);
+    row.set(row.given() && list ? row.show() + "\n" + value : value,
+            OptionRow::Source::command_line);
+  }
+}
+
+/// The help on option `topic`, with or without its dashes.
+std::string help_on(OptionRows& rows, const ProgramText& program, const std::string& topic) {
+  const OptionRow* row = rows.find("--" + bare(topic));
+  if (!row) row = rows.find(topic);
+  if (!row) fail_unknown_option(rows, topic);
+  return option_help(rows, *row, program);
+}
+
+/// The answer to a word that asks for text instead of a run; empty if there is none.
+std::string answer_to(OptionRows& rows, const ProgramText& program,
+                      const std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word.starts_with("--help=")) return help_on(rows, program, word.substr(7));
+    if (word == "--help" || word == "-h") {
+      return i + 1 < words.size() ? help_on(rows, program, words[i + 1])
+                                  : help_text(rows, program, /*all=*/false);
+    }
+    if (word == "--help-all") return help_text(rows, program, /*all=*/true);
+    if (word == "--version") return fmt::format("{} {}\n", program.name, build_name());
+    if (word == "--print-man") return man_page(rows, program);
+    if (word == "--print-completion") return completion(rows, program);
+  }
+  return "";
 }
 
 }  // namespace
 
-std::string hint(const CLI::App& app, std::string_view name, std::string_view prefix) {
-  std::vector<std::string_view> known;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& option_name : option->get_lnames()) known.push_back(option_name);
-  }
+std::string hint(OptionRows& rows, std::string_view name, std::string_view prefix) {
   const std::string asked = plain(name);
-  std::string meant;
-  for (const auto& [theirs, ours] : kElsewhere) {
-    if (asked == theirs && std::find(known.begin(), known.end(), ours) != known.end()) meant = ours;
+  std::vector<std::string_view> known, near;
+  for (const OptionRow& row : rows.all()) {
+    if (row.name.starts_with("--")) known.push_back(std::string_view(row.name).substr(2));
   }
-  if (meant.empty()) meant = nearest(asked, known);
-  return meant.empty() ? "" : fmt::format(" (did you mean {}{}?)", prefix, meant);
+  const auto same = std::find_if(std::begin(kElsewhere), std::end(kElsewhere),
+                                 [&](const auto& pair) { return pair.first == asked; });
+  const std::string nearest_name =
+      same != std::end(kElsewhere) ? std::string(same->second) : nearest(asked, known);
+  std::copy_if(known.begin(), known.end(), std::back_inserter(near), [&](std::string_view option) {
+    return nearest_name.empty() ? asked.size() > 2 && option.find(asked) != option.npos
+                                : option == nearest_name;
+  });
+  const std::string separator = fmt::format(", {}", prefix);
+  return near.empty() ? ""
+                      : fmt::format(" (did you mean {}{}?)", prefix, fmt::join(near, separator));
 }
 
-void add_rows(CLI::App& app, OptionRows& rows) {
-  for (OptionRow& row : rows.all()) {
-    const auto set = [&row](const std::string& text) {
-      row.set(text, OptionRow::Source::command_line);
-    };
-    if (row.type == OptionRow::Type::flag) {
-      const auto nothing = [](std::int64_t) {};
-      app.add_flag_function(row.name, nothing, row.about)
-          ->check([set](const std::string& text) {  // CLI11 would take 3 for true
-            set(text);
-            return std::string();
-          })
-          ->group(row.group);
-      continue;
-    }
-    CLI::Option* option = app.add_option_function<std::string>(row.name, set, row.about);
-    option->default_str(row.by_default)->type_name(row.value)->group(row.group);
-    if (row.type == OptionRow::Type::list)
-      option->multi_option_policy(CLI::MultiOptionPolicy::Join);
-  }
-}
-
-bool read_command_line(CLI::App& app, int argc, char** argv, const char* group,
+bool read_command_line(OptionRows& rows, const ProgramText& program, int argc, char** argv,
                        std::string& answer) {
-  app.set_help_flag("-h,--help", "Print this and exit")->group(group);
-  app.set_version_flag("--version", build_name(), "Print the version and exit")->group(group);
-  app.get_formatter()->column_width(34);
-  app.allow_extras();
-  require_values(argc, argv);
-  try {
-    app.parse(argc, argv);
-    if (!app.remaining().empty()) fail_extra(app);
-    return true;
-  } catch (const CLI::CallForHelp&) {
-    answer = help_text(app);
-  } catch (const CLI::CallForVersion& version) {
-    answer = fmt::format("{} {}\n", app.get_name(), version.what());
-  } catch (const CLI::ParseError& error) {
-    if (!app.remaining().empty()) fail_extra(app);
-    fail_usage("{}; --help lists all options", printable(error.what()));
+  std::string topic;
+  bool asked = false;
+  rows.group("Help");
+  rows.text("--help", topic, "[OPTION]", "Most used options, or the full text of one option")
+      .is_of_command_line = true;
+  rows.flag("--help-all", asked, "All options").is_of_command_line = true;
+  rows.flag("--version", asked, "Version and compiler of this program").is_of_command_line = true;
+  add_choices(rows);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  answer = answer_to(rows, program, words);
+  if (!answer.empty()) return false;
+  read_words(rows, words);
+  for (const OptionRow& row : rows.all()) {
+    if (!row.name.starts_with('-') && !row.given())
+      fail_usage("{} is missing. Pass it: {}", row.name, program.usage);
   }
-  return false;
+  return true;
 }
 
 }  // namespace lockstep

@@ -1,24 +1,33 @@
-// Command lines of all programs: rows of options given to CLI11, and errors that name the nearest.
+// Command lines and config files, read into rows of options. Errors name the nearest option.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <map>
 #include <string>
 #include <string_view>
 
+#include "apps/options/help.h"
 #include "src/base/option_rows.h"
 
 namespace lockstep {
 
-/// " (did you mean --lr?)" if an option of `app` is near to `name`, with `prefix` in front of its
-/// name.
-std::string hint(const CLI::App& app, std::string_view name, std::string_view prefix);
+/// " (did you mean --lr?)" if the names of some rows are near to `name`, with `prefix` in front of
+/// each.
+std::string hint(OptionRows& rows, std::string_view name, std::string_view prefix);
 
-/// Makes an option of `app` of each row. The rows must outlive `app`.
-void add_rows(CLI::App& app, OptionRows& rows);
-
-/// Adds --help and --version under the heading `group`, and parses. False if `answer` is all that
-/// is to be done. Throws the usage error.
-bool read_command_line(CLI::App& app, int argc, char** argv, const char* group,
+/// Adds --help, --help-all and --version, and reads the words into the rows. False if there is only
+/// `answer` to print. Throws the usage error.
+bool read_command_line(OptionRows& rows, const ProgramText& program, int argc, char** argv,
                        std::string& answer);
+
+/// Sets from `file` the rows that the command line has not set. Throws the usage error with file
+/// and line.
+void read_config(const std::string& file, OptionRows& rows);
+
+/// All options with values as lines "name=value", which read_config() reads.
+std::string config_text(OptionRows& rows);
+
+/// The options that shape the weights, without the dashes, and the default of each as config_text()
+/// writes it. An empty text means no default.
+std::map<std::string, std::string> shaping_options(OptionRows& rows);
 
 }  // namespace lockstep

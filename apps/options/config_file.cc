@@ -1,10 +1,8 @@
-#include "apps/options/config_file.h"
-
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "apps/options/command_line.h"
 #include "src/base/check.h"
@@ -13,84 +11,86 @@
 namespace lockstep {
 namespace {
 
-/// `line` without spaces at its ends and without its comment: # outside of quotes, at the beginning
-/// or after a space. Throws if a quote is open.
-std::string without_comment(const std::string& line, const std::string& place) {
+std::string trimmed(const std::string& text) {
+  constexpr const char* kSpaces = " \t\r";
+  const std::size_t begin = text.find_first_not_of(kSpaces);
+  return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
+}
+
+/// The values in `text`, which follows the "=" of the option that `where` names: one value, or
+/// those of an array. A comment begins with # after a space.
+std::vector<std::string> values_in(const std::string& text, const std::string& where) {
+  const bool array = text.starts_with('[');
+  bool open = array, quoted = false;
   char quote = 0, before = ' ';
-  std::size_t end = 0;
-  for (; end < line.size(); before = line[end++]) {
-    const char c = line[end];
-    const bool space = before == ' ' || before == '\t';
-    if (quote != 0) {
-      if (c == quote) quote = 0;
+  std::string value;
+  std::vector<std::string> values;
+  const auto finish = [&] {
+    if (!quoted) value = trimmed(value);
+    if (quoted || !array || !value.empty()) values.push_back(value);
+    value.clear();
+    quoted = false;
+  };
+  for (const char c : text.substr(array)) {
+    const bool space = std::isspace(static_cast<unsigned char>(before)) != 0;
+    before = c;
+    if (c == quote) {
+      quote = 0;
+    } else if (quote != 0) {
+      value += c;
     } else if (c == '#' && space) {
       break;
-    } else if ((c == '"' || c == '\'') && (space || std::strchr("=[,", before) != nullptr)) {
+    } else if ((c == '"' || c == '\'') && !quoted && trimmed(value).empty()) {
       quote = c;
+      quoted = true;
+      value.clear();
+    } else if (open && (c == ',' || c == ']')) {
+      finish();
+      open = c == ',';
+    } else if (!quoted && open == array) {
+      value += c;
+    } else if (!std::isspace(static_cast<unsigned char>(c))) {
+      fail_usage("{}: \"{}\" is not understood. Write name = value.", where, printable(text));
     }
   }
-  if (quote != 0) {
-    const std::string name = CLI::detail::trim_copy(line.substr(0, line.find('=')));
-    fail_usage("{}: --{}: a quote is open. Close it.", place, printable(name));
-  }
-  return CLI::detail::trim_copy(line.substr(0, end));
+  if (quote != 0) fail_usage("{}: a quote is open. Close it.", where);
+  if (open) fail_usage("{}: the array has no end. Write it in one line: [\"a\", \"b\"].", where);
+  if (!array) finish();
+  return values;
 }
 
-/// The name and the values of a line; no item: the line is empty or a comment. CLI11 sees one line
-/// at a time because it keeps no line numbers.
-std::vector<CLI::ConfigItem> parse_line(const std::string& line, const std::string& place) {
-  const std::string text = without_comment(line, place);
-  if (text.empty()) return {};
-  const std::size_t equals = text.find('=');
-  if (equals == text.npos || text.starts_with('[') || text.starts_with(';') || text.ends_with(','))
-    fail_usage("{}: \"{}\" is not understood. Write name = value", place, printable(text));
-  const std::string value = CLI::detail::trim_copy(text.substr(equals + 1));
-  if (value.starts_with('[') && !value.ends_with(']'))
-    fail_usage("{}: the array has no end. Write it in one line, as in [\"a\", \"b\"]", place);
-  std::istringstream input(text);
-  CLI::ConfigTOML config;
-  config.comment('\n');  // the comment is gone, and a text may contain #
-  try {
-    return config.from_config(input);
-  } catch (const CLI::Error& error) {
-    fail_usage("{}: {}", place, printable(error.what()));
+OptionRow& row_of(const std::string& name, const std::string& place, OptionRows& rows) {
+  const std::string shown = printable(name);
+  OptionRow* row = rows.find("--" + name);
+  if (!row) {
+    fail_usage("{}: unknown option \"{}\"{}. Pass --help-all to see all names.", place, shown,
+               hint(rows, name, ""));
   }
-}
-
-OptionRow& find_row(const CLI::ConfigItem& item, const std::string& place, const CLI::App& app,
-                    OptionRows& rows) {
-  const std::string name = item.fullname(), shown = printable(name);
-  if (OptionRow* row = rows.find("--" + name)) return *row;
-  if (!shown.empty() && app.get_option_no_throw("--" + name))
+  if (row->is_of_command_line)
     fail_usage("{}: pass --{} on the command line, not in a config file", place, shown);
-  fail_usage("{}: unknown option \"{}\"{}; a line is name = value, and --help lists all names",
-             place, shown, hint(app, name, ""));
+  if (!row->place.empty())
+    fail_usage("{}: {} is given twice, first in {}. Remove one.", place, row->name, row->place);
+  return *row;
 }
 
-/// One value, or lines for a list.
-std::string value_of(const CLI::ConfigItem& item, const OptionRow& row, const std::string& place) {
-  std::vector<std::string> values = item.inputs;
-  if (row.type == OptionRow::Type::list) std::erase(values, "");
+void read_line(const std::string& line, const std::string& place, OptionRows& rows) {
+  const std::string text = trimmed(line);
+  if (text.empty() || text.starts_with('#')) return;
+  const std::size_t equals = text.find('=');
+  if (equals == text.npos || text.starts_with('['))
+    fail_usage("{}: \"{}\" is not understood. Write name = value.", place, printable(text));
+  OptionRow& row = row_of(trimmed(text.substr(0, equals)), place, rows);
+  const std::vector<std::string> values =
+      values_in(trimmed(text.substr(equals + 1)), fmt::format("{}: {}", place, row.name));
   if (row.type != OptionRow::Type::list && values.size() != 1)
-    fail_usage("{}: {} takes one value, not {}", place, row.name, values.size());
-  return fmt::format("{}", fmt::join(values, "\n"));
-}
-
-void read_line(const std::string& line, const std::string& place, const CLI::App& app,
-               OptionRows& rows) {
-  for (const CLI::ConfigItem& item : parse_line(line, place)) {
-    OptionRow& row = find_row(item, place, app, rows);
-    if (!row.place.empty())
-      fail_usage("{}: {} is given twice, first in {}", place, row.name, row.place);
-    if (row.source == OptionRow::Source::command_line) continue;
-    const std::string value = value_of(item, row, place);
-    try {
-      row.set(value, OptionRow::Source::file);
-    } catch (const Error& error) {
-      fail_usage("{}: {}", place, error.what());
-    }
-    row.place = place;
+    fail_usage("{}: {} needs one value, not {}", place, row.name, values.size());
+  if (row.source == OptionRow::Source::command_line) return;
+  try {
+    row.set(fmt::format("{}", fmt::join(values, "\n")), OptionRow::Source::file);
+  } catch (const Error& error) {
+    fail_usage("{}: {}", place, error.what());
   }
+  row.place = place;
 }
 
 std::string in_quotes(const std::string& text) {
@@ -113,7 +113,7 @@ std::string config_value(const OptionRow& row, const std::string& value) {
 
 }  // namespace
 
-void read_config(const std::string& file, const CLI::App& app, OptionRows& rows) {
+void read_config(const std::string& file, OptionRows& rows) {
   std::error_code error;
   const auto status = std::filesystem::status(file, error);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
@@ -123,13 +123,14 @@ void read_config(const std::string& file, const CLI::App& app, OptionRows& rows)
   if (!in) fail_usage("cannot read --config {}: {}", file, std::strerror(errno));
   int number = 0;
   for (std::string line; std::getline(in, line);)
-    read_line(line, fmt::format("{}:{}", file, ++number), app, rows);
+    read_line(line, fmt::format("{}:{}", file, ++number), rows);
 }
 
 std::string config_text(OptionRows& rows) {
   std::string text;
   for (const OptionRow& row : rows.all()) {
-    const std::string value = row.applies && !row.applies() ? "" : row.show();
+    const bool left_out = row.is_of_command_line || (row.applies && !row.applies());
+    const std::string value = left_out ? "" : row.show();
     if (value.empty() && row.type != OptionRow::Type::list) continue;
     text += fmt::format("{}={}\n", row.name.substr(2), config_value(row, value));
   }

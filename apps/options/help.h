@@ -1,25 +1,58 @@
-// What a program prints instead of doing its work: --help, --version, --list.
+// Answers that a program prints instead of doing its work: --help, --version, --list.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "collectives/world.h"
+#include "src/base/option_rows.h"
 
 namespace lockstep {
 
-/// `text` with its lines broken at spaces to fit 80 columns; what goes on is indented by `indent`.
-std::string wrapped(const std::string& text, std::size_t indent);
+/// A program as its help and its man page describe it.
+struct ProgramText {
+  std::string name;   ///< "train_cifar"
+  std::string about;  ///< a sentence without its full stop
+  std::string usage;  ///< "mpirun -np 4 train_cifar [OPTIONS]"
+};
 
-/// The help of `app`, which fits 80 columns.
-std::string help_text(const CLI::App& app);
+/// The help of one option. Texts may be empty.
+struct OptionText {
+  std::string name;        ///< "--lr NUMBER"
+  std::string headline;    ///< the noun phrase
+  std::string by_default;  ///< "0.1; adam 0.001"
+  std::string details;     ///< sentences that only the full help prints
+  std::string type;        ///< "number above 0"
+  std::string values;      ///< "fp32, bf16"
+};
 
-/// main() of a program that may be asked for an answer alone (--help): run_main() with `run`, or
-/// rank 0 prints what `parse` has put into `answer`. `parse` reads the command line: it throws the
-/// usage Error, or returns whether there is anything to run. It may be called again: where this
-/// process was started without a launcher, an answer needs no MPI, and of tasks that only SLURM
-/// knows of the first prints it.
+/// `text` with its lines broken at spaces to fit `columns`. Broken lines continue after `indent`
+/// spaces.
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t columns);
+
+OptionText text_of(const OptionRow& row);
+/// The common rows, or `all`, in groups. Without common rows it is always all of them.
+std::string help_text(OptionRows& rows, const ProgramText& program, bool all);
+/// All about `row`, with an example and the related options.
+std::string option_help(OptionRows& rows, const OptionRow& row, const ProgramText& program);
+/// The page of section 1 in the macros of man(7).
+std::string man_page(OptionRows& rows, const ProgramText& program);
+/// A bash script that completes names of options, and values of those that choose from names.
+std::string completion(OptionRows& rows, const ProgramText& program);
+
+/// The registries of models, data sets, optimizers, schedules, reducers, policies, devices,
+/// convolutions and instruction sets, for --list.
+std::string menus();
+/// Adds the names to choose from to the rows that have some.
+void add_choices(OptionRows& rows);
+
+/// main() of a program that may only be asked for an answer (--help): run_main() with `run`, or
+/// rank 0 prints what `parse` has put into `answer`. `parse` reads the command line. It throws the
+/// usage Error, or returns whether there is anything to run. It may be called again, because an
+/// answer needs no MPI in a process without a launcher. If only SLURM knows the tasks, the first
+/// prints the answer.
 int run_or_print_help(int argc, char** argv, const char* program,
                       const std::function<bool(std::string& answer)>& parse,
                       const std::function<int(World&)>& run);

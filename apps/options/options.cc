@@ -1,30 +1,27 @@
 #include "apps/options/options.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <utility>
 
 #include "apps/options/command_line.h"
-#include "apps/options/config_file.h"
-#include "apps/options/conflicts.h"
 #include "apps/options/help.h"
-#include "collectives/buckets.h"
-#include "collectives/reducer.h"
+#include "apps/run/signals.h"
+#include "apps/run/trainer.h"
+#include "collectives/world.h"
 #include "net/model.h"
 #include "src/base/machine.h"
 #include "src/base/table.h"
-#include "src/device/cpu/convolution.h"
-#include "src/device/cpu/instruction_set.h"
-#include "src/device/devices.h"
 
 namespace lockstep {
 namespace {
 
-constexpr const char* kInsteadOfTraining = "Instead of training";
-
-void declare(OptionRows& rows, Options& o, const Program& program) {
+void declare(OptionRows& rows, Options& o, const Program& program, std::string& config) {
   const DatasetEntry& data = find(datasets(), program.dataset);
   o.data.declare(rows, data);
+  rows.text("--config", config, "FILE",
+            "TOML file of options such as lr = 0.05\nThe command line overrides the file.")
+      .common()
+      .is_of_command_line = true;
   o.model.declare(rows, data.model, program.as_published);
   o.schedule.declare(rows, data);
   o.optimizer.declare(rows);
@@ -32,15 +29,15 @@ void declare(OptionRows& rows, Options& o, const Program& program) {
   o.device.declare(rows);
   o.reports.declare(rows);
   o.checkpoints.declare(rows);
-  rows.group(kInsteadOfTraining);
-  rows.flag("--check", o.check, "Set up and check everything, train nothing").common();
+  rows.group("Instead of training");
+  rows.flag("--check", o.check, "Setup and all checks without training");
   rows.flag("--list", o.list,
-            "List models, data sets, optimizers, schedules, reducers, policies and devices")
+            "Names of models, data sets, optimizers, schedules, reducers and more")
       .common();
-  rows.flag("--summary", o.summary, "Print the model's layers and their parameters, as Keras does");
+  rows.flag("--summary", o.summary, "Table of the model's layers and their parameters");
 }
 
-/// The data set and the model where the user names none.
+/// Chooses the data set and the model if the user names none.
 void choose_model(Options& o, const Program& program) {
   if (o.data.dataset.empty()) {
     const DatasetEntry* generated = stand_in(program.dataset);
@@ -48,7 +45,7 @@ void choose_model(Options& o, const Program& program) {
   }
   const DatasetEntry& data = find(datasets(), o.data.dataset);
   if (o.model.as_published && !o.model.name.empty()) {
-    fail_usage("--as-published chooses --model {}: leave --model {} out", program.as_published,
+    fail_usage("--as-published chooses --model {}. Remove --model {}.", program.as_published,
                o.model.name);
   }
   if (o.model.as_published) o.model.name = program.as_published;
@@ -56,7 +53,7 @@ void choose_model(Options& o, const Program& program) {
   o.schedule.default_steps = data.steps;
 }
 
-/// Whether the user's own options stand against `name` of the model's recipe.
+/// Whether the user's options override `name` of the model's recipe.
 bool overrides_recipe(OptionRows& rows, std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> kSame[] = {
       {"--epochs", "--steps"},
@@ -84,11 +81,60 @@ void follow_recipe(OptionRows& rows, std::string_view recipe) {
   }
 }
 
-template <class Table>
-std::string menu(std::string_view title, const Table& table) {
-  std::string text = fmt::format("{}\n", title);
-  for (const auto& entry : table) text += fmt::format("  {:<18} {}\n", entry.name, entry.about);
-  return text;
+/// Throws the usage error for options that exclude each other. The error names the option and, from
+/// `rows`, the line of the config file that sets it.
+void check_together(const Options& o, OptionRows& rows) {
+  const auto where = [&](const char* name) { return rows.at(name).where(); };
+  const auto exclude = [&](bool both, const char* a, const char* b, const char* what) {
+    if (both) fail_usage("{} and {} both set the {}. Pass one of them.", where(a), where(b), what);
+  };
+  const ScheduleOptions& s = o.schedule;
+  exclude(s.steps > 0 && s.epochs > 0, "--steps", "--epochs", "length of the run");
+  exclude(s.batch > 0 && s.global_batch > 0, "--batch", "--global-batch", "batch");
+  exclude(s.accumulate > 1 && s.shards > 0, "--accumulate", "--shards", "number of shards");
+  if (const LossScaling scaling = o.loss_scaling(); scaling.scale > scaling.highest) {
+    fail_usage("{} {} is too large for {}. Pass at most {:g}.", where("--loss-scale"),
+               o.optimizer.loss_scale, where("--clip-norm"), scaling.highest);
+  }
+  const DatasetEntry& data = find(datasets(), o.data.dataset);
+  if (data.files.empty() && !o.data.folder.empty()) {
+    fail_usage("{} {} is generated. Remove {}.", where("--dataset"), o.data.dataset,
+               where("--data"));
+  }
+  if (!data.files.empty() && o.data.folder.empty()) {
+    const std::string source = o.data.dataset == "cifar10_32" ? "cifar10" : o.data.dataset;
+    fail_usage("{} {} needs its files ({}). Pass --data DIR.", where("--dataset"), o.data.dataset,
+               data.own ? std::string(data.files)
+                        : fmt::format("scripts/get_data.sh {} downloads them", source));
+  }
+}
+
+/// The options that are not at their default and have no effect in this run, one line each.
+std::vector<std::string> idle_options(const Options& o, OptionRows& rows) {
+  const std::string& schedule = o.schedule.rate.schedule;
+  std::vector<std::string> notes;
+  const auto note = [&](bool used, const char* without, std::vector<const char*> names) {
+    for (const char* name : names) {
+      const OptionRow& row = rows.at(name);
+      if (!used && row.show() != row.by_default)
+        notes.push_back(fmt::format("{} does nothing without {}", name, without));
+    }
+  };
+  note(schedule == "exponential", "--lr-schedule exponential",
+       {"--lr-decay", "--lr-decay-epochs", "--lr-smooth"});
+  note(schedule == "cosine" || schedule == "linear", "--lr-schedule cosine or linear",
+       {"--lr-end"});
+  note(o.loss_scaling().dynamic, "--loss-scale dynamic", {"--loss-scale-steps"});
+  note(o.reports.eval_every > 0 || o.reports.epoch_lines, "--eval-every or --epoch-lines",
+       {"--target", "--test-views"});
+  note(o.ranks.reducer == "auto" || o.ranks.reducer == "nccl", "--reducer nccl",
+       {"--nccl-max-ctas"});
+  note(!o.reports.log_dir.empty() || o.reports.summary_every == 0, "--log-dir",
+       {"--summary-every"});
+  note(!o.checkpoints.dir.empty(), "--checkpoint-dir", {"--checkpoint-every", "--keep"});
+  if (o.checkpoints.dir.empty() && o.checkpoints.resume == "never")
+    notes.push_back("--resume never does nothing without --checkpoint-dir");
+  return notes;
 }
 
 }  // namespace
@@ -99,18 +145,13 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
   Options& o = *options;
   o.program = program.name;
   OptionRows rows;
-  declare(rows, o, program);
-  CLI::App app(
-      "Trains a classifier on the data set " + program.dataset + ": mpirun -np N ./" + program.name,
-      program.name);
-  add_rows(app, rows);
   std::string config;
-  app.add_option("--config", config,
-                 "TOML file of options: lr = 0.05, batch = 64, ... The command line wins")
-      ->type_name("FILE")
-      ->group("Data");
-  if (!read_command_line(app, argc, argv, kInsteadOfTraining, text_to_print)) return nullptr;
-  if (app.count("--config") > 0) read_config(home_path("--config", config), app, rows);
+  declare(rows, o, program, config);
+  const ProgramText text{
+      program.name, "Trains a classifier on the data set " + program.dataset + ", on all ranks",
+      "mpirun -np 4 " + program.name + " [OPTIONS]"};
+  if (!read_command_line(rows, text, argc, argv, text_to_print)) return nullptr;
+  if (!config.empty()) read_config(config, rows);
   if (o.list) {
     text_to_print = menus();
     return nullptr;
@@ -127,18 +168,23 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
     o.schedule.rate.base = find(optimizers(), o.optimizer.name).rate;
   o.text = config_text(rows);
   o.shaping = shaping_options(rows);
-  o.notes = idle_options(o);
+  o.notes = idle_options(o, rows);
   return options;
 }
 
-std::string menus() {
-  constexpr std::size_t kAbout = 21;  // where an entry's line begins
-  return wrapped(
-      menu("models", models()) + menu("data sets", datasets()) + menu("optimizers", optimizers()) +
-          menu("learning-rate schedules", rate_schedules()) + menu("reducers", reducers()) +
-          menu("progress policies", policies()) + menu("devices", devices()) +
-          menu("convolutions", convolutions()) + menu("instruction sets", instruction_sets()),
-      kAbout);
+int run_training_program(int argc, char** argv, const Program& program) {
+  const Signals signals;
+  std::unique_ptr<const Options> options;
+  const auto parse = [&](std::string& answer) {
+    options = parse_options(argc, argv, program, answer);
+    return options != nullptr;
+  };
+  return run_or_print_help(argc, argv, program.name.c_str(), parse, [&](World& world) {
+    expect_same(world.comm(), "builds",
+                fmt::format("build = {}, checksum {}", build_name(), program_checksum()));
+    expect_same(world.comm(), "options", options->text);
+    return train(world, *options, [&] { return signals.stop_requested(); });
+  });
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// The command line and the config file of a training program, read into its Options.
+// Training programs: their options, from the command line and the config file, and their main().
 #pragma once
 
 #include <memory>
@@ -9,23 +9,22 @@
 namespace lockstep {
 
 /// A training program: its name, and the data set that it trains on with --data. Without --data it
-/// trains on that set's stand-in.
+/// trains on generated samples of the same shape.
 struct Program {
   std::string name;
   std::string dataset = "cifar10";
-  /// The model that --as-published chooses; empty: there is no such option.
+  /// The model that --as-published chooses. If it is empty, there is no such option.
   std::string as_published = {};
 };
 
 /// Reads the command line of `program`. Returns null if there is nothing to run (--help,
 /// --version, --list): `text_to_print` then holds what rank 0 should print. Throws Error
 /// (kExitUsage) with the nearest option's name, the file and line of a config file, or the range
-/// that a value must be in.
+/// of the value.
 std::unique_ptr<const Options> parse_options(int argc, char** argv, const Program& program,
                                              std::string& text_to_print);
 
-/// The menus of models, data sets, optimizers, schedules, reducers, policies,
-/// devices, convolutions and instruction sets, for --list.
-std::string menus();
+/// main() of a training program, from the command line to the exit code.
+int run_training_program(int argc, char** argv, const Program& program);
 
 }  // namespace lockstep

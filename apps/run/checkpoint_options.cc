@@ -42,12 +42,12 @@ void CheckpointOptions::declare(OptionRows& rows) {
           "--checkpoint-every", OptionRow::Type::word,
           [this](const std::string& text) { every = parse_interval(text); },
           [this] { return text_of(every); }, "INTERVAL",
-          "Steps (1000) or time (600s, 10m, 2h) between checkpoints")
+          "Interval between checkpoints: steps (1000) or time (600s, 10m, 2h)")
       .common();
-  rows.number("--keep", keep, Bounds::at_least(0),
-              "How many of the newest checkpoints stay; 0: all");
+  rows.number("--keep", keep, Bounds::at_least(0), "Number of newest checkpoints to keep; 0: all");
   rows.text("--resume", resume, "HOW",
-            "auto: from the newest good checkpoint, if any; never; or a checkpoint file",
+            "Checkpoint to continue from: auto, never or a file\n"
+            "auto is the newest good checkpoint in --checkpoint-dir, if there is one.",
             check_resume)
       .common();
 }

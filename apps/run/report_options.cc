@@ -8,27 +8,29 @@ void ReportOptions::declare(OptionRows& rows) {
             "Folder for metrics.jsonl and TensorBoard's event file [none]")
       .common();
   rows.text("--trace", trace, "FILE",
-            "Timeline of all ranks for Chrome or ui.perfetto.dev, written at the end: their last "
-            "32768 spans of compute and as many of communication (2 MiB of memory; fewer from 33 "
-            "ranks on, so that all have 2 million) [none]");
-  rows.number("--log-every", log_every, Bounds::at_least(1), "Steps between lines").common();
+            "Timeline of all ranks, for Chrome or ui.perfetto.dev [none]\n"
+            "It is written at the end of the run. It contains the last 32768 compute spans of each "
+            "rank and as many of communication. They need 2 MiB of memory. From 33 ranks on each "
+            "rank keeps fewer, so that all ranks together keep 2 million.");
+  rows.number("--log-every", log_every, Bounds::at_least(1), "Steps between log lines");
   rows.number("--summary-every", summary_every, Bounds::at_least(0),
               "Steps between histograms of parameters and gradients; 0: never");
   rows.number("--eval-every", eval_every, Bounds::at_least(0),
-              "Steps between evaluations on the test set, with one at the end; 0: never")
+              "Steps between evaluations on the test set; 0: never\n"
+              "Another evaluation follows at the end of the run.")
       .common();
   rows.flag("--test-views", test_views,
-            "Evaluate on six views of each image, mirrored and moved by a pixel: the mean of their "
-            "logits");
+            "Evaluation with the mean logits of six views of each image\n"
+            "The views are mirrored and moved by a pixel.");
   rows.number("--target", target, Bounds::at_least(0, 100),
-              "Stop once test accuracy reaches this percentage, and print how long that took; 0: "
-              "never");
+              "Test accuracy in percent that ends the run; 0: none\n"
+              "The run prints how long it took to reach the target.");
   rows.flag("--epoch-lines", epoch_lines,
-            "Evaluate after each epoch, with a line of its seconds, loss and accuracy");
+            "Evaluation after each epoch, with its seconds, loss and accuracy");
   rows.number("--verify-every", verify_every, Bounds::at_least(0),
               "Steps between comparisons of all ranks' weights; 0: with checkpoints");
   rows.flag("--log-device-placement", placement,
-            "Print each layer's kernel and each rank's host and cores");
+            "Log lines with each layer's kernel and each rank's cores");
 }
 
 }  // namespace lockstep

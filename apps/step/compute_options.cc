@@ -9,23 +9,24 @@ namespace lockstep {
 
 void ComputeOptions::declare(OptionRows& rows) {
   rows.group("Ranks");
-  rows.text("--device", name, "NAME", "Device: auto or one of --list",
+  rows.text("--device", name, "NAME", "Device (see --list)",
             [](const std::string& device) { find(devices(), device); })
       .common();
-  rows.text("--conv", convolution, "NAME",
-            "How CPU cores convolve: auto, direct, winograd4, ... (--list)",
+  rows.text("--conv", convolution, "NAME", "Convolution kernels of CPU cores (see --list)",
             [](const std::string& way) { find(convolutions(), way); });
-  rows.text("--isa", isa, "NAME",
-            "Widest instruction set of CPU cores: auto, avx2, avx512, ... (--list)",
+  rows.text("--isa", isa, "NAME", "Widest instruction set of CPU cores (see --list)",
             [](const std::string& set) { find(instruction_sets(), set); });
   rows.flag("--deterministic", deterministic,
-            "The same bits in every run like this one, if slower; cpu is always so");
+            "Deterministic kernels, which may be slower\n"
+            "The device cpu is always deterministic.");
   rows.flag("--tf32", tf32,
-            "With fp32 on a GPU: products of 10 bits of mantissa, on tensor cores; sums stay fp32");
+            "TF32 tensor cores for fp32 on GPUs\n"
+            "Factors keep 10 bits of mantissa. Sums stay fp32.");
   rows.flag("--no-graph", no_graph,
-            "Give each step's work anew, where a device could repeat it as a graph: the same bits");
+            "Separate kernel launches on devices that could repeat a graph\n"
+            "The results are bitwise identical.");
   rows.optional_number("--threads", threads, Bounds::at_least(1),
-                       "Threads per rank [the node's cores shared out among its ranks]")
+                       "Threads per rank [an equal share of the node's cores]")
       .common();
 }
 

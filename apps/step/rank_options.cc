@@ -21,28 +21,29 @@ Type parse_wire(const std::string& name) {
 
 void RankOptions::declare(OptionRows& rows) {
   rows.group("Ranks");
-  rows.text("--reducer", reducer, "NAME",
-            "How gradients are summed over the ranks: auto or one of --list",
+  rows.text("--reducer", reducer, "NAME", "All-reduce of the gradients (see --list)",
             [](const std::string& name) { find_reducer(name); })
       .common();
   rows.optional_number("--nccl-max-ctas", nccl_max_ctas, Bounds::at_least(1, kMostCtas),
-                       "Thread blocks (CTAs) that NCCL's sums may take from the backward pass "
+                       "Most thread blocks (CTAs) that NCCL's all-reduce uses "
                        "[NCCL's choice; 4 with --deterministic]");
   rows.optional_number("--bucket-mb", bucket_mb, Bounds::above_zero(kLargestBucket),
-                       "MiB of gradients that are summed together [1; between hosts with "
-                       "--reducer auto so many that bytes take ten times as long as latencies]");
+                       "Size of a gradient bucket in MiB [1; measured between hosts]\n"
+                       "Between hosts, --reducer auto chooses the size at which bytes take ten "
+                       "times as long as latencies.");
   rows.add(
           "--wire", OptionRow::Type::word,
           [this](const std::string& name) { wire = parse_wire(name); },
           [this] { return name_of(wire); }, "TYPE",
-          "Type of gradients in messages between hosts: fp32, bf16 or fp16. The rounding error "
-          "is added to the next step's. With --reducer direct also between ranks of a host")
+          "Type of gradients in messages between hosts: fp32, bf16 or fp16\n"
+          "Error feedback adds the rounding error to the next step's gradients. With --reducer "
+          "direct the type also applies between ranks of a host.")
       .shapes_weights();
   rows.text("--progress", progress, "NAME",
-            "Who moves the sums on during backward: auto, wait, poll or thread",
+            "Progress of the all-reduce during backward (see --list)",
             [](const std::string& name) { find(policies(), name); });
   rows.number("--timeout", timeout, Bounds::above_zero(kLongestTime),
-              "Seconds without progress after which the run ends with the reason");
+              "Seconds without progress before the run ends with an error");
 }
 
 }  // namespace lockstep

@@ -22,25 +22,25 @@ void ScheduleOptions::declare(OptionRows& rows, const DatasetEntry& by_default) 
   rows.group("Training");
   rows.optional_number(
           "--steps", steps, Bounds::at_least(1),
-          fmt::format("Steps to train [{}{}]", by_default.steps,
+          fmt::format("Training steps [{}{}]", by_default.steps,
                       generated ? fmt::format("; {} on the generated set", generated->steps) : ""))
       .common();
   rows.optional_number("--epochs", epochs, Bounds::above_zero(),
-                       "The same in passes over the training set")
+                       "Passes over the training set, instead of --steps")
       .common();
   rows.optional_number("--batch", batch, Bounds::at_least(1),
                        "Samples per rank and step [128 / ranks]")
       .common();
   rows.optional_number("--global-batch", global_batch, Bounds::at_least(1),
-                       "Samples of all ranks per step [batch * ranks]")
+                       "Samples per step on all ranks together [batch * ranks]")
       .common();
   rows.optional_number("--shards", shards, Bounds::at_least(1),
-                       "Equal parts of the global batch, summed in one fixed order: the same "
-                       "number of shards gives the same weights, bit for bit, on fewer or more "
-                       "ranks [ranks]");
+                       "Shards of the global batch, summed in one fixed order [ranks]\n"
+                       "The same number of shards gives bitwise identical weights on any number "
+                       "of ranks.");
   rows.number("--accumulate", accumulate, Bounds::at_least(1, 1 << 20),
-              "Batches that each rank sums before ranks do: --batch of each, as many times "
-              "--shards");
+              "Gradient accumulation: micro-batches per rank and step\n"
+              "Each has --batch samples. The number of shards grows by the same factor.");
   rows.number("--seed", seed, Bounds::at_least(0),
               "Random seed for initial weights, sample order and augmentation")
       .common();
@@ -52,25 +52,28 @@ void ScheduleOptions::declare_rate(OptionRows& rows) {
   rows.number("--lr", rate.base, Bounds::above_zero(), "Learning rate" + other_rates(rate.base))
       .shapes_weights()
       .common();
-  rows.text("--lr-schedule", rate.schedule, "NAME", "How it changes (see --list)",
+  rows.text("--lr-schedule", rate.schedule, "NAME", "Learning-rate schedule (see --list)",
             [](const std::string& name) { find(rate_schedules(), name); })
       .shapes_weights()
       .common();
   rows.number("--lr-decay", rate.decay, Bounds::above_zero(),
-              "exponential: factor per --lr-decay-epochs")
+              "Factor per --lr-decay-epochs, with --lr-schedule exponential")
       .shapes_weights();
   rows.number("--lr-decay-epochs", rate.decay_epochs, Bounds::above_zero(),
-              "exponential: epochs per factor")
+              "Epochs per --lr-decay, with --lr-schedule exponential")
       .shapes_weights();
-  rows.flag("--lr-smooth", rate.smooth, "exponential: smoothly, not in steps").shapes_weights();
-  rows.number("--lr-end", rate.end, Bounds::at_least(0), "cosine, linear: the rate at the end")
+  rows.flag("--lr-smooth", rate.smooth,
+            "Smooth decay instead of steps, with --lr-schedule exponential")
+      .shapes_weights();
+  rows.number("--lr-end", rate.end, Bounds::at_least(0),
+              "Final learning rate, with --lr-schedule cosine or linear")
       .shapes_weights();
   rows.number("--lr-scale-batch", rate_batch, Bounds::at_least(0),
-              "The global batch that --lr is meant for: times global batch / that (the linear "
-              "scaling rule); 0: --lr is as it stands")
+              "Global batch that --lr is meant for; 0: no scaling\n"
+              "The rate is --lr times the global batch, divided by this (linear scaling rule).")
       .shapes_weights();
   rows.number("--warmup-epochs", rate.warmup_epochs, Bounds::at_least(0),
-              "Rise linearly from 0 over so many epochs")
+              "Epochs of linear warm-up from 0")
       .shapes_weights()
       .common();
 }

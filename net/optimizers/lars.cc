@@ -19,7 +19,7 @@ namespace {
 constexpr OptimizerOption kOptions[] = {
     momentum_option(0.9f),
     {.name = "trust",
-     .about = "Share of its own length that an array is moved by, times --lr",
+     .about = "Step length as a share of an array's length, times --lr",
      .value = 0.02f,
      .above_low = true},
 };

@@ -17,7 +17,7 @@ constexpr std::array<OptimizerOption, 3> moment_options(float epsilon) {
         .value = 0.999f,
         .high = 0.999999},
        {.name = "epsilon",
-        .about = "Keeps small gradients from large steps",
+        .about = "Term of the denominator that limits steps of small gradients",
         .value = epsilon,
         .above_low = true}}};
 }

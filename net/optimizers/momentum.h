@@ -7,8 +7,9 @@ namespace lockstep {
 
 constexpr OptimizerOption momentum_option(float usual) {
   return {.name = "momentum",
-          .about = "Share of the last step that goes into the next; 0: none",
-          .value = usual};
+          .about = "Momentum: share of the last step in the next; 0: none",
+          .value = usual,
+          .common = true};
 }
 
 /// m = momentum * m + g; the direction is m, or g + momentum * m.

@@ -26,13 +26,13 @@ constexpr OptimizerOption kOptions[] = {
      .about = "Momentum for parameters other than filters",
      .value = 0.9f},
     {.name = "newton-schulz",
-     .about = "Iterations that make a step's matrix orthogonal",
+     .about = "Newton-Schulz iterations that make a step's matrix orthogonal",
      .kind = OptimizerOption::Kind::whole,
      .value = 5,
      .low = 1,
      .high = 20},
     {.name = "unit-filters",
-     .about = "Bring filters to a root mean square length of 1 before each step",
+     .about = "Filters scaled to root mean square 1 before each step",
      .kind = OptimizerOption::Kind::flag},
 };
 

@@ -17,7 +17,7 @@ constexpr OptimizerOption kOptions[] = {
      .value = 0.9f,
      .high = 0.999999},
     {.name = "epsilon",
-     .about = "Keeps small gradients from large steps",
+     .about = "Term of the denominator that limits steps of small gradients",
      .value = 1e-7f,
      .above_low = true},
 };

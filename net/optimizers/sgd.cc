@@ -10,9 +10,7 @@ namespace {
 
 constexpr OptimizerOption kOptions[] = {
     momentum_option(0),
-    {.name = "nesterov",
-     .about = "Look ahead along the momentum",
-     .kind = OptimizerOption::Kind::flag},
+    {.name = "nesterov", .about = "Nesterov momentum", .kind = OptimizerOption::Kind::flag},
 };
 
 struct Plain {

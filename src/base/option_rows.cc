@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-/// Digits that from_chars reads, without a zero in front, which some take for octal.
+/// Whether `text` begins as a number without a leading zero, which could mean octal.
 bool is_plain(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
   const auto digit = [&](std::size_t at) {
@@ -22,6 +22,12 @@ bool is_plain(std::string_view text) {
 
 }  // namespace
 
+std::string Bounds::text() const {
+  if (high >= 0x1p64) return fmt::format("{} {}", open ? "above" : "at least", low);
+  return open ? fmt::format("above {} and at most {}", low, high)
+              : fmt::format("from {} to {}", low, high);
+}
+
 template <class T>
 T parse_number(const std::string& name, const std::string& text, const Bounds& range) {
   constexpr bool kWhole = std::is_integral_v<T>;
@@ -29,7 +35,7 @@ T parse_number(const std::string& name, const std::string& text, const Bounds& r
   const auto refuse = [&](const std::string& why) { fail_usage("{}: {}", name, why); };
   if (text.find_first_not_of("0123456789+-.eE") != std::string::npos || !is_plain(text))
     refuse(fmt::format("\"{}\" is not a number (in plain decimals)", text));
-  // As a double first: whether it is a number at all, and on which side of the range it lies.
+  // The double shows whether `text` is a number, and on which side of the range it lies.
   double about = 0;
   const auto seen = std::from_chars(begin, end, about);
   if (seen.ptr != end) refuse(fmt::format("\"{}\" is not a number (in plain decimals)", text));
@@ -37,7 +43,7 @@ T parse_number(const std::string& name, const std::string& text, const Bounds& r
   if (range.open && about <= range.low && seen.ec == std::errc{})
     refuse(fmt::format("{} is not above {:g}", text, range.low));
   if (about < range.low || about > range.high) {
-    if (range.high < 1e6) {  // a range that one can have in mind
+    if (range.high < 1e6) {  // a range that is short to read
       refuse(fmt::format("{} is not between {:g} and {:g}", text, range.low, range.high));
     }
     refuse(about < range.low ? fmt::format("{} is below {:g}", text, range.low)
@@ -81,21 +87,6 @@ bool parse_flag(const std::string& name, const std::string& text) {
   if (text != "true" && text != "false")
     fail_usage("{}: \"{}\" is neither true nor false", name, text);
   return text == "true";
-}
-
-OptionRow& OptionRow::shapes_weights() {
-  is_of_weights = true;
-  return *this;
-}
-
-OptionRow& OptionRow::common() {
-  is_common = true;
-  return *this;
-}
-
-OptionRow& OptionRow::only_if(std::function<bool()> condition) {
-  applies = std::move(condition);
-  return *this;
 }
 
 void OptionRow::set(const std::string& text, Source from) {
@@ -142,31 +133,6 @@ OptionRow& OptionRows::list(const std::string& name, std::vector<std::string>& v
   const auto show = [&values] { return fmt::format("{}", fmt::join(values, "\n")); };
   return add(name, OptionRow::Type::list, read, show, placeholder, about);
 }
-
-template <class T>
-OptionRow& OptionRows::add_number(const std::string& name, T& value, const Bounds& range,
-                                  const std::string& about, bool optional) {
-  constexpr bool kWhole = std::is_integral_v<T>;
-  const auto read = [=, &value](const std::string& text) {
-    value = parse_number<T>(name, text, range);
-  };
-  const auto show = [=, &value] {
-    return optional && value == T{0} ? "" : fmt::format("{}", value);
-  };
-  return add(name, kWhole ? OptionRow::Type::whole : OptionRow::Type::number, read, show,
-             kWhole ? "N" : "NUMBER", about);
-}
-
-template OptionRow& OptionRows::add_number(const std::string&, int&, const Bounds&,
-                                           const std::string&, bool);
-template OptionRow& OptionRows::add_number(const std::string&, std::int64_t&, const Bounds&,
-                                           const std::string&, bool);
-template OptionRow& OptionRows::add_number(const std::string&, std::uint64_t&, const Bounds&,
-                                           const std::string&, bool);
-template OptionRow& OptionRows::add_number(const std::string&, float&, const Bounds&,
-                                           const std::string&, bool);
-template OptionRow& OptionRows::add_number(const std::string&, double&, const Bounds&,
-                                           const std::string&, bool);
 
 OptionRow& OptionRows::flag(const std::string& name, bool& value, const std::string& about) {
   const auto read = [=, &value](const std::string& text) { value = parse_flag(name, text); };

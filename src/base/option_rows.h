@@ -1,6 +1,8 @@
-// OptionRows: the options of a program as rows of name, help and value. A struct of options lies
-// beside the code that it configures and declares one row per member here; apps/options parses.
+// OptionRows: the options of a program as rows of name, help and value. Each struct of options lies
+// beside the code that it configures and declares one row per member. apps/options parses them.
 #pragma once
+
+#include <fmt/format.h>
 
 #include <cstdint>
 #include <deque>
@@ -8,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -16,6 +19,9 @@ namespace lockstep {
 struct Bounds {
   double low = 0, high = 0x1p64;  ///< 2^64: above all seeds
   bool open = false;
+
+  /// "from 0 to 1"
+  std::string text() const;
 
   static Bounds at_least(double low, double high = 0x1p64) { return {low, high, false}; }
   static Bounds above_zero(double high = 0x1p64) { return {0, high, true}; }
@@ -35,8 +41,8 @@ using CheckWord = std::function<void(const std::string&)>;
 /// A check for OptionRows::text().
 CheckWord one_of(const char* name, std::vector<std::string> words);
 
-/// `path` with $HOME for a leading "~", which a shell does not expand in a config file, in quotes
-/// or after "=". Throws the usage error, which begins with `option`, if HOME is not set, and for
+/// `path` with $HOME for a leading "~". A shell expands "~" neither in a config file nor in quotes
+/// nor after "=". Throws the usage error, which begins with `option`, if HOME is not set, and for
 /// the "~name" of another user.
 std::string home_path(std::string_view option, const std::string& path);
 
@@ -45,25 +51,40 @@ struct OptionRow {
   /// The source of the value.
   enum class Source { initial, recipe, file, command_line };
 
-  std::string name;  ///< "--lr"
+  std::string name;  ///< "--lr"; without dashes: a word of the command line that is no option
   Type type = Type::text;
-  std::string value;  ///< its placeholder in the help: "DIR"
+  std::string value;  ///< the placeholder in the help: "DIR"
+  /// A noun phrase of at most 12 words. A default that `by_default` does not show follows in
+  /// brackets. Sentences that only the full help prints follow after a line end.
   std::string about;
-  std::string group;                             ///< its heading in the help
-  std::function<void(const std::string&)> read;  ///< throws the usage error; of a list: lines
-  std::function<std::string()> show;             ///< empty: not set
-  std::string by_default;                        ///< the default, as show() shows it
+  std::string group;  ///< the heading in the help
+  CheckWord read;     ///< reads a value, or the lines of a list; throws the usage error
+  std::function<std::string()> show;  ///< returns "" if the option is not set
+  std::string by_default;             ///< the default, as show() returns it
   Source source = Source::initial;
   std::string place = {};  ///< "run.toml:3" if the config file sets it
-  bool is_common = false;  ///< most runs use it
+  std::string range = {};  ///< the numbers that are allowed: "at least 1"; "": not known
+  std::vector<std::string> values = {};  ///< the names to choose from; empty: not only names
+  bool is_common = false;                ///< --help shows it
   bool is_of_weights = false;
+  bool is_of_command_line = false;     ///< config files cannot contain it
   std::function<bool()> applies = {};  ///< empty: always
 
-  /// A run that goes on with another value is no longer the same run.
-  OptionRow& shapes_weights();
-  OptionRow& common();
-  /// The option has a meaning only if `condition`: else to_text() leaves it out.
-  OptionRow& only_if(std::function<bool()> condition);
+  /// A resumed run with another value is no longer the same run.
+  OptionRow& shapes_weights() {
+    is_of_weights = true;
+    return *this;
+  }
+  /// Most runs use the option.
+  OptionRow& common() {
+    is_common = true;
+    return *this;
+  }
+  /// The option is part of the run's options only if `condition`.
+  OptionRow& only_if(std::function<bool()> condition) {
+    applies = std::move(condition);
+    return *this;
+  }
 
   /// Reads `text`, which must not be empty or contain control characters.
   void set(const std::string& text, Source from);
@@ -76,7 +97,7 @@ struct OptionRow {
 class OptionRows {
  public:
   OptionRows() = default;
-  OptionRows(const OptionRows&) = delete;  // CLI11's callbacks keep the rows' addresses
+  OptionRows(const OptionRows&) = delete;
   OptionRows& operator=(const OptionRows&) = delete;
 
   /// The heading of the rows that follow.
@@ -84,37 +105,40 @@ class OptionRows {
   /// A path may begin with "~" (home_path()). `check` throws the usage error.
   OptionRow& text(const std::string& name, std::string& value, const char* placeholder,
                   const std::string& about, CheckWord check = {});
-  /// One text per occurrence; in a config file, an array of them.
+  /// One text per occurrence; in a config file, an array of texts.
   OptionRow& list(const std::string& name, std::vector<std::string>& values,
                   const char* placeholder, const std::string& about, CheckWord check = {});
+  /// `optional`: 0 stands for a default that the help names in brackets.
   template <class T>
   OptionRow& number(const std::string& name, T& value, const Bounds& range,
-                    const std::string& about) {
-    return add_number(name, value, range, about, /*optional=*/false);
+                    const std::string& about, bool optional = false) {
+    const bool whole = std::is_integral_v<T>;
+    OptionRow& row = add(
+        name, whole ? OptionRow::Type::whole : OptionRow::Type::number,
+        [=, &value](const std::string& text) { value = parse_number<T>(name, text, range); },
+        [=, &value] { return optional && value == T{0} ? "" : fmt::format("{}", value); },
+        whole ? "N" : "NUMBER", about);
+    row.range = range.text();
+    return row;
   }
-  /// The same if 0 stands for a default that the text names in brackets.
   template <class T>
   OptionRow& optional_number(const std::string& name, T& value, const Bounds& range,
                              const std::string& about) {
-    return add_number(name, value, range, about, /*optional=*/true);
+    return number(name, value, range, about, /*optional=*/true);
   }
   OptionRow& flag(const std::string& name, bool& value, const std::string& about);
-  /// Any other: `read` turns a word or a number into the value, `show` turns it back.
+  /// Any other option: `read` turns a word or a number into the value, `show` turns it back.
   OptionRow& add(const std::string& name, OptionRow::Type type, CheckWord read,
                  std::function<std::string()> show, const char* placeholder,
                  const std::string& about);
 
   std::deque<OptionRow>& all() { return rows_; }
-  /// null: there is no such option.
+  /// null if there is no such option.
   OptionRow* find(std::string_view name);
   /// A row that exists.
   OptionRow& at(std::string_view name);
 
  private:
-  template <class T>
-  OptionRow& add_number(const std::string& name, T& value, const Bounds& range,
-                        const std::string& about, bool optional);
-
   std::string group_;
   std::deque<OptionRow> rows_;
 };

@@ -8,11 +8,10 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   const DatasetEntry* generated = stand_in(by_default.name);
   rows.group("Data");
   rows.text("--data", folder, "DIR",
-            fmt::format("Folder with {}{}", by_default.files,
-                        generated ? "; without it a generated set is used" : ""))
+            fmt::format("Folder with {}{}", by_default.files, generated ? " [generated data]" : ""))
       .common();
   rows.text("--dataset", dataset, "NAME",
-            fmt::format("Samples to train on (see --list) [{}{}]", by_default.name,
+            fmt::format("Data set (see --list) [{}{}]", by_default.name,
                         generated ? fmt::format(" with --data, else {}", generated->name) : ""),
             [](const std::string& name) { find(datasets(), name); })
       .common();
@@ -25,18 +24,20 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
     return crop_padding == kOwnPadding ? "auto" : std::to_string(crop_padding);
   };
   rows.add("--crop-padding", OptionRow::Type::word, read_padding, show_padding, "N",
-           "Training crops and moves images by up to so many pixels beyond their edges, where they "
-           "are reflected; auto: 4 where images are whole, else 0")
+           "Largest shift of training crops beyond the image, in pixels\n"
+           "Pixels beyond an edge are its reflection. auto is 4 for whole images, otherwise 0.")
       .shapes_weights();
   rows.flag("--alternate-flips", alternate_flips,
-            "Mirror each training image by chance in the first epoch, and from then on in turns")
+            "Mirroring of each training image in every second epoch\n"
+            "Whether the first epoch mirrors an image is random.")
       .shapes_weights();
   rows.number("--cutout", mixing.cutout, Bounds::at_least(0, 1024),
-              "Cut a square of so many pixels out of each training image; 0: none")
+              "Side in pixels of the square cut from training images; 0: none")
       .shapes_weights();
   rows.number("--mixup", mixing.mixup, Bounds::at_least(0, 4),
-              "Mix each training image and its label with another's, by weights of the "
-              "distribution Beta(this, this); 0: never")
+              "Parameter of the Beta distribution of mixup; 0: no mixup\n"
+              "Each training image and its label are mixed with another's. The weights are "
+              "random, from Beta(this, this).")
       .shapes_weights();
 }
 

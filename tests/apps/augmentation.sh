@@ -42,6 +42,6 @@ ranks 1 train_mnist "${small[@]}" --mixup 0.2 --cutout 6 --steps 2
 expect_line "digits are cut and mixed" '^augmented cutout.6 mixup.0\.2'
 ranks 2 train_reuters "${small[@]}" --mixup 0.2
 expect_error "words are not mixed" 2 '--mixup topics'
-ranks 1 train_cifar --help
+ranks 1 train_cifar --help-all
 expect_line "they are explained" '--mixup NUMBER'
 finish

@@ -79,7 +79,7 @@ wrong() {  # CODE PATTERN OPTIONS...
   ranks 2 evaluate "${@:3}"
   expect_error "evaluate ${*:3}" "$1" "^evaluate: $2"
 }
-wrong 2 'checkpoint required' --threads 1
+wrong 2 'CHECKPOINT missing' --threads 1
 wrong 2 'option --weigths --weights' --weigths raw "$file"
 wrong 2 '--weights "rwa"' --weights rwa "$file"
 wrong 2 '--interval 0' --interval 0 "$file"

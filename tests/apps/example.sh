@@ -13,9 +13,9 @@ expect_line "its schedule" '^optimizer lr.0.01 cosine'
 expect "its log folder" test -s logs/example/metrics.jsonl
 expect_files "its checkpoint folder" checkpoints/example step-0000000004.h5
 
-# Every option that it could have: a name that --help does not know would have been refused above, but not in a comment.
+# Every option that it could have: a name that --help-all does not know would have been refused above, but not in a comment.
 sed -n 's/^# *\([a-z-]*\) = .*/--\1/p' "$example" >"$folder/names"
-run "$build/train_cifar" --help
+run "$build/train_cifar" --help-all
 expect "it names other options in comments" test -s "$folder/names"
 while read -r name; do expect "$name is an option" grep -q -- "$name " "$folder/out"; done <"$folder/names"
 finish

@@ -60,7 +60,7 @@ expect_error "no setting" 2 '--group conv1\* rate=0 lr= weight-decay= epochs='
 printf '%s\n' 'group = ["conv1*:lr=0.5", "*biases:weight-decay=0"]' | cat "$folder/small.toml" - >"$folder/groups.toml"
 ranks 1 train_cifar --config "$folder/groups.toml" --check
 expect_line "groups in a file" '^group \*biases: 4 decay 0'
-ranks 1 train_cifar --help
+ranks 1 train_cifar --help-all
 expect_line "groups are explained" '--group PATTERN:SETTINGS'
 
 # The linear scaling rule goes by the global batch, whatever the number of ranks.

@@ -45,7 +45,7 @@ ranks 1 train_cifar "${small[@]}" "${state[@]}" --optimizer adam --beta2 0.99 --
 expect_line "a changed option is noted" '^note --beta2 0.99 0.999'
 ranks 1 train_cifar "${small[@]}" --optimizer adam --momentum 0.9
 expect_error "another optimizer's option" 2 '--momentum sgd adam --beta1'
-ranks 1 train_cifar --help
+ranks 1 train_cifar --help-all
 expect_line "options stand under their optimizer" '--optimizer adam adamw nadam lamb'
 ranks 1 train_cifar "${small[@]}" "${state[@]}" --steps 9 --checkpoint-dir "$folder/adam/two" --momentum 0.9
 expect_error "another optimizer" 1 "'optimizer/momentum'"

@@ -41,9 +41,9 @@ std::string refusal(const Words& words) {
   return "";
 }
 
-/// Names of the options that take numbers (whole: whole ones alone), as the help tells them.
+/// Names of the options whose value is a number (or a whole number) in the help.
 Words numeric(bool whole) {
-  const char* argv[] = {"train_cifar", "--help", nullptr};
+  const char* argv[] = {"train_cifar", "--help-all", nullptr};
   std::string help, line;
   parse_options(2, const_cast<char**>(argv), {"train_cifar"}, help);
   Words names;
@@ -51,14 +51,13 @@ Words numeric(bool whole) {
     std::istringstream words(line);
     std::string name, type;
     words >> name >> type;
-    type = type.substr(0, type.find('='));
     if (name.starts_with("--") && (type == "N" || (!whole && type == "NUMBER")))
       names.push_back(name);
   }
   return names;
 }
 
-TEST(Options, NoNumberIsTakenThatIsNotOne) {
+TEST(Options, MalformedNumbersAreRefused) {
   const Words names = numeric(false);
   EXPECT_GE(names.size(), 20u);
   for (const std::string& name : names) {
@@ -102,7 +101,7 @@ TEST(Options, ALeadingTildeIsTheHomeFolder) {
   ::setenv("HOME", before.c_str(), 1);
 }
 
-TEST(Options, NumbersAreTakenAsTheyStand) {
+TEST(Options, NumbersAreReadExactly) {
   const Options o = parse({"--seed=18446744073709551615", "--lr", ".5", "--momentum=0.9",
                            "--weight-decay", "1e-4", "--epochs=1E-3", "--lr-end", "-0.0"});
   EXPECT_EQ(o.schedule.seed, 18446744073709551615u);
@@ -148,23 +147,23 @@ TEST(Options, RefusalsNameTheOptionAndTheCause) {
       {{""}, "\"\" is not understood"},
       {{"--log-dir=a\nb"}, "^--log-dir: .*control"},
       {{"--log-dir=\x1b[2J"}, "^--log-dir: .*control"},
-      {{"--\x1b[2J"}, R"(^unknown option --\?\[2J;)"},
+      {{"--\x1b[2J"}, R"(^unknown option --\?\[2J\.)"},
       {{"--checkpoint-every=010"}, "^--checkpoint-every: \"010\" .*1000.*600s"},
       {{"--checkpoint-every=1e9h"}, "^--checkpoint-every: \"1e9h\" .*1000.*600s"},
       {{"--precision", "fp8"}, "^--precision: \"fp8\" .*fp32 .*bf16 .*fp16"},
       {{"--steps"}, "--steps.* missing"},
-      {{"--lr=0.1", "--lr=0.2"}, "--lr: .* 2"},
+      {{"--lr=0.1", "--lr=0.2"}, "^--lr is given twice"},
   });
 }
 
 TEST(Options, ErrorsNameTheNearest) {
   expect_refusals({
       {{"--stpes=3"}, R"(^unknown option --stpes=3 \(did you mean --steps\?\))"},
-      {{"--frobnicate"}, "^unknown option --frobnicate; --help"},
+      {{"--frobnicate"}, "^unknown option --frobnicate\\. .*--help-all"},
       {{"--learning-rate", "0.1"}, R"(option --learning-rate \(did you mean --lr\?\))"},
       {{"--batch_size=64"}, R"(option --batch_size=64 \(did you mean --batch\?\))"},
       {{"--Num_Epochs", "3"}, R"(option --Num_Epochs \(did you mean --epochs\?\))"},
-      {{"-x"}, "^unknown option -x; --help"},
+      {{"-x"}, "^unknown option -x\\. .*--help-all"},
       {{"steps", "3"}, "^\"steps\" .*--"},
       {{"--optimizer", "sgdd"}, R"("sgdd": did you mean "sgd"\? known are: sgd)"},
       {{"--reducer", "rign"}, R"("rign": did you mean "ring"\? .*, to_one)"},
@@ -177,7 +176,7 @@ TEST(Options, ErrorsNameTheNearest) {
 TEST(Options, ThatDoNotGoTogetherAreRefused) {
   expect_refusals({
       {{"--steps", "5", "--epochs", "1"}, "^--steps and --epochs"},
-      {{"--batch=5", "--global-batch=10"}, "^--batch, .*--global-batch"},
+      {{"--batch=5", "--global-batch=10"}, "^--batch and --global-batch"},
       {{"--dataset", "cifar10"}, "^--dataset cifar10 .*--data DIR"},
       {{"--dataset=synthetic", "--data=."}, "^--dataset synthetic .*--data"},
       {{"--nesterov"}, "^--nesterov .*--momentum"},
@@ -203,11 +202,11 @@ TEST(Options, TheLossIsScaledAsThePrecisionNeeds) {
     EXPECT_EQ(refusal({fmt::format("--loss-scale={}", how)}).rfind("--loss-scale: ", 0), 0u) << how;
   }
   expect_refusals({{{"--loss-scale=dynamic:4e37", "--clip-norm=1"},
-                    "^--loss-scale dynamic:4e37 .*--clip-norm .*1.84467e"}});
+                    "^--loss-scale dynamic:4e37 .*--clip-norm.*1.84467e"}});
   EXPECT_EQ(parse({"--loss-scale=dynamic", "--clip-norm=1"}).loss_scaling().highest, 0x1p64f);
 }
 
-TEST(Options, WhatDoesNothingIsNoted) {
+TEST(Options, WithoutEffectAreNoted) {
   const auto notes = [](const Words& words) { return parse(words).notes; };
   EXPECT_EQ(notes({"--loss-scale-steps=7"}),
             Words{"--loss-scale-steps does nothing without --loss-scale dynamic"});
@@ -219,7 +218,7 @@ TEST(Options, WhatDoesNothingIsNoted) {
   EXPECT_NE(refusal({"--nccl-max-ctas=65"}), "");
 }
 
-TEST(Options, AnOptionIsNoValue) {
+TEST(Options, AnOptionCannotBeAValue) {
   for (const char* name : {"--checkpoint-dir", "--log-dir", "--data", "--resume"})
     expect_refusals({{{name, "--check"}, "missing.*--check"}});
   EXPECT_EQ(parse({"--log-dir", "./--check"}).reports.log_dir, "./--check");
@@ -252,7 +251,7 @@ TEST(Options, OfTheOptimizerAreRecordedAndNoOthers) {
   EXPECT_EQ(parse({"--optimizer", "nadam", "--epsilon=1e-8"}).optimizer.own.at("epsilon"), 1e-8f);
 }
 
-TEST(Options, OfAModelsRecipeGiveWayToTheUsersWords) {
+TEST(Options, OfTheUserOverrideAModelsRecipe) {
   const Words keras{"--dataset", "digits", "--model", "keras"};
   const auto with = [&](Words more) {
     more.insert(more.begin(), keras.begin(), keras.end());
@@ -301,7 +300,7 @@ TEST(Options, AGroupIsAPatternAndItsSettings) {
   EXPECT_NE(parse({}).text.find("\ngroup=[]\n"), std::string::npos) << "for a resume to compare";
 }
 
-TEST(Options, AGroupThatIsNoneIsRefused) {
+TEST(Options, AnInvalidGroupIsRefused) {
   expect_refusals({
       {{"--group=conv1"}, "^--group: \"conv1\" .*PATTERN:"},
       {{"--group=conv1:"}, "^--group: \"conv1:\" .*PATTERN:"},
@@ -317,7 +316,7 @@ TEST(Options, AGroupThatIsNoneIsRefused) {
   });
 }
 
-TEST(Options, SayWhereTheyAreDeclaredWhetherTheyShapeTheWeights) {
+TEST(Options, AreDeclaredAsShapingTheWeightsOrNot) {
   const auto shaping = parse({}).shaping;
   for (const char* name :
        {"precision", "optimizer", "momentum", "beta1", "weight-decay", "ema", "lr", "lr-schedule",
@@ -396,7 +395,7 @@ TEST_F(ConfigFile, MistakesAreNamedWithFileLineAndKey) {
       {"lr 0.1\n", "^F:1: \"lr 0.1\" .*name = value"},
       {"lr\n", "^F:1: \"lr\" .*name = value"},
       {"lr = \n", "^F:1: --lr: .*empty"},
-      {"lr = 0.1 0.2", "^F:1: --lr .*one"},
+      {"lr = 0.1 0.2", "^F:1: --lr: \"0.1 0.2\""},
       {"lr = [0.1, 0.2]", "^F:1: --lr .*one"},
       {"model = [\"tutorial\", \"keras\"]", "^F:1: --model .*one"},
       {"lr = 0.1\nlr = 0.1\n", "^F:2: --lr is given twice, .*F:1"},
@@ -404,8 +403,10 @@ TEST_F(ConfigFile, MistakesAreNamedWithFileLineAndKey) {
       {"seed = 99999999999999999999", "^F:1: --seed: .*large"},
       {"lr = \"0.1", "^F:1: --lr: "},
       {"data = \"open", "^F:1: --data: .*quote"},
-      {";lr = 1", "^F:1: \";lr = 1\" .*name = value"},
-      {"lr = 1,", "^F:1: \"lr = 1,\" .*name = value"},
+      {";lr = 1", "^F:1: unknown option \";lr\""},
+      {"data = \"a\" b", "^F:1: --data: .*name = value"},
+      {"group = [\"a:lr=1\"] 2", "^F:1: --group: .*name = value"},
+      {"lr = 1,", "^F:1: --lr: \"1,\""},
       {"group = [\"a:lr=1\", # see [1]", "^F:1: "},
       {"group = [\"a:lr=1\" # see [1]", "^F:1: .*array"},
       {"data = \"\"", "^F:1: --data: .*empty"},

@@ -3,11 +3,13 @@
 
 #include <set>
 
-#include "apps/options/options.h"
+#include "apps/options/help.h"
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/progress.h"
 #include "collectives/reducer.h"
 #include "net/model.h"
+#include "net/optimizer.h"
+#include "net/rate.h"
 #include "src/base/table.h"
 #include "src/data/dataset.h"
 #include "src/device/cpu/convolution.h"

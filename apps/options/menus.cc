@@ -1,0 +1,56 @@
+#include <fmt/format.h>
+
+#include "apps/options/help.h"
+#include "apps/run/options.h"
+#include "collectives/buckets.h"
+#include "collectives/reducer.h"
+#include "net/model.h"
+#include "src/device/cpu/convolution.h"
+#include "src/device/cpu/instruction_set.h"
+#include "src/device/devices.h"
+
+namespace lockstep {
+namespace {
+
+/// Calls `visit` with each registry: its heading in --list and the option that chooses from it.
+template <class Visit>
+void each_registry(const Visit& visit) {
+  visit("models", "--model", models());
+  visit("data sets", "--dataset", datasets());
+  visit("optimizers", "--optimizer", optimizers());
+  visit("learning-rate schedules", "--lr-schedule", rate_schedules());
+  visit("reducers", "--reducer", reducers());
+  visit("progress policies", "--progress", policies());
+  visit("devices", "--device", devices());
+  visit("convolutions", "--conv", convolutions());
+  visit("instruction sets", "--isa", instruction_sets());
+}
+
+}  // namespace
+
+std::string menus() {
+  std::string text;
+  each_registry([&](const char* heading, const char*, const auto& registry) {
+    text += fmt::format("{}\n", heading);
+    for (const auto& entry : registry)
+      text += fmt::format("  {:<18} {}\n", entry.name, entry.about);
+  });
+  return wrapped(text, /*indent=*/21, /*columns=*/79);
+}
+
+void add_choices(OptionRows& rows) {
+  each_registry([&](const char*, const char* option, const auto& registry) {
+    if (OptionRow* row = rows.find(option))
+      for (const auto& entry : registry) row->values.emplace_back(entry.name);
+  });
+  const auto add = [&](const char* option, const std::vector<std::string>& names) {
+    if (OptionRow* row = rows.find(option)) row->values = names;
+  };
+  add("--precision", {"fp32", "bf16", "fp16"});
+  add("--wire", {"fp32", "bf16", "fp16"});
+  add("--weights", {"auto", "ema", "raw"});
+  add("--resume", {"auto", "never"});
+  add("--loss-scale", {"auto", "none", "dynamic"});
+}
+
+}  // namespace lockstep

@@ -1,0 +1,90 @@
+// The help of the training programs: its limits, and the full text of every option.
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <sstream>
+
+#include "apps/options/options.h"
+#include "src/base/text.h"
+
+namespace lockstep {
+namespace {
+
+/// What the program prints for these words; "a run" if it would train.
+std::string answer(const std::vector<std::string>& words) {
+  std::vector<std::string> all = words;
+  all.insert(all.begin(), "train_reuters");
+  std::vector<char*> argv;
+  for (std::string& word : all) argv.push_back(word.data());
+  std::string text;
+  const bool runs =
+      parse_options(static_cast<int>(all.size()), argv.data(),
+                    {"train_reuters", "reuters", "reuters_as_published"}, text) != nullptr;
+  return runs ? "a run" : text;
+}
+
+/// The options of a help, each with its text, without the default.
+std::vector<std::pair<std::string, std::string>> options_in(const std::string& help) {
+  std::vector<std::pair<std::string, std::string>> options;
+  for (const std::string& line : lines_of(help)) {
+    if (std::smatch found; std::regex_match(line, found, std::regex("  (--[a-z0-9-]+).*?(  +.*)?")))
+      options.emplace_back(found[1], found[2]);
+    else if (line.starts_with("      ") && !options.empty())
+      options.back().second.append(line, line.find_first_not_of(' ') - 1);
+  }
+  for (auto& [name, text] : options) text = std::regex_replace(text, std::regex("^ +| *\\[.*"), "");
+  return options;
+}
+
+TEST(Help, ShowsTheCommonOptionsOnOnePage) {
+  const std::vector<std::string> lines = lines_of(answer({"--help"}));
+  EXPECT_LE(lines.size(), 60u);
+  for (const std::string& line : lines) EXPECT_LE(line.size(), 100u) << line;
+  EXPECT_EQ(options_in(answer({"--help"})).size(), 25u);
+  EXPECT_NE(lines.back().find("--help-all"), std::string::npos);
+  EXPECT_EQ(answer({"-h"}), answer({"--help"}));
+}
+
+TEST(Help, DescribesEachOptionByANounPhrase) {
+  const auto options = options_in(answer({"--help-all"}));
+  EXPECT_GE(options.size(), 75u);
+  for (const auto& [name, text] : options) {
+    std::istringstream words(text);
+    const auto count = std::distance(std::istream_iterator<std::string>(words), {});
+    EXPECT_GE(count, 1) << name;
+    EXPECT_LE(count, 12) << name << ": " << text;
+    EXPECT_TRUE(std::regex_match(text, std::regex("[A-Z].*[^.]"))) << name << ": " << text;
+  }
+}
+
+TEST(Help, ExplainsEachOptionWithAnExampleThatIsAccepted) {
+  for (const auto& [name, about] : options_in(answer({"--help-all"}))) {
+    const std::string text = answer({"--help", name});
+    EXPECT_EQ(answer({"--help=" + name.substr(2)}), text);
+    EXPECT_TRUE(text.starts_with(name)) << text;
+    for (const char* fact : {"Type", "Default", "Group", "Example"})
+      EXPECT_NE(text.find(fmt::format("\n    {} ", fact)), std::string::npos) << text;
+    std::smatch example;
+    ASSERT_TRUE(std::regex_search(text, example, std::regex("mpirun -np 4 train_reuters (.*)")));
+    std::istringstream words(std::regex_replace(example[1].str(), std::regex("'"), ""));
+    if (name == "--config") continue;  // its file does not exist here
+    EXPECT_NE(answer({std::istream_iterator<std::string>(words), {}}), "") << text;
+  }
+  const std::string momentum = answer({"--help", "momentum"});
+  EXPECT_NE(momentum.find("number from 0 to 1"), std::string::npos) << momentum;
+}
+
+TEST(Help, NamesTheNearestOptions) {
+  for (const auto& [topic, near] : {std::pair("momentun", "--momentum"), {"decay", "--lr-decay"}}) {
+    try {
+      answer({"--help", topic});
+      FAIL() << topic;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), kExitUsage);
+      EXPECT_NE(std::string(error.what()).find(near), std::string::npos) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
