@@ -21,7 +21,6 @@
 #include "tests/support/async_device.h"
 #include "tests/support/error_of.h"
 #include "tests/support/nccl_double.h"
-#include "tests/support/peers_double.h"
 
 namespace lockstep {
 namespace {
@@ -82,14 +81,11 @@ std::vector<Case> all_cases() {
         cases.push_back({std::string(reducer.name), *policy.policy, kLayouts + layout, true});
     }
   }
-  for (const Policy policy : {Policy::wait, Policy::poll, Policy::thread}) {
+  for (const Policy policy : {Policy::poll, Policy::thread}) {
     for (const int layout : {0, 3, 5}) {
-      if (policy == Policy::wait) continue;  // as those of its halves
       cases.push_back({"on_pairs", policy, kLayouts + layout});
       cases.push_back({"on_odd_and_even", policy, kLayouts + layout});
     }
-    for (const int layout : {0, 1, 3, 5})
-      cases.push_back({"cuda_ipc", policy, kLayouts + layout, true});
   }
   for (const int layout : {0, 3, 5})
     cases.push_back({"nccl", Policy::stream, kLayouts + layout, true});
@@ -131,7 +127,6 @@ class EveryReducer : public testing::TestWithParam<Case> {
     reducer_ = name == "nccl"              ? make_nccl_reducer(spec, nccl_)
                : name == "on_pairs"        ? make_on_groups(spec, comm_.rank() / 2)
                : name == "on_odd_and_even" ? make_on_groups(spec, comm_.rank() % 2)
-               : name == "cuda_ipc"        ? make_peer_reducer(spec, make_peers_double)
                                            : make_reducer(name, spec);
   }
 

@@ -14,7 +14,6 @@
 #include "tests/support/async_device.h"
 #include "tests/support/error_of.h"
 #include "tests/support/nccl_double.h"
-#include "tests/support/peers_double.h"
 
 namespace lockstep {
 namespace {
@@ -97,8 +96,8 @@ struct Variant {
   bool loud = false;
   /// Of images that are one and the same.
   bool alike = false;
-  /// NCCL's double and that of memory between ranks, not what the menu has.
-  bool doubles = true;
+  /// Use the double of NCCL, not what the registry contains.
+  bool nccl_double = true;
   /// Each rank by itself, with the shards of all.
   bool alone = false;
   /// Of the kSteps, how many have passed before it began.
@@ -116,7 +115,7 @@ Comm alone_of(const Comm& comm) {
 Outcome train(Device& device, const std::string& reducer, const std::string& progress,
               const Variant& variant = {}) {
   const Comm all = world().comm(), comm = variant.alone ? alone_of(all) : all;
-  const bool own = variant.doubles && (reducer == "nccl" || reducer == "cuda_ipc");
+  const bool own = variant.nccl_double && reducer == "nccl";
   const Noise data(variant.loud ? 1000.0f : 1.0f, variant.alike);
   StepOptions options;
   options.optimizer.ema = 0.99f;
@@ -138,18 +137,14 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
                                           : small_layers};
   StepParts parts = make_step_parts(world(), device, entry, data, options, plan);
   NcclDouble library(comm, device, variant.nccl), another(comm, device, variant.nccl);
-  const auto on_device = [&](NcclDouble& on, const ReducerSpec& spec) {
-    return reducer == "nccl" ? make_nccl_reducer(spec, on)
-                             : make_peer_reducer(spec, make_peers_double);
-  };
   if (own) {
-    parts.reducer = on_device(
-        library, reducer_spec(comm, device, options, parts.model->layout().count, parts.buckets));
+    parts.reducer = make_nccl_reducer(
+        reducer_spec(comm, device, options, parts.model->layout().count, parts.buckets), library);
     const std::vector<Range> places = places_of_sums(parts.model->layout());
     if (variant.together) {
       parts.sync_bn = std::make_unique<SyncBatchNorm>(
-          device, on_device(another, statistics_spec(comm, device, options, places)), places,
-          comm.size(), 1);
+          device, make_nccl_reducer(statistics_spec(comm, device, options, places), another),
+          places, comm.size(), 1);
     }
   } else if (variant.alone) {
     parts.reducer = make_reducer(
@@ -246,13 +241,6 @@ TEST(TrainingStep, ByTheLengthsOfArraysInGroupsAndOnMixedImagesItGivesTheCpusBit
   }
 }
 
-TEST(TrainingStep, SummedInEachOthersMemoryItGivesTheCpusBits) {
-  const auto device = make_async_device();
-  const Outcome wanted = on_the_cpu();
-  expect_same(train(*device, "cuda_ipc", "poll"), wanted);
-  if (world().threads_allowed()) expect_same(train(*device, "cuda_ipc", "thread"), wanted);
-}
-
 TEST(TrainingStep, RepeatedAsAGraphItGivesTheSameBits) {
   if (!world().threads_allowed()) GTEST_SKIP() << "skipped: no MPI_THREAD_MULTIPLE";
   const Outcome eager = train(*make_async_device({.captures = false}), "nccl", "auto");
@@ -275,7 +263,6 @@ TEST(TrainingStep, ShardsTogetherGiveTheCpusBitsInStreamsToo) {
   const Outcome wanted = together(*make_cpu_device(1), "shared", "poll");
   const auto device = make_async_device();
   expect_same(together(*device, "shared", "poll"), wanted);
-  expect_same(together(*device, "cuda_ipc", "poll"), wanted);
   if (!world().threads_allowed()) GTEST_SKIP() << "skipped: no MPI_THREAD_MULTIPLE";
   int graphs = 0;
   const Outcome eager = together(*make_async_device({.captures = false}), "nccl", "auto");
@@ -368,11 +355,9 @@ TEST(TrainingStep, AStepWhoseGradientsOverflowIsSkippedByAllRanksAlike) {
   const Comm comm = world().comm();
   EXPECT_EQ(scales(cpu), comm.broadcast(scales(cpu))) << "this rank thinks otherwise";
   for (const float value : cpu.arenas.front()) ASSERT_TRUE(std::isfinite(value));
-  for (const char* reducer : {"shared", "cuda_ipc"}) {
-    const Outcome later = train(*make_async_device(), reducer, "poll", overflow);
-    expect_same(later, cpu);
-    EXPECT_EQ(scales(later), scales(cpu));
-  }
+  const Outcome later = train(*make_async_device(), "shared", "poll", overflow);
+  expect_same(later, cpu);
+  EXPECT_EQ(scales(later), scales(cpu));
   if (!world().threads_allowed()) return;
   const Outcome eager = train(*make_async_device({.captures = false}), "nccl", "auto", overflow);
   int graphs = 0;
@@ -450,7 +435,7 @@ TEST(TrainingStep, ItsReducerIsMadeAsTheOptionsSay) {
 TEST(TrainingStep, OnSeveralRanksItIsOneRankWithTheirShards) {
   const Outcome wanted = train(*make_cpu_device(1), "shared", "poll", {.alone = true});
   expect_same(on_the_cpu(), wanted);
-  expect_same(train(*make_async_device(), "cuda_ipc", "poll"), wanted);
+  expect_same(train(*make_async_device(), "shared", "poll"), wanted);
 }
 
 TEST(TrainingStep, WhatTheLibraryOfTheDeviceReportsEndsTheRunWithItsCause) {
