@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "collectives/comm/communicator.h"
-#include "collectives/exchange.h"
 #include "collectives/reducer.h"
+#include "collectives/reducers/measured_link.h"
 #include "collectives/schedule.h"
 #include "collectives/sum.h"
 #include "src/base/clock.h"
@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-/// Something that sums buckets of T.
+/// Sums buckets of T.
 template <class T>
 struct Subject {
   std::function<T*(int bucket)> place;
@@ -29,15 +29,15 @@ struct Subject {
 
 constexpr std::int64_t kPeriod = 61;
 
-/// Such integers that every order of adding gives the same bits, in 16 bits up to 128 ranks, and
-/// among doubles such that floats do not hold; with a period of kPeriod elements.
+/// Integers for which every order of addition gives the same bits, in 16 bits up to 128 ranks. They
+/// repeat after kPeriod elements.
 double part(int rank, std::int64_t i, int iteration, const TimingOptions& options) {
   const auto at = static_cast<int>(i % kPeriod);
   if (options.type != Type::f32) return (rank + at + iteration) % 3;
-  return (rank + 1) * (at + 1) + iteration % 7 + (options.doubles ? 0x1p40 : 0);
+  return (rank + 1) * (at + 1) + iteration % 7;
 }
 
-/// Nanoseconds of each of `iterations` calls, those of the slowest rank.
+/// Nanoseconds of each of `iterations` calls on the slowest rank.
 std::vector<double> slowest(const Comm& comm, int iterations,
                             const std::function<void(int)>& prepare,
                             const std::function<void(int)>& run) {
@@ -61,7 +61,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// As many iterations as fit: the same on all ranks.
+/// As many iterations as fit, the same on all ranks.
 int iterations_for(double ns) { return static_cast<int>(std::clamp(150e6 / ns, 7.0, 2000.0)); }
 
 template <class T>
@@ -96,9 +96,9 @@ AllreduceRow time(const Comm& comm, const Subject<T>& subject, const TimingOptio
   std::vector<double> ns = slowest(comm, iterations, prepare, run);
   std::sort(ns.begin(), ns.end());
   AllreduceRow row;
-  row.type = options.type_name();
+  row.type = name_of(options.type);
   row.elements = subject.count;
-  row.bytes = subject.count * static_cast<std::int64_t>(options.element_bytes());
+  row.bytes = subject.count * static_cast<std::int64_t>(size_of(options.type));
   row.median_us = ns[ns.size() / 2] * 1e-3;
   row.p95_us = ns[ns.size() * 95 / 100] * 1e-3;
   row.max_us = ns.back() * 1e-3;
@@ -112,7 +112,7 @@ void add_each(void* from, void* to, int* count, MPI_Datatype*) {
     static_cast<T*>(to)[i] = static_cast<T*>(to)[i] + static_cast<T*>(from)[i];
 }
 
-/// MPI's type and operation for sums of T: it has none of 16 bits.
+/// MPI's type and operation for sums of T. MPI has no types of 16 bits.
 template <class T>
 struct MpiSum {
   MpiSum() { check(MPI_Op_create(add_each<T>, /*commute=*/1, &operation)); }
@@ -125,27 +125,22 @@ struct MpiSum<float> {
   MPI_Datatype type = MPI_FLOAT;
   MPI_Op operation = MPI_SUM;
 };
-template <>
-struct MpiSum<double> {
-  MPI_Datatype type = MPI_DOUBLE;
-  MPI_Op operation = MPI_SUM;
-};
 
 }  // namespace
 
 AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int64_t bytes,
                             const TimingOptions& options) {
-  const std::int64_t count = bytes / static_cast<std::int64_t>(options.element_bytes());
+  const std::int64_t count = bytes / static_cast<std::int64_t>(size_of(options.type));
   const int buckets = static_cast<int>(std::clamp<std::int64_t>((32 << 20) / bytes, 1, 8));
   const std::int64_t apart = round_up(count, 1024);
   AllreduceRow row;
   if (name == kPeer) {
     agree(comm, [&] {
       require(count <= static_cast<std::int64_t>(comm.largest_message()),
-              "{} takes at most {} elements in one call: give a smaller --max", kPeer,
+              "{} supports at most {} elements in one call. Pass a smaller --max.", kPeer,
               comm.largest_message());
     });
-    const auto measure = [&]<class T>(T*) {
+    dispatch(options.type, [&]<class T>(T*) {
       std::vector<T> memory(apart * buckets);
       const MpiSum<T> sum;
       const auto place = [&](int bucket) { return memory.data() + bucket * apart; };
@@ -154,8 +149,7 @@ AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int6
                             sum.operation, raw(comm)));
       };
       row = time(comm, Subject<T>{place, run, count, buckets}, options);
-    };
-    options.doubles ? measure(static_cast<double*>(nullptr)) : dispatch(options.type, measure);
+    });
   } else {
     const auto device = make_cpu_device(1);
     std::vector<Range> ranges;
@@ -183,38 +177,9 @@ AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int6
 }
 
 AllreduceBound::AllreduceBound(const Comm& comm) : comm_(comm) {
-  const int node_rank = comm.node().rank();
-  std::vector<int> leaders;
-  const auto own = static_cast<std::uint64_t>(node_rank);
-  const std::vector<std::uint64_t> all = comm.all_gather(std::span(&own, 1));
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (all[rank] == 0) leaders.push_back(static_cast<int>(rank));
-  hosts_ = static_cast<int>(leaders.size());
-  if (hosts_ == 1) return;
-  // In chunks, as exchanges send them: a single long message does not fill both directions of a
-  // link at once.
-  constexpr int kChunks = 64, kChunk = static_cast<int>(kChunkBetweenHosts),
-                kBytes = kChunks * kChunk;
-  std::vector<char> out(kBytes), in(kBytes);
-  std::vector<MPI_Request> requests(2 * kChunks);
-  const auto me = std::find(leaders.begin(), leaders.end(), comm.rank()) - leaders.begin();
-  const auto neighbour = [&](std::ptrdiff_t i) { return leaders[(i + hosts_) % hosts_]; };
-  const std::vector<double> ns = slowest(
-      comm, 5, [](int) {},
-      [&](int) {
-        if (node_rank != 0) return;
-        for (std::size_t i = 0; i < kChunks; ++i) {
-          check(MPI_Irecv(in.data() + i * kChunk, kChunk, MPI_CHAR, neighbour(me - 1), 0, raw(comm),
-                          &requests[i]));
-        }
-        for (std::size_t i = 0; i < kChunks; ++i) {
-          check(MPI_Isend(out.data() + i * kChunk, kChunk, MPI_CHAR, neighbour(me + 1), 0,
-                          raw(comm), &requests[kChunks + i]));
-        }
-        check(MPI_Waitall(2 * kChunks, requests.data(), MPI_STATUSES_IGNORE));
-      });
-  // The best of them: a bound must not be beaten.
-  bytes_per_s_ = kBytes / (*std::min_element(ns.begin(), ns.end()) * 1e-9);
+  const Comm node = comm.node();
+  hosts_ = static_cast<int>(comm.sum(node.rank() == 0));
+  if (hosts_ > 1) bytes_per_s_ = measure_link(comm, node).bandwidth;
 }
 
 std::optional<double> AllreduceBound::operator()(std::int64_t bytes, Type type) const {
