@@ -49,7 +49,7 @@ std::vector<double> slowest(const Comm& comm, int iterations,
     run(i);
     own.push_back(static_cast<std::uint64_t>(now_ns() - began));
   }
-  const std::vector<std::uint64_t> all = comm.all_gather(std::span<const std::uint64_t>(own));
+  const std::vector<std::uint64_t> all = comm.all_gather(own);
   std::vector<double> most(own.size());
   for (std::size_t i = 0; i < all.size(); ++i)
     most[i % own.size()] = std::max(most[i % own.size()], static_cast<double>(all[i]));

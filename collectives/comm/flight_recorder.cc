@@ -20,7 +20,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
 
 struct FlightRecorder::Memory {
   alignas(64) std::atomic<bool> failing, saved, network;
-  Record records[1];  // one per rank: the memory goes on
+  Record records[1];  // one per rank
 };
 
 void Record::step(std::int64_t number) {
@@ -70,7 +70,7 @@ Record::State Record::read() const {
   state.rank = rank_.load(kRelaxed);
   state.pid = pid_.load(kRelaxed);
   state.pid_space = pid_space_.load(kRelaxed);
-  state.said_goodbye = goodbye_.load(std::memory_order_acquire);
+  state.has_left = goodbye_.load(std::memory_order_acquire);
   state.step = step_.load(kRelaxed);
   state.phase = text;
   state.start_time = start_time_.load(kRelaxed);
@@ -91,8 +91,7 @@ FlightRecorder::FlightRecorder(void* memory, int index, int size, int rank)
   mine().rank_.store(rank, kRelaxed);
   mine().pid_.store(static_cast<int>(getpid()), kRelaxed);
   struct stat space = {};
-  stat("/proc/self/ns/pid",
-       &space);  // containers have one each; 0 for all where there is no such file
+  stat("/proc/self/ns/pid", &space);  // without such a file 0 on all ranks
   mine().pid_space_.store(space.st_ino, kRelaxed);
   mine().start_time_.store(start_time_of(getpid()), kRelaxed);
   mine().seen(Condition::runs);
@@ -112,7 +111,7 @@ bool FlightRecorder::suspects_network() const { return memory_->network.load(); 
 
 bool FlightRecorder::anyone_has_left() const {
   return std::any_of(memory_->records, memory_->records + size_,
-                     [](const Record& record) { return record.read().said_goodbye; });
+                     [](const Record& record) { return record.read().has_left; });
 }
 
 void FlightRecorder::saved() { memory_->saved.store(true); }

@@ -1,4 +1,5 @@
-// The reducers that send messages between ranks: one exchange per bucket, several under way at once.
+// The reducers that send messages between ranks: one exchange per bucket, several under way at
+// once.
 #include <algorithm>
 #include <utility>
 
@@ -31,7 +32,7 @@ class ExchangeReducer : public HostReducer {
                .description = fmt::format("{} ({}{})", name, describe_ranks(spec), wire),
                .bytes = gradient_bytes() * (residual_ ? 2 : 1),
                .canonical = canonical,
-               .speaks_mpi = true,
+               .calls_mpi = true,
                .residual = reinterpret_cast<float*>(residual_.get())};
     for (const auto& each : exchanges_) traits_.bytes += each->bytes();
   }
@@ -69,7 +70,8 @@ std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& entry,
 
 std::unique_ptr<Reducer> make_direct_reducer(const ReducerSpec& spec) {
   Memory residual = make_residual(spec, spec.comm.size());
-  Exchanges sums = make_direct_all_reduces(spec, spec.comm, reinterpret_cast<float*>(residual.get()));
+  Exchanges sums =
+      make_direct_all_reduces(spec, spec.comm, reinterpret_cast<float*>(residual.get()));
   return std::make_unique<ExchangeReducer>(spec, "direct", residual == nullptr, std::move(sums),
                                            std::move(residual));
 }
@@ -85,9 +87,10 @@ std::vector<std::unique_ptr<Exchange>> make_direct_all_reduces(const ReducerSpec
   const std::size_t chunk = chunk_for(comm);
   for (const Range& bucket : spec.buckets) {
     const std::int64_t exact = std::clamp<std::int64_t>(spec.exact - bucket.begin, 0, bucket.count);
-    sums.push_back(std::make_unique<DirectAllReduce>(
-        comm, bucket.count, exact, spec.wire, spec.overflows,
-        residual == nullptr ? nullptr : residual + bucket.begin, chunk, static_cast<int>(sums.size())));
+    sums.push_back(
+        std::make_unique<DirectAllReduce>(comm, bucket.count, exact, spec.wire, spec.overflows,
+                                          residual == nullptr ? nullptr : residual + bucket.begin,
+                                          chunk, static_cast<int>(sums.size())));
   }
   return sums;
 }

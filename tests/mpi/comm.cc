@@ -302,7 +302,7 @@ TEST(FlightRecorder, EverybodyReadsWhatOneWrote) {
     EXPECT_EQ(state.phase, "bucket 2 of the reducer tree, with a name that is too long to be");
     EXPECT_EQ(state.limit_seconds, 5);
     EXPECT_GE(state.seconds_since, 0);
-    EXPECT_FALSE(state.said_goodbye);
+    EXPECT_FALSE(state.has_left);
   }
 }
 

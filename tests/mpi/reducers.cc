@@ -132,7 +132,7 @@ class EveryReducer : public testing::TestWithParam<Case> {
 
   bool not_allowed() const {
     const bool elsewhere = GetParam().policy == Policy::stream ||  // the double speaks MPI
-                           (GetParam().policy == Policy::thread && reducer_->traits().speaks_mpi);
+                           (GetParam().policy == Policy::thread && reducer_->traits().calls_mpi);
     return elsewhere && !world().threads_allowed();
   }
 
@@ -373,7 +373,7 @@ TEST(MakeReducer, AutoIsSharedOnOneHostAndSaysWhy) {
   EXPECT_EQ(traits.name, "shared");
   EXPECT_TRUE(mentions(traits.description, {"because"}));
   EXPECT_TRUE(traits.canonical);
-  EXPECT_FALSE(traits.speaks_mpi);
+  EXPECT_FALSE(traits.calls_mpi);
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ HostStream writer;
 class FakeReducer : public Reducer {
  public:
   explicit FakeReducer(std::size_t buckets) : state_(buckets, State::idle) {
-    traits_ = {.name = "fake", .canonical = true, .speaks_mpi = true};
+    traits_ = {.name = "fake", .canonical = true, .calls_mpi = true};
   }
   using Reducer::traits_;
 
@@ -446,7 +446,7 @@ TEST(ChoosePolicy, ByNameAndByWhatMpiAllows) {
   EXPECT_EQ(choose_policy("auto", reducer, false), Policy::poll);
   EXPECT_THROW(choose_policy("thread", reducer, false), Error);
   EXPECT_THROW(choose_policy("tread", reducer, true), Error);
-  reducer.traits_.speaks_mpi = false;
+  reducer.traits_.calls_mpi = false;
   EXPECT_EQ(choose_policy("auto", reducer, true), Policy::poll);
   EXPECT_EQ(choose_policy("thread", reducer, false), Policy::thread);
   EXPECT_THROW(choose_policy("stream", reducer, true), Error);

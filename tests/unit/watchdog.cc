@@ -254,7 +254,7 @@ TEST(Watchdog, ARankThatIsKilledWhenAnotherHasLeftIsNoDeath) {
     if (records.index() == 1) return;  // leaves, upon which a launcher kills the slow
     while (!records.anyone_has_left()) sleep_for(0.001);
     if (records.index() == 2) raise(SIGKILL);
-    while (!records[2].read().said_goodbye) sleep_for(0.001);  // rank 1's neighbour, and ours now
+    while (!records[2].read().has_left) sleep_for(0.001);  // rank 1's neighbour, and ours now
     ++shared.left;
   });
   const Outcome outcome = group.collect();
