@@ -18,10 +18,9 @@
 namespace lockstep {
 namespace {
 
-/// Sums buckets of T.
-template <class T>
+/// The all-reduce that is timed.
 struct Subject {
-  std::function<T*(int bucket)> place;
+  std::function<float*(int bucket)> place;
   std::function<void(int bucket)> run;
   std::int64_t count;  ///< elements of a bucket
   int buckets;
@@ -31,10 +30,10 @@ constexpr std::int64_t kPeriod = 61;
 
 /// Integers for which every order of addition gives the same bits, in 16 bits up to 128 ranks. They
 /// repeat after kPeriod elements.
-double part(int rank, std::int64_t i, int iteration, const TimingOptions& options) {
+float part(int rank, std::int64_t i, int iteration, const TimingOptions& options) {
   const auto at = static_cast<int>(i % kPeriod);
-  if (options.type != Type::f32) return (rank + at + iteration) % 3;
-  return (rank + 1) * (at + 1) + iteration % 7;
+  return static_cast<float>(options.type == Type::f32 ? (rank + 1) * (at + 1) + iteration % 7
+                                                      : (rank + at + iteration) % 3);
 }
 
 /// Nanoseconds of each of `iterations` calls on the slowest rank.
@@ -64,30 +63,26 @@ double median(std::vector<double> values) {
 /// As many iterations as fit, the same on all ranks.
 int iterations_for(double ns) { return static_cast<int>(std::clamp(150e6 / ns, 7.0, 2000.0)); }
 
-template <class T>
-std::int64_t count_wrong(const Comm& comm, const Subject<T>& subject,
-                         const TimingOptions& options) {
-  std::array<double, kPeriod> own{}, sums{};
+std::int64_t count_wrong(const Comm& comm, const Subject& subject, const TimingOptions& options) {
+  std::array<float, kPeriod> own{}, sums{};
   for (std::int64_t at = 0; at < kPeriod; ++at) {
     const auto i = static_cast<std::size_t>(at);
     own[i] = part(comm.rank(), at, 3, options);
     for (int rank = 0; rank < comm.size(); ++rank) sums[i] += part(rank, at, 3, options);
   }
-  T* values = subject.place(0);
-  for (std::int64_t i = 0; i < subject.count; ++i) values[i] = T(own[i % kPeriod]);
+  float* values = subject.place(0);
+  for (std::int64_t i = 0; i < subject.count; ++i) values[i] = own[i % kPeriod];
   comm.barrier();
   subject.run(0);
   std::int64_t wrong = 0;
-  for (std::int64_t i = 0; i < subject.count; ++i)
-    wrong += static_cast<double>(values[i]) != sums[i % kPeriod];
+  for (std::int64_t i = 0; i < subject.count; ++i) wrong += values[i] != sums[i % kPeriod];
   return comm.sum(wrong);
 }
 
-template <class T>
-AllreduceRow time(const Comm& comm, const Subject<T>& subject, const TimingOptions& options) {
+AllreduceRow time(const Comm& comm, const Subject& subject, const TimingOptions& options) {
   const auto prepare = [&](int i) {
     std::fill_n(subject.place(i % subject.buckets), subject.count,
-                T(part(comm.rank(), i, i, options)));
+                part(comm.rank(), i, i, options));
   };
   const auto run = [&](int i) { subject.run(i % subject.buckets); };
   int iterations = options.iterations;
@@ -106,26 +101,6 @@ AllreduceRow time(const Comm& comm, const Subject<T>& subject, const TimingOptio
   return row;
 }
 
-template <class T>
-void add_each(void* from, void* to, int* count, MPI_Datatype*) {
-  for (int i = 0; i < *count; ++i)
-    static_cast<T*>(to)[i] = static_cast<T*>(to)[i] + static_cast<T*>(from)[i];
-}
-
-/// MPI's type and operation for sums of T. MPI has no types of 16 bits.
-template <class T>
-struct MpiSum {
-  MpiSum() { check(MPI_Op_create(add_each<T>, /*commute=*/1, &operation)); }
-  ~MpiSum() { MPI_Op_free(&operation); }
-  MPI_Datatype type = MPI_UINT16_T;
-  MPI_Op operation = MPI_OP_NULL;
-};
-template <>
-struct MpiSum<float> {
-  MPI_Datatype type = MPI_FLOAT;
-  MPI_Op operation = MPI_SUM;
-};
-
 }  // namespace
 
 AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int64_t bytes,
@@ -140,16 +115,13 @@ AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int6
               "{} supports at most {} elements in one call. Pass a smaller --max.", kPeer,
               comm.largest_message());
     });
-    dispatch(options.type, [&]<class T>(T*) {
-      std::vector<T> memory(apart * buckets);
-      const MpiSum<T> sum;
-      const auto place = [&](int bucket) { return memory.data() + bucket * apart; };
-      const auto run = [&](int bucket) {
-        check(MPI_Allreduce(MPI_IN_PLACE, place(bucket), static_cast<int>(count), sum.type,
-                            sum.operation, raw(comm)));
-      };
-      row = time(comm, Subject<T>{place, run, count, buckets}, options);
-    });
+    std::vector<float> memory(apart * buckets);
+    const auto place = [&](int bucket) { return memory.data() + bucket * apart; };
+    const auto run = [&](int bucket) {
+      check(MPI_Allreduce(MPI_IN_PLACE, place(bucket), static_cast<int>(count), MPI_FLOAT, MPI_SUM,
+                          raw(comm)));
+    };
+    row = time(comm, {place, run, count, buckets}, options);
   } else {
     const auto device = make_cpu_device(1);
     std::vector<Range> ranges;
@@ -167,10 +139,8 @@ AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int6
       reducer->start(bucket);
       reducer->finish(bucket);
     };
-    row = time(comm,
-               Subject<float>{[&](int bucket) { return reducer->gradients() + bucket * apart; },
-                              run, count, buckets},
-               options);
+    const auto place = [&](int bucket) { return reducer->gradients() + bucket * apart; };
+    row = time(comm, {place, run, count, buckets}, options);
   }
   row.reducer = name;
   return row;

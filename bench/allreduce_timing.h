@@ -11,14 +11,13 @@
 
 namespace lockstep {
 
-/// MPI_Allreduce itself, in place and blocking: the peer in every table.
+/// MPI_Allreduce in fp32, in place and blocking: the peer in every table.
 inline constexpr const char* kPeer = "MPI_Allreduce";
 
 struct TimingOptions {
   int iterations = 0;  ///< 0: as many as fit into about 0.15 s, at least 7
   bool check = false;  ///< compare every element of one iteration
-  /// Type of the numbers in messages. In 16 bits the reducers round fp32 buffers. kPeer has buffers
-  /// of that type and adds them by an operation of ours.
+  /// Type of the numbers in messages; the buffers are always fp32. kPeer supports only fp32.
   Type type = Type::f32;
 };
 

@@ -93,6 +93,7 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
 
 /// Why the reducer `name` cannot be measured here; empty if it can. Collective.
 std::string refusal(const Comm& comm, std::string_view name, Type type) {
+  if (name == kPeer) return type == Type::f32 ? "" : "it adds only fp32.";
   try {
     const auto device = make_cpu_device(1);
     ReducerSpec spec{comm.duplicate(), *device, 16, {{0, 1}}};
@@ -106,8 +107,8 @@ std::string refusal(const Comm& comm, std::string_view name, Type type) {
   }
 }
 
-/// The names to measure, and kPeer. "all" leaves out reducers that cannot run here, and prints
-/// them.
+/// The names to measure, and kPeer in fp32. "all" leaves out reducers that cannot run here, and
+/// prints them.
 std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
   std::vector<std::string> asked, names;
   for (const std::string& name : o.reducers) {
@@ -115,18 +116,17 @@ std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
     for (const ReducerEntry& entry : reducers())
       if (name == "all" && entry.name != "auto" && !entry.on_device) asked.emplace_back(entry.name);
   }
+  if (o.timing.type == Type::f32) asked.emplace_back(kPeer);
   const bool all = std::find(o.reducers.begin(), o.reducers.end(), "all") != o.reducers.end();
   for (const std::string& name : asked) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    const std::string why = name == kPeer ? "" : refusal(comm, name, o.timing.type);
+    const std::string why = refusal(comm, name, o.timing.type);
     agree(comm, [&] {
-      if (!all && !why.empty())
-        fail_usage("--reducers {}: {}", name, why);
+      if (!all && !why.empty()) fail_usage("--reducers {}: {}", name, why);
     });
     if (why.empty()) names.push_back(name);
     if (!why.empty() && comm.rank() == 0) fmt::print("left out: {}: {}\n", name, why);
   }
-  if (std::find(names.begin(), names.end(), kPeer) == names.end()) names.emplace_back(kPeer);
   return names;
 }
 

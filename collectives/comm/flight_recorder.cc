@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/base/clock.h"
-
 namespace lockstep {
 namespace {
 
@@ -17,24 +15,6 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
               "records are shared between processes");
-
-struct FlightRecorder::Memory {
-  alignas(64) std::atomic<bool> failing, saved, network;
-  Record records[1];  // one per rank
-};
-
-void Record::step(std::int64_t number) {
-  step_.store(number, kRelaxed);
-  progress();
-}
-
-void Record::phase(std::string_view name, double limit_seconds) {
-  enter(name, limit_seconds, false);
-}
-
-void Record::waiting(std::string_view name, double limit_seconds) {
-  enter(name, limit_seconds, true);
-}
 
 void Record::enter(std::string_view name, double limit_seconds, bool waiting) {
   char text[kPhaseLength] = "";
@@ -48,17 +28,6 @@ void Record::enter(std::string_view name, double limit_seconds, bool waiting) {
   limit_ns_.store(static_cast<std::int64_t>(limit_seconds * 1e9), kRelaxed);
   progress();
 }
-
-void Record::collective(bool inside) {
-  collective_.store(inside, kRelaxed);
-  progress();
-}
-
-void Record::progress() { mark_ns_.store(now_ns(), kRelaxed); }
-
-void Record::goodbye() { goodbye_.store(true, std::memory_order_release); }
-
-void Record::seen(Condition condition) { condition_.store(condition, kRelaxed); }
 
 Record::State Record::read() const {
   char text[kPhaseLength + 1] = "";
@@ -99,22 +68,9 @@ FlightRecorder::FlightRecorder(void* memory, int index, int size, int rank)
   mine().phase("start-up");
 }
 
-Record& FlightRecorder::mine() { return memory_->records[index_]; }
-const Record& FlightRecorder::operator[](int index) const { return memory_->records[index]; }
-Record& FlightRecorder::operator[](int index) { return memory_->records[index]; }
-
-bool FlightRecorder::first_failure() { return !memory_->failing.exchange(true); }
-bool FlightRecorder::failing() const { return memory_->failing.load(); }
-
-void FlightRecorder::suspect_network(bool suspected) { memory_->network.store(suspected); }
-bool FlightRecorder::suspects_network() const { return memory_->network.load(); }
-
 bool FlightRecorder::anyone_has_left() const {
   return std::any_of(memory_->records, memory_->records + size_,
                      [](const Record& record) { return record.read().has_left; });
 }
-
-void FlightRecorder::saved() { memory_->saved.store(true); }
-bool FlightRecorder::has_saved() const { return memory_->saved.load(); }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/base/clock.h"
 #include "src/base/process.h"
 
 namespace lockstep {
@@ -20,21 +21,29 @@ class alignas(64) Record {
   static constexpr std::size_t kPhaseLength = 64;
 
   /// The number of the training step that begins; negative before the first.
-  void step(std::int64_t number);
+  void step(std::int64_t number) {
+    step_.store(number, std::memory_order_relaxed);
+    progress();
+  }
   /// The phase that begins now ("forward", "bucket 2 of the reducer tree"; cut to 64 characters).
   /// `limit_seconds`: until the next mark; 0: the watchdog's default.
-  void phase(std::string_view name, double limit_seconds = 0);
+  void phase(std::string_view name, double limit_seconds = 0) { enter(name, limit_seconds, false); }
   /// The same for a phase in which this rank waits for others.
-  void waiting(std::string_view name, double limit_seconds = 0);
+  void waiting(std::string_view name, double limit_seconds = 0) {
+    enter(name, limit_seconds, true);
+  }
   /// Inside a call that returns when all ranks have made it: like waiting(), within the phase.
-  void collective(bool inside);
+  void collective(bool inside) {
+    collective_.store(inside, std::memory_order_relaxed);
+    progress();
+  }
   /// Progress within the phase.
-  void progress();
+  void progress() { mark_ns_.store(now_ns(), std::memory_order_relaxed); }
   /// This rank leaves after all have reached the end of MPI: from now on a missing process of the
   /// node is no failure.
-  void goodbye();
+  void goodbye() { goodbye_.store(true, std::memory_order_release); }
   /// The neighbour that watches this rank writes it, not the owner.
-  void seen(Condition condition);
+  void seen(Condition condition) { condition_.store(condition, std::memory_order_relaxed); }
 
   /// The last state. A phase that is written at this moment may be half old and half new. This is
   /// harmless, because such a rank moves.
@@ -76,29 +85,32 @@ class FlightRecorder {
 
   int index() const { return index_; }
   int size() const { return size_; }
-  Record& mine();
-  const Record& operator[](int index) const;
-  Record& operator[](int index);
+  Record& mine() { return memory_->records[index_]; }
+  const Record& operator[](int index) const { return memory_->records[index]; }
+  Record& operator[](int index) { return memory_->records[index]; }
 
   /// True for the first rank of the node that calls it: only that rank prints why the run ends.
-  bool first_failure();
+  bool first_failure() { return !memory_->failing.exchange(true); }
   /// A rank has called first_failure().
-  bool failing() const;
+  bool failing() const { return memory_->failing; }
 
   /// Another host does not answer the heartbeat of this node, so that a hang may be a fault of the
   /// network.
-  void suspect_network(bool suspected);
-  bool suspects_network() const;
+  void suspect_network(bool suspected) { memory_->network = suspected; }
+  bool suspects_network() const { return memory_->network; }
 
   /// A rank of the node has called goodbye().
   bool anyone_has_left() const;
 
   /// The run can be resumed from a checkpoint, which the line about its end then mentions.
-  void saved();
-  bool has_saved() const;
+  void saved() { memory_->saved = true; }
+  bool has_saved() const { return memory_->saved; }
 
  private:
-  struct Memory;
+  struct Memory {
+    alignas(64) std::atomic<bool> failing, saved, network;
+    Record records[1];  // one per rank
+  };
   Memory* memory_;
   int index_, size_;
 };

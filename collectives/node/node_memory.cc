@@ -19,16 +19,12 @@
 
 #include "collectives/comm/comm.h"
 #include "src/base/round_up.h"
+#include "src/base/view.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::string_view kPrefix = "lockstep-";
-
-/// A range of bytes of a file.
-struct Part {
-  std::size_t begin, bytes;
-};
 
 struct File {
   int number;
@@ -76,19 +72,18 @@ void require_room(std::size_t bytes, const std::string& purpose) {
 
 /// Reserves the pages of `part`. Without this a write to a page of a full /dev/shm would end the
 /// process by SIGBUS. `bytes`: of the whole file, for the error.
-void reserve(int file, Part part, std::size_t bytes, const std::string& purpose) {
-  if (part.bytes == 0) return;
+void reserve(int file, Range part, std::size_t bytes, const std::string& purpose) {
+  if (part.count == 0) return;
   int error = EINTR;
-  while (error == EINTR)
-    error = posix_fallocate(file, static_cast<off_t>(part.begin), static_cast<off_t>(part.bytes));
+  while (error == EINTR) error = posix_fallocate(file, part.begin, part.count);
   if (error == ENOSPC) fail_for_room(bytes, purpose);
-  require(error == 0, "cannot reserve {} bytes of /dev/shm on {}: {}", part.bytes, host_name(),
+  require(error == 0, "cannot reserve {} bytes of /dev/shm on {}: {}", part.count, host_name(),
           std::strerror(error));
 }
 
 /// Maps `bytes` of /dev/shm/`name` and reserves the part `own`. `make`: creates the file. Throws
 /// Error.
-Memory map_file(const std::string& name, std::size_t bytes, Part own, bool make,
+Memory map_file(const std::string& name, std::size_t bytes, Range own, bool make,
                 const std::string& purpose) {
   const File file{shm_open(name.c_str(), make ? O_RDWR | O_CREAT | O_EXCL : O_RDWR, 0600)};
   const int refused = errno;
@@ -125,9 +120,10 @@ NodeMemory::NodeMemory(const Comm& all, const Comm& node, std::size_t bytes,
     : bytes_(round_up(std::max<std::size_t>(bytes, 1), kPageBytes)) {
   const bool first = node.rank() == 0, alone = node.size() == 1;
   // Each rank touches one part first, which distributes the memory over memory controllers.
-  const std::size_t each = round_up(bytes_ / static_cast<std::size_t>(node.size()), kPageBytes);
-  const std::size_t begin = std::min(bytes_, each * static_cast<std::size_t>(node.rank()));
-  const Part own{begin, std::min(each, bytes_ - begin)};
+  const auto total = static_cast<std::int64_t>(bytes_);
+  const std::int64_t each = round_up(total / node.size(), std::int64_t{kPageBytes});
+  const std::int64_t begin = std::min(total, each * node.rank());
+  const Range own{begin, std::min(each, total - begin)};
   std::random_device random;
   const Name name{
       node.broadcast(first ? fmt::format("/{}{}-{:08x}", kPrefix, getpid(), random()) : ""),
@@ -147,7 +143,7 @@ NodeMemory::NodeMemory(const Comm& all, const Comm& node, std::size_t bytes,
   });
   if (alone) return;
   ask_for_huge_pages(data(), bytes_);
-  std::memset(data() + own.begin, 0, own.bytes);
+  std::memset(data() + own.begin, 0, own.count);
   node.barrier();
 }
 

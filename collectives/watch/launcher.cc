@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <initializer_list>
 #include <string>
 
 #include "src/base/process.h"
@@ -19,12 +18,6 @@ namespace {
 
 constexpr int kAncestors = 8;     ///< searched, because scripts may start a rank
 constexpr double kBetween = 0.3;  ///< seconds between signals; the launcher kills ranks after 1 s
-
-bool among(const std::string& name, std::initializer_list<const char*> names) {
-  for (const char* const other : names)
-    if (name == other) return true;
-  return false;
-}
 
 // From here to the end of serve(): only functions that a signal handler may call, because this runs
 // after fork() in a process with several threads.
@@ -77,8 +70,9 @@ Launcher find_launcher() {
   for (int i = 0; i < kAncestors && pid > 1; ++i, pid = parent_of(pid)) {
     std::string name = program_of(pid);
     name.resize(std::min(name.find('.'), name.size()));  // mpirun.openmpi
-    if (among(name, {"mpirun", "mpiexec", "orterun", "prterun"})) return {pid, true};
-    if (among(name, {"orted", "prted"})) return {pid, false};
+    if (name == "mpirun" || name == "mpiexec" || name == "orterun" || name == "prterun")
+      return {pid, true};
+    if (name == "orted" || name == "prted") return {pid, false};
   }
   return {};
 }

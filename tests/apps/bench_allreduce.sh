@@ -43,10 +43,8 @@ expect "the ring has 24 arrows" test "$(grep -c marker-end "$folder/ring.svg")" 
 
 ranks 3 bench_allreduce "${sizes[@]}" --type bf16 --check --json "$folder/bf16.jsonl"
 expect "it measures 16 bits" test "$code" = 0
-for name in direct MPI_Allreduce; do
-  expect "$name of 32768 numbers in bf16 is right" grep -qE "^$name +65536 +32768 .* 0\$" "$folder/out"
-done
-expect "its rows name the type" test "$(grep -c '"type": "bf16"' "$folder/bf16.jsonl")" = 6
+expect "32768 numbers in bf16 are right" grep -qE '^direct +65536 +32768 .* 0$' "$folder/out"
+expect "its rows name the type" test "$(grep -c '"type": "bf16"' "$folder/bf16.jsonl")" = 3
 expect_line "a reducer that rounds nothing is left out" 'hierarchical nothing'
 expect_line "or refuses the type" '--wire bf16 reducer ring'
 
