@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How long from mpirun to the end of the first training step: process start, MPI, data, kernels and all.
+# The time from mpirun to the end of the first training step, with the start of processes, MPI, data and kernels.
 #   [RUNS=5] [RANKS=2] bench/first_step.sh [train_cifar options]    prints each run and the median, in seconds
 set -euo pipefail
 build=${LOCKSTEP_BUILD:-$(cd "$(dirname "$0")/.." && pwd)/build}
@@ -8,7 +8,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 for ((run = 0; run < runs; ++run)); do
   start=$(date +%s%N)
-  # The rest of the run is of no interest, but is let end, so that it does not disturb the next.
+  # Waits for the end of the run, so that it does not disturb the next.
   mpirun -np "${RANKS:-2}" "$build/train_cifar" --threads 1 --steps 1 "$@" 2>&1 |
     { grep -m 1 ' step 1/' >/dev/null; echo $(($(date +%s%N) - start)); cat >/dev/null; }
 done | awk '{ printf "%.3f\n", $1 / 1e9; fflush() }' | tee /dev/stderr | sort -n |

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Draws what published examples reach here: test accuracy over epochs, a panel for each run, what was published dashed.
+"""Draws the test accuracy of published examples over epochs: one panel per run, the published accuracy dashed.
 
-  bench/plot_examples.py OUT TITLE:PUBLISHED:LOGDIR/metrics.jsonl ...     (PUBLISHED: a share such as 0.9907, or nothing)
+  bench/plot_examples.py OUT TITLE:PUBLISHED:LOGDIR/metrics.jsonl ...     (PUBLISHED: a fraction such as 0.9907, or empty)
 """
 import json
 import sys
@@ -9,7 +9,7 @@ import sys
 try:
     import matplotlib
 except ImportError:
-    sys.exit("plot_examples.py: matplotlib is missing: apt install python3-matplotlib")
+    sys.exit("plot_examples.py: matplotlib is missing. Run: sudo apt install python3-matplotlib")
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
@@ -23,7 +23,7 @@ figure, panels = pyplot.subplots(lines, columns, figsize=(4 * columns, 3 * lines
 for panel in panels.flat[len(runs):]:
     panel.set_visible(False)
 for panel, (title, published, path) in zip(panels.flat, runs):
-    # A resumed run says some steps twice: the last word counts.
+    # A resumed run contains some steps twice. The last row counts.
     rows = {}
     for line in open(path, encoding="utf-8"):
         row = json.loads(line)
@@ -38,7 +38,7 @@ for panel, (title, published, path) in zip(panels.flat, runs):
         panel.annotate(f"published {share:g}", (1, share), xycoords=("axes fraction", "data"), ha="right", va="bottom",
                        color="#c26a1b", fontsize=8)
         low = min(low, share)
-    # Where the last tenth of the way is what matters, the first epochs may begin below the panel.
+    # The panel shows the last 30 percentage points. The first epochs may be below it.
     high = max(*shares, share if published else 0)
     panel.set(title=f"{title}: {shares[-1]:.2f} %", xlabel="epochs", ylim=(max(low, high - 30) - 1, high + (high - max(low, high - 30)) * 0.12 + 0.2))
     panel.grid(alpha=0.3)

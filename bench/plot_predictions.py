@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Draws what bench/predict says: plot_predictions.py RESULTS OUT (efficiency and step time over ranks, a column for each network)."""
+"""Draws the output of bench/predict: plot_predictions.py RESULTS OUT (efficiency and step time over ranks, a column for each network)."""
 import collections
 import sys
 
 try:
     import matplotlib
 except ImportError:
-    sys.exit("plot_predictions.py: matplotlib is missing: apt install python3-matplotlib")
+    sys.exit("plot_predictions.py: matplotlib is missing. Run: sudo apt install python3-matplotlib")
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
@@ -32,6 +32,6 @@ for column, ((network, compute), links) in enumerate(lines.items()):
 panels[0][0].set_ylabel("efficiency, % (dotted: without overlap)")
 panels[1][0].set_ylabel("step, ms")
 panels[0][0].legend(fontsize=9, loc="lower left")
-figure.suptitle("Predicted, not measured: from the schedules' own costs")
+figure.suptitle("Predicted from the costs of the schedules, not measured")
 figure.tight_layout()
 figure.savefig(out, dpi=110)

@@ -6,7 +6,7 @@ import sys
 try:
     import matplotlib
 except ImportError:
-    sys.exit("plot_simulation.py: matplotlib is missing: apt install python3-matplotlib")
+    sys.exit("plot_simulation.py: matplotlib is missing. Run: sudo apt install python3-matplotlib")
 matplotlib.use("Agg")
 from matplotlib import pyplot
 

@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# Every all-reduce algorithm on machines that nobody has at hand: the schedules and messages of collectives/ as they are,
-# in the simulated time of SimGrid, beside what the schedules themselves say that they cost.
+# Every all-reduce algorithm on machines that are not available: runs the schedules and messages of collectives/ in
+# SimGrid's simulated time, and prints the cost of the schedules beside it.
 set -euo pipefail
 # shellcheck source=SCRIPTDIR/../scripts/common.sh
 . "$(dirname "$0")/../scripts/common.sh"
 ranks='16 64 256' bytes='4096 65536 1048576' topology=cluster latency=2 gbits=100 plot=
-# Each lies in a file of its name.
+# Each algorithm has a file of its name.
 algorithms=$(cd "$root/collectives/algorithms" && printf '%s\n' *.cc | sed '/^algorithms/d; s/\.cc$//' | paste -sd ' ')
 
 usage() {
   cat <<HELP
 usage: bench/simulate.sh [options]
 
-  --ranks LIST        ($ranks)
-  --bytes LIST        of a bucket ($bytes)
-  --algorithms LIST   ($algorithms)
-  --topology NAME     cluster: a crossbar; fat_tree: of two levels, whose ranks are a square number ($topology)
-  --latency US        of one link, in microseconds; there are two between ranks, four across a fat tree ($latency)
-  --bandwidth GBIT    of one link, each way, in Gbit/s ($gbits)
-  --plot FILE         also draw it (needs python3-matplotlib)
+  --ranks LIST        numbers of ranks ($ranks)
+  --bytes LIST        bytes of a bucket ($bytes)
+  --algorithms LIST   algorithms ($algorithms)
+  --topology NAME     cluster: a crossbar; fat_tree: two levels for a square number of ranks ($topology)
+  --latency US        microseconds of one link; two links between ranks, four across a fat tree ($latency)
+  --bandwidth GBIT    Gbit/s of one link in each direction ($gbits)
+  --plot FILE         picture (needs python3-matplotlib)
 
-Prints for each the simulated time, the cost by the alpha-beta model of collectives/schedule.h, and their ratio; then which
-algorithm wins where. Adding costs nothing here. 1024 ranks with 1 MiB take minutes and 2 GiB of memory.
+Prints the simulated time, the cost by the alpha-beta model of collectives/schedule.h, and their ratio. Then prints the
+fastest algorithm for each size. Additions cost nothing here. 1024 ranks with 1 MiB take minutes and 2 GiB of memory.
 Needs SimGrid: apt install libsimgrid-dev.
 HELP
 }
@@ -37,11 +37,11 @@ while [[ $# -gt 0 ]]; do
     *) fail "unknown option $1: see --help." 2 ;;
   esac
 done
-for number in $ranks $bytes; do [[ $number =~ ^[1-9][0-9]*$ ]] || fail "$number is no number of ranks or bytes." 2; done
-for number in $ranks; do ((number > 1)) || fail "$number ranks sum nothing." 2; done
-for number in $bytes; do ((number >= 4)) || fail "$number bytes are no float." 2; done
+for number in $ranks $bytes; do [[ $number =~ ^[1-9][0-9]*$ ]] || fail "$number is not a number of ranks or bytes." 2; done
+for number in $ranks; do ((number > 1)) || fail "$number ranks have nothing to reduce. Pass at least 2." 2; done
+for number in $bytes; do ((number >= 4)) || fail "$number bytes are less than one float. Pass at least 4." 2; done
 for number in $latency $gbits; do
-  [[ $number =~ ^[0-9]+(\.[0-9]+)?$ && $number =~ [1-9] ]] || fail "$number is no latency or bandwidth." 2
+  [[ $number =~ ^[0-9]+(\.[0-9]+)?$ && $number =~ [1-9] ]] || fail "$number is not a latency or bandwidth." 2
 done
 [[ $topology == cluster || $topology == fat_tree ]] || fail "unknown topology $topology: use cluster, fat_tree." 2
 command -v smpirun >/dev/null || fail "SimGrid is missing: apt install libsimgrid-dev."
@@ -50,7 +50,7 @@ compile --target simulated_allreduce
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# No factors that stand for real TCP: latency and bandwidth alone.
+# Only latency and bandwidth, without the factors that model TCP.
 options=(--cfg=smpi/simulate-computation:no --cfg=smpi/host-speed:100Gf --cfg=smpi/lat-factor:1 --cfg=smpi/bw-factor:1
   --cfg=network/model:CM02 --cfg=network/TCP-gamma:0 --cfg=network/weight-S:0 --cfg=network/latency-factor:1
   --cfg=network/bandwidth-factor:1 --cfg=network/crosstraffic:0 --log=root.threshold:error)
@@ -59,7 +59,7 @@ platform() {  # RANKS
   local side tree=
   if [[ $topology == fat_tree ]]; then
     side=$(awk -v n="$1" 'BEGIN { s = int(sqrt(n) + 0.5); print s * s == n ? s : 0 }')
-    [[ $side != 0 ]] || fail "a fat tree of $1 ranks: give a square number such as 16, 64, 256." 2
+    [[ $side != 0 ]] || fail "a fat tree cannot have $1 ranks. Pass a square number such as 16, 64, 256." 2
     tree="topology='FAT_TREE' topo_parameters='2;$side,$side;1,$side;1,1' loopback_bw='50GBps' loopback_lat='100ns'"
   fi
   cat >"$work/platform.xml" <<XML
@@ -93,6 +93,6 @@ awk '{ key = $2 " ranks, " $3 " bytes"; if (!(key in best)) order[++n] = key
      END { for (i = 1; i <= n; ++i) printf "  %-28s %-20s %12.2f us\n", order[i], who[order[i]], best[order[i]] * 1e6 }' "$work/results"
 if [[ -n $plot ]]; then
   python=python3
-  python3 -c 'import matplotlib' 2>/dev/null || python=/usr/bin/python3  # apt's, where another comes first
+  python3 -c 'import matplotlib' 2>/dev/null || python=/usr/bin/python3  # apt's, if another python comes first
   "$python" "$root/bench/plot_simulation.py" "$work/results" "$plot" "$topology, $latency us and $gbits Gbit/s a link"
 fi

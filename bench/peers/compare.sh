@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Lockstep and its peers on this machine, in turns (A B C A B C ...), on the same network, global batch and cores:
-# medians and ratios as a table.
+# Runs Lockstep and its peers in turns (A B C A B C ...) on the same network, global batch and cores. Prints medians and
+# ratios as a table.
 set -euo pipefail
 # shellcheck source=SCRIPTDIR/../../scripts/common.sh
 . "$(dirname "$0")/../../scripts/common.sh"
 here=$root/bench/peers
 venv=${LOCKSTEP_PEERS:-$root/build-peers}
-# Of each network: the generated data of its samples' shape, samples per rank and step as in its recipe, and steps that
-# take a few seconds.
+# Each network with generated data of its shape, the recipe's samples per rank and step, and steps for a few seconds.
 #           data      batch steps warmup
 settings='tutorial   synthetic  64  40   5
           deep_mnist digits     64  40   5
@@ -24,18 +23,19 @@ usage() {
   cat <<HELP
 usage: bench/peers/compare.sh [options]
 
-  --net LIST       of: $all; or all ("$nets")
-  --rounds N       each runs N times, in turns ($rounds)
-  --steps N        timed steps of each run; --warmup N before them (by the network)
+  --net LIST       networks from: $all; or all ("$nets")
+  --rounds N       runs of each program, in turns ($rounds)
+  --steps N        timed steps per run (by the network)
+  --warmup N       steps before the timed steps (by the network)
   --ranks N        processes or replicas, one thread each ($ranks)
   --batch N        samples per rank and step (the network's recipe)
-  --precision P    fp32, bf16 or both (both; of several networks, and without AVX-512, fp32)
-  --peers LIST     of: pytorch pytorch-compile tensorflow tensorflow-xla ("$chosen"); compiling takes a minute or more
+  --precision P    fp32, bf16 or both (both; fp32 for several networks or without AVX-512)
+  --peers LIST     peers from: pytorch pytorch-compile tensorflow tensorflow-xla ("$chosen")
 
 Environment:
   LOCKSTEP_PEERS   virtual environment with PyTorch and TensorFlow ($venv)
   LOCKSTEP_BUILD   build folder with bench_step ($build)
-bench/peers/README.md says how to get both peers.
+bench/peers/README.md describes how to install both peers.
 HELP
 }
 
@@ -67,7 +67,7 @@ if [[ -z $precisions ]]; then
   [[ $nets != *' '* ]] && grep -q avx512bw /proc/cpuinfo || precisions=fp32  # oneDNN has no bf16 below AVX-512
 fi
 
-[[ -x $build/bench_step ]] || fail "$build/bench_step is missing: build it (cmake --preset release && cmake --build --preset release)."
+[[ -x $build/bench_step ]] || fail "$build/bench_step is missing. Build it (cmake --preset release && cmake --build --preset release)."
 python=$venv/bin/python
 runners=(lockstep)
 for peer in $chosen; do
@@ -79,14 +79,14 @@ for peer in $chosen; do
   if [[ -x $python ]] && "$python" -c "import importlib.util as u, sys; sys.exit(u.find_spec('$module') is None)"; then
     runners+=("$peer")
   else
-    echo "$me: $peer is left out: no module $module in $venv. To get it: see bench/peers/README.md, or set LOCKSTEP_PEERS." >&2
+    echo "$me: $peer is left out: no module $module in $venv. See bench/peers/README.md, or set LOCKSTEP_PEERS." >&2
   fi
 done
 
 results=$(mktemp -d -t lockstep-peers.XXXXXX)
 trap 'rm -rf "$results"' EXIT
 
-# Noise in the files of CIFAR-10: for samples of 32x32x3 the programs have no stand-in of their own.
+# Noise in the format of CIFAR-10, because the programs generate no samples of 32x32x3.
 make_noise() {
   local folder=$results/noise number
   mkdir "$folder"
@@ -127,12 +127,12 @@ for ((round = 1; round <= rounds; round++)); do
       for runner in "${runners[@]}"; do
         line=$(run "$runner" "$net" "$precision" 2>"$results/stderr" | grep '"images_per_s"' | tail -n 1) || {
           tail -n 15 "$results/stderr" >&2
-          fail "$runner $net $precision failed: no line with images_per_s (its last words: above)."
+          fail "$runner $net $precision failed: no line with images_per_s (see above)."
         }
         rate=$(value images_per_s <<<"$line") parameters=$(value parameters <<<"$line")
         if [[ $runner == lockstep ]]; then trained=$parameters; fi
         [[ $parameters == "$trained" ]] ||
-          fail "$net has $parameters parameters in $runner's network, and $trained in ours: they are to be the same."
+          fail "$net has $parameters parameters in $runner, but $trained in Lockstep. Make the networks equal."
         echo "$rate" >>"$results/$runner.$net.$precision"
         echo "$me: round $round of $rounds: $net $precision, $runner: $rate a second" >&2
       done

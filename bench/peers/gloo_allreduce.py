@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Times gloo's all-reduce of fp32, through PyTorch, as bench_allreduce times the reducers.
+"""Times gloo's all-reduce of fp32 through PyTorch, as bench_allreduce times the reducers.
 
-Starts its own processes. One JSON line for each size, with the keys of bench_allreduce --json. Before each call the
-buffer is written anew, and several take turns, so that caches help no more than in training. Times are those of the
-slowest rank.
+Starts its own processes. Prints one JSON line per size, with the keys of bench_allreduce --json. Each call gets a newly
+written buffer, and several buffers take turns, so that caches help no more than in training. Times are of the slowest rank.
 """
 
 import argparse
@@ -24,7 +23,7 @@ def size(text):
     except ValueError:
         bytes_ = 0
     if bytes_ < 4:
-        raise argparse.ArgumentTypeError(f"{text} is no size of at least 4 bytes, such as 64K")
+        raise argparse.ArgumentTypeError(f"{text} is not a size of at least 4 bytes, such as 64K")
     return bytes_
 
 
@@ -32,9 +31,9 @@ def options_of_command_line():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=2, help="processes (2)")
     parser.add_argument("--min", type=size, default=size("1K"), help="bytes of the shortest buffer (1K)")
-    parser.add_argument("--max", type=size, default=size("64M"), help="bytes of the longest (64M)")
-    parser.add_argument("--factor", type=int, default=4, help="from one size to the next (4)")
-    parser.add_argument("--iters", type=int, default=0, help="of each measurement; 0: about 0.15 s of them")
+    parser.add_argument("--max", type=size, default=size("64M"), help="bytes of the longest buffer (64M)")
+    parser.add_argument("--factor", type=int, default=4, help="ratio of one size to the next (4)")
+    parser.add_argument("--iters", type=int, default=0, help="iterations per measurement (0: about 0.15 s)")
     options = parser.parse_args()
     for name, least in ("ranks", 1), ("factor", 2), ("iters", 0), ("max", options.min):
         if getattr(options, name) < least:

@@ -1,4 +1,4 @@
-"""What both peers share: the command line, the clock, and the line of JSON at the end."""
+"""The command line, the clock and the JSON line that both drivers share."""
 
 import argparse
 import json
@@ -7,11 +7,11 @@ import time
 
 from recipes import RECIPES
 
-BATCHES = 8  # batches that lie in memory, to go round
+BATCHES = 8  # batches in memory, used in turns
 
 
 def parse(about):
-    """The parser of the options that both take; `about` is the program's help."""
+    """The parser of the common options. `about`: the program's help."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--net", choices=RECIPES, default="tutorial", help="network of net/models (tutorial)")
     parser.add_argument("--ranks", type=int, default=2, help="processes or replicas (2)")
@@ -24,7 +24,7 @@ def parse(about):
 
 
 def finish(parser):
-    """The options, with the recipe, and with its batch where none was given."""
+    """The options with the recipe. The recipe's batch is the default."""
     options = parser.parse_args()
     options.recipe = RECIPES[options.net]
     options.batch = options.batch or options.recipe.batch
@@ -32,7 +32,7 @@ def finish(parser):
 
 
 def time_steps(step, options):
-    """Calls step(number), which returns the loss, and times it. What report() takes."""
+    """Times step(number), which returns the loss. Returns the argument `times` of report()."""
     seconds, first, loss = [], None, None
     for number in range(options.warmup + options.steps):
         begin = time.perf_counter()
@@ -45,7 +45,7 @@ def time_steps(step, options):
 
 
 def report(peer, version, options, times, started, **more):
-    """The line of JSON. `started`: time.time() at the start of the program."""
+    """Prints the JSON line. `started`: time.time() at the start of the program."""
     print(json.dumps({
         "peer": peer, "version": version, "net": options.net, "ranks": options.ranks, "threads": options.threads,
         "batch": options.batch, "precision": options.dtype, **more,

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """A network of net/models under PyTorch's DistributedDataParallel over gloo: images/s of a training step.
 
-Starts its own processes, or is one of those that mpirun starts. Prints one JSON line. README.md of this folder says how to get PyTorch.
-The same work as bench_step: forward, backward with the all-reduce, and the update, on samples that already lie in
-memory.
+Starts its own processes, or is one of those that mpirun starts. Prints one JSON line. For PyTorch see README.md of this
+folder. The work is that of bench_step: forward, backward with the all-reduce, and the update, on samples in memory.
 """
 
 import os
@@ -20,13 +19,12 @@ def options_of_command_line():
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     parser.add_argument(
         "--rendezvous", metavar="FILE",
-        help="new, and seen by all hosts: this process is one of --ranks that mpirun has started "
-        "(GLOO_SOCKET_IFNAME says which network they share)")
+        help="new file on all hosts, for --ranks processes of mpirun (GLOO_SOCKET_IFNAME: their network)")
     return finish(parser)
 
 
 def make_optimizer(model, recipe, dtype):
-    """Fused where PyTorch has that, else over all parameters at once."""
+    """Fused if PyTorch supports it, else over all parameters at once."""
     from torch import bfloat16, float32, optim
 
     if recipe.optimizer == "muon":
@@ -41,7 +39,7 @@ def make_optimizer(model, recipe, dtype):
         return optim.SGD(groups, lr=recipe.rate, momentum=recipe.momentum, fused=True)
     if recipe.optimizer == "adam":
         return optim.Adam(groups, lr=recipe.rate, fused=True)
-    if recipe.optimizer == "rmsprop":  # epsilon stands outside of the root here
+    if recipe.optimizer == "rmsprop":  # epsilon is outside the root here
         return optim.RMSprop(groups, lr=recipe.rate, alpha=0.9, eps=1e-7, foreach=True)
     return optim.NAdam(groups, lr=recipe.rate, eps=1e-7, momentum_decay=0.004, foreach=True)
 
@@ -61,7 +59,7 @@ def run(rank, options, rendezvous, started):
     model = NETWORKS[options.net](recipe).to(memory_format=layout)
     parameters = sum(p.numel() for p in model.parameters())
     optimizer = make_optimizer(model, recipe, options.dtype)
-    # Each rank keeps its own statistics of normalisations, as ours do. (PyTorch 2.15 has a new name for that.)
+    # Each rank keeps its own statistics of batch norm, as in Lockstep. (PyTorch 2.15 renames the argument.)
     warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
     model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, broadcast_buffers=False)
     if options.compile:
@@ -103,7 +101,7 @@ def main():
     try:
         import torch.multiprocessing
     except ImportError:
-        raise SystemExit("pytorch_ddp.py: PyTorch is missing: bench/peers/README.md says how to get it.")
+        raise SystemExit("pytorch_ddp.py: PyTorch is missing. See bench/peers/README.md.")
     if options.rendezvous:
         return run(int(os.environ["OMPI_COMM_WORLD_RANK"]), options, options.rendezvous, started)
     with tempfile.TemporaryDirectory() as folder:

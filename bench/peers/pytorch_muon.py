@@ -1,10 +1,10 @@
-"""Muon as airbench94 has it: orthogonal steps of filters that are kept at a length, and SGD of all else."""
+"""Muon as in airbench94: orthogonal steps for filters with a fixed norm, and SGD for all other parameters."""
 
 import torch
 
 
 class Muon:
-    """What the driver asks of an optimizer. `kind`: in which products are computed."""
+    """The methods that the driver calls. `kind`: the type of matrix products."""
 
     def __init__(self, parameters, recipe, kind):
         trained = [p for p in parameters if p.requires_grad]

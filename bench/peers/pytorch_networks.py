@@ -1,7 +1,7 @@
 """The networks of net/models in PyTorch, layer for layer.
 
-They are written for channels_last: flattening is a view, convolutions along a text are those of images of height 1,
-and ReLU stands behind a pool, where it commutes and has less to do. A parameter's `decay` is its L2.
+They use channels_last, in which flattening is a view. Convolutions along a text are those of images of height 1. ReLU
+follows a pool, because both commute and ReLU then has less to do. A parameter's `decay` is its L2.
 """
 
 import math
@@ -17,8 +17,8 @@ class Flatten(nn.Module):
 
 
 class ResponseNorm(nn.Module):
-    """TensorFlow's: x / (1 + alpha * sum of squares of 9 neighbouring channels)^0.75, alpha = 0.001 / 9. As a pool
-    over the channels and two reciprocal square roots: torch's own layer and its pow are several times slower."""
+    """TensorFlow's: x / (1 + alpha * sum of squares of 9 neighbouring channels)^0.75, alpha = 0.001 / 9. Uses a pool
+    over the channels and two reciprocal square roots, because torch's layer and its pow are several times slower."""
 
     def forward(self, x):
         pixels = x.permute(0, 2, 3, 1).flatten(1, 2)  # a view in channels_last
@@ -28,7 +28,7 @@ class ResponseNorm(nn.Module):
 
 
 class Words(nn.Module):
-    """An embedding whose texts are images of height 1, a channel for each of its numbers."""
+    """An embedding. Its output is an image of height 1 with a channel per dimension."""
 
     def __init__(self, vocabulary, size):
         super().__init__()
@@ -39,8 +39,8 @@ class Words(nn.Module):
 
 
 class Block(nn.Module):
-    """Two convolutions, and what went in added: its pixels with zeros for more channels (`project` False), or a
-    convolution of it."""
+    """A residual block of two convolutions. If the channels grow, the shortcut is a convolution, or with `project`
+    False the input with zeros for the new channels."""
 
     def __init__(self, channels, filters, stride, project, decay):
         super().__init__()
@@ -63,7 +63,7 @@ class Block(nn.Module):
 
 
 class Shift(nn.BatchNorm2d):
-    """Normalised, without a scale."""
+    """Batch norm without a scale."""
 
     def __init__(self, channels):
         super().__init__(channels, eps=1e-12, momentum=0.4)
@@ -81,7 +81,7 @@ class Scale(nn.Module):
 
 
 def weighted(layer, deviation=None, bias=0.0, decay=0.0):
-    """With weights of a deviation, or Glorot's."""
+    """With normal weights of a deviation, or Glorot's uniform weights."""
     if deviation is None:
         nn.init.xavier_uniform_(layer.weight)
     else:

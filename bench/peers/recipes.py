@@ -1,20 +1,20 @@
-"""What each network is trained on and how, for both peers: the recipes of net/models/*.cc."""
+"""The recipes of net/models/*.cc, for both peers."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Recipe:
-    sample: tuple  # height, width, channels; of a text: its words
+    sample: tuple  # height, width, channels; or words of a text
     classes: int
     batch: int  # samples per rank and step
     optimizer: str = "sgd"
     rate: float = 0.1
     momentum: float = 0.0  # of sgd, and of muon's filters
-    other_momentum: float = 0.0  # muon: Nesterov's, of what is no filter
-    iterations: int = 0  # muon: Newton and Schulz'
-    smoothing: float = 0.0  # of the labels
-    decay: float = 0.0  # L2 of all filters and matrices, where the network does not say its own
+    other_momentum: float = 0.0  # muon: Nesterov momentum of parameters other than filters
+    iterations: int = 0  # muon: of Newton-Schulz
+    smoothing: float = 0.0  # of labels
+    decay: float = 0.0  # default L2 of filters and matrices
     vocabulary: int = 0  # of texts
 
     @property

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """A network of net/models under TensorFlow's MirroredStrategy on logical CPU devices: images/s of a training step.
 
-Prints one JSON line. README.md of this folder says how to get TensorFlow.
-The same work as bench_step: forward, backward with the all-reduce, and the update, on samples that already lie in
-memory. bf16: convolutions and dense layers compute in it, and what stands between them; response normalisation and
-the loss in fp32.
+Prints one JSON line. For TensorFlow see README.md of this folder. The work is that of bench_step: forward, backward with
+the all-reduce, and the update, on samples in memory. With bf16 all layers compute in bf16, except response normalisation
+and the loss.
 """
 
 import os
@@ -28,7 +27,7 @@ def main():
     try:
         import tensorflow as tf
     except ImportError:
-        raise SystemExit("tensorflow_mirrored.py: TensorFlow is missing: bench/peers/README.md says how to get it.")
+        raise SystemExit("tensorflow_mirrored.py: TensorFlow is missing. See bench/peers/README.md.")
     import tensorflow_optimizers
     from tensorflow_networks import NETWORKS, Network
 

@@ -1,5 +1,5 @@
-"""The networks of net/models in TensorFlow, layer for layer: plain operations on variables, the fastest that
-TensorFlow has on CPUs. ReLU stands behind a pool, where it commutes and has less to do.
+"""The networks of net/models in TensorFlow, layer for layer: plain operations on variables, which are the fastest on CPUs.
+ReLU follows a pool, because both commute and ReLU then has less to do.
 """
 
 import math
@@ -8,12 +8,12 @@ import tensorflow as tf
 
 
 class Network:
-    """Makes its variables when it is built, in the strategy's scope; call() then computes the logits of a batch."""
+    """Creates its variables in the strategy's scope. call() computes the logits of a batch."""
 
     def __init__(self, compute, recipe):
         self.compute, self.recipe = compute, recipe  # type of convolutions and dense layers
         self.variables, self.decays, self.layers = [], [], []  # decays: L2 of each variable
-        self.frozen = []  # variables that stay as they are
+        self.frozen = []  # variables that are not trained
 
     def call(self, x):
         for layer in self.layers:
@@ -30,7 +30,7 @@ class Network:
         return self.variables[-1]
 
     def weights(self, shape, deviation, decay=0.0):
-        """Of a deviation, or Glorot's."""
+        """Normal weights of a deviation, or Glorot's uniform weights."""
         if deviation is None:
             area = math.prod(shape[:-2])
             limit = math.sqrt(6 / (area * (shape[-2] + shape[-1])))
@@ -67,7 +67,7 @@ class Network:
             tf.nn.conv2d(tf.cast(x, self.compute), tf.cast(w, self.compute), 1, "VALID"), tf.cast(b, self.compute))
 
     def batch_norm(self, channels, epsilon=1e-5, follow=0.1, scaled=True):
-        """Each replica keeps its own statistics, as ours do."""
+        """Each replica keeps its own statistics, as in Lockstep."""
         scale = self.variable(tf.ones([channels])) if scaled else tf.ones([channels])
         offset = self.variable(tf.zeros([channels]))
         kept = [tf.Variable(value, trainable=False, synchronization=tf.VariableSynchronization.ON_READ,
@@ -83,7 +83,7 @@ class Network:
         return layer
 
     def normalised(self, channels, filters, kernel, stride=1):
-        """Padded on both sides alike where the stride is 2, which TensorFlow's SAME does not do."""
+        """With stride 2 padded equally on both sides, unlike TensorFlow's SAME."""
         pad = kernel // 2
         padding = "SAME" if stride == 1 or not pad else [[0, 0], [pad, pad], [pad, pad], [0, 0]]
         return (self.conv(channels, filters, kernel, math.sqrt(2 / (kernel * kernel * channels)), padding=padding,
@@ -91,7 +91,7 @@ class Network:
                 self.batch_norm(filters))
 
     def block(self, channels, filters, stride, project):
-        """Two convolutions, and what went in added: its pixels with zeros for more channels, or a convolution."""
+        """A residual block of two convolutions; the shortcut is a convolution, or the input with zeros for new channels."""
         branch = [*self.normalised(channels, filters, 3, stride), tf.nn.relu, *self.normalised(filters, filters, 3)]
         more = filters - channels
         shortcut = self.normalised(channels, filters, 1, stride) if project and more else []
@@ -109,7 +109,7 @@ class Network:
         return layer
 
     def embedding(self, vocabulary, size):
-        """Texts as images of height 1. Its gradient is of rows, summed as such."""
+        """Its output is an image of height 1. Its gradient consists of rows."""
         table = self.variable(tf.random.uniform([vocabulary, size], -0.05, 0.05))
         return lambda words: tf.expand_dims(tf.gather(table, words), 1)
 
@@ -199,7 +199,7 @@ def airbench94(n):
         return n.conv(channels, filters, 3, math.sqrt(1 / (27 * channels)), padding="SAME", biases=False)
 
     def norm(filters):
-        return n.batch_norm(filters, 1.001e-5, 0.4, scaled=False)  # the fused kernel takes no smaller epsilon
+        return n.batch_norm(filters, 1.001e-5, 0.4, scaled=False)  # the fused kernel supports no smaller epsilon
 
     n.add(n.whiten(n.recipe.sample[2], 2), gelu)
     channels = 24

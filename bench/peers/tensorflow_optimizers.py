@@ -1,9 +1,9 @@
-"""The optimizers of the recipes, with TensorFlow's own kernels where it has one."""
+"""The optimizers of the recipes, with TensorFlow's kernels if there are any."""
 
 import tensorflow as tf
 
 BETA1, BETA2, RHO, EPSILON = 0.9, 0.999, 0.9, 1e-7
-SLOTS = {"sgd": 0, "adam": 2, "rmsprop": 2, "nadam": 2, "muon": 1}  # of each variable
+SLOTS = {"sgd": 0, "adam": 2, "rmsprop": 2, "nadam": 2, "muon": 1}  # per variable
 
 
 def slots_of(recipe, variables):
@@ -13,7 +13,7 @@ def slots_of(recipe, variables):
 
 
 def corrections(recipe, t):
-    """What depends on the step t = 1, 2, ... (a float tensor) alone."""
+    """The factors that depend only on the step t = 1, 2, ... (a float tensor)."""
     if recipe.optimizer == "adam":
         return tf.pow(BETA1, t), tf.pow(BETA2, t)
     if recipe.optimizer == "nadam":
