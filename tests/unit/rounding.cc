@@ -1,4 +1,4 @@
-// Rounding with what it takes away kept: exact in every step, and nothing is lost over many.
+// Rounding with error feedback: exact in every step, and over many steps.
 #include "collectives/rounding.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TYPED_TEST(Rounding, SplitsEachNumberWithoutALoss) {
 }
 
 TYPED_TEST(Rounding, WhatIsTooSmallToCrossComesInTheEnd) {
-  // A thousandth of the last place of 1: alone it would never arrive.
+  // A thousandth of the last place of 1, which rounding alone would always lose.
   const float small = 0x1p-20f;
   const std::vector<float> values{1 + small};
   std::vector<float> kept(1);
