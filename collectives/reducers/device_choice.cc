@@ -33,7 +33,7 @@ std::vector<RankGpu> gather_gpus(const Comm& comm, const RankGpu& own) {
   return gpus;
 }
 
-std::string nccl_refusal(std::span<const RankGpu> gpus) {
+std::string nccl_refusal(std::span<const RankGpu> gpus, bool canonical) {
   const int missing = first(gpus, [](const RankGpu& gpu) { return gpu.uuid.empty(); });
   if (missing >= 0)
     return fmt::format("rank {} ({}) has no CUDA device", missing, gpus[missing].host);
@@ -47,16 +47,12 @@ std::string nccl_refusal(std::span<const RankGpu> gpus) {
   }
   std::set<std::string> devices;
   for (const RankGpu& gpu : gpus) devices.insert(gpu.uuid);
-  if (devices.size() == gpus.size()) return "";
-  return fmt::format("{} share {}, and NCCL {} refuses shared GPUs", counted(ssize(gpus), "rank"),
-                     counted(ssize(devices), "GPU"), version);
-}
-
-DeviceChoice choose(std::span<const RankGpu> gpus, bool canonical) {
-  const std::string why = nccl_refusal(gpus);
-  if (!why.empty()) return {false, why};
-  if (!canonical || gpus.size() == 1) return {true, "each rank has its own GPU"};
-  return {false, "--shards asks for the canonical order, and NCCL has its own order"};
+  if (devices.size() < gpus.size()) {
+    return fmt::format("{} share {}, and NCCL {} refuses shared GPUs", counted(gpus.size(), "rank"),
+                       counted(devices.size(), "GPU"), version);
+  }
+  if (!canonical || gpus.size() == 1) return "";
+  return "--shards asks for the canonical order, and NCCL has its own order";
 }
 
 }  // namespace lockstep

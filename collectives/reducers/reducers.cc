@@ -63,19 +63,18 @@ std::unique_ptr<Reducer> make_on_device(const ReducerEntry& entry, ReducerSpec s
     RankGpu own;
     agree(spec.comm, [&] { own = gpu_of(spec.device); });
     const std::vector<RankGpu> gpus = gather_gpus(spec.comm, own);
+    const std::string why = nccl_refusal(gpus, spec.canonical && !entry.on_device);
     agree(spec.comm, [&] {
-      const std::string why = nccl_refusal(gpus);
       if (!entry.on_device || why.empty()) return;
       fail_usage("--reducer {} cannot be used: {}. Start one rank per GPU, or pass --reducer auto.",
                  entry.name, why);
     });
     if (entry.on_device) return entry.make(spec);
-    const DeviceChoice choice = choose(gpus, spec.canonical);
-    if (choice.nccl && spec.wire == Type::f32) {
-      spec.why = choice.why;
+    spec.why = why;
+    if (why.empty() && spec.wire == Type::f32) {
+      spec.why = "each rank has its own GPU";
       return find_reducer("nccl").make(spec);
     }
-    if (!choice.nccl) spec.why = choice.why;
   }
   return make_staged_reducer(spec, entry.make(spec));
 }

@@ -27,9 +27,13 @@ constexpr int kGuests = 64;      ///< at a time, so that strangers cannot use up
 constexpr char kBeat = 'b', kTold = 't';
 constexpr std::size_t kToldBytes = 1 + 2 * sizeof(std::int32_t);  ///< 't', from, to
 
-double interval_of(double timeout) { return std::clamp(timeout / 10, 0.2, 2.0); }
-
 bool would_wait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+/// Whether recv() has returned `got` because a part of a T has not arrived.
+template <class T>
+bool is_partial(ssize_t got) {
+  return got < 0 ? would_wait() : got > 0 && got < ssize_t{sizeof(T)};
+}
 
 void close_socket(int& socket) {
   if (socket >= 0) ::close(socket);
@@ -157,8 +161,8 @@ int Heartbeat::connected() const {
       std::count_if(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.connected; }));
 }
 
-Heartbeat::Greeting Heartbeat::greeting(int to) const {
-  return {.key = cards_.front().key, .from = self_, .to = to};
+Heartbeat::Greeting Heartbeat::greeting(int from, int to) const {
+  return {.key = cards_.front().key, .from = from, .to = to};
 }
 
 std::optional<Heartbeat::Verdict> Heartbeat::look(const FlightRecorder& records, double timeout,
@@ -170,7 +174,7 @@ std::optional<Heartbeat::Verdict> Heartbeat::look(const FlightRecorder& records,
   suspects_ = false;
   for (Peer& peer : peers_) {
     if (!peer.connected) continue;
-    beat(peer, elapsed, interval_of(timeout));
+    beat(peer, elapsed, std::clamp(timeout / 10, 0.2, 2.0));
     sure |= peer.reach.look(elapsed, pace_, timeout);
     if (!peer.reach.suspect(timeout)) continue;
     suspects_ = true;
@@ -203,7 +207,11 @@ void Heartbeat::pace(const FlightRecorder& records, double elapsed) {
 }
 
 void Heartbeat::set_up(double elapsed) {
-  accept_guests();
+  while (guests_.size() < kGuests) {
+    const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (socket < 0) break;
+    guests_.push_back({.socket = socket});
+  }
   std::erase_if(guests_, [&](Guest& guest) { return welcome(guest, elapsed); });
   bool missing = false;
   for (Peer& peer : peers_) {
@@ -218,27 +226,16 @@ void Heartbeat::set_up(double elapsed) {
   guests_.clear();
 }
 
-void Heartbeat::accept_guests() {
-  while (guests_.size() < kGuests) {
-    const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (socket < 0) return;
-    guests_.push_back({.socket = socket});
-  }
-}
-
 /// True if `guest` has sent the key and is a peer now, or was closed.
 bool Heartbeat::welcome(Guest& guest, double elapsed) {
   Greeting theirs;
   const ssize_t got = ::recv(guest.socket, &theirs, sizeof theirs, MSG_PEEK);
   guest.waited += elapsed;
-  const bool partial = got < 0 ? would_wait() : got > 0 && got < ssize_t{sizeof theirs};
-  if (partial && guest.waited < kPatience) return false;
+  if (is_partial<Greeting>(got) && guest.waited < kPatience) return false;
   if (got == ssize_t{sizeof theirs}) {
     for (Peer& peer : peers_) {
-      if (peer.connected || peer.host > self_ ||
-          theirs != Greeting{.key = cards_.front().key, .from = peer.host, .to = self_})
-        continue;
-      const Greeting own = greeting(peer.host);
+      if (peer.connected || peer.host > self_ || theirs != greeting(peer.host, self_)) continue;
+      const Greeting own = greeting(self_, peer.host);
       send_at_once(guest.socket);
       ::recv(guest.socket, &theirs, sizeof theirs, 0);
       peer.connected = ::send(guest.socket, &own, sizeof own, MSG_NOSIGNAL) == ssize_t{sizeof own};
@@ -272,17 +269,15 @@ void Heartbeat::connect(Peer& peer, double elapsed) {
   pollfd state = {.fd = peer.socket, .events = POLLOUT, .revents = 0};
   if (::poll(&state, 1, 0) <= 0) return;
   if (peer.sent == 0) {
-    const Greeting own = greeting(peer.host);
+    const Greeting own = greeting(self_, peer.host);
     const ssize_t length = ::send(peer.socket, &own, sizeof own, MSG_NOSIGNAL);
     if (length != ssize_t{sizeof own}) return next_way(peer);
     peer.sent = length;
   }
   Greeting theirs;
   const ssize_t got = ::recv(peer.socket, &theirs, sizeof theirs, MSG_PEEK);
-  if (got < 0 && would_wait()) return;
-  if (got > 0 && got < ssize_t{sizeof theirs}) return;
-  const Greeting right{.key = cards_.front().key, .from = peer.host, .to = self_};
-  if (got <= 0 || theirs != right) return next_way(peer);
+  if (is_partial<Greeting>(got)) return;
+  if (got <= 0 || theirs != greeting(peer.host, self_)) return next_way(peer);
   ::recv(peer.socket, &theirs, sizeof theirs, 0);
   peer.connected = true;
 }

@@ -73,9 +73,8 @@ class Heartbeat {
   struct Guest;
   struct Greeting;
 
-  Greeting greeting(int to) const;
+  Greeting greeting(int from, int to) const;
   void set_up(double elapsed);
-  void accept_guests();
   bool welcome(Guest& guest, double elapsed);
   void connect(Peer& peer, double elapsed);
   void next_way(Peer& peer);
