@@ -8,14 +8,14 @@ namespace lockstep {
 /// Long messages are sent in chunks, so that one chunk is added while the next arrives. Open MPI
 /// over TCP sends up to 64 KiB with its header at once. It sends the rest of a longer message when
 /// the receiver asks for it. If both ranks of a pair send, such a request waits for the data that
-/// its rank sends, which costs a third to a half of a slow link's bandwidth. Chunks between hosts are
-/// therefore shorter. (Data that arrives early waits in MPI's memory.) Within a host MPI copies long
-/// messages once and short ones twice.
+/// its rank sends, which costs a third to a half of a slow link's bandwidth. Chunks between hosts
+/// are therefore shorter. (Data that arrives early waits in MPI's memory.) Within a host MPI copies
+/// long messages once and short ones twice.
 inline constexpr std::size_t kChunkWithinHost = 256 << 10, kChunkBetweenHosts = 60 << 10;
 
 /// Allocates all memory at construction. Several exchanges with different tags may be under way on
-/// one communicator. One thread at a time. MPI failures throw Error. It is destroyed while under way
-/// only by an exception that ends the process.
+/// one communicator. One thread at a time. MPI failures throw Error. It is destroyed while under
+/// way only by an exception that ends the process.
 class Exchange {
  public:
   virtual ~Exchange() = default;

@@ -103,7 +103,7 @@ struct ReducerSpec {
   /// Numbers that overflow the wire's type are sent as infinity, so that the loss scale is lowered.
   /// Without it they are sent as the largest number, and the residual keeps the rest.
   bool overflows = false;
-  /// Elements at the begin of the gradients that are always sent in fp32.
+  /// Elements at the beginning of the gradients that are always sent in fp32.
   std::int64_t exact = 0;
   /// The caller finishes each bucket before it starts the next. Else several are under way at once,
   /// as in a backward pass. "auto" measures in the same way.

@@ -16,7 +16,7 @@ class NodeMemory;
 class Watchdog;
 
 /// MPI from init to finalize, and the watchdog: a rank that dies, is stopped or hangs ends the run.
-/// Construct it once, at the begin of main().
+/// Construct it once, at the beginning of main().
 ///
 /// If the program has initialised MPI itself, World uses a duplicate of MPI_COMM_WORLD and leaves
 /// MPI_Finalize to the program, which calls it after ~World. One World lives at a time.
@@ -26,7 +26,7 @@ class World {
   /// a matching PMI, no mpirun inside a SLURM allocation, or the mpirun of another MPI. The text is
   /// empty, and not printed, on all tasks of the launcher except task 0. If World has initialised
   /// MPI, it prints later errors of the start-up before it ends MPI; their text is then empty.
-  /// `program`: the name at the begin of the watchdog's lines.
+  /// `program`: the name at the beginning of the watchdog's lines.
   World(int* argc, char*** argv, const std::string& program);
   /// Collective, under the watchdog to the end; never throws. Calls MPI_Finalize, or waits for all
   /// ranks if the program has initialised MPI.

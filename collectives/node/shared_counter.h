@@ -25,7 +25,7 @@ class alignas(64) SharedCounter {
   bool reached(std::uint32_t mark) const {
     return static_cast<std::int32_t>(value_.load(std::memory_order_acquire) - mark) >= 0;
   }
-  /// Waits until `mark` is reached. Returns after about a millisecond of sleep in any case, so that
+  /// Waits until `mark` is reached. Always returns after about a millisecond of sleep, so that
   /// the caller can do other work.
   void wait(std::uint32_t mark, Patience patience);
 

@@ -42,7 +42,7 @@ DirectAllReduce::DirectAllReduce(const Comm& comm, std::int64_t count, std::int6
     rows_.push_back(block_.data() + rank * static_cast<std::size_t>(row));
 }
 
-/// The exact elements are at the begin.
+/// The exact elements are at the beginning.
 std::size_t DirectAllReduce::message_bytes(std::int64_t elements) const {
   return exact_ * sizeof(float) + static_cast<std::size_t>(elements) * size_of(wire_);
 }
