@@ -18,8 +18,7 @@ const AllreduceRow& fastest(const std::vector<const AllreduceRow*>& rows) {
   });
 }
 
-}  // namespace
-
+/// "1.5 KiB"
 std::string size_name(std::int64_t bytes) {
   const char* units[] = {"B", "KiB", "MiB", "GiB"};
   auto value = static_cast<double>(bytes);
@@ -27,6 +26,8 @@ std::string size_name(std::int64_t bytes) {
   for (; value >= 1024 && unit < 3; ++unit) value /= 1024;
   return fmt::format("{:.4g} {}", value, units[unit]);
 }
+
+}  // namespace
 
 std::string table_heading() {
   return fmt::format("{:<17}{:>11}{:>11}{:>12}{:>12}{:>12}{:>9}{:>9}{:>8}{:>7}", "reducer", "bytes",

@@ -1,9 +1,8 @@
-// One all-reduce in simulated time, for bench/simulate.sh: built by smpicxx and run by smpirun
-// (SimGrid), with the schedules and the messages of collectives/ as they are.
+// One all-reduce in simulated time, for bench/simulate.sh. SimGrid's smpicxx builds it and smpirun
+// runs it, with the schedules and messages of collectives/.
 //   simulated_allreduce ALGORITHM BYTES LATENCY BANDWIDTH
-// prints ALGORITHM RANKS BYTES SECONDS COST, the last by cost() for a link of so many seconds and
-// bytes per second.
-
+// prints ALGORITHM RANKS BYTES SECONDS COST. COST is by cost() for a link with that latency in
+// seconds and that bandwidth in bytes per second.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -29,13 +28,13 @@ int main(int argc, char** argv) {
     const std::int64_t count = std::atoll(argv[2]) / static_cast<std::int64_t>(sizeof(float));
     std::vector<float> bucket(count, static_cast<float>(comm.rank() + 1));
     ScheduleRun run(comm, entry.algorithm(comm.rank(), comm.size(), count), kChunkBetweenHosts, 0);
-    // Ranks leave a barrier one after the other, but can sleep until the same moment.
+    // Ranks leave a barrier one after another, but can sleep until the same time.
     double now = MPI_Wtime(), begin = 0;
     MPI_Allreduce(&now, &begin, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     begin += 0.01;
     const auto ns = std::llround((begin - MPI_Wtime()) * 1e9);
-    const timespec rest{0, static_cast<long>(ns)};
-    nanosleep(&rest, nullptr);
+    const timespec pause{0, static_cast<long>(ns)};
+    nanosleep(&pause, nullptr);
     run.start(bucket.data());
     while (run.advance(/*wait=*/true)) continue;
     double own = MPI_Wtime() - begin, seconds = 0;

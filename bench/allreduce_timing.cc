@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "collectives/comm/communicator.h"
-#include "collectives/exchange.h"
 #include "collectives/reducer.h"
+#include "collectives/reducers/measured_link.h"
 #include "collectives/schedule.h"
 #include "collectives/sum.h"
 #include "src/base/clock.h"
@@ -18,10 +18,9 @@
 namespace lockstep {
 namespace {
 
-/// Something that sums buckets of T.
-template <class T>
+/// The all-reduce that is timed.
 struct Subject {
-  std::function<T*(int bucket)> place;
+  std::function<float*(int bucket)> place;
   std::function<void(int bucket)> run;
   std::int64_t count;  ///< elements of a bucket
   int buckets;
@@ -29,15 +28,15 @@ struct Subject {
 
 constexpr std::int64_t kPeriod = 61;
 
-/// Such integers that every order of adding gives the same bits, in 16 bits up to 128 ranks, and
-/// among doubles such that floats do not hold; with a period of kPeriod elements.
-double part(int rank, std::int64_t i, int iteration, const TimingOptions& options) {
+/// Integers for which every order of addition gives the same bits, in 16 bits up to 128 ranks. They
+/// repeat after kPeriod elements.
+float part(int rank, std::int64_t i, int iteration, const TimingOptions& options) {
   const auto at = static_cast<int>(i % kPeriod);
-  if (options.type != Type::f32) return (rank + at + iteration) % 3;
-  return (rank + 1) * (at + 1) + iteration % 7 + (options.doubles ? 0x1p40 : 0);
+  return static_cast<float>(options.type == Type::f32 ? (rank + 1) * (at + 1) + iteration % 7
+                                                      : (rank + at + iteration) % 3);
 }
 
-/// Nanoseconds of each of `iterations` calls, those of the slowest rank.
+/// Nanoseconds of each of `iterations` calls on the slowest rank.
 std::vector<double> slowest(const Comm& comm, int iterations,
                             const std::function<void(int)>& prepare,
                             const std::function<void(int)>& run) {
@@ -49,7 +48,7 @@ std::vector<double> slowest(const Comm& comm, int iterations,
     run(i);
     own.push_back(static_cast<std::uint64_t>(now_ns() - began));
   }
-  const std::vector<std::uint64_t> all = comm.all_gather(std::span<const std::uint64_t>(own));
+  const std::vector<std::uint64_t> all = comm.all_gather(own);
   std::vector<double> most(own.size());
   for (std::size_t i = 0; i < all.size(); ++i)
     most[i % own.size()] = std::max(most[i % own.size()], static_cast<double>(all[i]));
@@ -61,33 +60,29 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// As many iterations as fit: the same on all ranks.
+/// As many iterations as fit, the same on all ranks.
 int iterations_for(double ns) { return static_cast<int>(std::clamp(150e6 / ns, 7.0, 2000.0)); }
 
-template <class T>
-std::int64_t count_wrong(const Comm& comm, const Subject<T>& subject,
-                         const TimingOptions& options) {
-  std::array<double, kPeriod> own{}, sums{};
+std::int64_t count_wrong(const Comm& comm, const Subject& subject, const TimingOptions& options) {
+  std::array<float, kPeriod> own{}, sums{};
   for (std::int64_t at = 0; at < kPeriod; ++at) {
     const auto i = static_cast<std::size_t>(at);
     own[i] = part(comm.rank(), at, 3, options);
     for (int rank = 0; rank < comm.size(); ++rank) sums[i] += part(rank, at, 3, options);
   }
-  T* values = subject.place(0);
-  for (std::int64_t i = 0; i < subject.count; ++i) values[i] = T(own[i % kPeriod]);
+  float* values = subject.place(0);
+  for (std::int64_t i = 0; i < subject.count; ++i) values[i] = own[i % kPeriod];
   comm.barrier();
   subject.run(0);
   std::int64_t wrong = 0;
-  for (std::int64_t i = 0; i < subject.count; ++i)
-    wrong += static_cast<double>(values[i]) != sums[i % kPeriod];
+  for (std::int64_t i = 0; i < subject.count; ++i) wrong += values[i] != sums[i % kPeriod];
   return comm.sum(wrong);
 }
 
-template <class T>
-AllreduceRow time(const Comm& comm, const Subject<T>& subject, const TimingOptions& options) {
+AllreduceRow time(const Comm& comm, const Subject& subject, const TimingOptions& options) {
   const auto prepare = [&](int i) {
     std::fill_n(subject.place(i % subject.buckets), subject.count,
-                T(part(comm.rank(), i, i, options)));
+                part(comm.rank(), i, i, options));
   };
   const auto run = [&](int i) { subject.run(i % subject.buckets); };
   int iterations = options.iterations;
@@ -96,9 +91,9 @@ AllreduceRow time(const Comm& comm, const Subject<T>& subject, const TimingOptio
   std::vector<double> ns = slowest(comm, iterations, prepare, run);
   std::sort(ns.begin(), ns.end());
   AllreduceRow row;
-  row.type = options.type_name();
+  row.type = name_of(options.type);
   row.elements = subject.count;
-  row.bytes = subject.count * static_cast<std::int64_t>(options.element_bytes());
+  row.bytes = subject.count * static_cast<std::int64_t>(size_of(options.type));
   row.median_us = ns[ns.size() / 2] * 1e-3;
   row.p95_us = ns[ns.size() * 95 / 100] * 1e-3;
   row.max_us = ns.back() * 1e-3;
@@ -106,56 +101,27 @@ AllreduceRow time(const Comm& comm, const Subject<T>& subject, const TimingOptio
   return row;
 }
 
-template <class T>
-void add_each(void* from, void* to, int* count, MPI_Datatype*) {
-  for (int i = 0; i < *count; ++i)
-    static_cast<T*>(to)[i] = static_cast<T*>(to)[i] + static_cast<T*>(from)[i];
-}
-
-/// MPI's type and operation for sums of T: it has none of 16 bits.
-template <class T>
-struct MpiSum {
-  MpiSum() { check(MPI_Op_create(add_each<T>, /*commute=*/1, &operation)); }
-  ~MpiSum() { MPI_Op_free(&operation); }
-  MPI_Datatype type = MPI_UINT16_T;
-  MPI_Op operation = MPI_OP_NULL;
-};
-template <>
-struct MpiSum<float> {
-  MPI_Datatype type = MPI_FLOAT;
-  MPI_Op operation = MPI_SUM;
-};
-template <>
-struct MpiSum<double> {
-  MPI_Datatype type = MPI_DOUBLE;
-  MPI_Op operation = MPI_SUM;
-};
-
 }  // namespace
 
 AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int64_t bytes,
                             const TimingOptions& options) {
-  const std::int64_t count = bytes / static_cast<std::int64_t>(options.element_bytes());
+  const std::int64_t count = bytes / static_cast<std::int64_t>(size_of(options.type));
   const int buckets = static_cast<int>(std::clamp<std::int64_t>((32 << 20) / bytes, 1, 8));
   const std::int64_t apart = round_up(count, 1024);
   AllreduceRow row;
   if (name == kPeer) {
     agree(comm, [&] {
       require(count <= static_cast<std::int64_t>(comm.largest_message()),
-              "{} takes at most {} elements in one call: give a smaller --max", kPeer,
+              "{} supports at most {} elements in one call. Pass a smaller --max.", kPeer,
               comm.largest_message());
     });
-    const auto measure = [&]<class T>(T*) {
-      std::vector<T> memory(apart * buckets);
-      const MpiSum<T> sum;
-      const auto place = [&](int bucket) { return memory.data() + bucket * apart; };
-      const auto run = [&](int bucket) {
-        check(MPI_Allreduce(MPI_IN_PLACE, place(bucket), static_cast<int>(count), sum.type,
-                            sum.operation, raw(comm)));
-      };
-      row = time(comm, Subject<T>{place, run, count, buckets}, options);
+    std::vector<float> memory(apart * buckets);
+    const auto place = [&](int bucket) { return memory.data() + bucket * apart; };
+    const auto run = [&](int bucket) {
+      check(MPI_Allreduce(MPI_IN_PLACE, place(bucket), static_cast<int>(count), MPI_FLOAT, MPI_SUM,
+                          raw(comm)));
     };
-    options.doubles ? measure(static_cast<double*>(nullptr)) : dispatch(options.type, measure);
+    row = time(comm, {place, run, count, buckets}, options);
   } else {
     const auto device = make_cpu_device(1);
     std::vector<Range> ranges;
@@ -173,48 +139,17 @@ AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int6
       reducer->start(bucket);
       reducer->finish(bucket);
     };
-    row = time(comm,
-               Subject<float>{[&](int bucket) { return reducer->gradients() + bucket * apart; },
-                              run, count, buckets},
-               options);
+    const auto place = [&](int bucket) { return reducer->gradients() + bucket * apart; };
+    row = time(comm, {place, run, count, buckets}, options);
   }
   row.reducer = name;
   return row;
 }
 
 AllreduceBound::AllreduceBound(const Comm& comm) : comm_(comm) {
-  const int node_rank = comm.node().rank();
-  std::vector<int> leaders;
-  const auto own = static_cast<std::uint64_t>(node_rank);
-  const std::vector<std::uint64_t> all = comm.all_gather(std::span(&own, 1));
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (all[rank] == 0) leaders.push_back(static_cast<int>(rank));
-  hosts_ = static_cast<int>(leaders.size());
-  if (hosts_ == 1) return;
-  // In chunks, as exchanges send them: a single long message does not fill both directions of a
-  // link at once.
-  constexpr int kChunks = 64, kChunk = static_cast<int>(kChunkBetweenHosts),
-                kBytes = kChunks * kChunk;
-  std::vector<char> out(kBytes), in(kBytes);
-  std::vector<MPI_Request> requests(2 * kChunks);
-  const auto me = std::find(leaders.begin(), leaders.end(), comm.rank()) - leaders.begin();
-  const auto neighbour = [&](std::ptrdiff_t i) { return leaders[(i + hosts_) % hosts_]; };
-  const std::vector<double> ns = slowest(
-      comm, 5, [](int) {},
-      [&](int) {
-        if (node_rank != 0) return;
-        for (std::size_t i = 0; i < kChunks; ++i) {
-          check(MPI_Irecv(in.data() + i * kChunk, kChunk, MPI_CHAR, neighbour(me - 1), 0, raw(comm),
-                          &requests[i]));
-        }
-        for (std::size_t i = 0; i < kChunks; ++i) {
-          check(MPI_Isend(out.data() + i * kChunk, kChunk, MPI_CHAR, neighbour(me + 1), 0,
-                          raw(comm), &requests[kChunks + i]));
-        }
-        check(MPI_Waitall(2 * kChunks, requests.data(), MPI_STATUSES_IGNORE));
-      });
-  // The best of them: a bound must not be beaten.
-  bytes_per_s_ = kBytes / (*std::min_element(ns.begin(), ns.end()) * 1e-9);
+  const Comm node = comm.node();
+  hosts_ = static_cast<int>(comm.sum(node.rank() == 0));
+  if (hosts_ > 1) bytes_per_s_ = measure_link(comm, node).bandwidth;
 }
 
 std::optional<double> AllreduceBound::operator()(std::int64_t bytes, Type type) const {

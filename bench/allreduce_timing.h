@@ -1,8 +1,7 @@
-// How long an all-reduce takes, and how long it has to.
+// The time of an all-reduce, and the least time that it can take.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -12,35 +11,30 @@
 
 namespace lockstep {
 
-/// MPI_Allreduce itself, in place and blocking: the peer in every table.
+/// MPI_Allreduce in fp32, in place and blocking: the peer in every table.
 inline constexpr const char* kPeer = "MPI_Allreduce";
 
 struct TimingOptions {
   int iterations = 0;  ///< 0: as many as fit into about 0.15 s, at least 7
   bool check = false;  ///< compare every element of one iteration
-  /// Of the numbers that cross between ranks. In 16 bits the reducers round fp32 buffers, and
-  /// kPeer has buffers of that type and adds them by an operation of ours.
+  /// Type of the numbers in messages; the buffers are always fp32. kPeer supports only fp32.
   Type type = Type::f32;
-  bool doubles = false;  ///< of kPeer, instead: gradients are fp32, and no reducer sums doubles
-  std::string type_name() const { return doubles ? "fp64" : name_of(type); }
-  std::size_t element_bytes() const { return doubles ? sizeof(double) : size_of(type); }
 };
 
-/// Collective. The reducer called `name`, or kPeer, on buckets of `bytes`. Before each iteration
-/// the bucket is written anew, as a backward pass does, and several buckets take turns, so that
-/// caches help no more than in training. Throws AgreedError where the reducer cannot run here. The
-/// bound is left out.
+/// Times the reducer `name`, or kPeer, on buckets of `bytes`. Each iteration writes its bucket
+/// anew, as a backward pass does. Several buckets take turns, so that caches help no more than in
+/// training. Throws AgreedError if the reducer cannot run here. Leaves bound_us empty. Collective.
 AllreduceRow time_allreduce(const Comm& comm, const std::string& name, std::int64_t bytes,
                             const TimingOptions& options);
 
-/// Collective. What no all-reduce of `bytes` of numbers of `type` can be faster than, in
-/// microseconds; none for one rank. On one host: all ranks at once add their parts by the same
-/// kernel in memory of their own. On several: what each host has to send, at the speed that
-/// messages of some 4 MiB go from each host to the next at once.
+/// The least time of an all-reduce, in microseconds. On one host: all ranks at once add their parts
+/// by the same kernel in private memory. On several: the bytes that each host has to send, at the
+/// measured bandwidth between hosts. Collective.
 class AllreduceBound {
  public:
   explicit AllreduceBound(const Comm& comm);
-  std::optional<double> operator()(std::int64_t bytes, Type type = Type::f32) const;
+  /// None for one rank. Collective.
+  std::optional<double> operator()(std::int64_t bytes, Type type) const;
   int hosts() const { return hosts_; }
   /// "2(n-1)/n of the bytes at 0.117 GB/s between 2 hosts"
   std::string describe() const;

@@ -1,4 +1,4 @@
-// The all-reduces of the house and MPI's own, measured: mpirun -np 4 ./bench_allreduce --check
+// Times Lockstep's all-reduces and MPI's own: mpirun -np 4 ./bench_allreduce --check
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -24,7 +24,7 @@ struct BenchOptions {
   std::uint64_t least = 4, most = 64 << 20;
   int factor = 4;
   TimingOptions timing;
-  std::string type = "f32", json, plot;
+  std::string type = "f32", json;
   std::string draw, explain;
   int drawn_ranks = 4;
   std::int64_t drawn_elements = 0;
@@ -41,26 +41,24 @@ void add_options(CLI::App& app, BenchOptions& o) {
   app.add_option("--max", o.most, "Bytes of the longest buffer, such as 64M")
       ->transform(size)
       ->check(bytes);
-  app.add_option("--factor", o.factor, "From one size to the next")->check(CLI::Range(2, 1024));
-  app.add_option("--iters", o.timing.iterations, "Of each measurement; 0: about 0.15 s of them")
+  app.add_option("--factor", o.factor, "Ratio of one size to the next")->check(CLI::Range(2, 1024));
+  app.add_option("--iters", o.timing.iterations, "Iterations per measurement; 0: about 0.15 s")
       ->check(CLI::Range(0, 1000000));
-  app.add_option("--type", o.type,
-                 "Type of the numbers that cross between ranks. 16 bits: only reducers that round "
-                 "(train_cifar --wire). f64: only MPI_Allreduce")
-      ->check(CLI::IsMember({"f32", "bf16", "f16", "f64"}));
-  app.add_flag("--check", o.timing.check, "Compare all elements of a sum, too");
-  app.add_option("--json", o.json, "File for one object per line and measurement");
-  app.add_option("--plot", o.plot, "File for an SVG of time and bandwidth over size");
+  app.add_option("--type", o.type, "Type of the numbers in messages (train_cifar --wire)")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  app.add_flag("--check", o.timing.check, "Compare all elements of one sum");
+  app.add_option("--json", o.json, "File with one JSON object per measurement");
   CLI::Option* explain =
-      app.add_option("--explain", o.explain, "Print how an algorithm goes, and measure nothing");
-  app.add_option("--draw", o.draw, "Print an SVG of how an algorithm goes instead")
+      app.add_option("--explain", o.explain, "Algorithm to print in words, without measurements");
+  app.add_option("--draw", o.draw, "Algorithm to print as SVG, without measurements")
       ->excludes(explain);
-  app.add_option("--ranks", o.drawn_ranks, "Of --draw and --explain")->check(CLI::Range(1, 1024));
-  app.add_option("--elements", o.drawn_elements, "Of --draw and --explain; 0: 4 per rank")
+  app.add_option("--ranks", o.drawn_ranks, "Ranks for --draw and --explain")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--elements", o.drawn_elements, "Elements for --draw and --explain; 0: 4 per rank")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
 }
 
-/// The answer to --explain or --draw; empty without them.
+/// The output of --explain or --draw; empty without them.
 std::string drawing(const CLI::App& app, const BenchOptions& o) {
   const std::int64_t elements = o.drawn_elements > 0 ? o.drawn_elements : 4 * o.drawn_ranks;
   if (!o.explain.empty()) return explain(find(algorithms(), o.explain), o.drawn_ranks, elements);
@@ -72,8 +70,7 @@ std::string drawing(const CLI::App& app, const BenchOptions& o) {
 }
 
 bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
-  CLI::App app("Times the all-reduces of the menu and MPI_Allreduce, size by size",
-               "bench_allreduce");
+  CLI::App app("Times Lockstep's all-reduces and MPI_Allreduce by size", "bench_allreduce");
   add_options(app, o);
   try {
     app.parse(argc, argv);
@@ -81,105 +78,79 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
     text = app.help();
     return false;
   } catch (const CLI::ParseError& error) {
-    fail_usage("{}; --help lists all options", error.what());
+    fail_usage("{}. Pass --help for a list.", error.what());
   }
   text = drawing(app, o);
   if (!text.empty()) return false;
   o.timing.type = o.type == "bf16" ? Type::bf16 : o.type == "f16" ? Type::f16 : Type::f32;
-  o.timing.doubles = o.type == "f64";
   o.json = home_path("--json", o.json);
-  o.plot = home_path("--plot", o.plot);
-  if (!o.json.empty() && o.json == o.plot)
-    fail_usage("--json and --plot are one file, {}. Name two files.", o.json);
   if (o.most < o.least)
     fail_usage("--max {} is less than --min {}. Pass a larger --max.", o.most, o.least);
-  for (const std::string& name : o.reducers) {
-    if (name == "all" || name == kPeer) continue;
-    const ReducerEntry& entry = find_reducer(name);
-    if (o.timing.doubles)
-      fail_usage("--reducers {}: it sums fp32: leave --type f64 or --reducers out", name);
-    if (o.timing.type != Type::f32 && !entry.rounds) {
-      fail_usage("--reducers {}: its messages are of fp32: leave --type {} out, or choose direct",
-                 name, o.type);
-    }
-  }
+  for (const std::string& name : o.reducers)
+    if (name != "all" && name != kPeer) find_reducer(name);
   return true;
 }
 
-/// The names to measure, kPeer among them. Of "all" those that cannot run here are left out, and
-/// said.
-std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
-  if (o.timing.doubles) {
-    if (comm.rank() == 0) fmt::print("left out: the reducers, which sum fp32\n");
-    return {kPeer};
-  }
-  std::vector<std::string> names;
-  const auto add = [&](std::string name) {
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      names.push_back(std::move(name));
-  };
-  // Whether numbers of the type cross between ranks here; an AgreedError where it cannot run.
-  const auto crosses = [&](std::string_view name) {
+/// Why the reducer `name` cannot be measured here; empty if it can. Collective.
+std::string refusal(const Comm& comm, std::string_view name, Type type) {
+  if (name == kPeer) return type == Type::f32 ? "" : "it adds only fp32.";
+  try {
     const auto device = make_cpu_device(1);
     ReducerSpec spec{comm.duplicate(), *device, 16, {{0, 1}}};
-    spec.wire = o.timing.type;
-    const bool canonical = make_reducer(name, spec)->traits().canonical;
-    return spec.wire == Type::f32 || !canonical;
-  };
-  for (const std::string& asked : o.reducers) {
-    if (asked != "all") {
-      const bool serves = o.timing.type == Type::f32 || asked == kPeer || crosses(asked);
-      agree(comm, [&] {
-        if (serves) return;
-        fail_usage(
-            "--reducers {}: it sends nothing here that --type {} could shorten: leave one of "
-            "them out, or choose direct",
-            asked, o.type);
-      });
-      add(asked);
-      continue;
-    }
-    for (const ReducerEntry& entry : reducers()) {
-      if (entry.name == "auto" || entry.on_device) continue;
-      try {
-        if (crosses(entry.name)) {
-          add(std::string(entry.name));
-        } else if (comm.rank() == 0) {
-          fmt::print("left out: {} sends nothing here\n", entry.name);
-        }
-      } catch (const AgreedError& error) {
-        if (comm.rank() == 0) fmt::print("left out: {}\n", error.what());
-      }
-    }
+    spec.wire = type;
+    const bool rounds = !make_reducer(name, spec)->traits().canonical;
+    if (type == Type::f32 || rounds) return "";
+    return fmt::format("{} sends nothing that --type {} shortens. Pass --reducers direct.", name,
+                       name_of(type));
+  } catch (const AgreedError& error) {
+    return error.what();
   }
-  add(kPeer);
+}
+
+/// The names to measure, and kPeer in fp32. "all" leaves out reducers that cannot run here, and
+/// prints them.
+std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
+  std::vector<std::string> asked, names;
+  for (const std::string& name : o.reducers) {
+    if (name != "all") asked.push_back(name);
+    for (const ReducerEntry& entry : reducers())
+      if (name == "all" && entry.name != "auto" && !entry.on_device) asked.emplace_back(entry.name);
+  }
+  if (o.timing.type == Type::f32) asked.emplace_back(kPeer);
+  const bool all = std::find(o.reducers.begin(), o.reducers.end(), "all") != o.reducers.end();
+  for (const std::string& name : asked) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    const std::string why = refusal(comm, name, o.timing.type);
+    agree(comm, [&] {
+      if (!all && !why.empty()) fail_usage("--reducers {}: {}", name, why);
+    });
+    if (why.empty()) names.push_back(name);
+    if (!why.empty() && comm.rank() == 0) fmt::print("left out: {}: {}\n", name, why);
+  }
   return names;
 }
 
 int run(const World& world, const BenchOptions& o) {
   const Comm comm = world.comm();
   Record& record = world.flight_recorder().mine();
-  const bool speaks = comm.rank() == 0;
+  const bool prints = comm.rank() == 0;
   agree(comm, [&] {
-    for (const std::string& path : {o.json, o.plot}) {
-      if (speaks && !path.empty()) require_replaceable(path);  // before all is measured
-    }
+    if (prints && !o.json.empty()) require_replaceable(o.json);  // before all is measured
   });
-  record.phase("looking at what can run here");
+  record.phase("choosing the reducers to measure");
   const std::vector<std::string> names = names_of(comm, o);
   record.phase("measuring the bound");
   const AllreduceBound bound(comm);
-  const std::string where = counted(comm.size(), "rank") + " on " + counted(bound.hosts(), "host");
-  if (speaks) {
-    fmt::print("{}; times of the slowest rank; GB/s; bound: {}\n{}\n", where, bound.describe(),
+  if (prints) {
+    fmt::print("{} on {}; times of the slowest rank; GB/s; bound: {}\n{}\n",
+               counted(comm.size(), "rank"), counted(bound.hosts(), "host"), bound.describe(),
                table_heading());
   }
   std::vector<AllreduceRow> rows;
   std::string json;
   std::int64_t wrong = 0;
   for (std::uint64_t size = o.least; size <= o.most; size *= static_cast<std::uint64_t>(o.factor)) {
-    const auto bytes = static_cast<std::int64_t>(
-        round_up(size, std::max<std::uint64_t>(4, o.timing.element_bytes())));
+    const auto bytes = static_cast<std::int64_t>(round_up(size, std::uint64_t{4}));
     const std::optional<double> least = bound(bytes, o.timing.type);
     for (const std::string& name : names) {
       record.phase(fmt::format("{} of {} bytes", name, bytes));
@@ -187,16 +158,15 @@ int run(const World& world, const BenchOptions& o) {
       row.bound_us = least;
       wrong += row.wrong.value_or(0);
       json += json_line(row, comm.size()) + "\n";
-      if (speaks) fmt::print("{}\n", table_line(row, comm.size()));
-      if (speaks) std::fflush(stdout);
+      if (prints) fmt::print("{}\n", table_line(row, comm.size()));
+      if (prints) std::fflush(stdout);
     }
   }
   agree(comm, [&] {
-    if (!speaks) return;
+    if (!prints) return;
     fmt::print("\n{}", crossover_table(rows, kPeer));
     if (!o.json.empty()) replace_file(o.json, json);
-    if (!o.plot.empty()) replace_file(o.plot, plot(rows, comm.size(), "all-reduce, " + where));
-    require(wrong == 0, "{} elements are not the sum", wrong);
+    require(wrong == 0, "{} elements are not the sum. Report this with the command.", wrong);
   });
   return kExitSuccess;
 }

@@ -1,11 +1,11 @@
 // Google Benchmark over the layers of every model: forward and backward, fp32 and bf16, one thread,
 // batch 64.
 //
-//   ./bench_layer --benchmark_filter=tutorial/conv2    GFLOP/s where there are multiply-adds,
-//   bytes/s of activations for all
+//   ./bench_layer --benchmark_filter=tutorial/conv2
 //
-// bytes_per_second counts x and y once forward, and x, y, dy and dx once backward: a floor, not
-// what the kernels move.
+// It prints FLOP/s for layers with multiply-adds, and bytes/s of activations for all layers. Bytes
+// are x and y in the forward pass, and x, y, dx and dy in the backward pass. They are the least
+// that the kernels must move.
 
 #include <benchmark/benchmark.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 using namespace lockstep;
 
-/// One layer with all that a call needs, filled with noise.
+/// One layer with the buffers of a call, filled with noise.
 class LayerBench {
  public:
   LayerBench(const ModelEntry& entry, const std::string& name, Type type)

@@ -1,10 +1,10 @@
-// The speed of the training step, and where its time goes: mpirun -np 2 ./bench_step --batch 64
-// --threads 1
+// The speed of the training step and of its parts: mpirun -np 2 ./bench_step --batch 64 --threads 1
 //
-// The step is the trainer's own (apps/step/training_step.h), loader included, on the generated data
-// or on --data. Beside it, in the same process, stands the floor: the network's convolutions and
-// dense layers alone. All options of train_cifar that bear on a step are taken: --model and
-// --dataset of the other programs too.
+// The step is the trainer's own (apps/step/training_step.h) with its loader, on generated data or
+// on
+// --data. The same process also measures the floor: only the convolutions and dense layers of the
+// network, and the rate of a large matrix product. All options of train_cifar are supported, and
+// --model and --dataset of the other programs too.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include "apps/options/help.h"
 #include "apps/options/options.h"
 #include "apps/run/run_setup.h"
-#include "bench/bare.h"
+#include "bench/affine_bench.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/watch/watchdog.h"
 #include "src/base/clock.h"
@@ -29,13 +29,12 @@ struct BenchOptions {
 };
 
 bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
-  CLI::App app("Times the training step (besides these options: those of train_cifar)",
-               "bench_step");
+  CLI::App app("Times the training step. Also supports the options of train_cifar", "bench_step");
   app.option_defaults()->always_capture_default();
-  app.add_option("--warmup", o.warmup, "Steps before the measured ones")
+  app.add_option("--warmup", o.warmup, "Steps before the measured steps")
       ->check(CLI::NonNegativeNumber);
-  app.add_flag("--json", o.json, "Print one line of JSON instead of the table");
-  app.add_flag("--bare,!--no-bare", o.bare, "Measure the floor too");
+  app.add_flag("--json", o.json, "Print one line of JSON instead of a table");
+  app.add_flag("--bare,!--no-bare", o.bare, "Measure the floor");
   app.allow_extras();
   try {
     app.parse(argc, argv);
@@ -43,7 +42,7 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
     text = app.help();
     return false;
   } catch (const CLI::ParseError& error) {
-    fail_usage("{}; --help lists all options", error.what());
+    fail_usage("{}. Pass --help for a list.", error.what());
   }
   std::vector<std::string> rest = app.remaining();
   std::vector<char*> arguments{argv[0]};
@@ -60,15 +59,59 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Times of the floor on each rank; zeros with --no-bare. Collective.
-BareTimes floor_times(const RunSetup& setup, bool bare) {
+/// Median seconds of `call`, after one that does not count.
+double median_seconds(int rounds, Record& record, const std::function<void()>& call) {
+  std::vector<double> seconds;
+  for (int i = 0; i < rounds + 1; ++i) {
+    const double start = now_seconds();
+    call();
+    if (i > 0) seconds.push_back(now_seconds() - start);
+    record.progress();
+  }
+  return median(std::move(seconds));
+}
+
+/// The floor under a training step.
+struct FloorTimes {
+  double affine_seconds = 0;  ///< medians of all passes of all linear layers of one batch, summed
+  double gemm_flops = 0;      ///< per second, of a 1024 x 2048 x 2048 product
+};
+
+/// Times the floor on all ranks at once, as they share the machine in a step too; zeros with
+/// --no-bare. Collective.
+FloorTimes floor_times(const RunSetup& setup, bool bare) {
+  constexpr int kRounds = 15;
   setup.comm.barrier();
   if (!bare) return {};
   setup.record.phase("timing the floor");
+  Device& device = *setup.device;
   const Dataset& data = *setup.data.train;
-  return time_bare(*setup.device, setup.entry, data.sample_shape(), data.classes(),
-                   setup.plan.shard_batch, setup.options.model.precision, /*rounds=*/15,
-                   setup.record);
+  const Type type = setup.options.model.precision;
+  RecordingDevice recorder({std::shared_ptr<void>(), &device});
+  Model(recorder, setup.entry, data.sample_shape(), data.classes(), setup.plan.shard_batch, type,
+        /*training=*/true);
+  FloorTimes times;
+  const auto time_passes = [&](const auto& specs) {
+    for (const auto& spec : specs) {
+      AffineBench bench(device, spec);
+      const auto add = [&](void (AffineBench::*pass)()) {
+        times.affine_seconds += median_seconds(kRounds, setup.record, [&] { (bench.*pass)(); });
+      };
+      add(&AffineBench::forward);
+      add(&AffineBench::backward_weights);
+      if (spec.input.input_gradient) add(&AffineBench::backward_data);
+    }
+  };
+  time_passes(recorder.convolutions);
+  time_passes(recorder.dense_layers);
+  AffineBench gemm(
+      device,
+      DenseSpec{
+          .input = {.x = {1024, 2048}, .type = type, .training = false, .input_gradient = false},
+          .features = 2048});
+  times.gemm_flops =
+      2.0 * 1024 * 2048 * 2048 / median_seconds(3, setup.record, [&] { gemm.forward(); });
+  return times;
 }
 
 /// Times of the measured steps.
@@ -91,9 +134,9 @@ StepSeconds time_steps(const RunSetup& setup, TrainingStep& step, Loader& loader
   return result;
 }
 
-/// The result by name. `floor`: null with --no-bare.
+/// All results by name. `floor`: null with --no-bare.
 nlohmann::ordered_json to_json(const RunSetup& setup, const TrainingStep& step,
-                               const StepSeconds& seconds, const BareTimes* floor) {
+                               const StepSeconds& seconds, const FloorTimes* floor) {
   const RunPlan& plan = setup.plan;
   const double step_seconds = median(seconds.all), count = static_cast<double>(plan.steps);
   const double flops = step.model().training_flops() * plan.own_shards;  // of this rank
@@ -136,14 +179,14 @@ int run(World& world, const BenchOptions& o) {
   TrainingStep step = setup.make_step();
   const auto loader = setup.make_loader(step);
 
-  const BareTimes before = floor_times(setup, o.bare);
+  const FloorTimes before = floor_times(setup, o.bare);
   setup.comm.barrier();
   const StepSeconds seconds = time_steps(setup, step, *loader, o.warmup);
-  const BareTimes after = floor_times(setup, o.bare);
+  const FloorTimes after = floor_times(setup, o.bare);
   if (setup.comm.rank() != 0) return kExitSuccess;
 
-  const BareTimes mean{.affine_seconds = (before.affine_seconds + after.affine_seconds) / 2,
-                       .gemm_flops = (before.gemm_flops + after.gemm_flops) / 2};
+  const FloorTimes mean{.affine_seconds = (before.affine_seconds + after.affine_seconds) / 2,
+                        .gemm_flops = (before.gemm_flops + after.gemm_flops) / 2};
   const auto j = to_json(setup, step, seconds, o.bare ? &mean : nullptr);
   if (o.json) {
     fmt::print("{}\n", j.dump());

@@ -10,16 +10,15 @@
 #include "src/base/check.h"
 
 namespace lockstep {
-
 namespace {
 
-/// Throws the usage error for an option for which Google Benchmark would end the process itself.
+/// Throws the usage error for values with which Google Benchmark would end the process itself.
 void check_google_option(std::string_view option) {
   const auto one_of = [&](std::string_view name, std::initializer_list<std::string_view> values) {
     if (!option.starts_with(name)) return;
     const std::string_view value = option.substr(name.size());
     if (std::find(values.begin(), values.end(), value) == values.end())
-      fail_usage("{} is none of {}", option, fmt::join(values, ", "));
+      fail_usage("{} is not supported. Pass one of {}.", option, fmt::join(values, ", "));
   };
   one_of("--benchmark_format=", {"console", "json", "csv"});
   one_of("--benchmark_out_format=", {"console", "json", "csv"});

@@ -1,5 +1,5 @@
-// The command lines of the programs that use Google Benchmark: a wrong option ends them with exit
-// code 2 and one line, as it ends all others.
+// The command line of programs that use Google Benchmark. A wrong option ends them with exit code 2
+// and one line, like all other programs.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 namespace lockstep {
 
 /// main() of a program of one process: calls `add`, which registers the benchmarks, and runs those
-/// that the command line asks for. Returns the exit code.
+/// that the command line selects. Returns the exit code.
 int run_google_benchmarks(int argc, char** argv, std::string_view program,
                           const std::function<void()>& add);
 

@@ -8,12 +8,12 @@
 
 namespace lockstep {
 
-/// Owns what it hands out, on `device`, which outlives it.
+/// Owns the memory of its tensors, on `device`, which outlives it.
 class NoiseTensors {
  public:
   explicit NoiseTensors(Device& device) : device_(device) {}
 
-  /// Uniform in -scale to scale, another sequence for each tensor.
+  /// Uniform from -scale to scale, another sequence for each tensor.
   View tensor(Shape shape, Type type, float scale = 1) {
     const View view{memory(shape.count() * size_of(type)), shape, type};
     Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(memory_.size()));
@@ -23,7 +23,7 @@ class NoiseTensors {
     });
     return view;
   }
-  /// For scratch and the like; never null.
+  /// For example scratch; never null.
   std::byte* memory(std::size_t bytes) {
     memory_.push_back(device_.allocate(bytes + 1, Place::device));
     return memory_.back().get();

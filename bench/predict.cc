@@ -1,13 +1,13 @@
-// How long a training step takes on machines that nobody has at hand, from the schedules' own
-// costs:
+// Predicts the time of a training step on machines that are not available, from the costs of the
+// schedules:
 //   predict > FILE
 // prints a line for each network, link and number of ranks:
 //   NETWORK GBITS RANKS ALGORITHM BUCKETS COMPUTE_MS SUMS_MS EXPOSED_MS
-// bench/plot_predictions.py draws it. With --hosts and what else is known of them, it prints a line
-// for each network. Ranks are on a host each; each
-// computes as long as one alone, and the global batch grows with them. A bucket is summed when the
-// gradients of its layers are ready and the bucket before it is summed: what lasts longer than the
-// backward pass is exposed. The algorithm and the size of buckets are what `auto` takes.
+// bench/plot_predictions.py draws it. With --hosts and other options about hosts, it prints one
+// line per network. Each host has one rank. Each rank computes as long as a single rank, so that
+// the global batch grows with the ranks. The all-reduce of a bucket starts when its gradients are
+// ready and the previous bucket is done. Time after the end of the backward pass is exposed. The
+// algorithm and the size of buckets are those of `auto`.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -27,16 +27,16 @@ namespace {
 /// In the order of the forward pass.
 struct LayerLoad {
   std::int64_t parameters = 0;
-  double operations = 0;  ///< of one image, forward, up to a factor
+  double operations = 0;  ///< of one image in the forward pass, up to a factor
 };
 
 struct Network {
   const char* name;
   std::vector<LayerLoad> layers;
-  double step_seconds;  ///< of one rank alone
+  double step_seconds;  ///< of a single rank
 };
 
-/// The layers of a model of the menu.
+/// The layers of a registered model.
 std::vector<LayerLoad> layers_of(const char* name, int classes) {
   const auto device = make_cpu_device(1);
   const ModelEntry& entry = find(models(), name);
@@ -71,27 +71,27 @@ std::vector<LayerLoad> resnet50() {
   return layers;
 }
 
-/// Where ranks train, one on each host.
+/// The hosts, with one rank each.
 struct Machines {
   Link link;
-  /// Bytes per second that a core sends and receives where it does nothing else; 0: messages cost
-  /// no computing.
+  /// Bytes per second that an otherwise idle core sends and receives; 0: messages cost no
+  /// computing.
   double core_rate = 0;
   /// Test hosts may have less than a core each.
   double hosts_per_core = 1;
 };
 
-/// Bytes that a rank adds per second, as one core does.
+/// Bytes per second that one core adds.
 constexpr double kAddRate = 10e9;
 
-/// Seconds of a step that computes for `work` where nothing is summed, the gradients of bucket n
-/// being there when ready[n] of it is done; sums[n]: how long the bucket takes, one after the
-/// other, and core[n]: how much of that the core is lost to computing.
+/// Seconds of a step. `work`: seconds of computing. ready[n]: the part of `work` after which the
+/// gradients of bucket n are ready. sums[n]: seconds of its all-reduce; buckets follow one another.
+/// core[n]: the part of sums[n] in which the core does not compute.
 double step_seconds(double work, const std::vector<double>& ready, const std::vector<double>& sums,
                     const std::vector<double>& core) {
   double now = 0, done = 0;
   for (std::size_t n = 0; n < sums.size(); ++n) {
-    if (done < ready[n]) {  // nothing to sum
+    if (done < ready[n]) {  // only computing
       now += ready[n] - done;
       done = ready[n];
     }
@@ -104,7 +104,7 @@ double step_seconds(double work, const std::vector<double>& ready, const std::ve
 void predict(const Network& network, const Machines& machines, int ranks) {
   const Link& link = machines.link;
   const double alone = network.step_seconds * machines.hosts_per_core;
-  // A third of the work is forward. Gradients come from the last layer on.
+  // A third of the work is the forward pass. Gradients become ready from the last layer on.
   double operations = 0;
   for (const LayerLoad& layer : network.layers) operations += layer.operations;
   double computed = alone / 3;
@@ -148,16 +148,19 @@ int run(int argc, char** argv) {
   CLI::App app("Predicts training steps; without --hosts, those of docs/predictions.md",
                "predict");
   app.option_defaults()->always_capture_default();
-  app.add_option("--hosts", hosts, "So many, with a rank each")->check(CLI::Range(2, 1 << 16));
-  app.add_option("--compute-ms", compute_ms, "Of a step of one rank alone; 0: as in the table")
+  app.add_option("--hosts", hosts, "Number of hosts, with one rank each")
+      ->check(CLI::Range(2, 1 << 16));
+  app.add_option("--compute-ms", compute_ms,
+                 "Milliseconds of a step of a single rank; 0: the network's")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--gbit", gbit, "Per second, in each direction")->check(CLI::PositiveNumber);
-  app.add_option("--latency-us", latency_us, "Of a message")->check(CLI::PositiveNumber);
+  app.add_option("--gbit", gbit, "Bandwidth in Gbit/s, in each direction")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--latency-us", latency_us, "Latency of a message in microseconds")
+      ->check(CLI::PositiveNumber);
   app.add_option("--core-gb", core_gb,
-                 "Per second, that a core sends and receives where it does nothing else; 0: "
-                 "messages cost no computing")
+                 "GB/s that an idle core sends and receives; 0: messages cost no computing")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--hosts-per-core", hosts_per_core, "Of test hosts on one machine")
+  app.add_option("--hosts-per-core", hosts_per_core, "Test hosts that share a core")
       ->check(CLI::PositiveNumber);
   try {
     app.parse(argc, argv);
@@ -165,8 +168,7 @@ int run(int argc, char** argv) {
     fmt::print("{}", app.help());
     return kExitSuccess;
   } catch (const CLI::ParseError& error) {
-    std::fputs(fmt::format("predict: {}; --help lists all options\n", error.what()).c_str(),
-               stderr);
+    std::fputs(fmt::format("predict: {}. Pass --help for a list.\n", error.what()).c_str(), stderr);
     return kExitUsage;
   }
   for (Network& network : networks) {

@@ -16,7 +16,7 @@ std::vector<Schedule> schedules_of(const AlgorithmEntry& algorithm, int ranks,
   return schedules;
 }
 
-/// "8..15" of the bucket, "scratch 0..7" behind it.
+/// "8..15" in the bucket, "scratch 0..7" in scratch.
 std::string words(Range range, std::int64_t elements) {
   const bool scratch = range.begin >= elements;
   const std::int64_t begin = scratch ? range.begin - elements : range.begin;
@@ -60,7 +60,7 @@ struct Point {
 
 /// A message.
 std::string arrow(const Action& action, Point from, Point to, const std::string& label) {
-  constexpr double kShare = 0.72;  // of the way, where arrows that cross are apart
+  constexpr double kShare = 0.72;  // of the way: there, crossing arrows are apart
   const bool add = action.verb == Verb::add;
   return fmt::format(
              "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "

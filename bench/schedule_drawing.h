@@ -1,4 +1,4 @@
-// An all-reduce for people who look: its schedule in words and as a picture.
+// The schedule of an all-reduce in words and as a picture.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,11 @@
 
 namespace lockstep {
 
-/// Round by round, what each rank sends, adds and copies: "rank 0 sends 8..15 to 1, adds 0..7 from
-/// 1".
+/// The actions of each rank in each round: "rank 0 sends 8..15 to 1, adds 0..7 from 1".
 std::string explain(const AlgorithmEntry& algorithm, int ranks, std::int64_t elements);
 
-/// An SVG document: ranks across, rounds down, an arrow for each message with the elements that it
-/// carries; added where it arrives, or copied (dashed).
+/// An SVG document: ranks across, rounds down, and an arrow for each message with its elements. A
+/// dashed arrow is copied where it arrives; the others are added.
 std::string draw(const AlgorithmEntry& algorithm, int ranks, std::int64_t elements);
 
 }  // namespace lockstep

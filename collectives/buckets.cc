@@ -5,20 +5,34 @@
 #include <cmath>
 #include <utility>
 
+#include "collectives/comm/flight_recorder.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/round_up.h"
+#include "src/base/timeline.h"
 
 namespace lockstep {
 namespace {
 
-/// How long the communication thread leaves its core to others when no sum was completed: short
-/// against the transfer of a bucket, long against a look.
+/// Pause of the communication thread when no sum was completed: short against the transfer of a
+/// bucket, long against a look.
 constexpr auto kNap = std::chrono::microseconds(50);
 
-/// Parameters are aligned to 16 elements and 16 lie before the first: no larger gap may be between
-/// ready ranges.
+/// The largest gap between ready ranges: parameters are aligned to 16 elements, and 16 elements are
+/// before the first.
 constexpr std::int64_t kMostGap = 16;
+
+/// Adds its lifetime to GradientBuckets::callbacks_ns_, also if the callback throws.
+class CallbackTime {
+ public:
+  CallbackTime(std::atomic<std::int64_t>& sum_ns, std::int64_t began_ns) : sum_ns_(sum_ns) {
+    sum_ns_ -= began_ns;
+  }
+  ~CallbackTime() { sum_ns_ += now_ns(); }
+
+ private:
+  std::atomic<std::int64_t>& sum_ns_;
+};
 
 }  // namespace
 
@@ -51,13 +65,13 @@ std::int64_t bucket_bytes(int hosts, const Link& link, std::int64_t gradients) {
   return std::int64_t{1} << std::lround(std::floor(std::log2(taken)));
 }
 
-/// Adds the time it lives, callbacks not counted.
+/// Adds its lifetime without callbacks to exposed_.
 class GradientBuckets::Exposed {
  public:
   explicit Exposed(GradientBuckets& buckets)
-      : buckets_(buckets), callbacks_(buckets.engine_.callback_seconds()) {}
+      : buckets_(buckets), callbacks_(buckets.callback_seconds()) {}
   ~Exposed() {
-    const double callbacks = buckets_.engine_.callback_seconds() - callbacks_;
+    const double callbacks = buckets_.callback_seconds() - callbacks_;
     buckets_.exposed_ += now_seconds() - began_ - callbacks;
   }
 
@@ -69,7 +83,14 @@ class GradientBuckets::Exposed {
 
 GradientBuckets::GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy,
                                  Reduced reduced, Record* record, Lane* lane)
-    : engine_(reducer, std::move(buckets), std::move(reduced), record, lane), policy_(policy) {
+    : reducer_(reducer),
+      buckets_(std::move(buckets)),
+      policy_(policy),
+      reduced_(std::move(reduced)),
+      record_(record),
+      lane_(lane),
+      complete_(buckets_.size()),
+      started_ns_(lane == nullptr ? 0 : buckets_.size()) {
   if (policy == Policy::thread) thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
 }
 
@@ -85,15 +106,14 @@ void GradientBuckets::ready(Range range, Stream& writer) {
           "order.",
           range.begin, covered_);
   covered_ = range.end();
-  const std::vector<Range>& all = buckets();
   std::size_t count = ready_;
-  for (; count < all.size() && all[count].end() <= covered_; ++count)
-    engine_.written(count, writer);
+  for (; count < buckets_.size() && buckets_[count].end() <= covered_; ++count)
+    reducer_.written(static_cast<int>(count), writer);
   if (count == ready_) return;
   ready_ = count;
   wake();
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock) guarded([&] { engine_.start(ready_); });
+  if (lock) guarded([&] { start_ready(); });
 }
 
 void GradientBuckets::advance() {
@@ -106,23 +126,24 @@ void GradientBuckets::advance() {
 void GradientBuckets::finish() {
   const Exposed exposed(*this);
   require(
-      ready_ == buckets().size(),
+      ready_ == buckets_.size(),
       "GradientBuckets::finish() was called when only {} of {} buckets were ready. Call ready() "
       "for all elements first.",
-      ready_.load(), buckets().size());
+      ready_.load(), buckets_.size());
   finishing_ = true;
   const std::lock_guard lock(mutex_);
   guarded([&] {
-    engine_.start(ready_);
-    engine_.finish();
-    engine_.rewind();
+    start_ready();
+    wait_for_all();
+    complete_.assign(buckets_.size(), false);
+    started_ = completed_ = 0;
     ready_ = 0;
   });
   finishing_ = false;
   covered_ = 0;
 }
 
-/// Under the mutex. An error that was thrown once is thrown again, and no work is done.
+/// Under the mutex. Rethrows an earlier error instead of the work.
 template <class Work>
 void GradientBuckets::guarded(Work work) {
   if (error_) std::rethrow_exception(error_);
@@ -139,32 +160,84 @@ void GradientBuckets::wake() {
   calls_.notify_one();
 }
 
-bool GradientBuckets::turn() {
-  engine_.start(ready_);
-  return engine_.turn();
+void GradientBuckets::start_ready() {
+  for (; started_ < ready_; ++started_) {
+    if (lane_ != nullptr) started_ns_[started_] = now_ns();
+    reducer_.start(static_cast<int>(started_));
+  }
+  if (reducer_.traits().in_stream) complete_done();
 }
 
-/// The thread.
+/// Moves on without blocking. Returns whether a bucket was completed.
+bool GradientBuckets::turn() {
+  start_ready();
+  reducer_.advance();
+  return complete_done();
+}
+
+bool GradientBuckets::complete_done() {
+  bool any = false;
+  for (std::size_t bucket = 0; bucket < started_; ++bucket) {
+    const int number = static_cast<int>(bucket);
+    if (complete_[bucket] || !reducer_.done(number)) continue;
+    complete_[bucket] = any = true;
+    ++completed_;
+    const std::int64_t began = now_ns();
+    if (lane_ != nullptr) {
+      lane_->add("bucket", static_cast<std::int64_t>(bucket),
+                 std::max(started_ns_[bucket], traced_ns_), began);
+    }
+    {
+      const CallbackTime time(callbacks_ns_, began);
+      reduced_(number, buckets_[bucket]);
+    }
+    if (lane_ != nullptr) traced_ns_ = now_ns();  // after the spans of the callback
+  }
+  return any;
+}
+
+void GradientBuckets::wait_for_all() {
+  for (std::size_t bucket = 0; bucket < started_; ++bucket) {
+    if (complete_[bucket]) continue;
+    if (record_ != nullptr) {
+      record_->waiting(fmt::format("bucket {} of the reducer {}", bucket, reducer_.traits().name));
+    }
+    reducer_.finish(static_cast<int>(bucket));
+    complete_done();
+  }
+}
+
+/// Any thread. Includes the callback that runs now.
+double GradientBuckets::callback_seconds() const {
+  std::int64_t sum, now;
+  do {
+    sum = callbacks_ns_;
+    now = now_ns();
+  } while (sum != callbacks_ns_);
+  return static_cast<double>(sum < 0 ? sum + now : sum) * 1e-9;
+}
+
+/// Body of the communication thread.
 void GradientBuckets::run(std::stop_token stop) {
   try {
     for (;;) {
-      const std::uint32_t calls = calls_;  // before all that a call may have changed
+      const std::uint32_t calls = calls_;  // read before the state that a call changes
       if (stop.stop_requested()) return;
       if (look())
         std::this_thread::sleep_for(kNap);
       else
         calls_.wait(calls);
     }
-  } catch (...) {  // the compute thread will meet it
+  } catch (...) {  // the compute thread rethrows it
   }
 }
 
-/// Moves on as long as sums are completed or made ready; whether there are others.
+/// Moves on while buckets complete or become ready. Returns whether others are left.
 bool GradientBuckets::look() {
   const std::lock_guard lock(mutex_);
-  const auto busy = [&] { return engine_.completed() < ready_; };
+  const auto busy = [&] { return completed_ < ready_; };
   guarded([&] {
-    while (busy() && !finishing_ && (turn() || engine_.started() < ready_)) continue;
+    while (busy() && !finishing_ && (turn() || started_ < ready_)) continue;
   });
   return busy();
 }

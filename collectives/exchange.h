@@ -5,31 +5,27 @@
 
 namespace lockstep {
 
-class Comm;
-
-/// Long messages go in chunks, so that one chunk is added while the next arrives. Open MPI over TCP
-/// sends up to 64 KiB, with its header, at once; of longer messages it sends the rest when the
-/// receiver has asked for it, and where both ranks of a pair send, what one asks for waits behind
-/// what it sends, which takes a third to a half of a slow link's bandwidth: between hosts chunks
-/// are shorter. (What comes before it is waited for lies in MPI's memory meanwhile.) Within a host
-/// MPI copies long ones once and short ones twice.
+/// Long messages are sent in chunks, so that one chunk is added while the next arrives. Open MPI
+/// over TCP sends up to 64 KiB with its header at once. It sends the rest of a longer message when
+/// the receiver asks for it. If both ranks of a pair send, such a request waits for the data that
+/// its rank sends, which costs a third to a half of a slow link's bandwidth. Chunks between hosts
+/// are therefore shorter. (Data that arrives early waits in MPI's memory.) Within a host MPI copies
+/// long messages once and short ones twice.
 inline constexpr std::size_t kChunkWithinHost = 256 << 10, kChunkBetweenHosts = 60 << 10;
-/// Bytes of the chunks between the ranks of `comm`. Collective.
-std::size_t chunk_for(const Comm& comm);
 
-/// All memory is taken at construction. Several with different tags may be under way on one
-/// communicator. One thread at a time. MPI failures throw Error. Destroyed under way only by an
-/// exception that ends the process.
+/// Allocates all memory at construction. Several exchanges with different tags may be under way on
+/// one communicator. One thread at a time. MPI failures throw Error. It is destroyed while under
+/// way only by an exception that ends the process.
 class Exchange {
  public:
   virtual ~Exchange() = default;
-  /// Begins to sum `bucket`, which belongs to the exchange until it is done.
+  /// Starts the sum of `bucket`, which belongs to the exchange until done().
   virtual void start(float* bucket) = 0;
-  /// Moves on as far as possible now; `wait`: until one more message has come through at least.
-  /// Returns whether anything is left to do.
+  /// Moves on as far as possible without blocking. With `wait` it blocks until at least one more
+  /// message is complete. Returns whether anything is still under way.
   virtual bool advance(bool wait = false) = 0;
   virtual bool done() const = 0;
-  /// Of the memory besides the bucket.
+  /// Bytes of its memory, without the bucket.
   virtual std::size_t bytes() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Who turns the engine of the reducer while the backward pass runs.
+// Progress policies: the thread that moves the reducer on during the backward pass.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,12 @@ namespace lockstep {
 
 class Reducer;
 
-/// Who advances the reducer during the backward pass. Buckets are started as soon as they are ready
-/// under each of them.
+/// Every policy starts a bucket as soon as it is ready. Until finish() the reducer is advanced by
 enum class Policy {
-  wait,    ///< nobody: all is done in finish()
-  poll,    ///< the compute thread, whenever it calls advance() (after each layer)
-  thread,  ///< as poll, and a thread of its own while the compute thread is inside a layer
-  stream,  ///< nobody need: a bucket is done by being started, and the order is in the streams
+  wait,    ///< no thread
+  poll,    ///< the compute thread in advance(), after each layer
+  thread,  ///< as poll, and a communication thread while the compute thread is inside a layer
+  stream,  ///< no thread: a started bucket is done, and the order is in the streams
 };
 
 struct PolicyEntry {
@@ -27,10 +26,10 @@ struct PolicyEntry {
 
 std::span<const PolicyEntry> policies();
 
-/// The policy to run `reducer` with. "auto" is poll for a reducer that speaks no MPI, else thread
-/// where MPI_THREAD_MULTIPLE was granted (World::threads_allowed()), else poll; and stream for a
-/// reducer that is in_stream(), which takes no other. Throws a usage error for a thread that MPI
-/// does not allow, and for a policy that is not the reducer's.
+/// The policy for `reducer`. "auto" is stream for a reducer that is in_stream, which supports no
+/// other policy. It is thread for a reducer that calls MPI if MPI_THREAD_MULTIPLE was granted
+/// (World::threads_allowed()), else poll. Throws a usage error for a thread that MPI does not
+/// allow, and for a policy that the reducer does not support.
 Policy choose_policy(std::string_view name, const Reducer& reducer, bool threads_allowed);
 
 }  // namespace lockstep

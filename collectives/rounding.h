@@ -1,4 +1,4 @@
-// Rounding for the wire, with what it takes away kept for the next time.
+// Rounding for 16-bit messages with error feedback.
 #pragma once
 
 #include <cmath>
@@ -18,24 +18,24 @@ inline constexpr float kLargest<Bfloat16> = 0x1.fep127f;
 template <>
 inline constexpr float kLargest<Half> = 65504;
 
-/// to[i] = the T nearest to values[i] + kept[i], ties to even, and kept[i] = what it is short of
-/// that. A number beyond all of T's becomes the largest, or where T `overflows` infinity; infinity
-/// and NaN stay what they are. What is sent so keeps nothing back. With T = float, `kept` is not
-/// touched. No arrays overlap.
+/// to[i] = values[i] + residual[i], rounded to the nearest T, ties to even. residual[i] = the
+/// rounding error. A number that overflows T becomes the largest number, or infinity if
+/// `overflows`. Infinity and NaN are kept, and set residual[i] = 0. With T = float, `residual` is
+/// not touched. The arrays do not overlap.
 template <class T>
-void round_and_keep(const float* __restrict values, float* __restrict kept, T* __restrict to,
-                    std::int64_t count, bool overflows = false) {
+void round_with_feedback(const float* __restrict values, float* __restrict residual,
+                         T* __restrict to, std::int64_t count, bool overflows = false) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float most = overflows ? kInfinity : kLargest<T>;
   for (std::int64_t i = 0; i < count; ++i) {
     if constexpr (std::is_same_v<T, float>) {
       to[i] = values[i];
     } else {
-      const float value = values[i] + kept[i], size = std::fabs(value);
+      const float value = values[i] + residual[i], size = std::fabs(value);
       const float held = std::copysign(size > most ? most : size, value);
       to[i] = size < kInfinity ? held : value;
       const float sent = to[i];
-      kept[i] = std::fabs(sent) < kInfinity ? value - sent : 0.0f;
+      residual[i] = std::fabs(sent) < kInfinity ? value - sent : 0.0f;
     }
   }
 }

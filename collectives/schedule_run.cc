@@ -71,7 +71,7 @@ void ScheduleRun::begin_round() {
     }
     check(MPI_Irecv(place, count, MPI_FLOAT, action.peer, tag_, raw(comm_), &request));
   };
-  // Receives before sends, so that what arrives finds its place.
+  // Receives before sends, so that messages arrive in their final place.
   for (const bool sends : {false, true}) {
     for (const Action& action : round) {
       if (action.peer == comm_.rank() || (action.verb == Verb::send) != sends) continue;

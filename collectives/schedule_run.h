@@ -1,5 +1,4 @@
-// ScheduleRun: carries out one schedule over MPI messages, without a thread and without ever
-// blocking.
+// ScheduleRun: carries out one schedule over MPI messages.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +10,11 @@
 
 namespace lockstep {
 
-/// A schedule that is carried out once per step on the same bucket, of schedule.count floats.
+/// Carries out a schedule once per step on a bucket of schedule.count floats.
 class ScheduleRun : public Exchange {
  public:
-  /// `chunk`: bytes of which a message is cut into chunks, the same on all ranks. `tag`: the same
-  /// on all ranks, used by no other exchange of `comm`.
+  /// `chunk`: bytes of a chunk of a message. `tag`: used by no other exchange of `comm`. Both are
+  /// the same on all ranks.
   ScheduleRun(const Comm& comm, Schedule schedule, std::size_t chunk, int tag);
   void start(float* bucket) override;
   bool advance(bool wait = false) override;
@@ -23,8 +22,7 @@ class ScheduleRun : public Exchange {
   std::size_t bytes() const override { return (scratch_.size() + staging_.size()) * sizeof(float); }
 
  private:
-  /// What to add when a message has arrived; nothing (count 0) for one that overwrites and for one
-  /// that is sent.
+  /// The addition after a message has arrived; count 0: none.
   struct Addition {
     float* to = nullptr;
     const float* from = nullptr;
@@ -42,11 +40,11 @@ class ScheduleRun : public Exchange {
   float* bucket_ = nullptr;
   std::vector<float> scratch_, staging_;
 
-  std::size_t round_;                 ///< the round under way
-  std::vector<MPI_Request> pending_;  ///< of the round's messages
+  std::size_t round_;                 ///< under way
+  std::vector<MPI_Request> pending_;  ///< messages of the round
   std::vector<Addition> additions_;   ///< additions_[i] belongs to pending_[i]
   std::vector<int> completed_;
-  std::size_t left_ = 0;  ///< messages of the round that have not completed
+  std::size_t left_ = 0;  ///< messages of the round that are under way
 };
 
 }  // namespace lockstep

@@ -26,7 +26,7 @@ ShardSum::ShardSum(Device& device, float* gradients, std::int64_t count, int sha
                     std::to_string(count) + " elements. Pass at least 1 shard.",
                 kExitUsage);
   }
-  // Every level that the last shard finds occupied: the bits of the numbers below shards - 1.
+  // One level per bit of shards - 1.
   for (std::uint32_t left = shards_ - 1; left > 0; left /= 2) {
     levels_.push_back(device.allocate(count * sizeof(float), Place::device));
   }

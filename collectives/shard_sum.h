@@ -1,6 +1,5 @@
-// ShardSum: adds the gradients of the consecutive shards that one rank owns, in the canonical order
-// (collectives/schedule.h): bottom-up pairs, ((0 + 1) + (2 + 3)) + ... A rank with 2^k shards thus
-// forms just the subtree that 2^k ranks would.
+// ShardSum: adds the gradients of the consecutive shards of one rank in the canonical order
+// (collectives/schedule.h). A rank with 2^k shards forms the same subtree as 2^k ranks.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +9,17 @@
 
 namespace lockstep {
 
-/// Holds one partial sum per level of the tree. One thread.
+/// Owns one partial sum per level of the tree. One thread.
 class ShardSum {
  public:
-  /// For `shards` shards of `count` floats, summed into `gradients`, memory of `device` where each
-  /// shard's gradients appear. With one shard it holds nothing and does nothing.
+  /// For `shards` shards of `count` floats. `gradients`: memory of `device` that gets each shard's
+  /// gradients, then the sum. With one shard it allocates nothing and does nothing.
   ShardSum(Device& device, float* gradients, std::int64_t count, int shards);
 
-  /// `range` of `gradients` will hold the part of shard `shard`, which is not the last: gives the
-  /// work that takes it in; what `stream` is given then may overwrite it. Each range has its shards
-  /// in order.
+  /// Adds `range` of `gradients`, written by shard `shard`, which is not the last. Work that
+  /// `stream` is given later may overwrite the range. Each range gets its shards in order.
   void take(int shard, Range range, Stream& stream);
-  /// `range` of `gradients` will hold the last shard's part: gives the work that adds all others.
+  /// The same for the last shard: `range` of `gradients` becomes the sum.
   void finish(Range range, Stream& stream);
   std::size_t bytes() const;
 
@@ -33,7 +31,7 @@ class ShardSum {
   float* gradients_;
   std::int64_t count_;
   std::uint32_t shards_;
-  /// levels_[l]: a sum of 2^l shards that waits for its right neighbour.
+  /// levels_[l]: a sum of 2^l shards that waits for its right neighbour
   std::vector<Memory> levels_;
 };
 

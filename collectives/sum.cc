@@ -2,19 +2,33 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
-#include "collectives/sum_of.h"
 #include "src/base/check.h"
 #include "src/base/round_up.h"
 
 namespace lockstep {
 namespace {
 
-constexpr int kGroup = kSummedAtOnce;
+/// Parts that are summed in registers. A power of two, so that each group is a subtree of the
+/// canonical order.
+constexpr int kGroup = 8;
 
-/// The sum of N arrays, written to R arrays, which may be the same ones.
+/// The sum of element `i` of the `Count` arrays from number `First` on. The left subtree holds the
+/// largest power of two below `Count`.
+template <int First, int Count, class Parts>
+float sum_of(const Parts& parts, std::int64_t i) {
+  if constexpr (Count == 1) {
+    return parts[First][i];
+  } else {
+    constexpr int left = std::bit_floor(static_cast<unsigned>(Count - 1));
+    return sum_of<First, left>(parts, i) + sum_of<First + left, Count - left>(parts, i);
+  }
+}
+
+/// Writes the sum of N arrays to R arrays, which may be the same ones.
 template <int N, int R>
 void sum_group(float* const* parts, float* const* results, std::int64_t count) {
   std::array<const float*, N> from;
@@ -30,7 +44,7 @@ void sum_group(float* const* parts, float* const* results, std::int64_t count) {
 
 using Sum = void (*)(float* const* parts, float* const* results, std::int64_t count);
 
-/// By the number of parts, less one: with all of them as results, or with one result.
+/// By the number of parts minus one: with all parts as results, or with one result.
 template <bool InPlace, int... N>
 constexpr std::array<Sum, kGroup> sums(std::integer_sequence<int, N...>) {
   return {sum_group < N + 1, InPlace ? N + 1 : 1 > ...};
@@ -38,12 +52,13 @@ constexpr std::array<Sum, kGroup> sums(std::integer_sequence<int, N...>) {
 constexpr auto kSumInPlace = sums<true>(std::make_integer_sequence<int, kGroup>());
 constexpr auto kSumToOne = sums<false>(std::make_integer_sequence<int, kGroup>());
 
-/// More parts than registers: block by block, a partial sum per group in the first-level cache.
+/// For more parts than registers: adds block by block, with one partial sum per group in the
+/// first-level cache.
 void sum_groups(std::span<float* const> parts, std::int64_t count) {
   constexpr std::int64_t kPartials = 8192;  // floats of all partial sums
   const auto groups = static_cast<std::int64_t>(ceil_div(parts.size(), kGroup));
   const std::int64_t block = std::min<std::int64_t>(1024, kPartials / groups);
-  expect(block > 0, "more parts than partial sums have room");
+  expect(block > 0, "too many parts for the partial sums");
   alignas(64) float memory[kPartials];
   std::array<float*, kGroup> part;
   for (std::int64_t begin = 0; begin < count; begin += block) {

@@ -37,12 +37,12 @@ int World::begin_mpi(int* argc, char*** argv) {
   owns_mpi_ = !initialized;
   if (owns_mpi_) {
     check_launch(0);
-    const WordsOfStart words;
+    const VerboseStart verbose;
     check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &granted));
   } else {
     check(MPI_Query_thread(&granted));
   }
-  // The program's own communicator keeps its messages and its way to handle errors.
+  // The program's own communicator keeps its messages and its error handler.
   MPI_Comm all = MPI_COMM_WORLD;
   if (!owns_mpi_) check(MPI_Comm_dup(MPI_COMM_WORLD, &all));
   communicator_ = std::make_shared<const Communicator>(all, /*owned=*/!owns_mpi_);
@@ -62,7 +62,7 @@ World::World(int* argc, char*** argv, const std::string& program) : program_(pro
         std::make_unique<NodeMemory>(all, node, FlightRecorder::bytes(node.size()), "the start-up");
   } catch (const AgreedError& error) {
     std::string text = all.rank() == 0 ? error.what() : "";
-    if (owns_mpi_) {  // a rank that leaves ends the others: the line is printed before
+    if (owns_mpi_) {  // printed first, because a rank that leaves ends the others
       if (!text.empty()) print_error(fmt::format("{}: {}\n", program, std::exchange(text, "")));
       MPI_Finalize();
     }
@@ -96,7 +96,7 @@ void World::end_quietly(int exit_code) {
   flight_recorder_->mine().waiting("the end of the run");
   std::fflush(nullptr);  // the first rank that aborts ends the others
   comm().barrier();      // the error is printed, and no rank still works
-  watchdog_.reset();     // says goodbye: ranks now leave one after the other
+  watchdog_.reset();     // ranks now leave one after another
   end_all_ranks(exit_code);
 }
 
@@ -114,8 +114,8 @@ int World::abort_all_on_error(const std::function<int()>& body) {
           fmt::format("{}: rank {} ({}): {}", program_, all.rank(), host_name(), error.what()),
           error.exit_code());
     }
-    // The one that speaks ends us all; leaving first would let the launcher kill it before it has
-    // spoken.
+    // The rank that prints ends all ranks. If this one left first, the launcher could kill the
+    // other before it prints.
     std::this_thread::sleep_for(std::chrono::seconds(1));
     end_all_ranks(error.exit_code());
   }
@@ -128,14 +128,14 @@ int run_main(int argc, char** argv, const char* program, const std::function<int
     int exit_code = kExitFailure;
     try {
       exit_code = world.abort_all_on_error([&] { return body(world); });
-    } catch (const Error& error) {  // the same on all ranks
+    } catch (const Error& error) {  // identical on all ranks
       if (world.comm().rank() == 0) print_error(fmt::format("{}: {}\n", program, error.what()));
       exit_code = error.exit_code();
       world.end_quietly(exit_code);
     }
     std::fflush(nullptr);
     return exit_code;
-  } catch (...) {  // MPI has not come up
+  } catch (...) {  // without MPI
     const Error error = current_error();
     if (*error.what() != '\0') print_error(fmt::format("{}: {}\n", program, error.what()));
     return error.exit_code();

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// One file each. A new algorithm is a name here and a row below.
+// Each algorithm has its own file. A new one adds its name here and a row below.
 using MakeSchedule = Schedule(int rank, int size, std::int64_t count);
 MakeSchedule tree, recursive_doubling, halving_doubling, double_tree, ring, to_one;
 
@@ -17,18 +17,18 @@ bool powers_of_two(int size) { return std::has_single_bit(static_cast<unsigned>(
 bool up_to_two(int size) { return size <= 2; }
 
 constexpr AlgorithmEntry kAlgorithms[] = {
-    {"tree", "binomial tree, there and back, in chunks: for long buckets and odd numbers of ranks",
+    {"tree", "binomial tree up and down, in chunks: for long buckets and odd numbers of ranks",
      tree, always},
     {"recursive_doubling",
      "whole buckets between nearest, then farther neighbours: for short buckets",
      recursive_doubling, always},
     {"halving_doubling", "reduce-scatter and all-gather between nearest, then farther neighbours",
      halving_doubling, powers_of_two},
-    {"double_tree", "two binary trees with half of a bucket each, in chunks: for long buckets",
+    {"double_tree", "two binary trees, each with half of a bucket, in chunks: for long buckets",
      double_tree, up_to_two},
     {"ring", "reduce-scatter and all-gather around a ring: for long buckets on few ranks", ring,
      up_to_two},
-    {"to_one", "all send to rank 0, which adds and sends back", to_one, always},
+    {"to_one", "all ranks send to rank 0, which adds and sends the sum back", to_one, always},
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The menu of all-reduce algorithms.
+// The registry of all-reduce algorithms.
 #pragma once
 
 #include <span>
@@ -14,13 +14,13 @@ struct AlgorithmEntry {
   std::string_view name;
   std::string_view about;
   Algorithm algorithm;
-  bool (*canonical)(int size);  ///< sums in the canonical order on so many ranks
+  bool (*canonical)(int size);  ///< adds in the canonical order on `size` ranks
 };
 
 std::span<const AlgorithmEntry> algorithms();
 
-/// The algorithms that are canonical on `size` ranks, the one first whose all-reduces of all
-/// `buckets` take the least time by cost(), then the next.
+/// The algorithms that are canonical on `size` ranks, by ascending cost() of the all-reduces of all
+/// `buckets`.
 std::vector<const AlgorithmEntry*> algorithms_by_cost(int size, std::span<const Range> buckets,
                                                       const Link& link);
 

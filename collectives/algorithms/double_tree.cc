@@ -1,13 +1,13 @@
 // Two binary trees at once, each with half of the bucket, in chunks that follow each other up and
-// down (P. Sanders, J. Speck and J. L. Traeff, "Two-tree algorithms for full bandwidth broadcast,
-// reduction and scan", 2009): 2 log P rounds to fill, and about twice the bucket sent and received
-// by each rank. For long buckets on many ranks.
+// down. They need 2 log P rounds to fill, and each rank sends and receives about twice the bucket.
+// For long buckets on many ranks. Source: P. Sanders, J. Speck and J. L. Traeff, "Two-tree
+// algorithms for full bandwidth broadcast, reduction and scan", 2009.
 //
-// In the first tree rank r has the children 2 r + 1 and 2 r + 2; the second is its mirror image, in
-// which the leaves of the first are inner nodes. D is the depth of the lowest leaf. Of chunk s, a
-// rank at depth d sends the sum of its subtree up in round s + D - d, and gets the whole sum in
-// round s + D + d - 1. Both children arrive in one round: the first is added as it comes, the
-// second goes through scratch.
+// In the first tree rank r has the children 2 r + 1 and 2 r + 2. The second is its mirror image, in
+// which the leaves of the first are inner nodes. D is the depth of the lowest leaf. A rank at depth
+// d sends the sum of its subtree of chunk s up in round s + D - d, and gets the whole sum in round
+// s + D + d - 1. Both children arrive in one round: the first is added at once, the second uses
+// scratch.
 #include <algorithm>
 #include <bit>
 

@@ -1,16 +1,16 @@
-// Reduce-scatter by recursive halving, then all-gather by recursive doubling (R. Rabenseifner,
-// "Optimization of collective reduction operations", 2004): 2 log P rounds, 2 (P-1)/P of the bucket
-// sent by each rank.
+// Reduce-scatter by recursive halving, then all-gather by recursive doubling: 2 log P rounds, in
+// which each rank sends 2 (P-1)/P of the bucket. Source: R. Rabenseifner, "Optimization of
+// collective reduction operations", 2004.
 //
 //              d = 1         d = 2         d = 2         d = 1
 //   rank 0   [++++----]    [++--    ]    [==..    ]    [====....]     + the partner's half is added
-//   rank 1   [----++++]    [    ++--]    [    ==..]    [....====]     - given to the partner
-//   rank 2   [++++----]    [--++    ]    [..==    ]    [====....]     = the whole sum, given too
-//   rank 3   [----++++]    [    --++]    [    ..==]    [....====]     . the partner's, copied
+//   rank 1   [----++++]    [    ++--]    [    ==..]    [....====]     - sent to the partner
+//   rank 2   [++++----]    [--++    ]    [..==    ]    [====....]     = the whole sum, sent too
+//   rank 3   [----++++]    [    --++]    [    ..==]    [....====]     . copied from the partner
 //
-// The partner is rank XOR d. Nearest neighbours exchange first, while the parts are largest: that
-// is the canonical order for powers of two. Of other numbers the ranks from the largest power of
-// two, q, on first give theirs to rank - q and get the sum back at the end.
+// The partner is rank XOR d. Nearest neighbours exchange first, while the parts are largest. This
+// is the canonical order for powers of two. For other numbers, let q be the largest power of two:
+// ranks from q on first send their bucket to rank - q, and get the sum back at the end.
 #include <bit>
 #include <initializer_list>
 
@@ -41,7 +41,7 @@ Schedule halving_doubling(int rank, int size, std::int64_t count) {
   }
 
   struct Halves {
-    Range keep, give;
+    Range keep, send;
   };
   std::vector<Halves> cuts;  // at distance 1, 2, 4, ..
   Range mine = all;
@@ -52,14 +52,14 @@ Schedule halving_doubling(int rank, int size, std::int64_t count) {
     if (folded)
       round({});
     else
-      round({{Verb::send, rank ^ distance, cuts.back().give}, {Verb::add, rank ^ distance, mine}});
+      round({{Verb::send, rank ^ distance, cuts.back().send}, {Verb::add, rank ^ distance, mine}});
   }
   for (int distance = inner / 2; distance > 0; distance /= 2) {
     if (folded)
       round({});
     else
       round({{Verb::send, rank ^ distance, cuts.back().keep},
-             {Verb::copy, rank ^ distance, cuts.back().give}});
+             {Verb::copy, rank ^ distance, cuts.back().send}});
     cuts.pop_back();
   }
 

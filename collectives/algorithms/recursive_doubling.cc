@@ -1,13 +1,13 @@
-// At distance d = 1, 2, 4, .. neighbouring blocks of d ranks, each of which holds the sum of its
-// block, give each other these sums: log P rounds of the whole bucket, half as many as there and
-// back in a tree, so for buckets that are all latency.
+// At distance d = 1, 2, 4, .. neighbouring blocks of d ranks, whose ranks all have the sum of their
+// block, exchange these sums. The log P rounds of the whole bucket are half as many as in a tree.
+// For short buckets, whose time is latency.
 //
 //              d = 1        d = 2
-//   rank 0   <-> 1        <-> 2         each adds what it gets: the canonical order, whatever P
+//   rank 0   <-> 1        <-> 2         each adds in the canonical order, for any P
 //   rank 1   <-> 0        <-  2
-//   rank 2                <-> 0, -> 1   a block cut short by the number of ranks gives to several
+//   rank 2                <-> 0, -> 1   a block with fewer than d ranks sends to several
 //
-// The bucket is sent while its partner's arrives, and is therefore added to when both have.
+// The bucket is sent while its partner's arrives. The addition therefore follows both.
 #include <algorithm>
 
 #include "collectives/algorithms/algorithms.h"

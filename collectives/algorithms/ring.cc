@@ -1,9 +1,9 @@
-// Reduce-scatter, then all-gather around the ring 0 -> 1 -> .. -> P-1 -> 0 (P. Patarasuk and X.
-// Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009): 2 (P-1)
-// rounds of 1/P of the bucket.
+// Reduce-scatter, then all-gather around the ring 0 -> 1 -> .. -> P-1 -> 0: 2 (P-1) rounds of 1/P
+// of the bucket. Source: P. Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for
+// clusters of workstations", 2009.
 //
-// The bucket is cut into P parts. Part i starts at rank i and is added to at each rank it passes:
-// the sum is formed in ring order, which is canonical for two ranks only.
+// The bucket has P parts. Part i starts at rank i, and each rank that it passes adds its own. The
+// sum has ring order, which is canonical only for two ranks.
 #include "collectives/algorithms/algorithms.h"
 
 namespace lockstep {
@@ -20,7 +20,7 @@ Schedule ring(int rank, int size, std::int64_t count) {
     if (part(received).count > 0) added.push_back({verb, previous, part(received)});
   };
   for (int t = 0; t < size - 1; ++t) round(rank - t, Verb::add, rank - t - 1);
-  // Now rank r holds the whole sum of part r + 1.
+  // Now rank r has the whole sum of part r + 1.
   for (int t = 0; t < size - 1; ++t) round(rank + 1 - t, Verb::copy, rank - t);
   return schedule;
 }

@@ -1,10 +1,9 @@
-// Rank 0 takes the buckets of all others, one after another, adds them in the canonical order and
-// sends the sum back: "average on one device". P rounds at the speed of one rank's network; there
-// to be compared with.
+// Rank 0 receives the buckets of all others one after another, adds them in the canonical order and
+// sends the sum back ("average on one device"). P rounds at the speed of one rank's network. Only
+// for comparisons.
 //
-// Rank 0 needs no room for all buckets: a finished subtree is one partial sum, and by the time
-// shard r arrives there are only as many of them as r has bits set. Partial sum number 0 is the
-// bucket itself, the others are scratch.
+// A finished subtree is one partial sum. When shard r arrives there are as many of them as r has
+// bits set. Partial sum number 0 is the bucket, the others are scratch.
 #include <algorithm>
 #include <bit>
 
@@ -23,13 +22,11 @@ Schedule to_one(int rank, int size, std::int64_t count) {
     return schedule;
   }
 
-  int sums = 1;  // partial sums that wait for their right neighbour, the oldest and largest first;
-                 // rank 0's own is there
+  int sums = 1;  // partial sums that wait for their right neighbour; the first is rank 0's own
   const auto place = [&](int sum) { return Range{sum * count, count}; };
   for (int shard = 1; shard < size; ++shard) {
     Round& round = schedule.rounds[static_cast<std::size_t>(shard) - 1];
-    int merges =
-        std::countr_one(static_cast<unsigned>(shard));  // subtrees that this shard completes
+    int merges = std::countr_one(static_cast<unsigned>(shard));  // subtrees that it completes
     if (merges > 0) {
       round.push_back({Verb::add, shard, place(sums - 1)});
       --merges;
@@ -37,8 +34,7 @@ Schedule to_one(int rank, int size, std::int64_t count) {
       round.push_back({Verb::copy, shard, place(sums++)});
       schedule.scratch = std::max(schedule.scratch, (sums - 1) * count);
     }
-    if (shard == size - 1)
-      merges = sums - 1;  // the last: what is left has no right neighbour to wait for
+    if (shard == size - 1) merges = sums - 1;  // no right neighbours follow the last shard
     for (; merges > 0; --merges, --sums)
       round.push_back({Verb::add, 0, place(sums - 2), place(sums - 1).begin});
   }

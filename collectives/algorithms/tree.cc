@@ -1,9 +1,8 @@
-// The binomial tree of the canonical order itself: at distance d = 1, 2, 4, .. rank r + d sends to
-// rank r, r a multiple of 2d; then the sum goes back the same way. 2 log P rounds of the whole
-// bucket.
+// The binomial tree of the canonical order: at distance d = 1, 2, 4, .. rank r + d sends to rank r,
+// a multiple of 2d. Then the sum returns on the same edges. 2 log P rounds of the whole bucket.
 //
-// A long bucket is cut into chunks that follow each other through the tree, one level per round,
-// so that all levels work at once and chunks travel up and down at the same time.
+// The chunks of a long bucket follow each other through the tree, one level per round, so that all
+// levels work at once.
 #include <algorithm>
 
 #include "collectives/algorithms/algorithms.h"
@@ -11,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// Below, a second latency costs more than it hides at 10 Gbit/s (64 Ki floats are 220 us there).
+/// Shorter chunks cost more latency than they hide at 10 Gbit/s (64 Ki floats take 220 us).
 constexpr std::int64_t kChunk = 64 << 10;
 
 int levels_of(int size) {

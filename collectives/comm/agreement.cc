@@ -12,15 +12,14 @@
 namespace lockstep {
 namespace {
 
-/// A name that stands in a file may hold anything.
+/// Names from files may contain any character.
 std::string one_line(std::string text) {
   text = printable(text);
   std::replace(text.begin(), text.end(), '\n', '?');
   return text;
 }
 
-/// The first line in which `here` and `there` differ, one text each; "(nothing)" where one has
-/// ended.
+/// The first lines that differ; "(nothing)" after the end of a text.
 std::pair<std::string, std::string> first_difference(const std::string& here,
                                                      const std::string& there) {
   std::istringstream left(here), right(there);
@@ -40,13 +39,13 @@ Error current_error() {
   } catch (const Error& error) {
     return Error(one_line(error.what()), error.exit_code());
   } catch (const std::bad_alloc&) {
-    return Error("out of memory: use a smaller batch or fewer ranks per host");
+    return Error("out of memory. Use a smaller batch or fewer ranks per host.");
   } catch (const std::system_error& error) {
     if (error.code() != std::errc::resource_unavailable_try_again) {
       return Error(one_line(fmt::format("unexpected error: {}", error.what())));
     }
     return Error(
-        "cannot start a thread: raise the limit of processes (ulimit -u, pids.max) or of memory");
+        "cannot start a thread. Raise the limit of processes (ulimit -u, pids.max) or of memory.");
   } catch (const std::exception& error) {
     return Error(one_line(fmt::format("unexpected error: {}", error.what())));
   } catch (...) {
@@ -72,9 +71,9 @@ void agree(const Comm& comm, const std::function<void()>& body) {
   }
   line = comm.broadcast(line, root);
   const int code = static_cast<int>(comm.max(comm.rank() == root ? error->exit_code() : 0));
-  int everybody = 0;
-  check(MPI_Comm_size(MPI_COMM_WORLD, &everybody));
-  if (comm.size() < everybody) throw Error(line, code);  // the other ranks do not know
+  int all = 0;
+  check(MPI_Comm_size(MPI_COMM_WORLD, &all));
+  if (comm.size() < all) throw Error(line, code);  // other ranks do not know of it
   throw AgreedError(line, code);
 }
 
@@ -84,7 +83,7 @@ void expect_same(const Comm& comm, const std::string& what, const std::string& t
   agree(comm, [&] {
     if (text == reference) return;
     const auto [here, there] = first_difference(text, reference);
-    fail_usage("{} differ: \"{}\" here, \"{}\" on rank 0; {}", what, here, there, cure);
+    fail_usage("{} differ: \"{}\" here, \"{}\" on rank 0. {}.", what, here, there, cure);
   });
 }
 

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-std::atomic<Record*> own_record = nullptr;  ///< see Waiting::tell()
+std::atomic<Record*> own_record = nullptr;  ///< of Waiting::tell()
 
 void tell(bool inside) {
   if (Record* record = own_record) record->collective(inside);
@@ -63,7 +63,7 @@ Communicator::Communicator(MPI_Comm handle, bool owned) : handle(handle), owned(
 }
 
 Communicator::~Communicator() {
-  // An error here has no cure and does no harm.
+  // An error here is harmless.
   if (owned && std::uncaught_exceptions() == 0) MPI_Comm_free(&handle);
 }
 
@@ -139,16 +139,15 @@ template void Comm::broadcast(std::span<std::uint64_t>, int) const;
 template void Comm::broadcast(std::span<float>, int) const;
 template void Comm::broadcast(std::span<double>, int) const;
 
-template <class T>
-std::vector<T> Comm::all_gather(std::span<const T> values) const {
+std::vector<std::uint64_t> Comm::all_gather(std::span<const std::uint64_t> values) const {
   const Waiting waiting;
   const auto ranks = static_cast<std::size_t>(size_);
-  std::vector<T> all(values.size() * ranks), parts;
-  T* place = all.data();
-  for_each_message(values, largest_message_, [&](std::span<const T> part) {
+  std::vector<std::uint64_t> all(values.size() * ranks), parts;
+  std::uint64_t* place = all.data();
+  for_each_message(values, largest_message_, [&](std::span<const std::uint64_t> part) {
     parts.resize(part.size() * ranks);
-    check(MPI_Allgather(part.data(), int_size(part), type_of(part), parts.data(), int_size(part),
-                        type_of(part), raw(*this)));
+    check(MPI_Allgather(part.data(), int_size(part), MPI_UINT64_T, parts.data(), int_size(part),
+                        MPI_UINT64_T, raw(*this)));
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       std::copy_n(parts.data() + rank * part.size(), part.size(), place + rank * values.size());
     }
@@ -156,7 +155,6 @@ std::vector<T> Comm::all_gather(std::span<const T> values) const {
   });
   return all;
 }
-template std::vector<std::uint64_t> Comm::all_gather(std::span<const std::uint64_t>) const;
 
 std::vector<std::string> Comm::gather(const std::string& text) const {
   const auto own = static_cast<std::int64_t>(text.size());

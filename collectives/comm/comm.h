@@ -1,5 +1,5 @@
-// Comm: a group of ranks, its collective calls, and agreement on errors among its ranks. MPI itself
-// is behind collectives/comm/communicator.h.
+// Comm: a group of ranks, its collective calls, and agreement on errors among its ranks. MPI types
+// are in collectives/comm/communicator.h.
 #pragma once
 
 #include <cstddef>
@@ -17,16 +17,16 @@ namespace lockstep {
 
 struct Communicator;
 
-/// An Error that every rank throws at the same place for the same reason: rank 0 prints it and MPI
-/// is shut down in order.
+/// An Error that every rank throws at the same place for the same reason. Rank 0 prints it, and MPI
+/// is finalized.
 class AgreedError : public Error {
  public:
   using Error::Error;
 };
 
-/// A group of ranks. Cheap to copy. Methods are collective unless marked local, and throw Error
-/// where MPI fails. What duplicate() and node() made is freed with its last copy, which is
-/// collective too, but not while an exception unwinds: a rank that fails alone must not wait for
+/// A group of ranks. Cheap to copy. Methods are collective unless marked local. MPI failures throw
+/// Error. The results of duplicate() and node() are freed with their last copy, which is collective
+/// too. While an exception unwinds they are not freed, because a rank that fails must not wait for
 /// the others.
 class Comm {
  public:
@@ -34,7 +34,7 @@ class Comm {
 
   int rank() const { return rank_; }  ///< local
   int size() const { return size_; }  ///< local
-  /// Local; collectives/comm/communicator.h says what that is.
+  /// MPI's communicator (collectives/comm/communicator.h). Local.
   const Communicator& communicator() const { return *communicator_; }
 
   Comm duplicate() const;  ///< for another thread or library
@@ -49,18 +49,17 @@ class Comm {
   std::vector<std::string> gather(const std::string& text) const;
 
   // For any number of elements, the same on each rank.
-  /// Each element becomes its sum over the ranks. For integers alone: the order is MPI's own.
+  /// Replaces each element by its sum over the ranks.
   void sum(std::span<std::int64_t> values) const;
-  /// Rank `root`'s. Of char, std::int64_t, std::uint64_t, float and double.
+  /// Copies the values of rank `root`. T: char, std::int64_t, std::uint64_t, float or double.
   template <class T>
   void broadcast(std::span<T> values, int root = 0) const;
-  /// The `values` of all ranks one after the other, in rank order. Of std::uint64_t.
-  template <class T>
-  std::vector<T> all_gather(std::span<const T> values) const;
+  /// The `values` of all ranks, in rank order.
+  std::vector<std::uint64_t> all_gather(std::span<const std::uint64_t> values) const;
 
-  /// Elements of one MPI call: it counts in an int, and more go in several.
+  /// The most elements of one MPI call, which counts in an int; more need several calls.
   std::size_t largest_message() const { return largest_message_; }  ///< local
-  /// The same ranks and the same communicator with another: tests have no 2^31 elements. Local
+  /// The same communicator with another limit, because tests do not have 2^31 elements. Local.
   Comm with_largest_message(std::size_t elements) const;
 
  private:
@@ -69,24 +68,24 @@ class Comm {
   std::size_t largest_message_ = std::size_t{1} << 30;
 };
 
-/// Runs `body` on every rank, then compares notes: if it threw anywhere, all ranks throw the
-/// AgreedError of the lowest rank that failed, so that everybody leaves together. `body` holds no
-/// collective after a place where one rank alone may throw. The line of rank 0 stays as it is; that
-/// of another begins with "rank 3 (host): ". If `comm` is only a part of the run, the exception is
-/// an Error and no AgreedError: the other ranks do not know of it, and run_main() ends them.
+/// Runs `body` on every rank. If it threw on any, all ranks throw the AgreedError of the lowest
+/// rank that failed. `body` makes no collective call after a place where only some ranks may throw.
+/// The error of a rank other than 0 begins with "rank 3 (host): ". If `comm` is only a part of the
+/// run, agree() throws an Error and no AgreedError: other ranks do not know of it, and run_main()
+/// ends them.
 void agree(const Comm& comm, const std::function<void()>& body);
 
-/// The exception in flight as the line that a user reads. Call it within a catch block.
+/// The current exception as the line that a user reads. Call it within a catch block.
 Error current_error();
 
-/// Compares `text` (lines of "key = value") with rank 0's. Where it differs, all ranks throw the
-/// same AgreedError, which names the lowest rank that differs, the first line that does, and both
-/// values. `what` is the heading ("command lines"), `cure` what the user can do.
+/// Compares `text` (lines of "key = value") with rank 0's. If it differs, all ranks throw the same
+/// AgreedError. It names the lowest rank that differs, the first line that differs, and both
+/// values. `what`: the heading ("command lines"). `cure`: a sentence without its period.
 void expect_same(
     const Comm& comm, const std::string& what, const std::string& text,
-    const std::string& cure = "start all ranks with the same build, options and files");
+    const std::string& cure = "Start all ranks with the same build, options and files");
 
-/// The cure of expect_same() for arguments of a program.
-inline constexpr const char* kSameArguments = "pass the same on all ranks";
+/// The cure of expect_same() for arguments of a function.
+inline constexpr const char* kSameArguments = "Pass the same values on all ranks";
 
 }  // namespace lockstep

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/base/clock.h"
-
 namespace lockstep {
 namespace {
 
@@ -17,24 +15,6 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
               "records are shared between processes");
-
-struct FlightRecorder::Memory {
-  alignas(64) std::atomic<bool> failing, saved, network;
-  Record records[1];  // one per rank: the memory goes on
-};
-
-void Record::step(std::int64_t number) {
-  step_.store(number, kRelaxed);
-  progress();
-}
-
-void Record::phase(std::string_view name, double limit_seconds) {
-  enter(name, limit_seconds, false);
-}
-
-void Record::waiting(std::string_view name, double limit_seconds) {
-  enter(name, limit_seconds, true);
-}
 
 void Record::enter(std::string_view name, double limit_seconds, bool waiting) {
   char text[kPhaseLength] = "";
@@ -49,17 +29,6 @@ void Record::enter(std::string_view name, double limit_seconds, bool waiting) {
   progress();
 }
 
-void Record::collective(bool inside) {
-  collective_.store(inside, kRelaxed);
-  progress();
-}
-
-void Record::progress() { mark_ns_.store(now_ns(), kRelaxed); }
-
-void Record::goodbye() { goodbye_.store(true, std::memory_order_release); }
-
-void Record::seen(Condition condition) { condition_.store(condition, kRelaxed); }
-
 Record::State Record::read() const {
   char text[kPhaseLength + 1] = "";
   for (std::size_t i = 0; i < phase_.size(); ++i) {
@@ -70,7 +39,7 @@ Record::State Record::read() const {
   state.rank = rank_.load(kRelaxed);
   state.pid = pid_.load(kRelaxed);
   state.pid_space = pid_space_.load(kRelaxed);
-  state.said_goodbye = goodbye_.load(std::memory_order_acquire);
+  state.has_left = goodbye_.load(std::memory_order_acquire);
   state.step = step_.load(kRelaxed);
   state.phase = text;
   state.start_time = start_time_.load(kRelaxed);
@@ -91,8 +60,7 @@ FlightRecorder::FlightRecorder(void* memory, int index, int size, int rank)
   mine().rank_.store(rank, kRelaxed);
   mine().pid_.store(static_cast<int>(getpid()), kRelaxed);
   struct stat space = {};
-  stat("/proc/self/ns/pid",
-       &space);  // containers have one each; 0 for all where there is no such file
+  stat("/proc/self/ns/pid", &space);  // without such a file 0 on all ranks
   mine().pid_space_.store(space.st_ino, kRelaxed);
   mine().start_time_.store(start_time_of(getpid()), kRelaxed);
   mine().seen(Condition::runs);
@@ -100,22 +68,9 @@ FlightRecorder::FlightRecorder(void* memory, int index, int size, int rank)
   mine().phase("start-up");
 }
 
-Record& FlightRecorder::mine() { return memory_->records[index_]; }
-const Record& FlightRecorder::operator[](int index) const { return memory_->records[index]; }
-Record& FlightRecorder::operator[](int index) { return memory_->records[index]; }
-
-bool FlightRecorder::first_failure() { return !memory_->failing.exchange(true); }
-bool FlightRecorder::failing() const { return memory_->failing.load(); }
-
-void FlightRecorder::suspect_network(bool suspected) { memory_->network.store(suspected); }
-bool FlightRecorder::suspects_network() const { return memory_->network.load(); }
-
 bool FlightRecorder::anyone_has_left() const {
   return std::any_of(memory_->records, memory_->records + size_,
-                     [](const Record& record) { return record.read().said_goodbye; });
+                     [](const Record& record) { return record.read().has_left; });
 }
-
-void FlightRecorder::saved() { memory_->saved.store(true); }
-bool FlightRecorder::has_saved() const { return memory_->saved.load(); }
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
-// The flight recorder: what each rank of a node last did, in memory that all of them see, so that a
-// rank that hangs or dies can be named by those that wait for it. Written with a few relaxed
-// stores: cheap enough for every layer.
+// The flight recorder: the last action of each rank of a node, in memory that all of them map, so
+// that other ranks can name a rank that hangs or dies. A write is a few relaxed stores, which is
+// cheap enough for every layer.
 #pragma once
 
 #include <array>
@@ -10,46 +10,53 @@
 #include <string>
 #include <string_view>
 
+#include "src/base/clock.h"
 #include "src/base/process.h"
 
 namespace lockstep {
 
-/// One rank's record. Its owner writes from any of its threads, one at a time; everybody reads.
+/// One rank's record. Its owner writes from any thread, one at a time. All ranks read.
 class alignas(64) Record {
  public:
   static constexpr std::size_t kPhaseLength = 64;
 
   /// The number of the training step that begins; negative before the first.
-  void step(std::int64_t number);
-  /// What begins now ("forward", "bucket 2 of the reducer tree"; cut to 64 characters). It may take
-  /// `limit_seconds` until the next mark; 0 means the watchdog's usual limit.
-  void phase(std::string_view name, double limit_seconds = 0);
-  /// The same for a phase in which this rank waits for others: while one of them does not, its
-  /// silence is their fault.
-  void waiting(std::string_view name, double limit_seconds = 0);
-  /// Inside of a call that returns when all ranks have made it (Comm's methods say so themselves):
-  /// as waiting(), within the phase.
-  void collective(bool inside);
-  /// Something has moved within the phase.
-  void progress();
-  /// This rank leaves, and all have come to the end of MPI: its silence and its absence mean
-  /// nothing from now on, nor does the absence of others.
-  void goodbye();
-  /// Written by the neighbour that watches this rank, not by its owner.
-  void seen(Condition condition);
+  void step(std::int64_t number) {
+    step_.store(number, std::memory_order_relaxed);
+    progress();
+  }
+  /// The phase that begins now ("forward", "bucket 2 of the reducer tree"; cut to 64 characters).
+  /// `limit_seconds`: until the next mark; 0: the watchdog's default.
+  void phase(std::string_view name, double limit_seconds = 0) { enter(name, limit_seconds, false); }
+  /// The same for a phase in which this rank waits for others.
+  void waiting(std::string_view name, double limit_seconds = 0) {
+    enter(name, limit_seconds, true);
+  }
+  /// Inside a call that returns when all ranks have made it: like waiting(), within the phase.
+  void collective(bool inside) {
+    collective_.store(inside, std::memory_order_relaxed);
+    progress();
+  }
+  /// Progress within the phase.
+  void progress() { mark_ns_.store(now_ns(), std::memory_order_relaxed); }
+  /// This rank leaves after all have reached the end of MPI: from now on a missing process of the
+  /// node is no failure.
+  void goodbye() { goodbye_.store(true, std::memory_order_release); }
+  /// The neighbour that watches this rank writes it, not the owner.
+  void seen(Condition condition) { condition_.store(condition, std::memory_order_relaxed); }
 
-  /// What was written last. A phase that is being written in this moment may be half old, half new:
-  /// such a rank is moving, and nobody will ask for its name.
+  /// The last state. A phase that is written at this moment may be half old and half new. This is
+  /// harmless, because such a rank moves.
   struct State {
     int rank = 0, pid = 0;
-    std::uint64_t pid_space = 0;   ///< pid means the same process to those with the same space
-    std::uint64_t start_time = 0;  ///< of the process (src/base/process.h)
-    Condition condition = Condition::runs;  ///< as its neighbour saw it last
-    bool said_goodbye = false;
+    std::uint64_t pid_space = 0;            ///< of `pid`: containers may have one each
+    std::uint64_t start_time = 0;           ///< of the process (src/base/process.h)
+    Condition condition = Condition::runs;  ///< as the neighbour saw it
+    bool has_left = false;
     std::int64_t step = -1;
     std::string phase;
     bool waiting = false;      ///< for others
-    std::int64_t mark_ns = 0;  ///< when it was last heard of, by the monotonic clock of the host
+    std::int64_t mark_ns = 0;  ///< time of the last write, by the monotonic clock of the host
     double seconds_since = 0;  ///< since then
     double limit_seconds = 0;
   };
@@ -72,36 +79,38 @@ class FlightRecorder {
  public:
   static std::size_t bytes(int ranks);
 
-  /// `memory`: FlightRecorder::bytes(size), zeroed, seen by all ranks of the node, outlives this.
-  /// Enters this process as number `index` of `size`.
+  /// Enters this process as number `index` of `size`. `memory`: FlightRecorder::bytes(size),
+  /// zeroed, shared by all ranks of the node, outlives this.
   FlightRecorder(void* memory, int index, int size, int rank);
 
   int index() const { return index_; }
   int size() const { return size_; }
-  Record& mine();
-  const Record& operator[](int index) const;
-  Record& operator[](int index);
+  Record& mine() { return memory_->records[index_]; }
+  const Record& operator[](int index) const { return memory_->records[index]; }
+  Record& operator[](int index) { return memory_->records[index]; }
 
-  /// True for the first rank of the node that asks, once per run: it alone explains to the user why
-  /// all end.
-  bool first_failure();
-  /// Somebody has asked first_failure().
-  bool failing() const;
+  /// True for the first rank of the node that calls it: only that rank prints why the run ends.
+  bool first_failure() { return !memory_->failing.exchange(true); }
+  /// A rank has called first_failure().
+  bool failing() const { return memory_->failing; }
 
-  /// Another host does not answer the heartbeat of this node: what looks like a rank's fault may be
-  /// the network's.
-  void suspect_network(bool suspected);
-  bool suspects_network() const;
+  /// Another host does not answer the heartbeat of this node, so that a hang may be a fault of the
+  /// network.
+  void suspect_network(bool suspected) { memory_->network = suspected; }
+  bool suspects_network() const { return memory_->network; }
 
-  /// A rank of the node has said goodbye.
+  /// A rank of the node has called goodbye().
   bool anyone_has_left() const;
 
-  /// There is a checkpoint to go on from: what is said of an end may depend on it.
-  void saved();
-  bool has_saved() const;
+  /// The run can be resumed from a checkpoint, which the line about its end then mentions.
+  void saved() { memory_->saved = true; }
+  bool has_saved() const { return memory_->saved; }
 
  private:
-  struct Memory;
+  struct Memory {
+    alignas(64) std::atomic<bool> failing, saved, network;
+    Record records[1];  // one per rank
+  };
   Memory* memory_;
   int index_, size_;
 };

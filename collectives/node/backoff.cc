@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto kNap = std::chrono::microseconds(50);
 constexpr double kNapping = 4, kReading = 1e-3, kSpan = 5e-3;  // seconds
-constexpr double kOwn = 0.7;  ///< of a core, and it counts as the thread's own
+constexpr double kOwn = 0.7;  ///< part of a core with which no others want it
 
 CoreContention::Reading reading_at(double now) {
   timespec worked{};

@@ -1,25 +1,25 @@
-// Backoff: what a thread does between two looks at messages that have not come.
+// Backoff: the pause of a thread between two looks at messages that have not arrived.
 #pragma once
 
 #include <cstdint>
 
 namespace lockstep {
 
-/// Whether others want the core that a thread looks on from: it had less than 70 % of it in two
-/// spans of looking one after the other, of 5 ms each, and had to leave it. (Time that interrupts
-/// or a hypervisor take may be missing too; for these nobody need make room.)
+/// Decides whether other threads want the core of a polling thread. They do if the thread had less
+/// than 70 % of its core in two successive spans of 5 ms, and had to leave it. (A thread also loses
+/// time to interrupts and to a hypervisor, without leaving its core.)
 class CoreContention {
  public:
-  /// Of a thread: the steady clock, its own processor time, both in seconds, and how often it left
-  /// its core.
+  /// The steady clock and the thread's processor time in seconds, and the number of times that it
+  /// left its core.
   struct Reading {
     double now, worked;
     std::int64_t left;
   };
 
-  /// What went before counts no longer: the thread begins to look.
+  /// The thread begins to poll: forgets earlier readings.
   void begin(const Reading& reading) { last_ = reading; }
-  /// It has looked since the last reading. True: the core is shared, and the judging begins anew.
+  /// The thread has polled since the last reading. Returns true once if others want the core.
   bool shared(const Reading& reading);
 
  private:
@@ -27,26 +27,27 @@ class CoreContention {
   int bad_ = 0;
 };
 
-/// Looks on while the core is its own: one that sleeps comes back late, and a virtual one slow.
-/// Where others want it, because ranks share cores or threads compute there, it naps for some
-/// seconds, for every look is taken from somebody's work, and then judges again. Tutorial steps of
-/// 4 ranks, a host each, on 2 cores took half the time so; of 2 ranks with a core each they took a
-/// fifth more where it always napped. One thread at a time.
+/// Polls while the thread has its core to itself, because a thread that sleeps wakes up late, and
+/// on a virtual core slowly. If others want the core, every look costs their work: it then naps for
+/// some seconds before it polls again. Tutorial steps of 4 ranks, each on a host, on 2 cores took
+/// half the time with naps. With a core for each of 2 ranks, naps cost a fifth. One thread at a
+/// time.
 class Backoff {
  public:
-  /// A wait begins, or goes on after something else.
+  /// A wait begins, or continues after other work.
   void begin() { fresh_ = true; }
-  /// Between two looks. A nap is 50 us, and about as much again by Linux's usual slack of timers.
-  /// What is over in a millisecond is not judged, and costs no more than a look at the clock.
+  /// Call it between two looks. A nap is 50 us and about 50 us of Linux's timer slack. A wait of
+  /// less than a millisecond costs only a look at the clock.
   void between();
-  /// It has found its core shared.
+  /// Others want the core.
   bool naps() const;
 
  private:
   CoreContention judge_;
-  bool fresh_ = true, judged_ = false;  ///< a wait that has not been looked at, or is judged
-  double read_ = 0;                     ///< when that was looked at last
-  double until_ = 0;                    ///< naps
+  bool fresh_ = true;    ///< the wait has just begun
+  bool judged_ = false;  ///< the wait is long enough for readings
+  double read_ = 0;      ///< time of the last reading
+  double until_ = 0;     ///< end of the naps
 };
 
 }  // namespace lockstep

@@ -10,7 +10,7 @@ namespace lockstep {
 
 NodeCores share_out(const std::vector<RankCores>& ranks, std::size_t mine) {
   std::map<int, int> users;  // by core
-  double quota = 0;          // containers of their own have one each; a common one counts once
+  double quota = 0;          // of one container that all ranks share, or of the largest
   for (const RankCores& rank : ranks) {
     for (const int core : rank.cores) ++users[core];
     quota = std::max(quota, rank.quota);
@@ -28,7 +28,7 @@ NodeCores node_cores(const Comm& node) {
   std::vector<std::uint64_t> words{std::bit_cast<std::uint64_t>(mine.quota), mine.cores.size()};
   words.insert(words.end(), mine.cores.begin(), mine.cores.end());
   words.resize(node.max(ssize(words)));
-  const auto all = node.all_gather(std::span<const std::uint64_t>(words));
+  const auto all = node.all_gather(words);
   std::vector<RankCores> ranks;
   for (auto at = all.begin(); at != all.end(); at += ssize(words))
     ranks.push_back({{at + 2, at + 2 + at[1]}, std::bit_cast<double>(at[0])});

@@ -1,23 +1,23 @@
-// The cores of a node, shared out among its ranks.
+// The cores of a node, and the share of each rank.
 #pragma once
 
 #include "collectives/comm/comm.h"
 
 namespace lockstep {
 
-/// What all ranks of a node may use together, and this rank's part of it.
+/// The cores of all ranks of a node, and the share of this rank.
 struct NodeCores {
-  double all = 1;    ///< distinct cores, or fewer where a quota of processor time (cgroup) says so
-  double share = 1;  ///< of this rank: each core counts once, divided by the ranks that may use it
+  double all = 1;    ///< distinct cores, or the quota of processor time (cgroup) if that is less
+  double share = 1;  ///< sum over this rank's cores of 1 / ranks that may use the core
 };
 
 /// Collective over `node`, the ranks of one host.
 NodeCores node_cores(const Comm& node);
 
-/// The same from what the ranks of a node say; `mine` is one of them.
+/// The cores of one rank, and the same computed from those of all ranks. `mine`: index of a rank.
 struct RankCores {
-  std::vector<int> cores;  ///< that it may run on
-  double quota = 0;        ///< cores' time; infinity without a limit
+  std::vector<int> cores;  ///< numbers of the cores on which it may run
+  double quota = 0;        ///< in cores; infinity: none
 };
 NodeCores share_out(const std::vector<RankCores>& ranks, std::size_t mine);
 

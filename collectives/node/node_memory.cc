@@ -19,16 +19,12 @@
 
 #include "collectives/comm/comm.h"
 #include "src/base/round_up.h"
+#include "src/base/view.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::string_view kPrefix = "lockstep-";
-
-/// Bytes of a file.
-struct Part {
-  std::size_t begin, bytes;
-};
 
 struct File {
   int number;
@@ -37,9 +33,9 @@ struct File {
   }
 };
 
-/// Takes away what a process left that was killed between making its file and taking the name away:
-/// files of this user that are named after a process that is gone. A minute old at least, since the
-/// processes of another container may be unknown here.
+/// Removes the files of processes that were killed in the constructor: files of this user whose
+/// names contain the pid of no process. They are at least a minute old, because processes of
+/// another container may be invisible here.
 void remove_leftovers() {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -55,7 +51,7 @@ void remove_leftovers() {
   }
 }
 
-/// Throws the Error for `bytes` that /dev/shm does not have.
+/// Throws the Error for too little room in /dev/shm.
 [[noreturn]] void fail_for_room(std::size_t bytes, const std::string& purpose) {
   constexpr double kMiB = 1 << 20;
   struct statvfs room = {};
@@ -67,28 +63,27 @@ void remove_leftovers() {
       static_cast<double>(room.f_bavail) * static_cast<double>(room.f_frsize) / kMiB);
 }
 
-/// Refuses at once what cannot be reserved. Another process may still take the room afterwards.
+/// Fails before anything is reserved. Another process may still use the room afterwards.
 void require_room(std::size_t bytes, const std::string& purpose) {
   struct statvfs room;
   if (statvfs("/dev/shm", &room) != 0 || room.f_blocks == 0) return;  // unknown or unlimited
   if (bytes > std::size_t{room.f_bavail} * room.f_frsize) fail_for_room(bytes, purpose);
 }
 
-/// Takes the pages of `part` of `file`, which is of `bytes`. Without them the first write to a page
-/// ends the process by SIGBUS once /dev/shm is full.
-void reserve(int file, Part part, std::size_t bytes, const std::string& purpose) {
-  if (part.bytes == 0) return;
+/// Reserves the pages of `part`. Without this a write to a page of a full /dev/shm would end the
+/// process by SIGBUS. `bytes`: of the whole file, for the error.
+void reserve(int file, Range part, std::size_t bytes, const std::string& purpose) {
+  if (part.count == 0) return;
   int error = EINTR;
-  while (error == EINTR)
-    error = posix_fallocate(file, static_cast<off_t>(part.begin), static_cast<off_t>(part.bytes));
+  while (error == EINTR) error = posix_fallocate(file, part.begin, part.count);
   if (error == ENOSPC) fail_for_room(bytes, purpose);
-  require(error == 0, "cannot reserve {} bytes of /dev/shm on {}: {}", part.bytes, host_name(),
+  require(error == 0, "cannot reserve {} bytes of /dev/shm on {}: {}", part.count, host_name(),
           std::strerror(error));
 }
 
-/// Maps `bytes` of /dev/shm/`name`, which it makes first if `make` says so, and reserves `own` of
-/// them. Throws Error.
-Memory map_file(const std::string& name, std::size_t bytes, Part own, bool make,
+/// Maps `bytes` of /dev/shm/`name` and reserves the part `own`. `make`: creates the file. Throws
+/// Error.
+Memory map_file(const std::string& name, std::size_t bytes, Range own, bool make,
                 const std::string& purpose) {
   const File file{shm_open(name.c_str(), make ? O_RDWR | O_CREAT | O_EXCL : O_RDWR, 0600)};
   const int refused = errno;
@@ -109,7 +104,7 @@ Memory map_file(const std::string& name, std::size_t bytes, Part own, bool make,
   return Memory(static_cast<std::byte*>(data), [bytes](std::byte* p) { munmap(p, bytes); });
 }
 
-/// Takes the name away from a file that rank 0 has made, however the others fare with it.
+/// Removes the name of the file that rank 0 has created, also after an error.
 struct Name {
   std::string text;
   bool owned;
@@ -124,11 +119,11 @@ NodeMemory::NodeMemory(const Comm& all, const Comm& node, std::size_t bytes,
                        const std::string& purpose)
     : bytes_(round_up(std::max<std::size_t>(bytes, 1), kPageBytes)) {
   const bool first = node.rank() == 0, alone = node.size() == 1;
-  // Each rank reserves and touches a part first. On hosts with several memory controllers the parts
-  // then lie about evenly.
-  const std::size_t each = round_up(bytes_ / static_cast<std::size_t>(node.size()), kPageBytes);
-  const std::size_t begin = std::min(bytes_, each * static_cast<std::size_t>(node.rank()));
-  const Part own{begin, std::min(each, bytes_ - begin)};
+  // Each rank touches one part first, which distributes the memory over memory controllers.
+  const auto total = static_cast<std::int64_t>(bytes_);
+  const std::int64_t each = round_up(total / node.size(), std::int64_t{kPageBytes});
+  const std::int64_t begin = std::min(total, each * node.rank());
+  const Range own{begin, std::min(each, total - begin)};
   std::random_device random;
   const Name name{
       node.broadcast(first ? fmt::format("/{}{}-{:08x}", kPrefix, getpid(), random()) : ""),
@@ -148,7 +143,7 @@ NodeMemory::NodeMemory(const Comm& all, const Comm& node, std::size_t bytes,
   });
   if (alone) return;
   ask_for_huge_pages(data(), bytes_);
-  std::memset(data() + own.begin, 0, own.bytes);
+  std::memset(data() + own.begin, 0, own.count);
   node.barrier();
 }
 

@@ -17,7 +17,7 @@ void pause() {
 #endif
 }
 
-/// std::atomic::wait() works within one process only.
+/// Used because std::atomic::wait() works only within one process.
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
            const timespec* timeout) {
   static_assert(sizeof word == sizeof(std::uint32_t));
@@ -27,7 +27,7 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
 }  // namespace
 
 void SharedCounter::add(std::uint32_t number) {
-  // Sequentially consistent with wait(): either it sees the new value, or we see the sleeper.
+  // Sequentially consistent: either wait() sees the new value, or this sees the sleeper.
   value_.fetch_add(number);
   if (sleepers_.load() > 0) futex(value_, FUTEX_WAKE, INT_MAX, nullptr);
 }

@@ -1,5 +1,5 @@
-// The reducer "auto" in memory of the host: shared on one host; between hosts the one that the link
-// suits, by cost and by trial.
+// The reducer "auto" in memory of the host: shared on one host, and between hosts the fastest for
+// the link, by cost and by measurement.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,38 +16,37 @@
 namespace lockstep {
 namespace {
 
-/// The buckets that candidates are compared by: the first of a step. What the link can move in 20
-/// ms is enough to tell, and neither time nor memory grows with huge gradients.
-std::vector<Range> buckets_of_trial(const ReducerSpec& spec) {
+/// The buckets of the comparison: the first of a step, as many as the link transfers in 20 ms. Time
+/// and memory therefore do not grow with the gradients.
+std::vector<Range> compared_buckets(const ReducerSpec& spec) {
   constexpr double kLeast = 16 << 10, kMost = 4 << 20;  // elements
   const auto enough = static_cast<std::int64_t>(
       std::clamp(0.02 * spec.link->bandwidth / sizeof(float), kLeast, kMost));
-  std::vector<Range> tried;
+  std::vector<Range> compared;
   std::int64_t end = 0;
   for (const Range& bucket : spec.buckets) {
     if (bucket.count == 0) continue;
     if (end == enough) break;
-    tried.push_back({end, std::min(bucket.count, enough - end)});
-    end = tried.back().end();
+    compared.push_back({end, std::min(bucket.count, enough - end)});
+    end = compared.back().end();
   }
-  return tried;
+  return compared;
 }
 
-/// A reducer that auto may take between hosts.
+/// A reducer that auto may select between hosts.
 struct Candidate {
   std::string_view name;
   std::function<std::unique_ptr<Reducer>(const ReducerSpec&)> make;
-  double seconds = 0;  ///< of a trial
+  double seconds = 0;  ///< measured
 };
 
-/// Those in canonical order that should be the cheapest for the buckets of `spec`, the cheapest
-/// first, and direct, whose messages all go at once.
+/// The two algorithms in canonical order with the least cost() for the buckets of `spec`, the
+/// cheapest first, and direct.
 std::vector<Candidate> candidates(const ReducerSpec& spec) {
-  constexpr std::size_t kTried = 2;
   std::vector<Candidate> found;
-  for (const AlgorithmEntry* entry :
-       algorithms_by_cost(spec.comm.size(), spec.buckets, *spec.link)) {
-    if (found.size() == kTried) break;
+  auto algorithms = algorithms_by_cost(spec.comm.size(), spec.buckets, *spec.link);
+  algorithms.resize(2);
+  for (const AlgorithmEntry* entry : algorithms) {
     found.push_back({entry->name, [entry](const ReducerSpec& made) {
                        return make_scheduled_reducer(*entry, made);
                      }});
@@ -56,7 +55,7 @@ std::vector<Candidate> candidates(const ReducerSpec& spec) {
   return found;
 }
 
-/// The time of the slowest rank for these buckets: the median of three.
+/// Seconds of the slowest rank for these buckets, the median of three.
 double measured_seconds(const Candidate& candidate, const ReducerSpec& given,
                         const std::vector<Range>& buckets) {
   ReducerSpec spec = given;
@@ -73,9 +72,7 @@ double measured_seconds(const Candidate& candidate, const ReducerSpec& given,
       reducer->start(i);
       if (spec.one_by_one) reducer->finish(i);
     }
-    if (!spec.one_by_one) {
-      for (int i = 0; i < ssize(buckets); ++i) reducer->finish(i);
-    }
+    for (int i = 0; i < ssize(buckets); ++i) reducer->finish(i);
     each = now_seconds() - begin;
   }
   std::sort(seconds.begin(), seconds.end());
@@ -87,7 +84,7 @@ double measured_seconds(const Candidate& candidate, const ReducerSpec& given,
 std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& given, const Comm& node) {
   ReducerSpec spec = given;
   if (spec.wire != Type::f32) {
-    spec.why += "it sends 16 bits between hosts";
+    spec.why += "messages between hosts have 16 bits";
     return spec.comm.max(node.size()) > 1 ? make_hierarchical_on(spec, node)
                                           : make_direct_reducer(spec);
   }
@@ -95,24 +92,24 @@ std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& given, const Co
   const std::string link = describe(*spec.link);
   if (spec.comm.max(node.size()) > 1) {
     ReducerSpec within = spec;
-    within.why += "hosts hold several ranks each, " + link + " between them";
+    within.why += "hosts have several ranks each, with " + link + " between them";
     auto reducer = make_hierarchical_on(within, node);
     if (reducer->traits().canonical) return reducer;
   }
-  spec.why += "of those in canonical order it is the fastest for these buckets at " + link +
-              " between hosts";
-  std::vector<Candidate> tried = candidates(spec);
-  if (const std::vector<Range> buckets = buckets_of_trial(spec); !buckets.empty()) {
-    for (Candidate& each : tried) each.seconds = measured_seconds(each, spec, buckets);
-    std::stable_sort(tried.begin(), tried.end(),
+  spec.why +=
+      "it is the fastest in canonical order for these buckets at " + link + " between hosts";
+  std::vector<Candidate> measured = candidates(spec);
+  if (const std::vector<Range> buckets = compared_buckets(spec); !buckets.empty()) {
+    for (Candidate& each : measured) each.seconds = measured_seconds(each, spec, buckets);
+    std::stable_sort(measured.begin(), measured.end(),
                      [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
-    spec.why += fmt::format(
-        ", and it took {:.3g} ms for {} of {:.3g} MiB together where {} took {:.3g} and {} {:.3g}",
-        tried[0].seconds * 1e3, counted(ssize(buckets), "bucket"),
-        static_cast<double>(buckets.back().end()) * 0x1p-18, tried[1].name, tried[1].seconds * 1e3,
-        tried[2].name, tried[2].seconds * 1e3);
+    spec.why +=
+        fmt::format(", with {:.3g} ms for {} of {:.3g} MiB together ({}: {:.3g}, {}: {:.3g})",
+                    measured[0].seconds * 1e3, counted(ssize(buckets), "bucket"),
+                    static_cast<double>(buckets.back().end()) * 0x1p-18, measured[1].name,
+                    measured[1].seconds * 1e3, measured[2].name, measured[2].seconds * 1e3);
   }
-  return tried.front().make(spec);
+  return measured.front().make(spec);
 }
 
 std::unique_ptr<Reducer> make_auto_reducer(const ReducerSpec& given) {

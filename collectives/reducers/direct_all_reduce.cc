@@ -16,12 +16,13 @@ constexpr std::int64_t kBlock = 512;  ///< floats of each rank that are summed a
 }  // namespace
 
 DirectAllReduce::DirectAllReduce(const Comm& comm, std::int64_t count, std::int64_t exact,
-                                 Type wire, bool overflows, float* kept, std::size_t chunk, int tag)
+                                 Type wire, bool overflows, float* residual, std::size_t chunk,
+                                 int tag)
     : comm_(comm),
       exact_(exact),
       wire_(wire),
       overflows_(overflows),
-      kept_(kept),
+      residual_(residual),
       chunk_(chunk),
       tag_(tag) {
   std::size_t end = 0;
@@ -41,7 +42,7 @@ DirectAllReduce::DirectAllReduce(const Comm& comm, std::int64_t count, std::int6
     rows_.push_back(block_.data() + rank * static_cast<std::size_t>(row));
 }
 
-/// The exact elements stand in front.
+/// The exact elements are at the beginning.
 std::size_t DirectAllReduce::message_bytes(std::int64_t elements) const {
   return exact_ * sizeof(float) + static_cast<std::size_t>(elements) * size_of(wire_);
 }
@@ -53,8 +54,8 @@ std::size_t DirectAllReduce::bytes() const {
 void DirectAllReduce::start(float* bucket) {
   bucket_ = bucket;
   if (comm_.size() == 1) return;
-  state_ = State::there;
-  send_there();
+  state_ = State::scatter;
+  send_scatter();
 }
 
 void DirectAllReduce::post(bool send, int peer, char* memory, std::size_t bytes) {
@@ -68,9 +69,9 @@ void DirectAllReduce::post(bool send, int peer, char* memory, std::size_t bytes)
   left_ = pending_.size();
 }
 
-/// (Receives first, so that what arrives finds its place; then to the next rank first, so that not
-/// all send to the same one.)
-void DirectAllReduce::send_there() {
+/// Receives before sends, so that messages arrive in their final place. Sends to the next rank
+/// first, so that not all send to the same rank.
+void DirectAllReduce::send_scatter() {
   const int ranks = comm_.size(), own = comm_.rank();
   const std::size_t head = message_bytes(0);
   pending_.clear();
@@ -83,8 +84,8 @@ void DirectAllReduce::send_there() {
     const Range range = part(peer);
     std::memcpy(outgoing(peer), bucket_, head);
     dispatch(wire_, [&]<class T>(T*) {
-      round_and_keep(bucket_ + range.begin, kept(range.begin),
-                     reinterpret_cast<T*>(outgoing(peer) + head), range.count, overflows_);
+      round_with_feedback(bucket_ + range.begin, residual(range.begin),
+                          reinterpret_cast<T*>(outgoing(peer) + head), range.count, overflows_);
     });
     post(true, peer, outgoing(peer), message_bytes(range.count));
   }
@@ -101,13 +102,13 @@ bool DirectAllReduce::advance(bool wait) {
       left_ -= static_cast<std::size_t>(count);
       if (left_ > 0) return true;
     }
-    if (state_ == State::there) {
+    if (state_ == State::scatter) {
       sum_exact();
       sum_own();
-      state_ = State::back;
-      send_back();
+      state_ = State::gather;
+      send_gather();
     } else {
-      take_back();
+      copy_gathered();
       state_ = State::done;
     }
   }
@@ -124,7 +125,7 @@ void DirectAllReduce::sum_exact() {
   std::memcpy(bucket_, rows_.front(), head);
 }
 
-/// What this rank has kept back of its own part is part of its values, which do not cross.
+/// Adds the residual of this rank's own part, which it does not send, to its values.
 void DirectAllReduce::sum_own() {
   const Range own = part(comm_.rank());
   const std::size_t head = message_bytes(0);
@@ -133,7 +134,7 @@ void DirectAllReduce::sum_own() {
     for (std::int64_t begin = 0; begin < own.count; begin += kBlock) {
       const std::int64_t count = std::min(kBlock, own.count - begin);
       float* const values = bucket_ + own.begin + begin;
-      float* const rest = kept(own.begin + begin);
+      float* const own_residual = residual(own.begin + begin);
       for (int rank = 0; rank < comm_.size(); ++rank) {
         float* const row = rows_[rank];
         if (rank != comm_.rank()) {
@@ -141,18 +142,18 @@ void DirectAllReduce::sum_own() {
           continue;
         }
         widen(values, row, count);
-        if (rest == nullptr) continue;
-        add(row, rest, count);
-        std::fill_n(rest, count, 0.0f);
+        if (own_residual == nullptr) continue;
+        add(row, own_residual, count);
+        std::fill_n(own_residual, count, 0.0f);
       }
       sum_canonically(rows_, count);
-      round_and_keep(rows_.front(), rest, sums + begin, count, overflows_);
+      round_with_feedback(rows_.front(), own_residual, sums + begin, count, overflows_);
       widen(sums + begin, values, count);
     }
   });
 }
 
-void DirectAllReduce::send_back() {
+void DirectAllReduce::send_gather() {
   const int ranks = comm_.size(), own = comm_.rank();
   const std::size_t head = message_bytes(0);
   const auto bytes = [&](int owner) { return message_bytes(part(owner).count) - head; };
@@ -164,7 +165,7 @@ void DirectAllReduce::send_back() {
   for (int i = 1; i < ranks; ++i) post(true, (own + i) % ranks, incoming(own) + head, bytes(own));
 }
 
-void DirectAllReduce::take_back() {
+void DirectAllReduce::copy_gathered() {
   const std::size_t head = message_bytes(0);
   dispatch(wire_, [&]<class T>(T*) {
     for (int rank = 0; rank < comm_.size(); ++rank) {

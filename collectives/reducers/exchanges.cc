@@ -1,5 +1,5 @@
-// The reducers of messages between ranks: one exchange per bucket, all of them under way at once if
-// need be. That of every algorithm carries out its schedule; direct has sums of 16 bits too.
+// The reducers that send messages between ranks: one exchange per bucket, several under way at
+// once.
 #include <algorithm>
 #include <utility>
 
@@ -13,22 +13,27 @@ namespace {
 
 using Exchanges = std::vector<std::unique_ptr<Exchange>>;
 
+/// Bytes of the chunks between the ranks of `comm`. Collective.
+std::size_t chunk_for(const Comm& comm) {
+  return comm.node().size() == comm.size() ? kChunkWithinHost : kChunkBetweenHosts;
+}
+
 class ExchangeReducer : public HostReducer {
  public:
-  /// `exchanges`: by bucket; `kept`: null, or the memory of ReducerTraits::residual.
+  /// `exchanges`: by bucket; `residual`: memory of ReducerTraits::residual, or null.
   ExchangeReducer(const ReducerSpec& spec, std::string_view name, bool canonical,
-                  Exchanges exchanges, Memory kept)
+                  Exchanges exchanges, Memory residual)
       : HostReducer(spec),
         gradients_(spec.device.allocate(gradient_bytes(), Place::host)),
-        kept_(std::move(kept)),
+        residual_(std::move(residual)),
         exchanges_(std::move(exchanges)) {
-    const std::string wire = kept_ ? fmt::format("; {} between them", name_of(spec.wire)) : "";
+    const std::string wire = residual_ ? fmt::format("; messages in {}", name_of(spec.wire)) : "";
     traits_ = {.name = name,
                .description = fmt::format("{} ({}{})", name, describe_ranks(spec), wire),
-               .bytes = gradient_bytes() * (kept_ ? 2 : 1),
+               .bytes = gradient_bytes() * (residual_ ? 2 : 1),
                .canonical = canonical,
-               .speaks_mpi = true,
-               .residual = reinterpret_cast<float*>(kept_.get())};
+               .calls_mpi = true,
+               .residual = reinterpret_cast<float*>(residual_.get())};
     for (const auto& each : exchanges_) traits_.bytes += each->bytes();
   }
 
@@ -51,7 +56,7 @@ class ExchangeReducer : public HostReducer {
 
  private:
   Backoff backoff_;
-  Memory gradients_, kept_;
+  Memory gradients_, residual_;
   Exchanges exchanges_;
 };
 
@@ -64,10 +69,11 @@ std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& entry,
 }
 
 std::unique_ptr<Reducer> make_direct_reducer(const ReducerSpec& spec) {
-  Memory kept = make_residual(spec, spec.comm.size());
-  Exchanges sums = make_direct_all_reduces(spec, spec.comm, reinterpret_cast<float*>(kept.get()));
-  return std::make_unique<ExchangeReducer>(spec, "direct", kept == nullptr, std::move(sums),
-                                           std::move(kept));
+  Memory residual = make_residual(spec, spec.comm.size());
+  Exchanges sums =
+      make_direct_all_reduces(spec, spec.comm, reinterpret_cast<float*>(residual.get()));
+  return std::make_unique<ExchangeReducer>(spec, "direct", residual == nullptr, std::move(sums),
+                                           std::move(residual));
 }
 
 Memory make_residual(const ReducerSpec& spec, int senders) {
@@ -76,14 +82,15 @@ Memory make_residual(const ReducerSpec& spec, int senders) {
 }
 
 std::vector<std::unique_ptr<Exchange>> make_direct_all_reduces(const ReducerSpec& spec,
-                                                               const Comm& comm, float* kept) {
+                                                               const Comm& comm, float* residual) {
   Exchanges sums;
   const std::size_t chunk = chunk_for(comm);
   for (const Range& bucket : spec.buckets) {
     const std::int64_t exact = std::clamp<std::int64_t>(spec.exact - bucket.begin, 0, bucket.count);
-    sums.push_back(std::make_unique<DirectAllReduce>(
-        comm, bucket.count, exact, spec.wire, spec.overflows,
-        kept == nullptr ? nullptr : kept + bucket.begin, chunk, static_cast<int>(sums.size())));
+    sums.push_back(
+        std::make_unique<DirectAllReduce>(comm, bucket.count, exact, spec.wire, spec.overflows,
+                                          residual == nullptr ? nullptr : residual + bucket.begin,
+                                          chunk, static_cast<int>(sums.size())));
   }
   return sums;
 }

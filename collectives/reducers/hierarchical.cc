@@ -1,11 +1,11 @@
-// The reducer for several ranks on each of several hosts: the ranks of a host sum in memory that
-// all of them see (collectives/reducers/shared.cc), one of each host sums these sums over the
-// network by an algorithm of the menu, and the others copy the result from it. Only as much crosses
-// the network as with one rank per host, and nothing between ranks of a host is a message.
+// The reducer for several ranks on each of several hosts. The ranks of a host sum in shared memory
+// (collectives/reducers/shared.cc). The first rank of each host sums these sums over the network by
+// an algorithm, and the others copy the result from its memory. The network carries as much as with
+// one rank per host.
 //
-//   summing      the ranks of this host add what all of them have
-//   exchanging   the first of them is in the algorithm, the others wait for `whole`
-//   copying      the others copy, the first waits until `copied` says that all have
+//   summing      the ranks of this host sum in shared memory
+//   exchanging   the first rank carries out the algorithm, the others wait for `whole`
+//   copying      the others copy, the first waits for `copied`
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -33,7 +33,7 @@ class HierarchicalReducer : public HostReducer {
                                   .buckets = spec.buckets,
                                   .deterministic = spec.deterministic},
                                  spec.comm)),
-        kept_(leaders_ ? make_residual(spec, nodes_) : Memory()),
+        residual_(leaders_ ? make_residual(spec, nodes_) : Memory()),
         counters_(spec.comm, node, 2 * spec.buckets.size() * sizeof(SharedCounter),
                   "the reducer hierarchical") {
     auto* counters = reinterpret_cast<SharedCounter*>(counters_.data());
@@ -44,8 +44,8 @@ class HierarchicalReducer : public HostReducer {
       bucket.copied = counters + 2 * i + 1;
     }
     if (leaders_) {
-      exchanges_ = kept_ ? make_direct_all_reduces(spec, *leaders_, residual())
-                         : make_runs(spec, *leaders_, algorithm_.algorithm);
+      exchanges_ = residual_ ? make_direct_all_reduces(spec, *leaders_, residual())
+                             : make_runs(spec, *leaders_, algorithm_.algorithm);
     }
     const std::string how = spec.wire == Type::f32
                                 ? std::string(algorithm_.name)
@@ -56,7 +56,7 @@ class HierarchicalReducer : public HostReducer {
                .bytes = bytes(),
                .canonical = nodes_ == 1 ||
                             (spec.wire == Type::f32 && in_order() && algorithm_.canonical(nodes_)),
-               .speaks_mpi = nodes_ > 1,
+               .calls_mpi = nodes_ > 1,
                .residual = residual()};
   }
 
@@ -88,7 +88,7 @@ class HierarchicalReducer : public HostReducer {
         inner_->finish(number);
         backoff_.begin();
       } else {
-        backoff_.between();  // other buckets may need this rank meanwhile
+        backoff_.between();  // other buckets may need this rank
       }
     }
   }
@@ -97,21 +97,21 @@ class HierarchicalReducer : public HostReducer {
   enum class State { summing, exchanging, copying, done };
   struct Bucket {
     Range range;
-    SharedCounter* whole = nullptr;   ///< grows by one per step: the first rank holds the sum
-    SharedCounter* copied = nullptr;  ///< grows by one per step and rank that has copied it
+    SharedCounter* whole = nullptr;   ///< grows by one per step when the first rank has the sum
+    SharedCounter* copied = nullptr;  ///< grows by one per step and rank that has copied the sum
     std::uint32_t step = 0;
     State state = State::done;
   };
 
-  float* residual() { return reinterpret_cast<float*>(kept_.get()); }
+  float* residual() { return reinterpret_cast<float*>(residual_.get()); }
   std::size_t bytes() const {
     std::size_t total = inner_->traits().bytes + counters_.bytes();
     for (const auto& each : exchanges_) total += each->bytes();
-    return total + (kept_ ? gradient_bytes() : 0);
+    return total + (residual_ ? gradient_bytes() : 0);
   }
 
-  /// Each node has as many ranks, a power of two, and they follow one another: their sums are
-  /// subtrees of the canonical order. Collective.
+  /// All nodes have the same power of two of consecutive ranks, so that their sums are subtrees of
+  /// the canonical order. Collective.
   bool in_order() const {
     const int size = node_.size();
     const bool even = spec_.comm.min(size) == spec_.comm.max(size) &&
@@ -147,7 +147,7 @@ class HierarchicalReducer : public HostReducer {
   int nodes_;
   const AlgorithmEntry& algorithm_;
   std::unique_ptr<NodeReducer> inner_;
-  Memory kept_;  ///< of a rank that sends numbers of 16 bits
+  Memory residual_;  ///< of a rank that sends 16 bits, else null
   NodeMemory counters_;
   Backoff backoff_;
   std::vector<Bucket> buckets_;

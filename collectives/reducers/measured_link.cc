@@ -15,12 +15,12 @@ namespace {
 
 using Clock = std::function<double()>;
 
-constexpr int kLargest = 1 << 20;  // bytes that cross at once
+constexpr int kLargest = 1 << 20;  // bytes in each direction at once
 constexpr int kChunk = static_cast<int>(kChunkBetweenHosts);
-constexpr double kPatience = 0.1;  // seconds for each size of message
+constexpr double kPatience = 0.1;  // seconds for each measurement
 
-/// The least of up to `times` calls, as many as begin within kPatience; the first is not counted.
-/// (What else the machines do makes a message later, and never sooner.)
+/// The least time of up to `times` calls that begin within kPatience, after one that does not
+/// count. (Other work on the machines only makes messages later.)
 template <class F>
 double least_seconds(int times, const Clock& clock, F&& call) {
   call();
@@ -35,15 +35,14 @@ double least_seconds(int times, const Clock& clock, F&& call) {
   return least;
 }
 
-/// One of two ranks that measure. The other follows: each message says whether there is one more.
+/// One of two ranks that measure. The other follows: each message tells it whether another follows.
 class Pair {
  public:
   Pair(const Comm& comm, int other, const Clock& clock)
       : comm_(raw(comm)), other_(other), clock_(clock) {}
 
-  /// Seconds for `bytes` in both directions at once, and for the message that asks for them, by the
-  /// clock of the one that leads. (Short chunks cross unasked, and would have come before the clock
-  /// is looked at.)
+  /// Seconds for the message that starts an exchange, and for `bytes` in both directions at once.
+  /// (Without that message, short chunks could arrive before the clock is read.)
   double exchange(int times, int bytes) {
     const double seconds = least_seconds(times, clock_, [&] {
       send(1);
@@ -52,7 +51,7 @@ class Pair {
     send(0);
     return seconds;
   }
-  /// From here to there and back.
+  /// Seconds of 8 bytes in both directions, one after the other.
   double round_trip(int times) {
     const double seconds = least_seconds(times, clock_, [&] { there_and_back(1); });
     there_and_back(0);
@@ -64,7 +63,7 @@ class Pair {
   }
 
  private:
-  /// In the chunks of exchanges, all under way at once: it is their bandwidth that is asked for.
+  /// In chunks that are all under way at once, as exchanges send them.
   void both_ways(int bytes) {
     pending_.clear();
     for (const bool send : {false, true}) {

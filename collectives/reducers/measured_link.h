@@ -1,4 +1,4 @@
-// What messages between hosts cost, measured.
+// The measured cost of messages between hosts.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,12 @@
 
 namespace lockstep {
 
-/// The numbers of a message between the first ranks of the first two nodes of `comm`, with the
-/// others idle: half of a round trip of 8 bytes, the best of `rounds`, and bytes per second with
-/// both directions busy with chunks as exchanges send them, the best of a quarter as many. And what
-/// the first rank adds in its own memory. The same on all ranks. `node` is the caller's part of
-/// `comm`. 40 rounds take 0.1 to 0.2 s, half a second on a link of 100 Mbit/s. With one node,
-/// Link()'s usual numbers, at once. Collective. `clock`: in seconds; the first rank looks at its
-/// own.
+/// Measures messages between the first ranks of the first two nodes of `comm`, while the others
+/// idle. The latency is half of a round trip of 8 bytes, the best of `rounds`. The bandwidth is
+/// that of chunks in both directions, the best of a quarter as many. The first rank also measures
+/// additions in its own memory. The same on all ranks. 40 rounds take 0.1 to 0.2 s, or 0.5 s on 100
+/// Mbit/s. With one node, returns Link() at once. `node`: the caller's part of `comm`. `clock`: of
+/// the first rank, in seconds. Collective.
 Link measure_link(const Comm& comm, const Comm& node, int rounds = 40,
                   const std::function<double()>& clock = now_seconds);
 

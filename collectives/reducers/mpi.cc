@@ -1,5 +1,5 @@
-// The reducer of the MPI library: MPI_Iallreduce in place. What the library makes of it, and in
-// which order it adds, is its own affair; most libraries move it on only inside of MPI calls.
+// The reducer of the MPI library: MPI_Iallreduce in place. The order of addition is the library's.
+// Most libraries move it on only inside MPI calls.
 #include <algorithm>
 
 #include "collectives/comm/communicator.h"
@@ -26,7 +26,7 @@ class MpiReducer : public HostReducer {
                .description = fmt::format("mpi ({})", describe_ranks(spec)),
                .bytes = gradient_bytes(),
                .canonical = spec.comm.size() <= 2,
-               .speaks_mpi = true};
+               .calls_mpi = true};
   }
 
   float* gradients() override { return reinterpret_cast<float*>(gradients_.get()); }
@@ -62,9 +62,9 @@ class MpiReducer : public HostReducer {
   std::ptrdiff_t offset(int bucket) const { return static_cast<std::ptrdiff_t>(first(bucket)); }
 
   Memory gradients_;
-  std::vector<std::size_t> first_;     ///< message of each bucket, and the number of all
+  std::vector<std::size_t> first_;     ///< first message of each bucket, then the number of all
   std::vector<Range> messages_;        ///< one MPI call each
-  std::vector<MPI_Request> requests_;  ///< by message; null when it is not under way
+  std::vector<MPI_Request> requests_;  ///< by message; MPI_REQUEST_NULL: not under way
   std::vector<int> completed_;
 };
 

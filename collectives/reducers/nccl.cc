@@ -1,8 +1,8 @@
-// The reducer of NCCL. start() gives everything: the wait for this rank's part of the bucket, the
-// sum; the host is not in the loop, and advance() only asks whether NCCL has met an error.
+// The reducer of NCCL. start() gives the wait for this rank's part of the bucket and the sum to a
+// stream. advance() only checks whether NCCL has reported an error.
 //
-// Communicators are non-blocking, so that a rank that is not there is met by a deadline and not by
-// waiting for ever; every call therefore may still be under way when it returns.
+// Communicators are non-blocking, so that a missing rank meets a deadline. A call may therefore
+// still be under way when it returns.
 #include "collectives/reducers/nccl.h"
 
 #include <sched.h>
@@ -22,7 +22,8 @@ class NcclReducer : public Reducer {
       : spec_(spec), stream_(spec.device.stream(Priority::high)) {
     for (std::size_t i = 0; i < spec.buckets.size(); ++i) ready_.push_back(spec.device.event());
     const std::string version = nccl_version_name(library.version());
-    expect_same(spec.comm, "versions of NCCL", "nccl = " + version);
+    expect_same(spec.comm, "versions of NCCL", "nccl = " + version,
+                "Use the same NCCL on all hosts");
     std::string id;
     agree(spec.comm, [&] {
       if (spec.comm.rank() == 0) id = library.unique_id();
@@ -48,13 +49,13 @@ class NcclReducer : public Reducer {
   ~NcclReducer() override {
     try {
       if (!communicator_ || aborted_) return;
-      // A rank that fails alone does not wait for the others.
+      // A rank that fails must not wait for the others.
       expect(std::uncaught_exceptions() == 0, "the run ends early");
       stream_->synchronize();
       gradients_.reset();
       communicator_->finish();
       settle("leave");
-    } catch (...) {  // whoever waited for the sums has met it
+    } catch (...) {  // an earlier call has thrown it
       abort();
     }
   }
@@ -67,7 +68,7 @@ class NcclReducer : public Reducer {
     if (range.count == 0) return;
     ready(bucket).wait(*stream_);
     or_abort([&] { communicator_->sum(gradients() + range.begin, range.count, *stream_); });
-    settle("begin a sum");
+    settle("start a sum");
   }
 
   bool advance() override {
@@ -96,21 +97,21 @@ class NcclReducer : public Reducer {
     }
   }
 
-  /// Waits until this rank's calls are through.
+  /// Waits until this rank's calls are complete.
   void settle(const char* what) {
     const double began = now_seconds();
     or_abort([&] {
       while (!communicator_->settled()) {
         require(now_seconds() - began < spec_.timeout_seconds,
-                "NCCL has not come to {} within {:g} s: NCCL_DEBUG=INFO shows what it waits for; "
-                "--timeout gives it more",
+                "NCCL did not {} within {:g} s. Set NCCL_DEBUG=INFO to see why, or pass a longer "
+                "--timeout.",
                 what, spec_.timeout_seconds);
         sched_yield();
       }
     });
   }
 
-  /// Waits until all ranks are connected, or one is not: then all throw what that one has to say.
+  /// Waits until all ranks are connected. If one fails, all throw its error.
   void connect() {
     enum : std::int64_t { connected, under_way, late, failed };
     const double began = now_seconds();
@@ -134,8 +135,8 @@ class NcclReducer : public Reducer {
         if (error) std::rethrow_exception(error);
         if (worst == late && state == late) {
           fail(
-              "NCCL has not connected {} ranks within {:g} s: NCCL_DEBUG=INFO shows what it waits "
-              "for; --timeout gives it more, --reducer tree does without it",
+              "NCCL has not connected {} ranks within {:g} s. Set NCCL_DEBUG=INFO to see why, or "
+              "pass a longer --timeout or --reducer tree.",
               spec_.comm.size(), spec_.timeout_seconds);
         }
       });
@@ -147,7 +148,7 @@ class NcclReducer : public Reducer {
   bool aborted_ = false;
   Memory gradients_;  ///< the communicator's
   std::vector<std::unique_ptr<Event>> ready_;
-  std::unique_ptr<Stream> stream_;  ///< last: its work ends before what it uses goes
+  std::unique_ptr<Stream> stream_;  ///< last: its work ends before the other members are destroyed
 };
 
 }  // namespace

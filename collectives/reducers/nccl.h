@@ -1,5 +1,5 @@
-// NCCL as the reducer needs it, so that the reducer (collectives/reducers/nccl.cc) is one thing and
-// the library another: collectives/reducers/cuda/nccl_library.cc is NCCL itself,
+// The interface of the NCCL reducer (collectives/reducers/nccl.cc) to the library.
+// collectives/reducers/cuda/nccl_library.cc calls NCCL, and the double of
 // tests/support/nccl_double.h sums over MPI.
 #pragma once
 
@@ -13,49 +13,47 @@
 
 namespace lockstep {
 
-/// One communicator, non-blocking: what a call begins is through when settled(). Calls throw Error
-/// with the library's words. One thread at a time. Where finish() was not called before, its
-/// destructor aborts.
+/// One non-blocking communicator: the work of a call is complete when settled(). Calls throw Error
+/// with the library's text. One thread at a time. The destructor aborts unless finish() was called.
 class NcclCommunicator {
  public:
   virtual ~NcclCommunicator() = default;
-  /// Whether all that was begun is through, by ncclCommGetAsyncError. Never blocks; throws what the
-  /// library has met since, in the work of its streams too.
+  /// Whether all work is complete, by ncclCommGetAsyncError. Never blocks. Throws errors of earlier
+  /// work, also in streams.
   virtual bool settled() = 0;
-  /// Memory of the device that NCCL sums fastest: ncclMemAlloc, zeroed and registered. To be
-  /// released before finish().
+  /// Memory of the device that NCCL sums fastest: ncclMemAlloc, zeroed and registered. The caller
+  /// releases it before finish().
   virtual Memory allocate(std::size_t bytes) = 0;
   /// Gives the sum of `values` over the ranks, in place, to `stream`. All ranks call in one order.
   virtual void sum(float* values, std::int64_t count, Stream& stream) = 0;
-  /// Begins to leave: all streams are idle, no graph holds a sum any more.
+  /// Starts to leave. All streams are idle, and no graph contains a sum.
   virtual void finish() = 0;
-  /// Ends what is under way, on streams too. Nothing but the release of memory and the destructor
-  /// may follow.
+  /// Ends all work, also on streams. Only the release of memory and the destructor may follow.
   virtual void abort() noexcept = 0;
 };
 
 class NcclLibrary {
  public:
   virtual ~NcclLibrary() = default;
-  /// As ncclGetVersion says: 22809 is 2.28.9.
+  /// By ncclGetVersion: 22809 is 2.28.9.
   virtual int version() = 0;
-  /// What all ranks of one communicator are given, from one of them: ncclGetUniqueId.
+  /// The id that one rank passes to all ranks of a communicator: ncclGetUniqueId.
   virtual std::string unique_id() = 0;
-  /// Begins to connect the ranks of spec.comm, on the device of `stream`. spec.deterministic: with
-  /// one algorithm, one protocol and one number of CTAs.
+  /// Starts to connect the ranks of spec.comm, on the device of `stream`. spec.deterministic: fixes
+  /// the algorithm, the protocol and the number of CTAs.
   virtual std::unique_ptr<NcclCommunicator> connect(const std::string& id, const ReducerSpec& spec,
                                                     Stream& stream) = 0;
 };
 
-/// NCCL itself, in builds with CUDA.
+/// NCCL, in builds with CUDA.
 NcclLibrary& nccl_library();
 
 /// "2.28.9"
 std::string nccl_version_name(int version);
 
-/// ncclSum in place on stream(), which is done by being given: it can be captured. Collective;
-/// fails on all ranks alike. `library` outlives it. Where NCCL reports an error the sums are
-/// aborted and Error is thrown; where a call takes longer than spec.timeout_seconds too.
+/// Gives ncclSum in place to stream(), which can be captured. `library` outlives it. An error of
+/// NCCL, or a call that takes longer than spec.timeout_seconds, aborts the sums and throws Error.
+/// Collective; throws the same error on all ranks.
 std::unique_ptr<Reducer> make_nccl_reducer(const ReducerSpec& spec, NcclLibrary& library);
 
 }  // namespace lockstep

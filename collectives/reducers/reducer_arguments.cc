@@ -1,5 +1,5 @@
-// The checks of the arguments of make_reducer(). A wrong one would give wrong sums, or a write
-// beyond the memory that the ranks share.
+// The checks of the arguments of make_reducer(). A wrong one would cause wrong sums, or writes
+// outside of shared memory.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// Elements. The bytes of all ranks of a host can still be counted.
+/// In elements, so that the bytes of all ranks of a host do not overflow.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
 
 struct Numbered {

@@ -1,4 +1,4 @@
-// The parts that reducers share. Each maker is collective and fails on all ranks alike.
+// The parts that reducers share. Each maker is collective and throws the same error on all ranks.
 #pragma once
 
 #include <memory>
@@ -12,26 +12,26 @@ namespace lockstep {
 /// Carries out `algorithm` over MPI messages.
 std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& algorithm,
                                                 const ReducerSpec& spec);
-/// collectives/reducers/direct_all_reduce.h, in messages of spec.wire.
+/// Sums by collectives/reducers/direct_all_reduce.h, in messages of spec.wire.
 std::unique_ptr<Reducer> make_direct_reducer(const ReducerSpec& spec);
-/// In memory that all ranks of one host see.
+/// Sums in memory that all ranks of one host map.
 std::unique_ptr<Reducer> make_shared_reducer(const ReducerSpec& spec);
-/// That within each node, an algorithm of the menu between the first ranks of the nodes, or direct
-/// where the wire has 16 bits. `node`: the ranks that see this one's memory, in rank order.
+/// Sums in shared memory within each node, and between the first ranks of the nodes by an
+/// algorithm, or by direct with 16 bits. `node`: the ranks that share memory with this one, in rank
+/// order.
 std::unique_ptr<Reducer> make_hierarchical_on(const ReducerSpec& spec, const Comm& node);
 
-/// What "auto" is between hosts: measures the link, then takes the hierarchical one where nodes
-/// hold several ranks and it is canonical, else the fastest of direct and the two algorithms that
-/// should be the cheapest, as a bucket of theirs tells. The same on all ranks. Below half a second,
-/// and no memory stays.
+/// "auto" between hosts. Measures the link. Then makes hierarchical if nodes have several ranks and
+/// it is canonical. Else it times direct and the two algorithms with the least cost() on the first
+/// buckets, and makes the fastest. The same on all ranks. Takes less than half a second.
 std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& spec, const Comm& node);
 
-/// For gradients in memory of a device that the host may not touch: copies them to `inner`, a
-/// reducer of the host, and its sums back. Local.
+/// For gradients in memory that the host may not touch: copies them to `inner`, a reducer of the
+/// host, and its sums back. Local.
 std::unique_ptr<Reducer> make_staged_reducer(const ReducerSpec& spec,
                                              std::unique_ptr<Reducer> inner);
 
-/// What the reducers have in common that sum in memory of the host, by the host.
+/// Base of reducers that sum in memory of the host.
 class HostReducer : public Reducer {
  public:
   explicit HostReducer(const ReducerSpec& spec) : spec_(spec), stream_(spec.device.stream()) {}
@@ -49,33 +49,32 @@ class HostReducer : public Reducer {
   std::unique_ptr<Stream> stream_;
 };
 
-/// A reducer whose ranks see each other's gradients.
+/// A reducer whose ranks map each other's gradients.
 class NodeReducer : public HostReducer {
  public:
   using HostReducer::HostReducer;
-  /// Of rank `rank` of its communicator.
+  /// The gradients of rank `rank` of its communicator.
   virtual float* gradients_of(int rank) const = 0;
 };
 
-/// make_shared_reducer(), for ranks that are known to be on one host. Collective over `all`: each
-/// host makes one for its ranks. If a host has no room, all ranks of `all` throw the same error.
+/// make_shared_reducer() for ranks that are on one host. Collective over `all`: each host makes one
+/// for its ranks. If a host has no room, all ranks of `all` throw the same error.
 std::unique_ptr<NodeReducer> make_node_reducer(const ReducerSpec& spec, const Comm& all);
 
-/// What `senders` ranks of `spec` keep back of what they send, zeroed; null where they round
-/// nothing.
+/// Zeroed memory for ReducerTraits::residual; null if `senders` ranks of `spec` round nothing.
 Memory make_residual(const ReducerSpec& spec, int senders);
-/// Between the ranks of `comm`, by bucket of `spec`.
+/// The exchanges between the ranks of `comm`, by bucket of `spec`.
 std::vector<std::unique_ptr<Exchange>> make_direct_all_reduces(const ReducerSpec& spec,
-                                                               const Comm& comm, float* kept);
+                                                               const Comm& comm, float* residual);
 std::vector<std::unique_ptr<Exchange>> make_runs(const ReducerSpec& spec, const Comm& comm,
                                                  Algorithm algorithm);
 
 /// Throws the usage error for a count or buckets that cannot be summed. Local.
 void require_possible(const ReducerSpec& spec);
-/// All ranks throw the same error if they disagree about what the sums depend on. Collective.
+/// Throws the same error on all ranks if arguments that must agree differ. Collective.
 void require_same(std::string_view name, const ReducerSpec& spec);
 
-/// "2 ranks, chosen because ...": the end of every description.
+/// "2 ranks; chosen because ...": the end of every description.
 std::string describe_ranks(const ReducerSpec& spec);
 
 }  // namespace lockstep

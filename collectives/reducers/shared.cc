@@ -1,14 +1,13 @@
-// The reducer for ranks of one host: gradients are born in memory that all of them see, and no
-// message is sent.
+// The reducer for ranks of one host. Backward passes write gradients into memory that all ranks
+// map, and no message is sent.
 //
-// A bucket is cut into one part per rank. When all ranks have arrived, each part is claimed by
-// some rank, its own first and then those that nobody has begun; the rank sums it over all ranks in
-// canonical order and writes the sum to everybody. When all parts are finished, the bucket is. A
-// rank that is still computing thus holds nobody up once it has arrived, and of a short bucket the
-// last to arrive has summed everything before the others have noticed.
+// A bucket has one part per rank. When all ranks have arrived, each rank claims its own part, then
+// parts that no rank has claimed. It sums a part over all ranks in canonical order and writes the
+// sum to all of them. The bucket is done when all parts are. A rank that computes again after its
+// arrival therefore delays no other rank. The last rank to arrive sums a short bucket alone.
 //
-// Counters only grow: at step s they are waited for at s times their value per step, so that
-// nothing must be reset.
+// Counters only grow, so that nothing must be reset: at step s the mark is s times the increments
+// per step.
 #include <atomic>
 
 #include "collectives/node/node_cores.h"
@@ -23,15 +22,15 @@ namespace {
 
 constexpr std::int64_t kPage = kPageBytes / sizeof(float);  ///< floats of a page
 
-/// The step up to which a part has been claimed by some rank.
+/// The last step for which a rank has claimed a part.
 struct alignas(64) Claim {
   std::atomic<std::uint32_t> step;
 };
 
-/// Where things lie in the window, in floats.
+/// Offsets in the window, in floats.
 struct Places {
-  std::vector<std::int64_t> headers;  ///< by bucket: arrived, finished, one Claim per part
-  std::int64_t gradients = 0;         ///< of rank 0; the others follow
+  std::vector<std::int64_t> headers;  ///< by bucket: arrived, finished, then a Claim per part
+  std::int64_t gradients = 0;         ///< of rank 0; the other ranks follow
   std::int64_t gradients_each = 0;
   std::int64_t total = 0;
 
@@ -109,7 +108,7 @@ class SharedReducer : public NodeReducer {
     SharedCounter* arrived;   ///< grows by one per rank and step
     SharedCounter* finished;  ///< grows by one per part and step
     Claim* claims;            ///< by part
-    std::uint32_t step = 0;   ///< of this rank: how many times it was started
+    std::uint32_t step = 0;   ///< starts by this rank
     bool done = true;
   };
 
@@ -142,7 +141,7 @@ class SharedReducer : public NodeReducer {
   NodeMemory memory_;
   std::vector<float*> gradients_;  ///< by rank
   std::vector<Bucket> buckets_;
-  std::vector<float*> summed_;  ///< by rank: what is being summed
+  std::vector<float*> summed_;  ///< by rank: the part under way
 };
 
 }  // namespace
@@ -151,8 +150,8 @@ std::unique_ptr<Reducer> make_shared_reducer(const ReducerSpec& spec) {
   const int here = spec.comm.node().size();
   agree(spec.comm, [&] {
     require(here == spec.comm.size(),
-            "the reducer shared needs all ranks on one host, but only {} of {} are on {}: choose "
-            "--reducer auto or tree",
+            "the reducer shared needs all ranks on one host, but only {} of {} are on {}. Pass "
+            "--reducer auto or tree.",
             here, spec.comm.size(), host_name());
   });
   return make_node_reducer(spec, spec.comm);

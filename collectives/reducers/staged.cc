@@ -1,9 +1,8 @@
-// The reducer for gradients in memory that the host may not touch: each bucket is copied to a
-// reducer of the host, summed there, and its sum copied back. All reducers of the menu thus serve
-// every device.
+// The reducer for gradients in memory that the host may not touch. It copies each bucket to a
+// reducer of the host, and the sum back, so that every reducer supports every device.
 //
 //   compute    writes the bucket | ready
-//   out                                | copies it to the host | here
+//   out_                               | copies it to the host | here
 //   the host                                                          | sums it over the ranks
 //   stream()                                                            copies it back | update
 #include <sched.h>
@@ -32,7 +31,7 @@ class StagedReducer : public Reducer {
     try {
       out_->synchronize();
       stream().synchronize();
-    } catch (...) {  // whoever waited for the sums has met it
+    } catch (...) {  // finish() has thrown it
     }
   }
 
@@ -49,7 +48,7 @@ class StagedReducer : public Reducer {
   }
 
   bool advance() override {
-    // In order, and none before its forerunner: all ranks start the inner sums alike.
+    // In order, because all ranks start the inner sums in the same order.
     for (std::size_t next = 0; next < buckets_.size(); ++next) {
       if (buckets_[next].state != State::leaving) continue;
       if (!buckets_[next].here->done()) break;

@@ -13,12 +13,18 @@
 namespace lockstep {
 namespace {
 
-/// Whatever this process still waits for, 3 s from now it is gone.
-void leave_soon(int exit_code) {
+/// Ends this process after 3 s, whatever it waits for.
+void exit_soon(int exit_code) {
   std::thread([exit_code] {
     std::this_thread::sleep_for(std::chrono::seconds(3));
     std::_Exit(exit_code);
   }).detach();
+}
+
+void print_line(const std::string& line) {
+  // MPI or a progress bar may have printed half a line.
+  print_error(fmt::format("{}{}\n", has_launcher(::getenv) ? "\n" : "", line));
+  std::fflush(nullptr);
 }
 
 [[noreturn]] void abort_all(int exit_code) {
@@ -36,15 +42,21 @@ void leave_soon(int exit_code) {
 void print_error(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 void end_all_ranks(int exit_code) {
-  leave_soon(exit_code);
+  exit_soon(exit_code);
   abort_all(exit_code);
 }
 
 void print_and_end_all_ranks(const std::string& line, int exit_code) {
-  leave_soon(exit_code);
-  // A bar or half a remark of the MPI's may stand there, the launcher's boxes follow.
-  print_error(fmt::format("{}{}\n", has_launcher(::getenv) ? "\n" : "", line));
+  exit_soon(exit_code);
+  print_line(line);
   abort_all(exit_code);
+}
+
+void print_and_exit(const std::string& line, int exit_code) {
+  exit_soon(exit_code);
+  print_line(line);
+  for (;;)
+    std::this_thread::sleep_for(std::chrono::seconds(3));  // until the launcher's output is read
 }
 
 }  // namespace lockstep

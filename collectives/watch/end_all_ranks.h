@@ -1,21 +1,22 @@
-// The end of a run on the initiative of one rank.
+// The end of a run that one rank decides.
 #pragma once
 
 #include <string>
 
 namespace lockstep {
 
-/// Ends all ranks of the run from any thread of any rank, without waiting for another rank. Flushes
-/// what was printed and calls MPI_Abort. Leaves the process by itself if that takes more than 3 s.
-/// Works without MPI too.
+/// Ends all ranks of the run from any thread, without waiting for another rank. Flushes the output
+/// and calls MPI_Abort if MPI runs. The process ends after at most 3 s.
 [[noreturn]] void end_all_ranks(int exit_code);
 
-/// The same, after one line (or table) on stderr. The 3 s include printing, because the reader may
-/// be gone.
+/// The same, after one line (or table) on stderr. The 3 s include the output, because its reader
+/// may be gone.
 [[noreturn]] void print_and_end_all_ranks(const std::string& line, int exit_code);
 
-/// Prints `text` to stderr. A line that cannot be written changes no exit code (fmt::print would
-/// throw).
+/// The same without MPI_Abort: ends only this process.
+[[noreturn]] void print_and_exit(const std::string& line, int exit_code);
+
+/// Prints `text` to stderr. A failure changes no exit code (fmt::print would throw).
 void print_error(const std::string& text);
 
 }  // namespace lockstep

@@ -6,10 +6,9 @@
 namespace lockstep {
 namespace {
 
-constexpr double kOtherNodes =
-    10;  ///< times the limit while the cause may be found on another node
+constexpr double kOtherNodes = 10;  ///< factor of the limit if the cause is on another node
 
-/// The lowest is behind: see the class.
+/// The rank with the lowest value is behind.
 auto blame(const Record::State& state) {
   return std::make_tuple(state.condition, state.step, state.waiting, state.mark_ns);
 }
@@ -22,7 +21,7 @@ std::optional<HangDetector::Verdict> HangDetector::look(const FlightRecorder& re
   Record::State least;
   for (int i = 0; i < records.size(); ++i) {
     const Record::State state = records[i].read();
-    if (state.said_goodbye) continue;
+    if (state.has_left) continue;
     if (behind >= 0 && blame(state) >= blame(least)) continue;
     behind = i;
     least = state;

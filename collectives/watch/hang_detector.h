@@ -1,5 +1,5 @@
-// HangDetector: who of a node's ranks has let the others wait for too long, judged by the records
-// alone.
+// HangDetector: finds the rank of a node that has kept the others waiting for too long, from the
+// records only.
 #pragma once
 
 #include <cstdint>
@@ -9,29 +9,29 @@
 
 namespace lockstep {
 
-/// One rank is behind: one that is stopped, or else held by a debugger, else the one of the lowest
-/// step; of those one that does not wait for others; of those the one that was heard of least
-/// lately. It may be so, without a mark, for as long as its phase may take. Where all ranks of a
-/// node wait, those of other nodes are to blame, and get ten times as long to be found out there.
-/// One thread at a time.
+/// One rank is behind: a stopped one, else one that a debugger holds, else the one with the lowest
+/// step. Among several it is one that does not wait for others, then the one with the oldest mark.
+/// It may stay silent for as long as its phase may take. If all ranks of a node wait, the cause is
+/// on another node, whose watchdog has to find it first: the limit is then ten times as long. One
+/// thread at a time.
 class HangDetector {
  public:
-  /// `alone`: there are no other nodes.
+  /// `alone`: the run has one node.
   explicit HangDetector(bool alone) : alone_(alone) {}
 
   struct Verdict {
     int behind = 0;    ///< index of the rank
-    double limit = 0;  ///< seconds for which it was watched to be silent
+    double limit = 0;  ///< seconds of silence that were exceeded
   };
-  /// To be called again and again; `elapsed`: seconds that were watched since the last call.
-  /// `timeout`: seconds that a phase without a longer limit of its own may take.
+  /// Call it regularly. `elapsed`: watched seconds since the last call. `timeout`: seconds for a
+  /// phase without a longer limit.
   std::optional<Verdict> look(const FlightRecorder& records, double timeout, double elapsed);
 
  private:
   bool alone_;
   int behind_ = -1;           ///< index of the rank that is behind
-  std::int64_t mark_ns_ = 0;  ///< when it was last heard of
-  double silent_ = 0;         ///< seconds that were watched while both stayed the same
+  std::int64_t mark_ns_ = 0;  ///< of its last mark
+  double silent_ = 0;         ///< watched seconds since both changed
 };
 
 }  // namespace lockstep

@@ -21,25 +21,33 @@
 namespace lockstep {
 namespace {
 
-constexpr double kSetUp = 20;    ///< seconds after which missing connections are given up
-constexpr double kPatience = 2;  ///< seconds that one address, or a guest's greeting, gets
-constexpr int kGuests = 64;      ///< at a time: strangers must not use up descriptors
+constexpr double kSetUp = 20;    ///< seconds until missing connections are abandoned
+constexpr double kPatience = 2;  ///< seconds for one address, or for the greeting of a guest
+constexpr int kGuests = 64;      ///< at a time, so that strangers cannot use up descriptors
 constexpr char kBeat = 'b', kTold = 't';
 constexpr std::size_t kToldBytes = 1 + 2 * sizeof(std::int32_t);  ///< 't', from, to
 
-double interval_of(double timeout) { return std::clamp(timeout / 10, 0.2, 2.0); }
-
 bool would_wait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+/// Whether recv() has returned `got` because a part of a T has not arrived.
+template <class T>
+bool is_partial(ssize_t got) {
+  return got < 0 ? would_wait() : got > 0 && got < ssize_t{sizeof(T)};
+}
 
 void close_socket(int& socket) {
   if (socket >= 0) ::close(socket);
   socket = -1;
 }
 
+void send_at_once(int socket) {
+  const int on = 1;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
 int open_socket() {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  const int on = 1;
-  if (socket >= 0) ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  send_at_once(socket);
   return socket;
 }
 
@@ -51,8 +59,8 @@ sockaddr_in address_of(std::uint32_t ip, std::uint16_t port) {
   return address;
 }
 
-/// A listening socket on a port that the kernel chooses, which goes into `card`; -1 without one. It
-/// is bound to the only address of the host, or to all of several.
+/// A listening socket, or -1. Sets the port of `card`, which the kernel chooses. Binds to the
+/// address of the host, or to all if it has several.
 int listen_for(HostCard& card) {
   const bool several = card.addresses[1].ip != 0;
   if (card.addresses[0].ip == 0) return -1;
@@ -70,27 +78,27 @@ int listen_for(HostCard& card) {
 
 }  // namespace
 
-/// The first bytes that both sides of a connection send.
+/// Both sides of a connection send this first.
 struct Heartbeat::Greeting {
   std::array<std::uint64_t, 2> key;
   std::int32_t from, to;
   bool operator==(const Greeting&) const = default;
 };
 
-/// Another host. The one of the lower number connects, the other listens.
+/// Another host. The host with the lower number connects, the other listens.
 struct Heartbeat::Peer {
   int host = 0;
-  std::vector<std::uint32_t> ways = {};  ///< addresses that are left to try
+  std::vector<std::uint32_t> ways = {};  ///< addresses left to try
   int socket = -1;
-  bool connected = false;  ///< and has shown the key
-  double tried = 0;        ///< seconds that the present address was tried
+  bool connected = false;  ///< and has sent the key
+  double tried = 0;        ///< seconds with the present address
   double since_beat = 0;
   std::int64_t sent = 0, acknowledged = 0;  ///< bytes
-  std::string heard = {};                   ///< bytes that make no whole message yet
+  std::string heard = {};                   ///< begin of an incomplete message
   Reach reach = {};
 };
 
-/// A connection that was accepted and has not shown the key yet.
+/// An accepted connection that has not sent the key.
 struct Heartbeat::Guest {
   int socket = -1;
   double waited = 0;
@@ -139,7 +147,7 @@ Heartbeat::Heartbeat(std::vector<HostCard> cards, int self, int listener)
   }
   const auto launcher = std::find_if(cards_.begin(), cards_.end(),
                                      [](const HostCard& card) { return card.has_launcher; });
-  if (launcher != cards_.end()) speaker_ = static_cast<int>(launcher - cards_.begin());
+  if (launcher != cards_.end()) printer_ = static_cast<int>(launcher - cards_.begin());
 }
 
 Heartbeat::~Heartbeat() {
@@ -153,8 +161,8 @@ int Heartbeat::connected() const {
       std::count_if(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.connected; }));
 }
 
-Heartbeat::Greeting Heartbeat::greeting(int to) const {
-  return {.key = cards_.front().key, .from = self_, .to = to};
+Heartbeat::Greeting Heartbeat::greeting(int from, int to) const {
+  return {.key = cards_.front().key, .from = from, .to = to};
 }
 
 std::optional<Heartbeat::Verdict> Heartbeat::look(const FlightRecorder& records, double timeout,
@@ -166,11 +174,11 @@ std::optional<Heartbeat::Verdict> Heartbeat::look(const FlightRecorder& records,
   suspects_ = false;
   for (Peer& peer : peers_) {
     if (!peer.connected) continue;
-    beat(peer, elapsed, interval_of(timeout));
+    beat(peer, elapsed, std::clamp(timeout / 10, 0.2, 2.0));
     sure |= peer.reach.look(elapsed, pace_, timeout);
     if (!peer.reach.suspect(timeout)) continue;
     suspects_ = true;
-    verdict.to.push_back(peer.host);  // others that were lost at about the same time
+    verdict.to.push_back(peer.host);  // includes others that were lost at about the same time
   }
   if (told_) return std::exchange(told_, std::nullopt);
   if (!sure) return std::nullopt;
@@ -199,7 +207,11 @@ void Heartbeat::pace(const FlightRecorder& records, double elapsed) {
 }
 
 void Heartbeat::set_up(double elapsed) {
-  accept_guests();
+  while (guests_.size() < kGuests) {
+    const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (socket < 0) break;
+    guests_.push_back({.socket = socket});
+  }
   std::erase_if(guests_, [&](Guest& guest) { return welcome(guest, elapsed); });
   bool missing = false;
   for (Peer& peer : peers_) {
@@ -214,29 +226,17 @@ void Heartbeat::set_up(double elapsed) {
   guests_.clear();
 }
 
-void Heartbeat::accept_guests() {
-  while (guests_.size() < kGuests) {
-    const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (socket < 0) return;
-    guests_.push_back({.socket = socket});
-  }
-}
-
-/// True if `guest` is none any more: it has shown the key and is a peer, or was sent away.
+/// True if `guest` has sent the key and is a peer now, or was closed.
 bool Heartbeat::welcome(Guest& guest, double elapsed) {
   Greeting theirs;
   const ssize_t got = ::recv(guest.socket, &theirs, sizeof theirs, MSG_PEEK);
   guest.waited += elapsed;
-  const bool partial = got < 0 ? would_wait() : got > 0 && got < ssize_t{sizeof theirs};
-  if (partial && guest.waited < kPatience) return false;
+  if (is_partial<Greeting>(got) && guest.waited < kPatience) return false;
   if (got == ssize_t{sizeof theirs}) {
     for (Peer& peer : peers_) {
-      if (peer.connected || peer.host > self_ ||
-          theirs != Greeting{.key = cards_.front().key, .from = peer.host, .to = self_})
-        continue;
-      const Greeting own = greeting(peer.host);
-      const int on = 1;
-      ::setsockopt(guest.socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      if (peer.connected || peer.host > self_ || theirs != greeting(peer.host, self_)) continue;
+      const Greeting own = greeting(self_, peer.host);
+      send_at_once(guest.socket);
       ::recv(guest.socket, &theirs, sizeof theirs, 0);
       peer.connected = ::send(guest.socket, &own, sizeof own, MSG_NOSIGNAL) == ssize_t{sizeof own};
       peer.sent = sizeof own;
@@ -261,7 +261,7 @@ void Heartbeat::next_way(Peer& peer) {
     close_socket(peer.socket);
 }
 
-/// One glance at a connection that is being made.
+/// Moves a new connection on.
 void Heartbeat::connect(Peer& peer, double elapsed) {
   if (peer.socket < 0) return next_way(peer);
   peer.tried += elapsed;
@@ -269,17 +269,15 @@ void Heartbeat::connect(Peer& peer, double elapsed) {
   pollfd state = {.fd = peer.socket, .events = POLLOUT, .revents = 0};
   if (::poll(&state, 1, 0) <= 0) return;
   if (peer.sent == 0) {
-    const Greeting own = greeting(peer.host);
+    const Greeting own = greeting(self_, peer.host);
     const ssize_t length = ::send(peer.socket, &own, sizeof own, MSG_NOSIGNAL);
     if (length != ssize_t{sizeof own}) return next_way(peer);
     peer.sent = length;
   }
   Greeting theirs;
   const ssize_t got = ::recv(peer.socket, &theirs, sizeof theirs, MSG_PEEK);
-  if (got < 0 && would_wait()) return;
-  if (got > 0 && got < ssize_t{sizeof theirs}) return;
-  const Greeting right{.key = cards_.front().key, .from = peer.host, .to = self_};
-  if (got <= 0 || theirs != right) return next_way(peer);
+  if (is_partial<Greeting>(got)) return;
+  if (got <= 0 || theirs != greeting(peer.host, self_)) return next_way(peer);
   ::recv(peer.socket, &theirs, sizeof theirs, 0);
   peer.connected = true;
 }
@@ -301,8 +299,8 @@ void Heartbeat::beat(Peer& peer, double elapsed, double interval) {
   ++sent_;
 }
 
-/// Reads what has come from a peer. One that has closed the connection was reachable. A connection
-/// that an administrator of this host has closed (ECONNABORTED) tells nothing.
+/// Reads from a peer. A peer that has closed the connection was reachable. A connection that an
+/// administrator of this host has closed (ECONNABORTED) proves nothing.
 void Heartbeat::listen_to(Peer& peer) {
   std::array<char, 256> bytes;
   const ssize_t got = ::recv(peer.socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -311,21 +309,18 @@ void Heartbeat::listen_to(Peer& peer) {
     return close_socket(peer.socket);
   }
   if (got < 0 && would_wait()) return;
-  if (got < 0) return close_socket(peer.socket);  // the network's fault: silence goes on
+  if (got < 0) return close_socket(peer.socket);  // a fault of the network: still silent
   peer.heard.append(bytes.data(), static_cast<std::size_t>(got));
   while (!peer.heard.empty()) {
-    if (peer.heard.front() == kTold) {
-      if (peer.heard.size() < kToldBytes) return;
-      std::int32_t pair[2];
-      std::memcpy(pair, peer.heard.data() + 1, sizeof pair);
-      const int hosts = static_cast<int>(cards_.size());
-      if (std::clamp(pair[0], 0, hosts - 1) == pair[0] &&
-          std::clamp(pair[1], 0, hosts - 1) == pair[1])
-        told_ = Verdict{.from = pair[0], .to = {pair[1]}};
-      peer.heard.erase(0, kToldBytes);
-    } else {
-      peer.heard.erase(0, 1);
+    const bool told = peer.heard.front() == kTold;
+    if (told && peer.heard.size() < kToldBytes) return;
+    if (told) {
+      std::array<std::int32_t, 2> pair;
+      std::memcpy(pair.data(), peer.heard.data() + 1, sizeof pair);
+      const auto known = [&](std::int32_t host) { return host >= 0 && host < std::ssize(cards_); };
+      if (known(pair[0]) && known(pair[1])) told_ = Verdict{.from = pair[0], .to = {pair[1]}};
     }
+    peer.heard.erase(0, told ? kToldBytes : 1);
   }
 }
 

@@ -1,17 +1,15 @@
-// Heartbeat: a byte now and then between hosts, beside MPI. It tells a host that cannot be reached
-// from one that computes.
+// Heartbeat: bytes at intervals between hosts, without MPI. They distinguish a host that cannot be
+// reached from one that computes.
 //
-// MPI cannot tell the two apart: a message over a dead connection waits in the kernel, and a
-// message of its own would be answered only when the other side calls MPI. Datagrams would need a
-// process that answers, and a suspended host has none. A TCP connection is answered by the kernel
-// of the other host, whatever its processes do: bytes that stay without acknowledgement mean that
-// packets are lost in one direction or the other. No daemon and no privilege is needed, and TCP to
-// any port is what MPI between hosts needs too.
+// MPI cannot: a message over a dead connection waits in the kernel, and the other side answers a
+// message only when it calls MPI. The kernel of the other host acknowledges TCP, whatever its
+// processes do. Bytes without acknowledgement mean that packets are lost in one direction or the
+// other. No daemon and no privilege is needed. MPI between hosts needs TCP to any port too.
 //
-// One rank of each host is connected with those 1, 2, 4, 8... hosts before and after it: two hosts
-// per doubling, 20 packets per interval on a thousand hosts, and the partners of most all-reduces.
-// Each host listens on a port for at most 20 s after the start, until the others have connected. A
-// connection counts after both sides have shown the random key of the run, which MPI has passed on.
+// One rank of each host is connected with those 1, 2, 4, 8... hosts before and after it. These are
+// 20 packets per interval on a thousand hosts, to the partners of most all-reduces. Each host
+// listens on a port until the others have connected, at most 20 s. A connection counts after both
+// sides have sent the random key of the run, which MPI has distributed.
 #pragma once
 
 #include <cstdint>
@@ -28,56 +26,55 @@ namespace lockstep {
 
 class FlightRecorder;
 
-/// Hosts that host `self` of `count` is connected with, ascending.
+/// The hosts with which host `self` of `count` is connected, ascending.
 std::vector<int> heartbeat_peers(int self, int count);
 
-/// Whether LOCKSTEP_HEARTBEAT lets this host have a heartbeat. Throws the usage Error for a value
-/// other than "on" and "off".
+/// Whether LOCKSTEP_HEARTBEAT is "on" or not set. Throws the usage Error unless it is "on" or
+/// "off".
 bool heartbeat_wanted();
 
-/// Belongs to the first rank of a node. One thread at a time; no call waits.
+/// Owned by the first rank of a node. One thread at a time. No call waits.
 class Heartbeat {
  public:
-  /// Collective over `all`; `node`: all.node(). Null on all ranks except the first of each node, if
-  /// there is one node only, and if LOCKSTEP_HEARTBEAT=off is set on this host. Throws Error if MPI
-  /// fails; a host without sockets has no heartbeat.
+  /// Collective over `all`; `node`: all.node(). Null on all ranks except the first of each node,
+  /// with a single node, with LOCKSTEP_HEARTBEAT=off, and without sockets. MPI failures throw
+  /// Error.
   static std::unique_ptr<Heartbeat> make(const Comm& all, const Comm& node);
 
-  /// Without MPI. `cards`: of all hosts; `listener`: the socket behind the port of cards[self],
-  /// which passes to this.
+  /// Without MPI. `cards`: of all hosts. `listener`: the socket of the port in cards[self], owned
+  /// by this object.
   Heartbeat(std::vector<HostCard> cards, int self, int listener);
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  /// Host `from` has no answer of the hosts `to`.
+  /// Host `from` gets no answer from the hosts `to`.
   struct Verdict {
     int from = 0;
     std::vector<int> to;
   };
-  /// Sends, listens and judges. Call it every 0.1 s or so. `elapsed`: seconds that were watched
-  /// since the last call. A verdict of this host, or what tell() has told here.
+  /// Sends, receives and judges. Call it about every 0.1 s. `elapsed`: watched seconds since the
+  /// last call. Returns a verdict of this host, or one that tell() of another host has sent.
   std::optional<Verdict> look(const FlightRecorder& records, double timeout, double elapsed);
-  /// Passes a verdict on to all hosts that can be reached: they pass it on too.
+  /// Sends a verdict to all connected hosts, which send it on.
   void tell(const Verdict& verdict);
 
-  /// A host has not answered lately: do not blame a rank of this one before look() has judged.
+  /// A host has not answered recently, so that a hang may be a fault of the network.
   bool suspects() const { return suspects_; }
-  /// This host prints what the user reads: mpirun runs here, or else rank 0.
-  bool speaks() const { return speaker_ == self_; }
+  /// This host prints for the user: that of mpirun, else that of rank 0.
+  bool prints() const { return printer_ == self_; }
   int self() const { return self_; }
   std::string name(int host) const { return cards_[host].name.data(); }
-  int connected() const;                       ///< peers with a connection that counts
-  std::int64_t sent() const { return sent_; }  ///< bytes, one packet each
+  int connected() const;                       ///< peers that have sent the key
+  std::int64_t sent() const { return sent_; }  ///< bytes, each in its own packet
 
  private:
   struct Peer;
   struct Guest;
   struct Greeting;
 
-  Greeting greeting(int to) const;
+  Greeting greeting(int from, int to) const;
   void set_up(double elapsed);
-  void accept_guests();
   bool welcome(Guest& guest, double elapsed);
   void connect(Peer& peer, double elapsed);
   void next_way(Peer& peer);
@@ -87,13 +84,13 @@ class Heartbeat {
 
   const std::vector<HostCard> cards_;
   const int self_;
-  int speaker_ = 0;
+  int printer_ = 0;
   int listener_;
-  double set_up_ = 0;  ///< seconds that were watched since the start
+  double set_up_ = 0;  ///< watched seconds since the start
   std::vector<Peer> peers_;
-  std::vector<Guest> guests_;  ///< connections that have not shown the key yet
+  std::vector<Guest> guests_;  ///< accepted connections that have not sent the key
   HostPace pace_;
-  std::int64_t mark_ns_ = 0;  ///< when a rank of this host moved last
+  std::int64_t mark_ns_ = 0;  ///< last mark of a rank of this host
   std::int64_t sent_ = 0;
   bool suspects_ = false;
   std::optional<Verdict> told_;

@@ -19,9 +19,9 @@
 namespace lockstep {
 namespace {
 
-static_assert(std::is_trivially_copyable_v<HostCard>, "it goes through MPI as bytes");
+static_assert(std::is_trivially_copyable_v<HostCard>, "sent as bytes");
 
-/// Whether Open MPI was restricted to other interfaces (btl_tcp_if_include by names).
+/// Whether btl_tcp_if_include restricts Open MPI to other interfaces, by name.
 bool excluded(std::string_view interface) {
   const char* const variable = std::getenv("OMPI_MCA_btl_tcp_if_include");
   if (variable == nullptr) return false;

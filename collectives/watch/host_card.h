@@ -1,4 +1,4 @@
-// HostCard: how the other hosts of a run find this one. Collective over MPI, once at the start.
+// HostCard: the name and the addresses of a host, which MPI passes to the other hosts at the start.
 #pragma once
 
 #include <array>
@@ -10,10 +10,10 @@
 
 namespace lockstep {
 
-/// One host of the run, as bytes that MPI passes on.
+/// One host of the run. Sent through MPI as bytes.
 struct HostCard {
   struct Address {
-    std::uint32_t ip = 0;  ///< IPv4, in network order; 0: there are no more
+    std::uint32_t ip = 0;  ///< IPv4, in network order; 0: end of the list
     std::uint32_t mask = 0;
   };
   static constexpr int kAddresses = 6;
@@ -22,18 +22,18 @@ struct HostCard {
   std::array<std::uint64_t, 2> key = {};      ///< random; the first host's is the key of the run
   std::array<Address, kAddresses> addresses;  ///< of the interfaces that MPI may use
   std::uint16_t port = 0;                     ///< 0: no heartbeat
-  bool has_launcher = false;                  ///< mpirun itself runs here, not only its daemon
+  bool has_launcher = false;                  ///< mpirun runs here, and not only its daemon
 };
 
 /// The card of this host with all addresses, without a port. Never throws.
 HostCard own_card();
 
-/// The addresses of `other` in the order in which `own` should try them: those of a common network
-/// first, and none of a host's own.
+/// The addresses of `other` in the order in which `own` should try them: those in a common network
+/// first. Leaves out addresses that `own` has too.
 std::vector<std::uint32_t> ways_to(const HostCard& own, const HostCard& other);
 
-/// The cards of all hosts by the lowest rank of each. Collective over `all`; `node`: all.node().
-/// `card` counts on the first rank of each node only, and only these get the list.
+/// The cards of all hosts, by the lowest rank of each. Only the first rank of each node passes its
+/// `card` and gets the list. Collective over `all`; `node`: all.node().
 std::vector<HostCard> exchange_cards(const Comm& all, const Comm& node, const HostCard& card);
 
 }  // namespace lockstep

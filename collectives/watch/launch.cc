@@ -14,11 +14,11 @@ namespace {
 
 constexpr const char* kQuiet = "OMPI_MCA_orte_execute_quiet";
 
-/// Open MPI 4 reads the variable kQuiet once, in MPI_Init, into this variable of its library. No
-/// function of MPI changes it. Null in other MPIs.
+/// The variable of Open MPI 4 that MPI_Init sets from kQuiet. MPI has no function that changes it.
+/// Null in other MPIs.
 bool* quiet_of_library() { return static_cast<bool*>(::dlsym(RTLD_DEFAULT, "orte_execute_quiet")); }
 
-/// The whole number in a variable; 0 if it holds none.
+/// The whole number in a variable, or 0.
 int number(const Environment& environment, const char* name) {
   const char* const text = environment(name);
   const std::string_view digits = text == nullptr ? "" : text;
@@ -27,8 +27,8 @@ int number(const Environment& environment, const char* name) {
   return error == std::errc() && end == digits.end() ? value : 0;
 }
 
-/// The number of processes that torchrun started, if it started this one; else 0. Some containers
-/// set WORLD_SIZE without a RANK, which says nothing about this process.
+/// The number of processes that torchrun started with this one, or 0. (Some containers set
+/// WORLD_SIZE without a RANK.)
 int torchrun_size(const Environment& environment) {
   const int size = number(environment, "WORLD_SIZE");
   const int rank = number(environment, "RANK");
@@ -45,12 +45,12 @@ void hold_standard_files() {
   if (file >= 0) ::close(file);
 }
 
-WordsOfStart::WordsOfStart() {
+VerboseStart::VerboseStart() {
   if (const char* quiet = std::getenv(kQuiet)) quiet_ = quiet;
   ::unsetenv(kQuiet);
 }
 
-WordsOfStart::~WordsOfStart() {
+VerboseStart::~VerboseStart() {
   if (quiet_.empty() || quiet_ == "0") return;
   if (bool* quiet = quiet_of_library()) *quiet = true;
 }
@@ -70,34 +70,30 @@ bool has_launcher(const Environment& environment) {
 }
 
 std::string launch_problem(const Environment& environment, int size) {
-  // Open MPI's own mpirun was told how many ranks to start: one rank is then what the user asked
-  // for.
+  // With Open MPI's mpirun, one rank is what the user asked for.
   if (environment("OMPI_COMM_WORLD_SIZE") != nullptr || size > 1) return "";
   if (size == 0 && has_launcher(environment)) return "";
 
   const int step_tasks = number(environment, "SLURM_STEP_NUM_TASKS");
   if (step_tasks > 1) {
     return fmt::format(
-        "srun started {} tasks that cannot find each other, so that each is a run of one rank: use "
-        "\"srun --mpi=pmix\", "
-        "or mpirun where \"srun --mpi=list\" does not show pmix",
+        "srun started {} tasks that cannot find each other. Use \"srun --mpi=pmix\", or mpirun if "
+        "\"srun --mpi=list\" does not list pmix.",
         step_tasks);
   }
   const bool in_step = environment("SLURM_STEP_ID") != nullptr;
   const int job_tasks = number(environment, "SLURM_NTASKS");
   if (!in_step && job_tasks > 1) {
     return fmt::format(
-        "this SLURM allocation has {} tasks but the program was started as one: start it with "
-        "mpirun or "
-        "\"srun --mpi=pmix\" (with \"mpirun -np 1\" if one rank is meant)",
+        "this SLURM allocation has {} tasks, but the program was started as one. Use mpirun or "
+        "\"srun --mpi=pmix\", or \"mpirun -np 1\" for one rank.",
         job_tasks);
   }
   const int launcher_size = number(environment, "PMI_SIZE");
   if (launcher_size > 1) {
     return fmt::format(
-        "the launcher started {} processes that cannot find each other, so that each is a run of "
-        "one rank: use the mpirun "
-        "of the MPI that the program was built with",
+        "the launcher started {} processes that cannot find each other. Use the mpirun of the MPI "
+        "that the program was built with.",
         launcher_size);
   }
   const int torch_size = torchrun_size(environment);
@@ -115,7 +111,7 @@ bool is_first_task(const Environment& environment) {
   for (const char* name : {"PMI_RANK", "PMIX_RANK"}) {
     if (environment(name) != nullptr) return is_zero(name);
   }
-  // Without a LOCAL_RANK each process is the only one of its container, with a log of its own.
+  // Without a LOCAL_RANK each process is the only one of its container, with its own log.
   if (torchrun_size(environment) > 1 && environment("LOCAL_RANK") != nullptr)
     return is_zero("RANK");
   return environment("SLURM_PROCID") == nullptr || is_zero("SLURM_PROCID");

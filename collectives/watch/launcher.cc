@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <initializer_list>
 #include <string>
 
 #include "src/base/process.h"
@@ -17,17 +16,11 @@
 namespace lockstep {
 namespace {
 
-constexpr int kAncestors = 8;     ///< a rank may be started by scripts: so far up is looked
-constexpr double kBetween = 0.3;  ///< seconds between two signals; the launcher kills ranks after 1
+constexpr int kAncestors = 8;     ///< searched, because scripts may start a rank
+constexpr double kBetween = 0.3;  ///< seconds between signals; the launcher kills ranks after 1 s
 
-bool among(const std::string& name, std::initializer_list<const char*> names) {
-  for (const char* const other : names)
-    if (name == other) return true;
-  return false;
-}
-
-// From here to the end of serve(): between fork() and _exit() in a process of several threads, so
-// only functions that a signal handler may call.
+// From here to the end of serve(): only functions that a signal handler may call, because this runs
+// after fork() in a process with several threads.
 
 void sleep_for(double seconds) {
   timespec time = {};
@@ -37,7 +30,8 @@ void sleep_for(double seconds) {
   }
 }
 
-/// By a descriptor that no later process of the same number can have, if the kernel has such (5.3).
+/// Uses a descriptor, if the kernel supports it (5.3), because a later process may get the same
+/// pid.
 bool send(int descriptor, int pid, int signal) {
 #ifdef SYS_pidfd_send_signal
   if (descriptor >= 0) return ::syscall(SYS_pidfd_send_signal, descriptor, signal, nullptr, 0) == 0;
@@ -54,16 +48,16 @@ int open_process(int pid) {
 }
 
 [[noreturn]] void serve(int pid, double delay) {
-  // Its signals are not ours, and it waits for the end of our output.
+  // The launcher signals its session, and waits until its output is closed.
   ::setsid();
   for (int file = 0, end = static_cast<int>(::sysconf(_SC_OPEN_MAX)); file < end && file < 65536;
        ++file)
     ::close(file);
   const int descriptor = open_process(pid);
-  if (descriptor < 0 && errno == ESRCH) ::_exit(0);  // gone; its number may be another's soon
+  if (descriptor < 0 && errno == ESRCH) ::_exit(0);  // gone; its pid may be reused
   sleep_for(delay);
   for (const int signal : {SIGTERM, SIGTERM, SIGKILL}) {
-    if (!send(descriptor, pid, signal)) break;  // it has gone
+    if (!send(descriptor, pid, signal)) break;  // gone
     sleep_for(signal == SIGTERM ? kBetween : 0);
   }
   ::_exit(0);
@@ -76,8 +70,9 @@ Launcher find_launcher() {
   for (int i = 0; i < kAncestors && pid > 1; ++i, pid = parent_of(pid)) {
     std::string name = program_of(pid);
     name.resize(std::min(name.find('.'), name.size()));  // mpirun.openmpi
-    if (among(name, {"mpirun", "mpiexec", "orterun", "prterun"})) return {pid, true};
-    if (among(name, {"orted", "prted"})) return {pid, false};
+    if (name == "mpirun" || name == "mpiexec" || name == "orterun" || name == "prterun")
+      return {pid, true};
+    if (name == "orted" || name == "prted") return {pid, false};
   }
   return {};
 }

@@ -6,10 +6,11 @@ namespace lockstep {
 namespace {
 
 constexpr double kTimeouts = 1.5;  ///< limit() in timeouts
-constexpr double kLeast = 3;       ///< seconds: TCP needs 1.4 s after three lost packets in a row
-/// Part of the limit after which silence is no delay any more.
+constexpr double kLeast = 3;       ///< seconds; TCP needs 1.4 s after three lost packets in a row
+/// Part of the limit after which silence is more than a delay.
 constexpr double kPart = 1.0 / 3;
-/// After a cut one step may end with what had arrived, and another if only one direction is cut.
+/// After a cut one step may still end with messages that had arrived, and another if only one
+/// direction is cut.
 constexpr int kSteps = 3;
 
 }  // namespace

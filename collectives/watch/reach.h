@@ -1,40 +1,39 @@
-// Reach: whether another host can still be reached, judged by when its kernel last answered.
+// Reach: decides whether another host can be reached, from the answers of its kernel.
 #pragma once
 
 #include <cstdint>
 
 namespace lockstep {
 
-/// The progress of this host.
+/// Progress of this host.
 struct HostPace {
   std::int64_t step = -1;  ///< the highest step that a rank of this host has begun
-  double quiet = 0;        ///< seconds that were watched since a rank of this host moved on
+  double quiet = 0;        ///< watched seconds since a rank of this host moved
 };
 
-/// One other host. It is unreachable if two things stop together: its answers to the heartbeat, and
-/// every rank of this host. Answers come from the kernel of the other host, so that ranks that
-/// compute, wait for a disk or are stopped by a signal still answer.
-///  - A host that has never answered is not judged: a firewall may drop the heartbeat from the
-///    start.
-///  - A heartbeat that stops while steps go on has failed by itself, for example because a firewall
-///    has closed the connection. It is never judged again.
-/// No clock and no socket: the caller passes both. One thread at a time.
+/// One other host. It is unreachable if its answers to the heartbeat and all ranks of this host
+/// stop at the same time. The kernel of the other host answers, so that it answers while its ranks
+/// compute, wait for a disk or are stopped.
+///  - A host that has never answered is not judged, because a firewall may drop the heartbeat.
+///  - If answers stop while steps go on, only the heartbeat has failed, for example because a
+///    firewall closed the connection. The host is never judged again.
+/// Uses no clock and no socket. One thread at a time.
 class Reach {
  public:
-  /// Seconds without an answer after which the other host is unreachable. A lost packet is sent
-  /// again after up to as long as the loss has lasted. An outage of 0.7 times `timeout` is
-  /// therefore forgiven, and the line still comes within twice `timeout`.
+  /// Seconds without an answer after which the other host is unreachable. TCP repeats a lost packet
+  /// after up to the duration of the outage. An outage of 0.7 `timeout` is therefore allowed, and
+  /// the line is printed within 2 `timeout`.
   static double limit(double timeout);
 
   void answered();
-  /// Ignores this host from now on: its connection was closed, which says that it was reachable.
+  /// Never judges this host again: it closed the connection, so that it was reachable.
   void give_up() { given_up_ = true; }
 
-  /// Call it again and again. `elapsed`: seconds that were watched since the last call. True if the
-  /// host is unreachable.
+  /// Call it regularly. `elapsed`: watched seconds since the last call. Returns whether the host is
+  /// unreachable.
   bool look(double elapsed, const HostPace& own, double timeout);
 
-  /// No answer for so long that the network is to blame if this host does not move on either.
+  /// The last answer is so old that a hang of this host may be a fault of the network.
   bool suspect(double timeout) const;
   double silent() const { return silent_; }  ///< seconds since the last answer
 
@@ -44,7 +43,7 @@ class Reach {
   bool heard_ = false, given_up_ = false;
   double silent_ = 0;
   std::int64_t step_ = -1;  ///< own step at the last call
-  int steps_ = 0;           ///< that this host has begun without an answer
+  int steps_ = 0;           ///< begun by this host without an answer
 };
 
 }  // namespace lockstep

@@ -25,7 +25,7 @@ namespace {
 constexpr auto kFirstLook = std::chrono::seconds(1);
 constexpr std::chrono::duration<double> kLook(0.25);
 constexpr int kLooks = 8;  ///< in a row that see a rank stopped: two seconds
-constexpr std::chrono::duration<double> kSpeak(5);  ///< that the rank which speaks gets to do so
+constexpr std::chrono::duration<double> kPrint(5);  ///< for the rank that prints
 constexpr const char* kJob = "PMIX_NAMESPACE";
 constexpr const char* kRank = "PMIX_RANK";
 
@@ -35,8 +35,7 @@ int number(std::string_view text) {
   return value;
 }
 
-/// The value of `name` in the environment that process `pid` was started with; empty if there is
-/// none.
+/// The value of `name` in the environment at the start of process `pid`, or empty.
 std::string variable_of(const std::string& pid, const std::string& name) {
   std::ifstream file("/proc/" + pid + "/environ", std::ios::binary);
   for (std::string entry; std::getline(file, entry, '\0');) {
@@ -45,8 +44,7 @@ std::string variable_of(const std::string& pid, const std::string& name) {
   return "";
 }
 
-/// Processes of the job `job` on this host that were started by our parent, ourselves included, by
-/// their rank.
+/// The processes of `job` on this host with the same parent as this one, by rank.
 std::map<int, int> ranks_of(const std::string& job) {
   std::map<int, int> pids;
   std::error_code ignored;
@@ -62,7 +60,7 @@ std::map<int, int> ranks_of(const std::string& job) {
 }  // namespace
 
 StartWatch::StartWatch(std::string program) : program_(std::move(program)) {
-  // Here, for MPI_Init adds to the environment while the thread runs, and may move it.
+  // Read here, because MPI_Init may move the environment while the thread runs.
   const char* const job = std::getenv(kJob);
   if (job == nullptr) return;
   job_ = job;
@@ -75,32 +73,31 @@ void StartWatch::watch(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   const auto never = [] { return false; };
   woken_.wait_for(lock, stop, kFirstLook, never);
-  std::map<int, int> ranks;  // that were ever seen: one that has gone may have spoken
-  std::map<int, int> looks;  // by process: how often in a row it was stopped
+  std::map<int, int> ranks;  // all that were ever seen: one that has gone may have printed
+  std::map<int, int> looks;  // by process: successive looks that saw it stopped
   double last = now_seconds();
   for (; !stop.stop_requested(); woken_.wait_for(lock, stop, kLook, never)) {
     const double now = now_seconds();
-    if (now - last > 4 * kLook.count())
-      looks.clear();  // we were stopped ourselves: all may have been
+    if (now - last > 4 * kLook.count()) looks.clear();  // the whole run may have been stopped
     last = now;
-    int stopped = -1, speaker = -1;
+    int stopped = -1, printer = -1;
     ranks.merge(ranks_of(job_));
     for (const auto& [rank, pid] : ranks) {
       const bool now_stopped = Process(pid, 0).condition() == Condition::stopped;
       looks[pid] = now_stopped ? looks[pid] + 1 : 0;
       if (looks[pid] > kLooks && stopped < 0) stopped = rank;
-      if (!now_stopped && speaker < 0) speaker = pid;
+      if (!now_stopped && printer < 0) printer = pid;
     }
     if (stopped < 0) continue;
-    const auto gone = [&] { return Process(speaker, 0).condition() == Condition::gone; };
-    while (speaker != getpid() && !gone() && !stop.stop_requested() &&
-           now_seconds() < now + kSpeak.count())
+    const auto gone = [&] { return Process(printer, 0).condition() == Condition::gone; };
+    while (printer != getpid() && !gone() && !stop.stop_requested() &&
+           now_seconds() < now + kPrint.count())
       woken_.wait_for(lock, stop, kLook, never);
     if (stop.stop_requested()) return;
     if (gone()) end_all_ranks(kExitFailure);
     const std::string line = fmt::format(
-        "{}: rank {} (pid {}, host {}) was stopped by a signal (SIGSTOP?) during MPI's start, "
-        "while others ran: a run is stopped and continued as a whole or not at all",
+        "{}: rank {} (pid {}, host {}) was stopped by a signal (SIGSTOP?) during MPI's start. Stop "
+        "and continue all ranks together.",
         program_, stopped, ranks.at(stopped), host_name());
     print_and_end_all_ranks(line, kExitFailure);
   }

@@ -1,4 +1,4 @@
-// StartWatch: watches over MPI_Init, where the ranks cannot see each other's records yet.
+// StartWatch: watches the ranks in MPI_Init, before they see each other's records.
 #pragma once
 
 #include <condition_variable>
@@ -9,12 +9,12 @@
 
 namespace lockstep {
 
-/// While it lives, a rank of this host that has been watched to be stopped by a signal for two
-/// seconds ends the run: the launcher waits for it for ever. Said by the lowest rank that is not
-/// stopped, with `program` in front; by another only if that one is still there 5 s later. Ranks
-/// are known as processes of the same parent and the same PMIx job; where the launcher speaks no
-/// PMIx, nothing is watched. Looks for the first time after a second, so that it costs nothing
-/// where MPI_Init is quick. A rank that dies is the launcher's to tell.
+/// While it lives, it ends the run if a signal has stopped a rank of this host for two seconds,
+/// because the launcher would wait for ever. The lowest rank that is not stopped prints a line that
+/// begins with `program`. Another rank prints it if that rank still runs 5 s later. Ranks are
+/// processes with the same parent and the same PMIx job; without PMIx nothing is watched. The first
+/// look is after a second, so that a quick MPI_Init costs nothing. The launcher reports a rank that
+/// dies.
 class StartWatch {
  public:
   explicit StartWatch(std::string program);
@@ -27,7 +27,7 @@ class StartWatch {
   std::string job_;
   std::mutex mutex_;
   std::condition_variable_any woken_;
-  std::jthread thread_;  ///< last: it is joined before what it uses goes
+  std::jthread thread_;  ///< last: it is joined before the members that it uses are destroyed
 };
 
 }  // namespace lockstep

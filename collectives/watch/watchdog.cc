@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -17,15 +16,15 @@
 namespace lockstep {
 namespace {
 
-/// Looks that may be missed: a thread that comes so late was not watching.
+/// Looks that may be missed: a later thread was not watching.
 constexpr double kMissed = 10;
 
-/// Seconds until the launcher is ended if a host cannot be reached. It gets the first to print the
-/// line, and the second to end all by itself, which it can if it reaches all hosts.
+/// Seconds until the launcher is ended if a host cannot be reached: to print the line, and to end
+/// all ranks by itself, which works if it reaches all hosts.
 constexpr double kToPrint = 0.7, kToEnd = 3;
-/// Seconds that the host which speaks gets. Open MPI 4 crashes if it is ended after MPI_Abort from
-/// another host.
-constexpr std::chrono::seconds kToSpeak(2);
+/// Time for the host that prints. Open MPI 4 crashes if it is ended after MPI_Abort from another
+/// host.
+constexpr std::chrono::seconds kForPrinter(2);
 
 std::string name_of(const Record::State& state) {
   return fmt::format("rank {} (pid {}, host {})", state.rank, state.pid, host_name());
@@ -36,17 +35,8 @@ std::string place_of(const Record::State& state) {
   return (state.step < 0 ? "before the first step" : fmt::format("at step {}", state.step)) + phase;
 }
 
-/// Prints `line` and ends this process without MPI_Abort, within 3 s even if the line is not read.
-[[noreturn]] void say_and_leave(const std::string& line) {
-  const auto leave = [] {
-    std::this_thread::sleep_for(std::chrono::seconds(3));
-    std::_Exit(kExitFailure);
-  };
-  std::thread(leave).detach();
-  std::fputs(("\n" + line + "\n").c_str(), stderr);  // the launcher may have left half a line
-  std::fflush(nullptr);
-  leave();
-  std::abort();  // never reached
+const char* resume_hint(const FlightRecorder& records) {
+  return records.has_saved() ? " The same command resumes from the last checkpoint." : "";
 }
 
 }  // namespace
@@ -75,8 +65,8 @@ void Watchdog::watch(std::stop_token stop) {
 }
 
 void Watchdog::look(double elapsed) {
-  // A job that was suspended finds its clocks far ahead: what was not watched does not count, and
-  // the ranks may be continued one after another.
+  // After a suspended job the clocks are far ahead. Unwatched time does not count, and the ranks
+  // may be continued one after another.
   if (elapsed > kMissed * pace_.look) {
     elapsed = kMissed * pace_.look;
     stopped_ = -elapsed;
@@ -89,12 +79,12 @@ void Watchdog::look(double elapsed) {
   if (Record* watched = neighbour()) {
     const Condition condition = process_->condition();
     watched->seen(condition);
-    // It may have left in order since it was chosen.
+    // It may have called goodbye() since neighbour() chose it.
     const Record::State state = watched->read();
-    if (condition == Condition::gone && !state.said_goodbye) {
+    if (condition == Condition::gone && !state.has_left) {
       if (!flight_recorder_.anyone_has_left()) return report_death(state);
-      // All had come to the end of MPI. Where a rank leaves with another exit code than 0, the
-      // launcher kills those that take longer than a second to follow.
+      // All had reached the end of MPI. If a rank leaves with an exit code other than 0, the
+      // launcher kills ranks that do not follow within a second.
       watched->goodbye();
       return;
     }
@@ -110,14 +100,14 @@ void Watchdog::look(double elapsed) {
   if (verdict && !flight_recorder_.suspects_network()) report_hang(*verdict);
 }
 
-/// The next rank of the node that is still there and whose process can be asked about; null where
-/// there is none. process_ is its.
+/// The next rank of the node that has not left and whose process is visible; null: none. Sets
+/// process_ to its process.
 Record* Watchdog::neighbour() {
   const std::uint64_t pid_space = flight_recorder_.mine().read().pid_space;
   for (int i = 1; i < flight_recorder_.size(); ++i) {
     Record& record = flight_recorder_[(flight_recorder_.index() + i) % flight_recorder_.size()];
     const Record::State state = record.read();
-    if (state.said_goodbye || state.pid_space != pid_space) continue;
+    if (state.has_left || state.pid_space != pid_space) continue;
     if (!process_ || process_->pid() != state.pid) {
       process_ = std::make_unique<Process>(state.pid, state.start_time);
       stopped_ = 0;
@@ -133,18 +123,13 @@ void Watchdog::end(const std::string& text) {
 
 void Watchdog::report_death(const Record::State& dead) {
   if (!flight_recorder_.first_failure()) return;
-  end(fmt::format(
-      "{} died {}: its own last words, or the kernel's (dmesg: out of memory?), say "
-      "why{}",
-      name_of(dead), place_of(dead),
-      flight_recorder_.has_saved() ? "; the same command goes on from the last checkpoint" : ""));
+  end(fmt::format("{} died {}. Look for its last lines, or the kernel's (dmesg: out of memory?).{}",
+                  name_of(dead), place_of(dead), resume_hint(flight_recorder_)));
 }
 
 void Watchdog::report_stopped(const Record::State& stopped) {
   if (!flight_recorder_.first_failure()) return;
-  end(
-      fmt::format("{} was stopped by a signal (SIGSTOP?) {}, while others ran: a run is stopped "
-                  "and continued as a whole or not at all",
+  end(fmt::format("{} was stopped by a signal (SIGSTOP?) {}. Stop and continue all ranks together.",
                   name_of(stopped), place_of(stopped)));
 }
 
@@ -157,22 +142,22 @@ void Watchdog::report_hang(const HangDetector::Verdict& verdict) {
       : late.waiting ? fmt::format("all ranks on host {} wait for others", host_name())
                      : name_of(late) + " is behind";
   std::string text = fmt::format(
-      "no progress for {:g} s: {}, {}; if it only needs longer, give it more by --timeout\n"
+      "no progress for {:g} s: {}, {}. If it only needs more time, pass a longer --timeout.\n"
       "    rank      pid       step  seconds since  phase\n",
       verdict.limit, who, place_of(late));
   for (int i = 0; i < flight_recorder_.size(); ++i) {
     const Record::State state = flight_recorder_[i].read();
     text += fmt::format("{:>3} {:>4} {:>8} {:>10} {:>14.1f}  {}\n", i == verdict.behind ? "->" : "",
                         state.rank, state.pid, state.step, state.seconds_since,
-                        state.said_goodbye ? "has left" : state.phase);
+                        state.has_left ? "has left" : state.phase);
   }
   text.pop_back();
-  // If several hosts find a hang at once, that of rank 0 prints, and ends the others meanwhile.
-  if (flight_recorder_[0].read().rank > 0) std::this_thread::sleep_for(kToSpeak);
+  // If several hosts find a hang at the same time, that of rank 0 prints, and ends the others.
+  if (flight_recorder_[0].read().rank > 0) std::this_thread::sleep_for(kForPrinter);
   end(text);
 }
 
-/// Neither mpirun nor its daemon can end a run whose hosts are cut off: both are ended here.
+/// Ends mpirun and its daemon too, because neither can end a run whose hosts are cut off.
 void Watchdog::report_unreachable(const Heartbeat::Verdict& verdict) {
   if (!flight_recorder_.first_failure()) return;
   heartbeat_->tell(verdict);
@@ -181,17 +166,16 @@ void Watchdog::report_unreachable(const Heartbeat::Verdict& verdict) {
     others += (others.empty() ? "" : " and ") + heartbeat_->name(host);
   const std::string line = fmt::format(
       "{}: host {} cannot reach host {}, without an answer for {:g} s {}. Check the network and "
-      "the power of both{}",
+      "the power of both.{}",
       program_, heartbeat_->name(verdict.from), others, Reach::limit(timeout_),
-      place_of(flight_recorder_.mine().read()),
-      flight_recorder_.has_saved() ? "; the same command goes on from the last checkpoint" : "");
-  if (!heartbeat_->speaks()) std::this_thread::sleep_for(kToSpeak);
+      place_of(flight_recorder_.mine().read()), resume_hint(flight_recorder_));
+  if (!heartbeat_->prints()) std::this_thread::sleep_for(kForPrinter);
   const Launcher launcher = find_launcher();
   end_later(launcher, launcher.main ? kToPrint : kToEnd);
   const bool own = verdict.from == heartbeat_->self();
-  if (!launcher.main && (own || heartbeat_->speaks())) print_and_end_all_ranks(line, kExitFailure);
+  if (!launcher.main && (own || heartbeat_->prints())) print_and_end_all_ranks(line, kExitFailure);
   if (!launcher.main) end_all_ranks(kExitFailure);
-  say_and_leave(line);
+  print_and_exit(line, kExitFailure);
 }
 
 }  // namespace lockstep

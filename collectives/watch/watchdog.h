@@ -1,6 +1,5 @@
-// Watchdog: a thread in every rank that looks at its neighbour and at the records of its node, so
-// that a rank that died, was stopped or hangs ends the run with one named cause instead of leaving
-// the others to wait for ever.
+// Watchdog: a thread in every rank that watches its neighbour and the records of its node. A rank
+// that dies, is stopped or hangs then ends the run with one line that names it.
 #pragma once
 
 #include <atomic>
@@ -18,38 +17,37 @@
 
 namespace lockstep {
 
-/// While it lives, one line (or table) on stderr from one rank of the node, and then
-/// end_all_ranks(kExitFailure), follow
-///  - the death of a rank of this node that has not said goodbye, at once;
-///  - a rank that has been watched to be stopped by a signal for two seconds, whatever it does. A
-///    run that is stopped and continued as a whole is not watched meanwhile;
+/// While it lives, one rank of the node prints one line (or table) on stderr and ends all ranks
+/// after
+///  - the death of a rank of this node that has not called goodbye(), at once;
+///  - a signal that has stopped a rank for two watched seconds. A run that is stopped and continued
+///    as a whole is not watched in between;
 ///  - a host that cannot be reached: see Heartbeat and Reach;
 ///  - silence: see HangDetector.
-/// Each rank asks the kernel about the next of the node only (cyclically; those that have left are
-/// passed over), and all read what it saw in the records. If another rank of the node has claimed
-/// first_failure(), it explains and this one only sees to it that its own process is gone 5 s
-/// later. Ranks of other nodes are watched there; they end with the run.
+/// Each rank asks the kernel only about the next rank of the node that has not left, and writes the
+/// answer to its record. If another rank has claimed first_failure(), that rank prints, and this
+/// process ends after at most 5 s. The watchdogs of other nodes watch the ranks there.
 class Watchdog {
  public:
   static constexpr double kDefaultTimeout = 60;  ///< seconds, until set_timeout()
 
   /// Seconds.
   struct Pace {
-    /// Between two looks: launchers leave a second between a death and the end of all.
+    /// Between two looks. Launchers end all ranks a second after a death.
     double look = 0.1;
-    double stopped = 2;  ///< that a stopped rank gets to be continued
-    double grace = 5;    ///< that the rank which explains gets to end all
+    double stopped = 2;  ///< until a stopped rank ends the run
+    double grace = 5;    ///< for the rank that prints and ends all
   };
 
-  /// `flight_recorder`: seen by all ranks of the node by now. `alone`: there are no other nodes.
-  /// `program` stands in front of what is said. `heartbeat`: null on all ranks except one of the
-  /// node, and on all if there is none.
+  /// `flight_recorder`: all ranks of the node have entered. `alone`: the run has one node.
+  /// `program`: begin of each line. `heartbeat`: of one rank of the node; null: the others, or no
+  /// heartbeat.
   Watchdog(FlightRecorder& flight_recorder, bool alone, std::string program, const Pace& pace,
            std::unique_ptr<Heartbeat> heartbeat = nullptr);
-  /// Says goodbye for this rank: from now on its absence means nothing.
+  /// Calls goodbye() for this rank.
   ~Watchdog();
 
-  /// What a phase without a longer limit of its own may take. Any thread.
+  /// Seconds for a phase without a longer limit. Any thread.
   void set_timeout(double seconds) { timeout_ = seconds; }
 
  private:
@@ -69,11 +67,11 @@ class Watchdog {
   HangDetector hang_detector_;
   std::unique_ptr<Heartbeat> heartbeat_;
   std::unique_ptr<Process> process_;  ///< the neighbour's
-  double stopped_ = 0;                ///< seconds that the neighbour was watched to be stopped
-  double failing_ = 0;                ///< seconds since another rank began to explain
+  double stopped_ = 0;                ///< watched seconds in which the neighbour was stopped
+  double failing_ = 0;                ///< seconds since another rank claimed first_failure()
   std::mutex mutex_;
   std::condition_variable_any woken_;
-  std::jthread thread_;  ///< last: it is joined before what it uses goes
+  std::jthread thread_;  ///< last: it is joined before the members that it uses are destroyed
 };
 
 }  // namespace lockstep

@@ -130,7 +130,7 @@ two() {  # CODE PATTERN RANK_0... // RANK_1...
   expect_error "ranks that differ: ${*:3}" "$1" "$2"
 }
 one=("$build/train_cifar" "${small[@]}" --steps 3)
-two 2 '^train_cifar: rank 1 \(.*\): options differ: "lr=0.2" here, "lr=0.1" on rank 0; start all ranks with the same' \
+two 2 '^train_cifar: rank 1 \(.*\): options differ: "lr=0.2" here, "lr=0.1" on rank 0. Start all ranks with the same' \
   "${one[@]}" --lr 0.1 // "${one[@]}" --lr 0.2
 two 2 '^train_cifar: rank 1 \(.*\): options differ' "${one[@]}" // "${one[@]}" --help
 two 2 '^train_cifar: rank 1 \(.*\): options differ' "${one[@]}" --list // "${one[@]}"

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 [[ -x $build/bench_step ]] || skip "no benchmarks (built without LOCKSTEP_BENCH)"
 
-for program in predict bench_layer bench_convolution bench_joints bench_step bench_allreduce; do
+for program in predict bench_layer bench_convolution bench_step bench_allreduce; do
   run "$build/$program" --no-such-option
   expect_error "$program" 2 "^$program: --no-such-option"
   run "$build/$program" --help

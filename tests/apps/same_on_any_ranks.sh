@@ -26,7 +26,7 @@ sweep() {  # NAME OPTIONS...: rows "ranks reducer policy" on stdin, each against
 "$build/train_cifar" --list >"$folder/list"
 i=0
 for count in 2 4; do
-  for reducer in $(sed -n '/^reducers$/,/^progress/s/^  \([a-z_]*\) .*/\1/p' "$folder/list" | grep -vxE 'nccl|cuda_ipc'); do
+  for reducer in $(sed -n '/^reducers$/,/^progress/s/^  \([a-z_]*\) .*/\1/p' "$folder/list" | grep -vx nccl); do
     policies=(wait poll thread)
     echo "$count $reducer ${policies[i++ % 3]}"
   done

@@ -1,4 +1,4 @@
-// Clocks that are apart by known amounts, as if each rank or each pair of ranks were a host.
+// Clocks with known differences, as if each rank or each pair of ranks were a host.
 #include "collectives/comm/clock_offset.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-TEST(ClockOffset, FindsHowFarClocksAreApartToTheErrorThatItSays) {
+TEST(ClockOffset, IsCorrectWithinItsError) {
   const Comm comm = world().comm().duplicate();
   for (const int ranks_of_a_host : {1, 2}) {
     const int host = comm.rank() / ranks_of_a_host;

@@ -24,10 +24,10 @@
 #include "tests/support/error_of.h"
 
 namespace {
-std::int64_t most_gathered = 0;  ///< elements that one MPI_Gatherv has received here
+std::int64_t most_gathered = 0;  ///< most elements of one MPI_Gatherv on this rank
 }
 
-/// MPI's own, which the library calls through this one in this program.
+/// Replaces MPI's function for the library in this program.
 int MPI_Gatherv(const void* from, int count, MPI_Datatype type, void* to, const int* counts,
                 const int* offsets, MPI_Datatype to_type, int root, MPI_Comm comm) {
   int rank = 0, size = 0;
@@ -62,7 +62,7 @@ TEST(Comm, BroadcastsAndGathersTextsOfAnyLength) {
   for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(texts[i], std::string(i * 3, 'x'));
 }
 
-TEST(Comm, GathersTextsThatAreLongerTogetherThanMpiCanCount) {
+TEST(Comm, GathersTextsWithMoreBytesThanMpiCanCount) {
   const Comm comm = world().comm().with_largest_message(12);
   const auto text_of = [](int rank) {
     std::string text;
@@ -92,7 +92,7 @@ void expect_broadcast(const Comm& comm, std::size_t count) {
   EXPECT_EQ(values, values_of<T>(root, count));
 }
 
-TEST(Comm, AnyNumberOfElementsIsSummedBroadcastAndGatheredInMessagesThatMpiCanCount) {
+TEST(Comm, SumsBroadcastsAndGathersMoreElementsThanMpiCanCount) {
   const int ranks = world().comm().size();
   EXPECT_LT(world().comm().largest_message(), std::size_t{1} << 31);
   for (const std::size_t largest : {std::size_t{3}, world().comm().largest_message()}) {
@@ -129,7 +129,7 @@ int count_freed(MPI_Comm, int, void*, void*) {
   return MPI_SUCCESS;
 }
 
-TEST(Comm, WhatItMadeIsFreedWithTheLastCopyButNotWhileAnExceptionUnwinds) {
+TEST(Comm, IsFreedWithTheLastCopyButNotWhileAnExceptionUnwinds) {
   int key = MPI_KEYVAL_INVALID;
   check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, count_freed, &key, nullptr));
   freed = 0;
@@ -182,7 +182,7 @@ TEST(NodeMemory, IsSharedAlignedAndZeroed) {
   }
 }
 
-TEST(NodeMemory, RemovesWhatKilledRunsLeft) {
+TEST(NodeMemory, RemovesFilesOfKilledRuns) {
   const Comm node = world().comm().node();
   if (node.size() == 1) return;  // needs no file
   namespace fs = std::filesystem;
@@ -206,11 +206,11 @@ TEST(NodeMemory, RemovesWhatKilledRunsLeft) {
   if (node.rank() == 0) {
     EXPECT_FALSE(fs::exists(old)) << "of a process that is gone";
     EXPECT_TRUE(fs::remove(fresh)) << "perhaps of another container";
-    EXPECT_TRUE(fs::remove(owned)) << "of a process that lives";
+    EXPECT_TRUE(fs::remove(owned)) << "of a running process";
   }
 }
 
-TEST(NodeMemory, RefusesMoreThanThereIsOnAllRanks) {
+TEST(NodeMemory, RefusesTooManyBytesOnAllRanks) {
   const Comm node = world().comm().node();
   if (node.size() > 1) {
     const std::string message = agreed_error_of(
@@ -220,7 +220,7 @@ TEST(NodeMemory, RefusesMoreThanThereIsOnAllRanks) {
   }
 }
 
-TEST(Agree, IsSilentWhenNobodyFails) {
+TEST(Agree, DoesNothingWithoutErrors) {
   int calls = 0;
   agree(world().comm(), [&] { ++calls; });
   EXPECT_EQ(calls, 1);
@@ -243,7 +243,7 @@ TEST(Agree, AllRanksThrowTheErrorOfTheLowestThatFailed) {
   }
 }
 
-TEST(Agree, TakesAnyExceptionWithItsCure) {
+TEST(Agree, SupportsAnyException) {
   const auto message = [](const std::function<void()>& body) {
     return agreed_error_of([&] { agree(world().comm(), body); });
   };
@@ -267,7 +267,7 @@ TEST(ExpectSame, NamesTheRankTheLineAndBothValues) {
                                  "seed = 2", "seed = 1", "rank 0"}));
 }
 
-TEST(ExpectSame, NoticesATextThatEndsEarly) {
+TEST(ExpectSame, FindsATextThatEndsEarly) {
   const Comm comm = world().comm();
   if (comm.size() == 1) return;
   const std::string text = comm.rank() == 0 ? "a = 1\nb = 2\n" : "a = 1\n";
@@ -275,7 +275,7 @@ TEST(ExpectSame, NoticesATextThatEndsEarly) {
   EXPECT_TRUE(mentions(message, {"b = 2", "rank 0"}));
 }
 
-TEST(FlightRecorder, TheFirstToFailIsOne) {
+TEST(FlightRecorder, HasOneFirstFailure) {
   const Comm comm = world().comm();
   const NodeMemory memory(comm, comm, FlightRecorder::bytes(comm.size()), "this test");
   FlightRecorder records(memory.data(), comm.rank(), comm.size(), comm.rank());
@@ -287,7 +287,7 @@ TEST(FlightRecorder, TheFirstToFailIsOne) {
   EXPECT_FALSE(records.first_failure());
 }
 
-TEST(FlightRecorder, EverybodyReadsWhatOneWrote) {
+TEST(FlightRecorder, AllRanksReadEveryRecord) {
   const Comm comm = world().comm();
   FlightRecorder& records = world().flight_recorder();
   ASSERT_EQ(records.size(), comm.size());
@@ -302,7 +302,7 @@ TEST(FlightRecorder, EverybodyReadsWhatOneWrote) {
     EXPECT_EQ(state.phase, "bucket 2 of the reducer tree, with a name that is too long to be");
     EXPECT_EQ(state.limit_seconds, 5);
     EXPECT_GE(state.seconds_since, 0);
-    EXPECT_FALSE(state.said_goodbye);
+    EXPECT_FALSE(state.has_left);
   }
 }
 

@@ -1,7 +1,6 @@
-// main() of the tests that run under mpirun: every rank runs every test; a failure is printed by
-// the rank that saw it; a test that failed on one rank has failed on all, so that all leave with
-// the same exit code. A rank that leaves a test early waits at its end for the others only so long:
-// if they hang without it, it ends them.
+// main() of the tests under mpirun. Every rank runs every test, and prints its own failures. A test
+// that fails on one rank fails on all, so that all leave with the same exit code. A rank that
+// leaves a test early waits for the others for a limited time, then ends them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The reducer of NCCL on a double of the library: what it calls, also on the way out of errors.
+// The reducer of NCCL with a double of the library: its calls, also after errors.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -36,7 +36,7 @@ TEST_F(Nccl, ReleasesItsMemoryThenLeavesThenIsDestroyed) {
             (std::vector<std::string>{"connect", "allocate", "release", "finish", "destroy"}));
 }
 
-TEST_F(Nccl, AbortsWhereItReportsAnErrorAndDoesNotWaitForTheSum) {
+TEST_F(Nccl, AbortsAfterAnErrorOfTheLibraryWithoutWaitingForTheSum) {
   NcclDouble library(comm_, *device_, {.sums_until_error = 1});
   const auto reducer = make(library);
   reducer->start(0);
@@ -49,10 +49,10 @@ TEST_F(Nccl, AbortsWhereItReportsAnErrorAndDoesNotWaitForTheSum) {
       Error);
   EXPECT_EQ(library.calls().back(), "abort");
   reducer->stream().synchronize();
-  EXPECT_THROW(reducer->start(2), Error) << "it is gone";
+  EXPECT_THROW(reducer->start(2), Error) << "after an abort";
 }
 
-TEST_F(Nccl, AbortsOnTheWayOutOfAnErrorInsteadOfWaitingForOthers) {
+TEST_F(Nccl, AbortsAfterAnErrorElsewhereWithoutWaitingForOthers) {
   NcclDouble library(comm_, *device_);
   EXPECT_THROW(
       {
@@ -64,21 +64,21 @@ TEST_F(Nccl, AbortsOnTheWayOutOfAnErrorInsteadOfWaitingForOthers) {
             (std::vector<std::string>{"connect", "allocate", "abort", "release", "destroy"}));
 }
 
-TEST_F(Nccl, ThatOneRankCannotConnectIsSaidOnAllWithoutWaitingForTheDeadline) {
+TEST_F(Nccl, AllRanksThrowAtOnceIfOneCannotConnect) {
   const bool last = comm_.rank() == comm_.size() - 1;
   NcclDouble library(comm_, *device_, {.connects = comm_.size() == 1, .refuses = last});
   const std::string line = agreed_error_of([&] { make(library); });
   EXPECT_TRUE(mentions(line, {"internal error"}));
 }
 
-TEST_F(Nccl, ARankThatNeverConnectsIsMetByTheDeadline) {
+TEST_F(Nccl, ARankThatNeverConnectsMeetsTheDeadline) {
   NcclDouble library(comm_, *device_, {.connects = comm_.rank() != 0});
   const std::string line = agreed_error_of([&] { make(library, 0.05); });
   EXPECT_TRUE(mentions(line, {"NCCL"}));
   EXPECT_EQ(library.calls(), (std::vector<std::string>{"connect", "abort", "destroy"}));
 }
 
-TEST_F(Nccl, RanksOfTwoVersionsAreRefusedBeforeTheyConnect) {
+TEST_F(Nccl, TwoVersionsAreRefusedBeforeTheyConnect) {
   if (comm_.size() == 1) GTEST_SKIP() << "one rank has one version";
   NcclDouble library(comm_, *device_, {.version = comm_.rank() == 1 ? 21805 : 22809});
   const std::string line = agreed_error_of([&] { make(library); });

@@ -1,5 +1,4 @@
-// Sums between hosts: messages of any length, the measured link, and the reducer that auto
-// chooses by it.
+// Sums between hosts: messages of any length, the measured link, and the reducer that auto selects.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +17,7 @@
 namespace lockstep {
 namespace {
 
-TEST(Exchange, PiecesOfAnyLengthMakeTheSameSum) {
+TEST(Exchange, ChunksOfAnyLengthGiveTheSameSum) {
   const Comm comm = world().comm().duplicate();
   constexpr std::int64_t kCount = 101;
   const int size = comm.size(), sum = size * (size + 1) / 2;
@@ -44,12 +43,12 @@ TEST(Exchange, PiecesOfAnyLengthMakeTheSameSum) {
   }
 }
 
-TEST(MeasuredLink, IsTheSameOnAllRanksAndCouldBeTrue) {
+TEST(MeasuredLink, IsPlausibleAndTheSameOnAllRanks) {
   const Comm comm = world().comm().duplicate();
   for (const int ranks_of_a_host : {1, 2}) {
     const Link link = measure_link(comm, group_of(comm, comm.rank() / ranks_of_a_host));
     if (comm.size() <= ranks_of_a_host) {
-      EXPECT_EQ(link.latency, Link().latency) << "nothing is between hosts";
+      EXPECT_EQ(link.latency, Link().latency) << "there is one host";
       EXPECT_EQ(link.bandwidth, Link().bandwidth);
       continue;
     }
@@ -65,8 +64,8 @@ TEST(MeasuredLink, IsTheSameOnAllRanksAndCouldBeTrue) {
   }
 }
 
-/// By a clock that moves on by 1, 2, 3, 4, 5, 1, .. us from one look to the next.
-TEST(MeasuredLink, IsTheBestOfItsRoundsAndWhoMeasuresIsKnownToWait) {
+/// With a clock that advances by 1, 2, 3, 4, 5, 1, .. us per look.
+TEST(MeasuredLink, IsTheBestOfItsRoundsAndCountsAsWaiting) {
   const Comm comm = world().comm().duplicate();
   if (comm.size() == 1) return;
   const auto waits = [] { return world().flight_recorder().mine().read().waiting; };
@@ -82,7 +81,7 @@ TEST(MeasuredLink, IsTheBestOfItsRoundsAndWhoMeasuresIsKnownToWait) {
   EXPECT_NEAR(link.bandwidth, (1 << 20) / 0.5e-6, 1e6);
 }
 
-TEST(MakeReducer, BetweenHostsAutoMeasuresAndSaysWhat) {
+TEST(MakeReducer, BetweenHostsAutoMeasuresAndPrintsTheResult) {
   const Comm comm = world().comm().duplicate();
   if (comm.size() == 1) return;
   const auto device = make_cpu_device(1);
@@ -109,7 +108,7 @@ TEST(MakeReducer, BetweenHostsAutoMeasuresAndSaysWhat) {
   const ReducerTraits& pairs = paired->traits();
   EXPECT_EQ(pairs.name == "hierarchical", comm.size() != 3) << "uneven hosts have no order";
   EXPECT_TRUE(pairs.canonical);
-  EXPECT_NE(made(1, {}), nullptr) << "nothing to sum, nothing to measure with";
+  EXPECT_NE(made(1, {}), nullptr) << "without buckets";
 }
 
 }  // namespace

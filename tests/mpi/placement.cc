@@ -1,4 +1,4 @@
-// Where the ranks are: one answer on all of them, though they ask for different threads.
+// The placement of ranks is the same on all of them, even if they pass different threads.
 #include "apps/step/placement.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ TEST(Placement, EveryRankHasAThreadAndKnowsTheHosts) {
             comm.max(static_cast<std::int64_t>(placement.warning.size())));
 }
 
-TEST(Placement, AMistakeOfOneRankIsToldOnAll) {
+TEST(Placement, AnErrorOfOneRankIsThrownOnAll) {
   const Comm comm = world().comm();
   const int last = comm.size() - 1, own = static_cast<int>(allowed_cores().size());
   const Placement placement = place(comm, comm.rank() == last ? own + 1 : 1);
@@ -28,10 +28,10 @@ TEST(Placement, AMistakeOfOneRankIsToldOnAll) {
   EXPECT_TRUE(mentions(placement.warning, {"cores"}));
 }
 
-TEST(Placement, MoreThreadsThanCoresOfTheNodeAreTold) {
+TEST(Placement, MoreThreadsThanCoresOfTheNodeGiveANote) {
   const Comm comm = world().comm();
   const int own = static_cast<int>(allowed_cores().size());
-  if (comm.size() == 1) GTEST_SKIP() << "one rank alone is told of its own cores";
+  if (comm.size() == 1) GTEST_SKIP() << "the note of one rank is about its own cores";
   EXPECT_TRUE(mentions(place(comm, own).warning, {"ranks"}));
 }
 
@@ -44,7 +44,7 @@ TEST(Placement, ADeviceIsMadeOnEveryRankOrOnNone) {
   const std::string last = devices().back().absent();
   if (last.empty()) GTEST_SKIP() << "this machine has every device";
   EXPECT_EQ(make_device(comm, "auto", {}, placement)->traits().description.rfind("cpu:", 0), 0u);
-  ASSERT_EQ(placement.notes.size(), 1u) << "the same on all ranks, for rank 0 to print";
+  ASSERT_EQ(placement.notes.size(), 1u) << "the same on all ranks";
   EXPECT_EQ(placement.notes[0], last + ", using cpu");
   try {
     make_device(comm, devices().back().name, {}, placement);

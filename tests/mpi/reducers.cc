@@ -1,6 +1,5 @@
-// Every reducer of the menu under every progress policy: exact sums, the same bits on all ranks,
-// the canonical order where it is promised; several buckets, several steps, ranks that are late by
-// chance.
+// Every reducer under every progress policy: exact sums, identical on all ranks, and in the
+// canonical order if promised; with several buckets, several steps, and random delays.
 #include "collectives/reducers/reducers.h"
 
 #include <gtest/gtest.h>
@@ -21,13 +20,11 @@
 #include "tests/support/async_device.h"
 #include "tests/support/error_of.h"
 #include "tests/support/nccl_double.h"
-#include "tests/support/peers_double.h"
 
 namespace lockstep {
 namespace {
 
-/// Parts of the given lengths, one after another, each aligned to 16 elements, and how they are cut
-/// into buckets.
+/// Parts of the given lengths, each aligned to 16 elements, and the size of their buckets.
 struct Layout {
   const char* name;
   std::vector<std::int64_t> lengths;
@@ -59,7 +56,7 @@ struct Case {
   std::string reducer;
   Policy policy;
   const Layout* layout;
-  /// Gradients in memory of a device that works later and elsewhere (tests/support/async_device.h).
+  /// Gradients in memory of an asynchronous device (tests/support/async_device.h).
   bool staged = false;
 };
 
@@ -71,10 +68,10 @@ bool is_later_algorithm(std::string_view name) {
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const ReducerEntry& reducer : reducers()) {
-    if (reducer.on_device) continue;  // below, on doubles
+    if (reducer.on_device) continue;  // below, with doubles
     for (const PolicyEntry& policy : policies()) {
       if (!policy.policy || policy.policy == Policy::stream) continue;
-      // One executor carries out all algorithms: the policies see the first of them alone.
+      // One executor carries out all algorithms: the policies are tested only with the first.
       if (is_later_algorithm(reducer.name) && policy.policy != Policy::poll) continue;
       for (const Layout& layout : kLayouts)
         cases.push_back({std::string(reducer.name), *policy.policy, &layout});
@@ -82,14 +79,11 @@ std::vector<Case> all_cases() {
         cases.push_back({std::string(reducer.name), *policy.policy, kLayouts + layout, true});
     }
   }
-  for (const Policy policy : {Policy::wait, Policy::poll, Policy::thread}) {
+  for (const Policy policy : {Policy::poll, Policy::thread}) {
     for (const int layout : {0, 3, 5}) {
-      if (policy == Policy::wait) continue;  // as those of its halves
       cases.push_back({"on_pairs", policy, kLayouts + layout});
       cases.push_back({"on_odd_and_even", policy, kLayouts + layout});
     }
-    for (const int layout : {0, 1, 3, 5})
-      cases.push_back({"cuda_ipc", policy, kLayouts + layout, true});
   }
   for (const int layout : {0, 3, 5})
     cases.push_back({"nccl", Policy::stream, kLayouts + layout, true});
@@ -102,8 +96,8 @@ std::string name_of(const testing::TestParamInfo<Case>& info) {
          info.param.layout->name + (info.param.staged ? "_staged" : "");
 }
 
-/// What rank `rank` contributes to element `i` at `step`: an integer, so that every order of adding
-/// gives the same bits.
+/// Element `i` of rank `rank` at `step`: an integer, so that every order of addition gives the same
+/// bits.
 float integer(int rank, int step, std::int64_t i) {
   return static_cast<float>((rank + 1) * (i % 97 + 1) + 1000 * step);
 }
@@ -131,21 +125,20 @@ class EveryReducer : public testing::TestWithParam<Case> {
     reducer_ = name == "nccl"              ? make_nccl_reducer(spec, nccl_)
                : name == "on_pairs"        ? make_on_groups(spec, comm_.rank() / 2)
                : name == "on_odd_and_even" ? make_on_groups(spec, comm_.rank() % 2)
-               : name == "cuda_ipc"        ? make_peer_reducer(spec, make_peers_double)
                                            : make_reducer(name, spec);
   }
 
   bool not_allowed() const {
-    const bool elsewhere = GetParam().policy == Policy::stream ||  // the double speaks MPI
-                           (GetParam().policy == Policy::thread && reducer_->traits().speaks_mpi);
+    const bool elsewhere = GetParam().policy == Policy::stream ||  // the double calls MPI
+                           (GetParam().policy == Policy::thread && reducer_->traits().calls_mpi);
     return elsewhere && !world().threads_allowed();
   }
 
   std::size_t bytes() const { return count_ * sizeof(float); }
-  /// Of the host: what is copied to the gradients, and after a step the sums.
+  /// Memory of the host: first the gradients, after a step the sums.
   float* host() const { return reinterpret_cast<float*>(host_.get()); }
 
-  /// One step: writes value(rank, step, i) part by part, as a backward pass would, and finishes.
+  /// One step: writes value(rank, step, i) part by part, as a backward pass does, and finishes.
   template <class Value>
   void run_step(GradientBuckets& buckets, int step, Value value, Random& delays) {
     float* gradients = reducer_->gradients();
@@ -202,7 +195,7 @@ TEST_P(EveryReducer, SumsExactlyAndCallsBackOncePerBucketAndStep) {
   GradientBuckets buckets(*reducer_, buckets_, GetParam().policy, [&](int bucket, Range range) {
     called.insert(bucket);
     EXPECT_EQ(range, buckets_[bucket]);
-    // Where an update would be given, the sum is found.
+    // Work that an update would give finds the sum.
     reducer_->stream().give([&, range, gradients = reducer_->gradients()] {
       for (const Range& part : parts_) {
         if (!range.contains(part) || part.count == 0) continue;
@@ -226,14 +219,14 @@ TEST_P(EveryReducer, SumsExactlyAndCallsBackOncePerBucketAndStep) {
   EXPECT_LE(buckets.exposed_seconds(), in_calls_.count()) << "counted twice";
 }
 
-TEST_P(EveryReducer, GivesTheSameBitsOnAllRanksAndTheCanonicalOnesWherePromised) {
+TEST_P(EveryReducer, IsIdenticalOnAllRanksAndCanonicalIfPromised) {
   if (not_allowed()) GTEST_SKIP();
   GradientBuckets buckets(*reducer_, buckets_, GetParam().policy, [](int, Range) {});
   Random delays(2, Purpose::generate, 0, static_cast<std::uint32_t>(comm_.rank()));
   for (int step = 0; step < 2; ++step) {
     run_step(buckets, step, random_value, delays);
     const std::string mine(reinterpret_cast<const char*>(host()), bytes());
-    EXPECT_TRUE(world().comm().broadcast(mine) == mine) << "the sums are not the same as on rank 0";
+    EXPECT_TRUE(world().comm().broadcast(mine) == mine) << "the sums differ from rank 0's";
     if (!reducer_->traits().canonical) continue;
     std::int64_t wrong = 0;
     for_each_element([&](std::int64_t i) {
@@ -249,7 +242,7 @@ INSTANTIATE_TEST_SUITE_P(Menu, EveryReducer, testing::ValuesIn(all_cases()), nam
 
 class AnyReducer : public testing::TestWithParam<std::string> {};
 
-TEST_P(AnyReducer, GivesZeroedAlignedMemoryThatIsItsRanksOwn) {
+TEST_P(AnyReducer, ReturnsZeroedAlignedPrivateMemory) {
   const Comm comm = world().comm().duplicate();
   const auto device = make_cpu_device(1);
   const std::int64_t count = 3000;
@@ -269,7 +262,7 @@ TEST_P(AnyReducer, GivesZeroedAlignedMemoryThatIsItsRanksOwn) {
   comm.barrier();
 }
 
-TEST_P(AnyReducer, LeavesElementsOutsideOfItsBucketsAloneHoweverLongAMessageMayBe) {
+TEST_P(AnyReducer, DoesNotTouchElementsOutsideItsBucketsForAnyMessageLength) {
   for (const std::size_t largest : {std::size_t{1000}, world().comm().largest_message()}) {
     const Comm comm = world().comm().duplicate().with_largest_message(largest);
     const auto device = make_cpu_device(1);
@@ -287,7 +280,7 @@ TEST_P(AnyReducer, LeavesElementsOutsideOfItsBucketsAloneHoweverLongAMessageMayB
   }
 }
 
-TEST_P(AnyReducer, SumsBucketsThatLieInAnyOrderAtAnyPlace) {
+TEST_P(AnyReducer, SumsBucketsInAnyOrderAtAnyPlace) {
   const Comm comm = world().comm().duplicate();
   const auto device = make_cpu_device(1);
   const std::vector<Range> buckets = {{50, 901}, {0, 0}, {1, 49}, {951, 49}, {951, 0}};
@@ -321,7 +314,7 @@ TEST_P(AnyReducer, RefusesImpossibleArguments) {
   }
 }
 
-TEST(Reducers, AreTheSameOnAllRanks) {
+TEST(Reducers, MustBeTheSameOnAllRanks) {
   const Comm comm = world().comm().duplicate();
   if (comm.size() == 1) GTEST_SKIP() << "one rank agrees";
   const auto device = make_cpu_device(1), other = make_async_device();
@@ -342,14 +335,14 @@ INSTANTIATE_TEST_SUITE_P(Menu, AnyReducer, [] {
   return testing::ValuesIn(names);
 }());
 
-TEST(MakeReducer, AnUnknownNameIsAnsweredWithTheMenuOnAllRanks) {
+TEST(MakeReducer, AnUnknownNamePrintsTheRegistryOnAllRanks) {
   const std::string line = agreed_error_of([] {
     make_reducer("rnig", {world().comm(), *make_cpu_device(1), 10, {{0, 10}}, ""});
   });
   EXPECT_TRUE(mentions(line, {"\"ring\"", "halving_doubling"}));
 }
 
-TEST(MakeReducer, ThatOfDevicesIsRefusedForGradientsOfTheHost) {
+TEST(MakeReducer, AReducerOfGpusIsRefusedForGradientsOfTheHost) {
   for (const ReducerEntry& entry : reducers()) {  // none in a build without CUDA
     if (!entry.on_device) continue;
     EXPECT_TRUE(mentions(
@@ -370,7 +363,7 @@ TEST(MakeReducer, HierarchicalIsCanonicalOnEvenHostsInOrder) {
   EXPECT_TRUE(make_on_groups(spec, 0)->traits().canonical) << "shared is";
 }
 
-TEST(MakeReducer, AutoIsSharedOnOneHostAndSaysWhy) {
+TEST(MakeReducer, AutoIsSharedOnOneHostWithAReason) {
   const Comm comm = world().comm().duplicate();
   const auto device = make_cpu_device(1);
   const auto reducer = make_reducer("auto", {comm, *device, 10, {{0, 10}}, ""});
@@ -378,7 +371,7 @@ TEST(MakeReducer, AutoIsSharedOnOneHostAndSaysWhy) {
   EXPECT_EQ(traits.name, "shared");
   EXPECT_TRUE(mentions(traits.description, {"because"}));
   EXPECT_TRUE(traits.canonical);
-  EXPECT_FALSE(traits.speaks_mpi);
+  EXPECT_FALSE(traits.calls_mpi);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Shared by the tests of reducers: values that tell orders of adding apart, and groups of ranks that
-// pass for hosts.
+// Shared by the tests of reducers: values whose sum depends on the order, and groups of ranks that
+// act as hosts.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace lockstep {
 
 using Floats = std::vector<float>;
 
-/// Scattered over several powers of two, so that another order of adding gives other bits.
+/// Scattered over several powers of two, so that another order of addition gives other bits.
 inline float random_value(int rank, int step, std::int64_t i) {
   auto word = static_cast<std::uint32_t>(i * 100 + rank * 10 + step + 1) * 2654435761u;
   word = (word ^ (word >> 15)) * 2246822519u;
@@ -31,14 +31,14 @@ inline float canonical_sum(Floats shards) {
   return shards[0];
 }
 
-/// The ranks of this one's group, as if each group were a host.
+/// The ranks of the same group, as if each group were a host.
 inline Comm group_of(const Comm& comm, int group) {
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split(raw(comm), group, comm.rank(), &node));
   return Comm(std::make_shared<const Communicator>(node, /*owned=*/true));
 }
 
-/// hierarchical, as if the ranks of each group were on a host of their own.
+/// The reducer hierarchical, as if each group were a host.
 inline std::unique_ptr<Reducer> make_on_groups(const ReducerSpec& spec, int group) {
   return make_hierarchical_on(spec, group_of(spec.comm, group));
 }

@@ -1,5 +1,5 @@
-// Batch norm over all shards of all ranks: the step's gradients are those of one large batch, by
-// central differences of the whole network in double, however shards and ranks share the batch.
+// Synchronised batch norm: the gradients of a step are those of one large batch, by central
+// differences of the whole network in double, for any shards and ranks.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 constexpr int kIn = 5, kHidden = 4, kClasses = 3, kBatch = 24;
 constexpr float kOffset = 300, kEpsilon = 0.01f;
 
-/// As many as a step takes, so that each step sees them all.
+/// The samples of one step, so that each step sees all of them.
 class Few : public Dataset {
  public:
   std::int64_t size() const override { return kBatch; }
@@ -27,7 +27,7 @@ class Few : public Dataset {
   }
   void read(std::int64_t index, Random*, void* out, Type) const override {
     Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(index));
-    // Each shard's mean is another one.
+    // The shards have different means.
     for (int i = 0; i < kIn; ++i)
       static_cast<float*>(out)[i] = random.normal() + static_cast<float>(index % 7);
   }
@@ -37,7 +37,8 @@ class Few : public Dataset {
 NamedLayers normalized(Shape, int classes) {
   const AffineInit init{.weight_deviation = 0.5f, .bias = 0.1f};
   NamedLayers layers;
-  // What is normalised is far from 0: squares less the square of the mean would lose all digits.
+  // The inputs of batch norm are far from 0: mean of squares minus square of mean would lose all
+  // digits.
   layers.emplace_back("in", dense(kHidden, false, {.weight_deviation = 0.5f, .bias = kOffset}));
   layers.emplace_back("norm", batch_norm({.epsilon = kEpsilon}));
   layers.emplace_back("out", dense(classes, false, init));
@@ -93,7 +94,7 @@ const Parameter& find_parameter(const Layout& layout, const std::string& name) {
   throw std::logic_error(name);
 }
 
-/// Of the batch in double: what is normalised, and from there on the mean loss.
+/// The network in double from the input of batch norm to the mean loss.
 class Reference {
  public:
   explicit Reference(const Outcome& of)
@@ -137,7 +138,7 @@ class Reference {
     return total / kBatch;
   }
 
-  /// The mean of column `j`, and the sum of squares around it.
+  /// The mean of column `j`, and the sum of squared differences from it.
   static std::pair<double, double> moments(const std::vector<double>& h, int j) {
     double mean = 0, squares = 0;
     for (int n = 0; n < kBatch; ++n) mean += h[n * kHidden + j] / kBatch;
@@ -193,7 +194,7 @@ TEST(SynchronizedNorm, HasTheGradientsOfOneLargeBatch) {
     EXPECT_LT(error_of_gradients(is), 2e-5);
     const Outcome apart = step(shards, false);
     EXPECT_EQ(apart.statistics, "each shard");
-    EXPECT_GT(error_of_gradients(apart), 1e-3) << "statistics of each shard are others";
+    EXPECT_GT(error_of_gradients(apart), 1e-3) << "each shard has its own statistics";
   }
 }
 
@@ -212,7 +213,7 @@ TEST(SynchronizedNorm, FollowsTheMeanAndVarianceOfTheWholeBatch) {
   }
 }
 
-TEST(SynchronizedNorm, HasTheSameBitsUnderEachPolicyAndReducer) {
+TEST(SynchronizedNorm, IsIdenticalUnderEachPolicyAndReducer) {
   const int shards = shard_counts().back();
   const Outcome wanted = step(shards, true);
   for (const char* progress : {"wait", "poll", "thread"}) {

@@ -1,5 +1,5 @@
-// A whole run on a device that works later: given ahead or not, stopped and gone on or not, it
-// writes what the CPU's writes.
+// A whole run on an asynchronous device writes the same files as on the CPU, with any lag, and
+// after stops and resumes.
 #include "apps/run/trainer.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// Names of the regular files that fsync() was called for, in order.
+/// Names of the regular files of all calls of fsync(), in order.
 Words& synced() {
   static Words names;
   return names;
@@ -36,7 +36,7 @@ bool sync_of_lines_fails = false;
 }  // namespace
 }  // namespace lockstep
 
-/// In the place of the C library's.
+/// Replaces the C library's function.
 extern "C" int fsync(int descriptor) {
   using namespace lockstep;
   std::error_code error;
@@ -59,7 +59,7 @@ std::string big_endian(std::uint32_t value) {
   return bytes;
 }
 
-/// `count` digits of noise, in MNIST's files.
+/// `count` digits of noise in MNIST's format.
 void put_digits(const std::filesystem::path& folder, const std::string& part, std::uint32_t count) {
   std::string images = big_endian(2051) + big_endian(count) + big_endian(28) + big_endian(28),
               labels = big_endian(2049) + big_endian(count);
@@ -91,8 +91,7 @@ class Runs : public testing::Test {
     return fmt::format("{}/step-{:010}.h5", checkpoints(name), step);
   }
 
-  /// The run `name` on `device`, which the last rank stops at the `stop`th time that it is asked;
-  /// with `more` options.
+  /// Runs `name` on `device` with `more` options. The last rank stops it at the `stop`th vote.
   int run(const std::string& name, Device& device, int stop = 0, const std::string& rate = "0.01",
           const Words& more = {}) {
     Words words{"train_mnist"};
@@ -134,7 +133,7 @@ class Runs : public testing::Test {
     return code;
   }
 
-  /// What `name` told of training and evaluations, but for time.
+  /// The training and evaluation rows of `name`, without times.
   std::vector<std::string> lines(const std::string& name) const {
     std::ifstream in(logs(name) + "/metrics.jsonl");
     std::vector<std::string> result;
@@ -150,7 +149,7 @@ class Runs : public testing::Test {
     return result;
   }
 
-  /// All that the checkpoint of `step` holds of a run.
+  /// The contents of the checkpoint of `step`.
   std::vector<std::vector<float>> state(const std::string& name, int step) const {
     const auto device = make_cpu_device(1);
     const Model model(*device, find_model(), {1, 28, 28, 1}, 10, 1, Type::f32, true);
@@ -184,7 +183,7 @@ class Runs : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(Runs, SyncTheirLinesBeforeEachCheckpoint) {
+TEST_F(Runs, SyncTheirRowsBeforeEachCheckpoint) {
   for (const bool fails : {false, true}) {
     const std::string name = fails ? "failing" : "synced";
     synced().clear();
@@ -202,7 +201,7 @@ TEST_F(Runs, SyncTheirLinesBeforeEachCheckpoint) {
   }
 }
 
-TEST_F(Runs, OnADeviceThatWorksLaterAreTheCpus) {
+TEST_F(Runs, OnAnAsynchronousDeviceAreTheCpus) {
   EXPECT_EQ(run("cpu", *make_cpu_device(1)), kExitSuccess);
   if (world().comm().rank() == 0) {
     ASSERT_EQ(lines("cpu").size(), 9u);  // steps 1, 3, 6, 9, 12, 15 and 16; two evaluations
@@ -216,28 +215,28 @@ TEST_F(Runs, OnADeviceThatWorksLaterAreTheCpus) {
   }
 }
 
-TEST_F(Runs, StoppedAndGoneOnAreTheSameAtAnyLag) {
+TEST_F(Runs, StoppedAndResumedAreTheSameWithAnyLag) {
   EXPECT_EQ(run("whole", *make_cpu_device(1)), kExitSuccess);
   for (const int ahead : {0, 4}) {
     const std::string name = "stopped" + std::to_string(ahead);
     const auto device = make_async_device({.guard_pages = false, .run_ahead = ahead});
-    // Asked with the third step; known, and done, when `ahead` others are under way.
+    // Votes with the third step. The run stops when `ahead` others are under way.
     EXPECT_EQ(run(name, *device, 5 + 3), kExitRequeue);
     EXPECT_TRUE(std::filesystem::exists(checkpoint(name, 3 + ahead)));
-    // Gone on with on the other device, and again on this one.
+    // Resumed on the other device, then on this one.
     EXPECT_EQ(run(name, *make_cpu_device(1), 5 + 2), kExitRequeue);
     EXPECT_TRUE(std::filesystem::exists(checkpoint(name, 3 + ahead + 2)));
     EXPECT_EQ(run(name, *device), kExitSuccess);
     if (world().comm().rank() == 0) {
       EXPECT_EQ(state(name, 16), state("whole", 16));
-      const std::vector<std::string> told = lines(name);  // and of the first step of each start
+      const std::vector<std::string> told = lines(name);  // also the first step of each start
       for (const std::string& line : lines("whole"))
         EXPECT_EQ(std::count(told.begin(), told.end(), line), 1) << line;
     }
   }
 }
 
-TEST_F(Runs, ThatDivergeSayAtWhichStepAndKeepTheLastGoodCheckpoint) {
+TEST_F(Runs, ThatDivergePrintTheStepAndKeepTheLastGoodCheckpoint) {
   std::string wanted;
   for (const bool later : {false, true}) {
     const std::string name = later ? "later" : "cpu";
@@ -256,7 +255,7 @@ TEST_F(Runs, ThatDivergeSayAtWhichStepAndKeepTheLastGoodCheckpoint) {
   }
 }
 
-/// A convolution that notes when the watchdog last heard of this rank as each of its passes begins.
+/// A convolution that records the last mark of this rank at the begin of each pass.
 class MarkedAffine : public AffinePlan {
  public:
   MarkedAffine(std::unique_ptr<AffinePlan> plan, std::vector<std::int64_t>& marks)
@@ -295,8 +294,8 @@ class MarkedDevice : public WrappedDevice {
   std::vector<std::int64_t> marks;
 };
 
-// However long a batch takes in all: as long as each piece of it takes less than --timeout.
-TEST_F(Runs, ShowSignsOfLifeInEachPassOfEachLayer) {
+// A batch may take longer than --timeout if each pass of each layer takes less.
+TEST_F(Runs, MarkProgressInEachPassOfEachLayer) {
   for (const Words& more : {Words{}, Words{"--sync-bn", "--accumulate", "2"}}) {
     MarkedDevice device;
     EXPECT_EQ(run("marks" + std::to_string(more.size()), device, 0, "0.01", more), kExitSuccess);

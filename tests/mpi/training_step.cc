@@ -1,5 +1,5 @@
-// The training step on a device that works later: given ahead, staged through the host or summed in
-// its streams, repeated as a graph, it gives the CPU's bits.
+// The training step on an asynchronous device is bitwise identical to the CPU's: ahead of the
+// device, staged through the host, summed in streams, and repeated as a graph.
 #include "apps/step/training_step.h"
 
 #include <gtest/gtest.h>
@@ -14,14 +14,13 @@
 #include "tests/support/async_device.h"
 #include "tests/support/error_of.h"
 #include "tests/support/nccl_double.h"
-#include "tests/support/peers_double.h"
 
 namespace lockstep {
 namespace {
 
 constexpr int kSteps = 20;
 
-/// Sixty images of noise, none like another or all `alike`.
+/// Sixty images of noise, all different or all `alike`.
 class Noise : public Dataset {
  public:
   explicit Noise(float loudness = 1, bool alike = false) : loudness_(loudness), alike_(alike) {}
@@ -57,7 +56,7 @@ NamedLayers small_layers(Shape, int classes) {
   return layers;
 }
 
-/// With statistics, and a layer in front that wants a gradient through them.
+/// With batch norm, and a layer before it that needs a gradient through the statistics.
 NamedLayers normalized_layers(Shape, int classes) {
   NamedLayers layers;
   const AffineInit init{.weight_deviation = 0.1f, .bias = 0.1f, .l2 = 0.01f};
@@ -79,33 +78,33 @@ NamedLayers plain_layers(Shape, int classes) {
   return layers;
 }
 
-/// What a run has come to.
+/// The result of a run.
 struct Outcome {
   std::vector<StepTotals> totals;
   std::vector<std::vector<float>> arenas;
   std::string policy;
-  int most_ahead = 0;  ///< steps that were given before the oldest was taken
+  int most_ahead = 0;  ///< most steps under way at once
 };
 
-/// How a run differs from the usual one.
+/// How a run differs from the default.
 struct Variant {
   bool no_graph = false;
   NcclPlan nccl = {};     ///< of the double
-  bool together = false;  ///< one shard on each rank, with statistics in common
+  bool together = false;  ///< one shard on each rank, with synchronised batch norm
   std::function<void(StepOptions&)> change = {};
-  /// Of images so loud, and layers so plain, that scaled gradients overflow.
+  /// Loud images and plain layers, so that scaled gradients overflow.
   bool loud = false;
-  /// Of images that are one and the same.
+  /// All images are the same.
   bool alike = false;
-  /// NCCL's double and that of memory between ranks, not what the menu has.
-  bool doubles = true;
-  /// Each rank by itself, with the shards of all.
+  /// Use the double of NCCL, not what the registry contains.
+  bool nccl_double = true;
+  /// Each rank trains alone, with the shards of all.
   bool alone = false;
-  /// Of the kSteps, how many have passed before it began.
+  /// Steps before the begin of this run; it ends with kSteps.
   int passed = 0;
 };
 
-/// This rank and nobody else.
+/// A communicator of only this rank.
 Comm alone_of(const Comm& comm) {
   MPI_Comm own = MPI_COMM_NULL;
   check(MPI_Comm_split(raw(comm), comm.rank(), 0, &own));
@@ -116,7 +115,7 @@ Comm alone_of(const Comm& comm) {
 Outcome train(Device& device, const std::string& reducer, const std::string& progress,
               const Variant& variant = {}) {
   const Comm all = world().comm(), comm = variant.alone ? alone_of(all) : all;
-  const bool own = variant.doubles && (reducer == "nccl" || reducer == "cuda_ipc");
+  const bool own = variant.nccl_double && reducer == "nccl";
   const Noise data(variant.loud ? 1000.0f : 1.0f, variant.alike);
   StepOptions options;
   options.optimizer.ema = 0.99f;
@@ -138,18 +137,14 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
                                           : small_layers};
   StepParts parts = make_step_parts(world(), device, entry, data, options, plan);
   NcclDouble library(comm, device, variant.nccl), another(comm, device, variant.nccl);
-  const auto on_device = [&](NcclDouble& on, const ReducerSpec& spec) {
-    return reducer == "nccl" ? make_nccl_reducer(spec, on)
-                             : make_peer_reducer(spec, make_peers_double);
-  };
   if (own) {
-    parts.reducer = on_device(
-        library, reducer_spec(comm, device, options, parts.model->layout().count, parts.buckets));
+    parts.reducer = make_nccl_reducer(
+        reducer_spec(comm, device, options, parts.model->layout().count, parts.buckets), library);
     const std::vector<Range> places = places_of_sums(parts.model->layout());
     if (variant.together) {
       parts.sync_bn = std::make_unique<SyncBatchNorm>(
-          device, on_device(another, statistics_spec(comm, device, options, places)), places,
-          comm.size(), 1);
+          device, make_nccl_reducer(statistics_spec(comm, device, options, places), another),
+          places, comm.size(), 1);
     }
   } else if (variant.alone) {
     parts.reducer = make_reducer(
@@ -157,7 +152,7 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   }
   parts.policy = choose_policy(progress, *parts.reducer, world().threads_allowed());
   EXPECT_GT(parts.buckets.size(), 2u);
-  // Outlives the steps that read from it, however they end.
+  // Outlives the steps that read from it.
   const auto loader = make_loader(device, data,
                                   {.seed = plan.seed,
                                    .global_batch = plan.global_batch,
@@ -205,7 +200,7 @@ void expect_same(const Outcome& is, const Outcome& wanted) {
 
 Outcome on_the_cpu() { return train(*make_cpu_device(1), "shared", "poll"); }
 
-TEST(TrainingStep, OnTheCpuTotalsAreThereAtOnce) {
+TEST(TrainingStep, OnTheCpuTotalsAreReadyAtOnce) {
   const Outcome outcome = on_the_cpu();
   EXPECT_EQ(outcome.most_ahead, 1);
   EXPECT_EQ(outcome.totals.size(), 20u);
@@ -213,7 +208,7 @@ TEST(TrainingStep, OnTheCpuTotalsAreThereAtOnce) {
   expect_same(outcome, outcome);  // finite: a NaN is not the same as itself
 }
 
-TEST(TrainingStep, GivenAheadAndStagedItGivesTheCpusBits) {
+TEST(TrainingStep, AheadAndStagedItGivesTheCpusBits) {
   const auto device = make_async_device();
   const Outcome wanted = on_the_cpu();
   const Outcome staged = train(*device, "shared", "poll");
@@ -222,7 +217,7 @@ TEST(TrainingStep, GivenAheadAndStagedItGivesTheCpusBits) {
   expect_same(train(*device, "tree", "auto"), wanted);
 }
 
-TEST(TrainingStep, ByTheLengthsOfArraysInGroupsAndOnMixedImagesItGivesTheCpusBits) {
+TEST(TrainingStep, WithGroupsNormsAndMixedImagesItGivesTheCpusBits) {
   for (const char* optimizer : {"lars", "lamb", "muon"}) {
     const Variant variant{.change = [optimizer](StepOptions& options) {
       options.optimizer.name = optimizer;
@@ -246,13 +241,6 @@ TEST(TrainingStep, ByTheLengthsOfArraysInGroupsAndOnMixedImagesItGivesTheCpusBit
   }
 }
 
-TEST(TrainingStep, SummedInEachOthersMemoryItGivesTheCpusBits) {
-  const auto device = make_async_device();
-  const Outcome wanted = on_the_cpu();
-  expect_same(train(*device, "cuda_ipc", "poll"), wanted);
-  if (world().threads_allowed()) expect_same(train(*device, "cuda_ipc", "thread"), wanted);
-}
-
 TEST(TrainingStep, RepeatedAsAGraphItGivesTheSameBits) {
   if (!world().threads_allowed()) GTEST_SKIP() << "skipped: no MPI_THREAD_MULTIPLE";
   const Outcome eager = train(*make_async_device({.captures = false}), "nccl", "auto");
@@ -262,12 +250,11 @@ TEST(TrainingStep, RepeatedAsAGraphItGivesTheSameBits) {
   expect_same(train(*make_async_device({.captured = &graphs}), "nccl", "auto", {.no_graph = true}),
               eager);
   EXPECT_EQ(graphs, 1) << "--no-graph";
-  // MPI adds in an order of its own, which with two numbers makes no difference.
+  // MPI's order of addition makes no difference for two numbers.
   if (world().comm().size() <= 2) expect_same(eager, on_the_cpu());
 }
 
-/// As on the CPU, with statistics of all ranks.
-TEST(TrainingStep, ShardsTogetherGiveTheCpusBitsInStreamsToo) {
+TEST(TrainingStep, SyncBatchNormGivesTheCpusBitsInStreamsToo) {
   const auto together = [](Device& device, const std::string& reducer,
                            const std::string& progress) {
     return train(device, reducer, progress, {.together = true});
@@ -275,7 +262,6 @@ TEST(TrainingStep, ShardsTogetherGiveTheCpusBitsInStreamsToo) {
   const Outcome wanted = together(*make_cpu_device(1), "shared", "poll");
   const auto device = make_async_device();
   expect_same(together(*device, "shared", "poll"), wanted);
-  expect_same(together(*device, "cuda_ipc", "poll"), wanted);
   if (!world().threads_allowed()) GTEST_SKIP() << "skipped: no MPI_THREAD_MULTIPLE";
   int graphs = 0;
   const Outcome eager = together(*make_async_device({.captures = false}), "nccl", "auto");
@@ -284,7 +270,7 @@ TEST(TrainingStep, ShardsTogetherGiveTheCpusBitsInStreamsToo) {
   if (world().comm().size() <= 2) expect_same(eager, wanted);
 }
 
-TEST(TrainingStep, SeveralShardsTogetherAreForMemoryOfTheHost) {
+TEST(TrainingStep, SyncBatchNormWithSeveralShardsNeedsMemoryOfTheHost) {
   const auto device = make_async_device();
   const Noise data;
   const int ranks = world().comm().size();
@@ -301,7 +287,7 @@ TEST(TrainingStep, SeveralShardsTogetherAreForMemoryOfTheHost) {
       "--device cpu");
 }
 
-/// bf16 has the exponents of fp32: what rounding to it keeps back is scaled too.
+/// bf16 has the exponents of fp32, so that the residual is scaled too.
 TEST(TrainingStep, ALossScaledByAPowerOfTwoGivesTheSameBitsAndSoDoesTheWire) {
   struct Case {
     const char* reducer;
@@ -330,15 +316,15 @@ TEST(TrainingStep, ALossScaledByAPowerOfTwoGivesTheSameBitsAndSoDoesTheWire) {
   }
 }
 
-TEST(TrainingStep, AScaleThatTheWireCannotHoldIsLowered) {
-  if (world().comm().size() == 1) return;  // nothing crosses
+TEST(TrainingStep, AScaleThatOverflowsTheWireIsLowered) {
+  if (world().comm().size() == 1) return;  // no messages
   const Outcome outcome =
       train(*make_cpu_device(1), "direct", "poll", {.change = [](StepOptions& options) {
         options.ranks.wire = Type::f16;
         options.optimizer.loss_scale = "dynamic:4294967296";
       }});
   const LossScale last = outcome.totals.back().loss_scale;
-  EXPECT_GT(last.skipped, 5) << "so many finite numbers were cut off";
+  EXPECT_GT(last.skipped, 5) << "too few overflows";
   EXPECT_LT(last.skipped, kSteps);
   for (const float value : outcome.arenas.front()) ASSERT_TRUE(std::isfinite(value));
 }
@@ -366,13 +352,11 @@ TEST(TrainingStep, AStepWhoseGradientsOverflowIsSkippedByAllRanksAlike) {
     return text;
   };
   const Comm comm = world().comm();
-  EXPECT_EQ(scales(cpu), comm.broadcast(scales(cpu))) << "this rank thinks otherwise";
+  EXPECT_EQ(scales(cpu), comm.broadcast(scales(cpu))) << "this rank differs";
   for (const float value : cpu.arenas.front()) ASSERT_TRUE(std::isfinite(value));
-  for (const char* reducer : {"shared", "cuda_ipc"}) {
-    const Outcome later = train(*make_async_device(), reducer, "poll", overflow);
-    expect_same(later, cpu);
-    EXPECT_EQ(scales(later), scales(cpu));
-  }
+  const Outcome later = train(*make_async_device(), "shared", "poll", overflow);
+  expect_same(later, cpu);
+  EXPECT_EQ(scales(later), scales(cpu));
   if (!world().threads_allowed()) return;
   const Outcome eager = train(*make_async_device({.captures = false}), "nccl", "auto", overflow);
   int graphs = 0;
@@ -383,7 +367,7 @@ TEST(TrainingStep, AStepWhoseGradientsOverflowIsSkippedByAllRanksAlike) {
   EXPECT_EQ(scales(repeated), scales(eager));
 }
 
-TEST(TrainingStep, ForTheOptimizerAndTheWireASkippedStepHasNotBeen) {
+TEST(TrainingStep, ASkippedStepLeavesOptimizerAndResidualUnchanged) {
   struct Case {
     const char *optimizer, *reducer;
     Type wire;
@@ -411,7 +395,7 @@ TEST(TrainingStep, ForTheOptimizerAndTheWireASkippedStepHasNotBeen) {
   }
 }
 
-TEST(TrainingStep, ItsReducerIsMadeAsTheOptionsSay) {
+TEST(TrainingStep, ItsReducerFollowsTheOptions) {
   const Comm comm = world().comm();
   const auto device = make_async_device();
   StepOptions options;
@@ -447,13 +431,13 @@ TEST(TrainingStep, ItsReducerIsMadeAsTheOptionsSay) {
   }
 }
 
-TEST(TrainingStep, OnSeveralRanksItIsOneRankWithTheirShards) {
+TEST(TrainingStep, SeveralRanksGiveTheBitsOfOneRankWithTheirShards) {
   const Outcome wanted = train(*make_cpu_device(1), "shared", "poll", {.alone = true});
   expect_same(on_the_cpu(), wanted);
-  expect_same(train(*make_async_device(), "cuda_ipc", "poll"), wanted);
+  expect_same(train(*make_async_device(), "shared", "poll"), wanted);
 }
 
-TEST(TrainingStep, WhatTheLibraryOfTheDeviceReportsEndsTheRunWithItsCause) {
+TEST(TrainingStep, AnErrorOfNcclEndsTheRunWithItsCause) {
   for (const int sums : {0, 4, 40}) {  // in an eager step, and in one that is repeated
     try {
       train(*make_async_device(), "nccl", "auto", {.nccl = {.sums_until_error = sums}});

@@ -1,5 +1,5 @@
-// Kernels chosen by one rank for all, and for the next run, on a device that "measures" by
-// counting.
+// Kernels that one rank chooses for all ranks and for the next run, on a device that counts its
+// measurements.
 #include "apps/step/tuning.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// The CPU, but for a tuning: what it is asked to plan is tuned to "rank R, number N".
+/// The CPU with a tuning: each plan is tuned to "rank R, number N".
 class TuningDevice : public WrappedDevice {
  public:
   explicit TuningDevice(int rank) : rank_(rank) {}
@@ -38,7 +38,7 @@ class TuningDevice : public WrappedDevice {
 constexpr const char* kTwo =
     "lockstep tuning for here\na = rank 0, number 1\nb = rank 0, number 2\n";
 
-/// A folder that rank 0 made, for all.
+/// A folder of rank 0 for all ranks.
 struct Shared {
   explicit Shared(const Comm& c) : comm(c) {
     if (comm.rank() == 0) own.emplace();
@@ -58,10 +58,10 @@ TEST(Tuning, OneRankMeasuresAndAllPlanAlike) {
   EXPECT_EQ(device.tuning(), kTwo);
   EXPECT_EQ(device.measured, comm.rank() == 0 ? 2 : 0);
   device.plan("c");
-  EXPECT_EQ(device.tuning(), kTwo) << "it goes on measuring";
+  EXPECT_EQ(device.tuning(), kTwo) << "it measured again";
 }
 
-TEST(Tuning, TheNextRunMeasuresWhatIsNew) {
+TEST(Tuning, TheNextRunMeasuresOnlyNewPlans) {
   const Comm comm = world().comm();
   const Shared folder(comm);
   TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
@@ -75,7 +75,7 @@ TEST(Tuning, TheNextRunMeasuresWhatIsNew) {
   EXPECT_EQ(third.tuning(), std::string(kTwo) + "c = rank 0, number 1\n");
 }
 
-TEST(Tuning, ADamagedFileIsMeasuredAnew) {
+TEST(Tuning, ADamagedFileIsMeasuredAgain) {
   const Comm comm = world().comm();
   const Shared folder(comm);
   TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
@@ -96,7 +96,7 @@ TEST(Tuning, ADamagedFileIsMeasuredAnew) {
   EXPECT_EQ(third.measured, 0);
 }
 
-TEST(Tuning, ARunThatGoesOnKeepsItsOwn) {
+TEST(Tuning, AResumedRunKeepsItsTuning) {
   const Comm comm = world().comm();
   const Shared folder(comm);
   TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
@@ -113,15 +113,15 @@ TEST(Tuning, ARunThatGoesOnKeepsItsOwn) {
   EXPECT_EQ(third.tuning(), "lockstep tuning for here\na = rank 0, number 1\n");
 }
 
-TEST(Tuning, WhatCannotBePlannedIsToldOnAllRanks) {
+TEST(Tuning, AnErrorInAPlanIsThrownOnAllRanks) {
   const Comm comm = world().comm();
   TuningDevice device(comm.rank());
   EXPECT_THROW(tune(comm, device, {}, [] { throw Error("there is no kernel for this"); }), Error);
   device.plan("c");
-  EXPECT_EQ(device.measured, 0) << "it goes on measuring";
+  EXPECT_EQ(device.measured, 0) << "it measured again";
 }
 
-TEST(Tuning, ADeviceThatMeasuresNothingIsNotAskedTo) {
+TEST(Tuning, ADeviceWithoutMeasurementsMakesNoPlans) {
   const Comm comm = world().comm();
   const auto device = make_cpu_device(1);
   tune(comm, *device, {}, [] { FAIL() << "planned"; });

@@ -1,5 +1,5 @@
-// Sums that cross in 16 bits: nothing is lost over many steps, all ranks get the same bits, and a
-// run can go on.
+// Sums with 16-bit messages: no error over many steps, bitwise identical on all ranks, and exact
+// resume.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,8 +14,8 @@ namespace {
 
 bool is_summed(std::int64_t i) { return i < 1000 || (i >= 1008 && i < 2999); }
 
-/// A reducer that rounds to `wire` between ranks (direct) or pairs of them, with two buckets and a
-/// mail of 16 elements.
+/// A reducer that rounds to `wire` between ranks (direct) or pairs of ranks, with two buckets and a
+/// step header of 16 elements.
 struct Rounded {
   static constexpr std::int64_t kCount = 3000, kExact = 16;
 
@@ -25,7 +25,7 @@ struct Rounded {
     spec.exact = kExact;
     reducer = on_pairs ? make_on_groups(spec, comm.rank() / 2) : make_reducer("direct", spec);
   }
-  /// One step with value(i) of this rank; the sums.
+  /// One step with value(i) of this rank. Returns the sums.
   template <class Value>
   Floats sum(Value value) {
     float* gradients = reducer->gradients();
@@ -44,7 +44,7 @@ class Wire : public testing::TestWithParam<std::tuple<Type, bool>> {
   Rounded made() { return {comm_, *device_, std::get<0>(GetParam()), std::get<1>(GetParam())}; }
 };
 
-TEST_P(Wire, SumsExactlyWhatItsTypeHolds) {
+TEST_P(Wire, SumsExactlyNumbersOfItsType) {
   Rounded rounded = made();
   const int ranks = comm_.size();
   const Floats sums =
@@ -57,7 +57,7 @@ TEST_P(Wire, SumsExactlyWhatItsTypeHolds) {
   }
 }
 
-TEST_P(Wire, LosesNothingOverManyStepsAndGivesAllRanksTheSameBits) {
+TEST_P(Wire, HasNoErrorOverManyStepsAndIsIdenticalOnAllRanks) {
   Rounded rounded = made();
   std::vector<double> arrived(Rounded::kCount), sent(Rounded::kCount), size(Rounded::kCount);
   bool rounds = false;
@@ -72,7 +72,7 @@ TEST_P(Wire, LosesNothingOverManyStepsAndGivesAllRanksTheSameBits) {
       for (int rank = 0; rank < comm_.size(); ++rank) shards.push_back(random_value(rank, step, i));
       const float exact = canonical_sum(shards);
       if (i < Rounded::kExact && rounded.reducer->traits().name == "direct") {
-        ASSERT_EQ(sums[at], exact) << "the mail";
+        ASSERT_EQ(sums[at], exact) << "the step header";
       }
       arrived[at] += sums[at];
       sent[at] += exact;
@@ -94,7 +94,7 @@ TEST_P(Wire, LosesNothingOverManyStepsAndGivesAllRanksTheSameBits) {
   }
 }
 
-TEST_P(Wire, GoesOnWithWhatWasKeptBackAsIfItHadNeverStopped) {
+TEST_P(Wire, ResumesExactlyWithTheResidual) {
   Rounded whole = made(), before = made(), after = made();
   const auto step = [&](Rounded& rounded, int number) {
     return rounded.sum([&](std::int64_t i) { return random_value(comm_.rank(), number, i); });
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Types, Wire,
                                   (std::get<1>(info.param) ? "_between_pairs" : "_between_ranks");
                          });
 
-TEST(MakeReducer, SixteenBitsAreRefusedWhereNothingRounds) {
+TEST(MakeReducer, SixteenBitsAreRefusedIfNothingRounds) {
   const auto device = make_cpu_device(1);
   for (const char* name : {"tree", "ring", "mpi", "shared"}) {
     ReducerSpec spec{world().comm(), *device, 10, {{0, 10}}};

@@ -1,4 +1,4 @@
-// A device that is the CPU with one thread in all that is not overridden.
+// A device that passes each call on to another: by default the CPU with one thread.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace lockstep {
 
 class WrappedDevice : public Device {
  public:
-  explicit WrappedDevice(std::unique_ptr<Device> device = make_cpu_device(1))
+  explicit WrappedDevice(std::shared_ptr<Device> device = make_cpu_device(1))
       : device_(std::move(device)) {
     traits_ = device_->traits();
   }
@@ -36,7 +36,7 @@ class WrappedDevice : public Device {
   }
 
  private:
-  std::unique_ptr<Device> device_;
+  std::shared_ptr<Device> device_;
 };
 
 }  // namespace lockstep

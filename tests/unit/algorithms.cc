@@ -1,5 +1,5 @@
-// Every algorithm of the menu, run without MPI on 1 to 33 ranks: the interpreter below keeps the
-// rules of collectives/schedule.h and complains where an algorithm breaks one.
+// Every algorithm, run without MPI on 1 to 33 ranks by an interpreter that checks the rules of
+// collectives/schedule.h.
 #include "collectives/algorithms/algorithms.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ struct Machine {
     }
   }
 
-  /// The rules that can be seen in the schedules alone. Returns whether they hold.
+  /// Whether the schedules follow the rules.
   bool well_formed(std::int64_t count) const {
     const std::size_t rounds = schedules[0].rounds.size();
     const int size = static_cast<int>(schedules.size());
@@ -45,7 +45,7 @@ struct Machine {
             return false;
           const bool in_bucket = bucket.contains(step.range);
           if (!in_bucket && step.range.begin < count)
-            return false;  // straddles the end of the bucket
+            return false;  // crosses the end of the bucket
           if (step.peer == rank) {
             const Range source{step.source, step.range.count};
             if (step.verb == Verb::send || !all.contains(source)) return false;
@@ -85,7 +85,7 @@ struct Machine {
       });
       if (!matched) return false;
       for (const auto& [ends, queue] : messages) {
-        if (!queue.empty()) return false;  // sent, and received by nobody
+        if (!queue.empty()) return false;  // sent, but not received
       }
       for_each_action(t, [&](int rank, const Action& step) {
         if (step.peer == rank) apply(rank, step, at(rank, step.source));
@@ -127,7 +127,7 @@ Memory canonical_sum(std::vector<Memory> parts) {
   return parts[0];
 }
 
-TEST(SumCanonically, TurnsAnyNumberOfPartsIntoTheirCanonicalSum) {
+TEST(SumCanonically, SumsAnyNumberOfParts) {
   for (int size = 1; size <= 40; ++size) {
     for (const std::int64_t count : {0, 1, 100, 1023, 1025, 5000}) {
       std::vector<Memory> parts;
@@ -177,7 +177,7 @@ TEST_P(EveryAlgorithm, SumsIntegersExactlyOnEveryRank) {
   }
 }
 
-TEST_P(EveryAlgorithm, IsCanonicalJustWhereItSaysSo) {
+TEST_P(EveryAlgorithm, IsCanonicalExactlyIfItsEntrySaysSo) {
   for (int size = 1; size <= kMostRanks; ++size) {
     const std::int64_t count = 200;
     Machine machine(GetParam().algorithm, size, count);
@@ -230,14 +230,14 @@ Algorithm algorithm_called(std::string_view name) {
 
 constexpr Link kLink{5e-6, 2e9, 8e9};
 
-TEST(Cost, SegmentsPayInTheTree) {
+TEST(Cost, ChunksMakeTheTreeFaster) {
   const std::int64_t count = 4 << 20;
   const double one_by_one =
       2 * (kLink.latency + 4.0 * count / kLink.bandwidth) + 4.0 * count / kLink.add_rate;
   EXPECT_LT(cost(algorithm_called("tree"), 2, count, kLink), 0.75 * one_by_one);
 }
 
-TEST(Cost, TwoTreesTakeAboutTwiceALongBucketWhereOneTakesMore) {
+TEST(Cost, TwoTreesSendAboutTwiceALongBucketAndOneTreeMore) {
   const std::int64_t count = 16 << 20;
   const double bytes = 4.0 * count;
   for (const int size : {8, 15, 32}) {
@@ -247,12 +247,12 @@ TEST(Cost, TwoTreesTakeAboutTwiceALongBucketWhereOneTakesMore) {
   }
 }
 
-TEST(Cost, OfAnEmptyBucketIsNothing) {
+TEST(Cost, OfAnEmptyBucketIsZero) {
   for (const AlgorithmEntry& entry : algorithms())
     EXPECT_EQ(cost(entry.algorithm, 4, 0, kLink), 0) << entry.name;
 }
 
-TEST(Cost, OfOneRankIsNothing) {
+TEST(Cost, OfOneRankIsZero) {
   for (const AlgorithmEntry& entry : algorithms())
     EXPECT_EQ(cost(entry.algorithm, 1, 1000, kLink), 0) << entry.name;
 }
@@ -261,7 +261,7 @@ std::string_view cheapest(int size, std::vector<Range> buckets, const Link& link
   return algorithms_by_cost(size, buckets, link).front()->name;
 }
 
-TEST(CheapestPlan, DoublesShortBucketsAndHalvesLongOnesOnPowersOfTwo) {
+TEST(CheapestPlan, IsDoublingForShortBucketsAndHalvingForLongOnPowersOfTwo) {
   for (const int size : {4, 8, 32}) {
     for (const std::int64_t count : {64, 1024})
       EXPECT_EQ(cheapest(size, {{16, count}}), "recursive_doubling") << size << " " << count;
@@ -270,21 +270,21 @@ TEST(CheapestPlan, DoublesShortBucketsAndHalvesLongOnesOnPowersOfTwo) {
   }
 }
 
-TEST(CheapestPlan, OnThreeRanksShortBucketsAreDoubledAndLongOnesGoThroughTheTree) {
+TEST(CheapestPlan, OnThreeRanksIsDoublingForShortBucketsAndTheTreeForLong) {
   const Range shorter{16, 64}, longer{80, 1 << 20};
   EXPECT_EQ(cheapest(3, {shorter}), "recursive_doubling");
   EXPECT_EQ(cheapest(3, {longer}), "tree");
-  EXPECT_EQ(cheapest(3, {shorter, longer}), "tree") << "the sum over all buckets decides";
-  EXPECT_EQ(cheapest(3, {longer, shorter}), "tree") << "the sum over all buckets decides";
+  EXPECT_EQ(cheapest(3, {shorter, longer}), "tree") << "the cost of all buckets decides";
+  EXPECT_EQ(cheapest(3, {longer, shorter}), "tree") << "the cost of all buckets decides";
 }
 
-TEST(CheapestPlan, ASlowStartOfMessagesSpeaksForFewRounds) {
+TEST(CheapestPlan, HasFewRoundsIfLatencyIsHigh) {
   Link slow_start = kLink;
   slow_start.latency = 1;
   EXPECT_EQ(cheapest(3, {{16, 1 << 20}}, slow_start), "recursive_doubling");
 }
 
-TEST(CheapestPlan, IsCanonicalThoughTheRingIsCheaper) {
+TEST(CheapestPlan, IsCanonicalEvenIfTheRingIsCheaper) {
   const std::vector<Range> buckets = {{16, 1 << 20}};
   const auto seconds = [&](std::string_view name) {
     return cost(algorithm_called(name), 3, buckets[0].count, kLink);
@@ -305,6 +305,22 @@ TEST(PartOf, CoversWithoutOverlap) {
         end = range.end();
       }
       EXPECT_EQ(end, 5 + count);
+    }
+  }
+}
+
+TEST(PartOf, CutsAtLinesIfAsked) {
+  for (const Range range : {Range{32, 0}, Range{32, 5}, Range{64, 1000}, Range{0, 16 * 7}}) {
+    for (int parts = 1; parts <= 9; ++parts) {
+      std::int64_t at = range.begin;
+      for (int part = 0; part < parts; ++part) {
+        const Range slice = part_of(range, part, parts, kLineFloats);
+        EXPECT_EQ(slice.begin, at);
+        EXPECT_GE(slice.count, 0);
+        EXPECT_TRUE(slice.begin % 16 == 0) << "of whole lines";
+        at = slice.end();
+      }
+      EXPECT_EQ(at, range.end());
     }
   }
 }

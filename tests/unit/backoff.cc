@@ -1,4 +1,4 @@
-// Who looks for messages on a core that others want leaves it to them, and tries again.
+// A polling thread leaves its core to others that want it, and tries again later.
 #include "collectives/node/backoff.h"
 
 #include <gtest/gtest.h>
@@ -13,12 +13,12 @@
 namespace lockstep {
 namespace {
 
-/// A judge and the thread that it judges, which looks for a millisecond at a time.
+/// CoreContention and a thread that polls for a millisecond at a time.
 struct Looking {
   CoreContention judge;
   CoreContention::Reading at{100, 7, 3};
   Looking() { judge.begin(at); }
-  /// Milliseconds until the verdict that the core is shared; 0: there was none in `most`.
+  /// Milliseconds until the core counts as shared; 0: not within `most`.
   int verdict(double share, bool leaves, int most = 1000) {
     for (int ms = 1; ms <= most; ++ms) {
       at.now += 1e-3;
@@ -30,7 +30,7 @@ struct Looking {
   }
 };
 
-TEST(CoreContention, SeesAShareOfTheCoreInTwoSpans) {
+TEST(CoreContention, NeedsTwoSpansWithASharedCore) {
   EXPECT_EQ(Looking().verdict(0.5, true), 10);
   EXPECT_EQ(Looking().verdict(0.69, true), 10);
   EXPECT_EQ(Looking().verdict(0.71, true), 0);
@@ -40,12 +40,12 @@ TEST(CoreContention, SeesAShareOfTheCoreInTwoSpans) {
   EXPECT_EQ(again.verdict(0.5, true), 10) << "judged anew";
 }
 
-TEST(CoreContention, TimeThatNobodyTookByTurnsIsNone) {
+TEST(CoreContention, IgnoresTimeOfInterrupts) {
   // Interrupts, and a hypervisor.
   EXPECT_EQ(Looking().verdict(0.2, false), 0);
 }
 
-TEST(CoreContention, OneBadSpanIsNone) {
+TEST(CoreContention, IgnoresASingleBadSpan) {
   // A daemon that wakes up; a process that was stopped.
   Looking looking;
   EXPECT_EQ(looking.verdict(0.1, true, 5), 0);
@@ -54,7 +54,7 @@ TEST(CoreContention, OneBadSpanIsNone) {
   EXPECT_EQ(looking.verdict(1, true, 100), 0);
 }
 
-TEST(CoreContention, WhatLiesBetweenTwoWaitsDoesNotCount) {
+TEST(CoreContention, IgnoresTheTimeBetweenTwoWaits) {
   Looking looking;
   for (int wait = 0; wait < 100; ++wait) {
     EXPECT_EQ(looking.verdict(1, true, 3), 0);
@@ -63,7 +63,7 @@ TEST(CoreContention, WhatLiesBetweenTwoWaitsDoesNotCount) {
   }
 }
 
-/// The calling thread and all that it starts stay on the core that it is on; whether that is so.
+/// Binds the calling thread and all that it starts to one core. Returns whether it succeeded.
 bool stay_here() {
   cpu_set_t one;
   CPU_ZERO(&one);
@@ -71,7 +71,7 @@ bool stay_here() {
   return pthread_setaffinity_np(pthread_self(), sizeof one, &one) == 0;
 }
 
-TEST(Backoff, NapsWhereTheCoreIsSharedAndTriesAgain) {
+TEST(Backoff, NapsIfTheCoreIsSharedAndTriesAgain) {
   bool stays = false;
   std::thread([&] {  // whose affinity goes with it
     if (stays = stay_here(); !stays) return;

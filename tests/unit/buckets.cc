@@ -20,12 +20,13 @@ namespace {
 
 using Ranges = std::vector<Range>;
 
-TEST(CutBuckets, ClosesABucketWhenTheNextPartWouldTakeItPastTheSize) {
+TEST(CutBuckets, ClosesABucketBeforeAPartThatExceedsTheSize) {
   const Ranges parts = {{0, 16}, {16, 16}, {32, 16}, {48, 64}, {112, 16}};
   EXPECT_EQ(cut_buckets(parts, 128), (Ranges{{0, 32}, {32, 16}, {48, 64}, {112, 16}}));
   EXPECT_EQ(cut_buckets(parts, 127), parts);
   EXPECT_EQ(cut_buckets(parts, 1), parts);
-  EXPECT_EQ(cut_buckets(parts, 1 << 20), (Ranges{{0, 112}, {112, 16}})) << "the last is alone";
+  EXPECT_EQ(cut_buckets(parts, 1 << 20), (Ranges{{0, 112}, {112, 16}}))
+      << "the last part begins a bucket";
   EXPECT_EQ(cut_buckets({{0, 16}}, 1 << 20), (Ranges{{0, 16}}));
   EXPECT_EQ(cut_buckets({}, 1 << 20), Ranges{});
 }
@@ -45,14 +46,14 @@ TEST(CutBuckets, SplitsAPartThatIsLongerThanABucketIntoEqualOnes) {
             (Ranges{{16, 128 * kib + 16}, {32 + 128 * kib, 128 * kib - 15}}));
 }
 
-TEST(CutBuckets, SplitsNothingIntoLessThanAMessageIsWorth) {
+TEST(CutBuckets, SplitsNoShortParts) {
   const Ranges buckets = cut_buckets({{16, 3 * kLeastSplit + 5}}, 1);
   EXPECT_EQ(buckets.size(), 4u);
   EXPECT_EQ(buckets.back().end(), 16 + 3 * kLeastSplit + 5);
   for (const Range& bucket : buckets) EXPECT_EQ(bucket.begin % 16, 0);
 }
 
-TEST(CutBuckets, KeepsGapsOfAlignmentInsideOfABucket) {
+TEST(CutBuckets, KeepsGapsOfAlignmentInsideABucket) {
   EXPECT_EQ(cut_buckets({{16, 3}, {32, 5}, {48, 1}}, 4 * 21), (Ranges{{16, 21}, {48, 1}}));
 }
 
@@ -74,15 +75,15 @@ TEST(CutBuckets, CoversEveryPartOnceInOrder) {
   }
 }
 
-/// Given all work of the backward pass.
+/// Gets all work of the backward pass.
 HostStream writer;
 
-/// A reducer without ranks: advance() completes one started bucket, the youngest, so that they
-/// complete out of order. Notes which threads call it.
+/// A reducer without ranks: advance() completes the youngest started bucket, so that buckets
+/// complete out of order. Records the threads that call it.
 class FakeReducer : public Reducer {
  public:
   explicit FakeReducer(std::size_t buckets) : state_(buckets, State::idle) {
-    traits_ = {.name = "fake", .canonical = true, .speaks_mpi = true};
+    traits_ = {.name = "fake", .canonical = true, .calls_mpi = true};
   }
   using Reducer::traits_;
 
@@ -110,7 +111,7 @@ class FakeReducer : public Reducer {
     if (own) ++own_advances;
     if (fail_in_advance || (fail_elsewhere && !own)) fail("the network is gone");
     const auto youngest = std::find(state_.rbegin(), state_.rend(), State::started);
-    EXPECT_TRUE(youngest != state_.rend() || own) << "another thread looks at nothing";
+    EXPECT_TRUE(youngest != state_.rend() || own) << "another thread looks without work";
     if (youngest != state_.rend() && !silent) *youngest = State::done;
     return std::count(state_.begin(), state_.end(), State::started) > 0;
   }
@@ -140,7 +141,7 @@ class FakeReducer : public Reducer {
 
  private:
   enum class State { idle, started, done };
-  /// One at a time, from whichever thread.
+  /// One call at a time, from any thread.
   struct Call {
     explicit Call(FakeReducer& of) : reducer(of) {
       EXPECT_FALSE(reducer.called_.exchange(true)) << "two calls at once";
@@ -195,7 +196,7 @@ TEST_P(EveryPolicy, StartsABucketWhenItsLastElementIsWritten) {
   FakeReducer reducer(kBuckets.size());
   GradientBuckets buckets(reducer, kBuckets, GetParam(), [](int, Range) {});
   const auto expect_starts = [&](int count) {
-    // Unless the other thread looks just then, which starts it when it has.
+    // Unless the other thread holds the mutex, which then starts it.
     while (GetParam() == Policy::thread && reducer.starts < count) std::this_thread::yield();
     EXPECT_EQ(reducer.starts, count);
   };
@@ -205,7 +206,7 @@ TEST_P(EveryPolicy, StartsABucketWhenItsLastElementIsWritten) {
   expect_starts(5);
   buckets.finish();
   const bool alone = reducer.callers == std::set{reducer.compute};
-  EXPECT_TRUE(alone || GetParam() == Policy::thread) << "no other thread was asked for";
+  EXPECT_TRUE(alone || GetParam() == Policy::thread) << "another thread ran";
 }
 
 TEST_P(EveryPolicy, ABucketStartsOnlyWhenItsLastElementIsReady) {
@@ -231,7 +232,7 @@ TEST_P(EveryPolicy, RethrowsWhatTheCallbackThrows) {
       Error);
 }
 
-TEST_P(EveryPolicy, RefusesRangesOutOfOrderAndAStepThatIsNotWhole) {
+TEST_P(EveryPolicy, RefusesRangesOutOfOrderAndAnIncompleteStep) {
   FakeReducer reducer(kBuckets.size());
   GradientBuckets buckets(reducer, kBuckets, GetParam(), [](int, Range) {});
   const auto expect_refused = [](const char* call, const std::function<void()>& body) {
@@ -258,11 +259,11 @@ TEST_P(EveryPolicy, DoesNotCountCallbacksAsExposed) {
   buckets.finish();
   const std::chrono::duration<double> wall = Clock::now() - began;
   EXPECT_GE(buckets.exposed_seconds(), 0);
-  // Whatever the machine does meanwhile: of the wall time, callbacks are no part of it.
+  // On any machine, because callbacks are not part of it.
   EXPECT_LE(buckets.exposed_seconds(), (wall - in_callbacks).count());
 }
 
-TEST_P(EveryPolicy, CanBeLeftInTheMiddleOfAStep) {
+TEST_P(EveryPolicy, CanBeDestroyedInTheMiddleOfAStep) {
   for (int i = 0; i < 500; ++i) {
     FakeReducer reducer(kBuckets.size());
     GradientBuckets buckets(reducer, kBuckets, GetParam(), [](int, Range) {});
@@ -293,7 +294,7 @@ TEST(Policy, WaitLeavesTheReducerAloneUntilFinishAndPollDoesNot) {
 
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
-TEST(Policy, ThreadCompletesBucketsWhileTheComputeThreadDoesSomethingElse) {
+TEST(Policy, ThreadCompletesBucketsWhileTheComputeThreadComputes) {
   FakeReducer reducer(kBuckets.size());
   std::atomic<int> called = 0;
   GradientBuckets buckets(reducer, kBuckets, Policy::thread, [&](int, Range) { ++called; });
@@ -308,7 +309,7 @@ TEST(Policy, ThreadCompletesBucketsWhileTheComputeThreadDoesSomethingElse) {
   }
 }
 
-TEST(Policy, ThreadKeepsNobodyWaitingWhileItRunsACallback) {
+TEST(Policy, ThreadDoesNotBlockOthersWhileItRunsACallback) {
   FakeReducer reducer(kBuckets.size());
   std::atomic<bool> entered = false, released = false;
   GradientBuckets buckets(reducer, kBuckets, Policy::thread, [&](int, Range) {
@@ -327,11 +328,11 @@ TEST(Policy, ThreadKeepsNobodyWaitingWhileItRunsACallback) {
   EXPECT_EQ(reducer.starts, 5);
 }
 
-TEST(Policy, ThreadLeavesItToTheComputeThreadTooToStartAndToMoveOn) {
+TEST(Policy, ThreadLetsTheComputeThreadStartAndMoveOnToo) {
   FakeReducer reducer(kBuckets.size());
   GradientBuckets buckets(reducer, kBuckets, Policy::thread, [](int, Range) {});
   bool started = false;
-  // Whenever the other is not at it: hardly ever more than once.
+  // If the other thread is not inside: hardly ever more than once.
   for (int step = 0; step < 1000; ++step) {
     const int before = reducer.own_starts;
     buckets.ready({0, 164}, writer);
@@ -345,7 +346,7 @@ TEST(Policy, ThreadLeavesItToTheComputeThreadTooToStartAndToMoveOn) {
   EXPECT_GT(reducer.own_advances, 0);
 }
 
-TEST(Policy, ThreadSleepsWhileThereIsNothingToDo) {
+TEST(Policy, ThreadSleepsWithoutWork) {
   const auto sleeps = [] {
     rusage used{};
     getrusage(RUSAGE_SELF, &used);
@@ -359,11 +360,11 @@ TEST(Policy, ThreadSleepsWhileThereIsNothingToDo) {
   sleep_ms(2);
   const auto before = sleeps();
   sleep_ms(100);
-  EXPECT_EQ(reducer.advances, 1) << "it went on looking after the only bucket was complete";
-  EXPECT_LT(sleeps() - before, 200) << "it woke up again and again";
+  EXPECT_EQ(reducer.advances, 1) << "it looked again after the only bucket was complete";
+  EXPECT_LT(sleeps() - before, 200) << "it woke up too often";
 }
 
-TEST(Policy, ThreadNapsBetweenLooksAtWhatDoesNotCome) {
+TEST(Policy, ThreadNapsBetweenLooks) {
   FakeReducer reducer(kBuckets.size());
   reducer.silent = true;
   GradientBuckets buckets(reducer, kBuckets, Policy::thread, [](int, Range) {});
@@ -375,7 +376,8 @@ TEST(Policy, ThreadNapsBetweenLooksAtWhatDoesNotCome) {
   while (reducer.advances < 3) std::this_thread::yield();
 }
 
-/// Until it throws: a call misses what the other thread is at. (ctest ends a test that hangs.)
+/// Repeats the call until it throws, because a call while the other thread works does nothing.
+/// (ctest ends a test that hangs.)
 void advance_for_ever(GradientBuckets& buckets) {
   for (;;) {
     buckets.advance();
@@ -383,7 +385,7 @@ void advance_for_ever(GradientBuckets& buckets) {
   }
 }
 
-TEST(Policy, WhatTheThreadThrowsComesOutOfEveryCall) {
+TEST(Policy, EveryCallRethrowsTheErrorOfTheThread) {
   struct Case {
     Ranges buckets;
     std::function<void(GradientBuckets&)> call;
@@ -405,7 +407,7 @@ TEST(Policy, WhatTheThreadThrowsComesOutOfEveryCall) {
   }
 }
 
-TEST(Policy, ThreadLeavesAloneWhatHasThrownOnTheComputeThread) {
+TEST(Policy, ThreadStopsAfterAnErrorOfTheComputeThread) {
   for (const char* place : {"start", "advance", "callback"}) {
     FakeReducer reducer(kBuckets.size());
     std::atomic<int> called = 0;
@@ -446,7 +448,7 @@ TEST(ChoosePolicy, ByNameAndByWhatMpiAllows) {
   EXPECT_EQ(choose_policy("auto", reducer, false), Policy::poll);
   EXPECT_THROW(choose_policy("thread", reducer, false), Error);
   EXPECT_THROW(choose_policy("tread", reducer, true), Error);
-  reducer.traits_.speaks_mpi = false;
+  reducer.traits_.calls_mpi = false;
   EXPECT_EQ(choose_policy("auto", reducer, true), Policy::poll);
   EXPECT_EQ(choose_policy("thread", reducer, false), Policy::thread);
   EXPECT_THROW(choose_policy("stream", reducer, true), Error);
@@ -457,7 +459,7 @@ TEST(ChoosePolicy, ByNameAndByWhatMpiAllows) {
     EXPECT_THROW(choose_policy(other, reducer, true), Error) << other;
 }
 
-TEST(Policy, StreamCompletesABucketByStartingItAndNeverAsksAgain) {
+TEST(Policy, StreamCompletesABucketWhenItStarts) {
   FakeReducer reducer(kBuckets.size());
   reducer.traits_.in_stream = true;
   std::vector<int> called;
@@ -478,7 +480,7 @@ TEST(BucketBytes, BytesTakeTenTimesAsLongAsLatencies) {
   EXPECT_EQ(bucket_bytes(2, fast, kHuge), 2 * kMiB) << "of 2.5 million";
   EXPECT_EQ(bucket_bytes(1024, fast, kHuge), 8 * kMiB) << "of 12.5 million";
   EXPECT_EQ(bucket_bytes(2, {1, 1e12, 1e10}, kHuge), 16 * kMiB);
-  EXPECT_EQ(bucket_bytes(16, slow, kHuge), kMiB) << "249600 would be too little for a message";
+  EXPECT_EQ(bucket_bytes(16, slow, kHuge), kMiB) << "249600 bytes are too few for a message";
   EXPECT_EQ(bucket_bytes(2, {1e-9, 1e3, 1e10}, kHuge), kMiB);
   EXPECT_EQ(bucket_bytes(1024, fast, 5 * kMiB), kMiB) << "a quarter, or less";
   EXPECT_EQ(bucket_bytes(1024, fast, 2 * kMiB), kMiB / 2);

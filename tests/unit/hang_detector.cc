@@ -1,5 +1,5 @@
-// Who is to blame when nothing moves, judged by records in the memory of this one process and a
-// clock that the test turns.
+// The rank that is blamed for a hang, with records in the memory of this process and a simulated
+// clock.
 #include "collectives/watch/hang_detector.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class Node {
   std::deque<FlightRecorder> ranks_;
 };
 
-/// Seconds of silence, looked at every quarter of one, until the result; none within `most`.
+/// Seconds of silence until the result, with a look every 0.25 s; none within `most`.
 struct Found {
   double after = -1;
   HangDetector::Verdict result;
@@ -41,7 +41,7 @@ Found wait(HangDetector& silence, const Node& node, double timeout, double most 
   return {};
 }
 
-TEST(HangDetector, NamesTheRankOfTheLowestStepThoughItMovedLast) {
+TEST(HangDetector, NamesTheRankWithTheLowestStepEvenIfItMovedLast) {
   Node node(3);
   node[1].step(7);
   node[0].step(7);
@@ -53,7 +53,7 @@ TEST(HangDetector, NamesTheRankOfTheLowestStepThoughItMovedLast) {
   EXPECT_EQ(found.after, 60.25);
 }
 
-TEST(HangDetector, OfEqualStepsNamesTheOneThatWasHeardOfLeastLately) {
+TEST(HangDetector, WithEqualStepsNamesTheRankWithTheOldestMark) {
   Node node(3);
   for (const int rank : {1, 2, 0}) node[rank].step(7);
   HangDetector silence(true);
@@ -69,12 +69,12 @@ TEST(HangDetector, ARankThatWaitsForOthersIsNotBehindOneThatDoesNot) {
   HangDetector silence(true);
   EXPECT_EQ(wait(silence, node, 60).result.behind, 2);
   node[1].collective(false);
-  EXPECT_EQ(wait(silence, node, 60).result.behind, 2) << "rank 1 has been heard of";
+  EXPECT_EQ(wait(silence, node, 60).result.behind, 2) << "rank 1 has a newer mark";
   node[2].collective(true);
   EXPECT_EQ(wait(silence, node, 60).result.behind, 1);
 }
 
-TEST(HangDetector, AStoppedRankIsToBlameWhoeverWaitsAndAHeldOneAfterIt) {
+TEST(HangDetector, BlamesAStoppedRankThenOneOfADebugger) {
   Node node(3);
   for (const int rank : {0, 1, 2}) node[rank].step(rank);
   node[1].waiting("bucket 0 of the reducer tree");
@@ -86,7 +86,7 @@ TEST(HangDetector, AStoppedRankIsToBlameWhoeverWaitsAndAHeldOneAfterIt) {
   EXPECT_EQ(wait(several_nodes, node, 60).result.behind, 2);
 }
 
-TEST(HangDetector, WhereAllWaitTheRanksOfOtherNodesGetLongerIfThereAreSome) {
+TEST(HangDetector, IfAllWaitTheLimitForOtherNodesIsLonger) {
   for (const bool alone : {true, false}) {
     Node node(2);
     for (const int rank : {0, 1}) node[rank].waiting("bucket 0 of the reducer tree");
@@ -95,7 +95,7 @@ TEST(HangDetector, WhereAllWaitTheRanksOfOtherNodesGetLongerIfThereAreSome) {
   }
 }
 
-TEST(HangDetector, CountsOnlyWhileTheSameRankSaysNothing) {
+TEST(HangDetector, CountsOnlyTheSilenceOfTheSameRank) {
   Node node(2);
   HangDetector silence(true);
   for (int second = 0; second < 1000; ++second) {
@@ -105,7 +105,7 @@ TEST(HangDetector, CountsOnlyWhileTheSameRankSaysNothing) {
   }
 }
 
-TEST(HangDetector, APhaseMayHaveALongerLimitButNoShorterOne) {
+TEST(HangDetector, APhaseCanOnlyLengthenTheLimit) {
   Node node(2);
   node[0].step(1);
   node[1].step(2);
@@ -115,7 +115,7 @@ TEST(HangDetector, APhaseMayHaveALongerLimitButNoShorterOne) {
   EXPECT_EQ(wait(silence, node, 6000, 10000).result.limit, 6000);
 }
 
-TEST(HangDetector, RanksThatHaveLeftAreNotMissed) {
+TEST(HangDetector, IgnoresRanksThatHaveLeft) {
   Node node(2);
   node[0].goodbye();
   node[1].step(3);

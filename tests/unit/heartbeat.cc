@@ -1,5 +1,5 @@
-// Heartbeats between hosts that are addresses of this one: 127.0.0.1, 127.0.0.2 and so on. Time is
-// what the test passes; packets need a moment of their own.
+// Heartbeats between hosts, which are addresses of this one: 127.0.0.1, 127.0.0.2 and so on. The
+// test passes the time. Packets need a moment of real time.
 #include "collectives/watch/heartbeat.h"
 
 #include <arpa/inet.h>
@@ -44,7 +44,7 @@ int socket_on(sockaddr_in& address) {
 
 class Hosts {
  public:
-  /// `silent`: this one has no heartbeat.
+  /// `silent`: number of a host without a heartbeat.
   explicit Hosts(int count, int silent = -1) : cards_(count) {
     std::vector<int> listeners;
     for (int host = 0; host < count; ++host) {
@@ -71,7 +71,7 @@ class Hosts {
   std::optional<Heartbeat::Verdict> look(int host, double elapsed) {
     return hosts_[host]->look(records_, 60, elapsed);
   }
-  /// All look, until each has as many connections; false if they do not come.
+  /// All look until each has `each` connections. Returns whether they succeed.
   bool connect(int each) {
     for (int i = 0; i < 1000; ++i) {
       bool all = true;
@@ -99,7 +99,7 @@ class Hosts {
   std::deque<std::unique_ptr<Heartbeat>> hosts_;
 };
 
-TEST(Heartbeat, EveryHostHasFewPeersWhichHaveIt) {
+TEST(Heartbeat, EveryHostHasFewPeersInBothDirections) {
   EXPECT_EQ(heartbeat_peers(0, 2), (std::vector{1}));
   EXPECT_EQ(heartbeat_peers(1, 3), (std::vector{0, 2}));
   for (const int count : {1, 2, 5, 64, 1000}) {
@@ -115,7 +115,7 @@ TEST(Heartbeat, EveryHostHasFewPeersWhichHaveIt) {
   }
 }
 
-TEST(Heartbeat, HostsConnectAndThenListenNoMore) {
+TEST(Heartbeat, HostsConnectThenStopListening) {
   Hosts hosts(4);
   ASSERT_TRUE(hosts.connect(3));
   for (int host = 0; host < 4; ++host) {
@@ -126,7 +126,7 @@ TEST(Heartbeat, HostsConnectAndThenListenNoMore) {
   }
 }
 
-TEST(Heartbeat, ListensNoMoreAfterAWhileThoughAHostIsMissing) {
+TEST(Heartbeat, StopsListeningAfterAWhileIfAHostIsMissing) {
   Hosts hosts(3);
   for (int i = 0; i < 300; ++i) hosts.look(2, 0.1);
   EXPECT_EQ(hosts[2].connected(), 0);
@@ -136,7 +136,7 @@ TEST(Heartbeat, ListensNoMoreAfterAWhileThoughAHostIsMissing) {
   ::close(socket);
 }
 
-TEST(Heartbeat, AStrangerWithoutTheKeyIsSentAway) {
+TEST(Heartbeat, ClosesAConnectionWithoutTheKey) {
   Hosts hosts(2);
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in address = loopback(1, hosts.card(1).port);
@@ -149,7 +149,7 @@ TEST(Heartbeat, AStrangerWithoutTheKeyIsSentAway) {
   ::close(socket);
 }
 
-TEST(Heartbeat, AHostWithoutOneIsLeftOut) {
+TEST(Heartbeat, IgnoresAHostWithoutAHeartbeat) {
   Hosts hosts(3, 1);
   EXPECT_TRUE(hosts.connect(1));
   for (int i = 0; i < 50; ++i) {
@@ -178,7 +178,7 @@ TEST(Heartbeat, AHostThatLeavesIsNotBlamed) {
   for (int i = 0; i < 3000; ++i) EXPECT_FALSE(hosts.look(0, 0.1));
 }
 
-TEST(Heartbeat, PassesAVerdictOn) {
+TEST(Heartbeat, SendsAVerdictToOthers) {
   Hosts hosts(4);
   ASSERT_TRUE(hosts.connect(3));
   hosts[1].tell({.from = 1, .to = {2, 3}});
@@ -190,7 +190,7 @@ TEST(Heartbeat, PassesAVerdictOn) {
   EXPECT_EQ(hosts[0].name(2), "host-2");
 }
 
-TEST(Heartbeat, TriesACommonNetworkFirstAndNeverItself) {
+TEST(Heartbeat, TriesACommonNetworkFirstAndNeverItsOwnAddress) {
   HostCard own, other;
   const auto ip = [](const char* text) { return ::inet_addr(text); };
   own.addresses[0] = {ip("10.1.0.1"), ip("255.255.0.0")};
@@ -201,7 +201,7 @@ TEST(Heartbeat, TriesACommonNetworkFirstAndNeverItself) {
   EXPECT_EQ(ways_to(own, other), (std::vector{ip("10.1.0.2"), ip("192.168.0.2")}));
 }
 
-TEST(Launcher, IsEndedThoughItIgnoresTheFirstSignals) {
+TEST(Launcher, IsEndedEvenIfItIgnoresTheFirstSignals) {
   const pid_t child = fork();
   if (child == 0) {
     ::signal(SIGTERM, SIG_IGN);

@@ -1,5 +1,4 @@
-// How a program was started, by the variables that launchers set: what does not fit is refused
-// before MPI begins.
+// Errors about the way in which a program was started, by the variables that launchers set.
 #include "collectives/watch/launch.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +39,7 @@ TEST(Launch, SrunWithoutAMatchingPmiIsRefusedBeforeMpiStarts) {
   EXPECT_NE(problem(1, matched), "");
 }
 
-TEST(Launch, MpirunForgottenInAnAllocationIsRefused) {
+TEST(Launch, AnAllocationWithoutMpirunIsRefused) {
   const std::string message = problem(0, {{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}});
   EXPECT_TRUE(mentions(message, {"mpirun"}));
   EXPECT_EQ(problem(0, {{"SLURM_NTASKS", "1"}}), "");
@@ -54,18 +53,19 @@ TEST(Launch, MpirunOfOneRankIsWhatTheUserAskedFor) {
   EXPECT_EQ(problem(1, {{"OMPI_COMM_WORLD_SIZE", "1"}, {"SLURM_NTASKS", "4"}}), "");
 }
 
-TEST(Launch, AForeignMpirunIsRefused) {
-  EXPECT_EQ(problem(0, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");  // it may be this MPI's own
+TEST(Launch, MpirunOfAnotherMpiIsRefused) {
+  EXPECT_EQ(problem(0, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}),
+            "");  // it may be this MPI's launcher
   EXPECT_NE(problem(1, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");
   EXPECT_EQ(problem(2, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");
 }
 
-TEST(Launch, AVariableThatIsNoWholeNumberCountsAsNone) {
+TEST(Launch, IgnoresAVariableThatIsNotAWholeNumber) {
   for (const char* size : {"2x", "x2", "2 ", "", "99999999999"})
     EXPECT_EQ(problem(1, {{"RANK", "0"}, {"WORLD_SIZE", size}}), "") << size;
 }
 
-TEST(Launch, TorchrunIsRefusedWhereMpirunDidNotStartTheProgram) {
+TEST(Launch, TorchrunWithoutMpirunIsRefused) {
   using Variables = std::map<std::string, std::string>;
   const Variables torchrun = {{"RANK", "1"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "2"}};
   for (const int size : {0, 1}) {
@@ -89,7 +89,7 @@ TEST(Launch, TorchrunIsRefusedWhereMpirunDidNotStartTheProgram) {
   EXPECT_EQ(problem(2, torchrun), "");
 }
 
-TEST(Launch, Task0Speaks) {
+TEST(Launch, Task0PrintsErrors) {
   const auto first = [](std::map<std::string, std::string> variables) {
     return is_first_task([&](const char* name) {
       const auto found = variables.find(name);

@@ -1,4 +1,4 @@
-// Which hosts are unreachable, judged by a clock that the test turns.
+// Unreachable hosts, with a simulated clock.
 #include "collectives/watch/reach.h"
 
 #include <gtest/gtest.h>
@@ -8,13 +8,13 @@ namespace {
 
 constexpr double kTick = 0.25;
 
-/// A host that another one judges.
+/// A host, as another host sees it.
 struct Pair {
   Reach reach;
   HostPace own;
   double timeout = 60;
 
-  /// One look. `moves`: a rank of the own host moves on; `answers`: the other host has answered.
+  /// One look. `moves`: a rank of the own host moves. `answers`: the other host has answered.
   bool look(bool moves, bool answers) {
     own.quiet = moves ? 0 : own.quiet + kTick;
     if (answers) reach.answered();
@@ -38,12 +38,12 @@ TEST(Reach, NamesAHostWhenAnswersAndProgressStopTogether) {
   }
 }
 
-TEST(Reach, ForgivesAnOutageWhoseLostPacketsComeAfterAsLongAgain) {
+TEST(Reach, AllowsAnOutageWithRepeatedPackets) {
   Pair pair;
   EXPECT_EQ(pair.wait(true, true, 10), -1);
   EXPECT_EQ(pair.wait(false, false, 2 * 0.7 * pair.timeout), -1);
   EXPECT_EQ(pair.wait(false, true, 10), -1);
-  EXPECT_EQ(pair.wait(false, false), 90) << "it is counted anew";
+  EXPECT_EQ(pair.wait(false, false), 90) << "the count starts again";
 }
 
 TEST(Reach, DoesNotNameASlowHost) {
@@ -60,7 +60,7 @@ TEST(Reach, WaitsWhileTheOwnHostStillComputes) {
   EXPECT_EQ(pair.wait(false, false), 30.25) << "a third of the limit later";
 }
 
-TEST(Reach, NeverNamesAHostThatItHasNotHeard) {
+TEST(Reach, NeverNamesAHostThatHasNotAnswered) {
   Pair pair;
   EXPECT_EQ(pair.wait(false, false), -1) << "a firewall drops the heartbeat from the start";
   EXPECT_FALSE(pair.reach.suspect(pair.timeout));
@@ -78,7 +78,7 @@ TEST(Reach, NeverNamesAHostWhoseHeartbeatStoppedWhileStepsWentOn) {
   EXPECT_FALSE(pair.reach.suspect(pair.timeout));
 }
 
-TEST(Reach, StillNamesAHostIfStepsEndedWithWhatHadArrived) {
+TEST(Reach, NamesAHostEvenIfStepsStillEndedAfterTheCut) {
   Pair pair;
   pair.look(true, true);
   EXPECT_EQ(pair.wait(true, false, 40), -1);

@@ -1,4 +1,4 @@
-// Rounding with what it takes away kept: exact in every step, and nothing is lost over many.
+// Rounding with error feedback: exact in every step, and over many steps.
 #include "collectives/rounding.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TYPED_TEST(Rounding, SplitsEachNumberWithoutALoss) {
     for (float& value : values)
       value = std::ldexp(random.normal(), static_cast<int>(random.below(20)) - 18);
     before = kept;
-    round_and_keep(values.data(), kept.data(), sent.data(), kCount);
+    round_with_feedback(values.data(), kept.data(), sent.data(), kCount);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const float whole = values[i] + before[i];
       EXPECT_EQ(sent[i].bits, TypeParam(whole).bits) << "not the nearest";
@@ -35,14 +35,14 @@ TYPED_TEST(Rounding, SplitsEachNumberWithoutALoss) {
 }
 
 TYPED_TEST(Rounding, WhatIsTooSmallToCrossComesInTheEnd) {
-  // A thousandth of the last place of 1: alone it would never arrive.
+  // A thousandth of the last place of 1, which rounding alone would always lose.
   const float small = 0x1p-20f;
   const std::vector<float> values{1 + small};
   std::vector<float> kept(1);
   std::vector<TypeParam> sent(1);
   double arrived = 0;
   for (int step = 0; step < 1 << 14; ++step) {
-    round_and_keep(values.data(), kept.data(), sent.data(), 1);
+    round_with_feedback(values.data(), kept.data(), sent.data(), 1);
     arrived += static_cast<float>(sent[0]);
   }
   EXPECT_EQ(arrived + kept[0], (1 << 14) * (1.0 + small));
@@ -55,7 +55,7 @@ TYPED_TEST(Rounding, WhatIsTooLargeWaitsAndWhatIsNoNumberIsToldAndForgotten) {
   const std::vector<float> values{over, -over, infinity, -infinity, nan, most};
   std::vector<float> kept(values.size());
   std::vector<TypeParam> sent(values.size());
-  round_and_keep(values.data(), kept.data(), sent.data(), 6);
+  round_with_feedback(values.data(), kept.data(), sent.data(), 6);
   EXPECT_EQ(static_cast<float>(sent[0]), most);
   EXPECT_EQ(static_cast<float>(sent[1]), -most);
   EXPECT_EQ(kept[0], over - most);
@@ -72,7 +72,7 @@ TYPED_TEST(Rounding, WhatIsTooLargeOverflowsWhereItMay) {
   const std::vector<float> values{over, -over, most};
   std::vector<float> kept(values.size());
   std::vector<TypeParam> sent(values.size());
-  round_and_keep(values.data(), kept.data(), sent.data(), 3, /*overflows=*/true);
+  round_with_feedback(values.data(), kept.data(), sent.data(), 3, /*overflows=*/true);
   EXPECT_EQ(static_cast<float>(sent[0]), std::numeric_limits<float>::infinity());
   EXPECT_EQ(static_cast<float>(sent[1]), -std::numeric_limits<float>::infinity());
   EXPECT_EQ(static_cast<float>(sent[2]), most);

@@ -1,5 +1,5 @@
-// The shards of one rank are added in the canonical order: bit for bit what the rule of
-// collectives/schedule.h says, for every number of shards.
+// ShardSum adds the shards of one rank in the canonical order of collectives/schedule.h, for every
+// number of shards.
 #include "collectives/shard_sum.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ std::vector<float> canonical_sum(std::vector<std::vector<float>> all) {
   return all.front();
 }
 
-/// What a rank does in one step, range by range, as layers get ready.
+/// One step of a rank, range by range, as layers become ready.
 void run_step(ShardSum& sum, std::vector<float>& gradients,
               const std::vector<std::vector<float>>& all) {
   HostStream stream;
@@ -57,7 +57,7 @@ TEST_P(ShardSums, AreInTheCanonicalOrder) {
   const auto device = make_cpu_device(1);
   ShardSum sum(*device, gradients.data(), kCount, shards);
   const float* where = gradients.data();
-  for (int step = 0; step < 2; ++step) {  // nothing of a step is left for the next
+  for (int step = 0; step < 2; ++step) {  // a step leaves nothing for the next
     auto all = draw_shards(shards);
     for (float& value : all.front()) value += static_cast<float>(step);
     run_step(sum, gradients, all);
@@ -75,7 +75,7 @@ TEST(ShardSum, TheOrderMattersForTheseNumbers) {
   EXPECT_NE(in_turn, canonical_sum(all));
 }
 
-TEST(ShardSum, RefusesNoShardsAndLessThanNoElements) {
+TEST(ShardSum, RefusesZeroShardsAndNegativeElements) {
   const auto device = make_cpu_device(1);
   std::vector<float> gradients(kCount);
   const auto line = [&](std::int64_t count, int shards) {

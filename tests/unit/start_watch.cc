@@ -1,6 +1,5 @@
-// Who speaks when a rank is stopped before the ranks see each other's records. The ranks are this
-// program once more, started as a launcher of PMIx jobs does it, by one that neither continues nor
-// kills anybody.
+// The line about a rank that is stopped in MPI_Init. The ranks are processes of this program,
+// started like those of a PMIx launcher that neither continues nor kills them.
 #include "collectives/watch/start_watch.h"
 
 #include <fcntl.h>
@@ -28,7 +27,7 @@ void wait_for_ever() {
   for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
-/// Not a test: what a rank of a job does.
+/// Not a test: the body of a rank.
 TEST(StartWatch, DISABLED_rank) {
   const std::string part = std::getenv("PART");
   if (part == "stops") raise(SIGSTOP);
@@ -40,7 +39,7 @@ TEST(StartWatch, DISABLED_rank) {
   wait_for_ever();
 }
 
-/// The ranks of one job, by their part; all they print on stderr goes into one pipe.
+/// The ranks of one job. Their stderr is one pipe.
 class Job {
  public:
   Job(const std::string& name, const std::vector<std::string>& parts) {
@@ -63,7 +62,7 @@ class Job {
     close(ends_[1]);
   }
 
-  /// What was said by the time at which rank `last` has ended with exit code kExitFailure.
+  /// The output until rank `last` has ended with exit code kExitFailure.
   std::string words(int last) {
     const pid_t pid = pids_[last];
     int status = 0;
@@ -96,7 +95,7 @@ class Job {
   std::vector<pid_t> pids_;
 };
 
-TEST(StartWatch, OneRankNamesTheStoppedOneThoughOthersFindItGoneOrMute) {
+TEST(StartWatch, OneRankNamesTheStoppedOneEvenIfTheFirstPrintsNothing) {
   Job gone("gone", {"watches", "stops", "comes later"});
   Job mute("mute", {"does nothing", "watches", "stops"});
   const std::string of_gone = gone.words(2);
@@ -106,7 +105,7 @@ TEST(StartWatch, OneRankNamesTheStoppedOneThoughOthersFindItGoneOrMute) {
   EXPECT_TRUE(mentions(of_mute, {mute.line(2)}));
 }
 
-TEST(StartWatch, WhoGoesOnSoonOrWasSuspendedWithAllIsLeftAlone) {
+TEST(StartWatch, IgnoresAShortStopAndASuspendedJob) {
   const Job job("patient", {"watches", "watches"});
   const auto wait = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
   wait(1300);  // they look

@@ -1,6 +1,6 @@
-// The watchdog ends a group of processes when one of them dies, is stopped or falls silent, with
-// one message from one of them. The ranks are forked here and share their records without MPI.
-// Whom silence is blamed on: tests/unit/silence.cc.
+// The watchdog ends a group of processes with one message when one of them dies, is stopped or is
+// silent. The ranks are forked here and share their records without MPI. For the rank that is
+// blamed see tests/unit/hang_detector.cc.
 #include "collectives/watch/watchdog.h"
 
 #include <fcntl.h>
@@ -45,22 +45,22 @@ struct Shared {
   std::atomic<bool> go_on;
 };
 
-/// How a group ended.
+/// The end of a group.
 struct Outcome {
-  std::string text;       ///< what all of them printed on stderr
-  std::vector<int> exit;  ///< by rank; minus the signal if one ended it
+  std::string text;       ///< stderr of all processes
+  std::vector<int> exit;  ///< by rank: exit code, or minus the signal
 
   bool has(const std::string& part) const { return text.find(part) != std::string::npos; }
   auto lines() const { return std::count(text.begin(), text.end(), '\n'); }
 };
 
-/// Forked processes with a watchdog each; what is still there at the end is killed.
+/// Forked processes with a watchdog each. The destructor kills those that are left.
 class Group {
  public:
   using Body = std::function<void(FlightRecorder&, Watchdog&, Shared&)>;
 
-  /// Starts `size` processes that call body() and then leave with exit code 0. `read`: their stderr
-  /// is read; otherwise it is a pipe that is full. Their ranks begin at `first`.
+  /// Starts `size` processes that call body() and then leave with exit code 0. `read`: reads their
+  /// stderr; else it is a full pipe. `first`: the lowest rank.
   Group(int size, const Body& body, bool read = true, int first = 0)
       : size_(size),
         memory_(static_cast<std::byte*>(
@@ -71,12 +71,12 @@ class Group {
       children_.push_back(fork());
       if (children_.back() != 0) continue;
       setpgid(0, rank == 0 ? 0 : children_.front());
-      alarm(2 * kDeadline);  // whatever becomes of the parent
+      alarm(2 * kDeadline);  // in case the parent dies
       dup2(ends_[1], STDERR_FILENO);
       close(ends_[0]);
       close(ends_[1]);
       FlightRecorder records(memory_ + sizeof(Shared), rank, size, first + rank);
-      // As World does it with a barrier: nobody looks at records that are not there yet.
+      // Like World's barrier: no rank reads records before all have entered.
       for (++shared().entered; shared().entered < size;) sleep_for(0.001);
       {
         Watchdog watchdog(records, true, "test", kPace);
@@ -90,7 +90,7 @@ class Group {
   ~Group() { munmap(memory_, bytes()); }
 
   Shared& shared() { return *reinterpret_cast<Shared*>(memory_); }
-  /// To all processes, by one system call.
+  /// Sends a signal to all processes with one system call.
   void send(int signal) const { kill(-children_.front(), signal); }
   /// Until all are stopped.
   void await_stopped() {
@@ -113,7 +113,7 @@ class Group {
       const pid_t ended = waitpid(-children_.front(), &status, 0);
       exits[ended] = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
       if (exits[ended] == 0) continue;
-      // As a launcher does it; those that run have to end by themselves here.
+      // As a launcher does. Running processes have to end by themselves.
       for (const pid_t child : children_) {
         if (!exits.count(child) && Process(child, 0).condition() == Condition::stopped)
           kill(child, SIGKILL);
@@ -159,7 +159,7 @@ TEST(Watchdog, AKilledRankIsNamedOnceAndAllEnd) {
       << outcome.text;
 }
 
-TEST(Watchdog, PromisesACheckpointOnlyWhereThereIsOne) {
+TEST(Watchdog, MentionsACheckpointOnlyIfThereIsOne) {
   for (const bool saved : {false, true}) {
     const Outcome outcome = run_group(2, [=](FlightRecorder& records, Watchdog&, Shared&) {
       if (records.index() == 0 && saved) records.saved();
@@ -180,7 +180,7 @@ TEST(Watchdog, ARankThatCrashesBeforeTheFirstStepIsNamedToo) {
   EXPECT_TRUE(outcome.has("rank 0") && outcome.has("first step")) << outcome.text;
 }
 
-TEST(Watchdog, TwoThatDieAtOnceAreFoundThoughOneWatchedTheOther) {
+TEST(Watchdog, TwoDeathsAtOnceAreFoundEvenIfOneWatchedTheOther) {
   const Outcome outcome = run_group(4, [](FlightRecorder& records, Watchdog&, Shared&) {
     if (records.index() == 1 || records.index() == 2) kill(getpid(), SIGKILL);
     wait_for_ever();
@@ -189,7 +189,7 @@ TEST(Watchdog, TwoThatDieAtOnceAreFoundThoughOneWatchedTheOther) {
   EXPECT_EQ(outcome.lines(), 1) << outcome.text;
 }
 
-TEST(Watchdog, AStoppedRankIsNamedWhateverItsPhaseMayTake) {
+TEST(Watchdog, AStoppedRankIsNamedInAPhaseWithALongLimit) {
   const Outcome outcome = run_group(3, [](FlightRecorder& records, Watchdog&, Shared&) {
     records.mine().step(records.index() == 1 ? 8 : 7);
     records.mine().phase("checkpoint", 600);
@@ -203,7 +203,7 @@ TEST(Watchdog, AStoppedRankIsNamedWhateverItsPhaseMayTake) {
       << outcome.text;
 }
 
-TEST(Watchdog, AGroupThatIsStoppedAndContinuedAsAWholeGoesOn) {
+TEST(Watchdog, IgnoresAGroupThatIsStoppedAndContinuedAsAWhole) {
   Group group(3, [](FlightRecorder&, Watchdog& watchdog, Shared& shared) {
     watchdog.set_timeout(kDeadline);
     for (++shared.left; !shared.go_on;) sleep_for(0.01);
@@ -249,12 +249,12 @@ TEST(Watchdog, IsQuietWhenRanksLeaveOneAfterAnother) {
   EXPECT_EQ(outcome.text, "");
 }
 
-TEST(Watchdog, ARankThatIsKilledWhenAnotherHasLeftIsNoDeath) {
+TEST(Watchdog, IgnoresARankThatIsKilledAfterAnotherHasLeft) {
   Group group(3, [](FlightRecorder& records, Watchdog&, Shared& shared) {
-    if (records.index() == 1) return;  // leaves, upon which a launcher kills the slow
+    if (records.index() == 1) return;  // leaves; then a launcher kills slow ranks
     while (!records.anyone_has_left()) sleep_for(0.001);
     if (records.index() == 2) raise(SIGKILL);
-    while (!records[2].read().said_goodbye) sleep_for(0.001);  // rank 1's neighbour, and ours now
+    while (!records[2].read().has_left) sleep_for(0.001);  // rank 1's neighbour, and ours now
     ++shared.left;
   });
   const Outcome outcome = group.collect();
@@ -262,10 +262,10 @@ TEST(Watchdog, ARankThatIsKilledWhenAnotherHasLeftIsNoDeath) {
   EXPECT_EQ(outcome.exit, (std::vector{0, 0, -SIGKILL}));
 }
 
-TEST(Watchdog, LeavesTheWordToARankThatExplainsAndDoesNotWaitForEver) {
+TEST(Watchdog, LetsAnotherRankPrintButDoesNotWaitForEver) {
   const Outcome outcome = run_group(2, [](FlightRecorder& records, Watchdog&, Shared&) {
     if (records.index() == 0) {
-      EXPECT_TRUE(records.first_failure());  // and then hangs in the attempt to end the run
+      EXPECT_TRUE(records.first_failure());  // then hangs before it ends the run
     }
     wait_for_ever();
   });
@@ -273,7 +273,7 @@ TEST(Watchdog, LeavesTheWordToARankThatExplainsAndDoesNotWaitForEver) {
   EXPECT_EQ(outcome.text, "");
 }
 
-TEST(Watchdog, EndsAllThoughNobodyReadsWhatItHasToSay) {
+TEST(Watchdog, EndsAllEvenIfItsOutputIsNotRead) {
   Group group(
       2,
       [](FlightRecorder& records, Watchdog&, Shared&) {
@@ -284,7 +284,7 @@ TEST(Watchdog, EndsAllThoughNobodyReadsWhatItHasToSay) {
   EXPECT_EQ(group.collect().exit, (std::vector<int>{-SIGKILL, kExitFailure}));
 }
 
-TEST(Watchdog, ALackOfDescriptorsIsNoDeath) {
+TEST(Watchdog, DoesNotReportADeathWithoutDescriptors) {
   const Outcome outcome = run_group(2, [](FlightRecorder& records, Watchdog&, Shared&) {
     const rlimit none = {0, 0};
     setrlimit(RLIMIT_NOFILE, &none);
@@ -293,7 +293,7 @@ TEST(Watchdog, ALackOfDescriptorsIsNoDeath) {
   });
   EXPECT_EQ(outcome.exit, (std::vector<int>{0, 0}));
 #ifdef __SANITIZE_ADDRESS__
-  EXPECT_FALSE(outcome.has("rank ")) << outcome.text;  // it lacks descriptors, too, and says so
+  EXPECT_FALSE(outcome.has("rank ")) << outcome.text;  // it has no descriptors either
 #else
   EXPECT_EQ(outcome.text, "");
 #endif
@@ -308,7 +308,7 @@ TEST(Watchdog, AHostWithoutRank0ReportsAHangLater) {
   };
   const double began = now_seconds();
   const Outcome outcome = Group(1, hang, true, 4).collect();
-  EXPECT_GE(now_seconds() - began, 2) << "rank 0's host may report the same and end all";
+  EXPECT_GE(now_seconds() - began, 2) << "the host of rank 0 reports first";
   EXPECT_TRUE(mentions(outcome.text, {"rank 4", "0.1 s"}));
 }
 

@@ -1,4 +1,4 @@
-// NCCL itself, call by call; collectives/reducers/nccl.cc knows in which order and for how long.
+// The calls of NCCL for collectives/reducers/nccl.cc.
 #include <nccl.h>
 
 #include <cstdlib>
@@ -12,15 +12,16 @@
 namespace lockstep {
 namespace {
 
-/// Of a deterministic sum: few enough to leave the backward pass its multiprocessors.
+/// CTAs of a deterministic sum: few, because the backward pass needs the multiprocessors.
 constexpr int kFixedCtas = 4;
 
-/// Throws unless the call is through or, of a non-blocking communicator, under way.
+/// Throws unless the call is complete or under way.
 void check_nccl(ncclResult_t result, std::string_view what, ncclComm_t communicator = nullptr) {
   if (result == ncclSuccess || result == ncclInProgress) return;
   const char* more = ncclGetLastError(communicator);
-  fail("NCCL: {}: {}{}{} (NCCL_DEBUG=INFO shows more)", what, ncclGetErrorString(result),
-       more != nullptr && *more != '\0' ? ": " : "", more != nullptr ? more : "");
+  fail("NCCL failed in {} with \"{}\"{}{}. Set NCCL_DEBUG=INFO to see more.", what,
+       ncclGetErrorString(result), more != nullptr && *more != '\0' ? ": " : "",
+       more != nullptr ? more : "");
 }
 
 class Communicator : public NcclCommunicator {
@@ -108,7 +109,7 @@ class Library : public NcclLibrary {
     ncclUniqueId id;
     expect(text.size() == sizeof id.internal, "not an id of NCCL");
     std::memcpy(id.internal, text.data(), text.size());
-    static_cast<void>(stream.cuda());  // whose device is this thread's now
+    static_cast<void>(stream.cuda());  // selects the device for this thread
     return std::make_unique<Communicator>(id, spec);
   }
 };

@@ -1,5 +1,5 @@
 // The reducers of GPUs on GPUs: exact sums, canonical bits, repeated as a graph. Ranks that share a
-// GPU have no NCCL between them, and are summed by cuda_ipc and through the host.
+// GPU have no NCCL between them, and are summed through the host.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -128,8 +128,7 @@ TEST_P(Reducers, AreRepeatedAsAGraphWhereTheyAreInTheStream) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Menu, Reducers,
-                         testing::Values("auto", "nccl", "cuda_ipc", "shared", "tree"),
+INSTANTIATE_TEST_SUITE_P(Menu, Reducers, testing::Values("auto", "nccl", "shared", "tree"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

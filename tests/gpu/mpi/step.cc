@@ -15,7 +15,7 @@ std::unique_ptr<Device> gpu(bool deterministic = false) {
 Variant real(bool no_graph = false) {
   return {.no_graph = no_graph,
           .change = [](StepOptions& options) { options.device.deterministic = true; },
-          .doubles = false};
+          .nccl_double = false};
 }
 
 void expect_near(const Outcome& is, const Outcome& wanted, double tolerance) {
@@ -49,7 +49,7 @@ TEST(TrainingStepOnGpu, OnRanksThatShareItItIsOneRankWithTheirShards) {
   const std::unique_ptr<Device> device = gpu(true);
   Variant alone = real();
   alone.alone = true;
-  expect_same(train(*device, "cuda_ipc", "auto", real()), train(*device, "shared", "auto", alone));
+  expect_same(train(*device, "shared", "auto", real()), train(*device, "shared", "auto", alone));
 }
 
 TEST(TrainingStepOnGpu, InHalfPrecisionItIsTheCpuWithinTolerance) {

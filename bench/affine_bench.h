@@ -1,0 +1,67 @@
+// The convolutions and dense layers of a model, one by one, for benchmarks.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "bench/noise.h"
+#include "net/model.h"
+#include "tests/support/wrapped_device.h"
+
+namespace lockstep {
+
+/// A device that records the convolutions and dense layers that are made on it.
+class RecordingDevice : public WrappedDevice {
+ public:
+  using WrappedDevice::WrappedDevice;
+  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
+    convolutions.push_back(spec);
+    return WrappedDevice::convolution(spec);
+  }
+  std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
+    dense_layers.push_back(spec);
+    return WrappedDevice::dense(spec);
+  }
+
+  std::vector<ConvolutionSpec> convolutions;
+  std::vector<DenseSpec> dense_layers;
+};
+
+/// One plan with its buffers, filled with noise.
+class AffineBench {
+ public:
+  AffineBench(Device& device, const ConvolutionSpec& spec)
+      : AffineBench(device, device.convolution(spec), spec.input, spec.weights(), spec.output()) {}
+  AffineBench(Device& device, const DenseSpec& spec)
+      : AffineBench(device, device.dense(spec), spec.input, {spec.features, spec.input.x.row()},
+                    {spec.input.x[0], spec.features}) {}
+
+  void forward() { plan_->forward(*stream_, x_, w_, b_, y_, scratch_); }
+  void backward_weights() { plan_->backward_weights(*stream_, x_, dy_, dw_, db_, scratch_); }
+  void backward_data() { plan_->backward_data(*stream_, dy_, w_, dx_, scratch_); }
+
+ private:
+  AffineBench(Device& device, std::unique_ptr<AffinePlan> plan, const PlanInput& input,
+              Shape weights, Shape out)
+      : noise_(device),
+        stream_(device.stream()),
+        plan_(std::move(plan)),
+        x_(noise_.tensor(input.x, input.type)),
+        y_(noise_.tensor(out, input.type)),
+        dy_(noise_.tensor(out, input.type)),
+        dx_(noise_.tensor(input.x, input.type)),
+        w_(noise_.tensor(weights, Type::f32)),
+        dw_(noise_.tensor(weights, Type::f32)),
+        b_(noise_.tensor({weights[0]}, Type::f32)),
+        db_(noise_.tensor({weights[0]}, Type::f32)),
+        scratch_(noise_.memory(plan_->scratch_bytes())) {}
+
+  NoiseTensors noise_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<AffinePlan> plan_;
+  View x_, y_, dy_, dx_, w_, dw_, b_, db_;
+  std::byte* scratch_;
+};
+
+}  // namespace lockstep
