@@ -94,8 +94,7 @@ void softmax_cross_entropy(Stream& stream, View logits, View labels, float scale
   expect(bool{weights} == bool{others} &&
              (!weights || std::min(weights.count(), others.count()) >= samples),
          "mixed samples have two labels and a weight");
-  dispatch(logits.type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  dispatch(logits.type, [&]<class T>(T*) {
     each_row(stream, samples, classes,
              SoftmaxRow<T>{logits.as<T>(), labels.as<std::int32_t>(), classes, scale,
                            gradient ? gradient.as<T>() : nullptr, score, confusion, smoothing,

@@ -306,8 +306,7 @@ class BatchNormLayer : public Layer {
   /// Calls f for the type of x and for whether there is a ReLU.
   template <class F>
   void by_body(View x, F f) const {
-    dispatch(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(x.type, [&]<class T>(T*) {
       if (options_.relu) return f.template operator()<T, true>();
       f.template operator()<T, false>();
     });

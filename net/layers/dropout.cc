@@ -53,16 +53,13 @@ class DropoutLayer : public Layer {
     return in;
   }
   void forward(LayerCall& call, View x, View y) override { apply(call, x, y); }
-  void backward(LayerCall& call, View, View, View dy, View dx) override {
-    if (dx) apply(call, dy, dx);
-  }
+  void backward(LayerCall& call, View, View, View dy, View dx) override { apply(call, dy, dx); }
   std::string implementation() const override { return "dropout"; }
 
  private:
   void apply(LayerCall& call, View from, View to) {
     if (call.batch == nullptr) return copy(*call.stream, from, to);
-    dispatch(from.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(from.type, [&]<class T>(T*) {
       const TrainingBatch& batch = *call.batch;
       const std::int64_t row = from.shape.row(), quads = (row + 3) / 4;
       each(*call.stream, from.shape[0] * quads,

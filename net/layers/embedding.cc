@@ -56,15 +56,13 @@ class EmbeddingLayer : public Layer {
     return {in[0], in[1], features_};
   }
   void forward(LayerCall& call, View x, View y) override {
-    dispatch(y.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(y.type, [&]<class T>(T*) {
       each_row(*call.stream, x.count(), features_,
                Forward<T>{x.as<std::int32_t>(), call.weights[0].as<float>(), y.as<T>(), features_});
     });
   }
   void backward(LayerCall& call, View x, View, View dy, View) override {
-    dispatch(dy.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(dy.type, [&]<class T>(T*) {
       each_row(*call.stream, kParts, (vocabulary_ + x.count()) * features_ / kParts,
                Gradient<T>{x.as<std::int32_t>(), dy.as<T>(), call.gradients[0].as<float>(),
                            x.count(), vocabulary_, features_});

@@ -126,8 +126,7 @@ class LayerNormLayer : public Layer {
   }
 
   void forward(LayerCall& call, View x, View y) override {
-    dispatch(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(x.type, [&]<class T>(T*) {
       each_row(*call.stream, rows_, columns_,
                Forward<T>{rows<T>(call, x), y.as<T>(), call.weights[0].as<float>(),
                           call.weights[1].as<float>(), epsilon_});
@@ -135,8 +134,7 @@ class LayerNormLayer : public Layer {
   }
 
   void backward(LayerCall& call, View x, View, View dy, View dx) override {
-    dispatch(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(x.type, [&]<class T>(T*) {
       const Rows<T> r = rows<T>(call, x);
       auto* partial = reinterpret_cast<float*>(call.scratch);
       each_row(*call.stream, blocks_, rows_ / blocks_ * columns_,

@@ -22,8 +22,7 @@ struct Sum {
 };
 
 void sum(Stream& stream, View a, View b, View y, bool relu) {
-  dispatch(y.type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  dispatch(y.type, [&]<class T>(T*) {
     const auto give = [&]<bool kRelu>() {
       each(stream, y.count(), Sum<T, kRelu>{a.as<T>(), b.as<T>(), y.as<T>()});
     };

@@ -65,16 +65,13 @@ class SubsampleLayer : public Layer {
     return out;
   }
   void forward(LayerCall& call, View x, View y) override {
-    dispatch(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(x.type, [&]<class T>(T*) {
       each_row(*call.stream, y.count() / places_.c, places_.c,
                Forward<T>{x.as<T>(), y.as<T>(), places_});
     });
   }
   void backward(LayerCall& call, View, View, View dy, View dx) override {
-    if (!dx) return;
-    dispatch(dy.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(dy.type, [&]<class T>(T*) {
       each_row(*call.stream, dx.count() / places_.in_c, places_.in_c,
                Backward<T>{dy.as<T>(), dx.as<T>(), places_});
     });
