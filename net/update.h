@@ -54,4 +54,10 @@ void give_update(Stream& stream, const UpdateSpan& span, const TrainingState& st
   }
 }
 
+/// OptimizerEntry::make of an optimizer that is made from its options.
+template <class T>
+std::unique_ptr<Optimizer> make(const OptimizerOptions& options) {
+  return std::make_unique<T>(options);
+}
+
 }  // namespace lockstep
