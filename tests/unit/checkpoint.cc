@@ -7,7 +7,6 @@
 #include <bit>
 #include <limits>
 
-#include "net/checkpoint_pruner.h"
 #include "src/base/random.h"
 #include "src/files/file.h"
 #include "src/files/hdf5.h"
@@ -105,20 +104,19 @@ TEST(Checkpoint, EverySectionComesBackBitForBit) {
   constexpr float kUntouched = 7;
   const std::vector<float> fresh(layout.count, kUntouched);
   std::vector<float> parameters2 = fresh, momentum2 = fresh, ema2 = fresh;
-  const CheckpointMetadata metadata2 = load_checkpoint(file, layout,
-                                                       {{"parameters", parameters2.data()},
-                                                        {"optimizer/momentum", momentum2.data()},
-                                                        {"ema", ema2.data()}});
+  const Checkpoint checkpoint(file);
+  checkpoint.load(layout, {{"parameters", parameters2.data()},
+                           {"optimizer/momentum", momentum2.data()},
+                           {"ema", ema2.data()}});
   EXPECT_EQ(bits(parameters2), bits(only_parameters(layout, parameters, kUntouched)));
   EXPECT_EQ(bits(momentum2), bits(only_parameters(layout, momentum, kUntouched)));
   EXPECT_EQ(bits(ema2), bits(only_parameters(layout, ema, kUntouched)));
-  EXPECT_EQ(metadata2.position, metadata.position);
-  EXPECT_EQ(metadata2.texts, metadata.texts);
-  EXPECT_EQ(read_metadata(file).position, metadata.position);
+  EXPECT_EQ(checkpoint.metadata().position, metadata.position);
+  EXPECT_EQ(checkpoint.metadata().texts, metadata.texts);
 
-  // The averages in the place of the weights, as evaluation wants them.
+  // The averages in the place of the weights, as evaluation loads them.
   std::vector<float> evaluated = fresh;
-  load_checkpoint(file, layout, {{"ema", evaluated.data()}});
+  Checkpoint(file).load(layout, {{"ema", evaluated.data()}});
   EXPECT_EQ(bits(evaluated), bits(ema2));
 }
 
@@ -228,7 +226,7 @@ TEST(Checkpoint, AnotherModelsFileNamesTheFirstDifference) {
     std::vector<float> arena(layout.count, 7.0f), former = arena;
     std::vector<Section> sections{{section, arena.data()}};
     if (section != "parameters") sections.insert(sections.begin(), {"parameters", arena.data()});
-    const std::string text = error_of([&] { load_checkpoint(file, layout, sections); });
+    const std::string text = error_of([&] { Checkpoint(file).load(layout, sections); });
     EXPECT_EQ(arena, former) << "nothing may be overwritten";
     return text;
   };
@@ -278,7 +276,7 @@ TEST(Checkpoint, LoadingADamagedFileThrows) {
   flip_a_bit(file);
   std::vector<float> arena(small_layout().count);
   const std::string text = error_of([&] {
-    load_checkpoint(file, small_layout(), {{"parameters", arena.data()}});
+    Checkpoint(file).load(small_layout(), {{"parameters", arena.data()}});
   });
   EXPECT_TRUE(mentions(text, {file.string()}));
   EXPECT_TRUE(mentions(text, {"damaged", "parameters/conv1/weights"}));
