@@ -59,6 +59,7 @@ struct Crops {
   HOST_DEVICE static int columns() { return kCropSide; }
   HOST_DEVICE static int channels() { return kChannels; }
   static constexpr int kChannels = kImageChannels;
+  static constexpr int kWindowBytes = kCropSide * kCropSide * kChannels;
   static constexpr bool planes = true;
 
   HOST_DEVICE Look look(Random* random) const {
@@ -106,7 +107,7 @@ struct Crops {
 /// is the number of channels if the compiler is to know it, else 0.
 template <int kDepth>
 struct Images {
-  static constexpr int kChannels = kDepth;
+  static constexpr int kChannels = kDepth, kWindowBytes = 0;
   int height, width, depth;
   bool planes, moved, alternate;
   int padding;
@@ -157,7 +158,7 @@ struct Images {
 /// Values in fp32 that the data set has made itself.
 struct Values {
   int height, width, depth;
-  static constexpr int kChannels = 0;
+  static constexpr int kChannels = 0, kWindowBytes = 0;
   static constexpr bool planes = false;
 
   explicit Values(const SampleFormat& format)

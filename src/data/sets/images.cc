@@ -5,22 +5,14 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/base/crc32c.h"
 
 namespace lockstep {
 namespace {
 
 class StoredImages : public Dataset {
  public:
-  StoredImages(ImageStore store, const Standard& standard, int classes, std::string about)
-      : Dataset({.kind = SampleFormat::Kind::images,
-                 .size = store.size,
-                 .standard = standard,
-                 .moved = true,
-                 .padding = kMoves}),
-        store_(std::move(store)),
-        classes_(classes),
-        about_(std::move(about)) {}
+  StoredImages(const SampleFormat& format, ImageStore store, int classes, std::string about)
+      : Dataset(format), store_(std::move(store)), classes_(classes), about_(std::move(about)) {}
 
   std::int64_t size() const override { return std::ssize(store_.labels); }
   int classes() const override { return classes_; }
@@ -39,24 +31,29 @@ class StoredImages : public Dataset {
   std::string about_;
 };
 
-template <class T>
-std::uint32_t checksum(const std::vector<T>& values) {
-  return crc32c({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
-}
-
 /// The data set of one part, "training" or "test"; `identity` gains its line.
 std::unique_ptr<Dataset> part_of(const char* part, ImageStore store, int classes,
                                  const Standard& standard, const std::string& name,
                                  const std::string& from, std::string& identity) {
   identity += fmt::format("{} images = {}, crc32c {:08x} and {:08x}\n", part, store.labels.size(),
-                          checksum(store.pixels), checksum(store.labels));
+                          crc32c_of(store.pixels), crc32c_of(store.labels));
   const std::string about =
       fmt::format("{}, {} {} images of {}x{}x{} in {} classes from {}", name, store.labels.size(),
                   part, store.size.height, store.size.width, store.size.channels, classes, from);
-  return std::make_unique<StoredImages>(std::move(store), standard, classes, about);
+  const SampleFormat format{.kind = SampleFormat::Kind::images,
+                            .size = store.size,
+                            .standard = standard,
+                            .moved = true,
+                            .padding = kMoves};
+  return stored_images(format, std::move(store), classes, about);
 }
 
 }  // namespace
+
+std::unique_ptr<Dataset> stored_images(const SampleFormat& format, ImageStore store, int classes,
+                                       std::string about) {
+  return std::make_unique<StoredImages>(format, std::move(store), classes, std::move(about));
+}
 
 Standard standard_of(const ImageStore& store) {
   const auto channels = static_cast<std::size_t>(store.size.channels);

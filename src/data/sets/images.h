@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/crc32c.h"
 #include "src/data/dataset.h"
 
 namespace lockstep {
@@ -19,6 +20,16 @@ struct ImageStore {
   std::vector<std::uint8_t> pixels;
   std::vector<std::int32_t> labels;
 };
+
+/// crc32c() of the bytes of `values`.
+template <class T>
+std::uint32_t crc32c_of(const std::vector<T>& values) {
+  return crc32c({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
+}
+
+/// Images in memory as a data set. `about` is Dataset::describe().
+std::unique_ptr<Dataset> stored_images(const SampleFormat& format, ImageStore store, int classes,
+                                       std::string about);
 
 /// A data set of two stores of images of one size, standardised by the training images' mean and
 /// deviation. `name` and `from` are for people.

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "src/base/check.h"
-#include "src/base/crc32c.h"
 #include "src/data/sets/download_cure.h"
+#include "src/data/sets/images.h"
 #include "src/data/sets/newswires.h"
 #include "src/files/hdf5.h"
 
@@ -93,10 +93,6 @@ class Reuters : public Dataset {
   std::string about_;
 };
 
-std::uint32_t checksum(const std::vector<std::int32_t>& values) {
-  return crc32c({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])});
-}
-
 }  // namespace
 
 std::vector<std::string> topic_names() {
@@ -147,7 +143,7 @@ DatasetPair open_reuters(const fs::path& directory, std::uint64_t /*seed*/) {
   pair.class_names = topic_names();
   for (const auto& [name, values] :
        {std::pair("words", &all->words), {"offsets", &all->offsets}, {"labels", &all->labels}}) {
-    pair.identity += fmt::format("reuters.h5 {} = crc32c {:08x}\n", name, checksum(*values));
+    pair.identity += fmt::format("reuters.h5 {} = crc32c {:08x}\n", name, crc32c_of(*values));
   }
   pair.identity += fmt::format("reuters.h5 training texts = {}\n", all->train);
   return pair;
