@@ -62,7 +62,8 @@ struct Crops {
   static constexpr int kWindowBytes = kCropSide * kCropSide * kChannels;
   static constexpr bool planes = true;
 
-  HOST_DEVICE Look look(Random* random) const {
+  // Inlined by force: a call keeps the state of `random` in memory, which costs 3 % of a sample.
+  [[gnu::always_inline]] HOST_DEVICE Look look(Random* random) const {
     Augmentation how;
     if (random != nullptr) how = Augmentation::draw(*random, padding, alternate);
     return {{kImageSide, kImageSide, kCropSide, kCropSide, how.top, how.left, how.flip},

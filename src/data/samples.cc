@@ -61,35 +61,27 @@ template <class Kind>
 
 template <class T, class Kind, class Seen, class Team>
 [[gnu::always_inline]] HOST_DEVICE inline void write_sample(const Kind& kind, const Seen& seen,
-                                                            const Cutout& cut, T* y, Team team) {
+                                                            const ImageEdits& edits, T* y,
+                                                            Team team) {
   const int columns = kind.columns(), channels = kind.channels();
   for (int i = team.lane; i < kind.lines() * columns; i += team.lanes) {
     for (int c = 0; c < channels; ++c) y[i * channels + c] = T(seen(i, c));
   }
-  // Cut after it is written: both at once take more registers than a warp has on some GPUs. Each
-  // lane cuts the pixels that it has written.
-  const int left = std::max(cut.left, 0), right = std::min(cut.left + cut.side, columns);
-  for (int row = std::max(cut.top, 0); row < std::min(cut.top + cut.side, kind.lines()); ++row) {
-    const int begin = row * columns + left,
-              own = (team.lane + team.lanes - begin % team.lanes) % team.lanes;
-    for (int i = begin + own; i < row * columns + right; i += team.lanes) {
-      for (int c = 0; c < channels; ++c) y[i * channels + c] = T(0.0f);
-    }
-  }
+  // After it is written, because both at once need more registers than a warp has on some GPUs.
+  edits.apply(y, kind.lines(), columns, channels, team);
 }
 
 /// For teams that have no memory for two samples.
 template <class T, class Kind, class Seen, class Team>
 HOST_DEVICE void write_mixed(const Kind& kind, const Seen& own, const Seen& other,
-                             const Cutout& own_cut, const Cutout& other_cut, float weight, T* y,
-                             Team team) {
+                             const ImageEdits& own_edits, const ImageEdits& other_edits,
+                             float weight, T* y, Team team) {
   const int columns = kind.columns(), channels = kind.channels();
   for (int i = team.lane; i < kind.lines() * columns; i += team.lanes) {
     const int row = i / columns, column = i - row * columns;
-    const bool gone = own_cut.has(row, column), other_gone = other_cut.has(row, column);
     for (int c = 0; c < channels; ++c) {
-      y[i * channels + c] =
-          T(mixed(weight, gone ? 0.0f : own(i, c), other_gone ? 0.0f : other(i, c)));
+      y[i * channels + c] = T(mixed(weight, own_edits.at(row, column, own(i, c)),
+                                    other_edits.at(row, column, other(i, c))));
     }
   }
 }
@@ -121,7 +113,7 @@ void write_here(const Kind& given, const SampleSource& source, T* y) {
     bytes = copy;
   }
   const auto seen = kind.see(bytes, plane, InOrder{}, look, Alone{});
-  write_sample(kind, seen, source.cutout, y, Alone{});
+  write_sample(kind, seen, source.edits, y, Alone{});
 }
 
 /// Which sample stands in a row of the batch.
@@ -158,16 +150,17 @@ struct MakeSample {
     return kind.see(stored + sample * bytes, look.window.height * look.window.width, look.window,
                     look, team);
   }
-  HOST_DEVICE Cutout cut(std::uint32_t epoch, std::uint32_t sample) const {
-    if (!request.augment || request.cutout == 0) return {};
-    return Cutout::draw(request.seed, epoch, sample, request.cutout, kind.lines(), kind.columns());
+  HOST_DEVICE ImageEdits edits(std::uint32_t epoch, std::uint32_t sample) const {
+    if (!request.augment) return {};
+    return ImageEdits::draw(request.mixing, request.seed, epoch, sample, kind.lines(),
+                            kind.columns());
   }
 
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
     const SampleId id = SampleId::of(request, samples.size, row);
     const auto own = see(id.epoch, id.sample, team);
-    const Cutout own_cut = cut(id.epoch, id.sample);
+    const ImageEdits own_edits = edits(id.epoch, id.sample);
     if (team.lane == 0) labels[row] = samples.labels[id.sample];
     T* y = images + row * kind.lines() * kind.columns() * kind.channels();
     if constexpr (kMixed) {
@@ -176,10 +169,10 @@ struct MakeSample {
         other_labels[row] = samples.labels[mix.partner];
         weights[row] = mix.weight;
       }
-      write_mixed(kind, own, see(id.epoch, mix.partner, team), own_cut, cut(id.epoch, mix.partner),
-                  mix.weight, y, team);
+      write_mixed(kind, own, see(id.epoch, mix.partner, team), own_edits,
+                  edits(id.epoch, mix.partner), mix.weight, y, team);
     } else {
-      write_sample(kind, own, own_cut, y, team);
+      write_sample(kind, own, own_edits, y, team);
     }
   }
 };

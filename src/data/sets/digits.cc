@@ -85,7 +85,6 @@ DatasetPair open(const std::filesystem::path& /*directory*/, std::uint64_t seed)
 DatasetEntry digits() {
   return {.name = "digits",
           .about = "generated digits of MNIST's shape; needs no files",
-          .files = "",
           .stands_for = "mnist",
           .model = "deep_mnist",
           .steps = 500,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/data/standard.h"
 
 namespace lockstep {
 namespace {
@@ -48,13 +49,7 @@ std::unique_ptr<Dataset> part_of(const char* part, ImageStore store, int classes
   return stored_images(format, std::move(store), classes, about);
 }
 
-}  // namespace
-
-std::unique_ptr<Dataset> stored_images(const SampleFormat& format, ImageStore store, int classes,
-                                       std::string about) {
-  return std::make_unique<StoredImages>(format, std::move(store), classes, std::move(about));
-}
-
+/// Mean and deviation of each channel; a deviation is at least 1.
 Standard standard_of(const ImageStore& store) {
   const auto channels = static_cast<std::size_t>(store.size.channels);
   std::array<double, 4> sum{}, squares{};
@@ -73,6 +68,13 @@ Standard standard_of(const ImageStore& store) {
   return standard;
 }
 
+}  // namespace
+
+std::unique_ptr<Dataset> stored_images(const SampleFormat& format, ImageStore store, int classes,
+                                       std::string about) {
+  return std::make_unique<StoredImages>(format, std::move(store), classes, std::move(about));
+}
+
 DatasetPair image_datasets(ImageStore train, ImageStore test, std::vector<std::string> class_names,
                            const std::string& name, const std::string& from) {
   expect(train.size == test.size && !train.size.planes && train.size.channels <= 4,
@@ -86,22 +88,26 @@ DatasetPair image_datasets(ImageStore train, ImageStore test, std::vector<std::s
   return pair;
 }
 
-DatasetPair test_images(ImageStore test, std::vector<std::string> class_names,
-                        const Standard& standard, const std::string& name,
+DatasetPair test_images(ImageStore test, const TrainedImages& trained,
+                        const std::filesystem::path& training,
+                        const std::function<ImageStore()>& read, const std::string& name,
                         const std::string& from) {
-  const int classes = static_cast<int>(class_names.size());
+  Standard standard;
+  if (trained.normalisation.empty()) {
+    std::error_code unreadable;
+    require(std::filesystem::exists(training, unreadable),
+            "the checkpoint holds no mean and deviation of its training images, and {} does not "
+            "exist; put the training images there, or train anew",
+            training.string());
+    standard = standard_of(read());
+  } else {
+    standard = standard_from(trained.normalisation, test.size.channels);
+  }
   DatasetPair pair;
-  pair.class_names = std::move(class_names);
-  pair.test = part_of("test", std::move(test), classes, standard, name, from, pair.identity);
+  pair.class_names = trained.class_names;
+  pair.test = part_of("test", std::move(test), static_cast<int>(pair.class_names.size()), standard,
+                      name, from, pair.identity);
   return pair;
-}
-
-void require_training_images(const std::filesystem::path& training) {
-  std::error_code unreadable;
-  require(std::filesystem::exists(training, unreadable),
-          "the checkpoint holds no mean and deviation of its training images, and {} does not "
-          "exist; put the training images there, or train anew",
-          training.string());
 }
 
 }  // namespace lockstep

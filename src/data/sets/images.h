@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,7 +12,7 @@
 
 namespace lockstep {
 
-/// How far a whole image is moved in training, by default.
+/// The pixels by which training moves a whole image, by default.
 inline constexpr int kMoves = 4;
 
 /// Images and labels of one part of a data set.
@@ -36,19 +37,16 @@ std::unique_ptr<Dataset> stored_images(const SampleFormat& format, ImageStore st
 DatasetPair image_datasets(ImageStore train, ImageStore test, std::vector<std::string> class_names,
                            const std::string& name, const std::string& from);
 
-/// Mean and deviation of each channel; a deviation is at least 1.
-Standard standard_of(const ImageStore& store);
+/// Only the test set, normalised as in `trained`. If that has no normalisation, it follows from the
+/// images that `read` returns from `training`, a file or folder. Throws Error if that does not
+/// exist.
+DatasetPair test_images(ImageStore test, const TrainedImages& trained,
+                        const std::filesystem::path& training,
+                        const std::function<ImageStore()>& read, const std::string& name,
+                        const std::string& from);
 
-/// Only the test set, normalised by `standard`.
-DatasetPair test_images(ImageStore test, std::vector<std::string> class_names,
-                        const Standard& standard, const std::string& name, const std::string& from);
-
-/// For checkpoints without a normalisation. Throws Error with the cure unless `training`, a file or
-/// folder, exists.
-void require_training_images(const std::filesystem::path& training);
-
-/// One image file as RGB. Throws Error that names the file where it is no PNG or JPEG image or
-/// damaged.
+/// One image file as RGB. Throws Error that names the file if it is damaged or no PNG or JPEG
+/// image.
 ImageStore read_image_file(const std::filesystem::path& file);
 
 /// `directory` holds train/CLASS/IMAGE and test/CLASS/IMAGE: PNG and JPEG files of one size. Throws

@@ -157,7 +157,6 @@ DatasetEntry mnist() {
   return {.name = "mnist",
           .about = "MNIST handwritten digits, 28x28x1, 10 classes, from its IDX files",
           .files = "MNIST's four files, as they are or compressed",
-          .stands_for = "",
           .model = "deep_mnist",
           .steps = 5000,
           .open = open_mnist};

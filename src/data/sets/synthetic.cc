@@ -151,7 +151,6 @@ DatasetPair open(const std::filesystem::path& /*directory*/, std::uint64_t seed)
 DatasetEntry synthetic() {
   return {.name = "synthetic",
           .about = "generated shapes and textures of CIFAR-10's shape; needs no files",
-          .files = "",
           .stands_for = "cifar10",
           .model = "tutorial",
           .steps = 1000,

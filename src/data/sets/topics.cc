@@ -43,7 +43,6 @@ DatasetPair open(const std::filesystem::path& /*directory*/, std::uint64_t seed)
 DatasetEntry topics() {
   return {.name = "topics",
           .about = "generated texts of the shape of Reuters' newswires; needs no files",
-          .files = "",
           .stands_for = "reuters",
           .model = "reuters",
           .steps = 500,
