@@ -23,12 +23,12 @@ void require_fit(const ModelEntry& entry, Shape sample) {
   for (const ModelEntry& other : models()) {
     if (other.fits(sample)) fitting.push_back(other.name);
   }
-  fail_usage(
-      "the model {} takes samples of {}{}, and this data set has {}: {}", entry.name,
-      entry.sample.text(), entry.any_image ? " and other images" : "", sample.with_batch(1).text(),
-      fitting.empty()
-          ? "no model of --list takes those; choose another --dataset"
-          : fmt::format("say --model {}, or choose another --dataset", fmt::join(fitting, " or ")));
+  fail_usage("the model {} needs samples of {}{}, and this data set has {}; {}", entry.name,
+             entry.sample.text(), entry.any_image ? " and other images" : "",
+             sample.with_batch(1).text(),
+             fitting.empty() ? "no model in --list accepts them; choose another --dataset"
+                             : fmt::format("pass --model {}, or choose another --dataset",
+                                           fmt::join(fitting, " or ")));
 }
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// Layer normalisation over the last extent. Sums over rows go by blocks whose number depends on the
-// shape alone, so that their order is the same on any number of threads.
+// Layer normalisation over the last extent. The number of blocks of rows depends only on the shape,
+// so sums over rows have the same order on any number of threads.
 //
 // Source: Ba, Kiros, Hinton, "Layer normalization", 2016.
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kBlocks = 64;
 
-/// `rows` of `columns`, and what forward keeps of each row.
+/// `rows` of `columns`, with the mean and the inverse deviation of each row.
 template <class T>
 struct Rows {
   const T* x;
@@ -53,7 +53,7 @@ struct Forward {
   }
 };
 
-/// partial[block] = the block's sums of dy * normalized x, and behind all of them those of dy.
+/// partial[block] = the block's sums of dy * normalized x; partial[blocks + block] = those of dy.
 template <class T>
 struct SumGradients {
   Rows<T> r;

@@ -1,4 +1,4 @@
-// A branch beside an identity or a shortcut, and their sum.
+// The sum of a branch and a shortcut or the identity.
 //
 // Source: He, Zhang, Ren, Sun, "Deep residual learning for image recognition", CVPR 2016.
 
@@ -45,8 +45,8 @@ class ResidualLayer : public Layer {
     const Shape beside = shortcut_ ? shortcut_->setup(setup, in, setup.input_gradient) : in;
     out_ = branch_.setup(setup, in, setup.input_gradient);
     if (beside != out_) {
-      throw Error(setup.name + ": the branch gives " + out_.text() + " and beside it is " +
-                  beside.text() + ": give residual() a shortcut of the branch's shape");
+      throw Error(setup.name + ": the branch returns " + out_.text() + " and the shortcut " +
+                  beside.text() + "; pass residual() a shortcut of the branch's shape");
     }
     first_ = training_ && branch_.keeps_dy() ? 0 : Arena::aligned(bytes(out_));
     own_ = first_ + (shortcut_ ? Arena::aligned(bytes(training_ ? in_ : out_)) : 0);
@@ -94,8 +94,8 @@ class ResidualLayer : public Layer {
 
  private:
   std::size_t bytes(Shape shape) const { return shape.count() * size_of(type_); }
-  /// There are two places at most: for the branch's y, or the gradient of it where that must be a
-  /// copy, and from `first_` on for the shortcut's y, or dx.
+  /// There are at most two places: for the branch's y or a copy of its gradient, and from `first_`
+  /// on for the shortcut's y or dx.
   View scratch(const LayerCall& call, std::size_t place, Shape shape) const {
     return {call.scratch + place, shape, type_};
   }

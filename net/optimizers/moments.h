@@ -10,8 +10,9 @@
 namespace lockstep {
 
 constexpr OptimizerOption momentum_option(float value) {
-  return {
-      .name = "momentum", .about = "Share of the last step in the next; 0: none", .value = value};
+  return {.name = "momentum",
+          .about = "Share of the last step that goes into the next; 0: none",
+          .value = value};
 }
 
 /// m = momentum * m + g; the direction is m, or g + momentum * m.

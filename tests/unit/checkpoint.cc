@@ -133,7 +133,7 @@ TEST(Checkpoint, TextsCannotCommandATerminal) {
   EXPECT_EQ(texts.at("data"), "a?b???");
 }
 
-TEST(Checkpoint, NamesInTheFileAreThoseAReaderUnderstands) {
+TEST(Checkpoint, NamesInTheFileAreReadable) {
   const TemporaryDirectory directory;
   const Hdf5Reader reader(save(directory, 5));
   EXPECT_EQ(reader.arrays(), (Names{"parameters/conv1/weights", "parameters/dense/biases",
@@ -172,7 +172,7 @@ TEST(Checkpoint, KeepsTheNewestAndOnlyRemovesItsOwn) {
       (std::vector{directory / "step-10000000000.h5", directory / "step-9999999999.h5", written}));
 }
 
-TEST(Checkpoint, ADamagedOneNeitherCountsNorGoes) {
+TEST(Checkpoint, KeepsAndDoesNotCountDamagedFiles) {
   const TemporaryDirectory directory;
   CheckpointPruner pruner(directory.path(), 2);
   const auto step = [&](int number) { return directory / fmt::format("step-{:010}.h5", number); };
@@ -201,7 +201,7 @@ TEST(Checkpoint, ADamagedOneNeitherCountsNorGoes) {
   EXPECT_EQ(list_checkpoints(directory.path()), (std::vector{step(50), step(20), step(13)}));
 }
 
-TEST(Checkpoint, AnOldOneThatStaysIsAWarning) {
+TEST(Checkpoint, WarnsOfFilesThatItCannotRemove) {
   if (::unshare(CLONE_NEWNS) != 0 ||
       ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
     GTEST_SKIP() << "only root can keep a file from being removed";
@@ -244,7 +244,7 @@ TEST(Checkpoint, AnotherModelsFileNamesTheFirstDifference) {
   EXPECT_TRUE(mentions(load(small_layout(), "ema"), {"'ema'"}));
 }
 
-TEST(Checkpoint, ADamagedNewestIsNamedAndTheOneBeforeIsTaken) {
+TEST(Checkpoint, FallsBackFromADamagedNewest) {
   const TemporaryDirectory directory;
   EXPECT_FALSE(newest_good(directory.path()).file);
   EXPECT_FALSE(newest_good(directory / "none").file);
@@ -262,7 +262,7 @@ TEST(Checkpoint, ADamagedNewestIsNamedAndTheOneBeforeIsTaken) {
   EXPECT_TRUE(mentions(newest.warnings[0], {third.string()}));
   EXPECT_TRUE(mentions(newest.warnings[0], {"truncated"}));
   EXPECT_TRUE(mentions(newest.warnings[1], {second.string()}));
-  // What follows the name are HDF5's own words, which differ between its versions.
+  // HDF5's own words follow the name. They differ between versions.
   EXPECT_TRUE(mentions(newest.warnings[1], {"damaged", "parameters/conv1/weights"}));
 
   put(first, "");
@@ -282,7 +282,7 @@ TEST(Checkpoint, LoadingADamagedFileThrows) {
   EXPECT_TRUE(mentions(text, {"damaged", "parameters/conv1/weights"}));
 }
 
-TEST(Checkpoint, AFileOfAnotherProgramIsTold) {
+TEST(Checkpoint, RefusesAFileOfAnotherProgram) {
   const TemporaryDirectory directory;
   Hdf5Writer writer(directory / "step-0000000001.h5");
   writer.array("weights", {1}, std::vector<float>{1});
@@ -291,7 +291,7 @@ TEST(Checkpoint, AFileOfAnotherProgramIsTold) {
       mentions(error_of([&] { read_metadata(directory / "step-0000000001.h5"); }), {"'step'"}));
 }
 
-TEST(Checkpoint, APositionThatCannotBeIsDamage) {
+TEST(Checkpoint, RefusesAnImpossiblePosition) {
   const TemporaryDirectory directory;
   const Layout layout = small_layout();
   const std::vector<float> arena = arena_of(layout, 1);
@@ -309,7 +309,7 @@ TEST(Checkpoint, APositionThatCannotBeIsDamage) {
   }
 }
 
-TEST(Checkpoint, AFullDiskIsToldAndTheFormerOnesStay) {
+TEST(Checkpoint, ReportsAFullDiskAndKeepsEarlierFiles) {
   const TemporaryDirectory directory;
   const Layout large = layout_of({{"dense/weights", {1000, 1000}}});
   const std::filesystem::path former = save(directory, 1);
