@@ -1,5 +1,5 @@
-// Sums over the elements of an array in an order that follows from their number alone, whoever
-// shares the work. For .cc files of net.
+// Sums over the elements of an array in an order that depends only on their number. For .cc files
+// of net.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@ namespace lockstep {
 
 inline constexpr std::int64_t kMostBlocks = 64;
 
-/// Parts that an array of `count` elements is summed in.
+/// The number of parts in which an array of `count` elements is summed.
 constexpr std::int64_t blocks_of(std::int64_t count) {
   return std::clamp<std::int64_t>(count / 4096, 1, kMostBlocks);
 }
 
-/// parts[block * kSums + n]: of a block's elements, each added by element(i, sums).
+/// parts[block * kSums + n]: sum n over a block's elements. element(i, sums) adds one element.
 template <class Element>
 struct BlockSums {
   Element element;
@@ -43,8 +43,7 @@ struct BlockSums {
   }
 };
 
-/// Gives `stream` the sums of `count` elements: blocks_of(count) * Element::kSums doubles in
-/// `parts`.
+/// Enqueues the sums of `count` elements: blocks_of(count) * Element::kSums doubles in `parts`.
 template <class Element>
 void give_block_sums(Stream& stream, std::int64_t count, const Element& element, double* parts) {
   const std::int64_t blocks = blocks_of(count);

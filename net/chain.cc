@@ -52,6 +52,7 @@ void Part::forward(const LayerCall& call, View x, View y) {
 }
 
 void Part::backward(const LayerCall& call, View x, View y, View dy, View dx) {
+  if (!dx && count_ == 0) return;
   LayerCall mine = own(call);
   layer_->backward(mine, x, y, dy, dx);
   if (!holds_others_ && count_ > 0 && call.listener != nullptr) call.listener->written(mine.layer);

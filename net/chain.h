@@ -1,5 +1,5 @@
-// How layers are composed: a Part is a layer within another, a Chain is parts in a row. A model is
-// a chain, and its parts may be chains.
+// The composition of layers: a Part is a layer within another, a Chain is parts in a row. A model
+// is a chain, and its parts may be chains.
 #pragma once
 
 #include <memory>
@@ -13,20 +13,19 @@ namespace lockstep {
 
 using NamedLayers = std::vector<std::pair<std::string, std::unique_ptr<Layer>>>;
 
-/// A layer with its places among those of the layer that holds it. The holder calls setup() of all
-/// its parts in the order opposite to that of their backward() calls: gradients lie in the order in
-/// which they become ready.
+/// A layer with its places among those of its holder. The holder calls setup() of its parts in the
+/// order opposite to that of backward(), so gradients lie in the order in which they become ready.
 class Part {
  public:
-  /// Without a name it goes by the holder's.
+  /// An empty name stands for the holder's.
   Part(std::string name, std::unique_ptr<Layer> layer)
       : name_(std::move(name)), layer_(std::move(layer)) {}
 
-  /// Asks `outer` for all that the layer asks for but scratch, which is the holder's to ask for.
+  /// Requests from `outer` all that the layer needs, except scratch: the holder requests that.
   Shape setup(Setup& outer, Shape in, bool input_gradient);
   std::size_t scratch_bytes() const { return scratch_bytes_; }
   bool keeps_dy() const { return layer_->keeps_dy(); }
-  /// Trained or not.
+  /// Whether it has parameters, trained or frozen.
   bool has_parameters() const { return count_ > 0; }
 
   /// `call` is the holder's, with scratch that the part may use.
@@ -39,7 +38,7 @@ class Part {
   std::string name_;
   std::unique_ptr<Layer> layer_;
   bool holds_others_ = false;
-  int number_ = 0;  ///< of the layer, or of the first one within it, among the holder's
+  int number_ = 0;  ///< of the layer, or of the first layer within it, among the holder's
   std::size_t first_ = 0, count_ = 0, saved_ = 0, scratch_bytes_ = 0;
 };
 
@@ -54,20 +53,20 @@ class Chain : public Layer {
   std::string implementation() const override { return "chain"; }
 
  private:
-  /// What the layers but the last give: saved for backward, or in turns.
+  /// The output of any part except the last: saved for backward, or in turns.
   View output(const LayerCall& call, std::size_t part) const;
-  /// One of two places in scratch for activations, or their gradients, that take turns.
+  /// One of two places in scratch that activations, or their gradients, use in turn.
   View turn(const LayerCall& call, std::size_t part) const;
   LayerCall inner(const LayerCall& call) const;
 
   std::vector<Part> parts_;
-  /// The first part that backward reaches: nobody asks for the gradients before it.
+  /// The first part that backward reaches. No part before it needs gradients.
   std::size_t first_ = 0;
-  /// Of all parts but the last: shape of y and place behind LayerCall::saved.
+  /// Shape of y and offset from LayerCall::saved, for all parts except the last.
   std::vector<std::pair<Shape, std::size_t>> outputs_;
   Type type_ = Type::f32;
   bool training_ = false;
-  /// Bytes of the even and of the odd turn.
+  /// Bytes of the even and the odd turn.
   std::size_t turns_[2] = {0, 0};
 };
 

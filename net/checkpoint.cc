@@ -1,5 +1,6 @@
-// Checkpoints over src/files/hdf5.h: which names stand for what.
 #include "net/checkpoint.h"
+
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <set>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/text.h"
 #include "src/files/file.h"
 #include "src/files/hdf5.h"
@@ -39,9 +41,9 @@ void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const 
   }
   if (spare.empty()) {
     fail(
-        "{} has no section '{}': the run that wrote it had other options; start with the same "
-        "ones, or choose another "
-        "checkpoint or checkpoint directory",
+        "{} has no section '{}', because its run had other options; pass the same options, or "
+        "choose "
+        "another checkpoint or checkpoint directory",
         file.string(), section.name);
   }
   const auto differs = [&](const std::string& difference) {
@@ -49,8 +51,7 @@ void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const 
     const bool named =
         model != reader.attributes().end() && std::holds_alternative<std::string>(model->second);
     fail(
-        "{} is of another model{}: {}; start with the model that wrote it, or choose another "
-        "checkpoint or checkpoint "
+        "{} belongs to another model{}: {}; choose that model, or another checkpoint or checkpoint "
         "directory",
         file.string(), named ? " ('" + std::get<std::string>(model->second) + "')" : "",
         difference);
@@ -66,7 +67,7 @@ void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const 
                           parameter.shape.text()));
     }
   }
-  if (!spare.empty()) differs(fmt::format("it has {}, which this model has not", *spare.begin()));
+  if (!spare.empty()) differs(fmt::format("it has {}, which this model lacks", *spare.begin()));
 }
 
 CheckpointMetadata facts_of(const Hdf5Reader& reader, const std::filesystem::path& file) {
@@ -77,7 +78,7 @@ CheckpointMetadata facts_of(const Hdf5Reader& reader, const std::filesystem::pat
        {std::pair("step", metadata.position.step), std::pair("samples", metadata.position.samples),
         std::pair("epoch", metadata.position.epoch)}) {
     if (value < 0 || value > kLastSample)
-      fail("{} is damaged: it says {} {}; use another file", file.string(), name, value);
+      fail("{} is damaged: it contains {} {}; use another file", file.string(), name, value);
   }
   for (const auto& [name, value] : reader.attributes()) {
     if (const auto* text = std::get_if<std::string>(&value))
@@ -164,13 +165,6 @@ CheckpointMetadata read_metadata(const std::filesystem::path& file) {
   return Checkpoint(file).metadata();
 }
 
-CheckpointMetadata load_checkpoint(const std::filesystem::path& file, const Layout& layout,
-                                   const std::vector<Section>& sections) {
-  const Checkpoint checkpoint(file);
-  checkpoint.load(layout, sections);
-  return checkpoint.metadata();
-}
-
 void verify_checkpoint(const std::filesystem::path& file) { Checkpoint(file).verify(); }
 
 Newest newest_good(const std::filesystem::path& directory) {
@@ -193,6 +187,52 @@ Newest newest_good(const std::filesystem::path& directory) {
         result.warnings.size(), directory.string(), result.warnings.front());
   }
   return result;
+}
+
+CheckpointPruner::Stamp CheckpointPruner::stamp_of(const std::filesystem::path& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) return {};
+  return Stamp(status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+}
+
+bool CheckpointPruner::is_good(const std::filesystem::path& file,
+                               std::vector<std::string>& warnings) {
+  const Stamp stamp = stamp_of(file);
+  const auto known = known_.find(file);
+  if (known != known_.end() && known->second.stamp == stamp) return known->second.good;
+  bool good = true;
+  try {
+    verify_checkpoint(file);
+  } catch (const Error& error) {
+    good = false;
+    if (std::error_code gone; std::filesystem::exists(file, gone))
+      warnings.push_back(fmt::format("--keep does not count a checkpoint: {}", error.what()));
+  }
+  known_[file] = {stamp, good};
+  return good;
+}
+
+std::vector<std::string> CheckpointPruner::prune(const std::filesystem::path& newest) {
+  std::vector<std::string> warnings;
+  if (keep_ == 0) return warnings;
+  constexpr double kSeconds = 60;
+  const double begin = now_seconds();
+  known_[newest] = {stamp_of(newest), true};
+  const std::vector<std::filesystem::path> files = list_checkpoints(directory_);
+  int good = 0;
+  for (auto file = std::find(files.begin(), files.end(), newest);
+       file != files.end() && now_seconds() - begin < kSeconds; ++file) {
+    if (!is_good(*file, warnings) || ++good <= keep_) continue;
+    std::error_code error;
+    std::filesystem::remove(*file, error);
+    if (!error) known_.erase(*file);
+    if (error && !std::exchange(warned_, true)) {
+      warnings.push_back(
+          fmt::format("cannot remove the old checkpoint {}: {}; it stays until you remove it",
+                      file->string(), error.message()));
+    }
+  }
+  return warnings;
 }
 
 }  // namespace lockstep

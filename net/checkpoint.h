@@ -1,9 +1,9 @@
-// A training run <-> one HDF5 file per checkpoint, `step-%010d.h5` in a directory of their own. The
-// file holds nothing that depends on the number of ranks: parameters, optimizer slots and averages
-// under the parameters' names and shapes, and the position in the stream of samples. Readable with
-// h5py: scripts/print_weights.py.
+// Checkpoints: one HDF5 file each, `step-%010d.h5`, in a directory of their own. A file contains
+// parameters, optimizer slots and averages under the parameters' names and shapes, and the position
+// in the stream of samples. Nothing in it depends on the number of ranks. h5py can read it:
+// scripts/print_weights.py.
 //
-// All calls throw Error that names the file. Rank 0 alone writes; any number of processes may read.
+// All calls throw Error that names the file. Only rank 0 writes. Any number of processes may read.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "net/parameters.h"
@@ -21,48 +22,48 @@ namespace lockstep {
 class Hdf5Reader;
 
 /// One arena of layout.count floats, owned by the caller, and its group in the file: each parameter
-/// of the layout is the data set <name>/<parameter's name>. The header and the gaps between
-/// parameters are neither saved nor touched by loading.
+/// of the layout is the data set <name>/<parameter's name>. Saving and loading leave out the header
+/// and the gaps between parameters.
 template <class Float>
 struct SectionOf {
   /// "parameters", "optimizer/momentum", "ema".
   std::string name;
   Float* arena = nullptr;
-  /// It holds something of trained parameters alone: statistics have no place in the file.
+  /// It belongs to trained parameters only: the file has no statistics of it.
   bool trained_only = false;
 
   bool holds(const Parameter& parameter) const { return parameter.trained() || !trained_only; }
 };
 using Section = SectionOf<float>;
 using ConstSection = SectionOf<const float>;
-/// The same arenas, to be read alone.
+/// The same arenas, read-only.
 std::vector<ConstSection> read_only(const std::vector<Section>& sections);
 
-/// No run counts further, in samples: whole numbers up to here are exact in doubles.
+/// The limit of a run in samples: whole numbers up to here are exact in doubles.
 inline constexpr std::int64_t kLastSample = std::int64_t{1} << 53;
 
 /// How far the run has come. None is negative or above kLastSample.
 struct Position {
   /// Steps done.
   std::int64_t step = 0;
-  /// Samples consumed: where in the stream the run goes on (src/data/loader.h).
+  /// Samples consumed: the run goes on here in the stream (src/data/loader.h).
   std::int64_t samples = 0;
-  /// Of the next sample.
+  /// The epoch of the next sample.
   std::int64_t epoch = 0;
   std::uint64_t seed = 0;
   bool operator==(const Position&) const = default;
 };
 
-/// What a checkpoint says of itself besides its arrays.
+/// The contents of a checkpoint besides its arrays.
 struct CheckpointMetadata {
   Position position;
-  /// Free: "model", "options", "version", "global_batch", ... A file's are printable() when read.
+  /// Any texts by name: "model", "options", "version", ... Those of a file are printable().
   std::map<std::string, std::string> texts;
 };
 
 /// Writes <directory>/step-<position.step>.h5 as a whole or not at all, then removes temporary
-/// files of dead processes. Returns the file. Holds about as much memory as the arenas while it
-/// runs. Older checkpoints stay: net/checkpoint_pruner.h removes them.
+/// files of dead processes. Returns the file. Needs about as much memory as the arenas. Older
+/// checkpoints stay.
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
                                       const std::vector<ConstSection>& sections,
                                       const CheckpointMetadata& metadata);
@@ -70,8 +71,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& directory, co
 /// The checkpoints in `directory`, highest step first; none if there is no such directory.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& directory);
 
-/// A checkpoint open for reading, which stays readable though the run that writes there removes it
-/// meanwhile. One thread.
+/// A checkpoint open for reading. It stays readable if the run removes its file. One thread.
 class Checkpoint {
  public:
   /// Opens `file` and reads its metadata; no arrays.
@@ -83,9 +83,9 @@ class Checkpoint {
   bool has(const std::string& section) const;
   /// Reads all; throws unless every checksum is right.
   void verify() const;
-  /// Fills the arenas. Every section must be there with exactly the layout's parameters; the first
-  /// difference throws before anything is overwritten. A file that is damaged (verify first) throws
-  /// with the arenas half written. The file may hold further sections.
+  /// Fills the arenas. Every section must be there with exactly the layout's parameters. The first
+  /// difference throws before anything is overwritten. A damaged file (verify() first) throws with
+  /// the arenas half written. The file may contain further sections.
   void load(const Layout& layout, const std::vector<Section>& sections) const;
 
  private:
@@ -96,13 +96,11 @@ class Checkpoint {
 
 /// The same in one call each.
 CheckpointMetadata read_metadata(const std::filesystem::path& file);
-CheckpointMetadata load_checkpoint(const std::filesystem::path& file, const Layout& layout,
-                                   const std::vector<Section>& sections);
 void verify_checkpoint(const std::filesystem::path& file);
 
 /// The checkpoint to go on from.
 struct Newest {
-  /// Verified; nothing where the directory holds no checkpoint.
+  /// Verified; empty if the directory contains no checkpoint.
   std::optional<std::filesystem::path> file;
   /// One line for each newer file that was passed over, with the reason.
   std::vector<std::string> warnings;
@@ -110,5 +108,36 @@ struct Newest {
 
 /// The checkpoint of the highest step that is whole. Throws if there are some and all are damaged.
 Newest newest_good(const std::filesystem::path& directory);
+
+/// Removes old checkpoints (--keep). A damaged checkpoint is never removed and never counted, so it
+/// cannot push a good one out. The object remembers which files are good: it reads each file once,
+/// except the files that were passed to prune(). Used by one thread of one process.
+class CheckpointPruner {
+ public:
+  /// `keep`: good checkpoints to leave in `directory`; 0: all.
+  CheckpointPruner(std::filesystem::path directory, int keep)
+      : directory_(std::move(directory)), keep_(keep) {}
+
+  /// `newest` was just written. Removes good checkpoints of lower steps until `keep` are left,
+  /// `newest` included. Those of higher steps stay, uncounted: the run passed over them because
+  /// they are damaged. Stops after a minute of reading and leaves the rest to the next call.
+  /// Returns a line for each damaged file, once, and for the first file that cannot be removed.
+  std::vector<std::string> prune(const std::filesystem::path& newest);
+
+ private:
+  /// Inode, size and modification time: a file that changes is read again.
+  using Stamp = std::tuple<std::uint64_t, std::int64_t, std::int64_t, std::int64_t>;
+  struct Known {
+    Stamp stamp;
+    bool good = false;
+  };
+  static Stamp stamp_of(const std::filesystem::path& file);
+  bool is_good(const std::filesystem::path& file, std::vector<std::string>& warnings);
+
+  std::filesystem::path directory_;
+  int keep_;
+  std::map<std::filesystem::path, Known> known_;
+  bool warned_ = false;  ///< of a file that cannot be removed
+};
 
 }  // namespace lockstep

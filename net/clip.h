@@ -1,4 +1,4 @@
-// Clipping by the global norm: the gradients of a step that are longer than a limit, all together,
+// Clipping by the global norm: if all gradients of a step together are longer than a limit, they
 // are scaled down to it.
 //
 // Source: Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks",
@@ -17,9 +17,9 @@ class GradientClip {
   /// `layout` must outlive it.
   GradientClip(Device& device, const Layout& layout, float limit);
 
-  /// Gives `stream` the work that makes now->scale, by which these gradients, an arena of the
-  /// layout, are to be multiplied anyway, as small as the limit wants it; statistics and parameters
-  /// that stay as they are do not count. The order of the sum depends on the layout alone.
+  /// Enqueues the work that reduces now->scale, the factor of these gradients, until they keep to
+  /// the limit. `gradients` is an arena of the layout. Statistics and frozen parameters do not
+  /// count. The order of the sum depends only on the layout.
   void give(Stream& stream, const float* gradients, UpdateRates* now) const;
 
  private:

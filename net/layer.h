@@ -15,17 +15,17 @@
 
 namespace lockstep {
 
-/// One layer as the memory plan and people see it.
+/// One layer for the memory plan and for people.
 struct LayerSummary {
   std::string name, kind, implementation;
   Shape output;
-  /// Elements that are trained, and elements of statistics.
+  /// Elements of trained parameters, and of statistics.
   std::int64_t parameters = 0, statistics = 0;
-  /// Forward, whole batch.
+  /// In forward, for the whole batch.
   double multiply_adds = 0;
 };
 
-/// What a layer asks for before step one. Filled by Layer::setup(), read by the Part that holds it.
+/// The needs of a layer before step one. Layer::setup() fills it, and the layer's Part reads it.
 class Setup {
  public:
   Setup(Device& device, Type type, bool training, bool input_gradient, std::string name)
@@ -36,11 +36,11 @@ class Setup {
         name(std::move(name)) {}
 
   Device& device;
-  /// Of the activations.
+  /// Type of the activations.
   const Type type;
-  /// Backward will be called.
+  /// Whether backward will be called.
   const bool training;
-  /// Backward must give dx (not the first layer with parameters, nor those before it).
+  /// Whether backward must compute dx: not in the first layer with parameters, nor before it.
   const bool input_gradient;
   /// "block1/conv2": unique in the model.
   const std::string name;
@@ -50,13 +50,13 @@ class Setup {
                  float rate = 1) {
     parameters.push_back({own_name, shape, init, l2, {}, 0, 0, rate});
   }
-  /// A value that is kept and saved with the parameters, but not trained. Where a parameter has its
-  /// gradient, backward writes the batch's value times TrainingBatch::share. Summed over all shards
-  /// that is the mean of the step, of which the value then takes `follow`.
+  /// A value that is saved with the parameters, but not trained. In place of a gradient, backward
+  /// writes the batch's value times TrainingBatch::share. The sum over all shards is the step's
+  /// mean, and the value moves towards it by the factor `follow`.
   void statistic(const std::string& own_name, Shape shape, Init init, float follow) {
     parameters.push_back({own_name, shape, init, 0, {}, 0, follow});
   }
-  /// Memory from forward to backward; its place behind LayerCall::saved.
+  /// Memory from forward to backward. Returns its offset from LayerCall::saved.
   std::size_t save(std::size_t bytes) {
     const std::size_t place = saved_bytes;
     saved_bytes += Arena::aligned(bytes);
@@ -69,48 +69,48 @@ class Setup {
 
   std::vector<Parameter> parameters;
   std::size_t saved_bytes = 0, scratch_bytes = 0;
-  /// Of the layers within this one; empty if it holds none.
+  /// Summaries of the layers within this one; empty if there are none.
   std::vector<LayerSummary> layers;
 };
 
-/// Sums over all shards that train together, whichever rank has them.
+/// Sums over all shards that train together, on any ranks.
 class AcrossShards {
  public:
   virtual ~AcrossShards() = default;
-  /// How many they are; each has as many samples.
+  /// The number of shards. All have equally many samples.
   virtual int shards() const = 0;
-  /// Gives the work that replaces `values`, `count` floats in memory of the device, by their sum
-  /// over the shards, which is the same bits for each of them and however they are spread over
-  /// ranks. All shards ask for the same sums in the same order. `count` is that of one of the
-  /// layer's statistics, or twice that. Gradients are written after the last sum: until then other
-  /// shards' may come to lie there.
+  /// Enqueues the work that replaces `values`, `count` floats of the device, by their sum over the
+  /// shards. The sum is bitwise identical for all shards and any number of ranks. All shards
+  /// request the same sums in the same order. `count` is that of one of the layer's statistics, or
+  /// twice that. A layer writes gradients after the last sum, because other shards use their memory
+  /// before.
   virtual void sum(Stream& stream, float* values, std::int64_t count) = 0;
 };
 
-/// Which samples a batch of training holds, and what part of the step it is.
+/// The samples of a training batch, and the batch's part of the step.
 struct TrainingBatch {
   std::uint64_t seed = 0;
   /// The samples are those at *position + offset, + 1, ... of the run's stream (src/data/loader.h),
-  /// which counts on over all epochs and ranks: random numbers keyed by it belong to the sample,
-  /// whichever rank has it. Read when the work is done.
+  /// which counts on over all epochs and ranks. Random numbers keyed by the position belong to the
+  /// sample, on any rank. The work reads it when it runs.
   const std::int64_t* position = nullptr;
   std::int64_t offset = 0;
-  /// Of the step's samples: 1 / shards.
+  /// Share of the step's samples: 1 / shards.
   float share = 1;
-  /// For what is to be that of all shards; null: each is by itself.
+  /// Sums over all shards; null: each shard computes by itself.
   AcrossShards* across = nullptr;
 };
 
-/// Told during Model::backward() whose gradients are there. Called by the computing thread.
+/// Learns during Model::backward() which gradients are ready. Called by the computing thread.
 class GradientListener {
  public:
   virtual ~GradientListener() = default;
-  /// The work that writes all gradients of layer number `layer` (Parameter::layer) has been given.
-  /// Layers come last to first, each once; those without parameters never come.
+  /// The work that writes all gradients of layer number `layer` (Parameter::layer) is enqueued.
+  /// Called once for each layer with parameters, last to first.
   virtual void written(int layer) = 0;
 };
 
-/// What a layer finds at hand in one call.
+/// The arguments of one call of a layer.
 struct LayerCall {
   Stream* stream = nullptr;
   /// fp32, in the order of Setup::parameter and Setup::statistic.
@@ -119,17 +119,17 @@ struct LayerCall {
   std::span<const View> gradients;
   std::byte* saved = nullptr;
   std::byte* scratch = nullptr;
-  /// Of backward and of the forward before it; null in inference, with a model made for training
-  /// too.
+  /// The batch of backward and of the forward before it. Null: inference, also with a model made
+  /// for training.
   const TrainingBatch* batch = nullptr;
-  /// In backward: is told which gradients are written (by net/chain.h). Null: no calls.
+  /// In backward, net/chain.h reports written gradients to it. Null: no calls.
   GradientListener* listener = nullptr;
   /// Number of this layer, or of the first one within it (Parameter::layer).
   int layer = 0;
 };
 
 /// Made by the factories of layers.h, owned by one Model, called by one thread. x and y are N, H,
-/// W, C or N, features.
+/// W, C, or N, L, C, or N, features.
 class Layer {
  public:
   virtual ~Layer() = default;
@@ -137,17 +137,17 @@ class Layer {
   /// `in` does not fit.
   virtual Shape setup(Setup& setup, Shape in) = 0;
   virtual void forward(LayerCall& call, View x, View y) = 0;
-  /// Overwrites its gradients and dx (empty where not wanted), and dy too unless keeps_dy(). x, y
-  /// are as in forward.
+  /// Overwrites its gradients and dx, and dy too unless keeps_dy(). x, y are as in forward. dx is
+  /// empty if no layer needs it; a layer without parameters is then not called.
   virtual void backward(LayerCall& call, View x, View y, View dy, View dx) = 0;
-  /// Whether backward leaves dy as it finds it, which saves a residual() that ends with this layer
-  /// a copy. Asked after setup().
+  /// Whether backward leaves dy unchanged. This saves a residual() that ends with this layer a
+  /// copy. Called after setup().
   virtual bool keeps_dy() const { return false; }
   /// Multiply-adds of forward for the whole batch, counted as if padding were data.
   virtual double multiply_adds() const { return 0; }
-  /// Which kernel runs, for people.
+  /// The kernel that runs, for people.
   virtual std::string implementation() const = 0;
-  /// What it computes, for people: "convolution".
+  /// Its kind, for people: "conv2d".
   virtual std::string kind() const { return implementation(); }
 };
 

@@ -28,7 +28,7 @@ struct SoftmaxRow {
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t n, Team team) const {
     const T* x = logits + n * classes;
-    // Of mixed labels the heavier, which is the sample's own where both are alike.
+    // The label of more weight; the sample's own if both weights are equal.
     const float weight = weights != nullptr ? weights[n] : 1.0f;
     const bool swapped = weight < 0.5f;
     const std::int32_t label = swapped ? others[n] : labels[n],
@@ -79,7 +79,7 @@ struct SoftmaxRow {
     add_atomically(score->diverged, !finite);
     if (finite) add_atomically(score->loss_units, std::llround(static_cast<double>(loss) * 0x1p32));
     if (confusion == nullptr) return;
-    if (predicted == classes) predicted = 0;  // no logit is a number
+    if (predicted == classes) predicted = 0;  // all logits are NaN
     add_atomically(confusion[label * classes + predicted], 1);
   }
 };
@@ -94,8 +94,7 @@ void softmax_cross_entropy(Stream& stream, View logits, View labels, float scale
   expect(bool{weights} == bool{others} &&
              (!weights || std::min(weights.count(), others.count()) >= samples),
          "mixed samples have two labels and a weight");
-  dispatch(logits.type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  dispatch(logits.type, [&]<class T>(T*) {
     each_row(stream, samples, classes,
              SoftmaxRow<T>{logits.as<T>(), labels.as<std::int32_t>(), classes, scale,
                            gradient ? gradient.as<T>() : nullptr, score, confusion, smoothing,

@@ -8,25 +8,25 @@
 
 namespace lockstep {
 
-/// What a network said of some samples, in sums that come out the same in any order and grouping,
-/// so that they do not depend on how many threads or ranks share them: all are integers.
+/// The result of a network for some samples. All sums are integers, so they are identical for any
+/// number of threads and ranks.
 struct Score {
   std::int64_t samples = 0;
-  /// Samples of which no class, or fewer than five, scored above the label's.
+  /// Samples with no class, or fewer than five classes, above the label's.
   std::int64_t top1 = 0, top5 = 0;
   /// The loss -log(softmax(logits)[label]) of each sample (or with smoothed labels), rounded to a
   /// multiple of 2^-32.
   std::int64_t loss_units = 0;
-  /// Samples whose loss is above 1e5 or no number; loss_units leaves them out.
+  /// Samples whose loss is above 1e5 or NaN; loss_units leaves them out.
   std::int64_t diverged = 0;
 
-  /// Of all samples; NaN if any of them diverged.
+  /// The sum over all samples; NaN if one of them diverged.
   constexpr double loss_sum() const {
     return diverged > 0 ? std::numeric_limits<double>::quiet_NaN()
                         : static_cast<double>(loss_units) * 0x1p-32;
   }
   double loss() const { return loss_sum() / static_cast<double>(samples); }
-  /// Divided last: 29 of 100 are 29.
+  /// Divides last, so that 29 of 100 are exactly 29.
   double top1_percent() const {
     return 100.0 * static_cast<double>(top1) / static_cast<double>(samples);
   }
@@ -42,13 +42,12 @@ static_assert(sizeof(Score) == 5 * sizeof(std::int64_t));
 /// - with `confusion`, classes x classes counts, adds it at [label * classes + highest class];
 /// - with `gradient` (like logits): gradient = (softmax - one-hot) * scale; with scale = 1 / global
 ///   batch, sums over samples, shards and ranks are means.
-/// - with `smoothing` the truth is not the label alone but 1 - smoothing of it and smoothing /
-///   classes of each class, in the loss and in the gradient (Szegedy et al., "Rethinking the
-///   inception architecture for computer vision", 2016).
+/// - with `smoothing`, the target is 1 - smoothing for the label plus smoothing / classes for each
+///   class (Szegedy et al., "Rethinking the inception architecture for computer vision", 2016).
 /// - with `weights` (N, f32), each sample is mixed with another (Zhang et al., "mixup: beyond
-///   empirical risk minimization", 2018): weight of its truth is its label, the rest the label in
-///   `others`, before smoothing; top1, top5 and `confusion` go by the heavier of the two.
-/// - with `factor`, of the device, the gradient is multiplied by that too (net/loss_scale.h).
+///   empirical risk minimization", 2018): its target is weight for its label and the rest for the
+///   label in `others`, before smoothing. top1, top5 and `confusion` use the label of more weight.
+/// - with `factor`, memory of the device, the gradient is multiplied by it (net/loss_scale.h).
 /// Ties rank the lower class first; a NaN anywhere counts against the label. All memory is the
 /// device's.
 void softmax_cross_entropy(Stream& stream, View logits, View labels, float scale, View gradient,

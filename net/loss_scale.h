@@ -1,7 +1,6 @@
 // Loss scaling: the loss is multiplied by a factor, so that small gradients of 16-bit activations
-// do not vanish in the backward pass, and the gradients are divided by it before anybody uses them.
-// A dynamic factor is halved by a step whose gradients are not finite, which is skipped, and
-// doubled after many that were good.
+// do not vanish in the backward pass. The gradients are divided by it before their first use. A
+// step whose gradients overflow is skipped, and halves a dynamic factor. Many good steps double it.
 //
 // Source: Micikevicius et al., "Mixed precision training", ICLR 2018, 3.2.
 #pragma once
@@ -16,63 +15,63 @@
 
 namespace lockstep {
 
-/// How the loss is scaled.
+/// The options of loss scaling.
 struct LossScaling {
-  /// A factor whose inverse is the smallest normal number.
+  /// The inverse of the smallest normal number.
   static constexpr float kHighest = 0x1p126f;
-  /// Where gradients are clipped, which makes that inverse smaller: there is room for gradients
-  /// that are 2^62 times as long as they may be.
+  /// The limit if gradients are clipped. Clipping makes the inverse smaller, so this leaves room
+  /// for gradients 2^62 times as long as the clip norm.
   static constexpr float kHighestClipped = 0x1p64f;
 
   bool dynamic = false;
-  /// The factor; of a dynamic one the first. With powers of two gradients keep their bits.
+  /// The factor, or the first dynamic factor. With powers of two, gradients keep their bits.
   float scale = 1;
-  /// Steps in a row without a skipped one after which a dynamic factor is doubled.
+  /// Steps without a skipped one after which a dynamic factor is doubled.
   std::int32_t growth_steps = 2000;
-  /// What a dynamic factor is never doubled beyond.
+  /// The limit of a dynamic factor.
   float highest = kHighest;
 
   bool on() const { return dynamic || scale != 1; }
 };
 
-/// Where a dynamic factor stands, the same on all ranks.
+/// The state of a dynamic factor, the same on all ranks.
 struct LossScale {
   float scale = 1;           ///< of the next step's loss
-  float last = 1;            ///< of the last one's: what its gradients are to be divided by
+  float last = 1;            ///< of the last step's loss: its gradients are divided by it
   std::int32_t good = 0;     ///< steps in a row that were not skipped, since the factor changed
   std::int64_t skipped = 0;  ///< steps of the run
 
   bool skipped_last() const { return scale < last; }  ///< whether the last step was skipped
   /// "scale 65536, good 120, skipped 3": for checkpoints, exact.
   std::string text() const;
-  /// Throws Error where it is no such text.
+  /// Throws Error if `text` is no such text.
   static LossScale from(const std::string& text);
   bool operator==(const LossScale&) const = default;
 };
 
-/// The rates of a step that is given while steps before it are still under way, of which nobody
-/// knows yet whether they are skipped. For the optimizer a skipped step has never been, so that
-/// rates that depend on the number of steps wait for the count.
+/// The rates of a step that is enqueued while earlier steps are still running. It is not yet known
+/// whether those are skipped. The optimizer does not count skipped steps, so rates that depend on
+/// the number of steps are chosen when the count is known.
 struct RatesBySkips {
-  std::int64_t skipped = 0;  ///< LossScale::skipped as far as it is known
-  std::array<UpdateRates, 1 + Device::kMostAhead> rates;  ///< [n]: where it is n more
+  std::int64_t skipped = 0;                               ///< LossScale::skipped, as far as known
+  std::array<UpdateRates, 1 + Device::kMostAhead> rates;  ///< [n]: for n more skipped steps
 };
 
 class LossScaler {
  public:
-  /// Of `layout` the ranges are kept that an optimizer steps, and the statistics that follow.
-  /// *state() is for the caller to set.
+  /// It checks the ranges of `layout` that an optimizer steps, and the statistics. The caller sets
+  /// *state().
   LossScaler(Device& device, const Layout& layout, const LossScaling& scaling);
 
-  /// Of the device: what the loss's gradient is multiplied by.
+  /// Memory of the device: the factor of the loss's gradient.
   const float* factor() const { return &state()->scale; }
-  /// Of the device.
+  /// Memory of the device.
   LossScale* state() const;
 
-  /// Gives `stream` the work that looks at the gradients of the step, an arena of the layout, all
-  /// summed, but for those that nobody uses: writes to *now those of `rates` that apply, with
-  /// the scale that undoes the factor, and whether the step is skipped, and moves the factor on.
-  /// With a factor of 1 nothing is skipped: such gradients are the model's own.
+  /// Enqueues the work that checks the summed gradients of the step, an arena of the layout. It
+  /// writes to *now those of `rates` that apply, the scale that undoes the factor, and whether the
+  /// step is skipped. Then it updates the factor. With a factor of 1 no step is skipped, because
+  /// such gradients are the model's own.
   void give(Stream& stream, const float* gradients, const RatesBySkips* rates,
             UpdateRates* now) const;
 

@@ -1,4 +1,4 @@
-// What people and checkpoints say of loss scaling.
+// The state of loss scaling as text. net/loss_scale.cc cannot include fmt (src/device/each.h).
 
 #include <cerrno>
 #include <cmath>
@@ -23,7 +23,7 @@ LossScale LossScale::from(const std::string& text) {
   state.skipped = skipped;
   require(read && state.text() == text && state.scale >= 1 && std::isfinite(state.scale) &&
               good >= 0 && skipped >= 0,
-          "\"{}\" says of no loss scale where it stands", text);
+          "\"{}\" is no state of a loss scale", text);
   return state;
 }
 

@@ -1,4 +1,4 @@
-// Model: a chain of layers with its memory plan, and the menu of models.
+// Model: a chain of layers with its memory plan, and the registry of models.
 #pragma once
 
 #include <memory>
@@ -16,39 +16,36 @@ namespace lockstep {
 
 class Dataset;
 
-/// One row of the menu.
+/// One entry of the registry.
 struct ModelEntry {
   static constexpr std::string_view kind = "model";
   std::string_view name;
   std::string_view about;
-  /// The samples that it was designed for: 1x24x24x3.
+  /// The shape of its samples: 1x24x24x3.
   Shape sample;
-  /// It takes images of any other size and number of channels, too.
+  /// Whether it also accepts images of other sizes and numbers of channels.
   bool any_image;
   NamedLayers (*build)(Shape sample, int classes);
-  /// What a run of it is where nobody says otherwise, as options of the training programs:
-  /// "optimizer = adam, batch = 1024".
+  /// The default options of a run that trains it: "optimizer = adam, batch = 1024".
   std::string_view recipe = {};
-  /// Its samples are sequences of words: Type::i32.
+  /// Whether its samples are sequences of words: Type::i32.
   bool words = false;
-  /// Overwrites initial values in the arena `parameters` by those that follow from the training
-  /// set, the same bits whoever asks; null: none do. A run does so once, before its first step:
-  /// from then on they are in its checkpoints.
+  /// Overwrites initial values in the arena `parameters` by values that follow from the training
+  /// set, bitwise identical on all ranks. A run calls it once, before its first step. Null: there
+  /// are no such values.
   void (*prepare)(const Dataset& train, const Layout& layout, float* parameters) = nullptr;
 
   bool fits(Shape other) const;
 };
 
-/// The menu, net/models.cc: one line per file of net/models.
+/// The registry: net/models.cc.
 std::span<const ModelEntry> models();
 
-/// Throws the usage error with both shapes and the models that fit unless `entry` takes samples of
-/// this shape.
+/// Throws the usage error, which names the models that fit, unless `entry` accepts such samples.
 void require_fit(const ModelEntry& entry, Shape sample);
 
-/// A chain of layers planned for one batch size, one activation type, and training or inference.
-/// Holds activations and workspace, never parameters or gradients: those arenas are bound from
-/// outside. One thread.
+/// A chain of layers planned for one batch size, one activation type, and training or inference. It
+/// owns activations and workspace. Parameters and gradients are arenas of the caller. One thread.
 class Model {
  public:
   /// `batch` samples of shape `sample` at a time. Throws Error if they do not fit (require_fit) or
@@ -57,47 +54,47 @@ class Model {
         Type type, bool training);
 
   const Layout& layout() const { return layout_; }
-  /// Before the layout is used: what a run asks of some parameters. Throws the usage Error where a
-  /// group is nobody's.
+  /// Applies the run's groups to the layout, before its first use. Throws the usage Error if a
+  /// group matches no parameter.
   void group(std::span<const ParameterGroup> groups) { apply_groups(groups, layout_); }
   const std::vector<LayerSummary>& layers() const { return layers_; }
   Shape input() const { return input_; }
   Type type() const { return type_; }
-  /// Of a batch: type(), but for words.
+  /// The type of a batch's samples: type(), or Type::i32 for words.
   Type input_type() const { return input_type_; }
 
-  /// The arenas of layout().count floats that forward reads and backward writes (null in
-  /// inference). They must outlive their use and may be bound anew at any time.
+  /// Binds the arenas of layout().count floats that forward reads and backward writes (null in
+  /// inference). They must outlive their use and may be bound again at any time.
   void bind(float* parameters, float* gradients);
 
-  /// Makes lanes 0 .. lanes-1: batches that are under way side by side, each with memory of its
-  /// own. Lane 0 is there from the start. Throws Error if memory is short.
+  /// Makes lanes 0 .. lanes-1: batches that are computed side by side, each in memory of its own.
+  /// Lane 0 exists from the start. Throws Error if memory is short.
   void make_lanes(int lanes);
 
-  /// The logits (batch x classes, of type()), valid until the lane's next forward: as in
-  /// evaluation, or as in training on the samples of `batch`.
+  /// The logits (batch x classes, of type()), valid until the lane's next forward. Without `batch`
+  /// as in evaluation, with it as in training on its samples.
   View forward(Stream& stream, View images) { return run(stream, images, lane(0), nullptr); }
   View forward(Stream& stream, View images, const TrainingBatch& batch, int number = 0);
-  /// After forward on the same images: where the loss writes the gradient of the logits.
+  /// The gradient of the logits, which the loss writes after forward on the same images.
   View logits_gradient(int number = 0) const { return logits(lane(number), logits_gradient_); }
-  /// After forward in training: from logits_gradient() to all parameters' gradients, and to the
-  /// statistics. Tells `listener` of each layer with parameters, last layer first.
+  /// After forward in training: computes all parameters' gradients, and the statistics, from
+  /// logits_gradient(). Reports each layer with parameters to `listener`, last layer first.
   void backward(Stream& stream, View images, GradientListener& listener, int number = 0);
 
-  /// Of one call, two per multiply-add.
+  /// Operations of one call, two per multiply-add.
   double forward_flops() const;
-  /// Forward and backward.
+  /// Operations of forward and backward.
   double training_flops() const;
   std::size_t activation_bytes() const { return lanes_.size() * lane(0).activations.bytes(); }
   std::size_t workspace_bytes() const { return lanes_.size() * lane(0).workspace.bytes(); }
 
  private:
   struct Lane {
-    /// Of the last forward in training.
+    /// The batch of the last forward in training.
     TrainingBatch batch;
-    /// What is saved for backward, the logits and their gradient.
+    /// Values saved for backward, the logits and their gradient.
     Arena activations;
-    /// Scratch of one call of the chain.
+    /// Scratch memory of one call of the chain.
     Arena workspace;
   };
 
@@ -116,10 +113,10 @@ class Model {
   Chain chain_;
   Layout layout_;
   std::vector<LayerSummary> layers_;
-  /// In the order of forward, as layers see them: shape and place.
+  /// Shapes and ranges of the parameters in the order of forward.
   std::vector<std::pair<Shape, Range>> places_;
   std::vector<View> weights_, gradients_;
-  /// What a batch takes, and its places in every lane.
+  /// The sizes of a lane's memory, and the offsets within each lane.
   std::size_t saved_bytes_ = 0, scratch_bytes_ = 0;
   std::size_t saved_ = 0, scratch_ = 0, logits_ = 0, logits_gradient_ = 0;
   std::vector<std::unique_ptr<Lane>> lanes_;

@@ -1,31 +1,17 @@
-// The menu of models. A model is one file in net/models and two words here.
-
-#include <array>
+// The registry of models. A model is one file in net/models and one word in the list here.
 
 #include "net/model.h"
 #include "src/base/check.h"
+#include "src/base/registry.h"
+
+// In the order of --list.
+#define LOCKSTEP_MODELS(row)                                                                \
+  row(tutorial) row(deep_mnist) row(resnet_small) row(resnet20) row(resnet56) row(resnet18) \
+      row(tower) row(keras) row(reuters_model) row(reuters_as_published) row(airbench94)
 
 namespace lockstep {
 
-ModelEntry tutorial();
-ModelEntry deep_mnist();
-ModelEntry resnet_small();
-ModelEntry resnet20();
-ModelEntry resnet56();
-ModelEntry resnet18();
-ModelEntry tower();
-ModelEntry keras();
-ModelEntry reuters_model();
-ModelEntry reuters_as_published();
-ModelEntry airbench94();
-
-std::span<const ModelEntry> models() {
-  static const std::array menu{
-      tutorial(),  deep_mnist(), resnet_small(), resnet20(),      resnet56(),
-      resnet18(),  tower(),      keras(),        reuters_model(), reuters_as_published(),
-      airbench94()};
-  return menu;
-}
+LOCKSTEP_REGISTRY(ModelEntry, models, LOCKSTEP_MODELS)
 
 bool ModelEntry::fits(Shape other) const {
   return other.with_batch(1) == sample || (any_image && other.rank() == 4);
@@ -37,12 +23,12 @@ void require_fit(const ModelEntry& entry, Shape sample) {
   for (const ModelEntry& other : models()) {
     if (other.fits(sample)) fitting.push_back(other.name);
   }
-  fail_usage(
-      "the model {} takes samples of {}{}, and this data set has {}: {}", entry.name,
-      entry.sample.text(), entry.any_image ? " and other images" : "", sample.with_batch(1).text(),
-      fitting.empty()
-          ? "no model of --list takes those; choose another --dataset"
-          : fmt::format("say --model {}, or choose another --dataset", fmt::join(fitting, " or ")));
+  fail_usage("the model {} needs samples of {}{}, and this data set has {}; {}", entry.name,
+             entry.sample.text(), entry.any_image ? " and other images" : "",
+             sample.with_batch(1).text(),
+             fitting.empty() ? "no model in --list accepts them; choose another --dataset"
+                             : fmt::format("pass --model {}, or choose another --dataset",
+                                           fmt::join(fitting, " or ")));
 }
 
 }  // namespace lockstep

@@ -10,25 +10,25 @@ namespace {
 
 constexpr std::int64_t kUnit = Layout::kAlignment;
 
-/// `parameter` with the gap behind it, as far as it lies in `range`.
+/// The part of `parameter`, with the gap after it, that lies in `range`.
 Range part_in(Range range, const Parameter& parameter) {
   const std::int64_t begin = std::max(range.begin, parameter.range.begin),
                      end = std::min(range.end(), Layout::aligned(parameter.range.end()));
   return {begin, std::max<std::int64_t>(end - begin, 0)};
 }
 
-/// A statistic takes its share of what the step has found, and its average follows it. The share of
-/// a parameter that stays as it is is 0.
+/// A statistic moves towards the step's value, and its average follows it. The share of a frozen
+/// parameter is 0.
 struct Follow {
   float* value;
   const float* found;
-  float* average;  // null: none is kept
+  float* average;  // null: there is none
   const float* factors;
   const UpdateRates* now;
   HOST_DEVICE bool idle() const { return now->skip != 0; }
   HOST_DEVICE void operator()(std::int64_t i) const {
     const float share = -factors[static_cast<std::uint64_t>(i) / kUnit];
-    // What found holds for a parameter that stays may be no number.
+    // For a frozen parameter, `found` may contain NaN.
     if (share != 0) value[i] += share * (found[i] - value[i]);
     if (average != nullptr) average[i] -= (1 - now->average_decay) * (average[i] - value[i]);
   }

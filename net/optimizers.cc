@@ -1,25 +1,16 @@
-// The menu of optimizers. An optimizer is one file in net/optimizers and two words here.
-
-#include <array>
+// The registry of optimizers. An optimizer is one file in net/optimizers and one word in the list here.
 
 #include "net/optimizer.h"
+#include "src/base/registry.h"
 #include "src/base/table.h"
+
+// In the order of --list.
+#define LOCKSTEP_OPTIMIZERS(row) \
+  row(sgd) row(adam) row(adamw) row(rmsprop) row(nadam) row(lars) row(lamb) row(muon)
 
 namespace lockstep {
 
-OptimizerEntry sgd();
-OptimizerEntry adam();
-OptimizerEntry adamw();
-OptimizerEntry rmsprop();
-OptimizerEntry nadam();
-OptimizerEntry lars();
-OptimizerEntry lamb();
-OptimizerEntry muon();
-
-std::span<const OptimizerEntry> optimizers() {
-  static const std::array menu{sgd(), adam(), adamw(), rmsprop(), nadam(), lars(), lamb(), muon()};
-  return menu;
-}
+LOCKSTEP_REGISTRY(OptimizerEntry, optimizers, LOCKSTEP_OPTIMIZERS)
 
 std::unique_ptr<Optimizer> make_optimizer(std::string_view name, const OptimizerOptions& options) {
   const OptimizerEntry& entry = find(optimizers(), name);

@@ -14,21 +14,20 @@ bool matches(const std::string& pattern, const std::string& name) {
   return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
 
-/// Throws: no parameter has come to `group`.
+/// Throws: `group` applies to no parameter.
 [[noreturn]] void fail_empty(const ParameterGroup& group, const Layout& layout) {
   std::vector<std::string_view> names;
   for (const Parameter& parameter : layout.parameters) {
     if (!parameter.trained()) continue;
     if (matches(group.pattern, parameter.name)) {
       fail_usage(
-          "--group {}: groups before it have all the parameters that it names, and the first "
-          "counts",
+          "--group {} has no effect: earlier groups match all its parameters; put it before them",
           group.pattern);
     }
     names.push_back(parameter.name);
   }
   std::reverse(names.begin(), names.end());
-  fail_usage("--group {}: no parameter has such a name; there are {}", group.pattern,
+  fail_usage("--group {} matches no parameter; the parameters are {}", group.pattern,
              fmt::join(names, ", "));
 }
 
@@ -39,7 +38,7 @@ int schedule_of(double epochs, Layout& layout) {
   const auto place = static_cast<int>(known - layout.epochs.begin()) + 1;
   if (known == layout.epochs.end()) layout.epochs.push_back(epochs);
   if (layout.epochs.size() >= Layout::kSchedules) {
-    fail_usage("--group: at most {} different numbers of epochs can be told apart",
+    fail_usage("--group: at most {} different numbers of epochs are possible; reuse one",
                Layout::kSchedules - 1);
   }
   return place;
@@ -86,7 +85,7 @@ ParameterGroup parse_group(const std::string& text) {
                       value = word.substr(std::min(equals + 1, word.size()));
     if (name != "lr" && name != "weight-decay" && name != "epochs") {
       fail_usage(
-          "--group {}: \"{}\" is neither lr=FACTOR nor weight-decay=NUMBER nor epochs=NUMBER",
+          "--group {}: \"{}\" is no setting; pass lr=FACTOR, weight-decay=NUMBER or epochs=NUMBER",
           group.pattern, word);
     }
     std::optional<float>& number = name == "lr" ? rate : name == "epochs" ? epochs : group.decay;

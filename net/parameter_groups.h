@@ -1,5 +1,4 @@
-// What a run asks of some parameters, by their names: another share of the learning rate, another
-// decay.
+// Groups of parameters by name (--group), with a learning rate and a decay of their own.
 #pragma once
 
 #include <optional>
@@ -12,25 +11,24 @@
 namespace lockstep {
 
 struct ParameterGroup {
-  /// Of names: * is any text, also one with a slash, ? any letter (fnmatch).
+  /// A pattern of names (fnmatch): * is any text, also with a slash; ? is any letter.
   std::string pattern;
-  /// Times the learning rate; 0: the parameters stay as they are.
+  /// Factor of the learning rate; 0: frozen.
   float rate = 1;
-  /// In place of the model's own and the run's.
+  /// Replaces the decay of the model and of the run.
   std::optional<float> decay;
-  /// Above 0: the learning rate is that of a run of so many epochs, after which the parameters stay
-  /// as they are.
+  /// If above 0, the learning rate is that of a run of so many epochs. Then the parameters freeze.
   double epochs = 0;
 };
 
 /// Reads "PATTERN:lr=0.1,weight-decay=0". Throws the usage Error.
 ParameterGroup parse_group(const std::string& text);
 
-/// The first whose pattern is that of `name`; null: none.
+/// The first group whose pattern matches `name`; null: none does.
 const ParameterGroup* group_of(std::string_view name, std::span<const ParameterGroup> groups);
 
-/// Gives each trained parameter of `layout` the word of the first group whose pattern is that of
-/// its name. Throws the usage Error, with the names that there are, where a group is nobody's.
+/// Applies to each trained parameter of `layout` the first group whose pattern matches its name.
+/// Throws the usage Error, with the names of all parameters, if a group applies to none.
 void apply_groups(std::span<const ParameterGroup> groups, Layout& layout);
 
 }  // namespace lockstep

@@ -14,13 +14,13 @@
 
 namespace lockstep {
 
-/// How a parameter begins.
+/// The initial values of a parameter.
 struct Init {
   enum class Kind { constant, truncated_normal, uniform } kind = Kind::constant;
   /// The constant, the standard deviation, or the limit: uniform in [-scale, scale).
   float scale = 0;
-  /// Of filters (filters, kernel ..., channels): filter n takes channel n as it is, as long as
-  /// there are channels.
+  /// For filters (filters, kernel ..., channels): filter n passes channel n through, for each
+  /// channel.
   bool dirac = false;
 };
 
@@ -29,26 +29,26 @@ struct Parameter {
   std::string name;
   Shape shape;
   Init init;
-  /// How it decays by its model's word (net/optimizer.h): with most optimizers the loss has the
-  /// term l2 / 2 * sum of squares.
+  /// Its decay in the model (net/optimizer.h): with most optimizers the loss has the term
+  /// l2 / 2 * sum of squares.
   float l2 = 0;
   /// Place in every arena; begins at a multiple of Layout::kAlignment.
   Range range;
   /// Index of its layer, in forward order.
   int layer = 0;
-  /// Above 0 for a statistic (Setup::statistic), which no optimizer steps: how much it takes of the
-  /// mean that a step finds.
+  /// Above 0 for a statistic (Setup::statistic), which no optimizer steps: the weight of a step's
+  /// mean.
   float follow = 0;
-  /// Times the learning rate, by the word of its layer and of a ParameterGroup; 0: it stays as it
-  /// is.
+  /// Factor of the learning rate, from its layer and its ParameterGroup; 0: frozen.
   float rate = 1;
-  /// What it decays by in place of l2 and the run's decay, by the same word.
+  /// From its group: replaces l2 and the run's decay.
   std::optional<float> decay = {};
-  /// Of its learning rate, by the same word: 0 is the run's, n that of Layout::epochs[n - 1].
+  /// Schedule of its learning rate, from its group: 0 is the run's, n that of Layout::epochs[n -
+  /// 1].
   int schedule = 0;
 
   bool trained() const { return follow == 0; }
-  /// An optimizer steps it.
+  /// Whether an optimizer steps it.
   bool stepped() const { return trained() && rate > 0; }
 };
 
@@ -58,7 +58,7 @@ struct Layout {
   /// header of a step (apps/step/step_header.h), which is summed over the ranks with the first
   /// bucket.
   static constexpr std::int64_t kHeader = 16;
-  /// Elements that no two parameters share: 64 bytes. Gaps hold zeros.
+  /// Each parameter begins at a multiple of it (64 bytes). Gaps contain zeros.
   static constexpr std::int64_t kAlignment = 16;
   /// The first multiple of kAlignment from `place` on.
   static constexpr std::int64_t aligned(std::int64_t place) { return round_up(place, kAlignment); }
@@ -66,13 +66,13 @@ struct Layout {
   std::vector<Parameter> parameters;
   /// Elements of an arena, header and alignment gaps included.
   std::int64_t count = kHeader;
-  /// Each layer's range in arena order, layers without parameters left out; gapless.
+  /// The ranges of layers with parameters, in arena order and without gaps.
   std::vector<Range> layers;
   /// The range in `layers` of layer number `layer` (Parameter::layer), which has parameters.
   Range range_of(int layer) const;
 
-  /// Epochs after which some parameters stay as they are, their learning rate being that of a run
-  /// which ends there; fewer than kSchedules.
+  /// Epochs after which groups of parameters freeze. Their learning rate is that of a run that ends
+  /// there. Fewer than kSchedules.
   std::vector<double> epochs;
   static constexpr std::size_t kSchedules = 4;
 
@@ -83,8 +83,8 @@ struct Layout {
 /// A name as a key of random numbers (FNV-1a).
 std::uint32_t hash_of(std::string_view name);
 
-/// Writes initial values, keyed by (seed, name) alone, into the arena `parameters` of layout.count
-/// floats.
+/// Writes initial values, which depend only on (seed, name), into the arena `parameters` of
+/// layout.count floats.
 void initialize(const Layout& layout, std::uint64_t seed, float* parameters);
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
-// The body that all optimizers share: a step of each element along its rule's direction, with decay
-// and moving average in the same pass over memory. A rule is a trivially copyable struct with
+// The body of all optimizers: a step of each element along its rule's direction, with decay and
+// moving average in the same pass over memory. A rule is a trivially copyable struct with
 //   HOST_DEVICE float direction(std::int64_t i, float gradient, const UpdateRates& now) const
-// that keeps its own slots of element i. For .cc files of net/optimizers.
+// which also updates the slots of element i. For .cc files of net/optimizers.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Update {
   HOST_DEVICE void operator()(std::int64_t i) const {
     const float before = p[i];
     const float decay = factors[static_cast<std::uint64_t>(i) / 16];
-    // A product in every sum would be fused into it otherwise, and round differently.
+    // An unconditional product would be fused into the next sum, and round differently.
     const float gradient = now->scale < 1 ? now->scale * g[i] : g[i];
     const float direction = kDecay == Decay::coupled
                                 ? rule.direction(i, gradient + decay * before, *now)
@@ -52,6 +52,12 @@ void give_update(Stream& stream, const UpdateSpan& span, const TrainingState& st
     each(stream, range.count,
          Update<Rule, kDecay, false>{rule, p, g, nullptr, factors, now, span.rate, span.schedule});
   }
+}
+
+/// OptimizerEntry::make of an optimizer that is made from its options.
+template <class T>
+std::unique_ptr<Optimizer> make(const OptimizerOptions& options) {
+  return std::make_unique<T>(options);
 }
 
 }  // namespace lockstep

@@ -22,8 +22,9 @@ LossScaling parse_loss_scale(const std::string& how, std::int32_t growth_steps) 
     return {dynamic, parse_number<float>("", number, bounds), growth_steps};
   } catch (const Error&) {
     fail_usage(
-        "--loss-scale: \"{}\" is neither auto, none, dynamic, a number from 1 to {} nor dynamic: "
-        "with one (dynamic:1024)",
+        "--loss-scale: \"{}\" is no loss scale; pass auto, none, dynamic, a number from 1 to {}, "
+        "or "
+        "dynamic: with such a number (dynamic:1024)",
         how, LossScaling::kHighest);
   }
 }
@@ -44,8 +45,8 @@ std::string owners_of(std::string_view name) {
   return fmt::format("{}", fmt::join(owners, ", "));
 }
 
-/// " [rmsprop 1e-07; nadam 1e-07]": the optimizers whose default of an option is not that of the
-/// first one that declares it.
+/// " [rmsprop 1e-07; nadam 1e-07]": the optimizers whose default of an option differs from that of
+/// the first optimizer that declares it.
 std::string other_defaults(const OptimizerOption& first) {
   std::vector<std::string> others;
   for (const OptimizerEntry& entry : optimizers()) {
@@ -150,7 +151,7 @@ void UpdateOptions::finish(OptionRows& rows) {
       std::vector<std::string> known;
       for (const OptimizerOption& its : chosen.options)
         known.push_back(fmt::format("--{}", its.name));
-      fail_usage("{} is an option of --optimizer {}, and this is {}, which takes {}", row.where(),
+      fail_usage("{} is an option of --optimizer {}, not of {}, which has {}", row.where(),
                  owners_of(each->first), chosen.name,
                  known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
     }

@@ -7,7 +7,7 @@
 namespace lockstep {
 
 Eigen eigen_of(std::vector<double> a, std::size_t n) {
-  constexpr int kSweeps = 50;  // a handful does
+  constexpr int kSweeps = 50;  // about five suffice
   std::vector<double> v(n * n);
   for (std::size_t i = 0; i < n; ++i) v[i * n + i] = 1;
   for (int sweep = 0; sweep < kSweeps; ++sweep) {

@@ -1,5 +1,5 @@
-// Filters that whiten what a window of images sees: its principal components, each scaled to a mean
-// square of 1. Source: Page, "How to train your ResNet 8: bag of tricks", 2019.
+// Filters that whiten windows of images: their principal components, each scaled to a mean square
+// of 1. Source: Page, "How to train your ResNet 8: bag of tricks", 2019.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,18 @@
 
 namespace lockstep {
 
-/// A symmetric matrix, n x n in rows, taken apart: `values` falling, and in row i of `vectors` the
-/// unit vector of value i.
+/// Eigenvalues in falling order, and in row i of `vectors` the unit eigenvector of value i.
 struct Eigen {
   std::vector<double> values, vectors;
 };
 
-/// By Jacobi's rotations, in double; for small n.
+/// The eigenvalues of a small symmetric matrix, n x n in rows, by Jacobi's rotations.
 Eigen eigen_of(std::vector<double> symmetric, std::size_t n);
 
 /// 2 n filters of n = kernel * kernel * channels weights each (kernel, kernel, channels): the
 /// eigenvectors of the mean of p p^T over all windows p of the first `images` samples, as
 /// evaluation sees them, each divided by sqrt(eigenvalue + epsilon), then the same ones negated.
-/// Sums are in double in the order of the samples: the same bits whoever asks.
+/// Sums are in double in the order of the samples, so all ranks compute identical bits.
 std::vector<float> whitening_filters(const Dataset& dataset, std::int64_t kernel,
                                      std::int64_t images, double epsilon);
 

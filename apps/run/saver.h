@@ -10,7 +10,7 @@
 #include "apps/run/resumption.h"
 #include "apps/run/run_folders.h"
 #include "apps/run/run_setup.h"
-#include "net/checkpoint_pruner.h"
+#include "net/checkpoint.h"
 #include "src/base/timeline.h"
 
 namespace lockstep {

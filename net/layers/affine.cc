@@ -1,10 +1,45 @@
-#include "net/layers/affine.h"
+// Convolution and dense layers: parameters, calls of the device's plan, and the ReLU's part of the
+// gradient.
 
 #include <cmath>
+#include <functional>
+#include <memory>
 
 #include "net/layers/elementwise.h"
+#include "net/layers/spatial.h"
 
 namespace lockstep {
+namespace {
+
+class AffineLayer : public Layer {
+ public:
+  AffineLayer(bool relu, AffineInit init) : relu_(relu), init_(init) {}
+
+  void forward(LayerCall& call, View x, View y) override;
+  void backward(LayerCall& call, View x, View y, View dy, View dx) override;
+  double multiply_adds() const override { return multiply_adds_; }
+  bool keeps_dy() const override { return !relu_; }
+  std::string implementation() const override { return plan_->implementation(); }
+
+ protected:
+  /// Asks for parameters and scratch at the end of setup(). If `plan` throws, the error begins with
+  /// the layer's name.
+  void finish_setup(Setup& setup, Shape weights,
+                    const std::function<std::unique_ptr<AffinePlan>()>& plan, Shape out);
+
+  bool relu_;
+
+ private:
+  /// The second view of `of`, or its substitute at `place` after LayerCall::saved.
+  View biases(const LayerCall& call, std::span<const View> of, std::size_t place) const;
+
+  AffineInit init_;
+  View no_biases_;
+  /// Substitutes for biases and their gradient: zeros, and values that are never read.
+  std::size_t zeros_ = 0, unwanted_ = 0;
+  std::unique_ptr<AffinePlan> plan_;
+  double multiply_adds_ = 0;
+};
 
 void AffineLayer::finish_setup(Setup& setup, Shape weights,
                                const std::function<std::unique_ptr<AffinePlan>()>& plan,
@@ -49,6 +84,80 @@ void AffineLayer::backward(LayerCall& call, View x, View y, View dy, View dx) {
   plan_->backward_weights(*call.stream, x, dy, call.gradients[0],
                           biases(call, call.gradients, unwanted_), call.scratch);
   if (dx) plan_->backward_data(*call.stream, dy, call.weights[0], dx, call.scratch);
+}
+
+class ConvolutionLayer : public AffineLayer {
+ public:
+  ConvolutionLayer(std::int64_t filters, std::int64_t kernel, bool relu, AffineInit init,
+                   ConvolutionOptions options)
+      : AffineLayer(relu, init), filters_(filters), kernel_(kernel), options_(options) {
+    expect(options.padding == Padding::valid || kernel % 2 == 1,
+           "a convolution that keeps the extent has an odd kernel");
+  }
+
+  Shape setup(Setup& setup, Shape in) override {
+    const std::string name = "the convolution " + setup.name;
+    const std::int64_t groups = options_.groups, reach = (kernel_ - 1) * options_.dilation;
+    ConvolutionSpec spec{.input = setup.plan(as_image(in, name)),
+                         .filters = filters_,
+                         .kernel = kernel_,
+                         .stride = options_.stride,
+                         .pad = options_.padding == Padding::same ? reach / 2 : 0,
+                         .dilation = options_.dilation,
+                         .groups = groups,
+                         .one_dimensional = in.rank() == 3,
+                         .relu = relu_};
+    const std::int64_t channels = spec.input.x[3];
+    if (groups < 1 || channels % groups != 0 || filters_ % groups != 0) {
+      throw Error(name + " cannot cut " + std::to_string(channels) + " channels and " +
+                  std::to_string(filters_) + " filters into " + std::to_string(groups) + " groups");
+    }
+    one_dimensional_ = spec.one_dimensional;
+    const Shape out = like(in, spec.output()), weights = spec.weights();
+    for (int axis = 0; axis < out.rank(); ++axis) {
+      if (out[axis] < 1) throw Error(name + " has a larger window than its input, " + in.text());
+    }
+    finish_setup(
+        setup, like(in, weights), [&] { return setup.device.convolution(spec); }, out);
+    return out;
+  }
+
+  std::string kind() const override { return one_dimensional_ ? "conv1d" : "conv2d"; }
+
+ private:
+  bool one_dimensional_ = false;
+  std::int64_t filters_, kernel_;
+  ConvolutionOptions options_;
+};
+
+class DenseLayer : public AffineLayer {
+ public:
+  DenseLayer(std::int64_t features, bool relu, AffineInit init)
+      : AffineLayer(relu, init), features_(features) {}
+
+  Shape setup(Setup& setup, Shape in) override {
+    const DenseSpec spec{.input = setup.plan(in), .features = features_, .relu = relu_};
+    const Shape out{in[0], features_};
+    finish_setup(
+        setup, {features_, in.row()}, [&] { return setup.device.dense(spec); }, out);
+    return out;
+  }
+
+  std::string kind() const override { return "dense"; }
+
+ private:
+  std::int64_t features_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> convolution(std::int64_t filters, std::int64_t kernel, bool relu,
+                                   AffineInit init, ConvolutionOptions options) {
+  return std::make_unique<ConvolutionLayer>(filters, kernel, relu, init, options);
+}
+
+std::unique_ptr<Layer> dense(std::int64_t features, bool relu, AffineInit init) {
+  return std::make_unique<DenseLayer>(features, relu, init);
 }
 
 }  // namespace lockstep

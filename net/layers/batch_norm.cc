@@ -1,11 +1,11 @@
-// Batch normalisation over all but the last extent. Sums go by blocks of rows whose number depends
-// on the shape alone, so that their order is the same on any number of threads. Where shards train
-// together, the total of each takes part in one more sum.
+// Batch normalisation over all extents except the last. The number of blocks of rows depends only
+// on the shape, so sums have the same order on any number of threads. If shards train together,
+// their totals are summed too.
 //
-// The passes wait for memory, so there are as few as can be: a block's squares are summed right
-// after its values, most often still in a cache, around its own mean, from where they are moved to
-// the mean of all (around anything but a mean close by they would lose digits where the mean is
-// large), and a ReLU behind the normalisation is part of it, whose mask backward computes again.
+// The passes wait for memory, so there are few. A block's squares are summed right after its
+// values, while these are in a cache, around the block's own mean. Around a distant mean they would
+// lose digits. They are moved to the mean of all later. A ReLU after the normalisation is part of
+// it, and backward computes its mask again.
 //
 // Sources: Ioffe, Szegedy, "Batch normalization: accelerating deep network training by reducing
 // internal covariate shift", ICML 2015; the running variance is the unbiased one, as PyTorch has
@@ -20,8 +20,8 @@
 namespace lockstep {
 namespace {
 
-/// What the bodies of one layer work on: x as `rows` of `channels`, channel-long arrays, and twice
-/// `blocks` of them for partial sums.
+/// The arguments of all bodies: x as `rows` of `channels`, arrays of `channels` elements, and
+/// partial sums of 2 * `blocks` such arrays.
 template <class T>
 struct Batch {
   const T* x;
@@ -33,14 +33,14 @@ struct Batch {
   HOST_DEVICE float normalized(std::int64_t i, std::int64_t c) const {
     return (static_cast<float>(x[i]) - mean[c]) * inverse[c];
   }
-  /// What y is, but for a ReLU, where x is normalized to that.
+  /// y before the ReLU.
   HOST_DEVICE float scaled(float normalized, std::int64_t c) const {
     return normalized * gamma[c] + beta[c];
   }
 };
 
-/// partial[block] = sum of x over the block's rows, and behind all of them sum of the squares of x
-/// less the block's mean.
+/// partial[block] = sum of x over the block's rows; partial[blocks + block] = sum of the squares of
+/// x minus the block's mean.
 template <class T>
 struct SumRows {
   Batch<T> b;
@@ -76,7 +76,7 @@ HOST_DEVICE constexpr double total(const float* partial, std::int64_t blocks, st
   return sum;
 }
 
-/// This shard's sum of a channel, given the blocks'.
+/// This shard's sum of a channel from the sums of the blocks.
 template <class T>
 struct Total {
   Batch<T> b;
@@ -155,8 +155,8 @@ struct Normalize {
   }
 };
 
-/// partial[block] = sum of the gradients of what was scaled, and behind all of them sum of these
-/// times the normalized x.
+/// partial[block] = sum of the gradients of y; partial[blocks + block] = sum of these times the
+/// normalized x.
 template <class T, bool kRelu>
 struct SumGradients {
   Batch<T> b;
@@ -194,7 +194,7 @@ struct WriteGradients {
   }
 };
 
-/// Given the sums over all rows of the gradients, and of these times the normalized x.
+/// Needs the sums over all rows of the gradients, and of these times the normalized x.
 template <class T, bool kRelu>
 struct InputGradient {
   Batch<T> b;
@@ -296,18 +296,17 @@ class BatchNormLayer : public Layer {
 
  private:
   enum Own : std::size_t { kGamma, kBeta, kMean, kVariance };
-  /// One of the layer's `arrays`; not gamma where there is none.
+  /// One of the layer's `arrays`. Without options_.scale there is no gamma.
   float* own(std::span<const View> arrays, Own which) const {
     return arrays[which - (options_.scale ? 0 : 1)].as<float>();
   }
   static float* saved(const LayerCall& call, std::size_t place) {
     return reinterpret_cast<float*>(call.saved + place);
   }
-  /// Calls f for the type of x and for whether there is a ReLU.
+  /// Calls f for the type of x and with or without the ReLU.
   template <class F>
   void by_body(View x, F f) const {
-    dispatch(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(x.type, [&]<class T>(T*) {
       if (options_.relu) return f.template operator()<T, true>();
       f.template operator()<T, false>();
     });
@@ -325,7 +324,7 @@ class BatchNormLayer : public Layer {
             own(call.weights, kBeta)};
   }
   std::int64_t block_size() const { return rows_ / blocks_ * channels_; }
-  /// For the sums of a channel, behind the partial ones.
+  /// The channels' sums, after the partial sums.
   float* summed(const LayerCall& call) const {
     return reinterpret_cast<float*>(call.scratch) + 2 * blocks_ * channels_;
   }
@@ -333,7 +332,7 @@ class BatchNormLayer : public Layer {
   BatchNormOptions options_;
   std::int64_t rows_ = 0, channels_ = 0, blocks_ = 0;
   std::size_t mean_ = 0, inverse_ = 0, variance_ = 0;
-  /// Where there is no gamma: what stands for it, and for its gradient.
+  /// Without options_.scale: substitutes for gamma and its gradient.
   std::size_t ones_ = 0, unwanted_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Dropout. The mask is drawn again in backward: four numbers from a counter cost less than memory
-// for them between the passes.
+// Dropout. Backward draws the mask again, because four numbers from a counter cost less than memory
+// between the passes.
 //
 // Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, "Dropout: a simple way to
 // prevent neural networks from overfitting", JMLR 15, 2014.
@@ -14,17 +14,17 @@ namespace {
 
 using Key = std::array<std::uint32_t, 2>;
 
-/// y = x where the mask lets it through; four values of a sample at a time.
+/// y = scale * x, or 0 if the mask drops it; four values of a sample at a time.
 template <class T>
 struct Mask {
   const T* x;
   T* y;
-  /// Values of a sample, and how often four of them.
+  /// Values of a sample, and groups of four values.
   std::int64_t row, quads;
   Key key;
   const std::int64_t* position;
   std::int64_t offset;
-  /// Of 2^32: below it a value is dropped.
+  /// A value is dropped if its random number is below.
   std::uint32_t dropped;
   float scale;
 
@@ -53,16 +53,13 @@ class DropoutLayer : public Layer {
     return in;
   }
   void forward(LayerCall& call, View x, View y) override { apply(call, x, y); }
-  void backward(LayerCall& call, View, View, View dy, View dx) override {
-    if (dx) apply(call, dy, dx);
-  }
+  void backward(LayerCall& call, View, View, View dy, View dx) override { apply(call, dy, dx); }
   std::string implementation() const override { return "dropout"; }
 
  private:
   void apply(LayerCall& call, View from, View to) {
     if (call.batch == nullptr) return copy(*call.stream, from, to);
-    dispatch(from.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(from.type, [&]<class T>(T*) {
       const TrainingBatch& batch = *call.batch;
       const std::int64_t row = from.shape.row(), quads = (row + 3) / 4;
       each(*call.stream, from.shape[0] * quads,
@@ -72,7 +69,7 @@ class DropoutLayer : public Layer {
     });
   }
 
-  /// The layer's own: two layers of a model drop different values of a sample.
+  /// The key of this layer: two layers of a model drop different values of a sample.
   Key key(std::uint64_t seed) const {
     const auto words =
         philox({name_, static_cast<std::uint32_t>(Purpose::dropout), ~0u, ~0u},

@@ -1,5 +1,6 @@
 #include "net/layers/elementwise.h"
 
+#include "net/layers.h"
 #include "src/device/each.h"
 
 namespace lockstep {
@@ -21,20 +22,62 @@ struct ReluMask {
   }
 };
 
+template <class T>
+struct Line {
+  const T* from;
+  T* to;
+  float factor, offset;
+  HOST_DEVICE void operator()(std::int64_t i) const {
+    to[i] = factor * static_cast<float>(from[i]) + offset;
+  }
+};
+
+class RescaleLayer : public Layer {
+ public:
+  RescaleLayer(float factor, float offset) : factor_(factor), offset_(offset) {}
+  Shape setup(Setup&, Shape in) override { return in; }
+  void forward(LayerCall& call, View x, View y) override { apply(call, x, y, offset_); }
+  void backward(LayerCall& call, View, View, View dy, View dx) override { apply(call, dy, dx, 0); }
+  std::string implementation() const override { return "rescale"; }
+
+ private:
+  void apply(LayerCall& call, View from, View to, float offset) const {
+    dispatch(from.type, [&]<class T>(T*) {
+      each(*call.stream, from.count(), Line<T>{from.as<T>(), to.as<T>(), factor_, offset});
+    });
+  }
+
+  float factor_, offset_;
+};
+
+class FlattenLayer : public Layer {
+ public:
+  Shape setup(Setup&, Shape in) override { return {in[0], in.row()}; }
+  void forward(LayerCall& call, View x, View y) override { copy(*call.stream, x, y); }
+  void backward(LayerCall& call, View, View, View dy, View dx) override {
+    copy(*call.stream, dy, dx);
+  }
+  std::string implementation() const override { return "flatten"; }
+};
+
 }  // namespace
 
 void copy(Stream& stream, View from, View to) {
-  dispatch(from.type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  dispatch(from.type, [&]<class T>(T*) {
     each(stream, from.count(), Copy<T>{from.as<T>(), to.as<T>()});
   });
 }
 
 void mask_relu(Stream& stream, View y, View dy, View dx) {
-  dispatch(y.type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  dispatch(y.type, [&]<class T>(T*) {
     each(stream, y.count(), ReluMask<T>{y.as<T>(), dy.as<T>(), dx.as<T>()});
   });
 }
+
+std::unique_ptr<Layer> rescale(float factor, float offset) {
+  return std::make_unique<RescaleLayer>(factor, offset);
+}
+
+std::unique_ptr<Layer> flatten() { return std::make_unique<FlattenLayer>(); }
 
 }  // namespace lockstep

@@ -5,10 +5,10 @@
 
 namespace lockstep {
 
-/// Gives to = from, of the same shape and floating-point type.
+/// Enqueues to = from, of the same shape and floating-point type.
 void copy(Stream& stream, View from, View to);
 
-/// Gives dx = dy where y > 0, else 0: the ReLU's part of a gradient. dx may be dy.
+/// Enqueues dx = y > 0 ? dy : 0, the gradient of a ReLU. dx may be dy.
 void mask_relu(Stream& stream, View y, View dy, View dx);
 
 }  // namespace lockstep

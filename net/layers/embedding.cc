@@ -1,5 +1,5 @@
-// Words as vectors. The gradient of a word is the sum over its places in the order of the batch,
-// on any number of threads: each of kParts works on the words of its own.
+// Words as vectors. The gradient of a word is the sum over its places in the order of the batch, on
+// any number of threads, because each of kParts sums words of its own.
 
 #include "net/layers.h"
 #include "src/device/each.h"
@@ -50,21 +50,19 @@ class EmbeddingLayer : public Layer {
 
   Shape setup(Setup& setup, Shape in) override {
     if (in.rank() != 2)
-      throw Error("the embedding " + setup.name + " wants N, L words, and is given " + in.text());
+      throw Error("the embedding " + setup.name + " needs N, L words; its input is " + in.text());
     expect(!setup.input_gradient, "words have no gradient: an embedding is the first layer");
     setup.parameter("vectors", {vocabulary_, features_}, {Init::Kind::uniform, 0.05f});
     return {in[0], in[1], features_};
   }
   void forward(LayerCall& call, View x, View y) override {
-    dispatch(y.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(y.type, [&]<class T>(T*) {
       each_row(*call.stream, x.count(), features_,
                Forward<T>{x.as<std::int32_t>(), call.weights[0].as<float>(), y.as<T>(), features_});
     });
   }
   void backward(LayerCall& call, View x, View, View dy, View) override {
-    dispatch(dy.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(dy.type, [&]<class T>(T*) {
       each_row(*call.stream, kParts, (vocabulary_ + x.count()) * features_ / kParts,
                Gradient<T>{x.as<std::int32_t>(), dy.as<T>(), call.gradients[0].as<float>(),
                            x.count(), vocabulary_, features_});

@@ -1,5 +1,5 @@
-// Layer normalisation over the last extent. Sums over rows go by blocks whose number depends on the
-// shape alone, so that their order is the same on any number of threads.
+// Layer normalisation over the last extent. The number of blocks of rows depends only on the shape,
+// so sums over rows have the same order on any number of threads.
 //
 // Source: Ba, Kiros, Hinton, "Layer normalization", 2016.
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kBlocks = 64;
 
-/// `rows` of `columns`, and what forward keeps of each row.
+/// `rows` of `columns`, with the mean and the inverse deviation of each row.
 template <class T>
 struct Rows {
   const T* x;
@@ -53,7 +53,7 @@ struct Forward {
   }
 };
 
-/// partial[block] = the block's sums of dy * normalized x, and behind all of them those of dy.
+/// partial[block] = the block's sums of dy * normalized x; partial[blocks + block] = those of dy.
 template <class T>
 struct SumGradients {
   Rows<T> r;
@@ -126,8 +126,7 @@ class LayerNormLayer : public Layer {
   }
 
   void forward(LayerCall& call, View x, View y) override {
-    dispatch(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(x.type, [&]<class T>(T*) {
       each_row(*call.stream, rows_, columns_,
                Forward<T>{rows<T>(call, x), y.as<T>(), call.weights[0].as<float>(),
                           call.weights[1].as<float>(), epsilon_});
@@ -135,8 +134,7 @@ class LayerNormLayer : public Layer {
   }
 
   void backward(LayerCall& call, View x, View, View dy, View dx) override {
-    dispatch(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(x.type, [&]<class T>(T*) {
       const Rows<T> r = rows<T>(call, x);
       auto* partial = reinterpret_cast<float*>(call.scratch);
       each_row(*call.stream, blocks_, rows_ / blocks_ * columns_,

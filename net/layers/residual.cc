@@ -1,4 +1,4 @@
-// A branch beside an identity or a shortcut, and their sum.
+// The sum of a branch and a shortcut or the identity.
 //
 // Source: He, Zhang, Ren, Sun, "Deep residual learning for image recognition", CVPR 2016.
 
@@ -22,8 +22,7 @@ struct Sum {
 };
 
 void sum(Stream& stream, View a, View b, View y, bool relu) {
-  dispatch(y.type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  dispatch(y.type, [&]<class T>(T*) {
     const auto give = [&]<bool kRelu>() {
       each(stream, y.count(), Sum<T, kRelu>{a.as<T>(), b.as<T>(), y.as<T>()});
     };
@@ -46,8 +45,8 @@ class ResidualLayer : public Layer {
     const Shape beside = shortcut_ ? shortcut_->setup(setup, in, setup.input_gradient) : in;
     out_ = branch_.setup(setup, in, setup.input_gradient);
     if (beside != out_) {
-      throw Error(setup.name + ": the branch gives " + out_.text() + " and beside it is " +
-                  beside.text() + ": give residual() a shortcut of the branch's shape");
+      throw Error(setup.name + ": the branch returns " + out_.text() + " and the shortcut " +
+                  beside.text() + "; pass residual() a shortcut of the branch's shape");
     }
     first_ = training_ && branch_.keeps_dy() ? 0 : Arena::aligned(bytes(out_));
     own_ = first_ + (shortcut_ ? Arena::aligned(bytes(training_ ? in_ : out_)) : 0);
@@ -95,8 +94,8 @@ class ResidualLayer : public Layer {
 
  private:
   std::size_t bytes(Shape shape) const { return shape.count() * size_of(type_); }
-  /// There are two places at most: for the branch's y, or the gradient of it where that must be a
-  /// copy, and from `first_` on for the shortcut's y, or dx.
+  /// There are at most two places: for the branch's y or a copy of its gradient, and from `first_`
+  /// on for the shortcut's y or dx.
   View scratch(const LayerCall& call, std::size_t place, Shape shape) const {
     return {call.scratch + place, shape, type_};
   }

@@ -8,7 +8,7 @@ class ResponseNormLayer : public Layer {
   explicit ResponseNormLayer(ResponseNormSpec spec) : spec_(spec) {}
 
   Shape setup(Setup& setup, Shape in) override {
-    expect(in.rank() == 4, "response normalisation wants N, H, W, C");
+    expect(in.rank() == 4, "response normalisation needs N, H, W, C");
     spec_.input = setup.plan(in);
     plan_ = setup.device.response_norm(spec_);
     setup.scratch(plan_->scratch_bytes());

@@ -55,16 +55,13 @@ class SoftmaxLayer : public Layer {
     return in;
   }
   void forward(LayerCall& call, View x, View y) override {
-    dispatch(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(x.type, [&]<class T>(T*) {
       each_row(*call.stream, x.count() / columns_, columns_,
                Forward<T>{x.as<T>(), y.as<T>(), columns_});
     });
   }
   void backward(LayerCall& call, View, View y, View dy, View dx) override {
-    if (!dx) return;
-    dispatch(y.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(y.type, [&]<class T>(T*) {
       each_row(*call.stream, y.count() / columns_, columns_,
                Backward<T>{y.as<T>(), dy.as<T>(), dx.as<T>(), columns_});
     });

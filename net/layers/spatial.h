@@ -1,5 +1,4 @@
-// Images and sequences as one: layers with windows take N, H, W, C or N, L, C, and see the latter
-// as images of one row.
+// Images and sequences as one: layers with windows compute N, L, C as images of one row.
 #pragma once
 
 #include <string>
@@ -8,24 +7,16 @@
 
 namespace lockstep {
 
-/// N, H, W, C of `in`. Throws Error, in the name of `layer`, for other shapes.
+/// N, H, W, C of `in`. Throws Error that names `layer` for other shapes.
 inline Shape as_image(Shape in, const std::string& layer) {
   if (in.rank() == 3) return {in[0], 1, in[1], in[2]};
   if (in.rank() == 4) return in;
-  throw Error(layer + " wants N, H, W, C or N, L, C, and is given " + in.text());
+  throw Error(layer + " needs N, H, W, C or N, L, C; its input is " + in.text());
 }
 
-/// N, L, C again where that went in.
+/// `image` as N, L, C if `in` is that, else as it is.
 inline Shape like(Shape in, Shape image) {
   return in.rank() == 4 ? image : Shape{image[0], image[2], image[3]};
-}
-
-/// Throws Error where nothing comes out of `layer`, which is given `in`.
-inline void require_some(Shape out, Shape in, const std::string& layer) {
-  for (int axis = 0; axis < out.rank(); ++axis) {
-    if (out[axis] < 1)
-      throw Error(layer + " has a larger window than what it is given, " + in.text());
-  }
 }
 
 }  // namespace lockstep

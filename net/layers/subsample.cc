@@ -1,5 +1,5 @@
-// Every stride-th element along H and W, with channels of zeros behind those that there are: the
-// shortcut without parameters of He et al. 2015 (option A).
+// Every stride-th element along H and W, and zeros as further channels: the shortcut without
+// parameters of He et al. 2015 (option A).
 
 #include "net/layers.h"
 #include "src/base/round_up.h"
@@ -8,7 +8,8 @@
 namespace lockstep {
 namespace {
 
-/// Of images: in (N, h * stride, w * stride or up to stride - 1 less, c) and out (N, h, w, more c).
+/// Extents of x (N, in_h, in_w, in_c) and y (N, h, w, c), with in_h in (h * stride - stride,
+/// h * stride], the same for in_w, and c >= in_c.
 struct Places {
   std::int64_t stride, in_h, in_w, in_c, h, w, c;
 };
@@ -56,8 +57,8 @@ class SubsampleLayer : public Layer {
 
   Shape setup(Setup& setup, Shape in) override {
     if (in.rank() != 4 || in[3] > channels_) {
-      throw Error("the shortcut " + setup.name + " wants N, H, W and at most " +
-                  std::to_string(channels_) + " channels, and is given " + in.text());
+      throw Error("the shortcut " + setup.name + " needs N, H, W and at most " +
+                  std::to_string(channels_) + " channels; its input is " + in.text());
     }
     const auto kept = [&](int axis) { return ceil_div(in[axis], stride_); };
     const Shape out{in[0], kept(1), kept(2), channels_};
@@ -65,16 +66,13 @@ class SubsampleLayer : public Layer {
     return out;
   }
   void forward(LayerCall& call, View x, View y) override {
-    dispatch(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(x.type, [&]<class T>(T*) {
       each_row(*call.stream, y.count() / places_.c, places_.c,
                Forward<T>{x.as<T>(), y.as<T>(), places_});
     });
   }
   void backward(LayerCall& call, View, View, View dy, View dx) override {
-    if (!dx) return;
-    dispatch(dy.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(dy.type, [&]<class T>(T*) {
       each_row(*call.stream, dx.count() / places_.in_c, places_.in_c,
                Backward<T>{dy.as<T>(), dx.as<T>(), places_});
     });

@@ -1,7 +1,7 @@
 // Residual networks for small images. resnet20 and resnet56: He, Zhang, Ren, Sun, "Deep residual
 // learning for image recognition", CVPR 2016, 4.2, with shortcuts without parameters (option A);
 // published for CIFAR-10: 91.25 % and 93.03 %. resnet18: the same paper's network for ImageNet with
-// a first convolution of 3 x 3 and without the first pool, as is usual for CIFAR-10.
+// a first convolution of 3 x 3 and without the first pool, as is common for CIFAR-10.
 
 #include <cmath>
 
@@ -11,8 +11,8 @@
 namespace lockstep {
 namespace {
 
-/// Normalised, then perhaps a ReLU, and without biases; the deviation keeps the variance of what
-/// passes through a ReLU, by the number of inputs (He et al., 2015).
+/// A convolution without biases, normalised [, ReLU]. The deviation of its weights keeps the
+/// variance of values that pass through a ReLU (He et al., 2015).
 void add_convolution(NamedLayers& layers, const std::string& number, std::int64_t filters,
                      std::int64_t kernel, std::int64_t channels, std::int64_t stride, bool relu) {
   const auto inputs = static_cast<float>(kernel * kernel * channels);
@@ -91,7 +91,7 @@ ModelEntry resnet18() {
   return {
       .name = "resnet18",
       .about =
-          "the residual network of He et al. for ImageNet with 18 layers, as usual for "
+          "the residual network of He et al. for ImageNet with 18 layers, as common for "
           "CIFAR-10, 11.2 M parameters; the same recipe",
       .sample = {1, 32, 32, 3},
       .any_image = true,

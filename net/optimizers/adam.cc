@@ -8,7 +8,6 @@
 // schedule for both the step and the decay, as PyTorch has it.
 
 #include "net/optimizers/moments.h"
-#include "net/update.h"
 
 namespace lockstep {
 namespace {
@@ -16,44 +15,28 @@ namespace {
 constexpr auto kOptions = moment_options(1e-8f);
 
 template <Decay kDecay>
-class Adam : public Optimizer {
+class Adam : public MomentOptimizer {
  public:
-  explicit Adam(const OptimizerOptions& options)
-      : beta1_(options.at("beta1")), beta2_(options.at("beta2")), epsilon_(options.at("epsilon")) {}
+  using MomentOptimizer::MomentOptimizer;
 
-  std::vector<std::string> slots() const override { return {"m", "v"}; }
   Decay decay() const override { return kDecay; }
-
-  Corrections corrections(std::int64_t step) const override {
-    return bias_corrections(step, beta1_, beta2_);
-  }
 
   void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
-    give_update<kDecay>(
-        stream, span, state, now,
-        ScaledMoments{{state.slots[0] + span.range.begin, state.slots[1] + span.range.begin, beta1_,
-                       beta2_, epsilon_}});
+    give_update<kDecay>(stream, span, state, now, ScaledMoments{moments(state, span)});
   }
-
- private:
-  float beta1_, beta2_, epsilon_;
 };
-
-template <Decay kDecay>
-std::unique_ptr<Optimizer> make(const OptimizerOptions& options) {
-  return std::make_unique<Adam<kDecay>>(options);
-}
 
 }  // namespace
 
 OptimizerEntry adam() {
   return {"adam", "Adam: steps scaled by the gradients' own size", 0.001, kOptions,
-          make<Decay::coupled>};
+          make<Adam<Decay::coupled>>};
 }
 
 OptimizerEntry adamw() {
-  return {"adamw", "Adam with decoupled weight decay", 0.001, kOptions, make<Decay::decoupled>};
+  return {"adamw", "Adam with decoupled weight decay", 0.001, kOptions,
+          make<Adam<Decay::decoupled>>};
 }
 
 }  // namespace lockstep

@@ -11,14 +11,13 @@
 
 #include "net/optimizers/lengths.h"
 #include "net/optimizers/moments.h"
-#include "net/update.h"
 
 namespace lockstep {
 namespace {
 
 constexpr auto kOptions = moment_options(1e-6f);
 
-/// Takes the gradient into the moments, and the squares of p and of d.
+/// Adds the gradient to the moments, and sums the squares of p and d.
 struct Squares {
   static constexpr int kSums = 2;
   Moments moments;
@@ -45,7 +44,7 @@ struct NoteRate {
   }
 };
 
-/// Of moments that have the gradient.
+/// The rule for moments that already contain the gradient.
 struct Taken {
   Moments moments;
   HOST_DEVICE float direction(std::int64_t i, float, const UpdateRates& now) const {
@@ -53,22 +52,17 @@ struct Taken {
   }
 };
 
-class Lamb : public Optimizer {
+class Lamb : public MomentOptimizer {
  public:
-  explicit Lamb(const OptimizerOptions& options)
-      : beta1_(options.at("beta1")), beta2_(options.at("beta2")), epsilon_(options.at("epsilon")) {}
+  using MomentOptimizer::MomentOptimizer;
 
-  std::vector<std::string> slots() const override { return {"m", "v"}; }
   Decay decay() const override { return Decay::decoupled; }
   bool layerwise() const override { return true; }
-  Corrections corrections(std::int64_t step) const override {
-    return bias_corrections(step, beta1_, beta2_);
-  }
 
   void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
     const auto [begin, count] = span.range;
-    const Moments moments{state.slots[0] + begin, state.slots[1] + begin, beta1_, beta2_, epsilon_};
+    const Moments moments = this->moments(state, span);
     if (span.single())
       return give_update<Decay::decoupled>(stream, span, state, now, ScaledMoments{moments});
     double* sums = state.scratch->sums;
@@ -80,18 +74,13 @@ class Lamb : public Optimizer {
     each(stream, 1, NoteRate{sums, blocks_of(count), now, own});
     give_update<Decay::decoupled>(stream, span, state, own, Taken{moments});
   }
-
- private:
-  float beta1_, beta2_, epsilon_;
 };
 
 }  // namespace
 
 OptimizerEntry lamb() {
   return {"lamb", "Adam whose steps are shares of each array's own length, for large batches",
-          0.001, kOptions, [](const OptimizerOptions& options) -> std::unique_ptr<Optimizer> {
-            return std::make_unique<Lamb>(options);
-          }};
+          0.001, kOptions, make<Lamb>};
 }
 
 }  // namespace lockstep

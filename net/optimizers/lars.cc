@@ -10,8 +10,7 @@
 // arXiv:1708.03888, algorithm 1.
 
 #include "net/optimizers/lengths.h"
-#include "net/optimizers/momentum.h"
-#include "net/update.h"
+#include "net/optimizers/moments.h"
 
 namespace lockstep {
 namespace {
@@ -90,9 +89,7 @@ class Lars : public Optimizer {
 
 OptimizerEntry lars() {
   return {"lars", "sgd whose steps are shares of each array's own length, for large batches", 0.1,
-          kOptions, [](const OptimizerOptions& options) -> std::unique_ptr<Optimizer> {
-            return std::make_unique<Lars>(options);
-          }};
+          kOptions, make<Lars>};
 }
 
 }  // namespace lockstep

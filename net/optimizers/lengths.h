@@ -1,5 +1,5 @@
-// How long an array of parameters is, and another of its size beside it: what LARS and LAMB take
-// their steps by, array by array.
+// The lengths of a parameter's array and of a second array: LARS, LAMB and Muon scale their steps
+// by them.
 #pragma once
 
 #include <cmath>
@@ -26,8 +26,7 @@ struct Lengths {
   HOST_DEVICE bool both() const { return first > 0 && second > 0; }
 };
 
-/// A ratio of lengths as a factor: of a length that is next to none, the largest number there is,
-/// so that 0 stays 0.
+/// A ratio of lengths as a factor, at most the largest float, so that 0 times it is 0.
 HOST_DEVICE inline float finite(double ratio) {
   constexpr float kMost = 0x1.fffffep127f;
   return ratio < kMost ? static_cast<float>(ratio) : kMost;

@@ -1,4 +1,5 @@
-// The means of the gradients and of their squares that Adam and its kin keep, and their options.
+// The means of gradients and of their squares that optimizers keep, with their options: the
+// momentum of SGD, LARS and Muon, and the two moments of Adam, LAMB and Nadam.
 #pragma once
 
 #include <array>
@@ -8,7 +9,26 @@
 
 namespace lockstep {
 
-/// beta1, beta2 and epsilon, with the usual value of the last.
+constexpr OptimizerOption momentum_option(float value) {
+  return {.name = "momentum",
+          .about = "Momentum: share of the last step in the next; 0: none",
+          .value = value,
+          .common = true};
+}
+
+/// m = momentum * m + g; the direction is m, or g + momentum * m.
+struct Momentum {
+  float* m;
+  float momentum;
+  bool nesterov;
+  HOST_DEVICE float direction(std::int64_t i, float g, const UpdateRates&) const {
+    const float fresh = momentum * m[i] + g;
+    m[i] = fresh;
+    return nesterov ? g + momentum * fresh : fresh;
+  }
+};
+
+/// beta1, beta2 and epsilon, whose default is `epsilon`.
 constexpr std::array<OptimizerOption, 3> moment_options(float epsilon) {
   return {
       {{.name = "beta1", .about = "Decay of the gradients' mean", .value = 0.9f, .high = 0.999999},
@@ -30,7 +50,7 @@ struct Moments {
   struct Means {
     float mean, square;
   };
-  /// Takes g into those of element i, which are returned.
+  /// Adds g to the moments of element i and returns these.
   HOST_DEVICE Means follow(std::int64_t i, float g) const {
     const float mean = beta1 * m[i] + (1 - beta1) * g;
     const float square = beta2 * v[i] + (1 - beta2) * g * g;
@@ -46,13 +66,29 @@ struct Moments {
   }
 };
 
-/// 1 / (1 - beta1^t) and 1 / (1 - beta2^t) of step t = step + 1.
-inline Corrections bias_corrections(std::int64_t step, double beta1, double beta2) {
-  const auto of = [t = static_cast<double>(step + 1)](double beta) {
-    return static_cast<float>(1 / (1 - std::pow(beta, t)));
-  };
-  return {of(beta1), of(beta2), 0};
-}
+/// An optimizer with moment_options().
+class MomentOptimizer : public Optimizer {
+ public:
+  explicit MomentOptimizer(const OptimizerOptions& options)
+      : beta1_(options.at("beta1")), beta2_(options.at("beta2")), epsilon_(options.at("epsilon")) {}
+
+  std::vector<std::string> slots() const override { return {"m", "v"}; }
+  /// 1 / (1 - beta1^t) and 1 / (1 - beta2^t) of step t = step + 1.
+  Corrections corrections(std::int64_t step) const override {
+    const auto of = [t = static_cast<double>(step + 1)](double beta) {
+      return static_cast<float>(1 / (1 - std::pow(beta, t)));
+    };
+    return {of(beta1_), of(beta2_), 0};
+  }
+
+ protected:
+  Moments moments(const TrainingState& state, const UpdateSpan& span) const {
+    const std::int64_t begin = span.range.begin;
+    return {state.slots[0] + begin, state.slots[1] + begin, beta1_, beta2_, epsilon_};
+  }
+
+  float beta1_, beta2_, epsilon_;
+};
 
 /// Adam's rule.
 struct ScaledMoments {

@@ -1,21 +1,22 @@
-// Muon: the momentum of a convolution's filters, as a matrix of one filter a row, brought near the
-// orthogonal matrix next to it.
+// Muon: the momentum of a convolution's filters as a matrix, one filter a row, brought near the
+// nearest orthogonal matrix.
 //   m = momentum * m + g + decay * p;  d = g + decay * p + momentum * m
 //   p -= rate * newton_schulz(d / |d|)
-// With --unit-filters p is first brought to the length sqrt(filters). What is no filter (two
-// extents or one) is stepped as by sgd with momentum and Nesterov's look-ahead.
+// With --unit-filters p is first brought to the length sqrt(filters). Parameters with one or two
+// extents are no filters: they are stepped as by sgd with Nesterov's momentum.
 //
-// Sources: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024; the
-// lengths are those of airbench94_muon.py in the repository of arXiv:2404.00498.
+// Sources: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024, also for
+// the iteration's polynomial and its coefficients; the lengths are those of airbench94_muon.py in
+// the repository of arXiv:2404.00498.
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 
 #include "net/optimizers/lengths.h"
-#include "net/optimizers/momentum.h"
-#include "net/optimizers/newton_schulz.h"
-#include "net/update.h"
+#include "net/optimizers/moments.h"
+#include "src/device/arena.h"
 
 namespace lockstep {
 namespace {
@@ -36,7 +37,101 @@ constexpr OptimizerOption kOptions[] = {
      .kind = OptimizerOption::Kind::flag},
 };
 
-/// Takes the gradient into the momentum, its direction, and the squares of that and of p.
+constexpr float kLinear = 3.4445f, kCubic = -4.7750f, kQuintic = 2.0315f;
+
+struct SetZero {
+  float* to;
+  HOST_DEVICE void operator()(std::int64_t i) const { to[i] = 0; }
+};
+
+/// gram <- cubic * gram + quintic * square.
+struct Polynomial {
+  float* gram;
+  const float* square;
+  HOST_DEVICE void operator()(std::int64_t i) const {
+    gram[i] = kCubic * gram[i] + kQuintic * square[i];
+  }
+};
+
+struct AddLinear {
+  float* x;
+  const float* product;
+  HOST_DEVICE void operator()(std::int64_t i) const { x[i] = kLinear * x[i] + product[i]; }
+};
+
+/// Newton and Schulz' iteration for matrices of one shape. It brings a matrix near the nearest
+/// orthogonal matrix by products only, which each device computes as a dense layer. One thread at a
+/// time.
+class NewtonSchulz {
+ public:
+  NewtonSchulz(Device& device, std::int64_t rows, std::int64_t columns);
+
+  /// The size of give()'s workspace, whose contents need not survive between calls.
+  std::size_t scratch_bytes() const { return places_.bytes; }
+  /// Gives x <- 3.4445 x - 4.7750 (x x^T) x + 2.0315 (x x^T)^2 x, `iterations` times, for x in rows
+  /// (fp32) of Frobenius norm 1 or less: its singular values come to lie about 1.
+  void give(Stream& stream, float* x, int iterations, std::byte* scratch) const;
+
+ private:
+  struct Places {
+    std::size_t gram = 0, square = 0, product = 0, zeros = 0, plan = 0, bytes = 0;
+  };
+
+  std::int64_t rows_, columns_, side_;
+  bool wide_;  ///< x x^T is not larger than x^T x
+  /// x with itself, and with the polynomial of that; the square of a symmetric matrix.
+  std::unique_ptr<AffinePlan> plan_, square_;
+  Places places_;
+};
+
+NewtonSchulz::NewtonSchulz(Device& device, std::int64_t rows, std::int64_t columns)
+    : rows_(rows), columns_(columns), side_(std::min(rows, columns)), wide_(rows <= columns) {
+  plan_ = device.dense({{{rows, columns}, Type::f32, true, true}, side_});
+  square_ = device.dense({{{side_, side_}, Type::f32, false, false}, side_});
+  const auto reserve = [this](std::int64_t floats) {
+    const std::size_t place = places_.bytes;
+    places_.bytes += Arena::aligned(floats * sizeof(float));
+    return place;
+  };
+  places_.gram = reserve(side_ * side_);
+  places_.square = reserve(side_ * side_);
+  places_.product = reserve(rows * columns);
+  places_.zeros = reserve(side_);
+  places_.plan = places_.bytes;
+  places_.bytes += Arena::aligned(std::max(plan_->scratch_bytes(), square_->scratch_bytes()));
+}
+
+void NewtonSchulz::give(Stream& stream, float* x, int iterations, std::byte* scratch) const {
+  const auto at = [scratch](std::size_t place) {
+    return reinterpret_cast<float*>(scratch + place);
+  };
+  const View matrix{x, {rows_, columns_}, Type::f32},
+      gram{at(places_.gram), {side_, side_}, Type::f32},
+      square{at(places_.square), {side_, side_}, Type::f32},
+      product{at(places_.product), {rows_, columns_}, Type::f32},
+      zeros{at(places_.zeros), {side_}, Type::f32};
+  void* const room = scratch + places_.plan;
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    // (x x^T) x is x (x^T x): the smaller square is the cheaper one.
+    each(stream, side_, SetZero{at(places_.zeros)});
+    if (wide_) {
+      plan_->forward(stream, matrix, matrix, zeros, gram, room);
+    } else {
+      plan_->backward_weights(stream, matrix, matrix, gram, zeros, room);
+      each(stream, side_, SetZero{at(places_.zeros)});  // it had the sums of the columns
+    }
+    square_->forward(stream, gram, gram, zeros, square, room);
+    each(stream, gram.count(), Polynomial{at(places_.gram), at(places_.square)});
+    if (wide_) {
+      plan_->backward_data(stream, gram, matrix, product, room);
+    } else {
+      plan_->forward(stream, matrix, gram, zeros, product, room);
+    }
+    each(stream, matrix.count(), AddLinear{x, at(places_.product)});
+  }
+}
+
+/// Adds the gradient to the momentum, and sums the squares of the direction and of p.
 struct TakeGradient {
   static constexpr int kSums = 2;
   Momentum momentum;
@@ -53,7 +148,7 @@ struct TakeGradient {
   }
 };
 
-/// Notes what brings direction and parameter to their lengths as corrections.
+/// Notes as corrections the factors that bring direction and parameter to their lengths.
 struct NoteLengths {
   const double* sums;
   std::int64_t blocks;
@@ -66,7 +161,7 @@ struct NoteLengths {
     *own = *now;
     own->corrections[0] = lengths.first > 0 ? finite(1 / lengths.first) : 0.0f;
     own->corrections[1] = 1;
-    const bool stays = now->shares[schedule] == 0;  // nothing is left of its rate
+    const bool stays = now->shares[schedule] == 0;  // its rate has ended
     if (length > 0 && lengths.second > 0 && !stays)
       own->corrections[1] = finite(length / lengths.second);
   }
@@ -178,7 +273,7 @@ class Muon : public Optimizer {
   static Extents extents(const Shape& shape) { return {shape[0], shape.row()}; }
   const Bank& bank_of(const UpdateSpan& span) const {
     const auto bank = banks_.find(span.range.begin);
-    expect(bank != banks_.end(), "an optimizer was not told of the filters that it is to step");
+    expect(bank != banks_.end(), "an optimizer did not plan the filters that it steps");
     return bank->second;
   }
   float* direction_of(const Bank& bank) const {
@@ -199,9 +294,7 @@ class Muon : public Optimizer {
 
 OptimizerEntry muon() {
   return {"muon", "filters by orthogonal steps, all else by sgd with Nesterov's momentum", 0.02,
-          kOptions, [](const OptimizerOptions& options) -> std::unique_ptr<Optimizer> {
-            return std::make_unique<Muon>(options);
-          }};
+          kOptions, make<Muon>};
 }
 
 }  // namespace lockstep

@@ -9,7 +9,6 @@
 #include <cmath>
 
 #include "net/optimizers/moments.h"
-#include "net/update.h"
 
 namespace lockstep {
 namespace {
@@ -25,12 +24,9 @@ struct LookAhead {
   }
 };
 
-class Nadam : public Optimizer {
+class Nadam : public MomentOptimizer {
  public:
-  explicit Nadam(const OptimizerOptions& options)
-      : beta1_(options.at("beta1")), beta2_(options.at("beta2")), epsilon_(options.at("epsilon")) {}
-
-  std::vector<std::string> slots() const override { return {"m", "v"}; }
+  using MomentOptimizer::MomentOptimizer;
 
   Corrections corrections(std::int64_t step) const override {
     const std::int64_t t = step + 1;
@@ -42,9 +38,7 @@ class Nadam : public Optimizer {
 
   void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
-    give_update(stream, span, state, now,
-                LookAhead{{state.slots[0] + span.range.begin, state.slots[1] + span.range.begin,
-                           beta1_, beta2_, epsilon_}});
+    give_update(stream, span, state, now, LookAhead{moments(state, span)});
   }
 
  private:
@@ -58,17 +52,13 @@ class Nadam : public Optimizer {
     for (std::int64_t i = 1; i <= varied; ++i) result *= momentum(i);
     return result;
   }
-
-  float beta1_, beta2_, epsilon_;
 };
 
 }  // namespace
 
 OptimizerEntry nadam() {
   return {"nadam", "Adam with Nesterov's look-ahead, as Keras has it", 0.001, kOptions,
-          [](const OptimizerOptions& options) -> std::unique_ptr<Optimizer> {
-            return std::make_unique<Nadam>(options);
-          }};
+          make<Nadam>};
 }
 
 }  // namespace lockstep

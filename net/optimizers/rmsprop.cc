@@ -53,9 +53,7 @@ class Rmsprop : public Optimizer {
 
 OptimizerEntry rmsprop() {
   return {"rmsprop", "steps scaled by the gradients' own size, as Keras has it", 0.001, kOptions,
-          [](const OptimizerOptions& options) -> std::unique_ptr<Optimizer> {
-            return std::make_unique<Rmsprop>(options);
-          }};
+          make<Rmsprop>};
 }
 
 }  // namespace lockstep

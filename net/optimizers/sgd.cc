@@ -2,8 +2,7 @@
 // define them:
 //   g += decay * p;  m = momentum * m + g;  p -= rate * (nesterov ? g + momentum * m : m)
 
-#include "net/optimizers/momentum.h"
-#include "net/update.h"
+#include "net/optimizers/moments.h"
 
 namespace lockstep {
 namespace {
@@ -22,7 +21,7 @@ class Sgd : public Optimizer {
   explicit Sgd(const OptimizerOptions& options)
       : momentum_(options.at("momentum")), nesterov_(options.at("nesterov") != 0) {
     if (nesterov_ && momentum_ == 0) {
-      throw Error("--nesterov looks ahead along the momentum: add --momentum 0.9", kExitUsage);
+      throw Error("--nesterov needs a momentum; add --momentum 0.9", kExitUsage);
     }
   }
 
@@ -45,10 +44,7 @@ class Sgd : public Optimizer {
 }  // namespace
 
 OptimizerEntry sgd() {
-  return {"sgd", "stochastic gradient descent, with momentum", 0.1, kOptions,
-          [](const OptimizerOptions& options) -> std::unique_ptr<Optimizer> {
-            return std::make_unique<Sgd>(options);
-          }};
+  return {"sgd", "stochastic gradient descent, with momentum", 0.1, kOptions, make<Sgd>};
 }
 
 }  // namespace lockstep

@@ -44,7 +44,7 @@ constexpr bool draw_flip(Random& random, bool alternate) {
   return alternate ? (random.coin() ^ random.epoch()) % 2 == 1 : chance;
 }
 
-/// What is done to one image before its standardisation; as constructed, what evaluation does.
+/// The augmentation of one image before its standardisation. As constructed, that of evaluation.
 struct Augmentation {
   int top = (kImageSide - kCropSide) / 2, left = top;  ///< of the crop
   bool flip = false;                                   ///< left and right, after the crop
@@ -81,15 +81,13 @@ struct Move {
   }
 };
 
-/// What brightness, contrast and standardisation come to: y = x * scale + shift[c], each rounded
-/// once.
+/// Brightness, contrast and standardisation together: y = x * scale + shift[c], each rounded once.
 //
-// All three are affine per channel, hence so are they together, and everything that scale and shift
-// depend on follows from the sums of x and x^2 per channel, which integers hold exactly. With m[c]
-// and v[c] the mean and variance of channel c in the crop, m the mean of the m[c], f the contrast
-// and b the brightness, the augmented values have mean m + b and variance mean over c of
-// (f^2 v[c] + (m[c] - m)^2). The brightness falls out of y: without clipping, standardisation takes
-// away again whatever is added to all values alike.
+// All three are affine per channel, so their composition is too. Scale and shift follow from the
+// sums of x and x^2 per channel, which are exact in integers. Let m[c] and v[c] be the mean and
+// variance of channel c in the crop, m the mean of the m[c], f the contrast and b the brightness.
+// The augmented values have the mean m + b, and as variance the mean over c of (f^2 v[c] + (m[c] -
+// m)^2). The brightness cancels: without clipping, standardisation subtracts it again.
 struct Standardisation {
   static constexpr int kPlane = kCropSide * kCropSide;
   float scale = 1, shift[kImageChannels] = {};

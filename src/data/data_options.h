@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// --crop-padding auto: that of the data set itself.
+/// --crop-padding auto: the data set's own padding.
 inline constexpr int kOwnPadding = -1;
 
 struct DataOptions {

@@ -53,7 +53,7 @@ struct SampleFormat {
   std::size_t bytes() const;
 };
 
-/// What training does to images besides their set's own augmentation (src/data/mixing.h).
+/// The augmentations of images besides those of their data set (src/data/mixing.h).
 struct Mixing {
   int cutout = 0;   ///< side of the square that is cut out of each image; 0: none
   float mixup = 0;  ///< alpha of the distribution that two samples are mixed by; 0: not mixed
@@ -71,7 +71,7 @@ class Dataset {
   virtual std::int32_t label(std::int64_t index) const = 0;
   /// "CIFAR-10, 50000 training images from /data/cifar10"
   virtual std::string describe() const = 0;
-  /// Memory that it holds, besides pages of mapped files, which all processes of a host share.
+  /// Its memory, without the pages of mapped files, which all processes of a host share.
   virtual std::size_t bytes() const { return 0; }
   /// The stored bytes of a sample: in the set's own memory, or written to `buffer`, which has
   /// format().bytes().
@@ -95,10 +95,10 @@ class Dataset {
 
 struct DatasetPair {
   std::unique_ptr<Dataset> train, test;
-  /// By label. They go into checkpoints, which need no data set then to be understood.
+  /// By label. Checkpoints contain them.
   std::vector<std::string> class_names;
-  /// Which samples these are, wherever they lie: lines "data_batch_1.bin = crc32c 6f3c9a01", one
-  /// per file. Other samples, other lines.
+  /// Identifies the samples, independent of their folder: a line for each file, such as
+  /// "data_batch_1.bin = crc32c 6f3c9a01". Other samples have other lines.
   std::string identity;
 };
 
@@ -106,7 +106,7 @@ struct DatasetPair {
 struct TrainedImages {
   /// By label, at least one.
   std::vector<std::string> class_names;
-  /// As to_text() gives it (src/data/standard.h). Empty: the training images are read for it.
+  /// The text of to_text() (src/data/standard.h). Empty: it is computed from the training images.
   std::string normalisation;
 };
 
@@ -114,17 +114,17 @@ struct DatasetEntry {
   static constexpr std::string_view kind = "data set";
   std::string_view name;
   std::string_view about;
-  /// What is in the folder of --data: "CIFAR-10's official files"; empty: the set is generated.
-  std::string_view files;
-  /// Of a generated set: the one that it stands in for where there is no --data.
-  std::string_view stands_for;
+  /// The contents of the folder --data: "CIFAR-10's official files"; empty: the set is generated.
+  std::string_view files = {};
+  /// The data set that this generated set replaces without --data; empty: none.
+  std::string_view stands_for = {};
   /// Defaults of a run.
   std::string_view model;
   std::int64_t steps;
   /// `directory` is empty for data sets that are generated, from `seed`; data sets with files do
   /// not use the seed. Throws Error that names the file, what is wrong and the cure.
   DatasetPair (*open)(const std::filesystem::path& directory, std::uint64_t seed);
-  /// The user's: scripts/get_data.sh has none of it.
+  /// Whether its files are the user's own, so that scripts/get_data.sh cannot download them.
   bool own = false;
   /// Opens only the test set, with the checkpoint's classes by name; `train` stays null. Throws
   /// Error also if the test set has a class that the checkpoint does not know. Null: use open().
@@ -133,7 +133,7 @@ struct DatasetEntry {
 };
 
 std::span<const DatasetEntry> datasets();
-/// The generated set that stands in for `name`; null: there is none.
+/// The generated set that replaces `name`; null: there is none.
 const DatasetEntry* stand_in(std::string_view name);
 
 }  // namespace lockstep

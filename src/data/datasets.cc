@@ -1,26 +1,16 @@
-// The registry of data sets. A data set is one file in src/data/sets and two words here.
+// The registry of data sets. A data set is one file in src/data/sets and one word in the list here.
 
-#include <array>
-
+#include "src/base/registry.h"
 #include "src/data/dataset.h"
+
+// In the order of --list.
+#define LOCKSTEP_DATASETS(row)                                                                \
+  row(cifar10) row(synthetic) row(mnist) row(digits) row(reuters) row(topics) row(cifar10_32) \
+      row(folder) row(hdf5)
 
 namespace lockstep {
 
-DatasetEntry cifar10();
-DatasetEntry cifar10_32();
-DatasetEntry synthetic();
-DatasetEntry mnist();
-DatasetEntry digits();
-DatasetEntry reuters();
-DatasetEntry topics();
-DatasetEntry folder();
-DatasetEntry hdf5();
-
-std::span<const DatasetEntry> datasets() {
-  static const std::array entries{cifar10(), synthetic(),  mnist(),  digits(), reuters(),
-                                  topics(),  cifar10_32(), folder(), hdf5()};
-  return entries;
-}
+LOCKSTEP_REGISTRY(DatasetEntry, datasets, LOCKSTEP_DATASETS)
 
 const DatasetEntry* stand_in(std::string_view name) {
   for (const DatasetEntry& entry : datasets()) {

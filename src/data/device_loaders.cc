@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-/// Where a step finds its batches, each at the same place in every step.
+/// Memory of the batches of a step, at the same places in each step.
 class BatchPlaces {
  public:
   BatchPlaces(Device& device, const Dataset& dataset, const LoaderSpec& spec)
@@ -39,7 +39,7 @@ class BatchPlaces {
     }
     return batch;
   }
-  /// Of `view` from the beginning of all batches.
+  /// The offset of `view` from the beginning of all batches.
   std::size_t offset(View view) const {
     return static_cast<std::size_t>(static_cast<std::byte*>(view.data) -
                                     static_cast<std::byte*>(arena_.at(0)));
@@ -55,14 +55,14 @@ class BatchPlaces {
   Arena arena_;
 };
 
-/// Memory of the host whose copy to the device is under way until `copied`.
+/// Memory of the host. Its copy to the device is under way until `copied`.
 struct Staging {
   Memory memory;
   std::unique_ptr<Event> copied;
 
   Staging(Device& device, std::size_t bytes)
       : memory(device.allocate(bytes, Place::host)), copied(device.event()) {}
-  /// Until the host may write it; returns the seconds that it took.
+  /// Waits until the host may write it. Returns the seconds.
   double wait() const {
     if (copied->done()) return 0;
     const double start = now_seconds();
@@ -118,7 +118,7 @@ class StagedLoader : public Loader {
 /// An epoch as the host has drawn it.
 struct Drawn {
   std::vector<std::uint32_t> order;
-  std::vector<Mix> mixes;  ///< by sample; empty where none are mixed
+  std::vector<Mix> mixes;  ///< by sample; empty if samples are not mixed
 };
 
 Drawn draw(std::uint64_t seed, std::uint32_t epoch, std::int64_t size, float mixup) {
@@ -128,9 +128,8 @@ Drawn draw(std::uint64_t seed, std::uint32_t epoch, std::int64_t size, float mix
   return drawn;
 }
 
-/// The host draws the order of samples and which of them are mixed. It copies those of an epoch to
-/// the device before the first step that needs them, and after the last step that needs those in
-/// the same place.
+/// The host draws the order and the mixes of an epoch. It copies them to the device before the
+/// first step that needs them, and after the last step that needs those at the same place.
 class ResidentLoader : public Loader {
  public:
   ResidentLoader(Device& device, const Dataset& dataset, const LoaderSpec& spec)
@@ -180,7 +179,7 @@ class ResidentLoader : public Loader {
                      .kept = kept_,
                      .augment = spec_.augment,
                      .seed = spec_.seed,
-                     .cutout = spec_.mixing.cutout,
+                     .mixing = spec_.mixing,
                      .mixes = mixup_ > 0 ? reinterpret_cast<const Mix*>(mixes()) : nullptr},
                     {batch.images, batch.labels, batch.other_labels, batch.weights});
     return batch;
@@ -195,7 +194,7 @@ class ResidentLoader : public Loader {
   std::size_t order_bytes() const { return size_ * sizeof(std::uint32_t); }
   std::size_t mix_bytes() const { return mixup_ > 0 ? size_ * sizeof(Mix) : 0; }
   std::size_t epoch_bytes() const { return order_bytes() + mix_bytes(); }
-  /// Behind all orders.
+  /// The mixes, which follow the orders.
   std::byte* mixes() const {
     return orders_.get() + static_cast<std::size_t>(kept_) * order_bytes();
   }

@@ -64,9 +64,9 @@ std::vector<std::uint32_t> permutation(std::uint64_t seed, std::uint32_t epoch, 
   return order;
 }
 
-// Batch number n of this rank lives in slots[n mod (depth + held)]. The caller holds the last
-// `held` batches that it was handed, the thread may be depth batches ahead of that, and so the two
-// never touch the same slot: the lock guards only the counters.
+// Batch number n of this rank lies in slots[n mod (depth + held)]. The caller uses the last `held`
+// batches that it received, and the thread may be `depth` batches ahead of these. So they never use
+// the same slot, and the lock guards only the counters.
 struct HostLoader::Body {
   const Dataset& dataset;
   const LoaderSpec spec;
@@ -180,9 +180,9 @@ struct HostLoader::Body {
     } else {
       source.bytes = dataset.stored(index, buffer.data());
     }
-    if (spec.augment && spec.mixing.cutout > 0) {
-      source.cutout = Cutout::draw(spec.seed, static_cast<std::uint32_t>(epoch), index,
-                                   spec.mixing.cutout, sample[1], sample[2]);
+    if (spec.augment) {
+      source.edits = ImageEdits::draw(spec.mixing, spec.seed, static_cast<std::uint32_t>(epoch),
+                                      index, sample[1], sample[2]);
     }
     return source;
   }

@@ -41,25 +41,25 @@ struct Batch {
   View images;                      ///< (global_batch / shards) x sample shape
   View labels;                      ///< i32
   std::int64_t first_position = 0;  ///< g of its first sample
-  /// Of mixed samples: the partners' labels (i32), and the weights of the own ones (f32); else
+  /// For mixed samples: the partners' labels (i32) and the weights of the own samples (f32). Else
   /// empty.
   View other_labels = {}, weights = {};
 };
 
-/// Where a training step finds its batches, one for each of the rank's shards. Used by one thread.
+/// The source of a training step's batches, one for each of the rank's shards. Used by one thread.
 class Loader {
  public:
   virtual ~Loader() = default;
-  /// Begins the next step: gives `stream` what only the host can do for it, ahead of the step's own
-  /// work. Waits where the host is not that far; rethrows what its thread threw.
+  /// Begins the next step: enqueues the host's work for it before the step's own work. Waits until
+  /// the host has finished that. Rethrows exceptions of the loader's thread.
   virtual void begin_step(Stream& stream) = 0;
-  /// The batch of own shard `shard` in memory of the device, once what `stream` was given is done;
-  /// shards in order. On a device that repeats steps it is the same work and the same place in each
-  /// of them; what varies is read through `position`, the device's, where the position of the
-  /// step's first sample stands. Valid until the batch after it is asked for, or in memory of the
-  /// host, the one `held` after it.
+  /// The batch of own shard `shard` in memory of the device, after the work in `stream`. Call it
+  /// for the shards in order. On a device that repeats steps, the work and the place are the same
+  /// in each step. The work reads the position of the step's first sample from `position`, memory
+  /// of the device. The batch is valid until the next call, or on the host until the `held`-th next
+  /// call.
   virtual Batch batch(Stream& stream, int shard, const std::int64_t* position) = 0;
-  /// Seconds that the calling thread has waited since construction: 0 where loading is hidden.
+  /// Seconds that the calling thread has waited since construction: 0 if loading is hidden.
   virtual double waited_seconds() const = 0;
   /// Memory held for samples, batches and permutations.
   virtual std::size_t bytes() const = 0;
@@ -78,8 +78,8 @@ class HostLoader : public Loader {
  public:
   HostLoader(const Dataset& dataset, const LoaderSpec& spec);
   ~HostLoader() override;
-  /// The next of this rank's shards: own_shards calls make one step. Waits if none is ready;
-  /// rethrows what its thread threw.
+  /// The batch of this rank's next shard: own_shards calls make one step. Waits until it is ready.
+  /// Rethrows exceptions of the loader's thread.
   Batch next();
 
   void begin_step(Stream&) override {}

@@ -9,8 +9,8 @@ Mix draw_mix(std::uint64_t seed, std::uint32_t epoch, std::uint32_t sample, std:
   Random random(seed, Purpose::mixup, epoch, sample);
   Mix mix;
   mix.partner = random.below(static_cast<std::uint32_t>(size));
-  // Joehnk's way: of two powers of uniform numbers whose sum is at most 1, the share of the first.
-  // In logarithms, for a small alpha makes them smaller than numbers are.
+  // Joehnk's method: draw two powers of uniform numbers until their sum is at most 1. The weight is
+  // the share of the first. Computed in logarithms, because powers underflow for a small alpha.
   const auto power = [&] { return std::log((random.next() + 1.0) * 0x1p-32) / alpha; };
   for (;;) {
     const double one = power(), two = power(), larger = std::max(one, two);

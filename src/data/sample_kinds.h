@@ -59,9 +59,11 @@ struct Crops {
   HOST_DEVICE static int columns() { return kCropSide; }
   HOST_DEVICE static int channels() { return kChannels; }
   static constexpr int kChannels = kImageChannels;
+  static constexpr int kWindowBytes = kCropSide * kCropSide * kChannels;
   static constexpr bool planes = true;
 
-  HOST_DEVICE Look look(Random* random) const {
+  // Inlined by force: a call keeps the state of `random` in memory, which costs 3 % of a sample.
+  [[gnu::always_inline]] HOST_DEVICE Look look(Random* random) const {
     Augmentation how;
     if (random != nullptr) how = Augmentation::draw(*random, padding, alternate);
     return {{kImageSide, kImageSide, kCropSide, kCropSide, how.top, how.left, how.flip},
@@ -106,7 +108,7 @@ struct Crops {
 /// is the number of channels if the compiler is to know it, else 0.
 template <int kDepth>
 struct Images {
-  static constexpr int kChannels = kDepth;
+  static constexpr int kChannels = kDepth, kWindowBytes = 0;
   int height, width, depth;
   bool planes, moved, alternate;
   int padding;
@@ -157,7 +159,7 @@ struct Images {
 /// Values in fp32 that the data set has made itself.
 struct Values {
   int height, width, depth;
-  static constexpr int kChannels = 0;
+  static constexpr int kChannels = 0, kWindowBytes = 0;
   static constexpr bool planes = false;
 
   explicit Values(const SampleFormat& format)

@@ -1,11 +1,11 @@
 #include "src/data/samples.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "src/data/sample_kinds.h"
 #include "src/device/each.h"
@@ -15,73 +15,73 @@ namespace {
 
 using namespace samples;
 
-/// Copies a window of one plane whose pixels have `kDepth` bytes; 0: `depth` bytes. The compiler
-/// knows the size of lines if Kind::columns() is a constant.
-template <class Kind, int kDepth>
-void copy_window(const Kind& kind, Window window, const std::uint8_t* plane, int depth,
-                 std::uint8_t* to) {
-  const int size = kDepth > 0 ? kDepth : depth, columns = kind.columns();
-  // The columns from `begin` to `end` lie within the image.
+/// Copies a line of a window: the columns from `begin` to `end` lie within the image, and the
+/// others are reflected at its edges. A pixel has `size` bytes.
+void copy_line(const Window& window, const std::uint8_t* line, int begin, int end, int size,
+               std::uint8_t* to) {
+  const auto copy = [&](int first, int last) {
+    for (int i = first; i < last; ++i) {
+      const int x = window.left + (window.mirror ? window.columns - 1 - i : i);
+      for (int d = 0; d < size; ++d) to[i * size + d] = line[reflected(x, window.width) * size + d];
+    }
+  };
+  const std::uint8_t* from = line + window.left * size;
+  if (window.mirror && size > 1) return copy(0, window.columns);
+  copy(0, begin);
+  window.mirror
+      ? std::reverse_copy(from + window.columns - end, from + window.columns - begin, to + begin)
+      : std::copy(from + begin * size, from + end * size, to + begin * size);
+  copy(end, window.columns);
+}
+
+/// Copies a window of one plane whose pixels have `size` bytes. The compiler knows the size of
+/// lines if Kind::columns() is a constant.
+template <class Kind>
+[[gnu::always_inline]] inline void copy_window(const Kind& kind, const Window& window,
+                                               const std::uint8_t* plane, int size,
+                                               std::uint8_t* to) {
+  const int columns = kind.columns();
   int begin = std::clamp(-window.left, 0, columns),
       end = std::clamp(window.width - window.left, begin, columns);
   if (window.mirror) begin = columns - std::exchange(end, columns - begin);
-  const bool inside = begin == 0 && end == columns;
+  const bool inside = begin == 0 && end == columns && size == 1;
   for (int row = 0; row < kind.lines(); ++row, to += columns * size) {
     const std::uint8_t* line =
         plane + reflected(window.top + row, window.height) * window.width * size;
-    const std::uint8_t* from = line + window.left * size;
-    const auto copy = [&](int first, int last) {
-      for (int i = first; i < last; ++i) {
-        const int x = window.left + (window.mirror ? columns - 1 - i : i);
-        for (int d = 0; d < size; ++d)
-          to[i * size + d] = line[reflected(x, window.width) * size + d];
-      }
-    };
-    if (window.mirror && size > 1) {
-      copy(0, columns);
-    } else if (inside) {
-      window.mirror ? std::reverse_copy(from, from + columns, to)
-                    : std::copy_n(from, columns * size, to);
+    const std::uint8_t* from = line + window.left;
+    if (!inside) {
+      copy_line(window, line, begin, end, size, to);
+    } else if (window.mirror) {
+      std::reverse_copy(from, from + columns, to);
     } else {
-      copy(0, begin);
-      window.mirror ? std::reverse_copy(from + columns - end, from + columns - begin, to + begin)
-                    : std::copy(from + begin * size, from + end * size, to + begin * size);
-      copy(end, columns);
+      std::memcpy(to, from, columns);
     }
   }
 }
 
 template <class T, class Kind, class Seen, class Team>
 [[gnu::always_inline]] HOST_DEVICE inline void write_sample(const Kind& kind, const Seen& seen,
-                                                            const Cutout& cut, T* y, Team team) {
+                                                            const ImageEdits& edits, T* y,
+                                                            Team team) {
   const int columns = kind.columns(), channels = kind.channels();
   for (int i = team.lane; i < kind.lines() * columns; i += team.lanes) {
     for (int c = 0; c < channels; ++c) y[i * channels + c] = T(seen(i, c));
   }
-  // Cut after it is written: both at once take more registers than a warp has on some GPUs. Each
-  // lane cuts the pixels that it has written.
-  const int left = std::max(cut.left, 0), right = std::min(cut.left + cut.side, columns);
-  for (int row = std::max(cut.top, 0); row < std::min(cut.top + cut.side, kind.lines()); ++row) {
-    const int begin = row * columns + left,
-              own = (team.lane + team.lanes - begin % team.lanes) % team.lanes;
-    for (int i = begin + own; i < row * columns + right; i += team.lanes) {
-      for (int c = 0; c < channels; ++c) y[i * channels + c] = T(0.0f);
-    }
-  }
+  // After it is written, because both at once need more registers than a warp has on some GPUs.
+  edits.apply(y, kind.lines(), columns, channels, team);
 }
 
 /// For teams that have no memory for two samples.
 template <class T, class Kind, class Seen, class Team>
 HOST_DEVICE void write_mixed(const Kind& kind, const Seen& own, const Seen& other,
-                             const Cutout& own_cut, const Cutout& other_cut, float weight, T* y,
-                             Team team) {
+                             const ImageEdits& own_edits, const ImageEdits& other_edits,
+                             float weight, T* y, Team team) {
   const int columns = kind.columns(), channels = kind.channels();
   for (int i = team.lane; i < kind.lines() * columns; i += team.lanes) {
     const int row = i / columns, column = i - row * columns;
-    const bool gone = own_cut.has(row, column), other_gone = other_cut.has(row, column);
     for (int c = 0; c < channels; ++c) {
-      y[i * channels + c] =
-          T(mixed(weight, gone ? 0.0f : own(i, c), other_gone ? 0.0f : other(i, c)));
+      y[i * channels + c] = T(mixed(weight, own_edits.at(row, column, own(i, c)),
+                                    other_edits.at(row, column, other(i, c))));
     }
   }
 }
@@ -90,25 +90,30 @@ HOST_DEVICE void write_mixed(const Kind& kind, const Seen& own, const Seen& othe
 template <class T, class Kind>
 void write_here(const Kind& given, const SampleSource& source, T* y) {
   const Kind kind = given;  // whose members no store can change
-  thread_local std::vector<std::uint8_t> copy;
+  constexpr bool kFixed = Kind::kWindowBytes > 0;
+  std::conditional_t<kFixed, std::array<std::uint8_t, Kind::kWindowBytes>,
+                     std::unique_ptr<std::uint8_t[]>>
+      memory;
   const Look look = kind.look(source.random);
   const Window& window = look.window;
   const int plane = window.lines * window.columns;
   const std::uint8_t* bytes = source.bytes;
   if (!window.is_whole()) {
-    copy.resize(static_cast<std::size_t>(plane) * kind.channels());
+    if constexpr (!kFixed)
+      memory = std::make_unique_for_overwrite<std::uint8_t[]>(plane * kind.channels());
+    std::uint8_t* const copy = &memory[0];
     if (kind.planes) {
       for (int c = 0; c < kind.channels(); ++c) {
         const std::uint8_t* stored = bytes + c * window.height * window.width;
-        copy_window<Kind, 1>(kind, window, stored, 1, copy.data() + c * plane);
+        copy_window(kind, window, stored, 1, copy + c * plane);
       }
     } else {
-      copy_window<Kind, Kind::kChannels>(kind, window, bytes, kind.channels(), copy.data());
+      copy_window(kind, window, bytes, kind.channels(), copy);
     }
-    bytes = copy.data();
+    bytes = copy;
   }
   const auto seen = kind.see(bytes, plane, InOrder{}, look, Alone{});
-  write_sample(kind, seen, source.cutout, y, Alone{});
+  write_sample(kind, seen, source.edits, y, Alone{});
 }
 
 /// Which sample stands in a row of the batch.
@@ -145,16 +150,17 @@ struct MakeSample {
     return kind.see(stored + sample * bytes, look.window.height * look.window.width, look.window,
                     look, team);
   }
-  HOST_DEVICE Cutout cut(std::uint32_t epoch, std::uint32_t sample) const {
-    if (!request.augment || request.cutout == 0) return {};
-    return Cutout::draw(request.seed, epoch, sample, request.cutout, kind.lines(), kind.columns());
+  HOST_DEVICE ImageEdits edits(std::uint32_t epoch, std::uint32_t sample) const {
+    if (!request.augment) return {};
+    return ImageEdits::draw(request.mixing, request.seed, epoch, sample, kind.lines(),
+                            kind.columns());
   }
 
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
     const SampleId id = SampleId::of(request, samples.size, row);
     const auto own = see(id.epoch, id.sample, team);
-    const Cutout own_cut = cut(id.epoch, id.sample);
+    const ImageEdits own_edits = edits(id.epoch, id.sample);
     if (team.lane == 0) labels[row] = samples.labels[id.sample];
     T* y = images + row * kind.lines() * kind.columns() * kind.channels();
     if constexpr (kMixed) {
@@ -163,10 +169,10 @@ struct MakeSample {
         other_labels[row] = samples.labels[mix.partner];
         weights[row] = mix.weight;
       }
-      write_mixed(kind, own, see(id.epoch, mix.partner, team), own_cut, cut(id.epoch, mix.partner),
-                  mix.weight, y, team);
+      write_mixed(kind, own, see(id.epoch, mix.partner, team), own_edits,
+                  edits(id.epoch, mix.partner), mix.weight, y, team);
     } else {
-      write_sample(kind, own, own_cut, y, team);
+      write_sample(kind, own, own_edits, y, team);
     }
   }
 };

@@ -16,7 +16,7 @@ namespace lockstep {
 struct SampleSource {
   const std::uint8_t* bytes = nullptr;
   Random* random = nullptr;  ///< for the augmentation; null: as evaluation sees the sample
-  Cutout cutout = {};
+  ImageEdits edits = {};
 };
 
 /// Another sample that is mixed in; `weight` is that of the own sample.
@@ -42,7 +42,7 @@ struct BatchRequest {
   /// Whether samples are augmented, with the numbers of (seed, epoch, sample).
   bool augment = false;
   std::uint64_t seed = 0;
-  int cutout = 0;  ///< side of the square that is cut out of augmented images; 0: none
+  Mixing mixing = {};  ///< its augmentations of values, only with `augment`
   /// By sample, those of epoch e at e mod `kept`. Null: no samples are mixed.
   const Mix* mixes = nullptr;
 };

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// Pixels are 0 to 255. Other means and deviations make no number that a network can use.
+/// Pixels are 0 to 255, so other means and deviations come from damage.
 constexpr double kLargest = 1e6, kLeast = 1e-6;
 
 }  // namespace
@@ -30,18 +30,20 @@ Standard standard_from(const std::string& text, std::int64_t channels) {
     object.at("mean").get_to(mean);
     object.at("deviation").get_to(deviation);
   } catch (const nlohmann::json::exception&) {
-    fail("the checkpoint's normalisation of images cannot be read: {}", text.substr(0, 200));
+    fail("the checkpoint's normalisation of images is damaged: {}; use another checkpoint",
+         text.substr(0, 200));
   }
-  require(std::ssize(mean) == channels && std::ssize(deviation) == channels,
-          "the checkpoint's normalisation is of images with {}, and these images have {}",
-          counted(std::ssize(mean), "channel"), channels);
+  require(
+      std::ssize(mean) == channels && std::ssize(deviation) == channels,
+      "the checkpoint was trained on images with {}, and these images have {}; choose other data",
+      counted(std::ssize(mean), "channel"), channels);
   Standard standard;
   for (std::size_t c = 0; c < mean.size(); ++c) {
     standard.mean[c] = static_cast<float>(mean[c]);
     standard.deviation[c] = static_cast<float>(deviation[c]);
     require(
         std::abs(mean[c]) <= kLargest && deviation[c] >= kLeast && deviation[c] <= kLargest,
-        "the checkpoint's normalisation of images subtracts {} and divides by {}: it is damaged",
+        "the checkpoint's normalisation of images is damaged: mean {}, deviation {}; use another",
         mean[c], deviation[c]);
   }
   return standard;

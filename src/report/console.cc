@@ -1,5 +1,5 @@
-// Lines and the progress bar. The bar is always the last thing on the terminal, without a newline;
-// a line takes it away, is printed in its place, and the bar is drawn again below.
+// Lines and the progress bar. The bar is always last on the terminal, without a newline. A line
+// replaces the bar, and the bar is drawn again below.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -23,14 +23,14 @@
 namespace lockstep {
 namespace {
 
-/// Columns of the terminal `descriptor`; 0 if it is none or does not say.
+/// Columns of the terminal `descriptor`; 0 if they are unknown or it is no terminal.
 int columns_of(int descriptor) {
   winsize size{};
   return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-/// What mpirun itself writes to, where this process was started by one: Open MPI gives every rank a
-/// terminal of its own for stdout, even if all ends in a file.
+/// The output of mpirun, if it started this process. Open MPI gives every rank a terminal of its
+/// own for stdout, even if all output ends in a file.
 class Launcher {
  public:
   Launcher() {
@@ -50,9 +50,8 @@ class Launcher {
   int descriptor_ = -1;
 };
 
-/// Where the lines go: the same terminal or pipe as `descriptor`, opened anew where that is
-/// allowed, so that a write takes what there is room for and never waits for a reader. The mode of
-/// `descriptor` itself is shared with other programs and stays.
+/// The terminal or pipe of `descriptor`, opened again if possible, so that a write never waits for
+/// a reader. The mode of `descriptor` itself stays, because other programs share it.
 class Output {
  public:
   explicit Output(int descriptor) : given_(descriptor) {
@@ -114,16 +113,16 @@ struct Console::Body {
   std::FILE* const out;
   const std::function<bool()> keep_waiting;
   const Output output{::fileno(out)};
-  bool gone = false;  // nobody reads: told once
+  bool gone = false;  // there is no reader: reported once
   Launcher launcher;
-  bool seen = false;  // `out` is a terminal before a person
+  bool seen = false;  // `out` is a terminal that a person sees
   bool bars = false;
-  std::string bar;  // what stands on the terminal now; empty: none
+  std::string bar;  // the bar on the terminal now; empty: none
   double begin = 0, drawn = 0;
   std::int64_t first = -1;  // `done` at `begin`
   std::int64_t last = -1;   // `done` when it was drawn last
 
-  /// Past stdio, whose functions do not go on after a signal; what stdio still holds goes first.
+  /// Without stdio, whose functions do not continue after a signal. Flushes stdio first.
   void print(std::string_view text) {
     if (gone) return;
     std::fflush(out);
@@ -133,14 +132,14 @@ struct Console::Body {
       if (::poll(&poll, 1, kPause) == 0) {
         if (!keep_waiting || keep_waiting()) continue;
         gone = true;
-        fail("cannot write to standard output: its reader pauses, and the run is to end");
+        fail("cannot write to standard output: its reader pauses, and the run must end");
       }
       const ssize_t written = ::write(output.descriptor(), text.data(), text.size());
       if (written >= 0) {
         text.remove_prefix(written);
       } else if (errno != EINTR && errno != EAGAIN) {
         gone = errno == EPIPE;
-        fail("cannot write to standard output: {}; direct it to another place",
+        fail("cannot write to standard output: {}; redirect it to another file",
              std::strerror(errno));
       }
     }
@@ -166,7 +165,7 @@ Console::~Console() {
   try {
     clear();
   } catch (const Error&) {
-    // Nobody is left to read it.
+    // There is no reader left.
   }
 }
 

@@ -25,7 +25,7 @@ void put(std::string& out, Integer value) {
   for (std::size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);
 }
 
-/// A file of a name that no other process or run has.
+/// A file with a name of its own.
 OutputFile make_file(const std::filesystem::path& directory) {
   for (int n = 0;; ++n) {
     const std::filesystem::path path =
@@ -72,7 +72,7 @@ EventFile::~EventFile() {
   try {
     flush();
   } catch (const Error&) {
-    // Whoever wants to know calls flush().
+    // A caller that needs the error calls flush().
   }
 }
 

@@ -1,6 +1,5 @@
 // Histograms in one pass. The upper 12 bits of a float (sign, exponent, 3 bits of mantissa) are the
-// number of its bucket: eight equal parts of every octave, without a logarithm and without a
-// search.
+// number of its bucket: eight equal parts of every octave, without a logarithm or a search.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -20,8 +19,8 @@ constexpr std::size_t kLanes =
     16;  // independent sums, so that they are vectors and no chain of additions
 constexpr std::size_t kBlock = 2048;  // values, a multiple of kLanes: 8 KiB
 
-/// The smallest magnitude of bucket `i` of either sign; of the first that is not finite, the
-/// largest before it.
+/// The smallest magnitude of bucket `i` of either sign; for the first infinite bucket, the largest
+/// finite magnitude.
 double edge(int i) {
   if (i >= kFinite) return std::numeric_limits<float>::max();
   return std::bit_cast<float>(static_cast<std::uint32_t>(i) << kShift);

@@ -1,4 +1,4 @@
-// JSON lines: one write(2) for each, so that a line is there whole or, if the disk is full, told.
+// JSON lines: one write(2) for each, so that a line is whole, or an error if the disk is full.
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -17,8 +17,7 @@ bool is_of_kind(const nlohmann::json& object, std::string_view kind) {
   return found != object.end() && found->is_string() && found->get<std::string>() == kind;
 }
 
-/// The lines of `path` that are to stay, each with its newline. `all` says whether that is all of
-/// them.
+/// The lines of `path` that stay, each with its newline. `all`: whether these are all lines.
 std::string kept_lines(const std::filesystem::path& path, std::int64_t keep_below_step,
                        std::string_view redone, bool& all) {
   std::ifstream in(path, std::ios::binary);
@@ -74,7 +73,7 @@ JsonLines::~JsonLines() = default;
 void JsonLines::write(std::string_view kind, const Fields& fields) {
   nlohmann::ordered_json object = nlohmann::ordered_json::object();
   for (const auto& [name, value] : fields) object[name] = number(value);
-  // Names may hold any bytes; what is not UTF-8 is replaced, never thrown about.
+  // Names may contain any bytes. Bytes that are not UTF-8 are replaced.
   write(kind, object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 

@@ -1,4 +1,4 @@
-// Whose logs a folder holds, and how they make room for those of another run.
+// The run whose logs a folder contains, and moving them aside for another run.
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -45,7 +45,7 @@ std::filesystem::path set_logs_aside(const std::filesystem::path& directory) {
       const std::string name = entry.path().filename().string();
       if (name.starts_with("events.out.tfevents.")) files.push_back(entry.path());
     }
-    files.push_back(directory / "metrics.jsonl");  // last: where it is gone, all are
+    files.push_back(directory / "metrics.jsonl");  // last, so that all are gone if it is
     for (const auto& file : files) std::filesystem::rename(file, aside / file.filename());
     return aside;
   } catch (const std::filesystem::filesystem_error& error) {

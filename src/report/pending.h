@@ -1,4 +1,4 @@
-// What a report's file could not take yet. Included by src/report/*.cc alone.
+// Text that a report's file has no room for yet. Only for src/report/*.cc.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// Writes `pending` and empties it. Where that fails it throws and keeps them for the next call (a
-/// disk may be full for a while), up to 64 MiB.
+/// Writes `pending` and empties it. If writing fails it throws and keeps up to 64 MiB for the next
+/// call, because a disk may be full for a while.
 inline void write_pending(OutputFile& file, std::string& pending) {
   constexpr std::size_t kMost = 64 << 20;
   try {

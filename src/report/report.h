@@ -1,6 +1,6 @@
-// What a run tells: lines for people, JSON lines for programs, event files for TensorBoard. Used by
-// rank 0 alone. All calls throw Error, which names the file, when something cannot be written;
-// files take it later, when there is room again, in whole lines and records.
+// The reports of a run: lines for people, JSON lines for programs, event files for TensorBoard.
+// Only rank 0 uses them. If a call cannot write, it throws Error that names the file. Files receive
+// the rest later, when there is room again, in whole lines and records.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@ namespace lockstep {
 /// colours. One thread.
 class Console {
  public:
-  /// A bar only if `out` is a terminal that a person sees. Owns nothing.
-  /// `keep_waiting` is asked every tenth of a second while a reader that pauses (Ctrl-S, a pager)
-  /// leaves no room for a line. Where it says no, or the reader has gone (EPIPE), the call throws
-  /// and all later ones do nothing.
+  /// A bar only if `out` is a terminal that a person sees. Owns nothing. `keep_waiting` is called
+  /// each tenth of a second while a paused reader (Ctrl-S, a pager) leaves no room for a line. If
+  /// it returns false, or the reader has gone (EPIPE), the call throws and all later calls do
+  /// nothing.
   explicit Console(std::FILE* out = stdout, std::function<bool()> keep_waiting = {});
   ~Console();
   void line(std::string_view text);
   /// Draws the bar anew, at most ten times a second, in the width of the terminal (or $COLUMNS).
-  /// The time left is told from the second call on, by the pace since the first: a resumed run
-  /// counts its own steps. `note` is ASCII.
+  /// From the second call on it shows the time left, by the pace since the first call: a resumed
+  /// run counts its own steps. `note` is ASCII.
   void progress(std::int64_t done, std::int64_t total, std::string_view note);
-  void clear();  ///< takes the bar away
-  /// What a line may take on a terminal that a person sees; 0 elsewhere: as much as it likes.
+  void clear();  ///< removes the bar
+  /// The columns of a terminal that a person sees; 0 elsewhere: lines may be of any length.
   int columns() const;
 
  private:
@@ -64,20 +64,20 @@ double wall_time();
 class JsonLines {
  public:
   using Fields = std::vector<std::pair<std::string, double>>;
-  /// Appends to `path`. `keep_below_step`: lines already there with a "step" at or above it are
-  /// dropped first (a resumed run goes back to its checkpoint), the file being replaced as a whole;
-  /// negative keeps all. Lines of the kind `redone` go already at the step before that. Lines that
-  /// are no JSON objects (the half line of a crash) are dropped in any case.
+  /// Appends to `path`. Lines with a "step" at or above `keep_below_step` are removed first,
+  /// because a resumed run goes back to its checkpoint; negative keeps all. Lines of the kind
+  /// `redone` are also removed at the step before. Lines that are no JSON objects (the half line of
+  /// a crash) are always removed. The file is replaced as a whole.
   JsonLines(const std::filesystem::path& path, std::int64_t keep_below_step,
             std::string_view redone = {});
   ~JsonLines();
-  /// Integral values are printed without a fraction, others so that they read back exactly; NaN and
-  /// infinities as strings ("NaN", "Infinity", "-Infinity"), which JSON has no numbers for.
+  /// Prints whole numbers without a fraction, others so that they read back exactly, and NaN and
+  /// infinities as strings ("NaN", "Infinity", "-Infinity"), because JSON has no such numbers.
   /// Adds "kind": kind in front ("train", "evaluation") and "time": wall_time() to the millisecond.
   void write(std::string_view kind, const Fields& fields);
   /// The same for the members of `object`, the text of a JSON object that is not empty.
   void write(std::string_view kind, std::string_view object);
-  /// Writes what could not be written when it was told. write() does so too.
+  /// Writes lines that an earlier call could not write. write() does so too.
   void flush();
   void sync();  ///< flush(), and returns when all lines have reached the disk
 
@@ -86,28 +86,29 @@ class JsonLines {
   std::unique_ptr<Body> body_;
 };
 
-/// What is in the metrics.jsonl of `directory`; empty where there is none.
+/// The contents of metrics.jsonl in `directory`; empty if there is no such file.
 struct LoggedRun {
-  bool begun = false;  ///< it has lines of kind "train" or "evaluation"
+  bool begun = false;  ///< whether it has lines of kind "train" or "evaluation"
   std::string run;     ///< "run" of the last line of kind "run"
   /// Step and top-1 of each line of kind "evaluation".
   std::vector<std::pair<std::int64_t, double>> evaluations;
 };
 LoggedRun logged_run(const std::filesystem::path& directory);
 
-/// Moves metrics.jsonl and the event files of `directory` into a new folder within it, earlier-1 or
-/// the next number that is free, which TensorBoard shows as a run of its own. Returns that folder.
+/// Moves metrics.jsonl and the event files of `directory` into a new folder within it: earlier-1,
+/// or the next free number. TensorBoard shows it as a run of its own. Returns that folder.
 std::filesystem::path set_logs_aside(const std::filesystem::path& directory);
 
 /// A histogram as TensorBoard stores it. Bucket i holds values from limits[i - 1] (bucket 0: from
 /// min) to limits[i].
 struct Histogram {
   double min = 0, max = 0, count = 0, sum = 0, sum_squares = 0;  ///< of the finite values
-  /// Right edges, ascending, and how many; a run of empty buckets is one bucket, none at the ends.
+  /// Right edges, ascending, and counts. A run of empty buckets is one bucket; the ends are not
+  /// empty.
   std::vector<double> limits, counts;
 };
-/// Exponential buckets, eight per octave, taken from the bits of the float: one pass, no search.
-/// Non-finite values are left out.
+/// Exponential buckets, eight per octave, from the bits of the floats: one pass, no search. NaN and
+/// infinities are left out.
 Histogram histogram(std::span<const float> values);
 
 /// A TensorBoard event file in `directory` (TFRecord framing, protobuf events):
@@ -115,8 +116,8 @@ Histogram histogram(std::span<const float> values);
 /// One thread.
 class EventFile {
  public:
-  /// `keep_below_step`: readers are told to forget what earlier files of the directory say of steps
-  /// at or above it, as JsonLines does; negative keeps all.
+  /// `keep_below_step`: readers drop the steps at or above it of earlier files in the directory, as
+  /// JsonLines does; negative keeps all.
   explicit EventFile(const std::filesystem::path& directory, std::int64_t keep_below_step = -1);
   ~EventFile();
   void scalars(std::int64_t step, const std::vector<std::pair<std::string, double>>& values);

@@ -7,7 +7,6 @@
 #include <bit>
 #include <limits>
 
-#include "net/checkpoint_pruner.h"
 #include "src/base/random.h"
 #include "src/files/file.h"
 #include "src/files/hdf5.h"
@@ -105,20 +104,19 @@ TEST(Checkpoint, EverySectionComesBackBitForBit) {
   constexpr float kUntouched = 7;
   const std::vector<float> fresh(layout.count, kUntouched);
   std::vector<float> parameters2 = fresh, momentum2 = fresh, ema2 = fresh;
-  const CheckpointMetadata metadata2 = load_checkpoint(file, layout,
-                                                       {{"parameters", parameters2.data()},
-                                                        {"optimizer/momentum", momentum2.data()},
-                                                        {"ema", ema2.data()}});
+  const Checkpoint checkpoint(file);
+  checkpoint.load(layout, {{"parameters", parameters2.data()},
+                           {"optimizer/momentum", momentum2.data()},
+                           {"ema", ema2.data()}});
   EXPECT_EQ(bits(parameters2), bits(only_parameters(layout, parameters, kUntouched)));
   EXPECT_EQ(bits(momentum2), bits(only_parameters(layout, momentum, kUntouched)));
   EXPECT_EQ(bits(ema2), bits(only_parameters(layout, ema, kUntouched)));
-  EXPECT_EQ(metadata2.position, metadata.position);
-  EXPECT_EQ(metadata2.texts, metadata.texts);
-  EXPECT_EQ(read_metadata(file).position, metadata.position);
+  EXPECT_EQ(checkpoint.metadata().position, metadata.position);
+  EXPECT_EQ(checkpoint.metadata().texts, metadata.texts);
 
-  // The averages in the place of the weights, as evaluation wants them.
+  // The averages in the place of the weights, as evaluation loads them.
   std::vector<float> evaluated = fresh;
-  load_checkpoint(file, layout, {{"ema", evaluated.data()}});
+  Checkpoint(file).load(layout, {{"ema", evaluated.data()}});
   EXPECT_EQ(bits(evaluated), bits(ema2));
 }
 
@@ -135,7 +133,7 @@ TEST(Checkpoint, TextsCannotCommandATerminal) {
   EXPECT_EQ(texts.at("data"), "a?b???");
 }
 
-TEST(Checkpoint, NamesInTheFileAreThoseAReaderUnderstands) {
+TEST(Checkpoint, NamesInTheFileAreReadable) {
   const TemporaryDirectory directory;
   const Hdf5Reader reader(save(directory, 5));
   EXPECT_EQ(reader.arrays(), (Names{"parameters/conv1/weights", "parameters/dense/biases",
@@ -174,7 +172,7 @@ TEST(Checkpoint, KeepsTheNewestAndOnlyRemovesItsOwn) {
       (std::vector{directory / "step-10000000000.h5", directory / "step-9999999999.h5", written}));
 }
 
-TEST(Checkpoint, ADamagedOneNeitherCountsNorGoes) {
+TEST(Checkpoint, KeepsAndDoesNotCountDamagedFiles) {
   const TemporaryDirectory directory;
   CheckpointPruner pruner(directory.path(), 2);
   const auto step = [&](int number) { return directory / fmt::format("step-{:010}.h5", number); };
@@ -203,7 +201,7 @@ TEST(Checkpoint, ADamagedOneNeitherCountsNorGoes) {
   EXPECT_EQ(list_checkpoints(directory.path()), (std::vector{step(50), step(20), step(13)}));
 }
 
-TEST(Checkpoint, AnOldOneThatStaysIsAWarning) {
+TEST(Checkpoint, WarnsOfFilesThatItCannotRemove) {
   if (::unshare(CLONE_NEWNS) != 0 ||
       ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
     GTEST_SKIP() << "only root can keep a file from being removed";
@@ -228,7 +226,7 @@ TEST(Checkpoint, AnotherModelsFileNamesTheFirstDifference) {
     std::vector<float> arena(layout.count, 7.0f), former = arena;
     std::vector<Section> sections{{section, arena.data()}};
     if (section != "parameters") sections.insert(sections.begin(), {"parameters", arena.data()});
-    const std::string text = error_of([&] { load_checkpoint(file, layout, sections); });
+    const std::string text = error_of([&] { Checkpoint(file).load(layout, sections); });
     EXPECT_EQ(arena, former) << "nothing may be overwritten";
     return text;
   };
@@ -246,7 +244,7 @@ TEST(Checkpoint, AnotherModelsFileNamesTheFirstDifference) {
   EXPECT_TRUE(mentions(load(small_layout(), "ema"), {"'ema'"}));
 }
 
-TEST(Checkpoint, ADamagedNewestIsNamedAndTheOneBeforeIsTaken) {
+TEST(Checkpoint, FallsBackFromADamagedNewest) {
   const TemporaryDirectory directory;
   EXPECT_FALSE(newest_good(directory.path()).file);
   EXPECT_FALSE(newest_good(directory / "none").file);
@@ -264,7 +262,7 @@ TEST(Checkpoint, ADamagedNewestIsNamedAndTheOneBeforeIsTaken) {
   EXPECT_TRUE(mentions(newest.warnings[0], {third.string()}));
   EXPECT_TRUE(mentions(newest.warnings[0], {"truncated"}));
   EXPECT_TRUE(mentions(newest.warnings[1], {second.string()}));
-  // What follows the name are HDF5's own words, which differ between its versions.
+  // HDF5's own words follow the name. They differ between versions.
   EXPECT_TRUE(mentions(newest.warnings[1], {"damaged", "parameters/conv1/weights"}));
 
   put(first, "");
@@ -278,13 +276,13 @@ TEST(Checkpoint, LoadingADamagedFileThrows) {
   flip_a_bit(file);
   std::vector<float> arena(small_layout().count);
   const std::string text = error_of([&] {
-    load_checkpoint(file, small_layout(), {{"parameters", arena.data()}});
+    Checkpoint(file).load(small_layout(), {{"parameters", arena.data()}});
   });
   EXPECT_TRUE(mentions(text, {file.string()}));
   EXPECT_TRUE(mentions(text, {"damaged", "parameters/conv1/weights"}));
 }
 
-TEST(Checkpoint, AFileOfAnotherProgramIsTold) {
+TEST(Checkpoint, RefusesAFileOfAnotherProgram) {
   const TemporaryDirectory directory;
   Hdf5Writer writer(directory / "step-0000000001.h5");
   writer.array("weights", {1}, std::vector<float>{1});
@@ -293,7 +291,7 @@ TEST(Checkpoint, AFileOfAnotherProgramIsTold) {
       mentions(error_of([&] { read_metadata(directory / "step-0000000001.h5"); }), {"'step'"}));
 }
 
-TEST(Checkpoint, APositionThatCannotBeIsDamage) {
+TEST(Checkpoint, RefusesAnImpossiblePosition) {
   const TemporaryDirectory directory;
   const Layout layout = small_layout();
   const std::vector<float> arena = arena_of(layout, 1);
@@ -311,7 +309,7 @@ TEST(Checkpoint, APositionThatCannotBeIsDamage) {
   }
 }
 
-TEST(Checkpoint, AFullDiskIsToldAndTheFormerOnesStay) {
+TEST(Checkpoint, ReportsAFullDiskAndKeepsEarlierFiles) {
   const TemporaryDirectory directory;
   const Layout large = layout_of({{"dense/weights", {1000, 1000}}});
   const std::filesystem::path former = save(directory, 1);

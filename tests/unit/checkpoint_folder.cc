@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "net/checkpoint_pruner.h"
+#include "net/checkpoint.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

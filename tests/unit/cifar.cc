@@ -142,7 +142,7 @@ TEST_F(Cifar, NamesWhatIsMissing) {
   expect_parts(open_message(), {(root_ / "data_batch_3.bin").string(), "No such file"});
 }
 
-TEST_F(Cifar, NamesWhatIsMissingFromTheNames) {
+TEST_F(Cifar, NamesMissingClassNames) {
   write_names("airplane\nautomobile\n");
   expect_parts(open_message(), {"batches.meta.txt", "2 class names", "10"});
   fs::remove(root_ / "batches.meta.txt");
@@ -157,7 +157,7 @@ TEST_F(Cifar, NamesWhatIsMissingFromTheNames) {
   expect_parts(open_message(), {"batches.meta.txt is not a regular file"});
 }
 
-TEST_F(Cifar, SaysHowManyBytesAreThereAndWanted) {
+TEST_F(Cifar, NamesTheActualAndTheExpectedSize) {
   write(1, kFew * kCifarRecordBytes - 1);
   expect_parts(open_message(), {"data_batch_2.bin", "12291 bytes", "12292", "truncated"});
   write(1, kFew * kCifarRecordBytes + 1);
@@ -216,7 +216,7 @@ TEST_F(Cifar, AFileThatChangesDuringTheRunIsAnError) {
   expect_names(read(), {path.string(), "content"});
 }
 
-TEST_F(Cifar, AFileThatIsReplacedIsReadOnAsItWas) {
+TEST_F(Cifar, KeepsReadingAReplacedFile) {
   const DatasetPair data = open_cifar10_files(root_, kFew);
   fs::remove(root_ / name(0));
   write(0, 7);
@@ -226,7 +226,7 @@ TEST_F(Cifar, AFileThatIsReplacedIsReadOnAsItWas) {
 }
 
 /// An error in any thread of a parallel loop is the caller's.
-TEST_F(Cifar, AnErrorOfAThreadIsThrown) {
+TEST_F(Cifar, RethrowsTheErrorOfAThread) {
   for (const int threads : {1, 3}) {
     const std::string text = message([&] {
       read_in_parallel(threads, 30, 1, [](std::int64_t, std::int64_t end) {

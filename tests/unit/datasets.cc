@@ -15,7 +15,7 @@ namespace {
 
 class EveryDataset : public testing::TestWithParam<const DatasetEntry*> {};
 
-TEST_P(EveryDataset, SaysWhatARunNeeds) {
+TEST_P(EveryDataset, NamesTheNeedsOfARun) {
   const DatasetEntry& entry = *GetParam();
   EXPECT_GT(entry.steps, 0);
   EXPECT_NO_THROW(find(models(), entry.model));
@@ -34,7 +34,7 @@ TEST_P(EveryDataset, SaysWhatARunNeeds) {
   }
 }
 
-TEST_P(EveryDataset, IsWholeAndRepeatableWhereItIsGenerated) {
+TEST_P(EveryDataset, IsCompleteAndReproducibleIfGenerated) {
   const DatasetEntry& entry = *GetParam();
   if (!entry.files.empty()) GTEST_SKIP() << "its files are read in a test of its own";
   const DatasetPair pair = entry.open("", 3), again = entry.open("", 3), other = entry.open("", 4);

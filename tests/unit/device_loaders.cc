@@ -153,7 +153,7 @@ TEST(DeviceLoader, CutsAndMixesAsTheHostDoes) {
   }
 }
 
-TEST(DeviceLoader, CopiesBatchesWhereTheSetDoesNotFit) {
+TEST(DeviceLoader, CopiesBatchesIfTheSetDoesNotFit) {
   const Noise set(kCroppedImages, 2000);
   const auto device = make_async_device({.most_delay_us = 3, .largest = 2000 * kImageValues - 1});
   LoaderSpec spec = spec_of(28, Type::f32, 1990);
@@ -180,14 +180,14 @@ TEST(DeviceLoader, CopiesBatchesOfASetThatStoresNone) {
                        {"host", "copied", "device"}));
 }
 
-TEST(DeviceLoader, IsTheHostsOwnWhereMemoryIs) {
+TEST(DeviceLoader, IsAHostLoaderIfMemoryIsTheHosts) {
   const auto device = make_cpu_device(1);
   const Noise set(kCroppedImages, 30);
   EXPECT_EQ(make_loader(*device, set, spec_of(28, Type::f32, 5))->describe(),
             "prepared ahead by a thread of the host");
 }
 
-TEST(ResidentSet, GivesSamplesInTheirOrderAsEvaluationReadsThem) {
+TEST(ResidentSet, ReturnsSamplesInOrderAsInEvaluation) {
   const auto device = make_async_device({.most_delay_us = 3});
   const Noise set(kCroppedImages, 5000);  // more than are copied at a time
   const ResidentSet resident(*device, set);

@@ -39,7 +39,7 @@ TEST_F(DownloadCure, NamesNoFolderThatHoldsOtherFiles) {
   EXPECT_TRUE(mentions(cure(folder_ / "cat.png"), {"NEW_FOLDER"})) << "no folder";
 }
 
-TEST_F(DownloadCure, KnowsImagesOfOnesOwn) {
+TEST_F(DownloadCure, SuggestsTheDataSetsOfOwnImages) {
   put(folder_ / "train.h5", "");
   EXPECT_TRUE(mentions(cure(folder_.path()), {"--dataset hdf5"}));
   fs::create_directories(folder_ / "train/cat");
@@ -47,7 +47,7 @@ TEST_F(DownloadCure, KnowsImagesOfOnesOwn) {
   EXPECT_EQ(cure(folder_.path()).find("get_data.sh"), std::string::npos);
 }
 
-TEST_F(DownloadCure, IsWhatEveryDownloadedDataSetSuggests) {
+TEST_F(DownloadCure, StandsInTheErrorsOfDownloadedDataSets) {
   fs::create_directories(folder_ / "train/cat");
   fs::create_directories(folder_ / "test/cat");
   for (const DatasetEntry& entry : datasets()) {

@@ -113,13 +113,13 @@ TEST_P(Embedding, GivesTheSameBitsOnSeveralThreadsAndLater) {
 INSTANTIATE_TEST_SUITE_P(Types, Embedding, testing::Values(Type::f32, Type::bf16),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
-TEST(EmbeddingLayer, RefusesWhatAreNoWords) {
+TEST(EmbeddingLayer, RefusesInputsThatAreNoWords) {
   const auto device = make_cpu_device(1);
   lockstep::Setup setup(*device, Type::f32, true, false, "words");
   EXPECT_EQ(error_of([&] {
               embedding(5, 3)->setup(setup, {2, 4, 4, 3});
             }),
-            "the embedding words wants N, L words, and is given 2x4x4x3");
+            "the embedding words needs N, L words; its input is 2x4x4x3");
 }
 
 }  // namespace

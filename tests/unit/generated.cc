@@ -1,4 +1,4 @@
-// The generated data sets: repeatable, balanced, held out, of the shape of what they stand for.
+// The generated data sets: repeatable, balanced, and of the shape of the sets that they replace.
 #include "src/data/sets/generated.h"
 
 #include <gtest/gtest.h>
@@ -7,25 +7,24 @@
 #include <set>
 #include <vector>
 
-#include "src/data/sets/digits.h"
-#include "src/data/sets/synthetic.h"
+#include "src/base/table.h"
 
 namespace lockstep {
 namespace {
 
 struct Case {
   const char* name;
-  DatasetPair (*open)(const std::filesystem::path&, std::uint64_t);
   std::int64_t train;
   Shape sample;
 };
 
-const Case kCases[] = {{"digits", open_digits, 60000, {1, 28, 28, 1}},
-                       {"synthetic", open_synthetic, 50000, {1, 24, 24, 3}}};
+const Case kCases[] = {{"digits", 60000, {1, 28, 28, 1}}, {"synthetic", 50000, {1, 24, 24, 3}}};
 
 class Generated : public testing::TestWithParam<Case> {
  protected:
-  static DatasetPair open(std::uint64_t seed) { return GetParam().open("", seed); }
+  static DatasetPair open(std::uint64_t seed) {
+    return find(datasets(), GetParam().name).open("", seed);
+  }
 };
 
 std::vector<float> sample(const Dataset& set, std::int64_t index) {
@@ -34,7 +33,7 @@ std::vector<float> sample(const Dataset& set, std::int64_t index) {
   return values;
 }
 
-TEST_P(Generated, HaveTheShapeOfWhatTheyStandFor) {
+TEST_P(Generated, HaveTheShapeOfTheSetsTheyReplace) {
   const DatasetPair pair = open(1);
   EXPECT_EQ(pair.train->size(), GetParam().train);
   EXPECT_EQ(pair.test->size(), 10000);
@@ -48,7 +47,7 @@ TEST_P(Generated, HaveTheShapeOfWhatTheyStandFor) {
   }
 }
 
-TEST_P(Generated, DependOnSeedPartAndIndexAlone) {
+TEST_P(Generated, DependOnlyOnSeedPartAndIndex) {
   const DatasetPair one = open(1), same = open(1), other = open(2);
   EXPECT_EQ(one.identity, same.identity);
   EXPECT_NE(one.identity, other.identity);

@@ -70,7 +70,7 @@ std::vector<float> read(const Dataset& set, std::int64_t index, Random* random =
   return values;
 }
 
-TEST(Images, AreMirroredInTurnsIfWanted) {
+TEST(Images, AreMirroredInTurns) {
   int first = 0;
   for (std::uint32_t index = 0; index < 400; ++index) {
     bool before = false;
@@ -187,7 +187,7 @@ TEST_F(ImageFolder, TestImagesAreSeenAsInTrainingWithoutTrainingImages) {
             std::string::npos);
 }
 
-TEST_F(ImageFolder, WithoutNormalisationTheTrainingImagesGiveIt) {
+TEST_F(ImageFolder, NormalisesByTrainingImagesIfTheCheckpointCannot) {
   const DatasetPair both = open_folder(folder_.path(), 1);
   const DatasetPair pair = open_test_folder(folder_.path(), {both.class_names, ""});
   for (int i = 0; i < 4; ++i) EXPECT_EQ(read(*pair.test, i), read(*both.test, i));
@@ -222,7 +222,7 @@ TEST(Normalisation, ComesBackBitForBit) {
   EXPECT_EQ(to_text({{1.5f}, {2.0f}}, 1), R"({"mean": [1.5], "deviation": [2]})");
 }
 
-TEST(Normalisation, ThatIsNoneIsRefused) {
+TEST(Normalisation, RefusesDamagedTexts) {
   for (const char* text :
        {"", "mean 3", "{}", "[1]", R"({"mean": [1], "deviation": ["a"]})",
         R"({"mean": [1], "deviation": [0]})", R"({"mean": [1], "deviation": [-1]})",
@@ -235,7 +235,7 @@ TEST(Normalisation, ThatIsNoneIsRefused) {
             std::string::npos);
 }
 
-TEST_F(ImageFolder, OldRunsKnowItsIdentity) {
+TEST_F(ImageFolder, KeepsTheIdentityOfOldRuns) {
   // Figures of the first version: a run resumes only if its data set has the same lines.
   EXPECT_EQ(open_folder(folder_.path(), 1).identity,
             "training images = 4, crc32c e5362390 and d6094d75\n"
@@ -291,15 +291,14 @@ TEST_F(ImageFolder, ReadsJpegByItsContent) {
   EXPECT_EQ(open_folder(folder_.path(), 1).train->sample_shape(), (Shape{1, 8, 8, 3}));
 }
 
-TEST_F(ImageFolder, WhatIsNoImageIsRefusedByItsName) {
+TEST_F(ImageFolder, RefusesFilesThatAreNoImages) {
   const fs::path file = at("train/dog/b.png");
-  const std::string good = contents(file),
-                    begin = file.string() + " is no image that can be read: ",
-                    end = "; take it out of the folder";
+  const std::string good = contents(file), begin = file.string() + " is no readable image: ",
+                    end = "; move it out of the folder";
   put(file, "no image at all");
-  EXPECT_EQ(refusal(), begin + "it begins neither as PNG nor as JPEG" + end);
+  EXPECT_EQ(refusal(), begin + "it is neither PNG nor JPEG" + end);
   put(file, "");
-  EXPECT_EQ(refusal(), begin + "it begins neither as PNG nor as JPEG" + end);
+  EXPECT_EQ(refusal(), begin + "it is neither PNG nor JPEG" + end);
   put(file, good.substr(0, good.size() / 2));
   EXPECT_EQ(refusal().find(begin), 0u) << refusal();
   std::string damaged = good;
@@ -318,7 +317,7 @@ TEST_F(ImageFolder, WhatIsNoImageIsRefusedByItsName) {
   EXPECT_EQ(refusal().find("mogrify"), std::string::npos) << "it overwrites originals";
 }
 
-TEST_F(ImageFolder, FoldersThatAreNoneAreRefused) {
+TEST_F(ImageFolder, RefusesOtherFolders) {
   fs::create_directories(at("test/bird"));
   EXPECT_NE(refusal().find("holds the classes cat, dog, and"), std::string::npos) << refusal();
   fs::create_directories(at("train/bird"));
@@ -332,7 +331,7 @@ TEST_F(ImageFolder, FoldersThatAreNoneAreRefused) {
   EXPECT_EQ(refusal().find("cannot read " + at("test").string()), 0u) << refusal();
   fs::remove_all(at("train"));
   fs::create_directories(at("train/cat"));
-  EXPECT_NE(refusal().find("holds 1 class folders, and at least 2 are wanted"), std::string::npos);
+  EXPECT_NE(refusal().find("holds 1 class folders, and at least 2 are needed"), std::string::npos);
 }
 
 class ImagesInHdf5 : public testing::Test {
@@ -382,7 +381,7 @@ TEST_F(ImagesInHdf5, TestImagesAreSeenAsInTrainingWithoutTrainingImages) {
   EXPECT_NE(unknown.find("does not know: 3, 7;"), std::string::npos) << unknown;
 }
 
-TEST_F(ImagesInHdf5, ThatAreNoneAreRefused) {
+TEST_F(ImagesInHdf5, RefusesOtherFiles) {
   write("train.h5", {2, 1, 2}, {0, 50, 100, 150}, {0, 2});
   EXPECT_NE(refusal().find("test.h5"), std::string::npos);
   write("test.h5", {1, 1, 2}, {256, 0}, {1});
@@ -394,7 +393,7 @@ TEST_F(ImagesInHdf5, ThatAreNoneAreRefused) {
   write("test.h5", {1, 1, 2}, {5, 0}, {1, 1});
   EXPECT_NE(refusal().find("images of shape 1x1x2 and labels of shape 2"), std::string::npos);
   write("test.h5", {1, 2, 2}, {5, 0, 1, 1}, {1});
-  EXPECT_NE(refusal().find("they are to be of one size"), std::string::npos);
+  EXPECT_NE(refusal().find("resize the images"), std::string::npos);
   write("test.h5", {1, 1, 2, 5}, std::vector<float>(10), {1});
   EXPECT_NE(refusal().find("images of 5 channels"), std::string::npos);
   put(folder_ / "test.h5", "no file of HDF5");

@@ -233,7 +233,7 @@ TEST_P(EveryLayer, HalfIsWithinItsRounding) {
   check_narrow(GetParam(), Type::f16, GetParam().narrow / 8);
 }
 
-TEST_P(EveryLayer, DoneLaterGivesTheSameBits) {
+TEST_P(EveryLayer, IsBitwiseIdenticalOnAnAsynchronousDevice) {
   for (const Type type : {Type::f32, Type::bf16}) {
     Outcome at_once;
     try {

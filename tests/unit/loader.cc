@@ -132,7 +132,7 @@ TEST(Loader, IsTheSameForAnyNumberOfRanks) {
   }
 }
 
-TEST(Loader, GoesOnFromAnyPosition) {
+TEST(Loader, ContinuesFromAnyPosition) {
   const Numbers set(37);
   const auto whole = read_by(set, spec_of(12, 4), 1, 30);
   for (const std::int64_t position : {12, 36, 37, 100, 240}) {
@@ -196,7 +196,7 @@ std::vector<std::vector<float>> mixed_by(LoaderSpec spec, int ranks, int steps) 
   return samples;
 }
 
-TEST(Loader, CutsAndMixesAsEachSamplesNumbersSay) {
+TEST(Loader, CutsAndMixesByTheNumbersOfEachSample) {
   const Squares set;
   LoaderSpec spec = spec_of(12, 1);
   for (const Mixing mixing : {Mixing{3, 0}, Mixing{0, 0.5f}, Mixing{3, 0.5f}}) {
@@ -231,7 +231,7 @@ TEST(Loader, CutsAndMixesAsEachSamplesNumbersSay) {
   }
 }
 
-TEST(Loader, MixesTheSameForAnyNumberOfRanksAndShardsAndFromAnyPosition) {
+TEST(Loader, MixesAreIndependentOfRanksShardsAndPosition) {
   LoaderSpec spec = spec_of(12, 4);
   spec.mixing = {2, 0.3f};
   const auto one = mixed_by(spec, 1, 6);
@@ -252,7 +252,7 @@ TEST(Loader, MixesTheSameForAnyNumberOfRanksAndShardsAndFromAnyPosition) {
   }
 }
 
-TEST(Loader, GivesBfloat16) {
+TEST(Loader, ReturnsBfloat16) {
   const Numbers set(10);
   LoaderSpec spec = spec_of(10, 1);
   spec.type = Type::bf16;
@@ -284,7 +284,7 @@ TEST(Loader, PreparesNoMoreThanItsDepthAhead) {
   }
 }
 
-TEST(Loader, HandsOnWhatItsThreadThrew) {
+TEST(Loader, RethrowsTheErrorOfItsThread) {
   Numbers set(100);
   set.fail_at = 3 * 8 + 5;  // within the fourth batch
   HostLoader loader(set, spec_of(8, 1));
@@ -318,7 +318,7 @@ TEST(Loader, CountsItsMemory) {
   EXPECT_LE(loader.bytes(), least + 4 * 64 + 100 * sizeof(std::uint32_t));
 }
 
-TEST(Loader, HoldsAsManyBatchesAsItIsAskedTo) {
+TEST(Loader, HoldsTheRequestedNumberOfBatches) {
   const Numbers data(1000);
   const LoaderSpec spec{.global_batch = 8, .own_shards = 1, .depth = 2, .held = 3};
   HostLoader loader(data, spec), other(data, spec);

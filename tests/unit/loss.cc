@@ -43,12 +43,12 @@ struct Outcome {
   std::vector<std::int64_t> confusion;
 };
 
-TEST(Loss, SharesInPerCentAreExactWhereTheyAreWhole) {
+TEST(Loss, WholePercentagesAreExact) {
   for (int right = 0; right <= 100; ++right)
     EXPECT_EQ((Score{.samples = 100, .top1 = right}).top1_percent(), right);
 }
 
-TEST(Loss, OfSmoothedLabelsIsThatOfTheirShares) {
+TEST(Loss, SmoothedLabelsMatchTheirTargets) {
   const std::vector<double> logits{0.5, -1, 2, 0.25};
   const double smoothing = 0.125;
   double expected = 0;
@@ -72,7 +72,7 @@ TEST(Loss, OfSmoothedLabelsIsThatOfTheirShares) {
   }
 }
 
-TEST(Loss, OfMixedLabelsIsThatOfTheirWeightsAndSoIsItsGradient) {
+TEST(Loss, MixedLabelsMatchTheirTargets) {
   constexpr std::int64_t kSamples = 30, kClasses = 7;
   constexpr double kStep = 1e-5;
   Random random(4, Purpose::generate, 0, 0);
@@ -205,7 +205,7 @@ TEST(Loss, ValueAndGradientMatchDouble) {
   check_against_reference<float>(30, 1e-5);
 }
 
-TEST(Loss, OfBfloat16LogitsIsExactButForTheGradientsRounding) {
+TEST(Loss, OfBfloat16LogitsIsExactExceptForRoundedGradients) {
   check_against_reference<Bfloat16>(2, 4e-3);
 }
 
@@ -252,7 +252,7 @@ TEST(Rank, CountsTheClassesAbove) {
   }
 }
 
-TEST(Rank, OfEqualScoresTheLowerClassIsFirst) {
+TEST(Rank, OrdersEqualScoresByClass) {
   for (std::int32_t label = 0; label < 10; ++label) {
     const std::vector<float> logits(10, 1.5f);
     EXPECT_EQ(rank_of(logits, label), std::min(label, 5));
@@ -326,7 +326,7 @@ TEST(Score, ManyHighLossesDoNotOverflow) {
   EXPECT_EQ(score.diverged, 0);
 }
 
-TEST(Score, ALossWithoutAValueIsNotLost) {
+TEST(Score, CountsALossOfNan) {
   for (const float bad : {kNan, kInfinity, 2e5f}) {
     const Score score = Outcome<float>({1, 0, bad, 0}, {0, 1}, 2).score;
     EXPECT_EQ(score.diverged, 1) << bad;

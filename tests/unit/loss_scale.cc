@@ -75,7 +75,7 @@ TEST_F(Scaling, IsDoubledAfterManyGoodStepsAndHalvedByABadOne) {
   EXPECT_EQ(*scaler_->factor(), 512);
 }
 
-TEST_F(Scaling, SeesEveryElementButTheMail) {
+TEST_F(Scaling, ChecksEachElementExceptTheHeader) {
   for (const float bad : {kInfinity, -kInfinity, kNan, -kNan}) {
     for (const std::int64_t place :
          {Layout::kHeader, std::int64_t{1039}, std::int64_t{1040}, std::int64_t{4096},
@@ -90,7 +90,7 @@ TEST_F(Scaling, SeesEveryElementButTheMail) {
   }
 }
 
-TEST_F(Scaling, LooksAtNothingThatStaysAsItIs) {
+TEST_F(Scaling, IgnoresFrozenParameters) {
   layout_.parameters[0].rate = 0;
   begin({.dynamic = true, .scale = 4});
   EXPECT_EQ(step(layout_.parameters[0].range.begin, kInfinity).skipped, 0);
@@ -104,7 +104,7 @@ TEST_F(Scaling, LooksAtNothingThatStaysAsItIs) {
   EXPECT_EQ(step(layout_.parameters[2].range.begin, kNan).skipped, 2) << "a statistic follows";
 }
 
-TEST_F(Scaling, TakesTheRatesOfTheStepsThatWereNotSkipped) {
+TEST_F(Scaling, UsesTheRatesOfTheStepsThatWereNotSkipped) {
   begin({.dynamic = true, .scale = 1024});
   for (std::size_t more = 0; more < rates_.rates.size(); ++more)
     rates_.rates[more].corrections[0] = 10 - static_cast<float>(more);
@@ -113,7 +113,7 @@ TEST_F(Scaling, TakesTheRatesOfTheStepsThatWereNotSkipped) {
   step(100, kNan);
   EXPECT_EQ(now_.corrections[0], 10);
   step(100, kNan);
-  EXPECT_EQ(now_.corrections[0], 9) << "one that nobody knew of was skipped";
+  EXPECT_EQ(now_.corrections[0], 9) << "an earlier step was skipped, too";
   step();
   EXPECT_EQ(now_.corrections[0], 8);
   EXPECT_EQ(now_.scale, 1.0f / 256);
@@ -156,7 +156,7 @@ TEST_F(Scaling, LeavesRoomForClipping) {
   EXPECT_NEAR(std::sqrt(squares), limit, 1e-6 * limit);
 }
 
-TEST_F(Scaling, GradientsAreClippedAsIfTheyHadNotBeenScaled) {
+TEST_F(Scaling, ClippingIsIndependentOfTheScale) {
   const GradientClip clip(*device_, layout_, 1.5f);
   std::vector<float> gradients(layout_.count);
   for (std::size_t i = 0; i < gradients.size(); ++i)

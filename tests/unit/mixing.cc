@@ -46,7 +46,7 @@ TEST(Mix, HasAnyPartnerAndAWeightOfBeta) {
   }
 }
 
-TEST(Mix, OfATinyAlphaIsStillAWeight) {
+TEST(Mix, IsFiniteForATinyAlpha) {
   for (std::uint32_t sample = 0; sample < 100; ++sample) {
     const float weight = draw_mix(1, 2, sample, 50, 1e-6f).weight;
     EXPECT_TRUE(weight == 0 || weight == 1) << weight;

@@ -126,21 +126,21 @@ TEST_F(Mnist, NamesWhatIsMissing) {
 
 TEST_F(Mnist, NamesAFileOfAnotherKind) {
   write(kFiles[0], content_of(1));
-  expect_refused({kFiles[0], "0x00000801 where 0x00000803 is wanted", "images"});
+  expect_refused({kFiles[0], "0x00000801, not 0x00000803", "images"});
   write(kFiles[0], content_of(0));
   write(kFiles[3], content_of(2));
-  expect_refused({kFiles[3], "0x00000803 where 0x00000801 is wanted", "labels"});
+  expect_refused({kFiles[3], "0x00000803, not 0x00000801", "labels"});
 }
 
 TEST_F(Mnist, NamesAnotherShape) {
   std::string bytes = content_of(2);
   bytes[11] = 32;
   write(kFiles[2], bytes);
-  expect_refused({kFiles[2], "32 rows where 28"});
+  expect_refused({kFiles[2], "32 rows, not 28"});
   bytes = content_of(2);
   bytes[15] = 27;
   write(kFiles[2], bytes);
-  expect_refused({kFiles[2], "27 columns where 28"});
+  expect_refused({kFiles[2], "27 columns, not 28"});
 }
 
 TEST_F(Mnist, ComparesSizesWithTheHeader) {

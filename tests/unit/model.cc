@@ -203,7 +203,7 @@ TEST_P(EveryModel, Bfloat16GradientPointsTheSameWay) {
   }
 }
 
-TEST(Models, ResidualOnesHaveAsManyRelusAsPublished) {
+TEST(Models, ResidualNetworksHaveThePublishedNumberOfRelus) {
   const auto device = make_cpu_device(1);
   const std::pair<const char*, int> published[] = {
       {"resnet20", 19}, {"resnet56", 55}, {"resnet18", 17}, {"resnet_small", 5}};
@@ -220,7 +220,7 @@ TEST(Models, ResidualOnesHaveAsManyRelusAsPublished) {
   }
 }
 
-TEST_P(EveryModel, ParametersLieInTheOrderInWhichGradientsGetReady) {
+TEST_P(EveryModel, ParametersLieInTheOrderOfTheirGradients) {
   Bench bench(*GetParam(), Type::f32, true);
   const Layout& layout = bench.model.layout();
   std::set<std::string> names;
@@ -264,7 +264,7 @@ TEST_P(EveryModel, BackwardWritesEveryGradientAndNothingElse) {
   }
 }
 
-/// The CPU, which notes whose input has a gradient that somebody wants.
+/// The CPU. It notes the layers whose input gradient is requested.
 class Recorder : public WrappedDevice {
  public:
   std::vector<bool> wanted;
@@ -279,7 +279,7 @@ class Recorder : public WrappedDevice {
   }
 };
 
-TEST_P(EveryModel, AsksForNoGradientOfItsImages) {
+TEST_P(EveryModel, ComputesNoGradientOfItsImages) {
   Recorder device;
   Model(device, *GetParam(), GetParam()->sample, kClasses, kBatch, Type::f32, /*training=*/true);
   ASSERT_GE(device.wanted.size(), 2U);
@@ -323,7 +323,7 @@ TEST_P(EveryModel, LearnsOneBatchByHeart) {
   EXPECT_LT(bench.forward(), 0.5 * before);
 }
 
-TEST_P(EveryModel, RefusesWhatItWasNotPlannedFor) {
+TEST_P(EveryModel, RefusesUnplannedInputs) {
   Bench bench(*GetParam(), Type::f32, false);
   HostStream stream;
   View other = bench.images();
@@ -355,7 +355,7 @@ TEST_P(EveryModel, IsMadeForTheShapesThatItFits) {
   }
 }
 
-TEST(RequireFit, TellsBothShapesAndTheModelsThatFit) {
+TEST(RequireFit, NamesBothShapesAndTheModelsThatFit) {
   const ModelEntry small{"small", "", {1, 7, 7, 1}, false, nullptr};
   require_fit(small, {64, 7, 7, 1});
   EXPECT_TRUE(mentions(error_of([&] {

@@ -125,7 +125,7 @@ TEST(Airbench, IsTheNetworkLayerForLayer) {
   EXPECT_EQ(model.forward_flops(), 2 * 2 * image);
 }
 
-TEST(Airbench, BeginsWithWhatTheDataSayAndLetsChannelsThrough) {
+TEST(Airbench, BeginsWithTheDatasFiltersAndIdentities) {
   const auto device = make_cpu_device(1);
   const ModelEntry& entry = find(models(), "airbench94");
   const Model model(*device, entry, entry.sample, kClasses, 1, Type::f32, false);
@@ -186,7 +186,7 @@ TEST(Whitening, MakesAMeanSquareOfOneInEveryDirection) {
       << "of all, where there are fewer";
 }
 
-TEST(Whitening, TakesASymmetricMatrixApart) {
+TEST(Whitening, ComputesEigenvectors) {
   const std::vector<double> a{2, 1, 0, 1, 2, 0, 0, 0, 5};
   const Eigen eigen = eigen_of(a, 3);
   for (std::size_t i = 0; i < 3; ++i) {
@@ -199,7 +199,7 @@ TEST(Whitening, TakesASymmetricMatrixApart) {
   }
 }
 
-TEST(Initialize, DependsOnSeedAndNameAlone) {
+TEST(Initialize, DependsOnlyOnSeedAndName) {
   const auto device = make_cpu_device(1);
   const Model model(*device, find(models(), "tutorial"), kSample, kClasses, 1, Type::f32, false);
   const Layout& layout = model.layout();

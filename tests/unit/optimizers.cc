@@ -27,7 +27,7 @@ Layout two_parameters(Shape weights) {
   return layout;
 }
 
-TEST(OptimizerFigures, AreThoseOfPyTorchAndKeras) {
+TEST(OptimizerFigures, MatchPyTorchAndKeras) {
   std::ifstream file(SOURCE_DIR "/tests/data/optimizers.json");
   const json figures = json::parse(file);
   const auto device = make_cpu_device(1);
@@ -79,7 +79,7 @@ TEST(OptimizerFigures, AreThoseOfPyTorchAndKeras) {
     EXPECT_TRUE(seen.contains(std::string(entry.name))) << entry.name << " has no figures";
 }
 
-TEST(Optimizers, NameWhatTheyKeep) {
+TEST(Optimizers, NameTheirSlots) {
   const OptimizerOptions momentum{{"momentum", 0.9f}},
       nesterov{{"momentum", 0.9f}, {"nesterov", 1.0f}};
   EXPECT_EQ(make_optimizer("sgd", {})->slots(), std::vector<std::string>{});
@@ -91,7 +91,7 @@ TEST(Optimizers, NameWhatTheyKeep) {
             "adamw, beta1 0.5, beta2 0.999, epsilon 1e-08");
 }
 
-TEST(Optimizers, RefuseWhatCannotBeMeant) {
+TEST(Optimizers, RefuseConflictingOptions) {
   EXPECT_TRUE(mentions(error_of([] { make_optimizer("sdg", {}); }), {"\"sgd\""}));
   EXPECT_TRUE(mentions(error_of([] {
                          make_optimizer("sgd", {{"nesterov", 1.0f}});
@@ -100,8 +100,8 @@ TEST(Optimizers, RefuseWhatCannotBeMeant) {
   EXPECT_TRUE(mentions(error_of([] { make_optimizer("adam", {{"momentum", 0.9f}}); }), {"option"}));
 }
 
-TEST(Optimizers, OptionsOfOneNameAreOneOption) {
-  // The command line has one option of a name, whoever declares it.
+TEST(Optimizers, ShareOptionsOfTheSameName) {
+  // The command line has one option for each name.
   std::map<std::string_view, const OptimizerOption*> known;
   for (const OptimizerEntry& entry : optimizers()) {
     for (const OptimizerOption& option : entry.options) {

@@ -1,5 +1,5 @@
-// Groups of parameters by name: the first that matches counts, a rate of 0 is no step at all, and
-// what names nobody is refused.
+// Groups of parameters by name: the first match counts, a rate of 0 means no step, and a group
+// without parameters is refused.
 #include "net/parameter_groups.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ const Parameter& named(const Layout& layout, std::string_view name) {
   throw std::logic_error("no such parameter");
 }
 
-/// What is left of `kSteps` steps with momentum: parameters, then the momentum.
+/// The state after `kSteps` steps with momentum: parameters, then the momentum.
 struct Outcome {
   explicit Outcome(const Layout& layout, float rate = 0.5f)
       : parameters(layout.count, 2.0f), momentum(parameters.size()) {
@@ -56,7 +56,7 @@ struct Outcome {
   std::vector<float> parameters, momentum;
 };
 
-TEST(ParameterGroups, TheFirstThatMatchesCounts) {
+TEST(ParameterGroups, TheFirstMatchCounts) {
   Layout layout = four_parameters();
   const ParameterGroup groups[] = {{"*/biases", 0.25f, 0.0f}, {"block/*", 0.5f, 0.75f}};
   apply_groups(groups, layout);
@@ -84,7 +84,7 @@ TEST(ParameterGroups, TheRateIsAFactor) {
   }
 }
 
-TEST(ParameterGroups, EpochsGiveAScheduleOfTheirOwn) {
+TEST(ParameterGroups, EpochsSetTheirOwnSchedule) {
   Layout layout = four_parameters();
   const ParameterGroup groups[] = {
       {"one/weights", 1, {}, 3}, {"one/biases", 0.5f, {}, 1.5}, {"block/two/biases", 1, {}, 3}};
@@ -127,7 +127,7 @@ TEST(ParameterGroups, WithoutARateNothingMoves) {
   }
 }
 
-TEST(ParameterGroups, WhatStaysAsItIsIsNotCountedWhereGradientsAreClipped) {
+TEST(ParameterGroups, FrozenParametersDoNotCountInClipping) {
   Layout layout = four_parameters();
   const auto device = make_cpu_device(1);
   const ParameterGroup groups[] = {{"*weights", 0, {}}};
@@ -139,7 +139,7 @@ TEST(ParameterGroups, WhatStaysAsItIsIsNotCountedWhereGradientsAreClipped) {
   EXPECT_FLOAT_EQ(now.scale, static_cast<float>(1 / std::sqrt(12.0))) << "of 5 and 7 biases";
 }
 
-TEST(ParameterGroups, ThatAreNobodysAreRefused) {
+TEST(ParameterGroups, RefusesGroupsWithoutParameters) {
   const auto refusal = [](std::initializer_list<ParameterGroup> groups) {
     Layout layout = four_parameters();
     return error_of([&] { apply_groups(std::vector<ParameterGroup>(groups), layout); });

@@ -54,7 +54,7 @@ TEST(Rate, CosineAndLinearEndAtTheEndRateAndStayThere) {
   EXPECT_NEAR(learning_rate(with("linear"), 2, 8), 0.375, 1e-15);
 }
 
-TEST(Rate, OneCycleRisesAndFallsAsPyTorchs) {
+TEST(Rate, OneCycleMatchesPyTorch) {
   const RateOptions options = with("one_cycle");
   EXPECT_NEAR(learning_rate(options, 0, 10), 0.02, 1e-15);
   EXPECT_NEAR(learning_rate(options, 1.5, 10), 0.26, 1e-15) << "half-way up";
@@ -76,14 +76,14 @@ TEST(Rate, WarmUpRisesLinearlyUnderEverySchedule) {
   }
 }
 
-TEST(Rate, DoesNotDependOnTheEndWhereItNeedNot) {
+TEST(Rate, DependsOnTheEndOnlyIfNeeded) {
   // So that a run that is made longer goes on as it was: --steps 8, then --steps 20.
   for (const char* schedule : {"constant", "exponential"}) {
     EXPECT_EQ(learning_rate(with(schedule), 3.7, 8), learning_rate(with(schedule), 3.7, 20));
   }
 }
 
-TEST(Rate, AnUnknownScheduleIsNamed) {
+TEST(Rate, RefusesAnUnknownSchedule) {
   EXPECT_TRUE(
       mentions(error_of([] { learning_rate(with("cosin"), 0, 1); }), {"cosin\"", "cosine\""}));
 }

@@ -74,8 +74,8 @@ struct Plain {
       rank{"OMPI_COMM_WORLD_RANK", nullptr};
 };
 
-/// What a terminal of one row shows after `text`; \r and "erase to the end of the line" are all it
-/// knows.
+/// The screen of a terminal of one row after `text`. It knows only \r and "erase to the end of the
+/// line".
 std::string shown(const std::string& text) {
   std::string lines, row;
   std::size_t column = 0;
@@ -97,7 +97,7 @@ std::string shown(const std::string& text) {
   return lines + row;
 }
 
-TEST(Console, AFileGetsPlainLinesAlone) {
+TEST(Console, AFileReceivesOnlyPlainLines) {
   const TemporaryDirectory directory;
   std::FILE* file = std::fopen((directory / "log").c_str(), "w");
   {
@@ -185,11 +185,12 @@ TEST(Console, NoBarOnADumbTerminal) {
   EXPECT_EQ(terminal.written(), "");
 }
 
-TEST(Console, AFullDiskIsTold) {
+TEST(Console, ReportsAFullDisk) {
   std::FILE* full = std::fopen("/dev/full", "w");
   Console console(full);
-  EXPECT_EQ(error_of([&] { console.line("one"); }),
-            "cannot write to standard output: No space left on device; direct it to another place");
+  EXPECT_EQ(
+      error_of([&] { console.line("one"); }),
+      "cannot write to standard output: No space left on device; redirect it to another file");
   std::fclose(full);
 }
 
@@ -209,7 +210,7 @@ struct Pipe {
   std::FILE* out = nullptr;
 };
 
-TEST(Console, AReaderThatPausesIsWaitedForAndNothingIsLost) {
+TEST(Console, WaitsForAPausedReader) {
   for (const int mode : {0, O_NONBLOCK}) {
     const Pipe pipe(mode);
     std::string expected, read;
@@ -218,7 +219,7 @@ TEST(Console, AReaderThatPausesIsWaitedForAndNothingIsLost) {
     std::thread reader;
     {
       Console console(pipe.out, [&] {
-        if (++waited != 3) return true;  // whoever waits must not be blocked in a write
+        if (++waited != 3) return true;  // a waiting call must not block in a write
         reader = std::thread([&] {
           char buffer[4096];
           while (read.size() < expected.size()) {
@@ -238,7 +239,7 @@ TEST(Console, AReaderThatPausesIsWaitedForAndNothingIsLost) {
   }
 }
 
-TEST(Console, AReaderThatPausesForTooLongIsLeftAlone) {
+TEST(Console, GivesUpOnAReaderThatPausesTooLong) {
   const Pipe pipe(0);
   int asked = 0;
   Console console(pipe.out, [&] { return ++asked < 3; });
@@ -249,18 +250,18 @@ TEST(Console, AReaderThatPausesForTooLongIsLeftAlone) {
   EXPECT_EQ(asked, 3);
 }
 
-TEST(Console, AReaderThatHasGoneIsToldOnce) {
+TEST(Console, ReportsAClosedReaderOnce) {
   const auto former = ::signal(SIGPIPE, SIG_IGN);
   Pipe pipe(0);
   Console console(pipe.out);
   ::close(std::exchange(pipe.ends[0], -1));
   EXPECT_EQ(error_of([&] { console.line("one"); }),
-            "cannot write to standard output: Broken pipe; direct it to another place");
+            "cannot write to standard output: Broken pipe; redirect it to another file");
   console.line("two");
   ::signal(SIGPIPE, former);
 }
 
-TEST(ProgressBar, HoldsWhatFits) {
+TEST(ProgressBar, ShowsWhatFits) {
   EXPECT_EQ(progress_bar(480, 1000, 3909, "loss 1.2", 42),
             "[====>     ] 480/1000 ETA 1:05:09 loss 1.2");
   EXPECT_EQ(progress_bar(5, 10, 309, "", 100),

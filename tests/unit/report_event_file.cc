@@ -85,7 +85,7 @@ TEST(EventFile, NamesDifferEvenWithinASecond) {
   EXPECT_EQ(events_of(a.path()).size(), 1u) << "a reader knows the file before its first value";
 }
 
-TEST(EventFile, TheEndWritesWhatIsLeft) {
+TEST(EventFile, TheDestructorWritesTheRest) {
   const TemporaryDirectory directory;
   std::filesystem::path path;
   {
@@ -100,7 +100,7 @@ TEST(EventFile, TheEndWritesWhatIsLeft) {
   EXPECT_EQ(events.back().summary().value(0).simple_value(), 49999.0f);
 }
 
-TEST(EventFile, AFullDiskIsTold) {
+TEST(EventFile, ReportsAFullDisk) {
   const TemporaryDirectory directory;
   const FileSizeLimit limit(200);
   EventFile file(directory.path());
@@ -109,7 +109,7 @@ TEST(EventFile, AFullDiskIsTold) {
   EXPECT_TRUE(mentions(text, {file.path().string(), "File too large"}));
 }
 
-TEST(EventFile, ADirectoryThatIsNotThereIsTold) {
+TEST(EventFile, ReportsAMissingDirectory) {
   const TemporaryDirectory directory;
   const std::string text = error_of([&] { EventFile file(directory / "none"); });
   EXPECT_TRUE(mentions(text, {"No such file or directory"}));

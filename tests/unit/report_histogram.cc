@@ -57,7 +57,7 @@ std::vector<float> normal(std::size_t count) {
   return values;
 }
 
-TEST(Histogram, HoldsOfAnyValues) {
+TEST(Histogram, CountsAnyValues) {
   for (const std::size_t count : {0, 1, 2, 15, 16, 17, 31, 2047, 2048, 2049, 4096, 100000})
     check(normal(count));
   Random random(6, Purpose::generate, 0, 0);
@@ -72,7 +72,7 @@ TEST(Histogram, HoldsOfAnyValues) {
   check({kInfinity, 1.0f, std::numeric_limits<float>::quiet_NaN(), -2.0f});
 }
 
-TEST(Histogram, SumsAreExactWhereTheyCanBe) {
+TEST(Histogram, SumsAreExactIfPossible) {
   std::vector<float> values(10007);
   std::iota(values.begin(), values.end(), -5000.0f);  // -5000 .. 5006: all sums are whole numbers
   double sum = 0, sum_squares = 0;

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// What `path` holds, without the times of its lines.
+/// The contents of `path` without the times of its lines.
 std::string timeless(const std::filesystem::path& path) {
   return std::regex_replace(contents(path), std::regex("\"time\":[0-9]+\\.[0-9]{3},"), "");
 }
@@ -59,7 +59,7 @@ TEST(JsonLines, EveryNumberReadsBackExactly) {
   }
 }
 
-TEST(JsonLines, WhatJsonHasNoNumbersForIsText) {
+TEST(JsonLines, NanAndInfinitiesAreStrings) {
   const TemporaryDirectory directory;
   const double infinity = std::numeric_limits<double>::infinity();
   JsonLines(directory / "a", -1)
@@ -69,7 +69,7 @@ TEST(JsonLines, WhatJsonHasNoNumbersForIsText) {
             "\n");
 }
 
-TEST(JsonLines, EveryLineHasTheTimeAndAnObjectMayBeGivenAsText) {
+TEST(JsonLines, EachLineHasATimeAndObjectsMayBeText) {
   const TemporaryDirectory directory;
   const double before = wall_time();
   JsonLines(directory / "a", -1).write("run", R"({"step":0,"options":{"lr":0.1}})");
@@ -81,7 +81,7 @@ TEST(JsonLines, EveryLineHasTheTimeAndAnObjectMayBeGivenAsText) {
   EXPECT_LE(time, wall_time() + 0.001);
 }
 
-TEST(JsonLines, AResumedRunDropsTheStepsItWillDoAgain) {
+TEST(JsonLines, AResumedRunDropsLaterSteps) {
   const TemporaryDirectory directory;
   const std::string a = R"({"kind":"train","step":10})", b = R"({"kind":"train","step":20})",
                     c = R"({"kind":"evaluation","step":20})", d = R"({"kind":"train","step":30})",
@@ -99,7 +99,7 @@ TEST(JsonLines, AResumedRunDropsTheStepsItWillDoAgain) {
       << "and of its last step what it redoes";
 }
 
-TEST(JsonLines, TheHalfLineOfACrashIsDroppedAndTheRestKept) {
+TEST(JsonLines, DropsTheHalfLineOfACrash) {
   const TemporaryDirectory directory;
   const std::string whole = R"({"kind":"train","step":10})";
   for (const char* rest : {R"({"kind":"tra)", R"({"kind":"train","step":20})", "\n\n", "17\n"}) {
@@ -109,13 +109,13 @@ TEST(JsonLines, TheHalfLineOfACrashIsDroppedAndTheRestKept) {
   }
 }
 
-TEST(JsonLines, AFullDiskIsTold) {
+TEST(JsonLines, ReportsAFullDisk) {
   JsonLines lines("/dev/full", 5);
   const std::string text = error_of([&] { lines.write("train", {{"step", 1}}); });
   EXPECT_TRUE(mentions(text, {"/dev/full", "No space left on device"}));
 }
 
-TEST(JsonLines, WhatAFullDiskDidNotTakeIsWrittenLater) {
+TEST(JsonLines, WritesPendingLinesWhenThereIsRoom) {
   const TemporaryDirectory directory;
   JsonLines lines(directory / "a", -1);
   std::string one;
@@ -140,7 +140,7 @@ TEST(JsonLines, WhatAFullDiskDidNotTakeIsWrittenLater) {
     EXPECT_TRUE(mentions(text, {fmt::format("\"step\":{}}}\n", step)})) << step;
 }
 
-TEST(JsonLines, WhatADiskDoesNotTakeForLongIsNotKeptForEver) {
+TEST(JsonLines, LimitsPendingLines) {
   const TemporaryDirectory directory;
   JsonLines lines(directory / "a", -1);
   {
@@ -152,13 +152,13 @@ TEST(JsonLines, WhatADiskDoesNotTakeForLongIsNotKeptForEver) {
   EXPECT_EQ(timeless(directory / "a"), "{\"kind\":\"train\",\"step\":1}\n");
 }
 
-TEST(JsonLines, ADirectoryThatIsNotThereIsTold) {
+TEST(JsonLines, ReportsAMissingDirectory) {
   const TemporaryDirectory directory;
   const std::string text = error_of([&] { JsonLines(directory / "none/a", -1); });
   EXPECT_TRUE(mentions(text, {(directory / "none/a").string(), "No such file or directory"}));
 }
 
-TEST(Logs, SayWhichRunTheyAreOf) {
+TEST(Logs, NameTheirRun) {
   const TemporaryDirectory directory;
   EXPECT_FALSE(logged_run(directory.path()).begun) << "no file";
   const std::string run = R"({"kind":"run","step":0,"run":")",
@@ -176,7 +176,7 @@ TEST(Logs, SayWhichRunTheyAreOf) {
             (std::vector<std::pair<std::int64_t, double>>{{10, 0.5}, {20, 0.25}}));
 }
 
-TEST(Logs, OfEarlierRunsAreSetAsideAndNeverOverwritten) {
+TEST(Logs, AreSetAsideAndNeverOverwritten) {
   const TemporaryDirectory directory;
   for (const char* run : {"one", "two"}) {
     put(directory / "metrics.jsonl", run);

@@ -81,7 +81,7 @@ NamedLayers another_dropout(Shape, int) {
   return layers;
 }
 
-/// What dropout of ones lets through: samples at `position` and after.
+/// The output of dropout for ones: samples from `position` on.
 std::vector<float> mask(NamedLayers (*build)(Shape, int), std::int64_t batch, std::int64_t position,
                         std::int64_t offset = 0, std::uint64_t seed = 1) {
   Net net(build, {1, 3, 3, 7}, batch);
@@ -104,7 +104,7 @@ TEST(Dropout, MaskBelongsToTheSampleAndNotToItsBatch) {
   EXPECT_NE(first, mask(another_dropout, 1, 70)) << "another layer";
 }
 
-TEST(Dropout, DropsItsShareScalesTheRestAndIsNothingInEvaluation) {
+TEST(Dropout, DropsInTrainingOnlyAndScalesTheRest) {
   const std::vector<float> values = mask(one_dropout, 400, 0);
   const auto dropped = std::count(values.begin(), values.end(), 0.0f);
   for (const float value : values) {
@@ -154,7 +154,7 @@ NamedLayers one_norm(Shape, int) {
   return layers;
 }
 
-TEST(BatchNorm, GivesItsShareOfMeanAndVarianceAndEvaluatesWithTheRunningOnes) {
+TEST(BatchNorm, WritesItsShareOfMeanAndVariance) {
   constexpr std::int64_t kChannels = 3, kRows = 4 * 5 * 5;
   Net net(one_norm, {1, 5, 5, kChannels}, 4);
   net.fill();
@@ -198,7 +198,7 @@ TEST(BatchNorm, BitsDoNotDependOnThreads) {
   EXPECT_EQ(bits(one), bits(three));
 }
 
-TEST(Statistics, FollowTheMeanOfAStepWhateverTheOptimizer) {
+TEST(Statistics, FollowTheMeanOfAStepWithAnyOptimizer) {
   for (const OptimizerEntry& entry : optimizers()) {
     Net net(one_norm, {1, 2, 2, 3}, 2);
     const auto optimizer = make_optimizer(entry.name, {});
@@ -275,7 +275,7 @@ NamedLayers uneven(Shape, int) {
   return layers;
 }
 
-TEST(Composed, ABranchOfAnotherShapeIsRefused) {
+TEST(Composed, RefusesABranchOfAnotherShape) {
   EXPECT_TRUE(mentions(error_of([] {
                          Net(uneven, {1, 4, 4, 2}, 5);
                        }),

@@ -50,7 +50,7 @@ TEST(Update, StepsEveryParameterWithItsOwnDecayAndMovesItsAverage) {
   EXPECT_EQ(after.gradients, before.gradients);
 }
 
-TEST(Update, PartsAndThreadsGiveTheSameBits) {
+TEST(Update, IsBitwiseIdenticalInPartsAndOnThreads) {
   const Layout layout = small_layout();
   for (const OptimizerEntry& entry : optimizers()) {
     const auto optimizer = make_optimizer(entry.name, {});
@@ -79,7 +79,7 @@ TEST(Update, PartsAndThreadsGiveTheSameBits) {
   }
 }
 
-TEST(Update, WithoutAnAverageNoneIsMoved) {
+TEST(Update, NeedsNoAverage) {
   const Layout layout = small_layout();
   const auto sgd = make_optimizer("sgd", {});
   Arenas before(layout, *sgd);
@@ -170,7 +170,7 @@ TEST(Penalty, IsHalfTheSquaresTimesTheDecay) {
   expect_penalty(0.25f, 0.375 * squares(0) + 0.125 * squares(2));
 }
 
-TEST(Penalty, IsOfWholeArenasHoweverLong) {
+TEST(Penalty, CoversArenasOfAnyLength) {
   for (const std::int64_t count : {16, 1008, 1024, 1040, 5008}) {
     Layout layout;
     layout.parameters.push_back({"weights", {count, 1}, {}, 0.5f, {Layout::kHeader, count}, 0});

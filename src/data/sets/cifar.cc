@@ -86,8 +86,8 @@ std::vector<std::string> read_class_names(const std::filesystem::path& path,
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (!line.empty()) names.push_back(line);
   }
-  require(names.size() == kClasses, "{} holds {} class names where {} are wanted; {}",
-          path.string(), names.size(), kClasses, cure);
+  require(names.size() == kClasses, "{} holds {} class names, not {}; {}", path.string(),
+          names.size(), kClasses, cure);
   return names;
 }
 
@@ -133,7 +133,6 @@ DatasetEntry cifar10() {
   return {.name = "cifar10",
           .about = "CIFAR-10 photographs, 32x32x3, 10 classes, from its official binary files",
           .files = "CIFAR-10's official files",
-          .stands_for = "",
           .model = "tutorial",
           .steps = 10000,
           .open = open_cifar10};
@@ -143,7 +142,6 @@ DatasetEntry cifar10_32() {
   return {.name = "cifar10_32",
           .about = "the same files as whole images of 32x32, moved and mirrored in training",
           .files = "CIFAR-10's official files",
-          .stands_for = "",
           .model = "resnet20",
           .steps = 64000,
           .open = open_cifar10_32};

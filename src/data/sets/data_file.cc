@@ -20,7 +20,7 @@ std::int64_t modified(const struct stat& status) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
-constexpr const char* kLook = "look at the disk or the network file system";
+constexpr const char* kLook = "check the disk or the network file system";
 constexpr const char* kRestore = "restore the file, then run the same command again";
 
 }  // namespace
@@ -33,9 +33,8 @@ DataFile::DataFile(const std::filesystem::path& path, std::int64_t bytes, std::s
   try {
     const struct stat now = status();
     require(S_ISREG(now.st_mode), "{} is not a regular file; {}", path.string(), cure);
-    require(now.st_size == bytes, "{} holds {} bytes where {} are wanted: it is {}; {}",
-            path.string(), now.st_size, bytes, now.st_size < bytes ? "truncated" : "another file",
-            cure);
+    require(now.st_size == bytes, "{} holds {} bytes, not {}: it is {}; {}", path.string(),
+            now.st_size, bytes, now.st_size < bytes ? "truncated" : "another file", cure);
     time_ = modified(now);
     checksum_ = checksum_now();
   } catch (...) {
@@ -48,7 +47,7 @@ DataFile::~DataFile() { ::close(descriptor_); }
 
 void DataFile::read(std::int64_t offset, std::span<std::uint8_t> to) const {
   fill(offset, to);
-  require_unchanged();  // behind the bytes: what changed them earlier is seen
+  require_unchanged();  // after the bytes, so that an earlier change is noticed
 }
 
 std::uint32_t DataFile::checksum_now() const {

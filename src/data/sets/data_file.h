@@ -18,7 +18,7 @@ namespace lockstep {
 class DataFile {
  public:
   /// Throws Error if `path` is missing, no regular file, unreadable, or not of exactly `bytes`
-  /// bytes (more than 0). `cure` ends the message: what a person can do about it.
+  /// bytes (more than 0). `cure` ends the message: it tells people what to do.
   DataFile(const std::filesystem::path& path, std::int64_t bytes, std::string_view cure);
   ~DataFile();
   DataFile(const DataFile&) = delete;
@@ -41,7 +41,7 @@ class DataFile {
   int descriptor_ = -1;
   std::uint32_t checksum_ = 0;
   mutable std::atomic<std::int64_t> time_;  ///< modification, in ns, of the content with checksum_
-  mutable std::mutex mutex_;                ///< of who computes the checksum again
+  mutable std::mutex mutex_;                ///< guards computing the checksum again
 };
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
-#include "src/data/sets/digits.h"
-
+// A generated data set of MNIST's shape, for runs without data: 60000 training and 10000 test
+// images, 28x28x1, of the digits 0 to 9. A digit is drawn in one stroke or two, whose corners,
+// size, angle, slant, place, width and ink are random, on paper with noise.
 #include <algorithm>
 #include <cmath>
 
@@ -67,9 +68,7 @@ void draw(int digit, Random& random, std::uint8_t* pixels) {
   }
 }
 
-}  // namespace
-
-DatasetPair open_digits(const std::filesystem::path& /*directory*/, std::uint64_t seed) {
+DatasetPair open(const std::filesystem::path& /*directory*/, std::uint64_t seed) {
   GeneratedSpec spec{.about = "generated digits",
                      .name = "generated digits",
                      .format = kDigitFormat,
@@ -81,14 +80,15 @@ DatasetPair open_digits(const std::filesystem::path& /*directory*/, std::uint64_
   return generate(spec, seed);
 }
 
+}  // namespace
+
 DatasetEntry digits() {
   return {.name = "digits",
           .about = "generated digits of MNIST's shape; needs no files",
-          .files = "",
           .stands_for = "mnist",
           .model = "deep_mnist",
           .steps = 500,
-          .open = open_digits};
+          .open = open};
 }
 
 }  // namespace lockstep

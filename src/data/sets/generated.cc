@@ -28,8 +28,8 @@ class Generated : public Dataset {
     return buffer;
   }
   std::string describe() const override {
-    return fmt::format("{}, {} {} images", spec_.about, size_,
-                       part_ == Part::train ? "training" : "test");
+    return fmt::format("{}, {} {} {}", spec_.about, size_,
+                       part_ == Part::train ? "training" : "test", spec_.unit);
   }
 
  private:

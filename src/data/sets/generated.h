@@ -1,5 +1,5 @@
-// What generated data sets share: samples that are drawn whenever they are read, with numbers keyed
-// by (seed, part, index), so that nothing is stored.
+// Generated data sets: a sample is drawn whenever it is read, with numbers keyed by (seed, part,
+// index), so that nothing is stored.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,11 @@ struct GeneratedSpec {
   std::string about;
   /// "generated images": what checkpoints call them (DatasetPair::identity).
   std::string name;
+  std::string unit = "images";  ///< what its samples are
   SampleFormat format;
   std::vector<std::string> class_names;
   std::int64_t train = 0, test = 0;
-  /// Draws the stored bytes of a sample of class `label`. Sample i is of class i mod their number.
+  /// Draws the stored bytes of a sample of class `label`. Sample i belongs to class i mod classes.
   void (*draw)(int label, Random& random, std::uint8_t* bytes) = nullptr;
 };
 

@@ -5,14 +5,13 @@
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/data/sets/images.h"
-#include "src/data/standard.h"
 #include "src/files/hdf5.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::string_view kCure =
-    "it is to hold the arrays images (N, H, W, C or N, H, W; whole numbers from 0 to 255) and "
+    "it must hold the arrays images (N, H, W, C or N, H, W; whole numbers from 0 to 255) and "
     "labels (N; from 0), without compression";
 
 ImageStore read_file(const std::filesystem::path& file) {
@@ -35,8 +34,8 @@ ImageStore read_file(const std::filesystem::path& file) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       require(values[i] >= 0 && values[i] <= static_cast<float>(high) &&
                   values[i] == std::floor(values[i]),
-              "{}: number {} of \"{}\" is {}, and it is a whole number from 0 to {}: {}", path, i,
-              name, values[i], high, kCure);
+              "{}: number {} of \"{}\" is {}, not a whole number from 0 to {}: {}", path, i, name,
+              values[i], high, kCure);
     }
     to.assign(values.begin(), values.end());
   };
@@ -48,8 +47,7 @@ ImageStore read_file(const std::filesystem::path& file) {
 void require_same_size(const ImageStore& train, const ImageStore& test,
                        const std::filesystem::path& directory) {
   require(train.size == test.size,
-          "{} has images of {}x{}x{} and its test.h5 of {}x{}x{}: they are "
-          "to be of one size",
+          "{} has images of {}x{}x{} and test.h5 of {}x{}x{}; resize the images of one of them",
           (directory / "train.h5").string(), train.size.height, train.size.width,
           train.size.channels, test.size.height, test.size.width, test.size.channels);
 }
@@ -83,16 +81,12 @@ DatasetPair open_hdf5_test_images(const std::filesystem::path& directory,
     fail_usage("{} holds labels that the checkpoint does not know: {}; it knows 0 to {}",
                file.string(), listed(names), classes - 1);
   }
-  Standard standard;
-  if (trained.normalisation.empty()) {
-    require_training_images(training);
-    const ImageStore train = read_file(training);
-    require_same_size(train, test, directory);
-    standard = standard_of(train);
-  } else {
-    standard = standard_from(trained.normalisation, test.size.channels);
-  }
-  return test_images(std::move(test), trained.class_names, standard, "HDF5 files",
+  const auto read_training = [&, size = ImageStore{test.size, {}, {}}] {
+    ImageStore train = read_file(training);
+    require_same_size(train, size, directory);
+    return train;
+  };
+  return test_images(std::move(test), trained, training, read_training, "HDF5 files",
                      directory.string());
 }
 
@@ -100,7 +94,6 @@ DatasetEntry hdf5() {
   return {.name = "hdf5",
           .about = "images of your own: DIR/train.h5 and DIR/test.h5 with arrays images and labels",
           .files = "train.h5 and test.h5 with arrays images and labels",
-          .stands_for = "",
           .model = "resnet20",
           .steps = 10000,
           .open = open_hdf5_images,

@@ -23,12 +23,12 @@ constexpr std::int64_t kLargest = 1 << 14;  // pixels along an edge
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
 [[noreturn]] void fail_image(const std::filesystem::path& file, const std::string& why) {
-  fail("{} is no image that can be read: {}; take it out of the folder", file.string(), why);
+  fail("{} is no readable image: {}; move it out of the folder", file.string(), why);
 }
 
 void require_size(const std::filesystem::path& file, std::int64_t height, std::int64_t width) {
   if (height > kLargest || width > kLargest)
-    fail_image(file, fmt::format("it says that it is {}x{} pixels", height, width));
+    fail_image(file, fmt::format("its header promises {}x{} pixels", height, width));
 }
 
 ImageStore read_png(const std::filesystem::path& path, std::FILE* file) {
@@ -123,7 +123,7 @@ ImageStore read_image_file(const std::filesystem::path& path) {
   if (got == sizeof begin && png_sig_cmp(begin, 0, sizeof begin) == 0)
     return read_png(path, file.get());
   if (got > 2 && begin[0] == 0xff && begin[1] == 0xd8) return read_jpeg(path, file.get());
-  fail_image(path, "it begins neither as PNG nor as JPEG");
+  fail_image(path, "it is neither PNG nor JPEG");
 }
 
 }  // namespace lockstep

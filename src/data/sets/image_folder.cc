@@ -4,7 +4,6 @@
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/data/sets/images.h"
-#include "src/data/standard.h"
 
 namespace lockstep {
 namespace {
@@ -39,14 +38,15 @@ Listing listed(const fs::path& folder) {
 std::vector<std::string> class_names(const fs::path& folder, std::size_t least = 2) {
   std::vector<std::string> names;
   for (const fs::path& path : listed(folder).folders) names.push_back(path.filename().string());
-  require(names.size() >= least,
-          "{} holds {} class folders, and at least {} are wanted: put the images "
-          "of each class into a folder of its name",
-          folder.string(), names.size(), least);
+  require(
+      names.size() >= least,
+      "{} holds {} class folders, and at least {} are needed; put the images of each class into a "
+      "folder of its name",
+      folder.string(), names.size(), least);
   for (const std::string& name : names) {
     require(
         printable(name) == name && name.find('\n') == std::string::npos,
-        "{} holds a class whose name has a line end or another control character: rename \"{}\"",
+        "{} holds a class whose name has a line end or another control character; rename \"{}\"",
         folder.string(), name);
   }
   return names;
@@ -110,7 +110,8 @@ DatasetPair open_folder(const fs::path& directory, std::uint64_t /*seed*/) {
           "DIR/test/CLASS/IMAGE");
   const std::vector<std::string> names = class_names(directory / "train"),
                                  tested = class_names(directory / "test");
-  require(names == tested, "{} holds the classes {}, and {} holds {}: they are to be the same",
+  require(names == tested,
+          "{} holds the classes {}, and {} holds {}; rename or move the folders until they agree",
           (directory / "train").string(), fmt::join(names, ", "), (directory / "test").string(),
           fmt::join(tested, ", "));
   std::pair<fs::path, ImageSize> first;
@@ -137,15 +138,9 @@ DatasetPair open_test_folder(const fs::path& directory, const TrainedImages& tra
         std::find(trained.class_names.begin(), trained.class_names.end(), names[label]);
     label = static_cast<std::int32_t>(place - trained.class_names.begin());
   }
-  Standard standard;
-  if (trained.normalisation.empty()) {
-    const fs::path training = directory / "train";
-    require_training_images(training);
-    standard = standard_of(read_part(training, class_names(training), first));
-  } else {
-    standard = standard_from(trained.normalisation, test.size.channels);
-  }
-  return test_images(std::move(test), trained.class_names, standard, "image files",
+  const fs::path training = directory / "train";
+  const auto read_training = [&] { return read_part(training, class_names(training), first); };
+  return test_images(std::move(test), trained, training, read_training, "image files",
                      directory.string());
 }
 
@@ -153,7 +148,6 @@ DatasetEntry folder() {
   return {.name = "folder",
           .about = "images of your own: DIR/train/CLASS and DIR/test/CLASS with PNG or JPEG files",
           .files = "train/CLASS and test/CLASS, folders of PNG or JPEG files of one size",
-          .stands_for = "",
           .model = "resnet20",
           .steps = 10000,
           .open = open_folder,

@@ -5,22 +5,15 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/base/crc32c.h"
+#include "src/data/standard.h"
 
 namespace lockstep {
 namespace {
 
 class StoredImages : public Dataset {
  public:
-  StoredImages(ImageStore store, const Standard& standard, int classes, std::string about)
-      : Dataset({.kind = SampleFormat::Kind::images,
-                 .size = store.size,
-                 .standard = standard,
-                 .moved = true,
-                 .padding = kMoves}),
-        store_(std::move(store)),
-        classes_(classes),
-        about_(std::move(about)) {}
+  StoredImages(const SampleFormat& format, ImageStore store, int classes, std::string about)
+      : Dataset(format), store_(std::move(store)), classes_(classes), about_(std::move(about)) {}
 
   std::int64_t size() const override { return std::ssize(store_.labels); }
   int classes() const override { return classes_; }
@@ -39,25 +32,24 @@ class StoredImages : public Dataset {
   std::string about_;
 };
 
-template <class T>
-std::uint32_t checksum(const std::vector<T>& values) {
-  return crc32c({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
-}
-
 /// The data set of one part, "training" or "test"; `identity` gains its line.
 std::unique_ptr<Dataset> part_of(const char* part, ImageStore store, int classes,
                                  const Standard& standard, const std::string& name,
                                  const std::string& from, std::string& identity) {
   identity += fmt::format("{} images = {}, crc32c {:08x} and {:08x}\n", part, store.labels.size(),
-                          checksum(store.pixels), checksum(store.labels));
+                          crc32c_of(store.pixels), crc32c_of(store.labels));
   const std::string about =
       fmt::format("{}, {} {} images of {}x{}x{} in {} classes from {}", name, store.labels.size(),
                   part, store.size.height, store.size.width, store.size.channels, classes, from);
-  return std::make_unique<StoredImages>(std::move(store), standard, classes, about);
+  const SampleFormat format{.kind = SampleFormat::Kind::images,
+                            .size = store.size,
+                            .standard = standard,
+                            .moved = true,
+                            .padding = kMoves};
+  return stored_images(format, std::move(store), classes, about);
 }
 
-}  // namespace
-
+/// Mean and deviation of each channel; a deviation is at least 1.
 Standard standard_of(const ImageStore& store) {
   const auto channels = static_cast<std::size_t>(store.size.channels);
   std::array<double, 4> sum{}, squares{};
@@ -76,6 +68,13 @@ Standard standard_of(const ImageStore& store) {
   return standard;
 }
 
+}  // namespace
+
+std::unique_ptr<Dataset> stored_images(const SampleFormat& format, ImageStore store, int classes,
+                                       std::string about) {
+  return std::make_unique<StoredImages>(format, std::move(store), classes, std::move(about));
+}
+
 DatasetPair image_datasets(ImageStore train, ImageStore test, std::vector<std::string> class_names,
                            const std::string& name, const std::string& from) {
   expect(train.size == test.size && !train.size.planes && train.size.channels <= 4,
@@ -89,22 +88,26 @@ DatasetPair image_datasets(ImageStore train, ImageStore test, std::vector<std::s
   return pair;
 }
 
-DatasetPair test_images(ImageStore test, std::vector<std::string> class_names,
-                        const Standard& standard, const std::string& name,
+DatasetPair test_images(ImageStore test, const TrainedImages& trained,
+                        const std::filesystem::path& training,
+                        const std::function<ImageStore()>& read, const std::string& name,
                         const std::string& from) {
-  const int classes = static_cast<int>(class_names.size());
+  Standard standard;
+  if (trained.normalisation.empty()) {
+    std::error_code unreadable;
+    require(std::filesystem::exists(training, unreadable),
+            "the checkpoint holds no mean and deviation of its training images, and {} does not "
+            "exist; put the training images there, or train anew",
+            training.string());
+    standard = standard_of(read());
+  } else {
+    standard = standard_from(trained.normalisation, test.size.channels);
+  }
   DatasetPair pair;
-  pair.class_names = std::move(class_names);
-  pair.test = part_of("test", std::move(test), classes, standard, name, from, pair.identity);
+  pair.class_names = trained.class_names;
+  pair.test = part_of("test", std::move(test), static_cast<int>(pair.class_names.size()), standard,
+                      name, from, pair.identity);
   return pair;
-}
-
-void require_training_images(const std::filesystem::path& training) {
-  std::error_code unreadable;
-  require(std::filesystem::exists(training, unreadable),
-          "the checkpoint holds no mean and deviation of its training images, and {} does not "
-          "exist; put the training images there, or train anew",
-          training.string());
 }
 
 }  // namespace lockstep

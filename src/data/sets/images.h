@@ -2,15 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "src/base/crc32c.h"
 #include "src/data/dataset.h"
 
 namespace lockstep {
 
-/// How far a whole image is moved in training, by default.
+/// The pixels by which training moves a whole image, by default.
 inline constexpr int kMoves = 4;
 
 /// Images and labels of one part of a data set.
@@ -20,24 +22,31 @@ struct ImageStore {
   std::vector<std::int32_t> labels;
 };
 
+/// crc32c() of the bytes of `values`.
+template <class T>
+std::uint32_t crc32c_of(const std::vector<T>& values) {
+  return crc32c({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
+}
+
+/// Images in memory as a data set. `about` is Dataset::describe().
+std::unique_ptr<Dataset> stored_images(const SampleFormat& format, ImageStore store, int classes,
+                                       std::string about);
+
 /// A data set of two stores of images of one size, standardised by the training images' mean and
 /// deviation. `name` and `from` are for people.
 DatasetPair image_datasets(ImageStore train, ImageStore test, std::vector<std::string> class_names,
                            const std::string& name, const std::string& from);
 
-/// Mean and deviation of each channel; a deviation is at least 1.
-Standard standard_of(const ImageStore& store);
+/// Only the test set, normalised as in `trained`. If that has no normalisation, it follows from the
+/// images that `read` returns from `training`, a file or folder. Throws Error if that does not
+/// exist.
+DatasetPair test_images(ImageStore test, const TrainedImages& trained,
+                        const std::filesystem::path& training,
+                        const std::function<ImageStore()>& read, const std::string& name,
+                        const std::string& from);
 
-/// Only the test set, normalised by `standard`.
-DatasetPair test_images(ImageStore test, std::vector<std::string> class_names,
-                        const Standard& standard, const std::string& name, const std::string& from);
-
-/// For checkpoints without a normalisation. Throws Error with the cure unless `training`, a file or
-/// folder, exists.
-void require_training_images(const std::filesystem::path& training);
-
-/// One image file as RGB. Throws Error that names the file where it is no PNG or JPEG image or
-/// damaged.
+/// One image file as RGB. Throws Error that names the file if it is damaged or no PNG or JPEG
+/// image.
 ImageStore read_image_file(const std::filesystem::path& file);
 
 /// `directory` holds train/CLASS/IMAGE and test/CLASS/IMAGE: PNG and JPEG files of one size. Throws

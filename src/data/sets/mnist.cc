@@ -13,6 +13,7 @@
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 #include "src/data/sets/download_cure.h"
+#include "src/data/sets/images.h"
 
 namespace lockstep {
 namespace {
@@ -29,8 +30,6 @@ struct Idx {
   std::int64_t count = 0;           // its first extent
   std::size_t header = 0;           // bytes
   std::vector<std::uint8_t> bytes;  // uncompressed, header and all
-
-  const std::uint8_t* values() const { return bytes.data() + header; }
 };
 
 std::uint32_t big_endian(const std::uint8_t* bytes) {
@@ -39,7 +38,7 @@ std::uint32_t big_endian(const std::uint8_t* bytes) {
   return value;
 }
 
-/// A file for reading, which zlib inflates where it is compressed.
+/// A file for reading. zlib inflates it if it is compressed.
 class InflatedFile {
  public:
   InflatedFile(const fs::path& path, const std::string& cure)
@@ -47,9 +46,9 @@ class InflatedFile {
     require(file_ != nullptr, "cannot open {}: {}; {}", path.string(),
             std::generic_category().message(errno), cure);
   }
-  /// Adds up to `count` bytes to `bytes`: fewer at the end of the file alone.
+  /// Adds up to `count` bytes to `bytes`: fewer only at the end of the file.
   void read(std::size_t count, std::vector<std::uint8_t>& bytes) {
-    constexpr std::size_t kPart = 1 << 20;  // no header makes us ask for memory that no file fills
+    constexpr std::size_t kPart = 1 << 20;  // a damaged header must not allocate more than the file
     for (std::size_t part = 1; count > 0 && part > 0; count -= part) {
       const std::size_t begin = bytes.size();
       bytes.resize(begin + std::min(count, kPart));
@@ -89,13 +88,13 @@ Idx read_idx(const fs::path& folder, const std::string& name, std::span<const st
   require(idx.bytes.size() == idx.header, "{} holds {} bytes: it is truncated; {}", path,
           idx.bytes.size(), cure);
   require(big_endian(idx.bytes.data()) == magic,
-          "{} begins with {:#010x} where {:#010x} is wanted: it is no IDX file of {}; {}", path,
+          "{} begins with {:#010x}, not {:#010x}: it is no IDX file of {}; {}", path,
           big_endian(idx.bytes.data()), magic, rest.empty() ? "labels" : "images", cure);
   idx.count = big_endian(idx.bytes.data() + 4);
   std::size_t each = 1;
   for (std::size_t i = 0; i < rest.size(); ++i) {
     const std::uint32_t extent = big_endian(idx.bytes.data() + 8 + 4 * i);
-    require(extent == rest[i], "{} holds images of {} {} where {} are wanted; {}", path, extent,
+    require(extent == rest[i], "{} holds images of {} {}, not {}; {}", path, extent,
             i == 0 ? "rows" : "columns", rest[i], cure);
     each *= extent;
   }
@@ -103,53 +102,42 @@ Idx read_idx(const fs::path& folder, const std::string& name, std::span<const st
   const std::size_t wanted = idx.header + static_cast<std::size_t>(idx.count) * each;
   file.read(wanted - idx.header + 1, idx.bytes);
   require(idx.bytes.size() >= wanted,
-          "{} holds {} bytes where its header promises {}: it is truncated; {}", path,
+          "{} holds {} bytes, and its header promises {}: it is truncated; {}", path,
           idx.bytes.size(), wanted, cure);
   require(idx.bytes.size() == wanted, "{} goes on after the {} bytes that its header promises; {}",
           path, wanted, cure);
   return idx;
 }
 
-class Mnist : public Dataset {
- public:
-  /// `part`: how the names of its files begin; `what`: "training".
-  Mnist(const fs::path& folder, const std::string& part, std::string_view what,
-        const std::string& cure)
-      : Dataset(kDigitFormat) {
-    const std::string image_file = part + "-images-idx3-ubyte",
-                      label_file = part + "-labels-idx1-ubyte";
-    images_ =
-        read_idx(folder, image_file, std::array<std::uint32_t, 2>{kDigitSide, kDigitSide}, cure);
-    labels_ = read_idx(folder, label_file, {}, cure);
-    require(images_.count == labels_.count, "{} holds {} images and {} holds {} labels; {}",
-            images_.path.string(), images_.count, labels_.path.string(), labels_.count, cure);
-    for (std::int64_t i = 0; i < labels_.count; ++i) {
-      require(label(i) < kClasses,
-              "{}: label {} is {}, and labels are 0 to {}: the file is damaged; {}",
-              labels_.path.string(), i, label(i), kClasses - 1, cure);
-    }
-    about_ = fmt::format("MNIST, {} {} images from {}", size(), what, folder.string());
-    for (const auto& [name, file] : {std::pair(image_file, &images_), {label_file, &labels_}}) {
-      const std::string_view all(reinterpret_cast<const char*>(file->bytes.data()),
-                                 file->bytes.size());
-      identity_ += fmt::format("{} = crc32c {:08x}\n", name, crc32c(all));
-    }
+/// `part`: the beginning of its files' names. `what`: "training". Adds the files to `identity`.
+std::unique_ptr<Dataset> read_part(const fs::path& folder, const std::string& part,
+                                   std::string_view what, const std::string& cure,
+                                   std::string& identity) {
+  const std::string image_file = part + "-images-idx3-ubyte",
+                    label_file = part + "-labels-idx1-ubyte";
+  Idx images =
+      read_idx(folder, image_file, std::array<std::uint32_t, 2>{kDigitSide, kDigitSide}, cure);
+  const Idx labels = read_idx(folder, label_file, {}, cure);
+  require(images.count == labels.count, "{} holds {} images and {} holds {} labels; {}",
+          images.path.string(), images.count, labels.path.string(), labels.count, cure);
+  for (const auto& [name, file] :
+       {std::pair(image_file, &std::as_const(images)), {label_file, &labels}})
+    identity += fmt::format("{} = crc32c {:08x}\n", name, crc32c_of(file->bytes));
+  const auto skip = [](const Idx& file) {
+    return file.bytes.begin() + static_cast<std::ptrdiff_t>(file.header);
+  };
+  ImageStore store{kDigitFormat.size, {}, {skip(labels), labels.bytes.end()}};
+  for (std::size_t i = 0; i < store.labels.size(); ++i) {
+    require(store.labels[i] < kClasses,
+            "{}: label {} is {}, and labels are 0 to {}: the file is damaged; {}",
+            labels.path.string(), i, store.labels[i], kClasses - 1, cure);
   }
-
-  std::int64_t size() const override { return images_.count; }
-  int classes() const override { return kClasses; }
-  std::int32_t label(std::int64_t index) const override { return labels_.values()[index]; }
-  const std::uint8_t* stored(std::int64_t index, std::uint8_t*) const override {
-    return images_.values() + index * kDigitPixels;
-  }
-  std::string describe() const override { return about_; }
-  std::size_t bytes() const override { return images_.bytes.size() + labels_.bytes.size(); }
-  const std::string& identity() const { return identity_; }
-
- private:
-  Idx images_, labels_;
-  std::string about_, identity_;
-};
+  images.bytes.erase(images.bytes.begin(), skip(images));
+  store.pixels = std::move(images.bytes);
+  return stored_images(
+      kDigitFormat, std::move(store), kClasses,
+      fmt::format("MNIST, {} {} images from {}", labels.count, what, folder.string()));
+}
 
 }  // namespace
 
@@ -158,12 +146,9 @@ DatasetPair open_mnist(const fs::path& directory, std::uint64_t /*seed*/) {
           "data set mnist needs the folder of its files (--data DIR); scripts/get_data.sh mnist "
           "DIR downloads them");
   const std::string cure = download_cure("mnist", directory, kDownloaded);
-  auto train = std::make_unique<Mnist>(directory, "train", "training", cure);
-  auto test = std::make_unique<Mnist>(directory, "t10k", "test", cure);
   DatasetPair pair;
-  pair.identity = train->identity() + test->identity();
-  pair.train = std::move(train);
-  pair.test = std::move(test);
+  pair.train = read_part(directory, "train", "training", cure, pair.identity);
+  pair.test = read_part(directory, "t10k", "test", cure, pair.identity);
   for (int digit = 0; digit < kClasses; ++digit) pair.class_names.push_back(std::to_string(digit));
   return pair;
 }
@@ -172,7 +157,6 @@ DatasetEntry mnist() {
   return {.name = "mnist",
           .about = "MNIST handwritten digits, 28x28x1, 10 classes, from its IDX files",
           .files = "MNIST's four files, as they are or compressed",
-          .stands_for = "",
           .model = "deep_mnist",
           .steps = 5000,
           .open = open_mnist};

@@ -2,7 +2,7 @@
 // train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte. An IDX file is a
 // header of 32-bit big-endian numbers (the magic number 0x0800 + number of extents, then the
 // extents), and bytes: 28 x 28 for each image, rows from the top, 0 the paper and 255 full ink; one
-// for each label, 0 .. 9. Whatever comes in these files and this form is read, Fashion-MNIST too.
+// for each label, 0 .. 9. Other data in these files and this form can be read too: Fashion-MNIST.
 //
 // Source: LeCun, Cortes, Burges, "The MNIST database of handwritten digits", 1998.
 #pragma once

@@ -32,8 +32,4 @@ const std::uint8_t* store_newswire(std::span<const std::int32_t> text, std::uint
 /// now: Error with the name of the file and the cure. Each process holds the words (7 MiB).
 DatasetPair open_reuters(const std::filesystem::path& directory, std::uint64_t seed);
 
-/// Generated: a text is drawn whenever it is read, with numbers keyed by (seed, part, index). Its
-/// words are frequent ones, and some of its topic.
-DatasetPair open_topics(const std::filesystem::path& directory, std::uint64_t seed);
-
 }  // namespace lockstep

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "src/base/check.h"
-#include "src/base/crc32c.h"
 #include "src/data/sets/download_cure.h"
+#include "src/data/sets/images.h"
 #include "src/data/sets/newswires.h"
 #include "src/files/hdf5.h"
 
@@ -14,13 +14,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What reuters.h5 holds, checked.
+/// The contents of reuters.h5, checked.
 struct Newswires {
   std::vector<std::int32_t> words, offsets, labels;
   std::int64_t train = 0;
 };
 
-/// The whole numbers of array `name`, each in [low, high].
+/// The whole numbers of array `name`, each in [0, high].
 std::vector<std::int32_t> read_numbers(const Hdf5Reader& reader, const std::string& path,
                                        const std::string& name, std::int64_t high,
                                        const std::string& cure) {
@@ -31,8 +31,8 @@ std::vector<std::int32_t> read_numbers(const Hdf5Reader& reader, const std::stri
   for (std::size_t i = 0; i < values.size(); ++i) {
     require(values[i] >= 0 && values[i] <= static_cast<float>(high) &&
                 values[i] == std::floor(values[i]),
-            "{}: number {} of \"{}\" is {}, and it is a whole number from 0 to {}; {}", path, i,
-            name, values[i], high, cure);
+            "{}: number {} of \"{}\" is {}, not a whole number from 0 to {}; {}", path, i, name,
+            values[i], high, cure);
   }
   return {values.begin(), values.end()};
 }
@@ -46,12 +46,12 @@ Newswires read_newswires(const fs::path& file, const std::string& cure) {
   all.offsets = read_numbers(reader, path, "offsets", kExact, cure);
   all.labels = read_numbers(reader, path, "labels", kTopics - 1, cure);
   require(reader.attributes().contains("train"),
-          "{} does not say how many texts are for training; {}", path, cure);
+          "{} has no attribute \"train\" with the number of training texts; {}", path, cure);
   all.train = reader.integer("train");
   const auto count = static_cast<std::int64_t>(all.labels.size());
   require(std::ssize(all.offsets) == count + 1,
-          "{} holds {} labels and {} offsets, not one more; {}", path, count, all.offsets.size(),
-          cure);
+          "{} holds {} labels and {} offsets, and must hold one offset more; {}", path, count,
+          all.offsets.size(), cure);
   require(std::is_sorted(all.offsets.begin(), all.offsets.end()) && all.offsets.front() == 0 &&
               all.offsets.back() == std::ssize(all.words),
           "{}: its offsets do not cut its {} words into texts; {}", path, all.words.size(), cure);
@@ -82,7 +82,7 @@ class Reuters : public Dataset {
     return store_newswire({all_->words.data() + first, end - first}, buffer);
   }
   std::string describe() const override { return about_; }
-  std::size_t bytes() const override {  // of its part: the other holds the rest
+  std::size_t bytes() const override {  // of its own part
     const auto words = all_->offsets[end_] - all_->offsets[begin_];
     return (words + 2 * size()) * sizeof(std::int32_t);
   }
@@ -92,10 +92,6 @@ class Reuters : public Dataset {
   std::int64_t begin_, end_;
   std::string about_;
 };
-
-std::uint32_t checksum(const std::vector<std::int32_t>& values) {
-  return crc32c({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])});
-}
 
 }  // namespace
 
@@ -130,7 +126,7 @@ DatasetPair open_reuters(const fs::path& directory, std::uint64_t /*seed*/) {
   const fs::path file = directory / "reuters.h5", archive = directory / "reuters.npz";
   std::error_code ignored;
   require(fs::exists(file, ignored) || !fs::exists(archive, ignored),
-          "{} is not read as it is: scripts/convert_reuters.py {} {} makes reuters.h5 of it",
+          "{} must be converted: scripts/convert_reuters.py {} {} makes reuters.h5 of it",
           archive.string(), archive.string(), directory.string());
   constexpr std::array<std::string_view, 2> kDownloaded{"reuters.npz", "reuters.h5"};
   const std::string cure = download_cure("reuters", directory, kDownloaded);
@@ -147,7 +143,7 @@ DatasetPair open_reuters(const fs::path& directory, std::uint64_t /*seed*/) {
   pair.class_names = topic_names();
   for (const auto& [name, values] :
        {std::pair("words", &all->words), {"offsets", &all->offsets}, {"labels", &all->labels}}) {
-    pair.identity += fmt::format("reuters.h5 {} = crc32c {:08x}\n", name, checksum(*values));
+    pair.identity += fmt::format("reuters.h5 {} = crc32c {:08x}\n", name, crc32c_of(*values));
   }
   pair.identity += fmt::format("reuters.h5 training texts = {}\n", all->train);
   return pair;
@@ -157,7 +153,6 @@ DatasetEntry reuters() {
   return {.name = "reuters",
           .about = "Reuters newswires by topic, 300 words, 46 classes, from reuters.h5",
           .files = "reuters.h5, which scripts/convert_reuters.py makes",
-          .stands_for = "",
           .model = "reuters",
           .steps = 2807,
           .open = open_reuters};

@@ -1,4 +1,4 @@
-// GELU and SiLU: x times a smooth step. Backward works the step out again from x.
+// ReLU, GELU and SiLU. GELU and SiLU are x times a smooth step, which backward computes again.
 //
 // Sources: Hendrycks, Gimpel, "Gaussian error linear units (GELUs)", 2016, in its exact form with
 // the error function, here by Hastings' formula (Abramowitz, Stegun, 7.1.26), which is good to
@@ -34,13 +34,23 @@ HOST_DEVICE inline float exp_of_negative(float x) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(sum) + exponent);
 }
 
+// A unit gives its value at x and dx. Backward is passed x, or y if kFromOutput.
+
+struct Relu {
+  static constexpr const char* kName = "relu";
+  static constexpr bool kFromOutput = true;
+  HOST_DEVICE static float value(float x) { return x <= 0 ? 0.0f : x; }  // NaN stays NaN
+  HOST_DEVICE static float gradient(float y, float dy) { return y > 0 ? dy : 0.0f; }
+};
+
 struct Gelu {
   static constexpr const char* kName = "gelu";
+  static constexpr bool kFromOutput = false;
   HOST_DEVICE static float value(float x) { return x * step(x, bell(x)); }
-  HOST_DEVICE static float slope(float x) {
+  HOST_DEVICE static float gradient(float x, float dy) {
     constexpr float kPeak = 0.3989422804f;  // 1 / sqrt(2 pi)
     const float at = bell(x);
-    return step(x, at) + x * kPeak * at;
+    return dy * (step(x, at) + x * kPeak * at);
   }
 
  private:
@@ -57,8 +67,11 @@ struct Gelu {
 
 struct Silu {
   static constexpr const char* kName = "silu";
+  static constexpr bool kFromOutput = false;
   HOST_DEVICE static float value(float x) { return x * step(x); }
-  HOST_DEVICE static float slope(float x) { return step(x) * (1 + x * step(-x)); }
+  HOST_DEVICE static float gradient(float x, float dy) {
+    return dy * (step(x) * (1 + x * step(-x)));
+  }
 
  private:
   HOST_DEVICE static float step(float x) { return 1 / (1 + std::exp(-x)); }
@@ -73,11 +86,9 @@ struct Forward {
 
 template <class Unit, class T>
 struct Backward {
-  const T *x, *dy;
+  const T *at, *dy;
   T* dx;
-  HOST_DEVICE void operator()(std::int64_t i) const {
-    dx[i] = static_cast<float>(dy[i]) * Unit::slope(x[i]);
-  }
+  HOST_DEVICE void operator()(std::int64_t i) const { dx[i] = Unit::gradient(at[i], dy[i]); }
 };
 
 template <class Unit>
@@ -85,16 +96,14 @@ class UnitLayer : public Layer {
  public:
   Shape setup(Setup&, Shape in) override { return in; }
   void forward(LayerCall& call, View x, View y) override {
-    dispatch(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(x.type, [&]<class T>(T*) {
       each(*call.stream, x.count(), Forward<Unit, T>{x.as<T>(), y.as<T>()});
     });
   }
-  void backward(LayerCall& call, View x, View, View dy, View dx) override {
-    if (!dx) return;
-    dispatch(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
-      each(*call.stream, x.count(), Backward<Unit, T>{x.as<T>(), dy.as<T>(), dx.as<T>()});
+  void backward(LayerCall& call, View x, View y, View dy, View dx) override {
+    const View at = Unit::kFromOutput ? y : x;
+    dispatch(x.type, [&]<class T>(T*) {
+      each(*call.stream, x.count(), Backward<Unit, T>{at.as<T>(), dy.as<T>(), dx.as<T>()});
     });
   }
   std::string implementation() const override { return Unit::kName; }
@@ -102,6 +111,7 @@ class UnitLayer : public Layer {
 
 }  // namespace
 
+std::unique_ptr<Layer> relu() { return std::make_unique<UnitLayer<Relu>>(); }
 std::unique_ptr<Layer> gelu() { return std::make_unique<UnitLayer<Gelu>>(); }
 std::unique_ptr<Layer> silu() { return std::make_unique<UnitLayer<Silu>>(); }
 
