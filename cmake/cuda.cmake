@@ -4,7 +4,7 @@ set(LOCKSTEP_CUDA AUTO CACHE STRING "Build the CUDA back end: AUTO (where nvcc, 
 set_property(CACHE LOCKSTEP_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(LOCKSTEP_WITH_CUDA OFF)
 # The files of src/device/cuda that every build has.
-set(LOCKSTEP_FREE_OF_CUDA affine.cc plan.cc planner.cc response_norm.cc rows.cc)
+set(LOCKSTEP_FREE_OF_CUDA affine.cc planner.cc response_norm.cc rows.cc)
 
 # What is missing, in words; empty if nothing is. A macro: enable_language() must not be called within a function.
 macro(look_for_cuda missing)

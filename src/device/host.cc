@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-/// Work is done as it is given: each mark is reached as it is made.
+/// Work runs in the call that enqueues it, so each mark is reached at once.
 class ReachedEvent : public Event {
  public:
   void record(Stream&) override {}
@@ -23,11 +23,10 @@ class ReachedEvent : public Event {
 std::unique_ptr<Event> HostDevice::event() { return std::make_unique<ReachedEvent>(); }
 
 Memory HostDevice::allocate(std::size_t bytes, Place) {
-  // Asked first: the kernel promises more than there is, and kills the process that uses it.
+  // The kernel would grant more memory than exists and kill the process that uses it.
   const bool fits = bytes <= available_memory_bytes();
   Memory memory = fits ? allocate_pages(bytes) : Memory();
-  require(memory != nullptr,
-          "out of memory: {:.1f} MiB could not be allocated; use a smaller --batch",
+  require(memory != nullptr, "out of memory: cannot allocate {:.1f} MiB; use a smaller --batch",
           static_cast<double>(bytes) / (1 << 20));
   return memory;
 }

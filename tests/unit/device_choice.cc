@@ -1,4 +1,4 @@
-// Which reducer sums in memory of devices, by what the ranks say: a table.
+// The choice of the reducer for GPUs from the records of the ranks: a table.
 #include "collectives/reducers/device_choice.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ struct Row {
 
 const Row kRows[] = {
     {"one_rank", {a0}, false, "nccl", {"GPU"}},
-    {"one_rank_is_canonical_anyhow", {a0}, true, "nccl", {"GPU"}},
+    {"one_rank_is_always_canonical", {a0}, true, "nccl", {"GPU"}},
     {"a_gpu_each", {a0, a1, b0}, false, "nccl", {"GPU"}},
     {"shared", {a0, a0, a0, a0}, false, "cuda_ipc", {"4 ranks", "1 GPU", "NCCL 2.28.9"}},
     {"shared_in_part", {a0, a1, a0}, false, "cuda_ipc", {"3 ranks", "2 GPUs", "NCCL 2.28.9"}},
@@ -62,7 +62,7 @@ TEST_P(EveryRow, IsChosenWithItsReason) {
   const DeviceChoice choice = choose(row.records, row.canonical);
   EXPECT_EQ(choice.reducer, row.reducer);
   EXPECT_TRUE(mentions(choice.why, row.why));
-  // What is chosen can be, and what is passed over for another reason than order cannot.
+  // The chosen reducer is possible, and a reducer that comes before it is not.
   if (choice.reducer != "auto") {
     EXPECT_EQ(refusal(choice.reducer, row.records), "");
   } else {
@@ -76,7 +76,7 @@ TEST_P(EveryRow, IsChosenWithItsReason) {
 INSTANTIATE_TEST_SUITE_P(Table, EveryRow, testing::ValuesIn(kRows),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(Refusal, NamesCauseAndCure) {
+TEST(Refusal, NamesReasonAndFix) {
   EXPECT_TRUE(mentions(refusal("nccl", Records{a0, a0}), {"2 ranks", "1 GPU", "NCCL 2.28.9"}));
   EXPECT_TRUE(mentions(refusal("cuda_ipc", Records{a0, b0}), {"2 hosts", "nccl", "tree", "mpi"}));
   EXPECT_TRUE(
