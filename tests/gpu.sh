@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Everything that wants a GPU, on a machine that has one, the CUDA toolkit and a compiler, and perhaps nothing else: builds,
-# tests and measures, the most telling first. A table grows as results come in, so that whoever is cut short loses the end.
+# Builds, tests and measures everything that needs a GPU, on a machine with a GPU, the CUDA toolkit and a compiler. The most
+# important results come first, and a table grows with them, so an interrupted run loses only the end.
 set -uo pipefail
 
 usage() {

@@ -19,7 +19,7 @@ class Lane {
  public:
   struct Span {
     const char* name = nullptr;
-    std::int64_t number = -1;  ///< follows the name; negative: no number
+    std::int64_t number = -1;  ///< follows the name; negative: none
     std::int64_t begin_ns = 0, end_ns = 0;
   };
 

@@ -46,8 +46,8 @@ HOST_DEVICE inline void add_atomically(Integer& total, std::type_identity_t<Inte
 }
 
 /// The team of a row: `lanes` members; the caller is number `lane`. Each member processes every
-/// lanes-th element, and sum(), max() and min() combine their results. On the CPU a thread is
-/// alone; on a GPU a warp shares the row (src/device/cuda/kernels.h).
+/// lanes-th element, and sum(), max() and min() combine their results. On the CPU a team is
+/// one thread; on a GPU a warp shares the row (src/device/cuda/kernels.h).
 struct Alone {
   static constexpr int lane = 0, lanes = 1;
   template <class T>

@@ -24,11 +24,10 @@ bool Tuning::take(std::string_view text) {
   for (std::size_t i = 1; i < lines.size(); ++i) {
     const std::string& line = lines[i];
     const std::size_t is = line.find(kIs);
-    require(is != line.npos && is > 0 && is + kIs.size() < line.size(),
-            "line {} of the tuning is not \"work = plan\": \"{}\"", i + 1, line.substr(0, 80));
-    const std::string work = line.substr(0, is);
-    const bool fresh = plans.emplace(work, line.substr(is + kIs.size())).second;
-    require(fresh, "line {} of the tuning repeats \"{}\"", i + 1, work);
+    require(is != line.npos && is > 0 && is + kIs.size() < line.size() &&
+                plans.emplace(line.substr(0, is), line.substr(is + kIs.size())).second,
+            "line {} of the tuning is not a new \"work = plan\": \"{}\"", i + 1,
+            line.substr(0, 80));
   }
   if (title.substr(kTitle.size()) != platform_) return false;
   plans_ = std::move(plans);

@@ -159,7 +159,7 @@ TEST_F(Gpu, RowsAreSharedByAWarp) {
   }
 }
 
-/// Long enough that whoever does not wait for it comes too early.
+/// Slow enough that work which does not wait for it would run too early.
 struct Slow {
   std::int32_t* to;
   HOST_DEVICE void operator()(std::int64_t) const {

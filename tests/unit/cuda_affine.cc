@@ -289,11 +289,11 @@ TEST(Planner, ChoosesTheFirstTheTunedOrTheFastest) {
   planner.choose(work);
   EXPECT_EQ(racers.size(), 5u) << "known work needs no race";
 
-  Planner told({&loops, &others}, "nothing");
-  ASSERT_TRUE(told.tuning().take(planner.tuning().text()));
-  EXPECT_EQ(told.choose(work)->name(), "other1");
-  told.tuning().note(work.text(), "loop9");
-  EXPECT_TRUE(mentions(error_of([&] { told.choose(work); }), {"loop9 is not offered"}));
+  Planner tuned({&loops, &others}, "nothing");
+  ASSERT_TRUE(tuned.tuning().take(planner.tuning().text()));
+  EXPECT_EQ(tuned.choose(work)->name(), "other1");
+  tuned.tuning().note(work.text(), "loop9");
+  EXPECT_TRUE(mentions(error_of([&] { tuned.choose(work); }), {"loop9 is not offered"}));
 }
 
 }  // namespace

@@ -149,7 +149,7 @@ TEST(Hdf5, AFlippedBitIsAnErrorOrHarmless) {
   write_small(file);
   const std::string whole = contents(file), truth = all_of(file);
   const std::ptrdiff_t open = open_files();
-  int told = 0;
+  int errors = 0;
   for (std::size_t i = 0; i < whole.size(); ++i) {
     std::string damaged = whole;
     damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
@@ -157,12 +157,12 @@ TEST(Hdf5, AFlippedBitIsAnErrorOrHarmless) {
     try {
       EXPECT_EQ(all_of(file), truth) << "byte " << i << " of " << whole.size();
     } catch (const Error& error) {
-      ++told;
+      ++errors;
       EXPECT_NE(std::string(error.what()).find(file.string()), std::string::npos) << error.what();
     }
   }
   EXPECT_EQ(open_files(), open) << "damaged files are closed";
-  EXPECT_GT(told, 6 * 4) << "at least the values of the array";
+  EXPECT_GT(errors, 6 * 4) << "at least the values of the array";
 }
 
 TEST(Hdf5, EveryTruncationIsAnError) {

@@ -23,7 +23,8 @@ namespace {
 ///                        32x32, 16 -> 16, 3x3   358, 349, 310   291, 294, 277
 ///
 /// Filters are transformed for any number of tiles, so few tiles do not pay (AVX-512, ms of all
-/// passes for batches of 1 and 16): 4x4, 512 -> 512, 3x3 takes 7.9 and 40 direct, 43 and 54 fast.
+/// passes for batches of 1 and 16): 4x4, 512 -> 512, 3x3 takes 7.9 and 40 direct, 43 and 54 by
+/// Winograd.
 /// "auto" never chooses tiles of 2x2 outputs: they are not faster, only more accurate.
 bool winograd_pays(const ConvolutionSpec& spec, int lanes) {
   // Matrix units do 16 times as many products per cycle in bf16 as registers do in fp32.

@@ -278,7 +278,7 @@ class MatrixUnitsConvolution : public OtherPasses {
     alignas(64) static constexpr Bfloat16 kZeros[kTile] = {};
     for (std::int64_t o = 0; o < out_[3]; o += kTile) {
       const std::int64_t here = std::min(kTile, out_[3] - o);
-      // A load of the last tile must not read behind the tensor.
+      // A load of the last tile must not read past the end of the tensor.
       const auto at = [&](std::int64_t pixel, Bfloat16* copy) {
         const std::int64_t place = dy_places_[pixel];
         if (place < 0) return kZeros;
