@@ -7,7 +7,6 @@
 #include "src/base/check.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
-#include "src/base/unique.h"
 #include "src/data/dataset.h"
 
 namespace lockstep {

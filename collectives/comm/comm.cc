@@ -7,7 +7,6 @@
 
 #include "collectives/comm/communicator.h"
 #include "collectives/comm/flight_recorder.h"
-#include "src/base/place.h"
 
 namespace lockstep {
 namespace {

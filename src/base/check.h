@@ -1,7 +1,4 @@
-// The verbs that throw an Error with a formatted line.
-//
-// The overloads of check() for a library's return codes stand where that library is included
-// (collectives/comm/comm.h, src/files/hdf5_id.h, ...), so that this header needs none of them.
+// Functions that throw an Error with a formatted line.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +15,7 @@ template <class... Args>
   throw Error(fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// Throws Error (kExitUsage) with the formatted line: the user asked for something that cannot be.
+/// Throws Error (kExitUsage) with the formatted line: the user asked for something impossible.
 template <class... Args>
 [[noreturn]] void fail_usage(fmt::format_string<Args...> text, Args&&... args) {
   throw Error(fmt::format(text, std::forward<Args>(args)...), kExitUsage);

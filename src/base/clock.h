@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// Since an instant that all processes of a host share. Never goes back.
+/// Time since an instant that all processes of a host share. Never decreases.
 inline std::int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }

@@ -1,8 +1,7 @@
-// Errors that a person can act on: one line with the cause and the cure.
+// Errors that a user can act on: one line with the reason and the fix.
 //
-// Everything below apps/ throws Error; main() catches, prints the line once and ends all ranks.
-// This header is free of fmt, for compilers of kernels read it too; the verbs that format a line
-// are in src/base/check.h.
+// Everything below apps/ throws Error; main() prints the line once and ends all ranks. This header
+// is free of fmt because nvcc reads it too. Functions that format a line are in src/base/check.h.
 #pragma once
 
 #include <source_location>
@@ -15,7 +14,7 @@ namespace lockstep {
 /// Exit codes of every program of the project.
 enum ExitCode : int {
   kExitSuccess = 0,
-  /// Something went wrong; the line on stderr says what.
+  /// The line on stderr names the reason.
   kExitFailure = 1,
   /// The command line or the config file is wrong.
   kExitUsage = 2,
@@ -23,7 +22,7 @@ enum ExitCode : int {
   kExitRequeue = 75,
 };
 
-/// what() is the whole line a user reads, without a program name in front and without a newline.
+/// what() is the whole line that a user reads, without the program's name and a newline.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, int exit_code = kExitFailure)
@@ -34,10 +33,13 @@ class Error : public std::runtime_error {
   int exit_code_;
 };
 
-/// Throws Error that names the place: a promise inside the program was broken.
+/// "comm.cc:178". The folder is left out because it belongs to the machine that built the program.
+std::string place_of(std::source_location at);
+
+/// Throws Error with the place: the program broke a promise of its own.
 [[noreturn]] void fail_internally(std::string_view what, std::source_location at);
 
-/// A promise inside the program, never the user's fault: throws Error unless `ok`.
+/// Throws Error unless `ok`, a promise inside the program. A failure is never the user's fault.
 inline void expect(bool ok, std::string_view what,
                    std::source_location at = std::source_location::current()) {
   if (!ok) fail_internally(what, at);

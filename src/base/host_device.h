@@ -1,4 +1,4 @@
-// HOST_DEVICE: in front of what a kernel calls as well as the host. Outside of nvcc it is nothing.
+// HOST_DEVICE marks functions that kernels and the host call. Outside of nvcc it is empty.
 #pragma once
 
 #ifdef __CUDACC__

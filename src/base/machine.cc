@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -22,8 +23,8 @@ namespace lockstep {
 
 std::vector<int> allowed_cores() {
   std::vector<int> cores;
-  // OMP_PROC_BIND has the first thread bound to one place before main() begins, of which there are
-  // as many as the process had cores, or as OMP_PLACES says.
+  // With OMP_PROC_BIND the first thread is bound to one place before main() begins. OMP_PLACES
+  // decides how many places there are; the default is one per core.
   if (omp_get_proc_bind() != omp_proc_bind_false) {
     for (int place = 0; place < omp_get_num_places(); ++place) {
       std::vector<int> ids(omp_get_place_num_procs(place));
@@ -56,14 +57,14 @@ void leave_place() {
   std::vector<std::byte> mask(bytes);  // zeros: no core
   auto* const set = reinterpret_cast<cpu_set_t*>(mask.data());
   for (const int core : cores) CPU_SET_S(core, bytes, set);
-  sched_setaffinity(0, bytes, set);  // refused: it stays where it is
+  sched_setaffinity(0, bytes, set);  // after a failure the thread stays bound
 }
 
 namespace {
 
 /// Calls look(folder, v2) for every control group that limits `controller` ("cpu") for this
-/// process: its own and those around it, of either version. In a container the outer ones cannot be
-/// seen.
+/// process: its own group and the groups around it, of both versions. A container hides the outer
+/// groups.
 template <class Look>
 void each_group(const std::string& groups, const std::string& root, const std::string& controller,
                 Look look) {
@@ -82,11 +83,12 @@ void each_group(const std::string& groups, const std::string& root, const std::s
   }
 }
 
-/// The number after `key` in a file of lines "key number ..."; 0 where there is none.
+/// The number after `key` in a file of lines "key number ..."; 0 if there is no such line.
 double number_after(const std::string& file, const std::string& key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
-    if (line.starts_with(key + " ")) return std::strtod(line.c_str() + key.size(), nullptr);
+    if (line.starts_with(key) && std::isspace(line[key.size()]))
+      return std::strtod(line.c_str() + key.size(), nullptr);
   }
   return 0;
 }
@@ -119,7 +121,7 @@ double memory_quota(const std::string& groups, const std::string& root) {
     std::ifstream(folder + (v2 ? "memory.current" : "memory.usage_in_bytes")) >> used;
     const double limit = std::strtod(text.c_str(), nullptr);  // "max": no limit
     if (limit <= 0) return;
-    // Files that were read are counted, and given up where memory is short.
+    // The usage includes cached files, which the kernel drops if memory is short.
     used -= number_after(folder + "memory.stat", v2 ? "inactive_file" : "total_inactive_file");
     used -= number_after(folder + "memory.stat", v2 ? "active_file" : "total_active_file");
     least = std::min(least, std::max(limit - std::max(used, 0.0), 0.0));
@@ -153,23 +155,14 @@ std::size_t available_memory_bytes() {
 }
 
 std::size_t own_memory_bytes() {
-  std::ifstream status("/proc/self/status");
-  std::size_t kilobytes = 0;
-  for (std::string key; status >> key;) {
-    if (key == "RssAnon:" || key == "RssShmem:") {
-      std::size_t value = 0;
-      status >> value;
-      kilobytes += value;
-    }
-  }
-  return kilobytes * 1024;
+  const auto kilobytes = [](const char* key) { return number_after("/proc/self/status", key); };
+  return static_cast<std::size_t>(kilobytes("RssAnon:") + kilobytes("RssShmem:")) * 1024;
 }
 
 std::string program_checksum() {
   std::ifstream file("/proc/self/exe", std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  require(!bytes.empty(),
-          "the program's own file cannot be read (/proc/self/exe): is /proc mounted?");
+  require(!bytes.empty(), "cannot read /proc/self/exe, the program's own file; mount /proc");
   return fmt::format("{:08x}", crc32c(bytes));
 }
 

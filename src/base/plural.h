@@ -1,4 +1,4 @@
-// Numbers with what they count, for people.
+// Numbers with the noun that they count.
 #pragma once
 
 #include <concepts>

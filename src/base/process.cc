@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// Fields of /proc/PID/stat: "pid (name) state parent ... start time ...": 2, 3, 4 and 22.
+/// Fields 2, 3, 4 and 22 of /proc/PID/stat: "pid (name) state parent ... start time ...".
 struct Stat {
   std::string name;
   char state = '?';
@@ -26,23 +26,20 @@ int open_stat(int pid) {
   return open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
 }
 
-/// False with errno where the file cannot be read.
+/// False with errno if the file cannot be read.
 bool read_stat(int file, Stat& stat) {
   std::array<char, 1024> text;
   const ssize_t length = pread(file, text.data(), text.size() - 1, 0);
   if (length <= 0) return false;
   text[length] = '\0';
-  const char* at = std::strrchr(text.data(), ')');  // a name may hold anything
+  const char* at = std::strrchr(text.data(), ')');  // the name itself may contain ')'
   if (at == nullptr || std::strlen(at) < 3) return true;
   if (const char* name = std::strchr(text.data(), '('); name != nullptr && name < at)
     stat.name.assign(name + 1, at);
   stat.state = at[2];
   if (std::strlen(at) > 4) stat.parent = std::atoi(at + 4);
-  for (int field = 2; field < 22; ++field) {
-    at = std::strchr(at + 1, ' ');
-    if (at == nullptr) return true;
-  }
-  stat.start_time = std::strtoull(at + 1, nullptr, 10);
+  for (int field = 2; field < 22 && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
+  if (at != nullptr) stat.start_time = std::strtoull(at + 1, nullptr, 10);
   return true;
 }
 
@@ -70,9 +67,8 @@ double age_of(int pid) {
 std::string program_of(int pid) { return stat_of(pid).name; }
 int parent_of(int pid) { return stat_of(pid).parent; }
 
-Process::Process(int pid, std::uint64_t start_time) : pid_(pid), start_time_(start_time) {
-  file_ = open_stat(pid);
-}
+Process::Process(int pid, std::uint64_t start_time)
+    : pid_(pid), start_time_(start_time), file_(open_stat(pid)) {}
 
 Process::~Process() {
   if (file_ >= 0) close(file_);
@@ -87,17 +83,9 @@ Condition Process::condition() {
   }
   if (start_time_ != 0 && stat.start_time != 0 && stat.start_time != start_time_)
     return Condition::gone;
-  switch (stat.state) {
-    case 'Z':
-    case 'X':
-      return Condition::gone;
-    case 'T':
-      return Condition::stopped;
-    case 't':
-      return Condition::traced;
-    default:
-      return Condition::runs;
-  }
+  if (stat.state == 'Z' || stat.state == 'X') return Condition::gone;
+  if (stat.state == 'T') return Condition::stopped;
+  return stat.state == 't' ? Condition::traced : Condition::runs;
 }
 
 }  // namespace lockstep

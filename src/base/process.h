@@ -1,4 +1,4 @@
-// Other processes of this host, as the kernel tells of them in /proc.
+// Other processes of this host, as /proc describes them.
 #pragma once
 
 #include <cstdint>
@@ -7,28 +7,27 @@
 namespace lockstep {
 
 enum class Condition : int {
-  stopped,  ///< by a signal (SIGSTOP, a terminal's ^Z): somebody must continue it
+  stopped,  ///< by a signal (SIGSTOP, a terminal's ^Z); it runs on only after SIGCONT
   traced,   ///< held by a debugger
-  runs,     ///< or sleeps, or cannot be asked about
-  gone,     ///< ended, though perhaps not yet collected by its parent
+  runs,     ///< or sleeps, or its state is unknown
+  gone,     ///< ended, perhaps not yet reaped by its parent
 };
 
-/// When process `pid` was started, in clock ticks since boot: tells it from a later one of the same
-/// number. 0 where that cannot be known. Local, never throws.
+/// The start of process `pid` in clock ticks since boot. It distinguishes the process from a later
+/// one with the same number. 0 if unknown. Local, never throws.
 std::uint64_t start_time_of(int pid);
-/// Seconds since then; 0 where that cannot be known.
+/// Seconds since its start; 0 if unknown.
 double age_of(int pid);
-/// The name of its program, as far as the kernel keeps it (15 letters); empty where it cannot be
-/// known.
+/// The name of its program; the kernel keeps 15 letters. Empty if unknown.
 std::string program_of(int pid);
-/// The process that started it, or took it over; 0 if that cannot be known.
+/// Its parent, or the process that adopted it; 0 if unknown.
 int parent_of(int pid);
 
-/// One process, asked about again and again through one open file: neither a lack of descriptors
-/// nor a new process of the same number is taken for an end. One thread at a time.
+/// One process, observed through one open file. So a lack of descriptors or a new process with the
+/// same number never looks like its end. One thread at a time.
 class Process {
  public:
-  /// `start_time`: of the process that is meant; 0: whichever has the number.
+  /// `start_time`: of the process that is meant; 0: any process with this number.
   Process(int pid, std::uint64_t start_time);
   ~Process();
   Process(const Process&) = delete;
@@ -40,7 +39,7 @@ class Process {
  private:
   int pid_;
   std::uint64_t start_time_;
-  int file_ = -1;  ///< /proc/PID/stat, once it could be opened
+  int file_;  ///< /proc/PID/stat; -1: not opened yet
 };
 
 }  // namespace lockstep

@@ -1,6 +1,5 @@
-// Random numbers that depend on what they are for and on nothing else: counter-based
-// (Philox4x32-10), so any rank, thread or device gets the same numbers for the same (seed, purpose,
-// epoch, index), in any order, with no state to save.
+// Counter-based random numbers (Philox4x32-10). They depend only on (seed, purpose, epoch, index):
+// any rank, thread or device gets the same numbers in any order, and there is no state to save.
 //
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 #pragma once
@@ -27,7 +26,8 @@ constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> count
   return counter;
 }
 
-/// What a stream of numbers is for. The values are part of the meaning of a seed: never renumber.
+/// The purpose of a stream of numbers. The values are part of the meaning of a seed: never
+/// renumber.
 enum class Purpose : std::uint32_t {
   shuffle = 1,
   augment = 2,
@@ -46,8 +46,8 @@ class Random {
         counter_{0, static_cast<std::uint32_t>(purpose), epoch, index} {}
 
   constexpr std::uint32_t epoch() const { return counter_[2]; }
-  /// A coin of the seed and the index alone, which falls the same way for every purpose and epoch:
-  /// 0 or 1, by a multiplicative hash, in fewer registers than a block of Philox takes.
+  /// 0 or 1, from the seed and the index only: the same for every purpose and epoch. A
+  /// multiplicative hash needs fewer registers than a block of Philox.
   constexpr std::uint32_t coin() const {
     std::uint32_t mixed = counter_[3] * 0x9E3779B9 + key_[0];
     mixed = (mixed ^ (mixed >> 15)) * 0x85EBCA6B;
@@ -66,7 +66,7 @@ class Random {
   /// Uniform in [0, 1), a multiple of 2^-24.
   constexpr float uniform() { return static_cast<float>(next() >> 8) * 0x1p-24f; }
   constexpr float uniform(float low, float high) {
-    return std::fma(high - low, uniform(), low);  // rounded once, whoever compiles it
+    return std::fma(high - low, uniform(), low);  // rounded once by every compiler
   }
 
   /// Uniform in 0 .. count-1 (bias below count / 2^32).
@@ -74,13 +74,13 @@ class Random {
     return static_cast<std::uint32_t>((std::uint64_t{next()} * count) >> 32);
   }
 
-  /// Standard normal, by Box and Muller; spends two numbers and gives one.
+  /// Standard normal, by Box and Muller; uses two numbers.
   float normal() {
     const double radius = std::sqrt(-2.0 * std::log((next() + 1.0) * 0x1p-32));
     return static_cast<float>(radius * std::cos(6.283185307179586 * (next() * 0x1p-32)));
   }
 
-  /// Standard normal, drawn again until within two standard deviations.
+  /// Standard normal, drawn until it lies within two standard deviations.
   float truncated_normal() {
     for (;;) {
       const float value = normal();

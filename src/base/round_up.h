@@ -1,4 +1,4 @@
-// Rounding up, said once. Kernels call it too.
+// Rounding up, for the host and for kernels.
 #pragma once
 
 #include <concepts>
@@ -8,13 +8,13 @@
 
 namespace lockstep {
 
-/// How many units it takes to hold `value`, which is not negative.
+/// The number of units that contain `value`, which is not negative.
 template <std::integral T>
 HOST_DEVICE constexpr T ceil_div(T value, std::type_identity_t<T> unit) {
   return (value + unit - 1) / unit;
 }
 
-/// The first multiple of `unit` from `value` on.
+/// The first multiple of `unit` that is not below `value`.
 template <std::integral T>
 HOST_DEVICE constexpr T round_up(T value, std::type_identity_t<T> unit) {
   return ceil_div(value, unit) * unit;

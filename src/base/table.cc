@@ -41,7 +41,7 @@ void fail_unknown(std::string_view kind, std::string_view name,
                   const std::vector<std::string_view>& known) {
   const std::string near = nearest(name, known);
   const std::string hint = near.empty() ? "" : fmt::format("did you mean \"{}\"? ", near);
-  fail_usage("unknown {} \"{}\": {}known are: {}", kind, name, hint, fmt::join(known, ", "));
+  fail_usage("unknown {} \"{}\": {}choose from: {}", kind, name, hint, fmt::join(known, ", "));
 }
 
 }  // namespace lockstep

@@ -1,8 +1,9 @@
-// Menus: what a user chooses from by name. Each menu is a function `std::span<const Entry> xs()`,
-// and find(xs(), name) is its entry; an unknown name is answered with the nearest and the list.
+// Registries: entries that a user chooses by name. A registry is a function
+// `std::span<const Entry> xs()`, and find(xs(), name) returns its entry. The error for an unknown
+// name contains the nearest name and the list.
 //
-// An Entry has members `name` and `about` (one line for --list), and `kind`, a static one: what its
-// things are called in errors ("reducer").
+// An Entry has members `name` and `about` (one line for --list), and a static member `kind`: its
+// term in errors ("reducer").
 #pragma once
 
 #include <span>
@@ -14,18 +15,18 @@
 
 namespace lockstep {
 
-/// The nearest of `known` to `name` by edit distance; empty if none is near enough to be meant.
+/// The nearest of `known` to `name` by edit distance; empty if none is near enough.
 std::string nearest(std::string_view name, const std::vector<std::string_view>& known);
 
-/// Throws the usage error for an unknown `name` of a `kind` of thing ("reducer").
+/// Throws the usage error for an unknown `name` of a `kind` ("reducer").
 [[noreturn]] void fail_unknown(std::string_view kind, std::string_view name,
                                const std::vector<std::string_view>& known);
 
-/// The entry of `menu` called `name`. Throws the usage error where there is none.
+/// The entry of `registry` with this name. Throws the usage error if there is none.
 template <class Entry>
-const Entry& find(std::span<const Entry> menu, std::string_view name) {
+const Entry& find(std::span<const Entry> registry, std::string_view name) {
   std::vector<std::string_view> known;
-  for (const Entry& entry : menu) {
+  for (const Entry& entry : registry) {
     if (name == entry.name) return entry;
     known.push_back(entry.name);
   }

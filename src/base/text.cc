@@ -1,10 +1,14 @@
 #include "src/base/text.h"
 
-#include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <iterator>
 #include <set>
+
+#include "src/base/check.h"
 
 namespace lockstep {
 
@@ -56,6 +60,14 @@ std::vector<std::string> missing_from(const std::vector<std::string>& known,
   std::copy_if(all.begin(), all.end(), std::back_inserter(missing),
                [&](const std::string& name) { return !there.contains(name); });
   return missing;
+}
+
+std::string unique_hex(std::size_t bytes) {
+  std::string random(bytes, '\0'), text;
+  require(::getentropy(random.data(), bytes) == 0, "the kernel returned no random numbers: {}",
+          std::strerror(errno));
+  for (const char byte : random) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
 }
 
 }  // namespace lockstep

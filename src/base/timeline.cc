@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// In quotes; host names may hold any bytes.
+/// A JSON string. Host names may contain any bytes.
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -27,20 +27,20 @@ std::string trace_events(const Timeline& timeline, int rank, const std::string& 
                          const std::string& remark,
                          const std::function<std::int64_t(std::int64_t)>& clock) {
   std::string out;
-  const auto say = [&](const char* what, int thread, const char* key, const std::string& value) {
+  const auto add = [&](const char* what, int thread, const char* key, const std::string& value) {
     fmt::format_to(std::back_inserter(out),
                    R"({}{{"ph":"M","pid":{},"tid":{},"name":"{}","args":{{"{}":{}}}}})",
                    out.empty() ? "" : ",\n", rank, thread, what, key, value);
   };
-  say("process_name", 0, "name", quoted(fmt::format("rank {} ({})", rank, host)));
-  say("process_sort_index", 0, "sort_index", std::to_string(rank));
-  if (!remark.empty()) say("process_labels", 0, "labels", quoted(remark));
+  add("process_name", 0, "name", quoted(fmt::format("rank {} ({})", rank, host)));
+  add("process_sort_index", 0, "sort_index", std::to_string(rank));
+  if (!remark.empty()) add("process_labels", 0, "labels", quoted(remark));
   const std::pair<const char*, const Lane*> lanes[] = {{"compute", &timeline.compute},
                                                        {"communication", &timeline.communication}};
   for (int thread = 0; thread < 2; ++thread) {
     const auto& [name, lane] = lanes[thread];
-    say("thread_name", thread, "name", quoted(name));
-    say("thread_sort_index", thread, "sort_index", std::to_string(thread));
+    add("thread_name", thread, "name", quoted(name));
+    add("thread_sort_index", thread, "sort_index", std::to_string(thread));
     for (const Lane::Span& span : lane->spans()) {
       const std::int64_t begin = clock(span.begin_ns), length = clock(span.end_ns) - begin;
       fmt::format_to(std::back_inserter(out),

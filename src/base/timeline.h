@@ -1,5 +1,5 @@
-// Timeline: what one rank did when, for the viewers of Chrome (chrome://tracing) and Perfetto
-// (ui.perfetto.dev). Times are those of src/base/clock.h.
+// Timeline: the work of one rank over time, for the viewers of Chrome (chrome://tracing) and
+// Perfetto (ui.perfetto.dev). Times come from src/base/clock.h.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@
 
 namespace lockstep {
 
-/// The last spans of a lane of time, in a ring whose memory is taken at construction. Spans of a
-/// lane lie within each other or apart. One thread at a time.
+/// The last spans of a lane of time, in a ring that is allocated at construction. Spans of a lane
+/// are nested or disjoint. One thread at a time.
 class Lane {
  public:
   struct Span {
     const char* name = nullptr;
-    std::int64_t number = -1;  ///< shown behind the name; negative: none
+    std::int64_t number = -1;  ///< follows the name; negative: none
     std::int64_t begin_ns = 0, end_ns = 0;
   };
 
@@ -29,7 +29,7 @@ class Lane {
   void add(const char* name, std::int64_t number, std::int64_t begin_ns, std::int64_t end_ns) {
     ring_[added_++ % ring_.size()] = {name, number, begin_ns, end_ns};
   }
-  /// What it still holds, in the order in which it was added.
+  /// The spans that the ring still contains, oldest first.
   std::vector<Span> spans() const;
 
  private:
@@ -37,7 +37,7 @@ class Lane {
   std::size_t added_ = 0;
 };
 
-/// A span of `lane` from its construction to its end; nothing at all where there is no lane.
+/// Adds a span to `lane` from its construction to its destruction. null: adds nothing.
 class TimedSpan {
  public:
   TimedSpan(Lane* lane, const char* name, std::int64_t number = -1)
@@ -54,26 +54,26 @@ class TimedSpan {
   std::int64_t number_, begin_ns_;
 };
 
-/// The two lanes of a rank, of at most `spans` each.
+/// The two lanes of a rank, each with at most `spans` spans.
 struct Timeline {
   explicit Timeline(std::size_t spans) : compute(spans), communication(spans) {}
 
   Lane compute;        ///< the computing thread
-  Lane communication;  ///< buckets, and the updates that follow them, whoever moves them on
+  Lane communication;  ///< buckets and the updates that follow them, on any thread
 };
 
-/// The rank's events as they stand in a trace file, joined by ",\n": process number `rank`, called
-/// "rank 3 (`host`)", with `remark` beside it. `clock` turns a time of the lanes into nanoseconds
-/// of the trace.
+/// The rank's events in the form of a trace file, joined by ",\n". The process has number `rank`,
+/// the name "rank 3 (`host`)" and the label `remark`. `clock` converts a time of the lanes into
+/// nanoseconds of the trace.
 std::string trace_events(const Timeline& timeline, int rank, const std::string& host,
                          const std::string& remark,
                          const std::function<std::int64_t(std::int64_t)>& clock);
 
-/// What a trace file begins with.
+/// The beginning of a trace file.
 inline constexpr std::string_view kTraceBegin = R"({"displayTimeUnit":"ms","traceEvents":[)";
 
-/// A trace file of the events of all ranks, in Chrome's format. Source: "Trace Event Format",
-/// Google, 2016, of complete events and metadata.
+/// A trace file with the events of all ranks, in Chrome's format. Source: "Trace Event Format",
+/// Google, 2016, complete events and metadata events.
 std::string trace_document(const std::vector<std::string>& events_of_ranks);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// What memory means: Type, Shape, Range and View. All counts are in elements, never in bytes, but
-// for View::bytes().
+// Type, Shape, Range and View: the meaning of memory. All counts except View::bytes() are in
+// elements, never in bytes.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-/// The upper half of an IEEE float: 8 bits of exponent, 7 of mantissa. Arithmetic is done in float.
+/// The upper half of an IEEE float: 8 bits of exponent, 7 of mantissa. Arithmetic uses float.
 struct Bfloat16 {
   std::uint16_t bits = 0;
 
@@ -32,21 +32,21 @@ struct Bfloat16 {
 };
 static_assert(sizeof(Bfloat16) == 2);
 
-/// An IEEE half: 5 bits of exponent, 10 of mantissa; the largest is 65504, and the smallest above 0
-/// is 2^-24. Arithmetic is done in float. What computes on the CPU in this type is tests alone.
+/// An IEEE half: 5 bits of exponent, 10 of mantissa. The largest value is 65504, the smallest above
+/// 0 is 2^-24. Arithmetic uses float. On the CPU only tests compute in this type.
 struct Half {
   std::uint16_t bits = 0;
 
   Half() = default;
-  /// Rounds to nearest, ties to even; from 65520 on it is infinity, and NaN stays NaN.
+  /// Rounds to nearest, ties to even; 65520 and above become Inf, and NaN stays NaN.
   constexpr Half(float value) {  // NOLINT: implicit on purpose, as above
 #ifdef __CUDA_ARCH__
-    // One instruction: the arithmetic below costs a kernel registers, and spilled some.
+    // One instruction. The arithmetic below needs more registers, and some kernels spilled.
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
 #else
     const auto word = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = word >> 16 & 0x8000, size = word & 0x7fffffff;
-    // Added to 0.5, whose last bit is 2^-24, a smaller value is rounded as the least halves are.
+    // The last bit of 0.5 is 2^-24. So the sum rounds a smaller value as subnormal halves round.
     const std::uint32_t tiny =
         std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + 0.5f) - 0x3f000000;
     const std::uint32_t normal = (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13;
@@ -82,12 +82,13 @@ constexpr const char* name_of(Type type) {
   constexpr const char* kNames[] = {"fp32", "bf16", "fp16", "int32"};
   return kNames[static_cast<int>(type)];
 }
-/// The type of activations of that name. Throws Error where there is none.
+/// The type of activations with this name. Throws Error if there is none.
 inline Type type_called(std::string_view name) {
   for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
     if (name == name_of(type)) return type;
   }
-  throw Error("no activations are of type \"" + std::string(name) + '"');
+  throw Error("unknown type of activations \"" + std::string(name) +
+              "\"; choose fp32, bf16 or fp16");
 }
 
 template <class T>
@@ -99,13 +100,13 @@ inline constexpr Type type_of<Half> = Type::f16;
 template <>
 inline constexpr Type type_of<std::int32_t> = Type::i32;
 
-/// Calls f with a null T* of the element type of `type`, which must be of floating-point numbers:
-/// how one body serves all.
+/// Calls f with a null T* of the element type of `type`, so that one template serves all
+/// floating-point types. Throws Error for another type.
 template <class F>
 decltype(auto) dispatch(Type type, F&& f) {
   if (type == Type::bf16) return f(static_cast<Bfloat16*>(nullptr));
   if (type == Type::f16) return f(static_cast<Half*>(nullptr));
-  expect(type == Type::f32, "a floating-point type is wanted here");
+  expect(type == Type::f32, "the type must be a floating-point type");
   return f(static_cast<float*>(nullptr));
 }
 
@@ -132,7 +133,7 @@ class Shape {
     for (int axis = 0; axis < rank_; ++axis) product *= extents_[axis];
     return product;
   }
-  /// Elements of one sample: all extents but the first.
+  /// Elements of one sample: all extents except the first.
   std::int64_t row() const { return rank_ == 0 || extents_[0] == 0 ? 0 : count() / extents_[0]; }
   /// The same with another number of samples.
   Shape with_batch(std::int64_t batch) const {
@@ -157,7 +158,7 @@ class Shape {
   int rank_ = 0;
 };
 
-/// Elements [begin, begin + count) of some arena.
+/// Elements [begin, begin + count) of an arena.
 struct Range {
   std::int64_t begin = 0;
   std::int64_t count = 0;
@@ -167,8 +168,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// A typed, shaped window on memory that somebody else owns and that outlives the view. Dense,
-/// row-major.
+/// A typed, shaped window on memory that it does not own and that outlives it. Dense, row-major.
 struct View {
   void* data = nullptr;
   Shape shape;
@@ -178,10 +178,10 @@ struct View {
   std::size_t bytes() const { return count() * size_of(type); }
   explicit operator bool() const { return data != nullptr; }
 
-  /// The elements as T, which must be what `type` says.
+  /// The elements as T, which must match `type`.
   template <class T>
   T* as() const {
-    expect(type == type_of<T>, "a view was read as another type than it holds");
+    expect(type == type_of<T>, "a view was read as a type that it does not contain");
     return static_cast<T*>(data);
   }
 };

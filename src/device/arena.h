@@ -8,16 +8,15 @@
 
 namespace lockstep {
 
-/// Plans places in bytes, then allocates them all at once. Not thread-safe; places live as long as
-/// the Arena.
+/// Plans places in bytes, then allocates all of them at once. Not thread-safe; places live as long
+/// as the Arena.
 class Arena {
  public:
-  /// What any device's wide loads ask for.
+  /// Enough for the wide loads of every device.
   static constexpr std::size_t kAlignment = 256;
-  /// `bytes` and what is left free behind them.
   static constexpr std::size_t aligned(std::size_t bytes) { return round_up(bytes, kAlignment); }
 
-  /// Asks for `bytes`; the place is known only after allocate().
+  /// Reserves `bytes` and returns their offset; the address exists only after allocate().
   std::size_t reserve(std::size_t bytes) {
     const std::size_t offset = bytes_;
     bytes_ += aligned(bytes);

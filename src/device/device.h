@@ -1,12 +1,11 @@
-// The whole joint to a back end: memory, order (Stream, Event, Graph) and the plans of the
-// operations that a library computes. src/device/cpu holds the bodies for CPU cores. Another back
-// end is another folder with the same bodies; no layer changes.
+// The interface of a back end: memory, order (Stream, Event, Graph) and plans of the operations
+// that a library computes. src/device/cpu implements it for CPU cores. Another back end is another
+// folder; no layer changes.
 //
-// Layout everywhere: activations N, H, W, C; convolution filters out, height, width, in; dense
-// weights out, in. Activations are fp32, bf16 or fp16 (the plan's `type`); weights, biases and
-// their gradients are always fp32 at this joint: a plan that computes in 16 bits converts weights
-// and biases itself, accumulates in fp32, and may round dw once to its own type before it widens
-// it.
+// Layouts: activations N, H, W, C; convolution filters out, height, width, in; dense weights out,
+// in. Activations are fp32, bf16 or fp16 (the plan's `type`). Weights, biases and their gradients
+// are always fp32. A 16-bit plan converts weights and biases itself and accumulates in fp32. It may
+// round dw once to its own type.
 #pragma once
 
 #include <algorithm>
@@ -27,24 +26,24 @@ struct CUstream_st;
 
 namespace lockstep {
 
-/// A queue of work, done in the order in which it was given. Giving returns at once; on the CPU the
-/// work is then done, elsewhere it is done later, and errors appear at synchronize(), Event::done()
-/// or a later call. One host thread gives at a time.
+/// A queue of work that runs in order. On the CPU, work runs in the call that enqueues it. On other
+/// devices that call returns at once; the work runs later, and its errors appear at synchronize(),
+/// Event::done() or a later call. One host thread at a time.
 class Stream {
  public:
   virtual ~Stream() = default;
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// Blocks until all that was given is done. Never inside a step.
+  /// Blocks until the queue is empty. Never inside a step.
   virtual void synchronize() = 0;
-  /// CPU cores for host work that this thread gives now.
+  /// CPU cores for host work that this thread enqueues now.
   virtual int threads() const = 0;
-  /// The CUDA stream whose kernels are this one's work, with its device made that of the calling
-  /// thread. Null where the work is host code.
+  /// The CUDA stream behind this stream; makes its device the calling thread's device. null: the
+  /// work is host code.
   virtual CUstream_st* cuda() const { return nullptr; }
-  /// Host code as one piece of work, for src alone, and only where memory is the host's. `work`
-  /// must own all that it names: what it points at must live until it is done.
+  /// Enqueues host code. Only for src, and only if the memory is the host's. `work` must own the
+  /// objects that it uses; memory behind its pointers must live until it has run.
   template <class Work>
   void give(Work work) {
     if (later_) {
@@ -54,8 +53,8 @@ class Stream {
       if (done_) done_();
     }
   }
-  /// `done` is called after each piece of host work that is done as it is given, by the thread that
-  /// did it: whoever waits for much work can tell slow from hung.
+  /// Calls `done` after each piece of host work that runs in give(), on the thread that ran it. So
+  /// an observer can distinguish slow work from a hang.
   void after_each(std::function<void()> done) { done_ = std::move(done); }
 
  protected:
@@ -67,8 +66,8 @@ class Stream {
   std::function<void()> done_;
 };
 
-/// The CPU's stream: all work is done at once, by the thread that gives it. The team of `threads`
-/// belongs to the thread that made the stream; any other has its own core alone.
+/// The CPU's stream: all work runs at once, on the thread that enqueues it. The team of `threads`
+/// belongs to the thread that created the stream; any other thread uses only its own core.
 class HostStream final : public Stream {
  public:
   explicit HostStream(int threads = 1)
@@ -87,66 +86,65 @@ class HostStream final : public Stream {
 class Event {
  public:
   virtual ~Event() = default;
-  /// All that `stream` was given so far.
+  /// Marks the work that is in `stream` now.
   virtual void record(Stream& stream) = 0;
-  /// What `stream` is given from now on is done after the record() called last; with none called,
-  /// at once.
+  /// Work that `stream` gets from now on runs after the last record(). Without a record() it does
+  /// not wait.
   virtual void wait(Stream& stream) = 0;
-  /// Whether the record() called last is reached. Never blocks; throws what the device reported.
+  /// Whether the last record() is reached. Never blocks; throws the device's error.
   virtual bool done() const = 0;
 };
 
-/// Work that was given once and is repeated as a whole: the same pointers, sizes and scalars.
+/// Work that was captured once and is repeated as a whole: the same pointers, sizes and scalars.
 class Graph {
  public:
   virtual ~Graph() = default;
   virtual void launch(Stream& stream) = 0;
 };
 
-/// The place of memory: on the device, and not the host's to read unless
-/// DeviceTraits::memory_is_host, or on the host, where kernels find it at the same address.
+/// The place of memory. The host can read memory on the device only if
+/// DeviceTraits::memory_is_host. Kernels see memory on the host at the same address.
 enum class Place { device, host };
 
-/// Whose work goes first where a device has work of several streams: that of the high ones, which
-/// take the place that finished work leaves.
+/// The order of streams that have work at the same time: high streams use the resources that
+/// finished work frees.
 enum class Priority { normal, high };
 
 /// A layer that is linear in its weights: y = x * w + b. Planned once for fixed shapes, then run
-/// many times; a plan may be used by one thread at a time. All three calls need `scratch` of
-/// scratch_bytes(), which holds nothing between calls.
+/// many times, by one thread at a time. All three calls use `scratch`, a workspace of
+/// scratch_bytes() whose contents need not survive between calls.
 class AffinePlan {
  public:
   virtual ~AffinePlan() = default;
-  /// y = x * w + b, then ReLU if the plan was asked for it.
+  /// y = x * w + b, then ReLU if the spec requests it.
   virtual void forward(Stream&, View x, View w, View b, View y, void* scratch) = 0;
   /// dx = dy * w^T. Only in plans made for training with an input gradient.
   virtual void backward_data(Stream&, View dy, View w, View dx, void* scratch) = 0;
   /// dw and db are overwritten. Only in plans made for training.
   virtual void backward_weights(Stream&, View x, View dy, View dw, View db, void* scratch) = 0;
   virtual std::size_t scratch_bytes() const = 0;
-  /// Which kernel of which library runs, for people.
+  /// The library and its kernel, for logs.
   virtual std::string implementation() const = 0;
 };
 
-/// What every plan is made for: the shape of x, the type of the activations, and which calls it
-/// must answer.
+/// The input of every plan: the shape of x, the type of the activations, and the calls that must
+/// work.
 struct PlanInput {
   Shape x;
   Type type = Type::f32;
-  bool training = true;        ///< backward_* will be called
-  bool input_gradient = true;  ///< backward_data will be called
+  bool training = true;        ///< backward_* must work
+  bool input_gradient = true;  ///< backward_data must work, if `training`
 };
 
-/// Kernel, stride, pad and dilation are the same along H and W. A 1-d convolution is along W alone:
+/// Kernel, stride, pad and dilation are the same along H and W. A 1-d convolution is along W only:
 /// x is N, 1, W, C and its filters are out, 1, width, in.
 struct ConvolutionSpec {
   PlanInput input;
   std::int64_t filters = 0, kernel = 0, stride = 1, pad = 0;
-  /// Of taps: the window reaches over (kernel - 1) * dilation + 1 elements.
+  /// Distance of two taps: the window spans (kernel - 1) * dilation + 1 elements.
   std::int64_t dilation = 1;
-  /// The input channels and the filters are cut into so many equal parts, and each part of the
-  /// filters sees the part of the channels of its number: filters are out, height, width, in /
-  /// groups.
+  /// Channels and filters are cut into `groups` equal parts, and filters of part i read channels of
+  /// part i. Filters are then out, height, width, in / groups.
   std::int64_t groups = 1;
   bool one_dimensional = false;
   bool relu = false;
@@ -170,8 +168,7 @@ struct DenseSpec {
 
 /// Local response normalisation across channels: y = x / (bias + alpha * sum of x^2 over 2 * radius
 /// + 1 channels)^beta. Source: Krizhevsky, Sutskever, Hinton, "ImageNet classification with deep
-/// convolutional neural networks", 2012, 3.3, with alpha not divided by the window, as TensorFlow
-/// has it.
+/// convolutional neural networks", 2012, 3.3. As in TensorFlow, alpha is not divided by the window.
 struct ResponseNormSpec {
   PlanInput input;
   std::int64_t radius = 0;
@@ -182,7 +179,7 @@ class ResponseNormPlan {
  public:
   virtual ~ResponseNormPlan() = default;
   virtual void forward(Stream&, View x, View y) = 0;
-  /// `scratch` of scratch_bytes(), which holds nothing between calls.
+  /// `scratch`: a workspace of scratch_bytes(); its contents need not survive between calls.
   virtual void backward(Stream&, View x, View dy, View dx, void* scratch) = 0;
   virtual std::size_t scratch_bytes() const { return 0; }
 };
@@ -191,17 +188,16 @@ class ResponseNormPlan {
 struct DeviceTraits {
   /// "cpu:0-3 (4 threads, AVX-512 with bf16)"
   std::string description = {};
-  /// Versions of the libraries behind it, as compiled with and as found; empty if
-  /// Device::arithmetic() contains them all.
+  /// Versions of its libraries, compiled and loaded; empty if Device::arithmetic() contains them
+  /// all.
   std::string libraries = {};
-  /// Names the device among all of the world ("GPU-..." or "MIG-..."); empty if ranks share nothing
-  /// but cores.
+  /// Unique in the world ("GPU-..." or "MIG-..."); empty if ranks share only cores.
   std::string uuid = {};
-  /// Types of activations that its layers compute with.
+  /// Types of activations that its layers support.
   std::vector<Type> types = {Type::f32, Type::bf16};
-  /// Whether host code may read and write Place::device while no work runs that does.
+  /// Whether host code may read and write Place::device while no work there does.
   bool memory_is_host = true;
-  /// Steps that may be given before the oldest of them is done, Device::kMostAhead at most.
+  /// Steps that may be enqueued before the oldest of them is done; at most Device::kMostAhead.
   int run_ahead = 0;
 
   bool computes(Type type) const {
@@ -209,35 +205,35 @@ struct DeviceTraits {
   }
 };
 
-/// One device as one rank sees it. Calls throw Error. Owned by the program, outlives everything
-/// made from it.
+/// One device of one rank. Calls throw Error. Owned by the program; it outlives all objects that it
+/// created.
 class Device {
  public:
   virtual ~Device() = default;
 
   const DeviceTraits& traits() const { return traits_; }
-  /// What the last bits of its results depend on besides threads: "oneDNN 2.6.3 with AVX-512".
+  /// Its libraries and settings that decide the last bits of results: "oneDNN 2.6.3 with AVX-512".
   virtual std::string arithmetic() const = 0;
   static constexpr int kMostAhead = 4;
 
   virtual std::unique_ptr<Stream> stream(Priority priority = Priority::normal) = 0;
   virtual std::unique_ptr<Event> event() = 0;
   virtual Memory allocate(std::size_t bytes, Place place) = 0;
-  /// Gives a copy in any direction.
+  /// Enqueues a copy in any direction.
   virtual void copy(Stream& stream, void* to, const void* from, std::size_t bytes) = 0;
-  /// Takes the work that `body` gives to `stream`, and to the streams that it forks to and joins
-  /// again, into a Graph instead of doing it. Null, and `body` is not called, where the device
-  /// gains nothing by it (the CPU).
+  /// Captures the work that `body` enqueues in `stream`, and in streams that it forks to and joins
+  /// again, into a Graph; nothing runs. null: the device does not gain from graphs (the CPU), and
+  /// `body` was not called.
   virtual std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& body) = 0;
 
-  /// Which of a library's kernels plans are made with, where that was chosen by measuring: text by
-  /// work, library and device, for other ranks and other runs. Empty where nothing is measured.
+  /// The kernels that measurements chose, as text for other ranks and other runs. Empty if the
+  /// device measures nothing.
   virtual std::string tuning() const { return {}; }
-  /// Plans made from now on are as such a text says. False, and nothing is changed, where it is for
-  /// another device or library; throws Error where it is no such text.
+  /// Plans from now on use the kernels in `text`. Returns false and changes nothing if it is for
+  /// another device or library; throws Error if it is not a tuning.
   virtual bool set_tuning(std::string_view /*text*/) { return false; }
-  /// While on, a plan of what tuning() does not know measures what there is to choose from, which
-  /// takes time and memory, and notes the fastest.
+  /// While on, a plan for work that tuning() does not contain measures all kernels and adds the
+  /// fastest. This needs time and memory.
   virtual void tune(bool /*on*/) {}
 
   virtual std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec&) = 0;
@@ -248,11 +244,12 @@ class Device {
   DeviceTraits traits_;  ///< set in the constructor, never changed after it
 };
 
-/// The CPU cores that this process may run on, used with `threads` threads (0: one per core), which
-/// are started now. To be made by the thread that computes. Throws Error (kExitUsage) where OpenMP
-/// does not start that many, or they are more than 1024 or 8 per processor of the machine, where
-/// `convolution` is none of convolutions() (src/device/cpu/convolution.h), or as
-/// use_instruction_set() does with `isa` (src/device/cpu/instruction_set.h).
+/// The CPU cores that this process may run on, with `threads` threads (0: one per core), which are
+/// started now. Only the thread that computes may call this. `convolution` is one of convolutions()
+/// (src/device/cpu/convolution.h), `isa` one of instruction_sets()
+/// (src/device/cpu/instruction_set.h). Throws Error (kExitUsage) for an unknown name, a missing
+/// instruction set, threads that OpenMP cannot start, and more threads than 1024 or 8 per
+/// processor.
 std::unique_ptr<Device> make_cpu_device(int threads, std::string_view convolution = "auto",
                                         std::string_view isa = "auto");
 

@@ -1,5 +1,5 @@
-// The registry of devices, devices.cc. A back end is one folder beside src/device/cpu and one line
-// there. CMake decides which are built, and the registry holds only those.
+// The registry of devices. A back end is one folder beside src/device/cpu and one line in
+// devices.cc. CMake decides which back ends are built, and the registry contains only those.
 #pragma once
 
 #include <memory>
@@ -11,20 +11,20 @@
 
 namespace lockstep {
 
-/// What a device is to be.
 struct DeviceOptions {
-  /// For host work; 0: one per core that this process may use.
+  /// Threads of host work; 0: one per core that this process may use.
   int threads = 0;
-  /// Which of the ranks of this host asks: where there are several devices, each gets its own.
+  /// This rank's number on the host. Ranks of a host get different devices as long as there are
+  /// enough.
   int rank_on_host = 0;
-  /// Two runs with the same input give the same bits, whatever that costs. One whose results this
-  /// changes says so in Device::arithmetic().
+  /// Runs with the same input are bitwise identical, at any cost. If this changes a device's
+  /// results, Device::arithmetic() contains it.
   bool deterministic = false;
-  /// fp32 products with 10 bits of mantissa, where a device gains by it.
+  /// fp32 products with 10 bits of mantissa if the device gains from them.
   bool tf32 = false;
-  /// How CPU cores convolve, one of convolutions() (src/device/cpu/convolution.h).
+  /// One of convolutions() (src/device/cpu/convolution.h).
   std::string_view convolution = "auto";
-  /// What CPU cores compute with, one of instruction_sets() (src/device/cpu/instruction_set.h).
+  /// One of instruction_sets() (src/device/cpu/instruction_set.h).
   std::string_view isa = "auto";
 };
 
@@ -33,14 +33,13 @@ struct DeviceEntry {
 
   std::string_view name;
   std::string_view about;
-  /// "no CUDA device (reason)" where this process finds none, else empty.
+  /// "no CUDA device (reason)"; empty: this process finds one.
   std::string (*absent)();
-  /// Null for "auto". The one that this process is to use.
+  /// The device for this process. null: "auto".
   std::unique_ptr<Device> (*make)(const DeviceOptions& options);
 };
 
-/// The registry: "auto" first, which apps/step/placement.h resolves over all ranks, and the best
-/// last.
+/// "auto" is first, and apps/step/placement.h resolves it over all ranks. The best device is last.
 std::span<const DeviceEntry> devices();
 
 }  // namespace lockstep

@@ -1,15 +1,14 @@
-// One body for every back end, in two shapes of work: each() over elements, each_row() over rows.
+// Elementwise kernels, each(), and row-wise kernels, each_row(): one body serves every back end.
 //
-// A body is a struct at namespace scope, trivially copyable, with a call operator marked
-// HOST_DEVICE; its members are pointers and constants of the whole run, and what varies from step
-// to step is read through a pointer. Functions that it calls are constexpr, or HOST_DEVICE if they
-// are templates. A body may also have bool idle() const: where that is true when its work comes to
-// be done, there is none. No atomics on floating-point numbers: their sums would depend on
-// the order.
+// A body is a trivially copyable struct at namespace scope. Its call operator is marked
+// HOST_DEVICE. Its members are pointers and constants of the whole run; values that vary from step
+// to step are read through a pointer. It calls functions that are constexpr, or templates marked
+// HOST_DEVICE. If it has bool idle() const and that returns true when the work would run, nothing
+// runs. Floating-point atomics are forbidden, because their sums depend on the order.
 //
-// A file that includes this one includes neither fmt nor src/base/check.h, by whatever way: a
-// compiler of kernels reads it too (tests/unit/floors.cc). With the CUDA back end, nvcc compiles
-// it, once for both back ends; what it makes of the host's half has the bits of g++'s.
+// A file that includes this one must not include fmt or src/base/check.h, even indirectly
+// (tests/unit/floors.cc). With the CUDA back end nvcc compiles such a file, once for both back
+// ends. The host's half has the same bits as g++'s.
 #pragma once
 
 #include <algorithm>
@@ -29,12 +28,12 @@
 #include "src/device/cuda/kernels.h"
 #endif
 #ifdef LOCKSTEP_HOST_TEAM
-#include LOCKSTEP_HOST_TEAM  // of tests: rows that threads share as a warp does
+#include LOCKSTEP_HOST_TEAM  // for tests: threads share rows as a warp does
 #endif
 
 namespace lockstep {
 
-/// total += value, whoever else adds to it. Of integers, so that the order does not matter.
+/// total += value, atomically. Integers only, so that the order does not matter.
 template <class Integer>
 HOST_DEVICE inline void add_atomically(Integer& total, std::type_identity_t<Integer> value) {
   static_assert(std::is_integral_v<Integer> && (sizeof(Integer) == 4 || sizeof(Integer) == 8));
@@ -46,9 +45,9 @@ HOST_DEVICE inline void add_atomically(Integer& total, std::type_identity_t<Inte
 #endif
 }
 
-/// Who works on a row together: `lanes` of them, of which the caller is number `lane`; each takes
-/// every lanes-th element, and sum(), max() and min() join what they found. A CPU thread is alone;
-/// on a GPU a warp shares the row (src/device/cuda/kernels.h).
+/// The team of a row: `lanes` members; the caller is number `lane`. Each member processes every
+/// lanes-th element, and sum(), max() and min() combine their results. On the CPU a team is
+/// one thread; on a GPU a warp shares the row (src/device/cuda/kernels.h).
 struct Alone {
   static constexpr int lane = 0, lanes = 1;
   template <class T>
@@ -65,13 +64,13 @@ struct Alone {
   }
 };
 
-/// Elements of work that a thread is worth starting for.
+/// The least number of elements for which another thread pays.
 inline constexpr std::int64_t kGrain = 16384;
-/// Where each() cuts: an element is in a whole register, or among the last few that fill none,
-/// whatever the number of threads, for the two may be computed by other instructions.
+/// each() cuts its elements at multiples of this number. So an element lies in a whole register, or
+/// in the rest that fills none, with any number of threads. The two may use different instructions.
 inline constexpr std::int64_t kCut = 64;
 
-/// Gives body(i) for every i in 0 .. n-1, in no promised order, vectorised: no call may depend on
+/// Enqueues body(i) for every i in 0 .. n-1, vectorised and in any order: no call may depend on
 /// another.
 template <class Body>
 void each(Stream& stream, std::int64_t n, Body body) {
@@ -81,20 +80,20 @@ void each(Stream& stream, std::int64_t n, Body body) {
 #endif
   stream.give([threads = stream.threads(), n, body] {
     const auto part = [&](std::int64_t begin, std::int64_t end) {
-      const Body own = body;  // whose members no store can change
+      const Body own = body;  // no store can change its members
       if constexpr (requires { own.idle(); }) {
         if (own.idle()) return;
       }
-      const std::int64_t behind = std::min(end * kCut, n);
+      const std::int64_t last = std::min(end * kCut, n);
 #pragma GCC ivdep
-      for (std::int64_t i = begin * kCut; i < behind; ++i) own(i);
+      for (std::int64_t i = begin * kCut; i < last; ++i) own(i);
     };
     parallel_for(threads, ceil_div(n, kCut), kGrain / kCut, part);
   });
 }
 
-/// Gives body(row, team) for every row in 0 .. rows-1, which has about `columns` elements of work:
-/// `for (i = team.lane; i < columns; i += team.lanes)`. No row may depend on another.
+/// Enqueues body(row, team) for every row in 0 .. rows-1. A row has about `columns` elements of
+/// work: `for (i = team.lane; i < columns; i += team.lanes)`. No row may depend on another.
 template <class Body>
 void each_row(Stream& stream, std::int64_t rows, std::int64_t columns, Body body) {
   static_assert(std::is_trivially_copyable_v<Body>);

@@ -1,14 +1,19 @@
 #include "src/device/host.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "src/base/check.h"
 #include "src/base/machine.h"
+#include "src/base/round_up.h"
 
 namespace lockstep {
 namespace {
 
-/// Work is done as it is given: each mark is reached as it is made.
+/// Work runs in the call that enqueues it, so each mark is reached at once.
 class ReachedEvent : public Event {
  public:
   void record(Stream&) override {}
@@ -20,14 +25,26 @@ class ReachedEvent : public Event {
 
 }  // namespace
 
+Memory allocate_pages(std::size_t bytes) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  const std::size_t unit = bytes >= kHugePage ? kHugePage : kPageBytes;
+  const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), unit);
+  void* data = std::aligned_alloc(unit, size);
+  if (!data) return {};
+  if (unit == kHugePage) ask_for_huge_pages(data, size);
+  std::memset(data, 0, size);
+  return Memory(static_cast<std::byte*>(data), [](std::byte* p) { std::free(p); });
+}
+
+void ask_for_huge_pages(void* data, std::size_t bytes) { madvise(data, bytes, MADV_HUGEPAGE); }
+
 std::unique_ptr<Event> HostDevice::event() { return std::make_unique<ReachedEvent>(); }
 
 Memory HostDevice::allocate(std::size_t bytes, Place) {
-  // Asked first: the kernel promises more than there is, and kills the process that uses it.
+  // The kernel would grant more memory than exists and kill the process that uses it.
   const bool fits = bytes <= available_memory_bytes();
   Memory memory = fits ? allocate_pages(bytes) : Memory();
-  require(memory != nullptr,
-          "out of memory: {:.1f} MiB could not be allocated; use a smaller --batch",
+  require(memory != nullptr, "out of memory: cannot allocate {:.1f} MiB; use a smaller --batch",
           static_cast<double>(bytes) / (1 << 20));
   return memory;
 }

@@ -1,13 +1,13 @@
-// HostDevice: the host's memory as a Device, without any library of kernels. The CPU back end
-// (src/device/cpu) adds plans of layers; programs that only sum gradients need none.
+// HostDevice: the host's memory as a Device, without a library of kernels. The CPU back end
+// (src/device/cpu) adds plans of layers. Programs that only reduce gradients need none.
 #pragma once
 
 #include "src/device/device.h"
 
 namespace lockstep {
 
-/// Work is done when it is given, by teams of `threads`. Layers cannot be planned: these calls
-/// throw Error.
+/// Work runs in the call that enqueues it, on teams of `threads`. Calls that plan layers throw
+/// Error.
 class HostDevice : public Device {
  public:
   explicit HostDevice(int threads = 1) : threads_(threads) { traits_.description = "host memory"; }

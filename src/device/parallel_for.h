@@ -1,5 +1,4 @@
-// The loop over parts for host code: src/device/cpu, src/device/each.h and whoever reads samples on
-// the host.
+// The parallel loop of host code.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +11,11 @@ void call_part(const Part& part, std::int64_t begin, std::int64_t end) {
   part(begin, end);
 }
 
-/// Calls part(begin, end) for contiguous parts of 0 .. n-1, one per thread of at most `threads`,
-/// none shorter than `grain`. Returns when all are done.
+/// Calls part(begin, end) for contiguous parts of 0 .. n-1: at most `threads` parts, one per
+/// thread, none shorter than `grain`. Returns when all are done.
 ///
-/// A compiler is free to fuse a product and a sum, and need not do so alike in two copies of a
-/// loop. There is one copy here for one thread and for several, and bits do not depend on which.
+/// A compiler may fuse a product and a sum in one copy of a loop and not in another. So one thread
+/// and several threads run the same copy here, and the bits are the same.
 template <class Part>
 void parallel_for(int threads, std::int64_t n, std::int64_t grain, Part part) {
   void (*volatile const call)(const Part&, std::int64_t, std::int64_t) = call_part<Part>;

@@ -1,41 +1,35 @@
 #include "src/device/tuning.h"
 
-#include <optional>
+#include <algorithm>
 
 #include "src/base/check.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::string_view kTitle = "lockstep tuning for ", kIs = " = ";
-
-/// The next line of `text`, which is cut off it; a last line without its end is none.
-std::optional<std::string_view> next_line(std::string_view& text) {
-  const std::size_t end = text.find('\n');
-  if (end == text.npos) return {};
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(end + 1);
-  return line;
-}
-
 }  // namespace
 
 bool Tuning::take(std::string_view text) {
-  const auto title = next_line(text);
-  require(title && title->starts_with(kTitle), "this is no text of tuned plans: it begins \"{}\"",
-          title.value_or(text).substr(0, 40));
-  std::map<std::string, std::string> plans;
-  for (int number = 2; !text.empty(); ++number) {
-    const auto line = next_line(text);
-    const std::size_t is = line ? line->find(kIs) : std::string_view::npos;
-    require(is != std::string_view::npos && is > 0 && is + kIs.size() < line->size(),
-            "line {} of the tuned plans is not \"work = plan\": \"{}\"", number,
-            line.value_or(text).substr(0, 80));
-    const bool fresh = plans.emplace(line->substr(0, is), line->substr(is + kIs.size())).second;
-    require(fresh, "line {} of the tuned plans says again what \"{}\" is", number,
-            line->substr(0, is));
+  std::vector<std::string> lines = lines_of(text);
+  if (!text.ends_with('\n')) {  // incomplete: without its end the last line is invalid
+    lines.resize(std::max<std::size_t>(lines.size(), 1));
+    lines.back().clear();
   }
-  if (title->substr(kTitle.size()) != platform_) return false;
+  const std::string_view title = lines.front();
+  require(title.starts_with(kTitle), "this text is not a tuning: it begins with \"{}\"",
+          title.substr(0, 40));
+  std::map<std::string, std::string> plans;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
+    const std::size_t is = line.find(kIs);
+    require(is != line.npos && is > 0 && is + kIs.size() < line.size() &&
+                plans.emplace(line.substr(0, is), line.substr(is + kIs.size())).second,
+            "line {} of the tuning is not a new \"work = plan\": \"{}\"", i + 1,
+            line.substr(0, 80));
+  }
+  if (title.substr(kTitle.size()) != platform_) return false;
   plans_ = std::move(plans);
   return true;
 }
@@ -52,8 +46,8 @@ const std::string* Tuning::find(const std::string& work) const {
 }
 
 void Tuning::note(const std::string& work, const std::string& plan) {
-  expect(!work.empty() && work.find_first_of("=\n") == work.npos, "no key of a tuned plan");
-  expect(!plan.empty() && plan.find('\n') == plan.npos, "no name of a plan");
+  expect(!work.empty() && work.find_first_of("=\n") == work.npos, "not a key of a tuned plan");
+  expect(!plan.empty() && plan.find('\n') == plan.npos, "not a name of a plan");
   plans_[work] = plan;
 }
 

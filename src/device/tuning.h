@@ -1,5 +1,5 @@
-// Which plan was fastest for which work, as text: found by one rank, told to the others, kept for
-// the next run. One line for what it holds for (library and device), then one per piece of work:
+// The fastest plan of each piece of work, as text. One rank measures; the other ranks and the next
+// run read the text. Its first line names library and device, each other line a piece of work:
 //
 //   lockstep tuning for cuDNN 9.19.0 on NVIDIA H200
 //   forward bf16 128x24x24x3 64x5x5x3 128x24x24x64 stride 1x1 pad 2x2 dilation 1x1 bias =
@@ -18,18 +18,18 @@ class Tuning {
   /// Empty, for `platform`: "cuDNN 9.19.0 on NVIDIA H200".
   explicit Tuning(std::string platform) : platform_(std::move(platform)) {}
 
-  /// Takes what text() gave in place of all that is noted. False, and nothing is changed, where
-  /// the text is for another platform; throws Error with the line where it is no such text.
+  /// Replaces all plans by those in `text`, a result of text(). Returns false and changes nothing
+  /// if it is for another platform. Throws Error that names the line if it is invalid.
   bool take(std::string_view text);
   std::string text() const;
   const std::string& platform() const { return platform_; }
   bool empty() const { return plans_.empty(); }
-  /// By work.
+  /// Plans by work.
   const std::map<std::string, std::string>& plans() const { return plans_; }
 
-  /// The plan noted for `work`; null if none is.
+  /// The plan for `work`; null: none is known.
   const std::string* find(const std::string& work) const;
-  /// Neither has a line break in it, nor `work` an '='.
+  /// Sets the plan for `work`. Neither contains a line break, and `work` contains no '='.
   void note(const std::string& work, const std::string& plan);
 
  private:

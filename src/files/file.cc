@@ -1,10 +1,8 @@
-// Output files over the system calls themselves: iostreams lose errno, and a report without it has
-// no cure.
+// Output files use system calls, because iostreams lose errno and an error needs it.
 #include "src/files/file.h"
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,7 +15,7 @@
 
 #include "src/base/check.h"
 #include "src/base/machine.h"
-#include "src/base/unique.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 
@@ -34,14 +32,14 @@ std::string_view cure(int error) {
       return "choose a directory that you may write to";
     case ENOENT:
     case ENOTDIR:
-      return "make its directory first, or choose another";
+      return "create its directory first, or choose another directory";
     case EIO:
-      return "look at the disk or the network file system";
+      return "check the disk or the network file system";
     case EMFILE:
     case ENFILE:
       return "raise the limit on open files (ulimit -n)";
     default:
-      return "choose another place for it";
+      return "choose another path";
   }
 }
 
@@ -49,29 +47,33 @@ namespace {
 
 constexpr std::size_t kRandomBytes = 8;  // of a temporary's name
 
-/// Who writes a temporary, by its name "...tmp-<host>-<pid>-<random>" (earlier versions: no random
-/// part); pid 0 where it is none.
-struct Writer {
-  std::string host;
-  pid_t pid = 0;
-};
-
-Writer writer_of(const std::string& name) {
-  static const std::regex pattern(R"(.*\.tmp-(.+)-([1-9][0-9]{0,8})(-[0-9a-f]{16})?)");
-  std::smatch match;
-  if (!std::regex_match(name, match, pattern)) return {};
-  return {match[1], static_cast<pid_t>(std::stol(match[2]))};
-}
-
 [[noreturn]] void fail_to(const char* verb, const std::filesystem::path& path, int error) {
   fail("cannot {} {}: {}; {}", verb, path.string(), std::strerror(error), cure(error));
+}
+
+void require_regular(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
+          "{} exists and is not a regular file; choose another name", path.string());
+}
+
+/// Creates a file beside `path` and removes it. Returns errno; 0: it worked.
+int probe_beside(const std::filesystem::path& path) {
+  const std::filesystem::path probe = temporary_name(path);
+  const int descriptor =
+      ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (descriptor < 0) return errno;
+  ::close(descriptor);
+  ::unlink(probe.c_str());
+  return 0;
 }
 
 void sync_directory(const std::filesystem::path& directory) {
   const std::filesystem::path name = directory.empty() ? "." : directory;
   const int descriptor = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) fail_to("open", name, errno);
-  // EINVAL: a file system that cannot sync directories; nothing more can be done there.
+  // EINVAL: this file system cannot sync directories.
   const int error = ::fsync(descriptor) != 0 && errno != EINVAL ? errno : 0;
   ::close(descriptor);
   if (error) fail_to("sync", name, error);
@@ -99,7 +101,8 @@ void OutputFile::write(std::string_view bytes) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const int error = errno;
-      const off_t end = ::lseek(descriptor_, 0, SEEK_END);  // what cannot seek keeps what it has
+      const off_t end =
+          ::lseek(descriptor_, 0, SEEK_END);  // fails for a pipe, which keeps the bytes
       const off_t former = end - static_cast<off_t>(done);
       if (done > 0 && former >= 0 && ::ftruncate(descriptor_, former) == 0)
         ::lseek(descriptor_, former, SEEK_SET);
@@ -115,16 +118,13 @@ void OutputFile::sync() {
 }
 
 void OutputFile::close() {
-  // The descriptor is gone whatever close() says, EINTR included: never close twice.
+  // close() frees the descriptor even if it fails: never close twice.
   if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR)
     fail_to("close", path_, errno);
 }
 
 void replace_file(const std::filesystem::path& path, std::string_view bytes) {
-  struct stat there {};
-  require(::stat(path.c_str(), &there) != 0 || S_ISREG(there.st_mode),
-          "{} is there already and is no regular file: it cannot be replaced; give another name",
-          path.string());
+  require_regular(path);
   const std::filesystem::path temporary = temporary_name(path);
   try {
     OutputFile file(temporary, OutputFile::Mode::create);
@@ -140,16 +140,12 @@ void replace_file(const std::filesystem::path& path, std::string_view bytes) {
 }
 
 void require_replaceable(const std::filesystem::path& path) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
-          "{} is there and is no file: choose another name", path.string());
-  require(std::filesystem::exists(status) ||
-              !std::filesystem::is_symlink(std::filesystem::symlink_status(path, error)),
-          "{} is a link to nothing: choose another name", path.string());
-  const std::filesystem::path probe = temporary_name(path);
-  OutputFile(probe, OutputFile::Mode::create);
-  std::filesystem::remove(probe, error);
+  require_regular(path);
+  std::error_code ignored;
+  require(std::filesystem::exists(path, ignored) ||
+              !std::filesystem::is_symlink(std::filesystem::symlink_status(path, ignored)),
+          "{} is a link to a file that does not exist; choose another name", path.string());
+  if (const int error = probe_beside(path); error != 0) fail_to("write", path, error);
 }
 
 std::filesystem::path temporary_name(const std::filesystem::path& path) {
@@ -158,16 +154,19 @@ std::filesystem::path temporary_name(const std::filesystem::path& path) {
 }
 
 void remove_stale_temporaries(const std::filesystem::path& directory, std::string_view prefix) {
+  // Earlier versions wrote no random part.
+  static const std::regex pattern(R"(.*\.tmp-(.+)-([1-9][0-9]{0,8})(-[0-9a-f]{16})?)");
   const std::string here = host_name();
-  std::error_code ignored;  // tidying is best effort: a file that vanishes or stays does no harm
+  std::error_code ignored;  // a file that vanishes or stays does no harm
   for (std::filesystem::directory_iterator entry(directory, ignored), end; entry != end;
        entry.increment(ignored)) {
     const std::string name = entry->path().filename().string();
-    const Writer writer = writer_of(name);
-    if (!name.starts_with(prefix) || writer.pid == 0) continue;
+    std::smatch match;  // host and process of the writer
+    if (!name.starts_with(prefix) || !std::regex_match(name, match, pattern)) continue;
     bool stale;
-    if (writer.host == here) {
-      stale = writer.pid == ::getpid() || (::kill(writer.pid, 0) != 0 && errno == ESRCH);
+    if (match[1] == here) {
+      const auto pid = static_cast<pid_t>(std::stol(match[2]));
+      stale = pid == ::getpid() || (::kill(pid, 0) != 0 && errno == ESRCH);
     } else {
       std::error_code gone;
       const auto touched = std::filesystem::last_write_time(entry->path(), gone);
@@ -189,7 +188,7 @@ std::vector<std::filesystem::path> make_directories(const std::filesystem::path&
   }
   std::filesystem::create_directories(directory, error);
   if (error) {
-    fail("cannot make the {} {}: {}; {}", purpose, directory.string(), error.message(),
+    fail("cannot create the {} {}: {}; {}", purpose, directory.string(), error.message(),
          cure(error.value()));
   }
   for (const std::filesystem::path& path : missing) sync_directory(path.parent_path());
@@ -207,16 +206,10 @@ std::filesystem::path cache_folder() {
 std::vector<std::filesystem::path> require_writable_directory(
     const std::filesystem::path& directory, std::string_view purpose) {
   const std::vector<std::filesystem::path> made = make_directories(directory, purpose);
-  const std::filesystem::path probe = temporary_name(directory / "probe");
-  const int descriptor =
-      ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (descriptor < 0) {
-    const int cause = errno;
-    fail("cannot write to the {} {}: {}; {}", purpose, directory.string(), std::strerror(cause),
-         cure(cause));
+  if (const int error = probe_beside(directory / "probe"); error != 0) {
+    fail("cannot write to the {} {}: {}; {}", purpose, directory.string(), std::strerror(error),
+         cure(error));
   }
-  ::close(descriptor);
-  ::unlink(probe.c_str());
   return made;
 }
 

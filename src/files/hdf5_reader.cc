@@ -1,5 +1,5 @@
-// Reading HDF5 files: all names, shapes and attributes when a file is opened, the numbers when
-// asked for.
+// Reading HDF5 files. The constructor reads all names, shapes and attributes; array() reads
+// numbers.
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ struct Hdf5Reader::Body {
   template <class Result>
   Result check(Result result, const std::string& what = "") const {
     if (result < 0) {
-      fail("{} is damaged or not a file of this kind: {}{}{}; use another file", path.string(),
-           what, what.empty() ? "" : ": ", hdf5_cause());
+      fail("{} is damaged or not an HDF5 file: {}{}{}; use another file", path.string(), what,
+           what.empty() ? "" : ": ", hdf5_cause());
     }
     return result;
   }
@@ -36,23 +36,19 @@ struct Hdf5Reader::Body {
   void list_attributes();
   void read_attribute(const std::string& name);
 
-  const Hdf5Attribute& attribute(const std::string& name) const {
-    const auto found = attributes.find(name);
-    if (found == attributes.end()) {
-      fail("{} has no attribute '{}': it was not written by this program; use another file",
-           path.string(), name);
-    }
-    return found->second;
-  }
   template <class T>
-  const T& attribute_as(const std::string& name, const char* kind) const {
-    const T* value = std::get_if<T>(&attribute(name));
-    if (!value) fail("{}: attribute '{}' is not {}; use another file", path.string(), name, kind);
+  const T& attribute(const std::string& name, const char* kind) const {
+    const auto found = attributes.find(name);
+    require(found != attributes.end(),
+            "{} has no attribute '{}' and was not written by Lockstep; use another file",
+            path.string(), name);
+    const T* value = std::get_if<T>(&found->second);
+    require(value, "{}: attribute '{}' is not {}; use another file", path.string(), name, kind);
     return *value;
   }
   const Shape& shape(const std::string& name) const {
     const auto found = arrays.find(name);
-    if (found == arrays.end()) fail("{} has no array '{}'; use another file", path.string(), name);
+    require(found != arrays.end(), "{} has no array '{}'; use another file", path.string(), name);
     return found->second;
   }
 };
@@ -61,22 +57,21 @@ Hdf5Id Hdf5Reader::Body::open(const std::filesystem::path& from) const {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(from, error);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    fail("cannot read {}: it is not a file; name a file", from.string());
+    fail("cannot read {}: it is not a file; choose a file", from.string());
   }
   if (::access(from.c_str(), R_OK) != 0) {
     fail("cannot read {}: {}; check its name and its permissions", from.string(),
          std::strerror(errno));
   }
   const Hdf5Id access(check(H5Pcreate(H5P_FILE_ACCESS)));
-  // A file that is read-only and complete needs no lock, and many network file systems have none to
-  // give.
+  // A complete file needs no lock for reading, and many network file systems have no locks.
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
   check(H5Pset_file_locking(access, /*use_file_locking=*/false, /*ignore_when_disabled=*/true));
 #endif
   return Hdf5Id(check(H5Fopen(from.c_str(), H5F_ACC_RDONLY, access)));
 }
 
-/// Names of the arrays: each object once, under the first of its names, by hard links only.
+/// Lists the arrays: each object once, under its first name, by hard links only.
 void Hdf5Reader::Body::list() {
   const auto visit = [](hid_t, const char* name, const auto* info, void* out) -> herr_t {
     if (info->type == H5O_TYPE_DATASET)
@@ -94,26 +89,25 @@ void Hdf5Reader::Body::list() {
   }
 }
 
-/// Throws Error if the file does not hold all numbers of such a shape.
+/// Throws Error if the file does not contain all numbers of that shape.
 Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) const {
   const Hdf5Id space(check(H5Dget_space(set), name));
   const int rank = check(H5Sget_simple_extent_ndims(space), name);
   std::array<hsize_t, H5S_MAX_RANK> n{};
   check(H5Sget_simple_extent_dims(space, n.data(), nullptr), name);
   if (rank > Shape::kMaxRank) {
-    fail("{}: {} has {} extents and at most {} can be read; use another file", path.string(), name,
-         rank, Shape::kMaxRank);
+    fail("{}: {} has {} extents, but the limit is {}; use another file", path.string(), name, rank,
+         Shape::kMaxRank);
   }
   const Hdf5Id creation(check(H5Dget_create_plist(set), name));
-  // Of a compressed array nothing says how many numbers it holds; this program only adds checksums.
+  // The storage size of a compressed array does not tell how many numbers it contains.
   for (int i = 0; i < H5Pget_nfilters(creation); ++i) {
     unsigned flags = 0;
     std::size_t values = 0;
     const H5Z_filter_t filter =
         H5Pget_filter2(creation, i, &flags, &values, nullptr, 0, nullptr, nullptr);
     require(filter == H5Z_FILTER_FLETCHER32,
-            "{}: {} is compressed; write it without (h5py: no compression, no shuffle)",
-            path.string(), name);
+            "{}: {} is compressed; write it without compression and shuffle", path.string(), name);
   }
   const Hdf5Id type(check(H5Dget_type(set), name));
   const hsize_t held = std::min<hsize_t>(H5Dget_storage_size(set), bytes) /
@@ -122,7 +116,7 @@ Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) const {
   hsize_t count = 1;
   for (int axis = 0; axis < rank && !empty; ++axis) {
     if (count > held / n[axis]) {
-      fail("{} is damaged: it does not hold all of {}; use another file", path.string(), name);
+      fail("{} is damaged: it does not contain all of {}; use another file", path.string(), name);
     }
     count *= n[axis];
   }
@@ -151,7 +145,7 @@ void Hdf5Reader::Body::read_attribute(const std::string& name) {
   const Hdf5Id space(check(H5Aget_space(attribute), name));
   if (H5Sget_simple_extent_npoints(space) != 1) return;
   if (H5Tget_size(type) > bytes)
-    fail("{} is damaged: it does not hold all of {}; use another file", path.string(), name);
+    fail("{} is damaged: it does not contain all of {}; use another file", path.string(), name);
   const auto read = [&]<class T>(hid_t as, T value) {
     check(H5Aread(attribute, as, &value), name);
     return value;
@@ -168,7 +162,7 @@ void Hdf5Reader::Body::read_attribute(const std::string& name) {
       attributes[name] = read(H5T_NATIVE_DOUBLE, double{});
       break;
     case H5T_STRING:
-      if (H5Tis_variable_str(type) > 0) {  // what h5py writes
+      if (H5Tis_variable_str(type) > 0) {  // h5py writes these
         char* text = read(type, static_cast<char*>(nullptr));
         attributes[name] = std::string(text ? text : "");
         H5free_memory(text);
@@ -227,16 +221,16 @@ const std::map<std::string, Hdf5Attribute>& Hdf5Reader::attributes() const {
 }
 
 std::int64_t Hdf5Reader::integer(const std::string& name) const {
-  return body_->attribute_as<std::int64_t>(name, "a signed integer");
+  return body_->attribute<std::int64_t>(name, "a signed integer");
 }
 std::uint64_t Hdf5Reader::unsigned_integer(const std::string& name) const {
-  return body_->attribute_as<std::uint64_t>(name, "an unsigned integer");
+  return body_->attribute<std::uint64_t>(name, "an unsigned integer");
 }
 double Hdf5Reader::number(const std::string& name) const {
-  return body_->attribute_as<double>(name, "a number");
+  return body_->attribute<double>(name, "a number");
 }
 std::string Hdf5Reader::text(const std::string& name) const {
-  return body_->attribute_as<std::string>(name, "text");
+  return body_->attribute<std::string>(name, "text");
 }
 
 }  // namespace lockstep

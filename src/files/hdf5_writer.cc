@@ -1,12 +1,12 @@
 // Writing HDF5 files.
 //
-// HDF5 builds the whole file in memory (its "core" driver without a backing file) and replace_file
-// writes the bytes: a full disk is then an ordinary error of write(2). HDF5 on a file of its own
-// keeps dirty pages after a failed write, can then neither flush nor close the file, and fails
-// again when the process ends.
+// HDF5 builds the whole file in memory (its "core" driver without a backing file), and
+// replace_file() writes the bytes. So a full disk is an ordinary error of write(2). On a file of
+// its own, HDF5 keeps dirty pages after a failed write. Then it cannot flush or close the file, and
+// it fails again when the process ends.
 //
-// The file is in the format of HDF5 1.10, whose metadata are all checksummed; in the older default
-// format a flipped bit in a chunk index would turn data into silent zeros.
+// The format is that of HDF5 1.10, which checksums all metadata. In the older default format a
+// flipped bit in a chunk index would turn data into zeros without an error.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -21,8 +21,8 @@
 namespace lockstep {
 namespace {
 
-/// Extents of the pieces that are checksummed and read one by one: the whole array, or equal parts
-/// of at most about 1 MiB.
+/// Extents of the pieces, each with its own checksum: the whole array, or equal parts of at most
+/// about 1 MiB.
 std::array<hsize_t, Shape::kMaxRank> piece_of(const Shape& shape) {
   constexpr std::int64_t kElements = (1 << 20) / sizeof(float);
   std::array<hsize_t, Shape::kMaxRank> piece{};
@@ -40,7 +40,7 @@ std::array<hsize_t, Shape::kMaxRank> piece_of(const Shape& shape) {
 
 struct Hdf5Writer::Body {
   std::filesystem::path path;
-  void* image = nullptr;  // HDF5 grows it and leaves it to us when it closes the file
+  void* image = nullptr;  // HDF5 allocates it, and this class frees it
   hid_t file = -1;
 
   ~Body() {
@@ -51,8 +51,7 @@ struct Hdf5Writer::Body {
   template <class Result>
   Result check(Result result) const {
     if (result < 0) {
-      fail("cannot write {}: {}; a lack of memory or a fault of this program", path.string(),
-           hdf5_cause());
+      fail("cannot write {}: {}; free some memory", path.string(), hdf5_cause());
     }
     return result;
   }
@@ -65,7 +64,7 @@ Hdf5Writer::Hdf5Writer(std::filesystem::path path) : body_(std::make_unique<Body
   const Hdf5Id access(body.check(H5Pcreate(H5P_FILE_ACCESS)));
   body.check(H5Pset_fapl_core(access, 1 << 20, /*backing_store=*/false));
   body.check(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110));
-  // Not H5Fget_file_image: its copy is that of a file still open for writing, which readers refuse.
+  // Not H5Fget_file_image: readers refuse its copy, which is marked as open for writing.
   H5FD_file_image_callbacks_t callbacks{};
   callbacks.image_realloc = [](void* old, size_t bytes, H5FD_file_image_op_t,
                                void* image) -> void* {
@@ -78,7 +77,7 @@ Hdf5Writer::Hdf5Writer(std::filesystem::path path) : body_(std::make_unique<Body
   callbacks.udata_free = [](void*) -> herr_t { return 0; };
   callbacks.udata = &body.image;
   body.check(H5Pset_file_image_callbacks(access, &callbacks));
-  // HDF5 looks first whether there is a file of that name and would read all of it: name none.
+  // HDF5 would read the whole file if one with this name existed.
   const std::string name = temporary_name(body.path).string() + "-image";
   body.file = body.check(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access));
 }
@@ -96,7 +95,7 @@ void Hdf5Writer::array(const std::string& name, const Shape& shape, std::span<co
   const Hdf5Id links(body.check(H5Pcreate(H5P_LINK_CREATE)));
   body.check(H5Pset_create_intermediate_group(links, 1));
   const Hdf5Id creation(body.check(H5Pcreate(H5P_DATASET_CREATE)));
-  if (!values.empty()) {  // HDF5 has no pieces of nothing
+  if (!values.empty()) {  // HDF5 has no empty pieces
     body.check(H5Pset_chunk(creation, shape.rank(), piece_of(shape).data()));
     body.check(H5Pset_fletcher32(creation));
   }
@@ -122,7 +121,7 @@ void Hdf5Writer::attribute(const std::string& name, const Hdf5Attribute& value) 
   } else if (const auto* number = std::get_if<double>(&value)) {
     write(H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, number);
   } else {
-    // Of fixed length: text of variable length lives in a heap that HDF5 does not checksum.
+    // Text of fixed length, because HDF5 has no checksum for text of variable length.
     const std::string& text = std::get<std::string>(value);
     expect(text.find('\0') == std::string::npos, "a NUL character in an attribute");
     const Hdf5Id type(body.check(H5Tcopy(H5T_C_S1)));
@@ -135,7 +134,7 @@ void Hdf5Writer::attribute(const std::string& name, const Hdf5Attribute& value) 
 void Hdf5Writer::commit() {
   Body& body = *body_;
   body.check(H5Fflush(body.file, H5F_SCOPE_GLOBAL));
-  const ssize_t bytes = body.check(H5Fget_file_image(body.file, nullptr, 0));  // the size alone
+  const ssize_t bytes = body.check(H5Fget_file_image(body.file, nullptr, 0));  // only the size
   body.check(H5Fclose(std::exchange(body.file, -1)));
   replace_file(body.path, {static_cast<const char*>(body.image), static_cast<std::size_t>(bytes)});
   std::free(std::exchange(body.image, nullptr));

@@ -1,6 +1,6 @@
-// A Cudnn for the device of the calling thread, without a GPU: this program's own cudnnCreate()
-// replaces cuDNN's and returns a stand-in handle. cuDNN only copies bytes of that handle when it
-// reads the device's properties, so that every other call here is the real one.
+// A Cudnn for the calling thread's device, without a GPU. This program's own cudnnCreate() replaces
+// cuDNN's and returns a stand-in handle. To read the device's properties, cuDNN only copies bytes
+// of the handle. All other calls are the real ones.
 #include <cudnn.h>
 #include <gtest/gtest.h>
 
@@ -27,20 +27,20 @@ extern "C" cudnnStatus_t cudnnDestroy(cudnnHandle_t) { return CUDNN_STATUS_SUCCE
 namespace lockstep::cuda {
 namespace {
 
-TEST(DeviceProperties, OfAHandleAreReadFromIt) {
+TEST(DeviceProperties, ComeFromTheHandle) {
   const Cudnn library({});
   const auto properties = nlohmann::json::parse(library.properties());
   EXPECT_EQ(properties["multiProcessorCount"], 0x10001);
   EXPECT_EQ(properties["deviceName"], "\x01");
 }
 
-TEST(DeviceProperties, OfAHandleServeWithoutIt) {
+TEST(DeviceProperties, WorkWithoutAHandle) {
   const Cudnn library({});
   const Cudnn without({}, library.properties());
   EXPECT_EQ(without.properties(), library.properties());
 }
 
-TEST(DeviceProperties, ThatAreNoneAreRefused) {
+TEST(DeviceProperties, InvalidTextIsRefused) {
   EXPECT_TRUE(mentions(error_of([] { Cudnn({}, "no JSON"); }), {"properties"}));
 }
 

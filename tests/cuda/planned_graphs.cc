@@ -1,7 +1,7 @@
-// What the models of the menu ask of cuDNN, planned for GPUs that are not there: every graph has an
-// engine, one that gives the same bits in every run among them, and its workspace is within the
-// scratch that its plan asks for. Planning needs no device and no driver: cuDNN takes a device's
-// properties as text. What is not proven: that the kernels run, or that a device offers the same.
+// The graphs of all models, planned by cuDNN for GPUs that this machine lacks. Every graph has an
+// engine, and a deterministic one, and the workspace fits the plan's scratch. Planning needs
+// neither a device nor a driver, because cuDNN accepts a device's properties as text. These tests
+// do not prove that the kernels run, or that a real device offers the same engines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ constexpr const char* kA100 =
     R"("smClockRateKHz":1410000,"memClockRateKHz":1593000,"l2CacheSize":41943040,)"
     R"("deviceName":"NVIDIA A100-SXM4-80GB","driverVer":13000,"cudaDriverVersion":13000})";
 
-/// Plans as the GPU's back end does and computes nothing.
+/// Plans like the GPU's back end, but computes nothing.
 class PlanningDevice : public Device {
  public:
   explicit PlanningDevice(const Cudnn& library) : planner({&library}, "paper") {
@@ -63,7 +63,7 @@ class PlanningDevice : public Device {
     return make_response_norm(spec);
   }
 
-  /// Has every race won by the plan with the largest workspace.
+  /// From now on the plan with the largest workspace wins every race.
   void prefer_workspace() {
     planner.set_race([this](const Convolution&, const Plans& plans) {
       const auto less = [](const auto& a, const auto& b) {
@@ -113,7 +113,7 @@ TEST_P(PlannedGraphs, EveryGraphOfEveryModelHasAnEngine) {
   }
 }
 
-TEST_P(PlannedGraphs, AmongThemOneOfTheSameBitsInEveryRun) {
+TEST_P(PlannedGraphs, EveryGraphHasADeterministicEngine) {
   const Cudnn library({.deterministic = true}, GetParam().properties);
   const Cudnn tf32({.deterministic = true, .tf32 = true}, GetParam().properties);
   for (const ModelEntry& entry : models()) {
@@ -123,7 +123,7 @@ TEST_P(PlannedGraphs, AmongThemOneOfTheSameBitsInEveryRun) {
   }
 }
 
-TEST_P(PlannedGraphs, ScratchHoldsTheWorkspaceOfAnyWinner) {
+TEST_P(PlannedGraphs, ScratchFitsTheWorkspaceOfAnyWinner) {
   const Cudnn library({}, GetParam().properties);
   for (const ModelEntry& entry : models()) {
     for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
@@ -131,7 +131,7 @@ TEST_P(PlannedGraphs, ScratchHoldsTheWorkspaceOfAnyWinner) {
       PlanningDevice device(library);
       device.prefer_workspace();
       const Model model(device, entry, entry.sample, 10, 128, type, /*training=*/true);
-      // What was won is found again by its name, by another that is told of it.
+      // Another planner finds the winners by their names.
       PlanningDevice other(library);
       ASSERT_TRUE(other.planner.tuning().take(device.planner.tuning().text()));
       const Model again(other, entry, entry.sample, 10, 128, type, /*training=*/true);
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Gpus, PlannedGraphs,
                          testing::Values(Gpu{"H200", kH200}, Gpu{"A100", kA100}),
                          [](const auto& info) { return info.param.name; });
 
-TEST(Planning, PropertiesComeBackAsTheyWere) {
+TEST(Planning, PropertiesSurviveARoundTrip) {
   const Cudnn library({}, kH200);
   const Cudnn again({}, library.properties());
   EXPECT_EQ(again.properties(), library.properties());

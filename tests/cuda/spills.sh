@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the build says of a kernel that spills registers: a warning, an error with LOCKSTEP_STRICT. Compiles such a kernel
-# as the build compiles net/loss.cc, but for a limit to the registers.
+# The build warns about a kernel that spills registers; with LOCKSTEP_STRICT it fails. This test compiles such a kernel like
+# net/loss.cc, except with a limit on registers.
 # usage: spills.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/../apps/lib.sh
 . "$(dirname "$0")/../apps/lib.sh"
@@ -21,9 +21,9 @@ compile() {  # OPTIONS...: the build's command for the kernel
   (cd "$build" && eval "$(sed -E "s#-c [^ ]*/net/loss\.cc -o [^ ]+#$* -c $folder/kernel.cu -o $folder/kernel.o#; s#-MF [^ ]+#-MF $folder/kernel.d#" <<<"$command")") >"$folder/out" 2>&1
 }
 expect "a kernel with room compiles" compile
-expect "nothing is said of it" bash -c "! grep -q spilled '$folder/out'"
+expect "without a warning" bash -c "! grep -q spilled '$folder/out'"
 if compile -maxrregcount=24; then spilled=warning; else spilled=error; fi
-expect "a spill is seen" grep -q "ptxas $spilled *: Registers are spilled" "$folder/out"
+expect "a spill is reported" grep -q "ptxas $spilled *: Registers are spilled" "$folder/out"
 wanted=warning
 ! grep -q '^LOCKSTEP_STRICT:BOOL=ON' "$build/CMakeCache.txt" || wanted=error
 expect "it is an $wanted here" test "$spilled" = "$wanted"

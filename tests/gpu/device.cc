@@ -1,5 +1,5 @@
-// Memory, order and bodies on a GPU: what src/device/device.h promises, and each() and each_row()
-// with the CPU's results.
+// Memory, order and kernels on a GPU: the promises of src/device/device.h, and the results of
+// each() and each_row() against the CPU's.
 #include "src/device/device.h"
 
 #include <gtest/gtest.h>
@@ -159,7 +159,7 @@ TEST_F(Gpu, RowsAreSharedByAWarp) {
   }
 }
 
-/// Long enough that whoever does not wait for it comes too early.
+/// Slow enough that work which does not wait for it would run too early.
 struct Slow {
   std::int32_t* to;
   HOST_DEVICE void operator()(std::int64_t) const {
@@ -181,7 +181,7 @@ TEST_F(Gpu, EventsOrderStreams) {
   const Array<std::int32_t> first(*device_, *stream_, {0}), second(*device_, *stream_, {0});
   each(*stream_, 1, Slow{first.data()});
   event->record(*stream_);
-  EXPECT_FALSE(event->done()) << "given is not done";
+  EXPECT_FALSE(event->done()) << "enqueued, not done";
   event->wait(*other);
   each(*other, 1, Copy{first.data(), second.data()});
   other->synchronize();
@@ -189,7 +189,7 @@ TEST_F(Gpu, EventsOrderStreams) {
   EXPECT_EQ(second.values()[0], 1);
 }
 
-TEST_F(Gpu, AGraphIsDoneAgainWithWhatItForksTo) {
+TEST_F(Gpu, AGraphRepeatsItsForks) {
   const std::unique_ptr<Stream> other = device_->stream();
   const std::unique_ptr<Event> fork = device_->event(), join = device_->event();
   const Array<std::int32_t> mine(*device_, *stream_, {0, 0}), theirs(*device_, *stream_, {0});
@@ -203,13 +203,13 @@ TEST_F(Gpu, AGraphIsDoneAgainWithWhatItForksTo) {
   };
   const std::unique_ptr<Graph> graph = device_->capture(*stream_, body);
   ASSERT_NE(graph, nullptr);
-  EXPECT_EQ(mine.values()[0], 0) << "what is captured is not done";
+  EXPECT_EQ(mine.values()[0], 0) << "captured work does not run";
   for (int i = 0; i < 5; ++i) graph->launch(*stream_);
   EXPECT_EQ(mine.values(), (std::vector<std::int32_t>{5, 5}));
   EXPECT_EQ(theirs.values()[0], 5);
 }
 
-TEST_F(Gpu, WhatCannotBeHadIsSaid) {
+TEST_F(Gpu, ErrorsAreReportedOnce) {
   try {
     const Memory much = device_->allocate(std::size_t{1} << 50, Place::device);
     ADD_FAILURE() << "there is no such memory";
@@ -218,8 +218,8 @@ TEST_F(Gpu, WhatCannotBeHadIsSaid) {
   }
   each(*stream_, 1,
        Slow{reinterpret_cast<std::int32_t*>(device_->allocate(4, Place::device).release())});
-  EXPECT_NO_THROW(stream_->synchronize()) << "the error was told once";
-  EXPECT_THROW(stream_->give([] {}), Error) << "host code is no work of a GPU";
+  EXPECT_NO_THROW(stream_->synchronize()) << "the error was reported once";
+  EXPECT_THROW(stream_->give([] {}), Error) << "a GPU runs no host code";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// main() of the tests on a GPU that run alone.
+// main() of the tests on a GPU without MPI.
 #include <gtest/gtest.h>
 
 #include "tests/support/gpu.h"

@@ -1,6 +1,5 @@
-// The plans of a GPU against the same in double: every pass of convolution and dense layers in
-// every type, of every kernel that its libraries offer, on odd shapes and with outputs that begin
-// as NaN.
+// The plans of a GPU against double: every pass of convolution and dense layers, in every type,
+// with every kernel of its libraries, on odd shapes and with outputs that begin as NaN.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -72,8 +71,8 @@ class Tensor {
   std::unique_ptr<Stream> stream_;
 };
 
-/// What `c` gives in double, and the sum of the products' sizes for each value: what its rounding
-/// is measured against.
+/// The result of `c` in double. `sizes` contains the sum of the absolute products of each value,
+/// the measure for its rounding error.
 struct Reference {
   Values result, sizes;
 };
@@ -117,7 +116,7 @@ Reference reference(const Convolution& c, const Values& x, const Values& w, cons
   return result;
 }
 
-/// Of one value, of the size of its products: a few roundings of the type, and of sums in fp32.
+/// The relative error of a value: a few roundings of the type, and of sums in fp32.
 double tolerance(Type type, bool tf32) {
   return type == Type::bf16 ? 1.0 / 128 : type == Type::f16 ? 1.0 / 1024 : tf32 ? 1.0 / 512 : 1e-5;
 }
@@ -176,7 +175,7 @@ Convolution convolution(Shape x, Shape w, std::int64_t stride, std::int64_t pad,
   return work;
 }
 
-TEST(Plans, AreThoseOfDouble) {
+TEST(Plans, MatchDouble) {
   const auto device = make_cuda_device({});
   for (const bool tf32 : {false, true}) {
     const Cudnn cudnn({.tf32 = tf32});
@@ -198,7 +197,7 @@ TEST(Plans, AreThoseOfDouble) {
   }
 }
 
-TEST(Plans, DeterministicKernelsGiveTheSameBitsAgain) {
+TEST(Plans, DeterministicKernelsAreBitwiseReproducible) {
   const auto device = make_cuda_device({});
   const Cudnn cudnn({.deterministic = true});
   const std::unique_ptr<Stream> stream = device->stream();
@@ -226,11 +225,11 @@ TEST(Plans, DeterministicKernelsGiveTheSameBitsAgain) {
   }
 }
 
-TEST(Plans, PropertiesOfTheDeviceAreTold) {
+TEST(Plans, PropertiesSurviveARoundTrip) {
   const auto device = make_cuda_device({});
   const std::string properties = Cudnn(Numerics{}).properties();
   std::printf("%s\n", properties.c_str());  // for tests/cuda/planned_graphs.cc
-  EXPECT_EQ(Cudnn(Numerics{}, properties).properties(), properties) << "they are those of a device";
+  EXPECT_EQ(Cudnn(Numerics{}, properties).properties(), properties) << "the text of a device";
 }
 
 }  // namespace

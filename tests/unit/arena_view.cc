@@ -1,5 +1,4 @@
-// What memory means: shapes, ranges, views, the arena that hands out places, and the rounding of
-// bf16.
+// Shapes, ranges, views, the arena, and the rounding of bf16 and fp16.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,7 +28,7 @@ TEST(Shape, CountsElementsRowsAndText) {
   EXPECT_TRUE(mentions(error_of([] { Shape{1, 2, 3, 4, 5}; }), {"4"}));
 }
 
-TEST(Range, ContainsWhatLiesWithin) {
+TEST(Range, ContainsRangesWithin) {
   const Range range{10, 5};
   EXPECT_EQ(range.end(), 15);
   EXPECT_TRUE(range.contains({10, 5}));
@@ -38,7 +37,7 @@ TEST(Range, ContainsWhatLiesWithin) {
   EXPECT_FALSE(range.contains({14, 2}));
 }
 
-TEST(View, IsReadOnlyAsTheTypeItHolds) {
+TEST(View, CanBeReadOnlyAsItsOwnType) {
   std::vector<float> values(6);
   const View view{values.data(), {2, 3}, Type::f32};
   EXPECT_EQ(view.as<float>(), values.data());
@@ -50,7 +49,7 @@ TEST(View, IsReadOnlyAsTheTypeItHolds) {
   EXPECT_TRUE(view);
 }
 
-TEST(View, DispatchTakesFloatingPointTypesAlone) {
+TEST(View, DispatchTakesOnlyFloatingPointTypes) {
   const auto size = [](auto* tag) { return sizeof *tag; };
   EXPECT_EQ(dispatch(Type::f32, size), 4u);
   EXPECT_EQ(dispatch(Type::bf16, size), 2u);
@@ -87,7 +86,7 @@ TEST(Device, MemoryIsZeroedAndPageAligned) {
 
 float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
-TEST(Bfloat16, EveryValueSurvivesTheWayThroughFloat) {
+TEST(Bfloat16, EveryValueSurvivesConversionToFloat) {
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {
     const float value = float_of(bits << 16);
     const Bfloat16 back = value;
@@ -100,7 +99,7 @@ TEST(Bfloat16, EveryValueSurvivesTheWayThroughFloat) {
 }
 
 TEST(Bfloat16, RoundsToTheNearestAndTiesToEven) {
-  // Between two neighbours: the middle, and one unit of the float to either side of it.
+  // The middle between two neighbours, and one unit of the float to each side of it.
   for (const std::uint32_t bits :
        {0x0000u, 0x0001u, 0x007eu, 0x007fu, 0x0080u, 0x3f80u, 0x3f81u, 0x4049u, 0x7f7eu}) {
     for (const std::uint32_t sign : {0u, 0x8000u}) {
@@ -136,7 +135,7 @@ TEST(Bfloat16, KeepsSignedZerosInfinitiesAndNan) {
   EXPECT_EQ(Bfloat16(float_of(0x7f7f7fff)).bits, 0x7f7f);               // just below that middle
   EXPECT_EQ(Bfloat16(std::numeric_limits<float>::denorm_min()).bits, 0x0000);
   EXPECT_EQ(Bfloat16(float_of(0x0000c000)).bits, 0x0001);
-  // NaNs whose set bits all lie in the half that is cut off, or that a carry would turn to zero.
+  // NaNs whose set bits are all cut off, or that a carry would turn into zero.
   for (const std::uint32_t nan :
        {0x7f800001u, 0xff800001u, 0x7fffffffu, 0xffffffffu, 0x7fc00000u}) {
     const Bfloat16 value = float_of(nan);
@@ -145,7 +144,7 @@ TEST(Bfloat16, KeepsSignedZerosInfinitiesAndNan) {
   }
 }
 
-/// What the standard says of the bits of a positive half.
+/// The value of the bits of a positive half by the standard.
 double half_of(std::uint32_t bits) {
   const int exponent = static_cast<int>(bits >> 10);
   const double mantissa = bits & 0x3ff;
@@ -157,7 +156,7 @@ float float_of_half(std::uint32_t bits) {
   return half;
 }
 
-TEST(Half, EveryValueIsWhatTheStandardSaysAndSurvives) {
+TEST(Half, EveryValueFollowsTheStandardAndSurvivesConversion) {
   for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {
     ASSERT_EQ(float_of_half(bits), half_of(bits)) << bits;
     ASSERT_EQ(float_of_half(bits | 0x8000), -half_of(bits)) << bits;

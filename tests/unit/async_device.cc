@@ -1,5 +1,5 @@
-// The double of a device keeps the contract of src/device/device.h, and catches what breaks it:
-// work that is done later, events, closed memory, and graphs that repeat what was given.
+// The double of a device keeps the contract of src/device/device.h and detects violations: work
+// that runs later, events, closed memory, and graphs that repeat their work.
 #include "tests/support/async_device.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// Work that waits until the host lets it go.
+/// Work that waits until the host opens the gate.
 class Gate {
  public:
   explicit Gate(Stream& stream) {
@@ -28,7 +28,7 @@ class Gate {
   std::atomic<bool> open_ = false;
 };
 
-TEST(AsyncDevice, WorkIsDoneLaterAndInOrder) {
+TEST(AsyncDevice, WorkRunsLaterAndInOrder) {
   const auto device = make_async_device();
   const auto stream = device->stream();
   EXPECT_EQ(stream->threads(), 1);
@@ -44,7 +44,7 @@ TEST(AsyncDevice, WorkIsDoneLaterAndInOrder) {
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
-TEST(AsyncDevice, AnEventIsDoneWhenItsStreamComesToIt) {
+TEST(AsyncDevice, AnEventIsDoneWhenItsStreamReachesIt) {
   const auto device = make_async_device();
   const auto one = device->stream(), other = device->stream();
   const auto event = device->event();
@@ -69,8 +69,8 @@ TEST(AsyncDevice, AnEventIsDoneWhenItsStreamComesToIt) {
 TEST(AsyncDevice, ErrorsAppearWhenTheHostWaits) {
   const auto device = make_async_device();
   const auto stream = device->stream();
-  stream->give([] { expect(false, "a kernel went wrong"); });
-  EXPECT_TRUE(mentions(error_of([&] { stream->synchronize(); }), {"a kernel went wrong"}));
+  stream->give([] { expect(false, "a kernel failed"); });
+  EXPECT_TRUE(mentions(error_of([&] { stream->synchronize(); }), {"a kernel failed"}));
 }
 
 TEST(AsyncDevice, MemoryOfTheDeviceIsClosedToTheHost) {
@@ -88,12 +88,12 @@ TEST(AsyncDevice, MemoryOfTheDeviceIsClosedToTheHost) {
   EXPECT_EQ(host[9999], std::byte{5});
   EXPECT_EQ(host[9998], std::byte{0}) << "memory is zeroed";
   volatile std::byte* place = memory.get();
-  // By SIGSEGV, which a sanitizer takes and makes an exit code of.
+  // By SIGSEGV, or by a sanitizer's exit code.
   EXPECT_DEATH(static_cast<void>(*place), "");
   EXPECT_DEATH(*place = std::byte{1}, "");
 }
 
-TEST(Graph, CaptureDoesNothingAndKeepsForksAndJoins) {
+TEST(Graph, CaptureRunsNothingAndKeepsForksAndJoins) {
   const auto device = make_async_device();
   const auto main = device->stream(), side = device->stream();
   const auto fork = device->event(), join = device->event();

@@ -1,5 +1,5 @@
 // Fast convolutions against plain sums in double, on shapes that fit their tiles and shapes that do
-// not; and the menu that chooses between them and oneDNN.
+// not; and the choice between them and oneDNN.
 
 #include <gtest/gtest.h>
 
@@ -67,8 +67,8 @@ std::string name_of_case(const Case& c) {
                      c.filters, c.kernel, c.pad);
 }
 
-// Whole tiles and cut ones, fewer and more channels than a block of 64, no whole number
-// of registers, several blocks of tiles.
+// Whole and cut tiles, fewer and more channels than a block of 64, incomplete registers, several
+// blocks of tiles.
 const std::vector<Case> kCases = {
     {{2, 12, 12, 64}, 5, 64, 2}, {{3, 8, 8, 16}, 5, 32, 2},  {{1, 5, 6, 80}, 5, 16, 0},
     {{1, 1, 1, 16}, 5, 16, 2},   {{1, 9, 7, 16}, 5, 16, 4},  {{2, 7, 9, 48}, 3, 80, 1},
@@ -78,9 +78,9 @@ const std::vector<Case> kCases = {
     {{1, 5, 5, 32}, 3, 17, 1},   {{3, 5, 6, 90}, 3, 18, 1},
 };
 
-/// Everything that one plan reads and writes, with a frame of its own around each.
+/// All inputs and results of a plan.
 struct Outcome {
-  Values x, dy, w, b;  ///< as the plan read them
+  Values x, dy, w, b;  ///< rounded to their types
   Values y, dx, dw, db;
 };
 
@@ -134,7 +134,7 @@ Outcome run(const Case& c, AffinePlan& plan, Stream& stream, Device& device, Sha
   EXPECT_TRUE(untouched(y, out.count() * size) && untouched(dx, c.x.count() * size) &&
               untouched(dw, w_shape.count() * 4) && untouched(db, c.filters * 4) &&
               untouched(scratch, static_cast<std::int64_t>(plan.scratch_bytes())))
-      << "a write behind the end";
+      << "a write beyond the end";
   o.y = read(as(y, t), out.count());
   o.dx = read(as(dx, t), c.x.count());
   o.dw = read(as(dw, f), w_shape.count());
@@ -150,7 +150,7 @@ Outcome run(const Case& c, Type type, AffinePlan& plan, int threads, Shape out) 
   });
 }
 
-/// y, dx, dw and db by plain sums of what `o` says was read.
+/// y, dx, dw and db by plain sums over the inputs in `o`.
 Outcome reference(const Case& c, const Outcome& o, Shape out, bool relu) {
   Outcome r;
   r.dx.assign(o.x.size(), 0);
@@ -181,7 +181,7 @@ Outcome reference(const Case& c, const Outcome& o, Shape out, bool relu) {
   return r;
 }
 
-/// Root mean square of the difference, relative to that of `right`.
+/// Root mean square of the difference, relative to `right`.
 double error(const Values& found, const Values& right) {
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < right.size(); ++i) {
@@ -191,7 +191,7 @@ double error(const Values& found, const Values& right) {
   return std::sqrt(difference / norm);
 }
 
-/// Kernels of one instruction set, by tiles of 2x2 or 4x4, of a shape.
+/// Kernels of an instruction set, tiles of 2x2 or 4x4, and a shape.
 struct Choice {
   std::string_view set;
   int tile;
@@ -226,8 +226,7 @@ bool multiplies_bf16(std::string_view set) {
   return set == "avx512_bf16";
 }
 
-/// Of y, dx and dw, for inputs as after a ReLU: with sums of fp32, and where their factors are
-/// rounded to bf16.
+/// The error of y, dx and dw for inputs as after a ReLU, with factors of fp32 or rounded to bf16.
 double bound_of(int tile, std::int64_t kernel, bool rounded) {
   if (rounded) return tile == 2 ? 4e-3 : 9e-3;
   if (tile == 2) return kernel == 5 ? 4e-6 : 1.5e-6;
@@ -236,7 +235,7 @@ double bound_of(int tile, std::int64_t kernel, bool rounded) {
 
 class Winograd : public testing::TestWithParam<Choice> {};
 
-TEST_P(Winograd, IsThePlainSumOnAnyThreads) {
+TEST_P(Winograd, MatchesPlainSumsOnAnyThreads) {
   const auto& [set, tile, c] = GetParam();
   if (!processor_has(set)) GTEST_SKIP() << "skipped: this processor has no " << set;
   const Kernels& kernels = set_called(set).kernels();
@@ -283,10 +282,10 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Winograd, testing::ValuesIn(choices()), [](cons
   return fmt::format("{}_tile_{}_{}", info.param.set, info.param.tile, name_of_case(info.param.c));
 });
 
-/// The kernels of devices here.
+/// The kernels of this processor.
 const Kernels& own_kernels() { return use_instruction_set("auto").kernels(); }
 
-TEST(Winograd, LetsNoNumberThroughThatIsNone) {
+TEST(Winograd, PropagatesNan) {
   const Case c{{1, 4, 4, 16}, 3, 16, 1};
   const ConvolutionSpec spec{.input = {c.x, Type::bf16},
                              .filters = c.filters,
@@ -304,7 +303,7 @@ TEST(Winograd, LetsNoNumberThroughThatIsNone) {
   EXPECT_TRUE(std::all_of(y.begin(), y.end(), [](float value) { return std::isnan(value); }));
 }
 
-TEST(Winograd, LeavesToOthersWhatItHasNoTilesFor) {
+TEST(Winograd, RefusesUnsupportedLayers) {
   const ConvolutionSpec good{
       .input = {{8, 12, 12, 64}, Type::f32}, .filters = 64, .kernel = 5, .pad = 2};
   const auto serves = [](const ConvolutionSpec& spec) {
@@ -329,7 +328,7 @@ TEST(Winograd, LeavesToOthersWhatItHasNoTilesFor) {
   EXPECT_FALSE(but([](auto& spec) { spec.input.x = {8, 12, 12, 3}; }));
 }
 
-// One channel, a line of taps and tiles with rests; even and odd numbers of pixels to a line.
+// One channel, few channels, incomplete tiles; even and odd numbers of pixels per line.
 const std::vector<Case> kTileCases = {
     {{3, 12, 12, 64}, 5, 64, 2}, {{5, 10, 11, 3}, 5, 64, 2}, {{2, 7, 6, 10}, 3, 20, 0},
     {{1, 1, 1, 1}, 1, 1, 0},     {{4, 5, 4, 16}, 1, 48, 0},  {{2, 3, 9, 40}, 4, 33, 1},
@@ -362,7 +361,7 @@ TEST_P(MatrixUnits, SumWeightsGradientsOnAnyThreads) {
 INSTANTIATE_TEST_SUITE_P(Shapes, MatrixUnits, testing::ValuesIn(kTileCases),
                          [](const auto& info) { return name_of_case(info.param); });
 
-TEST(MatrixUnits, LeaveOthersToOneDnn) {
+TEST(MatrixUnits, LeaveOtherLayersToOneDnn) {
   const ConvolutionSpec good{
       .input = {{8, 12, 12, 64}, Type::bf16}, .filters = 64, .kernel = 5, .pad = 2};
   EXPECT_TRUE(matrix_units_serve(good));
@@ -379,7 +378,7 @@ TEST(MatrixUnits, LeaveOthersToOneDnn) {
   EXPECT_FALSE(but([](auto& spec) { spec.one_dimensional = true; }));
 }
 
-// Pieces of few and of many blocks of sums, filters of one register and of several, cut images.
+// Few and many blocks of sums, filters in one register and in several, cut images.
 const std::vector<Case> kLineCases = {
     {{5, 10, 11, 3}, 5, 64, 2}, {{2, 7, 6, 1}, 3, 32, 0}, {{1, 1, 1, 3}, 1, 16, 0},
     {{3, 9, 3, 7}, 3, 80, 2},   {{2, 8, 8, 3}, 7, 24, 3}, {{9, 5, 4, 2}, 2, 16, 0},
@@ -428,7 +427,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Lines, testing::ValuesIn(line_choices()), [](co
   return fmt::format("{}_{}", info.param.set, name_of_case(info.param.c));
 });
 
-TEST(Lines, LeaveOthersToOneDnn) {
+TEST(Lines, LeaveOtherLayersToOneDnn) {
   const ConvolutionSpec good{
       .input = {{2, 12, 12, 3}, Type::f32}, .filters = 64, .kernel = 5, .pad = 2};
   const auto serves = [](const ConvolutionSpec& spec) {
@@ -448,7 +447,7 @@ TEST(Lines, LeaveOthersToOneDnn) {
   EXPECT_FALSE(but([](auto& spec) { spec.filters = 20; }));
 }
 
-TEST(Convolutions, ChooseByShapeAndTypeAlone) {
+TEST(Convolutions, ChooseOnlyByShapeAndType) {
   const auto engine_text = [](std::string_view name, const ConvolutionSpec& spec) {
     return make_cpu_device(1, name)->convolution(spec)->implementation();
   };
@@ -460,9 +459,9 @@ TEST(Convolutions, ChooseByShapeAndTypeAlone) {
       .input = {{8, 16, 16, 32}, Type::f32}, .filters = 32, .kernel = 3, .pad = 1};
   EXPECT_EQ(engine_text("auto", large), "Winograd F(4x4,5x5)");
   EXPECT_EQ(engine_text("auto", medium), "Winograd F(4x4,3x3)");
-  // 16 channels are worth transforms where registers hold 8 floats, not where they hold 16.
+  // With 16 channels transforms pay if registers have 8 floats, not if they have 16.
   EXPECT_EQ(engine_text("auto", small).starts_with("oneDNN"), own_kernels().lanes == 16);
-  // Filters are not transformed for a few tiles, nor tiles cut for one output.
+  // Transforms do not pay for few tiles or for a single output.
   const auto of = [](std::int64_t batch, std::int64_t edge) {
     return ConvolutionSpec{
         .input = {{batch, edge, edge, 256}, Type::f32}, .filters = 256, .kernel = 3, .pad = 1};
@@ -495,7 +494,7 @@ TEST(Convolutions, ChooseByShapeAndTypeAlone) {
   EXPECT_NE(make_cpu_device(1, "direct")->arithmetic(), make_cpu_device(1)->arithmetic());
 }
 
-TEST(InstructionSets, AutoIsTheWidestThatTheProcessorHas) {
+TEST(InstructionSets, AutoIsTheWidestSetOfTheProcessor) {
   const InstructionSet& own = use_instruction_set("auto");
   bool wider = false;
   for (const InstructionSet& set : instruction_sets().subspan(2)) {

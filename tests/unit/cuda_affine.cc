@@ -1,5 +1,5 @@
-// Affine layers of GPUs on a library that is a few loops in double: what is ours (the choice among
-// plans, conversions, sums of biases' gradients, places in scratch), against the CPU's own plans.
+// Affine layers of GPUs on a library of loops in double, against the CPU's plans. They test
+// Lockstep's part: the choice of plans, conversions, sums of biases' gradients, layout of scratch.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -89,7 +89,7 @@ class LoopPlan : public Plan {
   std::string name_;
 };
 
-/// Offers `count` plans for all work, or for all without biases.
+/// Offers `count` plans for all work, or only for work without biases.
 class LoopLibrary : public Library {
  public:
   explicit LoopLibrary(int count, bool takes_biases = true, std::string name = "loop")
@@ -109,7 +109,7 @@ class LoopLibrary : public Library {
   std::string name_;
 };
 
-/// All that a plan gives for the same random inputs, which bf16 holds exactly.
+/// The results of a plan for fixed random inputs, which bf16 represents exactly.
 struct Outcome {
   Values y, dx, dw, db;
 };
@@ -161,10 +161,10 @@ void expect_near(const Outcome& a, const Outcome& b, double tolerance) {
   EXPECT_LT(distance(a.y, b.y), tolerance);
   EXPECT_LT(distance(a.dx, b.dx), tolerance);
   EXPECT_LT(distance(a.dw, b.dw), tolerance);
-  EXPECT_LT(distance(a.db, b.db), 1e-6) << "a sum in fp32 in every type";
+  EXPECT_LT(distance(a.db, b.db), 1e-6) << "its sum is fp32 in every type";
 }
 
-TEST(CudaAffine, ConvolutionsAreThoseOfTheCpu) {
+TEST(CudaAffine, ConvolutionsMatchTheCpu) {
   const auto cpu = make_cpu_device(1);
   for (const Type type : {Type::f32, Type::bf16}) {
     for (const bool takes_biases : {true, false}) {
@@ -203,7 +203,7 @@ TEST(CudaAffine, ConvolutionsAreThoseOfTheCpu) {
   }
 }
 
-TEST(CudaAffine, DenseLayersAreThoseOfTheCpu) {
+TEST(CudaAffine, DenseLayersMatchTheCpu) {
   const auto cpu = make_cpu_device(1);
   for (const Type type : {Type::f32, Type::bf16}) {
     for (const DenseSpec& spec :
@@ -222,7 +222,7 @@ TEST(CudaAffine, DenseLayersAreThoseOfTheCpu) {
   }
 }
 
-TEST(CudaAffine, WhatNoLibraryCanDoIsRefused) {
+TEST(CudaAffine, UnsupportedWorkIsRefused) {
   const LoopLibrary library(0);
   Planner planner({&library}, "nothing");
   const DenseSpec spec{{{5, 3}, Type::bf16}, 7, true};
@@ -230,7 +230,7 @@ TEST(CudaAffine, WhatNoLibraryCanDoIsRefused) {
   EXPECT_TRUE(mentions(error, {"forward bf16 5x1x1x3 7x1x1x3 5x1x1x7"}));
 }
 
-/// Plans with no library.
+/// A device without libraries.
 class BareDevice : public Device {
  public:
   std::string arithmetic() const override { return "none"; }
@@ -252,7 +252,7 @@ class BareDevice : public Device {
   Planner planner_{{&library_}, "nothing"};
 };
 
-TEST(CudaAffine, ALayerThatNoLibraryCanDoIsNamed) {
+TEST(CudaAffine, AnUnsupportedLayerIsNamed) {
   const auto refusal = [](std::unique_ptr<Layer> layer, Shape in) {
     BareDevice device;
     lockstep::Setup setup(device, Type::f16, true, true, "block1/one");
@@ -264,13 +264,13 @@ TEST(CudaAffine, ALayerThatNoLibraryCanDoIsNamed) {
   }
 }
 
-TEST(CudaAffine, TypesThatNoLibraryIsToldOfAreRefused) {
+TEST(CudaAffine, UnsupportedTypesAreRefused) {
   const LoopLibrary library(1);
   Planner planner({&library}, "nothing");
   EXPECT_THROW(make_dense(planner, DenseSpec{{{5, 3}, Type::i32}, 7, true}), Error);
 }
 
-TEST(Planner, TakesTheFirstTheTunedOrTheWinner) {
+TEST(Planner, ChoosesTheFirstTheTunedOrTheFastest) {
   const LoopLibrary loops(3), others(2, true, "other");
   Planner planner({&loops, &others}, "nothing");
   Convolution work;
@@ -287,13 +287,13 @@ TEST(Planner, TakesTheFirstTheTunedOrTheWinner) {
   EXPECT_EQ(planner.choose(work)->name(), "other1");
   EXPECT_EQ(racers, (std::vector<std::string>{"loop0", "loop1", "loop2", "other0", "other1"}));
   planner.choose(work);
-  EXPECT_EQ(racers.size(), 5u) << "known work is not raced for again";
+  EXPECT_EQ(racers.size(), 5u) << "known work needs no race";
 
-  Planner told({&loops, &others}, "nothing");
-  ASSERT_TRUE(told.tuning().take(planner.tuning().text()));
-  EXPECT_EQ(told.choose(work)->name(), "other1");
-  told.tuning().note(work.text(), "loop9");
-  EXPECT_TRUE(mentions(error_of([&] { told.choose(work); }), {"loop9 is not offered"}));
+  Planner tuned({&loops, &others}, "nothing");
+  ASSERT_TRUE(tuned.tuning().take(planner.tuning().text()));
+  EXPECT_EQ(tuned.choose(work)->name(), "other1");
+  tuned.tuning().note(work.text(), "loop9");
+  EXPECT_TRUE(mentions(error_of([&] { tuned.choose(work); }), {"loop9 is not offered"}));
 }
 
 }  // namespace

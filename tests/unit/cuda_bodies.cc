@@ -1,5 +1,5 @@
-// The bodies that GPUs run where no library does the work, done here by the CPU: against the CPU's
-// own plans, which other tests hold against double.
+// The GPU's own kernels, run by the CPU, against the CPU's plans. Other tests compare those with
+// double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ struct Tensor {
     Random random(5, Purpose::generate, 0, number);
     dispatch(type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
-      // Of few values, so that there are equal ones in a window.
+      // Few different values, so that a window contains equal ones.
       for (std::int64_t i = 0; i < shape.count(); ++i)
         result.view.as<T>()[i] = static_cast<float>(random.below(41)) / 16 - 1.25f;
     });
@@ -61,7 +61,7 @@ void on_streams(F f) {
   }
 }
 
-TEST(CudaBodies, ResponseNormIsThatOfTheCpu) {
+TEST(CudaBodies, ResponseNormMatchesTheCpu) {
   const auto device = make_cpu_device(1);
   for (const Type type : {Type::f32, Type::bf16}) {
     for (const ResponseNormSpec& spec : {ResponseNormSpec{{{2, 5, 3, 64}, type}, 4, 1, 0.1f, 0.75f},
@@ -90,7 +90,7 @@ TEST(CudaBodies, ResponseNormIsThatOfTheCpu) {
   }
 }
 
-TEST(CudaBodies, RowsAddUpAndTakeTheirBias) {
+TEST(CudaBodies, RowsAreSummedAndGetTheirBias) {
   for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
     for (const auto& [count, columns] :
          {std::pair{1, 3}, {7, 1}, {31, 40}, {64, 33}, {1000, 10}, {70000, 2}}) {
@@ -100,7 +100,7 @@ TEST(CudaBodies, RowsAddUpAndTakeTheirBias) {
       const Tensor bias = Tensor::random({columns}, Type::f32, 2);
       std::vector<float> expected(columns), biased(values.size());
       for (std::size_t i = 0; i < values.size(); ++i) {
-        expected[i % columns] += values[i];  // of sixteenths, so that every order gives the same
+        expected[i % columns] += values[i];  // sixteenths: every order has the same sum
         biased[i] = std::max(values[i] + bias.values()[i % columns], 0.0f);
         if (type == Type::bf16) biased[i] = Bfloat16(biased[i]);
         if (type == Type::f16) biased[i] = Half(biased[i]);

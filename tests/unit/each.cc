@@ -1,5 +1,5 @@
-// Streams and the two shapes of work on the CPU: everything once, in any number of threads, at once
-// and in order; and what bodies may call.
+// Streams, each() and each_row() on the CPU: every element once, with any number of threads, in
+// order; and functions that kernels may call.
 #include "src/device/each.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ struct SumRow {
   }
 };
 
-TEST(Each, DoesEveryElementOnce) {
+TEST(Each, ProcessesEveryElementOnce) {
   for (const int threads : {1, 2, 3}) {
     const auto device = make_cpu_device(threads);
     const auto stream = device->stream();
@@ -47,7 +47,7 @@ TEST(Each, DoesEveryElementOnce) {
   }
 }
 
-/// Who did an element.
+/// Notes the thread of each element.
 struct NoteThread {
   std::thread::id* by;
   HOST_DEVICE void operator()(std::int64_t i) const {
@@ -57,7 +57,7 @@ struct NoteThread {
   }
 };
 
-TEST(Each, CutsWhereAnyRegisterEnds) {
+TEST(Each, CutsAtWholeRegisters) {
   const auto device = make_cpu_device(3);
   const auto stream = device->stream();
   std::vector<std::thread::id> by(100003);
@@ -71,7 +71,7 @@ TEST(Each, CutsWhereAnyRegisterEnds) {
   EXPECT_EQ(cuts, 2);
 }
 
-TEST(EachRow, SumsAreTheSameWithAnyNumberOfThreads) {
+TEST(EachRow, SumsDoNotDependOnThreads) {
   for (const std::int64_t columns : {1, 7, 20000}) {
     const std::int64_t rows = 70000 / columns;
     std::vector<std::int64_t> matrix(rows * columns);
@@ -92,7 +92,7 @@ TEST(EachRow, SumsAreTheSameWithAnyNumberOfThreads) {
   }
 }
 
-TEST(HostStream, WorkIsDoneWhenItIsGiven) {
+TEST(HostStream, WorkRunsAtOnce) {
   HostStream stream;
   int done = 0;
   stream.give([&] { done = 1; });
@@ -100,7 +100,7 @@ TEST(HostStream, WorkIsDoneWhenItIsGiven) {
 }
 
 TEST(HostStream, TheTeamBelongsToTheThreadThatMadeIt) {
-  // Of the communication thread: a second team would take the cores from the backward pass.
+  // A second team, of the communication thread, would slow down the backward pass.
   HostStream stream(3);
   EXPECT_EQ(stream.threads(), 3);
   int elsewhere = 0;
@@ -108,7 +108,7 @@ TEST(HostStream, TheTeamBelongsToTheThreadThatMadeIt) {
   EXPECT_EQ(elsewhere, 1);
 }
 
-TEST(CpuDevice, IsDoneWithEverythingAtOnce) {
+TEST(CpuDevice, RunsEverythingAtOnce) {
   const auto device = make_cpu_device(1);
   EXPECT_TRUE(device->traits().memory_is_host);
   EXPECT_EQ(device->traits().run_ahead, 0);
@@ -124,20 +124,20 @@ TEST(CpuDevice, IsDoneWithEverythingAtOnce) {
   EXPECT_EQ(to[2], std::byte{7});
   bool called = false;
   EXPECT_EQ(device->capture(*stream, [&] { called = true; }), nullptr);
-  EXPECT_FALSE(called) << "what is not captured must not be given twice";
+  EXPECT_FALSE(called) << "work that is not captured must not run twice";
 }
 
-TEST(Devices, AreAMenuWithTheBestLast) {
+TEST(Devices, AreARegistryWithTheBestLast) {
   ASSERT_GE(devices().size(), 2u);
   EXPECT_EQ(devices().front().name, "auto");
   for (const DeviceEntry& entry : devices().subspan(1)) {
     if (!entry.absent().empty()) continue;
     EXPECT_EQ(entry.make({.threads = 1})->traits().description.rfind(entry.name, 0), 0u)
-        << entry.name << ": its description begins with the name in the menu";
+        << entry.name << ": its description begins with its name";
   }
 }
 
-// A body may call them in a kernel: they are constexpr, so no host function hides in them.
+// Kernels may call these functions. They are constexpr, so they call no host function.
 static_assert(static_cast<float>(Bfloat16(1.00390625f)) == 1.0f);
 static_assert(philox({0, 0, 0, 0}, {0, 0})[0] == 0x6627e8d5);
 static_assert([] {

@@ -81,8 +81,8 @@ struct Offence {
   std::string file, include;  ///< prefixes
 };
 const std::vector<Offence> kKnownOffences = {
-    {"src/device/each.h", "src/device/cuda/"},                  // bodies become kernels
-    {"src/device/devices.cc", "src/device/cuda/"},              // the registry of back ends
+    {"src/device/each.h", "src/device/cuda/"},      // bodies become kernels
+    {"src/device/devices.cc", "src/device/cuda/"},  // the registry of back ends
 };
 
 bool starts(const std::string& text, const std::string& prefix) {
@@ -140,7 +140,7 @@ const std::vector<Generated> kGenerated = {{"event.pb.h", "src/report/"},
                                            {"src/report/event.pb.h", "src/report/"},
                                            {"revision.h", "src/base/"}};
 
-/// What is wrong with `include` in `file` (a path from the root); empty if nothing is.
+/// The rule that `include` in `file` (a path from the root) breaks; empty: none.
 std::string offence(const std::string& file, const Include& include) {
   for (const Library& library : kLibraries) {
     if (std::regex_search(include.name, library.name) &&

@@ -1,5 +1,5 @@
-// Locks of folders: one holder at a time, whoever comes at the same instant; the dead and the
-// silent are taken over, and nobody else.
+// Locks of folders: one holder at a time, also if several come at the same instant. Only the claims
+// of dead and silent runs are taken over.
 #include "src/files/folder_lock.h"
 
 #include <fcntl.h>
@@ -46,7 +46,7 @@ class FolderLockTest : public ::testing::Test {
   }
   void expect_taken_over(const std::string& why) {
     const FolderLock lock(folder_.path(), "--log-dir");
-    EXPECT_NE(lock.note().find("took --log-dir " + folder_.path().string() + " over from run"),
+    EXPECT_NE(lock.note().find("took over --log-dir " + folder_.path().string() + " from run"),
               std::string::npos)
         << lock.note();
     EXPECT_NE(lock.note().find(why), std::string::npos) << lock.note();
@@ -57,7 +57,7 @@ class FolderLockTest : public ::testing::Test {
   const TemporaryDirectory folder_;
 };
 
-TEST_F(FolderLockTest, TheSecondIsToldWhoIsFirst) {
+TEST_F(FolderLockTest, TheSecondRunLearnsTheNameOfTheFirst) {
   {
     FolderLock lock(folder_.path(), "--log-dir");
     EXPECT_EQ(lock.note(), "");
@@ -71,14 +71,14 @@ TEST_F(FolderLockTest, TheSecondIsToldWhoIsFirst) {
     }
     EXPECT_NE(FolderLock::holder(folder_.path()).find("run 4a11"), std::string::npos);
     lock.require_held();
-    EXPECT_EQ(folder_.names(), Names{"run.lock.1"}) << "who was refused leaves nothing";
+    EXPECT_EQ(folder_.names(), Names{"run.lock.1"}) << "a refused run leaves no file";
   }
-  EXPECT_EQ(folder_.names(), Names{}) << "given back";
+  EXPECT_EQ(folder_.names(), Names{}) << "released";
   EXPECT_EQ(FolderLock::holder(folder_.path()), "");
   EXPECT_EQ(FolderLock::holder(folder_ / "none"), "");
 }
 
-TEST_F(FolderLockTest, TheDeadAreTakenOver) {
+TEST_F(FolderLockTest, ADeadRunIsTakenOver) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
   siginfo_t info{};
@@ -91,21 +91,21 @@ TEST_F(FolderLockTest, TheDeadAreTakenOver) {
   expect_taken_over("its process is gone");
 }
 
-TEST_F(FolderLockTest, AProcessNumberThatIsUsedAgainIsNotTheHolder) {
+TEST_F(FolderLockTest, AReusedProcessNumberIsNotTheHolder) {
   put(folder_ / "run.lock.1", text_with("start", "1"));
   expect_taken_over("its process is gone");
 }
 
-TEST_F(FolderLockTest, OnAnotherMachineOnlyTheSilentAreTakenOver) {
+TEST_F(FolderLockTest, OnAnotherMachineOnlyASilentRunIsTakenOver) {
   put(folder_ / "run.lock.1", text_with("space", "another boot"));
   touched_ago("run.lock.1", FolderLock::kSilence - 60);
   EXPECT_NE(refusal().find("is in use by run"), std::string::npos);
   touched_ago("run.lock.1", FolderLock::kSilence + 60);
   EXPECT_EQ(FolderLock::holder(folder_.path()), "");
-  expect_taken_over("it gave no sign for");
+  expect_taken_over("no sign of life for");
 }
 
-TEST_F(FolderLockTest, OnAnotherMachineAHolderThatMayBeDeadIsKnown) {
+TEST_F(FolderLockTest, OnAnotherMachineAHolderMayBeDead) {
   const std::string name = "run.lock.1";
   EXPECT_FALSE(FolderLock::silent_holder(folder_.path()));
   EXPECT_FALSE(FolderLock::silent_holder(folder_ / "none"));
@@ -121,13 +121,13 @@ TEST_F(FolderLockTest, OnAnotherMachineAHolderThatMayBeDeadIsKnown) {
   touched_ago(name, FolderLock::kSilence + 60);
   EXPECT_FALSE(FolderLock::silent_holder(folder_.path())) << "it can be claimed";
   put(folder_ / name, "");
-  EXPECT_FALSE(FolderLock::silent_holder(folder_.path())) << "not whole yet";
+  EXPECT_FALSE(FolderLock::silent_holder(folder_.path())) << "incomplete";
   std::filesystem::remove(folder_ / name);
   const FolderLock lock(folder_.path(), "--log-dir");
   EXPECT_FALSE(FolderLock::silent_holder(folder_.path())) << "it lives on this machine";
 }
 
-TEST_F(FolderLockTest, AHoldersNameWritesNoControlCharacters) {
+TEST_F(FolderLockTest, AHoldersNameContainsNoControlCharacters) {
   std::string text = text_with("space", "another boot");
   text.replace(text.find("host = "), 7, "host = \x1b[2J");
   put(folder_ / "run.lock.1", text);
@@ -139,7 +139,7 @@ TEST_F(FolderLockTest, AHoldersNameWritesNoControlCharacters) {
   EXPECT_NE(lock.note().find("?[2J"), std::string::npos) << lock.note();
 }
 
-TEST_F(FolderLockTest, WithoutABootIdOnlyTheSilentAreTakenOver) {
+TEST_F(FolderLockTest, WithoutABootIdOnlyASilentRunIsTakenOver) {
   const std::filesystem::path boot = "/proc/sys/kernel/random/boot_id";
   put(folder_ / "empty", "");
   if (::unshare(CLONE_NEWNS) != 0 ||
@@ -151,12 +151,13 @@ TEST_F(FolderLockTest, WithoutABootIdOnlyTheSilentAreTakenOver) {
     ~Shown() { ::umount(path.c_str()); }
   } const shown{boot};
   std::filesystem::remove(folder_ / "empty");
-  put(folder_ / "run.lock.1", text_with("pid", "999999999"));  // as another host sees a live one
+  put(folder_ / "run.lock.1",
+      text_with("pid", "999999999"));  // as another host sees a living process
   const std::string refused = refusal();
   EXPECT_NE(refused.find("is in use by run"), std::string::npos) << refused;
   if (refused.empty()) return;
   touched_ago("run.lock.1", FolderLock::kSilence + 60);
-  expect_taken_over("it gave no sign for");
+  expect_taken_over("no sign of life for");
 }
 
 TEST_F(FolderLockTest, ARequeuedJobTakesOverFromItself) {
@@ -174,7 +175,7 @@ TEST_F(FolderLockTest, ARequeuedJobTakesOverFromItself) {
   expect_taken_over("its job was requeued");
 }
 
-TEST_F(FolderLockTest, AFileThatIsNotWholeYetIsRespectedForAWhile) {
+TEST_F(FolderLockTest, AnIncompleteFileIsRespectedForAWhile) {
   put(folder_ / "run.lock.1", "");
   EXPECT_NE(refusal().find("in use by a run that is just starting"), std::string::npos);
   touched_ago("run.lock.1", FolderLock::kSilence + 60);
@@ -182,16 +183,16 @@ TEST_F(FolderLockTest, AFileThatIsNotWholeYetIsRespectedForAWhile) {
   EXPECT_EQ(folder_.names(), Names{"run.lock.2"});
 }
 
-TEST_F(FolderLockTest, WhoStoodStillForTooLongLearnsThatItHasLost) {
+TEST_F(FolderLockTest, AProcessThatWasStoppedLearnsThatItLostTheFolder) {
   const FolderLock lock(folder_.path(), "--log-dir");
   std::filesystem::remove(folder_ / "run.lock.1");
-  lock.require_held();  // nobody else wants it
+  lock.require_held();  // no other process wants it
   put(folder_ / "run.lock.2", "host = elsewhere\npid = 1\nspace = another\ntoken = 1\n");
   const std::string text = error_of([&] { lock.require_held(); });
   EXPECT_NE(text.find("was taken over by run (host elsewhere"), std::string::npos) << text;
 }
 
-TEST_F(FolderLockTest, WhoCannotReadItsClaimForLackOfDescriptorsHasNotLostIt) {
+TEST_F(FolderLockTest, ALackOfDescriptorsDoesNotLoseTheFolder) {
   std::string none, one;
   {
     const FolderLock lock(folder_.path(), "--log-dir");
@@ -212,7 +213,7 @@ TEST_F(FolderLockTest, WhoCannotReadItsClaimForLackOfDescriptorsHasNotLostIt) {
                              (folder_ / "run.lock.1").string()));
 }
 
-TEST_F(FolderLockTest, TheHolderGivesSignsOfLife) {
+TEST_F(FolderLockTest, TheHolderTouchesItsClaim) {
   using Clock = std::filesystem::file_time_type::clock;
   const FolderLock lock(folder_.path(), "--log-dir", std::chrono::milliseconds(10));
   const auto silence = [&] {
@@ -227,7 +228,7 @@ TEST_F(FolderLockTest, TheHolderGivesSignsOfLife) {
   }
 }
 
-TEST_F(FolderLockTest, GivesBackOnlyWhatIsItsOwn) {
+TEST_F(FolderLockTest, ReleasesOnlyItsOwnClaim) {
   {
     const FolderLock lock(folder_.path(), "--log-dir");
     put(folder_ / "run.lock.1", "host = elsewhere\npid = 1\nspace = another\ntoken = 1\n");
@@ -235,7 +236,7 @@ TEST_F(FolderLockTest, GivesBackOnlyWhatIsItsOwn) {
   EXPECT_EQ(folder_.names(), Names{"run.lock.1"});
 }
 
-TEST_F(FolderLockTest, OfManyAtTheSameInstantOneWins) {
+TEST_F(FolderLockTest, OnlyOneOfManyWinsAtTheSameInstant) {
   const std::string stale = text_with("start", "1");
   constexpr int kMany = 24;
   for (int round = 0; round < 6; ++round) {
@@ -249,7 +250,7 @@ TEST_F(FolderLockTest, OfManyAtTheSameInstantOneWins) {
       ::close(go[1]);
       ::close(end[1]);
       char byte;
-      if (::read(go[0], &byte, 1) != 0) ::_exit(3);  // until all are there
+      if (::read(go[0], &byte, 1) != 0) ::_exit(3);  // waits until all run
       try {
         const FolderLock lock(folder_.path(), "--log-dir");
         pollfd all_have_tried{end[0], POLLIN, 0};
@@ -277,12 +278,12 @@ TEST_F(FolderLockTest, OfManyAtTheSameInstantOneWins) {
   }
 }
 
-TEST_F(FolderLockTest, APipeOrAFolderInAClaimsPlaceIsNotWaitedFor) {
+TEST_F(FolderLockTest, APipeOrAFolderInPlaceOfAClaimBlocksNothing) {
   ASSERT_EQ(::mkfifo((folder_ / "run.lock.1").c_str(), 0666), 0);
   for (const bool pipe : {true, false}) {
     EXPECT_NE(error_of([&] {
                 FolderLock(folder_.path(), "--log-dir");
-              }).find("a dead run's --log-dir is free after 180 s"),
+              }).find("the folder is free after 180 s"),
               std::string::npos);
     if (!pipe) break;
     std::filesystem::remove(folder_ / "run.lock.1");

@@ -1,4 +1,4 @@
-// HDF5 files: bit-exact round trips, and damage of every kind is told.
+// HDF5 files: bitwise identical round trips, and errors for damage of every kind.
 #include "src/files/hdf5.h"
 
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 #include "src/base/random.h"
 #include "tests/support/files.h"
 
-/// HDF5 1.10 itself loses some bytes whenever the header of an object is damaged (seen with its own
-/// calls alone under a leak checker); that is not for these tests to report.
+/// HDF5 1.10 itself leaks memory if the header of an object is damaged. These tests do not report
+/// it.
 extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
 
 namespace lockstep {
@@ -39,7 +39,7 @@ std::vector<float> read(const Hdf5Reader& reader, const std::string& name) {
   return values;
 }
 
-/// All that a file says, for comparing two states of it.
+/// The whole contents of a file as text, to compare two states.
 std::string all_of(const std::filesystem::path& file) {
   const Hdf5Reader reader(file);
   std::string text;
@@ -77,7 +77,7 @@ TEST(Hdf5, FloatsComeBackBitForBit) {
   EXPECT_EQ(bits(read(reader, "group/sub/values")), bits(values));
 }
 
-TEST(Hdf5, ShapesFromNothingToSeveralPieces) {
+TEST(Hdf5, ShapesFromEmptyToSeveralPieces) {
   const TemporaryDirectory directory;
   const std::vector<Shape> shapes = {
       {0},      {1},         {7},         {3, 0, 2},         {2, 3, 5, 7},
@@ -126,7 +126,7 @@ TEST(Hdf5, AttributesKeepTypeAndValue) {
             std::string::npos);
 }
 
-/// How many files this process has open.
+/// The number of open files of this process.
 std::ptrdiff_t open_files() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
 }
@@ -143,13 +143,13 @@ void write_small(const std::filesystem::path& file) {
   writer.commit();
 }
 
-TEST(Hdf5, AFlippedBitInAnyByteIsToldOrHarmless) {
+TEST(Hdf5, AFlippedBitIsAnErrorOrHarmless) {
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory / "a.h5";
   write_small(file);
   const std::string whole = contents(file), truth = all_of(file);
   const std::ptrdiff_t open = open_files();
-  int told = 0;
+  int errors = 0;
   for (std::size_t i = 0; i < whole.size(); ++i) {
     std::string damaged = whole;
     damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
@@ -157,15 +157,15 @@ TEST(Hdf5, AFlippedBitInAnyByteIsToldOrHarmless) {
     try {
       EXPECT_EQ(all_of(file), truth) << "byte " << i << " of " << whole.size();
     } catch (const Error& error) {
-      ++told;
+      ++errors;
       EXPECT_NE(std::string(error.what()).find(file.string()), std::string::npos) << error.what();
     }
   }
-  EXPECT_EQ(open_files(), open) << "damaged files are closed again";
-  EXPECT_GT(told, 6 * 4) << "the values of the array at least";
+  EXPECT_EQ(open_files(), open) << "damaged files are closed";
+  EXPECT_GT(errors, 6 * 4) << "at least the values of the array";
 }
 
-TEST(Hdf5, EveryTruncationIsTold) {
+TEST(Hdf5, EveryTruncationIsAnError) {
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory / "a.h5";
   write_small(file);
@@ -195,7 +195,7 @@ class Foreign {
   hid_t file_;
 };
 
-TEST(Hdf5, OnlyHardLinksAreFollowedAndNoCircle) {
+TEST(Hdf5, OnlyHardLinksAreFollowedAndNoCycle) {
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory / "a.h5", other = directory / "b.h5";
   write_small(other);
@@ -214,21 +214,21 @@ TEST(Hdf5, OnlyHardLinksAreFollowedAndNoCircle) {
   EXPECT_FALSE(reader.has("soft") || reader.has("external/conv1/biases"));
 }
 
-TEST(Hdf5, ShapesWithoutTheirNumbersAreToldAtOnce) {
+TEST(Hdf5, ShapesWithoutTheirNumbersAreErrors) {
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory / "a.h5";
-  constexpr hsize_t kHuge = hsize_t{1} << 30;  // of two HDF5 counts the bytes
+  constexpr hsize_t kHuge = hsize_t{1} << 30;
   const std::vector<std::vector<hsize_t>> shapes = {
       {1000}, {kHuge, kHuge}, {kHuge, kHuge, 1, 1}, {kHuge * kHuge}, {3, kHuge, 5, 7}};
   for (const std::vector<hsize_t>& shape : shapes) {
     Foreign(file).array("x", shape);
-    EXPECT_EQ(
-        error_of([&] { Hdf5Reader reader(file); }),
-        fmt::format("{} is damaged: it does not hold all of x; use another file", file.string()));
+    EXPECT_EQ(error_of([&] { Hdf5Reader reader(file); }),
+              fmt::format("{} is damaged: it does not contain all of x; use another file",
+                          file.string()));
   }
 }
 
-TEST(Hdf5, TextsOfAnyLengthAreReadAndListsAreLeft) {
+TEST(Hdf5, TextsOfAnyLengthAreReadAndListsAreSkipped) {
   const TemporaryDirectory directory;
   {
     const Foreign foreign(directory / "a.h5");
@@ -265,7 +265,7 @@ TEST(Hdf5, ReadsWithoutALock) {
 }
 #endif
 
-TEST(Hdf5, AFlippedBitInALargeArrayIsToldWithItsName) {
+TEST(Hdf5, AFlippedBitInALargeArrayIsAnErrorWithItsName) {
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory / "a.h5";
   Hdf5Writer writer(file);
@@ -277,11 +277,11 @@ TEST(Hdf5, AFlippedBitInALargeArrayIsToldWithItsName) {
   const Hdf5Reader reader(file);
   const std::string text = error_of([&] { reader.verify(); });
   EXPECT_NE(text.find(file.string()), std::string::npos) << text;
-  // What follows the name are HDF5's own words, which differ between its versions.
-  EXPECT_NE(text.find("damaged or not a file of this kind: large: "), std::string::npos) << text;
+  // HDF5's own reason follows; it differs between versions.
+  EXPECT_NE(text.find("damaged or not an HDF5 file: large: "), std::string::npos) << text;
 }
 
-TEST(Hdf5, WhatIsNoHdf5FileIsTold) {
+TEST(Hdf5, AnotherKindOfFileIsAnError) {
   const TemporaryDirectory directory;
   put(directory / "text", std::string(5000, 'x'));
   const std::string text = error_of([&] { Hdf5Reader reader(directory / "text"); });
@@ -292,7 +292,7 @@ TEST(Hdf5, WhatIsNoHdf5FileIsTold) {
             std::string::npos);
 }
 
-TEST(Hdf5, NothingHappensBeforeCommit) {
+TEST(Hdf5, NothingIsWrittenBeforeCommit) {
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory / "a.h5";
   write_small(file);
@@ -306,14 +306,14 @@ TEST(Hdf5, NothingHappensBeforeCommit) {
   EXPECT_EQ(directory.names(), std::vector<std::string>{"a.h5"});
 }
 
-/// Writes 4 MB to `file` in vain; the error's text.
+/// Fails to write 4 MB to `file`; returns the error's text.
 std::string fail_to_write(const std::filesystem::path& file) {
   Hdf5Writer writer(file);
   writer.array("large", {1000000}, ramp(1000000));
   return error_of([&] { writer.commit(); });
 }
 
-TEST(Hdf5, AFullDiskIsToldAndLeavesTheFormerFile) {
+TEST(Hdf5, AFullDiskIsAnErrorAndKeepsTheExistingFile) {
   const TemporaryDirectory directory;
   const TinyDisk disk(directory.path(), 1 << 20);
   if (!disk.mounted()) GTEST_SKIP() << "skipped: only root can mount a small disk";
@@ -324,7 +324,7 @@ TEST(Hdf5, AFullDiskIsToldAndLeavesTheFormerFile) {
   EXPECT_NE(text.find("No space left on device"), std::string::npos) << text;
   EXPECT_EQ(contents(file), former);
   EXPECT_EQ(directory.names(), std::vector<std::string>{"a.h5"});
-  write_small(file);  // and the program can go on
+  write_small(file);  // the program can continue
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What this process may use: affinity beyond 1024 cores, quotas of control groups, the shares of a
-// node's ranks.
+// Cores and memory of this process: affinity beyond 1024 cores, quotas of control groups, and the
+// shares of a node's ranks.
 #include "src/base/machine.h"
 
 #include <gtest/gtest.h>
@@ -20,64 +20,64 @@ class Quota : public testing::Test {
  protected:
   double quota() const { return core_quota(folder_ / "groups", folder_ / "root"); }
   double memory() const { return memory_quota(folder_ / "groups", folder_ / "root"); }
-  void say(const std::string& name, const std::string& text) {
+  void put(const std::string& name, const std::string& text) {
     std::filesystem::create_directories((folder_ / name).parent_path());
     std::ofstream(folder_ / name) << text;
   }
   TemporaryDirectory folder_;
 };
 
-TEST_F(Quota, IsInfiniteWhereNothingLimits) {
+TEST_F(Quota, IsInfiniteWithoutALimit) {
   EXPECT_EQ(quota(), kNone);
-  say("groups", "0::/\n");
+  put("groups", "0::/\n");
   EXPECT_EQ(quota(), kNone);
-  say("root/cpu.max", "max 100000\n");
+  put("root/cpu.max", "max 100000\n");
   EXPECT_EQ(quota(), kNone);
 }
 
-TEST_F(Quota, OfVersion2IsTheLeastOfTheGroupsAbove) {
-  say("groups", "0::/batch/job\n");
-  say("root/batch/job/cpu.max", "350000 100000\n");
+TEST_F(Quota, InVersion2IsTheLeastOfAllParents) {
+  put("groups", "0::/batch/job\n");
+  put("root/batch/job/cpu.max", "350000 100000\n");
   EXPECT_EQ(quota(), 3.5);
-  say("root/batch/cpu.max", "150000 100000\n");
+  put("root/batch/cpu.max", "150000 100000\n");
   EXPECT_EQ(quota(), 1.5);
-  say("root/cpu.max", "max 100000\n");
+  put("root/cpu.max", "max 100000\n");
   EXPECT_EQ(quota(), 1.5);
 }
 
-TEST_F(Quota, OfVersion1IsFoundTooAndAlsoWhereAContainerHidesThePath) {
-  say("groups", "5:memory:/job\n2:cpu,cpuacct:/docker/0123\n0::/\n");
-  say("root/cpu/cpu.cfs_quota_us", "200000\n");
-  say("root/cpu/cpu.cfs_period_us", "100000\n");
+TEST_F(Quota, InVersion1WorksInAContainerThatHidesThePath) {
+  put("groups", "5:memory:/job\n2:cpu,cpuacct:/docker/0123\n0::/\n");
+  put("root/cpu/cpu.cfs_quota_us", "200000\n");
+  put("root/cpu/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(quota(), 2);
-  say("root/cpu/cpu.cfs_quota_us", "-1\n");
+  put("root/cpu/cpu.cfs_quota_us", "-1\n");
   EXPECT_EQ(quota(), kNone);
 }
 
-TEST_F(Quota, OfMemoryIsWhatTheTightestGroupLeavesWithItsFilesGivenUp) {
-  say("groups", "0::/batch/job\n");
+TEST_F(Quota, OfMemoryIsTheLeastRestAndCachedFilesAreFree) {
+  put("groups", "0::/batch/job\n");
   EXPECT_EQ(memory(), kNone);
-  say("root/batch/job/memory.max", "max\n");
-  say("root/batch/job/memory.current", "500\n");
+  put("root/batch/job/memory.max", "max\n");
+  put("root/batch/job/memory.current", "500\n");
   EXPECT_EQ(memory(), kNone);
-  say("root/batch/memory.max", "1000\n");
-  say("root/batch/memory.current", "900\n");
+  put("root/batch/memory.max", "1000\n");
+  put("root/batch/memory.current", "900\n");
   EXPECT_EQ(memory(), 100);
-  say("root/batch/memory.stat", "anon 1\nfile 300\nactive_file 100\ninactive_file 200\n");
+  put("root/batch/memory.stat", "anon 1\nfile 300\nactive_file 100\ninactive_file 200\n");
   EXPECT_EQ(memory(), 400);
-  say("root/batch/job/memory.max", "450\n");
+  put("root/batch/job/memory.max", "450\n");
   EXPECT_EQ(memory(), 0) << "more is used than is allowed";
 }
 
-TEST_F(Quota, OfMemoryIsFoundInVersion1Too) {
-  say("groups", "5:memory:/job\n2:cpu,cpuacct:/job\n");
-  say("root/memory/job/memory.limit_in_bytes", "4000\n");
-  say("root/memory/job/memory.usage_in_bytes", "1000\n");
-  say("root/memory/job/memory.stat", "total_inactive_file 200\n");
+TEST_F(Quota, OfMemoryWorksInVersion1) {
+  put("groups", "5:memory:/job\n2:cpu,cpuacct:/job\n");
+  put("root/memory/job/memory.limit_in_bytes", "4000\n");
+  put("root/memory/job/memory.usage_in_bytes", "1000\n");
+  put("root/memory/job/memory.stat", "total_inactive_file 200\n");
   EXPECT_EQ(memory(), 3200);
 }
 
-TEST(AllowedCores, AreSomeAndAscend) {
+TEST(AllowedCores, AreNotEmptyAndAscend) {
   const std::vector<int> cores = allowed_cores();
   ASSERT_FALSE(cores.empty());
   for (std::size_t i = 1; i < cores.size(); ++i) EXPECT_LT(cores[i - 1], cores[i]);

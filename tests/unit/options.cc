@@ -165,7 +165,7 @@ TEST(Options, ErrorsNameTheNearest) {
       {{"--Num_Epochs", "3"}, R"(option --Num_Epochs \(did you mean --epochs\?\))"},
       {{"-x"}, "^unknown option -x\\. .*--help-all"},
       {{"steps", "3"}, "^\"steps\" .*--"},
-      {{"--optimizer", "sgdd"}, R"("sgdd": did you mean "sgd"\? known are: sgd)"},
+      {{"--optimizer", "sgdd"}, R"("sgdd": did you mean "sgd"\? choose from: sgd)"},
       {{"--reducer", "rign"}, R"("rign": did you mean "ring"\? .*, to_one)"},
       {{"--dataset", "cifar"}, R"("cifar": did you mean "cifar10"\? .*, synthetic)"},
       {{"--lr-schedule", "cosin"}, R"("cosin": did you mean "cosine"\? .*constant)"},

@@ -1,4 +1,5 @@
-// Output files: replaced as a whole or not at all, and every failure names the file and the cause.
+// Output files are replaced completely or not at all, and every error names the file and the
+// reason.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -25,13 +26,13 @@ TEST(OutputFile, ModesAppendReplaceAndCreate) {
   EXPECT_TRUE(mentions(text, {path.string(), "File exists"}));
 }
 
-TEST(OutputFile, AFullDeviceIsToldWithTheCure) {
+TEST(OutputFile, AFullDeviceIsAnErrorWithItsFix) {
   OutputFile file("/dev/full", OutputFile::Mode::append);
   EXPECT_TRUE(
       mentions(error_of([&] { file.write("x"); }), {"/dev/full", "No space left on device"}));
 }
 
-TEST(OutputFile, ReplaceLeavesNothingElseBehind) {
+TEST(OutputFile, ReplaceLeavesNoOtherFile) {
   const TemporaryDirectory directory;
   replace_file(directory / "a", "former");
   replace_file(directory / "a", "latter");
@@ -54,7 +55,7 @@ pid_t dead_process() {
   return child;
 }
 
-TEST(OutputFile, OnlyTemporariesOfTheDeadAreRemoved) {
+TEST(OutputFile, OnlyTemporariesOfDeadProcessesAreRemoved) {
   const TemporaryDirectory directory;
   const std::string here = "step-1.h5.tmp-" + host_name() + "-",
                     there = "step-1.h5.tmp-other-host-";
@@ -83,10 +84,10 @@ TEST(OutputFile, OnlyTemporariesOfTheDeadAreRemoved) {
   Names expected = kept;
   std::sort(expected.begin(), expected.end());
   EXPECT_EQ(directory.names(), expected);
-  remove_stale_temporaries(directory / "none", "step-");  // no such directory: nothing to do
+  remove_stale_temporaries(directory / "none", "step-");  // no such directory
 }
 
-TEST(OutputFile, ATemporaryFollowsNoLinkThatWaitsForIt) {
+TEST(OutputFile, ATemporaryFollowsNoLink) {
   const TemporaryDirectory directory;
   EXPECT_NE(temporary_name(directory / "a"), temporary_name(directory / "a"));
   std::filesystem::create_symlink(directory / "elsewhere", directory / "link");
@@ -96,7 +97,7 @@ TEST(OutputFile, ATemporaryFollowsNoLinkThatWaitsForIt) {
   EXPECT_EQ(directory.names(), Names{"link"});
 }
 
-TEST(OutputFile, AWritableDirectoryIsMadeAndLeftEmpty) {
+TEST(OutputFile, AWritableDirectoryIsCreatedAndStaysEmpty) {
   const TemporaryDirectory directory;
   const std::vector made = {directory / "a/b/c", directory / "a/b", directory / "a"};
   EXPECT_EQ(require_writable_directory(directory / "a/b/c", "log directory"), made);
@@ -104,19 +105,19 @@ TEST(OutputFile, AWritableDirectoryIsMadeAndLeftEmpty) {
   EXPECT_TRUE(require_writable_directory(directory / "a/b/c", "log directory").empty());
 }
 
-TEST(OutputFile, AnUnusableDirectoryIsTold) {
+TEST(OutputFile, AnUnusableDirectoryIsAnError) {
   const TemporaryDirectory directory;
   put(directory / "file", "");
   const std::string text =
       error_of([&] { require_writable_directory(directory / "file/logs", "log directory"); });
   EXPECT_TRUE(mentions(text, {(directory / "file/logs").string(), "Not a directory"}));
-  // A place where even root can make no file.
+  // Even root cannot create a file there.
   const std::string proc =
       error_of([&] { require_writable_directory("/proc/self", "log directory"); });
   EXPECT_TRUE(mentions(proc, {"/proc/self"}));
 }
 
-TEST(OutputFile, WhatCannotBeReplacedIsSaidBeforehand) {
+TEST(OutputFile, RequireReplaceablePredictsFailures) {
   const TemporaryDirectory directory;
   put(directory / "file", "kept");
   EXPECT_NO_THROW(require_replaceable(directory / "file"));
@@ -132,12 +133,12 @@ TEST(OutputFile, WhatCannotBeReplacedIsSaidBeforehand) {
                        {directory.path().string()}));
 }
 
-TEST(CacheFolder, IsNoneOfTheWorkingDirectorysOwn) {
-  setenv("HOME", "/home/somebody", 1);
+TEST(CacheFolder, IsNeverInTheWorkingDirectory) {
+  setenv("HOME", "/home/user", 1);
   setenv("XDG_CACHE_HOME", "/elsewhere", 1);
   EXPECT_EQ(cache_folder(), "/elsewhere/lockstep");
   setenv("XDG_CACHE_HOME", "relative", 1);
-  EXPECT_EQ(cache_folder(), "/home/somebody/.cache/lockstep");
+  EXPECT_EQ(cache_folder(), "/home/user/.cache/lockstep");
   unsetenv("HOME");
   EXPECT_EQ(cache_folder(), "");
 }

@@ -1,4 +1,4 @@
-// What the kernel says of other processes, and what must not be taken for their end.
+// The state of other processes, and events that must not look like their end.
 #include "src/base/process.h"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-/// A child that sleeps, gone with this.
+/// A child that sleeps; the destructor ends it.
 class Child {
  public:
   Child() : pid_(fork()) {
@@ -36,13 +36,13 @@ class Child {
   int pid_;
 };
 
-/// Looks until `condition` is seen; ctest ends a test that hangs.
+/// Waits for `condition`. ctest ends a test that hangs.
 void await(Process& process, Condition condition) {
   while (process.condition() != condition)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-TEST(Process, IsSeenToRunToBeStoppedToBeHeldAndToBeGone) {
+TEST(Process, RunsIsStoppedIsTracedAndIsGone) {
   Child child;
   Process process(child.pid(), start_time_of(child.pid()));
   EXPECT_EQ(process.condition(), Condition::runs);
@@ -56,12 +56,12 @@ TEST(Process, IsSeenToRunToBeStoppedToBeHeldAndToBeGone) {
     ptrace(PTRACE_DETACH, child.pid(), nullptr, nullptr);
   }
   child.send(SIGKILL);
-  await(process, Condition::gone);  // not yet collected
+  await(process, Condition::gone);  // not yet reaped
   child.end();
   EXPECT_EQ(process.condition(), Condition::gone);
 }
 
-TEST(Process, ALaterOneOfTheSameNumberIsAnotherOne) {
+TEST(Process, ALaterProcessWithTheSameNumberIsAnother) {
   Child child;
   EXPECT_GT(start_time_of(child.pid()), 0u);
   EXPECT_EQ(Process(child.pid(), start_time_of(child.pid())).condition(), Condition::runs);
@@ -69,7 +69,7 @@ TEST(Process, ALaterOneOfTheSameNumberIsAnotherOne) {
   EXPECT_EQ(Process(child.pid(), 0).condition(), Condition::runs);
 }
 
-TEST(Process, IsAsOldAsItIsAndHasItsProgramsName) {
+TEST(Process, HasAnAgeAndAName) {
   const auto began = std::chrono::steady_clock::now();
   Child child;
   EXPECT_EQ(program_of(child.pid()), "process");
@@ -77,13 +77,13 @@ TEST(Process, IsAsOldAsItIsAndHasItsProgramsName) {
   const double age = age_of(child.pid());
   const std::chrono::duration<double> most = std::chrono::steady_clock::now() - began;
   EXPECT_GE(age, 0.28);
-  EXPECT_LE(age, most.count() + 0.02) << "counted in ticks of a hundredth";
+  EXPECT_LE(age, most.count() + 0.02) << "its unit is a tick, 10 ms";
   child.end();
   EXPECT_EQ(age_of(child.pid()), 0);
   EXPECT_EQ(program_of(child.pid()), "");
 }
 
-TEST(Process, ALackOfDescriptorsIsNotAnEnd) {
+TEST(Process, ALackOfDescriptorsIsNotItsEnd) {
   Child alive, before;
   const int gone = [] {
     Child child;

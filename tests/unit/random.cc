@@ -1,5 +1,5 @@
-// Random numbers: Philox against the published known answers, streams that depend on their key
-// alone, and the moments of each distribution. All seeds are fixed: nothing here fails by chance.
+// Random numbers: Philox against the published known answers, streams that depend only on their
+// key, and the moments of each distribution. All seeds are fixed, so no test fails by chance.
 #include "src/base/random.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using Block = std::array<std::uint32_t, 4>;
 
-TEST(Philox, GivesTheKnownAnswers) {
+TEST(Philox, MatchesTheKnownAnswers) {
   // kat_vectors of Random123, the reference implementation of the paper's authors.
   const Block zeros{0, 0, 0, 0}, ones{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff};
   EXPECT_EQ(philox(zeros, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -69,7 +69,7 @@ Moments moments(const std::function<double()>& draw, int draws) {
   return m;
 }
 
-constexpr int kDraws = 1 << 20;  // the mean of so many is within 0.005 at five deviations
+constexpr int kDraws = 1 << 20;  // the mean of these is within 0.005 at five deviations
 
 TEST(Random, UniformIsAMultipleOfItsGrainBelowOne) {
   Random random(1, Purpose::generate, 0, 0);
@@ -92,7 +92,7 @@ TEST(Random, UniformIsAMultipleOfItsGrainBelowOne) {
   EXPECT_NEAR(m.fourth, 1 / 5., 0.002);
 }
 
-TEST(Random, BelowGivesEveryNumberItsShare) {
+TEST(Random, BelowIsUniform) {
   Random random(2, Purpose::shuffle, 0, 0);
   std::vector<int> count(9);
   for (int i = 0; i < kDraws; ++i) ++count.at(random.below(9));

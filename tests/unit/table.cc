@@ -1,4 +1,4 @@
-// Menus: an entry is found by its name; an unknown name is answered with the nearest and the list.
+// Registries: entries by name, and errors with the nearest name and the list.
 #include "src/base/table.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(Table, AnUnknownNameIsAUsageErrorWithTheNearestAndTheList) {
   }
   try {
     find(kTable, "Ring");
-    FAIL() << "names are not told apart by case";
+    FAIL() << "names must be case-sensitive";
   } catch (const Error& error) {
     EXPECT_EQ(error.exit_code(), kExitUsage);
   }
@@ -50,21 +50,20 @@ TEST(Table, NearestCountsInsertionsDeletionsAndChanges) {
   EXPECT_EQ(nearest("checkpoints-every", known), "checkpoint-every");
 }
 
-TEST(Table, NearestOffersNothingThatIsFar) {
+TEST(Table, NearestReturnsNoDistantName) {
   const std::vector<std::string_view> known{"steps", "checkpoint-every"};
   EXPECT_EQ(nearest("momentum", known), "");
   EXPECT_EQ(nearest("keep-checkpoints", known), "");
   EXPECT_EQ(nearest("steps", {}), "");
 }
 
-TEST(Table, OfTwoAtTheSameDistanceTheFirstIsOffered) {
+TEST(Table, TheFirstOfTwoAtTheSameDistanceIsNearest) {
   EXPECT_EQ(nearest("tre", {"true", "tree"}), "true");
   EXPECT_EQ(nearest("tre", {"tree", "true"}), "tree");
 }
 
-TEST(Table, AShortWordIsNotTakenForAnUnrelatedShortName) {
-  // Every name of two letters is two changes away from every other: no hint is better than a wrong
-  // one.
+TEST(Table, AShortWordHasNoUnrelatedNearest) {
+  // Two names of two letters are at most two changes apart. No hint is better than a wrong hint.
   EXPECT_EQ(nearest("x", {"lr", "ema"}), "");
   EXPECT_EQ(nearest("st", {"lr", "keep"}), "");
   EXPECT_EQ(nearest("l", {"lr", "ema"}), "lr");

@@ -1,4 +1,4 @@
-// Texts of files for a terminal, and lists of names.
+// Texts of files for a terminal, lists of names, and unique names.
 #include "src/base/text.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ TEST(LinesOf, HaveNoEndsAndMayBeEmpty) {
   EXPECT_EQ(lines_of("a\n"), Names{"a"});
 }
 
-TEST(NamedValues, LeaveOutOtherLinesAndKeepTheRest) {
+TEST(NamedValues, SkipOtherLines) {
   using Values = std::vector<std::pair<std::string, std::string>>;
   EXPECT_EQ(named_values("a=1\nno\nb=x=y\nc="), (Values{{"a", "1"}, {"b", "x=y"}, {"c", ""}}));
   EXPECT_EQ(named_values("a = 1\nb=2\n", " = "), (Values{{"a", "1"}}));
@@ -37,6 +37,11 @@ TEST(Listed, EndsWithANumberIfThereAreMany) {
   EXPECT_EQ(listed({}), "");
   EXPECT_EQ(listed({"a", "b"}), "a, b");
   EXPECT_EQ(listed(Names(12, "a")), "a, a, a, a, a, a, a, a, a, a and 2 more");
+}
+
+TEST(UniqueHex, HasTwoDigitsPerByteAndDiffers) {
+  EXPECT_EQ(unique_hex(16).size(), 32u);
+  EXPECT_NE(unique_hex(16), unique_hex(16));
 }
 
 TEST(MissingFrom, KeepsTheOrder) {

@@ -1,4 +1,4 @@
-// The timeline of a rank: a ring that keeps the last spans, and the events that they become.
+// The timeline of a rank: a ring of the last spans, and their events in a trace file.
 #include "src/base/timeline.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(Lane, ATimedSpanEndsWithItsScope) {
   EXPECT_LE(spans[1].end_ns, after);
 }
 
-TEST(Trace, IsADocumentOfAllRanksByOneClock) {
+TEST(Trace, ContainsAllRanksByOneClock) {
   std::vector<std::string> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     Timeline timeline(4);

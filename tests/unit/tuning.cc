@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-TEST(Tuning, TextGivesBackWhatWasNoted) {
+TEST(Tuning, TakesItsOwnText) {
   Tuning tuning("cuDNN 9.19.0 on a GPU");
   EXPECT_EQ(tuning.text(), "lockstep tuning for cuDNN 9.19.0 on a GPU\n");
   tuning.note("forward bf16 8x1x1x4", "eng2");
@@ -25,7 +25,7 @@ TEST(Tuning, TextGivesBackWhatWasNoted) {
   EXPECT_EQ(other.find("of before"), nullptr);
 }
 
-TEST(Tuning, AnotherPlatformsIsLeft) {
+TEST(Tuning, IgnoresTheTextOfAnotherPlatform) {
   Tuning theirs("cuDNN 9.20.0 on a GPU"), ours("cuDNN 9.19.0 on a GPU");
   theirs.note("work", "eng1");
   ours.note("work", "eng2");
@@ -33,7 +33,7 @@ TEST(Tuning, AnotherPlatformsIsLeft) {
   EXPECT_EQ(*ours.find("work"), "eng2");
 }
 
-TEST(Tuning, BadTextIsRefusedAndChangesNothing) {
+TEST(Tuning, RefusesInvalidTextAndChangesNothing) {
   const std::string title = "lockstep tuning for here\n";
   for (const auto& [text, part] : {std::pair<std::string, std::string>{"", ""},
                                    {"lockstep tuning for here", ""},

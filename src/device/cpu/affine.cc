@@ -1,13 +1,12 @@
-// One body for both: they differ only in how their primitives are described.
+// Convolutions and dense layers differ only in the descriptions of their primitives.
 //
-// The user's weights (fp32, filters out-height-width-in) are reordered into
-// the layout and type that the chosen kernel wants, into scratch, at every call: 100,000 weights
-// against 10 million multiply-adds an image, and nothing to keep in step.
+// Every call reorders the user's weights (fp32, out-height-width-in) into scratch, in the layout
+// and type of the chosen kernel: 100,000 weights against 10 million multiply-adds per image. So no
+// copy of the weights can become stale.
 
 #include "src/device/cpu/affine.h"
 
 #include <algorithm>
-#include <optional>
 #include <unordered_map>
 
 #include "src/base/round_up.h"
@@ -20,14 +19,14 @@ using dnnl::memory;
 
 constexpr std::size_t kAlignment = 64;
 
-/// One primitive with the place of its weights in scratch: [weights as the kernel wants
-/// them][scratchpad].
+/// One primitive. Its scratch contains the weights (or their gradient) in the kernel's layout, then
+/// the scratchpad. Empty until it is set.
 struct Call {
   dnnl::primitive primitive;
   memory::desc weights, scratchpad;
-  /// Between the user's weights and the kernel's; the direction is the owner's affair.
+  bool gradient = false;   ///< the weights are a result
+  bool reordered = false;  ///< the user's weights have another layout
   dnnl::reorder reorder;
-  bool reordered = false;
 
   std::size_t weights_bytes() const {
     return reordered ? round_up(weights.get_size(), kAlignment) : 0;
@@ -37,9 +36,9 @@ struct Call {
   }
 };
 
-/// The shapes of one layer as oneDNN counts them.
+/// The tensors of one layer.
 struct Descriptors {
-  memory::desc x, y, w, b;  ///< what callers hand over
+  memory::desc x, y, w, b;  ///< of the caller
   memory::desc kernel_w;    ///< weights in the type, and perhaps the layout, of the kernel's choice
   memory::desc kernel_dw;   ///< the same for the gradient, always fp32
 };
@@ -52,77 +51,73 @@ class OnednnAffine : public AffinePlan {
   template <class Description>
   void set_forward(const Description& description) {
     implementation_ = description.impl_info_str();
-    forward_ = make_call(description, description.weights_desc(), true);
+    set(forward_, description, description.weights_desc());
   }
   template <class Description>
   void set_backward_data(const Description& description) {
-    backward_data_ = make_call(description, description.weights_desc(), true);
+    set(backward_data_, description, description.weights_desc());
   }
   template <class Description>
   void set_backward_weights(const Description& description) {
-    backward_weights_ = make_call(description, description.diff_weights_desc(), false);
+    backward_weights_.gradient = true;
+    set(backward_weights_, description, description.diff_weights_desc());
   }
 
   void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
     stream.give([=, this] {
-      execute(forward_.value(), w, true, scratch,
+      execute(forward_, w, scratch,
               {{DNNL_ARG_SRC, of(md_.x, x)},
                {DNNL_ARG_BIAS, of(md_.b, b)},
-               {DNNL_ARG_DST, of(md_.y, y)}},
-              DNNL_ARG_WEIGHTS);
+               {DNNL_ARG_DST, of(md_.y, y)}});
     });
   }
   void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
     stream.give([=, this] {
-      execute(backward_data_.value(), w, true, scratch,
-              {{DNNL_ARG_DIFF_DST, of(md_.y, dy)}, {DNNL_ARG_DIFF_SRC, of(md_.x, dx)}},
-              DNNL_ARG_WEIGHTS);
+      execute(backward_data_, w, scratch,
+              {{DNNL_ARG_DIFF_DST, of(md_.y, dy)}, {DNNL_ARG_DIFF_SRC, of(md_.x, dx)}});
     });
   }
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
     stream.give([=, this] {
-      execute(backward_weights_.value(), dw, false, scratch,
+      execute(backward_weights_, dw, scratch,
               {{DNNL_ARG_SRC, of(md_.x, x)},
                {DNNL_ARG_DIFF_DST, of(md_.y, dy)},
-               {DNNL_ARG_DIFF_BIAS, of(md_.b, db)}},
-              DNNL_ARG_DIFF_WEIGHTS);
+               {DNNL_ARG_DIFF_BIAS, of(md_.b, db)}});
     });
   }
 
   std::size_t scratch_bytes() const override {
-    std::size_t bytes = 0;
-    for (const auto* call : {&forward_, &backward_data_, &backward_weights_}) {
-      if (*call) bytes = std::max(bytes, (*call)->scratch_bytes());
-    }
-    return bytes;
+    return std::max({forward_.scratch_bytes(), backward_data_.scratch_bytes(),
+                     backward_weights_.scratch_bytes()});
   }
   std::string implementation() const override { return "oneDNN " + implementation_; }
 
  private:
   template <class Description>
-  Call make_call(const Description& description, memory::desc weights, bool weights_go_in) {
-    Call call{dnnl::primitive(description), weights, description.scratchpad_desc(), {}, false};
-    if (weights != md_.w) {
-      const auto& from = weights_go_in ? md_.w : weights;
-      const auto& to = weights_go_in ? weights : md_.w;
-      call.reorder = dnnl::reorder(dnnl::reorder::primitive_desc(engine_, from, engine_, to));
-      call.reordered = true;
-    }
-    return call;
+  void set(Call& call, const Description& description, const memory::desc& weights) {
+    call.primitive = dnnl::primitive(description);
+    call.weights = weights;
+    call.scratchpad = description.scratchpad_desc();
+    call.reordered = weights != md_.w;
+    if (!call.reordered) return;
+    const auto& from = call.gradient ? weights : md_.w;
+    const auto& to = call.gradient ? md_.w : weights;
+    call.reorder = dnnl::reorder(dnnl::reorder::primitive_desc(engine_, from, engine_, to));
   }
 
   memory of(const memory::desc& md, const View& view) { return {md, engine_, view.data}; }
 
-  void execute(Call& call, View weights, bool weights_go_in, void* scratch,
-               std::unordered_map<int, memory> arguments, int weights_argument) {
+  void execute(const Call& call, View weights, void* scratch,
+               std::unordered_map<int, memory> arguments) {
+    expect(static_cast<bool>(call.primitive), "the plan was not made for this call");
     memory user_weights = of(md_.w, weights);
     memory kernel = call.reordered ? memory(call.weights, engine_, scratch) : user_weights;
-    if (call.reordered && weights_go_in) call.reorder.execute(stream_, user_weights, kernel);
-    arguments.insert({weights_argument, kernel});
+    if (call.reordered && !call.gradient) call.reorder.execute(stream_, user_weights, kernel);
+    arguments.insert({call.gradient ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, kernel});
     void* pad = static_cast<std::byte*>(scratch) + call.weights_bytes();
     arguments.insert({DNNL_ARG_SCRATCHPAD, memory(call.scratchpad, engine_, pad)});
     call.primitive.execute(stream_, arguments);
-    if (call.reordered && !weights_go_in) call.reorder.execute(stream_, kernel, user_weights);
+    if (call.reordered && call.gradient) call.reorder.execute(stream_, kernel, user_weights);
     stream_.wait();
   }
 
@@ -130,7 +125,7 @@ class OnednnAffine : public AffinePlan {
   dnnl::stream stream_;
   Descriptors md_;
   std::string implementation_;
-  std::optional<Call> forward_, backward_data_, backward_weights_;
+  Call forward_, backward_data_, backward_weights_;
 };
 
 dnnl::prop_kind kind_of(const PlanInput& input) {
@@ -155,7 +150,7 @@ std::unique_ptr<AffinePlan> make_onednn_convolution(const dnnl::engine& engine,
                        .b = {{spec.filters}, f32, tag::x},
                        .kernel_w = {w_dims, type, tag::any},
                        .kernel_dw = {w_dims, f32, tag::any}};
-  // oneDNN counts the elements that are left out between two taps.
+  // oneDNN's dilation counts the elements between two taps.
   const memory::dims strides{spec.stride, spec.stride}, pad{spec.pad_height(), spec.pad},
       skipped{spec.dilation - 1, spec.dilation - 1};
   const auto algorithm = dnnl::algorithm::convolution_direct;
@@ -184,8 +179,8 @@ std::unique_ptr<AffinePlan> make_onednn_dense(const dnnl::engine& engine, const 
   const auto f32 = memory::data_type::f32;
   const std::int64_t batch = spec.input.x[0], in = spec.input.x.row();
   const memory::dims w_dims{spec.features, in};
-  // The user's layout, not one of the kernel's choice: reordering a million weights three times a
-  // step costs more than the better kernel gains (2304 x 384, batch 64: 3.3 against 4.3 ms).
+  // The user's layout: to reorder a million weights three times per step costs more than a better
+  // kernel gains (2304 x 384, batch 64: 3.3 ms instead of 4.3 ms).
   const Descriptors md{.x = {{batch, in}, type, tag::ab},
                        .y = {{batch, spec.features}, type, tag::ab},
                        .w = {w_dims, f32, tag::ab},

@@ -8,8 +8,7 @@
 
 namespace lockstep {
 
-/// `engine` must outlive the plan. Where bf16 is asked for and the library has no kernel, oneDNN's
-/// own error is thrown.
+/// `engine` must outlive the plan. Throws oneDNN's own error if it has no kernel for bf16.
 std::unique_ptr<AffinePlan> make_onednn_convolution(const dnnl::engine& engine,
                                                     const ConvolutionSpec& spec);
 std::unique_ptr<AffinePlan> make_onednn_dense(const dnnl::engine& engine, const DenseSpec& spec);

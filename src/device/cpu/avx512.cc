@@ -1,4 +1,4 @@
-// The kernels for AVX-512 as all processors for servers have it (F, BW, CD, DQ, VL).
+// The kernels for AVX-512 of all server processors (F, BW, CD, DQ, VL).
 #include "src/device/cpu/kernel_headers.h"
 
 #pragma GCC target("avx2,fma,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")

@@ -1,5 +1,5 @@
-// The kernels for what the whole program is compiled for: those of the widest instruction set that
-// it assumes, or kernels of their own for older processors.
+// The kernels of the set that the whole program is compiled for: those of the widest set that it
+// assumes, or kernels of its own for older processors.
 #include "src/device/cpu/kernel_headers.h"
 
 #if defined(__AVX512BF16__) && defined(__AVX512BW__) && defined(__AVX512VL__)

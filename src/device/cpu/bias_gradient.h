@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// sum = that of one image's dy, `pixels` x `channels`, over its pixels.
+/// sum = the sum of one image's dy, `pixels` x `channels`, over its pixels.
 template <class T>
 void bias_gradient_of_image(const T* __restrict dy, std::int64_t pixels, std::int64_t channels,
                             float* __restrict sum) {
@@ -19,7 +19,7 @@ void bias_gradient_of_image(const T* __restrict dy, std::int64_t pixels, std::in
   }
 }
 
-/// db = the sum of images' sums, N x C.
+/// db = the sum of the images' sums, N x C.
 inline void add_images(const float* by_image, std::int64_t images, std::int64_t channels,
                        float* db) {
   std::fill_n(db, channels, 0.0f);
@@ -29,7 +29,7 @@ inline void add_images(const float* by_image, std::int64_t images, std::int64_t 
 }
 
 /// db = the sum of dy (of `shape`, N, H, W, C) over all pixels, image by image, then over the
-/// images: the same bits on any number of threads. `by_image` holds N * C floats.
+/// images. The bits do not depend on the number of threads. `by_image` has room for N * C floats.
 template <class T>
 void bias_gradient(int threads, const T* dy, const Shape& shape, float* db, float* by_image) {
   const std::int64_t images = shape[0], pixels = shape[1] * shape[2], channels = shape[3];

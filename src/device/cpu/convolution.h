@@ -1,4 +1,4 @@
-// The registry of ways to convolve on CPU cores, convolution.cc.
+// The registry of convolution algorithms for CPU cores.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,6 @@ struct engine;
 
 namespace lockstep {
 
-/// What plans for CPU cores are made with.
 struct CpuMeans {
   const dnnl::engine& engine;
   const Kernels& kernels;
@@ -24,15 +23,15 @@ struct ConvolutionEntry {
 
   std::string_view name;
   std::string_view about;
-  /// The plan for a layer, which the engine must outlive; oneDNN's direct sums where the entry has
-  /// nothing else for it. A pure function of the spec and the instruction set, never of the clock:
-  /// another choice gives other last bits.
+  /// The plan for a layer; the engine must outlive it. It uses oneDNN's direct sums if the entry
+  /// does not support the layer. The choice decides the last bits of results. So it depends only on
+  /// the spec and the instruction set, never on measurements.
   std::unique_ptr<AffinePlan> (*plan)(const CpuMeans& means, const ConvolutionSpec& spec);
-  /// What implementation() says of a plan that is not oneDNN's direct sums alone.
+  /// The part of implementation() that distinguishes a plan from oneDNN's direct sums.
   std::string_view mark = {};
 };
 
-/// The registry, "auto" first, which chooses among the others.
+/// "auto" is first and chooses among the others.
 std::span<const ConvolutionEntry> convolutions();
 
 }  // namespace lockstep

@@ -29,7 +29,7 @@ struct CookToom {
 
 namespace cook_toom_detail {
 
-/// Where polynomials are evaluated, in the order in which more points are taken.
+/// The finite points at which polynomials are evaluated.
 constexpr std::array<double, 3> kShort{0, 1, -1};
 constexpr std::array<double, 5> kFive{0, 2.0 / 3, -2.0 / 3, 1.5, -1.5};
 constexpr std::array<double, 7> kSeven{0, 1, -1, 0.5, -0.5, 2, -2};
@@ -55,7 +55,7 @@ constexpr CookToom<M, R> cook_toom() {
   }
   powers[finite][points - 1] = 1;
 
-  // Gauss and Jordan, with a row exchange where the pivot is zero.
+  // Gauss-Jordan elimination with row exchanges.
   Matrix<points, points, double> work = powers, inverse{};
   for (std::size_t i = 0; i < points; ++i) inverse[i][i] = 1;
   for (std::size_t column = 0; column < points; ++column) {
@@ -82,7 +82,7 @@ constexpr CookToom<M, R> cook_toom() {
 
   CookToom<M, R> result{};
   for (std::size_t p = 0; p < points; ++p) {
-    // For infinity, the highest coefficient that the polynomial has.
+    // The value at infinity is the polynomial's highest coefficient.
     const auto value = [&](std::size_t j, std::size_t count) {
       return p < finite ? powers[p][j] : static_cast<double>(j == count - 1);
     };
@@ -91,7 +91,7 @@ constexpr CookToom<M, R> cook_toom() {
     for (std::size_t j = 0; j < R; ++j) of_filter += value(j, R) * value(j, R);
     of_data = root(of_data), of_filter = root(of_filter);
     for (std::size_t j = 0; j < points; ++j) {
-      const double entry = inverse[j][p] / of_data;  // zeros come out of the elimination rounded
+      const double entry = inverse[j][p] / of_data;  // the elimination rounds zeros
       result.data[p][j] = entry < 1e-12 && entry > -1e-12 ? 0.0f : static_cast<float>(entry);
     }
     for (std::size_t j = 0; j < R; ++j)

@@ -1,9 +1,6 @@
-// The CPU back end: cores that this process may use, aligned memory, and the plans of
-// src/device/cpu.
+// The CPU back end: cores, threads and the plans of src/device/cpu.
 
 #include <omp.h>
-#include <sched.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,27 +20,20 @@
 namespace lockstep {
 namespace {
 
-/// oneDNN's bf16 begins there. Its names of instruction sets are bits, of which later ones have
-/// more.
-bool has_avx512() {
-  constexpr auto bits = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
-}
-
-/// Starts the calling thread's team and returns the ids of its threads. Kernels cut their work into
-/// `threads` parts that wait for each other: in a smaller team the first of them would hang.
+/// Starts the calling thread's team and returns the ids of its threads. Throws the usage Error if
+/// OpenMP starts fewer threads, because kernels with parts that wait for each other would hang.
 std::vector<int> start_team(int threads) {
   constexpr long kMost = 1024, kPerProcessor = 8;  // tens of thousands overflow the caller's stack
   const long processors = std::max(sysconf(_SC_NPROCESSORS_CONF), 1L);
   const long most = std::min(kMost, kPerProcessor * processors);
   if (threads > most) {
     fail_usage(
-        "{} threads per rank are too many for a machine of {} processors: say --threads {} or "
+        "{} threads per rank are too many for a machine of {} processors; use --threads {} or "
         "fewer",
         threads, processors, most);
   }
-  omp_set_dynamic(0);            // OMP_DYNAMIC: fewer threads where others compute too
-  omp_set_max_active_levels(1);  // OMP_MAX_ACTIVE_LEVELS, OMP_NESTED: none, or teams within teams
+  omp_set_dynamic(0);            // OMP_DYNAMIC could start fewer threads
+  omp_set_max_active_levels(1);  // OMP_MAX_ACTIVE_LEVELS and OMP_NESTED could allow 0 or 2 levels
   omp_set_num_threads(threads);
   leave_place();
   int size = 1;
@@ -56,8 +46,8 @@ std::vector<int> start_team(int threads) {
   }
   if (size == threads) return ids;
   const char* limit = std::getenv("OMP_THREAD_LIMIT");
-  fail_usage("OpenMP starts {} of {} threads per rank: {}say --threads {}", size, threads,
-             limit ? fmt::format("unset OMP_THREAD_LIMIT, which is {}, or ", limit) : "", size);
+  fail_usage("OpenMP starts {} of {} threads per rank; {}use --threads {}", size, threads,
+             limit ? fmt::format("unset OMP_THREAD_LIMIT ({}), or ", limit) : "", size);
 }
 
 class CpuDevice : public HostDevice {
@@ -71,7 +61,7 @@ class CpuDevice : public HostDevice {
     traits_.description =
         fmt::format("cpu:{} ({}, {}{})", core_list(allowed_cores()), counted(threads_, "thread"),
                     instruction_set_in_use(), isa == "auto" ? "" : " by --isa");
-    if (!has_avx512()) traits_.types = {Type::f32};
+    if (!uses_instruction_set("avx512")) traits_.types = {Type::f32};  // oneDNN has no bf16 below
   }
 
   std::string arithmetic() const override {

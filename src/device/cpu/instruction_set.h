@@ -1,4 +1,4 @@
-// The registry of instruction sets that CPU cores may compute with, instruction_set.cc.
+// The registry of instruction sets for CPU cores.
 #pragma once
 
 #include <span>
@@ -15,19 +15,21 @@ struct InstructionSet {
   std::string_view name;
   std::string_view about;
   const Kernels& (*kernels)();  ///< null for "auto"
-  unsigned onednn;              ///< dnnl::cpu_isa: bits, of which a wider set has more
+  unsigned onednn;              ///< bits of dnnl::cpu_isa; a wider set has more of them
 };
 
-/// The registry, "auto" first, then from narrow to wide.
+/// "auto" is first; the others are ordered from narrow to wide.
 std::span<const InstructionSet> instruction_sets();
 
-/// The set to compute with: the one called `name`, or for "auto" the widest that this processor has
-/// and ONEDNN_MAX_CPU_ISA allows. oneDNN takes none wider from now on, in the whole process, which
-/// it can be told before its first use alone. Throws the usage Error where the processor has not
-/// got it, or it is too late.
+/// The set called `name`. "auto": the widest set of this processor that ONEDNN_MAX_CPU_ISA allows.
+/// From now on oneDNN uses no wider set in the whole process. Throws the usage Error if the
+/// processor lacks the set, or if oneDNN was used before.
 const InstructionSet& use_instruction_set(std::string_view name);
 
-/// What oneDNN computes with: "AVX-512 with bf16".
+/// Whether oneDNN uses the set called `name` or a wider one.
+bool uses_instruction_set(std::string_view name);
+
+/// The instruction set that oneDNN uses: "AVX-512 with bf16".
 std::string instruction_set_in_use();
 
 }  // namespace lockstep

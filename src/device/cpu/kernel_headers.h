@@ -1,4 +1,4 @@
-// All that src/device/cpu/kernels_body.h uses and is not its own.
+// The headers that src/device/cpu/kernels_body.h needs.
 #pragma once
 
 #include <fmt/format.h>

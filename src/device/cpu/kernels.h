@@ -1,6 +1,6 @@
-// The loops of our own that gain by wide registers. Their bodies (src/device/cpu/kernels_body.h)
-// are compiled once for each instruction set, in a namespace of its name, whatever the rest of the
-// program is compiled for; a device takes those of its set (src/device/cpu/instruction_set.h).
+// Lockstep's own kernels that gain from wide registers. src/device/cpu/kernels_body.h is compiled
+// once per instruction set, in a namespace with its name, independently of the rest of the program.
+// A device uses the kernels of its set (src/device/cpu/instruction_set.h).
 #pragma once
 
 #include <memory>
@@ -11,19 +11,19 @@ namespace lockstep {
 
 struct Kernels {
   int lanes;           ///< floats in a register
-  bool bf16_products;  ///< of Winograd's algorithm for bf16 activations, 3x3, even channels
+  bool bf16_products;  ///< Winograd's algorithm multiplies bf16 for 3x3 filters, even channels
   /// Winograd's algorithm with tiles of 2x2 and of 4x4 outputs, for filters of 3x3 and 5x5 at
-  /// stride 1 with channels and filters in whole registers; null for all else.
+  /// stride 1 whose channels and filters fit registers. null: another layer.
   std::unique_ptr<AffinePlan> (*winograd2)(const ConvolutionSpec&);
   std::unique_ptr<AffinePlan> (*winograd4)(const ConvolutionSpec&);
-  /// A plan whose weights gradient goes by lines of the filter, for few channels, in fp32 at stride
-  /// 1 with filters in whole registers; `others`, a plan for the same spec, answers the other
-  /// passes. `others` itself for all else.
+  /// A plan that computes the weights gradient by lines of the filter, for few channels, in fp32 at
+  /// stride 1 with filters in whole registers. `others`, a plan for the same spec, computes the
+  /// other passes. Returns `others` itself for another layer.
   std::unique_ptr<AffinePlan> (*lines)(std::unique_ptr<AffinePlan> others, const ConvolutionSpec&);
   std::unique_ptr<ResponseNormPlan> (*response_norm)(const ResponseNormSpec&);
 };
 
-/// What the whole program is compiled for (LOCKSTEP_MARCH).
+/// The set that the whole program is compiled for (LOCKSTEP_MARCH).
 namespace baseline {
 const Kernels& kernels();
 }

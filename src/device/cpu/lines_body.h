@@ -1,16 +1,16 @@
 // The weights gradient of convolutions of few channels, such as an image's three, in fp32. Part of
 // src/device/cpu/kernels_body.h.
 //
-// What a pixel of the output reads from a line of the input, channels of next pixels included, lies
-// in one piece, as does a line of the filter. So
+// The inputs that a pixel of the output reads from a line of the input, with all channels, are
+// contiguous: a piece. A line of the filter is contiguous too. So
 //
 //   dw[line of the filter] = the sum over all pixels of (piece of x) times (dy of the pixel)
 //
-// as a matrix, of which a block of sums stays in registers while pixels go by: of few numbers of
-// the piece, each spread over a register, by two registers of filters. oneDNN fills its registers
-// with channels, and has too few here.
+// is a matrix. A block of its sums stays in registers while the pixels change: a few numbers of the
+// piece, each broadcast to a register, by two registers of filters. oneDNN fills registers with
+// channels and has too few of them here.
 //
-// Threads share blocks of sums, never a sum: no bit depends on them.
+// Threads share blocks of sums, never a sum, so no bit depends on their number.
 namespace lockstep::KERNELS {
 namespace {
 
@@ -44,17 +44,17 @@ class Lines : public OtherPasses {
   }
 
  private:
-  /// Images that are read again for each block of sums, in a half of the second-level cache.
-  static constexpr std::int64_t kCached = 65536;  // floats
-  /// Pixels of a block of sums: one cache line of each one's gradients, which with many filters
-  /// fall in few sets of the first-level cache.
+  /// Floats of the images that all blocks of sums read again: half of the second-level cache.
+  static constexpr std::int64_t kCached = 65536;
+  /// Pixels of a block of sums. Each needs one cache line of gradients, and with many filters these
+  /// lines share few sets of the first-level cache.
   static constexpr std::int64_t kPixels = 96;
   static constexpr int kColumns = 2;  ///< registers of filters in a block
 
   std::int64_t sums_count() const { return taps_ * piece_ * out_[3]; }
   std::int64_t padded_count() const { return images_ * height_ * pitch_; }
 
-  /// One image with its zeros around it.
+  /// Writes one image with its zero padding.
   void unpack(const float* x, float* padded) const {
     const std::int64_t channels = in_[3], line = in_[2] * channels;
     std::fill_n(padded, height_ * pitch_, 0.0f);
@@ -98,7 +98,7 @@ class Lines : public OtherPasses {
       add_rows<Columns, Rows - 1>(rows, lines, x, dy, sums);
   }
 
-  /// One image's share of a line of the filter, for the filters of a block.
+  /// Adds one image to a line of the filter, for the filters of a block.
   template <int Columns>
   void add_line(const float* x, const float* dy, float* sums) const {
     const std::int64_t blocks = ceil_div(piece_, std::int64_t{kRows});
@@ -125,7 +125,7 @@ class Lines : public OtherPasses {
       parallel_for(threads, count, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t n = begin; n < end; ++n) {
           unpack(x + (first + n) * x_image, padded + n * height_ * pitch_);
-          // Which brings the image's gradients into the cache.
+          // This also loads the image's gradients into the cache.
           bias_gradient_of_image(dy + (first + n) * dy_image, out_[1] * out_[2], filters,
                                  bias + (first + n) * filters);
         }
@@ -157,7 +157,7 @@ class Lines : public OtherPasses {
   std::int64_t piece_;           ///< floats of one
   std::int64_t pad_y_, pad_x_;   ///< pixels
   std::int64_t height_, pitch_;  ///< of a padded image: lines, and floats of a line
-  std::int64_t images_;          ///< that are unpacked at a time
+  std::int64_t images_;          ///< unpacked at a time
 };
 
 std::unique_ptr<AffinePlan> make_lines(std::unique_ptr<AffinePlan> others,

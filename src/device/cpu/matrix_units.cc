@@ -1,14 +1,14 @@
-// dw[tap] = the sum over all pixels q of dy[q]^T * x[q + shift of the tap], as a matrix unit takes
-// it: a tile of 16 filters by 32 pixels times one of 32 pixels by 16 channels, summed in fp32.
-// The image with its zeros around it is one row of pixels, `pitch` to a line, so that a tap is no
-// more than another place to begin; dy has zeros where a line of the output is shorter than that.
+// dw[tap] = the sum over all pixels q of dy[q]^T * x[q + shift of the tap]. A matrix unit
+// multiplies a tile of 16 filters by 32 pixels with one of 32 pixels by 16 channels and adds in
+// fp32. The image with its zero padding is one row of pixels, `pitch` per line, so a tap only
+// changes the first pixel. dy has zeros at the pixels that a line of the output lacks.
 //
 //   dy  as tiles [16 filters][32 pixels], one after the other
-//   x   as [16 channels][pair of pixels][channel, pixel of the pair], which a tap reads from any
-//       pair on: once with pairs that begin at even pixels, once at odd ones
+//   x   as [16 channels][pair of pixels][channel, pixel of the pair]: once with pairs that begin at
+//       even pixels, once with pairs that begin at odd pixels; a tap reads from any pair on
 //
-// Where the channels are few (an image's three), a tap is a whole line of the filter: what it reads
-// from a pixel on, channels of next pixels included, lies in one piece.
+// If there are few channels (an image's three), a tap is a whole line of the filter. All channels
+// that this line reads are contiguous.
 
 #include "src/device/cpu/matrix_units.h"
 
@@ -18,13 +18,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <dnnl.hpp>
 #include <utility>
 
 #include "src/base/check.h"
 #include "src/base/round_up.h"
 #include "src/device/arena.h"
 #include "src/device/cpu/bias_gradient.h"
+#include "src/device/cpu/instruction_set.h"
 #include "src/device/cpu/other_passes.h"
 #include "src/device/parallel_for.h"
 
@@ -35,10 +35,10 @@ namespace {
 
 constexpr std::int64_t kTile = 16;  // rows of a tile, and words in a row
 constexpr std::int64_t kWords = kTile * kTile;
-constexpr std::int64_t kPixels = 2 * kTile;  // that one instruction sums
+constexpr std::int64_t kPixels = 2 * kTile;  // of one instruction's sum
 constexpr std::int64_t kLine = 2 * kTile;    // bf16 numbers in a row of a tile
 constexpr std::int64_t kLineBytes = 64;
-/// Bytes of unpacked images at a time: with the sums they stay in the second-level cache.
+/// Bytes of unpacked images at a time. Together with the sums they fit the second-level cache.
 constexpr std::int64_t kCache = 1 << 20;
 
 /// All eight tiles are 16 rows of 64 bytes.
@@ -61,7 +61,7 @@ MATRIX_UNITS inline Words widen(const Bfloat16* from) {
   std::memcpy(&bits, from, sizeof bits);
   return __builtin_convertvector(bits, Words);
 }
-/// 16 channels of two pixels, next to each other.
+/// 16 channels of two pixels, interleaved.
 MATRIX_UNITS inline Words pair(const Bfloat16* even, const Bfloat16* odd) {
   return widen(even) | widen(odd) << 16;
 }
@@ -69,8 +69,8 @@ MATRIX_UNITS inline void store(Bfloat16* to, Words words) {
   std::memcpy(static_cast<void*>(to), &words, sizeof words);
 }
 
-/// 16 x 16 words, rows for columns. Each round moves the first bit of a word's row to the end of
-/// its column, and the first of the column to the end of the row.
+/// Transposes 16 x 16 words. Each round moves the first bit of a word's row number to the end of
+/// its column number, and the first bit of the column number to the end of the row number.
 MATRIX_UNITS inline void transpose(Words (&rows)[kTile]) {
   constexpr Words low{0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
   for (int round = 0; round < 4; ++round) {
@@ -83,15 +83,15 @@ MATRIX_UNITS inline void transpose(Words (&rows)[kTile]) {
   }
 }
 
-/// What a block of sums reads: from its first tiles of dy and of x on, and how far it is to the
-/// next filters and channels.
+/// The inputs of a block of sums: its first tiles of dy and x, and the distances to the next
+/// filters and channels.
 struct Operands {
   const Bfloat16 *dy, *x;
   std::int64_t dy_stride, x_stride;
   std::int64_t chunks;  ///< of kPixels
 };
 
-/// sums += dy^T * x, a block of kRows x kColumns tiles; `columns` tiles lie beside each other.
+/// sums += dy^T * x for a block of kRows x kColumns tiles; a row has `columns` tiles.
 template <int kRows, int kColumns>
 MATRIX_UNITS void multiply(const Operands& of, float* sums, std::int64_t columns) {
   constexpr bool two_rows = kRows == 2, two_columns = kColumns == 2;
@@ -157,7 +157,7 @@ class MatrixUnitsConvolution : public OtherPasses {
     const std::int64_t x = (odd_ ? 2 : 1) * column_tiles_ * x_stride();
     const std::int64_t dy = filter_tiles_ * dy_stride();
     images_ = std::clamp<std::int64_t>(kCache / (2 * (x + dy)), 1, in_[0]);
-    // Every pair and both pixels of it, then the columns of one more tile.
+    // All pairs with both pixels, then the columns of one more tile.
     padded_count_ = std::max((2 * pairs_ + 1) * in_[3] + columns_ + kTile,
                              (in_[1] + 2 * pad_) * pitch_ * in_[3]);
     Arena places;
@@ -190,11 +190,11 @@ class MatrixUnitsConvolution : public OtherPasses {
   }
 
  private:
-  std::int64_t taps() const { return static_cast<std::int64_t>(shifts_.size()); }
+  std::int64_t taps() const { return std::ssize(shifts_); }
   std::int64_t dy_stride() const { return chunks_ * kTile * kLine; }
   std::int64_t x_stride() const { return pairs_ * kLine; }
   std::int64_t sums_count() const { return taps() * filter_tiles_ * column_tiles_ * kWords; }
-  /// Where the sums of a tile begin.
+  /// The offset of a tile's sums.
   std::int64_t place(std::int64_t tap, std::int64_t filter_tile, std::int64_t column_tile) const {
     return ((tap * filter_tiles_ + filter_tile) * column_tiles_ + column_tile) * kWords;
   }
@@ -239,7 +239,7 @@ class MatrixUnitsConvolution : public OtherPasses {
     });
   }
 
-  /// One image's share of up to 2 x 2 tiles of one tap.
+  /// Adds one image to up to 2 x 2 tiles of one tap.
   void add_block(std::int64_t tap, std::int64_t filter, std::int64_t column, const Bfloat16* dy,
                  const Bfloat16* x, float* sums) const {
     const std::int64_t shift = shifts_[tap];
@@ -254,8 +254,8 @@ class MatrixUnitsConvolution : public OtherPasses {
     multiply<1, 1>(of, to, column_tiles_);
   }
 
-  /// One image with its zeros around it, then its pairs of pixels. What a last tile takes of the
-  /// next pixel ends in columns that nobody reads.
+  /// Writes one image with its zero padding, then its pairs of pixels. A last tile also reads
+  /// channels of the next pixel; they end in columns that are never read.
   MATRIX_UNITS void unpack_x(const Bfloat16* x, Bfloat16* padded, Bfloat16* pairs) const {
     const std::int64_t channels = in_[3];
     std::memset(static_cast<void*>(padded), 0,
@@ -273,12 +273,12 @@ class MatrixUnitsConvolution : public OtherPasses {
     }
   }
 
-  /// One image's gradients, tile by tile.
+  /// Writes one image's gradients, tile by tile.
   MATRIX_UNITS void unpack_dy(const Bfloat16* dy, Bfloat16* tiles) const {
     alignas(64) static constexpr Bfloat16 kZeros[kTile] = {};
     for (std::int64_t o = 0; o < out_[3]; o += kTile) {
       const std::int64_t here = std::min(kTile, out_[3] - o);
-      // The last tile's load must not leave the tensor.
+      // A load of the last tile must not read past the end of the tensor.
       const auto at = [&](std::int64_t pixel, Bfloat16* copy) {
         const std::int64_t place = dy_places_[pixel];
         if (place < 0) return kZeros;
@@ -303,14 +303,14 @@ class MatrixUnitsConvolution : public OtherPasses {
   std::int64_t pad_, pitch_, chunks_;
   std::int64_t columns_, column_tiles_, filter_tiles_;
   std::vector<std::int64_t> shifts_;     ///< of the taps, in pixels
-  std::vector<std::int64_t> dy_places_;  ///< of a line's pixels in an image of dy; -1: a zero
-  bool odd_;                             ///< some tap begins at an odd pixel
+  std::vector<std::int64_t> dy_places_;  ///< offsets of pixels in an image of dy; -1: a zero
+  bool odd_;                             ///< a tap begins at an odd pixel
   std::int64_t pairs_;                   ///< of an image
   std::int64_t images_, x_image_, dy_image_, padded_count_;
   std::size_t sums_, bias_, x_, dy_, padded_, scratch_;
 };
 
-/// The system gives the tiles' registers only to who asks; for all threads of the process.
+/// Linux grants the tiles' registers only on request, to all threads of the process.
 bool tiles_granted() {
   constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   static const bool granted = syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
@@ -319,11 +319,7 @@ bool tiles_granted() {
 
 }  // namespace
 
-bool has_matrix_units() {
-  const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted &&
-         tiles_granted();
-}
+bool has_matrix_units() { return uses_instruction_set("amx") && tiles_granted(); }
 
 bool matrix_units_serve(const ConvolutionSpec& spec) {
   return spec.input.training && spec.input.type == Type::bf16 && spec.stride == 1 &&

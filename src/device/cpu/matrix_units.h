@@ -7,16 +7,15 @@
 
 namespace lockstep {
 
-/// Whether this processor multiplies bf16 matrices, and oneDNN is not told to do without
-/// (ONEDNN_MAX_CPU_ISA).
+/// Whether this processor has bf16 matrix units and ONEDNN_MAX_CPU_ISA allows them.
 bool has_matrix_units();
 
-/// Whether there is a plan for it: bf16, training, two dimensions, stride and dilation 1, one
-/// group. The processor is not asked.
+/// Whether there is a plan for `spec` on a processor with matrix units: bf16, training, two
+/// dimensions, stride and dilation 1, one group.
 bool matrix_units_serve(const ConvolutionSpec& spec);
 
-/// A plan whose weights gradient goes by the matrix units, with the same bits on any number of
-/// threads; `others` answers the other passes and must be for the same spec. Where
+/// A plan that computes the weights gradient on matrix units. The bits do not depend on the number
+/// of threads. `others`, a plan for the same spec, computes the other passes. Requires
 /// has_matrix_units() and matrix_units_serve(spec).
 std::unique_ptr<AffinePlan> make_matrix_units_convolution(std::unique_ptr<AffinePlan> others,
                                                           const ConvolutionSpec& spec);

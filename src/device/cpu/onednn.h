@@ -1,8 +1,7 @@
-// oneDNN, versions 2 and 3, behind one spelling. Only src/device/cpu includes this.
+// One spelling for oneDNN 2 and 3. Only src/device/cpu includes this.
 //
-// Version 2 builds a primitive from an operation descriptor and then an engine; version 3 takes the
-// engine first and has no operation descriptors. describe<P>() hides that difference; nothing else
-// in src/device/cpu depends on the version.
+// Version 2 builds a primitive from an operation descriptor and an engine. Version 3 has no
+// operation descriptors and takes the engine first. No other file depends on the version.
 #pragma once
 
 #include <dnnl.hpp>
@@ -12,8 +11,7 @@
 
 namespace lockstep::onednn {
 
-/// Attributes that every primitive here is made with: scratchpads come from the caller, ReLU is
-/// fused on request.
+/// Attributes of every primitive: the caller owns the scratchpad, and ReLU is fused on request.
 inline dnnl::primitive_attr attributes(bool relu) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -40,7 +38,7 @@ typename P::primitive_desc describe(const dnnl::engine& engine, const dnnl::prim
 #endif
 }
 
-/// The primitive descriptor of backward primitive P, given its forward `hint`.
+/// The primitive descriptor of backward primitive P with its forward `hint`.
 template <class P, class Hint, class... Args>
 typename P::primitive_desc describe_backward(const dnnl::engine& engine,
                                              const dnnl::primitive_attr& attr, const Hint& hint,

@@ -1,4 +1,4 @@
-// A plan that computes weights gradients by itself and leaves the other passes to another plan.
+// A plan that computes only weights gradients; another plan computes the other passes.
 // Only src/device/cpu includes this.
 #pragma once
 

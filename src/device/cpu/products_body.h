@@ -1,9 +1,9 @@
 // Products of matrices that are cut into blocks of kBlock columns, [block][row][kBlock], so that
 // one kernel with constant strides multiplies all of them. Part of src/device/cpu/kernels_body.h.
 //
-// Their factors are of F: fp32, or bf16, of which a lane multiplies two at once and adds both
-// products to a sum of fp32 (VDPBF16PS). So kPerWord<F> numbers that follow each other along the
-// depth of a product lie side by side in a word of 32 bits.
+// The factors have type F: fp32 or bf16. A lane multiplies two bf16 at once and adds both products
+// to a sum of fp32 (VDPBF16PS). So a word of 32 bits contains kPerWord<F> consecutive numbers along
+// the depth of a product.
 namespace lockstep::KERNELS {
 namespace {
 
@@ -87,8 +87,8 @@ inline void multiply_rows(std::int64_t columns, std::int64_t depth, const F* a, 
     multiply_tile<F, Rows, 1, Transposed>(depth, a, b + at * kPerWord<F>, c + at, accumulate);
 }
 
-/// c (+)= a * b: `rows` x `columns` of a block, over `depth` words. Of columns that fill no whole
-/// register, the rest of it holds whatever lay there, and nobody reads its sums.
+/// c (+)= a * b: `rows` x `columns` of a block, over `depth` words. If the columns do not fill the
+/// last register, its other lanes contain arbitrary sums, which are never read.
 template <bool Transposed, class F>
 void multiply(std::int64_t rows, std::int64_t columns, std::int64_t depth, const F* a, const F* b,
               float* c, bool accumulate) {

@@ -4,17 +4,18 @@
 //   y  = x * s^-beta
 //   dx = dy * s^-beta - 2 * alpha * beta * x * (window sum of dy * x * s^(-beta - 1))
 //
-// A block of pixels at a time: the squares of a pixel's channels stand in a row with zeros around
-// them, so that a window is 2 * radius + 1 loads next to each other. s is computed again in
-// backward: cheaper than keeping it.
+// The squares of a pixel's channels stand in a row with zeros around them, so a window is 2 *
+// radius
+// + 1 adjacent loads. The kernel handles a block of pixels at a time. backward() computes s again,
+// because that is cheaper than to store it.
 
 namespace lockstep::KERNELS {
 namespace {
 
-constexpr std::int64_t kPixels = 16;  // of a block: all its rows stay in the first-level cache
+constexpr std::int64_t kPixels = 16;  // of a block: its rows fit the first-level cache
 
-/// A row for each pixel of a block: `radius` zeros, the channels, zeros. What is stored behind the
-/// channels, within their last vector, must be zero too.
+/// A row for each pixel of a block: `radius` zeros, the channels, zeros. Values behind the
+/// channels, within their last vector, must stay zero.
 class Rows {
  public:
   Rows(std::int64_t channels, std::int64_t radius)
@@ -43,9 +44,9 @@ struct Powers {
   Vector scale, next;
 };
 
-/// For beta = 3/4, the usual one: y = s^-1/4 by three steps of Newton's iteration, each y += y *
-/// (1 - s * y^4) / 4, from the guess that a quarter of the exponent gives (3 % off); within 4e-7
-/// for normal s. A third of the time of two square roots and two divisions.
+/// For beta = 3/4, the most common value: y = s^-1/4 by three steps of Newton's iteration, each y
+/// += y * (1 - s * y^4) / 4. The first guess, a quarter of the exponent, has an error of 3 %, the
+/// result one of 4e-7 for normal s. Two square roots and two divisions take three times as long.
 struct ThreeQuarters {
   Powers operator()(Vector s) const {
     Vector y = __builtin_bit_cast(Vector, 0x4f586000 - (__builtin_bit_cast(Words, s) >> 2));
@@ -69,7 +70,7 @@ struct AnyPower {
   }
 };
 
-/// The `count` values from `from` on, zeros behind them.
+/// The `count` values from `from` on, then zeros.
 template <class T>
 Vector load_part(const T* from, std::int64_t count) {
   if (count >= kLanes) return load(from);

@@ -19,8 +19,8 @@
 namespace lockstep {
 namespace {
 
-// Delays as shares of the time between two looks. On 2 cores, a team of 2 has 0.02 to 0.12 if it is
-// alone, and 0.28 to 0.5 beside one or two busy programs.
+// Delays as shares of the time between two looks. On 2 cores, a team of 2 has 0.02 to 0.12 without
+// other programs, and 0.28 to 0.5 beside one or two busy programs.
 constexpr double kLong = 0.2, kShort = 0.15;
 constexpr int kLooksToBegin = 2, kLooksToEnd = 20;
 constexpr int kMostThreads = 256;  ///< of the second team
@@ -65,10 +65,6 @@ void start_second_team(int team) {
   started.fetch_add(1, std::memory_order_relaxed);
 }
 
-bool user_decides() {
-  return std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr;
-}
-
 }  // namespace
 
 bool ContentionJudge::look(double share) {
@@ -84,7 +80,8 @@ bool ContentionJudge::look(double share) {
 SpinControl::SpinControl(std::vector<int> team) {
   for (const int thread : team) team_.push_back({thread, delay_of(thread)});
   const bool counted = std::all_of(team_.begin(), team_.end(), [](auto& d) { return d.ns >= 0; });
-  if (team_.size() < 2 || !counted || user_decides()) return;
+  const bool user_decides = std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY");
+  if (team_.size() < 2 || !counted || user_decides) return;
   thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
   pthread_setname_np(thread_.native_handle(), "spin control");  // its team inherits the name
 }

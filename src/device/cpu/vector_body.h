@@ -1,11 +1,11 @@
-// A register of floats, and its ways from and to memory. Part of src/device/cpu/kernels_body.h.
+// A register of floats with loads and stores. Part of src/device/cpu/kernels_body.h.
 
 namespace lockstep::KERNELS {
 
 inline constexpr int kLanes = KERNEL_LANES;
 inline constexpr bool kBf16Products = KERNEL_BF16_PRODUCTS;
 inline constexpr int kRegisters = kLanes == 16 ? 32 : 16;
-/// Sums of products stay in 14 x 2 registers of 32, or 6 x 2 of 16; the others hold the factors.
+/// Sums of products stay in 14 x 2 of 32 registers, or 6 x 2 of 16; the others contain the factors.
 inline constexpr int kRows = kRegisters == 32 ? 14 : 6;
 
 using Vector = float __attribute__((vector_size(kLanes * 4)));
@@ -31,11 +31,11 @@ inline void store(Bfloat16* to, Vector value) {
   std::memcpy(static_cast<void*>(to), &bits, sizeof bits);
 }
 
-/// dispatch(), for the types above: f32 and bf16.
+/// dispatch() for the types with load() and store(): f32 and bf16.
 template <class F>
 decltype(auto) dispatch_vectors(Type type, F&& f) {
   if (type == Type::bf16) return f(static_cast<Bfloat16*>(nullptr));
-  expect(type == Type::f32, "this is for fp32 and bf16");
+  expect(type == Type::f32, "the type must be fp32 or bf16");
   return f(static_cast<float*>(nullptr));
 }
 

@@ -1,20 +1,19 @@
-// Fast convolution by Winograd's algorithm on plain N, H, W, C activations. The transforms are in
-// fp32 arithmetic whatever their type, the products between them by factors of F, fp32 or bf16.
-// Sources: see src/device/cpu/cook_toom.h. Part of src/device/cpu/kernels_body.h.
+// Fast convolution by Winograd's algorithm on plain N, H, W, C activations. The transforms use fp32
+// arithmetic. The products between them have factors of type F, fp32 or bf16. Sources:
+// src/device/cpu/cook_toom.h. Part of src/device/cpu/kernels_body.h.
 //
-// One tile of M x M outputs costs T x T products per pair of channels, T = M + R - 1, for filters
-// of R x R, where the direct sum costs M R x M R: 64 of 400 for F(4x4,5x5), 36 of 144 for
-// F(4x4,3x3).
+// With filters of R x R, a tile of M x M outputs costs T x T products per pair of channels, T = M +
+// R - 1, instead of M R x M R: 64 instead of 400 for F(4x4,5x5), 36 instead of 144 for F(4x4,3x3).
 //
 //   forward          y  = A^T [ sum over c of (G w G^T) * (B^T x B) ] A
-//   backward data    the same with x = dy and filters turned round, in and out exchanged
+//   backward data    the same with x = dy, rotated filters, and in and out exchanged
 //   backward weights dw = G^T [ sum over tiles of (A dy A^T) * (B^T x B) ] G
 //
-// So each pass is three steps: both factors are transformed, then for each of the T x T points two
-// matrices are multiplied, then the products are transformed back. Tiles are taken in blocks whose
-// transforms fit in the second-level cache. Every matrix here is cut into columns of kBlock
-// channels, [point][channel block][row][kBlock], as src/device/cpu/products_body.h multiplies them.
-// Threads share tiles, points or channels, never a sum: no bit depends on them.
+// Each pass has three steps. Both factors are transformed, two matrices are multiplied for each of
+// the T x T points, and the products are transformed back. Tiles are processed in blocks whose
+// transforms fit the second-level cache. All matrices are cut into columns of kBlock channels,
+// [point][channel block][row][kBlock], as src/device/cpu/products_body.h multiplies them. Threads
+// share tiles, points or channels, never a sum, so no bit depends on their number.
 namespace lockstep::KERNELS {
 namespace {
 
@@ -60,8 +59,8 @@ class Winograd : public AffinePlan {
   }
 
  private:
-  /// Where things lie in scratch, in bytes: a pass from `in` channels to `out`. Filters and tiles
-  /// are factors; in a weights gradient both are tiles, and `sums` has those of the filters.
+  /// The layout of scratch, in bytes, for a pass from `in` channels to `out`. The factors are
+  /// filters and tiles; in a weights gradient both are tiles, and the filters' part has the sums.
   struct Room {
     std::int64_t tiles;  ///< of a block
     /// Elements from point to point.
@@ -71,10 +70,10 @@ class Winograd : public AffinePlan {
     Room(const Winograd& plan, std::int64_t in, std::int64_t out, bool weights) {
       constexpr std::int64_t kFactor = sizeof(F), kSum = sizeof(float);
       const std::int64_t of_filter = weights ? kSum : kFactor, of_out = weights ? kFactor : kSum;
-      // The transforms of a block in three quarters of a megabyte of second-level cache. But what
-      // all blocks share, filters or sums, is to be worth fetching where it does not fit there
-      // beside them: for sums of a weights gradient, which are read and written, a block has as
-      // many bytes itself; filters are read ahead, and pay for an eighth of that and more.
+      // The transforms of a block fill three quarters of a megabyte of second-level cache. Filters
+      // or sums, which all blocks share, may not fit beside them. Then a block must be larger to
+      // pay for loading them: as large as the sums of a weights gradient, which are read and
+      // written, or an eighth of the filters, which are prefetched.
       constexpr std::int64_t kCached = 768 << 10;
       const std::int64_t fitting =
           kCached / (kPoints * (blocks(in) * kFactor + blocks(out) * of_out) * kBlock);
@@ -82,7 +81,7 @@ class Winograd : public AffinePlan {
       const std::int64_t worth = weights ? (shared > kCached ? even * kSum / kFactor : 0)
                                          : (shared > 2 * kCached ? even / 4 : 0);
       tiles = std::clamp<std::int64_t>(std::max(fitting, worth) / kRows * kRows, kRows, 32 * kRows);
-      // Odd numbers of cache lines, so that the points of a tile fall in different sets.
+      // Odd numbers of cache lines, so that the points of a tile use different sets of the cache.
       const auto odd = [](std::int64_t count, std::int64_t size) {
         const std::int64_t line = kLine / size;
         return count / line % 2 ? count : count + line;
@@ -98,7 +97,7 @@ class Winograd : public AffinePlan {
     }
   };
 
-  /// What is read in place of pixels outside of an image.
+  /// Zeros that replace pixels outside of an image.
   template <class T>
   static const T* make_zeros(std::byte* scratch, const Room& room) {
     std::fill(scratch + room.zeros, scratch + room.bias, std::byte{});
@@ -116,8 +115,8 @@ class Winograd : public AffinePlan {
     });
   }
 
-  /// Gives what each(0, give) and, where `Count` numbers share a word, each(1, give) give to the
-  /// points of a row.
+  /// Stores the points that each(0, give) passes to give(y, x, value) in a row. If `Count` numbers
+  /// share a word, each(1, give) passes the second ones.
   template <std::int64_t Count, class Each>
   [[gnu::always_inline]] static void store_words(F* row, std::int64_t point, Each each) {
     const auto place = [=](std::size_t y, std::size_t x) {
@@ -136,7 +135,7 @@ class Winograd : public AffinePlan {
     }
   }
 
-  /// Of w [filter][R][R][channel]: G w G^T, as [point][block of out][words of in][kBlock].
+  /// Writes G w G^T for w [filter][R][R][channel] as [point][block of out][words of in][kBlock].
   void transform_filters(int threads, const float* w, F* to, std::int64_t point,
                          bool backward) const {
     const std::int64_t channels = in_[3], filters = out_[3], size = R * R * channels;
@@ -147,7 +146,7 @@ class Winograd : public AffinePlan {
         store_words<kPerWord<F>>(column + i * kBlock, point, [=](std::int64_t which, auto give) {
           transform<kFilter, kEdge, R>(
               [=](std::size_t y, std::size_t x) {
-                if (backward) {  // turned round; registers of channels lie side by side
+                if (backward) {  // rotated; registers of channels are contiguous
                   return load(w + (i + which) * size +
                               static_cast<std::int64_t>((R - 1 - y) * R + (R - 1 - x)) * channels +
                               o);
@@ -164,7 +163,7 @@ class Winograd : public AffinePlan {
     };
     const std::int64_t groups = out / kLanes;
     parallel_for(threads, groups, 1, [=](std::int64_t begin, std::int64_t end) {
-      // Those of the last two registers, which may hold the same channels, by one thread.
+      // The last two registers may contain the same channels, so one thread computes both.
       const std::int64_t first = begin * kLanes, last = end == groups ? out : end * kLanes;
       each_register(last - first, [&](std::int64_t o) { transform_group(first + o); });
     });
@@ -177,9 +176,9 @@ class Winograd : public AffinePlan {
         kOut,   origin};
   }
 
-  /// The transforms of the tiles `begin` .. `end` - 1 behind `first`, as [point][channel
-  /// block][tile][kBlock], or where a word has those of `Count` tiles [..][word][kBlock]; `begin`
-  /// is the first of a word, and what lies behind `end` in the last one is 0.
+  /// Writes the transforms of tiles `first` + `begin` .. `first` + `end` - 1 as [point][channel
+  /// block][tile][kBlock], or as [..][word][kBlock] if a word contains `Count` tiles. Then `begin`
+  /// is the first tile of a word, and tiles from `end` on are 0.
   template <const auto& L, std::size_t Extent, bool Transposed, std::int64_t Count, class T>
   static void transform_tiles(const Tiles<const T>& images, std::int64_t first, std::int64_t begin,
                               std::int64_t end, std::int64_t capacity, const T* zeros, F* to,
@@ -288,8 +287,8 @@ class Winograd : public AffinePlan {
     for (std::int64_t first = 0; first < tiles; first += room.tiles) {
       const std::int64_t count = std::min(room.tiles, tiles - first);
       const std::int64_t words = ceil_div(count, kPerWord<F>);
-      parallel_for(threads, words, 1, [&](std::int64_t part, std::int64_t behind) {
-        const std::int64_t begin = part * kPerWord<F>, end = std::min(behind * kPerWord<F>, count);
+      parallel_for(threads, words, 1, [&](std::int64_t part, std::int64_t last) {
+        const std::int64_t begin = part * kPerWord<F>, end = std::min(last * kPerWord<F>, count);
         transform_tiles<kData, kEdge, false, kPerWord<F>>(sources, first, begin, end, room.tiles,
                                                           zeros, data, room.in_point);
         transform_tiles<kOutput, kOut, true, kPerWord<F>>(results, first, begin, end, room.tiles,
@@ -338,9 +337,9 @@ bool winograd_serves(const ConvolutionSpec& spec) {
          spec.pad < spec.kernel && in_registers(spec.input.x[3]) && in_registers(spec.filters);
 }
 
-/// Whether factors may be rounded to bf16, where the activations are. With 3x3 filters results are
-/// then off by 0.4 % (tiles of 2x2) and 1.1 % (4x4), where their own rounding is 0.2 %; with 5x5 it
-/// would be 1.1 and 3.8 %.
+/// Whether factors may be rounded to bf16. With 3x3 filters the error of results is then 0.4 %
+/// (tiles of 2x2) and 1.1 % (4x4), while rounding them to bf16 causes 0.2 %. With 5x5 filters it
+/// would be 1.1 % and 3.8 %.
 bool bf16_factors_serve(const ConvolutionSpec& spec) {
   return spec.input.type == Type::bf16 && spec.kernel == 3 && spec.input.x[3] % 2 == 0 &&
          spec.filters % 2 == 0;

@@ -1,6 +1,5 @@
-// Tiles of images in registers, and their transforms by constant matrices: the parts of Winograd's
-// convolution that know nothing of filters (src/device/cpu/winograd_body.h). Part of
-// src/device/cpu/kernels_body.h.
+// Tiles of images in registers, and their transforms by constant matrices, for
+// src/device/cpu/winograd_body.h. Part of src/device/cpu/kernels_body.h.
 namespace lockstep::KERNELS {
 namespace {
 
@@ -11,13 +10,13 @@ std::int64_t width_of(std::int64_t block, std::int64_t channels) {
   return std::min(kBlock, channels - block * kBlock);
 }
 
-/// Whether registers that lie within a block each cover `channels`.
+/// Whether registers that do not cross a block's border can cover `channels`.
 bool in_registers(std::int64_t channels) {
   const std::int64_t rest = channels % kBlock;
   return rest % kLanes == 0 || rest > kLanes;
 }
-/// Calls f(first channel) for each of these registers; the last one begins within the one before it
-/// where `channels` are no whole number of them, and what both hold is computed twice.
+/// Calls f(first channel) for each of these registers. If `channels` do not fill the last register,
+/// it overlaps the one before it, and the common channels are computed twice.
 template <class F>
 void each_register(std::int64_t channels, F f) {
   std::int64_t c = 0;
@@ -43,7 +42,7 @@ template <const auto& M, bool Transposed, std::size_t Columns, std::size_t... I>
 }
 
 /// out (To x To) = L in (From x From) L^T, with L = M or, Transposed, M^T: a register of channels
-/// at once. take(i, j) gives an element of in, give(i, j, value) takes one of out.
+/// at once. take(i, j) returns an element of in, give(i, j, value) receives one of out.
 template <const auto& M, std::size_t To, std::size_t From, bool Transposed = false, class Take,
           class Give>
 [[gnu::always_inline]] inline void transform(Take take, Give give) {
@@ -64,7 +63,7 @@ template <const auto& M, std::size_t To, std::size_t From, bool Transposed = fal
   }
 }
 
-/// Images seen as tiles: the pixels that a tile of `extent` x `extent` reads or writes.
+/// Images as tiles: the pixels that a tile of Extent x Extent reads or writes.
 template <class T>
 struct Tiles {
   T* pixels;
@@ -72,7 +71,7 @@ struct Tiles {
   std::int64_t rows, columns;  ///< of tiles, per image
   std::int64_t step, origin;   ///< tile t begins at t * step + origin
 
-  /// Pointers to the pixels of tile number `tile`; `outside` where there is none.
+  /// Pointers to the pixels of tile number `tile`; `outside` for pixels outside of the image.
   template <std::size_t Extent>
   void look(std::int64_t tile, T* outside, std::array<std::array<T*, Extent>, Extent>& at) const {
     const std::int64_t image = tile / (rows * columns);
@@ -89,8 +88,8 @@ struct Tiles {
   }
 };
 
-/// Fetches the lines that begin at channel `c` of the pixels of a tile that comes next. They are
-/// too many short pieces for a processor to foresee; the one before has the others.
+/// Prefetches the cache lines that begin at channel `c` of the pixels of the next tile. They are
+/// too many short pieces for the processor's own prefetcher.
 template <class T, std::size_t Extent>
 [[gnu::always_inline]] inline void fetch(const std::array<std::array<T*, Extent>, Extent>& at,
                                          std::int64_t c) {

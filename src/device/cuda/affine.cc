@@ -1,8 +1,8 @@
-// One body for both: a dense layer is a convolution of 1x1 images with 1x1 filters.
+// A dense layer is a convolution of 1x1 images with 1x1 filters.
 //
-// The engines want all tensors in one type: in a 16-bit plan weights and biases are converted into
-// scratch at every call, and dw is rounded once to the plan's type before it is widened (cuDNN 9
-// has no engine that gives fp32 from 16-bit inputs). db is a sum of our own in fp32.
+// cuDNN 9 has no engine with 16-bit inputs and an fp32 result. So a 16-bit plan converts weights
+// and biases into scratch at every call, and dw is rounded once to the plan's type before it is
+// widened. db is computed here, in fp32.
 
 #include "src/device/cuda/affine.h"
 
@@ -22,7 +22,7 @@ class CudaAffine : public AffinePlan {
   /// `work`: the forward pass without bias and ReLU.
   CudaAffine(Planner& planner, Convolution work, const PlanInput& input, bool relu)
       : work_(std::move(work)), relu_(relu) {
-    expect(work_.type != Type::i32, "the libraries of a GPU are not told of this type");
+    expect(work_.type != Type::i32, "the libraries of a GPU lack this type");
     Convolution fused = work_;
     fused.bias = true;
     fused.relu = relu;
@@ -64,8 +64,8 @@ class CudaAffine : public AffinePlan {
   }
 
  private:
-  /// scratch: weights or their gradient in the plan's type, biases in it or partial sums of db, and
-  /// the engine's workspace.
+  /// The layout of scratch: weights or their gradient in the plan's type, biases in that type or
+  /// partial sums of db, and the engine's workspace.
   struct Places {
     std::byte *weights, *vector, *workspace;
     Places(void* scratch, const CudaAffine& plan)
@@ -79,8 +79,7 @@ class CudaAffine : public AffinePlan {
     work.pass = pass;
     Chosen plan = planner.choose(work);
     require(plan != nullptr,
-            "no library has a kernel for {} on this device: another --precision may have one",
-            work.text());
+            "no library has a kernel for {} on this device; try another --precision", work.text());
     return plan;
   }
 
@@ -101,7 +100,7 @@ class CudaAffine : public AffinePlan {
     scratch_bytes_ = weights_bytes_ + vector_bytes_ + workspace;
   }
 
-  /// `values` (fp32) in the plan's type: themselves, or what they are converted to at `place`.
+  /// `values` (fp32) in the plan's type: `values` themselves, or a converted copy at `place`.
   View narrowed(Stream& stream, View values, void* place) const {
     if (work_.type == Type::f32) return values;
     const View narrow{place, values.shape, work_.type};

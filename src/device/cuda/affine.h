@@ -1,4 +1,4 @@
-// Convolution and dense layers on GPUs, by the plans that a Planner chooses.
+// Convolution and dense layers on GPUs, with the plans that a Planner chooses.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace lockstep::cuda {
 
-/// What `planner` plans with must outlive the plan. Throws Error where no library has a kernel.
+/// The libraries of `planner` must outlive the plan. Throws Error if no library has a kernel.
 std::unique_ptr<AffinePlan> make_convolution(Planner& planner, const ConvolutionSpec& spec);
 std::unique_ptr<AffinePlan> make_dense(Planner& planner, const DenseSpec& spec);
 

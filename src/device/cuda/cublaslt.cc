@@ -1,9 +1,9 @@
-// cuBLAS counts matrices by columns: what lies in memory as rows x columns of ours is its columns x
-// rows, so that each product is computed as the transpose of ours, with its factors in turn:
+// cuBLAS stores matrices by columns. So a row-major rows x columns matrix is its columns x rows
+// matrix, and each product is computed as the transpose of ours, with exchanged factors:
 //
-//   forward           y  (batch x out) = x w^T      y^T  = w x^T        w transposed once more
+//   forward           y  (batch x out) = x w^T      y^T  = w x^T        and w transposed
 //   backward_data     dx (batch x in)  = dy w       dx^T = w^T dy^T
-//   backward_weights  dw (out x in)    = dy^T x     dw^T = x^T dy       dy transposed once more
+//   backward_weights  dw (out x in)    = dy^T x     dw^T = x^T dy       and dy transposed
 
 #include "src/device/cuda/cublaslt.h"
 
@@ -17,12 +17,12 @@
 namespace lockstep::cuda {
 namespace {
 
-/// More would be a second scratch beside the convolutions'.
+/// A larger workspace would dominate the convolutions' scratch.
 constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
 constexpr std::uint32_t kAlignment = 16;
 
-/// The library, opened when first called and not linked: its constructors take a tenth of a second
-/// of each process, whether that uses a GPU or not. Never closed.
+/// The library, opened at the first call and never closed. It is not linked, because its
+/// constructors would take a tenth of a second in every process, even without a GPU.
 class Functions {
   void* library_ =
       dlopen(fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR).c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -31,7 +31,7 @@ class Functions {
   Function symbol(const char* name) const {
     void* const found = library_ == nullptr ? nullptr : dlsym(library_, name);
     require(found != nullptr,
-            "cuBLASLt cannot be used: {}. Install it, or name its folder in LD_LIBRARY_PATH.",
+            "cannot load cuBLASLt: {}; install it, or add its folder to LD_LIBRARY_PATH",
             dlerror());
     return reinterpret_cast<Function>(found);
   }
@@ -98,7 +98,7 @@ struct Product {
     };
     const std::int64_t batch = c.x[0], in = c.x[3], out = c.y[3];
     const bool forward = pass == Pass::forward, weights = pass == Pass::backward_weights;
-    // Of ours, rows x columns, as they lie in memory.
+    // Row-major, rows x columns.
     make(a, weights ? batch : out, in);
     make(b, batch, forward ? in : out);
     make(d, weights ? out : batch, forward ? out : in);
@@ -125,8 +125,14 @@ struct Product {
   Layout a, b, d;
 };
 
-/// "cuBLASLt 66 tile 20 stages 3 split 1 ...": the algorithm by its own numbers.
+/// "cuBLASLt 66 tile 20 stages 3 split 1 ...": the algorithm with its settings.
 std::string name_of_algorithm(const cublasLtMatmulAlgo_t& algorithm) {
+  std::string text = "cuBLASLt ";
+  const auto add = [&](const char* title, auto attribute, auto value) {
+    std::size_t written = 0;
+    lt().MatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof(value), &written);
+    text += fmt::format("{}{}", title, value);
+  };
   const std::pair<const char*, cublasLtMatmulAlgoConfigAttributes_t> attributes[] = {
       {"", CUBLASLT_ALGO_CONFIG_ID},
       {" tile ", CUBLASLT_ALGO_CONFIG_TILE_ID},
@@ -135,21 +141,9 @@ std::string name_of_algorithm(const cublasLtMatmulAlgo_t& algorithm) {
       {" reduction ", CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME},
       {" swizzle ", CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING},
       {" custom ", CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION}};
-  std::string text = "cuBLASLt ";
-  for (const auto& [title, attribute] : attributes) {
-    std::int32_t value = 0;
-    std::size_t written = 0;
-    lt().MatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof(value), &written);
-    text += fmt::format("{}{}", title, value);
-  }
-  for (const auto& [title, attribute] :
-       {std::pair{" inner ", CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID},
-        std::pair{" cluster ", CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID}}) {
-    std::uint16_t value = 0;
-    std::size_t written = 0;
-    lt().MatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof(value), &written);
-    text += fmt::format("{}{}", title, value);
-  }
+  for (const auto& [title, attribute] : attributes) add(title, attribute, std::int32_t{0});
+  add(" inner ", CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, std::uint16_t{0});
+  add(" cluster ", CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, std::uint16_t{0});
   return text;
 }
 
@@ -213,7 +207,7 @@ Plans Cublaslt::plans(const Convolution& work, std::size_t most) const {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
     prefer(attribute, kAlignment);
   }
-  // Partial sums side by side, not into one place in turn, and in fp32, not in y's type.
+  // Partial sums in separate memory, which is deterministic, and in fp32, not in y's type.
   if (numerics_.deterministic || work.type != Type::f32) {
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
            std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});

@@ -1,4 +1,4 @@
-// Dense layers by cuBLASLt, bias and ReLU in the kernel that multiplies. Free of cuBLAS' headers.
+// Dense layers by cuBLASLt, with fused bias and ReLU. Free of cuBLAS' headers.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace lockstep::cuda {
 
-/// Takes Convolution::dense() alone.
+/// Supports only Convolution::dense().
 class Cublaslt : public Library {
  public:
-  /// On the device that the calling thread has chosen. Throws Error with cuBLAS' reason.
+  /// On the calling thread's device. Throws Error with cuBLAS' reason.
   explicit Cublaslt(Numerics numerics);
   ~Cublaslt() override;
 
@@ -20,8 +20,7 @@ class Cublaslt : public Library {
 
  private:
   Numerics numerics_;
-  /// cublasLtHandle_t.
-  void* handle_ = nullptr;
+  void* handle_ = nullptr;  ///< cublasLtHandle_t
 };
 
 }  // namespace lockstep::cuda

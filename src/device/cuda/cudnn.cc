@@ -30,7 +30,7 @@ fe::DataType_t data_type(Type type) {
                              : fe::DataType_t::FLOAT;
 }
 
-/// cuDNN counts extents as N, C, H, W and takes their order in memory from the strides.
+/// cuDNN's extents are N, C, H, W; the strides define their order in memory.
 graph::Tensor_attributes tensor(Uid uid, Type type, Shape s) {
   return graph::Tensor_attributes()
       .set_uid(uid)
@@ -94,7 +94,7 @@ std::vector<fe::NumericalNote_t> unwanted(Numerics numerics, Type type) {
 
 struct Cudnn::Body {
   Numerics numerics;
-  cudnnHandle_t handle = nullptr;  ///< null: the device is not there
+  cudnnHandle_t handle = nullptr;  ///< null: plans for a device that this machine lacks
   /// Empty if there is a handle.
   std::shared_ptr<fe::DeviceProperties> properties = std::make_shared<fe::DeviceProperties>();
 
@@ -102,7 +102,7 @@ struct Cudnn::Body {
     if (handle != nullptr) cudnnDestroy(handle);
   }
 
-  /// With its engines found and filtered; null where there are none.
+  /// A graph with its engines found and filtered; null: there are none.
   std::shared_ptr<graph::Graph> found(const Convolution& c) const {
     auto g = std::make_shared<graph::Graph>();
     describe(*g, c);
@@ -135,10 +135,10 @@ class FoundPlan final : public Plan {
   }
 
   void run(Stream& stream, const Tensors& t, void* workspace) const override {
-    expect(handle_ != nullptr, "a plan for a device that is not there");
+    expect(handle_ != nullptr, "a plan for a device that this machine lacks");
     std::unordered_map<std::int64_t, void*> places{{kX, t.x}, {kW, t.w}, {kB, t.b}, {kY, t.y}};
     require(cudnnSetStream(handle_, stream.cuda()) == CUDNN_STATUS_SUCCESS,
-            "cuDNN does not take the stream");
+            "cudnnSetStream failed");
     require_good(graph_->execute_plan_at_index(handle_, places, workspace, index_), name_.c_str());
   }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -194,7 +194,7 @@ std::string Cudnn::version() const { return version_text(); }
 std::string Cudnn::properties() const {
   fe::DeviceProperties of_handle;
   if (body_->handle != nullptr) {
-    // cuDNN refuses a device's number after a handle, and the front end passes every number >= 0.
+    // cuDNN accepts a handle or a device number, and the front end passes every number >= 0.
     of_handle.set_device_id(-1).set_handle(body_->handle);
     require_good(of_handle.build(), "properties of the device");
   }

@@ -1,4 +1,4 @@
-// cuDNN's convolutions. Free of cuDNN's headers: cudnn.cc alone reads its front end, which takes
+// cuDNN's convolutions. Free of cuDNN's headers: only cudnn.cc includes its front end, which takes
 // half a minute to compile.
 #pragma once
 
@@ -11,17 +11,17 @@ namespace lockstep::cuda {
 
 class Cudnn : public Library {
  public:
-  /// On the device that the calling thread has chosen; or, with `properties` (what properties()
-  /// gives on such a device), for one that is not there: then everything works but Plan::run().
-  /// Throws Error with cuDNN's reason.
+  /// On the calling thread's device. With `properties`, a result of properties(), for a device that
+  /// this machine lacks: then everything works except Plan::run(). Throws Error with cuDNN's
+  /// reason.
   explicit Cudnn(Numerics numerics, const std::string& properties = {});
   ~Cudnn() override;
 
-  /// Engines that are compiled at run time are left out: they cost up to a second each.
+  /// Without engines that are compiled at run time, which takes up to a second each.
   Plans plans(const Convolution& work, std::size_t most) const override;
   std::shared_ptr<const Plan> plan(const Convolution& work, std::string_view name) const override;
   std::string version() const override;
-  /// Of the device, as cuDNN writes them: JSON.
+  /// The device's properties in cuDNN's JSON.
   std::string properties() const;
 
  private:

@@ -1,5 +1,5 @@
-// Memory and order on a GPU: streams, events and graphs of the CUDA runtime. Every call makes the
-// device that of the calling thread first, for the runtime has one current device per thread.
+// Memory, streams, events and graphs of the CUDA runtime. Every call first sets the device, because
+// the runtime has one current device per thread.
 
 #include "src/device/cuda/device.h"
 
@@ -13,7 +13,7 @@
 #include "src/device/cuda/cublaslt.h"
 #include "src/device/cuda/cudnn.h"
 #include "src/device/cuda/libraries.h"
-#include "src/device/cuda/race.h"
+#include "src/device/cuda/planner.h"
 #include "src/device/cuda/response_norm.h"
 #include "src/device/cuda/runtime.h"
 
@@ -21,19 +21,6 @@ namespace lockstep {
 namespace {
 
 void use(int device) { check_cuda(cudaSetDevice(device), "cudaSetDevice"); }
-
-/// What stands behind a Memory, an Event and so on, freed by `Free`; errors there have nobody to
-/// tell.
-template <class Handle, cudaError_t (*Free)(Handle)>
-struct Owned {
-  explicit Owned(Handle h = {}) : handle(h) {}
-  ~Owned() {
-    if (handle) Free(handle);
-  }
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  Handle handle;
-};
 
 class CudaStream final : public Stream {
  public:
@@ -43,7 +30,7 @@ class CudaStream final : public Stream {
     int lowest = 0, highest = 0;
     check_cuda(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
                "cudaDeviceGetStreamPriorityRange");
-    // Not ordered with the default stream, which nobody here gives work to.
+    // Not ordered with the default stream, which has no work here.
     check_cuda(cudaStreamCreateWithPriority(&stream_.handle, cudaStreamNonBlocking,
                                             priority == Priority::high ? highest : lowest),
                "cudaStreamCreate");
@@ -57,17 +44,17 @@ class CudaStream final : public Stream {
 
  private:
   void enqueue(std::function<void()>) override {
-    expect(false, "host code was given to a stream of a GPU");
+    expect(false, "a stream of a GPU cannot run host code");
   }
 
   int device_, threads_;
-  Owned<cudaStream_t, cudaStreamDestroy> stream_;
+  CudaHandle<cudaStream_t, cudaStreamDestroy> stream_;
 };
 
 /// The CUDA stream behind `stream`.
 CUstream_st* cuda_of(const Stream& stream) {
   CUstream_st* const cuda = stream.cuda();
-  expect(cuda != nullptr, "a stream of a GPU is wanted here");
+  expect(cuda != nullptr, "the stream must be a GPU's");
   return cuda;
 }
 
@@ -87,7 +74,7 @@ class CudaEvent final : public Event {
     use(device_);
     const cudaError_t result = cudaEventQuery(event_.handle);
     if (result == cudaErrorNotReady) {
-      cudaGetLastError();  // else the next launch would be told of it
+      cudaGetLastError();  // else the next check would see it
       return false;
     }
     check_cuda(result, "the GPU's work");
@@ -96,7 +83,7 @@ class CudaEvent final : public Event {
 
  private:
   int device_;
-  Owned<cudaEvent_t, cudaEventDestroy> event_;
+  CudaHandle<cudaEvent_t, cudaEventDestroy> event_;
 };
 
 class CudaGraph final : public Graph {
@@ -109,10 +96,10 @@ class CudaGraph final : public Graph {
   }
 
  private:
-  Owned<cudaGraphExec_t, cudaGraphExecDestroy> exec_;
+  CudaHandle<cudaGraphExec_t, cudaGraphExecDestroy> exec_;
 };
 
-/// The driver's, which has one for each slice of a GPU (MIG), where it tells; else the runtime's.
+/// The driver's id, which is unique for each slice of a GPU (MIG), or else the runtime's.
 cudaUUID_t unique_id(int index, const cudaDeviceProp& properties) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found{};
@@ -175,7 +162,7 @@ class CudaDevice final : public Device {
   }
   std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& body) override;
 
-  // What a race finds may be another plan in the next run: no races for the same bits every time.
+  // Races may end differently in the next run, so a deterministic device has none.
   std::string tuning() const override {
     return options_.deterministic ? "" : planner_->tuning().text();
   }
@@ -198,7 +185,7 @@ class CudaDevice final : public Device {
   }
 
  private:
-  /// What kernels are chosen for besides the library's version and the work.
+  /// The device and settings that affect the choice of kernels.
   std::string platform(const cuda::Numerics& numerics) const {
     return fmt::format("{} (sm_{}{}){}{}", properties_.name, properties_.major, properties_.minor,
                        numerics.deterministic ? ", deterministic" : "",
@@ -216,8 +203,8 @@ class CudaDevice final : public Device {
 
   static Memory allocate_device(std::size_t bytes) {
     void* data = nullptr;
-    check_memory(cudaMalloc(&data, bytes + kPageBytes), bytes,
-                 "GPU memory");  // which aligns to 256
+    // cudaMalloc aligns only to 256 bytes.
+    check_memory(cudaMalloc(&data, bytes + kPageBytes), bytes, "GPU memory");
     std::unique_ptr<void, void (*)(void*)> owner(data, [](void* p) { cudaFree(p); });
     check_cuda(cudaMemset(data, 0, bytes + kPageBytes), "cudaMemset");
     check_cuda(cudaStreamSynchronize(nullptr), "cudaMemset");
@@ -229,7 +216,7 @@ class CudaDevice final : public Device {
   static void check_memory(cudaError_t result, std::size_t bytes, const char* kind) {
     if (result == cudaSuccess) return;
     cudaGetLastError();
-    fail("out of {}: {:.1f} MiB could not be allocated ({}); use a smaller --batch", kind,
+    fail("out of {}: cannot allocate {:.1f} MiB ({}); use a smaller --batch", kind,
          static_cast<double>(bytes) / (1 << 20), cudaGetErrorName(result));
   }
 
@@ -243,8 +230,8 @@ class CudaDevice final : public Device {
 
 std::unique_ptr<Graph> CudaDevice::capture(Stream& stream, const std::function<void()>& body) {
   CUstream_st* const cuda = cuda_of(stream);
-  Owned<cudaGraph_t, cudaGraphDestroy> graph;
-  // Of this thread alone: what another one does meanwhile, such as allocating, is none of it.
+  CudaHandle<cudaGraph_t, cudaGraphDestroy> graph;
+  // Captures only this thread: other threads may allocate meanwhile.
   check_cuda(cudaStreamBeginCapture(cuda, cudaStreamCaptureModeThreadLocal),
              "cudaStreamBeginCapture");
   try {
@@ -258,8 +245,8 @@ std::unique_ptr<Graph> CudaDevice::capture(Stream& stream, const std::function<v
   return std::make_unique<CudaGraph>(graph.handle);
 }
 
-/// How many there are, with what the runtime says where it cannot tell. Whatever it says, a machine
-/// without a driver included, means none.
+/// The number of devices, and the runtime's reason if there are none. A machine without a driver
+/// has none.
 std::pair<int, cudaError_t> count_devices() {
   int count = 0;
   const cudaError_t result = cudaGetDeviceCount(&count);
@@ -280,7 +267,7 @@ std::string why_no_cuda_device() {
 
 std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options) {
   const int count = cuda_device_count();
-  require(count > 0, "{}: choose --device cpu", why_no_cuda_device());
+  require(count > 0, "{}; use --device cpu", why_no_cuda_device());
   const std::string refused = refusal(find_cuda_libraries());
   require(refused.empty(), "{}", refused);
   return std::make_unique<CudaDevice>(options, options.rank_on_host % count);

@@ -9,16 +9,16 @@
 
 namespace lockstep {
 
-/// Devices that this process may use, as the runtime numbers them: CUDA_VISIBLE_DEVICES has chosen
-/// and ordered them, a slice of a GPU (MIG) is one. 0 where there is none, or no driver.
+/// The number of devices that this process may use. CUDA_VISIBLE_DEVICES chooses and orders them; a
+/// slice of a GPU (MIG) is a device. 0: no device or no driver.
 int cuda_device_count();
 
-/// "no CUDA device (CUDA driver version is insufficient for CUDA runtime version)": the reason in
-/// the runtime's words; empty where there is one.
+/// "no CUDA device (CUDA driver version is insufficient for CUDA runtime version)", with the
+/// runtime's reason. Empty: there is a device.
 std::string why_no_cuda_device();
 
-/// The one of this rank on the host, from the first again where the ranks are more. Throws Error
-/// where there is none.
+/// The device of this rank on the host. If there are more ranks than devices, ranks share them in
+/// turn. Throws Error if there is no device.
 std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options);
 
 }  // namespace lockstep

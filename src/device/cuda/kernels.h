@@ -1,5 +1,4 @@
-// The kernels behind each() and each_row(). Only src/device/each.h includes this, where nvcc
-// compiles it.
+// The kernels of each() and each_row(). Only src/device/each.h includes this, and only for nvcc.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +9,8 @@
 
 namespace lockstep {
 
-/// The 32 threads of a warp, which share a row. All of them come to every sum(), max() and min(),
-/// and all get the same bits.
+/// The 32 threads of a warp, which share a row. All of them call every sum(), max() and min(), and
+/// all get the same bits.
 struct Warp {
   static constexpr int lanes = 32;
   int lane;
@@ -68,7 +67,7 @@ __global__ void __launch_bounds__(kWarpsPerBlock* Warp::lanes)
   }
 }
 
-/// Blocks for `count` pieces of work, `per_block` in each; in a larger grid blocks take several.
+/// Blocks for `count` pieces of work, `per_block` each. Beyond the limit a block does several.
 inline unsigned blocks_for(std::int64_t count, int per_block) {
   constexpr std::int64_t kMost = 1 << 20;
   return static_cast<unsigned>(std::min(ceil_div(count, per_block), kMost));

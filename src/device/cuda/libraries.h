@@ -1,5 +1,4 @@
-// Which CUDA, cuDNN and NCCL the program was compiled with and which it finds. Free of their
-// headers.
+// Versions of CUDA, cuDNN and NCCL: compiled with and found at run time. Free of their headers.
 #pragma once
 
 #include <string>
@@ -7,26 +6,24 @@
 
 namespace lockstep {
 
-/// A library, with its versions as a person writes them.
 struct LibraryVersion {
-  std::string name, compiled, found;
-  std::string path;  ///< empty for what is linked statically
+  std::string name;
+  int compiled = 0, found = 0;  ///< 91900: cuDNN 9.19.0; 22809: NCCL 2.28.9; 13000: CUDA 13.0
+  std::string path;             ///< empty: linked statically
 };
 
 struct CudaLibraries {
   LibraryVersion cuda, cudnn, nccl;
-  std::string driver;  ///< the CUDA that the driver is for; empty where there is no driver
-  /// cuDNN's own check of each part that it has loaded: those that are of another version.
+  int driver = 0;  ///< the CUDA version of the driver; 0: no driver
+  /// Parts of cuDNN that have another version, by cuDNN's own check.
   std::vector<std::string> odd_cudnn_parts;
-  /// Where the parts of cuDNN came from.
-  std::vector<std::string> cudnn_paths;
 };
 
 /// Loads the parts of cuDNN that a layer needs, but no driver.
 CudaLibraries find_cuda_libraries();
 
-/// Why these cannot serve, with the cure; empty where they can: cuDNN of one version and from one
-/// folder, neither it nor NCCL older than what was compiled with.
+/// Why these libraries cannot be used, with the fix. Empty: all parts of cuDNN have one version,
+/// and neither cuDNN nor NCCL is older than the version that Lockstep was compiled with.
 std::string refusal(const CudaLibraries& libraries);
 
 /// "CUDA 13.0 (driver 13.0), cuDNN 9.19.0 (compiled with 9.19.0, /usr/lib/libcudnn.so.9), ..."

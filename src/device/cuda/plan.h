@@ -1,5 +1,5 @@
-// What an affine layer asks of a GPU's libraries, and what they answer with: pieces of work in,
-// plans that can do them out. Free of CUDA, so that all but the libraries is tested without.
+// The interface of a GPU's libraries to affine layers: work in, plans out. Free of CUDA, so that
+// tests need neither a GPU nor its libraries.
 #pragma once
 
 #include <array>
@@ -16,26 +16,26 @@ namespace lockstep::cuda {
 
 enum class Pass { forward, backward_data, backward_weights };
 
-/// One pass of a convolution whose tensors all have one type, sums being fp32. A dense layer is a
+/// One pass of a convolution. All tensors have the same type, and sums are fp32. A dense layer is a
 /// convolution of 1x1 images with 1x1 filters.
 struct Convolution {
   Pass pass = Pass::forward;
   Type type = Type::f32;
-  /// N, H, W, C; filters out, height, width, in: where w has fewer channels than x, of groups.
+  /// N, H, W, C; filters out, height, width, in. With groups w has fewer channels than x.
   Shape x, w, y;
   /// Height, width.
   std::array<std::int64_t, 2> stride{1, 1}, pad{0, 0}, dilation{1, 1};
-  /// Of forward alone: y = max(0, x * w + b).
+  /// Only in the forward pass: y = max(0, x * w + b).
   bool bias = false, relu = false;
 
-  /// Of 1x1 images with 1x1 filters.
+  /// Whether this is a dense layer.
   bool dense() const;
   /// "forward bf16 128x24x24x3 64x5x5x3 128x24x24x64 stride 1x1 pad 2x2 dilation 1x1 bias relu":
-  /// equal for equal work, in one line, without '='.
+  /// equal for equal work, one line, no '='.
   std::string text() const;
 };
 
-/// Where its tensors are, aligned to 16 bytes; a gradient stands where its tensor would.
+/// Addresses of the tensors or of their gradients, aligned to 16 bytes.
 struct Tensors {
   void *x = nullptr, *w = nullptr, *b = nullptr, *y = nullptr;
 };
@@ -44,32 +44,32 @@ struct Tensors {
 class Plan {
  public:
   virtual ~Plan() = default;
-  /// Gives the work to `stream`; `workspace` (aligned to 256 bytes) holds nothing between calls.
+  /// Enqueues the work. `workspace` is aligned to 256 bytes; its contents need not survive.
   virtual void run(Stream& stream, const Tensors& tensors, void* workspace) const = 0;
   virtual std::size_t workspace_bytes() const = 0;
-  /// "cuDNN eng41_k2=4_k13=1": the same kernel and settings wherever library and device are the
-  /// same.
+  /// "cuDNN eng41_k2=4_k13=1". With the same library and device it means the same kernel and
+  /// settings.
   virtual const std::string& name() const = 0;
 };
 
 using Plans = std::vector<std::shared_ptr<const Plan>>;
 
-/// Which kernels count.
+/// The kernels that are allowed.
 struct Numerics {
-  /// Those alone that give the same bits in every run.
+  /// Only kernels whose results are bitwise identical in every run.
   bool deterministic = false;
   /// fp32 products with 10 bits of mantissa, on tensor cores.
   bool tf32 = false;
 };
 
-/// A library on one device. Made and used by one thread; outlives its plans.
+/// A library on one device. Created and used by one thread; outlives its plans.
 class Library {
  public:
   virtual ~Library() = default;
-  /// The plans for `work` in the order in which the library likes them, `most` at most; empty where
-  /// it cannot do it.
+  /// At most `most` plans for `work`, in the library's order of preference. Empty: the library does
+  /// not support the work.
   virtual Plans plans(const Convolution& work, std::size_t most) const = 0;
-  /// The one of that name; null where it is not offered.
+  /// The plan with that name; null: not offered.
   virtual std::shared_ptr<const Plan> plan(const Convolution& work, std::string_view name) const;
   /// "cuDNN 9.19.0"
   virtual std::string version() const = 0;

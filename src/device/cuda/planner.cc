@@ -1,11 +1,14 @@
 #include "src/device/cuda/planner.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "src/base/check.h"
 
 namespace lockstep::cuda {
 namespace {
 
-/// Racers of one library: its heuristic has seldom more to offer, and its favourites come first.
+/// Racers per library. Its heuristic rarely returns more, and the best are first.
 constexpr std::size_t kMostRacers = 48;
 
 std::string platform(const std::vector<const Library*>& libraries, const std::string& device) {
@@ -16,6 +19,27 @@ std::string platform(const std::vector<const Library*>& libraries, const std::st
 
 }  // namespace
 
+bool Convolution::dense() const {
+  const auto flat = [](const Shape& shape) { return shape[1] == 1 && shape[2] == 1; };
+  return flat(x) && flat(w) && flat(y);
+}
+
+std::string Convolution::text() const {
+  const char* const passes[] = {"forward", "backward_data", "backward_weights"};
+  const auto pair = [](const auto& p) { return fmt::format("{}x{}", p[0], p[1]); };
+  return fmt::format("{} {} {} {} {} stride {} pad {} dilation {}{}{}",
+                     passes[static_cast<int>(pass)], name_of(type), x.text(), w.text(), y.text(),
+                     pair(stride), pair(pad), pair(dilation), bias ? " bias" : "",
+                     relu ? " relu" : "");
+}
+
+std::shared_ptr<const Plan> Library::plan(const Convolution& work, std::string_view name) const {
+  const Plans all = plans(work, std::numeric_limits<std::size_t>::max());
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const auto& plan) { return plan->name() == name; });
+  return found == all.end() ? nullptr : *found;
+}
+
 Planner::Planner(std::vector<const Library*> libraries, const std::string& device)
     : libraries_(std::move(libraries)), tuning_(platform(libraries_, device)) {}
 
@@ -25,7 +49,7 @@ std::shared_ptr<const Plan> Planner::choose(const Convolution& work) {
     for (const Library* library : libraries_) {
       if (auto plan = library->plan(work, *name)) return plan;
     }
-    fail("the tuned plan {} is not offered for {}: tune again", *name, text);
+    fail("the tuned plan {} is not offered for {}; tune again", *name, text);
   }
   Plans plans;
   for (const Library* library : libraries_) {

@@ -1,37 +1,15 @@
-#include "src/device/cuda/race.h"
-
 #include <algorithm>
 #include <limits>
 
 #include "src/base/random.h"
+#include "src/device/cuda/planner.h"
 #include "src/device/cuda/runtime.h"
 
 namespace lockstep::cuda {
 namespace {
 
-/// Marks with the time at which they were reached.
-class Mark {
- public:
-  Mark() { check_cuda(cudaEventCreate(&event_), "cudaEventCreate"); }
-  ~Mark() { cudaEventDestroy(event_); }
-  Mark(const Mark&) = delete;
-  Mark& operator=(const Mark&) = delete;
-  void record(Stream& stream) {
-    check_cuda(cudaEventRecord(event_, stream.cuda()), "cudaEventRecord");
-  }
-  /// Milliseconds; blocks until it is reached.
-  float since(const Mark& earlier) const {
-    float time = 0;
-    check_cuda(cudaEventSynchronize(event_), "the GPU's work");
-    check_cuda(cudaEventElapsedTime(&time, earlier.event_, event_), "cudaEventElapsedTime");
-    return time;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
-/// Memory of the device with numbers in [-1, 1): zeros would be multiplied with less heat.
+/// Memory of the device with numbers in [-1, 1). Products of zeros need less power and would be too
+/// fast.
 Memory random_memory(Device& device, Stream& stream, std::int64_t count, Type type) {
   const std::size_t bytes = count * size_of(type);
   Memory host = device.allocate(bytes, Place::host), memory = device.allocate(bytes, Place::device);
@@ -45,17 +23,22 @@ Memory random_memory(Device& device, Stream& stream, std::int64_t count, Type ty
   return memory;
 }
 
-/// Milliseconds of one run of `plan`, the best of a few; those that are seen to lose at once are
-/// asked once only.
+/// Milliseconds of one run of `plan`, the best of a few. A plan that is clearly slower than `best`
+/// is measured only once.
 float time_of(Stream& stream, const Plan& plan, const Tensors& tensors, void* workspace,
               float best) {
   constexpr int kRuns = 8, kRounds = 3;
-  Mark begin, end;
+  CudaHandle<cudaEvent_t, cudaEventDestroy> begin, end;
+  for (auto* event : {&begin, &end}) check_cuda(cudaEventCreate(&event->handle), "cudaEventCreate");
   const auto time = [&](int runs) {
-    begin.record(stream);
+    check_cuda(cudaEventRecord(begin.handle, stream.cuda()), "cudaEventRecord");
     for (int i = 0; i < runs; ++i) plan.run(stream, tensors, workspace);
-    end.record(stream);
-    return end.since(begin) / static_cast<float>(runs);
+    check_cuda(cudaEventRecord(end.handle, stream.cuda()), "cudaEventRecord");
+    check_cuda(cudaEventSynchronize(end.handle), "the GPU's work");
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, begin.handle, end.handle),
+               "cudaEventElapsedTime");
+    return milliseconds / static_cast<float>(runs);
   };
   time(1);  // loads the kernel
   float least = time(1);
@@ -82,10 +65,10 @@ std::size_t race(Device& device, Stream& stream, const Convolution& work, const 
       const float time =
           time_of(stream, *plans[i], {x.get(), w.get(), b.get(), y.get()}, workspace.get(), best);
       if (time < best) best = time, winner = i;
-    } catch (const Error&) {
+    } catch (const Error&) {  // a plan that fails loses
     }
   }
-  expect(best < std::numeric_limits<float>::infinity(), "no plan of a race came in");
+  expect(best < std::numeric_limits<float>::infinity(), "all plans of a race failed");
   return winner;
 }
 

@@ -1,7 +1,6 @@
-// The formulas are those of src/device/cpu/response_norm.cc. A row is a pixel, and a team shares
-// its channels; the terms of backward's window sum are written once, by a first pass, and not 2 *
-// radius
-// + 1 times.
+// For the formulas see src/device/cpu/response_norm_body.h. A row is a pixel, and a team shares its
+// channels. The first pass of backward() stores the terms of the window sum, so that they are not
+// computed 2 * radius + 1 times.
 
 #include "src/device/cuda/response_norm.h"
 
@@ -31,7 +30,7 @@ struct Norm {
     }
     return bias + alpha * sum;
   }
-  /// s^-beta; beta = 3/4, the usual one, by square roots alone.
+  /// s^-beta; beta = 3/4, the most common value, needs only square roots.
   HOST_DEVICE float scale(float s) const {
     if (beta != 0.75f) return std::pow(s, -beta);
     const float root = std::sqrt(s);

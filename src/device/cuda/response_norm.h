@@ -1,4 +1,4 @@
-// Local response normalisation as bodies for src/device/each.h: for GPUs, and on the CPU as well.
+// Local response normalisation by row-wise kernels. It also runs on the CPU.
 #pragma once
 
 #include <memory>

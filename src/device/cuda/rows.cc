@@ -62,7 +62,7 @@ struct SumBlocks {
   }
 };
 
-/// Enough for every core of a GPU, and for short sums in fp32.
+/// Enough blocks for every core of a GPU, and for short sums in fp32.
 std::int64_t blocks_of(std::int64_t rows) { return std::clamp<std::int64_t>(rows / 32, 1, 2048); }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace lockstep {
 
 void check_cuda(cudaError_t result, std::string_view what) {
   if (result == cudaSuccess) return;
-  cudaGetLastError();  // so that nobody else is told of it
+  cudaGetLastError();  // else the next check would see it too
   fail("{}: {} ({})", what, cudaGetErrorString(result), cudaGetErrorName(result));
 }
 

@@ -37,7 +37,7 @@ Floats integers(int rank, int step) {
   return values;
 }
 
-/// What each of the buckets holds after the sum over all ranks in the canonical order.
+/// The contents of each bucket after the sum over all ranks in canonical order.
 Floats sum_of_all(Floats (*values)(int rank, int step), int step) {
   std::vector<Floats> parts;
   std::vector<float*> places;

@@ -1,5 +1,5 @@
-// The training step on a GPU: it is the CPU's within tolerance, in two runs the same, the same
-// repeated as a graph or not, and on several ranks that of one rank.
+// The training step on a GPU: it matches the CPU's within tolerance. It is bitwise identical in two
+// runs, with and without graphs, and on one and several ranks.
 #include "src/device/cuda/device.h"
 #include "tests/mpi/training_step.cc"
 
