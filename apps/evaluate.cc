@@ -1,4 +1,4 @@
-// Evaluates checkpoints on the test set: once, or again for every new one in a folder. mpirun -np N
+// Evaluates checkpoints on the test set: once, or every new one in a folder. mpirun -np N
 // ./evaluate shares the work.
 
 #include <CLI/CLI.hpp>
@@ -12,14 +12,13 @@
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
-#include "apps/run/checkpoint_folder.h"
 #include "apps/run/evaluated_checkpoint.h"
 #include "apps/run/evaluation.h"
 #include "apps/run/metrics.h"
 #include "apps/run/run_setup.h"
 #include "apps/run/signals.h"
 #include "apps/step/placement.h"
-#include "apps/step/restore.h"
+#include "apps/step/replica_check.h"
 #include "collectives/comm/comm.h"
 #include "collectives/comm/flight_recorder.h"
 #include "net/checkpoint.h"
@@ -43,7 +42,7 @@ struct EvaluateOptions {
   int threads = 0;
 };
 
-/// Also false where the path leads nowhere: whoever reads it says why.
+/// False also if the path cannot be read: opening it reports the error.
 bool is_folder(const std::filesystem::path& path) {
   std::error_code unreadable;
   return std::filesystem::is_directory(path, unreadable);
@@ -52,31 +51,33 @@ bool is_folder(const std::filesystem::path& path) {
 void declare(OptionRows& rows, EvaluateOptions& o) {
   rows.group("Options");
   rows.text("--weights", o.weights, "NAME",
-            "ema: the moving average; raw: the weights; auto: the average if there is one",
+            "Weights to evaluate: ema, the moving average; raw; auto: ema if there is one",
             one_of("--weights", {"auto", "ema", "raw"}));
   rows.text("--data", o.data, "DIR", "Folder of the test set, for checkpoints trained on files");
-  rows.text("--precision", o.precision, "TYPE", "fp32, bf16, or on GPUs fp16 [as trained]",
+  rows.text("--precision", o.precision, "TYPE",
+            "Type of activations: fp32, bf16, or on GPUs fp16 [as trained]",
             one_of("--precision", {"fp32", "bf16", "fp16"}));
-  rows.flag("--follow", o.follow, "Stay, and evaluate every new checkpoint of the folder");
+  rows.flag("--follow", o.follow,
+            "Evaluation of every new checkpoint of the folder, until a signal");
   rows.number("--interval", o.interval, Bounds::above_zero(kLongestTime),
               "Seconds between looks into the folder");
-  rows.flag("--no-confusion", o.no_confusion,
-            "Leave out the table of which class was taken for which");
+  rows.flag("--no-confusion", o.no_confusion, "No confusion table");
   rows.flag("--test-views", o.test_views,
-            "See each image six times, mirrored and moved by a pixel: the mean of their logits");
+            "Evaluation on six views of each image, mirrored and moved: mean logits");
   rows.text("--logits", o.logits, "FILE",
-            "Write the first 100 test samples, their labels and logits there, as HDF5");
-  rows.text("--device", o.device, "NAME", "Device: auto or one of train_cifar --list",
+            "HDF5 file for the first 100 test samples, their labels and logits");
+  rows.text("--device", o.device, "NAME", "Device: auto or a name from train_cifar --list",
             [](const std::string& name) { find(devices(), name); });
-  rows.text("--conv", o.convolution, "NAME", "How CPU cores convolve: auto, direct, winograd4, ...",
+  rows.text("--conv", o.convolution, "NAME",
+            "Convolution on CPU cores: auto, direct, winograd4, ...",
             [](const std::string& name) { find(convolutions(), name); });
-  rows.text("--isa", o.isa, "NAME", "Instruction set of CPU cores: auto, avx2, avx512, ...",
+  rows.text("--isa", o.isa, "NAME", "Widest instruction set of CPU cores: auto, avx2, avx512, ...",
             [](const std::string& name) { find(instruction_sets(), name); });
   rows.optional_number("--threads", o.threads, Bounds::at_least(1),
-                       "Threads per rank [the node's cores shared out]");
+                       "Threads per rank [the node's cores divided by its ranks]");
 }
 
-/// False if `text` is all that is to be done: print it.
+/// False: only print `text`.
 bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
   CLI::App app("Evaluates checkpoints on the test set of the data that they were trained on",
                "evaluate");
@@ -89,10 +90,11 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
   if (!read_command_line(app, argc, argv, "Options", text)) return false;
   o.checkpoint = home_path("checkpoint", o.checkpoint);
   if (o.test_views && !o.logits.empty()) {
-    fail_usage("--logits are those of an image as it is: leave --test-views out");
+    fail_usage("--logits does not work with --test-views. Omit one of them.");
   }
   if (o.follow && !is_folder(o.checkpoint)) {
-    fail_usage("--follow wants a folder of checkpoints, and {} is none", o.checkpoint);
+    fail_usage("--follow needs a folder, and {} is none. Pass a folder of checkpoints.",
+               o.checkpoint);
   }
   return true;
 }
@@ -121,12 +123,12 @@ void note(const std::string& text) {
   std::fputs(fmt::format("evaluate: note: {}\n", text).c_str(), stderr);
 }
 
-/// For other programs that load the checkpoint and must find the same (scripts/load_*.py).
+/// For other programs that load the checkpoint and compare their logits (scripts/load_*.py).
 void write_answers(const std::string& file, const EvaluatedCheckpoint& subject,
                    const Answers& answers) {
   std::error_code none;
   require(!std::filesystem::equivalent(file, subject.file, none),
-          "--logits {} is the checkpoint itself: give another name", file);
+          "--logits {} is the checkpoint. Use another name.", file);
   const auto count = std::ssize(answers.labels);
   Hdf5Writer writer(file);
   writer.array("samples", answers.sample_shape.with_batch(count), answers.samples);
@@ -137,8 +139,7 @@ void write_answers(const std::string& file, const EvaluatedCheckpoint& subject,
   writer.commit();
 }
 
-/// Collective. One checkpoint, which rank 0 has open. What it was trained on decides what it is
-/// tested on. False where a rank was asked to stop.
+/// Collective. Evaluates one checkpoint, which rank 0 has open. False: a rank was asked to stop.
 bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Checkpoint* checkpoint,
               const Signals& signals) {
   const Comm comm = world.comm();
@@ -205,7 +206,8 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
       if (comm.rank() != 0) return;
       if (is_folder(o.checkpoint)) {
         checkpoint = folder.next();
-        require(checkpoint || o.follow, "{} holds no whole checkpoint (step-NNNNNNNNNN.h5)",
+        require(checkpoint || o.follow,
+                "{} contains no whole checkpoint (step-NNNNNNNNNN.h5). Use another folder.",
                 o.checkpoint);
       } else {
         checkpoint = std::make_unique<Checkpoint>(o.checkpoint);

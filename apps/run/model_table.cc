@@ -7,8 +7,8 @@
 namespace lockstep {
 namespace {
 
-/// Keras' name of a layer without what is behind it, where it has one.
-std::string class_alone(const LayerSummary& layer) {
+/// Keras' name of a layer without its activation; the layer's kind if Keras has no name.
+std::string keras_name(const LayerSummary& layer) {
   const char* dimensions = layer.output.rank() == 3 ? "1D" : "2D";
   if (layer.kind == "max_pool") return fmt::format("MaxPooling{}", dimensions);
   if (layer.kind == "average_pool") return fmt::format("AveragePooling{}", dimensions);
@@ -35,7 +35,7 @@ std::string class_alone(const LayerSummary& layer) {
 
 /// "BatchNormalization + ReLU"
 std::string class_of(const LayerSummary& layer) {
-  return class_alone(layer) + (layer.implementation.ends_with("+ relu") ? " + ReLU" : "");
+  return keras_name(layer) + (layer.implementation.ends_with("+ relu") ? " + ReLU" : "");
 }
 
 /// "(None, 300, 7)"

@@ -1,4 +1,4 @@
-// A model's layers and their parameters as a table, as Keras' model.summary() prints it.
+// A model's layers and their parameters as the table of Keras' model.summary().
 #pragma once
 
 #include <string>

@@ -22,7 +22,7 @@ std::vector<Range> places_of_sums(const Layout& layout) {
   return places;
 }
 
-/// Sums over the ranks, of one shard or of what the shards of each have come to.
+/// Sums over the ranks, of one shard or of the sum of several.
 class SyncBatchNorm::Ranks : public AcrossShards {
  public:
   Ranks(Device& device, std::unique_ptr<Reducer> reducer, std::vector<Range> places, int ranks,
@@ -41,7 +41,7 @@ class SyncBatchNorm::Ranks : public AcrossShards {
     const double began = now_seconds();
     const auto place = std::find_if(places_.begin(), places_.end(),
                                     [&](const Range& range) { return range.count == count; });
-    expect(place != places_.end(), "a layer sums what has not the length of a statistic");
+    expect(place != places_.end(), "a layer sums another length than a statistic's");
     const auto bucket = static_cast<int>(place - places_.begin());
     const std::size_t bytes = count * sizeof(float);
     float* const at = reducer_->gradients() + place->begin;
@@ -75,7 +75,7 @@ class SyncBatchNorm::Ranks : public AcrossShards {
   double seconds_ = 0;
 };
 
-/// The work of one of several shards, and the sums that it takes part in.
+/// The work of one of several shards, up to and between the sums over all shards.
 class SyncBatchNorm::Queue : public Stream, public AcrossShards {
  public:
   Queue(Device& device, int shards_of_all, Record* record)
@@ -95,7 +95,7 @@ class SyncBatchNorm::Queue : public Stream, public AcrossShards {
     float* values = nullptr;
     std::int64_t count = 0;
   };
-  /// Works up to the next sum, which is returned; none: all is done.
+  /// Works up to the next sum and returns it; null: all is done.
   const Piece* run() {
     while (next_ < pieces_.size()) {
       const Piece& piece = pieces_[next_++];

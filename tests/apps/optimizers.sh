@@ -33,12 +33,12 @@ expect_same_state "accumulated" "$(step_file "$folder/accumulate" 4)" "$(step_fi
 ranks 1 train_cifar "${small[@]}" --accumulate 2 --shards 4
 expect_error "two numbers of shards" 2 '--accumulate --shards'
 
-# What decay is depends on the optimizer's word.
-train 1 "${state[@]}" --optimizer adam --steps 1 --checkpoint-dir "$folder/adam_again"
-expect_line "adam's loss has the penalty" 'penalty'
-train 1 "${state[@]}" --optimizer adamw --steps 1
+# Weight decay is a penalty of the loss unless the optimizer decouples it.
+train 1 "${state[@]}" --optimizer adam --steps 1 --log-dir "$folder/adam_log"
+expect "adam's loss has a penalty" grep -q '"penalty":0\.' "$folder/adam_log/metrics.jsonl"
+train 1 "${state[@]}" --optimizer adamw --steps 1 --log-dir "$folder/adamw_log"
 expect_line "its decay is decoupled" '^optimizer adamw beta1.0.9 beta2.0.999 1e-08 lr.0.001 decoupled'
-expect "adamw's has none" bash -c '! grep -q penalty "$1"' - "$folder/out"
+expect "adamw's has none" grep -q '"penalty":0,' "$folder/adamw_log/metrics.jsonl"
 
 # A checkpoint knows its optimizer's options, and no others.
 ranks 1 train_cifar "${small[@]}" "${state[@]}" --optimizer adam --beta2 0.99 --steps 9 --check --checkpoint-dir "$folder/adam/two"

@@ -14,7 +14,7 @@ expect_checkpoint() {
   kill -"$1" "$(pid_of_rank "$2")"
   collect
   expect_error "SIG$1 to rank $2" 75 '^train_cifar: stopped on request after step'
-  stopped=$(sed -n 's/^train_cifar: stopped on request after step \([0-9]*\): the same command goes on from there$/\1/p' "$folder/err")
+  stopped=$(sed -n 's/^train_cifar: stopped on request after step \([0-9]*\): the same command resumes there$/\1/p' "$folder/err")
   expect_files "SIG$1 to rank $2: one checkpoint, of that step" "$where" "$(basename "$(step_file . "${stopped:-0}")")"
   expect "SIG$1 to rank $2: no step after it" bash -c "! grep -q 'step $((stopped + 1))/' '$folder/out'"
 }

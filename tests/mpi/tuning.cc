@@ -1,6 +1,6 @@
 // Kernels chosen by one rank for all, and for the next run, on a device that "measures" by
 // counting.
-#include "apps/step/tuning.h"
+#include "apps/run/run_setup.h"
 
 #include <gtest/gtest.h>
 

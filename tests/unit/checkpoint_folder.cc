@@ -1,10 +1,10 @@
 // CheckpointFolder: beside a run that saves and removes all the time; nothing is read twice.
-#include "apps/run/checkpoint_folder.h"
-
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "apps/run/evaluated_checkpoint.h"
+#include "apps/run/provenance.h"
 #include "net/checkpoint_pruner.h"
 #include "tests/support/files.h"
 
