@@ -39,7 +39,7 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
 }
 
 Evaluation::~Evaluation() {
-  try {  // a stopped evaluation has left work behind
+  try {  // a stopped evaluation has left work in the stream
     stream_->synchronize();
   } catch (...) {  // the caller who waited for the result has seen it
   }

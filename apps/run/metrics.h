@@ -58,7 +58,7 @@ inline Metrics metrics_of(const StepReport& r) {
       {"loader_wait", r.share(r.times.loader)}};
   if (r.scaled) {
     const LossScale& scale = totals.loss_scale;
-    metrics.push_back({"loss_scale", scale.scale, fmt::format("scale {:g}", scale.scale)});
+    metrics.push_back({"loss_scale", scale.scale});
     metrics.push_back({"loss_scale_good_steps", static_cast<double>(scale.good)});
     metrics.push_back({"skipped_steps", static_cast<double>(scale.skipped)});
   }

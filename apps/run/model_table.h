@@ -2,13 +2,12 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "net/model.h"
 
 namespace lockstep {
 
-/// Lines of the table for samples of shape `sample`. Throws Error if they do not fit the model.
-std::vector<std::string> model_table(const ModelEntry& entry, Shape sample, int classes);
+/// The table for samples of shape `sample`. Throws Error if they do not fit the model.
+std::string model_table(const ModelEntry& entry, Shape sample, int classes);
 
 }  // namespace lockstep

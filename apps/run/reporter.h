@@ -18,9 +18,9 @@ namespace lockstep {
 
 /// On ranks other than 0 every call does nothing. begin() throws Error if the files cannot be
 /// opened. Later a report that cannot be written (a full disk, a closed stdout) does not end the
-/// run: stderr says so once, and again at the end if the files are incomplete. If another run has
-/// taken over the folders, nothing is written to them and the call throws Error on rank 0. Owner:
-/// train(), which keeps the arguments alive. Thread: the computing one.
+/// run: stderr gets a warning once, and again at the end if the files are incomplete. If another
+/// run has taken over the folders, nothing is written to them and the call throws Error on rank 0.
+/// Owner: train(), which keeps the arguments alive. Thread: the computing one.
 class Reporter {
  public:
   /// `folders`: null on ranks other than 0. `keep_waiting`: see Console.

@@ -145,7 +145,16 @@ TrainingStep RunSetup::make_step(Timeline* timeline) const {
 }
 
 std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step) const {
-  return lockstep::make_loader(*device, *data.train, loader_spec(options, plan, step));
+  return lockstep::make_loader(*device, *data.train,
+                               {.seed = plan.seed,
+                                .global_batch = plan.global_batch,
+                                .shards = plan.shards,
+                                .first_shard = plan.first_shard,
+                                .own_shards = plan.own_shards,
+                                .first_position = plan.start.samples,
+                                .type = step.model().input_type(),
+                                .held = step.lanes(),
+                                .mixing = options.data.mixing});
 }
 
 void require_precision(const Device& device, Type type) {

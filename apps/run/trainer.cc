@@ -45,8 +45,7 @@ std::unique_ptr<RunFolders> claim_folders(const World& world, const Options& opt
 void print_model(const RunSetup& setup) {
   if (setup.comm.rank() != 0) return;
   const Dataset& data = *setup.data.train;
-  const auto lines = model_table(setup.entry, data.sample_shape(), data.classes());
-  Console().line(fmt::format("{}", fmt::join(lines, "\n")));
+  Console().line(model_table(setup.entry, data.sample_shape(), data.classes()));
 }
 
 /// Collective. Fits data and plan to the checkpoint. `notes` become the plan's first.

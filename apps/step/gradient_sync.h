@@ -1,4 +1,4 @@
-// GradientSync: everything that a step sums over the ranks, each kind behind RankSum.
+// GradientSync: everything that a step sums over the ranks, through the interface RankSum.
 #pragma once
 
 #include <memory>

@@ -99,7 +99,7 @@ class Connector {
   }
 
  private:
-  /// Seconds for the watchdog, above the reducers' own deadline, whose report says more.
+  /// Seconds for the watchdog, above the reducers' own deadline, whose report has more detail.
   double limit() const { return options_.ranks.timeout + 10; }
 
   Comm comm_;

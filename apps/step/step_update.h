@@ -47,7 +47,7 @@ class StepUpdate {
   /// After the last step that was taken.
   const LossScale& loss_scale() const { return loss_scale_; }
   bool scales() const { return scaler_ != nullptr; }
-  /// A run goes on with `scale`, if the loss is scaled dynamically. Blocks.
+  /// A run resumes with `scale`, if the loss is scaled dynamically. Blocks.
   void restore_scale(LossScale scale);
 
   /// Seconds since construction, on all threads; own_seconds(): on the computing thread.

@@ -17,12 +17,9 @@ struct Straggler {
   double seconds = 0;  ///< delay of all these steps: its arrival minus that of the rank before it
 };
 
-/// A delay below this share of the time is noise: ranks are never quite alike.
-inline constexpr double kStragglerShare = 0.1;
-
 /// `exposed_ns`: by rank, the exposed communication of steps that took `seconds` in all. The last
 /// rank to arrive at an all-reduce hardly waits, so it is the rank with the least. Sets only rank
-/// and seconds. None: no rank is later than all others by kStragglerShare.
+/// and seconds. None: no rank is later than all others by a tenth of `seconds`.
 std::optional<Straggler> find_straggler(std::span<const std::uint64_t> exposed_ns, double seconds);
 
 /// Looks for a straggler at each report. One thread.

@@ -3,7 +3,7 @@
 //
 // With one shard on each rank, work goes straight to the computing thread's stream. A sum is a
 // bucket of a separate reducer. With several shards, only in memory of the host, each has a queue
-// of work. run() does one queue after the other up to its next sum, adds, and goes on:
+// of work. run() does one queue after the other up to its next sum, adds, and continues:
 //
 //   shard 0   work, sum, work, sum, ...
 //   shard 1   work, sum, work, sum, ...     done: work 0, work 1, the sum, work 0, work 1, the sum
@@ -27,7 +27,7 @@ class Record;
 /// each length. Empty: there are no statistics.
 std::vector<Range> places_of_sums(const Layout& layout);
 
-class SyncBatchNorm : public Lanes {
+class SyncBatchNorm : public Lanes, private AcrossShards {
  public:
   /// Each of `ranks` has `shards`; several need memory of the host. `reducer` was made for
   /// `places`. `record` learns when this rank waits for others; null: no watchdog needs to know.
@@ -41,15 +41,24 @@ class SyncBatchNorm : public Lanes {
   /// Between two sums, the work of lane 0 comes first.
   void run() override;
   void look() override;
-  double seconds() const override;
-  std::size_t bytes() const override;
+  double seconds() const override { return seconds_; }
+  std::size_t bytes() const override { return reducer_->traits().bytes; }
 
  private:
-  Stream* queue(int lane) override;
-
-  class Ranks;
   class Queue;
-  std::unique_ptr<Ranks> ranks_;
+
+  Stream* queue(int lane) override;
+  int shards() const override { return ranks_; }  ///< with one shard on each rank
+  /// Over the ranks: one shard of each, or the sum of several.
+  void sum(Stream& stream, float* values, std::int64_t count) override;
+
+  Device& device_;
+  std::unique_ptr<Reducer> reducer_;
+  std::vector<Range> places_;
+  std::unique_ptr<Event> summed_;
+  int ranks_;
+  Record* record_;
+  double seconds_ = 0;
   std::vector<std::unique_ptr<Queue>> queues_;  ///< by lane; empty if there is only one
 };
 

@@ -11,9 +11,10 @@
 namespace lockstep {
 namespace {
 
+/// Limit of spans in memory for one of the two lanes of a rank.
 std::size_t spans_of_a_lane(int ranks) {
-  const auto share = Trace::kMostInAll / 2 / static_cast<std::size_t>(ranks);
-  return std::clamp(share, Trace::kLeast, Trace::kMost);
+  constexpr std::size_t kInAll = std::size_t{1} << 21, kMost = 32768, kLeast = 256;
+  return std::clamp(kInAll / 2 / static_cast<std::size_t>(ranks), kLeast, kMost);
 }
 
 /// A trace replaces an older one, and no other file.

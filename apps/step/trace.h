@@ -18,9 +18,6 @@ void require_trace_file(const std::filesystem::path& path);
 /// The offsets between hosts are measured at construction and in write(), and interpolated.
 class Trace {
  public:
-  /// Limits of spans in memory: over both lanes of all ranks, and for one lane of a rank.
-  static constexpr std::size_t kMostInAll = std::size_t{1} << 21, kMost = 32768, kLeast = 256;
-
   explicit Trace(const Comm& comm);  ///< collective
 
   Timeline& timeline() { return timeline_; }

@@ -10,18 +10,6 @@
 
 namespace lockstep {
 
-LoaderSpec loader_spec(const StepOptions& options, const RunPlan& plan, const TrainingStep& step) {
-  return {.seed = plan.seed,
-          .global_batch = plan.global_batch,
-          .shards = plan.shards,
-          .first_shard = plan.first_shard,
-          .own_shards = plan.own_shards,
-          .first_position = plan.start.samples,
-          .type = step.model().input_type(),
-          .held = step.lanes(),
-          .mixing = options.data.mixing};
-}
-
 TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record,
                            const StepOptions& options, const RunPlan& plan, Timeline* timeline)
     : device_(device),
@@ -220,7 +208,7 @@ double TrainingStep::loss_now() {
 
 std::string TrainingStep::statistics() const {
   if (places_of_sums(layout()).empty()) return {};
-  if (!sync_bn()) return kOfEachShard;
+  if (!sync_bn()) return "each shard";
   const int batches = plan_.own_shards / lanes();
   return batches == 1 ? "the global batch" : fmt::format("one of {} accumulated batches", batches);
 }

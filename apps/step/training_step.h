@@ -39,14 +39,6 @@ struct StepTimes {
   }
 };
 
-/// TrainingStep::statistics() without --sync-bn.
-inline constexpr const char* kOfEachShard = "each shard";
-
-class TrainingStep;
-
-/// The training samples that `step` reads, by `options`.
-LoaderSpec loader_spec(const StepOptions& options, const RunPlan& plan, const TrainingStep& step);
-
 /// Used by the computing thread, which constructs it.
 class TrainingStep {
  public:
@@ -83,7 +75,8 @@ class TrainingStep {
   int lanes() const { return sync_->lanes().count(); }
   /// Layers have sums over all shards of the step: --sync-bn.
   bool sync_bn() const { return sync_->lanes().across(0) != nullptr; }
-  /// The samples behind the statistics of layers: "the global batch"; empty if no layer has any.
+  /// The samples of the layers' statistics: "the global batch", "each shard"; empty: there are
+  /// none.
   std::string statistics() const;
   const std::vector<Range>& buckets() const { return sync_->buckets(); }
   double bucket_mb() const { return bucket_mb_; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bench_allreduce: every reducer of the menu and MPI's own at every size, right sums, files that others can read; an
-# algorithm in words and as a picture; what it refuses.
+# bench_allreduce: each reducer and MPI's own at each size, correct sums, readable files, an algorithm as text and picture,
+# and errors.
 # usage: bench_allreduce.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -14,7 +14,7 @@ for name in shared direct mpi tree recursive_doubling halving_doubling ring to_o
     expect "$name at $bytes bytes is right" grep -qE "^$name +$bytes +.* 0\$" "$folder/out"
   done
 done
-expect "who is the fastest where" grep -qE '^4 B .*[0-9]' "$folder/out"
+expect "the fastest for each size" grep -qE '^4 B .*[0-9]' "$folder/out"
 cat >"$folder/read.py" <<'PYTHON'
 import json, sys, xml.dom.minidom
 rows = [json.loads(line) for line in open(sys.argv[1])]
@@ -43,12 +43,12 @@ expect "it measures 16 bits" test "$code" = 0
 for name in direct MPI_Allreduce; do
   expect "$name of 32768 numbers in bf16 is right" grep -qE "^$name +65536 +32768 .* 0\$" "$folder/out"
 done
-expect "says so" test "$(grep -c '"type": "bf16"' "$folder/bf16.jsonl")" = 6
-expect_line "and what rounds nothing is left out" 'hierarchical nothing'
+expect "the file names the type" test "$(grep -c '"type": "bf16"' "$folder/bf16.jsonl")" = 6
+expect_line "a reducer that rounds nothing is left out" 'hierarchical nothing'
 expect_line "or refused" '--wire bf16 reducer ring'
 ranks 3 bench_allreduce "${sizes[@]}" --type f64 --check
-expect "doubles are MPI's alone" grep -qE '^MPI_Allreduce +65536 +8192 .* 0$' "$folder/out"
-expect_line "and that is said" 'reducers fp32'
+expect "only MPI sums doubles" grep -qE '^MPI_Allreduce +65536 +8192 .* 0$' "$folder/out"
+expect_line "a line says why" 'reducers fp32'
 ranks 2 bench_allreduce --type f64 --reducers ring
 expect_error "a reducer of floats is refused" 2 '^bench_allreduce: --reducers ring fp32 --type'
 
@@ -58,7 +58,7 @@ expect "and back" grep -q '^  rank 1 copies 0..7 from 0$' "$folder/out"
 
 ranks 2 bench_allreduce --reducers rnig
 expect "an unknown reducer is refused" test "$code" = 2
-expect "with the menu, by one rank" test "$(grep -c '"rnig".*"ring"' "$folder/err")" = 1
+expect "with the names, by one rank" test "$(grep -c '"rnig".*"ring"' "$folder/err")" = 1
 ranks 1 bench_allreduce --min 1M --max 1K
 expect "sizes that are none are refused" lines_with "$folder/err" '--?max 1024 --min 1048576'
 ranks 1 bench_allreduce --max 99999G
@@ -90,7 +90,7 @@ sleep 0.2
 kill -KILL "$(pid_of_rank 1)"
 collect
 expect "a death ends it" test "$code" -ne 0
-expect "what a rank died in is named" lines_with "$folder/err" '^bench_allreduce: rank.1 died tree 4194304'
+expect "the error names the phase in which a rank died" lines_with "$folder/err" '^bench_allreduce: rank.1 died tree 4194304'
 
 ranks 2 bench_joints --joints counter,message,bucket --iters 20
 expect "the joints are timed" test "$code" = 0

@@ -130,7 +130,7 @@ for downloader in $downloaders; do
   expect_output "cannot download http://127.0.0.1:1/archive.*LOCKSTEP_CIFAR10_URL"
   expect_nothing "$dir"
 
-  # Somebody else's folder is left alone.
+  # A folder with other files is left as it is.
   dir=$work/$downloader/foreign
   mkdir -p "$dir/cifar-10-batches-bin"
   get 1 "foreign-$downloader" "$dir"

@@ -1,5 +1,5 @@
-# What the tests of the programs share (sourced with the build folder as $1): runs of N ranks that can never hang, and
-# what a run must say and leave behind. A test ends with `finish`.
+# Shared by the tests of the programs (sourced with the build folder as $1): runs of N ranks that can never hang, and checks
+# of their output and files. A test ends with `finish`.
 # shellcheck shell=bash
 set -uo pipefail
 # No advice from mpirun after a rank's own words (Open MPI 4 and 5).
@@ -15,7 +15,7 @@ launcher= # process of a run in the background
 code=0
 
 # A run of a second: a small batch, one thread, none of the ten thousand images of an evaluation. In a file, so that
-# the command line can say otherwise.
+# the command line overrides it.
 printf '%s\n' 'global-batch = 16' 'threads = 1' 'log-every = 1' 'eval-every = 0' 'summary-every = 0' >"$folder/small.toml"
 small=(--config "$folder/small.toml")
 # From here on a network whose checkpoints are a thirteenth as large, for tests that write many.
@@ -28,7 +28,7 @@ tidy() {
 # A signal to a child that is not yet the program that it is to become finds this shell's trap there.
 trap '[[ $BASHPID != $$ ]] || tidy' EXIT
 
-complain() {  # WHAT: one more failure, with all that the last run said
+complain() {  # WHAT: one more failure, with the output of the last run
   failures=$((failures + 1))
   {
     echo "FAILED: $1"
@@ -126,7 +126,7 @@ expect_line() {
   lines_with "$folder/out" "$2" >/dev/null || complain "$1: no line with each of '$2'"
 }
 
-# COMMAND...: runs beside what follows, in a folder of its own. join_asides waits for all of these and counts their checks.
+# COMMAND...: runs in the background, in a folder of its own. join_asides waits for all of these and counts their checks.
 asides=()
 aside() {
   (
@@ -140,7 +140,7 @@ aside() {
 join_asides() {
   local failed checked
   wait "${asides[@]}"
-  expect "all that ran beside came to its end" test "$(find "$folder" -maxdepth 1 -name '*.result' | wc -l)" = ${#asides[@]}
+  expect "all background runs have ended" test "$(find "$folder" -maxdepth 1 -name '*.result' | wc -l)" = ${#asides[@]}
   while read -r failed checked; do
     failures=$((failures + failed)) checks=$((checks + checked))
   done < <(cat "$folder"/*.result)
@@ -153,7 +153,7 @@ launch() {  # RANKS PROGRAM OPTIONS...
   local count=$1 program=$2
   shift 2
   began=$SECONDS
-  : >"$folder/out"  # at once: nobody may take the run before for this one
+  : >"$folder/out"  # at once, so that no check reads the output of the run before
   set -m
   timeout --kill-after=5 $limit mpirun -np "$count" "$build/$program" "$@" >"$folder/out" 2>"$folder/raw" </dev/null &
   launcher=$!

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every optimizer of the menu: a run that goes on on two ranks from a checkpoint of one rank is the run that this one went on
-# with, bit for bit, slots and step number included. And options belong to one optimizer.
+# Each optimizer of the registry: a run of one rank that resumes on two is bitwise identical to one that goes on, slots and
+# step number included. Options belong to one optimizer.
 # usage: optimizers.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -10,17 +10,17 @@ state=(--shards 4 --global-batch 16 --weight-decay 0.001 --reducer tree)
 
 "$build/train_cifar" --list >"$folder/list"
 optimizers=$(sed -n '/^optimizers$/,/^learning-rate/s/^  \([a-z_0-9]*\) .*/\1/p' "$folder/list")
-expect "the menu has Adam" grep -qw adam <<<"$optimizers"
+expect "the registry has Adam" grep -qw adam <<<"$optimizers"
 for optimizer in $optimizers; do
   train 1 "${state[@]}" --optimizer "$optimizer" --steps 4 --checkpoint-every 2 --checkpoint-dir "$folder/$optimizer/one"
   mkdir "$folder/$optimizer/two"
   mv "$(step_file "$folder/$optimizer/one" 2)" "$folder/$optimizer/two"
   train 2 "${state[@]}" --optimizer "$optimizer" --steps 4 --checkpoint-dir "$folder/$optimizer/two"
-  expect_line "goes on" '^resumed /step-0000000002\.h5 2 4'
+  expect_line "resumes" '^resumed /step-0000000002\.h5 2 4'
   expect_same_state "$optimizer" "$(step_file "$folder/$optimizer/one" 4)" "$(step_file "$folder/$optimizer/two" 4)"
 done
 
-# Clipped gradients and accumulated ones are the same bits on any number of ranks, too; and accumulating is sharding.
+# Clipping and gradient accumulation are bitwise identical on any number of ranks too, and accumulation equals sharding.
 train 1 "${state[@]}" --clip-norm 0.5 --steps 4 --checkpoint-dir "$folder/clip/one"
 train 2 "${state[@]}" --clip-norm 0.5 --steps 4 --checkpoint-dir "$folder/clip/two"
 expect_same_state "clipped" "$(step_file "$folder/clip/one" 4)" "$(step_file "$folder/clip/two" 4)"
@@ -46,7 +46,7 @@ expect_line "a changed option is noted" '^note --beta2 0.99 0.999'
 ranks 1 train_cifar "${small[@]}" --optimizer adam --momentum 0.9
 expect_error "another optimizer's option" 2 '--momentum sgd adam --beta1'
 ranks 1 train_cifar --help
-expect_line "options stand under their optimizer" '--optimizer adam adamw nadam lamb'
+expect_line "the help groups options by optimizer" '--optimizer adam adamw nadam lamb'
 ranks 1 train_cifar "${small[@]}" "${state[@]}" --steps 9 --checkpoint-dir "$folder/adam/two" --momentum 0.9
 expect_error "another optimizer" 1 "'optimizer/momentum'"
 finish

@@ -1,5 +1,5 @@
 #!/bin/bash
-# scripts/plot_run.py: pictures of whole, young and empty runs, and what it says where matplotlib is missing.
+# scripts/plot_run.py: pictures of whole, young and empty runs, and its error without matplotlib.
 set -eu
 script=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../scripts" && pwd)/plot_run.py
 directory=$(mktemp -d)
@@ -15,7 +15,7 @@ cd "$directory"
   echo '{"kind":"train","st'
 } >metrics.jsonl
 
-# $1: what must be said on failure; the rest: arguments.
+# $1: the expected error; the rest: arguments.
 must_fail() {
   local said=$1 text
   shift

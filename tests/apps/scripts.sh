@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The scripts that stand between a fresh machine and a trained model: their help, what they say is missing, how many
-# ranks they start, and what becomes of exit codes and signals. Commands that would change the machine are stood in for.
+# The scripts from a fresh machine to a trained model: help, missing packages, number of ranks, exit codes and signals.
+# Stand-ins replace commands that would change the machine.
 # usage: scripts.sh BUILD_FOLDER
 set -uo pipefail
 scripts=$(cd "$(dirname "$0")/../../scripts" && pwd)
@@ -26,7 +26,7 @@ stand_in() {  # folder, name; the body on stdin
   chmod +x "$1/$2"
 }
 
-# --- help, and options that nobody knows -----------------------------------------------------------------------------
+# --- help, and unknown options ---------------------------------------------------------------------------------------
 expect "help of install" 0 '--check' "$scripts/install_dependencies.sh" --help
 expect "help of test" 0 'ctest options' "$scripts/test.sh" --help
 expect "help of train names its variables" 0 'LOCKSTEP_RANKS' env LOCKSTEP_BUILD="$1" "$scripts/train.sh" --help
@@ -48,16 +48,16 @@ mkdir "$with_apt"
 stand_in "$with_apt" dpkg-query <<<'for p in "${@:4}"; do [[ $p == libfmt-dev && ! -e $(dirname "$0")/done ]] || echo "$p installed"; done'
 stand_in "$with_apt" apt-get <<<'echo "$*" >>"$(dirname "$0")/log"; [[ $* != *"install -y --no-install-recommends libfmt-dev" ]] || touch "$(dirname "$0")/done"'
 stand_in "$with_apt" id <<<'echo 0'
-expect "--check names what is missing" 1 'libfmt-dev +fmt, for text' install "$with_apt" --check
+expect "--check names missing packages" 1 'libfmt-dev +fmt, for text' install "$with_apt" --check
 [[ ! -e $with_apt/log ]] || { echo "FAILED: --check called apt-get" >&2; failures=$((failures + 1)); }
-expect "installs just that" 0 'libfmt-dev +fmt, for text' install "$with_apt"
+expect "installs only those" 0 'libfmt-dev +fmt, for text' install "$with_apt"
 expect "apt-get was asked" 0 'install -y --no-install-recommends libfmt-dev$' cat "$with_apt/log"
 expect "and not for package lists" 1 '^0$' grep -c update "$with_apt/log"
-expect "is content afterwards" 0 '^$' install "$with_apt" --check
+expect "finds nothing missing afterwards" 0 '^$' install "$with_apt" --check
 
 rm "$with_apt/done"
 stand_in "$with_apt" apt-get <<<'[[ $* != *install* ]] || { echo "E: Unable to locate package libfmt-dev"; exit 100; }'
-expect "a failed installation says why and what to do" 1 'Unable to locate package libfmt-dev' install "$with_apt"
+expect "a failed installation prints cause and cure" 1 'Unable to locate package libfmt-dev' install "$with_apt"
 expect "in one line" 1 'apt-get install failed .*universe' install "$with_apt"
 stand_in "$with_apt" apt-get <<<'echo "E: Could not resolve host"; exit 100'
 expect "no network" 1 'apt-get update failed .*network' install "$with_apt"
@@ -65,7 +65,7 @@ expect "no network" 1 'apt-get update failed .*network' install "$with_apt"
 stand_in "$with_apt" id <<<'echo 1000'
 stand_in "$with_apt" sudo <<<'echo "sudo: $*"; exit 1'
 stand_in "$with_apt" c++ <<<''
-expect "what is there though dpkg has no record of it is not asked for" 0 '^$' install "$with_apt"
+expect "a library that dpkg does not know is not installed again" 0 '^$' install "$with_apt"
 expect "nor does --check miss it" 0 '^$' install "$with_apt" --check
 stand_in "$with_apt" c++ <<<'! grep -q fmt/format.h'
 expect "sudo is announced" 1 'sudo may ask for your password' install "$with_apt"
@@ -101,7 +101,7 @@ one_core=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\).*/\1/p' /proc/sel
 expect "options go to train_cifar" 0 "called: .*$build/train_cifar --steps 3 --lr 0.1 " "${train[@]}" "$scripts/train.sh" --steps 3 --lr 0.1
 expect "another program" 0 "called: .*$build/train_mnist --steps 3 " "${train[@]}" LOCKSTEP_PROGRAM=train_mnist "$scripts/train.sh" --steps 3
 expect "one host needs no network, and no boxes of advice" 0 '^btl=\^tcp quiet=11$' "${train[@]}" "$scripts/train.sh"
-expect "several hosts do" 0 '^btl= quiet=11$' "${train[@]}" SLURM_JOB_NUM_NODES=2 "$scripts/train.sh"
+expect "several hosts need it" 0 '^btl= quiet=11$' "${train[@]}" SLURM_JOB_NUM_NODES=2 "$scripts/train.sh"
 expect "hosts of a file, too" 0 '^btl= quiet=11$' "${train[@]}" OMPI_MCA_orte_default_hostfile=hosts "$scripts/train.sh"
 expect "the user's choice stays" 0 '^btl=self,tcp quiet=11$' "${train[@]}" OMPI_MCA_btl=self,tcp "$scripts/train.sh"
 expect "in this, too" 0 '^btl=\^tcp quiet=01$' "${train[@]}" OMPI_MCA_orte_execute_quiet=0 "$scripts/train.sh"
@@ -146,7 +146,7 @@ first=$folder/no_gpu
 first_build "a build that is there stays as it is" '^called' '--build'
 rm -r "$folder/fresh"
 
-# A launcher that is told to stop by SIGUSR1 takes a moment for its checkpoint, and its exit code still arrives.
+# A launcher that SIGUSR1 stops takes a moment for its checkpoint, and its exit code still arrives.
 stand_in "$launcher" mpirun <<<'trap "sleep 0.5; echo saved; exit 75" USR1; echo started >"$STARTED"; for i in {1..100}; do sleep 0.1; done'
 for signal in TERM HUP USR1; do
   rm -f "$folder/started"
@@ -172,7 +172,7 @@ expect "a build folder of other sources: the cure is another folder" 1 'test.sh:
   "${with_all[@]}" LOCKSTEP_BUILD="$folder/other" "$scripts/test.sh"
 expect "its files stay" 0 '^CMAKE_HOME_DIRECTORY' cat "$folder/other/CMakeCache.txt"
 
-# ctest knows what cmake has configured, and the last line tells what was skipped.
+# ctest knows the configured tests, and the last line names the skipped ones.
 stand_in "$folder/all" cmake <<<'echo "cmake $*" >>"$(dirname "$0")/calls"'
 mkdir "$folder/tested"
 touch "$folder/tested/CMakeCache.txt"
@@ -184,7 +184,7 @@ set_tests_properties(apps.none PROPERTIES WILL_FAIL ON)
 set_tests_properties(apps.plots PROPERTIES SKIP_REGULAR_EXPRESSION plots)
 END
 in_tested=("${with_all[@]}" LOCKSTEP_BUILD="$folder/tested" "$scripts/test.sh")
-expect "what was skipped" 0 '^test.sh: skipped: apps.plots: no plots \(apt install plots\)$' "${in_tested[@]}"
+expect "the skipped tests" 0 '^test.sh: skipped: apps.plots: no plots \(apt install plots\)$' "${in_tested[@]}"
 expect "nothing was skipped" 0 '^test.sh: skipped: nothing$' "${in_tested[@]}" -R none
 expect "tests are configured in a build folder without them" 0 '^cmake -S .* -B .*/tested -DLOCKSTEP_TESTS=ON' cat "$folder/all/calls"
 expect "no tests are an error" 8 'No tests were found' "${in_tested[@]}" -R frobnicate

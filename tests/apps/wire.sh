@@ -19,7 +19,7 @@ for type in bf16 fp16; do
   for policy in poll thread; do
     train 2 "${direct[@]}" --wire $type --progress $policy --steps 8 --checkpoint-every 4 --checkpoint-dir "$folder/$type-$policy"
   done
-  expect_line "$type: what crosses" "^reducer direct 2.ranks $type"
+  expect_line "$type: the type of messages" "^reducer direct 2.ranks $type"
   expect "$type: the memory plan counts the residuals of two ranks twice, and one buffer" \
     awk -v a="$saving" -v b="$(memory_of saving)" -v p="$(memory_of parameters)" 'BEGIN { exit !(a > 0 && p > 0 && b - a > 4.9 * p && b - a < 5.1 * p) }'
   expect_line "$type: the summary names the order of sums" "^order $type"
@@ -28,7 +28,7 @@ for type in bf16 fp16; do
   expect "$type: other weights than fp32's" bash -c '! "$@" 2>/dev/null' - "$python" "$here/compare_checkpoints.py" \
     "$(step_file "$folder/fp32" 8)" "$(step_file "$folder/$type-poll" 8)"
   train 2 "${direct[@]}" --wire $type --steps 8 --resume "$(step_file "$folder/$type-poll" 4)" --checkpoint-dir "$folder/$type-on"
-  expect_same_state "$type: goes on as if it had never stopped" "$(step_file "$folder/$type-poll" 8)" "$(step_file "$folder/$type-on" 8)"
+  expect_same_state "$type: resumes as if it had never stopped" "$(step_file "$folder/$type-poll" 8)" "$(step_file "$folder/$type-on" 8)"
   expect "$type: without a note" bash -c "! grep '^note' '$folder/out' | grep -v 'no CUDA device'"
 done
 
@@ -41,7 +41,7 @@ train 2 "${scaled[@]}" --loss-scale none --steps 8 --resume "$(step_file "$folde
 expect_same_state "into a run without one, too" "$(step_file "$folder/bf16-poll" 8)" "$(step_file "$folder/unscaled" 8)"
 
 ranks 2 train_cifar "${small[@]}" "${direct[@]}" --wire fp16 --loss-scale 1e9 --steps 8
-expect_error "a scale beyond what fp16 holds is no quiet cut" 1 'diverged'
+expect_error "a scale beyond the range of fp16 diverges" 1 'diverged'
 
 expect "a checkpoint contains the residual of each rank" "$python" - "$(step_file "$folder/bf16-poll" 4)" <<'PYTHON'
 import sys
@@ -90,5 +90,5 @@ expect_line "nor by one rank" '^note --wire bf16'
 ranks 2 train_cifar "${small[@]}" --steps 1 --wire bf16 --reducer ring
 expect_error "a reducer that does not round" 2 '^train_cifar: --wire bf16 reducer ring hierarchical direct'
 ranks 2 train_cifar "${small[@]}" --steps 1 --wire fp8
-expect_error "a type that is none" 2 '--wire "fp8" fp32 bf16 fp16'
+expect_error "an unknown type" 2 '--wire "fp8" fp32 bf16 fp16'
 finish
