@@ -1,5 +1,4 @@
-// The proof that ranks agree must fire: one flipped bit on one rank is found, and named on all
-// ranks.
+// One flipped bit on one rank is found, and named on all ranks.
 #include "apps/step/replica_check.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +31,7 @@ void flip_lowest_bit(float& value) {
   value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ 1u);
 }
 
-/// The error of verify_mirror() for `values` and of an average; empty if it is content.
+/// The error of verify_mirror() for `values` and an average; empty: there is none.
 std::string complaint(const std::vector<float>& values, const char* section = "parameters",
                       const std::vector<float>& average = same_everywhere()) {
   return agreed_error_of([&] {
@@ -41,9 +40,9 @@ std::string complaint(const std::vector<float>& values, const char* section = "p
   });
 }
 
-TEST(ReplicaCheck, IsContentWhereAllRanksAreEqual) { EXPECT_EQ(complaint(same_everywhere()), ""); }
+TEST(ReplicaCheck, AcceptsEqualRanks) { EXPECT_EQ(complaint(same_everywhere()), ""); }
 
-TEST(ReplicaCheck, LeavesOutWhatIsNoParameter) {
+TEST(ReplicaCheck, IgnoresGapsBetweenParameters) {
   std::vector<float> values = same_everywhere();
   const auto own = static_cast<float>(world().comm().rank());
   values[0] = values[120] = values[140] = own;

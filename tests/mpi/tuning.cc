@@ -1,12 +1,12 @@
-// Kernels chosen by one rank for all, and for the next run, on a device that "measures" by
-// counting.
-#include "apps/run/run_setup.h"
+// tune(): one rank chooses kernels for all ranks and for the next run. The device of this test
+// "measures" by counting.
+#include "src/device/tuning.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "src/device/tuning.h"
+#include "apps/run/run_setup.h"
 #include "tests/mpi/world.h"
 #include "tests/support/files.h"
 #include "tests/support/wrapped_device.h"
@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// The CPU, but for a tuning: what it is asked to plan is tuned to "rank R, number N".
+/// The CPU with a tuning() that maps each planned work to "rank R, number N".
 class TuningDevice : public WrappedDevice {
  public:
   explicit TuningDevice(int rank) : rank_(rank) {}
@@ -61,7 +61,7 @@ TEST(Tuning, OneRankMeasuresAndAllPlanAlike) {
   EXPECT_EQ(device.tuning(), kTwo) << "it goes on measuring";
 }
 
-TEST(Tuning, TheNextRunMeasuresWhatIsNew) {
+TEST(Tuning, TheNextRunMeasuresOnlyNewWork) {
   const Comm comm = world().comm();
   const Shared folder(comm);
   TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
@@ -75,7 +75,7 @@ TEST(Tuning, TheNextRunMeasuresWhatIsNew) {
   EXPECT_EQ(third.tuning(), std::string(kTwo) + "c = rank 0, number 1\n");
 }
 
-TEST(Tuning, ADamagedFileIsMeasuredAnew) {
+TEST(Tuning, ADamagedFileIsReplaced) {
   const Comm comm = world().comm();
   const Shared folder(comm);
   TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
@@ -96,7 +96,7 @@ TEST(Tuning, ADamagedFileIsMeasuredAnew) {
   EXPECT_EQ(third.measured, 0);
 }
 
-TEST(Tuning, ARunThatGoesOnKeepsItsOwn) {
+TEST(Tuning, AResumedRunKeepsItsOwn) {
   const Comm comm = world().comm();
   const Shared folder(comm);
   TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
@@ -113,7 +113,7 @@ TEST(Tuning, ARunThatGoesOnKeepsItsOwn) {
   EXPECT_EQ(third.tuning(), "lockstep tuning for here\na = rank 0, number 1\n");
 }
 
-TEST(Tuning, WhatCannotBePlannedIsToldOnAllRanks) {
+TEST(Tuning, AnErrorOfPlanningIsThrownOnAllRanks) {
   const Comm comm = world().comm();
   TuningDevice device(comm.rank());
   EXPECT_THROW(tune(comm, device, {}, [] { throw Error("there is no kernel for this"); }), Error);
@@ -121,7 +121,7 @@ TEST(Tuning, WhatCannotBePlannedIsToldOnAllRanks) {
   EXPECT_EQ(device.measured, 0) << "it goes on measuring";
 }
 
-TEST(Tuning, ADeviceThatMeasuresNothingIsNotAskedTo) {
+TEST(Tuning, ADeviceThatMeasuresNothingPlansNothing) {
   const Comm comm = world().comm();
   const auto device = make_cpu_device(1);
   tune(comm, *device, {}, [] { FAIL() << "planned"; });

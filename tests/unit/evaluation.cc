@@ -1,4 +1,4 @@
-// Evaluation: a data set that does not go with the model is refused before a byte is written.
+// Evaluation: refuses a data set that does not fit the model; --test-views.
 #include "apps/run/evaluation.h"
 
 #include <gtest/gtest.h>
