@@ -51,30 +51,31 @@ bool is_folder(const std::filesystem::path& path) {
 void declare(OptionRows& rows, EvaluateOptions& o) {
   rows.group("Options");
   rows.text("--weights", o.weights, "NAME",
-            "Weights to evaluate: ema, the moving average; raw; auto: ema if there is one",
+            "Weights to evaluate: auto, ema or raw\n"
+            "ema is the moving average. auto is ema if the checkpoint has it, otherwise raw.",
             one_of("--weights", {"auto", "ema", "raw"}));
   rows.text("--data", o.data, "DIR", "Folder of the test set, for checkpoints trained on files");
   rows.text("--precision", o.precision, "TYPE",
-            "Type of activations: fp32, bf16, or on GPUs fp16 [as trained]",
+            "Type of activations: fp32, bf16, or fp16 on GPUs [as trained]",
             one_of("--precision", {"fp32", "bf16", "fp16"}));
-  rows.flag("--follow", o.follow,
-            "Evaluation of every new checkpoint of the folder, until a signal");
+  rows.flag("--follow", o.follow, "Evaluation of every new checkpoint of the folder, without end");
   rows.number("--interval", o.interval, Bounds::above_zero(kLongestTime),
-              "Seconds between looks into the folder");
-  rows.flag("--no-confusion", o.no_confusion, "No confusion table");
+              "Seconds between two looks into the folder, with --follow");
+  rows.flag("--no-confusion", o.no_confusion, "Output without the confusion table");
   rows.flag("--test-views", o.test_views,
-            "Evaluation on six views of each image, mirrored and moved: mean logits");
+            "Evaluation with the mean logits of six views of each image\n"
+            "The views are mirrored and moved by a pixel.");
   rows.text("--logits", o.logits, "FILE",
-            "HDF5 file for the first 100 test samples, their labels and logits");
-  rows.text("--device", o.device, "NAME", "Device: auto or a name from train_cifar --list",
+            "HDF5 file for the first 100 test samples, labels and logits [none]");
+  rows.text("--device", o.device, "NAME", "Device (see train_cifar --list)",
             [](const std::string& name) { find(devices(), name); });
   rows.text("--conv", o.convolution, "NAME",
-            "Convolution on CPU cores: auto, direct, winograd4, ...",
+            "Convolution kernels of CPU cores (see train_cifar --list)",
             [](const std::string& name) { find(convolutions(), name); });
-  rows.text("--isa", o.isa, "NAME", "Widest instruction set of CPU cores: auto, avx2, avx512, ...",
+  rows.text("--isa", o.isa, "NAME", "Widest instruction set of CPU cores (see train_cifar --list)",
             [](const std::string& name) { find(instruction_sets(), name); });
   rows.optional_number("--threads", o.threads, Bounds::at_least(1),
-                       "Threads per rank [the node's cores divided by its ranks]");
+                       "Threads per rank [an equal share of the node's cores]");
 }
 
 /// False: only print `text`.

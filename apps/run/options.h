@@ -54,12 +54,13 @@ struct CheckpointOptions {
             "--checkpoint-every", OptionRow::Type::word,
             [this](const std::string& text) { every = CheckpointInterval::from(text); },
             [this] { return every.text(); }, "INTERVAL",
-            "Steps (1000) or time (600s, 10m, 2h) between checkpoints")
+            "Interval between checkpoints: steps (1000) or time (600s, 10m, 2h)")
         .common();
     rows.number("--keep", keep, Bounds::at_least(0),
-                "Number of newest checkpoints that stay; 0: all");
+                "Number of newest checkpoints to keep; 0: all");
     rows.text("--resume", resume, "HOW",
-              "auto: from the newest good checkpoint, if any; never; or a checkpoint file",
+              "Checkpoint to continue from: auto, never or a file\n"
+              "auto is the newest good checkpoint in --checkpoint-dir, if there is one.",
               check_resume)
         .common();
   }
@@ -87,26 +88,31 @@ struct ReportOptions {
     rows.text("--log-dir", log_dir, "DIR",
               "Folder for metrics.jsonl and TensorBoard's event file [none]")
         .common();
-    rows.text("--trace", trace, "FILE",
-              "Timeline of all ranks for Chrome or ui.perfetto.dev, written at the end: the last "
-              "32768 spans of compute and of communication per rank (2 MiB of memory; fewer above "
-              "32 ranks, 2 million in all) [none]");
-    rows.number("--log-every", log_every, Bounds::at_least(1), "Steps between log lines").common();
+    rows.text(
+        "--trace", trace, "FILE",
+        "Timeline of all ranks, for Chrome or ui.perfetto.dev [none]\n"
+        "It is written at the end of the run. It contains the last 32768 compute spans of each "
+        "rank and as many of communication. They need 2 MiB of memory. From 33 ranks on each "
+        "rank keeps fewer, so that all ranks together keep 2 million.");
+    rows.number("--log-every", log_every, Bounds::at_least(1), "Steps between log lines");
     rows.number("--summary-every", summary_every, Bounds::at_least(0),
                 "Steps between histograms of parameters and gradients; 0: never");
     rows.number("--eval-every", eval_every, Bounds::at_least(0),
-                "Steps between evaluations on the test set, with one at the end; 0: never")
+                "Steps between evaluations on the test set; 0: never\n"
+                "Another evaluation follows at the end of the run.")
         .common();
     rows.flag("--test-views", test_views,
-              "Evaluation on six views of each image, mirrored and moved: mean logits");
+              "Evaluation with the mean logits of six views of each image\n"
+              "The views are mirrored and moved by a pixel.");
     rows.number("--target", target, Bounds::at_least(0, 100),
-                "Test accuracy in per cent at which the run ends, with its time; 0: never");
+                "Test accuracy in percent that ends the run; 0: none\n"
+                "The run prints how long it took to reach the target.");
     rows.flag("--epoch-lines", epoch_lines,
-              "Evaluation after each epoch, with a line of its seconds, loss and accuracy");
+              "Evaluation after each epoch, with its seconds, loss and accuracy");
     rows.number("--verify-every", verify_every, Bounds::at_least(0),
                 "Steps between comparisons of all ranks' weights; 0: with checkpoints");
     rows.flag("--log-device-placement", placement,
-              "Lines with each layer's kernel and each rank's host and cores");
+              "Log lines with each layer's kernel and each rank's cores");
   }
 };
 

@@ -41,26 +41,29 @@ struct ScheduleOptions {
   /// `by_default`: the data set that the program trains on.
   void declare(OptionRows& rows, const DatasetEntry& by_default) {
     const DatasetEntry* generated = stand_in(by_default.name);
-    const std::string other =
-        generated ? fmt::format("; {} on the generated set", generated->steps) : "";
     rows.group("Training");
-    rows.optional_number("--steps", steps, Bounds::at_least(1),
-                         fmt::format("Steps to train [{}{}]", by_default.steps, other))
+    rows.optional_number(
+            "--steps", steps, Bounds::at_least(1),
+            fmt::format(
+                "Training steps [{}{}]", by_default.steps,
+                generated ? fmt::format("; {} on the generated set", generated->steps) : ""))
         .common();
     rows.optional_number("--epochs", epochs, Bounds::above_zero(),
-                         "Length of the run in passes over the training set [--steps]")
+                         "Passes over the training set, instead of --steps")
         .common();
     rows.optional_number("--batch", batch, Bounds::at_least(1),
                          "Samples per rank and step [128 / ranks]")
         .common();
     rows.optional_number("--global-batch", global_batch, Bounds::at_least(1),
-                         "Samples of all ranks per step [batch * ranks]")
+                         "Samples per step on all ranks together [batch * ranks]")
         .common();
     rows.optional_number("--shards", shards, Bounds::at_least(1),
-                         "Equal parts of the global batch, summed in one fixed order. The same "
-                         "number gives bitwise identical weights on any number of ranks [ranks]");
+                         "Shards of the global batch, summed in one fixed order [ranks]\n"
+                         "The same number of shards gives bitwise identical weights on any number "
+                         "of ranks.");
     rows.number("--accumulate", accumulate, Bounds::at_least(1, 1 << 20),
-                "Gradient accumulation: micro-batches of --batch samples per rank and step");
+                "Gradient accumulation: micro-batches per rank and step\n"
+                "Each has --batch samples. The number of shards grows by the same factor.");
     rows.number("--seed", seed, Bounds::at_least(0),
                 "Random seed for initial weights, sample order and augmentation")
         .common();
@@ -83,17 +86,20 @@ struct ScheduleOptions {
         .shapes_weights()
         .common();
     rows.number("--lr-decay", rate.decay, Bounds::above_zero(),
-                "exponential: factor per --lr-decay-epochs")
+                "Factor per --lr-decay-epochs, with --lr-schedule exponential")
         .shapes_weights();
     rows.number("--lr-decay-epochs", rate.decay_epochs, Bounds::above_zero(),
-                "exponential: epochs per factor")
+                "Epochs per --lr-decay, with --lr-schedule exponential")
         .shapes_weights();
-    rows.flag("--lr-smooth", rate.smooth, "exponential: smooth decay instead of steps")
+    rows.flag("--lr-smooth", rate.smooth,
+              "Smooth decay instead of steps, with --lr-schedule exponential")
         .shapes_weights();
-    rows.number("--lr-end", rate.end, Bounds::at_least(0), "cosine, linear: rate at the end")
+    rows.number("--lr-end", rate.end, Bounds::at_least(0),
+                "Final learning rate, with --lr-schedule cosine or linear")
         .shapes_weights();
     rows.number("--lr-scale-batch", rate_batch, Bounds::at_least(0),
-                "Global batch that --lr is meant for (linear scaling rule); 0: no scaling")
+                "Global batch that --lr is meant for; 0: no scaling\n"
+                "The rate is --lr times the global batch, divided by this (linear scaling rule).")
         .shapes_weights();
     rows.number("--warmup-epochs", rate.warmup_epochs, Bounds::at_least(0),
                 "Epochs of linear warm-up from 0")
@@ -118,28 +124,29 @@ struct RankOptions {
     constexpr double kLargestBucket = 1 << 20;  // MiB: more than any model has
     constexpr double kMostCtas = 64;            // NCCL's channels
     rows.group("Ranks");
-    rows.text("--reducer", reducer, "NAME",
-              "All-reduce of the gradients: auto or a name from --list",
+    rows.text("--reducer", reducer, "NAME", "All-reduce of the gradients (see --list)",
               [](const std::string& name) { find_reducer(name); })
         .common();
     rows.optional_number("--nccl-max-ctas", nccl_max_ctas, Bounds::at_least(1, kMostCtas),
-                         "Thread blocks (CTAs) that NCCL's all-reduce may use "
+                         "Most thread blocks (CTAs) that NCCL's all-reduce uses "
                          "[NCCL's choice; 4 with --deterministic]");
     rows.optional_number("--bucket-mb", bucket_mb, Bounds::above_zero(kLargestBucket),
-                         "MiB per gradient bucket [1; with --reducer auto between hosts the size "
-                         "whose bytes take ten times as long as its latencies]");
+                         "Size of a gradient bucket in MiB [1; measured between hosts]\n"
+                         "Between hosts, --reducer auto chooses the size at which bytes take ten "
+                         "times as long as latencies.");
     rows.add(
             "--wire", OptionRow::Type::word,
             [this](const std::string& name) { wire = parse_wire(name); },
             [this] { return name_of(wire); }, "TYPE",
-            "Type of gradients in messages between hosts: fp32, bf16 or fp16, with error "
-            "feedback. With --reducer direct also between ranks of a host")
+            "Type of gradients in messages between hosts: fp32, bf16 or fp16\n"
+            "Error feedback adds the rounding error to the next step's gradients. With --reducer "
+            "direct the type also applies between ranks of a host.")
         .shapes_weights();
     rows.text("--progress", progress, "NAME",
-              "Progress of the all-reduce during backward: auto, wait, poll or thread",
+              "Progress of the all-reduce during backward (see --list)",
               [](const std::string& name) { find(policies(), name); });
     rows.number("--timeout", timeout, Bounds::above_zero(kLongestTime),
-                "Seconds without progress after which the run ends with the reason");
+                "Seconds without progress before the run ends with an error");
   }
 
  private:
@@ -163,22 +170,24 @@ struct ComputeOptions {
 
   void declare(OptionRows& rows) {
     rows.group("Ranks");
-    rows.text("--device", name, "NAME", "Device: auto or a name from --list",
+    rows.text("--device", name, "NAME", "Device (see --list)",
               [](const std::string& device) { find(devices(), device); })
         .common();
-    rows.text("--conv", convolution, "NAME",
-              "Convolution on CPU cores: auto, direct, winograd4, ... (--list)",
+    rows.text("--conv", convolution, "NAME", "Convolution kernels of CPU cores (see --list)",
               [](const std::string& way) { find(convolutions(), way); });
-    rows.text("--isa", isa, "NAME",
-              "Widest instruction set of CPU cores: auto, avx2, avx512, ... (--list)",
+    rows.text("--isa", isa, "NAME", "Widest instruction set of CPU cores (see --list)",
               [](const std::string& set) { find(instruction_sets(), set); });
     rows.flag("--deterministic", deterministic,
-              "Bitwise reproducible runs on a GPU, perhaps slower; a CPU always is");
-    rows.flag("--tf32", tf32, "TF32 on tensor cores for fp32 products on a GPU; sums stay fp32");
+              "Deterministic kernels, which may be slower\n"
+              "The device cpu is always deterministic.");
+    rows.flag("--tf32", tf32,
+              "TF32 tensor cores for fp32 on GPUs\n"
+              "Factors keep 10 bits of mantissa. Sums stay fp32.");
     rows.flag("--no-graph", no_graph,
-              "No CUDA graphs: each step is launched anew, with bitwise identical results");
+              "Separate kernel launches on devices that could repeat a graph\n"
+              "The results are bitwise identical.");
     rows.optional_number("--threads", threads, Bounds::at_least(1),
-                         "Threads per rank [the node's cores divided by its ranks]")
+                         "Threads per rank [an equal share of the node's cores]")
         .common();
   }
 };
