@@ -1,4 +1,4 @@
-// Evaluates checkpoints on the test set: once, or again for every new one in a folder. mpirun -np N
+// Evaluates checkpoints on the test set: once, or every new one in a folder. mpirun -np N
 // ./evaluate shares the work.
 
 #include <algorithm>
@@ -11,14 +11,13 @@
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
-#include "apps/run/checkpoint_folder.h"
 #include "apps/run/evaluated_checkpoint.h"
 #include "apps/run/evaluation.h"
 #include "apps/run/metrics.h"
 #include "apps/run/run_setup.h"
 #include "apps/run/signals.h"
 #include "apps/step/placement.h"
-#include "apps/step/restore.h"
+#include "apps/step/replica_check.h"
 #include "collectives/comm/comm.h"
 #include "collectives/comm/flight_recorder.h"
 #include "net/checkpoint.h"
@@ -42,7 +41,7 @@ struct EvaluateOptions {
   int threads = 0;
 };
 
-/// Also false where the path leads nowhere: whoever reads it says why.
+/// False also if the path cannot be read: opening it reports the error.
 bool is_folder(const std::filesystem::path& path) {
   std::error_code unreadable;
   return std::filesystem::is_directory(path, unreadable);
@@ -81,7 +80,7 @@ void declare(OptionRows& rows, EvaluateOptions& o) {
                        "Threads per rank [an equal share of the node's cores]");
 }
 
-/// False if `text` is all that is to be done: print it.
+/// False: only print `text`.
 bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
   OptionRows rows;
   declare(rows, o);
@@ -90,10 +89,11 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
       "evaluate [OPTIONS] CHECKPOINT"};
   if (!read_command_line(rows, program, argc, argv, text)) return false;
   if (o.test_views && !o.logits.empty()) {
-    fail_usage("--logits are those of an image as it is: leave --test-views out");
+    fail_usage("--logits does not work with --test-views. Omit one of them.");
   }
   if (o.follow && !is_folder(o.checkpoint)) {
-    fail_usage("--follow wants a folder of checkpoints, and {} is none", o.checkpoint);
+    fail_usage("--follow needs a folder, and {} is none. Pass a folder of checkpoints.",
+               o.checkpoint);
   }
   return true;
 }
@@ -122,12 +122,12 @@ void note(const std::string& text) {
   std::fputs(fmt::format("evaluate: note: {}\n", text).c_str(), stderr);
 }
 
-/// For other programs that load the checkpoint and must find the same (scripts/load_*.py).
+/// For other programs that load the checkpoint and compare their logits (scripts/load_*.py).
 void write_answers(const std::string& file, const EvaluatedCheckpoint& subject,
                    const Answers& answers) {
   std::error_code none;
   require(!std::filesystem::equivalent(file, subject.file, none),
-          "--logits {} is the checkpoint itself: give another name", file);
+          "--logits {} is the checkpoint. Use another name.", file);
   const auto count = std::ssize(answers.labels);
   Hdf5Writer writer(file);
   writer.array("samples", answers.sample_shape.with_batch(count), answers.samples);
@@ -138,8 +138,7 @@ void write_answers(const std::string& file, const EvaluatedCheckpoint& subject,
   writer.commit();
 }
 
-/// Collective. One checkpoint, which rank 0 has open. What it was trained on decides what it is
-/// tested on. False where a rank was asked to stop.
+/// Collective. Evaluates one checkpoint, which rank 0 has open. False: a rank was asked to stop.
 bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Checkpoint* checkpoint,
               const Signals& signals) {
   const Comm comm = world.comm();
@@ -206,7 +205,8 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
       if (comm.rank() != 0) return;
       if (is_folder(o.checkpoint)) {
         checkpoint = folder.next();
-        require(checkpoint || o.follow, "{} holds no whole checkpoint (step-NNNNNNNNNN.h5)",
+        require(checkpoint || o.follow,
+                "{} contains no whole checkpoint (step-NNNNNNNNNN.h5). Use another folder.",
                 o.checkpoint);
       } else {
         checkpoint = std::make_unique<Checkpoint>(o.checkpoint);

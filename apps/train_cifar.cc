@@ -1,5 +1,5 @@
-// Trains an image classifier on CIFAR-10, or on generated images where there is no --data, in
-// lockstep on all ranks: mpirun -np N ./train_cifar
+// Trains an image classifier on CIFAR-10, or without --data on generated images: mpirun -np N
+// ./train_cifar
 
 #include "apps/options/options.h"
 

@@ -1,5 +1,5 @@
-// Trains an image classifier on MNIST, or on generated digits where there is no --data, in lockstep
-// on all ranks: mpirun -np N ./train_mnist
+// Trains an image classifier on MNIST, or without --data on generated digits: mpirun -np N
+// ./train_mnist
 
 #include "apps/options/options.h"
 

@@ -1,5 +1,5 @@
-// Trains a classifier of newswires on Reuters' topics, or on generated texts where there is no
-// --data, in lockstep on all ranks: mpirun -np N ./train_reuters
+// Trains a classifier of newswires on Reuters' topics, or without --data on generated texts: mpirun
+// -np N ./train_reuters
 
 #include "apps/options/options.h"
 

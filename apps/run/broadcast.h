@@ -1,4 +1,4 @@
-// Structs of rank 0 on all ranks, and how the structs that travel are written.
+// Broadcast of structs as CBOR.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,8 +12,8 @@ namespace lockstep {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Position, step, samples, epoch, seed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointMetadata, position, texts)
 
-/// Collective. Rank 0's `object` on all ranks. It travels as CBOR, because texts in JSON must be
-/// UTF-8 and the name of a file may be any bytes.
+/// Collective. Rank 0's `object` on all ranks. It travels as CBOR instead of JSON, because names of
+/// files need not be UTF-8.
 template <class Object>
 Object broadcast_object(const Comm& comm, const Object& object) {
   std::string text;

@@ -1,7 +1,11 @@
 #include "apps/run/evaluated_checkpoint.h"
 
+#include <sys/stat.h>
+
+#include <utility>
+
 #include "apps/run/broadcast.h"
-#include "apps/run/trained_data.h"
+#include "apps/run/provenance.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
@@ -14,11 +18,22 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, pr
 
 namespace {
 
+/// Whether a run has saved `before` again as `now`, after the evaluation that was due.
+bool only_evaluated(CheckpointMetadata before, CheckpointMetadata now) {
+  for (CheckpointMetadata* metadata : {&before, &now}) {
+    metadata->texts.erase(kBest);
+    metadata->texts.erase(kReached);
+  }
+  return before.texts.erase("evaluation") > 0 && before.position == now.position &&
+         before.texts == now.texts;
+}
+
 std::string weights_of(const Checkpoint& checkpoint, const std::string& weights) {
   const bool averaged = checkpoint.has("ema");
   if (weights == "ema" && !averaged) {
     fail_usage(
-        "{} holds no averaged weights, because its run kept no moving average; pass --weights raw",
+        "{} contains no averaged weights, because its run kept no moving average. Pass --weights "
+        "raw.",
         checkpoint.file().string());
   }
   if (weights == "auto") return averaged ? "ema" : "raw";
@@ -27,25 +42,60 @@ std::string weights_of(const Checkpoint& checkpoint, const std::string& weights)
 
 EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& weights) {
   const CheckpointMetadata& metadata = checkpoint.metadata();
-  EvaluatedCheckpoint result;
-  result.file = checkpoint.file().string();
+  const std::string file = checkpoint.file().string();
   const auto text = [&](const char* name) {
     require(metadata.texts.contains(name),
-            "{} does not name its {}: it was not written by a training program", result.file, name);
+            "{} does not name its {}: no training program wrote it. Use another file.", file, name);
     return text_of(metadata, name);
   };
-  result.dataset = text("dataset");
-  result.model = text("model");
-  result.precision = text("precision");
-  result.weights = weights_of(checkpoint, weights);
-  result.data = text_of(metadata, "data");
-  result.images = {lines_of(text_of(metadata, kClassNames)), text_of(metadata, kNormalisation)};
-  result.step = metadata.position.step;
-  result.seed = metadata.position.seed;
-  return result;
+  return {.file = file,
+          .dataset = text("dataset"),
+          .model = text("model"),
+          .precision = text("precision"),
+          .weights = weights_of(checkpoint, weights),
+          .data = text_of(metadata, "data"),
+          .images = {lines_of(text_of(metadata, kClassNames)), text_of(metadata, kNormalisation)},
+          .step = metadata.position.step,
+          .seed = metadata.position.seed};
 }
 
 }  // namespace
+
+std::optional<CheckpointFolder::Stamp> CheckpointFolder::stamp_of(
+    const std::filesystem::path& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) return {};
+  return Stamp(file.string(), status.st_ino, status.st_size, status.st_mtim.tv_sec,
+               status.st_mtim.tv_nsec);
+}
+
+std::unique_ptr<Checkpoint> CheckpointFolder::next() {
+  // A listed file that vanishes made room for a newer one: list again. No run that trains removes
+  // files so fast for so long.
+  constexpr int kLists = 1000;
+  bool vanished = true;
+  for (int list = 0; vanished && list < kLists; ++list) {
+    vanished = false;
+    for (const std::filesystem::path& file : list_checkpoints(directory_)) {
+      const std::optional<Stamp> stamp = stamp_of(file);
+      if (stamp && stamp == last_) return nullptr;
+      if (stamp && damaged_.contains(*stamp)) continue;
+      try {
+        auto checkpoint = std::make_unique<Checkpoint>(file);
+        checkpoint->verify();
+        last_ = stamp;
+        const CheckpointMetadata before = std::exchange(last_metadata_, checkpoint->metadata());
+        return only_evaluated(before, last_metadata_) ? nullptr : std::move(checkpoint);
+      } catch (const Error& error) {
+        vanished = stamp_of(file) != stamp;
+        if (vanished) break;
+        if (stamp) damaged_.insert(*stamp);
+        warn_(fmt::format("skipping a checkpoint: {}", error.what()));
+      }
+    }
+  }
+  return nullptr;
+}
 
 EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
                              const std::string& weights) {
@@ -61,23 +111,22 @@ DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::stri
   const DatasetEntry& entry = find(datasets(), checkpoint.dataset);
   const bool generated = entry.files.empty();
   if (generated && !directory.empty())
-    fail_usage("{} was trained on the generated set: leave --data out", checkpoint.file);
+    fail_usage("{} was trained on the generated set. Omit --data.", checkpoint.file);
   if (!generated && directory.empty())
-    fail_usage("{} was trained on {}: say --data DIR", checkpoint.file, checkpoint.dataset);
+    fail_usage("{} was trained on {}. Pass --data DIR.", checkpoint.file, checkpoint.dataset);
   const bool test_only = entry.open_test && !checkpoint.images.class_names.empty();
   DatasetPair data = test_only ? entry.open_test(directory, checkpoint.images)
                                : entry.open(directory, checkpoint.seed);
   normalise(*data.test, checkpoint.images.normalisation, checkpoint.file);
   if (entry.own && checkpoint.images.normalisation.empty()) {
-    notes.push_back(fmt::format(
-        "{} holds no normalisation, so the training images in {} give mean and deviation",
-        checkpoint.file, directory));
+    notes.push_back(
+        fmt::format("{} has no normalisation, so the training images in {} give mean and deviation",
+                    checkpoint.file, directory));
   }
-  // To score a checkpoint on other data is a choice, but never one that goes unseen.
   const std::string difference =
       checkpoint.data.empty() ? "" : first_other_file(checkpoint.data, data.identity, test_only);
   if (!difference.empty()) {
-    notes.push_back(fmt::format("these are not the data that {} was trained with: {}",
+    notes.push_back(fmt::format("the data differ from those that {} was trained on: {}",
                                 checkpoint.file, difference));
   }
   if (checkpoint.images.class_names.size() == data.class_names.size())

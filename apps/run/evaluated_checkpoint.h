@@ -1,8 +1,15 @@
-// A checkpoint as evaluate sees it, without its weights, and the test set as its network sees it.
+// The checkpoints that evaluate scores: a folder that a run may still write to, the description of
+// a checkpoint, and the test set for its network.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "collectives/comm/comm.h"
@@ -11,9 +18,34 @@
 
 namespace lockstep {
 
+/// The checkpoints of a folder, newest first.
+class CheckpointFolder {
+ public:
+  /// `warn` is called once for each file that is damaged.
+  CheckpointFolder(std::filesystem::path directory, std::function<void(const std::string&)> warn)
+      : directory_(std::move(directory)), warn_(std::move(warn)) {}
+
+  /// The whole checkpoint of the highest step, verified. Null: there is none, or it is that of the
+  /// last call, unchanged or saved again after its run has evaluated it. The run may remove files
+  /// meanwhile. Throws Error if the folder cannot be read.
+  std::unique_ptr<Checkpoint> next();
+
+ private:
+  /// Identifies a file that was read: name, inode, size and time.
+  using Stamp = std::tuple<std::string, std::uint64_t, std::int64_t, std::int64_t, std::int64_t>;
+  static std::optional<Stamp> stamp_of(const std::filesystem::path& file);
+
+  std::filesystem::path directory_;
+  std::function<void(const std::string&)> warn_;
+  std::optional<Stamp> last_;
+  CheckpointMetadata last_metadata_;
+  std::set<Stamp> damaged_;
+};
+
+/// A checkpoint without its weights.
 struct EvaluatedCheckpoint {
   std::string file, dataset, model, precision;
-  std::string weights;   ///< "ema": the moving average; "raw": the weights themselves
+  std::string weights;   ///< "ema": the moving average; "raw": the weights
   std::string data;      ///< the identity of its data; empty in early checkpoints
   TrainedImages images;  ///< no class names in early checkpoints
   std::int64_t step = 0;
@@ -22,16 +54,16 @@ struct EvaluatedCheckpoint {
   const char* section() const { return weights == "ema" ? "ema" : "parameters"; }
 };
 
-/// Collective. Describes `checkpoint`, which rank 0 has open; the others pass null. `weights`: auto
-/// (the average if the file holds one), ema or raw. Throws a usage Error if it holds no average and
-/// `weights` is ema, Error if no training program wrote the file.
+/// Collective. Describes `checkpoint`, which rank 0 has open; other ranks pass null. `weights`:
+/// auto (the average if the file contains one), ema or raw. Throws a usage Error if `weights` is
+/// ema and there is no average, Error if no training program wrote the file.
 EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
                              const std::string& weights);
 
 /// The test set; `train` may be null. Images are normalised as in training, and labels are those of
-/// the checkpoint's classes. Throws a usage Error if `directory` is empty and the data have files,
-/// or the other way round. `notes` gains a line if the data are others, or if the training images
-/// give the normalisation.
+/// the checkpoint's classes. Throws a usage Error if the data set has files and `directory` is
+/// empty, or the other way round. Adds to `notes` if the data differ from those of training, or if
+/// the training images give the normalisation.
 DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::string& directory,
                           std::vector<std::string>& notes);
 

@@ -18,7 +18,7 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
       stream_(device.stream()),
       views_(views) {
   if (views && dataset.sample_shape().rank() != 4)
-    fail_usage("--test-views is for images, and this data set has none");
+    fail_usage("--test-views needs images, and this data set has none. Omit it.");
   const auto classes = static_cast<std::size_t>(dataset.classes());
   sums_bytes_ = sizeof(Score) + classes * classes * sizeof(std::int64_t);
   images_ = arena_.reserve(static_cast<std::size_t>(model_.input().count()) *
@@ -39,9 +39,9 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
 }
 
 Evaluation::~Evaluation() {
-  try {  // one that was given up has left work behind
+  try {  // a stopped evaluation has left work in the stream
     stream_->synchronize();
-  } catch (...) {  // whoever wanted the result has met it
+  } catch (...) {  // the caller who waited for the result has seen it
   }
 }
 

@@ -1,6 +1,8 @@
-// Every number that a run logs. A new one needs a row in metrics.cc and the place that measures it.
+// Every number that a run logs. A new one needs a row here and the place that measures it.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,11 +12,13 @@
 #include "apps/step/training_step.h"
 #include "net/loss.h"
 #include "src/base/clock.h"
+#include "src/report/report.h"
 
 namespace lockstep {
 
 struct Metric {
-  std::string name;  ///< in metrics.jsonl, and with the kind in front in TensorBoard
+  std::string
+      name;  ///< in metrics.jsonl, and with the kind in front in TensorBoard; empty: in none
   double value = 0;
   std::string text = {};  ///< in the line on stdout; empty: it is not there
   bool scalar = true;     ///< TensorBoard shows it
@@ -26,14 +30,54 @@ struct StepReport {
   std::int64_t step = 0;  ///< steps done
   std::int64_t steps = 0, samples = 0;
   double seconds = 0;
-  StepTimes times;    ///< of these steps
-  StepTotals totals;  ///< of the last step
+  double seconds_left = 0;  ///< of training, until the run ends
+  StepTimes times;          ///< of these steps
+  StepTotals totals;        ///< of the last step
   double epoch = 0, learning_rate = 0;
   bool scaled = false;                 ///< the loss has a dynamic scale
-  std::optional<Straggler> straggler;  ///< none if there is none, or if ranks were not compared
+  std::optional<Straggler> straggler;  ///< none: there is none, or ranks were not compared
 
   double images_per_s() const { return static_cast<double>(samples) / seconds; }
+  double share(double part) const { return std::clamp(part / seconds, 0.0, 1.0); }
 };
+
+inline Metrics metrics_of(const StepReport& r) {
+  const StepTotals& totals = r.totals;
+  const double loss = totals.cross_entropy + totals.penalty, exposed = r.share(r.times.exposed);
+  Metrics metrics{
+      {"epoch", r.epoch, fmt::format("epoch {:.{}f}", r.epoch, r.epoch < 10 ? 2 : 1)},
+      {"loss", loss, fmt::format("loss {:#.4g}", loss)},
+      {"cross_entropy", totals.cross_entropy},
+      {"penalty", totals.penalty},
+      {"batch_top1", totals.top1_share, fmt::format("accuracy {:.0f}%", 100 * totals.top1_share)},
+      {"images_per_s", r.images_per_s(), fmt::format("{:.0f} images/s", r.images_per_s())},
+      {"", 0, fmt::format("ETA {}", duration_text(r.seconds_left))},
+      {"seconds_per_batch", r.seconds / static_cast<double>(r.steps)},
+      {"learning_rate", r.learning_rate, fmt::format("lr {:.3g}", r.learning_rate)},
+      {"exposed_communication", exposed, fmt::format("exposed {:.1f}%", 100 * exposed)},
+      {"loader_wait", r.share(r.times.loader)}};
+  if (r.scaled) {
+    const LossScale& scale = totals.loss_scale;
+    metrics.push_back({"loss_scale", scale.scale});
+    metrics.push_back({"loss_scale_good_steps", static_cast<double>(scale.good)});
+    metrics.push_back({"skipped_steps", static_cast<double>(scale.skipped)});
+  }
+  if (const auto& late = r.straggler) {
+    metrics.push_back({"straggler", static_cast<double>(late->rank)});
+    metrics.push_back({"straggler_seconds", late->seconds / static_cast<double>(late->steps)});
+  }
+  return metrics;
+}
+
+/// An evaluation at `epoch`.
+inline Metrics metrics_of(const Score& score, double epoch) {
+  return {{"epoch", epoch, "", /*scalar=*/false},
+          {"top1", score.top1_share(), fmt::format("top-1 {:.2f} %", 100 * score.top1_share())},
+          {"top5", score.top5_share(), fmt::format("top-5 {:.2f} %", 100 * score.top5_share())},
+          {"loss", score.loss(), fmt::format("cross-entropy {:.4f}", score.loss())},
+          {"samples", static_cast<double>(score.samples), fmt::format("{} samples", score.samples),
+           /*scalar=*/false}};
+}
 
 /// The steps of an epoch since this start of the run.
 struct EpochReport {
@@ -50,12 +94,29 @@ struct EpochReport {
   }
 };
 
-/// `long_lines`: the line may take as much as it likes.
-Metrics metrics_of(const StepReport& report, bool long_lines);
-Metrics metrics_of(const Score& score, double epoch);
-Metrics metrics_of(const EpochReport& report, const Score& score);
+inline Metrics metrics_of(const EpochReport& r, const Score& score) {
+  const auto steps = static_cast<double>(r.steps);
+  const double seconds = now_seconds() - r.begin;
+  const auto row = [](const char* name, double value) {
+    return Metric{name, value, fmt::format("{} {:.4f}", name, value)};
+  };
+  return {{"epoch", static_cast<double>(r.number)},
+          {"seconds", seconds,
+           fmt::format("epoch {}/{:.0f}: {:.1f} s", r.number, std::ceil(r.epochs - 0.01), seconds)},
+          row("loss", r.loss / steps),
+          row("acc", r.accuracy / steps),
+          row("val_loss", score.loss()),
+          row("val_acc", score.top1_share()),
+          row("val_top5", score.top5_share())};
+}
 
 /// The parts of the line on stdout.
-std::vector<std::string> texts_of(const Metrics& metrics);
+inline std::vector<std::string> texts_of(const Metrics& metrics) {
+  std::vector<std::string> texts;
+  for (const Metric& metric : metrics) {
+    if (!metric.text.empty()) texts.push_back(metric.text);
+  }
+  return texts;
+}
 
 }  // namespace lockstep

@@ -7,8 +7,8 @@
 namespace lockstep {
 namespace {
 
-/// Keras' name of a layer without what is behind it, where it has one.
-std::string class_alone(const LayerSummary& layer) {
+/// Keras' name of a layer without its activation; the layer's kind if Keras has no name.
+std::string keras_name(const LayerSummary& layer) {
   const char* dimensions = layer.output.rank() == 3 ? "1D" : "2D";
   if (layer.kind == "max_pool") return fmt::format("MaxPooling{}", dimensions);
   if (layer.kind == "average_pool") return fmt::format("AveragePooling{}", dimensions);
@@ -33,9 +33,10 @@ std::string class_alone(const LayerSummary& layer) {
   return layer.kind;
 }
 
-/// "BatchNormalization + ReLU"
-std::string class_of(const LayerSummary& layer) {
-  return class_alone(layer) + (layer.implementation.ends_with("+ relu") ? " + ReLU" : "");
+/// "norm1 (BatchNormalization + ReLU)"
+std::string name_of(const LayerSummary& layer) {
+  return fmt::format("{} ({}{})", layer.name, keras_name(layer),
+                     layer.implementation.ends_with("+ relu") ? " + ReLU" : "");
 }
 
 /// "(None, 300, 7)"
@@ -55,37 +56,34 @@ std::string with_commas(std::int64_t number) {
 
 }  // namespace
 
-std::vector<std::string> model_table(const ModelEntry& entry, Shape sample, int classes) {
+std::string model_table(const ModelEntry& entry, Shape sample, int classes) {
   const auto device = make_cpu_device(1);
   const Model model(*device, entry, sample, classes, 1, Type::f32, /*training=*/false);
-  std::size_t name_width = 28, shape_width = 25;
+  std::size_t names = 28, shapes = 25;  // widths of columns
   std::int64_t trained = 0, statistics = 0;
-  std::vector<std::string> names;
   for (const LayerSummary& layer : model.layers()) {
-    names.push_back(fmt::format("{} ({})", layer.name, class_of(layer)));
-    name_width = std::max(name_width, names.back().size());
-    shape_width = std::max(shape_width, shape_of(layer).size());
+    names = std::max(names, name_of(layer).size());
+    shapes = std::max(shapes, shape_of(layer).size());
     trained += layer.parameters;
     statistics += layer.statistics;
   }
   const auto row = [&](std::string_view name, std::string_view shape, const std::string& count) {
-    return fmt::format("{:<{}} {:<{}} {:<10}", name, name_width, shape, shape_width, count);
+    return fmt::format("{:<{}} {:<{}} {:<10}", name, names, shape, shapes, count);
   };
   const std::string head = row("Layer (type)", "Output Shape", "Param #");
-  std::vector<std::string> lines{fmt::format("Model: \"{}\"", entry.name),
-                                 std::string(head.size(), '_'), head,
-                                 std::string(head.size(), '=')};
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const LayerSummary& layer = model.layers()[i];
-    lines.push_back(
-        row(names[i], shape_of(layer), std::to_string(layer.parameters + layer.statistics)));
+  const auto rule = [&](char c) { return std::string(head.size(), c); };
+  std::vector<std::string> lines{fmt::format("Model: \"{}\"", entry.name), rule('_'), head,
+                                 rule('=')};
+  for (const LayerSummary& layer : model.layers()) {
+    const std::string count = std::to_string(layer.parameters + layer.statistics);
+    lines.push_back(row(name_of(layer), shape_of(layer), count));
   }
-  lines.emplace_back(head.size(), '=');
+  lines.push_back(rule('='));
   lines.push_back("Total params: " + with_commas(trained + statistics));
   lines.push_back("Trainable params: " + with_commas(trained));
   lines.push_back("Non-trainable params: " + with_commas(statistics));
-  lines.emplace_back(head.size(), '_');
-  return lines;
+  lines.push_back(rule('_'));
+  return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
 }  // namespace lockstep

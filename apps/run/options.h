@@ -1,15 +1,120 @@
-// The options of a training run.
+// The options of a training run. Each struct declares the row of each of its options.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "apps/run/checkpoint_options.h"
-#include "apps/run/report_options.h"
 #include "apps/step/step_options.h"
+#include "src/base/check.h"
+#include "src/base/option_rows.h"
 
 namespace lockstep {
+
+/// When to write a checkpoint: every `steps` steps or every `seconds` seconds, whichever is set;
+/// neither: only at the end.
+struct CheckpointInterval {
+  std::int64_t steps = 0;
+  double seconds = 0;
+
+  bool operator==(const CheckpointInterval&) const = default;
+
+  std::string text() const {
+    return steps > 0 ? fmt::format("{}", steps) : fmt::format("{}s", seconds);
+  }
+  /// "1000" is steps, "600s", "10m" and "2h" are time. Throws the usage Error.
+  static CheckpointInterval from(const std::string& text) {
+    const char unit = text.back();
+    const double scale = unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : 0;
+    try {
+      if (scale == 0) return {parse_number<std::int64_t>("", text, Bounds::at_least(1)), 0};
+      const Bounds bounds = Bounds::above_zero(kLongestTime / scale);
+      return {0, scale * parse_number<double>("", text.substr(0, text.size() - 1), bounds)};
+    } catch (const Error&) {
+      fail_usage(
+          "--checkpoint-every: \"{}\" is neither steps nor a time. Use a number of steps (1000) or "
+          "a time (600s, 10m, 2h).",
+          text);
+    }
+  }
+};
+
+struct CheckpointOptions {
+  std::string dir;  ///< empty: no checkpoints
+  CheckpointInterval every{0, 600};
+  int keep = 3;
+  std::string resume = "auto";  ///< auto, never, or a file
+
+  void declare(OptionRows& rows) {
+    rows.group("Checkpoints");
+    rows.text("--checkpoint-dir", dir, "DIR", "Folder for checkpoints, step-NNNNNNNNNN.h5 [none]")
+        .common();
+    rows.add(
+            "--checkpoint-every", OptionRow::Type::word,
+            [this](const std::string& text) { every = CheckpointInterval::from(text); },
+            [this] { return every.text(); }, "INTERVAL",
+            "Interval between checkpoints: steps (1000) or time (600s, 10m, 2h)")
+        .common();
+    rows.number("--keep", keep, Bounds::at_least(0),
+                "Number of newest checkpoints to keep; 0: all");
+    rows.text("--resume", resume, "HOW",
+              "Checkpoint to continue from: auto, never or a file\n"
+              "auto is the newest good checkpoint in --checkpoint-dir, if there is one.",
+              check_resume)
+        .common();
+  }
+
+ private:
+  static void check_resume(const std::string& how) {
+    if (how == "auto" || how == "never" || how.find('.') != std::string::npos) return;
+    fail_usage("--resume {} is unknown. Use auto, never or a checkpoint file (step-NNNNNNNNNN.h5).",
+               how);
+  }
+};
+
+/// Evaluations and reports.
+struct ReportOptions {
+  std::string log_dir;  ///< empty: no logs
+  std::string trace;    ///< a file; empty: none
+  std::int64_t log_every = 10, summary_every = 100, eval_every = 1000, verify_every = 1000;
+  bool test_views = false;   ///< evaluate on six views of each image (apps/run/test_views.h)
+  double target = 0;         ///< test accuracy in per cent at which the run ends; 0: none
+  bool epoch_lines = false;  ///< an evaluation and a line at the end of each epoch
+  bool placement = false;    ///< print each layer's kernel, each rank's host and cores
+
+  void declare(OptionRows& rows) {
+    rows.group("Reports");
+    rows.text("--log-dir", log_dir, "DIR",
+              "Folder for metrics.jsonl and TensorBoard's event file [none]")
+        .common();
+    rows.text(
+        "--trace", trace, "FILE",
+        "Timeline of all ranks, for Chrome or ui.perfetto.dev [none]\n"
+        "It is written at the end of the run. It contains the last 32768 compute spans of each "
+        "rank and as many of communication. They need 2 MiB of memory. From 33 ranks on each "
+        "rank keeps fewer, so that all ranks together keep 2 million.");
+    rows.number("--log-every", log_every, Bounds::at_least(1), "Steps between log lines");
+    rows.number("--summary-every", summary_every, Bounds::at_least(0),
+                "Steps between histograms of parameters and gradients; 0: never");
+    rows.number("--eval-every", eval_every, Bounds::at_least(0),
+                "Steps between evaluations on the test set; 0: never\n"
+                "Another evaluation follows at the end of the run.")
+        .common();
+    rows.flag("--test-views", test_views,
+              "Evaluation with the mean logits of six views of each image\n"
+              "The views are mirrored and moved by a pixel.");
+    rows.number("--target", target, Bounds::at_least(0, 100),
+                "Test accuracy in percent that ends the run; 0: none\n"
+                "The run prints how long it took to reach the target.");
+    rows.flag("--epoch-lines", epoch_lines,
+              "Evaluation after each epoch, with its seconds, loss and accuracy");
+    rows.number("--verify-every", verify_every, Bounds::at_least(0),
+                "Steps between comparisons of all ranks' weights; 0: with checkpoints");
+    rows.flag("--log-device-placement", placement,
+              "Log lines with each layer's kernel and each rank's cores");
+  }
+};
 
 struct Options : StepOptions {
   std::string program;  ///< "train_cifar"

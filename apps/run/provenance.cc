@@ -1,29 +1,26 @@
 #include "apps/run/provenance.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "apps/run/trained_data.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
 #include "src/base/plural.h"
+#include "src/base/table.h"
 #include "src/base/text.h"
+#include "src/data/standard.h"
 
 namespace lockstep {
 namespace {
 
-/// "2" where `values` are all the same, else all of them in the order of the ranks: "2, 2, 1".
-std::string one_or_all(const std::vector<std::string>& values) {
-  const bool same = std::all_of(values.begin(), values.end(),
-                                [&](const std::string& value) { return value == values.front(); });
-  return same ? values.front() : fmt::format("{}", fmt::join(values, ", "));
-}
-
+/// Collective. For rank 0: "2" if `value` is the same on all ranks, else "2, 2, 1" in their order.
 std::string of_all_ranks(const Comm& comm, const std::string& value) {
   const std::vector<std::string> values = comm.gather(value);
-  return values.empty() ? value : one_or_all(values);
+  const bool same = std::count(values.begin(), values.end(), value) == std::ssize(values);
+  return same ? value : fmt::format("{}", fmt::join(values, ", "));
 }
 
-/// A canonical sum is the same for all reducers; any other may depend on all that is named here.
+/// A canonical sum is the same for all reducers. Any other may depend on everything named here.
 std::string order_of_sums(const Comm& comm, const Options& options, const RunPlan& plan,
                           const TrainingStep& step) {
   const ReducerTraits& reducer = step.reducer().traits();
@@ -34,8 +31,8 @@ std::string order_of_sums(const Comm& comm, const Options& options, const RunPla
                      fewer ? fmt::format(" with {} CTAs", options.ranks.nccl_max_ctas) : "");
 }
 
-/// Whether the rate before the end depends on where the end is.
-bool looks_at_the_end(const RateOptions& rate) {
+/// Whether the rate before the end depends on the end.
+bool depends_on_end(const RateOptions& rate) {
   const double middle = rate.warmup_epochs + 1;
   return learning_rate(rate, middle, 2 * middle) != learning_rate(rate, middle, 3 * middle);
 }
@@ -72,19 +69,60 @@ constexpr Compared kCompared[] = {
     {"global_batch", "--global-batch (which is --batch times the ranks)",
      "the global batch is now {}, not {} as before: this is no longer the same run"},
     {"statistics", "--sync-bn",
-     "batch norm has mean and variance of {} now, not of {} as before: this is no longer the same "
+     "batch norm now uses mean and variance of {}, not of {} as before: this is no longer the same "
      "run"},
-    {"shards", "", "now {} shards, not {} as before: weights will differ in the last bits"},
+    {"shards", "", "now {} shards, not {} as before: the last bits of weights will differ"},
     {"all_threads", "",
-     "now {} threads on each rank, not {} as before: weights will differ in the last bits"},
+     "now {} threads on each rank, not {} as before: the last bits of weights will differ"},
     {"sums", "",
-     "the order of sums is now {}, not {} as before: weights will differ in the last bits"},
+     "the order of sums is now {}, not {} as before: the last bits of weights will differ"},
     {"arithmetic", "",
-     "the arithmetic is now {}, not {} as before: weights will differ in the last bits"},
-    {"version", "", "this is Lockstep {}, not {} as before: weights may differ in the last bits"}};
+     "the arithmetic is now {}, not {} as before: the last bits of weights will differ"},
+    {"version", "", "this is Lockstep {}, not {} as before: the last bits of weights may differ"}};
 constexpr Compared kEnd{"steps", "--steps",
                         "the run now ends at step {}, not {} as before, and --lr-schedule depends "
                         "on it: this is no longer the same run"};
+
+/// "new are wolf; missing are cat"; empty if both lists contain the same names.
+std::string other_classes(const std::vector<std::string>& before,
+                          const std::vector<std::string>& now) {
+  const std::vector<std::string> added = missing_from(before, now),
+                                 lost = missing_from(now, before);
+  std::vector<std::string> parts;
+  if (!added.empty()) parts.push_back("new are " + listed(added));
+  if (!lost.empty()) parts.push_back("missing are " + listed(lost));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+/// For weights of --init: the model fits, but its last layer may be of other classes.
+void compare_classes(const Options& options, const CheckpointMetadata& initial,
+                     const DatasetPair& data, std::vector<std::string>& notes) {
+  const std::vector<std::string> before = lines_of(text_of(initial, kClassNames));
+  if (before.empty() || before == data.class_names ||
+      text_of(initial, "model") != options.model.name)
+    return;
+  if (before.size() != data.class_names.size()) {
+    fail(
+        "{} was trained on {} classes ({}), but the data have {} ({}). Use data with as many "
+        "classes, or omit --init.",
+        options.model.init, before.size(), listed(before), data.class_names.size(),
+        listed(data.class_names));
+  }
+  const std::string difference = other_classes(before, data.class_names);
+  notes.push_back(fmt::format("{} was trained on other classes: {}", options.model.init,
+                              difference.empty() ? "their order differs" : difference));
+}
+
+/// Whether the training images normalise the images.
+bool has_normalisation(const Dataset& data) {
+  return data.format().kind == SampleFormat::Kind::images && data.format().moved;
+}
+
+/// The text of a checkpoint with data like these; empty if they are no whole images.
+std::string normalisation_of(const Dataset& data) {
+  if (!has_normalisation(data)) return "";
+  return to_text(data.format().standard, data.format().size.channels);
+}
 
 }  // namespace
 
@@ -120,23 +158,17 @@ std::string order_of_shards(const RunPlan& plan) {
                      counted(plan.own_shards, "shard"));
 }
 
-std::vector<Change> changes(const Provenance& checkpoint, const Provenance& now,
+std::vector<Change> changes(const Provenance& before, const Provenance& now,
                             const Options& options) {
-  Provenance before = checkpoint;
-  // The reducer direct was called owners.
-  constexpr std::string_view kFormer = "that of owners ";
-  if (const auto sums = before.find("sums");
-      sums != before.end() && sums->second.starts_with(kFormer))
-    sums->second.replace(0, kFormer.size(), "that of direct ");
   std::vector<Change> result;
   if (const auto then = before.find("options"); then != before.end())
     compare_options(then->second, options, result);
   const auto compare = [&](const Compared& text) {
-    const auto was = std::as_const(before).find(text.key), is = now.find(text.key);
+    const auto was = before.find(text.key), is = now.find(text.key);
     if (was == before.end() || is == now.end() || was->second == is->second) return;
     result.push_back({text.option, fmt::format(fmt::runtime(text.note), is->second, was->second)});
   };
-  if (looks_at_the_end(options.schedule.rate)) compare(kEnd);
+  if (depends_on_end(options.schedule.rate)) compare(kEnd);
   for (const Compared& text : kCompared) compare(text);
   return result;
 }
@@ -148,9 +180,79 @@ void require_same_run(const std::string& file, const std::vector<Change>& change
   }
   if (others.empty()) return;
   fail_usage(
-      "{} is complete, with other values of {}. Pass the options of that run, or choose another "
+      "{} is complete, with other values of {}. Pass the options of that run, or use another "
       "--checkpoint-dir.",
       file, fmt::join(others, ", "));
+}
+
+std::string first_other_file(const std::string& before, const std::string& now, bool only_now) {
+  constexpr std::string_view kIs = " = ";
+  std::map<std::string, std::string> present;
+  for (const auto& [name, value] : named_values(now, kIs)) present[name] = value;
+  for (const auto& [name, value] : named_values(before, kIs)) {
+    const auto found = present.extract(name);
+    if (found && found.mapped() != value)
+      return fmt::format("{} = {}, not {}", name, found.mapped(), value);
+    if (!found && !only_now) return name + " is missing";
+  }
+  return present.empty() ? "" : present.begin()->first + " is new";
+}
+
+void require_same_data(const Resumption& resumption, const std::string& identity,
+                       const std::vector<std::string>& class_names,
+                       std::vector<std::string>& notes) {
+  if (resumption.file.empty()) return;
+  const std::string name = std::filesystem::path(resumption.file).filename();
+  const std::string before = text_of(resumption.metadata, "data");
+  if (before.empty()) {
+    notes.push_back(name + " does not name its training data, because an early version wrote it");
+    return;
+  }
+  const std::string difference = first_other_file(before, identity);
+  if (difference.empty()) return;
+  const auto trained = lines_of(text_of(resumption.metadata, kClassNames));
+  if (const std::string classes = other_classes(trained, class_names);
+      !trained.empty() && !classes.empty()) {
+    fail_usage(
+        "{} was trained on other classes: {}. Pass --data with its classes, or use another "
+        "--checkpoint-dir.",
+        name, classes);
+  }
+  fail_usage(
+      "{} was trained on other data: {}. Pass --data with its files, or use another "
+      "--checkpoint-dir.",
+      name, difference);
+}
+
+void normalise(Dataset& data, const std::string& text, const std::string& file) {
+  if (text.empty() || !has_normalisation(data)) return;
+  try {
+    data.standardise(standard_from(text, data.format().size.channels));
+  } catch (const Error& error) {
+    fail("{} does not fit these images: {}", file, error.what());
+  }
+}
+
+void follow_checkpoint(const Options& options, const Resumption& resumption, DatasetPair& data,
+                       std::vector<std::string>& notes) {
+  const bool resumed = !resumption.file.empty();
+  if (!resumed && options.model.init.empty()) return;
+  const std::string file = resumed ? resumption.file : options.model.init,
+                    own = normalisation_of(*data.train),
+                    text =
+                        text_of(resumed ? resumption.metadata : resumption.initial, kNormalisation);
+  if (!resumed) compare_classes(options, resumption.initial, data, notes);
+  normalise(*data.train, text, file);
+  normalise(*data.test, text, file);
+  if (resumed || own.empty() || text == own) return;
+  if (!text.empty()) {
+    notes.push_back(fmt::format(
+        "images are normalised as for the weights of {}, not by the training images: {}", file,
+        text));
+  } else if (find(datasets(), options.data.dataset).own) {
+    notes.push_back(fmt::format(
+        "{} has no normalisation, so the training images give mean and deviation", file));
+  }
 }
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// The provenance of a run: everything that decides its bits besides its samples and numbers. Each
-// checkpoint holds it, and a resume compares it.
+// The provenance of a run: everything that decides its bits besides its position, its data
+// included. Each checkpoint contains it, and a resume compares it.
 #pragma once
 
 #include <map>
@@ -7,18 +7,26 @@
 #include <vector>
 
 #include "apps/run/options.h"
+#include "apps/run/resumption.h"
 #include "apps/step/run_plan.h"
 #include "apps/step/training_step.h"
+#include "net/checkpoint.h"
 #include "src/data/dataset.h"
 #include "src/device/device.h"
 
 namespace lockstep {
 
+// Names of texts of a checkpoint.
+inline constexpr const char* kTuning = "tuning";                ///< Device::tuning()
+inline constexpr const char* kNormalisation = "normalisation";  ///< to_text() of data/standard.h
+/// The classes by label, one a line. Early checkpoints have none.
+inline constexpr const char* kClassNames = "class_names";
+// The evaluation of the checkpoint's step may change these.
+inline constexpr const char* kBest = "best";               ///< Reporter::best()
+inline constexpr const char* kReached = "target_reached";  ///< test accuracy that met --target
+
 /// As in CheckpointMetadata::texts.
 using Provenance = std::map<std::string, std::string>;
-
-/// Which kernels were measured to be fastest: Device::tuning().
-inline constexpr const char* kTuning = "tuning";
 
 /// Collective. Rank 0 gets the provenance of the run that `plan` and `step` are about to begin;
 /// other ranks get only their own part of it.
@@ -29,18 +37,41 @@ Provenance provenance(const Comm& comm, const Options& options, const RunPlan& p
 /// ranks in the canonical order (collectives/schedule.h).
 std::string order_of_shards(const RunPlan& plan);
 
-/// A difference between a checkpoint and the run that goes on from it.
+/// A difference between a checkpoint and the run that resumes from it.
 struct Change {
   std::string option;  ///< that makes it another run; empty: only the last bits may differ
   std::string note;    ///< one line
 };
 
-/// `options` are those of now. Keys missing from an old checkpoint count as the default.
+/// `options` are the present ones. Keys missing from an old checkpoint count as the default.
 std::vector<Change> changes(const Provenance& before, const Provenance& now,
                             const Options& options);
 
 /// Throws the usage Error that names the options of `changes` which make this another run than that
 /// of `file`, whose last step is done.
 void require_same_run(const std::string& file, const std::vector<Change>& changes);
+
+/// The first file in which two identities of data (DatasetPair::identity, one file a line) differ:
+/// "two.bin = crc32c 00000003, not crc32c 00000002", "two.bin is missing"; empty if none does.
+/// `only_now`: files that are only in `before` do not count.
+std::string first_other_file(const std::string& before, const std::string& now,
+                             bool only_now = false);
+
+/// Throws a usage Error if the checkpoint was trained on other data: the classes that are new or
+/// missing, or the first file that differs. Adds to `notes` if the checkpoint does not name its
+/// data.
+void require_same_data(const Resumption& resumption, const std::string& identity,
+                       const std::vector<std::string>& class_names,
+                       std::vector<std::string>& notes);
+
+/// Normalises `data` by such a text of `file`. An empty text changes nothing, nor do data that are
+/// no whole images. Throws Error that names `file`.
+void normalise(Dataset& data, const std::string& text, const std::string& file);
+
+/// Before training: normalises both sets as the checkpoint of the resume did, or the weights of
+/// --init. Throws Error if these weights have another number of classes. Adds to `notes` if the
+/// weights of --init come from other classes, or from images with another normalisation.
+void follow_checkpoint(const Options& options, const Resumption& resumption, DatasetPair& data,
+                       std::vector<std::string>& notes);
 
 }  // namespace lockstep

@@ -3,21 +3,19 @@
 #include <cinttypes>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/machine.h"
 #include "src/base/plural.h"
 #include "src/base/text.h"
-#include "src/report/report.h"
 
 namespace lockstep {
 namespace {
 
 using nlohmann::ordered_json;
 
-/// Lines "name=value" as an object; values are TOML's, most of which are JSON's too.
+/// Lines "name=value" as an object; most values of TOML are JSON too.
 ordered_json to_json(const std::string& options) {
   ordered_json object = ordered_json::object();
   for (const auto& [name, value] : named_values(options)) {
@@ -29,181 +27,154 @@ ordered_json to_json(const std::string& options) {
 
 }  // namespace
 
-struct Reporter::Body {
-  const Options& options;
-  const RunPlan& plan;
-  const RunFolders* folders;
-  int ranks;
-  Console console;
-  std::optional<JsonLines> json{};
-  std::optional<EventFile> events{};
-  double begin = now_seconds();
-  std::int64_t done = 0;
-  double images_per_s = 0;  // of the last report
-  struct Tested {
-    std::int64_t step = -1;
-    double top1 = 0;
-  };
-  Tested last{};  // of this start
-  Tested best{};  // of the run, as far as its checkpoint and metrics.jsonl know of earlier starts
-
-  void see(const Tested& tested) {
-    if (best.step < 0 || tested.top1 > best.top1) best = tested;
-  }
-
-  /// "step 480/1000", with the time in front where lines are kept in a file.
-  std::string step_text(std::int64_t step) const {
-    const std::string text = fmt::format("step {}/{}", step, plan.steps);
-    return console.columns() > 0 ? text : timestamp() + " " + text;
-  }
-  std::string lost{};  // why a report could not be written, the first time
-  bool lost_lines = false;
-
-  void line(const std::string& text) {
-    attempt([&] { console.line(text); }, lost_lines);
-  }
-  /// A report that cannot be written is said once, and is not the end of the run.
-  void attempt(const std::function<void()>& write, bool& failed) {
-    try {
-      write();
-    } catch (const Error& error) {
-      failed = true;
-      if (lost.empty()) warn(fmt::format("{}; the run goes on", lost = error.what()));
-    }
-  }
-  void files(const std::function<void()>& write) {
-    if (!json) return;
-    if (folders) folders->require_still_held();
-    bool ignored = false;  // they keep what they could not write
-    attempt(write, ignored);
-  }
-  void line(const std::vector<std::string>& parts) { line(fitted(parts, console.columns())); }
-  /// Both files of the log; `scalars`: TensorBoard too.
-  void log(const char* kind, std::int64_t step, const Metrics& metrics, bool scalars = true) {
-    JsonLines::Fields fields{{"step", static_cast<double>(step)}}, shown;
-    for (const Metric& metric : metrics) {
-      fields.emplace_back(metric.name, metric.value);
-      if (metric.scalar) shown.emplace_back(fmt::format("{}/{}", kind, metric.name), metric.value);
-    }
-    files([&] { json->write(kind, fields); });
-    if (!scalars) return;
-    files([&] {
-      events->scalars(step, shown);
-      events->flush();  // TensorBoard follows the run as metrics.jsonl does
-    });
-  }
-  void warn(const std::string& text) const {
-    std::fputs(fmt::format("{}: warning: {}\n", options.program, text).c_str(), stderr);
-  }
-};
-
 Reporter::Reporter(const Comm& comm, const Options& options, const RunPlan& plan,
-                   const RunFolders* folders, const std::function<bool()>& keep_waiting) {
-  if (comm.rank() != 0) return;
-  body_.reset(new Body{.options = options,
-                       .plan = plan,
-                       .folders = folders,
-                       .ranks = comm.size(),
-                       .console = Console(stdout, keep_waiting)});
+                   const RunFolders* folders, const std::function<bool()>& keep_waiting)
+    : options_(options), plan_(plan), folders_(folders), ranks_(comm.size()) {
+  if (comm.rank() == 0) console_.emplace(stdout, keep_waiting);
 }
 
-Reporter::~Reporter() = default;
+std::string Reporter::Tested::text() const {
+  return fmt::format("{:.2f} % at step {}", 100 * top1, step);
+}
+
+void Reporter::see(const Tested& tested) {
+  if (best_.step < 0 || tested.top1 > best_.top1) best_ = tested;
+}
+
+/// "step 480/1000", with the time in front if the lines go to a file.
+std::string Reporter::step_text(std::int64_t step) const {
+  const std::string text = fmt::format("step {}/{}", step, plan_.steps);
+  return console_->columns() > 0 ? text : timestamp() + " " + text;
+}
 
 void Reporter::line(const std::string& text) {
-  if (body_) body_->line(text);
+  if (console_) attempt([&] { console_->line(text); }, lost_lines_);
+}
+
+void Reporter::line(const std::vector<std::string>& parts) {
+  line(fitted(parts, console_->columns()));
+}
+
+void Reporter::bar(const std::string& note) {
+  attempt([&] { console_->progress(done_, plan_.steps, note); }, lost_lines_);
+}
+
+void Reporter::attempt(const std::function<void()>& write, bool& failed) {
+  try {
+    write();
+  } catch (const Error& error) {
+    failed = true;
+    if (lost_.empty()) warn(fmt::format("{}; the run goes on", lost_ = error.what()));
+  }
+}
+
+void Reporter::files(const std::function<void()>& write) {
+  if (!json_) return;
+  if (folders_) folders_->require_still_held();
+  bool ignored = false;  // the files keep the lines for a later attempt
+  attempt(write, ignored);
+}
+
+/// Both files of the log; `scalars`: TensorBoard too.
+void Reporter::log(const char* kind, std::int64_t step, const Metrics& metrics, bool scalars) {
+  JsonLines::Fields fields{{"step", static_cast<double>(step)}}, shown;
+  for (const Metric& metric : metrics) {
+    if (metric.name.empty()) continue;
+    fields.emplace_back(metric.name, metric.value);
+    if (metric.scalar) shown.emplace_back(fmt::format("{}/{}", kind, metric.name), metric.value);
+  }
+  files([&] { json_->write(kind, fields); });
+  if (!scalars) return;
+  files([&] {
+    events_->scalars(step, shown);
+    events_->flush();  // TensorBoard follows the run as metrics.jsonl does
+  });
+}
+
+void Reporter::warn(const std::string& text) const {
+  std::fputs(fmt::format("{}: warning: {}\n", options_.program, text).c_str(), stderr);
 }
 
 std::string Reporter::best() const {
-  if (!body_ || body_->best.step < 0) return "";
-  return fmt::format("top-1 {} at step {}", body_->best.top1, body_->best.step);
+  if (best_.step < 0) return "";
+  return fmt::format("top-1 {} at step {}", best_.top1, best_.step);
 }
 
-void Reporter::go_on_from(const std::string& best) {
-  if (!body_) return;
-  Body::Tested tested;
+void Reporter::restore_best(const std::string& best) {
+  if (!console_) return;
+  Tested tested;
   const bool read =
       std::sscanf(best.c_str(), "top-1 %lf at step %" SCNd64, &tested.top1, &tested.step) == 2;
-  require(read && tested.step >= 0 && tested.step <= body_->plan.start.step && tested.top1 >= 0 &&
+  require(read && tested.step >= 0 && tested.step <= plan_.start.step && tested.top1 >= 0 &&
               tested.top1 <= 1,
           "\"{}\" is not the best evaluation of a run", best);
-  body_->see(tested);
+  see(tested);
 }
 
 void Reporter::begin(bool evaluates_anew) {
-  if (!body_) return;
-  const RunPlan& plan = body_->plan;
-  body_->begin = now_seconds();
-  body_->done = plan.start.step;
-  if (body_->options.reports.log_dir.empty()) return;
-  if (body_->folders) body_->folders->require_held();
-  const std::filesystem::path directory = body_->options.reports.log_dir;
+  begin_ = now_seconds();
+  done_ = plan_.start.step;
+  if (!console_ || options_.reports.log_dir.empty()) return;
+  if (folders_) folders_->require_held();
+  const std::filesystem::path directory = options_.reports.log_dir;
   const LoggedRun logged = logged_run(directory);
-  const bool same_run = plan.start.step > 0 && (logged.run.empty() || logged.run == plan.run);
+  const bool same_run = plan_.start.step > 0 && (logged.run.empty() || logged.run == plan_.run);
   if (!same_run && logged.begun) {
-    body_->line(fmt::format("{:<12} of an earlier run, now in {}", "logs",
-                            set_logs_aside(directory).string()));
+    line(fmt::format("{:<12} of an earlier run are now in {}", "logs",
+                     set_logs_aside(directory).string()));
   }
-  const std::int64_t first = same_run ? plan.start.step + 1 : 0;
+  const std::int64_t first = same_run ? plan_.start.step + 1 : 0;
   for (const auto& [step, top1] : logged.evaluations) {
-    if (step < first - evaluates_anew) body_->see({step, top1});
+    if (step < first - evaluates_anew) see({step, top1});
   }
-  body_->json.emplace(directory / "metrics.jsonl", first,
-                      same_run && evaluates_anew ? "evaluation" : "");
-  body_->events.emplace(directory, first);
-  const ordered_json run = {{"run", plan.run},
-                            {"parent", plan.parent},
-                            {"step", plan.start.step},
-                            {"steps", plan.steps},
-                            {"version", build_name()},
-                            {"host", host_name()},
-                            {"ranks", body_->ranks},
-                            {"threads", plan.threads},
-                            {"global_batch", plan.global_batch},
-                            {"shards", plan.shards},
-                            {"seed", plan.seed},
-                            {"options", to_json(body_->options.text)}};
-  body_->files([&] {
-    body_->json->write("run", run.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
-  });
-  body_->files([&] { body_->events->flush(); });
+  json_.emplace(directory / "metrics.jsonl", first, same_run && evaluates_anew ? "evaluation" : "");
+  events_.emplace(directory, first);
+  files([&] { json_->write("run", run_line()); });
+  files([&] { events_->flush(); });
+}
+
+std::string Reporter::run_line() const {
+  const ordered_json run = {
+      {"run", plan_.run},       {"parent", plan_.parent},   {"step", plan_.start.step},
+      {"steps", plan_.steps},   {"version", build_name()},  {"host", host_name()},
+      {"ranks", ranks_},        {"threads", plan_.threads}, {"global_batch", plan_.global_batch},
+      {"shards", plan_.shards}, {"seed", plan_.seed},       {"options", to_json(options_.text)}};
+  return run.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 void Reporter::step(const StepReport& report) {
-  if (!body_) return;
-  const Metrics metrics = metrics_of(report, body_->console.columns() == 0);
-  body_->images_per_s = report.images_per_s();
-  const std::string head = body_->step_text(report.step);
+  if (!console_) return;
+  constexpr int kColumns = 100;
+  const Metrics metrics = metrics_of(report);
+  images_per_s_ = report.images_per_s();
   std::vector<std::string> parts = texts_of(metrics);
-  parts.insert(parts.begin(), head);
-  body_->line(parts);
+  parts.insert(parts.begin(), fmt::format("step {}/{}", report.step, plan_.steps));
+  const int columns = console_->columns();
+  line(fitted(parts, columns > 0 ? std::min(columns, kColumns) : kColumns));
   if (const auto& late = report.straggler) {
-    body_->line(fmt::format("{} rank {} ({}) made the others wait {:.1f} ms a step, over {}", head,
-                            late->rank, late->host,
-                            late->seconds / static_cast<double>(late->steps) * 1e3,
-                            counted(late->steps, "step")));
+    line(fmt::format("{} straggler: rank {} ({}) delayed each step by {:.1f} ms, over {}",
+                     step_text(report.step), late->rank, late->host,
+                     late->seconds / static_cast<double>(late->steps) * 1e3,
+                     counted(late->steps, "step")));
   }
-  body_->log("train", report.step, metrics);
+  log("train", report.step, metrics);
 }
 
 void Reporter::progress(std::int64_t step, double cross_entropy) {
-  if (!body_) return;
-  body_->done = step;
+  if (!console_) return;
+  done_ = step;
   std::string note = fmt::format("cross-entropy {:.3f}", cross_entropy);
-  if (body_->images_per_s > 0) note += fmt::format(", {:.0f} images/s", body_->images_per_s);
-  body_->attempt([&] { body_->console.progress(step, body_->plan.steps, note); },
-                 body_->lost_lines);
+  if (images_per_s_ > 0) note += fmt::format(", {:.0f} images/s", images_per_s_);
+  bar(note);
 }
 
 void Reporter::evaluating(double share) {
-  if (!body_) return;
-  const std::string note = fmt::format("evaluation {:.0f} %", 100 * share);
-  body_->attempt([&] { body_->console.progress(body_->done, body_->plan.steps, note); },
-                 body_->lost_lines);
+  if (console_) bar(fmt::format("evaluation {:.0f} %", 100 * share));
 }
 
 void Reporter::histograms(std::int64_t step, const Layout& layout, const float* parameters,
                           const float* gradients) {
-  if (!body_ || !body_->events) return;
+  if (!events_) return;
   std::vector<std::pair<std::string, Histogram>> values;
   for (const Parameter& p : layout.parameters) {
     const auto size = static_cast<std::size_t>(p.range.count);
@@ -211,74 +182,68 @@ void Reporter::histograms(std::int64_t step, const Layout& layout, const float* 
     if (!p.trained()) continue;
     values.emplace_back(p.name + "/gradients", histogram({gradients + p.range.begin, size}));
   }
-  body_->files([&] { body_->events->histograms(step, values); });
+  files([&] { events_->histograms(step, values); });
 }
 
 void Reporter::sync() {
-  if (body_) body_->files([&] { body_->json->sync(); });
+  files([&] { json_->sync(); });
 }
 
 void Reporter::saved(std::int64_t step, const std::filesystem::path& file) {
-  if (body_) body_->line(body_->step_text(step) + " saved " + file.string());
+  if (console_) line(step_text(step) + " saved " + file.string());
 }
 
 void Reporter::evaluation(std::int64_t step, double epoch, const Score& score,
                           const char* weights) {
-  if (!body_) return;
-  body_->last = {step, score.top1_share()};
-  body_->see(body_->last);
+  if (!console_) return;
+  last_ = {step, score.top1_share()};
+  see(last_);
   const Metrics metrics = metrics_of(score, epoch);
   std::vector<std::string> parts = texts_of(metrics);
-  parts.front() = body_->step_text(step) + " evaluation: " + parts.front();
+  parts.front() = step_text(step) + " evaluation: " + parts.front();
   parts.emplace_back(weights);
-  body_->line(parts);
-  body_->log("evaluation", step, metrics);
+  line(parts);
+  log("evaluation", step, metrics);
 }
 
 void Reporter::epoch(std::int64_t step, const EpochReport& report, const Score& score) {
-  if (!body_) return;
+  if (!console_) return;
   const Metrics metrics = metrics_of(report, score);
-  body_->line(texts_of(metrics));
-  body_->log("epoch", step, metrics, /*scalars=*/false);
+  line(texts_of(metrics));
+  log("epoch", step, metrics, /*scalars=*/false);
 }
 
 void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped) {
-  if (!body_) return;
-  body_->attempt([&] { body_->console.clear(); }, body_->lost_lines);
+  if (!console_) return;
+  attempt([&] { console_->clear(); }, lost_lines_);
   bool lost_files = false;
-  if (body_->folders) body_->folders->require_still_held();
-  if (body_->json) {
-    body_->attempt([&] { body_->json->flush(); }, lost_files);
-    body_->attempt([&] { body_->events->flush(); }, lost_files);
+  if (folders_) folders_->require_still_held();
+  if (json_) {
+    attempt([&] { json_->flush(); }, lost_files);
+    attempt([&] { events_->flush(); }, lost_files);
   }
-  if (lost_files || body_->lost_lines) body_->warn("the reports are incomplete: " + body_->lost);
-  const std::int64_t steps = step - body_->plan.start.step;
-  const double total = now_seconds() - body_->begin;
-  const auto line = [&](const char* name, const std::vector<std::string>& parts) {
-    if (!parts.empty()) body_->line(fmt::format("{:<12} {}", name, fmt::join(parts, ", ")));
+  if (lost_files || lost_lines_) warn("the reports are incomplete: " + lost_);
+  const std::int64_t steps = step - plan_.start.step;
+  const auto print = [&](const char* name, const std::vector<std::string>& parts) {
+    if (!parts.empty()) line(fmt::format("{:<12} {}", name, fmt::join(parts, ", ")));
   };
-  std::vector<std::string> parts{
-      fmt::format("{} in {}", counted(steps, "step"), duration_text(total))};
+  std::vector<std::string> trained{
+      fmt::format("{} in {}", counted(steps, "step"), duration_text(now_seconds() - begin_))};
   if (seconds > 0) {
-    parts.push_back(fmt::format("{:.0f} images/s",
-                                static_cast<double>(steps * body_->plan.global_batch) / seconds));
+    const auto images = static_cast<double>(steps * plan_.global_batch);
+    trained.push_back(fmt::format("{:.0f} images/s", images / seconds));
   }
   if (skipped > 0)
-    parts.push_back(fmt::format("{} skipped, for gradients overflowed", counted(skipped, "step")));
-  line("trained", parts);
-  const auto tested = [](const Body::Tested& t) {
-    return fmt::format("{:.2f} % at step {}", 100 * t.top1, t.step);
-  };
-  parts.clear();
-  if (body_->last.step >= 0) parts.push_back("top-1 " + tested(body_->last));
-  if (body_->best.step >= 0) parts.push_back("best " + tested(body_->best));
-  line("accuracy", parts);
-  parts.clear();
-  if (!body_->options.checkpoints.dir.empty())
-    parts.push_back("checkpoints in " + body_->options.checkpoints.dir);
-  if (!body_->options.reports.log_dir.empty())
-    parts.push_back("logs in " + body_->options.reports.log_dir);
-  line("written", parts);
+    trained.push_back(counted(skipped, "step") + " skipped because gradients overflowed");
+  print("trained", trained);
+  std::vector<std::string> accuracy, written;
+  if (last_.step >= 0) accuracy.push_back("top-1 " + last_.text());
+  if (best_.step >= 0) accuracy.push_back("best " + best_.text());
+  print("accuracy", accuracy);
+  const std::string &saves = options_.checkpoints.dir, &logs = options_.reports.log_dir;
+  if (!saves.empty()) written.push_back("checkpoints in " + saves);
+  if (!logs.empty()) written.push_back("logs in " + logs);
+  print("written", written);
 }
 
 }  // namespace lockstep

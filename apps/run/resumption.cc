@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "apps/run/broadcast.h"
-#include "apps/run/trained_data.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
@@ -16,20 +15,19 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resumption, file, metadata, initial, warnings
 
 namespace {
 
-/// Which checkpoint that is, independent of the path of its file.
+/// Identifies a checkpoint, whatever the path of its file.
 std::string origin_of(const CheckpointMetadata& metadata) {
   return fmt::format("{} at step {}", text_of(metadata, "run"), metadata.position.step);
 }
 
-/// "began" of a run that was started with --resume `file`: which checkpoint that was, and its path,
-/// because --keep may have removed the file since.
+/// "began" of a run that was started with --resume `file`: its origin, and its path because --keep
+/// may have removed the file since. Printable, because texts of a checkpoint are.
 std::string began_from(const std::string& origin, const std::filesystem::path& file) {
-  // As the checkpoint will give it back.
   return printable(
       fmt::format("{}\n{}", origin, std::filesystem::absolute(file).lexically_normal().string()));
 }
 
-/// Whether a run that `began` so was started by this very --resume `file`.
+/// Whether a run with this "began" was started by the same --resume `file`.
 bool is_the_same_start(const std::string& began, const std::filesystem::path& file) {
   const std::string here = began_from("", file);
   if (!began.ends_with(here)) return false;
@@ -38,7 +36,7 @@ bool is_the_same_start(const std::string& began, const std::filesystem::path& fi
          began == began_from(origin_of(read_metadata(file)), file);
 }
 
-void go_on(Resumption& r, const std::filesystem::path& file, CheckpointMetadata metadata) {
+void resume_from(Resumption& r, const std::filesystem::path& file, CheckpointMetadata metadata) {
   r.file = file.string();
   r.run = text_of(metadata, "run");
   r.parent = text_of(metadata, "parent");
@@ -46,8 +44,7 @@ void go_on(Resumption& r, const std::filesystem::path& file, CheckpointMetadata 
   r.metadata = std::move(metadata);
 }
 
-/// A whole number above 0, of the range of an int, among the texts of resumption.file; throws Error
-/// that names both.
+/// The text `name` of resumption.file as a positive int; throws Error that names both.
 std::int64_t number_of(const Resumption& resumption, const std::string& name) {
   const std::string text = text_of(resumption.metadata, name.c_str());
   try {
@@ -55,11 +52,11 @@ std::int64_t number_of(const Resumption& resumption, const std::string& name) {
     if (value > 0 && value <= std::numeric_limits<int>::max()) return value;
   } catch (const std::exception&) {
   }
-  fail("{} does not say its {}: it was not written by this program", resumption.file, name);
+  fail("{} has no valid {}: it was not written by this program. Use another file.", resumption.file,
+       name);
 }
 
-/// --resume never or `options.checkpoints.resume`, a file, in a folder whose newest checkpoint is
-/// `newest`.
+/// --resume never or FILE, with a folder whose newest checkpoint is `newest`.
 void resume_among(Resumption& r, const Options& options, const std::filesystem::path& newest) {
   const std::string& how = options.checkpoints.resume;
   CheckpointMetadata metadata = read_metadata(newest);
@@ -67,25 +64,20 @@ void resume_among(Resumption& r, const Options& options, const std::filesystem::
   std::error_code error;
   if (how != "never" && std::filesystem::equivalent(newest, how, error)) {
     const std::string origin = origin_of(metadata);
-    go_on(r, newest, std::move(metadata));
+    resume_from(r, newest, std::move(metadata));
     r.began = began_from(origin, how);
     return;
   }
   if (how == "never" ? began == how : is_the_same_start(began, how)) {
-    r.notes.push_back(
-        fmt::format("--resume {} began this run: it goes on from its newest checkpoint", how));
-    return go_on(r, newest, std::move(metadata));
+    r.notes.push_back(fmt::format(
+        "--resume {} began this run, which now resumes from its newest checkpoint", how));
+    return resume_from(r, newest, std::move(metadata));
   }
-  if (how == "never") {
-    fail_usage(
-        "--resume never: the folder already holds checkpoints of another run ({}). Choose another "
-        "--checkpoint-dir.",
-        newest.string());
-  }
-  const bool inside = std::filesystem::equivalent(std::filesystem::path(how).parent_path() / ".",
-                                                  options.checkpoints.dir, error);
+  const bool inside =
+      how != "never" && std::filesystem::equivalent(std::filesystem::path(how).parent_path() / ".",
+                                                    options.checkpoints.dir, error);
   fail_usage(
-      "--resume {}: the folder already holds checkpoints of another run ({}). Choose another "
+      "--resume {}: the folder already contains checkpoints of another run ({}). Use another "
       "--checkpoint-dir{}.",
       how, newest.string(), inside ? ", or move those of higher steps away" : "");
 }
@@ -95,7 +87,8 @@ void resolve(Resumption& r, const Options& options) {
   if (!options.checkpoints.dir.empty()) {
     Newest newest = newest_good(options.checkpoints.dir);
     r.warnings = std::move(newest.warnings);
-    if (newest.file && how == "auto") return go_on(r, *newest.file, read_metadata(*newest.file));
+    if (newest.file && how == "auto")
+      return resume_from(r, *newest.file, read_metadata(*newest.file));
     if (newest.file) return resume_among(r, options, *newest.file);
   }
   r.began = how;
@@ -113,24 +106,27 @@ void require_same(const Options& o, const CheckpointMetadata& metadata, const st
   if (!dataset.empty() && dataset != o.data.dataset) {
     const bool was_generated = find(datasets(), dataset).files.empty();
     fail_usage(
-        "{} was trained on {}, not {}: pass --dataset {} {}, or choose another "
-        "--checkpoint-dir",
+        "{} was trained on {}, not {}. Pass --dataset {} {}, or use another --checkpoint-dir.",
         name, dataset, o.data.dataset, dataset,
-        was_generated ? "without --data" : "and its files by --data DIR");
+        was_generated ? "without --data" : "with its --data DIR");
   }
   if (!model.empty() && model != o.model.name) {
-    fail_usage("{} is of model {}, not {}: pass --model {}, or choose another --checkpoint-dir",
+    fail_usage("{} contains model {}, not {}. Pass --model {}, or use another --checkpoint-dir.",
                name, model, o.model.name, model);
   }
   if (o.schedule.seed_given && o.schedule.seed != metadata.position.seed) {
     fail_usage(
-        "{} was written with --seed {}, not {}: leave --seed out, or choose another "
-        "--checkpoint-dir",
+        "{} was written with --seed {}, not {}. Omit --seed, or use another --checkpoint-dir.",
         name, metadata.position.seed, o.schedule.seed);
   }
 }
 
 }  // namespace
+
+std::string text_of(const CheckpointMetadata& metadata, const char* name) {
+  const auto found = metadata.texts.find(name);
+  return found == metadata.texts.end() ? "" : found->second;
+}
 
 Resumption find_resumption(const Comm& comm, const Options& options) {
   Resumption r;
@@ -144,13 +140,6 @@ Resumption find_resumption(const Comm& comm, const Options& options) {
   return broadcast_object(comm, r);
 }
 
-void describe(const Resumption& resumption, const RunPlan& plan, SummaryLines& lines) {
-  lines.add("warning", resumption.warnings);
-  if (resumption.file.empty()) return;
-  lines.add("resumed",
-            fmt::format("from {} at step {} of {}", resumption.file, plan.start.step, plan.steps));
-}
-
 RunShape resumed_shape(const Options& o, const Resumption& resumption, int ranks,
                        std::vector<std::string>& notes) {
   RunShape shape = shape_of(o, ranks);
@@ -161,25 +150,24 @@ RunShape resumed_shape(const Options& o, const Resumption& resumption, int ranks
 
   const std::int64_t batch = number_of(resumption, "global_batch");
   if (!o.schedule.batch_given && shape.global_batch != batch) {
-    notes.push_back(fmt::format("global batch {} as before", batch));
+    notes.push_back(fmt::format("global batch {}, from the checkpoint", batch));
     shape.global_batch = batch;
   }
   const auto shards = static_cast<int>(number_of(resumption, "shards"));
   if (!o.schedule.shards_given) {
     if (shards % ranks != 0) {
       fail_usage(
-          "{} was trained in {} shards, which {} ranks cannot share evenly: start with a number of "
-          "ranks that divides {}{}",
+          "{} was trained with {} shards, which {} ranks cannot share evenly. Start a number of "
+          "ranks that divides {}{}.",
           name, shards, ranks, shards,
           shape.global_batch % ranks != 0
               ? ""
-              : fmt::format(", or pass --shards {} (weights will then differ in the last bits)",
-                            ranks));
+              : fmt::format(", or pass --shards {} (the last bits of weights will differ)", ranks));
     }
     if (o.schedule.accumulate > 1 && shards / ranks != o.schedule.accumulate) {
-      notes.push_back(fmt::format(
-          "--accumulate {} does nothing: the run goes on in {} shards as before, {} on each rank",
-          o.schedule.accumulate, shards, shards / ranks));
+      notes.push_back(
+          fmt::format("--accumulate {} does nothing: the checkpoint has {} shards, {} on each rank",
+                      o.schedule.accumulate, shards, shards / ranks));
     }
     shape.shards = shards;
   }

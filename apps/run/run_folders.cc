@@ -18,7 +18,7 @@ class FolderWait {
   FolderWait(const char* option, std::filesystem::path folder)
       : option_(option), folder_(std::move(folder)) {}
 
-  /// Looks at the folder; returns whether to wait.
+  /// Looks at the folder; returns whether to wait on.
   bool goes_on() {
     if (over_) return false;
     const auto silent = FolderLock::silent_holder(folder_);
@@ -26,7 +26,7 @@ class FolderWait {
       stamp_ = silent->stamp;
       tell(*silent);
     }
-    // A clock of the file system that runs ahead must not make this wait for ever.
+    // The file system's clock may run ahead, so the wait has a limit.
     constexpr double kMost = FolderLock::kSilence + 20;
     over_ = !silent || silent->stamp != stamp_ || now_seconds() - begin_ > kMost;
     return !over_;
@@ -39,7 +39,7 @@ class FolderWait {
           "{:<12} for up to {} s: {} {} belongs to {}, which gave no sign of life for {} s",
           "waiting", FolderLock::kSilence - silent.seconds, option_, folder_.string(),
           silent.holder, silent.seconds));
-    } catch (const Error&) {  // a line that cannot be written is no reason to end
+    } catch (const Error&) {  // a line that cannot be written does not end the run
     }
   }
 
@@ -75,14 +75,11 @@ void await_folders(const Comm& comm, const Options& options,
 
 RunFolders::RunFolders(const Options& options) {
   try {
-    if (!options.checkpoints.dir.empty())
-      take(options.checkpoints.dir, "--checkpoint-dir", options.check);
+    const std::string &saves = options.checkpoints.dir, &logs = options.reports.log_dir;
+    claim(saves, "--checkpoint-dir", options.check);
     std::error_code error;
-    const bool same =
-        !options.checkpoints.dir.empty() &&
-        std::filesystem::equivalent(options.checkpoints.dir, options.reports.log_dir, error);
-    if (!options.reports.log_dir.empty() && !same)
-      take(options.reports.log_dir, "--log-dir", options.check);
+    const bool same = !saves.empty() && std::filesystem::equivalent(saves, logs, error);
+    if (!same) claim(logs, "--log-dir", options.check);
   } catch (...) {
     locks_.clear();
     remove_made();
@@ -95,14 +92,15 @@ RunFolders::~RunFolders() {
   remove_made();
 }
 
-void RunFolders::take(const std::filesystem::path& folder, const char* option, bool only_ask) {
+/// Nothing for an empty `folder`.
+void RunFolders::claim(const std::string& folder, const char* option, bool only_ask) {
+  if (folder.empty()) return;
   const auto made = require_writable_directory(folder, option);
   made_.insert(made_.begin(), made.begin(), made.end());
   if (only_ask) {
     const std::string holder = FolderLock::holder(folder);
-    if (!holder.empty()) {
-      notes_.push_back(fmt::format("{} {} is in use by {}", option, folder.string(), holder));
-    }
+    if (!holder.empty())
+      notes_.push_back(fmt::format("{} {} is in use by {}", option, folder, holder));
     return;
   }
   locks_.push_back(std::make_unique<FolderLock>(folder, option));

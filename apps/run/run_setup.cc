@@ -1,14 +1,98 @@
 #include "apps/run/run_setup.h"
 
-#include "apps/run/augmentation.h"
-#include "apps/step/tuning.h"
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
 #include "collectives/comm/flight_recorder.h"
 #include "net/model.h"
 #include "src/base/check.h"
+#include "src/base/crc32c.h"
+#include "src/base/machine.h"
 #include "src/base/table.h"
 #include "src/files/file.h"
 
 namespace lockstep {
+namespace {
+
+/// Sets the augmentation that `o` asks for besides the set's own. Throws a usage Error if the
+/// samples cannot be treated so.
+void set_augmentation(const DataOptions& o, Dataset& train) {
+  const Shape sample = train.sample_shape();
+  const bool images = sample.rank() == 4;
+  if (o.crop_padding != kOwnPadding) {
+    if (!train.crops())
+      fail_usage("--crop-padding {}: data set {} has no crops. Omit it.", o.crop_padding,
+                 o.dataset);
+    train.pad_crops(o.crop_padding);
+  }
+  if (o.alternate_flips) {
+    if (!train.crops())
+      fail_usage("--alternate-flips: data set {} has no flips. Omit it.", o.dataset);
+    train.alternate_flips(true);
+  }
+  const int cutout = o.mixing.cutout;
+  if (!images && (cutout > 0 || o.mixing.mixup > 0)) {
+    fail_usage("--{} needs images, and data set {} has none. Omit it.",
+               cutout > 0 ? "cutout" : "mixup", o.dataset);
+  }
+  if (images && cutout > std::min(sample[1], sample[2])) {
+    fail_usage("--cutout {} exceeds the images of data set {}, {}x{}. Use a smaller one.", cutout,
+               o.dataset, sample[1], sample[2]);
+  }
+}
+
+/// The cache of tuning() for this device, library and program, because another program may not know
+/// these plans. Empty: there is no folder, or the program cannot be read.
+std::filesystem::path tuning_file(const std::filesystem::path& folder, const std::string& tuning) {
+  if (folder.empty()) return {};
+  try {
+    const std::string key = tuning.substr(0, tuning.find('\n')) + program_checksum();
+    return folder / fmt::format("tuning-{:08x}.txt", crc32c(key));
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+/// A damaged file is the same as none.
+void read_tuning(Device& device, const std::filesystem::path& file) {
+  std::ifstream in(file);
+  if (!in) return;
+  std::ostringstream text;
+  text << in.rdbuf();
+  try {
+    device.set_tuning(text.str());
+  } catch (const Error&) {
+  }
+}
+
+/// A file that cannot be written costs the next run the time.
+void write_tuning(const Device& device, const std::filesystem::path& file) {
+  try {
+    make_directories(file.parent_path(), "cache directory");
+    replace_file(file, device.tuning());
+  } catch (const Error&) {
+  }
+}
+
+void measure(Device& device, const std::filesystem::path& folder, const std::function<void()>& plan,
+             const std::string& before) {
+  const bool resumes = !before.empty() && device.set_tuning(before);
+  const auto file = resumes ? std::filesystem::path() : tuning_file(folder, device.tuning());
+  if (!file.empty()) read_tuning(device, file);
+  const std::string known = device.tuning();
+  device.tune(true);
+  try {
+    plan();
+  } catch (...) {
+    device.tune(false);
+    throw;
+  }
+  device.tune(false);
+  if (!file.empty() && device.tuning() != known) write_tuning(device, file);
+}
+
+}  // namespace
 
 RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape)
     : world(world),
@@ -23,7 +107,7 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape)
   agree(comm, [&] {
     data = find(datasets(), options.data.dataset).open(options.data.folder, shape.seed);
     require_fit(entry, data.train->sample_shape());
-    set_augmentation(options, *data.train);
+    set_augmentation(options.data, *data.train);
   });
   expect_same(comm, "files of data", data.identity);
 }
@@ -61,7 +145,16 @@ TrainingStep RunSetup::make_step(Timeline* timeline) const {
 }
 
 std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step) const {
-  return lockstep::make_loader(*device, *data.train, loader_spec(options, plan, step));
+  return lockstep::make_loader(*device, *data.train,
+                               {.seed = plan.seed,
+                                .global_batch = plan.global_batch,
+                                .shards = plan.shards,
+                                .first_shard = plan.first_shard,
+                                .own_shards = plan.own_shards,
+                                .first_position = plan.start.samples,
+                                .type = step.model().input_type(),
+                                .held = step.lanes(),
+                                .mixing = options.data.mixing});
 }
 
 void require_precision(const Device& device, Type type) {
@@ -75,11 +168,25 @@ void require_precision(const Device& device, Type type) {
 
 void choose_kernels(World& world, Device& device, const ModelEntry& entry, const Dataset& dataset,
                     std::int64_t batch, Type type, bool training, const std::string& before) {
-  world.flight_recorder().mine().phase("choosing kernels", slow_tuning(device));
+  constexpr double kSlowTuning = 1800;  // seconds for the watchdog; 0: its default
+  world.flight_recorder().mine().phase("choosing kernels",
+                                       device.tuning().empty() ? 0 : kSlowTuning);
   const auto plan_model = [&] {
     Model(device, entry, dataset.sample_shape(), dataset.classes(), batch, type, training);
   };
   tune(world.comm(), device, cache_folder(), plan_model, before);
+}
+
+void tune(const Comm& comm, Device& device, const std::filesystem::path& folder,
+          const std::function<void()>& plan, const std::string& before) {
+  if (comm.min(!device.tuning().empty()) == 0) return;
+  agree(comm, [&] {
+    if (comm.rank() == 0) measure(device, folder, plan, before);
+  });
+  const std::string text = comm.broadcast(device.tuning());
+  agree(comm, [&] {
+    if (comm.rank() != 0) device.set_tuning(text);
+  });
 }
 
 }  // namespace lockstep

@@ -1,7 +1,9 @@
-// RunSetup: what a run computes with, on all ranks. The trainer and the benchmark of its step set
-// up the same.
+// RunSetup: the parts that a run computes with, on all ranks. The trainer and the benchmark of its
+// step share it.
 #pragma once
 
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,22 +17,22 @@
 
 namespace lockstep {
 
-/// For the watchdog: seconds that a phase may take which waits for a file system.
+/// For the watchdog: the limit in seconds of a phase that waits for a file system.
 inline constexpr double kSlowFiles = 600;
 
-/// All calls are collective and throw AgreedError; call them in the order in which they stand here.
-/// Owner: train() or main()'s body, which keeps `world` and `options` alive. Everything that is
-/// made from it goes before it. Thread: the computing one.
+/// All calls are collective and throw AgreedError; call them in this order. Owner: train() or
+/// main()'s body, which keeps `world` and `options` alive. Everything made from it is destroyed
+/// before it. Thread: the computing one.
 class RunSetup {
  public:
-  /// Places the ranks and opens the data. `shape` may leave the threads open.
+  /// Places the ranks and opens the data. `shape`.threads may be 0.
   RunSetup(World& world, const Options& options, const RunShape& shape);
 
   void plan_steps(const Position& start = {});
-  /// The device of the options, unless there is a `given` one, which outlives this.
+  /// `given`: outlives this; null: the device of the options.
   void choose_device(Device* given = nullptr);
-  /// Measures the libraries' kernels if the device can. `before`: the tuning() of the run that goes
-  /// on; empty: a new run.
+  /// Measures the libraries' kernels if the device can. `before`: the tuning() of the run that
+  /// resumes; empty: a new run.
   void choose_kernels(const std::string& before = {});
   /// `timeline`: outlives the step; null: none is kept.
   TrainingStep make_step(Timeline* timeline = nullptr) const;
@@ -54,8 +56,16 @@ class RunSetup {
 /// Throws a usage Error if `device` has no activations of `type`.
 void require_precision(const Device& device, Type type);
 
-/// Collective: tune() (apps/step/tuning.h) for a model on batches of `batch` samples of `dataset`.
+/// Collective: tune() for a model on batches of `batch` samples of `dataset`.
 void choose_kernels(World& world, Device& device, const ModelEntry& entry, const Dataset& dataset,
                     std::int64_t batch, Type type, bool training, const std::string& before = {});
+
+/// Collective. If `device` can measure kernels (Device::tune), rank 0 measures those that `plan`
+/// plans, and all ranks with its device and library use the same. Known kernels are not measured
+/// again: those in `before`, the tuning() of a run that resumes, or else those of earlier runs in
+/// `folder`, which gets the new ones. Empty: there is none. A folder that cannot be written only
+/// costs the next run the time. Throws AgreedError if planning fails.
+void tune(const Comm& comm, Device& device, const std::filesystem::path& folder,
+          const std::function<void()>& plan, const std::string& before = {});
 
 }  // namespace lockstep

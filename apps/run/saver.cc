@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/run/checkpoint_folder.h"
-#include "apps/run/trained_data.h"
 #include "apps/step/error_feedback.h"
 #include "apps/step/replica_check.h"
-#include "apps/step/restore.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/world.h"
 #include "net/checkpoint.h"
@@ -17,8 +14,7 @@
 namespace lockstep {
 namespace {
 
-// Texts of a checkpoint: an evaluation that is still to be done, where a dynamic scale of the loss
-// stands, and SavedResiduals.
+// Texts of a checkpoint: an evaluation that is still due, a dynamic loss scale, SavedResiduals.
 constexpr const char* kEvaluation = "evaluation";
 constexpr const char* kDue = "due";
 constexpr const char* kLossScale = "loss_scale";
@@ -53,12 +49,11 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   agree(setup_.comm, [&] {
     try {
       if (!text(kReached).empty()) progress.accuracy = std::stod(text(kReached));
-      // Without that text the dynamic scale begins now.
       if (!text(kLossScale).empty()) scale = LossScale::from(text(kLossScale));
       if (!text(kResiduals).empty()) saved = SavedResiduals::from(text(kResiduals));
-      if (!text(kBest).empty()) reporter_.go_on_from(text(kBest));
+      if (!text(kBest).empty()) reporter_.restore_best(text(kBest));
     } catch (const std::exception& error) {
-      fail("{} is damaged: {}; use another file", resumption.file, error.what());
+      fail("{} is damaged: {}. Use another file.", resumption.file, error.what());
     }
   });
   step_.restored(scale);
@@ -169,9 +164,9 @@ void Saver::require_finite(std::int64_t done) {
 }
 
 std::string Saver::cure() const {
-  if (last_file_.empty()) return ": use a smaller --lr or a --warmup-epochs";
-  // A run that goes on may be beyond any warm-up.
-  return fmt::format("; the last good checkpoint is {}: use a smaller --lr", last_file_.string());
+  if (last_file_.empty()) return ". Use a smaller --lr or a --warmup-epochs.";
+  // A resumed run may be beyond any warm-up.
+  return fmt::format("; the last good checkpoint is {}. Use a smaller --lr.", last_file_.string());
 }
 
 }  // namespace lockstep

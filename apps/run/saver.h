@@ -1,5 +1,4 @@
-// Saver: the state of a run and its checkpoints. It restores the state before training, and saves
-// it.
+// Saver: restores the state of a run before training, and saves its checkpoints.
 #pragma once
 
 #include <filesystem>
@@ -15,24 +14,23 @@
 
 namespace lockstep {
 
-/// The state of a run that lies in no arena.
+/// The state of a run outside of arenas.
 struct RunProgress {
-  bool evaluation_due = false;  ///< after the step just done
-  double accuracy = 0;          ///< in per cent, by the last evaluation; 0: there was none
+  bool evaluation_due = false;  ///< after the last step
+  double accuracy = 0;          ///< in per cent, of the last evaluation; 0: there was none
 };
 
 /// All calls are collective unless marked local, and throw AgreedError. Owner: train(), which keeps
-/// the arguments alive. Thread: the computing one, when all steps that were given are taken.
+/// the arguments alive. Thread: the computing one, when all steps are taken.
 class Saver {
  public:
-  /// `folders`: rank 0's; null elsewhere. `lane`: of the timeline; null: none.
+  /// `folders`: null on ranks other than 0. `lane`: of the timeline; null: none.
   Saver(const RunSetup& setup, TrainingStep& step, Reporter& reporter, const RunFolders* folders,
         Lane* lane);
 
   /// Loads the state of the checkpoint. Returns its progress; `notes` gains a line about residuals.
   RunProgress restore(const Resumption& resumption, std::vector<std::string>& notes);
-  /// A new run: its weights are those of --init, or what the model prepares from the data, or
-  /// random.
+  /// A new run: its weights are those of --init, or prepared from the data, or random.
   void begin();
 
   const Provenance& provenance() const { return provenance_; }  ///< local
@@ -42,13 +40,13 @@ class Saver {
 
   /// Compares the weights of all ranks, bit for bit.
   void verify(std::int64_t done);
-  /// Saves once after each step, and again when an evaluation that the file calls due is done:
-  /// until then the run that goes on has to make up for it.
+  /// Saves once after each step, and again when an evaluation is done that the file marks as due:
+  /// a run that resumes from such a file does the evaluation first.
   void save(std::int64_t done, const RunProgress& progress);
-  /// Throws if a number of the state is not finite. A run that diverges in its last step neither
-  /// replaces the last good checkpoint nor ends as a success.
+  /// Throws if a number of the state is not finite, so that a run that diverges in its last step
+  /// neither replaces the last good checkpoint nor succeeds.
   void require_finite(std::int64_t done);
-  /// Local. What to do after divergence, as the end of an error's line.
+  /// Local. The advice after divergence, as the end of an error's line.
   std::string cure() const;
 
  private:
@@ -63,11 +61,11 @@ class Saver {
   Reporter& reporter_;
   const RunFolders* folders_;
   Lane* lane_;
-  Provenance provenance_;  ///< what checkpoints hold besides the position
+  Provenance provenance_;
   CheckpointPruner pruner_;
   std::filesystem::path last_file_;
   std::int64_t saved_step_ = -1;
-  bool saved_due_ = false;  ///< the checkpoint of saved_step_ calls an evaluation due
+  bool saved_due_ = false;  ///< the checkpoint of saved_step_ marks an evaluation as due
   double last_save_ = 0;
 };
 

@@ -10,19 +10,19 @@ namespace {
 
 bool hangup_is_ignored = false;
 
-/// Runs before the libraries begin: UCX, which Open MPI 5 is linked with, then takes SIGHUP for its
-/// debugging mode, whether it was ignored or not. Sanitizers have not begun either.
+/// Runs before libraries are initialised: UCX, which Open MPI 5 uses, installs a handler for SIGHUP
+/// even if it was ignored. Sanitizers are not initialised either.
 __attribute__((no_sanitize("address", "thread", "undefined"))) void look_at_hangup() {
   struct {
     std::uintptr_t handler;
     unsigned char rest[256];
-  } action;  // as the kernel has it
+  } action;  // in the kernel's layout
   const bool known = syscall(SYS_rt_sigaction, SIGHUP, nullptr, &action, _NSIG / 8) == 0;
   hangup_is_ignored = known && action.handler == reinterpret_cast<std::uintptr_t>(SIG_IGN);
 }
 __attribute__((section(".preinit_array"), used)) void (*first_of_all)() = look_at_hangup;
 
-/// Ends this process as `signal` does where nobody takes it, and tells the parent so.
+/// Ends this process by the default action of `signal`, which the parent sees.
 void end_by(int signal, const sigset_t& blocked) {
   std::signal(signal, SIG_DFL);
   pthread_sigmask(SIG_UNBLOCK, &blocked, nullptr);

@@ -1,16 +1,15 @@
 // Requests to stop: SIGTERM, SIGINT, SIGHUP and SIGUSR1 ask for a checkpoint and an orderly end.
 //
-// NO HANDLER RUNS ON A STACK THAT KERNELS USE. oneDNN's kernels (2.6.3 and 3 were seen to) keep
-// data below the 128 bytes under the stack pointer that a signal leaves alone; a handler's frame is
-// laid over it, and the heap or, in silence, the weights are damaged. So these signals are blocked
-// in all threads, and one thread that computes nothing takes them; nothing of ours installs a
-// handler.
+// NO HANDLER RUNS ON A STACK THAT KERNELS USE. oneDNN's kernels (seen in 2.6.3 and 3) keep data
+// below the red zone, the 128 bytes under the stack pointer that a signal does not touch. A
+// handler's frame overwrites that data, and damages the heap or silently the weights. So all
+// threads block these signals, and one thread that computes nothing receives them by sigwait().
+// Lockstep installs no handler.
 //
-// Handlers of others meet the same kernels. Open MPI 4 and 5 leave none in a rank but those for
-// crashes, which do not come back, and UCX's for SIGHUP, which is undone. A profiler that samples
-// by SIGPROF (gprof, gperftools) does: an alternate stack (sigaltstack) would help only with
-// handlers installed with SA_ONSTACK, which theirs are not, and each thread needs its own, OpenMP's
-// too. So do not trust a run under such a profiler; perf samples without a signal.
+// Handlers of other libraries meet the same kernels. Open MPI 4 and 5 install only handlers for
+// crashes, which do not return, and UCX one for SIGHUP, which Signals removes. A profiler that
+// samples by SIGPROF (gprof, gperftools) damages a run: do not trust it. perf samples without a
+// signal.
 #pragma once
 
 #include <atomic>
@@ -20,13 +19,13 @@
 
 namespace lockstep {
 
-/// While it lives, a thread of its own takes the signals, asleep until one comes. A second SIGINT
-/// ends the process at once. A SIGHUP that the process was started to ignore (nohup) stays ignored.
-/// Writing to a closed pipe or over the limit of a file's size (SIGPIPE, SIGXFSZ) is from here on
-/// an error of write(2), which names the file.
+/// While it lives, a thread of its own waits for the signals. A second SIGINT ends the process at
+/// once. A SIGHUP that the process was started to ignore (nohup) stays ignored. From now on, a
+/// write to a closed pipe or beyond the limit of a file's size (SIGPIPE, SIGXFSZ) is an error of
+/// write(2).
 ///
-/// Owner: main(), which makes it before MPI and any thread, so that all threads inherit the mask.
-/// The signals stay blocked when it is gone: one that comes as late as that changes nothing.
+/// Owner: main(), which constructs it before MPI and any thread, so that all threads inherit the
+/// mask. The signals stay blocked after it: one that comes so late has no effect.
 class Signals {
  public:
   Signals();

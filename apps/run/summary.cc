@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "apps/run/augmentation.h"
 #include "apps/run/provenance.h"
 #include "apps/step/error_feedback.h"
 #include "src/base/check.h"
@@ -14,6 +13,18 @@
 
 namespace lockstep {
 namespace {
+
+/// Headings of at most 12 characters, and texts; no line for an empty text.
+struct Lines {
+  std::vector<std::string> lines;
+
+  void add(const char* heading, const std::string& text) {
+    if (!text.empty()) lines.push_back(fmt::format("{:<12} {}", heading, text));
+  }
+  void add(const char* heading, const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) add(heading, text);
+  }
+};
 
 double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -48,30 +59,27 @@ std::string memory_text(const RunSummary& f) {
 }
 
 std::string optimizer_text(const RunSummary& f) {
+  const Options& options = f.setup.options;
+  const UpdateOptions& o = options.optimizer;
   const RateOptions& rate = f.setup.plan.rate;
   std::string text =
-      fmt::format("{}, lr {:g} {}",
-                  describe_optimizer(f.setup.options.optimizer.name, f.setup.options.optimizer.own),
-                  rate.base, rate.schedule);
-  if (f.setup.options.schedule.rate_batch > 0) {
-    text +=
-        fmt::format(" ({:g} for a batch of {}, times {:.4g})", f.setup.options.schedule.rate.base,
-                    f.setup.options.schedule.rate_batch, f.setup.plan.rate_factor);
+      fmt::format("{}, lr {:g} {}", describe_optimizer(o.name, o.own), rate.base, rate.schedule);
+  if (options.schedule.rate_batch > 0) {
+    text += fmt::format(" ({:g} for a batch of {}, times {:.4g})", options.schedule.rate.base,
+                        options.schedule.rate_batch, f.setup.plan.rate_factor);
   }
   if (rate.schedule == "cosine" || rate.schedule == "linear")
     text += fmt::format(" to {:g}", rate.end);
   if (rate.warmup_epochs > 0) text += fmt::format(", warm-up {:g} epochs", rate.warmup_epochs);
-  if (f.setup.options.optimizer.weight_decay > 0) {
-    text += fmt::format(", {}weight decay {:g}",
-                        f.step.optimizer().decay() == Decay::decoupled ? "decoupled " : "",
-                        f.setup.options.optimizer.weight_decay);
+  if (o.weight_decay > 0) {
+    const bool decoupled = f.step.optimizer().decay() == Decay::decoupled;
+    text += fmt::format(", {}weight decay {:g}", decoupled ? "decoupled " : "", o.weight_decay);
   }
-  if (const LossScaling scaling = f.setup.options.loss_scaling(); scaling.on()) {
+  if (const LossScaling scaling = options.loss_scaling(); scaling.on()) {
     text += fmt::format(", loss scale {}{:g}", scaling.dynamic ? "dynamic, now " : "",
                         f.step.loss_scale().scale);
   }
-  if (f.setup.options.optimizer.ema > 0)
-    text += fmt::format(", moving average {:g}", f.setup.options.optimizer.ema);
+  if (o.ema > 0) text += fmt::format(", moving average {:g}", o.ema);
   return text;
 }
 
@@ -79,9 +87,8 @@ std::string optimizer_text(const RunSummary& f) {
 std::string group_text(const RunSummary& f, const ParameterGroup& group) {
   int members = 0, frozen = 0;
   for (const Parameter& parameter : f.step.layout().parameters) {
-    if (!parameter.trained() ||
-        group_of(parameter.name, f.setup.options.optimizer.groups) != &group)
-      continue;
+    const auto& groups = f.setup.options.optimizer.groups;
+    if (!parameter.trained() || group_of(parameter.name, groups) != &group) continue;
     ++members;
     frozen += parameter.rate == 0;
   }
@@ -106,19 +113,18 @@ std::string order_text(const RunSummary& f, bool alike) {
   const bool canonical = f.step.reducer().traits().canonical;
   if (!canonical && f.setup.options.ranks.wire != Type::f32) {
     return fmt::format(
-        "each sum is rounded to {} where it crosses, and the rest comes a step later: the number "
-        "of "
-        "ranks shows in the weights",
+        "each message is rounded to {}, with error feedback: weights depend on the number of ranks",
         name_of(f.setup.options.ranks.wire));
   }
   if (!canonical) {
-    return "this reducer's own: the number of ranks shows in the weights' last bits (--list names "
-           "canonical reducers)";
+    return "this reducer's own: the last bits of weights depend on the number of ranks (--list "
+           "names canonical reducers)";
   }
   if (!alike) {
     return fmt::format(
-        "{}, of ranks that compute differently: which of them takes a shard shows in "
-        "the weights' last bits",
+        "{}, of ranks that compute differently: the last bits of weights depend on the rank of "
+        "each "
+        "shard",
         order_of_shards(f.setup.plan));
   }
   return order_text(f.setup.plan, f.step.sync_bn() && f.step.lanes() < f.setup.plan.own_shards);
@@ -141,19 +147,49 @@ void print_placement(const RunSummary& f, Reporter& reporter) {
   for (const std::string& line : lines_of(f.setup.device->tuning())) reporter.line("  " + line);
 }
 
-void add_data(const RunSummary& f, SummaryLines& lines) {
+void add_ranks(const RunSummary& f, const std::string& different, Lines& lines) {
+  const Placement& placement = f.setup.placement;
+  const DeviceTraits& device = f.setup.device->traits();
+  lines.add("ranks",
+            fmt::format("{} on {}, {} each; rank 0 on {}, {}", f.setup.comm.size(),
+                        counted(placement.hosts, "host"), counted(placement.threads, "thread"),
+                        host_name(), device.description));
+  lines.add("devices", placement.devices);
+  lines.add("libraries", device.libraries);
+  lines.add("note", placement.notes);
+  lines.add("warning", placement.warning);
+  if (different.empty()) return;
+  lines.add("warning", fmt::format("ranks compute differently: {}. If the instruction sets differ, "
+                                   "pass an --isa that all have.",
+                                   different));
+}
+
+/// "crops up to 4 pixels beyond the edges, cutout 8, mixup 0.2"; empty: none besides the set's own.
+std::string augmentation_text(const DataOptions& o) {
+  std::vector<std::string> parts;
+  if (o.crop_padding != kOwnPadding) {
+    parts.push_back(
+        fmt::format("crops up to {} beyond the edges", counted(o.crop_padding, "pixel")));
+  }
+  if (o.alternate_flips) parts.emplace_back("alternate flips");
+  if (o.mixing.cutout > 0) parts.push_back(fmt::format("cutout {}", o.mixing.cutout));
+  if (o.mixing.mixup > 0) parts.push_back(fmt::format("mixup {:g}", o.mixing.mixup));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+void add_data(const RunSummary& f, Lines& lines) {
   const Options& options = f.setup.options;
   lines.add("data", f.setup.data.train->describe());
   if (const auto& data = find(datasets(), options.data.dataset); !data.stands_for.empty()) {
-    lines.add("", fmt::format("no --data: these images are made up; scripts/get_data.sh {} "
+    lines.add("", fmt::format("no --data: these samples are generated; scripts/get_data.sh {} "
                               "downloads the real ones",
                               data.stands_for));
   }
-  lines.add("augmented", augmentation_text(options));
+  lines.add("augmented", augmentation_text(options.data));
   if (!f.setup.device->traits().memory_is_host) lines.add("batches", f.loader.describe());
 }
 
-void add_network(const RunSummary& f, SummaryLines& lines) {
+void add_network(const RunSummary& f, Lines& lines) {
   const RunPlan& plan = f.setup.plan;
   const Options& options = f.setup.options;
   const Model& model = f.step.model();
@@ -161,7 +197,11 @@ void add_network(const RunSummary& f, SummaryLines& lines) {
             fmt::format("{}, {} parameters, {:.2f} GFLOP per step, {}", options.model.name,
                         model.layout().trainable(), model.training_flops() * plan.shards * 1e-9,
                         name_of(model.type())));
-  describe(plan, lines);
+  const double steps_per_epoch =
+      static_cast<double>(plan.dataset_size) / static_cast<double>(plan.global_batch);
+  lines.add("batch", fmt::format("{} = {} of {}, {} on each rank; {:.1f} steps per epoch",
+                                 plan.global_batch, counted(plan.shards, "shard"), plan.shard_batch,
+                                 plan.own_shards, steps_per_epoch));
   if (f.step.sync_bn()) lines.add("batch norm", "mean and variance of " + f.step.statistics());
   lines.add("optimizer", optimizer_text(f));
   for (const ParameterGroup& group : options.optimizer.groups)
@@ -172,17 +212,17 @@ void add_network(const RunSummary& f, SummaryLines& lines) {
 }
 
 /// Notes about options that do nothing with this network and these ranks.
-void add_idle_options(const RunSummary& f, SummaryLines& lines) {
+void add_idle_options(const RunSummary& f, Lines& lines) {
   const Options& options = f.setup.options;
   const Type wire = options.ranks.wire;
   const ReducerTraits& reducer = f.step.reducer().traits();
   if (wire != Type::f32 && reducer.canonical) {
     const std::string why =
         f.setup.comm.size() == 1
-            ? "one rank: no gradient crosses"
+            ? "one rank, which sends no gradient"
             : fmt::format(
-                  "the reducer {}: no gradient crosses between hosts (--reducer direct "
-                  "rounds within one too)",
+                  "reducer {}, which sends no gradient between hosts (--reducer direct "
+                  "rounds within a host too)",
                   reducer.name);
     lines.add("note", fmt::format("--wire {} does nothing with {}", name_of(wire), why));
   }
@@ -192,13 +232,14 @@ void add_idle_options(const RunSummary& f, SummaryLines& lines) {
   }
   const Model& model = f.step.model();
   const ConvolutionEntry& way = find(convolutions(), options.device.convolution);
-  const auto has_it = [&](const LayerSummary& layer) {  // no mark is found everywhere
+  const auto has_it = [&](const LayerSummary& layer) {  // an empty mark is found in every layer
     return layer.implementation.find(way.mark) != std::string::npos;
   };
   if (std::none_of(model.layers().begin(), model.layers().end(), has_it)) {
-    lines.add("note", fmt::format("--conv {} does nothing: it has nothing for any layer of {} in "
-                                  "{} on this processor",
-                                  way.name, options.model.name, name_of(model.type())));
+    lines.add("note",
+              fmt::format("--conv {} does nothing: it supports no layer of {} in {} on this "
+                          "processor",
+                          way.name, options.model.name, name_of(model.type())));
   }
 }
 
@@ -222,7 +263,7 @@ std::string order_text(const RunPlan& plan, bool of_accumulated) {
   const std::vector<int> ranks =
       of_accumulated ? std::vector<int>{plan.ranks()} : ranks_of_same_bits(plan.shards);
   const bool other = !of_accumulated && !plan.canonical();
-  return fmt::format("{}: --shards {} gives the same weights, bit for bit, on {} rank{} of {}{}",
+  return fmt::format("{}: --shards {} gives bitwise identical weights on {} rank{} of {}{}",
                      order_of_shards(plan), plan.shards, fmt::join(ranks, ", "),
                      ranks.back() == 1 ? "" : "s", counted(plan.threads, "thread"),
                      other ? ", but not on these" : "");
@@ -231,14 +272,9 @@ std::string order_text(const RunPlan& plan, bool of_accumulated) {
 void print_summary(const RunSummary& f, Reporter& reporter) {
   const RunSetup& setup = f.setup;
   const Options& options = setup.options;
-  const std::string different = differences(setup);
-  SummaryLines lines;
-  describe(setup.placement, setup.device->traits(), setup.comm.size(), lines);
-  if (!different.empty()) {
-    lines.add("warning", fmt::format("ranks compute differently: {} (if the instruction sets "
-                                     "differ, pass an --isa that all have)",
-                                     different));
-  }
+  const std::string different = differences(setup), &resumed = f.resumption.file;
+  Lines lines;
+  add_ranks(f, different, lines);
   add_data(f, lines);
   add_network(f, lines);
   lines.add("order", order_text(f, different.empty()));
@@ -246,15 +282,18 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   if (options.reports.log_dir.empty())
     lines.add("logs", "none: --log-dir DIR writes metrics.jsonl and TensorBoard's events");
   if (options.checkpoints.dir.empty())
-    lines.add("checkpoints", "none: --checkpoint-dir DIR saves the run and goes on from there");
-  describe(f.resumption, setup.plan, lines);
+    lines.add("checkpoints", "none: --checkpoint-dir DIR saves the run, and resumes it");
+  lines.add("warning", f.resumption.warnings);
+  if (!resumed.empty()) {
+    lines.add("resumed", fmt::format("from {} at step {} of {}", resumed, setup.plan.start.step,
+                                     setup.plan.steps));
+  }
   lines.add("note", options.notes);
   add_idle_options(f, lines);
   lines.add("note", setup.plan.notes);
 
   reporter.line(fmt::format("Lockstep {}", build_name()));
-  for (const auto& [heading, text] : lines.lines)
-    reporter.line(fmt::format("{:<12} {}", heading, text));
+  for (const std::string& line : lines.lines) reporter.line(line);
   if (options.reports.placement) print_placement(f, reporter);
 }
 

@@ -1,5 +1,5 @@
-// Images as an evaluation sees them more than once: mirrored, and moved by a pixel. Source: Jordan,
-// "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024, 3.5 (its multi-crop evaluation).
+// Views of an image in an evaluation: mirrored, and moved by a pixel. Source: Jordan, "94% on
+// CIFAR-10 in 3.29 seconds on a single GPU", 2024, 3.5 (its multi-crop evaluation).
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// One look at an image: moved down and right by `shift` pixels, reflected at its edges, and then
-/// mirrored left to right; and what it counts.
+/// One view of an image: moved down and right by `shift` pixels, reflected at its edges, then
+/// mirrored left to right.
 struct TestView {
   int shift;
   bool mirror;
@@ -24,10 +24,10 @@ inline constexpr std::array<TestView, 6> kTestViews{{{0, false, 0.25f},
                                                      {-1, false, 0.125f},
                                                      {-1, true, 0.125f}}};
 
-/// Gives `to`, `images` (N, H, W, C of a floating-point type) as `view` has them.
+/// Enqueues `to` = the view of `images` (N, H, W, C of a floating-point type).
 void see(Stream& stream, View images, const TestView& view, View to);
 
-/// Gives sum += weight * logits in fp32; with `first`, sum = weight * logits.
+/// Enqueues sum += weight * logits in fp32; with `first`, sum = weight * logits.
 void add_weighted(Stream& stream, View logits, float weight, bool first, View sum);
 
 }  // namespace lockstep

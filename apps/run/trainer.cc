@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "apps/run/model_table.h"
+#include "apps/run/provenance.h"
 #include "apps/run/run_folders.h"
 #include "apps/run/signals.h"
 #include "apps/run/summary.h"
-#include "apps/run/trained_data.h"
 #include "apps/run/training_loop.h"
 #include "apps/step/trace.h"
 #include "collectives/comm/flight_recorder.h"
@@ -36,7 +36,7 @@ std::unique_ptr<RunFolders> claim_folders(const World& world, const Options& opt
     if (world.comm().rank() != 0) return;
     folders = std::make_unique<RunFolders>(options);
     const std::string& trace = options.reports.trace;
-    if (!trace.empty()) require_trace_file(trace);  // in one of them, perhaps
+    if (!trace.empty()) require_trace_file(trace);  // perhaps in one of the folders
   });
   return folders;
 }
@@ -45,8 +45,7 @@ std::unique_ptr<RunFolders> claim_folders(const World& world, const Options& opt
 void print_model(const RunSetup& setup) {
   if (setup.comm.rank() != 0) return;
   const Dataset& data = *setup.data.train;
-  const auto lines = model_table(setup.entry, data.sample_shape(), data.classes());
-  Console().line(fmt::format("{}", fmt::join(lines, "\n")));
+  Console().line(model_table(setup.entry, data.sample_shape(), data.classes()));
 }
 
 /// Collective. Fits data and plan to the checkpoint. `notes` become the plan's first.
@@ -63,35 +62,35 @@ void plan_run_of(RunSetup& setup, const Resumption& resumption, std::vector<std:
   plan.notes.insert(plan.notes.begin(), notes.begin(), notes.end());
 }
 
-/// Why there is nothing to train; empty if there is.
+/// Why there is nothing to train; empty: there is.
 std::string completion(const RunSetup& setup, const std::string& file,
                        const RunProgress& progress) {
   const RunPlan& plan = setup.plan;
   const double target = setup.options.reports.target;
   if (plan.start.step >= plan.steps && !progress.evaluation_due) {
     return fmt::format(
-        "complete already: {} is at step {} of {}; ask for more --steps to go on, or choose "
-        "another --checkpoint-dir to start anew",
+        "complete already: {} is at step {} of {}. Pass more --steps to train on, or another "
+        "--checkpoint-dir for a new run.",
         file, plan.start.step, plan.steps);
   }
   if (target == 0 || progress.accuracy < target) return "";
   return fmt::format(
-      "complete already: {} has reached its --target; ask for a higher one to go on, or choose "
-      "another --checkpoint-dir to start anew",
+      "complete already: {} has reached its --target. Pass a higher one to train on, or another "
+      "--checkpoint-dir for a new run.",
       file);
 }
 
-/// Collective, and only a warning on failure: the run is over, and its results are saved.
+/// Collective. A failure is only a warning, because the results are saved.
 void write_trace(Trace& trace, const RunSetup& setup, Reporter& reporter) {
   setup.record.phase("writing the trace", kSlowFiles);
   const std::string& file = setup.options.reports.trace;
   const std::string problem = trace.write(file);
   reporter.line(problem.empty()
                     ? fmt::format("{:<12} {}: open it at ui.perfetto.dev", "trace", file)
-                    : fmt::format("{:<12} there is no --trace: {}", "warning", problem));
+                    : fmt::format("{:<12} no --trace was written: {}", "warning", problem));
 }
 
-/// Collective. However the loop ends for all ranks, the timeline is written.
+/// Collective. Writes the timeline also if the loop ends with an error of all ranks.
 void run_traced(const LoopParts& parts, const RunProgress& progress, Trace* trace) {
   try {
     run_training_loop(parts, progress);
@@ -110,7 +109,7 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunFolder
   const bool traced = !options.reports.trace.empty() && !options.check;
   const auto trace = traced ? std::make_unique<Trace>(setup.comm) : nullptr;
   Timeline* const timeline = trace ? &trace->timeline() : nullptr;
-  std::unique_ptr<Loader> loader;  // outlives the steps that read from it
+  std::unique_ptr<Loader> loader;  // outlives the step, which reads from it
   TrainingStep step = setup.make_step(timeline);
   Evaluation evaluation(*setup.device, setup.entry, *setup.data.test, options.model.precision,
                         options.reports.test_views);
@@ -158,8 +157,8 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   const LookForStop look_for_stop = [&] {
     if (comm.max(stop_requested()) == 0) return;
     throw AgreedError(
-        "stopped on request before the first step: there is nothing to save yet, and the same "
-        "command begins again",
+        "stopped on request before the first step. Nothing was saved; the same command begins "
+        "again.",
         kExitRequeue);
   };
   look_for_stop();

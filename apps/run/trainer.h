@@ -1,8 +1,8 @@
-// A training program: it sets a run up on all ranks, trains, evaluates and saves.
+// A training program: sets a run up on all ranks, trains, evaluates and saves.
 //
 // train() owns the parts of a run: RunSetup (placement, data, plan, device), TrainingStep,
-// Evaluation, Reporter, Saver and Loader. They refer to each other and go in reverse order. All of
-// them belong to the computing thread, which calls train().
+// Evaluation, Reporter, Saver and Loader. They refer to each other and are destroyed in reverse
+// order. All belong to the computing thread, which calls train().
 #pragma once
 
 #include <functional>
@@ -13,15 +13,14 @@
 
 namespace lockstep {
 
-/// Collective: the whole run. Returns 0 when the run is complete. Throws AgreedError for what all
-/// ranks see (bad options or data, a checkpoint that does not fit, divergence, a full disk), Error
-/// for what only one rank meets. A run that was asked to stop throws AgreedError too: with
-/// kExitRequeue if the same command goes on from its checkpoint, or from the start if no step was
-/// done.
+/// Collective: the whole run. Returns 0 when the run is complete. Throws AgreedError for an error
+/// that all ranks see (bad options or data, a checkpoint that does not fit, divergence, a full
+/// disk), Error for one that only this rank meets. A run that was asked to stop throws AgreedError
+/// too: with kExitRequeue if the same command resumes it, or begins again if no step was done.
 ///
 /// `stop_requested`: whether this rank was asked to stop; one rank is enough to stop all. It is
-/// looked at between the phases of the start-up, with every step, and with every batch of an
-/// evaluation. `device`: null for the one that `options` name; it outlives the call.
+/// called between the phases of the start-up, in every step, and for every batch of an evaluation.
+/// `device`: outlives the call; null: the device of `options`.
 int train(World& world, const Options& options, const std::function<bool()>& stop_requested,
           Device* device = nullptr);
 

@@ -15,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-/// "352.1 s after mpirun began": the launcher that this rank is a child of, or the program itself.
+/// "352.1 s after mpirun began": since the launcher of this rank began, or the program without one.
 std::string time_of_run() {
   constexpr std::array<std::string_view, 7> kLaunchers{"mpirun", "mpiexec", "orterun",   "prterun",
                                                        "orted",  "prted",   "slurmstepd"};
@@ -27,12 +27,12 @@ std::string time_of_run() {
 
 bool due(std::int64_t done, std::int64_t every) { return every > 0 && done % every == 0; }
 
-/// Seconds of training, without evaluations, checkpoints and the like.
+/// Seconds of training, without evaluations and checkpoints.
 class TrainingClock {
  public:
   void begin() { last_ = now_seconds(); }
   void leave_out(double seconds) { aside_ += seconds; }
-  /// Up to now, of this start of the run.
+  /// Since this start of the run.
   double trained() const { return trained_ + since_report(); }
   double since_report() const { return now_seconds() - last_ - aside_; }
   void reported(double seconds) {
@@ -42,9 +42,9 @@ class TrainingClock {
   }
 
  private:
-  double last_ = 0;     ///< when the last report was
+  double last_ = 0;     ///< time of the last report
   double aside_ = 0;    ///< seconds since then that were not training
-  double trained_ = 0;  ///< up to the last report
+  double trained_ = 0;  ///< seconds up to the last report
 };
 
 class TrainingLoop {
@@ -75,14 +75,14 @@ class TrainingLoop {
       step_.give(parts_.loader, done, static_cast<float>(rate_at(done)), votes, reports(done + 1));
       ++done;
       Votes asked = take(/*all=*/looks_at_weights(done));
-      // Weights are those of the last step that was given.
+      // The weights are those of the last step that was enqueued.
       if (asked.stop || asked.save) asked = asked | take(/*all=*/true);
       if (taken_ == done) after_step(done, asked);
       if ((asked.stop && done < plan_.steps && !reached()) || progress_.evaluation_due) stop(done);
     }
     if (options_.target > 0 && !reached()) {
       reporter_.line(
-          fmt::format("{:<12} {:g} % of the test set was not reached", "target", options_.target));
+          fmt::format("{:<12} test accuracy {:g} % was not reached", "target", options_.target));
     }
     summarize(done);
   }
@@ -99,7 +99,7 @@ class TrainingLoop {
     return done == plan_.start.step + 1 || due(done, options_.log_every) || done == plan_.steps;
   }
 
-  /// The weights are read after this step, as is known beforehand.
+  /// Whether the weights are read after this step, as far as that is known before it.
   bool looks_at_weights(std::int64_t done) const {
     return due(done, options_.summary_every) || due(done, options_.verify_every) ||
            evaluates(done) || saves(done) || done == plan_.steps;
@@ -115,7 +115,7 @@ class TrainingLoop {
            (options_.epoch_lines && plan_.epoch_that_ends(done) > 0);
   }
 
-  /// Takes the totals that the step has, or those of all steps given. Returns the ranks' votes.
+  /// Takes the totals that are ready, or those of all enqueued steps. Returns the ranks' votes.
   Votes take(bool all) {
     Votes asked;
     while (const auto totals = step_.take(all)) {
@@ -145,7 +145,7 @@ class TrainingLoop {
     if (end) require_finite_loss(done);
     if (saves(done) || asked.save || asked.stop || end) saver_.save(done, progress_);
     if (end && !saver_.saved(done)) saver_.require_finite(done);
-    if (progress_.evaluation_due && !asked.stop) {  // else it is left to the run that goes on
+    if (progress_.evaluation_due && !asked.stop) {  // else the resumed run does it
       evaluate(done);
       if (progress_.evaluation_due || saver_.saved(done) || reached()) saver_.save(done, progress_);
     }
@@ -159,6 +159,8 @@ class TrainingLoop {
     r.steps = done - last_report_;
     r.samples = r.steps * plan_.global_batch;
     r.seconds = clock_.since_report();
+    r.seconds_left = clock_.trained() / static_cast<double>(done - plan_.start.step) *
+                     static_cast<double>(plan_.steps - done);
     r.times = times - last_times_;
     r.totals = totals;
     r.epoch = plan_.epoch_at(done);
@@ -187,7 +189,7 @@ class TrainingLoop {
                          step_.state().average ? "averaged weights" : "weights");
     progress_.accuracy = score.top1_percent();
     if (reached()) {
-      reporter_.line(fmt::format("{:<12} {:g} % of the test set is reached after step {}, {}",
+      reporter_.line(fmt::format("{:<12} test accuracy {:g} % is reached after step {}, {}",
                                  "target", options_.target, done, time_of_run()));
     }
     epoch_.number = options_.epoch_lines ? plan_.epoch_that_ends(done) : 0;
@@ -197,9 +199,9 @@ class TrainingLoop {
     epoch_ = {};
   }
 
-  /// After the last step no other one shows that its update was too large.
+  /// No later step would show that the last update was too large.
   void require_finite_loss(std::int64_t done) {
-    parts_.setup.record.phase("looking at the last update", 0);
+    parts_.setup.record.phase("checking the last update", 0);
     if (parts_.setup.comm.max(!std::isfinite(step_.loss_now())) == 0) return;
     throw AgreedError(
         fmt::format("Model diverged: the loss after step {} is not finite{}", done, saver_.cure()));
@@ -218,7 +220,7 @@ class TrainingLoop {
                       done));
     }
     throw AgreedError(
-        fmt::format("stopped on request after step {}{}: the same command goes on from there", done,
+        fmt::format("stopped on request after step {}{}: the same command resumes there", done,
                     progress_.evaluation_due ? ", before its evaluation was done" : ""),
         kExitRequeue);
   }

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// Everything that the loop runs with. The caller owns all of it.
+/// The parts that the loop runs with. The caller owns them.
 struct LoopParts {
   const RunSetup& setup;
   TrainingStep& step;
@@ -23,9 +23,9 @@ struct LoopParts {
   Timeline* timeline;                           ///< null: none is kept
 };
 
-/// Collective, on the computing thread. Trains from setup.plan.start to the end of the run, which
-/// stands at `progress`. Throws AgreedError if the run diverges, and, with kExitRequeue, if it was
-/// asked to stop and has saved a checkpoint.
+/// Collective, on the computing thread. Trains from setup.plan.start, with `progress`, to the end
+/// of the run. Throws AgreedError if the run diverges, and with kExitRequeue if it was asked to
+/// stop and has saved a checkpoint.
 void run_training_loop(const LoopParts& parts, const RunProgress& progress);
 
 }  // namespace lockstep

@@ -19,11 +19,11 @@ DenseSum::DenseSum(Device& device, Reducer& reducer, std::vector<Range> buckets,
                                                  std::move(reduced), &record, timeline)) {}
 
 DenseSum::~DenseSum() {
-  buckets_.reset();  // whose thread gives work too
+  buckets_.reset();  // its thread enqueues work too
   for (Stream* stream : {&computing_, &reducing_}) {
     try {
       stream->synchronize();
-    } catch (...) {  // take() has thrown it before
+    } catch (...) {  // TrainingStep::take() has thrown it before
     }
   }
 }

@@ -1,11 +1,11 @@
-// DenseSum: gradients as they lie in the arena, first over the shards of this rank, then bucket by
-// bucket over the ranks.
+// DenseSum: sums the gradient arena, first over the shards of this rank, then bucket by bucket over
+// the ranks.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "apps/step/lanes.h"
+#include "apps/step/rank_sum.h"
 #include "collectives/buckets.h"
 #include "collectives/shard_sum.h"
 
@@ -13,14 +13,14 @@ namespace lockstep {
 
 class DenseSum : public RankSum {
  public:
-  /// References and `timeline` (null: none) outlive it. `buckets` are those that `reducer` was made
-  /// for, `count` its elements, `shards` those of this rank. `computing` is the stream of the
-  /// computing thread. `reduced` is called as GradientBuckets does it.
+  /// References and `timeline` (null: none) outlive it. `reducer` was made for `buckets` and
+  /// `count` elements. This rank has `shards`. `computing` is the stream of the computing thread.
+  /// `reduced` is called as GradientBuckets does it.
   DenseSum(Device& device, Reducer& reducer, std::vector<Range> buckets, Policy policy,
            std::int64_t count, int shards, Lanes& lanes, Stream& computing,
            GradientBuckets::Reduced reduced, Record& record, Lane* timeline);
-  /// Stops the thread of the buckets, then blocks until both streams have done their work. Until
-  /// then the work uses memory of the whole step.
+  /// Stops the thread of the buckets, then blocks until both streams are done, because their work
+  /// uses memory of the whole step.
   ~DenseSum() override;
 
   bool owns(Range) const override { return true; }

@@ -5,7 +5,7 @@
 #include <functional>
 #include <span>
 
-#include "apps/step/restore.h"
+#include "apps/step/replica_check.h"
 #include "src/base/check.h"
 #include "src/base/plural.h"
 
@@ -84,7 +84,7 @@ SavedResiduals SavedResiduals::from(const std::string& text) {
   kept.ranks = ranks;
   require(read && kept.text() == text && kept.scale >= 1 && kept.scale <= LossScaling::kHighest &&
               ranks > 0,
-          "\"{}\" does not say what --wire kept back", text);
+          "\"{}\" does not describe residuals of --wire", text);
   return kept;
 }
 
@@ -97,12 +97,13 @@ std::string restore_residuals(const Comm& comm, const Checkpoint* checkpoint,
     if (!checkpoint) return;
     std::int64_t there = 0;
     while (checkpoint->has(section_name(there))) ++there;
-    require(there == before.ranks,
-            "{} is damaged: what --wire kept back is there of {}, and was of {}; use another file",
-            checkpoint->file().string(), counted(there, "rank"), counted(before.ranks, "rank"));
+    require(
+        there == before.ranks,
+        "{} is damaged: it contains the --wire residuals of {} instead of {}. Use another file.",
+        checkpoint->file().string(), counted(there, "rank"), counted(before.ranks, "rank"));
   });
   if (before.ranks == 0) return "";
-  if (ranks.empty()) return "what --wire kept back of the sums before is left out";
+  if (ranks.empty()) return "the checkpoint's --wire residuals are dropped";
   const bool same = ranks.size() == static_cast<std::size_t>(before.ranks);
   std::vector<float> passing(count);
   for (std::size_t i = 0; i < static_cast<std::size_t>(before.ranks); ++i) {
@@ -112,11 +113,10 @@ std::string restore_residuals(const Comm& comm, const Checkpoint* checkpoint,
     float* const residual = own.front().arena;
     std::transform(residual, residual + count, passing.begin(), residual, std::plus<>());
   }
-  return same ? ""
-              : fmt::format(
-                    "what --wire kept back on {} is now with one rank: this is no longer the "
-                    "same run",
-                    counted(before.ranks, "rank"));
+  if (same) return "";
+  return fmt::format(
+      "one rank gets the --wire residuals of {}: this run differs from one that never stopped",
+      counted(before.ranks, "rank"));
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// GradientSync: everything that a step sums over the ranks, each way behind RankSum.
+// GradientSync: everything that a step sums over the ranks, through the interface RankSum.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace lockstep {
 /// Used by the computing thread.
 class GradientSync {
  public:
-  /// Takes the reducer, the buckets and the lanes out of `parts`. Other references and `timeline`
+  /// Moves the reducer, the buckets and the lanes out of `parts`. Other references and `timeline`
   /// (null: none) outlive it. `computing` is the stream of the computing thread. This rank has
   /// `shards`. `dynamic`: the loss is scaled dynamically. `reduced` is called for each bucket whose
   /// sum is in order (GradientBuckets).
@@ -24,17 +24,17 @@ class GradientSync {
   /// The listener for all gradients of own shard number `shard`, in lane `lane`. Valid until the
   /// next call for this lane.
   GradientListener& of(int shard, int lane);
-  /// The work that writes the header of this shard has been given.
+  /// The work that writes the header of this shard is enqueued.
   void header_written(int shard, int lane) {
     const Range header{0, Layout::kHeader};
     owner(header).written(shard, lane, header);
   }
-  /// RankSum::finish() of each way.
+  /// RankSum::finish() of each.
   void finish();
 
-  /// The sums, layout.count floats in memory of the device.
+  /// The sums: layout.count floats in memory of the device.
   float* gradients() const { return reducer_->gradients(); }
-  /// For work that reads the sums.
+  /// The stream for work that reads the sums.
   Stream& stream() const { return reducer_->stream(); }
   const Reducer& reducer() const { return *reducer_; }
   Policy policy() const { return policy_; }
@@ -46,7 +46,7 @@ class GradientSync {
 
   double seconds() const;
   std::size_t bytes() const;
-  /// RankSum::sections() of each way.
+  /// RankSum::sections() of all.
   std::vector<Section> sections();
 
  private:
@@ -64,7 +64,7 @@ class GradientSync {
   std::unique_ptr<Reducer> reducer_;
   std::unique_ptr<Lanes> lanes_;
   ErrorFeedback feedback_;
-  std::unique_ptr<DenseSum> dense_;  ///< after the others: they go when its work is done
+  std::unique_ptr<DenseSum> dense_;  ///< last, because its work uses the others until it ends
   std::vector<RankSum*> sums_;       ///< all of the above
   std::vector<Range> ranges_;        ///< by layer number; empty for layers without parameters
   std::vector<Listener> listeners_;  ///< by lane

@@ -7,6 +7,7 @@
 #include "src/base/machine.h"
 #include "src/base/plural.h"
 #include "src/base/table.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 
@@ -22,12 +23,13 @@ Placement place(const Comm& comm, int asked) {
   const bool bound_tight = asked > static_cast<int>(allowed_cores().size());
   if (comm.max(bound_tight) > 0) {
     placement.warning = fmt::format(
-        "--threads {} but ranks are bound to fewer cores: start mpirun with --bind-to none or "
-        "--map-by slot:PE={}",
+        "--threads {} but ranks are bound to fewer cores. Start mpirun with --bind-to none or "
+        "--map-by slot:PE={}.",
         asked, asked);
   } else if (comm.max(too_many) > 0) {
     placement.warning =
-        "more threads than cores on a node: the ranks take turns, and figures of speed mean little";
+        "oversubscription: ranks of a node have more threads than cores, so timings mean little. "
+        "Use fewer --threads or ranks.";
   }
   return placement;
 }
@@ -62,13 +64,13 @@ std::string sharing_note(const std::vector<RankDevice>& ranks) {
         fmt::format("ranks {} on {} {}", fmt::join(owners, ", "), first.host, first.name));
   }
   if (groups.empty()) return {};
-  return fmt::format("{} ranks share {} ({}): they take turns, one rank per GPU is faster", sharers,
+  return fmt::format("{} ranks share {} ({}); one rank per GPU is faster", sharers,
                      counted(groups.size(), "GPU"), fmt::join(groups, "; "));
 }
 
 namespace {
 
-/// Collective. What the lowest rank with any text says, and who that is where not all have one.
+/// Collective. The text of the lowest rank that has one, with that rank's name unless all have one.
 std::string first_of(const Comm& comm, const std::string& text) {
   const std::int64_t rank = comm.min(text.empty() ? comm.size() : comm.rank());
   if (rank == comm.size()) return {};
@@ -78,63 +80,54 @@ std::string first_of(const Comm& comm, const std::string& text) {
   return comm.broadcast(text + where, static_cast<int>(rank));
 }
 
-/// Collective. On rank 0 where each rank computes; elsewhere empty.
+/// Collective. The devices of all ranks on rank 0; empty on other ranks.
 std::vector<RankDevice> gather_devices(const Comm& comm, const Device& device) {
   const std::string& about = device.traits().description;
   std::vector<RankDevice> ranks;
-  for (const std::string& line : comm.gather(fmt::format(
-           "{}\n{}\n{}", host_name(), about.substr(0, about.find(' ')), device.traits().uuid))) {
-    const std::size_t first = line.find('\n'), second = line.find('\n', first + 1);
-    ranks.push_back({line.substr(0, first), line.substr(first + 1, second - first - 1),
-                     line.substr(second + 1)});
+  for (const std::string& text : comm.gather(fmt::format(
+           "{}\n{}\n{}\n", host_name(), about.substr(0, about.find(' ')), device.traits().uuid))) {
+    const std::vector<std::string> lines = lines_of(text);
+    ranks.push_back({lines[0], lines[1], lines[2]});
   }
   return ranks;
+}
+
+/// Collective. The last of devices() that every rank has. `notes`: the better kinds, and why not.
+const DeviceEntry& best_device(const Comm& comm, std::vector<std::string>& notes) {
+  const DeviceEntry* best = &devices().front();
+  std::vector<std::string> absent;
+  for (const DeviceEntry& better : devices().subspan(1)) {
+    if (const std::string why = first_of(comm, better.absent()); why.empty()) {
+      best = &better;
+      absent.clear();
+    } else {
+      absent.push_back(why);
+    }
+  }
+  for (const std::string& why : absent)
+    notes.push_back(fmt::format("{}, using {}", why, best->name));
+  return *best;
 }
 
 }  // namespace
 
 std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, DeviceOptions options,
                                     Placement& placement) {
-  const DeviceEntry* entry = &find(devices(), name);
-  if (name == "auto") {
-    std::vector<std::string> absent;
-    for (const DeviceEntry& better : devices().subspan(1)) {
-      if (const std::string why = first_of(comm, better.absent()); why.empty()) {
-        entry = &better;
-        absent.clear();
-      } else {
-        absent.push_back(why);
-      }
-    }
-    for (const std::string& why : absent) {
-      placement.notes.push_back(fmt::format("{}, using {}", why, entry->name));
-    }
-  }
+  const DeviceEntry& entry =
+      name == "auto" ? best_device(comm, placement.notes) : find(devices(), name);
   options.threads = placement.threads;
   options.rank_on_host = comm.node().rank();
   std::unique_ptr<Device> device;
   agree(comm, [&] {
-    const std::string absent = entry->absent();
-    require(absent.empty(), "--device {}: {} on {}: choose another --device", entry->name, absent,
+    const std::string absent = entry.absent();
+    require(absent.empty(), "--device {}: {} on {}. Use another --device.", entry.name, absent,
             host_name());
-    device = entry->make(options);
+    device = entry.make(options);
   });
   const std::vector<RankDevice> ranks = gather_devices(comm, *device);
   placement.devices = devices_text(ranks);
   if (const std::string note = sharing_note(ranks); !note.empty()) placement.notes.push_back(note);
   return device;
-}
-
-void describe(const Placement& placement, const DeviceTraits& traits, int ranks,
-              SummaryLines& lines) {
-  lines.add(
-      "ranks",
-      fmt::format("{} on {}, {} each; rank 0 on {}, {}", ranks, counted(placement.hosts, "host"),
-                  counted(placement.threads, "thread"), host_name(), traits.description));
-  lines.add("devices", placement.devices);
-  lines.add("libraries", traits.libraries);
-  lines.add("note", placement.notes);
-  lines.add("warning", placement.warning);
 }
 
 std::vector<std::string> placement_lines(const Comm& comm, const Placement& placement) {

@@ -1,4 +1,4 @@
-// Where the ranks are: hosts, cores, threads.
+// Placement: the hosts, cores, threads and devices of the ranks.
 #pragma once
 
 #include <memory>
@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/step/summary_lines.h"
 #include "collectives/comm/comm.h"
 #include "src/device/devices.h"
 
@@ -15,45 +14,40 @@ namespace lockstep {
 struct Placement {
   int threads = 1;  ///< that this rank should use
   int hosts = 1;    ///< of the whole run
-  /// Where the ranks' cores or threads look like a mistake; the same on all ranks, else empty.
+  /// Empty unless the ranks' cores or threads look like a mistake; the same on all ranks.
   std::string warning;
-  /// On rank 0, for make_device() to fill: which rank has which GPU, empty without GPUs.
+  /// Set by make_device() on rank 0: which rank has which GPU; empty without GPUs.
   std::string devices;
-  std::vector<std::string> notes;  ///< why no better device was taken, who shares one
+  std::vector<std::string> notes;  ///< why "auto" chose no better device, which ranks share one
 };
 
-/// Collective. `asked` threads, or with 0 this rank's share of the cores that it may use: each core
+/// Collective. `asked`: threads; 0: this rank's share of the cores that it may use. Each core
 /// counts once, divided by the ranks of the node that may use it too, within the quota of the
 /// control groups (collectives/node/node_cores.h).
 Placement place(const Comm& comm, int asked);
 
-/// Where one rank computes.
+/// The device of one rank.
 struct RankDevice {
   std::string host;
   std::string name;  ///< "cuda:1": its number among those that this rank may use
   std::string uuid;  ///< DeviceTraits::uuid
 };
 
-/// Of the devices of all ranks, in rank order: "rank 0: a cuda:0 (GPU-1b6c7f12), ...", the first
-/// eight of them; empty where they are cores.
+/// The devices of all ranks, in rank order: "rank 0: a cuda:0 (GPU-1b6c7f12), ...", at most eight
+/// of them. Empty if they are cores.
 std::string devices_text(const std::vector<RankDevice>& ranks);
 
-/// Who shares a GPU with whom: "4 ranks share 1 GPU (ranks 0, 1, 2, 3 on a cuda:0): ...". Empty
-/// where each rank has its own.
+/// "4 ranks share 1 GPU (ranks 0, 1, 2, 3 on a cuda:0)..." Empty if each rank has its own.
 std::string sharing_note(const std::vector<RankDevice>& ranks);
 
-/// Collective. The device called `name` (src/device/devices.h); for "auto" the best kind that every
-/// rank has, so that all use the same. Throws AgreedError where a rank has none. Fills
-/// `placement`.devices and .notes; its threads are the device's.
+/// Collective. The device called `name` (src/device/devices.h); "auto": the best kind that every
+/// rank has, so that all use the same. Throws AgreedError if a rank has none. Sets
+/// `placement`.devices and .notes, and uses its threads.
 std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, DeviceOptions options,
                                     Placement& placement);
 
-/// Describes rank 0, on a device of these `traits`, in a run of so many ranks.
-void describe(const Placement& placement, const DeviceTraits& traits, int ranks,
-              SummaryLines& lines);
-
-/// Collective. On rank 0 one line per rank: "rank 1: host b, cores 2-3, 2 threads"; elsewhere
-/// nothing.
+/// Collective. On rank 0 one line per rank: "rank 1: host b, cores 2-3, 2 threads"; on other ranks
+/// none.
 std::vector<std::string> placement_lines(const Comm& comm, const Placement& placement);
 
 }  // namespace lockstep

@@ -1,12 +1,14 @@
-// RankSum: one way of summing over the ranks during a step. Each way is one file: dense_sum.h has
-// the gradients, sync_batch_norm.h the statistics of layers, error_feedback.h the residuals of
-// rounding. GradientSync owns them.
+// RankSum: one way of summing over the ranks during a step. Each way is one file: dense_sum.h sums
+// the gradients, sync_batch_norm.h the statistics of layers, error_feedback.h keeps the residuals
+// of rounding. GradientSync owns them.
 #pragma once
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "net/checkpoint.h"
+#include "net/layer.h"
 #include "src/base/view.h"
 
 namespace lockstep {
@@ -17,19 +19,47 @@ class RankSum {
   virtual ~RankSum() = default;
   /// Whether it sums the gradients in `range`: those of one layer, or the header.
   virtual bool owns(Range /*range*/) const { return false; }
-  /// The work that writes `range` for own shard number `shard` has been given, in lane `lane`.
-  /// Shards come in order; the ranges of a shard come in arena order. Never waits.
+  /// The work that writes `range` for own shard number `shard` is enqueued, in lane `lane`. Shards
+  /// come in order; the ranges of a shard come in arena order. Never waits.
   virtual void written(int /*shard*/, int /*lane*/, Range /*range*/) {}
-  /// Blocks until all sums of the step are in order: work that Reducer::stream() is given from then
-  /// on finds them. Throws Error if a message fails.
+  /// Blocks until all sums of the step are in order: later work on Reducer::stream() finds them.
+  /// Throws Error if a message fails.
   virtual void finish() {}
-  /// Seconds since construction that the computing thread has waited.
+  /// Seconds that the computing thread has waited since construction.
   virtual double seconds() const { return 0; }
   /// Memory that this rank holds for it.
   virtual std::size_t bytes() const { return 0; }
   /// Arenas of the host that belong to the state of this rank only. The caller may read and write
   /// them between steps.
   virtual std::vector<Section> sections() { return {}; }
+};
+
+/// Own shards that are under way side by side. This class has a single lane: each shard is finished
+/// before the next begins. SyncBatchNorm has several if its layers need sums between them.
+class Lanes : public RankSum {
+ public:
+  virtual int count() const { return 1; }
+  /// The stream of lane `lane`; `computing` is the stream of the computing thread.
+  virtual Stream& stream(int /*lane*/, Stream& computing) { return computing; }
+  /// Sums over all shards of the step, for layers. Null: layers see their own shard only.
+  virtual AcrossShards* across(int /*lane*/) { return nullptr; }
+  /// Does all work of the lanes' streams. Throws Error if a message fails.
+  virtual void run() {}
+  /// Throws errors that sums in streams have met.
+  virtual void look() {}
+
+  /// Calls `next` when the earlier work of the lane is done or enqueued.
+  template <class Next>
+  void then(int lane, Next next) {
+    if (Stream* later = queue(lane))
+      later->give(std::move(next));
+    else
+      next();
+  }
+
+ protected:
+  /// Holds the lane's work until run(). Null: work is enqueued at once.
+  virtual Stream* queue(int /*lane*/) { return nullptr; }
 };
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// Proof that the ranks are in lockstep: all that they carry from step to step is compared, bit for
-// bit.
+// The state of a run on all ranks: loaded from a checkpoint that rank 0 reads, and compared bit for
+// bit to prove that the ranks are in lockstep.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,16 @@
 
 namespace lockstep {
 
-/// One number per parameter of the layout that changes with any bit of it.
-std::vector<std::uint64_t> fingerprints(const Layout& layout, const float* arena);
+/// Collective. Fills the arenas of `sections` (Checkpoint::load) from `checkpoint`, which rank 0
+/// has open; other ranks pass null. Throws AgreedError that names the file, also if a number is not
+/// finite.
+void load_on_all_ranks(const Comm& comm, const Checkpoint* checkpoint, const Layout& layout,
+                       const std::vector<Section>& sections);
 
 /// Collective; `state` is weights, optimizer slots and average. Throws AgreedError that names the
-/// first array (in the order of `state`, then of the arena) that is not the same on all ranks, and
-/// the rank that stands alone with it (where no majority exists: the first that differs from rank
-/// 0).
+/// first array that differs between ranks (in the order of `state`, then of the arena), and the
+/// rank whose values are the rarest. If no values are rarer, it names the first rank that differs
+/// from rank 0.
 void verify_mirror(const Comm& comm, const Layout& layout, const std::vector<ConstSection>& state,
                    std::int64_t step);
 

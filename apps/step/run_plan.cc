@@ -4,25 +4,22 @@
 #include <cmath>
 
 #include "src/base/check.h"
-#include "src/base/plural.h"
 
 namespace lockstep {
 namespace {
 
-/// Steps done at the end of `epochs` passes over the data, of a run that stands at `start` and goes
-/// on with `batch` samples a step.
+/// The last step of `epochs` passes over the data, for a run at `start` with `batch` samples a
+/// step. It may be below start.step, if the run has done more epochs already.
 std::int64_t steps_of(double epochs, std::int64_t dataset_size, const Position& start,
                       std::int64_t batch) {
   const double left =
       epochs * static_cast<double>(dataset_size) - static_cast<double>(start.samples);
-  // Fewer than start.step if the run has done more epochs already.
   return std::max<std::int64_t>(start.step + std::llround(left / static_cast<double>(batch)), 1);
 }
 
 /// Throws if a run reads more samples than can be counted.
 void require_countable(double samples, std::int64_t dataset_size) {
-  constexpr double kLastEpoch =
-      0x1p32;  // epochs number 32 bits of what random numbers are keyed by
+  constexpr double kLastEpoch = 0x1p32;  // the keys of random numbers have 32 bits for it
   const double most =
       std::min(kLastEpoch * static_cast<double>(dataset_size), static_cast<double>(kLastSample));
   if (samples >= most) {
@@ -41,8 +38,8 @@ void scale_rate(const ScheduleOptions& o, RunPlan& plan) {
   plan.rate.base *= plan.rate_factor;
   if (plan.rate_factor > 1 && o.rate.warmup_epochs == 0 && o.rate.schedule != "one_cycle") {
     plan.notes.push_back(
-        fmt::format("a learning rate that is scaled up {:.3g} times wants a warm-up: "
-                    "--warmup-epochs 5 is usual",
+        fmt::format("the learning rate is scaled up {:.3g} times without a warm-up. Consider "
+                    "--warmup-epochs 5.",
                     plan.rate_factor));
   }
 }
@@ -58,7 +55,7 @@ void check_rate(const ScheduleOptions& o, RunPlan& plan) {
   }
   if (o.rate.warmup_epochs > end) {
     plan.notes.push_back(fmt::format(
-        "the run ends after {:.3g} of its {:g} epochs of warm-up, with a learning rate of {:.3g}",
+        "the run ends after {:.3g} of its {:g} epochs of warm-up, at a learning rate of {:.3g}",
         end, o.rate.warmup_epochs, rate));
   } else if (rate == 0) {
     plan.notes.emplace_back(
@@ -89,14 +86,6 @@ std::int64_t RunPlan::epoch_that_ends(std::int64_t done) const {
   return done == steps ? static_cast<std::int64_t>(std::ceil(after)) : 0;
 }
 
-void describe(const RunPlan& plan, SummaryLines& lines) {
-  lines.add(
-      "batch",
-      fmt::format("{} = {} of {}, {} on each rank; {:.1f} steps per epoch", plan.global_batch,
-                  counted(plan.shards, "shard"), plan.shard_batch, plan.own_shards,
-                  static_cast<double>(plan.dataset_size) / static_cast<double>(plan.global_batch)));
-}
-
 RunShape shape_of(const StepOptions& options, int ranks) {
   const ScheduleOptions& o = options.schedule;
   constexpr std::int64_t kLargest = std::int64_t{1} << 31, kMostShards = kLargest - 1;
@@ -104,15 +93,14 @@ RunShape shape_of(const StepOptions& options, int ranks) {
                      shards = o.shards > 0 ? o.shards : std::int64_t{ranks} * o.accumulate;
   const bool given = o.global_batch > 0;
   if (given ? o.global_batch > kLargest : batch > kLargest / ranks / o.accumulate) {
-    fail_usage("a global batch of more than {} samples cannot be trained: use a smaller {}",
-               kLargest,
+    fail_usage("the global batch exceeds the limit of {} samples. Use a smaller {}.", kLargest,
                given         ? "--global-batch"
                : o.batch > 0 ? "--batch"
                              : "--accumulate");
   }
   if (shards > kMostShards) {
     fail_usage(
-        "{} ranks with --accumulate {} have {} shards, but a run has at most {}. Use a smaller "
+        "{} ranks with --accumulate {} have {} shards; the limit is {}. Use a smaller "
         "--accumulate.",
         ranks, o.accumulate, shards, kMostShards);
   }
@@ -123,16 +111,17 @@ RunShape shape_of(const StepOptions& options, int ranks) {
 RunPlan plan_run(const StepOptions& options, const RunShape& shape, int rank, int ranks,
                  std::int64_t dataset_size, const Position& start) {
   const ScheduleOptions& o = options.schedule;
-  RunPlan plan{shape};
+  RunPlan plan;
+  static_cast<RunShape&>(plan) = shape;
   const std::int64_t batch = plan.global_batch, shards = plan.shards;
   if (shards % ranks != 0) {
-    fail_usage("--shards {} cannot be shared evenly by {} ranks: use a multiple of {}", shards,
-               ranks, ranks);
+    fail_usage("{} ranks cannot share --shards {} evenly. Use a multiple of {}.", ranks, shards,
+               ranks);
   }
   if (batch % shards != 0) {
     fail_usage(
-        "a global batch of {} cannot be cut into {} equal shards: use a multiple of {}, for "
-        "example --global-batch {}",
+        "a global batch of {} cannot be cut into {} equal shards. Use a multiple of {}, such as "
+        "--global-batch {}.",
         batch, shards, shards, (batch / shards + 1) * shards);
   }
   plan.dataset_size = dataset_size;

@@ -1,5 +1,5 @@
 // The numbers of a run: arithmetic on its options, the number of ranks, the size of the data set
-// and the step that it goes on from.
+// and the step that it resumes from.
 #pragma once
 
 #include <cstdint>
@@ -7,24 +7,23 @@
 #include <vector>
 
 #include "apps/step/step_options.h"
-#include "apps/step/summary_lines.h"
 #include "net/checkpoint.h"
 
 namespace lockstep {
 
-/// Whether ranks that share `shards` evenly each have a whole subtree of the canonical order
+/// Whether each of `ranks` that share `shards` evenly has a whole subtree of the canonical order
 /// (collectives/schedule.h).
 bool shares_subtrees(int ranks, int shards);
 
-/// The numbers that a run keeps when it goes on from a checkpoint.
+/// The numbers that a run keeps when it resumes from a checkpoint.
 struct RunShape {
   std::uint64_t seed = 0;
   std::int64_t global_batch = 0;  ///< samples of all ranks per step
   int shards = 0;                 ///< equal parts of the global batch, added in one fixed tree
-  int threads = 1;  ///< of this rank: kernels add in an order that depends on it; 0: not chosen yet
+  int threads = 1;  ///< of this rank; kernels add in an order that depends on it; 0: not chosen yet
 };
 
-/// The shape of a run that begins. Throws a usage Error if the batch or the shards are too many.
+/// The shape of a new run. Throws a usage Error if the batch or the shards are too many.
 RunShape shape_of(const StepOptions& options, int ranks);
 
 /// Every number that training reads. Only shape_of(), resumed_shape() (apps/run/resumption.h) and
@@ -34,26 +33,24 @@ struct RunPlan : RunShape {
   int own_shards = 0, first_shard = 0;
   int lanes = 1;           ///< own shards that are under way side by side; divides own_shards
   std::int64_t steps = 0;  ///< of the whole run
-  Position start;          ///< where this part of it begins
+  Position start;          ///< of this part of the run
   std::int64_t dataset_size = 0;
-  RateOptions rate;                ///< the options', with the base scaled for the global batch
-  double rate_factor = 1;          ///< by which it was
+  RateOptions rate;                ///< the options', times rate_factor
+  double rate_factor = 1;          ///< the linear scaling rule's
   std::string run, parent, began;  ///< which run it is (apps/run/resumption.h)
-  std::vector<std::string> notes;  ///< what a person may not expect, one line each
+  std::vector<std::string> notes;  ///< results that users may not expect, one line each
 
   int ranks() const { return shards / own_shards; }
-  /// Shards are added in the canonical order, where the reducer adds ranks in it.
+  /// Shards are added in the canonical order, if the reducer adds ranks in it.
   bool canonical() const { return shares_subtrees(ranks(), shards); }
   double epoch_at(std::int64_t step) const {
     return static_cast<double>(start.samples + (step - start.step) * global_batch) /
            static_cast<double>(dataset_size);
   }
-  /// The epoch that ends with step `done`, from 1: with it the run has read the last of its
-  /// samples, or is at its end. 0: none does.
+  /// The epoch, counted from 1, that ends with step `done`: its last sample is read, or the run
+  /// ends. 0: none does.
   std::int64_t epoch_that_ends(std::int64_t done) const;
 };
-
-void describe(const RunPlan& plan, SummaryLines& lines);
 
 /// Throws the same usage Error on all ranks if the numbers do not go together.
 RunPlan plan_run(const StepOptions& options, const RunShape& shape, int rank, int ranks,

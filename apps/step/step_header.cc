@@ -1,7 +1,5 @@
 #include "apps/step/step_header.h"
 
-#include <limits>
-
 #include "src/device/each.h"
 
 namespace lockstep {
@@ -24,7 +22,7 @@ struct WriteHeader {
     header[kStop] = last_shard ? now->stop : 0;
     header[kSave] = last_shard ? now->save : 0;
     *score = {};
-    // Last: on a GPU a division of doubles is a call, and nothing else is then to be kept over it.
+    // Last: on a GPU a division of doubles is a call, which would keep other values in registers.
     header[kLoss] = static_cast<float>(loss / static_cast<double>(global_batch));
   }
 };

@@ -8,24 +8,21 @@ namespace lockstep {
 StepMemory::StepMemory(Device& device, Stream& stream, const Layout& layout, Optimizer& optimizer,
                        float weight_decay, bool average, std::uint64_t seed, const float* gradients,
                        SharedWork* shared)
-    : stream_(stream),
-      layout_(layout),
-      slot_names_(optimizer.slots()),
-      host_(device, layout.count) {
+    : device_(device), stream_(stream), layout_(layout), slot_names_(optimizer.slots()) {
   const std::vector<float> decays = factors(layout, weight_decay);
   const std::size_t count = 1 + slot_names_.size() + (average ? 1 : 0);
   arenas_ = device.allocate(count * arena_bytes() + decays.size() * sizeof(float), Place::device);
   cut_arenas(average);
   state_.gradients = gradients;
   state_.shared = shared;
-  write_decays(device, decays);
+  write_decays(decays);
   optimizer.plan(device, layout);
   if (optimizer.layerwise()) {
     layer_scratch_ = device.allocate(sizeof(LayerScratch), Place::device);
     state_.scratch = reinterpret_cast<LayerScratch*>(layer_scratch_.get());
   }
-  initialize(layout, seed, host_.read(stream, state_.parameters));
-  host_.write(stream, state_.parameters);
+  initialize(layout, seed, read(state_.parameters));
+  write(state_.parameters);
   if (average) device.copy(stream, state_.average, state_.parameters, arena_bytes());
   stream.synchronize();
 }
@@ -39,11 +36,11 @@ void StepMemory::cut_arenas(bool average) {
   state_.factors = next;
 }
 
-void StepMemory::write_decays(Device& device, const std::vector<float>& decays) {
+void StepMemory::write_decays(const std::vector<float>& decays) {
   const std::size_t bytes = decays.size() * sizeof(float);
-  const Memory host = device.allocate(bytes, Place::host);
+  const Memory host = device_.allocate(bytes, Place::host);
   std::memcpy(host.get(), decays.data(), bytes);
-  device.copy(stream_, const_cast<float*>(state_.factors), host.get(), bytes);
+  device_.copy(stream_, const_cast<float*>(state_.factors), host.get(), bytes);
   stream_.synchronize();
 }
 
@@ -58,13 +55,31 @@ std::vector<Section> StepMemory::sections() {
 }
 
 void StepMemory::restored() {
-  host_.write(stream_, state_.parameters);
-  for (float* slot : state_.slots) host_.write(stream_, slot);
-  if (state_.average) host_.write(stream_, state_.average);
+  write(state_.parameters);
+  for (float* slot : state_.slots) write(slot);
+  if (state_.average) write(state_.average);
 }
 
-std::size_t StepMemory::optimizer_bytes() const {
-  return state_.slots.size() * arena_bytes() + arena_bytes() / Layout::kAlignment;
+float* StepMemory::read(const float* arena) {
+  if (device_.traits().memory_is_host) {
+    stream_.synchronize();
+    return const_cast<float*>(arena);
+  }
+  Memory& copy = copies_[arena];
+  if (!copy) copy = device_.allocate(arena_bytes(), Place::host);
+  device_.copy(stream_, copy.get(), arena, arena_bytes());
+  stream_.synchronize();
+  return reinterpret_cast<float*>(copy.get());
+}
+
+void StepMemory::write(float* arena) {
+  if (device_.traits().memory_is_host) return;
+  device_.copy(stream_, arena, copies_.at(arena).get(), arena_bytes());
+  stream_.synchronize();
+}
+
+std::size_t StepMemory::saved_bytes() const {
+  return (1 + state_.slots.size() + (state_.average != nullptr)) * arena_bytes();
 }
 
 }  // namespace lockstep

@@ -1,14 +1,196 @@
-// The options that a training step depends on.
+// The options that a training step depends on. Each struct declares the row of each of its options.
 #pragma once
 
-#include "apps/step/compute_options.h"
-#include "apps/step/rank_options.h"
-#include "apps/step/schedule_options.h"
+#include <cstdint>
+#include <string>
+
+#include "collectives/buckets.h"
+#include "collectives/reducer.h"
 #include "net/model_options.h"
+#include "net/optimizer.h"
+#include "net/rate.h"
 #include "net/update_options.h"
+#include "src/base/option_rows.h"
+#include "src/base/table.h"
+#include "src/base/view.h"
 #include "src/data/data_options.h"
+#include "src/data/dataset.h"
+#include "src/device/cpu/convolution.h"
+#include "src/device/cpu/instruction_set.h"
+#include "src/device/devices.h"
 
 namespace lockstep {
+
+/// The length of the run, its batches and its learning rate.
+struct ScheduleOptions {
+  std::int64_t steps = 0;             ///< 0: set by epochs, or by the data set's default
+  double epochs = 0;                  ///< 0: set by steps
+  std::int64_t default_steps = 1000;  ///< the data set's
+  std::int64_t batch = 0;             ///< samples per rank and step; 0: 128 / ranks
+  std::int64_t global_batch = 0;      ///< samples of all ranks per step; 0: batch * ranks
+  /// Parts of the global batch whose gradients are added in one fixed tree; 0: one per rank.
+  int shards = 0;
+  int accumulate = 1;  ///< shards of each rank if shards is 0
+  std::uint64_t seed = 1;
+  RateOptions rate;
+  std::int64_t rate_batch = 0;  ///< global batch that rate.base is meant for; 0: any
+  /// Set on the command line or in the config file: a resumed run takes the others from its
+  /// checkpoint.
+  bool seed_given = false, batch_given = false, shards_given = false;
+
+  /// `by_default`: the data set that the program trains on.
+  void declare(OptionRows& rows, const DatasetEntry& by_default) {
+    const DatasetEntry* generated = stand_in(by_default.name);
+    rows.group("Training");
+    rows.optional_number(
+            "--steps", steps, Bounds::at_least(1),
+            fmt::format(
+                "Training steps [{}{}]", by_default.steps,
+                generated ? fmt::format("; {} on the generated set", generated->steps) : ""))
+        .common();
+    rows.optional_number("--epochs", epochs, Bounds::above_zero(),
+                         "Passes over the training set, instead of --steps")
+        .common();
+    rows.optional_number("--batch", batch, Bounds::at_least(1),
+                         "Samples per rank and step [128 / ranks]")
+        .common();
+    rows.optional_number("--global-batch", global_batch, Bounds::at_least(1),
+                         "Samples per step on all ranks together [batch * ranks]")
+        .common();
+    rows.optional_number("--shards", shards, Bounds::at_least(1),
+                         "Shards of the global batch, summed in one fixed order [ranks]\n"
+                         "The same number of shards gives bitwise identical weights on any number "
+                         "of ranks.");
+    rows.number("--accumulate", accumulate, Bounds::at_least(1, 1 << 20),
+                "Gradient accumulation: micro-batches per rank and step\n"
+                "Each has --batch samples. The number of shards grows by the same factor.");
+    rows.number("--seed", seed, Bounds::at_least(0),
+                "Random seed for initial weights, sample order and augmentation")
+        .common();
+    declare_rate(rows);
+  }
+
+ private:
+  void declare_rate(OptionRows& rows) {
+    std::string others;  // "; adam 0.001": optimizers with another default
+    for (const OptimizerEntry& entry : optimizers()) {
+      if (entry.rate != rate.base) others += fmt::format("; {} {:g}", entry.name, entry.rate);
+    }
+    const std::string brackets = others.empty() ? "" : fmt::format(" [{}]", others.substr(2));
+    rows.group("Learning rate");
+    rows.number("--lr", rate.base, Bounds::above_zero(), "Learning rate" + brackets)
+        .shapes_weights()
+        .common();
+    rows.text("--lr-schedule", rate.schedule, "NAME", "Learning-rate schedule (see --list)",
+              [](const std::string& name) { find(rate_schedules(), name); })
+        .shapes_weights()
+        .common();
+    rows.number("--lr-decay", rate.decay, Bounds::above_zero(),
+                "Factor per --lr-decay-epochs, with --lr-schedule exponential")
+        .shapes_weights();
+    rows.number("--lr-decay-epochs", rate.decay_epochs, Bounds::above_zero(),
+                "Epochs per --lr-decay, with --lr-schedule exponential")
+        .shapes_weights();
+    rows.flag("--lr-smooth", rate.smooth,
+              "Smooth decay instead of steps, with --lr-schedule exponential")
+        .shapes_weights();
+    rows.number("--lr-end", rate.end, Bounds::at_least(0),
+                "Final learning rate, with --lr-schedule cosine or linear")
+        .shapes_weights();
+    rows.number("--lr-scale-batch", rate_batch, Bounds::at_least(0),
+                "Global batch that --lr is meant for; 0: no scaling\n"
+                "The rate is --lr times the global batch, divided by this (linear scaling rule).")
+        .shapes_weights();
+    rows.number("--warmup-epochs", rate.warmup_epochs, Bounds::at_least(0),
+                "Epochs of linear warm-up from 0")
+        .shapes_weights()
+        .common();
+  }
+};
+
+/// MiB of a bucket if neither --bucket-mb nor a link between hosts sets them.
+inline constexpr double kDefaultBucketMb = 1;
+
+/// The all-reduce, and the time that ranks wait for each other.
+struct RankOptions {
+  std::string reducer = "auto";
+  double bucket_mb = 0;   ///< 0: kDefaultBucketMb, or the size that suits the link between hosts
+  Type wire = Type::f32;  ///< the type of numbers in messages between hosts
+  std::string progress = "auto";
+  double timeout = 60;    ///< seconds without progress after which the run ends with a reason
+  int nccl_max_ctas = 0;  ///< thread blocks of an all-reduce; 0: NCCL's own choice
+
+  void declare(OptionRows& rows) {
+    constexpr double kLargestBucket = 1 << 20;  // MiB: more than any model has
+    constexpr double kMostCtas = 64;            // NCCL's channels
+    rows.group("Ranks");
+    rows.text("--reducer", reducer, "NAME", "All-reduce of the gradients (see --list)",
+              [](const std::string& name) { find_reducer(name); })
+        .common();
+    rows.optional_number("--nccl-max-ctas", nccl_max_ctas, Bounds::at_least(1, kMostCtas),
+                         "Most thread blocks (CTAs) that NCCL's all-reduce uses "
+                         "[NCCL's choice; 4 with --deterministic]");
+    rows.optional_number("--bucket-mb", bucket_mb, Bounds::above_zero(kLargestBucket),
+                         "Size of a gradient bucket in MiB [1; measured between hosts]\n"
+                         "Between hosts, --reducer auto chooses the size at which bytes take ten "
+                         "times as long as latencies.");
+    rows.add(
+            "--wire", OptionRow::Type::word,
+            [this](const std::string& name) { wire = parse_wire(name); },
+            [this] { return name_of(wire); }, "TYPE",
+            "Type of gradients in messages between hosts: fp32, bf16 or fp16\n"
+            "Error feedback adds the rounding error to the next step's gradients. With --reducer "
+            "direct the type also applies between ranks of a host.")
+        .shapes_weights();
+    rows.text("--progress", progress, "NAME",
+              "Progress of the all-reduce during backward (see --list)",
+              [](const std::string& name) { find(policies(), name); });
+    rows.number("--timeout", timeout, Bounds::above_zero(kLongestTime),
+                "Seconds without progress before the run ends with an error");
+  }
+
+ private:
+  /// Also "f32" and "f16".
+  static Type parse_wire(const std::string& name) {
+    const std::string full = name == "f32" || name == "f16" ? "fp" + name.substr(1) : name;
+    one_of("--wire", {"fp32", "bf16", "fp16"})(full);
+    return type_called(full);
+  }
+};
+
+/// The device that a rank computes on.
+struct ComputeOptions {
+  std::string name = "auto";
+  std::string convolution = "auto";
+  std::string isa = "auto";
+  bool deterministic = false;
+  bool tf32 = false;
+  bool no_graph = false;
+  int threads = 0;  ///< per rank; 0: the node's cores divided by its ranks
+
+  void declare(OptionRows& rows) {
+    rows.group("Ranks");
+    rows.text("--device", name, "NAME", "Device (see --list)",
+              [](const std::string& device) { find(devices(), device); })
+        .common();
+    rows.text("--conv", convolution, "NAME", "Convolution kernels of CPU cores (see --list)",
+              [](const std::string& way) { find(convolutions(), way); });
+    rows.text("--isa", isa, "NAME", "Widest instruction set of CPU cores (see --list)",
+              [](const std::string& set) { find(instruction_sets(), set); });
+    rows.flag("--deterministic", deterministic,
+              "Deterministic kernels, which may be slower\n"
+              "The device cpu is always deterministic.");
+    rows.flag("--tf32", tf32,
+              "TF32 tensor cores for fp32 on GPUs\n"
+              "Factors keep 10 bits of mantissa. Sums stay fp32.");
+    rows.flag("--no-graph", no_graph,
+              "Separate kernel launches on devices that could repeat a graph\n"
+              "The results are bitwise identical.");
+    rows.optional_number("--threads", threads, Bounds::at_least(1),
+                         "Threads per rank [an equal share of the node's cores]")
+        .common();
+  }
+};
 
 struct StepOptions {
   DataOptions data;

@@ -2,7 +2,6 @@
 
 #include <functional>
 
-#include "apps/step/work_of_ranks.h"
 #include "collectives/buckets.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/reducers/measured_link.h"
@@ -12,15 +11,34 @@
 namespace lockstep {
 namespace {
 
-/// The parts that cut_buckets() does not mix: the layers. The header is a part of the first one.
+/// An optimizer's work shared among the ranks. A broadcast brings piece n from rank n mod size to
+/// the others, which wait for it. One thread.
+class WorkOfRanks : public SharedWork {
+ public:
+  /// `comm` is for its use only.
+  explicit WorkOfRanks(Comm comm) : comm_(std::move(comm)) {}
+
+  bool mine(int number) const override { return owner(number) == comm_.rank(); }
+  void share(Stream& stream, int number, float* values, std::int64_t count) override {
+    stream.synchronize();
+    comm_.broadcast(std::span(values, count), owner(number));
+  }
+
+ private:
+  int owner(int number) const { return number % comm_.size(); }
+
+  Comm comm_;
+};
+
+/// The parts that cut_buckets() does not mix: the layers. The first one includes the header.
 std::vector<Range> bucket_parts(const Layout& layout) {
   std::vector<Range> parts = layout.layers;
   parts.front() = {0, parts.front().end()};
   return parts;
 }
 
-/// "auto" may choose by the link and these gradients. All of its choices add in the canonical
-/// order, so no bit depends on them.
+/// Whether "auto" may choose by the link and these gradients. All of its choices add in the
+/// canonical order, so no bit depends on them.
 bool chooses_by_link(const Device& device, const StepOptions& options) {
   return options.ranks.reducer == "auto" && options.ranks.wire == Type::f32 &&
          device.traits().memory_is_host;
@@ -35,11 +53,6 @@ double choose_buckets(int hosts, const Device& device, const StepOptions& option
   return static_cast<double>(bucket_bytes(hosts, link(), gradients)) * 0x1p-20;
 }
 
-/// How many hosts the ranks are on. Collective.
-int count_hosts(const Comm& comm) {
-  return static_cast<int>(comm.sum(static_cast<std::int64_t>(comm.node().rank() == 0)));
-}
-
 /// Throws AgreedError if `plan` has shards that cannot train side by side on `device`.
 void require_lanes(const Comm& comm, const Device& device, const StepOptions& options,
                    const RunPlan& plan) {
@@ -47,14 +60,14 @@ void require_lanes(const Comm& comm, const Device& device, const StepOptions& op
     const int accumulate = options.schedule.accumulate;
     if (accumulate > 1 && plan.own_shards != accumulate) {
       fail_usage(
-          "--sync-bn with --accumulate {} wants {} shards on each rank, and here are {}: start "
-          "as many ranks as the run began with",
+          "--sync-bn with --accumulate {} needs {} shards on each rank, not {}. Start as many "
+          "ranks as the run began with.",
           accumulate, accumulate, plan.own_shards);
     }
     if (plan.lanes > 1 && !device.traits().memory_is_host) {
       fail_usage(
-          "--sync-bn with {} shards on each rank is for CPU cores: use as many ranks as shards, "
-          "or --device cpu",
+          "--sync-bn with {} shards on each rank needs --device cpu. Pass it, or start as many "
+          "ranks as shards.",
           plan.lanes);
     }
   });
@@ -86,7 +99,7 @@ class Connector {
   }
 
  private:
-  /// Seconds for the watchdog. Reducers have a shorter deadline of their own, with a better report.
+  /// Seconds for the watchdog, above the reducers' own deadline, whose report has more detail.
   double limit() const { return options_.ranks.timeout + 10; }
 
   Comm comm_;
@@ -133,14 +146,14 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   parts.optimizer = make_optimizer(options.optimizer.name, options.optimizer.own);
   const Layout& layout = parts.model->layout();
   Connector connector(world, options);
-  const int hosts = count_hosts(comm);
+  const auto hosts = static_cast<int>(comm.sum(comm.node().rank() == 0));
   parts.bucket_mb =
       choose_buckets(hosts, device, options, layout.count, [&] { return connector.link(); });
   const auto bytes = static_cast<std::int64_t>(parts.bucket_mb * (1 << 20));
   parts.buckets = cut_buckets(bucket_parts(layout), bytes);
   const std::vector<Range> places = places_of_sums(layout);
   const bool syncs = options.model.sync_bn && !places.empty();
-  // Both reducers then use one measurement.
+  // Both reducers use one measurement.
   if (syncs && hosts > 1 && chooses_by_link(device, options)) connector.link();
   parts.reducer =
       connector.connect(reducer_spec(comm, device, options, layout.count, parts.buckets));

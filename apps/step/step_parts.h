@@ -17,12 +17,11 @@ namespace lockstep {
 
 class World;
 
-/// A TrainingStep is made of these.
 struct StepParts {
-  std::unique_ptr<Model> model;  ///< for training, plan.shard_batch samples at a time
+  std::unique_ptr<Model> model;  ///< for training on plan.shard_batch samples at a time
   std::unique_ptr<Optimizer> optimizer;
   std::vector<Range> buckets;        ///< of the model's layout, in arena order
-  double bucket_mb = 0;              ///< the size that they were cut to
+  double bucket_mb = 0;              ///< the size that the buckets were cut to
   std::unique_ptr<Reducer> reducer;  ///< for layout().count elements
   Policy policy = Policy::wait;
   /// The model has as many lanes. Null: each shard has its own statistics.
@@ -31,18 +30,18 @@ struct StepParts {
   std::unique_ptr<SharedWork> shared_work = nullptr;
 };
 
-/// The spec of the reducer for `count` gradients in these buckets, by `options`. Collective.
+/// Collective. The spec of the reducer for `count` gradients in these buckets.
 ReducerSpec reducer_spec(const Comm& comm, Device& device, const StepOptions& options,
                          std::int64_t count, const std::vector<Range>& buckets);
 
-/// The spec of the reducer for statistics, in these places_of_sums(). Statistics are few numbers: a
-/// single thread block of NCCL sums them, and leaves the others to the layers. They cross in fp32
-/// on any wire. Collective.
+/// Collective. The spec of the reducer for statistics, in these places_of_sums(). Statistics are
+/// few numbers: NCCL sums them with a single thread block, and leaves the others to the layers.
+/// They travel in fp32 whatever --wire is.
 ReducerSpec statistics_spec(const Comm& comm, Device& device, const StepOptions& options,
                             const std::vector<Range>& places);
 
-/// The parts that `options` name. Collective: all ranks pass the same arguments. Throws AgreedError
-/// if parts do not fit each other, or memory is short.
+/// Collective: all ranks pass the same arguments. Throws AgreedError if parts do not fit each
+/// other, or memory is short.
 StepParts make_step_parts(const World& world, Device& device, const ModelEntry& entry,
                           const Dataset& dataset, const StepOptions& options, const RunPlan& plan);
 

@@ -1,4 +1,4 @@
-// StepSlots: the steps that were given to a device and whose totals have not been taken.
+// StepSlots: the steps that a device has begun and whose totals were not taken yet.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class StepSlots {
     }
   }
 
-  /// The slot of the next step to give, until given() is called.
+  /// The slot of the next step, until given() is called.
   Slot& next() {
     expect(under_way() < static_cast<std::int64_t>(slots_.size()),
            "a step was given before the totals of an older one were taken");
@@ -47,8 +47,8 @@ class StepSlots {
   /// The step of next() was given.
   void given() { ++given_; }
   Slot& last() { return slot(given_ - 1); }
-  /// The slot of the oldest step that was not taken, which is taken now. Null: there is none, or,
-  /// unless `all`, no more are under way than the device may run ahead.
+  /// Takes the oldest step that was not taken. Null: there is none, or no more are under way than
+  /// the device may run ahead and `all` is false.
   Slot* take(bool all) {
     if (under_way() == 0 || (under_way() <= ahead_ && !all)) return nullptr;
     return &slot(taken_++);

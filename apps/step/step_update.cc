@@ -40,8 +40,8 @@ void StepUpdate::plan_rates(std::int64_t step, float rate, std::int64_t ahead,
     input.by_skips.rates[more] = rates_at(step, rate, loss_scale_.skipped + more);
 }
 
-/// A step that is skipped has been none for the optimizer and for the average, which count their
-/// own; its samples are gone, so that learning rates, which go by samples, move on.
+/// The optimizer and the average do not count skipped steps. Learning rates do, because they depend
+/// on the samples read.
 UpdateRates StepUpdate::rates_at(std::int64_t step, float rate, std::int64_t skipped) const {
   const std::int64_t counted = step - skipped;
   UpdateRates rates{.rate = rate,
@@ -70,7 +70,6 @@ void StepUpdate::finish(StepInput* now) {
 void StepUpdate::apply(const std::vector<UpdateSpan>& spans, const StepInput* now) {
   const double start = now_seconds();
   const TimedSpan span(timeline_, "update");
-  // (On the communication thread the stream has one core: the others are the backward pass's.)
   update(stream_, spans, optimizer_, state_, &now->rates);
   const double seconds = now_seconds() - start;
   all_ns_ += static_cast<std::int64_t>(seconds * 1e9);

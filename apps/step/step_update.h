@@ -1,5 +1,4 @@
-// StepUpdate: from the sums of a step to new weights: the scale of the loss, clipping, and the
-// optimizer.
+// StepUpdate: from the gradient sums of a step to new weights: loss scale, clipping, optimizer.
 #pragma once
 
 #include <atomic>
@@ -20,8 +19,8 @@ namespace lockstep {
 
 class StepUpdate {
  public:
-  /// `stream` is the reducer's: all work is given there. `buckets` are those of the step. The other
-  /// references and `timeline` (null: none) outlive it. Made by the computing thread.
+  /// `stream` is the reducer's: all work is enqueued there. `buckets` are those of the step. The
+  /// other references and `timeline` (null: none) outlive it. Constructed by the computing thread.
   StepUpdate(Device& device, Stream& stream, const Layout& layout,
              const std::vector<Range>& buckets, const Optimizer& optimizer,
              const TrainingState& state, const StepOptions& options, const RunPlan& plan,
@@ -36,19 +35,19 @@ class StepUpdate {
   /// All buckets are in order, and reduced() has been called for each. Computing thread.
   void finish(StepInput* now);
 
-  /// The factor of the loss's gradient, in memory of the device; null: it is not scaled.
+  /// The loss scale, in memory of the device; null: the loss is not scaled.
   const float* loss_factor() const { return scaler_ ? scaler_->factor() : nullptr; }
-  /// Gives `stream` the work that copies the scale after this step to `to`, memory of the host, if
-  /// the loss is scaled.
+  /// Enqueues in `stream` a copy of the scale after this step to `to`, memory of the host, if the
+  /// loss is scaled.
   void copy_scale(Stream& stream, LossScale* to) const;
-  /// A step was taken that left the scale at `scale`.
+  /// A step has ended with `scale`.
   void took(const LossScale& scale) {
     if (scaler_) loss_scale_ = scale;
   }
   /// After the last step that was taken.
   const LossScale& loss_scale() const { return loss_scale_; }
   bool scales() const { return scaler_ != nullptr; }
-  /// A run goes on with `scale`, if the loss is scaled dynamically. Blocks.
+  /// A run resumes with `scale`, if the loss is scaled dynamically. Blocks.
   void restore_scale(LossScale scale);
 
   /// Seconds since construction, on all threads; own_seconds(): on the computing thread.
@@ -56,7 +55,7 @@ class StepUpdate {
   double own_seconds() const { return own_seconds_; }
 
  private:
-  /// If `skipped` steps before it were skipped.
+  /// `skipped`: skipped steps before it.
   UpdateRates rates_at(std::int64_t step, float rate, std::int64_t skipped) const;
   void apply(const std::vector<UpdateSpan>& spans, const StepInput* now);
   void set_loss_scale(const LossScale& scale);

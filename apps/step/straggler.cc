@@ -7,16 +7,15 @@
 
 namespace lockstep {
 
-std::optional<Straggler> find_straggler(std::span<const std::uint64_t> waited_ns, double seconds) {
-  if (waited_ns.size() < 2) return std::nullopt;
-  const auto last = std::min_element(waited_ns.begin(), waited_ns.end());
-  std::uint64_t next = UINT64_MAX;
-  for (auto other = waited_ns.begin(); other != waited_ns.end(); ++other) {
-    if (other != last) next = std::min(next, *other);
-  }
-  const double late = static_cast<double>(next - *last) * 1e-9;
-  if (late < kStragglerShare * seconds) return std::nullopt;
-  return Straggler{.rank = static_cast<int>(last - waited_ns.begin()), .seconds = late};
+std::optional<Straggler> find_straggler(std::span<const std::uint64_t> exposed_ns, double seconds) {
+  if (exposed_ns.size() < 2) return std::nullopt;
+  const auto last = std::min_element(exposed_ns.begin(), exposed_ns.end());
+  std::vector<std::uint64_t> sorted(exposed_ns.begin(), exposed_ns.end());
+  std::partial_sort(sorted.begin(), sorted.begin() + 2, sorted.end());
+  constexpr double kLeast = 0.1;  // a smaller share is noise: ranks are never quite alike
+  const double late = static_cast<double>(sorted[1] - sorted[0]) * 1e-9;
+  if (late < kLeast * seconds) return std::nullopt;
+  return Straggler{.rank = static_cast<int>(last - exposed_ns.begin()), .seconds = late};
 }
 
 std::optional<Straggler> StragglerWatch::look(std::int64_t done, double exposed, double trained) {
@@ -28,7 +27,7 @@ std::optional<Straggler> StragglerWatch::look(std::int64_t done, double exposed,
   if (before.trained == 0) return std::nullopt;  // the first step of a start is like no other
   const auto own = static_cast<std::uint64_t>((exposed - before.exposed) * 1e9);
   auto late = find_straggler(comm_.all_gather(std::span(&own, 1)), trained - before.trained);
-  // Each rank has its own clock and seconds: rank 0 decides.
+  // Ranks have different clocks and seconds: rank 0 decides.
   std::int64_t rank = late ? late->rank : -1;
   comm_.broadcast(std::span(&rank, 1));
   if (rank < 0) return std::nullopt;

@@ -1,4 +1,4 @@
-// Who makes the others wait.
+// The straggler: the rank that delays the others.
 #pragma once
 
 #include <cstdint>
@@ -10,31 +10,25 @@
 
 namespace lockstep {
 
-/// Of some steps: the run would have taken so much less, had this rank come to the sums as early as
-/// the one before it.
 struct Straggler {
   int rank = 0;
   std::string host = {};
   std::int64_t steps = 0;
-  double seconds = 0;  ///< of all these steps
+  double seconds = 0;  ///< delay of all these steps: its arrival minus that of the rank before it
 };
 
-/// What is less of their time is no straggler: ranks are never quite alike.
-inline constexpr double kStragglerShare = 0.1;
+/// `exposed_ns`: by rank, the exposed communication of steps that took `seconds` in all. The last
+/// rank to arrive at an all-reduce hardly waits, so it is the rank with the least. Sets only rank
+/// and seconds. None: no rank is later than all others by a tenth of `seconds`.
+std::optional<Straggler> find_straggler(std::span<const std::uint64_t> exposed_ns, double seconds);
 
-/// `waited_ns`: by rank, what it spent waiting for sums in steps that took `seconds` in all. An
-/// all-reduce makes every rank take as long as the last to come, so that its own time tells
-/// nothing; but whoever is last hardly waits. Only rank and seconds of the answer are set; none
-/// where nobody is alone in it.
-std::optional<Straggler> find_straggler(std::span<const std::uint64_t> waited_ns, double seconds);
-
-/// Looks for a straggler again and again, once enough steps are done. One thread.
+/// Looks for a straggler at each report. One thread.
 class StragglerWatch {
  public:
   explicit StragglerWatch(Comm comm) : comm_(std::move(comm)) {}
 
-  /// Collective, after step `done`. `exposed` and `trained`: seconds of this start of the run that
-  /// the rank has waited for sums, and that its steps took. None also if there are too few steps.
+  /// Collective, after step `done`. `exposed` and `trained`: seconds of exposed communication and
+  /// of training since this start of the run. None also if there are fewer than 10 new steps.
   std::optional<Straggler> look(std::int64_t done, double exposed, double trained);
 
  private:

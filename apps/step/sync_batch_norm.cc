@@ -22,60 +22,7 @@ std::vector<Range> places_of_sums(const Layout& layout) {
   return places;
 }
 
-/// Sums over the ranks, of one shard or of what the shards of each have come to.
-class SyncBatchNorm::Ranks : public AcrossShards {
- public:
-  Ranks(Device& device, std::unique_ptr<Reducer> reducer, std::vector<Range> places, int ranks,
-        Record* record)
-      : device_(device),
-        reducer_(std::move(reducer)),
-        places_(std::move(places)),
-        summed_(device.event()),
-        ranks_(ranks),
-        record_(record) {}
-
-  int shards() const override { return ranks_; }
-
-  void sum(Stream& stream, float* values, std::int64_t count) override {
-    if (ranks_ == 1) return;
-    const double began = now_seconds();
-    const auto place = std::find_if(places_.begin(), places_.end(),
-                                    [&](const Range& range) { return range.count == count; });
-    expect(place != places_.end(), "a layer sums what has not the length of a statistic");
-    const auto bucket = static_cast<int>(place - places_.begin());
-    const std::size_t bytes = count * sizeof(float);
-    float* const at = reducer_->gradients() + place->begin;
-    device_.copy(stream, at, values, bytes);
-    reducer_->written(bucket, stream);
-    reducer_->start(bucket);
-    if (!reducer_->traits().in_stream) {
-      if (record_ != nullptr) record_->collective(true);
-      reducer_->finish(bucket);
-      if (record_ != nullptr) record_->collective(false);
-    }
-    summed_->record(reducer_->stream());
-    summed_->wait(stream);
-    device_.copy(stream, values, at, bytes);
-    seconds_ += now_seconds() - began;
-  }
-
-  void look() {
-    if (reducer_->traits().in_stream) reducer_->advance();
-  }
-  double seconds() const { return seconds_; }
-  std::size_t bytes() const { return reducer_->traits().bytes; }
-
- private:
-  Device& device_;
-  std::unique_ptr<Reducer> reducer_;
-  std::vector<Range> places_;
-  std::unique_ptr<Event> summed_;
-  int ranks_;
-  Record* record_;
-  double seconds_ = 0;
-};
-
-/// The work of one of several shards, and the sums that it takes part in.
+/// The work of one of several shards, up to and between the sums over all shards.
 class SyncBatchNorm::Queue : public Stream, public AcrossShards {
  public:
   Queue(Device& device, int shards_of_all, Record* record)
@@ -95,7 +42,7 @@ class SyncBatchNorm::Queue : public Stream, public AcrossShards {
     float* values = nullptr;
     std::int64_t count = 0;
   };
-  /// Works up to the next sum, which is returned; none: all is done.
+  /// Works up to the next sum and returns it; null: all is done.
   const Piece* run() {
     while (next_ < pieces_.size()) {
       const Piece& piece = pieces_[next_++];
@@ -119,8 +66,12 @@ class SyncBatchNorm::Queue : public Stream, public AcrossShards {
 
 SyncBatchNorm::SyncBatchNorm(Device& device, std::unique_ptr<Reducer> reducer,
                              std::vector<Range> places, int ranks, int shards, Record* record)
-    : ranks_(
-          std::make_unique<Ranks>(device, std::move(reducer), std::move(places), ranks, record)) {
+    : device_(device),
+      reducer_(std::move(reducer)),
+      places_(std::move(places)),
+      summed_(device.event()),
+      ranks_(ranks),
+      record_(record) {
   expect(shards == 1 || device.traits().memory_is_host, "queues are for memory of the host");
   for (int shard = 0; shards > 1 && shard < shards; ++shard)
     queues_.push_back(std::make_unique<Queue>(device, ranks * shards, record));
@@ -137,8 +88,31 @@ Stream& SyncBatchNorm::stream(int lane, Stream& computing) {
 }
 
 AcrossShards* SyncBatchNorm::across(int lane) {
-  if (queues_.empty()) return ranks_.get();
+  if (queues_.empty()) return this;
   return queues_[lane].get();
+}
+
+void SyncBatchNorm::sum(Stream& stream, float* values, std::int64_t count) {
+  if (ranks_ == 1) return;
+  const double began = now_seconds();
+  const auto place = std::find_if(places_.begin(), places_.end(),
+                                  [&](const Range& range) { return range.count == count; });
+  expect(place != places_.end(), "a layer sums another length than a statistic's");
+  const auto bucket = static_cast<int>(place - places_.begin());
+  const std::size_t bytes = count * sizeof(float);
+  float* const at = reducer_->gradients() + place->begin;
+  device_.copy(stream, at, values, bytes);
+  reducer_->written(bucket, stream);
+  reducer_->start(bucket);
+  if (!reducer_->traits().in_stream) {
+    if (record_ != nullptr) record_->collective(true);
+    reducer_->finish(bucket);
+    if (record_ != nullptr) record_->collective(false);
+  }
+  summed_->record(reducer_->stream());
+  summed_->wait(stream);
+  device_.copy(stream, values, at, bytes);
+  seconds_ += now_seconds() - began;
 }
 
 void SyncBatchNorm::run() {
@@ -146,24 +120,24 @@ void SyncBatchNorm::run() {
     std::vector<float*> parts;
     std::int64_t count = 0;
     for (const auto& queue : queues_) {
-      const Queue::Piece* sum = queue->run();
-      if (sum == nullptr) continue;
-      expect(parts.empty() || sum->count == count, "shards do not ask for the same sums");
-      parts.push_back(sum->values);
-      count = sum->count;
+      const Queue::Piece* piece = queue->run();
+      if (piece == nullptr) continue;
+      expect(parts.empty() || piece->count == count, "shards do not ask for the same sums");
+      parts.push_back(piece->values);
+      count = piece->count;
     }
     more = !parts.empty();
     if (!more) break;
     expect(parts.size() == queues_.size(), "shards do not ask for the same sums");
     sum_canonically(parts, count);
-    ranks_->sum(queues_.front()->does(), parts.front(), count);
+    sum(queues_.front()->does(), parts.front(), count);
     for (std::size_t shard = 1; shard < parts.size(); ++shard)
       std::copy_n(parts.front(), count, parts[shard]);
   }
 }
 
-void SyncBatchNorm::look() { ranks_->look(); }
-double SyncBatchNorm::seconds() const { return ranks_->seconds(); }
-std::size_t SyncBatchNorm::bytes() const { return ranks_->bytes(); }
+void SyncBatchNorm::look() {
+  if (reducer_->traits().in_stream) reducer_->advance();
+}
 
 }  // namespace lockstep

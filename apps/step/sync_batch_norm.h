@@ -1,37 +1,36 @@
 // SyncBatchNorm: the shards of a rank go through the model side by side, because batch norm needs
 // sums over all shards of the step (net/layer.h, AcrossShards).
 //
-// With one shard on each rank its work goes straight to the computing thread's stream, and a sum is
-// a bucket of a reducer of its own, given there too. With several, in memory of the host alone, the
-// work of each is written down in a queue; run() does one after the other up to its next sum, where
-// they meet, and so on:
+// With one shard on each rank, work goes straight to the computing thread's stream. A sum is a
+// bucket of a separate reducer. With several shards, only in memory of the host, each has a queue
+// of work. run() does one queue after the other up to its next sum, adds, and continues:
 //
 //   shard 0   work, sum, work, sum, ...
 //   shard 1   work, sum, work, sum, ...     done: work 0, work 1, the sum, work 0, work 1, the sum
 //
-// The shards of a rank are added in the canonical order (collectives/schedule.h), and so are ranks
-// where the reducer does that.
+// The shards of a rank are added in the canonical order (collectives/schedule.h). So are ranks if
+// the reducer does that.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "apps/step/lanes.h"
+#include "apps/step/rank_sum.h"
 #include "collectives/reducer.h"
 
 namespace lockstep {
 
 class Record;
 
-/// The places of the sums that layers with the statistics of `layout` ask for, as buckets of a
-/// reducer of so many elements: one for each length. Empty: there are no statistics.
+/// The buckets of a reducer for the sums that layers with the statistics of `layout` need: one for
+/// each length. Empty: there are no statistics.
 std::vector<Range> places_of_sums(const Layout& layout);
 
-class SyncBatchNorm : public Lanes {
+class SyncBatchNorm : public Lanes, private AcrossShards {
  public:
-  /// `shards` of each of `ranks`. `reducer` was made for `places`; `record`, if any, is told while
-  /// this rank waits for others. Several shards want memory that is the host's.
+  /// Each of `ranks` has `shards`; several need memory of the host. `reducer` was made for
+  /// `places`. `record` learns when this rank waits for others; null: no watchdog needs to know.
   SyncBatchNorm(Device& device, std::unique_ptr<Reducer> reducer, std::vector<Range> places,
                 int ranks, int shards, Record* record = nullptr);
   ~SyncBatchNorm() override;
@@ -42,15 +41,24 @@ class SyncBatchNorm : public Lanes {
   /// Between two sums, the work of lane 0 comes first.
   void run() override;
   void look() override;
-  double seconds() const override;
-  std::size_t bytes() const override;
+  double seconds() const override { return seconds_; }
+  std::size_t bytes() const override { return reducer_->traits().bytes; }
 
  private:
-  Stream* queue(int lane) override;
-
-  class Ranks;
   class Queue;
-  std::unique_ptr<Ranks> ranks_;
+
+  Stream* queue(int lane) override;
+  int shards() const override { return ranks_; }  ///< with one shard on each rank
+  /// Over the ranks: one shard of each, or the sum of several.
+  void sum(Stream& stream, float* values, std::int64_t count) override;
+
+  Device& device_;
+  std::unique_ptr<Reducer> reducer_;
+  std::vector<Range> places_;
+  std::unique_ptr<Event> summed_;
+  int ranks_;
+  Record* record_;
+  double seconds_ = 0;
   std::vector<std::unique_ptr<Queue>> queues_;  ///< by lane; empty if there is only one
 };
 

@@ -11,18 +11,19 @@
 namespace lockstep {
 namespace {
 
+/// Limit of spans in memory for one of the two lanes of a rank.
 std::size_t spans_of_a_lane(int ranks) {
-  const auto share = Trace::kMostInAll / 2 / static_cast<std::size_t>(ranks);
-  return std::clamp(share, Trace::kLeast, Trace::kMost);
+  constexpr std::size_t kInAll = std::size_t{1} << 21, kMost = 32768, kLeast = 256;
+  return std::clamp(kInAll / 2 / static_cast<std::size_t>(ranks), kLeast, kMost);
 }
 
-/// A trace takes the place of an older one, and of no other file.
+/// A trace replaces an older one, and no other file.
 void require_trace_or_nothing(const std::filesystem::path& path) {
   std::string begin(kTraceBegin.size(), '\0');
   std::ifstream file(path);
   if (!file) return;
   file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  require(begin == kTraceBegin, "{} is there and is no trace: choose another name", path.string());
+  require(begin == kTraceBegin, "{} exists and is no trace. Use another name.", path.string());
 }
 
 }  // namespace
@@ -66,7 +67,7 @@ std::string Trace::write(const std::filesystem::path& path) {
                                 [&](std::int64_t ns) { return of_rank_0(ns) - zero; }));
   if (comm_.rank() != 0) return {};
   try {
-    require_trace_or_nothing(path);  // of what this run has written, too
+    require_trace_or_nothing(path);  // this run may have written another file there
     replace_file(path, trace_document(events));
   } catch (const Error& error) {
     return error.what();

@@ -10,18 +10,6 @@
 
 namespace lockstep {
 
-LoaderSpec loader_spec(const StepOptions& options, const RunPlan& plan, const TrainingStep& step) {
-  return {.seed = plan.seed,
-          .global_batch = plan.global_batch,
-          .shards = plan.shards,
-          .first_shard = plan.first_shard,
-          .own_shards = plan.own_shards,
-          .first_position = plan.start.samples,
-          .type = step.model().input_type(),
-          .held = step.lanes(),
-          .mixing = options.data.mixing};
-}
-
 TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record,
                            const StepOptions& options, const RunPlan& plan, Timeline* timeline)
     : device_(device),
@@ -59,8 +47,8 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record,
 }
 
 TrainingStep::~TrainingStep() {
-  graph_.reset();  // NCCL leaves only if no graph holds its sums
-  sync_.reset();   // it blocks until all work is done; memory goes after that
+  graph_.reset();  // before NCCL, which a graph refers to
+  sync_.reset();   // blocks until all work is done; the memory goes after that
 }
 
 StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Votes votes) {
@@ -89,8 +77,7 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   record_.phase("loading");
   const double waited = loader.waited_seconds();
   loader.begin_step(*stream_);
-  // The first two steps are given as they are, for whatever is done only once; all later ones are
-  // the third again.
+  // The first two steps may do work that is done only once. The third is captured and repeated.
   const bool repeats = graphs_ && slots_.count() >= 2 && reducer().traits().in_stream;
   if (repeats && !graph_) graph_ = device_.capture(*stream_, [&] { give_work(loader); });
   if (graph_) {
@@ -124,7 +111,7 @@ void TrainingStep::wait_for(const StepSlots::Slot& slot) {
   }
 }
 
-/// Once the last step that was given is known to be skipped or not.
+/// Waits until it is known whether the last step was skipped.
 void TrainingStep::settle_residual() {
   if (!sync_->feedback().pending()) return;
   wait_for(slots_.last());
@@ -142,21 +129,21 @@ void TrainingStep::give_penalty(StepAnswer* answer) {
   device_.copy(*stream_, &answer->penalty, total, sizeof *total);
 }
 
-/// The work of a step, which differs from other steps only by its input.
+/// Enqueues the work of a step, which differs from other steps only by its input.
 void TrainingStep::give_work(Loader& loader) {
   for (int first = 0; first < plan_.own_shards; first += lanes()) compute_shards(loader, first);
   record_.phase("summing gradients");
   {
-    const TimedSpan span(compute_lane(), "waiting for sums");
+    const TimedSpan span(compute_lane(), "waiting for gradients");
     sync_->finish();
   }
   update_->finish(now());
-  // The one join of a step: the next begins when all updates are done, and the host waits for none.
+  // The next step begins when all updates are done; the host does not wait.
   updated_->record(sync_->stream());
   updated_->wait(*stream_);
 }
 
-/// The own shards from `first` on, one in each lane.
+/// Enqueues the own shards from `first` on, one in each lane.
 void TrainingStep::compute_shards(Loader& loader, int first) {
   Lanes& lanes = sync_->lanes();
   record_.phase("loading");
@@ -180,7 +167,7 @@ void TrainingStep::compute_shards(Loader& loader, int first) {
     model_->backward(stream_of(lane), batches_[lane].images, sync_->of(first + lane, lane), lane);
   }
   lanes.run();
-  // Updates by this thread are within that time, those of the communication thread beside it.
+  // Updates by this thread are part of that time; those of the communication thread are not.
   times_.backward +=
       now_seconds() - middle - (sync_->seconds() - between) - (update_->own_seconds() - updates);
 }
@@ -213,7 +200,7 @@ double TrainingStep::loss_now() {
   device_.copy(*stream_, seen, score(), sizeof(Score));
   stream_->synchronize();
   const double loss = seen->loss();
-  *seen = {};  // as every step finds it
+  *seen = {};  // every step begins with a cleared score
   device_.copy(*stream_, score(), seen, sizeof(Score));
   stream_->synchronize();
   return loss;
@@ -221,7 +208,7 @@ double TrainingStep::loss_now() {
 
 std::string TrainingStep::statistics() const {
   if (places_of_sums(layout()).empty()) return {};
-  if (!sync_bn()) return kOfEachShard;
+  if (!sync_bn()) return "each shard";
   const int batches = plan_.own_shards / lanes();
   return batches == 1 ? "the global batch" : fmt::format("one of {} accumulated batches", batches);
 }

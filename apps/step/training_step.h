@@ -1,6 +1,5 @@
-// TrainingStep: forward, backward, reduction and update of one step on one rank. It is the pipeline
-// that joins layers and ranks; StepMemory, GradientSync and StepUpdate do the work around it. The
-// trainer and the step's benchmark run it.
+// TrainingStep: forward, backward, reduction and update of one step on one rank. It joins the
+// parts: StepMemory, GradientSync and StepUpdate. The trainer and the step's benchmark run it.
 #pragma once
 
 #include <memory>
@@ -30,7 +29,7 @@ struct Votes {
   Votes operator|(Votes other) const { return {stop || other.stop, save || other.save}; }
 };
 
-/// Seconds since construction, of the computing thread; optimizer: of all threads that ran it.
+/// Seconds of the computing thread since construction; optimizer: of all threads that ran it.
 struct StepTimes {
   double forward = 0, backward = 0, optimizer = 0, exposed = 0, loader = 0;
 
@@ -40,39 +39,31 @@ struct StepTimes {
   }
 };
 
-/// TrainingStep::statistics() without --sync-bn.
-inline constexpr const char* kOfEachShard = "each shard";
-
-class TrainingStep;
-
-/// The training samples that `step` reads, by `options`.
-LoaderSpec loader_spec(const StepOptions& options, const RunPlan& plan, const TrainingStep& step);
-
 /// Used by the computing thread, which constructs it.
 class TrainingStep {
  public:
   /// Initial weights are those of plan.seed, the same on all ranks. `device`, `record`, `plan` and
   /// `timeline` (null: none) outlive the step. The phases of this rank go to `record` and
-  /// `timeline`; those of a device that works later begin when the work was given. Throws Error if
+  /// `timeline`; on an asynchronous device they begin when the work is enqueued. Throws Error if
   /// memory is short.
   TrainingStep(StepParts parts, Device& device, Record& record, const StepOptions& options,
                const RunPlan& plan, Timeline* timeline = nullptr);
 
   ~TrainingStep();
 
-  /// Collective. Gives step number `step` (0 is the first of the run) on the next own_shards
-  /// batches of `loader`. Its totals include the penalty if `wants_penalty`. On a device that works
-  /// later it is not done by then: between two calls take() must be called until it returns none.
+  /// Collective. Enqueues step number `step` (0 is the first of the run) on the next own_shards
+  /// batches of `loader`. Its totals include the penalty if `wants_penalty`. An asynchronous device
+  /// does it later: between two calls take() must be called until it returns none.
   void give(Loader& loader, std::int64_t step, float rate, Votes votes, bool wants_penalty = false);
-  /// The totals of the oldest step that was given and not taken, once DeviceTraits::run_ahead
-  /// others have been given after it, or `all`: blocks until it is done. Steps are thus taken after
-  /// the same number of others on all ranks.
+  /// The totals of the oldest step that was not taken, once DeviceTraits::run_ahead others are
+  /// enqueued after it, or if `all`: blocks until it is done. So all ranks take a step after the
+  /// same number of others.
   std::optional<StepTotals> take(bool all = false);
-  /// give(), then take() until all are taken. Returns the totals of this step: it is done.
+  /// give(), then take() until all are taken. Returns the totals of this step.
   StepTotals run(Loader& loader, std::int64_t step, float rate, Votes votes);
 
-  /// Local, when all steps are taken: the mean loss of its last batch under the weights as they are
-  /// now. Changes nothing that training reads.
+  /// Local, when all steps are taken: the mean loss of the last batch under the present weights.
+  /// Changes nothing that training reads.
   double loss_now();
 
   const Model& model() const { return *model_; }
@@ -80,11 +71,12 @@ class TrainingStep {
   const Optimizer& optimizer() const { return *optimizer_; }
   const Reducer& reducer() const { return sync_->reducer(); }
   Policy policy() const { return sync_->policy(); }
-  /// Own shards that are under way side by side: the loader holds a batch for each of them.
+  /// Own shards that are under way side by side; the loader holds a batch for each.
   int lanes() const { return sync_->lanes().count(); }
   /// Layers have sums over all shards of the step: --sync-bn.
   bool sync_bn() const { return sync_->lanes().across(0) != nullptr; }
-  /// The samples behind the statistics of layers: "the global batch"; empty if no layer has any.
+  /// The samples of the layers' statistics: "the global batch", "each shard"; empty: there are
+  /// none.
   std::string statistics() const;
   const std::vector<Range>& buckets() const { return sync_->buckets(); }
   double bucket_mb() const { return bucket_mb_; }
@@ -93,11 +85,11 @@ class TrainingStep {
   const TrainingState& state() const { return memory_->state(); }
   /// StepMemory::sections(): the same on all ranks.
   std::vector<Section> sections() { return memory_->sections(); }
-  /// GradientSync::sections(), when all steps are taken: of this rank only, in units of
+  /// GradientSync::sections() of this rank, when all steps are taken, in units of
   /// loss_scale().scale.
   std::vector<Section> own_sections();
-  /// The host has written the state of a run to sections(). The run goes on with `loss_scale` if
-  /// the loss is scaled dynamically.
+  /// Call after writing the state of a run to sections(). The run resumes with `loss_scale` if the
+  /// loss is scaled dynamically.
   void restored(const LossScale& loss_scale);
   /// After the last step that was taken.
   const LossScale& loss_scale() const { return update_->loss_scale(); }
@@ -105,12 +97,12 @@ class TrainingStep {
   std::size_t saved_bytes() const { return memory_->saved_bytes(); }
   /// The weights that evaluation uses.
   float* evaluated() { return state().average ? state().average : state().parameters; }
-  /// Mean gradients of the step before as the host sees them, until the next step. They may hold an
-  /// infinity or a NaN if the step was skipped.
+  /// Mean gradients of the last step as the host sees them, until the next step. They may contain
+  /// Inf or NaN if the step was skipped.
   const float* gradients();
 
   StepTimes times() const;
-  /// Bytes that each part takes on this rank.
+  /// Bytes of each part on this rank.
   std::vector<std::pair<std::string, std::size_t>> memory() const;
 
  private:
@@ -143,7 +135,7 @@ class TrainingStep {
   Arena block_;
   std::size_t score_ = 0, now_ = 0, penalty_ = 0;
   StepSlots slots_;
-  Memory score_now_;                ///< a Score of loss_now(), the host's to read
+  Memory score_now_;                ///< the Score of loss_now(), on the host
   std::unique_ptr<Event> updated_;  ///< all updates of the step
   std::vector<Batch> batches_;      ///< by lane: of the shards under way, or the last
   StepTimes times_;

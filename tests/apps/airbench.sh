@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The recipe of airbench94 on a few images: the same bits on any number of ranks and after a resume, with filters from the
-# data that a resume leaves alone; a run that ends by its target; evaluations on six views.
+# The recipe of airbench94 on a few images: bitwise identical on any number of ranks and after a resume, filters prepared
+# from the data, --target, --test-views.
 # usage: airbench.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -27,12 +27,12 @@ recipe() {  # RANKS OPTIONS...
 recipe 1 --steps 8 --target 0 --checkpoint-dir "$folder/one"
 expect_line "the model" '^model airbench94 1969848'
 expect_line "a schedule of its own" '^group whiten/biases 1 441\.667 3 epochs 3\.7736e-05'
-expect_line "mirrored in turns" 'alternate|turns'
+expect_line "alternate flips" 'alternate|turns'
 recipe 4 --steps 8 --target 0 --checkpoint-every 3 --keep 0 --checkpoint-dir "$folder/four"
 expect_same_state "on 4 ranks" "$(step_file "$folder/one" 8)" "$(step_file "$folder/four" 8)"
 recipe 2 --steps 8 --target 0 --resume "$(step_file "$folder/four" 3)" --checkpoint-dir "$folder/two"
 expect_same_state "resumed on 2" "$(step_file "$folder/one" 8)" "$(step_file "$folder/two" 8)"
-expect "filters from the data, which stay" "$python" - "$(step_file "$folder/four" 3)" "$(step_file "$folder/two" 8)" <<'END'
+expect "filters from the data, which stay frozen" "$python" - "$(step_file "$folder/four" 3)" "$(step_file "$folder/two" 8)" <<'END'
 import sys, h5py, numpy
 before, after = (h5py.File(name)["parameters/whiten/weights"][()] for name in sys.argv[1:])
 assert (before == after).all() and (before[:12] == -before[12:]).all()
@@ -41,7 +41,7 @@ products = rows @ rows.T
 assert abs(products - numpy.diag(numpy.diag(products))).max() < 1e-4, "at right angles"
 END
 
-# There are three classes: some images are right whatever is learnt.
+# There are three classes, so that even an untrained network has some right.
 recipe 2 --steps 8 --eval-every 1 --target 5 --checkpoint-dir "$folder/target"
 expect_line "the target" '^target 5 1 [0-9.]+.s'
 expect_files "a checkpoint" "$folder/target" step-0000000001.h5
@@ -56,13 +56,13 @@ expect_error "logits of one view" 2 '--logits --test-views'
 recipe 2 --steps 1 --eval-every 1 --target 100
 expect_line "out of reach" '^target 100.% not'
 recipe 2 --steps 1 --eval-every 0 --check --group '*/weights:lr=2'
-expect_line "a group of what stays" '^group \*/weights: 8 1 frozen lr 2'
+expect_line "a frozen group" '^group \*/weights: 8 1 frozen lr 2'
 recipe 2 --steps 1 --eval-every 0 --check --group 'whiten/weights:lr=2'
-expect_line "a group of nothing but that" '^group whiten/weights 1 frozen'
+expect_line "a group of frozen parameters only" '^group whiten/weights 1 frozen'
 expect_line "never evaluated" '^note --target --eval-every --epoch-lines'
 expect_line "nor its views" '^note --test-views --eval-every --epoch-lines'
 ranks 2 train_reuters --steps 2 --test-views --check
-expect_error "words have no views" 2 '--test-views images'
+expect_error "texts have no views" 2 '--test-views images'
 ranks 2 train_reuters --steps 2 --alternate-flips --check
-expect_error "words have no mirror" 2 '--alternate-flips topics'
+expect_error "texts have no flips" 2 '--alternate-flips topics'
 finish

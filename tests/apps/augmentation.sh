@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Cutout, mixup and crops beyond the edges: the same bits on any number of ranks and after a resume, said in the summary,
-# compared when a run goes on, and refused where there are no images.
+# Cutout, mixup and crop padding: bitwise identical on any number of ranks and after a resume. The summary names them, a
+# resume compares them, and data without images refuse them.
 # usage: augmentation.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -12,7 +12,7 @@ differ() {  # WHAT FILE FILE
 }
 
 train 1 "${state[@]}" "${all[@]}" --steps 4 --checkpoint-dir "$folder/one"
-expect_line "the summary says it" '^augmented crop 4 cutout.8 mixup.0\.4'
+expect_line "the summary names them" '^augmented crop 4 cutout.8 mixup.0\.4'
 train 4 "${state[@]}" "${all[@]}" --steps 2 --checkpoint-dir "$folder/two"
 train 2 "${state[@]}" "${all[@]}" --steps 4 --checkpoint-dir "$folder/two"
 expect_same_state "on 4 ranks and then on 2" "$(step_file "$folder/one" 4)" "$(step_file "$folder/two" 4)"
@@ -20,7 +20,7 @@ checks=$((checks + 1))
 grep -qE '^note .*--(crop|cutout|mixup)' "$folder/out" && complain "the same augmentations are noted as others"
 train 1 "${state[@]}" --steps 4 --checkpoint-dir "$folder/plain"
 checks=$((checks + 1))
-grep -q '^augmented' "$folder/out" && complain "a summary speaks of augmentations that nobody asked for"
+grep -q '^augmented' "$folder/out" && complain "a summary names augmentations that are off"
 for option in '--crop-padding 4' '--cutout 8' '--mixup 0.4'; do
   # shellcheck disable=SC2086
   train 1 "${state[@]}" $option --steps 4 --checkpoint-dir "$folder/${option%% *}"

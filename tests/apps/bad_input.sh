@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Every mistake that a user can make: one line from one rank with the cause and the cure, a non-zero exit code on all, no
-# hang, nothing half-written.
+# Each mistake of a user gives one line from one rank with cause and cure, a non-zero exit code on all ranks, no hang and no
+# half-written file.
 # usage: bad_input.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# PATTERN OPTIONS...: one rank is enough where the command line alone is wrong; exit code 2.
+# PATTERN OPTIONS...: one rank is enough for a wrong command line; exit code 2.
 wrong() {
   local pattern=$1
   shift
@@ -13,9 +13,9 @@ wrong() {
   expect_error "train_cifar $*" 2 "^train_cifar: $pattern"
 }
 { cat "$folder/small.toml"; echo 'steps = 3'; } >"$folder/three.toml"
-# CODE PATTERN OPTIONS...: a rank that finds out when it runs.
+# CODE PATTERN OPTIONS...: an error that one rank finds during the run.
 fails() { fails_on 1 "$@"; }
-# The same on two ranks, of which one or both find out: once for each place that does.
+# The same on two ranks, of which one or both find it.
 both_fail() { fails_on 2 "$@"; }
 fails_on() {
   local count=$1 exit_code=$2 pattern=$3
@@ -34,7 +34,7 @@ both_fail 2 '--shards.3 2 ranks' --shards 3
 both_fail 2 '15 2 shards --global-batch.16' --global-batch 15
 both_fail 2 'reducer "rign" "ring"' --reducer rign
 
-# --- numbers that are plain and do not go together ---
+# --- numbers that do not fit each other ---
 none=(--reducer auto --eval-every 0 --threads 1)
 short() {  # CODE PATTERN OPTIONS...: the same without --config
   run "$build/train_cifar" "${none[@]}" "${@:3}"
@@ -49,7 +49,7 @@ short 2 '--lr-decay 10 1e-06 epochs' --lr-decay 10 --lr-decay-epochs 1e-6
 train 1 --steps 2 --warmup-epochs 5
 expect_line "a run within its warm-up" '^note warm-up 5'
 train 1 --steps 2 --lr 1e-300
-expect_line "a rate of nothing" '^note learning.rate 0'
+expect_line "a learning rate of 0" '^note learning.rate 0'
 
 # --- data files ----------------------------------------------------------------------------------------------------------
 data=$folder/data
@@ -121,7 +121,7 @@ if unshare --mount true 2>/dev/null; then
   run unshare --mount bash -c 'mount -t tmpfs -o size=12m tmpfs "$1" && cp "$2" "$1" && shift 2 || exit 99; "$@"; code=$?; ls -A '"$folder/disk >$folder/listing; exit \$code" - \
     "$folder/disk" "$file" mpirun -np 2 "$build/train_cifar" "${small[@]}" --steps 6 --checkpoint-dir "$folder/disk"
   expect_error "a full disk" 1 "^train_cifar: $folder/disk/step-0000000006.h5 No.space.left.on.device"
-  expect "a full disk: the checkpoint before it alone is there" test "$(cat "$folder/listing")" = step-0000000004.h5
+  expect "a full disk: only the checkpoint before it is there" test "$(cat "$folder/listing")" = step-0000000004.h5
 fi
 
 # --- ranks that do not belong together -----------------------------------------------------------------------------------
@@ -161,8 +161,8 @@ expect "torchrun of one process" test "$code" = 0
 
 # --- an MPI that cannot start ----------------------------------------------------------------------------------------------
 run env OMPI_MCA_btl=tcp mpirun -np 2 "${one[@]}"  # without "self", which Open MPI 4 needs
-# Of a process that ends at once its launcher loses words now and then, and says that it did.
-[[ $code == 0 ]] || expect "it says why, though mpirun is to be quiet" grep -qE 'MPI|ORTE_ERROR_LOG' "$folder/raw"
+# mpirun sometimes loses output of a process that ends at once, and reports that.
+[[ $code == 0 ]] || expect "it prints why, although mpirun is to be quiet" grep -qE 'MPI|ORTE_ERROR_LOG' "$folder/raw"
 
 # --- divergence ----------------------------------------------------------------------------------------------------------
 both_fail 1 'diverged (NaN|infinity) step.[234] step-000000000[123].h5 --lr' \

@@ -54,7 +54,7 @@ expect "and back" grep -q '^  rank 1 copies 0..7 from 0$' "$folder/out"
 
 ranks 2 bench_allreduce --reducers rnig
 expect "an unknown reducer is refused" test "$code" = 2
-expect "with the menu, by one rank" test "$(grep -c '"rnig".*"ring"' "$folder/err")" = 1
+expect "with the names, by one rank" test "$(grep -c '"rnig".*"ring"' "$folder/err")" = 1
 ranks 1 bench_allreduce --min 1M --max 1K
 expect "sizes that are none are refused" lines_with "$folder/err" '--?max 1024 --min 1048576'
 ranks 1 bench_allreduce --max 99999G

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bench_step: the trainer's own step, with what its options ask for, or refused as the trainer refuses it.
+# bench_step: the trainer's own step, with its options and its errors.
 # usage: bench_step.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -27,5 +27,5 @@ run mpirun -np 3 "$build/tests/lone_failure" 1 step "${small[@]}" --global-batch
 expect_only_line "one rank of three fails" 3 '^lone_failure: rank 1 .*broken at step'
 run mpirun -np 2 "$build/train_cifar" "${small[@]}" --steps 2
 expect "a run that ends well" test "$code" = 0
-expect "and says nothing" test -z "$(lines)"
+expect "without output" test -z "$(lines)"
 finish

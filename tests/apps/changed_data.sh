@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Data files that change during a run: one line that names the file, exit code 1 on all ranks, nothing half written.
+# Data files that change during a run: one line that names the file, exit code 1 on all ranks, no half-written file.
 # usage: changed_data.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -27,13 +27,13 @@ expect_error "a file that is truncated" 1 "^train_cifar: rank.[01] $file 0.bytes
 expect "nothing half written" bash -c "! compgen -G '$folder/run/*.tmp-*'"
 make_data
 train 1 --data "$data" --check --steps 1000000 --checkpoint-dir "$folder/run"
-expect_line "with the file restored it goes on" '^resumed'
+expect_line "it resumes with the file restored" '^resumed'
 
 start_on_data
 touch "$file"
 kill -USR1 "$(pid_of_rank 0)"
 collect
-expect "another time alone is no change" test "$code" = 75
+expect "another time stamp is no change" test "$code" = 75
 
 start_on_data
 printf '\x01' | dd of="$file" bs=1 seek=1000 conv=notrunc status=none

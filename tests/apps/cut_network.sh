@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Hosts that cannot reach each other are named within twice --timeout, mpirun ends within 10 s more, and no process stays
-# on either side. Hosts whose ranks are stopped for longer than that are not blamed. Needs what lib_hosts.sh needs.
+# on either side. Hosts whose ranks are stopped for longer than that are not blamed. Skipped if lib_hosts.sh cannot run.
 # usage: cut_network.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -42,7 +42,7 @@ restore() {
     ip -n "$own-$i" neigh flush all nud permanent
   done
 }
-expect_cut() {  # WHAT NAMES (of the line) COMMAND...: what COMMAND does to a run is named in time, and ends it
+expect_cut() {  # WHAT NAMES (of the line) COMMAND...: a run that COMMAND disturbs ends in time, with the cause
   local what=$1 names=$2 cut end
   shift 2
   await 60 has_done 9
@@ -119,7 +119,7 @@ with_hosts() {  # COUNT COMMAND...: on hosts of its own
   expect "$1 hosts" make_hosts "$1" && "${@:2}"
   remove_hosts "$1"
 }
-# They wait for most of their time.
+# In parallel, because they wait most of the time.
 aside with_hosts 2 on_two
 aside with_hosts 3 on_three
 aside with_hosts 2 of_one_direction

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Whole checkpoints that are of something else: what another program has changed in them is named. Skipped without h5py.
+# Checkpoints that another program has changed: the error names the change. Skipped without h5py.
 # usage: edited_checkpoint.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -24,7 +24,7 @@ refused() {  # CODE PATTERN: after such a change
 refused 2 'step-0000000004.h5 resnet tutorial --model' <<<'file.attrs["model"] = "resnet"'
 refused 1 'step-0000000004.h5 model parameters/conv2/biases' \
   <<<'file.move("parameters/conv2/biases", "parameters/conv2/offsets")'
-# Other data than it was trained with may be meant to score it on, but are not passed over.
+# Evaluation on other data is allowed, with a note.
 cp "$(step_file "$good" 4)" "$folder/other.h5"
 expect "the checkpoint is changed" "$python" -c 'import h5py, sys
 with h5py.File(sys.argv[1], "r+") as file: file.attrs["data"] = "images = another"' "$folder/other.h5"
@@ -32,7 +32,7 @@ launch 1 evaluate --threads 1 "$folder/other.h5"
 await 60 lines_with "$folder/raw" '^evaluate: note /other.h5 images'
 kill -TERM "$(pid_of_rank 0)" 2>/dev/null
 collect
-# What is not finite is the file's fault, not the learning rate's.
+# A number that is not finite is blamed on the file, not on the learning rate.
 refused 1 'step-0000000004.h5 ema finite' \
   <<<'file["ema/conv1/biases"][0] = float("inf")'
 expect_files "nothing is saved" "$folder/bad" step-0000000004.h5
@@ -40,10 +40,10 @@ edit <<<'file["parameters/conv1/biases"][0] = float("nan")'
 ranks 2 train_cifar "${small[@]}" --steps 6 --init "$(step_file "$folder/bad" 4)"
 expect_error "--init with NaN" 1 '^train_cifar: step-0000000004.h5 weights finite'
 
-# Early checkpoints do not name their classes: the data set does, and the run goes on.
+# Early checkpoints do not name their classes: the data set does, and the run resumes.
 edit <<<'del file.attrs["class_names"]'
 ranks 2 evaluate --threads 1 "$folder/bad"
 expect_line "classes have the data set's names" '^true/taken plain'
 train 2 --steps 5 --checkpoint-dir "$folder/bad"
-expect_line "it goes on" '^resumed 4 5'
+expect_line "it resumes" '^resumed 4 5'
 finish

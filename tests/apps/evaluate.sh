@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# The evaluator: the score that the trainer reported for that step, the same text on any number of ranks, raw and averaged
-# weights, and a folder that is followed.
+# evaluate: the trainer's score for that step, the same text on any number of ranks, raw and averaged weights, --follow.
 # usage: evaluate.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -22,7 +21,7 @@ expect "the two differ" test "$reported" != "$reported_raw"
 # --- a file, a folder, ranks, weights ------------------------------------------------------------------------------------
 file=$(step_file "$folder/averaged" 4)
 evaluate 1 "$file"
-expect "the averaged weights score what the trainer reported" test "$(score_in_out)" = "$reported"
+expect "the averaged weights have the score that the trainer reported" test "$(score_in_out)" = "$reported"
 expect_line "names step, file and weights" "^step.4 $file ema top-1"
 expect_line "a heading of the table" '^true/taken plain'
 expect "ten rows that sum to a thousand each" test "$(awk '/ %$/ && !/top-1/ { sum = 0; for (i = NF - 11; i <= NF - 2; ++i) sum += $i; n += sum == 1000 } END { print n }' "$folder/out")" = 10
@@ -32,11 +31,11 @@ cp "$folder/out" "$folder/one"
 evaluate 3 "$folder/averaged"
 expect "three ranks print the same text, of the newest in the folder" cmp "$folder/one" "$folder/out"
 evaluate 2 --weights raw --no-confusion "$file"
-expect "the raw weights score what the trainer without averages reported" test "$(score_in_out)" = "$reported_raw"
+expect "the raw weights have the score of the trainer without averages" test "$(score_in_out)" = "$reported_raw"
 expect "without a table" test "$(wc -l <"$folder/out")" = 1
 evaluate 2 --no-confusion "$folder/plain"
 expect "so do the weights if there is no average" test "$(score_in_out)" = "$reported_raw"
-expect_line "says so" 'raw.weights top-1'
+expect_line "the line names the raw weights" 'raw.weights top-1'
 
 # --- a folder that is followed -------------------------------------------------------------------------------------------
 mkdir "$folder/followed"
@@ -50,7 +49,7 @@ set +m
 deliver() { cp "$1" "$folder/followed/arriving" && mv "$folder/followed/arriving" "$folder/followed/$(basename "${2:-$1}")"; }
 deliver "$(step_file "$folder/averaged" 3)"
 await 40 grep -q '^step 3 ' "$folder/out"
-deliver "$build/CMakeCache.txt" "$(step_file . 5)"  # damaged: named once, whatever the number of looks
+deliver "$build/CMakeCache.txt" "$(step_file . 5)"  # damaged: named once, however often the folder is read
 deliver "$file"
 await 40 grep -q '^step 4 ' "$folder/out"
 await 10 grep -q 'step-0000000005.h5' "$folder/raw"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Locks of folders over time: a run that lost its lock writes no more lines; a run waits for a claim of another host that may
-# be a dead run's, as long as that claim gives no sign of life.
+# Locks of folders over time: a run that lost its lock writes no more lines. A run waits for a silent claim of another host,
+# which may be a dead run's, until that claim gives a sign of life.
 # usage: folder_lock.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -31,7 +31,7 @@ expect "the other's claim stays" test -e "$logs/run.lock.2"
 claim "$folder/dead" 176
 train 2 --steps 1 --checkpoint-dir "$folder/dead" --log-dir "$folder/dead"
 expect "it waits until the silence is over" waits
-expect_line "and says for how long" '^waiting [1-5].s'
+expect_line "a line names the time" '^waiting [1-5].s'
 expect_line "it takes over" '^note --checkpoint-dir host.elsewhere'
 expect "it trains" test -e "$(step_file "$folder/dead" 1)"
 
@@ -81,7 +81,7 @@ winner_code=0
 wait "${runs[winner]}" || winner_code=$?
 expect "both wait" test "$(grep -l '^waiting' "$folder/out1" "$folder/out2" | wc -l)" = 2
 expect "one is refused" test "$loser_code" = 1
-expect "it is told by whom" grep -qE '[0-9a-f]{32}' "$folder/err$((3 - winner))"
+expect "the error names the other run" grep -qE '[0-9a-f]{32}' "$folder/err$((3 - winner))"
 expect "the other trains until it is stopped" test "$winner_code" = 1 # there is no --checkpoint-dir
 expect "and had the folder" grep -q -- --checkpoint-dir "$folder/err$winner"
 finish

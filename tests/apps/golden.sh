@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The first ten losses of a run, recorded once: what training computes must not change unnoticed. Instruction sets and
+# The first ten losses of a run, recorded once, so that no change of the computation goes unnoticed. Instruction sets and
 # library versions may differ in the last bits, hence the tolerance.
 # usage: golden.sh BUILD_FOLDER [record]     record prints the losses of this build, for the list below
 # shellcheck source=SCRIPTDIR/lib.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Groups of parameters, and the learning rate scaled with the batch: the same bits on any number of ranks, said in the
-# summary, compared when a run goes on, and refused in one line where they mean nobody.
+# Parameter groups and the linear scaling rule: bitwise identical on any number of ranks. The summary names them, a resume
+# compares them, and a group without parameters is an error.
 # usage: groups.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -24,7 +24,7 @@ expect_line "another group is noted" '^note --group conv\*/weights:lr=0\.5 \*/bi
 train 2 "${state[@]}" --steps 9 --check --checkpoint-dir "$folder/two"
 expect_line "none is noted, too" '^note --group \[\] conv'
 
-# What has no rate stays as it is, and so do its slots and its average.
+# Parameters with a rate of 0 are frozen, and so are their slots and averages.
 for steps in 1 3; do
   train 2 "${state[@]}" --group '*:lr=0' --steps $steps --checkpoint-dir "$folder/frozen$steps"
 done
@@ -38,7 +38,7 @@ with h5py.File(sys.argv[1]) as one, h5py.File(sys.argv[2]) as three:
     sys.exit([name for name in names if one[name][()].tobytes() != three[name][()].tobytes()] or 0)
 END
 
-# So does what is trained for fewer epochs than the rest, after these (3.1 steps), though Muon brings filters to a length.
+# Parameters with fewer epochs are frozen after these (3.1 steps), although Muon normalises filters.
 for steps in 4 6; do
   train 2 --model resnet_small --optimizer muon --unit-filters --lr-schedule constant --group '*:epochs=0.001' --steps $steps \
     --checkpoint-dir "$folder/over$steps"
@@ -63,13 +63,13 @@ expect_line "groups in a file" '^group \*biases: 4 decay 0'
 ranks 1 train_cifar --help-all
 expect_line "groups are explained" '--group PATTERN:SETTINGS'
 
-# The linear scaling rule goes by the global batch, whatever the number of ranks.
+# The linear scaling rule depends on the global batch, not on the number of ranks.
 scaled=(--lr 0.1 --lr-scale-batch 4)
 train 4 "${scaled[@]}" --steps 2 --checkpoint-dir "$folder/scaled" --shards 4 --reducer tree
 expect_line "the scaled rate" '^optimizer sgd lr.0\.4 0\.1 4'
-expect_line "a warm-up is asked for" '^note warm-up 4 --warmup-epochs'
+expect_line "a warm-up is suggested" '^note warm-up 4 --warmup-epochs'
 train 1 --lr 0.4 --steps 2 --checkpoint-dir "$folder/said" --shards 4 --reducer tree
-expect_same_state "scaled and said" "$(step_file "$folder/scaled" 2)" "$(step_file "$folder/said" 2)"
+expect_same_state "scaled, and set directly" "$(step_file "$folder/scaled" 2)" "$(step_file "$folder/said" 2)"
 train 4 --lr 0.1 --lr-scale-batch 8 --steps 9 --check --checkpoint-dir "$folder/scaled"
 expect_line "another scale is noted" '^note --lr-scale-batch 8 4'
 ranks 2 train_cifar "${small[@]}" --lr-scale-batch -1

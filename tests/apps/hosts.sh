@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two hosts (lib_hosts.sh): which reducer auto takes there and why, also when the link is slow. Neither the hosts nor the
-# wire between them change a bit of the result of one host.
+# Two hosts (lib_hosts.sh): the reducer that auto chooses, also on a slow link. Neither the number of hosts nor the link
+# changes a bit of the result.
 # usage: hosts.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -24,7 +24,7 @@ train_on_hosts() {  # RANKS_OF_EACH OPTIONS...
 train 2 "${four[@]}" "$folder/one"
 
 train_on_hosts 1 "${four[@]}" "$folder/two"
-expect_line "auto says what it has measured" '^reducer [0-9]+.us [0-9.e+]+.GB/s'
+expect_line "auto prints its measurement" '^reducer [0-9]+.us [0-9.e+]+.GB/s'
 expect_same_state "two hosts" "$(step_file "$folder/one" 3)" "$(step_file "$folder/two" 3)"
 
 # With a thousandth of the bandwidth, the next run measures so.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A run knows what it is: the same command goes on, another run or other data is refused, two runs never share a folder,
-# and whatever changes the bits of a resumed run is noted.
+# Identity of a run: the same command resumes it, another run or other data are refused, two runs never share a folder, and
+# each change of the bits of a resumed run is noted.
 # usage: identity.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -10,19 +10,19 @@ small_checkpoints
 never=(--resume never --checkpoint-dir "$folder/never" --checkpoint-every 2)
 train 1 --steps 4 "${never[@]}"
 train 1 --steps 6 "${never[@]}"
-expect_line "--resume never goes on" '^resumed /never/step-0000000004\.h5 4 6'
-expect_line "--resume never says so" '^note --resume.never'
+expect_line "--resume never resumes its own run" '^resumed /never/step-0000000004\.h5 4 6'
+expect_line "--resume never gives a note" '^note --resume.never'
 
 from=(--resume "$(step_file "$folder/never" 4)" --checkpoint-dir "$folder/child" --log-dir "$folder/child_logs" --checkpoint-every 1 --keep 1)
 train 1 --steps 5 "${from[@]}"
 expect_line "--resume FILE begins there" '^resumed /never/step-0000000004\.h5 4 5'
 train 1 --steps 6 "${from[@]}"
-expect_line "--resume FILE goes on" '^resumed /child/step-0000000005\.h5 5 6'
+expect_line "--resume FILE resumes its own run" '^resumed /child/step-0000000005\.h5 5 6'
 expect "its logs name the run that it came from" \
   test "$(grep -cE '^\{"kind":"run",.*"parent":"[0-9a-f]{32} at step 4"' "$folder/child_logs/metrics.jsonl")" = 2
 rm "$(step_file "$folder/never" 4)" # as --keep of that run may do
 train 1 --steps 7 "${from[@]}"
-expect_line "--resume FILE goes on without the file" '^resumed /child/step-0000000006\.h5 6 7'
+expect_line "--resume FILE resumes without the file" '^resumed /child/step-0000000006\.h5 6 7'
 
 ranks 1 train_cifar "${small[@]}" --steps 9 --resume "$(step_file "$folder/never" 6)" --checkpoint-dir "$folder/child"
 expect_error "another file in that folder" 2 'child/step-0000000007\.h5 --checkpoint-dir'
@@ -34,7 +34,7 @@ ranks 1 train_cifar "${small[@]}" "${back[@]}" --steps 8
 expect_error "back to an older checkpoint" 2 'back/step-0000000006\.h5 higher|newer|later'
 rm "$(step_file "$folder/back" 6)"
 train 1 "${back[@]}" --steps 8
-expect_line "back to an older checkpoint, as told" '^resumed /back/step-0000000004\.h5 4 8'
+expect_line "back to an older checkpoint, as the error advises" '^resumed /back/step-0000000004\.h5 4 8'
 train 1 "${back[@]}" --steps 9
 expect_line "and on from there" '^resumed /back/step-0000000008\.h5 8 9'
 
@@ -63,7 +63,7 @@ for kind in checkpoint log; do
   expect_error "a second run in the --$kind-dir" 1 "--$kind-dir $folder/live/$kind $(hostname) process"
   expect "a refused run leaves nothing" test ! -e "$folder/live/other"
   ranks 1 train_cifar "${small[@]}" --check "--$kind-dir" "$folder/live/$kind"
-  expect_line "--check says who is there" "^note --$kind-dir process"
+  expect_line "--check names the holder" "^note --$kind-dir process"
   kill -KILL "$(pid_of_rank 0)"
   collect
   expect "a killed run leaves its lock" test -e "$folder/live/$kind/run.lock.1"
@@ -72,7 +72,7 @@ for kind in checkpoint log; do
   expect_files "the locks are given back" "$folder/live/checkpoint" step-0000000001.h5
   rm -r "$folder/live"
 done
-# One that stood still for so long that another took its folder writes no more there.
+# A run that stood still until another took its folder writes no more there.
 start 1 --steps 100000 --checkpoint-every 100000 --checkpoint-dir "$folder/lost"
 await 60 has_done 2
 printf '%s = %s\n' host elsewhere pid 1 space another token 1 >"$folder/lost/run.lock.2"
@@ -107,10 +107,10 @@ train 1 --steps 2 --data "$folder/moved" --checkpoint-dir "$folder/on_data"
 expect_line "the same data elsewhere" '^resumed'
 seq 11 20 >"$folder/moved/cifar-10-batches-bin/batches.meta.txt"
 ranks 1 evaluate --threads 1 --data "$folder/moved" "$folder/on_data"
-expect_line "classes have the names that the checkpoint says" '^true/taken 1 2 9 10'
+expect_line "classes have the checkpoint's names" '^true/taken 1 2 9 10'
 
-# --- what changes the bits of a resumed run ------------------------------------------------------------------------------
-noted() {  # WHAT PATTERN RANKS OPTIONS...: --check of a resume says so in a note
+# --- changes of the bits of a resumed run --------------------------------------------------------------------------------
+noted() {  # WHAT PATTERN RANKS OPTIONS...: --check of a resume gives a note
   local what=$1 pattern=$2 count=$3
   shift 3
   train "$count" --check --steps 9 --checkpoint-dir "$folder/noted" "$@"

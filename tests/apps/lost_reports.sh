@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A report, not the run, is lost: a full disk under --log-dir, a reader of stdout that leaves or pauses.
+# Only the report is lost, not the run: a full disk under --log-dir, a reader of stdout that leaves or pauses.
 # usage: lost_reports.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -14,28 +14,28 @@ if unshare --mount true 2>/dev/null; then
     mpirun -np 2 "$build/train_cifar" "${small[@]}" --steps 6 --summary-every 1 --log-dir "$folder/logs" --checkpoint-dir "$folder/kept"
   expect "a full disk of logs does not end the run" test "$code" = 0
   expect_files "the checkpoint is there" "$folder/kept" step-0000000006.h5
-  expect "it is said once, and at the end" test "$(warnings)" = 2
+  expect "a warning at once, and one at the end" test "$(warnings)" = 2
   expect "with its cause" lines_with "$folder/err" "^train_cifar: warning $folder/logs/ No.space.left.on.device"
   expect "and the end" lines_with "$folder/err" '^train_cifar: warning incomplete'
 fi
 
-# --- nobody reads stdout, which then is a disk that is full ----------------------------------------------------------------
+# --- stdout without a reader, and on a full disk ---------------------------------------------------------------------------
 for place in '| head -n 1' '>/dev/full'; do
   run bash -c "set -o pipefail; \"\$@\" $place" - "$build/train_cifar" "${small[@]}" --steps 4 --checkpoint-dir "$folder/unread$RANDOM"
   expect "stdout $place does not end the run" test "$code" = 0
   expect "stdout $place: the last step is saved" test -n "$(compgen -G "$folder/unread*/step-0000000004.h5")"
-  expect "stdout $place: said once, and at the end" test "$(warnings)" -le 2
-  expect "stdout $place: said" lines_with "$folder/err" 'warning standard.output'
+  expect "stdout $place: at most two warnings" test "$(warnings)" -le 2
+  expect "stdout $place: a warning names it" lines_with "$folder/err" 'warning standard.output'
   rm -r "$folder"/unread*
 done
 
-# --- a pipe that nobody reads, in the place of the metrics, does not keep a run waiting -------------------------------------
+# --- a pipe without a reader as metrics.jsonl does not block a run -----------------------------------------------------------
 mkdir "$folder/pipe"
 mkfifo "$folder/pipe/metrics.jsonl"
 ranks 2 train_cifar "${small[@]}" --steps 2 --log-dir "$folder/pipe"
 expect_error "a pipe without a reader as metrics.jsonl" 1 "metrics.jsonl No.such.device.or.address"
 
-# --- nor stderr, or all three are closed -----------------------------------------------------------------------------------
+# --- stderr on a full disk, or all three closed -------------------------------------------------------------------------------
 run bash -c '"$@" 2>/dev/full' - "$build/train_cifar" --no-such-option
 expect "an error that cannot be written keeps its exit code" test "$code" = 2
 set -m
@@ -58,9 +58,9 @@ import sys
 import time
 
 program = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE)
-fcntl.fcntl(program.stdout, 1031, 4096)  # F_SETPIPE_SZ: what is written before it pauses
+fcntl.fcntl(program.stdout, 1031, 4096)  # F_SETPIPE_SZ: the output before it pauses
 time.sleep(9)
-assert program.poll() is None, "ended while nobody read"
+assert program.poll() is None, "ended while the reader paused"
 text = program.stdout.read().decode()
 assert program.wait() == 0, program.returncode
 assert "step 80" in text, text

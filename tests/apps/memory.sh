@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# What a rank holds while it trains stays within the memory plan that it printed: 10 % more, and the 20 MiB that libraries
-# take while they run, whatever is trained.
+# A rank's memory stays within the memory plan that it printed, plus 10 % and 20 MiB for libraries, for each network.
 # usage: memory.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"

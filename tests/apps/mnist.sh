@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# train_mnist: trains on generated digits and on IDX files, the same bits on any number of ranks; what does not go together
-# is refused with what would.
+# train_mnist: generated digits and IDX files, bitwise identical on any number of ranks. Errors about options that do not fit
+# each other name those that do.
 # usage: mnist.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -43,7 +43,7 @@ gzip -d "$data"/*.gz
 digits 2 --data "$data" --steps 4 --checkpoint-dir "$folder/real"
 expect_line "files that were unpacked are the same data" '^resumed step.3 4'
 
-# --- what does not go together -------------------------------------------------------------------------------------------
+# --- options that do not fit each other ---------------------------------------------------------------------------------------
 refused() {  # PATTERN PROGRAM OPTIONS...
   ranks 2 "$2" "${small[@]}" "${@:3}"
   expect_error "${*:2}" 2 "^$2: $1"
@@ -60,7 +60,7 @@ head -c 100 "$data/t10k-labels-idx1-ubyte" >"$folder/short" && mv "$folder/short
 ranks 2 train_mnist "${small[@]}" --data "$data" --steps 1
 expect_error "a short file" 1 "^train_mnist: $data/t10k-labels-idx1-ubyte 100 108 truncated scripts/get_data.sh mnist"
 
-# --- and what does -------------------------------------------------------------------------------------------------------
+# --- options that do ----------------------------------------------------------------------------------------------------
 digits 1 --model tutorial --steps 1
 expect_line "another model takes these images too" '^model tutorial'
 digits 1 --dataset synthetic --check

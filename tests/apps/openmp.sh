@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# OpenMP's environment and absurd numbers of threads: the same bits, or one line with the cure, never a hang.
+# OpenMP's environment and absurd numbers of threads: bitwise identical results, or one line with the cure, never a hang.
 # usage: openmp.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_h5py
 run_options=(--threads 2 --global-batch 8 --shards 2)
 
-# --- settings that may not matter ----------------------------------------------------------------------------------------
+# --- settings without effect ------------------------------------------------------------------------------------------
 train 2 "${run_options[@]}" --steps 2 --checkpoint-dir "$folder/plain"
 for setting in OMP_DYNAMIC=true OMP_MAX_ACTIVE_LEVELS=0 OMP_NUM_THREADS=1 OMP_PROC_BIND=true OMP_THREAD_LIMIT=2; do
   export "${setting?}"
@@ -15,8 +15,8 @@ for setting in OMP_DYNAMIC=true OMP_MAX_ACTIVE_LEVELS=0 OMP_NUM_THREADS=1 OMP_PR
   expect_same_state "$setting" "$(step_file "$folder/plain" 2)" "$(step_file "$folder/$setting" 2)"
 done
 
-# --- binding takes no core away -------------------------------------------------------------------------------------------
-# What a rank may use: "Cpus_allowed_list" of its computing thread, and the threads that it takes by itself.
+# --- binding removes no core --------------------------------------------------------------------------------------------
+# The cores of a rank: "Cpus_allowed_list" of its computing thread, and its default number of threads.
 cores_of() {
   start 1 --global-batch 8
   await 60 has_done 2

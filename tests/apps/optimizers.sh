@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every optimizer of the menu: a run that goes on on two ranks from a checkpoint of one rank is the run that this one went on
-# with, bit for bit, slots and step number included. And options belong to one optimizer.
+# Each optimizer of the registry: a run of one rank that resumes on two is bitwise identical to one that goes on, slots and
+# step number included. Options belong to one optimizer.
 # usage: optimizers.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -10,17 +10,17 @@ state=(--shards 4 --global-batch 16 --weight-decay 0.001 --reducer tree)
 
 "$build/train_cifar" --list >"$folder/list"
 optimizers=$(sed -n '/^optimizers$/,/^learning-rate/s/^  \([a-z_0-9]*\) .*/\1/p' "$folder/list")
-expect "the menu has Adam" grep -qw adam <<<"$optimizers"
+expect "the registry has Adam" grep -qw adam <<<"$optimizers"
 for optimizer in $optimizers; do
   train 1 "${state[@]}" --optimizer "$optimizer" --steps 4 --checkpoint-every 2 --checkpoint-dir "$folder/$optimizer/one"
   mkdir "$folder/$optimizer/two"
   mv "$(step_file "$folder/$optimizer/one" 2)" "$folder/$optimizer/two"
   train 2 "${state[@]}" --optimizer "$optimizer" --steps 4 --checkpoint-dir "$folder/$optimizer/two"
-  expect_line "goes on" '^resumed /step-0000000002\.h5 2 4'
+  expect_line "resumes" '^resumed /step-0000000002\.h5 2 4'
   expect_same_state "$optimizer" "$(step_file "$folder/$optimizer/one" 4)" "$(step_file "$folder/$optimizer/two" 4)"
 done
 
-# Clipped gradients and accumulated ones are the same bits on any number of ranks, too; and accumulating is sharding.
+# Clipping and gradient accumulation are bitwise identical on any number of ranks too, and accumulation equals sharding.
 train 1 "${state[@]}" --clip-norm 0.5 --steps 4 --checkpoint-dir "$folder/clip/one"
 train 2 "${state[@]}" --clip-norm 0.5 --steps 4 --checkpoint-dir "$folder/clip/two"
 expect_same_state "clipped" "$(step_file "$folder/clip/one" 4)" "$(step_file "$folder/clip/two" 4)"
@@ -33,12 +33,12 @@ expect_same_state "accumulated" "$(step_file "$folder/accumulate" 4)" "$(step_fi
 ranks 1 train_cifar "${small[@]}" --accumulate 2 --shards 4
 expect_error "two numbers of shards" 2 '--accumulate --shards'
 
-# What decay is depends on the optimizer's word.
-train 1 "${state[@]}" --optimizer adam --steps 1 --checkpoint-dir "$folder/adam_again"
-expect_line "adam's loss has the penalty" 'penalty'
-train 1 "${state[@]}" --optimizer adamw --steps 1
+# Weight decay is a penalty of the loss unless the optimizer decouples it.
+train 1 "${state[@]}" --optimizer adam --steps 1 --log-dir "$folder/adam_log"
+expect "adam's loss has a penalty" grep -q '"penalty":0\.' "$folder/adam_log/metrics.jsonl"
+train 1 "${state[@]}" --optimizer adamw --steps 1 --log-dir "$folder/adamw_log"
 expect_line "its decay is decoupled" '^optimizer adamw beta1.0.9 beta2.0.999 1e-08 lr.0.001 decoupled'
-expect "adamw's has none" bash -c '! grep -q penalty "$1"' - "$folder/out"
+expect "adamw's has none" grep -q '"penalty":0,' "$folder/adamw_log/metrics.jsonl"
 
 # A checkpoint knows its optimizer's options, and no others.
 ranks 1 train_cifar "${small[@]}" "${state[@]}" --optimizer adam --beta2 0.99 --steps 9 --check --checkpoint-dir "$folder/adam/two"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Data and weights of one's own: class folders of images, HDF5 files of images, and a run that begins with the weights of a
-# checkpoint. What is no such thing is refused in one line.
+# Data and weights of the user: class folders of images, HDF5 files, --init. Unfit files are refused in one line.
 # usage: own_data.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -118,7 +117,7 @@ with h5py.File(sys.argv[1]) as first, h5py.File(sys.argv[2]) as second:
             assert (first["parameters"][name][()] == second[section][name][()]).all(), (section, name)
 END
 train 2 --steps 2 --lr 1e-30 --seed 9 --init "$first" --checkpoint-dir "$folder/second"
-expect_line "the same command goes on" '^resumed step.1 2'
+expect_line "the same command resumes" '^resumed step.1 2'
 ranks 2 train_cifar "${small[@]}" --model resnet_small --init "$first" --steps 1
 expect_error "weights of another model" 1 "$first model 'tutorial'"
 ranks 2 train_cifar "${small[@]}" --init "$folder/none.h5" --steps 1

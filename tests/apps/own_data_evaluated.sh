@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Checkpoints of images of one's own: evaluated as they were trained, by the names of their classes and with the weights
-# that they hold, and gone on from and begun with.
+# Checkpoints of the user's images: evaluated with their normalisation, class names and weights, resumed, and used for --init.
 # usage: own_data_evaluated.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -62,9 +61,9 @@ expect "no note" test ! -s "$folder/err"
 cp "$folder/out" "$folder/all"
 ranks 2 evaluate --data "$folder/one" --weights ema "$checkpoint"
 expect_error "an average that is not there" 2 "^evaluate: $checkpoint averaged --weights.raw"
-expect "no reason that is not true" test "$(grep -c -- '--ema' "$folder/err")" = 0
+expect "no wrong reason" test "$(grep -c -- '--ema' "$folder/err")" = 0
 
-# The training images of now do not matter, nor whether they are there.
+# The present training images do not matter, nor whether they exist.
 make_images "$folder/train_is_dark" cat=0 dog=1 fox=2
 rm -r "$folder/train_is_dark/test" && cp -r "$folder/one/test" "$folder/train_is_dark"
 evaluate 2 "$folder/train_is_dark" "$checkpoint"
@@ -74,7 +73,7 @@ evaluate 2 "$folder/only_test" "$checkpoint"
 expect "no training images" cmp "$folder/all" "$folder/out"
 expect "the same test images are no other data" test ! -s "$folder/err"
 
-# Classes go by their names.
+# Classes are matched by name.
 rm -r "$folder/only_test/test/cat"
 evaluate 1 "$folder/only_test" "$checkpoint"
 expect_line "a class without images" '^ *cat +0 +0 +0 +-$'
@@ -93,7 +92,7 @@ rm -r "$folder/only_test/test" && cp -r "$folder/one/test" "$folder/only_test"
 ranks 2 evaluate --data "$folder/only_test" "$folder/old.h5"
 expect_error "an old checkpoint without training images" 1 "^evaluate: $folder/only_test/train"
 
-# Texts of a file do not command the terminal.
+# Control characters in a text do not reach the terminal.
 cp "$checkpoint" "$folder/coloured.h5"
 "$python" -c 'import h5py, sys
 attrs = h5py.File(sys.argv[1], "r+").attrs
@@ -163,7 +162,7 @@ expect_line "and print the normalisation" '^images: mean deviation'
 read_by_scripts "$numbers" auto
 expect_line "or the average" '^ema.weights'
 read_by_scripts "$numbers" raw
-expect_line "or what one asks for" '^raw.weights'
+expect_line "or the chosen weights" '^raw.weights'
 read_by_scripts "$checkpoint" ema
 expect_error "scripts refuse an average that is not there" 1 'averaged --weights.raw'
 finish

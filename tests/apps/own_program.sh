@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Programs of others that use the library: their mistakes are refused on all ranks with one line, and a program may
-# initialise MPI itself.
+# Other programs that use the library: a mistake is one line on all ranks, and a program may initialise MPI itself.
 # usage: own_program.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -42,7 +41,7 @@ for name in own_mpi own_mpi_single; do
   for count in 1 3; do
     ranks $count tests/library_user $name
     expect "$name on $count" test "$code:$(cat "$folder/out")" = "0:codes 0, sums $((2 * count)), ranks $count, threads as granted, errors as before"
-    expect "$name says nothing" test ! -s "$folder/err"
+    expect "$name prints no error" test ! -s "$folder/err"
   done
 done
 ranks 3 tests/library_user own_mpi_agreed

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the program tells: start-up summary, lines, metrics.jsonl, event files, help, menus; and options that come back from
-# a file or a checkpoint as they were.
+# The output of a program: summary, log lines, metrics.jsonl, event files, help and lists. Options from a file or a checkpoint
+# are the same options.
 # usage: reports.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -14,14 +14,14 @@ for fact in 'ranks +2 on 1 host, 1 thread each; rank 0 on ' 'data +generated ' '
   'progress +poll' 'buckets +[0-9]+ \([0-9., ]+ MiB' 'order +canonical' 'memory +[0-9.]+ MiB per rank = parameters' 'checkpoints +none'; do
   expect "each fact once: $fact" test "$(grep -cE "^$fact" "$folder/out")" = 1
 done
-expect "it says that the images are made up" grep -q 'scripts/get_data.sh cifar10' "$folder/out"
+expect "the summary names the script for real images" grep -q 'scripts/get_data.sh cifar10' "$folder/out"
 for rank in 0 1; do expect_line "device placement" "rank.$rank: cores 1.thread"; done
 for layer in conv1 pool1 norm1 conv2 norm2 pool2 local3 local4 softmax_linear; do
   expect_line "device placement" "$layer 8x parameters"
 done
-expect "a line at steps 1, 5, 10, 15, 20" test "$(sed -n 's|.* step \([0-9]*\)/20, epoch.*|\1|p' "$folder/out" | tr '\n' ' ')" = "1 5 10 15 20 "
-time='[0-9-]{10} [0-9]{2}:[0-9]{2}:[0-9]{2}'
-expect_line "a line of a step names the parts of the loss" "step.10/20 epoch.0.00 loss.[0-9.]+ cross-entropy.[0-9.]+ penalty.[0-9.]+ top-1.[0-9]+.% [0-9]+.images/s lr.0.1 [0-9.]+.%\$"
+expect "a line at steps 1, 5, 10, 15, 20" test "$(sed -n 's|^step \([0-9]*\)/20, epoch.*|\1|p' "$folder/out" | tr '\n' ' ')" = "1 5 10 15 20 "
+expect_line "the numbers of a step" '^step.10/20 epoch.0.00 loss.[0-9.]+, accuracy.[0-9]+% [0-9]+.images/s ETA.[0-9:]+ lr.0.1 exposed.[0-9.]+%$'
+expect "in 100 columns" test "$(grep '^step ' "$folder/out" | awk 'length > 100' | wc -l)" = 0
 score='top-1 ([0-9.]+ %), top-5 [0-9.]+ %, cross-entropy [0-9.]+, 10000 samples'
 expect_line "the evaluation" 'step.20/20 evaluation top-1 top-5 cross-entropy 10000 averaged'
 top1=$(sed -nE "s/.*$score.*/\1/p" "$folder/out")
@@ -78,16 +78,15 @@ if command -v script >/dev/null; then
   tr '\r' '\n' <"$folder/out" | grep -E 'step [0-9]+/' >"$folder/shown"
   expect "three lines of steps and one of the evaluation" test "$(wc -l <"$folder/shown")" = 4
   expect "they fit 80 columns" test "$(sed 's/\x1b\[K//g' "$folder/shown" | awk 'length > 79' | wc -l)" = 0
-  expect "with the parts of the loss and the accuracy" grep -qE \
-    'step 6/12, epoch 0.00, cross-entropy [0-9.]+ \+ penalty [0-9.]+, top-1 [0-9]+ %' "$folder/shown"
-  expect "and what the evaluation found" grep -qE 'step 12/12 evaluation: top-1 .*, top-5 .*, cross-entropy [0-9]' "$folder/shown"
+  expect "with the loss and the accuracy" grep -qE 'step 6/12, epoch 0.00, loss [0-9.]+, accuracy [0-9]+%' "$folder/shown"
+  expect "and the result of the evaluation" grep -qE 'step 12/12 evaluation: top-1 .*, top-5 .*, cross-entropy [0-9]' "$folder/shown"
 fi
 
 # --- logs are never lost -------------------------------------------------------------------------------------------------
 train 1 --steps 2 --log-dir "$folder/twice"
 cp "$folder/twice/metrics.jsonl" "$folder/first"
 train 1 --steps 1 --log-dir "$folder/twice"
-expect_line "a second run says where the first one's logs are" "^logs $folder/twice/earlier-1"
+expect_line "a second run names the folder of the first logs" "^logs $folder/twice/earlier-1"
 expect "they are whole" cmp "$folder/first" "$folder/twice/earlier-1/metrics.jsonl"
 expect "with their event file" test "$(find "$folder/twice/earlier-1" -name 'events.*' | wc -l)-$(find "$folder/twice" -maxdepth 1 -name 'events.*' | wc -l)" = 1-1
 expect "the second has its own" test "$(grep -c '"kind":"train"' "$folder/twice/metrics.jsonl")" = 1
@@ -95,7 +94,7 @@ mkdir "$folder/failed"
 run "$build/train_cifar" --steps 1 --log-dir "$folder/failed" --checkpoint-dir /proc/none
 expect_files "a start that fails leaves no logs" "$folder/failed"
 
-# --- asked, not trained --------------------------------------------------------------------------------------------------
+# --- instead of training -----------------------------------------------------------------------------------------------
 ranks 2 train_cifar --help
 expect "help is printed once" test "$code-$(grep -c '^Usage:' "$folder/out")" = 0-1
 ranks 2 train_cifar --help-all
@@ -122,9 +121,9 @@ for program in train_cifar evaluate; do
   expect_error "$program: help that cannot be written" 1 "^$program: No.space.left.on.device"
 done
 ranks 2 train_cifar --list
-expect "the menus are printed once" test "$code-$(grep -c '^models$' "$folder/out")" = 0-1
+expect "the lists are printed once" test "$code-$(grep -c '^models$' "$folder/out")" = 0-1
 for menu in models 'data sets' optimizers 'learning-rate schedules' reducers 'progress policies' devices convolutions; do expect_line "menu" "^$menu\$"; done
-expect "all else are entries with words about them" test "$(grep -cvE '^[a-z -]+$|^  [a-z0-9_]+ +[a-zA-Z-]|^ {21}[^ ]' "$folder/out")" = 0
+expect "all other lines are entries with a description" test "$(grep -cvE '^[a-z -]+$|^  [a-z0-9_]+ +[a-zA-Z-]|^ {21}[^ ]' "$folder/out")" = 0
 ranks 2 train_cifar --version
 expect_line "version" '^train_cifar [0-9]+\.[0-9]+\.[0-9]+'
 expect "version is printed once" test "$(wc -l <"$folder/out")" = 1
@@ -135,10 +134,10 @@ train 1 --check --lr-schedule cosine --lr-end 0.01 --warmup-epochs 0.1 --lr-deca
 expect_line "the end of the learning rate and the warm-up" '^optimizer sgd lr.0.1 cosine 0.01 warm-up'
 for idle in --lr-decay --lr-smooth --keep; do expect_line "an idle option" "^note $idle"; done
 expect_line "an idle option" '^note --summary-every --log-dir'
-expect "what does something has no note" test "$(grep -c '^note.*does nothing' "$folder/out")" = 4
+expect "other options have no note" test "$(grep -c '^note.*does nothing' "$folder/out")" = 4
 train 1 --check --lr-end 0.01 --lr-decay 0.5
 expect_line "an idle end" '^note --lr-end --lr-schedule cosine linear'
-expect "what does something has no note" test "$(grep -c '^note.*does nothing' "$folder/out")" = 1
+expect "other options have no note" test "$(grep -c '^note.*does nothing' "$folder/out")" = 1
 train 1 --check --seed 18446744073709551615
 expect "the largest seed is a seed" test "$code" = 0
 train 2 --check --steps 3 --checkpoint-dir "$folder/check/c" --log-dir "$folder/check/l"
@@ -173,7 +172,7 @@ ranks 2 train_cifar "${options[@]}" --checkpoint-dir "$folder/line"
 expect "from the command line" test "$code" = 0
 ranks 2 train_cifar --config "$folder/run.toml" --checkpoint-dir "$folder/file"
 expect "from a file" test "$code" = 0
-expect_same_state "a file says what the command line says" "$(step_file "$folder/line" 3)" "$(step_file "$folder/file" 3)"
+expect_same_state "a file equals the command line" "$(step_file "$folder/line" 3)" "$(step_file "$folder/file" 3)"
 expect_files "--keep 1 keeps one" "$folder/line" step-0000000003.h5
 ranks 2 train_cifar --config "$folder/run.toml" --steps 2 --checkpoint-dir "$folder/wins"
 expect_files "the command line wins" "$folder/wins" step-0000000002.h5
@@ -188,10 +187,10 @@ expect_same_state "which gives the same run" "$(step_file "$folder/line" 3)" "$(
 saved "$(step_file "$folder/again" 3)" >"$folder/again.toml"
 expect "and the same options" cmp "$folder/saved.toml" "$folder/again.toml"
 while IFS== read -r name _; do
-  expect "--$name is in the help" grep -qE -- "^ +(-., ?)?--$name( |\$)" "$folder/help"
+  expect "the help has --$name" grep -qE -- "^ +(-., ?)?--$name( |\$)" "$folder/help"
 done <"$folder/saved.toml"
 
-# The same for a run of defaults: what was not said is not pinned down.
+# The same for a run of defaults: options that were not set are not fixed.
 ranks 1 train_cifar --steps 1 --eval-every 0 --checkpoint-dir "$folder/default"
 saved "$(step_file "$folder/default" 1)" >"$folder/default.toml"
 ranks 2 train_cifar --config "$folder/default.toml" --check

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A run that goes on from a checkpoint is the run that never stopped, bit for bit: after a planned end, a signal, a
-# killed rank or a damaged file, and on another number of ranks.
+# A resumed run is bitwise identical to one that never stopped: after a planned end, a signal, a killed rank or a damaged
+# file, and on another number of ranks.
 # usage: resume.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -40,17 +40,17 @@ PYTHON
 {
   train 1 "${state[@]}" --steps 5 $(run_in longer)
   train 2 "${state[@]}" --steps 9 $(run_in longer)
-  expect_line "says where it goes on" '^resumed /step-0000000005\.h5 step.5 9'
+  expect_line "the summary names the checkpoint" '^resumed /step-0000000005\.h5 step.5 9'
   train 4 "${state[@]}" --steps 12 $(run_in longer)
   expect_undisturbed "5 + 4 + 3 steps on 1, 2, 4 ranks" longer 12
 
-  # What a checkpoint says is taken over where the command line is silent: batch and shards.
+  # Batch and shards are the checkpoint's unless the command line sets them.
   train 2 --momentum 0.9 --nesterov --ema 0.99 --steps 12 --resume "$(step_file "$folder/longer/c" 9)" $(run_in taken)
   expect_line "names the file" '^resumed step-0000000009\.h5 9 12'
   expect_line "keeps the shards" '^batch 16 4.shards'
   expect_same_state "--resume FILE" "$(step_file "$folder/longer/c" 12)" "$(step_file "$folder/taken/c" 12)"
 
-  # Threads change the order in which kernels add: it is said.
+  # Threads change the order in which kernels add: there is a note.
   ranks 1 train_cifar --check --shards 4 --threads 2 --momentum 0.9 --nesterov --checkpoint-dir "$folder/longer/c"
   expect_line "more threads are noted" '^note 2.threads 1 weights'
 
@@ -94,18 +94,18 @@ collect
 expect "saves by the clock, not after every step" test "$(grep -oP ' step \K[0-9]+(?=.* saved )' "$folder/out" |
   awk 'NR > 1 && NR < 3 { print ($1 - last > 1) } { last = $1 }')" = 1
 
-# --- a damaged checkpoint is named, and the one before it taken ----------------------------------------------------------
+# --- a damaged checkpoint is named, and the one before it is used ----------------------------------------------------------
 # shellcheck disable=SC2046
 {
   train 1 "${state[@]}" --steps 9 --checkpoint-every 3 $(run_in damaged)
   printf '\x55\xaa\x55' | dd of="$(step_file "$folder/damaged/c" 9)" bs=1 seek=3000000 conv=notrunc status=none
   train 2 "${state[@]}" --steps 12 $(run_in damaged)
   expect_line "the damaged file is named" '^warning /step-0000000009\.h5'
-  expect_line "the one before it is taken" '^resumed /step-0000000006\.h5 6 12'
+  expect_line "the one before it is used" '^resumed /step-0000000006\.h5 6 12'
   expect_undisturbed "after a damaged checkpoint" damaged 12
 }
 
-# --- SIGUSR1 to one rank: a checkpoint wherever it is, and on from there on another number of ranks ----------------------
+# --- SIGUSR1 to one rank: a checkpoint at any time, and a resume on another number of ranks ----------------------
 # shellcheck disable=SC2046
 {
   start 2 "${state[@]}" $(run_in signalled)
@@ -116,7 +116,7 @@ expect "saves by the clock, not after every step" test "$(grep -oP ' step \K[0-9
   stopped=$(sed -n 's/^train_cifar: stopped on request after step \([0-9]*\):.*/\1/p' "$folder/err")
   expect "stopped after step 3 or later" test "${stopped:-0}" -ge 3
   train 4 "${state[@]}" --steps $((stopped + 3)) $(run_in signalled)
-  expect_line "goes on there" "^resumed step.$stopped"
+  expect_line "resumes there" "^resumed step.$stopped"
   expect_undisturbed "after SIGUSR1" signalled $((stopped + 3))
 }
 
@@ -131,7 +131,7 @@ expect "saves by the clock, not after every step" test "$(grep -oP ' step \K[0-9
   last=$(find "$folder/killed/c" -name 'step-*.h5' | sort | tail -n 1 | sed 's/.*step-0*\([0-9]*\)\.h5/\1/')
   expect "a checkpoint was there" test "${last:-0}" -ge 4
   train 1 "${state[@]}" --steps $((last + 3)) $(run_in killed)
-  expect_line "goes on from the last checkpoint" "^resumed step.$last"
+  expect_line "resumes from the last checkpoint" "^resumed step.$last"
   expect_undisturbed "after kill -9" killed $((last + 3))
   expect_files "no temporary is left" "$folder/killed/c" \
     $(for step in $((last - 2)) "$last" $((last + 3)); do basename "$(step_file . "$step")"; done)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# train_reuters: trains on generated texts and on reuters.h5, which scripts/convert_reuters.py makes of an archive like
-# Keras'; the same bits on any number of ranks; its table of layers, its recipe and its epochs' lines.
+# train_reuters: generated texts and reuters.h5, which scripts/convert_reuters.py makes of an archive like Keras'. Bitwise
+# identical on any number of ranks; its table of layers, its recipe and the lines of its epochs.
 # usage: reuters.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -43,7 +43,7 @@ if has_bf16; then
   expect "bf16" test "$code" = 0
 fi
 
-# --- the recipe, and what stands against it ------------------------------------------------------------------------------
+# --- the recipe, and options that override it ---------------------------------------------------------------------------
 ranks 1 train_reuters --threads 1 --check
 expect_line "32 texts a step" '^batch 32 1.shard'
 ranks 2 train_reuters --threads 1 --batch 8 --optimizer adam --check
@@ -94,7 +94,7 @@ for place, i in enumerate(order):
     assert labels[place] == i
 END
 
-# get_data.sh converts an archive that is there and whole, and leaves any other alone.
+# get_data.sh converts an archive that is there and whole, and leaves other files as they are.
 get_data() { run env LOCKSTEP_REUTERS_SHA256="$1" bash "$here/../../scripts/get_data.sh" reuters "$data"; }
 rm "$data/reuters.h5"
 get_data "$(sha256sum "$data/reuters.npz" | cut -d' ' -f1)"
@@ -105,17 +105,17 @@ expect "once more" test "$code" = 0
 echo mine >"$data/reuters.h5"
 get_data "$(sha256sum "$data/reuters.npz" | cut -d' ' -f1)"
 expect_error "another reuters.h5" 1 "$data/reuters.h5"
-expect "it is as it was" test "$(cat "$data/reuters.h5")" = mine
+expect "it is unchanged" test "$(cat "$data/reuters.h5")" = mine
 expect "nothing is left beside it" test "$(find "$data" -name '.convert*' | wc -l)" = 0
 get_data 0123
 expect_error "another archive" 1 "^get_data.sh: $data/reuters.npz damaged"
 
 make_archive '[print] * 40'
 convert
-expect_error "what is more than a list" 1 "^convert_reuters.py: $data/reuters.npz builtins.print"
+expect_error "an archive with code" 1 "^convert_reuters.py: $data/reuters.npz builtins.print"
 make_archive '[["one"]] * 40'
 convert
-expect_error "what are no numbers" 1 'text list'
+expect_error "an archive without numbers" 1 'text list'
 echo nothing >"$data/reuters.npz"
 convert
 expect_error "no archive" 1 "reuters.npz zip"

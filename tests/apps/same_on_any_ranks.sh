@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The answer does not depend on the number of ranks: four shards on 1, 2 and 4 ranks give the same weights, momentum and
-# averages, bit for bit, and the same score, under every canonical reducer and every progress policy.
+# The result does not depend on the number of ranks: four shards on 1, 2 and 4 ranks give bitwise identical weights, momentum,
+# averages and scores, under each canonical reducer and each progress policy.
 # usage: same_on_any_ranks.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -47,7 +47,7 @@ train 1 --shards 2 "${four[@]:2}" --checkpoint-dir "$folder/two_shards"
 expect "two shards differ from four" bash -c '! "$@" >/dev/null 2>&1' - "$python" "$here/compare_checkpoints.py" \
   "$(step_file "$folder/fp32" 3)" "$(step_file "$folder/two_shards" 3)"
 
-# The score of the whole test set, as written for programs: the same numbers whatever the number of ranks.
+# The score of the whole test set in metrics.jsonl: the same numbers on any number of ranks.
 for count in 1 4; do
   train $count "${four[@]}" --eval-every 3 --log-dir "$folder/logs$count"
   grep '"kind":"evaluation"' "$folder/logs$count/metrics.jsonl" | sed 's/"time":[0-9.]*,//' >"$folder/score$count"

@@ -48,7 +48,7 @@ mkdir "$with_apt"
 stand_in "$with_apt" dpkg-query <<<'for p in "${@:4}"; do [[ $p == libfmt-dev && ! -e $(dirname "$0")/done ]] || echo "$p installed"; done'
 stand_in "$with_apt" apt-get <<<'echo "$*" >>"$(dirname "$0")/log"; [[ $* != *"install -y --no-install-recommends libfmt-dev" ]] || touch "$(dirname "$0")/done"'
 stand_in "$with_apt" id <<<'echo 0'
-expect "--check names what is missing" 1 'libfmt-dev +fmt, for text' install "$with_apt" --check
+expect "--check names missing packages" 1 'libfmt-dev +fmt, for text' install "$with_apt" --check
 [[ ! -e $with_apt/log ]] || { echo "FAILED: --check called apt-get" >&2; failures=$((failures + 1)); }
 expect "it installs only this" 0 'libfmt-dev +fmt, for text' install "$with_apt"
 expect "apt-get installed it" 0 'install -y --no-install-recommends libfmt-dev$' cat "$with_apt/log"
@@ -191,7 +191,7 @@ set_tests_properties(apps.none PROPERTIES WILL_FAIL ON)
 set_tests_properties(apps.plots PROPERTIES SKIP_REGULAR_EXPRESSION plots)
 END
 in_tested=("${with_all[@]}" LOCKSTEP_BUILD="$folder/tested" "$scripts/test.sh")
-expect "what was skipped" 0 '^test.sh: skipped: apps.plots: no plots \(apt install plots\)$' "${in_tested[@]}"
+expect "the skipped tests" 0 '^test.sh: skipped: apps.plots: no plots \(apt install plots\)$' "${in_tested[@]}"
 expect "nothing was skipped" 0 '^test.sh: skipped: nothing$' "${in_tested[@]}" -R none
 expect "tests are configured in a build folder without them" 0 '^cmake -S .* -B .*/tested -DLOCKSTEP_TESTS=ON' cat "$folder/all/calls"
 expect "no tests are an error" 8 'No tests were found' "${in_tested[@]}" -R frobnicate

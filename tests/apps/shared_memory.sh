@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A /dev/shm that is too small, or that another run fills first: one line with the sizes, no SIGBUS. Wants root.
+# A /dev/shm that is too small, or that another run fills first: one line with the sizes, no SIGBUS. Needs root.
 # usage: shared_memory.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"

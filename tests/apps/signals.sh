@@ -14,7 +14,7 @@ expect_checkpoint() {
   kill -"$1" "$(pid_of_rank "$2")"
   collect
   expect_error "SIG$1 to rank $2" 75 '^train_cifar: stopped on request after step'
-  stopped=$(sed -n 's/^train_cifar: stopped on request after step \([0-9]*\): the same command goes on from there$/\1/p' "$folder/err")
+  stopped=$(sed -n 's/^train_cifar: stopped on request after step \([0-9]*\): the same command resumes there$/\1/p' "$folder/err")
   expect_files "SIG$1 to rank $2: one checkpoint, of that step" "$where" "$(basename "$(step_file . "${stopped:-0}")")"
   expect "SIG$1 to rank $2: no step after it" bash -c "! grep -q 'step $((stopped + 1))/' '$folder/out'"
 }
@@ -33,7 +33,7 @@ done
 collect
 expect_error "a storm of signals" 75 'stopped on request'
 
-# mpirun passes SIGUSR1 on to all ranks: what a batch script does.
+# mpirun passes SIGUSR1 on to all ranks, as in a batch script.
 start 2 --checkpoint-dir "$folder/forwarded"
 await 60 has_done 2
 kill -USR1 "$(children "$launcher")"
@@ -48,7 +48,7 @@ expect_error "without --checkpoint-dir" 1 '^train_cifar: stopped step.[0-9]+ --c
 
 
 # --- whose stack a signal meets ------------------------------------------------------------------------------------------
-# All threads block what is asked with (one of them takes it, and shows 0 while it waits); nobody's handler comes back.
+# All threads block these signals (one receives them, and shows 0 while it waits), and no handler is left.
 start 2 --threads 2 --reducer tree --progress thread
 await 60 has_done 2
 pid=$(pid_of_rank 1)
@@ -61,7 +61,7 @@ kill -INT "$pid"
 collect
 expect "SIGTERM and SIGINT: a failure without --checkpoint-dir" test "$code" = 1
 
-# Under nohup, whatever a library has made of SIGHUP meanwhile.
+# Under nohup, even if a library has installed a handler for SIGHUP.
 : >"$folder/out"
 (trap '' HUP && exec "$build/train_cifar" "${small[@]}" --steps 100000) >"$folder/out" 2>"$folder/raw" </dev/null &
 pid=$!

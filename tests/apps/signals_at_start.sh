@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A request to stop that comes before the first step, from the first line of main() on, is never lost: exit code 75 and
-# nothing saved, agreed by all ranks.
+# A request to stop before the first step, from the first line of main() on, is never lost: exit code 75 on all ranks, nothing
+# saved.
 # usage: signals_at_start.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A request to stop in an evaluation ends it within a batch; the run that goes on makes up for it, so that its metrics
-# are those of a run that never stopped. evaluate ends as promptly.
+# A request to stop in an evaluation ends it within a batch. The resumed run does the evaluation, so its metrics are those of a
+# run that never stopped. evaluate ends as promptly.
 # usage: signals_in_evaluation.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -17,7 +17,7 @@ for step in 2 3; do
   expect_error "SIGTERM in the evaluation of step $step" 75 "^train_cifar: stopped on request after step $step, before its evaluation was done"
 done
 train 2 "${evaluating[@]}" --checkpoint-dir "$folder/parts/c" --log-dir "$folder/parts/l"
-expect_line "the last evaluation is made up for, no step trained" '^trained 0'
+expect_line "the last evaluation is done, no step is trained" '^trained 0'
 train 2 "${evaluating[@]}" --checkpoint-dir "$folder/parts/c" --log-dir "$folder/parts/l"
 expect_line "then it is complete" '^complete'
 expect "metrics are those of a run that never stopped" python3 - "$folder/whole/l/metrics.jsonl" "$folder/parts/l/metrics.jsonl" <<'PYTHON'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Algorithms in SimGrid's time: where it is installed, simulated times are what the schedules say that they cost.
+# Algorithms in SimGrid's time, if it is installed: simulated times are the schedules' costs.
 . "$(dirname "$0")/lib.sh"
 
 simulate=$here/../../bench/simulate.sh
@@ -13,7 +13,7 @@ export LOCKSTEP_BUILD=$folder/build
 "$simulate" --ranks 16 --bytes '4096 1048576' --plot "$folder/plot.png" >"$folder/out" 2>"$folder/raw"
 expect "it runs" test $? = 0
 for algorithm in ring recursive_doubling halving_doubling to_one; do
-  expect "$algorithm takes what its schedule costs, within 2 %" \
+  expect "$algorithm takes the cost of its schedule, within 2 %" \
     awk -v name="$algorithm" '$1 == name { ++n; if ($6 < 0.98 || $6 > 1.02) bad = 1 } END { exit bad || n != 2 }' "$folder/out"
 done
 expect "short buckets go by recursive doubling" grep -q '16 ranks, 4096 bytes *recursive_doubling' "$folder/out"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A model with batch normalisation and dropout: four shards give the same bits on one, two and four ranks and after a
-# resume, running statistics and masks included, and evaluation uses what the checkpoint holds.
+# A model with batch norm and dropout: four shards are bitwise identical on one, two and four ranks and after a resume, with
+# running statistics and masks. evaluate uses the checkpoint's statistics.
 # usage: statistics.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -10,7 +10,7 @@ state=(--model resnet_small --shards 4 --global-batch 32 --ema 0.5 --lr 0.02 --m
 train 1 "${state[@]}" --steps 4 --eval-every 4 --log-dir "$folder/log" --checkpoint-dir "$folder/one"
 train 4 "${state[@]}" --steps 2 --reducer tree --progress poll --checkpoint-dir "$folder/two"
 train 2 "${state[@]}" --steps 4 --checkpoint-dir "$folder/two"
-expect_line "goes on" '^resumed /step-0000000002\.h5 2 4'
+expect_line "resumes" '^resumed /step-0000000002\.h5 2 4'
 expect_same_state "4 steps on one rank, 2 on four and 2 on two" "$(step_file "$folder/one" 4)" "$(step_file "$folder/two" 4)"
 
 expect "statistics have moved, and optimizers hold none" "$python" - "$(step_file "$folder/one" 4)" <<'PYTHON'
@@ -28,7 +28,7 @@ PYTHON
 
 ranks 2 evaluate "$folder/one"
 trained=$(sed -n 's/.*"kind":"evaluation".*"top1":\([0-9.]*\),.*/\1/p' "$folder/log/metrics.jsonl")
-expect "evaluate finds the accuracy that the run found" "$python" - "$trained" "$folder/out" <<'PYTHON'
+expect "evaluate finds the accuracy of the run" "$python" - "$trained" "$folder/out" <<'PYTHON'
 import re
 import sys
 

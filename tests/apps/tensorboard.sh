@@ -16,7 +16,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 run = EventAccumulator(sys.argv[1], size_guidance={"scalars": 0, "histograms": 0, "tensors": 0}).Reload()
 
-# Step 30 of the first run is forgotten: the second goes on from step 20.
+# Step 30 of the first run is dropped, because the second resumes from step 20.
 scalars = [(event.step, event.value) for event in run.Scalars("train/loss")]
 wanted = [(10, 1 / 10), (20, 1 / 20), (30, 2 / 30), (40, 2 / 40)]
 assert [step for step, _ in scalars] == [step for step, _ in wanted], scalars

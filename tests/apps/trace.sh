@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# --trace: one timeline of all ranks by one clock, whole however the run ends; and the rank that makes the others wait is
-# named.
+# --trace: one timeline of all ranks by one clock, whole however the run ends. The straggler is named.
 # usage: trace.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -40,7 +39,7 @@ for (rank, lane), spans in lanes.items():
     else:
         buckets = {name for _, _, name in spans if name.startswith("bucket ")}
         assert len(buckets) > 1 and names["bucket"] == names["update"] == len(buckets) * len(steps[rank]), names
-# Nobody ends a step before all have begun it: by one clock they overlap.
+# By one clock the ranks' steps overlap: none ends before all have begun.
 for name in steps[0]:
     begins, ends = zip(*(steps[rank][name] for rank in range(ranks)))
     assert max(begins) <= min(ends) + 5, (name, begins, ends)
@@ -75,7 +74,7 @@ ranks 2 train_cifar --config "$folder/kept.toml" --steps 2 --trace "$folder/kept
 expect_error "a file that is no trace" 2 "^train_cifar: --trace $folder/kept.toml"
 expect "it is still there" cmp "$folder/small.toml" "$folder/kept.toml"
 train 2 --steps 2 --checkpoint-dir "$folder/own" --trace "$(step_file "$folder/own" 2)"
-expect_line "what the run itself wrote is kept, too" '^warning --trace'
+expect_line "a file of the run itself is kept too" '^warning --trace'
 train 2 --steps 3 --checkpoint-dir "$folder/own"
 train 2 --steps 2 --log-dir "$folder/new" --trace "$folder/new/trace.json"
 expect "in a folder that the run makes" python3 "$folder/read.py" "$folder/new/trace.json" 2 2
@@ -83,7 +82,7 @@ train 2 --steps 3 --trace "$folder/new/trace.json"
 expect "and in the place of an older one" python3 "$folder/read.py" "$folder/new/trace.json" 2 3
 ranks 2 train_cifar "${small[@]}" --steps 2 --trace "$folder/$(printf 'n%.0s' $(seq 250))"
 expect_error "a name that leaves no room" 2 "^train_cifar: --trace File.name.too.long"
-expect "and nothing has become of it" test -d "$folder/there" -a -c /dev/null
+expect "the other places are unchanged" test -d "$folder/there" -a -c /dev/null
 
 # --- a rank that is stopped for half of the time ---------------------------------------------------------------------------
 start 2 --steps 100000

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# --wire: gradients cross in 16 bits, what rounding takes away is in the checkpoint, and a run that goes on is the run
-# that never stopped, bit for bit.
+# --wire: gradients cross in 16 bits, checkpoints contain the residuals, and a resumed run is bitwise identical to one that
+# never stopped.
 # usage: wire.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_h5py
 direct=(--shards 2 --momentum 0.9 --reducer direct)
 
-loss_of() { sed -n "s|.* step $1/.*cross-entropy \([0-9.]*\) .*|\1|p" "$folder/out"; }
+loss_of() { sed -n "s|^step $1/.* loss \([0-9.]*\),.*|\1|p" "$folder/out"; }
 memory_of() { sed -n "s|^memory .*[=+] $1 \([0-9.]*\).*|\1|p" "$folder/out"; }  # PART: MiB of it in the plan
 about_the_same() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0 && b > 0 && a / b < 1.05 && b / a < 1.05) }'; }
 
@@ -19,16 +19,16 @@ for type in bf16 fp16; do
   for policy in poll thread; do
     train 2 "${direct[@]}" --wire $type --progress $policy --steps 8 --checkpoint-every 4 --checkpoint-dir "$folder/$type-$policy"
   done
-  expect_line "$type: what crosses" "^reducer direct 2.ranks $type"
-  expect "$type: the memory plan counts what two ranks keep back, twice, and one that passes" \
+  expect_line "$type: the type of messages" "^reducer direct 2.ranks $type"
+  expect "$type: the memory plan counts the residuals of two ranks twice, and one buffer" \
     awk -v a="$saving" -v b="$(memory_of saving)" -v p="$(memory_of parameters)" 'BEGIN { exit !(a > 0 && p > 0 && b - a > 4.9 * p && b - a < 5.1 * p) }'
-  expect_line "$type: it says what that means for the bits" "^order $type"
-  expect_same_state "$type: whoever moves the sums on" "$(step_file "$folder/$type-poll" 8)" "$(step_file "$folder/$type-thread" 8)"
+  expect_line "$type: the summary names the order of sums" "^order $type"
+  expect_same_state "$type: both progress policies" "$(step_file "$folder/$type-poll" 8)" "$(step_file "$folder/$type-thread" 8)"
   expect "$type learns as fp32 does" about_the_same "$loss" "$(loss_of 8)"
   expect "$type: other weights than fp32's" bash -c '! "$@" 2>/dev/null' - "$python" "$here/compare_checkpoints.py" \
     "$(step_file "$folder/fp32" 8)" "$(step_file "$folder/$type-poll" 8)"
   train 2 "${direct[@]}" --wire $type --steps 8 --resume "$(step_file "$folder/$type-poll" 4)" --checkpoint-dir "$folder/$type-on"
-  expect_same_state "$type: goes on as if it had never stopped" "$(step_file "$folder/$type-poll" 8)" "$(step_file "$folder/$type-on" 8)"
+  expect_same_state "$type: resumes as if it had never stopped" "$(step_file "$folder/$type-poll" 8)" "$(step_file "$folder/$type-on" 8)"
   expect "$type: without a note" bash -c "! grep '^note' '$folder/out' | grep -v 'no CUDA device'"
 done
 
@@ -36,14 +36,14 @@ done
 scaled=("${direct[@]}" --wire bf16 --loss-scale-steps 3)
 train 2 "${scaled[@]}" --loss-scale dynamic --steps 8 --checkpoint-every 4 --checkpoint-dir "$folder/scaled"
 train 2 "${scaled[@]}" --loss-scale dynamic --steps 8 --resume "$(step_file "$folder/scaled" 4)" --checkpoint-dir "$folder/scaled-on"
-expect_same_state "what is kept back follows the scale" "$(step_file "$folder/scaled" 8)" "$(step_file "$folder/scaled-on" 8)"
+expect_same_state "residuals follow the loss scale" "$(step_file "$folder/scaled" 8)" "$(step_file "$folder/scaled-on" 8)"
 train 2 "${scaled[@]}" --loss-scale none --steps 8 --resume "$(step_file "$folder/scaled" 4)" --checkpoint-dir "$folder/unscaled"
 expect_same_state "into a run without one, too" "$(step_file "$folder/bf16-poll" 8)" "$(step_file "$folder/unscaled" 8)"
 
 ranks 2 train_cifar "${small[@]}" "${direct[@]}" --wire fp16 --loss-scale 1e9 --steps 8
-expect_error "a scale beyond what fp16 holds is no quiet cut" 1 'diverged'
+expect_error "a scale beyond the range of fp16 diverges" 1 'diverged'
 
-expect "a checkpoint holds what each rank keeps back" "$python" - "$(step_file "$folder/bf16-poll" 4)" <<'PYTHON'
+expect "a checkpoint contains the residual of each rank" "$python" - "$(step_file "$folder/bf16-poll" 4)" <<'PYTHON'
 import sys
 
 import h5py
@@ -65,48 +65,30 @@ damaged() {
   ranks 2 train_cifar "${small[@]}" "${direct[@]}" --wire bf16 --steps 8 --resume "$folder/damaged.h5" --checkpoint-dir "$folder/from-damaged"
   expect_error "$1" 1 "damaged.h5 $3"
 }
-damaged "what is no number" "f['wire/1/conv2/weights'][0] = float('nan')" "holds numbers of wire/1 that are not finite"
-damaged "a rank less" "del f['wire/1']" "is damaged: what --wire kept back is there of 1 rank, and was of 2 ranks"
-damaged "none" "del f['wire']" "is damaged: what --wire kept back is there of 0 ranks, and was of 2 ranks"
-damaged "no word of them" "del f.attrs['kept_back']" "is damaged: what --wire kept back is there of 2 ranks, and was of 0 ranks"
+damaged "a NaN" "f['wire/1/conv2/weights'][0] = float('nan')" "wire/1 finite"
+damaged "a rank less" "del f['wire/1']" "damaged --wire 1.rank 2.ranks"
+damaged "none" "del f['wire']" "damaged --wire 0.ranks 2.ranks"
+damaged "no text about them" "del f.attrs['kept_back']" "damaged --wire 2.ranks 0.ranks"
 for text in 'scale inf, ranks 2' 'scale 0.5, ranks 2' 'scale 1, ranks 2x' 'scale 1e38, ranks 0'; do
-  damaged "kept_back is '$text'" "f.attrs['kept_back'] = '$text'" "is damaged: \"$text\" does not say what --wire kept back"
+  damaged "kept_back is '$text'" "f.attrs['kept_back'] = '$text'" "damaged ${text//, / } --wire"
 done
 
 # --- another number of ranks, another wire, no wire ----------------------------------------------------------------------
 train 1 "${direct[@]}" --wire bf16 --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --checkpoint-dir "$folder/alone"
-expect_line "alone nothing crosses" '^note --wire'
+expect_line "one rank sends nothing" '^note --wire'
 train 4 --shards 4 --momentum 0.9 --reducer direct --wire bf16 --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --checkpoint-dir "$folder/four"
 expect_line "on more ranks nothing is lost" '^note --wire 2.ranks'
 train 2 "${direct[@]}" --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --checkpoint-dir "$folder/back"
 expect_line "another wire is another run" '^note --wire "fp32" "bf16"'
 train 2 "${direct[@]}" --wire bf16 --steps 10 --resume "$(step_file "$folder/fp32" 8)" --checkpoint-dir "$folder/begun"
 expect_line "which may begin at any step" '^note --wire "bf16" "fp32"'
-# The reducer direct had another name.
-cp "$(step_file "$folder/bf16-poll" 4)" "$folder/former.h5"
-"$python" - "$folder/former.h5" <<'PYTHON'
-import h5py, numpy, sys
-with h5py.File(sys.argv[1], "r+") as file:
-    for name, value in file.attrs.items():
-        if name == "sums":
-            text = value.decode() if isinstance(value, bytes) else value
-            assert text.startswith("that of direct on 2 ranks"), text
-            file.attrs[name] = numpy.bytes_(text.replace("direct", "owners"))
-PYTHON
-for name in bf16-poll former; do
-  file=$folder/former.h5
-  [[ $name == former ]] || file=$(step_file "$folder/bf16-poll" 4)
-  train 2 "${direct[@]}" --wire bf16 --steps 6 --resume "$file" --checkpoint-dir "$folder/from-$name"
-done
-expect "a checkpoint that names owners resumes" bash -c "! grep -q 'order of sums' '$folder/out'"
-expect_same_state "with the same bits" "$(step_file "$folder/from-bf16-poll" 6)" "$(step_file "$folder/from-former" 6)"
 train 2 --wire bf16 --steps 1
-expect_line "within a host nothing crosses" '^note --wire bf16 reducer shared'
+expect_line "nothing is sent within a host" '^note --wire bf16 reducer shared'
 train 1 --wire bf16 --steps 1
-expect_line "nor from one rank" '^note --wire bf16'
+expect_line "nor by one rank" '^note --wire bf16'
 
 ranks 2 train_cifar "${small[@]}" --steps 1 --wire bf16 --reducer ring
 expect_error "a reducer that does not round" 2 '^train_cifar: --wire bf16 reducer ring hierarchical direct'
 ranks 2 train_cifar "${small[@]}" --steps 1 --wire fp8
-expect_error "a type that is none" 2 '--wire "fp8" fp32 bf16 fp16'
+expect_error "an unknown type" 2 '--wire "fp8" fp32 bf16 fp16'
 finish

@@ -1,4 +1,4 @@
-// The replica check finds one flipped bit on one rank, and names it on all ranks.
+// One flipped bit on one rank is found, and named on all ranks.
 #include "apps/step/replica_check.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ void flip_lowest_bit(float& value) {
   value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ 1u);
 }
 
-/// The error of verify_mirror() for `values` and an average, or empty.
+/// The error of verify_mirror() for `values` and an average; empty: there is none.
 std::string complaint(const std::vector<float>& values, const char* section = "parameters",
                       const std::vector<float>& average = same_everywhere()) {
   return agreed_error_of([&] {

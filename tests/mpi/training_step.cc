@@ -281,10 +281,9 @@ TEST(TrainingStep, SyncBatchNormWithSeveralShardsNeedsMemoryOfTheHost) {
   const RunPlan plan =
       plan_run(options, shape_of(options, ranks), world().comm().rank(), ranks, data.size(), {});
   const ModelEntry entry{"small", "", data.sample_shape(), false, normalized_layers};
-  EXPECT_EQ(
-      error_of([&] { make_step_parts(world(), *device, entry, data, options, plan); }),
-      "--sync-bn with 2 shards on each rank is for CPU cores: use as many ranks as shards, or "
-      "--device cpu");
+  EXPECT_TRUE(
+      mentions(error_of([&] { make_step_parts(world(), *device, entry, data, options, plan); }),
+               {"--sync-bn", "2 shards", "--device cpu"}));
 }
 
 /// bf16 has the exponents of fp32, so that the residual is scaled too.

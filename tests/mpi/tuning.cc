@@ -1,12 +1,12 @@
-// Kernels that one rank chooses for all ranks and for the next run, on a device that counts its
-// measurements.
-#include "apps/step/tuning.h"
+// tune(): one rank chooses kernels for all ranks and for the next run. The device of this test
+// "measures" by counting.
+#include "src/device/tuning.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "src/device/tuning.h"
+#include "apps/run/run_setup.h"
 #include "tests/mpi/world.h"
 #include "tests/support/files.h"
 #include "tests/support/wrapped_device.h"
@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-/// The CPU with a tuning: each plan is tuned to "rank R, number N".
+/// The CPU with a tuning() that maps each planned work to "rank R, number N".
 class TuningDevice : public WrappedDevice {
  public:
   explicit TuningDevice(int rank) : rank_(rank) {}
@@ -61,7 +61,7 @@ TEST(Tuning, OneRankMeasuresAndAllPlanAlike) {
   EXPECT_EQ(device.tuning(), kTwo) << "it measured again";
 }
 
-TEST(Tuning, TheNextRunMeasuresOnlyNewPlans) {
+TEST(Tuning, TheNextRunMeasuresOnlyNewWork) {
   const Comm comm = world().comm();
   const Shared folder(comm);
   TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
@@ -75,7 +75,7 @@ TEST(Tuning, TheNextRunMeasuresOnlyNewPlans) {
   EXPECT_EQ(third.tuning(), std::string(kTwo) + "c = rank 0, number 1\n");
 }
 
-TEST(Tuning, ADamagedFileIsMeasuredAgain) {
+TEST(Tuning, ADamagedFileIsReplaced) {
   const Comm comm = world().comm();
   const Shared folder(comm);
   TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
@@ -96,7 +96,7 @@ TEST(Tuning, ADamagedFileIsMeasuredAgain) {
   EXPECT_EQ(third.measured, 0);
 }
 
-TEST(Tuning, AResumedRunKeepsItsTuning) {
+TEST(Tuning, AResumedRunKeepsItsOwn) {
   const Comm comm = world().comm();
   const Shared folder(comm);
   TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
@@ -113,7 +113,7 @@ TEST(Tuning, AResumedRunKeepsItsTuning) {
   EXPECT_EQ(third.tuning(), "lockstep tuning for here\na = rank 0, number 1\n");
 }
 
-TEST(Tuning, AnErrorInAPlanIsThrownOnAllRanks) {
+TEST(Tuning, AnErrorOfPlanningIsThrownOnAllRanks) {
   const Comm comm = world().comm();
   TuningDevice device(comm.rank());
   EXPECT_THROW(tune(comm, device, {}, [] { throw Error("there is no kernel for this"); }), Error);
@@ -121,7 +121,7 @@ TEST(Tuning, AnErrorInAPlanIsThrownOnAllRanks) {
   EXPECT_EQ(device.measured, 0) << "it measured again";
 }
 
-TEST(Tuning, ADeviceWithoutMeasurementsMakesNoPlans) {
+TEST(Tuning, ADeviceThatMeasuresNothingPlansNothing) {
   const Comm comm = world().comm();
   const auto device = make_cpu_device(1);
   tune(comm, *device, {}, [] { FAIL() << "planned"; });

@@ -48,7 +48,7 @@ echo up
 while :; do sleep 0.1; done
 END
 program quits <<'END'
-trap 'echo "stopped on request after step 3: the same command goes on from there" >&2; exit 1' USR1
+trap 'echo "stopped on request after step 3: the same command resumes there" >&2; exit 1' USR1
 [[ ! -e again ]] || exit 0
 touch again
 echo up

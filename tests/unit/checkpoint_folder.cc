@@ -1,11 +1,11 @@
-// CheckpointFolder: beside a run that saves and removes all the time; nothing is read twice.
-#include "apps/run/checkpoint_folder.h"
-
+// CheckpointFolder: while a run saves and removes checkpoints; no file is read twice.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "net/checkpoint.h"
+#include "apps/run/evaluated_checkpoint.h"
+#include "apps/run/provenance.h"
+#include "net/checkpoint_pruner.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -46,7 +46,7 @@ std::int64_t step_of(const std::unique_ptr<Checkpoint>& checkpoint) {
   return checkpoint ? checkpoint->metadata().position.step : -1;
 }
 
-TEST(CheckpointFolder, NothingIsReadTwice) {
+TEST(CheckpointFolder, ReadsNoFileTwice) {
   const TemporaryDirectory directory;
   std::vector<std::string> warnings;
   CheckpointFolder folder(directory.path(),
@@ -71,7 +71,7 @@ TEST(CheckpointFolder, NothingIsReadTwice) {
   EXPECT_EQ(step_of(folder.next()), -1);
 }
 
-TEST(CheckpointFolder, WhatIsSavedAnewOnceEvaluatedIsTheSame) {
+TEST(CheckpointFolder, SkipsACheckpointThatIsSavedAgainAfterItsEvaluation) {
   const TemporaryDirectory directory;
   CheckpointFolder folder(directory.path(), [](const std::string& text) { FAIL() << text; });
   save(directory.path(), 1, 0, {{"run", "4a11"}, {"evaluation", "due"}});
@@ -88,10 +88,10 @@ TEST(CheckpointFolder, WhatIsSavedAnewOnceEvaluatedIsTheSame) {
   save(directory.path(), 3, 0, {{"evaluation", "due"}, {kBest, "top-1 0.5 at step 2"}});
   EXPECT_EQ(step_of(folder.next()), 3);
   save(directory.path(), 3, 0, {{kBest, "top-1 0.6 at step 3"}, {kReached, "60"}});
-  EXPECT_EQ(step_of(folder.next()), -1) << "only what its evaluation found is new";
+  EXPECT_EQ(step_of(folder.next()), -1) << "only the result of its evaluation is new";
 }
 
-TEST(CheckpointFolder, ARunThatKeepsOneIsNeverMissed) {
+TEST(CheckpointFolder, FindsTheCheckpointOfARunThatKeepsOne) {
   const TemporaryDirectory directory;
   save(directory.path(), 1, 1);
   const pid_t run = ::fork();
@@ -106,7 +106,7 @@ TEST(CheckpointFolder, ARunThatKeepsOneIsNeverMissed) {
     CheckpointFolder folder(directory.path(), [](const std::string& text) { FAIL() << text; });
     const auto checkpoint = folder.next();
     ASSERT_NE(checkpoint, nullptr) << "after step " << last;
-    // The run goes on and removes it meanwhile.
+    // The run removes it meanwhile.
     const std::int64_t step = step_of(checkpoint);
     while (list_checkpoints(directory.path()) == std::vector{checkpoint->file()}) ::usleep(100);
     checkpoint->load(layout, {{"parameters", arena.data()}});

@@ -282,7 +282,7 @@ TEST(Floors, TheTestSeesOffences) {
   EXPECT_FALSE(allowed("collectives/schedule.cc", "#include \"collectives/reducers/nccl.h\""));
   EXPECT_FALSE(allowed("src/device/memory.cc", "#include \"src/device/cpu/affine.h\""));
   EXPECT_FALSE(allowed("net/model.cc", "#include \"net/layers/dense.h\""));
-  EXPECT_FALSE(allowed("apps/step/restore.cc", "#include \"apps/run/trainer.h\""));
+  EXPECT_FALSE(allowed("apps/step/placement.cc", "#include \"apps/run/trainer.h\""));
   EXPECT_FALSE(allowed("net/model.cc", "#include \"collectives/comm/comm.h\""));
   EXPECT_FALSE(allowed("net/model.cc", "  #  include <collectives/comm/comm.h>"));
   EXPECT_FALSE(allowed("collectives/comm/comm.cc", "#include \"net/model.h\""));

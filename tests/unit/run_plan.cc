@@ -1,5 +1,4 @@
-// The numbers of a run, and what one that goes on takes over from its checkpoint, refuses, and
-// notes.
+// The numbers of a run, and of one that resumes: taken over from its checkpoint, refused, noted.
 #include "apps/step/run_plan.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +7,6 @@
 
 #include "apps/run/provenance.h"
 #include "apps/run/resumption.h"
-#include "apps/run/trained_data.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -49,6 +47,16 @@ RunPlan plan(const Options& options, const Position& start = {}, RankOf of = {})
   return plan_run(options, shape_of(options, of.ranks), of.rank, of.ranks, kSamples, start);
 }
 
+/// The error of plan().
+std::string error_with(const Options& options, RankOf of = {}) {
+  return error_of([&] { plan(options, {}, of); });
+}
+
+/// The notes of plan(), in one text.
+std::string notes_with(const Options& options) {
+  return fmt::format("{}", fmt::join(plan(options).notes, "; "));
+}
+
 TEST(RunPlan, SharesTheShardsOutInOrder) {
   Options options;
   options.schedule.shards = 12;
@@ -73,45 +81,28 @@ TEST(RunPlan, HasOneShardPerRankAndABatchOf128UnlessToldOtherwise) {
   EXPECT_EQ(plan(options, {}, {0, 3}).global_batch, 30);
 }
 
-TEST(RunPlan, RefusesWhatCannotBeSharedEvenlyAndSaysWhatCan) {
+TEST(RunPlan, RefusesBatchesThatCannotBeCutEvenly) {
   Options options;
   options.schedule.shards = 6;
-  EXPECT_EQ(error_of([&] {
-              plan(options, {}, {0, 4});
-            }),
-            "--shards 6 cannot be shared evenly by 4 ranks: use a multiple of 4");
+  EXPECT_TRUE(mentions(error_with(options, {0, 4}), {"--shards 6", "4 ranks", "multiple of 4"}));
   options.schedule.global_batch = 100;
-  EXPECT_EQ(error_of([&] {
-              plan(options, {}, {0, 3});
-            }),
-            "a global batch of 100 cannot be cut into 6 equal shards: use a multiple of 6, for "
-            "example --global-batch 102");
+  EXPECT_TRUE(mentions(error_with(options, {0, 3}), {"batch of 100", "--global-batch 102"}));
   options.schedule.shards = 0;
   options.schedule.global_batch = (std::int64_t{1} << 31) + 1;
-  EXPECT_NE(error_of([&] { plan(options); }).find("use a smaller --global-batch"),
-            std::string::npos);
+  EXPECT_TRUE(mentions(error_with(options), {"--global-batch"}));
   options.schedule.global_batch = 0;
   options.schedule.batch = std::int64_t{1} << 31;
-  EXPECT_NE(error_of([&] {
-              plan(options, {}, {0, 2});
-            }).find("use a smaller --batch"),
-            std::string::npos);
+  EXPECT_TRUE(mentions(error_with(options, {0, 2}), {"--batch"}));
 }
 
-TEST(RunPlan, refuses_more_shards_than_an_int_holds) {
+TEST(RunPlan, RefusesMoreShardsThanAnIntHolds) {
   Options options;
   options.schedule.accumulate = 1 << 20;
   const RankOf last{2047, 2048};
   for (const std::int64_t global_batch : {std::int64_t{0}, std::int64_t{1} << 31}) {
     options.schedule.global_batch = global_batch;
-    const std::string line = error_of([&] { plan(options, {}, last); });
-    EXPECT_NE(line.find("2147483648 shards"), std::string::npos) << line;
-    EXPECT_NE(line.find("--accumulate"), std::string::npos) << line;
+    EXPECT_TRUE(mentions(error_with(options, last), {"2147483648 shards", "--accumulate"}));
   }
-  options.schedule.global_batch = 0;
-  options.schedule.accumulate = 1 << 22;
-  const std::string line = error_of([&] { plan(options, {}, last); });
-  EXPECT_NE(line.find("smaller --accumulate"), std::string::npos) << line;
 }
 
 TEST(RunPlan, ShardsGoSideBySideForBatchNormsOfTheWholeBatch) {
@@ -132,10 +123,10 @@ TEST(RunPlan, ShardsGoSideBySideForBatchNormsOfTheWholeBatch) {
 TEST(RunPlan, RefusesARunLongerThanCanBeCounted) {
   Options options;
   options.schedule.steps = std::int64_t{1} << 62;
-  EXPECT_NE(error_of([&] { plan(options); }).find("the limit is"), std::string::npos);
+  EXPECT_TRUE(mentions(error_with(options), {"limit"}));
   options.schedule.steps = 0;
   options.schedule.epochs = 0x1p40;
-  EXPECT_NE(error_of([&] { plan(options); }).find("the limit is"), std::string::npos);
+  EXPECT_TRUE(mentions(error_with(options), {"limit"}));
 }
 
 TEST(RunPlan, EpochsCountSamplesWhateverTheBatchWas) {
@@ -152,35 +143,29 @@ TEST(RunPlan, EpochsCountSamplesWhateverTheBatchWas) {
   EXPECT_EQ(plan(options, start).steps, 10 - 2) << "560 samples fewer than are done";
 }
 
-TEST(RunPlan, NotesALearningRateThatIsNotWhatOneExpects) {
+TEST(RunPlan, NotesAWarmUpThatDoesNotEnd) {
   Options options;
   options.schedule.steps = 10;
-  EXPECT_TRUE(plan(options).notes.empty());
+  EXPECT_EQ(notes_with(options), "");
   options.schedule.rate.warmup_epochs = 5;
-  ASSERT_EQ(plan(options).notes.size(), 1u);
-  EXPECT_NE(plan(options).notes[0].find("of its 5 epochs of warm-up"), std::string::npos);
+  EXPECT_TRUE(mentions(notes_with(options), {"5 epochs of warm-up"}));
   EXPECT_TRUE(plan(options, {10, 1280, 0, 1}).notes.empty()) << "nothing is left to train";
 }
 
 TEST(RunPlan, NotesALearningRateThatRises) {
   Options options;
   options.schedule.steps = 10;
-  options.schedule.rate = {.base = 0.1, .decay = 2, .end = 0.2};
-  const auto notes_with = [&](const char* schedule) {
+  const auto with = [&](const char* schedule) {
     options.schedule.rate.schedule = schedule;
-    return fmt::format("{}", fmt::join(plan(options).notes, "; "));
+    return notes_with(options);
   };
+  options.schedule.rate = {.base = 0.1, .decay = 2, .end = 0.2};
   for (const char* schedule : {"cosine", "linear"})
-    EXPECT_NE(notes_with(schedule).find("--lr-end 0.2"), std::string::npos) << schedule;
-  EXPECT_NE(notes_with("exponential").find("--lr-decay 2"), std::string::npos);
-  for (const char* schedule : {"constant", "one_cycle"}) EXPECT_EQ(notes_with(schedule), "");
+    EXPECT_TRUE(mentions(with(schedule), {"--lr-end 0.2"})) << schedule;
+  EXPECT_TRUE(mentions(with("exponential"), {"--lr-decay 2"}));
+  for (const char* schedule : {"constant", "one_cycle"}) EXPECT_EQ(with(schedule), "");
   options.schedule.rate = {.base = 0.1, .decay = 1, .end = 0.1};
-  for (const char* schedule : {"cosine", "linear", "exponential"})
-    EXPECT_EQ(notes_with(schedule), "");
-  options.schedule.rate.end = 0.11;
-  options.schedule.rate_batch = 64;  // --lr is doubled
-  options.schedule.rate.warmup_epochs = 0.01;
-  EXPECT_EQ(notes_with("cosine"), "");
+  for (const char* schedule : {"cosine", "linear", "exponential"}) EXPECT_EQ(with(schedule), "");
 }
 
 TEST(RunPlan, ScalesTheRateWithTheGlobalBatchAndAsksForAWarmUp) {
@@ -192,10 +177,7 @@ TEST(RunPlan, ScalesTheRateWithTheGlobalBatchAndAsksForAWarmUp) {
   options.schedule.rate_batch = 128;
   EXPECT_EQ(plan(options).rate.base, 1);
   EXPECT_EQ(plan(options).rate_factor, 4);
-  ASSERT_EQ(plan(options).notes.size(), 1u);
-  EXPECT_EQ(
-      plan(options).notes[0],
-      "a learning rate that is scaled up 4 times wants a warm-up: --warmup-epochs 5 is usual");
+  EXPECT_TRUE(mentions(notes_with(options), {"4 times", "--warmup-epochs"}));
   options.schedule.rate.schedule = "one_cycle";
   EXPECT_TRUE(plan(options).notes.empty()) << "it warms up by itself";
   options.schedule.rate.schedule = "constant";
@@ -207,19 +189,20 @@ TEST(RunPlan, ScalesTheRateWithTheGlobalBatchAndAsksForAWarmUp) {
   EXPECT_TRUE(plan(options).notes.empty()) << "a smaller rate needs none";
 }
 
-TEST(Resumption, WhatIsLeftOpenIsTheCheckpoints) {
+TEST(Resumption, TakesOpenNumbersFromTheCheckpoint) {
   std::vector<std::string> notes;
   const RunShape shape = resumed_shape(on_cifar(), ten_steps(), 4, notes);
   EXPECT_EQ(shape.seed, 7u);
   EXPECT_EQ(shape.threads, 3);
   EXPECT_EQ(shape.shards, 12);
   EXPECT_EQ(shape.global_batch, 120);
-  EXPECT_EQ(notes, std::vector<std::string>{"global batch 120 as before"});
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_TRUE(mentions(notes[0], {"batch 120"}));
   const Position start = ten_steps().metadata.position;
   EXPECT_EQ(plan_run(on_cifar(), shape, 1, 4, kSamples, start).first_shard, 3);
 }
 
-TEST(Resumption, WhatIsGivenStays) {
+TEST(Resumption, KeepsOptionsThatTheUserSet) {
   Options options = on_cifar();
   options.device.threads = 5;
   options.schedule.seed = 7;
@@ -234,19 +217,19 @@ TEST(Resumption, WhatIsGivenStays) {
   EXPECT_TRUE(notes.empty()) << fmt::format("{}", fmt::join(notes, "\n"));
 }
 
-TEST(Resumption, BatchesThatAreNotAccumulatedAreNoted) {
+TEST(Resumption, NotesAnIdleAccumulate) {
   Options options = on_cifar();
   options.schedule.accumulate = 3;
   std::vector<std::string> notes;
   EXPECT_EQ(resumed_shape(options, ten_steps(), 2, notes).shards, 12);
   ASSERT_EQ(notes.size(), 2u);
-  EXPECT_NE(notes[1].find("--accumulate 3 does nothing"), std::string::npos);
+  EXPECT_TRUE(mentions(notes[1], {"--accumulate 3"}));
   notes.clear();
   EXPECT_EQ(resumed_shape(options, ten_steps(), 4, notes).shards, 12);
-  EXPECT_EQ(notes.size(), 1u) << "3 on each of 4 ranks are what was asked for";
+  EXPECT_EQ(notes.size(), 1u) << "3 on each of 4 ranks, as --accumulate says";
 }
 
-TEST(Provenance, AnOptionThatTheCheckpointDoesNotKnowHadItsDefault) {
+TEST(Provenance, OptionsMissingInTheCheckpointHadTheirDefaults) {
   const Provenance before = {{"options", "lr=0.1\n"}};
   Options options;
   options.shaping = {{"lr", "0.5"}, {"mixup", "0"}, {"init", ""}};
@@ -258,10 +241,10 @@ TEST(Provenance, AnOptionThatTheCheckpointDoesNotKnowHadItsDefault) {
   };
   EXPECT_EQ(changed("lr=0.1\nmixup=0\n"), "");
   EXPECT_EQ(changed("lr=0.1\nmixup=0.2\ninit=\"a.h5\"\n"), "--init --mixup ");
-  EXPECT_TRUE(changes({}, {}, options).empty()) << "it knows no options at all";
+  EXPECT_TRUE(changes({}, {}, options).empty()) << "a checkpoint without options";
 }
 
-TEST(Provenance, TellsWhereShardsAreNotAddedInTheCanonicalOrder) {
+TEST(Provenance, NamesTheOrderOfShards) {
   const auto order = [](int ranks, int shards) {
     Options options;
     options.schedule.shards = shards;
@@ -284,28 +267,22 @@ std::string refusal(const std::function<void(Options&, Resumption&)>& change, in
 }
 
 TEST(Resumption, RefusesAnotherRun) {
-  EXPECT_EQ(refusal([](Options& o, Resumption&) { o.model.name = "resnet"; }),
-            "step-0000000010.h5 is of model tutorial, not resnet: pass --model tutorial, or choose "
-            "another --checkpoint-dir");
-  EXPECT_EQ(refusal([](Options& o, Resumption&) { o.schedule.seed_given = true; }),
-            "step-0000000010.h5 was written with --seed 7, not 1: leave --seed out, or choose "
-            "another --checkpoint-dir");
-  EXPECT_EQ(
-      refusal([](Options& o, Resumption&) { o.data.dataset = "synthetic", o.data.folder = ""; }),
-      "step-0000000010.h5 was trained on cifar10, not synthetic: pass --dataset cifar10 and "
-      "its files by --data DIR, or choose another --checkpoint-dir");
-  EXPECT_EQ(refusal([](Options&, Resumption&) {}, 5),
-            "step-0000000010.h5 was trained in 12 shards, which 5 ranks cannot share evenly: start "
-            "with a number of ranks that divides 12, or pass --shards 5 (weights will then differ "
-            "in the last bits)");
+  EXPECT_TRUE(mentions(refusal([](Options& o, Resumption&) { o.model.name = "resnet"; }),
+                       {"step-0000000010.h5", "--model tutorial"}));
+  EXPECT_TRUE(mentions(refusal([](Options& o, Resumption&) { o.schedule.seed_given = true; }),
+                       {"step-0000000010.h5", "--seed 7"}));
+  EXPECT_TRUE(mentions(refusal([](Options& o, Resumption&) {
+                         o.data.dataset = "synthetic";
+                         o.data.folder = "";
+                       }),
+                       {"--dataset cifar10", "--data DIR"}));
+  EXPECT_TRUE(mentions(refusal([](Options&, Resumption&) {}, 5), {"12 shards", "--shards 5"}));
   EXPECT_EQ(refusal([](Options&, Resumption&) {}, 7).find("--shards"), std::string::npos)
       << "7 does not divide the global batch of 120 either";
   for (const char* text : {"global_batch", "shards", "threads"}) {
     for (const char* value : {"", "0", "-3", "many", "4294967298"}) {
-      EXPECT_EQ(refusal([&](Options&, Resumption& r) { r.metadata.texts[text] = value; }),
-                fmt::format("c/step-0000000010.h5 does not say its {}: it was not written by this "
-                            "program",
-                            text));
+      const auto change = [&](Options&, Resumption& r) { r.metadata.texts[text] = value; };
+      EXPECT_TRUE(mentions(refusal(change), {"c/step-0000000010.h5", text})) << value;
     }
   }
 }
@@ -317,8 +294,7 @@ TEST(Resumption, RefusesOtherDataByTheNameOfTheFile) {
     require_same_data(ten_steps(), "one.bin = crc32c 00000001\ntwo.bin = crc32c 00000003\n", {},
                       notes);
   });
-  EXPECT_NE(text.find("step-0000000010.h5"), std::string::npos) << text;
-  EXPECT_NE(text.find("two.bin = crc32c 00000003, not crc32c 00000002"), std::string::npos) << text;
+  EXPECT_TRUE(mentions(text, {"step-0000000010.h5", "two.bin = crc32c 00000003", "00000002"}));
   EXPECT_TRUE(notes.empty());
   EXPECT_EQ(first_other_file(kData, "one.bin = crc32c 00000001\n"), "two.bin is missing");
   EXPECT_EQ(first_other_file(kData, "one.bin = crc32c 00000001\n", /*only_now=*/true), "");
@@ -335,19 +311,17 @@ TEST(Resumption, RefusesOtherClassesByTheirNames) {
   const std::string text = error_of([&] {
     require_same_data(before, renamed, {"dog", "fox", "wolf"}, notes);
   });
-  EXPECT_NE(text.find("new are wolf; missing are cat"), std::string::npos) << text;
+  EXPECT_TRUE(mentions(text, {"new are wolf", "missing are cat"}));
   EXPECT_EQ(text.find("crc32c"), std::string::npos) << text;
-  require_same_data(before, text_of(before.metadata, "data"), {"cat", "dog", "fox"}, notes);
-  EXPECT_TRUE(notes.empty());
 }
 
-TEST(Resumption, AnEarlyCheckpointWithoutChecksumsIsNoted) {
+TEST(Resumption, NotesAnEarlyCheckpointWithoutChecksums) {
   Resumption early = ten_steps();
   early.metadata.texts.erase("data");
   std::vector<std::string> notes;
   require_same_data(early, kData, {}, notes);
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_NE(notes[0].find("does not say on which data"), std::string::npos);
+  EXPECT_TRUE(mentions(notes[0], {"step-0000000010.h5", "data"}));
 }
 
 /// The changes from a checkpoint if the text `name` is now `value`.
@@ -370,7 +344,7 @@ std::vector<Change> changes_of(const char* name, const char* value, const char* 
   return changes(before, now, options);
 }
 
-TEST(Provenance, EachChangeIsOneNoteWithBothValues) {
+TEST(Provenance, NotesEachChange) {
   struct Case {
     const char *name, *value, *schedule, *option, *was;
   };
@@ -390,17 +364,14 @@ TEST(Provenance, EachChangeIsOneNoteWithBothValues) {
     ASSERT_EQ(changes.size(), 1u) << name;
     const std::string& note = changes.front().note;
     EXPECT_EQ(changes.front().option, option);
-    EXPECT_NE(note.find(fmt::format("not {}{} as before", *was == 'e' ? "of " : "",
-                                    *was == 'w' ? "oneDNN 2.6.3 with AVX2" : was)),
-              std::string::npos)
-        << note;
+    EXPECT_TRUE(mentions(note, {was}));
     EXPECT_EQ(note.find("no longer the same run") != std::string::npos, *option != '\0') << note;
     // A complete run is refused with options that change more than the last bits.
     const auto refuse = [&] { require_same_run("step-0000000100.h5", changes); };
     if (*option == '\0') {
       EXPECT_NO_THROW(refuse()) << name;
     } else {
-      EXPECT_NE(error_of(refuse).find(option), std::string::npos) << name;
+      EXPECT_TRUE(mentions(error_of(refuse), {option})) << name;
     }
   }
   EXPECT_TRUE(changes_of("steps", "200", "constant").empty())

@@ -11,7 +11,7 @@ std::optional<Straggler> of(std::vector<double> seconds, double of_all) {
   return find_straggler(ns, of_all);
 }
 
-TEST(Straggler, IsTheOneThatHardlyWaitsWhileAllOthersDo) {
+TEST(Straggler, IsTheRankThatHardlyWaits) {
   const auto late = of({3.0, 2.5, 0.25, 2.75}, 10);
   ASSERT_TRUE(late.has_value());
   EXPECT_EQ(late->rank, 2);
@@ -19,7 +19,7 @@ TEST(Straggler, IsTheOneThatHardlyWaitsWhileAllOthersDo) {
   EXPECT_EQ(of({0, 2}, 10)->rank, 0);
 }
 
-TEST(Straggler, NobodyIsOneAmongEqualsOrAloneOrBesideAnother) {
+TEST(Straggler, NeedsAClearDistanceFromEachOtherRank) {
   EXPECT_FALSE(of({1.0, 0.5, 0.75}, 10)) << "half a second in ten";
   EXPECT_FALSE(of({4, 0, 0, 4}, 10)) << "two are late alike";
   EXPECT_FALSE(of({0}, 10));
