@@ -5,7 +5,6 @@
 
 #include "apps/run/evaluated_checkpoint.h"
 #include "apps/run/provenance.h"
-#include "net/checkpoint_pruner.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
