@@ -41,9 +41,8 @@ void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const 
   }
   if (spare.empty()) {
     fail(
-        "{} has no section '{}', because its run had other options; pass the same options, or "
-        "choose "
-        "another checkpoint or checkpoint directory",
+        "{} has no section '{}', because its run had other options. Pass the same options, or use "
+        "another checkpoint or checkpoint directory.",
         file.string(), section.name);
   }
   const auto differs = [&](const std::string& difference) {
@@ -51,8 +50,8 @@ void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const 
     const bool named =
         model != reader.attributes().end() && std::holds_alternative<std::string>(model->second);
     fail(
-        "{} belongs to another model{}: {}; choose that model, or another checkpoint or checkpoint "
-        "directory",
+        "{} belongs to another model{}: {}. Use that model, or another checkpoint or checkpoint "
+        "directory.",
         file.string(), named ? " ('" + std::get<std::string>(model->second) + "')" : "",
         difference);
   };
@@ -126,7 +125,7 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
     if (const auto step = step_of(entry->path())) found.emplace_back(*step, entry->path());
   }
   if (error && error != std::errc::no_such_file_or_directory) {
-    fail("cannot read the checkpoint directory {}: {}; choose another", directory.string(),
+    fail("cannot read the checkpoint directory {}: {}. Use another one.", directory.string(),
          error.message());
   }
   std::sort(found.rbegin(), found.rend());
@@ -177,13 +176,13 @@ Newest newest_good(const std::filesystem::path& directory) {
     } catch (const Error& error) {
       // The run that writes here may have removed it since it was listed: nothing to warn of.
       if (std::error_code gone; !std::filesystem::exists(file, gone)) continue;
-      result.warnings.push_back(fmt::format("passing over a checkpoint: {}", error.what()));
+      result.warnings.push_back(fmt::format("skipping a checkpoint: {}", error.what()));
     }
   }
   if (!result.warnings.empty()) {
     fail(
-        "none of the {} checkpoints in {} can be read (the newest: {}); start anew in another "
-        "directory",
+        "none of the {} checkpoints in {} can be read (the newest: {}). Use another "
+        "directory.",
         result.warnings.size(), directory.string(), result.warnings.front());
   }
   return result;
@@ -227,9 +226,9 @@ std::vector<std::string> CheckpointPruner::prune(const std::filesystem::path& ne
     std::filesystem::remove(*file, error);
     if (!error) known_.erase(*file);
     if (error && !std::exchange(warned_, true)) {
-      warnings.push_back(
-          fmt::format("cannot remove the old checkpoint {}: {}; it stays until you remove it",
-                      file->string(), error.message()));
+      warnings.push_back(fmt::format(
+          "cannot remove the old checkpoint {}: {}. Check the permissions of its folder.",
+          file->string(), error.message()));
     }
   }
   return warnings;

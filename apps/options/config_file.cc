@@ -83,7 +83,7 @@ void read_line(const std::string& line, const std::string& place, OptionRows& ro
   const std::vector<std::string> values =
       values_in(trimmed(text.substr(equals + 1)), fmt::format("{}: {}", place, row.name));
   if (row.type != OptionRow::Type::list && values.size() != 1)
-    fail_usage("{}: {} needs one value, not {}", place, row.name, values.size());
+    fail_usage("{}: {} needs one value, not {}. Write one.", place, row.name, values.size());
   if (row.source == OptionRow::Source::command_line) return;
   try {
     row.set(fmt::format("{}", fmt::join(values, "\n")), OptionRow::Source::file);

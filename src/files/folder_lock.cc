@@ -269,8 +269,10 @@ void FolderLock::name_run(const std::string& run) {
 void FolderLock::require_held() const {
   for (const Claim& claim : list_claims(directory_)) {
     if (claim.text.starts_with(text_) || !why_gone(claim).empty()) continue;
-    fail("{} was taken over by {} while this process was stopped; nothing more is written to it",
-         directory_.string(), describe(claim));
+    fail(
+        "{} was taken over by {} while this process was stopped. Continue only one of the two "
+        "runs.",
+        directory_.string(), describe(claim));
   }
 }
 

@@ -1,4 +1,6 @@
-"""Checks README.md, CONTRIBUTING.md and docs/: python3 docs.py ROOT HELP_TEXT. Prints each fault and exits with 1."""
+"""Checks README.md, CONTRIBUTING.md and docs/: python3 docs.py ROOT HELP_TEXT [SOURCES]. Prints each fault and exits with 1.
+
+SOURCES is the folder whose messages docs/troubleshooting.md lists; the default is ROOT."""
 import pathlib
 import re
 import sys
@@ -9,6 +11,7 @@ FOREIGN = {"--hostfile", "--mca", "--oversubscribe", "--logdir", "--preset", "--
            "--test-dir", "--dependency", "--array", "--nodes", "--mpi"}
 
 root, help_text = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]).read_text()
+sources = pathlib.Path(sys.argv[3]) if len(sys.argv) > 3 else root
 faults = []
 
 
@@ -52,6 +55,44 @@ def check_options(page, text):
             faults.append(f"{page}: there is no option {option}")
 
 
+def messages():
+    """The texts that the programs and scripts can print. A NUL stands for each placeholder."""
+    files = [sources / "CMakeLists.txt"]
+    for folder in "apps", "collectives", "net", "src", "scripts", "slurm", "cmake":
+        files += [file for file in sorted((sources / folder).rglob("*")) if file.is_file() and file.suffix != ".md"]
+    texts = []
+    for file in files:
+        text = file.read_text(errors="replace")
+        if file.suffix in {".cc", ".h", ".cu", ".cuh"}:
+            joined = re.sub(r'"\s*\n\s*"', "", re.sub(r"^\s*//.*", "", text, flags=re.M))
+            literals = re.findall(r'"((?:[^"\\\n]|\\.)*)"', joined)
+            text = re.sub(r"\{[^{}]*\}", "\0", "\n".join(literals)).replace('\\"', '"')
+        else:
+            text = re.sub(r"\$\{[^{}]*\}|\$\w+|(?<!\$)\{[^{}\n]*\}", "\0", re.sub(r'"\s*\n\s*f?"', "", text))
+        texts.append(text)
+    return "\n".join(texts)
+
+
+def check_troubleshooting(page, text):
+    """The first column of its tables of messages quotes them literally."""
+    if not (sources / "src").is_dir():
+        return
+    known, in_table, phrases = messages(), False, 0
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            in_table = False
+        elif line.startswith("| message contains "):
+            in_table = True
+        elif in_table and not line.startswith("|---"):
+            quoted = re.findall(r"`([^`]*)`", line.split(" | ")[0])
+            phrases += len(quoted)
+            if not quoted:
+                faults.append(f"{page}: a row without a message: {line[:60]!r}")
+            faults.extend(f"{page}: no program prints {phrase!r}" for phrase in quoted if phrase not in known)
+    if phrases == 0:
+        faults.append(f"{page}: no messages were found")
+
+
 pages = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("*.md"))]
 if len(pages) < 5:
     faults.append(f"{root}: only {len(pages)} pages were found")
@@ -63,6 +104,8 @@ for page in pages:
     check_links(page, text)
     check_sentences(page, text)
     check_options(page, text)
+    if page.name == "troubleshooting.md":
+        check_troubleshooting(page, text)
     if page.parent.name == "docs" and page.name != "index.md":
         for index, target in (pages[0], f"docs/{page.name}"), (root / "docs/index.md", page.name):
             if f"]({target})" not in index.read_text():

@@ -24,8 +24,10 @@ fi
 cp -r "$root/docs" "$root/README.md" "$root/CONTRIBUTING.md" "$folder/"
 mkdir -p "$folder/bad" && cp -r "$root/docs" "$root/README.md" "$root/CONTRIBUTING.md" "$folder/bad/"
 echo 'See [nothing](nowhere.md) and [no heading](faq.md#no-such-heading). Pass `--no-such-option`.' >>"$folder/bad/docs/faq.md"
-python3 "$here/docs.py" "$folder/bad" "$folder/help" >"$folder/found"
+printf '\n| message contains | reason | fix |\n|---|---|---|\n| `no such message` | none | none |\n' >>"$folder/bad/docs/troubleshooting.md"
+python3 "$here/docs.py" "$folder/bad" "$folder/help" "$root" >"$folder/found"
 for word in nowhere.md no-such-heading no-such-option; do
   expect "the check finds $word" grep -q "faq.md.*$word" "$folder/found"
 done
+expect "the check finds a message that no program prints" grep -q "troubleshooting.md.*'no such message'" "$folder/found"
 finish
