@@ -79,6 +79,9 @@ HOST_DEVICE void write_mixed(const Kind& kind, const Seen& own, const Seen& othe
   const int columns = kind.columns(), channels = kind.channels();
   for (int i = team.lane; i < kind.lines() * columns; i += team.lanes) {
     const int row = i / columns, column = i - row * columns;
+#ifdef __CUDA_ARCH__
+#pragma unroll 1  // all channels at once need more registers than a thread has
+#endif
     for (int c = 0; c < channels; ++c) {
       y[i * channels + c] = T(mixed(weight, own_edits.at(row, column, own(i, c)),
                                     other_edits.at(row, column, other(i, c))));
