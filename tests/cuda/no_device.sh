@@ -17,7 +17,7 @@ for count in 1 2; do
   CUDA_VISIBLE_DEVICES='' ranks $count train_cifar "${small[@]}" --device cuda --steps 2
   expect "--device cuda fails on $count ranks" test $code != 0
   expect "in one line" test "$(wc -l <"$folder/err")" = 1
-  expect "with the reason" grep -qE "^train_cifar: --device cuda: $reason on [^ ]+: choose another --device" "$folder/err"
+  expect "with the reason" grep -qE "^train_cifar: --device cuda: $reason on [^ ]+\\. .*--device" "$folder/err"
 done
 CUDA_VISIBLE_DEVICES='' ranks 2 train_cifar "${small[@]}" --steps 1 --checkpoint-dir "$folder/c"
 CUDA_VISIBLE_DEVICES='' ranks 2 evaluate --threads 1 --no-confusion "$folder/c"
