@@ -52,14 +52,14 @@ void declare(OptionRows& rows, EvaluateOptions& o) {
   rows.text("CHECKPOINT", o.checkpoint, "",
             "Checkpoint step-NNNNNNNNNN.h5, or a folder with checkpoints\n"
             "A folder stands for its newest checkpoint.");
-  rows.text("--weights", o.weights, "NAME",
-            "Weights to evaluate: auto, ema or raw\n"
-            "ema is the moving average. auto is ema if the checkpoint has it, otherwise raw.",
-            one_of("--weights", {"auto", "ema", "raw"}));
+  rows.choice("--weights", o.weights, "NAME",
+              "Weights to evaluate: auto, ema or raw\n"
+              "ema is the moving average. auto is ema if the checkpoint has it, otherwise raw.",
+              {"auto", "ema", "raw"});
   rows.text("--data", o.data, "DIR", "Folder of the test set, for checkpoints trained on files");
-  rows.text("--precision", o.precision, "TYPE",
-            "Type of activations: fp32, bf16, or fp16 on GPUs [as trained]",
-            one_of("--precision", {"fp32", "bf16", "fp16"}));
+  rows.choice("--precision", o.precision, "TYPE",
+              "Type of activations: fp32, bf16, or fp16 on GPUs [as trained]",
+              {"fp32", "bf16", "fp16"});
   rows.flag("--follow", o.follow, "Evaluation of every new checkpoint of the folder, without end");
   rows.number("--interval", o.interval, Bounds::above_zero(kLongestTime),
               "Seconds between two looks into the folder, with --follow");

@@ -115,6 +115,7 @@ void UpdateOptions::declare(OptionRows& rows) {
             [](const std::string& how) {
               if (how != "auto") parse_loss_scale(how, 1);
             })
+      .suggests({"auto", "none", "dynamic"})
       .shapes_weights();
   rows.number("--loss-scale-steps", loss_scale_steps, Bounds::at_least(1, 1 << 30),
               "Steps without overflow before a dynamic loss scale doubles")

@@ -43,14 +43,6 @@ void add_choices(OptionRows& rows) {
     if (OptionRow* row = rows.find(option))
       for (const auto& entry : registry) row->values.emplace_back(entry.name);
   });
-  const auto add = [&](const char* option, const std::vector<std::string>& names) {
-    if (OptionRow* row = rows.find(option)) row->values = names;
-  };
-  add("--precision", {"fp32", "bf16", "fp16"});
-  add("--wire", {"fp32", "bf16", "fp16"});
-  add("--weights", {"auto", "ema", "raw"});
-  add("--resume", {"auto", "never"});
-  add("--loss-scale", {"auto", "none", "dynamic"});
 }
 
 }  // namespace lockstep

@@ -62,6 +62,7 @@ struct CheckpointOptions {
               "Checkpoint to continue from: auto, never or a file\n"
               "auto is the newest good checkpoint in --checkpoint-dir, if there is one.",
               check_resume)
+        .suggests({"auto", "never"})
         .common();
   }
 

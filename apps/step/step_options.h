@@ -141,6 +141,7 @@ struct RankOptions {
             "Type of gradients in messages between hosts: fp32, bf16 or fp16\n"
             "Error feedback adds the rounding error to the next step's gradients. With --reducer "
             "direct the type also applies between ranks of a host.")
+        .suggests(kWireTypes)
         .shapes_weights();
     rows.text("--progress", progress, "NAME",
               "Progress of the all-reduce during backward (see --list)",
@@ -150,10 +151,12 @@ struct RankOptions {
   }
 
  private:
+  inline static const std::vector<std::string> kWireTypes = {"fp32", "bf16", "fp16"};
+
   /// Also "f32" and "f16".
   static Type parse_wire(const std::string& name) {
     const std::string full = name == "f32" || name == "f16" ? "fp" + name.substr(1) : name;
-    one_of("--wire", {"fp32", "bf16", "fp16"})(full);
+    one_of("--wire", kWireTypes)(full);
     return type_called(full);
   }
 };

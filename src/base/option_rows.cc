@@ -64,7 +64,7 @@ template std::uint64_t parse_number(const std::string&, const std::string&, cons
 template float parse_number(const std::string&, const std::string&, const Bounds&);
 template double parse_number(const std::string&, const std::string&, const Bounds&);
 
-CheckWord one_of(const char* name, std::vector<std::string> words) {
+CheckWord one_of(const std::string& name, std::vector<std::string> words) {
   return [name, words = std::move(words)](const std::string& word) {
     if (std::find(words.begin(), words.end(), word) == words.end())
       fail_usage("{}: \"{}\" is neither {}", name, word, fmt::join(words, " nor "));

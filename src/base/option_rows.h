@@ -39,7 +39,7 @@ T parse_number(const std::string& name, const std::string& text, const Bounds& r
 using CheckWord = std::function<void(const std::string&)>;
 
 /// A check for OptionRows::text().
-CheckWord one_of(const char* name, std::vector<std::string> words);
+CheckWord one_of(const std::string& name, std::vector<std::string> words);
 
 /// `path` with $HOME for a leading "~". A shell expands "~" neither in a config file nor in quotes
 /// nor after "=". Throws the usage error, which begins with `option`, if HOME is not set, and for
@@ -64,7 +64,7 @@ struct OptionRow {
   Source source = Source::initial;
   std::string place = {};  ///< "run.toml:3" if the config file sets it
   std::string range = {};  ///< the numbers that are allowed: "at least 1"; "": not known
-  std::vector<std::string> values = {};  ///< the names to choose from; empty: not only names
+  std::vector<std::string> values = {};  ///< names that the help and the completion show
   bool is_common = false;                ///< --help shows it
   bool is_of_weights = false;
   bool is_of_command_line = false;     ///< config files cannot contain it
@@ -78,6 +78,11 @@ struct OptionRow {
   /// Most runs use the option.
   OptionRow& common() {
     is_common = true;
+    return *this;
+  }
+  /// The help and the completion show these names.
+  OptionRow& suggests(std::vector<std::string> names) {
+    values = std::move(names);
     return *this;
   }
   /// The option is part of the run's options only if `condition`.
@@ -105,6 +110,11 @@ class OptionRows {
   /// A path may begin with "~" (home_path()). `check` throws the usage error.
   OptionRow& text(const std::string& name, std::string& value, const char* placeholder,
                   const std::string& about, CheckWord check = {});
+  /// A text that is one of `names`.
+  OptionRow& choice(const std::string& name, std::string& value, const char* placeholder,
+                    const std::string& about, const std::vector<std::string>& names) {
+    return text(name, value, placeholder, about, one_of(name, names)).suggests(names);
+  }
   /// One text per occurrence; in a config file, an array of texts.
   OptionRow& list(const std::string& name, std::vector<std::string>& values,
                   const char* placeholder, const std::string& about, CheckWord check = {});
