@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Each mistake of a user gives one line from one rank with cause and cure, a non-zero exit code on all ranks, no hang and no
+# Each mistake of a user gives one line from one rank with reason and fix, a non-zero exit code on all ranks, no hang and no
 # half-written file.
 # usage: bad_input.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh

@@ -250,7 +250,7 @@ TEST_F(Runs, ThatDivergeNameTheStepAndSaveNothing) {
   }
 }
 
-/// A convolution that records the last mark of this rank at the begin of each pass.
+/// A convolution that records the last mark of this rank at the beginning of each pass.
 class MarkedAffine : public AffinePlan {
  public:
   MarkedAffine(std::unique_ptr<AffinePlan> plan, std::vector<std::int64_t>& marks)

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-/// What the program prints for these words; "a run" if it would train.
+/// The printed answer to these words; "a run" if the program would train.
 std::string answer(const std::vector<std::string>& words) {
   std::vector<std::string> all = words;
   all.insert(all.begin(), "train_reuters");
