@@ -148,7 +148,6 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   DatasetPair data;
   std::vector<std::string> notes;
   std::unique_ptr<Evaluation> evaluation;
-  std::vector<float> arena;
   Type type = Type::f32;
   const ModelEntry* entry = nullptr;
   agree(comm, [&] {
@@ -161,16 +160,16 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   agree(comm, [&] {
     evaluation = std::make_unique<Evaluation>(device, *entry, *data.test, type, o.test_views);
     evaluation->after_each([&record] { record.progress(); });
-    arena.assign(evaluation->model().layout().count, 0.0f);
   });
   if (checkpoint) std::for_each(notes.begin(), notes.end(), note);
-  load_on_all_ranks(comm, checkpoint, evaluation->model().layout(),
-                    {{subject.section(), arena.data()}});
+  const Memory weights =
+      load_on_devices(comm, checkpoint, evaluation->model().layout(), subject.section(), device);
   record.phase("evaluation");
-  const auto evaluated = evaluation->run(comm, arena.data(), [&](double) {
-    record.progress();
-    return !signals.stop_requested();
-  });
+  const auto evaluated =
+      evaluation->run(comm, reinterpret_cast<float*>(weights.get()), [&](double) {
+        record.progress();
+        return !signals.stop_requested();
+      });
   if (!o.logits.empty() && evaluated) {
     agree(comm, [&] {
       if (comm.rank() == 0) write_answers(o.logits, subject, evaluation->first_batch());

@@ -40,6 +40,8 @@ class AffineBench {
   void forward() { plan_->forward(*stream_, x_, w_, b_, y_, scratch_); }
   void backward_weights() { plan_->backward_weights(*stream_, x_, dy_, dw_, db_, scratch_); }
   void backward_data() { plan_->backward_data(*stream_, dy_, w_, dx_, scratch_); }
+  /// Waits for the passes that were enqueued.
+  void synchronize() { stream_->synchronize(); }
 
  private:
   AffineBench(Device& device, std::unique_ptr<AffinePlan> plan, const PlanInput& input,

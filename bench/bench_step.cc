@@ -95,7 +95,10 @@ FloorTimes floor_times(const RunSetup& setup, bool bare) {
     for (const auto& spec : specs) {
       AffineBench bench(device, spec);
       const auto add = [&](void (AffineBench::*pass)()) {
-        times.affine_seconds += median_seconds(kRounds, setup.record, [&] { (bench.*pass)(); });
+        times.affine_seconds += median_seconds(kRounds, setup.record, [&] {
+          (bench.*pass)();
+          bench.synchronize();
+        });
       };
       add(&AffineBench::forward);
       add(&AffineBench::backward_weights);
@@ -109,8 +112,10 @@ FloorTimes floor_times(const RunSetup& setup, bool bare) {
       DenseSpec{
           .input = {.x = {1024, 2048}, .type = type, .training = false, .input_gradient = false},
           .features = 2048});
-  times.gemm_flops =
-      2.0 * 1024 * 2048 * 2048 / median_seconds(3, setup.record, [&] { gemm.forward(); });
+  times.gemm_flops = 2.0 * 1024 * 2048 * 2048 / median_seconds(3, setup.record, [&] {
+                       gemm.forward();
+                       gemm.synchronize();
+                     });
   return times;
 }
 

@@ -45,6 +45,21 @@ void load_on_all_ranks(const Comm& comm, const Checkpoint* checkpoint, const Lay
   });
 }
 
+Memory load_on_devices(const Comm& comm, const Checkpoint* checkpoint, const Layout& layout,
+                       const std::string& section, Device& device) {
+  const std::size_t bytes = layout.count * sizeof(float);
+  Memory host, result;
+  agree(comm, [&] {
+    host = device.allocate(bytes, Place::host);
+    result = device.allocate(bytes, Place::device);
+  });
+  load_on_all_ranks(comm, checkpoint, layout, {{section, reinterpret_cast<float*>(host.get())}});
+  const std::unique_ptr<Stream> stream = device.stream();
+  device.copy(*stream, result.get(), host.get(), bytes);
+  stream->synchronize();
+  return result;
+}
+
 void verify_mirror(const Comm& comm, const Layout& layout, const std::vector<ConstSection>& state,
                    std::int64_t step) {
   std::vector<std::uint64_t> own;

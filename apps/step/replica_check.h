@@ -7,6 +7,7 @@
 
 #include "collectives/comm/comm.h"
 #include "net/checkpoint.h"
+#include "src/device/device.h"
 
 namespace lockstep {
 
@@ -15,6 +16,10 @@ namespace lockstep {
 /// finite.
 void load_on_all_ranks(const Comm& comm, const Checkpoint* checkpoint, const Layout& layout,
                        const std::vector<Section>& sections);
+
+/// Collective. load_on_all_ranks() of one section into new memory of `device`.
+Memory load_on_devices(const Comm& comm, const Checkpoint* checkpoint, const Layout& layout,
+                       const std::string& section, Device& device);
 
 /// Collective; `state` is weights, optimizer slots and average. Throws AgreedError that names the
 /// first array that differs between ranks (in the order of `state`, then of the arena), and the
