@@ -38,7 +38,9 @@ protobuf-compiler|protoc|Protocol Buffers compiler, for TensorBoard files
 libprotobuf-dev|<google/protobuf/message.h>|Protocol Buffers library, for TensorBoard files
 zlib1g-dev|<zlib.h>|zlib, for checksums and compression
 libpng-dev|<png.h>|libpng, for images
-libjpeg-dev|<jpeglib.h>|libjpeg, for images'
+libjpeg-dev|<jpeglib.h>|libjpeg, for images
+libwebp-dev|<webp/decode.h>|libwebp, for images
+libstb-dev|<stb/stb_image.h>|stb, for BMP and GIF images'
 test_needs='
 libgtest-dev|<gtest/gtest.h>|GoogleTest
 libgmock-dev|<gmock/gmock.h>|GoogleMock

@@ -51,9 +51,10 @@ std::string bare(const std::string& name) {
 /// The row that `name` is an option of, or the next one that is no option.
 OptionRow& row_of(OptionRows& rows, const std::string& name, const std::string& word) {
   if (OptionRow* row = rows.find(name); row && name.starts_with("--")) return *row;
-  if (name.starts_with('-')) fail_unknown_option(rows, word);
+  if (name.size() > 1 && name.starts_with('-')) fail_unknown_option(rows, word);
   for (OptionRow& row : rows.all()) {
-    if (!row.name.starts_with('-') && !row.given()) return row;
+    if (!row.name.starts_with('-') && (!row.given() || row.type == OptionRow::Type::list))
+      return row;
   }
   fail_usage("\"{}\" is not understood. Options begin with --; pass --help to see them.",
              printable(word));

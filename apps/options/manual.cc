@@ -44,7 +44,8 @@ std::string man_page(OptionRows& rows, const ProgramText& program) {
          ".TP\n2\nThe command line or the config file is wrong.\n"
          ".TP\n75\nThe run stopped on request after a checkpoint. The same command continues it.\n"
          ".SH SEE ALSO\n"
-         "mpirun(1), train_cifar(1), train_mnist(1), train_reuters(1), evaluate(1)\n";
+         "mpirun(1), train_cifar(1), train_mnist(1), train_reuters(1), train_images(1), "
+         "evaluate(1), classify(1)\n";
 }
 
 std::string completion(OptionRows& rows, const ProgramText& program) {

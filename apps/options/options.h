@@ -15,6 +15,8 @@ struct Program {
   std::string dataset = "cifar10";
   /// The model that --as-published chooses. If it is empty, there is no such option.
   std::string as_published = {};
+  /// Whether --image-size is that of the model by default.
+  bool resizes = false;
 };
 
 /// Reads the command line of `program`. Returns null if there is nothing to run (--help,

@@ -9,10 +9,11 @@
 #include "src/base/check.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
+#include "src/data/standard.h"
 
 namespace lockstep {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainedImages, class_names, normalisation)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainedImages, class_names, normalisation, format, validation)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, precision, weights,
                                    data, images, step, seed)
 
@@ -26,6 +27,13 @@ bool only_evaluated(CheckpointMetadata before, CheckpointMetadata now) {
   }
   return before.texts.erase("evaluation") > 0 && before.position == now.position &&
          before.texts == now.texts;
+}
+
+/// --validation of its run.
+double validation_of(const CheckpointMetadata& metadata) {
+  for (const auto& [name, value] : named_values(text_of(metadata, "options")))
+    if (name == "validation") return std::strtod(value.c_str(), nullptr);
+  return 0;
 }
 
 std::string weights_of(const Checkpoint& checkpoint, const std::string& weights) {
@@ -54,7 +62,8 @@ EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& we
           .precision = text("precision"),
           .weights = weights_of(checkpoint, weights),
           .data = text_of(metadata, "data"),
-          .images = {lines_of(text_of(metadata, kClassNames)), text_of(metadata, kNormalisation)},
+          .images = {lines_of(text_of(metadata, kClassNames)), text_of(metadata, kNormalisation),
+                     text_of(metadata, kFormat), validation_of(metadata)},
           .step = metadata.position.step,
           .seed = metadata.position.seed};
 }
@@ -106,6 +115,16 @@ EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
   return broadcast_object(comm, result);
 }
 
+DataSource source_of(const EvaluatedCheckpoint& checkpoint, const std::string& directory) {
+  DataSource source{directory, checkpoint.seed};
+  if (!checkpoint.images.format.empty()) {
+    const SampleFormat format = format_from(checkpoint.images.format);
+    if (format.files) source.images.size = static_cast<int>(format.size.height);
+    source.images.validation = checkpoint.images.validation;
+  }
+  return source;
+}
+
 DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::string& directory,
                           std::vector<std::string>& notes) {
   const DatasetEntry& entry = find(datasets(), checkpoint.dataset);
@@ -115,8 +134,8 @@ DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::stri
   if (!generated && directory.empty())
     fail_usage("{} was trained on {}. Pass --data DIR.", checkpoint.file, checkpoint.dataset);
   const bool test_only = entry.open_test && !checkpoint.images.class_names.empty();
-  DatasetPair data = test_only ? entry.open_test(directory, checkpoint.images)
-                               : entry.open(directory, checkpoint.seed);
+  const DataSource source = source_of(checkpoint, directory);
+  DatasetPair data = test_only ? entry.open_test(source, checkpoint.images) : entry.open(source);
   normalise(*data.test, checkpoint.images.normalisation, checkpoint.file);
   if (entry.own && checkpoint.images.normalisation.empty()) {
     notes.push_back(

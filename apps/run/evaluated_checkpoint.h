@@ -60,6 +60,9 @@ struct EvaluatedCheckpoint {
 EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
                              const std::string& weights);
 
+/// The files in `directory`, opened as in training.
+DataSource source_of(const EvaluatedCheckpoint& checkpoint, const std::string& directory);
+
 /// The test set; `train` may be null. Images are normalised as in training, and labels are those of
 /// the checkpoint's classes. Throws a usage Error if the data set has files and `directory` is
 /// empty, or the other way round. Adds to `notes` if the data differ from those of training, or if

@@ -115,7 +115,8 @@ void compare_classes(const Options& options, const CheckpointMetadata& initial,
 
 /// Whether the training images normalise the images.
 bool has_normalisation(const Dataset& data) {
-  return data.format().kind == SampleFormat::Kind::images && data.format().moved;
+  const SampleFormat& format = data.format();
+  return format.files || (format.kind == SampleFormat::Kind::images && format.moved);
 }
 
 /// The text of a checkpoint with data like these; empty if they are no whole images.
@@ -141,6 +142,7 @@ Provenance provenance(const Comm& comm, const Options& options, const RunPlan& p
                       {"precision", name_of(options.model.precision)},
                       {"dataset", options.data.dataset},
                       {"data", data.identity},
+                      {kFormat, to_text(data.train->format())},
                       {kClassNames, fmt::format("{}", fmt::join(data.class_names, "\n"))},
                       {"global_batch", std::to_string(plan.global_batch)},
                       {"shards", std::to_string(plan.shards)},

@@ -19,6 +19,7 @@ namespace lockstep {
 // Names of texts of a checkpoint.
 inline constexpr const char* kTuning = "tuning";                ///< Device::tuning()
 inline constexpr const char* kNormalisation = "normalisation";  ///< to_text() of data/standard.h
+inline constexpr const char* kFormat = "sample_format";         ///< to_text() of a SampleFormat
 /// The classes by label, one a line. Early checkpoints have none.
 inline constexpr const char* kClassNames = "class_names";
 // The evaluation of the checkpoint's step may change these.

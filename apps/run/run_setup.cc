@@ -105,7 +105,12 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape)
   record.phase("opening the data", kSlowFiles);
   this->shape.threads = placement.threads;
   agree(comm, [&] {
-    data = find(datasets(), options.data.dataset).open(options.data.folder, shape.seed);
+    const DatasetEntry& set = find(datasets(), options.data.dataset);
+    if (options.data.images.size > 0 && !set.resizes) {
+      fail_usage("--image-size: the images of data set {} have one size. Omit it.",
+                 options.data.dataset);
+    }
+    data = set.open(options.data.source(shape.seed));
     require_fit(entry, data.train->sample_shape());
     set_augmentation(options.data, *data.train);
   });
@@ -145,16 +150,19 @@ TrainingStep RunSetup::make_step(Timeline* timeline) const {
 }
 
 std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step) const {
-  return lockstep::make_loader(*device, *data.train,
-                               {.seed = plan.seed,
-                                .global_batch = plan.global_batch,
-                                .shards = plan.shards,
-                                .first_shard = plan.first_shard,
-                                .own_shards = plan.own_shards,
-                                .first_position = plan.start.samples,
-                                .type = step.model().input_type(),
-                                .held = step.lanes(),
-                                .mixing = options.data.mixing});
+  return lockstep::make_loader(
+      *device, *data.train,
+      {.seed = plan.seed,
+       .global_batch = plan.global_batch,
+       .shards = plan.shards,
+       .first_shard = plan.first_shard,
+       .own_shards = plan.own_shards,
+       .first_position = plan.start.samples,
+       .type = step.model().input_type(),
+       .held = step.lanes(),
+       .workers =
+           options.data.workers > 0 ? options.data.workers : std::max(1, placement.threads / 2),
+       .mixing = options.data.mixing});
 }
 
 void require_precision(const Device& device, Type type) {

@@ -15,6 +15,25 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
                         generated ? fmt::format(" with --data, else {}", generated->name) : ""),
             [](const std::string& name) { find(datasets(), name); })
       .common();
+  rows.number(
+          "--image-size", images.size, Bounds::at_least(0, 4096),
+          "Edge in pixels of resized images; 0: all have one size\n"
+          "Only for --dataset folder. Images are then decoded in every epoch and need no memory. "
+          "Training sees a random part of each image, evaluation 7/8 of the shorter edge.")
+      .shapes_weights()
+      .is_common = by_default.resizes;
+  rows.number("--crop-area", images.crop_area, Bounds::at_least(0.01, 1),
+              "Smallest share of an image in a training crop, with --image-size")
+      .shapes_weights();
+  rows.choice("--flip", images.flip, "HOW",
+              "Random mirroring of training images, with --image-size", kFlips)
+      .shapes_weights();
+  rows.number("--validation", images.validation, Bounds::at_least(0, 1),
+              "Share of test images in an undivided folder, with --image-size\n"
+              "The name of a file decides, so the share is the same on any number of ranks.")
+      .shapes_weights();
+  rows.optional_number("--workers", workers, Bounds::at_least(1, 1024),
+                       "Threads per rank that decode image files [half of the rank's threads]");
   const auto read_padding = [this](const std::string& text) {
     crop_padding = text == "auto"
                        ? kOwnPadding

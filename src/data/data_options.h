@@ -17,6 +17,10 @@ struct DataOptions {
   int crop_padding = kOwnPadding;
   bool alternate_flips = false;
   Mixing mixing;
+  ImageOptions images;
+  int workers = 0;  ///< threads of a rank that decode image files; 0: a share of its threads
+
+  DataSource source(std::uint64_t seed) const { return {folder, seed, images}; }
 
   /// `by_default`: the data set that the program trains on.
   void declare(OptionRows& rows, const DatasetEntry& by_default);

@@ -46,6 +46,8 @@ struct SampleFormat {
   /// image may be moved.
   int padding = 0;
   bool alternate = false;  ///< whether crops and moved images are mirrored in turns
+  /// Whether the samples are image files of any size. Checkpoints contain the size of `values`.
+  bool files = false;
 
   /// The shape of one sample as a network sees it, with 1 in front: 1x24x24x3, or 1x300 for words.
   Shape shape() const;
@@ -93,6 +95,22 @@ class Dataset {
   SampleFormat format_;
 };
 
+/// How image files of any size become samples.
+struct ImageOptions {
+  int size = 0;                     ///< edge of the square in pixels; 0: all files have one size
+  double crop_area = 0.08;          ///< smallest share of an image's area that a training crop has
+  std::string flip = "horizontal";  ///< one of kFlips
+  double validation = 0;            ///< share of the test images, if the folder is not divided
+};
+inline const std::vector<std::string> kFlips{"none", "horizontal", "vertical", "both"};
+
+/// The files of a data set.
+struct DataSource {
+  std::filesystem::path folder;  ///< empty: the set is generated
+  std::uint64_t seed = 0;        ///< of generated sets
+  ImageOptions images = {};
+};
+
 struct DatasetPair {
   std::unique_ptr<Dataset> train, test;
   /// By label. Checkpoints contain them.
@@ -108,6 +126,8 @@ struct TrainedImages {
   std::vector<std::string> class_names;
   /// The text of to_text() (src/data/standard.h). Empty: it is computed from the training images.
   std::string normalisation;
+  std::string format = {};  ///< to_text() of their SampleFormat; empty in early checkpoints
+  double validation = 0;    ///< ImageOptions::validation
 };
 
 struct DatasetEntry {
@@ -121,15 +141,15 @@ struct DatasetEntry {
   /// Defaults of a run.
   std::string_view model;
   std::int64_t steps;
-  /// `directory` is empty for data sets that are generated, from `seed`; data sets with files do
-  /// not use the seed. Throws Error that names the file, what is wrong and the cure.
-  DatasetPair (*open)(const std::filesystem::path& directory, std::uint64_t seed);
+  /// Throws Error that names the file, what is wrong and the cure.
+  DatasetPair (*open)(const DataSource& source);
   /// Whether its files are the user's own, so that scripts/get_data.sh cannot download them.
   bool own = false;
   /// Opens only the test set, with the checkpoint's classes by name; `train` stays null. Throws
   /// Error also if the test set has a class that the checkpoint does not know. Null: use open().
-  DatasetPair (*open_test)(const std::filesystem::path& directory,
-                           const TrainedImages& trained) = nullptr;
+  DatasetPair (*open_test)(const DataSource& source, const TrainedImages& trained) = nullptr;
+  /// Whether ImageOptions::size brings its images to one size.
+  bool resizes = false;
 };
 
 std::span<const DatasetEntry> datasets();

@@ -12,6 +12,7 @@
 
 #include "src/base/clock.h"
 #include "src/data/mixing.h"
+#include "src/data/read_in_parallel.h"
 #include "src/data/samples.h"
 
 namespace lockstep {
@@ -41,6 +42,11 @@ Slot make_slot(std::int64_t samples, std::size_t image_bytes, bool mixed) {
   slot.images = static_cast<std::byte*>(std::align(kAlignment, image_bytes, begin, space));
   return slot;
 }
+
+/// A sample as one epoch sees it.
+struct SampleKey {
+  std::uint32_t epoch, sample;
+};
 
 /// With the size of samples that the data set reads itself.
 SampleFormat format_of(const Dataset& dataset) {
@@ -85,8 +91,7 @@ struct HostLoader::Body {
   // Used by the thread only. It draws the next order batches ahead of its use, so no step waits.
   std::int64_t epoch = -1;
   std::vector<std::uint32_t> order;
-  std::vector<std::uint8_t> own, partner;  ///< the stored bytes of two samples
-  std::jthread thread;                     ///< last, so that it ends before all that it uses
+  std::jthread thread;  ///< last, so that it ends before all that it uses
 
   Body(const Dataset& from, const LoaderSpec& how)
       : dataset(from),
@@ -110,7 +115,6 @@ struct HostLoader::Body {
       slots.push_back(
           make_slot(shard_batch, static_cast<std::size_t>(shard_batch) * sample_bytes(), mixes));
     }
-    own = partner = std::vector<std::uint8_t>(format.bytes());
     thread = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
 
@@ -142,47 +146,56 @@ struct HostLoader::Body {
     Slot& slot = slot_of(n);
     slot.first_position = spec.first_position + n / spec.own_shards * spec.global_batch +
                           (spec.first_shard + n % spec.own_shards) * shard_batch;
+    std::vector<SampleKey> keys;
     for (std::int64_t i = 0; i < shard_batch; ++i) {
       const std::int64_t position = slot.first_position + i;
       if (position / dataset.size() != epoch) {
         epoch = position / dataset.size();
         order = permutation(spec.seed, static_cast<std::uint32_t>(epoch), dataset.size());
       }
-      const std::uint32_t index = order[position % dataset.size()];
-      const auto at = static_cast<std::size_t>(i);
-      slot.labels[at] = dataset.label(index);
-      Random random = numbers_of(index);
-      const SampleSource source = source_of(index, random, own);
-      MixedSource other;
-      Random other_random = random;
-      if (mixes) {
-        const Mix mix = draw_mix(spec.seed, static_cast<std::uint32_t>(epoch), index,
-                                 dataset.size(), spec.mixing.mixup);
-        other_random = numbers_of(mix.partner);
-        other = {source_of(mix.partner, other_random, partner), mix.weight};
-        slot.other_labels[at] = dataset.label(mix.partner);
-        slot.weights[at] = mix.weight;
-      }
-      make_sample(format, source, mixes ? &other : nullptr, slot.images + at * sample_bytes(),
-                  spec.type);
+      keys.push_back({static_cast<std::uint32_t>(epoch), order[position % dataset.size()]});
     }
+    read_in_parallel(spec.workers, shard_batch, 1, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<std::uint8_t> own(format.bytes()), partner(mixes ? format.bytes() : 0);
+      for (std::int64_t i = begin; i < end; ++i) make(slot, i, keys[i], own, partner);
+    });
   }
 
-  Random numbers_of(std::uint32_t index) const {
-    return Random(spec.seed, Purpose::augment, static_cast<std::uint32_t>(epoch), index);
+  /// Sample `i` of the slot. `own` and `partner` have room for the stored bytes of a sample.
+  void make(Slot& slot, std::int64_t i, const SampleKey& key, std::vector<std::uint8_t>& own,
+            std::vector<std::uint8_t>& partner) const {
+    const auto at = static_cast<std::size_t>(i);
+    slot.labels[at] = dataset.label(key.sample);
+    Random random = numbers_of(key);
+    const SampleSource source = source_of(key, random, own);
+    if (!mixes) {
+      make_sample(format, source, nullptr, slot.images + at * sample_bytes(), spec.type);
+      return;
+    }
+    const Mix mix = draw_mix(spec.seed, key.epoch, key.sample, dataset.size(), spec.mixing.mixup);
+    const SampleKey other_key{key.epoch, mix.partner};
+    Random other_random = numbers_of(other_key);
+    const MixedSource other{source_of(other_key, other_random, partner), mix.weight};
+    slot.other_labels[at] = dataset.label(mix.partner);
+    slot.weights[at] = mix.weight;
+    make_sample(format, source, &other, slot.images + at * sample_bytes(), spec.type);
+  }
+
+  Random numbers_of(const SampleKey& key) const {
+    return Random(spec.seed, Purpose::augment, key.epoch, key.sample);
   }
   /// A sample as this epoch sees it; a sample without stored bytes is read into `buffer` at once.
-  SampleSource source_of(std::uint32_t index, Random& random,
+  SampleSource source_of(const SampleKey& key, Random& random,
                          std::vector<std::uint8_t>& buffer) const {
     SampleSource source{buffer.data(), spec.augment ? &random : nullptr, {}};
     if (format.kind == SampleFormat::Kind::values) {
-      dataset.read(index, source.random, buffer.data(), Type::f32);
+      dataset.read(key.sample, source.random, buffer.data(), Type::f32);
     } else {
-      source.bytes = dataset.stored(index, buffer.data());
+      source.bytes = dataset.stored(key.sample, buffer.data());
     }
     if (spec.augment) {
-      source.edits = ImageEdits::draw(spec.mixing, spec.seed, static_cast<std::uint32_t>(epoch),
-                                      index, sample[1], sample[2]);
+      source.edits =
+          ImageEdits::draw(spec.mixing, spec.seed, key.epoch, key.sample, sample[1], sample[2]);
     }
     return source;
   }

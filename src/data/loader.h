@@ -33,6 +33,7 @@ struct LoaderSpec {
   bool augment = true;
   int depth = 4;       ///< shard batches prepared ahead by the host
   int held = 1;        ///< shard batches that are in use at once
+  int workers = 1;     ///< threads that read samples of one batch
   Mixing mixing = {};  ///< of images, only with `augment`
 };
 

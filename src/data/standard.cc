@@ -12,6 +12,8 @@ namespace {
 /// Pixels are 0 to 255, so other means and deviations come from damage.
 constexpr double kLargest = 1e6, kLeast = 1e-6;
 
+constexpr const char* kKinds[] = {"values", "crops", "images", "words"};
+
 }  // namespace
 
 std::string to_text(const Standard& standard, std::int64_t channels) {
@@ -47,6 +49,38 @@ Standard standard_from(const std::string& text, std::int64_t channels) {
         mean[c], deviation[c]);
   }
   return standard;
+}
+
+std::string to_text(const SampleFormat& format) {
+  const nlohmann::ordered_json object{{"kind", kKinds[static_cast<int>(format.kind)]},
+                                      {"height", format.size.height},
+                                      {"width", format.size.width},
+                                      {"channels", format.size.channels},
+                                      {"planes", format.size.planes},
+                                      {"files", format.files}};
+  return object.dump();
+}
+
+SampleFormat format_from(const std::string& text) {
+  SampleFormat format;
+  try {
+    const auto object = nlohmann::json::parse(text);
+    const auto kind = std::find(std::begin(kKinds), std::end(kKinds), object.at("kind"));
+    require(kind != std::end(kKinds), "unknown kind");
+    format.kind = static_cast<SampleFormat::Kind>(kind - std::begin(kKinds));
+    for (const auto& [name, edge] : {std::pair("height", &format.size.height),
+                                     {"width", &format.size.width},
+                                     {"channels", &format.size.channels}}) {
+      object.at(name).get_to(*edge);
+      require(*edge >= 0 && *edge <= 1 << 20, "{} is {}", name, *edge);
+    }
+    object.at("planes").get_to(format.size.planes);
+    object.at("files").get_to(format.files);
+  } catch (const std::exception&) {
+    fail("the checkpoint's form of samples is damaged: {}. Use another checkpoint.",
+         text.substr(0, 200));
+  }
+  return format;
 }
 
 }  // namespace lockstep

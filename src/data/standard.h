@@ -1,4 +1,4 @@
-// A Standard (src/data/dataset.h) as the text that checkpoints hold.
+// A Standard and a SampleFormat (src/data/dataset.h) as the texts that checkpoints contain.
 #pragma once
 
 #include <cstdint>
@@ -14,5 +14,11 @@ std::string to_text(const Standard& standard, std::int64_t channels);
 
 /// The same bits back. Throws Error if `text` is no such text, or is of another number of channels.
 Standard standard_from(const std::string& text, std::int64_t channels);
+
+/// JSON of kind, size and channels, from which format_from() makes a format of whole images or
+/// crops again: {"kind": "images", "height": 32, "width": 32, "channels": 3, ...}.
+std::string to_text(const SampleFormat& format);
+/// Throws Error if `text` is no such text.
+SampleFormat format_from(const std::string& text);
 
 }  // namespace lockstep

@@ -4,14 +4,14 @@
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-for program in train_cifar train_mnist train_reuters evaluate; do
+for program in train_cifar train_mnist train_reuters train_images evaluate classify; do
   # MPI cannot start here.
   run env OPAL_PREFIX=/nowhere "$build/$program" --print-man
   expect "$program prints its man page" test "$code-$(grep -c '^\.TH' "$folder/out")" = 0-1
   cp "$folder/out" "$folder/$program.1"
   run "$build/$program" --help-all
-  sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p' "$folder/out" >"$folder/names"
-  expect "it has every option" test "$(grep -c '^\.TP$' "$folder/$program.1")" -ge "$(wc -l <"$folder/names")"
+  sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p' "$folder/out" >"$folder/$program.names"
+  expect "it has every option" test "$(grep -c '^\.TP$' "$folder/$program.1")" -ge "$(wc -l <"$folder/$program.names")"
   if type groff >"$folder/out" 2>&1; then
     groff -man -ww -Tascii "$folder/$program.1" >"$folder/out" 2>"$folder/lint"
     expect "groff prints no warning: $(cat "$folder/lint")" test ! -s "$folder/lint"
@@ -36,7 +36,7 @@ offers 'sgd adam adamw rmsprop nadam lars lamb muon' train_reuters --optimizer =
 offers 'ema' evaluate --weights e
 offers '' train_cifar --log-dir ''
 offers '--nesterov' train_cifar --help nest
-offers "$(tr '\n' ' ' <"$folder/names" | sed 's/ $//')" evaluate --
+offers "$(tr '\n' ' ' <"$folder/evaluate.names" | sed 's/ $//')" evaluate --
 
 run "$build/train_cifar" --help momentum
 expect "the help on one option" test "$code-$(grep -c -- '--momentum 0.9' "$folder/out")" = 0-1

@@ -133,8 +133,10 @@ TEST_F(Cifar, AcceptsTheFolderAboveToo) {
 }
 
 TEST_F(Cifar, NamesWhatIsMissing) {
-  expect_parts(message([&] { open_cifar10("", 0); }), {"--data DIR"});
-  expect_parts(message([&] { open_cifar10(root_ / "nowhere", 0); }),
+  expect_parts(message([&] { open_cifar10({"", 0}); }), {"--data DIR"});
+  expect_parts(message([&] {
+                 open_cifar10({root_ / "nowhere", 0});
+               }),
                {(root_ / "nowhere").string()});
   fs::remove(root_ / "test_batch.bin");
   expect_parts(open_message(), {(root_ / "test_batch.bin").string(), "No such file"});
@@ -167,7 +169,9 @@ TEST_F(Cifar, NamesTheActualAndTheExpectedSize) {
 }
 
 TEST_F(Cifar, TheOfficialFilesHaveTenThousandRecords) {
-  expect_parts(message([&] { open_cifar10(root_, 0); }),
+  expect_parts(message([&] {
+                 open_cifar10({root_, 0});
+               }),
                {"data_batch_1.bin", "12292 bytes", "30730000"});
 }
 

@@ -25,7 +25,7 @@ TEST_P(EveryDataset, NamesTheNeedsOfARun) {
     EXPECT_EQ(stand_in(entry.stands_for), &entry) << "two sets stand in for one";
   }
   if (!entry.files.empty()) {
-    const std::string refusal = error_of([&] { entry.open("", 1); });
+    const std::string refusal = error_of([&] { entry.open({"", 1}); });
     for (const std::string& part :
          {fmt::format("data set {} needs", entry.name), std::string("--data DIR"),
           std::string(entry.own ? "DIR/" : "scripts/get_data.sh ")}) {
@@ -37,7 +37,8 @@ TEST_P(EveryDataset, NamesTheNeedsOfARun) {
 TEST_P(EveryDataset, IsCompleteAndReproducibleIfGenerated) {
   const DatasetEntry& entry = *GetParam();
   if (!entry.files.empty()) GTEST_SKIP() << "its files are read in a test of its own";
-  const DatasetPair pair = entry.open("", 3), again = entry.open("", 3), other = entry.open("", 4);
+  const DatasetPair pair = entry.open({"", 3}), again = entry.open({"", 3}),
+                    other = entry.open({"", 4});
   EXPECT_EQ(pair.identity, again.identity);
   EXPECT_NE(pair.identity, other.identity);
   EXPECT_TRUE(find(models(), entry.model).fits(pair.train->sample_shape()));

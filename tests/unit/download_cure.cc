@@ -52,7 +52,7 @@ TEST_F(DownloadCure, StandsInTheErrorsOfDownloadedDataSets) {
   fs::create_directories(folder_ / "test/cat");
   for (const DatasetEntry& entry : datasets()) {
     if (entry.files.empty() || entry.own) continue;
-    const std::string text = error_of([&] { entry.open(folder_.path(), 1); });
+    const std::string text = error_of([&] { entry.open({folder_.path(), 1}); });
     EXPECT_TRUE(mentions(text, {"--dataset folder"}));
     EXPECT_EQ(text.find("get_data.sh"), std::string::npos) << text;
   }

@@ -23,7 +23,7 @@ const Case kCases[] = {{"digits", 60000, {1, 28, 28, 1}}, {"synthetic", 50000, {
 class Generated : public testing::TestWithParam<Case> {
  protected:
   static DatasetPair open(std::uint64_t seed) {
-    return find(datasets(), GetParam().name).open("", seed);
+    return find(datasets(), GetParam().name).open({"", seed});
   }
 };
 

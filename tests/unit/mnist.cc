@@ -63,7 +63,7 @@ class Mnist : public ::testing::Test {
   }
   /// The error when opening has all of `parts`, is one line and names the cure.
   void expect_refused(const std::vector<std::string>& parts) const {
-    const std::string text = error_of([&] { open_mnist(root_.path(), 0); });
+    const std::string text = error_of([&] { open_mnist({root_.path(), 0}); });
     for (const std::string& part : parts)
       EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
     EXPECT_NE(text.find("scripts/get_data.sh mnist "), std::string::npos) << text;
@@ -74,7 +74,7 @@ class Mnist : public ::testing::Test {
 };
 
 TEST_F(Mnist, ReadsEveryImageInOrder) {
-  const DatasetPair pair = open_mnist(root_.path(), 0);
+  const DatasetPair pair = open_mnist({root_.path(), 0});
   EXPECT_EQ(pair.class_names,
             (std::vector<std::string>{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}));
   EXPECT_EQ(pair.train->describe(),
@@ -100,20 +100,20 @@ TEST_F(Mnist, ReadsEveryImageInOrder) {
 }
 
 TEST_F(Mnist, CompressedOrNotIsTheSameData) {
-  const std::string plain = open_mnist(root_.path(), 0).identity;
+  const std::string plain = open_mnist({root_.path(), 0}).identity;
   for (int file = 0; file < 4; ++file) {
     EXPECT_NE(plain.find(fmt::format("{} = crc32c ", kFiles[file])), std::string::npos) << plain;
     compress(kFiles[file], content_of(file));
-    EXPECT_EQ(open_mnist(root_.path(), 0).identity, plain);
+    EXPECT_EQ(open_mnist({root_.path(), 0}).identity, plain);
   }
   std::string other = content_of(0);
   other.back() ^= 1;
   compress(kFiles[0], other);
-  EXPECT_NE(open_mnist(root_.path(), 0).identity, plain);
+  EXPECT_NE(open_mnist({root_.path(), 0}).identity, plain);
 }
 
 TEST_F(Mnist, NamesWhatIsMissing) {
-  EXPECT_NE(error_of([] { open_mnist("", 0); }).find("--data DIR"), std::string::npos);
+  EXPECT_NE(error_of([] { open_mnist({"", 0}); }).find("--data DIR"), std::string::npos);
   for (const char* file : kFiles) {
     fs::remove(root_ / file);
     expect_refused({"cannot open", file, "No such file"});
@@ -188,7 +188,7 @@ TEST_F(Mnist, NoticesDamageInCompressedFiles) {
     expect_refused({name, "truncated or damaged ("});
   }
   write(name, whole);
-  EXPECT_NO_THROW(open_mnist(root_.path(), 0));
+  EXPECT_NO_THROW(open_mnist({root_.path(), 0}));
 }
 
 }  // namespace

@@ -48,14 +48,14 @@ class Reuters : public testing::Test {
  protected:
   std::string refusal(const Wires& wires) {
     wires.write(folder_.path() / "reuters.h5");
-    return error_of([&] { open_reuters(folder_.path(), 1); });
+    return error_of([&] { open_reuters({folder_.path(), 1}); });
   }
   TemporaryDirectory folder_;
 };
 
 TEST_F(Reuters, KeepsTheLastWordsAndPadsInFront) {
   Wires().write(folder_.path() / "reuters.h5");
-  const DatasetPair pair = open_reuters(folder_.path(), 1);
+  const DatasetPair pair = open_reuters({folder_.path(), 1});
   ASSERT_EQ(pair.train->size(), 2);
   ASSERT_EQ(pair.test->size(), 1);
   EXPECT_EQ(pair.train->sample_shape(), (Shape{1, 300}));
@@ -78,7 +78,7 @@ TEST_F(Reuters, OtherDataHaveAnotherIdentity) {
   Wires wires;
   const auto see = [&] {
     wires.write(folder_.path() / "reuters.h5");
-    EXPECT_TRUE(identities.insert(open_reuters(folder_.path(), 1).identity).second);
+    EXPECT_TRUE(identities.insert(open_reuters({folder_.path(), 1}).identity).second);
   };
   see();
   wires.values[5] = 6;
@@ -93,7 +93,9 @@ TEST_F(Reuters, ReportsInvalidContents) {
   const std::string path = (folder_.path() / "reuters.h5").string(),
                     cure = "; scripts/get_data.sh reuters " + folder_.path().string() +
                            " downloads the data set";
-  EXPECT_EQ(error_of([&] { open_reuters(folder_.path(), 1); }),
+  EXPECT_EQ(error_of([&] {
+              open_reuters({folder_.path(), 1});
+            }),
             "cannot open " + path + ": there is no such file" + cure);
   Wires wires;
   wires.values[302] = 30982;
@@ -131,19 +133,23 @@ TEST_F(Reuters, ReportsInvalidContents) {
 
 TEST_F(Reuters, RefusesOtherFiles) {
   put(folder_.path() / "reuters.npz", "PK");
-  const std::string refusal = error_of([&] { open_reuters(folder_.path(), 1); });
+  const std::string refusal = error_of([&] { open_reuters({folder_.path(), 1}); });
   EXPECT_EQ(refusal, (folder_.path() / "reuters.npz").string() +
                          " must be converted: scripts/convert_reuters.py " +
                          (folder_.path() / "reuters.npz").string() + " " + folder_.path().string() +
                          " makes reuters.h5 of it");
   put(folder_.path() / "reuters.h5", "PK");
-  EXPECT_NE(error_of([&] { open_reuters(folder_.path(), 1); }).find("reuters.h5"),
+  EXPECT_NE(error_of([&] {
+              open_reuters({folder_.path(), 1});
+            }).find("reuters.h5"),
             std::string::npos);
   Hdf5Writer writer(folder_.path() / "other.h5");
   writer.array("values", {1}, Floats{1});
   writer.commit();
   fs::rename(folder_.path() / "other.h5", folder_.path() / "reuters.h5");
-  EXPECT_NE(error_of([&] { open_reuters(folder_.path(), 1); }).find("has no list \"offsets\""),
+  EXPECT_NE(error_of([&] {
+              open_reuters({folder_.path(), 1});
+            }).find("has no list \"offsets\""),
             std::string::npos);
 }
 

@@ -121,11 +121,13 @@ DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int6
   return pair;
 }
 
-DatasetPair open_cifar10(const std::filesystem::path& directory, std::uint64_t /*seed*/) {
+DatasetPair open_cifar10(const DataSource& source) {
+  const auto& directory = source.folder;
   return open_cifar10_files(directory, kRecords);
 }
 
-DatasetPair open_cifar10_32(const std::filesystem::path& directory, std::uint64_t /*seed*/) {
+DatasetPair open_cifar10_32(const DataSource& source) {
+  const auto& directory = source.folder;
   return open_cifar10_files(directory, kRecords, /*whole=*/true);
 }
 

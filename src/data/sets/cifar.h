@@ -19,11 +19,11 @@ inline constexpr std::int64_t kCifarRecordBytes = 1 + 3 * 32 * 32;
 /// `seed` is not used. All is checked now, labels too: Error for a missing, truncated or wrong file
 /// with its name and the cure. Train sample i is record i mod 10000 of batch i / 10000 + 1. The
 /// images stay in the mapped files.
-DatasetPair open_cifar10(const std::filesystem::path& directory, std::uint64_t seed);
+DatasetPair open_cifar10(const DataSource& source);
 
 /// The same images whole, as 32x32 (SampleFormat::Kind::images): moved in training and standardised
 /// by channel.
-DatasetPair open_cifar10_32(const std::filesystem::path& directory, std::uint64_t seed);
+DatasetPair open_cifar10_32(const DataSource& source);
 
 /// The same for files of `records` records each.
 DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int64_t records,

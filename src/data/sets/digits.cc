@@ -68,7 +68,7 @@ void draw(int digit, Random& random, std::uint8_t* pixels) {
   }
 }
 
-DatasetPair open(const std::filesystem::path& /*directory*/, std::uint64_t seed) {
+DatasetPair open(const DataSource& source) {
   GeneratedSpec spec{.about = "generated digits",
                      .name = "generated digits",
                      .format = kDigitFormat,
@@ -77,7 +77,7 @@ DatasetPair open(const std::filesystem::path& /*directory*/, std::uint64_t seed)
                      .test = 10000,
                      .draw = draw};
   for (int digit = 0; digit < kClasses; ++digit) spec.class_names.push_back(std::to_string(digit));
-  return generate(spec, seed);
+  return generate(spec, source.seed);
 }
 
 }  // namespace

@@ -54,7 +54,8 @@ void require_same_size(const ImageStore& train, const ImageStore& test,
 
 }  // namespace
 
-DatasetPair open_hdf5_images(const std::filesystem::path& directory, std::uint64_t /*seed*/) {
+DatasetPair open_hdf5_images(const DataSource& source) {
+  const auto& directory = source.folder;
   require(!directory.empty(),
           "data set hdf5 needs the folder of its files (--data DIR): DIR/train.h5 and DIR/test.h5");
   ImageStore train = read_file(directory / "train.h5"), test = read_file(directory / "test.h5");
@@ -67,8 +68,8 @@ DatasetPair open_hdf5_images(const std::filesystem::path& directory, std::uint64
   return image_datasets(std::move(train), std::move(test), names, "HDF5 files", directory.string());
 }
 
-DatasetPair open_hdf5_test_images(const std::filesystem::path& directory,
-                                  const TrainedImages& trained) {
+DatasetPair open_hdf5_test_images(const DataSource& source, const TrainedImages& trained) {
+  const auto& directory = source.folder;
   const std::filesystem::path file = directory / "test.h5", training = directory / "train.h5";
   ImageStore test = read_file(file);
   // A label is a number, and so is the name of its class.

@@ -1,81 +1,16 @@
 #include <algorithm>
-#include <set>
 
 #include "src/base/check.h"
 #include "src/base/text.h"
+#include "src/data/image/class_folders.h"
+#include "src/data/image/image.h"
+#include "src/data/image/photos.h"
 #include "src/data/sets/images.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The entries of a folder, sorted by name, without hidden ones.
-struct Listing {
-  std::vector<fs::path> files, folders;
-};
-
-Listing listed(const fs::path& folder) {
-  Listing found;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const fs::path& path = entry->path();
-    if (path.filename().string().starts_with(".")) continue;
-    const fs::file_status status = entry->status(error);  // of what a link leads to
-    if (!fs::status_known(status)) break;
-    (fs::is_directory(status) ? found.folders : found.files).push_back(path);
-  }
-  require(!error,
-          "cannot read {}: {}; --data names a folder with train/CLASS/IMAGE and "
-          "test/CLASS/IMAGE",
-          folder.string(), error.message());
-  std::sort(found.files.begin(), found.files.end());
-  std::sort(found.folders.begin(), found.folders.end());
-  return found;
-}
-
-std::vector<std::string> class_names(const fs::path& folder, std::size_t least = 2) {
-  std::vector<std::string> names;
-  for (const fs::path& path : listed(folder).folders) names.push_back(path.filename().string());
-  require(
-      names.size() >= least,
-      "{} holds {} class folders, and at least {} are needed; put the images of each class into a "
-      "folder of its name",
-      folder.string(), names.size(), least);
-  for (const std::string& name : names) {
-    require(
-        printable(name) == name && name.find('\n') == std::string::npos,
-        "{} holds a class whose name has a line end or another control character; rename \"{}\"",
-        folder.string(), name);
-  }
-  return names;
-}
-
-/// Appends the files of `folder`, then those of each folder in it. `entered` holds the folders that
-/// were read. A folder that several links lead to is read once, so that a loop of links ends.
-void add_files(const fs::path& folder, std::set<fs::path>& entered, std::vector<fs::path>& files) {
-  std::error_code error;
-  const fs::path place = fs::canonical(folder, error);
-  if (!error && !entered.insert(place).second) return;
-  const Listing found = listed(folder);
-  files.insert(files.end(), found.files.begin(), found.files.end());
-  for (const fs::path& inner : found.folders) add_files(inner, entered, files);
-}
-
-/// The files of a class, those in its sub-folders included, in an order that only names decide. A
-/// link to a folder around the class is not followed: it leads to the images of other classes.
-std::vector<fs::path> files_of_class(const fs::path& folder) {
-  std::set<fs::path> entered;
-  std::vector<fs::path> files;
-  std::error_code error;
-  for (fs::path inner = fs::canonical(folder, error); !error && inner.has_relative_path();) {
-    inner = inner.parent_path();
-    entered.insert(inner);
-  }
-  add_files(folder, entered, files);
-  return files;
-}
 
 /// All images of a part. `first`: the first image of all, whose size they have.
 ImageStore read_part(const fs::path& folder, const std::vector<std::string>& names,
@@ -87,11 +22,11 @@ ImageStore read_part(const fs::path& folder, const std::vector<std::string>& nam
             "{} holds no images: add images, or move this class out of train and test",
             (folder / names[label]).string());
     for (const fs::path& file : files) {
-      const ImageStore image = read_image_file(file);
+      const Image image = read_image(file);
       if (first.first.empty()) first = {file, image.size};
       require(image.size == first.second,
-              "{} is {}x{} pixels and {} is {}x{}: all images must have one size; write resized "
-              "copies to a new folder and pass it as --data",
+              "{} is {}x{} pixels and {} is {}x{}: all images must have one size; pass "
+              "--image-size, which resizes them in memory",
               file.string(), image.size.height, image.size.width, first.first.string(),
               first.second.height, first.second.width);
       store.pixels.insert(store.pixels.end(), image.pixels.begin(), image.pixels.end());
@@ -104,16 +39,15 @@ ImageStore read_part(const fs::path& folder, const std::vector<std::string>& nam
 
 }  // namespace
 
-DatasetPair open_folder(const fs::path& directory, std::uint64_t /*seed*/) {
+DatasetPair open_folder(const DataSource& source) {
+  const auto& directory = source.folder;
   require(!directory.empty(),
           "data set folder needs the folder of its images (--data DIR): DIR/train/CLASS/IMAGE and "
           "DIR/test/CLASS/IMAGE");
+  if (source.images.size > 0) return open_photos(source);
   const std::vector<std::string> names = class_names(directory / "train"),
                                  tested = class_names(directory / "test");
-  require(names == tested,
-          "{} holds the classes {}, and {} holds {}; rename or move the folders until they agree",
-          (directory / "train").string(), fmt::join(names, ", "), (directory / "test").string(),
-          fmt::join(tested, ", "));
+  require_same_classes(directory / "train", names, directory / "test", tested);
   std::pair<fs::path, ImageSize> first;
   ImageStore train = read_part(directory / "train", names, first),
              test = read_part(directory / "test", names, first);
@@ -123,21 +57,15 @@ DatasetPair open_folder(const fs::path& directory, std::uint64_t /*seed*/) {
   return pair;
 }
 
-DatasetPair open_test_folder(const fs::path& directory, const TrainedImages& trained) {
+DatasetPair open_test_folder(const DataSource& source, const TrainedImages& trained) {
+  const auto& directory = source.folder;
+  if (source.images.size > 0) return open_test_photos(source, trained);
   const fs::path folder = directory / "test";
-  const std::vector<std::string> names = class_names(folder, 1),
-                                 unknown = missing_from(trained.class_names, names);
-  if (!unknown.empty()) {
-    fail_usage("{} holds classes that the checkpoint does not know: {}; it knows {}",
-               folder.string(), listed(unknown), listed(trained.class_names));
-  }
+  const std::vector<std::string> names = class_names(folder, 1);
+  require_known_classes(folder, names, trained.class_names);
   std::pair<fs::path, ImageSize> first;
   ImageStore test = read_part(folder, names, first);
-  for (std::int32_t& label : test.labels) {
-    const auto place =
-        std::find(trained.class_names.begin(), trained.class_names.end(), names[label]);
-    label = static_cast<std::int32_t>(place - trained.class_names.begin());
-  }
+  relabel(test.labels, names, trained.class_names);
   const fs::path training = directory / "train";
   const auto read_training = [&] { return read_part(training, class_names(training), first); };
   return test_images(std::move(test), trained, training, read_training, "image files",
@@ -146,13 +74,14 @@ DatasetPair open_test_folder(const fs::path& directory, const TrainedImages& tra
 
 DatasetEntry folder() {
   return {.name = "folder",
-          .about = "images of your own: DIR/train/CLASS and DIR/test/CLASS with PNG or JPEG files",
-          .files = "train/CLASS and test/CLASS, folders of PNG or JPEG files of one size",
+          .about = "your own images: DIR/train/CLASS and DIR/test/CLASS with image files",
+          .files = "train/CLASS and test/CLASS, folders of image files",
           .model = "resnet20",
           .steps = 10000,
           .open = open_folder,
           .own = true,
-          .open_test = open_test_folder};
+          .open_test = open_test_folder,
+          .resizes = true};
 }
 
 }  // namespace lockstep

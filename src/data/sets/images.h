@@ -45,21 +45,17 @@ DatasetPair test_images(ImageStore test, const TrainedImages& trained,
                         const std::function<ImageStore()>& read, const std::string& name,
                         const std::string& from);
 
-/// One image file as RGB. Throws Error that names the file if it is damaged or no PNG or JPEG
-/// image.
-ImageStore read_image_file(const std::filesystem::path& file);
-
-/// `directory` holds train/CLASS/IMAGE and test/CLASS/IMAGE: PNG and JPEG files of one size. Throws
+/// The folder holds train/CLASS/IMAGE and test/CLASS/IMAGE: image files of one size, or of any with
+/// ImageOptions::size (photos.h). Throws
 /// Error with the name of the file or folder, what is wrong, and the cure.
-DatasetPair open_folder(const std::filesystem::path& directory, std::uint64_t seed);
-/// DatasetEntry::open_test. `directory` needs only test/, which may hold only some of the classes.
-DatasetPair open_test_folder(const std::filesystem::path& directory, const TrainedImages& trained);
+DatasetPair open_folder(const DataSource& source);
+/// DatasetEntry::open_test. The folder needs only test/, which may hold only some of the classes.
+DatasetPair open_test_folder(const DataSource& source, const TrainedImages& trained);
 
-/// `directory` holds train.h5 and test.h5, with arrays images (N, H, W, C or N, H, W; 0 to 255) and
+/// The folder holds train.h5 and test.h5, with arrays images (N, H, W, C or N, H, W; 0 to 255) and
 /// labels (N).
-DatasetPair open_hdf5_images(const std::filesystem::path& directory, std::uint64_t seed);
-/// DatasetEntry::open_test. `directory` needs only test.h5.
-DatasetPair open_hdf5_test_images(const std::filesystem::path& directory,
-                                  const TrainedImages& trained);
+DatasetPair open_hdf5_images(const DataSource& source);
+/// DatasetEntry::open_test. The folder needs only test.h5.
+DatasetPair open_hdf5_test_images(const DataSource& source, const TrainedImages& trained);
 
 }  // namespace lockstep

@@ -141,7 +141,8 @@ std::unique_ptr<Dataset> read_part(const fs::path& folder, const std::string& pa
 
 }  // namespace
 
-DatasetPair open_mnist(const fs::path& directory, std::uint64_t /*seed*/) {
+DatasetPair open_mnist(const DataSource& source) {
+  const auto& directory = source.folder;
   require(!directory.empty(),
           "data set mnist needs the folder of its files (--data DIR); scripts/get_data.sh mnist "
           "DIR downloads them");

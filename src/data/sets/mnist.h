@@ -23,6 +23,6 @@ inline constexpr SampleFormat kDigitFormat{.kind = SampleFormat::Kind::images,
 
 /// `seed` is not used. All is read and checked now: Error for a missing, truncated, damaged or
 /// wrong file with its name and the cure. Each process holds the images (52 MiB).
-DatasetPair open_mnist(const std::filesystem::path& directory, std::uint64_t seed);
+DatasetPair open_mnist(const DataSource& source);
 
 }  // namespace lockstep

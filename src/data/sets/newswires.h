@@ -30,6 +30,6 @@ const std::uint8_t* store_newswire(std::span<const std::int32_t> text, std::uint
 /// arrays values (the words of all texts), offsets (of each text in it, and their end) and labels,
 /// and how many of the texts are for training in the attribute `train`. All is read and checked
 /// now: Error with the name of the file and the cure. Each process holds the words (7 MiB).
-DatasetPair open_reuters(const std::filesystem::path& directory, std::uint64_t seed);
+DatasetPair open_reuters(const DataSource& source);
 
 }  // namespace lockstep

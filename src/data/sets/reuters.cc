@@ -119,7 +119,8 @@ const std::uint8_t* store_newswire(std::span<const std::int32_t> text, std::uint
   return buffer;
 }
 
-DatasetPair open_reuters(const fs::path& directory, std::uint64_t /*seed*/) {
+DatasetPair open_reuters(const DataSource& source) {
+  const auto& directory = source.folder;
   require(!directory.empty(),
           "data set reuters needs the folder of its file (--data DIR); scripts/get_data.sh reuters "
           "DIR downloads and converts it");

@@ -131,7 +131,7 @@ void paint(int label, Random& random, std::uint8_t* planes) {
   }
 }
 
-DatasetPair open(const std::filesystem::path& /*directory*/, std::uint64_t seed) {
+DatasetPair open(const DataSource& source) {
   GeneratedSpec spec{.about = "generated shapes and textures",
                      .name = "generated images",
                      .format = kCroppedImages,
@@ -143,7 +143,7 @@ DatasetPair open(const std::filesystem::path& /*directory*/, std::uint64_t seed)
     spec.class_names.push_back(fmt::format("{} {}", label < kShapeCount ? "plain" : "striped",
                                            kShapes[label % kShapeCount].name));
   }
-  return generate(spec, seed);
+  return generate(spec, source.seed);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ void draw(int topic, Random& random, std::uint8_t* bytes) {
   store_newswire({text.data(), length}, bytes);
 }
 
-DatasetPair open(const std::filesystem::path& /*directory*/, std::uint64_t seed) {
+DatasetPair open(const DataSource& source) {
   return generate({.about = "generated texts",
                    .name = "generated texts",
                    .unit = "texts",
@@ -35,7 +35,7 @@ DatasetPair open(const std::filesystem::path& /*directory*/, std::uint64_t seed)
                    .train = 8982,
                    .test = 2246,
                    .draw = draw},
-                  seed);
+                  source.seed);
 }
 
 }  // namespace

@@ -1,0 +1,196 @@
+// Prints the classes of image files by a trained checkpoint.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "apps/options/command_line.h"
+#include "apps/options/help.h"
+#include "apps/run/classifier.h"
+#include "apps/run/evaluated_checkpoint.h"
+#include "apps/run/run_setup.h"
+#include "apps/step/placement.h"
+#include "apps/step/replica_check.h"
+#include "src/base/table.h"
+#include "src/base/text.h"
+#include "src/data/image/class_folders.h"
+#include "src/data/image/photos.h"
+#include "src/data/standard.h"
+#include "src/device/devices.h"
+#include "src/report/report.h"
+
+namespace lockstep {
+namespace {
+
+struct ClassifyOptions {
+  std::string checkpoint, weights = "auto", precision, device = "auto";
+  std::vector<std::string> files;
+  bool json = false;
+  int top = 5, batch = 16, threads = 0;
+};
+
+void declare(OptionRows& rows, ClassifyOptions& o) {
+  rows.group("Options");
+  rows.text("CHECKPOINT", o.checkpoint, "",
+            "Checkpoint step-NNNNNNNNNN.h5, or a folder with checkpoints\n"
+            "A folder stands for its newest checkpoint.");
+  rows.list("FILES", o.files, "",
+            "Image files, folders of them, or - for names on standard input\n"
+            "Formats: JPEG, PNG, WebP, BMP and GIF.");
+  rows.number("--top", o.top, Bounds::at_least(1), "Number of most probable classes to print");
+  rows.flag("--json", o.json, "One JSON object per file instead of text");
+  rows.choice("--weights", o.weights, "NAME",
+              "Weights: auto, ema or raw\n"
+              "ema is the moving average. auto is ema if the checkpoint has it, otherwise raw.",
+              {"auto", "ema", "raw"});
+  rows.choice("--precision", o.precision, "TYPE",
+              "Type of activations: fp32, bf16, or fp16 on GPUs [as trained]",
+              {"fp32", "bf16", "fp16"});
+  rows.number("--batch", o.batch, Bounds::at_least(1, 4096), "Images that are computed together");
+  rows.text("--device", o.device, "NAME", "Device (see train_cifar --list)",
+            [](const std::string& name) { find(devices(), name); });
+  rows.optional_number("--threads", o.threads, Bounds::at_least(1), "Threads [all cores]");
+}
+
+void complain(const std::string& text) {
+  std::fputs(fmt::format("classify: {}\n", text).c_str(), stderr);
+}
+
+/// The files that the user names, in that order. Folders are replaced by their image files.
+std::vector<std::string> named_files(const std::vector<std::string>& names) {
+  std::vector<std::string> files;
+  const auto add = [&](const std::string& name) {
+    std::error_code unreadable;
+    if (!std::filesystem::is_directory(name, unreadable)) return files.push_back(name);
+    for (const std::filesystem::path& file : files_of_class(name))
+      if (has_image_name(file)) files.push_back(file.string());
+  };
+  for (const std::string& name : names) {
+    if (name != "-") {
+      add(name);
+      continue;
+    }
+    for (std::string line; std::getline(std::cin, line);)
+      if (!line.empty()) add(line);
+  }
+  return files;
+}
+
+std::unique_ptr<Dataset> images_of(const std::vector<std::string>& files,
+                                   const EvaluatedCheckpoint& checkpoint) {
+  require(!checkpoint.images.format.empty(),
+          "{} does not contain the form of its samples, because an early version wrote it. "
+          "Continue its run to save it again.",
+          checkpoint.file);
+  SampleFormat format = format_from(checkpoint.images.format);
+  require(format.kind != SampleFormat::Kind::words,
+          "{} was trained on words, and classify needs images. Use evaluate.", checkpoint.file);
+  if (!checkpoint.images.normalisation.empty())
+    format.standard = standard_from(checkpoint.images.normalisation, format.size.channels);
+  const int classes = static_cast<int>(checkpoint.images.class_names.size());
+  const std::vector<std::int32_t> labels(files.size());
+  return images_for_use({{}, files, labels, classes}, format);
+}
+
+/// One line for a file: the most probable classes.
+std::string line_of(const std::string& file, const std::vector<std::string>& classes,
+                    const double* probabilities, const ClassifyOptions& o) {
+  std::vector<std::size_t> order(classes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return probabilities[a] > probabilities[b];
+  });
+  order.resize(std::min(order.size(), static_cast<std::size_t>(o.top)));
+  if (o.json) {
+    nlohmann::ordered_json object{{"file", file}, {"classes", nlohmann::json::array()}};
+    for (const std::size_t i : order)
+      object["classes"].push_back({{"name", classes[i]}, {"probability", probabilities[i]}});
+    return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  std::vector<std::string> parts;
+  for (const std::size_t i : order)
+    parts.push_back(fmt::format("{} {:.2f} %", classes[i], 100 * probabilities[i]));
+  return fmt::format("{}: {}", printable(file), fmt::join(parts, ", "));
+}
+
+/// Prints one line for each file. False: at least one was no image.
+bool classify(const std::vector<std::string>& files, const Dataset& images,
+              const std::vector<std::string>& classes, Classifier& classifier,
+              const ClassifyOptions& o) {
+  bool all = true;
+  Console console;
+  std::vector<std::string> batch;
+  const auto finish = [&] {
+    const std::vector<double> probabilities = classifier.classify(std::ssize(batch));
+    for (std::size_t i = 0; i < batch.size(); ++i)
+      console.line(line_of(batch[i], classes, &probabilities[i * classes.size()], o));
+    batch.clear();
+  };
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    try {
+      images.read(static_cast<std::int64_t>(i), nullptr, classifier.sample(std::ssize(batch)),
+                  classifier.model().input_type());
+      batch.push_back(files[i]);
+    } catch (const Error& error) {
+      complain(error.what());
+      all = false;
+    }
+    if (std::ssize(batch) == o.batch) finish();
+  }
+  if (!batch.empty()) finish();
+  return all;
+}
+
+std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path) {
+  std::error_code unreadable;
+  if (std::filesystem::is_directory(path, unreadable)) {
+    auto newest = CheckpointFolder(path, complain).next();
+    require(newest != nullptr,
+            "{} contains no whole checkpoint (step-NNNNNNNNNN.h5). Use another folder.", path);
+    return newest;
+  }
+  auto checkpoint = std::make_unique<Checkpoint>(path);
+  checkpoint->verify();
+  return checkpoint;
+}
+
+int run(World& world, const ClassifyOptions& o) {
+  const Comm comm = world.comm();
+  if (comm.size() > 1) fail_usage("classify runs as one process. Start it without mpirun.");
+  Placement placement = place(comm, o.threads);
+  const std::unique_ptr<Device> device = make_device(comm, o.device, {}, placement);
+  const std::unique_ptr<Checkpoint> checkpoint = open_checkpoint(o.checkpoint);
+  const EvaluatedCheckpoint subject = describe(comm, checkpoint.get(), o.weights);
+  const std::vector<std::string> files = named_files(o.files);
+  if (files.empty()) fail_usage("there are no image files to classify. Name some.");
+  const std::unique_ptr<Dataset> images = images_of(files, subject);
+  const Type type = type_called(o.precision.empty() ? subject.precision : o.precision);
+  require_precision(*device, type);
+  Classifier classifier(*device, find(models(), subject.model), images->sample_shape(),
+                        images->classes(), o.batch, type);
+  classifier.load(load_on_devices(comm, checkpoint.get(), classifier.model().layout(),
+                                  subject.section(), *device));
+  return classify(files, *images, subject.images.class_names, classifier, o) ? kExitSuccess
+                                                                             : kExitFailure;
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  ClassifyOptions options;
+  const ProgramText program{"classify", "Prints the classes of image files by a trained checkpoint",
+                            "classify [OPTIONS] CHECKPOINT FILES..."};
+  return run_or_print_help(
+      argc, argv, "classify",
+      [&](std::string& answer) {
+        OptionRows rows;
+        declare(rows, options = {});
+        return read_command_line(rows, program, argc, argv, answer);
+      },
+      [&](World& world) { return run(world, options); });
+}

@@ -1,0 +1,122 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "src/base/check.h"
+#include "src/data/image/formats.h"
+
+namespace lockstep {
+namespace {
+
+enum class Format : std::uint8_t { none, jpeg, png, webp, other };
+
+Format format_of(std::span<const std::uint8_t> file) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  if (text.starts_with("\xff\xd8\xff")) return Format::jpeg;
+  if (text.starts_with("\x89PNG\r\n\x1a\n")) return Format::png;
+  if (text.starts_with("RIFF") && text.substr(0, 12).ends_with("WEBP")) return Format::webp;
+  if (text.starts_with("GIF8") || text.starts_with("BM")) return Format::other;
+  return Format::none;
+}
+
+Format require_format(const EncodedImage& file) {
+  const Format format = format_of(file.bytes);
+  if (format == Format::none) {
+    fail_image(file.name,
+               file.bytes.empty() ? "it is empty" : "it is no JPEG, PNG, WebP, BMP or GIF file");
+  }
+  return format;
+}
+
+}  // namespace
+
+void fail_image(const std::string& name, const std::string& why) {
+  fail("{} is no readable image: {}; move it out of the folder", name, why);
+}
+
+void require_size(const EncodedImage& file, std::int64_t height, std::int64_t width) {
+  if (height < 1 || width < 1 || height > kLargestEdge || width > kLargestEdge) {
+    fail_image(file.name, fmt::format("its size is {}x{} pixels, and the limit is {} along an edge",
+                                      width, height, kLargestEdge));
+  }
+}
+
+std::vector<std::uint8_t> in_front_of_white(const std::uint8_t* rgba, std::int64_t pixels) {
+  std::vector<std::uint8_t> rgb(3 * pixels);
+  for (std::int64_t i = 0; i < pixels; ++i) {
+    const int alpha = rgba[4 * i + 3];
+    for (int c = 0; c < 3; ++c) {
+      const int value = rgba[4 * i + c] * alpha + 255 * (255 - alpha);
+      rgb[3 * i + c] = static_cast<std::uint8_t>((value + 127) / 255);
+    }
+  }
+  return rgb;
+}
+
+bool is_image(std::span<const std::uint8_t> file) { return format_of(file) != Format::none; }
+
+ImageSize image_size(std::span<const std::uint8_t> file, const std::string& name) {
+  const EncodedImage encoded{file, name};
+  switch (require_format(encoded)) {
+    case Format::jpeg:
+      return jpeg_size(encoded);
+    case Format::png:
+      return png_size(encoded);
+    case Format::webp:
+      return webp_size(encoded);
+    default:
+      return other_size(encoded);
+  }
+}
+
+Image decode_image(std::span<const std::uint8_t> file, const std::string& name, int least) {
+  const EncodedImage encoded{file, name};
+  switch (require_format(encoded)) {
+    case Format::jpeg:
+      return decode_jpeg(encoded, least);
+    case Format::png:
+      return decode_png(encoded);
+    case Format::webp:
+      return decode_webp(encoded);
+    default:
+      return decode_other(encoded);
+  }
+}
+
+std::vector<std::uint8_t> read_image_bytes(const std::filesystem::path& path) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const std::string name = path.string();
+  // O_NONBLOCK: opening a pipe would wait for its writer.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) fail("cannot open {}: {}; check its permissions", name, std::strerror(errno));
+  struct Close {
+    int descriptor;
+    ~Close() { ::close(descriptor); }
+  } const close_at_end{descriptor};
+  struct stat status {};
+  const bool known = ::fstat(descriptor, &status) == 0;
+  require(known && S_ISREG(status.st_mode), "{} is not a regular file; move it out of the folder",
+          name);
+  if (status.st_size > kMost) fail_image(name, "it is longer than 1 GiB");
+  std::vector<std::uint8_t> bytes(status.st_size);
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got = ::read(descriptor, &bytes[done], bytes.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("cannot read {}: {}", name, std::strerror(errno));
+    if (got == 0) break;  // it was cut meanwhile, and its decoder finds that
+    done += static_cast<std::size_t>(got);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+Image read_image(const std::filesystem::path& path) {
+  return decode_image(read_image_bytes(path), path.string());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,36 @@
+// Decoders of image files, one for each format. decode.cc chooses among them.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "src/data/image/image.h"
+
+namespace lockstep {
+
+/// The file with its name for errors.
+struct EncodedImage {
+  std::span<const std::uint8_t> bytes;
+  const std::string& name;
+};
+
+/// Throws Error: the file is not a readable image, because of `why`.
+[[noreturn]] void fail_image(const std::string& name, const std::string& why);
+/// Throws Error if an edge is longer than kLargestEdge.
+void require_size(const EncodedImage& file, std::int64_t height, std::int64_t width);
+/// RGB of `pixels` RGBA pixels in front of white.
+std::vector<std::uint8_t> in_front_of_white(const std::uint8_t* rgba, std::int64_t pixels);
+
+// The sizes come from the headers, and those of JPEG are of the upright image.
+
+ImageSize jpeg_size(const EncodedImage& file);
+Image decode_jpeg(const EncodedImage& file, int least);
+ImageSize png_size(const EncodedImage& file);
+Image decode_png(const EncodedImage& file);
+ImageSize webp_size(const EncodedImage& file);
+Image decode_webp(const EncodedImage& file);
+/// BMP, and the first frame of GIF.
+ImageSize other_size(const EncodedImage& file);
+Image decode_other(const EncodedImage& file);
+
+}  // namespace lockstep

@@ -1,0 +1,71 @@
+// Image files of any size: decoding, and resizing of a part to the size that a network sees.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/random.h"
+#include "src/data/dataset.h"
+
+namespace lockstep {
+
+/// 8-bit RGB, the channels of a pixel side by side.
+struct Image {
+  ImageSize size;
+  std::vector<std::uint8_t> pixels;
+};
+
+/// Largest number of pixels along an edge.
+inline constexpr std::int64_t kLargestEdge = 1 << 14;
+
+/// Whether the bytes begin like a file of a supported format: JPEG, PNG, WebP, BMP or GIF.
+bool is_image(std::span<const std::uint8_t> file);
+
+/// Decodes a whole file to RGB, upright by its EXIF orientation. Grey and CMYK become RGB. White
+/// shows through transparent parts. GIF: the first frame. `least` > 0: a JPEG file may be decoded
+/// at a half, a quarter or an eighth of its size if its shorter side keeps `least` pixels. `name`
+/// is for errors. Throws Error if the file is damaged, too large or in another format.
+/// Thread-safe.
+Image decode_image(std::span<const std::uint8_t> file, const std::string& name, int least = 0);
+
+/// The size that decode_image() gives the image without `least`; it reads only the header. Throws
+/// Error as decode_image() does.
+ImageSize image_size(std::span<const std::uint8_t> file, const std::string& name);
+
+/// The bytes of an image file. Throws Error if `path` is no regular file or cannot be read, or if
+/// it is longer than 1 GiB.
+std::vector<std::uint8_t> read_image_bytes(const std::filesystem::path& path);
+/// decode_image() of a file.
+Image read_image(const std::filesystem::path& path);
+
+/// Part of an image, in pixels.
+struct Box {
+  std::int64_t top = 0, left = 0, height = 0, width = 0;
+
+  bool operator==(const Box&) const = default;
+};
+
+/// The part for evaluation: the largest part in the middle with the proportions of `height` x
+/// `width`, and of it `share` (0 to 1] of each edge.
+Box centre_box(const ImageSize& image, std::int64_t height, std::int64_t width, double share);
+
+/// Bounds of a random part: its share of the image's area, and its width over its height.
+struct RandomBox {
+  double least_area = 0.08, most_area = 1, least_ratio = 3.0 / 4, most_ratio = 4.0 / 3;
+};
+
+/// A random part for training. Ten times it draws an area and a ratio (log-uniform), in this order,
+/// until the part fits. Otherwise it returns the largest part in the middle with an allowed ratio.
+/// Source: Szegedy et al., "Going deeper with convolutions", CVPR 2015, 6.
+Box random_box(const ImageSize& image, const RandomBox& bounds, Random& random);
+
+/// Resizes the part `box` of `image` to height x width and writes it to `out`, with 3 bytes for
+/// each pixel. Bilinear interpolation with antialiasing: the triangle is as wide as the distance of
+/// two output pixels if the part shrinks. Values are rounded to the nearest integer.
+void resize(const Image& image, const Box& box, std::int64_t height, std::int64_t width,
+            std::uint8_t* out);
+
+}  // namespace lockstep

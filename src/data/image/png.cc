@@ -1,0 +1,54 @@
+// PNG by libpng's simplified interface.
+#include <png.h>
+
+#include "src/data/image/formats.h"
+
+namespace lockstep {
+
+namespace {
+
+/// A file whose header is read.
+class PngReader {
+ public:
+  explicit PngReader(const EncodedImage& file) : file_(file) {
+    png.version = PNG_IMAGE_VERSION;
+    check(png_image_begin_read_from_memory(&png, file.bytes.data(), file.bytes.size()));
+    try {
+      require_size(file, png.height, png.width);
+    } catch (...) {
+      png_image_free(&png);
+      throw;
+    }
+  }
+  ~PngReader() { png_image_free(&png); }
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
+
+  void check(int good) {  // libpng has freed its memory if it is not good
+    if (good == 0 || (png.warning_or_error & PNG_IMAGE_ERROR) != 0)
+      fail_image(file_.name, png.message);
+  }
+  ImageSize size() const { return {png.height, png.width, 3}; }
+
+  png_image png{};
+
+ private:
+  const EncodedImage& file_;
+};
+
+}  // namespace
+
+ImageSize png_size(const EncodedImage& file) { return PngReader(file).size(); }
+
+Image decode_png(const EncodedImage& file) {
+  PngReader reader(file);
+  png_image& png = reader.png;
+  png.format = PNG_FORMAT_RGB;
+  Image image{reader.size(), {}};
+  image.pixels.resize(image.size.count());
+  const png_color white{255, 255, 255};  // behind transparent parts
+  reader.check(png_image_finish_read(&png, &white, image.pixels.data(), 0, nullptr));
+  return image;
+}
+
+}  // namespace lockstep

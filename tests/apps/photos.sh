@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Photos of different sizes: train_images, a resume on another number of ranks, evaluate, classify, and errors.
+# usage: photos.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_h5py
+
+photos=$folder/photos
+python3 - "$photos" <<'PYTHON' || exit 77
+# Uncompressed BMP files need no library: red or blue pictures of several sizes.
+import os, struct, sys
+for part, count in (("train", 12), ("val", 6)):
+    for name, pixel in (("red", b"\x20\x10\xd0"), ("blue", b"\xd0\x20\x10")):
+        os.makedirs(f"{sys.argv[1]}/{part}/{name}")
+        for i in range(count):
+            width, height = 20 + 7 * i, 64 - 3 * i
+            row = pixel * width
+            row += b"\0" * (-len(row) % 4)
+            data = row * height
+            head = struct.pack("<2sIHHIIiiHHIIiiII", b"BM", 54 + len(data), 0, 0, 54, 40, width, height, 1, 24, 0, len(data),
+                               0, 0, 0, 0)
+            with open(f"{sys.argv[1]}/{part}/{name}/{i}.bmp", "wb") as file:
+                file.write(head + data)
+PYTHON
+echo notes >"$photos/train/red/notes.txt"
+run=(train_images --data "$photos" --model resnet_small --image-size 16 --global-batch 8 --shards 2 --ema 0 --lr 0.01
+     --eval-every 0 --summary-every 0 --threads 1)
+
+ranks 2 "${run[@]}" --steps 24 --checkpoint-dir "$folder/whole"
+expect "training on two ranks" test "$code" = 0
+expect "the summary names size and other files" grep -q 'resized to 16x16; 1 other file left out' "$folder/out"
+ranks 1 "${run[@]}" --steps 12 --checkpoint-dir "$folder/parts"
+ranks 2 "${run[@]}" --steps 24 --workers 2 --checkpoint-dir "$folder/parts"
+expect "a resume on other ranks" test "$code" = 0
+expect_same_state "a resume on other ranks" "$(step_file "$folder/whole" 24)" "$(step_file "$folder/parts" 24)"
+
+ranks 1 evaluate "$folder/whole" --data "$photos"
+expect "evaluate reads the size from the checkpoint" grep -q 'top-1 100.00 %.*12 samples' "$folder/out"
+
+ranks 1 classify "$folder/whole" "$photos/val/red" "$photos/val/blue/0.bmp"
+expect "classify" test "$code" = 0
+expect "seven lines" test "$(grep -c '%' "$folder/out")" = 7
+expect "the right classes" test "$(grep -cE '/red/[0-9].bmp: red|/blue/0.bmp: blue' "$folder/out")" = 7
+ranks 1 classify "$folder/whole" --json --top 1 "$photos/val/blue/1.bmp"
+expect "JSON" grep -qE '"name":"blue","probability":(1.0|0.[5-9])' "$folder/out"
+# shellcheck disable=SC2016
+run bash -c 'echo "$3" | "$1" "$2" -' - "$build/classify" "$folder/whole" "$photos/val/red/2.bmp"
+expect "names on standard input" grep -q '2.bmp: red' "$folder/out"
+echo "no image" >"$folder/bad.jpg"
+ranks 1 classify "$folder/whole" "$folder/bad.jpg" "$photos/val/red/3.bmp"
+expect "a damaged file fails" test "$code" = 1
+expect "the others are classified" grep -q '3.bmp: red' "$folder/out"
+expect "the damaged file is named" grep -q 'classify: .*bad.jpg' "$folder/err"
+ranks 1 classify "$folder/whole"
+expect "no files" test "$code" = 2
+ranks 2 classify "$folder/whole" "$photos/val/red/3.bmp"
+expect "several ranks" test "$code" = 2
+
+ranks 2 train_cifar --image-size 16 --steps 1
+expect_error "a set of one size" 2 'train_cifar: --image-size'
+cp "$folder/bad.jpg" "$photos/train/red/bad.jpg"
+ranks 2 "${run[@]}" --steps 24
+expect_error "a damaged training image" 1 'train_images: .*bad.jpg'
+finish

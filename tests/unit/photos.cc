@@ -1,0 +1,245 @@
+// Folders of image files of any size as data sets, and files in use with a trained network.
+#include "src/data/image/photos.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <png.h>
+
+#include <set>
+
+#include "src/data/image/image.h"
+#include "src/data/loader.h"
+#include "src/data/sets/images.h"
+#include "src/data/standard.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+/// A picture whose red grows from left to right and whose green grows downwards.
+void write_picture(const fs::path& file, int width, int height, int blue) {
+  fs::create_directories(file.parent_path());
+  std::vector<std::uint8_t> rgb;
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x)
+      for (const int value : {255 * x / width, 255 * y / height, blue})
+        rgb.push_back(static_cast<std::uint8_t>(value));
+  png_image png{};
+  png.version = PNG_IMAGE_VERSION;
+  png.width = static_cast<png_uint_32>(width);
+  png.height = static_cast<png_uint_32>(height);
+  png.format = PNG_FORMAT_RGB;
+  ASSERT_TRUE(png_image_write_to_file(&png, file.c_str(), 0, rgb.data(), 0, nullptr));
+}
+
+std::vector<float> read(const Dataset& set, std::int64_t index, Random* random = nullptr) {
+  std::vector<float> values(set.sample_shape().count());
+  set.read(index, random, values.data(), Type::f32);
+  return values;
+}
+
+class Photos : public testing::Test {
+ protected:
+  Photos() {
+    int blue = 0;  // tells the files apart
+    for (const char* part : {"train", "val"})
+      for (const char* name : {"cat", "dog"})
+        for (const char* file : {"a.png", "b.PNG"}) {
+          blue += 5;
+          write_picture(at(part) / name / file, 40 + blue, 60 - blue, blue);
+        }
+  }
+  fs::path at(const std::string& path) { return folder_ / path; }
+  DataSource source(int size = 16) {
+    DataSource source{folder_.path()};
+    source.images.size = size;
+    return source;
+  }
+  std::string refusal(const DataSource& source) {
+    return error_of([&] { open_folder(source); });
+  }
+  TemporaryDirectory folder_;
+};
+
+TEST_F(Photos, HaveTheSizeThatIsAskedFor) {
+  const DatasetPair pair = open_folder(source());
+  EXPECT_EQ(pair.class_names, (std::vector<std::string>{"cat", "dog"}));
+  ASSERT_EQ(pair.train->size(), 4);
+  ASSERT_EQ(pair.test->size(), 4);
+  EXPECT_EQ(pair.train->sample_shape(), (Shape{1, 16, 16, 3}));
+  EXPECT_EQ(pair.train->label(1), 0);
+  EXPECT_EQ(pair.train->label(2), 1);
+  // Evaluation sees the middle 7/8 of the shorter edge, so red runs from 1/16 of 255 and on.
+  const std::vector<float> values = read(*pair.test, 0);
+  const Standard& standard = pair.test->format().standard;
+  const auto value = [&](int y, int x, int c) {
+    return values[3 * (16 * y + x) + c] * standard.deviation[c] + standard.mean[c];
+  };
+  EXPECT_NEAR(value(8, 8, 0), 127, 8);
+  EXPECT_NEAR(value(8, 8, 1), 127, 8);
+  EXPECT_NEAR(value(3, 3, 2), 25, 1e-3) << "the blue of the first test image";
+  EXPECT_GT(value(8, 15, 0), value(8, 0, 0) + 100);
+}
+
+TEST_F(Photos, OfTrainingFollowFromTheRandomNumbers) {
+  const DatasetPair pair = open_folder(source());
+  std::set<std::vector<float>> seen;
+  int mirrored = 0, inverted = 0;
+  for (std::uint32_t epoch = 0; epoch < 60; ++epoch) {
+    Random random(1, Purpose::augment, epoch, 2), same = random;
+    const std::vector<float> values = read(*pair.train, 2, &random);
+    EXPECT_EQ(values, read(*pair.train, 2, &same));
+    seen.insert(values);
+    mirrored += values[0] > values[3 * 15];
+    inverted += values[1] > values[3 * 16 * 15 + 1];
+  }
+  EXPECT_EQ(seen.size(), 60u);
+  EXPECT_NEAR(mirrored, 30, 15);
+  EXPECT_EQ(inverted, 0) << "only --flip vertical or both turns images over";
+}
+
+TEST_F(Photos, AreFlippedOnlyAsAskedFor) {
+  for (const std::string& flip : kFlips) {
+    DataSource asked = source();
+    asked.images.flip = flip;
+    const DatasetPair pair = open_folder(asked);
+    int mirrored = 0, inverted = 0;
+    for (std::uint32_t epoch = 0; epoch < 60; ++epoch) {
+      Random random(1, Purpose::augment, epoch, 2);
+      const std::vector<float> values = read(*pair.train, 2, &random);
+      mirrored += values[0] > values[3 * 15];
+      inverted += values[1] > values[3 * 16 * 15 + 1];
+    }
+    EXPECT_EQ(mirrored > 0, flip == "horizontal" || flip == "both") << flip;
+    EXPECT_EQ(inverted > 0, flip == "vertical" || flip == "both") << flip;
+  }
+}
+
+TEST_F(Photos, AreTheSameWithAnyNumberOfWorkers) {
+  const DatasetPair pair = open_folder(source());
+  LoaderSpec spec{.seed = 3, .global_batch = 3};
+  HostLoader alone(*pair.train, spec);
+  spec.workers = 3;
+  HostLoader together(*pair.train, spec);
+  for (int step = 0; step < 6; ++step) {
+    const Batch a = alone.next(), b = together.next();
+    const std::size_t count = a.images.count();
+    EXPECT_TRUE(
+        std::equal(a.images.as<float>(), a.images.as<float>() + count, b.images.as<float>()));
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(a.labels.as<std::int32_t>()[i], b.labels.as<std::int32_t>()[i]);
+  }
+}
+
+TEST_F(Photos, OfOneFolderAreDividedByTheirNames) {
+  fs::remove_all(at("val"));
+  for (const char* name : {"cat", "dog"})
+    for (int i = 0; i < 50; ++i)
+      write_picture(at("train") / name / (std::to_string(i) + ".png"), 8, 8, i);
+  DataSource one = source(8);
+  one.folder = at("train");
+  EXPECT_THAT(refusal(one), HasSubstr("--validation"));
+  one.images.validation = 0.3;
+  const DatasetPair pair = open_folder(one), again = open_folder(one);
+  EXPECT_EQ(pair.train->size() + pair.test->size(), 104);
+  EXPECT_NEAR(static_cast<double>(pair.test->size()), 31, 14);
+  EXPECT_EQ(pair.identity, again.identity);
+  one.images.validation = 0.5;
+  EXPECT_GT(open_folder(one).test->size(), pair.test->size());
+  EXPECT_THAT(refusal({.folder = folder_.path(), .images = {.size = 8, .validation = 0.1}}),
+              HasSubstr("has train/"));
+}
+
+TEST_F(Photos, LeaveOtherFilesOut) {
+  put(at("train/cat/Thumbs.db"), "x");
+  put(at("train/cat/labels.csv"), "x");
+  const DatasetPair pair = open_folder(source());
+  EXPECT_EQ(pair.train->size(), 4);
+  EXPECT_THAT(pair.train->describe(), HasSubstr("2 other files left out"));
+  EXPECT_THAT(pair.train->describe(), HasSubstr("resized to 16x16"));
+}
+
+TEST_F(Photos, RefuseWhatCannotBeTrainedOn) {
+  put(at("train/cat/a.png"), "no image");
+  const DatasetPair pair = open_folder(source());
+  EXPECT_THAT(error_of([&] { read(*pair.train, 0); }), HasSubstr(at("train/cat/a.png").string()));
+  fs::remove_all(at("val/dog"));
+  EXPECT_THAT(refusal(source()), HasSubstr("1 class folders"));
+  fs::create_directories(at("val/dog"));
+  EXPECT_THAT(refusal(source()), HasSubstr(at("val/dog").string()));
+  fs::remove_all(at("val"));
+  EXPECT_THAT(refusal(source()), HasSubstr("neither val/ nor test/"));
+}
+
+TEST_F(Photos, HaveAnIdentityOfNamesAndSizes) {
+  const std::string before = open_folder(source()).identity;
+  EXPECT_EQ(open_folder(source(8)).identity, before);
+  write_picture(at("train/dog/c.png"), 30, 30, 3);
+  EXPECT_NE(open_folder(source()).identity, before);
+  fs::remove(at("train/dog/c.png"));
+  EXPECT_EQ(open_folder(source()).identity, before);
+  write_picture(at("train/dog/a.png"), 90, 90, 3);
+  EXPECT_NE(open_folder(source()).identity, before);
+}
+
+TEST_F(Photos, OfTestsHaveTheCheckpointsClasses) {
+  const DatasetPair both = open_folder(source());
+  const TrainedImages trained{{"ant", "dog", "cat"},
+                              to_text(both.train->format().standard, 3),
+                              to_text(both.train->format())};
+  const DatasetPair pair = open_test_folder(source(), trained);
+  EXPECT_EQ(pair.train, nullptr);
+  EXPECT_EQ(pair.test->classes(), 3);
+  EXPECT_EQ(pair.test->label(0), 2);
+  EXPECT_EQ(pair.test->label(2), 1);
+  EXPECT_EQ(read(*pair.test, 1), read(*both.test, 1)) << "the same bits";
+  EXPECT_THAT(error_of([&] {
+                open_test_folder(source(), {{"ant", "dog"}, trained.normalisation});
+              }),
+              HasSubstr("cat"));
+}
+
+TEST_F(Photos, InUseAreSeenAsInEvaluation) {
+  const DatasetPair pair = open_folder(source());
+  SampleFormat format = format_from(to_text(pair.train->format()));
+  format.standard = pair.train->format().standard;
+  const std::vector<std::string> names{at("val/cat/a.png").string()};
+  const auto set = images_for_use({{}, names, {0}, 2}, format);
+  EXPECT_EQ(set->sample_shape(), (Shape{1, 16, 16, 3}));
+  EXPECT_EQ(read(*set, 0), read(*pair.test, 0));
+
+  const SampleFormat grey{.kind = SampleFormat::Kind::images, .size = {4, 8, 1}};
+  const auto small = images_for_use({{}, names, {0}, 2}, grey);
+  EXPECT_EQ(small->sample_shape(), (Shape{1, 4, 8, 1}));
+  const std::vector<float> values = read(*small, 0);
+  EXPECT_GT(values[7], values[0]) << "red grows to the right";
+  EXPECT_NEAR(values[18], 0.299 * 143 + 0.587 * 143 + 0.114 * 25, 20);
+
+  const SampleFormat planes{.kind = SampleFormat::Kind::images, .size = {4, 4, 3, true}};
+  const auto colours = images_for_use({{}, names, {0}, 2}, planes);
+  EXPECT_NEAR(read(*colours, 0)[2], 25, 1) << "blue";
+  const std::uint8_t* stored = nullptr;
+  std::vector<std::uint8_t> buffer(48);
+  stored = colours->stored(0, buffer.data());
+  EXPECT_EQ(stored[2 * 16], 25) << "the third plane";
+}
+
+TEST(Format, ComesBackFromItsText) {
+  const SampleFormat format{.kind = SampleFormat::Kind::crops, .size = {32, 30, 3, true}};
+  const SampleFormat back = format_from(to_text(format));
+  EXPECT_EQ(back.kind, format.kind);
+  EXPECT_EQ(back.size, format.size);
+  EXPECT_FALSE(back.files);
+  for (
+      const char* text :
+      {"", "{}", "[]", R"({"kind": "films"})",
+       R"({"kind": "images", "height": -1, "width": 1, "channels": 1, "planes": false, "files": false})",
+       R"({"kind": "images", "height": 1e9, "width": 1, "channels": 1, "planes": false, "files": false})"})
+    EXPECT_NE(error_of([&] { format_from(text); }), "") << text;
+}
+
+}  // namespace
+}  // namespace lockstep
