@@ -113,7 +113,9 @@ std::string line_of(const std::string& file, const std::vector<std::string>& cla
   std::vector<std::string> parts;
   for (const std::size_t i : order)
     parts.push_back(fmt::format("{} {:.2f} %", classes[i], 100 * probabilities[i]));
-  return fmt::format("{}: {}", printable(file), fmt::join(parts, ", "));
+  std::string name = printable(file);
+  std::replace(name.begin(), name.end(), '\n', '?');  // one line for each file
+  return fmt::format("{}: {}", name, fmt::join(parts, ", "));
 }
 
 /// Prints one line for each file. False: at least one was no image.

@@ -44,10 +44,10 @@ class Evaluation {
   /// Stream::after_each() of its stream.
   void after_each(std::function<void()> done) { stream_->after_each(std::move(done)); }
 
-  /// Collective. Evaluates `parameters` (layout().count floats in memory of the device, the same on
-  /// all ranks); every rank
-  /// gets the sums. After each batch every rank calls `go_on` with the share of the data set that
-  /// is done. If it returns false on one rank, all ranks stop at once. None: they stopped.
+  /// Collective. Evaluates `parameters`, layout().count floats in memory of the device, the same on
+  /// all ranks. They must stay valid until the next call. Every rank gets the sums. After each
+  /// batch every rank calls `go_on` with the share of the data set that is done. If it returns
+  /// false on one rank, all ranks stop at once. None: they stopped.
   std::optional<EvaluationResult> run(const Comm& comm, float* parameters,
                                       const std::function<bool(double)>& go_on);
 

@@ -49,14 +49,15 @@ Memory load_on_devices(const Comm& comm, const Checkpoint* checkpoint, const Lay
                        const std::string& section, Device& device) {
   const std::size_t bytes = layout.count * sizeof(float);
   Memory host, result;
-  agree(comm, [&] {
-    host = device.allocate(bytes, Place::host);
-    result = device.allocate(bytes, Place::device);
-  });
+  agree(comm, [&] { host = device.allocate(bytes, Place::host); });
   load_on_all_ranks(comm, checkpoint, layout, {{section, reinterpret_cast<float*>(host.get())}});
-  const std::unique_ptr<Stream> stream = device.stream();
-  device.copy(*stream, result.get(), host.get(), bytes);
-  stream->synchronize();
+  if (device.traits().memory_is_host) return host;
+  agree(comm, [&] {
+    result = device.allocate(bytes, Place::device);
+    const std::unique_ptr<Stream> stream = device.stream();
+    device.copy(*stream, result.get(), host.get(), bytes);
+    stream->synchronize();
+  });
   return result;
 }
 

@@ -46,6 +46,9 @@ expect "JSON" grep -qE '"name":"blue","probability":(1.0|0.[5-9])' "$folder/out"
 # shellcheck disable=SC2016
 run bash -c 'echo "$3" | "$1" "$2" -' - "$build/classify" "$folder/whole" "$photos/val/red/2.bmp"
 expect "names on standard input" grep -q '2.bmp: red' "$folder/out"
+cp "$photos/val/red/2.bmp" "$folder/two"$'\n'"lines.bmp"
+ranks 1 classify "$folder/whole" "$folder" --top 1
+expect "a name with a line end" grep -q 'two?lines.bmp: red' "$folder/out"
 echo "no image" >"$folder/bad.jpg"
 ranks 1 classify "$folder/whole" "$folder/bad.jpg" "$photos/val/red/3.bmp"
 expect "a damaged file fails" test "$code" = 1
