@@ -79,7 +79,8 @@ void add_convolutions() {
     for (const Type type : {Type::f32, Type::bf16}) {
       RecordingDevice device;
       if (!device.traits().computes(type)) continue;
-      Model(device, entry, entry.sample, 10, /*batch=*/64, type, /*training=*/true);
+      const std::int64_t batch = entry.sample[1] > 64 ? 8 : 64;  // photos are larger
+      Model(device, entry, entry.sample, 10, batch, type, /*training=*/true);
       for (const ConvolutionSpec& spec : device.convolutions) specs.try_emplace(title(spec), spec);
     }
   }

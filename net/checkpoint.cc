@@ -31,9 +31,10 @@ std::size_t size_of(const Parameter& parameter) {
   return static_cast<std::size_t>(parameter.shape.count());
 }
 
-/// Throws unless `file` holds `section` with exactly the parameters of `layout`.
+/// Throws unless `file` holds `section` with exactly the parameters of `layout`. Those of the layer
+/// `without` may have other shapes.
 void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const Layout& layout,
-             const Section& section) {
+             const Section& section, int without) {
   const std::string prefix = section.name + "/";
   std::set<std::string> spare;
   for (const std::string& name : reader.arrays()) {
@@ -61,7 +62,7 @@ void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const 
     if (spare.erase(name) == 0)
       differs(fmt::format("it has no {} ({})", name, parameter.shape.text()));
     const Shape there = reader.shape(name);
-    if (there != parameter.shape) {
+    if (there != parameter.shape && parameter.layer != without) {
       differs(fmt::format("{} is {} in the file and {} in this model", name, there.text(),
                           parameter.shape.text()));
     }
@@ -149,11 +150,19 @@ bool Checkpoint::has(const std::string& section) const {
 
 void Checkpoint::verify() const { reader_->verify(); }
 
-void Checkpoint::load(const Layout& layout, const std::vector<Section>& sections) const {
-  for (const Section& section : sections) compare(*reader_, file_, layout, section);
+std::optional<Shape> Checkpoint::shape(const Section& section, const Parameter& parameter) const {
+  const std::vector<std::string> names = reader_->arrays();
+  const std::string name = section.name + "/" + parameter.name;
+  if (std::find(names.begin(), names.end(), name) == names.end()) return {};
+  return reader_->shape(name);
+}
+
+void Checkpoint::load(const Layout& layout, const std::vector<Section>& sections,
+                      int without) const {
+  for (const Section& section : sections) compare(*reader_, file_, layout, section, without);
   for (const Section& section : sections) {
     for (const Parameter& parameter : layout.parameters) {
-      if (!section.holds(parameter)) continue;
+      if (!section.holds(parameter) || parameter.layer == without) continue;
       reader_->array(section.name + "/" + parameter.name,
                      {section.arena + parameter.range.begin, size_of(parameter)});
     }

@@ -85,8 +85,11 @@ class Checkpoint {
   void verify() const;
   /// Fills the arenas. Every section must be there with exactly the layout's parameters. The first
   /// difference throws before anything is overwritten. A damaged file (verify() first) throws with
-  /// the arenas half written. The file may contain further sections.
-  void load(const Layout& layout, const std::vector<Section>& sections) const;
+  /// the arenas half written. The file may contain further sections. Parameters of the layer
+  /// number `without` may have any shape, and keep their values.
+  void load(const Layout& layout, const std::vector<Section>& sections, int without = -1) const;
+  /// The shape of an array; nothing if there is none.
+  std::optional<Shape> shape(const Section& section, const Parameter& parameter) const;
 
  private:
   std::filesystem::path file_;

@@ -27,8 +27,10 @@ struct AffineInit {
   bool frozen = false;
 };
 
-/// The padding around an image or a sequence. `same`: out = ceil(in / stride). `valid`: none.
-enum class Padding { same, valid };
+/// The padding around an image or a sequence. `same`: out = ceil(in / stride), in a pool with as
+/// few elements as possible, as in TensorFlow. `valid`: none. `centred`: kernel / 2 elements on
+/// both ends, as in PyTorch.
+enum class Padding { same, valid, centred };
 
 struct ConvolutionOptions {
   std::int64_t stride = 1;
@@ -118,6 +120,8 @@ std::unique_ptr<Layer> layer_norm(float epsilon = 1e-5f);
 std::unique_ptr<Layer> chain(NamedLayers layers);
 
 /// y = x + branch(x) [, ReLU]; with `shortcut`, y = shortcut(x) + branch(x) [, ReLU].
-std::unique_ptr<Layer> residual(NamedLayers branch, NamedLayers shortcut = {}, bool relu = false);
+/// Names of the shortcut's layers begin with `name`.
+std::unique_ptr<Layer> residual(NamedLayers branch, NamedLayers shortcut = {}, bool relu = false,
+                                std::string name = "shortcut");
 
 }  // namespace lockstep

@@ -30,7 +30,8 @@ void ModelOptions::declare(OptionRows& rows, std::string_view by_default,
       .shapes_weights()
       .common();
   rows.text("--init", init, "FILE",
-            "Checkpoint whose weights begin a new run at step 0 [random weights]")
+            "Checkpoint or .safetensors file whose weights begin a new run [random weights]\n"
+            "A last layer of another number of classes begins with random weights.")
       .shapes_weights();
   rows.flag("--sync-bn", sync_bn,
             "Synchronised batch norm: statistics of the global batch, not of shards\n"

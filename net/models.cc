@@ -5,9 +5,10 @@
 #include "src/base/registry.h"
 
 // In the order of --list.
-#define LOCKSTEP_MODELS(row)                                                                \
-  row(tutorial) row(deep_mnist) row(resnet_small) row(resnet20) row(resnet56) row(resnet18) \
-      row(tower) row(keras) row(reuters_model) row(reuters_as_published) row(airbench94)
+#define LOCKSTEP_MODELS(row)                                                                      \
+  row(tutorial) row(deep_mnist) row(resnet_small) row(resnet20) row(resnet56) row(resnet18_cifar) \
+      row(tower) row(keras) row(reuters_model) row(reuters_as_published) row(airbench94)          \
+          row(resnet18) row(resnet34) row(resnet50)
 
 namespace lockstep {
 

@@ -48,6 +48,9 @@ def build(layers, shape, arrays):
         return layer(x)
 
     def pool(x, size, stride, padding, relu):
+        if padding == "centred":
+            x = ops.pad(x, [[0, 0], [size // 2, size // 2], [size // 2, size // 2], [0, 0]], constant_values=float("-inf"))
+            padding = "valid"
         x = (kl.MaxPooling1D if len(x.shape) == 3 else kl.MaxPooling2D)(size, stride, padding)(x)
         return kl.ReLU()(x) if relu else x
 

@@ -93,7 +93,7 @@ def run(layers, x, state):
                     missing = max((-(-extent // stride) - 1) * stride + size - extent, 0)
                     ends += [missing // 2, missing - missing // 2]
                 x = F.pad(x, ends, value=float("-inf"))
-            x = (F.max_pool1d if flat else F.max_pool2d)(x, size, stride)
+            x = (F.max_pool1d if flat else F.max_pool2d)(x, size, stride, size // 2 if padding == "centred" else 0)
             x = F.relu(x) if relu else x
         elif kind == "response":
             radius, bias, alpha, beta = rest

@@ -3,7 +3,7 @@
 A network is a list of layers, each (kind, name, ...):
   conv      name, kernel, stride, padding ("same": half a kernel on both ends, or "valid"), relu; 1-d if x is
   dense     name, relu
-  max_pool  size, stride, padding ("same": short windows at the ends, or "valid"), relu
+  max_pool  size, stride, padding ("same": short windows at the ends, "valid", or "centred": size / 2 on both ends), relu
   norm      name, epsilon
   response  radius, bias, alpha, beta (local response normalisation over channels)
   rescale   factor, offset
@@ -90,6 +90,28 @@ def resnet(stages, blocks, filters, convolved):
     return build
 
 
+def resnet_imagenet(blocks, expansion):
+    """Returns a function that builds the networks of net/models/resnet_imagenet.cc. `blocks`: of each stage."""
+    def build():
+        layers = [conv("conv1", 7, stride=2), ("norm", "bn1", 1e-5), ("relu",), ("max_pool", 3, 2, "centred", False)]
+        channels = 64
+        for stage, count in enumerate(blocks):
+            width = 64 << stage
+            for number in range(count):
+                block, stride = f"layer{stage + 1}.{number}", 2 if stage > 0 and number == 0 else 1
+                shapes = [(3, stride), (3, 1)] if expansion == 1 else [(1, 1), (3, stride), (1, 1)]
+                branch = []
+                for i, (kernel, step) in enumerate(shapes, 1):
+                    branch += [conv(f"{block}/conv{i}", kernel, stride=step), ("norm", f"{block}/bn{i}", 1e-5), ("relu",)]
+                shortcut = None
+                if channels != width * expansion:
+                    shortcut = [conv(f"{block}/downsample/0", 1, stride=stride), ("norm", f"{block}/downsample/1", 1e-5)]
+                layers += [("residual", branch[:-1], shortcut), ("relu",)]
+                channels = width * expansion
+        return layers + [("average",), ("dense", "fc", False)]
+    return build
+
+
 def airbench94():
     layers = [conv("whiten", 2, padding="valid"), ("gelu",)]
     for block in "123":
@@ -103,8 +125,9 @@ def airbench94():
 
 NETWORKS = {"tutorial": tutorial, "deep_mnist": deep_mnist, "tower": tower, "keras": keras, "reuters": reuters,
             "reuters_as_published": reuters_as_published, "resnet_small": resnet_small,
-            "resnet20": resnet(3, 3, 16, False), "resnet56": resnet(3, 9, 16, False), "resnet18": resnet(4, 2, 64, True),
-            "airbench94": airbench94}
+            "resnet20": resnet(3, 3, 16, False), "resnet56": resnet(3, 9, 16, False), "resnet18_cifar": resnet(4, 2, 64, True),
+            "airbench94": airbench94, "resnet18": resnet_imagenet((2, 2, 2, 2), 1),
+            "resnet34": resnet_imagenet((3, 4, 6, 3), 1), "resnet50": resnet_imagenet((3, 4, 6, 3), 4)}
 
 
 def layers_of(model):

@@ -101,13 +101,6 @@ void compare_classes(const Options& options, const CheckpointMetadata& initial,
   if (before.empty() || before == data.class_names ||
       text_of(initial, "model") != options.model.name)
     return;
-  if (before.size() != data.class_names.size()) {
-    fail(
-        "{} was trained on {} classes ({}), but the data have {} ({}). Use data with as many "
-        "classes, or omit --init.",
-        options.model.init, before.size(), listed(before), data.class_names.size(),
-        listed(data.class_names));
-  }
   const std::string difference = other_classes(before, data.class_names);
   notes.push_back(fmt::format("{} was trained on other classes: {}", options.model.init,
                               difference.empty() ? "their order differs" : difference));
@@ -251,7 +244,7 @@ void follow_checkpoint(const Options& options, const Resumption& resumption, Dat
     notes.push_back(fmt::format(
         "images are normalised as for the weights of {}, not by the training images: {}", file,
         text));
-  } else if (find(datasets(), options.data.dataset).own) {
+  } else if (find(datasets(), options.data.dataset).own && !data.train->format().files) {
     notes.push_back(fmt::format(
         "{} has no normalisation, so the training images give mean and deviation", file));
   }

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "apps/run/broadcast.h"
+#include "net/initial_weights.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
@@ -135,7 +136,7 @@ Resumption find_resumption(const Comm& comm, const Options& options) {
     resolve(r, options);
     if (r.run.empty()) r.run = unique_hex(16);
     if (r.file.empty() && !options.model.init.empty())
-      r.initial = read_metadata(options.model.init);
+      r.initial = initial_metadata(options.model.init);
   });
   return broadcast_object(comm, r);
 }

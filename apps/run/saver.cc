@@ -8,6 +8,7 @@
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/world.h"
 #include "net/checkpoint.h"
+#include "net/initial_weights.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 
@@ -68,18 +69,17 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   return progress;
 }
 
-void Saver::begin() {
+void Saver::begin(std::vector<std::string>& notes) {
   setup_.record.phase("looking at the data", kSlowFiles);
   const std::string& init = setup_.options.model.init;
   const std::vector<Section> sections = step_.sections();
   if (!init.empty()) {
-    std::unique_ptr<Checkpoint> checkpoint;
     agree(setup_.comm, [&] {
       if (setup_.comm.rank() != 0) return;
-      checkpoint = std::make_unique<Checkpoint>(init);
-      checkpoint->verify();
+      for (std::string& line : load_initial_weights(init, step_.layout(), sections.front().arena))
+        notes.push_back(std::move(line));
     });
-    load_on_all_ranks(setup_.comm, checkpoint.get(), step_.layout(), {sections.front()});
+    copy_to_all_ranks(setup_.comm, init, step_.layout(), {sections.front()});
   } else if (setup_.entry.prepare != nullptr) {
     setup_.entry.prepare(*setup_.data.train, step_.layout(), sections.front().arena);
   } else {

@@ -32,14 +32,19 @@ void load_on_all_ranks(const Comm& comm, const Checkpoint* checkpoint, const Lay
   agree(comm, [&] {
     if (checkpoint) checkpoint->load(layout, sections);
   });
+  copy_to_all_ranks(comm, checkpoint ? checkpoint->file().string() : "", layout, sections);
+}
+
+void copy_to_all_ranks(const Comm& comm, const std::string& file, const Layout& layout,
+                       const std::vector<Section>& sections) {
   const auto count = static_cast<std::size_t>(layout.count);
   for (const Section& section : sections) comm.broadcast(std::span(section.arena, count));
   agree(comm, [&] {
     for (const Section& section : sections) {
-      if (!checkpoint) break;
+      if (comm.rank() != 0) break;
       require(std::all_of(section.arena, section.arena + count,
                           [](float value) { return std::isfinite(value); }),
-              "{} contains {} that are not finite. Use another file.", checkpoint->file().string(),
+              "{} contains {} that are not finite. Use another file.", file,
               section.name == "parameters" ? "weights" : "numbers of " + section.name);
     }
   });

@@ -17,6 +17,11 @@ namespace lockstep {
 void load_on_all_ranks(const Comm& comm, const Checkpoint* checkpoint, const Layout& layout,
                        const std::vector<Section>& sections);
 
+/// Collective. Copies the arenas of `sections` from rank 0 to all ranks. Throws AgreedError that
+/// names `file`, where rank 0 read them, if a number is not finite.
+void copy_to_all_ranks(const Comm& comm, const std::string& file, const Layout& layout,
+                       const std::vector<Section>& sections);
+
 /// Collective. load_on_all_ranks() of one section into new memory of `device`.
 Memory load_on_devices(const Comm& comm, const Checkpoint* checkpoint, const Layout& layout,
                        const std::string& section, Device& device);

@@ -15,7 +15,7 @@ settings='tutorial   synthetic  64  40   5
           keras      digits    128   4   2
           reuters    topics     16 200  20
           resnet20   noise      64  15   3
-          resnet18   noise      64   3   1
+          resnet18_cifar   noise      64   3   1
           airbench94 noise    1000   2   1'
 rounds=3 ranks=2 batch='' steps='' warmup='' precisions='' chosen='pytorch tensorflow' nets=tutorial
 all=$(awk '{ printf "%s%s", sep, $1; sep = " " }' <<<"$settings")

@@ -196,6 +196,6 @@ def airbench94(recipe):
 
 NETWORKS = {
     "tutorial": tutorial, "deep_mnist": deep_mnist, "tower": tower, "keras": keras, "reuters": reuters,
-    "resnet20": residual(3, 3, 16, project=False), "resnet18": residual(4, 2, 64, project=True),
+    "resnet20": residual(3, 3, 16, project=False), "resnet18_cifar": residual(4, 2, 64, project=True),
     "airbench94": airbench94,
 }

@@ -32,7 +32,7 @@ RECIPES = {
     "keras": Recipe(**_MNIST, batch=128, optimizer="rmsprop", rate=0.001),
     "reuters": Recipe(sample=(300,), classes=46, batch=16, optimizer="nadam", rate=0.001, vocabulary=30982),
     "resnet20": Recipe(**_RESIDUAL),
-    "resnet18": Recipe(**_RESIDUAL),
+    "resnet18_cifar": Recipe(**_RESIDUAL),
     "airbench94": Recipe(sample=(32, 32, 3), classes=10, batch=1000, optimizer="muon", rate=0.24, momentum=0.6,
                          other_momentum=0.85, iterations=3, smoothing=0.2),
 }

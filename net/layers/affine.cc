@@ -102,7 +102,7 @@ class ConvolutionLayer : public AffineLayer {
                          .filters = filters_,
                          .kernel = kernel_,
                          .stride = options_.stride,
-                         .pad = options_.padding == Padding::same ? reach / 2 : 0,
+                         .pad = options_.padding == Padding::valid ? 0 : reach / 2,
                          .dilation = options_.dilation,
                          .groups = groups,
                          .one_dimensional = in.rank() == 3,

@@ -41,13 +41,14 @@ struct Windows {
 };
 
 /// The windows of a pool along an axis of `in` elements. Padding::same has ceil(in / stride) of
-/// them, short ones at the ends; Padding::valid has only whole ones, or one if `in` is less than
-/// `kernel`.
+/// them, short ones at the ends; Padding::centred too, with the middle of the first one at the
+/// first element; Padding::valid has only whole ones, or one if `in` is less than `kernel`.
 Windows windows_of(std::int64_t in, std::int64_t kernel, std::int64_t stride, Padding padding) {
   const std::int64_t out = padding == Padding::valid ? (in - std::min(in, kernel)) / stride + 1
                                                      : ceil_div(in, stride),
                      missing = (out - 1) * stride + kernel - in;
-  return {in, out, kernel, stride, std::max<std::int64_t>(missing, 0) / 2};
+  return {in, out, kernel, stride,
+          padding == Padding::centred ? kernel / 2 : std::max<std::int64_t>(missing, 0) / 2};
 }
 
 constexpr int kNoTap = 255;

@@ -32,10 +32,10 @@ void sum(Stream& stream, View a, View b, View y, bool relu) {
 
 class ResidualLayer : public Layer {
  public:
-  ResidualLayer(NamedLayers branch, NamedLayers shortcut, bool relu)
+  ResidualLayer(NamedLayers branch, NamedLayers shortcut, bool relu, std::string name)
       : branch_("", std::make_unique<Chain>(std::move(branch))), relu_(relu) {
     if (!shortcut.empty())
-      shortcut_.emplace("shortcut", std::make_unique<Chain>(std::move(shortcut)));
+      shortcut_.emplace(std::move(name), std::make_unique<Chain>(std::move(shortcut)));
   }
 
   Shape setup(Setup& setup, Shape in) override {
@@ -118,8 +118,10 @@ class ResidualLayer : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> residual(NamedLayers branch, NamedLayers shortcut, bool relu) {
-  return std::make_unique<ResidualLayer>(std::move(branch), std::move(shortcut), relu);
+std::unique_ptr<Layer> residual(NamedLayers branch, NamedLayers shortcut, bool relu,
+                                std::string name) {
+  return std::make_unique<ResidualLayer>(std::move(branch), std::move(shortcut), relu,
+                                         std::move(name));
 }
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 // Residual networks for small images. resnet20 and resnet56: He, Zhang, Ren, Sun, "Deep residual
 // learning for image recognition", CVPR 2016, 4.2, with shortcuts without parameters (option A);
-// published for CIFAR-10: 91.25 % and 93.03 %. resnet18: the same paper's network for ImageNet with
-// a first convolution of 3 x 3 and without the first pool, as is common for CIFAR-10.
+// published for CIFAR-10: 91.25 % and 93.03 %. resnet18_cifar: the same paper's network for
+// ImageNet with a first convolution of 3 x 3 and without the first pool, as is common for CIFAR-10.
 
 #include <cmath>
 
@@ -87,9 +87,9 @@ ModelEntry resnet56() {
       .recipe = kRecipe};
 }
 
-ModelEntry resnet18() {
+ModelEntry resnet18_cifar() {
   return {
-      .name = "resnet18",
+      .name = "resnet18_cifar",
       .about =
           "the residual network of He et al. for ImageNet with 18 layers, as common for "
           "CIFAR-10, 11.2 M parameters; the same recipe",

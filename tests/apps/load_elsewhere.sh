@@ -62,7 +62,7 @@ export KERAS_BACKEND=${KERAS_BACKEND:-$(for entry in "${pythons[@]}"; do
   [[ $entry != keras* ]] || for backend in tensorflow jax torch; do
     if "${entry#* }" -c "import $backend" 2>/dev/null; then echo $backend; break; fi; done; done)}
 for model in deep_mnist keras tower; do same_logits train_mnist $model --data "$data/mnist"; done
-for model in tutorial resnet_small resnet20 resnet56 resnet18; do
+for model in tutorial resnet_small resnet20 resnet56 resnet18_cifar; do
   same_logits train_cifar $model --dataset hdf5 --data "$data/small"
 done
 same_logits train_cifar airbench94 --dataset hdf5 --data "$data/whole"

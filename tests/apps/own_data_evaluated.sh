@@ -122,8 +122,22 @@ expect "the same images: no note" test "$(grep -c '^note .*normalis' "$folder/ou
 own --data "$folder/renamed"
 expect_line "other names are noted" '^note wolf missing cat'
 make_images "$folder/two" cat=20 dog=120
-ranks 2 train_cifar "${small[@]}" "${run_options[@]}" --data "$folder/two" --init "$checkpoint" --steps 1
-expect_error "another number of classes" 1 '3 cat,.dog,.fox 2 cat,.dog'
+own --data "$folder/two" --checkpoint-dir "$folder/fewer"
+expect_line "another number of classes" '^note softmax_linear random'
+"$python" - "$checkpoint" "$(step_file "$folder/fewer" 1)" <<'END' || complain "only the last layer begins anew"
+import sys
+import h5py
+with h5py.File(sys.argv[1]) as first, h5py.File(sys.argv[2]) as second:
+    names = []
+    first["parameters"].visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+    assert len(names) > 4
+    for name in names:
+        before, now = first["parameters"][name][()], second["parameters"][name][()]
+        if name.startswith("softmax_linear"):
+            assert now.shape[0] == 2 and before.shape[0] == 3, name
+        elif not name.endswith(("mean", "variance")):
+            assert abs(before - now).max() <= 1e-20, name
+END
 
 # --- HDF5 ----------------------------------------------------------------------------------------------------------------
 mkdir "$folder/hdf5"

@@ -59,6 +59,25 @@ expect "no files" test "$code" = 2
 ranks 2 classify "$folder/whole" "$photos/val/red/3.bmp"
 expect "several ranks" test "$code" = 2
 
+# Weights of a PyTorch module: all ones, but another number of classes.
+python3 - "$folder/module.safetensors" <<'PYTHON'
+import array, json, struct, sys
+shapes = {"conv.weight": (16, 3, 3, 3)}
+header, numbers, at = {}, b"", 0
+for name, shape in shapes.items():
+    count = 1
+    for extent in shape:
+        count *= extent
+    numbers += array.array("f", [1.0] * count).tobytes()
+    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + 4 * count]}
+    at += 4 * count
+text = json.dumps(header).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + numbers)
+PYTHON
+ranks 2 "${run[@]}" --steps 2 --init "$folder/module.safetensors"
+expect_error "weights of another model" 1 'train_images: .*module.safetensors'
+ranks 2 "${run[@]}" --steps 2 --init "$folder/none.safetensors"
+expect_error "weights that are not there" 1 'train_images: .*none.safetensors No.such.file'
 ranks 2 train_cifar --image-size 16 --steps 1
 expect_error "a set of one size" 2 'train_cifar: --image-size'
 cp "$folder/bad.jpg" "$photos/train/red/bad.jpg"

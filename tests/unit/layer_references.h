@@ -85,12 +85,16 @@ inline Reference reference_pool(std::int64_t kernel, std::int64_t stride, Paddin
   return [=](const Inputs& in) {
     const Image x(in.x_shape);
     const auto extent = [&](std::int64_t along) {
-      return padding == Padding::same ? (along + stride - 1) / stride
-                                      : (along - kernel) / stride + 1;
+      if (padding == Padding::same) return (along + stride - 1) / stride;
+      return (along + (padding == Padding::centred ? kernel - 1 : 0) - kernel) / stride + 1;
     };
     const std::int64_t oh = x.flat ? 1 : extent(x.h), ow = extent(x.w);
-    const std::int64_t top = std::max<std::int64_t>((oh - 1) * stride + kernel - x.h, 0) / 2;
-    const std::int64_t left = std::max<std::int64_t>((ow - 1) * stride + kernel - x.w, 0) / 2;
+    const auto before = [&](std::int64_t windows, std::int64_t along) {
+      return padding == Padding::centred
+                 ? (kernel - 1) / 2
+                 : std::max<std::int64_t>((windows - 1) * stride + kernel - along, 0) / 2;
+    };
+    const std::int64_t top = before(oh, x.h), left = before(ow, x.w);
     Values y;
     for (std::int64_t i = 0; i < x.n; ++i)
       for (std::int64_t oy = 0; oy < oh; ++oy)

@@ -1,0 +1,154 @@
+// Weights of a PyTorch module begin a run: names, the order of channels, other classes.
+#include "net/initial_weights.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "net/model.h"
+#include "src/base/table.h"
+#include "tests/support/error_of.h"
+#include "tests/support/safetensors.h"
+
+namespace lockstep {
+namespace {
+
+Layout layout_of(int classes, const char* model = "resnet18") {
+  const auto device = make_cpu_device(1);
+  return Model(*device, find(models(), model), {1, 32, 32, 3}, classes, 1, Type::f32, true)
+      .layout();
+}
+
+/// A file with the parameters of a layout as PyTorch stores them, by an independent loop.
+struct ModuleFile {
+  std::map<std::string, std::pair<std::string, std::string>> tensors;  ///< shape and bytes by name
+
+  ModuleFile(const Layout& layout, const std::vector<float>& values) {
+    for (const Parameter& parameter : layout.parameters) {
+      const Shape s = parameter.shape;
+      const float* from = &values[parameter.range.begin];
+      std::string bytes(s.count() * sizeof(float), '\0');
+      auto* to = reinterpret_cast<float*>(bytes.data());
+      std::string shape = std::to_string(s[0]);
+      if (s.rank() == 4) {
+        shape = fmt::format("{},{},{},{}", s[0], s[3], s[1], s[2]);
+        for (std::int64_t f = 0; f < s[0]; ++f)
+          for (std::int64_t y = 0; y < s[1]; ++y)
+            for (std::int64_t x = 0; x < s[2]; ++x)
+              for (std::int64_t c = 0; c < s[3]; ++c)
+                to[((f * s[3] + c) * s[1] + y) * s[2] + x] =
+                    from[((f * s[1] + y) * s[2] + x) * s[3] + c];
+      } else {
+        if (s.rank() == 2) shape += fmt::format(",{}", s[1]);
+        std::copy_n(from, s.count(), to);
+      }
+      tensors[pytorch_name(parameter.name)] = {shape, bytes};
+    }
+    tensors["bn1.num_batches_tracked"] = {"1", std::string(4, '\0')};
+  }
+
+  void write(const std::filesystem::path& file, const std::string& prefix = "") const {
+    std::string header = "{", numbers;
+    for (const auto& [name, tensor] : tensors) {
+      const std::size_t begin = numbers.size();
+      numbers += tensor.second;
+      header += fmt::format(R"({}"{}{}":{{"dtype":"F32","shape":[{}],"data_offsets":[{},{}]}})",
+                            header.size() > 1 ? "," : "", prefix, name, tensor.first, begin,
+                            numbers.size());
+    }
+    write_safetensors_text(file, header + "}", numbers);
+  }
+};
+
+class InitialWeights : public testing::Test {
+ protected:
+  InitialWeights() { initialize(layout_, 7, values_.data()); }
+
+  std::vector<std::string> load(const Layout& layout, std::vector<float>& to) {
+    return load_initial_weights(file_, layout, to.data());
+  }
+  std::string error_of_load() {
+    std::vector<float> untouched(layout_.count, 3);
+    const std::string error = error_of([&] { load(layout_, untouched); });
+    EXPECT_EQ(untouched, std::vector<float>(layout_.count, 3));
+    return error;
+  }
+
+  TemporaryDirectory folder_;
+  std::filesystem::path file_ = folder_.path() / "module.safetensors";
+  Layout layout_ = layout_of(10);
+  std::vector<float> values_ = std::vector<float>(layout_.count);
+};
+
+TEST_F(InitialWeights, NamesAreThoseOfTorchvision) {
+  std::set<std::string> names;
+  for (const Parameter& parameter : layout_of(10, "resnet50").parameters)
+    names.insert(pytorch_name(parameter.name));
+  EXPECT_EQ(names.size(), 267u) << "161 trained arrays, and mean and variance of 53 norms";
+  for (const char* name : {"conv1.weight", "bn1.weight", "bn1.bias", "bn1.running_mean",
+                           "bn1.running_var", "layer1.0.conv1.weight",
+                           "layer1.0.downsample.0.weight", "layer1.0.downsample.1.running_var",
+                           "layer4.2.conv3.weight", "layer4.2.bn3.bias", "fc.weight", "fc.bias"})
+    EXPECT_TRUE(names.contains(name)) << name;
+}
+
+TEST_F(InitialWeights, TakeEveryNumberToItsPlace) {
+  for (const char* prefix : {"", "module."}) {
+    ModuleFile(layout_, values_).write(file_, prefix);
+    std::vector<float> loaded(layout_.count);
+    const std::vector<std::string> lines = load(layout_, loaded);
+    EXPECT_EQ(loaded, values_);
+    ASSERT_EQ(lines.size(), 1u);
+    EXPECT_TRUE(mentions(lines[0], {std::to_string(layout_.parameters.size())}));
+  }
+}
+
+TEST_F(InitialWeights, OtherClassesBeginANewLastLayer) {
+  ModuleFile(layout_, values_).write(file_);
+  const Layout fewer = layout_of(3);
+  std::vector<float> loaded(fewer.count, 5);
+  const std::vector<std::string> lines = load(fewer, loaded);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_TRUE(mentions(lines[0], {"fc/weights", "fc/biases"}));
+  EXPECT_TRUE(mentions(lines[1], {"fc.weight", "fc.bias"}));
+  for (std::size_t i = 0; i < fewer.parameters.size(); ++i) {
+    const Parameter &now = fewer.parameters[i], &before = layout_.parameters[i];
+    for (std::int64_t j = 0; j < now.range.count; ++j) {
+      const float wanted =
+          now.layer == fewer.parameters[0].layer ? 5 : values_[before.range.begin + j];
+      ASSERT_EQ(loaded[now.range.begin + j], wanted) << now.name;
+    }
+  }
+}
+
+TEST_F(InitialWeights, WithoutALastLayerItBeginsNew) {
+  ModuleFile module(layout_, values_);
+  module.tensors.erase("fc.bias");
+  module.tensors["extra"] = {"1", std::string(4, '\0')};
+  module.write(file_);
+  std::vector<float> loaded(layout_.count, 5);
+  const std::vector<std::string> lines = load(layout_, loaded);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_TRUE(mentions(lines[1], {"extra", "fc.weight"}));
+  EXPECT_EQ(loaded[layout_.parameters[0].range.begin], 5);
+}
+
+TEST_F(InitialWeights, OtherModelsAreRefused) {
+  ModuleFile module(layout_, values_);
+  const auto [shape, bytes] = module.tensors["layer2.0.conv1.weight"];
+  module.tensors["layer2.0.conv1.weight"] = {"64,128,3,3", bytes};
+  module.write(file_);
+  EXPECT_TRUE(mentions(error_of_load(), {"layer2.0.conv1.weight", "64x128x3x3", "128x64x3x3"}));
+  module.tensors.erase("layer2.0.conv1.weight");
+  module.write(file_);
+  EXPECT_TRUE(mentions(error_of_load(), {"layer2.0.conv1.weight", "missing"}));
+  // As many inputs decide the last layer, not only its name.
+  module.tensors["layer2.0.conv1.weight"] = {shape, bytes};
+  module.tensors["fc.weight"] = {"1,5120", module.tensors["fc.weight"].second};
+  module.write(file_);
+  EXPECT_TRUE(mentions(error_of_load(), {"fc.weight", "1x5120"}));
+}
+
+}  // namespace
+}  // namespace lockstep
