@@ -73,7 +73,7 @@ std::string some(const std::vector<std::string>& names) {
       names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "");
 }
 
-/// What wrappers of modules put in front of all names.
+/// "module." or what else a wrapper of modules puts in front of all names; empty: nothing.
 std::string prefix_of(const SafetensorsReader& reader, const Layout& layout) {
   for (const char* prefix : {"module.", "model.", "backbone."})
     if (reader.tensors().contains(prefix + pytorch_name(layout.parameters.back().name)))
