@@ -87,18 +87,19 @@ void DevicePages::count(int change) {
   }
 }
 
-bool DevicePages::contains(const void* data, std::size_t bytes) {
+std::optional<Place> DevicePages::place_of(const void* data, std::size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(data);
   const std::lock_guard lock(mutex_);
   auto block = blocks_.upper_bound(begin);
-  if (block == blocks_.begin()) return false;
+  if (block == blocks_.begin()) return {};
   --block;
   const auto offset = static_cast<std::size_t>(begin - block->first);
-  return offset <= block->second.bytes && bytes <= block->second.bytes - offset;
+  if (offset > block->second.bytes || bytes > block->second.bytes - offset) return {};
+  return block->second.place;
 }
 
 void DevicePages::check(std::string_view what, const void* data, std::size_t bytes) {
-  if (!checked_ || contains(data, bytes)) return;
+  if (!checked_ || place_of(data, bytes) == Place::device) return;
   throw PointerFault(
       fmt::format("{} ({} bytes at {}) lies in no block of the device. Allocate it "
                   "on the device.",
@@ -115,7 +116,7 @@ void DevicePages::hide_host(const std::function<void()>& work) {
   // its use does. Of a word that is half a number, this bit is in the half that is padding.
   constexpr std::uintptr_t kInvalid = std::uintptr_t{1} << 52;
   for (std::size_t i = 0; i < malloc_usable_size(words) / sizeof *words; ++i) {
-    if (is_mapped(words[i]) && !contains(reinterpret_cast<const void*>(words[i]), 0))
+    if (is_mapped(words[i]) && !place_of(reinterpret_cast<const void*>(words[i]), 0))
       words[i] |= kInvalid;
   }
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 
@@ -33,7 +34,8 @@ class DevicePages {
   std::byte* allocate(std::size_t bytes, Place place);
   void free(std::byte* data);
 
-  /// Throws PointerFault that names `what` unless one block contains all of these bytes.
+  /// Throws PointerFault that names `what` unless one block of Place::device contains all of these
+  /// bytes. From pinned memory of the host a GPU computes slowly.
   void check(std::string_view what, const void* data, std::size_t bytes);
   void check(std::string_view what, View view) { check(what, view.data, view.bytes()); }
   /// Invalidates each pointer in `work` that leads to memory of this process outside of all blocks,
@@ -63,8 +65,8 @@ class DevicePages {
   };
 
   void count(int change);
-  /// Whether one block contains all of these bytes.
-  bool contains(const void* data, std::size_t bytes);
+  /// The place of the block that contains all of these bytes, if one does.
+  std::optional<Place> place_of(const void* data, std::size_t bytes);
 
   const bool guarded_, checked_;
   std::mutex mutex_;

@@ -102,13 +102,20 @@ TEST_F(HostPointers, KernelsDieBehindTheEndOfABlock) {
   EXPECT_DEATH(each_now({on_host_ + 1024, on_device_}), "SIGSEGV.*each.*CopyOne");
 }
 
-/// Expects a fault that names `what` from `call`, and none without the change of `view` to memory
-/// of the host, or beyond the end of its block.
-void expect_checked(View& view, const std::string& what, const std::function<void()>& call) {
+TEST_F(HostPointers, TheHostDiesWhenItWritesNewMemory) {
+  SKIP_WITHOUT_CHECKS();
+  EXPECT_DEATH(*on_device_ = 1, "");
+}
+
+/// Expects a fault that names `what` from `call`, and none without the change of `view` to other
+/// memory, or beyond the end of its block.
+void expect_checked(Device& device, View& view, const std::string& what,
+                    const std::function<void()>& call) {
   SCOPED_TRACE(what);
   EXPECT_NO_THROW(call());
   const View before = view;
   std::vector<float> host(view.count() + 1);
+  const Memory pinned = device.allocate(view.bytes() + 1, Place::host);
   const auto expect_fault = [&] {
     try {
       call();
@@ -119,6 +126,8 @@ void expect_checked(View& view, const std::string& what, const std::function<voi
     view = before;
   };
   view.data = host.data();
+  expect_fault();
+  view.data = pinned.get();
   expect_fault();
   view.data = nullptr;
   expect_fault();
@@ -144,26 +153,26 @@ void expect_plan_checked(Device& device, AffinePlan& plan, Shape in, Shape weigh
        dw = views(weights), db = views({weights[0]}), dy = views(out),
        scratch = views.scratch(plan.scratch_bytes());
   const auto check_scratch = [&](const std::function<void()>& call) {
-    if (plan.scratch_bytes() > 0) expect_checked(scratch, "scratch", call);
+    if (plan.scratch_bytes() > 0) expect_checked(device, scratch, "scratch", call);
   };
   const auto forward = [&] { plan.forward(*stream, x, w, b, y, scratch.data); };
   const auto backward_data = [&] { plan.backward_data(*stream, dy, w, dx, scratch.data); };
   const auto backward_weights = [&] {
     plan.backward_weights(*stream, x, dy, dw, db, scratch.data);
   };
-  expect_checked(x, "x", forward);
-  expect_checked(w, "w", forward);
-  expect_checked(b, "b", forward);
-  expect_checked(y, "y", forward);
+  expect_checked(device, x, "x", forward);
+  expect_checked(device, w, "w", forward);
+  expect_checked(device, b, "b", forward);
+  expect_checked(device, y, "y", forward);
   check_scratch(forward);
-  expect_checked(dy, "dy", backward_data);
-  expect_checked(w, "w", backward_data);
-  expect_checked(dx, "dx", backward_data);
+  expect_checked(device, dy, "dy", backward_data);
+  expect_checked(device, w, "w", backward_data);
+  expect_checked(device, dx, "dx", backward_data);
   check_scratch(backward_data);
-  expect_checked(x, "x", backward_weights);
-  expect_checked(dy, "dy", backward_weights);
-  expect_checked(dw, "dw", backward_weights);
-  expect_checked(db, "db", backward_weights);
+  expect_checked(device, x, "x", backward_weights);
+  expect_checked(device, dy, "dy", backward_weights);
+  expect_checked(device, dw, "dw", backward_weights);
+  expect_checked(device, db, "db", backward_weights);
   check_scratch(backward_weights);
   stream->synchronize();
 }
@@ -187,12 +196,12 @@ TEST_F(HostPointers, ResponseNormRefusesOthersThanTheDevices) {
        scratch = views.scratch(plan->scratch_bytes());
   const auto forward = [&] { plan->forward(*stream_, x, y); };
   const auto backward = [&] { plan->backward(*stream_, x, dy, dx, scratch.data); };
-  expect_checked(x, "x", forward);
-  expect_checked(y, "y", forward);
-  expect_checked(x, "x", backward);
-  expect_checked(dy, "dy", backward);
-  expect_checked(dx, "dx", backward);
-  if (plan->scratch_bytes() > 0) expect_checked(scratch, "scratch", backward);
+  expect_checked(*device_, x, "x", forward);
+  expect_checked(*device_, y, "y", forward);
+  expect_checked(*device_, x, "x", backward);
+  expect_checked(*device_, dy, "dy", backward);
+  expect_checked(*device_, dx, "dx", backward);
+  if (plan->scratch_bytes() > 0) expect_checked(*device_, scratch, "scratch", backward);
   stream_->synchronize();
 }
 
