@@ -235,15 +235,19 @@ TEST(TrainingStep, WithGroupsNormsAndMixedImagesItGivesTheCpusBits) {
 
 TEST(TrainingStep, WithEveryOptimizerItGivesTheCpusBits) {
   for (const OptimizerEntry& entry : optimizers()) {
-    SCOPED_TRACE(entry.name);
-    const auto train_so = [&](Device& device) {
-      return train(device, "shared", "poll", {.change = [&](StepOptions& options) {
-                     options.optimizer.name = entry.name;
-                     if (entry.name == "sgd") options.optimizer.own = {{"momentum", 0.9f}};
-                     options.optimizer.weight_decay = 0.01f;
-                   }});
-    };
-    expect_same(train_so(*make_async_device()), train_so(*make_cpu_device(1)));
+    for (const float ema : {0.0f, 0.99f}) {
+      SCOPED_TRACE(fmt::format("{} with an average of {}", entry.name, ema));
+      const auto train_so = [&](Device& device) {
+        return train(device, "shared", "poll", {.change = [&](StepOptions& options) {
+                       options.optimizer.name = entry.name;
+                       if (entry.name == "sgd" && ema == 0)
+                         options.optimizer.own = {{"momentum", 0.9f}};
+                       options.optimizer.weight_decay = 0.01f;
+                       options.optimizer.ema = ema;
+                     }});
+      };
+      expect_same(train_so(*make_async_device()), train_so(*make_cpu_device(1)));
+    }
   }
 }
 

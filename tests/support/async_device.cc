@@ -196,19 +196,19 @@ class AsyncAffine : public AffinePlan {
       : plan_(std::move(plan)), shared_(std::move(shared)) {}
 
   void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
-    check({{"x", x}, {"w", w}, {"b", b}, {"y", y}}, scratch);
+    check({{"x", x}, {"w", w}, {"y", y}}, b, scratch);
     stream.give([=] { reads(x), reads(w), reads(b), writes(y); });
     plan_->forward(stream, x, w, b, y, scratch);
     spoil(stream, scratch, scratch_bytes());
   }
   void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
-    check({{"dy", dy}, {"w", w}, {"dx", dx}}, scratch);
+    check({{"dy", dy}, {"w", w}, {"dx", dx}}, {}, scratch);
     stream.give([=] { reads(dy), reads(w), writes(dx); });
     plan_->backward_data(stream, dy, w, dx, scratch);
     spoil(stream, scratch, scratch_bytes());
   }
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
-    check({{"x", x}, {"dy", dy}, {"dw", dw}, {"db", db}}, scratch);
+    check({{"x", x}, {"dy", dy}, {"dw", dw}}, db, scratch);
     stream.give([=] { reads(x), reads(dy), writes(dw), writes(db); });
     plan_->backward_weights(stream, x, dy, dw, db, scratch);
     spoil(stream, scratch, scratch_bytes());
@@ -217,8 +217,11 @@ class AsyncAffine : public AffinePlan {
   std::string implementation() const override { return plan_->implementation(); }
 
  private:
-  void check(std::initializer_list<std::pair<const char*, View>> views, void* scratch) {
+  /// `biases`, or their gradient, may be null: a plan that has some follows it and dies.
+  void check(std::initializer_list<std::pair<const char*, View>> views, View biases,
+             void* scratch) {
     for (const auto& [name, view] : views) shared_->pages.check(name, view);
+    if (biases) shared_->pages.check("biases", biases);
     if (scratch_bytes() > 0) shared_->pages.check("scratch", scratch, scratch_bytes());
   }
 
