@@ -23,7 +23,7 @@ class PointerFault : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
-/// Blocks of memory. A page that nobody may touch follows each block. Thread-safe.
+/// Blocks of memory. A closed page follows each block. Thread-safe.
 class DevicePages {
  public:
   /// `guarded`: blocks of Place::device are open only while an Open lives. Anything else that
