@@ -17,7 +17,6 @@
 #include "apps/run/run_setup.h"
 #include "apps/run/signals.h"
 #include "apps/step/placement.h"
-#include "apps/step/replica_check.h"
 #include "collectives/comm/comm.h"
 #include "collectives/comm/flight_recorder.h"
 #include "net/checkpoint.h"
@@ -162,14 +161,12 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     evaluation->after_each([&record] { record.progress(); });
   });
   if (checkpoint) std::for_each(notes.begin(), notes.end(), note);
-  const Memory weights =
-      load_on_devices(comm, checkpoint, evaluation->model().layout(), subject.section(), device);
+  float* const weights = evaluation->load(comm, checkpoint, subject.section());
   record.phase("evaluation");
-  const auto evaluated =
-      evaluation->run(comm, reinterpret_cast<float*>(weights.get()), [&](double) {
-        record.progress();
-        return !signals.stop_requested();
-      });
+  const auto evaluated = evaluation->run(comm, weights, [&](double) {
+    record.progress();
+    return !signals.stop_requested();
+  });
   if (!o.logits.empty() && evaluated) {
     agree(comm, [&] {
       if (comm.rank() == 0) write_answers(o.logits, subject, evaluation->first_batch());

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "apps/run/test_views.h"
+#include "apps/step/replica_check.h"
 #include "src/base/check.h"
 #include "src/base/round_up.h"
 #include "src/data/read_in_parallel.h"
@@ -118,6 +119,12 @@ Answers Evaluation::first_batch() {
   return {sample, floats(model_.input_type(), host_.get() + images_, count * sample.count()),
           floats(Type::i32, host_.get() + labels_, count),
           floats(logits.type, host.get(), logits.count())};
+}
+
+float* Evaluation::load(const Comm& comm, const Checkpoint* checkpoint,
+                        const std::string& section) {
+  weights_ = load_on_devices(comm, checkpoint, model_.layout(), section, device_);
+  return reinterpret_cast<float*>(weights_.get());
 }
 
 std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* parameters,

@@ -4,9 +4,11 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "collectives/comm/comm.h"
+#include "net/checkpoint.h"
 #include "net/loss.h"
 #include "net/model.h"
 #include "src/data/dataset.h"
@@ -44,6 +46,11 @@ class Evaluation {
   /// Stream::after_each() of its stream.
   void after_each(std::function<void()> done) { stream_->after_each(std::move(done)); }
 
+  /// Collective. Loads `section` of `checkpoint`, which rank 0 has open, into memory of the device;
+  /// other ranks pass null. Returns it for run(), valid until the next load(). Throws AgreedError
+  /// that names the file.
+  float* load(const Comm& comm, const Checkpoint* checkpoint, const std::string& section);
+
   /// Collective. Evaluates `parameters`, layout().count floats in memory of the device, the same on
   /// all ranks. They must stay valid until the next call. Every rank gets the sums. After each
   /// batch every rank calls `go_on` with the share of the data set that is done. If it returns
@@ -70,8 +77,9 @@ class Evaluation {
   bool views_;
   /// With views: places of a batch in one view, and of the mean logits in fp32.
   std::size_t view_ = 0, mean_ = 0;
-  Arena arena_;  ///< with these places
-  Memory host_;  ///< on the host, with the same places
+  Arena arena_;     ///< with these places
+  Memory weights_;  ///< of load()
+  Memory host_;     ///< on the host, with the same places
   /// Null: the device's memory is the host's, or the data set does not fit into it. Then the host
   /// reads each batch.
   std::unique_ptr<ResidentSet> resident_;

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "collectives/comm/communicator.h"
 #include "collectives/comm/flight_recorder.h"
 #include "net/layers.h"
 #include "tests/mpi/world.h"
@@ -103,13 +102,6 @@ struct Variant {
   /// Steps before the begin of this run; it ends with kSteps.
   int passed = 0;
 };
-
-/// A communicator of only this rank.
-Comm alone_of(const Comm& comm) {
-  MPI_Comm own = MPI_COMM_NULL;
-  check(MPI_Comm_split(raw(comm), comm.rank(), 0, &own));
-  return Comm(std::make_shared<const Communicator>(own, /*owned=*/true));
-}
 
 /// kSteps steps, two shards for each rank; two of the steps with a vote.
 Outcome train(Device& device, const std::string& reducer, const std::string& progress,
@@ -238,6 +230,24 @@ TEST(TrainingStep, WithGroupsNormsAndMixedImagesItGivesTheCpusBits) {
     expect_same(train_so(*make_async_device({.captured = &graphs}), "nccl"),
                 train_so(*make_async_device({.captures = false}), "nccl"));
     EXPECT_EQ(graphs, 1);
+  }
+}
+
+TEST(TrainingStep, WithEveryOptimizerItGivesTheCpusBits) {
+  for (const OptimizerEntry& entry : optimizers()) {
+    for (const float ema : {0.0f, 0.99f}) {
+      SCOPED_TRACE(fmt::format("{} with an average of {}", entry.name, ema));
+      const auto train_so = [&](Device& device) {
+        return train(device, "shared", "poll", {.change = [&](StepOptions& options) {
+                       options.optimizer.name = entry.name;
+                       if (entry.name == "sgd" && ema == 0)
+                         options.optimizer.own = {{"momentum", 0.9f}};
+                       options.optimizer.weight_decay = 0.01f;
+                       options.optimizer.ema = ema;
+                     }});
+      };
+      expect_same(train_so(*make_async_device()), train_so(*make_cpu_device(1)));
+    }
   }
 }
 

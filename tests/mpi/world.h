@@ -2,8 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
+#include "collectives/comm/communicator.h"
 #include "collectives/world.h"
 
 namespace lockstep {
@@ -18,6 +20,13 @@ inline std::string agreed_error_of(const std::function<void()>& body) {
     return error.what();
   }
   return "";
+}
+
+/// A communicator of only this rank.
+inline Comm alone_of(const Comm& comm) {
+  MPI_Comm own = MPI_COMM_NULL;
+  check(MPI_Comm_split(raw(comm), comm.rank(), 0, &own));
+  return Comm(std::make_shared<const Communicator>(own, /*owned=*/true));
 }
 
 }  // namespace lockstep

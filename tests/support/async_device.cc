@@ -1,83 +1,29 @@
 #include "tests/support/async_device.h"
 
 #include <omp.h>
-#include <sys/mman.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <exception>
-#include <mutex>
+#include <initializer_list>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "src/base/random.h"
-#include "src/base/round_up.h"
+#include "tests/support/device_pages.h"
 
 namespace lockstep {
 namespace {
 
 using Work = std::function<void()>;
 
-/// Memory of the device: open while any stream works, closed while all are idle.
-class PageGuard {
- public:
-  explicit PageGuard(bool on) : on_(on) {}
-
-  std::byte* allocate(std::size_t bytes) {
-    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    expect(data != MAP_FAILED, "no memory");
-    const std::lock_guard lock(mutex_);
-    regions_.push_back({data, bytes});
-    if (on_ && working_ == 0) mprotect(data, bytes, PROT_NONE);
-    return static_cast<std::byte*>(data);
-  }
-  void free(std::byte* data) {
-    const std::lock_guard lock(mutex_);
-    const auto region =
-        std::find_if(regions_.begin(), regions_.end(), [&](auto& r) { return r.data == data; });
-    munmap(region->data, region->bytes);
-    regions_.erase(region);
-  }
-
-  /// Opens the memory for as long as it lives.
-  class Open {
-   public:
-    explicit Open(PageGuard& guard) : guard_(guard) { guard_.count(+1); }
-    ~Open() { guard_.count(-1); }
-
-   private:
-    PageGuard& guard_;
-  };
-
- private:
-  struct Region {
-    void* data;
-    std::size_t bytes;
-  };
-
-  void count(int change) {
-    if (!on_) return;
-    const std::lock_guard lock(mutex_);
-    const bool was_idle = working_ == 0;
-    working_ += change;
-    if (was_idle == (working_ == 0)) return;
-    const int access = working_ > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
-    for (const Region& region : regions_) mprotect(region.data, region.bytes, access);
-  }
-
-  const bool on_;
-  std::mutex mutex_;
-  std::vector<Region> regions_;
-  int working_ = 0;
-};
-
 /// Outlives streams, events and memory, which share it.
 struct Shared {
-  explicit Shared(const AsyncOptions& o) : options(o), guard(o.guard_pages) {}
+  explicit Shared(const AsyncOptions& o) : options(o), pages(o.guard_pages, o.check_pointers) {}
   const AsyncOptions options;
-  PageGuard guard;
+  DevicePages pages;
   std::uint32_t streams = 0;
   /// What capture() is writing down: the calls of give, record and wait, in the host's order.
   std::vector<Work>* recording = nullptr;
@@ -121,6 +67,7 @@ class AsyncStream : public Stream {
   };
 
   void enqueue(Work work) override {
+    shared_->pages.hide_host(work);
     if (shared_->recording == nullptr) return push(std::move(work), true);
     shared_->recording->push_back([this, work = std::move(work)] { push(work, true); });
   }
@@ -150,8 +97,8 @@ class AsyncStream : public Stream {
       const std::uint32_t delay = random_.below(static_cast<std::uint32_t>(most) + 1);
       std::this_thread::sleep_for(std::chrono::microseconds(delay));
     }
-    const PageGuard::Open open(shared_->guard);
-    piece.work();
+    const DevicePages::Open open(shared_->pages);
+    DevicePages::run(piece.work);
   }
 
   std::shared_ptr<Shared> shared_;
@@ -237,36 +184,75 @@ void writes(View view) {
   }
 }
 
-/// The CPU's plan, done later. Scratch holds no numbers between calls.
+/// Writes NaN, as fp32 and as bf16, because scratch holds no numbers between calls.
+void spoil(Stream& stream, void* scratch, std::size_t bytes) {
+  stream.give([=] { std::memset(scratch, 0xff, bytes); });
+}
+
+/// The CPU's plan, done later. All that it receives lies in memory of the device.
 class AsyncAffine : public AffinePlan {
  public:
-  explicit AsyncAffine(std::unique_ptr<AffinePlan> plan) : plan_(std::move(plan)) {}
+  AsyncAffine(std::unique_ptr<AffinePlan> plan, std::shared_ptr<Shared> shared)
+      : plan_(std::move(plan)), shared_(std::move(shared)) {}
 
   void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
+    check({{"x", x}, {"w", w}, {"y", y}}, b, scratch);
     stream.give([=] { reads(x), reads(w), reads(b), writes(y); });
     plan_->forward(stream, x, w, b, y, scratch);
-    spoil(stream, scratch);
+    spoil(stream, scratch, scratch_bytes());
   }
   void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
+    check({{"dy", dy}, {"w", w}, {"dx", dx}}, {}, scratch);
     stream.give([=] { reads(dy), reads(w), writes(dx); });
     plan_->backward_data(stream, dy, w, dx, scratch);
-    spoil(stream, scratch);
+    spoil(stream, scratch, scratch_bytes());
   }
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
+    check({{"x", x}, {"dy", dy}, {"dw", dw}}, db, scratch);
     stream.give([=] { reads(x), reads(dy), writes(dw), writes(db); });
     plan_->backward_weights(stream, x, dy, dw, db, scratch);
-    spoil(stream, scratch);
+    spoil(stream, scratch, scratch_bytes());
   }
   std::size_t scratch_bytes() const override { return plan_->scratch_bytes(); }
   std::string implementation() const override { return plan_->implementation(); }
 
  private:
-  void spoil(Stream& stream, void* scratch) {
-    const std::size_t bytes = scratch_bytes();
-    stream.give([=] { std::memset(scratch, 0xff, bytes); });  // NaN, as fp32 and as bf16
+  /// `biases`, or their gradient, may be null: a plan that has some follows it and dies.
+  void check(std::initializer_list<std::pair<const char*, View>> views, View biases,
+             void* scratch) {
+    for (const auto& [name, view] : views) shared_->pages.check(name, view);
+    if (biases) shared_->pages.check("biases", biases);
+    if (scratch_bytes() > 0) shared_->pages.check("scratch", scratch, scratch_bytes());
   }
 
   std::unique_ptr<AffinePlan> plan_;
+  std::shared_ptr<Shared> shared_;
+};
+
+/// The same for response norm.
+class AsyncResponseNorm : public ResponseNormPlan {
+ public:
+  AsyncResponseNorm(std::unique_ptr<ResponseNormPlan> plan, std::shared_ptr<Shared> shared)
+      : plan_(std::move(plan)), shared_(std::move(shared)) {}
+
+  void forward(Stream& stream, View x, View y) override {
+    shared_->pages.check("x", x);
+    shared_->pages.check("y", y);
+    plan_->forward(stream, x, y);
+  }
+  void backward(Stream& stream, View x, View dy, View dx, void* scratch) override {
+    shared_->pages.check("x", x);
+    shared_->pages.check("dy", dy);
+    shared_->pages.check("dx", dx);
+    if (scratch_bytes() > 0) shared_->pages.check("scratch", scratch, scratch_bytes());
+    plan_->backward(stream, x, dy, dx, scratch);
+    spoil(stream, scratch, scratch_bytes());
+  }
+  std::size_t scratch_bytes() const override { return plan_->scratch_bytes(); }
+
+ private:
+  std::unique_ptr<ResponseNormPlan> plan_;
+  std::shared_ptr<Shared> shared_;
 };
 
 class AsyncDevice : public Device {
@@ -286,11 +272,10 @@ class AsyncDevice : public Device {
   std::unique_ptr<Event> event() override { return std::make_unique<AsyncEvent>(shared_); }
 
   Memory allocate(std::size_t bytes, Place place) override {
-    if (place == Place::host) return cpu_->allocate(bytes, place);
-    if (bytes > shared_->options.largest) throw Error("the double is out of memory");
-    const std::size_t whole = round_up(std::max<std::size_t>(bytes, 1), kPageBytes);
-    return Memory(shared_->guard.allocate(whole),
-                  [shared = shared_](std::byte* data) { shared->guard.free(data); });
+    if (place == Place::device && bytes > shared_->options.largest)
+      throw Error("the double is out of memory");
+    return Memory(shared_->pages.allocate(bytes, place),
+                  [shared = shared_](std::byte* data) { shared->pages.free(data); });
   }
   void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
     stream.give([=] { std::memcpy(to, from, bytes); });
@@ -311,13 +296,13 @@ class AsyncDevice : public Device {
   }
 
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
-    return std::make_unique<AsyncAffine>(cpu_->convolution(spec));
+    return std::make_unique<AsyncAffine>(cpu_->convolution(spec), shared_);
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
-    return std::make_unique<AsyncAffine>(cpu_->dense(spec));
+    return std::make_unique<AsyncAffine>(cpu_->dense(spec), shared_);
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
-    return cpu_->response_norm(spec);
+    return std::make_unique<AsyncResponseNorm>(cpu_->response_norm(spec), shared_);
   }
 
  private:

@@ -22,6 +22,9 @@ struct AsyncOptions {
   /// Pages of Place::device may be touched by work alone; anybody else meets SIGSEGV. The lock of
   /// that guard orders the streams and would hide races from ThreadSanitizer: it is off there.
   bool guard_pages = kGuard;
+  /// Plans throw PointerFault and kernels get SIGSEGV for a pointer to other memory than this
+  /// device's (tests/support/device_pages.h). Off for ThreadSanitizer, because of the same lock.
+  bool check_pointers = kGuard;
   /// Each piece of work begins after a pause of so many microseconds at most, drawn from `seed`.
   int most_delay_us = 30;
   std::uint64_t seed = 1;

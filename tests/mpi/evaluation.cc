@@ -1,0 +1,179 @@
+// An evaluation gives the same counts on any number of ranks, and on a device whose memory is not
+// the host's. So does a classifier.
+#include "apps/run/evaluation.h"
+
+#include <gtest/gtest.h>
+
+#include "apps/run/classifier.h"
+#include "apps/step/replica_check.h"
+#include "net/layers.h"
+#include "src/data/augment.h"
+#include "tests/mpi/world.h"
+#include "tests/support/async_device.h"
+#include "tests/support/device_pages.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kClasses = 10;
+
+/// Images of noise: four whole batches for an evaluation, and a part.
+class Noise : public Dataset {
+ public:
+  /// `stored`: a device can hold the images.
+  explicit Noise(bool stored) : Dataset(stored ? kCroppedImages : SampleFormat{}) {}
+  std::int64_t size() const override { return 4 * Evaluation::kBatch + 17; }
+  int classes() const override { return kClasses; }
+  Shape sample_shape() const override { return crop_shape(); }
+  std::int32_t label(std::int64_t index) const override {
+    return static_cast<std::int32_t>(index % kClasses);
+  }
+  const std::uint8_t* stored(std::int64_t index, std::uint8_t* bytes) const override {
+    Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(index));
+    for (std::size_t i = 0; i < kCroppedImages.bytes(); ++i)
+      bytes[i] = static_cast<std::uint8_t>(random.below(256));
+    return bytes;
+  }
+  void read(std::int64_t index, Random* random, void* out, Type type) const override {
+    if (format().kind != SampleFormat::Kind::values) return Dataset::read(index, random, out, type);
+    Noise(true).read(index, random, out, type);
+  }
+  std::string describe() const override { return "noise"; }
+};
+
+NamedLayers small_layers(Shape, int classes) {
+  NamedLayers layers;
+  const AffineInit init{.weight_deviation = 0.1f, .bias = 0.1f};
+  layers.emplace_back("conv", convolution(4, 3, true, init));
+  layers.emplace_back("norm", response_norm(2, 1, 0.1f, 0.75f));
+  layers.emplace_back("pool", max_pool(3, 2, true));
+  layers.emplace_back("batch_norm", batch_norm());
+  layers.emplace_back("dropout", dropout(0.5f));
+  layers.emplace_back("logits", dense(classes, false, init));
+  return layers;
+}
+
+const ModelEntry kEntry{"small", "", crop_shape(), false, small_layers};
+
+/// A checkpoint of initial weights on rank 0, with an average that differs.
+class Evaluations : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (world().comm().rank() != 0) return;
+    const auto device = make_cpu_device(1);
+    const Model model(*device, kEntry, crop_shape(), kClasses, 1, Type::f32, false);
+    std::vector<float> weights(model.layout().count), average(weights);
+    initialize(model.layout(), 1, weights.data());
+    initialize(model.layout(), 2, average.data());
+    const TemporaryDirectory folder;
+    checkpoint_.emplace(save_checkpoint(folder.path(), model.layout(),
+                                        {{"parameters", weights.data()}, {"ema", average.data()}},
+                                        {}));
+  }
+
+  const Checkpoint* checkpoint() const { return checkpoint_ ? &*checkpoint_ : nullptr; }
+  const Comm comm_ = world().comm();
+
+ private:
+  std::optional<Checkpoint> checkpoint_;
+};
+
+struct Case {
+  bool stored;
+  Type type;
+  bool views;
+};
+
+void expect_same(const EvaluationResult& is, const EvaluationResult& wanted) {
+  EXPECT_EQ(is.score, wanted.score);
+  EXPECT_EQ(is.confusion, wanted.confusion);
+}
+
+TEST_F(Evaluations, GiveTheCountsOfOneRankOnTheCpu) {
+  const auto cpu = make_cpu_device(1), later = make_async_device();
+  for (const auto& [stored, type, views] : {Case{true, Type::f32, false},
+                                            {false, Type::f32, false},
+                                            {true, Type::f32, true},
+                                            {true, Type::bf16, false},
+                                            {false, Type::bf16, true}}) {
+    if (!cpu->traits().computes(type)) continue;
+    SCOPED_TRACE(fmt::format("{} {} {}", stored, name_of(type), views));
+    const Noise data(stored);
+    // All ranks load together, then the first of them evaluate alone.
+    const auto evaluated = [&](Device& device, const Comm& comm, const char* section) {
+      Evaluation evaluation(device, kEntry, data, type, views);
+      float* const weights = evaluation.load(comm_, checkpoint(), section);
+      double last = 0;
+      const auto result = evaluation.run(comm, weights, [&](double share) {
+        EXPECT_GT(share, last);
+        last = share;
+        return true;
+      });
+      EXPECT_EQ(last, 1);
+      return *result;
+    };
+    const EvaluationResult wanted = evaluated(*cpu, alone_of(comm_), "parameters");
+    EXPECT_EQ(wanted.score.samples, data.size());
+    EXPECT_EQ(wanted.score.diverged, 0);
+    expect_same(evaluated(*cpu, comm_, "parameters"), wanted);
+    expect_same(evaluated(*later, comm_, "parameters"), wanted);
+    EXPECT_NE(evaluated(*later, comm_, "ema").score.loss_units, wanted.score.loss_units);
+  }
+}
+
+TEST_F(Evaluations, StopOnAllRanksIfOneStops) {
+  const auto device = make_async_device();
+  const Noise data(true);
+  Evaluation evaluation(*device, kEntry, data, Type::f32);
+  int rounds = 0;
+  const auto result =
+      evaluation.run(comm_, evaluation.load(comm_, checkpoint(), "parameters"), [&](double) {
+        ++rounds;
+        return comm_.rank() != comm_.size() - 1;
+      });
+  EXPECT_FALSE(result);
+  EXPECT_EQ(rounds, 1);
+}
+
+TEST_F(Evaluations, ReturnTheCpusFirstBatch) {
+  const Noise data(true);
+  const auto first_batch = [&](const std::unique_ptr<Device>& device) {
+    Evaluation evaluation(*device, kEntry, data, Type::f32);
+    evaluation.run(comm_, evaluation.load(comm_, checkpoint(), "parameters"),
+                   [](double) { return true; });
+    return evaluation.first_batch();
+  };
+  const Answers wanted = first_batch(make_cpu_device(1)), is = first_batch(make_async_device());
+  EXPECT_EQ(is.samples, wanted.samples);
+  EXPECT_EQ(is.labels, wanted.labels);
+  EXPECT_EQ(is.logits, wanted.logits);
+  EXPECT_EQ(is.logits.size(), static_cast<std::size_t>(Evaluation::kBatch * kClasses));
+}
+
+TEST_F(Evaluations, CannotUseWeightsInMemoryOfTheHost) {
+  if (!AsyncOptions::kGuard) GTEST_SKIP() << "skipped: the checks would hide races";
+  const auto device = make_async_device();
+  const Noise data(true);
+  Evaluation evaluation(*device, kEntry, data, Type::f32);
+  std::vector<float> weights(evaluation.model().layout().count);
+  EXPECT_THROW(evaluation.run(comm_, weights.data(), [](double) { return true; }), PointerFault);
+}
+
+TEST_F(Evaluations, AClassifierGivesTheCpusProbabilities) {
+  const Noise data(true);
+  const auto classify = [&](const std::unique_ptr<Device>& device) {
+    Classifier classifier(*device, kEntry, crop_shape(), kClasses, 5, Type::f32);
+    classifier.load(
+        load_on_devices(comm_, checkpoint(), classifier.model().layout(), "parameters", *device));
+    for (int i = 0; i < 5; ++i) data.read(i, nullptr, classifier.sample(i), Type::f32);
+    return classifier.classify(4);
+  };
+  const std::vector<double> wanted = classify(make_cpu_device(1));
+  EXPECT_EQ(classify(make_async_device()), wanted);
+  ASSERT_EQ(wanted.size(), 4u * kClasses);
+  EXPECT_NE(wanted[0], wanted[kClasses]);
+}
+
+}  // namespace
+}  // namespace lockstep
