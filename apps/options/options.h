@@ -18,7 +18,7 @@ struct Program {
   std::string as_published = {};
   /// Whether --image-size is that of the model by default.
   bool resizes = false;
-  /// What the help says that the program does. Empty: that it trains.
+  /// The description in the help. Empty: the program trains.
   std::string about = {};
   /// Declares rows that the other programs do not have.
   std::function<void(OptionRows&)> declare_more = {};

@@ -27,7 +27,7 @@ constexpr OptimizerOption kOptions[] = {
      .about = "Momentum for parameters other than filters",
      .value = 0.9f},
     {.name = "newton-schulz",
-     .about = "Newton-Schulz iterations that make a step's matrix orthogonal",
+     .about = "Newton-Schulz iterations that make a step's matrix orthogonal: 1 to 20",
      .kind = OptimizerOption::Kind::whole,
      .value = 5,
      .low = 1,
@@ -293,8 +293,8 @@ class Muon : public Optimizer {
 }  // namespace
 
 OptimizerEntry muon() {
-  return {"muon", "filters by orthogonal steps, all else by sgd with Nesterov's momentum", 0.02,
-          kOptions, make<Muon>};
+  return {"muon", "orthogonal steps for filters, sgd with Nesterov momentum for other parameters",
+          0.02, kOptions, make<Muon>};
 }
 
 }  // namespace lockstep
