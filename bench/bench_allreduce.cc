@@ -1,5 +1,4 @@
 // Times Lockstep's all-reduces and MPI's own: mpirun -np 4 ./bench_allreduce --check
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 
@@ -14,13 +13,15 @@
 #include "src/base/plural.h"
 #include "src/base/round_up.h"
 #include "src/base/table.h"
+#include "src/base/text.h"
 #include "src/files/file.h"
 
 namespace lockstep {
 namespace {
 
 struct BenchOptions {
-  std::vector<std::string> reducers{"all"};
+  std::string names = "all";
+  std::vector<std::string> reducers;  ///< `names`, one by one
   std::uint64_t least = 4, most = 64 << 20;
   int factor = 4;
   TimingOptions timing;
@@ -30,62 +31,79 @@ struct BenchOptions {
   std::int64_t drawn_elements = 0;
 };
 
-void add_options(CLI::App& app, BenchOptions& o) {
-  app.option_defaults()->always_capture_default();
-  app.add_option("--reducers", o.reducers, "Names from train_cifar --list, or all")->delimiter(',');
-  const CLI::AsSizeValue size(false);
-  const CLI::Range bytes(std::uint64_t{4}, std::uint64_t{1} << 32);
-  app.add_option("--min", o.least, "Bytes of the shortest buffer, such as 4 or 64K")
-      ->transform(size)
-      ->check(bytes);
-  app.add_option("--max", o.most, "Bytes of the longest buffer, such as 64M")
-      ->transform(size)
-      ->check(bytes);
-  app.add_option("--factor", o.factor, "Ratio of one size to the next")->check(CLI::Range(2, 1024));
-  app.add_option("--iters", o.timing.iterations, "Iterations per measurement; 0: about 0.15 s")
-      ->check(CLI::Range(0, 1000000));
-  app.add_option("--type", o.type, "Type of the numbers in messages (train_cifar --wire)")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  app.add_flag("--check", o.timing.check, "Compare all elements of one sum");
-  app.add_option("--json", o.json, "File with one JSON object per measurement");
-  CLI::Option* explain =
-      app.add_option("--explain", o.explain, "Algorithm to print in words, without measurements");
-  app.add_option("--draw", o.draw, "Algorithm to print as SVG, without measurements")
-      ->excludes(explain);
-  app.add_option("--ranks", o.drawn_ranks, "Ranks for --draw and --explain")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--elements", o.drawn_elements, "Elements for --draw and --explain; 0: 4 per rank")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+constexpr std::string_view kUnits = "KMG";
+
+/// "4" and "64K" as bytes: at least 4 and at most 4G. Throws the usage error.
+std::uint64_t parse_size(const std::string& name, const std::string& text) {
+  const std::size_t unit = kUnits.find(text.back());
+  const bool plain = unit == kUnits.npos;
+  const std::uint64_t scale = plain ? 1 : std::uint64_t{1024} << (10 * unit);
+  const auto count = parse_number<std::uint64_t>(
+      name, text.substr(0, text.size() - !plain),
+      Bounds::at_least(plain ? 4 : 1, 0x1p32 / static_cast<double>(scale)));
+  return count * scale;
+}
+
+std::string size_text(std::uint64_t bytes) {
+  std::size_t unit = 0;
+  for (; unit < kUnits.size() && bytes % 1024 == 0; ++unit) bytes /= 1024;
+  return fmt::format("{}{}", bytes, unit == 0 ? "" : kUnits.substr(unit - 1, 1));
+}
+
+void declare(OptionRows& rows, BenchOptions& o) {
+  const auto size = [&](const std::string& name, std::uint64_t& value, const char* about) {
+    rows.add(
+        name, OptionRow::Type::word,
+        [=, &value](const std::string& text) { value = parse_size(name, text); },
+        [&value] { return size_text(value); }, "SIZE", about);
+  };
+  rows.group("Options");
+  rows.text("--reducers", o.names, "NAMES", "Names from train_cifar --list with commas, or all");
+  size("--min", o.least, "Bytes of the shortest buffer: 4, 64K, 1M; at most 4G");
+  size("--max", o.most, "Bytes of the longest buffer: 4, 64K, 1M; at most 4G");
+  rows.number("--factor", o.factor, Bounds::at_least(2, 1024), "Ratio of one size to the next");
+  rows.number("--iters", o.timing.iterations, Bounds::at_least(0, 1000000),
+              "Iterations per measurement; 0: about 0.15 s");
+  rows.choice("--type", o.type, "TYPE", "Type of the numbers in messages: f32, bf16 or f16",
+              {"f32", "bf16", "f16"});
+  rows.flag("--check", o.timing.check, "Comparison of all elements of one sum");
+  rows.text("--json", o.json, "FILE", "File with one JSON object per measurement [none]");
+  rows.group("Instead of measurements");
+  rows.text("--explain", o.explain, "NAME", "Algorithm to print in words [none]");
+  rows.text("--draw", o.draw, "NAME", "Algorithm to print as SVG [none]");
+  rows.number("--ranks", o.drawn_ranks, Bounds::at_least(1, 1024),
+              "Ranks for --draw and --explain");
+  rows.optional_number("--elements", o.drawn_elements, Bounds::at_least(1, 0x1p40),
+                       "Elements for --draw and --explain [4 per rank]");
 }
 
 /// The output of --explain or --draw; empty without them.
-std::string drawing(const CLI::App& app, const BenchOptions& o) {
+std::string drawing(OptionRows& rows, const BenchOptions& o) {
   const std::int64_t elements = o.drawn_elements > 0 ? o.drawn_elements : 4 * o.drawn_ranks;
+  if (!o.explain.empty() && !o.draw.empty())
+    fail_usage("--draw does not work with --explain. Pass one of them.");
   if (!o.explain.empty()) return explain(find(algorithms(), o.explain), o.drawn_ranks, elements);
   if (!o.draw.empty()) return draw(find(algorithms(), o.draw), o.drawn_ranks, elements);
   for (const char* name : {"--ranks", "--elements"}) {
-    if (app.count(name) > 0) fail_usage("{} needs --draw or --explain. Pass one of them.", name);
+    if (rows.at(name).given()) fail_usage("{} needs --draw or --explain. Pass one of them.", name);
   }
   return "";
 }
 
 bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
-  CLI::App app("Times Lockstep's all-reduces and MPI_Allreduce by size", "bench_allreduce");
-  add_options(app, o);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    text = app.help();
-    return false;
-  } catch (const CLI::ParseError& error) {
-    fail_usage("{}. Pass --help for a list.", error.what());
-  }
-  text = drawing(app, o);
+  OptionRows rows;
+  declare(rows, o);
+  const ProgramText program{"bench_allreduce",
+                            "Times Lockstep's all-reduces and MPI_Allreduce by size",
+                            "mpirun -np 4 bench_allreduce [OPTIONS]"};
+  if (!read_command_line(rows, program, argc, argv, text)) return false;
+  text = drawing(rows, o);
   if (!text.empty()) return false;
   o.timing.type = o.type == "bf16" ? Type::bf16 : o.type == "f16" ? Type::f16 : Type::f32;
-  o.json = home_path("--json", o.json);
   if (o.most < o.least)
     fail_usage("--max {} is less than --min {}. Pass a larger --max.", o.most, o.least);
+  std::replace(o.names.begin(), o.names.end(), ',', '\n');
+  o.reducers = lines_of(o.names);
   for (const std::string& name : o.reducers)
     if (name != "all" && name != kPeer) find_reducer(name);
   return true;

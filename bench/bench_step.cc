@@ -1,12 +1,10 @@
 // The speed of the training step and of its parts: mpirun -np 2 ./bench_step --batch 64 --threads 1
 //
 // The step is the trainer's own (apps/step/training_step.h) with its loader, on generated data or
-// on
-// --data. The same process also measures the floor: only the convolutions and dense layers of the
-// network, and the rate of a large matrix product. All options of train_cifar are supported, and
+// on --data. The same process also measures the floor: only the convolutions and dense layers of
+// the network, and the rate of a large matrix product. It supports all options of train_cifar, and
 // --model and --dataset of the other programs too.
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -24,34 +22,25 @@ namespace {
 
 struct BenchOptions {
   int warmup = 5;
-  bool json = false, bare = true;
+  bool json = false, no_bare = false;
   Options training;
 };
 
 bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
-  CLI::App app("Times the training step. Also supports the options of train_cifar", "bench_step");
-  app.option_defaults()->always_capture_default();
-  app.add_option("--warmup", o.warmup, "Steps before the measured steps")
-      ->check(CLI::NonNegativeNumber);
-  app.add_flag("--json", o.json, "Print one line of JSON instead of a table");
-  app.add_flag("--bare,!--no-bare", o.bare, "Measure the floor");
-  app.allow_extras();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    text = app.help();
-    return false;
-  } catch (const CLI::ParseError& error) {
-    fail_usage("{}. Pass --help for a list.", error.what());
-  }
-  std::vector<std::string> rest = app.remaining();
-  std::vector<char*> arguments{argv[0]};
-  for (std::string& word : rest) arguments.push_back(word.data());
-  const auto training =
-      parse_options(static_cast<int>(arguments.size()), arguments.data(), {"bench_step"}, text);
-  if (training) o.training = *training;
+  const auto declare = [&o](OptionRows& rows) {
+    rows.group("Benchmark");
+    rows.number("--warmup", o.warmup, Bounds::at_least(0), "Steps before the measured steps")
+        .common();
+    rows.flag("--json", o.json, "One line of JSON instead of a table").common();
+    rows.flag("--no-bare", o.no_bare, "No measurement of the floor").common();
+  };
+  const auto training = parse_options(
+      argc, argv,
+      {.name = "bench_step", .about = "Times the training step", .declare_more = declare}, text);
+  if (!training) return false;
+  o.training = *training;
   if (o.training.schedule.steps == 0) o.training.schedule.steps = 50;
-  return training != nullptr;
+  return true;
 }
 
 double median(std::vector<double> values) {
@@ -184,15 +173,16 @@ int run(World& world, const BenchOptions& o) {
   TrainingStep step = setup.make_step();
   const auto loader = setup.make_loader(step);
 
-  const FloorTimes before = floor_times(setup, o.bare);
+  const bool bare = !o.no_bare;
+  const FloorTimes before = floor_times(setup, bare);
   setup.comm.barrier();
   const StepSeconds seconds = time_steps(setup, step, *loader, o.warmup);
-  const FloorTimes after = floor_times(setup, o.bare);
+  const FloorTimes after = floor_times(setup, bare);
   if (setup.comm.rank() != 0) return kExitSuccess;
 
   const FloorTimes mean{.affine_seconds = (before.affine_seconds + after.affine_seconds) / 2,
                         .gemm_flops = (before.gemm_flops + after.gemm_flops) / 2};
-  const auto j = to_json(setup, step, seconds, o.bare ? &mean : nullptr);
+  const auto j = to_json(setup, step, seconds, bare ? &mean : nullptr);
   if (o.json) {
     fmt::print("{}\n", j.dump());
     return kExitSuccess;

@@ -10,11 +10,11 @@
 // algorithm and the size of buckets are those of `auto`.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <vector>
 
+#include "apps/options/command_line.h"
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/buckets.h"
 #include "net/model.h"
@@ -140,42 +140,52 @@ void predict(const Network& network, const Machines& machines, int ranks) {
              algorithm.name, buckets.size(), alone * 1e3, all_sums * 1e3, exposed * 1e3);
 }
 
-int run(int argc, char** argv) {
-  Network networks[] = {{"tutorial", layers_of("tutorial", 10), 0.028},
-                        {"resnet50", resnet50(), 0.1}};
+struct PredictOptions {
   int hosts = 0;
   double compute_ms = 0, gbit = 10, latency_us = 20, core_gb = 0, hosts_per_core = 1;
-  CLI::App app("Predicts training steps; without --hosts, those of docs/predictions.md",
-               "predict");
-  app.option_defaults()->always_capture_default();
-  app.add_option("--hosts", hosts, "Number of hosts, with one rank each")
-      ->check(CLI::Range(2, 1 << 16));
-  app.add_option("--compute-ms", compute_ms,
-                 "Milliseconds of a step of a single rank; 0: the network's")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--gbit", gbit, "Bandwidth in Gbit/s, in each direction")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--latency-us", latency_us, "Latency of a message in microseconds")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--core-gb", core_gb,
-                 "GB/s that an idle core sends and receives; 0: messages cost no computing")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--hosts-per-core", hosts_per_core, "Test hosts that share a core")
-      ->check(CLI::PositiveNumber);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
-    return kExitSuccess;
-  } catch (const CLI::ParseError& error) {
-    std::fputs(fmt::format("predict: {}. Pass --help for a list.\n", error.what()).c_str(), stderr);
-    return kExitUsage;
+};
+
+/// False: only print `text`.
+bool parse(int argc, char** argv, PredictOptions& o, std::string& text) {
+  constexpr double kMost = 1e6;  // keeps every product finite
+  OptionRows rows;
+  rows.group("Options");
+  rows.optional_number("--hosts", o.hosts, Bounds::at_least(2, 1 << 16),
+                       "Hosts, with one rank each [those of docs/predictions.md]");
+  rows.optional_number("--compute-ms", o.compute_ms, Bounds::above_zero(kLongestTime),
+                       "Milliseconds of a step of a single rank [the network's]");
+  rows.number("--gbit", o.gbit, Bounds::above_zero(kMost),
+              "Bandwidth in Gbit/s, in each direction");
+  rows.number("--latency-us", o.latency_us, Bounds::above_zero(kLongestTime),
+              "Latency of a message in microseconds");
+  rows.number("--core-gb", o.core_gb, Bounds::at_least(0, kMost),
+              "GB/s that an idle core transfers; 0: transfers need no core");
+  rows.number("--hosts-per-core", o.hosts_per_core, Bounds::above_zero(kMost),
+              "Test hosts that share a core");
+  const ProgramText program{"predict", "Predicts training steps on machines of any size",
+                            "predict [OPTIONS]"};
+  if (!read_command_line(rows, program, argc, argv, text)) return false;
+  for (const char* name : {"--gbit", "--latency-us", "--core-gb", "--hosts-per-core"}) {
+    if (o.hosts == 0 && rows.at(name).given())
+      fail_usage("{} has no effect without --hosts. Pass --hosts.", name);
   }
+  return true;
+}
+
+int run(int argc, char** argv) {
+  PredictOptions o;
+  std::string text;
+  if (!parse(argc, argv, o, text)) {
+    fmt::print("{}", text);
+    return kExitSuccess;
+  }
+  Network networks[] = {{"tutorial", layers_of("tutorial", 10), 0.028},
+                        {"resnet50", resnet50(), 0.1}};
   for (Network& network : networks) {
-    if (compute_ms > 0) network.step_seconds = compute_ms * 1e-3;
-    if (hosts > 0) {
-      const Link link{latency_us * 1e-6, gbit * 1e9 / 8, kAddRate};
-      predict(network, {link, core_gb * 1e9, hosts_per_core}, hosts);
+    if (o.compute_ms > 0) network.step_seconds = o.compute_ms * 1e-3;
+    if (o.hosts > 0) {
+      const Link link{o.latency_us * 1e-6, o.gbit * 1e9 / 8, kAddRate};
+      predict(network, {link, o.core_gb * 1e9, o.hosts_per_core}, o.hosts);
       continue;
     }
     for (const auto& [rate, latency] : {std::pair(10.0, 20e-6), {100.0, 5e-6}, {400.0, 5e-6}}) {
@@ -183,10 +193,17 @@ int run(int argc, char** argv) {
         predict(network, {{latency, rate * 1e9 / 8, kAddRate}, 0, 1}, ranks);
     }
   }
-  return 0;
+  return kExitSuccess;
 }
 
 }  // namespace
 }  // namespace lockstep
 
-int main(int argc, char** argv) { return lockstep::run(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return lockstep::run(argc, argv);
+  } catch (const lockstep::Error& error) {
+    std::fputs(fmt::format("predict: {}\n", error.what()).c_str(), stderr);
+    return error.exit_code();
+  }
+}

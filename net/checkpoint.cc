@@ -78,7 +78,7 @@ CheckpointMetadata facts_of(const Hdf5Reader& reader, const std::filesystem::pat
        {std::pair("step", metadata.position.step), std::pair("samples", metadata.position.samples),
         std::pair("epoch", metadata.position.epoch)}) {
     if (value < 0 || value > kLastSample)
-      fail("{} is damaged: it contains {} {}; use another file", file.string(), name, value);
+      fail("{} is damaged: it contains {} {}. Use another file.", file.string(), name, value);
   }
   for (const auto& [name, value] : reader.attributes()) {
     if (const auto* text = std::get_if<std::string>(&value))

@@ -39,7 +39,7 @@ GradientClip::GradientClip(Device& device, const Layout& layout, float limit)
   partial_ = device.allocate(sums_ * sizeof(double), Place::device);
 }
 
-void GradientClip::give(Stream& stream, const float* gradients, UpdateRates* now) const {
+void GradientClip::enqueue(Stream& stream, const float* gradients, UpdateRates* now) const {
   auto* partial = reinterpret_cast<double*>(partial_.get());
   for (const Parameter& parameter : layout_.parameters) {
     if (!parameter.stepped()) continue;

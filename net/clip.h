@@ -20,7 +20,7 @@ class GradientClip {
   /// Enqueues the work that reduces now->scale, the factor of these gradients, until they keep to
   /// the limit. `gradients` is an arena of the layout. Statistics and frozen parameters do not
   /// count. The order of the sum depends only on the layout.
-  void give(Stream& stream, const float* gradients, UpdateRates* now) const;
+  void enqueue(Stream& stream, const float* gradients, UpdateRates* now) const;
 
  private:
   const Layout& layout_;

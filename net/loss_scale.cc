@@ -72,8 +72,8 @@ LossScaler::LossScaler(Device& device, const Layout& layout, const LossScaling& 
 
 LossScale* LossScaler::state() const { return reinterpret_cast<LossScale*>(memory_.get()); }
 
-void LossScaler::give(Stream& stream, const float* gradients, const RatesBySkips* rates,
-                      UpdateRates* now) const {
+void LossScaler::enqueue(Stream& stream, const float* gradients, const RatesBySkips* rates,
+                         UpdateRates* now) const {
   auto* wrong = reinterpret_cast<std::uint32_t*>(memory_.get() + sizeof(LossScale));
   for (const Range& range : used_) {
     each_row(stream, ceil_div(range.count, FindWrong::kColumns), FindWrong::kColumns,

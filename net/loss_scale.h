@@ -72,8 +72,8 @@ class LossScaler {
   /// writes to *now those of `rates` that apply, the scale that undoes the factor, and whether the
   /// step is skipped. Then it updates the factor. With a factor of 1 no step is skipped, because
   /// such gradients are the model's own.
-  void give(Stream& stream, const float* gradients, const RatesBySkips* rates,
-            UpdateRates* now) const;
+  void enqueue(Stream& stream, const float* gradients, const RatesBySkips* rates,
+               UpdateRates* now) const;
 
  private:
   std::vector<Range> used_;

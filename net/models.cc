@@ -24,11 +24,11 @@ void require_fit(const ModelEntry& entry, Shape sample) {
   for (const ModelEntry& other : models()) {
     if (other.fits(sample)) fitting.push_back(other.name);
   }
-  fail_usage("the model {} needs samples of {}{}, and this data set has {}; {}", entry.name,
+  fail_usage("the model {} needs samples of {}{}, and this data set has {}. {}", entry.name,
              entry.sample.text(), entry.any_image ? " and other images" : "",
              sample.with_batch(1).text(),
-             fitting.empty() ? "no model in --list accepts them; choose another --dataset"
-                             : fmt::format("pass --model {}, or choose another --dataset",
+             fitting.empty() ? "No model in --list accepts them. Choose another --dataset."
+                             : fmt::format("Pass --model {}, or choose another --dataset.",
                                            fmt::join(fitting, " or ")));
 }
 

@@ -21,13 +21,13 @@ bool matches(const std::string& pattern, const std::string& name) {
     if (!parameter.trained()) continue;
     if (matches(group.pattern, parameter.name)) {
       fail_usage(
-          "--group {} has no effect: earlier groups match all its parameters; put it before them",
+          "--group {} has no effect: earlier groups match all its parameters. Put it before them.",
           group.pattern);
     }
     names.push_back(parameter.name);
   }
   std::reverse(names.begin(), names.end());
-  fail_usage("--group {} matches no parameter; the parameters are {}", group.pattern,
+  fail_usage("--group {} matches no parameter. The parameters are {}", group.pattern,
              fmt::join(names, ", "));
 }
 
@@ -38,7 +38,7 @@ int schedule_of(double epochs, Layout& layout) {
   const auto place = static_cast<int>(known - layout.epochs.begin()) + 1;
   if (known == layout.epochs.end()) layout.epochs.push_back(epochs);
   if (layout.epochs.size() >= Layout::kSchedules) {
-    fail_usage("--group: at most {} different numbers of epochs are possible; reuse one",
+    fail_usage("--group: at most {} different numbers of epochs are possible. Reuse one.",
                Layout::kSchedules - 1);
   }
   return place;
@@ -71,8 +71,10 @@ void apply_groups(std::span<const ParameterGroup> groups, Layout& layout) {
 ParameterGroup parse_group(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   if (colon == 0 || colon == text.npos || colon + 1 == text.size()) {
-    fail_usage("--group: \"{}\" is not PATTERN:NAME=VALUE,..., as in 'conv*:lr=0.1,weight-decay=0'",
-               text);
+    fail_usage(
+        "--group: \"{}\" is not PATTERN:NAME=VALUE,... An example is "
+        "'conv*:lr=0.1,weight-decay=0'.",
+        text);
   }
   ParameterGroup group;
   group.pattern = text.substr(0, colon);
@@ -85,7 +87,8 @@ ParameterGroup parse_group(const std::string& text) {
                       value = word.substr(std::min(equals + 1, word.size()));
     if (name != "lr" && name != "weight-decay" && name != "epochs") {
       fail_usage(
-          "--group {}: \"{}\" is no setting; pass lr=FACTOR, weight-decay=NUMBER or epochs=NUMBER",
+          "--group {}: \"{}\" is not a setting. Pass lr=FACTOR, weight-decay=NUMBER or "
+          "epochs=NUMBER.",
           group.pattern, word);
     }
     std::optional<float>& number = name == "lr" ? rate : name == "epochs" ? epochs : group.decay;

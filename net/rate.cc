@@ -44,7 +44,7 @@ constexpr std::array kSchedules{
     RateEntry{"exponential",
               "times --lr-decay every --lr-decay-epochs, in steps unless --lr-smooth", exponential},
     RateEntry{"cosine", "half a cosine from --lr to --lr-end over the run", cosine},
-    RateEntry{"one_cycle", "up to --lr in three tenths of the run, and down to nothing", one_cycle},
+    RateEntry{"one_cycle", "up to --lr in three tenths of the run, then down to 0", one_cycle},
     RateEntry{"linear", "a straight line from --lr to --lr-end over the run", linear},
 };
 

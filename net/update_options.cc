@@ -22,9 +22,9 @@ LossScaling parse_loss_scale(const std::string& how, std::int32_t growth_steps) 
     return {dynamic, parse_number<float>("", number, bounds), growth_steps};
   } catch (const Error&) {
     fail_usage(
-        "--loss-scale: \"{}\" is no loss scale; pass auto, none, dynamic, a number from 1 to {}, "
-        "or "
-        "dynamic: with such a number (dynamic:1024)",
+        "--loss-scale: \"{}\" is not a loss scale. Pass auto, none, dynamic, a number from 1 to "
+        "{}, "
+        "or dynamic: with such a number (dynamic:1024).",
         how, LossScaling::kHighest);
   }
 }

@@ -32,7 +32,6 @@ libopenmpi-dev|mpicxx|MPI library
 libhdf5-dev|<hdf5.h>|HDF5, for checkpoints
 libdnnl-dev|<dnnl.hpp>|oneDNN, for convolutions and matrix products
 libfmt-dev|<fmt/format.h>|fmt, for text
-libcli11-dev|<CLI/CLI.hpp>|CLI11, for options
 nlohmann-json3-dev|<nlohmann/json.hpp>|nlohmann-json, for metrics
 protobuf-compiler|protoc|Protocol Buffers compiler, for TensorBoard files
 libprotobuf-dev|<google/protobuf/message.h>|Protocol Buffers library, for TensorBoard files

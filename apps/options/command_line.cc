@@ -81,6 +81,7 @@ void read_words(OptionRows& rows, const std::vector<std::string>& words) {
 
 /// The help on option `topic`, with or without its dashes.
 std::string help_on(OptionRows& rows, const ProgramText& program, const std::string& topic) {
+  if (bare(topic).empty()) fail_usage("--help: its value is empty. Pass the name of an option.");
   const OptionRow* row = rows.find("--" + bare(topic));
   if (!row) row = rows.find(topic);
   if (!row) fail_unknown_option(rows, topic);
@@ -140,6 +141,9 @@ bool read_command_line(OptionRows& rows, const ProgramText& program, int argc, c
   answer = answer_to(rows, program, words);
   if (!answer.empty()) return false;
   read_words(rows, words);
+  for (const char* name : {"--help-all", "--version"}) {
+    if (rows.at(name).given()) fail_usage("{} has no value. Pass it without =.", name);
+  }
   for (const OptionRow& row : rows.all()) {
     if (!row.name.starts_with('-') && !row.given())
       fail_usage("{} is missing. Pass it: {}", row.name, program.usage);

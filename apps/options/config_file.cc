@@ -124,6 +124,7 @@ void read_config(const std::string& file, OptionRows& rows) {
   int number = 0;
   for (std::string line; std::getline(in, line);)
     read_line(line, fmt::format("{}:{}", file, ++number), rows);
+  if (in.bad()) fail_usage("cannot read --config {}: {}", file, std::strerror(errno));
 }
 
 std::string config_text(OptionRows& rows) {

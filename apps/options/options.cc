@@ -17,6 +17,7 @@ namespace {
 
 void declare(OptionRows& rows, Options& o, const Program& program, std::string& config) {
   const DatasetEntry& data = find(datasets(), program.dataset);
+  if (program.declare_more) program.declare_more(rows);
   o.data.declare(rows, data);
   rows.text("--config", config, "FILE",
             "TOML file of options such as lr = 0.05\nThe command line overrides the file.")
@@ -151,9 +152,11 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
   OptionRows rows;
   std::string config;
   declare(rows, o, program, config);
-  const ProgramText text{
-      program.name, "Trains a classifier on the data set " + program.dataset + ", on all ranks",
-      "mpirun -np 4 " + program.name + " [OPTIONS]"};
+  const ProgramText text{program.name,
+                         program.about.empty() ? "Trains a classifier on the data set " +
+                                                     program.dataset + ", on all ranks"
+                                               : program.about,
+                         "mpirun -np 4 " + program.name + " [OPTIONS]"};
   if (!read_command_line(rows, text, argc, argv, text_to_print)) return nullptr;
   if (!config.empty()) read_config(config, rows);
   if (o.list) {

@@ -1,6 +1,7 @@
 // Training programs: their options, from the command line and the config file, and their main().
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,10 @@ struct Program {
   std::string as_published = {};
   /// Whether --image-size is that of the model by default.
   bool resizes = false;
+  /// The description in the help. Empty: the program trains.
+  std::string about = {};
+  /// Declares rows that the other programs do not have.
+  std::function<void(OptionRows&)> declare_more = {};
 };
 
 /// Reads the command line of `program`. Returns null if there is nothing to run (--help,

@@ -54,7 +54,8 @@ struct CheckpointOptions {
             "--checkpoint-every", OptionRow::Type::word,
             [this](const std::string& text) { every = CheckpointInterval::from(text); },
             [this] { return every.text(); }, "INTERVAL",
-            "Interval between checkpoints: steps (1000) or time (600s, 10m, 2h)")
+            "Interval between checkpoints: steps (1000) or time (600s, 10m, 2h)\n"
+            "Steps are at least 1. A time is above 0 and at most 31 years.")
         .common();
     rows.number("--keep", keep, Bounds::at_least(0),
                 "Number of newest checkpoints to keep; 0: all");

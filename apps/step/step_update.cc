@@ -62,8 +62,8 @@ void StepUpdate::reduced(std::size_t bucket, StepInput* now) {
 }
 
 void StepUpdate::finish(StepInput* now) {
-  if (scaling_.dynamic) scaler_->give(stream_, state_.gradients, &now->by_skips, &now->rates);
-  if (clip_) clip_->give(stream_, state_.gradients, &now->rates);
+  if (scaling_.dynamic) scaler_->enqueue(stream_, state_.gradients, &now->by_skips, &now->rates);
+  if (clip_) clip_->enqueue(stream_, state_.gradients, &now->rates);
   if (waits_for_all_) apply(spans_.front(), now);
 }
 

@@ -33,7 +33,7 @@ NamedLayers build(Shape /*sample*/, int classes) {
 ModelEntry keras() {
   return {.name = "keras",
           .about =
-              "of a Keras example on MNIST: 3 convolutions, batch normalisation, 2 dense "
+              "a Keras example for MNIST: 3 convolutions, batch normalisation, 2 dense "
               "layers, dropout, 2.35 M parameters; RMSprop, 128 per rank, 12 epochs",
           .sample = {1, 28, 28, 1},
           .any_image = false,

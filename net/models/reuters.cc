@@ -40,8 +40,8 @@ constexpr std::string_view kRecipe =
 ModelEntry reuters_model() {
   return {.name = "reuters",
           .about =
-              "of a Keras example on newswires: embedding, 2 convolutions along the text, 1 "
-              "dense layer, 0.33 M parameters; Nadam, 32 of all ranks, 10 epochs",
+              "a Keras example for newswires: embedding, 2 convolutions along the text, 1 "
+              "dense layer, 0.33 M parameters; Nadam, 32 on all ranks together, 10 epochs",
           .sample = {1, 300},
           .any_image = false,
           .build = build,
@@ -51,7 +51,7 @@ ModelEntry reuters_model() {
 
 ModelEntry reuters_as_published() {
   return {.name = "reuters_as_published",
-          .about = "the same with the softmax applied twice, as the example has it",
+          .about = "the same with the softmax applied twice, as in the example",
           .sample = {1, 300},
           .any_image = false,
           .build = build_as_published,

@@ -34,7 +34,7 @@ NamedLayers build(Shape /*sample*/, int classes) {
 ModelEntry tower() {
   return {.name = "tower",
           .about =
-              "of the example Multi-GPU CNN: 3 convolutions, 3 dense layers, dropout, 20.2 M "
+              "the example Multi-GPU CNN: 3 convolutions, 3 dense layers, dropout, 20.2 M "
               "parameters; Adam, 1024 per rank, 200 steps",
           .sample = {1, 28, 28, 1},
           .any_image = false,

@@ -27,7 +27,7 @@ constexpr OptimizerOption kOptions[] = {
      .about = "Momentum for parameters other than filters",
      .value = 0.9f},
     {.name = "newton-schulz",
-     .about = "Newton-Schulz iterations that make a step's matrix orthogonal",
+     .about = "Newton-Schulz iterations that make a step's matrix orthogonal: 1 to 20",
      .kind = OptimizerOption::Kind::whole,
      .value = 5,
      .low = 1,
@@ -66,11 +66,11 @@ class NewtonSchulz {
  public:
   NewtonSchulz(Device& device, std::int64_t rows, std::int64_t columns);
 
-  /// The size of give()'s workspace, whose contents need not survive between calls.
+  /// The size of enqueue()'s workspace, whose contents need not survive between calls.
   std::size_t scratch_bytes() const { return places_.bytes; }
   /// Gives x <- 3.4445 x - 4.7750 (x x^T) x + 2.0315 (x x^T)^2 x, `iterations` times, for x in rows
   /// (fp32) of Frobenius norm 1 or less: its singular values come to lie about 1.
-  void give(Stream& stream, float* x, int iterations, std::byte* scratch) const;
+  void enqueue(Stream& stream, float* x, int iterations, std::byte* scratch) const;
 
  private:
   struct Places {
@@ -101,7 +101,7 @@ NewtonSchulz::NewtonSchulz(Device& device, std::int64_t rows, std::int64_t colum
   places_.bytes += Arena::aligned(std::max(plan_->scratch_bytes(), square_->scratch_bytes()));
 }
 
-void NewtonSchulz::give(Stream& stream, float* x, int iterations, std::byte* scratch) const {
+void NewtonSchulz::enqueue(Stream& stream, float* x, int iterations, std::byte* scratch) const {
   const auto at = [scratch](std::size_t place) {
     return reinterpret_cast<float*>(scratch + place);
   };
@@ -242,7 +242,7 @@ class Muon : public Optimizer {
     if (unit_) each(stream, count, Scale{parameters, 1, own});
     if (state.shared != nullptr && !state.shared->mine(bank.number)) return;
     each(stream, count, Scale{direction, 0, own});
-    bank.plan->give(stream, direction, iterations_, static_cast<std::byte*>(memory_.at(room_)));
+    bank.plan->enqueue(stream, direction, iterations_, static_cast<std::byte*>(memory_.at(room_)));
   }
 
   void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
@@ -293,8 +293,8 @@ class Muon : public Optimizer {
 }  // namespace
 
 OptimizerEntry muon() {
-  return {"muon", "filters by orthogonal steps, all else by sgd with Nesterov's momentum", 0.02,
-          kOptions, make<Muon>};
+  return {"muon", "orthogonal steps for filters, sgd with Nesterov momentum for other parameters",
+          0.02, kOptions, make<Muon>};
 }
 
 }  // namespace lockstep

@@ -57,8 +57,7 @@ class Nadam : public MomentOptimizer {
 }  // namespace
 
 OptimizerEntry nadam() {
-  return {"nadam", "Adam with Nesterov's look-ahead, as Keras has it", 0.001, kOptions,
-          make<Nadam>};
+  return {"nadam", "Adam with Nesterov's look-ahead, as in Keras", 0.001, kOptions, make<Nadam>};
 }
 
 }  // namespace lockstep

@@ -21,7 +21,7 @@ class Sgd : public Optimizer {
   explicit Sgd(const OptimizerOptions& options)
       : momentum_(options.at("momentum")), nesterov_(options.at("nesterov") != 0) {
     if (nesterov_ && momentum_ == 0) {
-      throw Error("--nesterov needs a momentum; add --momentum 0.9", kExitUsage);
+      throw Error("--nesterov needs a momentum. Add --momentum 0.9.", kExitUsage);
     }
   }
 

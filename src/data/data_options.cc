@@ -43,7 +43,7 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
     return crop_padding == kOwnPadding ? "auto" : std::to_string(crop_padding);
   };
   rows.add("--crop-padding", OptionRow::Type::word, read_padding, show_padding, "N",
-           "Largest shift of training crops beyond the image, in pixels\n"
+           "Largest shift of training crops: auto, or 0 to 16 pixels\n"
            "Pixels beyond an edge are its reflection. auto is 4 for whole images, otherwise 0.")
       .shapes_weights();
   rows.flag("--alternate-flips", alternate_flips,

@@ -32,12 +32,12 @@ Standard standard_from(const std::string& text, std::int64_t channels) {
     object.at("mean").get_to(mean);
     object.at("deviation").get_to(deviation);
   } catch (const nlohmann::json::exception&) {
-    fail("the checkpoint's normalisation of images is damaged: {}; use another checkpoint",
+    fail("the checkpoint's normalisation of images is damaged: {}. Use another checkpoint.",
          text.substr(0, 200));
   }
   require(
       std::ssize(mean) == channels && std::ssize(deviation) == channels,
-      "the checkpoint was trained on images with {}, and these images have {}; choose other data",
+      "the checkpoint was trained on images with {}, and these images have {}. Choose other data.",
       counted(std::ssize(mean), "channel"), channels);
   Standard standard;
   for (std::size_t c = 0; c < mean.size(); ++c) {
@@ -45,7 +45,8 @@ Standard standard_from(const std::string& text, std::int64_t channels) {
     standard.deviation[c] = static_cast<float>(deviation[c]);
     require(
         std::abs(mean[c]) <= kLargest && deviation[c] >= kLeast && deviation[c] <= kLargest,
-        "the checkpoint's normalisation of images is damaged: mean {}, deviation {}; use another",
+        "the checkpoint's normalisation of images is damaged: mean {}, deviation {}. Use another "
+        "checkpoint.",
         mean[c], deviation[c]);
   }
   return standard;

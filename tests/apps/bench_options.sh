@@ -17,6 +17,18 @@ for program in bench_layer bench_convolution; do
 done
 run "$build/predict" --hosts 1
 expect_error "a wrong value" 2 '^predict: --hosts'
+for bad in --gbit=nan --gbit=1e400 --latency-us=-1 --hosts= --compute-ms=x --no= -- 4; do
+  run "$build/predict" --hosts 4 $bad
+  expect_error "predict $bad" 2 "^predict:"
+done
+run "$build/predict" --gbit 5
+expect_error "an option without --hosts" 2 '^predict: --gbit --hosts'
+for bad in --min= --min=K --min=3 --max=5G --max=1.5M --factor=1 --iters=-1 --type=f64 --reducers=, --check=1; do
+  ranks 2 bench_allreduce $bad
+  expect_error "bench_allreduce $bad" 2 '^bench_allreduce:'
+done
+ranks 2 bench_step --warmup=-1
+expect_error "a wrong number of one benchmark" 2 '^bench_step: --warmup'
 run "$build/predict" --hosts 4
 expect_line "a prediction" '^tutorial 10 4'
 finish

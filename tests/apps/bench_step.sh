@@ -14,5 +14,5 @@ expect_error "no such precision" 2 '^bench_step: fp16 --precision'
 run "$build/bench_step" "${short[@]}" --cutout 33
 expect_error "no such augmentation" 2 '^bench_step: --cutout 33'
 run "$build/bench_step" --help
-expect_line "its help" '--bare,--no-bare'
+expect_line "its help" '--no-bare No.measurement'
 finish

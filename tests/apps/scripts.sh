@@ -80,11 +80,11 @@ expect "a refusal of sudo names the packages" 1 'sudo was refused.*apt-get insta
 bare=$folder/bare
 mkdir "$bare"
 for command in bash cat cut env grep dirname xargs id sed; do ln -s "$(command -v $command)" "$bare/$command"; done
-stand_in "$bare" c++ <<<'! grep -q CLI/CLI.hpp'
+stand_in "$bare" c++ <<<'! grep -q dnnl.hpp'
 for command in cmake ninja git pkg-config mpirun mpicxx; do stand_in "$bare" $command <<<''; done
 other_system() { env -i PATH="$bare" "$scripts/install_dependencies.sh" "$@"; }
 expect "another system: a missing command" 1 'protoc|protobuf-compiler' other_system
-expect "another system: a missing header" 1 'libcli11-dev +CLI11, for options' other_system
+expect "another system: a missing header" 1 'libdnnl-dev +oneDNN' other_system
 expect "another system: what to do" 1 'cannot install the missing packages here.*CMAKE_PREFIX_PATH' other_system
 stand_in "$bare" c++ <<<''
 stand_in "$bare" protoc <<<''

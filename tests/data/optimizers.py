@@ -3,7 +3,7 @@
 step, and for LARS, LAMB with decay and Muon, which neither has so, what a few lines of PyTorch make of the papers'
 algorithms.
 
-usage: KERAS_BACKEND=torch python3 optimizers.py (with torch, keras and numpy; tests/unit/optimizer_figures.cc reads it)
+usage: KERAS_BACKEND=torch python3 optimizers.py (with torch, keras and numpy; tests/unit/optimizers.cc reads it)
 """
 
 import json

@@ -332,8 +332,8 @@ TEST(Team, JudgesGradientsAsOneThreadDoes) {
       const RatesBySkips rates;
       UpdateRates now;
       *scaler.state() = {.scale = 4, .last = 4};
-      scaler.give(stream, gradients.data(), &rates, &now);
-      if (std::isfinite(value)) clip.give(stream, gradients.data(), &now);
+      scaler.enqueue(stream, gradients.data(), &rates, &now);
+      if (std::isfinite(value)) clip.enqueue(stream, gradients.data(), &now);
       return std::vector<float>{now.scale, static_cast<float>(now.skip), scaler.state()->scale};
     });
   }

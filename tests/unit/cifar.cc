@@ -191,7 +191,7 @@ TEST_F(Cifar, ReadsRegularFilesOnly) {
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   for (const fs::path& path : {pipe, root_}) {
     EXPECT_EQ(message([&] { DataFile(path, 1, "the cure"); }),
-              fmt::format("{} is not a regular file; the cure", path.string()));
+              fmt::format("{} is not a regular file. the cure", path.string()));
   }
 }
 

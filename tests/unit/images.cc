@@ -323,7 +323,7 @@ TEST_F(ImageFolder, RefusesOtherFolders) {
   fs::create_directories(at("train/bird"));
   EXPECT_EQ(refusal(),
             at("train/bird").string() +
-                " holds no images: add images, or move this class out of train and test");
+                " contains no images. Add images, or move this class out of train and test.");
   fs::create_directories(at("train/a\nb"));
   EXPECT_NE(refusal().find("holds a class whose name has a line end"), std::string::npos);
   fs::remove_all(at("train/a\nb"));
@@ -378,7 +378,7 @@ TEST_F(ImagesInHdf5, TestImagesAreSeenAsInTrainingWithoutTrainingImages) {
             std::string::npos);
   write("test.h5", {3, 1, 2}, {75, 0, 1, 1, 2, 2}, {1, 7, 3});
   const std::string unknown = error_of([&] { open({"0", "1", "2"}, text); });
-  EXPECT_NE(unknown.find("does not know: 3, 7;"), std::string::npos) << unknown;
+  EXPECT_NE(unknown.find("does not know: 3, 7."), std::string::npos) << unknown;
 }
 
 TEST_F(ImagesInHdf5, RefusesOtherFiles) {
@@ -393,7 +393,7 @@ TEST_F(ImagesInHdf5, RefusesOtherFiles) {
   write("test.h5", {1, 1, 2}, {5, 0}, {1, 1});
   EXPECT_NE(refusal().find("images of shape 1x1x2 and labels of shape 2"), std::string::npos);
   write("test.h5", {1, 2, 2}, {5, 0, 1, 1}, {1});
-  EXPECT_NE(refusal().find("resize the images"), std::string::npos);
+  EXPECT_NE(refusal().find("Resize the images"), std::string::npos);
   write("test.h5", {1, 1, 2, 5}, std::vector<float>(10), {1});
   EXPECT_NE(refusal().find("images of 5 channels"), std::string::npos);
   put(folder_ / "test.h5", "no file of HDF5");

@@ -45,7 +45,7 @@ class Scaling : public testing::Test {
     std::vector<float> gradients(layout_.count, 0.5f);
     gradients[place] = value;
     now_ = {};
-    scaler_->give(*stream_, gradients.data(), &rates_, &now_);
+    scaler_->enqueue(*stream_, gradients.data(), &rates_, &now_);
     return *scaler_->state();
   }
 
@@ -142,10 +142,10 @@ TEST_F(Scaling, LeavesRoomForClipping) {
          .growth_steps = 1,
          .highest = LossScaling::kHighestClipped});
   std::vector<float> gradients(layout_.count, 1e38f);
-  scaler_->give(*stream_, gradients.data(), &rates_, &now_);
+  scaler_->enqueue(*stream_, gradients.data(), &rates_, &now_);
   EXPECT_EQ(scaler_->state()->scale, LossScaling::kHighestClipped);
   const float limit = 100;
-  GradientClip(*device_, layout_, limit).give(*stream_, gradients.data(), &now_);
+  GradientClip(*device_, layout_, limit).enqueue(*stream_, gradients.data(), &now_);
   EXPECT_TRUE(std::isnormal(now_.scale));
   double squares = 0;
   for (const Parameter& parameter : layout_.parameters) {
@@ -162,12 +162,12 @@ TEST_F(Scaling, ClippingIsIndependentOfTheScale) {
   for (std::size_t i = 0; i < gradients.size(); ++i)
     gradients[i] = 0.01f * static_cast<float>(i % 97);
   UpdateRates plain;
-  clip.give(*stream_, gradients.data(), &plain);
+  clip.enqueue(*stream_, gradients.data(), &plain);
   ASSERT_LT(plain.scale, 1);
   begin({.dynamic = true, .scale = 65536});
   for (float& gradient : gradients) gradient *= 65536;
-  scaler_->give(*stream_, gradients.data(), &rates_, &now_);
-  clip.give(*stream_, gradients.data(), &now_);
+  scaler_->enqueue(*stream_, gradients.data(), &rates_, &now_);
+  clip.enqueue(*stream_, gradients.data(), &now_);
   EXPECT_EQ(now_.scale * 65536, plain.scale);
 }
 

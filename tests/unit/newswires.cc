@@ -91,12 +91,12 @@ TEST_F(Reuters, OtherDataHaveAnotherIdentity) {
 
 TEST_F(Reuters, ReportsInvalidContents) {
   const std::string path = (folder_.path() / "reuters.h5").string(),
-                    cure = "; scripts/get_data.sh reuters " + folder_.path().string() +
-                           " downloads the data set";
+                    cure = ". Download the data set: scripts/get_data.sh reuters " +
+                           folder_.path().string();
   EXPECT_EQ(error_of([&] {
               open_reuters({folder_.path(), 1});
             }),
-            "cannot open " + path + ": there is no such file" + cure);
+            "cannot open " + path + ": it does not exist" + cure);
   Wires wires;
   wires.values[302] = 30982;
   EXPECT_EQ(refusal(wires), path +
@@ -122,7 +122,7 @@ TEST_F(Reuters, ReportsInvalidContents) {
   EXPECT_NE(refusal(wires).find("its offsets do not cut"), std::string::npos);
   wires = {};
   wires.labels.push_back(1);
-  EXPECT_NE(refusal(wires).find("holds 4 labels and 4 offsets"), std::string::npos);
+  EXPECT_NE(refusal(wires).find("4 labels and 4 offsets"), std::string::npos);
   wires = {};
   wires.train = 3;
   EXPECT_NE(refusal(wires).find("has 3 of its 3 texts for training"), std::string::npos);
@@ -135,9 +135,9 @@ TEST_F(Reuters, RefusesOtherFiles) {
   put(folder_.path() / "reuters.npz", "PK");
   const std::string refusal = error_of([&] { open_reuters({folder_.path(), 1}); });
   EXPECT_EQ(refusal, (folder_.path() / "reuters.npz").string() +
-                         " must be converted: scripts/convert_reuters.py " +
+                         " is not converted. Run scripts/convert_reuters.py " +
                          (folder_.path() / "reuters.npz").string() + " " + folder_.path().string() +
-                         " makes reuters.h5 of it");
+                         ".");
   put(folder_.path() / "reuters.h5", "PK");
   EXPECT_NE(error_of([&] {
               open_reuters({folder_.path(), 1});

@@ -153,6 +153,11 @@ TEST(Options, RefusalsNameTheOptionAndTheCause) {
       {{"--precision", "fp8"}, "^--precision: \"fp8\" .*fp32 .*bf16 .*fp16"},
       {{"--steps"}, "--steps.* missing"},
       {{"--lr=0.1", "--lr=0.2"}, "^--lr is given twice"},
+      {{"--help="}, "^--help: .*empty"},
+      {{"--help", "--"}, "^--help: .*empty"},
+      {{"--version=true"}, "^--version .*without ="},
+      {{"--help-all=true"}, "^--help-all .*without ="},
+      {{"--", "--lr=1"}, "^unknown option --\\."},
   });
 }
 
@@ -434,6 +439,7 @@ TEST_F(ConfigFile, ThatCannotBeReadIsNamed) {
   expect_refusals({{{"--config", "/nowhere/x.toml"}, "--config /nowhere/x.toml: No such file"},
                    {{"--config", "/dev/zero"}, "--config /dev/zero: .*not a file"},
                    {{"--config", "/"}, "--config /: .*not a file"},
+                   {{"--config", "/proc/self/mem"}, "cannot read --config /proc/self/mem"},
                    {{"--config", ""}, "--config"}});
 }
 

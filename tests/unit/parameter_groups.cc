@@ -135,7 +135,7 @@ TEST(ParameterGroups, FrozenParametersDoNotCountInClipping) {
   std::vector<float> gradients(layout.count, 1.0f);
   HostStream stream;
   UpdateRates now;
-  GradientClip(*device, layout, 1).give(stream, gradients.data(), &now);
+  GradientClip(*device, layout, 1).enqueue(stream, gradients.data(), &now);
   EXPECT_FLOAT_EQ(now.scale, static_cast<float>(1 / std::sqrt(12.0))) << "of 5 and 7 biases";
 }
 

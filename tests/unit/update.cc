@@ -116,8 +116,8 @@ TEST(Clip, ScalesAllGradientsDownToTheirLimitTogether) {
   for (const double limit : {norm / 4, norm * 1.001}) {
     const GradientClip clip(*device, layout, static_cast<float>(limit));
     UpdateRates now = rates_of(*sgd, 0, 1), same = now;
-    clip.give(one, before.gradients.data(), &now);
-    clip.give(three, before.gradients.data(), &same);
+    clip.enqueue(one, before.gradients.data(), &now);
+    clip.enqueue(three, before.gradients.data(), &same);
     EXPECT_EQ(now.scale, same.scale) << "on several threads";
     EXPECT_NEAR(now.scale, limit < norm ? 0.25 : 1, 1e-6);
     Arenas after = before;

@@ -45,7 +45,7 @@ class Cifar10 : public Dataset {
       for (std::int64_t i = 0; i < records; ++i) {
         file.read(i * kCifarRecordBytes, std::span(&labels_.emplace_back(), 1));
         if (labels_.back() >= kClasses) {
-          fail("{}: record {} has label {}, and labels are 0 to {}: the file is damaged; {}",
+          fail("{}: record {} has label {}, and labels are 0 to {}: the file is damaged. {}",
                path.string(), i, labels_.back(), kClasses - 1, cure);
         }
       }
@@ -78,15 +78,15 @@ std::vector<std::string> read_class_names(const std::filesystem::path& path,
   const std::filesystem::file_status status = std::filesystem::status(path, unreadable);
   // A pipe would wait for its writer, and a device has no end.
   require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
-          "{} is not a regular file; {}", path.string(), cure);
+          "{} is not a regular file. {}", path.string(), cure);
   std::ifstream file(path);
-  require(file.good(), "cannot open {}: {}; {}", path.string(), std::strerror(errno), cure);
+  require(file.good(), "cannot open {}: {}. {}", path.string(), std::strerror(errno), cure);
   std::vector<std::string> names;
   for (std::string line; std::getline(file, line);) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (!line.empty()) names.push_back(line);
   }
-  require(names.size() == kClasses, "{} holds {} class names, not {}; {}", path.string(),
+  require(names.size() == kClasses, "{} contains {} class names, not {}. {}", path.string(),
           names.size(), kClasses, cure);
   return names;
 }
@@ -96,8 +96,8 @@ std::vector<std::string> read_class_names(const std::filesystem::path& path,
 DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int64_t records,
                                bool whole) {
   require(!directory.empty(),
-          "data set {} needs the folder of its files (--data DIR); scripts/get_data.sh cifar10 DIR "
-          "downloads them",
+          "data set {} needs the folder of its files (--data DIR). Run scripts/get_data.sh cifar10 "
+          "DIR first.",
           whole ? "cifar10_32" : "cifar10");
   const std::string cure = download_cure("cifar10", directory, kDownloaded);
   const auto unpacked = directory / "cifar-10-batches-bin";

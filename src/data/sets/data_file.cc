@@ -20,8 +20,8 @@ std::int64_t modified(const struct stat& status) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
-constexpr const char* kLook = "check the disk or the network file system";
-constexpr const char* kRestore = "restore the file, then run the same command again";
+constexpr const char* kLook = "Check the disk or the network file system.";
+constexpr const char* kRestore = "Restore the file and run the same command again.";
 
 }  // namespace
 
@@ -29,11 +29,11 @@ DataFile::DataFile(const std::filesystem::path& path, std::int64_t bytes, std::s
     : path_(path), bytes_(bytes) {
   // O_NONBLOCK: opening a named pipe would wait for a writer. It means nothing for regular files.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  require(descriptor_ >= 0, "cannot open {}: {}; {}", path.string(), std::strerror(errno), cure);
+  require(descriptor_ >= 0, "cannot open {}: {}. {}", path.string(), std::strerror(errno), cure);
   try {
     const struct stat now = status();
-    require(S_ISREG(now.st_mode), "{} is not a regular file; {}", path.string(), cure);
-    require(now.st_size == bytes, "{} holds {} bytes, not {}: it is {}; {}", path.string(),
+    require(S_ISREG(now.st_mode), "{} is not a regular file. {}", path.string(), cure);
+    require(now.st_size == bytes, "{} contains {} bytes, not {}: it is {}. {}", path.string(),
             now.st_size, bytes, now.st_size < bytes ? "truncated" : "another file", cure);
     time_ = modified(now);
     checksum_ = checksum_now();
@@ -65,10 +65,10 @@ void DataFile::fill(std::int64_t offset, std::span<std::uint8_t> to) const {
   while (!to.empty()) {
     const ssize_t got = ::pread(descriptor_, to.data(), to.size(), offset);
     if (got < 0 && errno == EINTR) continue;
-    require(got >= 0, "cannot read {}: {}; {}", path_.string(), std::strerror(errno), kLook);
+    require(got >= 0, "cannot read {}: {}. {}", path_.string(), std::strerror(errno), kLook);
     if (got == 0) {
       const std::int64_t left = status().st_size;
-      fail("{} was truncated during the run, from {} to {} bytes; {}", path_.string(), bytes_,
+      fail("{} was truncated during the run, from {} to {} bytes. {}", path_.string(), bytes_,
            std::min(left, offset), kRestore);
     }
     offset += got;
@@ -78,20 +78,20 @@ void DataFile::fill(std::int64_t offset, std::span<std::uint8_t> to) const {
 
 struct stat DataFile::status() const {
   struct stat status {};
-  require(::fstat(descriptor_, &status) == 0, "cannot examine {}: {}; {}", path_.string(),
+  require(::fstat(descriptor_, &status) == 0, "cannot examine {}: {}. {}", path_.string(),
           std::strerror(errno), kLook);
   return status;
 }
 
 void DataFile::require_unchanged() const {
   const struct stat now = status();
-  require(now.st_size == bytes_, "{} changed during the run, from {} to {} bytes; {}",
+  require(now.st_size == bytes_, "{} changed during the run, from {} to {} bytes. {}",
           path_.string(), bytes_, now.st_size, kRestore);
   const std::int64_t time = modified(now);
   if (time == time_) return;
   const std::lock_guard lock(mutex_);
   if (time == time_) return;  // another thread has looked
-  require(checksum_now() == checksum_, "{} has other content than when the run began; {}",
+  require(checksum_now() == checksum_, "{} has other content than when the run began. {}",
           path_.string(), kRestore);
   time_ = time;
 }

@@ -31,14 +31,14 @@ std::string download_cure(std::string_view name, const fs::path& directory,
                           std::span<const std::string_view> files) {
   std::error_code none;
   if (fs::is_directory(directory / "train", none)) {
-    return fmt::format("{} holds a folder train/: pass --dataset folder to train on your images",
+    return fmt::format("{} contains a folder train/. Pass --dataset folder to train on it.",
                        directory.string());
   }
   if (fs::exists(directory / "train.h5", none)) {
-    return fmt::format("{} holds train.h5: pass --dataset hdf5 to train on your images",
+    return fmt::format("{} contains train.h5. Pass --dataset hdf5 to train on it.",
                        directory.string());
   }
-  return fmt::format("scripts/get_data.sh {} {} downloads the data set", name,
+  return fmt::format("Download the data set: scripts/get_data.sh {} {}", name,
                      holds_only(directory, files) ? directory.string() : "NEW_FOLDER");
 }
 

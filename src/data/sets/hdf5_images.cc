@@ -11,22 +11,22 @@ namespace lockstep {
 namespace {
 
 constexpr std::string_view kCure =
-    "it must hold the arrays images (N, H, W, C or N, H, W; whole numbers from 0 to 255) and "
-    "labels (N; from 0), without compression";
+    "Store the arrays images (N, H, W, C or N, H, W; whole numbers from 0 to 255) and labels (N; "
+    "from 0) without compression.";
 
 ImageStore read_file(const std::filesystem::path& file) {
   constexpr std::int64_t kMostClasses = 10000;
   const Hdf5Reader reader(file);
   const std::string path = file.string();
   for (const char* name : {"images", "labels"})
-    require(reader.has(name), "{} has no array \"{}\": {}", path, name, kCure);
+    require(reader.has(name), "{} has no array \"{}\". {}", path, name, kCure);
   const Shape shape = reader.shape("images"), labels = reader.shape("labels");
   require(shape.rank() >= 3 && labels.rank() == 1 && labels[0] == shape[0] && shape.count() > 0,
-          "{} has images of shape {} and labels of shape {}: {}", path, shape.text(), labels.text(),
+          "{} has images of shape {} and labels of shape {}. {}", path, shape.text(), labels.text(),
           kCure);
   ImageStore store;
   store.size = {shape[1], shape[2], shape.rank() == 4 ? shape[3] : 1};
-  require(store.size.channels <= 4, "{} has images of {} channels, and 1 to 4 can be read: {}",
+  require(store.size.channels <= 4, "{} has images of {} channels, and 1 to 4 can be read. {}",
           path, store.size.channels, kCure);
   const auto read = [&](const char* name, std::int64_t count, std::int64_t high, auto& to) {
     std::vector<float> values(count);
@@ -34,7 +34,7 @@ ImageStore read_file(const std::filesystem::path& file) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       require(values[i] >= 0 && values[i] <= static_cast<float>(high) &&
                   values[i] == std::floor(values[i]),
-              "{}: number {} of \"{}\" is {}, not a whole number from 0 to {}: {}", path, i, name,
+              "{}: number {} of \"{}\" is {}, not a whole number from 0 to {}. {}", path, i, name,
               values[i], high, kCure);
     }
     to.assign(values.begin(), values.end());
@@ -47,7 +47,7 @@ ImageStore read_file(const std::filesystem::path& file) {
 void require_same_size(const ImageStore& train, const ImageStore& test,
                        const std::filesystem::path& directory) {
   require(train.size == test.size,
-          "{} has images of {}x{}x{} and test.h5 of {}x{}x{}; resize the images of one of them",
+          "{} has images of {}x{}x{} and test.h5 of {}x{}x{}. Resize the images of one file.",
           (directory / "train.h5").string(), train.size.height, train.size.width,
           train.size.channels, test.size.height, test.size.width, test.size.channels);
 }
@@ -57,7 +57,8 @@ void require_same_size(const ImageStore& train, const ImageStore& test,
 DatasetPair open_hdf5_images(const DataSource& source) {
   const auto& directory = source.folder;
   require(!directory.empty(),
-          "data set hdf5 needs the folder of its files (--data DIR): DIR/train.h5 and DIR/test.h5");
+          "data set hdf5 needs the folder of its files. Pass --data DIR with DIR/train.h5 and "
+          "DIR/test.h5.");
   ImageStore train = read_file(directory / "train.h5"), test = read_file(directory / "test.h5");
   require_same_size(train, test, directory);
   const std::int32_t last = std::max(*std::max_element(train.labels.begin(), train.labels.end()),
@@ -79,7 +80,7 @@ DatasetPair open_hdf5_test_images(const DataSource& source, const TrainedImages&
   if (!unknown.empty()) {
     std::vector<std::string> names;
     for (const std::int32_t label : unknown) names.push_back(std::to_string(label));
-    fail_usage("{} holds labels that the checkpoint does not know: {}; it knows 0 to {}",
+    fail_usage("{} contains labels that the checkpoint does not know: {}. It knows 0 to {}.",
                file.string(), listed(names), classes - 1);
   }
   const auto read_training = [&, size = ImageStore{test.size, {}, {}}] {

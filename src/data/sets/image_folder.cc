@@ -19,14 +19,14 @@ ImageStore read_part(const fs::path& folder, const std::vector<std::string>& nam
   for (std::size_t label = 0; label < names.size(); ++label) {
     const std::vector<fs::path> files = files_of_class(folder / names[label]);
     require(!files.empty(),
-            "{} holds no images: add images, or move this class out of train and test",
+            "{} contains no images. Add images, or move this class out of train and test.",
             (folder / names[label]).string());
     for (const fs::path& file : files) {
       const Image image = read_image(file);
       if (first.first.empty()) first = {file, image.size};
       require(image.size == first.second,
-              "{} is {}x{} pixels and {} is {}x{}: all images must have one size; pass "
-              "--image-size, which resizes them in memory",
+              "{} is {}x{} pixels and {} is {}x{}: all images must have one size. Pass "
+              "--image-size, which resizes them in memory.",
               file.string(), image.size.height, image.size.width, first.first.string(),
               first.second.height, first.second.width);
       store.pixels.insert(store.pixels.end(), image.pixels.begin(), image.pixels.end());
@@ -42,8 +42,9 @@ ImageStore read_part(const fs::path& folder, const std::vector<std::string>& nam
 DatasetPair open_folder(const DataSource& source) {
   const auto& directory = source.folder;
   require(!directory.empty(),
-          "data set folder needs the folder of its images (--data DIR): DIR/train/CLASS/IMAGE and "
-          "DIR/test/CLASS/IMAGE");
+          "data set folder needs the folder of its images. Pass --data DIR with "
+          "DIR/train/CLASS/IMAGE and "
+          "DIR/test/CLASS/IMAGE.");
   if (source.images.size > 0) return open_photos(source);
   const std::vector<std::string> names = class_names(directory / "train"),
                                  tested = class_names(directory / "test");

@@ -96,8 +96,8 @@ DatasetPair test_images(ImageStore test, const TrainedImages& trained,
   if (trained.normalisation.empty()) {
     std::error_code unreadable;
     require(std::filesystem::exists(training, unreadable),
-            "the checkpoint holds no mean and deviation of its training images, and {} does not "
-            "exist; put the training images there, or train anew",
+            "the checkpoint contains no mean and deviation of its training images, and {} does not "
+            "exist. Put the training images there, or train again.",
             training.string());
     standard = standard_of(read());
   } else {

@@ -43,7 +43,7 @@ class InflatedFile {
  public:
   InflatedFile(const fs::path& path, const std::string& cure)
       : path_(path), cure_(cure), file_(gzopen(path.c_str(), "rb"), gzclose_r) {
-    require(file_ != nullptr, "cannot open {}: {}; {}", path.string(),
+    require(file_ != nullptr, "cannot open {}: {}. {}", path.string(),
             std::generic_category().message(errno), cure);
   }
   /// Adds up to `count` bytes to `bytes`: fewer only at the end of the file.
@@ -60,7 +60,8 @@ class InflatedFile {
       if (error == Z_ERRNO) what = std::strerror(errno);
       what.erase(0, what.starts_with(path_.string() + ": ") ? path_.string().size() + 2 : 0);
       if (got < 0 || error != Z_OK)
-        fail("{} cannot be read, it is truncated or damaged ({}); {}", path_.string(), what, cure_);
+        fail("{} cannot be read, because it is truncated or damaged ({}). {}", path_.string(), what,
+             cure_);
     }
   }
 
@@ -80,32 +81,32 @@ Idx read_idx(const fs::path& folder, const std::string& name, std::span<const st
     idx.path += ".gz";
   const std::string path = idx.path.string();
   require(!fs::exists(idx.path, ignored) || fs::is_regular_file(idx.path, ignored),
-          "{} is not a regular file; {}", path, cure);
+          "{} is not a regular file. {}", path, cure);
   InflatedFile file(idx.path, cure);
   idx.header = 4 * (2 + rest.size());
   file.read(idx.header, idx.bytes);
   const auto magic = static_cast<std::uint32_t>(0x0800 + 1 + rest.size());
-  require(idx.bytes.size() == idx.header, "{} holds {} bytes: it is truncated; {}", path,
+  require(idx.bytes.size() == idx.header, "{} contains {} bytes: it is truncated. {}", path,
           idx.bytes.size(), cure);
   require(big_endian(idx.bytes.data()) == magic,
-          "{} begins with {:#010x}, not {:#010x}: it is no IDX file of {}; {}", path,
+          "{} begins with {:#010x}, not {:#010x}: it is not an IDX file of {}. {}", path,
           big_endian(idx.bytes.data()), magic, rest.empty() ? "labels" : "images", cure);
   idx.count = big_endian(idx.bytes.data() + 4);
   std::size_t each = 1;
   for (std::size_t i = 0; i < rest.size(); ++i) {
     const std::uint32_t extent = big_endian(idx.bytes.data() + 8 + 4 * i);
-    require(extent == rest[i], "{} holds images of {} {}, not {}; {}", path, extent,
+    require(extent == rest[i], "{} contains images of {} {}, not {}. {}", path, extent,
             i == 0 ? "rows" : "columns", rest[i], cure);
     each *= extent;
   }
-  require(idx.count > 0, "{} holds no samples; {}", path, cure);
+  require(idx.count > 0, "{} contains no samples. {}", path, cure);
   const std::size_t wanted = idx.header + static_cast<std::size_t>(idx.count) * each;
   file.read(wanted - idx.header + 1, idx.bytes);
   require(idx.bytes.size() >= wanted,
-          "{} holds {} bytes, and its header promises {}: it is truncated; {}", path,
+          "{} contains {} bytes, and its header promises {}: it is truncated. {}", path,
           idx.bytes.size(), wanted, cure);
-  require(idx.bytes.size() == wanted, "{} goes on after the {} bytes that its header promises; {}",
-          path, wanted, cure);
+  require(idx.bytes.size() == wanted,
+          "{} continues after the {} bytes that its header promises. {}", path, wanted, cure);
   return idx;
 }
 
@@ -118,7 +119,7 @@ std::unique_ptr<Dataset> read_part(const fs::path& folder, const std::string& pa
   Idx images =
       read_idx(folder, image_file, std::array<std::uint32_t, 2>{kDigitSide, kDigitSide}, cure);
   const Idx labels = read_idx(folder, label_file, {}, cure);
-  require(images.count == labels.count, "{} holds {} images and {} holds {} labels; {}",
+  require(images.count == labels.count, "{} contains {} images and {} contains {} labels. {}",
           images.path.string(), images.count, labels.path.string(), labels.count, cure);
   for (const auto& [name, file] :
        {std::pair(image_file, &std::as_const(images)), {label_file, &labels}})
@@ -129,7 +130,7 @@ std::unique_ptr<Dataset> read_part(const fs::path& folder, const std::string& pa
   ImageStore store{kDigitFormat.size, {}, {skip(labels), labels.bytes.end()}};
   for (std::size_t i = 0; i < store.labels.size(); ++i) {
     require(store.labels[i] < kClasses,
-            "{}: label {} is {}, and labels are 0 to {}: the file is damaged; {}",
+            "{}: label {} is {}, and labels are 0 to {}: the file is damaged. {}",
             labels.path.string(), i, store.labels[i], kClasses - 1, cure);
   }
   images.bytes.erase(images.bytes.begin(), skip(images));
@@ -143,9 +144,10 @@ std::unique_ptr<Dataset> read_part(const fs::path& folder, const std::string& pa
 
 DatasetPair open_mnist(const DataSource& source) {
   const auto& directory = source.folder;
-  require(!directory.empty(),
-          "data set mnist needs the folder of its files (--data DIR); scripts/get_data.sh mnist "
-          "DIR downloads them");
+  require(
+      !directory.empty(),
+      "data set mnist needs the folder of its files (--data DIR). Run scripts/get_data.sh mnist "
+      "DIR first.");
   const std::string cure = download_cure("mnist", directory, kDownloaded);
   DatasetPair pair;
   pair.train = read_part(directory, "train", "training", cure, pair.identity);

@@ -24,14 +24,14 @@ struct Newswires {
 std::vector<std::int32_t> read_numbers(const Hdf5Reader& reader, const std::string& path,
                                        const std::string& name, std::int64_t high,
                                        const std::string& cure) {
-  require(reader.has(name) && reader.shape(name).rank() == 1, "{} has no list \"{}\"; {}", path,
+  require(reader.has(name) && reader.shape(name).rank() == 1, "{} has no list \"{}\". {}", path,
           name, cure);
   std::vector<float> values(reader.shape(name).count());
   reader.array(name, values);
   for (std::size_t i = 0; i < values.size(); ++i) {
     require(values[i] >= 0 && values[i] <= static_cast<float>(high) &&
                 values[i] == std::floor(values[i]),
-            "{}: number {} of \"{}\" is {}, not a whole number from 0 to {}; {}", path, i, name,
+            "{}: number {} of \"{}\" is {}, not a whole number from 0 to {}. {}", path, i, name,
             values[i], high, cure);
   }
   return {values.begin(), values.end()};
@@ -46,17 +46,17 @@ Newswires read_newswires(const fs::path& file, const std::string& cure) {
   all.offsets = read_numbers(reader, path, "offsets", kExact, cure);
   all.labels = read_numbers(reader, path, "labels", kTopics - 1, cure);
   require(reader.attributes().contains("train"),
-          "{} has no attribute \"train\" with the number of training texts; {}", path, cure);
+          "{} has no attribute \"train\" with the number of training texts. {}", path, cure);
   all.train = reader.integer("train");
   const auto count = static_cast<std::int64_t>(all.labels.size());
   require(std::ssize(all.offsets) == count + 1,
-          "{} holds {} labels and {} offsets, and must hold one offset more; {}", path, count,
+          "{} contains {} labels and {} offsets, and must hold one offset more. {}", path, count,
           all.offsets.size(), cure);
   require(std::is_sorted(all.offsets.begin(), all.offsets.end()) && all.offsets.front() == 0 &&
               all.offsets.back() == std::ssize(all.words),
-          "{}: its offsets do not cut its {} words into texts; {}", path, all.words.size(), cure);
+          "{}: its offsets do not cut its {} words into texts. {}", path, all.words.size(), cure);
   require(all.train > 0 && all.train < count,
-          "{} has {} of its {} texts for training, and some must be left for tests; {}", path,
+          "{} has {} of its {} texts for training, and some must be left for tests. {}", path,
           all.train, count, cure);
   return all;
 }
@@ -121,18 +121,18 @@ const std::uint8_t* store_newswire(std::span<const std::int32_t> text, std::uint
 
 DatasetPair open_reuters(const DataSource& source) {
   const auto& directory = source.folder;
-  require(!directory.empty(),
-          "data set reuters needs the folder of its file (--data DIR); scripts/get_data.sh reuters "
-          "DIR downloads and converts it");
+  require(
+      !directory.empty(),
+      "data set reuters needs the folder of its file (--data DIR). Run scripts/get_data.sh reuters "
+      "DIR first.");
   const fs::path file = directory / "reuters.h5", archive = directory / "reuters.npz";
   std::error_code ignored;
   require(fs::exists(file, ignored) || !fs::exists(archive, ignored),
-          "{} must be converted: scripts/convert_reuters.py {} {} makes reuters.h5 of it",
-          archive.string(), archive.string(), directory.string());
+          "{} is not converted. Run scripts/convert_reuters.py {} {}.", archive.string(),
+          archive.string(), directory.string());
   constexpr std::array<std::string_view, 2> kDownloaded{"reuters.npz", "reuters.h5"};
   const std::string cure = download_cure("reuters", directory, kDownloaded);
-  require(fs::exists(file, ignored), "cannot open {}: there is no such file; {}", file.string(),
-          cure);
+  require(fs::exists(file, ignored), "cannot open {}: it does not exist. {}", file.string(), cure);
   const auto all = std::make_shared<const Newswires>(read_newswires(file, cure));
   const auto about = [&](std::int64_t count, const char* part) {
     return fmt::format("Reuters newswires, {} {} texts from {}", count, part, directory.string());
