@@ -82,15 +82,15 @@ class GradientBuckets::Exposed {
 };
 
 GradientBuckets::GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy,
-                                 Reduced reduced, Record* record, Lane* lane)
+                                 Reduced reduced, Record* record, Track* track)
     : reducer_(reducer),
       buckets_(std::move(buckets)),
       policy_(policy),
       reduced_(std::move(reduced)),
       record_(record),
-      lane_(lane),
+      track_(track),
       complete_(buckets_.size()),
-      started_ns_(lane == nullptr ? 0 : buckets_.size()) {
+      started_ns_(track == nullptr ? 0 : buckets_.size()) {
   if (policy == Policy::thread) thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
 }
 
@@ -162,7 +162,7 @@ void GradientBuckets::wake() {
 
 void GradientBuckets::start_ready() {
   for (; started_ < ready_; ++started_) {
-    if (lane_ != nullptr) started_ns_[started_] = now_ns();
+    if (track_ != nullptr) started_ns_[started_] = now_ns();
     reducer_.start(static_cast<int>(started_));
   }
   if (reducer_.traits().in_stream) complete_done();
@@ -183,15 +183,15 @@ bool GradientBuckets::complete_done() {
     complete_[bucket] = any = true;
     ++completed_;
     const std::int64_t began = now_ns();
-    if (lane_ != nullptr) {
-      lane_->add("bucket", static_cast<std::int64_t>(bucket),
-                 std::max(started_ns_[bucket], traced_ns_), began);
+    if (track_ != nullptr) {
+      track_->add("bucket", static_cast<std::int64_t>(bucket),
+                  std::max(started_ns_[bucket], traced_ns_), began);
     }
     {
       const CallbackTime time(callbacks_ns_, began);
       reduced_(number, buckets_[bucket]);
     }
-    if (lane_ != nullptr) traced_ns_ = now_ns();  // after the spans of the callback
+    if (track_ != nullptr) traced_ns_ = now_ns();  // after the spans of the callback
   }
   return any;
 }

@@ -17,7 +17,7 @@
 
 namespace lockstep {
 
-class Lane;
+class Track;
 class Record;
 
 /// No bucket of up to this many elements is split: a message would cost more than it brings.
@@ -47,17 +47,17 @@ class GradientBuckets {
   using Reduced = std::function<void(int bucket, Range range)>;
 
   /// `buckets`: those of `reducer`. `reduced` is called once per bucket and step when its sum is in
-  /// order (Reducer::done), on the thread that completed it. It gives work only to
+  /// order (Reducer::done), on the thread that completed it. It enqueues work only in
   /// Reducer::stream(). Buckets complete in any order, one call at a time. `record`: null, or gets
-  /// the bucket for which finish() waits. `lane`: null, or gets a span "bucket N" for each sum.
+  /// the bucket for which finish() waits. `track`: null, or gets a span "bucket N" for each sum.
   /// Sums share one wire, so that a span begins at the end of the previous sum if that is later.
   GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy, Reduced reduced,
-                  Record* record = nullptr, Lane* lane = nullptr);
+                  Record* record = nullptr, Track* track = nullptr);
   /// Stops the thread. In the middle of a step it abandons the sums under way, which is allowed
   /// only on the way to the end of the run.
   ~GradientBuckets();
 
-  /// The work that writes the gradients of `range` has been given to `writer`. Ranges come in arena
+  /// The work that writes the gradients of `range` is enqueued in `writer`. Ranges come in arena
   /// order without gaps except for alignment; else throws Error. A bucket starts when its last
   /// element is covered, or when the other thread has released the mutex. Never waits.
   void ready(Range range, Stream& writer);
@@ -90,14 +90,14 @@ class GradientBuckets {
   const Policy policy_;
   const Reduced reduced_;
   Record* const record_;
-  Lane* const lane_;
+  Track* const track_;
   std::int64_t covered_ = 0;  ///< gradients below are written
   double exposed_ = 0;
   std::mutex mutex_;  ///< of all that moves sums, up to traced_ns_
   std::size_t started_ = 0, completed_ = 0;
   std::vector<bool> complete_;            ///< by bucket
-  std::vector<std::int64_t> started_ns_;  ///< by bucket; empty without a lane
-  std::int64_t traced_ns_ = 0;            ///< end of the last span in the lane
+  std::vector<std::int64_t> started_ns_;  ///< by bucket; empty without a track
+  std::int64_t traced_ns_ = 0;            ///< end of the last span in the track
   std::atomic<std::size_t> ready_ = 0;    ///< buckets of this step, started or not
   std::atomic<std::uint32_t> calls_ = 0;  ///< grows when there is something to look at
   std::atomic<bool> finishing_ = false;   ///< the compute thread wants the mutex

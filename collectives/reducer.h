@@ -1,9 +1,10 @@
 // Reducer: sums the gradients of all ranks in place, bucket by bucket, while the backward pass
 // still writes other buckets.
 //
-// Per step and bucket: the caller gives the work that writes this rank's part to a stream, then
-// calls written() and start(). After done(), work that stream() is given finds the sum. On the CPU
-// work is done when it is given: written() has no effect, and the sum is complete when done().
+// Per step and bucket: the caller enqueues the work that writes this rank's part in a stream, then
+// calls written() and start(). After done(), work that is enqueued in stream() finds the sum. On
+// the CPU work is done when it is enqueued: written() has no effect, and the sum is complete when
+// done().
 #pragma once
 
 #include <cstddef>
@@ -55,7 +56,7 @@ class Reducer {
   /// This rank's gradients: ReducerSpec::count floats in memory of the device, zeroed,
   /// 4096-aligned, owned by the reducer.
   virtual float* gradients() = 0;
-  /// The work given to `writer` so far writes this rank's part of the bucket. Compute thread; may
+  /// The work in `writer` so far writes this rank's part of the bucket. Compute thread; may
   /// run beside the other calls.
   virtual void written(int bucket, Stream& writer) = 0;
   /// Starts the sum of the bucket, after written(). Does not wait for other ranks.

@@ -32,9 +32,9 @@ ShardSum::ShardSum(Device& device, float* gradients, std::int64_t count, int sha
   }
 }
 
-void ShardSum::take(int shard, Range range, Stream& stream) {
+void ShardSum::add(int shard, Range range, Stream& stream) {
   std::size_t at = 0;
-  for (; (shard >> at) & 1; ++at) add(at, range, stream);
+  for (; (shard >> at) & 1; ++at) add_level(at, range, stream);
   device_.copy(stream, level(at) + range.begin, gradients_ + range.begin,
                range.count * sizeof(float));
 }
@@ -42,11 +42,11 @@ void ShardSum::take(int shard, Range range, Stream& stream) {
 void ShardSum::finish(Range range, Stream& stream) {
   const std::uint32_t last = shards_ - 1;
   for (std::size_t at = 0; (last >> at) != 0; ++at) {
-    if ((last >> at) & 1) add(at, range, stream);
+    if ((last >> at) & 1) add_level(at, range, stream);
   }
 }
 
-void ShardSum::add(std::size_t at, Range range, Stream& stream) {
+void ShardSum::add_level(std::size_t at, Range range, Stream& stream) {
   each(stream, range.count, AddLevel{level(at) + range.begin, gradients_ + range.begin});
 }
 

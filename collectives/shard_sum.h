@@ -17,14 +17,14 @@ class ShardSum {
   ShardSum(Device& device, float* gradients, std::int64_t count, int shards);
 
   /// Adds `range` of `gradients`, written by shard `shard`, which is not the last. Work that
-  /// `stream` is given later may overwrite the range. Each range gets its shards in order.
-  void take(int shard, Range range, Stream& stream);
+  /// is enqueued in `stream` later may overwrite the range. Each range gets its shards in order.
+  void add(int shard, Range range, Stream& stream);
   /// The same for the last shard: `range` of `gradients` becomes the sum.
   void finish(Range range, Stream& stream);
   std::size_t bytes() const;
 
  private:
-  void add(std::size_t level, Range range, Stream& stream);
+  void add_level(std::size_t level, Range range, Stream& stream);
   float* level(std::size_t level) const { return reinterpret_cast<float*>(levels_[level].get()); }
 
   Device& device_;

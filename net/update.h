@@ -39,8 +39,8 @@ struct Update {
 
 /// One launch over `span`; the slots of `rule` begin there.
 template <Decay kDecay = Decay::coupled, class Rule>
-void give_update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
-                 const UpdateRates* now, const Rule& rule) {
+void enqueue_update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
+                    const UpdateRates* now, const Rule& rule) {
   const Range range = span.range;
   float *p = state.parameters + range.begin, *average = state.average;
   const float *g = state.gradients + range.begin, *factors = state.factors + range.begin / 16;

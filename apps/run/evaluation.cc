@@ -70,7 +70,7 @@ View Evaluation::score_batch(std::int64_t first, std::int64_t count) {
   const View images = arena_.view(images_, model_.input(), model_.input_type());
   const View labels = arena_.view(labels_, {count}, Type::i32);
   if (resident_) {
-    resident_->give_batch(*stream_, {.offset = first}, {images, labels});
+    resident_->enqueue_batch(*stream_, {.offset = first}, {images, labels});
   } else {
     copy_batch(first, count, images);
   }
@@ -104,14 +104,14 @@ Answers Evaluation::first_batch() {
   stream_->synchronize();
   const auto floats = [](Type type, const std::byte* from, std::int64_t size) {
     std::vector<float> values;
-    const auto take = [&]<class T>(T*) {
+    const auto append = [&]<class T>(T*) {
       for (std::int64_t i = 0; i < size; ++i)
         values.push_back(static_cast<float>(reinterpret_cast<const T*>(from)[i]));
     };
     if (type == Type::i32) {
-      take(static_cast<std::int32_t*>(nullptr));
+      append(static_cast<std::int32_t*>(nullptr));
     } else {
-      dispatch(type, take);
+      dispatch(type, append);
     }
     return values;
   };

@@ -24,13 +24,13 @@ constexpr const char* kResiduals = "kept_back";
 }  // namespace
 
 Saver::Saver(const RunSetup& setup, TrainingStep& step, Reporter& reporter,
-             const RunFolders* folders, Lane* lane)
+             const RunFolders* folders, Track* track)
     : setup_(setup),
       options_(setup.options.checkpoints),
       step_(step),
       reporter_(reporter),
       folders_(folders),
-      lane_(lane),
+      track_(track),
       provenance_(lockstep::provenance(setup.comm, setup.options, setup.plan, *setup.device,
                                        setup.data, step)),
       pruner_(options_.dir, options_.keep),
@@ -97,7 +97,7 @@ bool Saver::is_due() const {
 
 void Saver::verify(std::int64_t done) {
   setup_.record.phase("comparing weights", 0);
-  const TimedSpan span(lane_, "comparing weights");
+  const TimedSpan span(track_, "comparing weights");
   verify_mirror(setup_.comm, step_.layout(), read_only(step_.sections()), done);
 }
 
@@ -107,7 +107,7 @@ void Saver::save(std::int64_t done, const RunProgress& progress) {
   verify(done);
   require_finite(done);
   setup_.record.phase("checkpoint", kSlowFiles);
-  const TimedSpan span(lane_, "checkpoint");
+  const TimedSpan span(track_, "checkpoint");
   std::vector<std::vector<float>> memory;
   const std::vector<ConstSection> residuals =
       gather_residuals(setup_.comm, step_.layout(), step_.own_sections(), memory);

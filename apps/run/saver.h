@@ -21,12 +21,12 @@ struct RunProgress {
 };
 
 /// All calls are collective unless marked local, and throw AgreedError. Owner: train(), which keeps
-/// the arguments alive. Thread: the computing one, when all steps are taken.
+/// the arguments alive. Thread: the computing one, when all steps are collected.
 class Saver {
  public:
-  /// `folders`: null on ranks other than 0. `lane`: of the timeline; null: none.
+  /// `folders`: null on ranks other than 0. `track`: of the timeline; null: none.
   Saver(const RunSetup& setup, TrainingStep& step, Reporter& reporter, const RunFolders* folders,
-        Lane* lane);
+        Track* track);
 
   /// Loads the state of the checkpoint. Returns its progress; `notes` gains a line about residuals.
   RunProgress restore(const Resumption& resumption, std::vector<std::string>& notes);
@@ -61,7 +61,7 @@ class Saver {
   TrainingStep& step_;
   Reporter& reporter_;
   const RunFolders* folders_;
-  Lane* lane_;
+  Track* track_;
   Provenance provenance_;
   CheckpointPruner pruner_;
   std::filesystem::path last_file_;

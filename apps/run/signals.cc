@@ -37,7 +37,7 @@ Signals::Signals() {
   pthread_sigmask(SIG_BLOCK, &set_, nullptr);
   std::signal(SIGHUP, hangup_is_ignored ? SIG_IGN : SIG_DFL);
   for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
-  thread_ = std::thread([this] { take(); });
+  thread_ = std::thread([this] { receive(); });
 }
 
 Signals::~Signals() {
@@ -46,10 +46,10 @@ Signals::~Signals() {
   thread_.join();
 }
 
-void Signals::take() {
+void Signals::receive() {
   for (int signal = 0, interrupts = 0; sigwait(&set_, &signal) == 0 && !leaving_;) {
     if (signal == SIGHUP && hangup_is_ignored) continue;
-    ++taken_;
+    ++received_;
     if (signal == SIGINT && ++interrupts == 2) end_by(signal, set_);
   }
 }

@@ -34,14 +34,14 @@ class Signals {
   Signals& operator=(const Signals&) = delete;
 
   /// Requests that have come so far. Any thread.
-  std::int64_t taken() const { return taken_; }
-  bool stop_requested() const { return taken_ > 0; }
+  std::int64_t received() const { return received_; }
+  bool stop_requested() const { return received_ > 0; }
 
  private:
-  void take();
+  void receive();
 
   sigset_t set_;
-  std::atomic<std::int64_t> taken_ = 0;
+  std::atomic<std::int64_t> received_ = 0;
   std::atomic<bool> leaving_ = false;
   std::thread thread_;  ///< last: it uses the others
 };

@@ -70,14 +70,15 @@ class TrainingLoop {
       if (progress_.evaluation_due) stop(done);
       clock_.begin();
     }
-    for (last_report_ = taken_ = done; done < plan_.steps && !reached();) {
+    for (last_report_ = collected_ = done; done < plan_.steps && !reached();) {
       const Votes votes{parts_.stop_requested(), saver_.is_due()};
-      step_.give(parts_.loader, done, static_cast<float>(rate_at(done)), votes, reports(done + 1));
+      step_.enqueue(parts_.loader, done, static_cast<float>(rate_at(done)), votes,
+                    reports(done + 1));
       ++done;
-      Votes asked = take(/*all=*/looks_at_weights(done));
+      Votes asked = collect(/*all=*/looks_at_weights(done));
       // The weights are those of the last step that was enqueued.
-      if (asked.stop || asked.save) asked = asked | take(/*all=*/true);
-      if (taken_ == done) after_step(done, asked);
+      if (asked.stop || asked.save) asked = asked | collect(/*all=*/true);
+      if (collected_ == done) after_step(done, asked);
       if ((asked.stop && done < plan_.steps && !reached()) || progress_.evaluation_due) stop(done);
     }
     if (options_.target > 0 && !reached()) {
@@ -115,19 +116,19 @@ class TrainingLoop {
            (options_.epoch_lines && plan_.epoch_that_ends(done) > 0);
   }
 
-  /// Takes the totals that are ready, or those of all enqueued steps. Returns the ranks' votes.
-  Votes take(bool all) {
+  /// Collects the totals that are ready, or those of all enqueued steps. Returns the ranks' votes.
+  Votes collect(bool all) {
     Votes asked;
-    while (const auto totals = step_.take(all)) {
-      ++taken_;
+    while (const auto totals = step_.collect(all)) {
+      ++collected_;
       if (!std::isfinite(totals->cross_entropy)) {
         throw AgreedError(fmt::format("Model diverged with loss = {} at step {}{}",
                                       std::isnan(totals->cross_entropy) ? "NaN" : "infinity",
-                                      taken_, saver_.cure()));
+                                      collected_, saver_.cure()));
       }
       epoch_.add(*totals);
-      if (reports(taken_)) report(taken_, *totals);
-      reporter_.progress(taken_, totals->cross_entropy);
+      if (reports(collected_)) report(collected_, *totals);
+      reporter_.progress(collected_, totals->cross_entropy);
       asked = asked | Votes{totals->stop, totals->save};
     }
     return asked;
@@ -242,7 +243,7 @@ class TrainingLoop {
   EpochReport epoch_;
   StepTimes last_times_;             ///< at the last report
   std::int64_t last_report_ = 0;     ///< steps
-  std::int64_t taken_ = 0;           ///< steps whose totals are known
+  std::int64_t collected_ = 0;       ///< steps whose totals are known
   std::int64_t skipped_before_ = 0;  ///< steps, when this start began
 };
 

@@ -8,7 +8,7 @@ namespace lockstep {
 
 DenseSum::DenseSum(Device& device, Reducer& reducer, std::vector<Range> buckets, Policy policy,
                    std::int64_t count, int shards, Lanes& lanes, Stream& computing,
-                   GradientBuckets::Reduced reduced, Record& record, Lane* timeline)
+                   GradientBuckets::Reduced reduced, Record& record, Track* timeline)
     : shards_(shards),
       lanes_(lanes),
       computing_(computing),
@@ -23,14 +23,14 @@ DenseSum::~DenseSum() {
   for (Stream* stream : {&computing_, &reducing_}) {
     try {
       stream->synchronize();
-    } catch (...) {  // TrainingStep::take() has thrown it before
+    } catch (...) {  // TrainingStep::collect() has thrown it before
     }
   }
 }
 
 void DenseSum::written(int shard, int lane, Range range) {
   Stream& stream = lanes_.stream(lane, computing_);
-  if (shard < shards_ - 1) return shard_sum_.take(shard, range, stream);
+  if (shard < shards_ - 1) return shard_sum_.add(shard, range, stream);
   shard_sum_.finish(range, stream);
   lanes_.then(lane, [this, range] {
     buckets_->ready(range, computing_);

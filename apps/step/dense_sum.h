@@ -18,7 +18,7 @@ class DenseSum : public RankSum {
   /// `reduced` is called as GradientBuckets does it.
   DenseSum(Device& device, Reducer& reducer, std::vector<Range> buckets, Policy policy,
            std::int64_t count, int shards, Lanes& lanes, Stream& computing,
-           GradientBuckets::Reduced reduced, Record& record, Lane* timeline);
+           GradientBuckets::Reduced reduced, Record& record, Track* timeline);
   /// Stops the thread of the buckets, then blocks until both streams are done, because their work
   /// uses memory of the whole step.
   ~DenseSum() override;

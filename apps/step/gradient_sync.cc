@@ -6,7 +6,7 @@ namespace lockstep {
 
 GradientSync::GradientSync(StepParts& parts, Device& device, const Layout& layout, int shards,
                            bool dynamic, Stream& computing, GradientBuckets::Reduced reduced,
-                           Record& record, Lane* timeline)
+                           Record& record, Track* timeline)
     : policy_(parts.policy),
       reducer_(std::move(parts.reducer)),
       lanes_(parts.sync_bn ? std::move(parts.sync_bn) : std::make_unique<Lanes>()),

@@ -19,7 +19,8 @@ class GradientSync {
   /// `shards`. `dynamic`: the loss is scaled dynamically. `reduced` is called for each bucket whose
   /// sum is in order (GradientBuckets).
   GradientSync(StepParts& parts, Device& device, const Layout& layout, int shards, bool dynamic,
-               Stream& computing, GradientBuckets::Reduced reduced, Record& record, Lane* timeline);
+               Stream& computing, GradientBuckets::Reduced reduced, Record& record,
+               Track* timeline);
 
   /// The listener for all gradients of own shard number `shard`, in lane `lane`. Valid until the
   /// next call for this lane.

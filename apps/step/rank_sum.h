@@ -52,7 +52,7 @@ class Lanes : public RankSum {
   template <class Next>
   void then(int lane, Next next) {
     if (Stream* later = queue(lane))
-      later->give(std::move(next));
+      later->enqueue(std::move(next));
     else
       next();
   }

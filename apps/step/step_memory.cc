@@ -29,10 +29,11 @@ StepMemory::StepMemory(Device& device, Stream& stream, const Layout& layout, Opt
 
 void StepMemory::cut_arenas(bool average) {
   float* next = reinterpret_cast<float*>(arenas_.get());
-  const auto take = [&] { return std::exchange(next, next + layout_.count); };
-  state_.parameters = take();
-  for (std::size_t slot = 0; slot < slot_names_.size(); ++slot) state_.slots.push_back(take());
-  if (average) state_.average = take();
+  const auto next_arena = [&] { return std::exchange(next, next + layout_.count); };
+  state_.parameters = next_arena();
+  for (std::size_t slot = 0; slot < slot_names_.size(); ++slot)
+    state_.slots.push_back(next_arena());
+  if (average) state_.average = next_arena();
   state_.factors = next;
 }
 

@@ -1,4 +1,4 @@
-// StepSlots: the steps that a device has begun and whose totals were not taken yet.
+// StepSlots: the steps that a device has begun and whose totals are not collected yet.
 #pragma once
 
 #include <cstdint>
@@ -38,23 +38,23 @@ class StepSlots {
     }
   }
 
-  /// The slot of the next step, until given() is called.
+  /// The slot of the next step, until enqueued() is called.
   Slot& next() {
     expect(under_way() < static_cast<std::int64_t>(slots_.size()),
-           "a step was given before the totals of an older one were taken");
-    return slot(given_);
+           "a step is enqueued before the totals of an older one are collected");
+    return slot(enqueued_);
   }
-  /// The step of next() was given.
-  void given() { ++given_; }
-  Slot& last() { return slot(given_ - 1); }
-  /// Takes the oldest step that was not taken. Null: there is none, or no more are under way than
-  /// the device may run ahead and `all` is false.
-  Slot* take(bool all) {
+  /// The step of next() is enqueued.
+  void enqueued() { ++enqueued_; }
+  Slot& last() { return slot(enqueued_ - 1); }
+  /// The oldest step that is not collected, which now is. Null: there is none, or no more are under
+  /// way than the device may run ahead and `all` is false.
+  Slot* collect(bool all) {
     if (under_way() == 0 || (under_way() <= ahead_ && !all)) return nullptr;
-    return &slot(taken_++);
+    return &slot(collected_++);
   }
-  std::int64_t count() const { return given_; }
-  std::int64_t under_way() const { return given_ - taken_; }
+  std::int64_t count() const { return enqueued_; }
+  std::int64_t under_way() const { return enqueued_ - collected_; }
 
  private:
   Slot& slot(std::int64_t number) {
@@ -62,8 +62,8 @@ class StepSlots {
   }
 
   int ahead_;
-  std::vector<Slot> slots_;             ///< step number n since construction: n mod their number
-  std::int64_t given_ = 0, taken_ = 0;  ///< steps since construction
+  std::vector<Slot> slots_;  ///< step number n since construction: n mod their number
+  std::int64_t enqueued_ = 0, collected_ = 0;  ///< steps since construction
 };
 
 }  // namespace lockstep

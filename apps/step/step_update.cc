@@ -10,7 +10,7 @@ namespace lockstep {
 StepUpdate::StepUpdate(Device& device, Stream& stream, const Layout& layout,
                        const std::vector<Range>& buckets, const Optimizer& optimizer,
                        const TrainingState& state, const StepOptions& options, const RunPlan& plan,
-                       Lane* timeline)
+                       Track* timeline)
     : device_(device),
       stream_(stream),
       layout_(layout),

@@ -24,7 +24,7 @@ class StepUpdate {
   StepUpdate(Device& device, Stream& stream, const Layout& layout,
              const std::vector<Range>& buckets, const Optimizer& optimizer,
              const TrainingState& state, const StepOptions& options, const RunPlan& plan,
-             Lane* timeline);
+             Track* timeline);
 
   /// Writes the rates of step number `step` to `input`, while up to `ahead` steps before it are
   /// under way.
@@ -41,10 +41,10 @@ class StepUpdate {
   /// loss is scaled.
   void copy_scale(Stream& stream, LossScale* to) const;
   /// A step has ended with `scale`.
-  void took(const LossScale& scale) {
+  void collected(const LossScale& scale) {
     if (scaler_) loss_scale_ = scale;
   }
-  /// After the last step that was taken.
+  /// After the last step that was collected.
   const LossScale& loss_scale() const { return loss_scale_; }
   bool scales() const { return scaler_ != nullptr; }
   /// A run resumes with `scale`, if the loss is scaled dynamically. Blocks.
@@ -66,7 +66,7 @@ class StepUpdate {
   const Optimizer& optimizer_;
   const TrainingState& state_;
   const RunPlan& plan_;
-  Lane* timeline_;
+  Track* timeline_;
   float ema_;
   LossScaling scaling_;
   std::unique_ptr<GradientClip> clip_;  ///< null: gradients are not clipped

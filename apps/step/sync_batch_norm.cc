@@ -47,7 +47,7 @@ class SyncBatchNorm::Queue : public Stream, public AcrossShards {
     while (next_ < pieces_.size()) {
       const Piece& piece = pieces_[next_++];
       if (!piece.work) return &piece;
-      does_->give([&piece] { piece.work(); });
+      does_->enqueue([&piece] { piece.work(); });
     }
     pieces_.clear();
     next_ = 0;
@@ -56,7 +56,7 @@ class SyncBatchNorm::Queue : public Stream, public AcrossShards {
   Stream& does() { return *does_; }
 
  private:
-  void enqueue(std::function<void()> work) override { pieces_.push_back({std::move(work)}); }
+  void append(std::function<void()> work) override { pieces_.push_back({std::move(work)}); }
 
   std::unique_ptr<Stream> does_;  ///< of the thread that runs it
   int shards_;

@@ -11,8 +11,8 @@
 namespace lockstep {
 namespace {
 
-/// Limit of spans in memory for one of the two lanes of a rank.
-std::size_t spans_of_a_lane(int ranks) {
+/// Limit of spans in memory for one of the two tracks of a rank.
+std::size_t spans_of_a_track(int ranks) {
   constexpr std::size_t kInAll = std::size_t{1} << 21, kMost = 32768, kLeast = 256;
   return std::clamp(kInAll / 2 / static_cast<std::size_t>(ranks), kLeast, kMost);
 }
@@ -40,7 +40,7 @@ void require_trace_file(const std::filesystem::path& path) {
 Trace::Trace(const Comm& comm)
     : comm_(comm),
       node_(comm.node()),
-      timeline_(spans_of_a_lane(comm.size())),
+      timeline_(spans_of_a_track(comm.size())),
       offset_(clock_offset(comm, node_)),
       measured_ns_(now_ns()) {}
 
@@ -53,8 +53,9 @@ std::string Trace::write(const std::filesystem::path& path) {
     return ns + offset_.ns + std::llround(drift * static_cast<double>(ns - measured_ns_));
   };
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
-  for (const Lane* lane : {&timeline_.compute, &timeline_.communication}) {
-    for (const Lane::Span& span : lane->spans()) first = std::min(first, of_rank_0(span.begin_ns));
+  for (const Track* track : {&timeline_.compute, &timeline_.communication}) {
+    for (const Track::Span& span : track->spans())
+      first = std::min(first, of_rank_0(span.begin_ns));
   }
   const std::int64_t zero = comm_.min(first);
   const std::string remark =

@@ -33,7 +33,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record,
                                          options.optimizer.weight_decay, options.optimizer.ema > 0,
                                          plan.seed, reducer.gradients(), shared_work_.get());
   model_->bind(state().parameters, reducer.gradients());
-  Lane* const communication = timeline ? &timeline->communication : nullptr;
+  Track* const communication = timeline ? &timeline->communication : nullptr;
   update_ = std::make_unique<StepUpdate>(device, reducer.stream(), layout(), parts.buckets,
                                          *optimizer_, state(), options, plan, communication);
   score_ = block_.reserve(sizeof(Score));
@@ -52,17 +52,17 @@ TrainingStep::~TrainingStep() {
 }
 
 StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Votes votes) {
-  give(loader, step, rate, votes);
+  enqueue(loader, step, rate, votes);
   std::optional<StepTotals> last;
-  while (const auto totals = take(true)) last = totals;
+  while (const auto totals = collect(true)) last = totals;
   return *last;
 }
 
-void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes votes,
-                        bool wants_penalty) {
+void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes votes,
+                           bool wants_penalty) {
   StepSlots::Slot& slot = slots_.next();
   record_.step(step + 1);
-  const TimedSpan span(compute_lane(), "step", step + 1);
+  const TimedSpan span(compute_track(), "step", step + 1);
   settle_residual();
   sync_->feedback().begin_step();
   StepInput& input = *slot.input();
@@ -73,31 +73,31 @@ void TrainingStep::give(Loader& loader, std::int64_t step, float rate, Votes vot
   device_.copy(*stream_, now(), &input, sizeof input);
   StepAnswer* const answer = slot.answer();
   answer->penalty = 0;
-  if (wants_penalty && optimizer_->decay() == Decay::coupled) give_penalty(answer);
+  if (wants_penalty && optimizer_->decay() == Decay::coupled) enqueue_penalty(answer);
   record_.phase("loading");
   const double waited = loader.waited_seconds();
   loader.begin_step(*stream_);
   // The first two steps may do work that is done only once. The third is captured and repeated.
   const bool repeats = graphs_ && slots_.count() >= 2 && reducer().traits().in_stream;
-  if (repeats && !graph_) graph_ = device_.capture(*stream_, [&] { give_work(loader); });
+  if (repeats && !graph_) graph_ = device_.capture(*stream_, [&] { enqueue_work(loader); });
   if (graph_) {
     graph_->launch(*stream_);
   } else {
-    give_work(loader);
+    enqueue_work(loader);
   }
   device_.copy(*stream_, answer->header, sync_->gradients(), sizeof answer->header);
   update_->copy_scale(*stream_, &answer->loss_scale);
   slot.done->record(*stream_);
   times_.loader += loader.waited_seconds() - waited;
-  slots_.given();
+  slots_.enqueued();
 }
 
-std::optional<StepTotals> TrainingStep::take(bool all) {
-  const StepSlots::Slot* const slot = slots_.take(all);
+std::optional<StepTotals> TrainingStep::collect(bool all) {
+  const StepSlots::Slot* const slot = slots_.collect(all);
   if (slot == nullptr) return std::nullopt;
   wait_for(*slot);
   const StepAnswer& answer = *slot->answer();
-  update_->took(answer.loss_scale);
+  update_->collected(answer.loss_scale);
   StepTotals totals = read_header(answer.header, plan_.global_batch);
   totals.penalty = answer.penalty;
   if (update_->scales()) totals.loss_scale = answer.loss_scale;
@@ -123,18 +123,18 @@ std::vector<Section> TrainingStep::own_sections() {
   return sync_->sections();
 }
 
-void TrainingStep::give_penalty(StepAnswer* answer) {
+void TrainingStep::enqueue_penalty(StepAnswer* answer) {
   auto* total = static_cast<double*>(block_.at(penalty_));
   penalty(*stream_, layout(), state().parameters, state().factors, total + 1, total);
   device_.copy(*stream_, &answer->penalty, total, sizeof *total);
 }
 
 /// Enqueues the work of a step, which differs from other steps only by its input.
-void TrainingStep::give_work(Loader& loader) {
+void TrainingStep::enqueue_work(Loader& loader) {
   for (int first = 0; first < plan_.own_shards; first += lanes()) compute_shards(loader, first);
   record_.phase("summing gradients");
   {
-    const TimedSpan span(compute_lane(), "waiting for gradients");
+    const TimedSpan span(compute_track(), "waiting for gradients");
     sync_->finish();
   }
   update_->finish(now());
@@ -148,13 +148,13 @@ void TrainingStep::compute_shards(Loader& loader, int first) {
   Lanes& lanes = sync_->lanes();
   record_.phase("loading");
   std::optional<TimedSpan> span;
-  span.emplace(compute_lane(), "loading");
+  span.emplace(compute_track(), "loading");
   batches_.clear();
   for (int lane = 0; lane < lanes.count(); ++lane)
     batches_.push_back(loader.batch(*stream_, first + lane, &now()->first_position));
 
   record_.phase("forward");
-  span.emplace(compute_lane(), "forward");
+  span.emplace(compute_track(), "forward");
   const double before = sync_->seconds(), start = now_seconds();
   for (int lane = 0; lane < lanes.count(); ++lane) forward(first + lane, lane);
   lanes.run();
@@ -162,7 +162,7 @@ void TrainingStep::compute_shards(Loader& loader, int first) {
   times_.forward += middle - start - (between - before);
 
   record_.phase("backward");
-  span.emplace(compute_lane(), "backward");
+  span.emplace(compute_track(), "backward");
   for (int lane = 0; lane < lanes.count(); ++lane) {
     model_->backward(stream_of(lane), batches_[lane].images, sync_->of(first + lane, lane), lane);
   }

@@ -53,17 +53,18 @@ class TrainingStep {
 
   /// Collective. Enqueues step number `step` (0 is the first of the run) on the next own_shards
   /// batches of `loader`. Its totals include the penalty if `wants_penalty`. An asynchronous device
-  /// does it later: between two calls take() must be called until it returns none.
-  void give(Loader& loader, std::int64_t step, float rate, Votes votes, bool wants_penalty = false);
-  /// The totals of the oldest step that was not taken, once DeviceTraits::run_ahead others are
-  /// enqueued after it, or if `all`: blocks until it is done. So all ranks take a step after the
+  /// does it later: between two calls collect() must be called until it returns none.
+  void enqueue(Loader& loader, std::int64_t step, float rate, Votes votes,
+               bool wants_penalty = false);
+  /// The totals of the oldest step that is not collected, once DeviceTraits::run_ahead others are
+  /// enqueued after it, or if `all`: blocks until it is done. So all ranks collect a step after the
   /// same number of others.
-  std::optional<StepTotals> take(bool all = false);
-  /// give(), then take() until all are taken. Returns the totals of this step.
+  std::optional<StepTotals> collect(bool all = false);
+  /// enqueue(), then collect() until all are collected. Returns the totals of this step.
   StepTotals run(Loader& loader, std::int64_t step, float rate, Votes votes);
 
-  /// Local, when all steps are taken: the mean loss of the last batch under the present weights.
-  /// Changes nothing that training reads.
+  /// Local, when all steps are collected: the mean loss of the last batch under the present
+  /// weights. Changes nothing that training reads.
   double loss_now();
 
   const Model& model() const { return *model_; }
@@ -85,13 +86,13 @@ class TrainingStep {
   const TrainingState& state() const { return memory_->state(); }
   /// StepMemory::sections(): the same on all ranks.
   std::vector<Section> sections() { return memory_->sections(); }
-  /// GradientSync::sections() of this rank, when all steps are taken, in units of
+  /// GradientSync::sections() of this rank, when all steps are collected, in units of
   /// loss_scale().scale.
   std::vector<Section> own_sections();
   /// Call after writing the state of a run to sections(). The run resumes with `loss_scale` if the
   /// loss is scaled dynamically.
   void restored(const LossScale& loss_scale);
-  /// After the last step that was taken.
+  /// After the last step that was collected.
   const LossScale& loss_scale() const { return update_->loss_scale(); }
   /// Bytes of sections().
   std::size_t saved_bytes() const { return memory_->saved_bytes(); }
@@ -108,13 +109,13 @@ class TrainingStep {
  private:
   void settle_residual();
   void wait_for(const StepSlots::Slot& slot);
-  void give_work(Loader& loader);
+  void enqueue_work(Loader& loader);
   void compute_shards(Loader& loader, int first);
   void forward(int shard, int lane);
   TrainingBatch batch_of(int shard) const;
   Stream& stream_of(int lane) { return sync_->lanes().stream(lane, *stream_); }
-  Lane* compute_lane() const { return timeline_ ? &timeline_->compute : nullptr; }
-  void give_penalty(StepAnswer* answer);
+  Track* compute_track() const { return timeline_ ? &timeline_->compute : nullptr; }
+  void enqueue_penalty(StepAnswer* answer);
   Score* score() const { return static_cast<Score*>(block_.at(score_)); }
   StepInput* now() const { return static_cast<StepInput*>(block_.at(now_)); }
 

@@ -1,5 +1,5 @@
-// The reducer of NCCL. start() gives the wait for this rank's part of the bucket and the sum to a
-// stream. advance() only checks whether NCCL has reported an error.
+// The reducer of NCCL. start() enqueues the wait for this rank's part of the bucket and the sum in
+// a stream. advance() only checks whether NCCL has reported an error.
 //
 // Communicators are non-blocking, so that a missing rank meets a deadline. A call may therefore
 // still be under way when it returns.

@@ -24,7 +24,8 @@ class NcclCommunicator {
   /// Memory of the device that NCCL sums fastest: ncclMemAlloc, zeroed and registered. The caller
   /// releases it before finish().
   virtual Memory allocate(std::size_t bytes) = 0;
-  /// Gives the sum of `values` over the ranks, in place, to `stream`. All ranks call in one order.
+  /// Enqueues the sum of `values` over the ranks, in place, in `stream`. All ranks call in one
+  /// order.
   virtual void sum(float* values, std::int64_t count, Stream& stream) = 0;
   /// Starts to leave. All streams are idle, and no graph contains a sum.
   virtual void finish() = 0;
@@ -51,7 +52,7 @@ NcclLibrary& nccl_library();
 /// "2.28.9"
 std::string nccl_version_name(int version);
 
-/// Gives ncclSum in place to stream(), which can be captured. `library` outlives it. An error of
+/// Enqueues ncclSum in place in stream(), which can be captured. `library` outlives it. An error of
 /// NCCL, or a call that takes longer than spec.timeout_seconds, aborts the sums and throws Error.
 /// Collective; throws the same error on all ranks.
 std::unique_ptr<Reducer> make_nccl_reducer(const ReducerSpec& spec, NcclLibrary& library);

@@ -23,10 +23,10 @@ struct Sum {
 
 void sum(Stream& stream, View a, View b, View y, bool relu) {
   dispatch(y.type, [&]<class T>(T*) {
-    const auto give = [&]<bool kRelu>() {
+    const auto enqueue = [&]<bool kRelu>() {
       each(stream, y.count(), Sum<T, kRelu>{a.as<T>(), b.as<T>(), y.as<T>()});
     };
-    relu ? give.template operator()<true>() : give.template operator()<false>();
+    relu ? enqueue.template operator()<true>() : enqueue.template operator()<false>();
   });
 }
 

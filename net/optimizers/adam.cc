@@ -23,7 +23,7 @@ class Adam : public MomentOptimizer {
 
   void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
-    give_update<kDecay>(stream, span, state, now, ScaledMoments{moments(state, span)});
+    enqueue_update<kDecay>(stream, span, state, now, ScaledMoments{moments(state, span)});
   }
 };
 

@@ -45,7 +45,7 @@ struct NoteRate {
 };
 
 /// The rule for moments that already contain the gradient.
-struct Taken {
+struct KnownMoments {
   Moments moments;
   HOST_DEVICE float direction(std::int64_t i, float, const UpdateRates& now) const {
     return moments.scaled(moments.at(i), now);
@@ -64,7 +64,7 @@ class Lamb : public MomentOptimizer {
     const auto [begin, count] = span.range;
     const Moments moments = this->moments(state, span);
     if (span.single())
-      return give_update<Decay::decoupled>(stream, span, state, now, ScaledMoments{moments});
+      return enqueue_update<Decay::decoupled>(stream, span, state, now, ScaledMoments{moments});
     double* sums = state.scratch->sums;
     UpdateRates* own = &state.scratch->now;
     give_block_sums(stream, count,
@@ -72,7 +72,7 @@ class Lamb : public MomentOptimizer {
                             state.factors + begin / Layout::kAlignment, now},
                     sums);
     each(stream, 1, NoteRate{sums, blocks_of(count), now, own});
-    give_update<Decay::decoupled>(stream, span, state, own, Taken{moments});
+    enqueue_update<Decay::decoupled>(stream, span, state, own, KnownMoments{moments});
   }
 };
 

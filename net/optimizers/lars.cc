@@ -77,8 +77,8 @@ class Lars : public Optimizer {
                      now, own});
       now = own;
     }
-    give_update(stream, span, state, now,
-                Scaled{{state.slots[0] + begin, momentum_, /*nesterov=*/false}});
+    enqueue_update(stream, span, state, now,
+                   Scaled{{state.slots[0] + begin, momentum_, /*nesterov=*/false}});
   }
 
  private:

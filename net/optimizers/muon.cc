@@ -176,7 +176,7 @@ struct Scale {
   HOST_DEVICE void operator()(std::int64_t i) const { values[i] *= now->corrections[correction]; }
 };
 
-struct Taken {
+struct KnownDirection {
   const float* direction_of;
   HOST_DEVICE float direction(std::int64_t i, float, const UpdateRates&) const {
     return direction_of[i];
@@ -248,7 +248,7 @@ class Muon : public Optimizer {
   void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
     if (!is_filters(span.shape)) {
-      return give_update(
+      return enqueue_update(
           stream, span, state, now,
           Momentum{state.slots[0] + span.range.begin, other_momentum_, /*nesterov=*/true});
     }
@@ -257,7 +257,7 @@ class Muon : public Optimizer {
     filters.range.count = span.shape.count();
     if (state.shared != nullptr)
       state.shared->share(stream, bank.number, direction_of(bank), filters.range.count);
-    give_update(stream, filters, state, now, Taken{direction_of(bank)});
+    enqueue_update(stream, filters, state, now, KnownDirection{direction_of(bank)});
   }
 
  private:

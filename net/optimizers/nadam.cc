@@ -38,7 +38,7 @@ class Nadam : public MomentOptimizer {
 
   void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
-    give_update(stream, span, state, now, LookAhead{moments(state, span)});
+    enqueue_update(stream, span, state, now, LookAhead{moments(state, span)});
   }
 
  private:

@@ -41,8 +41,8 @@ class Rmsprop : public Optimizer {
 
   void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
-    give_update(stream, span, state, now,
-                RootMeanSquare{state.slots[0] + span.range.begin, rho_, epsilon_});
+    enqueue_update(stream, span, state, now,
+                   RootMeanSquare{state.slots[0] + span.range.begin, rho_, epsilon_});
   }
 
  private:

@@ -31,9 +31,9 @@ class Sgd : public Optimizer {
 
   void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
-    if (momentum_ == 0) return give_update(stream, span, state, now, Plain{});
-    give_update(stream, span, state, now,
-                Momentum{state.slots[0] + span.range.begin, momentum_, nesterov_});
+    if (momentum_ == 0) return enqueue_update(stream, span, state, now, Plain{});
+    enqueue_update(stream, span, state, now,
+                   Momentum{state.slots[0] + span.range.begin, momentum_, nesterov_});
   }
 
  private:

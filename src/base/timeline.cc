@@ -16,7 +16,7 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
-std::vector<Lane::Span> Lane::spans() const {
+std::vector<Track::Span> Track::spans() const {
   const std::size_t held = std::min(added_, ring_.size());
   std::vector<Span> result;
   for (std::size_t i = added_ - held; i < added_; ++i) result.push_back(ring_[i % ring_.size()]);
@@ -35,13 +35,13 @@ std::string trace_events(const Timeline& timeline, int rank, const std::string& 
   add("process_name", 0, "name", quoted(fmt::format("rank {} ({})", rank, host)));
   add("process_sort_index", 0, "sort_index", std::to_string(rank));
   if (!remark.empty()) add("process_labels", 0, "labels", quoted(remark));
-  const std::pair<const char*, const Lane*> lanes[] = {{"compute", &timeline.compute},
-                                                       {"communication", &timeline.communication}};
+  const std::pair<const char*, const Track*> tracks[] = {
+      {"compute", &timeline.compute}, {"communication", &timeline.communication}};
   for (int thread = 0; thread < 2; ++thread) {
-    const auto& [name, lane] = lanes[thread];
+    const auto& [name, track] = tracks[thread];
     add("thread_name", thread, "name", quoted(name));
     add("thread_sort_index", thread, "sort_index", std::to_string(thread));
-    for (const Lane::Span& span : lane->spans()) {
+    for (const Track::Span& span : track->spans()) {
       const std::int64_t begin = clock(span.begin_ns), length = clock(span.end_ns) - begin;
       fmt::format_to(std::back_inserter(out),
                      ",\n"

@@ -13,9 +13,9 @@
 
 namespace lockstep {
 
-/// The last spans of a lane of time, in a ring that is allocated at construction. Spans of a lane
+/// The last spans of a track of time, in a ring that is allocated at construction. Spans of a track
 /// are nested or disjoint. One thread at a time.
-class Lane {
+class Track {
  public:
   struct Span {
     const char* name = nullptr;
@@ -23,9 +23,9 @@ class Lane {
     std::int64_t begin_ns = 0, end_ns = 0;
   };
 
-  explicit Lane(std::size_t most) : ring_(most) {}
+  explicit Track(std::size_t most) : ring_(most) {}
 
-  /// `name` outlives the lane.
+  /// `name` outlives the track.
   void add(const char* name, std::int64_t number, std::int64_t begin_ns, std::int64_t end_ns) {
     ring_[added_++ % ring_.size()] = {name, number, begin_ns, end_ns};
   }
@@ -37,33 +37,33 @@ class Lane {
   std::size_t added_ = 0;
 };
 
-/// Adds a span to `lane` from its construction to its destruction. null: adds nothing.
+/// Adds a span to `track` from its construction to its destruction. null: adds nothing.
 class TimedSpan {
  public:
-  TimedSpan(Lane* lane, const char* name, std::int64_t number = -1)
-      : lane_(lane), name_(name), number_(number), begin_ns_(lane == nullptr ? 0 : now_ns()) {}
+  TimedSpan(Track* track, const char* name, std::int64_t number = -1)
+      : track_(track), name_(name), number_(number), begin_ns_(track == nullptr ? 0 : now_ns()) {}
   ~TimedSpan() {
-    if (lane_ != nullptr) lane_->add(name_, number_, begin_ns_, now_ns());
+    if (track_ != nullptr) track_->add(name_, number_, begin_ns_, now_ns());
   }
   TimedSpan(const TimedSpan&) = delete;
   TimedSpan& operator=(const TimedSpan&) = delete;
 
  private:
-  Lane* lane_;
+  Track* track_;
   const char* name_;
   std::int64_t number_, begin_ns_;
 };
 
-/// The two lanes of a rank, each with at most `spans` spans.
+/// The two tracks of a rank, each with at most `spans` spans.
 struct Timeline {
   explicit Timeline(std::size_t spans) : compute(spans), communication(spans) {}
 
-  Lane compute;        ///< the computing thread
-  Lane communication;  ///< buckets and the updates that follow them, on any thread
+  Track compute;        ///< the computing thread
+  Track communication;  ///< buckets and the updates that follow them, on any thread
 };
 
 /// The rank's events in the form of a trace file, joined by ",\n". The process has number `rank`,
-/// the name "rank 3 (`host`)" and the label `remark`. `clock` converts a time of the lanes into
+/// the name "rank 3 (`host`)" and the label `remark`. `clock` converts a time of the tracks into
 /// nanoseconds of the trace.
 std::string trace_events(const Timeline& timeline, int rank, const std::string& host,
                          const std::string& remark,

@@ -172,16 +172,16 @@ class ResidentLoader : public Loader {
   Batch batch(Stream& stream, int shard, const std::int64_t* position) override {
     const Batch batch = places_.at(shard);
     const std::int64_t samples = spec_.global_batch / spec_.shards;
-    set_.give_batch(stream,
-                    {.position = position,
-                     .offset = (spec_.first_shard + shard) * samples,
-                     .orders = reinterpret_cast<const std::uint32_t*>(orders_.get()),
-                     .kept = kept_,
-                     .augment = spec_.augment,
-                     .seed = spec_.seed,
-                     .mixing = spec_.mixing,
-                     .mixes = mixup_ > 0 ? reinterpret_cast<const Mix*>(mixes()) : nullptr},
-                    {batch.images, batch.labels, batch.other_labels, batch.weights});
+    set_.enqueue_batch(stream,
+                       {.position = position,
+                        .offset = (spec_.first_shard + shard) * samples,
+                        .orders = reinterpret_cast<const std::uint32_t*>(orders_.get()),
+                        .kept = kept_,
+                        .augment = spec_.augment,
+                        .seed = spec_.seed,
+                        .mixing = spec_.mixing,
+                        .mixes = mixup_ > 0 ? reinterpret_cast<const Mix*>(mixes()) : nullptr},
+                       {batch.images, batch.labels, batch.other_labels, batch.weights});
     return batch;
   }
   double waited_seconds() const override { return waited_; }

@@ -44,8 +44,8 @@ std::size_t ResidentSet::bytes() const {
   return static_cast<std::size_t>(size_) * (format_.bytes() + sizeof(std::int32_t));
 }
 
-void ResidentSet::give_batch(Stream& stream, const BatchRequest& request,
-                             const BatchViews& batch) const {
+void ResidentSet::enqueue_batch(Stream& stream, const BatchRequest& request,
+                                const BatchViews& batch) const {
   make_batch(stream, format_,
              {samples_.get(), reinterpret_cast<const std::int32_t*>(labels_.get()), size_}, request,
              batch);

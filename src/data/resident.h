@@ -20,8 +20,8 @@ class ResidentSet {
   /// Copies all samples to `device`, which outlives this. Throws Error if its memory is short.
   ResidentSet(Device& device, const Dataset& dataset);
 
-  /// Gives `stream` the work that makes a batch.
-  void give_batch(Stream& stream, const BatchRequest& request, const BatchViews& batch) const;
+  /// Enqueues in `stream` the work that makes a batch.
+  void enqueue_batch(Stream& stream, const BatchRequest& request, const BatchViews& batch) const;
   std::size_t bytes() const;
 
  private:

@@ -45,21 +45,21 @@ class Stream {
   /// Enqueues host code. Only for src, and only if the memory is the host's. `work` must own the
   /// objects that it uses; memory behind its pointers must live until it has run.
   template <class Work>
-  void give(Work work) {
+  void enqueue(Work work) {
     if (later_) {
-      enqueue(std::function<void()>(std::move(work)));
+      append(std::function<void()>(std::move(work)));
     } else {
       work();
       if (done_) done_();
     }
   }
-  /// Calls `done` after each piece of host work that runs in give(), on the thread that ran it. So
-  /// an observer can distinguish slow work from a hang.
+  /// Calls `done` after each piece of host work that runs in enqueue(), on the thread that ran it.
+  /// So an observer can distinguish slow work from a hang.
   void after_each(std::function<void()> done) { done_ = std::move(done); }
 
  protected:
   explicit Stream(bool later) : later_(later) {}
-  virtual void enqueue(std::function<void()> work) = 0;
+  virtual void append(std::function<void()> work) = 0;
 
  private:
   bool later_;
@@ -76,7 +76,7 @@ class HostStream final : public Stream {
   int threads() const override { return std::this_thread::get_id() == owner_ ? threads_ : 1; }
 
  private:
-  void enqueue(std::function<void()> work) override { work(); }
+  void append(std::function<void()> work) override { work(); }
 
   int threads_;
   std::thread::id owner_;

@@ -78,7 +78,7 @@ void each(Stream& stream, std::int64_t n, Body body) {
 #ifdef __CUDACC__
   if (CUstream_st* const cuda = stream.cuda(); cuda != nullptr) return launch(cuda, n, body);
 #endif
-  stream.give([threads = stream.threads(), n, body] {
+  stream.enqueue([threads = stream.threads(), n, body] {
     const auto part = [&](std::int64_t begin, std::int64_t end) {
       const Body own = body;  // no store can change its members
       if constexpr (requires { own.idle(); }) {
@@ -103,10 +103,10 @@ void each_row(Stream& stream, std::int64_t rows, std::int64_t columns, Body body
   }
 #endif
 #ifdef LOCKSTEP_HOST_TEAM
-  if (host_team) return stream.give([rows, body] { share_rows(rows, body); });
+  if (host_team) return stream.enqueue([rows, body] { share_rows(rows, body); });
 #endif
   const std::int64_t grain = kGrain / std::clamp<std::int64_t>(columns, 1, kGrain);
-  stream.give([threads = stream.threads(), rows, grain, body] {
+  stream.enqueue([threads = stream.threads(), rows, grain, body] {
     parallel_for(threads, rows, grain, [&body](std::int64_t begin, std::int64_t end) {
       const Body own = body;
       if constexpr (requires { own.idle(); }) {

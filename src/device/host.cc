@@ -50,7 +50,7 @@ Memory HostDevice::allocate(std::size_t bytes, Place) {
 }
 
 void HostDevice::copy(Stream& stream, void* to, const void* from, std::size_t bytes) {
-  stream.give([=] { std::memcpy(to, from, bytes); });
+  stream.enqueue([=] { std::memcpy(to, from, bytes); });
 }
 
 std::unique_ptr<AffinePlan> HostDevice::convolution(const ConvolutionSpec&) { fail_to_plan(); }

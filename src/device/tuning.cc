@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kTitle = "lockstep tuning for ", kIs = " = ";
 }  // namespace
 
-bool Tuning::take(std::string_view text) {
+bool Tuning::set_text(std::string_view text) {
   std::vector<std::string> lines = lines_of(text);
   if (!text.ends_with('\n')) {  // incomplete: without its end the last line is invalid
     lines.resize(std::max<std::size_t>(lines.size(), 1));

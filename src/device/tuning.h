@@ -20,7 +20,7 @@ class Tuning {
 
   /// Replaces all plans by those in `text`, a result of text(). Returns false and changes nothing
   /// if it is for another platform. Throws Error that names the line if it is invalid.
-  bool take(std::string_view text);
+  bool set_text(std::string_view text);
   std::string text() const;
   const std::string& platform() const { return platform_; }
   bool empty() const { return plans_.empty(); }

@@ -135,7 +135,7 @@ TEST_P(PlannedGraphs, ScratchFitsTheWorkspaceOfAnyWinner) {
       const Model model(device, entry, entry.sample, 10, batch, type, /*training=*/true);
       // Another planner finds the winners by their names.
       PlanningDevice other(library);
-      ASSERT_TRUE(other.planner.tuning().take(device.planner.tuning().text()));
+      ASSERT_TRUE(other.planner.tuning().set_text(device.planner.tuning().text()));
       const Model again(other, entry, entry.sample, 10, batch, type, /*training=*/true);
       EXPECT_EQ(again.workspace_bytes(), model.workspace_bytes());
       for (std::size_t i = 0; i < model.layers().size(); ++i)

@@ -219,7 +219,7 @@ TEST_F(Gpu, ErrorsAreReportedOnce) {
   each(*stream_, 1,
        Slow{reinterpret_cast<std::int32_t*>(device_->allocate(4, Place::device).release())});
   EXPECT_NO_THROW(stream_->synchronize()) << "the error was reported once";
-  EXPECT_THROW(stream_->give([] {}), Error) << "a GPU runs no host code";
+  EXPECT_THROW(stream_->enqueue([] {}), Error) << "a GPU runs no host code";
 }
 
 }  // namespace

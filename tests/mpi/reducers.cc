@@ -196,7 +196,7 @@ TEST_P(EveryReducer, SumsExactlyAndCallsBackOncePerBucketAndStep) {
     called.insert(bucket);
     EXPECT_EQ(range, buckets_[bucket]);
     // Work that an update would give finds the sum.
-    reducer_->stream().give([&, range, gradients = reducer_->gradients()] {
+    reducer_->stream().enqueue([&, range, gradients = reducer_->gradients()] {
       for (const Range& part : parts_) {
         if (!range.contains(part) || part.count == 0) continue;
         wrong_in_order += gradients[part.begin] != expected(part.begin);

@@ -273,7 +273,7 @@ class MarkedAffine : public AffinePlan {
 
  private:
   void note(Stream& stream) {
-    stream.give(
+    stream.enqueue(
         [&marks = marks_] { marks.push_back(world().flight_recorder().mine().read().mark_ns); });
   }
 

@@ -158,12 +158,12 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   for (int n = variant.passed; n < kSteps; ++n) {
     const Votes votes{n == 7 && comm.rank() == 0, n == 11 && comm.rank() == comm.size() - 1};
     const float rate = (variant.loud ? 1e-6f : 0.05f) / static_cast<float>(n + 1);
-    step.give(*loader, n - variant.passed, rate, votes);
+    step.enqueue(*loader, n - variant.passed, rate, votes);
     const int ahead = n + 1 - variant.passed - static_cast<int>(outcome.totals.size());
     outcome.most_ahead = std::max(outcome.most_ahead, ahead);
-    while (const auto totals = step.take()) outcome.totals.push_back(*totals);
+    while (const auto totals = step.collect()) outcome.totals.push_back(*totals);
   }
-  while (const auto totals = step.take(true)) outcome.totals.push_back(*totals);
+  while (const auto totals = step.collect(true)) outcome.totals.push_back(*totals);
   for (const Section& section : step.sections())
     outcome.arenas.emplace_back(section.arena, section.arena + step.layout().count);
   return outcome;

@@ -24,7 +24,7 @@ class TuningDevice : public WrappedDevice {
       tuning_.note(work, fmt::format("rank {}, number {}", rank_, ++measured));
   }
   std::string tuning() const override { return tuning_.text(); }
-  bool set_tuning(std::string_view text) override { return tuning_.take(text); }
+  bool set_tuning(std::string_view text) override { return tuning_.set_text(text); }
   void tune(bool on) override { tunes_ = on; }
 
   int measured = 0;

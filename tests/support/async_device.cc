@@ -25,7 +25,7 @@ struct Shared {
   const AsyncOptions options;
   DevicePages pages;
   std::uint32_t streams = 0;
-  /// What capture() is writing down: the calls of give, record and wait, in the host's order.
+  /// What capture() is writing down: the calls of enqueue, record and wait, in the host's order.
   std::vector<Work>* recording = nullptr;
 };
 
@@ -45,7 +45,7 @@ class AsyncStream : public Stream {
   }
 
   void synchronize() override {
-    for (std::int64_t done = done_; done < given_; done = done_) done_.wait(done);
+    for (std::int64_t done = done_; done < enqueued_; done = done_) done_.wait(done);
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
   int threads() const override { return 1; }
@@ -53,7 +53,7 @@ class AsyncStream : public Stream {
   /// `delayed`: it is work, and not a mark between two pieces of it.
   void push(Work work, bool delayed) {
     auto* piece = new Piece{std::move(work), delayed};
-    ++given_;
+    ++enqueued_;
     last_->next.store(piece);
     last_->next.notify_one();
     last_ = piece;
@@ -103,9 +103,9 @@ class AsyncStream : public Stream {
 
   std::shared_ptr<Shared> shared_;
   Random random_;
-  Piece* first_ = new Piece;  ///< the thread's: done already
-  Piece* last_ = first_;      ///< the host's
-  std::int64_t given_ = 0;    ///< pieces
+  Piece* first_ = new Piece;   ///< the thread's: done already
+  Piece* last_ = first_;       ///< the host's
+  std::int64_t enqueued_ = 0;  ///< pieces
   std::atomic<std::int64_t> done_ = 0;
   std::exception_ptr error_;
   std::thread thread_;  ///< last: it runs as soon as it is made
@@ -186,7 +186,7 @@ void writes(View view) {
 
 /// Writes NaN, as fp32 and as bf16, because scratch holds no numbers between calls.
 void spoil(Stream& stream, void* scratch, std::size_t bytes) {
-  stream.give([=] { std::memset(scratch, 0xff, bytes); });
+  stream.enqueue([=] { std::memset(scratch, 0xff, bytes); });
 }
 
 /// The CPU's plan, done later. All that it receives lies in memory of the device.
@@ -197,19 +197,19 @@ class AsyncAffine : public AffinePlan {
 
   void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
     check({{"x", x}, {"w", w}, {"y", y}}, b, scratch);
-    stream.give([=] { reads(x), reads(w), reads(b), writes(y); });
+    stream.enqueue([=] { reads(x), reads(w), reads(b), writes(y); });
     plan_->forward(stream, x, w, b, y, scratch);
     spoil(stream, scratch, scratch_bytes());
   }
   void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
     check({{"dy", dy}, {"w", w}, {"dx", dx}}, {}, scratch);
-    stream.give([=] { reads(dy), reads(w), writes(dx); });
+    stream.enqueue([=] { reads(dy), reads(w), writes(dx); });
     plan_->backward_data(stream, dy, w, dx, scratch);
     spoil(stream, scratch, scratch_bytes());
   }
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
     check({{"x", x}, {"dy", dy}, {"dw", dw}}, db, scratch);
-    stream.give([=] { reads(x), reads(dy), writes(dw), writes(db); });
+    stream.enqueue([=] { reads(x), reads(dy), writes(dw), writes(db); });
     plan_->backward_weights(stream, x, dy, dw, db, scratch);
     spoil(stream, scratch, scratch_bytes());
   }
@@ -278,7 +278,7 @@ class AsyncDevice : public Device {
                   [shared = shared_](std::byte* data) { shared->pages.free(data); });
   }
   void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
-    stream.give([=] { std::memcpy(to, from, bytes); });
+    stream.enqueue([=] { std::memcpy(to, from, bytes); });
   }
   std::unique_ptr<Graph> capture(Stream&, const std::function<void()>& body) override {
     if (!shared_->options.captures) return nullptr;

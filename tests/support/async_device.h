@@ -37,7 +37,7 @@ struct AsyncOptions {
   int* captured = nullptr;
 };
 
-/// The double of make_cpu_device(1). Used by one host thread, but for Stream::give() by the one
+/// The double of make_cpu_device(1). Used by one host thread, but for Stream::enqueue() by the one
 /// that the stream belongs to.
 std::unique_ptr<Device> make_async_device(const AsyncOptions& options = {});
 

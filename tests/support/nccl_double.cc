@@ -43,8 +43,8 @@ class NcclDouble::Communicator : public NcclCommunicator {
   void sum(float* values, std::int64_t count, Stream& stream) override {
     expect(looks_ <= 0, "NCCL is called while a call is under way");
     looks_ = library_.plan_.looks;
-    stream.give([fate = fate_, last = library_.plan_.sums_until_error, comm = raw(library_.comm_),
-                 values, count] {
+    stream.enqueue([fate = fate_, last = library_.plan_.sums_until_error,
+                    comm = raw(library_.comm_), values, count] {
       if (fate->sums++ == last) {
         fate->stuck = true;
         while (!fate->aborted) sched_yield();

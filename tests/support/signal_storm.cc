@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
     const auto options = parse_options(argc, argv, {"signal_storm"}, text);
     const int code = train(world, *options, [] { return false; });
     const auto lines = world.comm().gather(
-        fmt::format("rank {} took {} signals\n", world.comm().rank(), signals.taken()));
+        fmt::format("rank {} received {} signals\n", world.comm().rank(), signals.received()));
     for (const std::string& line : lines) std::fputs(line.c_str(), stdout);
     return code;
   });

@@ -205,16 +205,16 @@ std::vector<float> batch_of(const ResidentSet& set, Shape shape, const Mix* mixe
   std::vector<std::int32_t> others(labels.size());
   std::vector<float> weights(labels.size());
   HostStream stream;
-  set.give_batch(stream,
-                 {.offset = 9,
-                  .augment = true,
-                  .seed = 5,
-                  .mixing = {.cutout = mixes == nullptr ? 0 : 4},
-                  .mixes = mixes},
-                 {{images.data(), shape, type_of<T>},
-                  {labels.data(), {shape[0]}, Type::i32},
-                  {others.data(), {shape[0]}, Type::i32},
-                  {weights.data(), {shape[0]}, Type::f32}});
+  set.enqueue_batch(stream,
+                    {.offset = 9,
+                     .augment = true,
+                     .seed = 5,
+                     .mixing = {.cutout = mixes == nullptr ? 0 : 4},
+                     .mixes = mixes},
+                    {{images.data(), shape, type_of<T>},
+                     {labels.data(), {shape[0]}, Type::i32},
+                     {others.data(), {shape[0]}, Type::i32},
+                     {weights.data(), {shape[0]}, Type::f32}});
   std::vector<float> all(images.begin(), images.end());
   all.insert(all.end(), labels.begin(), labels.end());
   all.insert(all.end(), others.begin(), others.end());

@@ -18,7 +18,7 @@ namespace {
 class Gate {
  public:
   explicit Gate(Stream& stream) {
-    stream.give([this] {
+    stream.enqueue([this] {
       while (!open_) std::this_thread::yield();
     });
   }
@@ -36,7 +36,7 @@ TEST(AsyncDevice, WorkRunsLaterAndInOrder) {
   EXPECT_GT(device->traits().run_ahead, 0);
   std::vector<int> order;
   Gate gate(*stream);
-  for (int i = 0; i < 20; ++i) stream->give([&order, i] { order.push_back(i); });
+  for (int i = 0; i < 20; ++i) stream->enqueue([&order, i] { order.push_back(i); });
   EXPECT_TRUE(order.empty());
   gate.open();
   stream->synchronize();
@@ -54,12 +54,12 @@ TEST(AsyncDevice, AnEventIsDoneWhenItsStreamReachesIt) {
 
   Gate gate(*one);
   std::atomic<int> done = 0;
-  one->give([&] { done = 1; });
+  one->enqueue([&] { done = 1; });
   event->record(*one);
   EXPECT_FALSE(event->done());
   event->wait(*other);
   int seen = -1;
-  other->give([&] { seen = done; });
+  other->enqueue([&] { seen = done; });
   gate.open();
   other->synchronize();
   EXPECT_EQ(seen, 1);
@@ -69,7 +69,7 @@ TEST(AsyncDevice, AnEventIsDoneWhenItsStreamReachesIt) {
 TEST(AsyncDevice, ErrorsAppearWhenTheHostWaits) {
   const auto device = make_async_device();
   const auto stream = device->stream();
-  stream->give([] { expect(false, "a kernel failed"); });
+  stream->enqueue([] { expect(false, "a kernel failed"); });
   EXPECT_TRUE(mentions(error_of([&] { stream->synchronize(); }), {"a kernel failed"}));
 }
 
@@ -82,7 +82,7 @@ TEST(AsyncDevice, MemoryOfTheDeviceIsClosedToTheHost) {
   const auto stream = device->stream();
   const Memory memory = device->allocate(10000, Place::device),
                host = device->allocate(10000, Place::host);
-  stream->give([&] { memory[9999] = std::byte{5}; });
+  stream->enqueue([&] { memory[9999] = std::byte{5}; });
   device->copy(*stream, host.get(), memory.get(), 10000);
   stream->synchronize();
   EXPECT_EQ(host[9999], std::byte{5});
@@ -99,13 +99,13 @@ TEST(Graph, CaptureRunsNothingAndKeepsForksAndJoins) {
   const auto fork = device->event(), join = device->event();
   int value = 0, seen = 0;
   const auto graph = device->capture(*main, [&] {
-    main->give([&] { value += 1; });
+    main->enqueue([&] { value += 1; });
     fork->record(*main);
     fork->wait(*side);
-    side->give([&] { value *= 10; });
+    side->enqueue([&] { value *= 10; });
     join->record(*side);
     join->wait(*main);
-    main->give([&] { seen = value; });
+    main->enqueue([&] { seen = value; });
   });
   main->synchronize();
   side->synchronize();

@@ -56,7 +56,7 @@ class LoopPlan : public Plan {
   LoopPlan(Convolution work, std::string name) : work_(std::move(work)), name_(std::move(name)) {}
 
   void run(Stream& stream, const Tensors& t, void* workspace) const override {
-    stream.give([c = work_, t, workspace] {
+    stream.enqueue([c = work_, t, workspace] {
       std::memset(workspace, 0xff, kWorkspace);
       Values x(c.x.count()), w(c.w.count()), y(c.y.count());
       if (c.pass != Pass::backward_data) x = read(t.x, c.x, c.type);
@@ -290,7 +290,7 @@ TEST(Planner, ChoosesTheFirstTheTunedOrTheFastest) {
   EXPECT_EQ(racers.size(), 5u) << "known work needs no race";
 
   Planner tuned({&loops, &others}, "nothing");
-  ASSERT_TRUE(tuned.tuning().take(planner.tuning().text()));
+  ASSERT_TRUE(tuned.tuning().set_text(planner.tuning().text()));
   EXPECT_EQ(tuned.choose(work)->name(), "other1");
   tuned.tuning().note(work.text(), "loop9");
   EXPECT_TRUE(mentions(error_of([&] { tuned.choose(work); }), {"loop9 is not offered"}));

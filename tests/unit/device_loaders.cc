@@ -74,7 +74,7 @@ std::string expect_the_hosts(Device& device, const Dataset& set, const LoaderSpe
                now = device.allocate(sizeof(std::int64_t), Place::host);
   std::vector<Batch> batches(spec.own_shards);
   std::unique_ptr<Graph> graph;
-  const auto give = [&] {
+  const auto enqueue = [&] {
     for (int shard = 0; shard < spec.own_shards; ++shard) {
       batches[shard] =
           loader->batch(*stream, shard, reinterpret_cast<const std::int64_t*>(position.get()));
@@ -84,8 +84,8 @@ std::string expect_the_hosts(Device& device, const Dataset& set, const LoaderSpe
     *reinterpret_cast<std::int64_t*>(now.get()) = spec.first_position + step * spec.global_batch;
     device.copy(*stream, position.get(), now.get(), sizeof(std::int64_t));
     loader->begin_step(*stream);
-    if (step == 2) graph = device.capture(*stream, give);
-    graph ? graph->launch(*stream) : give();
+    if (step == 2) graph = device.capture(*stream, enqueue);
+    graph ? graph->launch(*stream) : enqueue();
     for (const Batch& batch : batches) {
       const Batch wanted = host.next();
       EXPECT_EQ(batch.images.shape, wanted.images.shape);
@@ -199,7 +199,7 @@ TEST(ResidentSet, ReturnsSamplesInOrderAsInEvaluation) {
                seen_labels = device->allocate(8 * sizeof(std::int32_t), Place::host);
   for (const std::int64_t first : {0, 4093, 4996}) {
     const std::int64_t count = std::min<std::int64_t>(8, set.size() - first);
-    resident.give_batch(
+    resident.enqueue_batch(
         *stream, {.offset = first},
         {{here.get(), images.shape, Type::f32}, {labels.get(), {count}, Type::i32}});
     device->copy(*stream, seen.get(), here.get(), images.bytes());

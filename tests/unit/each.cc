@@ -95,7 +95,7 @@ TEST(EachRow, SumsDoNotDependOnThreads) {
 TEST(HostStream, WorkRunsAtOnce) {
   HostStream stream;
   int done = 0;
-  stream.give([&] { done = 1; });
+  stream.enqueue([&] { done = 1; });
   EXPECT_EQ(done, 1);
 }
 

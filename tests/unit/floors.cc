@@ -259,7 +259,8 @@ TEST(Floors, LayersComputeByBodiesAndPlansAlone) {
     ++files;
     std::ifstream in(entry.path());
     const std::string text(std::istreambuf_iterator<char>(in), {});
-    for (const char* host : {"parallel_for", "stream.give(", "stream->give(", "memory_is_host"})
+    for (const char* host :
+         {"parallel_for", "stream.enqueue(", "stream->enqueue(", "memory_is_host"})
       EXPECT_EQ(text.find(host), std::string::npos) << entry.path() << " has " << host;
   }
   EXPECT_GE(files, 40);

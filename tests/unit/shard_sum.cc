@@ -42,7 +42,7 @@ void run_step(ShardSum& sum, std::vector<float>& gradients,
     gradients = all[shard];
     for (const Range range : {Range{0, 1}, Range{1, 20}, Range{21, 16}}) {
       if (shard + 1 < all.size())
-        sum.take(static_cast<int>(shard), range, stream);
+        sum.add(static_cast<int>(shard), range, stream);
       else
         sum.finish(range, stream);
     }

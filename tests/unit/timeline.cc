@@ -10,11 +10,11 @@ namespace {
 
 using nlohmann::json;
 
-TEST(Lane, KeepsTheLastSpansInOrder) {
-  Lane lane(3);
-  EXPECT_TRUE(lane.spans().empty());
-  for (int i = 0; i < 5; ++i) lane.add("step", i, 10 * i, 10 * i + 5);
-  const std::vector<Lane::Span> spans = lane.spans();
+TEST(Track, KeepsTheLastSpansInOrder) {
+  Track track(3);
+  EXPECT_TRUE(track.spans().empty());
+  for (int i = 0; i < 5; ++i) track.add("step", i, 10 * i, 10 * i + 5);
+  const std::vector<Track::Span> spans = track.spans();
   ASSERT_EQ(spans.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(spans[i].number, static_cast<std::int64_t>(i) + 2);
@@ -22,15 +22,15 @@ TEST(Lane, KeepsTheLastSpansInOrder) {
   }
 }
 
-TEST(Lane, ATimedSpanEndsWithItsScope) {
-  Lane lane(8);
+TEST(Track, ATimedSpanEndsWithItsScope) {
+  Track track(8);
   const std::int64_t before = now_ns();
   {
-    const TimedSpan outer(&lane, "outer");
-    const TimedSpan inner(&lane, "inner", 7), nowhere(nullptr, "nowhere");
+    const TimedSpan outer(&track, "outer");
+    const TimedSpan inner(&track, "inner", 7), nowhere(nullptr, "nowhere");
   }
   const std::int64_t after = now_ns();
-  const std::vector<Lane::Span> spans = lane.spans();
+  const std::vector<Track::Span> spans = track.spans();
   ASSERT_EQ(spans.size(), 2u);
   EXPECT_STREQ(spans[0].name, "inner");
   EXPECT_STREQ(spans[1].name, "outer");

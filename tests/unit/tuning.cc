@@ -19,7 +19,7 @@ TEST(Tuning, TakesItsOwnText) {
             "forward bf16 8x1x1x4 = eng3_k2=0\n");
   Tuning other("cuDNN 9.19.0 on a GPU");
   other.note("of before", "eng9");
-  EXPECT_TRUE(other.take(tuning.text()));
+  EXPECT_TRUE(other.set_text(tuning.text()));
   EXPECT_EQ(other.text(), tuning.text());
   EXPECT_EQ(*other.find("backward_data bf16 8x1x1x4"), "eng1_k2=4_k13=1");
   EXPECT_EQ(other.find("of before"), nullptr);
@@ -29,7 +29,7 @@ TEST(Tuning, IgnoresTheTextOfAnotherPlatform) {
   Tuning theirs("cuDNN 9.20.0 on a GPU"), ours("cuDNN 9.19.0 on a GPU");
   theirs.note("work", "eng1");
   ours.note("work", "eng2");
-  EXPECT_FALSE(ours.take(theirs.text()));
+  EXPECT_FALSE(ours.set_text(theirs.text()));
   EXPECT_EQ(*ours.find("work"), "eng2");
 }
 
@@ -46,7 +46,7 @@ TEST(Tuning, RefusesInvalidTextAndChangesNothing) {
                                    {title + "a = eng1\na = eng2\n", "line 3 "}}) {
     Tuning tuning("here");
     tuning.note("work", "eng0");
-    EXPECT_TRUE(mentions(error_of([&, &text = text] { tuning.take(text); }), {part}));
+    EXPECT_TRUE(mentions(error_of([&, &text = text] { tuning.set_text(text); }), {part}));
     EXPECT_EQ(*tuning.find("work"), "eng0") << text;
   }
 }

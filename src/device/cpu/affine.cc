@@ -64,7 +64,7 @@ class OnednnAffine : public AffinePlan {
   }
 
   void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
-    stream.give([=, this] {
+    stream.enqueue([=, this] {
       execute(forward_, w, scratch,
               {{DNNL_ARG_SRC, of(md_.x, x)},
                {DNNL_ARG_BIAS, of(md_.b, b)},
@@ -72,13 +72,13 @@ class OnednnAffine : public AffinePlan {
     });
   }
   void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
-    stream.give([=, this] {
+    stream.enqueue([=, this] {
       execute(backward_data_, w, scratch,
               {{DNNL_ARG_DIFF_DST, of(md_.y, dy)}, {DNNL_ARG_DIFF_SRC, of(md_.x, dx)}});
     });
   }
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
-    stream.give([=, this] {
+    stream.enqueue([=, this] {
       execute(backward_weights_, dw, scratch,
               {{DNNL_ARG_SRC, of(md_.x, x)},
                {DNNL_ARG_DIFF_DST, of(md_.y, dy)},

@@ -30,7 +30,7 @@ class Lines : public OtherPasses {
                                          1, in_[0])) {}
 
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
-    stream.give(
+    stream.enqueue(
         [=, this, x = x.as<float>(), dy = dy.as<float>(), dw = dw.as<float>(), db = db.as<float>(),
          scratch = static_cast<float*>(scratch),
          threads = stream.threads()] { weights_gradient(threads, x, dy, dw, db, scratch); });

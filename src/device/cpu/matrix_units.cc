@@ -175,9 +175,9 @@ class MatrixUnitsConvolution : public OtherPasses {
   }
 
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
-    stream.give([=, this, x = x.as<Bfloat16>(), dy = dy.as<Bfloat16>(), dw = dw.as<float>(),
-                 db = db.as<float>(), scratch = static_cast<std::byte*>(scratch),
-                 threads = stream.threads()] {
+    stream.enqueue([=, this, x = x.as<Bfloat16>(), dy = dy.as<Bfloat16>(), dw = dw.as<float>(),
+                    db = db.as<float>(), scratch = static_cast<std::byte*>(scratch),
+                    threads = stream.threads()] {
       weights_gradient(threads, x, dy, dw, scratch);
       bias_gradient(threads, dy, out_, db, reinterpret_cast<float*>(scratch + bias_));
     });

@@ -94,16 +94,16 @@ void multiply(std::int64_t rows, std::int64_t columns, std::int64_t depth, const
               float* c, bool accumulate) {
   const std::int64_t step = Transposed ? kPerWord<F> : kBlock;
   std::int64_t row = 0;
-  const auto take = [&](auto number) {
+  const auto multiply_groups_of = [&](auto number) {
     for (; row + number <= rows; row += number) {
       multiply_rows<number, Transposed>(columns, depth, a + row * step, b, c + row * kBlock,
                                         accumulate);
     }
   };
-  take(std::integral_constant<int, kRows>());
-  if constexpr (kRows > 8) take(std::integral_constant<int, 8>());
-  take(std::integral_constant<int, 4>());
-  take(std::integral_constant<int, 1>());
+  multiply_groups_of(std::integral_constant<int, kRows>());
+  if constexpr (kRows > 8) multiply_groups_of(std::integral_constant<int, 8>());
+  multiply_groups_of(std::integral_constant<int, 4>());
+  multiply_groups_of(std::integral_constant<int, 1>());
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ class CpuResponseNorm : public ResponseNormPlan {
   void forward(Stream& stream, View x, View y) override {
     dispatch_vectors(x.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
-      stream.give([this, x = x.as<T>(), y = y.as<T>(), threads = stream.threads()] {
+      stream.enqueue([this, x = x.as<T>(), y = y.as<T>(), threads = stream.threads()] {
         by_power([&](auto power) { forward_as(threads, x, y, power); });
       });
     });
@@ -101,7 +101,7 @@ class CpuResponseNorm : public ResponseNormPlan {
   void backward(Stream& stream, View x, View dy, View dx, void* /*scratch*/) override {
     dispatch_vectors(x.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
-      stream.give(
+      stream.enqueue(
           [this, x = x.as<T>(), dy = dy.as<T>(), dx = dx.as<T>(), threads = stream.threads()] {
             by_power([&](auto power) { backward_as(threads, x, dy, dx, power); });
           });

@@ -41,7 +41,7 @@ class Winograd : public AffinePlan {
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
     dispatch_vectors(x.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
-      stream.give([=, this, threads = stream.threads()] {
+      stream.enqueue([=, this, threads = stream.threads()] {
         weights_gradient(threads, x.as<T>(), dy.as<T>(), dw.as<float>(), db.as<float>(),
                          static_cast<std::byte*>(scratch));
       });
@@ -108,15 +108,15 @@ class Winograd : public AffinePlan {
            bool backward) {
     dispatch_vectors(from.type, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
-      stream.give([=, this, threads = stream.threads()] {
+      stream.enqueue([=, this, threads = stream.threads()] {
         convolve(threads, from.as<T>(), w.as<float>(), bias, to.as<T>(),
                  static_cast<std::byte*>(scratch), backward);
       });
     });
   }
 
-  /// Stores the points that each(0, give) passes to give(y, x, value) in a row. If `Count` numbers
-  /// share a word, each(1, give) passes the second ones.
+  /// Stores the points that each(0, write) passes to write(y, x, value) in a row. If `Count`
+  /// numbers share a word, each(1, write) passes the second ones.
   template <std::int64_t Count, class Each>
   [[gnu::always_inline]] static void store_words(F* row, std::int64_t point, Each each) {
     const auto place = [=](std::size_t y, std::size_t x) {
@@ -143,7 +143,7 @@ class Winograd : public AffinePlan {
     const auto transform_group = [=](std::int64_t o) {
       F* const column = to + o / kBlock * in * kBlock + o % kBlock * kPerWord<F>;
       for (std::int64_t i = 0; i < in; i += kPerWord<F>) {
-        store_words<kPerWord<F>>(column + i * kBlock, point, [=](std::int64_t which, auto give) {
+        store_words<kPerWord<F>>(column + i * kBlock, point, [=](std::int64_t which, auto write) {
           transform<kFilter, kEdge, R>(
               [=](std::size_t y, std::size_t x) {
                 if (backward) {  // rotated; registers of channels are contiguous
@@ -157,7 +157,7 @@ class Winograd : public AffinePlan {
                 for (int lane = 0; lane < kLanes; ++lane) value[lane] = first[lane * size];
                 return value;
               },
-              give);
+              write);
         });
       }
     };
@@ -200,13 +200,13 @@ class Winograd : public AffinePlan {
       each_register(images.channels, [&](std::int64_t c) {
         for (const auto& tile : next) fetch(tile, c);
         F* const row = to + (c / kBlock * capacity + t) * kBlock + c % kBlock * Count;
-        store_words<Count>(row, point, [&](std::int64_t which, auto give) {
+        store_words<Count>(row, point, [&](std::int64_t which, auto write) {
           transform<L, kEdge, Extent, Transposed>(
               [&](std::size_t y, std::size_t x) {
                 const T* const pixel = at[which][y][x];
                 return load(pixel + (pixel == zeros ? 0 : c));
               },
-              give);
+              write);
         });
       });
     }

@@ -42,15 +42,15 @@ template <const auto& M, bool Transposed, std::size_t Columns, std::size_t... I>
 }
 
 /// out (To x To) = L in (From x From) L^T, with L = M or, Transposed, M^T: a register of channels
-/// at once. take(i, j) returns an element of in, give(i, j, value) receives one of out.
-template <const auto& M, std::size_t To, std::size_t From, bool Transposed = false, class Take,
-          class Give>
-[[gnu::always_inline]] inline void transform(Take take, Give give) {
+/// at once. read(i, j) returns an element of in, write(i, j, value) receives one of out.
+template <const auto& M, std::size_t To, std::size_t From, bool Transposed = false, class Read,
+          class Write>
+[[gnu::always_inline]] inline void transform(Read read, Write write) {
   Vector half[To][From];
   for (std::size_t j = 0; j < From; ++j) {
     Vector in[From], out[To];
 #pragma GCC unroll 8
-    for (std::size_t i = 0; i < From; ++i) in[i] = take(i, j);
+    for (std::size_t i = 0; i < From; ++i) in[i] = read(i, j);
     product<M, Transposed, From>(in, out, std::make_index_sequence<To>());
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < To; ++i) half[i][j] = out[i];
@@ -59,7 +59,7 @@ template <const auto& M, std::size_t To, std::size_t From, bool Transposed = fal
     Vector out[To];
     product<M, Transposed, From>(half[i], out, std::make_index_sequence<To>());
 #pragma GCC unroll 8
-    for (std::size_t j = 0; j < To; ++j) give(i, j, out[j]);
+    for (std::size_t j = 0; j < To; ++j) write(i, j, out[j]);
   }
 }
 

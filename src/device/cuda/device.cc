@@ -166,7 +166,7 @@ class CudaDevice final : public Device {
   std::string tuning() const override {
     return options_.deterministic ? "" : planner_->tuning().text();
   }
-  bool set_tuning(std::string_view text) override { return planner_->tuning().take(text); }
+  bool set_tuning(std::string_view text) override { return planner_->tuning().set_text(text); }
   void tune(bool on) override {
     if (!on) return planner_->set_race({});
     planner_->set_race([this](const cuda::Convolution& work, const cuda::Plans& plans) {

@@ -59,7 +59,7 @@ class Reducers : public testing::TestWithParam<const char*> {
     }
   }
 
-  void give(const Floats& values) {
+  void write(const Floats& values) {
     device_->copy(*stream_, reducer_->gradients(), values.data(), values.size() * sizeof(float));
   }
   /// The sums of all buckets in turn, and the join that ends a step.
@@ -96,7 +96,7 @@ class Reducers : public testing::TestWithParam<const char*> {
 
 TEST_P(Reducers, SumExactly) {
   for (int step = 0; step < 5; ++step) {
-    give(integers(comm_.rank(), step));
+    write(integers(comm_.rank(), step));
     reduce();
     EXPECT_EQ(wrong(result(), sum_of_all(integers, step)), 0) << "step " << step;
   }
@@ -106,7 +106,7 @@ TEST_P(Reducers, GiveTheCanonicalBitsWherePromised) {
   if (!reducer_->traits().canonical)
     GTEST_SKIP() << "skipped: " << GetParam() << " promises no order";
   for (int step = 0; step < 3; ++step) {
-    give(noise(comm_.rank(), step));
+    write(noise(comm_.rank(), step));
     reduce();
     EXPECT_EQ(wrong(result(), sum_of_all(noise, step)), 0) << "step " << step;
   }
@@ -115,13 +115,13 @@ TEST_P(Reducers, GiveTheCanonicalBitsWherePromised) {
 TEST_P(Reducers, AreRepeatedAsAGraphWhereTheyAreInTheStream) {
   if (!reducer_->traits().in_stream)
     GTEST_SKIP() << "skipped: the host is in the loop of " << GetParam();
-  give(integers(comm_.rank(), 0));
+  write(integers(comm_.rank(), 0));
   reduce();  // once as it is: connections are made with the first sum
   stream_->synchronize();
   const std::unique_ptr<Graph> graph = device_->capture(*stream_, [&] { reduce(); });
   ASSERT_NE(graph, nullptr);
   for (int step = 1; step < 5; ++step) {
-    give(integers(comm_.rank(), step));
+    write(integers(comm_.rank(), step));
     graph->launch(*stream_);
     EXPECT_EQ(wrong(result(), sum_of_all(integers, step)), 0) << "step " << step;
     EXPECT_NO_THROW(reducer_->advance());
