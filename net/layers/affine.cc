@@ -27,16 +27,20 @@ class AffineLayer : public Layer {
   void finish_setup(Setup& setup, Shape weights,
                     const std::function<std::unique_ptr<AffinePlan>()>& plan, Shape out);
 
+  /// Setup::plan() of the layer.
+  PlanInput plan_input(const Setup& setup, Shape in) const {
+    PlanInput input = setup.plan(in);
+    input.frozen = init_.frozen;
+    return input;
+  }
+
   bool relu_;
+  AffineInit init_;
 
  private:
-  /// The second view of `of`, or its substitute at `place` after LayerCall::saved.
-  View biases(const LayerCall& call, std::span<const View> of, std::size_t place) const;
+  /// The second view of `of`, or an empty view without biases.
+  View biases(std::span<const View> of) const { return init_.biases ? of[1] : View(); }
 
-  AffineInit init_;
-  View no_biases_;
-  /// Substitutes for biases and their gradient: zeros, and values that are never read.
-  std::size_t zeros_ = 0, unwanted_ = 0;
   std::unique_ptr<AffinePlan> plan_;
   double multiply_adds_ = 0;
 };
@@ -56,33 +60,19 @@ void AffineLayer::finish_setup(Setup& setup, Shape weights,
   if (init_.glorot) begin = {Init::Kind::uniform, std::sqrt(6 / ends), init_.dirac};
   if (init_.uniform > 0) begin = {Init::Kind::uniform, init_.uniform, init_.dirac};
   setup.parameter("weights", weights, begin, init_.l2, init_.frozen ? 0.0f : 1.0f);
-  if (init_.biases) {
-    setup.parameter("biases", {filters}, {Init::Kind::constant, init_.bias});
-  } else {
-    no_biases_ = {nullptr, {filters}, Type::f32};
-    zeros_ = setup.save(no_biases_.bytes());
-    unwanted_ = setup.save(no_biases_.bytes());
-  }
+  if (init_.biases) setup.parameter("biases", {filters}, {Init::Kind::constant, init_.bias});
   setup.scratch(plan_->scratch_bytes());
   multiply_adds_ = static_cast<double>(out.count()) * static_cast<double>(weights.row());
 }
 
-View AffineLayer::biases(const LayerCall& call, std::span<const View> of, std::size_t place) const {
-  if (init_.biases) return of[1];
-  View view = no_biases_;
-  view.data = call.saved + place;
-  return view;
-}
-
 void AffineLayer::forward(LayerCall& call, View x, View y) {
-  plan_->forward(*call.stream, x, call.weights[0], biases(call, call.weights, zeros_), y,
-                 call.scratch);
+  plan_->forward(*call.stream, x, call.weights[0], biases(call.weights), y, call.scratch);
 }
 
 void AffineLayer::backward(LayerCall& call, View x, View y, View dy, View dx) {
   if (relu_) mask_relu(*call.stream, y, dy, dy);
-  plan_->backward_weights(*call.stream, x, dy, call.gradients[0],
-                          biases(call, call.gradients, unwanted_), call.scratch);
+  plan_->backward_weights(*call.stream, x, dy, init_.frozen ? View() : call.gradients[0],
+                          biases(call.gradients), call.scratch);
   if (dx) plan_->backward_data(*call.stream, dy, call.weights[0], dx, call.scratch);
 }
 
@@ -98,7 +88,7 @@ class ConvolutionLayer : public AffineLayer {
   Shape setup(Setup& setup, Shape in) override {
     const std::string name = "the convolution " + setup.name;
     const std::int64_t groups = options_.groups, reach = (kernel_ - 1) * options_.dilation;
-    ConvolutionSpec spec{.input = setup.plan(as_image(in, name)),
+    ConvolutionSpec spec{.input = plan_input(setup, as_image(in, name)),
                          .filters = filters_,
                          .kernel = kernel_,
                          .stride = options_.stride,
@@ -106,7 +96,8 @@ class ConvolutionLayer : public AffineLayer {
                          .dilation = options_.dilation,
                          .groups = groups,
                          .one_dimensional = in.rank() == 3,
-                         .relu = relu_};
+                         .relu = relu_,
+                         .biases = init_.biases};
     const std::int64_t channels = spec.input.x[3];
     if (groups < 1 || channels % groups != 0 || filters_ % groups != 0) {
       throw Error(name + " cannot cut " + std::to_string(channels) + " channels and " +
@@ -136,7 +127,10 @@ class DenseLayer : public AffineLayer {
       : AffineLayer(relu, init), features_(features) {}
 
   Shape setup(Setup& setup, Shape in) override {
-    const DenseSpec spec{.input = setup.plan(in), .features = features_, .relu = relu_};
+    const DenseSpec spec{.input = plan_input(setup, in),
+                         .features = features_,
+                         .relu = relu_,
+                         .biases = init_.biases};
     const Shape out{in[0], features_};
     finish_setup(
         setup, {features_, in.row()}, [&] { return setup.device.dense(spec); }, out);

@@ -112,7 +112,8 @@ enum class Priority { normal, high };
 
 /// A layer that is linear in its weights: y = x * w + b. Planned once for fixed shapes, then run
 /// many times, by one thread at a time. All three calls use `scratch`, a workspace of
-/// scratch_bytes() whose contents need not survive between calls.
+/// scratch_bytes() whose contents need not survive between calls. Without biases in the spec, b and
+/// db are empty views.
 class AffinePlan {
  public:
   virtual ~AffinePlan() = default;
@@ -120,7 +121,8 @@ class AffinePlan {
   virtual void forward(Stream&, View x, View w, View b, View y, void* scratch) = 0;
   /// dx = dy * w^T. Only in plans made for training with an input gradient.
   virtual void backward_data(Stream&, View dy, View w, View dx, void* scratch) = 0;
-  /// dw and db are overwritten. Only in plans made for training.
+  /// dw and db are overwritten. Only in plans made for training. dw is an empty view if the weights
+  /// are frozen.
   virtual void backward_weights(Stream&, View x, View dy, View dw, View db, void* scratch) = 0;
   virtual std::size_t scratch_bytes() const = 0;
   /// The library and its kernel, for logs.
@@ -134,6 +136,7 @@ struct PlanInput {
   Type type = Type::f32;
   bool training = true;        ///< backward_* must work
   bool input_gradient = true;  ///< backward_data must work, if `training`
+  bool frozen = false;         ///< backward_weights computes only the biases' gradient
 };
 
 /// Kernel, stride, pad and dilation are the same along H and W. A 1-d convolution is along W only:
@@ -148,6 +151,7 @@ struct ConvolutionSpec {
   std::int64_t groups = 1;
   bool one_dimensional = false;
   bool relu = false;
+  bool biases = true;
 
   std::int64_t kernel_height() const { return one_dimensional ? 1 : kernel; }
   std::int64_t pad_height() const { return one_dimensional ? 0 : pad; }
@@ -164,6 +168,7 @@ struct DenseSpec {
   PlanInput input;  ///< x is read as N rows of x.row() features
   std::int64_t features = 0;
   bool relu = false;
+  bool biases = true;
 };
 
 /// Local response normalisation across channels: y = x / (bias + alpha * sum of x^2 over 2 * radius

@@ -172,11 +172,13 @@ constexpr std::size_t kLine = 64;
 /// oneDNN is not compiled for ThreadSanitizer: what its kernels read and write is touched for them,
 /// a byte per line.
 void reads(View view) {
+  if (!view) return;
   const auto* bytes = static_cast<const std::byte*>(view.data);
   for (std::size_t i = 0; i < view.bytes(); i += kLine)
     static_cast<void>(*static_cast<const volatile std::byte*>(bytes + i));
 }
 void writes(View view) {
+  if (!view) return;
   auto* bytes = static_cast<std::byte*>(view.data);
   for (std::size_t i = 0; i < view.bytes(); i += kLine) {
     volatile std::byte* place = bytes + i;
@@ -192,8 +194,8 @@ void spoil(Stream& stream, void* scratch, std::size_t bytes) {
 /// The CPU's plan, done later. All that it receives lies in memory of the device.
 class AsyncAffine : public AffinePlan {
  public:
-  AsyncAffine(std::unique_ptr<AffinePlan> plan, std::shared_ptr<Shared> shared)
-      : plan_(std::move(plan)), shared_(std::move(shared)) {}
+  AsyncAffine(std::unique_ptr<AffinePlan> plan, bool frozen, std::shared_ptr<Shared> shared)
+      : plan_(std::move(plan)), frozen_(frozen), shared_(std::move(shared)) {}
 
   void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
     check({{"x", x}, {"w", w}, {"y", y}}, b, scratch);
@@ -208,7 +210,7 @@ class AsyncAffine : public AffinePlan {
     spoil(stream, scratch, scratch_bytes());
   }
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
-    check({{"x", x}, {"dy", dy}, {"dw", dw}}, db, scratch);
+    check({{"x", x}, {"dy", dy}, {"dw", frozen_ ? dy : dw}}, db, scratch);
     stream.enqueue([=] { reads(x), reads(dy), writes(dw), writes(db); });
     plan_->backward_weights(stream, x, dy, dw, db, scratch);
     spoil(stream, scratch, scratch_bytes());
@@ -226,6 +228,7 @@ class AsyncAffine : public AffinePlan {
   }
 
   std::unique_ptr<AffinePlan> plan_;
+  bool frozen_;
   std::shared_ptr<Shared> shared_;
 };
 
@@ -296,10 +299,10 @@ class AsyncDevice : public Device {
   }
 
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
-    return std::make_unique<AsyncAffine>(cpu_->convolution(spec), shared_);
+    return std::make_unique<AsyncAffine>(cpu_->convolution(spec), spec.input.frozen, shared_);
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
-    return std::make_unique<AsyncAffine>(cpu_->dense(spec), shared_);
+    return std::make_unique<AsyncAffine>(cpu_->dense(spec), spec.input.frozen, shared_);
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return std::make_unique<AsyncResponseNorm>(cpu_->response_norm(spec), shared_);

@@ -113,8 +113,11 @@ class LoopLibrary : public Library {
 struct Outcome {
   Values y, dx, dw, db;
 };
+struct Kept {
+  bool biases = true, frozen = false, zero_biases = false;
+};
 
-Outcome outcome_of(AffinePlan& plan, Shape x, Shape w, Shape y, Type type) {
+Outcome outcome_of(AffinePlan& plan, Shape x, Shape w, Shape y, Type type, Kept kept = {}) {
   auto fill = [number = 0u](const Shape& shape, Type of) mutable {
     Random random(3, Purpose::generate, 0, ++number);
     Values values(shape.count());
@@ -128,6 +131,7 @@ Outcome outcome_of(AffinePlan& plan, Shape x, Shape w, Shape y, Type type) {
   };
   auto xs = fill(x, type), ws = fill(w, Type::f32), bs = fill({w[0]}, Type::f32),
        dys = fill(y, type);
+  if (kept.zero_biases) std::fill(bs.begin(), bs.end(), std::byte{});
   auto ys = poisoned(y, type), dxs = poisoned(x, type), dws = poisoned(w, Type::f32),
        dbs = poisoned({w[0]}, Type::f32);
   HostStream stream;
@@ -137,13 +141,16 @@ Outcome outcome_of(AffinePlan& plan, Shape x, Shape w, Shape y, Type type) {
   auto own = scratch();
   const View x_view{xs.data(), x, type}, w_view{ws.data(), w, Type::f32},
       dy_view{dys.data(), y, type};
-  plan.forward(stream, x_view, w_view, {bs.data(), {w[0]}, Type::f32}, {ys.data(), y, type},
-               own.data());
+  const auto vector = [&](auto& memory) {
+    return kept.biases ? View{memory.data(), {w[0]}, Type::f32} : View();
+  };
+  plan.forward(stream, x_view, w_view, vector(bs), {ys.data(), y, type}, own.data());
   own = scratch();
   plan.backward_data(stream, dy_view, w_view, {dxs.data(), x, type}, own.data());
   own = scratch();
-  plan.backward_weights(stream, x_view, dy_view, {dws.data(), w, Type::f32},
-                        {dbs.data(), {w[0]}, Type::f32}, own.data());
+  plan.backward_weights(stream, x_view, dy_view,
+                        kept.frozen ? View() : View{dws.data(), w, Type::f32}, vector(dbs),
+                        own.data());
   return {read(ys.data(), y, type), read(dxs.data(), x, type), read(dws.data(), w, Type::f32),
           read(dbs.data(), {w[0]}, Type::f32)};
 }
@@ -200,6 +207,49 @@ TEST(CudaAffine, ConvolutionsMatchTheCpu) {
         EXPECT_EQ(ours->implementation(), takes_biases ? "loop0" : "loop0 and bias");
       }
     }
+  }
+}
+
+/// Offers what LoopLibrary does, and notes for which work it was asked.
+class AskedLibrary : public LoopLibrary {
+ public:
+  using LoopLibrary::LoopLibrary;
+  Plans plans(const Convolution& work, std::size_t most) const override {
+    asked.push_back(work);
+    return LoopLibrary::plans(work, most);
+  }
+  mutable std::vector<Convolution> asked;
+};
+
+TEST(CudaAffine, LayersWithoutBiasesOrWithFrozenWeightsComputeNoneOfThese) {
+  for (const bool fuses : {true, false}) {
+    ConvolutionSpec spec{.input = {{2, 5, 4, 3}, Type::bf16},
+                         .filters = 5,
+                         .kernel = 3,
+                         .pad = 1,
+                         .relu = true};
+    const Shape y = spec.output();
+    AskedLibrary library(1, fuses);
+    Planner planner({&library}, "nothing");
+    const auto whole = make_convolution(planner, spec);
+    const Outcome all = outcome_of(*whole, spec.input.x, spec.weights(), y, Type::bf16, {});
+    spec.biases = false;
+    library.asked.clear();
+    const auto without = make_convolution(planner, spec);
+    for (const Convolution& work : library.asked) EXPECT_FALSE(work.bias);
+    const Outcome plain =
+        outcome_of(*without, spec.input.x, spec.weights(), y, Type::bf16, {.biases = false});
+    EXPECT_NE(plain.y, all.y);
+    EXPECT_EQ(plain.dw, all.dw);
+    EXPECT_EQ(plain.y, outcome_of(*whole, spec.input.x, spec.weights(), y, Type::bf16,
+                                  {.zero_biases = true})
+                           .y);
+    spec.biases = spec.input.frozen = true;
+    library.asked.clear();
+    const auto frozen = make_convolution(planner, spec);
+    for (const Convolution& work : library.asked) EXPECT_NE(work.pass, Pass::backward_weights);
+    EXPECT_EQ(outcome_of(*frozen, spec.input.x, spec.weights(), y, Type::bf16, {.frozen = true}).db,
+              all.db);
   }
 }
 

@@ -69,6 +69,38 @@ class Net {
   std::vector<float> parameters, gradients, images;
 };
 
+constexpr std::int64_t kStart = 0;
+
+template <bool kFrozen, bool kBiases>
+NamedLayers two_affine(Shape, int) {
+  const AffineInit init{.weight_deviation = 0.3f, .biases = kBiases, .frozen = kFrozen};
+  NamedLayers layers;
+  layers.emplace_back("conv", convolution(16, 3, /*relu=*/true, init));
+  layers.emplace_back("dense", dense(10, /*relu=*/false, init));
+  return layers;
+}
+
+// The weights' gradients stay as they are, and those of the biases are computed.
+TEST(Frozen, WeightsHaveNoGradient) {
+  const Shape sample{1, 4, 4, 3};
+  Net free(two_affine<false, true>, sample, 5), frozen(two_affine<true, true>, sample, 5),
+      without(two_affine<true, false>, sample, 5);
+  for (Net* net : {&free, &frozen, &without}) {
+    std::fill(net->gradients.begin(), net->gradients.end(), 7.0f);
+    net->fill();
+    net->backward(net->train({1, &kStart}));
+  }
+  EXPECT_EQ(without.gradients, std::vector<float>(without.gradients.size(), 7.0f));
+  for (const Parameter& parameter : free.model.layout().parameters) {
+    const bool weights = parameter.name.ends_with("/weights");
+    for (std::int64_t i = parameter.range.begin; i < parameter.range.end(); ++i) {
+      const float wanted = weights ? 7 : free.gradients[i];
+      ASSERT_NEAR(frozen.gradients[i], wanted, 1e-5 * std::abs(wanted)) << parameter.name;
+      ASSERT_NE(free.gradients[i], 7) << parameter.name;
+    }
+  }
+}
+
 NamedLayers one_dropout(Shape, int) {
   NamedLayers layers;
   layers.emplace_back("dropout", dropout(0.25f));

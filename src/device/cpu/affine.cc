@@ -38,7 +38,7 @@ struct Call {
 
 /// The tensors of one layer.
 struct Descriptors {
-  memory::desc x, y, w, b;  ///< of the caller
+  memory::desc x, y, w, b;  ///< of the caller; b is empty without biases
   memory::desc kernel_w;    ///< weights in the type, and perhaps the layout, of the kernel's choice
   memory::desc kernel_dw;   ///< the same for the gradient, always fp32
 };
@@ -65,10 +65,9 @@ class OnednnAffine : public AffinePlan {
 
   void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
     stream.enqueue([=, this] {
-      execute(forward_, w, scratch,
-              {{DNNL_ARG_SRC, of(md_.x, x)},
-               {DNNL_ARG_BIAS, of(md_.b, b)},
-               {DNNL_ARG_DST, of(md_.y, y)}});
+      Arguments arguments{{DNNL_ARG_SRC, of(md_.x, x)}, {DNNL_ARG_DST, of(md_.y, y)}};
+      if (b) arguments.insert({DNNL_ARG_BIAS, of(md_.b, b)});
+      execute(forward_, w, scratch, std::move(arguments));
     });
   }
   void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
@@ -79,10 +78,9 @@ class OnednnAffine : public AffinePlan {
   }
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
     stream.enqueue([=, this] {
-      execute(backward_weights_, dw, scratch,
-              {{DNNL_ARG_SRC, of(md_.x, x)},
-               {DNNL_ARG_DIFF_DST, of(md_.y, dy)},
-               {DNNL_ARG_DIFF_BIAS, of(md_.b, db)}});
+      Arguments arguments{{DNNL_ARG_SRC, of(md_.x, x)}, {DNNL_ARG_DIFF_DST, of(md_.y, dy)}};
+      if (db) arguments.insert({DNNL_ARG_DIFF_BIAS, of(md_.b, db)});
+      execute(backward_weights_, dw, scratch, std::move(arguments));
     });
   }
 
@@ -107,8 +105,9 @@ class OnednnAffine : public AffinePlan {
 
   memory of(const memory::desc& md, const View& view) { return {md, engine_, view.data}; }
 
-  void execute(const Call& call, View weights, void* scratch,
-               std::unordered_map<int, memory> arguments) {
+  using Arguments = std::unordered_map<int, memory>;
+
+  void execute(const Call& call, View weights, void* scratch, Arguments arguments) {
     expect(static_cast<bool>(call.primitive), "the plan was not made for this call");
     memory user_weights = of(md_.w, weights);
     memory kernel = call.reordered ? memory(call.weights, engine_, scratch) : user_weights;
@@ -127,6 +126,12 @@ class OnednnAffine : public AffinePlan {
   std::string implementation_;
   Call forward_, backward_data_, backward_weights_;
 };
+
+/// oneDNN reads an empty description as "no biases".
+memory::desc biases(bool present, std::int64_t count) {
+  if (!present) return {};
+  return {{count}, memory::data_type::f32, memory::format_tag::x};
+}
 
 dnnl::prop_kind kind_of(const PlanInput& input) {
   return input.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
@@ -147,7 +152,7 @@ std::unique_ptr<AffinePlan> make_onednn_convolution(const dnnl::engine& engine,
   const Descriptors md{.x = {{x[0], x[3], x[1], x[2]}, type, tag::nhwc},
                        .y = {{y[0], y[3], y[1], y[2]}, type, tag::nhwc},
                        .w = {w_dims, f32, spec.groups > 1 ? tag::gohwi : tag::ohwi},
-                       .b = {{spec.filters}, f32, tag::x},
+                       .b = biases(spec.biases, spec.filters),
                        .kernel_w = {w_dims, type, tag::any},
                        .kernel_dw = {w_dims, f32, tag::any}};
   // oneDNN's dilation counts the elements between two taps.
@@ -165,7 +170,7 @@ std::unique_ptr<AffinePlan> make_onednn_convolution(const dnnl::engine& engine,
     plan->set_backward_data(onednn::describe_backward<dnnl::convolution_backward_data>(
         engine, attr, forward, algorithm, md.x, md.kernel_w, md.y, strides, skipped, pad, pad));
   }
-  if (spec.input.training) {
+  if (spec.input.training && !spec.input.frozen) {
     plan->set_backward_weights(onednn::describe_backward<dnnl::convolution_backward_weights>(
         engine, attr, forward, algorithm, md.x, md.kernel_dw, md.b, md.y, strides, skipped, pad,
         pad));
@@ -184,7 +189,7 @@ std::unique_ptr<AffinePlan> make_onednn_dense(const dnnl::engine& engine, const 
   const Descriptors md{.x = {{batch, in}, type, tag::ab},
                        .y = {{batch, spec.features}, type, tag::ab},
                        .w = {w_dims, f32, tag::ab},
-                       .b = {{spec.features}, f32, tag::x},
+                       .b = biases(spec.biases, spec.features),
                        .kernel_w = {w_dims, type, tag::ab},
                        .kernel_dw = {w_dims, f32, tag::ab}};
   const auto attr = onednn::attributes(false);
@@ -197,7 +202,7 @@ std::unique_ptr<AffinePlan> make_onednn_dense(const dnnl::engine& engine, const 
     plan->set_backward_data(onednn::describe_backward<dnnl::inner_product_backward_data>(
         engine, attr, forward, md.x, md.kernel_w, md.y));
   }
-  if (spec.input.training) {
+  if (spec.input.training && !spec.input.frozen) {
     plan->set_backward_weights(onednn::describe_backward<dnnl::inner_product_backward_weights>(
         engine, attr, forward, md.x, md.kernel_dw, md.b, md.y));
   }

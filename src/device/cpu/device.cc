@@ -12,8 +12,10 @@
 #include "src/base/plural.h"
 #include "src/base/table.h"
 #include "src/device/cpu/affine.h"
+#include "src/device/cpu/bias_gradient.h"
 #include "src/device/cpu/convolution.h"
 #include "src/device/cpu/instruction_set.h"
+#include "src/device/cpu/other_passes.h"
 #include "src/device/cpu/spin_control.h"
 #include "src/device/host.h"
 
@@ -50,6 +52,31 @@ std::vector<int> start_team(int threads) {
              limit ? fmt::format("unset OMP_THREAD_LIMIT ({}), or ", limit) : "", size);
 }
 
+/// The plan of a layer with frozen weights: its only gradient is that of the biases.
+class FrozenWeights : public OtherPasses {
+ public:
+  /// `y`: N, H, W, C.
+  FrozenWeights(std::unique_ptr<AffinePlan> others, Shape y)
+      : OtherPasses(std::move(others)), y_(y) {}
+
+  void backward_weights(Stream& stream, View, View dy, View, View db, void* scratch) override {
+    if (!db) return;
+    stream.enqueue([=, this, threads = stream.threads()] {
+      dispatch(dy.type, [&]<class T>(T*) {
+        bias_gradient(threads, dy.as<T>(), y_, db.as<float>(), static_cast<float*>(scratch));
+      });
+    });
+  }
+  std::size_t scratch_bytes() const override {
+    const std::size_t own = static_cast<std::size_t>(y_[0] * y_[3]) * sizeof(float);
+    return std::max(others_->scratch_bytes(), own);
+  }
+  std::string implementation() const override { return others_->implementation(); }
+
+ private:
+  Shape y_;
+};
+
 class CpuDevice : public HostDevice {
  public:
   CpuDevice(int threads, const ConvolutionEntry& convolution, std::string_view isa)
@@ -70,10 +97,15 @@ class CpuDevice : public HostDevice {
                        version->patch, instruction_set_in_use(), convolution_.name);
   }
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
-    return convolution_.plan({engine_, kernels_}, spec);
+    auto plan = convolution_.plan({engine_, kernels_}, spec);
+    if (!spec.input.frozen) return plan;
+    return std::make_unique<FrozenWeights>(std::move(plan), spec.output());
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
-    return make_onednn_dense(engine_, spec);
+    auto plan = make_onednn_dense(engine_, spec);
+    if (!spec.input.frozen) return plan;
+    return std::make_unique<FrozenWeights>(std::move(plan),
+                                           Shape{spec.input.x[0], 1, 1, spec.features});
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return kernels_.response_norm(spec);

@@ -126,8 +126,10 @@ class Lines : public OtherPasses {
         for (std::int64_t n = begin; n < end; ++n) {
           unpack(x + (first + n) * x_image, padded + n * height_ * pitch_);
           // This also loads the image's gradients into the cache.
-          bias_gradient_of_image(dy + (first + n) * dy_image, out_[1] * out_[2], filters,
-                                 bias + (first + n) * filters);
+          if (db != nullptr) {
+            bias_gradient_of_image(dy + (first + n) * dy_image, out_[1] * out_[2], filters,
+                                   bias + (first + n) * filters);
+          }
         }
       });
       parallel_for(threads, taps_ * groups, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -145,7 +147,7 @@ class Lines : public OtherPasses {
         }
       });
     }
-    add_images(bias, in_[0], filters, db);
+    if (db != nullptr) add_images(bias, in_[0], filters, db);
     for (std::int64_t row = 0; row < taps_ * piece_; ++row) {
       for (std::int64_t filter = 0; filter < filters; ++filter)
         dw[filter * taps_ * piece_ + row] = sums[row * filters + filter];
@@ -162,8 +164,9 @@ class Lines : public OtherPasses {
 
 std::unique_ptr<AffinePlan> make_lines(std::unique_ptr<AffinePlan> others,
                                        const ConvolutionSpec& spec) {
-  const bool serves = spec.input.training && spec.input.type == Type::f32 && spec.stride == 1 &&
-                      spec.dilation == 1 && spec.groups == 1 && spec.filters % kLanes == 0;
+  const bool serves = spec.input.training && !spec.input.frozen && spec.input.type == Type::f32 &&
+                      spec.stride == 1 && spec.dilation == 1 && spec.groups == 1 &&
+                      spec.filters % kLanes == 0;
   if (!serves) return others;
   return std::make_unique<Lines>(std::move(others), spec);
 }

@@ -324,6 +324,7 @@ class Winograd : public AffinePlan {
         });
       }
     });
+    if (db == nullptr) return;
     bias_gradient(threads, dy, out_, db, reinterpret_cast<float*>(scratch + room.bias));
   }
 

@@ -20,24 +20,25 @@ using Chosen = std::shared_ptr<const Plan>;
 class CudaAffine : public AffinePlan {
  public:
   /// `work`: the forward pass without bias and ReLU.
-  CudaAffine(Planner& planner, Convolution work, const PlanInput& input, bool relu)
-      : work_(std::move(work)), relu_(relu) {
+  CudaAffine(Planner& planner, Convolution work, const PlanInput& input, bool relu, bool biases)
+      : work_(std::move(work)), relu_(relu), biases_(biases) {
     expect(work_.type != Type::i32, "the libraries of a GPU lack this type");
     Convolution fused = work_;
-    fused.bias = true;
+    fused.bias = biases;
     fused.relu = relu;
     forward_ = planner.choose(fused);
     fused_ = forward_ != nullptr;
     if (!fused_) forward_ = required(planner, Pass::forward);
     if (input.training && input.input_gradient)
       backward_data_ = required(planner, Pass::backward_data);
-    if (input.training) backward_weights_ = required(planner, Pass::backward_weights);
+    if (input.training && !input.frozen)
+      backward_weights_ = required(planner, Pass::backward_weights);
     plan_scratch(input.training);
   }
 
   void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
     const Places at(scratch, *this);
-    const View bias = fused_ ? narrowed(stream, b, at.vector) : View{};
+    const View bias = fused_ && biases_ ? narrowed(stream, b, at.vector) : View{};
     forward_->run(stream, {x.data, narrowed(stream, w, at.weights).data, bias.data, y.data},
                   at.workspace);
     if (!fused_) add_bias(stream, y, b, relu_);
@@ -51,7 +52,8 @@ class CudaAffine : public AffinePlan {
 
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
     const Places at(scratch, *this);
-    sum_rows(stream, dy, db, at.vector);
+    if (biases_) sum_rows(stream, dy, db, at.vector);
+    if (!dw) return;
     View own = dw;
     if (work_.type != Type::f32) own = {at.weights, dw.shape, work_.type};
     backward_weights_->run(stream, {x.data, own.data, nullptr, dy.data}, at.workspace);
@@ -60,7 +62,7 @@ class CudaAffine : public AffinePlan {
 
   std::size_t scratch_bytes() const override { return scratch_bytes_; }
   std::string implementation() const override {
-    return forward_->name() + (fused_ ? "" : " and bias");
+    return forward_->name() + (fused_ ? "" : biases_ ? " and bias" : " and ReLU");
   }
 
  private:
@@ -91,7 +93,7 @@ class CudaAffine : public AffinePlan {
       weights_bytes_ = Arena::aligned(static_cast<std::size_t>(work_.w.count()) * size);
       vector = static_cast<std::size_t>(outputs) * size;
     }
-    if (training) vector = std::max(vector, sum_rows_bytes(rows, outputs));
+    if (training && biases_) vector = std::max(vector, sum_rows_bytes(rows, outputs));
     vector_bytes_ = Arena::aligned(vector);
     std::size_t workspace = 0;
     for (const Chosen* plan : {&forward_, &backward_data_, &backward_weights_}) {
@@ -109,7 +111,7 @@ class CudaAffine : public AffinePlan {
   }
 
   Convolution work_;
-  bool relu_, fused_ = false;
+  bool relu_, biases_, fused_ = false;
   Chosen forward_, backward_data_, backward_weights_;
   std::size_t weights_bytes_ = 0, vector_bytes_ = 0, scratch_bytes_ = 0;
 };
@@ -125,7 +127,7 @@ std::unique_ptr<AffinePlan> make_convolution(Planner& planner, const Convolution
   work.stride = {spec.stride, spec.stride};
   work.pad = {spec.pad_height(), spec.pad};
   work.dilation = {spec.dilation, spec.dilation};
-  return std::make_unique<CudaAffine>(planner, work, spec.input, spec.relu);
+  return std::make_unique<CudaAffine>(planner, work, spec.input, spec.relu, spec.biases);
 }
 
 std::unique_ptr<AffinePlan> make_dense(Planner& planner, const DenseSpec& spec) {
@@ -135,7 +137,7 @@ std::unique_ptr<AffinePlan> make_dense(Planner& planner, const DenseSpec& spec) 
   work.x = {batch, 1, 1, in};
   work.w = {spec.features, 1, 1, in};
   work.y = {batch, 1, 1, spec.features};
-  return std::make_unique<CudaAffine>(planner, work, spec.input, spec.relu);
+  return std::make_unique<CudaAffine>(planner, work, spec.input, spec.relu, spec.biases);
 }
 
 }  // namespace lockstep::cuda

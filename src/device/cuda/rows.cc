@@ -23,7 +23,7 @@ struct AddBias {
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
     for (std::int64_t c = team.lane; c < columns; c += team.lanes) {
-      const float sum = static_cast<float>(y[row * columns + c]) + b[c];
+      const float sum = static_cast<float>(y[row * columns + c]) + (b != nullptr ? b[c] : 0);
       y[row * columns + c] = relu && sum < 0 ? 0.0f : sum;
     }
   }
@@ -80,7 +80,7 @@ void convert(Stream& stream, View from, View to) {
 void add_bias(Stream& stream, View y, View b, bool relu) {
   dispatch(y.type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
-    const std::int64_t columns = b.count();
+    const std::int64_t columns = y.shape.back();
     each_row(stream, y.count() / columns, columns,
              AddBias<T>{y.as<T>(), b.as<float>(), columns, relu});
   });

@@ -10,7 +10,7 @@ namespace lockstep::cuda {
 /// Enqueues to = from, of the same count, between any two floating-point types.
 void convert(Stream& stream, View from, View to);
 
-/// Enqueues y = y + b, then ReLU if `relu`. y consists of rows of b's length; b is fp32.
+/// Enqueues y = y + b, then ReLU if `relu`. b (fp32) is as long as y's last extent, or empty: 0.
 void add_bias(Stream& stream, View y, View b, bool relu);
 
 /// Enqueues sums = the sum of the rows of `rows`, each as long as `sums` (fp32). The order of
