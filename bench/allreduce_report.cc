@@ -12,12 +12,6 @@ std::string number_or(const std::optional<double>& value, const char* without) {
   return value ? fmt::format("{:.1f}", *value) : without;
 }
 
-const AllreduceRow& fastest(const std::vector<const AllreduceRow*>& rows) {
-  return **std::min_element(rows.begin(), rows.end(), [](const auto* a, const auto* b) {
-    return a->median_us < b->median_us;
-  });
-}
-
 /// "1.5 KiB"
 std::string size_name(std::int64_t bytes) {
   const char* units[] = {"B", "KiB", "MiB", "GiB"};
@@ -27,47 +21,29 @@ std::string size_name(std::int64_t bytes) {
   return fmt::format("{:.4g} {}", value, units[unit]);
 }
 
-}  // namespace
-
-std::string table_heading() {
-  return fmt::format("{:<17}{:>11}{:>11}{:>12}{:>12}{:>12}{:>9}{:>9}{:>8}{:>7}", "reducer", "bytes",
-                     "elements", "median us", "p95 us", "max us", "algbw", "busbw", "bound %",
-                     "wrong");
-}
-
-std::string table_line(const AllreduceRow& row, int ranks) {
-  return fmt::format("{:<17}{:>11}{:>11}{:>12.2f}{:>12.2f}{:>12.2f}{:>9.3f}{:>9.3f}{:>8}{:>7}",
-                     row.reducer, row.bytes, row.elements, row.median_us, row.p95_us, row.max_us,
-                     row.algbw(), row.busbw(ranks), number_or(row.percent_of_bound(), "-"),
-                     row.wrong ? std::to_string(*row.wrong) : "-");
-}
-
-std::string json_line(const AllreduceRow& row, int ranks) {
-  return fmt::format(
-      R"({{"reducer": "{}", "type": "{}", "ranks": {}, "bytes": {}, "median_us": {:.3f}, "p95_us": {:.3f}, )"
-      R"("max_us": {:.3f}, "algbw_gb_s": {:.4f}, "busbw_gb_s": {:.4f}, "percent_of_bound": {}, )"
-      R"("wrong": {}}})",
-      row.reducer, row.type, ranks, row.bytes, row.median_us, row.p95_us, row.max_us, row.algbw(),
-      row.busbw(ranks), number_or(row.percent_of_bound(), "null"),
-      row.wrong ? std::to_string(*row.wrong) : "null");
-}
-
-std::string crossover_table(const std::vector<AllreduceRow>& rows, const std::string& peer) {
-  std::map<std::int64_t, std::vector<const AllreduceRow*>> by_size;
-  for (const AllreduceRow& row : rows) by_size[row.bytes].push_back(&row);
+/// The reducer with the least median by range of sizes. `auto` is one of the others, so it counts
+/// only beside the peer.
+std::string ranking(const std::vector<AllreduceRow>& rows, const std::string& peer) {
   struct Winner {
     std::int64_t from, to;
     std::string winner;
     double least = 0, most = 0;  ///< times as fast as the peer
   };
+  const bool others = std::any_of(rows.begin(), rows.end(), [&](const AllreduceRow& row) {
+    return row.reducer != "auto" && row.reducer != peer;
+  });
+  std::map<std::int64_t, const AllreduceRow*> best, peers;
+  for (const AllreduceRow& row : rows) {
+    if (row.reducer == peer) peers[row.bytes] = &row;
+    if (others && row.reducer == "auto") continue;
+    const AllreduceRow*& least = best[row.bytes];
+    if (!least || row.median_us < least->median_us) least = &row;
+  }
   std::vector<Winner> winners;
-  for (const auto& [bytes, of_size] : by_size) {
-    const AllreduceRow& best = fastest(of_size);
-    double ratio = 0;
-    for (const AllreduceRow* row : of_size)
-      if (row->reducer == peer) ratio = row->median_us / best.median_us;
-    if (winners.empty() || winners.back().winner != best.reducer)
-      winners.push_back({bytes, bytes, best.reducer, ratio, ratio});
+  for (const auto& [bytes, row] : best) {
+    const double ratio = peers.contains(bytes) ? peers[bytes]->median_us / row->median_us : 0;
+    if (winners.empty() || winners.back().winner != row->reducer)
+      winners.push_back({bytes, bytes, row->reducer, ratio, ratio});
     Winner& last = winners.back();
     last.to = bytes;
     last.least = std::min(last.least, ratio);
@@ -84,6 +60,59 @@ std::string crossover_table(const std::vector<AllreduceRow>& rows, const std::st
     text += fmt::format("{:<24}{:<20}{}\n", range, s.winner, ratio);
   }
   return text;
+}
+
+/// The mean over all sizes, as in nccl-tests, in the order of the table.
+std::string average_bandwidths(const std::vector<AllreduceRow>& rows, int ranks) {
+  std::string text = fmt::format("{:<20}{}\n", "reducer", "average bus bandwidth, GB/s");
+  std::vector<std::string> done;
+  for (const AllreduceRow& first : rows) {
+    if (std::find(done.begin(), done.end(), first.reducer) != done.end()) continue;
+    done.push_back(first.reducer);
+    double sum = 0;
+    int sizes = 0;
+    for (const AllreduceRow& row : rows) {
+      if (row.reducer != first.reducer) continue;
+      sum += row.busbw(ranks);
+      ++sizes;
+    }
+    text += fmt::format("{:<20}{:.3f}\n", first.reducer, sum / sizes);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string table_heading() {
+  constexpr std::string_view kColumns = "{:<19}{:>11}{:>11}{:>11}{:>11}{:>11}{:>9}{:>9}{:>7}{:>6}";
+  return fmt::format(kColumns, "reducer", "size", "elements", "median", "p95", "max", "algbw",
+                     "busbw", "bound", "wrong") +
+         "\n" +
+         fmt::format(kColumns, "(name)", "(B)", "(count)", "(us)", "(us)", "(us)", "(GB/s)",
+                     "(GB/s)", "(%)", "(n)");
+}
+
+std::string table_line(const AllreduceRow& row, int ranks) {
+  return fmt::format("{:<19}{:>11}{:>11}{:>11.2f}{:>11.2f}{:>11.2f}{:>9.3f}{:>9.3f}{:>7}{:>6}",
+                     row.reducer, row.bytes, row.elements, row.median_us, row.p95_us, row.max_us,
+                     row.algbw(), row.busbw(ranks), number_or(row.percent_of_bound(), "-"),
+                     row.wrong ? std::to_string(*row.wrong) : "-");
+}
+
+std::string json_line(const AllreduceRow& row, int ranks) {
+  return fmt::format(
+      R"({{"reducer": "{}", "type": "{}", "ranks": {}, "bytes": {}, "median_us": {:.3f}, "p95_us": {:.3f}, )"
+      R"("max_us": {:.3f}, "algbw_gb_s": {:.4f}, "busbw_gb_s": {:.4f}, "percent_of_bound": {}, )"
+      R"("wrong": {}}})",
+      row.reducer, row.type, ranks, row.bytes, row.median_us, row.p95_us, row.max_us, row.algbw(),
+      row.busbw(ranks), number_or(row.percent_of_bound(), "null"),
+      row.wrong ? std::to_string(*row.wrong) : "null");
+}
+
+std::string results_text(const std::vector<AllreduceRow>& rows, int ranks,
+                         const std::string& peer) {
+  if (ranks == 1) return "One rank sends nothing. Start several: mpirun -np 4 bench_allreduce\n";
+  return ranking(rows, peer) + "\n" + average_bandwidths(rows, ranks);
 }
 
 }  // namespace lockstep

@@ -28,13 +28,15 @@ struct AllreduceRow {
   }
 };
 
+/// Two lines, names and units, with a word for each column of table_line().
 std::string table_heading();
 std::string table_line(const AllreduceRow& row, int ranks);
 /// One object, without a newline.
 std::string json_line(const AllreduceRow& row, int ranks);
 
-/// "4 B .. 1 KiB": "shared": the reducer with the least median by range of sizes, and how many
-/// times as fast as `peer` it is.
-std::string crossover_table(const std::vector<AllreduceRow>& rows, const std::string& peer);
+/// After the table: the fastest reducer by range of sizes, with its speed as a multiple of that of
+/// `peer` ("4 B .. 1 KiB": "shared"), and the average bus bandwidth of each reducer over all sizes.
+/// One rank sends nothing, so that it has neither.
+std::string results_text(const std::vector<AllreduceRow>& rows, int ranks, const std::string& peer);
 
 }  // namespace lockstep

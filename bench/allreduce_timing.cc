@@ -86,8 +86,10 @@ AllreduceRow time(const Comm& comm, const Subject& subject, const TimingOptions&
   };
   const auto run = [&](int i) { subject.run(i % subject.buckets); };
   int iterations = options.iterations;
-  const double first = median(slowest(comm, 3, prepare, run));
-  if (iterations == 0) iterations = iterations_for(first);
+  // Without a warm-up, one iteration tells how many fit.
+  const int warmup = std::max(options.warmup, iterations == 0 ? 1 : 0);
+  const std::vector<double> first = slowest(comm, warmup, prepare, run);
+  if (iterations == 0) iterations = iterations_for(median(first));
   std::vector<double> ns = slowest(comm, iterations, prepare, run);
   std::sort(ns.begin(), ns.end());
   AllreduceRow row;

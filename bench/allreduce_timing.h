@@ -16,6 +16,7 @@ inline constexpr const char* kPeer = "MPI_Allreduce";
 
 struct TimingOptions {
   int iterations = 0;  ///< 0: as many as fit into about 0.15 s, at least 7
+  int warmup = 3;      ///< iterations before them
   bool check = false;  ///< compare every element of one iteration
   /// Type of the numbers in messages; the buffers are always fp32. kPeer supports only fp32.
   Type type = Type::f32;

@@ -14,7 +14,6 @@
 #include "src/base/round_up.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
-#include "src/files/file.h"
 
 namespace lockstep {
 namespace {
@@ -25,13 +24,19 @@ struct BenchOptions {
   std::uint64_t least = 4, most = 64 << 20;
   int factor = 4;
   TimingOptions timing;
-  std::string type = "f32", json;
+  std::string type = "fp32";
+  bool json = false;
   std::string draw, explain;
   int drawn_ranks = 4;
   std::int64_t drawn_elements = 0;
 };
 
 constexpr std::string_view kUnits = "KMG";
+constexpr double kMostIterations = 1000000;
+
+/// The short names of nccl-tests.
+constexpr std::pair<std::string_view, const char*> kShortNames[] = {
+    {"-b", "--min"}, {"-e", "--max"}, {"-f", "--factor"}, {"-n", "--iters"}, {"-w", "--warmup"}};
 
 /// "4" and "64K" as bytes: at least 4 and at most 4G. Throws the usage error.
 std::uint64_t parse_size(const std::string& name, const std::string& text) {
@@ -59,15 +64,18 @@ void declare(OptionRows& rows, BenchOptions& o) {
   };
   rows.group("Options");
   rows.text("--reducers", o.names, "NAMES", "Names from train_cifar --list with commas, or all");
-  size("--min", o.least, "Bytes of the shortest buffer: 4, 64K, 1M; at most 4G");
-  size("--max", o.most, "Bytes of the longest buffer: 4, 64K, 1M; at most 4G");
-  rows.number("--factor", o.factor, Bounds::at_least(2, 1024), "Ratio of one size to the next");
-  rows.number("--iters", o.timing.iterations, Bounds::at_least(0, 1000000),
-              "Iterations per measurement; 0: about 0.15 s");
-  rows.choice("--type", o.type, "TYPE", "Type of the numbers in messages: f32, bf16 or f16",
-              {"f32", "bf16", "f16"});
+  size("--min", o.least, "Bytes of the shortest buffer, or -b: 4, 64K, 1M; at most 4G");
+  size("--max", o.most, "Bytes of the longest buffer, or -e: 4, 64K, 1M; at most 4G");
+  rows.number("--factor", o.factor, Bounds::at_least(2, 1024),
+              "Ratio of one size to the next, or -f");
+  rows.number("--iters", o.timing.iterations, Bounds::at_least(0, kMostIterations),
+              "Iterations per measurement, or -n; 0: about 0.15 s");
+  rows.number("--warmup", o.timing.warmup, Bounds::at_least(0, kMostIterations),
+              "Iterations before each measurement, or -w");
+  rows.choice("--type", o.type, "TYPE", "Type of the numbers in messages: fp32, bf16 or fp16",
+              {"fp32", "bf16", "fp16"});
   rows.flag("--check", o.timing.check, "Comparison of all elements of one sum");
-  rows.text("--json", o.json, "FILE", "File with one JSON object per measurement [none]");
+  rows.flag("--json", o.json, "One JSON object per measurement instead of a table");
   rows.group("Instead of measurements");
   rows.text("--explain", o.explain, "NAME", "Algorithm to print in words [none]");
   rows.text("--draw", o.draw, "NAME", "Algorithm to print as SVG [none]");
@@ -93,13 +101,18 @@ std::string drawing(OptionRows& rows, const BenchOptions& o) {
 bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   OptionRows rows;
   declare(rows, o);
+  std::vector<char*> words(argv, argv + argc);
+  for (char*& word : words) {
+    for (const auto& [short_name, name] : kShortNames)
+      if (word == short_name) word = const_cast<char*>(name);
+  }
   const ProgramText program{"bench_allreduce",
                             "Times Lockstep's all-reduces and MPI_Allreduce by size",
                             "mpirun -np 4 bench_allreduce [OPTIONS]"};
-  if (!read_command_line(rows, program, argc, argv, text)) return false;
+  if (!read_command_line(rows, program, argc, words.data(), text)) return false;
   text = drawing(rows, o);
   if (!text.empty()) return false;
-  o.timing.type = o.type == "bf16" ? Type::bf16 : o.type == "f16" ? Type::f16 : Type::f32;
+  o.timing.type = type_called(o.type);
   if (o.most < o.least)
     fail_usage("--max {} is less than --min {}. Pass a larger --max.", o.most, o.least);
   std::replace(o.names.begin(), o.names.end(), ',', '\n');
@@ -132,7 +145,7 @@ std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
   for (const std::string& name : o.reducers) {
     if (name != "all") asked.push_back(name);
     for (const ReducerEntry& entry : reducers())
-      if (name == "all" && entry.name != "auto" && !entry.on_device) asked.emplace_back(entry.name);
+      if (name == "all" && !entry.on_device) asked.emplace_back(entry.name);
   }
   if (o.timing.type == Type::f32) asked.emplace_back(kPeer);
   const bool all = std::find(o.reducers.begin(), o.reducers.end(), "all") != o.reducers.end();
@@ -143,7 +156,8 @@ std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
       if (!all && !why.empty()) fail_usage("--reducers {}: {}", name, why);
     });
     if (why.empty()) names.push_back(name);
-    if (!why.empty() && comm.rank() == 0) fmt::print("left out: {}: {}\n", name, why);
+    if (!why.empty() && comm.rank() == 0)
+      fmt::print(stderr, "bench_allreduce: note: {} is left out. {}\n", name, why);
   }
   return names;
 }
@@ -151,21 +165,17 @@ std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
 int run(const World& world, const BenchOptions& o) {
   const Comm comm = world.comm();
   Record& record = world.flight_recorder().mine();
-  const bool prints = comm.rank() == 0;
-  agree(comm, [&] {
-    if (prints && !o.json.empty()) require_replaceable(o.json);  // before all is measured
-  });
+  const bool prints = comm.rank() == 0, table = prints && !o.json;
   record.phase("choosing the reducers to measure");
   const std::vector<std::string> names = names_of(comm, o);
   record.phase("measuring the bound");
   const AllreduceBound bound(comm);
-  if (prints) {
-    fmt::print("{} on {}; times of the slowest rank; GB/s; bound: {}\n{}\n",
-               counted(comm.size(), "rank"), counted(bound.hosts(), "host"), bound.describe(),
-               table_heading());
+  if (table) {
+    fmt::print("{} on {}, sums of {}; times of the slowest rank; bound: {}\n{}\n",
+               counted(comm.size(), "rank"), counted(bound.hosts(), "host"), o.type,
+               bound.describe(), table_heading());
   }
   std::vector<AllreduceRow> rows;
-  std::string json;
   std::int64_t wrong = 0;
   for (std::uint64_t size = o.least; size <= o.most; size *= static_cast<std::uint64_t>(o.factor)) {
     const auto bytes = static_cast<std::int64_t>(round_up(size, std::uint64_t{4}));
@@ -175,15 +185,13 @@ int run(const World& world, const BenchOptions& o) {
       AllreduceRow& row = rows.emplace_back(time_allreduce(comm, name, bytes, o.timing));
       row.bound_us = least;
       wrong += row.wrong.value_or(0);
-      json += json_line(row, comm.size()) + "\n";
-      if (prints) fmt::print("{}\n", table_line(row, comm.size()));
-      if (prints) std::fflush(stdout);
+      if (!prints) continue;
+      fmt::print("{}\n", table ? table_line(row, comm.size()) : json_line(row, comm.size()));
+      std::fflush(stdout);
     }
   }
   agree(comm, [&] {
-    if (!prints) return;
-    fmt::print("\n{}", crossover_table(rows, kPeer));
-    if (!o.json.empty()) replace_file(o.json, json);
+    if (table) fmt::print("\n{}", results_text(rows, comm.size(), kPeer));
     require(wrong == 0, "{} elements are not the sum. Report this with the command.", wrong);
   });
   return kExitSuccess;

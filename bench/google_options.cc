@@ -30,7 +30,15 @@ void check_google_option(std::string_view option) {
 int run_google_benchmarks(int argc, char** argv, std::string_view program,
                           const std::function<void()>& add) {
   try {
-    for (int i = 1; i < argc; ++i) check_google_option(argv[i]);
+    for (int i = 1; i < argc; ++i) {
+      static char json[] = "--benchmark_format=json";
+      if (std::string_view(argv[i]) == "--json") argv[i] = json;
+      if (std::string_view(argv[i]) == "--help") {
+        fmt::print("Usage: {} [--json] [options of Google Benchmark]\n\n", program);
+        std::fflush(stdout);
+      }
+      check_google_option(argv[i]);
+    }
     benchmark::Initialize(&argc, argv);
     if (argc > 1) fail_usage("Google Benchmark has no option {}. Pass --help for a list.", argv[1]);
     add();

@@ -1,5 +1,5 @@
 // The command line of programs that use Google Benchmark. A wrong option ends them with exit code 2
-// and one line, like all other programs.
+// and one line, like all other programs. --json prints JSON.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the file of bench_allreduce --json: plot_allreduce.py ROWS PICTURE (time and bus bandwidth by size)."""
+"""Draws the output of bench_allreduce --json: plot_allreduce.py ROWS PICTURE (time and bus bandwidth by size)."""
 import collections
 import json
 import sys

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Plots the output of predict: plot_predictions.py RESULTS OUT. Efficiency and step time over ranks, one column per network."""
+"""Plots the output of cost_model --json: plot_predictions.py RESULTS OUT. Efficiency and step time over ranks, one column per network."""
 import collections
+import json
 import sys
 
 try:
@@ -12,9 +13,9 @@ from matplotlib import pyplot
 
 results, out = sys.argv[1:3]
 lines = collections.defaultdict(lambda: collections.defaultdict(list))
-for row in open(results, encoding="utf-8"):
-    network, gbits, ranks, _, _, compute, sums, exposed = row.split()
-    lines[network, float(compute)][float(gbits)].append((int(ranks), float(compute), float(sums), float(exposed)))
+for row in map(json.loads, open(results, encoding="utf-8")):
+    point = row["ranks"], row["compute_ms"], row["allreduce_ms"], row["exposed_ms"]
+    lines[row["network"], row["compute_ms"]][row["gbit_s"]].append(point)
 
 figure, panels = pyplot.subplots(2, len(lines), figsize=(5.4 * len(lines), 7), sharex=True, squeeze=False)
 for column, ((network, compute), links) in enumerate(lines.items()):

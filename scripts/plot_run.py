@@ -62,16 +62,16 @@ def draw(rows, title, with_speed, pyplot):
     steps, values = column(rows["train"], "loss")
     if values:
         loss.plot(steps, values, color=blue, alpha=0.25, linewidth=0.8)
-        loss.plot(steps, smooth(values), color=blue, linewidth=1.6, label="training: cross-entropy + penalty")
+        loss.plot(steps, smooth(values), color=blue, linewidth=1.6, label="training")
         if min(values) > 0 and max(values) / min(values) > 20:
             loss.set_yscale("log")
-    without_penalty = column(rows["train"], "cross_entropy")
-    if without_penalty[0]:
-        loss.plot(without_penalty[0], smooth(without_penalty[1]), color=blue, linewidth=1.2, linestyle=":",
-                  label="training: cross-entropy")
+    penalties = column(rows["train"], "penalty")[1]
+    if any(penalties) and len(penalties) == len(values):
+        total = [one + other for one, other in zip(values, penalties)]
+        loss.plot(steps, smooth(total), color=blue, linewidth=1.2, linestyle=":", label="training, with the weight penalty")
     held_out = column(rows["evaluation"], "loss")
     if held_out[0]:
-        loss.plot(*held_out, color=orange, marker="o", markersize=3.5, linewidth=1.2, label="test images: cross-entropy")
+        loss.plot(*held_out, color=orange, marker="o", markersize=3.5, linewidth=1.2, label="test images")
     if values or held_out[0]:
         loss.legend(frameon=False)
     loss.set_ylabel("loss")

@@ -13,21 +13,55 @@
 namespace lockstep {
 namespace {
 
-/// Names of options in other trainers, as plain() spells them, and their names here. The trainers
-/// are PyTorch's examples, torchvision, Lightning, Keras and TensorFlow's tutorials.
+/// Names of options in other trainers, as plain() spells them, and the option to pass here, perhaps
+/// with a value. The trainers are PyTorch's examples, torchvision, timm, Lightning, Keras and
+/// TensorFlow's tutorials.
 constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"accumulate-grad-batches", "accumulate"},
+    {"amp", "precision bf16"},
     {"arch", "model"},
     {"batch-size", "batch"},
+    {"bf16", "precision bf16"},
+    {"clip-grad-norm", "clip-norm"},
+    {"cpu", "device cpu"},
+    {"data-dir", "data"},
+    {"data-path", "data"},
     {"dtype", "precision"},
+    {"ema-decay", "ema"},
+    {"fp16", "precision fp16"},
+    {"grad-accum-steps", "accumulate"},
+    {"gradient-accumulation-steps", "accumulate"},
+    {"gradient-clip-val", "clip-norm"},
+    {"img-size", "image-size"},
     {"learning-rate", "lr"},
+    {"logdir", "log-dir"},
+    {"lr-scheduler", "lr-schedule"},
+    {"lr-warmup-epochs", "warmup-epochs"},
     {"max-epochs", "epochs"},
+    {"max-grad-norm", "clip-norm"},
+    {"max-steps", "steps"},
+    {"model-ema-decay", "ema"},
+    {"no-cuda", "device cpu"},
+    {"no-flip", "flip none"},
+    {"no-hflip", "flip none"},
     {"num-epochs", "epochs"},
     {"num-steps", "steps"},
+    {"num-workers", "workers"},
     {"opt", "optimizer"},
     {"output-dir", "checkpoint-dir"},
+    {"pretrained", "init"},
+    {"print-config", "check"},
+    {"print-freq", "log-every"},
+    {"sched", "lr-schedule"},
     {"train-dir", "checkpoint-dir"},
+    {"val-split", "validation"},
+    {"validation-split", "validation"},
     {"wd", "weight-decay"},
 };
+
+/// Options of other launchers and trainers that set the number of ranks, which mpirun sets here.
+constexpr std::string_view kRanksElsewhere[] = {
+    "devices", "gpus", "ngpus", "nproc", "nproc-per-node", "num-gpus", "ranks", "world-size"};
 
 /// `name` in small letters, with - for _.
 std::string plain(std::string_view name) {
@@ -73,7 +107,7 @@ void read_words(OptionRows& rows, const std::vector<std::string>& words) {
       value = words[i];
     }
     if (value.empty()) fail_usage("{}: its value is empty (a variable that is not set?)", row.name);
-    if (row.given() && !list && !flag) fail_usage("{} is given twice. Pass it once.", row.name);
+    // The last value counts, so that a script can add options to those of its user.
     row.set(row.given() && list ? row.show() + "\n" + value : value,
             OptionRow::Source::command_line);
   }
@@ -110,21 +144,26 @@ std::string answer_to(OptionRows& rows, const ProgramText& program,
 
 std::string hint(OptionRows& rows, std::string_view name, std::string_view prefix) {
   const std::string asked = plain(name);
+  const std::string quoted = fmt::format(" (did you mean {}", prefix);
+  if (std::find(std::begin(kRanksElsewhere), std::end(kRanksElsewhere), asked) !=
+      std::end(kRanksElsewhere))
+    return " (did you mean mpirun -np N?)";
+  for (const auto& [elsewhere, here] : kElsewhere) {
+    const std::string_view option = here.substr(0, here.find(' '));
+    if (elsewhere == asked && rows.find(fmt::format("--{}", option)))
+      return fmt::format("{}{}?)", quoted, prefix.empty() ? option : here);
+  }
   std::vector<std::string_view> known, near;
   for (const OptionRow& row : rows.all()) {
     if (row.name.starts_with("--")) known.push_back(std::string_view(row.name).substr(2));
   }
-  const auto same = std::find_if(std::begin(kElsewhere), std::end(kElsewhere),
-                                 [&](const auto& pair) { return pair.first == asked; });
-  const std::string nearest_name =
-      same != std::end(kElsewhere) ? std::string(same->second) : nearest(asked, known);
+  const std::string nearest_name = nearest(asked, known);
   std::copy_if(known.begin(), known.end(), std::back_inserter(near), [&](std::string_view option) {
     return nearest_name.empty() ? asked.size() > 2 && option.find(asked) != option.npos
                                 : option == nearest_name;
   });
   const std::string separator = fmt::format(", {}", prefix);
-  return near.empty() ? ""
-                      : fmt::format(" (did you mean {}{}?)", prefix, fmt::join(near, separator));
+  return near.empty() ? "" : fmt::format("{}{}?)", quoted, fmt::join(near, separator));
 }
 
 bool read_command_line(OptionRows& rows, const ProgramText& program, int argc, char** argv,

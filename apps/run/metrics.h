@@ -16,6 +16,7 @@
 
 namespace lockstep {
 
+/// "loss" is the mean cross-entropy everywhere, "penalty" the weight penalty that training adds.
 struct Metric {
   std::string
       name;  ///< in metrics.jsonl, and with the kind in front in TensorBoard; empty: in none
@@ -43,11 +44,10 @@ struct StepReport {
 
 inline Metrics metrics_of(const StepReport& r) {
   const StepTotals& totals = r.totals;
-  const double loss = totals.cross_entropy + totals.penalty, exposed = r.share(r.times.exposed);
+  const double loss = totals.cross_entropy, exposed = r.share(r.times.exposed);
   Metrics metrics{
       {"epoch", r.epoch, fmt::format("epoch {:.{}f}", r.epoch, r.epoch < 10 ? 2 : 1)},
       {"loss", loss, fmt::format("loss {:#.4g}", loss)},
-      {"cross_entropy", totals.cross_entropy},
       {"penalty", totals.penalty},
       {"batch_top1", totals.top1_share, fmt::format("accuracy {:.0f}%", 100 * totals.top1_share)},
       {"images_per_s", r.images_per_s(), fmt::format("{:.0f} images/s", r.images_per_s())},
@@ -74,12 +74,12 @@ inline Metrics metrics_of(const Score& score, double epoch) {
   return {{"epoch", epoch, "", /*scalar=*/false},
           {"top1", score.top1_share(), fmt::format("top-1 {:.2f} %", 100 * score.top1_share())},
           {"top5", score.top5_share(), fmt::format("top-5 {:.2f} %", 100 * score.top5_share())},
-          {"loss", score.loss(), fmt::format("cross-entropy {:.4f}", score.loss())},
+          {"loss", score.loss(), fmt::format("loss {:.4f}", score.loss())},
           {"samples", static_cast<double>(score.samples), fmt::format("{} samples", score.samples),
            /*scalar=*/false}};
 }
 
-/// The steps of an epoch since this start of the run.
+/// The steps of an epoch since this start of the run. A run may end within an epoch.
 struct EpochReport {
   std::int64_t number = 0;  ///< from 1
   double epochs = 0;        ///< of the whole run
@@ -97,12 +97,13 @@ struct EpochReport {
 inline Metrics metrics_of(const EpochReport& r, const Score& score) {
   const auto steps = static_cast<double>(r.steps);
   const double seconds = now_seconds() - r.begin;
+  const auto whole = [](double epoch) { return std::round(100 * epoch) / 100; };
+  const double all = whole(r.epochs), ended = std::min(static_cast<double>(r.number), all);
   const auto row = [](const char* name, double value) {
     return Metric{name, value, fmt::format("{} {:.4f}", name, value)};
   };
   return {{"epoch", static_cast<double>(r.number)},
-          {"seconds", seconds,
-           fmt::format("epoch {}/{:.0f}: {:.1f} s", r.number, std::ceil(r.epochs - 0.01), seconds)},
+          {"seconds", seconds, fmt::format("epoch {:g}/{:g}: {:.1f} s", ended, all, seconds)},
           row("loss", r.loss / steps),
           row("acc", r.accuracy / steps),
           row("val_loss", score.loss()),

@@ -84,6 +84,7 @@ struct ReportOptions {
   double target = 0;         ///< test accuracy in per cent at which the run ends; 0: none
   bool epoch_lines = false;  ///< an evaluation and a line at the end of each epoch
   bool placement = false;    ///< print each layer's kernel, each rank's host and cores
+  bool verbose = false;      ///< print reducer, buckets, order of sums and memory too
 
   void declare(OptionRows& rows) {
     rows.group("Reports");
@@ -113,6 +114,9 @@ struct ReportOptions {
               "Evaluation after each epoch, with its seconds, loss and accuracy");
     rows.number("--verify-every", verify_every, Bounds::at_least(0),
                 "Steps between comparisons of all ranks' weights; 0: with checkpoints");
+    rows.flag("--verbose", verbose,
+              "Start-up summary with reducer, buckets, order of sums and memory\n"
+              "--check prints them too.");
     rows.flag("--log-device-placement", placement,
               "Log lines with each layer's kernel and each rank's cores");
   }

@@ -160,10 +160,10 @@ void Reporter::step(const StepReport& report) {
   log("train", report.step, metrics);
 }
 
-void Reporter::progress(std::int64_t step, double cross_entropy) {
+void Reporter::progress(std::int64_t step, double loss) {
   if (!console_) return;
   done_ = step;
-  std::string note = fmt::format("cross-entropy {:.3f}", cross_entropy);
+  std::string note = fmt::format("loss {:.3f}", loss);
   if (images_per_s_ > 0) note += fmt::format(", {:.0f} images/s", images_per_s_);
   bar(note);
 }

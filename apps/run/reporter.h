@@ -38,7 +38,7 @@ class Reporter {
   /// if that is done again; logs of another run are moved aside with a line.
   void begin(bool evaluates_anew);
   void step(const StepReport& report);                     ///< line, JSON, scalars
-  void progress(std::int64_t step, double cross_entropy);  ///< the bar
+  void progress(std::int64_t step, double loss);           ///< the bar
   void evaluating(double share);                           ///< the bar during an evaluation
   void histograms(std::int64_t step, const Layout& layout, const float* parameters,
                   const float* gradients);

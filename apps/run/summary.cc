@@ -29,12 +29,11 @@ struct Lines {
 double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 std::string bucket_text(const std::vector<Range>& buckets) {
-  std::vector<std::string> sizes;
-  for (const Range& bucket : buckets) {
-    sizes.push_back(fmt::format("{:.2f}", mebibytes(bucket.count * sizeof(float))));
-  }
-  return fmt::format("{} ({} MiB, in the order of the backward pass)", buckets.size(),
-                     fmt::join(sizes, ", "));
+  std::vector<std::int64_t> counts;
+  for (const Range& bucket : buckets) counts.push_back(bucket.count);
+  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+  return fmt::format("{} of {:.2f} to {:.2f} MiB", buckets.size(),
+                     mebibytes(*least * sizeof(float)), mebibytes(*most * sizeof(float)));
 }
 
 /// Collective; for rank 0.
@@ -155,7 +154,6 @@ void add_ranks(const RunSummary& f, const std::string& different, Lines& lines) 
                         counted(placement.hosts, "host"), counted(placement.threads, "thread"),
                         host_name(), device.description));
   lines.add("devices", placement.devices);
-  lines.add("libraries", device.libraries);
   lines.add("note", placement.notes);
   lines.add("warning", placement.warning);
   if (different.empty()) return;
@@ -186,7 +184,50 @@ void add_data(const RunSummary& f, Lines& lines) {
                               data.stands_for));
   }
   lines.add("augmented", augmentation_text(options.data));
+}
+
+/// "200 steps, 0.51 epochs; evaluation every 1000 steps and at the end"
+std::string length_text(const RunSummary& f) {
+  const RunPlan& plan = f.setup.plan;
+  const ReportOptions& o = f.setup.options.reports;
+  const double epochs = plan.epoch_at(plan.steps);
+  std::string text = fmt::format("{}, {:.{}f} epochs; evaluation ", counted(plan.steps, "step"),
+                                 epochs, epochs < 10 ? 2 : 1);
+  if (o.epoch_lines) text += "after each epoch";
+  if (!o.epoch_lines && o.eval_every == 0) text += "never";
+  if (!o.epoch_lines && o.eval_every > 0)
+    text += fmt::format("every {} and at the end", counted(o.eval_every, "step"));
+  if (o.target > 0) text += fmt::format("; ends at an accuracy of {:g} %", o.target);
+  return text;
+}
+
+/// Where the run is kept, and how to stop and continue it.
+void add_keeping(const RunSummary& f, Lines& lines) {
+  const ReportOptions& reports = f.setup.options.reports;
+  const CheckpointOptions& saves = f.setup.options.checkpoints;
+  lines.add("checkpoints",
+            saves.dir.empty()
+                ? "none: --checkpoint-dir DIR saves the run, and resumes it"
+                : fmt::format("in {}, every {} and at the end", saves.dir,
+                              saves.every.steps > 0 ? counted(saves.every.steps, "step")
+                                                    : saves.every.text()));
+  lines.add("logs", reports.log_dir.empty()
+                        ? "none: --log-dir DIR writes metrics.jsonl and TensorBoard's events"
+                        : "in " + reports.log_dir);
+  lines.add("stop", saves.dir.empty() ? "Ctrl-C ends the run after its step; nothing is saved"
+                                      : "Ctrl-C saves a checkpoint; the same command continues");
+}
+
+/// For readers who tune or debug.
+void add_internals(const RunSummary& f, const std::string& order, const std::string& memory,
+                   Lines& lines) {
+  lines.add("libraries", f.setup.device->traits().libraries);
   if (!f.setup.device->traits().memory_is_host) lines.add("batches", f.loader.describe());
+  lines.add("reducer", f.step.reducer().traits().description);
+  lines.add("progress", policy_text(f.step.policy()));
+  lines.add("buckets", bucket_text(f.step.buckets()));
+  lines.add("order", order);
+  lines.add("memory", memory);
 }
 
 void add_network(const RunSummary& f, Lines& lines) {
@@ -206,9 +247,6 @@ void add_network(const RunSummary& f, Lines& lines) {
   lines.add("optimizer", optimizer_text(f));
   for (const ParameterGroup& group : options.optimizer.groups)
     lines.add("group", group_text(f, group));
-  lines.add("reducer", f.step.reducer().traits().description);
-  lines.add("progress", policy_text(f.step.policy()));
-  lines.add("buckets", bucket_text(f.step.buckets()));
 }
 
 /// Notes about options that do nothing with this network and these ranks.
@@ -273,16 +311,20 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   const RunSetup& setup = f.setup;
   const Options& options = setup.options;
   const std::string different = differences(setup), &resumed = f.resumption.file;
+  const std::string memory = memory_text(f);  // collective
   Lines lines;
-  add_ranks(f, different, lines);
-  add_data(f, lines);
   add_network(f, lines);
-  lines.add("order", order_text(f, different.empty()));
-  lines.add("memory", memory_text(f));
-  if (options.reports.log_dir.empty())
-    lines.add("logs", "none: --log-dir DIR writes metrics.jsonl and TensorBoard's events");
-  if (options.checkpoints.dir.empty())
-    lines.add("checkpoints", "none: --checkpoint-dir DIR saves the run, and resumes it");
+  add_data(f, lines);
+  lines.add("length", length_text(f));
+  add_ranks(f, different, lines);
+  add_keeping(f, lines);
+  const std::string order = order_text(f, different.empty());
+  const bool canonical = f.step.reducer().traits().canonical && different.empty();
+  if (options.reports.verbose || options.check) {
+    add_internals(f, order, memory, lines);
+  } else if (!canonical) {
+    lines.add("order", order);
+  }
   lines.add("warning", f.resumption.warnings);
   if (!resumed.empty()) {
     lines.add("resumed", fmt::format("from {} at step {} of {}", resumed, setup.plan.start.step,

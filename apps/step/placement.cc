@@ -92,12 +92,14 @@ std::vector<RankDevice> gather_devices(const Comm& comm, const Device& device) {
   return ranks;
 }
 
-/// Collective. The last of devices() that every rank has. `notes`: the better kinds, and why not.
+/// Collective. The last of devices() that every rank has. `notes`: the better kinds, which are
+/// absent. Their reasons are left to --device: a machine without a GPU is no fault.
 const DeviceEntry& best_device(const Comm& comm, std::vector<std::string>& notes) {
   const DeviceEntry* best = &devices().front();
   std::vector<std::string> absent;
   for (const DeviceEntry& better : devices().subspan(1)) {
-    if (const std::string why = first_of(comm, better.absent()); why.empty()) {
+    const std::string reason = better.absent();
+    if (const std::string why = first_of(comm, reason.substr(0, reason.find(" ("))); why.empty()) {
       best = &better;
       absent.clear();
     } else {

@@ -49,7 +49,7 @@ def check_sentences(page, text):
 def check_options(page, text):
     for option in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", "\n".join(re.findall(r"`([^`]*)`", without_code(text)))):
         lines = [line for line in text.splitlines() if option in line]
-        ours = any(not re.search(r"scripts/|bench_|bench/|predict|cmake|ctest|mpirun|srun|sbatch|scontrol|scancel|mkdocs", line)
+        ours = any(not re.search(r"scripts/|bench_|bench/|cost_model|cmake|ctest|mpirun|srun|sbatch|scontrol|scancel|mkdocs", line)
                    for line in lines)
         if ours and option not in FOREIGN and not re.search(re.escape(option) + r"\b", help_text):
             faults.append(f"{page}: there is no option {option}")

@@ -9,7 +9,7 @@ evaluate() {  # RANKS OPTIONS...
   ranks "$1" evaluate --threads 1 "${@:2}"
   expect "evaluate ${*:2} on $1 ranks" test "$code" = 0
 }
-score_in_out() { grep -oE 'top-1 [0-9.]+ %, top-5 [0-9.]+ %, cross-entropy [0-9.]+, 10000 samples' "$folder/out"; }
+score_in_out() { grep -oE 'top-1 [0-9.]+ %, top-5 [0-9.]+ %, loss [0-9.]+, 10000 samples' "$folder/out"; }
 run_options=(--shards 2 --steps 4 --lr 0.05 --eval-every 4)
 
 train 2 "${run_options[@]}" --checkpoint-every 3 --checkpoint-dir "$folder/averaged"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The first ten losses of a run, recorded once, so that no change of the computation goes unnoticed. Instruction sets and
+# The first ten losses of a run, with the penalty, recorded once, so that no change of the computation goes unnoticed. Instruction sets and
 # library versions may differ in the last bits, hence the tolerance.
 # usage: golden.sh BUILD_FOLDER [record]     record prints the losses of this build, for the list below
 # shellcheck source=SCRIPTDIR/lib.sh
@@ -16,7 +16,7 @@ losses() {  # RANKS OPTIONS...: one number a line
   "$python" -c 'import json, sys
 for row in map(json.loads, open(sys.argv[1])):
     if row["kind"] == "train":
-        print("%.7f" % row["loss"])' "$folder/$1$2/metrics.jsonl"
+        print("%.7f" % (row["loss"] + row["penalty"]))' "$folder/$1$2/metrics.jsonl"
 }
 expect_close() {  # WHAT TOLERANCE FILE: relative, ten of them
   expect "$1" "$python" -c 'import sys

@@ -16,7 +16,7 @@ code=0
 
 # Options for a run of a second: a small batch, one thread, no evaluation of ten thousand images. They are in a file, so
 # that the command line can override them.
-printf '%s\n' 'global-batch = 16' 'threads = 1' 'log-every = 1' 'eval-every = 0' 'summary-every = 0' >"$folder/small.toml"
+printf '%s\n' 'global-batch = 16' 'threads = 1' 'log-every = 1' 'eval-every = 0' 'summary-every = 0' 'verbose = true' >"$folder/small.toml"
 small=(--config "$folder/small.toml")
 # Selects a network whose checkpoints are a thirteenth as large, for tests that write many.
 small_checkpoints() { echo 'model = "resnet_small"' >>"$folder/small.toml"; }

@@ -16,7 +16,7 @@ import sys
 for line in open(sys.argv[1]):
     row = json.loads(line)
     if row["kind"] == "train":
-        print(row["step"], row["loss_scale"], row["loss_scale_good_steps"], row["skipped_steps"], row["cross_entropy"])
+        print(row["step"], row["loss_scale"], row["loss_scale_good_steps"], row["skipped_steps"], row["loss"])
 PYTHON
 }
 

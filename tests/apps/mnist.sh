@@ -15,7 +15,7 @@ digits 2 --steps 25 --shards 2 --lr 0.05 --checkpoint-every 10 --checkpoint-dir 
 expect_line "the generated set" '^data digits 60000'
 expect_line "which is not the real one" 'made.up|generated --data scripts/get_data.sh mnist'
 expect_line "its model" '^model deep_mnist 3274634'
-losses=$(grep '"kind":"train"' "$folder/logs/metrics.jsonl" | sed 's/.*"cross_entropy":\([0-9.e-]*\).*/\1/')
+losses=$(grep '"kind":"train"' "$folder/logs/metrics.jsonl" | sed 's/.*"loss":\([0-9.e-]*\).*/\1/')
 expect "the loss falls to less than half" awk '{ x[NR] = $1 } END {
   exit !(NR == 25 && x[NR] + x[NR-1] + x[NR-2] < 0.5 * (x[1] + x[2] + x[3])) }' <<<"$losses"
 if "${python:=python3}" -c 'import h5py' 2>/dev/null; then

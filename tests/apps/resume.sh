@@ -24,7 +24,7 @@ import sys
 
 def losses(path):
     with open(path) as lines:
-        return [(o["step"], o["cross_entropy"], o["penalty"], o["epoch"], o["learning_rate"]) for o in map(json.loads, lines)
+        return [(o["step"], o["loss"], o["penalty"], o["epoch"], o["learning_rate"]) for o in map(json.loads, lines)
                 if o["kind"] == "train"]
 
 one, other = losses(sys.argv[2]), losses(sys.argv[3])

@@ -33,7 +33,7 @@ wires 2 --steps 80 --shards 2 --lr 0.01 --global-batch 32 --checkpoint-every 40 
 expect_line "the generated set" '^data texts 8982'
 expect_line "its model" '^model reuters 332856'
 expect_line "its optimizer" '^optimizer nadam beta1.0.9 beta2.0.999 1e-07 lr.0.01'
-losses=$(grep '"kind":"train"' "$folder/logs/metrics.jsonl" | sed 's/.*"cross_entropy":\([0-9.e-]*\).*/\1/')
+losses=$(grep '"kind":"train"' "$folder/logs/metrics.jsonl" | sed 's/.*"loss":\([0-9.e-]*\).*/\1/')
 expect "the loss falls" awk '{ x[NR] = $1 } END {
   exit !(NR == 80 && x[80] + x[79] + x[78] < 0.98 * (x[1] + x[2] + x[3])) }' <<<"$losses"
 wires 1 --steps 80 --shards 2 --lr 0.01 --global-batch 32 --checkpoint-dir "$folder/one"

@@ -26,7 +26,7 @@ import sys
 
 def numbers(path):
     with open(path) as lines:
-        return [[line.get(name) for name in ("kind", "step", "epoch", "loss", "cross_entropy", "top1", "top5")]
+        return [[line.get(name) for name in ("kind", "step", "epoch", "loss", "penalty", "top1", "top5")]
                 for line in map(json.loads, lines) if line["kind"] in ("train", "evaluation")]
 
 one, other = map(numbers, sys.argv[1:])

@@ -152,13 +152,17 @@ TEST(Options, RefusalsNameTheOptionAndTheCause) {
       {{"--checkpoint-every=1e9h"}, "^--checkpoint-every: \"1e9h\" .*1000.*600s"},
       {{"--precision", "fp8"}, "^--precision: \"fp8\" .*fp32 .*bf16 .*fp16"},
       {{"--steps"}, "--steps.* missing"},
-      {{"--lr=0.1", "--lr=0.2"}, "^--lr is given twice"},
       {{"--help="}, "^--help: .*empty"},
       {{"--help", "--"}, "^--help: .*empty"},
       {{"--version=true"}, "^--version .*without ="},
       {{"--help-all=true"}, "^--help-all .*without ="},
       {{"--", "--lr=1"}, "^unknown option --\\."},
   });
+}
+
+TEST(Options, TheLastValueCounts) {
+  const Options options = parse({"--lr=0.1", "--nesterov", "--lr", "0.2", "--momentum=0.9"});
+  EXPECT_EQ(options.schedule.rate.base, 0.2);
 }
 
 TEST(Options, ErrorsNameTheNearest) {
@@ -168,6 +172,8 @@ TEST(Options, ErrorsNameTheNearest) {
       {{"--learning-rate", "0.1"}, R"(option --learning-rate \(did you mean --lr\?\))"},
       {{"--batch_size=64"}, R"(option --batch_size=64 \(did you mean --batch\?\))"},
       {{"--Num_Epochs", "3"}, R"(option --Num_Epochs \(did you mean --epochs\?\))"},
+      {{"--amp"}, R"(option --amp \(did you mean --precision bf16\?\))"},
+      {{"--gpus=2"}, R"(option --gpus=2 \(did you mean mpirun -np N\?\))"},
       {{"-x"}, "^unknown option -x\\. .*--help-all"},
       {{"steps", "3"}, "^\"steps\" .*--"},
       {{"--optimizer", "sgdd"}, R"("sgdd": did you mean "sgd"\? choose from: sgd)"},
@@ -424,6 +430,7 @@ TEST_F(ConfigFile, MistakesAreNamedWithFileLineAndKey) {
       {"steps = 5.0", "^F:1: --steps: 5.0 .*whole"},
       {"lr = inf", "^F:1: --lr: \"inf\""},
       {"\n\nbatch = 0", "^F:3: --batch: 0 "},
+      {"amp = true", R"(^F:1: unknown option "amp" \(did you mean precision\?\))"},
       {"lrr = 1", R"(^F:1: unknown option "lrr" \(did you mean lr\?\))"},
       {"help = true", "^F:1: .*--help on the command line"},
       {"config = \"x\"", "^F:1: .*--config on the command line"},

@@ -1,17 +1,18 @@
 // Predicts the time of a training step on machines that are not available, from the costs of the
 // schedules:
-//   predict > FILE
-// prints a line for each network, link and number of ranks:
-//   NETWORK GBITS RANKS ALGORITHM BUCKETS COMPUTE_MS SUMS_MS EXPOSED_MS
-// bench/plot_predictions.py draws it. With --hosts and other options about hosts, it prints one
-// line per network. Each host has one rank. Each rank computes as long as a single rank, so that
-// the global batch grows with the ranks. The all-reduce of a bucket starts when its gradients are
-// ready and the previous bucket is done. Time after the end of the backward pass is exposed. The
-// algorithm and the size of buckets are those of `auto`.
+//   cost_model --network tutorial,resnet50
+// prints a table with a line for each network, link and number of ranks. bench/plot_predictions.py
+// draws it. With --hosts and other options about hosts, it prints one line per network. Each host
+// has one rank. Each rank computes as long as a single rank, so that the global batch grows with
+// the ranks. The all-reduce of a bucket starts when its gradients are ready and the previous bucket
+// is done. Time after the end of the backward pass is exposed. The algorithm and the size of
+// buckets are those of `auto`.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/options/command_line.h"
@@ -20,6 +21,7 @@
 #include "net/model.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
@@ -31,44 +33,30 @@ struct LayerLoad {
 };
 
 struct Network {
-  const char* name;
+  std::string name;
   std::vector<LayerLoad> layers;
   double step_seconds;  ///< of a single rank
 };
 
-/// The layers of a registered model.
-std::vector<LayerLoad> layers_of(const char* name, int classes) {
+/// Seconds of a step of a single rank, as docs/predictions.md describes.
+constexpr std::pair<std::string_view, double> kStepSeconds[] = {{"tutorial", 0.028},
+                                                                {"resnet50", 0.1}};
+
+/// A registered model with its own samples. Photos have the 1000 classes of ImageNet. Throws the
+/// usage error without `compute_ms` if the time of its step is not known.
+Network network_of(const std::string& name, double compute_ms) {
   const auto device = make_cpu_device(1);
   const ModelEntry& entry = find(models(), name);
+  const auto known = std::find_if(std::begin(kStepSeconds), std::end(kStepSeconds),
+                                  [&](const auto& pair) { return pair.first == name; });
+  if (compute_ms == 0 && known == std::end(kStepSeconds))
+    fail_usage("--network {} needs the time of its step. Pass --compute-ms.", name);
+  const int classes = entry.sample[1] > 100 ? 1000 : 10;
   const Model model(*device, entry, entry.sample, classes, 1, Type::f32, /*training=*/true);
-  std::vector<LayerLoad> layers;
+  Network network{name, {}, compute_ms > 0 ? compute_ms * 1e-3 : known->second};
   for (const LayerSummary& layer : model.layers())
-    layers.push_back({layer.parameters, layer.multiply_adds});
-  return layers;
-}
-
-/// ResNet-50 on 224 x 224 images, 25.6 million parameters. Source: K. He et al., "Deep residual
-/// learning for image recognition", 2016, table 1. A block counts as one layer.
-std::vector<LayerLoad> resnet50() {
-  std::vector<LayerLoad> layers;
-  const auto add = [&](std::int64_t parameters, double pixels) {
-    layers.push_back({parameters, pixels * static_cast<double>(parameters)});
-  };
-  add(49 * 3 * 64 + 128, 112 * 112);
-  std::int64_t in = 64, width = 64;
-  double pixels = 56 * 56;
-  for (const int blocks : {3, 4, 6, 3}) {
-    const std::int64_t out = 4 * width;
-    for (int block = 0; block < blocks; ++block) {
-      const std::int64_t shortcut = block == 0 ? in * out + 2 * out : 0;
-      add(in * width + 9 * width * width + width * out + 4 * width + 2 * out + shortcut, pixels);
-      in = out;
-    }
-    width *= 2;
-    pixels /= 4;
-  }
-  add(2048 * 1000 + 1000, 1);
-  return layers;
+    network.layers.push_back({layer.parameters, layer.multiply_adds});
+  return network;
 }
 
 /// The hosts, with one rank each.
@@ -101,7 +89,8 @@ double step_seconds(double work, const std::vector<double>& ready, const std::ve
   return now + work - done;
 }
 
-void predict(const Network& network, const Machines& machines, int ranks) {
+/// A line of the table, or of JSON.
+void predict(const Network& network, const Machines& machines, int ranks, bool json) {
   const Link& link = machines.link;
   const double alone = network.step_seconds * machines.hosts_per_core;
   // A third of the work is the forward pass. Gradients become ready from the last layer on.
@@ -136,24 +125,50 @@ void predict(const Network& network, const Machines& machines, int ranks) {
     all_sums += sums.back();
   }
   const double exposed = step_seconds(alone, ready, sums, core) - alone;
-  fmt::print("{} {:g} {} {} {} {:.3f} {:.3f} {:.3f}\n", network.name, link.bandwidth * 8e-9, ranks,
-             algorithm.name, buckets.size(), alone * 1e3, all_sums * 1e3, exposed * 1e3);
+  const double gbit = link.bandwidth * 8e-9, percent = 100 * alone / (alone + exposed);
+  if (json) {
+    fmt::print(
+        R"({{"network": "{}", "gbit_s": {:g}, "ranks": {}, "algorithm": "{}", "buckets": {}, )"
+        R"("compute_ms": {:.3f}, "allreduce_ms": {:.3f}, "exposed_ms": {:.3f}, )"
+        R"("efficiency_percent": {:.1f}}})"
+        "\n",
+        network.name, gbit, ranks, algorithm.name, buckets.size(), alone * 1e3, all_sums * 1e3,
+        exposed * 1e3, percent);
+    return;
+  }
+  fmt::print("{:<15} {:>8g} {:>6} {:<19} {:>7} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.1f}\n",
+             network.name, gbit, ranks, algorithm.name, buckets.size(), alone * 1e3, all_sums * 1e3,
+             exposed * 1e3, percent);
 }
 
-struct PredictOptions {
+/// Two lines: names, and units.
+void print_heading() {
+  constexpr const char* kColumns = "{:<15} {:>8} {:>6} {:<19} {:>7} {:>10} {:>10} {:>10} {:>10}\n";
+  fmt::print(fmt::runtime(kColumns), "network", "link", "ranks", "algorithm", "buckets", "compute",
+             "allreduce", "exposed", "efficiency");
+  fmt::print(fmt::runtime(kColumns), "(name)", "(Gbit/s)", "(1)", "(name)", "(1)", "(ms)", "(ms)",
+             "(ms)", "(%)");
+}
+
+struct CostOptions {
+  std::string networks = "tutorial,resnet50";
+  bool json = false;
   int hosts = 0;
   double compute_ms = 0, gbit = 10, latency_us = 20, core_gb = 0, hosts_per_core = 1;
 };
 
 /// False: only print `text`.
-bool parse(int argc, char** argv, PredictOptions& o, std::string& text) {
+bool parse(int argc, char** argv, CostOptions& o, std::string& text) {
   constexpr double kMost = 1e6;  // keeps every product finite
   OptionRows rows;
   rows.group("Options");
+  rows.text("--network", o.networks, "NAMES",
+            "Names of models from train_cifar --list, with commas");
+  rows.flag("--json", o.json, "One JSON object per prediction instead of a table");
   rows.optional_number("--hosts", o.hosts, Bounds::at_least(2, 1 << 16),
                        "Hosts, with one rank each [those of docs/predictions.md]");
   rows.optional_number("--compute-ms", o.compute_ms, Bounds::above_zero(kLongestTime),
-                       "Milliseconds of a step of a single rank [the network's]");
+                       "Milliseconds of a step of a single rank [tutorial 28, resnet50 100]");
   rows.number("--gbit", o.gbit, Bounds::above_zero(kMost),
               "Bandwidth in Gbit/s, in each direction");
   rows.number("--latency-us", o.latency_us, Bounds::above_zero(kLongestTime),
@@ -162,8 +177,8 @@ bool parse(int argc, char** argv, PredictOptions& o, std::string& text) {
               "GB/s that an idle core transfers; 0: transfers need no core");
   rows.number("--hosts-per-core", o.hosts_per_core, Bounds::above_zero(kMost),
               "Test hosts that share a core");
-  const ProgramText program{"predict", "Predicts training steps on machines of any size",
-                            "predict [OPTIONS]"};
+  const ProgramText program{"cost_model", "Predicts training steps on machines of any size",
+                            "cost_model [OPTIONS]"};
   if (!read_command_line(rows, program, argc, argv, text)) return false;
   for (const char* name : {"--gbit", "--latency-us", "--core-gb", "--hosts-per-core"}) {
     if (o.hosts == 0 && rows.at(name).given())
@@ -173,24 +188,26 @@ bool parse(int argc, char** argv, PredictOptions& o, std::string& text) {
 }
 
 int run(int argc, char** argv) {
-  PredictOptions o;
+  CostOptions o;
   std::string text;
   if (!parse(argc, argv, o, text)) {
     fmt::print("{}", text);
     return kExitSuccess;
   }
-  Network networks[] = {{"tutorial", layers_of("tutorial", 10), 0.028},
-                        {"resnet50", resnet50(), 0.1}};
-  for (Network& network : networks) {
-    if (o.compute_ms > 0) network.step_seconds = o.compute_ms * 1e-3;
+  std::replace(o.networks.begin(), o.networks.end(), ',', '\n');
+  std::vector<Network> networks;
+  for (const std::string& name : lines_of(o.networks))
+    networks.push_back(network_of(name, o.compute_ms));
+  if (!o.json) print_heading();
+  for (const Network& network : networks) {
     if (o.hosts > 0) {
       const Link link{o.latency_us * 1e-6, o.gbit * 1e9 / 8, kAddRate};
-      predict(network, {link, o.core_gb * 1e9, o.hosts_per_core}, o.hosts);
+      predict(network, {link, o.core_gb * 1e9, o.hosts_per_core}, o.hosts, o.json);
       continue;
     }
     for (const auto& [rate, latency] : {std::pair(10.0, 20e-6), {100.0, 5e-6}, {400.0, 5e-6}}) {
       for (int ranks = 8; ranks <= 4096; ranks *= 2)
-        predict(network, {{latency, rate * 1e9 / 8, kAddRate}, 0, 1}, ranks);
+        predict(network, {{latency, rate * 1e9 / 8, kAddRate}, 0, 1}, ranks, o.json);
     }
   }
   return kExitSuccess;
@@ -203,7 +220,7 @@ int main(int argc, char** argv) {
   try {
     return lockstep::run(argc, argv);
   } catch (const lockstep::Error& error) {
-    std::fputs(fmt::format("predict: {}\n", error.what()).c_str(), stderr);
+    std::fputs(fmt::format("cost_model: {}\n", error.what()).c_str(), stderr);
     return error.exit_code();
   }
 }
