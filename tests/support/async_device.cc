@@ -66,7 +66,7 @@ class AsyncStream : public Stream {
     std::atomic<Piece*> next = nullptr;
   };
 
-  void enqueue(Work work) override {
+  void append(Work work) override {
     shared_->pages.hide_host(work);
     if (shared_->recording == nullptr) return push(std::move(work), true);
     shared_->recording->push_back([this, work = std::move(work)] { push(work, true); });
