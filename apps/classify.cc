@@ -19,40 +19,25 @@
 #include "src/data/image/class_folders.h"
 #include "src/data/image/photos.h"
 #include "src/data/standard.h"
-#include "src/device/devices.h"
 #include "src/report/report.h"
 
 namespace lockstep {
 namespace {
 
-struct ClassifyOptions {
-  std::string checkpoint, weights = "auto", precision, device = "auto";
+struct ClassifyOptions : CheckpointUse {
   std::vector<std::string> files;
   bool json = false;
-  int top = 5, batch = 16, threads = 0;
+  int top = 5, batch = 16;
 };
 
 void declare(OptionRows& rows, ClassifyOptions& o) {
-  rows.group("Options");
-  rows.text("CHECKPOINT", o.checkpoint, "",
-            "Checkpoint step-NNNNNNNNNN.h5, or a folder with checkpoints\n"
-            "A folder stands for its newest checkpoint.");
+  o.CheckpointUse::declare(rows);
   rows.list("FILES", o.files, "",
             "Image files, folders of them, or - for names on standard input\n"
             "Formats: JPEG, PNG, WebP, BMP and GIF.");
   rows.number("--top", o.top, Bounds::at_least(1), "Number of most probable classes to print");
   rows.flag("--json", o.json, "One JSON object per file instead of text");
-  rows.choice("--weights", o.weights, "NAME",
-              "Weights: auto, ema or raw\n"
-              "ema is the moving average. auto is ema if the checkpoint has it, otherwise raw.",
-              {"auto", "ema", "raw"});
-  rows.choice("--precision", o.precision, "TYPE",
-              "Type of activations: fp32, bf16, or fp16 on GPUs [as trained]",
-              {"fp32", "bf16", "fp16"});
   rows.number("--batch", o.batch, Bounds::at_least(1, 4096), "Images that are computed together");
-  rows.text("--device", o.device, "NAME", "Device (see train_cifar --list)",
-            [](const std::string& name) { find(devices(), name); });
-  rows.optional_number("--threads", o.threads, Bounds::at_least(1), "Threads [all cores]");
 }
 
 void complain(const std::string& text) {
@@ -146,30 +131,17 @@ bool classify(const std::vector<std::string>& files, const Dataset& images,
   return all;
 }
 
-std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path) {
-  std::error_code unreadable;
-  if (std::filesystem::is_directory(path, unreadable)) {
-    auto newest = CheckpointFolder(path, complain).next();
-    require(newest != nullptr,
-            "{} contains no whole checkpoint (step-NNNNNNNNNN.h5). Use another folder.", path);
-    return newest;
-  }
-  auto checkpoint = std::make_unique<Checkpoint>(path);
-  checkpoint->verify();
-  return checkpoint;
-}
-
 int run(World& world, const ClassifyOptions& o) {
   const Comm comm = world.comm();
   if (comm.size() > 1) fail_usage("classify runs as one process. Start it without mpirun.");
   Placement placement = place(comm, o.threads);
   const std::unique_ptr<Device> device = make_device(comm, o.device, {}, placement);
-  const std::unique_ptr<Checkpoint> checkpoint = open_checkpoint(o.checkpoint);
+  const std::unique_ptr<Checkpoint> checkpoint = open_checkpoint(o.checkpoint, complain);
   const EvaluatedCheckpoint subject = describe(comm, checkpoint.get(), o.weights);
   const std::vector<std::string> files = named_files(o.files);
   if (files.empty()) fail_usage("there are no image files to classify. Name some.");
   const std::unique_ptr<Dataset> images = images_of(files, subject);
-  const Type type = type_called(o.precision.empty() ? subject.precision : o.precision);
+  const Type type = o.type(subject);
   require_precision(*device, type);
   Classifier classifier(*device, find(models(), subject.model), images->sample_shape(),
                         images->classes(), o.batch, type);

@@ -24,7 +24,6 @@
 #include "src/data/dataset.h"
 #include "src/device/cpu/convolution.h"
 #include "src/device/cpu/instruction_set.h"
-#include "src/device/devices.h"
 #include "src/files/file.h"
 #include "src/files/hdf5.h"
 #include "src/report/report.h"
@@ -32,33 +31,15 @@
 namespace lockstep {
 namespace {
 
-struct EvaluateOptions {
-  std::string checkpoint, weights = "auto", data, precision, device = "auto", convolution = "auto",
-                          isa = "auto", logits;
+struct EvaluateOptions : CheckpointUse {
+  std::string data, convolution = "auto", isa = "auto", logits;
   bool follow = false, no_confusion = false, test_views = false;
   double interval = 60;
-  int threads = 0;
 };
 
-/// False also if the path cannot be read: opening it reports the error.
-bool is_folder(const std::filesystem::path& path) {
-  std::error_code unreadable;
-  return std::filesystem::is_directory(path, unreadable);
-}
-
 void declare(OptionRows& rows, EvaluateOptions& o) {
-  rows.group("Options");
-  rows.text("CHECKPOINT", o.checkpoint, "",
-            "Checkpoint step-NNNNNNNNNN.h5, or a folder with checkpoints\n"
-            "A folder stands for its newest checkpoint.");
-  rows.choice("--weights", o.weights, "NAME",
-              "Weights to evaluate: auto, ema or raw\n"
-              "ema is the moving average. auto is ema if the checkpoint has it, otherwise raw.",
-              {"auto", "ema", "raw"});
+  o.CheckpointUse::declare(rows);
   rows.text("--data", o.data, "DIR", "Folder of the test set, for checkpoints trained on files");
-  rows.choice("--precision", o.precision, "TYPE",
-              "Type of activations: fp32, bf16, or fp16 on GPUs [as trained]",
-              {"fp32", "bf16", "fp16"});
   rows.flag("--follow", o.follow, "Evaluation of every new checkpoint of the folder, without end");
   rows.number("--interval", o.interval, Bounds::above_zero(kLongestTime),
               "Seconds between two looks into the folder, with --follow");
@@ -68,15 +49,11 @@ void declare(OptionRows& rows, EvaluateOptions& o) {
             "The views are mirrored and moved by a pixel.");
   rows.text("--logits", o.logits, "FILE",
             "HDF5 file for the first 100 test samples, labels and logits [none]");
-  rows.text("--device", o.device, "NAME", "Device (see train_cifar --list)",
-            [](const std::string& name) { find(devices(), name); });
   rows.text("--conv", o.convolution, "NAME",
             "Convolution kernels of CPU cores (see train_cifar --list)",
             [](const std::string& name) { find(convolutions(), name); });
   rows.text("--isa", o.isa, "NAME", "Widest instruction set of CPU cores (see train_cifar --list)",
             [](const std::string& name) { find(instruction_sets(), name); });
-  rows.optional_number("--threads", o.threads, Bounds::at_least(1),
-                       "Threads per rank [an equal share of the node's cores]");
 }
 
 /// False: only print `text`.
@@ -90,7 +67,8 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
   if (o.test_views && !o.logits.empty()) {
     fail_usage("--logits does not work with --test-views. Omit one of them.");
   }
-  if (o.follow && !is_folder(o.checkpoint)) {
+  std::error_code unreadable;
+  if (o.follow && !std::filesystem::is_directory(o.checkpoint, unreadable)) {
     fail_usage("--follow needs a folder, and {} is none. Pass a folder of checkpoints.",
                o.checkpoint);
   }
@@ -152,7 +130,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   agree(comm, [&] {
     data = open_test_set(subject, o.data, notes);
     entry = &find(models(), subject.model);
-    type = type_called(o.precision.empty() ? subject.precision : o.precision);
+    type = o.type(subject);
     require_precision(device, type);
   });
   choose_kernels(world, device, *entry, *data.test, Evaluation::kBatch, type, /*training=*/false);
@@ -191,23 +169,16 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   if (comm.rank() == 0) {
     std::for_each(placement.notes.begin(), placement.notes.end(), note);
   }
-  CheckpointFolder folder(o.checkpoint, [](const std::string& warning) {
+  const auto warn = [](const std::string& warning) {
     std::fputs(fmt::format("evaluate: {}\n", warning).c_str(), stderr);
-  });
+  };
+  CheckpointFolder folder(o.checkpoint, warn);
   for (;;) {
     std::unique_ptr<Checkpoint> checkpoint;  // rank 0's
     record.phase("looking for checkpoints", kSlowFiles);
     agree(comm, [&] {
       if (comm.rank() != 0) return;
-      if (is_folder(o.checkpoint)) {
-        checkpoint = folder.next();
-        require(checkpoint || o.follow,
-                "{} contains no whole checkpoint (step-NNNNNNNNNN.h5). Use another folder.",
-                o.checkpoint);
-      } else {
-        checkpoint = std::make_unique<Checkpoint>(o.checkpoint);
-        checkpoint->verify();
-      }
+      checkpoint = o.follow ? folder.next() : open_checkpoint(o.checkpoint, warn);
     });
     const bool whole = comm.max(checkpoint != nullptr) == 0 ||
                        evaluate(world, *device, o, checkpoint.get(), signals);

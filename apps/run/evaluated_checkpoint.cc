@@ -10,6 +10,7 @@
 #include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/data/standard.h"
+#include "src/device/devices.h"
 
 namespace lockstep {
 
@@ -104,6 +105,38 @@ std::unique_ptr<Checkpoint> CheckpointFolder::next() {
     }
   }
   return nullptr;
+}
+
+std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path,
+                                            std::function<void(const std::string&)> warn) {
+  std::error_code unreadable;  // opening the file reports the error
+  if (std::filesystem::is_directory(path, unreadable)) {
+    auto newest = CheckpointFolder(path, std::move(warn)).next();
+    require(newest != nullptr,
+            "{} contains no whole checkpoint (step-NNNNNNNNNN.h5). Use another folder.", path);
+    return newest;
+  }
+  auto checkpoint = std::make_unique<Checkpoint>(path);
+  checkpoint->verify();
+  return checkpoint;
+}
+
+void CheckpointUse::declare(OptionRows& rows) {
+  rows.group("Options");
+  rows.text("CHECKPOINT", checkpoint, "",
+            "Checkpoint step-NNNNNNNNNN.h5, or a folder with checkpoints\n"
+            "A folder stands for its newest checkpoint.");
+  rows.choice("--weights", weights, "NAME",
+              "Weights: auto, ema or raw\n"
+              "ema is the moving average. auto is ema if the checkpoint has it, otherwise raw.",
+              {"auto", "ema", "raw"});
+  rows.choice("--precision", precision, "TYPE",
+              "Type of activations: fp32, bf16, or fp16 on GPUs [as trained]",
+              {"fp32", "bf16", "fp16"});
+  rows.text("--device", device, "NAME", "Device (see train_cifar --list)",
+            [](const std::string& name) { find(devices(), name); });
+  rows.optional_number("--threads", threads, Bounds::at_least(1),
+                       "Threads per rank [an equal share of the node's cores]");
 }
 
 EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,

@@ -1,5 +1,5 @@
-// The checkpoints that evaluate scores: a folder that a run may still write to, the description of
-// a checkpoint, and the test set for its network.
+// The checkpoints that evaluate and classify use: their options, a folder that a run may still
+// write to, the description of a checkpoint, and the test set for its network.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,8 @@
 
 #include "collectives/comm/comm.h"
 #include "net/checkpoint.h"
+#include "src/base/option_rows.h"
+#include "src/base/view.h"
 #include "src/data/dataset.h"
 
 namespace lockstep {
@@ -42,6 +44,11 @@ class CheckpointFolder {
   std::set<Stamp> damaged_;
 };
 
+/// The verified checkpoint that `path` names: a file, or the newest whole one in a folder. Throws
+/// Error if there is none.
+std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path,
+                                            std::function<void(const std::string&)> warn);
+
 /// A checkpoint without its weights.
 struct EvaluatedCheckpoint {
   std::string file, dataset, model, precision;
@@ -52,6 +59,19 @@ struct EvaluatedCheckpoint {
   std::uint64_t seed = 0;
 
   const char* section() const { return weights == "ema" ? "ema" : "parameters"; }
+};
+
+/// The options that evaluate and classify share.
+struct CheckpointUse {
+  std::string checkpoint;  ///< a file, or a folder with checkpoints
+  std::string weights = "auto", device = "auto";
+  std::string precision;  ///< empty: as trained
+  int threads = 0;        ///< per rank; 0: the node's cores divided by its ranks
+
+  void declare(OptionRows& rows);
+  Type type(const EvaluatedCheckpoint& subject) const {
+    return type_called(precision.empty() ? subject.precision : precision);
+  }
 };
 
 /// Collective. Describes `checkpoint`, which rank 0 has open; other ranks pass null. `weights`:

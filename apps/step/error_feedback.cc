@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 
+#include "apps/step/rank_sum.h"
 #include "apps/step/replica_check.h"
 #include "src/base/check.h"
 #include "src/base/plural.h"
@@ -25,7 +26,40 @@ std::vector<int> keepers(const Comm& comm, bool residual) {
   return ranks;
 }
 
+/// The residual of one rank while the loss scale changes. It is in units of scaled gradients, so it
+/// follows the scale. A skipped step does not change it.
+class ErrorFeedback : public RankSum {
+ public:
+  ErrorFeedback(const Layout& layout, float* residual, bool dynamic)
+      : layout_(layout), residual_(residual), before_(dynamic ? layout.count : 0) {}
+
+  void begin_step() override {
+    std::copy_n(residual_, before_.size(), before_.begin());
+    pending_ = !before_.empty();
+  }
+  bool pending() const override { return pending_; }
+  void settle(const LossScale& scale) override {
+    if (scale.skipped_last()) std::copy(before_.begin(), before_.end(), residual_);
+    if (scale.scale != scale.last) scale_trained(layout_, scale.scale / scale.last, residual_);
+    pending_ = false;
+  }
+  std::size_t bytes() const override { return before_.size() * sizeof(float); }
+  std::vector<Section> sections() override { return {{"wire", residual_}}; }
+
+ private:
+  const Layout& layout_;
+  float* residual_;
+  std::vector<float> before_;  ///< before the last step; empty: the scale is constant
+  bool pending_ = false;
+};
+
 }  // namespace
+
+std::unique_ptr<RankSum> make_error_feedback(const SumContext& o) {
+  float* const residual = o.reducer.traits().residual;
+  if (residual == nullptr) return nullptr;
+  return std::make_unique<ErrorFeedback>(o.layout, residual, o.dynamic);
+}
 
 std::vector<ConstSection> gather_residuals(const Comm& comm, const Layout& layout,
                                            const std::vector<Section>& own,
@@ -57,22 +91,6 @@ void scale_trained(const Layout& layout, float factor, float* values) {
     float* const first = values + parameter.range.begin;
     std::for_each_n(first, parameter.range.count, [factor](float& value) { value *= factor; });
   }
-}
-
-void ErrorFeedback::begin_step() {
-  std::copy_n(residual_, before_.size(), before_.begin());
-  pending_ = !before_.empty();
-}
-
-void ErrorFeedback::settle(const LossScale& scale) {
-  if (scale.skipped_last()) std::copy(before_.begin(), before_.end(), residual_);
-  if (scale.scale != scale.last) scale_trained(layout_, scale.scale / scale.last, residual_);
-  pending_ = false;
-}
-
-std::vector<Section> ErrorFeedback::sections() {
-  if (residual_ == nullptr) return {};
-  return {{"wire", residual_}};
 }
 
 std::string SavedResiduals::text() const { return fmt::format("scale {}, ranks {}", scale, ranks); }

@@ -1,5 +1,4 @@
-// ErrorFeedback: the residual of --wire (ReducerTraits::residual) while the loss scale changes, and
-// the residuals of all ranks in checkpoints.
+// Error feedback: the residuals of --wire (ReducerTraits::residual) of all ranks in checkpoints.
 #pragma once
 
 #include <cstddef>
@@ -15,33 +14,6 @@ namespace lockstep {
 
 /// Multiplies an arena of `layout` except its statistics, which are not scaled with the loss.
 void scale_trained(const Layout& layout, float factor, float* values);
-
-/// The residual of one rank. It is in units of scaled gradients, so it follows the loss scale. A
-/// skipped step does not change it.
-class ErrorFeedback : public RankSum {
- public:
-  /// `layout` outlives it. `residual` is ReducerTraits::residual; null: this rank rounds nothing.
-  /// `dynamic`: the loss scale changes.
-  ErrorFeedback(const Layout& layout, float* residual, bool dynamic)
-      : layout_(layout), residual_(residual), before_(dynamic && residual ? layout.count : 0) {}
-
-  /// Call before each step, whose sums change the residual.
-  void begin_step();
-  /// Whether settle() is due: the loss scale after the last step decides on the residual.
-  bool pending() const { return pending_; }
-  /// `scale`: after the last step.
-  void settle(const LossScale& scale);
-
-  std::size_t bytes() const override { return before_.size() * sizeof(float); }
-  /// "wire", the residual, if there is one. Not while pending().
-  std::vector<Section> sections() override;
-
- private:
-  const Layout& layout_;
-  float* residual_;
-  std::vector<float> before_;  ///< before the last step; empty: the scale is constant
-  bool pending_ = false;
-};
 
 /// Collective. Returns on rank 0 one section ("wire/0", "wire/1", ...) for each rank that passes
 /// its `own` (RankSum::sections(), at most one), in rank order, in `memory`; on other ranks none.

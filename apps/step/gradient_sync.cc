@@ -4,17 +4,30 @@
 
 namespace lockstep {
 
+// Each way of summing has its own file. A new one adds its name here and in the row below.
+MakeSum make_error_feedback;
+
+namespace {
+
+constexpr MakeSum* kWays[] = {make_error_feedback};
+
+}  // namespace
+
 GradientSync::GradientSync(StepParts& parts, Device& device, const Layout& layout, int shards,
                            bool dynamic, Stream& computing, GradientBuckets::Reduced reduced,
                            Record& record, Track* timeline)
     : policy_(parts.policy),
       reducer_(std::move(parts.reducer)),
       lanes_(parts.sync_bn ? std::move(parts.sync_bn) : std::make_unique<Lanes>()),
-      feedback_(layout, reducer_->traits().residual, dynamic),
       dense_(std::make_unique<DenseSum>(device, *reducer_, std::move(parts.buckets), policy_,
                                         layout.count, shards, *lanes_, computing,
-                                        std::move(reduced), record, timeline)),
-      sums_{dense_.get(), lanes_.get(), &feedback_} {
+                                        std::move(reduced), record, timeline)) {
+  const SumContext context{parts.comm, device, layout, *reducer_, computing, record, dynamic};
+  for (MakeSum* make : kWays) {
+    if (auto way = make(context)) sums_.push_back(others_.emplace_back(std::move(way)).get());
+  }
+  sums_.push_back(lanes_.get());
+  sums_.push_back(dense_.get());
   for (const Parameter& parameter : layout.parameters) {
     const auto number = static_cast<std::size_t>(parameter.layer);
     if (ranges_.size() <= number) ranges_.resize(number + 1);
@@ -33,11 +46,24 @@ GradientListener& GradientSync::of(int shard, int lane) {
 
 RankSum& GradientSync::owner(Range range) const {
   const auto owns = [&](const RankSum* sum) { return sum->owns(range); };
-  return **std::find_if(sums_.begin(), sums_.end(), owns);  // DenseSum owns all
+  return **std::find_if(sums_.begin(), sums_.end(), owns);
+}
+
+void GradientSync::begin_step() {
+  for (RankSum* sum : sums_) sum->begin_step();
 }
 
 void GradientSync::finish() {
   for (RankSum* sum : sums_) sum->finish();
+}
+
+bool GradientSync::pending() const {
+  return std::any_of(sums_.begin(), sums_.end(), [](const RankSum* sum) { return sum->pending(); });
+}
+
+void GradientSync::settle(const LossScale& scale) {
+  for (RankSum* sum : sums_)
+    if (sum->pending()) sum->settle(scale);
 }
 
 void GradientSync::look() {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "apps/step/dense_sum.h"
-#include "apps/step/error_feedback.h"
 #include "apps/step/step_parts.h"
 
 namespace lockstep {
@@ -25,6 +24,8 @@ class GradientSync {
   /// The listener for all gradients of own shard number `shard`, in lane `lane`. Valid until the
   /// next call for this lane.
   GradientListener& of(int shard, int lane);
+  /// RankSum::begin_step() of each.
+  void begin_step();
   /// The work that writes the header of this shard is enqueued.
   void header_written(int shard, int lane) {
     const Range header{0, Layout::kHeader};
@@ -32,6 +33,10 @@ class GradientSync {
   }
   /// RankSum::finish() of each.
   void finish();
+  /// RankSum::pending() of any.
+  bool pending() const;
+  /// RankSum::settle() of each that is pending().
+  void settle(const LossScale& scale);
 
   /// The sums: layout.count floats in memory of the device.
   float* gradients() const { return reducer_->gradients(); }
@@ -40,7 +45,6 @@ class GradientSync {
   const Reducer& reducer() const { return *reducer_; }
   Policy policy() const { return policy_; }
   Lanes& lanes() const { return *lanes_; }
-  ErrorFeedback& feedback() { return feedback_; }
   const std::vector<Range>& buckets() const { return dense_->buckets(); }
   /// Throws errors of sums in streams, which no other call reports.
   void look();
@@ -64,9 +68,9 @@ class GradientSync {
   Policy policy_;
   std::unique_ptr<Reducer> reducer_;
   std::unique_ptr<Lanes> lanes_;
-  ErrorFeedback feedback_;
+  std::vector<std::unique_ptr<RankSum>> others_;
   std::unique_ptr<DenseSum> dense_;  ///< last, because its work uses the others until it ends
-  std::vector<RankSum*> sums_;       ///< all of the above
+  std::vector<RankSum*> sums_;       ///< all of the above; DenseSum, which owns the rest, is last
   std::vector<Range> ranges_;        ///< by layer number; empty for layers without parameters
   std::vector<Listener> listeners_;  ///< by lane
 };

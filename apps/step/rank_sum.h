@@ -1,22 +1,30 @@
 // RankSum: one way of summing over the ranks during a step. Each way is one file: dense_sum.h sums
-// the gradients, sync_batch_norm.h the statistics of layers, error_feedback.h keeps the residuals
-// of rounding. GradientSync owns them.
+// the gradients, sync_batch_norm.h the statistics of layers, error_feedback.cc keeps the residuals
+// of rounding. GradientSync owns them, and gradient_sync.cc lists them.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "collectives/comm/comm.h"
+#include "collectives/reducer.h"
 #include "net/checkpoint.h"
 #include "net/layer.h"
+#include "net/loss_scale.h"
 #include "src/base/view.h"
 
 namespace lockstep {
+
+class Record;
 
 /// Used by the computing thread. A way overrides the calls that concern it.
 class RankSum {
  public:
   virtual ~RankSum() = default;
+  /// The first call of each step.
+  virtual void begin_step() {}
   /// Whether it sums the gradients in `range`: those of one layer, or the header.
   virtual bool owns(Range /*range*/) const { return false; }
   /// The work that writes `range` for own shard number `shard` is enqueued, in lane `lane`. Shards
@@ -25,14 +33,32 @@ class RankSum {
   /// Blocks until all sums of the step are in order: later work on Reducer::stream() finds them.
   /// Throws Error if a message fails.
   virtual void finish() {}
+  /// Whether settle() is due: the loss scale after the last step decides on its state.
+  virtual bool pending() const { return false; }
+  /// `scale`: after the last step.
+  virtual void settle(const LossScale& /*scale*/) {}
   /// Seconds that the computing thread has waited since construction.
   virtual double seconds() const { return 0; }
   /// Memory that this rank holds for it.
   virtual std::size_t bytes() const { return 0; }
   /// Arenas of the host that belong to the state of this rank only. The caller may read and write
-  /// them between steps.
+  /// them between steps, but not while pending().
   virtual std::vector<Section> sections() { return {}; }
 };
+
+/// What a way of summing may use. References outlive the way.
+struct SumContext {
+  Comm comm;  ///< duplicate() it for messages
+  Device& device;
+  const Layout& layout;
+  Reducer& reducer;  ///< of the gradients
+  Stream& computing;
+  Record& record;
+  bool dynamic;  ///< the loss scale changes
+};
+
+/// Makes one way. Null: this run does not need it. Collective.
+using MakeSum = std::unique_ptr<RankSum>(const SumContext& context);
 
 /// Own shards that are under way side by side. This class has a single lane: each shard is finished
 /// before the next begins. SyncBatchNorm has several if its layers need sums between them.

@@ -139,7 +139,7 @@ ReducerSpec statistics_spec(const Comm& comm, Device& device, const StepOptions&
 StepParts make_step_parts(const World& world, Device& device, const ModelEntry& entry,
                           const Dataset& dataset, const StepOptions& options, const RunPlan& plan) {
   const Comm& comm = world.comm();
-  StepParts parts;
+  StepParts parts{comm};
   parts.model = std::make_unique<Model>(device, entry, dataset.sample_shape(), dataset.classes(),
                                         plan.shard_batch, options.model.precision, true);
   agree(comm, [&] { parts.model->group(options.optimizer.groups); });

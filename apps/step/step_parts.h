@@ -18,11 +18,12 @@ namespace lockstep {
 class World;
 
 struct StepParts {
-  std::unique_ptr<Model> model;  ///< for training on plan.shard_batch samples at a time
-  std::unique_ptr<Optimizer> optimizer;
-  std::vector<Range> buckets;        ///< of the model's layout, in arena order
-  double bucket_mb = 0;              ///< the size that the buckets were cut to
-  std::unique_ptr<Reducer> reducer;  ///< for layout().count elements
+  Comm comm;
+  std::unique_ptr<Model> model = {};  ///< for training on plan.shard_batch samples at a time
+  std::unique_ptr<Optimizer> optimizer = {};
+  std::vector<Range> buckets = {};        ///< of the model's layout, in arena order
+  double bucket_mb = 0;                   ///< the size that the buckets were cut to
+  std::unique_ptr<Reducer> reducer = {};  ///< for layout().count elements
   Policy policy = Policy::wait;
   /// The model has as many lanes. Null: each shard has its own statistics.
   std::unique_ptr<SyncBatchNorm> sync_bn = nullptr;

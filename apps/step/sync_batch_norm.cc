@@ -30,37 +30,37 @@ class SyncBatchNorm::Queue : public Stream, public AcrossShards {
     if (record != nullptr) does_->after_each([record] { record->progress(); });
   }
 
-  void synchronize() override { expect(next_ == pieces_.size(), "a queue was not run"); }
+  void synchronize() override { expect(next_ == items_.size(), "a queue was not run"); }
   int threads() const override { return does_->threads(); }
   int shards() const override { return shards_; }
   void sum(Stream&, float* values, std::int64_t count) override {
-    pieces_.push_back({{}, values, count});
+    items_.push_back({{}, values, count});
   }
 
-  struct Piece {
+  struct Item {
     std::function<void()> work;  ///< none: the sum
     float* values = nullptr;
     std::int64_t count = 0;
   };
   /// Works up to the next sum and returns it; null: all is done.
-  const Piece* run() {
-    while (next_ < pieces_.size()) {
-      const Piece& piece = pieces_[next_++];
-      if (!piece.work) return &piece;
-      does_->enqueue([&piece] { piece.work(); });
+  const Item* run() {
+    while (next_ < items_.size()) {
+      const Item& item = items_[next_++];
+      if (!item.work) return &item;
+      does_->enqueue([&item] { item.work(); });
     }
-    pieces_.clear();
+    items_.clear();
     next_ = 0;
     return nullptr;
   }
   Stream& does() { return *does_; }
 
  private:
-  void append(std::function<void()> work) override { pieces_.push_back({std::move(work)}); }
+  void append(std::function<void()> work) override { items_.push_back({std::move(work)}); }
 
   std::unique_ptr<Stream> does_;  ///< of the thread that runs it
   int shards_;
-  std::vector<Piece> pieces_;
+  std::vector<Item> items_;
   std::size_t next_ = 0;  ///< to be done
 };
 
@@ -120,11 +120,11 @@ void SyncBatchNorm::run() {
     std::vector<float*> parts;
     std::int64_t count = 0;
     for (const auto& queue : queues_) {
-      const Queue::Piece* piece = queue->run();
-      if (piece == nullptr) continue;
-      expect(parts.empty() || piece->count == count, "shards do not ask for the same sums");
-      parts.push_back(piece->values);
-      count = piece->count;
+      const Queue::Item* item = queue->run();
+      if (item == nullptr) continue;
+      expect(parts.empty() || item->count == count, "shards do not ask for the same sums");
+      parts.push_back(item->values);
+      count = item->count;
     }
     more = !parts.empty();
     if (!more) break;

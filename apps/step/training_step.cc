@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "apps/step/error_feedback.h"
 #include "collectives/comm/flight_recorder.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
@@ -63,8 +64,8 @@ void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes 
   StepSlots::Slot& slot = slots_.next();
   record_.step(step + 1);
   const TimedSpan span(compute_track(), "step", step + 1);
-  settle_residual();
-  sync_->feedback().begin_step();
+  settle();
+  sync_->begin_step();
   StepInput& input = *slot.input();
   update_->plan_rates(step, rate, slots_.under_way(), input);
   input.stop = votes.stop ? 1.0f : 0.0f;
@@ -112,14 +113,14 @@ void TrainingStep::wait_for(const StepSlots::Slot& slot) {
 }
 
 /// Waits until it is known whether the last step was skipped.
-void TrainingStep::settle_residual() {
-  if (!sync_->feedback().pending()) return;
+void TrainingStep::settle() {
+  if (!sync_->pending()) return;
   wait_for(slots_.last());
-  sync_->feedback().settle(slots_.last().answer()->loss_scale);
+  sync_->settle(slots_.last().answer()->loss_scale);
 }
 
 std::vector<Section> TrainingStep::own_sections() {
-  settle_residual();
+  settle();
   return sync_->sections();
 }
 

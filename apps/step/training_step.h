@@ -107,7 +107,7 @@ class TrainingStep {
   std::vector<std::pair<std::string, std::size_t>> memory() const;
 
  private:
-  void settle_residual();
+  void settle();
   void wait_for(const StepSlots::Slot& slot);
   void enqueue_work(Loader& loader);
   void compute_shards(Loader& loader, int first);

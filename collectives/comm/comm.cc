@@ -163,14 +163,14 @@ std::vector<std::string> Comm::gather(const std::string& text) const {
   std::vector<std::int64_t> lengths(ranks);
   check(MPI_Gather(&own, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, 0, raw(*this)));
 
-  // MPI counts the bytes of all ranks together in an int. Each call takes a piece of every text.
-  const std::int64_t piece = std::max<std::int64_t>(1, largest_message_ / size_);
+  // MPI counts the bytes of all ranks together in an int. Each call takes a chunk of every text.
+  const std::int64_t chunk = std::max<std::int64_t>(1, largest_message_ / size_);
   std::vector<std::string> result(ranks);
   std::vector<int> counts(ranks), offsets(ranks);
   std::string all;
-  for (std::int64_t begin = 0; begin < longest; begin += piece) {
+  for (std::int64_t begin = 0; begin < longest; begin += chunk) {
     const auto part = [&](std::int64_t length) {
-      return static_cast<int>(std::clamp<std::int64_t>(length - begin, 0, piece));
+      return static_cast<int>(std::clamp<std::int64_t>(length - begin, 0, chunk));
     };
     int total = 0;
     for (std::size_t i = 0; i < ranks; ++i) {

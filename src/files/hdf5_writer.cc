@@ -21,19 +21,19 @@
 namespace lockstep {
 namespace {
 
-/// Extents of the pieces, each with its own checksum: the whole array, or equal parts of at most
+/// Extents of the chunks, each with its own checksum: the whole array, or equal parts of at most
 /// about 1 MiB.
-std::array<hsize_t, Shape::kMaxRank> piece_of(const Shape& shape) {
+std::array<hsize_t, Shape::kMaxRank> chunk_of(const Shape& shape) {
   constexpr std::int64_t kElements = (1 << 20) / sizeof(float);
-  std::array<hsize_t, Shape::kMaxRank> piece{};
+  std::array<hsize_t, Shape::kMaxRank> chunk{};
   std::int64_t count = shape.count();
   for (int axis = 0; axis < shape.rank(); ++axis) {
     const std::int64_t cuts = std::clamp<std::int64_t>(ceil_div(count, kElements), 1, shape[axis]);
     const std::int64_t extent = ceil_div(shape[axis], cuts);
     count = count / shape[axis] * extent;
-    piece[axis] = static_cast<hsize_t>(extent);
+    chunk[axis] = static_cast<hsize_t>(extent);
   }
-  return piece;
+  return chunk;
 }
 
 }  // namespace
@@ -95,8 +95,8 @@ void Hdf5Writer::array(const std::string& name, const Shape& shape, std::span<co
   const Hdf5Id links(body.check(H5Pcreate(H5P_LINK_CREATE)));
   body.check(H5Pset_create_intermediate_group(links, 1));
   const Hdf5Id creation(body.check(H5Pcreate(H5P_DATASET_CREATE)));
-  if (!values.empty()) {  // HDF5 has no empty pieces
-    body.check(H5Pset_chunk(creation, shape.rank(), piece_of(shape).data()));
+  if (!values.empty()) {  // HDF5 has no empty chunks
+    body.check(H5Pset_chunk(creation, shape.rank(), chunk_of(shape).data()));
     body.check(H5Pset_fletcher32(creation));
   }
   const Hdf5Id set(body.check(

@@ -247,14 +247,11 @@ TEST(Cost, TwoTreesSendAboutTwiceALongBucketAndOneTreeMore) {
   }
 }
 
-TEST(Cost, OfAnEmptyBucketIsZero) {
-  for (const AlgorithmEntry& entry : algorithms())
+TEST(Cost, OfAnEmptyBucketAndOfOneRankIsZero) {
+  for (const AlgorithmEntry& entry : algorithms()) {
     EXPECT_EQ(cost(entry.algorithm, 4, 0, kLink), 0) << entry.name;
-}
-
-TEST(Cost, OfOneRankIsZero) {
-  for (const AlgorithmEntry& entry : algorithms())
     EXPECT_EQ(cost(entry.algorithm, 1, 1000, kLink), 0) << entry.name;
+  }
 }
 
 std::string_view cheapest(int size, std::vector<Range> buckets, const Link& link = kLink) {

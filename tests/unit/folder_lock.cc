@@ -46,10 +46,9 @@ class FolderLockTest : public ::testing::Test {
   }
   void expect_taken_over(const std::string& why) {
     const FolderLock lock(folder_.path(), "--log-dir");
-    EXPECT_NE(lock.note().find("took over --log-dir " + folder_.path().string() + " from run"),
-              std::string::npos)
-        << lock.note();
-    EXPECT_NE(lock.note().find(why), std::string::npos) << lock.note();
+    EXPECT_TRUE(
+        mentions(lock.note(), {"took over --log-dir " + folder_.path().string() + " from run"}));
+    EXPECT_TRUE(mentions(lock.note(), {why}));
     EXPECT_EQ(folder_.names(), Names{"run.lock.2"});
     lock.require_held();
   }
@@ -67,9 +66,9 @@ TEST_F(FolderLockTest, TheSecondRunLearnsTheNameOfTheFirst) {
          {"--log-dir " + folder_.path().string() + " is in use by run 4a11 (host " + host_name(),
           fmt::format("process {}, since 20", ::getpid()), std::string("choose another --log-dir"),
           std::string("is free after 180 s")}) {
-      EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+      EXPECT_TRUE(mentions(text, {part})) << part << " in: " << text;
     }
-    EXPECT_NE(FolderLock::holder(folder_.path()).find("run 4a11"), std::string::npos);
+    EXPECT_TRUE(mentions(FolderLock::holder(folder_.path()), {"run 4a11"}));
     lock.require_held();
     EXPECT_EQ(folder_.names(), Names{"run.lock.1"}) << "a refused run leaves no file";
   }
@@ -99,7 +98,7 @@ TEST_F(FolderLockTest, AReusedProcessNumberIsNotTheHolder) {
 TEST_F(FolderLockTest, OnAnotherMachineOnlyASilentRunIsTakenOver) {
   put(folder_ / "run.lock.1", text_with("space", "another boot"));
   touched_ago("run.lock.1", FolderLock::kSilence - 60);
-  EXPECT_NE(refusal().find("is in use by run"), std::string::npos);
+  EXPECT_TRUE(mentions(refusal(), {"is in use by run"}));
   touched_ago("run.lock.1", FolderLock::kSilence + 60);
   EXPECT_EQ(FolderLock::holder(folder_.path()), "");
   expect_taken_over("no sign of life for");
@@ -114,7 +113,7 @@ TEST_F(FolderLockTest, OnAnotherMachineAHolderMayBeDead) {
   const auto silent = FolderLock::silent_holder(folder_.path());
   ASSERT_TRUE(silent);
   EXPECT_NEAR(static_cast<double>(silent->seconds), 50, 5);
-  EXPECT_NE(silent->holder.find(host_name()), std::string::npos) << silent->holder;
+  EXPECT_TRUE(mentions(silent->holder, {host_name()}));
   EXPECT_EQ(FolderLock::silent_holder(folder_.path())->stamp, silent->stamp);
   touched_ago(name, 0);
   EXPECT_NE(FolderLock::silent_holder(folder_.path())->stamp, silent->stamp) << "a sign of life";
@@ -154,7 +153,7 @@ TEST_F(FolderLockTest, WithoutABootIdOnlyASilentRunIsTakenOver) {
   put(folder_ / "run.lock.1",
       text_with("pid", "999999999"));  // as another host sees a living process
   const std::string refused = refusal();
-  EXPECT_NE(refused.find("is in use by run"), std::string::npos) << refused;
+  EXPECT_TRUE(mentions(refused, {"is in use by run"}));
   if (refused.empty()) return;
   touched_ago("run.lock.1", FolderLock::kSilence + 60);
   expect_taken_over("no sign of life for");
@@ -167,17 +166,17 @@ TEST_F(FolderLockTest, ARequeuedJobTakesOverFromItself) {
   put(folder_ / "run.lock.1", text);
   ::setenv("SLURM_JOB_ID", "77", 1);
   ::setenv("SLURM_CLUSTER_NAME", "east", 1);
-  EXPECT_NE(refusal().find(", job 77, since"), std::string::npos) << "another step of the same job";
+  EXPECT_TRUE(mentions(refusal(), {", job 77, since"})) << "another step of the same job";
   ::setenv("SLURM_RESTART_COUNT", "1", 1);
   ::setenv("SLURM_CLUSTER_NAME", "west", 1);
-  EXPECT_NE(refusal().find("is in use"), std::string::npos) << "a job of another cluster";
+  EXPECT_TRUE(mentions(refusal(), {"is in use"})) << "a job of another cluster";
   ::setenv("SLURM_CLUSTER_NAME", "east", 1);
   expect_taken_over("its job was requeued");
 }
 
 TEST_F(FolderLockTest, AnIncompleteFileIsRespectedForAWhile) {
   put(folder_ / "run.lock.1", "");
-  EXPECT_NE(refusal().find("in use by a run that is just starting"), std::string::npos);
+  EXPECT_TRUE(mentions(refusal(), {"in use by a run that is just starting"}));
   touched_ago("run.lock.1", FolderLock::kSilence + 60);
   const FolderLock lock(folder_.path(), "--log-dir");
   EXPECT_EQ(folder_.names(), Names{"run.lock.2"});
@@ -281,10 +280,8 @@ TEST_F(FolderLockTest, OnlyOneOfManyWinsAtTheSameInstant) {
 TEST_F(FolderLockTest, APipeOrAFolderInPlaceOfAClaimBlocksNothing) {
   ASSERT_EQ(::mkfifo((folder_ / "run.lock.1").c_str(), 0666), 0);
   for (const bool pipe : {true, false}) {
-    EXPECT_NE(error_of([&] {
-                FolderLock(folder_.path(), "--log-dir");
-              }).find("the folder is free after 180 s"),
-              std::string::npos);
+    EXPECT_TRUE(mentions(error_of([&] { FolderLock(folder_.path(), "--log-dir"); }),
+                         {"the folder is free after 180 s"}));
     if (!pipe) break;
     std::filesystem::remove(folder_ / "run.lock.1");
     std::filesystem::create_directory(folder_ / "run.lock.1");

@@ -41,7 +41,7 @@ TEST(Help, ShowsTheCommonOptionsOnOnePage) {
   EXPECT_LE(lines.size(), 60u);
   for (const std::string& line : lines) EXPECT_LE(line.size(), 100u) << line;
   EXPECT_EQ(options_in(answer({"--help"})).size(), 25u);
-  EXPECT_NE(lines.back().find("--help-all"), std::string::npos);
+  EXPECT_TRUE(mentions(lines.back(), {"--help-all"}));
   EXPECT_EQ(answer({"-h"}), answer({"--help"}));
 }
 
@@ -63,7 +63,7 @@ TEST(Help, ExplainsEachOptionWithAnExampleThatIsAccepted) {
     EXPECT_EQ(answer({"--help=" + name.substr(2)}), text);
     EXPECT_TRUE(text.starts_with(name)) << text;
     for (const char* fact : {"Type", "Default", "Group", "Example"})
-      EXPECT_NE(text.find(fmt::format("\n    {} ", fact)), std::string::npos) << text;
+      EXPECT_TRUE(mentions(text, {fmt::format("\n    {} ", fact)}));
     std::smatch example;
     ASSERT_TRUE(std::regex_search(text, example, std::regex("mpirun -np 4 train_reuters (.*)")));
     std::istringstream words(std::regex_replace(example[1].str(), std::regex("'"), ""));
@@ -71,7 +71,7 @@ TEST(Help, ExplainsEachOptionWithAnExampleThatIsAccepted) {
     EXPECT_NE(answer({std::istream_iterator<std::string>(words), {}}), "") << text;
   }
   const std::string momentum = answer({"--help", "momentum"});
-  EXPECT_NE(momentum.find("number from 0 to 1"), std::string::npos) << momentum;
+  EXPECT_TRUE(mentions(momentum, {"number from 0 to 1"}));
 }
 
 TEST(Help, NamesTheNearestOptions) {
@@ -81,7 +81,7 @@ TEST(Help, NamesTheNearestOptions) {
       FAIL() << topic;
     } catch (const Error& error) {
       EXPECT_EQ(error.exit_code(), kExitUsage);
-      EXPECT_NE(std::string(error.what()).find(near), std::string::npos) << error.what();
+      EXPECT_TRUE(mentions(std::string(error.what()), {near})) << error.what();
     }
   }
 }

@@ -93,10 +93,10 @@ TEST(Options, ALeadingTildeIsTheHomeFolder) {
   EXPECT_EQ(o.model.init, "x/~/y.h5");
   EXPECT_EQ(o.reports.log_dir, "/home/user/logs");
   EXPECT_EQ(o.reports.trace, "/home/user");
-  EXPECT_NE(refusal({"--config", "~/none.toml"}).find("/home/user/none.toml"), std::string::npos);
-  EXPECT_NE(refusal({"--data", "~other/x"}).find("./~other/x"), std::string::npos);
+  EXPECT_TRUE(mentions(refusal({"--config", "~/none.toml"}), {"/home/user/none.toml"}));
+  EXPECT_TRUE(mentions(refusal({"--data", "~other/x"}), {"./~other/x"}));
   ASSERT_EQ(::unsetenv("HOME"), 0);
-  EXPECT_NE(refusal({"--data", "~/x"}).find("HOME"), std::string::npos);
+  EXPECT_TRUE(mentions(refusal({"--data", "~/x"}), {"HOME"}));
   EXPECT_EQ(refusal({"--data", "x"}), "");
   ::setenv("HOME", before.c_str(), 1);
 }
@@ -251,14 +251,14 @@ TEST(Options, OfTheOptimizerAreRecordedAndNoOthers) {
   const Options o = parse({"--optimizer", "adamw", "--beta1=0.5", "--weight-decay=0.01"});
   EXPECT_EQ(o.optimizer.own,
             (OptimizerOptions{{"beta1", 0.5f}, {"beta2", 0.999f}, {"epsilon", 1e-8f}}));
-  EXPECT_NE(o.text.find("beta1=0.5\n"), std::string::npos) << o.text;
+  EXPECT_TRUE(mentions(o.text, {"beta1=0.5\n"}));
   EXPECT_EQ(o.text.find("momentum"), std::string::npos) << o.text;
   EXPECT_EQ(o.schedule.rate.base, 0.001) << "the optimizer's own";
   EXPECT_EQ(parse({"--optimizer", "adam", "--lr=0.1"}).schedule.rate.base, 0.1);
-  EXPECT_NE(parse({}).text.find("momentum=0\n"), std::string::npos);
+  EXPECT_TRUE(mentions(parse({}).text, {"momentum=0\n"}));
   const Options nadam = parse({"--optimizer", "nadam"});
   EXPECT_EQ(nadam.optimizer.own.at("epsilon"), 1e-7f) << "its own default";
-  EXPECT_NE(nadam.text.find("epsilon=1e-07\n"), std::string::npos) << nadam.text;
+  EXPECT_TRUE(mentions(nadam.text, {"epsilon=1e-07\n"}));
   EXPECT_EQ(parse({"--optimizer", "nadam", "--epsilon=1e-8"}).optimizer.own.at("epsilon"), 1e-8f);
 }
 
@@ -305,10 +305,8 @@ TEST(Options, AGroupIsAPatternAndItsSettings) {
   EXPECT_EQ(o.optimizer.groups[1].rate, 0);
   EXPECT_EQ(o.optimizer.groups[1].decay, 1e-4f);
   EXPECT_EQ(parse({"--group=a:weight-decay=0"}).optimizer.groups[0].rate, 1);
-  EXPECT_NE(o.text.find("\ngroup=[\"conv?/*:lr=0.5\", \"*:lr=0,weight-decay=1e-4\"]\n"),
-            std::string::npos)
-      << o.text;
-  EXPECT_NE(parse({}).text.find("\ngroup=[]\n"), std::string::npos) << "for a resume to compare";
+  EXPECT_TRUE(mentions(o.text, {"\ngroup=[\"conv?/*:lr=0.5\", \"*:lr=0,weight-decay=1e-4\"]\n"}));
+  EXPECT_TRUE(mentions(parse({}).text, {"\ngroup=[]\n"})) << "for a resume to compare";
 }
 
 TEST(Options, AnInvalidGroupIsRefused) {
@@ -346,7 +344,7 @@ TEST(Options, ThatShapeTheWeightsNameTheirDefaults) {
     const Options o = parse({"--optimizer", std::string(optimizer.name), "--lr=0.1"});
     for (const auto& [name, by_default] : o.shaping) {
       if (name == "optimizer" || o.text.find("\n" + name + "=") == std::string::npos) continue;
-      EXPECT_NE(o.text.find(fmt::format("\n{}={}\n", name, by_default)), std::string::npos)
+      EXPECT_TRUE(mentions(o.text, {fmt::format("\n{}={}\n", name, by_default)}))
           << name << " of " << optimizer.name << " is by default " << by_default;
     }
   }

@@ -36,6 +36,7 @@ void check(std::span<const Entry> menu, const std::string& heading) {
   const std::string list = listed(menus(), heading);
   const std::string refusal = error_of([&] { find(menu, "no such thing"); });
   EXPECT_TRUE(mentions(refusal, {fmt::format("unknown {} \"no such thing\"", Entry::kind)}));
+  EXPECT_FALSE(mentions(refusal, {"did you mean"})) << "no name is near";
   std::set<std::string_view> names;
   for (const Entry& entry : menu) {
     EXPECT_TRUE(names.insert(entry.name).second) << entry.name << " stands there twice";

@@ -43,7 +43,7 @@ class CudaStream final : public Stream {
   }
 
  private:
-  void enqueue(std::function<void()>) override {
+  void append(std::function<void()>) override {
     expect(false, "a stream of a GPU cannot run host code");
   }
 
