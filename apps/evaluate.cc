@@ -133,7 +133,11 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     type = o.type(subject);
     require_precision(device, type);
   });
-  choose_kernels(world, device, *entry, *data.test, Evaluation::kBatch, type, /*training=*/false);
+  choose_kernels(world, device, [&] {
+    const Dataset& test = *data.test;
+    Model(device, *entry, test.sample_shape(), test.classes(), Evaluation::batch_size(device, test),
+          type, /*training=*/false);
+  });
   agree(comm, [&] {
     evaluation = std::make_unique<Evaluation>(device, *entry, *data.test, type, o.test_views);
     evaluation->after_each([&record] { record.progress(); });

@@ -65,6 +65,11 @@ std::int64_t bucket_bytes(int hosts, const Link& link, std::int64_t gradients) {
   return std::int64_t{1} << std::lround(std::floor(std::log2(taken)));
 }
 
+std::int64_t device_bucket_bytes(std::int64_t count) {
+  constexpr std::int64_t kLeast = 1 << 20, kMost = 8 << 20;
+  return std::clamp(count * static_cast<std::int64_t>(sizeof(float)) / 8, kLeast, kMost);
+}
+
 /// Adds its lifetime without callbacks to exposed_.
 class GradientBuckets::Exposed {
  public:

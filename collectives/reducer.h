@@ -106,6 +106,9 @@ struct ReducerSpec {
   bool overflows = false;
   /// Elements at the beginning of the gradients that are always sent in fp32.
   std::int64_t exact = 0;
+  /// The caller makes two reducers whose sums may be under way at the same time. NCCL must then
+  /// launch the sums of all communicators in one order.
+  bool beside_another = false;
   /// The caller finishes each bucket before it starts the next. Else several are under way at once,
   /// as in a backward pass. "auto" measures in the same way.
   bool one_by_one = false;
@@ -130,7 +133,7 @@ const ReducerEntry& find_reducer(std::string_view name);
 
 /// Makes the reducer `name`. "auto" selects one: in memory of the host shared on one host, and
 /// between hosts hierarchical or the fastest of three, all in canonical order. For GPUs see
-/// collectives/reducers/device_choice.h. A reducer of the host is staged if the host may not touch
+/// collectives/reducers/device_choice.h; a single rank with a GPU adds nothing. A reducer of the host is staged if the host may not touch
 /// the device's memory. Throws the same Error with the reason on all ranks if it cannot run. All
 /// ranks pass the same `name` and `spec`, except `device`, `why`, `timeout_seconds` and
 /// `nccl_max_ctas`; else all throw an Error that names the ranks and the values. Collective.

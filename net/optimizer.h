@@ -133,7 +133,7 @@ class Optimizer {
   /// of `layout`. Throws Error if memory is short.
   virtual void plan(Device& /*device*/, const Layout& /*layout*/) {}
   /// Enqueues the work before update() of any span of a range: the costly pieces of a layerwise
-  /// optimizer that this rank computes.
+  /// optimizer that this rank computes. update() may step a span together with a later one.
   virtual void begin(Stream& /*stream*/, const UpdateSpan& /*span*/, const TrainingState& /*state*/,
                      const UpdateRates* /*now*/) const {}
   /// Enqueues the step of all elements of `span`, whose ends are multiples of 16, and of their

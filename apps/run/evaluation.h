@@ -29,11 +29,16 @@ struct Answers {
   std::vector<float> samples, labels, logits;
 };
 
-/// An inference model with its batch buffer. The batches are always the same, kBatch consecutive
-/// samples each, and the sums over the ranks are integers. The ranks only divide the batches.
+/// An inference model with its batch buffer. The batches are always the same, batch_size()
+/// consecutive samples each, and the sums over the ranks are integers. The ranks only divide the
+/// batches.
 class Evaluation {
  public:
-  static constexpr std::int64_t kBatch = 100;
+  /// Of the host's memory. An asynchronous device needs more samples to be busy.
+  static constexpr std::int64_t kBatch = 100, kDeviceBatch = 1000;
+
+  /// kBatch or kDeviceBatch samples, but of large images fewer than the latter.
+  static std::int64_t batch_size(const Device& device, const Dataset& dataset);
 
   /// With `views` the logits of an image are the weighted mean of those of kTestViews. Throws the
   /// usage Error if samples are no images.
@@ -62,8 +67,11 @@ class Evaluation {
   Answers first_batch();
 
  private:
-  /// Enqueues the work that scores samples `first` to first + count - 1. Returns their logits.
-  View score_batch(std::int64_t first, std::int64_t count);
+  /// Enqueues the work that scores samples `first` to first + count - 1. Returns their logits. With
+  /// `later` the work adds the number in position_ to `first` when it runs.
+  View score_batch(std::int64_t first, std::int64_t count, bool later = false);
+  /// The same for a whole batch, as a graph if the device gains from it.
+  void repeat_batch(std::int64_t number);
   View mean_of_views(View images);
   /// Reads them on the host and enqueues their copy.
   void copy_batch(std::int64_t first, std::int64_t count, View images);
@@ -71,6 +79,7 @@ class Evaluation {
   Device& device_;
   const Dataset& dataset_;
   Model model_;
+  const std::int64_t batch_;
   std::unique_ptr<Stream> stream_;
   /// Places of a batch, and of sums: a Score, then the confusion table.
   std::size_t images_, labels_, sums_, sums_bytes_;
@@ -83,6 +92,10 @@ class Evaluation {
   /// Null: the device's memory is the host's, or the data set does not fit into it. Then the host
   /// reads each batch.
   std::unique_ptr<ResidentSet> resident_;
+  /// The first sample of each batch, on the host; the one of the graph's batch, on the device.
+  Memory firsts_, first_;
+  const float* captured_ = nullptr;  ///< the parameters that graph_ reads
+  std::unique_ptr<Graph> graph_;     ///< scores a whole batch
 };
 
 }  // namespace lockstep

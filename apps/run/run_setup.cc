@@ -139,8 +139,14 @@ void RunSetup::choose_device(Device* given) {
 }
 
 void RunSetup::choose_kernels(const std::string& before) {
-  lockstep::choose_kernels(world, *device, entry, *data.train, plan.shard_batch,
-                           options.model.precision, /*training=*/true, before);
+  const auto plan_step = [&] {
+    const Dataset& train = *data.train;
+    Model model(*device, entry, train.sample_shape(), train.classes(), plan.shard_batch,
+                options.model.precision, /*training=*/true);
+    model.group(options.optimizer.groups);
+    make_optimizer(options.optimizer.name, options.optimizer.own)->plan(*device, model.layout());
+  };
+  lockstep::choose_kernels(world, *device, plan_step, before);
 }
 
 TrainingStep RunSetup::make_step(Timeline* timeline) const {
@@ -174,15 +180,12 @@ void require_precision(const Device& device, Type type) {
                  : "--precision fp32");
 }
 
-void choose_kernels(World& world, Device& device, const ModelEntry& entry, const Dataset& dataset,
-                    std::int64_t batch, Type type, bool training, const std::string& before) {
+void choose_kernels(World& world, Device& device, const std::function<void()>& plan,
+                    const std::string& before) {
   constexpr double kSlowTuning = 1800;  // seconds for the watchdog; 0: its default
   world.flight_recorder().mine().phase("choosing kernels",
                                        device.tuning().empty() ? 0 : kSlowTuning);
-  const auto plan_model = [&] {
-    Model(device, entry, dataset.sample_shape(), dataset.classes(), batch, type, training);
-  };
-  tune(world.comm(), device, cache_folder(), plan_model, before);
+  tune(world.comm(), device, cache_folder(), plan, before);
 }
 
 void tune(const Comm& comm, Device& device, const std::filesystem::path& folder,

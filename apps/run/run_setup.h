@@ -56,9 +56,9 @@ class RunSetup {
 /// Throws a usage Error if `device` has no activations of `type`.
 void require_precision(const Device& device, Type type);
 
-/// Collective: tune() for a model on batches of `batch` samples of `dataset`.
-void choose_kernels(World& world, Device& device, const ModelEntry& entry, const Dataset& dataset,
-                    std::int64_t batch, Type type, bool training, const std::string& before = {});
+/// Collective: tune() with the cache of this user.
+void choose_kernels(World& world, Device& device, const std::function<void()>& plan,
+                    const std::string& before = {});
 
 /// Collective. If `device` can measure kernels (Device::tune), rank 0 measures those that `plan`
 /// plans, and all ranks with its device and library use the same. Known kernels are not measured

@@ -108,17 +108,17 @@ struct ScheduleOptions {
   }
 };
 
-/// MiB of a bucket if neither --bucket-mb nor a link between hosts sets them.
+/// MiB of a bucket on CPU cores if neither --bucket-mb nor a link between hosts sets them.
 inline constexpr double kDefaultBucketMb = 1;
 
 /// The all-reduce, and the time that ranks wait for each other.
 struct RankOptions {
   std::string reducer = "auto";
-  double bucket_mb = 0;   ///< 0: kDefaultBucketMb, or the size that suits the link between hosts
+  double bucket_mb = 0;   ///< 0: kDefaultBucketMb, or what suits the device or the hosts' link
   Type wire = Type::f32;  ///< the type of numbers in messages between hosts
   std::string progress = "auto";
   double timeout = 60;    ///< seconds without progress after which the run ends with a reason
-  int nccl_max_ctas = 0;  ///< thread blocks of an all-reduce; 0: NCCL's own choice
+  int nccl_max_ctas = 0;  ///< thread blocks of an all-reduce; 0: 8, or NCCL's own choice
 
   void declare(OptionRows& rows) {
     constexpr double kLargestBucket = 1 << 20;  // MiB: more than any model has
@@ -129,9 +129,10 @@ struct RankOptions {
         .common();
     rows.optional_number("--nccl-max-ctas", nccl_max_ctas, Bounds::at_least(1, kMostCtas),
                          "Most thread blocks (CTAs) that NCCL's all-reduce uses "
-                         "[NCCL's choice; 4 with --deterministic]");
+                         "[8; between hosts NCCL's choice; 4 with --deterministic]");
     rows.optional_number("--bucket-mb", bucket_mb, Bounds::above_zero(kLargestBucket),
                          "Size of a gradient bucket in MiB [1; measured between hosts]\n"
+                         "On GPUs the default is an eighth of all gradients, from 1 to 8 MiB.\n"
                          "Between hosts, --reducer auto chooses the size at which bytes take ten "
                          "times as long as latencies.");
     rows.add(

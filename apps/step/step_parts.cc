@@ -30,6 +30,10 @@ class WorkOfRanks : public SharedWork {
   Comm comm_;
 };
 
+/// Thread blocks of NCCL's sums on one host. More would take multiprocessors from the backward pass,
+/// which hides the sums.
+constexpr int kCtasOnOneHost = 8;
+
 /// The parts that cut_buckets() does not mix: the layers. The first one includes the header.
 std::vector<Range> bucket_parts(const Layout& layout) {
   std::vector<Range> parts = layout.layers;
@@ -48,6 +52,8 @@ bool chooses_by_link(const Device& device, const StepOptions& options) {
 double choose_buckets(int hosts, const Device& device, const StepOptions& options,
                       std::int64_t count, const std::function<Link()>& link) {
   if (options.ranks.bucket_mb > 0) return options.ranks.bucket_mb;
+  if (!device.traits().memory_is_host)
+    return static_cast<double>(device_bucket_bytes(count)) * 0x1p-20;
   if (hosts == 1 || !chooses_by_link(device, options)) return kDefaultBucketMb;
   const std::int64_t gradients = count * static_cast<std::int64_t>(sizeof(float));
   return static_cast<double>(bucket_bytes(hosts, link(), gradients)) * 0x1p-20;
@@ -155,8 +161,14 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   const bool syncs = options.model.sync_bn && !places.empty();
   // Both reducers use one measurement.
   if (syncs && hosts > 1 && chooses_by_link(device, options)) connector.link();
-  parts.reducer =
-      connector.connect(reducer_spec(comm, device, options, layout.count, parts.buckets));
+  const auto connect = [&](ReducerSpec spec) {
+    spec.beside_another = syncs;
+    return connector.connect(std::move(spec));
+  };
+  ReducerSpec spec = reducer_spec(comm, device, options, layout.count, parts.buckets);
+  if (hosts == 1 && spec.nccl_max_ctas == 0 && !spec.deterministic)
+    spec.nccl_max_ctas = kCtasOnOneHost;
+  parts.reducer = connect(std::move(spec));
   parts.policy = choose_policy(options.ranks.progress, *parts.reducer, world.threads_allowed());
   if (device.traits().memory_is_host && comm.size() > 1)
     parts.shared_work = std::make_unique<WorkOfRanks>(comm.duplicate());
@@ -164,7 +176,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   require_lanes(comm, device, options, plan);
   agree(comm, [&] { parts.model->make_lanes(plan.lanes); });
   parts.sync_bn = std::make_unique<SyncBatchNorm>(
-      device, connector.connect(statistics_spec(comm, device, options, places)), places,
+      device, connect(statistics_spec(comm, device, options, places)), places,
       comm.size(), plan.lanes, &world.flight_recorder().mine());
   return parts;
 }

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-StepUpdate::StepUpdate(Device& device, Stream& stream, const Layout& layout,
+StepUpdate::StepUpdate(Device& device, Stream& stream, bool in_stream, const Layout& layout,
                        const std::vector<Range>& buckets, const Optimizer& optimizer,
                        const TrainingState& state, const StepOptions& options, const RunPlan& plan,
                        Track* timeline)
@@ -20,16 +20,45 @@ StepUpdate::StepUpdate(Device& device, Stream& stream, const Layout& layout,
       timeline_(timeline),
       ema_(options.optimizer.ema),
       scaling_(options.loss_scaling()),
-      waits_for_all_(options.optimizer.clip_norm > 0 || scaling_.dynamic || optimizer.layerwise()) {
+      waits_for_all_(options.optimizer.clip_norm > 0 || scaling_.dynamic ||
+                     (optimizer.layerwise() && !in_stream)) {
   if (options.optimizer.clip_norm > 0)
     clip_ = std::make_unique<GradientClip>(device, layout, options.optimizer.clip_norm);
   if (scaling_.on()) {
     scaler_ = std::make_unique<LossScaler>(device, layout, scaling_);
     set_loss_scale({.scale = scaling_.scale, .last = scaling_.scale});
   }
-  const std::vector<Range> all = {{0, layout.count}};
-  for (const Range& range : waits_for_all_ ? all : buckets)
-    spans_.push_back(plan_update(layout, range, optimizer));
+  if (optimizer.layerwise() && !waits_for_all_) {
+    beside_ = device.stream(Priority::high);
+    summed_ = device.event();
+    stepped_ = device.event();
+  }
+  plan_spans(waits_for_all_ ? std::vector<Range>{{0, layout.count}} : buckets);
+}
+
+StepUpdate::~StepUpdate() {
+  try {  // after an error, work may be left
+    if (beside_) beside_->synchronize();
+  } catch (...) {  // TrainingStep::take() has thrown it
+  }
+}
+
+/// A layerwise optimizer steps a parameter when the last of its buckets is in order.
+void StepUpdate::plan_spans(const std::vector<Range>& buckets) {
+  std::int64_t begin = 0;
+  for (const Range& bucket : buckets) {
+    Range range = bucket;
+    if (optimizer_.layerwise()) {
+      std::int64_t end = begin;
+      for (const Parameter& parameter : layout_.parameters) {
+        const std::int64_t aligned = Layout::aligned(parameter.range.end());
+        if (aligned <= bucket.end()) end = std::max(end, aligned);
+      }
+      range = {begin, end - begin};
+      begin = end;
+    }
+    spans_.push_back(plan_update(layout_, range, optimizer_));
+  }
 }
 
 void StepUpdate::plan_rates(std::int64_t step, float rate, std::int64_t ahead,
@@ -65,12 +94,19 @@ void StepUpdate::finish(StepInput* now) {
   if (scaling_.dynamic) scaler_->enqueue(stream_, state_.gradients, &now->by_skips, &now->rates);
   if (clip_) clip_->enqueue(stream_, state_.gradients, &now->rates);
   if (waits_for_all_) apply(spans_.front(), now);
+  if (!beside_) return;
+  stepped_->record(*beside_);
+  stepped_->wait(stream_);
 }
 
 void StepUpdate::apply(const std::vector<UpdateSpan>& spans, const StepInput* now) {
   const double start = now_seconds();
   const TimedSpan span(timeline_, "update");
-  update(stream_, spans, optimizer_, state_, &now->rates);
+  if (beside_) {
+    summed_->record(stream_);
+    summed_->wait(*beside_);
+  }
+  update(beside_ ? *beside_ : stream_, spans, optimizer_, state_, &now->rates);
   const double seconds = now_seconds() - start;
   all_ns_ += static_cast<std::int64_t>(seconds * 1e9);
   if (std::this_thread::get_id() == computes_) own_seconds_ += seconds;

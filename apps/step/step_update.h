@@ -19,12 +19,14 @@ namespace lockstep {
 
 class StepUpdate {
  public:
-  /// `stream` is the reducer's: all work is enqueued there. `buckets` are those of the step. The
-  /// other references and `timeline` (null: none) outlive it. Constructed by the computing thread.
-  StepUpdate(Device& device, Stream& stream, const Layout& layout,
+  /// All work runs in `stream`, the reducer's, or between two pieces of work there. `in_stream`: so
+  /// do the sums. `buckets` are those of the step. The other references and `timeline` (null: none)
+  /// outlive it. Constructed by the computing thread.
+  StepUpdate(Device& device, Stream& stream, bool in_stream, const Layout& layout,
              const std::vector<Range>& buckets, const Optimizer& optimizer,
              const TrainingState& state, const StepOptions& options, const RunPlan& plan,
              Track* timeline);
+  ~StepUpdate();
 
   /// Writes the rates of step number `step` to `input`, while up to `ahead` steps before it are
   /// under way.
@@ -57,6 +59,7 @@ class StepUpdate {
  private:
   /// `skipped`: skipped steps before it.
   UpdateRates rates_at(std::int64_t step, float rate, std::int64_t skipped) const;
+  void plan_spans(const std::vector<Range>& buckets);
   void apply(const std::vector<UpdateSpan>& spans, const StepInput* now);
   void set_loss_scale(const LossScale& scale);
 
@@ -78,6 +81,9 @@ class StepUpdate {
   std::atomic<std::int64_t> all_ns_ = 0;
   double own_seconds_ = 0;
   bool waits_for_all_;
+  /// For the long work of a layerwise optimizer, beside the sums of later buckets. Null: `stream_`.
+  std::unique_ptr<Stream> beside_;
+  std::unique_ptr<Event> summed_, stepped_;
 };
 
 }  // namespace lockstep

@@ -35,8 +35,9 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record,
                                          plan.seed, reducer.gradients(), shared_work_.get());
   model_->bind(state().parameters, reducer.gradients());
   Track* const communication = timeline ? &timeline->communication : nullptr;
-  update_ = std::make_unique<StepUpdate>(device, reducer.stream(), layout(), parts.buckets,
-                                         *optimizer_, state(), options, plan, communication);
+  update_ = std::make_unique<StepUpdate>(device, reducer.stream(), reducer.traits().in_stream,
+                                         layout(), parts.buckets, *optimizer_, state(), options,
+                                         plan, communication);
   score_ = block_.reserve(sizeof(Score));
   now_ = block_.reserve(sizeof(StepInput));
   penalty_ = block_.reserve((1 + penalty_parts(layout())) * sizeof(double));

@@ -59,6 +59,7 @@ RankGpu gpu_of(Device& device) {
 
 /// For gradients in memory that the host may not touch.
 std::unique_ptr<Reducer> make_on_device(const ReducerEntry& entry, ReducerSpec spec) {
+  if (entry.name == "auto" && spec.comm.size() == 1) return make_lone_reducer(spec);
   if (entry.on_device || entry.name == "auto") {
     RankGpu own;
     agree(spec.comm, [&] { own = gpu_of(spec.device); });

@@ -31,6 +31,9 @@ std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& spec, const Com
 std::unique_ptr<Reducer> make_staged_reducer(const ReducerSpec& spec,
                                              std::unique_ptr<Reducer> inner);
 
+/// For one rank with gradients in memory that the host may not touch. Local.
+std::unique_ptr<Reducer> make_lone_reducer(const ReducerSpec& spec);
+
 /// Base of reducers that sum in memory of the host.
 class HostReducer : public Reducer {
  public:

@@ -20,6 +20,8 @@ class StagedReducer : public Reducer {
       : spec_(spec),
         inner_(std::move(inner)),
         gradients_(spec.device.allocate(arena_bytes(), Place::device)),
+        // Without this the host would wait in every copy from the device.
+        pinned_(spec.device.pin(reinterpret_cast<std::byte*>(inner_->gradients()), arena_bytes())),
         out_(spec.device.stream()) {
     for (const Range& range : spec.buckets)
       buckets_.push_back({range, spec.device.event(), spec.device.event(), State::done});
@@ -103,6 +105,7 @@ class StagedReducer : public Reducer {
   ReducerSpec spec_;
   std::unique_ptr<Reducer> inner_;
   Memory gradients_;
+  Memory pinned_;  ///< after inner_, whose memory it refers to
   std::unique_ptr<Stream> out_;
   std::vector<Bucket> buckets_;
 };

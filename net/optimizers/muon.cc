@@ -10,6 +10,7 @@
 // the repository of arXiv:2404.00498.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -39,11 +40,6 @@ constexpr OptimizerOption kOptions[] = {
 
 constexpr float kLinear = 3.4445f, kCubic = -4.7750f, kQuintic = 2.0315f;
 
-struct SetZero {
-  float* to;
-  HOST_DEVICE void operator()(std::int64_t i) const { to[i] = 0; }
-};
-
 /// gram <- cubic * gram + quintic * square.
 struct Polynomial {
   float* gram;
@@ -59,44 +55,58 @@ struct AddLinear {
   HOST_DEVICE void operator()(std::int64_t i) const { x[i] = kLinear * x[i] + product[i]; }
 };
 
-/// Newton and Schulz' iteration for matrices of one shape. It brings a matrix near the nearest
-/// orthogonal matrix by products only, which each device computes as a dense layer. One thread at a
-/// time.
+/// Newton and Schulz' iteration for `count` matrices of one shape. It brings a matrix near the
+/// nearest orthogonal matrix by products only, which each device computes as dense layers. Factors
+/// may be rounded to 10 bits (TF32): singular values need not come nearer to 1 than 0.7 to 1.2. One
+/// thread at a time.
 class NewtonSchulz {
  public:
-  NewtonSchulz(Device& device, std::int64_t rows, std::int64_t columns);
+  NewtonSchulz(Device& device, std::int64_t rows, std::int64_t columns, std::int64_t count);
 
   /// The size of enqueue()'s workspace, whose contents need not survive between calls.
   std::size_t scratch_bytes() const { return places_.bytes; }
-  /// Gives x <- 3.4445 x - 4.7750 (x x^T) x + 2.0315 (x x^T)^2 x, `iterations` times, for x in rows
-  /// (fp32) of Frobenius norm 1 or less: its singular values come to lie about 1.
+  /// Gives x <- 3.4445 x - 4.7750 (x x^T) x + 2.0315 (x x^T)^2 x, `iterations` times, for each x of
+  /// the matrices at `x`, one after the other, in rows (fp32) of Frobenius norm 1 or less: their
+  /// singular values come to lie about 1.
   void enqueue(Stream& stream, float* x, int iterations, std::byte* scratch) const;
 
  private:
   struct Places {
-    std::size_t gram = 0, square = 0, product = 0, zeros = 0, plan = 0, bytes = 0;
+    std::size_t gram = 0, square = 0, product = 0, plan = 0, bytes = 0;
   };
 
-  std::int64_t rows_, columns_, side_;
+  std::int64_t rows_, columns_;  ///< of all matrices, one below the other
+  std::int64_t side_, sides_;    ///< of the smaller square of one matrix, and of all
   bool wide_;  ///< x x^T is not larger than x^T x
   /// x with itself, and with the polynomial of that; the square of a symmetric matrix.
   std::unique_ptr<AffinePlan> plan_, square_;
   Places places_;
 };
 
-NewtonSchulz::NewtonSchulz(Device& device, std::int64_t rows, std::int64_t columns)
-    : rows_(rows), columns_(columns), side_(std::min(rows, columns)), wide_(rows <= columns) {
-  plan_ = device.dense({{{rows, columns}, Type::f32, true, true}, side_});
-  square_ = device.dense({{{side_, side_}, Type::f32, false, false}, side_});
+NewtonSchulz::NewtonSchulz(Device& device, std::int64_t rows, std::int64_t columns,
+                           std::int64_t count)
+    : rows_(count * rows),
+      columns_(columns),
+      side_(std::min(rows, columns)),
+      sides_(count * side_),
+      wide_(rows <= columns) {
+  const auto plan = [&](Shape x, bool training) {
+    return device.dense({.input = {x, Type::f32, training, training},
+                         .features = side_,
+                         .biases = false,
+                         .layers = count,
+                         .tf32 = true});
+  };
+  plan_ = plan({rows_, columns_}, true);
+  square_ = plan({sides_, side_}, false);
   const auto reserve = [this](std::int64_t floats) {
     const std::size_t place = places_.bytes;
     places_.bytes += Arena::aligned(floats * sizeof(float));
     return place;
   };
-  places_.gram = reserve(side_ * side_);
-  places_.square = reserve(side_ * side_);
-  places_.product = reserve(rows * columns);
-  places_.zeros = reserve(side_);
+  places_.gram = reserve(sides_ * side_);
+  places_.square = reserve(sides_ * side_);
+  places_.product = reserve(rows_ * columns_);
   places_.plan = places_.bytes;
   places_.bytes += Arena::aligned(std::max(plan_->scratch_bytes(), square_->scratch_bytes()));
 }
@@ -106,26 +116,23 @@ void NewtonSchulz::enqueue(Stream& stream, float* x, int iterations, std::byte* 
     return reinterpret_cast<float*>(scratch + place);
   };
   const View matrix{x, {rows_, columns_}, Type::f32},
-      gram{at(places_.gram), {side_, side_}, Type::f32},
-      square{at(places_.square), {side_, side_}, Type::f32},
-      product{at(places_.product), {rows_, columns_}, Type::f32},
-      zeros{at(places_.zeros), {side_}, Type::f32};
+      gram{at(places_.gram), {sides_, side_}, Type::f32},
+      square{at(places_.square), {sides_, side_}, Type::f32},
+      product{at(places_.product), {rows_, columns_}, Type::f32};
   void* const room = scratch + places_.plan;
   for (int iteration = 0; iteration < iterations; ++iteration) {
     // (x x^T) x is x (x^T x): the smaller square is the cheaper one.
-    each(stream, side_, SetZero{at(places_.zeros)});
     if (wide_) {
-      plan_->forward(stream, matrix, matrix, zeros, gram, room);
+      plan_->forward(stream, matrix, matrix, {}, gram, room);
     } else {
-      plan_->backward_weights(stream, matrix, matrix, gram, zeros, room);
-      each(stream, side_, SetZero{at(places_.zeros)});  // it had the sums of the columns
+      plan_->backward_weights(stream, matrix, matrix, gram, {}, room);
     }
-    square_->forward(stream, gram, gram, zeros, square, room);
+    square_->forward(stream, gram, gram, {}, square, room);
     each(stream, gram.count(), Polynomial{at(places_.gram), at(places_.square)});
     if (wide_) {
       plan_->backward_data(stream, gram, matrix, product, room);
     } else {
-      plan_->forward(stream, matrix, gram, zeros, product, room);
+      plan_->forward(stream, matrix, gram, {}, product, room);
     }
     each(stream, matrix.count(), AddLinear{x, at(places_.product)});
   }
@@ -206,14 +213,16 @@ class Muon : public Optimizer {
     };
     std::stable_sort(filters.begin(), filters.end(),
                      [&](const auto* one, const auto* other) { return cost(one) > cost(other); });
+    for (const Parameter* parameter : filters) add(*parameter, device.traits().memory_is_host);
     std::size_t room = 0;
-    for (const Parameter* parameter : filters) {
-      const auto [rows, columns] = extents(parameter->shape);
-      auto& plan = plans_[{rows, columns}];
-      if (!plan) plan = std::make_unique<NewtonSchulz>(device, rows, columns);
-      const auto bytes = parameter->range.count * sizeof(float);
-      const Bank bank{plan.get(), static_cast<int>(banks_.size()), memory_.reserve(bytes)};
-      banks_.emplace(parameter->range.begin, bank);
+    for (Group& group : groups_) {
+      const Shape shape = group.filters.front().shape;
+      const auto [rows, columns] = extents(shape);
+      const auto count = static_cast<std::int64_t>(group.filters.size());
+      auto& plan = plans_[{rows, columns, count}];
+      if (!plan) plan = std::make_unique<NewtonSchulz>(device, rows, columns, count);
+      group.plan = plan.get();
+      group.directions = memory_.reserve(static_cast<std::size_t>(count * shape.count()) * 4);
       room = std::max(room, plan->scratch_bytes());
     }
     room_ = memory_.reserve(room);
@@ -223,13 +232,13 @@ class Muon : public Optimizer {
   void begin(Stream& stream, const UpdateSpan& span, const TrainingState& state,
              const UpdateRates* now) const override {
     if (!is_filters(span.shape)) return;
-    const Bank& bank = bank_of(span);
+    const Group& group = group_of(span);
     const std::int64_t begin = span.range.begin,
                        count = span.shape.count();  // without the gap behind them
-    float *const parameters = state.parameters + begin, *const direction = direction_of(bank);
+    float *const parameters = state.parameters + begin, *const direction = direction_of(group, span);
     double* const sums = state.scratch->sums;
     UpdateRates* const own = &state.scratch->now;
-    give_block_sums(stream, count,
+    enqueue_block_sums(stream, count,
                     TakeGradient{{state.slots[0] + begin, momentum_, /*nesterov=*/true},
                                  parameters,
                                  state.gradients + begin,
@@ -240,9 +249,11 @@ class Muon : public Optimizer {
     const double length = unit_ ? std::sqrt(static_cast<double>(span.shape[0])) : 0;
     each(stream, 1, NoteLengths{sums, blocks_of(count), length, span.schedule, now, own});
     if (unit_) each(stream, count, Scale{parameters, 1, own});
-    if (state.shared != nullptr && !state.shared->mine(bank.number)) return;
+    if (state.shared != nullptr && !state.shared->mine(group.number)) return;
     each(stream, count, Scale{direction, 0, own});
-    bank.plan->enqueue(stream, direction, iterations_, static_cast<std::byte*>(memory_.at(room_)));
+    if (!group.ends_with(span)) return;
+    group.plan->enqueue(stream, direction_of(group, group.filters.front()), iterations_,
+                        static_cast<std::byte*>(memory_.at(room_)));
   }
 
   void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
@@ -252,39 +263,70 @@ class Muon : public Optimizer {
           stream, span, state, now,
           Momentum{state.slots[0] + span.range.begin, other_momentum_, /*nesterov=*/true});
     }
-    const Bank& bank = bank_of(span);
-    UpdateSpan filters = span;
-    filters.range.count = span.shape.count();
-    if (state.shared != nullptr)
-      state.shared->share(stream, bank.number, direction_of(bank), filters.range.count);
-    enqueue_update(stream, filters, state, now, KnownDirection{direction_of(bank)});
+    const Group& group = group_of(span);
+    if (!group.ends_with(span)) return;
+    for (const UpdateSpan& filters : group.filters) {
+      float* const direction = direction_of(group, filters);
+      if (state.shared != nullptr)
+        state.shared->share(stream, group.number, direction, filters.range.count);
+      enqueue_update(stream, filters, state, now, KnownDirection{direction});
+    }
   }
 
  private:
-  using Extents = std::pair<std::int64_t, std::int64_t>;
-  /// Filters that are stepped as one matrix.
-  struct Bank {
-    const NewtonSchulz* plan = nullptr;
+  /// Filters of one shape that are iterated together, in the order of the arenas. All of them step
+  /// when the gradient of the last one is there.
+  struct Group {
     int number = 0;  ///< as a piece of SharedWork
-    std::size_t direction = 0;
+    std::vector<UpdateSpan> filters = {};
+    const NewtonSchulz* plan = nullptr;
+    std::size_t directions = 0;
+
+    bool ends_with(const UpdateSpan& span) const {
+      return filters.back().range.begin == span.range.begin;
+    }
   };
 
   static bool is_filters(const Shape& shape) { return shape.rank() > 2; }
-  static Extents extents(const Shape& shape) { return {shape[0], shape.row()}; }
-  const Bank& bank_of(const UpdateSpan& span) const {
-    const auto bank = banks_.find(span.range.begin);
-    expect(bank != banks_.end(), "an optimizer did not plan the filters that it steps");
-    return bank->second;
+  static std::pair<std::int64_t, std::int64_t> extents(const Shape& shape) {
+    return {shape[0], shape.row()};
   }
-  float* direction_of(const Bank& bank) const {
-    return static_cast<float*>(memory_.at(bank.direction));
+
+  /// Puts filters into a group. Only a GPU gains from groups of several.
+  void add(const Parameter& parameter, bool alone) {
+    const UpdateSpan span{parameter.range, parameter.rate, parameter.schedule, parameter.shape};
+    auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& other) {
+      return !alone && extents(other.filters.front().shape) == extents(span.shape);
+    });
+    if (group == groups_.end())
+      group = groups_.insert(group, Group{.number = static_cast<int>(groups_.size())});
+    group->filters.push_back(span);
+  }
+
+  const Group& group_of(const UpdateSpan& span) const {
+    for (const Group& group : groups_) {
+      for (const UpdateSpan& filters : group.filters) {
+        if (filters.range.begin == span.range.begin) return group;
+      }
+    }
+    expect(false, "an optimizer did not plan the filters that it steps");
+    return groups_.front();
+  }
+  float* direction_of(const Group& group, const UpdateSpan& span) const {
+    std::size_t place = group.directions;
+    for (const UpdateSpan& filters : group.filters) {
+      if (filters.range.begin == span.range.begin) break;
+      place += static_cast<std::size_t>(filters.range.count) * sizeof(float);
+    }
+    return static_cast<float*>(memory_.at(place));
   }
 
   float momentum_, other_momentum_;
   int iterations_;
   bool unit_;
-  std::map<Extents, std::unique_ptr<NewtonSchulz>> plans_;
-  std::map<std::int64_t, Bank> banks_;  ///< by their first element in the arenas
+  /// By the rows and columns of a matrix, and the number of matrices.
+  std::map<std::array<std::int64_t, 3>, std::unique_ptr<NewtonSchulz>> plans_;
+  std::vector<Group> groups_;
   /// Directions, and room for the iteration.
   Arena memory_;
   std::size_t room_ = 0;

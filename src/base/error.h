@@ -33,6 +33,12 @@ class Error : public std::runtime_error {
   int exit_code_;
 };
 
+/// Memory is short. Callers may try to do with less.
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
+
 /// "comm.cc:178". The folder is left out because it belongs to the machine that built the program.
 std::string place_of(std::source_location at);
 

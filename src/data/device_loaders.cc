@@ -226,7 +226,7 @@ std::unique_ptr<Loader> make_loader(Device& device, const Dataset& dataset,
   if (ResidentSet::possible(dataset)) {
     try {
       return std::make_unique<ResidentLoader>(device, dataset, spec);
-    } catch (const Error&) {  // it does not fit
+    } catch (const OutOfMemory&) {
     }
   }
   return std::make_unique<StagedLoader>(device, dataset, spec);

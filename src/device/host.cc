@@ -44,8 +44,10 @@ Memory HostDevice::allocate(std::size_t bytes, Place) {
   // The kernel would grant more memory than exists and kill the process that uses it.
   const bool fits = bytes <= available_memory_bytes();
   Memory memory = fits ? allocate_pages(bytes) : Memory();
-  require(memory != nullptr, "out of memory: cannot allocate {:.1f} MiB; use a smaller --batch",
-          static_cast<double>(bytes) / (1 << 20));
+  if (memory == nullptr) {
+    throw OutOfMemory(fmt::format("out of memory: cannot allocate {:.1f} MiB; use a smaller --batch",
+                                  static_cast<double>(bytes) / (1 << 20)));
+  }
   return memory;
 }
 

@@ -17,7 +17,7 @@ class HostDevice : public Device {
     return std::make_unique<HostStream>(threads_);
   }
   std::unique_ptr<Event> event() override;
-  /// Throws Error if the host has less memory.
+  /// Throws OutOfMemory if the host has less.
   Memory allocate(std::size_t bytes, Place) override;
   void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override;
   std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return {}; }

@@ -18,12 +18,15 @@ namespace {
 
 constexpr int kClasses = 10;
 
-/// Images of noise: four whole batches for an evaluation, and a part.
+/// Images of noise: several whole batches for an evaluation, and a part.
 class Noise : public Dataset {
  public:
   /// `stored`: a device can hold the images.
   explicit Noise(bool stored) : Dataset(stored ? kCroppedImages : SampleFormat{}) {}
-  std::int64_t size() const override { return 4 * Evaluation::kBatch + 17; }
+  std::int64_t size() const override {
+    const bool repeated = format().kind != SampleFormat::Kind::values;
+    return (repeated ? 3 * Evaluation::kDeviceBatch : 4 * Evaluation::kBatch) + 17;
+  }
   int classes() const override { return kClasses; }
   Shape sample_shape() const override { return crop_shape(); }
   std::int32_t label(std::int64_t index) const override {
@@ -91,7 +94,8 @@ void expect_same(const EvaluationResult& is, const EvaluationResult& wanted) {
 }
 
 TEST_F(Evaluations, GiveTheCountsOfOneRankOnTheCpu) {
-  const auto cpu = make_cpu_device(1), later = make_async_device();
+  int graphs = 0;
+  const auto cpu = make_cpu_device(1), later = make_async_device({.captured = &graphs});
   for (const auto& [stored, type, views] : {Case{true, Type::f32, false},
                                             {false, Type::f32, false},
                                             {true, Type::f32, true},
@@ -118,6 +122,9 @@ TEST_F(Evaluations, GiveTheCountsOfOneRankOnTheCpu) {
     EXPECT_EQ(wanted.score.diverged, 0);
     expect_same(evaluated(*cpu, comm_, "parameters"), wanted);
     expect_same(evaluated(*later, comm_, "parameters"), wanted);
+    graphs = 0;
+    expect_same(evaluated(*later, alone_of(comm_), "parameters"), wanted);
+    EXPECT_EQ(graphs, stored ? 1 : 0);
     EXPECT_NE(evaluated(*later, comm_, "ema").score.loss_units, wanted.score.loss_units);
   }
 }

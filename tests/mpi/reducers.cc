@@ -111,7 +111,8 @@ class EveryReducer : public testing::TestWithParam<Case> {
  protected:
   EveryReducer()
       : comm_(world().comm().duplicate()),
-        device_(GetParam().staged ? make_async_device() : make_cpu_device(1)),
+        device_(GetParam().staged ? make_async_device({.pageable_copies = &pageable_})
+                                  : make_cpu_device(1)),
         nccl_(comm_, *device_),
         stream_(device_->stream()),
         updated_(device_->event()) {
@@ -171,7 +172,10 @@ class EveryReducer : public testing::TestWithParam<Case> {
 
   using Clock = std::chrono::steady_clock;
 
+  void TearDown() override { EXPECT_EQ(pageable_, 0) << "copies that would block a GPU"; }
+
   Comm comm_;
+  std::atomic<int> pageable_ = 0;
   std::unique_ptr<Device> device_;
   NcclDouble nccl_;
   std::unique_ptr<Stream> stream_;  ///< of the backward pass

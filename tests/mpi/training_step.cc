@@ -237,8 +237,8 @@ TEST(TrainingStep, WithEveryOptimizerItGivesTheCpusBits) {
   for (const OptimizerEntry& entry : optimizers()) {
     for (const float ema : {0.0f, 0.99f}) {
       SCOPED_TRACE(fmt::format("{} with an average of {}", entry.name, ema));
-      const auto train_so = [&](Device& device) {
-        return train(device, "shared", "poll", {.change = [&](StepOptions& options) {
+      const auto train_so = [&](Device& device, const char* reducer) {
+        return train(device, reducer, "auto", {.change = [&](StepOptions& options) {
                        options.optimizer.name = entry.name;
                        if (entry.name == "sgd" && ema == 0)
                          options.optimizer.own = {{"momentum", 0.9f}};
@@ -246,7 +246,15 @@ TEST(TrainingStep, WithEveryOptimizerItGivesTheCpusBits) {
                        options.optimizer.ema = ema;
                      }});
       };
-      expect_same(train_so(*make_async_device()), train_so(*make_cpu_device(1)));
+      const Outcome wanted = train_so(*make_cpu_device(1), "shared");
+      expect_same(train_so(*make_async_device(), "shared"), wanted);
+      if (world().comm().size() > 2 || !world().threads_allowed()) continue;
+      int graphs = 0;  // layerwise optimizers step beside the sums
+      expect_same(train_so(*make_async_device({.captured = &graphs}), "nccl"), wanted);
+      EXPECT_EQ(graphs, 1);
+      if (world().comm().size() > 1) continue;
+      expect_same(train_so(*make_async_device({.captured = &graphs}), "auto"), wanted);
+      EXPECT_EQ(graphs, 2) << "one rank needs no NCCL";
     }
   }
 }

@@ -2,11 +2,13 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <exception>
 #include <initializer_list>
+#include <map>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -276,11 +278,17 @@ class AsyncDevice : public Device {
 
   Memory allocate(std::size_t bytes, Place place) override {
     if (place == Place::device && bytes > shared_->options.largest)
-      throw Error("the double is out of memory");
+      throw OutOfMemory("the double is out of memory");
     return Memory(shared_->pages.allocate(bytes, place),
                   [shared = shared_](std::byte* data) { shared->pages.free(data); });
   }
+  Memory pin(std::byte* data, std::size_t bytes) override {
+    pinned_[data] = bytes;
+    return Memory(data, [this](std::byte* p) { pinned_.erase(p); });
+  }
   void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
+    if (shared_->options.pageable_copies != nullptr && !(is_pinned(to) && is_pinned(from)))
+      ++*shared_->options.pageable_copies;
     stream.enqueue([=] { std::memcpy(to, from, bytes); });
   }
   std::unique_ptr<Graph> capture(Stream&, const std::function<void()>& body) override {
@@ -309,8 +317,17 @@ class AsyncDevice : public Device {
   }
 
  private:
+  bool is_pinned(const void* data) {
+    if (shared_->pages.place_of(data, 0)) return true;
+    const auto* byte = static_cast<const std::byte*>(data);
+    return std::any_of(pinned_.begin(), pinned_.end(), [&](const auto& block) {
+      return byte >= block.first && byte < block.first + block.second;
+    });
+  }
+
   std::unique_ptr<Device> cpu_;
   std::shared_ptr<Shared> shared_;
+  std::map<const std::byte*, std::size_t> pinned_;  ///< by pin()
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 // The numbers are those of the CPU with one thread, bit for bit.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -35,6 +36,8 @@ struct AsyncOptions {
   bool captures = true;
   /// Counts the graphs that were made.
   int* captured = nullptr;
+  /// Counts the copies from or to memory of the host that is not pinned: a GPU's are slow.
+  std::atomic<int>* pageable_copies = nullptr;
 };
 
 /// The double of make_cpu_device(1). Used by one host thread, but for Stream::enqueue() by the one

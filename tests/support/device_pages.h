@@ -42,6 +42,9 @@ class DevicePages {
   /// if `work` comes from each() or each_row(). A kernel that follows the pointer gets SIGSEGV.
   void hide_host(const std::function<void()>& work);
 
+  /// The place of the block that contains all of these bytes, if one does.
+  std::optional<Place> place_of(const void* data, std::size_t bytes);
+
   /// Runs `work`. If it gets SIGSEGV, its type goes to stderr first.
   static void run(const std::function<void()>& work);
 
@@ -65,8 +68,6 @@ class DevicePages {
   };
 
   void count(int change);
-  /// The place of the block that contains all of these bytes, if one does.
-  std::optional<Place> place_of(const void* data, std::size_t bytes);
 
   const bool guarded_, checked_;
   std::mutex mutex_;

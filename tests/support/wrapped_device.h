@@ -21,6 +21,7 @@ class WrappedDevice : public Device {
   Memory allocate(std::size_t bytes, Place place) override {
     return device_->allocate(bytes, place);
   }
+  Memory pin(std::byte* data, std::size_t bytes) override { return device_->pin(data, bytes); }
   void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
     device_->copy(stream, to, from, bytes);
   }

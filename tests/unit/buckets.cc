@@ -468,6 +468,9 @@ TEST(BucketBytes, BytesTakeTenTimesAsLongAsLatencies) {
   EXPECT_EQ(bucket_bytes(1024, fast, 2 * kMiB), kMiB / 2);
   EXPECT_EQ(bucket_bytes(16, slow, 2 * kMiB), kMiB / 2) << "a quarter is the limit here too";
   EXPECT_EQ(bucket_bytes(1024, fast, 1000), 64 << 10);
+  EXPECT_EQ(device_bucket_bytes(1000), kMiB);
+  EXPECT_EQ(device_bucket_bytes(8 << 20), 4 * kMiB);
+  EXPECT_EQ(device_bucket_bytes(kHuge), 8 * kMiB);
 }
 
 }  // namespace

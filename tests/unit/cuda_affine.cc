@@ -55,7 +55,16 @@ class LoopPlan : public Plan {
  public:
   LoopPlan(Convolution work, std::string name) : work_(std::move(work)), name_(std::move(name)) {}
 
-  void run(Stream& stream, const Tensors& t, void* workspace) const override {
+  void run(Stream& stream, const Tensors& all, void* workspace) const override {
+    for (std::int64_t layer = 0; layer < work_.layers; ++layer) {
+      const auto at = [&](void* data, const Shape& shape) -> void* {
+        return static_cast<std::byte*>(data) + layer * shape.count() * size_of(work_.type);
+      };
+      run_one(stream, {at(all.x, work_.x), at(all.w, work_.w), all.b, at(all.y, work_.y)},
+              workspace);
+    }
+  }
+  void run_one(Stream& stream, const Tensors& t, void* workspace) const {
     stream.enqueue([c = work_, t, workspace] {
       std::memset(workspace, 0xff, kWorkspace);
       Values x(c.x.count()), w(c.w.count()), y(c.y.count());
@@ -92,11 +101,12 @@ class LoopPlan : public Plan {
 /// Offers `count` plans for all work, or only for work without biases.
 class LoopLibrary : public Library {
  public:
-  explicit LoopLibrary(int count, bool takes_biases = true, std::string name = "loop")
-      : count_(count), takes_biases_(takes_biases), name_(std::move(name)) {}
+  explicit LoopLibrary(int count, bool takes_biases = true, std::string name = "loop",
+                       bool stacks = false)
+      : count_(count), takes_biases_(takes_biases), stacks_(stacks), name_(std::move(name)) {}
   Plans plans(const Convolution& work, std::size_t most) const override {
     Plans plans;
-    if (work.bias && !takes_biases_) return plans;
+    if ((work.bias && !takes_biases_) || (work.layers > 1 && !stacks_)) return plans;
     for (int i = 0; i < count_ && plans.size() < most; ++i)
       plans.push_back(std::make_shared<LoopPlan>(work, name_ + std::to_string(i)));
     return plans;
@@ -105,7 +115,7 @@ class LoopLibrary : public Library {
 
  private:
   int count_;
-  bool takes_biases_;
+  bool takes_biases_, stacks_;
   std::string name_;
 };
 
@@ -268,6 +278,30 @@ TEST(CudaAffine, DenseLayersMatchTheCpu) {
       expect_near(outcome_of(*ours, spec.input.x, w, y, type),
                   outcome_of(*theirs, spec.input.x, w, y, Type::f32),
                   type == Type::f32 ? 1e-6 : 4e-3);
+    }
+  }
+}
+
+/// Layers of one shape, with a library that computes several at a time and with one that does not.
+TEST(CudaAffine, StackedLayersAreThoseOfOneLayerEach) {
+  for (const Type type : {Type::f32, Type::bf16}) {
+    for (const bool stacks : {true, false}) {
+      const LoopLibrary library(1, true, "loop", stacks);
+      Planner planner({&library}, "nothing");
+      const auto device = make_cpu_device(1);
+      const DenseSpec spec{
+          .input = {{15, 4}, type}, .features = 7, .relu = true, .biases = false, .layers = 3};
+      DenseSpec wide = spec;
+      wide.input.type = Type::f32;
+      const auto outcome = [&](AffinePlan& plan, Type of) {
+        return outcome_of(plan, {15, 4}, {21, 4}, {15, 7}, of, {.biases = false});
+      };
+      const Outcome is = outcome(*make_dense(planner, spec), type),
+                    wanted = outcome(*device->dense(wide), Type::f32);
+      const double tolerance = type == Type::f32 ? 1e-6 : 4e-3;
+      EXPECT_LT(distance(is.y, wanted.y), tolerance);
+      EXPECT_LT(distance(is.dx, wanted.dx), tolerance);
+      EXPECT_LT(distance(is.dw, wanted.dw), tolerance);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "tests/support/update.h"
+#include "tests/support/wrapped_device.h"
 #include "tests/unit/optimizer_arenas.h"
 
 namespace lockstep {
@@ -171,6 +172,49 @@ TEST(Muon, RanksShareItsWork) {
   EXPECT_TRUE(step(&second) == alone);
   EXPECT_TRUE(step(&first) == alone);
   EXPECT_EQ(answers[0].size(), 48u) << "the most costly piece first";
+}
+
+/// The CPU as a device that gains from groups. It counts the layers of its dense plans.
+class Grouping : public WrappedDevice {
+ public:
+  Grouping() { traits_.memory_is_host = false; }
+  std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
+    layers.push_back(spec.layers);
+    return WrappedDevice::dense(spec);
+  }
+  std::vector<std::int64_t> layers;
+};
+
+TEST(Muon, GroupsFiltersOfOneShapeOnADevice) {
+  Layout layout;
+  for (const auto& [name, shape] : {std::pair("four", Shape{3, 2, 5}),
+                                    {"three", {9, 2, 3}},
+                                    {"two", {3, 2, 5}},
+                                    {"one", {9, 2, 3}}}) {
+    layout.parameters.push_back({name, shape, {}, 0, {layout.count, shape.count()}, 0});
+    layout.count += Layout::aligned(shape.count());
+  }
+  // Ranges as buckets cut them: the second one completes no group.
+  const auto step = [&](Device& device, std::vector<int> ends) {
+    const auto muon = make_optimizer("muon", {{"unit-filters", 1.0f}});
+    muon->plan(device, layout);
+    Arenas arenas(layout, *muon);
+    arenas.fill(layout);
+    HostStream stream;
+    const UpdateRates now = rates_of(*muon, 0);
+    std::int64_t begin = 0;
+    for (const int end : ends) {
+      const std::int64_t next = Layout::aligned(layout.parameters[end].range.end());
+      update(stream, layout, {begin, next - begin}, *muon, arenas.state(), &now);
+      begin = next;
+    }
+    return arenas;
+  };
+  const Arenas wanted = step(*make_cpu_device(1), {3});
+  Grouping device;
+  EXPECT_TRUE(step(device, {3}) == wanted);
+  EXPECT_EQ(device.layers, (std::vector<std::int64_t>{2, 2, 2, 2}));
+  EXPECT_TRUE(step(device, {0, 1, 3}) == wanted);
 }
 
 TEST(Muon, SkipsAStepAndCausesNoNanWithoutAGradient) {

@@ -30,6 +30,9 @@ class Communicator : public NcclCommunicator {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     if (spec.nccl_max_ctas > 0) config.maxCTAs = spec.nccl_max_ctas;
+    // NCCL reads its environment when a communicator begins. No other thread changes or reads it
+    // then. A value of the user stays, unless results would not be deterministic.
+    if (spec.beside_another) setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
     if (spec.deterministic) {
       config.minCTAs = config.maxCTAs = spec.nccl_max_ctas > 0 ? spec.nccl_max_ctas : kFixedCtas;
       setenv("NCCL_ALGO", "Ring", 1);

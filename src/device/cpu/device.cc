@@ -18,6 +18,7 @@
 #include "src/device/cpu/other_passes.h"
 #include "src/device/cpu/spin_control.h"
 #include "src/device/host.h"
+#include "src/device/stacked.h"
 
 namespace lockstep {
 namespace {
@@ -102,6 +103,9 @@ class CpuDevice : public HostDevice {
     return std::make_unique<FrozenWeights>(std::move(plan), spec.output());
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
+    if (spec.layers > 1) {
+      return std::make_unique<StackedDense>(dense(StackedDense::one_of(spec)), spec.layers);
+    }
     auto plan = make_onednn_dense(engine_, spec);
     if (!spec.input.frozen) return plan;
     return std::make_unique<FrozenWeights>(std::move(plan),

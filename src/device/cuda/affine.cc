@@ -11,6 +11,7 @@
 #include "src/base/check.h"
 #include "src/device/arena.h"
 #include "src/device/cuda/rows.h"
+#include "src/device/stacked.h"
 
 namespace lockstep::cuda {
 namespace {
@@ -87,10 +88,11 @@ class CudaAffine : public AffinePlan {
 
   void plan_scratch(bool training) {
     const std::int64_t outputs = work_.w[0], rows = work_.y.count() / outputs;
+    const std::int64_t weights = work_.w.count() * work_.layers;
     std::size_t vector = 0;
     if (work_.type != Type::f32) {
       const std::size_t size = size_of(work_.type);
-      weights_bytes_ = Arena::aligned(static_cast<std::size_t>(work_.w.count()) * size);
+      weights_bytes_ = Arena::aligned(static_cast<std::size_t>(weights) * size);
       vector = static_cast<std::size_t>(outputs) * size;
     }
     if (training && biases_) vector = std::max(vector, sum_rows_bytes(rows, outputs));
@@ -131,12 +133,18 @@ std::unique_ptr<AffinePlan> make_convolution(Planner& planner, const Convolution
 }
 
 std::unique_ptr<AffinePlan> make_dense(Planner& planner, const DenseSpec& spec) {
-  const std::int64_t batch = spec.input.x[0], in = spec.input.x.row();
+  const std::int64_t batch = spec.input.x[0] / spec.layers, in = spec.input.x.row();
   Convolution work;
   work.type = spec.input.type;
   work.x = {batch, 1, 1, in};
   work.w = {spec.features, 1, 1, in};
   work.y = {batch, 1, 1, spec.features};
+  work.layers = spec.layers;
+  work.tf32 = spec.tf32;
+  if (spec.layers > 1 && planner.choose(work) == nullptr) {
+    return std::make_unique<StackedDense>(make_dense(planner, StackedDense::one_of(spec)),
+                                          spec.layers);
+  }
   return std::make_unique<CudaAffine>(planner, work, spec.input, spec.relu, spec.biases);
 }
 

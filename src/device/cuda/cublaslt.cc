@@ -55,6 +55,7 @@ class Functions {
   LOCKSTEP_FUNCTION(MatmulPreferenceSetAttribute);
   LOCKSTEP_FUNCTION(MatrixLayoutCreate);
   LOCKSTEP_FUNCTION(MatrixLayoutDestroy);
+  LOCKSTEP_FUNCTION(MatrixLayoutSetAttribute);
 #undef LOCKSTEP_FUNCTION
 };
 
@@ -87,7 +88,7 @@ struct Product {
     const cudaDataType_t type = c.type == Type::bf16  ? CUDA_R_16BF
                                 : c.type == Type::f16 ? CUDA_R_16F
                                                       : CUDA_R_32F;
-    const bool tf32 = c.type == Type::f32 && numerics.tf32;
+    const bool tf32 = c.type == Type::f32 && (numerics.tf32 || c.tf32);
     check(lt().MatmulDescCreate(
               &desc.handle, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
           "cublasLtMatmulDescCreate");
@@ -95,6 +96,9 @@ struct Product {
       check(lt().MatrixLayoutCreate(&layout.handle, type, static_cast<std::uint64_t>(columns),
                                     static_cast<std::uint64_t>(rows), columns),
             "cublasLtMatrixLayoutCreate");
+      if (c.layers == 1) return;
+      stack(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(c.layers));
+      stack(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, rows * columns);
     };
     const std::int64_t batch = c.x[0], in = c.x[3], out = c.y[3];
     const bool forward = pass == Pass::forward, weights = pass == Pass::backward_weights;
@@ -113,6 +117,12 @@ struct Product {
     bias = c.bias;
   }
 
+  template <class Value>
+  static void stack(const Layout& layout, cublasLtMatrixLayoutAttribute_t attribute,
+                    const Value& value) {
+    check(lt().MatrixLayoutSetAttribute(layout.handle, attribute, &value, sizeof(value)),
+          "cublasLtMatrixLayoutSetAttribute");
+  }
   template <class Value>
   void set(cublasLtMatmulDescAttributes_t attribute, const Value& value) const {
     check(lt().MatmulDescSetAttribute(desc.handle, attribute, &value, sizeof(value)),

@@ -8,7 +8,7 @@
 
 namespace lockstep::cuda {
 
-/// Supports only Convolution::dense().
+/// Supports only Convolution::dense(), also in layers.
 class Cublaslt : public Library {
  public:
   /// On the calling thread's device. Throws Error with cuBLAS' reason.

@@ -12,6 +12,9 @@ namespace {
 namespace fe = cudnn_frontend;
 namespace graph = cudnn_frontend::graph;
 
+/// Bytes. An engine that needs more would take the memory of a larger batch.
+constexpr std::int64_t kMostWorkspace = std::int64_t{1} << 30;
+
 /// Names of the tensors within a graph.
 enum Uid : std::int64_t { kX = 1, kW, kB, kY };
 
@@ -80,13 +83,13 @@ void describe(graph::Graph& g, const Convolution& c) {
   set_output(*y, kY, c.type, c.y);
 }
 
-std::vector<fe::NumericalNote_t> unwanted(Numerics numerics, Type type) {
+std::vector<fe::NumericalNote_t> unwanted(Numerics numerics, const Convolution& c) {
   using Note = fe::NumericalNote_t;
   std::vector<Note> notes;
   if (numerics.deterministic) notes.push_back(Note::NONDETERMINISTIC);
-  notes.push_back(type == Type::f32 ? Note::DOWN_CONVERT_INPUTS
-                                    : Note::REDUCED_PRECISION_REDUCTION);
-  if (type == Type::f32 && !numerics.tf32) notes.push_back(Note::TENSOR_CORE);
+  notes.push_back(c.type == Type::f32 ? Note::DOWN_CONVERT_INPUTS
+                                      : Note::REDUCED_PRECISION_REDUCTION);
+  if (c.type == Type::f32 && !numerics.tf32 && !c.tf32) notes.push_back(Note::TENSOR_CORE);
   return notes;
 }
 
@@ -102,8 +105,10 @@ struct Cudnn::Body {
     if (handle != nullptr) cudnnDestroy(handle);
   }
 
-  /// A graph with its engines found and filtered; null: there are none.
+  /// A graph with its engines found and filtered; null: there are none. Engines with a workspace
+  /// above kMostWorkspace are left out.
   std::shared_ptr<graph::Graph> found(const Convolution& c) const {
+    if (c.layers > 1) return nullptr;
     auto g = std::make_shared<graph::Graph>();
     describe(*g, c);
     if (handle == nullptr) g->set_device_properties(properties);
@@ -111,8 +116,9 @@ struct Cudnn::Body {
     if (g->build_operation_graph(handle).is_bad()) return nullptr;
     if (g->create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}).is_bad())
       return nullptr;
-    g->deselect_numeric_notes(unwanted(numerics, c.type));
+    g->deselect_numeric_notes(unwanted(numerics, c));
     g->deselect_behavior_notes({fe::BehaviorNote_t::RUNTIME_COMPILATION});
+    g->deselect_workspace_greater_than(kMostWorkspace);
     return g;
   }
 };

@@ -17,7 +17,8 @@ class Cudnn : public Library {
   explicit Cudnn(Numerics numerics, const std::string& properties = {});
   ~Cudnn() override;
 
-  /// Without engines that are compiled at run time, which takes up to a second each.
+  /// Without engines that are compiled at run time, which takes up to a second each, and without
+  /// those whose workspace exceeds 1 GiB.
   Plans plans(const Convolution& work, std::size_t most) const override;
   std::shared_ptr<const Plan> plan(const Convolution& work, std::string_view name) const override;
   std::string version() const override;

@@ -156,7 +156,15 @@ class CudaDevice final : public Device {
     use(index_);
     return place == Place::host ? allocate_host(bytes) : allocate_device(bytes);
   }
+  Memory pin(std::byte* data, std::size_t bytes) override {
+    use(index_);
+    const cudaError_t result = cudaHostRegister(data, bytes, cudaHostRegisterPortable);
+    cudaGetLastError();  // copies of pageable memory work too
+    if (result != cudaSuccess) return {};
+    return Memory(data, [](std::byte* p) { cudaHostUnregister(p); });
+  }
   void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
+    if (bytes == 0) return;  // pointers may then be null
     check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda_of(stream)),
                "cudaMemcpyAsync");
   }
@@ -169,8 +177,9 @@ class CudaDevice final : public Device {
   bool set_tuning(std::string_view text) override { return planner_->tuning().set_text(text); }
   void tune(bool on) override {
     if (!on) return planner_->set_race({});
-    planner_->set_race([this](const cuda::Convolution& work, const cuda::Plans& plans) {
-      return cuda::race(*this, *stream(Priority::normal), work, plans);
+    planner_->set_race([track = std::make_shared<cuda::RaceTrack>(*this)](
+                           const cuda::Convolution& work, const cuda::Plans& plans) {
+      return track->winner(work, plans);
     });
   }
 
@@ -194,30 +203,33 @@ class CudaDevice final : public Device {
 
   static Memory allocate_host(std::size_t bytes) {
     void* data = nullptr;
-    const cudaError_t result =
-        cudaHostAlloc(&data, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable);
-    check_memory(result, bytes, "pinned memory");
-    std::memset(data, 0, bytes);
-    return Memory(static_cast<std::byte*>(data), [](std::byte* p) { cudaFreeHost(p); });
+    check_memory(cudaHostAlloc(&data, bytes + kPageBytes, cudaHostAllocPortable), bytes,
+                 "pinned memory");
+    std::memset(data, 0, bytes + kPageBytes);
+    return aligned(data, [](void* p) { cudaFreeHost(p); });
+  }
+
+  /// `data` has a page more than its user needs, because CUDA aligns it only to 256 bytes or less.
+  static Memory aligned(void* data, void (*release)(void*)) {
+    const auto address = reinterpret_cast<std::uintptr_t>(data);
+    auto* const first = reinterpret_cast<std::byte*>(round_up(address, kPageBytes));
+    return Memory(first, [data, release](std::byte*) { release(data); });
   }
 
   static Memory allocate_device(std::size_t bytes) {
     void* data = nullptr;
-    // cudaMalloc aligns only to 256 bytes.
     check_memory(cudaMalloc(&data, bytes + kPageBytes), bytes, "GPU memory");
     std::unique_ptr<void, void (*)(void*)> owner(data, [](void* p) { cudaFree(p); });
     check_cuda(cudaMemset(data, 0, bytes + kPageBytes), "cudaMemset");
     check_cuda(cudaStreamSynchronize(nullptr), "cudaMemset");
-    const auto address = reinterpret_cast<std::uintptr_t>(data);
-    auto* const aligned = reinterpret_cast<std::byte*>(round_up(address, kPageBytes));
-    return Memory(aligned, [base = owner.release()](std::byte*) { cudaFree(base); });
+    return aligned(owner.release(), [](void* p) { cudaFree(p); });
   }
 
   static void check_memory(cudaError_t result, std::size_t bytes, const char* kind) {
-    if (result == cudaSuccess) return;
+    if (result != cudaErrorMemoryAllocation) return check_cuda(result, kind);
     cudaGetLastError();
-    fail("out of {}: cannot allocate {:.1f} MiB ({}); use a smaller --batch", kind,
-         static_cast<double>(bytes) / (1 << 20), cudaGetErrorName(result));
+    throw OutOfMemory(fmt::format("out of {}: cannot allocate {:.1f} MiB; use a smaller --batch",
+                                  kind, static_cast<double>(bytes) / (1 << 20)));
   }
 
   DeviceOptions options_;

@@ -27,6 +27,10 @@ struct Convolution {
   std::array<std::int64_t, 2> stride{1, 1}, pad{0, 0}, dilation{1, 1};
   /// Only in the forward pass: y = max(0, x * w + b).
   bool bias = false, relu = false;
+  /// Dense layers of these shapes. Their tensors follow each other in memory.
+  std::int64_t layers = 1;
+  /// Numerics::tf32 for this work.
+  bool tf32 = false;
 
   /// Whether this is a dense layer.
   bool dense() const;

@@ -27,10 +27,11 @@ bool Convolution::dense() const {
 std::string Convolution::text() const {
   const char* const passes[] = {"forward", "backward_data", "backward_weights"};
   const auto pair = [](const auto& p) { return fmt::format("{}x{}", p[0], p[1]); };
-  return fmt::format("{} {} {} {} {} stride {} pad {} dilation {}{}{}",
+  return fmt::format("{} {} {} {} {} stride {} pad {} dilation {}{}{}{}{}",
                      passes[static_cast<int>(pass)], name_of(type), x.text(), w.text(), y.text(),
                      pair(stride), pair(pad), pair(dilation), bias ? " bias" : "",
-                     relu ? " relu" : "");
+                     relu ? " relu" : "", tf32 ? " tf32" : "",
+                     layers > 1 ? fmt::format(" layers {}", layers) : "");
 }
 
 std::shared_ptr<const Plan> Library::plan(const Convolution& work, std::string_view name) const {

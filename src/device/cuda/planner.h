@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/device/cuda/plan.h"
+#include "src/device/memory.h"
 #include "src/device/tuning.h"
 
 namespace lockstep::cuda {
@@ -35,8 +36,25 @@ class Planner {
   Race race_;
 };
 
-/// A Planner::Race by time, on random numbers in memory of `device`. Blocks until `stream` is done.
-/// A plan that fails loses.
-std::size_t race(Device& device, Stream& stream, const Convolution& work, const Plans& plans);
+/// Planner::Races by time, on random numbers in memory of a device, which outlives it. It keeps the
+/// memory of its largest race.
+class RaceTrack {
+ public:
+  explicit RaceTrack(Device& device) : device_(device), stream_(device.stream()) {}
+  /// Blocks. A plan that fails, or whose workspace does not fit, loses.
+  std::size_t winner(const Convolution& work, const Plans& plans);
+
+ private:
+  struct Room {
+    Memory memory = {};
+    std::size_t bytes = 0;
+  };
+  std::byte* at_least(Room& room, std::size_t bytes);
+  void* numbers(Room& room, std::int64_t count, Type type);
+
+  Device& device_;
+  std::unique_ptr<Stream> stream_;
+  Room x_, w_, b_, y_, workspace_;
+};
 
 }  // namespace lockstep::cuda

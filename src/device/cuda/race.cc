@@ -1,27 +1,24 @@
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "src/base/random.h"
 #include "src/device/cuda/planner.h"
 #include "src/device/cuda/runtime.h"
+#include "src/device/each.h"
 
 namespace lockstep::cuda {
 namespace {
 
-/// Memory of the device with numbers in [-1, 1). Products of zeros need less power and would be too
-/// fast.
-Memory random_memory(Device& device, Stream& stream, std::int64_t count, Type type) {
-  const std::size_t bytes = count * size_of(type);
-  Memory host = device.allocate(bytes, Place::host), memory = device.allocate(bytes, Place::device);
-  Random random(1, Purpose::generate, 0, 0);
-  dispatch(type, [&](auto* tag) {
-    auto* values = reinterpret_cast<decltype(tag)>(host.get());
-    for (std::int64_t i = 0; i < count; ++i) values[i] = random.uniform(-1, 1);
-  });
-  device.copy(stream, memory.get(), host.get(), bytes);
-  stream.synchronize();
-  return memory;
-}
+/// Numbers in [-1, 1). Products of zeros need less power and would be too fast.
+template <class T>
+struct Draw {
+  T* to;
+  HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::array<std::uint32_t, 4> block = philox({static_cast<std::uint32_t>(i)}, {1, 1});
+    to[i] = static_cast<float>(static_cast<std::int32_t>(block[0])) * 0x1p-31f;
+  }
+};
 
 /// Milliseconds of one run of `plan`, the best of a few. A plan that is clearly slower than `best`
 /// is measured only once.
@@ -49,23 +46,38 @@ float time_of(Stream& stream, const Plan& plan, const Tensors& tensors, void* wo
 
 }  // namespace
 
-std::size_t race(Device& device, Stream& stream, const Convolution& work, const Plans& plans) {
-  const auto memory = [&](std::int64_t count) {
-    return random_memory(device, stream, count, work.type);
-  };
-  const Memory x = memory(work.x.count()), w = memory(work.w.count()), b = memory(work.w[0]),
-               y = memory(work.y.count());
-  std::size_t bytes = 1;
-  for (const auto& plan : plans) bytes = std::max(bytes, plan->workspace_bytes());
-  const Memory workspace = device.allocate(bytes, Place::device);
+std::byte* RaceTrack::at_least(Room& room, std::size_t bytes) {
+  if (room.memory == nullptr || room.bytes < bytes) {
+    room = {};  // before the new one
+    room.memory = device_.allocate(bytes, Place::device);
+    room.bytes = bytes;
+  }
+  return room.memory.get();
+}
+
+void* RaceTrack::numbers(Room& room, std::int64_t count, Type type) {
+  std::byte* const data = at_least(room, static_cast<std::size_t>(count) * size_of(type));
+  dispatch(type, [&](auto* tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    each(*stream_, count, Draw<T>{reinterpret_cast<T*>(data)});
+  });
+  return data;
+}
+
+std::size_t RaceTrack::winner(const Convolution& work, const Plans& plans) {
+  const Tensors tensors{numbers(x_, work.layers * work.x.count(), work.type),
+                        numbers(w_, work.layers * work.w.count(), work.type),
+                        numbers(b_, work.w[0], work.type),
+                        numbers(y_, work.layers * work.y.count(), work.type)};
+  stream_->synchronize();
   std::size_t winner = 0;
   float best = std::numeric_limits<float>::infinity();
   for (std::size_t i = 0; i < plans.size(); ++i) {
     try {
-      const float time =
-          time_of(stream, *plans[i], {x.get(), w.get(), b.get(), y.get()}, workspace.get(), best);
+      void* const workspace = at_least(workspace_, plans[i]->workspace_bytes());
+      const float time = time_of(*stream_, *plans[i], tensors, workspace, best);
       if (time < best) best = time, winner = i;
-    } catch (const Error&) {  // a plan that fails loses
+    } catch (const Error&) {  // a plan that fails, or does not fit, loses
     }
   }
   expect(best < std::numeric_limits<float>::infinity(), "all plans of a race failed");
