@@ -1,6 +1,7 @@
 #include "apps/run/evaluation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "apps/run/test_views.h"
@@ -11,10 +12,14 @@
 
 namespace lockstep {
 
+int EvaluationResult::classes() const {
+  return static_cast<int>(std::lround(std::sqrt(static_cast<double>(confusion.size()))));
+}
+
 Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& dataset, Type type,
                        bool views)
     : device_(device),
-      dataset_(dataset),
+      dataset_(nullptr),
       model_(device, entry, dataset.sample_shape(), dataset.classes(), kBatch, type, false),
       stream_(device.stream()),
       views_(views) {
@@ -32,9 +37,15 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
   }
   arena_.allocate(device);
   host_ = device.allocate(arena_.bytes(), Place::host);
-  if (device.traits().memory_is_host || !ResidentSet::possible(dataset)) return;
+  change_to(dataset);
+}
+
+void Evaluation::change_to(const Dataset& dataset) {
+  dataset_ = &dataset;
+  resident_.reset();
+  if (device_.traits().memory_is_host || !ResidentSet::possible(dataset)) return;
   try {
-    resident_ = std::make_unique<ResidentSet>(device, dataset);
+    resident_ = std::make_unique<ResidentSet>(device_, dataset);
   } catch (const Error&) {  // it does not fit
   }
 }
@@ -57,10 +68,10 @@ void Evaluation::copy_batch(std::int64_t first, std::int64_t count, View images)
   stream_->synchronize();  // the copy of the batch before is done
   read_in_parallel(stream_->threads(), count, 8, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      dataset_.read(first + i, nullptr,
-                    host_.get() + images_ + static_cast<std::size_t>(i) * sample_bytes,
-                    images.type);
-      host_labels[i] = dataset_.label(first + i);
+      dataset_->read(first + i, nullptr,
+                     host_.get() + images_ + static_cast<std::size_t>(i) * sample_bytes,
+                     images.type);
+      host_labels[i] = dataset_->label(first + i);
     }
   });
   device_.copy(*stream_, arena_.at(images_), host_.get() + images_, sums_ - images_);
@@ -95,7 +106,7 @@ View Evaluation::mean_of_views(View images) {
 }
 
 Answers Evaluation::first_batch() {
-  const std::int64_t count = std::min(kBatch, dataset_.size());
+  const std::int64_t count = std::min(kBatch, dataset_->size());
   const View logits = score_batch(0, count);
   const Memory host = device_.allocate(logits.bytes(), Place::host);
   device_.copy(*stream_, host.get(), logits.data, logits.bytes());
@@ -115,7 +126,7 @@ Answers Evaluation::first_batch() {
     }
     return values;
   };
-  const Shape sample = dataset_.sample_shape();
+  const Shape sample = dataset_->sample_shape();
   return {sample, floats(model_.input_type(), host_.get() + images_, count * sample.count()),
           floats(Type::i32, host_.get() + labels_, count),
           floats(logits.type, host.get(), logits.count())};
@@ -133,10 +144,10 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   std::byte* host_sums = host_.get() + sums_;
   std::memset(host_sums, 0, sums_bytes_);
   device_.copy(*stream_, arena_.at(sums_), host_sums, sums_bytes_);
-  const std::int64_t batches = ceil_div(dataset_.size(), kBatch);
+  const std::int64_t batches = ceil_div(dataset_->size(), kBatch);
   for (std::int64_t round = 0; round < batches; round += comm.size()) {
     const std::int64_t first = (round + comm.rank()) * kBatch,
-                       count = std::min(kBatch, dataset_.size() - first);
+                       count = std::min(kBatch, dataset_->size() - first);
     if (count > 0) score_batch(first, count);
     const std::int64_t done = std::min(round + comm.size(), batches);
     const bool enough = !go_on(static_cast<double>(done) / static_cast<double>(batches));
@@ -149,7 +160,7 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   EvaluationResult result;
   std::memcpy(&result.score, host_sums, sizeof(Score));
   const auto* cells = reinterpret_cast<const std::int64_t*>(host_sums + sizeof(Score));
-  result.confusion.assign(cells, cells + std::int64_t{dataset_.classes()} * dataset_.classes());
+  result.confusion.assign(cells, cells + std::int64_t{dataset_->classes()} * dataset_->classes());
   return result;
 }
 
