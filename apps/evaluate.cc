@@ -43,7 +43,7 @@ void declare(OptionRows& rows, EvaluateOptions& o) {
   rows.flag("--follow", o.follow, "Evaluation of every new checkpoint of the folder, without end");
   rows.number("--interval", o.interval, Bounds::above_zero(kLongestTime),
               "Seconds between two looks into the folder, with --follow");
-  rows.flag("--no-confusion", o.no_confusion, "Output without the confusion table");
+  rows.flag("--no-confusion", o.no_confusion, "Output without the tables of classes");
   rows.flag("--test-views", o.test_views,
             "Evaluation with the mean logits of six views of each image\n"
             "The views are mirrored and moved by a pixel.");
@@ -75,6 +75,11 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
   return true;
 }
 
+std::string percent(std::int64_t part, std::int64_t all) {
+  if (all == 0) return "-";
+  return fmt::format("{:.1f} %", 100 * static_cast<double>(part) / static_cast<double>(all));
+}
+
 /// At most 80 columns for ten classes.
 std::string confusion_table(const EvaluationResult& result, const std::vector<std::string>& names) {
   std::string text = "true/taken";
@@ -88,9 +93,26 @@ std::string confusion_table(const EvaluationResult& result, const std::vector<st
       all += cell;
       text += fmt::format(" {:>5}", cell);
     }
-    const auto right = static_cast<double>(result.confusion[truth * names.size() + truth]);
-    text += all == 0 ? fmt::format(" {:>6}", "-")  // the test set has none of this class
-                     : fmt::format(" {:>6.1f} %", 100 * right / static_cast<double>(all));
+    text += fmt::format(" {:>8}", percent(result.confusion[truth * names.size() + truth], all));
+  }
+  return text;
+}
+
+/// Precision: the share of the samples taken for the class that belong to it. Recall: the share of
+/// the samples of the class that were taken for it. "-": there are no such samples.
+std::string class_table(const EvaluationResult& result, const std::vector<std::string>& names) {
+  const std::size_t classes = names.size();
+  std::string text =
+      fmt::format("{:<24} {:>9} {:>9} {:>9}", "class", "precision", "recall", "samples");
+  for (std::size_t i = 0; i < classes; ++i) {
+    std::int64_t truth = 0, taken = 0;
+    for (std::size_t other = 0; other < classes; ++other) {
+      truth += result.confusion[i * classes + other];
+      taken += result.confusion[other * classes + i];
+    }
+    const std::int64_t right = result.confusion[i * classes + i];
+    text += fmt::format("\n{:<24.24} {:>9} {:>9} {:>9}", names[i], percent(right, taken),
+                        percent(right, truth), truth);
   }
   return text;
 }
@@ -158,8 +180,11 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   const EvaluationResult& result = *evaluated;
   std::string text =
       fmt::format("step {} ({}, {} weights): {}", subject.step, subject.file, subject.weights,
-                  fmt::join(texts_of(metrics_of(result.score, 0)), ", "));
-  if (!o.no_confusion) text.append("\n").append(confusion_table(result, data.class_names));
+                  fmt::join(texts_of(metrics_of(result.score, 0, result.classes())), ", "));
+  if (!o.no_confusion) {
+    text += fmt::format("\n{}\n{}", confusion_table(result, data.class_names),
+                        class_table(result, data.class_names));
+  }
   Console().line(text);
   return true;
 }

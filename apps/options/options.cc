@@ -129,11 +129,10 @@ std::vector<std::string> idle_options(const Options& o, OptionRows& rows) {
        {"--lr-end"});
   note(o.loss_scaling().dynamic, "--loss-scale dynamic", {"--loss-scale-steps"});
   note(o.reports.eval_every > 0 || o.reports.epoch_lines, "--eval-every or --epoch-lines",
-       {"--target", "--test-views"});
+       {"--target", "--patience", "--test-views"});
   note(o.ranks.reducer == "auto" || o.ranks.reducer == "nccl", "--reducer nccl",
        {"--nccl-max-ctas"});
-  note(o.data.images.size > 0, "--image-size",
-       {"--crop-area", "--flip", "--validation", "--workers"});
+  note(o.data.images.size > 0, "--image-size", {"--crop-area", "--flip", "--workers"});
   note(!o.reports.log_dir.empty() || o.reports.summary_every == 0, "--log-dir",
        {"--summary-every"});
   note(!o.checkpoints.dir.empty(), "--checkpoint-dir", {"--checkpoint-every", "--keep"});

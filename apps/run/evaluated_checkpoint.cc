@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "apps/run/broadcast.h"
+#include "apps/run/progress.h"
 #include "apps/run/provenance.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/data/standard.h"
+#include "src/data/validation.h"
 #include "src/device/devices.h"
 
 namespace lockstep {
@@ -23,11 +25,11 @@ namespace {
 /// Whether a run has saved `before` again as `now`, after the evaluation that was due.
 bool only_evaluated(CheckpointMetadata before, CheckpointMetadata now) {
   for (CheckpointMetadata* metadata : {&before, &now}) {
-    metadata->texts.erase(kBest);
-    metadata->texts.erase(kReached);
+    for (const char* name : {kBest, kReached, kSinceBest}) metadata->texts.erase(name);
   }
-  return before.texts.erase("evaluation") > 0 && before.position == now.position &&
-         before.texts == now.texts;
+  const bool evaluated = before.texts.erase(kEvaluation) > 0,
+             tested = now.texts.erase(kTested) > before.texts.erase(kTested);
+  return (evaluated || tested) && before.position == now.position && before.texts == now.texts;
 }
 
 /// --validation of its run.
@@ -149,11 +151,10 @@ EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
 }
 
 DataSource source_of(const EvaluatedCheckpoint& checkpoint, const std::string& directory) {
-  DataSource source{directory, checkpoint.seed};
+  DataSource source{directory, checkpoint.seed, {}, checkpoint.images.validation};
   if (!checkpoint.images.format.empty()) {
     const SampleFormat format = format_from(checkpoint.images.format);
     if (format.files) source.images.size = static_cast<int>(format.size.height);
-    source.images.validation = checkpoint.images.validation;
   }
   return source;
 }
@@ -168,7 +169,9 @@ DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::stri
     fail_usage("{} was trained on {}. Pass --data DIR.", checkpoint.file, checkpoint.dataset);
   const bool test_only = entry.open_test && !checkpoint.images.class_names.empty();
   const DataSource source = source_of(checkpoint, directory);
-  DatasetPair data = test_only ? entry.open_test(source, checkpoint.images) : entry.open(source);
+  DatasetPair data =
+      test_only ? entry.open_test(source, checkpoint.images) : open_data(entry, source);
+  if (!data.test) data.test = std::move(data.validation);
   normalise(*data.test, checkpoint.images.normalisation, checkpoint.file);
   if (entry.own && checkpoint.images.normalisation.empty()) {
     notes.push_back(

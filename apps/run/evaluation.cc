@@ -1,6 +1,7 @@
 #include "apps/run/evaluation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -12,10 +13,14 @@
 
 namespace lockstep {
 
+int EvaluationResult::classes() const {
+  return static_cast<int>(std::lround(std::sqrt(static_cast<double>(confusion.size()))));
+}
+
 Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& dataset, Type type,
                        bool views)
     : device_(device),
-      dataset_(dataset),
+      dataset_(nullptr),
       model_(device, entry, dataset.sample_shape(), dataset.classes(), batch_size(device, dataset),
              type, false),
       batch_(model_.input()[0]),
@@ -35,15 +40,22 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
   }
   arena_.allocate(device);
   host_ = device.allocate(arena_.bytes(), Place::host);
-  if (device.traits().memory_is_host || !ResidentSet::possible(dataset)) return;
+  change_to(dataset);
+}
+
+void Evaluation::change_to(const Dataset& dataset) {
+  dataset_ = &dataset;
+  graph_.reset();  // it reads the former data set
+  resident_.reset();
+  if (device_.traits().memory_is_host || !ResidentSet::possible(dataset)) return;
   try {
-    resident_ = std::make_unique<ResidentSet>(device, dataset);
+    resident_ = std::make_unique<ResidentSet>(device_, dataset);
   } catch (const OutOfMemory&) {
     return;
   }
   const std::int64_t batches = dataset.size() / batch_;
-  firsts_ = device.allocate(static_cast<std::size_t>(batches) * sizeof(std::int64_t), Place::host);
-  first_ = device.allocate(sizeof(std::int64_t), Place::device);
+  firsts_ = device_.allocate(static_cast<std::size_t>(batches) * sizeof(std::int64_t), Place::host);
+  first_ = device_.allocate(sizeof(std::int64_t), Place::device);
   for (std::int64_t i = 0; i < batches; ++i)
     reinterpret_cast<std::int64_t*>(firsts_.get())[i] = i * batch_;
 }
@@ -73,10 +85,10 @@ void Evaluation::copy_batch(std::int64_t first, std::int64_t count, View images)
   stream_->synchronize();  // the copy of the batch before is done
   read_in_parallel(stream_->threads(), count, 8, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      dataset_.read(first + i, nullptr,
-                    host_.get() + images_ + static_cast<std::size_t>(i) * sample_bytes,
-                    images.type);
-      host_labels[i] = dataset_.label(first + i);
+      dataset_->read(first + i, nullptr,
+                     host_.get() + images_ + static_cast<std::size_t>(i) * sample_bytes,
+                     images.type);
+      host_labels[i] = dataset_->label(first + i);
     }
   });
   device_.copy(*stream_, arena_.at(images_), host_.get() + images_, sums_ - images_);
@@ -123,7 +135,7 @@ View Evaluation::mean_of_views(View images) {
 }
 
 Answers Evaluation::first_batch() {
-  const std::int64_t count = std::min(kBatch, dataset_.size());
+  const std::int64_t count = std::min(kBatch, dataset_->size());
   const View logits = score_batch(0, count);
   const Memory host = device_.allocate(logits.bytes(), Place::host);
   device_.copy(*stream_, host.get(), logits.data, logits.bytes());
@@ -143,7 +155,7 @@ Answers Evaluation::first_batch() {
     }
     return values;
   };
-  const Shape sample = dataset_.sample_shape();
+  const Shape sample = dataset_->sample_shape();
   return {sample, floats(model_.input_type(), host_.get() + images_, count * sample.count()),
           floats(Type::i32, host_.get() + labels_, count),
           floats(logits.type, host.get(), logits.count())};
@@ -162,10 +174,10 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   std::memset(host_sums, 0, sums_bytes_);
   device_.copy(*stream_, arena_.at(sums_), host_sums, sums_bytes_);
   if (std::exchange(captured_, parameters) != parameters) graph_.reset();
-  const std::int64_t batches = ceil_div(dataset_.size(), batch_);
+  const std::int64_t batches = ceil_div(dataset_->size(), batch_);
   for (std::int64_t round = 0; round < batches; round += comm.size()) {
     const std::int64_t first = (round + comm.rank()) * batch_,
-                       count = std::min(batch_, dataset_.size() - first);
+                       count = std::min(batch_, dataset_->size() - first);
     // The first batch may do work that is done only once. The others are repeated.
     if (resident_ && round > 0 && count == batch_) {
       repeat_batch(first / batch_);
@@ -183,7 +195,7 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   EvaluationResult result;
   std::memcpy(&result.score, host_sums, sizeof(Score));
   const auto* cells = reinterpret_cast<const std::int64_t*>(host_sums + sizeof(Score));
-  result.confusion.assign(cells, cells + std::int64_t{dataset_.classes()} * dataset_.classes());
+  result.confusion.assign(cells, cells + std::int64_t{dataset_->classes()} * dataset_->classes());
   return result;
 }
 

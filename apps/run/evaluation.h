@@ -21,6 +21,8 @@ namespace lockstep {
 struct EvaluationResult {
   Score score;
   std::vector<std::int64_t> confusion;
+
+  int classes() const;
 };
 
 /// A network's samples and their logits, as floats in rows.
@@ -47,6 +49,8 @@ class Evaluation {
   ~Evaluation();
 
   const Model& model() const { return model_; }
+  /// From now on evaluates another set of the same samples and classes, which outlives this.
+  void change_to(const Dataset& dataset);
   std::size_t bytes() const;
   /// Stream::after_each() of its stream.
   void after_each(std::function<void()> done) { stream_->after_each(std::move(done)); }
@@ -77,7 +81,7 @@ class Evaluation {
   void copy_batch(std::int64_t first, std::int64_t count, View images);
 
   Device& device_;
-  const Dataset& dataset_;
+  const Dataset* dataset_;
   Model model_;
   const std::int64_t batch_;
   std::unique_ptr<Stream> stream_;

@@ -69,11 +69,15 @@ inline Metrics metrics_of(const StepReport& r) {
   return metrics;
 }
 
+/// With fewer classes top-5 is always 100 %.
+inline bool shows_top5(int classes) { return classes > 5; }
+
 /// An evaluation at `epoch`.
-inline Metrics metrics_of(const Score& score, double epoch) {
+inline Metrics metrics_of(const Score& score, double epoch, int classes) {
+  const std::string top5 = fmt::format("top-5 {:.2f} %", 100 * score.top5_share());
   return {{"epoch", epoch, "", /*scalar=*/false},
           {"top1", score.top1_share(), fmt::format("top-1 {:.2f} %", 100 * score.top1_share())},
-          {"top5", score.top5_share(), fmt::format("top-5 {:.2f} %", 100 * score.top5_share())},
+          {"top5", score.top5_share(), shows_top5(classes) ? top5 : ""},
           {"loss", score.loss(), fmt::format("loss {:.4f}", score.loss())},
           {"samples", static_cast<double>(score.samples), fmt::format("{} samples", score.samples),
            /*scalar=*/false}};
@@ -94,7 +98,7 @@ struct EpochReport {
   }
 };
 
-inline Metrics metrics_of(const EpochReport& r, const Score& score) {
+inline Metrics metrics_of(const EpochReport& r, const Score& score, int classes) {
   const auto steps = static_cast<double>(r.steps);
   const double seconds = now_seconds() - r.begin;
   const auto whole = [](double epoch) { return std::round(100 * epoch) / 100; };
@@ -102,13 +106,15 @@ inline Metrics metrics_of(const EpochReport& r, const Score& score) {
   const auto row = [](const char* name, double value) {
     return Metric{name, value, fmt::format("{} {:.4f}", name, value)};
   };
-  return {{"epoch", static_cast<double>(r.number)},
-          {"seconds", seconds, fmt::format("epoch {:g}/{:g}: {:.1f} s", ended, all, seconds)},
-          row("loss", r.loss / steps),
-          row("acc", r.accuracy / steps),
-          row("val_loss", score.loss()),
-          row("val_acc", score.top1_share()),
-          row("val_top5", score.top5_share())};
+  Metrics metrics{
+      {"epoch", static_cast<double>(r.number)},
+      {"seconds", seconds, fmt::format("epoch {:g}/{:g}: {:.1f} s", ended, all, seconds)},
+      row("loss", r.loss / steps),
+      row("acc", r.accuracy / steps),
+      row("val_loss", score.loss()),
+      row("val_acc", score.top1_share())};
+  if (shows_top5(classes)) metrics.push_back(row("val_top5", score.top5_share()));
+  return metrics;
 }
 
 /// The parts of the line on stdout.

@@ -81,7 +81,8 @@ struct ReportOptions {
   std::string trace;    ///< a file; empty: none
   std::int64_t log_every = 10, summary_every = 100, eval_every = 1000, verify_every = 1000;
   bool test_views = false;   ///< evaluate on six views of each image (apps/run/test_views.h)
-  double target = 0;         ///< test accuracy in per cent at which the run ends; 0: none
+  double target = 0;         ///< accuracy in per cent at which the run ends; 0: none
+  std::int64_t patience = 0;  ///< evaluations without a better one that end the run; 0: none
   bool epoch_lines = false;  ///< an evaluation and a line at the end of each epoch
   bool placement = false;    ///< print each layer's kernel, each rank's host and cores
   bool verbose = false;      ///< print reducer, buckets, order of sums and memory too
@@ -101,15 +102,19 @@ struct ReportOptions {
     rows.number("--summary-every", summary_every, Bounds::at_least(0),
                 "Steps between histograms of parameters and gradients; 0: never");
     rows.number("--eval-every", eval_every, Bounds::at_least(0),
-                "Steps between evaluations on the test set; 0: never\n"
-                "Another evaluation follows at the end of the run.")
+                "Steps between evaluations; 0: never\n"
+                "They use the validation set, or without one the test set. Another evaluation "
+                "follows at the end of the run.")
         .common();
     rows.flag("--test-views", test_views,
               "Evaluation with the mean logits of six views of each image\n"
               "The views are mirrored and moved by a pixel.");
     rows.number("--target", target, Bounds::at_least(0, 100),
-                "Test accuracy in percent that ends the run; 0: none\n"
+                "Accuracy in percent of an evaluation that ends the run; 0: none\n"
                 "The run prints how long it took to reach the target.");
+    rows.number("--patience", patience, Bounds::at_least(0),
+                "Evaluations without a better accuracy that end the run; 0: never\n"
+                "This needs a validation set (--validation).");
     rows.flag("--epoch-lines", epoch_lines,
               "Evaluation after each epoch, with its seconds, loss and accuracy");
     rows.number("--verify-every", verify_every, Bounds::at_least(0),

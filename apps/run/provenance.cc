@@ -238,7 +238,8 @@ void follow_checkpoint(const Options& options, const Resumption& resumption, Dat
                         text_of(resumed ? resumption.metadata : resumption.initial, kNormalisation);
   if (!resumed) compare_classes(options, resumption.initial, data, notes);
   normalise(*data.train, text, file);
-  normalise(*data.test, text, file);
+  for (const auto& held : {data.validation.get(), data.test.get()})
+    if (held) normalise(*held, text, file);
   if (resumed || own.empty() || text == own) return;
   if (!text.empty()) {
     notes.push_back(fmt::format(

@@ -22,9 +22,6 @@ inline constexpr const char* kNormalisation = "normalisation";  ///< to_text() o
 inline constexpr const char* kFormat = "sample_format";         ///< to_text() of a SampleFormat
 /// The classes by label, one a line. Early checkpoints have none.
 inline constexpr const char* kClassNames = "class_names";
-// The evaluation of the checkpoint's step may change these.
-inline constexpr const char* kBest = "best";               ///< Reporter::best()
-inline constexpr const char* kReached = "target_reached";  ///< test accuracy that met --target
 
 /// As in CheckpointMetadata::texts.
 using Provenance = std::map<std::string, std::string>;

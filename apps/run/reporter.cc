@@ -1,6 +1,5 @@
 #include "apps/run/reporter.h"
 
-#include <cinttypes>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -31,14 +30,6 @@ Reporter::Reporter(const Comm& comm, const Options& options, const RunPlan& plan
                    const RunFolders* folders, const std::function<bool()>& keep_waiting)
     : options_(options), plan_(plan), folders_(folders), ranks_(comm.size()) {
   if (comm.rank() == 0) console_.emplace(stdout, keep_waiting);
-}
-
-std::string Reporter::Tested::text() const {
-  return fmt::format("{:.2f} % at step {}", 100 * top1, step);
-}
-
-void Reporter::see(const Tested& tested) {
-  if (best_.step < 0 || tested.top1 > best_.top1) best_ = tested;
 }
 
 /// "step 480/1000", with the time in front if the lines go to a file.
@@ -95,23 +86,7 @@ void Reporter::warn(const std::string& text) const {
   std::fputs(fmt::format("{}: warning: {}\n", options_.program, text).c_str(), stderr);
 }
 
-std::string Reporter::best() const {
-  if (best_.step < 0) return "";
-  return fmt::format("top-1 {} at step {}", best_.top1, best_.step);
-}
-
-void Reporter::restore_best(const std::string& best) {
-  if (!console_) return;
-  Tested tested;
-  const bool read =
-      std::sscanf(best.c_str(), "top-1 %lf at step %" SCNd64, &tested.top1, &tested.step) == 2;
-  require(read && tested.step >= 0 && tested.step <= plan_.start.step && tested.top1 >= 0 &&
-              tested.top1 <= 1,
-          "\"{}\" is not the best evaluation of a run", best);
-  see(tested);
-}
-
-void Reporter::begin(bool evaluates_anew) {
+void Reporter::begin(const char* redone) {
   begin_ = now_seconds();
   done_ = plan_.start.step;
   if (!console_ || options_.reports.log_dir.empty()) return;
@@ -124,10 +99,7 @@ void Reporter::begin(bool evaluates_anew) {
                      set_logs_aside(directory).string()));
   }
   const std::int64_t first = same_run ? plan_.start.step + 1 : 0;
-  for (const auto& [step, top1] : logged.evaluations) {
-    if (step < first - evaluates_anew) see({step, top1});
-  }
-  json_.emplace(directory / "metrics.jsonl", first, same_run && evaluates_anew ? "evaluation" : "");
+  json_.emplace(directory / "metrics.jsonl", first, same_run ? redone : "");
   events_.emplace(directory, first);
   files([&] { json_->write("run", run_line()); });
   files([&] { events_->flush(); });
@@ -193,27 +165,27 @@ void Reporter::saved(std::int64_t step, const std::filesystem::path& file) {
   if (console_) line(step_text(step) + " saved " + file.string());
 }
 
-void Reporter::evaluation(std::int64_t step, double epoch, const Score& score,
-                          const char* weights) {
+void Reporter::evaluation(const char* kind, std::int64_t step, double epoch,
+                          const EvaluationResult& result, const std::string& about) {
   if (!console_) return;
-  last_ = {step, score.top1_share()};
-  see(last_);
-  const Metrics metrics = metrics_of(score, epoch);
+  if (std::string_view(kind) == "evaluation") last_ = {step, result.score.top1_share()};
+  const Metrics metrics = metrics_of(result.score, epoch, result.classes());
   std::vector<std::string> parts = texts_of(metrics);
-  parts.front() = step_text(step) + " evaluation: " + parts.front();
-  parts.emplace_back(weights);
+  parts.front() = fmt::format("{} {}: {}", step_text(step), kind, parts.front());
+  parts.push_back(about);
   line(parts);
-  log("evaluation", step, metrics);
+  log(kind, step, metrics);
 }
 
-void Reporter::epoch(std::int64_t step, const EpochReport& report, const Score& score) {
+void Reporter::epoch(std::int64_t step, const EpochReport& report, const EvaluationResult& result) {
   if (!console_) return;
-  const Metrics metrics = metrics_of(report, score);
+  const Metrics metrics = metrics_of(report, result.score, result.classes());
   line(texts_of(metrics));
   log("epoch", step, metrics, /*scalars=*/false);
 }
 
-void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped) {
+void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped,
+                       const RunProgress& progress) {
   if (!console_) return;
   attempt([&] { console_->clear(); }, lost_lines_);
   bool lost_files = false;
@@ -237,8 +209,9 @@ void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped) 
     trained.push_back(counted(skipped, "step") + " skipped because gradients overflowed");
   print("trained", trained);
   std::vector<std::string> accuracy, written;
-  if (last_.step >= 0) accuracy.push_back("top-1 " + last_.text());
-  if (best_.step >= 0) accuracy.push_back("best " + best_.text());
+  if (last_.known()) accuracy.push_back("top-1 " + last_.shown());
+  if (progress.best.known()) accuracy.push_back("best " + progress.best.shown());
+  if (progress.tested.known()) accuracy.push_back("test set " + progress.tested.shown());
   print("accuracy", accuracy);
   const std::string &saves = options_.checkpoints.dir, &logs = options_.reports.log_dir;
   if (!saves.empty()) written.push_back("checkpoints in " + saves);

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "apps/run/evaluation.h"
 #include "apps/run/metrics.h"
 #include "apps/run/options.h"
+#include "apps/run/progress.h"
 #include "apps/run/run_folders.h"
 #include "apps/step/run_plan.h"
 #include "net/parameters.h"
@@ -28,15 +30,10 @@ class Reporter {
            const std::function<bool()>& keep_waiting);
 
   void line(const std::string& text);  ///< to stdout
-  /// The best evaluation of the run so far: "top-1 0.2103 at step 40"; empty: none was done.
-  std::string best() const;
-  /// Before begin(), in a run that resumes: best() of its checkpoint. Throws Error if `best` is no
-  /// such text, or is of a later step than the checkpoint.
-  void restore_best(const std::string& best);
   /// Training begins: opens the files of --log-dir, and writes the line of kind "run" into
-  /// metrics.jsonl. Lines of this run stay up to its checkpoint, without the evaluation of its step
-  /// if that is done again; logs of another run are moved aside with a line.
-  void begin(bool evaluates_anew);
+  /// metrics.jsonl. Lines of this run stay up to its checkpoint, except those of kind `redone` of
+  /// its step; logs of another run are moved aside with a line.
+  void begin(const char* redone);
   void step(const StepReport& report);                     ///< line, JSON, scalars
   void progress(std::int64_t step, double loss);           ///< the bar
   void evaluating(double share);                           ///< the bar during an evaluation
@@ -44,23 +41,17 @@ class Reporter {
                   const float* gradients);
   void sync();  ///< returns when the lines of metrics.jsonl have reached the disk
   void saved(std::int64_t step, const std::filesystem::path& file);  ///< line
-  /// `weights`: their name in the line.
-  void evaluation(std::int64_t step, double epoch, const Score& score, const char* weights);
-  /// The end of an epoch: line and JSON. `score`: of the test set.
-  void epoch(std::int64_t step, const EpochReport& report, const Score& score);
+  /// `kind`: "evaluation" or "test". `about`: the weights, for the line.
+  void evaluation(const char* kind, std::int64_t step, double epoch, const EvaluationResult& result,
+                  const std::string& about);
+  /// The end of an epoch: line and JSON.
+  void epoch(std::int64_t step, const EpochReport& report, const EvaluationResult& result);
   /// The end of training after `step`: its speed, its accuracy and its files.
   /// `seconds`: only of training. `skipped`: steps since the start without an update.
-  void summary(std::int64_t step, double seconds, std::int64_t skipped);
+  void summary(std::int64_t step, double seconds, std::int64_t skipped,
+               const RunProgress& progress);
 
  private:
-  struct Tested {
-    std::int64_t step = -1;  ///< negative: there was none
-    double top1 = 0;
-
-    std::string text() const;
-  };
-
-  void see(const Tested& tested);
   std::string step_text(std::int64_t step) const;
   std::string run_line() const;
   void line(const std::vector<std::string>& parts);
@@ -81,8 +72,7 @@ class Reporter {
   double begin_ = 0;
   std::int64_t done_ = 0;
   double images_per_s_ = 0;  ///< of the last report
-  Tested last_;              ///< of this start
-  Tested best_;              ///< of the run, as far as its checkpoint and metrics.jsonl know
+  Accuracy last_;            ///< of this start
   std::string lost_;         ///< why a report could not be written, the first time
   bool lost_lines_ = false;
 };

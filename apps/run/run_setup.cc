@@ -10,6 +10,7 @@
 #include "src/base/crc32c.h"
 #include "src/base/machine.h"
 #include "src/base/table.h"
+#include "src/data/validation.h"
 #include "src/files/file.h"
 
 namespace lockstep {
@@ -110,8 +111,10 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape)
       fail_usage("--image-size: the images of data set {} have one size. Omit it.",
                  options.data.dataset);
     }
-    data = set.open(options.data.source(shape.seed));
+    data = open_data(set, options.data.source(shape.seed));
     require_fit(entry, data.train->sample_shape());
+    if (options.reports.patience > 0 && !data.validation)
+      fail_usage("--patience needs a validation set. Pass --validation 0.1, or omit --patience.");
     set_augmentation(options.data, *data.train);
   });
   expect_same(comm, "files of data", data.identity);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/run/best_checkpoint.h"
 #include "apps/step/error_feedback.h"
 #include "apps/step/replica_check.h"
 #include "collectives/comm/flight_recorder.h"
@@ -15,9 +16,7 @@
 namespace lockstep {
 namespace {
 
-// Texts of a checkpoint: an evaluation that is still due, a dynamic loss scale, SavedResiduals.
-constexpr const char* kEvaluation = "evaluation";
-constexpr const char* kDue = "due";
+// Texts of a checkpoint: a dynamic loss scale, SavedResiduals.
 constexpr const char* kLossScale = "loss_scale";
 constexpr const char* kResiduals = "kept_back";
 
@@ -49,10 +48,9 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   const auto text = [&](const char* name) { return text_of(resumption.metadata, name); };
   agree(setup_.comm, [&] {
     try {
-      if (!text(kReached).empty()) progress.accuracy = std::stod(text(kReached));
+      progress = RunProgress::from(resumption.metadata.texts, resumption.metadata.position.step);
       if (!text(kLossScale).empty()) scale = LossScale::from(text(kLossScale));
       if (!text(kResiduals).empty()) saved = SavedResiduals::from(text(kResiduals));
-      if (!text(kBest).empty()) reporter_.restore_best(text(kBest));
     } catch (const std::exception& error) {
       fail("{} is damaged: {}. Use another file.", resumption.file, error.what());
     }
@@ -64,8 +62,16 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   last_file_ = resumption.file;
   setup_.world.flight_recorder().saved();
   const ReportOptions& reports = setup_.options.reports;
-  progress.evaluation_due =
-      (reports.eval_every > 0 || reports.epoch_lines) && text(kEvaluation) == kDue;
+  progress.evaluation_due &= reports.eval_every > 0 || reports.epoch_lines;
+  if (resumption.run != text("run") && setup_.data.validation) {  // best.h5 is the other run's
+    progress.best = progress.tested = {};
+    progress.since_best = 0;
+  }
+  // The run may have been killed before it gave the file its second name.
+  agree(setup_.comm, [&] {
+    if (setup_.comm.rank() == 0 && !setup_.options.check)
+      keep_if_best(resumption.metadata.position.step, progress);
+  });
   return progress;
 }
 
@@ -103,7 +109,7 @@ void Saver::verify(std::int64_t done) {
 
 void Saver::save(std::int64_t done, const RunProgress& progress) {
   if (options_.dir.empty()) return;
-  if (done == saved_step_ && progress.evaluation_due == saved_due_) return;
+  if (done == saved_step_ && progress == saved_progress_) return;
   verify(done);
   require_finite(done);
   setup_.record.phase("checkpoint", kSlowFiles);
@@ -117,22 +123,23 @@ void Saver::save(std::int64_t done, const RunProgress& progress) {
   if (saved_step_ != done) reporter_.saved(done, last_file_);
   saved_step_ = done;
   setup_.world.flight_recorder().saved();
-  saved_due_ = progress.evaluation_due;
+  saved_progress_ = progress;
   last_save_ = now_seconds();
 }
 
 CheckpointMetadata Saver::metadata(std::int64_t done, const RunProgress& progress) const {
   const RunPlan& plan = setup_.plan;
   const std::int64_t samples = plan.start.samples + (done - plan.start.step) * plan.global_batch;
-  const double target = setup_.options.reports.target;
   CheckpointMetadata result{{done, samples, samples / plan.dataset_size, plan.seed}, provenance_};
   auto& texts = result.texts;
-  if (progress.evaluation_due) texts[kEvaluation] = kDue;
-  if (target > 0 && progress.accuracy >= target)
-    texts[kReached] = fmt::format("{}", progress.accuracy);
-  if (const std::string best = reporter_.best(); !best.empty()) texts[kBest] = best;
+  for (const auto& [name, text] : progress.texts(setup_.options.reports)) texts[name] = text;
   if (setup_.options.loss_scaling().dynamic) texts[kLossScale] = step_.loss_scale().text();
   return result;
+}
+
+void Saver::keep_if_best(std::int64_t done, const RunProgress& progress) const {
+  const bool best = !progress.evaluation_due && progress.best.step == done;
+  if (best && setup_.data.validation) keep_best(last_file_);
 }
 
 void Saver::write(std::int64_t done, const RunProgress& progress,
@@ -147,6 +154,7 @@ void Saver::write(std::int64_t done, const RunProgress& progress,
   std::vector<ConstSection> sections = read_only(step_.sections());
   sections.insert(sections.end(), residuals.begin(), residuals.end());
   last_file_ = save_checkpoint(options_.dir, step_.layout(), sections, metadata);
+  keep_if_best(done, progress);
   for (const std::string& warning : pruner_.prune(last_file_))
     reporter_.line(fmt::format("{:<12} {}", "warning", warning));
 }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "apps/run/progress.h"
 #include "apps/run/provenance.h"
 #include "apps/run/reporter.h"
 #include "apps/run/resumption.h"
@@ -13,12 +14,6 @@
 #include "src/base/timeline.h"
 
 namespace lockstep {
-
-/// The state of a run outside of arenas.
-struct RunProgress {
-  bool evaluation_due = false;  ///< after the last step
-  double accuracy = 0;          ///< in per cent, of the last evaluation; 0: there was none
-};
 
 /// All calls are collective unless marked local, and throw AgreedError. Owner: train(), which keeps
 /// the arguments alive. Thread: the computing one, when all steps are collected.
@@ -41,8 +36,9 @@ class Saver {
 
   /// Compares the weights of all ranks, bit for bit.
   void verify(std::int64_t done);
-  /// Saves once after each step, and again when an evaluation is done that the file marks as due:
-  /// a run that resumes from such a file does the evaluation first.
+  /// Saves once after each step, and again when the progress has changed: a run that resumes from a
+  /// file with an evaluation that is due does it first. With a validation set the file of the best
+  /// evaluation becomes best.h5.
   void save(std::int64_t done, const RunProgress& progress);
   /// Throws if a number of the state is not finite, so that a run that diverges in its last step
   /// neither replaces the last good checkpoint nor succeeds.
@@ -52,6 +48,8 @@ class Saver {
 
  private:
   CheckpointMetadata metadata(std::int64_t done, const RunProgress& progress) const;
+  /// On rank 0. Makes the last checkpoint the best one if it is.
+  void keep_if_best(std::int64_t done, const RunProgress& progress) const;
   /// On rank 0.
   void write(std::int64_t done, const RunProgress& progress,
              const std::vector<ConstSection>& residuals);
@@ -66,7 +64,7 @@ class Saver {
   CheckpointPruner pruner_;
   std::filesystem::path last_file_;
   std::int64_t saved_step_ = -1;
-  bool saved_due_ = false;  ///< the checkpoint of saved_step_ marks an evaluation as due
+  RunProgress saved_progress_;  ///< in the checkpoint of saved_step_
   double last_save_ = 0;
 };
 

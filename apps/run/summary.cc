@@ -41,7 +41,7 @@ std::string memory_text(const RunSummary& f) {
   auto parts = f.step.memory();
   parts.emplace_back("evaluation", f.evaluation.bytes());
   parts.emplace_back("loader", f.loader.bytes());
-  parts.emplace_back("data", f.setup.data.train->bytes() + f.setup.data.test->bytes());
+  parts.emplace_back("data", f.setup.data.bytes());
   if (!f.setup.options.checkpoints.dir.empty()) {
     const bool residual = f.step.reducer().traits().residual != nullptr;
     const std::size_t gathered = gather_bytes(f.setup.comm, f.step.layout(), residual);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "apps/run/best_checkpoint.h"
 #include "apps/run/model_table.h"
 #include "apps/run/provenance.h"
 #include "apps/run/run_folders.h"
@@ -66,18 +67,20 @@ void plan_run_of(RunSetup& setup, const Resumption& resumption, std::vector<std:
 std::string completion(const RunSetup& setup, const std::string& file,
                        const RunProgress& progress) {
   const RunPlan& plan = setup.plan;
-  const double target = setup.options.reports.target;
-  if (plan.start.step >= plan.steps && !progress.evaluation_due) {
+  const ReportOptions& reports = setup.options.reports;
+  const bool tests = tests_at_end(setup) && !progress.tested.known();
+  if (progress.evaluation_due || file.empty() || tests) return "";
+  if (plan.start.step >= plan.steps) {
     return fmt::format(
         "complete already: {} is at step {} of {}. Pass more --steps to train on, or another "
         "--checkpoint-dir for a new run.",
         file, plan.start.step, plan.steps);
   }
-  if (target == 0 || progress.accuracy < target) return "";
+  if (!progress.over(reports)) return "";
   return fmt::format(
-      "complete already: {} has reached its --target. Pass a higher one to train on, or another "
+      "complete already: {} has ended by its {}. Pass a higher one to train on, or another "
       "--checkpoint-dir for a new run.",
-      file);
+      file, progress.reached(reports) ? "--target" : "--patience");
 }
 
 /// Collective. A failure is only a warning, because the results are saved.
@@ -111,7 +114,7 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunFolder
   Timeline* const timeline = trace ? &trace->timeline() : nullptr;
   std::unique_ptr<Loader> loader;  // outlives the step, which reads from it
   TrainingStep step = setup.make_step(timeline);
-  Evaluation evaluation(*setup.device, setup.entry, *setup.data.test, options.model.precision,
+  Evaluation evaluation(*setup.device, setup.entry, setup.data.evaluated(), options.model.precision,
                         options.reports.test_views);
   evaluation.after_each([&] { setup.record.progress(); });
   Reporter reporter(setup.comm, options, setup.plan, folders, [&] {

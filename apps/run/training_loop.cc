@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "apps/run/best_checkpoint.h"
 #include "collectives/comm/flight_recorder.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
@@ -61,16 +62,20 @@ class TrainingLoop {
         skipped_before_(parts.step.loss_scale().skipped) {}
 
   void run() {
-    agree(parts_.setup.comm, [&] { reporter_.begin(progress_.evaluation_due); });
-    clock_.begin();
     std::int64_t done = plan_.start.step;
+    if (done < plan_.steps && !progress_.over(options_)) progress_.tested = {};
+    const char* redone = progress_.evaluation_due   ? "evaluation"
+                         : progress_.tested.known() ? ""
+                                                    : "test";
+    agree(parts_.setup.comm, [&] { reporter_.begin(redone); });
+    clock_.begin();
     if (progress_.evaluation_due) {
       evaluate(done);
       saver_.save(done, progress_);
       if (progress_.evaluation_due) stop(done);
       clock_.begin();
     }
-    for (last_report_ = collected_ = done; done < plan_.steps && !reached();) {
+    for (last_report_ = collected_ = done; done < plan_.steps && !progress_.over(options_);) {
       const Votes votes{parts_.stop_requested(), saver_.is_due()};
       step_.enqueue(parts_.loader, done, static_cast<float>(rate_at(done)), votes,
                     reports(done + 1));
@@ -79,12 +84,11 @@ class TrainingLoop {
       // The weights are those of the last step that was enqueued.
       if (asked.stop || asked.save) asked = asked | collect(/*all=*/true);
       if (collected_ == done) after_step(done, asked);
-      if ((asked.stop && done < plan_.steps && !reached()) || progress_.evaluation_due) stop(done);
+      const bool more = done < plan_.steps && !progress_.over(options_);
+      if ((asked.stop && more) || progress_.evaluation_due) stop(done);
     }
-    if (options_.target > 0 && !reached()) {
-      reporter_.line(
-          fmt::format("{:<12} test accuracy {:g} % was not reached", "target", options_.target));
-    }
+    tell_end();
+    if (tests_at_end(parts_.setup) && !progress_.tested.known()) test(done);
     summarize(done);
   }
 
@@ -92,9 +96,6 @@ class TrainingLoop {
   double rate_at(std::int64_t step) const {
     return learning_rate(plan_.rate, plan_.epoch_at(step), plan_.epoch_at(plan_.steps));
   }
-
-  /// An evaluation has met --target: the run is complete.
-  bool reached() const { return options_.target > 0 && progress_.accuracy >= options_.target; }
 
   bool reports(std::int64_t done) const {
     return done == plan_.start.step + 1 || due(done, options_.log_every) || done == plan_.steps;
@@ -148,7 +149,9 @@ class TrainingLoop {
     if (end && !saver_.saved(done)) saver_.require_finite(done);
     if (progress_.evaluation_due && !asked.stop) {  // else the resumed run does it
       evaluate(done);
-      if (progress_.evaluation_due || saver_.saved(done) || reached()) saver_.save(done, progress_);
+      const bool best = parts_.setup.data.validation && progress_.best.step == done;
+      if (progress_.evaluation_due || saver_.saved(done) || progress_.over(options_) || best)
+        saver_.save(done, progress_);
     }
     clock_.leave_out(now_seconds() - start);
   }
@@ -177,27 +180,56 @@ class TrainingLoop {
   /// Stays due if a rank is asked to stop meanwhile.
   void evaluate(std::int64_t done) {
     const TimedSpan span = phase("evaluation", "evaluation");
-    const auto result =
-        parts_.evaluation.run(parts_.setup.comm, step_.evaluated(), [&](double share) {
-          parts_.setup.record.progress();
-          reporter_.evaluating(share);
-          return !parts_.stop_requested();
-        });
+    const auto result = parts_.evaluation.run(parts_.setup.comm, step_.evaluated(),
+                                              [this](double share) { return goes_on(share); });
     progress_.evaluation_due = !result;
     if (!result) return;
-    const Score& score = result->score;
-    reporter_.evaluation(done, plan_.epoch_at(done), score,
-                         step_.state().average ? "averaged weights" : "weights");
-    progress_.accuracy = score.top1_percent();
-    if (reached()) {
-      reporter_.line(fmt::format("{:<12} test accuracy {:g} % is reached after step {}, {}",
-                                 "target", options_.target, done, time_of_run()));
+    reporter_.evaluation("evaluation", done, plan_.epoch_at(done), *result,
+                         fmt::format("{}{}", step_.state().average ? "averaged weights" : "weights",
+                                     parts_.setup.data.validation ? ", validation set" : ""));
+    progress_.evaluated({done, result->score.top1_share()});
+    if (progress_.reached(options_)) {
+      reporter_.line(fmt::format("{:<12} accuracy {:g} % is reached after step {}, {}", "target",
+                                 options_.target, done, time_of_run()));
     }
     epoch_.number = options_.epoch_lines ? plan_.epoch_that_ends(done) : 0;
     if (epoch_.number == 0) return;
     epoch_.epochs = plan_.epoch_at(plan_.steps);
-    if (epoch_.steps > 0) reporter_.epoch(done, epoch_, score);
+    if (epoch_.steps > 0) reporter_.epoch(done, epoch_, *result);
     epoch_ = {};
+  }
+
+  bool goes_on(double share) {
+    parts_.setup.record.progress();
+    reporter_.evaluating(share);
+    return !parts_.stop_requested();
+  }
+
+  /// Why the run ended before its last step, or that it did not.
+  void tell_end() {
+    if (progress_.gave_up(options_)) {
+      reporter_.line(fmt::format("{:<12} no better evaluation after {}: the run ends", "patience",
+                                 progress_.best.shown()));
+    }
+    if (options_.target > 0 && !progress_.reached(options_)) {
+      reporter_.line(
+          fmt::format("{:<12} accuracy {:g} % was not reached", "target", options_.target));
+    }
+  }
+
+  /// The test set, once, after the last step.
+  void test(std::int64_t done) {
+    const TimedSpan span = phase("test", "evaluating the test set");
+    const auto tested =
+        test_best(parts_.setup, parts_.evaluation, progress_.best, done, step_.evaluated(),
+                  [this](double share) { return goes_on(share); });
+    if (!tested) stop(done);
+    const bool best = tested->step == progress_.best.step;
+    reporter_.evaluation(
+        "test", done, plan_.epoch_at(done), tested->result,
+        fmt::format("{} weights of step {}", best ? "best" : "last", tested->step));
+    progress_.tested = {tested->step, tested->result.score.top1_share()};
+    saver_.save(done, progress_);
   }
 
   /// No later step would show that the last update was too large.
@@ -209,7 +241,8 @@ class TrainingLoop {
   }
 
   void summarize(std::int64_t done) {
-    reporter_.summary(done, clock_.trained(), step_.loss_scale().skipped - skipped_before_);
+    reporter_.summary(done, clock_.trained(), step_.loss_scale().skipped - skipped_before_,
+                      progress_);
   }
 
   [[noreturn]] void stop(std::int64_t done) {
@@ -222,7 +255,10 @@ class TrainingLoop {
     }
     throw AgreedError(
         fmt::format("stopped on request after step {}{}: the same command resumes there", done,
-                    progress_.evaluation_due ? ", before its evaluation was done" : ""),
+                    progress_.evaluation_due ? ", before its evaluation was done"
+                    : done == plan_.steps || progress_.over(options_)
+                        ? ", before the test set was evaluated"
+                        : ""),
         kExitRequeue);
   }
 

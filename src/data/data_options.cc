@@ -28,10 +28,13 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   rows.choice("--flip", images.flip, "HOW",
               "Random mirroring of training images, with --image-size", kFlips)
       .shapes_weights();
-  rows.number("--validation", images.validation, Bounds::at_least(0, 1),
-              "Share of test images in an undivided folder, with --image-size\n"
-              "The name of a file decides, so the share is the same on any number of ranks.")
-      .shapes_weights();
+  rows.number("--validation", validation, Bounds::at_least(0, 1),
+              "Share of the training set for validation; 0: none\n"
+              "Evaluations then use this part, and the run keeps its best checkpoint. The test set "
+              "is evaluated once, at the end. A hash of a sample's number or file name decides, so "
+              "the part is the same on any number of ranks.")
+      .shapes_weights()
+      .common();
   rows.optional_number("--workers", workers, Bounds::at_least(1, 1024),
                        "Threads per rank that decode image files [half of the rank's threads]");
   const auto read_padding = [this](const std::string& text) {

@@ -18,9 +18,10 @@ struct DataOptions {
   bool alternate_flips = false;
   Mixing mixing;
   ImageOptions images;
+  double validation = 0;  ///< share of the training samples; 0: no validation set of these
   int workers = 0;  ///< threads of a rank that decode image files; 0: a share of its threads
 
-  DataSource source(std::uint64_t seed) const { return {folder, seed, images}; }
+  DataSource source(std::uint64_t seed) const { return {folder, seed, images, validation}; }
 
   /// `by_default`: the data set that the program trains on.
   void declare(OptionRows& rows, const DatasetEntry& by_default);

@@ -100,7 +100,6 @@ struct ImageOptions {
   int size = 0;                     ///< edge of the square in pixels; 0: all files have one size
   double crop_area = 0.08;          ///< smallest share of an image's area that a training crop has
   std::string flip = "horizontal";  ///< one of kFlips
-  double validation = 0;            ///< share of the test images, if the folder is not divided
 };
 inline const std::vector<std::string> kFlips{"none", "horizontal", "vertical", "both"};
 
@@ -109,15 +108,25 @@ struct DataSource {
   std::filesystem::path folder;  ///< empty: the set is generated
   std::uint64_t seed = 0;        ///< of generated sets
   ImageOptions images = {};
+  double validation = 0;  ///< share of the training samples in the validation set
 };
 
+/// The training set and the sets that training does not see.
 struct DatasetPair {
-  std::unique_ptr<Dataset> train, test;
+  /// `test` or `validation` may be null, but not both.
+  std::unique_ptr<Dataset> train, test, validation = nullptr;
   /// By label. Checkpoints contain them.
   std::vector<std::string> class_names;
   /// Identifies the samples, independent of their folder: a line for each file, such as
   /// "data_batch_1.bin = crc32c 6f3c9a01". Other samples have other lines.
   std::string identity;
+
+  /// With a training set.
+  std::size_t bytes() const {
+    return train->bytes() + (test ? test->bytes() : 0) + (validation ? validation->bytes() : 0);
+  }
+  /// The set that a run is evaluated on until its end.
+  const Dataset& evaluated() const { return validation ? *validation : *test; }
 };
 
 /// A checkpoint's facts about the images that it was trained on.
@@ -127,7 +136,7 @@ struct TrainedImages {
   /// The text of to_text() (src/data/standard.h). Empty: it is computed from the training images.
   std::string normalisation;
   std::string format = {};  ///< to_text() of their SampleFormat; empty in early checkpoints
-  double validation = 0;    ///< ImageOptions::validation
+  double validation = 0;    ///< DataSource::validation
 };
 
 struct DatasetEntry {

@@ -25,10 +25,6 @@ LoggedRun logged_run(const std::filesystem::path& directory) {
     const std::string kind = text("kind");
     if (kind == "run") logged.run = text("run");
     if (kind == "train" || kind == "evaluation") logged.begun = true;
-    if (kind != "evaluation") continue;
-    const auto step = object.find("step"), top1 = object.find("top1");
-    if (step != object.end() && step->is_number() && top1 != object.end() && top1->is_number())
-      logged.evaluations.emplace_back(step->get<std::int64_t>(), top1->get<double>());
   }
   return logged;
 }

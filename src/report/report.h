@@ -90,8 +90,6 @@ class JsonLines {
 struct LoggedRun {
   bool begun = false;  ///< whether it has lines of kind "train" or "evaluation"
   std::string run;     ///< "run" of the last line of kind "run"
-  /// Step and top-1 of each line of kind "evaluation".
-  std::vector<std::pair<std::int64_t, double>> evaluations;
 };
 LoggedRun logged_run(const std::filesystem::path& directory);
 

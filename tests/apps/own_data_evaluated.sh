@@ -34,7 +34,7 @@ make_images "$folder/one" cat=20 dog=120 fox=220
 run_options=(--dataset folder --model tutorial --ema 0)
 train 2 "${run_options[@]}" --lr 0.01 --data "$folder/one" --steps 20 --eval-every 20 --checkpoint-dir "$folder/run"
 checkpoint=$(step_file "$folder/run" 20)
-score() { grep -oE 'top-1 [0-9.]+ %, top-5 [0-9.]+ %, loss [0-9.]+, [0-9]+ samples' "$folder/out"; }
+score() { grep -oE 'top-1 [0-9.]+ %, loss [0-9.]+, [0-9]+ samples' "$folder/out"; }
 reported=$(score)
 normalisation() { "$python" -c 'import h5py, sys
 text = h5py.File(sys.argv[1], "r").attrs["normalisation"]

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "apps/run/evaluated_checkpoint.h"
-#include "apps/run/provenance.h"
+#include "apps/run/progress.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -88,6 +88,8 @@ TEST(CheckpointFolder, SkipsACheckpointThatIsSavedAgainAfterItsEvaluation) {
   EXPECT_EQ(step_of(folder.next()), 3);
   save(directory.path(), 3, 0, {{kBest, "top-1 0.6 at step 3"}, {kReached, "60"}});
   EXPECT_EQ(step_of(folder.next()), -1) << "only the result of its evaluation is new";
+  save(directory.path(), 3, 0, {{kBest, "top-1 0.6 at step 3"}, {kTested, "top-1 0.5 at step 3"}});
+  EXPECT_EQ(step_of(folder.next()), -1) << "only the result on the test set is new";
 }
 
 TEST(CheckpointFolder, FindsTheCheckpointOfARunThatKeepsOne) {

@@ -8,6 +8,7 @@
 #include "src/base/table.h"
 #include "src/data/dataset.h"
 #include "src/data/sets/newswires.h"
+#include "src/data/validation.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -32,6 +33,33 @@ TEST_P(EveryDataset, NamesTheNeedsOfARun) {
       EXPECT_NE(refusal.find(part), std::string::npos) << part << " in: " << refusal;
     }
   }
+}
+
+TEST_P(EveryDataset, HasAValidationSetThatOnlyIndicesDecide) {
+  const DatasetEntry& entry = *GetParam();
+  if (!entry.files.empty()) GTEST_SKIP() << "divided by the same code";
+  const DatasetPair whole = entry.open({"", 3}), pair = open_data(entry, {"", 3, {}, 0.1});
+  EXPECT_NEAR(static_cast<double>(pair.validation->size()),
+              0.1 * static_cast<double>(whole.train->size()), 100);
+  EXPECT_EQ(pair.train->size() + pair.validation->size(), whole.train->size());
+  EXPECT_EQ(pair.test->size(), whole.test->size());
+  EXPECT_NE(pair.identity, whole.identity);
+  EXPECT_EQ(&pair.evaluated(), pair.validation.get());
+  std::int64_t training = 0, validation = 0;
+  std::vector<std::uint8_t> one(whole.train->format().bytes()), other(one.size());
+  for (std::int64_t i = 0; i < 300; ++i) {
+    const bool held = number_of(std::to_string(i)) < 0.1;
+    const Dataset& part = held ? *pair.validation : *pair.train;
+    const std::int64_t at = held ? validation++ : training++;
+    EXPECT_EQ(part.label(at), whole.train->label(i));
+    const std::uint8_t *a = part.stored(at, one.data()), *b = whole.train->stored(i, other.data());
+    EXPECT_TRUE(std::equal(a, a + one.size(), b)) << i;
+  }
+  EXPECT_GT(validation, 10);
+  EXPECT_NE(error_of([&] {
+              open_data(entry, {"", 3, {}, 1});
+            }).find("--validation"),
+            std::string::npos);
 }
 
 TEST_P(EveryDataset, IsCompleteAndReproducibleIfGenerated) {

@@ -68,13 +68,14 @@ TEST_F(Photos, HaveTheSizeThatIsAskedFor) {
   const DatasetPair pair = open_folder(source());
   EXPECT_EQ(pair.class_names, (std::vector<std::string>{"cat", "dog"}));
   ASSERT_EQ(pair.train->size(), 4);
-  ASSERT_EQ(pair.test->size(), 4);
+  EXPECT_EQ(pair.test, nullptr) << "val/ is the validation set";
+  ASSERT_EQ(pair.validation->size(), 4);
   EXPECT_EQ(pair.train->sample_shape(), (Shape{1, 16, 16, 3}));
   EXPECT_EQ(pair.train->label(1), 0);
   EXPECT_EQ(pair.train->label(2), 1);
   // Evaluation sees the middle 7/8 of the shorter edge, so red runs from 1/16 of 255 and on.
-  const std::vector<float> values = read(*pair.test, 0);
-  const Standard& standard = pair.test->format().standard;
+  const std::vector<float> values = read(*pair.validation, 0);
+  const Standard& standard = pair.validation->format().standard;
   const auto value = [&](int y, int x, int c) {
     return values[3 * (16 * y + x) + c] * standard.deviation[c] + standard.mean[c];
   };
@@ -142,15 +143,29 @@ TEST_F(Photos, OfOneFolderAreDividedByTheirNames) {
   DataSource one = source(8);
   one.folder = at("train");
   EXPECT_THAT(refusal(one), HasSubstr("--validation"));
-  one.images.validation = 0.3;
+  one.validation = 0.3;
   const DatasetPair pair = open_folder(one), again = open_folder(one);
-  EXPECT_EQ(pair.train->size() + pair.test->size(), 104);
-  EXPECT_NEAR(static_cast<double>(pair.test->size()), 31, 14);
+  EXPECT_EQ(pair.train->size() + pair.validation->size(), 104);
+  EXPECT_NEAR(static_cast<double>(pair.validation->size()), 31, 14);
+  EXPECT_EQ(pair.test, nullptr);
   EXPECT_EQ(pair.identity, again.identity);
-  one.images.validation = 0.5;
-  EXPECT_GT(open_folder(one).test->size(), pair.test->size());
-  EXPECT_THAT(refusal({.folder = folder_.path(), .images = {.size = 8, .validation = 0.1}}),
-              HasSubstr("has train/"));
+  one.validation = 0.5;
+  EXPECT_GT(open_folder(one).validation->size(), pair.validation->size());
+}
+
+TEST_F(Photos, MayHaveAllThreeParts) {
+  for (const char* name : {"cat", "dog"}) write_picture(at("test") / name / "c.png", 30, 30, 1);
+  const DatasetPair all = open_folder(source());
+  EXPECT_EQ(all.validation->size(), 4);
+  EXPECT_EQ(all.test->size(), 2);
+  DataSource divided = source();
+  divided.validation = 0.5;
+  EXPECT_THAT(refusal(divided), HasSubstr("val/")) << "two validation sets";
+  fs::remove_all(at("val"));
+  EXPECT_EQ(open_folder(source()).validation, nullptr);
+  const DatasetPair parts = open_folder(divided);
+  EXPECT_EQ(parts.train->size() + parts.validation->size(), 4);
+  EXPECT_EQ(parts.test->size(), 2);
 }
 
 TEST_F(Photos, LeaveOtherFilesOut) {
@@ -195,7 +210,7 @@ TEST_F(Photos, OfTestsHaveTheCheckpointsClasses) {
   EXPECT_EQ(pair.test->classes(), 3);
   EXPECT_EQ(pair.test->label(0), 2);
   EXPECT_EQ(pair.test->label(2), 1);
-  EXPECT_EQ(read(*pair.test, 1), read(*both.test, 1)) << "the same bits";
+  EXPECT_EQ(read(*pair.test, 1), read(*both.validation, 1)) << "the same bits";
   EXPECT_THAT(error_of([&] {
                 open_test_folder(source(), {{"ant", "dog"}, trained.normalisation});
               }),
@@ -209,7 +224,7 @@ TEST_F(Photos, InUseAreSeenAsInEvaluation) {
   const std::vector<std::string> names{at("val/cat/a.png").string()};
   const auto set = images_for_use({{}, names, {0}, 2}, format);
   EXPECT_EQ(set->sample_shape(), (Shape{1, 16, 16, 3}));
-  EXPECT_EQ(read(*set, 0), read(*pair.test, 0));
+  EXPECT_EQ(read(*set, 0), read(*pair.validation, 0));
 
   const SampleFormat grey{.kind = SampleFormat::Kind::images, .size = {4, 8, 1}};
   const auto small = images_for_use({{}, names, {0}, 2}, grey);

@@ -168,12 +168,6 @@ TEST(Logs, NameTheirRun) {
   put(directory / "metrics.jsonl", run + "one\"}\n" + step + "\n" + run + "two\"}\n{\"kind\":");
   EXPECT_TRUE(logged_run(directory.path()).begun);
   EXPECT_EQ(logged_run(directory.path()).run, "two");
-  put(directory / "metrics.jsonl", step + "\n" + R"({"kind":"evaluation","step":10,"top1":0.5})" +
-                                       "\n" + R"({"kind":"evaluation","step":"x","top1":0.5})" +
-                                       "\n" + R"({"kind":"evaluation","step":20,"top1":0.25})" +
-                                       "\n");
-  EXPECT_EQ(logged_run(directory.path()).evaluations,
-            (std::vector<std::pair<std::int64_t, double>>{{10, 0.5}, {20, 0.25}}));
 }
 
 TEST(Logs, AreSetAsideAndNeverOverwritten) {

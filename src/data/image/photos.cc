@@ -1,6 +1,7 @@
 #include "src/data/image/photos.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "src/data/image/class_folders.h"
 #include "src/data/image/image.h"
 #include "src/data/standard.h"
+#include "src/data/validation.h"
 
 namespace lockstep {
 namespace {
@@ -143,13 +145,6 @@ Part find_part(const fs::path& folder, const std::vector<std::string>& classes,
   return part;
 }
 
-/// A number from 0 to 1 that follows from a name, for the division of one folder.
-double number_of(const std::string& name) {
-  std::uint32_t mixed = crc32c(name) * 0x9E3779B9u;
-  mixed = (mixed ^ (mixed >> 15)) * 0x85EBCA6Bu;
-  return (mixed ^ (mixed >> 13)) * 0x1p-32;
-}
-
 /// The line of DatasetPair::identity: the names and sizes of the files, which are not read.
 std::string identity_of(const char* part, const LabelledFiles& files) {
   std::string all;
@@ -172,44 +167,45 @@ std::unique_ptr<Dataset> dataset_of(const char* name, Part part, const ImageOpti
   return photos(std::move(part.files), options, standard, std::move(about));
 }
 
-/// val/ or test/ of a divided folder; empty if there is none.
-fs::path test_folder(const fs::path& folder) {
+/// The sub-folder `name` of `folder`; empty if there is none.
+fs::path part_of(const fs::path& folder, const char* name) {
   std::error_code unreadable;
-  for (const char* name : {"val", "test"})
-    if (fs::is_directory(folder / name, unreadable)) return folder / name;
-  return {};
+  return fs::is_directory(folder / name, unreadable) ? folder / name : fs::path();
 }
 
+/// The parts of a folder. Validation or test files may be missing, but not both.
 struct Parts {
   std::vector<std::string> classes;
-  Part train, test;
+  Part train;
+  std::optional<Part> validation, test;
 };
 
 Parts find_parts(const DataSource& source) {
-  const fs::path &folder = source.folder, train = folder / "train", test = test_folder(folder);
-  const double share = source.images.validation;
+  const fs::path &folder = source.folder, divided = part_of(folder, "train"),
+                 validation = part_of(folder, "val"), test = part_of(folder, "test"),
+                 train = divided.empty() ? folder : divided;
+  const double share = source.validation;
   const auto all = [](const std::string&) { return true; };
-  std::error_code unreadable;
-  Parts parts;
-  if (fs::is_directory(train, unreadable)) {
-    if (share > 0)
-      fail_usage("--validation divides one folder of classes, and {} has train/. Omit it.",
-                 folder.string());
-    require(!test.empty(), "{} has train/, but neither val/ nor test/. Add one of them.",
-            folder.string());
-    parts.classes = class_names(train);
-    require_same_classes(train, parts.classes, test, class_names(test));
-    parts.train = find_part(train, parts.classes, all);
-    parts.test = find_part(test, parts.classes, all);
-    return parts;
-  }
-  if (share <= 0) {
+  const auto is_validation = [&](const std::string& name) { return number_of(name) < share; };
+  if (divided.empty() && share <= 0)
     fail_usage("{} has no train/. Pass --validation 0.1 to divide its classes.", folder.string());
-  }
-  parts.classes = class_names(folder);
-  const auto is_test = [&](const std::string& name) { return number_of(name) < share; };
-  parts.train = find_part(folder, parts.classes, [&](const auto& name) { return !is_test(name); });
-  parts.test = find_part(folder, parts.classes, is_test);
+  if (!divided.empty() && !validation.empty() && share > 0)
+    fail_usage("{} has val/, and --validation makes another one. Omit it.", folder.string());
+  require(divided.empty() || share > 0 || !validation.empty() || !test.empty(),
+          "{} has train/, but neither val/ nor test/. Add one of them, or pass --validation 0.1.",
+          folder.string());
+  Parts parts;
+  parts.classes = class_names(train);
+  const auto part_in = [&](const fs::path& of) {
+    require_same_classes(train, parts.classes, of, class_names(of));
+    return find_part(of, parts.classes, all);
+  };
+  parts.train =
+      find_part(train, parts.classes, [&](const auto& name) { return !is_validation(name); });
+  if (share > 0) parts.validation = find_part(train, parts.classes, is_validation);
+  if (divided.empty()) return parts;
+  if (!validation.empty()) parts.validation = part_in(validation);
+  if (!test.empty()) parts.test = part_in(test);
   return parts;
 }
 
@@ -274,38 +270,43 @@ std::unique_ptr<Dataset> photos(LabelledFiles files, const ImageOptions& options
 DatasetPair open_photos(const DataSource& source) {
   Parts parts = find_parts(source);
   DatasetPair pair;
-  pair.identity = identity_of("training", parts.train.files) +
-                  identity_of("test", parts.test.files) +
-                  fmt::format("classes = {}\n", fmt::join(parts.classes, ", "));
+  const auto open = [&](const char* name, Part part) {
+    pair.identity += identity_of(name, part.files);
+    return dataset_of(name, std::move(part), source.images, kImageNet);
+  };
+  pair.train = open("training", std::move(parts.train));
+  if (parts.validation) pair.validation = open("validation", std::move(*parts.validation));
+  if (parts.test) pair.test = open("test", std::move(*parts.test));
+  pair.identity += fmt::format("classes = {}\n", fmt::join(parts.classes, ", "));
   pair.class_names = std::move(parts.classes);
-  pair.train = dataset_of("training", std::move(parts.train), source.images, kImageNet);
-  pair.test = dataset_of("test", std::move(parts.test), source.images, kImageNet);
   return pair;
 }
 
 DatasetPair open_test_photos(const DataSource& source, const TrainedImages& trained) {
-  const fs::path folder = test_folder(source.folder);
+  const fs::path &folder = source.folder, tests = part_of(folder, "test"),
+                 validation = part_of(folder, "val"), held = tests.empty() ? validation : tests;
   const auto all = [](const std::string&) { return true; };
   std::vector<std::string> classes;
+  const char* name = tests.empty() ? "validation" : "test";
   Part test;
-  if (folder.empty() && source.images.validation > 0) {
+  if (held.empty() && source.validation > 0) {
     Parts parts = find_parts(source);
     classes = std::move(parts.classes);
-    test = std::move(parts.test);
+    test = std::move(*parts.validation);
   } else {
-    require(!folder.empty(), "{} has neither val/ nor test/. Pass a folder with one of them.",
-            source.folder.string());
-    classes = class_names(folder, 1);
-    test = find_part(folder, classes, all);
+    require(!held.empty(), "{} has neither val/ nor test/. Pass a folder with one of them.",
+            folder.string());
+    classes = class_names(held, 1);
+    test = find_part(held, classes, all);
   }
   require_known_classes(test.files.folder, classes, trained.class_names);
   relabel(test.files.labels, classes, trained.class_names);
   test.files.classes = static_cast<int>(trained.class_names.size());
   DatasetPair pair;
-  pair.identity = identity_of("test", test.files);
+  pair.identity = identity_of(name, test.files);
   pair.class_names = trained.class_names;
   pair.test =
-      dataset_of("test", std::move(test), source.images, standard_from(trained.normalisation, 3));
+      dataset_of(name, std::move(test), source.images, standard_from(trained.normalisation, 3));
   return pair;
 }
 

@@ -31,11 +31,12 @@ bool has_image_name(const std::filesystem::path& file);
 /// files, the largest part in the middle with the format's proportions becomes a stored sample.
 std::unique_ptr<Dataset> images_for_use(LabelledFiles files, const SampleFormat& format);
 
-/// For ImageOptions::size > 0. The folder has train/CLASS and val/CLASS or test/CLASS, or only
-/// CLASS folders of which ImageOptions::validation is the share of test images. The name of a file
-/// decides its part. Files that are no images are left out. Throws Error with the fix.
+/// For ImageOptions::size > 0. The folder has train/CLASS, and val/CLASS or test/CLASS or both, or
+/// only CLASS folders. DataSource::validation is the share of validation images among the training
+/// images if there is no val/; the name of a file decides. Files that are no images are left out.
+/// Throws Error with the fix.
 DatasetPair open_photos(const DataSource& source);
-/// DatasetEntry::open_test.
+/// DatasetEntry::open_test: those of test/, else of val/, else the share of validation images.
 DatasetPair open_test_photos(const DataSource& source, const TrainedImages& trained);
 
 }  // namespace lockstep

@@ -1,0 +1,39 @@
+// best.h5: the checkpoint with the best accuracy on the validation set, beside the newest ones.
+//
+// Only a run with a validation set keeps it. The run saves a checkpoint after each better
+// evaluation, and best.h5 becomes a second name of that file. So --keep may remove the first name,
+// and best.h5 never contains another state than the checkpoint that counts it as the best.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "apps/run/evaluation.h"
+#include "apps/run/progress.h"
+#include "apps/run/run_setup.h"
+
+namespace lockstep {
+
+inline constexpr const char* kBestFile = "best.h5";
+
+/// Makes `checkpoint` the best.h5 of its folder, atomically. A file system without hard links gets
+/// a copy. Throws Error. Only on rank 0.
+void keep_best(const std::filesystem::path& checkpoint);
+
+/// Whether the end of a run evaluates the test set with the best weights.
+bool tests_at_end(const RunSetup& setup);
+
+struct TestResult {
+  EvaluationResult result;
+  std::int64_t step = 0;  ///< of the weights
+};
+
+/// Collective, after the last step, `done`. Evaluates the test set with the weights of best.h5, or
+/// with `last`, those of the last step, if there is no such file of step best.step. `evaluation` is
+/// then one of the test set. None: a rank was asked to stop (Evaluation::run). Throws AgreedError.
+std::optional<TestResult> test_best(const RunSetup& setup, Evaluation& evaluation,
+                                    const Accuracy& best, std::int64_t done, float* last,
+                                    const std::function<bool(double)>& go_on);
+
+}  // namespace lockstep

@@ -1,0 +1,81 @@
+#include "src/data/validation.h"
+
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/base/crc32c.h"
+
+namespace lockstep {
+namespace {
+
+/// Some samples of another set.
+class Part : public Dataset {
+ public:
+  /// `counted`: whether bytes() includes the memory of `all`.
+  Part(std::shared_ptr<const Dataset> all, std::vector<std::uint32_t> samples, const char* name,
+       bool counted)
+      : Dataset(all->format()),
+        all_(std::move(all)),
+        samples_(std::move(samples)),
+        name_(name),
+        counted_(counted) {}
+
+  std::int64_t size() const override { return std::ssize(samples_); }
+  int classes() const override { return all_->classes(); }
+  std::int32_t label(std::int64_t index) const override { return all_->label(samples_[index]); }
+  std::string describe() const override {
+    return fmt::format("{}: {} of them for {}", all_->describe(), size(), name_);
+  }
+  std::size_t bytes() const override {
+    return (counted_ ? all_->bytes() : 0) + samples_.size() * sizeof samples_[0];
+  }
+  const std::uint8_t* stored(std::int64_t index, std::uint8_t* buffer) const override {
+    return all_->stored(samples_[index], buffer);
+  }
+  Shape sample_shape() const override { return all_->sample_shape(); }
+  void read(std::int64_t index, Random* random, void* out, Type type) const override {
+    if (format().kind == SampleFormat::Kind::values) {
+      all_->read(samples_[index], random, out, type);
+    } else {
+      Dataset::read(index, random, out, type);
+    }
+  }
+
+ private:
+  std::shared_ptr<const Dataset> all_;
+  std::vector<std::uint32_t> samples_;  ///< their indices in `all_`
+  const char* name_;
+  bool counted_;
+};
+
+void divide(DatasetPair& pair, double share) {
+  const std::shared_ptr<const Dataset> all = std::move(pair.train);
+  std::vector<std::uint32_t> training, validation;
+  for (std::int64_t i = 0; i < all->size(); ++i) {
+    auto& part = number_of(std::to_string(i)) < share ? validation : training;
+    part.push_back(static_cast<std::uint32_t>(i));
+  }
+  require(!training.empty() && !validation.empty(),
+          "--validation {:g} leaves {} of {} training samples. Pass another share.", share,
+          training.size(), all->size());
+  pair.identity +=
+      fmt::format("validation samples = {} of {}\n", validation.size(), all->size());
+  pair.train = std::make_unique<Part>(all, std::move(training), "training", true);
+  pair.validation = std::make_unique<Part>(all, std::move(validation), "validation", false);
+}
+
+}  // namespace
+
+double number_of(const std::string& name) {
+  std::uint32_t mixed = crc32c(name) * 0x9E3779B9u;
+  mixed = (mixed ^ (mixed >> 15)) * 0x85EBCA6Bu;
+  return (mixed ^ (mixed >> 13)) * 0x1p-32;
+}
+
+DatasetPair open_data(const DatasetEntry& entry, const DataSource& source) {
+  DatasetPair pair = entry.open(source);
+  if (source.validation > 0 && !pair.validation) divide(pair, source.validation);
+  return pair;
+}
+
+}  // namespace lockstep
