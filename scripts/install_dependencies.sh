@@ -6,7 +6,7 @@ set -euo pipefail
 
 usage() {
   cat <<'HELP'
-usage: scripts/install_dependencies.sh [--tests] [--slurm] [--docs] [--check] [--gpu]
+usage: scripts/install_dependencies.sh [--tests] [--slurm] [--docs] [--check | --list] [--gpu]
 
 Prints which packages are missing and installs them with apt-get. It uses sudo unless you are root. It does not install
 CUDA, cuDNN or NCCL. If nvcc is on PATH, it downloads the headers of cuDNN's front end (get_cudnn_frontend.sh).
@@ -15,6 +15,7 @@ CUDA, cuDNN or NCCL. If nvcc is on PATH, it downloads the headers of cuDNN's fro
   --slurm   also SLURM, for tests on a private cluster of one machine; no service needs to run
   --docs    also the tools that build and check the documentation
   --check   only print what is missing; exit code 1 if something is
+  --list    only print the names of all packages
   --gpu     only print what the CUDA back end needs and what is missing; exit code 1 if something is
   --help    this text
 HELP
@@ -170,18 +171,23 @@ for path in sys.path: print(*glob.glob(path + "/nvidia/*/include"), sep="\n")' 2
   return 1
 }
 
-needs=$build_needs check=0
+needs=$build_needs check=0 list=0
 for argument in "$@"; do
   case $argument in
     --tests) needs+=$test_needs ;;
     --slurm) needs+=$slurm_needs ;;
     --docs) needs+=$docs_needs ;;
     --check) check=1 ;;
+    --list) list=1 ;;
     --gpu) print_gpu_needs; exit $? ;;
     -h | --help) usage; exit 0 ;;
-    *) fail "unknown option $argument. Use --tests, --slurm, --docs, --check, --gpu or --help." 2 ;;
+    *) fail "unknown option $argument. Use --tests, --slurm, --docs, --check, --list, --gpu or --help." 2 ;;
   esac
 done
+if [[ $list == 1 ]]; then
+  cut -d'|' -f1 <<<"$needs" | grep .
+  exit 0
+fi
 
 if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
   missing=$(missing_packages)
