@@ -30,9 +30,9 @@ inline constexpr std::int64_t kLeastSplit = 16 << 10;
 /// (bytes), but at least 64 KiB, so that sums begin during the backward pass.
 std::int64_t bucket_bytes(int hosts, const Link& link, std::int64_t gradients);
 
-/// Bytes of fp32 buckets in memory of GPUs, for `count` gradients. A sum of NCCL has a latency of 20
-/// us, in which NVLink moves 4 MiB. 1 to 8 MiB, and an eighth of all gradients in between, so that
-/// sums begin during the backward pass.
+/// Bytes of fp32 buckets in memory of GPUs, for `count` gradients. A sum of NCCL has a latency of
+/// 20 us, in which NVLink moves 4 MiB. 1 to 8 MiB, and an eighth of all gradients in between, so
+/// that sums begin during the backward pass.
 std::int64_t device_bucket_bytes(std::int64_t count);
 
 /// Cuts consecutive `parts` (the parameters of each layer, in the order in which their gradients

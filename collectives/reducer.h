@@ -133,10 +133,11 @@ const ReducerEntry& find_reducer(std::string_view name);
 
 /// Makes the reducer `name`. "auto" selects one: in memory of the host shared on one host, and
 /// between hosts hierarchical or the fastest of three, all in canonical order. For GPUs see
-/// collectives/reducers/device_choice.h; a single rank with a GPU adds nothing. A reducer of the host is staged if the host may not touch
-/// the device's memory. Throws the same Error with the reason on all ranks if it cannot run. All
-/// ranks pass the same `name` and `spec`, except `device`, `why`, `timeout_seconds` and
-/// `nccl_max_ctas`; else all throw an Error that names the ranks and the values. Collective.
+/// collectives/reducers/device_choice.h; a single rank with a GPU adds nothing. A reducer of the
+/// host is staged if the host may not touch the device's memory. Throws the same Error with the
+/// reason on all ranks if it cannot run. All ranks pass the same `name` and `spec`, except
+/// `device`, `why`, `timeout_seconds` and `nccl_max_ctas`; else all throw an Error that names the
+/// ranks and the values. Collective.
 std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& spec);
 
 }  // namespace lockstep

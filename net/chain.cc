@@ -28,6 +28,8 @@ Shape Part::setup(Setup& outer, Shape in, bool input_gradient) {
   first_ = outer.parameters.size();
   count_ = own.parameters.size();
   for (Parameter& parameter : own.parameters) {
+    learns_ |= !parameter.trained() || parameter.stepped();
+    if (layers_.empty() || layers_.back() != parameter.layer) layers_.push_back(parameter.layer);
     parameter.layer += number_;
     outer.parameters.push_back(std::move(parameter));
   }
@@ -52,10 +54,14 @@ void Part::forward(const LayerCall& call, View x, View y) {
 }
 
 void Part::backward(const LayerCall& call, View x, View y, View dy, View dx) {
-  if (!dx && count_ == 0) return;
-  LayerCall mine = own(call);
-  layer_->backward(mine, x, y, dy, dx);
-  if (!holds_others_ && count_ > 0 && call.listener != nullptr) call.listener->written(mine.layer);
+  if (dx || learns_) {
+    LayerCall mine = own(call);
+    layer_->backward(mine, x, y, dy, dx);
+    if (holds_others_) return;  // they have reported
+  }
+  if (call.listener == nullptr) return;
+  for (std::size_t i = layers_.size(); i-- > 0;)
+    call.listener->written(call.layer + number_ + layers_[i]);
 }
 
 Chain::Chain(NamedLayers layers) {
@@ -77,7 +83,7 @@ Shape Chain::setup(Setup& setup, Shape in) {
       turn = std::max(turn, Arena::aligned(bytes));
     }
     shape = part.setup(setup, shape, learns);
-    learns |= part.has_parameters();
+    learns |= part.learns();
     if (!learns) ++first_;
     scratch = std::max(scratch, part.scratch_bytes());
   }
@@ -118,6 +124,7 @@ void Chain::backward(LayerCall& call, View x, View y, View dy, View dx) {
     y = in;
     dy = gradient;
   }
+  for (std::size_t i = first_; i-- > 0;) parts_[i].backward(for_parts, {}, {}, {}, {});
 }
 
 std::unique_ptr<Layer> chain(NamedLayers layers) {

@@ -25,8 +25,9 @@ class Part {
   Shape setup(Setup& outer, Shape in, bool input_gradient);
   std::size_t scratch_bytes() const { return scratch_bytes_; }
   bool keeps_dy() const { return layer_->keeps_dy(); }
-  /// Whether it has parameters, trained or frozen.
-  bool has_parameters() const { return count_ > 0; }
+  /// Whether it has trained parameters, or statistics. If not, backward() without dx only reports
+  /// its frozen layers to the listener.
+  bool learns() const { return learns_; }
 
   /// `call` is the holder's, with scratch that the part may use.
   void forward(const LayerCall& call, View x, View y);
@@ -37,9 +38,10 @@ class Part {
 
   std::string name_;
   std::unique_ptr<Layer> layer_;
-  bool holds_others_ = false;
+  bool holds_others_ = false, learns_ = false;
   int number_ = 0;  ///< of the layer, or of the first layer within it, among the holder's
   std::size_t first_ = 0, count_ = 0, saved_ = 0, scratch_bytes_ = 0;
+  std::vector<int> layers_;  ///< of its parameters, in forward order, counted from `number_`
 };
 
 class Chain : public Layer {
@@ -60,7 +62,7 @@ class Chain : public Layer {
   LayerCall inner(const LayerCall& call) const;
 
   std::vector<Part> parts_;
-  /// The first part that backward reaches. No part before it needs gradients.
+  /// The first part that needs gradients.
   std::size_t first_ = 0;
   /// Shape of y and offset from LayerCall::saved, for all parts except the last.
   std::vector<std::pair<Shape, std::size_t>> outputs_;

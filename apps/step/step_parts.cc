@@ -30,8 +30,8 @@ class WorkOfRanks : public SharedWork {
   Comm comm_;
 };
 
-/// Thread blocks of NCCL's sums on one host. More would take multiprocessors from the backward pass,
-/// which hides the sums.
+/// Thread blocks of NCCL's sums on one host. More would take multiprocessors from the backward
+/// pass, which hides the sums.
 constexpr int kCtasOnOneHost = 8;
 
 /// The parts that cut_buckets() does not mix: the layers. The first one includes the header.
@@ -176,8 +176,8 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   require_lanes(comm, device, options, plan);
   agree(comm, [&] { parts.model->make_lanes(plan.lanes); });
   parts.sync_bn = std::make_unique<SyncBatchNorm>(
-      device, connect(statistics_spec(comm, device, options, places)), places,
-      comm.size(), plan.lanes, &world.flight_recorder().mine());
+      device, connect(statistics_spec(comm, device, options, places)), places, comm.size(),
+      plan.lanes, &world.flight_recorder().mine());
   return parts;
 }
 

@@ -77,7 +77,7 @@ class NewtonSchulz {
 
   std::int64_t rows_, columns_;  ///< of all matrices, one below the other
   std::int64_t side_, sides_;    ///< of the smaller square of one matrix, and of all
-  bool wide_;  ///< x x^T is not larger than x^T x
+  bool wide_;                    ///< x x^T is not larger than x^T x
   /// x with itself, and with the polynomial of that; the square of a symmetric matrix.
   std::unique_ptr<AffinePlan> plan_, square_;
   Places places_;
@@ -235,10 +235,11 @@ class Muon : public Optimizer {
     const Group& group = group_of(span);
     const std::int64_t begin = span.range.begin,
                        count = span.shape.count();  // without the gap behind them
-    float *const parameters = state.parameters + begin, *const direction = direction_of(group, span);
+    float *const parameters = state.parameters + begin, *const direction =
+                                                            direction_of(group, span);
     double* const sums = state.scratch->sums;
     UpdateRates* const own = &state.scratch->now;
-    enqueue_block_sums(stream, count,
+    give_block_sums(stream, count,
                     TakeGradient{{state.slots[0] + begin, momentum_, /*nesterov=*/true},
                                  parameters,
                                  state.gradients + begin,

@@ -169,8 +169,8 @@ struct DenseSpec {
   std::int64_t features = 0;
   bool relu = false;
   bool biases = true;
-  /// Independent layers of one shape, without biases. Their tensors follow each other in x, w and y,
-  /// and N counts the rows of all of them.
+  /// Independent layers of one shape, without biases. Their tensors follow each other in x, w and
+  /// y, and N counts the rows of all of them.
   std::int64_t layers = 1;
   /// Factors of fp32 may be rounded to 10 bits of mantissa if the device gains from it (TF32).
   bool tf32 = false;
@@ -230,9 +230,9 @@ class Device {
   virtual std::unique_ptr<Event> event() = 0;
   /// Throws OutOfMemory.
   virtual Memory allocate(std::size_t bytes, Place place) = 0;
-  /// Page-locks the `bytes` at `data`, memory of the host, so that copies of it are as fast as those
-  /// of Place::host. The result ends this in its destructor, before the memory goes. Empty: the
-  /// device gains nothing, or the system refuses.
+  /// Page-locks the `bytes` at `data`, memory of the host, so that copies of it are as fast as
+  /// those of Place::host. The result ends this in its destructor, before the memory goes. Empty:
+  /// the device gains nothing, or the system refuses.
   virtual Memory pin(std::byte* /*data*/, std::size_t /*bytes*/) { return {}; }
   /// Enqueues a copy in any direction.
   virtual void copy(Stream& stream, void* to, const void* from, std::size_t bytes) = 0;

@@ -45,8 +45,9 @@ Memory HostDevice::allocate(std::size_t bytes, Place) {
   const bool fits = bytes <= available_memory_bytes();
   Memory memory = fits ? allocate_pages(bytes) : Memory();
   if (memory == nullptr) {
-    throw OutOfMemory(fmt::format("out of memory: cannot allocate {:.1f} MiB; use a smaller --batch",
-                                  static_cast<double>(bytes) / (1 << 20)));
+    throw OutOfMemory(
+        fmt::format("out of memory: cannot allocate {:.1f} MiB; use a smaller --batch",
+                    static_cast<double>(bytes) / (1 << 20)));
   }
   return memory;
 }

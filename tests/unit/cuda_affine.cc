@@ -233,11 +233,8 @@ class AskedLibrary : public LoopLibrary {
 
 TEST(CudaAffine, LayersWithoutBiasesOrWithFrozenWeightsComputeNoneOfThese) {
   for (const bool fuses : {true, false}) {
-    ConvolutionSpec spec{.input = {{2, 5, 4, 3}, Type::bf16},
-                         .filters = 5,
-                         .kernel = 3,
-                         .pad = 1,
-                         .relu = true};
+    ConvolutionSpec spec{
+        .input = {{2, 5, 4, 3}, Type::bf16}, .filters = 5, .kernel = 3, .pad = 1, .relu = true};
     const Shape y = spec.output();
     AskedLibrary library(1, fuses);
     Planner planner({&library}, "nothing");
@@ -251,9 +248,9 @@ TEST(CudaAffine, LayersWithoutBiasesOrWithFrozenWeightsComputeNoneOfThese) {
         outcome_of(*without, spec.input.x, spec.weights(), y, Type::bf16, {.biases = false});
     EXPECT_NE(plain.y, all.y);
     EXPECT_EQ(plain.dw, all.dw);
-    EXPECT_EQ(plain.y, outcome_of(*whole, spec.input.x, spec.weights(), y, Type::bf16,
-                                  {.zero_biases = true})
-                           .y);
+    EXPECT_EQ(
+        plain.y,
+        outcome_of(*whole, spec.input.x, spec.weights(), y, Type::bf16, {.zero_biases = true}).y);
     spec.biases = spec.input.frozen = true;
     library.asked.clear();
     const auto frozen = make_convolution(planner, spec);

@@ -12,6 +12,7 @@
 #include "src/base/random.h"
 #include "tests/support/files.h"
 #include "tests/support/update.h"
+#include "tests/support/wrapped_device.h"
 #include "tests/support/written_ranges.h"
 
 namespace lockstep {
@@ -99,6 +100,52 @@ TEST(Frozen, WeightsHaveNoGradient) {
       ASSERT_NE(free.gradients[i], 7) << parameter.name;
     }
   }
+}
+
+/// A frozen beginning, which itself contains layers.
+NamedLayers frozen_below(Shape, int classes) {
+  const AffineInit frozen{.weight_deviation = 0.3f, .biases = false, .frozen = true};
+  const auto inner = [&] {
+    NamedLayers layers;
+    layers.emplace_back("one", convolution(16, 3, /*relu=*/true, frozen));
+    layers.emplace_back("two", convolution(16, 3, /*relu=*/false, frozen));
+    return layers;
+  };
+  NamedLayers layers;
+  layers.emplace_back("conv", convolution(16, 3, /*relu=*/true, frozen));
+  layers.emplace_back("block", residual(inner()));
+  layers.emplace_back("logits", dense(classes, /*relu=*/false, {.weight_deviation = 0.3f}));
+  return layers;
+}
+
+/// Notes the specs whose input gradient is wanted.
+class InputGradients : public WrappedDevice {
+ public:
+  std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
+    wanted |= spec.input.input_gradient;
+    return WrappedDevice::convolution(spec);
+  }
+  std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
+    wanted |= spec.input.input_gradient;
+    return WrappedDevice::dense(spec);
+  }
+  bool wanted = false;
+};
+
+TEST(Frozen, NothingBelowATrainedLayerIsComputedAndAllIsReported) {
+  const Shape sample{1, 4, 4, 3};
+  InputGradients device;
+  Model model(device, {"net", "", sample, true, frozen_below}, sample, 10, 2, Type::f32, true);
+  EXPECT_FALSE(device.wanted);
+  std::vector<float> parameters(model.layout().count), gradients(parameters);
+  model.bind(parameters.data(), gradients.data());
+  std::vector<float> images(model.input().count());
+  HostStream stream;
+  const View view{images.data(), model.input(), Type::f32};
+  model.forward(stream, view, {1, &kStart});
+  WrittenRanges ready(model.layout());
+  model.backward(stream, view, ready);
+  EXPECT_EQ(ready.ranges, model.layout().layers);
 }
 
 NamedLayers one_dropout(Shape, int) {

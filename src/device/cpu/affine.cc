@@ -170,7 +170,7 @@ std::unique_ptr<AffinePlan> make_onednn_convolution(const dnnl::engine& engine,
     plan->set_backward_data(onednn::describe_backward<dnnl::convolution_backward_data>(
         engine, attr, forward, algorithm, md.x, md.kernel_w, md.y, strides, skipped, pad, pad));
   }
-  if (spec.input.training && !spec.input.frozen) {
+  if (spec.input.training) {
     plan->set_backward_weights(onednn::describe_backward<dnnl::convolution_backward_weights>(
         engine, attr, forward, algorithm, md.x, md.kernel_dw, md.b, md.y, strides, skipped, pad,
         pad));
@@ -202,7 +202,7 @@ std::unique_ptr<AffinePlan> make_onednn_dense(const dnnl::engine& engine, const 
     plan->set_backward_data(onednn::describe_backward<dnnl::inner_product_backward_data>(
         engine, attr, forward, md.x, md.kernel_w, md.y));
   }
-  if (spec.input.training && !spec.input.frozen) {
+  if (spec.input.training) {
     plan->set_backward_weights(onednn::describe_backward<dnnl::inner_product_backward_weights>(
         engine, attr, forward, md.x, md.kernel_dw, md.b, md.y));
   }

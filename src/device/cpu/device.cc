@@ -11,8 +11,8 @@
 #include "src/base/machine.h"
 #include "src/base/plural.h"
 #include "src/base/table.h"
+#include "src/device/arena.h"
 #include "src/device/cpu/affine.h"
-#include "src/device/cpu/bias_gradient.h"
 #include "src/device/cpu/convolution.h"
 #include "src/device/cpu/instruction_set.h"
 #include "src/device/cpu/other_passes.h"
@@ -53,29 +53,27 @@ std::vector<int> start_team(int threads) {
              limit ? fmt::format("unset OMP_THREAD_LIMIT ({}), or ", limit) : "", size);
 }
 
-/// The plan of a layer with frozen weights: its only gradient is that of the biases.
+/// The plan of a layer with frozen weights. The biases' gradient has the bits that it has beside a
+/// gradient of the weights, because the same kernel computes both.
 class FrozenWeights : public OtherPasses {
  public:
-  /// `y`: N, H, W, C.
-  FrozenWeights(std::unique_ptr<AffinePlan> others, Shape y)
-      : OtherPasses(std::move(others)), y_(y) {}
+  FrozenWeights(std::unique_ptr<AffinePlan> others, Shape weights)
+      : OtherPasses(std::move(others)),
+        unwanted_{nullptr, weights, Type::f32},
+        place_(Arena::aligned(others_->scratch_bytes())) {}
 
-  void backward_weights(Stream& stream, View, View dy, View, View db, void* scratch) override {
+  void backward_weights(Stream& stream, View x, View dy, View, View db, void* scratch) override {
     if (!db) return;
-    stream.enqueue([=, this, threads = stream.threads()] {
-      dispatch(dy.type, [&]<class T>(T*) {
-        bias_gradient(threads, dy.as<T>(), y_, db.as<float>(), static_cast<float*>(scratch));
-      });
-    });
+    View unwanted = unwanted_;
+    unwanted.data = static_cast<std::byte*>(scratch) + place_;
+    others_->backward_weights(stream, x, dy, unwanted, db, scratch);
   }
-  std::size_t scratch_bytes() const override {
-    const std::size_t own = static_cast<std::size_t>(y_[0] * y_[3]) * sizeof(float);
-    return std::max(others_->scratch_bytes(), own);
-  }
+  std::size_t scratch_bytes() const override { return place_ + unwanted_.bytes(); }
   std::string implementation() const override { return others_->implementation(); }
 
  private:
-  Shape y_;
+  View unwanted_;
+  std::size_t place_;
 };
 
 class CpuDevice : public HostDevice {
@@ -100,7 +98,7 @@ class CpuDevice : public HostDevice {
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
     auto plan = convolution_.plan({engine_, kernels_}, spec);
     if (!spec.input.frozen) return plan;
-    return std::make_unique<FrozenWeights>(std::move(plan), spec.output());
+    return std::make_unique<FrozenWeights>(std::move(plan), spec.weights());
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     if (spec.layers > 1) {
@@ -109,7 +107,7 @@ class CpuDevice : public HostDevice {
     auto plan = make_onednn_dense(engine_, spec);
     if (!spec.input.frozen) return plan;
     return std::make_unique<FrozenWeights>(std::move(plan),
-                                           Shape{spec.input.x[0], 1, 1, spec.features});
+                                           Shape{spec.features, spec.input.x.row()});
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return kernels_.response_norm(spec);

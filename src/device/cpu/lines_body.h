@@ -164,9 +164,8 @@ class Lines : public OtherPasses {
 
 std::unique_ptr<AffinePlan> make_lines(std::unique_ptr<AffinePlan> others,
                                        const ConvolutionSpec& spec) {
-  const bool serves = spec.input.training && !spec.input.frozen && spec.input.type == Type::f32 &&
-                      spec.stride == 1 && spec.dilation == 1 && spec.groups == 1 &&
-                      spec.filters % kLanes == 0;
+  const bool serves = spec.input.training && spec.input.type == Type::f32 && spec.stride == 1 &&
+                      spec.dilation == 1 && spec.groups == 1 && spec.filters % kLanes == 0;
   if (!serves) return others;
   return std::make_unique<Lines>(std::move(others), spec);
 }

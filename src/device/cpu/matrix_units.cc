@@ -323,8 +323,8 @@ bool tiles_granted() {
 bool has_matrix_units() { return uses_instruction_set("amx") && tiles_granted(); }
 
 bool matrix_units_serve(const ConvolutionSpec& spec) {
-  return spec.input.training && !spec.input.frozen && spec.input.type == Type::bf16 &&
-         spec.stride == 1 && spec.groups == 1 && spec.dilation == 1 && !spec.one_dimensional;
+  return spec.input.training && spec.input.type == Type::bf16 && spec.stride == 1 &&
+         spec.groups == 1 && spec.dilation == 1 && !spec.one_dimensional;
 }
 
 std::unique_ptr<AffinePlan> make_matrix_units_convolution(std::unique_ptr<AffinePlan> others,

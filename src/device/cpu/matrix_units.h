@@ -10,8 +10,8 @@ namespace lockstep {
 /// Whether this processor has bf16 matrix units and ONEDNN_MAX_CPU_ISA allows them.
 bool has_matrix_units();
 
-/// Whether there is a plan for `spec` on a processor with matrix units: bf16, training, not
-/// frozen, two dimensions, stride and dilation 1, one group.
+/// Whether there is a plan for `spec` on a processor with matrix units: bf16, training, two
+/// dimensions, stride and dilation 1, one group.
 bool matrix_units_serve(const ConvolutionSpec& spec);
 
 /// A plan that computes the weights gradient on matrix units. The bits do not depend on the number
