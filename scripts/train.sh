@@ -72,7 +72,7 @@ else
   fi
   configure -DLOCKSTEP_TESTS=OFF -DLOCKSTEP_BENCH=OFF "${cuda[@]}"
 fi
-compile --target "$program" evaluate
+compile --target programs
 mpi_variables "$ranks" "$cores"
 
 echo "train.sh: mpirun -np $ranks $build/$program $*" >&2

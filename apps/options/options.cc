@@ -35,7 +35,8 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
   rows.flag("--list", o.list,
             "Names of models, data sets, optimizers, schedules, reducers and more")
       .common();
-  rows.flag("--summary", o.summary, "Table of the model's layers and their parameters");
+  rows.flag("--summary", o.summary, "Table of the model's layers and their parameters\n"
+            "Without --data it shows the model's own samples.");
 }
 
 /// Chooses the data set and the model if the user names none.
@@ -104,7 +105,7 @@ void check_together(const Options& o, OptionRows& rows) {
     fail_usage("{} {} is generated. Remove {}.", where("--dataset"), o.data.dataset,
                where("--data"));
   }
-  if (!data.files.empty() && o.data.folder.empty()) {
+  if (!data.files.empty() && o.data.folder.empty() && !o.summary) {
     const std::string source = o.data.dataset == "cifar10_32" ? "cifar10" : o.data.dataset;
     fail_usage("{} {} needs its files ({}). Pass --data DIR.", where("--dataset"), o.data.dataset,
                data.own ? std::string(data.files)

@@ -136,7 +136,7 @@ void CheckpointUse::declare(OptionRows& rows) {
               "Type of activations: fp32, bf16, or fp16 on GPUs [as trained]",
               {"fp32", "bf16", "fp16"});
   rows.text("--device", device, "NAME", "Device (see train_cifar --list)",
-            [](const std::string& name) { find(devices(), name); });
+            [](const std::string& name) { find_device(name); });
   rows.optional_number("--threads", threads, Bounds::at_least(1),
                        "Threads per rank [an equal share of the node's cores]");
 }

@@ -42,11 +42,20 @@ std::unique_ptr<RunFolders> claim_folders(const World& world, const Options& opt
   return folders;
 }
 
-/// --summary
-void print_model(const RunSetup& setup) {
-  if (setup.comm.rank() != 0) return;
-  const Dataset& data = *setup.data.train;
-  Console().line(model_table(setup.entry, data.sample_shape(), data.classes()));
+/// --summary, on rank 0. Without the files of the data set it shows the model's own samples.
+void print_model(const Options& options) {
+  constexpr int kAssumedClasses = 10;
+  const DatasetEntry& set = find(datasets(), options.data.dataset);
+  const ModelEntry& entry = find(models(), options.model.name);
+  if (!set.files.empty() && options.data.folder.empty()) {
+    const std::string table = model_table(entry, entry.sample, kAssumedClasses);
+    Console().line(fmt::format("{}\n{} classes are assumed. --data DIR counts those of the data.",
+                               table, kAssumedClasses));
+    return;
+  }
+  const DatasetPair data = set.open(options.data.source(options.schedule.seed));
+  require_fit(entry, data.train->sample_shape());
+  Console().line(model_table(entry, data.train->sample_shape(), data.train->classes()));
 }
 
 /// Collective. Fits data and plan to the checkpoint. `notes` become the plan's first.
@@ -165,6 +174,12 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
         kExitRequeue);
   };
   look_for_stop();
+  if (options.summary) {
+    agree(comm, [&] {
+      if (comm.rank() == 0) print_model(options);
+    });
+    return kExitSuccess;
+  }
   const auto folders = claim_folders(world, options, look_for_stop);
   const Resumption resumption = find_resumption(comm, options);
   std::vector<std::string> notes = folders ? folders->notes() : std::vector<std::string>{};
@@ -176,10 +191,6 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   });
   RunSetup setup(world, options, shape);
   look_for_stop();
-  if (options.summary) {
-    print_model(setup);
-    return kExitSuccess;
-  }
   plan_run_of(setup, resumption, notes);
   setup.choose_device(device);
   look_for_stop();

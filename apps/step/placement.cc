@@ -116,7 +116,7 @@ const DeviceEntry& best_device(const Comm& comm, std::vector<std::string>& notes
 std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, DeviceOptions options,
                                     Placement& placement) {
   const DeviceEntry& entry =
-      name == "auto" ? best_device(comm, placement.notes) : find(devices(), name);
+      name == "auto" ? best_device(comm, placement.notes) : find_device(name);
   options.threads = placement.threads;
   options.rank_on_host = comm.node().rank();
   std::unique_ptr<Device> device;

@@ -175,7 +175,7 @@ struct ComputeOptions {
   void declare(OptionRows& rows) {
     rows.group("Ranks");
     rows.text("--device", name, "NAME", "Device (see --list)",
-              [](const std::string& device) { find(devices(), device); })
+              [](const std::string& device) { find_device(device); })
         .common();
     rows.text("--conv", convolution, "NAME", "Convolution kernels of CPU cores (see --list)",
               [](const std::string& way) { find(convolutions(), way); });

@@ -2,6 +2,9 @@
 
 #include <array>
 
+#include "src/base/check.h"
+#include "src/base/table.h"
+
 #ifdef LOCKSTEP_CUDA
 #include "src/device/cuda/device.h"
 #endif
@@ -25,5 +28,13 @@ constexpr std::array kDevices{
 }  // namespace
 
 std::span<const DeviceEntry> devices() { return kDevices; }
+
+const DeviceEntry& find_device(std::string_view name) {
+  const bool gpu = name == "cuda" || name == "gpu";
+  if (gpu && kDevices.back().name != "cuda")
+    fail_usage("--device {}: this build has no GPU back end. Pass --device cpu; see docs/gpu.md.",
+               name);
+  return find(devices(), name);
+}
 
 }  // namespace lockstep

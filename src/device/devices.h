@@ -41,5 +41,8 @@ struct DeviceEntry {
 
 /// "auto" is first, and apps/step/placement.h resolves it over all ranks. The best device is last.
 std::span<const DeviceEntry> devices();
+/// Throws the usage Error if there is none with this name. If this build has no GPUs, it names the
+/// reason.
+const DeviceEntry& find_device(std::string_view name);
 
 }  // namespace lockstep

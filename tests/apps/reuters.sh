@@ -25,6 +25,8 @@ expect_line "flatten" '^flatten \(None,.2336\) 0'
 expect_line "the dense layer" '^dense \(None,.46\) 107502'
 expect_line "the sum" '^Total 332,856'
 expect "one table" test "$(grep -c '^Model: ' "$folder/out")" = 1
+ranks 1 train_cifar --dataset cifar10_32 --model resnet20 --summary
+expect_line "without its files" '^conv \(None,.32,.32,.16\) 432'
 ranks 1 train_mnist --model keras --summary
 expect_line "statistics are not trained" '^Non-trainable 512'
 

@@ -82,6 +82,12 @@ mkdir other
 cp tells/train_cifar other/train_mnist
 LOCKSTEP_PROGRAM=train_mnist submit other "$folder/other" >/dev/null
 SLURM_GPUS_ON_NODE=3 LOCKSTEP_BUILD=$folder/tells sbatch --parsable --job-name=gpus "$here/../../slurm/train_cifar.sbatch" -- >/dev/null
+# A job without a name has a run of its own. A program in an image is started through apptainer, here a stand-in.
+alone=$(LOCKSTEP_BUILD=$folder/tells sbatch --parsable "$here/../../slurm/train_cifar.sbatch" --)
+mkdir bin
+printf '#!/bin/sh\necho "image: $*"\n' >bin/apptainer
+chmod +x bin/apptainer
+PATH=$folder/bin:$PATH LOCKSTEP_IMAGE=lockstep.sif sbatch --parsable --job-name=image "$here/../../slurm/train_cifar.sbatch" -- >/dev/null
 # A run without progress is not requeued forever: its sixth start is the last.
 program stops <<'END'
 exit 75
@@ -90,6 +96,8 @@ SLURM_RESTART_COUNT=5 submit stops "$folder/stops" >/dev/null
 for task in 3 4; do await_line array "^told: .*--checkpoint-dir $folder/runs/array-$task/checkpoints --log-dir $folder/runs/array-$task/logs"; done
 await_line other "^told: "
 await_line gpus 'start 1, 3 ranks of'
+await_line train_cifar "^told: .*--checkpoint-dir $folder/runs/train_cifar-$alone/checkpoints"
+await_line image "^image: exec .*--pwd $folder lockstep.sif train_cifar --checkpoint-dir $folder/runs/image/checkpoints"
 await_line stops 'start 6.* time'
 ! logged stops 'queue' || fail "a run without progress was requeued again"
 
