@@ -44,17 +44,24 @@ std::vector<std::string> load_checkpoint(const std::filesystem::path& file, cons
   return {};
 }
 
-/// The extents of a parameter in PyTorch: channels come second.
+/// Whether a parameter is the filters of a convolution.
+bool is_filters(const Parameter& parameter) {
+  return parameter.shape.rank() > 2 && parameter.name.ends_with("/weights");
+}
+
+/// The extents of a parameter in PyTorch: the channels of filters come second.
 std::vector<std::int64_t> pytorch_shape(const Parameter& parameter) {
   std::vector<std::int64_t> shape;
   for (int i = 0; i < parameter.shape.rank(); ++i) shape.push_back(parameter.shape[i]);
-  if (shape.size() > 2) std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
+  if (is_filters(parameter)) std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
   return shape;
 }
 
 /// From filters, channels, taps to filters, taps, channels.
-void move_channels_last(const std::vector<float>& from, Shape shape, float* to) {
-  const std::int64_t channels = shape.rank() > 2 ? shape.back() : 1, taps = shape.row() / channels;
+void move_channels_last(const std::vector<float>& from, const Parameter& parameter, float* to) {
+  const Shape shape = parameter.shape;
+  const std::int64_t channels = is_filters(parameter) ? shape.back() : 1,
+                     taps = shape.row() / channels;
   for (std::int64_t filter = 0; filter < shape[0]; ++filter) {
     for (std::int64_t tap = 0; tap < taps; ++tap) {
       for (std::int64_t c = 0; c < channels; ++c)
@@ -147,7 +154,7 @@ std::vector<std::string> load_safetensors(const std::filesystem::path& file, con
   const Matches matches = match(reader, file, layout);
   std::vector<float> loaded(parameters, parameters + layout.count);
   for (const auto& [parameter, name] : matches.pairs)
-    move_channels_last(reader.read(name), parameter->shape, &loaded[parameter->range.begin]);
+    move_channels_last(reader.read(name), *parameter, &loaded[parameter->range.begin]);
   std::copy(loaded.begin(), loaded.end(), parameters);
   return matches.lines;
 }
@@ -164,11 +171,16 @@ std::string pytorch_name(const std::string& parameter) {
   static const std::map<std::string, std::string> kParts{
       {"weights", "weight"},    {"biases", "bias"},          {"gamma", "weight"},  {"beta", "bias"},
       {"mean", "running_mean"}, {"variance", "running_var"}, {"vectors", "weight"}};
+  // Values have no layer of their own in PyTorch.
+  if (parameter.ends_with("/values"))
+    return pytorch_name(parameter.substr(0, parameter.rfind('/')));
   const std::size_t end = parameter.rfind('/');
   const auto part = kParts.find(parameter.substr(end + 1));
   std::string name = parameter.substr(0, end + 1) +
                      (part == kParts.end() ? parameter.substr(end + 1) : part->second);
   std::replace(name.begin(), name.end(), '/', '.');
+  // nn.MultiheadAttention has no layer for its inputs either.
+  if (const std::size_t at = name.rfind(".in_proj."); at != name.npos) name[at + 8] = '_';
   return name;
 }
 

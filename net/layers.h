@@ -51,6 +51,9 @@ std::unique_ptr<Layer> convolution(std::int64_t filters, std::int64_t kernel, bo
 /// inputs) and biases.
 std::unique_ptr<Layer> dense(std::int64_t features, bool relu, AffineInit init);
 
+/// The same without a ReLU over the last extent: from N, ..., inputs to N, ..., features.
+std::unique_ptr<Layer> linear(std::int64_t features, AffineInit init);
+
 /// Maximum over kernel x kernel windows, or along L of N, L, C. With `relu`, the maximum of that
 /// and 0. Padding::valid has one short window if the image is smaller than the kernel.
 std::unique_ptr<Layer> max_pool(std::int64_t kernel, std::int64_t stride, bool relu,
@@ -74,6 +77,10 @@ std::unique_ptr<Layer> relu();
 std::unique_ptr<Layer> gelu();
 std::unique_ptr<Layer> silu();
 
+/// y = min(max(x / 6 + 1 / 2, 0), 1), and x times that.
+std::unique_ptr<Layer> hard_sigmoid();
+std::unique_ptr<Layer> hard_swish();
+
 /// y = factor * x + offset.
 std::unique_ptr<Layer> rescale(float factor, float offset);
 
@@ -94,6 +101,32 @@ std::unique_ptr<Layer> embedding(std::int64_t vocabulary, std::int64_t features)
 /// evaluation, y = x. The sample's position in the stream and the layer's name decide which values
 /// are dropped.
 std::unique_ptr<Layer> dropout(float rate);
+
+/// In training, each sample is dropped as a whole with probability `rate`, or else divided by
+/// 1 - rate. For the branch of a residual(). The random numbers are tied to the sample as in
+/// dropout().
+std::unique_ptr<Layer> stochastic_depth(float rate);
+
+/// y = x * factor of each channel and sample. The factors are the channels' means after two 1x1
+/// convolutions `fc1` (to `squeezed` filters, then ReLU) and `fc2`, and a hard_sigmoid().
+std::unique_ptr<Layer> squeeze_excitation(std::int64_t channels, std::int64_t squeezed);
+
+/// y = x * values, one for each channel. Parameter values (channels, 1, 1), which begin at `begin`.
+std::unique_ptr<Layer> layer_scale(float begin);
+
+/// From N, L, 3 * C, the queries, keys and values of `heads` heads, to N, L, C: for each head and
+/// query the mean of the values, weighted by softmax(query * keys / sqrt(C / heads)).
+std::unique_ptr<Layer> attention(int heads);
+
+/// From N, L, C or N, H, W, C to N, L + 1, C: in front of each sample stands the parameter values
+/// (1, 1, C), which begins at 0.
+std::unique_ptr<Layer> class_token();
+
+/// y = x + values, a parameter (1, L, C); initial values have the given deviation.
+std::unique_ptr<Layer> position_embedding(float deviation);
+
+/// From N, L, C to N, C: the first element of each sequence.
+std::unique_ptr<Layer> first_token();
 
 struct BatchNormOptions {
   /// The weight of a step's mean and variance in the running ones.

@@ -34,6 +34,8 @@ struct ModelEntry {
   /// set, bitwise identical on all ranks. A run calls it once, before its first step. Null: there
   /// are no such values.
   void (*prepare)(const Dataset& train, const Layout& layout, float* parameters) = nullptr;
+  /// The least height and width of the other images.
+  std::int64_t smallest = 1;
 
   bool fits(Shape other) const;
 };

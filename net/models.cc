@@ -1,5 +1,7 @@
 // The registry of models. A model is one file in net/models and one word in the list here.
 
+#include <algorithm>
+
 #include "net/model.h"
 #include "src/base/check.h"
 #include "src/base/registry.h"
@@ -8,14 +10,23 @@
 #define LOCKSTEP_MODELS(row)                                                                      \
   row(tutorial) row(deep_mnist) row(resnet_small) row(resnet20) row(resnet56) row(resnet18_cifar) \
       row(tower) row(keras) row(reuters_model) row(reuters_as_published) row(airbench94)          \
-          row(resnet18) row(resnet34) row(resnet50)
+          row(resnet18) row(resnet34) row(resnet50) row(mobilenet_v3_large) row(convnext_tiny)    \
+              row(vit_b_16)
 
 namespace lockstep {
 
 LOCKSTEP_REGISTRY(ModelEntry, models, LOCKSTEP_MODELS)
 
 bool ModelEntry::fits(Shape other) const {
-  return other.with_batch(1) == sample || (any_image && other.rank() == 4);
+  return other.with_batch(1) == sample ||
+         (any_image && other.rank() == 4 && std::min(other[1], other[2]) >= smallest);
+}
+
+/// " and other images of at least 32 x 32 pixels"
+static std::string others(const ModelEntry& entry) {
+  if (!entry.any_image) return "";
+  if (entry.smallest == 1) return " and other images";
+  return fmt::format(" and other images of at least {0} x {0} pixels", entry.smallest);
 }
 
 void require_fit(const ModelEntry& entry, Shape sample) {
@@ -25,8 +36,7 @@ void require_fit(const ModelEntry& entry, Shape sample) {
     if (other.fits(sample)) fitting.push_back(other.name);
   }
   fail_usage("the model {} needs samples of {}{}, and this data set has {}. {}", entry.name,
-             entry.sample.text(), entry.any_image ? " and other images" : "",
-             sample.with_batch(1).text(),
+             entry.sample.text(), others(entry), sample.with_batch(1).text(),
              fitting.empty() ? "No model in --list accepts them. Choose another --dataset."
                              : fmt::format("Pass --model {}, or choose another --dataset.",
                                            fmt::join(fitting, " or ")));

@@ -1,38 +1,20 @@
-// ReLU, GELU and SiLU. GELU and SiLU are x times a smooth step, which backward computes again.
+// ReLU, GELU, SiLU, and the two units that replace SiLU and its step by lines. Backward computes
+// steps again.
 //
 // Sources: Hendrycks, Gimpel, "Gaussian error linear units (GELUs)", 2016, in its exact form with
 // the error function, here by Hastings' formula (Abramowitz, Stegun, 7.1.26), which is good to
 // 1.5e-7; Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units for neural network
-// function approximation in reinforcement learning", Neural Networks 107, 2018.
+// function approximation in reinforcement learning", Neural Networks 107, 2018; Howard et al.,
+// "Searching for MobileNetV3", ICCV 2019 (hard swish).
 
-#include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstdint>
 
 #include "net/layers.h"
+#include "net/layers/exponential.h"
 #include "src/device/each.h"
 
 namespace lockstep {
 namespace {
-
-/// e^-x for x of 0 or more, as arithmetic alone: the library's functions are not vectorised, and
-/// cost ten times as much. Good to 2e-7 of itself; from 87 on it is e^-87.
-HOST_DEVICE inline float exp_of_negative(float x) {
-  constexpr float kLog2 = 1.44269504f, kRound = 12582912;  // 1.5 * 2^23: sums with it are whole
-  constexpr float kHigh = 0.693359375f, kLow = -2.12194440e-4f;  // log 2 = high + low
-  x = -std::min(x, 87.0f);
-  const float shifted = x * kLog2 + kRound, power = shifted - kRound;
-  const float r = (x - power * kHigh) - power * kLow;
-  const float sum =
-      1 + r * (1 + r * (5.0000001201e-1f +
-                        r * (1.6666665459e-1f +
-                             r * (4.1665795894e-2f +
-                                  r * (8.3334519073e-3f +
-                                       r * (1.3981999507e-3f + r * 1.9875691500e-4f))))));
-  const std::uint32_t exponent = std::bit_cast<std::uint32_t>(shifted) << 23;
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(sum) + exponent);
-}
 
 // A unit gives its value at x and dx. Backward is passed x, or y if kFromOutput.
 
@@ -77,6 +59,29 @@ struct Silu {
   HOST_DEVICE static float step(float x) { return 1 / (1 + std::exp(-x)); }
 };
 
+/// A step of lines: 0 up to -3, 1 from 3 on.
+struct HardSigmoid {
+  static constexpr const char* kName = "hard_sigmoid";
+  static constexpr bool kFromOutput = false;
+  HOST_DEVICE static float value(float x) {
+    const float line = x * (1.0f / 6) + 0.5f;
+    return line < 0 ? 0.0f : line > 1 ? 1.0f : line;  // NaN stays NaN
+  }
+  HOST_DEVICE static float gradient(float x, float dy) {
+    return x > -3 && x < 3 ? dy * (1.0f / 6) : 0.0f;
+  }
+};
+
+struct HardSwish {
+  static constexpr const char* kName = "hard_swish";
+  static constexpr bool kFromOutput = false;
+  HOST_DEVICE static float value(float x) { return x * HardSigmoid::value(x); }
+  HOST_DEVICE static float gradient(float x, float dy) {
+    const float slope = x * (1.0f / 3) + 0.5f;
+    return dy * (x <= -3 ? 0.0f : x >= 3 ? 1.0f : slope);
+  }
+};
+
 template <class Unit, class T>
 struct Forward {
   const T* x;
@@ -114,5 +119,7 @@ class UnitLayer : public Layer {
 std::unique_ptr<Layer> relu() { return std::make_unique<UnitLayer<Relu>>(); }
 std::unique_ptr<Layer> gelu() { return std::make_unique<UnitLayer<Gelu>>(); }
 std::unique_ptr<Layer> silu() { return std::make_unique<UnitLayer<Silu>>(); }
+std::unique_ptr<Layer> hard_sigmoid() { return std::make_unique<UnitLayer<HardSigmoid>>(); }
+std::unique_ptr<Layer> hard_swish() { return std::make_unique<UnitLayer<HardSwish>>(); }
 
 }  // namespace lockstep

@@ -121,19 +121,29 @@ class ConvolutionLayer : public AffineLayer {
   ConvolutionOptions options_;
 };
 
+/// `shape` with another innermost extent.
+Shape with_last(Shape shape, std::int64_t extent) {
+  if (shape.rank() == 2) return {shape[0], extent};
+  if (shape.rank() == 3) return {shape[0], shape[1], extent};
+  return {shape[0], shape[1], shape[2], extent};
+}
+
 class DenseLayer : public AffineLayer {
  public:
-  DenseLayer(std::int64_t features, bool relu, AffineInit init)
-      : AffineLayer(relu, init), features_(features) {}
+  /// `rows`: over the last extent, else over all features of a sample.
+  DenseLayer(std::int64_t features, bool relu, AffineInit init, bool rows)
+      : AffineLayer(relu, init), features_(features), rows_(rows) {}
 
   Shape setup(Setup& setup, Shape in) override {
-    const DenseSpec spec{.input = plan_input(setup, in),
+    const std::int64_t inputs = rows_ ? in.back() : in.row();
+    const Shape rows{in.count() / inputs, inputs};
+    const DenseSpec spec{.input = plan_input(setup, rows),
                          .features = features_,
                          .relu = relu_,
                          .biases = init_.biases};
-    const Shape out{in[0], features_};
+    const Shape out = rows_ ? with_last(in, features_) : Shape{in[0], features_};
     finish_setup(
-        setup, {features_, in.row()}, [&] { return setup.device.dense(spec); }, out);
+        setup, {features_, inputs}, [&] { return setup.device.dense(spec); }, out);
     return out;
   }
 
@@ -141,6 +151,7 @@ class DenseLayer : public AffineLayer {
 
  private:
   std::int64_t features_;
+  bool rows_;
 };
 
 }  // namespace
@@ -151,7 +162,11 @@ std::unique_ptr<Layer> convolution(std::int64_t filters, std::int64_t kernel, bo
 }
 
 std::unique_ptr<Layer> dense(std::int64_t features, bool relu, AffineInit init) {
-  return std::make_unique<DenseLayer>(features, relu, init);
+  return std::make_unique<DenseLayer>(features, relu, init, /*rows=*/false);
+}
+
+std::unique_ptr<Layer> linear(std::int64_t features, AffineInit init) {
+  return std::make_unique<DenseLayer>(features, /*relu=*/false, init, /*rows=*/true);
 }
 
 }  // namespace lockstep

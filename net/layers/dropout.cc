@@ -1,8 +1,9 @@
-// Dropout. Backward draws the mask again, because four numbers from a counter cost less than memory
-// between the passes.
+// Dropout of single values and of whole samples. Backward draws the mask again, because numbers
+// from a counter cost less than memory between the passes.
 //
 // Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, "Dropout: a simple way to
-// prevent neural networks from overfitting", JMLR 15, 2014.
+// prevent neural networks from overfitting", JMLR 15, 2014; Huang, Sun, Liu, Sedra, Weinberger,
+// "Deep networks with stochastic depth", ECCV 2016.
 
 #include "net/layers.h"
 #include "net/layers/elementwise.h"
@@ -42,9 +43,31 @@ struct Mask {
   }
 };
 
+/// The same for whole samples. Its number is the first of the sample.
+template <class T>
+struct SampleMask {
+  Mask<T> of;
+  /// Rows of a sample, and values of a row.
+  std::int64_t rows, columns;
+
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
+    const auto at = static_cast<std::uint64_t>(*of.position + of.offset + row / rows);
+    const bool drops =
+        philox({0, static_cast<std::uint32_t>(Purpose::dropout),
+                static_cast<std::uint32_t>(at >> 32), static_cast<std::uint32_t>(at)},
+               of.key)[0] < of.dropped;
+    const T* from = of.x + row * columns;
+    T* to = of.y + row * columns;
+#pragma GCC ivdep
+    for (std::int64_t i = team.lane; i < columns; i += team.lanes)
+      to[i] = drops ? 0.0f : static_cast<float>(from[i]) * of.scale;
+  }
+};
+
 class DropoutLayer : public Layer {
  public:
-  explicit DropoutLayer(float rate) : rate_(rate) {
+  DropoutLayer(float rate, bool samples) : rate_(rate), samples_(samples) {
     expect(rate >= 0 && rate < 1, "a dropout rate is at least 0 and below 1");
   }
 
@@ -54,7 +77,8 @@ class DropoutLayer : public Layer {
   }
   void forward(LayerCall& call, View x, View y) override { apply(call, x, y); }
   void backward(LayerCall& call, View, View, View dy, View dx) override { apply(call, dy, dx); }
-  std::string implementation() const override { return "dropout"; }
+  bool keeps_dy() const override { return true; }
+  std::string implementation() const override { return samples_ ? "stochastic_depth" : "dropout"; }
 
  private:
   void apply(LayerCall& call, View from, View to) {
@@ -62,10 +86,18 @@ class DropoutLayer : public Layer {
     dispatch(from.type, [&]<class T>(T*) {
       const TrainingBatch& batch = *call.batch;
       const std::int64_t row = from.shape.row(), quads = (row + 3) / 4;
-      each(*call.stream, from.shape[0] * quads,
-           Mask<T>{from.as<T>(), to.as<T>(), row, quads, key(batch.seed), batch.position,
-                   batch.offset, static_cast<std::uint32_t>(static_cast<double>(rate_) * 0x1p32),
-                   1 / (1 - rate_)});
+      const Mask<T> mask{from.as<T>(),
+                         to.as<T>(),
+                         row,
+                         quads,
+                         key(batch.seed),
+                         batch.position,
+                         batch.offset,
+                         static_cast<std::uint32_t>(static_cast<double>(rate_) * 0x1p32),
+                         1 / (1 - rate_)};
+      if (!samples_) return each(*call.stream, from.shape[0] * quads, mask);
+      const std::int64_t columns = from.shape.back(), rows = row / columns;
+      each_row(*call.stream, from.shape[0] * rows, columns, SampleMask<T>{mask, rows, columns});
     });
   }
 
@@ -78,11 +110,15 @@ class DropoutLayer : public Layer {
   }
 
   float rate_;
+  bool samples_;
   std::uint32_t name_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Layer> dropout(float rate) { return std::make_unique<DropoutLayer>(rate); }
+std::unique_ptr<Layer> dropout(float rate) { return std::make_unique<DropoutLayer>(rate, false); }
+std::unique_ptr<Layer> stochastic_depth(float rate) {
+  return std::make_unique<DropoutLayer>(rate, true);
+}
 
 }  // namespace lockstep

@@ -194,6 +194,25 @@ class ResponseNormPlan {
   virtual std::size_t scratch_bytes() const { return 0; }
 };
 
+/// Products c = a * b of `count` pairs of dense matrices, one after the other. c is rows x columns
+/// of type `result`. a is rows x inner of type `type`, or inner x rows if it is transposed; b is
+/// inner x columns, or columns x inner.
+struct ProductSpec {
+  Type type = Type::f32, result = Type::f32;
+  std::int64_t count = 0, rows = 0, columns = 0, inner = 0;
+  bool transposed_a = false, transposed_b = false;
+};
+
+/// Planned once, then run many times, by one thread at a time.
+class ProductPlan {
+ public:
+  virtual ~ProductPlan() = default;
+  /// `scratch`: a workspace of scratch_bytes(); its contents need not survive between calls.
+  virtual void run(Stream&, View a, View b, View c, void* scratch) = 0;
+  virtual std::size_t scratch_bytes() const { return 0; }
+  virtual std::string implementation() const = 0;
+};
+
 /// Properties of a device.
 struct DeviceTraits {
   /// "cpu:0-3 (4 threads, AVX-512 with bf16)"
@@ -254,6 +273,7 @@ class Device {
   virtual std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec&) = 0;
   virtual std::unique_ptr<AffinePlan> dense(const DenseSpec&) = 0;
   virtual std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec&) = 0;
+  virtual std::unique_ptr<ProductPlan> product(const ProductSpec&) = 0;
 
  protected:
   DeviceTraits traits_;  ///< set in the constructor, never changed after it

@@ -58,6 +58,7 @@ void HostDevice::copy(Stream& stream, void* to, const void* from, std::size_t by
 
 std::unique_ptr<AffinePlan> HostDevice::convolution(const ConvolutionSpec&) { fail_to_plan(); }
 std::unique_ptr<AffinePlan> HostDevice::dense(const DenseSpec&) { fail_to_plan(); }
+std::unique_ptr<ProductPlan> HostDevice::product(const ProductSpec&) { fail_to_plan(); }
 std::unique_ptr<ResponseNormPlan> HostDevice::response_norm(const ResponseNormSpec&) {
   fail_to_plan();
 }

@@ -24,6 +24,7 @@ class HostDevice : public Device {
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec&) override;
   std::unique_ptr<AffinePlan> dense(const DenseSpec&) override;
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec&) override;
+  std::unique_ptr<ProductPlan> product(const ProductSpec&) override;
 
  protected:
   const int threads_;

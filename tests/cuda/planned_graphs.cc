@@ -12,6 +12,7 @@
 #include "net/model.h"
 #include "src/device/cuda/affine.h"
 #include "src/device/cuda/cudnn.h"
+#include "src/device/cuda/product.h"
 #include "src/device/cuda/response_norm.h"
 
 namespace lockstep::cuda {
@@ -61,6 +62,9 @@ class PlanningDevice : public Device {
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return make_response_norm(spec);
+  }
+  std::unique_ptr<ProductPlan> product(const ProductSpec& spec) override {
+    return make_product(spec);
   }
 
   /// From now on the plan with the largest workspace wins every race.

@@ -260,6 +260,29 @@ class AsyncResponseNorm : public ResponseNormPlan {
   std::shared_ptr<Shared> shared_;
 };
 
+/// The same for products of matrices.
+class AsyncProduct : public ProductPlan {
+ public:
+  AsyncProduct(std::unique_ptr<ProductPlan> plan, std::shared_ptr<Shared> shared)
+      : plan_(std::move(plan)), shared_(std::move(shared)) {}
+
+  void run(Stream& stream, View a, View b, View c, void* scratch) override {
+    shared_->pages.check("a", a);
+    shared_->pages.check("b", b);
+    shared_->pages.check("c", c);
+    if (scratch_bytes() > 0) shared_->pages.check("scratch", scratch, scratch_bytes());
+    stream.enqueue([=] { reads(a), reads(b), writes(c); });
+    plan_->run(stream, a, b, c, scratch);
+    spoil(stream, scratch, scratch_bytes());
+  }
+  std::size_t scratch_bytes() const override { return plan_->scratch_bytes(); }
+  std::string implementation() const override { return plan_->implementation(); }
+
+ private:
+  std::unique_ptr<ProductPlan> plan_;
+  std::shared_ptr<Shared> shared_;
+};
+
 class AsyncDevice : public Device {
  public:
   explicit AsyncDevice(const AsyncOptions& options)
@@ -314,6 +337,9 @@ class AsyncDevice : public Device {
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return std::make_unique<AsyncResponseNorm>(cpu_->response_norm(spec), shared_);
+  }
+  std::unique_ptr<ProductPlan> product(const ProductSpec& spec) override {
+    return std::make_unique<AsyncProduct>(cpu_->product(spec), shared_);
   }
 
  private:

@@ -35,6 +35,9 @@ class WrappedDevice : public Device {
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return device_->response_norm(spec);
   }
+  std::unique_ptr<ProductPlan> product(const ProductSpec& spec) override {
+    return device_->product(spec);
+  }
 
  private:
   std::shared_ptr<Device> device_;

@@ -327,6 +327,7 @@ class BareDevice : public Device {
     return make_dense(planner_, spec);
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec&) override { return {}; }
+  std::unique_ptr<ProductPlan> product(const ProductSpec&) override { return {}; }
 
  private:
   LoopLibrary library_{0};

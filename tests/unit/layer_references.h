@@ -186,6 +186,39 @@ inline double gelu_of(double x) { return x * (1 + std::erf(x / std::sqrt(2.0))) 
 inline double silu_of(double x) { return x / (1 + std::exp(-x)); }
 inline Values reference_relu(const Inputs& in) { return reference_unit(relu_of)(in); }
 
+inline double hard_sigmoid_of(double x) { return std::clamp(x / 6 + 0.5, 0.0, 1.0); }
+
+/// A dense layer over the last extent.
+inline Reference reference_linear(std::int64_t features) {
+  return [=](const Inputs& in) {
+    const std::int64_t inputs = in.x_shape.back();
+    return reference_dense(features, false)(
+        {{in.x_shape.count() / inputs, inputs}, in.x, in.parameters});
+  };
+}
+
+/// Parameters: weights and biases of fc1, then of fc2.
+inline Values reference_squeeze_excitation(const Inputs& in) {
+  const std::int64_t n = in.x_shape[0], c = in.x_shape[3];
+  const auto first = in.parameters.begin();
+  const Values means = reference_global(mean)(in);
+  const auto squeezed = static_cast<std::int64_t>(in.parameters[1].size());
+  const Values few = reference_dense(squeezed, true)({{n, c}, means, {first, first + 2}}),
+               factors = reference_dense(c, false)({{n, squeezed}, few, {first + 2, first + 4}});
+  Values y = in.x;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    y[i] *= hard_sigmoid_of(factors[at / in.x_shape.row() * c + at % c]);
+  }
+  return y;
+}
+
+inline Values reference_layer_scale(const Inputs& in) {
+  Values y = in.x;
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] *= in.parameters[0][i % in.parameters[0].size()];
+  return y;
+}
+
 inline Values reference_softmax(const Inputs& in) {
   const std::int64_t columns = in.x_shape.back();
   Values y;
@@ -194,6 +227,48 @@ inline Values reference_softmax(const Inputs& in) {
     for (auto value = row; value != row + columns; ++value) sum += std::exp(*value);
     for (auto value = row; value != row + columns; ++value) y.push_back(std::exp(*value) / sum);
   }
+  return y;
+}
+
+inline Reference reference_attention(std::int64_t heads) {
+  return [=](const Inputs& in) {
+    const std::int64_t length = in.x_shape[1], width = in.x_shape[2] / 3, size = width / heads;
+    Values y(in.x.size() / 3);
+    const auto at = [&](std::int64_t part, std::int64_t row, std::int64_t c) {
+      return in.x[(3 * row + part) * width + c];
+    };
+    for (std::int64_t row = 0; row < in.x_shape[0] * length; ++row) {
+      for (std::int64_t head = 0; head < width; head += size) {
+        const std::int64_t first = row / length * length;
+        Values scores;
+        for (std::int64_t other = first; other < first + length; ++other) {
+          double sum = 0;
+          for (std::int64_t c = head; c < head + size; ++c) sum += at(0, row, c) * at(1, other, c);
+          scores.push_back(sum / std::sqrt(static_cast<double>(size)));
+        }
+        const Values weights = reference_softmax({{1, length}, scores, {}});
+        for (std::int64_t c = head; c < head + size; ++c)
+          for (std::int64_t other = 0; other < length; ++other)
+            y[row * width + c] += weights[other] * at(2, first + other, c);
+      }
+    }
+    return y;
+  };
+}
+
+inline Values reference_class_token(const Inputs& in) {
+  Values y;
+  for (auto sample = in.x.begin(); sample != in.x.end(); sample += in.x_shape.row()) {
+    y.insert(y.end(), in.parameters[0].begin(), in.parameters[0].end());
+    y.insert(y.end(), sample, sample + in.x_shape.row());
+  }
+  return y;
+}
+
+inline Values reference_first_token(const Inputs& in) {
+  Values y;
+  for (auto sample = in.x.begin(); sample != in.x.end(); sample += in.x_shape.row())
+    y.insert(y.end(), sample, sample + in.x_shape[2]);
   return y;
 }
 

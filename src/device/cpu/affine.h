@@ -1,4 +1,4 @@
-// Convolution and dense layers on the CPU, by oneDNN.
+// Convolution and dense layers, and products of matrices, on the CPU, by oneDNN.
 #pragma once
 
 #include <dnnl.hpp>
@@ -12,5 +12,7 @@ namespace lockstep {
 std::unique_ptr<AffinePlan> make_onednn_convolution(const dnnl::engine& engine,
                                                     const ConvolutionSpec& spec);
 std::unique_ptr<AffinePlan> make_onednn_dense(const dnnl::engine& engine, const DenseSpec& spec);
+std::unique_ptr<ProductPlan> make_onednn_product(const dnnl::engine& engine,
+                                                 const ProductSpec& spec);
 
 }  // namespace lockstep

@@ -112,6 +112,9 @@ class CpuDevice : public HostDevice {
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return kernels_.response_norm(spec);
   }
+  std::unique_ptr<ProductPlan> product(const ProductSpec& spec) override {
+    return make_onednn_product(engine_, spec);
+  }
 
  private:
   const ConvolutionEntry& convolution_;

@@ -14,6 +14,7 @@
 #include "src/device/cuda/cudnn.h"
 #include "src/device/cuda/libraries.h"
 #include "src/device/cuda/planner.h"
+#include "src/device/cuda/product.h"
 #include "src/device/cuda/response_norm.h"
 #include "src/device/cuda/runtime.h"
 
@@ -191,6 +192,9 @@ class CudaDevice final : public Device {
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return cuda::make_response_norm(spec);
+  }
+  std::unique_ptr<ProductPlan> product(const ProductSpec& spec) override {
+    return cuda::make_product(spec);
   }
 
  private:
