@@ -75,12 +75,12 @@ World::World(int* argc, char*** argv, const std::string& program) : program_(pro
   watchdog_ = std::make_unique<Watchdog>(*flight_recorder_, node.size() == all.size(), program,
                                          Watchdog::Pace(), std::move(heartbeat));
   start.reset();
-  Waiting::tell(&flight_recorder_->mine());
+  Waiting::report_to(&flight_recorder_->mine());
 }
 
 World::~World() {
   flight_recorder_->mine().waiting("the end of the run");
-  Waiting::tell(nullptr);
+  Waiting::report_to(nullptr);
   if (owns_mpi_)
     MPI_Finalize();
   else

@@ -23,11 +23,11 @@ struct Follow {
   float* value;
   const float* found;
   float* average;  // null: there is none
-  const float* factors;
+  const float* decays;
   const UpdateRates* now;
   HOST_DEVICE bool idle() const { return now->skip != 0; }
   HOST_DEVICE void operator()(std::int64_t i) const {
-    const float share = -factors[static_cast<std::uint64_t>(i) / kUnit];
+    const float share = -decays[static_cast<std::uint64_t>(i) / kUnit];
     // For a frozen parameter, `found` may contain NaN.
     if (share != 0) value[i] += share * (found[i] - value[i]);
     if (average != nullptr) average[i] -= (1 - now->average_decay) * (average[i] - value[i]);
@@ -38,7 +38,7 @@ struct Follow {
 struct DecayedSquares {
   static constexpr std::int64_t kUnits = 64;  // of a row
   const float* parameters;
-  const float* factors;
+  const float* decays;
   std::int64_t units;
   double* parts;
   template <class Team>
@@ -49,7 +49,7 @@ struct DecayedSquares {
       double squares = 0;
       for (std::int64_t i = unit * kUnit; i < (unit + 1) * kUnit; ++i)
         squares += static_cast<double>(parameters[i]) * static_cast<double>(parameters[i]);
-      sum += static_cast<double>(std::max(factors[unit], 0.0f)) / 2 * squares;
+      sum += static_cast<double>(std::max(decays[unit], 0.0f)) / 2 * squares;
     }
     sum = team.sum(sum);
     if (team.lane == 0) parts[row] = sum;
@@ -73,7 +73,7 @@ void follow(Stream& stream, Range range, const TrainingState& state, const Updat
   each(stream, range.count,
        Follow{state.parameters + range.begin, state.gradients + range.begin,
               state.average == nullptr ? nullptr : state.average + range.begin,
-              state.factors + range.begin / kUnit, now});
+              state.decays + range.begin / kUnit, now});
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ float decay_of(const Parameter& parameter, float weight_decay) {
   return parameter.l2 + (parameter.shape.rank() > 1 ? weight_decay : 0);
 }
 
-std::vector<float> factors(const Layout& layout, float weight_decay) {
+std::vector<float> decays(const Layout& layout, float weight_decay) {
   std::vector<float> result(layout.count / kUnit);
   for (const Parameter& parameter : layout.parameters) {
     std::fill(result.begin() + parameter.range.begin / kUnit,
@@ -140,11 +140,11 @@ std::int64_t penalty_parts(const Layout& layout) {
   return ceil_div(units, DecayedSquares::kUnits);
 }
 
-void penalty(Stream& stream, const Layout& layout, const float* parameters, const float* factors,
+void penalty(Stream& stream, const Layout& layout, const float* parameters, const float* decays,
              double* parts, double* total) {
   const std::int64_t rows = penalty_parts(layout);
   each_row(stream, rows, DecayedSquares::kUnits * kUnit,
-           DecayedSquares{parameters, factors, layout.count / kUnit, parts});
+           DecayedSquares{parameters, decays, layout.count / kUnit, parts});
   each_row(stream, 1, rows, SumUp{parts, rows, total});
 }
 

@@ -89,8 +89,8 @@ struct TrainingState {
   float* average = nullptr;
   /// Mean gradients of the step. Between parameters they are zero, like all arenas.
   const float* gradients = nullptr;
-  /// factors() of the layout, layout.count / 16 of them.
-  const float* factors = nullptr;
+  /// decays() of the layout, layout.count / 16 of them.
+  const float* decays = nullptr;
   /// Null if the optimizer is not layerwise.
   LayerScratch* scratch = nullptr;
   /// Null: this rank computes all pieces.
@@ -164,7 +164,7 @@ std::string describe_optimizer(std::string_view name, const OptimizerOptions& op
 float decay_of(const Parameter& parameter, float weight_decay);
 /// One number for each 16 elements of an arena: the decay of their parameter, or for a statistic
 /// the negative of Parameter::follow.
-std::vector<float> factors(const Layout& layout, float weight_decay);
+std::vector<float> decays(const Layout& layout, float weight_decay);
 
 /// The spans of `range`, in arena order. `range` begins and ends at multiples of 16. It may begin
 /// and end within a parameter, except with a layerwise optimizer.
@@ -183,9 +183,9 @@ float average_decay(float decay, std::int64_t step);
 /// The number of doubles in `parts` of penalty().
 std::int64_t penalty_parts(const Layout& layout);
 /// Enqueues `*total` = the sum over all parameters of decay / 2 * sum of squares: the penalty in
-/// the loss of a run with coupled decay. `factors` are factors() of the layout. All memory is the
+/// the loss of a run with coupled decay. `decays` are decays() of the layout. All memory is the
 /// device's.
-void penalty(Stream& stream, const Layout& layout, const float* parameters, const float* factors,
+void penalty(Stream& stream, const Layout& layout, const float* parameters, const float* decays,
              double* parts, double* total);
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ struct Update {
   float* p;
   const float* g;
   float* average;
-  const float* factors;
+  const float* decays;
   const UpdateRates* now;
   float share;  // of the learning rate
   int schedule;
@@ -25,7 +25,7 @@ struct Update {
   HOST_DEVICE bool idle() const { return now->skip != 0; }
   HOST_DEVICE void operator()(std::int64_t i) const {
     const float before = p[i];
-    const float decay = factors[static_cast<std::uint64_t>(i) / 16];
+    const float decay = decays[static_cast<std::uint64_t>(i) / 16];
     // An unconditional product would be fused into the next sum, and round differently.
     const float gradient = now->scale < 1 ? now->scale * g[i] : g[i];
     const float direction = kDecay == Decay::coupled
@@ -43,14 +43,14 @@ void enqueue_update(Stream& stream, const UpdateSpan& span, const TrainingState&
                     const UpdateRates* now, const Rule& rule) {
   const Range range = span.range;
   float *p = state.parameters + range.begin, *average = state.average;
-  const float *g = state.gradients + range.begin, *factors = state.factors + range.begin / 16;
+  const float *g = state.gradients + range.begin, *decays = state.decays + range.begin / 16;
   if (average != nullptr) {
     each(stream, range.count,
-         Update<Rule, kDecay, true>{rule, p, g, average + range.begin, factors, now, span.rate,
+         Update<Rule, kDecay, true>{rule, p, g, average + range.begin, decays, now, span.rate,
                                     span.schedule});
   } else {
     each(stream, range.count,
-         Update<Rule, kDecay, false>{rule, p, g, nullptr, factors, now, span.rate, span.schedule});
+         Update<Rule, kDecay, false>{rule, p, g, nullptr, decays, now, span.rate, span.schedule});
   }
 }
 

@@ -44,7 +44,7 @@ std::string completion(OptionRows& rows, const ProgramText& program);
 
 /// The registries of models, data sets, optimizers, schedules, reducers, policies, devices,
 /// convolutions and instruction sets, for --list.
-std::string menus();
+std::string registries_text();
 /// Adds the names to choose from to the rows that have some.
 void add_choices(OptionRows& rows);
 

@@ -160,7 +160,7 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
   if (!read_command_line(rows, text, argc, argv, text_to_print)) return nullptr;
   if (!config.empty()) read_config(config, rows);
   if (o.list) {
-    text_to_print = menus();
+    text_to_print = registries_text();
     return nullptr;
   }
   o.schedule.seed_given = rows.at("--seed").given();

@@ -24,7 +24,7 @@ class FolderWait {
     const auto silent = FolderLock::silent_holder(folder_);
     if (silent && stamp_.empty()) {
       stamp_ = silent->stamp;
-      tell(*silent);
+      print_note(*silent);
     }
     // The file system's clock may run ahead, so the wait has a limit.
     constexpr double kMost = FolderLock::kSilence + 20;
@@ -33,7 +33,7 @@ class FolderWait {
   }
 
  private:
-  void tell(const FolderLock::Silent& silent) const {
+  void print_note(const FolderLock::Silent& silent) const {
     try {
       Console().line(fmt::format(
           "{:<12} for up to {} s: {} {} belongs to {}, which gave no sign of life for {} s",

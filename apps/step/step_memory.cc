@@ -9,7 +9,7 @@ StepMemory::StepMemory(Device& device, Stream& stream, const Layout& layout, Opt
                        float weight_decay, bool average, std::uint64_t seed, const float* gradients,
                        SharedWork* shared)
     : device_(device), stream_(stream), layout_(layout), slot_names_(optimizer.slots()) {
-  const std::vector<float> decays = factors(layout, weight_decay);
+  const std::vector<float> decays = lockstep::decays(layout, weight_decay);
   const std::size_t count = 1 + slot_names_.size() + (average ? 1 : 0);
   arenas_ = device.allocate(count * arena_bytes() + decays.size() * sizeof(float), Place::device);
   cut_arenas(average);
@@ -34,14 +34,14 @@ void StepMemory::cut_arenas(bool average) {
   for (std::size_t slot = 0; slot < slot_names_.size(); ++slot)
     state_.slots.push_back(next_arena());
   if (average) state_.average = next_arena();
-  state_.factors = next;
+  state_.decays = next;
 }
 
 void StepMemory::write_decays(const std::vector<float>& decays) {
   const std::size_t bytes = decays.size() * sizeof(float);
   const Memory host = device_.allocate(bytes, Place::host);
   std::memcpy(host.get(), decays.data(), bytes);
-  device_.copy(stream_, const_cast<float*>(state_.factors), host.get(), bytes);
+  device_.copy(stream_, const_cast<float*>(state_.decays), host.get(), bytes);
   stream_.synchronize();
 }
 

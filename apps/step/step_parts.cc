@@ -134,8 +134,8 @@ ReducerSpec reducer_spec(const Comm& comm, Device& device, const StepOptions& op
 }
 
 ReducerSpec statistics_spec(const Comm& comm, Device& device, const StepOptions& options,
-                            const std::vector<Range>& places) {
-  ReducerSpec spec = reducer_spec(comm, device, options, places.back().end(), places);
+                            const std::vector<Range>& buckets) {
+  ReducerSpec spec = reducer_spec(comm, device, options, buckets.back().end(), buckets);
   spec.nccl_max_ctas = 1;
   spec.one_by_one = true;
   spec.wire = Type::f32;
@@ -157,8 +157,8 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
       choose_buckets(hosts, device, options, layout.count, [&] { return connector.link(); });
   const auto bytes = static_cast<std::int64_t>(parts.bucket_mb * (1 << 20));
   parts.buckets = cut_buckets(bucket_parts(layout), bytes);
-  const std::vector<Range> places = places_of_sums(layout);
-  const bool syncs = options.model.sync_bn && !places.empty();
+  const std::vector<Range> statistics = buckets_of_statistics(layout);
+  const bool syncs = options.model.sync_bn && !statistics.empty();
   // Both reducers use one measurement.
   if (syncs && hosts > 1 && chooses_by_link(device, options)) connector.link();
   const auto connect = [&](ReducerSpec spec) {
@@ -176,7 +176,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   require_lanes(comm, device, options, plan);
   agree(comm, [&] { parts.model->make_lanes(plan.lanes); });
   parts.sync_bn = std::make_unique<SyncBatchNorm>(
-      device, connect(statistics_spec(comm, device, options, places)), places, comm.size(),
+      device, connect(statistics_spec(comm, device, options, statistics)), statistics, comm.size(),
       plan.lanes, &world.flight_recorder().mine());
   return parts;
 }

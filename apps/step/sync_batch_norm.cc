@@ -10,16 +10,16 @@
 
 namespace lockstep {
 
-std::vector<Range> places_of_sums(const Layout& layout) {
+std::vector<Range> buckets_of_statistics(const Layout& layout) {
   std::set<std::int64_t> lengths;
   for (const Parameter& parameter : layout.parameters) {
     if (parameter.trained()) continue;
     lengths.insert({parameter.shape.count(), 2 * parameter.shape.count()});
   }
-  std::vector<Range> places;
+  std::vector<Range> buckets;
   for (const std::int64_t length : lengths)
-    places.push_back({places.empty() ? 0 : Layout::aligned(places.back().end()), length});
-  return places;
+    buckets.push_back({buckets.empty() ? 0 : Layout::aligned(buckets.back().end()), length});
+  return buckets;
 }
 
 /// The work of one of several shards, up to and between the sums over all shards.
@@ -65,10 +65,10 @@ class SyncBatchNorm::Queue : public Stream, public AcrossShards {
 };
 
 SyncBatchNorm::SyncBatchNorm(Device& device, std::unique_ptr<Reducer> reducer,
-                             std::vector<Range> places, int ranks, int shards, Record* record)
+                             std::vector<Range> buckets, int ranks, int shards, Record* record)
     : device_(device),
       reducer_(std::move(reducer)),
-      places_(std::move(places)),
+      buckets_(std::move(buckets)),
       summed_(device.event()),
       ranks_(ranks),
       record_(record) {
@@ -95,12 +95,12 @@ AcrossShards* SyncBatchNorm::across(int lane) {
 void SyncBatchNorm::sum(Stream& stream, float* values, std::int64_t count) {
   if (ranks_ == 1) return;
   const double began = now_seconds();
-  const auto place = std::find_if(places_.begin(), places_.end(),
+  const auto found = std::find_if(buckets_.begin(), buckets_.end(),
                                   [&](const Range& range) { return range.count == count; });
-  expect(place != places_.end(), "a layer sums another length than a statistic's");
-  const auto bucket = static_cast<int>(place - places_.begin());
+  expect(found != buckets_.end(), "a layer sums another length than a statistic's");
+  const auto bucket = static_cast<int>(found - buckets_.begin());
   const std::size_t bytes = count * sizeof(float);
-  float* const at = reducer_->gradients() + place->begin;
+  float* const at = reducer_->gradients() + found->begin;
   device_.copy(stream, at, values, bytes);
   reducer_->written(bucket, stream);
   reducer_->start(bucket);

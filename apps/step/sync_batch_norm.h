@@ -25,13 +25,13 @@ class Record;
 
 /// The buckets of a reducer for the sums that layers with the statistics of `layout` need: one for
 /// each length. Empty: there are no statistics.
-std::vector<Range> places_of_sums(const Layout& layout);
+std::vector<Range> buckets_of_statistics(const Layout& layout);
 
 class SyncBatchNorm : public Lanes, private AcrossShards {
  public:
   /// Each of `ranks` has `shards`; several need memory of the host. `reducer` was made for
-  /// `places`. `record` learns when this rank waits for others; null: no watchdog needs to know.
-  SyncBatchNorm(Device& device, std::unique_ptr<Reducer> reducer, std::vector<Range> places,
+  /// `buckets`. `record` learns when this rank waits for others; null: no watchdog needs to know.
+  SyncBatchNorm(Device& device, std::unique_ptr<Reducer> reducer, std::vector<Range> buckets,
                 int ranks, int shards, Record* record = nullptr);
   ~SyncBatchNorm() override;
 
@@ -54,7 +54,7 @@ class SyncBatchNorm : public Lanes, private AcrossShards {
 
   Device& device_;
   std::unique_ptr<Reducer> reducer_;
-  std::vector<Range> places_;
+  std::vector<Range> buckets_;
   std::unique_ptr<Event> summed_;
   int ranks_;
   Record* record_;

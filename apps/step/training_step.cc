@@ -127,7 +127,7 @@ std::vector<Section> TrainingStep::own_sections() {
 
 void TrainingStep::enqueue_penalty(StepAnswer* answer) {
   auto* total = static_cast<double*>(block_.at(penalty_));
-  penalty(*stream_, layout(), state().parameters, state().factors, total + 1, total);
+  penalty(*stream_, layout(), state().parameters, state().decays, total + 1, total);
   device_.copy(*stream_, &answer->penalty, total, sizeof *total);
 }
 
@@ -209,7 +209,7 @@ double TrainingStep::loss_now() {
 }
 
 std::string TrainingStep::statistics() const {
-  if (places_of_sums(layout()).empty()) return {};
+  if (buckets_of_statistics(layout()).empty()) return {};
   if (!sync_bn()) return "each shard";
   const int batches = plan_.own_shards / lanes();
   return batches == 1 ? "the global batch" : fmt::format("one of {} accumulated batches", batches);

@@ -11,9 +11,9 @@
 namespace lockstep {
 namespace {
 
-std::atomic<Record*> own_record = nullptr;  ///< of Waiting::tell()
+std::atomic<Record*> own_record = nullptr;  ///< of Waiting::report_to()
 
-void tell(bool inside) {
+void report(bool inside) {
   if (Record* record = own_record) record->collective(inside);
 }
 
@@ -44,9 +44,9 @@ void for_each_message(std::span<T> values, std::size_t largest, Visit visit) {
 
 }  // namespace
 
-Waiting::Waiting() { lockstep::tell(true); }
-Waiting::~Waiting() { lockstep::tell(false); }
-void Waiting::tell(Record* record) { own_record = record; }
+Waiting::Waiting() { report(true); }
+Waiting::~Waiting() { report(false); }
+void Waiting::report_to(Record* record) { own_record = record; }
 
 void check(int code, std::source_location at) {
   if (code == MPI_SUCCESS) return;

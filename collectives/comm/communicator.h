@@ -34,7 +34,7 @@ class Waiting {
   Waiting();
   ~Waiting();
   /// Sets the record that is written; null: none.
-  static void tell(Record* record);
+  static void report_to(Record* record);
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 };

@@ -28,13 +28,13 @@ struct alignas(64) Claim {
 };
 
 /// Offsets in the window, in floats.
-struct Places {
+struct Offsets {
   std::vector<std::int64_t> headers;  ///< by bucket: arrived, finished, then a Claim per part
   std::int64_t gradients = 0;         ///< of rank 0; the other ranks follow
   std::int64_t gradients_each = 0;
   std::int64_t total = 0;
 
-  explicit Places(const ReducerSpec& spec) {
+  explicit Offsets(const ReducerSpec& spec) {
     const std::int64_t ranks = spec.comm.size();
     for (std::size_t bucket = 0; bucket < spec.buckets.size(); ++bucket) {
       headers.push_back(total);
@@ -52,13 +52,13 @@ class SharedReducer : public NodeReducer {
       : NodeReducer(spec),
         ranks_(spec.comm.size()),
         patience_(Patience::of(ranks_, node_cores(spec.comm).all)),
-        places_(spec),
-        memory_(all, spec.comm, places_.total * sizeof(float), "the reducer shared") {
+        offsets_(spec),
+        memory_(all, spec.comm, offsets_.total * sizeof(float), "the reducer shared") {
     auto* base = reinterpret_cast<float*>(memory_.data());
     for (int rank = 0; rank < ranks_; ++rank)
-      gradients_.push_back(base + places_.gradients + rank * places_.gradients_each);
+      gradients_.push_back(base + offsets_.gradients + rank * offsets_.gradients_each);
     for (std::size_t i = 0; i < spec.buckets.size(); ++i) {
-      auto* counters = reinterpret_cast<SharedCounter*>(base + places_.headers[i]);
+      auto* counters = reinterpret_cast<SharedCounter*>(base + offsets_.headers[i]);
       buckets_.push_back(
           {spec.buckets[i], counters, counters + 1, reinterpret_cast<Claim*>(counters + 2)});
     }
@@ -137,7 +137,7 @@ class SharedReducer : public NodeReducer {
 
   int ranks_;
   Patience patience_;
-  Places places_;
+  Offsets offsets_;
   NodeMemory memory_;
   std::vector<float*> gradients_;  ///< by rank
   std::vector<Bucket> buckets_;

@@ -24,8 +24,8 @@ namespace {
 constexpr double kSetUp = 20;    ///< seconds until missing connections are abandoned
 constexpr double kPatience = 2;  ///< seconds for one address, or for the greeting of a guest
 constexpr int kGuests = 64;      ///< at a time, so that strangers cannot use up descriptors
-constexpr char kBeat = 'b', kTold = 't';
-constexpr std::size_t kToldBytes = 1 + 2 * sizeof(std::int32_t);  ///< 't', from, to
+constexpr char kBeat = 'b', kVerdict = 't';
+constexpr std::size_t kVerdictBytes = 1 + 2 * sizeof(std::int32_t);  ///< 't', from, to
 
 bool would_wait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
@@ -180,13 +180,13 @@ std::optional<Heartbeat::Verdict> Heartbeat::look(const FlightRecorder& records,
     suspects_ = true;
     verdict.to.push_back(peer.host);  // includes others that were lost at about the same time
   }
-  if (told_) return std::exchange(told_, std::nullopt);
+  if (announced_) return std::exchange(announced_, std::nullopt);
   if (!sure) return std::nullopt;
   return verdict;
 }
 
-void Heartbeat::tell(const Verdict& verdict) {
-  std::array<char, kToldBytes> message = {kTold};
+void Heartbeat::announce(const Verdict& verdict) {
+  std::array<char, kVerdictBytes> message = {kVerdict};
   const std::int32_t pair[] = {verdict.from, verdict.to.front()};
   std::memcpy(message.data() + 1, pair, sizeof pair);
   for (const Peer& peer : peers_) {
@@ -312,15 +312,15 @@ void Heartbeat::listen_to(Peer& peer) {
   if (got < 0) return close_socket(peer.socket);  // a fault of the network: still silent
   peer.heard.append(bytes.data(), static_cast<std::size_t>(got));
   while (!peer.heard.empty()) {
-    const bool told = peer.heard.front() == kTold;
-    if (told && peer.heard.size() < kToldBytes) return;
-    if (told) {
+    const bool announced = peer.heard.front() == kVerdict;
+    if (announced && peer.heard.size() < kVerdictBytes) return;
+    if (announced) {
       std::array<std::int32_t, 2> pair;
       std::memcpy(pair.data(), peer.heard.data() + 1, sizeof pair);
       const auto known = [&](std::int32_t host) { return host >= 0 && host < std::ssize(cards_); };
-      if (known(pair[0]) && known(pair[1])) told_ = Verdict{.from = pair[0], .to = {pair[1]}};
+      if (known(pair[0]) && known(pair[1])) announced_ = Verdict{.from = pair[0], .to = {pair[1]}};
     }
-    peer.heard.erase(0, told ? kToldBytes : 1);
+    peer.heard.erase(0, announced ? kVerdictBytes : 1);
   }
 }
 

@@ -54,10 +54,10 @@ class Heartbeat {
     std::vector<int> to;
   };
   /// Sends, receives and judges. Call it about every 0.1 s. `elapsed`: watched seconds since the
-  /// last call. Returns a verdict of this host, or one that tell() of another host has sent.
+  /// last call. Returns a verdict of this host, or one that announce() of another host has sent.
   std::optional<Verdict> look(const FlightRecorder& records, double timeout, double elapsed);
   /// Sends a verdict to all connected hosts, which send it on.
-  void tell(const Verdict& verdict);
+  void announce(const Verdict& verdict);
 
   /// A host has not answered recently, so that a hang may be a fault of the network.
   bool suspects() const { return suspects_; }
@@ -93,7 +93,7 @@ class Heartbeat {
   std::int64_t mark_ns_ = 0;  ///< last mark of a rank of this host
   std::int64_t sent_ = 0;
   bool suspects_ = false;
-  std::optional<Verdict> told_;
+  std::optional<Verdict> announced_;
 };
 
 }  // namespace lockstep

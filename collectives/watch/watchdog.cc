@@ -160,7 +160,7 @@ void Watchdog::report_hang(const HangDetector::Verdict& verdict) {
 /// Ends mpirun and its daemon too, because neither can end a run whose hosts are cut off.
 void Watchdog::report_unreachable(const Heartbeat::Verdict& verdict) {
   if (!flight_recorder_.first_failure()) return;
-  heartbeat_->tell(verdict);
+  heartbeat_->announce(verdict);
   std::string others;
   for (const int host : verdict.to)
     others += (others.empty() ? "" : " and ") + heartbeat_->name(host);

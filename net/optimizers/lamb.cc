@@ -69,7 +69,7 @@ class Lamb : public MomentOptimizer {
     UpdateRates* own = &state.scratch->now;
     give_block_sums(stream, count,
                     Squares{moments, state.parameters + begin, state.gradients + begin,
-                            state.factors + begin / Layout::kAlignment, now},
+                            state.decays + begin / Layout::kAlignment, now},
                     sums);
     each(stream, 1, NoteRate{sums, blocks_of(count), now, own});
     enqueue_update<Decay::decoupled>(stream, span, state, own, KnownMoments{moments});

@@ -73,8 +73,8 @@ class Lars : public Optimizer {
       give_block_sums(stream, count, Squares{state.parameters + begin, state.gradients + begin},
                       sums);
       each(stream, 1,
-           NoteRatio{sums, blocks_of(count), state.factors + begin / Layout::kAlignment, trust_,
-                     now, own});
+           NoteRatio{sums, blocks_of(count), state.decays + begin / Layout::kAlignment, trust_, now,
+                     own});
       now = own;
     }
     enqueue_update(stream, span, state, now,

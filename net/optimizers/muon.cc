@@ -243,7 +243,7 @@ class Muon : public Optimizer {
                     TakeGradient{{state.slots[0] + begin, momentum_, /*nesterov=*/true},
                                  parameters,
                                  state.gradients + begin,
-                                 state.factors + begin / Layout::kAlignment,
+                                 state.decays + begin / Layout::kAlignment,
                                  now,
                                  direction},
                     sums);

@@ -124,7 +124,7 @@ for program in train_cifar evaluate; do
 done
 ranks 2 train_cifar --list
 expect "the lists are printed once" test "$code-$(grep -c '^models$' "$folder/out")" = 0-1
-for menu in models 'data sets' optimizers 'learning-rate schedules' reducers 'progress policies' devices convolutions; do expect_line "menu" "^$menu\$"; done
+for registry in models 'data sets' optimizers 'learning-rate schedules' reducers 'progress policies' devices convolutions; do expect_line "registry" "^$registry\$"; done
 expect "all other lines are entries with a description" test "$(grep -cvE '^[a-z -]+$|^  [a-z0-9_]+ +[a-zA-Z-]|^ {21}[^ ]' "$folder/out")" = 0
 ranks 2 train_cifar --version
 expect_line "version" '^train_cifar [0-9]+\.[0-9]+\.[0-9]+'

@@ -22,7 +22,7 @@ sweep() {  # NAME OPTIONS...: rows "ranks reducer policy" on stdin, each against
   done
 }
 
-# All reducers of the menu that are not for GPUs alone on 2 and on 4 ranks; together they meet every policy. A new one is tested without a line here.
+# All reducers of the registry that are not for GPUs alone on 2 and on 4 ranks; together they meet every policy. A new one is tested without a line here.
 "$build/train_cifar" --list >"$folder/list"
 i=0
 for count in 2 4; do

@@ -242,7 +242,7 @@ TEST_P(EveryReducer, IsIdenticalOnAllRanksAndCanonicalIfPromised) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Menu, EveryReducer, testing::ValuesIn(all_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(Registry, EveryReducer, testing::ValuesIn(all_cases()), name_of);
 
 class AnyReducer : public testing::TestWithParam<std::string> {};
 
@@ -331,7 +331,7 @@ TEST(Reducers, MustBeTheSameOnAllRanks) {
   EXPECT_TRUE(mentions(text, {"memory = device", "memory = host"}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Menu, AnyReducer, [] {
+INSTANTIATE_TEST_SUITE_P(Registry, AnyReducer, [] {
   std::vector<std::string> names;
   for (const ReducerEntry& entry : reducers()) {
     if (!entry.on_device) names.emplace_back(entry.name);

@@ -132,7 +132,7 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   if (own) {
     parts.reducer = make_nccl_reducer(
         reducer_spec(comm, device, options, parts.model->layout().count, parts.buckets), library);
-    const std::vector<Range> places = places_of_sums(parts.model->layout());
+    const std::vector<Range> places = buckets_of_statistics(parts.model->layout());
     if (variant.together) {
       parts.sync_bn = std::make_unique<SyncBatchNorm>(
           device, make_nccl_reducer(statistics_spec(comm, device, options, places), another),

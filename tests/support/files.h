@@ -80,24 +80,4 @@ class FileSizeLimit {
   rlimit former_{};
 };
 
-/// A file system of `bytes` mounted on `directory`, seen by this process alone. Needs root:
-/// mounted() says whether it is there.
-class TinyDisk {
- public:
-  TinyDisk(const std::filesystem::path& directory, std::size_t bytes) : directory_(directory) {
-    const std::string options = "size=" + std::to_string(bytes);
-    mounted_ = ::unshare(CLONE_NEWNS) == 0 &&
-               ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-               ::mount("tmpfs", directory.c_str(), "tmpfs", 0, options.c_str()) == 0;
-  }
-  ~TinyDisk() {
-    if (mounted_) ::umount(directory_.c_str());
-  }
-  bool mounted() const { return mounted_; }
-
- private:
-  std::filesystem::path directory_;
-  bool mounted_ = false;
-};
-
 }  // namespace lockstep

@@ -133,15 +133,15 @@ TEST(Team, ScoresAsOneThreadDoes) {
 TEST(Team, SumsThePenaltyAsOneThreadDoes) {
   Layout layout;
   layout.count = 16 * 1000;
-  std::vector<float> parameters(layout.count), factors(1000);
+  std::vector<float> parameters(layout.count), decays(1000);
   Random random(6, Purpose::generate, 0, 0);
   for (float& value : parameters) value = random.uniform(-1, 1);
-  for (float& value : factors) value = random.uniform(-1, 1);
+  for (float& value : decays) value = random.uniform(-1, 1);
   std::vector<double> parts(penalty_parts(layout));
   double alone = 0, team = 0;
   HostStream stream;
   const auto sum = [&](double& total) {
-    penalty(stream, layout, parameters.data(), factors.data(), parts.data(), &total);
+    penalty(stream, layout, parameters.data(), decays.data(), parts.data(), &total);
   };
   sum(alone);
   shared([&] { sum(team); });

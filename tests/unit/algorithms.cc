@@ -217,7 +217,7 @@ TEST_P(EveryAlgorithm, RunsLongBuckets) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Menu, EveryAlgorithm,
+INSTANTIATE_TEST_SUITE_P(Registry, EveryAlgorithm,
                          testing::ValuesIn(algorithms().begin(), algorithms().end()),
                          [](const auto& info) { return std::string(info.param.name); });
 

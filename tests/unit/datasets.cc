@@ -1,4 +1,5 @@
-// Every data set of the menu: what its entry says of it is so, and the generated ones are whole.
+// Every data set of the registry: what its entry says of it is so, and the generated ones are
+// whole.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -104,28 +104,6 @@ TEST_F(FolderLockTest, OnAnotherMachineOnlyASilentRunIsTakenOver) {
   expect_taken_over("no sign of life for");
 }
 
-TEST_F(FolderLockTest, OnAnotherMachineAHolderMayBeDead) {
-  const std::string name = "run.lock.1";
-  EXPECT_FALSE(FolderLock::silent_holder(folder_.path()));
-  EXPECT_FALSE(FolderLock::silent_holder(folder_ / "none"));
-  put(folder_ / name, text_with("space", "another boot"));
-  touched_ago(name, 50);
-  const auto silent = FolderLock::silent_holder(folder_.path());
-  ASSERT_TRUE(silent);
-  EXPECT_NEAR(static_cast<double>(silent->seconds), 50, 5);
-  EXPECT_TRUE(mentions(silent->holder, {host_name()}));
-  EXPECT_EQ(FolderLock::silent_holder(folder_.path())->stamp, silent->stamp);
-  touched_ago(name, 0);
-  EXPECT_NE(FolderLock::silent_holder(folder_.path())->stamp, silent->stamp) << "a sign of life";
-  touched_ago(name, FolderLock::kSilence + 60);
-  EXPECT_FALSE(FolderLock::silent_holder(folder_.path())) << "it can be claimed";
-  put(folder_ / name, "");
-  EXPECT_FALSE(FolderLock::silent_holder(folder_.path())) << "incomplete";
-  std::filesystem::remove(folder_ / name);
-  const FolderLock lock(folder_.path(), "--log-dir");
-  EXPECT_FALSE(FolderLock::silent_holder(folder_.path())) << "it lives on this machine";
-}
-
 TEST_F(FolderLockTest, AHoldersNameContainsNoControlCharacters) {
   std::string text = text_with("space", "another boot");
   text.replace(text.find("host = "), 7, "host = \x1b[2J");
@@ -180,15 +158,6 @@ TEST_F(FolderLockTest, AnIncompleteFileIsRespectedForAWhile) {
   touched_ago("run.lock.1", FolderLock::kSilence + 60);
   const FolderLock lock(folder_.path(), "--log-dir");
   EXPECT_EQ(folder_.names(), Names{"run.lock.2"});
-}
-
-TEST_F(FolderLockTest, AProcessThatWasStoppedLearnsThatItLostTheFolder) {
-  const FolderLock lock(folder_.path(), "--log-dir");
-  std::filesystem::remove(folder_ / "run.lock.1");
-  lock.require_held();  // no other process wants it
-  put(folder_ / "run.lock.2", "host = elsewhere\npid = 1\nspace = another\ntoken = 1\n");
-  const std::string text = error_of([&] { lock.require_held(); });
-  EXPECT_NE(text.find("was taken over by run (host elsewhere"), std::string::npos) << text;
 }
 
 TEST_F(FolderLockTest, ALackOfDescriptorsDoesNotLoseTheFolder) {

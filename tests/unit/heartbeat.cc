@@ -181,12 +181,12 @@ TEST(Heartbeat, AHostThatLeavesIsNotBlamed) {
 TEST(Heartbeat, SendsAVerdictToOthers) {
   Hosts hosts(4);
   ASSERT_TRUE(hosts.connect(3));
-  hosts[1].tell({.from = 1, .to = {2, 3}});
-  std::optional<Heartbeat::Verdict> told;
-  for (int i = 0; i < 1000 && !(told = hosts.look(0, 0.001)); ++i) Hosts::pause();
-  ASSERT_TRUE(told);
-  EXPECT_EQ(told->from, 1);
-  EXPECT_EQ(told->to, (std::vector{2}));
+  hosts[1].announce({.from = 1, .to = {2, 3}});
+  std::optional<Heartbeat::Verdict> announced;
+  for (int i = 0; i < 1000 && !(announced = hosts.look(0, 0.001)); ++i) Hosts::pause();
+  ASSERT_TRUE(announced);
+  EXPECT_EQ(announced->from, 1);
+  EXPECT_EQ(announced->to, (std::vector{2}));
   EXPECT_EQ(hosts[0].name(2), "host-2");
 }
 

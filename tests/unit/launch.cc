@@ -65,30 +65,6 @@ TEST(Launch, IgnoresAVariableThatIsNotAWholeNumber) {
     EXPECT_EQ(problem(1, {{"RANK", "0"}, {"WORLD_SIZE", size}}), "") << size;
 }
 
-TEST(Launch, TorchrunWithoutMpirunIsRefused) {
-  using Variables = std::map<std::string, std::string>;
-  const Variables torchrun = {{"RANK", "1"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "2"}};
-  for (const int size : {0, 1}) {
-    const std::string message = problem(size, torchrun);
-    EXPECT_TRUE(mentions(message, {"WORLD_SIZE=2"}));
-    EXPECT_TRUE(mentions(message, {"mpirun"}));
-    EXPECT_NE(problem(size, {{"RANK", "0"}, {"WORLD_SIZE", "2"}}), "") << "of a container";
-    // Started properly, in a container or a batch system that sets the variables.
-    for (const char* launcher : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}) {
-      Variables started = torchrun;
-      started[launcher] = "1";
-      EXPECT_EQ(problem(size, started), "") << launcher;
-    }
-    for (const Variables& harmless :
-         {Variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}}, Variables{{"WORLD_SIZE", "2"}},
-          Variables{{"RANK", "1"}}, Variables{{"RANK", "3"}, {"WORLD_SIZE", "2"}},
-          Variables{{"RANK", "0"}, {"WORLD_SIZE", "large"}}}) {
-      EXPECT_EQ(problem(size, harmless), "");
-    }
-  }
-  EXPECT_EQ(problem(2, torchrun), "");
-}
-
 TEST(Launch, Task0PrintsErrors) {
   const auto first = [](std::map<std::string, std::string> variables) {
     return is_first_task([&](const char* name) {

@@ -180,7 +180,7 @@ TEST_F(Scaling, NothingMovesInASkippedStep) {
       if (option.name == "momentum") options["momentum"] = 0.9f;
     }
     const auto optimizer = make_optimizer(entry.name, options);
-    const std::vector<float> before(count, 0.5f), decay = factors(layout_, 0.1f);
+    const std::vector<float> before(count, 0.5f), decay = decays(layout_, 0.1f);
     std::vector<float> parameters = before, average = before, gradients(count, kNan);
     std::vector<std::vector<float>> slots(optimizer->slots().size(), before);
     TrainingState state;
@@ -188,7 +188,7 @@ TEST_F(Scaling, NothingMovesInASkippedStep) {
     state.average = average.data();
     for (auto& slot : slots) state.slots.push_back(slot.data());
     state.gradients = gradients.data();
-    state.factors = decay.data();
+    state.decays = decay.data();
     LayerScratch scratch;
     state.scratch = &scratch;
     UpdateRates now{.rate = 0.1f, .average_decay = 0.5f, .corrections = optimizer->corrections(0)};

@@ -1,4 +1,4 @@
-// Every model of the menu as a whole: its gradient against central differences of its loss, its
+// Every model of the registry as a whole: its gradient against central differences of its loss, its
 // memory plan, its initial weights, and inference that is training's forward pass bit for bit.
 #include "net/model.h"
 
@@ -323,7 +323,7 @@ TEST_P(EveryModel, LearnsOneBatchByHeart) {
   Bench bench(*GetParam(), Type::f32, true);
   const auto sgd = make_optimizer("sgd", {{"momentum", 0.9f}});
   std::vector<float> momentum(bench.parameters.size());
-  const std::vector<float> decays = factors(bench.model.layout(), 0);
+  const std::vector<float> decays = lockstep::decays(bench.model.layout(), 0);
   const TrainingState state{
       bench.parameters.data(), {momentum.data()}, nullptr, bench.gradients.data(), decays.data()};
   const UpdateRates now{.rate = 0.01f};

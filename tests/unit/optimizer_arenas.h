@@ -15,7 +15,7 @@ namespace lockstep {
 class Arenas {
  public:
   Arenas(const Layout& layout, const Optimizer& optimizer, float weight_decay = 0)
-      : factors_(factors(layout, weight_decay)),
+      : decays_(decays(layout, weight_decay)),
         parameters(layout.count),
         gradients(parameters),
         average(parameters),
@@ -36,7 +36,7 @@ class Arenas {
     }
   }
   TrainingState state() {
-    TrainingState state{parameters.data(), {}, average.data(), gradients.data(), factors_.data()};
+    TrainingState state{parameters.data(), {}, average.data(), gradients.data(), decays_.data()};
     for (auto& slot : slots) state.slots.push_back(slot.data());
     state.scratch = &scratch_.scratch;
     return state;
@@ -48,7 +48,7 @@ class Arenas {
     LayerScratch scratch;
     bool operator==(const Scratch&) const { return true; }  // nothing is kept in it
   };
-  std::vector<float> factors_;
+  std::vector<float> decays_;
   Scratch scratch_;
 
  public:

@@ -45,7 +45,7 @@ TEST(OptimizerFigures, MatchPyTorchAndKeras) {
     optimizer->plan(*device, layout);
     std::vector<float> parameters(layout.count), gradients(parameters);
     std::vector<std::vector<float>> slots(optimizer->slots().size(), parameters);
-    const std::vector<float> table = factors(layout, row["decay"]);
+    const std::vector<float> table = decays(layout, row["decay"]);
     LayerScratch scratch;
     TrainingState state{parameters.data(), {}, nullptr, gradients.data(), table.data(), &scratch};
     for (auto& slot : slots) state.slots.push_back(slot.data());

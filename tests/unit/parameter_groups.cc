@@ -40,7 +40,7 @@ struct Outcome {
   explicit Outcome(const Layout& layout, float rate = 0.5f)
       : parameters(layout.count, 2.0f), momentum(parameters.size()) {
     const auto sgd = make_optimizer("sgd", {{"momentum", 0.5f}});
-    const std::vector<float> table = factors(layout, 0.125f);
+    const std::vector<float> table = decays(layout, 0.125f);
     std::vector<float> gradients(parameters.size(), 1.0f), average = parameters;
     const TrainingState state{
         parameters.data(), {momentum.data()}, average.data(), gradients.data(), table.data()};
@@ -92,7 +92,7 @@ TEST(ParameterGroups, EpochsSetTheirOwnSchedule) {
   EXPECT_EQ(layout.epochs, (std::vector<double>{3, 1.5})) << "in the order of the arena";
   std::vector<float> parameters(layout.count), gradients(parameters);
   std::fill(gradients.begin(), gradients.end(), 1.0f);
-  const std::vector<float> table = factors(layout, 0);
+  const std::vector<float> table = decays(layout, 0);
   const TrainingState state{parameters.data(), {}, nullptr, gradients.data(), table.data()};
   const UpdateRates now{.rate = 0.5f, .shares = {1, 0.25f, 0.125f, 1}};
   HostStream stream;

@@ -19,7 +19,7 @@
 namespace lockstep {
 namespace {
 
-/// What --list says of `menu`, from its first line to the next heading.
+/// The text of --list about `registry`, from its first line to the next heading.
 std::string listed(const std::string& text, const std::string& heading) {
   const std::size_t begin = ("\n" + text).find("\n" + heading + "\n");
   if (begin == std::string::npos) return "";
@@ -28,23 +28,23 @@ std::string listed(const std::string& text, const std::string& heading) {
   return text.substr(begin, end - begin);
 }
 
-/// `heading`: in --list; empty for a menu that stands within another.
+/// `heading`: in --list; empty for a registry that stands within another.
 template <class Entry>
-void check(std::span<const Entry> menu, const std::string& heading) {
+void check(std::span<const Entry> registry, const std::string& heading) {
   SCOPED_TRACE(Entry::kind);
-  ASSERT_FALSE(menu.empty());
-  const std::string list = listed(menus(), heading);
-  const std::string refusal = error_of([&] { find(menu, "no such thing"); });
+  ASSERT_FALSE(registry.empty());
+  const std::string list = listed(registries_text(), heading);
+  const std::string refusal = error_of([&] { find(registry, "no such thing"); });
   EXPECT_TRUE(mentions(refusal, {fmt::format("unknown {} \"no such thing\"", Entry::kind)}));
   EXPECT_FALSE(mentions(refusal, {"did you mean"})) << "no name is near";
   std::set<std::string_view> names;
-  for (const Entry& entry : menu) {
+  for (const Entry& entry : registry) {
     EXPECT_TRUE(names.insert(entry.name).second) << entry.name << " stands there twice";
     EXPECT_EQ(entry.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"),
               entry.name.npos)
         << entry.name;
     EXPECT_FALSE(entry.about.empty()) << entry.name;
-    EXPECT_EQ(&find(menu, entry.name), &entry);
+    EXPECT_EQ(&find(registry, entry.name), &entry);
     EXPECT_TRUE(mentions(refusal, {entry.name})) << entry.name << " in: " << refusal;
     if (heading.empty()) continue;
     EXPECT_TRUE(mentions(list, {fmt::format("\n  {} ", entry.name)}))

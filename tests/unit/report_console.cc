@@ -1,15 +1,13 @@
-// The console: plain lines in a file, a bar below the lines on a terminal.
+// The console: plain lines in a file, a bar below the lines on a terminal. For readers that pause
+// or leave see tests/apps/lost_reports.sh.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <csignal>
+#include <chrono>
 #include <regex>
-#include <thread>
-#include <utility>
 
 #include "src/report/report.h"
 #include "tests/support/files.h"
@@ -183,82 +181,6 @@ TEST(Console, NoBarOnADumbTerminal) {
   Terminal terminal(60);
   Console(terminal.out()).progress(1, 2, "");
   EXPECT_EQ(terminal.written(), "");
-}
-
-TEST(Console, ReportsAFullDisk) {
-  std::FILE* full = std::fopen("/dev/full", "w");
-  Console console(full);
-  EXPECT_EQ(
-      error_of([&] { console.line("one"); }),
-      "cannot write to standard output: No space left on device; redirect it to another file");
-  std::fclose(full);
-}
-
-/// A pipe of one page.
-struct Pipe {
-  explicit Pipe(int mode) {
-    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-    ::fcntl(ends[1], F_SETPIPE_SZ, 4096);
-    ::fcntl(ends[1], F_SETFL, mode);
-    out = ::fdopen(ends[1], "w");
-  }
-  ~Pipe() {
-    std::fclose(out);
-    if (ends[0] >= 0) ::close(ends[0]);
-  }
-  int ends[2] = {-1, -1};
-  std::FILE* out = nullptr;
-};
-
-TEST(Console, WaitsForAPausedReader) {
-  for (const int mode : {0, O_NONBLOCK}) {
-    const Pipe pipe(mode);
-    std::string expected, read;
-    for (int i = 0; i < 20; ++i) expected += std::string(999, static_cast<char>('a' + i)) + "\n";
-    std::atomic<int> waited = 0;
-    std::thread reader;
-    {
-      Console console(pipe.out, [&] {
-        if (++waited != 3) return true;  // a waiting call must not block in a write
-        reader = std::thread([&] {
-          char buffer[4096];
-          while (read.size() < expected.size()) {
-            const ssize_t size = ::read(pipe.ends[0], buffer, sizeof buffer);
-            if (size <= 0) break;
-            read.append(buffer, size);
-          }
-        });
-        return true;
-      });
-      for (int i = 0; i < 20; ++i)
-        console.line(expected.substr(static_cast<std::size_t>(i) * 1000, 999));
-    }
-    ASSERT_TRUE(reader.joinable());
-    reader.join();
-    EXPECT_EQ(read, expected) << "mode " << mode;
-  }
-}
-
-TEST(Console, GivesUpOnAReaderThatPausesTooLong) {
-  const Pipe pipe(0);
-  int asked = 0;
-  Console console(pipe.out, [&] { return ++asked < 3; });
-  const std::string line(999, 'a');
-  EXPECT_THROW(for (int i = 0; i < 100; ++i) console.line(line), Error);
-  EXPECT_EQ(asked, 3);
-  console.line(line);  // does nothing
-  EXPECT_EQ(asked, 3);
-}
-
-TEST(Console, ReportsAClosedReaderOnce) {
-  const auto former = ::signal(SIGPIPE, SIG_IGN);
-  Pipe pipe(0);
-  Console console(pipe.out);
-  ::close(std::exchange(pipe.ends[0], -1));
-  EXPECT_EQ(error_of([&] { console.line("one"); }),
-            "cannot write to standard output: Broken pipe; redirect it to another file");
-  console.line("two");
-  ::signal(SIGPIPE, former);
 }
 
 TEST(ProgressBar, ShowsWhatFits) {

@@ -282,7 +282,7 @@ TEST(Statistics, FollowTheMeanOfAStepWithAnyOptimizer) {
     Net net(one_norm, {1, 2, 2, 3}, 2);
     const auto optimizer = make_optimizer(entry.name, {});
     const Layout& layout = net.model.layout();
-    const std::vector<float> table = factors(layout, 0.5f);
+    const std::vector<float> table = decays(layout, 0.5f);
     std::vector<std::vector<float>> slots(optimizer->slots().size(),
                                           std::vector<float>(net.parameters.size()));
     std::vector<float> average = net.parameters;
@@ -302,7 +302,7 @@ TEST(Statistics, FollowTheMeanOfAStepWithAnyOptimizer) {
     for (const auto& slot : slots) EXPECT_EQ(slot[first], 0) << entry.name << " has slots of it";
     std::vector<double> parts(penalty_parts(layout));
     double decayed = -1;
-    penalty(stream, layout, net.parameters.data(), factors(layout, 1).data(), parts.data(),
+    penalty(stream, layout, net.parameters.data(), decays(layout, 1).data(), parts.data(),
             &decayed);
     EXPECT_EQ(decayed, 0) << "neither gamma nor statistics decay";
     EXPECT_EQ(layout.trainable(), 6);

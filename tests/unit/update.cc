@@ -142,7 +142,7 @@ TEST(Average, WarmsUpAsTheTutorialsDoes) {
 
 double penalty_of(const Layout& layout, const float* parameters, float weight_decay) {
   HostStream stream;
-  const std::vector<float> table = factors(layout, weight_decay);
+  const std::vector<float> table = decays(layout, weight_decay);
   std::vector<double> parts(penalty_parts(layout));
   double total = -1;
   penalty(stream, layout, parameters, table.data(), parts.data(), &total);

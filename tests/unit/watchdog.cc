@@ -1,6 +1,6 @@
 // The watchdog ends a group of processes with one message when one of them dies, is stopped or is
 // silent. The ranks are forked here and share their records without MPI. For the rank that is
-// blamed see tests/unit/hang_detector.cc.
+// blamed see tests/unit/hang_detector.cc, and for runs tests/apps/killed_rank.sh.
 #include "collectives/watch/watchdog.h"
 
 #include <fcntl.h>
@@ -92,13 +92,6 @@ class Group {
   Shared& shared() { return *reinterpret_cast<Shared*>(memory_); }
   /// Sends a signal to all processes with one system call.
   void send(int signal) const { kill(-children_.front(), signal); }
-  /// Until all are stopped.
-  void await_stopped() {
-    for (const pid_t child : children_) {
-      Process process(child, 0);
-      while (process.condition() != Condition::stopped) sleep_for(0.001);
-    }
-  }
 
   Outcome collect() {
     std::jthread deadline([this](const std::stop_token& stop) {
@@ -145,41 +138,6 @@ class Group {
 
 Outcome run_group(int size, const Group::Body& body) { return Group(size, body).collect(); }
 
-TEST(Watchdog, AKilledRankIsNamedOnceAndAllEnd) {
-  const Outcome outcome = run_group(3, [](FlightRecorder& records, Watchdog&, Shared&) {
-    records.mine().step(12);
-    records.mine().phase("bucket 2 of the reducer tree");
-    if (records.index() == 1) kill(getpid(), SIGKILL);
-    wait_for_ever();
-  });
-  EXPECT_EQ(outcome.exit, (std::vector<int>{kExitFailure, -SIGKILL, kExitFailure}));
-  EXPECT_EQ(outcome.lines(), 1) << outcome.text;
-  EXPECT_TRUE(mentions(outcome.text, {"test: rank 1"}));
-  EXPECT_TRUE(outcome.has("step 12") && outcome.has("bucket 2 of the reducer tree"))
-      << outcome.text;
-}
-
-TEST(Watchdog, MentionsACheckpointOnlyIfThereIsOne) {
-  for (const bool saved : {false, true}) {
-    const Outcome outcome = run_group(2, [=](FlightRecorder& records, Watchdog&, Shared&) {
-      if (records.index() == 0 && saved) records.saved();
-      if (records.index() == 0) kill(getpid(), SIGKILL);
-      wait_for_ever();
-    });
-    EXPECT_EQ(outcome.has("last checkpoint"), saved) << outcome.text;
-  }
-}
-
-TEST(Watchdog, ARankThatCrashesBeforeTheFirstStepIsNamedToo) {
-  const Outcome outcome = run_group(2, [](FlightRecorder& records, Watchdog&, Shared&) {
-    if (records.index() == 0) _exit(3);
-    wait_for_ever();
-  });
-  EXPECT_EQ(outcome.exit, (std::vector<int>{3, kExitFailure}));
-  EXPECT_EQ(outcome.lines(), 1) << outcome.text;
-  EXPECT_TRUE(outcome.has("rank 0") && outcome.has("first step")) << outcome.text;
-}
-
 TEST(Watchdog, TwoDeathsAtOnceAreFoundEvenIfOneWatchedTheOther) {
   const Outcome outcome = run_group(4, [](FlightRecorder& records, Watchdog&, Shared&) {
     if (records.index() == 1 || records.index() == 2) kill(getpid(), SIGKILL);
@@ -187,39 +145,6 @@ TEST(Watchdog, TwoDeathsAtOnceAreFoundEvenIfOneWatchedTheOther) {
   });
   EXPECT_EQ(outcome.exit, (std::vector<int>{kExitFailure, -SIGKILL, -SIGKILL, kExitFailure}));
   EXPECT_EQ(outcome.lines(), 1) << outcome.text;
-}
-
-TEST(Watchdog, AStoppedRankIsNamedInAPhaseWithALongLimit) {
-  const Outcome outcome = run_group(3, [](FlightRecorder& records, Watchdog&, Shared&) {
-    records.mine().step(records.index() == 1 ? 8 : 7);
-    records.mine().phase("checkpoint", 600);
-    if (records.index() == 1) kill(getpid(), SIGSTOP);
-    wait_for_ever();
-  });
-  EXPECT_EQ(outcome.exit, (std::vector<int>{kExitFailure, -SIGKILL, kExitFailure}));
-  EXPECT_EQ(outcome.lines(), 1) << outcome.text;
-  EXPECT_TRUE(outcome.has("test: rank 1")) << outcome.text;
-  EXPECT_TRUE(outcome.has("SIGSTOP") && outcome.has("step 8") && outcome.has("checkpoint"))
-      << outcome.text;
-}
-
-TEST(Watchdog, IgnoresAGroupThatIsStoppedAndContinuedAsAWhole) {
-  Group group(3, [](FlightRecorder&, Watchdog& watchdog, Shared& shared) {
-    watchdog.set_timeout(kDeadline);
-    for (++shared.left; !shared.go_on;) sleep_for(0.01);
-  });
-  while (group.shared().left < 3) sleep_for(0.001);
-  for (int i = 0; i < 2; ++i) {
-    group.send(SIGSTOP);
-    group.await_stopped();
-    sleep_for(3 * kPace.stopped);
-    group.send(SIGCONT);
-    sleep_for(0.1);
-  }
-  group.shared().go_on = true;
-  const Outcome outcome = group.collect();
-  EXPECT_EQ(outcome.exit, (std::vector<int>{0, 0, 0}));
-  EXPECT_EQ(outcome.text, "");
 }
 
 TEST(Watchdog, ASilentRankIsNamedWithATableOfAll) {

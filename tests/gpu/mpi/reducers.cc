@@ -128,7 +128,7 @@ TEST_P(Reducers, AreRepeatedAsAGraphWhereTheyAreInTheStream) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Menu, Reducers, testing::Values("auto", "nccl", "shared", "tree"),
+INSTANTIATE_TEST_SUITE_P(Registry, Reducers, testing::Values("auto", "nccl", "shared", "tree"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -11,7 +11,7 @@ std::unique_ptr<Device> gpu(bool deterministic = false) {
       {.threads = 1, .rank_on_host = world().comm().rank(), .deterministic = deterministic});
 }
 
-/// The reducers of the menu, with the same bits in every run.
+/// The reducers of the registry, with the same bits in every run.
 Variant real(bool no_graph = false) {
   return {.no_graph = no_graph,
           .change = [](StepOptions& options) { options.device.deterministic = true; },

@@ -28,7 +28,7 @@ void each_registry(const Visit& visit) {
 
 }  // namespace
 
-std::string menus() {
+std::string registries_text() {
   std::string text;
   each_registry([&](const char* heading, const char*, const auto& registry) {
     text += fmt::format("{}\n", heading);
