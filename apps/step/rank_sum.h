@@ -46,7 +46,7 @@ class RankSum {
   virtual std::vector<Section> sections() { return {}; }
 };
 
-/// What a way of summing may use. References outlive the way.
+/// The arguments of MakeSum. References outlive the way of summing.
 struct SumContext {
   Comm comm;  ///< duplicate() it for messages
   Device& device;
