@@ -166,7 +166,8 @@ DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::stri
   if (generated && !directory.empty())
     fail_usage("{} was trained on the generated set. Omit --data.", checkpoint.file);
   if (!generated && directory.empty())
-    fail_usage("{} was trained on {}. Pass --data DIR.", checkpoint.file, checkpoint.dataset);
+    fail_usage("{} was trained on the data set {}. Pass --data DIR.", checkpoint.file,
+               checkpoint.dataset);
   const bool test_only = entry.open_test && !checkpoint.images.class_names.empty();
   const DataSource source = source_of(checkpoint, directory);
   DatasetPair data =

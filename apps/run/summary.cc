@@ -193,10 +193,11 @@ std::string length_text(const RunSummary& f) {
   const double epochs = plan.epoch_at(plan.steps);
   std::string text = fmt::format("{}, {:.{}f} epochs; evaluation ", counted(plan.steps, "step"),
                                  epochs, epochs < 10 ? 2 : 1);
-  if (o.epoch_lines) text += "after each epoch";
-  if (!o.epoch_lines && o.eval_every == 0) text += "never";
-  if (!o.epoch_lines && o.eval_every > 0)
-    text += fmt::format("every {} and at the end", counted(o.eval_every, "step"));
+  text += o.epoch_lines       ? "after each epoch"
+          : o.eval_every == 0 ? "never"
+          : o.eval_every >= plan.steps
+              ? "at the end"
+              : fmt::format("every {} and at the end", counted(o.eval_every, "step"));
   if (o.target > 0) text += fmt::format("; ends at an accuracy of {:g} %", o.target);
   return text;
 }

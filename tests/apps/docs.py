@@ -8,7 +8,16 @@ import sys
 LONGEST_README, LONGEST_PAGE, LONGEST_SENTENCE = 150, 250, 30
 # Options of other programs than ours.
 FOREIGN = {"--hostfile", "--mca", "--oversubscribe", "--logdir", "--preset", "--install", "--prefix", "--build", "--target",
-           "--test-dir", "--dependency", "--array", "--nodes", "--mpi"}
+           "--test-dir", "--dependency", "--array", "--nodes", "--mpi", "--ntasks-per-node", "--exclude",
+           "--nproc-per-node", "--nnodes", "--rdzv-endpoint", "--amp", "--num-workers"}
+
+# Words that hide the actor or a term of the field, and what to write instead.
+FORBIDDEN = {
+    r"nobody|somebody|whoever|whomever": "the actor", r"but for": "except", r"at the begin": "at the beginning",
+    r"usual": "default", r"to be had|is had|are had": "available", r"no number|beyond all numbers": "NaN, overflow",
+    r"cause and cure": "reason and fix", r"foretells?": "predicts", r"so many (?:of|per cent)": "the number"}
+# Phrases with such a word that are right.
+ALLOWED = ()
 
 root, help_text = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]).read_text()
 sources = pathlib.Path(sys.argv[3]) if len(sys.argv) > 3 else root
@@ -53,6 +62,22 @@ def check_options(page, text):
                    for line in lines)
         if ours and option not in FOREIGN and not re.search(re.escape(option) + r"\b", help_text):
             faults.append(f"{page}: there is no option {option}")
+
+
+def check_words(place, text):
+    for phrase in ALLOWED:
+        text = text.replace(phrase, "")
+    for pattern, better in FORBIDDEN.items():
+        for word in re.findall(rf"\b(?:{pattern})\b", text, re.I):
+            faults.append(f"{place}: {word!r}; write {better}")
+
+
+def check_help():
+    rows = re.findall(r"^  (--[a-z][a-z0-9-]*)(.*)$", help_text, re.M)
+    if len(rows) < 80:
+        faults.append(f"the help: only {len(rows)} options were found")
+    faults.extend(f"the help: {name} has no text" for name, text in rows if not re.search(r"\s\s\S", text))
+    check_words("the help", help_text)
 
 
 def messages():
@@ -104,11 +129,19 @@ for page in pages:
     check_links(page, text)
     check_sentences(page, text)
     check_options(page, text)
+    check_words(page, without_code(text))
     if page.name == "troubleshooting.md":
         check_troubleshooting(page, text)
     if page.parent.name == "docs" and page.name != "index.md":
         for index, target in (pages[0], f"docs/{page.name}"), (root / "docs/index.md", page.name):
             if f"]({target})" not in index.read_text():
                 faults.append(f"{page}: {index.name} does not link to it")
+check_help()
+if (root / "src").is_dir():
+    check_words("messages", messages())
+    for page in root / "CHANGELOG.md", root / "slurm/README.md", root / "bench/peers/README.md":
+        check_words(page, page.read_text())
+    if len((root / "CHANGELOG.md").read_text().splitlines()) > 60:
+        faults.append("CHANGELOG.md: more than 60 lines for the first version")
 print("\n".join(faults))
 sys.exit(bool(faults))

@@ -6,7 +6,9 @@
 command -v python3 >/dev/null || skip "python3 is not installed"
 root=$(cd "$here/../.." && pwd)
 
-for program in train_cifar train_reuters evaluate classify; do "$build/$program" --help-all; done >"$folder/help" 2>/dev/null
+for program in train_cifar train_reuters train_images evaluate classify bench_step bench_allreduce cost_model; do
+  [[ ! -x $build/$program ]] || "$build/$program" --help-all
+done >"$folder/help" 2>/dev/null
 expect "the options are known" grep -q -- --checkpoint-dir "$folder/help"
 expect "the documentation keeps its limits" python3 "$here/docs.py" "$root" "$folder/help"
 
@@ -23,10 +25,12 @@ fi
 # The check itself can fail.
 cp -r "$root/docs" "$root/README.md" "$root/CONTRIBUTING.md" "$folder/"
 mkdir -p "$folder/bad" && cp -r "$root/docs" "$root/README.md" "$root/CONTRIBUTING.md" "$folder/bad/"
-echo 'See [nothing](nowhere.md) and [no heading](faq.md#no-such-heading). Pass `--no-such-option`.' >>"$folder/bad/docs/faq.md"
+echo 'See [nothing](nowhere.md) and [no heading](faq.md#no-such-heading). Pass `--no-such-option`. It is the usual one.' >>"$folder/bad/docs/faq.md"
 printf '\n| message contains | reason | fix |\n|---|---|---|\n| `no such message` | none | none |\n' >>"$folder/bad/docs/troubleshooting.md"
-python3 "$here/docs.py" "$folder/bad" "$folder/help" "$root" >"$folder/found"
-for word in nowhere.md no-such-heading no-such-option; do
+sed 's/^  --lr NUMBER .*/  --lr NUMBER/' "$folder/help" >"$folder/bad/help"
+python3 "$here/docs.py" "$folder/bad" "$folder/bad/help" "$root" >"$folder/found"
+expect "the check finds an option without help" grep -q -- '--lr has no text' "$folder/found"
+for word in nowhere.md no-such-heading no-such-option usual; do
   expect "the check finds $word" grep -q "faq.md.*$word" "$folder/found"
 done
 expect "the check finds a message that no program prints" grep -q "troubleshooting.md.*'no such message'" "$folder/found"

@@ -201,4 +201,21 @@ expect "runs" 0 '^train_cifar [0-9]' "$folder/prefix/bin/train_cifar" --version
 expect "also the other program" 0 '[0-9]+\.[0-9]' "$folder/prefix/bin/evaluate" --version
 expect "with its manual" 0 '^# Lockstep' cat "$folder/prefix/share/doc/lockstep/README.md"
 
+# --- the files of container images name what exists --------------------------------------------------------------------
+check_image() {  # FILE: both files install packages by the script alone, and pass options that CMake knows
+  local file=$1 option
+  expect "$file installs by the script" 0 'lockstep/scripts/install_dependencies.sh$' cat "$file"
+  expect "$file lists no packages of its own" 1 "^0$" grep -c apt-get "$file"
+  for option in $(grep -oE 'LOCKSTEP_[A-Z]+=[^ ]' "$file" | sed 's/=.*//' | grep -v LOCKSTEP_IMAGE); do
+    expect "$file: $option is an option of CMake" 0 "$option" grep -rhE "(set|option)\\($option " "$scripts/../CMakeLists.txt" "$scripts/../cmake"
+  done
+}
+images=$scripts/../slurm
+check_image "$images/Containerfile"
+check_image "$images/lockstep.def"
+# The script finds all that it needs among the files that the image has when it runs.
+mkdir "$folder/image"
+for file in $(sed -n 's/^COPY \(scripts.*\) .*/\1/p' "$images/Containerfile"); do cp "$scripts/../$file" "$folder/image/"; done
+expect "the script runs in the image" 0 '^$' "${with_all[@]}" "$folder/image/install_dependencies.sh" --check
+
 [[ $failures == 0 ]] && echo "all checks pass" || exit 1

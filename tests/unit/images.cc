@@ -295,7 +295,7 @@ TEST_F(ImageFolder, ReadsJpegByItsContent) {
 TEST_F(ImageFolder, RefusesFilesThatAreNoImages) {
   const fs::path file = at("train/dog/b.png");
   const std::string good = contents(file), begin = file.string() + " is no readable image: ",
-                    end = "; move it out of the folder";
+                    end = ". Use another file, or move it out of the folder.";
   put(file, "no image at all");
   EXPECT_EQ(refusal(), begin + "it is no JPEG, PNG, WebP, BMP or GIF file" + end);
   put(file, "");

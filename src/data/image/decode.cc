@@ -35,7 +35,7 @@ Format require_format(const EncodedImage& file) {
 }  // namespace
 
 void fail_image(const std::string& name, const std::string& why) {
-  fail("{} is no readable image: {}; move it out of the folder", name, why);
+  fail("{} is no readable image: {}. Use another file, or move it out of the folder.", name, why);
 }
 
 void require_size(const EncodedImage& file, std::int64_t height, std::int64_t width) {
@@ -92,15 +92,16 @@ std::vector<std::uint8_t> read_image_bytes(const std::filesystem::path& path) {
   const std::string name = path.string();
   // O_NONBLOCK: opening a pipe would wait for its writer.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) fail("cannot open {}: {}; check its permissions", name, std::strerror(errno));
+  if (descriptor < 0)
+    fail("cannot open {}: {}. Check its name and permissions.", name, std::strerror(errno));
   struct Close {
     int descriptor;
     ~Close() { ::close(descriptor); }
   } const close_at_end{descriptor};
   struct stat status {};
   const bool known = ::fstat(descriptor, &status) == 0;
-  require(known && S_ISREG(status.st_mode), "{} is not a regular file; move it out of the folder",
-          name);
+  require(known && S_ISREG(status.st_mode),
+          "{} is not a regular file. Use another file, or move it out of the folder.", name);
   if (status.st_size > kMost) fail_image(name, "it is longer than 1 GiB");
   std::vector<std::uint8_t> bytes(status.st_size);
   std::size_t done = 0;

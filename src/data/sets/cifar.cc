@@ -74,7 +74,7 @@ class Cifar10 : public Dataset {
 /// One name a line; empty lines do not count.
 std::vector<std::string> read_class_names(const std::filesystem::path& path,
                                           const std::string& cure) {
-  std::error_code unreadable;  // then opening fails too, and says why
+  std::error_code unreadable;  // opening then fails too and reports the reason
   const std::filesystem::file_status status = std::filesystem::status(path, unreadable);
   // A pipe would wait for its writer, and a device has no end.
   require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
@@ -101,7 +101,7 @@ DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int6
           whole ? "cifar10_32" : "cifar10");
   const std::string cure = download_cure("cifar10", directory, kDownloaded);
   const auto unpacked = directory / "cifar-10-batches-bin";
-  std::error_code unreadable;  // then opening the files fails too, and says why
+  std::error_code unreadable;  // opening the files then fails too and reports the reason
   const auto folder = std::filesystem::is_directory(unpacked, unreadable) ? unpacked : directory;
   const auto open = [&](const std::vector<std::string>& files, const char* part) {
     const auto about =

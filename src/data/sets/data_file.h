@@ -18,7 +18,7 @@ namespace lockstep {
 class DataFile {
  public:
   /// Throws Error if `path` is missing, no regular file, unreadable, or not of exactly `bytes`
-  /// bytes (more than 0). `cure` ends the message: it tells people what to do.
+  /// bytes (more than 0). `cure` ends the message: what to do.
   DataFile(const std::filesystem::path& path, std::int64_t bytes, std::string_view cure);
   ~DataFile();
   DataFile(const DataFile&) = delete;

@@ -1,4 +1,4 @@
-// The end of an error if --data does not hold the files of a data set that can be downloaded.
+// The end of an error: what to do if --data lacks the files of a data set that can be downloaded.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Generated data sets: a sample is drawn whenever it is read, with numbers keyed by (seed, part,
-// index), so that nothing is stored.
+// Generated data sets: a sample is drawn when it is read, with random numbers of (seed, part,
+// index). Nothing is stored.
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,7 @@ DatasetPair test_images(ImageStore test, const TrainedImages& trained,
 
 /// The folder holds train/CLASS/IMAGE and test/CLASS/IMAGE: image files of one size, or of any with
 /// ImageOptions::size (photos.h). Throws
-/// Error with the name of the file or folder, what is wrong, and the cure.
+/// Error that names the file or folder, what is wrong, and the fix.
 DatasetPair open_folder(const DataSource& source);
 /// DatasetEntry::open_test. The folder needs only test/, which may hold only some of the classes.
 DatasetPair open_test_folder(const DataSource& source, const TrainedImages& trained);

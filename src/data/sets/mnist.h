@@ -2,7 +2,7 @@
 // train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte. An IDX file is a
 // header of 32-bit big-endian numbers (the magic number 0x0800 + number of extents, then the
 // extents), and bytes: 28 x 28 for each image, rows from the top, 0 the paper and 255 full ink; one
-// for each label, 0 .. 9. Other data in these files and this form can be read too: Fashion-MNIST.
+// for each label, 0 .. 9. Other data of this form can be read too, such as Fashion-MNIST.
 //
 // Source: LeCun, Cortes, Burges, "The MNIST database of handwritten digits", 1998.
 #pragma once
@@ -21,8 +21,8 @@ inline constexpr SampleFormat kDigitFormat{.kind = SampleFormat::Kind::images,
                                            .size = {kDigitSide, kDigitSide, 1},
                                            .standard = {{33.318421f}, {78.567490f}}};
 
-/// `seed` is not used. All is read and checked now: Error for a missing, truncated, damaged or
-/// wrong file with its name and the cure. Each process holds the images (52 MiB).
+/// `seed` is not used. Reads and checks all files now. Throws Error for a missing, truncated,
+/// damaged or wrong file; it names the file and the fix. Each process holds the images (52 MiB).
 DatasetPair open_mnist(const DataSource& source);
 
 }  // namespace lockstep

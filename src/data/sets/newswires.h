@@ -1,4 +1,4 @@
-// Reuters' newswires of 1987 by topic, as Keras reads them, and texts that stand in for them.
+// Reuters' newswires of 1987 by topic, as Keras reads them, and generated texts of their shape.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace lockstep {
 /// Words are numbered below this: 0 is padding, 1 the start of a text, 2 a word that is left out, 4
 /// the most frequent word.
 inline constexpr std::int32_t kNewswireWords = 30982;
-/// Words that a network sees of a text: the last ones, with padding in front of a shorter text.
+/// Words of a text that a network reads: the last ones, after padding if the text is shorter.
 inline constexpr std::int64_t kNewswireLength = 300;
 inline constexpr SampleFormat kNewswireFormat{.kind = SampleFormat::Kind::words,
                                               .size = {1, kNewswireLength, 1}};
@@ -28,8 +28,8 @@ const std::uint8_t* store_newswire(std::span<const std::int32_t> text, std::uint
 
 /// `directory` holds reuters.h5, which scripts/convert_reuters.py makes of Keras' reuters.npz: the
 /// arrays values (the words of all texts), offsets (of each text in it, and their end) and labels,
-/// and how many of the texts are for training in the attribute `train`. All is read and checked
-/// now: Error with the name of the file and the cure. Each process holds the words (7 MiB).
+/// and how many of the texts are for training in the attribute `train`. Reads and checks
+/// all now. Throws Error that names the file and the fix. Each process holds the words (7 MiB).
 DatasetPair open_reuters(const DataSource& source);
 
 }  // namespace lockstep

@@ -75,7 +75,7 @@ constexpr int kShapeCount = std::size(kShapes);
 /// Class c is shape c mod 5, plain below 5 and striped from 5 on.
 constexpr int kClasses = 2 * kShapeCount;
 
-/// 0 and 1 by turns, once in each unit of u.
+/// 0 and 1 in turn, once in each unit of u.
 void draw_stripes(const Frame& frame, Pixels& mix) {
   fill(frame, mix, [](float u, float) { return u - std::floor(u) < 0.5f ? 1.0f : 0.0f; });
 }
@@ -88,8 +88,8 @@ Colour draw_colour(Random& random) {
   return {random.uniform(0.0f, 255.0f), random.uniform(0.0f, 255.0f), random.uniform(0.0f, 255.0f)};
 }
 
-/// Two colours and, for each pixel, how much of the second there is: in stripes or along a slope
-/// through (x, y).
+/// Two colours and the share of the second at each pixel: in stripes, or along a slope through
+/// (x, y).
 struct Surface {
   Surface(Random& random, bool striped, float x, float y) {
     const float scale = striped ? random.uniform(3.5f, 7.0f) : random.uniform(14.0f, 32.0f);
@@ -106,8 +106,8 @@ struct Surface {
   Colour first, second;
 };
 
-/// Paints an image of class `label` into `planes`. The background is striped or not whatever the
-/// class is, so that the texture must be read within the shape.
+/// Paints an image of class `label` into `planes`. The background is striped or not
+/// independently of the class, so that only the texture within the shape counts.
 void paint(int label, Random& random, std::uint8_t* planes) {
   const float x = random.uniform(13.0f, 18.0f), y = random.uniform(13.0f, 18.0f);
   const float radius = random.uniform(7.0f, 11.0f), angle = random.uniform(-0.4f, 0.4f);
