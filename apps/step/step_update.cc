@@ -100,6 +100,7 @@ void StepUpdate::finish(StepInput* now) {
 }
 
 void StepUpdate::apply(const std::vector<UpdateSpan>& spans, const StepInput* now) {
+  if (spans.empty()) return;  // no parameter ends in this bucket
   const double start = now_seconds();
   const TimedSpan span(timeline_, "update");
   if (beside_) {

@@ -252,7 +252,9 @@ class Device {
   /// Page-locks the `bytes` at `data`, memory of the host, so that copies of it are as fast as
   /// those of Place::host. The result ends this in its destructor, before the memory goes. Empty:
   /// the device gains nothing, or the system refuses.
-  virtual Memory pin(std::byte* /*data*/, std::size_t /*bytes*/) { return {}; }
+  Memory pin(std::byte* data, std::size_t bytes) const {
+    return pin_ ? pin_(data, bytes) : Memory();
+  }
   /// Enqueues a copy in any direction.
   virtual void copy(Stream& stream, void* to, const void* from, std::size_t bytes) = 0;
   /// Captures the work that `body` enqueues in `stream`, and in streams that it forks to and joins
@@ -277,6 +279,7 @@ class Device {
 
  protected:
   DeviceTraits traits_;  ///< set in the constructor, never changed after it
+  std::function<Memory(std::byte*, std::size_t)> pin_;  ///< null: nothing is gained
 };
 
 /// The CPU cores that this process may run on, with `threads` threads (0: one per core), which are

@@ -290,6 +290,10 @@ class AsyncDevice : public Device {
     traits_ = {.description = "the double of " + cpu_->traits().description,
                .memory_is_host = false,
                .run_ahead = options.run_ahead};
+    pin_ = [this](std::byte* data, std::size_t bytes) {
+      pinned_[data] = bytes;
+      return Memory(data, [this](std::byte* p) { pinned_.erase(p); });
+    };
   }
 
   std::string arithmetic() const override { return cpu_->arithmetic(); }
@@ -304,10 +308,6 @@ class AsyncDevice : public Device {
       throw OutOfMemory("the double is out of memory");
     return Memory(shared_->pages.allocate(bytes, place),
                   [shared = shared_](std::byte* data) { shared->pages.free(data); });
-  }
-  Memory pin(std::byte* data, std::size_t bytes) override {
-    pinned_[data] = bytes;
-    return Memory(data, [this](std::byte* p) { pinned_.erase(p); });
   }
   void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
     if (shared_->options.pageable_copies != nullptr && !(is_pinned(to) && is_pinned(from)))

@@ -13,6 +13,7 @@ class WrappedDevice : public Device {
   explicit WrappedDevice(std::shared_ptr<Device> device = make_cpu_device(1))
       : device_(std::move(device)) {
     traits_ = device_->traits();
+    pin_ = [this](std::byte* data, std::size_t bytes) { return device_->pin(data, bytes); };
   }
 
   std::string arithmetic() const override { return device_->arithmetic(); }
@@ -21,7 +22,6 @@ class WrappedDevice : public Device {
   Memory allocate(std::size_t bytes, Place place) override {
     return device_->allocate(bytes, place);
   }
-  Memory pin(std::byte* data, std::size_t bytes) override { return device_->pin(data, bytes); }
   void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
     device_->copy(stream, to, from, bytes);
   }

@@ -141,6 +141,7 @@ class CudaDevice final : public Device {
         .types = {Type::f32, Type::bf16, Type::f16},
         .memory_is_host = false,
         .run_ahead = kMostAhead};
+    pin_ = [index](std::byte* data, std::size_t bytes) { return page_lock(index, data, bytes); };
   }
 
   std::string arithmetic() const override {
@@ -156,13 +157,6 @@ class CudaDevice final : public Device {
   Memory allocate(std::size_t bytes, Place place) override {
     use(index_);
     return place == Place::host ? allocate_host(bytes) : allocate_device(bytes);
-  }
-  Memory pin(std::byte* data, std::size_t bytes) override {
-    use(index_);
-    const cudaError_t result = cudaHostRegister(data, bytes, cudaHostRegisterPortable);
-    cudaGetLastError();  // copies of pageable memory work too
-    if (result != cudaSuccess) return {};
-    return Memory(data, [](std::byte* p) { cudaHostUnregister(p); });
   }
   void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
     if (bytes == 0) return;  // pointers may then be null
@@ -203,6 +197,14 @@ class CudaDevice final : public Device {
     return fmt::format("{} (sm_{}{}){}{}", properties_.name, properties_.major, properties_.minor,
                        numerics.deterministic ? ", deterministic" : "",
                        numerics.tf32 ? ", tf32" : "");
+  }
+
+  static Memory page_lock(int index, std::byte* data, std::size_t bytes) {
+    use(index);
+    const cudaError_t result = cudaHostRegister(data, bytes, cudaHostRegisterPortable);
+    cudaGetLastError();  // copies of pageable memory work too
+    if (result != cudaSuccess) return {};
+    return Memory(data, [](std::byte* p) { cudaHostUnregister(p); });
   }
 
   static Memory allocate_host(std::size_t bytes) {
