@@ -70,7 +70,7 @@ std::vector<Floats> stepped(Device& device, const OptimizerEntry& entry) {
     return values;
   };
   Arena parameters(device, noise()), average(device, Floats(layout.count)),
-      table(device, factors(layout, 1e-3f));
+      table(device, decays(layout, 1e-3f));
   std::vector<std::unique_ptr<Arena>> slots;
   for (std::size_t i = 0; i < optimizer->slots().size(); ++i)
     slots.push_back(std::make_unique<Arena>(device, Floats(layout.count)));

@@ -207,13 +207,17 @@ class CudaDevice final : public Device {
 
   static Memory allocate_host(std::size_t bytes) {
     void* data = nullptr;
-    // CUDA promises no alignment.
     check_memory(cudaHostAlloc(&data, bytes + kPageBytes, cudaHostAllocPortable), bytes,
                  "pinned memory");
     std::memset(data, 0, bytes + kPageBytes);
+    return aligned(data, [](void* p) { cudaFreeHost(p); });
+  }
+
+  /// `data` has a page more than its user needs, because CUDA aligns it only to 256 bytes or less.
+  static Memory aligned(void* data, void (*release)(void*)) {
     const auto address = reinterpret_cast<std::uintptr_t>(data);
-    auto* const aligned = reinterpret_cast<std::byte*>(round_up(address, kPageBytes));
-    return Memory(aligned, [data](std::byte*) { cudaFreeHost(data); });
+    auto* const first = reinterpret_cast<std::byte*>(round_up(address, kPageBytes));
+    return Memory(first, [data, release](std::byte*) { release(data); });
   }
 
   static Memory allocate_device(std::size_t bytes) {
