@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "net/model.h"
+#include "net/optimizer.h"
 #include "src/device/cuda/affine.h"
 #include "src/device/cuda/cudnn.h"
 #include "src/device/cuda/product.h"
@@ -100,11 +101,12 @@ void PrintTo(const Gpu& gpu, std::ostream* out) { *out << gpu.name; }
 
 class PlannedGraphs : public testing::TestWithParam<Gpu> {};
 
-void expect_planned(const Cudnn& library, const ModelEntry& entry, Type type, std::int64_t batch) {
+void expect_planned(const Cudnn& library, const ModelEntry& entry, Type type, std::int64_t batch,
+                    std::int64_t classes = 10, bool training = true) {
   if (entry.sample[1] > 64) batch = std::min<std::int64_t>(batch, 32);  // photos
   SCOPED_TRACE(testing::Message() << entry.name << ", " << name_of(type) << ", batch " << batch);
   PlanningDevice device(library);
-  EXPECT_NO_THROW(Model(device, entry, entry.sample, 10, batch, type, /*training=*/true));
+  EXPECT_NO_THROW(Model(device, entry, entry.sample, classes, batch, type, training));
   EXPECT_GT(device.affine_plans, 0);
 }
 
@@ -115,6 +117,25 @@ TEST_P(PlannedGraphs, EveryGraphOfEveryModelHasAnEngine) {
       expect_planned(library, entry, type, 128);
       expect_planned(library, entry, type, 33);
     }
+  }
+}
+
+TEST_P(PlannedGraphs, EvaluationHasEngines) {
+  const Cudnn library({}, GetParam().properties);
+  for (const ModelEntry& entry : models()) {
+    for (const Type type : {Type::f32, Type::bf16, Type::f16})
+      for (const std::int64_t batch : {100, 1000})
+        expect_planned(library, entry, type, batch, 46, /*training=*/false);
+  }
+}
+
+TEST_P(PlannedGraphs, MuonHasEngines) {
+  const Cudnn library({}, GetParam().properties);
+  for (const ModelEntry& entry : models()) {
+    SCOPED_TRACE(entry.name);
+    PlanningDevice device(library);
+    const Model model(device, entry, entry.sample, 10, 32, Type::bf16, /*training=*/true);
+    EXPECT_NO_THROW(make_optimizer("muon", {})->plan(device, model.layout()));
   }
 }
 

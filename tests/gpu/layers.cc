@@ -10,10 +10,15 @@ namespace {
 /// Wider than on the CPU: kernels may add in any order, and a tensor core takes 10 bits of fp32.
 constexpr double kFp32 = 2e-3;
 
+/// One for all tests: setting up a GPU takes about a second.
+Device& gpu() {
+  static const std::unique_ptr<Device> device = make_cuda_device({.threads = 1});
+  return *device;
+}
+
 TEST_P(EveryLayer, OnAGpuGradientsMatchCentralDifferencesInDouble) {
-  const auto device = make_cuda_device({.threads = 1});
   const LayerCase& c = GetParam();
-  Outcome o = run_case(c, Type::f32, device.get(), false);
+  Outcome o = run_case(c, Type::f32, &gpu(), false);
   const double tolerance = std::max(c.tolerance, kFp32);
   EXPECT_LT(distance(o.y, c.reference(o.in)), tolerance) << "forward";
   const auto compare = [&](const char* what, const Values& gradient, Values& values) {
@@ -30,8 +35,7 @@ TEST_P(EveryLayer, OnAGpuGradientsMatchCentralDifferencesInDouble) {
 }
 
 void check_narrow_on_gpu(const LayerCase& c, Type type, double tolerance) {
-  const auto device = make_cuda_device({.threads = 1});
-  const Outcome narrow = run_case(c, type, device.get(), true),
+  const Outcome narrow = run_case(c, type, &gpu(), true),
                 wide = run_case(c, Type::f32, make_cpu_device(1).get(), true);
   EXPECT_LT(distance(narrow.y, wide.y), tolerance);
   EXPECT_LT(distance(narrow.dx, wide.dx), tolerance);

@@ -116,9 +116,10 @@ Reference reference(const Convolution& c, const Values& x, const Values& w, cons
   return result;
 }
 
-/// The relative error of a value: a few roundings of the type, and of sums in fp32.
+/// The relative error of a value: a few roundings of the type, and of sums in fp32. Engines that
+/// transform their inputs (Winograd, FFT) round more often; cuDNN's names do not tell them apart.
 double tolerance(Type type, bool tf32) {
-  return type == Type::bf16 ? 1.0 / 128 : type == Type::f16 ? 1.0 / 1024 : tf32 ? 1.0 / 512 : 1e-5;
+  return type == Type::bf16 ? 1.0 / 128 : type == Type::f16 ? 1.0 / 1024 : tf32 ? 1.0 / 512 : 1e-4;
 }
 
 void check(Device& device, const std::vector<const Library*>& libraries, Convolution work,
