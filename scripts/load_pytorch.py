@@ -12,6 +12,8 @@ import argparse
 
 import networks
 
+# Networks that only torchvision builds, with these names.
+TORCHVISION = ("mobilenet_v3_large", "convnext_tiny", "vit_b_16")
 PARTS = {"weights": "weight", "biases": "bias", "gamma": "weight", "beta": "bias", "mean": "running_mean",
          "variance": "running_var", "vectors": "weight"}
 
@@ -25,8 +27,21 @@ def to_torch(arrays):
         layer, part = name.rsplit("/", 1)
         if part == "weights" and array.ndim > 2:
             array = numpy.moveaxis(array, -1, 1)
-        state[f"{layer.replace('/', '.')}.{PARTS[part]}"] = torch.from_numpy(numpy.ascontiguousarray(array))
+        key = layer.replace("/", ".") + (f".{PARTS[part]}" if part in PARTS else "")
+        key = key.replace(".in_proj.", ".in_proj_")  # nn.MultiheadAttention has no layer for its inputs
+        state[key] = torch.from_numpy(numpy.ascontiguousarray(array))
     return state
+
+
+def run_torchvision(name, x, state):
+    """Returns the logits of torchvision's network. It fails unless `state` has exactly its arrays."""
+    import torchvision
+    last = next(layer for layer in ("fc", "classifier.3", "classifier.2", "heads.head") if f"{layer}.weight" in state)
+    options = {"image_size": x.shape[-1]} if name == "vit_b_16" else {}
+    model = torchvision.models.get_model(name, weights=None, num_classes=len(state[f"{last}.weight"]), **options)
+    counts = {key: value for key, value in model.state_dict().items() if key.endswith("num_batches_tracked")}
+    model.load_state_dict({**state, **counts})
+    return model.eval()(x)
 
 
 def from_torch(state, layers):
@@ -138,6 +153,7 @@ def main():
     parser.add_argument("file", help="a checkpoint, or with --to-checkpoint a state_dict")
     networks.add_weights_option(parser)
     parser.add_argument("--check", metavar="LOGITS", help="file that evaluate --logits wrote")
+    parser.add_argument("--torchvision", action="store_true", help="compute the logits by torchvision's network of that name")
     parser.add_argument("--save", metavar="FILE", help="file for the state_dict")
     parser.add_argument("--model", help="name of the model, with --to-checkpoint")
     parser.add_argument("--to-checkpoint", metavar="FILE", help="file for a checkpoint with the weights of a state_dict")
@@ -152,16 +168,19 @@ def main():
                          from_torch(state, networks.layers_of(arguments.model)))
         return
     name, arrays = networks.read_checkpoint(arguments.file, arguments.weights)
-    layers, state = networks.layers_of(name), to_torch(arrays)
+    by_torchvision = arguments.torchvision or name in TORCHVISION
+    if by_torchvision:
+        networks.need("torchvision")
+    layers, state = None if by_torchvision else networks.layers_of(name), to_torch(arrays)
 
     def answer(samples):
         x = torch.from_numpy(samples)
-        x = x.long() if layers[0][0] == "embedding" else x.movedim(-1, 1)
+        x = x.long() if layers and layers[0][0] == "embedding" else x.movedim(-1, 1)
         with torch.no_grad():
-            return run(layers, x, state).numpy()
+            return (run_torchvision(name, x, state) if by_torchvision else run(layers, x, state)).numpy()
 
     if arguments.check:
-        networks.compare(arguments.check, answer)
+        networks.compare(arguments.check, answer, 1e-4 if by_torchvision else 1e-5)
     if arguments.save:
         torch.save(state, arguments.save)
 

@@ -16,7 +16,12 @@ settings='tutorial   synthetic  64  40   5
           reuters    topics     16 200  20
           resnet20   noise      64  15   3
           resnet18_cifar   noise      64   3   1
-          airbench94 noise    1000   2   1'
+          airbench94 noise    1000   2   1
+          resnet18   photos      8   3   1
+          resnet50   photos      8   2   1
+          mobilenet_v3_large photos 8 3 1
+          convnext_tiny photos   8   2   1
+          vit_b_16   photos      8   1   1'
 rounds=3 ranks=2 batch='' steps='' warmup='' precisions='' chosen='pytorch tensorflow' nets=tutorial
 all=$(awk '{ printf "%s%s", sep, $1; sep = " " }' <<<"$settings")
 
@@ -101,12 +106,25 @@ for i in range(10000):
   seq 10 >"$folder/batches.meta.txt"
 }
 
+# Writes noise as arrays of photos' size, for networks that PyTorch takes from torchvision.
+make_photos() {
+  mkdir "$results/photos"
+  "$python" -c '
+import sys, h5py, numpy
+random = numpy.random.RandomState(1)
+for part, count in (("train", 64), ("test", 16)):
+    with h5py.File(f"{sys.argv[1]}/{part}.h5", "w") as file:
+        file["images"] = random.randint(0, 256, (count, 224, 224, 3)).astype("u1")
+        file["labels"] = numpy.arange(count) % 10' "$results/photos"
+}
+
 run() {  # RUNNER NETWORK PRECISION: prints one line of JSON
   local data own_batch own_steps own_warmup
   read -r data own_batch own_steps own_warmup < <(awk -v net="$2" '$1 == net { print $2, $3, $4, $5 }' <<<"$settings")
   local shared=(--batch "${batch:-$own_batch}" --threads 1 --steps "${steps:-$own_steps}" --warmup "${warmup:-$own_warmup}")
   local set=(--dataset "$data") all_of=(--net "$2" --ranks "$ranks" "${shared[@]}" --dtype "$3")
   if [[ $data == noise ]]; then set=(--dataset cifar10_32 --data "$results/noise"); fi
+  if [[ $data == photos ]]; then set=(--dataset hdf5 --data "$results/photos"); fi
   case $1 in
     lockstep)
       mpirun -np "$ranks" "$build/bench_step" --json --no-bare --model "$2" "${set[@]}" "${shared[@]}" --precision "$3" ;;
@@ -122,6 +140,9 @@ median() { sort -n "$1" | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 
 
 mpi_variables "$ranks" "$(usable_cores)"
 [[ " $nets " != *' resnet'* && " $nets " != *' airbench94 '* ]] || make_noise
+for net in $nets; do
+  [[ -d $results/photos || $(awk -v net="$net" '$1 == net { print $2 }' <<<"$settings") != photos ]] || make_photos
+done
 for ((round = 1; round <= rounds; round++)); do
   for net in $nets; do
     for precision in $precisions; do

@@ -41,6 +41,8 @@ def make_optimizer(model, recipe, dtype):
         return optim.SGD(groups, lr=recipe.rate, momentum=recipe.momentum, fused=True)
     if recipe.optimizer == "adam":
         return optim.Adam(groups, lr=recipe.rate, fused=True)
+    if recipe.optimizer == "adamw":
+        return optim.AdamW(groups, lr=recipe.rate, fused=True)
     if recipe.optimizer == "rmsprop":  # PyTorch adds epsilon outside the root
         return optim.RMSprop(groups, lr=recipe.rate, alpha=0.9, eps=1e-7, foreach=True)
     return optim.NAdam(groups, lr=recipe.rate, eps=1e-7, momentum_decay=0.004, foreach=True)

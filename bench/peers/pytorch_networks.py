@@ -194,8 +194,21 @@ def airbench94(recipe):
     return nn.Sequential(*layers, nn.MaxPool2d(3), Flatten(), head, Scale(1 / channels))
 
 
+def of_torchvision(name):
+    """Returns a function that builds torchvision's network of that name, where all weights decay alike."""
+    def build(recipe):
+        import torchvision
+
+        model = torchvision.models.get_model(name, weights=None, num_classes=recipe.classes)
+        for parameter in model.parameters():
+            parameter.decay = recipe.decay if parameter.ndim > 1 else 0.0
+        return model
+
+    return build
+
+
 NETWORKS = {
     "tutorial": tutorial, "deep_mnist": deep_mnist, "tower": tower, "keras": keras, "reuters": reuters,
     "resnet20": residual(3, 3, 16, project=False), "resnet18_cifar": residual(4, 2, 64, project=True),
     "airbench94": airbench94,
-}
+} | {name: of_torchvision(name) for name in ("resnet18", "resnet50", "mobilenet_v3_large", "convnext_tiny", "vit_b_16")}

@@ -23,6 +23,7 @@ class Recipe:
 
 
 _MNIST = dict(sample=(28, 28, 1), classes=10)
+_PHOTOS = dict(sample=(224, 224, 3), classes=10, batch=8)
 _RESIDUAL = dict(sample=(32, 32, 3), classes=10, batch=64, momentum=0.9, decay=0.0001)
 
 RECIPES = {
@@ -35,4 +36,9 @@ RECIPES = {
     "resnet18_cifar": Recipe(**_RESIDUAL),
     "airbench94": Recipe(sample=(32, 32, 3), classes=10, batch=1000, optimizer="muon", rate=0.24, momentum=0.6,
                          other_momentum=0.85, iterations=3, smoothing=0.2),
+    "resnet18": Recipe(**_PHOTOS, momentum=0.9, decay=0.0001),
+    "resnet50": Recipe(**_PHOTOS, momentum=0.9, decay=0.0001),
+    "mobilenet_v3_large": Recipe(**_PHOTOS, momentum=0.9, decay=0.00001),
+    "convnext_tiny": Recipe(**_PHOTOS, optimizer="adamw", rate=0.001, decay=0.05, smoothing=0.1),
+    "vit_b_16": Recipe(**_PHOTOS, optimizer="adamw", rate=0.003, decay=0.3, smoothing=0.11),
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Networks with torchvision's names: a state_dict with random weights initializes a run (--init), and torchvision computes the
-# logits of its checkpoint. Names and shapes match exactly.
+# logits of its checkpoint, with exactly its names and shapes. For two networks without dropout it also computes the gradients,
+# in double; a step of SGD shows those of Lockstep.
 # usage: torchvision.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -15,11 +16,11 @@ limit=200
 import sys
 import h5py
 import numpy
-random = numpy.random.RandomState(1)
-for part, count in (("train", 16), ("test", 16)):
+half = numpy.random.RandomState(1).randint(0, 256, (16, 96, 48, 3)).astype("u1")
+for part in ("train", "test"):
     with h5py.File(f"{sys.argv[1]}/{part}.h5", "w") as file:
-        file["images"] = random.randint(0, 256, (count, 96, 96, 3)).astype("u1")
-        file["labels"] = numpy.arange(count) % 10
+        file["images"] = numpy.concatenate([half, half[:, :, ::-1]], 2)  # mirroring does not change them
+        file["labels"] = numpy.arange(16) % 10
 END
 for model in resnet18 resnet34 resnet50 mobilenet_v3_large convnext_tiny vit_b_16; do
   place=$folder/$model
@@ -43,8 +44,11 @@ for name, value in state.items():
         value.uniform_(0.1, 0.3)
 save_file(state, sys.argv[2])
 END
-  ranks 1 train_cifar --dataset hdf5 --data "$folder" --model "$model" --init "$place.safetensors" --steps 1 --batch 8 \
-    --lr 1e-12 --warmup-epochs 0 --threads 1 --eval-every 0 --checkpoint-dir "$place"
+  rate=1e-12
+  [[ $model != resnet50 && $model != vit_b_16 ]] || rate=0.1
+  ranks 1 train_cifar --dataset hdf5 --data "$folder" --model "$model" --init "$place.safetensors" --steps 1 \
+    --global-batch 16 --crop-padding 0 --optimizer sgd --momentum 0 --weight-decay 0 --label-smoothing 0 --clip-norm 0 \
+    --ema 0 --lr-schedule constant --lr $rate --warmup-epochs 0 --threads 1 --eval-every 0 --checkpoint-dir "$place"
   expect "train $model" test "$code" = 0
   if grep -q "not used from" "$folder/out" "$folder/raw"; then complain "$model does not use all arrays"; fi
   ranks 1 evaluate --threads 1 --no-confusion --data "$folder" "$place" --logits "$place.logits.h5"
@@ -52,18 +56,35 @@ END
   run "$python" "$scripts/load_pytorch.py" "$(step_file "$place" 1)" --weights raw --torchvision --check "$place.logits.h5"
   expect "$model in torchvision" test "$code" = 0
   expect_line "all samples of $model" '^16 samples: logits'
-  run "$python" - "$(step_file "$place" 1)" "$place.safetensors" "$scripts" <<'END'
+  run "$python" - "$model" "$place" "$(step_file "$place" 1)" "$rate" "$scripts" <<'END'
 import sys
 import h5py
+import torch
+import torchvision
 from safetensors.torch import load_file
-sys.path.insert(0, sys.argv[3])
+name, place, checkpoint, rate, scripts = sys.argv[1:]
+sys.path.insert(0, scripts)
 import load_pytorch
 import networks
-state = load_pytorch.to_torch(networks.read_checkpoint(sys.argv[1], "raw")[1])
-for name, value in load_file(sys.argv[2]).items():
-    if "running" not in name and "num_batches" not in name:
-        assert abs(value - state[name]).max() < 1e-6, name
+before = load_file(place + ".safetensors")
+after = load_pytorch.to_torch(networks.read_checkpoint(checkpoint, "raw")[1])
+trained = [key for key in before if "running" not in key and "num_batches" not in key]
+if float(rate) < 1e-6:
+    assert all(abs(before[key] - after[key]).max() < 1e-6 for key in trained)
+    raise SystemExit
+options = {"image_size": 96} if name == "vit_b_16" else {}
+model = torchvision.models.get_model(name, weights=None, num_classes=10, **options)
+model.load_state_dict(before)
+model.double().train()
+with h5py.File(place + ".logits.h5") as file:
+    samples, labels = torch.from_numpy(file["samples"][()]).double().movedim(-1, 1), torch.from_numpy(file["labels"][()]).long()
+torch.nn.functional.cross_entropy(model(samples), labels).backward()
+for key, parameter in model.named_parameters():
+    mine, theirs = (before[key] - after[key]) / float(rate), parameter.grad
+    apart = float((mine - theirs).norm() / theirs.norm())
+    print(f"{key}: {apart:.2g}")
+    assert apart < 0.02 or float(theirs.norm()) < 1e-5, (key, apart, float(theirs.norm()))
 END
-  expect "$model has the weights of the file" test "$code" = 0
+  expect "$model's weights or gradients" test "$code" = 0
 done
 finish

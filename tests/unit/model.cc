@@ -114,11 +114,14 @@ double norm(const std::vector<float>& values, Range range) {
   return std::sqrt(squares);
 }
 
-/// Through dozens of layers, each normalised over a batch of four, kinks and roundings add up.
-/// With 4 images of 64 x 64 pixels its last norms see 16 values each, and the loss is too curved to
-/// compare with differences. Its blocks are those of the smaller networks and have tests of layers.
-bool is_curved(const ModelEntry& entry) { return entry.name == "resnet50"; }
+/// Through dozens of layers, each normalised over 16 values, roundings grow. A difference of losses
+/// needs ten times the step. PyTorch's own fp32 losses of resnet50 differ from its gradients by up
+/// to 17 % at the usual step and by 1.5 % at this one, and in fp64 by 0.06 % at the usual step.
+/// In bf16 even the direction is lost: the cosine between PyTorch's gradients in fp32 and bf16 has
+/// the median 0.08. tests/apps/torchvision.sh compares gradients with PyTorch's.
+bool is_rough(const ModelEntry& entry) { return entry.name == "resnet50"; }
 
+/// Through dozens of layers, kinks and roundings add up.
 bool is_deep(const Model& model) { return model.layers().size() > 40; }
 
 /// Its logits lie between 0 and 1, or are divided by 256: the loss hardly moves, least of all in
@@ -130,7 +133,6 @@ bool is_flat(const ModelEntry& entry) {
 class EveryModel : public testing::TestWithParam<const ModelEntry*> {};
 
 TEST_P(EveryModel, GradientMatchesCentralDifferencesOfTheLoss) {
-  if (is_curved(*GetParam())) GTEST_SKIP() << "too curved to measure";
   if (is_flat(*GetParam())) GTEST_SKIP() << "too flat to measure";
   Bench bench(*GetParam(), Type::f32, true);
   bench.forward();
@@ -157,7 +159,7 @@ TEST_P(EveryModel, GradientMatchesCentralDifferencesOfTheLoss) {
         const auto at = static_cast<std::size_t>(i);
         direction[at] = along ? bench.gradients[at] / static_cast<float>(length) : random.normal();
       }
-      const double step = 1e-4 / std::max(length, 0.05);
+      const double step = (is_rough(*GetParam()) ? 1e-3 : 1e-4) / std::max(length, 0.05);
       const auto moved = [&](std::size_t i, double distance) {
         return weights[i] + static_cast<float>(distance) * direction[i];
       };
@@ -168,10 +170,14 @@ TEST_P(EveryModel, GradientMatchesCentralDifferencesOfTheLoss) {
                  bench.gradients[at];
       }
       const auto loss_at = [&](double distance) {
-        for (std::size_t i = 0; i < weights.size(); ++i) bench.parameters[i] = moved(i, distance);
+        for (std::int64_t i = range.begin; i < range.end(); ++i) {
+          const auto at = static_cast<std::size_t>(i);
+          bench.parameters[at] = moved(at, distance);
+        }
         return bench.forward();
       };
       const double measured = (loss_at(step) - loss_at(-step)) / (2 * step);
+      loss_at(0);
       EXPECT_NEAR(measured, slope, (along ? near : 0.3) * length)
           << parameter.name << (along ? " along its gradient" : " along a random direction");
     }
@@ -179,7 +185,7 @@ TEST_P(EveryModel, GradientMatchesCentralDifferencesOfTheLoss) {
 }
 
 TEST_P(EveryModel, Bfloat16GradientPointsTheSameWay) {
-  if (is_curved(*GetParam())) GTEST_SKIP() << "too curved to measure";
+  if (is_rough(*GetParam())) GTEST_SKIP() << "no direction is left";
   Bench wide(*GetParam(), Type::f32, true);
   std::unique_ptr<Bench> narrow;
   try {
@@ -318,7 +324,6 @@ TEST_P(EveryModel, InferenceIsTrainingsForwardBitForBit) {
 }
 
 TEST_P(EveryModel, LearnsOneBatchByHeart) {
-  if (is_curved(*GetParam())) GTEST_SKIP() << "too curved to measure";
   if (is_flat(*GetParam())) GTEST_SKIP() << "no loss below log(9 + e) - 1";
   Bench bench(*GetParam(), Type::f32, true);
   const auto sgd = make_optimizer("sgd", {{"momentum", 0.9f}});
