@@ -6,7 +6,7 @@
 command -v python3 >/dev/null || skip "python3 is not installed"
 root=$(cd "$here/../.." && pwd)
 
-for program in train_cifar train_reuters evaluate classify; do "$build/$program" --help-all; done >"$folder/help" 2>/dev/null
+for program in train_cifar train_reuters evaluate classify pack_images; do "$build/$program" --help-all; done >"$folder/help" 2>/dev/null
 expect "the options are known" grep -q -- --checkpoint-dir "$folder/help"
 expect "the documentation keeps its limits" python3 "$here/docs.py" "$root" "$folder/help"
 
