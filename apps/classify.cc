@@ -50,8 +50,8 @@ std::vector<std::string> named_files(const std::vector<std::string>& names) {
   const auto add = [&](const std::string& name) {
     std::error_code unreadable;
     if (!std::filesystem::is_directory(name, unreadable)) return files.push_back(name);
-    for (const std::filesystem::path& file : files_of_class(name))
-      if (has_image_name(file)) files.push_back(file.string());
+    for (const FoundFile& file : files_of_class(name))
+      if (has_image_name(file.name)) files.push_back(std::filesystem::path(name) / file.name);
   };
   for (const std::string& name : names) {
     if (name != "-") {
@@ -98,9 +98,7 @@ std::string line_of(const std::string& file, const std::vector<std::string>& cla
   std::vector<std::string> parts;
   for (const std::size_t i : order)
     parts.push_back(fmt::format("{} {:.2f} %", classes[i], 100 * probabilities[i]));
-  std::string name = printable(file);
-  std::replace(name.begin(), name.end(), '\n', '?');  // one line for each file
-  return fmt::format("{}: {}", name, fmt::join(parts, ", "));
+  return fmt::format("{}: {}", one_line(file), fmt::join(parts, ", "));
 }
 
 /// Prints one line for each file. False: at least one was no image.

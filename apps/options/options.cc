@@ -53,8 +53,13 @@ void choose_model(Options& o, const Program& program) {
   if (o.model.as_published) o.model.name = program.as_published;
   if (o.model.name.empty()) o.model.name = data.model;
   o.schedule.default_steps = data.steps;
-  if (program.resizes && o.data.dataset == program.dataset && o.data.images.size == 0)
+  if (program.resizes && data.resizes && o.data.images.size == 0)
     o.data.images.size = static_cast<int>(find(models(), o.model.name).sample[1]);
+  if (const ModelEntry& model = find(models(), o.model.name);
+      data.resizes && o.data.images.colours == "auto" && !model.any_image &&
+      model.sample.rank() == 4 && model.sample[3] == 1) {
+    o.data.images.colours = "grey";
+  }
 }
 
 /// Whether the user's options override `name` of the model's recipe.
@@ -133,7 +138,9 @@ std::vector<std::string> idle_options(const Options& o, OptionRows& rows) {
        {"--target", "--patience", "--test-views"});
   note(o.ranks.reducer == "auto" || o.ranks.reducer == "nccl", "--reducer nccl",
        {"--nccl-max-ctas"});
-  note(o.data.images.size > 0, "--image-size", {"--crop-area", "--flip", "--workers"});
+  note(o.data.images.size > 0, "--image-size",
+       {"--crop-area", "--flip", "--workers", "--check-images", "--skip-damaged",
+        "--brightness", "--contrast", "--saturation", "--hue", "--trivial-augment"});
   note(!o.reports.log_dir.empty() || o.reports.summary_every == 0, "--log-dir",
        {"--summary-every"});
   note(!o.checkpoints.dir.empty(), "--checkpoint-dir", {"--checkpoint-every", "--keep"});

@@ -16,7 +16,8 @@
 
 namespace lockstep {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainedImages, class_names, normalisation, format, validation)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainedImages, class_names, normalisation, format, validation,
+                                   check, skip_damaged)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, precision, weights,
                                    data, images, step, seed)
 
@@ -32,11 +33,17 @@ bool only_evaluated(CheckpointMetadata before, CheckpointMetadata now) {
   return (evaluated || tested) && before.position == now.position && before.texts == now.texts;
 }
 
-/// --validation of its run.
-double validation_of(const CheckpointMetadata& metadata) {
-  for (const auto& [name, value] : named_values(text_of(metadata, "options")))
-    if (name == "validation") return std::strtod(value.c_str(), nullptr);
-  return 0;
+/// The facts about its images, some of which are options of its run.
+TrainedImages images_of(const CheckpointMetadata& metadata) {
+  TrainedImages images{.class_names = lines_of(text_of(metadata, kClassNames)),
+                       .normalisation = text_of(metadata, kNormalisation),
+                       .format = text_of(metadata, kFormat)};
+  for (const auto& [name, value] : named_values(text_of(metadata, "options"))) {
+    if (name == "validation") images.validation = std::strtod(value.c_str(), nullptr);
+    if (name == "skip-damaged") images.skip_damaged = value == "true";
+    if (name == "check-images" && value.find("decode") != value.npos) images.check = "decode";
+  }
+  return images;
 }
 
 std::string weights_of(const Checkpoint& checkpoint, const std::string& weights) {
@@ -65,8 +72,7 @@ EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& we
           .precision = text("precision"),
           .weights = weights_of(checkpoint, weights),
           .data = text_of(metadata, "data"),
-          .images = {lines_of(text_of(metadata, kClassNames)), text_of(metadata, kNormalisation),
-                     text_of(metadata, kFormat), validation_of(metadata)},
+          .images = images_of(metadata),
           .step = metadata.position.step,
           .seed = metadata.position.seed};
 }
@@ -155,12 +161,15 @@ DataSource source_of(const EvaluatedCheckpoint& checkpoint, const std::string& d
   if (!checkpoint.images.format.empty()) {
     const SampleFormat format = format_from(checkpoint.images.format);
     if (format.files) source.images.size = static_cast<int>(format.size.height);
+    if (format.size.channels == 1) source.images.colours = "grey";
+    source.images.check = checkpoint.images.check;
+    source.images.skip_damaged = checkpoint.images.skip_damaged;
   }
   return source;
 }
 
 DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::string& directory,
-                          std::vector<std::string>& notes) {
+                          const HostRanks& host, std::vector<std::string>& notes) {
   const DatasetEntry& entry = find(datasets(), checkpoint.dataset);
   const bool generated = entry.files.empty();
   if (generated && !directory.empty())
@@ -169,10 +178,12 @@ DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::stri
     fail_usage("{} was trained on the data set {}. Pass --data DIR.", checkpoint.file,
                checkpoint.dataset);
   const bool test_only = entry.open_test && !checkpoint.images.class_names.empty();
-  const DataSource source = source_of(checkpoint, directory);
+  DataSource source = source_of(checkpoint, directory);
+  source.host = host;
   DatasetPair data =
       test_only ? entry.open_test(source, checkpoint.images) : open_data(entry, source);
   if (!data.test) data.test = std::move(data.validation);
+  notes.insert(notes.end(), data.notes.begin(), data.notes.end());
   normalise(*data.test, checkpoint.images.normalisation, checkpoint.file);
   if (entry.own && checkpoint.images.normalisation.empty()) {
     notes.push_back(

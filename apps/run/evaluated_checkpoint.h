@@ -83,11 +83,11 @@ EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
 /// The files in `directory`, opened as in training.
 DataSource source_of(const EvaluatedCheckpoint& checkpoint, const std::string& directory);
 
-/// The test set; `train` may be null. Images are normalised as in training, and labels are those of
-/// the checkpoint's classes. Throws a usage Error if the data set has files and `directory` is
-/// empty, or the other way round. Adds to `notes` if the data differ from those of training, or if
-/// the training images give the normalisation.
+/// Collective among the ranks of a host. The test set; `train` may be null. Images are normalised
+/// as in training, and labels are those of the checkpoint's classes. Throws a usage Error if the
+/// data set has files and `directory` is empty, or the other way round. Adds to `notes` if the data
+/// differ from those of training, or if the training images give the normalisation.
 DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::string& directory,
-                          std::vector<std::string>& notes);
+                          const HostRanks& host, std::vector<std::string>& notes);
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "apps/run/broadcast.h"
 #include "collectives/comm/flight_recorder.h"
 #include "net/model.h"
 #include "src/base/check.h"
@@ -33,9 +34,12 @@ void set_augmentation(const DataOptions& o, Dataset& train) {
     train.alternate_flips(true);
   }
   const int cutout = o.mixing.cutout;
-  if (!images && (cutout > 0 || o.mixing.mixup > 0)) {
-    fail_usage("--{} needs images, and data set {} has none. Omit it.",
-               cutout > 0 ? "cutout" : "mixup", o.dataset);
+  for (const auto& [name, asked] : {std::pair("cutout", cutout > 0),
+                                    {"mixup", o.mixing.mixup > 0},
+                                    {"cutmix", o.mixing.cutmix > 0},
+                                    {"random-erase", o.mixing.erase > 0}}) {
+    if (!images && asked)
+      fail_usage("--{} needs images, and data set {} has none. Omit it.", name, o.dataset);
   }
   if (images && cutout > std::min(sample[1], sample[2])) {
     fail_usage("--cutout {} exceeds the images of data set {}, {}x{}. Use a smaller one.", cutout,
@@ -95,6 +99,15 @@ void measure(Device& device, const std::filesystem::path& folder, const std::fun
 
 }  // namespace
 
+HostRanks host_ranks(const Comm& comm) {
+  const Comm node = comm.node();
+  return {.rank = node.rank(), .count = node.size(), .gather = [node](const HostRanks::Work& mine) {
+            std::string text;
+            agree(node, [&] { text = mine(); });
+            return broadcast_object(node, node.gather(text));
+          }};
+}
+
 RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape)
     : world(world),
       options(options),
@@ -111,7 +124,10 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape)
       fail_usage("--image-size: the images of data set {} have one size. Omit it.",
                  options.data.dataset);
     }
-    data = open_data(set, options.data.source(shape.seed));
+    DataSource source = options.data.source(shape.seed);
+    source.threads = placement.threads;
+    source.host = host_ranks(comm);
+    data = open_data(set, source);
     require_fit(entry, data.train->sample_shape());
     if (options.reports.patience > 0 && !data.validation)
       fail_usage("--patience needs a validation set. Pass --validation 0.1, or omit --patience.");

@@ -53,6 +53,9 @@ class RunSetup {
   std::unique_ptr<Device> own_device_;
 };
 
+/// Collective. The ranks of this rank's host, which open a data set together.
+HostRanks host_ranks(const Comm& comm);
+
 /// Throws a usage Error if `device` has no activations of `type`.
 void require_precision(const Device& device, Type type);
 

@@ -171,7 +171,17 @@ std::string augmentation_text(const DataOptions& o) {
   }
   if (o.alternate_flips) parts.emplace_back("alternate flips");
   if (o.mixing.cutout > 0) parts.push_back(fmt::format("cutout {}", o.mixing.cutout));
+  if (o.mixing.erase > 0) parts.push_back(fmt::format("random erasing {:g}", o.mixing.erase));
   if (o.mixing.mixup > 0) parts.push_back(fmt::format("mixup {:g}", o.mixing.mixup));
+  if (o.mixing.cutmix > 0) parts.push_back(fmt::format("CutMix {:g}", o.mixing.cutmix));
+  const ColourJitter& jitter = o.images.jitter;
+  for (const auto& [name, value] : {std::pair("brightness", jitter.brightness),
+                                    {"contrast", jitter.contrast},
+                                    {"saturation", jitter.saturation},
+                                    {"hue", jitter.hue}}) {
+    if (value > 0) parts.push_back(fmt::format("{} {:g}", name, value));
+  }
+  if (o.images.trivial_augment) parts.emplace_back("TrivialAugment");
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

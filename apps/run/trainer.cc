@@ -64,6 +64,7 @@ void plan_run_of(RunSetup& setup, const Resumption& resumption, std::vector<std:
     require_same_data(resumption, setup.data.identity, setup.data.class_names, notes);
     follow_checkpoint(setup.options, resumption, setup.data, notes);
   });
+  notes.insert(notes.end(), setup.data.notes.begin(), setup.data.notes.end());
   setup.plan_steps(resumption.metadata.position);
   RunPlan& plan = setup.plan;
   plan.run = resumption.run;

@@ -12,13 +12,6 @@
 namespace lockstep {
 namespace {
 
-/// Names from files may contain any character.
-std::string one_line(std::string text) {
-  text = printable(text);
-  std::replace(text.begin(), text.end(), '\n', '?');
-  return text;
-}
-
 /// The first lines that differ; "(nothing)" after the end of a text.
 std::pair<std::string, std::string> first_difference(const std::string& here,
                                                      const std::string& there) {

@@ -35,7 +35,9 @@ enum class Purpose : std::uint32_t {
   dropout = 4,
   generate = 5,
   cutout = 6,
-  mixup = 7
+  mixup = 7,
+  erase = 8,
+  cutmix = 9
 };
 
 /// The endless stream of numbers for one (seed, purpose, epoch, index).

@@ -25,6 +25,12 @@ std::string printable(const std::string& text) {
   return result;
 }
 
+std::string one_line(const std::string& text) {
+  std::string line = printable(text);
+  std::replace(line.begin(), line.end(), '\n', '?');
+  return line;
+}
+
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {

@@ -4,6 +4,66 @@
 
 namespace lockstep {
 
+void declare_image_files(OptionRows& rows, ImageOptions& images) {
+  rows.choice("--check-images", images.check, "HOW",
+              "Check of image files at start, with --image-size\n"
+              "headers reads the header and the end of each file. decode decodes all files, which "
+              "finds every damage.",
+              kImageChecks);
+  rows.flag("--skip-damaged", images.skip_damaged,
+            "Training without damaged image files, with --image-size\n"
+            "Without it, damaged files end the run with their names. The check at start finds "
+            "them, see --check-images.")
+      .shapes_weights();
+}
+
+namespace {
+
+void declare_colours(OptionRows& rows, ImageOptions& images) {
+  rows.choice("--colours", images.colours, "HOW",
+              "Colours of image files: rgb, grey, or auto\n"
+              "auto is grey for models of one channel, otherwise rgb.",
+              kColours)
+      .shapes_weights();
+  const auto add = [&](const char* name, double& value, double most) {
+    rows.number(fmt::format("--{}", name), value, Bounds::at_least(0, most),
+                fmt::format("Largest random change of {}, with --image-size; 0: none\n"
+                            "As torchvision's ColorJitter.",
+                            name))
+        .shapes_weights();
+  };
+  add("brightness", images.jitter.brightness, 1);
+  add("contrast", images.jitter.contrast, 1);
+  add("saturation", images.jitter.saturation, 1);
+  add("hue", images.jitter.hue, 0.5);
+  rows.flag("--trivial-augment", images.trivial_augment,
+            "One random operation on each training image, with --image-size\n"
+            "As torchvision's TrivialAugmentWide.")
+      .shapes_weights();
+}
+
+void declare_mixing(OptionRows& rows, Mixing& mixing) {
+  rows.number("--cutout", mixing.cutout, Bounds::at_least(0, 1024),
+              "Side in pixels of the square cut from training images; 0: none")
+      .shapes_weights();
+  rows.number("--random-erase", mixing.erase, Bounds::at_least(0, 1),
+              "Probability of a random rectangle cut from a training image\n"
+              "It has 2 to 33 % of the image. As torchvision's RandomErasing.")
+      .shapes_weights();
+  rows.number("--mixup", mixing.mixup, Bounds::at_least(0, 4),
+              "Parameter of the Beta distribution of mixup; 0: no mixup\n"
+              "Each training image and its label are mixed with another's. The weights are "
+              "random, from Beta(this, this).")
+      .shapes_weights();
+  rows.number("--cutmix", mixing.cutmix, Bounds::at_least(0, 4),
+              "Parameter of the Beta distribution of CutMix; 0: no CutMix\n"
+              "A rectangle of another training image is pasted into each. The labels are mixed by "
+              "area. With --mixup one of both is drawn for each image.")
+      .shapes_weights();
+}
+
+}  // namespace
+
 void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   const DatasetEntry* generated = stand_in(by_default.name);
   rows.group("Data");
@@ -15,11 +75,11 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
                         generated ? fmt::format(" with --data, else {}", generated->name) : ""),
             [](const std::string& name) { find(datasets(), name); })
       .common();
-  rows.number(
-          "--image-size", images.size, Bounds::at_least(0, 4096),
-          "Edge in pixels of resized images; 0: all have one size\n"
-          "Only for --dataset folder. Images are then decoded in every epoch and need no memory. "
-          "Training sees a random part of each image, evaluation 7/8 of the shorter edge.")
+  rows.number("--image-size", images.size, Bounds::at_least(0, 4096),
+              "Edge in pixels of resized images; 0: all have one size\n"
+              "Only for --dataset folder and packed. Images are then decoded in every epoch and "
+              "need no memory. "
+              "Training sees a random part of each image, evaluation 7/8 of the shorter edge.")
       .shapes_weights()
       .is_common = by_default.resizes;
   rows.number("--crop-area", images.crop_area, Bounds::at_least(0.01, 1),
@@ -35,6 +95,8 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
               "the part is the same on any number of ranks.")
       .shapes_weights()
       .common();
+  declare_image_files(rows, images);
+  declare_colours(rows, images);
   rows.optional_number("--workers", workers, Bounds::at_least(1, 1024),
                        "Threads per rank that decode image files [half of the rank's threads]");
   const auto read_padding = [this](const std::string& text) {
@@ -53,14 +115,7 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
             "Mirroring of each training image in every second epoch\n"
             "Whether the first epoch mirrors an image is random.")
       .shapes_weights();
-  rows.number("--cutout", mixing.cutout, Bounds::at_least(0, 1024),
-              "Side in pixels of the square cut from training images; 0: none")
-      .shapes_weights();
-  rows.number("--mixup", mixing.mixup, Bounds::at_least(0, 4),
-              "Parameter of the Beta distribution of mixup; 0: no mixup\n"
-              "Each training image and its label are mixed with another's. The weights are "
-              "random, from Beta(this, this).")
-      .shapes_weights();
+  declare_mixing(rows, mixing);
 }
 
 }  // namespace lockstep

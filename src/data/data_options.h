@@ -11,6 +11,9 @@ namespace lockstep {
 /// --crop-padding auto: the data set's own padding.
 inline constexpr int kOwnPadding = -1;
 
+/// The options of finding and checking image files.
+void declare_image_files(OptionRows& rows, ImageOptions& images);
+
 struct DataOptions {
   std::string dataset;  ///< after parsing always one of datasets()
   std::string folder;   ///< of its files; empty: it is generated
@@ -19,9 +22,11 @@ struct DataOptions {
   Mixing mixing;
   ImageOptions images;
   double validation = 0;  ///< share of the training samples; 0: no validation set of these
-  int workers = 0;  ///< threads of a rank that decode image files; 0: a share of its threads
+  int workers = 0;        ///< threads of a rank that decode image files; 0: a share of its threads
 
-  DataSource source(std::uint64_t seed) const { return {folder, seed, images, validation}; }
+  DataSource source(std::uint64_t seed) const {
+    return {.folder = folder, .seed = seed, .images = images, .validation = validation};
+  }
 
   /// `by_default`: the data set that the program trains on.
   void declare(OptionRows& rows, const DatasetEntry& by_default);

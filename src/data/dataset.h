@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -57,8 +58,12 @@ struct SampleFormat {
 
 /// The augmentations of images besides those of their data set (src/data/mixing.h).
 struct Mixing {
-  int cutout = 0;   ///< side of the square that is cut out of each image; 0: none
-  float mixup = 0;  ///< alpha of the distribution that two samples are mixed by; 0: not mixed
+  int cutout = 0;    ///< side of the square that is cut out of each image; 0: none
+  float mixup = 0;   ///< alpha of the distribution that two samples are mixed by; 0: not mixed
+  float cutmix = 0;  ///< the same for the area that is pasted from another sample; 0: none
+  float erase = 0;   ///< probability of a random rectangle of zeros
+
+  bool mixes() const { return mixup > 0 || cutmix > 0; }
 };
 
 /// Read-only after construction, pad_crops(), alternate_flips() and standardise(), so any number of
@@ -95,13 +100,39 @@ class Dataset {
   SampleFormat format_;
 };
 
+/// Bounds of random changes of colours, 0 to 1 (hue: 0 to 0.5); 0: none.
+struct ColourJitter {
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+
+  bool any() const { return brightness > 0 || contrast > 0 || saturation > 0 || hue > 0; }
+};
+
 /// How image files of any size become samples.
 struct ImageOptions {
   int size = 0;                     ///< edge of the square in pixels; 0: all files have one size
   double crop_area = 0.08;          ///< smallest share of an image's area that a training crop has
   std::string flip = "horizontal";  ///< one of kFlips
+  std::string colours = "auto";     ///< one of kColours; auto: rgb
+  ColourJitter jitter = {};
+  bool trivial_augment = false;
+  std::string check = "headers";  ///< of all files at start: one of kImageChecks
+  bool skip_damaged = false;      ///< whether damaged files are left out instead of refused
+
+  std::int64_t channels() const { return colours == "grey" ? 1 : 3; }
 };
 inline const std::vector<std::string> kFlips{"none", "horizontal", "vertical", "both"};
+inline const std::vector<std::string> kColours{"auto", "rgb", "grey"};
+inline const std::vector<std::string> kImageChecks{"headers", "decode"};
+
+/// The ranks of a host, which open a data set together. As constructed: one alone.
+struct HostRanks {
+  using Work = std::function<std::string()>;
+  int rank = 0, count = 1;
+  /// Runs `mine` on each rank of the host. All get all results, by rank, or all throw Error.
+  std::function<std::vector<std::string>(const Work& mine)> gather = [](const Work& mine) {
+    return std::vector<std::string>{mine()};
+  };
+};
 
 /// The files of a data set.
 struct DataSource {
@@ -109,6 +140,8 @@ struct DataSource {
   std::uint64_t seed = 0;        ///< of generated sets
   ImageOptions images = {};
   double validation = 0;  ///< share of the training samples in the validation set
+  int threads = 1;        ///< for finding and checking files
+  HostRanks host = {};
 };
 
 /// The training set and the sets that training does not see.
@@ -120,6 +153,7 @@ struct DatasetPair {
   /// Identifies the samples, independent of their folder: a line for each file, such as
   /// "data_batch_1.bin = crc32c 6f3c9a01". Other samples have other lines.
   std::string identity;
+  std::vector<std::string> notes = {};  ///< for people: files that were left out
 
   /// With a training set.
   std::size_t bytes() const {
@@ -137,6 +171,8 @@ struct TrainedImages {
   std::string normalisation;
   std::string format = {};  ///< to_text() of their SampleFormat; empty in early checkpoints
   double validation = 0;    ///< DataSource::validation
+  std::string check = "headers";
+  bool skip_damaged = false;
 };
 
 struct DatasetEntry {

@@ -20,7 +20,7 @@ class BatchPlaces {
  public:
   BatchPlaces(Device& device, const Dataset& dataset, const LoaderSpec& spec)
       : samples_(spec.global_batch / spec.shards),
-        lists_(spec.augment && spec.mixing.mixup > 0 ? 4 : 2),
+        lists_(spec.augment && spec.mixing.mixes() ? 4 : 2),
         images_{nullptr, dataset.sample_shape().with_batch(samples_), spec.type} {
     for (int shard = 0; shard < spec.own_shards; ++shard) {
       places_.push_back(arena_.reserve(images_.bytes()));
@@ -121,10 +121,14 @@ struct Drawn {
   std::vector<Mix> mixes;  ///< by sample; empty if samples are not mixed
 };
 
-Drawn draw(std::uint64_t seed, std::uint32_t epoch, std::int64_t size, float mixup) {
+/// `mixing`: its mixup and CutMix only with spec.augment. `seen`: the shape of a sample.
+Drawn draw(const Mixing& mixing, std::uint64_t seed, std::uint32_t epoch, std::int64_t size,
+           const Shape& seen) {
   Drawn drawn{permutation(seed, epoch, size), {}};
-  for (std::int64_t sample = 0; mixup > 0 && sample < size; ++sample)
-    drawn.mixes.push_back(draw_mix(seed, epoch, static_cast<std::uint32_t>(sample), size, mixup));
+  for (std::int64_t sample = 0; mixing.mixes() && sample < size; ++sample) {
+    drawn.mixes.push_back(
+        draw_mix(mixing, seed, epoch, static_cast<std::uint32_t>(sample), size, seen[1], seen[2]));
+  }
   return drawn;
 }
 
@@ -139,7 +143,8 @@ class ResidentLoader : public Loader {
         kept_(ceil_div(spec.global_batch - 1, size_) + 1),
         set_(device, dataset),
         places_(device, dataset, spec),
-        mixup_(spec.augment ? spec.mixing.mixup : 0),
+        seen_(dataset.sample_shape()),
+        mixing_(spec.augment ? spec.mixing : Mixing{}),
         orders_(device.allocate(static_cast<std::size_t>(kept_) * epoch_bytes(), Place::device)),
         position_(spec.first_position),
         next_epoch_(position_ / size_) {
@@ -159,7 +164,7 @@ class ResidentLoader : public Loader {
       const std::int64_t place = next_epoch_++ % kept_;
       device_.copy(stream, orders_.get() + static_cast<std::size_t>(place) * order_bytes(),
                    staging.memory.get(), order_bytes());
-      if (mixup_ > 0) {
+      if (mixing_.mixes()) {
         std::byte* from = staging.memory.get() + order_bytes();
         std::memcpy(from, drawn.mixes.data(), mix_bytes());
         device_.copy(stream, mixes() + static_cast<std::size_t>(place) * mix_bytes(), from,
@@ -180,7 +185,7 @@ class ResidentLoader : public Loader {
                         .augment = spec_.augment,
                         .seed = spec_.seed,
                         .mixing = spec_.mixing,
-                        .mixes = mixup_ > 0 ? reinterpret_cast<const Mix*>(mixes()) : nullptr},
+                        .mixes = mixing_.mixes() ? reinterpret_cast<const Mix*>(mixes()) : nullptr},
                        {batch.images, batch.labels, batch.other_labels, batch.weights});
     return batch;
   }
@@ -192,15 +197,15 @@ class ResidentLoader : public Loader {
 
  private:
   std::size_t order_bytes() const { return size_ * sizeof(std::uint32_t); }
-  std::size_t mix_bytes() const { return mixup_ > 0 ? size_ * sizeof(Mix) : 0; }
+  std::size_t mix_bytes() const { return mixing_.mixes() ? size_ * sizeof(Mix) : 0; }
   std::size_t epoch_bytes() const { return order_bytes() + mix_bytes(); }
   /// The mixes, which follow the orders.
   std::byte* mixes() const {
     return orders_.get() + static_cast<std::size_t>(kept_) * order_bytes();
   }
   void draw_ahead() {
-    drawn_ = std::async(std::launch::async, draw, spec_.seed,
-                        static_cast<std::uint32_t>(next_epoch_), size_, mixup_);
+    drawn_ = std::async(std::launch::async, draw, mixing_, spec_.seed,
+                        static_cast<std::uint32_t>(next_epoch_), size_, seen_);
   }
 
   Device& device_;
@@ -209,7 +214,8 @@ class ResidentLoader : public Loader {
   std::int64_t kept_;  ///< orders on the device: as many as epochs meet in one step
   ResidentSet set_;
   BatchPlaces places_;
-  float mixup_;
+  Shape seen_;  ///< of a sample
+  Mixing mixing_;
   Memory orders_;  ///< and mixes
   std::vector<Staging> stagings_;
   std::int64_t position_;    ///< of the first sample of the next step

@@ -99,7 +99,7 @@ struct HostLoader::Body {
         shard_batch(how.shards > 0 ? how.global_batch / how.shards : 0),
         sample(from.sample_shape()),
         format(format_of(from)),
-        mixes(how.augment && how.mixing.mixup > 0) {
+        mixes(how.augment && how.mixing.mixes()) {
     expect(spec.global_batch > 0 && spec.shards > 0 && spec.global_batch % spec.shards == 0,
            "the number of shards must divide the global batch");
     expect(spec.first_shard >= 0 && spec.own_shards > 0 &&
@@ -109,7 +109,8 @@ struct HostLoader::Body {
            "a loader needs a position and a depth");
     expect(dataset.size() > 0 && dataset.size() <= std::numeric_limits<std::uint32_t>::max(),
            "samples are numbered with 32 bits");
-    expect((spec.mixing.cutout == 0 && spec.mixing.mixup == 0) || sample.rank() == 4,
+    expect((spec.mixing.cutout == 0 && spec.mixing.erase == 0 && !spec.mixing.mixes()) ||
+               sample.rank() == 4,
            "only images are cut and mixed");
     for (int i = 0; i < spec.depth + spec.held; ++i) {
       slots.push_back(
@@ -172,10 +173,11 @@ struct HostLoader::Body {
       make_sample(format, source, nullptr, slot.images + at * sample_bytes(), spec.type);
       return;
     }
-    const Mix mix = draw_mix(spec.seed, key.epoch, key.sample, dataset.size(), spec.mixing.mixup);
+    const Mix mix = draw_mix(spec.mixing, spec.seed, key.epoch, key.sample, dataset.size(),
+                             sample[1], sample[2]);
     const SampleKey other_key{key.epoch, mix.partner};
     Random other_random = numbers_of(other_key);
-    const MixedSource other{source_of(other_key, other_random, partner), mix.weight};
+    const MixedSource other{source_of(other_key, other_random, partner), mix};
     slot.other_labels[at] = dataset.label(mix.partner);
     slot.weights[at] = mix.weight;
     make_sample(format, source, &other, slot.images + at * sample_bytes(), spec.type);

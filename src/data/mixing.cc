@@ -3,22 +3,63 @@
 #include <algorithm>
 
 namespace lockstep {
+namespace {
+
+/// A number of the distribution Beta(alpha, alpha). Joehnk's method: draw two powers of uniform
+/// numbers until their sum is at most 1. The result is the share of the first. Computed in
+/// logarithms, because powers underflow for a small alpha.
+float draw_beta(Random& random, float alpha) {
+  const auto power = [&] { return std::log((random.next() + 1.0) * 0x1p-32) / alpha; };
+  for (;;) {
+    const double one = power(), two = power(), larger = std::max(one, two);
+    if (std::exp(one) + std::exp(two) > 1) continue;
+    return static_cast<float>(std::exp(one - larger) /
+                              (std::exp(one - larger) + std::exp(two - larger)));
+  }
+}
+
+/// The rectangle around any pixel that has 1 - share of the image, without what lies outside.
+Mix draw_cutmix(Random& random, std::int64_t size, float alpha, int height, int width) {
+  Mix mix;
+  mix.partner = random.below(static_cast<std::uint32_t>(size));
+  const double half = 0.5 * std::sqrt(1 - double{draw_beta(random, alpha)});
+  const auto span = [&](int extent, int& begin, int& count) {
+    const int centre = static_cast<int>(random.below(static_cast<std::uint32_t>(extent))),
+              reach = static_cast<int>(half * extent);
+    begin = std::max(centre - reach, 0);
+    count = std::min(centre + reach, extent) - begin;
+  };
+  Rectangle& box = mix.pasted;
+  span(width, box.left, box.width);
+  span(height, box.top, box.height);
+  mix.weight =
+      static_cast<float>(1 - double{1} * box.height * box.width / (double{1} * height * width));
+  if (box.height == 0 || box.width == 0) mix.weight = 1;
+  return mix;
+}
+
+}  // namespace
 
 Mix draw_mix(std::uint64_t seed, std::uint32_t epoch, std::uint32_t sample, std::int64_t size,
              float alpha) {
   Random random(seed, Purpose::mixup, epoch, sample);
   Mix mix;
   mix.partner = random.below(static_cast<std::uint32_t>(size));
-  // Joehnk's method: draw two powers of uniform numbers until their sum is at most 1. The weight is
-  // the share of the first. Computed in logarithms, because powers underflow for a small alpha.
-  const auto power = [&] { return std::log((random.next() + 1.0) * 0x1p-32) / alpha; };
-  for (;;) {
-    const double one = power(), two = power(), larger = std::max(one, two);
-    if (std::exp(one) + std::exp(two) > 1) continue;
-    mix.weight = static_cast<float>(std::exp(one - larger) /
-                                    (std::exp(one - larger) + std::exp(two - larger)));
-    return mix;
+  mix.weight = draw_beta(random, alpha);
+  return mix;
+}
+
+Mix draw_mix(const Mixing& options, std::uint64_t seed, std::uint32_t epoch, std::uint32_t sample,
+             std::int64_t size, std::int64_t height, std::int64_t width) {
+  if (options.cutmix > 0) {
+    Random random(seed, Purpose::cutmix, epoch, sample);
+    const bool chosen = random.below(2) == 1;
+    if (chosen || options.mixup == 0) {
+      return draw_cutmix(random, size, options.cutmix, static_cast<int>(height),
+                         static_cast<int>(width));
+    }
   }
+  return draw_mix(seed, epoch, sample, size, options.mixup);
 }
 
 }  // namespace lockstep

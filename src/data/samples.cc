@@ -75,7 +75,7 @@ template <class T, class Kind, class Seen, class Team>
 template <class T, class Kind, class Seen, class Team>
 HOST_DEVICE void write_mixed(const Kind& kind, const Seen& own, const Seen& other,
                              const ImageEdits& own_edits, const ImageEdits& other_edits,
-                             float weight, T* y, Team team) {
+                             const Mix& mix, T* y, Team team) {
   const int columns = kind.columns(), channels = kind.channels();
   for (int i = team.lane; i < kind.lines() * columns; i += team.lanes) {
     const int row = i / columns, column = i - row * columns;
@@ -83,9 +83,26 @@ HOST_DEVICE void write_mixed(const Kind& kind, const Seen& own, const Seen& othe
 #pragma unroll 1  // all channels at once need more registers than a thread has
 #endif
     for (int c = 0; c < channels; ++c) {
-      y[i * channels + c] = T(mixed(weight, own_edits.at(row, column, own(i, c)),
-                                    other_edits.at(row, column, other(i, c))));
+      y[i * channels + c] = T(mix.at(row, column, own_edits.at(row, column, own(i, c)),
+                                     other_edits.at(row, column, other(i, c))));
     }
+  }
+}
+
+/// Values in rows of `row` values.
+template <class T>
+void mix_values(const Mix& mix, int lines, int row, int channels, const float* own,
+                const float* other, T* y) {
+  const Rectangle& pasted = mix.pasted;
+  if (pasted.height == 0) {
+    for (std::int64_t i = 0; i < std::int64_t{lines} * row; ++i)
+      y[i] = T(mixed(mix.weight, own[i], other[i]));
+    return;
+  }
+  const int begin = pasted.left * channels, end = begin + pasted.width * channels;
+  for (int line = 0; line < lines; ++line, own += row, other += row, y += row) {
+    const bool touched = line >= pasted.top && line < pasted.top + pasted.height;
+    for (int i = 0; i < row; ++i) y[i] = T(touched && i >= begin && i < end ? other[i] : own[i]);
   }
 }
 
@@ -93,6 +110,12 @@ HOST_DEVICE void write_mixed(const Kind& kind, const Seen& own, const Seen& othe
 template <class T, class Kind>
 void write_here(const Kind& given, const SampleSource& source, T* y) {
   const Kind kind = given;  // whose members no store can change
+  if constexpr (std::is_same_v<Kind, Values>) {
+    const auto* values = reinterpret_cast<const float*>(source.bytes);
+    const int count = kind.lines() * kind.columns() * kind.channels();
+    for (int i = 0; i < count; ++i) y[i] = T(values[i]);
+    return source.edits.apply(y, kind.lines(), kind.columns(), kind.channels(), Alone{});
+  }
   constexpr bool kFixed = Kind::kWindowBytes > 0;
   std::conditional_t<kFixed, std::array<std::uint8_t, Kind::kWindowBytes>,
                      std::unique_ptr<std::uint8_t[]>>
@@ -173,7 +196,7 @@ struct MakeSample {
         weights[row] = mix.weight;
       }
       write_mixed(kind, own, see(id.epoch, mix.partner, team), own_edits,
-                  edits(id.epoch, mix.partner), mix.weight, y, team);
+                  edits(id.epoch, mix.partner), mix, y, team);
     } else {
       write_sample(kind, own, own_edits, y, team);
     }
@@ -223,7 +246,8 @@ void make_sample(const SampleFormat& format, const SampleSource& own, const Mixe
       float *mine = values.get(), *others = mine + count;
       write_here(kind, own, mine);
       write_here(kind, other->source, others);
-      for (std::int64_t i = 0; i < count; ++i) y[i] = T(mixed(other->weight, mine[i], others[i]));
+      mix_values(other->mix, kind.lines(), kind.columns() * kind.channels(), kind.channels(), mine,
+                 others, y);
     });
   };
   format.kind == SampleFormat::Kind::values ? make(Values(format)) : with_kind(format, make);

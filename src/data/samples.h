@@ -19,10 +19,10 @@ struct SampleSource {
   ImageEdits edits = {};
 };
 
-/// Another sample that is mixed in; `weight` is that of the own sample.
+/// Another sample that is mixed in.
 struct MixedSource {
   SampleSource source;
-  float weight = 1;
+  Mix mix;
 };
 
 /// Writes one sample to `out` as elements of `type`, on the calling thread. `other` may be null.

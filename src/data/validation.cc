@@ -58,8 +58,7 @@ void divide(DatasetPair& pair, double share) {
   require(!training.empty() && !validation.empty(),
           "--validation {:g} leaves {} of {} training samples. Pass another share.", share,
           training.size(), all->size());
-  pair.identity +=
-      fmt::format("validation samples = {} of {}\n", validation.size(), all->size());
+  pair.identity += fmt::format("validation samples = {} of {}\n", validation.size(), all->size());
   pair.train = std::make_unique<Part>(all, std::move(training), "training", true);
   pair.validation = std::make_unique<Part>(all, std::move(validation), "validation", false);
 }

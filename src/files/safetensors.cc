@@ -20,9 +20,8 @@ static_assert(std::endian::native == std::endian::little, "the file is little-en
 constexpr std::uint64_t kLongestHeader = 100'000'000;
 
 [[noreturn]] void damaged(const std::filesystem::path& file, const std::string& why) {
-  std::string line = printable(why);
-  std::replace(line.begin(), line.end(), '\n', '?');
-  fail("{} is damaged or not a safetensors file: {}. Use another file.", file.string(), line);
+  fail("{} is damaged or not a safetensors file: {}. Use another file.", file.string(),
+       one_line(why));
 }
 
 /// Bytes of a number; 0: the type is unknown.

@@ -34,6 +34,19 @@ ranks 2 "${run[@]}" --steps 24 --workers 2 --checkpoint-dir "$folder/parts"
 expect "a resume on other ranks" test "$code" = 0
 expect_same_state "a resume on other ranks" "$(step_file "$folder/whole" 24)" "$(step_file "$folder/parts" 24)"
 
+run "$build/pack_images" "$photos" "$folder/photos.h5"
+expect "packing" test "$code" = 0
+ranks 2 "${run[@]}" --steps 24 --dataset packed --data "$folder/photos.h5" --checkpoint-dir "$folder/packed"
+expect "training on packed images" test "$code" = 0
+expect_same_state "packed images" "$(step_file "$folder/whole" 24)" "$(step_file "$folder/packed" 24)"
+ranks 1 evaluate "$folder/packed" --data "$folder/photos.h5"
+expect "evaluate reads packed images" grep -q 'top-1 100.00 %.*12 samples' "$folder/out"
+edits=(--brightness 0.4 --hue 0.1 --trivial-augment --random-erase 0.5 --cutmix 1 --mixup 0.2)
+ranks 2 "${run[@]}" "${edits[@]}" --steps 4 --checkpoint-dir "$folder/two"
+expect_line "the summary names the changes" '^augmented random.erasing.0\.5 CutMix.1 brightness.0\.4 TrivialAugment'
+ranks 1 "${run[@]}" "${edits[@]}" --steps 4 --checkpoint-dir "$folder/one"
+expect_same_state "changes on other ranks" "$(step_file "$folder/two" 4)" "$(step_file "$folder/one" 4)"
+
 ranks 1 evaluate "$folder/whole" --data "$photos"
 expect "evaluate reads the size from the checkpoint" grep -q 'top-1 100.00 %.*12 samples' "$folder/out"
 
@@ -82,5 +95,10 @@ ranks 2 train_cifar --image-size 16 --steps 1
 expect_error "a set of one size" 2 'train_cifar: --image-size'
 cp "$folder/bad.jpg" "$photos/train/red/bad.jpg"
 ranks 2 "${run[@]}" --steps 24
-expect_error "a damaged training image" 1 'train_images: .*bad.jpg'
+expect_error "a damaged training image" 1 'train_images: .*bad.jpg --skip-damaged'
+ranks 2 "${run[@]}" --steps 24 --skip-damaged --checkpoint-dir "$folder/skipped"
+expect "damaged images are left out" grep -qE '^note +.*1 of 37.*bad.jpg' "$folder/out"
+expect_same_state "without damaged images" "$(step_file "$folder/whole" 24)" "$(step_file "$folder/skipped" 24)"
+ranks 2 train_mnist --dataset folder --data "$photos" --image-size 28 --flip none --skip-damaged --steps 1
+expect "grey images for a model of one channel" test "$code" = 0
 finish

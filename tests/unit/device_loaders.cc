@@ -168,7 +168,7 @@ TEST(DeviceLoader, MakesTheHostsBatchesOfWholeImagesAndOfWords) {
 TEST(DeviceLoader, CutsAndMixesAsTheHostDoes) {
   const auto device = tested_device();
   for (const SampleFormat& format : {kCroppedImages, kDigitFormat, kWhole[0], kWhole[2]}) {
-    for (const Mixing mixing : {Mixing{3, 0}, Mixing{0, 0.5f}, Mixing{4, 0.5f}}) {
+    for (const Mixing mixing : {Mixing{3, 0}, Mixing{0, 0.5f}, Mixing{4, 0.5f, 0.5f, 0.5f}}) {
       Noise set(format, 41);
       set.pad_crops(7);
       set.alternate_flips(mixing.cutout == 4);

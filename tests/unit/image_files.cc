@@ -4,6 +4,7 @@
 #include <jpeglib.h>
 #include <png.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <set>
 
@@ -54,7 +55,8 @@ struct JpegKind {
   J_COLOR_SPACE colours = JCS_RGB;
   int channels = 3;
   bool progressive = false;
-  Bytes marker = {};  ///< contents of APP1
+  Bytes marker = {};    ///< contents of APP1
+  int sampling = 0x11;  ///< of brightness: horizontal, vertical
 };
 
 Bytes jpeg_of(const Bytes& pixels, int width, int height, const JpegKind& kind = {}) {
@@ -73,6 +75,8 @@ Bytes jpeg_of(const Bytes& pixels, int width, int height, const JpegKind& kind =
   jpeg_set_quality(&info, 100, TRUE);
   for (int c = 0; c < info.num_components; ++c)
     info.comp_info[c].h_samp_factor = info.comp_info[c].v_samp_factor = 1;
+  info.comp_info[0].h_samp_factor = kind.sampling >> 4;
+  info.comp_info[0].v_samp_factor = kind.sampling & 15;
   if (kind.progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
   if (!kind.marker.empty()) {
@@ -188,6 +192,49 @@ TEST(ImageFiles, JpegIsDecodedNoSmallerThanNeeded) {
   EXPECT_EQ(side(16), 16);
   EXPECT_EQ(side(1), 8);
   expect_near(decode_image(file, "a", 16), 3, 12, {0, 255, 0});
+}
+
+TEST(ImageFiles, PartsOfJpegHaveThePixelsOfTheWhole) {
+  constexpr int kWidth = 203, kHeight = 151;
+  Bytes pixels;
+  Random noise(1, Purpose::generate, 0, 0);
+  for (int i = 0; i < kWidth * kHeight * 3; ++i)
+    pixels.push_back(static_cast<std::uint8_t>(noise.below(256)));
+  Random random(2, Purpose::generate, 0, 0);
+  for (const int sampling : {0x11, 0x21, 0x12, 0x22, 0x41}) {
+    for (const int orientation : {1, 6, 7, 3, 8}) {
+      Bytes marker = bytes_of("4578696600004d4d002a0000000800010112000300000001000000000000");
+      marker[25] = static_cast<std::uint8_t>(orientation);
+      const Bytes file =
+          jpeg_of(pixels, kWidth, kHeight,
+                  {.progressive = orientation == 3, .marker = marker, .sampling = sampling});
+      const ImageSize size = image_size(file, "a");
+      for (int i = 0; i < 6; ++i) {
+        const Box box = random_box(size, {.least_area = 0.02}, random);
+        for (const int edge : {8, 40, 200}) {
+          const ImagePart part = decode_part(file, "a", box, edge);
+          const int least = static_cast<int>(
+              std::ceil(double{1} * edge / static_cast<double>(std::min(box.height, box.width)) *
+                        static_cast<double>(std::min(size.height, size.width))));
+          const Image whole = decode_image(file, "a", least);
+          Bytes seen(192), wanted(192);
+          resize(part.image, part.box, 8, 8, seen.data());
+          Box same = box;
+          const auto at = [&](std::int64_t place, std::int64_t of, std::int64_t now) {
+            return (place * now + of / 2) / of;
+          };
+          if (!(whole.size == size)) {
+            same.top = at(box.top, size.height, whole.size.height);
+            same.left = at(box.left, size.width, whole.size.width);
+            same.height = part.box.height;
+            same.width = part.box.width;
+          }
+          resize(whole, same, 8, 8, wanted.data());
+          ASSERT_EQ(seen, wanted) << sampling << " " << orientation << " " << edge;
+        }
+      }
+    }
+  }
 }
 
 TEST(ImageFiles, DamagedFilesAreNamed) {

@@ -1,4 +1,5 @@
-// Cutout and mixup: what is drawn for a sample depends on nothing else, and is as their papers say.
+// Cutout, random erasing, mixup and CutMix: what is drawn for a sample depends on nothing else, and
+// is as their papers say.
 #include "src/data/mixing.h"
 
 #include <gtest/gtest.h>
@@ -23,6 +24,47 @@ TEST(Cutout, IsASquareAroundAnyPixel) {
   EXPECT_EQ(*centres.begin(), std::pair(0, 0));
   EXPECT_EQ(*centres.rbegin(), std::pair(kHeight - 1, kWidth - 1));
   EXPECT_FALSE(Cutout{}.has(0, 0)) << "as constructed there is none";
+}
+
+TEST(Erasing, IsARectangleWithinTheImage) {
+  int none = 0;
+  double area = 0;
+  for (std::uint32_t sample = 0; sample < 4000; ++sample) {
+    Random random(1, Purpose::erase, 2, sample);
+    const Erasing cut = Erasing::draw(random, 0.25f, 40, 60);
+    none += cut.height == 0;
+    area += cut.height * cut.width / 2400.0;
+    EXPECT_TRUE(cut.top >= 0 && cut.left >= 0 && cut.top + cut.height <= 40 &&
+                cut.left + cut.width <= 60);
+    if (cut.height < 8 || cut.width < 8) continue;
+    const double ratio = double{1} * cut.height / cut.width;
+    EXPECT_GT(ratio, 0.26);
+    EXPECT_LT(ratio, 3.7);
+    EXPECT_LT(cut.height * cut.width, 0.36 * 2400);
+  }
+  EXPECT_NEAR(none, 3000, 120);
+  EXPECT_NEAR(area / (4000 - none), 0.17, 0.02);
+}
+
+TEST(CutMix, PastesTheAreaThatItsWeightLeaves) {
+  const Mixing cutmix{.cutmix = 1}, both{.mixup = 0.4f, .cutmix = 1};
+  double sum = 0;
+  int pasted = 0;
+  for (std::uint32_t sample = 0; sample < 4000; ++sample) {
+    const Mix mix = draw_mix(cutmix, 1, 2, sample, 50, 30, 40);
+    int own = 0;
+    for (int row = 0; row < 30; ++row)
+      for (int column = 0; column < 40; ++column) own += mix.at(row, column, 1, 0) == 1;
+    EXPECT_NEAR(mix.weight, own / 1200.0, 1e-6);
+    sum += mix.weight;
+    pasted += draw_mix(both, 1, 2, sample, 50, 30, 40).pasted.height > 0;
+  }
+  EXPECT_NEAR(sum / 4000, 0.69, 0.03) << "parts of rectangles lie outside";
+  EXPECT_NEAR(pasted, 1950, 150) << "one of both";
+  const Mix mixup = draw_mix({.mixup = 0.4f}, 1, 2, 3, 50, 30, 40),
+            same = draw_mix(1, 2, 3, 50, 0.4f);
+  EXPECT_EQ(mixup.weight, same.weight);
+  EXPECT_EQ(mixup.at(0, 0, 4, 8), mixed(same.weight, 4, 8));
 }
 
 TEST(Mix, HasAnyPartnerAndAWeightOfBeta) {

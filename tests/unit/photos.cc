@@ -8,6 +8,7 @@
 #include <set>
 
 #include "src/data/image/image.h"
+#include "src/data/image/packed.h"
 #include "src/data/loader.h"
 #include "src/data/sets/images.h"
 #include "src/data/standard.h"
@@ -178,15 +179,118 @@ TEST_F(Photos, LeaveOtherFilesOut) {
 }
 
 TEST_F(Photos, RefuseWhatCannotBeTrainedOn) {
-  put(at("train/cat/a.png"), "no image");
   const DatasetPair pair = open_folder(source());
-  EXPECT_THAT(error_of([&] { read(*pair.train, 0); }), HasSubstr(at("train/cat/a.png").string()));
+  put(at("train/cat/a.png"), "no image");
+  EXPECT_THAT(error_of([&] { read(*pair.train, 0); }), HasSubstr(at("train/cat/a.png").string()))
+      << "changed during the run";
   fs::remove_all(at("val/dog"));
   EXPECT_THAT(refusal(source()), HasSubstr("1 class folders"));
   fs::create_directories(at("val/dog"));
   EXPECT_THAT(refusal(source()), HasSubstr(at("val/dog").string()));
   fs::remove_all(at("val"));
   EXPECT_THAT(refusal(source()), HasSubstr("neither val/ nor test/"));
+}
+
+TEST_F(Photos, NameAllDamagedFilesOrLeaveThemOut) {
+  DataSource asked = source();
+  const std::string before = open_folder(asked).identity;
+  put(at("train/cat/0.png"), "");
+  put(at("train/cat/x\n.jpg"), "no image");
+  std::ifstream in(at("train/dog/a.png"), std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(in), {}};
+  put(at("val/dog/cut.png"), whole.substr(0, whole.size() - 30));
+  std::string wide = whole;
+  wide.replace(16, 8, std::string("\0\0\x75\x30\0\0\x75\x30", 8));  // 30,000 x 30,000 pixels
+  put(at("val/dog/wide.png"), wide);
+  const std::string error = refusal(asked);
+  for (const char* part : {"4 of 12", "0.png", "x?.jpg", "cut.png", "wide.png", "--skip-damaged"})
+    EXPECT_THAT(error, HasSubstr(part));
+  // Each of two ranks checks its half, and both see the same.
+  asked.images.skip_damaged = true;
+  const DatasetPair pair = open_folder(asked);
+  EXPECT_EQ(pair.train->size(), 4);
+  EXPECT_EQ(pair.validation->size(), 4);
+  EXPECT_EQ(pair.identity, before);
+  ASSERT_EQ(pair.notes.size(), 1u);
+  EXPECT_THAT(pair.notes[0], HasSubstr("4 of 12"));
+  // Damage behind the header of a file that ends well.
+  for (std::string name : {"0.png", "x\n.jpg"}) fs::remove(at("train/cat/" + name));
+  for (std::string name : {"cut.png", "wide.png"}) fs::remove(at("val/dog/" + name));
+  std::string bad = whole;
+  bad[bad.size() / 2] ^= 0x55;
+  put(at("train/dog/bad.png"), bad);
+  asked.images.skip_damaged = false;
+  EXPECT_EQ(open_folder(asked).train->size(), 5);
+  asked.images.check = "decode";
+  EXPECT_THAT(refusal(asked), HasSubstr("bad.png"));
+}
+
+TEST_F(Photos, PackedAreTheSame) {
+  const fs::path file = at("photos.h5");
+  std::vector<std::string> notes;
+  pack_images(source(), file, notes);
+  DataSource asked = source();
+  asked.folder = file;
+  const DatasetPair packed = open_packed(asked), pair = open_folder(source());
+  EXPECT_EQ(packed.identity, pair.identity);
+  EXPECT_EQ(packed.class_names, pair.class_names);
+  for (std::int64_t i = 0; i < 4; ++i) {
+    Random random(1, Purpose::augment, 0, 1), same = random;
+    EXPECT_EQ(read(*packed.train, i, &random), read(*pair.train, i, &same));
+    EXPECT_EQ(read(*packed.validation, i), read(*pair.validation, i));
+    EXPECT_EQ(packed.train->label(i), pair.train->label(i));
+  }
+  EXPECT_THAT(error_of([&] { pack_images(source(), file, notes); }), HasSubstr("exists"));
+  // A damaged file is refused when it is opened, or when the image is read.
+  std::ifstream in(file, std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(in), {}};
+  const std::vector<float> first = read(*pair.train, 0);
+  asked.folder = at("damaged.h5");
+  int refused = 0;
+  for (std::size_t place = 0; place < whole.size(); place += 1 + whole.size() / 997) {
+    std::string damaged = whole;
+    damaged[place] ^= 0x41;
+    put(asked.folder, place % 5 == 0 ? whole.substr(0, place) : damaged);
+    refused += error_of([&] {
+                 const DatasetPair opened = open_packed(asked);
+                 for (std::int64_t i = 0; i < 4; ++i) read(*opened.validation, i);
+                 EXPECT_EQ(read(*opened.train, 0), first);
+                 for (std::int64_t i = 0; i < 4; ++i) read(*opened.train, i);
+               }) != "";
+  }
+  EXPECT_GT(refused, 600);
+  for (const fs::path& left : fs::directory_iterator(folder_.path()))
+    EXPECT_EQ(left.string().find(".tmp-"), std::string::npos);
+}
+
+TEST_F(Photos, OfGreyHaveOneChannel) {
+  DataSource asked = source();
+  asked.images.colours = "grey";
+  const DatasetPair grey = open_folder(asked), rgb = open_folder(source());
+  EXPECT_EQ(grey.validation->sample_shape(), (Shape{1, 16, 16, 1}));
+  const std::vector<float> one = read(*grey.validation, 0), three = read(*rgb.validation, 0);
+  const Standard &a = grey.validation->format().standard, &b = rgb.validation->format().standard;
+  double light = 0;
+  for (std::size_t c = 0; c < 3; ++c)
+    light += std::array{0.299, 0.587, 0.114}[c] * (three[3 * 100 + c] * b.deviation[c] + b.mean[c]);
+  EXPECT_NEAR(one[100] * a.deviation[0] + a.mean[0], light, 0.6);
+  SampleFormat format = format_from(to_text(grey.train->format()));
+  format.standard = a;
+  const std::string name = at("val/cat/a.png");
+  EXPECT_EQ(read(*images_for_use({.names = {name}, .labels = {0}, .classes = 2}, format), 0), one);
+}
+
+TEST_F(Photos, AreEditedByTheNumbersOfTheSample) {
+  DataSource asked = source();
+  asked.images.jitter = {0.4, 0.4, 0.4, 0.1};
+  asked.images.trivial_augment = true;
+  const DatasetPair edited = open_folder(asked), plain = open_folder(source());
+  Random random(1, Purpose::augment, 3, 2), same = random, other = random;
+  const auto values = read(*edited.train, 2, &random);
+  EXPECT_EQ(values, read(*edited.train, 2, &same));
+  EXPECT_NE(values, read(*plain.train, 2, &other));
+  EXPECT_EQ(read(*edited.validation, 2), read(*plain.validation, 2))
+      << "evaluation sees no changes";
 }
 
 TEST_F(Photos, HaveAnIdentityOfNamesAndSizes) {
@@ -222,19 +326,19 @@ TEST_F(Photos, InUseAreSeenAsInEvaluation) {
   SampleFormat format = format_from(to_text(pair.train->format()));
   format.standard = pair.train->format().standard;
   const std::vector<std::string> names{at("val/cat/a.png").string()};
-  const auto set = images_for_use({{}, names, {0}, 2}, format);
+  const auto set = images_for_use({.names = names, .labels = {0}, .classes = 2}, format);
   EXPECT_EQ(set->sample_shape(), (Shape{1, 16, 16, 3}));
   EXPECT_EQ(read(*set, 0), read(*pair.validation, 0));
 
   const SampleFormat grey{.kind = SampleFormat::Kind::images, .size = {4, 8, 1}};
-  const auto small = images_for_use({{}, names, {0}, 2}, grey);
+  const auto small = images_for_use({.names = names, .labels = {0}, .classes = 2}, grey);
   EXPECT_EQ(small->sample_shape(), (Shape{1, 4, 8, 1}));
   const std::vector<float> values = read(*small, 0);
   EXPECT_GT(values[7], values[0]) << "red grows to the right";
   EXPECT_NEAR(values[18], 0.299 * 143 + 0.587 * 143 + 0.114 * 25, 20);
 
   const SampleFormat planes{.kind = SampleFormat::Kind::images, .size = {4, 4, 3, true}};
-  const auto colours = images_for_use({{}, names, {0}, 2}, planes);
+  const auto colours = images_for_use({.names = names, .labels = {0}, .classes = 2}, planes);
   EXPECT_NEAR(read(*colours, 0)[2], 25, 1) << "blue";
   const std::uint8_t* stored = nullptr;
   std::vector<std::uint8_t> buffer(48);

@@ -1,12 +1,7 @@
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <string_view>
 
 #include "src/base/check.h"
+#include "src/base/text.h"
 #include "src/data/image/formats.h"
 
 namespace lockstep {
@@ -34,9 +29,12 @@ Format require_format(const EncodedImage& file) {
 
 }  // namespace
 
-void fail_image(const std::string& name, const std::string& why) {
-  fail("{} is no readable image: {}. Use another file, or move it out of the folder.", name, why);
-}
+DamagedImage::DamagedImage(const std::string& file, const std::string& why)
+    : Error(one_line(
+          fmt::format("{} is no readable image: {}. Use another file, or move it out of the folder.", file, why))),
+      why_(why) {}
+
+void fail_image(const std::string& name, const std::string& why) { throw DamagedImage(name, why); }
 
 void require_size(const EncodedImage& file, std::int64_t height, std::int64_t width) {
   if (height < 1 || width < 1 || height > kLargestEdge || width > kLargestEdge) {
@@ -87,37 +85,11 @@ Image decode_image(std::span<const std::uint8_t> file, const std::string& name, 
   }
 }
 
-std::vector<std::uint8_t> read_image_bytes(const std::filesystem::path& path) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  const std::string name = path.string();
-  // O_NONBLOCK: opening a pipe would wait for its writer.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0)
-    fail("cannot open {}: {}. Check its name and permissions.", name, std::strerror(errno));
-  struct Close {
-    int descriptor;
-    ~Close() { ::close(descriptor); }
-  } const close_at_end{descriptor};
-  struct stat status {};
-  const bool known = ::fstat(descriptor, &status) == 0;
-  require(known && S_ISREG(status.st_mode),
-          "{} is not a regular file. Use another file, or move it out of the folder.", name);
-  if (status.st_size > kMost) fail_image(name, "it is longer than 1 GiB");
-  std::vector<std::uint8_t> bytes(status.st_size);
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t got = ::read(descriptor, &bytes[done], bytes.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail("cannot read {}: {}", name, std::strerror(errno));
-    if (got == 0) break;  // it was cut meanwhile, and its decoder finds that
-    done += static_cast<std::size_t>(got);
-  }
-  bytes.resize(done);
-  return bytes;
-}
-
-Image read_image(const std::filesystem::path& path) {
-  return decode_image(read_image_bytes(path), path.string());
+ImagePart decode_part(std::span<const std::uint8_t> file, const std::string& name, const Box& box,
+                      int edge) {
+  const EncodedImage encoded{file, name};
+  if (require_format(encoded) == Format::jpeg) return decode_jpeg_part(encoded, box, edge);
+  return {decode_image(file, name), box};
 }
 
 }  // namespace lockstep

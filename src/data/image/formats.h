@@ -14,9 +14,9 @@ struct EncodedImage {
   const std::string& name;
 };
 
-/// Throws Error: the file is not a readable image, because of `why`.
+/// Throws DamagedImage.
 [[noreturn]] void fail_image(const std::string& name, const std::string& why);
-/// Throws Error if an edge is longer than kLargestEdge.
+/// Throws DamagedImage if an edge is longer than kLargestEdge.
 void require_size(const EncodedImage& file, std::int64_t height, std::int64_t width);
 /// RGB of `pixels` RGBA pixels in front of white.
 std::vector<std::uint8_t> in_front_of_white(const std::uint8_t* rgba, std::int64_t pixels);
@@ -25,6 +25,8 @@ std::vector<std::uint8_t> in_front_of_white(const std::uint8_t* rgba, std::int64
 
 ImageSize jpeg_size(const EncodedImage& file);
 Image decode_jpeg(const EncodedImage& file, int least);
+/// decode_part().
+ImagePart decode_jpeg_part(const EncodedImage& file, const Box& box, int edge);
 ImageSize png_size(const EncodedImage& file);
 Image decode_png(const EncodedImage& file);
 ImageSize webp_size(const EncodedImage& file);

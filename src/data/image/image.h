@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/error.h"
 #include "src/base/random.h"
 #include "src/data/dataset.h"
 
@@ -21,25 +22,29 @@ struct Image {
 /// Largest number of pixels along an edge.
 inline constexpr std::int64_t kLargestEdge = 1 << 14;
 
+/// An image file that cannot be decoded.
+class DamagedImage : public Error {
+ public:
+  DamagedImage(const std::string& file, const std::string& why);
+  const std::string& why() const { return why_; }
+
+ private:
+  std::string why_;
+};
+
 /// Whether the bytes begin like a file of a supported format: JPEG, PNG, WebP, BMP or GIF.
 bool is_image(std::span<const std::uint8_t> file);
 
 /// Decodes a whole file to RGB, upright by its EXIF orientation. Grey and CMYK become RGB. White
 /// shows through transparent parts. GIF: the first frame. `least` > 0: a JPEG file may be decoded
 /// at a half, a quarter or an eighth of its size if its shorter side keeps `least` pixels. `name`
-/// is for errors. Throws Error if the file is damaged, too large or in another format.
+/// is for errors. Throws DamagedImage if the file is damaged, too large or in another format.
 /// Thread-safe.
 Image decode_image(std::span<const std::uint8_t> file, const std::string& name, int least = 0);
 
 /// The size that decode_image() gives the image without `least`; it reads only the header. Throws
-/// Error as decode_image() does.
+/// DamagedImage as decode_image() does.
 ImageSize image_size(std::span<const std::uint8_t> file, const std::string& name);
-
-/// The bytes of an image file. Throws Error if `path` is no regular file or cannot be read, or if
-/// it is longer than 1 GiB.
-std::vector<std::uint8_t> read_image_bytes(const std::filesystem::path& path);
-/// decode_image() of a file.
-Image read_image(const std::filesystem::path& path);
 
 /// Part of an image, in pixels.
 struct Box {
@@ -47,6 +52,25 @@ struct Box {
 
   bool operator==(const Box&) const = default;
 };
+
+/// An image, and the part of it that is meant.
+struct ImagePart {
+  Image image;
+  Box box;
+};
+
+/// The part `box`, in pixels of image_size(), for a network that sees its shorter edge as `edge`
+/// pixels. A JPEG file is decoded only around the part, at a half, a quarter or an eighth of its
+/// size if that leaves enough pixels. The part's pixels are those of decode_image() with the same
+/// scale. Damage behind the part may go unnoticed.
+ImagePart decode_part(std::span<const std::uint8_t> file, const std::string& name, const Box& box,
+                      int edge);
+
+/// The bytes of an image file. Throws Error if `path` is no regular file or cannot be read, or if
+/// it is longer than 1 GiB.
+std::vector<std::uint8_t> read_image_bytes(const std::filesystem::path& path);
+/// decode_image() of a file.
+Image read_image(const std::filesystem::path& path);
 
 /// The part for evaluation: the largest part in the middle with the proportions of `height` x
 /// `width`, and of it `share` (0 to 1] of each edge.
@@ -61,6 +85,14 @@ struct RandomBox {
 /// until the part fits. Otherwise it returns the largest part in the middle with an allowed ratio.
 /// Source: Szegedy et al., "Going deeper with convolutions", CVPR 2015, 6.
 Box random_box(const ImageSize& image, const RandomBox& bounds, Random& random);
+
+/// Mirrors the image left to right, or turns it over.
+void flip(Image& image, bool mirrored, bool inverted);
+
+/// The brightness of a pixel, by the weights of ITU-R BT.601.
+inline std::uint8_t grey_of(const std::uint8_t* rgb) {
+  return static_cast<std::uint8_t>((299 * rgb[0] + 587 * rgb[1] + 114 * rgb[2] + 500) / 1000);
+}
 
 /// Resizes the part `box` of `image` to height x width and writes it to `out`, with 3 bytes for
 /// each pixel. Bilinear interpolation with antialiasing: the triangle is as wide as the distance of

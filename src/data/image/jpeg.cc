@@ -6,6 +6,7 @@
 // clang-format on
 
 #include <algorithm>
+#include <cmath>
 #include <csetjmp>
 #include <cstring>
 #include <utility>
@@ -59,23 +60,48 @@ int orientation_in(std::span<const std::uint8_t> marker) {
   return 1;
 }
 
+/// How stored pixels become upright ones: the pixel at (y, x) of the upright image lies at (x, y)
+/// if `swap`, counted from below or from the right.
+struct Turn {
+  bool swap, from_below, from_right;
+
+  explicit Turn(int orientation)
+      : swap(orientation >= 5),
+        from_below(orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7),
+        from_right(orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8) {}
+
+  ImageSize size(const ImageSize& other) const {
+    return swap ? ImageSize{other.width, other.height, 3} : other;
+  }
+  Box mirrored(Box box, const ImageSize& stored) const {
+    if (from_below) box.top = stored.height - box.top - box.height;
+    if (from_right) box.left = stored.width - box.left - box.width;
+    return box;
+  }
+  static Box swapped(const Box& box) { return {box.left, box.top, box.width, box.height}; }
+  /// The place of a part of the upright image in the stored one, and the reverse.
+  Box stored(const Box& box, const ImageSize& of) const {
+    return mirrored(swap ? swapped(box) : box, of);
+  }
+  Box upright(const Box& box, const ImageSize& of) const {
+    const Box turned = mirrored(box, of);
+    return swap ? swapped(turned) : turned;
+  }
+};
+
 /// Turns and mirrors the image so that its first row is its top.
 Image upright(Image image, int orientation) {
   if (orientation == 1) return image;
-  const bool swap = orientation >= 5,
-             from_below =
-                 orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7,
-             from_right =
-                 orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  const Turn turn(orientation);
   const std::int64_t height = image.size.height, width = image.size.width;
-  Image result{{swap ? width : height, swap ? height : width, 3}, {}};
+  Image result{turn.size(image.size), {}};
   result.pixels.resize(image.pixels.size());
   std::uint8_t* to = result.pixels.data();
   for (std::int64_t y = 0; y < result.size.height; ++y) {
     for (std::int64_t x = 0; x < result.size.width; ++x, to += 3) {
-      std::int64_t row = swap ? x : y, column = swap ? y : x;
-      if (from_below) row = height - 1 - row;
-      if (from_right) column = width - 1 - column;
+      std::int64_t row = turn.swap ? x : y, column = turn.swap ? y : x;
+      if (turn.from_below) row = height - 1 - row;
+      if (turn.from_right) column = width - 1 - column;
       std::copy_n(&image.pixels[3 * (row * width + column)], 3, to);
     }
   }
@@ -95,11 +121,36 @@ std::vector<std::uint8_t> rgb_of_cmyk(const std::vector<std::uint8_t>& cmyk, boo
   return rgb;
 }
 
+/// The parts of a file that are decoded.
+struct Wanted {
+  bool pixels = false;        ///< else only the header
+  int least = 0;              ///< decode_image()
+  const Box* part = nullptr;  ///< of the upright image; null: all of it
+};
+
 struct Decoded {
   Image image;
   bool cmyk = false, complement = false, too_large = false;
   int orientation = 1;
+  ImageSize whole = {};  ///< of the stored image at the decoded scale
+  Box region = {};       ///< that `image` is, in `whole`
 };
+
+/// `box` of an image of size `from` in the same image of size `to`.
+Box scaled(const Box& box, const ImageSize& from, const ImageSize& to) {
+  if (from == to) return box;
+  const auto place = [](std::int64_t at, std::int64_t of, std::int64_t now) {
+    return (at * now + of / 2) / of;
+  };
+  Box result;
+  result.top = place(box.top, from.height, to.height);
+  result.left = place(box.left, from.width, to.width);
+  result.height = std::clamp<std::int64_t>(
+      place(box.top + box.height, from.height, to.height) - result.top, 1, to.height - result.top);
+  result.width = std::clamp<std::int64_t>(
+      place(box.left + box.width, from.width, to.width) - result.left, 1, to.width - result.left);
+  return result;
+}
 
 /// A denominator of 1, 2, 4 or 8 that leaves the shorter side `least` pixels.
 unsigned denominator_for(unsigned shorter, int least) {
@@ -110,10 +161,47 @@ unsigned denominator_for(unsigned shorter, int least) {
   return denominator;
 }
 
-enum class Pass : std::uint8_t { header, pixels };
+/// The region around the wanted part: a block more on each side, because chroma is interpolated
+/// across the edges of blocks.
+Box region_of(const jpeg_decompress_struct& info, const Wanted& wanted, const Decoded& decoded) {
+  const ImageSize stored{info.image_height, info.image_width, 3}, &whole = decoded.whole;
+  if (wanted.part == nullptr) return {0, 0, whole.height, whole.width};
+  const Turn turn(decoded.orientation);
+  const Box part = turn.stored(scaled(*wanted.part, turn.size(stored), turn.size(whole)), whole);
+  const std::int64_t block_height = info.max_v_samp_factor * info.min_DCT_scaled_size,
+                     block_width = info.max_h_samp_factor * info.min_DCT_scaled_size;
+  const std::int64_t top = std::max<std::int64_t>(part.top - block_height, 0),
+                     left = std::max<std::int64_t>(part.left - block_width, 0);
+  return {top, left, std::min(part.top + part.height + block_height, whole.height) - top,
+          std::min(part.left + part.width + block_width, whole.width) - left};
+}
+
+void read_pixels(jpeg_decompress_struct& info, const Wanted& wanted, Decoded& decoded) {
+  decoded.cmyk = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
+  decoded.complement = info.saw_Adobe_marker == TRUE;
+  info.out_color_space = decoded.cmyk ? JCS_CMYK : JCS_RGB;
+  info.scale_denom = denominator_for(std::min(info.image_height, info.image_width), wanted.least);
+  jpeg_start_decompress(&info);
+  decoded.whole = {info.output_height, info.output_width, 3};
+  Box& region = decoded.region;
+  region = region_of(info, wanted, decoded);
+  if (region.width < decoded.whole.width) {
+    auto left = static_cast<JDIMENSION>(region.left), width = static_cast<JDIMENSION>(region.width);
+    jpeg_crop_scanline(&info, &left, &width);
+    region.left = left;
+    region.width = width;
+  }
+  decoded.image.size = {region.height, region.width, 3};
+  const std::size_t row = static_cast<std::size_t>(region.width) * (decoded.cmyk ? 4 : 3);
+  decoded.image.pixels.resize(static_cast<std::size_t>(region.height) * row);
+  if (region.top > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(region.top));
+  JSAMPROW to = decoded.image.pixels.data();
+  for (std::int64_t i = 0; i < region.height; ++i, to += row) jpeg_read_scanlines(&info, &to, 1);
+  if (info.output_scanline == info.output_height) jpeg_finish_decompress(&info);
+}
 
 /// False with the reason in `errors`. No local object here has a destructor that a jump could skip.
-bool decode(const EncodedImage& file, Pass pass, int least, JpegErrors& errors, Decoded& decoded) {
+bool decode(const EncodedImage& file, const Wanted& wanted, JpegErrors& errors, Decoded& decoded) {
   jpeg_decompress_struct info{};
   info.err = jpeg_std_error(&errors.base);
   errors.base.error_exit = leave;
@@ -132,46 +220,46 @@ bool decode(const EncodedImage& file, Pass pass, int least, JpegErrors& errors, 
     if (decoded.orientation == 1)
       decoded.orientation = orientation_in({marker->data, marker->data_length});
   }
-  if (!decoded.too_large && pass == Pass::pixels) {
-    decoded.cmyk = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
-    decoded.complement = info.saw_Adobe_marker == TRUE;
-    info.out_color_space = decoded.cmyk ? JCS_CMYK : JCS_RGB;
-    info.scale_denom = denominator_for(std::min(info.image_height, info.image_width), least);
-    jpeg_start_decompress(&info);
-    decoded.image.size = {info.output_height, info.output_width, 3};
-    const std::size_t row = std::size_t{info.output_width} * (decoded.cmyk ? 4 : 3);
-    decoded.image.pixels.resize(info.output_height * row);
-    while (info.output_scanline < info.output_height) {
-      JSAMPROW to = decoded.image.pixels.data() + row * info.output_scanline;
-      jpeg_read_scanlines(&info, &to, 1);
-    }
-    jpeg_finish_decompress(&info);
-  }
+  if (!decoded.too_large && wanted.pixels) read_pixels(info, wanted, decoded);
   jpeg_destroy_decompress(&info);
   return true;
 }
 
-Decoded decode(const EncodedImage& file, Pass pass, int least) {
+Decoded decode(const EncodedImage& file, const Wanted& wanted) {
   JpegErrors errors{};
   Decoded decoded;
-  if (!decode(file, pass, least, errors, decoded)) fail_image(file.name, errors.message);
+  if (!decode(file, wanted, errors, decoded)) fail_image(file.name, errors.message);
   if (decoded.too_large) require_size(file, decoded.image.size.height, decoded.image.size.width);
+  if (decoded.cmyk) decoded.image.pixels = rgb_of_cmyk(decoded.image.pixels, decoded.complement);
   return decoded;
 }
 
 }  // namespace
 
 ImageSize jpeg_size(const EncodedImage& file) {
-  const Decoded decoded = decode(file, Pass::header, 0);
-  ImageSize size = decoded.image.size;
-  if (decoded.orientation >= 5) std::swap(size.height, size.width);
-  return size;
+  const Decoded decoded = decode(file, {});
+  return Turn(decoded.orientation).size(decoded.image.size);
 }
 
 Image decode_jpeg(const EncodedImage& file, int least) {
-  Decoded decoded = decode(file, Pass::pixels, least);
-  if (decoded.cmyk) decoded.image.pixels = rgb_of_cmyk(decoded.image.pixels, decoded.complement);
+  Decoded decoded = decode(file, {.pixels = true, .least = least});
   return upright(std::move(decoded.image), decoded.orientation);
+}
+
+ImagePart decode_jpeg_part(const EncodedImage& file, const Box& box, int edge) {
+  const ImageSize size = jpeg_size(file);
+  // The smallest shorter edge from which the part can still be cut without enlarging it.
+  const double scale =
+      static_cast<double>(edge) / static_cast<double>(std::min(box.height, box.width));
+  const int least =
+      static_cast<int>(std::ceil(scale * static_cast<double>(std::min(size.height, size.width))));
+  Decoded decoded = decode(file, {.pixels = true, .least = least, .part = &box});
+  const Turn turn(decoded.orientation);
+  Box part = scaled(box, size, turn.size(decoded.whole));
+  const Box region = turn.upright(decoded.region, decoded.whole);
+  part.top -= region.top;
+  part.left -= region.left;
+  return {upright(std::move(decoded.image), decoded.orientation), part};
 }
 
 }  // namespace lockstep

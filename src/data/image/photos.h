@@ -1,40 +1,58 @@
 // Image files of any size, which are decoded when they are read: no image stays in memory.
 #pragma once
 
-#include <filesystem>
+#include <array>
 #include <memory>
 #include <vector>
 
 #include "src/data/dataset.h"
+#include "src/data/image/image_index.h"
 
 namespace lockstep {
 
-/// Labelled image files.
-struct LabelledFiles {
-  std::filesystem::path folder;
-  std::vector<std::string> names;  ///< relative to `folder`
-  std::vector<std::int32_t> labels;
-  int classes = 0;
+/// Encoded images by number. Any number of threads may read.
+class EncodedImages {
+ public:
+  virtual ~EncodedImages() = default;
+  virtual std::int64_t size() const = 0;
+  virtual std::int32_t label(std::int64_t index) const = 0;
+  /// For errors.
+  virtual std::string name(std::int64_t index) const = 0;
+  /// The bytes of its file. Throws Error that names it if they cannot be read or have changed.
+  virtual std::vector<std::uint8_t> read(std::int64_t index) const = 0;
+  virtual std::size_t memory() const = 0;  ///< in bytes
 };
 
-/// A data set of `files` whose samples are options.size x options.size x 3, as of
-/// SampleFormat::Kind::values. Training draws a crop (random_box) and the flips; evaluation sees
-/// the middle, 7/8 of the shorter edge. `standard`: of pixels from 0 to 255. read() throws Error
-/// that names the file if it cannot be decoded.
-std::unique_ptr<Dataset> photos(LabelledFiles files, const ImageOptions& options,
-                                const Standard& standard, std::string about);
+std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files);
 
-/// Whether the name ends like that of an image file.
-bool has_image_name(const std::filesystem::path& file);
+/// A data set of `images` whose samples are options.size x options.size x options.channels(), as of
+/// SampleFormat::Kind::values. Training draws a crop (random_box), the flips, and the changes of
+/// colours. Evaluation sees the middle, 7/8 of the shorter edge. `standard`: of pixels from 0 to
+/// 255. read() throws Error that names the file if it cannot be decoded.
+std::unique_ptr<Dataset> photos(std::shared_ptr<const EncodedImages> images, int classes,
+                                const ImageOptions& options, const Standard& standard,
+                                std::string about);
+
+/// Mean and deviation of the images of ImageNet, as torchvision's pretrained networks expect them.
+/// One channel: those of its grey images.
+Standard imagenet_standard(std::int64_t channels);
 
 /// Files as evaluation sees the samples of a data set of this format. If the format is not of
 /// files, the largest part in the middle with the format's proportions becomes a stored sample.
 std::unique_ptr<Dataset> images_for_use(LabelledFiles files, const SampleFormat& format);
 
-/// For ImageOptions::size > 0. The folder has train/CLASS, and val/CLASS or test/CLASS or both, or
-/// only CLASS folders. DataSource::validation is the share of validation images among the training
-/// images if there is no val/; the name of a file decides. Files that are no images are left out.
-/// Throws Error with the fix.
+/// The images of each part; null: the part has none.
+using PartImages = std::array<std::shared_ptr<const EncodedImages>, kParts>;
+
+/// The parts of `index`, whose images are `images`.
+DatasetPair photo_sets(ImageIndex index, PartImages images, const DataSource& source);
+
+/// Only the test images, or the validation images if there are none, with labels of the
+/// checkpoint's classes.
+DatasetPair test_photos(ImageIndex index, PartImages images, const DataSource& source,
+                        const TrainedImages& trained);
+
+/// For ImageOptions::size > 0: find_images() as a data set.
 DatasetPair open_photos(const DataSource& source);
 /// DatasetEntry::open_test: those of test/, else of val/, else the share of validation images.
 DatasetPair open_test_photos(const DataSource& source, const TrainedImages& trained);

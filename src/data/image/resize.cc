@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "src/base/check.h"
 #include "src/data/image/image.h"
@@ -7,38 +8,44 @@
 namespace lockstep {
 namespace {
 
-/// The input pixels that an output pixel sees, and their weights, which add up to 1.
+/// The input pixels that each output pixel sees, and their weights, which add up to 1.
 struct Taps {
-  std::int64_t first = 0;
+  std::vector<std::int64_t> first;
+  std::vector<int> count;
+  std::int64_t most = 0;  ///< of one output pixel, and the distance of their weights
   std::vector<float> weights;
 };
 
-std::vector<Taps> taps_of(std::int64_t from, std::int64_t to) {
+Taps taps_of(std::int64_t from, std::int64_t to) {
   const double step = static_cast<double>(from) / static_cast<double>(to),
                reach = std::max(step, 1.0);
-  std::vector<Taps> taps(to);
+  Taps taps;
+  taps.most = static_cast<std::int64_t>(2 * reach) + 2;
+  taps.weights.resize(taps.most * to);
   for (std::int64_t i = 0; i < to; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * step;
     const auto begin = std::max(std::int64_t{0}, static_cast<std::int64_t>(centre - reach + 0.5)),
                end = std::min(from, static_cast<std::int64_t>(centre + reach + 0.5));
-    taps[i].first = begin;
+    taps.first.push_back(begin);
+    taps.count.push_back(static_cast<int>(end - begin));
+    float* weights = &taps.weights[taps.most * i];
     double sum = 0;
     for (std::int64_t x = begin; x < end; ++x) {
       const double distance = std::abs(static_cast<double>(x) + 0.5 - centre) / reach;
       const double weight = std::max(0.0, 1 - distance);
-      taps[i].weights.push_back(static_cast<float>(weight));
+      weights[x - begin] = static_cast<float>(weight);
       sum += weight;
     }
-    for (float& weight : taps[i].weights) weight /= static_cast<float>(sum);
+    for (std::int64_t x = begin; x < end; ++x) weights[x - begin] /= static_cast<float>(sum);
   }
   return taps;
 }
 
 /// line[i] = the sum of rows times weights. The compiler makes vectors of it.
-void add_rows(const std::uint8_t* rows, std::int64_t stride, const Taps& taps, std::int64_t count,
-              float* line) {
+void add_rows(const std::uint8_t* rows, std::int64_t stride, std::span<const float> weights,
+              std::int64_t count, float* line) {
   std::fill_n(line, count, 0.0f);
-  for (const float weight : taps.weights) {
+  for (const float weight : weights) {
     for (std::int64_t i = 0; i < count; ++i) line[i] += weight * static_cast<float>(rows[i]);
     rows += stride;
   }
@@ -85,6 +92,17 @@ Box random_box(const ImageSize& image, const RandomBox& bounds, Random& random) 
   return box;
 }
 
+void flip(Image& image, bool mirrored, bool inverted) {
+  const std::int64_t height = image.size.height, row = 3 * image.size.width;
+  std::uint8_t* const begin = image.pixels.data();
+  for (std::int64_t y = 0; inverted && y < height / 2; ++y)
+    std::swap_ranges(begin + y * row, begin + (y + 1) * row, begin + (height - 1 - y) * row);
+  for (std::int64_t y = 0; mirrored && y < height; ++y) {
+    std::uint8_t *left = begin + y * row, *right = left + row - 3;
+    for (; left < right; left += 3, right -= 3) std::swap_ranges(left, left + 3, right);
+  }
+}
+
 void resize(const Image& image, const Box& box, std::int64_t height, std::int64_t width,
             std::uint8_t* out) {
   expect(box.top >= 0 && box.left >= 0 && box.height > 0 && box.width > 0 &&
@@ -92,19 +110,20 @@ void resize(const Image& image, const Box& box, std::int64_t height, std::int64_
          "a part that is resized lies in its image");
   const std::int64_t stride = 3 * image.size.width, count = 3 * box.width;
   const std::uint8_t* begin = image.pixels.data() + box.top * stride + 3 * box.left;
-  const std::vector<Taps> rows = taps_of(box.height, height), columns = taps_of(box.width, width);
-  std::vector<float> line(count);
-  for (const Taps& row : rows) {
-    add_rows(begin + row.first * stride, stride, row, count, line.data());
-    for (const Taps& column : columns) {
-      const float* from = line.data() + 3 * column.first;
-      float sum[3] = {0.5f, 0.5f, 0.5f};
-      for (const float weight : column.weights) {
-        for (int c = 0; c < 3; ++c) sum[c] += weight * from[c];
-        from += 3;
-      }
-      for (const float value : sum)
-        *out++ = static_cast<std::uint8_t>(std::clamp(value, 0.0f, 255.0f));
+  const Taps rows = taps_of(box.height, height), columns = taps_of(box.width, width);
+  std::vector<float> line(count + 1);  // four values are read for a pixel
+  for (std::int64_t y = 0; y < height; ++y) {
+    add_rows(begin + rows.first[y] * stride, stride,
+             {&rows.weights[rows.most * y], static_cast<std::size_t>(rows.count[y])}, count,
+             line.data());
+    for (std::int64_t x = 0; x < width; ++x, out += 3) {
+      const float *from = line.data() + 3 * columns.first[x],
+                  *weights = &columns.weights[columns.most * x];
+      float sum[4] = {0.5f, 0.5f, 0.5f, 0.5f};
+      for (int i = 0; i < columns.count[x]; ++i, from += 3)
+        for (int c = 0; c < 4; ++c) sum[c] += weights[i] * from[c];
+      for (int c = 0; c < 3; ++c)
+        out[c] = static_cast<std::uint8_t>(std::clamp(sum[c], 0.0f, 255.0f));
     }
   }
 }

@@ -12,28 +12,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::vector<std::uint8_t> grey(const Image& image) {
+  std::vector<std::uint8_t> values(image.size.height * image.size.width);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = grey_of(&image.pixels[3 * i]);
+  return values;
+}
+
 /// All images of a part. `first`: the first image of all, whose size they have.
 ImageStore read_part(const fs::path& folder, const std::vector<std::string>& names,
-                     std::pair<fs::path, ImageSize>& first) {
+                     std::int64_t channels, std::pair<fs::path, ImageSize>& first) {
   ImageStore store;
   for (std::size_t label = 0; label < names.size(); ++label) {
-    const std::vector<fs::path> files = files_of_class(folder / names[label]);
+    const std::vector<FoundFile> files = files_of_class(folder / names[label]);
     require(!files.empty(),
             "{} contains no images. Add images, or move this class out of train and test.",
             (folder / names[label]).string());
-    for (const fs::path& file : files) {
-      const Image image = read_image(file);
+    for (const FoundFile& found : files) {
+      const fs::path file = folder / names[label] / found.name;
+      Image image = read_image(file);
       if (first.first.empty()) first = {file, image.size};
       require(image.size == first.second,
               "{} is {}x{} pixels and {} is {}x{}: all images must have one size. Pass "
               "--image-size, which resizes them in memory.",
               file.string(), image.size.height, image.size.width, first.first.string(),
               first.second.height, first.second.width);
+      if (channels == 1) image.pixels = grey(image);
       store.pixels.insert(store.pixels.end(), image.pixels.begin(), image.pixels.end());
       store.labels.push_back(static_cast<std::int32_t>(label));
     }
   }
   store.size = first.second;
+  store.size.channels = channels;
   return store;
 }
 
@@ -50,8 +59,9 @@ DatasetPair open_folder(const DataSource& source) {
                                  tested = class_names(directory / "test");
   require_same_classes(directory / "train", names, directory / "test", tested);
   std::pair<fs::path, ImageSize> first;
-  ImageStore train = read_part(directory / "train", names, first),
-             test = read_part(directory / "test", names, first);
+  const std::int64_t channels = source.images.channels();
+  ImageStore train = read_part(directory / "train", names, channels, first),
+             test = read_part(directory / "test", names, channels, first);
   DatasetPair pair =
       image_datasets(std::move(train), std::move(test), names, "image files", directory.string());
   pair.identity += fmt::format("classes = {}\n", fmt::join(names, ", "));
@@ -65,10 +75,13 @@ DatasetPair open_test_folder(const DataSource& source, const TrainedImages& trai
   const std::vector<std::string> names = class_names(folder, 1);
   require_known_classes(folder, names, trained.class_names);
   std::pair<fs::path, ImageSize> first;
-  ImageStore test = read_part(folder, names, first);
+  const std::int64_t channels = source.images.channels();
+  ImageStore test = read_part(folder, names, channels, first);
   relabel(test.labels, names, trained.class_names);
   const fs::path training = directory / "train";
-  const auto read_training = [&] { return read_part(training, class_names(training), first); };
+  const auto read_training = [&] {
+    return read_part(training, class_names(training), channels, first);
+  };
   return test_images(std::move(test), trained, training, read_training, "image files",
                      directory.string());
 }

@@ -1,0 +1,65 @@
+// Packs a folder of photos into one HDF5 file for --dataset packed.
+
+#include <cstdio>
+
+#include "apps/options/command_line.h"
+#include "apps/options/help.h"
+#include "src/base/check.h"
+#include "src/base/machine.h"
+#include "src/data/data_options.h"
+#include "src/data/image/packed.h"
+#include "src/report/report.h"
+
+namespace lockstep {
+namespace {
+
+struct PackOptions {
+  std::string folder, file;
+  ImageOptions images;
+  double validation = 0;
+  int threads = 0;
+};
+
+void declare(OptionRows& rows, PackOptions& o) {
+  rows.group("Options");
+  rows.text("FOLDER", o.folder, "", "Folder with train/CLASS and val/CLASS, or of classes");
+  rows.text("FILE", o.file, "", "New HDF5 file, of the name FILE.h5");
+  rows.number("--validation", o.validation, Bounds::at_least(0, 1),
+              "Share of the training images for validation; 0: none\n"
+              "The name of a file decides, as in training.");
+  declare_image_files(rows, o.images);
+  rows.optional_number("--threads", o.threads, Bounds::at_least(1, 1024),
+                       "Threads that check the images [all cores]");
+}
+
+int run(World& world, const PackOptions& o) {
+  if (world.comm().size() > 1)
+    fail_usage("pack_images runs as one process. Start it without mpirun.");
+  DataSource source{.folder = o.folder, .images = o.images, .validation = o.validation};
+  source.threads = o.threads > 0 ? o.threads : static_cast<int>(allowed_cores().size());
+  std::vector<std::string> notes;
+  const std::uint64_t bytes = pack_images(source, o.file, notes);
+  for (const std::string& note : notes)
+    std::fputs(fmt::format("pack_images: note: {}\n", note).c_str(), stderr);
+  Console().line(fmt::format("{}: {:.1f} MiB of images. Train with --dataset packed --data {}",
+                             o.file, static_cast<double>(bytes) / (1 << 20), o.file));
+  return kExitSuccess;
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  PackOptions options;
+  const ProgramText program{"pack_images", "Packs a folder of photos into one HDF5 file",
+                            "pack_images [OPTIONS] FOLDER FILE"};
+  return run_or_print_help(
+      argc, argv, "pack_images",
+      [&](std::string& answer) {
+        OptionRows rows;
+        declare(rows, options = {});
+        return read_command_line(rows, program, argc, argv, answer);
+      },
+      [&](World& world) { return run(world, options); });
+}

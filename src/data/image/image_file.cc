@@ -1,0 +1,127 @@
+// Reading of image files: whole, or only the header and the end for a check.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "src/base/check.h"
+#include "src/base/text.h"
+#include "src/data/image/formats.h"
+#include "src/data/image/image_index.h"
+
+namespace lockstep {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+class OpenFile {
+ public:
+  explicit OpenFile(const std::filesystem::path& path) : name_(path.string()) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 30;
+    // O_NONBLOCK: opening a pipe would wait for its writer.
+    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor_ < 0) refuse("cannot be opened");
+    struct stat status {};
+    if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+      ::close(descriptor_);
+      fail("{} is not a regular file. Move it out of the folder.", one_line(name_));
+    }
+    size_ = status.st_size;
+    if (size_ > kMost) {
+      ::close(descriptor_);
+      fail_image(name_, "it is longer than 1 GiB");
+    }
+  }
+  ~OpenFile() { ::close(descriptor_); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  std::int64_t size() const { return size_; }
+  /// `count` bytes from `begin` on; fewer if the file is cut meanwhile, which its decoder finds.
+  Bytes read(std::int64_t begin, std::int64_t count) const {
+    Bytes bytes(count);
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+      const ssize_t got =
+          ::pread(descriptor_, &bytes[done], bytes.size() - done, begin + static_cast<off_t>(done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) refuse("cannot be read");
+      if (got == 0) break;
+      done += static_cast<std::size_t>(got);
+    }
+    bytes.resize(done);
+    return bytes;
+  }
+
+ private:
+  [[noreturn]] void refuse(const char* what) const {
+    const std::string why = std::strerror(errno);
+    fail("{} {}: {}. Restore it or its permissions.", one_line(name_), what, why);
+  }
+
+  std::string name_;
+  int descriptor_ = -1;
+  std::int64_t size_ = 0;
+};
+
+/// Whether a file of `size` bytes ends as a whole file of its format does.
+bool ends_well(std::span<const std::uint8_t> head, std::span<const std::uint8_t> end,
+               std::int64_t size) {
+  const auto text = [](std::span<const std::uint8_t> bytes) {
+    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  const auto number = [&](std::size_t at) {
+    std::int64_t value = 0;
+    for (std::size_t i = 0; i < 4 && at + i < head.size(); ++i)
+      value |= std::int64_t{head[at + i]} << 8 * i;
+    return value;
+  };
+  const std::string_view begin = text(head), last = text(end);
+  if (begin.starts_with("\xff\xd8")) return last.ends_with("\xff\xd9");
+  if (begin.starts_with("\x89PNG")) return last.ends_with("IEND\xae\x42\x60\x82");
+  if (begin.starts_with("GIF")) return last.ends_with(";");
+  if (begin.starts_with("BM")) return number(2) <= size && number(2) > number(10);
+  return begin.starts_with("RIFF") && number(4) + 8 <= size;
+}
+
+}  // namespace
+
+Bytes read_image_bytes(const std::filesystem::path& path) {
+  const OpenFile file(path);
+  return file.read(0, file.size());
+}
+
+Image read_image(const std::filesystem::path& path) {
+  return decode_image(read_image_bytes(path), path.string());
+}
+
+void check_image(const std::filesystem::path& path, bool whole) {
+  constexpr std::int64_t kHead = 4096, kEnd = 16;
+  const std::string name = path.string();
+  const OpenFile file(path);
+  const std::int64_t size = file.size();
+  Bytes head = file.read(0, std::min(size, kHead));
+  if (!whole) {
+    bool good = true;
+    try {
+      image_size(head, name);
+    } catch (const DamagedImage&) {  // its header may be longer
+      if (size <= kHead) throw;
+      good = false;
+    }
+    const std::int64_t end = std::max<std::int64_t>(size - kEnd, 0);
+    const Bytes last = file.read(end, size - end);
+    if (good && ends_well(head, last, size)) return;
+    head = file.read(0, size);
+    if (image_size(head, name); ends_well(head, last, size)) return;
+  } else {
+    head = file.read(0, size);
+  }
+  decode_image(head, name);
+}
+
+}  // namespace lockstep

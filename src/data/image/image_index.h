@@ -1,0 +1,64 @@
+// The image files of a folder of photos, by part and class, and the check of these files.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "src/data/dataset.h"
+
+namespace lockstep {
+
+/// Labelled image files, those of a class side by side.
+struct LabelledFiles {
+  std::string folder = {};
+  std::vector<std::string> names = {};  ///< relative to `folder`
+  std::vector<std::int32_t> labels = {};
+  int classes = 0;
+  /// The size of each file when it was found. Empty: sizes are not known.
+  std::vector<std::uint64_t> bytes = {};
+
+  std::int64_t size() const { return std::ssize(names); }
+  std::string path(std::int64_t index) const {
+    return folder.empty() ? names[index] : folder + "/" + names[index];
+  }
+  void add(std::string name, std::int32_t label, std::uint64_t count);
+};
+
+enum Part : std::uint8_t { kTrain, kValidation, kTest };
+inline constexpr std::size_t kParts = 3;
+inline constexpr std::array<const char*, kParts> kPartNames{"training", "validation", "test"};
+
+struct ImageIndex {
+  std::vector<std::string> classes;
+  std::array<LabelledFiles, kParts> parts;  ///< by Part
+  std::int64_t others = 0;                  ///< files that are no images by their names
+  std::vector<std::string> notes = {};
+
+  std::int64_t size() const;  ///< files of all parts
+  /// DatasetPair::identity: the names and sizes of the files, and the classes if there are training
+  /// images.
+  std::string identity() const;
+};
+
+/// Whether the name ends like that of an image file.
+bool has_image_name(const std::filesystem::path& file);
+
+/// Finds the image files in source.folder: train/CLASS, and val/CLASS or test/CLASS or both, or
+/// only CLASS folders. DataSource::validation is the share of validation images among the training
+/// images if there is no val/; the name of a file decides. One rank of a host reads the folders.
+/// All of them check the files together, by ImageOptions::check. Damaged files are left out with a
+/// note if ImageOptions::skip_damaged; else they are named in one Error. The same on all ranks of a
+/// host. Throws Error with the fix.
+ImageIndex find_images(const DataSource& source);
+/// Only the images of test/, else of val/, else the share of validation images, with labels of the
+/// checkpoint's classes.
+ImageIndex find_test_images(const DataSource& source, const TrainedImages& trained);
+
+/// Throws Error if a file's header or end is damaged, or if `whole`, if it cannot be decoded. An
+/// end that is not its format's makes the check decode the file.
+void check_image(const std::filesystem::path& file, bool whole);
+
+}  // namespace lockstep

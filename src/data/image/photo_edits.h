@@ -1,0 +1,30 @@
+// Augmentations of training photos after they are resized: colour jitter and TrivialAugment. They
+// change the bytes as torchvision's functions for uint8 tensors do, to 1/255.
+//
+// Sources: torchvision 0.29, transforms.ColorJitter and TrivialAugmentWide; Mueller, Hutter,
+// "TrivialAugment: tuning-free yet state-of-the-art data augmentation", ICCV 2021.
+#pragma once
+
+#include "src/base/random.h"
+#include "src/data/dataset.h"
+#include "src/data/image/image.h"
+
+namespace lockstep {
+
+/// Brightness, contrast, saturation and hue, each by a random factor within its bound and in a
+/// random order. Bounds of 0 change nothing.
+void jitter_colours(Image& image, const ColourJitter& bounds, Random& random);
+/// One random operation of TrivialAugmentWide with a random strength and sign.
+void trivial_augment(Image& image, Random& random);
+/// Operation 0 to 13, in torchvision's order, with strength `bin` of 0 to 30.
+void apply_operation(Image& image, int operation, int bin, bool negative);
+
+// Changes of colours. A factor of 1 changes nothing.
+
+void adjust_brightness(Image& image, float factor);
+void adjust_contrast(Image& image, float factor);
+void adjust_saturation(Image& image, float factor);
+/// Turns the colours by `turns` of the colour circle, -0.5 to 0.5.
+void adjust_hue(Image& image, float turns);
+
+}  // namespace lockstep
