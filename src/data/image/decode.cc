@@ -30,8 +30,9 @@ Format require_format(const EncodedImage& file) {
 }  // namespace
 
 DamagedImage::DamagedImage(const std::string& file, const std::string& why)
-    : Error(one_line(
-          fmt::format("{} is no readable image: {}. Use another file, or move it out of the folder.", file, why))),
+    : Error(one_line(fmt::format(
+          "{} is no readable image: {}. Use another file, or move it out of the folder.", file,
+          why))),
       why_(why) {}
 
 void fail_image(const std::string& name, const std::string& why) { throw DamagedImage(name, why); }
