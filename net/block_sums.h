@@ -1,5 +1,5 @@
-// Sums over the elements of an array in an order that depends only on their number. For .cc files
-// of net.
+// Sums over the elements of an array, or over the rows of a matrix, in an order that depends only
+// on their number and the kind of device. For .cc files of net.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +9,24 @@
 
 namespace lockstep {
 
-inline constexpr std::int64_t kMostBlocks = 64;
+inline constexpr std::int64_t kMostBlocks = 1024;
 
-/// The number of parts in which an array of `count` elements is summed.
-constexpr std::int64_t blocks_of(std::int64_t count) {
-  return std::clamp<std::int64_t>(count / 4096, 1, kMostBlocks);
+/// The number of parts in which an array of `count` elements is summed on a device of so many
+/// `lanes` (DeviceTraits): a GPU's warps need more of them than cores do.
+constexpr std::int64_t blocks_of(std::int64_t count, std::int64_t lanes) {
+  return lanes > 1 ? std::clamp<std::int64_t>(count / 1024, 1, kMostBlocks)
+                   : std::clamp<std::int64_t>(count / 4096, 1, 64);
+}
+
+/// The number of blocks in which `rows` of `columns` are summed, each column by itself: enough for
+/// all lanes, of at least 16 rows.
+constexpr std::int64_t row_blocks(std::int64_t rows, std::int64_t columns, std::int64_t lanes) {
+  const std::int64_t least = std::min<std::int64_t>(rows, 64);
+  return std::clamp(lanes / columns, least, std::max(rows / 16, least));
+}
+/// The number of blocks for work on each row by itself.
+constexpr std::int64_t apply_blocks(std::int64_t rows, std::int64_t columns, std::int64_t lanes) {
+  return std::clamp<std::int64_t>(lanes > 1 ? 8 * lanes / columns : rows * columns / 4096, 1, rows);
 }
 
 /// parts[block * kSums + n]: sum n over a block's elements. element(i, sums) adds one element.
@@ -43,10 +56,10 @@ struct BlockSums {
   }
 };
 
-/// Enqueues the sums of `count` elements: blocks_of(count) * Element::kSums doubles in `parts`.
+/// Enqueues the sums of `count` elements: `blocks` * Element::kSums doubles in `parts`.
 template <class Element>
-void give_block_sums(Stream& stream, std::int64_t count, const Element& element, double* parts) {
-  const std::int64_t blocks = blocks_of(count);
+void give_block_sums(Stream& stream, std::int64_t count, std::int64_t blocks,
+                     const Element& element, double* parts) {
   each_row(stream, blocks, count / blocks, BlockSums<Element>{element, count, blocks, parts});
 }
 

@@ -1,5 +1,6 @@
 #include "net/clip.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "net/block_sums.h"
@@ -8,46 +9,73 @@
 namespace lockstep {
 namespace {
 
-struct Square {
-  static constexpr int kSums = 1;
+/// sums[part] = the sum of the squares of g in its range.
+struct SquareParts {
   const float* g;
-  HOST_DEVICE void operator()(std::int64_t i, double* sums) const {
-    sums[0] += static_cast<double>(g[i]) * g[i];
+  const Range* ranges;
+  double* sums;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t part, Team team) const {
+    const Range range = ranges[part];
+    double sum = 0;
+    for (std::int64_t i = range.begin + team.lane; i < range.begin + range.count; i += team.lanes)
+      sum += static_cast<double>(g[i]) * g[i];
+    sum = team.sum(sum);
+    if (team.lane == 0) sums[part] = sum;
   }
 };
 
 struct Scale {
-  const double* partial;
-  std::int64_t sums;
+  const double* sums;
+  std::int64_t parts;
   float limit;
   UpdateRates* now;
-  HOST_DEVICE void operator()(std::int64_t) const {
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t, Team team) const {
     double squares = 0;
-    for (std::int64_t i = 0; i < sums; ++i) squares += partial[i];
+    for (std::int64_t i = team.lane; i < parts; i += team.lanes) squares += sums[i];
+    squares = team.sum(squares);
+    if (team.lane != 0) return;
     const double norm = std::sqrt(squares) * static_cast<double>(now->scale);
     if (norm > limit) now->scale *= static_cast<float>(limit / norm);
   }
 };
 
+std::vector<Range> parts_of(const Layout& layout, std::int64_t lanes) {
+  std::vector<Range> parts;
+  for (const Parameter& parameter : layout.parameters) {
+    if (!parameter.stepped()) continue;
+    const auto [begin, count] = parameter.range;
+    const std::int64_t blocks = blocks_of(count, lanes);
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      const std::int64_t first = count * block / blocks, end = count * (block + 1) / blocks;
+      parts.push_back({begin + first, end - first});
+    }
+  }
+  return parts;
+}
+
 }  // namespace
 
-GradientClip::GradientClip(Device& device, const Layout& layout, float limit)
-    : layout_(layout), limit_(limit) {
-  for (const Parameter& parameter : layout.parameters) {
-    if (parameter.stepped()) sums_ += blocks_of(parameter.range.count);
-  }
-  partial_ = device.allocate(sums_ * sizeof(double), Place::device);
+GradientClip::GradientClip(Device& device, const Layout& layout, float limit) : limit_(limit) {
+  const std::vector<Range> parts = parts_of(layout, device.traits().lanes);
+  parts_ = std::ssize(parts);
+  for (const Range& part : parts) part_size_ = std::max(part_size_, part.count);
+  const std::size_t bytes = parts.size() * sizeof(Range);
+  ranges_ = device.allocate(bytes, Place::device);
+  sums_ = device.allocate(parts.size() * sizeof(double), Place::device);
+  const Memory host = device.allocate(bytes, Place::host);
+  std::copy(parts.begin(), parts.end(), reinterpret_cast<Range*>(host.get()));
+  const std::unique_ptr<Stream> stream = device.stream();
+  device.copy(*stream, ranges_.get(), host.get(), bytes);
+  stream->synchronize();
 }
 
 void GradientClip::enqueue(Stream& stream, const float* gradients, UpdateRates* now) const {
-  auto* partial = reinterpret_cast<double*>(partial_.get());
-  for (const Parameter& parameter : layout_.parameters) {
-    if (!parameter.stepped()) continue;
-    give_block_sums(stream, parameter.range.count, Square{gradients + parameter.range.begin},
-                    partial);
-    partial += blocks_of(parameter.range.count);
-  }
-  each(stream, 1, Scale{reinterpret_cast<const double*>(partial_.get()), sums_, limit_, now});
+  auto* sums = reinterpret_cast<double*>(sums_.get());
+  each_row(stream, parts_, part_size_,
+           SquareParts{gradients, reinterpret_cast<const Range*>(ranges_.get()), sums});
+  each_row(stream, 1, parts_, Scale{sums, parts_, limit_, now});
 }
 
 }  // namespace lockstep

@@ -14,7 +14,6 @@ namespace lockstep {
 
 class GradientClip {
  public:
-  /// `layout` must outlive it.
   GradientClip(Device& device, const Layout& layout, float limit);
 
   /// Enqueues the work that reduces now->scale, the factor of these gradients, until they keep to
@@ -23,10 +22,10 @@ class GradientClip {
   void enqueue(Stream& stream, const float* gradients, UpdateRates* now) const;
 
  private:
-  const Layout& layout_;
   float limit_;
-  std::int64_t sums_ = 0;
-  Memory partial_;
+  /// Parts of parameters, each summed by one team: their ranges and sums on the device.
+  std::int64_t parts_ = 0, part_size_ = 0;
+  Memory ranges_, sums_;
 };
 
 }  // namespace lockstep

@@ -128,6 +128,9 @@ std::unique_ptr<Layer> position_embedding(float deviation);
 /// From N, L, C to N, C: the first element of each sequence.
 std::unique_ptr<Layer> first_token();
 
+/// A function of each value. `none`: y = x.
+enum class Activation { none, relu, gelu };
+
 struct BatchNormOptions {
   /// The weight of a step's mean and variance in the running ones.
   float follow = 0.1f;
@@ -135,11 +138,12 @@ struct BatchNormOptions {
   float epsilon = 1e-5f;
   /// Whether gamma is a parameter. Else it is 1.
   bool scale = true;
-  /// Whether a ReLU follows.
-  bool relu = false;
+  /// What follows. The result is bitwise that of a layer of its own behind this one.
+  Activation activation = Activation::none;
 };
 
-/// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta for each channel (or feature) [, ReLU].
+/// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta for each channel (or feature) [, ReLU
+/// or GELU].
 /// In training, mean and variance are the shard's, so they do not depend on the number of ranks, or
 /// those of all shards (TrainingBatch::across). In evaluation they are the running ones. Parameters
 /// gamma, unless it is 1, and beta; statistics mean and variance.

@@ -65,7 +65,7 @@ struct UpdateRates {
 /// The workspace of a layerwise optimizer on the device: sums over the blocks of a parameter
 /// (net/block_sums.h), and the rates of its step.
 struct LayerScratch {
-  double sums[2 * 64];
+  double sums[2 * 1024];
   UpdateRates now;
 };
 
@@ -95,6 +95,8 @@ struct TrainingState {
   LayerScratch* scratch = nullptr;
   /// Null: this rank computes all pieces.
   SharedWork* shared = nullptr;
+  /// DeviceTraits::lanes.
+  std::int64_t lanes = 1;
 };
 
 /// Elements that are stepped alike: adjacent parameters with the gaps after them, or parts of them;

@@ -15,6 +15,7 @@ StepMemory::StepMemory(Device& device, Stream& stream, const Layout& layout, Opt
   cut_arenas(average);
   state_.gradients = gradients;
   state_.shared = shared;
+  state_.lanes = device.traits().lanes;
   write_decays(decays);
   optimizer.plan(device, layout);
   if (optimizer.layerwise()) {

@@ -1,99 +1,20 @@
-// ReLU, GELU, SiLU, and the two units that replace SiLU and its step by lines. Backward computes
-// steps again.
-//
-// Sources: Hendrycks, Gimpel, "Gaussian error linear units (GELUs)", 2016, in its exact form with
-// the error function, here by Hastings' formula (Abramowitz, Stegun, 7.1.26), which is good to
-// 1.5e-7; Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units for neural network
-// function approximation in reinforcement learning", Neural Networks 107, 2018; Howard et al.,
-// "Searching for MobileNetV3", ICCV 2019 (hard swish).
-
-#include <cmath>
+// ReLU, GELU, SiLU, and the two units that replace SiLU and its step by lines, as layers.
 
 #include "net/layers.h"
-#include "net/layers/exponential.h"
+#include "net/layers/units.h"
 #include "src/device/each.h"
 
 namespace lockstep {
 namespace {
 
-// A unit gives its value at x and dx. Backward is passed x, or y if kFromOutput.
-
-struct Relu {
-  static constexpr const char* kName = "relu";
-  static constexpr bool kFromOutput = true;
-  HOST_DEVICE static float value(float x) { return x <= 0 ? 0.0f : x; }  // NaN stays NaN
-  HOST_DEVICE static float gradient(float y, float dy) { return y > 0 ? dy : 0.0f; }
+template <class Unit>
+struct Value {
+  HOST_DEVICE float operator()(float x) const { return Unit::value(x); }
 };
 
-struct Gelu {
-  static constexpr const char* kName = "gelu";
-  static constexpr bool kFromOutput = false;
-  HOST_DEVICE static float value(float x) { return x * step(x, bell(x)); }
-  HOST_DEVICE static float gradient(float x, float dy) {
-    constexpr float kPeak = 0.3989422804f;  // 1 / sqrt(2 pi)
-    const float at = bell(x);
-    return dy * (step(x, at) + x * kPeak * at);
-  }
-
- private:
-  HOST_DEVICE static float bell(float x) { return exp_of_negative(0.5f * x * x); }
-  HOST_DEVICE static float step(float x, float bell) {
-    const float t = 1 / (1 + 0.3275911f * 0.7071067812f * std::abs(x));
-    const float polynomial =
-        t * (0.254829592f +
-             t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-    const float beyond = 0.5f * polynomial * bell;
-    return x < 0 ? beyond : 1 - beyond;
-  }
-};
-
-struct Silu {
-  static constexpr const char* kName = "silu";
-  static constexpr bool kFromOutput = false;
-  HOST_DEVICE static float value(float x) { return x * step(x); }
-  HOST_DEVICE static float gradient(float x, float dy) {
-    return dy * (step(x) * (1 + x * step(-x)));
-  }
-
- private:
-  HOST_DEVICE static float step(float x) { return 1 / (1 + std::exp(-x)); }
-};
-
-/// A step of lines: 0 up to -3, 1 from 3 on.
-struct HardSigmoid {
-  static constexpr const char* kName = "hard_sigmoid";
-  static constexpr bool kFromOutput = false;
-  HOST_DEVICE static float value(float x) {
-    const float line = x * (1.0f / 6) + 0.5f;
-    return line < 0 ? 0.0f : line > 1 ? 1.0f : line;  // NaN stays NaN
-  }
-  HOST_DEVICE static float gradient(float x, float dy) {
-    return x > -3 && x < 3 ? dy * (1.0f / 6) : 0.0f;
-  }
-};
-
-struct HardSwish {
-  static constexpr const char* kName = "hard_swish";
-  static constexpr bool kFromOutput = false;
-  HOST_DEVICE static float value(float x) { return x * HardSigmoid::value(x); }
-  HOST_DEVICE static float gradient(float x, float dy) {
-    const float slope = x * (1.0f / 3) + 0.5f;
-    return dy * (x <= -3 ? 0.0f : x >= 3 ? 1.0f : slope);
-  }
-};
-
-template <class Unit, class T>
-struct Forward {
-  const T* x;
-  T* y;
-  HOST_DEVICE void operator()(std::int64_t i) const { y[i] = Unit::value(x[i]); }
-};
-
-template <class Unit, class T>
-struct Backward {
-  const T *at, *dy;
-  T* dx;
-  HOST_DEVICE void operator()(std::int64_t i) const { dx[i] = Unit::gradient(at[i], dy[i]); }
+template <class Unit>
+struct Gradient {
+  HOST_DEVICE float operator()(float at, float dy) const { return Unit::gradient(at, dy); }
 };
 
 template <class Unit>
@@ -102,13 +23,13 @@ class UnitLayer : public Layer {
   Shape setup(Setup&, Shape in) override { return in; }
   void forward(LayerCall& call, View x, View y) override {
     dispatch(x.type, [&]<class T>(T*) {
-      each(*call.stream, x.count(), Forward<Unit, T>{x.as<T>(), y.as<T>()});
+      map(*call.stream, x.count(), Value<Unit>{}, y.as<T>(), x.as<T>());
     });
   }
   void backward(LayerCall& call, View x, View y, View dy, View dx) override {
     const View at = Unit::kFromOutput ? y : x;
     dispatch(x.type, [&]<class T>(T*) {
-      each(*call.stream, x.count(), Backward<Unit, T>{at.as<T>(), dy.as<T>(), dx.as<T>()});
+      map(*call.stream, x.count(), Gradient<Unit>{}, dx.as<T>(), at.as<T>(), dy.as<T>());
     });
   }
   std::string implementation() const override { return Unit::kName; }

@@ -30,7 +30,8 @@ struct Mask {
   float scale;
 
   HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t sample = i / quads, quad = i % quads, begin = sample * row + quad * 4;
+    const std::int64_t sample = quotient(i, quads), quad = i - sample * quads,
+                       begin = sample * row + quad * 4;
     const auto at = static_cast<std::uint64_t>(*position + offset + sample);
     const auto words =
         philox({static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(Purpose::dropout),

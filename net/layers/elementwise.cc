@@ -8,28 +8,23 @@ namespace {
 
 template <class T>
 struct Copy {
+  static constexpr int kWidth = 16 / sizeof(T);
   const T* from;
   T* to;
   HOST_DEVICE void operator()(std::int64_t i) const { to[i] = from[i]; }
+  HOST_DEVICE void pack(std::int64_t i) const {
+    Pack<T, kWidth>::store(Pack<T, kWidth>::load(from + i), to + i);
+  }
+  bool aligned() const { return aligned_for_packs<kWidth>(from, static_cast<const T*>(to)); }
 };
 
-template <class T>
 struct ReluMask {
-  const T *y, *dy;
-  T* dx;
-  HOST_DEVICE void operator()(std::int64_t i) const {
-    dx[i] = static_cast<float>(y[i]) > 0 ? static_cast<float>(dy[i]) : 0.0f;
-  }
+  HOST_DEVICE float operator()(float y, float dy) const { return y > 0 ? dy : 0.0f; }
 };
 
-template <class T>
 struct Line {
-  const T* from;
-  T* to;
   float factor, offset;
-  HOST_DEVICE void operator()(std::int64_t i) const {
-    to[i] = factor * static_cast<float>(from[i]) + offset;
-  }
+  HOST_DEVICE float operator()(float x) const { return factor * x + offset; }
 };
 
 class RescaleLayer : public Layer {
@@ -43,7 +38,7 @@ class RescaleLayer : public Layer {
  private:
   void apply(LayerCall& call, View from, View to, float offset) const {
     dispatch(from.type, [&]<class T>(T*) {
-      each(*call.stream, from.count(), Line<T>{from.as<T>(), to.as<T>(), factor_, offset});
+      map(*call.stream, from.count(), Line{factor_, offset}, to.as<T>(), from.as<T>());
     });
   }
 
@@ -70,7 +65,7 @@ void copy(Stream& stream, View from, View to) {
 
 void mask_relu(Stream& stream, View y, View dy, View dx) {
   dispatch(y.type, [&]<class T>(T*) {
-    each(stream, y.count(), ReluMask<T>{y.as<T>(), dy.as<T>(), dx.as<T>()});
+    map(stream, y.count(), ReluMask{}, dx.as<T>(), y.as<T>(), dy.as<T>());
   });
 }
 

@@ -1,17 +1,16 @@
-// Layer normalisation over the last extent. The number of blocks of rows depends only on the shape,
-// so sums over rows have the same order on any number of threads.
+// Layer normalisation over the last extent. The number of blocks of rows depends only on the shape
+// and the kind of device, so sums over rows have the same order on any number of threads.
 //
 // Source: Ba, Kiros, Hinton, "Layer normalization", 2016.
 
 #include <cmath>
 
+#include "net/block_sums.h"
 #include "net/layers.h"
 #include "src/device/each.h"
 
 namespace lockstep {
 namespace {
-
-constexpr std::int64_t kBlocks = 64;
 
 /// `rows` of `columns`, with the mean and the inverse deviation of each row.
 template <class T>
@@ -56,32 +55,56 @@ struct Forward {
 /// partial[block] = the block's sums of dy * normalized x; partial[blocks + block] = those of dy.
 template <class T>
 struct SumGradients {
+  static constexpr int kWidth = 4 / sizeof(T);
   Rows<T> r;
   const T* dy;
   float* partial;
   std::int64_t blocks;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t block, Team team) const {
-    float *gamma = partial + block * r.columns, *beta = gamma + blocks * r.columns;
-    for (std::int64_t c = team.lane; c < r.columns; c += team.lanes) gamma[c] = beta[c] = 0;
-    for (std::int64_t row = r.rows * block / blocks; row < r.rows * (block + 1) / blocks; ++row) {
-      for (std::int64_t c = team.lane; c < r.columns; c += team.lanes) {
-        const float gradient = dy[row * r.columns + c];
-        gamma[c] += gradient * r.normalized(row, c);
-        beta[c] += gradient;
-      }
-    }
+  bool aligned() const { return aligned_for_packs<kWidth>(r.x, dy); }
+
+  template <int kMost, class Count>
+  HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
+    float gamma[kMost], beta[kMost];
+    for (int k = 0; k < count; ++k) gamma[k] = beta[k] = 0;
+    using X = decltype(read(r.x, count));
+    struct Row {
+      X x, dy;
+      float mean, inverse;
+    };
+    const auto load = [&](std::int64_t row) {
+      const std::int64_t place = row * r.columns + c;
+      return Row{read(r.x + place, count), read(dy + place, count), r.mean[row], r.inverse[row]};
+    };
+    for_rows<8>(r.rows * block / blocks, r.rows * (block + 1) / blocks, count, load,
+                [&](std::int64_t, const Row& row) {
+                  for_columns(count, [&](int k) {
+                    gamma[k] += row.dy[k] * ((row.x[k] - row.mean) * row.inverse);
+                    beta[k] += row.dy[k];
+                  });
+                });
+    float* const to = partial + block * r.columns + c;
+    write(to, count, [&](int k) { return gamma[k]; });
+    write(to + blocks * r.columns, count, [&](int k) { return beta[k]; });
   }
 };
 
+/// The blocks' sums of a column, in double.
 struct AddBlocks {
   const float* partial;
-  float* to;
+  float *gamma, *beta;
   std::int64_t blocks, columns;
-  HOST_DEVICE void operator()(std::int64_t c) const {
-    double sum = 0;
-    for (std::int64_t block = 0; block < blocks; ++block) sum += partial[block * columns + c];
-    to[c] = static_cast<float>(sum);
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t c, Team team) const {
+    double first = 0, second = 0;
+    for (std::int64_t block = team.lane; block < blocks; block += team.lanes) {
+      first += partial[block * columns + c];
+      second += partial[(blocks + block) * columns + c];
+    }
+    first = team.sum(first);
+    second = team.sum(second);
+    if (team.lane != 0) return;
+    gamma[c] = static_cast<float>(first);
+    beta[c] = static_cast<float>(second);
   }
 };
 
@@ -117,7 +140,7 @@ class LayerNormLayer : public Layer {
   Shape setup(Setup& setup, Shape in) override {
     columns_ = in.back();
     rows_ = in.count() / columns_;
-    blocks_ = std::min(rows_, kBlocks);
+    blocks_ = row_blocks(rows_, columns_, setup.device.traits().lanes);
     setup.parameter("gamma", {columns_}, {Init::Kind::constant, 1});
     setup.parameter("beta", {columns_}, {Init::Kind::constant, 0});
     for (std::size_t* place : {&mean_, &inverse_}) *place = setup.save(rows_ * sizeof(float));
@@ -137,13 +160,11 @@ class LayerNormLayer : public Layer {
     dispatch(x.type, [&]<class T>(T*) {
       const Rows<T> r = rows<T>(call, x);
       auto* partial = reinterpret_cast<float*>(call.scratch);
-      each_row(*call.stream, blocks_, rows_ / blocks_ * columns_,
-               SumGradients<T>{r, dy.as<T>(), partial, blocks_});
-      for (const std::size_t which : {0, 1}) {
-        each(*call.stream, columns_,
-             AddBlocks{partial + static_cast<std::int64_t>(which) * blocks_ * columns_,
-                       call.gradients[which].as<float>(), blocks_, columns_});
-      }
+      each_block(*call.stream, blocks_, columns_, rows_ / blocks_,
+                 SumGradients<T>{r, dy.as<T>(), partial, blocks_});
+      each_column(*call.stream, columns_, 2 * blocks_,
+                  AddBlocks{partial, call.gradients[0].as<float>(), call.gradients[1].as<float>(),
+                            blocks_, columns_});
       if (!dx) return;
       each_row(*call.stream, rows_, columns_,
                InputGradient<T>{r, dy.as<T>(), dx.as<T>(), call.weights[0].as<float>()});

@@ -1,10 +1,11 @@
 // Maximum and mean over windows. What a window reaches over beyond the ends does not count, so a
 // short window at an end is the mean of fewer elements.
 //
-// A row is a pixel, and a team shares its channels, which lie side by side. A single thread
-// computes them in blocks of vector registers, a lane of a warp one by one. The maximum notes which
-// tap won (kNoTap if the ReLU cuts it off). Backward gathers: an input pixel sums the gradients of
-// the few windows that contain it, so each element of dx is written exactly once, in a fixed order.
+// A row is a line of pixels, whose channels lie side by side. A core computes a pixel's channels in
+// blocks of vector registers. On a GPU a warp shares the line, and a lane computes 16 bytes of
+// channels. The maximum notes which tap won (kNoTap if the ReLU cuts it off). Backward gathers: an
+// input pixel sums the gradients of the few windows that contain it, so each element of dx is
+// written exactly once, in a fixed order.
 
 #include <algorithm>
 #include <limits>
@@ -17,25 +18,24 @@
 namespace lockstep {
 namespace {
 
-/// The windows of a pool along one axis.
+/// The windows of a pool along one axis. Its numbers have 32 bits, because a GPU divides such
+/// numbers several times as fast.
 struct Windows {
-  std::int64_t in, out, kernel, stride, pad;
+  int in, out, kernel, stride, pad;
 
   /// The beginning of window `o`, which is below 0 if the window reaches beyond the axis.
-  HOST_DEVICE constexpr std::int64_t origin(std::int64_t o) const { return o * stride - pad; }
+  HOST_DEVICE constexpr int origin(int o) const { return o * stride - pad; }
   /// Its first element, and the element after its last.
-  HOST_DEVICE constexpr std::int64_t begin(std::int64_t o) const {
-    return origin(o) < 0 ? 0 : origin(o);
-  }
-  HOST_DEVICE constexpr std::int64_t end(std::int64_t o) const {
+  HOST_DEVICE constexpr int begin(int o) const { return origin(o) < 0 ? 0 : origin(o); }
+  HOST_DEVICE constexpr int end(int o) const {
     return origin(o) + kernel < in ? origin(o) + kernel : in;
   }
   /// The first window that contains element `i`, and the window after the last.
-  HOST_DEVICE constexpr std::int64_t first(std::int64_t i) const {
+  HOST_DEVICE constexpr int first(int i) const {
     return i + pad < kernel ? 0 : (i + pad - kernel) / stride + 1;
   }
-  HOST_DEVICE constexpr std::int64_t after(std::int64_t i) const {
-    const std::int64_t last = (i + pad) / stride + 1;
+  HOST_DEVICE constexpr int after(int i) const {
+    const int last = (i + pad) / stride + 1;
     return last < out ? last : out;
   }
 };
@@ -47,48 +47,81 @@ Windows windows_of(std::int64_t in, std::int64_t kernel, std::int64_t stride, Pa
   const std::int64_t out = padding == Padding::valid ? (in - std::min(in, kernel)) / stride + 1
                                                      : ceil_div(in, stride),
                      missing = (out - 1) * stride + kernel - in;
-  return {in, out, kernel, stride,
-          padding == Padding::centred ? kernel / 2 : std::max<std::int64_t>(missing, 0) / 2};
+  expect(std::max({in, kernel, stride}) < 1 << 30, "a pool has shorter axes");
+  return {static_cast<int>(in), static_cast<int>(out), static_cast<int>(kernel),
+          static_cast<int>(stride),
+          static_cast<int>(padding == Padding::centred ? kernel / 2
+                                                       : std::max<std::int64_t>(missing, 0) / 2)};
 }
 
 constexpr int kNoTap = 255;
 
-/// Channels that a lane of a team computes at a time.
-template <class Team>
-constexpr int kBlock = Team::lanes == 1 ? 64 : 1;
-
-/// Calls f(first, count) for the channels of this lane, block by block. The count of a whole block
-/// is a constant, so that it stays in registers.
-template <class Team, class F>
-HOST_DEVICE void each_block(Team team, std::int64_t channels, F f) {
-  constexpr int kCount = kBlock<Team>;
-  for (std::int64_t c = team.lane * kCount; c < channels; c += team.lanes * kCount) {
-    if (channels - c >= kCount) {
-      f(c, std::integral_constant<int, kCount>());
-    } else {
-      f(c, static_cast<int>(channels - c));
+/// Calls f(pixel, first channel, count) for the channels of a line of `pixels` that this member of
+/// the team computes. If they are not `packed`, a lane computes one channel at a time.
+template <class T, class Team, class F>
+HOST_DEVICE void each_block(Team team, int pixels, int channels, bool packed, F f) {
+  if constexpr (Team::lanes == 1) {
+    constexpr int kBlock = 64;
+    for (int pixel = 0; pixel < pixels; ++pixel) {
+      int c = 0;
+      for (; c + kBlock <= channels; c += kBlock)
+        f.template operator()<kBlock>(pixel, c, Fixed<kBlock>());
+      if (c < channels) f.template operator()<kBlock>(pixel, c, channels - c);
     }
+  } else {
+    const auto share = [&]<int kCount>(std::integral_constant<int, kCount> count) {
+      const int packs = channels / kCount;
+      for (int i = team.lane; i < pixels * packs; i += team.lanes) {
+        const int pixel = i / packs;
+        f.template operator()<kCount>(pixel, (i - pixel * packs) * kCount, count);
+      }
+    };
+    constexpr int kPack = 16 / sizeof(T);
+    packed ? share(std::integral_constant<int, kPack>()) : share(std::integral_constant<int, 1>());
   }
 }
 
-/// The maximum of `count` channels, kCount at most, over the taps of window (oy, ox) of the image
+/// What the bodies share: lines of images of `in` and `out`, and whether channels lie in packs.
+struct Lines {
+  Windows h, w;
+  int channels;
+  bool packed;
+
+  /// The image of line `line` of images with `height` lines, and the line within it.
+  struct Place {
+    std::int64_t image;
+    int y;
+  };
+  HOST_DEVICE static Place place(std::int64_t line, int height) {
+    const std::int64_t image = quotient(line, height);
+    return {image, static_cast<int>(line - image * height)};
+  }
+  /// The first element of line y of an image.
+  HOST_DEVICE std::int64_t in_line(std::int64_t image, int y) const {
+    return (image * h.in + y) * w.in * channels;
+  }
+  HOST_DEVICE std::int64_t out_line(std::int64_t image, int y) const {
+    return (image * h.out + y) * w.out * channels;
+  }
+};
+
+/// The maximum of `count` channels, kMost at most, over the taps of window (oy, ox) of the image
 /// whose first pixel is at `x`.
-template <int kCount, class Count, class T>
-HOST_DEVICE void highest(const Windows& h, const Windows& w, std::int64_t channels, bool relu,
-                         std::int64_t oy, std::int64_t ox, Count count, const T* __restrict x,
-                         T* __restrict y, std::uint8_t* __restrict argmax) {
-  float best[kCount];
-  std::int32_t which[kCount];
-  for (int c = 0; c < kCount; ++c) {
+template <int kMost, class Count, class T>
+HOST_DEVICE void highest(const Lines& l, bool relu, int oy, int ox, Count count,
+                         const T* __restrict x, T* __restrict y, std::uint8_t* __restrict argmax) {
+  float best[kMost];
+  std::int32_t which[kMost];
+  for (int c = 0; c < kMost; ++c) {
     best[c] = -std::numeric_limits<float>::infinity();
     which[c] = 0;
   }
   // The bounds keep to the taps inside, because branches in these loops cost a GPU registers.
-  const std::int64_t top = h.origin(oy), left = w.origin(ox), right = w.end(ox);
-  for (std::int64_t iy = h.begin(oy); iy < h.end(oy); ++iy) {
-    for (std::int64_t ix = w.begin(ox); ix < right; ++ix) {
-      const T* tap = x + (iy * w.in + ix) * channels;
-      const auto index = static_cast<std::int32_t>((iy - top) * h.kernel + ix - left);
+  const int top = l.h.origin(oy), left = l.w.origin(ox), right = l.w.end(ox);
+  for (int iy = l.h.begin(oy); iy < l.h.end(oy); ++iy) {
+    for (int ix = l.w.begin(ox); ix < right; ++ix) {
+      const auto tap = read(x + (std::int64_t{iy} * l.w.in + ix) * l.channels, count);
+      const std::int32_t index = (iy - top) * l.h.kernel + ix - left;
       for (int c = 0; c < count; ++c) {
         const float value = tap[c];
         // A NaN wins and stays, so that a diverging run is seen and not hidden.
@@ -98,118 +131,143 @@ HOST_DEVICE void highest(const Windows& h, const Windows& w, std::int64_t channe
       }
     }
   }
-  for (int c = 0; c < count; ++c) {
-    const bool cut = relu & (best[c] <= 0);
-    y[c] = cut ? 0.0f : best[c];
-    argmax[c] = static_cast<std::uint8_t>(cut ? kNoTap : which[c]);
-  }
+  write(y, count, [&](int c) { return relu & (best[c] <= 0) ? 0.0f : best[c]; });
+  write(argmax, count, [&](int c) {
+    return static_cast<std::uint8_t>(relu & (best[c] <= 0) ? kNoTap : which[c]);
+  });
 }
 
 template <class T>
 struct MaxForward {
-  Windows h, w;
-  std::int64_t channels;
+  Lines l;
   bool relu;
   const T* x;
   T* y;
   std::uint8_t* argmax;
 
   template <class Team>
-  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const std::int64_t line = row / w.out, ox = row - line * w.out, image = line / h.out,
-                       oy = line - image * h.out;
-    const T* from = x + image * h.in * w.in * channels;
-    each_block(team, channels, [&](std::int64_t c, auto count) {
-      const std::int64_t place = row * channels + c;
-      highest<kBlock<Team>>(h, w, channels, relu, oy, ox, count, from + c, y + place,
-                            argmax + place);
-    });
+  HOST_DEVICE void operator()(std::int64_t line, Team team) const {
+    const auto [image, oy] = Lines::place(line, l.h.out);
+    const T* const from = x + l.in_line(image, 0);
+    const std::int64_t to = l.out_line(image, oy);
+    each_block<T>(team, l.w.out, l.channels, l.packed,
+                  [&, oy = oy]<int kMost, class Count>(int ox, int c, Count count) {
+                    const std::int64_t place = to + std::int64_t{ox} * l.channels + c;
+                    highest<kMost>(l, relu, oy, ox, count, from + c, y + place, argmax + place);
+                  });
   }
 };
 
-/// The gradient of `count` channels, kCount at most, of input pixel (iy, ix): the sum over the
-/// windows that it won.
-template <int kCount, class Count, class T>
-HOST_DEVICE void gather(const Windows& h, const Windows& w, std::int64_t channels, std::int64_t iy,
-                        std::int64_t ix, Count count, const T* __restrict dy,
+/// The taps that won. Bytes have no InMemory of their own, because they are numbers and not values.
+template <class Count>
+struct Taps {
+  const std::uint8_t* at;
+  HOST_DEVICE Taps(const std::uint8_t* from, Count) : at(from) {}
+  HOST_DEVICE std::int32_t operator[](int k) const { return at[k]; }
+};
+template <int kCount>
+struct Taps<std::integral_constant<int, kCount>> {
+  using Bytes = Pack<std::uint8_t, kCount>;
+  typename Bytes::Values values;
+  HOST_DEVICE Taps(const std::uint8_t* from, std::integral_constant<int, kCount>)
+      : values(Bytes::load(from)) {}
+  HOST_DEVICE std::int32_t operator[](int k) const { return values[k]; }
+};
+
+/// The gradient of `count` channels, kMost at most, of input pixel (iy, ix): the sum over the
+/// windows that it won. `dy` and `argmax` are at the first pixel of the image.
+template <int kMost, class Count, class T>
+HOST_DEVICE void gather(const Lines& l, int iy, int ix, Count count, const T* __restrict dy,
                         const std::uint8_t* __restrict argmax, T* __restrict dx) {
-  float sum[kCount];
-  for (int c = 0; c < kCount; ++c) sum[c] = 0;
-  const std::int64_t left = w.first(ix), right = w.after(ix);
-  for (std::int64_t oy = h.first(iy); oy < h.after(iy); ++oy) {
-    for (std::int64_t ox = left; ox < right; ++ox) {
-      const std::int64_t place = (oy * w.out + ox) * channels;
-      const auto own =
-          static_cast<std::int32_t>((iy - h.origin(oy)) * h.kernel + ix - w.origin(ox));
-      for (int c = 0; c < count; ++c) {
-        const float gradient = dy[place + c];
-        sum[c] += argmax[place + c] == own ? gradient : 0.0f;
-      }
+  float sum[kMost];
+  for (int c = 0; c < kMost; ++c) sum[c] = 0;
+  const int left = l.w.first(ix), right = l.w.after(ix);
+  for (int oy = l.h.first(iy); oy < l.h.after(iy); ++oy) {
+    for (int ox = left; ox < right; ++ox) {
+      const std::int64_t place = (std::int64_t{oy} * l.w.out + ox) * l.channels;
+      const auto gradient = read(dy + place, count);
+      const auto won = Taps<Count>(argmax + place, count);
+      const std::int32_t own = (iy - l.h.origin(oy)) * l.h.kernel + ix - l.w.origin(ox);
+      for (int c = 0; c < count; ++c) sum[c] += won[c] == own ? gradient[c] : 0.0f;
     }
   }
-  for (int c = 0; c < count; ++c) dx[c] = sum[c];
+  write(dx, count, [&](int c) { return sum[c]; });
 }
 
 template <class T>
 struct MaxBackward {
-  Windows h, w;
-  std::int64_t channels;
+  Lines l;
   const T* dy;
   const std::uint8_t* argmax;
   T* dx;
 
   template <class Team>
-  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const std::int64_t line = row / w.in, ix = row - line * w.in, image = line / h.in,
-                       iy = line - image * h.in, from = image * h.out * w.out * channels;
-    each_block(team, channels, [&](std::int64_t c, auto count) {
-      gather<kBlock<Team>>(h, w, channels, iy, ix, count, dy + from + c, argmax + from + c,
-                           dx + row * channels + c);
-    });
+  HOST_DEVICE void operator()(std::int64_t line, Team team) const {
+    const auto [image, iy] = Lines::place(line, l.h.in);
+    const std::int64_t from = l.out_line(image, 0), to = l.in_line(image, iy);
+    each_block<T>(team, l.w.in, l.channels, l.packed,
+                  [&, iy = iy]<int kMost, class Count>(int ix, int c, Count count) {
+                    gather<kMost>(l, iy, ix, count, dy + from + c, argmax + from + c,
+                                  dx + to + std::int64_t{ix} * l.channels + c);
+                  });
   }
 };
 
 template <class T>
 struct MeanForward {
+  Lines l;
   const T* x;
   T* y;
-  Windows h, w;
-  std::int64_t channels;
   template <class Team>
-  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const std::int64_t ox = row % w.out, oy = row / w.out % h.out, image = row / (w.out * h.out);
-    const auto count = static_cast<float>((h.end(oy) - h.begin(oy)) * (w.end(ox) - w.begin(ox)));
-    for (std::int64_t c = team.lane; c < channels; c += team.lanes) {
-      float sum = 0;
-      for (std::int64_t iy = h.begin(oy); iy < h.end(oy); ++iy) {
-        for (std::int64_t ix = w.begin(ox); ix < w.end(ox); ++ix)
-          sum += static_cast<float>(x[((image * h.in + iy) * w.in + ix) * channels + c]);
-      }
-      y[row * channels + c] = sum / count;
-    }
+  HOST_DEVICE void operator()(std::int64_t line, Team team) const {
+    const auto [image, oy] = Lines::place(line, l.h.out);
+    const T* const from = x + l.in_line(image, 0);
+    T* const to = y + l.out_line(image, oy);
+    each_block<T>(team, l.w.out, l.channels, l.packed,
+                  [&, oy = oy]<int kMost, class Count>(int ox, int c, Count count) {
+                    const auto size = static_cast<float>((l.h.end(oy) - l.h.begin(oy)) *
+                                                         (l.w.end(ox) - l.w.begin(ox)));
+                    float sum[kMost];
+                    for (int k = 0; k < kMost; ++k) sum[k] = 0;
+                    for (int iy = l.h.begin(oy); iy < l.h.end(oy); ++iy) {
+                      for (int ix = l.w.begin(ox); ix < l.w.end(ox); ++ix) {
+                        const auto tap =
+                            read(from + (std::int64_t{iy} * l.w.in + ix) * l.channels + c, count);
+                        for (int k = 0; k < count; ++k) sum[k] += tap[k];
+                      }
+                    }
+                    write(to + std::int64_t{ox} * l.channels + c, count,
+                          [&](int k) { return sum[k] / size; });
+                  });
   }
 };
 
 template <class T>
 struct MeanBackward {
+  Lines l;
   const T* dy;
   T* dx;
-  Windows h, w;
-  std::int64_t channels;
   template <class Team>
-  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const std::int64_t ix = row % w.in, iy = row / w.in % h.in, image = row / (w.in * h.in);
-    for (std::int64_t c = team.lane; c < channels; c += team.lanes) {
-      float sum = 0;
-      for (std::int64_t oy = h.first(iy); oy < h.after(iy); ++oy) {
-        for (std::int64_t ox = w.first(ix); ox < w.after(ix); ++ox) {
-          const auto count =
-              static_cast<float>((h.end(oy) - h.begin(oy)) * (w.end(ox) - w.begin(ox)));
-          sum += static_cast<float>(dy[((image * h.out + oy) * w.out + ox) * channels + c]) / count;
-        }
-      }
-      dx[row * channels + c] = sum;
-    }
+  HOST_DEVICE void operator()(std::int64_t line, Team team) const {
+    const auto [image, iy] = Lines::place(line, l.h.in);
+    const T* const from = dy + l.out_line(image, 0);
+    T* const to = dx + l.in_line(image, iy);
+    each_block<T>(
+        team, l.w.in, l.channels, l.packed,
+        [&, iy = iy]<int kMost, class Count>(int ix, int c, Count count) {
+          float sum[kMost];
+          for (int k = 0; k < kMost; ++k) sum[k] = 0;
+          for (int oy = l.h.first(iy); oy < l.h.after(iy); ++oy) {
+            for (int ox = l.w.first(ix); ox < l.w.after(ix); ++ox) {
+              const auto size =
+                  static_cast<float>((l.h.end(oy) - l.h.begin(oy)) * (l.w.end(ox) - l.w.begin(ox)));
+              const auto gradient =
+                  read(from + (std::int64_t{oy} * l.w.out + ox) * l.channels + c, count);
+              for (int k = 0; k < count; ++k) sum[k] += gradient[k] / size;
+            }
+          }
+          write(to + std::int64_t{ix} * l.channels + c, count, [&](int k) { return sum[k]; });
+        });
   }
 };
 
@@ -223,16 +281,24 @@ class PoolLayer : public Layer {
     h_ = windows_of(image[1], kernel_, stride_, padding_);
     w_ = windows_of(image[2], kernel_, stride_, padding_);
     channels_ = image[3];
-    in_rows_ = image[0] * h_.in * w_.in;
-    out_rows_ = image[0] * h_.out * w_.out;
+    in_lines_ = image[0] * h_.in;
+    out_lines_ = image[0] * h_.out;
     return like(in, {image[0], h_.out, w_.out, channels_});
   }
 
  protected:
   std::int64_t kernel_, stride_;
   Padding padding_;
-  std::int64_t channels_ = 0, in_rows_ = 0, out_rows_ = 0;
+  std::int64_t channels_ = 0, in_lines_ = 0, out_lines_ = 0;
   Windows h_{}, w_{};
+
+  /// `packed` if 16 bytes of channels may be accessed at a time at both addresses.
+  template <class T>
+  Lines lines(const T* one, const T* other) const {
+    constexpr int kPack = 16 / sizeof(T);
+    return {h_, w_, static_cast<int>(channels_),
+            channels_ % kPack == 0 && aligned_for_packs<kPack>(one, other)};
+  }
 };
 
 class MaxPoolLayer : public PoolLayer {
@@ -249,14 +315,16 @@ class MaxPoolLayer : public PoolLayer {
   }
   void forward(LayerCall& call, View x, View y) override {
     dispatch(x.type, [&]<class T>(T*) {
-      each_row(*call.stream, out_rows_, channels_ * kernel_ * kernel_,
-               MaxForward<T>{h_, w_, channels_, relu_, x.as<T>(), y.as<T>(), argmax(call)});
+      each_row(
+          *call.stream, out_lines_, w_.out * channels_ * kernel_ * kernel_,
+          MaxForward<T>{lines<T>(x.as<T>(), y.as<T>()), relu_, x.as<T>(), y.as<T>(), argmax(call)});
     });
   }
   void backward(LayerCall& call, View, View, View dy, View dx) override {
     dispatch(dy.type, [&]<class T>(T*) {
-      each_row(*call.stream, in_rows_, channels_ * kernel_,
-               MaxBackward<T>{h_, w_, channels_, dy.as<T>(), argmax(call), dx.as<T>()});
+      each_row(
+          *call.stream, in_lines_, w_.in * channels_ * kernel_,
+          MaxBackward<T>{lines<T>(dy.as<T>(), dx.as<T>()), dy.as<T>(), argmax(call), dx.as<T>()});
     });
   }
   std::string implementation() const override { return "max_pool"; }
@@ -276,14 +344,14 @@ class AveragePoolLayer : public PoolLayer {
 
   void forward(LayerCall& call, View x, View y) override {
     dispatch(x.type, [&]<class T>(T*) {
-      each_row(*call.stream, out_rows_, kernel_ * kernel_ * channels_,
-               MeanForward<T>{x.as<T>(), y.as<T>(), h_, w_, channels_});
+      each_row(*call.stream, out_lines_, w_.out * kernel_ * kernel_ * channels_,
+               MeanForward<T>{lines<T>(x.as<T>(), y.as<T>()), x.as<T>(), y.as<T>()});
     });
   }
   void backward(LayerCall& call, View, View, View dy, View dx) override {
     dispatch(dy.type, [&]<class T>(T*) {
-      each_row(*call.stream, in_rows_, channels_,
-               MeanBackward<T>{dy.as<T>(), dx.as<T>(), h_, w_, channels_});
+      each_row(*call.stream, in_lines_, w_.in * channels_,
+               MeanBackward<T>{lines<T>(dy.as<T>(), dx.as<T>()), dy.as<T>(), dx.as<T>()});
     });
   }
   std::string implementation() const override { return "average_pool"; }

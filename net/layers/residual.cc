@@ -11,22 +11,20 @@
 namespace lockstep {
 namespace {
 
-template <class T, bool kRelu>
+template <bool kRelu>
 struct Sum {
-  const T *a, *b;
-  T* y;
-  HOST_DEVICE void operator()(std::int64_t i) const {
-    const float sum = static_cast<float>(a[i]) + static_cast<float>(b[i]);
-    y[i] = kRelu && sum <= 0 ? 0.0f : sum;
+  HOST_DEVICE float operator()(float a, float b) const {
+    const float sum = a + b;
+    return kRelu && sum <= 0 ? 0.0f : sum;
   }
 };
 
 void sum(Stream& stream, View a, View b, View y, bool relu) {
   dispatch(y.type, [&]<class T>(T*) {
-    const auto enqueue = [&]<bool kRelu>() {
-      each(stream, y.count(), Sum<T, kRelu>{a.as<T>(), b.as<T>(), y.as<T>()});
+    const auto enqueue = [&](auto f) {
+      map(stream, y.count(), f, y.as<T>(), a.as<T>(), b.as<T>());
     };
-    relu ? enqueue.template operator()<true>() : enqueue.template operator()<false>();
+    relu ? enqueue(Sum<true>{}) : enqueue(Sum<false>{});
   });
 }
 

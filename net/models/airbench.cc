@@ -28,9 +28,10 @@ void add(NamedLayers& layers, const std::string& number, std::int64_t channels,
       convolution(filters, 3, /*relu=*/false,
                   {.uniform = limit(9 * channels), .dirac = true, .biases = false}));
   if (pools) layers.emplace_back("pool" + number, max_pool(2, 2, false, Padding::valid));
-  layers.emplace_back("norm" + number,
-                      batch_norm({.follow = 0.4f, .epsilon = 1e-12f, .scale = false}));
-  layers.emplace_back("gelu" + number, gelu());
+  layers.emplace_back(
+      "norm" + number,
+      batch_norm(
+          {.follow = 0.4f, .epsilon = 1e-12f, .scale = false, .activation = Activation::gelu}));
 }
 
 NamedLayers build(Shape sample, int classes) {

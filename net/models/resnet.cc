@@ -20,7 +20,8 @@ void add_convolution(NamedLayers& layers, const std::string& number, std::int64_
                       convolution(filters, kernel, /*relu=*/false,
                                   {.weight_deviation = std::sqrt(2 / inputs), .biases = false},
                                   {.stride = stride}));
-  layers.emplace_back("norm" + number, batch_norm({.relu = relu}));
+  layers.emplace_back("norm" + number,
+                      batch_norm({.activation = relu ? Activation::relu : Activation::none}));
 }
 
 enum class Shortcut { none, subsample, convolution };

@@ -21,7 +21,8 @@ void add_convolution(NamedLayers& layers, const std::string& convolution_name,
                       convolution(filters, kernel, /*relu=*/false,
                                   {.weight_deviation = std::sqrt(2 / outputs), .biases = false},
                                   {.stride = stride}));
-  layers.emplace_back(norm_name, batch_norm({.relu = relu}));
+  layers.emplace_back(norm_name,
+                      batch_norm({.activation = relu ? Activation::relu : Activation::none}));
 }
 
 /// A block of width `filters` whose output has `expansion` times as many channels.

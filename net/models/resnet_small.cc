@@ -21,9 +21,9 @@ std::unique_ptr<Layer> filters(std::int64_t count, std::int64_t kernel, std::int
 
 NamedLayers branch(std::int64_t from, std::int64_t to) {
   NamedLayers layers;
-  layers.emplace_back("norm1", batch_norm({.relu = true}));
+  layers.emplace_back("norm1", batch_norm({.activation = Activation::relu}));
   layers.emplace_back("conv1", filters(to, 3, from));
-  layers.emplace_back("norm2", batch_norm({.relu = true}));
+  layers.emplace_back("norm2", batch_norm({.activation = Activation::relu}));
   layers.emplace_back("conv2", filters(to, 3, to));
   return layers;
 }
@@ -36,7 +36,7 @@ NamedLayers build(Shape sample, int classes) {
   layers.emplace_back("block1", residual(branch(32, 32)));
   layers.emplace_back("pool", max_pool(3, 2, /*relu=*/false));
   layers.emplace_back("block2", residual(branch(32, 64), std::move(shortcut)));
-  layers.emplace_back("norm", batch_norm({.relu = true}));
+  layers.emplace_back("norm", batch_norm({.activation = Activation::relu}));
   layers.emplace_back("average", global_average_pool());
   layers.emplace_back("dropout", dropout(0.2f));
   layers.emplace_back("softmax_linear",

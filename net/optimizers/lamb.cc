@@ -37,8 +37,10 @@ struct NoteRate {
   std::int64_t blocks;
   const UpdateRates* now;
   UpdateRates* own;
-  HOST_DEVICE void operator()(std::int64_t) const {
-    const Lengths lengths = Lengths::of(sums, blocks);
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t, Team team) const {
+    const Lengths lengths = Lengths::of(sums, blocks, team);
+    if (team.lane != 0) return;
     *own = *now;
     if (lengths.both()) own->rate = finite(now->rate * lengths.first / lengths.second);
   }
@@ -67,11 +69,12 @@ class Lamb : public MomentOptimizer {
       return enqueue_update<Decay::decoupled>(stream, span, state, now, ScaledMoments{moments});
     double* sums = state.scratch->sums;
     UpdateRates* own = &state.scratch->now;
-    give_block_sums(stream, count,
+    const std::int64_t blocks = blocks_of(count, state.lanes);
+    give_block_sums(stream, count, blocks,
                     Squares{moments, state.parameters + begin, state.gradients + begin,
                             state.decays + begin / Layout::kAlignment, now},
                     sums);
-    each(stream, 1, NoteRate{sums, blocks_of(count), now, own});
+    each_row(stream, 1, blocks, NoteRate{sums, blocks, now, own});
     enqueue_update<Decay::decoupled>(stream, span, state, own, KnownMoments{moments});
   }
 };

@@ -40,8 +40,10 @@ struct NoteRatio {
   float trust;
   const UpdateRates* now;
   UpdateRates* own;
-  HOST_DEVICE void operator()(std::int64_t) const {
-    const Lengths lengths = Lengths::of(sums, blocks);
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t, Team team) const {
+    const Lengths lengths = Lengths::of(sums, blocks, team);
+    if (team.lane != 0) return;
     const double step = now->scale * lengths.second + *decay * lengths.first;
     *own = *now;
     if (lengths.both()) own->corrections[0] = finite(trust * lengths.first / step);
@@ -70,11 +72,12 @@ class Lars : public Optimizer {
     if (!span.single()) {
       double* sums = state.scratch->sums;
       UpdateRates* own = &state.scratch->now;
-      give_block_sums(stream, count, Squares{state.parameters + begin, state.gradients + begin},
-                      sums);
-      each(stream, 1,
-           NoteRatio{sums, blocks_of(count), state.decays + begin / Layout::kAlignment, trust_, now,
-                     own});
+      const std::int64_t blocks = blocks_of(count, state.lanes);
+      give_block_sums(stream, count, blocks,
+                      Squares{state.parameters + begin, state.gradients + begin}, sums);
+      each_row(
+          stream, 1, blocks,
+          NoteRatio{sums, blocks, state.decays + begin / Layout::kAlignment, trust_, now, own});
       now = own;
     }
     enqueue_update(stream, span, state, now,

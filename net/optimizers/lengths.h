@@ -15,13 +15,14 @@ static_assert(sizeof(LayerScratch::sums) == 2 * kMostBlocks * sizeof(double));
 struct Lengths {
   double first = 0, second = 0;
 
-  HOST_DEVICE static Lengths of(const double* sums, std::int64_t blocks) {
+  template <class Team>
+  HOST_DEVICE static Lengths of(const double* sums, std::int64_t blocks, Team team) {
     double first = 0, second = 0;
-    for (std::int64_t block = 0; block < blocks; ++block) {
+    for (std::int64_t block = team.lane; block < blocks; block += team.lanes) {
       first += sums[2 * block];
       second += sums[2 * block + 1];
     }
-    return {std::sqrt(first), std::sqrt(second)};
+    return {std::sqrt(team.sum(first)), std::sqrt(team.sum(second))};
   }
   HOST_DEVICE bool both() const { return first > 0 && second > 0; }
 };

@@ -163,8 +163,10 @@ struct NoteLengths {
   int schedule;
   const UpdateRates* now;
   UpdateRates* own;
-  HOST_DEVICE void operator()(std::int64_t) const {
-    const Lengths lengths = Lengths::of(sums, blocks);
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t, Team team) const {
+    const Lengths lengths = Lengths::of(sums, blocks, team);
+    if (team.lane != 0) return;
     *own = *now;
     own->corrections[0] = lengths.first > 0 ? finite(1 / lengths.first) : 0.0f;
     own->corrections[1] = 1;
@@ -239,7 +241,8 @@ class Muon : public Optimizer {
                                                             direction_of(group, span);
     double* const sums = state.scratch->sums;
     UpdateRates* const own = &state.scratch->now;
-    give_block_sums(stream, count,
+    const std::int64_t blocks = blocks_of(count, state.lanes);
+    give_block_sums(stream, count, blocks,
                     TakeGradient{{state.slots[0] + begin, momentum_, /*nesterov=*/true},
                                  parameters,
                                  state.gradients + begin,
@@ -248,7 +251,7 @@ class Muon : public Optimizer {
                                  direction},
                     sums);
     const double length = unit_ ? std::sqrt(static_cast<double>(span.shape[0])) : 0;
-    each(stream, 1, NoteLengths{sums, blocks_of(count), length, span.schedule, now, own});
+    each_row(stream, 1, blocks, NoteLengths{sums, blocks, length, span.schedule, now, own});
     if (unit_) each(stream, count, Scale{parameters, 1, own});
     if (state.shared != nullptr && !state.shared->mine(group.number)) return;
     each(stream, count, Scale{direction, 0, own});

@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "src/base/error.h"
 
@@ -21,6 +22,12 @@ struct Bfloat16 {
   Bfloat16() = default;
   /// Rounds to nearest, ties to even; NaN stays NaN.
   constexpr Bfloat16(float value) {  // NOLINT: implicit on purpose, like the built-in conversions
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    if (!std::is_constant_evaluated()) {  // one instruction
+      asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+      return;
+    }
+#endif
     const auto word = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t rounded = word + 0x7fff + ((word >> 16) & 1);
     const std::uint32_t quiet = word | 0x400000;

@@ -61,8 +61,8 @@ template <class Kind>
 
 template <class T, class Kind, class Seen, class Team>
 [[gnu::always_inline]] HOST_DEVICE inline void write_sample(const Kind& kind, const Seen& seen,
-                                                            const ImageEdits& edits, T* y,
-                                                            Team team) {
+                                                            const ImageEdits& edits,
+                                                            T* __restrict y, Team team) {
   const int columns = kind.columns(), channels = kind.channels();
   for (int i = team.lane; i < kind.lines() * columns; i += team.lanes) {
     for (int c = 0; c < channels; ++c) y[i * channels + c] = T(seen(i, c));
@@ -75,7 +75,7 @@ template <class T, class Kind, class Seen, class Team>
 template <class T, class Kind, class Seen, class Team>
 HOST_DEVICE void write_mixed(const Kind& kind, const Seen& own, const Seen& other,
                              const ImageEdits& own_edits, const ImageEdits& other_edits,
-                             const Mix& mix, T* y, Team team) {
+                             const Mix& mix, T* __restrict y, Team team) {
   const int columns = kind.columns(), channels = kind.channels();
   for (int i = team.lane; i < kind.lines() * columns; i += team.lanes) {
     const int row = i / columns, column = i - row * columns;
@@ -142,6 +142,15 @@ void write_here(const Kind& given, const SampleSource& source, T* y) {
   write_sample(kind, seen, source.edits, y, Alone{});
 }
 
+/// Teams that make one sample together, because a batch has fewer samples than a GPU has warps.
+/// Each computes the statistics of the whole sample.
+constexpr int kParts = 4;
+
+/// A lane among those of all teams of a sample.
+struct Part {
+  int lane, lanes;
+};
+
 /// Which sample stands in a row of the batch.
 struct SampleId {
   std::uint32_t epoch, sample, kept;
@@ -183,22 +192,25 @@ struct MakeSample {
   }
 
   template <class Team>
-  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
+  HOST_DEVICE void operator()(std::int64_t index, Team team) const {
+    const std::int64_t row = index / kParts;
+    const auto number = static_cast<int>(index % kParts);
+    const Part part{number * team.lanes + team.lane, kParts * team.lanes};
     const SampleId id = SampleId::of(request, samples.size, row);
     const auto own = see(id.epoch, id.sample, team);
     const ImageEdits own_edits = edits(id.epoch, id.sample);
-    if (team.lane == 0) labels[row] = samples.labels[id.sample];
+    if (part.lane == 0) labels[row] = samples.labels[id.sample];
     T* y = images + row * kind.lines() * kind.columns() * kind.channels();
     if constexpr (kMixed) {
       const Mix mix = request.mixes[id.kept * samples.size + id.sample];
-      if (team.lane == 0) {
+      if (part.lane == 0) {
         other_labels[row] = samples.labels[mix.partner];
         weights[row] = mix.weight;
       }
       write_mixed(kind, own, see(id.epoch, mix.partner, team), own_edits,
-                  edits(id.epoch, mix.partner), mix, y, team);
+                  edits(id.epoch, mix.partner), mix, y, part);
     } else {
-      write_sample(kind, own, own_edits, y, team);
+      write_sample(kind, own, own_edits, y, part);
     }
   }
 };
@@ -268,7 +280,7 @@ void make_batch(Stream& stream, const SampleFormat& format, const StoredSamples&
     dispatch(batch.images.type, [&]<class T>(T* images) {
       images = batch.images.as<T>();
       const auto make = [&]<bool kMixed>(std::bool_constant<kMixed>) {
-        each_row(stream, rows, length,
+        each_row(stream, rows * kParts, length / kParts,
                  MakeSample<T, Kind, kMixed>{
                      kind, reinterpret_cast<const std::uint8_t*>(samples.bytes),
                      static_cast<std::int64_t>(format.bytes()), samples, request, images, labels,

@@ -13,12 +13,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
 #include "src/base/host_device.h"
 #include "src/base/round_up.h"
 #include "src/device/device.h"
+#include "src/device/packs.h"
 #include "src/device/parallel_for.h"
 
 #if defined(LOCKSTEP_CUDA) && !defined(__CUDACC__)
@@ -64,20 +66,22 @@ struct Alone {
   }
 };
 
+/// A body of each_column() as one of each().
+template <class Body>
+struct AloneInColumn {
+  Body body;
+  HOST_DEVICE void operator()(std::int64_t c) const { body(c, Alone{}); }
+};
+
 /// The least number of elements for which another thread pays.
 inline constexpr std::int64_t kGrain = 16384;
 /// each() cuts its elements at multiples of this number. So an element lies in a whole register, or
 /// in the rest that fills none, with any number of threads. The two may use different instructions.
 inline constexpr std::int64_t kCut = 64;
 
-/// Enqueues body(i) for every i in 0 .. n-1, vectorised and in any order: no call may depend on
-/// another.
+/// each() on cores.
 template <class Body>
-void each(Stream& stream, std::int64_t n, Body body) {
-  static_assert(std::is_trivially_copyable_v<Body>);
-#ifdef __CUDACC__
-  if (CUstream_st* const cuda = stream.cuda(); cuda != nullptr) return launch(cuda, n, body);
-#endif
+void each_on_host(Stream& stream, std::int64_t n, Body body) {
   stream.enqueue([threads = stream.threads(), n, body] {
     const auto part = [&](std::int64_t begin, std::int64_t end) {
       const Body own = body;  // no store can change its members
@@ -90,6 +94,18 @@ void each(Stream& stream, std::int64_t n, Body body) {
     };
     parallel_for(threads, ceil_div(n, kCut), kGrain / kCut, part);
   });
+}
+
+/// Enqueues body(i) for every i in 0 .. n-1, vectorised and in any order: no call may depend on
+/// another. If the body has pack(i) for Body::kWidth elements from i on, a GPU calls that while
+/// bool aligned() const returns true. See map().
+template <class Body>
+void each(Stream& stream, std::int64_t n, Body body) {
+  static_assert(std::is_trivially_copyable_v<Body>);
+#ifdef __CUDACC__
+  if (CUstream_st* const cuda = stream.cuda(); cuda != nullptr) return launch(cuda, n, body);
+#endif
+  each_on_host(stream, n, body);
 }
 
 /// Enqueues body(row, team) for every row in 0 .. rows-1. A row has about `columns` elements of
@@ -115,6 +131,101 @@ void each_row(Stream& stream, std::int64_t rows, std::int64_t columns, Body body
       for (std::int64_t row = begin; row < end; ++row) own(row, Alone{});
     });
   });
+}
+
+/// Enqueues body(c, team) for every column c in 0 .. columns-1 of about `rows` elements of work,
+/// which the team shares as in each_row(). The CPU vectorises over the columns, as each() does.
+template <class Body>
+void each_column(Stream& stream, std::int64_t columns, [[maybe_unused]] std::int64_t rows,
+                 Body body) {
+#ifdef __CUDACC__
+  if (stream.cuda() != nullptr) return each_row(stream, columns, rows, body);
+#endif
+#ifdef LOCKSTEP_HOST_TEAM
+  if (host_team) return each_row(stream, columns, rows, body);
+#endif
+  each_on_host(stream, columns, AloneInColumn<Body>{body});
+}
+
+/// Calls body for all columns of a block, on a core: in vector registers if they are few. More are
+/// computed row by row, because memory is read fastest in its own order.
+template <class Body>
+void call_for_columns(const Body& body, std::int64_t block, std::int64_t columns) {
+  constexpr int kMost = 256;
+  if (columns == 16) return body.template operator()<16>(block, 0, Fixed<16>());
+  if (columns == 32) return body.template operator()<32>(block, 0, Fixed<32>());
+  if (columns == 64) return body.template operator()<64>(block, 0, Fixed<64>());
+  for (std::int64_t c = 0; c < columns; c += kMost) {
+    const std::int64_t left = std::min<std::int64_t>(columns - c, kMost);
+    body.template operator()<kMost>(block, c, static_cast<int>(left));
+  }
+}
+
+/// Enqueues body.operator()<kMost>(block, first, count) for every block of rows in 0 .. blocks-1
+/// and columns [first, first + count), until all of `columns` are computed. count <= kMost, which
+/// is the size for arrays. No call may depend on another. `rows`: of a block, about. Read and write
+/// by the functions of src/device/packs.h: on a GPU count is Body::kWidth, and a thread holds that
+/// many columns in registers. If bool aligned() const returns false, or Body::kWidth does not
+/// divide `columns`, it is 1.
+template <class Body>
+void each_block(Stream& stream, std::int64_t blocks, std::int64_t columns, std::int64_t rows,
+                Body body) {
+  static_assert(std::is_trivially_copyable_v<Body>);
+#ifdef __CUDACC__
+  if (CUstream_st* const cuda = stream.cuda(); cuda != nullptr) {
+    return launch_blocks(cuda, blocks, columns, body);
+  }
+#endif
+  const std::int64_t work = std::clamp<std::int64_t>(rows * columns, 1, kGrain);
+#ifdef LOCKSTEP_HOST_TEAM
+  if (host_team)
+    return stream.enqueue([blocks, columns, body] { as_a_gpu(blocks, columns, body); });
+#endif
+  stream.enqueue([threads = stream.threads(), blocks, columns, work, body] {
+    parallel_for(threads, blocks, kGrain / work, [&](std::int64_t begin, std::int64_t end) {
+      const Body own = body;
+      for (std::int64_t block = begin; block < end; ++block) call_for_columns(own, block, columns);
+    });
+  });
+}
+
+/// The body of map().
+template <class F, class To, class From, std::size_t kInputs>
+struct Map {
+  static_assert(kInputs == 1 || kInputs == 2);
+  static constexpr int kWidth = 16 / static_cast<int>(std::min(sizeof(To), sizeof(From)));
+  F f;
+  To* to;
+  const From* from[kInputs];
+
+  HOST_DEVICE void operator()(std::int64_t i) const {
+    if constexpr (kInputs == 1) {
+      to[i] = f(static_cast<float>(from[0][i]));
+    } else {
+      to[i] = f(static_cast<float>(from[0][i]), static_cast<float>(from[1][i]));
+    }
+  }
+  HOST_DEVICE void pack(std::int64_t i) const {
+    constexpr std::integral_constant<int, kWidth> kCount;
+    const auto first = read(from[0] + i, kCount), last = read(from[kInputs - 1] + i, kCount);
+    write(to + i, kCount, [&](int k) {
+      if constexpr (kInputs == 1) {
+        return f(first[k]);
+      } else {
+        return f(first[k], last[k]);
+      }
+    });
+  }
+  bool aligned() const {
+    return aligned_for_packs<kWidth>(to) && aligned_for_packs<kWidth>(from[0], from[kInputs - 1]);
+  }
+};
+
+/// Enqueues to[i] = f(from[i]...) for every i in 0 .. n-1, with one or two arrays `from`. f is a
+/// body whose call takes and returns floats. `to` may be one of `from`.
+template <class F, class To, class From, class... More>
+void map(Stream& stream, std::int64_t n, F f, To* to, const From* from, const More*... more) {
+  each(stream, n, Map<F, To, From, 1 + sizeof...(More)>{f, to, {from, more...}});
 }
 
 }  // namespace lockstep

@@ -30,6 +30,8 @@ struct AsyncOptions {
   int most_delay_us = 30;
   std::uint64_t seed = 1;
   int run_ahead = 4;
+  /// DeviceTraits::lanes. A GPU's number cuts sums as a GPU does; the bits are then others.
+  std::int64_t lanes = 1;
   /// Bytes of Place::device that can be had at once; more is an Error.
   std::size_t largest = std::size_t{1} << 40;
   /// Whether capture() makes a graph, or says that there is nothing to gain.

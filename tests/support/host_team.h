@@ -120,4 +120,20 @@ void share_rows(std::int64_t rows, const Body& body) {
   }
 }
 
+/// The calls of each_block() on a GPU, one after another: no two of them share anything.
+template <class Body>
+void as_a_gpu(std::int64_t blocks, std::int64_t columns, const Body& body) {
+  const auto call_all = [&]<int kWidth>(std::integral_constant<int, kWidth> count) {
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      for (std::int64_t c = 0; c < columns; c += kWidth)
+        body.template operator()<kWidth>(block, c, count);
+    }
+  };
+  if (columns % Body::kWidth == 0 && body.aligned()) {
+    call_all(std::integral_constant<int, Body::kWidth>());
+  } else {
+    call_all(std::integral_constant<int, 1>());
+  }
+}
+
 }  // namespace lockstep

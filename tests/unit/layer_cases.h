@@ -207,9 +207,18 @@ inline std::vector<LayerCase> cases() {
        reference_batch_norm(0.25),
        {7, 5}},
       {"batch_norm_relu",
-       [] { return batch_norm({.epsilon = 0.25f, .relu = true}); },
+       [] { return batch_norm({.epsilon = 0.25f, .activation = Activation::relu}); },
        then_relu(reference_batch_norm(0.25)),
        {3, 10, 7, 6}},
+      {"batch_norm_gelu",
+       [] { return batch_norm({.epsilon = 0.25f, .activation = Activation::gelu}); },
+       [](const Inputs& in) {
+         Inputs inner{in.x_shape, reference_batch_norm(0.25)(in), {}};
+         return reference_unit(gelu_of)(inner);
+       },
+       {3, 4, 5, 70},
+       2e-6,
+       2e-2},
       {"chain",
        [=] { return chain(named(dense(9, true, init), relu(), dense(4, false, init))); },
        reference_chain({{reference_dense(9, true), 2, {3, 9}},

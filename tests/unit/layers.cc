@@ -251,6 +251,41 @@ TEST_P(EveryLayer, IsBitwiseIdenticalOnAnAsynchronousDevice) {
 INSTANTIATE_TEST_SUITE_P(Layers, EveryLayer, testing::ValuesIn(cases()),
                          [](const auto& info) { return std::string(info.param.name); });
 
+TEST(Layers, SumsAreCutForAGpuWithinRounding) {
+  for (const LayerCase& c : cases()) {
+    if (std::string(c.name).find("norm") == std::string::npos) continue;
+    SCOPED_TRACE(c.name);
+    LayerCase large = c;
+    large.x = c.x.with_batch(40 * c.x[0]);
+    const Outcome cores = run_case(large, Type::f32, 1, false);
+    const auto device = make_async_device({.most_delay_us = 0, .lanes = 1 << 17});
+    const Outcome gpu = run_case(large, Type::f32, device.get(), false);
+    EXPECT_LT(distance(gpu.y, cores.y), c.tolerance);
+    EXPECT_LT(distance(gpu.dx, cores.dx), c.tolerance);
+    for (std::size_t p = 0; p < gpu.gradients.size(); ++p)
+      EXPECT_LT(distance(gpu.gradients[p], cores.gradients[p]), c.tolerance) << gpu.names[p];
+  }
+}
+
+TEST(Layers, AFusedActivationIsBitwiseThatOfALayer) {
+  const auto norm = [](Activation activation) {
+    return batch_norm({.epsilon = 0.25f, .activation = activation});
+  };
+  for (const auto& [activation, layer] :
+       {std::pair{Activation::relu, relu}, {Activation::gelu, gelu}}) {
+    for (const Type type : {Type::f32, Type::bf16}) {
+      SCOPED_TRACE(std::string(layer()->implementation()) + " " + name_of(type));
+      LayerCase fused{"fused", [=, a = activation] { return norm(a); }, {}, {5, 7, 9, 83}},
+          apart = fused;
+      apart.make = [=, f = layer] { return chain(named(norm(Activation::none), f())); };
+      const Outcome one = run_case(fused, type, 1, true), two = run_case(apart, type, 1, true);
+      EXPECT_EQ(one.y, two.y);
+      EXPECT_EQ(one.dx, two.dx);
+      EXPECT_EQ(one.gradients, two.gradients);
+    }
+  }
+}
+
 /// y of a layer without a backward pass; its parameters come from `random` and go to `in`.
 Values forward_of(Layer& layer, Tensor& x, Inputs& in, Random& random, const TrainingBatch* batch) {
   const auto device = make_cpu_device(1);
@@ -294,8 +329,9 @@ TEST(Layers, NanPassesRelu) {
   Random random(1, Purpose::generate, 0, 0);
   x.fill(random, 1, false);
   x.set(0, std::numeric_limits<double>::quiet_NaN());
-  const std::unique_ptr<Layer> layers[] = {
-      relu(), residual(named(rescale(1, 0)), {}, /*relu=*/true), batch_norm({.relu = true})};
+  const std::unique_ptr<Layer> layers[] = {relu(),
+                                           residual(named(rescale(1, 0)), {}, /*relu=*/true),
+                                           batch_norm({.activation = Activation::relu})};
   for (const auto& layer : layers) {
     Inputs in;
     EXPECT_TRUE(std::isnan(forward_of(*layer, x, in, random, nullptr)[0]))

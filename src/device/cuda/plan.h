@@ -14,6 +14,9 @@
 
 namespace lockstep::cuda {
 
+/// DeviceTraits::lanes: half of the threads that 132 multiprocessors hold.
+inline constexpr std::int64_t kLanes = 1 << 17;
+
 enum class Pass { forward, backward_data, backward_weights };
 
 /// One pass of a convolution. All tensors have the same type, and sums are fp32. A dense layer is a

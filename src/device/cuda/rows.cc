@@ -7,11 +7,8 @@
 namespace lockstep::cuda {
 namespace {
 
-template <class From, class To>
-struct Convert {
-  const From* from;
-  To* to;
-  HOST_DEVICE void operator()(std::int64_t i) const { to[i] = static_cast<float>(from[i]); }
+struct Same {
+  HOST_DEVICE float operator()(float value) const { return value; }
 };
 
 template <class T>
@@ -32,18 +29,22 @@ struct AddBias {
 /// partial[block] = the sum of the block's rows.
 template <class T>
 struct SumBlock {
+  static constexpr int kWidth = 4 / sizeof(T);
   const T* from;
   float* partial;
   std::int64_t rows, columns, blocks;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t block, Team team) const {
-    const std::int64_t begin = rows * block / blocks, end = rows * (block + 1) / blocks;
-    for (std::int64_t c = team.lane; c < columns; c += team.lanes) {
-      float sum = 0;
-      for (std::int64_t row = begin; row < end; ++row)
-        sum += static_cast<float>(from[row * columns + c]);
-      partial[block * columns + c] = sum;
-    }
+  bool aligned() const { return aligned_for_packs<kWidth>(from); }
+
+  template <int kMost, class Count>
+  HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
+    float sum[kMost];
+    for (int k = 0; k < count; ++k) sum[k] = 0;
+    const auto load = [&](std::int64_t row) { return read(from + row * columns + c, count); };
+    for_rows<8>(rows * block / blocks, rows * (block + 1) / blocks, count, load,
+                [&](std::int64_t, const auto& value) {
+                  for (int k = 0; k < count; ++k) sum[k] += value[k];
+                });
+    write(partial + block * columns + c, count, [&](int k) { return sum[k]; });
   }
 };
 
@@ -72,7 +73,7 @@ void convert(Stream& stream, View from, View to) {
     dispatch(to.type, [&](auto* to_tag) {
       using From = std::remove_pointer_t<decltype(from_tag)>;
       using To = std::remove_pointer_t<decltype(to_tag)>;
-      each(stream, to.count(), Convert<From, To>{from.as<From>(), to.as<To>()});
+      map(stream, to.count(), Same{}, to.as<To>(), from.as<From>());
     });
   });
 }
@@ -92,8 +93,8 @@ void sum_rows(Stream& stream, View rows, View sums, void* scratch) {
     const std::int64_t columns = sums.count(), count = rows.count() / columns;
     const std::int64_t blocks = blocks_of(count);
     auto* partial = static_cast<float*>(scratch);
-    each_row(stream, blocks, count / blocks * columns,
-             SumBlock<T>{rows.as<T>(), partial, count, columns, blocks});
+    each_block(stream, blocks, columns, count / blocks,
+               SumBlock<T>{rows.as<T>(), partial, count, columns, blocks});
     each_row(stream, columns, blocks, SumBlocks{partial, sums.as<float>(), columns, blocks});
   });
 }

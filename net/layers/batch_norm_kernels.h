@@ -1,0 +1,314 @@
+// The kernels of batch normalisation (net/layers/batch_norm.cc).
+#pragma once
+
+#include <cmath>
+#include <type_traits>
+
+#include "net/layers/units.h"
+#include "src/device/each.h"
+
+namespace lockstep::batch_norm_kernels {
+
+/// The arguments of all bodies: x as `rows` of `channels`, arrays of `channels` elements, and
+/// partial sums of 2 * `blocks` such arrays.
+template <class T>
+struct Batch {
+  const T* x;
+  std::int64_t rows, channels, blocks;
+  float *mean, *inverse, *partial;
+  const float *gamma, *beta;
+
+  HOST_DEVICE std::int64_t begin(std::int64_t block) const { return rows * block / blocks; }
+  /// The blocks' sums of a channel, in double. They begin at `sums`.
+  template <class Team>
+  HOST_DEVICE double total(const float* sums, std::int64_t c, Team team) const {
+    double sum = 0;
+    for (std::int64_t block = team.lane; block < blocks; block += team.lanes)
+      sum += sums[block * channels + c];
+    return team.sum(sum);
+  }
+  /// The sum of a channel's squares around the mean of all.
+  template <class Team>
+  HOST_DEVICE double squares(std::int64_t c, float mean_of_all, Team team) const {
+    double sum = 0;
+    for (std::int64_t block = team.lane; block < blocks; block += team.lanes) {
+      const auto size = static_cast<double>(begin(block + 1) - begin(block));
+      const double apart = partial[block * channels + c] / size - mean_of_all;
+      sum += partial[(blocks + block) * channels + c] + size * apart * apart;
+    }
+    return team.sum(sum);
+  }
+};
+
+/// What normalises `count` channels from c on, in registers of a kernel.
+template <class T, class Count>
+struct Channels {
+  decltype(read(std::declval<const float*>(), Count())) mean, inverse, gamma, beta;
+
+  HOST_DEVICE Channels(const Batch<T>& b, std::int64_t c, Count count)
+      : mean(read(static_cast<const float*>(b.mean) + c, count)),
+        inverse(read(static_cast<const float*>(b.inverse) + c, count)),
+        gamma(read(b.gamma + c, count)),
+        beta(read(b.beta + c, count)) {}
+  HOST_DEVICE float normalized(float x, int k) const { return (x - mean[k]) * inverse[k]; }
+  /// y before the activation.
+  HOST_DEVICE float scaled(float normalized, int k) const {
+    return normalized * gamma[k] + beta[k];
+  }
+};
+
+/// Neighbours of x and of the gradient of y.
+template <class X, class Dy>
+struct Pair {
+  X x;
+  Dy dy;
+};
+template <class X, class Dy>
+Pair(X, Dy) -> Pair<X, Dy>;
+
+/// Whether backward replaces dy by the gradient of y before the activation.
+template <class Unit>
+constexpr bool kReplaces = std::is_same_v<Unit, Gelu>;
+
+/// `value` as an array of T holds it.
+template <class T>
+HOST_DEVICE float rounded(float value) {
+  return static_cast<float>(static_cast<T>(value));
+}
+
+/// partial[block] = sum of x over the block's rows; partial[blocks + block] = sum of the squares of
+/// x minus the block's mean.
+template <class T>
+struct SumRows {
+  static constexpr int kWidth = 4 / sizeof(T);
+  Batch<T> b;
+  bool aligned() const { return aligned_for_packs<kWidth>(b.x); }
+
+  template <int kMost, class Count>
+  HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
+    const std::int64_t begin = b.begin(block), end = b.begin(block + 1);
+    const float share = 1 / static_cast<float>(end - begin);
+    const T* const x = b.x + c;
+    float sum[kMost], squares[kMost];
+    for (int k = 0; k < count; ++k) sum[k] = squares[k] = 0;
+    const auto load = [&](std::int64_t row) { return read(x + row * b.channels, count); };
+    for_rows<8>(begin, end, count, load, [&](std::int64_t, const auto& value) {
+      for_columns(count, [&](int k) { sum[k] += value[k]; });
+    });
+    for_rows<8>(begin, end, count, load, [&](std::int64_t, const auto& value) {
+      for_columns(count, [&](int k) {
+        const float distance = value[k] - sum[k] * share;
+        squares[k] += distance * distance;
+      });
+    });
+    float* const to = b.partial + block * b.channels + c;
+    write(to, count, [&](int k) { return sum[k]; });
+    write(to + b.blocks * b.channels, count, [&](int k) { return squares[k]; });
+  }
+};
+
+/// This shard's sum of a channel from the sums of the blocks.
+template <class T>
+struct Total {
+  Batch<T> b;
+  const float* partial;
+  float* to;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t c, Team team) const {
+    const double sum = b.total(partial, c, team);
+    if (team.lane == 0) to[c] = static_cast<float>(sum);
+  }
+};
+
+/// The mean of all from their sum, which is replaced by this shard's sum of squares around it.
+template <class T>
+struct MeanAndSquares {
+  Batch<T> b;
+  std::int64_t rows;  ///< of all shards
+  float* sum;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t c, Team team) const {
+    const float mean = sum[c] / static_cast<float>(rows);
+    const double squares = b.squares(c, mean, team);
+    if (team.lane != 0) return;
+    b.mean[c] = mean;
+    sum[c] = static_cast<float>(squares);
+  }
+};
+
+/// Writes what follows from the sum of squares of all.
+struct Variance {
+  std::int64_t rows;
+  float *inverse, *variance;
+  float epsilon;
+  float* ones;  ///< or null: becomes 1
+  HOST_DEVICE void write(std::int64_t c, float squares) const {
+    const auto all = static_cast<double>(rows);
+    inverse[c] = static_cast<float>(1 / std::sqrt(squares / all + epsilon));
+    variance[c] = static_cast<float>(squares / (rows > 1 ? all - 1 : 1));
+    if (ones != nullptr) ones[c] = 1;
+  }
+};
+struct WriteVariance {
+  Variance to;
+  const float* squares;
+  HOST_DEVICE void operator()(std::int64_t c) const { to.write(c, squares[c]); }
+};
+
+/// All of these for one shard, in one pass.
+template <class T>
+struct Statistics {
+  Batch<T> b;
+  Variance to;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t c, Team team) const {
+    const auto sum = static_cast<float>(b.total(b.partial, c, team));
+    const float mean = sum / static_cast<float>(b.rows);
+    const auto squares = static_cast<float>(b.squares(c, mean, team));
+    if (team.lane != 0) return;
+    b.mean[c] = mean;
+    to.write(c, squares);
+  }
+};
+
+struct Running {
+  const float* variance;
+  float* inverse;
+  float epsilon;
+  float* ones;  ///< or null: becomes 1
+  HOST_DEVICE void operator()(std::int64_t c) const {
+    inverse[c] = 1 / std::sqrt(variance[c] + epsilon);
+    if (ones != nullptr) ones[c] = 1;
+  }
+};
+
+template <class T, class Unit>
+struct Normalize {
+  static constexpr int kWidth = 16 / sizeof(T);
+  Batch<T> b;
+  std::int64_t blocks;
+  T* y;
+  bool aligned() const {
+    return aligned_for_packs<kWidth>(b.x, static_cast<const T*>(y)) &&
+           aligned_for_packs<kWidth>(b.gamma, b.beta);
+  }
+
+  template <int kMost, class Count>
+  HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
+    const Channels<T, Count> channels(b, c, count);
+    const auto load = [&](std::int64_t row) { return read(b.x + row * b.channels + c, count); };
+    const std::int64_t begin = b.rows * block / blocks, end = b.rows * (block + 1) / blocks;
+    for_rows<4>(begin, end, count, load, [&](std::int64_t row, const auto& x) {
+      write(y + row * b.channels + c, count, [&](int k) {
+        const float value = channels.scaled(channels.normalized(x[k], k), k);
+        return Unit::value(kReplaces<Unit> ? rounded<T>(value) : value);
+      });
+    });
+  }
+};
+
+/// partial[block] = sum of the gradients of y before the activation; partial[blocks + block] = sum
+/// of these times the normalized x. With kReplaces the gradients replace dy.
+template <class T, class Unit>
+struct SumGradients {
+  static constexpr int kWidth = 4 / sizeof(T);
+  Batch<T> b;
+  T* dy;
+  bool aligned() const { return aligned_for_packs<kWidth>(b.x, static_cast<const T*>(dy)); }
+
+  template <int kMost, class Count>
+  HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
+    const Channels<T, Count> channels(b, c, count);
+    float beta[kMost], gamma[kMost];
+    for (int k = 0; k < count; ++k) beta[k] = gamma[k] = 0;
+    const auto load = [&](std::int64_t row) {
+      const std::int64_t place = row * b.channels + c;
+      return Pair{read(b.x + place, count), read(static_cast<const T*>(dy) + place, count)};
+    };
+    for_rows<8>(b.begin(block), b.begin(block + 1), count, load, [&](auto row, const auto& at) {
+      const auto add = [&](int k, float gradient) {
+        beta[k] += gradient;
+        gamma[k] += gradient * channels.normalized(at.x[k], k);
+      };
+      if constexpr (kReplaces<Unit>) {
+        float own[kMost];  // loops of one purpose each, for the CPU's compiler
+        for_columns(count, [&](int k) {
+          const float scaled = channels.scaled(channels.normalized(at.x[k], k), k);
+          own[k] = rounded<T>(Unit::gradient(rounded<T>(scaled), at.dy[k]));
+        });
+        write(dy + row * b.channels + c, count, [&](int k) { return own[k]; });
+        for_columns(count, [&](int k) { add(k, own[k]); });
+      } else {
+        for_columns(count, [&](int k) {
+          const float scaled = channels.scaled(channels.normalized(at.x[k], k), k);
+          add(k, Unit::gradient(scaled, at.dy[k]));
+        });
+      }
+    });
+    float* const to = b.partial + block * b.channels + c;
+    write(to, count, [&](int k) { return beta[k]; });
+    write(to + b.blocks * b.channels, count, [&](int k) { return gamma[k]; });
+  }
+};
+
+template <class T>
+struct WriteGradients {
+  Batch<T> b;
+  const float* batch_variance;
+  float *gamma, *beta, *mean, *variance;
+  float share;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t c, Team team) const {
+    const float* const products = b.partial + b.blocks * b.channels;
+    double sum = 0, product = 0;
+    for (std::int64_t block = team.lane; block < b.blocks; block += team.lanes) {
+      sum += b.partial[block * b.channels + c];
+      product += products[block * b.channels + c];
+    }
+    sum = team.sum(sum);
+    product = team.sum(product);
+    if (team.lane != 0) return;
+    beta[c] = static_cast<float>(sum);
+    gamma[c] = static_cast<float>(product);
+    mean[c] = share * b.mean[c];
+    variance[c] = share * batch_variance[c];
+  }
+};
+
+/// Needs the sums over all rows of the gradients, and of these times the normalized x. `share`: 1 /
+/// rows of all shards.
+template <class T, class Unit>
+struct InputGradient {
+  static constexpr int kWidth = 16 / sizeof(T);
+  Batch<T> b;
+  std::int64_t blocks;
+  const T* dy;
+  T* dx;
+  const float *sum, *product;
+  float share;
+  bool aligned() const {
+    return aligned_for_packs<kWidth>(b.x, dy, static_cast<const T*>(dx)) &&
+           aligned_for_packs<kWidth>(b.gamma, b.beta, sum, product);
+  }
+
+  template <int kMost, class Count>
+  HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
+    const Channels<T, Count> channels(b, c, count);
+    const auto sums = read(sum + c, count), products = read(product + c, count);
+    const auto load = [&](std::int64_t row) {
+      const std::int64_t place = row * b.channels + c;
+      return Pair{read(b.x + place, count), read(dy + place, count)};
+    };
+    const std::int64_t begin = b.rows * block / blocks, end = b.rows * (block + 1) / blocks;
+    for_rows<4>(begin, end, count, load, [&](std::int64_t row, const auto& at) {
+      write(dx + row * b.channels + c, count, [&](int k) {
+        const float normalized = channels.normalized(at.x[k], k);
+        const float gradient = Unit::gradient(channels.scaled(normalized, k), at.dy[k]);
+        return channels.gamma[k] * channels.inverse[k] *
+               (gradient - share * (sums[k] + normalized * products[k]));
+      });
+    });
+  }
+};
+
+}  // namespace lockstep::batch_norm_kernels
