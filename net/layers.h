@@ -138,7 +138,7 @@ struct BatchNormOptions {
   float epsilon = 1e-5f;
   /// Whether gamma is a parameter. Else it is 1.
   bool scale = true;
-  /// What follows. The result is bitwise that of a layer of its own behind this one.
+  /// The function after it. The result is bitwise that of a layer of its own.
   Activation activation = Activation::none;
 };
 

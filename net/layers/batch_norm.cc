@@ -119,7 +119,7 @@ class BatchNormLayer : public Layer {
   static float* saved(const LayerCall& call, std::size_t place) {
     return reinterpret_cast<float*>(call.saved + place);
   }
-  /// What stands for gamma; null if there is one.
+  /// The substitute for gamma; null if gamma is a parameter.
   float* ones(const LayerCall& call) const { return options_.scale ? nullptr : saved(call, ones_); }
   /// Calls f for the type of x and the activation.
   template <class F>

@@ -40,7 +40,7 @@ struct Batch {
   }
 };
 
-/// What normalises `count` channels from c on, in registers of a kernel.
+/// The values that normalise `count` channels from c on, in registers of a kernel.
 template <class T, class Count>
 struct Channels {
   decltype(read(std::declval<const float*>(), Count())) mean, inverse, gamma, beta;

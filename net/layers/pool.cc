@@ -81,7 +81,8 @@ HOST_DEVICE void each_block(Team team, int pixels, int channels, bool packed, F 
   }
 }
 
-/// What the bodies share: lines of images of `in` and `out`, and whether channels lie in packs.
+/// The members that all bodies share: lines of images of `in` and `out`, and whether channels lie
+/// in packs.
 struct Lines {
   Windows h, w;
   int channels;

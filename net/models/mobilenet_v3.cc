@@ -45,8 +45,11 @@ void add_convolution(NamedLayers& layers, const std::string& name, std::int64_t 
       name + ".0",
       convolution(filters, kernel, /*relu=*/false,
                   {.weight_deviation = std::sqrt(2 / outputs), .biases = false}, options));
-  layers.emplace_back(name + ".1",
-                      batch_norm({.follow = 0.01f, .epsilon = 1e-3f, .relu = unit == Unit::relu}));
+  layers.emplace_back(
+      name + ".1",
+      batch_norm({.follow = 0.01f,
+                  .epsilon = 1e-3f,
+                  .activation = unit == Unit::relu ? Activation::relu : Activation::none}));
   if (unit == Unit::hard_swish) layers.emplace_back(name + ".2", hard_swish());
 }
 
