@@ -9,7 +9,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 for ((run = 0; run < runs; ++run)); do
   start=$(date +%s%N)
   # The rest of the run is not timed, but it must end before the next run starts.
-  mpirun -np "${RANKS:-2}" "$build/train_cifar" --threads 1 --steps 1 "$@" 2>&1 |
+  mpirun -np "${RANKS:-2}" "$build/train_cifar" --no-run --threads 1 --steps 1 "$@" 2>&1 |
     { grep -m 1 -E '(^| )step 1/' >/dev/null; echo $(($(date +%s%N) - start)); cat >/dev/null; }
 done | awk '{ printf "%.3f\n", $1 / 1e9; printf "%.3f\n", $1 / 1e9 >"/dev/stderr" }' | sort -n |
   awk '{ seconds[NR] = $1 } END { print "median " seconds[int((NR + 1) / 2)] " s of " NR " runs" }'

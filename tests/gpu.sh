@@ -131,7 +131,7 @@ if stage "build gpu_mpi_step" 400 bash -c "compile gpu_mpi_step gpu_mpi_reducers
 fi
 measure() {  # NAME OPTION...: times 300 steps of the tutorial network
   [[ $LOCKSTEP_REQUIRE_GPU != 0 ]] || return 0
-  stage "train $1" 60 mpirun -np 1 "$build/train_cifar" --device cuda --steps 300 --log-every 100 --eval-every 0 \
+  stage "train $1" 60 mpirun -np 1 "$build/train_cifar" --no-run --device cuda --steps 300 --log-every 100 --eval-every 0 \
     --summary-every 0 "${@:2}"
 }
 measure "128 bf16" --precision bf16

@@ -1,16 +1,20 @@
 #include "apps/options/options.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstring>
 #include <utility>
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
+#include "apps/options/run_folder.h"
 #include "apps/run/signals.h"
 #include "apps/run/trainer.h"
 #include "collectives/world.h"
 #include "net/model.h"
 #include "src/base/machine.h"
 #include "src/base/table.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
@@ -29,6 +33,7 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
   o.ranks.declare(rows);
   o.device.declare(rows);
   o.reports.declare(rows);
+  o.run.declare(rows);
   o.checkpoints.declare(rows);
   rows.group("Instead of training");
   rows.flag("--check", o.check, "Setup and all checks without training");
@@ -46,7 +51,7 @@ void choose_model(Options& o, const Program& program) {
     o.data.dataset = o.data.folder.empty() && generated ? generated->name : program.dataset;
   }
   const DatasetEntry& data = find(datasets(), o.data.dataset);
-  if (o.model.as_published && !o.model.name.empty()) {
+  if (o.model.as_published && !o.model.name.empty() && o.model.name != program.as_published) {
     fail_usage("--as-published chooses --model {}. Remove --model {}.", program.as_published,
                o.model.name);
   }
@@ -90,6 +95,22 @@ void follow_recipe(OptionRows& rows, std::string_view recipe) {
   }
 }
 
+/// Lets the command line override a config file that has --no-run or --run. Throws the usage error
+/// if one of them has both.
+void settle_folder(RunFolderOptions& run, OptionRows& rows) {
+  if (!run.none || (run.name.empty() && !run.fresh)) return;
+  const OptionRow &none = rows.at("--no-run"),
+                  &kept = rows.at(run.name.empty() ? "--new" : "--run");
+  if (none.source == kept.source)
+    fail_usage("{} keeps no run, and {} begins one. Pass one of them.", none.where(), kept.where());
+  if (none.source > kept.source) {
+    run.name.clear();
+    run.fresh = false;
+  } else {
+    run.none = false;
+  }
+}
+
 /// Throws the usage error for options that exclude each other. The error names the option and, from
 /// `rows`, the line of the config file that sets it.
 void check_together(const Options& o, OptionRows& rows) {
@@ -100,6 +121,10 @@ void check_together(const Options& o, OptionRows& rows) {
   const ScheduleOptions& s = o.schedule;
   exclude(s.steps > 0 && s.epochs > 0, "--steps", "--epochs", "length of the run");
   exclude(s.batch > 0 && s.global_batch > 0, "--batch", "--global-batch", "batch");
+  if (o.run.fresh && !o.keeps_run()) {
+    fail_usage("{} and {}: the run has no folder of its own. Pass --run too, or omit --new.",
+               where("--new"), where(o.checkpoints.dir.empty() ? "--log-dir" : "--checkpoint-dir"));
+  }
   exclude(s.accumulate > 1 && s.shards > 0, "--accumulate", "--shards", "number of shards");
   if (const LossScaling scaling = o.loss_scaling(); scaling.scale > scaling.highest) {
     fail_usage("{} {} is too large for {}. Pass at most {:g}.", where("--loss-scale"),
@@ -141,18 +166,34 @@ std::vector<std::string> idle_options(const Options& o, OptionRows& rows) {
   note(o.data.images.size > 0, "--image-size",
        {"--crop-area", "--flip", "--workers", "--check-images", "--skip-damaged",
         "--brightness", "--contrast", "--saturation", "--hue", "--trivial-augment"});
-  note(!o.reports.log_dir.empty() || o.reports.summary_every == 0, "--log-dir",
+  const bool kept = o.keeps_run();
+  note(kept || !o.reports.log_dir.empty() || o.reports.summary_every == 0, "--log-dir",
        {"--summary-every"});
-  note(!o.checkpoints.dir.empty(), "--checkpoint-dir", {"--checkpoint-every", "--keep"});
-  if (o.checkpoints.dir.empty() && o.checkpoints.resume == "never")
+  note(kept || !o.checkpoints.dir.empty(), "--checkpoint-dir", {"--checkpoint-every", "--keep"});
+  if (!kept && o.checkpoints.dir.empty() && o.checkpoints.resume == "never")
     notes.push_back("--resume never does nothing without --checkpoint-dir");
   return notes;
 }
 
+/// The command line as a shell reads it.
+std::string command_of(int ranks, int argc, char** argv) {
+  std::string command = ranks > 1 ? fmt::format("mpirun -np {}", ranks) : "";
+  for (int i = 0; i < argc; ++i) {
+    std::string word = printable(argv[i]);
+    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+      return std::isalnum(c) || std::strchr("_-+./,:=@%", c);
+    });
+    for (std::size_t at = 0; !plain && (at = word.find('\'', at)) != word.npos; at += 4)
+      word.replace(at, 1, "'\\''");
+    command += fmt::format("{}{}", command.empty() ? "" : " ", plain ? word : "'" + word + "'");
+  }
+  return command;
+}
+
 }  // namespace
 
-std::unique_ptr<const Options> parse_options(int argc, char** argv, const Program& program,
-                                             std::string& text_to_print) {
+std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& program,
+                                       std::string& text_to_print) {
   auto options = std::make_unique<Options>();
   Options& o = *options;
   o.program = program.name;
@@ -175,6 +216,7 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
   o.schedule.shards_given = rows.at("--shards").given();
   choose_model(o, program);
   follow_recipe(rows, find(models(), o.model.name).recipe);
+  settle_folder(o.run, rows);
   check_together(o, rows);
   o.optimizer.finish(rows);
   make_optimizer(o.optimizer.name, o.optimizer.own);  // throws if its options do not go together
@@ -188,7 +230,7 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
 
 int run_training_program(int argc, char** argv, const Program& program) {
   const Signals signals;
-  std::unique_ptr<const Options> options;
+  std::unique_ptr<Options> options;
   const auto parse = [&](std::string& answer) {
     options = parse_options(argc, argv, program, answer);
     return options != nullptr;
@@ -197,6 +239,8 @@ int run_training_program(int argc, char** argv, const Program& program) {
     expect_same(world.comm(), "builds",
                 fmt::format("build = {}, checksum {}", build_name(), program_checksum()));
     expect_same(world.comm(), "options", options->text);
+    options->command = command_of(world.comm().size(), argc, argv);
+    const RunFolder folder(world.comm(), *options);
     return train(world, *options, [&] { return signals.stop_requested(); });
   });
 }

@@ -92,9 +92,14 @@ std::unique_ptr<Checkpoint> CheckpointFolder::next() {
   // files so fast for so long.
   constexpr int kLists = 1000;
   bool vanished = true;
+  std::error_code unreadable;
+  const std::filesystem::path inner = directory_ / "checkpoints",
+                              folder = std::filesystem::is_directory(inner, unreadable)
+                                           ? inner
+                                           : directory_;
   for (int list = 0; vanished && list < kLists; ++list) {
     vanished = false;
-    for (const std::filesystem::path& file : list_checkpoints(directory_)) {
+    for (const std::filesystem::path& file : list_checkpoints(folder)) {
       const std::optional<Stamp> stamp = stamp_of(file);
       if (stamp && stamp == last_) return nullptr;
       if (stamp && damaged_.contains(*stamp)) continue;
@@ -133,7 +138,7 @@ void CheckpointUse::declare(OptionRows& rows) {
   rows.group("Options");
   rows.text("CHECKPOINT", checkpoint, "",
             "Checkpoint step-NNNNNNNNNN.h5, or a folder with checkpoints\n"
-            "A folder stands for its newest checkpoint.");
+            "A folder, also that of a run, stands for its newest checkpoint.");
   rows.choice("--weights", weights, "NAME",
               "Weights: auto, ema or raw\n"
               "ema is the moving average. auto is ema if the checkpoint has it, otherwise raw.",

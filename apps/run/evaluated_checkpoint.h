@@ -20,7 +20,7 @@
 
 namespace lockstep {
 
-/// The checkpoints of a folder, newest first.
+/// The checkpoints of a folder, or of checkpoints/ in it, the newest first.
 class CheckpointFolder {
  public:
   /// `warn` is called once for each file that is damaged.

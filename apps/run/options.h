@@ -127,8 +127,36 @@ struct ReportOptions {
   }
 };
 
+/// The folder that keeps a run: config.toml, summary.json, logs, and checkpoints/.
+struct RunFolderOptions {
+  std::string name;    ///< --run; empty: a name of program, model and number
+  bool fresh = false;  ///< --new: never a folder that exists
+  bool none = false;   ///< --no-run
+  /// After choose_run_folder() (apps/options/run_folder.h): "runs/NAME"; empty: there is none.
+  std::string folder;
+
+  void declare(OptionRows& rows) {
+    const auto never = [] { return false; };  // config.toml describes a run, not its folder
+    rows.group("Run");
+    rows.text("--run", name, "NAME",
+              "Run to begin or to resume, in runs/NAME [PROGRAM-MODEL-NUMBER]\n"
+              "A name with a slash is the path of the folder. Without a name, the same options "
+              "resume the same run, and other options begin the next number.",
+              [](const std::string& given) {
+                if (given == "." || given.ends_with(".."))
+                  fail_usage("--run {} is no name. Use another one.", given);
+              })
+        .common()
+        .only_if(never);
+    rows.flag("--new", fresh, "New run, with the next free number").only_if(never);
+    rows.flag("--no-run", none, "Run without a folder: nothing is kept").only_if(never);
+  }
+};
+
 struct Options : StepOptions {
   std::string program;  ///< "train_cifar"
+  std::string command;  ///< as a shell reads it
+  RunFolderOptions run;
   ReportOptions reports;
   CheckpointOptions checkpoints;
 
@@ -140,6 +168,15 @@ struct Options : StepOptions {
   /// The options that shape the weights, and the default of each as it stands in `text`.
   std::map<std::string, std::string> shaping;
   std::vector<std::string> notes;  ///< options that do nothing in this run, one line each
+
+  /// Whether the run gets a folder of its own.
+  bool keeps_run() const {
+    return !run.none && (!run.name.empty() || (checkpoints.dir.empty() && reports.log_dir.empty()));
+  }
+  /// The end of an advice to begin another run.
+  std::string elsewhere() const {
+    return run.folder.empty() ? "another --checkpoint-dir" : "--new";
+  }
 };
 
 }  // namespace lockstep

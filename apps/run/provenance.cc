@@ -168,16 +168,17 @@ std::vector<Change> changes(const Provenance& before, const Provenance& now,
   return result;
 }
 
-void require_same_run(const std::string& file, const std::vector<Change>& changes) {
+void require_same_run(const std::string& file, const std::vector<Change>& changes,
+                      const Options& options, bool complete) {
+  if (!complete && options.run.folder.empty()) return;
   std::vector<std::string> others;
   for (const Change& change : changes) {
-    if (!change.option.empty()) others.push_back(change.option);
+    const bool longer = !complete && change.option == kEnd.option;
+    if (!change.option.empty() && !longer) others.push_back(change.option);
   }
   if (others.empty()) return;
-  fail_usage(
-      "{} is complete, with other values of {}. Pass the options of that run, or use another "
-      "--checkpoint-dir.",
-      file, fmt::join(others, ", "));
+  fail_usage("{} {} other values of {}. Pass the options of that run, or use {}.", file,
+             complete ? "is complete, with" : "has", fmt::join(others, ", "), options.elsewhere());
 }
 
 std::string first_other_file(const std::string& before, const std::string& now, bool only_now) {
@@ -193,9 +194,8 @@ std::string first_other_file(const std::string& before, const std::string& now, 
   return present.empty() ? "" : present.begin()->first + " is new";
 }
 
-void require_same_data(const Resumption& resumption, const std::string& identity,
-                       const std::vector<std::string>& class_names,
-                       std::vector<std::string>& notes) {
+void require_same_data(const Options& options, const Resumption& resumption,
+                       const DatasetPair& data, std::vector<std::string>& notes) {
   if (resumption.file.empty()) return;
   const std::string name = std::filesystem::path(resumption.file).filename();
   const std::string before = text_of(resumption.metadata, "data");
@@ -203,20 +203,16 @@ void require_same_data(const Resumption& resumption, const std::string& identity
     notes.push_back(name + " does not name its training data, because an early version wrote it");
     return;
   }
-  const std::string difference = first_other_file(before, identity);
+  const std::string difference = first_other_file(before, data.identity);
   if (difference.empty()) return;
   const auto trained = lines_of(text_of(resumption.metadata, kClassNames));
-  if (const std::string classes = other_classes(trained, class_names);
+  if (const std::string classes = other_classes(trained, data.class_names);
       !trained.empty() && !classes.empty()) {
-    fail_usage(
-        "{} was trained on other classes: {}. Pass --data with its classes, or use another "
-        "--checkpoint-dir.",
-        name, classes);
+    fail_usage("{} was trained on other classes: {}. Pass --data with its classes, or use {}.",
+               name, classes, options.elsewhere());
   }
-  fail_usage(
-      "{} was trained on other data: {}. Pass --data with its files, or use another "
-      "--checkpoint-dir.",
-      name, difference);
+  fail_usage("{} was trained on other data: {}. Pass --data with its files, or use {}.", name,
+             difference, options.elsewhere());
 }
 
 void normalise(Dataset& data, const std::string& text, const std::string& file) {

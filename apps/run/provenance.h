@@ -46,8 +46,10 @@ std::vector<Change> changes(const Provenance& before, const Provenance& now,
                             const Options& options);
 
 /// Throws the usage Error that names the options of `changes` which make this another run than that
-/// of `file`, whose last step is done.
-void require_same_run(const std::string& file, const std::vector<Change>& changes);
+/// of `file`. Does nothing if the run has no folder of its own and is not `complete`. A run with a
+/// folder may get more steps even if they change its learning rates.
+void require_same_run(const std::string& file, const std::vector<Change>& changes,
+                      const Options& options, bool complete);
 
 /// The first file in which two identities of data (DatasetPair::identity, one file a line) differ:
 /// "two.bin = crc32c 00000003, not crc32c 00000002", "two.bin is missing"; empty if none does.
@@ -58,9 +60,8 @@ std::string first_other_file(const std::string& before, const std::string& now,
 /// Throws a usage Error if the checkpoint was trained on other data: the classes that are new or
 /// missing, or the first file that differs. Adds to `notes` if the checkpoint does not name its
 /// data.
-void require_same_data(const Resumption& resumption, const std::string& identity,
-                       const std::vector<std::string>& class_names,
-                       std::vector<std::string>& notes);
+void require_same_data(const Options& options, const Resumption& resumption,
+                       const DatasetPair& data, std::vector<std::string>& notes);
 
 /// Normalises `data` by such a text of `file`. An empty text changes nothing, nor do data that are
 /// no whole images. Throws Error that names `file`.

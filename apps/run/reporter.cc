@@ -28,7 +28,11 @@ ordered_json to_json(const std::string& options) {
 
 Reporter::Reporter(const Comm& comm, const Options& options, const RunPlan& plan,
                    const RunFolders* folders, const std::function<bool()>& keep_waiting)
-    : options_(options), plan_(plan), folders_(folders), ranks_(comm.size()) {
+    : options_(options),
+      plan_(plan),
+      folders_(folders),
+      ranks_(comm.size()),
+      record_files_(options, plan, comm.size()) {
   if (comm.rank() == 0) console_.emplace(stdout, keep_waiting);
 }
 
@@ -86,11 +90,14 @@ void Reporter::warn(const std::string& text) const {
   std::fputs(fmt::format("{}: warning: {}\n", options_.program, text).c_str(), stderr);
 }
 
-void Reporter::begin(const char* redone) {
+void Reporter::begin(const char* redone, const RunProgress& progress) {
   begin_ = now_seconds();
   done_ = plan_.start.step;
-  if (!console_ || options_.reports.log_dir.empty()) return;
+  if (!console_) return;
   if (folders_) folders_->require_held();
+  record_files_.begin();
+  record("running", done_, 0, progress);
+  if (options_.reports.log_dir.empty()) return;
   const std::filesystem::path directory = options_.reports.log_dir;
   const LoggedRun logged = logged_run(directory);
   const bool same_run = plan_.start.step > 0 && (logged.run.empty() || logged.run == plan_.run);
@@ -168,7 +175,10 @@ void Reporter::saved(std::int64_t step, const std::filesystem::path& file) {
 void Reporter::evaluation(const char* kind, std::int64_t step, double epoch,
                           const EvaluationResult& result, const std::string& about) {
   if (!console_) return;
-  if (std::string_view(kind) == "evaluation") last_ = {step, result.score.top1_share()};
+  if (std::string_view(kind) == "evaluation") {
+    record_.last = {step, result.score.top1_share()};
+    record_.last_loss = result.score.loss();
+  }
   const Metrics metrics = metrics_of(result.score, epoch, result.classes());
   std::vector<std::string> parts = texts_of(metrics);
   parts.front() = fmt::format("{} {}: {}", step_text(step), kind, parts.front());
@@ -209,14 +219,36 @@ void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped,
     trained.push_back(counted(skipped, "step") + " skipped because gradients overflowed");
   print("trained", trained);
   std::vector<std::string> accuracy, written;
-  if (last_.known()) accuracy.push_back("top-1 " + last_.shown());
+  if (record_.last.known()) accuracy.push_back("top-1 " + record_.last.shown());
   if (progress.best.known()) accuracy.push_back("best " + progress.best.shown());
   if (progress.tested.known()) accuracy.push_back("test set " + progress.tested.shown());
   print("accuracy", accuracy);
   const std::string &saves = options_.checkpoints.dir, &logs = options_.reports.log_dir;
-  if (!saves.empty()) written.push_back("checkpoints in " + saves);
-  if (!logs.empty()) written.push_back("logs in " + logs);
+  if (!options_.run.folder.empty()) written.push_back("run in " + options_.run.folder);
+  if (options_.run.folder.empty() && !saves.empty()) written.push_back("checkpoints in " + saves);
+  if (options_.run.folder.empty() && !logs.empty()) written.push_back("logs in " + logs);
   print("written", written);
+}
+
+void Reporter::record(const char* status, std::int64_t step, double seconds,
+                      const RunProgress& progress) {
+  if (!console_) return;
+  const double images = static_cast<double>((step - plan_.start.step) * plan_.global_batch);
+  record_.status = status;
+  record_.step = step;
+  record_.progress = progress;
+  record_.train_seconds = seconds;
+  record_.images_per_s = seconds > 0 ? images / seconds : 0;
+  if (folders_) folders_->require_still_held();
+  bool ignored = false;  // the next one replaces it
+  attempt([&] { record_files_.write(record_); }, ignored);
+}
+
+void Reporter::failed() {
+  try {
+    record("failed", record_.step, record_.train_seconds, record_.progress);
+  } catch (const Error&) {  // another run has the folder
+  }
 }
 
 }  // namespace lockstep

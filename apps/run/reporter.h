@@ -12,6 +12,7 @@
 #include "apps/run/options.h"
 #include "apps/run/progress.h"
 #include "apps/run/run_folders.h"
+#include "apps/run/run_record.h"
 #include "apps/step/run_plan.h"
 #include "net/parameters.h"
 #include "src/report/report.h"
@@ -33,7 +34,7 @@ class Reporter {
   /// Training begins: opens the files of --log-dir, and writes the line of kind "run" into
   /// metrics.jsonl. Lines of this run stay up to its checkpoint, except those of kind `redone` of
   /// its step; logs of another run are moved aside with a line.
-  void begin(const char* redone);
+  void begin(const char* redone, const RunProgress& progress);
   void step(const StepReport& report);                     ///< line, JSON, scalars
   void progress(std::int64_t step, double loss);           ///< the bar
   void evaluating(double share);                           ///< the bar during an evaluation
@@ -50,6 +51,9 @@ class Reporter {
   /// `seconds`: only of training. `skipped`: steps since the start without an update.
   void summary(std::int64_t step, double seconds, std::int64_t skipped,
                const RunProgress& progress);
+  /// Replaces summary.json of the run's folder. `seconds`: only of training.
+  void record(const char* status, std::int64_t step, double seconds, const RunProgress& progress);
+  void failed();  ///< the same after an error: only the status is new
 
  private:
   std::string step_text(std::int64_t step) const;
@@ -72,8 +76,9 @@ class Reporter {
   double begin_ = 0;
   std::int64_t done_ = 0;
   double images_per_s_ = 0;  ///< of the last report
-  Accuracy last_;            ///< of this start
-  std::string lost_;         ///< why a report could not be written, the first time
+  RunRecordFiles record_files_;
+  RunRecord record_;  ///< its last evaluation is of this start
+  std::string lost_;  ///< why a report could not be written, the first time
   bool lost_lines_ = false;
 };
 

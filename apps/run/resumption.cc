@@ -77,10 +77,9 @@ void resume_among(Resumption& r, const Options& options, const std::filesystem::
   const bool inside =
       how != "never" && std::filesystem::equivalent(std::filesystem::path(how).parent_path() / ".",
                                                     options.checkpoints.dir, error);
-  fail_usage(
-      "--resume {}: the folder already contains checkpoints of another run ({}). Use another "
-      "--checkpoint-dir{}.",
-      how, newest.string(), inside ? ", or move those of higher steps away" : "");
+  fail_usage("--resume {}: the folder already contains checkpoints of another run ({}). Use {}{}.",
+             how, newest.string(), options.elsewhere(),
+             inside ? ", or move those of higher steps away" : "");
 }
 
 void resolve(Resumption& r, const Options& options) {
@@ -106,19 +105,17 @@ void require_same(const Options& o, const CheckpointMetadata& metadata, const st
   const std::string dataset = text_of(metadata, "dataset"), model = text_of(metadata, "model");
   if (!dataset.empty() && dataset != o.data.dataset) {
     const bool was_generated = find(datasets(), dataset).files.empty();
-    fail_usage(
-        "{} was trained on {}, not {}. Pass --dataset {} {}, or use another --checkpoint-dir.",
-        name, dataset, o.data.dataset, dataset,
-        was_generated ? "without --data" : "with its --data DIR");
+    fail_usage("{} was trained on {}, not {}. Pass --dataset {} {}, or use {}.", name, dataset,
+               o.data.dataset, dataset, was_generated ? "without --data" : "with its --data DIR",
+               o.elsewhere());
   }
   if (!model.empty() && model != o.model.name) {
-    fail_usage("{} contains model {}, not {}. Pass --model {}, or use another --checkpoint-dir.",
-               name, model, o.model.name, model);
+    fail_usage("{} contains model {}, not {}. Pass --model {}, or use {}.", name, model,
+               o.model.name, model, o.elsewhere());
   }
   if (o.schedule.seed_given && o.schedule.seed != metadata.position.seed) {
-    fail_usage(
-        "{} was written with --seed {}, not {}. Omit --seed, or use another --checkpoint-dir.",
-        name, metadata.position.seed, o.schedule.seed);
+    fail_usage("{} was written with --seed {}, not {}. Omit --seed, or use {}.", name,
+               metadata.position.seed, o.schedule.seed, o.elsewhere());
   }
 }
 

@@ -1,5 +1,6 @@
 #include "apps/run/run_folders.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -50,6 +51,25 @@ class FolderWait {
   double begin_ = now_seconds();
 };
 
+struct ClaimedFolder {
+  const char* option;
+  std::string folder;
+};
+
+/// The folders that the run must hold, without those inside its own folder.
+std::vector<ClaimedFolder> folders_of(const Options& options) {
+  const std::string& own = options.run.folder;
+  std::vector<ClaimedFolder> result;
+  const auto add = [&](const char* option, const std::string& folder) {
+    const bool inside = !own.empty() && folder == own + "/checkpoints";
+    if (!folder.empty() && !inside) result.push_back({option, folder});
+  };
+  add("--run", own);
+  add("--checkpoint-dir", options.checkpoints.dir);
+  add("--log-dir", options.reports.log_dir);
+  return result;
+}
+
 }  // namespace
 
 void await_folders(const Comm& comm, const Options& options,
@@ -57,10 +77,7 @@ void await_folders(const Comm& comm, const Options& options,
   if (options.check) return;
   std::vector<FolderWait> waits;
   if (comm.rank() == 0) {
-    for (const auto& [option, folder] : {std::pair("--checkpoint-dir", &options.checkpoints.dir),
-                                         {"--log-dir", &options.reports.log_dir}}) {
-      if (!folder->empty()) waits.emplace_back(option, *folder);
-    }
+    for (const auto& [option, folder] : folders_of(options)) waits.emplace_back(option, folder);
   }
   for (;;) {
     bool waiting = false;
@@ -75,11 +92,15 @@ void await_folders(const Comm& comm, const Options& options,
 
 RunFolders::RunFolders(const Options& options) {
   try {
-    const std::string &saves = options.checkpoints.dir, &logs = options.reports.log_dir;
-    claim(saves, "--checkpoint-dir", options.check);
-    std::error_code error;
-    const bool same = !saves.empty() && std::filesystem::equivalent(saves, logs, error);
-    if (!same) claim(logs, "--log-dir", options.check);
+    const std::vector<ClaimedFolder> folders = folders_of(options);
+    for (auto it = folders.begin(); it != folders.end(); ++it) {
+      const bool held = std::any_of(folders.begin(), it, [&](const ClaimedFolder& other) {
+        std::error_code error;
+        return std::filesystem::equivalent(it->folder, other.folder, error);
+      });
+      if (!held) claim(it->folder, it->option, options.check);
+    }
+    if (!options.run.folder.empty()) make(options.checkpoints.dir, "--run");
   } catch (...) {
     locks_.clear();
     remove_made();
@@ -92,11 +113,13 @@ RunFolders::~RunFolders() {
   remove_made();
 }
 
-/// Nothing for an empty `folder`.
-void RunFolders::claim(const std::string& folder, const char* option, bool only_ask) {
-  if (folder.empty()) return;
+void RunFolders::make(const std::string& folder, const char* option) {
   const auto made = require_writable_directory(folder, option);
   made_.insert(made_.begin(), made.begin(), made.end());
+}
+
+void RunFolders::claim(const std::string& folder, const char* option, bool only_ask) {
+  make(folder, option);
   if (only_ask) {
     const std::string holder = FolderLock::holder(folder);
     if (!holder.empty())

@@ -20,7 +20,7 @@ namespace lockstep {
 void await_folders(const Comm& comm, const Options& options,
                    const std::function<void()>& look_for_stop);
 
-/// --checkpoint-dir and --log-dir, if they are given. One thread.
+/// The folder of the run, or --checkpoint-dir and --log-dir, if they are given. One thread.
 class RunFolders {
  public:
   /// Throws Error if a folder cannot be created or written, or if another run holds it. With
@@ -37,6 +37,7 @@ class RunFolders {
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
+  void make(const std::string& folder, const char* option);
   void claim(const std::string& folder, const char* option, bool only_ask);
   void remove_made();
 

@@ -216,17 +216,22 @@ std::string length_text(const RunSummary& f) {
 void add_keeping(const RunSummary& f, Lines& lines) {
   const ReportOptions& reports = f.setup.options.reports;
   const CheckpointOptions& saves = f.setup.options.checkpoints;
-  lines.add("checkpoints",
-            saves.dir.empty()
-                ? "none: --checkpoint-dir DIR saves the run, and resumes it"
-                : fmt::format("in {}, every {} and at the end", saves.dir,
-                              saves.every.steps > 0 ? counted(saves.every.steps, "step")
-                                                    : saves.every.text()));
-  lines.add("logs", reports.log_dir.empty()
-                        ? "none: --log-dir DIR writes metrics.jsonl and TensorBoard's events"
-                        : "in " + reports.log_dir);
+  const RunFolderOptions& run = f.setup.options.run;
+  const std::string every =
+      saves.every.steps > 0 ? counted(saves.every.steps, "step") : saves.every.text();
+  if (!run.folder.empty()) {
+    lines.add("run", fmt::format("kept in {}, with a checkpoint every {} and at the end",
+                                 run.folder, every));
+  } else {
+    lines.add("checkpoints", saves.dir.empty()
+                                 ? "none (--no-run, --check, or only --log-dir)"
+                                 : fmt::format("in {}, every {} and at the end", saves.dir, every));
+    lines.add("logs", reports.log_dir.empty() ? "none" : "in " + reports.log_dir);
+  }
   lines.add("stop", saves.dir.empty() ? "Ctrl-C ends the run after its step; nothing is saved"
-                                      : "Ctrl-C saves a checkpoint; the same command continues");
+                    : run.fresh
+                        ? fmt::format("Ctrl-C saves a checkpoint; --run {} continues", run.folder)
+                        : "Ctrl-C saves a checkpoint; the same command continues");
 }
 
 /// For readers who tune or debug.

@@ -61,7 +61,7 @@ void print_model(const Options& options) {
 /// Collective. Fits data and plan to the checkpoint. `notes` become the plan's first.
 void plan_run_of(RunSetup& setup, const Resumption& resumption, std::vector<std::string> notes) {
   agree(setup.comm, [&] {
-    require_same_data(resumption, setup.data.identity, setup.data.class_names, notes);
+    require_same_data(setup.options, resumption, setup.data, notes);
     follow_checkpoint(setup.options, resumption, setup.data, notes);
   });
   notes.insert(notes.end(), setup.data.notes.begin(), setup.data.notes.end());
@@ -82,15 +82,15 @@ std::string completion(const RunSetup& setup, const std::string& file,
   if (progress.evaluation_due || file.empty() || tests) return "";
   if (plan.start.step >= plan.steps) {
     return fmt::format(
-        "complete already: {} is at step {} of {}. Pass more --steps to train on, or another "
-        "--checkpoint-dir for a new run.",
-        file, plan.start.step, plan.steps);
+        "complete already: {} is at step {} of {}. Pass more --steps to train on, or {} for a new "
+        "run.",
+        file, plan.start.step, plan.steps, setup.options.elsewhere());
   }
   if (!progress.over(reports)) return "";
   return fmt::format(
-      "complete already: {} has ended by its {}. Pass a higher one to train on, or another "
-      "--checkpoint-dir for a new run.",
-      file, progress.reached(reports) ? "--target" : "--patience");
+      "complete already: {} has ended by its {}. Pass a higher one to train on, or {} for a new "
+      "run.",
+      file, progress.reached(reports) ? "--target" : "--patience", setup.options.elsewhere());
 }
 
 /// Collective. A failure is only a warning, because the results are saved.
@@ -107,7 +107,8 @@ void write_trace(Trace& trace, const RunSetup& setup, Reporter& reporter) {
 void run_traced(const LoopParts& parts, const RunProgress& progress, Trace* trace) {
   try {
     run_training_loop(parts, progress);
-  } catch (const AgreedError&) {
+  } catch (const AgreedError& error) {
+    if (error.exit_code() != kExitRequeue) parts.reporter.failed();
     if (trace) write_trace(*trace, parts.setup, parts.reporter);
     throw;
   }
@@ -147,7 +148,10 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunFolder
   loader = setup.make_loader(step);
   print_summary({setup, resumption, step, evaluation, *loader, base_memory}, reporter);
   const std::string complete = completion(setup, resumption.file, progress);
-  if (!complete.empty()) agree(setup.comm, [&] { require_same_run(resumption.file, changed); });
+  if (resumption.run == text_of(resumption.metadata, "run")) {
+    agree(setup.comm,
+          [&] { require_same_run(resumption.file, changed, options, !complete.empty()); });
+  }
   if (options.check || !complete.empty()) {
     reporter.line(options.check ? "all is well: --check trains nothing" : complete);
     return kExitSuccess;

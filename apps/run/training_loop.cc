@@ -67,7 +67,7 @@ class TrainingLoop {
     const char* redone = progress_.evaluation_due   ? "evaluation"
                          : progress_.tested.known() ? ""
                                                     : "test";
-    agree(parts_.setup.comm, [&] { reporter_.begin(redone); });
+    agree(parts_.setup.comm, [&] { reporter_.begin(redone, progress_); });
     clock_.begin();
     if (progress_.evaluation_due) {
       evaluate(done);
@@ -89,7 +89,7 @@ class TrainingLoop {
     }
     tell_end();
     if (tests_at_end(parts_.setup) && !progress_.tested.known()) test(done);
-    summarize(done);
+    summarize(done, "complete");
   }
 
  private:
@@ -188,6 +188,7 @@ class TrainingLoop {
                          fmt::format("{}{}", step_.state().average ? "averaged weights" : "weights",
                                      parts_.setup.data.validation ? ", validation set" : ""));
     progress_.evaluated({done, result->score.top1_share()});
+    reporter_.record("running", done, clock_.trained(), progress_);
     if (progress_.reached(options_)) {
       reporter_.line(fmt::format("{:<12} accuracy {:g} % is reached after step {}, {}", "target",
                                  options_.target, done, time_of_run()));
@@ -240,26 +241,28 @@ class TrainingLoop {
         fmt::format("Model diverged: the loss after step {} is not finite{}", done, saver_.cure()));
   }
 
-  void summarize(std::int64_t done) {
+  void summarize(std::int64_t done, const char* status) {
     reporter_.summary(done, clock_.trained(), step_.loss_scale().skipped - skipped_before_,
                       progress_);
+    reporter_.record(status, done, clock_.trained(), progress_);
   }
 
   [[noreturn]] void stop(std::int64_t done) {
-    summarize(done);
+    summarize(done, "stopped");
+    const RunFolderOptions& run = parts_.setup.options.run;
     if (parts_.setup.options.checkpoints.dir.empty()) {
       throw AgreedError(
           fmt::format("stopped on request after step {}. Nothing was saved, because there is no "
                       "--checkpoint-dir.",
                       done));
     }
-    throw AgreedError(
-        fmt::format("stopped on request after step {}{}: the same command resumes there", done,
-                    progress_.evaluation_due ? ", before its evaluation was done"
-                    : done == plan_.steps || progress_.over(options_)
-                        ? ", before the test set was evaluated"
-                        : ""),
-        kExitRequeue);
+    throw AgreedError(fmt::format("stopped on request after step {}{}: {} resumes there", done,
+                                  progress_.evaluation_due ? ", before its evaluation was done"
+                                  : done == plan_.steps || progress_.over(options_)
+                                      ? ", before the test set was evaluated"
+                                      : "",
+                                  run.fresh ? "--run " + run.folder : "the same command"),
+                      kExitRequeue);
   }
 
   TimedSpan phase(const char* span, const char* name) {

@@ -42,7 +42,7 @@ for page in README.md docs/getting-started.md; do
   run env PATH="$folder/bin:$PATH" "$python" "$here/commands.py" "$root/$page" "$clone"
   expect "the commands of $page work" [ $code = 0 ]
   tail -n 40 "$folder/out"
-  rm -rf "$clone/data" "$clone/logs" "$clone/checkpoints"
+  rm -rf "$clone/data" "$clone/runs"
 done
 expect "the script submits the documented job" grep -q 'sbatch .*slurm/train_cifar.sbatch -- --data' "$folder/called"
 

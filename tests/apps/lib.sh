@@ -4,7 +4,7 @@
 set -uo pipefail
 # mpirun must not print advice after a rank's own error (Open MPI 4 and 5).
 export OMPI_MCA_orte_execute_quiet=1 PRTE_MCA_prte_execute_quiet=1
-build=$1
+build=$(realpath "$1")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 test_name=$(basename "$0" .sh)
 folder=$(mktemp -d -t "lockstep-$test_name.XXXXXX")
@@ -16,7 +16,8 @@ code=0
 
 # Options for a run of a second: a small batch, one thread, no evaluation of ten thousand images. They are in a file, so
 # that the command line can override them.
-printf '%s\n' 'global-batch = 16' 'threads = 1' 'log-every = 1' 'eval-every = 0' 'summary-every = 0' 'verbose = true' >"$folder/small.toml"
+printf '%s\n' 'global-batch = 16' 'threads = 1' 'log-every = 1' 'eval-every = 0' 'summary-every = 0' 'verbose = true' \
+  'no-run = true' >"$folder/small.toml"
 small=(--config "$folder/small.toml")
 # Selects a network whose checkpoints are a thirteenth as large, for tests that write many.
 small_checkpoints() { echo 'model = "resnet_small"' >>"$folder/small.toml"; }
@@ -75,12 +76,13 @@ run() {
   own_words <"$folder/raw" >"$folder/err"
   ((SECONDS - began < limit)) || complain "did not end within $limit s: $*"
 }
-# ranks RANKS PROGRAM OPTION...: one rank runs without mpirun, which takes longer than a small run.
+# ranks RANKS PROGRAM OPTION...: one rank runs without mpirun, which takes longer than a small run. No run gets a folder.
 ranks() {
-  local launch=(mpirun -np "$1") program=$2
+  local launch=(mpirun -np "$1") program=("$build/$2")
   [[ $1 != 1 ]] || launch=()
+  [[ $2 != train_* ]] || program+=(--no-run)
   shift 2
-  run "${launch[@]}" "$build/$program" "$@"
+  run "${launch[@]}" "${program[@]}" "$@"
 }
 # two_commands COMMAND... // COMMAND...: two ranks, one per command. bash chooses, because mpirun of Open MPI 5.0.7 ends by
 # SIGSEGV with two commands.

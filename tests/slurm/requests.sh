@@ -93,11 +93,11 @@ program stops <<'END'
 exit 75
 END
 SLURM_RESTART_COUNT=5 submit stops "$folder/stops" >/dev/null
-for task in 3 4; do await_line array "^told: .*--checkpoint-dir $folder/runs/array-$task/checkpoints --log-dir $folder/runs/array-$task/logs"; done
+for task in 3 4; do await_line array "^told: .*--run $folder/runs/array-$task"; done
 await_line other "^told: "
 await_line gpus 'start 1, 3 ranks of'
-await_line train_cifar "^told: .*--checkpoint-dir $folder/runs/train_cifar-$alone/checkpoints"
-await_line image "^image: exec .*--pwd $folder lockstep.sif train_cifar --checkpoint-dir $folder/runs/image/checkpoints"
+await_line train_cifar "^told: .*--run $folder/runs/train_cifar-$alone\$"
+await_line image "^image: exec .*--pwd $folder lockstep.sif train_cifar .*--run $folder/runs/image"
 await_line stops 'start 6.* time'
 ! logged stops 'queue' || fail "a run without progress was requeued again"
 

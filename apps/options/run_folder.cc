@@ -1,0 +1,208 @@
+#include "apps/options/run_folder.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "apps/run/run_record.h"
+#include "src/base/check.h"
+#include "src/base/text.h"
+#include "src/files/file.h"
+#include "src/files/folder_lock.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRuns = "runs";
+
+/// The options that the user chose, from config.toml. Nothing: there is no such file.
+std::optional<std::string> options_of(const fs::path& folder) {
+  std::ifstream in(folder / kConfigFile);
+  if (!in) return {};
+  std::string text;
+  for (std::string line; std::getline(in, line);)
+    if (!line.starts_with('#')) text += line + "\n";
+  return text;
+}
+
+/// The value of option `name` in such a text; empty: it has none.
+std::string value_of(const std::string& text, const std::string& name) {
+  std::string result;
+  for (const auto& [option, value] : named_values(text))
+    if (option == name) result = value;
+  return result;
+}
+
+/// "--lr is 0.2, not 0.1": the options of `o` that make it another run than that of `before`.
+/// `all`: also those that a resumed run would take from its checkpoint, or find to be wrong there.
+std::vector<std::string> differences(const std::string& before, const Options& o, bool all) {
+  std::vector<std::string> names{"dataset", "model"}, result;
+  for (const auto& [name, by_default] : o.shaping) names.push_back(name);
+  if (all || o.schedule.seed_given) names.emplace_back("seed");
+  if (all) {
+    for (const char* name : {"batch", "global-batch", "accumulate", "shards", "data", "resume"})
+      names.emplace_back(name);
+  }
+  for (const std::string& name : names) {
+    const auto by_default = o.shaping.find(name);
+    std::string was = value_of(before, name), is = value_of(o.text, name);
+    for (std::string* value : {&was, &is})
+      if (value->empty() && by_default != o.shaping.end()) *value = by_default->second;
+    if (was == is) continue;
+    const auto shown = [](const std::string& value) { return value.empty() ? "not set" : value; };
+    result.push_back(fmt::format("--{} is {}, not {}", name, shown(is), shown(was)));
+  }
+  return result;
+}
+
+/// Whether a process certainly trains the run. One of another host may be dead: await_folders().
+bool in_use(const fs::path& folder) {
+  return !FolderLock::holder(folder).empty() && !FolderLock::silent_holder(folder);
+}
+
+/// "photos" of "photos-2", and 2; number 0: the name has none.
+std::pair<std::string, std::int64_t> split(const std::string& name) {
+  const std::size_t dash = name.rfind('-');
+  const std::string digits = dash == name.npos ? "" : name.substr(dash + 1);
+  if (dash == 0 || digits.empty() || digits.size() > 9 ||
+      digits.find_first_not_of("0123456789") != digits.npos) {
+    return {name, 0};
+  }
+  return {name.substr(0, dash), std::stoll(digits)};
+}
+
+[[noreturn]] void fail_to_create(const fs::path& folder, const std::error_code& error) {
+  fail(
+      "cannot create the run's folder {}: {}. Pass --run with a path that you can write to, or "
+      "--no-run to keep nothing.",
+      fs::absolute(folder).string(), error.message());
+}
+
+/// Creates `folder`; false: it exists.
+bool make(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder.parent_path(), error);
+  const bool made = !error && fs::create_directory(folder, error);
+  if (error) fail_to_create(folder, error);
+  return made;
+}
+
+/// Rank 0's choice.
+class Choice {
+ public:
+  explicit Choice(const Options& o) : o_(o) {}
+
+  bool made = false;  ///< the folder is new
+  fs::path folder;    ///< empty: none, because it would have to be created
+  std::vector<std::string> notes;
+
+  void choose() {
+    const char* restarts = std::getenv("SLURM_RESTART_COUNT");
+    const bool again = restarts != nullptr && std::atoi(restarts) > 0;
+    const std::string& name = o_.run.name;
+    if (name.empty()) {
+      return number(kRuns / fmt::format("{}-{}", o_.program, o_.model.name),
+                    again || !o_.run.fresh);
+    }
+    fs::path named = name.find('/') == name.npos ? kRuns / name : fs::path(name);
+    if (!named.has_filename()) named = named.parent_path();  // "runs/one/"
+    if (o_.run.fresh)
+      return number(named.parent_path() / split(named.filename().string()).first, again);
+    folder = named;
+    std::error_code unreadable;
+    if (!fs::exists(folder, unreadable)) return create();
+    const auto before = options_of(folder);
+    if (!before) return require_no_other_files();
+    const std::vector<std::string> others = differences(*before, o_, false);
+    if (!others.empty()) {
+      fail_usage("{} has other options: {}. Pass the same options, or --new for another run.",
+                 folder.string(), fmt::join(others, ", "));
+    }
+  }
+
+ private:
+  /// The folder `stem`-N: with `resume` that of the highest N with the same options, else new.
+  void number(const fs::path& stem, bool resume) {
+    std::map<std::int64_t, fs::path, std::greater<>> runs;
+    std::error_code error;
+    for (fs::directory_iterator entry(stem.parent_path(), error), end; !error && entry != end;
+         entry.increment(error)) {
+      const auto [name, number] = split(entry->path().filename().string());
+      if (name == stem.filename().string()) runs[number] = entry->path();
+    }
+    for (const auto& [number, path] : runs) {
+      const auto before = resume ? options_of(path) : std::nullopt;
+      if (!before) continue;
+      const std::vector<std::string> others = differences(*before, o_, true);
+      if (others.empty() && !in_use(path)) {
+        folder = path;
+        return;
+      }
+      if (notes.empty()) {
+        notes.push_back(fmt::format("another run than {}: {}", path.string(),
+                                    others.empty() ? "that one is being trained"
+                                                   : fmt::format("{}", fmt::join(others, ", "))));
+      }
+    }
+    for (std::int64_t n = runs.empty() ? 1 : runs.begin()->first + 1; !made; ++n) {
+      folder = fmt::format("{}-{}", stem.string(), n);
+      create();
+      if (folder.empty()) return;
+    }
+  }
+
+  /// A run that was killed at once has left only these.
+  void require_no_other_files() const {
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const std::string name = entry.path().filename().string();
+      if (name == "checkpoints" || name.starts_with("run.lock.") || name.starts_with(kConfigFile))
+        continue;
+      fail_usage("--run {}: the folder has {}, but no {}. Use another name.", folder.string(), name,
+                 kConfigFile);
+    }
+  }
+
+  void create() {
+    if (o_.check || o_.summary) {
+      folder.clear();
+    } else {
+      made = make(folder);
+    }
+  }
+
+  const Options& o_;
+};
+
+}  // namespace
+
+RunFolder::RunFolder(const Comm& comm, Options& options) {
+  if (!options.keeps_run()) return;
+  std::string folder;
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    Choice choice(options);
+    choice.choose();
+    folder = choice.folder.lexically_normal().string();
+    if (choice.made) made_ = folder;
+    if (choice.made)
+      options.notes.insert(options.notes.end(), choice.notes.begin(), choice.notes.end());
+  });
+  options.run.folder = folder = comm.broadcast(folder);
+  if (folder.empty()) return;
+  if (options.checkpoints.dir.empty()) options.checkpoints.dir = folder + "/checkpoints";
+  if (options.reports.log_dir.empty()) options.reports.log_dir = folder;
+}
+
+RunFolder::~RunFolder() {
+  if (made_.empty()) return;
+  std::error_code not_empty;
+  if (fs::remove(made_, not_empty)) fs::remove(fs::path(made_).parent_path(), not_empty);
+}
+
+}  // namespace lockstep

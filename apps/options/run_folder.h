@@ -1,0 +1,29 @@
+// The folder of a run: runs/NAME below the current folder.
+//
+// Without --run the name is PROGRAM-MODEL-NUMBER. The run of the highest number that has the same
+// options, and that no process trains, is resumed. If there is none, a new run gets the next free
+// number. So two starts at once get two folders.
+#pragma once
+
+#include "apps/run/options.h"
+#include "collectives/comm/comm.h"
+
+namespace lockstep {
+
+/// Chooses and creates the folder on rank 0, and removes it at the end if nothing was written.
+class RunFolder {
+ public:
+  /// Collective. Sets the folders of `options` on all ranks, except those that the user set. Does
+  /// nothing if the run keeps no folder, or if --check or --summary would have to create it. Throws
+  /// AgreedError: the usage error if the run of --run has other options, Error if the folder cannot
+  /// be created.
+  RunFolder(const Comm& comm, Options& options);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+ private:
+  std::string made_;  ///< empty: it existed
+};
+
+}  // namespace lockstep
