@@ -114,9 +114,9 @@ double norm(const std::vector<float>& values, Range range) {
   return std::sqrt(squares);
 }
 
-/// Normalised over 16 values in dozens of layers, roundings grow: differences of PyTorch's own
-/// losses miss its gradients by up to 17 % (fp32) and 0.06 % (fp64), with ten times the step by 1.5
-/// %. The cosine of its fp32 and bf16 gradients has the median 0.08. See tests/apps/torchvision.sh.
+/// Normalised over 16 values in dozens of layers, roundings grow. Differences of PyTorch's losses
+/// miss its gradients by up to 17 % in fp32 and 0.06 % in fp64; with ten times the step by 1.5 %.
+/// The cosine of its fp32 and bf16 gradients has the median 0.08. See tests/apps/torchvision.sh.
 bool is_rough(const ModelEntry& entry) { return entry.name == "resnet50"; }
 
 /// Through dozens of layers, kinks and roundings add up.
@@ -205,7 +205,7 @@ TEST_P(EveryModel, Bfloat16GradientPointsTheSameWay) {
   wide.backward();
   for (const Parameter& parameter : wide.model.layout().parameters) {
     if (parameter.rate == 0) continue;                           // it has no gradient
-    if (norm(wide.gradients, parameter.range) < 1e-6) continue;  // subtracted again, as above
+    if (norm(wide.gradients, parameter.range) < 2e-5) continue;  // roundings, as above
     double dot = 0;
     for (std::int64_t i = parameter.range.begin; i < parameter.range.end(); ++i) {
       const auto at = static_cast<std::size_t>(i);
@@ -332,9 +332,9 @@ TEST_P(EveryModel, LearnsOneBatchByHeart) {
   const UpdateRates now{.rate = 0.01f};
   HostStream stream;
   const double before = bench.forward();
-  const bool large =
-      bench.parameters.size() > 10'000'000;  // which takes fewer steps, each a second
-  for (int step = 0; step < (large ? 8 : 25); ++step) {
+  const bool large = bench.parameters.size() > 10'000'000;  // whose steps take a second
+  const int steps = is_rough(*GetParam()) ? 16 : large ? 8 : 25;
+  for (int step = 0; step < steps; ++step) {
     bench.forward();
     bench.backward();
     update(stream, bench.model.layout(), {0, bench.model.layout().count}, *sgd, state, &now);
