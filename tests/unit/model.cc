@@ -114,11 +114,9 @@ double norm(const std::vector<float>& values, Range range) {
   return std::sqrt(squares);
 }
 
-/// Through dozens of layers, each normalised over 16 values, roundings grow. A difference of losses
-/// needs ten times the step. PyTorch's own fp32 losses of resnet50 differ from its gradients by up
-/// to 17 % at the usual step and by 1.5 % at this one, and in fp64 by 0.06 % at the usual step.
-/// In bf16 even the direction is lost: the cosine between PyTorch's gradients in fp32 and bf16 has
-/// the median 0.08. tests/apps/torchvision.sh compares gradients with PyTorch's.
+/// Normalised over 16 values in dozens of layers, roundings grow. Differences of PyTorch's losses
+/// miss its gradients by up to 17 % in fp32 and 0.06 % in fp64; with ten times the step by 1.5 %.
+/// The cosine of its fp32 and bf16 gradients has the median 0.08. See tests/apps/torchvision.sh.
 bool is_rough(const ModelEntry& entry) { return entry.name == "resnet50"; }
 
 /// Through dozens of layers, kinks and roundings add up.
@@ -147,37 +145,36 @@ TEST_P(EveryModel, GradientMatchesCentralDifferencesOfTheLoss) {
     const Parameter& parameter = bench.model.layout().parameters[i];
     if (!parameter.trained()) continue;
     const Range range = parameter.range;
+    const auto begin = static_cast<std::size_t>(range.begin),
+               end = static_cast<std::size_t>(range.end());
     const double length = norm(bench.gradients, range);
     EXPECT_GT(length, 0) << parameter.name;
+    // Differences of fp32 losses do not show shorter ones: in front of a small layer_scale(), or of
+    // a shift that the next batch norm subtracts again.
+    if (length < 2e-3) continue;
     // Along the gradient, which shows its length, and along a random direction, which shows whether
     // a large part of it is missing. There the kinks of ReLU and maximum, of which a random step
     // crosses many, leave up to 0.1 of the length between slope and difference.
     for (const bool along : {true, false}) {
       Random random(2, Purpose::generate, 0, ++index);
-      std::vector<float> direction(weights.size());
-      for (std::int64_t i = range.begin; i < range.end(); ++i) {
-        const auto at = static_cast<std::size_t>(i);
-        direction[at] = along ? bench.gradients[at] / static_cast<float>(length) : random.normal();
-      }
+      std::vector<float> direction(end - begin);
+      for (std::size_t i = begin; i < end; ++i)
+        direction[i - begin] =
+            along ? bench.gradients[i] / static_cast<float>(length) : random.normal();
       const double step = (is_rough(*GetParam()) ? 1e-3 : 1e-4) / std::max(length, 0.05);
       const auto moved = [&](std::size_t i, double distance) {
-        return weights[i] + static_cast<float>(distance) * direction[i];
+        return weights[i] + static_cast<float>(distance) * direction[i - begin];
       };
       double slope = 0;  // of the way that is gone, whose steps are but a few ulp in large arrays
-      for (std::int64_t i = range.begin; i < range.end(); ++i) {
-        const auto at = static_cast<std::size_t>(i);
-        slope += (static_cast<double>(moved(at, step)) - moved(at, -step)) / (2 * step) *
-                 bench.gradients[at];
-      }
+      for (std::size_t i = begin; i < end; ++i)
+        slope += (static_cast<double>(moved(i, step)) - moved(i, -step)) / (2 * step) *
+                 bench.gradients[i];
       const auto loss_at = [&](double distance) {
-        for (std::int64_t i = range.begin; i < range.end(); ++i) {
-          const auto at = static_cast<std::size_t>(i);
-          bench.parameters[at] = moved(at, distance);
-        }
+        for (std::size_t i = begin; i < end; ++i) bench.parameters[i] = moved(i, distance);
         return bench.forward();
       };
       const double measured = (loss_at(step) - loss_at(-step)) / (2 * step);
-      loss_at(0);
+      for (std::size_t i = begin; i < end; ++i) bench.parameters[i] = weights[i];
       EXPECT_NEAR(measured, slope, (along ? near : 0.3) * length)
           << parameter.name << (along ? " along its gradient" : " along a random direction");
     }
@@ -207,7 +204,8 @@ TEST_P(EveryModel, Bfloat16GradientPointsTheSameWay) {
   narrow->backward();
   wide.backward();
   for (const Parameter& parameter : wide.model.layout().parameters) {
-    if (parameter.rate == 0) continue;  // it has no gradient
+    if (parameter.rate == 0) continue;                           // it has no gradient
+    if (norm(wide.gradients, parameter.range) < 2e-5) continue;  // roundings, as above
     double dot = 0;
     for (std::int64_t i = parameter.range.begin; i < parameter.range.end(); ++i) {
       const auto at = static_cast<std::size_t>(i);
@@ -334,9 +332,9 @@ TEST_P(EveryModel, LearnsOneBatchByHeart) {
   const UpdateRates now{.rate = 0.01f};
   HostStream stream;
   const double before = bench.forward();
-  const bool large =
-      bench.parameters.size() > 10'000'000;  // which takes fewer steps, each a second
-  for (int step = 0; step < (large ? 8 : 25); ++step) {
+  const bool large = bench.parameters.size() > 10'000'000;  // whose steps take a second
+  const int steps = is_rough(*GetParam()) ? 16 : large ? 8 : 25;
+  for (int step = 0; step < steps; ++step) {
     bench.forward();
     bench.backward();
     update(stream, bench.model.layout(), {0, bench.model.layout().count}, *sgd, state, &now);
