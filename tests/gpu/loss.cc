@@ -43,9 +43,8 @@ Outcome outcome(Device& device, Type type, std::int64_t samples, std::int64_t cl
   }
   device.copy(*stream, logits.get(), host.get(), bytes);
   device.copy(*stream, labels.get(), host_labels.get(), label_bytes);
-  softmax_cross_entropy(*stream, {logits.get(), shape, type},
-                        {labels.get(), {samples}, Type::i32}, 1, {gradient.get(), shape, type},
-                        reinterpret_cast<Score*>(results.get()),
+  softmax_cross_entropy(*stream, {logits.get(), shape, type}, {labels.get(), {samples}, Type::i32},
+                        1, {gradient.get(), shape, type}, reinterpret_cast<Score*>(results.get()),
                         reinterpret_cast<std::int64_t*>(results.get() + sizeof(Score)), 0.125f);
   device.copy(*stream, host.get(), gradient.get(), bytes);
   device.copy(*stream, host_results.get(), results.get(), sizeof(Score) + counts);

@@ -1,11 +1,10 @@
 // Every optimizer on a GPU: three steps change parameters, slots and averages as on the CPU.
-#include "net/optimizer.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
+#include "net/optimizer.h"
 #include "src/base/random.h"
 #include "src/device/cuda/device.h"
 #include "tests/support/update.h"

@@ -241,9 +241,9 @@ TEST(ResidentSet, ReturnsSamplesInOrderAsInEvaluation) {
     std::vector<float> wanted(crop_shape().count());
     for (std::int64_t i = 0; i < count; ++i) {
       set.read(first + i, nullptr, wanted.data(), Type::f32);
-      EXPECT_TRUE(same({seen.get() + static_cast<std::size_t>(i) * wanted.size() * 4,
-                        crop_shape(), Type::f32},
-                       {wanted.data(), crop_shape(), Type::f32}))
+      EXPECT_TRUE(same(
+          {seen.get() + static_cast<std::size_t>(i) * wanted.size() * 4, crop_shape(), Type::f32},
+          {wanted.data(), crop_shape(), Type::f32}))
           << first + i;
       EXPECT_EQ(reinterpret_cast<const std::int32_t*>(seen_labels.get())[i], set.label(first + i));
     }

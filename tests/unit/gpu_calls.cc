@@ -1,4 +1,5 @@
-// docs/gpu-calls.md lists every call of CUDA, cuDNN, cuBLASLt and NCCL in the sources, and no other.
+// docs/gpu-calls.md lists every call of CUDA, cuDNN, cuBLASLt and NCCL in the sources, and no
+// other.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -24,7 +25,8 @@ void add(std::set<std::string>& to, const std::string& text, const std::regex& p
 /// A call ends with '('; a function that a handle releases it with, with '>'.
 std::set<std::string> calls_in(const std::string& text) {
   std::set<std::string> calls;
-  add(calls, text, std::regex(R"(\b((?:cuda|cudnn|nccl|cublasLt|nvrtc)[A-Z](?!\w*_t\b)\w*)\s*[(>])"));
+  add(calls, text,
+      std::regex(R"(\b((?:cuda|cudnn|nccl|cublasLt|nvrtc)[A-Z](?!\w*_t\b)\w*)\s*[(>])"));
   add(calls, text, std::regex(R"(LOCKSTEP_FUNCTION\(([A-Z]\w*)\))"), "cublasLt");
   return calls;
 }
