@@ -58,8 +58,8 @@ struct BlockSums {
 
 /// Enqueues the sums of `count` elements: `blocks` * Element::kSums doubles in `parts`.
 template <class Element>
-void give_block_sums(Stream& stream, std::int64_t count, std::int64_t blocks,
-                     const Element& element, double* parts) {
+void enqueue_block_sums(Stream& stream, std::int64_t count, std::int64_t blocks,
+                        const Element& element, double* parts) {
   each_row(stream, blocks, count / blocks, BlockSums<Element>{element, count, blocks, parts});
 }
 

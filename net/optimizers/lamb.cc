@@ -70,10 +70,10 @@ class Lamb : public MomentOptimizer {
     double* sums = state.scratch->sums;
     UpdateRates* own = &state.scratch->now;
     const std::int64_t blocks = blocks_of(count, state.lanes);
-    give_block_sums(stream, count, blocks,
-                    Squares{moments, state.parameters + begin, state.gradients + begin,
-                            state.decays + begin / Layout::kAlignment, now},
-                    sums);
+    enqueue_block_sums(stream, count, blocks,
+                       Squares{moments, state.parameters + begin, state.gradients + begin,
+                               state.decays + begin / Layout::kAlignment, now},
+                       sums);
     each_row(stream, 1, blocks, NoteRate{sums, blocks, now, own});
     enqueue_update<Decay::decoupled>(stream, span, state, own, KnownMoments{moments});
   }

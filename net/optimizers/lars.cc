@@ -73,8 +73,8 @@ class Lars : public Optimizer {
       double* sums = state.scratch->sums;
       UpdateRates* own = &state.scratch->now;
       const std::int64_t blocks = blocks_of(count, state.lanes);
-      give_block_sums(stream, count, blocks,
-                      Squares{state.parameters + begin, state.gradients + begin}, sums);
+      enqueue_block_sums(stream, count, blocks,
+                         Squares{state.parameters + begin, state.gradients + begin}, sums);
       each_row(
           stream, 1, blocks,
           NoteRatio{sums, blocks, state.decays + begin / Layout::kAlignment, trust_, now, own});

@@ -11,7 +11,7 @@ namespace lockstep {
 
 static_assert(sizeof(LayerScratch::sums) == 2 * kMostBlocks * sizeof(double));
 
-/// Euclidean, from the sums of squares that give_block_sums() left.
+/// Euclidean, from the sums of squares that enqueue_block_sums() left.
 struct Lengths {
   double first = 0, second = 0;
 

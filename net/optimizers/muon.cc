@@ -215,7 +215,7 @@ class Muon : public Optimizer {
     };
     std::stable_sort(filters.begin(), filters.end(),
                      [&](const auto* one, const auto* other) { return cost(one) > cost(other); });
-    for (const Parameter* parameter : filters) add(*parameter, device.traits().memory_is_host);
+    for (const Parameter* parameter : filters) add(*parameter, !device.traits().batches_products);
     std::size_t room = 0;
     for (Group& group : groups_) {
       const Shape shape = group.filters.front().shape;
@@ -242,14 +242,14 @@ class Muon : public Optimizer {
     double* const sums = state.scratch->sums;
     UpdateRates* const own = &state.scratch->now;
     const std::int64_t blocks = blocks_of(count, state.lanes);
-    give_block_sums(stream, count, blocks,
-                    TakeGradient{{state.slots[0] + begin, momentum_, /*nesterov=*/true},
-                                 parameters,
-                                 state.gradients + begin,
-                                 state.decays + begin / Layout::kAlignment,
-                                 now,
-                                 direction},
-                    sums);
+    enqueue_block_sums(stream, count, blocks,
+                       TakeGradient{{state.slots[0] + begin, momentum_, /*nesterov=*/true},
+                                    parameters,
+                                    state.gradients + begin,
+                                    state.decays + begin / Layout::kAlignment,
+                                    now,
+                                    direction},
+                       sums);
     const double length = unit_ ? std::sqrt(static_cast<double>(span.shape[0])) : 0;
     each_row(stream, 1, blocks, NoteLengths{sums, blocks, length, span.schedule, now, own});
     if (unit_) each(stream, count, Scale{parameters, 1, own});

@@ -226,6 +226,8 @@ struct DeviceTraits {
   std::vector<Type> types = {Type::f32, Type::bf16};
   /// Whether host code may read and write Place::device while no work there does.
   bool memory_is_host = true;
+  /// Whether one DenseSpec of several layers is faster than a plan for each.
+  bool batches_products = false;
   /// Elements that are computed at a time, 1 for cores: sums are cut into parts accordingly. The
   /// same for all devices of a kind, because the parts decide the last bits.
   std::int64_t lanes = 1;

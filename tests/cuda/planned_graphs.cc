@@ -43,7 +43,8 @@ constexpr const char* kA100 =
 class PlanningDevice : public Device {
  public:
   explicit PlanningDevice(const Cudnn& library) : planner({&library}, "paper") {
-    traits_ = {.description = "paper", .memory_is_host = false, .run_ahead = 4};
+    traits_ = {
+        .description = "paper", .memory_is_host = false, .batches_products = true, .run_ahead = 4};
   }
 
   std::string arithmetic() const override { return "paper"; }

@@ -289,6 +289,7 @@ class AsyncDevice : public Device {
       : cpu_(make_cpu_device(1)), shared_(std::make_shared<Shared>(options)) {
     traits_ = {.description = "the double of " + cpu_->traits().description,
                .memory_is_host = false,
+               .batches_products = true,
                .lanes = options.lanes,
                .run_ahead = options.run_ahead};
     pin_ = [this](std::byte* data, std::size_t bytes) {

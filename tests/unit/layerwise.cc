@@ -177,7 +177,7 @@ TEST(Muon, RanksShareItsWork) {
 /// The CPU as a device that gains from groups. It counts the layers of its dense plans.
 class Grouping : public WrappedDevice {
  public:
-  Grouping() { traits_.memory_is_host = false; }
+  Grouping() { traits_.batches_products = true; }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     layers.push_back(spec.layers);
     return WrappedDevice::dense(spec);

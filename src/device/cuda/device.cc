@@ -140,6 +140,7 @@ class CudaDevice final : public Device {
         .uuid = text_of(unique_id(index_, properties_)),
         .types = {Type::f32, Type::bf16, Type::f16},
         .memory_is_host = false,
+        .batches_products = true,
         .lanes = cuda::kLanes,
         .run_ahead = kMostAhead};
     pin_ = [index](std::byte* data, std::size_t bytes) { return page_lock(index, data, bytes); };
