@@ -61,5 +61,5 @@ compare tutorial-two-ranks 2 train_cifar --precision bf16
 compare mnist-keras 1 train_mnist --model keras
 compare reuters 1 train_reuters
 data=(--data "$folder/noise")
-compare airbench94 1 train_cifar --config "$here/../../apps/recipes/airbench94.toml" --global-batch 500 --ema 0
+compare airbench94 1 train_cifar --dataset cifar10_32 --model airbench94 --global-batch 500
 finish
