@@ -183,6 +183,7 @@ TEST_F(Photos, RefuseWhatCannotBeTrainedOn) {
   put(at("train/cat/a.png"), "no image");
   EXPECT_THAT(error_of([&] { read(*pair.train, 0); }), HasSubstr(at("train/cat/a.png").string()))
       << "changed during the run";
+  write_picture(at("train/cat/a.png"), 45, 55, 5);
   fs::remove_all(at("val/dog"));
   EXPECT_THAT(refusal(source()), HasSubstr("1 class folders"));
   fs::create_directories(at("val/dog"));
@@ -247,18 +248,20 @@ TEST_F(Photos, PackedAreTheSame) {
   const std::vector<float> first = read(*pair.train, 0);
   asked.folder = at("damaged.h5");
   int refused = 0;
-  for (std::size_t place = 0; place < whole.size(); place += 1 + whole.size() / 997) {
+  for (std::size_t place = 0; place < whole.size(); place += 1 + whole.size() / 293) {
     std::string damaged = whole;
     damaged[place] ^= 0x41;
     put(asked.folder, place % 5 == 0 ? whole.substr(0, place) : damaged);
-    refused += error_of([&] {
-                 const DatasetPair opened = open_packed(asked);
-                 for (std::int64_t i = 0; i < 4; ++i) read(*opened.validation, i);
-                 EXPECT_EQ(read(*opened.train, 0), first);
-                 for (std::int64_t i = 0; i < 4; ++i) read(*opened.train, i);
-               }) != "";
+    try {
+      const DatasetPair opened = open_packed(asked);
+      for (std::int64_t i = 0; i < 4; ++i) read(*opened.validation, i);
+      EXPECT_EQ(read(*opened.train, 0), first);
+      for (std::int64_t i = 0; i < 4; ++i) read(*opened.train, i);
+    } catch (const Error&) {
+      ++refused;
+    }
   }
-  EXPECT_GT(refused, 600);
+  EXPECT_GT(refused, 150);
   for (const fs::path& left : fs::directory_iterator(folder_.path()))
     EXPECT_EQ(left.string().find(".tmp-"), std::string::npos);
 }
