@@ -86,10 +86,10 @@ fs::path part_of(const fs::path& folder, const char* name) {
 /// Moves `share` of the training files to the validation files, by their names.
 void divide(double share, ImageIndex& index) {
   LabelledFiles all = std::move(index.parts[kTrain]);
-  for (const Part part : {kTrain, kValidation})
+  for (const SetPart part : {kTrain, kValidation})
     index.parts[part] = {.folder = all.folder, .classes = all.classes};
   for (std::int64_t i = 0; i < all.size(); ++i) {
-    const Part part = number_of(all.names[i]) < share ? kValidation : kTrain;
+    const SetPart part = number_of(all.names[i]) < share ? kValidation : kTrain;
     index.parts[part].add(std::move(all.names[i]), all.labels[i], all.bytes[i]);
   }
 }

@@ -27,13 +27,13 @@ struct LabelledFiles {
   void add(std::string name, std::int32_t label, std::uint64_t count);
 };
 
-enum Part : std::uint8_t { kTrain, kValidation, kTest };
+enum SetPart : std::uint8_t { kTrain, kValidation, kTest };
 inline constexpr std::size_t kParts = 3;
 inline constexpr std::array<const char*, kParts> kPartNames{"training", "validation", "test"};
 
 struct ImageIndex {
   std::vector<std::string> classes;
-  std::array<LabelledFiles, kParts> parts;  ///< by Part
+  std::array<LabelledFiles, kParts> parts;  ///< by SetPart
   std::int64_t others = 0;                  ///< files that are no images by their names
   std::vector<std::string> notes = {};
 

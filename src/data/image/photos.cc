@@ -231,7 +231,7 @@ DatasetPair open_photos(const DataSource& source) {
 
 DatasetPair test_photos(ImageIndex index, PartImages images, const DataSource& source,
                         const TrainedImages& trained) {
-  const Part part = images[kTest] ? kTest : kValidation;
+  const SetPart part = images[kTest] ? kTest : kValidation;
   DatasetPair sets;
   sets.identity = index.identity();
   sets.class_names = trained.class_names;
