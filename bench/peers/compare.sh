@@ -23,13 +23,16 @@ settings='tutorial   synthetic  64  40   5
           convnext_tiny photos   8   2   1
           vit_b_16   photos      8   1   1'
 rounds=3 ranks=2 batch='' steps='' warmup='' precisions='' chosen='pytorch tensorflow' nets=tutorial
-all=$(awk '{ printf "%s%s", sep, $1; sep = " " }' <<<"$settings")
+# All that both peers have, and those that PyTorch takes from torchvision.
+all=$(awk '$2 != "photos" { printf "%s%s", sep, $1; sep = " " }' <<<"$settings")
+photos=$(awk '$2 == "photos" { printf "%s%s", sep, $1; sep = " " }' <<<"$settings")
 
 usage() {
   cat <<HELP
 usage: bench/peers/compare.sh [options]
 
-  --net LIST       networks: all, or some of $all ("$nets")
+  --net LIST       networks: all: $all ("$nets");
+                   only with --peers pytorch: $photos
   --rounds N       runs of each program, in turns ($rounds)
   --steps N        timed steps of each run (depends on the network)
   --warmup N       steps before the timed ones (depends on the network)
@@ -66,7 +69,8 @@ done
 [[ $nets != all ]] || nets=$all
 [[ -n $nets ]] || fail "--net needs a network. Use all, or some of: $all." 2
 for net in $nets; do
-  [[ " $all " == *" $net "* ]] || fail "unknown network $net. Use all, or some of: $all." 2
+  [[ " $all $photos " == *" $net "* ]] || fail "unknown network $net. Use all, or some of: $all $photos." 2
+  [[ " $photos " != *" $net "* || $chosen == pytorch ]] || fail "only PyTorch has $net. Pass --peers pytorch." 2
 done
 if [[ -z $precisions ]]; then
   precisions='fp32 bf16'
@@ -141,7 +145,7 @@ median() { sort -n "$1" | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 
 mpi_variables "$ranks" "$(usable_cores)"
 [[ " $nets " != *' resnet'* && " $nets " != *' airbench94 '* ]] || make_noise
 for net in $nets; do
-  [[ -d $results/photos || $(awk -v net="$net" '$1 == net { print $2 }' <<<"$settings") != photos ]] || make_photos
+  [[ -d $results/photos || " $photos " != *" $net "* ]] || make_photos
 done
 for ((round = 1; round <= rounds; round++)); do
   for net in $nets; do

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "src/base/random.h"
+#include "src/device/cuda/product.h"
 #include "src/device/cuda/response_norm.h"
 #include "src/device/cuda/rows.h"
 
@@ -85,6 +86,32 @@ TEST(CudaBodies, ResponseNormMatchesTheCpu) {
         plan->backward(stream, x.view, dy.view, own_dx.view, scratch.data());
         EXPECT_LT(distance(own_y.values(), y.values()), tolerance);
         EXPECT_LT(distance(own_dx.values(), dx.values()), tolerance);
+      });
+    }
+  }
+}
+
+TEST(CudaBodies, ProductsMatchTheCpu) {
+  const auto device = make_cpu_device(1);
+  for (const Type type : {Type::f32, Type::bf16}) {
+    for (const int transposed : {0, 1, 2, 3}) {
+      const ProductSpec spec{.type = type,
+                             .count = 2,
+                             .rows = 5,
+                             .columns = 33,
+                             .inner = 7,
+                             .transposed_a = transposed % 2 == 1,
+                             .transposed_b = transposed > 1};
+      const Tensor a = Tensor::random({2, 5, 7}, type, 1), b = Tensor::random({2, 7, 33}, type, 2);
+      Tensor c({2, 5, 33}, Type::f32);
+      const auto cpu = device->product(spec);
+      std::vector<std::byte> scratch(cpu->scratch_bytes());
+      HostStream one(1);
+      cpu->run(one, a.view, b.view, c.view, scratch.data());
+      on_streams([&](Stream& stream) {
+        Tensor own({2, 5, 33}, Type::f32);
+        make_product(spec)->run(stream, a.view, b.view, own.view, nullptr);
+        EXPECT_LT(distance(own.values(), c.values()), 1e-6) << transposed;
       });
     }
   }

@@ -93,6 +93,25 @@ TEST_F(InitialWeights, NamesAreThoseOfTorchvision) {
     EXPECT_TRUE(names.contains(name)) << name;
 }
 
+TEST_F(InitialWeights, NamesOfLayersWithoutAModuleOfTheirOwn) {
+  const auto names_of = [](const char* model) {
+    std::set<std::string> names;
+    for (const Parameter& parameter : layout_of(10, model).parameters)
+      names.insert(pytorch_name(parameter.name));
+    return names;
+  };
+  const auto mobile = names_of("mobilenet_v3_large"), convnext = names_of("convnext_tiny"),
+             vit = names_of("vit_b_16");
+  EXPECT_EQ(mobile.size(), 266u);
+  EXPECT_TRUE(mobile.contains("features.4.block.2.fc1.bias"));
+  EXPECT_EQ(convnext.size(), 182u);
+  EXPECT_TRUE(convnext.contains("features.1.0.layer_scale"));
+  EXPECT_EQ(vit.size(), 152u);
+  for (const char* name : {"class_token", "encoder.pos_embedding",
+                           "encoder.layers.encoder_layer_11.self_attention.in_proj_bias"})
+    EXPECT_TRUE(vit.contains(name)) << name;
+}
+
 TEST_F(InitialWeights, TakeEveryNumberToItsPlace) {
   for (const char* prefix : {"", "module."}) {
     ModuleFile(layout_, values_).write(file_, prefix);

@@ -183,6 +183,27 @@ TEST(Dropout, MaskBelongsToTheSampleAndNotToItsBatch) {
   EXPECT_NE(first, mask(another_dropout, 1, 70)) << "another layer";
 }
 
+NamedLayers one_stochastic_depth(Shape, int) {
+  NamedLayers layers;
+  layers.emplace_back("depth", stochastic_depth(0.25f));
+  return layers;
+}
+
+TEST(StochasticDepth, DropsWholeSamplesWhereverTheyAre) {
+  const std::vector<float> many = mask(one_stochastic_depth, 400, 70);
+  int dropped = 0;
+  for (std::size_t sample = 0; sample < 400; ++sample) {
+    const float value = many[sample * 63];
+    dropped += value == 0;
+    ASSERT_TRUE(value == 0 || std::abs(value - 1 / 0.75f) < 1e-6) << value;
+    for (std::size_t i = 1; i < 63; ++i) ASSERT_EQ(many[sample * 63 + i], value);
+  }
+  EXPECT_NEAR(dropped, 100, 35);
+  const std::vector<float> part = mask(one_stochastic_depth, 2, 70, 5);
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), many.begin() + 5 * 63));
+  EXPECT_NE(many, mask(one_stochastic_depth, 400, 70, 0, 2)) << "another seed";
+}
+
 TEST(Dropout, DropsInTrainingOnlyAndScalesTheRest) {
   const std::vector<float> values = mask(one_dropout, 400, 0);
   const auto dropped = std::count(values.begin(), values.end(), 0.0f);
