@@ -70,7 +70,7 @@ done
 [[ -n $nets ]] || fail "--net needs a network. Use all, or some of: $all." 2
 for net in $nets; do
   [[ " $all $photos " == *" $net "* ]] || fail "unknown network $net. Use all, or some of: $all $photos." 2
-  [[ " $photos " != *" $net "* || $chosen == pytorch ]] || fail "only PyTorch has $net. Pass --peers pytorch." 2
+  [[ " $photos " != *" $net "* || $chosen != *tensorflow* ]] || fail "only PyTorch has $net. Pass --peers pytorch." 2
 done
 if [[ -z $precisions ]]; then
   precisions='fp32 bf16'
