@@ -17,6 +17,7 @@
 #include "net/model.h"
 #include "src/base/check.h"
 #include "src/device/cuda/affine.h"
+#include "src/device/cuda/product.h"
 #include "src/device/cuda/response_norm.h"
 
 namespace lockstep {
@@ -117,6 +118,9 @@ class CountingDevice : public Device {
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return cuda::make_response_norm(spec);
+  }
+  std::unique_ptr<ProductPlan> product(const ProductSpec& spec) override {
+    return cuda::make_product(spec);
   }
 
   Counts counts;

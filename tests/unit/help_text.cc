@@ -6,6 +6,7 @@
 
 #include "apps/options/options.h"
 #include "src/base/text.h"
+#include "tests/support/error_of.h"
 
 namespace lockstep {
 namespace {

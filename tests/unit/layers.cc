@@ -271,8 +271,9 @@ TEST(Layers, AFusedActivationIsBitwiseThatOfALayer) {
   const auto norm = [](Activation activation) {
     return batch_norm({.epsilon = 0.25f, .activation = activation});
   };
+  using Pair = std::pair<Activation, std::unique_ptr<Layer> (*)()>;
   for (const auto& [activation, layer] :
-       {std::pair{Activation::relu, relu}, {Activation::gelu, gelu}}) {
+       {Pair{Activation::relu, relu}, Pair{Activation::gelu, gelu}}) {
     for (const Type type : {Type::f32, Type::bf16}) {
       SCOPED_TRACE(std::string(layer()->implementation()) + " " + name_of(type));
       LayerCase fused{"fused", [=, a = activation] { return norm(a); }, {}, {5, 7, 9, 83}},

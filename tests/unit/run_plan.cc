@@ -287,12 +287,20 @@ TEST(Resumption, RefusesAnotherRun) {
   }
 }
 
+/// Data without samples.
+DatasetPair data_of(std::string identity, std::vector<std::string> class_names = {}) {
+  DatasetPair data;
+  data.identity = std::move(identity);
+  data.class_names = std::move(class_names);
+  return data;
+}
+
 TEST(Resumption, RefusesOtherDataByTheNameOfTheFile) {
   std::vector<std::string> notes;
-  require_same_data(ten_steps(), kData, {}, notes);
+  require_same_data({}, ten_steps(), data_of(kData), notes);
   const std::string text = error_of([&] {
-    require_same_data(ten_steps(), "one.bin = crc32c 00000001\ntwo.bin = crc32c 00000003\n", {},
-                      notes);
+    require_same_data({}, ten_steps(),
+                      data_of("one.bin = crc32c 00000001\ntwo.bin = crc32c 00000003\n"), notes);
   });
   EXPECT_TRUE(mentions(text, {"step-0000000010.h5", "two.bin = crc32c 00000003", "00000002"}));
   EXPECT_TRUE(notes.empty());
@@ -309,7 +317,7 @@ TEST(Resumption, RefusesOtherClassesByTheirNames) {
   std::vector<std::string> notes;
   const std::string renamed = "training images = 90, crc32c 1 and 3\nclasses = dog, fox, wolf\n";
   const std::string text = error_of([&] {
-    require_same_data(before, renamed, {"dog", "fox", "wolf"}, notes);
+    require_same_data({}, before, data_of(renamed, {"dog", "fox", "wolf"}), notes);
   });
   EXPECT_TRUE(mentions(text, {"new are wolf", "missing are cat"}));
   EXPECT_EQ(text.find("crc32c"), std::string::npos) << text;
@@ -319,7 +327,7 @@ TEST(Resumption, NotesAnEarlyCheckpointWithoutChecksums) {
   Resumption early = ten_steps();
   early.metadata.texts.erase("data");
   std::vector<std::string> notes;
-  require_same_data(early, kData, {}, notes);
+  require_same_data({}, early, data_of(kData), notes);
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_TRUE(mentions(notes[0], {"step-0000000010.h5", "data"}));
 }
@@ -367,7 +375,9 @@ TEST(Provenance, NotesEachChange) {
     EXPECT_TRUE(mentions(note, {was}));
     EXPECT_EQ(note.find("no longer the same run") != std::string::npos, *option != '\0') << note;
     // A complete run is refused with options that change more than the last bits.
-    const auto refuse = [&] { require_same_run("step-0000000100.h5", changes); };
+    const auto refuse = [&] {
+      require_same_run("step-0000000100.h5", changes, {}, /*complete=*/true);
+    };
     if (*option == '\0') {
       EXPECT_NO_THROW(refuse()) << name;
     } else {
