@@ -19,6 +19,7 @@ constexpr std::size_t kColumns = 99, kText = 32;  // of a help; the column at wh
 constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"--group", "--group 'conv*/biases:lr=0.1,weight-decay=0'"},
     {"--help", "--help momentum"},
+    {"--hue", "--hue 0.1"},
     {"--momentum", "--momentum 0.9"},
     {"--nesterov", "--momentum 0.9 --nesterov"},
     {"CHECKPOINT", "checkpoints/first"},

@@ -48,8 +48,7 @@ struct CheckpointOptions {
 
   void declare(OptionRows& rows) {
     rows.group("Checkpoints");
-    rows.text("--checkpoint-dir", dir, "DIR", "Folder for checkpoints, step-NNNNNNNNNN.h5 [none]")
-        .common();
+    rows.text("--checkpoint-dir", dir, "DIR", "Folder for checkpoints, step-NNNNNNNNNN.h5 [none]");
     rows.add(
             "--checkpoint-every", OptionRow::Type::word,
             [this](const std::string& text) { every = CheckpointInterval::from(text); },
@@ -80,18 +79,17 @@ struct ReportOptions {
   std::string log_dir;  ///< empty: no logs
   std::string trace;    ///< a file; empty: none
   std::int64_t log_every = 10, summary_every = 100, eval_every = 1000, verify_every = 1000;
-  bool test_views = false;   ///< evaluate on six views of each image (apps/run/test_views.h)
-  double target = 0;         ///< accuracy in per cent at which the run ends; 0: none
+  bool test_views = false;    ///< evaluate on six views of each image (apps/run/test_views.h)
+  double target = 0;          ///< accuracy in per cent at which the run ends; 0: none
   std::int64_t patience = 0;  ///< evaluations without a better one that end the run; 0: none
-  bool epoch_lines = false;  ///< an evaluation and a line at the end of each epoch
-  bool placement = false;    ///< print each layer's kernel, each rank's host and cores
-  bool verbose = false;      ///< print reducer, buckets, order of sums and memory too
+  bool epoch_lines = false;   ///< an evaluation and a line at the end of each epoch
+  bool placement = false;     ///< print each layer's kernel, each rank's host and cores
+  bool verbose = false;       ///< print reducer, buckets, order of sums and memory too
 
   void declare(OptionRows& rows) {
     rows.group("Reports");
     rows.text("--log-dir", log_dir, "DIR",
-              "Folder for metrics.jsonl and TensorBoard's event file [none]")
-        .common();
+              "Folder for metrics.jsonl and TensorBoard's event file [none]");
     rows.text(
         "--trace", trace, "FILE",
         "Timeline of all ranks, for Chrome or ui.perfetto.dev [none]\n"

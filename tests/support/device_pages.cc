@@ -29,7 +29,9 @@ bool is_mapped(std::uintptr_t address) {
 
 bool is_kernel(const std::type_info& type) {
   const std::string_view name = type.name();  // mangled, so that most work costs nothing
-  return name.find("8lockstep4eachI") != name.npos || name.find("8lockstep8each_rowI") != name.npos;
+  for (const char* call : {"12each_on_hostI", "8each_rowI", "10each_blockI"})
+    if (name.find(std::string("8lockstep") + call) != name.npos) return true;
+  return false;
 }
 
 /// The type of the work that this thread runs.
