@@ -40,7 +40,8 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
   rows.flag("--list", o.list,
             "Names of models, data sets, optimizers, schedules, reducers and more")
       .common();
-  rows.flag("--summary", o.summary, "Table of the model's layers and their parameters\n"
+  rows.flag("--summary", o.summary,
+            "Table of the model's layers and their parameters\n"
             "Without --data it shows the model's own samples.");
 }
 
@@ -164,8 +165,8 @@ std::vector<std::string> idle_options(const Options& o, OptionRows& rows) {
   note(o.ranks.reducer == "auto" || o.ranks.reducer == "nccl", "--reducer nccl",
        {"--nccl-max-ctas"});
   note(o.data.images.size > 0, "--image-size",
-       {"--crop-area", "--flip", "--workers", "--check-images", "--skip-damaged",
-        "--brightness", "--contrast", "--saturation", "--hue", "--trivial-augment"});
+       {"--crop-area", "--flip", "--workers", "--check-images", "--skip-damaged", "--brightness",
+        "--contrast", "--saturation", "--hue", "--trivial-augment"});
   const bool kept = o.keeps_run();
   note(kept || !o.reports.log_dir.empty() || o.reports.summary_every == 0, "--log-dir",
        {"--summary-every"});
@@ -179,7 +180,7 @@ std::vector<std::string> idle_options(const Options& o, OptionRows& rows) {
 std::string command_of(int ranks, int argc, char** argv) {
   std::string command = ranks > 1 ? fmt::format("mpirun -np {}", ranks) : "";
   for (int i = 0; i < argc; ++i) {
-    std::string word = printable(argv[i]);
+    std::string word = one_line(argv[i]);
     const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
       return std::isalnum(c) || std::strchr("_-+./,:=@%", c);
     });

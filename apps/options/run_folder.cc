@@ -84,10 +84,10 @@ std::pair<std::string, std::int64_t> split(const std::string& name) {
       fs::absolute(folder).string(), error.message());
 }
 
-/// Creates `folder`; false: it exists.
-bool make(const fs::path& folder) {
+/// Creates `folder`; false: it exists. `parent`: whether its parent is new too.
+bool make(const fs::path& folder, bool& parent) {
   std::error_code error;
-  fs::create_directories(folder.parent_path(), error);
+  parent = fs::create_directories(folder.parent_path(), error);
   const bool made = !error && fs::create_directory(folder, error);
   if (error) fail_to_create(folder, error);
   return made;
@@ -98,8 +98,8 @@ class Choice {
  public:
   explicit Choice(const Options& o) : o_(o) {}
 
-  bool made = false;  ///< the folder is new
-  fs::path folder;    ///< empty: none, because it would have to be created
+  bool made = false, made_parent = false;  ///< the folder is new, and its parent
+  fs::path folder;                         ///< empty: none, because it would have to be created
   std::vector<std::string> notes;
 
   void choose() {
@@ -112,6 +112,7 @@ class Choice {
     }
     fs::path named = name.find('/') == name.npos ? kRuns / name : fs::path(name);
     if (!named.has_filename()) named = named.parent_path();  // "runs/one/"
+    if (!named.has_parent_path()) named = "." / named;       // "one/"
     if (o_.run.fresh)
       return number(named.parent_path() / split(named.filename().string()).first, again);
     folder = named;
@@ -159,20 +160,23 @@ class Choice {
 
   /// A run that was killed at once has left only these.
   void require_no_other_files() const {
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      const std::string name = entry.path().filename().string();
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error)) {
+      const std::string name = entry->path().filename().string();
       if (name == "checkpoints" || name.starts_with("run.lock.") || name.starts_with(kConfigFile))
         continue;
       fail_usage("--run {}: the folder has {}, but no {}. Use another name.", folder.string(), name,
                  kConfigFile);
     }
+    if (error) fail_to_create(folder, error);
   }
 
   void create() {
     if (o_.check || o_.summary) {
       folder.clear();
     } else {
-      made = make(folder);
+      made = make(folder, made_parent);
     }
   }
 
@@ -189,7 +193,10 @@ RunFolder::RunFolder(const Comm& comm, Options& options) {
     Choice choice(options);
     choice.choose();
     folder = choice.folder.lexically_normal().string();
+    // As --run reads it: a name without a slash is one in runs/.
+    if (!folder.empty() && folder.find('/') == folder.npos) folder = "./" + folder;
     if (choice.made) made_ = folder;
+    made_parent_ = choice.made && choice.made_parent;
     if (choice.made)
       options.notes.insert(options.notes.end(), choice.notes.begin(), choice.notes.end());
   });
@@ -202,7 +209,8 @@ RunFolder::RunFolder(const Comm& comm, Options& options) {
 RunFolder::~RunFolder() {
   if (made_.empty()) return;
   std::error_code not_empty;
-  if (fs::remove(made_, not_empty)) fs::remove(fs::path(made_).parent_path(), not_empty);
+  if (fs::remove(made_, not_empty) && made_parent_)
+    fs::remove(fs::path(made_).parent_path(), not_empty);
 }
 
 }  // namespace lockstep

@@ -23,7 +23,8 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
  private:
-  std::string made_;  ///< empty: it existed
+  std::string made_;          ///< empty: it existed
+  bool made_parent_ = false;  ///< an empty folder of the user stays
 };
 
 }  // namespace lockstep

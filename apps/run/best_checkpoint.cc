@@ -37,7 +37,11 @@ void keep_best(const fs::path& checkpoint) {
   if (!error) fs::rename(link, file, error);
   if (error) {
     std::ifstream in(checkpoint, std::ios::binary);
-    replace_file(file, std::string(std::istreambuf_iterator<char>(in), {}));
+    const std::string bytes(std::istreambuf_iterator<char>(in), {});
+    require(in && bytes.size() == fs::file_size(checkpoint),
+            "cannot read {} to copy it to {}. Restore it or its permissions.", checkpoint.string(),
+            file.string());
+    replace_file(file, bytes);
   }
   remove_stale_temporaries(file.parent_path(), kBestFile);
 }

@@ -34,7 +34,7 @@ Mix draw_cutmix(Random& random, std::int64_t size, float alpha, int height, int 
   span(height, box.top, box.height);
   mix.weight =
       static_cast<float>(1 - double{1} * box.height * box.width / (double{1} * height * width));
-  if (box.height == 0 || box.width == 0) mix.weight = 1;
+  if (box.height == 0 || box.width == 0) box = {0, 0, 1, 0};  // without height: mixup
   return mix;
 }
 

@@ -34,6 +34,8 @@ Hdf5BytesWriter::Hdf5BytesWriter(std::filesystem::path path, std::vector<BytesAr
   require(!std::filesystem::exists(path_, unknown), "{} exists already. Choose another name.",
           path_.string());
   require_replaceable(path_);
+  remove_stale_temporaries(path_.has_parent_path() ? path_.parent_path() : ".",
+                           path_.filename().string() + ".tmp-");  // of a writer that was killed
   for (BytesArray& array : arrays) arrays_[array.name] = std::move(array);
   try {
     lay_out();

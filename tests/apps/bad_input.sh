@@ -35,7 +35,7 @@ both_fail 2 '15 2 shards --global-batch.16' --global-batch 15
 both_fail 2 'reducer "rign" "ring"' --reducer rign
 
 # --- numbers that do not fit each other ---
-none=(--reducer auto --eval-every 0 --threads 1)
+none=(--reducer auto --eval-every 0 --threads 1 --no-run)
 short() {  # CODE PATTERN OPTIONS...: the same without --config
   run "$build/train_cifar" "${none[@]}" "${@:3}"
   expect_error "train_cifar ${*:3}" "$1" "^train_cifar: $2"

@@ -49,9 +49,13 @@ refused "with another model" 2 'runs/one --model tutorial resnet_small' --run on
 mkdir mine && touch mine/notes
 refused "a folder that is no run" 2 'mine notes config.toml' --run ./mine
 refused "--run and --no-run" 2 '--no-run --run' --run one --no-run
+refused "a file" 1 'mine/notes --run --no-run' --run ./mine/notes
 expect_files "the folder stays as it was" mine notes
+kept 1 --steps 1 --run slash/
+expect "a path that ends with a slash" test -f slash/config.toml
 
 # --- what creates nothing ------------------------------------------------------------------------------------------------
+mkdir empty
 before=$(find . ! -name out ! -name err ! -name raw | sort)
 kept 1 --steps 1 --lr 0.7 --no-run
 kept 1 --steps 1 --lr 0.7 --checkpoint-dir "$folder/c"
@@ -59,6 +63,7 @@ kept 2 --lr 0.7 --check
 kept 1 --run other --check
 kept 1 --summary
 refused "no data" 1 nowhere --lr 0.7 --dataset cifar10 --data nowhere
+refused "no data, in a folder of the user" 1 nowhere --dataset cifar10 --data nowhere --run empty/one
 rm -r c
 expect "nothing is new" test "$(find . ! -name out ! -name err ! -name raw | sort)" = "$before"
 mkdir closed

@@ -54,7 +54,7 @@ TEST(CutMix, PastesTheAreaThatItsWeightLeaves) {
     const Mix mix = draw_mix(cutmix, 1, 2, sample, 50, 30, 40);
     int own = 0;
     for (int row = 0; row < 30; ++row)
-      for (int column = 0; column < 40; ++column) own += mix.at(row, column, 1, 0) == 1;
+      for (int column = 0; column < 40; ++column) own += mix.at(row, column, 1e-9f, 1) == 1e-9f;
     EXPECT_NEAR(mix.weight, own / 1200.0, 1e-6);
     sum += mix.weight;
     pasted += draw_mix(both, 1, 2, sample, 50, 30, 40).pasted.height > 0;

@@ -206,11 +206,11 @@ bool decode(const EncodedImage& file, const Wanted& wanted, JpegErrors& errors, 
   info.err = jpeg_std_error(&errors.base);
   errors.base.error_exit = leave;
   errors.base.emit_message = warn;
-  jpeg_create_decompress(&info);
-  if (setjmp(errors.out) != 0) {
+  if (setjmp(errors.out) != 0) {  // jpeg_create_decompress() fails with another libjpeg
     jpeg_destroy_decompress(&info);
     return false;
   }
+  jpeg_create_decompress(&info);
   jpeg_mem_src(&info, file.bytes.data(), file.bytes.size());
   jpeg_save_markers(&info, JPEG_APP0 + 1, 0xffff);
   jpeg_read_header(&info, TRUE);
