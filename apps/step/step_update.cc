@@ -36,10 +36,10 @@ StepUpdate::StepUpdate(Device& device, Stream& stream, bool in_stream, const Lay
   plan_spans(waits_for_all_ ? std::vector<Range>{{0, layout.count}} : buckets);
 }
 
-StepUpdate::~StepUpdate() {
-  try {  // after an error, work may be left
+void StepUpdate::synchronize() {
+  try {
     if (beside_) beside_->synchronize();
-  } catch (...) {  // TrainingStep::take() has thrown it
+  } catch (...) {  // TrainingStep::collect() has thrown it
   }
 }
 

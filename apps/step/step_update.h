@@ -26,7 +26,10 @@ class StepUpdate {
              const std::vector<Range>& buckets, const Optimizer& optimizer,
              const TrainingState& state, const StepOptions& options, const RunPlan& plan,
              Track* timeline);
-  ~StepUpdate();
+
+  /// Blocks until its work beside `stream` is done. After an error in the middle of a step, some
+  /// may be left, and it uses memory of the whole step.
+  void synchronize();
 
   /// Writes the rates of step number `step` to `input`, while up to `ahead` steps before it are
   /// under way.

@@ -50,7 +50,8 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record,
 
 TrainingStep::~TrainingStep() {
   graph_.reset();  // before NCCL, which a graph refers to
-  sync_.reset();   // blocks until all work is done; the memory goes after that
+  update_->synchronize();
+  sync_.reset();  // blocks until all other work is done; the memory goes after that
 }
 
 StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Votes votes) {

@@ -10,7 +10,7 @@
 namespace lockstep {
 
 /// e^-x for x of 0 or more, as arithmetic alone: the library's functions are not vectorised, and
-/// cost ten times as much. Good to 2e-7 of itself; from 87 on it is e^-87.
+/// cost ten times as much. Good to 2e-7 of itself; from 87 on it is e^-87. NaN stays NaN.
 HOST_DEVICE inline float exp_of_negative(float x) {
   constexpr float kLog2 = 1.44269504f, kRound = 12582912;  // 1.5 * 2^23: sums with it are whole
   constexpr float kHigh = 0.693359375f, kLow = -2.12194440e-4f;  // log 2 = high + low
@@ -23,8 +23,9 @@ HOST_DEVICE inline float exp_of_negative(float x) {
                              r * (4.1665795894e-2f +
                                   r * (8.3334519073e-3f +
                                        r * (1.3981999507e-3f + r * 1.9875691500e-4f))))));
-  const std::uint32_t exponent = std::bit_cast<std::uint32_t>(shifted) << 23;
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(sum) + exponent);
+  // A product, because an exponent added to the bits of a GPU's NaN, 0x7fffffff, gives a number.
+  const std::uint32_t two_to_power = (std::bit_cast<std::uint32_t>(shifted) + 127) << 23;
+  return sum * std::bit_cast<float>(two_to_power);
 }
 
 }  // namespace lockstep

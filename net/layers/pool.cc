@@ -282,6 +282,7 @@ class PoolLayer : public Layer {
     h_ = windows_of(image[1], kernel_, stride_, padding_);
     w_ = windows_of(image[2], kernel_, stride_, padding_);
     channels_ = image[3];
+    expect(std::max(w_.in, w_.out) * channels_ < 1 << 30, "a pool has shorter lines");
     in_lines_ = image[0] * h_.in;
     out_lines_ = image[0] * h_.out;
     return like(in, {image[0], h_.out, w_.out, channels_});

@@ -3,7 +3,8 @@
 //   m = momentum * m + g + decay * p;  d = g + decay * p + momentum * m
 //   p -= rate * newton_schulz(d / |d|)
 // With --unit-filters p is first brought to the length sqrt(filters). Parameters with one or two
-// extents are no filters: they are stepped as by sgd with Nesterov's momentum.
+// extents, one row or one column are no filters: they are stepped as by sgd with Nesterov's
+// momentum.
 //
 // Sources: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024, also for
 // the iteration's polynomial and its coefficients; the lengths are those of airbench94_muon.py in
@@ -291,7 +292,10 @@ class Muon : public Optimizer {
     }
   };
 
-  static bool is_filters(const Shape& shape) { return shape.rank() > 2; }
+  /// A token or the factors of channels have three extents too, but only one row or column.
+  static bool is_filters(const Shape& shape) {
+    return shape.rank() > 2 && shape[0] > 1 && shape.row() > 1;
+  }
   static std::pair<std::int64_t, std::int64_t> extents(const Shape& shape) {
     return {shape[0], shape.row()};
   }

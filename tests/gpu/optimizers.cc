@@ -19,7 +19,8 @@ Layout filters_and_others() {
   for (const auto& [name, shape] : {std::pair("one/weights", Shape{24, 3, 3, 16}),
                                     {"two/weights", {64, 3, 3, 64}},
                                     {"two/biases", {64}},
-                                    {"three/weights", {10, 100}}}) {
+                                    {"three/weights", {64, 3, 3, 64}},
+                                    {"four/weights", {10, 100}}}) {
     layout.parameters.push_back({name, shape, {}, 0, {layout.count, shape.count()}, 0});
     layout.count += Layout::aligned(shape.count());
   }
@@ -80,6 +81,7 @@ std::vector<Floats> stepped(Device& device, const OptimizerEntry& entry) {
     Arena gradients(device, noise());
     TrainingState state{parameters.data(), {}, average.data(), gradients.data(), table.data()};
     state.scratch = reinterpret_cast<LayerScratch*>(scratch.get());
+    state.lanes = device.traits().lanes;
     for (auto& slot : slots) state.slots.push_back(slot->data());
     auto* const rates = reinterpret_cast<UpdateRates*>(now.get());
     *rates = {0.02f, 0.9f, optimizer->corrections(step)};

@@ -2,10 +2,12 @@
 // double.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "net/layers/exponential.h"
 #include "src/base/random.h"
 #include "src/device/cuda/product.h"
 #include "src/device/cuda/response_norm.h"
@@ -159,6 +161,10 @@ TEST(CudaBodies, ValuesAreRoundedOnceAndWidenedExactly) {
       }
     });
   }
+}
+
+TEST(CudaBodies, ExponentialsKeepAGpusNan) {
+  EXPECT_TRUE(std::isnan(exp_of_negative(std::bit_cast<float>(0x7fffffffu))));
 }
 
 }  // namespace

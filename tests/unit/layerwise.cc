@@ -125,6 +125,14 @@ TEST(Muon, BringsEveryDirectionOfFiltersToLengthsAboutOne) {
   }
 }
 
+TEST(Muon, StepsOneRowOrColumnAsSgd) {
+  for (const Shape shape : {Shape{5, 1, 1}, Shape{1, 1, 5}, Shape{1, 3, 5}}) {
+    expect_near(
+        stepped("muon", {}, shape, 0.5f, 3).parameters,
+        stepped("sgd", {{"momentum", 0.9f}, {"nesterov", 1.0f}}, shape, 0.5f, 3).parameters);
+  }
+}
+
 /// One of two ranks: it works out every other piece, and has the other's answers for the rest.
 class OneOfTwo : public SharedWork {
  public:
