@@ -150,7 +150,9 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   Type type = Type::f32;
   const ModelEntry* entry = nullptr;
   agree(comm, [&] {
-    data = open_test_set(subject, o.data, host_ranks(comm), notes);
+    HostRanks host = host_ranks(comm);
+    host.progress = [&record] { record.progress(); };
+    data = open_test_set(subject, o.data, host, notes);
     entry = &find(models(), subject.model);
     type = o.type(subject);
     require_precision(device, type);

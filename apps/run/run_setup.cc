@@ -127,6 +127,7 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape)
     DataSource source = options.data.source(shape.seed);
     source.threads = placement.threads;
     source.host = host_ranks(comm);
+    source.host.progress = [this] { record.progress(); };
     data = open_data(set, source);
     require_fit(entry, data.train->sample_shape());
     if (options.reports.patience > 0 && !data.validation)

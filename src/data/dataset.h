@@ -132,6 +132,8 @@ struct HostRanks {
   std::function<std::vector<std::string>(const Work& mine)> gather = [](const Work& mine) {
     return std::vector<std::string>{mine()};
   };
+  /// Called for each file that is checked, which may take hours. Any thread.
+  std::function<void()> progress = [] {};
 };
 
 /// The files of a data set.

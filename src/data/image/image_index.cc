@@ -158,7 +158,10 @@ std::vector<Damage> find_damage(const ImageIndex& index, const DataSource& sourc
     }
   };
   read_in_parallel(source.threads, last - first, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = first + begin; i < first + end; ++i) check(i);
+    for (std::int64_t i = first + begin; i < first + end; ++i) {
+      check(i);
+      source.host.progress();
+    }
   });
   std::sort(damage.begin(), damage.end());
   return damage;
