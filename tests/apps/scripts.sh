@@ -33,7 +33,7 @@ expect "help of train names its variables" 0 'LOCKSTEP_RANKS' env LOCKSTEP_BUILD
 for program in train_cifar train_mnist train_reuters; do
   expect "help of train names $program" 0 "^  LOCKSTEP_PROGRAM.*$program" env LOCKSTEP_BUILD="$1" "$scripts/train.sh" --help
 done
-expect "help of train contains that of train_cifar" 0 '--checkpoint-dir' env LOCKSTEP_BUILD="$1" "$scripts/train.sh" --help
+expect "help of train contains that of train_cifar" 0 '--checkpoint-every' env LOCKSTEP_BUILD="$1" "$scripts/train.sh" --help
 expect "unknown option of install" 2 'unknown option --bogus. Use --tests' "$scripts/install_dependencies.sh" --bogus
 expect "bad number of ranks" 2 'LOCKSTEP_RANKS=two is not a number' env LOCKSTEP_RANKS=two "$scripts/train.sh"
 

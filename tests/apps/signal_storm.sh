@@ -25,7 +25,7 @@ storm() {
   collect
   echo "$count ranks, $2 steps, $sent signals sent to each: $(grep ' signals$' "$folder/out" | paste -sd ,)"
   expect "$count ranks survive" test "$code" = 0
-  expect "each of $count took a hundred or more" test "$(grep -cE '^rank [0-9]+ took [0-9]{3,} signals$' "$folder/out")" = "$count"
+  expect "each of $count took a hundred or more" test "$(grep -cE '^rank [0-9]+ received [0-9]{3,} signals$' "$folder/out")" = "$count"
   expect_same_state "$count ranks in the storm" "$(step_file "$folder/undisturbed" "$2")" "$(step_file "$folder/storm$count" "$2")"
 }
 train 1 "${state[@]}" --steps "$steps" --checkpoint-every $((steps / 3)) --checkpoint-dir "$folder/undisturbed"

@@ -13,7 +13,7 @@ import sys
 import h5py
 import numpy
 random = numpy.random.RandomState(1)
-for part, count in (("train", 400), ("test", 40000)):
+for part, count in (("train", 400), ("test", 42000)):
     labels = numpy.arange(count) % 6
     images = random.randint(0, 60, (count, 12, 12, 1)) + 30 * labels[:, None, None, None]
     with h5py.File(f"{sys.argv[1]}/{part}.h5", "w") as file:
@@ -30,7 +30,7 @@ step_of() { "$python" -c 'import h5py, sys; print(h5py.File(sys.argv[1], "r").at
   expect_line "evaluations use the validation set" 'step.2/12 evaluation top-1 validation.set'
   best=$(step_of "$folder/whole/best.h5")
   expect "some evaluations are better and some are not" test "$best" -gt 2 -a "$best" -lt 12
-  expect_line "the test set is evaluated once, with the best weights" "step.12/12 test 40000.samples best step.$best\$"
+  expect_line "the test set is evaluated once, with the best weights" "step.12/12 test 42000.samples best step.$best\$"
   expect_files "the best is kept beside the newest" "$folder/whole" best.h5 step-0000000012.h5 l l/metrics.jsonl \
     "$(cd "$folder/whole" && echo l/events*)"
   train 2 "${options[@]}" --steps 12 $(in_folder whole)
@@ -97,5 +97,5 @@ expect_error "--patience without a validation set" 2 '--patience --validation'
 # Classes and their tables.
 ranks 1 evaluate --threads 1 --data "$folder/data" "$folder/whole/best.h5"
 expect_line "precision and recall" '^class precision recall'
-expect "a row for each class, with all its samples" test "$(grep -cE '^[0-5] .* 1000$' "$folder/out")" = 6
+expect "a row for each class, with all its samples" test "$(grep -cE '^[0-5] .* 7000$' "$folder/out")" = 6
 finish
