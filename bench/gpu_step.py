@@ -87,9 +87,9 @@ class Step:
         self.kernel("optimizer", 4 * arenas * parameters, count=kernels)
 
     def ends(self, classes, pixels):
-        self.kernel("samples, loss and mail", self.batch * pixels * 3)
-        self.kernel("samples, loss and mail", self.batch * classes * 4)
-        self.kernel("samples, loss and mail", 1000, count=4)
+        self.kernel("samples, loss and step header", self.batch * pixels * 3)
+        self.kernel("samples, loss and step header", self.batch * classes * 4)
+        self.kernel("samples, loss and step header", 1000, count=4)
 
 
 def airbench94():

@@ -36,7 +36,7 @@ struct Answers {
 /// batches.
 class Evaluation {
  public:
-  /// Of the host's memory. An asynchronous device needs more samples to be busy.
+  /// Samples of a batch in the host's memory. An asynchronous device needs more to be busy.
   static constexpr std::int64_t kBatch = 100, kDeviceBatch = 1000;
 
   /// kBatch or kDeviceBatch samples, but of large images fewer than the latter.

@@ -212,7 +212,7 @@ std::string length_text(const RunSummary& f) {
   return text;
 }
 
-/// Where the run is kept, and how to stop and continue it.
+/// The run's folder, and how to stop and continue it.
 void add_keeping(const RunSummary& f, Lines& lines) {
   const ReportOptions& reports = f.setup.options.reports;
   const CheckpointOptions& saves = f.setup.options.checkpoints;

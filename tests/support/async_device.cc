@@ -27,7 +27,7 @@ struct Shared {
   const AsyncOptions options;
   DevicePages pages;
   std::uint32_t streams = 0;
-  /// What capture() is writing down: the calls of enqueue, record and wait, in the host's order.
+  /// The calls of enqueue, record and wait that capture() records, in the host's order.
   std::vector<Work>* recording = nullptr;
 };
 

@@ -42,8 +42,8 @@ struct AsyncOptions {
   std::atomic<int>* pageable_copies = nullptr;
 };
 
-/// The double of make_cpu_device(1). Used by one host thread, but for Stream::enqueue() by the one
-/// that the stream belongs to.
+/// The double of make_cpu_device(1). One host thread uses it, except Stream::enqueue(), which
+/// belongs to the stream's thread.
 std::unique_ptr<Device> make_async_device(const AsyncOptions& options = {});
 
 }  // namespace lockstep
