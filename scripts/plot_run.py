@@ -71,7 +71,7 @@ def draw(rows, title, with_speed, pyplot):
         loss.plot(steps, smooth(total), color=blue, linewidth=1.2, linestyle=":", label="training, with the weight penalty")
     held_out = column(rows["evaluation"], "loss")
     if held_out[0]:
-        loss.plot(*held_out, color=orange, marker="o", markersize=3.5, linewidth=1.2, label="test images")
+        loss.plot(*held_out, color=orange, marker="o", markersize=3.5, linewidth=1.2, label="evaluation")
     if values or held_out[0]:
         loss.legend(frameon=False)
     loss.set_ylabel("loss")
