@@ -5,6 +5,7 @@
 // Source: Vaswani et al., "Attention is all you need", NIPS 2017, 3.2.
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "net/layers.h"
@@ -46,7 +47,8 @@ struct Softmax {
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
     float* score = scores + row * columns;
-    float most = score[0], sum = 0;
+    // Lanes never read others' scores: another lane may have replaced its own already.
+    float most = std::numeric_limits<float>::lowest(), sum = 0;
     for (std::int64_t c = team.lane; c < columns; c += team.lanes)
       most = score[c] > most ? score[c] : most;
     most = team.max(most);

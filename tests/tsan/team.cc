@@ -19,9 +19,12 @@
 #include "src/data/augment.h"
 #include "src/data/resident.h"
 #include "src/data/sets/mnist.h"
+#include "src/device/cuda/product.h"
 #include "src/device/cuda/response_norm.h"
 #include "src/device/cuda/rows.h"
 #include "src/device/each.h"
+#include "tests/support/update.h"
+#include "tests/unit/optimizer_arenas.h"
 
 namespace lockstep {
 namespace {
@@ -339,13 +342,50 @@ TEST(Team, JudgesGradientsAsOneThreadDoes) {
   }
 }
 
+TEST(Team, StepsLayerwiseOptimizersAsOneThreadDoes) {
+  const Layout layout = one_parameter({12, 3, 3, 5}, 0);
+  const auto device = make_cpu_device(1);
+  HostStream stream;
+  for (const char* name : {"lamb", "lars", "muon"}) {
+    SCOPED_TRACE(name);
+    expect_alike(1e-4, [&] {
+      const auto optimizer = make_optimizer(name, {});
+      optimizer->plan(*device, layout);
+      Arenas arenas(layout, *optimizer);
+      arenas.fill(layout);
+      const UpdateRates now = rates_of(*optimizer, 1);
+      update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
+      return arenas.parameters;
+    });
+  }
+}
+
+TEST(Team, MultipliesMatricesAsOneThreadDoes) {
+  constexpr std::int64_t kRows = 3, kInner = 70, kColumns = 5;
+  HostStream stream;
+  std::vector<float> a = noise<float>({kRows, kInner}, 6), b = noise<float>({kInner, kColumns}, 7);
+  const auto plan =
+      cuda::make_product({.count = 1, .rows = kRows, .columns = kColumns, .inner = kInner});
+  expect_alike(1e-4, [&] {
+    std::vector<float> c(kRows * kColumns);
+    std::vector<std::byte> scratch(plan->scratch_bytes());
+    plan->run(stream, view_of(a, {1, kRows, kInner}), view_of(b, {1, kInner, kColumns}),
+              view_of(c, {1, kRows, kColumns}), scratch.data());
+    return c;
+  });
+}
+
 /// Every file with a body for rows is one that these tests or those of the layers run.
 TEST(Team, WalksEveryBodyOfTheHouse) {
   const std::set<std::string> here = {"net/clip.cc",
                                       "net/loss.cc",
                                       "net/loss_scale.cc",
                                       "net/optimizer.cc",
+                                      "net/optimizers/lamb.cc",
+                                      "net/optimizers/lars.cc",
+                                      "net/optimizers/muon.cc",
                                       "src/data/samples.cc",
+                                      "src/device/cuda/product.cc",
                                       "src/device/cuda/response_norm.cc",
                                       "src/device/cuda/rows.cc"};
   const std::filesystem::path root(SOURCE_DIR);
