@@ -1,4 +1,5 @@
-// The speed of the loader on a folder of photos, in images/s of a core: ./bench_loader --data PHOTOS
+// The speed of the loader on a folder of photos, in images/s of a core: ./bench_loader --data
+// PHOTOS
 //
 // Compared with libjpeg-turbo's own decoding of the same JPEG files at full size, which a crop need
 // not do. bench/peers/torchvision_loader.py measures torchvision's DataLoader.
@@ -13,6 +14,7 @@
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
+#include "bench/program.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/table.h"
@@ -132,10 +134,5 @@ int run(int argc, char** argv) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
-  try {
-    return lockstep::run(argc, argv);
-  } catch (const lockstep::Error& error) {
-    std::fputs(fmt::format("bench_loader: {}\n", error.what()).c_str(), stderr);
-    return error.exit_code();
-  }
+  return lockstep::run_alone("bench_loader", [&] { return lockstep::run(argc, argv); });
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "apps/options/command_line.h"
+#include "bench/program.h"
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/buckets.h"
 #include "net/model.h"
@@ -217,10 +218,5 @@ int run(int argc, char** argv) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
-  try {
-    return lockstep::run(argc, argv);
-  } catch (const lockstep::Error& error) {
-    std::fputs(fmt::format("cost_model: {}\n", error.what()).c_str(), stderr);
-    return error.exit_code();
-  }
+  return lockstep::run_alone("cost_model", [&] { return lockstep::run(argc, argv); });
 }

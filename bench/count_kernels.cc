@@ -14,8 +14,11 @@
 #include <string>
 
 #include "apps/step/step_memory.h"
+#include "bench/program.h"
 #include "net/model.h"
 #include "src/base/check.h"
+#include "src/base/option_rows.h"
+#include "src/base/table.h"
 #include "src/device/cuda/affine.h"
 #include "src/device/cuda/product.h"
 #include "src/device/cuda/response_norm.h"
@@ -173,15 +176,11 @@ void count(const ModelEntry& entry, std::int64_t batch, Type type,
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  try {
-    require(argc >= 4, "usage: count_kernels MODEL BATCH fp32|bf16|fp16 [OPTIMIZER]");
-    const auto entry = std::find_if(models().begin(), models().end(), [&](const ModelEntry& one) {
-      return one.name == std::string_view(argv[1]);
-    });
-    require(entry != models().end(), "unknown model {}; see build/train_cifar --list", argv[1]);
-    count(*entry, std::atoll(argv[2]), type_called(argv[3]), argc > 4 ? argv[4] : "sgd");
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 2;
-  }
+  return run_alone("count_kernels", [&] {
+    if (argc < 4) fail_usage("usage: count_kernels MODEL BATCH fp32|bf16|fp16 [OPTIMIZER]");
+    count(find(models(), argv[1]),
+          parse_number<std::int64_t>("BATCH", argv[2], Bounds::at_least(1)), type_called(argv[3]),
+          argc > 4 ? argv[4] : "sgd");
+    return kExitSuccess;
+  });
 }
