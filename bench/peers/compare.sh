@@ -174,8 +174,8 @@ for net in $nets; do
     for runner in "${runners[@]}"; do
       file=$results/$runner.$net.$precision
       theirs=$(median "$file")
-      printf '%-11s %-6s %-15s %10.0f %22s %10.2fx\n' "$net" "$precision" "$runner" "$theirs" \
-        "$(sort -n "$file" | awk 'NR == 1 { low = $1 } END { printf "%.0f .. %.0f", low, $1 }')" \
+      printf '%-11s %-6s %-15s %10.4g %22s %10.2fx\n' "$net" "$precision" "$runner" "$theirs" \
+        "$(sort -n "$file" | awk 'NR == 1 { low = $1 } END { printf "%.4g .. %.4g", low, $1 }')" \
         "$(awk -v a="$ours" -v b="$theirs" 'BEGIN { print a / b }')"
     done
   done

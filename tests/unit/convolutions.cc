@@ -15,6 +15,7 @@
 #include "src/device/cpu/instruction_set.h"
 #include "src/device/cpu/kernels.h"
 #include "src/device/cpu/matrix_units.h"
+#include "tests/support/instruction_sets.h"
 
 namespace lockstep {
 namespace {
@@ -198,25 +199,12 @@ struct Choice {
   Case c;
 };
 
-constexpr std::array<std::string_view, 4> kSets{"baseline", "avx2", "avx512", "avx512_bf16"};
-
 std::vector<Choice> choices() {
   std::vector<Choice> all;
   for (const std::string_view set : kSets)
     for (const int tile : {2, 4})
       for (const Case& c : kCases) all.push_back({set, tile, c});
   return all;
-}
-
-const InstructionSet& set_called(std::string_view name) { return find(instruction_sets(), name); }
-
-bool processor_has(std::string_view set) {
-  if (set == "baseline") return true;
-  if (set == "avx512_bf16") return __builtin_cpu_supports("avx512bf16");
-  return set == "avx2"
-             ? __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
-             : __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
 bool multiplies_bf16(std::string_view set) {

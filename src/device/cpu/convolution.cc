@@ -74,7 +74,11 @@ Plan matrix_units(const CpuMeans& means, const ConvolutionSpec& spec) {
 Plan lines(const CpuMeans& means, const ConvolutionSpec& spec) {
   return means.kernels.lines(direct(means, spec), spec);
 }
+Plan depthwise(const CpuMeans& means, const ConvolutionSpec& spec) {
+  return means.kernels.depthwise(direct(means, spec), spec);
+}
 Plan fastest(const CpuMeans& means, const ConvolutionSpec& spec) {
+  if (spec.groups > 1) return depthwise(means, spec);
   if (lines_pay(spec)) return lines(means, spec);
   if (winograd_pays(spec, means.kernels.lanes)) return winograd4(means, spec);
   return matrix_units_pay(spec) ? matrix_units(means, spec) : direct(means, spec);
@@ -91,6 +95,8 @@ constexpr std::array kConvolutions{
                      matrix_units, "by matrix units"},
     ConvolutionEntry{"lines", "fp32 weights gradients of few channels by filter lines, else oneDNN",
                      lines, "by lines"},
+    ConvolutionEntry{"depthwise", "weights gradients of depthwise filters, the rest by oneDNN",
+                     depthwise, "depthwise"},
 };
 
 }  // namespace

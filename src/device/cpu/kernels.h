@@ -20,6 +20,9 @@ struct Kernels {
   /// stride 1 with filters in whole registers. `others`, a plan for the same spec, computes the
   /// other passes. Returns `others` itself for another layer.
   std::unique_ptr<AffinePlan> (*lines)(std::unique_ptr<AffinePlan> others, const ConvolutionSpec&);
+  /// The same for depthwise filters of 5x5 and 7x7 over at least a register of channels.
+  std::unique_ptr<AffinePlan> (*depthwise)(std::unique_ptr<AffinePlan> others,
+                                           const ConvolutionSpec&);
   std::unique_ptr<ResponseNormPlan> (*response_norm)(const ResponseNormSpec&);
 };
 

@@ -9,6 +9,7 @@
 // Each file needs the ones above it.
 // clang-format off
 #include "src/device/cpu/vector_body.h"
+#include "src/device/cpu/depthwise_body.h"
 #include "src/device/cpu/lines_body.h"
 #include "src/device/cpu/products_body.h"
 #include "src/device/cpu/response_norm_body.h"
@@ -20,7 +21,8 @@ namespace lockstep::KERNELS {
 
 const Kernels& kernels() {
   static constexpr Kernels kKernels{kLanes,           kBf16Products, make_winograd<2>,
-                                    make_winograd<4>, make_lines,    make_response_norm};
+                                    make_winograd<4>, make_lines,    make_depthwise,
+                                    make_response_norm};
   return kKernels;
 }
 
