@@ -43,7 +43,7 @@ void declare(OptionRows& rows, EvaluateOptions& o) {
   rows.flag("--follow", o.follow, "Evaluation of every new checkpoint of the folder, without end");
   rows.number("--interval", o.interval, Bounds::above_zero(kLongestTime),
               "Seconds between two looks into the folder, with --follow");
-  rows.flag("--no-confusion", o.no_confusion, "Output without the tables of classes");
+  rows.flag("--no-confusion", o.no_confusion, "Output without the confusion matrix and the table of classes");
   rows.flag("--test-views", o.test_views,
             "Evaluation with the mean logits of six views of each image\n"
             "The views are mirrored and moved by a pixel.");
@@ -82,14 +82,14 @@ std::string percent(std::int64_t part, std::int64_t all) {
 
 /// At most 80 columns for ten classes.
 std::string confusion_table(const EvaluationResult& result, const std::vector<std::string>& names) {
-  std::string text = "true/taken";
+  std::string text = fmt::format("{:>20}\n{:<10}", "predicted", "true");
   for (const std::string& name : names) text += fmt::format(" {:>5.5}", name);
-  text += "    right";
+  text += "   recall";
   for (std::size_t truth = 0; truth < names.size(); ++truth) {
     text += fmt::format("\n{:>10.10}", names[truth]);
     std::int64_t all = 0;
-    for (std::size_t taken = 0; taken < names.size(); ++taken) {
-      const std::int64_t cell = result.confusion[truth * names.size() + taken];
+    for (std::size_t predicted = 0; predicted < names.size(); ++predicted) {
+      const std::int64_t cell = result.confusion[truth * names.size() + predicted];
       all += cell;
       text += fmt::format(" {:>5}", cell);
     }
@@ -98,20 +98,20 @@ std::string confusion_table(const EvaluationResult& result, const std::vector<st
   return text;
 }
 
-/// Precision: the share of the samples taken for the class that belong to it. Recall: the share of
-/// the samples of the class that were taken for it. "-": there are no such samples.
+/// Precision: the share of the predictions of the class that are right. Recall: the share of the
+/// samples of the class that are predicted as it. "-": there are no such samples.
 std::string class_table(const EvaluationResult& result, const std::vector<std::string>& names) {
   const std::size_t classes = names.size();
   std::string text =
       fmt::format("{:<24} {:>9} {:>9} {:>9}", "class", "precision", "recall", "samples");
   for (std::size_t i = 0; i < classes; ++i) {
-    std::int64_t truth = 0, taken = 0;
+    std::int64_t truth = 0, predicted = 0;
     for (std::size_t other = 0; other < classes; ++other) {
       truth += result.confusion[i * classes + other];
-      taken += result.confusion[other * classes + i];
+      predicted += result.confusion[other * classes + i];
     }
     const std::int64_t right = result.confusion[i * classes + i];
-    text += fmt::format("\n{:<24.24} {:>9} {:>9} {:>9}", names[i], percent(right, taken),
+    text += fmt::format("\n{:<24.24} {:>9} {:>9} {:>9}", names[i], percent(right, predicted),
                         percent(right, truth), truth);
   }
   return text;
@@ -181,7 +181,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   if (comm.rank() != 0 || !evaluated) return evaluated.has_value();
   const EvaluationResult& result = *evaluated;
   std::string text =
-      fmt::format("step {} ({}, {} weights): {}", subject.step, subject.file, subject.weights,
+      fmt::format("step {} ({}, {}): {}", subject.step, subject.file, subject.weights_text(),
                   fmt::join(texts_of(metrics_of(result.score, 0, result.classes())), ", "));
   if (!o.no_confusion) {
     text += fmt::format("\n{}\n{}", confusion_table(result, data.class_names),

@@ -153,19 +153,19 @@ def printable(text):
 
 def add_weights_option(parser):
     parser.add_argument("--weights", default="auto", choices=("auto", *SECTIONS),
-                        help="ema: moving average; raw: weights; auto (default): the moving average if there is one")
+                        help="ema: the moving average; raw: the weights; auto (default): ema if the file contains it")
 
 
-def read_checkpoint(path, weights):
+def read_checkpoint(path, weights="auto"):
     """Returns the model's name and the arrays of `weights` ("auto", "ema", "raw") by name. Prints which weights it read."""
     import h5py
     with h5py.File(path, "r", locking=False) as file:
         if weights == "auto":
             weights = "ema" if "ema" in file else "raw"
         if SECTIONS[weights] not in file:
-            raise SystemExit(f"{path} contains no averaged weights, because its run kept no moving average. "
-                             "Pass --weights raw." if weights == "ema" else f"{path} contains no weights. Pass another file.")
-        print(f"{weights} weights of {path}")
+            raise SystemExit(f"{path} contains no moving average of the weights. Pass --weights raw."
+                             if weights == "ema" else f"{path} contains no weights. Pass another file.")
+        print(f"{'moving average' if weights == 'ema' else 'raw weights'} of {path}")
         if "normalisation" in file.attrs:
             print("images: (pixel - mean) / deviation, pixels from 0 to 255, "
                   + printable(as_text(file.attrs["normalisation"])))

@@ -49,10 +49,8 @@ TrainedImages images_of(const CheckpointMetadata& metadata) {
 std::string weights_of(const Checkpoint& checkpoint, const std::string& weights) {
   const bool averaged = checkpoint.has("ema");
   if (weights == "ema" && !averaged) {
-    fail_usage(
-        "{} contains no averaged weights, because its run kept no moving average. Pass --weights "
-        "raw.",
-        checkpoint.file().string());
+    fail_usage("{} contains no moving average of the weights. Pass --weights raw.",
+               checkpoint.file().string());
   }
   if (weights == "auto") return averaged ? "ema" : "raw";
   return weights;

@@ -59,6 +59,7 @@ struct EvaluatedCheckpoint {
   std::uint64_t seed = 0;
 
   const char* section() const { return weights == "ema" ? "ema" : "parameters"; }
+  const char* weights_text() const { return weights == "ema" ? "moving average" : "raw weights"; }
 };
 
 /// The options that evaluate and classify share.
@@ -75,8 +76,8 @@ struct CheckpointUse {
 };
 
 /// Collective. Describes `checkpoint`, which rank 0 has open; other ranks pass null. `weights`:
-/// auto (the average if the file contains one), ema or raw. Throws a usage Error if `weights` is
-/// ema and there is no average, Error if no training program wrote the file.
+/// auto (the moving average if the file contains it), ema or raw. Throws a usage Error if `weights`
+/// is ema and there is no average, Error if no training program wrote the file.
 EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
                              const std::string& weights);
 

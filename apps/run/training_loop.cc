@@ -185,7 +185,7 @@ class TrainingLoop {
     progress_.evaluation_due = !result;
     if (!result) return;
     reporter_.evaluation("evaluation", done, plan_.epoch_at(done), *result,
-                         fmt::format("{}{}", step_.state().average ? "averaged weights" : "weights",
+                         fmt::format("{}{}", step_.state().average ? "moving average" : "weights",
                                      parts_.setup.data.validation ? ", validation set" : ""));
     progress_.evaluated({done, result->score.top1_share()});
     reporter_.record("running", done, clock_.trained(), progress_);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# evaluate: the trainer's score for that step, the same text on any number of ranks, raw and averaged weights, --follow.
+# evaluate: the trainer's score for that step, the same text on any number of ranks, raw weights and moving average, --follow.
 # usage: evaluate.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -21,9 +21,9 @@ expect "the two differ" test "$reported" != "$reported_raw"
 # --- a file, a folder, ranks, weights ------------------------------------------------------------------------------------
 file=$(step_file "$folder/averaged" 4)
 evaluate 1 "$file"
-expect "the averaged weights have the score that the trainer reported" test "$(score_in_out)" = "$reported"
-expect_line "names step, file and weights" "^step.4 $file ema top-1"
-expect_line "a heading of the table" '^true/taken plain'
+expect "the moving average has the score that the trainer reported" test "$(score_in_out)" = "$reported"
+expect_line "names step, file and weights" "^step.4 $file moving.average top-1"
+expect_line "a heading of the table" '^true plain'
 expect "ten rows that sum to a thousand each" test "$(awk '/ %$/ && !/top-1/ { sum = 0; for (i = NF - 11; i <= NF - 2; ++i) sum += $i; n += sum == 1000 } END { print n }' "$folder/out")" = 10
 right=$(awk '/ %$/ && !/top-1/ { ++row; sum += $(NF - 12 + row) } END { printf "%.2f", sum / 100 }' "$folder/out")
 expect "the diagonal is top-1 ($right)" grep -qF "top-1 $right %" "$folder/out"
@@ -89,7 +89,7 @@ wrong 1 '/loop Too.many.levels.of.symbolic.links' "$folder/loop"
 wrong 2 '--follow /loop' --follow "$folder/loop"
 wrong 1 "$folder checkpoint" "$folder"
 wrong 1 'CMakeCache.txt damaged' "$build/CMakeCache.txt"
-wrong 2 "step-0000000004.h5 averaged --weights.raw" --weights ema "$folder/plain"
+wrong 2 "step-0000000004.h5 moving.average --weights.raw" --weights ema "$folder/plain"
 wrong 2 "step-0000000004.h5 --data" --data "$folder/nowhere" "$file"
 two_commands "$build/evaluate" "$file" // "$build/evaluate" --help
 expect_error "ranks that differ" 2 '^evaluate: rank.1 options'

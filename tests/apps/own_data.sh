@@ -71,7 +71,7 @@ END
 own 2 --dataset folder --steps 8 --eval-every 8 --ema 0 --checkpoint-dir "$folder/run"
 expect_line "its classes" "^data 40 16x16x3 2 $data"
 ranks 1 evaluate --threads 1 --data "$data" --weights raw "$folder/run" --logits "$folder/logits.h5"
-expect_line "their names" '^true/taken dark light'
+expect_line "their names" '^true dark light'
 checkpoint=$(step_file "$folder/run" 8)
 sum=$(cksum <"$checkpoint")
 ranks 1 evaluate --threads 1 --data "$data" --weights raw "$checkpoint" --logits "$checkpoint"

@@ -60,7 +60,7 @@ expect_line "which weights" "^step.20 $checkpoint raw top-1"
 expect "no note" test ! -s "$folder/err"
 cp "$folder/out" "$folder/all"
 ranks 2 evaluate --data "$folder/one" --weights ema "$checkpoint"
-expect_error "an average that is not there" 2 "^evaluate: $checkpoint averaged --weights.raw"
+expect_error "an average that is not there" 2 "^evaluate: $checkpoint moving.average --weights.raw"
 expect "no wrong reason" test "$(grep -c -- '--ema' "$folder/err")" = 0
 
 # The present training images do not matter, nor whether they exist.
@@ -157,7 +157,7 @@ rm "$folder/hdf5/train.h5"
 numbers=$(step_file "$folder/numbers" 4)
 evaluate 1 "$folder/hdf5" "$numbers"
 expect "test.h5 suffices" test "$(score)" = "$reported"
-expect_line "the average" 'ema.weights top-1'
+expect_line "the average" 'moving.average top-1'
 "$python" -c 'import h5py, sys; h5py.File(sys.argv[1], "r+")["labels"][5] = 7' "$folder/hdf5/test.h5"
 ranks 1 evaluate --data "$folder/hdf5" "$numbers"
 expect_error "a label that the checkpoint does not know" 2 'test.h5 7 2'
@@ -174,9 +174,9 @@ read_by_scripts "$checkpoint" auto
 expect_line "scripts take the weights" "^raw.weights $checkpoint"
 expect_line "and print the normalisation" '^images: mean deviation'
 read_by_scripts "$numbers" auto
-expect_line "or the average" '^ema.weights'
+expect_line "or the average" '^moving.average'
 read_by_scripts "$numbers" raw
 expect_line "or the chosen weights" '^raw.weights'
 read_by_scripts "$checkpoint" ema
-expect_error "scripts refuse an average that is not there" 1 'averaged --weights.raw'
+expect_error "scripts refuse an average that is not there" 1 'moving.average --weights.raw'
 finish

@@ -23,7 +23,7 @@ expect "a line at steps 1, 5, 10, 15, 20" test "$(sed -n 's|^step \([0-9]*\)/20,
 expect_line "the numbers of a step" '^step.10/20 epoch.0.00 loss.[0-9.]+, accuracy.[0-9]+% [0-9]+.images/s ETA.[0-9:]+ lr.0.1 exposed.[0-9.]+%$'
 expect "in 100 columns" test "$(grep '^step ' "$folder/out" | awk 'length > 100' | wc -l)" = 0
 score='top-1 ([0-9.]+ %), top-5 [0-9.]+ %, loss [0-9.]+, 10000 samples'
-expect_line "the evaluation" 'step.20/20 evaluation top-1 top-5 loss 10000 averaged'
+expect_line "the evaluation" 'step.20/20 evaluation top-1 top-5 loss 10000 moving.average'
 top1=$(sed -nE "s/.*$score.*/\1/p" "$folder/out")
 expect_line "the end: time and speed" '^trained 20 [0-9]+:[0-9]{2} [0-9]+ images/s'
 expect_line "the end: accuracy" "^accuracy $top1 step.20 best"
