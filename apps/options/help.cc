@@ -21,7 +21,8 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"--group", "--group 'conv*/biases:lr=0.1,weight-decay=0'"},
     {"--help", "--help momentum"},
     {"--hue", "--hue 0.1"},
-    {"--lr-scale-batch", "--lr-scale-batch 128"},
+    {"--lr", "--lr 0.03 --lr-schedule cosine"},
+    {"--lr-scale-batch", "--global-batch 512 --lr 0.1 --lr-scale-batch 128"},
     {"--momentum", "--momentum 0.9"},
     {"--nesterov", "--momentum 0.9 --nesterov"},
     {"CHECKPOINT", "checkpoints/first"},
@@ -148,7 +149,8 @@ std::string option_help(OptionRows& rows, const OptionRow& row, const ProgramTex
       {"Group", fmt::format("{} ({})", row.group, row.is_common ? "common" : "advanced")},
       {"Example", example(row, program)},
       {"Related", related(rows, row)}};
-  std::string lines = fmt::format("{}\n    {}.\n    {}\n", text.name, text.headline, text.details);
+  std::string lines = fmt::format("{}\n    {}.\n", text.name, text.headline);
+  for (const std::string& line : lines_of(text.details)) lines += fmt::format("    {}\n", line);
   for (const auto& [name, value] : facts) {
     if (!value.empty()) lines += fmt::format("    {:<10}{}\n", name, value);
   }

@@ -19,6 +19,28 @@
 namespace lockstep {
 namespace {
 
+/// Options and values of "name = value, name = value".
+std::vector<std::pair<std::string, std::string>> settings_of(std::string_view recipe) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  while (!recipe.empty()) {
+    const std::string_view line = recipe.substr(0, recipe.find(", "));
+    recipe.remove_prefix(std::min(line.size() + 2, recipe.size()));
+    const std::size_t equals = line.find(" = ");
+    expect(equals != line.npos, "a recipe is name = value, ...");
+    settings.emplace_back(fmt::format("--{}", line.substr(0, equals)), line.substr(equals + 3));
+  }
+  return settings;
+}
+
+/// Adds to the help what the recipe of the program's default model sets.
+void describe_recipe(OptionRows& rows, std::string_view model) {
+  for (const auto& [name, value] : settings_of(find(models(), model).recipe)) {
+    rows.at(name).about += fmt::format("\nThe default model {} sets {}.", model, value);
+    if (name == "--optimizer")
+      rows.at("--lr").about += fmt::format("\nThe default model {} uses {}.", model, value);
+  }
+}
+
 void declare(OptionRows& rows, Options& o, const Program& program, std::string& config) {
   const DatasetEntry& data = find(datasets(), program.dataset);
   if (program.declare_more) program.declare_more(rows);
@@ -43,6 +65,7 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
   rows.flag("--summary", o.summary,
             "Table of the model's layers and their parameters\n"
             "Without --data it shows the model's own samples.");
+  describe_recipe(rows, data.model);
 }
 
 /// Chooses the data set and the model if the user names none.
@@ -83,16 +106,9 @@ bool overrides_recipe(OptionRows& rows, std::string_view name) {
   return same || rows.at(name).given() || (of_optimizer && rows.at("--optimizer").given());
 }
 
-/// Reads "name = value, name = value".
 void follow_recipe(OptionRows& rows, std::string_view recipe) {
-  while (!recipe.empty()) {
-    const std::string_view line = recipe.substr(0, recipe.find(", "));
-    recipe.remove_prefix(std::min(line.size() + 2, recipe.size()));
-    const std::size_t equals = line.find(" = ");
-    expect(equals != line.npos, "a recipe is name = value, ...");
-    const std::string name = fmt::format("--{}", line.substr(0, equals));
-    if (!overrides_recipe(rows, name))
-      rows.at(name).set(std::string(line.substr(equals + 3)), OptionRow::Source::recipe);
+  for (const auto& [name, value] : settings_of(recipe)) {
+    if (!overrides_recipe(rows, name)) rows.at(name).set(value, OptionRow::Source::recipe);
   }
 }
 

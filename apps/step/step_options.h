@@ -78,7 +78,14 @@ struct ScheduleOptions {
     }
     const std::string brackets = others.empty() ? "" : fmt::format(" [{}]", others.substr(2));
     rows.group("Learning rate");
-    rows.number("--lr", rate.base, Bounds::above_zero(), "Learning rate" + brackets)
+    rows.number("--lr", rate.base, Bounds::above_zero(),
+                "Learning rate" + brackets +
+                    "\nFactor of each update of the weights. --lr-schedule lowers it during the "
+                    "run.\n"
+                    "If the loss rises or becomes NaN, pass a third of it. If the loss falls "
+                    "slowly, pass three times as much.\n"
+                    "A rate fits one batch size. For twice the batch pass twice the rate, or let "
+                    "--lr-scale-batch do that. A large rate needs --warmup-epochs.")
         .shapes_weights()
         .common();
     rows.text("--lr-schedule", rate.schedule, "NAME", "Learning-rate schedule (see --list)",
@@ -86,7 +93,7 @@ struct ScheduleOptions {
         .shapes_weights()
         .common();
     rows.number("--lr-decay", rate.decay, Bounds::above_zero(),
-                "Factor per --lr-decay-epochs, with --lr-schedule exponential")
+                "Factor of the rate per --lr-decay-epochs, with --lr-schedule exponential")
         .shapes_weights();
     rows.number("--lr-decay-epochs", rate.decay_epochs, Bounds::above_zero(),
                 "Epochs per --lr-decay, with --lr-schedule exponential")
