@@ -37,7 +37,7 @@ void declare(OptionRows& rows, ClassifyOptions& o) {
             "Formats: JPEG, PNG, WebP, BMP and GIF.");
   rows.number("--top", o.top, Bounds::at_least(1), "Number of most probable classes to print");
   rows.flag("--json", o.json, "One JSON object per file instead of text");
-  rows.number("--batch", o.batch, Bounds::at_least(1, 4096), "Images that are computed together");
+  rows.number("--batch", o.batch, Bounds::at_least(1, 4096), "Images per batch");
 }
 
 void complain(const std::string& text) {
@@ -137,7 +137,8 @@ int run(World& world, const ClassifyOptions& o) {
   const std::unique_ptr<Checkpoint> checkpoint = open_checkpoint(o.checkpoint, complain);
   const EvaluatedCheckpoint subject = describe(comm, checkpoint.get(), o.weights);
   const std::vector<std::string> files = named_files(o.files);
-  if (files.empty()) fail_usage("there are no image files to classify. Name some.");
+  if (files.empty())
+    fail_usage("FILES contains no image files. Pass image files or folders of them.");
   const std::unique_ptr<Dataset> images = images_of(files, subject);
   const Type type = o.type(subject);
   require_precision(*device, type);

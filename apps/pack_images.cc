@@ -22,8 +22,8 @@ struct PackOptions {
 
 void declare(OptionRows& rows, PackOptions& o) {
   rows.group("Options");
-  rows.text("FOLDER", o.folder, "", "Folder with train/CLASS and val/CLASS, or of classes");
-  rows.text("FILE", o.file, "", "New HDF5 file, of the name FILE.h5");
+  rows.text("FOLDER", o.folder, "", "Folder with train/CLASS and val/CLASS, or with class folders");
+  rows.text("FILE", o.file, "", "HDF5 file to write, such as photos.h5");
   rows.number("--validation", o.validation, Bounds::at_least(0, 1),
               "Share of the training images for validation; 0: none\n"
               "The name of a file decides, as in training.");

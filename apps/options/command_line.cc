@@ -181,7 +181,7 @@ bool read_command_line(OptionRows& rows, const ProgramText& program, int argc, c
   if (!answer.empty()) return false;
   read_words(rows, words);
   for (const char* name : {"--help-all", "--version"}) {
-    if (rows.at(name).given()) fail_usage("{} has no value. Pass it without =.", name);
+    if (rows.at(name).given()) fail_usage("{} accepts no value. Pass it without =.", name);
   }
   for (const OptionRow& row : rows.all()) {
     if (!row.name.starts_with('-') && !row.given())

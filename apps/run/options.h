@@ -94,7 +94,7 @@ struct ReportOptions {
         "--trace", trace, "FILE",
         "Timeline of all ranks, for Chrome or ui.perfetto.dev [none]\n"
         "It is written at the end of the run. It contains the last 32768 compute spans of each "
-        "rank and as many of communication. They need 2 MiB of memory. From 33 ranks on each "
+        "rank and as many of communication. They need 2 MiB of memory. From 33 ranks on, each "
         "rank keeps fewer, so that all ranks together keep 2 million.");
     rows.number("--log-every", log_every, Bounds::at_least(1), "Steps between log lines");
     rows.number("--summary-every", summary_every, Bounds::at_least(0),

@@ -31,7 +31,7 @@ std::vector<ReducerEntry> make_registry() {
        make_hierarchical_reducer, /*on_device=*/false, /*rounds=*/true},
       {"direct",
        "each rank adds one part of a bucket for all, in messages of --wire's type; canonical "
-       "order in f32",
+       "order in fp32",
        make_direct_reducer, /*on_device=*/false, /*rounds=*/true},
       {"mpi", "MPI_Iallreduce of the MPI library; order not known", make_mpi_reducer},
   };

@@ -82,8 +82,8 @@ ModelEntry airbench94() {
   return {
       .name = "airbench94",
       .about =
-          "the network of airbench94 for CIFAR-10 as whole images: 7 convolutions, the first by "
-          "the data's own components, 1.97 M parameters; Muon, 8 epochs of 25 steps of 2000",
+          "the network of airbench94 for CIFAR-10 as whole images: 7 convolutions, of which the "
+          "first whitens, 1.97 M parameters; Muon, 8 epochs of 25 steps of 2000",
       .sample = {1, 32, 32, 3},
       .any_image = false,
       .build = build,

@@ -60,7 +60,7 @@ NamedLayers build(Shape, int classes) {
 ModelEntry convnext_tiny() {
   return {.name = "convnext_tiny",
           .about =
-              "torchvision's convolutional network for photos after transformers, 28.6 M "
+              "torchvision's convolutional network for photos, built like a transformer, 28.6 M "
               "parameters",
           .sample = {1, 224, 224, 3},
           .any_image = true,

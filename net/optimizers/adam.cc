@@ -30,8 +30,8 @@ class Adam : public MomentOptimizer {
 }  // namespace
 
 OptimizerEntry adam() {
-  return {"adam", "Adam: steps scaled by the gradients' own size", 0.001, kOptions,
-          make<Adam<Decay::coupled>>};
+  return {"adam", "Adam: momentum, divided by the root mean square of the gradients", 0.001,
+          kOptions, make<Adam<Decay::coupled>>};
 }
 
 OptimizerEntry adamw() {

@@ -82,7 +82,7 @@ class Lamb : public MomentOptimizer {
 }  // namespace
 
 OptimizerEntry lamb() {
-  return {"lamb", "Adam whose steps are shares of each array's own length, for large batches",
+  return {"lamb", "Adam with steps in proportion to the norm of each array, for large batches",
           0.001, kOptions, make<Lamb>};
 }
 

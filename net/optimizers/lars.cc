@@ -18,7 +18,7 @@ namespace {
 constexpr OptimizerOption kOptions[] = {
     momentum_option(0.9f),
     {.name = "trust",
-     .about = "Step length as a share of an array's length, times --lr",
+     .about = "Trust coefficient: norm of a step, relative to the weights' norm",
      .value = 0.02f,
      .above_low = true},
 };
@@ -91,7 +91,7 @@ class Lars : public Optimizer {
 }  // namespace
 
 OptimizerEntry lars() {
-  return {"lars", "sgd whose steps are shares of each array's own length, for large batches", 0.1,
+  return {"lars", "sgd with steps in proportion to the norm of each array, for large batches", 0.1,
           kOptions, make<Lars>};
 }
 

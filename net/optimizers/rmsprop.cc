@@ -52,7 +52,7 @@ class Rmsprop : public Optimizer {
 }  // namespace
 
 OptimizerEntry rmsprop() {
-  return {"rmsprop", "steps scaled by the gradients' own size, as in Keras", 0.001, kOptions,
+  return {"rmsprop", "gradients, divided by their root mean square, as in Keras", 0.001, kOptions,
           make<Rmsprop>};
 }
 

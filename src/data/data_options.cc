@@ -28,7 +28,7 @@ void declare_colours(OptionRows& rows, ImageOptions& images) {
   const auto add = [&](const char* name, double& value, double most) {
     rows.number(fmt::format("--{}", name), value, Bounds::at_least(0, most),
                 fmt::format("Largest random change of {}, with --image-size; 0: none\n"
-                            "As torchvision's ColorJitter.",
+                            "It works as torchvision's ColorJitter.",
                             name))
         .shapes_weights();
   };
@@ -38,7 +38,7 @@ void declare_colours(OptionRows& rows, ImageOptions& images) {
   add("hue", images.jitter.hue, 0.5);
   rows.flag("--trivial-augment", images.trivial_augment,
             "One random operation on each training image, with --image-size\n"
-            "As torchvision's TrivialAugmentWide.")
+            "It works as torchvision's TrivialAugmentWide.")
       .shapes_weights();
 }
 
@@ -48,17 +48,17 @@ void declare_mixing(OptionRows& rows, Mixing& mixing) {
       .shapes_weights();
   rows.number("--random-erase", mixing.erase, Bounds::at_least(0, 1),
               "Probability of a random rectangle cut from a training image\n"
-              "It has 2 to 33 % of the image. As torchvision's RandomErasing.")
+              "It covers 2 to 33 % of the image, as torchvision's RandomErasing.")
       .shapes_weights();
   rows.number("--mixup", mixing.mixup, Bounds::at_least(0, 4),
               "Parameter of the Beta distribution of mixup; 0: no mixup\n"
-              "Each training image and its label are mixed with another's. The weights are "
-              "random, from Beta(this, this).")
+              "Each training image and its label are mixed with another's. Their shares are "
+              "random numbers of Beta(NUMBER, NUMBER).")
       .shapes_weights();
   rows.number("--cutmix", mixing.cutmix, Bounds::at_least(0, 4),
               "Parameter of the Beta distribution of CutMix; 0: no CutMix\n"
               "A rectangle of another training image is pasted into each. The labels are mixed by "
-              "area. With --mixup one of both is drawn for each image.")
+              "area. With --mixup too, each image gets one of the two at random.")
       .shapes_weights();
 }
 
@@ -79,7 +79,8 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
               "Edge in pixels of resized images; 0: all have one size\n"
               "Only for --dataset folder and packed. Images are then decoded in every epoch and "
               "need no memory. "
-              "Training sees a random part of each image, evaluation 7/8 of the shorter edge.")
+              "Training sees a random part of each image. Evaluation sees the middle, 7/8 of the "
+              "shorter edge.")
       .shapes_weights()
       .is_common = by_default.resizes;
   rows.number("--crop-area", images.crop_area, Bounds::at_least(0.01, 1),
@@ -91,8 +92,8 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   rows.number("--validation", validation, Bounds::at_least(0, 1),
               "Share of the training set for validation; 0: none\n"
               "Evaluations then use this part, and the run keeps its best checkpoint. The test set "
-              "is evaluated once, at the end. A hash of a sample's number or file name decides, so "
-              "the part is the same on any number of ranks.")
+              "is evaluated once, at the end. A hash of its number or file name selects a sample, "
+              "so the part is the same on any number of ranks.")
       .shapes_weights()
       .common();
   declare_image_files(rows, images);

@@ -227,8 +227,8 @@ void FolderLock::claim(std::string_view purpose) {
     }
     if (other) {
       fail(
-          "{} {} is in use by {}; wait for it, stop it or choose another {}. If that run is dead, "
-          "the folder is free after {} s",
+          "{} {} is in use by {}. Wait for it, stop it or choose another {}. If that run is dead, "
+          "the folder is free after {} s.",
           purpose, directory_.string(), describe(*other), purpose, kSilence);
     }
     const std::int64_t number = gone.empty() ? 1 : gone.front().number + 1;

@@ -205,7 +205,7 @@ TEST_F(ImageFolder, TestClassesHaveTheCheckpointsLabels) {
   const std::string unknown = error_of([&] {
     open_test_folder({folder_.path()}, {{"dog", "wolf"}, text});
   });
-  EXPECT_NE(unknown.find("does not know: cat;"), std::string::npos) << unknown;
+  EXPECT_NE(unknown.find("does not know: cat."), std::string::npos) << unknown;
   fs::remove_all(at("test/dog"));
   const DatasetPair one = open_test_folder({folder_.path()}, {{"cat", "dog"}, text});
   EXPECT_EQ(one.test->size(), 2);
@@ -319,19 +319,20 @@ TEST_F(ImageFolder, RefusesFilesThatAreNoImages) {
 
 TEST_F(ImageFolder, RefusesOtherFolders) {
   fs::create_directories(at("test/bird"));
-  EXPECT_NE(refusal().find("holds the classes cat, dog, and"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("contains the classes cat, dog, and"), std::string::npos) << refusal();
   fs::create_directories(at("train/bird"));
   EXPECT_EQ(refusal(),
             at("train/bird").string() +
                 " contains no images. Add images, or move this class out of train and test.");
   fs::create_directories(at("train/a\nb"));
-  EXPECT_NE(refusal().find("holds a class whose name has a line end"), std::string::npos);
+  EXPECT_NE(refusal().find("contains a class whose name has a line end"), std::string::npos);
   fs::remove_all(at("train/a\nb"));
   fs::remove_all(at("test"));
   EXPECT_EQ(refusal().find("cannot read " + at("test").string()), 0u) << refusal();
   fs::remove_all(at("train"));
   fs::create_directories(at("train/cat"));
-  EXPECT_NE(refusal().find("holds 1 class folders, and at least 2 are needed"), std::string::npos);
+  EXPECT_NE(refusal().find("contains 1 class folders, and at least 2 are needed"),
+            std::string::npos);
 }
 
 class ImagesInHdf5 : public testing::Test {

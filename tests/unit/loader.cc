@@ -53,7 +53,7 @@ struct Sample {
 };
 
 /// The samples of the next `batches` batches of `loader`.
-std::vector<Sample> take(HostLoader& loader, int batches) {
+std::vector<Sample> next_samples(HostLoader& loader, int batches) {
   std::vector<Sample> result;
   for (int n = 0; n < batches; ++n) {
     const Batch batch = loader.next();
@@ -74,7 +74,7 @@ std::vector<Sample> read_by(const Dataset& set, LoaderSpec spec, int ranks, int 
   for (int rank = 0; rank < ranks; ++rank) {
     spec.first_shard = rank * spec.own_shards;
     HostLoader loader(set, spec);
-    const auto part = take(loader, steps * spec.own_shards);
+    const auto part = next_samples(loader, steps * spec.own_shards);
     all.insert(all.end(), part.begin(), part.end());
   }
   std::sort(all.begin(), all.end(),
@@ -107,7 +107,7 @@ TEST(Loader, FollowsThePermutationOfEachEpoch) {
   const Numbers set(50);
   HostLoader loader(set, spec_of(16, 2));
   const auto samples =
-      take(loader, 2 * 20);  // 320 positions: epochs 0 to 6, and 50 is no multiple of 8
+      next_samples(loader, 2 * 20);  // 320 positions: epochs 0 to 6, and 50 is no multiple of 8
   ASSERT_EQ(samples.size(), 320u);
   for (std::int64_t g = 0; g < 320; ++g) {
     const auto epoch = static_cast<std::uint32_t>(g / 50);
@@ -149,7 +149,7 @@ TEST(Loader, WithoutAugmentationReadsAsEvaluationDoes) {
   LoaderSpec spec = spec_of(5, 1);
   spec.augment = false;
   HostLoader loader(set, spec);
-  for (const Sample& sample : take(loader, 4)) EXPECT_EQ(sample.values[1], 0.0f);
+  for (const Sample& sample : next_samples(loader, 4)) EXPECT_EQ(sample.values[1], 0.0f);
 }
 
 /// Images of 4x5x2 whose values are their index and numbers of the augmentation.
@@ -272,13 +272,13 @@ TEST(Loader, PreparesNoMoreThanItsDepthAhead) {
     LoaderSpec spec = spec_of(8, 1);
     spec.depth = depth;
     HostLoader loader(set, spec);
-    for (int taken = 1; taken < 20; ++taken) {
+    for (int loaded = 1; loaded < 20; ++loaded) {
       const Batch batch = loader.next();
       const std::vector<std::int32_t> labels(batch.labels.as<std::int32_t>(),
                                              batch.labels.as<std::int32_t>() + 8);
-      while (set.reads < 8 * (taken + depth)) std::this_thread::yield();
+      while (set.reads < 8 * (loaded + depth)) std::this_thread::yield();
       std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the chance to go too far
-      EXPECT_EQ(set.reads, 8 * (taken + depth));
+      EXPECT_EQ(set.reads, 8 * (loaded + depth));
       EXPECT_TRUE(std::equal(labels.begin(), labels.end(), batch.labels.as<std::int32_t>()));
     }
   }
@@ -288,7 +288,7 @@ TEST(Loader, RethrowsTheErrorOfItsThread) {
   Numbers set(100);
   set.fail_at = 3 * 8 + 5;  // within the fourth batch
   HostLoader loader(set, spec_of(8, 1));
-  EXPECT_EQ(take(loader, 3).size(), 24u);
+  EXPECT_EQ(next_samples(loader, 3).size(), 24u);
   for (int again = 0; again < 2; ++again) {
     try {
       loader.next();
@@ -301,9 +301,9 @@ TEST(Loader, RethrowsTheErrorOfItsThread) {
 
 TEST(Loader, EndsWheneverItIsDestroyed) {
   const Numbers set(100);
-  for (int taken = 0; taken < 20; ++taken) {
+  for (int round = 0; round < 20; ++round) {
     HostLoader loader(set, spec_of(8, 1));
-    take(loader, taken % 7);
+    next_samples(loader, round % 7);
   }
 }
 

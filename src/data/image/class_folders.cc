@@ -75,14 +75,14 @@ std::vector<std::string> class_names(const fs::path& folder, std::size_t least) 
   const std::vector<std::string> names = entries_of(folder).folders;
   require(
       names.size() >= least,
-      "{} holds {} class folders, and at least {} are needed; put the images of each class into a "
-      "folder of its name",
+      "{} contains {} class folders, and at least {} are needed. Put the images of each class into "
+      "a folder of its name.",
       folder.string(), names.size(), least);
   for (const std::string& name : names) {
-    require(
-        printable(name) == name && name.find('\n') == std::string::npos,
-        "{} holds a class whose name has a line end or another control character; rename \"{}\"",
-        folder.string(), name);
+    require(printable(name) == name && name.find('\n') == std::string::npos,
+            "{} contains a class whose name has a line end or another control character. Rename "
+            "\"{}\".",
+            folder.string(), name);
   }
   return names;
 }
@@ -101,17 +101,18 @@ std::vector<FoundFile> files_of_class(const fs::path& folder) {
 
 void require_same_classes(const fs::path& a, const std::vector<std::string>& names,
                           const fs::path& b, const std::vector<std::string>& others) {
-  require(names == others,
-          "{} holds the classes {}, and {} holds {}; rename or move the folders until they agree",
-          a.string(), fmt::join(names, ", "), b.string(), fmt::join(others, ", "));
+  require(
+      names == others,
+      "{} contains the classes {}, and {} contains {}. Rename or move folders until they agree.",
+      a.string(), fmt::join(names, ", "), b.string(), fmt::join(others, ", "));
 }
 
 void require_known_classes(const fs::path& folder, const std::vector<std::string>& names,
                            const std::vector<std::string>& known) {
   const std::vector<std::string> unknown = missing_from(known, names);
   if (unknown.empty()) return;
-  fail_usage("{} holds classes that the checkpoint does not know: {}; it knows {}", folder.string(),
-             listed(unknown), listed(known));
+  fail_usage("{} contains classes that the checkpoint does not know: {}. It knows {}.",
+             folder.string(), listed(unknown), listed(known));
 }
 
 void relabel(std::vector<std::int32_t>& labels, const std::vector<std::string>& names,

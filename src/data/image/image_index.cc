@@ -53,7 +53,7 @@ void require_all_classes(const LabelledFiles& files, const std::vector<std::stri
   for (const std::int32_t label : files.labels) used[label] = true;
   const auto empty = std::find(used.begin(), used.end(), false);
   require(empty == used.end(),
-          "{} holds no images of this part. Add images, or move the class to another folder.",
+          "{} contains no images of this part. Add images, or move the class to another folder.",
           files.folder + "/" + (empty == used.end() ? "" : classes[empty - used.begin()]));
 }
 

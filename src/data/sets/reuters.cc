@@ -50,8 +50,8 @@ Newswires read_newswires(const fs::path& file, const std::string& cure) {
   all.train = reader.integer("train");
   const auto count = static_cast<std::int64_t>(all.labels.size());
   require(std::ssize(all.offsets) == count + 1,
-          "{} contains {} labels and {} offsets, and must hold one offset more. {}", path, count,
-          all.offsets.size(), cure);
+          "{} contains {} labels and {} offsets, and needs one offset more than labels. {}", path,
+          count, all.offsets.size(), cure);
   require(std::is_sorted(all.offsets.begin(), all.offsets.end()) && all.offsets.front() == 0 &&
               all.offsets.back() == std::ssize(all.words),
           "{}: its offsets do not cut its {} words into texts. {}", path, all.words.size(), cure);

@@ -1,4 +1,4 @@
-// A plan that computes only weights gradients; another plan computes the other passes.
+// A plan that computes only weight gradients; another plan computes the other passes.
 // Only src/device/cpu includes this.
 #pragma once
 
