@@ -43,7 +43,8 @@ void declare(OptionRows& rows, EvaluateOptions& o) {
   rows.flag("--follow", o.follow, "Evaluation of every new checkpoint of the folder, without end");
   rows.number("--interval", o.interval, Bounds::above_zero(kLongestTime),
               "Seconds between two looks into the folder, with --follow");
-  rows.flag("--no-confusion", o.no_confusion, "Output without the confusion matrix and the table of classes");
+  rows.flag("--no-confusion", o.no_confusion,
+            "Output without the confusion matrix and the table of classes");
   rows.flag("--test-views", o.test_views,
             "Evaluation with the mean logits of six views of each image\n"
             "The views are mirrored and moved by a pixel.");
@@ -141,8 +142,8 @@ void write_answers(const std::string& file, const EvaluatedCheckpoint& subject,
 bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Checkpoint* checkpoint,
               const Signals& signals) {
   const Comm comm = world.comm();
-  Record& record = world.flight_recorder().mine();
-  record.phase("reading the checkpoint", kSlowFiles);
+  RankRecorder& recorder = world.flight_recorder().mine();
+  recorder.phase("reading the checkpoint", kSlowFiles);
   const EvaluatedCheckpoint subject = describe(comm, checkpoint, o.weights);
   DatasetPair data;
   std::vector<std::string> notes;
@@ -151,7 +152,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   const ModelEntry* entry = nullptr;
   agree(comm, [&] {
     HostRanks host = host_ranks(comm);
-    host.progress = [&record] { record.progress(); };
+    host.progress = [&recorder] { recorder.progress(); };
     data = open_test_set(subject, o.data, host, notes);
     entry = &find(models(), subject.model);
     type = o.type(subject);
@@ -164,13 +165,13 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   });
   agree(comm, [&] {
     evaluation = std::make_unique<Evaluation>(device, *entry, *data.test, type, o.test_views);
-    evaluation->after_each([&record] { record.progress(); });
+    evaluation->after_each([&recorder] { recorder.progress(); });
   });
   if (checkpoint) std::for_each(notes.begin(), notes.end(), note);
   float* const weights = evaluation->load(comm, checkpoint, subject.section());
-  record.phase("evaluation");
+  recorder.phase("evaluation");
   const auto evaluated = evaluation->run(comm, weights, [&](double) {
-    record.progress();
+    recorder.progress();
     return !signals.stop_requested();
   });
   if (!o.logits.empty() && evaluated) {
@@ -193,7 +194,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
 
 int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   const Comm comm = world.comm();
-  Record& record = world.flight_recorder().mine();
+  RankRecorder& recorder = world.flight_recorder().mine();
   Placement placement = place(comm, o.threads);
   const std::unique_ptr<Device> device =
       make_device(comm, o.device, {.convolution = o.convolution, .isa = o.isa}, placement);
@@ -206,7 +207,7 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   CheckpointFolder folder(o.checkpoint, warn);
   for (;;) {
     std::unique_ptr<Checkpoint> checkpoint;  // rank 0's
-    record.phase("looking for checkpoints", kSlowFiles);
+    recorder.phase("looking for checkpoints", kSlowFiles);
     agree(comm, [&] {
       if (comm.rank() != 0) return;
       checkpoint = o.follow ? folder.next() : open_checkpoint(o.checkpoint, warn);
@@ -218,7 +219,7 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
     for (double slept = 0; slept < o.interval; slept += 0.1) {
       if (comm.max(signals.stop_requested()) > 0) return kExitSuccess;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      record.progress();
+      recorder.progress();
     }
   }
 }

@@ -164,11 +164,11 @@ std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
 
 int run(const World& world, const BenchOptions& o) {
   const Comm comm = world.comm();
-  Record& record = world.flight_recorder().mine();
+  RankRecorder& recorder = world.flight_recorder().mine();
   const bool prints = comm.rank() == 0, table = prints && !o.json;
-  record.phase("choosing the reducers to measure");
+  recorder.phase("choosing the reducers to measure");
   const std::vector<std::string> names = names_of(comm, o);
-  record.phase("measuring the bound");
+  recorder.phase("measuring the bound");
   const AllreduceBound bound(comm);
   if (table) {
     fmt::print("{} on {}, sums of {}; times of the slowest rank; bound: {}\n{}\n",
@@ -181,7 +181,7 @@ int run(const World& world, const BenchOptions& o) {
     const auto bytes = static_cast<std::int64_t>(round_up(size, std::uint64_t{4}));
     const std::optional<double> least = bound(bytes, o.timing.type);
     for (const std::string& name : names) {
-      record.phase(fmt::format("{} of {} bytes", name, bytes));
+      recorder.phase(fmt::format("{} of {} bytes", name, bytes));
       AllreduceRow& row = rows.emplace_back(time_allreduce(comm, name, bytes, o.timing));
       row.bound_us = least;
       wrong += row.wrong.value_or(0);

@@ -49,13 +49,13 @@ double median(std::vector<double> values) {
 }
 
 /// Median seconds of `call`, after one that does not count.
-double median_seconds(int rounds, Record& record, const std::function<void()>& call) {
+double median_seconds(int rounds, RankRecorder& recorder, const std::function<void()>& call) {
   std::vector<double> seconds;
   for (int i = 0; i < rounds + 1; ++i) {
     const double start = now_seconds();
     call();
     if (i > 0) seconds.push_back(now_seconds() - start);
-    record.progress();
+    recorder.progress();
   }
   return median(std::move(seconds));
 }
@@ -72,7 +72,7 @@ FloorTimes floor_times(const RunSetup& setup, bool bare) {
   constexpr int kRounds = 15;
   setup.comm.barrier();
   if (!bare) return {};
-  setup.record.phase("timing the floor");
+  setup.recorder.phase("timing the floor");
   Device& device = *setup.device;
   const Dataset& data = *setup.data.train;
   const Type type = setup.options.model.precision;
@@ -84,7 +84,7 @@ FloorTimes floor_times(const RunSetup& setup, bool bare) {
     for (const auto& spec : specs) {
       AffineBench bench(device, spec);
       const auto add = [&](void (AffineBench::*pass)()) {
-        times.affine_seconds += median_seconds(kRounds, setup.record, [&] {
+        times.affine_seconds += median_seconds(kRounds, setup.recorder, [&] {
           (bench.*pass)();
           bench.synchronize();
         });
@@ -101,7 +101,7 @@ FloorTimes floor_times(const RunSetup& setup, bool bare) {
       DenseSpec{
           .input = {.x = {1024, 2048}, .type = type, .training = false, .input_gradient = false},
           .features = 2048});
-  times.gemm_flops = 2.0 * 1024 * 2048 * 2048 / median_seconds(3, setup.record, [&] {
+  times.gemm_flops = 2.0 * 1024 * 2048 * 2048 / median_seconds(3, setup.recorder, [&] {
                        gemm.forward();
                        gemm.synchronize();
                      });

@@ -87,12 +87,12 @@ class GradientBuckets::Exposed {
 };
 
 GradientBuckets::GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy,
-                                 Reduced reduced, Record* record, Track* track)
+                                 Reduced reduced, RankRecorder* recorder, Track* track)
     : reducer_(reducer),
       buckets_(std::move(buckets)),
       policy_(policy),
       reduced_(std::move(reduced)),
-      record_(record),
+      recorder_(recorder),
       track_(track),
       complete_(buckets_.size()),
       started_ns_(track == nullptr ? 0 : buckets_.size()) {
@@ -204,8 +204,9 @@ bool GradientBuckets::complete_done() {
 void GradientBuckets::wait_for_all() {
   for (std::size_t bucket = 0; bucket < started_; ++bucket) {
     if (complete_[bucket]) continue;
-    if (record_ != nullptr) {
-      record_->waiting(fmt::format("bucket {} of the reducer {}", bucket, reducer_.traits().name));
+    if (recorder_ != nullptr) {
+      recorder_->waiting(
+          fmt::format("bucket {} of the reducer {}", bucket, reducer_.traits().name));
     }
     reducer_.finish(static_cast<int>(bucket));
     complete_done();

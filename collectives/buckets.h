@@ -18,7 +18,7 @@
 namespace lockstep {
 
 class Track;
-class Record;
+class RankRecorder;
 
 /// No bucket of up to this many elements is split: a message would cost more than it brings.
 inline constexpr std::int64_t kLeastSplit = 16 << 10;
@@ -53,11 +53,12 @@ class GradientBuckets {
 
   /// `buckets`: those of `reducer`. `reduced` is called once per bucket and step when its sum is in
   /// order (Reducer::done), on the thread that completed it. It enqueues work only in
-  /// Reducer::stream(). Buckets complete in any order, one call at a time. `record`: null, or gets
-  /// the bucket for which finish() waits. `track`: null, or gets a span "bucket N" for each sum.
-  /// Sums share one wire, so that a span begins at the end of the previous sum if that is later.
+  /// Reducer::stream(). Buckets complete in any order, one call at a time. `recorder`: null, or
+  /// gets the bucket for which finish() waits. `track`: null, or gets a span "bucket N" for each
+  /// sum. Sums share one wire, so that a span begins at the end of the previous sum if that is
+  /// later.
   GradientBuckets(Reducer& reducer, std::vector<Range> buckets, Policy policy, Reduced reduced,
-                  Record* record = nullptr, Track* track = nullptr);
+                  RankRecorder* recorder = nullptr, Track* track = nullptr);
   /// Stops the thread. In the middle of a step it abandons the sums under way, which is allowed
   /// only on the way to the end of the run.
   ~GradientBuckets();
@@ -94,7 +95,7 @@ class GradientBuckets {
   const std::vector<Range> buckets_;
   const Policy policy_;
   const Reduced reduced_;
-  Record* const record_;
+  RankRecorder* const recorder_;
   Track* const track_;
   std::int64_t covered_ = 0;  ///< gradients below are written
   double exposed_ = 0;

@@ -26,20 +26,20 @@ Model::Model(Device& device, const ModelEntry& entry, Shape sample, int classes,
   layers_ = std::move(setup.layers);
   saved_bytes_ = setup.saved_bytes;
   scratch_bytes_ = setup.scratch_bytes;
-  make_lanes(1);
+  make_slots(1);
   plan_parameters(std::move(setup.parameters));
 }
 
-void Model::make_lanes(int lanes) {
+void Model::make_slots(int slots) {
   const std::size_t bytes = output_.count() * size_of(type_);
-  while (lanes_.size() < static_cast<std::size_t>(lanes)) {
-    Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>());
-    saved_ = lane.activations.reserve(saved_bytes_);
-    logits_ = lane.activations.reserve(bytes);
-    if (training_) logits_gradient_ = lane.activations.reserve(bytes);
-    scratch_ = lane.workspace.reserve(scratch_bytes_);
-    lane.activations.allocate(device_);
-    lane.workspace.allocate(device_);
+  while (slots_.size() < static_cast<std::size_t>(slots)) {
+    Slot& slot = *slots_.emplace_back(std::make_unique<Slot>());
+    saved_ = slot.activations.reserve(saved_bytes_);
+    logits_ = slot.activations.reserve(bytes);
+    if (training_) logits_gradient_ = slot.activations.reserve(bytes);
+    scratch_ = slot.workspace.reserve(scratch_bytes_);
+    slot.activations.allocate(device_);
+    slot.workspace.allocate(device_);
   }
 }
 
@@ -71,35 +71,35 @@ void Model::bind(float* parameters, float* gradients) {
   }
 }
 
-LayerCall Model::call(Stream& stream, const Lane& lane, const TrainingBatch* batch) const {
+LayerCall Model::call(Stream& stream, const Slot& slot, const TrainingBatch* batch) const {
   LayerCall call;
   call.stream = &stream;
   call.weights = weights_;
   call.gradients = gradients_;
-  call.saved = static_cast<std::byte*>(lane.activations.at(saved_));
-  call.scratch = static_cast<std::byte*>(lane.workspace.at(scratch_));
+  call.saved = static_cast<std::byte*>(slot.activations.at(saved_));
+  call.scratch = static_cast<std::byte*>(slot.workspace.at(scratch_));
   call.batch = batch;
   return call;
 }
 
-View Model::run(Stream& stream, View images, const Lane& lane, const TrainingBatch* batch) {
+View Model::run(Stream& stream, View images, const Slot& slot, const TrainingBatch* batch) {
   expect(images.shape == input_ && images.type == input_type_,
          "a batch has another shape or type than planned");
-  LayerCall all = call(stream, lane, batch);
-  chain_.forward(all, images, logits(lane, logits_));
-  return logits(lane, logits_);
+  LayerCall all = call(stream, slot, batch);
+  chain_.forward(all, images, logits(slot, logits_));
+  return logits(slot, logits_);
 }
 
 View Model::forward(Stream& stream, View images, const TrainingBatch& batch, int number) {
   expect(training_, "a model planned for inference does not train");
-  Lane& lane = *lanes_[number];
-  lane.batch = batch;
-  return run(stream, images, lane, &lane.batch);
+  Slot& slot = *slots_[number];
+  slot.batch = batch;
+  return run(stream, images, slot, &slot.batch);
 }
 
 void Model::backward(Stream& stream, View images, GradientListener& listener, int number) {
   expect(training_, "a model planned for inference has no backward");
-  const Lane& its = lane(number);
+  const Slot& its = slot(number);
   LayerCall all = call(stream, its, &its.batch);
   all.listener = &listener;
   chain_.backward(all, images, logits(its, logits_), logits_gradient(number), {});

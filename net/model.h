@@ -69,16 +69,16 @@ class Model {
   /// inference). They must outlive their use and may be bound again at any time.
   void bind(float* parameters, float* gradients);
 
-  /// Makes lanes 0 .. lanes-1: batches that are computed side by side, each in memory of its own.
-  /// Lane 0 exists from the start. Throws Error if memory is short.
-  void make_lanes(int lanes);
+  /// Makes slots 0 .. slots-1: batches that are computed side by side, each in memory of its own.
+  /// Slot 0 exists from the start. Throws Error if memory is short.
+  void make_slots(int slots);
 
-  /// The logits (batch x classes, of type()), valid until the lane's next forward. Without `batch`
+  /// The logits (batch x classes, of type()), valid until the slot's next forward. Without `batch`
   /// as in evaluation, with it as in training on its samples.
-  View forward(Stream& stream, View images) { return run(stream, images, lane(0), nullptr); }
+  View forward(Stream& stream, View images) { return run(stream, images, slot(0), nullptr); }
   View forward(Stream& stream, View images, const TrainingBatch& batch, int number = 0);
   /// The gradient of the logits, which the loss writes after forward on the same images.
-  View logits_gradient(int number = 0) const { return logits(lane(number), logits_gradient_); }
+  View logits_gradient(int number = 0) const { return logits(slot(number), logits_gradient_); }
   /// After forward in training: computes all parameters' gradients, and the statistics, from
   /// logits_gradient(). Reports each layer with parameters to `listener`, last layer first.
   void backward(Stream& stream, View images, GradientListener& listener, int number = 0);
@@ -87,11 +87,11 @@ class Model {
   double forward_flops() const;
   /// Operations of forward and backward.
   double training_flops() const;
-  std::size_t activation_bytes() const { return lanes_.size() * lane(0).activations.bytes(); }
-  std::size_t workspace_bytes() const { return lanes_.size() * lane(0).workspace.bytes(); }
+  std::size_t activation_bytes() const { return slots_.size() * slot(0).activations.bytes(); }
+  std::size_t workspace_bytes() const { return slots_.size() * slot(0).workspace.bytes(); }
 
  private:
-  struct Lane {
+  struct Slot {
     /// The batch of the last forward in training.
     TrainingBatch batch;
     /// Values saved for backward, the logits and their gradient.
@@ -100,11 +100,11 @@ class Model {
     Arena workspace;
   };
 
-  const Lane& lane(int number) const { return *lanes_[number]; }
-  View run(Stream& stream, View images, const Lane& lane, const TrainingBatch* batch);
-  LayerCall call(Stream& stream, const Lane& lane, const TrainingBatch* batch) const;
-  View logits(const Lane& lane, std::size_t place) const {
-    return {lane.activations.at(place), output_, type_};
+  const Slot& slot(int number) const { return *slots_[number]; }
+  View run(Stream& stream, View images, const Slot& slot, const TrainingBatch* batch);
+  LayerCall call(Stream& stream, const Slot& slot, const TrainingBatch* batch) const;
+  View logits(const Slot& slot, std::size_t place) const {
+    return {slot.activations.at(place), output_, type_};
   }
   void plan_parameters(std::vector<Parameter> parameters);
 
@@ -118,10 +118,10 @@ class Model {
   /// Shapes and ranges of the parameters in the order of forward.
   std::vector<std::pair<Shape, Range>> places_;
   std::vector<View> weights_, gradients_;
-  /// The sizes of a lane's memory, and the offsets within each lane.
+  /// The sizes of a slot's memory, and the offsets within each slot.
   std::size_t saved_bytes_ = 0, scratch_bytes_ = 0;
   std::size_t saved_ = 0, scratch_ = 0, logits_ = 0, logits_gradient_ = 0;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<Slot>> slots_;
 };
 
 }  // namespace lockstep

@@ -57,7 +57,7 @@ std::optional<TestResult> test_best(const RunSetup& setup, Evaluation& evaluatio
                                     const Accuracy& best, std::int64_t done, float* last,
                                     const std::function<bool(double)>& go_on) {
   std::unique_ptr<Checkpoint> checkpoint;
-  setup.record.phase("reading best.h5", kSlowFiles);
+  setup.recorder.phase("reading best.h5", kSlowFiles);
   agree(setup.comm, [&] {
     if (setup.comm.rank() == 0) checkpoint = open_best(setup.options.checkpoints.dir, best);
   });
@@ -66,7 +66,7 @@ std::optional<TestResult> test_best(const RunSetup& setup, Evaluation& evaluatio
   evaluation.change_to(*setup.data.test);
   float* const weights =
       found ? evaluation.load(setup.comm, checkpoint.get(), averaged ? "ema" : "parameters") : last;
-  setup.record.phase("evaluating the test set");
+  setup.recorder.phase("evaluating the test set");
   auto result = evaluation.run(setup.comm, weights, go_on);
   if (!result) return std::nullopt;
   return TestResult{std::move(*result), found ? best.step : done};

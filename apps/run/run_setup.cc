@@ -112,11 +112,11 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape)
     : world(world),
       options(options),
       entry(find(models(), options.model.name)),
-      record(world.flight_recorder().mine()),
+      recorder(world.flight_recorder().mine()),
       comm(world.comm()),
       shape(shape),
       placement(place(comm, shape.threads)) {
-  record.phase("opening the data", kSlowFiles);
+  recorder.phase("opening the data", kSlowFiles);
   this->shape.threads = placement.threads;
   agree(comm, [&] {
     const DatasetEntry& set = find(datasets(), options.data.dataset);
@@ -127,7 +127,7 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape)
     DataSource source = options.data.source(shape.seed);
     source.threads = placement.threads;
     source.host = host_ranks(comm);
-    source.host.progress = [this] { record.progress(); };
+    source.host.progress = [this] { recorder.progress(); };
     data = open_data(set, source);
     require_fit(entry, data.train->sample_shape());
     if (options.reports.patience > 0 && !data.validation)
@@ -144,7 +144,7 @@ void RunSetup::plan_steps(const Position& start) {
 }
 
 void RunSetup::choose_device(Device* given) {
-  record.phase("making the model");
+  recorder.phase("making the model");
   const ComputeOptions& o = options.device;
   if (given == nullptr) {
     own_device_ = make_device(comm, o.name,
@@ -170,9 +170,9 @@ void RunSetup::choose_kernels(const std::string& before) {
 }
 
 TrainingStep RunSetup::make_step(Timeline* timeline) const {
-  record.phase("making the model");
+  recorder.phase("making the model");
   return TrainingStep(make_step_parts(world, *device, entry, *data.train, options, plan), *device,
-                      record, options, plan, timeline);
+                      recorder, options, plan, timeline);
 }
 
 std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step) const {
@@ -185,7 +185,7 @@ std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step) const {
        .own_shards = plan.own_shards,
        .first_position = plan.start.samples,
        .type = step.model().input_type(),
-       .held = step.lanes(),
+       .held = step.shards_at_once(),
        .workers =
            options.data.workers > 0 ? options.data.workers : std::max(1, placement.threads / 2),
        .mixing = options.data.mixing});

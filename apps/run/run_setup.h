@@ -41,7 +41,7 @@ class RunSetup {
   World& world;
   const Options& options;
   const ModelEntry& entry;
-  Record& record;  ///< of this rank
+  RankRecorder& recorder;  ///< of this rank
   Comm comm;
   RunShape shape;
   Placement placement;

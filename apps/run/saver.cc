@@ -36,7 +36,7 @@ Saver::Saver(const RunSetup& setup, TrainingStep& step, Reporter& reporter,
       last_save_(now_seconds()) {}
 
 RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string>& notes) {
-  setup_.record.phase("restoring the checkpoint", kSlowFiles);
+  setup_.recorder.phase("restoring the checkpoint", kSlowFiles);
   std::unique_ptr<Checkpoint> checkpoint;
   agree(setup_.comm, [&] {
     if (setup_.comm.rank() == 0) checkpoint = std::make_unique<Checkpoint>(resumption.file);
@@ -76,7 +76,7 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
 }
 
 void Saver::begin(std::vector<std::string>& notes) {
-  setup_.record.phase("looking at the data", kSlowFiles);
+  setup_.recorder.phase("looking at the data", kSlowFiles);
   const std::string& init = setup_.options.model.init;
   const std::vector<Section> sections = step_.sections();
   if (!init.empty()) {
@@ -102,7 +102,7 @@ bool Saver::is_due() const {
 }
 
 void Saver::verify(std::int64_t done) {
-  setup_.record.phase("comparing weights", 0);
+  setup_.recorder.phase("comparing weights", 0);
   const TimedSpan span(track_, "comparing weights");
   verify_mirror(setup_.comm, step_.layout(), read_only(step_.sections()), done);
 }
@@ -112,7 +112,7 @@ void Saver::save(std::int64_t done, const RunProgress& progress) {
   if (done == saved_step_ && progress == saved_progress_) return;
   verify(done);
   require_finite(done);
-  setup_.record.phase("checkpoint", kSlowFiles);
+  setup_.recorder.phase("checkpoint", kSlowFiles);
   const TimedSpan span(track_, "checkpoint");
   std::vector<std::vector<float>> memory;
   const std::vector<ConstSection> residuals =

@@ -126,7 +126,8 @@ std::string order_text(const RunSummary& f, bool alike) {
         "shard",
         order_of_shards(f.setup.plan));
   }
-  return order_text(f.setup.plan, f.step.sync_bn() && f.step.lanes() < f.setup.plan.own_shards);
+  return order_text(f.setup.plan,
+                    f.step.sync_bn() && f.step.shards_at_once() < f.setup.plan.own_shards);
 }
 
 std::string policy_text(Policy policy) {

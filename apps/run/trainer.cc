@@ -28,10 +28,10 @@ using LookForStop = std::function<void()>;
 /// Collective. Waits for the folders of the run and claims them on rank 0; null elsewhere.
 std::unique_ptr<RunFolders> claim_folders(const World& world, const Options& options,
                                           const LookForStop& look_for_stop) {
-  Record& record = world.flight_recorder().mine();
-  record.phase("waiting for the folders of another run", kSlowFiles);
+  RankRecorder& recorder = world.flight_recorder().mine();
+  recorder.phase("waiting for the folders of another run", kSlowFiles);
   await_folders(world.comm(), options, look_for_stop);
-  record.phase("looking for checkpoints", kSlowFiles);
+  recorder.phase("looking for checkpoints", kSlowFiles);
   std::unique_ptr<RunFolders> folders;
   agree(world.comm(), [&] {
     if (world.comm().rank() != 0) return;
@@ -95,7 +95,7 @@ std::string completion(const RunSetup& setup, const std::string& file,
 
 /// Collective. A failure is only a warning, because the results are saved.
 void write_trace(Trace& trace, const RunSetup& setup, Reporter& reporter) {
-  setup.record.phase("writing the trace", kSlowFiles);
+  setup.recorder.phase("writing the trace", kSlowFiles);
   const std::string& file = setup.options.reports.trace;
   const std::string problem = trace.write(file);
   reporter.line(problem.empty()
@@ -127,9 +127,9 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunFolder
   TrainingStep step = setup.make_step(timeline);
   Evaluation evaluation(*setup.device, setup.entry, setup.data.evaluated(), options.model.precision,
                         options.reports.test_views);
-  evaluation.after_each([&] { setup.record.progress(); });
+  evaluation.after_each([&] { setup.recorder.progress(); });
   Reporter reporter(setup.comm, options, setup.plan, folders, [&] {
-    setup.record.progress();
+    setup.recorder.progress();
     return !stop_requested();
   });
   Saver saver(setup, step, reporter, folders, timeline ? &timeline->compute : nullptr);

@@ -201,7 +201,7 @@ class TrainingLoop {
   }
 
   bool goes_on(double share) {
-    parts_.setup.record.progress();
+    parts_.setup.recorder.progress();
     reporter_.evaluating(share);
     return !parts_.stop_requested();
   }
@@ -235,7 +235,7 @@ class TrainingLoop {
 
   /// No later step would show that the last update was too large.
   void require_finite_loss(std::int64_t done) {
-    parts_.setup.record.phase("checking the last update", 0);
+    parts_.setup.recorder.phase("checking the last update", 0);
     if (parts_.setup.comm.max(!std::isfinite(step_.loss_now())) == 0) return;
     throw AgreedError(
         fmt::format("Model diverged: the loss after step {} is not finite{}", done, saver_.cure()));
@@ -266,7 +266,7 @@ class TrainingLoop {
   }
 
   TimedSpan phase(const char* span, const char* name) {
-    parts_.setup.record.phase(name, 0);
+    parts_.setup.recorder.phase(name, 0);
     return TimedSpan(parts_.timeline ? &parts_.timeline->compute : nullptr, span);
   }
 

@@ -7,16 +7,16 @@
 namespace lockstep {
 
 DenseSum::DenseSum(Device& device, Reducer& reducer, std::vector<Range> buckets, Policy policy,
-                   std::int64_t count, int shards, Lanes& lanes, Stream& computing,
-                   GradientBuckets::Reduced reduced, Record& record, Track* timeline)
+                   std::int64_t count, int shards, ShardSlots& slots, Stream& computing,
+                   GradientBuckets::Reduced reduced, RankRecorder& recorder, Track* timeline)
     : shards_(shards),
-      lanes_(lanes),
+      slots_(slots),
       computing_(computing),
       reducing_(reducer.stream()),
-      record_(record),
+      recorder_(recorder),
       shard_sum_(device, reducer.gradients(), count, shards),
       buckets_(std::make_unique<GradientBuckets>(reducer, std::move(buckets), policy,
-                                                 std::move(reduced), &record, timeline)) {}
+                                                 std::move(reduced), &recorder, timeline)) {}
 
 DenseSum::~DenseSum() {
   buckets_.reset();  // its thread enqueues work too
@@ -28,14 +28,14 @@ DenseSum::~DenseSum() {
   }
 }
 
-void DenseSum::written(int shard, int lane, Range range) {
-  Stream& stream = lanes_.stream(lane, computing_);
+void DenseSum::written(int shard, int slot, Range range) {
+  Stream& stream = slots_.stream(slot, computing_);
   if (shard < shards_ - 1) return shard_sum_.add(shard, range, stream);
   shard_sum_.finish(range, stream);
-  lanes_.then(lane, [this, range] {
+  slots_.then(slot, [this, range] {
     buckets_->ready(range, computing_);
     buckets_->advance();
-    record_.progress();
+    recorder_.progress();
   });
 }
 

@@ -17,14 +17,14 @@ class DenseSum : public RankSum {
   /// `count` elements. This rank has `shards`. `computing` is the stream of the computing thread.
   /// `reduced` is called as GradientBuckets does it.
   DenseSum(Device& device, Reducer& reducer, std::vector<Range> buckets, Policy policy,
-           std::int64_t count, int shards, Lanes& lanes, Stream& computing,
-           GradientBuckets::Reduced reduced, Record& record, Track* timeline);
+           std::int64_t count, int shards, ShardSlots& slots, Stream& computing,
+           GradientBuckets::Reduced reduced, RankRecorder& recorder, Track* timeline);
   /// Stops the thread of the buckets, then blocks until both streams are done, because their work
   /// uses memory of the whole step.
   ~DenseSum() override;
 
   bool owns(Range) const override { return true; }
-  void written(int shard, int lane, Range range) override;
+  void written(int shard, int slot, Range range) override;
   void finish() override { buckets_->finish(); }
   double seconds() const override { return buckets_->exposed_seconds(); }
   std::size_t bytes() const override { return shard_sum_.bytes(); }
@@ -32,10 +32,10 @@ class DenseSum : public RankSum {
 
  private:
   int shards_;
-  Lanes& lanes_;
+  ShardSlots& slots_;
   Stream& computing_;
   Stream& reducing_;
-  Record& record_;
+  RankRecorder& recorder_;
   ShardSum shard_sum_;
   std::unique_ptr<GradientBuckets> buckets_;  ///< may call back until it goes
 };

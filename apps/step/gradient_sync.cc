@@ -15,32 +15,32 @@ constexpr MakeSum* kWays[] = {make_error_feedback};
 
 GradientSync::GradientSync(StepParts& parts, Device& device, const Layout& layout, int shards,
                            bool dynamic, Stream& computing, GradientBuckets::Reduced reduced,
-                           Record& record, Track* timeline)
+                           RankRecorder& recorder, Track* timeline)
     : policy_(parts.policy),
       reducer_(std::move(parts.reducer)),
-      lanes_(parts.sync_bn ? std::move(parts.sync_bn) : std::make_unique<Lanes>()),
+      slots_(parts.sync_bn ? std::move(parts.sync_bn) : std::make_unique<ShardSlots>()),
       dense_(std::make_unique<DenseSum>(device, *reducer_, std::move(parts.buckets), policy_,
-                                        layout.count, shards, *lanes_, computing,
-                                        std::move(reduced), record, timeline)) {
-  const SumContext context{parts.comm, device, layout, *reducer_, computing, record, dynamic};
+                                        layout.count, shards, *slots_, computing,
+                                        std::move(reduced), recorder, timeline)) {
+  const SumContext context{parts.comm, device, layout, *reducer_, computing, recorder, dynamic};
   for (MakeSum* make : kWays) {
     if (auto way = make(context)) sums_.push_back(others_.emplace_back(std::move(way)).get());
   }
-  sums_.push_back(lanes_.get());
+  sums_.push_back(slots_.get());
   sums_.push_back(dense_.get());
   for (const Parameter& parameter : layout.parameters) {
     const auto number = static_cast<std::size_t>(parameter.layer);
     if (ranges_.size() <= number) ranges_.resize(number + 1);
     ranges_[number] = layout.range_of(parameter.layer);
   }
-  listeners_.resize(lanes_->count());
+  listeners_.resize(slots_->count());
 }
 
-GradientListener& GradientSync::of(int shard, int lane) {
-  Listener& listener = listeners_[lane];
+GradientListener& GradientSync::of(int shard, int slot) {
+  Listener& listener = listeners_[slot];
   listener.sync = this;
   listener.shard = shard;
-  listener.lane = lane;
+  listener.slot = slot;
   return listener;
 }
 
@@ -68,7 +68,7 @@ void GradientSync::settle(const LossScale& scale) {
 
 void GradientSync::look() {
   if (reducer_->traits().in_stream) reducer_->advance();
-  lanes_->look();
+  slots_->look();
 }
 
 double GradientSync::seconds() const {

@@ -13,23 +13,23 @@ namespace lockstep {
 /// Used by the computing thread.
 class GradientSync {
  public:
-  /// Moves the reducer, the buckets and the lanes out of `parts`. Other references and `timeline`
+  /// Moves the reducer, the buckets and the slots out of `parts`. Other references and `timeline`
   /// (null: none) outlive it. `computing` is the stream of the computing thread. This rank has
   /// `shards`. `dynamic`: the loss is scaled dynamically. `reduced` is called for each bucket whose
   /// sum is in order (GradientBuckets).
   GradientSync(StepParts& parts, Device& device, const Layout& layout, int shards, bool dynamic,
-               Stream& computing, GradientBuckets::Reduced reduced, Record& record,
+               Stream& computing, GradientBuckets::Reduced reduced, RankRecorder& recorder,
                Track* timeline);
 
-  /// The listener for all gradients of own shard number `shard`, in lane `lane`. Valid until the
-  /// next call for this lane.
-  GradientListener& of(int shard, int lane);
+  /// The listener for all gradients of own shard number `shard`, in slot `slot`. Valid until the
+  /// next call for this slot.
+  GradientListener& of(int shard, int slot);
   /// RankSum::begin_step() of each.
   void begin_step();
   /// The work that writes the header of this shard is enqueued.
-  void header_written(int shard, int lane) {
+  void header_written(int shard, int slot) {
     const Range header{0, Layout::kHeader};
-    owner(header).written(shard, lane, header);
+    owner(header).written(shard, slot, header);
   }
   /// RankSum::finish() of each.
   void finish();
@@ -44,7 +44,7 @@ class GradientSync {
   Stream& stream() const { return reducer_->stream(); }
   const Reducer& reducer() const { return *reducer_; }
   Policy policy() const { return policy_; }
-  Lanes& lanes() const { return *lanes_; }
+  ShardSlots& slots() const { return *slots_; }
   const std::vector<Range>& buckets() const { return dense_->buckets(); }
   /// Throws errors of sums in streams, which no other call reports.
   void look();
@@ -58,21 +58,21 @@ class GradientSync {
   struct Listener : GradientListener {
     void written(int layer) override {
       const Range range = sync->ranges_[layer];
-      sync->owner(range).written(shard, lane, range);
+      sync->owner(range).written(shard, slot, range);
     }
     GradientSync* sync;
-    int shard, lane;
+    int shard, slot;
   };
   RankSum& owner(Range range) const;
 
   Policy policy_;
   std::unique_ptr<Reducer> reducer_;
-  std::unique_ptr<Lanes> lanes_;
+  std::unique_ptr<ShardSlots> slots_;
   std::vector<std::unique_ptr<RankSum>> others_;
   std::unique_ptr<DenseSum> dense_;  ///< last, because its work uses the others until it ends
   std::vector<RankSum*> sums_;       ///< all of the above; DenseSum, which owns the rest, is last
   std::vector<Range> ranges_;        ///< by layer number; empty for layers without parameters
-  std::vector<Listener> listeners_;  ///< by lane
+  std::vector<Listener> listeners_;  ///< by slot
 };
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@
 
 namespace lockstep {
 
-class Record;
+class RankRecorder;
 
 /// Used by the computing thread. A way overrides the calls that concern it.
 class RankSum {
@@ -27,9 +27,9 @@ class RankSum {
   virtual void begin_step() {}
   /// Whether it sums the gradients in `range`: those of one layer, or the header.
   virtual bool owns(Range /*range*/) const { return false; }
-  /// The work that writes `range` for own shard number `shard` is enqueued, in lane `lane`. Shards
+  /// The work that writes `range` for own shard number `shard` is enqueued, in slot `slot`. Shards
   /// come in order; the ranges of a shard come in arena order. Never waits.
-  virtual void written(int /*shard*/, int /*lane*/, Range /*range*/) {}
+  virtual void written(int /*shard*/, int /*slot*/, Range /*range*/) {}
   /// Blocks until all sums of the step are in order: later work on Reducer::stream() finds them.
   /// Throws Error if a message fails.
   virtual void finish() {}
@@ -53,39 +53,39 @@ struct SumContext {
   const Layout& layout;
   Reducer& reducer;  ///< of the gradients
   Stream& computing;
-  Record& record;
+  RankRecorder& recorder;
   bool dynamic;  ///< the loss scale changes
 };
 
 /// Makes one way. Null: this run does not need it. Collective.
 using MakeSum = std::unique_ptr<RankSum>(const SumContext& context);
 
-/// Own shards that are under way side by side. This class has a single lane: each shard is finished
+/// Own shards that are under way side by side. This class has a single slot: each shard is finished
 /// before the next begins. SyncBatchNorm has several if its layers need sums between them.
-class Lanes : public RankSum {
+class ShardSlots : public RankSum {
  public:
   virtual int count() const { return 1; }
-  /// The stream of lane `lane`; `computing` is the stream of the computing thread.
-  virtual Stream& stream(int /*lane*/, Stream& computing) { return computing; }
+  /// The stream of slot `slot`; `computing` is the stream of the computing thread.
+  virtual Stream& stream(int /*slot*/, Stream& computing) { return computing; }
   /// Sums over all shards of the step, for layers. Null: layers see their own shard only.
-  virtual AcrossShards* across(int /*lane*/) { return nullptr; }
-  /// Does all work of the lanes' streams. Throws Error if a message fails.
+  virtual AcrossShards* across(int /*slot*/) { return nullptr; }
+  /// Does all work of the slots' streams. Throws Error if a message fails.
   virtual void run() {}
   /// Throws errors that sums in streams have met.
   virtual void look() {}
 
-  /// Calls `next` when the earlier work of the lane is done or enqueued.
+  /// Calls `next` when the earlier work of the slot is done or enqueued.
   template <class Next>
-  void then(int lane, Next next) {
-    if (Stream* later = queue(lane))
+  void then(int slot, Next next) {
+    if (Stream* later = queue(slot))
       later->enqueue(std::move(next));
     else
       next();
   }
 
  protected:
-  /// Holds the lane's work until run(). Null: work is enqueued at once.
-  virtual Stream* queue(int /*lane*/) { return nullptr; }
+  /// Holds the slot's work until run(). Null: work is enqueued at once.
+  virtual Stream* queue(int /*slot*/) { return nullptr; }
 };
 
 }  // namespace lockstep

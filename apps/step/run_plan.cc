@@ -129,7 +129,7 @@ RunPlan plan_run(const StepOptions& options, const RunShape& shape, int rank, in
   plan.own_shards = plan.shards / ranks;
   plan.first_shard = plan.own_shards * rank;
   plan.shard_batch = batch / shards;
-  if (options.model.sync_bn && o.accumulate == 1) plan.lanes = plan.own_shards;
+  if (options.model.sync_bn && o.accumulate == 1) plan.shards_at_once = plan.own_shards;
 
   require_countable(o.epochs * static_cast<double>(dataset_size), dataset_size);
   plan.steps = o.steps > 0    ? o.steps

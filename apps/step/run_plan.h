@@ -31,7 +31,7 @@ RunShape shape_of(const StepOptions& options, int ranks);
 struct RunPlan : RunShape {
   std::int64_t shard_batch = 0;  ///< shard_batch * shards == global_batch
   int own_shards = 0, first_shard = 0;
-  int lanes = 1;           ///< own shards that are under way side by side; divides own_shards
+  int shards_at_once = 1;  ///< own shards that are under way side by side; divides own_shards
   std::int64_t steps = 0;  ///< of the whole run
   Position start;          ///< of this part of the run
   std::int64_t dataset_size = 0;

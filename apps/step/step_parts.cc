@@ -70,11 +70,11 @@ void require_lanes(const Comm& comm, const Device& device, const StepOptions& op
           "ranks as the run began with.",
           accumulate, accumulate, plan.own_shards);
     }
-    if (plan.lanes > 1 && !device.traits().memory_is_host) {
+    if (plan.shards_at_once > 1 && !device.traits().memory_is_host) {
       fail_usage(
           "--sync-bn with {} shards on each rank needs --device cpu. Pass it, or start as many "
           "ranks as shards.",
-          plan.lanes);
+          plan.shards_at_once);
     }
   });
 }
@@ -83,24 +83,24 @@ void require_lanes(const Comm& comm, const Device& device, const StepOptions& op
 class Connector {
  public:
   Connector(const World& world, const StepOptions& options)
-      : comm_(world.comm()), record_(world.flight_recorder().mine()), options_(options) {}
+      : comm_(world.comm()), recorder_(world.flight_recorder().mine()), options_(options) {}
 
   /// Collective. Measures at the first call.
   Link link() {
     if (!link_) {
-      record_.phase("measuring the link between hosts", limit());
+      recorder_.phase("measuring the link between hosts", limit());
       link_ = measure_link(comm_, comm_.node());
-      record_.phase("making the model");
+      recorder_.phase("making the model");
     }
     return *link_;
   }
 
   /// Collective.
   std::unique_ptr<Reducer> connect(ReducerSpec spec) {
-    record_.phase("connecting the ranks", limit());
+    recorder_.phase("connecting the ranks", limit());
     spec.link = link_;
     auto reducer = make_reducer(options_.ranks.reducer, spec);
-    record_.phase("making the model");
+    recorder_.phase("making the model");
     return reducer;
   }
 
@@ -109,7 +109,7 @@ class Connector {
   double limit() const { return options_.ranks.timeout + 10; }
 
   Comm comm_;
-  Record& record_;
+  RankRecorder& recorder_;
   const StepOptions& options_;
   std::optional<Link> link_;
 };
@@ -174,10 +174,10 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     parts.shared_work = std::make_unique<WorkOfRanks>(comm.duplicate());
   if (!syncs) return parts;
   require_lanes(comm, device, options, plan);
-  agree(comm, [&] { parts.model->make_lanes(plan.lanes); });
+  agree(comm, [&] { parts.model->make_slots(plan.shards_at_once); });
   parts.sync_bn = std::make_unique<SyncBatchNorm>(
       device, connect(statistics_spec(comm, device, options, statistics)), statistics, comm.size(),
-      plan.lanes, &world.flight_recorder().mine());
+      plan.shards_at_once, &world.flight_recorder().mine());
   return parts;
 }
 

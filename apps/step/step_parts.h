@@ -25,7 +25,7 @@ struct StepParts {
   double bucket_mb = 0;                   ///< the size that the buckets were cut to
   std::unique_ptr<Reducer> reducer = {};  ///< for layout().count elements
   Policy policy = Policy::wait;
-  /// The model has as many lanes. Null: each shard has its own statistics.
+  /// The model has as many slots. Null: each shard has its own statistics.
   std::unique_ptr<SyncBatchNorm> sync_bn = nullptr;
   /// Null: each rank computes all of an optimizer's step.
   std::unique_ptr<SharedWork> shared_work = nullptr;

@@ -25,9 +25,9 @@ std::vector<Range> buckets_of_statistics(const Layout& layout) {
 /// The work of one of several shards, up to and between the sums over all shards.
 class SyncBatchNorm::Queue : public Stream, public AcrossShards {
  public:
-  Queue(Device& device, int shards_of_all, Record* record)
+  Queue(Device& device, int shards_of_all, RankRecorder* recorder)
       : Stream(/*later=*/true), does_(device.stream()), shards_(shards_of_all) {
-    if (record != nullptr) does_->after_each([record] { record->progress(); });
+    if (recorder != nullptr) does_->after_each([recorder] { recorder->progress(); });
   }
 
   void synchronize() override { expect(next_ == items_.size(), "a queue was not run"); }
@@ -65,31 +65,32 @@ class SyncBatchNorm::Queue : public Stream, public AcrossShards {
 };
 
 SyncBatchNorm::SyncBatchNorm(Device& device, std::unique_ptr<Reducer> reducer,
-                             std::vector<Range> buckets, int ranks, int shards, Record* record)
+                             std::vector<Range> buckets, int ranks, int shards,
+                             RankRecorder* recorder)
     : device_(device),
       reducer_(std::move(reducer)),
       buckets_(std::move(buckets)),
       summed_(device.event()),
       ranks_(ranks),
-      record_(record) {
+      recorder_(recorder) {
   expect(shards == 1 || device.traits().memory_is_host, "queues are for memory of the host");
   for (int shard = 0; shards > 1 && shard < shards; ++shard)
-    queues_.push_back(std::make_unique<Queue>(device, ranks * shards, record));
+    queues_.push_back(std::make_unique<Queue>(device, ranks * shards, recorder));
 }
 
 SyncBatchNorm::~SyncBatchNorm() = default;
 
 int SyncBatchNorm::count() const { return std::max(1, static_cast<int>(queues_.size())); }
 
-Stream* SyncBatchNorm::queue(int lane) { return queues_.empty() ? nullptr : queues_[lane].get(); }
+Stream* SyncBatchNorm::queue(int slot) { return queues_.empty() ? nullptr : queues_[slot].get(); }
 
-Stream& SyncBatchNorm::stream(int lane, Stream& computing) {
-  return queues_.empty() ? computing : *queues_[lane];
+Stream& SyncBatchNorm::stream(int slot, Stream& computing) {
+  return queues_.empty() ? computing : *queues_[slot];
 }
 
-AcrossShards* SyncBatchNorm::across(int lane) {
+AcrossShards* SyncBatchNorm::across(int slot) {
   if (queues_.empty()) return this;
-  return queues_[lane].get();
+  return queues_[slot].get();
 }
 
 void SyncBatchNorm::sum(Stream& stream, float* values, std::int64_t count) {
@@ -105,9 +106,9 @@ void SyncBatchNorm::sum(Stream& stream, float* values, std::int64_t count) {
   reducer_->written(bucket, stream);
   reducer_->start(bucket);
   if (!reducer_->traits().in_stream) {
-    if (record_ != nullptr) record_->collective(true);
+    if (recorder_ != nullptr) recorder_->collective(true);
     reducer_->finish(bucket);
-    if (record_ != nullptr) record_->collective(false);
+    if (recorder_ != nullptr) recorder_->collective(false);
   }
   summed_->record(reducer_->stream());
   summed_->wait(stream);

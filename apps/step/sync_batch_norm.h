@@ -21,24 +21,24 @@
 
 namespace lockstep {
 
-class Record;
+class RankRecorder;
 
 /// The buckets of a reducer for the sums that layers with the statistics of `layout` need: one for
 /// each length. Empty: there are no statistics.
 std::vector<Range> buckets_of_statistics(const Layout& layout);
 
-class SyncBatchNorm : public Lanes, private AcrossShards {
+class SyncBatchNorm : public ShardSlots, private AcrossShards {
  public:
   /// Each of `ranks` has `shards`; several need memory of the host. `reducer` was made for
-  /// `buckets`. `record` learns when this rank waits for others; null: no watchdog needs to know.
+  /// `buckets`. `recorder` learns when this rank waits for others; null: no watchdog needs to know.
   SyncBatchNorm(Device& device, std::unique_ptr<Reducer> reducer, std::vector<Range> buckets,
-                int ranks, int shards, Record* record = nullptr);
+                int ranks, int shards, RankRecorder* recorder = nullptr);
   ~SyncBatchNorm() override;
 
   int count() const override;
-  Stream& stream(int lane, Stream& computing) override;
-  AcrossShards* across(int lane) override;
-  /// Between two sums, the work of lane 0 comes first.
+  Stream& stream(int slot, Stream& computing) override;
+  AcrossShards* across(int slot) override;
+  /// Between two sums, the work of slot 0 comes first.
   void run() override;
   void look() override;
   double seconds() const override { return seconds_; }
@@ -47,7 +47,7 @@ class SyncBatchNorm : public Lanes, private AcrossShards {
  private:
   class Queue;
 
-  Stream* queue(int lane) override;
+  Stream* queue(int slot) override;
   int shards() const override { return ranks_; }  ///< with one shard on each rank
   /// Over the ranks: one shard of each, or the sum of several.
   void sum(Stream& stream, float* values, std::int64_t count) override;
@@ -57,9 +57,9 @@ class SyncBatchNorm : public Lanes, private AcrossShards {
   std::vector<Range> buckets_;
   std::unique_ptr<Event> summed_;
   int ranks_;
-  Record* record_;
+  RankRecorder* recorder_;
   double seconds_ = 0;
-  std::vector<std::unique_ptr<Queue>> queues_;  ///< by lane; empty if there is only one
+  std::vector<std::unique_ptr<Queue>> queues_;  ///< by slot; empty if there is only one
 };
 
 }  // namespace lockstep

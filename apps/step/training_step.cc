@@ -11,10 +11,10 @@
 
 namespace lockstep {
 
-TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record,
+TrainingStep::TrainingStep(StepParts parts, Device& device, RankRecorder& recorder,
                            const StepOptions& options, const RunPlan& plan, Timeline* timeline)
     : device_(device),
-      record_(record),
+      recorder_(recorder),
       timeline_(timeline),
       plan_(plan),
       smoothing_(options.optimizer.label_smoothing),
@@ -29,7 +29,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record,
       updated_(device.event()) {
   Reducer& reducer = *parts.reducer;
   for (Stream* stream : {stream_.get(), &reducer.stream()})
-    stream->after_each([&record] { record.progress(); });
+    stream->after_each([&recorder] { recorder.progress(); });
   memory_ = std::make_unique<StepMemory>(device, *stream_, layout(), *optimizer_,
                                          options.optimizer.weight_decay, options.optimizer.ema > 0,
                                          plan.seed, reducer.gradients(), shared_work_.get());
@@ -44,7 +44,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, Record& record,
   block_.allocate(device);
   sync_ = std::make_unique<GradientSync>(
       parts, device, layout(), plan.own_shards, options.loss_scaling().dynamic, *stream_,
-      [this](int bucket, Range) { update_->reduced(bucket, now()); }, record, communication);
+      [this](int bucket, Range) { update_->reduced(bucket, now()); }, recorder, communication);
   stream_->synchronize();
 }
 
@@ -64,7 +64,7 @@ StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Vote
 void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes votes,
                            bool wants_penalty) {
   StepSlots::Slot& slot = slots_.next();
-  record_.step(step + 1);
+  recorder_.step(step + 1);
   const TimedSpan span(compute_track(), "step", step + 1);
   settle();
   sync_->begin_step();
@@ -77,7 +77,7 @@ void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes 
   StepAnswer* const answer = slot.answer();
   answer->penalty = 0;
   if (wants_penalty && optimizer_->decay() == Decay::coupled) enqueue_penalty(answer);
-  record_.phase("loading");
+  recorder_.phase("loading");
   const double waited = loader.waited_seconds();
   loader.begin_step(*stream_);
   // The first two steps may do work that is done only once. The third is captured and repeated.
@@ -134,8 +134,9 @@ void TrainingStep::enqueue_penalty(StepAnswer* answer) {
 
 /// Enqueues the work of a step, which differs from other steps only by its input.
 void TrainingStep::enqueue_work(Loader& loader) {
-  for (int first = 0; first < plan_.own_shards; first += lanes()) compute_shards(loader, first);
-  record_.phase("summing gradients");
+  for (int first = 0; first < plan_.own_shards; first += shards_at_once())
+    compute_shards(loader, first);
+  recorder_.phase("summing gradients");
   {
     const TimedSpan span(compute_track(), "waiting for gradients");
     sync_->finish();
@@ -146,47 +147,47 @@ void TrainingStep::enqueue_work(Loader& loader) {
   updated_->wait(*stream_);
 }
 
-/// Enqueues the own shards from `first` on, one in each lane.
+/// Enqueues the own shards from `first` on, one in each slot.
 void TrainingStep::compute_shards(Loader& loader, int first) {
-  Lanes& lanes = sync_->lanes();
-  record_.phase("loading");
+  ShardSlots& slots = sync_->slots();
+  recorder_.phase("loading");
   std::optional<TimedSpan> span;
   span.emplace(compute_track(), "loading");
   batches_.clear();
-  for (int lane = 0; lane < lanes.count(); ++lane)
-    batches_.push_back(loader.batch(*stream_, first + lane, &now()->first_position));
+  for (int slot = 0; slot < slots.count(); ++slot)
+    batches_.push_back(loader.batch(*stream_, first + slot, &now()->first_position));
 
-  record_.phase("forward");
+  recorder_.phase("forward");
   span.emplace(compute_track(), "forward");
   const double before = sync_->seconds(), start = now_seconds();
-  for (int lane = 0; lane < lanes.count(); ++lane) forward(first + lane, lane);
-  lanes.run();
+  for (int slot = 0; slot < slots.count(); ++slot) forward(first + slot, slot);
+  slots.run();
   const double between = sync_->seconds(), updates = update_->own_seconds(), middle = now_seconds();
   times_.forward += middle - start - (between - before);
 
-  record_.phase("backward");
+  recorder_.phase("backward");
   span.emplace(compute_track(), "backward");
-  for (int lane = 0; lane < lanes.count(); ++lane) {
-    model_->backward(stream_of(lane), batches_[lane].images, sync_->of(first + lane, lane), lane);
+  for (int slot = 0; slot < slots.count(); ++slot) {
+    model_->backward(stream_of(slot), batches_[slot].images, sync_->of(first + slot, slot), slot);
   }
-  lanes.run();
+  slots.run();
   // Updates by this thread are part of that time; those of the communication thread are not.
   times_.backward +=
       now_seconds() - middle - (sync_->seconds() - between) - (update_->own_seconds() - updates);
 }
 
-void TrainingStep::forward(int shard, int lane) {
-  const Batch& batch = batches_[lane];
-  Stream& stream = stream_of(lane);
+void TrainingStep::forward(int shard, int slot) {
+  const Batch& batch = batches_[slot];
+  Stream& stream = stream_of(slot);
   TrainingBatch part = batch_of(shard);
-  part.across = sync_->lanes().across(lane);
-  const View logits = model_->forward(stream, batch.images, part, lane);
+  part.across = sync_->slots().across(slot);
+  const View logits = model_->forward(stream, batch.images, part, slot);
   softmax_cross_entropy(stream, logits, batch.labels, 1.0f / static_cast<float>(plan_.global_batch),
-                        model_->logits_gradient(lane), score(), nullptr, smoothing_,
+                        model_->logits_gradient(slot), score(), nullptr, smoothing_,
                         batch.other_labels, batch.weights, update_->loss_factor());
   write_header(stream, score(), now(), plan_.global_batch, shard == plan_.own_shards - 1,
                sync_->gradients());
-  sync_->header_written(shard, lane);
+  sync_->header_written(shard, slot);
 }
 
 TrainingBatch TrainingStep::batch_of(int shard) const {
@@ -212,7 +213,7 @@ double TrainingStep::loss_now() {
 std::string TrainingStep::statistics() const {
   if (buckets_of_statistics(layout()).empty()) return {};
   if (!sync_bn()) return "each shard";
-  const int batches = plan_.own_shards / lanes();
+  const int batches = plan_.own_shards / shards_at_once();
   return batches == 1 ? "the global batch" : fmt::format("one of {} accumulated batches", batches);
 }
 

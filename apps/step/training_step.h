@@ -42,11 +42,11 @@ struct StepTimes {
 /// Used by the computing thread, which constructs it.
 class TrainingStep {
  public:
-  /// Initial weights are those of plan.seed, the same on all ranks. `device`, `record`, `plan` and
-  /// `timeline` (null: none) outlive the step. The phases of this rank go to `record` and
+  /// Initial weights are those of plan.seed, the same on all ranks. `device`, `recorder`, `plan`
+  /// and `timeline` (null: none) outlive the step. The phases of this rank go to `recorder` and
   /// `timeline`; on an asynchronous device they begin when the work is enqueued. Throws Error if
   /// memory is short.
-  TrainingStep(StepParts parts, Device& device, Record& record, const StepOptions& options,
+  TrainingStep(StepParts parts, Device& device, RankRecorder& recorder, const StepOptions& options,
                const RunPlan& plan, Timeline* timeline = nullptr);
 
   ~TrainingStep();
@@ -73,9 +73,9 @@ class TrainingStep {
   const Reducer& reducer() const { return sync_->reducer(); }
   Policy policy() const { return sync_->policy(); }
   /// Own shards that are under way side by side; the loader holds a batch for each.
-  int lanes() const { return sync_->lanes().count(); }
+  int shards_at_once() const { return sync_->slots().count(); }
   /// Layers have sums over all shards of the step: --sync-bn.
-  bool sync_bn() const { return sync_->lanes().across(0) != nullptr; }
+  bool sync_bn() const { return sync_->slots().across(0) != nullptr; }
   /// The samples of the layers' statistics: "the global batch", "each shard"; empty: there are
   /// none.
   std::string statistics() const;
@@ -111,16 +111,16 @@ class TrainingStep {
   void wait_for(const StepSlots::Slot& slot);
   void enqueue_work(Loader& loader);
   void compute_shards(Loader& loader, int first);
-  void forward(int shard, int lane);
+  void forward(int shard, int slot);
   TrainingBatch batch_of(int shard) const;
-  Stream& stream_of(int lane) { return sync_->lanes().stream(lane, *stream_); }
+  Stream& stream_of(int slot) { return sync_->slots().stream(slot, *stream_); }
   Track* compute_track() const { return timeline_ ? &timeline_->compute : nullptr; }
   void enqueue_penalty(StepAnswer* answer);
   Score* score() const { return static_cast<Score*>(block_.at(score_)); }
   StepInput* now() const { return static_cast<StepInput*>(block_.at(now_)); }
 
   Device& device_;
-  Record& record_;
+  RankRecorder& recorder_;
   Timeline* timeline_;
   const RunPlan& plan_;
   float smoothing_;
@@ -138,7 +138,7 @@ class TrainingStep {
   StepSlots slots_;
   Memory score_now_;                ///< the Score of loss_now(), on the host
   std::unique_ptr<Event> updated_;  ///< all updates of the step
-  std::vector<Batch> batches_;      ///< by lane: of the shards under way, or the last
+  std::vector<Batch> batches_;      ///< by slot: of the shards under way, or the last
   StepTimes times_;
   std::unique_ptr<GradientSync> sync_;  ///< its thread calls update_ until it goes
   std::unique_ptr<Graph> graph_;        ///< the work of a step that is repeated

@@ -11,10 +11,10 @@
 namespace lockstep {
 namespace {
 
-std::atomic<Record*> own_record = nullptr;  ///< of Waiting::report_to()
+std::atomic<RankRecorder*> own_recorder = nullptr;  ///< of Waiting::report_to()
 
 void report(bool inside) {
-  if (Record* record = own_record) record->collective(inside);
+  if (RankRecorder* recorder = own_recorder) recorder->collective(inside);
 }
 
 std::int64_t reduce(const Comm& comm, std::int64_t value, MPI_Op operation) {
@@ -46,7 +46,7 @@ void for_each_message(std::span<T> values, std::size_t largest, Visit visit) {
 
 Waiting::Waiting() { report(true); }
 Waiting::~Waiting() { report(false); }
-void Waiting::report_to(Record* record) { own_record = record; }
+void Waiting::report_to(RankRecorder* recorder) { own_recorder = recorder; }
 
 void check(int code, std::source_location at) {
   if (code == MPI_SUCCESS) return;

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-class Record;
+class RankRecorder;
 
 /// Throws Error with MPI's text and the place unless `code` is MPI_SUCCESS.
 void check(int code, std::source_location at = std::source_location::current());
@@ -28,13 +28,13 @@ struct Communicator {
 };
 
 /// While it lives, this rank is inside a call that returns when other ranks have made it too
-/// (Record::collective). Comm's methods contain one.
+/// (RankRecorder::collective). Comm's methods contain one.
 class Waiting {
  public:
   Waiting();
   ~Waiting();
-  /// Sets the record that is written; null: none.
-  static void report_to(Record* record);
+  /// Sets the recorder that is written; null: none.
+  static void report_to(RankRecorder* recorder);
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 };

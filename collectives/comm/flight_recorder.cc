@@ -16,7 +16,7 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
               "records are shared between processes");
 
-void Record::enter(std::string_view name, double limit_seconds, bool waiting) {
+void RankRecorder::enter(std::string_view name, double limit_seconds, bool waiting) {
   char text[kPhaseLength] = "";
   std::memcpy(text, name.data(), std::min(name.size(), kPhaseLength));
   for (std::size_t i = 0; i < phase_.size(); ++i) {
@@ -29,7 +29,7 @@ void Record::enter(std::string_view name, double limit_seconds, bool waiting) {
   progress();
 }
 
-Record::State Record::read() const {
+RankRecorder::State RankRecorder::read() const {
   char text[kPhaseLength + 1] = "";
   for (std::size_t i = 0; i < phase_.size(); ++i) {
     const std::uint64_t word = phase_[i].load(kRelaxed);
@@ -52,7 +52,7 @@ Record::State Record::read() const {
 }
 
 std::size_t FlightRecorder::bytes(int ranks) {
-  return sizeof(Memory) + static_cast<std::size_t>(ranks) * sizeof(Record);
+  return sizeof(Memory) + static_cast<std::size_t>(ranks) * sizeof(RankRecorder);
 }
 
 FlightRecorder::FlightRecorder(void* memory, int index, int size, int rank)
@@ -69,8 +69,8 @@ FlightRecorder::FlightRecorder(void* memory, int index, int size, int rank)
 }
 
 bool FlightRecorder::anyone_has_left() const {
-  return std::any_of(memory_->records, memory_->records + size_,
-                     [](const Record& record) { return record.read().has_left; });
+  return std::any_of(memory_->ranks, memory_->ranks + size_,
+                     [](const RankRecorder& rank) { return rank.read().has_left; });
 }
 
 }  // namespace lockstep

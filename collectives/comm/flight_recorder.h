@@ -15,8 +15,9 @@
 
 namespace lockstep {
 
-/// One rank's record. Its owner writes from any thread, one at a time. All ranks read.
-class alignas(64) Record {
+/// One rank's part of the flight recorder. Its owner writes from any thread, one at a time. All
+/// ranks read.
+class alignas(64) RankRecorder {
  public:
   static constexpr std::size_t kPhaseLength = 64;
 
@@ -74,7 +75,7 @@ class alignas(64) Record {
   std::array<std::atomic<std::uint64_t>, kPhaseLength / sizeof(std::uint64_t)> phase_;
 };
 
-/// The records of all ranks of a node, and the flag of the first failure.
+/// The parts of all ranks of a node, and the flag of the first failure.
 class FlightRecorder {
  public:
   static std::size_t bytes(int ranks);
@@ -85,9 +86,9 @@ class FlightRecorder {
 
   int index() const { return index_; }
   int size() const { return size_; }
-  Record& mine() { return memory_->records[index_]; }
-  const Record& operator[](int index) const { return memory_->records[index]; }
-  Record& operator[](int index) { return memory_->records[index]; }
+  RankRecorder& mine() { return memory_->ranks[index_]; }
+  const RankRecorder& operator[](int index) const { return memory_->ranks[index]; }
+  RankRecorder& operator[](int index) { return memory_->ranks[index]; }
 
   /// True for the first rank of the node that calls it: only that rank prints why the run ends.
   bool first_failure() { return !memory_->failing.exchange(true); }
@@ -109,7 +110,7 @@ class FlightRecorder {
  private:
   struct Memory {
     alignas(64) std::atomic<bool> failing, saved, network;
-    Record records[1];  // one per rank
+    RankRecorder ranks[1];  // one per rank
   };
   Memory* memory_;
   int index_, size_;

@@ -9,18 +9,18 @@ namespace {
 constexpr double kOtherNodes = 10;  ///< factor of the limit if the cause is on another node
 
 /// The rank with the lowest value is behind.
-auto blame(const Record::State& state) {
+auto blame(const RankRecorder::State& state) {
   return std::make_tuple(state.condition, state.step, state.waiting, state.mark_ns);
 }
 
 }  // namespace
 
-std::optional<HangDetector::Verdict> HangDetector::look(const FlightRecorder& records,
+std::optional<HangDetector::Verdict> HangDetector::look(const FlightRecorder& flight_recorder,
                                                         double timeout, double elapsed) {
   int behind = -1;
-  Record::State least;
-  for (int i = 0; i < records.size(); ++i) {
-    const Record::State state = records[i].read();
+  RankRecorder::State least;
+  for (int i = 0; i < flight_recorder.size(); ++i) {
+    const RankRecorder::State state = flight_recorder[i].read();
     if (state.has_left) continue;
     if (behind >= 0 && blame(state) >= blame(least)) continue;
     behind = i;

@@ -1,5 +1,5 @@
 // HangDetector: finds the rank of a node that has kept the others waiting for too long, from the
-// records only.
+// flight recorder only.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ class HangDetector {
   };
   /// Call it regularly. `elapsed`: watched seconds since the last call. `timeout`: seconds for a
   /// phase without a longer limit.
-  std::optional<Verdict> look(const FlightRecorder& records, double timeout, double elapsed);
+  std::optional<Verdict> look(const FlightRecorder& flight_recorder, double timeout,
+                              double elapsed);
 
  private:
   bool alone_;

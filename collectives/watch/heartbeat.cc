@@ -165,9 +165,9 @@ Heartbeat::Greeting Heartbeat::greeting(int from, int to) const {
   return {.key = cards_.front().key, .from = from, .to = to};
 }
 
-std::optional<Heartbeat::Verdict> Heartbeat::look(const FlightRecorder& records, double timeout,
-                                                  double elapsed) {
-  pace(records, elapsed);
+std::optional<Heartbeat::Verdict> Heartbeat::look(const FlightRecorder& flight_recorder,
+                                                  double timeout, double elapsed) {
+  pace(flight_recorder, elapsed);
   if (listener_ >= 0) set_up(elapsed);
   Verdict verdict{.from = self_, .to = {}};
   bool sure = false;
@@ -195,10 +195,10 @@ void Heartbeat::announce(const Verdict& verdict) {
   }
 }
 
-void Heartbeat::pace(const FlightRecorder& records, double elapsed) {
+void Heartbeat::pace(const FlightRecorder& flight_recorder, double elapsed) {
   std::int64_t mark = 0;
-  for (int i = 0; i < records.size(); ++i) {
-    const Record::State state = records[i].read();
+  for (int i = 0; i < flight_recorder.size(); ++i) {
+    const RankRecorder::State state = flight_recorder[i].read();
     mark = std::max(mark, state.mark_ns);
     pace_.step = std::max(pace_.step, state.step);
   }

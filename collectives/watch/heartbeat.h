@@ -55,7 +55,8 @@ class Heartbeat {
   };
   /// Sends, receives and judges. Call it about every 0.1 s. `elapsed`: watched seconds since the
   /// last call. Returns a verdict of this host, or one that announce() of another host has sent.
-  std::optional<Verdict> look(const FlightRecorder& records, double timeout, double elapsed);
+  std::optional<Verdict> look(const FlightRecorder& flight_recorder, double timeout,
+                              double elapsed);
   /// Sends a verdict to all connected hosts, which send it on.
   void announce(const Verdict& verdict);
 
@@ -80,7 +81,7 @@ class Heartbeat {
   void next_way(Peer& peer);
   void beat(Peer& peer, double elapsed, double interval);
   void listen_to(Peer& peer);
-  void pace(const FlightRecorder& records, double elapsed);
+  void pace(const FlightRecorder& flight_recorder, double elapsed);
 
   const std::vector<HostCard> cards_;
   const int self_;

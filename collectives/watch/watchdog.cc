@@ -26,17 +26,17 @@ constexpr double kToPrint = 0.7, kToEnd = 3;
 /// host.
 constexpr std::chrono::seconds kForPrinter(2);
 
-std::string name_of(const Record::State& state) {
+std::string name_of(const RankRecorder::State& state) {
   return fmt::format("rank {} (pid {}, host {})", state.rank, state.pid, host_name());
 }
 
-std::string place_of(const Record::State& state) {
+std::string place_of(const RankRecorder::State& state) {
   const std::string phase = state.phase.empty() ? "" : " during " + state.phase;
   return (state.step < 0 ? "before the first step" : fmt::format("at step {}", state.step)) + phase;
 }
 
-const char* resume_hint(const FlightRecorder& records) {
-  return records.has_saved() ? " The same command resumes from the last checkpoint." : "";
+const char* resume_hint(const FlightRecorder& flight_recorder) {
+  return flight_recorder.has_saved() ? " The same command resumes from the last checkpoint." : "";
 }
 
 }  // namespace
@@ -76,11 +76,11 @@ void Watchdog::look(double elapsed) {
     if (failing_ > pace_.grace) std::_Exit(kExitFailure);
     return;
   }
-  if (Record* watched = neighbour()) {
+  if (RankRecorder* watched = neighbour()) {
     const Condition condition = process_->condition();
     watched->seen(condition);
     // It may have called goodbye() since neighbour() chose it.
-    const Record::State state = watched->read();
+    const RankRecorder::State state = watched->read();
     if (condition == Condition::gone && !state.has_left) {
       if (!flight_recorder_.anyone_has_left()) return report_death(state);
       // All had reached the end of MPI. If a rank leaves with an exit code other than 0, the
@@ -102,17 +102,18 @@ void Watchdog::look(double elapsed) {
 
 /// The next rank of the node that has not left and whose process is visible; null: none. Sets
 /// process_ to its process.
-Record* Watchdog::neighbour() {
+RankRecorder* Watchdog::neighbour() {
   const std::uint64_t pid_space = flight_recorder_.mine().read().pid_space;
   for (int i = 1; i < flight_recorder_.size(); ++i) {
-    Record& record = flight_recorder_[(flight_recorder_.index() + i) % flight_recorder_.size()];
-    const Record::State state = record.read();
+    RankRecorder& other =
+        flight_recorder_[(flight_recorder_.index() + i) % flight_recorder_.size()];
+    const RankRecorder::State state = other.read();
     if (state.has_left || state.pid_space != pid_space) continue;
     if (!process_ || process_->pid() != state.pid) {
       process_ = std::make_unique<Process>(state.pid, state.start_time);
       stopped_ = 0;
     }
-    return &record;
+    return &other;
   }
   return nullptr;
 }
@@ -121,13 +122,13 @@ void Watchdog::end(const std::string& text) {
   print_and_end_all_ranks(program_ + ": " + text, kExitFailure);
 }
 
-void Watchdog::report_death(const Record::State& dead) {
+void Watchdog::report_death(const RankRecorder::State& dead) {
   if (!flight_recorder_.first_failure()) return;
   end(fmt::format("{} died {}. Look for its last lines, or the kernel's (dmesg: out of memory?).{}",
                   name_of(dead), place_of(dead), resume_hint(flight_recorder_)));
 }
 
-void Watchdog::report_stopped(const Record::State& stopped) {
+void Watchdog::report_stopped(const RankRecorder::State& stopped) {
   if (!flight_recorder_.first_failure()) return;
   end(fmt::format("{} was stopped by a signal (SIGSTOP?) {}. Stop and continue all ranks together.",
                   name_of(stopped), place_of(stopped)));
@@ -135,7 +136,7 @@ void Watchdog::report_stopped(const Record::State& stopped) {
 
 void Watchdog::report_hang(const HangDetector::Verdict& verdict) {
   if (!flight_recorder_.first_failure()) return;
-  const Record::State late = flight_recorder_[verdict.behind].read();
+  const RankRecorder::State late = flight_recorder_[verdict.behind].read();
   const std::string who =
       late.condition == Condition::stopped  ? name_of(late) + " is stopped by a signal"
       : late.condition == Condition::traced ? name_of(late) + " is held by a debugger"
@@ -146,7 +147,7 @@ void Watchdog::report_hang(const HangDetector::Verdict& verdict) {
       "    rank      pid       step  seconds since  phase\n",
       verdict.limit, who, place_of(late));
   for (int i = 0; i < flight_recorder_.size(); ++i) {
-    const Record::State state = flight_recorder_[i].read();
+    const RankRecorder::State state = flight_recorder_[i].read();
     text += fmt::format("{:>3} {:>4} {:>8} {:>10} {:>14.1f}  {}\n", i == verdict.behind ? "->" : "",
                         state.rank, state.pid, state.step, state.seconds_since,
                         state.has_left ? "has left" : state.phase);

@@ -53,10 +53,10 @@ class Watchdog {
  private:
   void watch(std::stop_token stop);
   void look(double elapsed);
-  Record* neighbour();
+  RankRecorder* neighbour();
   [[noreturn]] void end(const std::string& text);
-  void report_death(const Record::State& dead);
-  void report_stopped(const Record::State& stopped);
+  void report_death(const RankRecorder::State& dead);
+  void report_stopped(const RankRecorder::State& stopped);
   void report_hang(const HangDetector::Verdict& verdict);
   void report_unreachable(const Heartbeat::Verdict& verdict);
 

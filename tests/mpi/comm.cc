@@ -296,7 +296,7 @@ TEST(FlightRecorder, AllRanksReadEveryRecord) {
       "bucket 2 of the reducer tree, with a name that is too long to be kept whole", 5);
   comm.barrier();
   for (int i = 0; i < records.size(); ++i) {
-    const Record::State state = records[i].read();
+    const RankRecorder::State state = records[i].read();
     EXPECT_EQ(state.rank, i);
     EXPECT_EQ(state.step, 100 + i);
     EXPECT_EQ(state.phase, "bucket 2 of the reducer tree, with a name that is too long to be");

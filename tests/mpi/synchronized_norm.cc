@@ -75,7 +75,7 @@ Outcome step(int shards, bool together, const std::string& progress = "auto",
                                    .shards = plan.shards,
                                    .first_shard = plan.first_shard,
                                    .own_shards = plan.own_shards,
-                                   .held = step.lanes()});
+                                   .held = step.shards_at_once()});
   Outcome outcome;
   outcome.layout = step.layout();
   const auto count = static_cast<std::size_t>(step.layout().count);

@@ -17,7 +17,7 @@ class Node {
   explicit Node(int size) : memory_(FlightRecorder::bytes(size) / sizeof(Line)) {
     for (int rank = 0; rank < size; ++rank) ranks_.emplace_back(memory_.data(), rank, size, rank);
   }
-  Record& operator[](int rank) { return ranks_[rank].mine(); }
+  RankRecorder& operator[](int rank) { return ranks_[rank].mine(); }
   const FlightRecorder& flight_recorder() const { return ranks_.front(); }
 
  private:

@@ -109,15 +109,15 @@ TEST(RunPlan, ShardsGoSideBySideForBatchNormsOfTheWholeBatch) {
   Options options;
   options.schedule.shards = 12;
   options.schedule.global_batch = 120;
-  EXPECT_EQ(plan(options, {}, {1, 4}).lanes, 1);
+  EXPECT_EQ(plan(options, {}, {1, 4}).shards_at_once, 1);
   options.model.sync_bn = true;
-  EXPECT_EQ(plan(options, {}, {1, 4}).lanes, 3);
+  EXPECT_EQ(plan(options, {}, {1, 4}).shards_at_once, 3);
   options.schedule.shards = 0;
   options.schedule.accumulate = 3;
   options.schedule.global_batch = 120;
-  EXPECT_EQ(plan(options, {}, {1, 4}).lanes, 1) << "each accumulated batch by itself";
+  EXPECT_EQ(plan(options, {}, {1, 4}).shards_at_once, 1) << "each accumulated batch by itself";
   options.schedule.shards = 12;  // of a checkpoint
-  EXPECT_EQ(plan(options, {}, {1, 4}).lanes, 1);
+  EXPECT_EQ(plan(options, {}, {1, 4}).shards_at_once, 1);
 }
 
 TEST(RunPlan, RefusesARunLongerThanCanBeCounted) {
