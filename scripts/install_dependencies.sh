@@ -48,6 +48,7 @@ libbenchmark-dev|<benchmark/benchmark.h>|Google Benchmark
 python3-h5py|:h5py|h5py, which reads checkpoints in Python
 python3-matplotlib|:matplotlib|matplotlib, for plots of runs
 curl|curl|curl, for downloads
+file|file|file, for Debian packages
 ca-certificates|/etc/ssl/certs/ca-certificates.crt|certificates for downloads'
 docs_needs='
 mkdocs|mkdocs|mkdocs, for the documentation site
