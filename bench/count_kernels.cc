@@ -1,5 +1,6 @@
 // Counts the kernels of a training step on a GPU, without a GPU:
 //   build/count_kernels airbench94 2000 bf16
+//   build/count_kernels airbench94 2000 bf16 muon,newton-schulz=3 --json    # for bench/gpu_step.py
 //
 // The layers and the optimizer enqueue their work on a stream that only counts it. Lockstep's own
 // kernels are counted under their bodies' names. A pass of a library counts as one kernel. Not
@@ -11,7 +12,10 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "apps/step/step_memory.h"
 #include "bench/program.h"
@@ -100,6 +104,7 @@ class CountingDevice : public Device {
  public:
   CountingDevice() {
     traits_.types = {Type::f32, Type::bf16, Type::f16};
+    traits_.batches_products = true;
     traits_.lanes = cuda::kLanes;
   }
   std::string arithmetic() const override { return "none"; }
@@ -123,7 +128,7 @@ class CountingDevice : public Device {
     return cuda::make_response_norm(spec);
   }
   std::unique_ptr<ProductPlan> product(const ProductSpec& spec) override {
-    return cuda::make_product(spec);
+    return cuda::make_product(planner_, spec);
   }
 
   Counts counts;
@@ -137,22 +142,32 @@ struct NoListener : GradientListener {
   void written(int) override {}
 };
 
-void print(const char* part, Counts& counts) {
-  int sum = 0;
-  for (const auto& [name, count] : counts) sum += count;
-  fmt::print("{} {}\n", part, sum);
-  for (const auto& [name, count] : counts) fmt::print("  {:4} {}\n", count, name.substr(0, 80));
-  counts.clear();
+/// The kernels of a step by their bodies, in order: forward, backward, optimizer.
+struct Kernels {
+  std::vector<std::pair<const char*, Counts>> parts;
+  std::vector<LayerSummary> layers;
+  std::int64_t parameters = 0;
+};
+
+/// From "muon,newton-schulz=3".
+std::unique_ptr<Optimizer> optimizer_of(const std::string& text) {
+  const std::size_t comma = text.find(','), is = text.find('=');
+  OptimizerOptions options;
+  if (comma != text.npos && is != text.npos) {
+    const std::string name = text.substr(comma + 1, is - comma - 1);
+    options[name] = parse_number<float>(name, text.substr(is + 1), Bounds::at_least(0));
+  }
+  return make_optimizer(text.substr(0, comma), options);
 }
 
-void count(const ModelEntry& entry, std::int64_t batch, Type type,
-           std::string_view optimizer_name) {
+Kernels count(const ModelEntry& entry, std::int64_t batch, Type type,
+              const std::string& optimizer_text) {
   CountingDevice device;
   const auto stream = device.stream(Priority::normal);
   Model model(device, entry, entry.sample, 10, batch, type, /*training=*/true);
   const Layout& layout = model.layout();
   std::vector<float> gradients(layout.count);
-  const auto optimizer = make_optimizer(optimizer_name, {});
+  const auto optimizer = optimizer_of(optimizer_text);
   StepMemory memory(device, *stream, layout, *optimizer, 0, /*average=*/false, 1, gradients.data(),
                     nullptr);
   model.bind(memory.state().parameters, gradients.data());
@@ -160,15 +175,43 @@ void count(const ModelEntry& entry, std::int64_t batch, Type type,
   const View view{images.get(), model.input(), model.input_type()};
   const std::int64_t position = 0;
   device.counts.clear();
+  Kernels result{{}, model.layers(), layout.trainable()};
+  const auto end = [&](const char* part) {
+    result.parts.emplace_back(part, std::exchange(device.counts, {}));
+  };
   model.forward(*stream, view, {.seed = 1, .position = &position});
-  print("forward", device.counts);
+  end("forward");
   NoListener listener;
   model.backward(*stream, view, listener);
-  print("backward", device.counts);
+  end("backward");
   const UpdateRates now{};
   const auto spans = plan_update(layout, {0, layout.count}, *optimizer);
   update(*stream, spans, *optimizer, memory.state(), &now);
-  print("optimizer", device.counts);
+  end("optimizer");
+  return result;
+}
+
+void print(const Kernels& kernels) {
+  for (const auto& [part, counts] : kernels.parts) {
+    int sum = 0;
+    for (const auto& [name, number] : counts) sum += number;
+    fmt::print("{} {}\n", part, sum);
+    for (const auto& [name, number] : counts) fmt::print("  {:4} {}\n", number, name.substr(0, 80));
+  }
+}
+
+void print_json(const Kernels& kernels, Shape input) {
+  nlohmann::json all{{"parameters", kernels.parameters}, {"input", input.text()}};
+  for (const auto& [part, counts] : kernels.parts) all["kernels"][part] = counts;
+  for (const LayerSummary& layer : kernels.layers) {
+    all["layers"].push_back({{"name", layer.name},
+                             {"kind", layer.kind},
+                             {"implementation", layer.implementation},
+                             {"output", layer.output.text()},
+                             {"parameters", layer.parameters},
+                             {"multiply_adds", layer.multiply_adds}});
+  }
+  fmt::print("{}\n", all.dump(1));
 }
 
 }  // namespace
@@ -177,10 +220,20 @@ void count(const ModelEntry& entry, std::int64_t batch, Type type,
 int main(int argc, char** argv) {
   using namespace lockstep;
   return run_alone("count_kernels", [&] {
-    if (argc < 4) fail_usage("usage: count_kernels MODEL BATCH fp32|bf16|fp16 [OPTIMIZER]");
-    count(find(models(), argv[1]),
-          parse_number<std::int64_t>("BATCH", argv[2], Bounds::at_least(1)), type_called(argv[3]),
-          argc > 4 ? argv[4] : "sgd");
+    std::vector<std::string> words(argv + 1, argv + argc);
+    const bool json = !words.empty() && words.back() == "--json";
+    if (json) words.pop_back();
+    if (words.size() < 3 || words.size() > 4)
+      fail_usage("usage: count_kernels MODEL BATCH fp32|bf16|fp16 [OPTIMIZER[,OPTION=N]] [--json]");
+    const ModelEntry& entry = find(models(), words[0]);
+    const auto batch = parse_number<std::int64_t>("BATCH", words[1], Bounds::at_least(1));
+    const Kernels kernels =
+        count(entry, batch, type_called(words[2]), words.size() > 3 ? words[3] : "sgd");
+    if (json) {
+      print_json(kernels, entry.sample.with_batch(batch));
+    } else {
+      print(kernels);
+    }
     return kExitSuccess;
   });
 }

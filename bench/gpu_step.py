@@ -1,141 +1,164 @@
 #!/usr/bin/env python3
-"""Estimates the training step of two networks on an H200: kernels, bytes and FLOP of each layer, beside the GPU's limits.
+"""Estimates training steps on an H200: kernels, bytes and FLOP of each kind of layer, beside the GPU's limits.
 
-usage: bench/gpu_step.py [--markdown] [--separate]
+usage: bench/gpu_step.py [--markdown] [BUILD_FOLDER [MODEL BATCH OPTIMIZER]]     (default: build, and five networks)
 
---separate counts GELU behind batch norm as kernels of its own.
-
-A kernel takes the longer of its bytes at 85 % of the memory's bandwidth and its FLOP at 60 % of the tensor cores' (fp32
-accumulation, dense), at least 2 us, plus 1 us between kernels of a graph. Caches are not counted. Weights are converted to
-bf16 in each pass. Nothing here is measured.
+BUILD_FOLDER/count_kernels names the layers and counts the kernels. This script knows the bytes that each kind of layer moves
+in bf16, once per kernel. Caches are not counted. A kernel takes the longer of its bytes at 85 % of the memory's bandwidth and
+its FLOP at 60 % of the tensor cores' (fp32 accumulation, dense), at least 2 us, plus 1 us between kernels of a graph. The
+input of a layer is taken to be the output of the layer before it. "other" are counted kernels of no rule, at the least time.
+Nothing here is measured.
 """
+import json
+import math
+import subprocess
 import sys
 
 BANDWIDTH, TENSOR = 4.8e12, 989e12  # bytes/s and FLOP/s of an H200, from its data sheet
 MEMORY_SHARE, TENSOR_SHARE, SHORTEST, GAP = 0.85, 0.60, 2e-6, 1e-6
+NETWORKS = [("airbench94", 2000, "muon,newton-schulz=3"), ("tutorial", 128, "sgd"), ("vit_b_16", 128, "adamw"),
+            ("mobilenet_v3_large", 128, "rmsprop"), ("convnext_tiny", 128, "adamw")]
+AFFINE = "convolutions and dense layers"
+HEAD = 64  # features of a head of attention
+# Kind: part, then bytes of each kernel forward and backward, in arrays as large as (x, y).
+ARRAYS = {
+    "layer_norm": ("layer norm", [(1, 1)], [(1, 1), (0, 0), (2, 1)]),
+    "layer_scale": ("layer scale", [(1, 1)], [(1, 1), (0, 0), (1, 1)]),
+    "scale": ("squeeze and excitation", [(1, 0), (0, 0), (1, 1)], [(1, 1), (0, 0), (1, 1)]),
+    "sum": ("sums of branches", [(2, 1)], [(2, 1)]),
+    "class_token": ("tokens", [(1, 1)], [(0, 0), (1, 1)]),
+    "position_embedding": ("tokens", [(1, 1)], [(0, 1), (1, 1)]),
+    "first_token": ("tokens", [(0, 2)], [(1, 1)]),
+    "max_pool": ("pools", [(1, 1)], [(2, 1)]),
+    "average_pool": ("pools", [(1, 1)], [(1, 1)]),
+    "global_average_pool": ("pools", [(1, 0)], [(1, 0)]),
+    "response_norm": ("response norm", [(1, 1)], [(2, 1), (0, 0)]),
+    "rescale": ("scaled logits", [(1, 1)], [(1, 1)]),
+    "dropout": ("dropout", [(1, 1)], [(1, 1)]),
+    "stochastic_depth": ("dropout", [(1, 1)], [(1, 1)]),
+    "flatten": ("", [], []),
+}
+UNITS = "relu", "gelu", "silu", "hard_swish", "hard_sigmoid"
+
+
+def extents(text):
+    return [int(extent) for extent in text.split("x")]
 
 
 class Step:
-    def __init__(self, batch, shape):
-        self.batch, self.shape, self.rows, self.first = batch, shape, {}, True
+    def __init__(self, build, model, batch, optimizer):
+        command = [f"{build}/count_kernels", model, str(batch), "bf16", optimizer, "--json"]
+        self.counted = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        self.title, self.rows = f"{model}, batch {batch}, bf16", {}
+        self.layers = self.counted["layers"]
+        x = extents(self.counted["input"])
+        for layer in self.layers:
+            layer["x"], layer["y"] = x, extents(layer["output"])
+            x = layer["y"]
+        affine = [layer for layer in self.layers if layer["kind"] in ("conv1d", "conv2d", "dense")]
+        products = sum(layer["kind"] == "attention" for layer in self.layers)
+        # Attention's products are passes too: see src/device/cuda/product.cc.
+        data = self.passes("LibraryBackwardData") - 2 * products
+        weights = self.passes("LibraryBackwardWeights") - 2 * products
+        for number, layer in enumerate(affine):  # the first layers may lack passes
+            self.affine(layer, 1 + (number >= len(affine) - data) + (number >= len(affine) - weights))
+        for layer in self.layers:
+            if layer not in affine:
+                self.layer(layer)
+        before = sum(row[0] for row in self.rows.values())
+        counted = self.count("forward") + self.count("backward")
+        if counted > before:
+            self.kernel("other", 0, count=counted - before)
+        elif counted < before:
+            print(f"{self.title}: {before} kernels by the rules, {counted} counted", file=sys.stderr)
+        self.optimizer(optimizer, affine)
+        pixels = math.prod(extents(self.counted["input"])[1:])
+        part = "samples, loss and step header"
+        self.kernel(part, batch * pixels * 3)
+        self.kernel(part, batch * self.layers[-1]["y"][-1] * 4)
+        self.kernel(part, 1000, count=4)
+
+    def count(self, part):
+        return sum(self.counted["kernels"][part].values())
+
+    def passes(self, body):
+        return sum(count for part in ("forward", "backward") for name, count in self.counted["kernels"][part].items()
+                   if name.endswith(body))
 
     def kernel(self, part, moved, flop=0, count=1):
         kernels, total, flops, time = self.rows.get(part, (0, 0, 0, 0))
         each = max(moved / count / (BANDWIDTH * MEMORY_SHARE), flop / count / (TENSOR * TENSOR_SHARE), SHORTEST) + GAP
         self.rows[part] = kernels + count, total + moved, flops + flop, time + count * each
 
-    def elements(self):
-        height, width, channels = self.shape
-        return self.batch * height * width * channels
-
-    def affine(self, filters, window, same=True, bias=True, frozen=False):
-        height, width, channels = self.shape
-        x = self.elements()
-        if not same:
-            height, width = height - window + 1, width - window + 1
-        weights = window * window * channels * filters
-        self.shape = height, width, filters
-        y = self.elements()
-        flop = 2 * weights * self.batch * height * width
-        self.kernel("convolutions and dense layers", 2 * (x + y + weights), flop)
-        self.kernel("converted weights", 6 * weights)
-        if not self.first:
-            self.kernel("convolutions and dense layers", 2 * (x + y + weights), flop)
+    def affine(self, layer, passes):
+        x, y, adds = math.prod(layer["x"]), math.prod(layer["y"]), layer["multiply_adds"]
+        weights = adds * layer["y"][-1] / y
+        for _ in range(passes):
+            self.kernel(AFFINE, 2 * (x + y + weights), 2 * adds)
             self.kernel("converted weights", 6 * weights)
-        if not frozen:
-            self.kernel("convolutions and dense layers", 2 * (x + y + weights), flop)
-            self.kernel("converted weights", 6 * weights)
-        if bias:
-            self.kernel("sums of biases", 2 * y, count=2)
-        self.first = False
+        if layer["parameters"] % weights:
+            self.kernel("converted weights", 6 * layer["y"][-1])
+            self.kernel("sums of biases", 2 * y)
+            self.kernel("sums of biases", 0)
 
-    def pool(self, window, stride, same=False):
-        x = self.elements()
-        height, width, channels = self.shape
-        out = (lambda n: -(-n // stride)) if same else (lambda n: (n - window) // stride + 1)
-        self.shape = out(height), out(width), channels
-        self.kernel("pools", 2 * (x + self.elements()))
-        self.kernel("pools", 2 * (2 * x + self.elements()))
+    def layer(self, layer):
+        kind, x, y = layer["kind"], 2 * math.prod(layer["x"]), 2 * math.prod(layer["y"])
+        if kind == "attention":
+            return self.attention(layer)
+        if kind == "batch_norm":
+            replaces = "gelu" in layer["implementation"]
+            for moved in (x, 0, 2 * x, (3 if replaces else 2) * x, 0, 3 * x):
+                self.kernel("batch norm", moved)
+            return None
+        part, forward, backward = ARRAYS.get(kind, (kind, [(1, 1)], [(2, 1)] if kind in UNITS else [(1, 1)]))
+        for of_x, of_y in forward + backward:
+            self.kernel("units" if kind in UNITS else part, of_x * x + of_y * y)
+        return None
 
-    def batch_norm(self, activation):
-        """Two passes over x forward, and two over x and dy backward. The activation is a part of the second passes."""
-        if activation and "--separate" in sys.argv:
-            self.batch_norm(activation=False)
-            return self.elementwise("GELU")
-        x = 2 * self.elements()
-        self.kernel("batch norm", x, count=2)
-        self.kernel("batch norm", 2 * x + (x if activation else 0))
-        self.kernel("batch norm", (3 if activation else 2) * x, count=2)
-        self.kernel("batch norm", (4 if activation else 3) * x)
+    def attention(self, layer):
+        batch, length, features = layer["y"]
+        padded = -(-length // 8) * 8
+        matrix, scores = batch * padded * features, batch * features // HEAD * padded * padded
+        for arrays in 6, 2, 6, 2, 6:
+            self.kernel("attention: copies", 2 * arrays * matrix)
+        for moved in (4 * matrix + 4 * scores, 4 * matrix + 4 * scores, *(4 * [4 * matrix + 2 * scores])):
+            self.kernel("attention: products", moved, layer["multiply_adds"])
+        self.kernel("attention: softmax", 6 * scores)
+        self.kernel("attention: softmax", 8 * scores)
 
-    def elementwise(self, part):
-        x = 2 * self.elements()
-        self.kernel(part, 2 * x)
-        self.kernel(part, 3 * x)
+    def optimizer(self, name, affine):
+        count, parameters = self.count("optimizer"), self.counted["parameters"]
+        arrays = {"sgd": 5, "adamw": 7, "rmsprop": 7}.get(name, 5)
+        if not name.startswith("muon"):
+            return self.kernel("optimizer", 4 * arrays * parameters, count=count)
+        products = self.counted["kernels"]["optimizer"]
+        products = sum(number for body, number in products.items() if "Library" in body)
+        self.kernel("optimizer", 4 * 6 * parameters, count=count - products)
+        flop = moved = 0
+        iterations = int(name.partition("=")[2] or 5)
+        for layer in affine:  # three products per iteration
+            rows = layer["y"][-1]
+            weights = layer["multiply_adds"] * rows / math.prod(layer["y"])
+            flop += iterations * (4 * weights * rows + 2 * rows**3)
+            moved += iterations * 4 * (3 * weights + 5 * rows * rows)
+        return self.kernel("optimizer", moved, flop, products)
 
-    def muon(self, filters, iterations):
-        """Groups of filters with one shape: normalisation, three products per iteration, and the step."""
-        for count, rows, columns in filters:
-            weights = count * rows * columns
-            self.kernel("optimizer", 4 * 6 * weights, count=4)
-            for _ in range(iterations):
-                self.kernel("optimizer", 4 * (weights + count * rows * rows), 2 * weights * rows)
-                self.kernel("optimizer", 4 * 3 * count * rows * rows, 2 * count * rows**3)
-                self.kernel("optimizer", 4 * (2 * weights + count * rows * rows), 2 * weights * rows)
-
-    def update(self, parameters, kernels, arenas):
-        self.kernel("optimizer", 4 * arenas * parameters, count=kernels)
-
-    def ends(self, classes, pixels):
-        self.kernel("samples, loss and step header", self.batch * pixels * 3)
-        self.kernel("samples, loss and step header", self.batch * classes * 4)
-        self.kernel("samples, loss and step header", 1000, count=4)
-
-
-def airbench94():
-    step = Step(2000, (32, 32, 3))
-    step.affine(24, 2, same=False, frozen=True)
-    step.elementwise("GELU")
-    for filters in 64, 256, 256:
-        step.affine(filters, 3, bias=False)
-        step.pool(2, 2)
-        step.batch_norm(activation=True)
-        step.affine(filters, 3, bias=False)
-        step.batch_norm(activation=True)
-    step.pool(3, 3)
-    step.affine(10, 1, bias=False)
-    step.elementwise("scaled logits")
-    step.muon([(1, 64, 216), (1, 64, 576), (1, 256, 576), (3, 256, 2304)], 3)
-    step.update(10_000, 8, 4)
-    step.ends(10, 32 * 32 * 3)
-    return step
+    def print(self, markdown):
+        print(f"{self.title}\n")
+        lines = [("part", "kernels", "MB", "GFLOP", "limit ms", "estimate ms"), ("---",) * 6]
+        rows = list(self.rows.items())
+        rows.append(("all", tuple(sum(row[i] for _, row in rows) for i in range(4))))
+        for part, (kernels, moved, flop, time) in rows:
+            limit = sum(max(m / BANDWIDTH, f / TENSOR) for p, (_, m, f, _) in self.rows.items() if part in (p, "all"))
+            lines.append((part, str(kernels), f"{moved / 1e6:.0f}", f"{flop / 1e9:.1f}", f"{1e3 * limit:.3f}", f"{1e3 * time:.3f}"))
+        if markdown:
+            print("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n")
+        else:
+            print("\n".join(f"{a:32}{b:>8}{c:>8}{d:>10}{e:>10}{f:>13}" for a, b, c, d, e, f in lines if a != "---") + "\n")
 
 
-def tutorial():
-    step = Step(128, (24, 24, 3))
-    step.affine(64, 5)
-    step.pool(3, 2, same=True)
-    step.elementwise("response norm")
-    step.affine(64, 5)
-    step.elementwise("response norm")
-    step.pool(3, 2, same=True)
-    step.shape = 1, 1, 6 * 6 * 64
-    for features in 384, 192, 10:
-        step.affine(features, 1)
-    step.update(1_068_298, 7, 5)
-    step.ends(10, 24 * 24 * 3)
-    return step
-
-
-for name, step in ("airbench94, batch 2000, bf16", airbench94()), ("tutorial, batch 128, bf16", tutorial()):
-    print(f"**{name}**\n" if "--markdown" in sys.argv else name)
-    lines = [("part", "kernels", "MB", "GFLOP", "limit ms", "estimate ms"), ("---",) * 6]
-    rows = list(step.rows.items())
-    rows.append(("all", tuple(sum(row[i] for _, row in rows) for i in range(4))))
-    for part, (kernels, moved, flop, time) in rows:
-        limit = sum(max(m / BANDWIDTH, f / TENSOR) for p, (_, m, f, _) in step.rows.items() if part in (p, "all"))
-        lines.append((part, str(kernels), f"{moved / 1e6:.0f}", f"{flop / 1e9:.1f}", f"{1e3 * limit:.3f}", f"{1e3 * time:.3f}"))
-    if "--markdown" in sys.argv:
-        print("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n")
-    else:
-        print("\n".join(f"{a:32}{b:>8}{c:>8}{d:>9}{e:>10}{f:>13}" for a, b, c, d, e, f in lines if a != "---") + "\n")
+if __name__ == "__main__":
+    words = [word for word in sys.argv[1:] if word != "--markdown"]
+    networks = [(words[1], int(words[2]), words[3])] if len(words) == 4 else NETWORKS
+    for network in networks:
+        Step(words[0] if words else "build", *network).print("--markdown" in sys.argv)

@@ -24,9 +24,11 @@ Policy choose_policy(std::string_view name, const Reducer& reducer, bool threads
                            : traits.calls_mpi && threads_allowed ? Policy::thread
                                                                  : Policy::poll;
   const Policy policy = find(policies(), name).policy.value_or(automatic);
-  if ((policy == Policy::stream) != traits.in_stream) {
-    fail_usage("--progress {} does not work with the reducer {}. Pass --progress auto.", name,
-               traits.name);
+  if (policy == Policy::stream && !traits.in_stream)
+    fail_usage("--progress stream needs --reducer nccl. Pass --progress auto.");
+  if (policy != Policy::stream && traits.in_stream) {
+    fail_usage("--progress {} does not work with NCCL. Pass --progress auto, or another --reducer.",
+               name);
   }
   if (policy == Policy::thread && traits.calls_mpi && !threads_allowed) {
     fail_usage(

@@ -12,12 +12,12 @@ Builds with the CUDA back end for the GPU of this machine, runs all tests on it,
   RESULTS       folder for table.txt, machine.txt and results.tar.gz with all logs (default: $OUT, else results in the build
                 folder)
 cmake and ninja must be on PATH (pip installs both). Without a pack, run scripts/get_cudnn_frontend.sh first, or set
-CUDNN_FRONTEND_ROOT to the headers of cuDNN's front end. The exit code is 0 if nothing failed. If train_cifar cannot set up the GPU, nothing else
-runs.
+CUDNN_FRONTEND_ROOT to the headers of cuDNN's front end. The exit code is 0 if nothing failed. If train_cifar cannot set up
+the GPU, nothing else runs.
 
 Environment:
   LOCKSTEP_BUILD        build folder (default: build-gpu); a configured folder keeps its settings
-  LOCKSTEP_REQUIRE_GPU  0: skip the tests without a GPU; 1: fail (default: 1)
+  LOCKSTEP_REQUIRE_GPU  0: without a GPU, skip its tests and train on the CPU, to try this script; 1: fail (default: 1)
   LOCKSTEP_SECONDS      time limit in seconds (default: 570)
 HELP
 }
@@ -115,8 +115,9 @@ if [[ ! -f $build/CMakeCache.txt ]]; then
 fi
 
 # If the GPU cannot be set up, every other stage would fail too, so nothing else is built.
+device=cuda steps=300
 stage "build train_cifar" 400 bash -c "compile train_cifar" || end
-stage "check" 120 bash -c set_up || [[ $? == 77 ]] || end
+stage "check" 120 bash -c set_up || { [[ $? == 77 ]] || end; device=cpu steps=3; }
 
 # The training step: one rank eager as on the CPU, the graph as eager, two ranks on one GPU, NCCL.
 tests=$build/tests
@@ -129,10 +130,11 @@ if stage "build gpu_mpi_step" 400 bash -c "compile gpu_mpi_step gpu_mpi_reducers
   step "step 2 ranks share a GPU" 2 "OnRanks*"
   stage "NCCL with 1 rank" 120 mpirun -np 1 "$tests/gpu_mpi_reducers" --gtest_filter='*/nccl'
 fi
-measure() {  # NAME OPTION...: times 300 steps of the tutorial network
-  [[ $LOCKSTEP_REQUIRE_GPU != 0 ]] || return 0
-  stage "train $1" 60 mpirun -np 1 "$build/train_cifar" --no-run --device cuda --steps 300 --log-every 100 --eval-every 0 \
-    --summary-every 0 "${@:2}"
+measure() {  # NAME OPTION...: times steps of the tutorial network. Not all processors have bf16 and fp16.
+  local options=("${@:2}")
+  [[ $device == cuda ]] || options=("${options[@]//[bf][fp]16/fp32}")
+  stage "train $1" 60 mpirun -np 1 "$build/train_cifar" --no-run --device $device --steps $steps --log-every $((steps / 3)) \
+    --eval-every 0 --summary-every 0 "${options[@]}"
 }
 measure "128 bf16" --precision bf16
 
@@ -141,7 +143,7 @@ for name in device layers; do
   stage "build gpu_$name" 300 bash -c "compile gpu_$name" && stage "gpu.$name" 120 "$tests/gpu_$name"
 done
 stage "build programs" 300 bash -c "compile evaluate train_mnist train_reuters" &&
-  stage "gpu.runs" 240 bash "$root/tests/gpu/runs.sh" "$build"
+  stage "gpu.runs" 240 bash "$root/tests/gpu/runs.sh" "$build" $device
 measure "128 fp32"
 measure "128 fp16" --precision fp16
 for name in $(programs "$root"/tests/gpu/*.cc); do

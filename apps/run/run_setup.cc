@@ -11,6 +11,7 @@
 #include "src/base/crc32c.h"
 #include "src/base/machine.h"
 #include "src/base/table.h"
+#include "src/base/text.h"
 #include "src/data/validation.h"
 #include "src/files/file.h"
 
@@ -80,8 +81,17 @@ void write_tuning(const Device& device, const std::filesystem::path& file) {
   }
 }
 
-void measure(Device& device, const std::filesystem::path& folder, const std::function<void()>& plan,
-             const std::string& before) {
+/// The lines of `before`, a tuning(), that are not in `now`: another plan has replaced theirs.
+int replaced_plans(const std::string& before, const std::string& now) {
+  const std::vector<std::string> lines = lines_of(before);
+  return static_cast<int>(std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+    return now.find(line + '\n') == now.npos;
+  }));
+}
+
+/// As tune().
+int measure(Device& device, const std::filesystem::path& folder, const std::function<void()>& plan,
+            const std::string& before) {
   const bool resumes = !before.empty() && device.set_tuning(before);
   const auto file = resumes ? std::filesystem::path() : tuning_file(folder, device.tuning());
   if (!file.empty()) read_tuning(device, file);
@@ -95,6 +105,7 @@ void measure(Device& device, const std::filesystem::path& folder, const std::fun
   }
   device.tune(false);
   if (!file.empty() && device.tuning() != known) write_tuning(device, file);
+  return replaced_plans(known, device.tuning());
 }
 
 }  // namespace
@@ -166,7 +177,10 @@ void RunSetup::choose_kernels(const std::string& before) {
     model.group(options.optimizer.groups);
     make_optimizer(options.optimizer.name, options.optimizer.own)->plan(*device, model.layout());
   };
-  lockstep::choose_kernels(world, *device, plan_step, before);
+  const int again = lockstep::choose_kernels(world, *device, plan_step, before);
+  if (again == 0) return;
+  plan.notes.push_back(fmt::format(
+      "the libraries no longer offer {} of the stored kernels, so these were timed again", again));
 }
 
 TrainingStep RunSetup::make_step(Timeline* timeline) const {
@@ -200,24 +214,26 @@ void require_precision(const Device& device, Type type) {
                  : "--precision fp32");
 }
 
-void choose_kernels(World& world, Device& device, const std::function<void()>& plan,
-                    const std::string& before) {
+int choose_kernels(World& world, Device& device, const std::function<void()>& plan,
+                   const std::string& before) {
   constexpr double kSlowTuning = 1800;  // seconds for the watchdog; 0: its default
   world.flight_recorder().mine().phase("choosing kernels",
                                        device.tuning().empty() ? 0 : kSlowTuning);
-  tune(world.comm(), device, cache_folder(), plan, before);
+  return tune(world.comm(), device, cache_folder(), plan, before);
 }
 
-void tune(const Comm& comm, Device& device, const std::filesystem::path& folder,
-          const std::function<void()>& plan, const std::string& before) {
-  if (comm.min(!device.tuning().empty()) == 0) return;
+int tune(const Comm& comm, Device& device, const std::filesystem::path& folder,
+         const std::function<void()>& plan, const std::string& before) {
+  if (comm.min(!device.tuning().empty()) == 0) return 0;
+  int again = 0;
   agree(comm, [&] {
-    if (comm.rank() == 0) measure(device, folder, plan, before);
+    if (comm.rank() == 0) again = measure(device, folder, plan, before);
   });
   const std::string text = comm.broadcast(device.tuning());
   agree(comm, [&] {
     if (comm.rank() != 0) device.set_tuning(text);
   });
+  return again;
 }
 
 }  // namespace lockstep

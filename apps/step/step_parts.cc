@@ -169,7 +169,10 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   if (hosts == 1 && spec.nccl_max_ctas == 0 && !spec.deterministic)
     spec.nccl_max_ctas = kCtasOnOneHost;
   parts.reducer = connect(std::move(spec));
-  parts.policy = choose_policy(options.ranks.progress, *parts.reducer, world.threads_allowed());
+  // One GPU has no messages to move, so it ignores the option.
+  const bool lone = comm.size() == 1 && parts.reducer->traits().in_stream;
+  parts.policy = choose_policy(lone ? "auto" : options.ranks.progress, *parts.reducer,
+                               world.threads_allowed());
   if (device.traits().memory_is_host && comm.size() > 1)
     parts.shared_work = std::make_unique<WorkOfRanks>(comm.duplicate());
   if (!syncs) return parts;

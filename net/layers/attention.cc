@@ -1,6 +1,10 @@
-// Multi-head attention between the tokens of each sample. For each sample, queries, keys and values
-// are copied to one matrix per head; the device multiplies these. Backward needs the weights of the
+// Multi-head attention between the tokens of each sample. Queries, keys and values are copied to
+// one matrix per sample and head; the device multiplies these. Backward needs the weights of the
 // softmax again, so they are saved.
+//
+// Cores compute one sample after the other, in their caches. A GPU computes all samples at a time,
+// so that the number of kernels does not depend on the batch. It pads each matrix with tokens of
+// zeros, so that its rows begin at multiples of 16 bytes.
 //
 // Source: Vaswani et al., "Attention is all you need", NIPS 2017, 3.2.
 
@@ -15,25 +19,54 @@
 namespace lockstep {
 namespace {
 
-/// A sequence of `length` tokens with `parts` matrices of `heads` * `size` features each.
+/// Sequences of `length` tokens with `parts` matrices of `heads` * `size` features each. In heads a
+/// sequence has `padded` tokens.
 struct Extents {
-  std::int64_t length, heads, size, parts;
+  std::int64_t samples, length, padded, heads, size, parts;
 };
 
-/// Between tokens (length, parts, heads, size) and heads (parts, heads, length, size).
+/// Between tokens (samples, length, parts, heads, size) and heads (parts, samples, heads, padded,
+/// size). A block is `size` features of a token in `to`.
 template <class T, bool kToHeads>
 struct Transpose {
+  static constexpr int kWidth = 16 / sizeof(T);
   const T* from;
   T* to;
   Extents e;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const std::int64_t matrices = e.parts * e.heads, token = row / matrices,
-                       matrix = row % matrices;
-    const std::int64_t in_heads = (matrix * e.length + token) * e.size, in_tokens = row * e.size;
-    const T* source = from + (kToHeads ? in_tokens : in_heads);
-    T* target = to + (kToHeads ? in_heads : in_tokens);
-    for (std::int64_t c = team.lane; c < e.size; c += team.lanes) target[c] = source[c];
+  bool aligned() const { return aligned_for_packs<kWidth>(from, static_cast<const T*>(to)); }
+
+  template <int kMost, class Count>
+  HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
+    const std::int64_t matrices = e.parts * e.heads, tokens = kToHeads ? e.padded : e.length;
+    const std::int64_t row = quotient(block, matrices), matrix = block - row * matrices;
+    const std::int64_t sample = quotient(row, tokens), token = row - sample * tokens;
+    const std::int64_t part = quotient(matrix, e.heads), head = matrix - part * e.heads;
+    const std::int64_t in_heads =
+        (((part * e.samples + sample) * e.heads + head) * e.padded + token) * e.size + c;
+    const std::int64_t in_tokens = ((sample * e.length + token) * matrices + matrix) * e.size + c;
+    T* const target = to + (kToHeads ? in_heads : in_tokens);
+    if (kToHeads && token >= e.length) return write(target, count, [](int) { return 0.0f; });
+    copy(from + (kToHeads ? in_tokens : in_heads), target, count);
+  }
+
+ private:
+  template <class Count>
+  HOST_DEVICE static void copy(const T* source, T* target, Count count) {
+    if constexpr (kInRegisters<Count>) {
+      using Columns = Pack<T, Count::value>;
+      Columns::store(Columns::load(source), target);
+    } else {
+      for_columns(count, [&](int k) { target[k] = source[k]; });
+    }
+  }
+};
+
+/// Rows of scores and weights: `columns` of `padded` elements are in use, the rest are 0.
+struct Width {
+  std::int64_t columns, padded;
+  template <class T, class Team>
+  HOST_DEVICE void clear_rest(T* row, Team team) const {
+    for (std::int64_t c = columns + team.lane; c < padded; c += team.lanes) row[c] = 0.0f;
   }
 };
 
@@ -42,22 +75,30 @@ template <class T>
 struct Softmax {
   float* scores;
   T* to;
-  std::int64_t columns;
+  Width width;
   float scale;
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    float* score = scores + row * columns;
-    // Lanes never read others' scores: another lane may have replaced its own already.
+    float* score = scores + row * width.padded;
+    T* const weights = to + row * width.padded;
     float most = std::numeric_limits<float>::lowest(), sum = 0;
-    for (std::int64_t c = team.lane; c < columns; c += team.lanes)
+    for (std::int64_t c = team.lane; c < width.columns; c += team.lanes)
       most = score[c] > most ? score[c] : most;
     most = team.max(most);
-    for (std::int64_t c = team.lane; c < columns; c += team.lanes)
-      score[c] = exp_of_negative(scale * (most - score[c]));
-    for (std::int64_t c = team.lane; c < columns; c += team.lanes) sum += score[c];
-    const float share = 1 / team.sum(sum);
-    for (std::int64_t c = team.lane; c < columns; c += team.lanes)
-      to[row * columns + c] = share * score[c];
+    if constexpr (Team::lanes > 1) {  // a GPU computes them twice, because its memory is slower
+      for (std::int64_t c = team.lane; c < width.columns; c += team.lanes)
+        sum += exp_of_negative(scale * (most - score[c]));
+      const float share = 1 / team.sum(sum);
+      for (std::int64_t c = team.lane; c < width.columns; c += team.lanes)
+        weights[c] = share * exp_of_negative(scale * (most - score[c]));
+    } else {
+      for (std::int64_t c = 0; c < width.columns; ++c)
+        score[c] = exp_of_negative(scale * (most - score[c]));
+      for (std::int64_t c = 0; c < width.columns; ++c) sum += score[c];
+      const float share = 1 / sum;
+      for (std::int64_t c = 0; c < width.columns; ++c) weights[c] = share * score[c];
+    }
+    width.clear_rest(weights, team);
   }
 };
 
@@ -67,18 +108,19 @@ struct SoftmaxGradient {
   const T* weights;
   const float* slopes;
   T* to;
-  std::int64_t columns;
+  Width width;
   float scale;
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const std::int64_t begin = row * columns;
+    const std::int64_t begin = row * width.padded;
     float sum = 0;
-    for (std::int64_t c = team.lane; c < columns; c += team.lanes)
+    for (std::int64_t c = team.lane; c < width.columns; c += team.lanes)
       sum += static_cast<float>(weights[begin + c]) * slopes[begin + c];
     sum = team.sum(sum);
-    for (std::int64_t c = team.lane; c < columns; c += team.lanes) {
+    for (std::int64_t c = team.lane; c < width.columns; c += team.lanes) {
       to[begin + c] = scale * static_cast<float>(weights[begin + c]) * (slopes[begin + c] - sum);
     }
+    width.clear_rest(to + begin, team);
   }
 };
 
@@ -93,33 +135,35 @@ class AttentionLayer : public Layer {
     length_ = in[1];
     size_ = in[2] / 3 / heads_;
     type_ = setup.type;
+    const bool on_gpu = setup.device.traits().lanes > 1;
+    at_once_ = on_gpu ? samples_ : 1;
+    padded_ = on_gpu ? round_up(length_, 8) : length_;
     plan(setup);
-    const std::int64_t scores = heads_ * length_ * length_, matrix = heads_ * length_ * size_;
     const std::size_t size = size_of(type_);
-    weights_bytes_ = Arena::aligned(scores * size);
-    if (setup.training) weights_place_ = setup.save(samples_ * weights_bytes_);
+    weights_bytes_ = Arena::aligned(scores_count() * size);
+    if (setup.training) weights_place_ = setup.save(samples_ / at_once_ * weights_bytes_);
     training_ = setup.training;
     std::size_t at = Arena::aligned(plan_bytes_);
     const auto next = [&](std::size_t bytes) {
       return std::exchange(at, at + Arena::aligned(bytes));
     };
-    inputs_place_ = next(3 * matrix * size);
-    slopes_place_ = next(3 * matrix * size);
-    result_place_ = next(matrix * size);
-    scores_place_ = next(scores * sizeof(float));
-    other_weights_place_ = next(scores * size);
+    inputs_place_ = next(3 * matrix_count() * size);
+    slopes_place_ = next(3 * matrix_count() * size);
+    result_place_ = next(matrix_count() * size);
+    scores_place_ = next(scores_count() * sizeof(float));
+    other_weights_place_ = next(scores_count() * size);
     setup.scratch(at);
     return {samples_, length_, heads_ * size_};
   }
 
   void forward(LayerCall& call, View x, View y) override {
     dispatch(type_, [&]<class T>(T*) {
-      for (std::int64_t sample = 0; sample < samples_; ++sample) {
+      for (std::int64_t sample = 0; sample < samples_; sample += at_once_) {
         const Matrices<T> m(*this, call, sample);
         to_heads(call, x.as<T>() + sample * x.shape.row(), m.q, 3);
         run<T, float>(call, *scores_, m.q, m.k, m.scores);
-        each_row(*call.stream, heads_ * length_, length_,
-                 Softmax<T>{m.scores, m.weights, length_, scale()});
+        each_row(*call.stream, rows(), length_,
+                 Softmax<T>{m.scores, m.weights, {length_, padded_}, scale()});
         run<T, T>(call, *means_, m.weights, m.v, m.result);
         to_tokens(call, m.result, y.as<T>() + sample * y.shape.row(), 1);
       }
@@ -129,14 +173,15 @@ class AttentionLayer : public Layer {
   void backward(LayerCall& call, View x, View, View dy, View dx) override {
     if (!dx) return;
     dispatch(type_, [&]<class T>(T*) {
-      for (std::int64_t sample = 0; sample < samples_; ++sample) {
+      for (std::int64_t sample = 0; sample < samples_; sample += at_once_) {
         const Matrices<T> m(*this, call, sample);
         to_heads(call, x.as<T>() + sample * x.shape.row(), m.q, 3);
         to_heads(call, dy.as<T>() + sample * dy.shape.row(), m.result, 1);
         run<T, T>(call, *transposed_, m.weights, m.result, m.dv);
         run<T, float>(call, *scores_, m.result, m.v, m.scores);
-        each_row(*call.stream, heads_ * length_, length_,
-                 SoftmaxGradient<T>{m.weights, m.scores, m.other_weights, length_, scale()});
+        each_row(
+            *call.stream, rows(), length_,
+            SoftmaxGradient<T>{m.weights, m.scores, m.other_weights, {length_, padded_}, scale()});
         run<T, T>(call, *means_, m.other_weights, m.k, m.dq);
         run<T, T>(call, *transposed_, m.other_weights, m.q, m.dk);
         to_tokens(call, m.dq, dx.as<T>() + sample * dx.shape.row(), 3);
@@ -155,12 +200,12 @@ class AttentionLayer : public Layer {
   std::string kind() const override { return "attention"; }
 
  private:
-  /// The matrices of one sample, with one of each kind per head. q, k and v lie in a row, and so do
-  /// their gradients.
+  /// The matrices of the samples that are computed at a time, with one of each kind per sample and
+  /// head. All q, all k and all v follow each other, and so do their gradients.
   template <class T>
   struct Matrices {
     Matrices(const AttentionLayer& layer, const LayerCall& call, std::int64_t sample) {
-      const std::int64_t matrix = layer.heads_ * layer.length_ * layer.size_;
+      const std::int64_t matrix = layer.matrix_count();
       const auto at = [&](std::size_t place) { return reinterpret_cast<T*>(call.scratch + place); };
       q = at(layer.inputs_place_);
       k = q + matrix;
@@ -174,7 +219,7 @@ class AttentionLayer : public Layer {
       weights = other_weights;
       if (layer.training_) {
         std::byte* saved = call.saved + layer.weights_place_ +
-                           static_cast<std::size_t>(sample) * layer.weights_bytes_;
+                           static_cast<std::size_t>(sample / layer.at_once_) * layer.weights_bytes_;
         weights = reinterpret_cast<T*>(saved);
       }
     }
@@ -183,48 +228,58 @@ class AttentionLayer : public Layer {
   };
 
   void plan(Setup& setup) {
-    ProductSpec spec{.type = type_, .result = type_, .count = heads_, .rows = length_};
+    const std::int64_t count = at_once_ * heads_;
+    ProductSpec spec{.type = type_, .result = type_, .count = count, .rows = padded_};
     const auto make = [&] {
       auto plan = setup.device.product(spec);
       plan_bytes_ = std::max(plan_bytes_, plan->scratch_bytes());
       return plan;
     };
     spec.columns = size_;
-    spec.inner = length_;
+    spec.inner = padded_;
     means_ = make();
     spec.transposed_a = true;
     transposed_ = make();
     scores_ = setup.device.product({.type = type_,
                                     .result = Type::f32,
-                                    .count = heads_,
-                                    .rows = length_,
-                                    .columns = length_,
+                                    .count = count,
+                                    .rows = padded_,
+                                    .columns = padded_,
                                     .inner = size_,
                                     .transposed_b = true});
     plan_bytes_ = std::max(plan_bytes_, scores_->scratch_bytes());
   }
   float scale() const { return 1 / std::sqrt(static_cast<float>(size_)); }
 
+  /// Rows of scores that are computed at a time.
+  std::int64_t rows() const { return at_once_ * heads_ * padded_; }
+  std::int64_t scores_count() const { return rows() * padded_; }
+  /// Elements of q.
+  std::int64_t matrix_count() const { return rows() * size_; }
+  Extents extents(std::int64_t parts) const {
+    return {at_once_, length_, padded_, heads_, size_, parts};
+  }
+
   template <class T>
   void to_heads(LayerCall& call, const T* from, T* to, std::int64_t parts) const {
-    each_row(*call.stream, length_ * parts * heads_, size_,
-             Transpose<T, true>{from, to, {length_, heads_, size_, parts}});
+    each_block(*call.stream, rows() * parts, size_, 1,
+               Transpose<T, true>{from, to, extents(parts)});
   }
   template <class T>
   void to_tokens(LayerCall& call, const T* from, T* to, std::int64_t parts) const {
-    each_row(*call.stream, length_ * parts * heads_, size_,
-             Transpose<T, false>{from, to, {length_, heads_, size_, parts}});
+    each_block(*call.stream, at_once_ * length_ * parts * heads_, size_, 1,
+               Transpose<T, false>{from, to, extents(parts)});
   }
   template <class T, class Result>
   void run(LayerCall& call, ProductPlan& plan, T* a, T* b, Result* c) const {
-    const std::int64_t scores = heads_ * length_ * length_, matrix = heads_ * length_ * size_;
     const bool of_scores = &plan == scores_.get();
+    const std::int64_t scores = scores_count(), matrix = matrix_count();
     plan.run(*call.stream, {a, {of_scores ? matrix : scores}, type_of<T>},
              {b, {matrix}, type_of<T>}, {c, {of_scores ? scores : matrix}, type_of<Result>},
              call.scratch);
   }
 
-  std::int64_t heads_, samples_ = 0, length_ = 0, size_ = 0;
+  std::int64_t heads_, samples_ = 0, length_ = 0, size_ = 0, at_once_ = 1, padded_ = 0;
   Type type_ = Type::f32;
   bool training_ = false;
   /// Scores of a and the transposed b; means of b by the weights a; the same with a transposed.

@@ -7,32 +7,44 @@
 namespace lockstep {
 namespace {
 
+/// A block is a sample.
 template <class T>
 struct MeanForward {
+  static constexpr int kWidth = 4 / sizeof(T);
   const T* x;
   T* y;
   std::int64_t area, channels;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t sample, Team team) const {
-    const T* from = x + sample * area * channels;
-    for (std::int64_t c = team.lane; c < channels; c += team.lanes) {
-      float sum = 0;
-      for (std::int64_t i = 0; i < area; ++i) sum += static_cast<float>(from[i * channels + c]);
-      y[sample * channels + c] = sum / static_cast<float>(area);
-    }
+  bool aligned() const { return aligned_for_packs<kWidth>(x, static_cast<const T*>(y)); }
+
+  template <int kMost, class Count>
+  HOST_DEVICE void operator()(std::int64_t sample, std::int64_t c, Count count) const {
+    const T* const from = x + sample * area * channels + c;
+    float sum[kMost];
+    for (int k = 0; k < count; ++k) sum[k] = 0;
+    for_rows<8>(
+        0, area, count, [&](std::int64_t i) { return read(from + i * channels, count); },
+        [&](std::int64_t, const auto& value) {
+          for_columns(count, [&](int k) { sum[k] += value[k]; });
+        });
+    write(y + sample * channels + c, count,
+          [&](int k) { return sum[k] / static_cast<float>(area); });
   }
 };
 
+/// A block is a pixel.
 template <class T>
 struct MeanBackward {
+  static constexpr int kWidth = 16 / sizeof(T);
   const T* dy;
   T* dx;
   std::int64_t area, channels;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const T* from = dy + row / area * channels;
-    for (std::int64_t c = team.lane; c < channels; c += team.lanes)
-      dx[row * channels + c] = static_cast<float>(from[c]) / static_cast<float>(area);
+  bool aligned() const { return aligned_for_packs<kWidth>(dy, static_cast<const T*>(dx)); }
+
+  template <int kMost, class Count>
+  HOST_DEVICE void operator()(std::int64_t row, std::int64_t c, Count count) const {
+    const auto slope = read(dy + quotient(row, area) * channels + c, count);
+    write(dx + row * channels + c, count,
+          [&](int k) { return slope[k] / static_cast<float>(area); });
   }
 };
 
@@ -94,14 +106,14 @@ class GlobalAveragePoolLayer : public GlobalPoolLayer {
  public:
   void forward(LayerCall& call, View x, View y) override {
     dispatch(x.type, [&]<class T>(T*) {
-      each_row(*call.stream, samples_, area_ * channels_,
-               MeanForward<T>{x.as<T>(), y.as<T>(), area_, channels_});
+      each_block(*call.stream, samples_, channels_, area_,
+                 MeanForward<T>{x.as<T>(), y.as<T>(), area_, channels_});
     });
   }
   void backward(LayerCall& call, View, View, View dy, View dx) override {
     dispatch(dy.type, [&]<class T>(T*) {
-      each_row(*call.stream, samples_ * area_, channels_,
-               MeanBackward<T>{dy.as<T>(), dx.as<T>(), area_, channels_});
+      each_block(*call.stream, samples_ * area_, channels_, 1,
+                 MeanBackward<T>{dy.as<T>(), dx.as<T>(), area_, channels_});
     });
   }
   std::string implementation() const override { return "global_average_pool"; }

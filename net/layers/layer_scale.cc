@@ -1,50 +1,64 @@
-// A trained factor for each channel. The number of blocks of rows depends only on the shape, so
-// sums over rows have the same order on any number of threads.
+// A trained factor for each channel. The number of blocks of rows depends only on the shape and the
+// kind of device, so sums over rows have the same order on any number of threads.
 //
 // Source: Touvron et al., "Going deeper with image transformers", ICCV 2021.
 
+#include "net/block_sums.h"
 #include "net/layers.h"
 #include "src/device/each.h"
 
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kBlocks = 64;
-
 template <class T>
 struct Scale {
+  static constexpr int kWidth = 16 / sizeof(T);
   const T* from;
   T* to;
   const float* factors;
-  std::int64_t channels;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-#pragma GCC ivdep
-    for (std::int64_t c = team.lane; c < channels; c += team.lanes) {
-      const std::int64_t i = row * channels + c;
-      to[i] = factors[c] * static_cast<float>(from[i]);
-    }
+  std::int64_t rows, channels, blocks;
+  bool aligned() const {
+    return aligned_for_packs<kWidth>(from, static_cast<const T*>(to)) &&
+           aligned_for_packs<kWidth>(factors);
+  }
+
+  template <int kMost, class Count>
+  HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
+    const auto factor = read(factors + c, count);
+    const auto load = [&](std::int64_t row) { return read(from + row * channels + c, count); };
+    for_rows<4>(rows * block / blocks, rows * (block + 1) / blocks, count, load,
+                [&](std::int64_t row, const auto& x) {
+                  write(to + row * channels + c, count, [&](int k) { return factor[k] * x[k]; });
+                });
   }
 };
 
 /// partial[block] = the block's sums of x * dy.
 template <class T>
 struct SumProducts {
+  static constexpr int kWidth = 4 / sizeof(T);
   const T *x, *dy;
   float* partial;
   std::int64_t rows, channels, blocks;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t block, Team team) const {
-    float* sum = partial + block * channels;
-#pragma GCC ivdep
-    for (std::int64_t c = team.lane; c < channels; c += team.lanes) sum[c] = 0;
-    for (std::int64_t row = rows * block / blocks; row < rows * (block + 1) / blocks; ++row) {
-#pragma GCC ivdep
-      for (std::int64_t c = team.lane; c < channels; c += team.lanes) {
-        const std::int64_t i = row * channels + c;
-        sum[c] += static_cast<float>(x[i]) * static_cast<float>(dy[i]);
-      }
-    }
+  bool aligned() const { return aligned_for_packs<kWidth>(x, dy); }
+
+  template <int kMost, class Count>
+  HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
+    float sum[kMost];
+    for (int k = 0; k < count; ++k) sum[k] = 0;
+    using X = decltype(read(x, count));
+    struct Row {
+      X x, dy;
+    };
+    const auto load = [&](std::int64_t row) {
+      const std::int64_t place = row * channels + c;
+      return Row{read(x + place, count), read(dy + place, count)};
+    };
+    for_rows<8>(rows * block / blocks, rows * (block + 1) / blocks, count, load,
+                [&](std::int64_t, const Row& row) {
+                  for_columns(count, [&](int k) { sum[k] += row.x[k] * row.dy[k]; });
+                });
+    write(partial + block * channels + c, count, [&](int k) { return sum[k]; });
   }
 };
 
@@ -52,10 +66,13 @@ struct AddBlocks {
   const float* partial;
   float* to;
   std::int64_t blocks, channels;
-  HOST_DEVICE void operator()(std::int64_t c) const {
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t c, Team team) const {
     double sum = 0;
-    for (std::int64_t block = 0; block < blocks; ++block) sum += partial[block * channels + c];
-    to[c] = static_cast<float>(sum);
+    for (std::int64_t block = team.lane; block < blocks; block += team.lanes)
+      sum += partial[block * channels + c];
+    sum = team.sum(sum);
+    if (team.lane == 0) to[c] = static_cast<float>(sum);
   }
 };
 
@@ -66,7 +83,9 @@ class LayerScaleLayer : public Layer {
   Shape setup(Setup& setup, Shape in) override {
     channels_ = in.back();
     rows_ = in.count() / channels_;
-    blocks_ = std::min(rows_, kBlocks);
+    const std::int64_t lanes = setup.device.traits().lanes;
+    blocks_ = row_blocks(rows_, channels_, lanes);
+    scale_blocks_ = apply_blocks(rows_, channels_, lanes);
     setup.parameter("values", {channels_, 1, 1}, {Init::Kind::constant, begin_});
     setup.scratch(blocks_ * channels_ * sizeof(float));
     return in;
@@ -75,11 +94,11 @@ class LayerScaleLayer : public Layer {
   void backward(LayerCall& call, View x, View, View dy, View dx) override {
     auto* partial = reinterpret_cast<float*>(call.scratch);
     dispatch(x.type, [&]<class T>(T*) {
-      each_row(*call.stream, blocks_, rows_ / blocks_ * channels_,
-               SumProducts<T>{x.as<T>(), dy.as<T>(), partial, rows_, channels_, blocks_});
+      each_block(*call.stream, blocks_, channels_, rows_ / blocks_,
+                 SumProducts<T>{x.as<T>(), dy.as<T>(), partial, rows_, channels_, blocks_});
     });
-    each(*call.stream, channels_,
-         AddBlocks{partial, call.gradients[0].as<float>(), blocks_, channels_});
+    each_column(*call.stream, channels_, blocks_,
+                AddBlocks{partial, call.gradients[0].as<float>(), blocks_, channels_});
     if (dx) scale(call, dy, dx);
   }
   bool keeps_dy() const override { return true; }
@@ -88,13 +107,14 @@ class LayerScaleLayer : public Layer {
  private:
   void scale(LayerCall& call, View from, View to) const {
     dispatch(from.type, [&]<class T>(T*) {
-      each_row(*call.stream, rows_, channels_,
-               Scale<T>{from.as<T>(), to.as<T>(), call.weights[0].as<float>(), channels_});
+      each_block(*call.stream, scale_blocks_, channels_, rows_ / scale_blocks_,
+                 Scale<T>{from.as<T>(), to.as<T>(), call.weights[0].as<float>(), rows_, channels_,
+                          scale_blocks_});
     });
   }
 
   float begin_;
-  std::int64_t rows_ = 0, channels_ = 0, blocks_ = 0;
+  std::int64_t rows_ = 0, channels_ = 0, blocks_ = 0, scale_blocks_ = 0;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 // Source: Hu, Shen, Sun, "Squeeze-and-excitation networks", CVPR 2018, with the hard sigmoid of
 // MobileNetV3.
 
+#include <algorithm>
 #include <cmath>
 
 #include "net/layers/spatial.h"
@@ -11,49 +12,82 @@
 namespace lockstep {
 namespace {
 
-/// to[sample] = share * sum over the sample's pixels of x [* dy]. The sums are fp32.
+/// Sums over the pixels of x [* dy] in fp32: of the `parts` of each sample, or with one part
+/// `share` times those of the whole sample.
 template <class T, bool kProducts>
 struct SumPixels {
+  static constexpr int kWidth = 4 / sizeof(T);
   const T *x, *dy;
-  float* sums;
+  float* partial;
   T* to;
-  std::int64_t area, channels;
+  std::int64_t area, channels, parts;
   float share;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t sample, Team team) const {
-    float* sum = sums + sample * channels;
-#pragma GCC ivdep
-    for (std::int64_t c = team.lane; c < channels; c += team.lanes) sum[c] = 0;
-    for (std::int64_t row = sample * area; row < (sample + 1) * area; ++row) {
-#pragma GCC ivdep
-      for (std::int64_t c = team.lane; c < channels; c += team.lanes) {
-        const std::int64_t i = row * channels + c;
-        const float value = x[i];
-        sum[c] += kProducts ? value * static_cast<float>(dy[i]) : value;
-      }
+  bool aligned() const { return aligned_for_packs<kWidth>(x, kProducts ? dy : x); }
+
+  template <int kMost, class Count>
+  HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
+    const std::int64_t sample = quotient(block, parts), part = block - sample * parts;
+    float sum[kMost];
+    for (int k = 0; k < count; ++k) sum[k] = 0;
+    using X = decltype(read(x, count));
+    struct Row {
+      X x, dy;
+    };
+    const auto load = [&](std::int64_t row) {
+      const std::int64_t place = (sample * area + row) * channels + c;
+      return Row{read(x + place, count), read((kProducts ? dy : x) + place, count)};
+    };
+    for_rows<8>(area * part / parts, area * (part + 1) / parts, count, load,
+                [&](std::int64_t, const Row& row) {
+                  for_columns(
+                      count, [&](int k) { sum[k] += kProducts ? row.x[k] * row.dy[k] : row.x[k]; });
+                });
+    if (parts == 1) {
+      write(to + block * channels + c, count, [&](int k) { return share * sum[k]; });
+    } else {
+      write(partial + block * channels + c, count, [&](int k) { return sum[k]; });
     }
-#pragma GCC ivdep
-    for (std::int64_t c = team.lane; c < channels; c += team.lanes)
-      to[sample * channels + c] = share * sum[c];
   }
 };
 
-/// y = x * factor [+ share * term], with a factor and a term for each sample and channel.
+/// to[sample] = share * the sum of the sample's parts.
+template <class T>
+struct AddParts {
+  const float* partial;
+  T* to;
+  std::int64_t channels, parts;
+  float share;
+  HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t sample = quotient(i, channels), c = i - sample * channels;
+    float sum = 0;
+    for (std::int64_t part = 0; part < parts; ++part)
+      sum += partial[(sample * parts + part) * channels + c];
+    to[i] = share * sum;
+  }
+};
+
+/// y = x * factor [+ share * term], with a factor and a term for each sample and channel. A block
+/// is a pixel.
 template <class T, bool kTerm>
 struct Scale {
+  static constexpr int kWidth = 16 / sizeof(T);
   const T *x, *factors, *terms;
   T* y;
   std::int64_t area, channels;
   float share;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const std::int64_t sample = row / area * channels;
-#pragma GCC ivdep
-    for (std::int64_t c = team.lane; c < channels; c += team.lanes) {
-      const std::int64_t i = row * channels + c;
-      const float value = static_cast<float>(x[i]) * static_cast<float>(factors[sample + c]);
-      y[i] = kTerm ? value + share * static_cast<float>(terms[sample + c]) : value;
-    }
+  bool aligned() const {
+    return aligned_for_packs<kWidth>(x, factors, kTerm ? terms : x, static_cast<const T*>(y));
+  }
+
+  template <int kMost, class Count>
+  HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
+    const std::int64_t place = block * channels + c, own = quotient(block, area) * channels + c;
+    const auto value = read(x + place, count), factor = read(factors + own, count);
+    const auto term = read((kTerm ? terms : factors) + own, count);
+    write(y + place, count, [&](int k) {
+      const float product = value[k] * factor[k];
+      return kTerm ? product + share * term[k] : product;
+    });
   }
 };
 
@@ -86,8 +120,10 @@ class SqueezeExcitationLayer : public Layer {
     means_place_ = setup.save(bytes);
     factors_place_ = setup.save(bytes);
     terms_place_ = bytes;
-    sums_place_ = 2 * bytes;
-    gate_place_ = sums_place_ + Arena::aligned(means_.count() * sizeof(float));
+    partial_place_ = 2 * bytes;
+    parts_ = parts_of(area_, means_.count(), setup.device.traits().lanes);
+    gate_place_ = partial_place_;
+    if (parts_ > 1) gate_place_ += Arena::aligned(means_.count() * parts_ * sizeof(float));
     setup.scratch(gate_place_ + gate_.scratch_bytes());
     setup.layers.push_back({.name = setup.name.empty() ? "scale" : setup.name + "/scale",
                             .kind = "scale",
@@ -99,27 +135,23 @@ class SqueezeExcitationLayer : public Layer {
   void forward(LayerCall& call, View x, View y) override {
     dispatch(x.type, [&]<class T>(T*) {
       const Places<T> at(*this, call);
-      each_row(*call.stream, means_[0], area_ * means_[3],
-               SumPixels<T, false>{x.as<T>(), nullptr, at.sums, at.means.template as<T>(), area_,
-                                   means_[3], 1 / static_cast<float>(area_)});
+      sum_pixels<T, false>(call, x, {}, at, at.means, 1 / static_cast<float>(area_));
       gate_.forward(at.inner, at.means, at.factors);
-      each_row(*call.stream, means_[0] * area_, means_[3],
-               Scale<T, false>{x.as<T>(), at.factors.template as<T>(), nullptr, y.as<T>(), area_,
-                               means_[3], 0});
+      each_block(*call.stream, means_[0] * area_, means_[3], 1,
+                 Scale<T, false>{x.as<T>(), at.factors.template as<T>(), nullptr, y.as<T>(), area_,
+                                 means_[3], 0});
     });
   }
 
   void backward(LayerCall& call, View x, View, View dy, View dx) override {
     dispatch(x.type, [&]<class T>(T*) {
       const Places<T> at(*this, call);
-      each_row(*call.stream, means_[0], area_ * means_[3],
-               SumPixels<T, true>{x.as<T>(), dy.as<T>(), at.sums, at.slopes.template as<T>(), area_,
-                                  means_[3], 1});
+      sum_pixels<T, true>(call, x, dy, at, at.slopes, 1);
       gate_.backward(at.inner, at.means, at.factors, at.slopes, dx ? at.terms : View{});
       if (!dx) return;
-      each_row(*call.stream, means_[0] * area_, means_[3],
-               Scale<T, true>{dy.as<T>(), at.factors.template as<T>(), at.terms.template as<T>(),
-                              dx.as<T>(), area_, means_[3], 1 / static_cast<float>(area_)});
+      each_block(*call.stream, means_[0] * area_, means_[3], 1,
+                 Scale<T, true>{dy.as<T>(), at.factors.template as<T>(), at.terms.template as<T>(),
+                                dx.as<T>(), area_, means_[3], 1 / static_cast<float>(area_)});
     });
   }
 
@@ -127,7 +159,7 @@ class SqueezeExcitationLayer : public Layer {
   std::string implementation() const override { return "squeeze_excitation"; }
 
  private:
-  /// The memory of one call: the means and the factors, the gradients of both, fp32 sums.
+  /// The memory of one call: the means and the factors, the gradients of both, sums of parts.
   template <class T>
   struct Places {
     Places(const SqueezeExcitationLayer& layer, const LayerCall& call)
@@ -136,22 +168,36 @@ class SqueezeExcitationLayer : public Layer {
           factors(layer.view<T>(call.saved + layer.factors_place_)),
           slopes(layer.view<T>(call.scratch)),
           terms(layer.view<T>(call.scratch + layer.terms_place_)),
-          sums(reinterpret_cast<float*>(call.scratch + layer.sums_place_)) {
+          partial(reinterpret_cast<float*>(call.scratch + layer.partial_place_)) {
       inner.scratch += layer.gate_place_;
     }
     LayerCall inner;
     View means, factors, slopes, terms;
-    float* sums;
+    float* partial;
   };
   template <class T>
   View view(std::byte* data) const {
     return {data, means_, type_of<T>};
   }
+  /// Parts of a sample, of at least 16 pixels: enough for all lanes.
+  static std::int64_t parts_of(std::int64_t area, std::int64_t sums, std::int64_t lanes) {
+    return std::clamp<std::int64_t>(lanes / sums, 1, std::max<std::int64_t>(area / 16, 1));
+  }
+  template <class T, bool kProducts>
+  void sum_pixels(LayerCall& call, View x, View dy, const Places<T>& at, View to,
+                  float share) const {
+    each_block(*call.stream, means_[0] * parts_, means_[3], area_ / parts_,
+               SumPixels<T, kProducts>{x.as<T>(), kProducts ? dy.as<T>() : nullptr, at.partial,
+                                       to.as<T>(), area_, means_[3], parts_, share});
+    if (parts_ == 1) return;
+    each(*call.stream, means_.count(),
+         AddParts<T>{at.partial, to.as<T>(), means_[3], parts_, share});
+  }
 
   Part gate_;
   Shape means_;
-  std::int64_t area_ = 0;
-  std::size_t means_place_ = 0, factors_place_ = 0, terms_place_ = 0, sums_place_ = 0,
+  std::int64_t area_ = 0, parts_ = 1;
+  std::size_t means_place_ = 0, factors_place_ = 0, terms_place_ = 0, partial_place_ = 0,
               gate_place_ = 0;
 };
 

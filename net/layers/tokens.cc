@@ -10,34 +10,59 @@
 namespace lockstep {
 namespace {
 
-/// Sequences of `length` + 1 elements y from x and a first one. Backward: dx from dy.
+/// Sequences of `length` + 1 elements y from x and a first one. Backward: dx from dy. A block is a
+/// row of `to`.
 template <class T, bool kBackward>
 struct Prepend {
+  static constexpr int kWidth = 16 / sizeof(T);
   const T* from;
   const float* first;
   T* to;
   std::int64_t length, channels;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const std::int64_t sample = row / length, place = row % length;
-    const T* source = from + (kBackward ? sample * (length + 1) + place + 1 : row) * channels;
-    T* target = to + (kBackward ? row : sample * (length + 1) + place + 1) * channels;
-    for (std::int64_t c = team.lane; c < channels; c += team.lanes) {
-      target[c] = source[c];
-      if (!kBackward && place == 0) target[c - channels] = first[c];
+  bool aligned() const {
+    return aligned_for_packs<kWidth>(from, static_cast<const T*>(to)) &&
+           aligned_for_packs<kWidth>(kBackward ? static_cast<const float*>(nullptr) : first);
+  }
+
+  template <int kMost, class Count>
+  HOST_DEVICE void operator()(std::int64_t row, std::int64_t c, Count count) const {
+    T* const target = to + row * channels + c;
+    if constexpr (kBackward) {
+      const std::int64_t source = row + quotient(row, length) + 1;
+      const auto value = read(from + source * channels + c, count);
+      write(target, count, [&](int k) { return value[k]; });
+    } else {
+      const std::int64_t sample = quotient(row, length + 1);
+      if (row == sample * (length + 1)) {
+        const auto value = read(first + c, count);
+        write(target, count, [&](int k) { return value[k]; });
+      } else {
+        const auto value = read(from + (row - sample - 1) * channels + c, count);
+        write(target, count, [&](int k) { return value[k]; });
+      }
     }
   }
 };
 
-/// y = x + a value for each element of a sample.
+/// y = x + a value for each element of a sample. A block is a token.
 template <class T>
 struct Add {
+  static constexpr int kWidth = 16 / sizeof(T);
   const T* x;
   const float* values;
   T* y;
-  std::int64_t row;
-  HOST_DEVICE void operator()(std::int64_t i) const {
-    y[i] = static_cast<float>(x[i]) + values[i % row];
+  std::int64_t length, channels;
+  bool aligned() const {
+    return aligned_for_packs<kWidth>(x, static_cast<const T*>(y)) &&
+           aligned_for_packs<kWidth>(values);
+  }
+
+  template <int kMost, class Count>
+  HOST_DEVICE void operator()(std::int64_t row, std::int64_t c, Count count) const {
+    const std::int64_t token = row - quotient(row, length) * length;
+    const auto own = read(x + row * channels + c, count);
+    const auto more = read(values + token * channels + c, count);
+    write(y + row * channels + c, count, [&](int k) { return own[k] + more[k]; });
   }
 };
 
@@ -78,8 +103,8 @@ class ClassTokenLayer : public Layer {
   }
   void forward(LayerCall& call, View x, View y) override {
     dispatch(x.type, [&]<class T>(T*) {
-      each_row(
-          *call.stream, x.shape[0] * length_, channels_,
+      each_block(
+          *call.stream, y.shape[0] * y.shape[1], channels_, 1,
           Prepend<T, false>{x.as<T>(), call.weights[0].as<float>(), y.as<T>(), length_, channels_});
     });
   }
@@ -88,8 +113,8 @@ class ClassTokenLayer : public Layer {
       each(*call.stream, channels_,
            SumSamples<T>{dy.as<T>(), call.gradients[0].as<float>(), dy.shape[0], dy.shape.row()});
       if (!dx) return;
-      each_row(*call.stream, dx.shape[0] * length_, channels_,
-               Prepend<T, true>{dy.as<T>(), nullptr, dx.as<T>(), length_, channels_});
+      each_block(*call.stream, dx.shape[0] * length_, channels_, 1,
+                 Prepend<T, true>{dy.as<T>(), nullptr, dx.as<T>(), length_, channels_});
     });
   }
   bool keeps_dy() const override { return true; }
@@ -110,8 +135,10 @@ class PositionEmbeddingLayer : public Layer {
   }
   void forward(LayerCall& call, View x, View y) override {
     dispatch(x.type, [&]<class T>(T*) {
-      each(*call.stream, x.count(),
-           Add<T>{x.as<T>(), call.weights[0].as<float>(), y.as<T>(), x.shape.row()});
+      const std::int64_t channels = x.shape.back();
+      each_block(*call.stream, x.count() / channels, channels, 1,
+                 Add<T>{x.as<T>(), call.weights[0].as<float>(), y.as<T>(), x.shape.row() / channels,
+                        channels});
     });
   }
   void backward(LayerCall& call, View, View, View dy, View dx) override {

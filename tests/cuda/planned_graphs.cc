@@ -43,8 +43,11 @@ constexpr const char* kA100 =
 class PlanningDevice : public Device {
  public:
   explicit PlanningDevice(const Cudnn& library) : planner({&library}, "paper") {
-    traits_ = {
-        .description = "paper", .memory_is_host = false, .batches_products = true, .run_ahead = 4};
+    traits_ = {.description = "paper",
+               .memory_is_host = false,
+               .batches_products = true,
+               .lanes = kLanes,
+               .run_ahead = 4};
   }
 
   std::string arithmetic() const override { return "paper"; }
@@ -66,7 +69,7 @@ class PlanningDevice : public Device {
     return make_response_norm(spec);
   }
   std::unique_ptr<ProductPlan> product(const ProductSpec& spec) override {
-    return make_product(spec);
+    return make_product(planner, spec);
   }
 
   /// From now on the plan with the largest workspace wins every race.

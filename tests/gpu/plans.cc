@@ -2,6 +2,7 @@
 // with every kernel of its libraries, on odd shapes and with outputs that begin as NaN.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -12,6 +13,7 @@
 #include "src/device/cuda/cudnn.h"
 #include "src/device/cuda/device.h"
 #include "src/device/cuda/planner.h"
+#include "src/device/cuda/product.h"
 
 namespace lockstep::cuda {
 namespace {
@@ -176,6 +178,55 @@ Convolution convolution(Shape x, Shape w, std::int64_t stride, std::int64_t pad,
   return work;
 }
 
+/// Attention's products: the libraries compute all pairs at a time.
+TEST(Plans, ProductsMatchTheRowWiseKernel) {
+  const auto device = make_cuda_device({});
+  const auto stream = device->stream();
+  constexpr std::int64_t kCount = 6;
+  for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
+    for (const Type result : {type, Type::f32}) {
+      for (const int transposed : {0, 1, 2}) {
+        for (const auto& [rows, columns, inner] :
+             {std::array{200, 200, 64}, {200, 64, 200}, {13, 7, 5}}) {
+          const ProductSpec spec{.type = type,
+                                 .result = result,
+                                 .count = kCount,
+                                 .rows = rows,
+                                 .columns = columns,
+                                 .inner = inner,
+                                 .transposed_a = transposed == 1,
+                                 .transposed_b = transposed == 2};
+          Tensor a(*device, kCount * rows * inner, type),
+              b(*device, kCount * inner * columns, type);
+          a.fill(1), b.fill(2);
+          const auto product_by = [&](ProductPlan& plan) {
+            Tensor c(*device, kCount * rows * columns, result),
+                scratch(*device, static_cast<std::int64_t>(plan.scratch_bytes() / 4 + 1),
+                        Type::f32);
+            c.poison(), scratch.poison();
+            plan.run(*stream, {a.data(), {kCount * rows * inner}, type},
+                     {b.data(), {kCount * inner * columns}, type},
+                     {c.data(), {kCount * rows * columns}, result}, scratch.data());
+            stream->synchronize();
+            return c.values();
+          };
+          const auto plan = device->product(spec);
+          SCOPED_TRACE(testing::Message()
+                       << name_of(type) << " " << name_of(result) << " " << transposed << " "
+                       << rows << " by " << plan->implementation());
+          const Values found = product_by(*plan), wanted = product_by(*make_row_product(spec));
+          double worst = 0;
+          for (std::size_t i = 0; i < found.size(); ++i) {
+            const double error = std::abs(found[i] - wanted[i]) / static_cast<double>(inner);
+            worst = error <= worst ? worst : error;
+          }
+          EXPECT_LT(worst, tolerance(result, false));
+        }
+      }
+    }
+  }
+}
+
 TEST(Plans, MatchDouble) {
   const auto device = make_cuda_device({});
   for (const bool tf32 : {false, true}) {
@@ -188,6 +239,8 @@ TEST(Plans, MatchDouble) {
                                convolution({2, 8, 8, 16}, {24, 3, 3, 16}, 1, 1, 1),
                                convolution({2, 11, 9, 8}, {16, 3, 3, 8}, 2, 1, 1),
                                convolution({2, 9, 9, 8}, {8, 3, 3, 8}, 1, 2, 2),
+                               convolution({2, 9, 9, 16}, {16, 3, 3, 1}, 1, 1, 1),
+                               convolution({2, 9, 9, 16}, {16, 7, 7, 1}, 2, 3, 1),
                                convolution({5, 1, 1, 33}, {10, 1, 1, 33}, 1, 0, 1),
                                convolution({128, 1, 1, 192}, {10, 1, 1, 192}, 1, 0, 1),
                                convolution({16, 1, 1, 256}, {64, 1, 1, 256}, 1, 0, 1)}) {

@@ -209,7 +209,8 @@ TEST_F(Runs, OnAnAsynchronousDeviceEqualTheCpus) {
   }
   for (const int ahead : {0, 4}) {
     const std::string name = "ahead" + std::to_string(ahead);
-    EXPECT_EQ(run(name, *make_async_device({.guard_pages = ahead > 0, .run_ahead = ahead})),
+    const auto device = make_async_device({.guard_pages = ahead > 0, .run_ahead = ahead});
+    EXPECT_EQ(run(name, *device, 0, "0.01", {"--progress", ahead > 0 ? "poll" : "auto"}),
               kExitSuccess);
     expect_same_runs(name, "cpu");
   }

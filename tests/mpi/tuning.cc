@@ -20,7 +20,8 @@ class TuningDevice : public WrappedDevice {
   explicit TuningDevice(int rank) : rank_(rank) {}
 
   void plan(const std::string& work) {
-    if (tunes_ && tuning_.find(work) == nullptr)
+    const std::string* known = tuning_.find(work);
+    if (tunes_ && (known == nullptr || *known == "gone"))
       tuning_.note(work, fmt::format("rank {}, number {}", rank_, ++measured));
   }
   std::string tuning() const override { return tuning_.text(); }
@@ -111,6 +112,15 @@ TEST(Tuning, AResumedRunKeepsItsOwn) {
   tune(
       comm, third, folder.path, [&] { third.plan("a"); }, theirs);
   EXPECT_EQ(third.tuning(), "lockstep tuning for here\na = rank 0, number 1\n");
+}
+
+TEST(Tuning, AKernelThatIsGoneIsMeasuredAgain) {
+  const Comm comm = world().comm();
+  TuningDevice device(comm.rank());
+  const auto plan = [&] { device.plan("a"), device.plan("b"); };
+  const std::string before = "lockstep tuning for here\na = gone\nb = kept\n";
+  EXPECT_EQ(tune(comm, device, {}, plan, before), comm.rank() == 0 ? 1 : 0);
+  EXPECT_EQ(device.tuning(), "lockstep tuning for here\na = rank 0, number 1\nb = kept\n");
 }
 
 TEST(Tuning, AnErrorOfPlanningIsThrownOnAllRanks) {

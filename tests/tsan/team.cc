@@ -365,7 +365,7 @@ TEST(Team, MultipliesMatricesAsOneThreadDoes) {
   HostStream stream;
   std::vector<float> a = noise<float>({kRows, kInner}, 6), b = noise<float>({kInner, kColumns}, 7);
   const auto plan =
-      cuda::make_product({.count = 1, .rows = kRows, .columns = kColumns, .inner = kInner});
+      cuda::make_row_product({.count = 1, .rows = kRows, .columns = kColumns, .inner = kInner});
   expect_alike(1e-4, [&] {
     std::vector<float> c(kRows * kColumns);
     std::vector<std::byte> scratch(plan->scratch_bytes());

@@ -8,6 +8,7 @@
 #include "net/layers.h"
 #include "src/base/random.h"
 #include "src/device/cuda/affine.h"
+#include "src/device/cuda/product.h"
 #include "tests/support/error_of.h"
 
 namespace lockstep::cuda {
@@ -57,15 +58,18 @@ class LoopPlan : public Plan {
 
   void run(Stream& stream, const Tensors& all, void* workspace) const override {
     for (std::int64_t layer = 0; layer < work_.layers; ++layer) {
-      const auto at = [&](void* data, const Shape& shape) -> void* {
-        return static_cast<std::byte*>(data) + layer * shape.count() * size_of(work_.type);
+      const auto at = [&](void* data, const Shape& shape, Pass writer) -> void* {
+        const Type type = writer == work_.pass ? result() : work_.type;
+        return static_cast<std::byte*>(data) + layer * shape.count() * size_of(type);
       };
-      run_one(stream, {at(all.x, work_.x), at(all.w, work_.w), all.b, at(all.y, work_.y)},
+      run_one(stream,
+              {at(all.x, work_.x, Pass::backward_data), at(all.w, work_.w, Pass::backward_weights),
+               all.b, at(all.y, work_.y, Pass::forward)},
               workspace);
     }
   }
   void run_one(Stream& stream, const Tensors& t, void* workspace) const {
-    stream.enqueue([c = work_, t, workspace] {
+    stream.enqueue([c = work_, result = result(), t, workspace] {
       std::memset(workspace, 0xff, kWorkspace);
       Values x(c.x.count()), w(c.w.count()), y(c.y.count());
       if (c.pass != Pass::backward_data) x = read(t.x, c.x, c.type);
@@ -83,9 +87,9 @@ class LoopPlan : public Plan {
       if (c.relu) {
         for (double& value : y) value = std::max(value, 0.0);
       }
-      if (c.pass == Pass::forward) write(y, t.y, c.type);
-      if (c.pass == Pass::backward_data) write(x, t.x, c.type);
-      if (c.pass == Pass::backward_weights) write(w, t.w, c.type);
+      if (c.pass == Pass::forward) write(y, t.y, result);
+      if (c.pass == Pass::backward_data) write(x, t.x, result);
+      if (c.pass == Pass::backward_weights) write(w, t.w, result);
     });
   }
   std::size_t workspace_bytes() const override { return kWorkspace; }
@@ -94,6 +98,8 @@ class LoopPlan : public Plan {
   static constexpr std::size_t kWorkspace = 777;
 
  private:
+  Type result() const { return work_.fp32_result ? Type::f32 : work_.type; }
+
   Convolution work_;
   std::string name_;
 };
@@ -303,6 +309,47 @@ TEST(CudaAffine, StackedLayersAreThoseOfOneLayerEach) {
   }
 }
 
+TEST(CudaAffine, ProductsArePassesOfLayers) {
+  constexpr std::int64_t kCount = 3, kRows = 5, kColumns = 7, kInner = 4;
+  for (const Type type : {Type::f32, Type::bf16}) {
+    for (const Type result : {Type::f32, type}) {
+      for (const int transposed : {0, 1, 2, 3}) {
+        SCOPED_TRACE(testing::Message() << name_of(type) << name_of(result) << transposed);
+        const ProductSpec spec{.type = type,
+                               .result = result,
+                               .count = kCount,
+                               .rows = kRows,
+                               .columns = kColumns,
+                               .inner = kInner,
+                               .transposed_a = transposed % 2 == 1,
+                               .transposed_b = transposed > 1};
+        const auto product_by = [&](ProductPlan& plan) {
+          const Shape a{kCount * kRows * kInner}, b{kCount * kInner * kColumns},
+              c{kCount * kRows * kColumns};
+          std::vector<std::byte> as(a.count() * size_of(type)), bs(b.count() * size_of(type)),
+              cs(c.count() * size_of(result)), scratch(plan.scratch_bytes());
+          const auto fill = [&](std::vector<std::byte>& to, const Shape& shape) {
+            Values values(shape.count());
+            for (std::size_t i = 0; i < values.size(); ++i)
+              values[i] = static_cast<double>(i * 7 % 33) / 16 - 1;
+            write(values, to.data(), type);
+          };
+          fill(as, a), fill(bs, b);
+          HostStream stream;
+          plan.run(stream, {as.data(), a, type}, {bs.data(), b, type}, {cs.data(), c, result},
+                   scratch.data());
+          return read(cs.data(), c, result);
+        };
+        const LoopLibrary library(1, true, "loop", /*stacks=*/true);
+        Planner planner({&library}, "nothing");
+        const auto plan = make_product(planner, spec);
+        EXPECT_EQ(plan->implementation(), transposed == 3 ? "rows" : "loop0");
+        EXPECT_EQ(product_by(*plan), product_by(*make_row_product(spec)));
+      }
+    }
+  }
+}
+
 TEST(CudaAffine, UnsupportedWorkIsRefused) {
   const LoopLibrary library(0);
   Planner planner({&library}, "nothing");
@@ -376,6 +423,9 @@ TEST(Planner, ChoosesTheFirstTheTunedOrTheFastest) {
   EXPECT_EQ(tuned.choose(work)->name(), "other1");
   tuned.tuning().note(work.text(), "loop9");
   EXPECT_TRUE(mentions(error_of([&] { tuned.choose(work); }), {"loop9 is not offered"}));
+  tuned.set_race([](const Convolution&, const Plans&) { return std::size_t{1}; });
+  EXPECT_EQ(tuned.choose(work)->name(), "loop1");
+  EXPECT_EQ(*tuned.tuning().find(work.text()), "loop1");
 }
 
 }  // namespace

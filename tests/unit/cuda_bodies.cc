@@ -112,7 +112,7 @@ TEST(CudaBodies, ProductsMatchTheCpu) {
       cpu->run(one, a.view, b.view, c.view, scratch.data());
       on_streams([&](Stream& stream) {
         Tensor own({2, 5, 33}, Type::f32);
-        make_product(spec)->run(stream, a.view, b.view, own.view, nullptr);
+        make_row_product(spec)->run(stream, a.view, b.view, own.view, nullptr);
         EXPECT_LT(distance(own.values(), c.values()), 1e-6) << transposed;
       });
     }

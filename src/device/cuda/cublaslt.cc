@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <numeric>
 
 #include "src/base/check.h"
 
@@ -19,7 +20,7 @@ namespace {
 
 /// A larger workspace would dominate the convolutions' scratch.
 constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;
-constexpr std::uint32_t kAlignment = 16;
+constexpr std::uint32_t kAlignment = 16;  // of each tensor
 
 /// The library, opened at the first call and never closed. It is not linked, because its
 /// constructors would take a tenth of a second in every process, even without a GPU.
@@ -92,8 +93,10 @@ struct Product {
     check(lt().MatmulDescCreate(
               &desc.handle, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
           "cublasLtMatmulDescCreate");
-    const auto make = [&](Layout& layout, std::int64_t rows, std::int64_t columns) {
-      check(lt().MatrixLayoutCreate(&layout.handle, type, static_cast<std::uint64_t>(columns),
+    const cudaDataType_t result = c.fp32_result ? CUDA_R_32F : type;
+    const auto make = [&](Layout& layout, cudaDataType_t of, std::int64_t rows,
+                          std::int64_t columns) {
+      check(lt().MatrixLayoutCreate(&layout.handle, of, static_cast<std::uint64_t>(columns),
                                     static_cast<std::uint64_t>(rows), columns),
             "cublasLtMatrixLayoutCreate");
       if (c.layers == 1) return;
@@ -103,9 +106,13 @@ struct Product {
     const std::int64_t batch = c.x[0], in = c.x[3], out = c.y[3];
     const bool forward = pass == Pass::forward, weights = pass == Pass::backward_weights;
     // Row-major, rows x columns.
-    make(a, weights ? batch : out, in);
-    make(b, batch, forward ? in : out);
-    make(d, weights ? out : batch, forward ? out : in);
+    make(a, type, weights ? batch : out, in);
+    make(b, type, batch, forward ? in : out);
+    make(d, result, weights ? out : batch, forward ? out : in);
+    if (c.layers > 1) {
+      for (const std::int64_t elements : {c.x.count(), c.w.count(), c.y.count()})
+        alignment = std::gcd(alignment, static_cast<std::uint32_t>(elements * size_of(c.type)));
+    }
     if (forward) set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
     if (weights) set(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_T);
     if (!c.bias && !c.relu) return;
@@ -131,6 +138,7 @@ struct Product {
 
   Pass pass;
   bool bias = false;
+  std::uint32_t alignment = kAlignment;  ///< bytes, of the matrices of all layers
   Owned<cublasLtMatmulDesc_t, &Functions::MatmulDescDestroy> desc;
   Layout a, b, d;
 };
@@ -215,7 +223,7 @@ Plans Cublaslt::plans(const Convolution& work, std::size_t most) const {
   for (const auto attribute :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-    prefer(attribute, kAlignment);
+    prefer(attribute, product->alignment);
   }
   // Partial sums in separate memory, which is deterministic, and in fp32, not in y's type.
   if (numerics_.deterministic || work.type != Type::f32) {

@@ -108,7 +108,7 @@ struct Cudnn::Body {
   /// A graph with its engines found and filtered; null: there are none. Engines with a workspace
   /// above kMostWorkspace are left out.
   std::shared_ptr<graph::Graph> found(const Convolution& c) const {
-    if (c.layers > 1) return nullptr;
+    if (c.layers > 1 || c.fp32_result) return nullptr;
     auto g = std::make_shared<graph::Graph>();
     describe(*g, c);
     if (handle == nullptr) g->set_device_properties(properties);

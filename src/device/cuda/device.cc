@@ -190,7 +190,7 @@ class CudaDevice final : public Device {
     return cuda::make_response_norm(spec);
   }
   std::unique_ptr<ProductPlan> product(const ProductSpec& spec) override {
-    return cuda::make_product(spec);
+    return cuda::make_product(*planner_, spec);
   }
 
  private:

@@ -34,6 +34,8 @@ struct Convolution {
   std::int64_t layers = 1;
   /// Numerics::tf32 for this work.
   bool tf32 = false;
+  /// The pass writes fp32, whatever `type`.
+  bool fp32_result = false;
 
   /// Whether this is a dense layer.
   bool dense() const;

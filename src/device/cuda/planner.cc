@@ -27,11 +27,11 @@ bool Convolution::dense() const {
 std::string Convolution::text() const {
   const char* const passes[] = {"forward", "backward_data", "backward_weights"};
   const auto pair = [](const auto& p) { return fmt::format("{}x{}", p[0], p[1]); };
-  return fmt::format("{} {} {} {} {} stride {} pad {} dilation {}{}{}{}{}",
-                     passes[static_cast<int>(pass)], name_of(type), x.text(), w.text(), y.text(),
-                     pair(stride), pair(pad), pair(dilation), bias ? " bias" : "",
-                     relu ? " relu" : "", tf32 ? " tf32" : "",
-                     layers > 1 ? fmt::format(" layers {}", layers) : "");
+  return fmt::format(
+      "{} {} {} {} {} stride {} pad {} dilation {}{}{}{}{}{}", passes[static_cast<int>(pass)],
+      name_of(type), x.text(), w.text(), y.text(), pair(stride), pair(pad), pair(dilation),
+      bias ? " bias" : "", relu ? " relu" : "", tf32 ? " tf32" : "",
+      layers > 1 ? fmt::format(" layers {}", layers) : "", fp32_result ? " fp32_result" : "");
 }
 
 std::shared_ptr<const Plan> Library::plan(const Convolution& work, std::string_view name) const {
@@ -50,7 +50,7 @@ std::shared_ptr<const Plan> Planner::choose(const Convolution& work) {
     for (const Library* library : libraries_) {
       if (auto plan = library->plan(work, *name)) return plan;
     }
-    fail("the tuned plan {} is not offered for {}; tune again", *name, text);
+    require(race_ != nullptr, "the tuned plan {} is not offered for {}; tune again", *name, text);
   }
   Plans plans;
   for (const Library* library : libraries_) {

@@ -1,6 +1,6 @@
 // The choice among the plans of libraries. If the tuning contains the work, its plan is used. Else,
-// while tuning is on, a race decides. Else the first library that supports the work decides, by its
-// own heuristic.
+// while tuning is on, a race decides, also if no library offers the tuning's plan any more. Else
+// the first library that supports the work decides, by its own heuristic.
 #pragma once
 
 #include <functional>
@@ -22,11 +22,13 @@ class Planner {
   /// The libraries must outlive the plans. `device`: its name, and settings that affect the choice.
   Planner(std::vector<const Library*> libraries, const std::string& device);
 
-  /// null: no library supports the work. Throws Error if no library offers the tuning's plan.
+  /// null: no library supports the work. Throws Error if no library offers the tuning's plan and
+  /// there is no race.
   std::shared_ptr<const Plan> choose(const Convolution& work);
 
   Tuning& tuning() { return tuning_; }
-  /// From now on `race` decides about work that the tuning lacks, and the tuning gets the result.
+  /// From now on `race` decides about work that the tuning lacks or whose plan is gone, and the
+  /// tuning gets the result.
   /// Empty: ends this.
   void set_race(Race race) { race_ = std::move(race); }
 

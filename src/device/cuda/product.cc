@@ -1,7 +1,16 @@
-// A warp computes a row of c, each lane every 32nd element. It reads b from the caches. That is far
-// from a library's speed, and serves products that are a small part of a network.
+// A product is a pass of dense layers, one for each pair of matrices, so that libraries compute all
+// pairs at a time:
+//
+//   c = a b^T     forward             x = a, w = b, y = c
+//   c = a b       backward_data       y = a, w = b, x = c
+//   c = a^T b     backward_weights    y = a, x = b, w = c
+//
+// Else a warp computes a row of c, each lane every 32nd element, with b from the caches. That is
+// far from a library's speed.
 
 #include "src/device/cuda/product.h"
+
+#include <utility>
 
 #include "src/device/each.h"
 
@@ -50,10 +59,61 @@ class RowProduct : public ProductPlan {
   ProductSpec spec_;
 };
 
+class LibraryProduct : public ProductPlan {
+ public:
+  LibraryProduct(Pass pass, std::shared_ptr<const Plan> plan)
+      : pass_(pass), plan_(std::move(plan)) {}
+
+  void run(Stream& stream, View a, View b, View c, void* scratch) override {
+    Tensors tensors{a.data, b.data, nullptr, c.data};
+    if (pass_ == Pass::backward_data) tensors = {c.data, b.data, nullptr, a.data};
+    if (pass_ == Pass::backward_weights) tensors = {b.data, c.data, nullptr, a.data};
+    plan_->run(stream, tensors, scratch);
+  }
+  std::size_t scratch_bytes() const override { return plan_->workspace_bytes(); }
+  std::string implementation() const override { return plan_->name(); }
+
+ private:
+  Pass pass_;
+  std::shared_ptr<const Plan> plan_;
+};
+
+/// The pass of dense layers that is the product. Not both of its factors are transposed.
+Convolution as_dense_layers(const ProductSpec& spec) {
+  Convolution work;
+  work.pass = spec.transposed_a   ? Pass::backward_weights
+              : spec.transposed_b ? Pass::forward
+                                  : Pass::backward_data;
+  work.type = spec.type;
+  work.fp32_result = spec.result != spec.type;
+  work.layers = spec.count;
+  const auto matrix = [](std::int64_t rows, std::int64_t columns) {
+    return Shape{rows, 1, 1, columns};
+  };
+  const Shape a = spec.transposed_a ? matrix(spec.inner, spec.rows) : matrix(spec.rows, spec.inner),
+              b = spec.transposed_b ? matrix(spec.columns, spec.inner)
+                                    : matrix(spec.inner, spec.columns),
+              c = matrix(spec.rows, spec.columns);
+  if (work.pass == Pass::forward) work.x = a, work.w = b, work.y = c;
+  if (work.pass == Pass::backward_data) work.y = a, work.w = b, work.x = c;
+  if (work.pass == Pass::backward_weights) work.y = a, work.x = b, work.w = c;
+  return work;
+}
+
 }  // namespace
 
-std::unique_ptr<ProductPlan> make_product(const ProductSpec& spec) {
+std::unique_ptr<ProductPlan> make_row_product(const ProductSpec& spec) {
   return std::make_unique<RowProduct>(spec);
+}
+
+std::unique_ptr<ProductPlan> make_product(Planner& planner, const ProductSpec& spec) {
+  const bool planned = spec.result == spec.type || spec.result == Type::f32;
+  if (planned && !(spec.transposed_a && spec.transposed_b)) {
+    const Convolution work = as_dense_layers(spec);
+    if (auto plan = planner.choose(work))
+      return std::make_unique<LibraryProduct>(work.pass, std::move(plan));
+  }
+  return make_row_product(spec);
 }
 
 }  // namespace lockstep::cuda

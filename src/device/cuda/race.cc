@@ -65,10 +65,13 @@ void* RaceTrack::numbers(Room& room, std::int64_t count, Type type) {
 }
 
 std::size_t RaceTrack::winner(const Convolution& work, const Plans& plans) {
-  const Tensors tensors{numbers(x_, work.layers * work.x.count(), work.type),
-                        numbers(w_, work.layers * work.w.count(), work.type),
-                        numbers(b_, work.w[0], work.type),
-                        numbers(y_, work.layers * work.y.count(), work.type)};
+  const auto tensor = [&](Room& room, const Shape& shape, Pass writer) {
+    const bool wide = work.fp32_result && work.pass == writer;
+    return numbers(room, work.layers * shape.count(), wide ? Type::f32 : work.type);
+  };
+  const Tensors tensors{tensor(x_, work.x, Pass::backward_data),
+                        tensor(w_, work.w, Pass::backward_weights),
+                        numbers(b_, work.w[0], work.type), tensor(y_, work.y, Pass::forward)};
   stream_->synchronize();
   std::size_t winner = 0;
   float best = std::numeric_limits<float>::infinity();
