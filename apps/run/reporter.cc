@@ -244,11 +244,4 @@ void Reporter::record(const char* status, std::int64_t step, double seconds,
   attempt([&] { record_files_.write(record_); }, ignored);
 }
 
-void Reporter::failed() {
-  try {
-    record("failed", record_.step, record_.train_seconds, record_.progress);
-  } catch (const Error&) {  // another run has the folder
-  }
-}
-
 }  // namespace lockstep

@@ -53,7 +53,6 @@ class Reporter {
                const RunProgress& progress);
   /// Replaces summary.json of the run's folder. `seconds`: only of training.
   void record(const char* status, std::int64_t step, double seconds, const RunProgress& progress);
-  void failed();  ///< the same after an error: only the status is new
 
  private:
   std::string step_text(std::int64_t step) const;
