@@ -156,12 +156,19 @@ struct RunFolderOptions {
   }
 };
 
+/// --find-lr: a learning-rate range test instead of a run (apps/run/find_lr.h).
+struct RangeTestOptions {
+  std::int64_t steps = 0;  ///< 0: a run
+  std::string file;        ///< for the points; empty: none
+};
+
 struct Options : StepOptions {
   std::string program;  ///< "train_cifar"
   std::string command;  ///< as a shell reads it
   RunFolderOptions run;
   ReportOptions reports;
   CheckpointOptions checkpoints;
+  RangeTestOptions find_lr;
 
   bool check = false;
   bool list = false;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "apps/run/best_checkpoint.h"
+#include "apps/run/find_lr.h"
 #include "apps/run/model_table.h"
 #include "apps/run/provenance.h"
 #include "apps/run/run_folders.h"
@@ -166,6 +167,12 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunFolder
   }
   const LoopParts parts{setup,    step,  *loader,        evaluation,
                         reporter, saver, stop_requested, timeline};
+  if (options.find_lr.steps > 0) {
+    return setup.world.abort_all_on_error([&] {
+      find_learning_rate(parts);
+      return static_cast<int>(kExitSuccess);
+    });
+  }
   const FailureRecord failure(options, setup.plan.run);
   const OnFailure on_failure([&](const std::string& line) { failure.write(line); });
   return setup.world.abort_all_on_error([&] {
