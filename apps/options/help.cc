@@ -18,6 +18,7 @@ constexpr std::size_t kColumns = 99, kText = 32;  // of a help; the column at wh
 /// Examples of options that need more than a default or a first name.
 constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"--batch", "--batch 64"},
+    {"--find-lr", "--find-lr 100"},
     {"--group", "--group 'conv*/biases:lr=0.1,weight-decay=0'"},
     {"--help", "--help momentum"},
     {"--hue", "--hue 0.1"},

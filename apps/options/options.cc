@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "apps/options/command_line.h"
@@ -59,6 +60,11 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
   o.checkpoints.declare(rows);
   rows.group("Instead of training");
   rows.flag("--check", o.check, "Setup and all checks without training");
+  rows.optional_number("--find-lr", o.find_lr.steps, Bounds::at_least(20, 1000000),
+                       "Steps of a learning-rate range test, such as 100\n"
+                       "The rate rises from 1e-6 to 10. A table shows the loss, and a suggestion "
+                       "follows. The points are in runs/find-lr, or in --log-dir.")
+      .only_if([] { return false; });
   rows.flag("--list", o.list,
             "Names of models, data sets, optimizers, schedules, reducers and more")
       .common();
@@ -126,6 +132,29 @@ void settle_folder(RunFolderOptions& run, OptionRows& rows) {
   } else {
     run.none = false;
   }
+}
+
+/// --find-lr trains for its steps and keeps only its file.
+void settle_range_test(Options& o) {
+  if (o.find_lr.steps == 0) return;
+  const std::string& how = o.checkpoints.resume;
+  if (how != "auto" && how != "never")
+    fail_usage("--find-lr does not resume {}. Pass --init to begin with its weights.", how);
+  const std::string name =
+      o.run.name.empty() ? o.program + "-" + o.model.name
+                         : std::filesystem::path(o.run.name).lexically_normal().filename().string();
+  if (!o.reports.log_dir.empty())
+    o.find_lr.file = o.reports.log_dir + "/find-lr.json";
+  else if (!o.run.none)
+    o.find_lr.file = "runs/find-lr/" + (name.empty() ? "run" : name) + ".json";
+  o.schedule.steps = o.find_lr.steps;
+  o.schedule.epochs = 0;
+  o.run.name.clear();
+  o.run.fresh = false;
+  o.run.none = true;
+  o.checkpoints.dir.clear();
+  o.reports.log_dir.clear();
+  o.reports.trace.clear();
 }
 
 /// Throws the usage error for options that exclude each other. The error names the option and, from
@@ -235,13 +264,14 @@ std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& pro
   follow_recipe(rows, find(models(), o.model.name).recipe);
   settle_folder(o.run, rows);
   check_together(o, rows);
+  settle_range_test(o);
   o.optimizer.finish(rows);
   make_optimizer(o.optimizer.name, o.optimizer.own);  // throws if its options do not go together
   if (rows.at("--lr").source == OptionRow::Source::initial)
     o.schedule.rate.base = find(optimizers(), o.optimizer.name).rate;
   o.text = config_text(rows);
   o.shaping = shaping_options(rows);
-  o.notes = idle_options(o, rows);
+  if (o.find_lr.steps == 0) o.notes = idle_options(o, rows);
   return options;
 }
 

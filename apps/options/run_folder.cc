@@ -5,10 +5,12 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "apps/run/run_record.h"
+#include "apps/step/run_plan.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/files/file.h"
@@ -61,6 +63,19 @@ std::vector<std::string> differences(const std::string& before, const Options& o
   return result;
 }
 
+/// Why `ranks` ranks cannot resume the run with the batch and the shards of `o`; empty: they can,
+/// or the run was killed before it had a checkpoint.
+std::string other_shape(const fs::path& folder, const Options& o, int ranks) {
+  const auto before = recorded_shape(folder);
+  if (!before) return "";
+  const RunShape shape = shape_of(o, ranks);
+  if (o.schedule.batch_given && shape.global_batch != before->global_batch)
+    return fmt::format("the global batch is {}, not {}", shape.global_batch, before->global_batch);
+  if (!o.schedule.shards_given && before->shards % ranks != 0)
+    return fmt::format("{} ranks cannot share its {} shards evenly", ranks, before->shards);
+  return "";
+}
+
 /// Whether a process certainly trains the run. One of another host may be dead: await_folders().
 bool in_use(const fs::path& folder) {
   return !FolderLock::holder(folder).empty() && !FolderLock::silent_holder(folder);
@@ -96,9 +111,10 @@ bool make(const fs::path& folder, bool& parent) {
 /// Rank 0's choice.
 class Choice {
  public:
-  explicit Choice(const Options& o) : o_(o) {}
+  Choice(const Options& o, int ranks) : o_(o), ranks_(ranks) {}
 
   bool made = false, made_parent = false;  ///< the folder is new, and its parent
+  std::shared_ptr<FolderLock> claim;       ///< of an unnamed run that is resumed
   fs::path folder;                         ///< empty: none, because it would have to be created
   std::vector<std::string> notes;
 
@@ -140,8 +156,10 @@ class Choice {
     for (const auto& [number, path] : runs) {
       const auto before = resume ? options_of(path) : std::nullopt;
       if (!before) continue;
-      const std::vector<std::string> others = differences(*before, o_, true);
-      if (others.empty() && !in_use(path)) {
+      std::vector<std::string> others = differences(*before, o_, true);
+      const std::string shape = others.empty() ? other_shape(path, o_, ranks_) : "";
+      if (!shape.empty()) others.push_back(shape);
+      if (others.empty() && is_free(path)) {
         folder = path;
         return;
       }
@@ -156,6 +174,19 @@ class Choice {
       create();
       if (folder.empty()) return;
     }
+  }
+
+  /// Whether no process trains the run. Claims it, so that another start finds it in use.
+  bool is_free(const fs::path& path) {
+    if (in_use(path)) return false;
+    if (o_.check || o_.summary || FolderLock::silent_holder(path)) return true;
+    try {
+      claim = std::make_shared<FolderLock>(path, "--run");
+    } catch (const Error&) {
+      if (!in_use(path)) throw;
+      return false;  // another start was faster
+    }
+    return true;
   }
 
   /// A run that was killed at once has left only these.
@@ -181,22 +212,24 @@ class Choice {
   }
 
   const Options& o_;
+  int ranks_;
 };
 
 }  // namespace
 
-RunFolder::RunFolder(const Comm& comm, Options& options) {
+RunFolder::RunFolder(const Comm& comm, Options& options) : options_(options) {
   if (!options.keeps_run()) return;
   std::string folder;
   agree(comm, [&] {
     if (comm.rank() != 0) return;
-    Choice choice(options);
+    Choice choice(options, comm.size());
     choice.choose();
     folder = choice.folder.lexically_normal().string();
     // As --run reads it: a name without a slash is one in runs/.
     if (!folder.empty() && folder.find('/') == folder.npos) folder = "./" + folder;
     if (choice.made) made_ = folder;
     made_parent_ = choice.made && choice.made_parent;
+    options.run.claim = choice.claim;
     if (choice.made)
       options.notes.insert(options.notes.end(), choice.notes.begin(), choice.notes.end());
   });
@@ -207,6 +240,7 @@ RunFolder::RunFolder(const Comm& comm, Options& options) {
 }
 
 RunFolder::~RunFolder() {
+  options_.run.claim.reset();
   if (made_.empty()) return;
   std::error_code not_empty;
   if (fs::remove(made_, not_empty) && made_parent_)

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "src/base/option_rows.h"
 
 namespace lockstep {
+
+class FolderLock;
 
 /// When to write a checkpoint: every `steps` steps or every `seconds` seconds, whichever is set;
 /// neither: only at the end.
@@ -130,8 +133,10 @@ struct RunFolderOptions {
   std::string name;    ///< --run; empty: a name of program, model and number
   bool fresh = false;  ///< --new: never a folder that exists
   bool none = false;   ///< --no-run
-  /// After choose_run_folder() (apps/options/run_folder.h): "runs/NAME"; empty: there is none.
+  /// After RunFolder (apps/options/run_folder.h): "runs/NAME"; empty: there is none.
   std::string folder;
+  /// On rank 0, the claim to `folder` if choosing it made one; null: RunFolders makes it.
+  std::shared_ptr<FolderLock> claim;
 
   void declare(OptionRows& rows) {
     const auto never = [] { return false; };  // config.toml describes a run, not its folder
@@ -151,12 +156,19 @@ struct RunFolderOptions {
   }
 };
 
+/// --find-lr: a learning-rate range test instead of a run (apps/run/find_lr.h).
+struct RangeTestOptions {
+  std::int64_t steps = 0;  ///< 0: a run
+  std::string file;        ///< for the points; empty: none
+};
+
 struct Options : StepOptions {
   std::string program;  ///< "train_cifar"
   std::string command;  ///< as a shell reads it
   RunFolderOptions run;
   ReportOptions reports;
   CheckpointOptions checkpoints;
+  RangeTestOptions find_lr;
 
   bool check = false;
   bool list = false;

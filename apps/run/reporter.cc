@@ -24,6 +24,22 @@ ordered_json to_json(const std::string& options) {
   return object;
 }
 
+/// The same for TensorBoard. Lists are text.
+std::vector<std::pair<std::string, EventFile::OptionValue>> session_options(
+    const std::string& options) {
+  std::vector<std::pair<std::string, EventFile::OptionValue>> result;
+  const ordered_json object = to_json(options);
+  for (const auto& [name, value] : object.items()) {
+    if (value.is_boolean())
+      result.emplace_back(name, value.get<bool>());
+    else if (value.is_number())
+      result.emplace_back(name, value.get<double>());
+    else
+      result.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return result;
+}
+
 }  // namespace
 
 Reporter::Reporter(const Comm& comm, const Options& options, const RunPlan& plan,
@@ -109,6 +125,7 @@ void Reporter::begin(const char* redone, const RunProgress& progress) {
   json_.emplace(directory / "metrics.jsonl", first, same_run ? redone : "");
   events_.emplace(directory, first);
   files([&] { json_->write("run", run_line()); });
+  files([&] { events_->begin_session(session_options(options_.text)); });
   files([&] { events_->flush(); });
 }
 
@@ -145,6 +162,10 @@ void Reporter::progress(std::int64_t step, double loss) {
   std::string note = fmt::format("loss {:.3f}", loss);
   if (images_per_s_ > 0) note += fmt::format(", {:.0f} images/s", images_per_s_);
   bar(note);
+}
+
+void Reporter::clear() {
+  if (console_) attempt([&] { console_->clear(); }, lost_lines_);
 }
 
 void Reporter::evaluating(double share) {
@@ -197,7 +218,7 @@ void Reporter::epoch(std::int64_t step, const EpochReport& report, const Evaluat
 void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped,
                        const RunProgress& progress) {
   if (!console_) return;
-  attempt([&] { console_->clear(); }, lost_lines_);
+  clear();
   bool lost_files = false;
   if (folders_) folders_->require_still_held();
   if (json_) {
@@ -242,13 +263,11 @@ void Reporter::record(const char* status, std::int64_t step, double seconds,
   if (folders_) folders_->require_still_held();
   bool ignored = false;  // the next one replaces it
   attempt([&] { record_files_.write(record_); }, ignored);
-}
-
-void Reporter::failed() {
-  try {
-    record("failed", record_.step, record_.train_seconds, record_.progress);
-  } catch (const Error&) {  // another run has the folder
-  }
+  if (std::string_view(status) != "complete") return;
+  files([&] {
+    events_->end_session();
+    events_->flush();
+  });
 }
 
 }  // namespace lockstep

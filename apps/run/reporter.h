@@ -35,9 +35,10 @@ class Reporter {
   /// metrics.jsonl. Lines of this run stay up to its checkpoint, except those of kind `redone` of
   /// its step; logs of another run are moved aside with a line.
   void begin(const char* redone, const RunProgress& progress);
-  void step(const StepReport& report);                     ///< line, JSON, scalars
-  void progress(std::int64_t step, double loss);           ///< the bar
-  void evaluating(double share);                           ///< the bar during an evaluation
+  void step(const StepReport& report);            ///< line, JSON, scalars
+  void progress(std::int64_t step, double loss);  ///< the bar
+  void clear();                                   ///< removes the bar
+  void evaluating(double share);                  ///< the bar during an evaluation
   void histograms(std::int64_t step, const Layout& layout, const float* parameters,
                   const float* gradients);
   void sync();  ///< returns when the lines of metrics.jsonl have reached the disk
@@ -51,9 +52,9 @@ class Reporter {
   /// `seconds`: only of training. `skipped`: steps since the start without an update.
   void summary(std::int64_t step, double seconds, std::int64_t skipped,
                const RunProgress& progress);
-  /// Replaces summary.json of the run's folder. `seconds`: only of training.
+  /// Replaces summary.json of the run's folder. `seconds`: only of training. "complete" also ends
+  /// TensorBoard's session.
   void record(const char* status, std::int64_t step, double seconds, const RunProgress& progress);
-  void failed();  ///< the same after an error: only the status is new
 
  private:
   std::string step_text(std::int64_t step) const;

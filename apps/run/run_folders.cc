@@ -16,8 +16,9 @@ namespace {
 /// Rank 0's part of await_folders(): one folder.
 class FolderWait {
  public:
-  FolderWait(const char* option, std::filesystem::path folder)
-      : option_(option), folder_(std::move(folder)) {}
+  /// `quiet`: the line of another folder names the holder.
+  FolderWait(const char* option, std::filesystem::path folder, bool quiet)
+      : option_(option), folder_(std::move(folder)), quiet_(quiet) {}
 
   /// Looks at the folder; returns whether to wait on.
   bool goes_on() {
@@ -25,7 +26,7 @@ class FolderWait {
     const auto silent = FolderLock::silent_holder(folder_);
     if (silent && stamp_.empty()) {
       stamp_ = silent->stamp;
-      print_note(*silent);
+      if (!quiet_) print_note(*silent);
     }
     // The file system's clock may run ahead, so the wait has a limit.
     constexpr double kMost = FolderLock::kSilence + 20;
@@ -46,6 +47,7 @@ class FolderWait {
 
   const char* option_;
   std::filesystem::path folder_;
+  bool quiet_;
   std::string stamp_;  ///< of the claim that is waited for; empty: none yet
   bool over_ = false;
   double begin_ = now_seconds();
@@ -54,18 +56,21 @@ class FolderWait {
 struct ClaimedFolder {
   const char* option;
   std::string folder;
+  bool inside = false;  ///< of the run's own folder: the same holder, so it is not named again
 };
 
-/// The folders that the run must hold, without those inside its own folder.
+/// The folders that the run must hold. Its own checkpoints are one, because another run may name
+/// them by --checkpoint-dir.
 std::vector<ClaimedFolder> folders_of(const Options& options) {
   const std::string& own = options.run.folder;
   std::vector<ClaimedFolder> result;
   const auto add = [&](const char* option, const std::string& folder) {
-    const bool inside = !own.empty() && folder == own + "/checkpoints";
-    if (!folder.empty() && !inside) result.push_back({option, folder});
+    if (!folder.empty()) result.push_back({option, folder});
   };
   add("--run", own);
   add("--checkpoint-dir", options.checkpoints.dir);
+  if (!own.empty() && options.checkpoints.dir == own + "/checkpoints")
+    result.back() = {"--run", options.checkpoints.dir, /*inside=*/true};
   add("--log-dir", options.reports.log_dir);
   return result;
 }
@@ -77,7 +82,10 @@ void await_folders(const Comm& comm, const Options& options,
   if (options.check) return;
   std::vector<FolderWait> waits;
   if (comm.rank() == 0) {
-    for (const auto& [option, folder] : folders_of(options)) waits.emplace_back(option, folder);
+    for (const ClaimedFolder& f : folders_of(options)) {
+      const bool held = f.folder == options.run.folder && options.run.claim;
+      if (!held) waits.emplace_back(f.option, f.folder, f.inside);
+    }
   }
   for (;;) {
     bool waiting = false;
@@ -98,9 +106,20 @@ RunFolders::RunFolders(const Options& options) {
         std::error_code error;
         return std::filesystem::equivalent(it->folder, other.folder, error);
       });
-      if (!held) claim(it->folder, it->option, options.check);
+      if (held) continue;
+      make(it->folder, it->option);
+      if (options.check) {
+        const std::string holder = it->inside ? "" : FolderLock::holder(it->folder);
+        if (!holder.empty())
+          notes_.push_back(fmt::format("{} {} is in use by {}", it->option, it->folder, holder));
+        continue;
+      }
+      const bool chosen = it->folder == options.run.folder && options.run.claim;
+      locks_.push_back(chosen ? options.run.claim
+                              : std::make_shared<FolderLock>(it->folder, it->option));
+      const std::string& note = locks_.back()->note();
+      if (!note.empty() && !it->inside) notes_.push_back(note);
     }
-    if (!options.run.folder.empty()) make(options.checkpoints.dir, "--run");
   } catch (...) {
     locks_.clear();
     remove_made();
@@ -116,18 +135,6 @@ RunFolders::~RunFolders() {
 void RunFolders::make(const std::string& folder, const char* option) {
   const auto made = require_writable_directory(folder, option);
   made_.insert(made_.begin(), made.begin(), made.end());
-}
-
-void RunFolders::claim(const std::string& folder, const char* option, bool only_ask) {
-  make(folder, option);
-  if (only_ask) {
-    const std::string holder = FolderLock::holder(folder);
-    if (!holder.empty())
-      notes_.push_back(fmt::format("{} {} is in use by {}", option, folder, holder));
-    return;
-  }
-  locks_.push_back(std::make_unique<FolderLock>(folder, option));
-  if (!locks_.back()->note().empty()) notes_.push_back(locks_.back()->note());
 }
 
 void RunFolders::remove_made() {

@@ -20,7 +20,7 @@ namespace lockstep {
 void await_folders(const Comm& comm, const Options& options,
                    const std::function<void()>& look_for_stop);
 
-/// The folder of the run, or --checkpoint-dir and --log-dir, if they are given. One thread.
+/// The folder of the run and its checkpoints, --checkpoint-dir and --log-dir. One thread.
 class RunFolders {
  public:
   /// Throws Error if a folder cannot be created or written, or if another run holds it. With
@@ -38,10 +38,9 @@ class RunFolders {
 
  private:
   void make(const std::string& folder, const char* option);
-  void claim(const std::string& folder, const char* option, bool only_ask);
   void remove_made();
 
-  std::vector<std::unique_ptr<FolderLock>> locks_;
+  std::vector<std::shared_ptr<FolderLock>> locks_;
   std::vector<std::filesystem::path> made_;  ///< inner ones first
   std::vector<std::string> notes_;
   mutable double looked_ = 0;  ///< time of the last require_held()

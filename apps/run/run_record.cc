@@ -3,11 +3,13 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "src/base/clock.h"
 #include "src/base/machine.h"
 #include "src/base/text.h"
 #include "src/files/file.h"
+#include "src/files/folder_lock.h"
 #include "src/report/report.h"
 
 namespace lockstep {
@@ -16,7 +18,11 @@ namespace {
 using nlohmann::ordered_json;
 
 std::filesystem::path summary_file(const Options& options) {
-  return std::filesystem::path(options.run.folder) / "summary.json";
+  return std::filesystem::path(options.run.folder) / kSummaryFile;
+}
+
+std::string text_of(const ordered_json& summary) {
+  return summary.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 /// null: there was no such evaluation.
@@ -84,8 +90,43 @@ void RunRecordFiles::write(const RunRecord& record) const {
                                 {"global_batch", plan_.global_batch},
                                 {"shards", plan_.shards},
                                 {"seed", plan_.seed}};
-  replace_file(summary_file(options_),
-               summary.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+  replace_file(summary_file(options_), text_of(summary));
+}
+
+std::optional<RecordedShape> recorded_shape(const std::filesystem::path& folder) {
+  std::ifstream in(folder / kSummaryFile);
+  try {
+    const auto summary = nlohmann::json::parse(in);
+    return RecordedShape{summary.at("global_batch"), summary.at("shards")};
+  } catch (const nlohmann::json::exception&) {
+    return {};
+  }
+}
+
+FailureRecord::FailureRecord(const Options& options, std::string run)
+    : folder_(options.run.folder), program_(options.program), run_(std::move(run)) {
+  if (!folder_.empty()) holder_ = FolderLock::holder(folder_);
+}
+
+void FailureRecord::write(const std::string& error) const noexcept {
+  if (folder_.empty()) return;
+  try {
+    const std::filesystem::path file = folder_ / kSummaryFile;
+    std::ifstream in(file);
+    ordered_json summary = ordered_json::parse(in);
+    const std::string holder = FolderLock::holder(folder_);  // empty: rank 0 is dead
+    if (summary.at("id") != run_ || summary.at("status") != "running" ||
+        (!holder.empty() && holder != holder_)) {
+      return;
+    }
+    std::string reason = error.substr(0, error.find('\n'));
+    if (reason.starts_with(program_ + ": ")) reason.erase(0, program_.size() + 2);
+    summary["status"] = "failed";
+    summary["reason"] = reason;
+    summary.at("times").at("written") = timestamp();
+    replace_file(file, text_of(summary));
+  } catch (...) {  // the error itself is on stderr
+  }
 }
 
 }  // namespace lockstep

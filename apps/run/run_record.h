@@ -1,6 +1,8 @@
 // The files of a run's folder that describe it: config.toml and summary.json.
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
 
 #include "apps/run/options.h"
@@ -10,6 +12,7 @@
 namespace lockstep {
 
 inline constexpr const char* kConfigFile = "config.toml";
+inline constexpr const char* kSummaryFile = "summary.json";
 
 /// The changing part of summary.json.
 struct RunRecord {
@@ -42,6 +45,30 @@ class RunRecordFiles {
   double start_ = 0;           ///< time of begin()
   double seconds_before_ = 0;  ///< of earlier starts
   std::string began_;          ///< local time of the run's first start
+};
+
+/// The batch and the shards of a run.
+struct RecordedShape {
+  std::int64_t global_batch = 0, shards = 0;
+};
+/// Those in the summary.json of `folder`; nothing: the run was killed before it wrote one.
+std::optional<RecordedShape> recorded_shape(const std::filesystem::path& folder);
+
+/// Writes why a run failed. All ranks construct one when training begins, because the rank that
+/// ends the run is the one that writes.
+class FailureRecord {
+ public:
+  /// `run`: the id of the run. Does nothing if the run has no folder.
+  FailureRecord(const Options& options, std::string run);
+  /// Replaces the status "running" in summary.json by "failed", and adds "reason": the first line
+  /// of `error`, without the name of the program. Changes nothing if another process has the
+  /// folder, or if this host does not see it. Any thread; throws nothing.
+  void write(const std::string& error) const noexcept;
+
+ private:
+  std::filesystem::path folder_;
+  std::string program_, run_;
+  std::string holder_;  ///< of the folder, when training began
 };
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "apps/run/find_lr.h"
 #include "apps/run/provenance.h"
 #include "apps/step/error_feedback.h"
 #include "src/base/check.h"
@@ -201,6 +202,10 @@ void add_data(const RunSummary& f, Lines& lines) {
 std::string length_text(const RunSummary& f) {
   const RunPlan& plan = f.setup.plan;
   const ReportOptions& o = f.setup.options.reports;
+  if (f.setup.options.find_lr.steps > 0) {
+    return fmt::format("learning-rate range test of {}, lr {:g} to {:g}; no run is kept",
+                       counted(plan.steps, "step"), RangeTest::kLowest, RangeTest::kHighest);
+  }
   const double epochs = plan.epoch_at(plan.steps);
   std::string text = fmt::format("{}, {:.{}f} epochs; evaluation ", counted(plan.steps, "step"),
                                  epochs, epochs < 10 ? 2 : 1);
@@ -215,6 +220,7 @@ std::string length_text(const RunSummary& f) {
 
 /// The run's folder, and how to stop and continue it.
 void add_keeping(const RunSummary& f, Lines& lines) {
+  if (f.setup.options.find_lr.steps > 0) return;
   const ReportOptions& reports = f.setup.options.reports;
   const CheckpointOptions& saves = f.setup.options.checkpoints;
   const RunFolderOptions& run = f.setup.options.run;

@@ -4,14 +4,17 @@
 #include <optional>
 
 #include "apps/run/best_checkpoint.h"
+#include "apps/run/find_lr.h"
 #include "apps/run/model_table.h"
 #include "apps/run/provenance.h"
 #include "apps/run/run_folders.h"
+#include "apps/run/run_record.h"
 #include "apps/run/signals.h"
 #include "apps/run/summary.h"
 #include "apps/run/training_loop.h"
 #include "apps/step/trace.h"
 #include "collectives/comm/flight_recorder.h"
+#include "collectives/watch/end_all_ranks.h"
 #include "collectives/watch/watchdog.h"
 #include "src/base/machine.h"
 #include "src/base/table.h"
@@ -103,13 +106,19 @@ void write_trace(Trace& trace, const RunSetup& setup, Reporter& reporter) {
                     : fmt::format("{:<12} no --trace was written: {}", "warning", problem));
 }
 
-/// Collective. Writes the timeline also if the loop ends with an error of all ranks.
-void run_traced(const LoopParts& parts, const RunProgress& progress, Trace* trace) {
+/// Collective. Writes the timeline also if the loop ends with an error of all ranks. `failure`: for
+/// errors of all ranks.
+void run_traced(const LoopParts& parts, const RunProgress& progress, const FailureRecord& failure,
+                Trace* trace) {
+  const Comm& comm = parts.setup.comm;
   try {
     run_training_loop(parts, progress);
   } catch (const AgreedError& error) {
-    if (error.exit_code() != kExitRequeue) parts.reporter.failed();
+    if (error.exit_code() != kExitRequeue && comm.rank() == 0) failure.write(error.what());
     if (trace) write_trace(*trace, parts.setup, parts.reporter);
+    throw;
+  } catch (...) {
+    if (comm.size() == 1) failure.write(current_error().what());
     throw;
   }
   if (trace) write_trace(*trace, parts.setup, parts.reporter);
@@ -158,8 +167,16 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunFolder
   }
   const LoopParts parts{setup,    step,  *loader,        evaluation,
                         reporter, saver, stop_requested, timeline};
+  if (options.find_lr.steps > 0) {
+    return setup.world.abort_all_on_error([&] {
+      find_learning_rate(parts);
+      return static_cast<int>(kExitSuccess);
+    });
+  }
+  const FailureRecord failure(options, setup.plan.run);
+  const OnFailure on_failure([&](const std::string& line) { failure.write(line); });
   return setup.world.abort_all_on_error([&] {
-    run_traced(parts, progress, trace.get());
+    run_traced(parts, progress, failure, trace.get());
     return static_cast<int>(kExitSuccess);
   });
 }

@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <thread>
+#include <utility>
 
 #include "collectives/comm/communicator.h"
 #include "collectives/watch/launch.h"
@@ -21,10 +23,16 @@ void exit_soon(int exit_code) {
   }).detach();
 }
 
+/// The one of OnFailure.
+std::function<void(const std::string&)> failure_record;
+std::mutex failure_mutex;
+
 void print_line(const std::string& line) {
   // MPI or a progress bar may have printed half a line.
   print_error(fmt::format("{}{}\n", has_launcher(::getenv) ? "\n" : "", line));
   std::fflush(nullptr);
+  const std::lock_guard lock(failure_mutex);
+  if (failure_record) failure_record(line);
 }
 
 [[noreturn]] void abort_all(int exit_code) {
@@ -38,6 +46,16 @@ void print_line(const std::string& line) {
 }
 
 }  // namespace
+
+OnFailure::OnFailure(std::function<void(const std::string& line)> record) {
+  const std::lock_guard lock(failure_mutex);
+  failure_record = std::move(record);
+}
+
+OnFailure::~OnFailure() {
+  const std::lock_guard lock(failure_mutex);
+  failure_record = nullptr;
+}
 
 void print_error(const std::string& text) { std::fputs(text.c_str(), stderr); }
 

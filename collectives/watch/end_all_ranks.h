@@ -1,6 +1,7 @@
 // The end of a run that one rank decides.
 #pragma once
 
+#include <functional>
 #include <string>
 
 namespace lockstep {
@@ -15,6 +16,16 @@ namespace lockstep {
 
 /// The same without MPI_Abort: ends only this process.
 [[noreturn]] void print_and_exit(const std::string& line, int exit_code);
+
+/// While it lives, print_and_end_all_ranks() and print_and_exit() call `record` with their line
+/// after they have printed it, within the 3 s, on any thread. One lives at a time.
+class OnFailure {
+ public:
+  explicit OnFailure(std::function<void(const std::string& line)> record);
+  ~OnFailure();  ///< waits for a call of `record`
+  OnFailure(const OnFailure&) = delete;
+  OnFailure& operator=(const OnFailure&) = delete;
+};
 
 /// Prints `text` to stderr. A failure changes no exit code (fmt::print would throw).
 void print_error(const std::string& text);

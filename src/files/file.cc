@@ -153,19 +153,21 @@ std::filesystem::path temporary_name(const std::filesystem::path& path) {
                      unique_hex(kRandomBytes));
 }
 
-void remove_stale_temporaries(const std::filesystem::path& directory, std::string_view prefix) {
+void remove_stale_temporaries(const std::filesystem::path& directory, std::string_view prefix,
+                              std::string_view ending) {
   // Earlier versions wrote no random part.
-  static const std::regex pattern(R"(.*\.tmp-(.+)-([1-9][0-9]{0,8})(-[0-9a-f]{16})?)");
+  static const std::regex pattern(R"((.*)\.tmp-(.+)-([1-9][0-9]{0,8})(-[0-9a-f]{16})?)");
   const std::string here = host_name();
   std::error_code ignored;  // a file that vanishes or stays does no harm
   for (std::filesystem::directory_iterator entry(directory, ignored), end; entry != end;
        entry.increment(ignored)) {
     const std::string name = entry->path().filename().string();
-    std::smatch match;  // host and process of the writer
+    std::smatch match;  // name of the file, host and process of the writer
     if (!name.starts_with(prefix) || !std::regex_match(name, match, pattern)) continue;
+    if (!ending.empty() && (!match.str(1).ends_with(ending) || !match[4].matched)) continue;
     bool stale;
-    if (match[1] == here) {
-      const auto pid = static_cast<pid_t>(std::stol(match[2]));
+    if (match[2] == here) {
+      const auto pid = static_cast<pid_t>(std::stol(match[3]));
       stale = pid == ::getpid() || (::kill(pid, 0) != 0 && errno == ESRCH);
     } else {
       std::error_code gone;

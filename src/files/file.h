@@ -52,8 +52,10 @@ std::filesystem::path temporary_name(const std::filesystem::path& path);
 
 /// Removes the temporaries in `directory` of files whose names begin with `prefix`, if their writer
 /// is gone: a dead process of this host, this process itself, or a process of another host whose
-/// temporary was not touched for an hour.
-void remove_stale_temporaries(const std::filesystem::path& directory, std::string_view prefix);
+/// temporary was not touched for an hour. With an `ending` (".h5") their names also end with it,
+/// and the temporary has its random digits.
+void remove_stale_temporaries(const std::filesystem::path& directory, std::string_view prefix,
+                              std::string_view ending = {});
 
 /// Creates `directory` and its missing parents; they survive a power failure. Returns the created
 /// ones, the innermost first. `purpose` is for the message: "checkpoint directory".

@@ -34,8 +34,9 @@ Hdf5BytesWriter::Hdf5BytesWriter(std::filesystem::path path, std::vector<BytesAr
   require(!std::filesystem::exists(path_, unknown), "{} exists already. Choose another name.",
           path_.string());
   require_replaceable(path_);
+  const std::string kind = path_.extension().string();  // writers that were killed left such files
   remove_stale_temporaries(path_.has_parent_path() ? path_.parent_path() : ".",
-                           path_.filename().string() + ".tmp-");  // of a writer that was killed
+                           kind.empty() ? path_.filename().string() + ".tmp-" : "", kind);
   for (BytesArray& array : arrays) arrays_[array.name] = std::move(array);
   try {
     lay_out();

@@ -52,6 +52,15 @@ struct EventFile::Body {
     put(buffer, masked_crc32c(bytes));
     if (buffer.size() >= kBuffer) flush();
   }
+  void add(const char* tag, const proto::HParamsPluginData& data) {
+    proto::Event event;
+    proto::Summary::Value& out = *event.mutable_summary()->add_value();
+    out.set_tag(tag);
+    auto& plugin = *out.mutable_metadata()->mutable_plugin_data();
+    plugin.set_plugin_name("hparams");
+    plugin.set_content(data.SerializeAsString());
+    add(event);
+  }
   void flush() { write_pending(file, buffer); }
 };
 
@@ -105,6 +114,26 @@ void EventFile::histograms(std::int64_t step,
     histogram.mutable_bucket()->Add(value.counts.begin(), value.counts.end());
   }
   body_->add(event);
+}
+
+void EventFile::begin_session(const std::vector<std::pair<std::string, OptionValue>>& options) {
+  proto::HParamsPluginData data;
+  proto::SessionStartInfo& start = *data.mutable_session_start_info();
+  start.set_start_time_secs(wall_time());
+  for (const auto& [name, value] : options) {
+    proto::OptionValue& out = (*start.mutable_hparams())[name];
+    if (const bool* flag = std::get_if<bool>(&value)) out.set_bool_value(*flag);
+    if (const double* number = std::get_if<double>(&value)) out.set_number_value(*number);
+    if (const std::string* text = std::get_if<std::string>(&value)) out.set_string_value(*text);
+  }
+  body_->add("_hparams_/session_start_info", data);
+}
+
+void EventFile::end_session() {
+  proto::HParamsPluginData data;
+  data.mutable_session_end_info()->set_status(proto::SessionEndInfo::SUCCESS);
+  data.mutable_session_end_info()->set_end_time_secs(wall_time());
+  body_->add("_hparams_/session_end_info", data);
 }
 
 void EventFile::flush() { body_->flush(); }

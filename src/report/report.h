@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace lockstep {
@@ -120,6 +121,12 @@ class EventFile {
   ~EventFile();
   void scalars(std::int64_t step, const std::vector<std::pair<std::string, double>>& values);
   void histograms(std::int64_t step, const std::vector<std::pair<std::string, Histogram>>& values);
+  /// For TensorBoard's page HParams: the run has these options. Of several calls in a folder,
+  /// TensorBoard shows the first. It joins the options of all runs by itself, so no file describes
+  /// the experiment.
+  using OptionValue = std::variant<bool, double, std::string>;
+  void begin_session(const std::vector<std::pair<std::string, OptionValue>>& options);
+  void end_session();  ///< the run is complete; once, because TensorBoard shows the first
   void flush();
   std::filesystem::path path() const;
 

@@ -23,6 +23,14 @@ expect_one_line 2 0 step 3 'broken at step' "${small[@]}" --reducer tree --progr
 expect_one_line 2 1 memory 1 'memory' "${small[@]}" --reducer mpi
 expect_one_line 4 2 foreign 1 'far out' "${small[@]}" --reducer halving_doubling
 
+# The rank that fails says why in the run's folder, also if it is the only one.
+expect_one_line 2 1 step 3 'broken at step' "${small[@]}" --run "$folder/two"
+ranks 1 tests/lone_failure 0 step "${small[@]}" --run "$folder/one"
+for run in one two; do
+  expect "$run: status and reason" \
+    python3 -c 'import json, sys; s = json.load(open(sys.argv[1])); assert s["status"] == "failed" and s["reason"].endswith("broken at step"), s' "$folder/$run/summary.json"
+done
+
 expect_one_line 4 -1 poll 3 'broken at poll'
 expect_one_line 2 -1 step 3 'broken at step' "${small[@]}"
 

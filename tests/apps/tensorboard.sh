@@ -32,5 +32,26 @@ assert len(histogram.bucket) == len(histogram.bucket_limit) > 100
 assert abs(histogram.sum) < 1e-3 and abs(histogram.sum_squares - 667.667) < 1e-2, histogram
 (biases,) = run.Histograms("conv1/biases")
 assert list(biases.histogram_value.bucket) == [64], biases
+
+# The page HParams: the options and the metrics that it finds by itself, and the end of the session.
+from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
+from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+from tensorboard.context import RequestContext
+from tensorboard.plugins.base_plugin import TBContext
+from tensorboard.plugins.hparams import backend_context, metadata
+
+multiplexer = EventMultiplexer().AddRunsFromDirectory(sys.argv[1])
+multiplexer.Reload()
+provider = MultiplexerDataProvider(multiplexer, sys.argv[1])
+hparams = backend_context.Context(TBContext(data_provider=provider))
+found = hparams.hparams_metadata(RequestContext(), "")
+experiment = hparams.experiment_from_metadata(
+    RequestContext(), "", True, found, hparams.hparams_from_data_provider(RequestContext(), "", 100))
+assert sorted(info.name for info in experiment.hparam_infos) == ["lr", "model", "nesterov"], experiment
+assert [info.name.tag for info in experiment.metric_infos] == ["train/loss"], experiment
+(tags,) = found.values()
+start = metadata.parse_session_start_info_plugin_data(tags[metadata.SESSION_START_INFO_TAG])
+assert start.hparams["lr"].number_value == 0.1 and start.hparams["model"].string_value == "keras", start
+assert metadata.parse_session_end_info_plugin_data(tags[metadata.SESSION_END_INFO_TAG]).status == 1
 print("TensorBoard reads what was written")
 END

@@ -84,6 +84,11 @@ TEST(OutputFile, OnlyTemporariesOfDeadProcessesAreRemoved) {
   Names expected = kept;
   std::sort(expected.begin(), expected.end());
   EXPECT_EQ(directory.names(), expected);
+  remove_stale_temporaries(directory.path(), "", ".tar");
+  EXPECT_EQ(directory.names(), expected) << "no file has this ending";
+  std::erase(expected, "other.tmp-" + host_name() + "-" + dead + random);
+  remove_stale_temporaries(directory.path(), "", "other");
+  EXPECT_EQ(directory.names(), expected) << "names without random digits may be the user's";
   remove_stale_temporaries(directory / "none", "step-");  // no such directory
 }
 

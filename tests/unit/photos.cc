@@ -7,6 +7,7 @@
 
 #include <set>
 
+#include "src/base/machine.h"
 #include "src/data/image/image.h"
 #include "src/data/image/packed.h"
 #include "src/data/loader.h"
@@ -14,7 +15,8 @@
 #include "src/data/standard.h"
 #include "tests/support/files.h"
 
-// HDF5 itself loses some memory when a header is damaged; handles that stay open would be reachable.
+// HDF5 itself loses some memory when a header is damaged; handles that stay open would be
+// reachable.
 extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
 
 namespace lockstep {
@@ -229,10 +231,26 @@ TEST_F(Photos, NameAllDamagedFilesOrLeaveThemOut) {
   EXPECT_THAT(refusal(asked), HasSubstr("bad.png"));
 }
 
+TEST_F(Photos, AnErrorAtTheIndexReachesTheOtherRanks) {
+  DataSource asked = source();
+  int calls = 0;
+  asked.host = {.rank = 1, .count = 2, .gather = [&](const HostRanks::Work& mine) {
+                  if (++calls == 1) return std::vector<std::string>{"no index", mine()};
+                  EXPECT_ANY_THROW(mine()) << "within gather()";
+                  throw Error("agreed");
+                  return std::vector<std::string>{};
+                }};
+  EXPECT_EQ(error_of([&] { open_folder(asked); }), "agreed");
+}
+
 TEST_F(Photos, PackedAreTheSame) {
-  const fs::path file = at("photos.h5");
+  const fs::path file = at("photos.h5"),
+                 stale = at(
+                     fmt::format("other.h5.tmp-{}-{}-0123456789abcdef", host_name(), ::getpid()));
+  put(stale, "of a writer that was killed");
   std::vector<std::string> notes;
   pack_images(source(), file, notes);
+  EXPECT_FALSE(fs::exists(stale));
   DataSource asked = source();
   asked.folder = file;
   const DatasetPair packed = open_packed(asked), pair = open_folder(source());

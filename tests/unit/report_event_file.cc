@@ -73,6 +73,28 @@ TEST(EventFile, ReadsBackWhatWasWritten) {
   EXPECT_TRUE(std::isnan(events[4].summary().value(0).simple_value()));
 }
 
+TEST(EventFile, ASessionHasTheOptions) {
+  const TemporaryDirectory directory;
+  EventFile file(directory.path());
+  file.begin_session({{"lr", 0.1}, {"nesterov", true}, {"model", "keras"}});
+  file.end_session();
+  file.flush();
+  const std::vector<proto::Event> events = events_of(file.path());
+  ASSERT_EQ(events.size(), 3u);
+  std::vector<proto::HParamsPluginData> data;
+  for (std::size_t i = 1; i < events.size(); ++i) {
+    const proto::Summary::Value& value = events[i].summary().value(0);
+    EXPECT_TRUE(value.tag().starts_with("_hparams_/session_"));
+    EXPECT_EQ(value.metadata().plugin_data().plugin_name(), "hparams");
+    EXPECT_TRUE(data.emplace_back().ParseFromString(value.metadata().plugin_data().content()));
+  }
+  const auto& options = data[0].session_start_info().hparams();
+  EXPECT_EQ(options.at("lr").number_value(), 0.1);
+  EXPECT_TRUE(options.at("nesterov").bool_value());
+  EXPECT_EQ(options.at("model").string_value(), "keras");
+  EXPECT_EQ(data[1].session_end_info().status(), proto::SessionEndInfo::SUCCESS);
+}
+
 TEST(EventFile, NamesDifferEvenWithinASecond) {
   const TemporaryDirectory directory;
   EventFile a(directory.path()), b(directory.path()), c(directory.path());
@@ -124,12 +146,14 @@ TEST(EventFile, DISABLED_WritesForTensorBoard) {
   for (int i = -1000; i <= 1000; ++i) values.push_back(static_cast<float>(i) / 1000);
   {
     EventFile first(directory, 1);
+    first.begin_session({{"lr", 0.1}, {"nesterov", true}, {"model", "keras"}});
     for (const int step : {10, 20, 30}) first.scalars(step, {{"train/loss", 1.0 / step}});
     first.histograms(10, {{"conv1/weights", histogram(values)},
                           {"conv1/biases", histogram(std::vector<float>(64, 0.0f))}});
   }
   EventFile second(directory, 21);
   for (const int step : {30, 40}) second.scalars(step, {{"train/loss", 2.0 / step}});
+  second.end_session();
 }
 
 }  // namespace

@@ -200,9 +200,13 @@ ImageIndex find(const DataSource& source, const Read& read) {
   const HostRanks& host = source.host;
   const auto first =
       host.gather([&] { return host.rank == 0 ? packed(read(source)) : std::string(); });
-  ImageIndex index = unpacked<ImageIndex>(first[0]);
+  ImageIndex index;
   std::vector<Damage> damage;
-  for (const std::string& found : host.gather([&] { return packed(find_damage(index, source)); })) {
+  const auto find_mine = [&] {  // within gather(), which tells the other ranks if memory is short
+    index = unpacked<ImageIndex>(first[0]);
+    return packed(find_damage(index, source));
+  };
+  for (const std::string& found : host.gather(find_mine)) {
     const auto more = unpacked<std::vector<Damage>>(found);
     damage.insert(damage.end(), more.begin(), more.end());
   }
