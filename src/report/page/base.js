@@ -15,7 +15,8 @@ function make(name, attributes = {}, ...children) {
     else if (value !== null && value !== false && value !== undefined)
       element.setAttribute(key, value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  element.append(
+      ...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return element;
 }
 

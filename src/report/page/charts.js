@@ -38,12 +38,21 @@ const view = {
   axis: 'step',
   smoothing: 0.6,
   range: null,
+  domain: [0, 1],
   cursor: null,
   hidden: new Set(),
   charts: []
 };
 
+/** Draws all charts, over the same range of x. */
 function refreshCharts() {
+  view.domain = [Infinity, -Infinity];
+  for (const chart of view.charts) {
+    for (const series of chart.shownSeries()) {
+      for (const [x] of chart.points(series))
+        view.domain = [Math.min(view.domain[0], x), Math.max(view.domain[1], x)];
+    }
+  }
   for (const chart of view.charts) chart.draw();
 }
 
@@ -88,7 +97,7 @@ class Chart {
           onclick: () => {
             this.log = !this.log;
             this.toggle.setAttribute('aria-pressed', String(this.log));
-            this.draw();
+            refreshCharts();
           }
         },
         'log');
@@ -97,6 +106,10 @@ class Chart {
         make('div', {class: 'chart-head'}, make('h3', {}, spec.title), this.toggle), this.svg,
         this.legend, this.tip);
     view.charts.push(this);
+  }
+
+  shownSeries() {
+    return this.spec.series.filter((series) => !view.hidden.has(series.run));
   }
 
   /** The points of a series that are numbers, by the unit of the x axis. */
@@ -113,7 +126,7 @@ class Chart {
     this.box = {left: 52, right: width - 10, top: 10, bottom: height - 24};
     this.svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
     this.lines =
-        this.spec.series.filter((series) => !view.hidden.has(series.run))
+        this.shownSeries()
             .map((series) => {
               const raw = this.points(series);
               const smooth = series.smooth && view.smoothing > 0 && raw.length > 2;
@@ -136,7 +149,7 @@ class Chart {
   scale(points, raws) {
     const span = (values) => values.reduce(
         ([low, high], v) => [Math.min(low, v), Math.max(high, v)], [Infinity, -Infinity]);
-    let [x0, x1] = view.range || span(points.map(([x]) => x));
+    let [x0, x1] = view.range || view.domain;
     if (!(x1 > x0)) [x0, x1] = known(x0) ? [x0 - 0.5, x0 + 0.5] : [0, 1];
     let [y0, y1] = span(points.map(([, y]) => y));
     // Raw points may lie outside, but not the middle 98 % of them.
@@ -259,12 +272,12 @@ class Chart {
     const label = view.axis === 'time' ? duration(at) : short(at);
     this.tip.replaceChildren(make('div', {}, `${view.axis} ${label}`), ...rows);
     this.tip.hidden = false;
-    const scale = this.svg.clientWidth / (this.svg.viewBox.baseVal.width || 1),
-          left = this.svg.offsetLeft + x * scale;
-    const over = left > this.element.clientWidth / 2;
+    const box = this.svg.getBoundingClientRect(), card = this.element.getBoundingClientRect();
+    const left = box.left - card.left + x * box.width / this.svg.viewBox.baseVal.width;
+    const over = left > card.width / 2;
     this.tip.style.left = over ? 'auto' : `${left + 14}px`;
-    this.tip.style.right = over ? `${this.element.clientWidth - left + 14}px` : 'auto';
-    this.tip.style.top = `${this.svg.offsetTop + 8}px`;
+    this.tip.style.right = over ? `${card.width - left + 14}px` : 'auto';
+    this.tip.style.top = `${box.top - card.top + 8}px`;
   }
 
   /** The value of x under the pointer. */

@@ -13,8 +13,8 @@ function stack(parts, format, heads) {
               {title: name, style: `width:${100 * size / total}%;background:var(--c${i % 8})`})));
   const rows = parts.map(
       ([name, size, ...more], i) =>
-          [make('span', {class: 'swatch'}, dot(i), name), format(size), shortPercent(size / total),
-           ...more]);
+          [make('span', {class: 'swatch'}, dot(i), name), format(size),
+           `${(100 * size / total).toFixed(1)} %`, ...more]);
   rows.push(['total', format(total), '', ...parts[0].slice(2).map(() => '')]);
   return make('div', {class: 'card'}, bar, table(heads, rows));
 }

@@ -205,7 +205,7 @@ function matrix(names, confusion) {
     const color = `color-mix(in srgb, var(--c${i === j ? 0 : 1}) ${shade}%, var(--surface))`;
     return make(
         'td', {
-          style: `background:${color};color:${shade > 55 ? 'var(--surface)' : 'inherit'}`,
+          style: `background:${color};color:${shade > 75 ? 'var(--surface)' : 'inherit'}`,
           tabindex: i + j === 0 ? 0 : -1,
           'data-cell': `${i},${j}`,
           title: `${names[i]} taken for ${names[j]}`,
@@ -302,10 +302,9 @@ function mistakes() {
       }) :
                 null,
       make(
-          'figcaption', {}, make('b', {}, found.classes[m.predicted]),
-          ` (${shortPercent(m.probability)})`, make('br'), `is ${found.classes[m.label]}`,
-          make('br'),
-          make('span', {class: 'reason'}, `sample ${m.sample}, loss ${short(m.loss)}`)));
+          'figcaption', {}, make('b', {}, found.classes[m.predicted]), make('br'),
+          `${(100 * m.probability).toFixed(0)} % sure, is ${found.classes[m.label]}`, make('br'),
+          make('span', {class: 'reason', title: `sample ${m.sample}`}, `loss ${short(m.loss)}`)));
   const note = worst.some((m) => m.image) ? [] : [reason('These samples are no images.')];
   section(
       'mistakes', 'Worst mistakes',
