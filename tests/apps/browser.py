@@ -107,6 +107,11 @@ class Browser:
 
     def media(self, scheme):
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.frame()
+
+    def frame(self):
+        """Returns after the page has drawn itself again."""
+        self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def picture(self, file, width=1280, height=None):
         """A PNG of the page: all of it without a height."""
@@ -115,5 +120,5 @@ class Browser:
         if not height:
             whole = self.run("document.documentElement.scrollHeight")
             self.call("Emulation.setDeviceMetricsOverride", width=width, height=whole, deviceScaleFactor=1, mobile=False)
-        self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self.frame()
         pathlib.Path(file).write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))

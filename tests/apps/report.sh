@@ -11,7 +11,7 @@ kept() {  # RANKS OPTION...: must succeed
 }
 
 kept 2 --run one --steps 12 --eval-every 6
-kept 1 --run two --steps 8 --eval-every 8 --lr 0.05
+kept 1 --run two --steps 8 --eval-every 0 --lr 0.05
 expect "the page is small" test "$(stat -c %s runs/one/report.html)" -lt 1000000
 expect "summary.json has the memory, the buckets and the ranks" python3 - <<'PYTHON'
 import json
@@ -54,7 +54,7 @@ expect_error "a folder without a run" 2 'empty summary\.json'
 
 # --- a page that cannot be written ---------------------------------------------------------------------------------------
 cp mine.html runs/two/report.html
-kept 1 --run two --steps 9 --eval-every 8 --lr 0.05
+kept 1 --run two --steps 9 --eval-every 0 --lr 0.05
 expect "one warning" test "$(grep -c 'report\.html' err)-$(cat runs/two/report.html)" = 1-mine
 rm runs/two/report.html
 

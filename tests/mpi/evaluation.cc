@@ -93,7 +93,9 @@ struct Case {
 void expect_same(const EvaluationResult& is, const EvaluationResult& wanted) {
   EXPECT_EQ(is.score, wanted.score);
   EXPECT_EQ(is.confusion, wanted.confusion);
-  if (world().comm().rank() == 0) EXPECT_EQ(is.mistakes, wanted.mistakes);
+  if (world().comm().rank() == 0) {
+    EXPECT_EQ(is.mistakes, wanted.mistakes);
+  }
 }
 
 TEST_F(Evaluations, GiveTheCountsOfOneRankOnTheCpu) {

@@ -297,8 +297,7 @@ function mistakes() {
       m.image ? make('img', {
         src: m.image,
         alt: `sample ${m.sample}`,
-        class: m.size > 48 ? 'smooth' : null,
-        loading: 'lazy'
+        class: m.size > 48 ? 'smooth' : null
       }) :
                 null,
       make(
