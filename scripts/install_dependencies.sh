@@ -6,13 +6,14 @@ set -euo pipefail
 
 usage() {
   cat <<'HELP'
-usage: scripts/install_dependencies.sh [--tests] [--slurm] [--docs] [--check | --list] [--gpu]
+usage: scripts/install_dependencies.sh [--tests] [--slurm] [--docs] [--browser] [--check | --list] [--gpu]
 
 Prints which packages are missing and installs them with apt-get. It uses sudo unless you are root. It does not install
 CUDA, cuDNN or NCCL. If nvcc is on PATH, it downloads the headers of cuDNN's front end (get_cudnn_frontend.sh).
 
   --tests   also the packages for tests and benchmarks
   --slurm   also SLURM, for tests on a private cluster of one machine; no service needs to run
+  --browser also Chromium, which tests the pages of runs (350 MB)
   --docs    also the tools that build and check the documentation
   --check   only print what is missing; exit code 1 if something is
   --list    only print the names of all packages
@@ -54,6 +55,8 @@ docs_needs='
 mkdocs|mkdocs|mkdocs, for the documentation site
 doxygen|doxygen|doxygen, for the API reference
 groff|groff|groff, which checks the man pages'
+browser_needs='
+chromium|chromium|Chromium, for the test of report.html'
 slurm_needs='
 slurmctld|slurmctld|SLURM controller
 slurmd|slurmd|SLURM node daemon
@@ -178,6 +181,7 @@ for argument in "$@"; do
     --tests) needs+=$test_needs ;;
     --slurm) needs+=$slurm_needs ;;
     --docs) needs+=$docs_needs ;;
+    --browser) needs+=$browser_needs ;;
     --check) check=1 ;;
     --list) list=1 ;;
     --gpu) print_gpu_needs; exit $? ;;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 
@@ -27,6 +28,7 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
     {"--momentum", "--momentum 0.9"},
     {"--nesterov", "--momentum 0.9 --nesterov"},
     {"CHECKPOINT", "checkpoints/first"},
+    {"RUNS", "first second"},
 };
 
 void print_answer(std::string_view text) {
@@ -172,6 +174,20 @@ int run_or_print_help(int argc, char** argv, const char* program,
     if (world.comm().rank() == 0) print_answer(answer);
     return static_cast<int>(kExitSuccess);
   });
+}
+
+int run_without_ranks(const char* program, const std::function<bool(std::string& answer)>& parse,
+                      const std::function<int()>& run) {
+  try {
+    std::string answer;
+    if (parse(answer)) return run();
+    print_answer(answer);
+    return kExitSuccess;
+  } catch (...) {
+    const Error error = current_error();
+    std::fputs(fmt::format("{}: {}\n", program, error.what()).c_str(), stderr);
+    return error.exit_code();
+  }
 }
 
 }  // namespace lockstep

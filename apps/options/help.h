@@ -57,4 +57,9 @@ int run_or_print_help(int argc, char** argv, const char* program,
                       const std::function<bool(std::string& answer)>& parse,
                       const std::function<int(World&)>& run);
 
+/// main() of a program that is one process and needs no MPI: the same, without ranks. An Error
+/// becomes a line on stderr and the exit code.
+int run_without_ranks(const char* program, const std::function<bool(std::string& answer)>& parse,
+                      const std::function<int()>& run);
+
 }  // namespace lockstep

@@ -221,18 +221,22 @@ std::vector<std::string> idle_options(const Options& o, OptionRows& rows) {
   return notes;
 }
 
-/// The command line as a shell reads it.
-std::string command_of(int ranks, int argc, char** argv) {
+/// `text` as a word that a shell reads.
+std::string shell_word(const std::string& text) {
+  std::string word = one_line(text);
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) || std::strchr("_-+./,:=@%", c);
+  });
+  for (std::size_t at = 0; !plain && (at = word.find('\'', at)) != word.npos; at += 4)
+    word.replace(at, 1, "'\\''");
+  return plain ? word : "'" + word + "'";
+}
+
+/// The first `count` words of the command line as a shell reads it.
+std::string command_of(int ranks, int count, char** argv) {
   std::string command = ranks > 1 ? fmt::format("mpirun -np {}", ranks) : "";
-  for (int i = 0; i < argc; ++i) {
-    std::string word = one_line(argv[i]);
-    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-      return std::isalnum(c) || std::strchr("_-+./,:=@%", c);
-    });
-    for (std::size_t at = 0; !plain && (at = word.find('\'', at)) != word.npos; at += 4)
-      word.replace(at, 1, "'\\''");
-    command += fmt::format("{}{}", command.empty() ? "" : " ", plain ? word : "'" + word + "'");
-  }
+  for (int i = 0; i < count; ++i)
+    command += fmt::format("{}{}", command.empty() ? "" : " ", shell_word(argv[i]));
   return command;
 }
 
@@ -272,6 +276,11 @@ std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& pro
   o.text = config_text(rows);
   o.shaping = shaping_options(rows);
   if (o.find_lr.steps == 0) o.notes = idle_options(o, rows);
+  for (const OptionRow& row : rows.all()) {
+    if (row.name.starts_with("--") && row.source != OptionRow::Source::initial &&
+        row.show() != row.by_default)
+      o.changed.push_back(row.name.substr(2));
+  }
   return options;
 }
 
@@ -288,6 +297,12 @@ int run_training_program(int argc, char** argv, const Program& program) {
     expect_same(world.comm(), "options", options->text);
     options->command = command_of(world.comm().size(), argc, argv);
     const RunFolder folder(world.comm(), *options);
+    if (const std::string& run = options->run.folder; !run.empty()) {
+      options->resume_command =
+          fmt::format("{} --config {} --run {}", command_of(world.comm().size(), 1, argv),
+                      shell_word(run + "/config.toml"), shell_word(run));
+      options->repeat_command = options->resume_command + " --new";
+    }
     return train(world, *options, [&] { return signals.stop_requested(); });
   });
 }

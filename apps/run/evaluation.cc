@@ -111,15 +111,28 @@ View Evaluation::score_batch(std::int64_t first, std::int64_t count, bool later)
   return logits;
 }
 
-void Evaluation::repeat_batch(std::int64_t number) {
+View Evaluation::repeat_batch(std::int64_t number) {
   device_.copy(*stream_, first_.get(), firsts_.get() + number * sizeof(std::int64_t),
                sizeof(std::int64_t));
-  if (!graph_) graph_ = device_.capture(*stream_, [&] { score_batch(0, batch_, /*later=*/true); });
-  if (graph_) {
-    graph_->launch(*stream_);
-  } else {
-    score_batch(0, batch_, /*later=*/true);
+  if (!graph_) {
+    graph_ = device_.capture(*stream_, [&] { logits_ = score_batch(0, batch_, /*later=*/true); });
   }
+  if (!graph_) return score_batch(0, batch_, /*later=*/true);
+  graph_->launch(*stream_);
+  return logits_;
+}
+
+void Evaluation::find_mistakes_in(std::int64_t first, View logits) {
+  if (!mistakes_) return;
+  if (!device_.traits().memory_is_host) {
+    if (!answers_)
+      answers_ = device_.allocate(logits.shape.with_batch(batch_).count() * size_of(logits.type),
+                                  Place::host);
+    device_.copy(*stream_, answers_.get(), logits.data, logits.bytes());
+    logits.data = answers_.get();
+  }
+  stream_->synchronize();
+  mistakes_->look(*dataset_, first, logits);
 }
 
 View Evaluation::mean_of_views(View images) {
@@ -174,15 +187,16 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   std::memset(host_sums, 0, sums_bytes_);
   device_.copy(*stream_, arena_.at(sums_), host_sums, sums_bytes_);
   if (std::exchange(captured_, parameters) != parameters) graph_.reset();
+  if (mistakes_) mistakes_->clear();
   const std::int64_t batches = ceil_div(dataset_->size(), batch_);
   for (std::int64_t round = 0; round < batches; round += comm.size()) {
     const std::int64_t first = (round + comm.rank()) * batch_,
                        count = std::min(batch_, dataset_->size() - first);
     // The first batch may do work that is done only once. The others are repeated.
     if (resident_ && round > 0 && count == batch_) {
-      repeat_batch(first / batch_);
+      find_mistakes_in(first, repeat_batch(first / batch_));
     } else if (count > 0) {
-      score_batch(first, count);
+      find_mistakes_in(first, score_batch(first, count));
     }
     const std::int64_t done = std::min(round + comm.size(), batches);
     const bool enough = !go_on(static_cast<double>(done) / static_cast<double>(batches));
@@ -196,6 +210,7 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   std::memcpy(&result.score, host_sums, sizeof(Score));
   const auto* cells = reinterpret_cast<const std::int64_t*>(host_sums + sizeof(Score));
   result.confusion.assign(cells, cells + std::int64_t{dataset_->classes()} * dataset_->classes());
+  if (mistakes_) result.mistakes = mistakes_->of_all(comm);
   return result;
 }
 

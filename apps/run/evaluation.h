@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/run/mistakes.h"
 #include "collectives/comm/comm.h"
 #include "net/checkpoint.h"
 #include "net/loss.h"
@@ -21,6 +22,7 @@ namespace lockstep {
 struct EvaluationResult {
   Score score;
   std::vector<std::int64_t> confusion;
+  std::vector<Mistake> mistakes = {};  ///< on rank 0, the worst ones: find_mistakes()
 
   int classes() const;
 };
@@ -52,6 +54,8 @@ class Evaluation {
   /// From now on evaluates another set of the same samples and classes, which outlives this.
   void change_to(const Dataset& dataset);
   std::size_t bytes() const;
+  /// From now on each run() finds the `most` worst mistakes.
+  void find_mistakes(std::size_t most) { mistakes_.emplace(most); }
   /// Stream::after_each() of its stream.
   void after_each(std::function<void()> done) { stream_->after_each(std::move(done)); }
 
@@ -75,7 +79,8 @@ class Evaluation {
   /// `later` the work adds the number in position_ to `first` when it runs.
   View score_batch(std::int64_t first, std::int64_t count, bool later = false);
   /// The same for a whole batch, as a graph if the device gains from it.
-  void repeat_batch(std::int64_t number);
+  View repeat_batch(std::int64_t number);
+  void find_mistakes_in(std::int64_t first, View logits);
   View mean_of_views(View images);
   /// Reads them on the host and enqueues their copy.
   void copy_batch(std::int64_t first, std::int64_t count, View images);
@@ -100,6 +105,9 @@ class Evaluation {
   Memory firsts_, first_;
   const float* captured_ = nullptr;  ///< the parameters that graph_ reads
   std::unique_ptr<Graph> graph_;     ///< scores a whole batch
+  View logits_ = {};                 ///< of graph_
+  std::optional<WorstMistakes> mistakes_;
+  Memory answers_;  ///< logits of a batch on the host, for mistakes_ of a device
 };
 
 }  // namespace lockstep

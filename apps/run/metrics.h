@@ -35,6 +35,7 @@ struct StepReport {
   StepTimes times;          ///< of these steps
   StepTotals totals;        ///< of the last step
   double epoch = 0, learning_rate = 0;
+  bool timed = false;                  ///< passes have times: the device works at once
   bool scaled = false;                 ///< the loss has a dynamic scale
   std::optional<Straggler> straggler;  ///< none: there is none, or ranks were not compared
 
@@ -56,6 +57,11 @@ inline Metrics metrics_of(const StepReport& r) {
       {"learning_rate", r.learning_rate, fmt::format("lr {:.3g}", r.learning_rate)},
       {"exposed_communication", exposed, fmt::format("exposed {:.1f}%", 100 * exposed)},
       {"loader_wait", r.share(r.times.loader)}};
+  if (r.timed) {
+    metrics.push_back({"forward", r.share(r.times.forward)});
+    metrics.push_back({"backward", r.share(r.times.backward)});
+    metrics.push_back({"optimizer", r.share(r.times.optimizer)});
+  }
   if (r.scaled) {
     const LossScale& scale = totals.loss_scale;
     metrics.push_back({"loss_scale", scale.scale});

@@ -165,6 +165,10 @@ struct RangeTestOptions {
 struct Options : StepOptions {
   std::string program;  ///< "train_cifar"
   std::string command;  ///< as a shell reads it
+  /// With config.toml of the run's folder, which they need: empty without one.
+  std::string resume_command, repeat_command;
+  /// Names without dashes of options that differ from their default.
+  std::vector<std::string> changed;
   RunFolderOptions run;
   ReportOptions reports;
   CheckpointOptions checkpoints;

@@ -208,6 +208,13 @@ void Reporter::evaluation(const char* kind, std::int64_t step, double epoch,
   log(kind, step, metrics);
 }
 
+void Reporter::classes(const EvaluatedClasses& evaluated) {
+  if (!console_) return;
+  if (folders_) folders_->require_still_held();
+  bool ignored = false;  // the next one replaces it
+  attempt([&] { record_files_.write(evaluated); }, ignored);
+}
+
 void Reporter::epoch(std::int64_t step, const EpochReport& report, const EvaluationResult& result) {
   if (!console_) return;
   const Metrics metrics = metrics_of(report, result.score, result.classes());
@@ -263,6 +270,8 @@ void Reporter::record(const char* status, std::int64_t step, double seconds,
   if (folders_) folders_->require_still_held();
   bool ignored = false;  // the next one replaces it
   attempt([&] { record_files_.write(record_); }, ignored);
+  attempt([&] { record_files_.write_report(record_.status == std::string_view("running")); },
+          ignored);
   if (std::string_view(status) != "complete") return;
   files([&] {
     events_->end_session();

@@ -31,6 +31,8 @@ class Reporter {
            const std::function<bool()>& keep_waiting);
 
   void line(const std::string& text);  ///< to stdout
+  /// For summary.json, before begin().
+  void know(const RunFacts& facts) { record_files_.know(facts); }
   /// Training begins: opens the files of --log-dir, and writes the line of kind "run" into
   /// metrics.jsonl. Lines of this run stay up to its checkpoint, except those of kind `redone` of
   /// its step; logs of another run are moved aside with a line.
@@ -46,14 +48,16 @@ class Reporter {
   /// `kind`: "evaluation" or "test". `about`: the weights, for the line.
   void evaluation(const char* kind, std::int64_t step, double epoch, const EvaluationResult& result,
                   const std::string& about);
+  /// The classes of that evaluation, for evaluation.json of the run's folder.
+  void classes(const EvaluatedClasses& evaluated);
   /// The end of an epoch: line and JSON.
   void epoch(std::int64_t step, const EpochReport& report, const EvaluationResult& result);
   /// The end of training after `step`: its speed, its accuracy and its files.
   /// `seconds`: only of training. `skipped`: steps since the start without an update.
   void summary(std::int64_t step, double seconds, std::int64_t skipped,
                const RunProgress& progress);
-  /// Replaces summary.json of the run's folder. `seconds`: only of training. "complete" also ends
-  /// TensorBoard's session.
+  /// Replaces summary.json and report.html of the run's folder. `seconds`: only of training.
+  /// "complete" also ends TensorBoard's session.
   void record(const char* status, std::int64_t step, double seconds, const RunProgress& progress);
 
  private:

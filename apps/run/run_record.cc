@@ -1,5 +1,6 @@
 #include "apps/run/run_record.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -8,14 +9,19 @@
 #include "src/base/clock.h"
 #include "src/base/machine.h"
 #include "src/base/text.h"
+#include "src/data/image/picture.h"
 #include "src/files/file.h"
 #include "src/files/folder_lock.h"
 #include "src/report/report.h"
+#include "src/report/run_page.h"
 
 namespace lockstep {
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr std::size_t kMostInMatrix = 100;  ///< classes
+constexpr std::size_t kMostPairs = 100;     ///< of confused classes
 
 std::filesystem::path summary_file(const Options& options) {
   return std::filesystem::path(options.run.folder) / kSummaryFile;
@@ -29,6 +35,80 @@ std::string text_of(const ordered_json& summary) {
 ordered_json to_json(const Accuracy& accuracy) {
   if (!accuracy.known()) return nullptr;
   return {{"top1", accuracy.top1}, {"step", accuracy.step}};
+}
+
+ordered_json to_json(const RunFacts& facts, const Options& options) {
+  ordered_json memory = ordered_json::object();
+  for (const auto& [part, bytes] : facts.memory) memory[part] = bytes;
+  ordered_json buckets = nullptr;
+  if (!facts.buckets.empty()) {
+    const auto [least, most] = std::minmax_element(facts.buckets.begin(), facts.buckets.end());
+    buckets = {
+        {"count", facts.buckets.size()}, {"smallest_bytes", *least}, {"largest_bytes", *most}};
+  }
+  return {{"device", facts.device},
+          {"libraries", facts.libraries},
+          {"data", facts.data},
+          {"hosts", facts.hosts},
+          {"placement", facts.places},
+          {"memory", std::move(memory)},
+          {"communication",
+           {{"reducer", facts.reducer},
+            {"progress", facts.progress},
+            {"order", facts.order},
+            {"buckets", std::move(buckets)}}},
+          {"compute", {{"parameters", facts.parameters}, {"gflop_per_step_and_rank", facts.gflop}}},
+          {"changed_options", options.changed},
+          {"commands", {{"resume", options.resume_command}, {"repeat", options.repeat_command}}}};
+}
+
+/// Three counts for each class: its samples, those that are taken for it, and those of both.
+ordered_json class_counts(const std::vector<std::int64_t>& confusion, std::size_t classes) {
+  ordered_json list = ordered_json::array();
+  for (std::size_t i = 0; i < classes; ++i) {
+    std::int64_t samples = 0, predicted = 0;
+    for (std::size_t other = 0; other < classes; ++other) {
+      samples += confusion[i * classes + other];
+      predicted += confusion[other * classes + i];
+    }
+    list.push_back({samples, predicted, confusion[i * classes + i]});
+  }
+  return list;
+}
+
+/// The classes that are confused most often: [label, prediction, samples].
+ordered_json confused_pairs(const std::vector<std::int64_t>& confusion, std::size_t classes) {
+  std::vector<std::size_t> cells;
+  for (std::size_t i = 0; i < confusion.size(); ++i)
+    if (confusion[i] > 0 && i / classes != i % classes) cells.push_back(i);
+  std::stable_sort(cells.begin(), cells.end(),
+                   [&](std::size_t a, std::size_t b) { return confusion[a] > confusion[b]; });
+  cells.resize(std::min(cells.size(), kMostPairs));
+  ordered_json list = ordered_json::array();
+  for (const std::size_t i : cells) list.push_back({i / classes, i % classes, confusion[i]});
+  return list;
+}
+
+ordered_json rows_of(const std::vector<std::int64_t>& confusion, std::size_t classes) {
+  ordered_json rows = ordered_json::array();
+  for (std::size_t i = 0; i < classes; ++i) {
+    const auto begin = confusion.begin() + static_cast<std::ptrdiff_t>(i * classes);
+    rows.push_back(std::vector<std::int64_t>(begin, begin + static_cast<std::ptrdiff_t>(classes)));
+  }
+  return rows;
+}
+
+ordered_json to_json(const Mistake& mistake, const Dataset& data) {
+  constexpr std::int64_t kEdge = 64;  // pixels
+  Picture picture;
+  try {
+    picture = picture_of(data, mistake.sample, kEdge);
+  } catch (const Error&) {  // the table is worth more than one picture
+  }
+  return {{"sample", mistake.sample},           {"label", mistake.label},
+          {"predicted", mistake.predicted},     {"loss", mistake.loss},
+          {"probability", mistake.probability}, {"size", picture.size},
+          {"image", picture.data_uri}};
 }
 
 }  // namespace
@@ -64,32 +144,33 @@ void RunRecordFiles::write(const RunRecord& record) const {
   ordered_json result = to_json(record.last);
   if (record.last.known()) result["loss"] = record.last_loss;
   const std::filesystem::path folder = options_.run.folder;
-  const ordered_json summary = {{"run", folder.filename().string()},
-                                {"id", plan_.run},
-                                {"status", record.status},
-                                {"program", options_.program},
-                                {"command", options_.command},
-                                {"dataset", options_.data.dataset},
-                                {"model", options_.model.name},
-                                {"step", record.step},
-                                {"steps", plan_.steps},
-                                {"epoch", plan_.epoch_at(record.step)},
-                                {"result", result},
-                                {"best", to_json(progress.best)},
-                                {"test", to_json(progress.tested)},
-                                {"times",
-                                 {{"began", began_},
-                                  {"written", timestamp()},
-                                  {"seconds", seconds_before_ + now_seconds() - start_},
-                                  {"training_seconds_since_start", record.train_seconds},
-                                  {"images_per_s", record.images_per_s}}},
-                                {"versions", {{"lockstep", build_name()}}},
-                                {"host", host_name()},
-                                {"ranks", ranks_},
-                                {"threads", plan_.threads},
-                                {"global_batch", plan_.global_batch},
-                                {"shards", plan_.shards},
-                                {"seed", plan_.seed}};
+  ordered_json summary = {{"run", folder.filename().string()},
+                          {"id", plan_.run},
+                          {"status", record.status},
+                          {"program", options_.program},
+                          {"command", options_.command},
+                          {"dataset", options_.data.dataset},
+                          {"model", options_.model.name},
+                          {"step", record.step},
+                          {"steps", plan_.steps},
+                          {"epoch", plan_.epoch_at(record.step)},
+                          {"result", result},
+                          {"best", to_json(progress.best)},
+                          {"test", to_json(progress.tested)},
+                          {"times",
+                           {{"began", began_},
+                            {"written", timestamp()},
+                            {"seconds", seconds_before_ + now_seconds() - start_},
+                            {"training_seconds_since_start", record.train_seconds},
+                            {"images_per_s", record.images_per_s}}},
+                          {"versions", {{"lockstep", build_name()}}},
+                          {"host", host_name()},
+                          {"ranks", ranks_},
+                          {"threads", plan_.threads},
+                          {"global_batch", plan_.global_batch},
+                          {"shards", plan_.shards},
+                          {"seed", plan_.seed}};
+  summary.update(to_json(facts_, options_));
   replace_file(summary_file(options_), text_of(summary));
 }
 
@@ -104,7 +185,10 @@ std::optional<RecordedShape> recorded_shape(const std::filesystem::path& folder)
 }
 
 FailureRecord::FailureRecord(const Options& options, std::string run)
-    : folder_(options.run.folder), program_(options.program), run_(std::move(run)) {
+    : folder_(options.run.folder),
+      log_dir_(options.reports.log_dir),
+      program_(options.program),
+      run_(std::move(run)) {
   if (!folder_.empty()) holder_ = FolderLock::holder(folder_);
 }
 
@@ -125,8 +209,41 @@ void FailureRecord::write(const std::string& error) const noexcept {
     summary["reason"] = reason;
     summary.at("times").at("written") = timestamp();
     replace_file(file, text_of(summary));
+    write_page(folder_ / kReportFile, report_page(read_run(folder_, log_dir_)));
   } catch (...) {  // the error itself is on stderr
   }
+}
+
+void RunRecordFiles::write(const EvaluatedClasses& evaluated) const {
+  if (began_.empty()) return;
+  const EvaluationResult& result = evaluated.result;
+  const std::size_t classes = evaluated.classes.size();
+  ordered_json mistakes = ordered_json::array();
+  for (const Mistake& mistake : result.mistakes)
+    mistakes.push_back(to_json(mistake, evaluated.data));
+  const ordered_json object = {
+      {"set", evaluated.set},
+      {"about", evaluated.about},
+      {"step", evaluated.step},
+      {"samples", result.score.samples},
+      {"classes", evaluated.classes},
+      {"per_class", class_counts(result.confusion, classes)},
+      {"pairs", confused_pairs(result.confusion, classes)},
+      {"confusion", classes > kMostInMatrix ? ordered_json() : rows_of(result.confusion, classes)},
+      {"mistakes", std::move(mistakes)}};
+  replace_file(std::filesystem::path(options_.run.folder) / "evaluation.json",
+               object.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+}
+
+void RunRecordFiles::write_report(bool may_skip) {
+  constexpr double kShare = 0.01;
+  if (began_.empty()) return;
+  const double start = now_seconds();
+  if (may_skip && start - page_time_ < page_seconds_ / kShare) return;
+  const std::filesystem::path folder = options_.run.folder;
+  write_page(folder / kReportFile, report_page(read_run(folder, options_.reports.log_dir)));
+  page_time_ = now_seconds();
+  page_seconds_ = page_time_ - start;
 }
 
 }  // namespace lockstep

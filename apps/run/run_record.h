@@ -1,10 +1,14 @@
-// The files of a run's folder that describe it: config.toml and summary.json.
+// The files of a run's folder that describe it: config.toml, summary.json, evaluation.json and
+// report.html.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "apps/run/evaluation.h"
 #include "apps/run/options.h"
 #include "apps/run/progress.h"
 #include "apps/step/run_plan.h"
@@ -25,6 +29,30 @@ struct RunRecord {
   double train_seconds = 0;  ///< of training since this start
 };
 
+/// The part of summary.json that is known when training begins.
+struct RunFacts {
+  std::vector<std::pair<std::string, std::size_t>> memory = {};  ///< bytes on rank 0, by part
+  std::string device = {}, libraries = {}, data = {};
+  /// As the start-up summary describes them.
+  std::string reducer = {}, progress = {}, order = {};
+  std::vector<std::int64_t> buckets = {};  ///< bytes of each
+  std::int64_t parameters = 0, hosts = 0;
+  double gflop = 0;                      ///< of a rank's part of a step
+  std::vector<std::string> places = {};  ///< placement_lines(), at most kMostPlaces
+
+  static constexpr std::size_t kMostPlaces = 256;  ///< a file of 4096 lines helps no reader
+};
+
+/// An evaluation for evaluation.json.
+struct EvaluatedClasses {
+  const EvaluationResult& result;
+  const Dataset& data;                      ///< that it evaluated
+  const std::vector<std::string>& classes;  ///< names by label
+  std::string set;                          ///< "test set"
+  std::string about;                        ///< the weights
+  std::int64_t step = 0;                    ///< of the weights
+};
+
 /// All files belong to rank 0. A kill leaves the old or the new file, never a part of one.
 class RunRecordFiles {
  public:
@@ -35,8 +63,14 @@ class RunRecordFiles {
   /// Writes config.toml. The plan's steps, batch and shards are comments if the user left them
   /// open. Times of earlier starts come from the summary.json of the same run. Throws Error.
   void begin();
+  void know(const RunFacts& facts) { facts_ = facts; }  ///< before write()
   /// Replaces summary.json; nothing before begin(). Throws Error.
   void write(const RunRecord& record) const;
+  /// Replaces evaluation.json: counts by class, and the worst mistakes as pictures. Throws Error.
+  void write(const EvaluatedClasses& evaluated) const;
+  /// Replaces report.html by the page of all these files. `may_skip`: leaves it as it is if pages
+  /// would take a hundredth of the run's time. Throws Error.
+  void write_report(bool may_skip);
 
  private:
   const Options& options_;
@@ -45,6 +79,8 @@ class RunRecordFiles {
   double start_ = 0;           ///< time of begin()
   double seconds_before_ = 0;  ///< of earlier starts
   std::string began_;          ///< local time of the run's first start
+  RunFacts facts_;
+  double page_time_ = 0, page_seconds_ = 0;  ///< end of the last write_report(), and its duration
 };
 
 /// The batch and the shards of a run.
@@ -61,13 +97,13 @@ class FailureRecord {
   /// `run`: the id of the run. Does nothing if the run has no folder.
   FailureRecord(const Options& options, std::string run);
   /// Replaces the status "running" in summary.json by "failed", and adds "reason": the first line
-  /// of `error`, without the name of the program. Changes nothing if another process has the
+  /// of `error`, without the name of the program. Replaces report.html too. Changes nothing if another process has the
   /// folder, or if this host does not see it. Any thread; throws nothing.
   void write(const std::string& error) const noexcept;
 
  private:
   std::filesystem::path folder_;
-  std::string program_, run_;
+  std::string log_dir_, program_, run_;
   std::string holder_;  ///< of the folder, when training began
 };
 

@@ -37,8 +37,8 @@ std::string bucket_text(const std::vector<Range>& buckets) {
                      mebibytes(*least * sizeof(float)), mebibytes(*most * sizeof(float)));
 }
 
-/// Collective; for rank 0.
-std::string memory_text(const RunSummary& f) {
+/// Collective; for rank 0. Bytes by part.
+std::vector<std::pair<std::string, std::size_t>> memory_parts(const RunSummary& f) {
   auto parts = f.step.memory();
   parts.emplace_back("evaluation", f.evaluation.bytes());
   parts.emplace_back("loader", f.loader.bytes());
@@ -49,6 +49,10 @@ std::string memory_text(const RunSummary& f) {
     parts.emplace_back("saving", f.step.saved_bytes() + gathered);
   }
   parts.emplace_back("program and libraries", f.base_memory);
+  return parts;
+}
+
+std::string memory_text(const std::vector<std::pair<std::string, std::size_t>>& parts) {
   std::size_t total = 0;
   std::vector<std::string> texts;
   for (const auto& [name, bytes] : parts) {
@@ -138,9 +142,9 @@ std::string policy_text(Policy policy) {
   return "";
 }
 
-void print_placement(const RunSummary& f, Reporter& reporter) {
-  for (const std::string& line : placement_lines(f.setup.comm, f.setup.placement))
-    reporter.line("  " + line);
+void print_placement(const RunSummary& f, const std::vector<std::string>& places,
+                     Reporter& reporter) {
+  for (const std::string& place : places) reporter.line("  " + place);
   for (const LayerSummary& layer : f.step.model().layers()) {
     reporter.line(fmt::format("  {:<16} {:<16} {:>9} parameters  {}", layer.name,
                               layer.output.text(), layer.parameters, layer.implementation));
@@ -304,6 +308,23 @@ void add_idle_options(const RunSummary& f, Lines& lines) {
   }
 }
 
+RunFacts facts_of(const RunSummary& f, const std::string& order, RunFacts facts) {
+  const DeviceTraits& device = f.setup.device->traits();
+  facts.device = device.description;
+  facts.libraries = device.libraries;
+  facts.data = f.setup.data.train->describe();
+  facts.reducer = f.step.reducer().traits().description;
+  facts.progress = policy_text(f.step.policy());
+  facts.order = order;
+  for (const Range& bucket : f.step.buckets())
+    facts.buckets.push_back(bucket.count * static_cast<std::int64_t>(sizeof(float)));
+  facts.parameters = f.step.layout().trainable();
+  facts.hosts = f.setup.placement.hosts;
+  facts.gflop = f.step.model().training_flops() * f.setup.plan.own_shards * 1e-9;
+  facts.places.resize(std::min(facts.places.size(), RunFacts::kMostPlaces));
+  return facts;
+}
+
 }  // namespace
 
 std::vector<int> ranks_of_same_bits(int shards) {
@@ -334,7 +355,10 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   const RunSetup& setup = f.setup;
   const Options& options = setup.options;
   const std::string different = differences(setup), &resumed = f.resumption.file;
-  const std::string memory = memory_text(f);  // collective
+  RunFacts facts{.memory = memory_parts(f)};  // collective
+  const std::string memory = memory_text(facts.memory);
+  const auto places = placement_lines(setup.comm, setup.placement);  // collective
+  facts.places = places;
   Lines lines;
   add_network(f, lines);
   add_data(f, lines);
@@ -359,7 +383,8 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
 
   reporter.line(fmt::format("Lockstep {}", build_name()));
   for (const std::string& line : lines.lines) reporter.line(line);
-  if (options.reports.placement) print_placement(f, reporter);
+  if (options.reports.placement) print_placement(f, places, reporter);
+  reporter.know(facts_of(f, order, std::move(facts)));
 }
 
 }  // namespace lockstep

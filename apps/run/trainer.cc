@@ -137,6 +137,8 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunFolder
   Evaluation evaluation(*setup.device, setup.entry, setup.data.evaluated(), options.model.precision,
                         options.reports.test_views);
   evaluation.after_each([&] { setup.recorder.progress(); });
+  constexpr std::size_t kMistakes = 18;  // on report.html
+  if (!options.run.folder.empty()) evaluation.find_mistakes(kMistakes);
   Reporter reporter(setup.comm, options, setup.plan, folders, [&] {
     setup.recorder.progress();
     return !stop_requested();

@@ -169,6 +169,7 @@ class TrainingLoop {
     r.totals = totals;
     r.epoch = plan_.epoch_at(done);
     r.learning_rate = rate_at(done - 1);
+    r.timed = parts_.setup.device->traits().memory_is_host;
     r.scaled = parts_.setup.options.loss_scaling().dynamic;
     r.straggler = stragglers_.look(done, times.exposed, clock_.trained());
     reporter_.step(r);
@@ -187,6 +188,13 @@ class TrainingLoop {
     reporter_.evaluation("evaluation", done, plan_.epoch_at(done), *result,
                          fmt::format("{}{}", step_.state().average ? "moving average" : "weights",
                                      parts_.setup.data.validation ? ", validation set" : ""));
+    const DatasetPair& data = parts_.setup.data;
+    reporter_.classes({.result = *result,
+                       .data = data.evaluated(),
+                       .classes = data.class_names,
+                       .set = data.validation ? "validation set" : "test set",
+                       .about = step_.state().average ? "averaged weights" : "weights",
+                       .step = done});
     progress_.evaluated({done, result->score.top1_share()});
     reporter_.record("running", done, clock_.trained(), progress_);
     if (progress_.reached(options_)) {
@@ -229,6 +237,12 @@ class TrainingLoop {
     reporter_.evaluation(
         "test", done, plan_.epoch_at(done), tested->result,
         fmt::format("{} weights of step {}", best ? "best" : "last", tested->step));
+    reporter_.classes({.result = tested->result,
+                       .data = *parts_.setup.data.test,
+                       .classes = parts_.setup.data.class_names,
+                       .set = "test set",
+                       .about = best ? "best weights" : "last weights",
+                       .step = tested->step});
     progress_.tested = {tested->step, tested->result.score.top1_share()};
     saver_.save(done, progress_);
   }

@@ -22,7 +22,7 @@ runs() { (cd runs && echo *); }
 # --- its files, and a resume by the same options -------------------------------------------------------------------------
 kept 2 --steps 3
 expect_line "the summary names it" "^run $stem-1"
-expect_files "its files" $stem-1 config.toml summary.json metrics.jsonl "$(cd $stem-1 && echo events*)" checkpoints \
+expect_files "its files" $stem-1 config.toml summary.json metrics.jsonl report.html "$(cd $stem-1 && echo events*)" checkpoints \
   checkpoints/step-0000000003.h5
 expect "summary.json" test "$(summary $stem-1 's["status"]' 's["step"]' 's["ranks"]' 's["command"][:13]')" = "complete 3 2 mpirun -np 2 "
 kept 2 --steps 3

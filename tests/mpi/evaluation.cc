@@ -58,6 +58,7 @@ NamedLayers small_layers(Shape, int classes) {
   return layers;
 }
 
+constexpr std::size_t kMistakes = 7;
 const ModelEntry kEntry{"small", "", crop_shape(), false, small_layers};
 
 /// A checkpoint of initial weights on rank 0, with an average that differs.
@@ -92,6 +93,9 @@ struct Case {
 void expect_same(const EvaluationResult& is, const EvaluationResult& wanted) {
   EXPECT_EQ(is.score, wanted.score);
   EXPECT_EQ(is.confusion, wanted.confusion);
+  if (world().comm().rank() == 0) {
+    EXPECT_EQ(is.mistakes, wanted.mistakes);
+  }
 }
 
 TEST_F(Evaluations, GiveTheCountsOfOneRankOnTheCpu) {
@@ -107,6 +111,7 @@ TEST_F(Evaluations, GiveTheCountsOfOneRankOnTheCpu) {
     // All ranks load together, then the first of them evaluate alone.
     const auto evaluated = [&](Device& device, const Comm& comm, const char* section) {
       Evaluation evaluation(device, kEntry, data, type, views);
+      evaluation.find_mistakes(kMistakes);
       float* const weights = evaluation.load(comm_, checkpoint(), section);
       double last = 0;
       const auto result = evaluation.run(comm, weights, [&](double share) {
@@ -120,6 +125,11 @@ TEST_F(Evaluations, GiveTheCountsOfOneRankOnTheCpu) {
     const EvaluationResult wanted = evaluated(*cpu, alone_of(comm_), "parameters");
     EXPECT_EQ(wanted.score.samples, data.size());
     EXPECT_EQ(wanted.score.diverged, 0);
+    ASSERT_EQ(wanted.mistakes.size(), kMistakes);
+    for (const Mistake& mistake : wanted.mistakes) {
+      EXPECT_EQ(mistake.label, data.label(mistake.sample));
+      EXPECT_GE(wanted.mistakes.front().loss, mistake.loss);
+    }
     expect_same(evaluated(*cpu, comm_, "parameters"), wanted);
     expect_same(evaluated(*later, comm_, "parameters"), wanted);
     EXPECT_NE(evaluated(*later, comm_, "ema").score.loss_units, wanted.score.loss_units);
@@ -131,6 +141,7 @@ TEST_F(Evaluations, RepeatABatchAsAGraph) {
   int graphs = 0;
   const auto evaluated = [&](const std::unique_ptr<Device>& device, int times) {
     Evaluation evaluation(*device, kEntry, data, Type::f32);
+    evaluation.find_mistakes(kMistakes);
     float* const weights = evaluation.load(comm_, checkpoint(), "parameters");
     for (; times > 1; --times)
       evaluation.run(alone_of(comm_), weights, [](double) { return true; });

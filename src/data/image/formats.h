@@ -29,6 +29,8 @@ Image decode_jpeg(const EncodedImage& file, int least);
 ImagePart decode_jpeg_part(const EncodedImage& file, const Box& box, int edge);
 ImageSize png_size(const EncodedImage& file);
 Image decode_png(const EncodedImage& file);
+/// The bytes of a PNG file. Throws Error.
+std::vector<std::uint8_t> encode_png(const Image& image);
 ImageSize webp_size(const EncodedImage& file);
 Image decode_webp(const EncodedImage& file);
 /// BMP, and the first frame of GIF.

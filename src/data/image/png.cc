@@ -1,6 +1,7 @@
 // PNG by libpng's simplified interface.
 #include <png.h>
 
+#include "src/base/check.h"
 #include "src/data/image/formats.h"
 
 namespace lockstep {
@@ -49,6 +50,25 @@ Image decode_png(const EncodedImage& file) {
   const png_color white{255, 255, 255};  // behind transparent parts
   reader.check(png_image_finish_read(&png, &white, image.pixels.data(), 0, nullptr));
   return image;
+}
+
+std::vector<std::uint8_t> encode_png(const Image& image) {
+  png_image png{};
+  png.version = PNG_IMAGE_VERSION;
+  png.format = PNG_FORMAT_RGB;
+  png.height = static_cast<png_uint_32>(image.size.height);
+  png.width = static_cast<png_uint_32>(image.size.width);
+  const auto write = [&](void* to, png_alloc_size_t& size) {
+    const int good = png_image_write_to_memory(&png, to, &size, /*convert_to_8_bit=*/0,
+                                               image.pixels.data(), 0, nullptr);
+    require(good != 0, "cannot make a PNG picture: {}", png.message);
+  };
+  png_alloc_size_t size = 0;
+  write(nullptr, size);
+  std::vector<std::uint8_t> bytes(size);
+  write(bytes.data(), size);
+  bytes.resize(size);
+  return bytes;
 }
 
 }  // namespace lockstep

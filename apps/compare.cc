@@ -1,0 +1,215 @@
+// Compares runs: their results and the options that differ, as a table, as JSON and as a page.
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "apps/options/command_line.h"
+#include "apps/options/help.h"
+#include "src/base/check.h"
+#include "src/base/text.h"
+#include "src/report/report.h"
+#include "src/report/run_page.h"
+#include "src/report/stored_run.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+struct CompareOptions {
+  std::vector<std::string> runs;
+  std::string output;
+  bool json = false;
+};
+
+void declare(OptionRows& rows, CompareOptions& o) {
+  rows.group("Options");
+  rows.list("RUNS", o.runs, "", "Folders of runs, or names of runs in runs/");
+  rows.flag("--json", o.json, "One JSON object instead of the table");
+  rows.text("--output", o.output, "FILE",
+            "Page with the curves and the table [compare.html beside the first run]\n"
+            "A file that compare did not write is never replaced.");
+}
+
+/// A row of the table: its name, and a text for each run.
+struct Row {
+  std::string name;
+  std::vector<std::string> texts;
+};
+
+/// The runs by name, or by folder if names are alike.
+std::vector<std::string> labels_of(const std::vector<StoredRun>& runs) {
+  std::set<std::string> names;
+  for (const StoredRun& run : runs) names.insert(run.name);
+  std::vector<std::string> labels;
+  for (const StoredRun& run : runs)
+    labels.push_back(names.size() == runs.size() ? run.name : run.folder.string());
+  return labels;
+}
+
+/// The options that are not the same in all runs, in the order of the runs' files.
+std::vector<std::string> differing_options(const std::vector<StoredRun>& runs) {
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  for (const StoredRun& run : runs) {
+    for (const auto& [name, value] : run.options) {
+      if (!seen.insert(name).second) continue;
+      const auto same = [&, &name = name](const StoredRun& other) {
+        return other.option(name) == runs.front().option(name);
+      };
+      if (!std::all_of(runs.begin(), runs.end(), same)) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::vector<Row> result_rows(const std::vector<StoredRun>& runs) {
+  std::vector<Row> rows;
+  const auto add = [&](const char* name, const auto& text_of) {
+    Row row{name, {}};
+    for (const StoredRun& run : runs) {
+      std::string text = text_of(run, results_of(run));
+      row.texts.push_back(text.empty() ? "-" : text);
+    }
+    const auto none = [](const std::string& text) { return text == "-"; };
+    if (!std::all_of(row.texts.begin(), row.texts.end(), none)) rows.push_back(std::move(row));
+  };
+  const auto percent = [](double share) {
+    return std::isnan(share) ? "" : fmt::format("{:.2f} %", 100 * share);
+  };
+  const auto number = [](double value, int digits) {
+    return std::isnan(value) ? "" : fmt::format("{:.{}f}", value, digits);
+  };
+  using Run = const StoredRun&;
+  using Results = const RunResults&;
+  add("status", [](Run, Results r) { return r.status; });
+  add("model", [](Run run, Results) { return run.option("model"); });
+  add("best accuracy", [&](Run, Results r) { return percent(r.best); });
+  add("at step", [&](Run, Results r) { return number(r.best_step, 0); });
+  add("last accuracy", [&](Run, Results r) { return percent(r.last); });
+  add("last loss", [&](Run, Results r) { return number(r.loss, 4); });
+  add("test accuracy", [&](Run, Results r) { return percent(r.test); });
+  add("training loss", [&](Run, Results r) { return number(r.train_loss, 4); });
+  add("steps", [&](Run, Results r) {
+    return std::isnan(r.step) ? "" : number(r.step, 0) + "/" + number(r.steps, 0);
+  });
+  add("time", [](Run, Results r) { return std::isnan(r.seconds) ? "" : duration_text(r.seconds); });
+  add("images/s", [&](Run, Results r) { return number(r.images_per_s, 0); });
+  return rows;
+}
+
+std::vector<Row> option_rows(const std::vector<StoredRun>& runs) {
+  std::vector<Row> rows;
+  for (const std::string& name : differing_options(runs)) {
+    if (name == "model") continue;  // it is among the results
+    Row row{"--" + name, {}};
+    for (const StoredRun& run : runs) {
+      const std::string value = run.option(name);
+      row.texts.push_back(value.empty() ? "-" : one_line(value));
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// One line for each row, or for each run if that is narrower than the runs side by side.
+std::string table_text(const std::vector<std::string>& labels, std::vector<Row> rows) {
+  constexpr std::size_t kColumns = 100;
+  rows.insert(rows.begin(), {"run", {}});
+  for (const std::string& label : labels) rows.front().texts.push_back(one_line(label));
+  std::vector<std::vector<std::string>> cells;  // by line
+  for (const Row& row : rows) {
+    cells.push_back({row.name});
+    cells.back().insert(cells.back().end(), row.texts.begin(), row.texts.end());
+  }
+  const auto widths_of = [](const std::vector<std::vector<std::string>>& lines) {
+    std::vector<std::size_t> widths(lines.front().size());
+    for (const auto& line : lines)
+      for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+    return widths;
+  };
+  std::vector<std::size_t> widths = widths_of(cells);
+  std::size_t width = 0;
+  for (const std::size_t column : widths) width += column + 2;
+  if (width > kColumns && labels.size() > 4) {
+    std::vector<std::vector<std::string>> turned(cells.front().size());
+    for (const auto& line : cells)
+      for (std::size_t i = 0; i < line.size(); ++i) turned[i].push_back(line[i]);
+    cells = std::move(turned);
+    widths = widths_of(cells);
+  }
+  std::string text;
+  for (const auto& line : cells) {
+    std::string shown;
+    for (std::size_t i = 0; i < line.size(); ++i)
+      shown += fmt::format("{:<{}}  ", line[i], widths[i]);
+    text += shown.substr(0, shown.find_last_not_of(' ') + 1) + "\n";
+  }
+  text.pop_back();
+  return text;
+}
+
+std::string json_text(const std::vector<StoredRun>& runs) {
+  const std::vector<std::string> names = differing_options(runs);
+  ordered_json list = ordered_json::array();
+  for (const StoredRun& run : runs) {
+    ordered_json options = ordered_json::object();
+    for (const std::string& name : names) {
+      const std::string value = run.option(name);
+      options[name] = value.empty() ? ordered_json() : ordered_json(value);
+    }
+    list.push_back({{"run", run.name},
+                    {"folder", run.folder.string()},
+                    {"results", to_json(results_of(run))},
+                    {"options", options}});
+  }
+  return ordered_json{{"differing_options", names}, {"runs", list}}.dump(
+      2, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+/// compare.html in the folder that contains the run's folder.
+fs::path page_beside(const StoredRun& run) {
+  const fs::path folder = run.folder.lexically_normal();
+  const fs::path named = folder.has_filename() ? folder : folder.parent_path();
+  const bool inside = named.filename() == "." || named.filename() == "..";
+  return (inside ? named / ".." : named.parent_path()) / "compare.html";
+}
+
+int run(const CompareOptions& o) {
+  if (o.runs.size() < 2) fail_usage("compare needs two runs or more. Name another one.");
+  std::vector<StoredRun> runs;
+  for (const std::string& named : o.runs) runs.push_back(find_run(named));
+  const std::vector<std::string> labels = labels_of(runs);
+  if (o.json) {
+    Console().line(json_text(runs));
+  } else {
+    std::vector<Row> rows = result_rows(runs);
+    const std::vector<Row> options = option_rows(runs);
+    rows.insert(rows.end(), options.begin(), options.end());
+    Console().line(table_text(labels, rows));
+  }
+  const fs::path page = o.output.empty() ? page_beside(runs.front()) : fs::path(o.output);
+  write_page(page, comparison_page(runs, labels));
+  if (!o.json) Console().line(fmt::format("\ncurves: open {} in a browser", page.string()));
+  return kExitSuccess;
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  CompareOptions options;
+  const ProgramText program{"compare", "Compares the options and the results of runs",
+                            "compare [OPTIONS] RUNS..."};
+  return run_without_ranks(
+      "compare",
+      [&](std::string& answer) {
+        OptionRows rows;
+        declare(rows, options = {});
+        return read_command_line(rows, program, argc, argv, answer);
+      },
+      [&] { return run(options); });
+}

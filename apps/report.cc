@@ -1,0 +1,53 @@
+// Writes the page of a run that has ended, or of one without a folder of its own.
+
+#include "src/report/report.h"
+
+#include "apps/options/command_line.h"
+#include "apps/options/help.h"
+#include "src/base/check.h"
+#include "src/report/run_page.h"
+
+namespace lockstep {
+namespace {
+
+struct PageOptions {
+  std::vector<std::string> runs;
+  std::string output;
+};
+
+void declare(OptionRows& rows, PageOptions& o) {
+  rows.group("Options");
+  rows.list("RUNS", o.runs, "", "Folders of runs or of --log-dir, or names of runs in runs/");
+  rows.text("--output", o.output, "FILE", "Page of a single run [report.html in its folder]");
+}
+
+int run(const PageOptions& o) {
+  if (!o.output.empty() && o.runs.size() > 1)
+    fail_usage("--output is for one run, and there are {}. Omit it.", o.runs.size());
+  for (const std::string& named : o.runs) {
+    const StoredRun stored = find_run(named);
+    const std::filesystem::path file =
+        o.output.empty() ? stored.folder / kReportFile : std::filesystem::path(o.output);
+    write_page(file, report_page(stored));
+    Console().line(fmt::format("{}: open it in a browser", file.string()));
+  }
+  return kExitSuccess;
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  PageOptions options;
+  const ProgramText program{"report", "Writes the page of a run, report.html",
+                            "report [OPTIONS] RUNS..."};
+  return run_without_ranks(
+      "report",
+      [&](std::string& answer) {
+        OptionRows rows;
+        declare(rows, options = {});
+        return read_command_line(rows, program, argc, argv, answer);
+      },
+      [&] { return run(options); });
+}

@@ -1,0 +1,12 @@
+# Writes FILE, C++ with the page of FOLDER as a string: page.html with its style and its scripts inserted.
+cmake_minimum_required(VERSION 3.22)
+file(READ ${FOLDER}/page.html page)
+file(READ ${FOLDER}/page.css style)
+set(scripts "")
+foreach(name base charts page machine main)
+  file(READ ${FOLDER}/${name}.js script)
+  string(APPEND scripts "${script}")
+endforeach()
+string(REPLACE "@STYLE@" "${style}" page "${page}")
+string(REPLACE "@SCRIPT@" "${scripts}" page "${page}")
+file(WRITE ${FILE} "namespace lockstep {\nextern const char* const kPage;\nconst char* const kPage = R\"PAGE(${page})PAGE\";\n}\n")

@@ -1,0 +1,314 @@
+// The sections of a page, from the data of one run (report) or of several (compare).
+'use strict';
+
+const data = JSON.parse(document.getElementById('data').textContent);
+const comparison = data.kind === 'compare';
+const DASHES = [null, '7 3', '2 3', '9 3 2 3'];
+// --- heading
+
+function heading() {
+  const run = data.runs[0];
+  if (comparison) {
+    byId('name').textContent = `${data.runs.length} runs compared`;
+    byId('status').hidden = true;
+    return;
+  }
+  byId('name').textContent = run.name;
+  const status = run.results.status || 'unknown';
+  byId('status').textContent = status;
+  byId('status').classList.add(status);
+  const facts = [
+    at(run, 'summary', 'program'), option(run, 'model'), option(run, 'dataset'),
+    at(run, 'summary', 'device')
+  ];
+  byId('about').textContent = facts.filter(Boolean).join(' · ');
+}
+
+function option(run, name) {
+  const found = run.options.find((row) => row[0] === name);
+  return found ? String(found[1]).replace(/^"(.*)"$/s, '$1') : '';
+}
+
+function overview() {
+  const run = data.runs[0], r = run.results, times = at(run, 'summary', 'times') || {};
+  const set = option(run, 'validation') > 0 ? 'validation set' : 'test set',
+        step = (n) => known(n) ? `step ${short(n)}` : '';
+  const share = known(r.step) && r.steps > 0 ? r.step / r.steps : 0;
+  const left = r.images_per_s > 0 ?
+      (r.steps - r.step) * at(run, 'summary', 'global_batch') / r.images_per_s :
+      NaN;
+  const running = r.status === 'running';
+  const exposed = at(run, 'parts', 'exposed_communication');
+  const tiles = [
+    tile(
+        'Best accuracy', percent(r.best),
+        known(r.best) ? `${set}, ${step(r.best_step)}` : 'no evaluation yet'),
+    tile('Last accuracy', percent(r.last), known(r.loss) ? `loss ${short(r.loss)}` : ''),
+    known(r.test) ? tile('Test accuracy', percent(r.test), 'after the last step') : null,
+    tile('Training loss', short(r.train_loss), step(r.step)),
+    tile(
+        'Steps', known(r.step) ? `${short(r.step)} / ${short(r.steps)}` : '–',
+        known(at(run, 'summary', 'epoch')) ? `epoch ${short(run.summary.epoch)}` : '',
+        make(
+            'div', {
+              class: 'bar',
+              role: 'progressbar',
+              'aria-label': 'Progress',
+              'aria-valuenow': Math.round(100 * share)
+            },
+            make('i', {style: `width:${100 * share}%`}))),
+    tile(
+        'Time', duration(r.seconds),
+        running && known(left) ? `about ${duration(left)} left` :
+            times.began ? `since ${times.began}` :
+                          ''),
+    tile(
+        'Images/s', short(r.images_per_s),
+        known(at(run, 'summary', 'ranks')) ?
+            `on ${run.summary.ranks} rank${run.summary.ranks === 1 ? '' : 's'}` :
+            ''),
+    known(exposed) ?
+        tile('Exposed communication', shortPercent(exposed), 'of the step, on average') :
+        null,
+  ];
+  if (at(run, 'summary', 'reason'))
+    byId('main').append(
+        make('p', {class: 'card notice', role: 'alert'}, `The run failed: ${run.summary.reason}`));
+  byId('main').append(make('div', {class: 'tiles', id: 'tiles'}, tiles.filter(Boolean)));
+}
+
+// --- curves
+
+/** One series of each run, or several of one run. parts: [label, kind, column, {style}]. */
+function seriesOf(parts) {
+  const result = [];
+  data.runs.forEach((run, number) => {
+    parts.forEach(([label, kind, name, style = {}], i) => {
+      if (comparison && style.single) return;
+      if (!(columns(run, kind)[name] || []).some(known)) return;
+      const look = comparison ? {
+        color: number % 8,
+        dash: DASHES[(Math.floor(number / 8) + i) % 4],
+        label: parts.length > 1 && !parts[1][3]?.single ? `${run.label}, ${label}` : run.label
+      } :
+                                                          {color: i, dash: style.dash, label};
+      result.push({...style, ...look, run, columns: columns(run, kind), name});
+    });
+  });
+  return result;
+}
+
+function curves() {
+  const ms = {factor: 1000, smooth: true}, one = {single: true};
+  const specs = [
+    {
+      id: 'loss',
+      title: 'Loss',
+      series: seriesOf([
+        ['training', 'train', 'loss', {smooth: true}],
+        ['evaluation', 'evaluation', 'loss', {marks: true, dash: '7 3'}],
+        ['test set', 'test', 'loss', {marks: 'big', single: true}]
+      ])
+    },
+    {
+      id: 'accuracy',
+      title: 'Accuracy',
+      format: shortPercent,
+      most: 1,
+      series: comparison ? seriesOf([['evaluation', 'evaluation', 'top1', {marks: true}]]) :
+                           seriesOf([
+                             ['batch', 'train', 'batch_top1', {smooth: true}],
+                             ['top-1', 'evaluation', 'top1', {marks: true, dash: '7 3'}],
+                             ['test set', 'test', 'top1', {marks: 'big'}],
+                             ['top-5', 'evaluation', 'top5', {dash: '2 3'}]
+                           ])
+    },
+    {
+      id: 'learning_rate',
+      title: 'Learning rate',
+      from0: true,
+      series: seriesOf([['learning rate', 'train', 'learning_rate']])
+    },
+    {
+      id: 'images_per_s',
+      title: 'Images/s',
+      from0: true,
+      series: seriesOf([['images/s', 'train', 'images_per_s', {smooth: true}]])
+    },
+    {
+      id: 'exposed_communication',
+      title: 'Exposed communication, share of the step',
+      format: shortPercent,
+      from0: true,
+      series: seriesOf([
+        ['exposed communication', 'train', 'exposed_communication', {smooth: true}],
+        ['waiting for data', 'train', 'loader_wait', {smooth: true, dash: '7 3', ...one}]
+      ])
+    },
+    {
+      id: 'step_time',
+      title: 'Time of a step, ms',
+      from0: true,
+      series: seriesOf([['step', 'train', 'seconds_per_batch', ms]])
+    },
+    {
+      id: 'loss_scale',
+      title: 'Loss scale',
+      log: true,
+      optional: true,
+      series: seriesOf([['loss scale', 'train', 'loss_scale']])
+    },
+    {
+      id: 'penalty',
+      title: 'Weight penalty',
+      optional: true,
+      series: seriesOf([['penalty', 'train', 'penalty', one]])
+    },
+  ];
+  const empty = (spec) => spec.series.every(
+      (series) => !series.columns[series.name].some((value) => known(value) && value !== 0));
+  const drawn = specs.filter((spec) => spec.series.length > 0 && !(spec.optional && empty(spec)));
+  const missing = specs.filter((spec) => spec.series.length === 0 && !spec.optional)
+                      .map((spec) => spec.title.split(',')[0].toLowerCase());
+  const notes = [];
+  if (missing.length > 0) notes.push(`Not logged: ${missing.join(', ')}.`);
+  for (const run of data.runs) {
+    const rows = at(run, 'rows', 'train');
+    if (rows && rows.kept < rows.count)
+      notes.push(`${run.label}: ${short(rows.kept)} of ${
+          short(rows.count)} training rows, with all extremes of loss, speed and communication.`);
+  }
+  section(
+      'curves', 'Curves',
+      make('div', {class: 'grid'}, drawn.map((spec) => new Chart(spec).element)),
+      notes.length > 0 ? reason(notes.join(' ')) : null,
+      make(
+          'p', {class: 'reason'}, 'Drag to zoom all charts; double-click or ',
+          make('kbd', {}, 'Esc'), ' resets. With the focus on a chart, ', make('kbd', {}, '←'), ' ',
+          make('kbd', {}, '→'), ' move the cursor.'));
+}
+
+// --- classes
+
+function matrix(names, confusion) {
+  const sums = confusion.map((row) => row.reduce((a, b) => a + b, 0)), small = names.length > 24;
+  const detail = make(
+      'p', {class: 'reason', 'aria-live': 'polite'},
+      'Rows are true classes, columns predictions. Blue is right, orange is wrong; the shade is the share of the row.');
+  const tell = (i, j) => {
+    detail.textContent = `${names[i]} taken for ${names[j]}: ${short(confusion[i][j])} of ${
+        short(sums[i])} (${percent(confusion[i][j] / sums[i])})`;
+  };
+  const cell = (i, j) => {
+    const share = sums[i] > 0 ? confusion[i][j] / sums[i] : 0,
+          shade = Math.round(100 * (i === j ? share : Math.min(1, 2 * Math.sqrt(share))));
+    const color = `color-mix(in srgb, var(--c${i === j ? 0 : 1}) ${shade}%, var(--surface))`;
+    return make(
+        'td', {
+          style: `background:${color};color:${shade > 75 ? 'var(--surface)' : 'inherit'}`,
+          tabindex: i + j === 0 ? 0 : -1,
+          'data-cell': `${i},${j}`,
+          title: `${names[i]} taken for ${names[j]}`,
+          onpointerenter: () => tell(i, j),
+          onfocus: () => tell(i, j)
+        },
+        confusion[i][j] > 0 || i === j ? String(confusion[i][j]) : '');
+  };
+  const grid = make(
+      'table', {
+        class: small ? 'matrix small' : 'matrix',
+        onkeydown: (event) => {
+          const [dy, dx] = {
+            ArrowUp: [-1, 0],
+            ArrowDown: [1, 0],
+            ArrowLeft: [0, -1],
+            ArrowRight: [0, 1]
+          }[event.key] ||
+              [0, 0];
+          const [i, j] = (event.target.dataset.cell || '0,0').split(',').map(Number),
+                    next = grid.querySelector(`[data-cell="${i + dy},${j + dx}"]`);
+          if (dx + dy === 0 || !next) return;
+          event.preventDefault();
+          event.target.tabIndex = -1;
+          next.tabIndex = 0;
+          next.focus();
+        }
+      },
+      make(
+          'thead', {},
+          make(
+              'tr', {}, make('td', {}),
+              names.map((name) => make('th', {scope: 'col', title: name}, small ? '' : name)))),
+      make(
+          'tbody', {},
+          names.map(
+              (name, i) => make(
+                  'tr', {}, make('th', {scope: 'row', title: name}, name),
+                  names.map((_, j) => cell(i, j))))));
+  return make('div', {class: 'card scroll'}, make('h3', {}, 'Confusion matrix'), grid, detail);
+}
+
+function classes() {
+  const found = data.runs[0].evaluation;
+  if (!found) {
+    section(
+        'classes', 'Classes',
+        reason(
+            'This run kept no evaluation of its classes: it had none yet, or an earlier version trained it. The program evaluate prints them for a checkpoint.'));
+    return;
+  }
+  const names = found.classes,
+        rows = found.per_class.map(
+            ([samples, predicted, right], i) =>
+                [names[i], percent(right / predicted), percent(right / samples), short(samples),
+                 short(predicted)]);
+  const heads = [
+    ['class', false], ['precision', true], ['recall', true], ['samples', true], ['predicted', true]
+  ];
+  const pairs = found.pairs.map(
+      ([truth, predicted, count]) => [names[truth], names[predicted], short(count)]);
+  const left = found.confusion ?
+      matrix(names, found.confusion) :
+      make(
+          'div', {class: 'card'}, make('h3', {}, 'Most frequent confusions'),
+          reason(`${short(names.length)} classes are too many for a matrix.`),
+          make(
+              'div', {class: 'scroller'},
+              table(
+                  [['true class', false], ['predicted', false], ['samples', true]], pairs,
+                  {sorts: true})));
+  section(
+      'classes', 'Classes',
+      make('p', {class: 'reason'}, `${found.set}, ${found.about}, step ${short(found.step)}.`),
+      make(
+          'div', {class: 'columns'}, left,
+          make(
+              'div', {class: 'card'}, make('h3', {}, 'Per class'),
+              make('div', {class: 'scroller'}, table(heads, rows, {sorts: true})))));
+}
+
+function mistakes() {
+  const found = data.runs[0].evaluation, worst = at(found, 'mistakes') || [];
+  if (!found) return;
+  if (worst.length === 0)
+    return section('mistakes', 'Worst mistakes', reason('The evaluation had no mistakes.'));
+  const figure = (m) => make(
+      'figure', {class: 'card'},
+      m.image ? make('img', {
+        src: m.image,
+        alt: `sample ${m.sample}`,
+        class: m.size > 48 ? 'smooth' : null
+      }) :
+                null,
+      make(
+          'figcaption', {}, make('b', {}, found.classes[m.predicted]), make('br'),
+          `${(100 * m.probability).toFixed(0)} % sure, is ${found.classes[m.label]}`, make('br'),
+          make('span', {class: 'reason', title: `sample ${m.sample}`}, `loss ${short(m.loss)}`)));
+  const note = worst.some((m) => m.image) ? [] : [reason('These samples are no images.')];
+  section(
+      'mistakes', 'Worst mistakes',
+      make(
+          'p', {class: 'reason'},
+          'The samples with the highest loss: the prediction, its probability, and the true class.'),
+      ...note, make('div', {class: 'mistakes'}, worst.map(figure)));
+}

@@ -1,0 +1,210 @@
+#include "src/report/run_page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <set>
+
+#include "src/base/check.h"
+#include "src/base/machine.h"
+#include "src/files/file.h"
+#include "src/report/report.h"
+
+namespace lockstep {
+
+extern const char* const kPage;  // written by cmake/page.cmake
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t kMostRows = 1600;  // of a kind; more have only their extremes
+
+/// JSON has no NaN: null. Whole numbers have no fraction.
+ordered_json number(double value) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  if (!std::isfinite(value)) return nullptr;
+  if (value == std::floor(value) && std::abs(value) < kExact)
+    return static_cast<std::int64_t>(value);
+  return value;
+}
+
+/// The rows that a curve needs: all, or of each of many parts the first and those with the least
+/// and the most of these columns.
+std::vector<std::size_t> shown_rows(const MetricRows& rows) {
+  constexpr std::size_t kPerPart = 7;
+  const std::size_t parts = rows.count <= kMostRows ? rows.count : kMostRows / kPerPart;
+  std::set<std::size_t> shown;
+  for (std::size_t part = 0; part < parts; ++part) {
+    const std::size_t begin = part * rows.count / parts, end = (part + 1) * rows.count / parts;
+    shown.insert(begin);
+    if (parts == rows.count) continue;
+    for (const char* name : {"loss", "images_per_s", "exposed_communication"}) {
+      std::size_t least = begin, most = begin;
+      for (std::size_t i = begin + 1; i < end; ++i) {
+        if (rows.at(name, i) < rows.at(name, least)) least = i;
+        if (rows.at(name, i) > rows.at(name, most)) most = i;
+      }
+      shown.insert({least, most});
+    }
+  }
+  if (rows.count > 0) shown.insert(rows.count - 1);
+  return {shown.begin(), shown.end()};
+}
+
+ordered_json to_json(const MetricRows& rows) {
+  const std::vector<std::size_t> shown = shown_rows(rows);
+  ordered_json columns = ordered_json::object();
+  for (const auto& [name, values] : rows.columns) {
+    ordered_json column = ordered_json::array();
+    for (const std::size_t row : shown) column.push_back(number(rows.at(name, row)));
+    columns[name] = std::move(column);
+  }
+  return {{"count", rows.count}, {"kept", shown.size()}, {"columns", std::move(columns)}};
+}
+
+/// Means over the rows after the first, because the first step is like no other.
+ordered_json means(const MetricRows& rows) {
+  ordered_json result = ordered_json::object();
+  for (const char* name : {"seconds_per_batch", "forward", "backward", "optimizer",
+                           "exposed_communication", "loader_wait"}) {
+    double sum = 0, count = 0;
+    for (std::size_t i = rows.count > 1 ? 1 : 0; i < rows.count; ++i) {
+      const double value = rows.at(name, i);
+      if (std::isnan(value)) continue;
+      sum += value;
+      ++count;
+    }
+    if (count > 0) result[name] = sum / count;
+  }
+  return result;
+}
+
+/// One object for each rank that was a straggler, with its number of reports.
+ordered_json stragglers(const MetricRows& rows) {
+  struct Late {
+    double reports = 0, seconds = 0, last_step = 0;
+  };
+  std::map<double, Late> by_rank;
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    const double rank = rows.at("straggler", i);
+    if (std::isnan(rank)) continue;
+    Late& late = by_rank[rank];
+    ++late.reports;
+    late.seconds += rows.at("straggler_seconds", i);
+    late.last_step = rows.at("step", i);
+  }
+  ordered_json list = ordered_json::array();
+  for (const auto& [rank, late] : by_rank) {
+    list.push_back({{"rank", number(rank)},
+                    {"reports", late.reports},
+                    {"seconds", number(late.seconds / late.reports)},
+                    {"last_step", number(late.last_step)}});
+  }
+  return list;
+}
+
+/// [name, value, whether it differs from its default]
+ordered_json options_json(const StoredRun& run) {
+  std::set<std::string> changed;
+  const auto names =
+      run.summary.is_object() ? run.summary.find("changed_options") : run.summary.end();
+  if (run.summary.is_object() && names != run.summary.end() && names->is_array()) {
+    for (const auto& name : *names)
+      if (name.is_string()) changed.insert(name.get<std::string>());
+  }
+  ordered_json list = ordered_json::array();
+  for (const auto& [name, value] : run.options)
+    list.push_back(ordered_json::array({name, value, changed.contains(name)}));
+  return list;
+}
+
+ordered_json to_json(const StoredRun& run, const std::string& label) {
+  ordered_json rows = ordered_json::object();
+  for (const auto& [kind, of_kind] : run.rows) rows[kind] = to_json(of_kind);
+  return {{"name", run.name},
+          {"label", label},
+          {"folder", run.folder.string()},
+          {"results", to_json(results_of(run))},
+          {"summary", run.summary},
+          {"start", run.start},
+          {"evaluation", run.evaluation},
+          {"options", options_json(run)},
+          {"parts", means(run.of("train"))},
+          {"stragglers", stragglers(run.of("train"))},
+          {"rows", std::move(rows)}};
+}
+
+/// The page with its title and data. '<' appears only in JSON's strings, where \u003c means the
+/// same and ends no script.
+std::string page_of(const std::string& title, const ordered_json& data) {
+  const std::string json =
+      data.dump(-1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace);
+  std::string page = kPage;
+  const auto insert = [&](std::string_view mark, const std::string& text, bool is_json) {
+    std::string safe;
+    for (const char c : text)
+      safe += c != '<' && c != '&' && c != '>' ? std::string(1, c)
+              : is_json                        ? fmt::format("\\u{:04x}", static_cast<int>(c))
+                                               : fmt::format("&#{};", static_cast<int>(c));
+    page.replace(page.find(mark), mark.size(), safe);
+  };
+  insert("@DATA@", json, true);  // before the title, which may contain the mark
+  insert("@TITLE@", title, false);
+  return page;
+}
+
+ordered_json page_data(const char* kind) {
+  return {{"kind", kind},
+          {"written", wall_time()},
+          {"version", build_name()},
+          {"runs", ordered_json::array()}};
+}
+
+}  // namespace
+
+ordered_json to_json(const RunResults& r) {
+  return {{"status", r.status},
+          {"best", number(r.best)},
+          {"best_step", number(r.best_step)},
+          {"last", number(r.last)},
+          {"loss", number(r.loss)},
+          {"test", number(r.test)},
+          {"train_loss", number(r.train_loss)},
+          {"step", number(r.step)},
+          {"steps", number(r.steps)},
+          {"seconds", number(r.seconds)},
+          {"images_per_s", number(r.images_per_s)}};
+}
+
+std::string report_page(const StoredRun& run) {
+  ordered_json data = page_data("report");
+  data["runs"].push_back(to_json(run, run.name));
+  return page_of(run.name, data);
+}
+
+std::string comparison_page(const std::vector<StoredRun>& runs,
+                            const std::vector<std::string>& labels) {
+  ordered_json data = page_data("compare");
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    ordered_json run = to_json(runs[i], labels[i]);
+    run.erase("evaluation");  // the page does not show it, and its pictures are large
+    data["runs"].push_back(std::move(run));
+  }
+  return page_of(fmt::format("{} runs", runs.size()), data);
+}
+
+void write_page(const std::filesystem::path& file, const std::string& page) {
+  constexpr std::string_view kMark = "<!-- Lockstep page -->";
+  std::error_code error;
+  if (std::filesystem::is_regular_file(file, error)) {
+    std::string begin(128, '\0');
+    std::ifstream(file, std::ios::binary).read(begin.data(), std::ssize(begin));
+    require(begin.find(kMark) != begin.npos,
+            "{} exists, and Lockstep did not write it. Move it, or choose another name.",
+            file.string());
+  }
+  replace_file(file, page);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,26 @@
+// Pages about runs, as single HTML files that need no network: report.html and compare.html.
+// src/report/page has their style and their scripts. Everything from a run is data for them: no
+// text of a run is part of the HTML or of a script.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "src/report/stored_run.h"
+
+namespace lockstep {
+
+inline constexpr const char* kReportFile = "report.html";
+
+/// The page of one run.
+std::string report_page(const StoredRun& run);
+/// The page that compares runs, which have these names.
+std::string comparison_page(const std::vector<StoredRun>& runs,
+                            const std::vector<std::string>& labels);
+
+/// Replaces `file` as a whole. Throws Error if it cannot be written, or if it exists and is no page
+/// of these.
+void write_page(const std::filesystem::path& file, const std::string& page);
+
+}  // namespace lockstep

@@ -1,0 +1,206 @@
+#include "src/report/stored_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <sstream>
+
+#include "src/base/check.h"
+#include "src/base/text.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+/// The contents of a regular file; nothing: there is none. A device has no end.
+std::optional<std::string> contents(const fs::path& file) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) return {};
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  if (!(text << in.rdbuf())) return std::string();
+  return text.str();
+}
+
+/// null: there is no such file, or it is damaged.
+ordered_json read_json(const fs::path& file) {
+  const auto text = contents(file);
+  ordered_json object = ordered_json::parse(text.value_or(""), nullptr, /*exceptions=*/false);
+  return object.is_object() ? object : ordered_json();
+}
+
+/// The options of config.toml, with those of "# steps=1000 (default)".
+std::vector<std::pair<std::string, std::string>> options_of(const std::string& config) {
+  constexpr std::string_view kComment = "# ", kDefault = " (default)";
+  std::string text;
+  for (std::string line : lines_of(config)) {
+    const bool comment = line.starts_with('#');
+    if (comment && (!line.starts_with(kComment) || !line.ends_with(kDefault))) continue;
+    if (comment)
+      line = line.substr(kComment.size(), line.size() - kComment.size() - kDefault.size());
+    text += line + "\n";
+  }
+  return named_values(text);
+}
+
+void add_row(const ordered_json& object, MetricRows& rows) {
+  for (const auto& [name, value] : object.items()) {
+    if (name == "kind") continue;
+    auto& column = rows.columns[name];
+    column.resize(rows.count, kNaN);
+    column.push_back(value.is_number() ? value.get<double>() : kNaN);
+  }
+  ++rows.count;
+}
+
+void read_metrics(const fs::path& file, StoredRun& run) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) return;
+  std::ifstream in(file, std::ios::binary);
+  for (std::string line; std::getline(in, line);) {
+    ordered_json object = ordered_json::parse(line, nullptr, /*exceptions=*/false);
+    const auto kind = object.is_object() ? object.find("kind") : object.end();
+    if (!object.is_object() || kind == object.end() || !kind->is_string()) continue;
+    if (*kind != "run") {
+      add_row(object, run.rows[kind->get<std::string>()]);
+      continue;
+    }
+    if (const auto options = object.find("options");
+        options != object.end() && options->is_object()) {
+      run.options.clear();
+      for (const auto& [name, value] : options->items())
+        run.options.emplace_back(
+            name, value.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+      object.erase(options);
+    }
+    run.start = std::move(object);
+  }
+}
+
+/// A number of nested objects; NaN: there is none.
+double number(const ordered_json& object, std::initializer_list<const char*> path) {
+  const ordered_json* at = &object;
+  for (const char* name : path) {
+    if (!at->is_object() || !at->contains(name)) return kNaN;
+    at = &(*at)[name];
+  }
+  return at->is_number() ? at->get<double>() : kNaN;
+}
+
+double or_else(double value, double other) { return std::isnan(value) ? other : value; }
+
+double median(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return std::isnan(value); });
+  if (values.empty()) return kNaN;
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+double MetricRows::at(const std::string& name, std::size_t row) const {
+  const auto column = columns.find(name);
+  return column == columns.end() || row >= column->second.size() ? kNaN : column->second[row];
+}
+
+double MetricRows::last(const std::string& name) const {
+  const auto column = columns.find(name);
+  if (column == columns.end()) return kNaN;
+  const auto& values = column->second;
+  const auto found =
+      std::find_if(values.rbegin(), values.rend(), [](double value) { return !std::isnan(value); });
+  return found == values.rend() ? kNaN : *found;
+}
+
+std::string StoredRun::option(const std::string& name) const {
+  for (const auto& [option, value] : options) {
+    if (option != name) continue;
+    const bool quoted = value.size() > 1 && value.front() == '"' && value.back() == '"';
+    return quoted ? value.substr(1, value.size() - 2) : value;
+  }
+  return "";
+}
+
+const MetricRows& StoredRun::of(const std::string& kind) const {
+  static const MetricRows none;
+  const auto found = rows.find(kind);
+  return found == rows.end() ? none : found->second;
+}
+
+RunResults results_of(const StoredRun& run) {
+  const ordered_json& summary = run.summary;
+  const MetricRows &train = run.of("train"), &evaluation = run.of("evaluation");
+  double best = kNaN, best_step = kNaN;
+  for (std::size_t i = 0; i < evaluation.count; ++i) {
+    const double top1 = evaluation.at("top1", i);
+    if (!std::isnan(top1) && !(top1 <= best)) {
+      best = top1;
+      best_step = evaluation.at("step", i);
+    }
+  }
+  const auto images = train.columns.find("images_per_s");
+  const auto time = train.columns.find("time");
+  const double elapsed = train.count > 1 && time != train.columns.end()
+                             ? time->second.back() - time->second.front()
+                             : kNaN;
+  const double speed = number(summary, {"times", "images_per_s"});
+  RunResults r;
+  if (const auto status = summary.is_object() ? summary.find("status") : summary.end();
+      summary.is_object() && status != summary.end() && status->is_string())
+    r.status = status->get<std::string>();
+  r.best = or_else(number(summary, {"best", "top1"}), best);
+  r.best_step = or_else(number(summary, {"best", "step"}), best_step);
+  r.last = or_else(evaluation.last("top1"), number(summary, {"result", "top1"}));
+  r.loss = or_else(evaluation.last("loss"), number(summary, {"result", "loss"}));
+  r.test = or_else(number(summary, {"test", "top1"}), run.of("test").last("top1"));
+  r.train_loss = train.last("loss");
+  r.step = or_else(number(summary, {"step"}), train.last("step"));
+  r.steps = or_else(number(summary, {"steps"}), number(run.start, {"steps"}));
+  r.seconds = or_else(number(summary, {"times", "seconds"}), elapsed);
+  r.images_per_s = speed > 0                       ? speed
+                   : images == train.columns.end() ? kNaN
+                                                   : median(images->second);
+  return r;
+}
+
+StoredRun read_run(const fs::path& folder, const fs::path& logs) {
+  StoredRun run{.folder = folder};
+  const fs::path whole = fs::absolute(folder).lexically_normal();
+  run.name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+  run.summary = read_json(folder / "summary.json");
+  run.evaluation = read_json(folder / "evaluation.json");
+  const auto config = contents(folder / "config.toml");
+  if (config) run.options = options_of(*config);
+  const std::string elsewhere = run.option("log-dir");
+  std::error_code error;
+  const bool own = elsewhere.empty() || fs::exists(folder / "metrics.jsonl", error);
+  read_metrics((!logs.empty() ? logs : own ? folder : fs::path(elsewhere)) / "metrics.jsonl", run);
+  if (config) run.options = options_of(*config);
+  return run;
+}
+
+StoredRun find_run(const std::string& named) {
+  std::error_code error;
+  const bool in_runs = !fs::is_directory(named, error) && named.find('/') == named.npos;
+  const fs::path folder = in_runs ? fs::path("runs") / named : fs::path(named);
+  const std::string shown = one_line(named);
+  if (!fs::is_directory(folder, error)) {
+    fail_usage("there is no run {}{}. Pass the folder of a run.", shown,
+               in_runs ? ", and no folder runs/" + shown : "");
+  }
+  StoredRun run = read_run(folder);
+  if (run.summary.is_null() && run.options.empty() && run.rows.empty()) {
+    fail_usage("{} has no summary.json, config.toml or metrics.jsonl. Pass the folder of a run.",
+               one_line(folder.string()));
+  }
+  return run;
+}
+
+}  // namespace lockstep

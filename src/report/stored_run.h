@@ -1,0 +1,64 @@
+// StoredRun: a run as the files in its folder describe it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+/// The rows of one kind in metrics.jsonl, by column. A value that a row lacks, or that is not
+/// finite, is NaN.
+struct MetricRows {
+  std::size_t count = 0;
+  std::map<std::string, std::vector<double>> columns;
+
+  double at(const std::string& name, std::size_t row) const;  ///< NaN: there is no such column
+  double last(const std::string& name) const;  ///< of the last row that has it; NaN: none
+};
+
+/// Parts that a folder lacks are empty, or null.
+struct StoredRun {
+  std::filesystem::path folder;
+  std::string name = {};  ///< of the folder
+  /// Of config.toml with the comments about its defaults, or of the last line of kind "run".
+  std::vector<std::pair<std::string, std::string>> options = {};
+  nlohmann::ordered_json summary = {};     ///< summary.json
+  nlohmann::ordered_json start = {};       ///< the last line of kind "run", without its options
+  nlohmann::ordered_json evaluation = {};  ///< evaluation.json
+  std::map<std::string, MetricRows> rows = {};  ///< metrics.jsonl by kind
+
+  /// The value of an option without quotes; empty: it has none.
+  std::string option(const std::string& name) const;
+  /// null: there is no such kind.
+  const MetricRows& of(const std::string& kind) const;
+};
+
+/// The results of a run, from summary.json or else from its rows. Numbers are NaN, and texts empty,
+/// if they are not known.
+struct RunResults {
+  std::string status;
+  double best = 0, best_step = 0;  ///< accuracy, 0 to 1, of the best evaluation
+  double last = 0, loss = 0;       ///< accuracy and loss of the last evaluation
+  double test = 0;                 ///< accuracy on the test set, after the end
+  double train_loss = 0;
+  double step = 0, steps = 0;  ///< done, and of the whole run
+  double seconds = 0, images_per_s = 0;
+};
+RunResults results_of(const StoredRun& run);
+/// An object with these names; null for what is not known.
+nlohmann::ordered_json to_json(const RunResults& results);
+
+/// Reads the files of `folder`. Lines and files that are no JSON are left out. `logs`: the folder
+/// of metrics.jsonl; empty: it is `folder`, or the log-dir of config.toml.
+StoredRun read_run(const std::filesystem::path& folder, const std::filesystem::path& logs = {});
+
+/// The same for what a user names: a folder, or a run in runs/. Throws the usage Error if it
+/// contains none of these files.
+StoredRun find_run(const std::string& named);
+
+}  // namespace lockstep

@@ -1,0 +1,86 @@
+"""Opens report.html and compare.html in a browser: page.py REPORT METRICS COMPARISON HOSTILE OLD. Exits with 1 at a fault, and
+with 77 if there is no browser. The numbers on the page must be those of METRICS."""
+import json
+import math
+import sys
+
+import browser
+
+report, metrics, comparison, hostile, old = sys.argv[1:]
+if not browser.program():
+    sys.exit(77)
+rows = [json.loads(line) for line in open(metrics)]
+train = [row for row in rows if row["kind"] == "train"]
+evaluations = [row for row in rows if row["kind"] == "evaluation"]
+
+
+def near(a, b):
+    return math.isclose(a, b, rel_tol=6e-4, abs_tol=1e-9)
+
+
+def number(text):
+    return float(text.replace(",", "").split()[0])
+
+
+with browser.Browser() as page:
+    page.media("light")
+    page.open(report)
+    charts = page.run("view.charts.map((c) => [c.spec.id, c.lines.map((l) => [l.series.name, l.raw, c.svg.querySelectorAll('path.line').length])])")
+    assert {name for name, _ in charts} >= {"loss", "accuracy", "learning_rate", "images_per_s", "exposed_communication", "step_time"}, charts
+    for name, lines in charts:
+        assert lines and all(drawn == len(lines) for *_, drawn in lines), (name, lines)
+    drawn = {(chart, series): points for chart, lines in charts for series, points, _ in lines}
+    assert drawn["learning_rate", "learning_rate"] == [[row["step"], row["learning_rate"]] for row in train]
+    loss = next(lines for name, lines in charts if name == "loss")
+    assert loss[0][1] == [[row["step"], row["loss"]] for row in train], loss
+    assert loss[1][1] == [[row["step"], row["loss"]] for row in evaluations], loss
+    tiles = page.run("Object.fromEntries([...document.querySelectorAll('[data-tile]')].map((t) => [t.dataset.tile, t.querySelector('b').textContent]))")
+    assert near(number(tiles["Training loss"]), train[-1]["loss"]), tiles
+    assert near(number(tiles["Last accuracy"]), round(100 * evaluations[-1]["top1"], 2)), tiles
+    assert near(number(tiles["Best accuracy"]), round(100 * max(row["top1"] for row in evaluations), 2)), tiles
+    # The confusion matrix counts every sample, and its diagonal the right ones.
+    cells = page.run("[...document.querySelectorAll('[data-cell]')].map((c) => [c.dataset.cell, Number(c.textContent)])")
+    assert len(cells) == 100 and sum(n for _, n in cells) == evaluations[-1]["samples"], cells
+    right = sum(n for cell, n in cells if len(set(cell.split(","))) == 1)
+    assert near(right / evaluations[-1]["samples"], evaluations[-1]["top1"]), right
+    assert page.run("document.querySelectorAll('.mistakes img').length") == 18
+    assert page.run("[...document.images].every((i) => i.complete && i.naturalWidth === 32)")
+    assert page.run("[...document.querySelectorAll('tr.changed td:first-child')].map((c) => c.textContent)").count("--log-every") == 1
+    # Keys move the cursor of all charts.
+    page.run("document.querySelector('#chart-loss svg').focus()")
+    page.key("End")
+    page.key("ArrowLeft")
+    assert page.run("view.cursor") == train[-2]["step"]
+    assert page.run("document.querySelectorAll('.cursor').length") == len(charts)
+    assert page.run("document.querySelector('#chart-loss .tip').textContent").startswith(f"step {train[-2]['step']}")
+    # Light, dark, and the switch.
+    light = page.run("getComputedStyle(document.body).backgroundColor")
+    page.media("dark")
+    dark = page.run("getComputedStyle(document.body).backgroundColor")
+    assert light != dark, light
+    page.run("document.getElementById('theme').click()")
+    assert page.run("getComputedStyle(document.body).backgroundColor") == light
+    page.run("document.getElementById('theme').click(); document.getElementById('theme').click()")
+
+    page.open(comparison)
+    assert page.run("view.charts.find((c) => c.spec.id === 'loss').lines.length") >= 2
+    assert page.run("document.querySelectorAll('#results tbody tr').length") == 2
+    shown = page.run("document.querySelector('#results').textContent")
+    assert f"{100 * evaluations[-1]['top1']:.2f} %" in shown, shown
+    page.run("document.querySelector('#results input').click()")
+    assert page.run("view.charts.find((c) => c.spec.id === 'learning_rate').lines.length") == 1
+
+    # A page of hostile texts shows them, and runs none. It refreshes while its run is "running", and keeps its place.
+    page.open(hostile)
+    assert page.run("document.title") != "owned" and page.run("window.owned === undefined")
+    assert page.run("document.getElementById('classes').textContent").count("</script><script>owned=1</script>") > 0
+    page.run("scrollTo(0, 300)")
+    page.await_load(page.loaded + 1)
+    assert page.run("document.getElementById('refresh').hidden") is False
+    assert abs(page.run("scrollY") - 300) < 2, page.run("scrollY")
+
+    page.open(old)
+    reasons = page.run("[...document.querySelectorAll('section')].filter((s) => s.querySelector('.reason')).map((s) => s.id)")
+    assert {"classes", "memory", "commands", "machine"} <= set(reasons), reasons
+    assert page.run("view.charts.length") >= 6
+    assert not page.errors, page.errors

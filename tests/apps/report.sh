@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# The page of a run, report.html, and the comparison of runs: their numbers, their files, and a browser that draws them.
+# usage: report.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$folder" || exit 1
+options=(--model resnet_small --global-batch 16 --threads 1 --log-every 1 --summary-every 0)
+kept() {  # RANKS OPTION...: must succeed
+  run mpirun -np "$1" "$build/train_cifar" "${options[@]}" "${@:2}"
+  expect "exit code $code: ${*:2}" test "$code" = 0
+}
+
+kept 2 --run one --steps 12 --eval-every 6
+kept 1 --run two --steps 8 --eval-every 0 --lr 0.05
+expect "the page is small" test "$(stat -c %s runs/one/report.html)" -lt 1000000
+expect "summary.json has the memory, the buckets and the ranks" python3 - <<'PYTHON'
+import json
+s = json.load(open("runs/one/summary.json"))
+assert s["memory"]["parameters"] > 0 and s["communication"]["buckets"]["count"] > 0, s
+assert len(s["placement"]) == 2 and s["hosts"] == 1, s
+assert "log-every" in s["changed_options"] and "seed" not in s["changed_options"], s
+assert s["commands"]["repeat"].endswith("--config runs/one/config.toml --run runs/one --new"), s
+found = json.load(open("runs/one/evaluation.json"))
+assert found["step"] == 12 and sum(map(sum, found["confusion"])) == found["samples"] == 10000, found
+assert [row[2] for row in found["per_class"]] == [found["confusion"][i][i] for i in range(10)]
+losses = [m["loss"] for m in found["mistakes"]]
+assert losses == sorted(losses, reverse=True) and all(m["label"] != m["predicted"] for m in found["mistakes"])
+PYTHON
+
+# --- compare -------------------------------------------------------------------------------------------------------------
+run "$build/compare" one runs/two/
+expect "two runs are compared" test "$code" = 0
+expect_line "their names" '^run one two$'
+expect_line "their steps" '^steps 12/12 8/8$'
+expect_line "the option that differs" '^--lr 0\.1 0\.05$'
+expect "and no option that is the same" test "$(grep -c -- '--log-every' out)" = 0
+expect "the page lies beside the runs" test -s runs/compare.html
+run "$build/compare" one two --json --output other.html
+expect "as JSON" python3 -c 'import json; r = json.load(open("out")); assert [x["results"]["step"] for x in r["runs"]] == [12, 8] and "lr" in r["differing_options"]'
+echo mine >mine.html
+for command in "compare one two" "report one"; do
+  # shellcheck disable=SC2086  # a list of words
+  run "$build/"$command --output mine.html
+  expect_error "$command keeps a file of the user" 1 'mine\.html'
+done
+expect "it is whole" test "$(cat mine.html)" = mine
+run "$build/compare" one none
+expect_error "no such run" 2 'none runs/none'
+run "$build/compare" one
+expect_error "one run" 2 two
+mkdir empty
+run "$build/report" empty
+expect_error "a folder without a run" 2 'empty summary\.json'
+
+# --- a page that cannot be written ---------------------------------------------------------------------------------------
+cp mine.html runs/two/report.html
+kept 1 --run two --steps 9 --eval-every 0 --lr 0.05
+expect "one warning" test "$(grep -c 'report\.html' err)-$(cat runs/two/report.html)" = 1-mine
+rm runs/two/report.html
+
+# --- other runs ----------------------------------------------------------------------------------------------------------
+mkdir old hostile
+cp runs/one/metrics.jsonl old
+run "$build/report" old two
+expect "pages of old runs" test "$code-$(ls old/report.html runs/two/report.html | wc -l)" = 0-2
+cp runs/one/*.json* runs/one/config.toml hostile
+python3 - <<'PYTHON'
+import json
+text = "</script><script>owned=1</script>@TITLE@<img src=x onerror=owned=1>"
+for name in "summary.json", "evaluation.json":
+    part = json.load(open("hostile/" + name))
+    part.update({"classes": [text] * 10} if name[0] == "e" else {"status": "running", "device": text, "command": text})
+    json.dump(part, open("hostile/" + name, "w"))
+open("hostile/config.toml", "a").write(f'data="{text}"\n')
+PYTHON
+run "$build/report" hostile
+expect "a page of hostile texts" test "$code" = 0
+
+run python3 "$here/page.py" runs/one/report.html runs/one/metrics.jsonl runs/compare.html hostile/report.html old/report.html
+[[ $code != 77 || $failures != 0 ]] || skip "chromium is not installed (scripts/install_dependencies.sh --browser)"
+expect "the pages in a browser" test "$code" = 0
+finish
