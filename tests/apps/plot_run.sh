@@ -47,6 +47,20 @@ fi
 head -1 metrics.jsonl >young.jsonl
 "$python" "$script" young.jsonl run.svg
 grep -q '<svg' run.svg
+
+# Several runs: the legend has the options that differ. Texts of an SVG stay texts.
+export MPLCONFIGDIR=$directory
+echo 'svg.fonttype: none' >matplotlibrc
+for lr in 0.1 0.2; do
+  mkdir "$lr"
+  { echo '{"kind":"run","step":0,"options":{"lr":'$lr',"model":"keras"}}'; cat metrics.jsonl; } >$lr/metrics.jsonl
+done
+[ "$("$python" "$script" 0.1 0.2/metrics.jsonl both.svg | grep -c 'up to step 50')" = 2 ]
+for label in 'lr 0.1' 'lr 0.2'; do grep -qF ">$label<" both.svg || { echo "no $label in the legend"; exit 1; }; done
+! grep -q keras both.svg || { echo "an option that does not differ is in the legend"; exit 1; }
+echo '{"kind":"find-lr","suggested":0.05,"points":[{"lr":0.01,"loss":2,"smoothed":2},{"lr":1,"loss":"nan","smoothed":"nan"}]}' >rates.json
+"$python" "$script" rates.json rates.svg | grep -F '2 learning rates'
+grep -qF 'suggested 0.05' rates.svg
 : >empty.jsonl
 must_fail 'contains no steps yet' "$python" "$script" empty.jsonl run.png
 must_fail 'No such file' "$python" "$script" none.jsonl run.png

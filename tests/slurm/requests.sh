@@ -84,6 +84,17 @@ LOCKSTEP_PROGRAM=train_mnist submit other "$folder/other" >/dev/null
 SLURM_GPUS_ON_NODE=3 LOCKSTEP_BUILD=$folder/tells sbatch --parsable --job-name=gpus "$here/../../slurm/train_cifar.sbatch" -- >/dev/null
 # A job without a name has a run of its own. A program in an image is started through apptainer, here a stand-in.
 alone=$(LOCKSTEP_BUILD=$folder/tells sbatch --parsable "$here/../../slurm/train_cifar.sbatch" --)
+# Two such jobs wait for each other neither. Options of a file count.
+echo 'no-run = true' >keep_nothing.toml
+for _ in 1 2; do
+  waits=$(LOCKSTEP_BUILD=$folder/first_dies sbatch --hold --parsable "$here/../../slurm/train_cifar.sbatch" --)
+  [[ $(scontrol show job "$waits") == *'Dependency=(null)'* ]] || fail "a job without a name has a dependency"
+  scancel "$waits"
+done
+LOCKSTEP_BUILD=$folder/tells sbatch --parsable --job-name=nothing "$here/../../slurm/train_cifar.sbatch" -- --config keep_nothing.toml >/dev/null
+# A sweep as an array: one task per run.
+printf '%s\n' '[options]' 'steps = 3' '[sweep]' 'lr = [0.1, 0.2]' '[slurm]' 'time = "1:00:00"' >rates.toml
+LOCKSTEP_BUILD=$folder/tells "$here/../../scripts/sweep.py" --slurm rates.toml >/dev/null || fail "the sweep was not submitted"
 mkdir bin
 printf '#!/bin/sh\necho "image: $*"\n' >bin/apptainer
 chmod +x bin/apptainer
@@ -97,6 +108,11 @@ for task in 3 4; do await_line array "^told: .*--run $folder/runs/array-$task"; 
 await_line other "^told: "
 await_line gpus 'start 1, 3 ranks of'
 await_line train_cifar "^told: .*--run $folder/runs/train_cifar-$alone\$"
+for task in 1 2; do
+  wait_until "task $task of the sweep" 60 grep -qs "^told: --run=runs/rates/lr=0.$task --steps=3 --lr=0.$task" runs/rates/task-$task.log
+done
+await_line nothing '^told: .*toml'
+! logged nothing '--run' || fail "no-run of a config file is ignored"
 await_line image "^image: exec .*--pwd $folder lockstep.sif train_cifar .*--run $folder/runs/image"
 await_line stops 'start 6.* time'
 ! logged stops 'queue' || fail "a run without progress was requeued again"

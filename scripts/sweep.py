@@ -1,0 +1,382 @@
+#!/usr/bin/env python3
+"""Trains one program with several values of its options, and compares the runs.
+
+FILE.toml names the values. Each run has a folder in runs/NAME. Start the same command again to continue: complete runs are
+kept, stopped and failed ones go on. Ctrl-C stops all runs after a checkpoint. docs/runs.md describes the file.
+"""
+import argparse
+import dataclasses
+import itertools
+import json
+import math
+import os
+import pathlib
+import random
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+if sys.version_info < (3, 11):
+    sys.exit("sweep: Python 3.11 or later is needed, because it reads TOML.")
+import tomllib
+
+USAGE, REQUEUE = 2, 75
+HERE = pathlib.Path(__file__).resolve().parent
+# Options that the sweep sets, or that train nothing.
+OWN = {"run", "new", "no-run", "checkpoint-dir", "log-dir", "check", "list", "summary", "find-lr", "help", "help-all", "version"}
+TOP = {"program": str, "name": str, "ranks": int, "at-once": int, "search": str, "runs": int, "seed": int,
+       "options": dict, "sweep": dict, "slurm": dict}
+
+
+class Number(float):
+    """A number that prints as the file has it."""
+
+    def __new__(cls, text):
+        number = super().__new__(cls, text)
+        number.text = text.replace("_", "")
+        return number
+
+    def __str__(self):
+        return self.text
+
+
+def fail(text, code=USAGE):
+    print(f"sweep: {text}", file=sys.stderr)
+    sys.exit(code)
+
+
+def text_of(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def words_of(options):
+    """Returns the command line of options: --name=value, and one for each element of a list."""
+    return [f"--{name}={text_of(one)}" for name, value in options.items()
+            for one in (value if isinstance(value, list) else [value])]
+
+
+@dataclasses.dataclass
+class Run:
+    name: str  # "lr=0.1,momentum=0.9"
+    folder: pathlib.Path
+    words: list
+
+    def summary(self):
+        try:
+            return json.loads((self.folder / "summary.json").read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def complete(self):
+        """Returns whether it ended with the options that the file has now."""
+        summary = self.summary()
+        try:
+            command = shlex.split(summary.get("command", ""))
+        except ValueError:
+            return False
+        ends = range(len(self.words), len(command) + 1)  # a batch script may have added options
+        return summary.get("status") == "complete" and any(command[end - len(self.words):end] == self.words for end in ends)
+
+    def accuracy(self):
+        """Returns the best accuracy of the evaluations during training and its step, or None."""
+        summary = self.summary()
+        for key in ("best", "result"):
+            found = summary.get(key) or {}
+            if "top1" in found:
+                return found["top1"], found["step"]
+        return None
+
+    def log(self):
+        return self.folder.with_name(self.folder.name + ".log")
+
+
+class Sweep:
+    """The contents of FILE.toml. The constructor ends the program at the first mistake, with file and key."""
+
+    def __init__(self, path):
+        self.path = path
+        try:
+            table = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8"), parse_float=Number)
+        except (OSError, ValueError) as error:
+            fail(f"{path}: {error}. Correct the file.", 1 if isinstance(error, OSError) else USAGE)
+        for key, value in table.items():
+            kind = TOP.get(key)
+            if kind is None:
+                self.wrong(key, f"is unknown. Use {', '.join(TOP)}; options belong into [options] or [sweep]")
+            if not isinstance(value, kind) or isinstance(value, bool):
+                self.wrong(key, f"is not a {'table' if kind is dict else 'text' if kind is str else 'whole number'}")
+            if kind is int and value < (0 if key == "seed" else 1):
+                self.wrong(key, f"is {value}. Use a larger number")
+        self.name = table.get("name", pathlib.Path(path).stem)
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.name):
+            self.wrong("name", f"is {self.name!r}. Use letters, digits, dots, dashes and underscores")
+        self.at_once, self.limited = table.get("at-once", 1), "at-once" in table
+        self.ranks = table.get("ranks", max(1, len(os.sched_getaffinity(0)) // self.at_once))
+        self.slurm = table.get("slurm", {})
+        self.program = find_program(table.get("program", "train_cifar"))
+        self.options, self.values = table.get("options", {}), table.get("sweep", {})
+        self.search = table.get("search", "grid")
+        if self.search not in ("grid", "random"):
+            self.wrong("search", f"is {self.search!r}. Use grid or random")
+        if (self.search == "random") != ("runs" in table):
+            self.wrong("runs", "is the number of random runs. Pass it with search = \"random\", and only then")
+        if not self.values:
+            self.wrong("sweep", "is missing. Add a table of options and their values, such as lr = [0.01, 0.1]")
+        self.check_options()
+        self.check_values()
+        self.runs = [self.run_of(choice) for choice in self.choices(table.get("runs"), table.get("seed", 1))]
+
+    def wrong(self, key, text):
+        fail(f"{self.path}: {key} {text}.")
+
+    def check_options(self):
+        for table, options in (("options", self.options), ("sweep", self.values)):
+            for name, value in options.items():
+                key = f"{table}.{name}"
+                if name in OWN:
+                    self.wrong(key, "is not for a sweep. Remove it")
+                if table == "sweep" and name in self.options:
+                    self.wrong(key, "is in [options] too. Remove one of them")
+                asked = subprocess.run([self.program, "--help", name], capture_output=True, text=True, check=False)
+                if asked.returncode:
+                    self.wrong(key, f"is no option of {self.program.name}: {asked.stderr.strip().partition(': ')[2]}".rstrip("."))
+                if table == "options" and isinstance(value, dict):
+                    self.wrong(key, "is a table. Use one value, or a list for an option that may occur several times")
+
+    def check_values(self):
+        for name, value in self.values.items():
+            key = f"sweep.{name}"
+            if isinstance(value, list):
+                if not value or any(isinstance(one, (list, dict)) for one in value):
+                    self.wrong(key, "is not a list of values. Use at least one number or text, such as [0.01, 0.1]")
+                continue
+            if not isinstance(value, dict):
+                self.wrong(key, "is one value. Use a list, or move it to [options]")
+            if self.search == "grid":
+                self.wrong(key, "is a range. Use a list of values, or search = \"random\"")
+            low, high = value.get("min"), value.get("max")
+            numbers = all(isinstance(end, (int, float)) and not isinstance(end, bool) for end in (low, high))
+            if set(value) - {"min", "max", "log"} or not numbers or low > high:
+                self.wrong(key, "is no range. Use {min = 0.001, max = 1, log = true} with numbers")
+            if value.get("log") and low <= 0:
+                self.wrong(key, f"has log = true and min = {low}. Use a min above 0")
+
+    def choices(self, count, seed):
+        """Yields the values of each run. Random ones depend on the seed and the file only; equal ones occur once."""
+        if self.search == "grid":
+            yield from (dict(zip(self.values, one)) for one in itertools.product(*self.values.values()))
+            return
+        generator, seen = random.Random(seed), set()
+        for _ in range(100 * count):
+            choice = {name: drawn(value, generator) for name, value in self.values.items()}
+            if len(seen) < count and repr(choice) not in seen:
+                seen.add(repr(choice))
+                yield choice
+
+    def run_of(self, choice):
+        name = ",".join(f"{option}={text_of(value)}" for option, value in choice.items())
+        name = re.sub(r"[^A-Za-z0-9.,=+-]", "_", name)[:200]
+        folder = pathlib.Path("runs", self.name, name)
+        return Run(name, folder, [f"--run={folder}"] + words_of(self.options) + words_of(choice))
+
+
+def drawn(value, generator):
+    if isinstance(value, list):
+        return generator.choice(value)
+    low, high = value["min"], value["max"]
+    if value.get("log"):
+        number = math.exp(generator.uniform(math.log(low), math.log(high)))
+    else:
+        number = generator.uniform(low, high)
+    return round(number) if isinstance(low, int) and isinstance(high, int) else float(f"{number:.3g}")
+
+
+def find_program(name):
+    """Searches LOCKSTEP_BUILD, the folder of this program, the build folder of the repository, and PATH."""
+    for folder in (os.environ.get("LOCKSTEP_BUILD"), HERE, HERE.parent / "build"):
+        if folder and os.access(pathlib.Path(folder, name), os.X_OK) and pathlib.Path(folder, name).is_file():
+            return pathlib.Path(folder, name).resolve()
+    found = shutil.which(name)
+    if not found:
+        fail(f"the program {name} was not found. Build it, or set LOCKSTEP_BUILD to the build folder.")
+    return pathlib.Path(found)
+
+
+def environment():
+    """Returns the environment of mpirun, as scripts/train.sh sets it. Values of the user stay."""
+    more = {"OMPI_MCA_orte_execute_quiet": "1", "PRTE_MCA_prte_execute_quiet": "1",
+            "OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none",
+            "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+    if "SLURM_JOB_ID" not in os.environ:
+        more |= {"OMPI_MCA_btl": "^tcp,ofi", "OMPI_MCA_pml": "ob1"}
+    if os.getuid() == 0:
+        more |= {f"{mpi}_ALLOW_RUN_AS_ROOT{end}": "1" for mpi in ("OMPI", "PRTE") for end in ("", "_CONFIRM")}
+    return more | os.environ
+
+
+class Local:
+    """Runs on this machine, `at_once` at a time, each on cores of its own."""
+
+    def __init__(self, sweep):
+        self.sweep, self.stopping, self.asked = sweep, 0, 0.0
+        cores = sorted(os.sched_getaffinity(0))
+        share = len(cores) // sweep.at_once
+        self.slots = [cores[i * share:(i + 1) * share] or cores for i in range(sweep.at_once)]
+        self.running = {}  # slot: (run, process, time of the start)
+        self.failed = []
+
+    def command(self, run):
+        launch = ["mpirun", "-np", str(self.sweep.ranks)] if self.sweep.ranks > 1 else []
+        return launch + [str(self.sweep.program)] + run.words
+
+    def train(self, runs):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.stop)
+        waiting = list(runs)
+        while self.running or (waiting and not self.stopping):
+            for slot in range(len(self.slots)):
+                if waiting and not self.stopping and slot not in self.running:
+                    self.start(slot, waiting.pop(0))
+            if self.stopping:
+                self.ask()
+            time.sleep(0.1)
+            for slot, (run, process, begin) in list(self.running.items()):
+                if process.poll() is not None:
+                    del self.running[slot]
+                    self.report(run, process.returncode, time.monotonic() - begin)
+        if self.stopping:
+            fail("stopped on request. The same command continues.", REQUEUE)
+
+    def start(self, slot, run):
+        run.folder.parent.mkdir(parents=True, exist_ok=True)
+        print(f"begins  {run.name}", flush=True)
+        with open(run.log(), "a", encoding="utf-8") as log:
+            cores = self.slots[slot]
+            # A session of its own, so that Ctrl-C reaches only this program.
+            process = subprocess.Popen(self.command(run), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(),
+                                       start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+        self.running[slot] = run, process, time.monotonic()
+
+    def stop(self, *_):
+        self.stopping += 1
+        self.asked = 0.0
+
+    def ask(self):
+        """Asks for a checkpoint every 5 s, because ranks that start may miss it; from the second Ctrl-C on, ends the runs."""
+        if time.monotonic() - self.asked < 5:
+            return
+        self.asked = time.monotonic()
+        for _, process, _ in self.running.values():
+            process.send_signal(signal.SIGUSR1 if self.stopping == 1 else signal.SIGTERM)
+
+    def report(self, run, code, seconds):
+        if code == 0:
+            print(f"ended   {run.name}: {result_of(run)}, {seconds:.0f} s", flush=True)
+        elif self.stopping:
+            print(f"stopped {run.name}", flush=True)
+        else:
+            self.failed.append(run)
+            print(f"failed  {run.name}: exit code {code}: {reason_of(run)}", flush=True)
+
+
+def reason_of(run):
+    lines = [line for line in run.log().read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"train_\w+: (?!note|warning)", line)]
+    return (errors or lines or ["no output"])[-1]
+
+
+def result_of(run):
+    found = run.accuracy()
+    return f"accuracy {100 * found[0]:.2f} % at step {found[1]}" if found else "no evaluation"
+
+
+def compare(sweep):
+    """Prints the table of `compare`, what is missing, and the best run."""
+    complete = [run for run in sweep.runs if run.complete()]
+    begun = [run for run in sweep.runs if run.summary()]
+    program = sweep.program.with_name("compare")
+    if len(begun) > 1 and program.exists():
+        sys.stdout.flush()
+        subprocess.run([program] + [run.folder for run in begun], check=False)
+    else:
+        for run in begun:
+            print(f"{result_of(run):<30} {run.name}")
+    for run in sweep.runs:
+        if run not in complete:
+            print(f"missing {run.name}: {run.summary().get('status', 'not begun')}")
+    known = [run for run in complete if run.accuracy()]
+    if not known:
+        return
+    best = max(known, key=lambda run: run.accuracy()[0])
+    page = best.folder / "report.html"
+    print(f"best    {best.name}: {result_of(best)}")
+    print(f"        its report: {f'xdg-open {page}' if page.exists() else f'cat {best.folder}/summary.json'}")
+
+
+def batch_script(sweep, runs):
+    """Returns the text of a job array with one task per run. slurm/train_cifar.sbatch does the work of each."""
+    places = (HERE.parent / "slurm", HERE.parent / "share/doc/lockstep/slurm")
+    script = next((place / "train_cifar.sbatch" for place in places if (place / "train_cifar.sbatch").exists()), None)
+    if script is None:
+        fail(f"slurm/train_cifar.sbatch was found neither in {places[0]} nor in {places[1]}. Install Lockstep with its docs.")
+    options = {"job-name": sweep.name, "array": f"1-{len(runs)}" + (f"%{sweep.at_once}" if sweep.limited else ""),
+               "output": f"runs/{sweep.name}/task-%a.log", "open-mode": "append", "requeue": True, "signal": "B:USR1@120",
+               "ntasks": sweep.ranks} | sweep.slurm
+    lines = ["#!/bin/bash", f"# The runs of {sweep.path} as a job array, written by sweep."]
+    lines += [f"#SBATCH --{name}" + ("" if value is True else f"={value}") for name, value in options.items()]
+    lines.append(f"export LOCKSTEP_PROGRAM={shlex.quote(sweep.program.name)} LOCKSTEP_BUILD={shlex.quote(str(sweep.program.parent))}")
+    lines.append("case $SLURM_ARRAY_TASK_ID in")
+    lines += [f"  {i}) set -- {shlex.join(run.words)} ;;" for i, run in enumerate(runs, 1)]
+    lines += ["esac", f"exec bash {shlex.quote(str(script.resolve()))} \"$@\"", ""]
+    return "\n".join(lines)
+
+
+def submit(sweep, runs, only_print):
+    text = batch_script(sweep, runs)
+    if only_print:
+        print(text, end="")
+        return
+    file = pathlib.Path("runs", sweep.name, "sweep.sbatch")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    try:
+        code = subprocess.run(["sbatch", file], check=False).returncode
+    except OSError as error:
+        fail(f"cannot start sbatch: {error.strerror}. The script is {file}.", 1)
+    if code:
+        fail(f"sbatch refused {file} with exit code {code}. Correct [slurm] in {sweep.path}.", 1)
+    print(f"{len(runs)} runs are submitted. When they have ended: {shlex.join([sys.argv[0], '--table', sweep.path])}")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="sweep", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", metavar="FILE.toml", help="values of the options")
+    parser.add_argument("--slurm", action="store_true", help="submit the runs as a SLURM job array")
+    parser.add_argument("--print", action="store_true", help="print the commands, or the script of --slurm, and train nothing")
+    parser.add_argument("--table", action="store_true", help="compare the runs that are complete, and train nothing")
+    arguments = parser.parse_args()
+    sweep = Sweep(arguments.file)
+    runs = [run for run in sweep.runs if not run.complete()]
+    if not arguments.print:
+        print(f"{sweep.name}: {len(sweep.runs)} runs in runs/{sweep.name}, {len(sweep.runs) - len(runs)} of them complete")
+    local = Local(sweep)
+    if arguments.table:
+        compare(sweep)
+    elif arguments.slurm and runs:
+        submit(sweep, runs, arguments.print)
+    elif arguments.print:
+        print("\n".join(shlex.join(local.command(run)) for run in runs))
+    else:
+        local.train(runs)
+        compare(sweep)
+        if local.failed:
+            names = ", ".join(run.name for run in local.failed)
+            fail(f"{len(local.failed)} of {len(sweep.runs)} runs failed: {names}. Their output is in runs/{sweep.name}/*.log.", 1)
+
+
+if __name__ == "__main__":
+    main()

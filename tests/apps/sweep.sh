@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# scripts/sweep.py: grids and random values, failed, stopped and complete runs, and mistakes in its file.
+# usage: sweep.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+python3 -c 'import tomllib' 2>/dev/null || skip "python3 is older than 3.11"
+cd "$folder" || exit 1
+export LOCKSTEP_BUILD=$build
+sweep() { run "$here/../../scripts/sweep.py" "$@"; }
+write() { printf '%s\n' "$@" >"$file.toml"; }  # LINES...
+begun() { grep -c '^begins' out; }
+
+# --- a grid with a run that fails ----------------------------------------------------------------------------------------
+file=rates
+small=(model='"resnet_small"' global-batch=16 threads=1 log-every=1 summary-every=0 steps=3)
+write 'ranks = 1' 'at-once = 2' '[options]' "${small[@]}" '[sweep]' 'lr = [0.001, 1e15]' 'momentum = [0, 0.9]'
+sweep rates.toml --print
+expect "--print only prints" test "$code-$(wc -l <out)-$(find runs 2>/dev/null)" = 0-4-
+sweep rates.toml
+expect "a failure is exit code 1" test "$code-$(begun)" = 1-4
+expect "it names the failed runs" lines_with err '2 4 failed: lr=1e15,momentum=0, lr=1e15,momentum=0.9'
+expect_line "and why" '^failed lr=1e15,momentum=0: exit.code'
+expect_line "the best run is named" '^best lr=0\.001 accuracy step.3'
+best=$(sed -n 's/^best *\([^:]*\):.*/\1/p' out)
+expect_line "and its report" "runs/rates/$best/"
+expect "the complete ones are compared" test "$(grep -c '^missing lr=1e15,momentum=.*: failed' out)" = 2
+sweep rates.toml
+expect "complete runs do not run again" test "$code-$(begun)" = 1-2
+write 'ranks = 1' '[options]' "${small[@]}" '[sweep]' 'lr = [0.001]' 'momentum = [0, 0.9]'
+sweep rates.toml
+expect "a smaller grid has its runs" test "$code-$(begun)" = 0-0
+sed -i s/steps=3/steps=4/ rates.toml
+sweep rates.toml
+expect "more steps continue them" test "$code-$(begun)-$(grep -l '^resumed' runs/rates/*.log | wc -l)" = 0-2-2
+
+# --- Ctrl-C --------------------------------------------------------------------------------------------------------------
+file=long
+write 'ranks = 2' '[options]' "${small[@]/steps=3/steps=1000000}" '[sweep]' 'lr = [1e-6, 2e-6]'
+"$here/../../scripts/sweep.py" long.toml >out 2>err &
+await 60 grep -qs 'step 3/' runs/long/lr=1e-6.log
+kill -INT $!
+code=0
+wait $! || code=$?
+expect_error "Ctrl-C" 75 'same command'
+expect "after a checkpoint" grep -q '"status": "stopped"' runs/long/lr=1e-6/summary.json
+expect "no other run begins" test "$(begun)-$(ls runs/long)" = "1-$(printf 'lr=1e-6\nlr=1e-6.log')"
+
+# --- random values -------------------------------------------------------------------------------------------------------
+file=random
+write 'search = "random"' 'runs = 5' '[sweep]' 'lr = {min = 1e-3, max = 1, log = true}' 'batch = {min = 8, max = 64}' \
+  'optimizer = ["sgd", "adam"]'
+sweep random.toml --print
+cp out first
+sweep random.toml --print
+expect "the same seed has the same runs" cmp first out
+expect "5 of them differ" test "$(sort -u out | wc -l)" = 5
+
+# --- mistakes, with file and key -----------------------------------------------------------------------------------------
+wrong() {  # KEY LINES...
+  write "${@:2}"
+  sweep $file.toml
+  expect_error "${*:2}" 2 "^sweep: $file.toml: $1"
+}
+file=wrong
+wrong 'line 1' 'lr ='
+wrong learning 'learning = 1' '[sweep]' 'lr = [1]'
+wrong ranks 'ranks = 0' '[sweep]' 'lr = [1]'
+wrong search 'search = "bayes"' '[sweep]' 'lr = [1]'
+wrong runs 'runs = 3' '[sweep]' 'lr = [1]'
+wrong sweep '[options]' 'lr = 1'
+wrong 'sweep\.lr' '[sweep]' 'lr = []'
+wrong 'sweep\.lr' '[sweep]' 'lr = {min = 1, max = 2}'
+wrong 'sweep\.lr' '[options]' 'lr = 1' '[sweep]' 'lr = [1]'
+wrong 'sweep\.run' '[sweep]' 'run = ["a"]'
+wrong 'options\.momentun.*--momentum' '[options]' 'momentun = 1' '[sweep]' 'lr = [1]'
+expect "nothing was begun" test ! -e runs/wrong
+finish
