@@ -1,7 +1,6 @@
 #include "net/chain.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "net/layers.h"
 
@@ -17,7 +16,9 @@ Shape Part::setup(Setup& outer, Shape in, bool input_gradient) {
                          .kind = layer_->kind(),
                          .implementation = layer_->implementation(),
                          .output = out,
-                         .multiply_adds = layer_->multiply_adds()};
+                         .multiply_adds = layer_->multiply_adds(),
+                         .inputs = {LayerSummary::kInput},
+                         .numbers = std::move(own.numbers)};
     for (Parameter& parameter : own.parameters) {
       parameter.name = own.name + "/" + parameter.name;
       (parameter.trained() ? summary.parameters : summary.statistics) += parameter.shape.count();
@@ -33,7 +34,12 @@ Shape Part::setup(Setup& outer, Shape in, bool input_gradient) {
     parameter.layer += number_;
     outer.parameters.push_back(std::move(parameter));
   }
-  std::move(own.layers.begin(), own.layers.end(), std::back_inserter(outer.layers));
+  for (LayerSummary& layer : own.layers) {
+    for (int& input : layer.inputs)
+      input = input == LayerSummary::kInput ? outer.source : input + number_;
+    outer.layers.push_back(std::move(layer));
+  }
+  outer.source = static_cast<int>(outer.layers.size()) - 1;
   saved_ = outer.save(own.saved_bytes);
   scratch_bytes_ = own.scratch_bytes;
   return out;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,14 +16,21 @@
 
 namespace lockstep {
 
-/// One layer for the memory plan and for people.
+/// One layer for the memory plan, for people and for exports: a model as data.
 struct LayerSummary {
+  /// The model's input in place of a layer.
+  static constexpr int kInput = -1;
+
   std::string name, kind, implementation;
   Shape output;
   /// Elements of trained parameters, and of statistics.
   std::int64_t parameters = 0, statistics = 0;
   /// In forward, for the whole batch.
   double multiply_adds = 0;
+  /// The layers whose outputs it reads, by index in the model, or kInput.
+  std::vector<int> inputs = {};
+  /// The numbers that define forward besides its parameters: {"stride", 2}. A flag is 0 or 1.
+  std::map<std::string, double> numbers = {};
 };
 
 /// The needs of a layer before step one. Layer::setup() fills it, and the layer's Part reads it.
@@ -69,8 +77,12 @@ class Setup {
 
   std::vector<Parameter> parameters;
   std::size_t saved_bytes = 0, scratch_bytes = 0;
-  /// Summaries of the layers within this one; empty if there are none.
+  /// LayerSummary::numbers of this layer.
+  std::map<std::string, double> numbers;
+  /// Summaries of the layers within this one; empty if there are none. The last one returns y.
   std::vector<LayerSummary> layers;
+  /// The input of the next part, by index in `layers`: the part before, or kInput for x.
+  int source = LayerSummary::kInput;
 };
 
 /// Sums over all shards that train together, on any ranks.

@@ -104,6 +104,11 @@ class ConvolutionLayer : public AffineLayer {
                   std::to_string(filters_) + " filters into " + std::to_string(groups) + " groups");
     }
     one_dimensional_ = spec.one_dimensional;
+    setup.numbers = {{"stride", spec.stride},
+                     {"pad", spec.pad},
+                     {"dilation", spec.dilation},
+                     {"groups", groups},
+                     {"relu", relu_}};
     const Shape out = like(in, spec.output()), weights = spec.weights();
     for (int axis = 0; axis < out.rank(); ++axis) {
       if (out[axis] < 1) throw Error(name + " has a larger window than its input, " + in.text());
@@ -142,6 +147,7 @@ class DenseLayer : public AffineLayer {
                          .relu = relu_,
                          .biases = init_.biases};
     const Shape out = rows_ ? with_last(in, features_) : Shape{in[0], features_};
+    setup.numbers = {{"relu", relu_}};
     finish_setup(
         setup, {features_, inputs}, [&] { return setup.device.dense(spec); }, out);
     return out;

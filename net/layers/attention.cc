@@ -131,6 +131,7 @@ class AttentionLayer : public Layer {
   Shape setup(Setup& setup, Shape in) override {
     expect(in.rank() == 3 && in[2] % (3 * heads_) == 0,
            "attention needs N, L, C with queries, keys and values of each head");
+    setup.numbers = {{"heads", heads_}};
     samples_ = in[0];
     length_ = in[1];
     size_ = in[2] / 3 / heads_;

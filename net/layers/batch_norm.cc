@@ -32,6 +32,9 @@ class BatchNormLayer : public Layer {
   Shape setup(Setup& setup, Shape in) override {
     channels_ = in.back();
     rows_ = in.count() / channels_;
+    setup.numbers = {{"epsilon", options_.epsilon},
+                     {"relu", options_.activation == Activation::relu},
+                     {"gelu", options_.activation == Activation::gelu}};
     const std::int64_t lanes = setup.device.traits().lanes;
     blocks_ = row_blocks(rows_, channels_, lanes);
     apply_blocks_ = apply_blocks(rows_, channels_, lanes);

@@ -30,7 +30,10 @@ struct Line {
 class RescaleLayer : public Layer {
  public:
   RescaleLayer(float factor, float offset) : factor_(factor), offset_(offset) {}
-  Shape setup(Setup&, Shape in) override { return in; }
+  Shape setup(Setup& setup, Shape in) override {
+    setup.numbers = {{"factor", factor_}, {"offset", offset_}};
+    return in;
+  }
   void forward(LayerCall& call, View x, View y) override { apply(call, x, y, offset_); }
   void backward(LayerCall& call, View, View, View dy, View dx) override { apply(call, dy, dx, 0); }
   std::string implementation() const override { return "rescale"; }

@@ -141,6 +141,7 @@ class LayerNormLayer : public Layer {
     columns_ = in.back();
     rows_ = in.count() / columns_;
     blocks_ = row_blocks(rows_, columns_, setup.device.traits().lanes);
+    setup.numbers = {{"epsilon", epsilon_}};
     setup.parameter("gamma", {columns_}, {Init::Kind::constant, 1});
     setup.parameter("beta", {columns_}, {Init::Kind::constant, 0});
     for (std::size_t* place : {&mean_, &inverse_}) *place = setup.save(rows_ * sizeof(float));

@@ -30,6 +30,11 @@ struct Windows {
   HOST_DEVICE constexpr int end(int o) const {
     return origin(o) + kernel < in ? origin(o) + kernel : in;
   }
+  /// By how many elements the last window reaches beyond the end.
+  constexpr int pad_after() const {
+    const int after = origin(out - 1) + kernel - in;
+    return after > 0 ? after : 0;
+  }
   /// The first window that contains element `i`, and the window after the last.
   HOST_DEVICE constexpr int first(int i) const {
     return i + pad < kernel ? 0 : (i + pad - kernel) / stride + 1;
@@ -285,6 +290,9 @@ class PoolLayer : public Layer {
     expect(std::max(w_.in, w_.out) * channels_ < 1 << 30, "a pool has shorter lines");
     in_lines_ = image[0] * h_.in;
     out_lines_ = image[0] * h_.out;
+    setup.numbers = {{"kernel", kernel_},  {"stride", stride_},
+                     {"pad_top", h_.pad},  {"pad_bottom", h_.pad_after()},
+                     {"pad_left", w_.pad}, {"pad_right", w_.pad_after()}};
     return like(in, {image[0], h_.out, w_.out, channels_});
   }
 
@@ -312,6 +320,7 @@ class MaxPoolLayer : public PoolLayer {
 
   Shape setup(Setup& setup, Shape in) override {
     const Shape out = PoolLayer::setup(setup, in);
+    setup.numbers["relu"] = relu_;
     setup.save(out.count());
     return out;
   }

@@ -3,6 +3,7 @@
 // Source: He, Zhang, Ren, Sun, "Deep residual learning for image recognition", CVPR 2016.
 
 #include <optional>
+#include <utility>
 
 #include "net/layers.h"
 #include "net/layers/elementwise.h"
@@ -41,6 +42,7 @@ class ResidualLayer : public Layer {
     type_ = setup.type;
     training_ = setup.training;
     const Shape beside = shortcut_ ? shortcut_->setup(setup, in, setup.input_gradient) : in;
+    const int beside_source = std::exchange(setup.source, LayerSummary::kInput);
     out_ = branch_.setup(setup, in, setup.input_gradient);
     if (beside != out_) {
       throw Error(setup.name + ": the branch returns " + out_.text() + " and the shortcut " +
@@ -57,7 +59,9 @@ class ResidualLayer : public Layer {
     setup.layers.push_back({.name = setup.name.empty() ? "sum" : setup.name + "/sum",
                             .kind = "sum",
                             .implementation = relu_ ? "sum + relu" : "sum",
-                            .output = out_});
+                            .output = out_,
+                            .inputs = {setup.source, beside_source},
+                            .numbers = {{"relu", relu_}}});
     return out_;
   }
 

@@ -10,6 +10,10 @@ class ResponseNormLayer : public Layer {
   Shape setup(Setup& setup, Shape in) override {
     expect(in.rank() == 4, "response normalisation needs N, H, W, C");
     spec_.input = setup.plan(in);
+    setup.numbers = {{"radius", spec_.radius},
+                     {"bias", spec_.bias},
+                     {"alpha", spec_.alpha},
+                     {"beta", spec_.beta}};
     plan_ = setup.device.response_norm(spec_);
     setup.scratch(plan_->scratch_bytes());
     return in;

@@ -115,6 +115,13 @@ class SqueezeExcitationLayer : public Layer {
     area_ = image[1] * image[2];
     means_ = {image[0], 1, 1, image[3]};
     const std::size_t bytes = Arena::aligned(means_.count() * size_of(setup.type));
+    const std::string path = setup.name.empty() ? "" : setup.name + "/";
+    setup.layers.push_back({.name = path + "mean",
+                            .kind = "global_average_pool",
+                            .implementation = "mean",
+                            .output = means_,
+                            .inputs = {LayerSummary::kInput}});
+    setup.source = 0;
     const Shape factors = gate_.setup(setup, means_, setup.input_gradient);
     expect(factors == means_, "squeeze_excitation() needs the number of channels of its input");
     means_place_ = setup.save(bytes);
@@ -125,10 +132,11 @@ class SqueezeExcitationLayer : public Layer {
     gate_place_ = partial_place_;
     if (parts_ > 1) gate_place_ += Arena::aligned(means_.count() * parts_ * sizeof(float));
     setup.scratch(gate_place_ + gate_.scratch_bytes());
-    setup.layers.push_back({.name = setup.name.empty() ? "scale" : setup.name + "/scale",
-                            .kind = "scale",
+    setup.layers.push_back({.name = path + "scale",
+                            .kind = "channel_scale",
                             .implementation = "scale",
-                            .output = in});
+                            .output = in,
+                            .inputs = {LayerSummary::kInput, setup.source}});
     return in;
   }
 

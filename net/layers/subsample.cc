@@ -60,6 +60,7 @@ class SubsampleLayer : public Layer {
       throw Error("the shortcut " + setup.name + " needs N, H, W and at most " +
                   std::to_string(channels_) + " channels; its input is " + in.text());
     }
+    setup.numbers = {{"stride", stride_}};
     const auto kept = [&](int axis) { return ceil_div(in[axis], stride_); };
     const Shape out{in[0], kept(1), kept(2), channels_};
     places_ = {stride_, in[1], in[2], in[3], out[1], out[2], channels_};
