@@ -1,4 +1,4 @@
-// The files of a run's folder that describe it: config.toml and summary.json.
+// The files of a run's folder that describe it: config.toml, network.toml and summary.json.
 #pragma once
 
 #include <string>
@@ -10,6 +10,8 @@
 namespace lockstep {
 
 inline constexpr const char* kConfigFile = "config.toml";
+/// The network of --model FILE.toml.
+inline constexpr const char* kNetworkFile = "network.toml";
 
 /// The changing part of summary.json.
 struct RunRecord {
@@ -29,8 +31,9 @@ class RunRecordFiles {
   RunRecordFiles(const Options& options, const RunPlan& plan, int ranks)
       : options_(options), plan_(plan), ranks_(ranks) {}
 
-  /// Writes config.toml. The plan's steps, batch and shards are comments if the user left them
-  /// open. Times of earlier starts come from the summary.json of the same run. Throws Error.
+  /// Writes network.toml, if the network is the user's own, and config.toml. The plan's steps,
+  /// batch and shards are comments if the user left them open. Times of earlier starts come from
+  /// the summary.json of the same run. Throws Error.
   void begin();
   /// Replaces summary.json; nothing before begin(). Throws Error.
   void write(const RunRecord& record) const;

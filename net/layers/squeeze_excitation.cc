@@ -82,7 +82,11 @@ class SqueezeExcitationLayer : public Layer {
     means_ = {image[0], 1, 1, image[3]};
     const std::size_t bytes = Arena::aligned(means_.count() * size_of(setup.type));
     const Shape factors = gate_.setup(setup, means_, setup.input_gradient);
-    expect(factors == means_, "squeeze_excitation() needs the number of channels of its input");
+    if (factors != means_) {
+      throw Error("the squeeze and excitation " + setup.name + " has " +
+                  std::to_string(factors.back()) + " channels, and its input " +
+                  std::to_string(means_.back()));
+    }
     means_place_ = setup.save(bytes);
     factors_place_ = setup.save(bytes);
     terms_place_ = bytes;
