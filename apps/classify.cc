@@ -142,8 +142,8 @@ int run(World& world, const ClassifyOptions& o) {
   const std::unique_ptr<Dataset> images = images_of(files, subject);
   const Type type = o.type(subject);
   require_precision(*device, type);
-  Classifier classifier(*device, find(models(), subject.model), images->sample_shape(),
-                        images->classes(), o.batch, type);
+  Classifier classifier(*device, subject.entry(), images->sample_shape(), images->classes(),
+                        o.batch, type);
   classifier.load(load_on_devices(comm, checkpoint.get(), classifier.model().layout(),
                                   subject.section(), *device));
   return classify(files, *images, subject.images.class_names, classifier, o) ? kExitSuccess

@@ -149,22 +149,22 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   std::vector<std::string> notes;
   std::unique_ptr<Evaluation> evaluation;
   Type type = Type::f32;
-  const ModelEntry* entry = nullptr;
+  ModelEntry entry;
   agree(comm, [&] {
     HostRanks host = host_ranks(comm);
     host.progress = [&recorder] { recorder.progress(); };
     data = open_test_set(subject, o.data, host, notes);
-    entry = &find(models(), subject.model);
+    entry = subject.entry();
     type = o.type(subject);
     require_precision(device, type);
   });
   choose_kernels(world, device, [&] {
     const Dataset& test = *data.test;
-    Model(device, *entry, test.sample_shape(), test.classes(), Evaluation::batch_size(device, test),
+    Model(device, entry, test.sample_shape(), test.classes(), Evaluation::batch_size(device, test),
           type, /*training=*/false);
   });
   agree(comm, [&] {
-    evaluation = std::make_unique<Evaluation>(device, *entry, *data.test, type, o.test_views);
+    evaluation = std::make_unique<Evaluation>(device, entry, *data.test, type, o.test_views);
     evaluation->after_each([&recorder] { recorder.progress(); });
   });
   if (checkpoint) std::for_each(notes.begin(), notes.end(), note);

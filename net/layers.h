@@ -7,6 +7,10 @@
 
 namespace lockstep {
 
+/// The deviation sqrt(2 / inputs) or sqrt(2 / outputs) of a window, which keeps the variance of
+/// values or of gradients through a ReLU (He et al., 2015).
+enum class He { none, inputs, outputs };
+
 /// The initial parameters of a linear layer, and their decay.
 struct AffineInit {
   /// Deviation of the truncated normal distribution.
@@ -14,6 +18,8 @@ struct AffineInit {
   /// Uniform instead, below sqrt(6 / (inputs + outputs of a window)): Keras' default, after Glorot
   /// and Bengio, 2010.
   bool glorot = false;
+  /// Replaces weight_deviation unless it is `none`.
+  He he = He::none;
   /// Above 0: uniform instead, between this and its negative.
   float uniform = 0;
   /// Each of the first filters passes one channel through (Init::dirac).

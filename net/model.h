@@ -1,6 +1,7 @@
 // Model: a chain of layers with its memory plan, and the registry of models.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,13 +20,16 @@ class Dataset;
 /// One entry of the registry.
 struct ModelEntry {
   static constexpr std::string_view kind = "model";
-  std::string_view name;
-  std::string_view about;
+  std::string name;
+  /// One line for --list.
+  std::string about;
   /// The shape of its samples: 1x24x24x3.
   Shape sample;
   /// Whether it also accepts images of other sizes and numbers of channels.
-  bool any_image;
-  NamedLayers (*build)(Shape sample, int classes);
+  bool any_image = false;
+  /// The layers for samples of this shape. The last one returns a logit for each class. It may be
+  /// called several times. Throws Error.
+  std::function<NamedLayers(Shape sample, int classes)> build;
   /// The default options of a run that trains it: "optimizer = adam, batch = 1024".
   std::string_view recipe = {};
   /// Whether its samples are sequences of words: Type::i32.
@@ -42,6 +46,10 @@ struct ModelEntry {
 
 /// The registry: net/models.cc.
 std::span<const ModelEntry> models();
+
+/// Adds a model, before the first use of the registry: entries move. Throws Error if the name is
+/// taken. One thread.
+void register_model(ModelEntry entry);
 
 /// Throws the usage error, which names the models that fit, unless `entry` accepts such samples.
 void require_fit(const ModelEntry& entry, Shape sample);

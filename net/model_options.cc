@@ -5,12 +5,18 @@
 
 namespace lockstep {
 
+bool is_network_file(const std::string& model) { return model.ends_with(".toml"); }
+
 void ModelOptions::declare(OptionRows& rows, std::string_view by_default,
                            const std::string& published) {
   rows.group("Model");
-  rows.text("--model", name, "NAME",
-            fmt::format("Model (see --list) [the data set's, {}]", by_default),
-            [](const std::string& model) { find(models(), model); })
+  rows.text("--model", given, "NAME",
+            fmt::format("Model (see --list), or file of layers FILE.toml [the data set's, {}]\n"
+                        "docs/models.md describes the file.",
+                        by_default),
+            [](const std::string& model) {
+              if (!is_network_file(model)) find(models(), model);
+            })
       .common();
   if (!published.empty()) {
     rows.flag("--as-published", as_published,

@@ -8,8 +8,13 @@
 
 namespace lockstep {
 
+/// Whether --model `model` is a file of layers, and not the name of a model.
+bool is_network_file(const std::string& model);
+
 struct ModelOptions {
-  std::string name;  ///< after parsing always one of models(); the default is the data set's
+  std::string given;    ///< --model: a name, or a file of layers; after parsing never empty
+  std::string name;     ///< after parsing one of models(), or the file's name without ".toml"
+  std::string network;  ///< the text of the file (net/description/network_file.h); empty: none
   Type precision = Type::f32;
   std::string init;      ///< a checkpoint whose weights the run begins with; empty: random ones
   bool sync_bn = false;  ///< batch norm uses the mean and variance of all shards

@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-LOCKSTEP_REGISTRY(ModelEntry, models, LOCKSTEP_MODELS)
+LOCKSTEP_OPEN_REGISTRY(ModelEntry, models, register_model, LOCKSTEP_MODELS)
 
 bool ModelEntry::fits(Shape other) const {
   return other.with_batch(1) == sample ||

@@ -35,6 +35,7 @@ libhdf5-dev|<hdf5.h>|HDF5, for checkpoints
 libdnnl-dev|<dnnl.hpp>|oneDNN, for convolutions and matrix products
 libfmt-dev|<fmt/format.h>|fmt, for text
 nlohmann-json3-dev|<nlohmann/json.hpp>|nlohmann-json, for metrics
+libtomlplusplus-dev|<toml++/toml.h>|toml++, for files of layers
 protobuf-compiler|protoc|Protocol Buffers compiler, for TensorBoard files
 libprotobuf-dev|<google/protobuf/message.h>|Protocol Buffers library, for TensorBoard files
 zlib1g-dev|<zlib.h>|zlib, for checksums and compression

@@ -8,11 +8,12 @@
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
+#include "apps/options/network_option.h"
 #include "apps/options/run_folder.h"
 #include "apps/run/signals.h"
 #include "apps/run/trainer.h"
 #include "collectives/world.h"
-#include "net/model.h"
+#include "net/description/network_file.h"
 #include "src/base/machine.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
@@ -50,7 +51,7 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
             "TOML file of options such as lr = 0.05\nThe command line overrides the file.")
       .common()
       .is_of_command_line = true;
-  o.model.declare(rows, data.model, program.as_published);
+  o.model.declare(rows, program.model.empty() ? data.model : program.model, program.as_published);
   o.schedule.declare(rows, data);
   o.optimizer.declare(rows);
   o.ranks.declare(rows);
@@ -74,27 +75,30 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
   describe_recipe(rows, data.model);
 }
 
-/// Chooses the data set and the model if the user names none.
-void choose_model(Options& o, const Program& program) {
+/// Chooses the data set and the model if the user names none. Returns the model.
+ModelEntry choose_model(Options& o, const Program& program) {
   if (o.data.dataset.empty()) {
     const DatasetEntry* generated = stand_in(program.dataset);
     o.data.dataset = o.data.folder.empty() && generated ? generated->name : program.dataset;
   }
   const DatasetEntry& data = find(datasets(), o.data.dataset);
-  if (o.model.as_published && !o.model.name.empty() && o.model.name != program.as_published) {
+  std::string& given = o.model.given;
+  if (o.model.as_published && !given.empty() && given != program.as_published)
     fail_usage("--as-published chooses --model {}. Remove --model {}.", program.as_published,
-               o.model.name);
-  }
-  if (o.model.as_published) o.model.name = program.as_published;
-  if (o.model.name.empty()) o.model.name = data.model;
+               given);
+  if (o.model.as_published) given = program.as_published;
+  if (given.empty()) given = program.model.empty() ? data.model : program.model;
   o.schedule.default_steps = data.steps;
+  o.model.name = given;
+  if (is_network_file(given)) read_network(o);
+  const ModelEntry model = model_of(o.model);
   if (program.resizes && data.resizes && o.data.images.size == 0)
-    o.data.images.size = static_cast<int>(find(models(), o.model.name).sample[1]);
-  if (const ModelEntry& model = find(models(), o.model.name);
-      data.resizes && o.data.images.colours == "auto" && !model.any_image &&
+    o.data.images.size = static_cast<int>(model.sample[1]);
+  if (data.resizes && o.data.images.colours == "auto" && !model.any_image &&
       model.sample.rank() == 4 && model.sample[3] == 1) {
     o.data.images.colours = "grey";
   }
+  return model;
 }
 
 /// Whether the user's options override `name` of the model's recipe.
@@ -244,6 +248,7 @@ std::string command_of(int ranks, int count, char** argv) {
 
 std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& program,
                                        std::string& text_to_print) {
+  if (program.begin) program.begin();
   auto options = std::make_unique<Options>();
   Options& o = *options;
   o.program = program.name;
@@ -264,8 +269,7 @@ std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& pro
   o.schedule.seed_given = rows.at("--seed").given();
   o.schedule.batch_given = rows.at("--batch").given() || rows.at("--global-batch").given();
   o.schedule.shards_given = rows.at("--shards").given();
-  choose_model(o, program);
-  follow_recipe(rows, find(models(), o.model.name).recipe);
+  follow_recipe(rows, choose_model(o, program).recipe);
   settle_folder(o.run, rows);
   check_together(o, rows);
   settle_range_test(o);
@@ -275,7 +279,10 @@ std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& pro
     o.schedule.rate.base = find(optimizers(), o.optimizer.name).rate;
   o.text = config_text(rows);
   o.shaping = shaping_options(rows);
-  if (o.find_lr.steps == 0) o.notes = idle_options(o, rows);
+  if (o.find_lr.steps == 0) {
+    const std::vector<std::string> idle = idle_options(o, rows);
+    o.notes.insert(o.notes.end(), idle.begin(), idle.end());
+  }
   for (const OptionRow& row : rows.all()) {
     if (row.name.starts_with("--") && row.source != OptionRow::Source::initial &&
         row.show() != row.by_default)
@@ -295,6 +302,7 @@ int run_training_program(int argc, char** argv, const Program& program) {
     expect_same(world.comm(), "builds",
                 fmt::format("build = {}, checksum {}", build_name(), program_checksum()));
     expect_same(world.comm(), "options", options->text);
+    expect_same(world.comm(), "networks", options->model.network);
     options->command = command_of(world.comm().size(), argc, argv);
     const RunFolder folder(world.comm(), *options);
     if (const std::string& run = options->run.folder; !run.empty()) {

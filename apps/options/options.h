@@ -14,6 +14,8 @@ namespace lockstep {
 struct Program {
   std::string name;
   std::string dataset = "cifar10";
+  /// The default model. If it is empty, that of the data set.
+  std::string model = {};
   /// The model that --as-published chooses. If it is empty, there is no such option.
   std::string as_published = {};
   /// Whether --image-size is that of the model by default.
@@ -22,6 +24,8 @@ struct Program {
   std::string about = {};
   /// Declares rows that the other programs do not have.
   std::function<void(OptionRows&)> declare_more = {};
+  /// Is called before the command line is read, perhaps twice. Throws Error.
+  std::function<void()> begin = {};
 };
 
 /// Reads the command line of `program`. Returns null if there is nothing to run (--help,

@@ -4,6 +4,7 @@
 #include "apps/run/options.h"
 #include "collectives/buckets.h"
 #include "collectives/reducer.h"
+#include "net/description/layer_kinds.h"
 #include "net/model.h"
 #include "src/device/cpu/convolution.h"
 #include "src/device/cpu/instruction_set.h"
@@ -16,6 +17,7 @@ namespace {
 template <class Visit>
 void each_registry(const Visit& visit) {
   visit("models", "--model", models());
+  visit("layers of a file", "", layer_kinds());
   visit("data sets", "--dataset", datasets());
   visit("optimizers", "--optimizer", optimizers());
   visit("learning-rate schedules", "--lr-schedule", rate_schedules());

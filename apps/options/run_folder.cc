@@ -11,6 +11,7 @@
 
 #include "apps/run/run_record.h"
 #include "apps/step/run_plan.h"
+#include "net/description/network_file.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/files/file.h"
@@ -23,12 +24,19 @@ namespace fs = std::filesystem;
 
 const fs::path kRuns = "runs";
 
+/// The contents of a file; nothing if it cannot be read.
+std::optional<std::string> text_in(const fs::path& file) {
+  std::ifstream in(file);
+  if (!in) return {};
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
 /// The options that the user chose, from config.toml. Nothing: there is no such file.
 std::optional<std::string> options_of(const fs::path& folder) {
-  std::ifstream in(folder / kConfigFile);
-  if (!in) return {};
+  const auto config = text_in(folder / kConfigFile);
+  if (!config) return {};
   std::string text;
-  for (std::string line; std::getline(in, line);)
+  for (const std::string& line : lines_of(*config))
     if (!line.starts_with('#')) text += line + "\n";
   return text;
 }
@@ -41,10 +49,19 @@ std::string value_of(const std::string& text, const std::string& name) {
   return result;
 }
 
-/// "--lr is 0.2, not 0.1": the options of `o` that make it another run than that of `before`.
-/// `all`: also those that a resumed run would take from its checkpoint, or find to be wrong there.
-std::vector<std::string> differences(const std::string& before, const Options& o, bool all) {
-  std::vector<std::string> names{"dataset", "model"}, result;
+/// "--lr is 0.2, not 0.1": the options of `o` that make it another run than that in `folder`, whose
+/// options are `before`. `all`: also those that a resumed run would take from its checkpoint, or
+/// find to be wrong there.
+std::vector<std::string> differences(const fs::path& folder, const std::string& before,
+                                     const Options& o, bool all) {
+  std::vector<std::string> names{"dataset"}, result;
+  const std::string network = text_in(folder / kNetworkFile).value_or("");
+  if (network.empty() || o.model.network.empty()) {
+    names.emplace_back("model");
+  } else if (network != o.model.network) {
+    result.push_back(fmt::format("{} of --model {}", network_difference(network, o.model.network),
+                                 o.model.given));
+  }
   for (const auto& [name, by_default] : o.shaping) names.push_back(name);
   if (all || o.schedule.seed_given) names.emplace_back("seed");
   if (all) {
@@ -126,9 +143,7 @@ class Choice {
       return number(kRuns / fmt::format("{}-{}", o_.program, o_.model.name),
                     again || !o_.run.fresh);
     }
-    fs::path named = name.find('/') == name.npos ? kRuns / name : fs::path(name);
-    if (!named.has_filename()) named = named.parent_path();  // "runs/one/"
-    if (!named.has_parent_path()) named = "." / named;       // "one/"
+    const fs::path named = named_folder(name);
     if (o_.run.fresh)
       return number(named.parent_path() / split(named.filename().string()).first, again);
     folder = named;
@@ -136,7 +151,7 @@ class Choice {
     if (!fs::exists(folder, unreadable)) return create();
     const auto before = options_of(folder);
     if (!before) return require_no_other_files();
-    const std::vector<std::string> others = differences(*before, o_, false);
+    const std::vector<std::string> others = differences(folder, *before, o_, false);
     if (!others.empty()) {
       fail_usage("{} has other options: {}. Pass the same options, or --new for another run.",
                  folder.string(), fmt::join(others, ", "));
@@ -156,7 +171,7 @@ class Choice {
     for (const auto& [number, path] : runs) {
       const auto before = resume ? options_of(path) : std::nullopt;
       if (!before) continue;
-      std::vector<std::string> others = differences(*before, o_, true);
+      std::vector<std::string> others = differences(path, *before, o_, true);
       const std::string shape = others.empty() ? other_shape(path, o_, ranks_) : "";
       if (!shape.empty()) others.push_back(shape);
       if (others.empty() && is_free(path)) {
@@ -195,7 +210,8 @@ class Choice {
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
          entry.increment(error)) {
       const std::string name = entry->path().filename().string();
-      if (name == "checkpoints" || name.starts_with("run.lock.") || name.starts_with(kConfigFile))
+      if (name == "checkpoints" || name.starts_with("run.lock.") || name.starts_with(kConfigFile) ||
+          name.starts_with(kNetworkFile))
         continue;
       fail_usage("--run {}: the folder has {}, but no {}. Use another name.", folder.string(), name,
                  kConfigFile);
@@ -216,6 +232,13 @@ class Choice {
 };
 
 }  // namespace
+
+fs::path named_folder(const std::string& name) {
+  fs::path named = name.find('/') == name.npos ? kRuns / name : fs::path(name);
+  if (!named.has_filename()) named = named.parent_path();  // "runs/one/"
+  if (!named.has_parent_path()) named = "." / named;       // "one/"
+  return named;
+}
 
 RunFolder::RunFolder(const Comm& comm, Options& options) : options_(options) {
   if (!options.keeps_run()) return;

@@ -5,10 +5,16 @@
 // new run gets the next free number. So two starts at once get two folders.
 #pragma once
 
+#include <filesystem>
+#include <string>
+
 #include "apps/run/options.h"
 #include "collectives/comm/comm.h"
 
 namespace lockstep {
+
+/// The folder of --run `name`: runs/NAME, or the path NAME if it has a slash.
+std::filesystem::path named_folder(const std::string& name);
 
 /// Chooses and creates the folder on rank 0, and removes it at the end if nothing was written.
 class RunFolder {

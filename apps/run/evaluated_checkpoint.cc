@@ -19,7 +19,7 @@ namespace lockstep {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainedImages, class_names, normalisation, format, validation,
                                    check, skip_damaged)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, precision, weights,
-                                   data, images, step, seed)
+                                   network, data, images, step, seed)
 
 namespace {
 
@@ -69,6 +69,7 @@ EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& we
           .model = text("model"),
           .precision = text("precision"),
           .weights = weights_of(checkpoint, weights),
+          .network = text_of(metadata, kNetwork),
           .data = text_of(metadata, "data"),
           .images = images_of(metadata),
           .step = metadata.position.step,

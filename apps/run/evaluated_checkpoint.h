@@ -12,8 +12,10 @@
 #include <tuple>
 #include <vector>
 
+#include "apps/run/run_record.h"
 #include "collectives/comm/comm.h"
 #include "net/checkpoint.h"
+#include "net/description/network_file.h"
 #include "src/base/option_rows.h"
 #include "src/base/view.h"
 #include "src/data/dataset.h"
@@ -53,6 +55,7 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path,
 struct EvaluatedCheckpoint {
   std::string file, dataset, model, precision;
   std::string weights;   ///< "ema": the moving average; "raw": the weights
+  std::string network;   ///< the text of the user's own network; empty: none
   std::string data;      ///< the identity of its data; empty in early checkpoints
   TrainedImages images;  ///< no class names in early checkpoints
   std::int64_t step = 0;
@@ -60,6 +63,8 @@ struct EvaluatedCheckpoint {
 
   const char* section() const { return weights == "ema" ? "ema" : "parameters"; }
   const char* weights_text() const { return weights == "ema" ? "moving average" : "raw weights"; }
+  /// Throws Error if this program does not know the model.
+  ModelEntry entry() const { return model_called(model, network, file + "/" + kNetworkFile); }
 };
 
 /// The options that evaluate and classify share.

@@ -144,6 +144,7 @@ Provenance provenance(const Comm& comm, const Options& options, const RunPlan& p
                       {"began", plan.began}};
   if (const std::string text = normalisation_of(*data.train); !text.empty())
     texts[kNormalisation] = text;
+  if (!options.model.network.empty()) texts[kNetwork] = options.model.network;
   return texts;
 }
 

@@ -20,6 +20,7 @@ namespace lockstep {
 inline constexpr const char* kTuning = "tuning";                ///< Device::tuning()
 inline constexpr const char* kNormalisation = "normalisation";  ///< to_text() of data/standard.h
 inline constexpr const char* kFormat = "sample_format";         ///< to_text() of a SampleFormat
+inline constexpr const char* kNetwork = "network";              ///< the text of --model FILE.toml
 /// The classes by label, one a line. Early checkpoints have none.
 inline constexpr const char* kClassNames = "class_names";
 

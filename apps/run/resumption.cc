@@ -3,6 +3,8 @@
 #include <limits>
 
 #include "apps/run/broadcast.h"
+#include "apps/run/provenance.h"
+#include "net/description/network_file.h"
 #include "net/initial_weights.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
@@ -109,7 +111,17 @@ void require_same(const Options& o, const CheckpointMetadata& metadata, const st
                o.data.dataset, dataset, was_generated ? "without --data" : "with its --data DIR",
                o.elsewhere());
   }
-  if (!model.empty() && model != o.model.name) {
+  const std::string network = text_of(metadata, kNetwork);
+  if (network.empty() != o.model.network.empty()) {
+    fail_usage(
+        "{} contains model {} {} a file, not --model {}. Pass the --model of its run, or use {}.",
+        name, model, network.empty() ? "without" : "of", o.model.given, o.elsewhere());
+  }
+  if (const std::string other = network_difference(network, o.model.network); !other.empty()) {
+    fail_usage("{} contains another network than --model {}: {}. Restore the file, or use {}.",
+               name, o.model.given, other, o.elsewhere());
+  }
+  if (!model.empty() && model != o.model.name && network.empty()) {
     fail_usage("{} contains model {}, not {}. Pass --model {}, or use {}.", name, model,
                o.model.name, model, o.elsewhere());
   }

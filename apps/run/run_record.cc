@@ -135,7 +135,9 @@ void RunRecordFiles::begin() {
   add(s.steps == 0 && s.epochs == 0, "steps", plan_.steps);
   add(s.batch == 0 && s.global_batch == 0, "global-batch", plan_.global_batch);
   add(s.shards == 0 && s.accumulate == 1, "shards", plan_.shards);
-  replace_file(std::filesystem::path(options_.run.folder) / kConfigFile, text);
+  const std::filesystem::path folder = options_.run.folder;
+  if (!options_.model.network.empty()) replace_file(folder / kNetworkFile, options_.model.network);
+  replace_file(folder / kConfigFile, text);
 }
 
 void RunRecordFiles::write(const RunRecord& record) const {

@@ -1,5 +1,5 @@
-// The files of a run's folder that describe it: config.toml, summary.json, evaluation.json and
-// report.html.
+// The files of a run's folder that describe it: config.toml, network.toml, summary.json,
+// evaluation.json and report.html.
 #pragma once
 
 #include <filesystem>
@@ -17,6 +17,8 @@ namespace lockstep {
 
 inline constexpr const char* kConfigFile = "config.toml";
 inline constexpr const char* kSummaryFile = "summary.json";
+/// The network of --model FILE.toml.
+inline constexpr const char* kNetworkFile = "network.toml";
 
 /// The changing part of summary.json.
 struct RunRecord {
@@ -60,8 +62,9 @@ class RunRecordFiles {
   RunRecordFiles(const Options& options, const RunPlan& plan, int ranks)
       : options_(options), plan_(plan), ranks_(ranks) {}
 
-  /// Writes config.toml. The plan's steps, batch and shards are comments if the user left them
-  /// open. Times of earlier starts come from the summary.json of the same run. Throws Error.
+  /// Writes network.toml, if the network is the user's own, and config.toml. The plan's steps,
+  /// batch and shards are comments if the user left them open. Times of earlier starts come from
+  /// the summary.json of the same run. Throws Error.
   void begin();
   void know(const RunFacts& facts) { facts_ = facts; }  ///< before write()
   /// Replaces summary.json; nothing before begin(). Throws Error.

@@ -6,7 +6,7 @@
 
 #include "apps/run/broadcast.h"
 #include "collectives/comm/flight_recorder.h"
-#include "net/model.h"
+#include "net/description/network_file.h"
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 #include "src/base/machine.h"
@@ -46,6 +46,12 @@ void set_augmentation(const DataOptions& o, Dataset& train) {
     fail_usage("--cutout {} exceeds the images of data set {}, {}x{}. Use a smaller one.", cutout,
                o.dataset, sample[1], sample[2]);
   }
+}
+
+/// Throws the usage Error with the line of the file whose layer does not fit.
+void require_shapes(const ModelEntry& entry, const Dataset& data) {
+  const auto device = make_cpu_device(1);
+  Model(*device, entry, data.sample_shape(), data.classes(), 1, Type::f32, /*training=*/true);
 }
 
 /// The cache of tuning() for this device, library and program, because another program may not know
@@ -122,7 +128,7 @@ HostRanks host_ranks(const Comm& comm) {
 RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape)
     : world(world),
       options(options),
-      entry(find(models(), options.model.name)),
+      entry(model_of(options.model)),
       recorder(world.flight_recorder().mine()),
       comm(world.comm()),
       shape(shape),
@@ -141,6 +147,7 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape)
     source.host.progress = [this] { recorder.progress(); };
     data = open_data(set, source);
     require_fit(entry, data.train->sample_shape());
+    if (!options.model.network.empty()) require_shapes(entry, *data.train);
     if (options.reports.patience > 0 && !data.validation)
       fail_usage("--patience needs a validation set. Pass --validation 0.1, or omit --patience.");
     set_augmentation(options.data, *data.train);

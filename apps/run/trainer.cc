@@ -16,6 +16,7 @@
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/watch/end_all_ranks.h"
 #include "collectives/watch/watchdog.h"
+#include "net/description/network_file.h"
 #include "src/base/machine.h"
 #include "src/base/table.h"
 #include "src/data/dataset.h"
@@ -49,7 +50,7 @@ std::unique_ptr<RunFolders> claim_folders(const World& world, const Options& opt
 void print_model(const Options& options) {
   constexpr int kAssumedClasses = 10;
   const DatasetEntry& set = find(datasets(), options.data.dataset);
-  const ModelEntry& entry = find(models(), options.model.name);
+  const ModelEntry entry = model_of(options.model);
   if (!set.files.empty() && options.data.folder.empty()) {
     const std::string table = model_table(entry, entry.sample, kAssumedClasses);
     Console().line(fmt::format("{}\n{} classes are assumed. --data DIR counts those of the data.",

@@ -57,6 +57,10 @@ void AffineLayer::finish_setup(Setup& setup, Shape weights,
   const std::int64_t area = weights.row() / weights.back();
   const auto ends = static_cast<float>(weights.row() + filters * area);
   Init begin{Init::Kind::truncated_normal, init_.weight_deviation, init_.dirac};
+  if (init_.he != He::none) {
+    const std::int64_t ends_of = init_.he == He::inputs ? weights.row() : filters * area;
+    begin.scale = std::sqrt(2 / static_cast<float>(ends_of));
+  }
   if (init_.glorot) begin = {Init::Kind::uniform, std::sqrt(6 / ends), init_.dirac};
   if (init_.uniform > 0) begin = {Init::Kind::uniform, init_.uniform, init_.dirac};
   setup.parameter("weights", weights, begin, init_.l2, init_.frozen ? 0.0f : 1.0f);

@@ -129,8 +129,11 @@ class AttentionLayer : public Layer {
   explicit AttentionLayer(int heads) : heads_(heads) {}
 
   Shape setup(Setup& setup, Shape in) override {
-    expect(in.rank() == 3 && in[2] % (3 * heads_) == 0,
-           "attention needs N, L, C with queries, keys and values of each head");
+    if (in.rank() != 3 || in[2] % (3 * heads_) != 0) {
+      throw Error("the attention " + setup.name +
+                  " needs N, L, C with queries, keys and values of " + std::to_string(heads_) +
+                  " heads; its input is " + in.text());
+    }
     setup.numbers = {{"heads", heads_}};
     samples_ = in[0];
     length_ = in[1];

@@ -8,7 +8,10 @@ class ResponseNormLayer : public Layer {
   explicit ResponseNormLayer(ResponseNormSpec spec) : spec_(spec) {}
 
   Shape setup(Setup& setup, Shape in) override {
-    expect(in.rank() == 4, "response normalisation needs N, H, W, C");
+    if (in.rank() != 4) {
+      throw Error("the response normalisation " + setup.name + " needs N, H, W, C; its input is " +
+                  in.text());
+    }
     spec_.input = setup.plan(in);
     setup.numbers = {{"radius", spec_.radius},
                      {"bias", spec_.bias},

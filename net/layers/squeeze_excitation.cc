@@ -123,7 +123,11 @@ class SqueezeExcitationLayer : public Layer {
                             .inputs = {LayerSummary::kInput}});
     setup.source = 0;
     const Shape factors = gate_.setup(setup, means_, setup.input_gradient);
-    expect(factors == means_, "squeeze_excitation() needs the number of channels of its input");
+    if (factors != means_) {
+      throw Error("the squeeze and excitation " + setup.name + " has " +
+                  std::to_string(factors.back()) + " channels, and its input " +
+                  std::to_string(means_.back()));
+    }
     means_place_ = setup.save(bytes);
     factors_place_ = setup.save(bytes);
     terms_place_ = bytes;

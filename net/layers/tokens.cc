@@ -10,6 +10,11 @@
 namespace lockstep {
 namespace {
 
+[[noreturn]] void fail_shape(const char* layer, const Setup& setup, const char* needs, Shape in) {
+  throw Error(std::string(layer) + " " + setup.name + " needs " + needs + "; its input is " +
+              in.text());
+}
+
 /// Sequences of `length` + 1 elements y from x and a first one. Backward: dx from dy. A block is a
 /// row of `to`.
 template <class T, bool kBackward>
@@ -95,7 +100,7 @@ struct Begin {
 class ClassTokenLayer : public Layer {
  public:
   Shape setup(Setup& setup, Shape in) override {
-    expect(in.rank() > 2, "a class token is for N, L, C and N, H, W, C");
+    if (in.rank() < 3) fail_shape("the class token", setup, "N, L, C or N, H, W, C", in);
     channels_ = in.back();
     length_ = in.row() / channels_;
     setup.parameter("values", {1, 1, channels_}, {Init::Kind::constant, 0});
@@ -129,7 +134,7 @@ class PositionEmbeddingLayer : public Layer {
   explicit PositionEmbeddingLayer(float deviation) : deviation_(deviation) {}
 
   Shape setup(Setup& setup, Shape in) override {
-    expect(in.rank() == 3, "a position embedding is for N, L, C");
+    if (in.rank() != 3) fail_shape("the position embedding", setup, "N, L, C", in);
     setup.parameter("values", in.with_batch(1), {Init::Kind::truncated_normal, deviation_});
     return in;
   }
@@ -157,8 +162,8 @@ class PositionEmbeddingLayer : public Layer {
 
 class FirstTokenLayer : public Layer {
  public:
-  Shape setup(Setup&, Shape in) override {
-    expect(in.rank() == 3, "a first token is one of N, L, C");
+  Shape setup(Setup& setup, Shape in) override {
+    if (in.rank() != 3) fail_shape("the first token", setup, "N, L, C", in);
     return {in[0], in[2]};
   }
   void forward(LayerCall& call, View x, View y) override { begin(call, x, y); }

@@ -200,6 +200,9 @@ struct DatasetEntry {
 };
 
 std::span<const DatasetEntry> datasets();
+/// Adds a data set, before the first use of the registry: entries move. Throws Error if the name is
+/// taken. One thread.
+void register_dataset(DatasetEntry entry);
 /// The generated set that replaces `name`; null: there is none.
 const DatasetEntry* stand_in(std::string_view name);
 

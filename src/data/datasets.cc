@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-LOCKSTEP_REGISTRY(DatasetEntry, datasets, LOCKSTEP_DATASETS)
+LOCKSTEP_OPEN_REGISTRY(DatasetEntry, datasets, register_dataset, LOCKSTEP_DATASETS)
 
 const DatasetEntry* stand_in(std::string_view name) {
   for (const DatasetEntry& entry : datasets()) {

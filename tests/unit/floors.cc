@@ -60,15 +60,18 @@ const std::vector<Floor> kFloors = {
     {"net/layers", {"src/base", "src/device", "net"}},
     {"net/models", {"src/base", "net"}},
     {"net/optimizers", {"src/base", "src/device", "net"}},
+    {"net/description", {"src/base", "net"}},
     {"apps/step",
      {"src/base", "src/files", "src/device", "src/device/cpu", "src/data", "collectives/comm",
       "collectives/node", "collectives", "collectives/algorithms", "collectives/reducers", "net"}},
     {"apps/run",
      {"src/base", "src/files", "src/device", "src/device/cpu", "src/data", "src/report",
-      "collectives/comm", "collectives/watch", "collectives", "net", "apps/step"}},
+      "collectives/comm", "collectives/watch", "collectives", "net", "net/description",
+      "apps/step"}},
     {"apps/options",
      {"src/base", "src/files", "src/device", "src/device/cpu", "src/data", "src/report",
-      "collectives/comm", "collectives/watch", "collectives", "net", "apps/step", "apps/run"}},
+      "collectives/comm", "collectives/watch", "collectives", "net", "net/description", "apps/step",
+      "apps/run"}},
     {"apps",
      {"src/base", "src/files", "src/device", "src/device/cpu", "src/data", "src/report",
       "collectives/comm", "collectives", "net", "apps/step", "apps/run", "apps/options"}},
@@ -129,6 +132,7 @@ const std::vector<Library> kLibraries = {
     {std::regex("^zlib"), "^(src/data|tests)/", "zlib is for compressed files of data"},
     {std::regex("^(png|jpeglib)\\.h$"), "^(src/data|bench|tests)/", "images are read in src/data"},
     {std::regex("^hdf5"), "^(src/files/hdf5_|tests/)", "HDF5 is behind src/files/hdf5.h"},
+    {std::regex("^toml"), "^net/description/", "toml++ is behind net/description/network_file.h"},
 };
 
 /// Headers that the build writes, and the folder that may include them (tests may too).

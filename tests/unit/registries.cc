@@ -7,6 +7,7 @@
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/progress.h"
 #include "collectives/reducer.h"
+#include "net/description/layer_kinds.h"
 #include "net/model.h"
 #include "net/optimizer.h"
 #include "net/rate.h"
@@ -54,6 +55,7 @@ void check(std::span<const Entry> registry, const std::string& heading) {
 
 TEST(Registries, HoldWhatIsFoundByNameAndListed) {
   check(models(), "models");
+  check(layer_kinds(), "layers of a file");
   check(datasets(), "data sets");
   check(optimizers(), "optimizers");
   check(rate_schedules(), "learning-rate schedules");

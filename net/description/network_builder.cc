@@ -1,0 +1,269 @@
+#include "net/description/network_builder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "net/description/layer_kinds.h"
+#include "net/description/placed_layer.h"
+#include "net/description/toml_row.h"
+#include "src/base/check.h"
+#include "src/base/table.h"
+#include "src/base/text.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kMostLayers = 10'000;
+constexpr std::int64_t kMostRepeats = 1'000;
+constexpr const char* kBlocks = "block";
+
+bool is_letter(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+/// The end of the name that begins at `begin`.
+std::size_t end_of_name(const std::string& text, std::size_t begin) {
+  while (begin < text.size() &&
+         (is_letter(text[begin]) || (text[begin] >= '0' && text[begin] <= '9')))
+    ++begin;
+  return begin;
+}
+
+}  // namespace
+
+void fail_in_file(const std::string& file, const toml::source_region& place,
+                  const std::string& from, const std::string& key, const std::string& what) {
+  fail_usage("{}:{}{}: {}: {}", file, place.begin.line, from, key, what);
+}
+
+NetworkValue value_of(const toml::node& node, NetworkScope& scope, const std::string& file,
+                      const std::string& key) {
+  const auto fail_here = [&](const std::string& what) {
+    fail_in_file(file, node.source(), scope.from, key, what);
+  };
+  if (const auto whole = node.value_exact<std::int64_t>()) return *whole;
+  if (const auto number = node.value_exact<double>()) return *number;
+  if (const auto flag = node.value_exact<bool>()) return *flag;
+  const auto text = node.value_exact<std::string>();
+  if (!text) fail_here("this is no number, text, true or false. Write one of these.");
+  std::string result;
+  for (std::size_t at = 0; at < text->size();) {
+    if ((*text)[at] != '$') {
+      result += (*text)[at++];
+      continue;
+    }
+    const std::size_t end = end_of_name(*text, at + 1);
+    const std::string name = text->substr(at + 1, end - at - 1);
+    const auto found = scope.values.find(name);
+    if (found == scope.values.end()) {
+      std::vector<std::string_view> known;
+      for (const auto& [other, value] : scope.values) known.push_back(other);
+      fail_here(fmt::format("${} has no value here. The variables are ${}.", one_line(name),
+                            fmt::join(known, ", $")));
+    }
+    scope.used[name] = true;
+    if (at == 0 && end == text->size()) return found->second;
+    std::visit(
+        [&](const auto& value) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>) {
+            result += value;
+          } else {
+            result += fmt::format("{}", value);
+          }
+        },
+        found->second);
+    at = end;
+  }
+  return result;
+}
+
+std::string NetworkBuilder::place(const toml::node& node, const NetworkScope& scope) const {
+  return fmt::format("{}:{}{}", file_, node.source().begin.line, scope.from);
+}
+
+void NetworkBuilder::fail_at(const toml::node& node, const NetworkScope& scope,
+                             const std::string& key, const std::string& what) const {
+  fail_in_file(file_, node.source(), scope.from, key, what);
+}
+
+NamedLayers NetworkBuilder::build() {
+  constants_ = {{"classes", std::int64_t{classes_}}};
+  NetworkScope scope{.values = constants_};
+  if (const toml::table* variables = tables_["variables"].as_table()) {
+    for (const auto& [key, node] : *variables) {
+      const std::string name(key.str());
+      constants_[name] = value_of(node, scope, file_, one_line(name));
+    }
+  }
+  scope.values = constants_;
+  const toml::node* layers = tables_.get("layers");
+  if (!layers) fail_at(tables_, scope, "layers", "the network has none. Add layers = [ ... ].");
+  return list(*layers, "layers", scope, "");
+}
+
+NamedLayers NetworkBuilder::list(const toml::node& node, const std::string& key,
+                                 NetworkScope& scope, const std::string& path) {
+  const toml::array* rows = node.as_array();
+  const std::string example = fmt::format("{} = [ {{type = \"relu\"}}, ... ].", key);
+  if (!rows || rows->empty()) {
+    fail_at(node, scope, key,
+            (rows ? "the list has no layers. Write " : "this is no list. Write ") + example);
+  }
+  NamedLayers layers;
+  for (std::size_t i = 0; i < rows->size(); ++i) {
+    const toml::table* row = (*rows)[i].as_table();
+    if (!row) fail_at((*rows)[i], scope, key, "a layer is a table. Write " + example);
+    add(*row, scope, path, layers, open_.empty() && i + 1 == rows->size());
+  }
+  return layers;
+}
+
+void NetworkBuilder::add(const toml::table& row, NetworkScope& scope, const std::string& path,
+                         NamedLayers& layers, bool last) {
+  std::int64_t begin = 0, end = 1;
+  const toml::node* repeat = row.get("repeat");
+  if (repeat) {
+    const toml::array* range = repeat->as_array();
+    const auto number = [&](const toml::node& node) {
+      const NetworkValue value = value_of(node, scope, file_, "repeat");
+      const auto* whole = std::get_if<std::int64_t>(&value);
+      if (!whole || *whole < 0 || *whole > kMostRepeats) {
+        fail_at(node, scope, "repeat",
+                fmt::format("it needs whole numbers from 0 to {}. Write repeat = 3, or [1, 3].",
+                            kMostRepeats));
+      }
+      return *whole;
+    };
+    if (range && range->size() != 2)
+      fail_at(*repeat, scope, "repeat", "a range has two ends. Write [1, 3].");
+    begin = range ? number((*range)[0]) : 0;
+    end = range ? number((*range)[1]) + 1 : number(*repeat);
+    if (end <= begin)
+      fail_at(*repeat, scope, "repeat", "it repeats nothing. Write a larger number.");
+  }
+  for (std::int64_t i = begin; i < end; ++i) {
+    if (++made_ > kMostLayers) {
+      fail_at(row, scope, "layers",
+              fmt::format("there are more than {} layers. Use fewer.", kMostLayers));
+    }
+    if (repeat) scope.values["i"] = i;
+    std::string name;
+    const std::string full = name_of(row, scope, path, name);
+    const bool top = path.empty();
+    auto layer = make(row, scope, full,
+                      {.first = top && layers.empty(), .last = top && last && i + 1 == end});
+    layers.emplace_back(name, std::move(layer));
+  }
+  if (repeat) scope.values.erase("i");
+}
+
+std::string NetworkBuilder::type_of(const toml::table& row, NetworkScope& scope) {
+  const toml::node* node = row.get("type");
+  if (!node) fail_at(row, scope, "type", "it is missing. Add type = and the name of a layer.");
+  const NetworkValue value = value_of(*node, scope, file_, "type");
+  const auto* type = std::get_if<std::string>(&value);
+  if (!type) fail_at(*node, scope, "type", "this is no text. Write the name of a layer.");
+  return *type;
+}
+
+std::string NetworkBuilder::name_of(const toml::table& row, NetworkScope& scope,
+                                    const std::string& path, std::string& name) {
+  const std::string type = type_of(row, scope);
+  TomlRow reader(*this, row, scope, type, path);
+  name = reader.name("name", type);
+  const auto full = [&] { return path + (path.empty() || name.empty() ? "" : "/") + name; };
+  if (!row.get("name")) {
+    for (int number = 2; named_.contains(full()); ++number)
+      name = fmt::format("{}_{}", type, number);
+  }
+  if (full().empty()) reader.fail_at("name", "it is empty. Write a name.");
+  named_.insert(full());
+  return full();
+}
+
+void NetworkBuilder::take(const std::string& path, const toml::table& row,
+                          const NetworkScope& scope) {
+  const auto [other, is_new] = taken_.emplace(path, place(row, scope));
+  if (!is_new) {
+    fail_at(row, scope, "name",
+            fmt::format("the layer {} is also in {}. Use another name.", path, other->second));
+  }
+}
+
+const toml::table* NetworkBuilder::block_called(const std::string& type) const {
+  return tables_[kBlocks][type].as_table();
+}
+
+std::unique_ptr<Layer> NetworkBuilder::make(const toml::table& row, NetworkScope& scope,
+                                            const std::string& path, Position position) {
+  const std::string type = type_of(row, scope);
+  if (const toml::table* block = block_called(type))
+    return make_block(row, *block, type, scope, path, position);
+  const auto kinds = layer_kinds();
+  const auto kind = std::find_if(kinds.begin(), kinds.end(),
+                                 [&](const LayerKind& entry) { return entry.name == type; });
+  if (kind == kinds.end()) {
+    std::vector<std::string_view> known;
+    for (const LayerKind& entry : kinds) known.push_back(entry.name);
+    if (const toml::table* blocks = tables_[kBlocks].as_table())
+      for (const auto& [name, block] : *blocks) known.push_back(name.str());
+    const std::string near = nearest(type, known);
+    fail_at(*row.get("type"), scope, "type",
+            fmt::format("there is no layer \"{}\"{}. --list shows all.", one_line(type),
+                        near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
+  }
+  // Other layers compute with the words' numbers, and an embedding with numbers that are no words.
+  const bool needed = words_ && position.first;
+  if ((type == "embedding") != needed) {
+    fail_at(row, scope, "type",
+            needed ? "texts need an embedding first. Begin with type = \"embedding\"."
+                   : "an embedding is the first layer of a network for texts. Remove it.");
+  }
+  TomlRow reader(*this, row, scope, type, path);
+  std::unique_ptr<Layer> layer = kind->make(reader);
+  reader.finish(position.of_block);
+  if (!reader.has_layers()) take(path, row, scope);
+  return placed(std::move(layer), place(row, scope), position.last ? classes_ : 0);
+}
+
+NetworkScope NetworkBuilder::scope_of_block(const toml::table& row, const toml::table& block,
+                                            NetworkScope& scope) {
+  NetworkScope inner{.values = constants_};
+  inner.from = fmt::format(" (used in line {})", row.source().begin.line);
+  const auto set = [&](const toml::table& table, NetworkScope& named) {
+    for (const auto& [key, node] : table) {
+      const std::string name(key.str());
+      if (name != "type" && name != "name" && name != "repeat")
+        inner.values[name] = value_of(node, named, file_, one_line(name));
+    }
+  };
+  if (const toml::node* defaults = block.get("defaults")) {
+    if (!defaults->is_table())
+      fail_at(*defaults, scope, "defaults", "this is no table. Write defaults = {stride = 1}.");
+    NetworkScope constants{.values = constants_};
+    set(*defaults->as_table(), constants);
+  }
+  set(row, scope);
+  return inner;
+}
+
+std::unique_ptr<Layer> NetworkBuilder::make_block(const toml::table& row, const toml::table& block,
+                                                  const std::string& type, NetworkScope& scope,
+                                                  const std::string& path, Position position) {
+  if (std::find(open_.begin(), open_.end(), type) != open_.end()) {
+    fail_at(row, scope, "type",
+            fmt::format("the block {} contains itself. Use another layer.", type));
+  }
+  NetworkScope inner = scope_of_block(row, block, scope);
+  open_.push_back(type);
+  position.of_block = true;
+  auto layer = make(block, inner, path, position);
+  open_.pop_back();
+  for (const auto& [key, node] : row) {
+    const std::string name(key.str());
+    if (name == "type" || name == "name" || name == "repeat" || inner.used[name]) continue;
+    fail_at(node, scope, one_line(name),
+            fmt::format("the block {} does not use ${}. Remove it.", type, one_line(name)));
+  }
+  return layer;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,95 @@
+// NetworkBuilder: makes the layers that the tables of a network's file describe. Only the files of
+// this folder include it.
+#pragma once
+
+#define TOML_HEADER_ONLY 1
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "net/description/layer_row.h"
+
+namespace lockstep {
+
+/// A value in the file. A text "$name" stands for a variable.
+using NetworkValue = std::variant<std::int64_t, double, bool, std::string>;
+
+/// The variables that a row may name.
+struct NetworkScope {
+  std::map<std::string, NetworkValue> values;
+  std::map<std::string, bool> used = {};  ///< of those that a block's row passes
+  /// " (used in line 7)" within a block; for errors.
+  std::string from = {};
+};
+
+/// Throws the usage Error "net.toml:7: key: what".
+[[noreturn]] void fail_in_file(const std::string& file, const toml::source_region& place,
+                               const std::string& from, const std::string& key,
+                               const std::string& what);
+
+/// The value of `node` with variables replaced. Throws the usage Error.
+NetworkValue value_of(const toml::node& node, NetworkScope& scope, const std::string& file,
+                      const std::string& key);
+
+/// Makes the layers once. `tables` outlives it. One thread.
+class NetworkBuilder {
+ public:
+  NetworkBuilder(const toml::table& tables, const std::string& file, bool words, int classes)
+      : tables_(tables), file_(file), words_(words), classes_(classes) {}
+
+  /// The layers of the list `layers` at the top. Throws the usage Error.
+  NamedLayers build();
+
+ private:
+  friend class TomlRow;
+
+  /// Where a row stands.
+  struct Position {
+    bool first = false, last = false;  ///< of the network
+    bool of_block = false;             ///< it is the table of a block
+  };
+
+  /// The layers of the list `node` within the layer of that path; empty: those at the top.
+  NamedLayers list(const toml::node& node, const std::string& key, NetworkScope& scope,
+                   const std::string& path);
+  /// One row of a list, which may stand for several layers.
+  void add(const toml::table& row, NetworkScope& scope, const std::string& path,
+           NamedLayers& layers, bool last);
+  /// The layer of the table `row`: of a kind, or of a block with its own table.
+  std::unique_ptr<Layer> make(const toml::table& row, NetworkScope& scope, const std::string& path,
+                              Position position);
+  std::unique_ptr<Layer> make_block(const toml::table& row, const toml::table& block,
+                                    const std::string& type, NetworkScope& scope,
+                                    const std::string& path, Position position);
+  /// The variables of a block that `row` uses.
+  NetworkScope scope_of_block(const toml::table& row, const toml::table& block,
+                              NetworkScope& scope);
+  /// The full name of a row's layer, not taken yet if the row names none.
+  std::string name_of(const toml::table& row, NetworkScope& scope, const std::string& path,
+                      std::string& name);
+  /// Notes the full name of a layer that contains no others.
+  void take(const std::string& path, const toml::table& row, const NetworkScope& scope);
+  std::string type_of(const toml::table& row, NetworkScope& scope);
+  const toml::table* block_called(const std::string& type) const;
+  std::string place(const toml::node& node, const NetworkScope& scope) const;
+  [[noreturn]] void fail_at(const toml::node& node, const NetworkScope& scope,
+                            const std::string& key, const std::string& what) const;
+
+  const toml::table& tables_;
+  const std::string& file_;
+  const bool words_;
+  const int classes_;
+  int made_ = 0;
+  std::map<std::string, NetworkValue> constants_;  ///< the variables that every row may name
+  std::map<std::string, std::string> taken_;       ///< full names and their places
+  std::set<std::string> named_;                    ///< all full names
+  std::vector<std::string> open_;                  ///< blocks around the current row
+};
+
+}  // namespace lockstep

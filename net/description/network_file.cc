@@ -1,0 +1,158 @@
+#include "net/description/network_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "net/description/layer_kinds.h"
+#include "net/description/network_builder.h"
+#include "src/base/check.h"
+#include "src/base/table.h"
+#include "src/base/text.h"
+
+namespace lockstep {
+namespace {
+
+/// HDF5 holds an attribute of up to 64 KiB in a checkpoint.
+constexpr std::size_t kMostBytes = 32'768;
+constexpr std::int64_t kLargestSample = 1 << 14;
+constexpr int kAssumedClasses = 10;
+
+/// The text and its tables. Layers are made from it again for each Model.
+struct NetworkFile {
+  std::string file;
+  toml::table tables;
+  bool words = false;
+};
+
+toml::table parse(const std::string& text, const std::string& file) {
+  try {
+    return toml::parse(std::string_view(text), std::string_view(file));
+  } catch (const toml::parse_error& error) {
+    fail_usage("{}:{}: TOML: {}. Correct the line.", file, error.source().begin.line,
+               one_line(std::string(error.description())));
+  }
+}
+
+/// The shape of `sample = [height, width, channels]` or, for texts, [words].
+Shape sample_of(const NetworkFile& network) {
+  NetworkScope scope;
+  const toml::node* node = network.tables.get("sample");
+  const auto fail_here = [&](const char* what) {
+    fail_in_file(
+        network.file, node ? node->source() : network.tables.source(), "", "sample",
+        fmt::format("{}. Write sample = [height, width, channels], or [words] for texts.", what));
+  };
+  if (!node) fail_here("it is missing");
+  const toml::array* extents = node->as_array();
+  if (!extents || (extents->size() != 1 && extents->size() != 3))
+    fail_here("this is no list of three numbers, or of one");
+  std::vector<std::int64_t> numbers;
+  for (const toml::node& extent : *extents) {
+    const auto number = extent.value_exact<std::int64_t>();
+    if (!number || *number < 1 || *number > kLargestSample)
+      fail_here("its numbers are whole, and from 1 to 16384");
+    numbers.push_back(*number);
+  }
+  if (numbers.size() == 1) return {1, numbers[0]};
+  return {1, numbers[0], numbers[1], numbers[2]};
+}
+
+/// Checks the keys at the top, and the form of those that no layer reads.
+void check_top(const NetworkFile& network) {
+  const std::vector<std::string_view> known{"about", "sample", "layers", "block", "variables"};
+  for (const auto& [key, node] : network.tables) {
+    const std::string name(key.str());
+    const auto fail_here = [&](const std::string& what) {
+      fail_in_file(network.file, key.source(), "", one_line(name), what);
+    };
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      const std::string near = nearest(name, known);
+      fail_here(fmt::format("there is no such key{}. Use {}.",
+                            near.empty() ? "" : fmt::format(" (did you mean {}?)", near),
+                            fmt::join(known, ", ")));
+    }
+    if (name == "about" && !node.is_string()) fail_here("this is no text. Write about = \"...\".");
+    if ((name == "block" || name == "variables") && !node.is_table())
+      fail_here(
+          fmt::format("this is no table. Write [{}].", name == "block" ? "block.NAME" : name));
+  }
+  const toml::table* blocks = network.tables["block"].as_table();
+  if (!blocks) return;
+  for (const auto& [key, node] : *blocks) {
+    const std::string name(key.str());
+    const auto kinds = layer_kinds();
+    if (std::any_of(kinds.begin(), kinds.end(), [&](const auto& k) { return k.name == name; }))
+      fail_in_file(network.file, key.source(), "", name, "a layer has this name. Use another one.");
+    if (!node.is_table())
+      fail_in_file(network.file, key.source(), "", one_line(name),
+                   "this is no table. Write [block.NAME].");
+  }
+}
+
+}  // namespace
+
+std::string read_network_file(const std::filesystem::path& file) {
+  const std::string name = file.string();
+  std::error_code error;
+  const auto status = std::filesystem::status(file, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    fail_usage("cannot read --model {}: it is not a file. Pass a file.", name);
+  errno = 0;
+  std::ifstream in(file, std::ios::binary);
+  if (!in) fail_usage("cannot read --model {}: {}. Pass a file.", name, std::strerror(errno));
+  std::string text(kMostBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad()) fail_usage("cannot read --model {}: {}. Pass a file.", name, std::strerror(errno));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > kMostBytes)
+    fail_usage("--model {} has more than {} bytes. Use blocks and repeat.", name, kMostBytes);
+  std::erase(text, '\r');
+  std::replace(text.begin(), text.end(), '\t', ' ');
+  int number = 0;
+  for (const std::string& line : lines_of(text)) {
+    ++number;
+    if (line != printable(line))
+      fail_usage("{}:{}: the line has control characters. Remove them.", name, number);
+  }
+  if (text.find_first_not_of(" \n") == text.npos)
+    fail_usage("--model {} is empty. Write the layers of a network.", name);
+  return text;
+}
+
+ModelEntry network_entry(const std::string& name, const std::string& text,
+                         const std::string& file) {
+  const auto network = std::make_shared<NetworkFile>(NetworkFile{file, parse(text, file)});
+  check_top(*network);
+  const Shape sample = sample_of(*network);
+  network->words = sample.rank() == 2;
+  ModelEntry entry{
+      .name = name,
+      .about = network->tables["about"].value_or(std::string("the network of ") + file),
+      .sample = sample,
+      .any_image = !network->words,
+      .build =
+          [network](Shape, int classes) {
+            return NetworkBuilder(network->tables, network->file, network->words, classes).build();
+          },
+      .words = network->words};
+  entry.build(sample, kAssumedClasses);
+  return entry;
+}
+
+ModelEntry model_called(const std::string& name, const std::string& text, const std::string& file) {
+  return text.empty() ? find(models(), name) : network_entry(name, text, file);
+}
+
+std::string network_difference(const std::string& before, const std::string& now) {
+  const std::vector<std::string> then = lines_of(before), is = lines_of(now);
+  for (std::size_t i = 0; i < std::max(then.size(), is.size()); ++i) {
+    const std::string was = i < then.size() ? then[i] : "", line = i < is.size() ? is[i] : "";
+    if (was == line && (i < then.size()) == (i < is.size())) continue;
+    return fmt::format("line {} is `{}`, not `{}`", i + 1, line, was);
+  }
+  return "";
+}
+
+}  // namespace lockstep
