@@ -130,7 +130,8 @@ class Chart {
             .map((series) => {
               const raw = this.points(series);
               const smooth = series.smooth && view.smoothing > 0 && raw.length > 2;
-              return {series, raw, shown: smooth ? smoothed(raw, view.smoothing) : raw, smooth};
+              const means = series.means ? this.points({...series, columns: series.means}) : raw;
+              return {series, raw, shown: smooth ? smoothed(means, view.smoothing) : raw, smooth};
             })
             .filter((line) => line.raw.length > 0);
     const inRange = ([x]) => view.range === null || (x >= view.range[0] && x <= view.range[1]);

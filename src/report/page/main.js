@@ -3,59 +3,55 @@
 
 // --- comparison
 
+/** The options that are not the same in all runs. */
+function differing() {
+  const names = [...new Set(data.runs.flatMap((run) => run.options.map((row) => row[0])))];
+  return names.filter((name) => new Set(data.runs.map((run) => option(run, name))).size > 1);
+}
+
+/** The run with its line in the charts, and a box that hides it there. */
+function runCell(run, i) {
+  const onchange = (e) => {
+    view.hidden[e.target.checked ? 'delete' : 'add'](run);
+    refreshCharts();
+  };
+  const look = line({color: i % 8, dash: DASHES[Math.floor(i / 8) % 4]});
+  return make(
+      'label', {class: 'swatch'}, make('input', {type: 'checkbox', checked: true, onchange}), look,
+      run.label);
+}
+
 function results() {
-  const runs = data.runs,
-        best = Math.max(...runs.map((run) => known(run.results.best) ? run.results.best : -1));
-  const rows = runs.map((run, i) => {
-    const r = run.results, id = `show-${i}`;
-    const box = make('input', {
-      type: 'checkbox',
-      id,
-      checked: true,
-      onchange: (e) => {
-        view.hidden[e.target.checked ? 'delete' : 'add'](run);
-        refreshCharts();
-      }
-    });
-    return [
-      make(
-          'span', {class: 'swatch'}, box, line({color: i % 8, dash: DASHES[Math.floor(i / 8) % 4]}),
-          make(
-              'label',
-              {for: id
-              },
-              run.label)),
-      r.status || '–', percent(r.best), known(r.best_step) ? short(r.best_step) : '–',
-      percent(r.last), short(r.loss), percent(r.test), short(r.train_loss),
-      known(r.step) ? `${short(r.step)} / ${short(r.steps)}` : '–', duration(r.seconds),
-      short(r.images_per_s)
-    ];
-  });
-  const heads = [
-    ['run', false], ['status', false], ['best accuracy', true], ['at step', true],
-    ['last accuracy', true], ['last loss', true], ['test accuracy', true], ['training loss', true],
-    ['steps', true], ['time', true], ['images/s', true]
+  const best = Math.max(...data.runs.map((run) => run.results.best ?? -1)), other = differing();
+  const steps = (r) => known(r.step) ? `${short(r.step)} / ${short(r.steps)}` : '–';
+  const all = [
+    ['status', false, (r) => r.status || '–'], ['best accuracy', true, (r) => percent(r.best)],
+    ['at step', true, (r) => short(r.best_step)], ['last accuracy', true, (r) => percent(r.last)],
+    ['last loss', true, (r) => short(r.loss)], ['test accuracy', true, (r) => percent(r.test)],
+    ['training loss', true, (r) => short(r.train_loss)], ['steps', true, steps],
+    ['time', true, (r) => duration(r.seconds)], ['images/s', true, (r) => short(r.images_per_s)],
+    ...other.map((name) => [`--${name}`, true, (_, run) => option(run, name) || '–'])
   ];
+  const shown = all.filter(([, , text]) => data.runs.some((run) => text(run.results, run) !== '–'));
+  const rows = data.runs.map(
+      (run, i) => [runCell(run, i), ...shown.map(([, , text]) => text(run.results, run))]);
+  const classes = data.runs.map((run) => run.results.best === best ? 'best' : '');
   section(
       'results', 'Results',
-      make('div', {class: 'card scroll'}, table(heads, rows, {
-             sorts: true,
-             classes: runs.map((run) => run.results.best === best ? 'best' : '')
-           })));
+      make(
+          'div', {class: 'card'}, table([['run', false], ...shown], rows, {sorts: true, classes})));
 }
 
 function differences() {
   const names = [...new Set(data.runs.flatMap((run) => run.options.map((row) => row[0])))];
-  const rows = names.map((name) => [name, ...data.runs.map((run) => option(run, name) || '–')]);
-  const changed = rows.map((row) => new Set(row.slice(1)).size > 1),
-        order = rows.map((_, i) => i).sort((a, b) => changed[b] - changed[a]);
+  const other = new Set(differing());
+  names.sort((a, b) => other.has(b) - other.has(a));
+  const rows =
+      names.map((name) => [`--${name}`, ...data.runs.map((run) => option(run, name) || '–')]);
   const heads = [['option', false], ...data.runs.map((run) => [run.label, false])];
   section(
-      'options', 'Options',
-      reason(`${changed.filter(Boolean).length} options differ; a dot marks them.`),
-      filtered(
-          heads, order.map((i) => [`--${rows[i][0]}`, ...rows[i].slice(1)]),
-          order.map((i) => changed[i])));
+      'options', 'Options', reason(`${short(other.size)} options differ; a dot marks them.`),
+      filtered(heads, rows, names.map((name) => other.has(name))));
 }
 
 // --- controls

@@ -14,9 +14,10 @@ function heading() {
     return;
   }
   byId('name').textContent = run.name;
-  const status = run.results.status || 'unknown';
+  const status = run.results.status;
   byId('status').textContent = status;
-  byId('status').classList.add(status);
+  byId('status').hidden = status === '';
+  byId('status').className = `pill ${status}`;
   const facts = [
     at(run, 'summary', 'program'), option(run, 'model'), option(run, 'dataset'),
     at(run, 'summary', 'device')
@@ -92,7 +93,14 @@ function seriesOf(parts) {
         label: parts.length > 1 && !parts[1][3]?.single ? `${run.label}, ${label}` : run.label
       } :
                                                           {color: i, dash: style.dash, label};
-      result.push({...style, ...look, run, columns: columns(run, kind), name});
+      result.push({
+        ...style,
+        ...look,
+        run,
+        columns: columns(run, kind),
+        means: at(run, 'rows', kind, 'means'),
+        name
+      });
     });
   });
   return result;
@@ -294,12 +302,11 @@ function mistakes() {
     return section('mistakes', 'Worst mistakes', reason('The evaluation had no mistakes.'));
   const figure = (m) => make(
       'figure', {class: 'card'},
-      m.image ? make('img', {
-        src: m.image,
-        alt: `sample ${m.sample}`,
-        class: m.size > 48 ? 'smooth' : null
-      }) :
-                null,
+      m.image ?
+          make(
+              'img',
+              {src: m.image, alt: `sample ${m.sample}`, class: m.size > 48 ? 'smooth' : null}) :
+          null,
       make(
           'figcaption', {}, make('b', {}, found.classes[m.predicted]), make('br'),
           `${(100 * m.probability).toFixed(0)} % sure, is ${found.classes[m.label]}`, make('br'),
