@@ -1,9 +1,10 @@
 #include "net/initial_weights.h"
 
 #include <algorithm>
-#include <map>
+#include <cmath>
 #include <set>
 
+#include "net/pytorch_names.h"
 #include "src/base/check.h"
 #include "src/base/plural.h"
 #include "src/base/text.h"
@@ -44,32 +45,6 @@ std::vector<std::string> load_checkpoint(const std::filesystem::path& file, cons
   return {};
 }
 
-/// Whether a parameter is the filters of a convolution.
-bool is_filters(const Parameter& parameter) {
-  return parameter.shape.rank() > 2 && parameter.name.ends_with("/weights");
-}
-
-/// The extents of a parameter in PyTorch: the channels of filters come second.
-std::vector<std::int64_t> pytorch_shape(const Parameter& parameter) {
-  std::vector<std::int64_t> shape;
-  for (int i = 0; i < parameter.shape.rank(); ++i) shape.push_back(parameter.shape[i]);
-  if (is_filters(parameter)) std::rotate(shape.begin() + 1, shape.end() - 1, shape.end());
-  return shape;
-}
-
-/// From filters, channels, taps to filters, taps, channels.
-void move_channels_last(const std::vector<float>& from, const Parameter& parameter, float* to) {
-  const Shape shape = parameter.shape;
-  const std::int64_t channels = is_filters(parameter) ? shape.back() : 1,
-                     taps = shape.row() / channels;
-  for (std::int64_t filter = 0; filter < shape[0]; ++filter) {
-    for (std::int64_t tap = 0; tap < taps; ++tap) {
-      for (std::int64_t c = 0; c < channels; ++c)
-        *to++ = from[(filter * channels + c) * taps + tap];
-    }
-  }
-}
-
 /// The first names of `names`, and how many more there are.
 std::string some(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 4;
@@ -80,16 +55,54 @@ std::string some(const std::vector<std::string>& names) {
       names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "");
 }
 
-/// "module." or what else a wrapper of modules puts in front of all names; empty: nothing.
-std::string prefix_of(const SafetensorsReader& reader, const Layout& layout) {
-  for (const char* prefix : {"module.", "model.", "backbone."})
-    if (reader.tensors().contains(prefix + pytorch_name(layout.parameters.back().name)))
-      return prefix;
-  return "";
+/// How a file names the parameters of a network.
+struct Naming {
+  /// "module." or what else a wrapper of modules puts in front of all names.
+  std::string prefix;
+  /// Null: torchvision's names.
+  const TimmNetwork* timm = nullptr;
+
+  std::string of(const Parameter& parameter) const {
+    const std::string name = pytorch_name(parameter.name);
+    return prefix + (timm == nullptr ? name : timm->name_of(name));
+  }
+};
+
+Naming naming_of(const SafetensorsReader& reader, const Layout& layout) {
+  for (const char* prefix : {"", "module.", "model.", "backbone."}) {
+    for (const TimmNetwork& network : timm_networks())
+      if (reader.tensors().contains(prefix + network.marker)) return {prefix, &network};
+    const Naming naming{prefix};
+    if (reader.tensors().contains(naming.of(layout.parameters.back()))) return naming;
+  }
+  return {};
+}
+
+/// timm and torchvision shape some arrays differently: 768, or 768 x 1 x 1.
+std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
+  std::erase(shape, 1);
+  return shape;
+}
+
+/// Scales the gammas for variances to which `ours` is added instead of `theirs`.
+void change_epsilon(const Layout& layout, float theirs, float ours, float* parameters) {
+  for (const Parameter& gamma : layout.parameters) {
+    if (!gamma.name.ends_with("/gamma")) continue;
+    const std::string name = gamma.name.substr(0, gamma.name.rfind('/')) + "/variance";
+    const auto variance =
+        std::find_if(layout.parameters.begin(), layout.parameters.end(),
+                     [&](const Parameter& parameter) { return parameter.name == name; });
+    if (variance == layout.parameters.end()) continue;
+    for (std::int64_t i = 0; i < gamma.shape.count(); ++i) {
+      const float value = parameters[variance->range.begin + i];
+      parameters[gamma.range.begin + i] *= std::sqrt((value + ours) / (value + theirs));
+    }
+  }
 }
 
 /// The tensor of each parameter, and the lines about them.
 struct Matches {
+  Naming naming;
   std::vector<std::pair<const Parameter*, std::string>> pairs;
   std::vector<std::string> lines;
 };
@@ -108,15 +121,15 @@ std::vector<std::string> unused_tensors(const SafetensorsReader& reader, const M
 
 Matches match(const SafetensorsReader& reader, const std::filesystem::path& file,
               const Layout& layout) {
-  const std::string prefix = prefix_of(reader, layout);
   const int last = layout.parameters.front().layer;
-  Matches matches;
+  Matches matches{naming_of(reader, layout), {}, {}};
   std::vector<std::string> fresh;
   for (const Parameter& parameter : layout.parameters) {
-    const std::string name = prefix + pytorch_name(parameter.name);
+    const std::string name = matches.naming.of(parameter);
     const auto found = reader.tensors().find(name);
     std::vector<std::int64_t> wanted = pytorch_shape(parameter);
-    if (found != reader.tensors().end() && found->second.shape == wanted) {
+    if (found != reader.tensors().end() &&
+        without_ones(found->second.shape) == without_ones(wanted)) {
       matches.pairs.emplace_back(&parameter, name);
       continue;
     }
@@ -154,7 +167,9 @@ std::vector<std::string> load_safetensors(const std::filesystem::path& file, con
   const Matches matches = match(reader, file, layout);
   std::vector<float> loaded(parameters, parameters + layout.count);
   for (const auto& [parameter, name] : matches.pairs)
-    move_channels_last(reader.read(name), *parameter, &loaded[parameter->range.begin]);
+    from_pytorch(*parameter, reader.read(name), &loaded[parameter->range.begin]);
+  if (const TimmNetwork* timm = matches.naming.timm; timm != nullptr && timm->epsilon > 0)
+    change_epsilon(layout, timm->epsilon, timm->other_epsilon, loaded.data());
   std::copy(loaded.begin(), loaded.end(), parameters);
   return matches.lines;
 }
@@ -165,23 +180,6 @@ CheckpointMetadata initial_metadata(const std::filesystem::path& file) {
   if (!is_safetensors(file)) return read_metadata(file);
   SafetensorsReader reader(file);  // throws early
   return {};
-}
-
-std::string pytorch_name(const std::string& parameter) {
-  static const std::map<std::string, std::string> kParts{
-      {"weights", "weight"},    {"biases", "bias"},          {"gamma", "weight"},  {"beta", "bias"},
-      {"mean", "running_mean"}, {"variance", "running_var"}, {"vectors", "weight"}};
-  // Values have no layer of their own in PyTorch.
-  if (parameter.ends_with("/values"))
-    return pytorch_name(parameter.substr(0, parameter.rfind('/')));
-  const std::size_t end = parameter.rfind('/');
-  const auto part = kParts.find(parameter.substr(end + 1));
-  std::string name = parameter.substr(0, end + 1) +
-                     (part == kParts.end() ? parameter.substr(end + 1) : part->second);
-  std::replace(name.begin(), name.end(), '/', '.');
-  // nn.MultiheadAttention has no layer for its inputs either.
-  if (const std::size_t at = name.rfind(".in_proj."); at != name.npos) name[at + 8] = '_';
-  return name;
 }
 
 std::vector<std::string> load_initial_weights(const std::filesystem::path& file,

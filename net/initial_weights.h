@@ -13,10 +13,6 @@ namespace lockstep {
 /// The metadata of the checkpoint `file`; none of a .safetensors file.
 CheckpointMetadata initial_metadata(const std::filesystem::path& file);
 
-/// The name of a parameter in a PyTorch module: "layer1.0/conv1/weights" is layer1.0.conv1.weight.
-/// Convolution filters are filters, channels, height, width there.
-std::string pytorch_name(const std::string& parameter);
-
 /// Overwrites the arena `parameters` by the weights of `file`, which is verified. A last layer of
 /// another number of classes keeps its values. Returns lines about what was used and what was not.
 /// Throws Error, with the arena unchanged, if the file is damaged or of another model.

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "net/model.h"
+#include "net/pytorch_names.h"
 #include "src/base/table.h"
 #include "tests/support/error_of.h"
 #include "tests/support/safetensors.h"
@@ -40,7 +43,7 @@ struct ModuleFile {
                 to[((f * s[3] + c) * s[1] + y) * s[2] + x] =
                     from[((f * s[1] + y) * s[2] + x) * s[3] + c];
       } else {
-        if (s.rank() == 2) shape += fmt::format(",{}", s[1]);
+        for (int axis = 1; axis < s.rank(); ++axis) shape += fmt::format(",{}", s[axis]);
         std::copy_n(from, s.count(), to);
       }
       tensors[pytorch_name(parameter.name)] = {shape, bytes};
@@ -151,6 +154,35 @@ TEST_F(InitialWeights, WithoutALastLayerItBeginsNew) {
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_TRUE(mentions(lines[1], {"extra", "fc.weight"}));
   EXPECT_EQ(loaded[layout_.parameters[0].range.begin], 5);
+}
+
+TEST_F(InitialWeights, ReadTheNamesOfTimm) {
+  const char* const kModels[] = {"vit_b_16", "convnext_tiny", "mobilenet_v3_large"};
+  const char* const kNames[] = {"blocks.11.attn.qkv.bias", "stages.2.blocks.8.mlp.fc2.weight",
+                                "blocks.4.1.se.conv_expand.weight"};
+  for (int i = 0; i < 3; ++i) {
+    const Layout layout = layout_of(10, kModels[i]);
+    std::vector<float> values(layout.count), loaded(layout.count);
+    initialize(layout, 7, values.data());
+    ModuleFile module(layout, values);
+    const auto torchvision = std::exchange(module.tensors, {});
+    for (auto [name, tensor] : torchvision) {
+      if (name.ends_with("layer_scale"))
+        tensor.first = tensor.first.substr(0, tensor.first.find(','));
+      module.tensors[timm_networks()[i].name_of(name)] = tensor;
+    }
+    EXPECT_EQ(module.tensors.size(), torchvision.size());
+    EXPECT_TRUE(module.tensors.contains(kNames[i])) << kModels[i];
+    if (i == 0) continue;  // large: tests/apps/timm.sh loads it
+    module.write(file_);
+    EXPECT_EQ(load(layout, loaded).size(), 1u) << kModels[i];
+    const bool other_epsilon = i == 2;
+    for (const Parameter& p : layout.parameters) {
+      float wanted = values[p.range.begin];
+      if (other_epsilon && p.name.ends_with("/gamma")) wanted *= std::sqrt(1.001f / 1.00001f);
+      EXPECT_FLOAT_EQ(loaded[p.range.begin], wanted) << p.name;
+    }
+  }
 }
 
 TEST_F(InitialWeights, OtherModelsAreRefused) {
