@@ -7,7 +7,7 @@ quietly() { "$@" >"$folder/out" 2>"$folder/raw"; }
 mkdir "$user"
 expect "it installs" quietly cmake --install "$build" --prefix "$prefix"
 expect "a program starts" quietly "$prefix/bin/train_cifar" --version
-for program in train_cifar train_mnist train_reuters train_images evaluate classify pack_images; do
+for program in train_cifar train_mnist train_reuters train_images evaluate classify export_model pack_images; do
   expect "$program has a man page" grep -q '^\.TH' "$prefix/share/man/man1/$program.1"
   expect "$program has a completion" bash -n "$prefix/share/bash-completion/completions/$program"
 done

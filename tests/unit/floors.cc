@@ -60,6 +60,7 @@ const std::vector<Floor> kFloors = {
     {"net/layers", {"src/base", "src/device", "net"}},
     {"net/models", {"src/base", "net"}},
     {"net/optimizers", {"src/base", "src/device", "net"}},
+    {"net/export", {"src/base", "src/data", "net"}},
     {"apps/step",
      {"src/base", "src/files", "src/device", "src/device/cpu", "src/data", "collectives/comm",
       "collectives/node", "collectives", "collectives/algorithms", "collectives/reducers", "net"}},
@@ -71,7 +72,8 @@ const std::vector<Floor> kFloors = {
       "collectives/comm", "collectives/watch", "collectives", "net", "apps/step", "apps/run"}},
     {"apps",
      {"src/base", "src/files", "src/device", "src/device/cpu", "src/data", "src/report",
-      "collectives/comm", "collectives", "net", "apps/step", "apps/run", "apps/options"}},
+      "collectives/comm", "collectives", "net", "net/export", "apps/step", "apps/run",
+      "apps/options"}},
     {"bench", kAllGroups},
     {"tests", kAllGroups},
 };
@@ -138,6 +140,7 @@ struct Generated {
 
 const std::vector<Generated> kGenerated = {{"event.pb.h", "src/report/"},
                                            {"src/report/event.pb.h", "src/report/"},
+                                           {"onnx.pb.h", "net/export/"},
                                            {"revision.h", "src/base/"}};
 
 /// The rule that `include` in `file` (a path from the root) breaks; empty: none.
