@@ -18,7 +18,6 @@
 #include "src/base/text.h"
 #include "src/data/image/class_folders.h"
 #include "src/data/image/photos.h"
-#include "src/data/standard.h"
 #include "src/report/report.h"
 
 namespace lockstep {
@@ -66,15 +65,9 @@ std::vector<std::string> named_files(const std::vector<std::string>& names) {
 
 std::unique_ptr<Dataset> images_of(const std::vector<std::string>& files,
                                    const EvaluatedCheckpoint& checkpoint) {
-  require(!checkpoint.images.format.empty(),
-          "{} does not contain the form of its samples, because an early version wrote it. "
-          "Continue its run to save it again.",
-          checkpoint.file);
-  SampleFormat format = format_from(checkpoint.images.format);
+  const SampleFormat format = sample_format(checkpoint);
   require(format.kind != SampleFormat::Kind::words,
           "{} was trained on words, and classify needs images. Use evaluate.", checkpoint.file);
-  if (!checkpoint.images.normalisation.empty())
-    format.standard = standard_from(checkpoint.images.normalisation, format.size.channels);
   const int classes = static_cast<int>(checkpoint.images.class_names.size());
   const std::vector<std::int32_t> labels(files.size());
   return images_for_use({{}, files, labels, classes}, format);

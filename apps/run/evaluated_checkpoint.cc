@@ -133,7 +133,7 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path,
   return checkpoint;
 }
 
-void CheckpointUse::declare(OptionRows& rows) {
+void CheckpointChoice::declare(OptionRows& rows) {
   rows.group("Options");
   rows.text("CHECKPOINT", checkpoint, "",
             "Checkpoint step-NNNNNNNNNN.h5, or a folder with checkpoints\n"
@@ -142,6 +142,10 @@ void CheckpointUse::declare(OptionRows& rows) {
               "Weights: auto, ema or raw\n"
               "ema is the moving average. auto is ema if the checkpoint has it, otherwise raw.",
               {"auto", "ema", "raw"});
+}
+
+void CheckpointUse::declare(OptionRows& rows) {
+  CheckpointChoice::declare(rows);
   rows.choice("--precision", precision, "TYPE",
               "Type of activations: fp32, bf16, or fp16 on GPUs [as trained]",
               {"fp32", "bf16", "fp16"});
@@ -158,6 +162,21 @@ EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
     if (checkpoint) result = describe(*checkpoint, weights);
   });
   return broadcast_object(comm, result);
+}
+
+SampleFormat sample_format(const EvaluatedCheckpoint& checkpoint) {
+  const auto require_text = [&](const std::string& text, const char* what) {
+    require(!text.empty(),
+            "{} does not contain the {}, because an early version wrote it. Continue its run to "
+            "save it again.",
+            checkpoint.file, what);
+  };
+  require_text(checkpoint.images.format, "form of its samples");
+  SampleFormat format = format_from(checkpoint.images.format);
+  if (!is_normalised(format)) return format;
+  require_text(checkpoint.images.normalisation, "normalisation of its images");
+  format.standard = standard_from(checkpoint.images.normalisation, format.size.channels);
+  return format;
 }
 
 DataSource source_of(const EvaluatedCheckpoint& checkpoint, const std::string& directory) {

@@ -1,5 +1,5 @@
-// The checkpoints that evaluate and classify use: their options, a folder that a run may still
-// write to, the description of a checkpoint, and the test set for its network.
+// The checkpoints that evaluate, classify and export_model use: their options, a folder that a run
+// may still write to, the description of a checkpoint, and the test set for its network.
 #pragma once
 
 #include <cstdint>
@@ -67,10 +67,17 @@ struct EvaluatedCheckpoint {
   ModelEntry entry() const { return model_called(model, network, file + "/" + kNetworkFile); }
 };
 
-/// The options that evaluate and classify share.
-struct CheckpointUse {
+/// The options that choose weights.
+struct CheckpointChoice {
   std::string checkpoint;  ///< a file, or a folder with checkpoints
-  std::string weights = "auto", device = "auto";
+  std::string weights = "auto";
+
+  void declare(OptionRows& rows);
+};
+
+/// The options that evaluate and classify share.
+struct CheckpointUse : CheckpointChoice {
+  std::string device = "auto";
   std::string precision;  ///< empty: as trained
   int threads = 0;        ///< per rank; 0: the node's cores divided by its ranks
 
@@ -85,6 +92,10 @@ struct CheckpointUse {
 /// is ema and there is no average, Error if no training program wrote the file.
 EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
                              const std::string& weights);
+
+/// The form of its samples, with the normalisation of its images. Throws Error if the checkpoint
+/// does not contain it.
+SampleFormat sample_format(const EvaluatedCheckpoint& checkpoint);
 
 /// The files in `directory`, opened as in training.
 DataSource source_of(const EvaluatedCheckpoint& checkpoint, const std::string& directory);

@@ -106,11 +106,8 @@ void compare_classes(const Options& options, const CheckpointMetadata& initial,
                               difference.empty() ? "their order differs" : difference));
 }
 
-/// Whether the training images normalise the images.
-bool has_normalisation(const Dataset& data) {
-  const SampleFormat& format = data.format();
-  return format.files || (format.kind == SampleFormat::Kind::images && format.moved);
-}
+/// Whether a mean and a deviation for all images normalise them.
+bool has_normalisation(const Dataset& data) { return is_normalised(data.format()); }
 
 /// The text of a checkpoint with data like these; empty if they are no whole images.
 std::string normalisation_of(const Dataset& data) {

@@ -15,6 +15,11 @@ std::string to_text(const Standard& standard, std::int64_t channels);
 /// The same bits back. Throws Error if `text` is no such text, or is of another number of channels.
 Standard standard_from(const std::string& text, std::int64_t channels);
 
+/// Whether a Standard normalises samples of this format.
+inline bool is_normalised(const SampleFormat& format) {
+  return format.files || format.kind == SampleFormat::Kind::images;
+}
+
 /// JSON of kind, size and channels, from which format_from() makes a format of whole images or
 /// crops again: {"kind": "images", "height": 32, "width": 32, "channels": 3, ...}.
 std::string to_text(const SampleFormat& format);

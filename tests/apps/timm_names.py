@@ -23,10 +23,7 @@ def write(name, path):
     for key, value in state.items():
         if key.endswith("gamma"):
             value.uniform_(0.1, 0.3)
-        elif key.endswith("running_var"):
-            value.uniform_(0.5, 1.5)
-            value[::7] = 1e-3  # no more than the larger epsilon
-        elif value.ndim == 1 and key.endswith("weight"):
+        elif key.endswith("running_var") or value.ndim == 1 and key.endswith("weight"):
             value.uniform_(0.5, 1.5)
         elif value.dtype == torch.float32 and (value.ndim == 1 or not value.any()):
             value.normal_(0, 0.1)

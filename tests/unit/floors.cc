@@ -61,6 +61,7 @@ const std::vector<Floor> kFloors = {
     {"net/models", {"src/base", "net"}},
     {"net/optimizers", {"src/base", "src/device", "net"}},
     {"net/description", {"src/base", "net"}},
+    {"net/export", {"src/base", "src/data", "net"}},
     {"apps/step",
      {"src/base", "src/files", "src/device", "src/device/cpu", "src/data", "collectives/comm",
       "collectives/node", "collectives", "collectives/algorithms", "collectives/reducers", "net"}},
@@ -74,7 +75,8 @@ const std::vector<Floor> kFloors = {
       "apps/run"}},
     {"apps",
      {"src/base", "src/files", "src/device", "src/device/cpu", "src/data", "src/report",
-      "collectives/comm", "collectives", "net", "apps/step", "apps/run", "apps/options"}},
+      "collectives/comm", "collectives", "net", "net/export", "apps/step", "apps/run",
+      "apps/options"}},
     {"bench", kAllGroups},
     {"tests", kAllGroups},
 };
@@ -142,6 +144,7 @@ struct Generated {
 
 const std::vector<Generated> kGenerated = {{"event.pb.h", "src/report/"},
                                            {"src/report/event.pb.h", "src/report/"},
+                                           {"onnx.pb.h", "net/export/"},
                                            {"revision.h", "src/base/"}};
 
 /// The rule that `include` in `file` (a path from the root) breaks; empty: none.

@@ -1,0 +1,131 @@
+// Writes the network of a checkpoint for other programs: ONNX or safetensors.
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "apps/options/command_line.h"
+#include "apps/options/help.h"
+#include "apps/run/evaluated_checkpoint.h"
+#include "net/export/export.h"
+#include "src/base/check.h"
+#include "src/base/table.h"
+#include "src/data/standard.h"
+#include "src/files/file.h"
+#include "src/report/report.h"
+
+namespace lockstep {
+namespace {
+
+struct ExportOptions : CheckpointChoice {
+  std::string file;
+  OnnxOptions onnx;
+};
+
+void declare(OptionRows& rows, ExportOptions& o) {
+  o.CheckpointChoice::declare(rows);
+  rows.text("OUT", o.file, "",
+            "New file, of the name OUT.onnx or OUT.safetensors\n"
+            "ONNX contains the graph and the weights, safetensors only the weights.");
+  rows.optional_number("--batch", o.onnx.batch, Bounds::at_least(1, 1 << 20),
+                       "Samples per batch of an ONNX file [any number]");
+  rows.number("--opset", o.onnx.opset, Bounds::at_least(kLeastOpset, kMostOpset),
+              "Version of ONNX's operators\n"
+              "Older programs need a small version. The operators are the same in all of them.");
+}
+
+bool is_onnx(const ExportOptions& o) {
+  return std::filesystem::path(o.file).extension() == ".onnx";
+}
+
+/// Before any work: whether the file can be written.
+void check_output(const ExportOptions& o) {
+  if (!is_onnx(o) && std::filesystem::path(o.file).extension() != ".safetensors")
+    fail_usage("{} ends neither in .onnx nor in .safetensors. Choose one of them.", o.file);
+  std::error_code none;
+  if (std::filesystem::exists(std::filesystem::symlink_status(o.file, none)))
+    fail_usage("{} exists. Use another name.", o.file);
+  require_replaceable(o.file);
+}
+
+/// Mean and deviation for pixels from 0 to 1, as PyTorch's Normalize takes them.
+nlohmann::ordered_json unit_values(const std::array<float, 4>& values, std::int64_t channels) {
+  nlohmann::ordered_json list = nlohmann::json::array();
+  for (std::int64_t c = 0; c < channels; ++c) list.push_back(values[c] / 255.0);
+  return list;
+}
+
+/// What a reader of the file needs to know besides the graph and the weights.
+std::map<std::string, std::string> metadata_of(const EvaluatedCheckpoint& subject,
+                                               const SampleFormat& format) {
+  const auto text = [](const nlohmann::ordered_json& value) {
+    return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  std::map<std::string, std::string> metadata{{"model", subject.model},
+                                              {"weights", subject.weights},
+                                              {"step", std::to_string(subject.step)},
+                                              {"class_names", text(subject.images.class_names)}};
+  if (format.kind == SampleFormat::Kind::words) return metadata;
+  const ImageSize& size = format.size;
+  metadata["image_size"] = text({size.height, size.width});
+  metadata["channels"] = size.channels == 3 ? "RGB" : std::to_string(size.channels);
+  if (!is_normalised(format)) return metadata;
+  metadata["mean"] = text(unit_values(format.standard.mean, size.channels));
+  metadata["std"] = text(unit_values(format.standard.deviation, size.channels));
+  return metadata;
+}
+
+TrainedNetwork network_of(const Checkpoint& checkpoint, const EvaluatedCheckpoint& subject) {
+  const SampleFormat format = sample_format(subject);
+  const auto device = make_cpu_device(1);
+  const Model model(*device, find(models(), subject.model), format.shape(),
+                    static_cast<int>(subject.images.class_names.size()), 1, Type::f32,
+                    /*training=*/false);
+  TrainedNetwork network{.name = subject.model,
+                         .layout = model.layout(),
+                         .layers = model.layers(),
+                         .parameters = std::vector<float>(model.layout().count),
+                         .format = format,
+                         .metadata = metadata_of(subject, format)};
+  checkpoint.load(network.layout,
+                  {{.name = subject.section(), .arena = network.parameters.data()}});
+  return network;
+}
+
+int run(World& world, const ExportOptions& o) {
+  const Comm comm = world.comm();
+  if (comm.size() > 1) fail_usage("export_model runs as one process. Start it without mpirun.");
+  check_output(o);
+  const std::unique_ptr<Checkpoint> checkpoint =
+      open_checkpoint(o.checkpoint, [](const std::string& warning) {
+        std::fputs(fmt::format("export_model: {}\n", warning).c_str(), stderr);
+      });
+  const EvaluatedCheckpoint subject = describe(comm, checkpoint.get(), o.weights);
+  const TrainedNetwork network = network_of(*checkpoint, subject);
+  const std::string bytes = is_onnx(o) ? onnx_file(network, o.onnx) : safetensors_file(network);
+  replace_file(o.file, bytes);
+  Console().line(fmt::format("{}: {}, {} weights of step {}, {:.1f} MiB", o.file, subject.model,
+                             subject.weights, subject.step,
+                             static_cast<double>(bytes.size()) / (1 << 20)));
+  return kExitSuccess;
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  ExportOptions options;
+  const ProgramText program{"export_model",
+                            "Writes the network of a checkpoint as ONNX or safetensors",
+                            "export_model [OPTIONS] CHECKPOINT OUT"};
+  return run_or_print_help(
+      argc, argv, "export_model",
+      [&](std::string& answer) {
+        OptionRows rows;
+        declare(rows, options = {});
+        return read_command_line(rows, program, argc, argv, answer);
+      },
+      [&](World& world) { return run(world, options); });
+}
