@@ -143,7 +143,7 @@ for name in device layers; do
   stage "build gpu_$name" 300 bash -c "compile gpu_$name" && stage "gpu.$name" 120 "$tests/gpu_$name"
 done
 stage "build programs" 300 bash -c "compile evaluate train_mnist train_reuters" &&
-  stage "gpu.runs" 240 bash "$root/tests/gpu/runs.sh" "$build" $device
+  stage "gpu.runs" $([[ $device == cuda ]] && echo 240 || echo 1200) bash "$root/tests/gpu/runs.sh" "$build" $device
 measure "128 fp32"
 measure "128 fp16" --precision fp16
 for name in $(programs "$root"/tests/gpu/*.cc); do

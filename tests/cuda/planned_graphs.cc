@@ -105,9 +105,12 @@ void PrintTo(const Gpu& gpu, std::ostream* out) { *out << gpu.name; }
 
 class PlannedGraphs : public testing::TestWithParam<Gpu> {};
 
+/// 32 photos are planned at most, because their activations take memory of this machine.
+bool is_for_photos(const ModelEntry& entry) { return entry.sample[1] > 64; }
+
 void expect_planned(const Cudnn& library, const ModelEntry& entry, Type type, std::int64_t batch,
                     std::int64_t classes = 10, bool training = true) {
-  if (entry.sample[1] > 64) batch = std::min<std::int64_t>(batch, 32);  // photos
+  if (is_for_photos(entry)) batch = std::min<std::int64_t>(batch, 32);
   SCOPED_TRACE(testing::Message() << entry.name << ", " << name_of(type) << ", batch " << batch);
   PlanningDevice device(library);
   EXPECT_NO_THROW(Model(device, entry, entry.sample, classes, batch, type, training));
@@ -119,7 +122,7 @@ TEST_P(PlannedGraphs, EveryGraphOfEveryModelHasAnEngine) {
   for (const ModelEntry& entry : models()) {
     for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
       expect_planned(library, entry, type, 128);
-      expect_planned(library, entry, type, 33);
+      if (!is_for_photos(entry)) expect_planned(library, entry, type, 33);
     }
   }
 }
@@ -127,9 +130,10 @@ TEST_P(PlannedGraphs, EveryGraphOfEveryModelHasAnEngine) {
 TEST_P(PlannedGraphs, EvaluationHasEngines) {
   const Cudnn library({}, GetParam().properties);
   for (const ModelEntry& entry : models()) {
-    for (const Type type : {Type::f32, Type::bf16, Type::f16})
-      for (const std::int64_t batch : {100, 1000})
-        expect_planned(library, entry, type, batch, 46, /*training=*/false);
+    for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
+      expect_planned(library, entry, type, 100, 46, /*training=*/false);
+      if (!is_for_photos(entry)) expect_planned(library, entry, type, 1000, 46, false);
+    }
   }
 }
 
@@ -160,7 +164,7 @@ TEST_P(PlannedGraphs, ScratchFitsTheWorkspaceOfAnyWinner) {
       SCOPED_TRACE(testing::Message() << entry.name << ", " << name_of(type));
       PlanningDevice device(library);
       device.prefer_workspace();
-      const std::int64_t batch = entry.sample[1] > 64 ? 32 : 128;
+      const std::int64_t batch = is_for_photos(entry) ? 32 : 128;
       const Model model(device, entry, entry.sample, 10, batch, type, /*training=*/true);
       // Another planner finds the winners by their names.
       PlanningDevice other(library);

@@ -39,7 +39,7 @@ losses() {
   grep -E '"kind":"(train|evaluation)"' "$place/logs/metrics.jsonl" | grep -oE '"loss":[0-9.e+-]+' | cut -d: -f2 >"$place.losses"
   run "$build/evaluate" "$place" --device "$on" --no-confusion "${data[@]}"
   expect "$name is evaluated on $on" test $code = 0
-  grep -oE 'cross-entropy [0-9.]+' "$folder/out" | cut -d' ' -f2 >>"$place.losses"
+  grep -oE 'loss [0-9.]+' "$folder/out" | cut -d' ' -f2 >>"$place.losses"
 }
 # compare NAME RANKS PROGRAM OPTION...: `data` are the options for the data, also of evaluate
 compare() {
