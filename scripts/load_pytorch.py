@@ -3,12 +3,14 @@
 checkpoint:
 
   build/evaluate CHECKPOINT --data DIR --logits logits.h5
-  scripts/load_pytorch.py CHECKPOINT --check logits.h5 --save weights.pt
+  scripts/load_pytorch.py CHECKPOINT --check logits.h5 --save network.pt          # torch.jit.load("network.pt")
+  scripts/load_pytorch.py CHECKPOINT --save-state weights.pt
   scripts/load_pytorch.py weights.pt --model resnet20 --to-checkpoint start.h5    # for --init
 
 Needs torch and h5py:  pip install torch h5py
 """
 import argparse
+import warnings
 
 import networks
 
@@ -33,15 +35,73 @@ def to_torch(arrays):
     return state
 
 
-def run_torchvision(name, x, state):
-    """Returns the logits of torchvision's network. It fails unless `state` has exactly its arrays."""
+def torchvision_network(name, side, state):
+    """Returns torchvision's network for images of side x side pixels. It fails unless `state` has exactly its arrays."""
     import torchvision
     last = next(layer for layer in ("fc", "classifier.3", "classifier.2", "heads.head") if f"{layer}.weight" in state)
-    options = {"image_size": x.shape[-1]} if name == "vit_b_16" else {}
+    options = {"image_size": side} if name == "vit_b_16" else {}
     model = torchvision.models.get_model(name, weights=None, num_classes=len(state[f"{last}.weight"]), **options)
     counts = {key: value for key, value in model.state_dict().items() if key.endswith("num_batches_tracked")}
     model.load_state_dict({**state, **counts})
-    return model.eval()(x)
+    return model.eval()
+
+
+def own_network(layers, state):
+    """Returns a module that computes `layers`. Its state_dict is `state`."""
+    import torch
+
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            for key, value in state.items():
+                *path, last = key.split(".")
+                module = self
+                for part in path:
+                    if part not in module._modules:
+                        module.add_module(part, torch.nn.Module())
+                    module = module._modules[part]
+                if last.startswith("running_"):
+                    module.register_buffer(last, value)
+                else:
+                    module.register_parameter(last, torch.nn.Parameter(value))
+
+        def forward(self, x):
+            return run(layers, x, {**dict(self.named_parameters()), **dict(self.named_buffers())})
+
+    return Network().eval()
+
+
+def with_preprocessing(network, form, normalisation):
+    """Returns a module for pixels from 0 to 1 that computes what `network` computes for samples of the checkpoint."""
+    import torch
+
+    class Preprocessing(torch.nn.Module):
+        def forward(self, x):
+            if form["kind"] == "crops":  # the middle 24 of 32 pixels, standardised by their own mean and deviation
+                x = 255 * x[:, :, 4:28, 4:28]
+                mean, count = x.mean((1, 2, 3), keepdim=True), 24 * 24 * 3
+                return (x - mean) / (x - mean).square().mean((1, 2, 3), keepdim=True).sqrt().clamp_min(count**-0.5)
+            if normalisation:
+                mean, deviation = (torch.tensor(normalisation[key]).view(-1, 1, 1) for key in ("mean", "deviation"))
+                x = (255 * x - mean) / deviation
+            return x
+
+    return torch.nn.Sequential(Preprocessing(), network).eval() if form["kind"] != "words" else network
+
+
+def save_module(path, module, form):
+    """Writes a program that PyTorch loads without this file: torch.export's if `path` ends in .pt2, else TorchScript."""
+    import torch
+    words = form["kind"] == "words"
+    x = (torch.zeros(2, form["width"], dtype=torch.long) if words
+         else torch.rand(2, form["channels"], form["height"], form["width"]))
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated, and sizes of images become constants
+        if path.endswith(".pt2"):
+            batch = torch.export.Dim("batch", min=1)
+            torch.export.save(torch.export.export(module, (x,), dynamic_shapes=({0: batch},)), path)
+        else:
+            torch.jit.save(torch.jit.trace(module, x), path)
 
 
 def from_torch(state, layers):
@@ -154,7 +214,8 @@ def main():
     networks.add_weights_option(parser)
     parser.add_argument("--check", metavar="LOGITS", help="file that evaluate --logits wrote")
     parser.add_argument("--torchvision", action="store_true", help="compute the logits by torchvision's network of that name")
-    parser.add_argument("--save", metavar="FILE", help="file for the state_dict")
+    parser.add_argument("--save", metavar="FILE", help="file for a module with preprocessing: TorchScript, or FILE.pt2 of torch.export")
+    parser.add_argument("--save-state", metavar="FILE", help="file for the state_dict")
     parser.add_argument("--model", help="name of the model, with --to-checkpoint")
     parser.add_argument("--to-checkpoint", metavar="FILE", help="file for a checkpoint with the weights of a state_dict")
     arguments = parser.parse_args()
@@ -173,16 +234,22 @@ def main():
         networks.need("torchvision")
     layers, state = None if by_torchvision else networks.layers_of(name), to_torch(arrays)
 
+    def network(side):
+        return torchvision_network(name, side, state) if by_torchvision else own_network(layers, state)
+
     def answer(samples):
         x = torch.from_numpy(samples)
         x = x.long() if layers and layers[0][0] == "embedding" else x.movedim(-1, 1)
         with torch.no_grad():
-            return (run_torchvision(name, x, state) if by_torchvision else run(layers, x, state)).numpy()
+            return network(x.shape[-1])(x).numpy()
 
     if arguments.check:
         networks.compare(arguments.check, answer, 1e-4 if by_torchvision else 1e-5)
     if arguments.save:
-        torch.save(state, arguments.save)
+        form, normalisation = networks.read_preprocessing(arguments.file)
+        save_module(arguments.save, with_preprocessing(network(form["width"]), form, normalisation), form)
+    if arguments.save_state:
+        torch.save(state, arguments.save_state)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ layers have no biases, and some have no gamma.
 """
 
 import importlib.util
+import json
 
 PIXELS = ("rescale", 78.567490 / 255, 33.318421 / 255)
 RESPONSE = ("response", 4, 1.0, 0.001 / 9, 0.75)
@@ -173,6 +174,17 @@ def read_checkpoint(path, weights="auto"):
         file[SECTIONS[weights]].visititems(
             lambda name, item: arrays.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None)
         return printable(as_text(file.attrs["model"])), arrays
+
+
+def read_preprocessing(path):
+    """Returns the form of the samples (kind, height, width, channels) and the normalisation (mean, deviation), or None."""
+    import h5py
+    with h5py.File(path, "r", locking=False) as file:
+        if "sample_format" not in file.attrs:
+            raise SystemExit(f"{path} does not contain the form of its samples. Continue its run to save it again.")
+        form = json.loads(as_text(file.attrs["sample_format"]))
+        text = file.attrs.get("normalisation")
+        return form, json.loads(as_text(text)) if text is not None else None
 
 
 def as_text(attribute):

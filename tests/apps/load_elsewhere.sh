@@ -15,31 +15,8 @@ done
 need_h5py
 limit=200
 
-# Files of a hundred test images, so that an evaluation is one batch.
 data=$folder/data
-mkdir -p "$data/mnist" "$data/small" "$data/whole" "$data/reuters"
-"$python" - "$data" <<'END'
-import struct
-import sys
-import h5py
-import numpy
-random = numpy.random.RandomState(1)
-for part, count in (("train", 200), ("t10k", 100)):
-    with open(f"{sys.argv[1]}/mnist/{part}-images-idx3-ubyte", "wb") as file:
-        file.write(struct.pack(">4I", 2051, count, 28, 28) + random.bytes(784 * count))
-    with open(f"{sys.argv[1]}/mnist/{part}-labels-idx1-ubyte", "wb") as file:
-        file.write(struct.pack(">2I", 2049, count) + bytes(range(10)) * (count // 10))
-for part, count, name, side in (("train", 200, "small", 16), ("test", 100, "small", 16), ("train", 32, "whole", 32),
-                                ("test", 100, "whole", 32)):
-    with h5py.File(f"{sys.argv[1]}/{name}/{part}.h5", "w") as file:
-        file["images"] = random.randint(0, 256, (count, side, side, 3)).astype("u1")
-        file["labels"] = numpy.arange(count) % 10
-with h5py.File(f"{sys.argv[1]}/reuters/reuters.h5", "w") as file:
-    file["values"] = random.randint(0, 30982, 300 * 100).astype("i4")
-    file["offsets"] = numpy.arange(0, 30001, 100).astype("i4")
-    file["labels"] = (numpy.arange(300) % 46).astype("i4")
-    file.attrs["train"] = 200
-END
+"$python" "$here/small_data.py" "$data"
 
 # PROGRAM MODEL OPTIONS...: a checkpoint and its logits, in every framework.
 same_logits() {
@@ -55,6 +32,11 @@ same_logits() {
     run "${entry#* }" "$scripts/load_${names[${entry% *}]}.py" "$(step_file "$place" 2)" --check "$place.logits.h5"
     expect "$model in ${entry% *}" test "$code" = 0
     expect_line "all samples of $model" '^100 samples logits'
+    [[ $entry == torch* && $model == @(airbench94|reuters) ]] || continue
+    run "${entry#* }" "$scripts/load_pytorch.py" "$(step_file "$place" 2)" --save "$place.pt"
+    expect "$model as a module" test "$code" = 0
+    run "${entry#* }" "$here/saved_module.py" "$place.pt" "$(step_file "$place" 2)" "$place.logits.h5"
+    expect "its logits: $(cat "$folder/out")" test "$code" = 0
   done
 }
 declare -A names=([keras]=keras [torch]=pytorch)
@@ -72,7 +54,7 @@ for model in reuters reuters_as_published; do same_logits train_reuters $model -
 for entry in "${pythons[@]}"; do
   [[ $entry == torch* ]] || continue
   first=$(step_file "$folder/resnet20" 2)
-  run "${entry#* }" "$scripts/load_pytorch.py" "$first" --weights raw --save "$folder/weights.pt"
+  run "${entry#* }" "$scripts/load_pytorch.py" "$first" --weights raw --save-state "$folder/weights.pt"
   expect "a state_dict" test "$code" = 0
   run "${entry#* }" "$scripts/load_pytorch.py" "$folder/weights.pt" --model resnet20 --to-checkpoint "$folder/back.h5"
   expect "a checkpoint of it" test "$code" = 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Networks with torchvision's names: a state_dict with random weights initializes a run (--init), and torchvision computes the
-# logits of its checkpoint, with exactly its names and shapes. For two networks without dropout it also computes the gradients,
-# in double; a step of SGD shows those of Lockstep.
+# logits of its checkpoint, with exactly its names and shapes. It loads the file of export_model too. For two networks
+# without dropout it also computes the gradients, in double; a step of SGD shows those of Lockstep.
 # usage: torchvision.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -21,6 +21,38 @@ for part in ("train", "test"):
     with h5py.File(f"{sys.argv[1]}/{part}.h5", "w") as file:
         file["images"] = numpy.concatenate([half, half[:, :, ::-1]], 2)  # mirroring does not change them
         file["labels"] = numpy.arange(16) % 10
+END
+cat >"$folder/weights.py" <<'END'
+import sys
+import h5py
+import torch
+import torchvision
+from safetensors.torch import load_file
+name, place, checkpoint, rate, scripts = sys.argv[1:]
+sys.path.insert(0, scripts)
+import load_pytorch
+import networks
+before = load_file(place + ".safetensors")
+after = load_pytorch.to_torch(networks.read_checkpoint(checkpoint, "raw")[1])
+trained = [key for key in before if "running" not in key and "num_batches" not in key]
+exported = load_file(place + ".out.safetensors")
+assert exported.keys() == after.keys() and all((exported[key] == after[key]).all() for key in after)
+options = {"image_size": 96} if name == "vit_b_16" else {}
+model = torchvision.models.get_model(name, weights=None, num_classes=10, **options)
+model.load_state_dict(exported, strict=True)
+if float(rate) < 1e-6:
+    assert all(abs(before[key] - after[key]).max() < 1e-6 for key in trained)
+    raise SystemExit
+model.load_state_dict(before)
+model.double().train()
+with h5py.File(place + ".logits.h5") as file:
+    samples, labels = torch.from_numpy(file["samples"][()]).double().movedim(-1, 1), torch.from_numpy(file["labels"][()]).long()
+torch.nn.functional.cross_entropy(model(samples), labels).backward()
+for key, parameter in model.named_parameters():
+    mine, theirs = (before[key] - after[key]) / float(rate), parameter.grad
+    apart = float((mine - theirs).norm() / theirs.norm())
+    print(f"{key}: {apart:.2g}")
+    assert apart < 0.02 or float(theirs.norm()) < 1e-5, (key, apart, float(theirs.norm()))
 END
 for model in resnet18 resnet34 resnet50 mobilenet_v3_large convnext_tiny vit_b_16; do
   place=$folder/$model
@@ -56,35 +88,15 @@ END
   run "$python" "$scripts/load_pytorch.py" "$(step_file "$place" 1)" --weights raw --torchvision --check "$place.logits.h5"
   expect "$model in torchvision" test "$code" = 0
   expect_line "all samples of $model" '^16 samples: logits'
-  run "$python" - "$model" "$place" "$(step_file "$place" 1)" "$rate" "$scripts" <<'END'
-import sys
-import h5py
-import torch
-import torchvision
-from safetensors.torch import load_file
-name, place, checkpoint, rate, scripts = sys.argv[1:]
-sys.path.insert(0, scripts)
-import load_pytorch
-import networks
-before = load_file(place + ".safetensors")
-after = load_pytorch.to_torch(networks.read_checkpoint(checkpoint, "raw")[1])
-trained = [key for key in before if "running" not in key and "num_batches" not in key]
-if float(rate) < 1e-6:
-    assert all(abs(before[key] - after[key]).max() < 1e-6 for key in trained)
-    raise SystemExit
-options = {"image_size": 96} if name == "vit_b_16" else {}
-model = torchvision.models.get_model(name, weights=None, num_classes=10, **options)
-model.load_state_dict(before)
-model.double().train()
-with h5py.File(place + ".logits.h5") as file:
-    samples, labels = torch.from_numpy(file["samples"][()]).double().movedim(-1, 1), torch.from_numpy(file["labels"][()]).long()
-torch.nn.functional.cross_entropy(model(samples), labels).backward()
-for key, parameter in model.named_parameters():
-    mine, theirs = (before[key] - after[key]) / float(rate), parameter.grad
-    apart = float((mine - theirs).norm() / theirs.norm())
-    print(f"{key}: {apart:.2g}")
-    assert apart < 0.02 or float(theirs.norm()) < 1e-5, (key, apart, float(theirs.norm()))
-END
+  if [[ $model == mobilenet_v3_large ]]; then
+    run "$python" "$scripts/load_pytorch.py" "$(step_file "$place" 1)" --save "$place.pt2"
+    expect "save $model" test "$code" = 0
+    run "$python" "$here/saved_module.py" "$place.pt2" "$(step_file "$place" 1)" "$place.logits.h5"
+    expect "$model as a module: $(cat "$folder/out")" test "$code" = 0
+  fi
+  ranks 1 export_model "$place" "$place.out.safetensors"
+  expect "export $model" test "$code" = 0
+  run "$python" "$folder/weights.py" "$model" "$place" "$(step_file "$place" 1)" "$rate" "$scripts"
   expect "$model's weights or gradients" test "$code" = 0
 done
 finish
