@@ -79,7 +79,7 @@ std::map<std::string, std::string> metadata_of(const EvaluatedCheckpoint& subjec
 TrainedNetwork network_of(const Checkpoint& checkpoint, const EvaluatedCheckpoint& subject) {
   const SampleFormat format = sample_format(subject);
   const auto device = make_cpu_device(1);
-  const Model model(*device, find(models(), subject.model), format.shape(),
+  const Model model(*device, subject.entry(), format.shape(),
                     static_cast<int>(subject.images.class_names.size()), 1, Type::f32,
                     /*training=*/false);
   TrainedNetwork network{.name = subject.model,

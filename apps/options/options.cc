@@ -43,6 +43,10 @@ void describe_recipe(OptionRows& rows, std::string_view model) {
   }
 }
 
+std::string_view default_model(const Program& program, const DatasetEntry& data) {
+  return program.model.empty() ? data.model : program.model;
+}
+
 void declare(OptionRows& rows, Options& o, const Program& program, std::string& config) {
   const DatasetEntry& data = find(datasets(), program.dataset);
   if (program.declare_more) program.declare_more(rows);
@@ -51,7 +55,7 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
             "TOML file of options such as lr = 0.05\nThe command line overrides the file.")
       .common()
       .is_of_command_line = true;
-  o.model.declare(rows, program.model.empty() ? data.model : program.model, program.as_published);
+  o.model.declare(rows, default_model(program, data), program.as_published);
   o.schedule.declare(rows, data);
   o.optimizer.declare(rows);
   o.ranks.declare(rows);
@@ -72,7 +76,7 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
   rows.flag("--summary", o.summary,
             "Table of the model's layers and their parameters\n"
             "Without --data it shows the model's own samples.");
-  describe_recipe(rows, data.model);
+  describe_recipe(rows, default_model(program, data));
 }
 
 /// Chooses the data set and the model if the user names none. Returns the model.
@@ -87,7 +91,7 @@ ModelEntry choose_model(Options& o, const Program& program) {
     fail_usage("--as-published chooses --model {}. Remove --model {}.", program.as_published,
                given);
   if (o.model.as_published) given = program.as_published;
-  if (given.empty()) given = program.model.empty() ? data.model : program.model;
+  if (given.empty()) given = default_model(program, data);
   o.schedule.default_steps = data.steps;
   o.model.name = given;
   if (is_network_file(given)) read_network(o);

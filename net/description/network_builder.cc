@@ -43,7 +43,7 @@ NetworkValue value_of(const toml::node& node, NetworkScope& scope, const std::st
   if (const auto number = node.value_exact<double>()) return *number;
   if (const auto flag = node.value_exact<bool>()) return *flag;
   const auto text = node.value_exact<std::string>();
-  if (!text) fail_here("this is no number, text, true or false. Write one of these.");
+  if (!text) fail_here("this is neither a number nor a text, true or false. Write one of these.");
   std::string result;
   for (std::size_t at = 0; at < text->size();) {
     if ((*text)[at] != '$') {
@@ -184,7 +184,8 @@ void NetworkBuilder::take(const std::string& path, const toml::table& row,
   const auto [other, is_new] = taken_.emplace(path, place(row, scope));
   if (!is_new) {
     fail_at(row, scope, "name",
-            fmt::format("the layer {} is also in {}. Use another name.", path, other->second));
+            fmt::format("the layer {} is also in {}. Use another name{}.", path, other->second,
+                        row.get("repeat") ? ", such as name = \"dense$i\"" : ""));
   }
 }
 

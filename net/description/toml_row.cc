@@ -56,7 +56,8 @@ std::int64_t TomlRow::whole(const std::string& key, const Bounds& range,
   if (!value) return *by_default;
   const auto* number = std::get_if<std::int64_t>(&*value);
   if (!number || !inside(static_cast<double>(*number), range)) {
-    fail_at(key, fmt::format("{} is no whole number {}. Write one.", shown(*value), range.text()));
+    fail_at(key,
+            fmt::format("{} is not a whole number {}. Write one.", shown(*value), range.text()));
   }
   return *number;
 }
@@ -69,7 +70,7 @@ float TomlRow::number(const std::string& key, const Bounds& range,
   const auto* number = std::get_if<double>(&*value);
   const double held = whole ? static_cast<double>(*whole) : number ? *number : NAN;
   if (!inside(held, range))
-    fail_at(key, fmt::format("{} is no number {}. Write one.", shown(*value), range.text()));
+    fail_at(key, fmt::format("{} is not a number {}. Write one.", shown(*value), range.text()));
   return static_cast<float>(held);
 }
 

@@ -2,9 +2,9 @@
 # The result of cmake --install: programs that start, and the library with which the example of docs/library.md is built.
 . "$(dirname "$0")/lib.sh"
 
-prefix=$folder/prefix user=$folder/user number=0
+prefix=$folder/prefix user=$folder/user trainer=$folder/trainer number=0
 quietly() { "$@" >"$folder/out" 2>"$folder/raw"; }
-mkdir "$user"
+mkdir "$user" "$trainer"
 expect "it installs" quietly cmake --install "$build" --prefix "$prefix"
 expect "a program starts" quietly "$prefix/bin/train_cifar" --version
 printf '%s\n' '[sweep]' 'lr = [1]' >"$user/one.toml"
@@ -30,10 +30,21 @@ expect "the first is no more than 35 lines" test "$(wc -l <"$user/sums.cc")" -le
 expect "they are configured" quietly cmake -S "$user" -B "$user/build" -DCMAKE_PREFIX_PATH="$prefix"
 expect "they are built" quietly cmake --build "$user/build"
 
+# The same for the component train.
+{ head -n 2 "$user/CMakeLists.txt"; example cmake 2; } >"$trainer/CMakeLists.txt"
+for name in small stripes; do
+  number=$((number + 1))
+  example cpp $number >"$trainer/$name.cc"
+  expect "docs/library.md has the program train_$name" grep -q "\"train_$name\"" "$trainer/$name.cc"
+done
+printf 'add_executable(stripes stripes.cc)\ntarget_link_libraries(stripes lockstep::train)\n' >>"$trainer/CMakeLists.txt"
+expect "training programs are configured" quietly cmake -S "$trainer" -B "$trainer/build" -DCMAKE_PREFIX_PATH="$prefix"
+expect "training programs are built" quietly cmake --build "$trainer/build"
+
 # Each installed header is part of an example, and of the API reference.
 mpi_include=$(mpicxx --showme:incdirs | sed 's/[^ ]*/-I&/g')
 # shellcheck disable=SC2086  # a list of words
-c++ -std=c++20 -MM -I"$prefix/include/lockstep" $mpi_include "$user"/*.cc >"$folder/reached"
+c++ -std=c++20 -MM -I"$prefix/include/lockstep" $mpi_include "$user"/*.cc "$trainer"/*.cc >"$folder/reached"
 (cd "$prefix/include/lockstep" && find . -name '*.h' | sed 's|^\./||') >"$folder/headers"
 expect "headers are installed" test "$(wc -l <"$folder/headers")" -gt 10
 while IFS= read -r header; do
@@ -46,8 +57,8 @@ fi
 
 expect "no path of this source tree is left in the package" \
   bash -c "! grep -r '$(cd "$here/../.." && pwd)/\(src\|collectives\)' '$prefix'/lib*/cmake"
-expect "the package needs no library of images, logs, data sets or layers" \
-  bash -c "! grep -riE 'protobuf|nlohmann|zlib|png|jpeg|hdf5|dnnl|onednn' '$prefix'/lib*/cmake"
+expect "lockstep::collectives needs no library of images, logs, data sets or layers" \
+  bash -c "! grep -iE 'protobuf|nlohmann|zlib|png|jpeg|hdf5|dnnl|onednn' '$prefix'/lib*/cmake/lockstep/lockstep-targets*"
 expect "the program links none either" \
   bash -c "! ldd '$user/build/sums' | grep -iE 'protobuf|libpng|jpeg|hdf5|dnnl'"
 
@@ -61,4 +72,14 @@ start settings
 expect "all ranks fail alike" test "$?:$(grep -c 'FOLDER is not set' "$folder/raw")" = 2:1
 FOLDER=data start settings
 expect "and agree" test $? = 0
+
+cd "$folder" || exit 1
+learn() { run mpirun --oversubscribe -np 2 "$trainer/build/$1" "${@:2}" --no-run --threads 1 --global-batch 32 --eval-every 0; }
+learn stripes --steps 20
+expect "a data set of the user's own is trained on" test "$code" = 0
+expect_line "and learnt" 'step 20/20 accuracy 100%'
+learn small --dataset synthetic --steps 2
+expect "a model of the user's own is trained" test "$code" = 0
+learn small --dataset synthetic --model smal
+expect_error "and suggested" 2 '^train_small small'
 finish

@@ -73,6 +73,7 @@ const std::vector<Floor> kFloors = {
      {"src/base", "src/files", "src/device", "src/device/cpu", "src/data", "src/report",
       "collectives/comm", "collectives/watch", "collectives", "net", "net/description", "apps/step",
       "apps/run"}},
+    {"apps/train", {"src/data", "net", "apps/options"}},
     {"apps",
      {"src/base", "src/files", "src/device", "src/device/cpu", "src/data", "src/report",
       "collectives/comm", "collectives", "net", "net/export", "apps/step", "apps/run",
