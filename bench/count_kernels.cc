@@ -208,6 +208,7 @@ void print_json(const Kernels& kernels, Shape input) {
                              {"kind", layer.kind},
                              {"implementation", layer.implementation},
                              {"output", layer.output.text()},
+                             {"inputs", layer.inputs},
                              {"parameters", layer.parameters},
                              {"multiply_adds", layer.multiply_adds}});
   }

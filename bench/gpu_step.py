@@ -5,9 +5,8 @@ usage: bench/gpu_step.py [--markdown] [BUILD_FOLDER [MODEL BATCH OPTIMIZER]]    
 
 BUILD_FOLDER/count_kernels names the layers and counts the kernels. This script knows the bytes that each kind of layer moves
 in bf16, once per kernel. Caches are not counted. A kernel takes the longer of its bytes at 85 % of the memory's bandwidth and
-its FLOP at 60 % of the tensor cores' (fp32 accumulation, dense), at least 2 us, plus 1 us between kernels of a graph. The
-input of a layer is taken to be the output of the layer before it. "other" are counted kernels of no rule, at the least time.
-Nothing here is measured.
+its FLOP at 60 % of the tensor cores' (fp32 accumulation, dense), at least 2 us, plus 1 us between kernels of a graph. "other"
+are counted kernels of no rule, at the least time. Nothing here is measured.
 """
 import json
 import math
@@ -51,10 +50,11 @@ class Step:
         self.counted = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         self.title, self.rows = f"{model}, batch {batch}, bf16", {}
         self.layers = self.counted["layers"]
-        x = extents(self.counted["input"])
         for layer in self.layers:
-            layer["x"], layer["y"] = x, extents(layer["output"])
-            x = layer["y"]
+            layer["y"] = extents(layer["output"])
+        for layer in self.layers:
+            first = layer["inputs"][0]
+            layer["x"] = self.layers[first]["y"] if first >= 0 else extents(self.counted["input"])
         affine = [layer for layer in self.layers if layer["kind"] in ("conv1d", "conv2d", "dense")]
         products = sum(layer["kind"] == "attention" for layer in self.layers)
         # Attention's products are passes too: see src/device/cuda/product.cc.
