@@ -166,7 +166,7 @@ expect_error "a label that the checkpoint does not know" 2 'test.h5 7 2'
 read_by_scripts() {  # CHECKPOINT WEIGHTS
   run env PYTHONDONTWRITEBYTECODE=1 "$python" -c 'import sys
 sys.path.insert(0, sys.argv[1])
-import networks
+from lockstep import networks
 name, arrays = networks.read_checkpoint(*sys.argv[2:])
 assert name == "tutorial" and "conv1/weights" in arrays' "$here/../../scripts" "$@"
 }

@@ -15,7 +15,9 @@ run cpack --config "$build/CPackConfig.cmake" -B "$folder/packages" -D CPACK_INS
 expect "a package is made" test $code = 0
 package=$(echo "$folder"/packages/*.deb)
 dpkg-deb -c "$package" | sed 's/.* \.//' >"$folder/files"
-for program in train_cifar train_mnist train_reuters train_images evaluate classify pack_images; do
+programs=$(sed -n 's/^set(PROGRAMS \(.*\))$/\1/p' "$here/../../CMakeLists.txt")
+expect "the programs are known: $programs" test "$(wc -w <<<"$programs")" -gt 5
+for program in $programs; do
   for file in bin/$program share/man/man1/$program.1 share/bash-completion/completions/$program; do
     expect "it contains $file" grep -qx "/usr/$file" "$folder/files"
   done
@@ -26,7 +28,7 @@ done
 expect "all files are below /usr" test "$(grep -vc '^/usr/\|^/$' "$folder/files")" = 0
 
 dpkg-deb -f "$package" Depends | tr ',' '\n' >"$folder/depends"
-for library in openmpi-bin libopenmpi libhdf5 libdnnl libfmt libprotobuf libgomp; do
+for library in openmpi-bin python3 libopenmpi libhdf5 libdnnl libfmt libprotobuf libgomp; do
   expect "it depends on $library" grep -q "^ *$library" "$folder/depends"
 done
 processor=$(sed -n 's/^LOCKSTEP_MARCH:.*=//p' "$build/CMakeCache.txt")

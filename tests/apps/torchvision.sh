@@ -30,8 +30,8 @@ import torchvision
 from safetensors.torch import load_file
 name, place, checkpoint, rate, scripts = sys.argv[1:]
 sys.path.insert(0, scripts)
-import load_pytorch
-import networks
+from lockstep import load_pytorch
+from lockstep import networks
 before = load_file(place + ".safetensors")
 after = load_pytorch.to_torch(networks.read_checkpoint(checkpoint, "raw")[1])
 trained = [key for key in before if "running" not in key and "num_batches" not in key]

@@ -1,0 +1,107 @@
+"""Loads a Lockstep checkpoint into Keras 3 and compares its logits with those of Lockstep:
+
+  build/evaluate CHECKPOINT --data DIR --logits logits.h5
+  scripts/load_keras.py CHECKPOINT --check logits.h5 --save model.keras
+
+Needs keras with a backend, and h5py:  pip install keras tensorflow h5py
+"""
+import argparse
+
+from lockstep import networks
+
+
+def build(layers, shape, arrays):
+    """Returns the network as a keras.Model for samples of `shape`, with the weights of `arrays`."""
+    import keras
+    import numpy
+    from keras import layers as kl, ops
+
+    weights = []  # (layer, arrays): set after the model is built
+
+    def convolution(x, name, kernel, stride, padding, relu):
+        flat = len(x.shape) == 3
+        if padding == "same" and kernel > 1:
+            x = (kl.ZeroPadding1D if flat else kl.ZeroPadding2D)(kernel // 2)(x)
+        filters, bias = arrays[name + "/weights"], arrays.get(name + "/biases")
+        layer = (kl.Conv1D if flat else kl.Conv2D)(len(filters), kernel, stride, activation="relu" if relu else None,
+                                                   use_bias=bias is not None)
+        weights.append((layer, [numpy.moveaxis(filters, 0, -1)] + ([] if bias is None else [bias])))
+        return layer(x)
+
+    def dense(x, name, relu):
+        bias = arrays.get(name + "/biases")
+        layer = kl.Dense(len(arrays[name + "/weights"]), activation="relu" if relu else None, use_bias=bias is not None)
+        weights.append((layer, [arrays[name + "/weights"].T] + ([] if bias is None else [bias])))
+        return layer(x)
+
+    def normalise(x, name, epsilon):
+        parts = [f"{name}/{part}" for part in ("gamma", "beta", "mean", "variance")]
+        layer = kl.BatchNormalization(epsilon=epsilon, scale=parts[0] in arrays)
+        weights.append((layer, [arrays[part] for part in parts if part in arrays]))
+        return layer(x)
+
+    def embed(x, name):
+        vectors = arrays[name + "/vectors"]
+        layer = kl.Embedding(*vectors.shape)
+        weights.append((layer, [vectors]))
+        return layer(x)
+
+    def pool(x, size, stride, padding, relu):
+        if padding == "centred":
+            x = ops.pad(x, [[0, 0], [size // 2, size // 2], [size // 2, size // 2], [0, 0]], constant_values=float("-inf"))
+            padding = "valid"
+        x = (kl.MaxPooling1D if len(x.shape) == 3 else kl.MaxPooling2D)(size, stride, padding)(x)
+        return kl.ReLU()(x) if relu else x
+
+    def respond(x, radius, bias, alpha, beta):
+        squares = ops.pad(ops.square(x), [[0, 0]] * 3 + [[radius, radius]])
+        channels = x.shape[-1]
+        total = sum(squares[..., k:k + channels] for k in range(2 * radius + 1))
+        return x * (bias + alpha * total) ** -beta
+
+    def subsample(x, stride, channels):
+        x = x[:, ::stride, ::stride]
+        return ops.pad(x, [[0, 0]] * 3 + [[0, channels - x.shape[-1]]])
+
+    def residual(x, branch, shortcut):
+        return kl.Add()([run(branch, x), run(shortcut, x) if shortcut else x])
+
+    steps = {"conv": convolution, "dense": dense, "norm": normalise, "embedding": embed, "max_pool": pool,
+             "response": respond, "subsample": subsample, "residual": residual,
+             "rescale": lambda x, factor, offset: kl.Rescaling(factor, offset)(x), "relu": lambda x: kl.ReLU()(x),
+             "gelu": lambda x: ops.gelu(x, approximate=False),
+             "flatten": lambda x: kl.Flatten()(x), "softmax": lambda x: kl.Softmax()(x),
+             "average": lambda x: kl.GlobalAveragePooling2D()(x)}
+
+    def run(some, x):
+        for kind, *rest in some:
+            x = steps[kind](x, *rest)
+        return x
+
+    x = keras.Input(shape, dtype="int32" if layers[0][0] == "embedding" else "float32")
+    model = keras.Model(x, run(layers, x))
+    for layer, values in weights:
+        layer.set_weights(values)
+    return model
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint")
+    networks.add_weights_option(parser)
+    parser.add_argument("--check", required=True, metavar="LOGITS", help="file that evaluate --logits wrote")
+    parser.add_argument("--save", metavar="FILE", help="file for the model in the format of Keras")
+    arguments = parser.parse_args()
+    networks.need("keras", "h5py")
+    import h5py
+    name, arrays = networks.read_checkpoint(arguments.checkpoint, arguments.weights)
+    with h5py.File(arguments.check, "r", locking=False) as file:
+        shape = file["samples"].shape[1:]
+    model = build(networks.layers_of(name), shape, arrays)
+    networks.compare(arguments.check, lambda samples: model.predict(samples, verbose=0))
+    if arguments.save:
+        model.save(arguments.save)
+
+
+if __name__ == "__main__":
+    main()

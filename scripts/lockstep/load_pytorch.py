@@ -1,0 +1,255 @@
+"""Loads a Lockstep checkpoint into PyTorch and compares its logits with those of Lockstep. Also converts a state_dict to a
+checkpoint:
+
+  build/evaluate CHECKPOINT --data DIR --logits logits.h5
+  scripts/load_pytorch.py CHECKPOINT --check logits.h5 --save network.pt          # torch.jit.load("network.pt")
+  scripts/load_pytorch.py CHECKPOINT --save-state weights.pt
+  scripts/load_pytorch.py weights.pt --model resnet20 --to-checkpoint start.h5    # for --init
+
+Needs torch and h5py:  pip install torch h5py
+"""
+import argparse
+import warnings
+
+from lockstep import networks
+
+# Networks that only torchvision builds, with these names.
+TORCHVISION = ("mobilenet_v3_large", "convnext_tiny", "vit_b_16")
+PARTS = {"weights": "weight", "biases": "bias", "gamma": "weight", "beta": "bias", "mean": "running_mean",
+         "variance": "running_var", "vectors": "weight"}
+
+
+def to_torch(arrays):
+    """Returns a state_dict: NAME.weight, ... with convolution filters as out, in, height, width."""
+    import numpy
+    import torch
+    state = {}
+    for name, array in arrays.items():
+        layer, part = name.rsplit("/", 1)
+        if part == "weights" and array.ndim > 2:
+            array = numpy.moveaxis(array, -1, 1)
+        key = layer.replace("/", ".") + (f".{PARTS[part]}" if part in PARTS else "")
+        key = key.replace(".in_proj.", ".in_proj_")  # nn.MultiheadAttention has no layer for its inputs
+        state[key] = torch.from_numpy(numpy.ascontiguousarray(array))
+    return state
+
+
+def torchvision_network(name, side, state):
+    """Returns torchvision's network for images of side x side pixels. It fails unless `state` has exactly its arrays."""
+    import torchvision
+    last = next(layer for layer in ("fc", "classifier.3", "classifier.2", "heads.head") if f"{layer}.weight" in state)
+    options = {"image_size": side} if name == "vit_b_16" else {}
+    model = torchvision.models.get_model(name, weights=None, num_classes=len(state[f"{last}.weight"]), **options)
+    counts = {key: value for key, value in model.state_dict().items() if key.endswith("num_batches_tracked")}
+    model.load_state_dict({**state, **counts})
+    return model.eval()
+
+
+def own_network(layers, state):
+    """Returns a module that computes `layers`. Its state_dict is `state`."""
+    import torch
+
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            for key, value in state.items():
+                *path, last = key.split(".")
+                module = self
+                for part in path:
+                    if part not in module._modules:
+                        module.add_module(part, torch.nn.Module())
+                    module = module._modules[part]
+                if last.startswith("running_"):
+                    module.register_buffer(last, value)
+                else:
+                    module.register_parameter(last, torch.nn.Parameter(value))
+
+        def forward(self, x):
+            return run(layers, x, {**dict(self.named_parameters()), **dict(self.named_buffers())})
+
+    return Network().eval()
+
+
+def with_preprocessing(network, form, normalisation):
+    """Returns a module for pixels from 0 to 1 that computes what `network` computes for samples of the checkpoint."""
+    import torch
+
+    class Preprocessing(torch.nn.Module):
+        def forward(self, x):
+            if form["kind"] == "crops":  # the middle 24 of 32 pixels, standardised by their own mean and deviation
+                x = 255 * x[:, :, 4:28, 4:28]
+                mean, count = x.mean((1, 2, 3), keepdim=True), 24 * 24 * 3
+                return (x - mean) / (x - mean).square().mean((1, 2, 3), keepdim=True).sqrt().clamp_min(count**-0.5)
+            if normalisation:
+                mean, deviation = (torch.tensor(normalisation[key]).view(-1, 1, 1) for key in ("mean", "deviation"))
+                x = (255 * x - mean) / deviation
+            return x
+
+    return torch.nn.Sequential(Preprocessing(), network).eval() if form["kind"] != "words" else network
+
+
+def save_module(path, module, form):
+    """Writes a program that PyTorch loads without this file: torch.export's if `path` ends in .pt2, else TorchScript."""
+    import torch
+    words = form["kind"] == "words"
+    x = (torch.zeros(2, form["width"], dtype=torch.long) if words
+         else torch.rand(2, form["channels"], form["height"], form["width"]))
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated, and sizes of images become constants
+        if path.endswith(".pt2"):
+            batch = torch.export.Dim("batch", min=1)
+            torch.export.save(torch.export.export(module, (x,), dynamic_shapes=({0: batch},)), path)
+        else:
+            torch.jit.save(torch.jit.trace(module, x), path)
+
+
+def from_torch(state, layers):
+    """Returns the arrays of a checkpoint, in its order and with its names."""
+    import numpy
+    arrays = {}
+
+    def take(name, parts):
+        for part in parts:
+            key = f"{name.replace('/', '.')}.{PARTS[part]}"
+            if key not in state:
+                if part in ("biases", "gamma"):
+                    continue  # absent next to a normalisation
+                raise SystemExit(f"the state_dict has no {key}. Pass the --model that it was saved from.")
+            array = state[key].detach().cpu().float().numpy()
+            arrays[f"{name}/{part}"] = numpy.moveaxis(array, 1, -1) if part == "weights" and array.ndim > 2 else array
+
+    def walk(some):
+        for kind, *rest in some:
+            if kind in ("conv", "dense"):
+                take(rest[0], ("weights", "biases"))
+            elif kind == "norm":
+                take(rest[0], ("gamma", "beta", "mean", "variance"))
+            elif kind == "embedding":
+                take(rest[0], ("vectors",))
+            elif kind == "residual":
+                walk(rest[0])
+                walk(rest[1] or [])
+
+    walk(layers)
+    return arrays
+
+
+def run(layers, x, state):
+    """Returns the logits. Images are N, C, H, W here, and sequences are N, C, L."""
+    import torch
+    import torch.nn.functional as F
+
+    def get(name, part):
+        return state.get(f"{name.replace('/', '.')}.{part}")
+
+    for kind, *rest in layers:
+        flat = x.ndim == 3
+        if kind == "conv":
+            name, kernel, stride, padding, relu = rest
+            x = (F.conv1d if flat else F.conv2d)(x, get(name, "weight"), get(name, "bias"), stride,
+                                                 kernel // 2 if padding == "same" else 0)
+            x = F.relu(x) if relu else x
+        elif kind == "dense":
+            name, relu = rest
+            x = F.linear(x, get(name, "weight"), get(name, "bias"))
+            x = F.relu(x) if relu else x
+        elif kind == "norm":
+            name, epsilon = rest
+            x = F.batch_norm(x, get(name, "running_mean"), get(name, "running_var"), get(name, "weight"),
+                             get(name, "bias"), eps=epsilon)
+        elif kind == "embedding":
+            x = F.embedding(x, get(rest[0], "weight")).transpose(1, 2)
+        elif kind == "max_pool":
+            size, stride, padding, relu = rest
+            if padding == "same":
+                ends = []
+                for extent in reversed(x.shape[2:]):
+                    missing = max((-(-extent // stride) - 1) * stride + size - extent, 0)
+                    ends += [missing // 2, missing - missing // 2]
+                x = F.pad(x, ends, value=float("-inf"))
+            x = (F.max_pool1d if flat else F.max_pool2d)(x, size, stride, size // 2 if padding == "centred" else 0)
+            x = F.relu(x) if relu else x
+        elif kind == "response":
+            radius, bias, alpha, beta = rest
+            size = 2 * radius + 1
+            x = F.local_response_norm(x, size, alpha * size, beta, bias)
+        elif kind == "rescale":
+            x = x * rest[0] + rest[1]
+        elif kind == "relu":
+            x = F.relu(x)
+        elif kind == "gelu":
+            x = F.gelu(x)
+        elif kind == "flatten":  # Lockstep's order: channels last
+            x = x.movedim(1, -1).flatten(1)
+        elif kind == "average":
+            x = x.mean((2, 3))
+        elif kind == "softmax":
+            x = torch.softmax(x, -1)
+        elif kind == "subsample":
+            stride, channels = rest
+            x = F.pad(x[:, :, ::stride, ::stride], [0, 0, 0, 0, 0, channels - x.shape[1]])
+        elif kind == "residual":
+            branch, shortcut = rest
+            x = run(branch, x, state) + (run(shortcut, x, state) if shortcut else x)
+    return x
+
+
+def write_checkpoint(path, model, arrays):
+    """Writes a checkpoint of step 0, with checksums."""
+    import h5py
+    import numpy
+    with h5py.File(path, "w") as file:
+        for name, array in arrays.items():
+            file.create_dataset("parameters/" + name, data=array.astype("<f4"), chunks=array.shape, fletcher32=True)
+        for name in ("step", "samples", "epoch"):
+            file.attrs[name] = numpy.int64(0)
+        file.attrs["seed"] = numpy.uint64(0)
+        file.attrs["model"] = model
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", help="a checkpoint, or with --to-checkpoint a state_dict")
+    networks.add_weights_option(parser)
+    parser.add_argument("--check", metavar="LOGITS", help="file that evaluate --logits wrote")
+    parser.add_argument("--torchvision", action="store_true", help="compute the logits by torchvision's network of that name")
+    parser.add_argument("--save", metavar="FILE", help="file for a module with preprocessing: TorchScript, or FILE.pt2 of torch.export")
+    parser.add_argument("--save-state", metavar="FILE", help="file for the state_dict")
+    parser.add_argument("--model", help="name of the model, with --to-checkpoint")
+    parser.add_argument("--to-checkpoint", metavar="FILE", help="file for a checkpoint with the weights of a state_dict")
+    arguments = parser.parse_args()
+    networks.need("torch", "h5py")
+    import torch
+    if arguments.to_checkpoint:
+        if not arguments.model:
+            parser.error("--to-checkpoint needs --model. Pass the name of the model.")
+        state = torch.load(arguments.file, map_location="cpu", weights_only=True)
+        write_checkpoint(arguments.to_checkpoint, arguments.model,
+                         from_torch(state, networks.layers_of(arguments.model)))
+        return
+    name, arrays = networks.read_checkpoint(arguments.file, arguments.weights)
+    by_torchvision = arguments.torchvision or name in TORCHVISION
+    if by_torchvision:
+        networks.need("torchvision")
+    layers, state = None if by_torchvision else networks.layers_of(name), to_torch(arrays)
+
+    def network(side):
+        return torchvision_network(name, side, state) if by_torchvision else own_network(layers, state)
+
+    def answer(samples):
+        x = torch.from_numpy(samples)
+        x = x.long() if layers and layers[0][0] == "embedding" else x.movedim(-1, 1)
+        with torch.no_grad():
+            return network(x.shape[-1])(x).numpy()
+
+    if arguments.check:
+        networks.compare(arguments.check, answer, 1e-4 if by_torchvision else 1e-5)
+    if arguments.save:
+        form, normalisation = networks.read_preprocessing(arguments.file)
+        save_module(arguments.save, with_preprocessing(network(form["width"]), form, normalisation), form)
+    if arguments.save_state:
+        torch.save(state, arguments.save_state)
+
+
+if __name__ == "__main__":
+    main()
