@@ -313,8 +313,9 @@ def compare(sweep):
         return
     best = max(known, key=lambda run: run.accuracy()[0])
     page = best.folder / "report.html"
+    show = ["xdg-open", page] if page.exists() else [sweep.program.with_name("report"), best.folder]
     print(f"best    {best.name}: {result_of(best)}")
-    print(f"        its report: {f'xdg-open {page}' if page.exists() else f'cat {best.folder}/summary.json'}")
+    print(f"        its report: {shlex.join(map(str, show))}")
 
 
 def batch_script(sweep, runs):
