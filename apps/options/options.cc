@@ -10,11 +10,11 @@
 #include "apps/options/help.h"
 #include "apps/options/network_option.h"
 #include "apps/options/run_folder.h"
-#include "apps/run/signals.h"
 #include "apps/run/trainer.h"
 #include "collectives/world.h"
 #include "net/description/network_file.h"
 #include "src/base/machine.h"
+#include "src/base/signals.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
 

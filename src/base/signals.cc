@@ -1,4 +1,4 @@
-#include "apps/run/signals.h"
+#include "src/base/signals.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ranks under a storm of signals compute the same bits as undisturbed ranks: no handler runs on a stack that kernels use
-# (apps/run/signals.h). tests/support/signal_storm.cc only counts the signals.
+# (src/base/signals.h). tests/support/signal_storm.cc only counts the signals.
 # usage: signal_storm.sh BUILD_FOLDER [STEPS]
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "apps/options/options.h"
-#include "apps/run/signals.h"
 #include "apps/run/trainer.h"
+#include "src/base/signals.h"
 
 int main(int argc, char** argv) {
   using namespace lockstep;
