@@ -29,26 +29,16 @@ ordered_json number(double value) {
   return value;
 }
 
-/// A range of rows.
-struct Part {
-  std::size_t begin, end;
-};
-
-/// Parts of equal size, or one for each row if a page can show all rows.
-std::vector<Part> parts_of(const MetricRows& rows) {
-  constexpr std::size_t kShownOfPart = 7;  // by shown_rows()
-  const std::size_t count = rows.count <= kMostRows ? rows.count : kMostRows / kShownOfPart;
-  std::vector<Part> parts;
-  for (std::size_t i = 0; i < count; ++i)
-    parts.push_back({i * rows.count / count, (i + 1) * rows.count / count});
-  return parts;
-}
-
-/// The first row of each part, those with the least and the most of some columns, and the last.
+/// The rows that a curve needs: all, or of each of many parts the first and those with the least
+/// and the most of these columns.
 std::vector<std::size_t> shown_rows(const MetricRows& rows) {
+  constexpr std::size_t kPerPart = 7;
+  const std::size_t parts = rows.count <= kMostRows ? rows.count : kMostRows / kPerPart;
   std::set<std::size_t> shown;
-  for (const auto& [begin, end] : parts_of(rows)) {
+  for (std::size_t part = 0; part < parts; ++part) {
+    const std::size_t begin = part * rows.count / parts, end = (part + 1) * rows.count / parts;
     shown.insert(begin);
+    if (parts == rows.count) continue;
     for (const char* name : {"loss", "images_per_s", "exposed_communication"}) {
       std::size_t least = begin, most = begin;
       for (std::size_t i = begin + 1; i < end; ++i) {
@@ -62,33 +52,15 @@ std::vector<std::size_t> shown_rows(const MetricRows& rows) {
   return {shown.begin(), shown.end()};
 }
 
-/// The mean of the numbers in rows begin to end - 1; NaN: there are none.
-double mean(const MetricRows& rows, const std::string& name, const Part& part) {
-  double sum = 0, count = 0;
-  for (std::size_t i = part.begin; i < part.end; ++i) {
-    const double value = rows.at(name, i);
-    if (std::isnan(value)) continue;
-    sum += value;
-    ++count;
-  }
-  return sum / count;
-}
-
-/// The shown rows by column, and if they are not all, the means of the parts for smooth curves.
 ordered_json to_json(const MetricRows& rows) {
   const std::vector<std::size_t> shown = shown_rows(rows);
-  ordered_json columns = ordered_json::object(), means = ordered_json::object();
+  ordered_json columns = ordered_json::object();
   for (const auto& [name, values] : rows.columns) {
-    ordered_json column = ordered_json::array(), of_parts = ordered_json::array();
+    ordered_json column = ordered_json::array();
     for (const std::size_t row : shown) column.push_back(number(rows.at(name, row)));
-    for (const Part& part : parts_of(rows)) of_parts.push_back(number(mean(rows, name, part)));
     columns[name] = std::move(column);
-    means[name] = std::move(of_parts);
   }
-  ordered_json result{
-      {"count", rows.count}, {"kept", shown.size()}, {"columns", std::move(columns)}};
-  if (shown.size() < rows.count) result["means"] = std::move(means);
-  return result;
+  return {{"count", rows.count}, {"kept", shown.size()}, {"columns", std::move(columns)}};
 }
 
 /// Means over the rows after the first, because the first step is like no other.
@@ -96,8 +68,14 @@ ordered_json means(const MetricRows& rows) {
   ordered_json result = ordered_json::object();
   for (const char* name : {"seconds_per_batch", "forward", "backward", "optimizer",
                            "exposed_communication", "loader_wait"}) {
-    const double value = mean(rows, name, {rows.count > 1 ? std::size_t{1} : 0, rows.count});
-    if (!std::isnan(value)) result[name] = value;
+    double sum = 0, count = 0;
+    for (std::size_t i = rows.count > 1 ? 1 : 0; i < rows.count; ++i) {
+      const double value = rows.at(name, i);
+      if (std::isnan(value)) continue;
+      sum += value;
+      ++count;
+    }
+    if (count > 0) result[name] = sum / count;
   }
   return result;
 }
