@@ -9,7 +9,7 @@ set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
-# dpkg-shlibdeps finds the packages of the linked libraries. Also a run of one rank needs mpirun's files; sweep is a script.
+# dpkg-shlibdeps finds the packages of the linked libraries. Also a run of one rank needs mpirun's files; sweep_runs is a script.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "openmpi-bin, python3 (>= 3.11)")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libopenmpi-dev, libfmt-dev, slurm-client")

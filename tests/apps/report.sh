@@ -28,14 +28,14 @@ assert losses == sorted(losses, reverse=True) and all(m["label"] != m["predicted
 PYTHON
 
 # --- compare -------------------------------------------------------------------------------------------------------------
-run "$build/compare" one runs/two/
+run "$build/compare_runs" one runs/two/
 expect "two runs are compared" test "$code" = 0
 expect_line "their names" '^run one two$'
 expect_line "their steps" '^steps 12/12 8/8$'
 expect_line "the option that differs" '^--lr 0\.1 0\.05$'
 expect "and no option that is the same" test "$(grep -c -- '--log-every' out)" = 0
 expect "the page lies beside the runs" test -s runs/compare.html
-run "$build/compare" one two --json --output other.html
+run "$build/compare_runs" one two --json --output other.html
 expect "as JSON" python3 -c 'import json; r = json.load(open("out")); assert [x["results"]["step"] for x in r["runs"]] == [12, 8] and "lr" in r["differing_options"]'
 echo mine >mine.html
 for command in "compare one two" "report one"; do
@@ -44,12 +44,12 @@ for command in "compare one two" "report one"; do
   expect_error "$command keeps a file of the user" 1 'mine\.html'
 done
 expect "it is whole" test "$(cat mine.html)" = mine
-run "$build/compare" one none
+run "$build/compare_runs" one none
 expect_error "no such run" 2 'none runs/none'
-run "$build/compare" one
+run "$build/compare_runs" one
 expect_error "one run" 2 two
 mkdir empty
-run "$build/report" empty
+run "$build/report_runs" empty
 expect_error "a folder without a run" 2 'empty summary\.json'
 
 # --- a page that cannot be written ---------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ rm runs/two/report.html
 # --- other runs ----------------------------------------------------------------------------------------------------------
 mkdir old hostile
 cp runs/one/metrics.jsonl old
-run "$build/report" old two
+run "$build/report_runs" old two
 expect "pages of old runs" test "$code-$(ls old/report.html runs/two/report.html | wc -l)" = 0-2
 cp runs/one/*.json* runs/one/config.toml hostile
 python3 - <<'PYTHON'
@@ -73,7 +73,7 @@ for name in "summary.json", "evaluation.json":
     json.dump(part, open("hostile/" + name, "w"))
 open("hostile/config.toml", "a").write(f'data="{text}"\n')
 PYTHON
-run "$build/report" hostile
+run "$build/report_runs" hostile
 expect "a page of hostile texts" test "$code" = 0
 
 run python3 "$here/page.py" runs/one/report.html runs/one/metrics.jsonl runs/compare.html hostile/report.html old/report.html

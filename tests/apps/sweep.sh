@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# scripts/sweep.py: grids and random values, failed, stopped and complete runs, and mistakes in its file.
+# scripts/sweep_runs.py: grids and random values, failed, stopped and complete runs, and mistakes in its file.
 # usage: sweep.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 python3 -c 'import tomllib' 2>/dev/null || skip "python3 is older than 3.11"
 cd "$folder" || exit 1
 export LOCKSTEP_BUILD=$build
-sweep() { run "$here/../../scripts/sweep.py" "$@"; }
+sweep() { run "$here/../../scripts/sweep_runs.py" "$@"; }
 write() { printf '%s\n' "$@" >"$file.toml"; }  # LINES...
 begun() { grep -c '^begins' out; }
 
@@ -36,7 +36,7 @@ expect "more steps continue them" test "$code-$(begun)-$(grep -l '^resumed' runs
 # --- Ctrl-C --------------------------------------------------------------------------------------------------------------
 file=long
 write 'ranks = 2' '[options]' "${small[@]/steps=3/steps=1000000}" '[sweep]' 'lr = [1e-6, 2e-6]'
-"$here/../../scripts/sweep.py" long.toml >out 2>err &
+"$here/../../scripts/sweep_runs.py" long.toml >out 2>err &
 await 60 grep -qs 'step 3/' runs/long/lr=1e-6.log
 kill -INT $!
 code=0
@@ -59,7 +59,7 @@ expect "5 of them differ" test "$(sort -u out | wc -l)" = 5
 wrong() {  # KEY LINES...
   write "${@:2}"
   sweep $file.toml
-  expect_error "${*:2}" 2 "^sweep: $file.toml: $1"
+  expect_error "${*:2}" 2 "^sweep_runs: $file.toml: $1"
 }
 file=wrong
 wrong 'line 1' 'lr ='

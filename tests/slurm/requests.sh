@@ -94,7 +94,7 @@ done
 LOCKSTEP_BUILD=$folder/tells sbatch --parsable --job-name=nothing "$here/../../slurm/train_cifar.sbatch" -- --config keep_nothing.toml >/dev/null
 # A sweep as an array: one task per run.
 printf '%s\n' '[options]' 'steps = 3' '[sweep]' 'lr = [0.1, 0.2]' '[slurm]' 'time = "1:00:00"' >rates.toml
-LOCKSTEP_BUILD=$folder/tells "$here/../../scripts/sweep.py" --slurm rates.toml >/dev/null || fail "the sweep was not submitted"
+LOCKSTEP_BUILD=$folder/tells "$here/../../scripts/sweep_runs.py" --slurm rates.toml >/dev/null || fail "the sweep was not submitted"
 mkdir bin
 printf '#!/bin/sh\necho "image: $*"\n' >bin/apptainer
 chmod +x bin/apptainer

@@ -30,7 +30,7 @@ void declare(OptionRows& rows, CompareOptions& o) {
   rows.flag("--json", o.json, "One JSON object instead of the table");
   rows.text("--output", o.output, "FILE",
             "Page with the curves and the table [compare.html beside the first run]\n"
-            "A file that compare did not write is never replaced.");
+            "A file that compare_runs did not write is never replaced.");
 }
 
 /// A row of the table: its name, and a text for each run.
@@ -178,7 +178,7 @@ fs::path page_beside(const StoredRun& run) {
 }
 
 int run(const CompareOptions& o) {
-  if (o.runs.size() < 2) fail_usage("compare needs two runs or more. Name another one.");
+  if (o.runs.size() < 2) fail_usage("compare_runs needs two runs or more. Name another one.");
   std::vector<StoredRun> runs;
   for (const std::string& named : o.runs) runs.push_back(find_run(named));
   const std::vector<std::string> labels = labels_of(runs);
@@ -202,10 +202,10 @@ int run(const CompareOptions& o) {
 int main(int argc, char** argv) {
   using namespace lockstep;
   CompareOptions options;
-  const ProgramText program{"compare", "Compares the options and the results of runs",
-                            "compare [OPTIONS] RUNS..."};
+  const ProgramText program{"compare_runs", "Compares the options and the results of runs",
+                            "compare_runs [OPTIONS] RUNS..."};
   return run_without_ranks(
-      "compare",
+      "compare_runs",
       [&](std::string& answer) {
         OptionRows rows;
         declare(rows, options = {});

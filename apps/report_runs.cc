@@ -40,10 +40,10 @@ int run(const PageOptions& o) {
 int main(int argc, char** argv) {
   using namespace lockstep;
   PageOptions options;
-  const ProgramText program{"report", "Writes the page of a run, report.html",
-                            "report [OPTIONS] RUNS..."};
+  const ProgramText program{"report_runs", "Writes the page of a run, report.html",
+                            "report_runs [OPTIONS] RUNS..."};
   return run_without_ranks(
-      "report",
+      "report_runs",
       [&](std::string& answer) {
         OptionRows rows;
         declare(rows, options = {});

@@ -21,7 +21,7 @@ import sys
 import time
 
 if sys.version_info < (3, 11):
-    sys.exit("sweep: Python 3.11 or later is needed, because it reads TOML.")
+    sys.exit("sweep_runs: Python 3.11 or later is needed, because it reads TOML.")
 import tomllib
 
 USAGE, REQUEUE = 2, 75
@@ -45,7 +45,7 @@ class Number(float):
 
 
 def fail(text, code=USAGE):
-    print(f"sweep: {text}", file=sys.stderr)
+    print(f"sweep_runs: {text}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -295,10 +295,10 @@ def result_of(run):
 
 
 def compare(sweep):
-    """Prints the table of `compare`, what is missing, and the best run."""
+    """Prints the table of `compare_runs`, what is missing, and the best run."""
     complete = [run for run in sweep.runs if run.complete()]
     begun = [run for run in sweep.runs if run.summary()]
-    program = sweep.program.with_name("compare")
+    program = sweep.program.with_name("compare_runs")
     if len(begun) > 1 and program.exists():
         sys.stdout.flush()
         subprocess.run([program] + [run.folder for run in begun], check=False)
@@ -313,7 +313,7 @@ def compare(sweep):
         return
     best = max(known, key=lambda run: run.accuracy()[0])
     page = best.folder / "report.html"
-    show = ["xdg-open", page] if page.exists() else [sweep.program.with_name("report"), best.folder]
+    show = ["xdg-open", page] if page.exists() else [sweep.program.with_name("report_runs"), best.folder]
     print(f"best    {best.name}: {result_of(best)}")
     print(f"        its report: {shlex.join(map(str, show))}")
 
@@ -354,7 +354,7 @@ def submit(sweep, runs, only_print):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="sweep", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="sweep_runs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", metavar="FILE.toml", help="values of the options")
     parser.add_argument("--slurm", action="store_true", help="submit the runs as a SLURM job array")
     parser.add_argument("--print", action="store_true", help="print the commands, or the script of --slurm, and train nothing")
