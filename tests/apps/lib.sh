@@ -166,7 +166,7 @@ children() { grep -sl "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status | tr -dc '0-9
 pid_of_rank() {  # RANK: prints its process in the background run; fails if there is none
   local pid
   for pid in $(children "$(children "$launcher")"); do
-    { tr "\0" "\n" <"/proc/$pid/environ"; } 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1" || continue
+    grep -zqsx "OMPI_COMM_WORLD_RANK=$1" "/proc/$pid/environ" || continue
     echo "$pid"
     return
   done

@@ -6,7 +6,7 @@
 for tool in cpack dpkg-deb dpkg-shlibdeps file; do
   command -v $tool >/dev/null || skip "$tool is not installed (apt install cmake dpkg-dev file)"
 done
-! ldd "$build/train_cifar" | grep -q cudnn || skip "the build has CUDA, whose libraries are in no package of Debian"
+[[ $(ldd "$build/train_cifar") != *cudnn* ]] || skip "the build has CUDA, whose libraries are in no package of Debian"
 
 # An installed copy is packed, because cpack would otherwise build everything.
 run cmake --install "$build" --strip --prefix "$folder/prefix"

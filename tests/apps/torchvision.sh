@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Networks with torchvision's names: a state_dict with random weights initializes a run (--init), and torchvision computes the
 # logits of its checkpoint, with exactly its names and shapes. It loads the file of export_model too. For two networks
-# without dropout it also computes the gradients, in double; a step of SGD shows those of Lockstep.
+# without dropout it also computes the gradients; a step of SGD shows those of Lockstep. They are about as close to the
+# gradients in double as PyTorch's in fp32 are.
 # usage: torchvision.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -43,16 +44,23 @@ model.load_state_dict(exported, strict=True)
 if float(rate) < 1e-6:
     assert all(abs(before[key] - after[key]).max() < 1e-6 for key in trained)
     raise SystemExit
-model.load_state_dict(before)
-model.double().train()
 with h5py.File(place + ".logits.h5") as file:
-    samples, labels = torch.from_numpy(file["samples"][()]).double().movedim(-1, 1), torch.from_numpy(file["labels"][()]).long()
-torch.nn.functional.cross_entropy(model(samples), labels).backward()
-for key, parameter in model.named_parameters():
-    mine, theirs = (before[key] - after[key]) / float(rate), parameter.grad
-    apart = float((mine - theirs).norm() / theirs.norm())
-    print(f"{key}: {apart:.2g}")
-    assert apart < 0.02 or float(theirs.norm()) < 1e-5, (key, apart, float(theirs.norm()))
+    samples, labels = torch.from_numpy(file["samples"][()]).movedim(-1, 1), torch.from_numpy(file["labels"][()]).long()
+
+
+def gradients(type):
+    model.load_state_dict(before)
+    model.to(type).train().zero_grad()
+    torch.nn.functional.cross_entropy(model(samples.to(type)), labels).backward()
+    return {key: parameter.grad.double() for key, parameter in model.named_parameters()}
+
+
+single, exact = gradients(torch.float32), gradients(torch.float64)
+for key, wanted in exact.items():
+    mine = (before[key] - after[key]) / float(rate)
+    apart, theirs = (float((gradient - wanted).norm() / wanted.norm()) for gradient in (mine, single[key]))
+    print(f"{key}: {apart:.2g}, PyTorch in fp32 {theirs:.2g}")
+    assert apart < max(0.002, 2 * theirs) or float(wanted.norm()) < 1e-5, (key, apart, theirs, float(wanted.norm()))
 END
 for model in resnet18 resnet34 resnet50 mobilenet_v3_large convnext_tiny vit_b_16; do
   place=$folder/$model
