@@ -56,7 +56,7 @@ nlohmann::ordered_json unit_values(const std::array<float, 4>& values, std::int6
   return list;
 }
 
-/// What a reader of the file needs to know besides the graph and the weights.
+/// Metadata of the file: checkpoint, names of the classes, and preprocessing.
 std::map<std::string, std::string> metadata_of(const EvaluatedCheckpoint& subject,
                                                const SampleFormat& format) {
   const auto text = [](const nlohmann::ordered_json& value) {

@@ -30,8 +30,8 @@ struct TimmNetwork {
   std::string marker;
   /// The beginnings of torchvision's names and of timm's.
   std::vector<std::pair<std::string, std::string>> beginnings;
-  /// What timm adds to the variances of a batch norm, and what torchvision and Lockstep add. The
-  /// factor gamma makes up for it. 0: the same.
+  /// Summand of the variances of a batch norm in timm, and in torchvision and Lockstep. The factor
+  /// gamma makes up for the difference. 0: the same.
   float epsilon = 0, other_epsilon = 0;
 
   /// timm's name of the parameter that torchvision calls `name`.

@@ -49,7 +49,7 @@ class NetworkBuilder {
  private:
   friend class TomlRow;
 
-  /// Where a row stands.
+  /// The place of a row in its list.
   struct Position {
     bool first = false, last = false;  ///< of the network
     bool of_block = false;             ///< it is the table of a block

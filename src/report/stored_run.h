@@ -25,7 +25,8 @@ struct MetricRows {
 struct StoredRun {
   std::filesystem::path folder;
   std::string name = {};  ///< of the folder
-  /// Of config.toml with the comments about its defaults, or of the last line of kind "run".
+  /// The options, from config.toml with the comments about its defaults, or from the last line of
+  /// kind "run".
   std::vector<std::pair<std::string, std::string>> options = {};
   nlohmann::ordered_json summary = {};     ///< summary.json
   nlohmann::ordered_json start = {};       ///< the last line of kind "run", without its options
