@@ -39,15 +39,17 @@ bool inside(double value, const Bounds& range) {
 std::optional<NetworkValue> TomlRow::take(const std::string& key, bool required) {
   read_.insert(key);
   const toml::node* node = table_.get(key);
-  if (node) return value_of(*node, scope_, builder_.file_, key);
-  if (!required) return {};
-  std::vector<std::string_view> others;
-  for (const auto& [other, value] : table_)
-    if (!read_.contains(std::string(other.str()))) others.push_back(other.str());
-  const std::string near = nearest(key, others);
-  fail_at(key,
-          fmt::format("{} needs it, and it is missing{}. Add {} = and its value.", type_,
-                      near.empty() ? "" : fmt::format(" (is {} meant?)", one_line(near)), key));
+  if (!node && required) {
+    std::vector<std::string_view> others;
+    for (const auto& [other, value] : table_)
+      if (!read_.contains(std::string(other.str()))) others.push_back(other.str());
+    const std::string near = nearest(key, others);
+    fail_at(key,
+            fmt::format("{} needs it, and it is missing{}. Add {} = and its value.", type_,
+                        near.empty() ? "" : fmt::format(" (is {} meant?)", one_line(near)), key));
+  }
+  if (!node) return {};
+  return value_of(*node, scope_, builder_.file_, key);
 }
 
 std::int64_t TomlRow::whole(const std::string& key, const Bounds& range,
@@ -77,17 +79,21 @@ float TomlRow::number(const std::string& key, const Bounds& range,
 bool TomlRow::flag(const std::string& key, bool by_default) {
   const auto value = take(key, /*required=*/false);
   if (!value) return by_default;
-  if (const bool* flag = std::get_if<bool>(&*value)) return *flag;
-  fail_at(key, fmt::format("{} is neither true nor false. Write one of them.", shown(*value)));
+  const bool* flag = std::get_if<bool>(&*value);
+  if (!flag)
+    fail_at(key, fmt::format("{} is neither true nor false. Write one of them.", shown(*value)));
+  return *flag;
 }
 
 std::string TomlRow::choice(const std::string& key, const std::vector<std::string_view>& names) {
   const auto value = take(key, /*required=*/false);
   if (!value) return std::string(names.front());
   const auto* text = std::get_if<std::string>(&*value);
-  if (text && std::find(names.begin(), names.end(), *text) != names.end()) return *text;
-  fail_at(key, fmt::format("{} is unknown. Use one of \"{}\".", shown(*value),
-                           fmt::join(names, "\", \"")));
+  if (!text || std::find(names.begin(), names.end(), *text) == names.end()) {
+    fail_at(key, fmt::format("{} is unknown. Use one of \"{}\".", shown(*value),
+                             fmt::join(names, "\", \"")));
+  }
+  return *text;
 }
 
 std::string TomlRow::name(const std::string& key, const std::string& by_default) {

@@ -38,7 +38,7 @@ expect "the page lies beside the runs" test -s runs/compare.html
 run "$build/compare_runs" one two --json --output other.html
 expect "as JSON" python3 -c 'import json; r = json.load(open("out")); assert [x["results"]["step"] for x in r["runs"]] == [12, 8] and "lr" in r["differing_options"]'
 echo mine >mine.html
-for command in "compare one two" "report one"; do
+for command in "compare_runs one two" "report_runs one"; do
   # shellcheck disable=SC2086  # a list of words
   run "$build/"$command --output mine.html
   expect_error "$command keeps a file of the user" 1 'mine\.html'
