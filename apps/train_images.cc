@@ -4,6 +4,9 @@
 #include "apps/options/options.h"
 
 int main(int argc, char** argv) {
-  return lockstep::run_training_program(
-      argc, argv, {.name = "train_images", .dataset = "folder", .resizes = true});
+  return lockstep::run_training_program(argc, argv,
+                                        {.name = "train_images",
+                                         .dataset = "folder",
+                                         .resizes = true,
+                                         .recipe = "epoch-lines = true, eval-every = 0"});
 }

@@ -35,7 +35,9 @@ std::vector<std::pair<std::string, std::string>> settings_of(std::string_view re
 }
 
 /// Adds to the help what the recipe of the program's default model sets.
-void describe_recipe(OptionRows& rows, std::string_view model) {
+void describe_recipe(OptionRows& rows, const Program& program, std::string_view model) {
+  for (const auto& [name, value] : settings_of(program.recipe))
+    rows.at(name).about += fmt::format("\n{} sets {}.", program.name, value);
   for (const auto& [name, value] : settings_of(find(models(), model).recipe)) {
     rows.at(name).about += fmt::format("\nThe default model {} sets {}.", model, value);
     if (name == "--optimizer")
@@ -76,7 +78,7 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
   rows.flag("--summary", o.summary,
             "Table of the model's layers and their parameters\n"
             "Without --data it shows the model's own samples.");
-  describe_recipe(rows, default_model(program, data));
+  describe_recipe(rows, program, default_model(program, data));
 }
 
 /// Chooses the data set and the model if the user names none. Returns the model.
@@ -273,6 +275,7 @@ std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& pro
   o.schedule.seed_given = rows.at("--seed").given();
   o.schedule.batch_given = rows.at("--batch").given() || rows.at("--global-batch").given();
   o.schedule.shards_given = rows.at("--shards").given();
+  follow_recipe(rows, program.recipe);
   follow_recipe(rows, choose_model(o, program).recipe);
   settle_folder(o.run, rows);
   check_together(o, rows);

@@ -20,6 +20,8 @@ struct Program {
   std::string as_published = {};
   /// Whether --image-size is that of the model by default.
   bool resizes = false;
+  /// Options that the program sets, as in ModelEntry::recipe. Those of the model override them.
+  std::string recipe = {};
   /// The description in the help. Empty: the program trains.
   std::string about = {};
   /// Declares rows that the other programs do not have.

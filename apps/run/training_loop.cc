@@ -113,8 +113,9 @@ class TrainingLoop {
 
   /// An evaluation follows this step.
   bool evaluates(std::int64_t done) const {
-    return due(done, options_.eval_every) || (done == plan_.steps && options_.eval_every > 0) ||
-           (options_.epoch_lines && plan_.epoch_that_ends(done) > 0);
+    return due(done, options_.eval_every) ||
+           (options_.epoch_lines && plan_.epoch_that_ends(done) > 0) ||
+           (done == plan_.steps && (options_.eval_every > 0 || options_.epoch_lines));
   }
 
   /// Collects the totals that are ready, or those of all enqueued steps. Returns the ranks' votes.

@@ -33,6 +33,8 @@ ranks 1 "${run[@]}" --steps 12 --checkpoint-dir "$folder/parts"
 ranks 2 "${run[@]}" --steps 24 --workers 2 --checkpoint-dir "$folder/parts"
 expect "a resume on other ranks" test "$code" = 0
 expect_same_state "a resume on other ranks" "$(step_file "$folder/whole" 24)" "$(step_file "$folder/parts" 24)"
+ranks 1 train_images --data "$photos" --model resnet_small --image-size 16 --global-batch 8 --steps 5 --lr 0.01 --threads 1
+expect "evaluations after the epoch and at the end" test "$(grep -oE 'step [0-9]+/5 evaluation' "$folder/out" | tr -dc '0-9\n')" = $'35\n55'
 
 run "$build/pack_images" "$photos" "$folder/photos.h5"
 expect "packing" test "$code" = 0

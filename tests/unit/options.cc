@@ -16,15 +16,14 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-Options parse(const Words& words) {
+Options parse(const Words& words, const Program& program = {"train_cifar"}) {
   Words all = words;
   all.insert(all.begin(), "train_cifar");
   std::vector<char*> argv;
   for (std::string& word : all) argv.push_back(word.data());
   argv.push_back(nullptr);
   std::string text;
-  const auto options =
-      parse_options(static_cast<int>(all.size()), argv.data(), {"train_cifar"}, text);
+  const auto options = parse_options(static_cast<int>(all.size()), argv.data(), program, text);
   if (!options) throw std::logic_error("said all: " + text);
   return *options;
 }
@@ -260,6 +259,17 @@ TEST(Options, OfTheOptimizerAreRecordedAndNoOthers) {
   EXPECT_EQ(nadam.optimizer.own.at("epsilon"), 1e-7f) << "its own default";
   EXPECT_TRUE(mentions(nadam.text, {"epsilon=1e-07\n"}));
   EXPECT_EQ(parse({"--optimizer", "nadam", "--epsilon=1e-8"}).optimizer.own.at("epsilon"), 1e-8f);
+}
+
+TEST(Options, OfTheUserOverrideAProgramsRecipe) {
+  const Program photos{.name = "p", .recipe = "epoch-lines = true, eval-every = 0, batch = 3"};
+  EXPECT_TRUE(parse({}, photos).reports.epoch_lines);
+  EXPECT_EQ(parse({}, photos).reports.eval_every, 0);
+  EXPECT_FALSE(parse({"--eval-every", "5"}, photos).reports.epoch_lines);
+  EXPECT_EQ(parse({"--eval-every", "5"}, photos).reports.eval_every, 5);
+  EXPECT_EQ(parse({}, photos).schedule.batch, 3);
+  const Words keras{"--dataset", "digits", "--model", "keras"};
+  EXPECT_EQ(parse(keras, photos).schedule.batch, 128) << "the model's recipe overrides";
 }
 
 TEST(Options, OfTheUserOverrideAModelsRecipe) {
