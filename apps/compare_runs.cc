@@ -103,7 +103,7 @@ std::vector<Row> result_rows(const std::vector<StoredRun>& runs) {
 std::vector<Row> option_rows(const std::vector<StoredRun>& runs) {
   std::vector<Row> rows;
   for (const std::string& name : differing_options(runs)) {
-    if (name == "model") continue;  // it is among the results
+    if (name == "model" || name == "steps") continue;  // they are among the results
     Row row{"--" + name, {}};
     for (const StoredRun& run : runs) {
       const std::string value = run.option(name);
@@ -114,17 +114,43 @@ std::vector<Row> option_rows(const std::vector<StoredRun>& runs) {
   return rows;
 }
 
+using Cells = std::vector<std::vector<std::string>>;
+
+/// Removes the rows that are the same in all runs. Returns a line with them; empty: there are none.
+std::string in_all(Cells& rows) {
+  std::string text;
+  std::erase_if(rows, [&](const std::vector<std::string>& row) {
+    const bool same = std::all_of(row.begin() + 1, row.end(),
+                                  [&](const std::string& one) { return one == row[1]; });
+    if (same) text += fmt::format("{} {} {}", text.empty() ? "all runs:" : ",", row[0], row[1]);
+    return same;
+  });
+  return text.empty() ? text : text + "\n\n";
+}
+
+/// A line for each run, below two lines with the first words of the names and the last ones.
+Cells turned(const Cells& rows) {
+  Cells lines(rows.front().size() + 1);
+  for (const std::vector<std::string>& row : rows) {
+    const std::size_t space = row[0].find(' ');
+    lines[0].push_back(space == row[0].npos ? "" : row[0].substr(0, space));
+    lines[1].push_back(space == row[0].npos ? row[0] : row[0].substr(space + 1));
+    for (std::size_t i = 1; i < row.size(); ++i) lines[i + 1].push_back(row[i]);
+  }
+  return lines;
+}
+
 /// One line for each row, or for each run if that is narrower than the runs side by side.
 std::string table_text(const std::vector<std::string>& labels, std::vector<Row> rows) {
   constexpr std::size_t kColumns = 100;
   rows.insert(rows.begin(), {"run", {}});
   for (const std::string& label : labels) rows.front().texts.push_back(one_line(label));
-  std::vector<std::vector<std::string>> cells;  // by line
+  Cells cells;  // by line
   for (const Row& row : rows) {
     cells.push_back({row.name});
     cells.back().insert(cells.back().end(), row.texts.begin(), row.texts.end());
   }
-  const auto widths_of = [](const std::vector<std::vector<std::string>>& lines) {
+  const auto widths_of = [](const Cells& lines) {
     std::vector<std::size_t> widths(lines.front().size());
     for (const auto& line : lines)
       for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
@@ -133,14 +159,12 @@ std::string table_text(const std::vector<std::string>& labels, std::vector<Row> 
   std::vector<std::size_t> widths = widths_of(cells);
   std::size_t width = 0;
   for (const std::size_t column : widths) width += column + 2;
+  std::string text;
   if (width > kColumns && labels.size() > 4) {
-    std::vector<std::vector<std::string>> turned(cells.front().size());
-    for (const auto& line : cells)
-      for (std::size_t i = 0; i < line.size(); ++i) turned[i].push_back(line[i]);
-    cells = std::move(turned);
+    text = in_all(cells);
+    cells = turned(cells);
     widths = widths_of(cells);
   }
-  std::string text;
   for (const auto& line : cells) {
     std::string shown;
     for (std::size_t i = 0; i < line.size(); ++i)
@@ -178,7 +202,7 @@ fs::path page_beside(const StoredRun& run) {
 }
 
 int run(const CompareOptions& o) {
-  if (o.runs.size() < 2) fail_usage("compare_runs needs two runs or more. Name another one.");
+  if (o.runs.size() < 2) fail_usage("one run cannot be compared. Name two or more.");
   std::vector<StoredRun> runs;
   for (const std::string& named : o.runs) runs.push_back(find_run(named));
   const std::vector<std::string> labels = labels_of(runs);

@@ -6,6 +6,7 @@ kept, stopped and failed ones go on. Ctrl-C stops all runs after a checkpoint. d
 """
 import argparse
 import dataclasses
+import fcntl
 import itertools
 import json
 import math
@@ -19,15 +20,17 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 
 if sys.version_info < (3, 11):
     sys.exit("sweep_runs: Python 3.11 or later is needed, because it reads TOML.")
 import tomllib
 
-USAGE, REQUEUE = 2, 75
+USAGE, REQUEUE, MOST_RUNS = 2, 75, 10000
 HERE = pathlib.Path(__file__).resolve().parent
 # Options that the sweep sets, or that train nothing.
 OWN = {"run", "new", "no-run", "checkpoint-dir", "log-dir", "check", "list", "summary", "find-lr", "help", "help-all", "version"}
+FREE = {"run", "config", "threads", "checkpoint-every"}  # a complete run may have others
 TOP = {"program": str, "name": str, "ranks": int, "at-once": int, "search": str, "runs": int, "seed": int,
        "options": dict, "sweep": dict, "slurm": dict}
 
@@ -44,8 +47,12 @@ class Number(float):
         return self.text
 
 
+def plain(text):
+    return re.sub(r"[\x00-\x1f\x7f]", "?", str(text))
+
+
 def fail(text, code=USAGE):
-    print(f"sweep_runs: {text}", file=sys.stderr)
+    print(f"sweep_runs: {plain(text)}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -59,35 +66,47 @@ def words_of(options):
             for one in (value if isinstance(value, list) else [value])]
 
 
+def read(file, parse):
+    """Returns the table in a file; an empty one if the file is missing or damaged."""
+    try:
+        table = parse(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return table if isinstance(table, dict) else {}
+
+
 @dataclasses.dataclass
 class Run:
     name: str  # "lr=0.1,momentum=0.9"
     folder: pathlib.Path
-    words: list
+    options: dict
+
+    def words(self):
+        return [f"--run={self.folder}"] + words_of(self.options)
 
     def summary(self):
-        try:
-            return json.loads((self.folder / "summary.json").read_text())
-        except (OSError, ValueError):
-            return {}
+        return read(self.folder / "summary.json", json.loads)
 
     def complete(self):
-        """Returns whether it ended with the options that the file has now."""
+        """Returns whether it ended with the options that the file has now, or with more steps."""
         summary = self.summary()
-        try:
-            command = shlex.split(summary.get("command", ""))
-        except ValueError:
-            return False
-        ends = range(len(self.words), len(command) + 1)  # a batch script may have added options
-        return summary.get("status") == "complete" and any(command[end - len(self.words):end] == self.words for end in ends)
+        config = read(self.folder / "config.toml", lambda text: tomllib.loads(re.sub(r"(?m)^# (.*) \(default\)$", r"\1", text)))
+
+        def kept(name, value):
+            used = config.get(name)
+            longer = name in ("steps", "epochs") and isinstance(value, (int, float)) and isinstance(used, (int, float)) and used > value
+            return longer or used == value or words_of({name: used}) == words_of({name: value})
+        changed = set(map(str, summary.get("changed_options") or []))
+        names = set(self.options) | (set() if "config" in changed else changed)  # a config file may have more
+        return summary.get("status") == "complete" and all(kept(name, self.options.get(name)) for name in names - FREE)
 
     def accuracy(self):
         """Returns the best accuracy of the evaluations during training and its step, or None."""
         summary = self.summary()
         for key in ("best", "result"):
-            found = summary.get(key) or {}
-            if "top1" in found:
-                return found["top1"], found["step"]
+            found = summary.get(key)
+            if isinstance(found, dict) and isinstance(found.get("top1"), float):
+                return found["top1"], found.get("step")
         return None
 
     def log(self):
@@ -128,6 +147,9 @@ class Sweep:
             self.wrong("sweep", "is missing. Add a table of options and their values, such as lr = [0.01, 0.1]")
         self.check_options()
         self.check_values()
+        count = math.prod(map(len, self.values.values())) if self.search == "grid" else table["runs"]
+        if count > MOST_RUNS:
+            self.wrong("sweep", f"has {count} runs, and the limit is {MOST_RUNS}. Use fewer values, or fewer random runs")
         self.runs = [self.run_of(choice) for choice in self.choices(table.get("runs"), table.get("seed", 1))]
 
     def wrong(self, key, text):
@@ -137,13 +159,16 @@ class Sweep:
         for table, options in (("options", self.options), ("sweep", self.values)):
             for name, value in options.items():
                 key = f"{table}.{name}"
+                if not re.fullmatch(r"\w[\w-]*", name):
+                    self.wrong(key, "is no name of an option. Write it without dashes at its beginning, such as lr")
                 if name in OWN:
                     self.wrong(key, "is not for a sweep. Remove it")
                 if table == "sweep" and name in self.options:
                     self.wrong(key, "is in [options] too. Remove one of them")
                 asked = subprocess.run([self.program, "--help", name], capture_output=True, text=True, check=False)
-                if asked.returncode:
-                    self.wrong(key, f"is no option of {self.program.name}: {asked.stderr.strip().partition(': ')[2]}".rstrip("."))
+                if asked.returncode or f"--{name}" not in asked.stdout:
+                    said = asked.stderr.strip().partition(": ")[2] or "it is no training program of Lockstep. Use another program"
+                    self.wrong(key, f"is no option of {self.program.name}: {said}".rstrip("."))
                 if table == "options" and isinstance(value, dict):
                     self.wrong(key, "is a table. Use one value, or a list for an option that may occur several times")
 
@@ -153,13 +178,17 @@ class Sweep:
             if isinstance(value, list):
                 if not value or any(isinstance(one, (list, dict)) for one in value):
                     self.wrong(key, "is not a list of values. Use at least one number or text, such as [0.01, 0.1]")
+                texts = [text_of(one) for one in value]
+                twice = [text for i, text in enumerate(texts) if text in texts[:i]]
+                if twice:
+                    self.wrong(key, f"contains {twice[0]} twice. Remove one of them")
                 continue
             if not isinstance(value, dict):
                 self.wrong(key, "is one value. Use a list, or move it to [options]")
             if self.search == "grid":
                 self.wrong(key, "is a range. Use a list of values, or search = \"random\"")
             low, high = value.get("min"), value.get("max")
-            numbers = all(isinstance(end, (int, float)) and not isinstance(end, bool) for end in (low, high))
+            numbers = all(isinstance(end, (int, float)) and not isinstance(end, bool) and abs(end) < 2**63 for end in (low, high))
             if set(value) - {"min", "max", "log"} or not numbers or low > high:
                 self.wrong(key, "is no range. Use {min = 0.001, max = 1, log = true} with numbers")
             if value.get("log") and low <= 0:
@@ -178,10 +207,11 @@ class Sweep:
                 yield choice
 
     def run_of(self, choice):
-        name = ",".join(f"{option}={text_of(value)}" for option, value in choice.items())
-        name = re.sub(r"[^A-Za-z0-9.,=+-]", "_", name)[:200]
-        folder = pathlib.Path("runs", self.name, name)
-        return Run(name, folder, [f"--run={folder}"] + words_of(self.options) + words_of(choice))
+        text = ",".join(f"{option}={text_of(value)}" for option, value in choice.items())
+        name = re.sub(r"[^A-Za-z0-9.,=+-]", "_", text)[:200]
+        if name != text:  # another value may have the same name
+            name += f"-{zlib.crc32(text.encode()):08x}"
+        return Run(name, pathlib.Path("runs", self.name, name), self.options | choice)
 
 
 def drawn(value, generator):
@@ -195,15 +225,13 @@ def drawn(value, generator):
     return round(number) if isinstance(low, int) and isinstance(high, int) else float(f"{number:.3g}")
 
 
-def find_program(name):
+def find_program(name, fallback=None):
     """Searches LOCKSTEP_BUILD, the folder of this program, the build folder of the repository, and PATH."""
-    for folder in (os.environ.get("LOCKSTEP_BUILD"), HERE, HERE.parent / "build"):
-        if folder and os.access(pathlib.Path(folder, name), os.X_OK) and pathlib.Path(folder, name).is_file():
-            return pathlib.Path(folder, name).resolve()
-    found = shutil.which(name)
-    if not found:
+    folders = [os.environ.get("LOCKSTEP_BUILD"), HERE, HERE.parent / "build", os.environ.get("PATH")]
+    found = shutil.which(name, path=os.pathsep.join(str(folder) for folder in folders if folder)) or fallback
+    if found is None:
         fail(f"the program {name} was not found. Build it, or set LOCKSTEP_BUILD to the build folder.")
-    return pathlib.Path(found)
+    return pathlib.Path(found).absolute()
 
 
 def environment():
@@ -227,15 +255,17 @@ class Local:
         share = len(cores) // sweep.at_once
         self.slots = [cores[i * share:(i + 1) * share] or cores for i in range(sweep.at_once)]
         self.running = {}  # slot: (run, process, time of the start)
-        self.failed = []
+        self.ended, self.failed = [], []
 
     def command(self, run):
         launch = ["mpirun", "-np", str(self.sweep.ranks)] if self.sweep.ranks > 1 else []
-        return launch + [str(self.sweep.program)] + run.words
+        return launch + [str(self.sweep.program)] + run.words()
 
     def train(self, runs):
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self.stop)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores it
+                signal.signal(number, self.stop)
+        self.lock(pathlib.Path("runs", self.sweep.name))
         waiting = list(runs)
         while self.running or (waiting and not self.stopping):
             for slot in range(len(self.slots)):
@@ -251,14 +281,28 @@ class Local:
         if self.stopping:
             fail("stopped on request. The same command continues.", REQUEUE)
 
+    def lock(self, folder):
+        """Creates the folder and locks it until the end of this program. Another sweep there is an error."""
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fail(f"another sweep trains in {folder}. Wait for it, or use another name.", 1)
+        except OSError:
+            pass  # a file system without locks; each run has a lock of its own
+
     def start(self, slot, run):
-        run.folder.parent.mkdir(parents=True, exist_ok=True)
         print(f"begins  {run.name}", flush=True)
-        with open(run.log(), "a", encoding="utf-8") as log:
-            cores = self.slots[slot]
-            # A session of its own, so that Ctrl-C reaches only this program.
-            process = subprocess.Popen(self.command(run), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(),
-                                       start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+        cores = self.slots[slot]
+        try:
+            with open(run.log(), "a", encoding="utf-8") as log:
+                # A session of its own, so that Ctrl-C reaches only this program.
+                process = subprocess.Popen(self.command(run), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(),
+                                           start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+        except (OSError, ValueError) as error:
+            self.failed.append(run)
+            print(f"failed  {run.name}: {error}", flush=True)
+            return
         self.running[slot] = run, process, time.monotonic()
 
     def stop(self, *_):
@@ -275,6 +319,7 @@ class Local:
 
     def report(self, run, code, seconds):
         if code == 0:
+            self.ended.append(run)
             print(f"ended   {run.name}: {result_of(run)}, {seconds:.0f} s", flush=True)
         elif self.stopping:
             print(f"stopped {run.name}", flush=True)
@@ -286,7 +331,7 @@ class Local:
 def reason_of(run):
     lines = [line for line in run.log().read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"train_\w+: (?!note|warning)", line)]
-    return (errors or lines or ["no output"])[-1]
+    return plain((errors or lines or ["no output"])[-1])
 
 
 def result_of(run):
@@ -294,11 +339,11 @@ def result_of(run):
     return f"accuracy {100 * found[0]:.2f} % at step {found[1]}" if found else "no evaluation"
 
 
-def compare(sweep):
-    """Prints the table of `compare_runs`, what is missing, and the best run."""
-    complete = [run for run in sweep.runs if run.complete()]
+def compare(sweep, ended=()):
+    """Prints the table of `compare_runs`, what is missing, and the best run. ended: runs that ended now."""
+    complete = [run for run in sweep.runs if run in ended or run.complete()]
     begun = [run for run in sweep.runs if run.summary()]
-    program = sweep.program.with_name("compare_runs")
+    program = find_program("compare_runs", sweep.program.with_name("compare_runs"))
     if len(begun) > 1 and program.exists():
         sys.stdout.flush()
         subprocess.run([program] + [run.folder for run in begun], check=False)
@@ -307,13 +352,14 @@ def compare(sweep):
             print(f"{result_of(run):<30} {run.name}")
     for run in sweep.runs:
         if run not in complete:
-            print(f"missing {run.name}: {run.summary().get('status', 'not begun')}")
+            status = plain(run.summary().get("status", "not begun"))
+            print(f"missing {run.name}: {status}{' with other options' if status == 'complete' else ''}")
     known = [run for run in complete if run.accuracy()]
     if not known:
         return
     best = max(known, key=lambda run: run.accuracy()[0])
     page = best.folder / "report.html"
-    show = ["xdg-open", page] if page.exists() else [sweep.program.with_name("report_runs"), best.folder]
+    show = ["xdg-open", page] if page.exists() else [find_program("report_runs", "report_runs"), best.folder]
     print(f"best    {best.name}: {result_of(best)}")
     print(f"        its report: {shlex.join(map(str, show))}")
 
@@ -327,11 +373,11 @@ def batch_script(sweep, runs):
     options = {"job-name": sweep.name, "array": f"1-{len(runs)}" + (f"%{sweep.at_once}" if sweep.limited else ""),
                "output": f"runs/{sweep.name}/task-%a.log", "open-mode": "append", "requeue": True, "signal": "B:USR1@120",
                "ntasks": sweep.ranks} | sweep.slurm
-    lines = ["#!/bin/bash", f"# The runs of {sweep.path} as a job array, written by sweep."]
+    lines = ["#!/bin/bash", f"# The runs of {sweep.path} as a job array, written by sweep_runs."]
     lines += [f"#SBATCH --{name}" + ("" if value is True else f"={value}") for name, value in options.items()]
     lines.append(f"export LOCKSTEP_PROGRAM={shlex.quote(sweep.program.name)} LOCKSTEP_BUILD={shlex.quote(str(sweep.program.parent))}")
     lines.append("case $SLURM_ARRAY_TASK_ID in")
-    lines += [f"  {i}) set -- {shlex.join(run.words)} ;;" for i, run in enumerate(runs, 1)]
+    lines += [f"  {i}) set -- {shlex.join(run.words())} ;;" for i, run in enumerate(runs, 1)]
     lines += ["esac", f"exec bash {shlex.quote(str(script.resolve()))} \"$@\"", ""]
     return "\n".join(lines)
 
@@ -373,11 +419,16 @@ def main():
         print("\n".join(shlex.join(local.command(run)) for run in runs))
     else:
         local.train(runs)
-        compare(sweep)
+        compare(sweep, local.ended)
         if local.failed:
             names = ", ".join(run.name for run in local.failed)
             fail(f"{len(local.failed)} of {len(sweep.runs)} runs failed: {names}. Their output is in runs/{sweep.name}/*.log.", 1)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BrokenPipeError:  # the reader left early, as head does; Python must not flush into the pipe again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as problem:
+        fail(f"{problem.filename}: {problem.strerror}. Correct it, or use another name.", 1)

@@ -63,10 +63,16 @@ void read_metrics(const fs::path& file, StoredRun& run) {
   std::error_code error;
   if (!fs::is_regular_file(file, error)) return;
   std::ifstream in(file, std::ios::binary);
+  double last = kNaN, paused = 0;  // the time of the last row, and the seconds between starts
   for (std::string line; std::getline(in, line);) {
     ordered_json object = ordered_json::parse(line, nullptr, /*exceptions=*/false);
     const auto kind = object.is_object() ? object.find("kind") : object.end();
     if (!object.is_object() || kind == object.end() || !kind->is_string()) continue;
+    if (const auto time = object.find("time"); time != object.end() && time->is_number()) {
+      if (*kind == "run" && time->get<double>() > last) paused += time->get<double>() - last;
+      last = time->get<double>();
+      *time = last - paused;
+    }
     if (*kind != "run") {
       add_row(object, run.rows[kind->get<std::string>()]);
       continue;
@@ -188,7 +194,8 @@ StoredRun read_run(const fs::path& folder, const fs::path& logs) {
 
 StoredRun find_run(const std::string& named) {
   std::error_code error;
-  const bool in_runs = !fs::is_directory(named, error) && named.find('/') == named.npos;
+  const bool in_runs =
+      !fs::is_directory(named, error) && !named.starts_with('/') && !named.starts_with('.');
   const fs::path folder = in_runs ? fs::path("runs") / named : fs::path(named);
   const std::string shown = one_line(named);
   if (!fs::is_directory(folder, error)) {
@@ -197,8 +204,9 @@ StoredRun find_run(const std::string& named) {
   }
   StoredRun run = read_run(folder);
   if (run.summary.is_null() && run.options.empty() && run.rows.empty()) {
-    fail_usage("{} has no summary.json, config.toml or metrics.jsonl. Pass the folder of a run.",
-               one_line(folder.string()));
+    fail_usage(
+        "{} has no summary.json or config.toml, and no rows in metrics.jsonl. Pass a run's folder.",
+        one_line(folder.string()));
   }
   return run;
 }

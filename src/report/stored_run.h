@@ -54,11 +54,12 @@ RunResults results_of(const StoredRun& run);
 /// An object with these names; null for what is not known.
 nlohmann::ordered_json to_json(const RunResults& results);
 
-/// Reads the files of `folder`. Lines and files that are no JSON are left out. `logs`: the folder
-/// of metrics.jsonl; empty: it is `folder`, or the log-dir of config.toml.
+/// Reads the files of `folder`. Lines and files that are no JSON are left out. The times of the rows
+/// omit the pauses between starts. `logs`: the folder of metrics.jsonl; empty: it is `folder`, or
+/// the log-dir of config.toml.
 StoredRun read_run(const std::filesystem::path& folder, const std::filesystem::path& logs = {});
 
-/// The same for what a user names: a folder, or a run in runs/. Throws the usage Error if it
+/// The same for what a user names: a folder, or else one in runs/. Throws the usage Error if it
 /// contains none of these files.
 StoredRun find_run(const std::string& named);
 

@@ -38,6 +38,9 @@ with browser.Browser() as page:
     assert near(number(tiles["Training loss"]), train[-1]["loss"]), tiles
     assert near(number(tiles["Last accuracy"]), round(100 * evaluations[-1]["top1"], 2)), tiles
     assert near(number(tiles["Best accuracy"]), round(100 * max(row["top1"] for row in evaluations), 2)), tiles
+    legends = page.run("[...document.querySelectorAll('#chart-loss .legend b')].map((b) => b.textContent)")
+    assert near(number(legends[0]), train[-1]["loss"]) and near(number(legends[1]), evaluations[-1]["loss"]), legends
+    assert page.run("document.querySelectorAll('circle[clip-path]').length") == 0
     # The confusion matrix counts every sample, and its diagonal the right ones.
     cells = page.run("[...document.querySelectorAll('[data-cell]')].map((c) => [c.dataset.cell, Number(c.textContent)])")
     assert len(cells) == 100 and sum(n for _, n in cells) == evaluations[-1]["samples"], cells
@@ -65,6 +68,8 @@ with browser.Browser() as page:
     page.open(comparison)
     assert page.run("view.charts.find((c) => c.spec.id === 'loss').lines.length") >= 2
     assert page.run("document.querySelectorAll('#results tbody tr').length") == 2
+    assert page.run("[...document.querySelectorAll('#results label')].every((label) => label.offsetHeight < 30)")
+    assert page.run("document.getElementById('refresh').hidden"), "no run writes this page again"
     shown = page.run("document.querySelector('#results').textContent")
     assert f"{100 * evaluations[-1]['top1']:.2f} %" in shown, shown
     page.run("document.querySelector('#results input').click()")

@@ -48,6 +48,13 @@ run "$build/compare_runs" one none
 expect_error "no such run" 2 'none runs/none'
 run "$build/compare_runs" one
 expect_error "one run" 2 two
+mkdir runs/group
+cp -r runs/one runs/group/a-name-that-is-rather-long
+for i in 1 2 3; do cp -r runs/one "runs/another-name-that-is-long-$i"; done
+run "$build/compare_runs" group/a-name-that-is-rather-long another-name-that-is-long-{1,2,3} two
+expect "a name in runs/ may be a path" test "$code" = 0
+expect_line "results that are the same are named once" '^all runs: status complete, model resnet_small'
+expect_line "the others in a line of each run" '^two 0\.05'
 mkdir empty
 run "$build/report_runs" empty
 expect_error "a folder without a run" 2 'empty summary\.json'
@@ -61,6 +68,15 @@ rm runs/two/report.html
 # --- other runs ----------------------------------------------------------------------------------------------------------
 mkdir old hostile
 cp runs/one/metrics.jsonl old
+python3 - <<'PYTHON'
+import json
+rows = [json.loads(line) for line in open("old/metrics.jsonl")]
+with open("old/metrics.jsonl", "a") as file:  # continued a day later
+    for row in rows[0], rows[-1]:
+        file.write(json.dumps(row | {"time": row["time"] + 86400}) + "\n")
+PYTHON
+run "$build/compare_runs" old one --json --output other.html
+expect "a pause between starts does not count" python3 -c 'import json; assert 0 < json.load(open("out"))["runs"][0]["results"]["seconds"] < 3600'
 run "$build/report_runs" old two
 expect "pages of old runs" test "$code-$(ls old/report.html runs/two/report.html | wc -l)" = 0-2
 cp runs/one/*.json* runs/one/config.toml hostile
@@ -76,6 +92,8 @@ PYTHON
 run "$build/report_runs" hostile
 expect "a page of hostile texts" test "$code" = 0
 
+sed -i 's/"status": "complete"/"status": "running"/' runs/two/summary.json
+run "$build/compare_runs" one two
 run python3 "$here/page.py" runs/one/report.html runs/one/metrics.jsonl runs/compare.html hostile/report.html old/report.html
 [[ $code != 77 || $failures != 0 ]] || skip "chromium is not installed (scripts/install_dependencies.sh --browser)"
 expect "the pages in a browser" test "$code" = 0

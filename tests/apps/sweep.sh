@@ -33,14 +33,36 @@ sed -i s/steps=3/steps=4/ rates.toml
 sweep rates.toml
 expect "more steps continue them" test "$code-$(begun)-$(grep -l '^resumed' runs/rates/*.log | wc -l)" = 0-2-2
 
+"$build/train_cifar" --config "runs/rates/lr=0.001,momentum=0/config.toml" --run "runs/rates/lr=0.001,momentum=0" --steps 5 >/dev/null 2>&1
+write 'ranks = 1' '[sweep]' 'lr = [0.001]' 'momentum = [0, 0.9]' '[options]' 'steps = 4' "${small[@]/steps=3/}"
+sweep rates.toml --table
+expect "a longer run and another order are complete" test "$code-$(grep -c '^missing' out)" = 0-0
+echo '[]' >"runs/rates/lr=0.001,momentum=0/summary.json"
+sweep rates.toml --table
+expect_line "a damaged summary.json" '^missing lr=0.001,momentum=0: not.begun'
+
+file=names
+write 'ranks = 1' '[options]' "${small[@]}" '[sweep]' 'group = ["conv/*:lr=0", "conv:*:lr=0"]'
+sweep names.toml --print
+expect "each value has a folder" test "$code-$(grep -o 'run=[^ ]*' out | sort -u | wc -l)" = 0-2
+file=log
+write 'ranks = 1' '[options]' "${small[@]}" '[sweep]' 'lr = [0.1, 0.2]'
+mkdir -p runs/log/lr=0.1.log
+sweep log.toml
+expect "a log that cannot be written" test "$code-$(lines_with out '^failed lr=0.1: lr=0\.1\.log' | wc -l)-$(grep -c '^ended' out)" = 1-1-1
+
 # --- Ctrl-C --------------------------------------------------------------------------------------------------------------
 file=long
 write 'ranks = 2' '[options]' "${small[@]/steps=3/steps=1000000}" '[sweep]' 'lr = [1e-6, 2e-6]'
-"$here/../../scripts/sweep_runs.py" long.toml >out 2>err &
+"$here/../../scripts/sweep_runs.py" long.toml >first 2>first.err &
+sweeping=$!
 await 60 grep -qs 'step 3/' runs/long/lr=1e-6.log
-kill -INT $!
+sweep long.toml
+expect_error "a second sweep" 1 'another runs/long'
+kill -INT $sweeping
 code=0
-wait $! || code=$?
+wait $sweeping || code=$?
+mv first out && mv first.err err
 expect_error "Ctrl-C" 75 'same command'
 expect "after a checkpoint" grep -q '"status": "stopped"' runs/long/lr=1e-6/summary.json
 expect "no other run begins" test "$(begun)-$(ls runs/long)" = "1-$(printf 'lr=1e-6\nlr=1e-6.log')"
@@ -71,6 +93,13 @@ wrong sweep '[options]' 'lr = 1'
 wrong 'sweep\.lr' '[sweep]' 'lr = []'
 wrong 'sweep\.lr' '[sweep]' 'lr = {min = 1, max = 2}'
 wrong 'sweep\.lr' '[options]' 'lr = 1' '[sweep]' 'lr = [1]'
+wrong 'sweep\.lr.*twice' '[sweep]' 'lr = [1, 1]'
+wrong 'sweep\.--lr' '[sweep]' '"--lr" = [1]'
+wrong 'sweep\.lr' 'search = "random"' 'runs = 1' '[sweep]' 'lr = {min = nan, max = 1}'
+wrong 'sweep\.batch' 'search = "random"' 'runs = 1' '[sweep]' "batch = {min = 1, max = 1$(printf '%0400d' 0)}"
+many=$(seq -s, 101)
+wrong 'sweep.*10201' '[sweep]' "batch = [$many]" "seed = [$many]"
+wrong 'sweep\.lr.*ls' 'program = "ls"' '[sweep]' 'lr = [1]'
 wrong 'sweep\.run' '[sweep]' 'run = ["a"]'
 wrong 'options\.momentun.*--momentum' '[options]' 'momentun = 1' '[sweep]' 'lr = [1]'
 expect "nothing was begun" test ! -e runs/wrong

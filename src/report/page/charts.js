@@ -218,14 +218,12 @@ class Chart {
       'stroke-dasharray': series.dash
     }));
     if (!series.marks && shown.length > 1) return;
-    for (const [x, y] of positive(shown.length > 60 ? shown.slice(-1) : shown))
-      this.svg.append(make('circle', {
-        cx: this.x(x),
-        cy: this.y(y),
-        r: series.marks === 'big' ? 5 : 2.6,
-        fill: color,
-        'clip-path': clip
-      }));
+    const {x0, x1} = this.extent;
+    const marks = positive(shown.length > 60 ? shown.slice(-1) : shown);
+    for (const [x, y] of marks.filter(([x]) => x >= x0 && x <= x1))  // whole, also at the edges
+      this.svg.append(make(
+          'circle',
+          {cx: this.x(x), cy: this.y(y), r: series.marks === 'big' ? 5 : 2.6, fill: color}));
   }
 
   format(value) {
@@ -233,7 +231,7 @@ class Chart {
   }
 
   describe() {
-    const lasts = this.lines.map(({series, shown}) => [series, shown[shown.length - 1][1]]);
+    const lasts = this.lines.map(({series, raw}) => [series, raw[raw.length - 1][1]]);
     this.legend.replaceChildren(...lasts.map(
         ([series, value]) =>
             make('span', {}, line(series), series.label, make('b', {}, this.format(value)))));

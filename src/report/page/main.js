@@ -16,9 +16,10 @@ function runCell(run, i) {
     refreshCharts();
   };
   const look = line({color: i % 8, dash: DASHES[Math.floor(i / 8) % 4]});
+  const parts = run.label.split(/(?<=,)/).flatMap((part) => [part, make('wbr')]);
   return make(
       'label', {class: 'swatch'}, make('input', {type: 'checkbox', checked: true, onchange}), look,
-      run.label);
+      make('span', {class: 'run'}, parts));
 }
 
 function results() {
@@ -30,14 +31,18 @@ function results() {
     ['last loss', true, (r) => short(r.loss)], ['test accuracy', true, (r) => percent(r.test)],
     ['training loss', true, (r) => short(r.train_loss)], ['steps', true, steps],
     ['time', true, (r) => duration(r.seconds)], ['images/s', true, (r) => short(r.images_per_s)],
-    ...other.map((name) => [`--${name}`, true, (_, run) => option(run, name) || '–'])
+    ...other.filter((name) => name !== 'steps').map((name) => [`--${name}`, true, (_, run) => option(run, name) || '–'])
   ];
   const shown = all.filter(([, , text]) => data.runs.some((run) => text(run.results, run) !== '–'));
   const rows = data.runs.map(
       (run, i) => [runCell(run, i), ...shown.map(([, , text]) => text(run.results, run))]);
   const classes = data.runs.map((run) => run.results.best === best ? 'best' : '');
+  const running = data.runs.filter((run) => run.results.status === 'running');
   section(
       'results', 'Results',
+      running.length === 0 ? null :
+                             reason(`Still running when this page was written: ${
+                                 running.map((run) => run.label).join(', ')}.`),
       make(
           'div', {class: 'card'}, table([['run', false], ...shown], rows, {sorts: true, classes})));
 }
@@ -50,7 +55,7 @@ function differences() {
       names.map((name) => [`--${name}`, ...data.runs.map((run) => option(run, name) || '–')]);
   const heads = [['option', false], ...data.runs.map((run) => [run.label, false])];
   section(
-      'options', 'Options', reason(`${short(other.size)} options differ; a dot marks them.`),
+      'options', 'Options', reason(`Options that differ: ${other.size}. A dot marks them.`),
       filtered(heads, rows, names.map((name) => other.has(name))));
 }
 
@@ -129,7 +134,8 @@ function refresh() {
     }
   } catch { /* the same */
   }
-  if (!data.runs.some((run) => run.results.status === 'running')) return;
+  // No run writes compare.html.
+  if (comparison || data.runs[0].results.status !== 'running') return;
   const age = () => Date.now() / 1000 - data.written, button = byId('refresh');
   let paused = settings.read('paused', 'false') === 'true';
   const show = () => {
@@ -179,7 +185,7 @@ function main() {
     options();
   }
   byId('footer').textContent = `Written by Lockstep ${data.version} at ${
-      new Date(1000 * data.written).toLocaleString()}. This page needs no network.`;
+      new Date(1000 * data.written).toLocaleString('sv')}. This page needs no network.`;
   controls();
   refreshCharts();
   refresh();

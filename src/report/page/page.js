@@ -40,12 +40,18 @@ function overview() {
       NaN;
   const running = r.status === 'running';
   const exposed = at(run, 'parts', 'exposed_communication');
+  const tested = at(run, 'summary', 'test', 'step') ?? r.step;
+  const weights = known(tested) ? `weights of ${step(tested)}` : '';
+  const count = at(run, 'summary', 'ranks'), begin = at(run, 'start', 'step');
+  const ranks = !known(count) ?
+      '' :
+      `on ${count} rank${count === 1 ? '' : 's'}` + (begin > 0 ? `, since ${step(begin)}` : '');
   const tiles = [
     tile(
         'Best accuracy', percent(r.best),
         known(r.best) ? `${set}, ${step(r.best_step)}` : 'no evaluation yet'),
     tile('Last accuracy', percent(r.last), known(r.loss) ? `loss ${short(r.loss)}` : ''),
-    known(r.test) ? tile('Test accuracy', percent(r.test), 'after the last step') : null,
+    known(r.test) ? tile('Test accuracy', percent(r.test), weights) : null,
     tile('Training loss', short(r.train_loss), step(r.step)),
     tile(
         'Steps', known(r.step) ? `${short(r.step)} / ${short(r.steps)}` : '–',
@@ -63,11 +69,7 @@ function overview() {
         running && known(left) ? `about ${duration(left)} left` :
             times.began ? `since ${times.began}` :
                           ''),
-    tile(
-        'Images/s', short(r.images_per_s),
-        known(at(run, 'summary', 'ranks')) ?
-            `on ${run.summary.ranks} rank${run.summary.ranks === 1 ? '' : 's'}` :
-            ''),
+    tile('Images/s', short(r.images_per_s), ranks),
     known(exposed) ?
         tile('Exposed communication', shortPercent(exposed), 'of the step, on average') :
         null,
