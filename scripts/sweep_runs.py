@@ -94,11 +94,12 @@ class Run:
 
         def kept(name, value):
             used = config.get(name)
-            longer = name in ("steps", "epochs") and isinstance(value, (int, float)) and isinstance(used, (int, float)) and used > value
+            longer = name in ("steps", "epochs") and all(isinstance(one, (int, float)) for one in (used, value)) and used > value
             return longer or used == value or words_of({name: used}) == words_of({name: value})
-        changed = set(map(str, summary.get("changed_options") or []))
-        names = set(self.options) | (set() if "config" in changed else changed)  # a config file may have more
-        return summary.get("status") == "complete" and all(kept(name, self.options.get(name)) for name in names - FREE)
+        changed = summary.get("changed_options")
+        more = [] if not isinstance(changed, list) or "config" in changed else changed  # a config file may have others
+        return summary.get("status") == "complete" and all(
+            kept(name, self.options.get(name)) for name in {*self.options, *map(str, more)} - FREE)
 
     def accuracy(self):
         """Returns the best accuracy of the evaluations during training and its step, or None."""
@@ -128,8 +129,8 @@ class Sweep:
                 self.wrong(key, f"is unknown. Use {', '.join(TOP)}; options belong into [options] or [sweep]")
             if not isinstance(value, kind) or isinstance(value, bool):
                 self.wrong(key, f"is not a {'table' if kind is dict else 'text' if kind is str else 'whole number'}")
-            if kind is int and value < (0 if key == "seed" else 1):
-                self.wrong(key, f"is {value}. Use a larger number")
+            if kind is int and key != "seed" and not 1 <= value <= MOST_RUNS:
+                self.wrong(key, f"is {value}. Use a number from 1 to {MOST_RUNS}")
         self.name = table.get("name", pathlib.Path(path).stem)
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.name):
             self.wrong("name", f"is {self.name!r}. Use letters, digits, dots, dashes and underscores")
@@ -147,9 +148,9 @@ class Sweep:
             self.wrong("sweep", "is missing. Add a table of options and their values, such as lr = [0.01, 0.1]")
         self.check_options()
         self.check_values()
-        count = math.prod(map(len, self.values.values())) if self.search == "grid" else table["runs"]
+        count = math.prod(map(len, self.values.values())) if self.search == "grid" else 0
         if count > MOST_RUNS:
-            self.wrong("sweep", f"has {count} runs, and the limit is {MOST_RUNS}. Use fewer values, or fewer random runs")
+            self.wrong("sweep", f"has {count} runs, and the limit is {MOST_RUNS}. Use fewer values, or search = \"random\"")
         self.runs = [self.run_of(choice) for choice in self.choices(table.get("runs"), table.get("seed", 1))]
 
     def wrong(self, key, text):
@@ -178,10 +179,8 @@ class Sweep:
             if isinstance(value, list):
                 if not value or any(isinstance(one, (list, dict)) for one in value):
                     self.wrong(key, "is not a list of values. Use at least one number or text, such as [0.01, 0.1]")
-                texts = [text_of(one) for one in value]
-                twice = [text for i, text in enumerate(texts) if text in texts[:i]]
-                if twice:
-                    self.wrong(key, f"contains {twice[0]} twice. Remove one of them")
+                if len(set(map(text_of, value))) < len(value):
+                    self.wrong(key, "contains a value twice. Remove one of them")
                 continue
             if not isinstance(value, dict):
                 self.wrong(key, "is one value. Use a list, or move it to [options]")
@@ -375,6 +374,7 @@ def batch_script(sweep, runs):
                "ntasks": sweep.ranks} | sweep.slurm
     lines = ["#!/bin/bash", f"# The runs of {sweep.path} as a job array, written by sweep_runs."]
     lines += [f"#SBATCH --{name}" + ("" if value is True else f"={value}") for name, value in options.items()]
+    lines = [plain(line) for line in lines]  # a line break would begin a command
     lines.append(f"export LOCKSTEP_PROGRAM={shlex.quote(sweep.program.name)} LOCKSTEP_BUILD={shlex.quote(str(sweep.program.parent))}")
     lines.append("case $SLURM_ARRAY_TASK_ID in")
     lines += [f"  {i}) set -- {shlex.join(run.words())} ;;" for i, run in enumerate(runs, 1)]

@@ -211,11 +211,11 @@ def main():
     except (OSError, ValueError) as error:
         sys.exit(f"plot_run.py: {error}. Name other files.")
     if test:
-        print(f"{arguments.picture}: {len(test['points'])} learning rates")
-    for rows in runs:
+        print(f"{arguments.runs[0]}: {len(test['points'])} learning rates")
+    for run, rows in zip(arguments.runs, runs):
         last = max((row["step"] for kind in ("train", "evaluation") for row in rows[kind]), default=0)
-        print(f"{arguments.picture}: {len(rows['train'])} training rows, {len(rows['evaluation'])} evaluations, "
-              f"up to step {last}")
+        print(f"{run}: {len(rows['train'])} training rows, {len(rows['evaluation'])} evaluations, up to step {last}")
+    print(f"written {arguments.picture}")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def print_arrays(path):
     if os.path.exists(path) and not os.path.isfile(path):
         raise OSError("not a regular file")  # opening a named pipe would wait for a writer
     with h5py.File(path, "r", locking=False) as file:
-        print({name: file.attrs[name] for name in ("step", "epoch", "seed")})
+        print(", ".join(f"{name} {file.attrs[name]}" for name in ("step", "epoch", "seed")))
         file.visititems(show)
     sys.stdout.flush()
 

@@ -77,6 +77,11 @@ sweep random.toml --print
 expect "the same seed has the same runs" cmp first out
 expect "5 of them differ" test "$(sort -u out | wc -l)" = 5
 
+# --- the script of a job array ---------------------------------------------------------------------------------------------
+write '[sweep]' 'lr = [1]' '[slurm]' 'comment = "a\ntouch owned"'
+sweep random.toml --slurm --print
+expect "a line break begins no command" test "$code-$(grep -c '^touch' out)" = 0-0
+
 # --- mistakes, with file and key -----------------------------------------------------------------------------------------
 wrong() {  # KEY LINES...
   write "${@:2}"
