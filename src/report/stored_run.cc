@@ -167,7 +167,7 @@ RunResults results_of(const StoredRun& run) {
   r.loss = or_else(evaluation.last("loss"), number(summary, {"result", "loss"}));
   r.test = or_else(number(summary, {"test", "top1"}), run.of("test").last("top1"));
   r.train_loss = train.last("loss");
-  r.step = or_else(number(summary, {"step"}), train.last("step"));
+  r.step = std::fmax(number(summary, {"step"}), train.last("step"));  // the other one of NaN
   r.steps = or_else(number(summary, {"steps"}), number(run.start, {"steps"}));
   r.seconds = or_else(number(summary, {"times", "seconds"}), elapsed);
   r.images_per_s = speed > 0                       ? speed

@@ -75,15 +75,19 @@ with browser.Browser() as page:
     page.run("document.querySelector('#results input').click()")
     assert page.run("view.charts.find((c) => c.spec.id === 'learning_rate').lines.length") == 1
 
+    assert not page.errors, page.errors
     # A page of hostile texts shows them, and runs none. It refreshes while its run is "running", and keeps its place.
     page.open(hostile)
     assert page.run("document.title") != "owned" and page.run("window.owned === undefined")
     assert page.run("document.getElementById('classes').textContent").count("</script><script>owned=1</script>") > 0
+    assert page.run("[!document.getElementById('machine'), !document.getElementById('options')]") == [True, False], "a damaged part"
     page.run("scrollTo(0, 300)")
     page.await_load(page.loaded + 1)
     assert page.run("document.getElementById('refresh').hidden") is False
     assert abs(page.run("scrollY") - 300) < 2, page.run("scrollY")
 
+    assert all("placement" in error for error in page.errors), page.errors  # the damaged part only
+    page.errors.clear()
     page.open(old)
     reasons = page.run("[...document.querySelectorAll('section')].filter((s) => s.querySelector('.reason')).map((s) => s.id)")
     assert {"classes", "memory", "commands", "machine"} <= set(reasons), reasons

@@ -85,15 +85,16 @@ import json
 text = "</script><script>owned=1</script>@TITLE@<img src=x onerror=owned=1>"
 for name in "summary.json", "evaluation.json":
     part = json.load(open("hostile/" + name))
-    part.update({"classes": [text] * 10} if name[0] == "e" else {"status": "running", "device": text, "command": text})
+    part.update({"classes": [text] * 10} if name[0] == "e" else {"status": "running", "device": text, "command": text, "placement": 5})
     json.dump(part, open("hostile/" + name, "w"))
 open("hostile/config.toml", "a").write(f'data="{text}"\n')
 PYTHON
 run "$build/report_runs" hostile
 expect "a page of hostile texts" test "$code" = 0
 
-sed -i 's/"status": "complete"/"status": "running"/' runs/two/summary.json
+sed -i 's/"status": "complete"/"status": "running"/; s/^  "step": 9/  "step": 0/' runs/two/summary.json  # killed
 run "$build/compare_runs" one two
+expect_line "the logged steps of a killed run" '^steps 12/12 9/9$'
 run python3 "$here/page.py" runs/one/report.html runs/one/metrics.jsonl runs/compare.html hostile/report.html old/report.html
 [[ $code != 77 || $failures != 0 ]] || skip "chromium is not installed (scripts/install_dependencies.sh --browser)"
 expect "the pages in a browser" test "$code" = 0

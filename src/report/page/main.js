@@ -31,7 +31,8 @@ function results() {
     ['last loss', true, (r) => short(r.loss)], ['test accuracy', true, (r) => percent(r.test)],
     ['training loss', true, (r) => short(r.train_loss)], ['steps', true, steps],
     ['time', true, (r) => duration(r.seconds)], ['images/s', true, (r) => short(r.images_per_s)],
-    ...other.filter((name) => name !== 'steps').map((name) => [`--${name}`, true, (_, run) => option(run, name) || '–'])
+    ...other.filter((name) => name !== 'steps')
+        .map((name) => [`--${name}`, true, (_, run) => option(run, name) || '–'])
   ];
   const shown = all.filter(([, , text]) => data.runs.some((run) => text(run.results, run) !== '–'));
   const rows = data.runs.map(
@@ -169,20 +170,19 @@ function main() {
     run.began = Math.min(
         ...Object.values(run.rows).flatMap((rows) => rows.columns.time || []).filter(known));
   heading();
-  if (comparison) {
-    results();
-    curves();
-    differences();
-  } else {
-    overview();
-    curves();
-    classes();
-    mistakes();
-    stepTime();
-    memory();
-    machine();
-    commands();
-    options();
+  const sections = comparison ?
+      [results, curves, differences] :
+      [overview, curves, classes, mistakes, stepTime, memory, machine, commands, options];
+  for (const draw of sections) {
+    try {
+      draw();
+    } catch (error) {  // the data are damaged; the other sections remain
+      byId('main').append(
+          reason(`A section is missing, because its data are damaged: ${error.message}.`));
+      setTimeout(() => {
+        throw error;
+      });
+    }
   }
   byId('footer').textContent = `Written by Lockstep ${data.version} at ${
       new Date(1000 * data.written).toLocaleString('sv')}. This page needs no network.`;
