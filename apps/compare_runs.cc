@@ -116,11 +116,14 @@ std::vector<Row> option_rows(const std::vector<StoredRun>& runs) {
 
 using Cells = std::vector<std::vector<std::string>>;
 
-/// Removes the rows that are the same in all runs. Returns a line with them; empty: there are none.
+/// Removes descriptions that are the same in all runs. Returns a line with them; empty: there are
+/// none.
 std::string in_all(Cells& rows) {
+  static const std::set<std::string> descriptions = {"status", "model", "at step", "steps"};
   std::string text;
   std::erase_if(rows, [&](const std::vector<std::string>& row) {
-    const bool same = std::all_of(row.begin() + 1, row.end(),
+    const bool same = descriptions.contains(row[0]) &&
+                      std::all_of(row.begin() + 1, row.end(),
                                   [&](const std::string& one) { return one == row[1]; });
     if (same) text += fmt::format("{} {} {}", text.empty() ? "all runs:" : ",", row[0], row[1]);
     return same;
