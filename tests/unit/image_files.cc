@@ -241,7 +241,8 @@ TEST(ImageFiles, DamagedFilesAreNamed) {
   std::vector<Bytes> files{bytes_of(kBmp), bytes_of(kGif), bytes_of(kWebp),
                            png_of(PNG_FORMAT_RGB, kPixels, 3, 2), jpeg_of(quarters(16), 16, 16)};
   for (const Bytes& whole : files) {
-    for (const std::size_t kept : {std::size_t{3}, std::size_t{14}, whole.size() / 2}) {
+    for (const std::size_t kept :
+         {std::size_t{3}, std::size_t{14}, whole.size() / 2, whole.size() - 14}) {
       const Bytes part(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(kept));
       EXPECT_THAT(error_of([&] { decode_image(part, "cat/x.jpg"); }),
                   testing::HasSubstr("cat/x.jpg"));
