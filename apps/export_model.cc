@@ -47,6 +47,9 @@ void check_output(const ExportOptions& o) {
   if (std::filesystem::exists(std::filesystem::symlink_status(o.file, none)))
     fail_usage("{} exists. Use another name.", o.file);
   require_replaceable(o.file);
+  const std::filesystem::path file = o.file;  // exports that were killed left its temporaries
+  remove_stale_temporaries(file.has_parent_path() ? file.parent_path() : ".",
+                           file.filename().string() + ".tmp-");
 }
 
 /// Mean and deviation for pixels from 0 to 1, as PyTorch's Normalize takes them.

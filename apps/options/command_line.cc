@@ -82,22 +82,37 @@ std::string bare(const std::string& name) {
              hint(rows, bare(shown.substr(0, shown.find('='))), "--"));
 }
 
+/// The next row that is no option; null: all have their values.
+OptionRow* row_without_name(OptionRows& rows) {
+  for (OptionRow& row : rows.all()) {
+    if (!row.name.starts_with('-') && (!row.given() || row.type == OptionRow::Type::list))
+      return &row;
+  }
+  return nullptr;
+}
+
 /// The row that `name` is an option of, or the next one that is no option.
 OptionRow& row_of(OptionRows& rows, const std::string& name, const std::string& word) {
   if (OptionRow* row = rows.find(name); row && name.starts_with("--")) return *row;
   if (name.size() > 1 && name.starts_with('-')) fail_unknown_option(rows, word);
-  for (OptionRow& row : rows.all()) {
-    if (!row.name.starts_with('-') && (!row.given() || row.type == OptionRow::Type::list))
-      return row;
-  }
+  if (OptionRow* row = row_without_name(rows)) return *row;
   fail_usage("\"{}\" is not understood. Options begin with --; pass --help to see them.",
              printable(word));
 }
 
+/// No option follows it, so that names of files may begin with a dash.
+constexpr std::string_view kEndOfOptions = "--";
+
 void read_words(OptionRows& rows, const std::vector<std::string>& words) {
+  bool options = true;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::size_t equals = words[i].starts_with('-') ? words[i].find('=') : std::string::npos;
-    OptionRow& row = row_of(rows, words[i].substr(0, equals), words[i]);
+    if (options && words[i] == kEndOfOptions && row_without_name(rows) != nullptr) {
+      options = false;
+      continue;
+    }
+    const bool dash = options && words[i].starts_with('-');
+    const std::size_t equals = dash ? words[i].find('=') : std::string::npos;
+    OptionRow& row = row_of(rows, options ? words[i].substr(0, equals) : "", words[i]);
     const bool list = row.type == OptionRow::Type::list, flag = row.type == OptionRow::Type::flag;
     std::string value = flag ? "true" : words[i];
     if (equals != std::string::npos) {
@@ -125,7 +140,7 @@ std::string help_on(OptionRows& rows, const ProgramText& program, const std::str
 /// The answer to a word that asks for text instead of a run; empty if there is none.
 std::string answer_to(OptionRows& rows, const ProgramText& program,
                       const std::vector<std::string>& words) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
+  for (std::size_t i = 0; i < words.size() && words[i] != kEndOfOptions; ++i) {
     const std::string& word = words[i];
     if (word.starts_with("--help=")) return help_on(rows, program, word.substr(7));
     if (word == "--help" || word == "-h") {

@@ -173,6 +173,10 @@ SampleFormat sample_format(const EvaluatedCheckpoint& checkpoint) {
   };
   require_text(checkpoint.images.format, "form of its samples");
   SampleFormat format = format_from(checkpoint.images.format);
+  require(format.shape().count() > 0,
+          "{} was trained on a data set without a form of its samples. Pass a SampleFormat to the "
+          "constructor of its Dataset.",
+          checkpoint.file);
   if (!is_normalised(format)) return format;
   require_text(checkpoint.images.normalisation, "normalisation of its images");
   format.standard = standard_from(checkpoint.images.normalisation, format.size.channels);

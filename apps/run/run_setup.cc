@@ -125,7 +125,8 @@ HostRanks host_ranks(const Comm& comm) {
           }};
 }
 
-RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape)
+RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape,
+                   const std::function<void()>& end_if_stopped)
     : world(world),
       options(options),
       entry(model_of(options.model)),
@@ -144,7 +145,10 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape)
     DataSource source = options.data.source(shape.seed);
     source.threads = placement.threads;
     source.host = host_ranks(comm);
-    source.host.progress = [this] { recorder.progress(); };
+    source.host.progress = [&] {
+      recorder.progress();
+      end_if_stopped();
+    };
     data = open_data(set, source);
     require_fit(entry, data.train->sample_shape());
     if (!options.model.network.empty()) require_shapes(entry, *data.train);

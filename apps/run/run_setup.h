@@ -25,8 +25,11 @@ inline constexpr double kSlowFiles = 600;
 /// before it. Thread: the computing one.
 class RunSetup {
  public:
-  /// Places the ranks and opens the data. `shape`.threads may be 0.
-  RunSetup(World& world, const Options& options, const RunShape& shape);
+  /// Places the ranks and opens the data. `shape`.threads may be 0. `end_if_stopped` is called for
+  /// each image file that is checked, by any thread. What it throws ends the check.
+  RunSetup(
+      World& world, const Options& options, const RunShape& shape,
+      const std::function<void()>& end_if_stopped = [] {});
 
   void plan_steps(const Position& start = {});
   /// `given`: outlives this; null: the device of the options.

@@ -191,12 +191,13 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   const Comm comm = world.comm();
   world.watchdog().set_timeout(options.ranks.timeout);
   const std::size_t base_memory = own_memory_bytes();
+  constexpr const char* kStopped =
+      "stopped on request before the first step. Nothing was saved; the same command begins again.";
   const LookForStop look_for_stop = [&] {
-    if (comm.max(stop_requested()) == 0) return;
-    throw AgreedError(
-        "stopped on request before the first step. Nothing was saved; the same command begins "
-        "again.",
-        kExitRequeue);
+    if (comm.max(stop_requested()) > 0) throw AgreedError(kStopped, kExitRequeue);
+  };
+  const auto end_if_stopped = [&] {
+    if (stop_requested()) throw Error(kStopped, kExitRequeue);
   };
   look_for_stop();
   if (options.summary) {
@@ -214,7 +215,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
     shape = resumed_shape(options, resumption, comm.size(), notes);
     if (folders) folders->name_run(resumption.run);
   });
-  RunSetup setup(world, options, shape);
+  RunSetup setup(world, options, shape, end_if_stopped);
   look_for_stop();
   plan_run_of(setup, resumption, notes);
   setup.choose_device(device);

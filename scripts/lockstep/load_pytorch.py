@@ -9,6 +9,8 @@ checkpoint:
 Needs torch and h5py:  pip install torch h5py
 """
 import argparse
+import io
+import os
 import warnings
 
 from lockstep import networks
@@ -37,6 +39,8 @@ def to_torch(arrays):
 def torchvision_network(name, side, state):
     """Returns torchvision's network for images of side x side pixels. It fails unless `state` has exactly its arrays."""
     import torchvision
+    if name not in torchvision.models.list_models():
+        raise SystemExit(f"torchvision has no network {name}. Omit --torchvision.")
     last = next(layer for layer in ("fc", "classifier.3", "classifier.2", "heads.head") if f"{layer}.weight" in state)
     options = {"image_size": side} if name == "vit_b_16" else {}
     model = torchvision.models.get_model(name, weights=None, num_classes=len(state[f"{last}.weight"]), **options)
@@ -88,19 +92,19 @@ def with_preprocessing(network, form, normalisation):
     return torch.nn.Sequential(Preprocessing(), network).eval() if form["kind"] != "words" else network
 
 
-def save_module(path, module, form):
-    """Writes a program that PyTorch loads without this file: torch.export's if `path` ends in .pt2, else TorchScript."""
+def save_module(file, module, form, exports):
+    """Writes a program that PyTorch loads without this script, by torch.export or as TorchScript."""
     import torch
     words = form["kind"] == "words"
     x = (torch.zeros(2, form["width"], dtype=torch.long) if words
          else torch.rand(2, form["channels"], form["height"], form["width"]))
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch.jit is deprecated, and sizes of images become constants
-        if path.endswith(".pt2"):
+        if exports:
             batch = torch.export.Dim("batch", min=1)
-            torch.export.save(torch.export.export(module, (x,), dynamic_shapes=({0: batch},)), path)
+            torch.export.save(torch.export.export(module, (x,), dynamic_shapes=({0: batch},)), file)
         else:
-            torch.jit.save(torch.jit.trace(module, x), path)
+            torch.jit.save(torch.jit.trace(module, x), file)
 
 
 def from_torch(state, layers):
@@ -207,6 +211,24 @@ def write_checkpoint(path, model, arrays):
         file.attrs["model"] = model
 
 
+def write(path, save):
+    """Writes the file that save(FILE) makes. It is complete or absent."""
+    made = io.BytesIO()
+    save(made)
+    beside = os.path.join(os.path.dirname(path), f"tmp-{os.getpid()}-{os.path.basename(path)}")
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError("it is not a regular file")
+        with open(beside, "xb") as file:
+            file.write(made.getbuffer())
+        os.replace(beside, path)
+    except OSError as error:
+        raise SystemExit(f"cannot write {path}: {networks.reason(error)}. Pass another file.") from None
+    finally:
+        if os.path.exists(beside):
+            os.remove(beside)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="a checkpoint, or with --to-checkpoint a state_dict")
@@ -224,14 +246,15 @@ def main():
         if not arguments.model:
             parser.error("--to-checkpoint needs --model. Pass the name of the model.")
         state = torch.load(arguments.file, map_location="cpu", weights_only=True)
-        write_checkpoint(arguments.to_checkpoint, arguments.model,
-                         from_torch(state, networks.layers_of(arguments.model)))
+        arrays = from_torch(state, networks.layers_of(arguments.model))
+        write(arguments.to_checkpoint, lambda file: write_checkpoint(file, arguments.model, arrays))
         return
     name, arrays = networks.read_checkpoint(arguments.file, arguments.weights)
     by_torchvision = arguments.torchvision or name in TORCHVISION
     if by_torchvision:
         networks.need("torchvision")
-    layers, state = None if by_torchvision else networks.layers_of(name), to_torch(arrays)
+    computes = arguments.check or arguments.save
+    layers, state = networks.layers_of(name) if computes and not by_torchvision else None, to_torch(arrays)
 
     def network(side):
         return torchvision_network(name, side, state) if by_torchvision else own_network(layers, state)
@@ -246,9 +269,10 @@ def main():
         networks.compare(arguments.check, answer, 1e-4 if by_torchvision else 1e-5)
     if arguments.save:
         form, normalisation = networks.read_preprocessing(arguments.file)
-        save_module(arguments.save, with_preprocessing(network(form["width"]), form, normalisation), form)
+        module = with_preprocessing(network(form["width"]), form, normalisation)
+        write(arguments.save, lambda file: save_module(file, module, form, arguments.save.endswith(".pt2")))
     if arguments.save_state:
-        torch.save(state, arguments.save_state)
+        write(arguments.save_state, lambda file: torch.save(state, file))
 
 
 if __name__ == "__main__":

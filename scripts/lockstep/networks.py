@@ -18,6 +18,7 @@ layers have no biases, and some have no gamma.
 
 import importlib.util
 import json
+import os
 
 PIXELS = ("rescale", 78.567490 / 255, 33.318421 / 255)
 RESPONSE = ("response", 4, 1.0, 0.001 / 9, 0.75)
@@ -133,7 +134,8 @@ NETWORKS = {"tutorial": tutorial, "deep_mnist": deep_mnist, "tower": tower, "ker
 
 def layers_of(model):
     if model not in NETWORKS:
-        raise SystemExit(f"{__file__} has no network {model}. Use one of: {', '.join(NETWORKS)}.")
+        raise SystemExit(f"this script does not know the network {model}. It knows {', '.join(NETWORKS)}. "
+                         "Use export_model, which writes every network as ONNX.")
     return NETWORKS[model]()
 
 
@@ -157,10 +159,27 @@ def add_weights_option(parser):
                         help="ema: the moving average; raw: the weights; auto (default): ema if the file contains it")
 
 
-def read_checkpoint(path, weights="auto"):
-    """Returns the model's name and the arrays of `weights` ("auto", "ema", "raw") by name. Prints which weights it read."""
+def reason(error):
+    """Returns the reason of an OSError on one line."""
+    return printable(os.strerror(error.errno) if error.errno else str(error).splitlines()[0])
+
+
+def open_file(path):
+    """Opens an HDF5 file for reading. Ends the program if that fails."""
     import h5py
-    with h5py.File(path, "r", locking=False) as file:
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError("it is not a regular file")  # opening a named pipe would wait for a writer
+        return h5py.File(path, "r", locking=False)
+    except OSError as error:
+        raise SystemExit(f"cannot read {path}: {reason(error)}. Pass a file, such as best.h5.") from None
+
+
+def read_checkpoint(path, weights="auto"):
+    """Returns the model's name and the arrays of `weights` ("auto", "ema", "raw") by name. Prints which weights it read.
+    The name of a network that --model FILE.toml described ends in .toml."""
+    import h5py
+    with open_file(path) as file:
         if weights == "auto":
             weights = "ema" if "ema" in file else "raw"
         if SECTIONS[weights] not in file:
@@ -173,13 +192,12 @@ def read_checkpoint(path, weights="auto"):
         arrays = {}
         file[SECTIONS[weights]].visititems(
             lambda name, item: arrays.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None)
-        return printable(as_text(file.attrs["model"])), arrays
+        return printable(as_text(file.attrs["model"])) + (".toml" if "network" in file.attrs else ""), arrays
 
 
 def read_preprocessing(path):
     """Returns the form of the samples (kind, height, width, channels) and the normalisation (mean, deviation), or None."""
-    import h5py
-    with h5py.File(path, "r", locking=False) as file:
+    with open_file(path) as file:
         if "sample_format" not in file.attrs:
             raise SystemExit(f"{path} does not contain the form of its samples. Continue its run to save it again.")
         form = json.loads(as_text(file.attrs["sample_format"]))
@@ -193,8 +211,7 @@ def as_text(attribute):
 
 def compare(path, answer, tolerance=1e-5):
     """Compares `answer`(samples) with the logits in `path`, which evaluate --logits wrote, in units of the largest logit."""
-    import h5py
-    with h5py.File(path, "r", locking=False) as file:
+    with open_file(path) as file:
         samples, logits = file["samples"][()], file["logits"][()]
     difference = abs(answer(samples) - logits).max() / max(1.0, abs(logits).max())
     print(f"{len(samples)} samples: logits differ by at most {difference:.2g} of the largest logit")

@@ -31,13 +31,12 @@ expect "they are configured" quietly cmake -S "$user" -B "$user/build" -DCMAKE_P
 expect "they are built" quietly cmake --build "$user/build"
 
 # The same for the component train.
-{ head -n 2 "$user/CMakeLists.txt"; example cmake 2; } >"$trainer/CMakeLists.txt"
+example cmake 2 >"$trainer/CMakeLists.txt"
 for name in small stripes; do
   number=$((number + 1))
   example cpp $number >"$trainer/$name.cc"
   expect "docs/library.md has the program train_$name" grep -q "\"train_$name\"" "$trainer/$name.cc"
 done
-printf 'add_executable(stripes stripes.cc)\ntarget_link_libraries(stripes lockstep::train)\n' >>"$trainer/CMakeLists.txt"
 expect "training programs are configured" quietly cmake -S "$trainer" -B "$trainer/build" -DCMAKE_PREFIX_PATH="$prefix"
 expect "training programs are built" quietly cmake --build "$trainer/build"
 
@@ -75,9 +74,11 @@ expect "and agree" test $? = 0
 
 cd "$folder" || exit 1
 learn() { run mpirun --oversubscribe -np 2 "$trainer/build/$1" "${@:2}" --no-run --threads 1 --global-batch 32 --eval-every 0; }
-learn stripes --steps 20
+learn stripes --steps 20 --checkpoint-dir "$folder/striped"
 expect "a data set of the user's own is trained on" test "$code" = 0
 expect_line "and learnt" 'step 20/20 accuracy 100%'
+run "$prefix/bin/export_model" "$folder/striped" "$folder/striped.onnx"
+expect_error "its samples have no form" 1 '^export_model: striped SampleFormat'
 learn small --dataset synthetic --steps 2
 expect "a model of the user's own is trained" test "$code" = 0
 learn small --dataset synthetic --model smal

@@ -67,5 +67,18 @@ with h5py.File(sys.argv[1]) as first, h5py.File(sys.argv[2]) as back:
     assert len(names) > 60 and all((first["parameters"][name][()] == back["parameters"][name][()]).all() for name in names)
 END
   train 1 --dataset hdf5 --data "$data/small" --model resnet20 --steps 1 --init "$folder/back.h5"
+  run "${entry#* }" "$scripts/load_pytorch.py" "$first" --save "$folder/none/x.pt"
+  expect_error "a folder that is missing" 1 'none/x.pt No.such.file'
+  run "${entry#* }" "$scripts/load_pytorch.py" "$folder/resnet20" --save "$folder/x.pt"
+  expect_error "a folder instead of a file" 1 'resnet20 regular.file'
+
+  # A file of layers is another network than the model of its name.
+  printf '%s\n' 'sample = [24, 24, 3]' 'layers = [{type = "dense", features = "$classes"}]' >"$folder/resnet20.toml"
+  train 1 --model "$folder/resnet20.toml" --steps 1 --checkpoint-dir "$folder/own"
+  own=$(step_file "$folder/own" 1)
+  run "${entry#* }" "$scripts/load_pytorch.py" "$own" --save "$folder/x.pt"
+  expect_error "a file of layers" 1 'resnet20.toml export_model'
+  run "${entry#* }" "$scripts/load_pytorch.py" "$own" --save-state "$folder/own.pt"
+  expect "its state_dict" test "$code:$(find "$folder" -name 'x.pt*' -o -name 'tmp-*')" = 0:
 done
 finish

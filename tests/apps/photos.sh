@@ -64,6 +64,9 @@ expect "names on standard input" grep -q '2.bmp: red' "$folder/out"
 cp "$photos/val/red/2.bmp" "$folder/two"$'\n'"lines.bmp"
 ranks 1 classify "$folder/whole" "$folder" --top 1
 expect "a name with a line end" grep -q 'two?lines.bmp: red' "$folder/out"
+cp "$photos/val/red/2.bmp" "$folder/--dash.bmp"
+run env -C "$folder" "$build/classify" whole --top 1 -- --dash.bmp
+expect "a name with a dash" grep -q '^--dash.bmp: red' "$folder/out"
 echo "no image" >"$folder/bad.jpg"
 ranks 1 classify "$folder/whole" "$folder/bad.jpg" "$photos/val/red/3.bmp"
 expect "a damaged file fails" test "$code" = 1

@@ -45,4 +45,26 @@ expect_early_end() {
 }
 expect_early_end USR1 1
 expect_early_end TERM 0
+
+# While images are checked: a thousand black ones of 4096 x 4096 pixels take longer than the limit.
+python3 - "$folder/photos" <<'PYTHON'
+import os, struct, sys, zlib
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+first = f"{sys.argv[1]}/a/0.png"
+for i in range(1000):
+    os.makedirs(f"{sys.argv[1]}/{'ab'[i % 2]}", exist_ok=True)
+    if i > 0:
+        os.link(first, f"{sys.argv[1]}/{'ab'[i % 2]}/{i}.png")
+    else:
+        pixels = zlib.compress(bytes((1 + 3 * 4096) * 4096))
+        open(first, "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 4096, 4096, 8, 2, 0, 0, 0))
+                                + chunk(b"IDAT", pixels) + chunk(b"IEND", b""))
+PYTHON
+checks_images() { find "/proc/$(pid_of_rank 0)/fd" -lname '*.png' 2>/dev/null | grep -q .; }
+launch 2 train_images --no-run --data "$folder/photos" --image-size 8 --validation 0.5 --check-images decode --threads 1
+await 30 checks_images
+kill -USR1 "$(children "$launcher")"
+collect
+expect_error "SIGUSR1 while images are checked" 75 'train_images: stopped first.step'
 finish

@@ -37,6 +37,10 @@ constexpr std::string_view kWebp =
     "5249464642000000574542505650384c360000002f024000002f40906db341dcebfe32d32093b6c95fff76666d64d2"
     "36ad87fdf3afb2f31f68e491acfb06040294b1e2816d22fa1fe305";
 
+constexpr std::string_view kPng16 =  // without a note of its gamma
+    "89504e470d0a1a0a0000000d494844520000000300000002100200000042862d0e0000001e4944415478da63f8ff9f"
+    "010c90682e2e111139b9132752528c8cfe830100e2ac0f29406331920000000049454e44ae426082";
+
 Bytes png_of(int format, const Bytes& pixels, int width, int height) {
   png_image png{};
   png.version = PNG_IMAGE_VERSION;
@@ -117,8 +121,8 @@ void expect_near(const Image& image, std::int64_t y, std::int64_t x, const std::
 }
 
 TEST(ImageFiles, LosslessFormatsKeepEveryPixel) {
-  for (const Bytes& file :
-       {bytes_of(kBmp), bytes_of(kGif), bytes_of(kWebp), png_of(PNG_FORMAT_RGB, kPixels, 3, 2)}) {
+  for (const Bytes& file : {bytes_of(kBmp), bytes_of(kGif), bytes_of(kWebp), bytes_of(kPng16),
+                            png_of(PNG_FORMAT_RGB, kPixels, 3, 2)}) {
     EXPECT_TRUE(is_image(file));
     const Image image = decode_image(file, "a");
     EXPECT_EQ(image.size, (ImageSize{2, 3, 3}));
@@ -241,7 +245,8 @@ TEST(ImageFiles, DamagedFilesAreNamed) {
   std::vector<Bytes> files{bytes_of(kBmp), bytes_of(kGif), bytes_of(kWebp),
                            png_of(PNG_FORMAT_RGB, kPixels, 3, 2), jpeg_of(quarters(16), 16, 16)};
   for (const Bytes& whole : files) {
-    for (const std::size_t kept : {std::size_t{3}, std::size_t{14}, whole.size() / 2}) {
+    for (const std::size_t kept :
+         {std::size_t{3}, std::size_t{14}, whole.size() / 2, whole.size() - 14}) {
       const Bytes part(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(kept));
       EXPECT_THAT(error_of([&] { decode_image(part, "cat/x.jpg"); }),
                   testing::HasSubstr("cat/x.jpg"));

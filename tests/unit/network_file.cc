@@ -155,6 +155,10 @@ TEST(NetworkFile, ErrorsNameTheLine) {
   }
   EXPECT_TRUE(mentions(refusal("sample = [8, 8, 3]\n"), {"mine.toml:", "layers"}));
   EXPECT_TRUE(mentions(refusal("sample = [8, 8]\nlayers = 1\n"), {"mine.toml:1", "sample"}));
+  EXPECT_TRUE(mentions(refusal("sample = [16384, 16384, 3]\nlayers = [\n"
+                               "{type = \"convolution\", filters = 1000, kernel = 3}]",
+                               {1, 16384, 16384, 3}),
+                       {"mine.toml:3", "too large"}));
   EXPECT_TRUE(mentions(refusal("sample = [300]\nlayers = [\n{type = \"flatten\"}]", {1, 300}),
                        {"mine.toml:3", "embedding"}));
   EXPECT_TRUE(mentions(refusal("sample = [8, 8, 3]\nlayers = [\n{type = \"flatten\"}]"),

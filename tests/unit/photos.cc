@@ -13,6 +13,7 @@
 #include "src/data/loader.h"
 #include "src/data/sets/images.h"
 #include "src/data/standard.h"
+#include "src/data/validation.h"
 #include "tests/support/files.h"
 
 // HDF5 itself loses some memory when a header is damaged; handles that stay open would be
@@ -157,6 +158,17 @@ TEST_F(Photos, OfOneFolderAreDividedByTheirNames) {
   EXPECT_EQ(pair.identity, again.identity);
   one.validation = 0.5;
   EXPECT_GT(open_folder(one).validation->size(), pair.validation->size());
+  int number = 0;
+  const auto name = [&] { return "emu/" + std::to_string(number) + ".png"; };
+  while (number_of(name()) < 0.5) ++number;
+  write_picture(at("train/" + name()), 8, 8, 1);
+  EXPECT_THAT(open_folder(one).notes.at(0), HasSubstr("emu"));
+  fs::remove(at("train/" + name()));
+  while (number_of(name()) >= 0.5) ++number;
+  write_picture(at("train/" + name()), 8, 8, 1);
+  EXPECT_THAT(refusal(one), HasSubstr("train/emu contains no images for training"));
+  one.validation = 1e-9;
+  EXPECT_THAT(refusal(one), HasSubstr("takes none"));
 }
 
 TEST_F(Photos, MayHaveAllThreeParts) {

@@ -48,13 +48,36 @@ T unpacked(const std::string& text) {
   return nlohmann::json::from_cbor(text).get<T>();
 }
 
-void require_all_classes(const LabelledFiles& files, const std::vector<std::string>& classes) {
+std::vector<std::string> classes_without(const LabelledFiles& files,
+                                         const std::vector<std::string>& classes) {
   std::vector<bool> used(classes.size());
   for (const std::int32_t label : files.labels) used[label] = true;
-  const auto empty = std::find(used.begin(), used.end(), false);
-  require(empty == used.end(),
-          "{} contains no images of this part. Add images, or move the class to another folder.",
-          files.folder + "/" + (empty == used.end() ? "" : classes[empty - used.begin()]));
+  std::vector<std::string> empty;
+  for (std::size_t i = 0; i < classes.size(); ++i)
+    if (!used[i]) empty.push_back(classes[i]);
+  return empty;
+}
+
+/// Each part needs images of each class, but few images may give none to `share` of them.
+void require_all_classes(ImageIndex& index, double share) {
+  const LabelledFiles& validation = index.parts[kValidation];
+  const bool divided = share > 0 && !validation.folder.empty();
+  require(!divided || validation.size() > 0,
+          "--validation {:g} takes none of {} training images. Pass a larger share.", share,
+          index.parts[kTrain].size());
+  for (const LabelledFiles& part : index.parts) {
+    if (part.folder.empty()) continue;
+    const std::vector<std::string> empty = classes_without(part, index.classes);
+    if (empty.empty()) continue;
+    if (divided && &part == &validation) {
+      index.notes.push_back(fmt::format("the validation set has no images of {}", listed(empty)));
+      continue;
+    }
+    const bool rest = divided && &part == &index.parts[kTrain];
+    fail("{}/{} contains no images{}. Add images{}, or move the class to another folder.",
+         part.folder, empty[0], rest ? " for training" : "",
+         rest ? ", pass a smaller --validation" : "");
+  }
 }
 
 /// The image files of all classes; `others` counts the other files.
@@ -217,8 +240,7 @@ ImageIndex find(const DataSource& source, const Read& read) {
     index.notes.push_back(text + ". They are left out.");
     remove(damage, index);
   }
-  for (const LabelledFiles& part : index.parts)
-    if (!part.folder.empty()) require_all_classes(part, index.classes);
+  require_all_classes(index, source.validation);
   return index;
 }
 

@@ -1,5 +1,7 @@
 // BMP and GIF by stb_image, which is a single header.
+#include <cstdint>
 #include <memory>
+#include <span>
 
 #include "src/data/image/formats.h"
 
@@ -22,6 +24,48 @@ namespace lockstep {
 
 #ifdef LOCKSTEP_STB
 
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+
+/// Little-endian. Bytes after the end count as 0.
+std::int64_t number_at(Bytes file, std::size_t at, int bytes) {
+  std::int64_t value = 0;
+  for (int i = 0; i < bytes; ++i)
+    value |= at + i < file.size() ? std::int64_t{file[at + i]} << 8 * i : 0;
+  return value;
+}
+
+/// Whether the pixels of a BMP file are complete. They are not compressed, because stb_image reads
+/// no others.
+bool is_whole_bmp(Bytes file, const ImageSize& size) {
+  constexpr std::int64_t kOldHeader = 12;  // its bytes; it has shorter numbers
+  const std::int64_t begin = number_at(file, 10, 4);
+  const std::int64_t bits = number_at(file, number_at(file, 14, 4) == kOldHeader ? 24 : 28, 2);
+  const std::int64_t row = size.width * bits, stride = (row + 31) / 32 * 4;
+  return begin + (size.height - 1) * stride + (row + 7) / 8 <= std::ssize(file);
+}
+
+/// Whether the first frame of a GIF file is complete: its last block of data is empty.
+bool has_whole_frame(Bytes file) {
+  constexpr std::size_t kHeader = 13, kFrameHeader = 10;
+  const auto colours = [&](std::size_t flags) -> std::size_t {  // bytes of the table of colours
+    const std::int64_t value = number_at(file, flags, 1);
+    return (value & 0x80) != 0 ? std::size_t{6} << (value & 7) : 0;
+  };
+  std::size_t at = kHeader + colours(10);
+  while (at < file.size()) {
+    const bool frame = file[at] == ',';
+    at += frame ? kFrameHeader + colours(at + kFrameHeader - 1) + 1 : 2;
+    while (number_at(file, at, 1) > 0) at += 1 + number_at(file, at, 1);
+    ++at;
+    if (frame) return at <= file.size();
+  }
+  return false;
+}
+
+}  // namespace
+
 ImageSize other_size(const EncodedImage& file) {
   int width = 0, height = 0, channels = 0;
   const int bytes = static_cast<int>(file.bytes.size());
@@ -32,7 +76,10 @@ ImageSize other_size(const EncodedImage& file) {
 }
 
 Image decode_other(const EncodedImage& file) {
-  other_size(file);
+  const ImageSize size = other_size(file);
+  // stb_image would replace missing pixels by others.
+  if (file.bytes[0] == 'B' ? !is_whole_bmp(file.bytes, size) : !has_whole_frame(file.bytes))
+    fail_image(file.name, "it is truncated");
   int width = 0, height = 0, channels = 0;
   const int bytes = static_cast<int>(file.bytes.size());
   const std::unique_ptr<stbi_uc, void (*)(void*)> rgba(

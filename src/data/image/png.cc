@@ -45,6 +45,7 @@ Image decode_png(const EncodedImage& file) {
   PngReader reader(file);
   png_image& png = reader.png;
   png.format = PNG_FORMAT_RGB;
+  png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // as most programs write and read 16 bits
   Image image{reader.size(), {}};
   image.pixels.resize(image.size.count());
   const png_color white{255, 255, 255};  // behind transparent parts
