@@ -124,7 +124,7 @@ void RunRecordFiles::begin() {
       before.at("times").at("began").get_to(began_);
       before.at("times").at("seconds").get_to(seconds_before_);
     }
-  } catch (const nlohmann::json::exception&) {  // there is none, or another program wrote it
+  } catch (const std::exception&) {  // there is none, it is a folder, or another program wrote it
   }
   const ScheduleOptions& s = options_.schedule;
   std::string text = fmt::format("# All options of this run; --config reads them.\n# {}\n{}",
@@ -181,7 +181,7 @@ std::optional<RecordedShape> recorded_shape(const std::filesystem::path& folder)
   try {
     const auto summary = nlohmann::json::parse(in);
     return RecordedShape{summary.at("global_batch"), summary.at("shards")};
-  } catch (const nlohmann::json::exception&) {
+  } catch (const std::exception&) {
     return {};
   }
 }

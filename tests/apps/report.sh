@@ -64,6 +64,11 @@ cp mine.html runs/two/report.html
 kept 1 --run two --steps 9 --eval-every 0 --lr 0.05
 expect "one warning" test "$(grep -c 'report\.html' err)-$(cat runs/two/report.html)" = 1-mine
 rm runs/two/report.html
+cp -r runs/two runs/three
+rm runs/three/summary.json
+mkdir runs/three/summary.json
+kept 1 --run three --steps 10 --eval-every 0 --lr 0.05
+expect "a summary.json that is a folder" grep -q 'warning: runs/three/summary\.json' err
 
 # --- other runs ----------------------------------------------------------------------------------------------------------
 mkdir old hostile
