@@ -184,7 +184,7 @@ def range_test(path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, its metrics.jsonl, or a file of --find-lr")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, name in runs/, metrics.jsonl, file of --find-lr")
     parser.add_argument("picture", help="output file: .png, .svg or .pdf")
     parser.add_argument("--title", default="", help="title of the plot (default: none)")
     parser.add_argument("--no-speed", action="store_true", help="no plot of images/s")
@@ -196,7 +196,8 @@ def main():
                  "/usr/bin/python3, or pip install matplotlib.")
     matplotlib.use("Agg")  # no window, no display
     from matplotlib import pyplot
-    paths = [os.path.join(path, "metrics.jsonl") if os.path.isdir(path) else path for path in arguments.runs]
+    folders = [path if os.path.exists(path) else os.path.join("runs", path) for path in arguments.runs]
+    paths = [os.path.join(path, "metrics.jsonl") if os.path.isdir(path) else path for path in folders]
     speed, title = not arguments.no_speed, arguments.title
     try:
         test = range_test(paths[0]) if len(paths) == 1 else None

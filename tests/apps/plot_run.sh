@@ -55,7 +55,9 @@ for lr in 0.1 0.2; do
   mkdir "$lr"
   { echo '{"kind":"run","step":0,"options":{"lr":'$lr',"model":"keras"}}'; cat metrics.jsonl; } >$lr/metrics.jsonl
 done
-[ "$("$python" "$script" 0.1 0.2/metrics.jsonl both.svg | grep -c 'up to step 50')" = 2 ]
+mkdir -p runs/rates
+mv 0.1 runs/rates
+[ "$("$python" "$script" rates/0.1 0.2/metrics.jsonl both.svg | grep -c 'up to step 50')" = 2 ]
 for label in 'lr 0.1' 'lr 0.2'; do grep -qF ">$label<" both.svg || { echo "no $label in the legend"; exit 1; }; done
 ! grep -q keras both.svg || { echo "an option that does not differ is in the legend"; exit 1; }
 echo '{"kind":"find-lr","suggested":0.05,"points":[{"lr":0.01,"loss":2,"smoothed":2},{"lr":1,"loss":"nan","smoothed":"nan"}]}' >rates.json
