@@ -204,6 +204,9 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   const auto warn = [](const std::string& warning) {
     std::fputs(fmt::format("evaluate: {}\n", warning).c_str(), stderr);
   };
+  agree(comm, [&] {
+    if (comm.rank() == 0 && !o.logits.empty()) require_replaceable(o.logits);
+  });
   CheckpointFolder folder(o.checkpoint, warn);
   for (;;) {
     std::unique_ptr<Checkpoint> checkpoint;  // rank 0's

@@ -117,8 +117,10 @@ class ConvolutionLayer : public AffineLayer {
                      {"groups", groups},
                      {"relu", relu_}};
     const Shape out = like(in, spec.output()), weights = spec.weights();
-    for (int axis = 0; axis < out.rank(); ++axis) {
-      if (out[axis] < 1) throw Error(name + " has a larger window than its input, " + in.text());
+    for (const int axis : {1, 2}) {
+      if (axis == 1 && one_dimensional_) continue;
+      if (spec.input.x[axis] + 2 * spec.pad <= reach)
+        throw Error(name + " has a larger window than its input, " + in.text());
     }
     finish_setup(
         setup, like(in, weights), [&] { return setup.device.convolution(spec); }, out);
