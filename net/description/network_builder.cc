@@ -10,6 +10,8 @@
 #include "src/base/table.h"
 #include "src/base/text.h"
 
+void fail_toml_assertion() { throw TomlAssertion(); }
+
 namespace lockstep {
 namespace {
 

@@ -4,6 +4,10 @@
 
 #define TOML_HEADER_ONLY 1
 #define TOML_ENABLE_FORMATTERS 0
+// toml++ asserts what some mistakes break, such as "[}". A TomlAssertion does not end the program.
+struct TomlAssertion {};
+[[noreturn]] void fail_toml_assertion();
+#define TOML_ASSERT(expression) ((expression) ? void() : fail_toml_assertion())
 #include <toml++/toml.h>
 
 #include <map>

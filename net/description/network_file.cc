@@ -26,9 +26,27 @@ struct NetworkFile {
   bool words = false;
 };
 
+/// The first line up to which toml++ meets a TomlAssertion, which does not name it.
+int line_of_assertion(std::string_view text) {
+  int line = 1;
+  for (std::size_t end = text.find('\n'); end != text.npos; end = text.find('\n', end + 1)) {
+    try {
+      static_cast<void>(toml::parse(text.substr(0, end)));
+    } catch (const toml::parse_error&) {  // the rest may be missing
+    } catch (const TomlAssertion&) {
+      break;
+    }
+    ++line;
+  }
+  return line;
+}
+
 toml::table parse(const std::string& text, const std::string& file) {
   try {
     return toml::parse(std::string_view(text), std::string_view(file));
+  } catch (const TomlAssertion&) {
+    fail_usage("{}:{}: TOML: a bracket or sign is not allowed here. Correct the line.", file,
+               line_of_assertion(text));
   } catch (const toml::parse_error& error) {
     fail_usage("{}:{}: TOML: {}. Correct the line.", file, error.source().begin.line,
                one_line(std::string(error.description())));

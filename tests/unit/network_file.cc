@@ -137,6 +137,7 @@ TEST(NetworkFile, ErrorsNameTheLine) {
       {"{type = \"relu\"}", 5, {"dense", "layer"}, "[block.dense]\ntype = \"relu\"\n"},
       {"{type = \"relu\"}", 5, {"layer", "did you mean layers?"}, "layer = 3\n"},
       {"{type = \"relu\"", 3, {"TOML"}},
+      {"{type = \"relu\"},\n}", 4, {"TOML"}},
       {"{type = \"max_pool\", kernel = 2},\n{type = \"attention\", heads = 5}",
        4,
        {"attention", "heads", "1x4x4x3"}},
