@@ -421,7 +421,7 @@ def main():
         local.train(runs)
         compare(sweep, local.ended)
         if local.failed:
-            names = ", ".join(run.name for run in local.failed)
+            names = ", ".join(run.name for run in sweep.runs if run in local.failed)
             fail(f"{len(local.failed)} of {len(sweep.runs)} runs failed: {names}. Their output is in runs/{sweep.name}/*.log.", 1)
 
 

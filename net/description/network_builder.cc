@@ -45,7 +45,8 @@ NetworkValue value_of(const toml::node& node, NetworkScope& scope, const std::st
   if (const auto number = node.value_exact<double>()) return *number;
   if (const auto flag = node.value_exact<bool>()) return *flag;
   const auto text = node.value_exact<std::string>();
-  if (!text) fail_here("this is a date, a time, a list or a table. Write a number, a text, true or false.");
+  if (!text)
+    fail_here("this is a date, a time, a list or a table. Write a number, a text, true or false.");
   std::string result;
   for (std::size_t at = 0; at < text->size();) {
     if ((*text)[at] != '$') {
