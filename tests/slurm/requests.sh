@@ -55,6 +55,7 @@ echo up
 while :; do sleep 0.1; done
 END
 program tells <<'END'
+[[ $1 != --help ]] || { echo "--$2"; exit; }
 echo "told: $*"
 END
 
