@@ -25,19 +25,21 @@ bool of_other_classes(Shape a, Shape b) {
 std::string line_of_new_layer(const Parameter& parameter) {
   return fmt::format(
       "{} and the rest of its layer begin with random weights, because the file has "
-      "another number of classes",
+      "other classes",
       parameter.name);
 }
 
 std::vector<std::string> load_checkpoint(const std::filesystem::path& file, const Layout& layout,
-                                         float* parameters) {
+                                         float* parameters, bool other_classes) {
   const Section weights{.name = "parameters", .arena = parameters};
   const Checkpoint checkpoint(file);
   checkpoint.verify();
   const int last = layout.parameters.front().layer;
   for (const Parameter& parameter : layout.parameters) {
     const std::optional<Shape> there = checkpoint.shape(weights, parameter);
-    if (parameter.layer != last || !there || !of_other_classes(*there, parameter.shape)) continue;
+    if (parameter.layer != last || !there) continue;
+    if (!of_other_classes(*there, parameter.shape) && !(other_classes && *there == parameter.shape))
+      continue;
     checkpoint.load(layout, {weights}, last);
     return {line_of_new_layer(parameter)};
   }
@@ -120,7 +122,7 @@ std::vector<std::string> unused_tensors(const SafetensorsReader& reader, const M
 }
 
 Matches match(const SafetensorsReader& reader, const std::filesystem::path& file,
-              const Layout& layout) {
+              const Layout& layout, bool other_classes) {
   const int last = layout.parameters.front().layer;
   Matches matches{naming_of(reader, layout), {}, {}};
   std::vector<std::string> fresh;
@@ -128,7 +130,7 @@ Matches match(const SafetensorsReader& reader, const std::filesystem::path& file
     const std::string name = matches.naming.of(parameter);
     const auto found = reader.tensors().find(name);
     std::vector<std::int64_t> wanted = pytorch_shape(parameter);
-    if (found != reader.tensors().end() &&
+    if (found != reader.tensors().end() && !(other_classes && parameter.layer == last) &&
         without_ones(found->second.shape) == without_ones(wanted)) {
       matches.pairs.emplace_back(&parameter, name);
       continue;
@@ -162,9 +164,9 @@ Matches match(const SafetensorsReader& reader, const std::filesystem::path& file
 }
 
 std::vector<std::string> load_safetensors(const std::filesystem::path& file, const Layout& layout,
-                                          float* parameters) {
+                                          float* parameters, bool other_classes) {
   const SafetensorsReader reader(file);
-  const Matches matches = match(reader, file, layout);
+  const Matches matches = match(reader, file, layout, other_classes);
   std::vector<float> loaded(parameters, parameters + layout.count);
   for (const auto& [parameter, name] : matches.pairs)
     from_pytorch(*parameter, reader.read(name), &loaded[parameter->range.begin]);
@@ -178,14 +180,22 @@ std::vector<std::string> load_safetensors(const std::filesystem::path& file, con
 
 CheckpointMetadata initial_metadata(const std::filesystem::path& file) {
   if (!is_safetensors(file)) return read_metadata(file);
-  SafetensorsReader reader(file);  // throws early
-  return {};
+  const SafetensorsReader reader(file);
+  CheckpointMetadata metadata;
+  metadata.texts["model"] = printable(reader.metadata("model"));
+  std::string& classes = metadata.texts["class_names"];
+  for (const std::string& name : reader.metadata_list("class_names")) {
+    if (!classes.empty()) classes += '\n';
+    classes += printable(name);
+  }
+  return metadata;
 }
 
 std::vector<std::string> load_initial_weights(const std::filesystem::path& file,
-                                              const Layout& layout, float* parameters) {
-  return is_safetensors(file) ? load_safetensors(file, layout, parameters)
-                              : load_checkpoint(file, layout, parameters);
+                                              const Layout& layout, float* parameters,
+                                              bool other_classes) {
+  return is_safetensors(file) ? load_safetensors(file, layout, parameters, other_classes)
+                              : load_checkpoint(file, layout, parameters, other_classes);
 }
 
 }  // namespace lockstep

@@ -94,13 +94,11 @@ std::string other_classes(const std::vector<std::string>& before,
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-/// For weights of --init: the model fits, but its last layer may be of other classes.
+/// Adds to `notes` if the weights of --init are of other classes.
 void compare_classes(const Options& options, const CheckpointMetadata& initial,
                      const DatasetPair& data, std::vector<std::string>& notes) {
   const std::vector<std::string> before = lines_of(text_of(initial, kClassNames));
-  if (before.empty() || before == data.class_names ||
-      text_of(initial, "model") != options.model.name)
-    return;
+  if (!has_other_classes(options, initial, data)) return;
   const std::string difference = other_classes(before, data.class_names);
   notes.push_back(fmt::format("{} was trained on other classes: {}", options.model.init,
                               difference.empty() ? "their order differs" : difference));
@@ -116,6 +114,13 @@ std::string normalisation_of(const Dataset& data) {
 }
 
 }  // namespace
+
+bool has_other_classes(const Options& options, const CheckpointMetadata& initial,
+                       const DatasetPair& data) {
+  const std::vector<std::string> before = lines_of(text_of(initial, kClassNames));
+  return !before.empty() && before != data.class_names &&
+         text_of(initial, "model") == options.model.name;
+}
 
 Provenance provenance(const Comm& comm, const Options& options, const RunPlan& plan,
                       const Device& device, const DatasetPair& data, const TrainingStep& step) {

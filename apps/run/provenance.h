@@ -68,9 +68,13 @@ void require_same_data(const Options& options, const Resumption& resumption,
 /// no whole images. Throws Error that names `file`.
 void normalise(Dataset& data, const std::string& text, const std::string& file);
 
+/// Whether the weights of --init name other classes than `data`, or the same in another order.
+bool has_other_classes(const Options& options, const CheckpointMetadata& initial,
+                       const DatasetPair& data);
+
 /// Before training: normalises both sets as the checkpoint of the resume did, or the weights of
-/// --init. Throws Error if these weights have another number of classes. Adds to `notes` if the
-/// weights of --init come from other classes, or from images with another normalisation.
+/// --init. Adds to `notes` if the weights of --init come from other classes, or from images with
+/// another normalisation.
 void follow_checkpoint(const Options& options, const Resumption& resumption, DatasetPair& data,
                        std::vector<std::string>& notes);
 

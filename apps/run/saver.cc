@@ -75,14 +75,15 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   return progress;
 }
 
-void Saver::begin(std::vector<std::string>& notes) {
+void Saver::begin(bool other_classes, std::vector<std::string>& notes) {
   setup_.recorder.phase("looking at the data", kSlowFiles);
   const std::string& init = setup_.options.model.init;
   const std::vector<Section> sections = step_.sections();
   if (!init.empty()) {
     agree(setup_.comm, [&] {
       if (setup_.comm.rank() != 0) return;
-      for (std::string& line : load_initial_weights(init, step_.layout(), sections.front().arena))
+      for (std::string& line :
+           load_initial_weights(init, step_.layout(), sections.front().arena, other_classes))
         notes.push_back(std::move(line));
     });
     copy_to_all_ranks(setup_.comm, init, step_.layout(), {sections.front()});

@@ -25,9 +25,10 @@ class Saver {
 
   /// Loads the state of the checkpoint. Returns its progress; `notes` gains a line about residuals.
   RunProgress restore(const Resumption& resumption, std::vector<std::string>& notes);
-  /// A new run: its weights are those of --init, or prepared from the data, or random. `notes`
-  /// gains lines about --init on rank 0.
-  void begin(std::vector<std::string>& notes);
+  /// A new run: its weights are those of --init, or prepared from the data, or random. With
+  /// `other_classes` the last layer is not that of --init. `notes` gains lines about --init on
+  /// rank 0.
+  void begin(bool other_classes, std::vector<std::string>& notes);
 
   const Provenance& provenance() const { return provenance_; }  ///< local
   /// Local. The time since the last checkpoint asks for another; only on rank 0.

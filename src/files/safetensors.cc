@@ -102,13 +102,33 @@ SafetensorsReader::SafetensorsReader(std::filesystem::path file) : file_(std::mo
                                                       nullptr, /*allow_exceptions=*/false);
   if (!header.is_object()) damaged(file_, "its header is no JSON object");
   for (const auto& [name, entry] : header.items()) {
-    if (name == "__metadata__") continue;
+    if (name == "__metadata__") {
+      for (const auto& [key, value] : entry.items())
+        if (value.is_string()) metadata_[key] = value.get<std::string>();
+      continue;
+    }
     try {
       tensors_[name] = tensor_of(entry, sizeof length + length, size);
     } catch (const std::exception& wrong) {
       damaged(file_, fmt::format("tensor {}: {}", name, wrong.what()));
     }
   }
+}
+
+std::string SafetensorsReader::metadata(const std::string& name) const {
+  const auto found = metadata_.find(name);
+  return found == metadata_.end() ? "" : found->second;
+}
+
+std::vector<std::string> SafetensorsReader::metadata_list(const std::string& name) const {
+  const auto list = nlohmann::json::parse(metadata(name), nullptr, /*allow_exceptions=*/false);
+  std::vector<std::string> texts;
+  if (!list.is_array()) return texts;
+  for (const auto& entry : list) {
+    if (!entry.is_string()) return {};
+    texts.push_back(entry.get<std::string>());
+  }
+  return texts;
 }
 
 std::vector<float> SafetensorsReader::read(const std::string& name) const {

@@ -25,6 +25,10 @@ class SafetensorsReader {
 
   /// By name.
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }
+  /// A text of the header's __metadata__; empty if there is none.
+  std::string metadata(const std::string& name) const;
+  /// The texts of such a text that is a JSON list; empty if it is none.
+  std::vector<std::string> metadata_list(const std::string& name) const;
   /// The numbers of a tensor of type F64, F32, F16 or BF16, in row-major order. Throws Error for
   /// other types.
   std::vector<float> read(const std::string& name) const;
@@ -32,6 +36,7 @@ class SafetensorsReader {
  private:
   std::filesystem::path file_;
   std::map<std::string, Tensor> tensors_;
+  std::map<std::string, std::string> metadata_;
 };
 
 }  // namespace lockstep

@@ -144,6 +144,30 @@ TEST_F(InitialWeights, OtherClassesBeginANewLastLayer) {
   }
 }
 
+TEST_F(InitialWeights, ALastLayerOfOtherClassesIsNotTaken) {
+  ModuleFile(layout_, values_).write(file_);
+  std::vector<float> loaded(layout_.count, 5);
+  const auto lines = load_initial_weights(file_, layout_, loaded.data(), /*other_classes=*/true);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_TRUE(mentions(lines[0], {"fc/weights", "fc/biases"}));
+  for (const Parameter& p : layout_.parameters) {
+    const float wanted = p.layer == layout_.parameters[0].layer ? 5 : values_[p.range.begin];
+    ASSERT_EQ(loaded[p.range.begin], wanted) << p.name;
+  }
+}
+
+TEST_F(InitialWeights, KnowTheClassesOfAnExport) {
+  write_safetensors_text(file_, R"({"__metadata__":{"model":"m","class_names":"[\"a b\",\"c\"]"}})",
+                         "");
+  EXPECT_EQ(initial_metadata(file_).texts.at("class_names"), "a b\nc");
+  EXPECT_EQ(initial_metadata(file_).texts.at("model"), "m");
+  for (const char* other : {"[1]", "{", "7", "[[\\\"a\\\"]]"}) {
+    write_safetensors_text(file_,
+                           fmt::format(R"({{"__metadata__":{{"class_names":"{}"}}}})", other), "");
+    EXPECT_EQ(initial_metadata(file_).texts.at("class_names"), "") << other;
+  }
+}
+
 TEST_F(InitialWeights, WithoutALastLayerItBeginsNew) {
   ModuleFile module(layout_, values_);
   module.tensors.erase("fc.bias");
