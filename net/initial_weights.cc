@@ -24,9 +24,18 @@ bool of_other_classes(Shape a, Shape b) {
 
 std::string line_of_new_layer(const Parameter& parameter) {
   return fmt::format(
-      "{} and the rest of its layer begin with random weights, because the file has "
+      "{} and the rest of its layer begin with zeros, because the file has "
       "other classes",
       parameter.name);
+}
+
+/// Kolesnikov et al., Big Transfer, 2020: a new last layer begins with zeros. The loss is then
+/// that of a guess, and the first steps do not spoil the other layers.
+void clear_last_layer(const Layout& layout, float* parameters) {
+  const int last = layout.parameters.front().layer;
+  for (const Parameter& parameter : layout.parameters)
+    if (parameter.layer == last)
+      std::fill_n(parameters + parameter.range.begin, parameter.range.count, 0.0f);
 }
 
 std::vector<std::string> load_checkpoint(const std::filesystem::path& file, const Layout& layout,
@@ -41,6 +50,7 @@ std::vector<std::string> load_checkpoint(const std::filesystem::path& file, cons
     if (!of_other_classes(*there, parameter.shape) && !(other_classes && *there == parameter.shape))
       continue;
     checkpoint.load(layout, {weights}, last);
+    clear_last_layer(layout, parameters);
     return {line_of_new_layer(parameter)};
   }
   checkpoint.load(layout, {weights});
@@ -107,6 +117,7 @@ struct Matches {
   Naming naming;
   std::vector<std::pair<const Parameter*, std::string>> pairs;
   std::vector<std::string> lines;
+  bool new_last_layer = false;
 };
 
 std::vector<std::string> unused_tensors(const SafetensorsReader& reader, const Matches& matches) {
@@ -150,13 +161,14 @@ Matches match(const SafetensorsReader& reader, const std::filesystem::path& file
   }
   // A layer begins as a whole.
   if (!fresh.empty()) {
+    matches.new_last_layer = true;
     std::erase_if(matches.pairs, [&](const auto& pair) { return pair.first->layer == last; });
   }
   require(!matches.pairs.empty(), "{} has no weights of this model. Use another file.",
           file.string());
   matches.lines.push_back(fmt::format("{} come from {}{}",
                                       counted(std::ssize(matches.pairs), "array"), file.string(),
-                                      fresh.empty() ? "" : ", random: " + some(fresh)));
+                                      fresh.empty() ? "" : ", new: " + some(fresh)));
   const std::vector<std::string> unused = unused_tensors(reader, matches);
   if (!unused.empty())
     matches.lines.push_back(fmt::format("not used from {}: {}", file.string(), some(unused)));
@@ -168,6 +180,7 @@ std::vector<std::string> load_safetensors(const std::filesystem::path& file, con
   const SafetensorsReader reader(file);
   const Matches matches = match(reader, file, layout, other_classes);
   std::vector<float> loaded(parameters, parameters + layout.count);
+  if (matches.new_last_layer) clear_last_layer(layout, loaded.data());
   for (const auto& [parameter, name] : matches.pairs)
     from_pytorch(*parameter, reader.read(name), &loaded[parameter->range.begin]);
   if (const TimmNetwork* timm = matches.naming.timm; timm != nullptr && timm->epsilon > 0)

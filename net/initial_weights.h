@@ -15,8 +15,8 @@ namespace lockstep {
 CheckpointMetadata initial_metadata(const std::filesystem::path& file);
 
 /// Overwrites the arena `parameters` by the weights of `file`, which is verified. A last layer of
-/// another number of classes keeps its values; so does any last layer if `other_classes`. Returns
-/// lines about what was used and what was not. Throws Error, with the arena unchanged, if the file
+/// another number of classes becomes zero; so does any last layer if `other_classes`. Returns lines
+/// about what was used and what was not. Throws Error, with the arena unchanged, if the file
 /// is damaged or of another model.
 std::vector<std::string> load_initial_weights(const std::filesystem::path& file,
                                               const Layout& layout, float* parameters,

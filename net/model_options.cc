@@ -37,7 +37,7 @@ void ModelOptions::declare(OptionRows& rows, std::string_view by_default,
       .common();
   rows.text("--init", init, "FILE",
             "Checkpoint or .safetensors file whose weights begin a new run [random weights]\n"
-            "A last layer of other classes begins with random weights.")
+            "A last layer of other classes begins with zeros.")
       .shapes_weights();
   rows.flag("--sync-bn", sync_bn,
             "Synchronised batch norm: statistics of the global batch, not of shards\n"

@@ -26,7 +26,7 @@ class Saver {
   /// Loads the state of the checkpoint. Returns its progress; `notes` gains a line about residuals.
   RunProgress restore(const Resumption& resumption, std::vector<std::string>& notes);
   /// A new run: its weights are those of --init, or prepared from the data, or random. With
-  /// `other_classes` the last layer is not that of --init. `notes` gains lines about --init on
+  /// `other_classes` the last layer of --init becomes zero. `notes` gains lines about --init on
   /// rank 0.
   void begin(bool other_classes, std::vector<std::string>& notes);
 

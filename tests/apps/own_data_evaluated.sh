@@ -123,7 +123,7 @@ own --data "$folder/renamed"
 expect_line "other names are noted" '^note wolf missing cat'
 make_images "$folder/two" cat=20 dog=120
 own --lr 1e-30 --data "$folder/two" --checkpoint-dir "$folder/fewer"
-expect_line "another number of classes" '^note softmax_linear random'
+expect_line "another number of classes" '^note softmax_linear zeros'
 "$python" - "$checkpoint" "$(step_file "$folder/fewer" 1)" <<'END' || complain "only the last layer begins anew"
 import sys
 import h5py

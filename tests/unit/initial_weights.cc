@@ -138,7 +138,7 @@ TEST_F(InitialWeights, OtherClassesBeginANewLastLayer) {
     const Parameter &now = fewer.parameters[i], &before = layout_.parameters[i];
     for (std::int64_t j = 0; j < now.range.count; ++j) {
       const float wanted =
-          now.layer == fewer.parameters[0].layer ? 5 : values_[before.range.begin + j];
+          now.layer == fewer.parameters[0].layer ? 0 : values_[before.range.begin + j];
       ASSERT_EQ(loaded[now.range.begin + j], wanted) << now.name;
     }
   }
@@ -151,7 +151,7 @@ TEST_F(InitialWeights, ALastLayerOfOtherClassesIsNotTaken) {
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_TRUE(mentions(lines[0], {"fc/weights", "fc/biases"}));
   for (const Parameter& p : layout_.parameters) {
-    const float wanted = p.layer == layout_.parameters[0].layer ? 5 : values_[p.range.begin];
+    const float wanted = p.layer == layout_.parameters[0].layer ? 0 : values_[p.range.begin];
     ASSERT_EQ(loaded[p.range.begin], wanted) << p.name;
   }
 }
@@ -177,7 +177,7 @@ TEST_F(InitialWeights, WithoutALastLayerItBeginsNew) {
   const std::vector<std::string> lines = load(layout_, loaded);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_TRUE(mentions(lines[1], {"extra", "fc.weight"}));
-  EXPECT_EQ(loaded[layout_.parameters[0].range.begin], 5);
+  EXPECT_EQ(loaded[layout_.parameters[0].range.begin], 0);
 }
 
 TEST_F(InitialWeights, ReadTheNamesOfTimm) {
