@@ -153,10 +153,6 @@ int main(int argc, char** argv) {
                             "classify [OPTIONS] CHECKPOINT FILES..."};
   return run_or_print_help(
       argc, argv, "classify",
-      [&](std::string& answer) {
-        OptionRows rows;
-        declare(rows, options = {});
-        return read_command_line(rows, program, argc, argv, answer);
-      },
+      reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }),
       [&](World& world) { return run(world, options); });
 }

@@ -233,10 +233,6 @@ int main(int argc, char** argv) {
                             "compare_runs [OPTIONS] RUNS..."};
   return run_without_ranks(
       "compare_runs",
-      [&](std::string& answer) {
-        OptionRows rows;
-        declare(rows, options = {});
-        return read_command_line(rows, program, argc, argv, answer);
-      },
+      reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }),
       [&] { return run(options); });
 }

@@ -125,10 +125,6 @@ int main(int argc, char** argv) {
                             "export_model [OPTIONS] CHECKPOINT OUT"};
   return run_or_print_help(
       argc, argv, "export_model",
-      [&](std::string& answer) {
-        OptionRows rows;
-        declare(rows, options = {});
-        return read_command_line(rows, program, argc, argv, answer);
-      },
+      reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }),
       [&](World& world) { return run(world, options); });
 }

@@ -56,10 +56,6 @@ int main(int argc, char** argv) {
                             "pack_images [OPTIONS] FOLDER FILE"};
   return run_or_print_help(
       argc, argv, "pack_images",
-      [&](std::string& answer) {
-        OptionRows rows;
-        declare(rows, options = {});
-        return read_command_line(rows, program, argc, argv, answer);
-      },
+      reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }),
       [&](World& world) { return run(world, options); });
 }

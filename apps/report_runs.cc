@@ -1,10 +1,9 @@
 // Writes the page of a run that has ended, or of one without a folder of its own.
 
-#include "src/report/report.h"
-
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
 #include "src/base/check.h"
+#include "src/report/report.h"
 #include "src/report/run_page.h"
 
 namespace lockstep {
@@ -44,10 +43,6 @@ int main(int argc, char** argv) {
                             "report_runs [OPTIONS] RUNS..."};
   return run_without_ranks(
       "report_runs",
-      [&](std::string& answer) {
-        OptionRows rows;
-        declare(rows, options = {});
-        return read_command_line(rows, program, argc, argv, answer);
-      },
+      reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }),
       [&] { return run(options); });
 }

@@ -14,7 +14,6 @@
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
-#include "bench/program.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/table.h"
@@ -107,13 +106,7 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   return true;
 }
 
-int run(int argc, char** argv) {
-  BenchOptions o;
-  std::string text;
-  if (!parse(argc, argv, o, text)) {
-    fmt::print("{}", text);
-    return kExitSuccess;
-  }
+int run(BenchOptions o) {
   const DataSource source = o.data.source(1);
   const DatasetPair pair =
       find(datasets(), o.data.dataset.empty() ? "folder" : o.data.dataset).open(source);
@@ -134,5 +127,9 @@ int run(int argc, char** argv) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
-  return lockstep::run_alone("bench_loader", [&] { return lockstep::run(argc, argv); });
+  using namespace lockstep;
+  BenchOptions options;
+  return run_without_ranks(
+      "bench_loader", [&](std::string& answer) { return parse(argc, argv, options = {}, answer); },
+      [&] { return run(options); });
 }

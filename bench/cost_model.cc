@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "apps/options/command_line.h"
-#include "bench/program.h"
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/buckets.h"
 #include "net/model.h"
@@ -188,13 +187,7 @@ bool parse(int argc, char** argv, CostOptions& o, std::string& text) {
   return true;
 }
 
-int run(int argc, char** argv) {
-  CostOptions o;
-  std::string text;
-  if (!parse(argc, argv, o, text)) {
-    fmt::print("{}", text);
-    return kExitSuccess;
-  }
+int run(CostOptions o) {
   std::replace(o.networks.begin(), o.networks.end(), ',', '\n');
   std::vector<Network> networks;
   for (const std::string& name : lines_of(o.networks))
@@ -218,5 +211,9 @@ int run(int argc, char** argv) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
-  return lockstep::run_alone("cost_model", [&] { return lockstep::run(argc, argv); });
+  using namespace lockstep;
+  CostOptions options;
+  return run_without_ranks(
+      "cost_model", [&](std::string& answer) { return parse(argc, argv, options = {}, answer); },
+      [&] { return run(options); });
 }

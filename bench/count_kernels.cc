@@ -9,6 +9,7 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -18,7 +19,6 @@
 #include <vector>
 
 #include "apps/step/step_memory.h"
-#include "bench/program.h"
 #include "net/model.h"
 #include "src/base/check.h"
 #include "src/base/option_rows.h"
@@ -215,26 +215,32 @@ void print_json(const Kernels& kernels, Shape input) {
   fmt::print("{}\n", all.dump(1));
 }
 
+void run(std::vector<std::string> words) {
+  const bool json = !words.empty() && words.back() == "--json";
+  if (json) words.pop_back();
+  if (words.size() < 3 || words.size() > 4)
+    fail_usage("usage: count_kernels MODEL BATCH fp32|bf16|fp16 [OPTIMIZER[,OPTION=N]] [--json]");
+  const ModelEntry& entry = find(models(), words[0]);
+  const auto batch = parse_number<std::int64_t>("BATCH", words[1], Bounds::at_least(1));
+  const Kernels kernels =
+      count(entry, batch, type_called(words[2]), words.size() > 3 ? words[3] : "sgd");
+  if (json) {
+    print_json(kernels, entry.sample.with_batch(batch));
+  } else {
+    print(kernels);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  return run_alone("count_kernels", [&] {
-    std::vector<std::string> words(argv + 1, argv + argc);
-    const bool json = !words.empty() && words.back() == "--json";
-    if (json) words.pop_back();
-    if (words.size() < 3 || words.size() > 4)
-      fail_usage("usage: count_kernels MODEL BATCH fp32|bf16|fp16 [OPTIMIZER[,OPTION=N]] [--json]");
-    const ModelEntry& entry = find(models(), words[0]);
-    const auto batch = parse_number<std::int64_t>("BATCH", words[1], Bounds::at_least(1));
-    const Kernels kernels =
-        count(entry, batch, type_called(words[2]), words.size() > 3 ? words[3] : "sgd");
-    if (json) {
-      print_json(kernels, entry.sample.with_batch(batch));
-    } else {
-      print(kernels);
-    }
+  try {
+    run({argv + 1, argv + argc});
     return kExitSuccess;
-  });
+  } catch (const Error& error) {
+    std::fputs(fmt::format("count_kernels: {}\n", error.what()).c_str(), stderr);
+    return error.exit_code();
+  }
 }

@@ -17,15 +17,14 @@ bool is_safetensors(const std::filesystem::path& file) {
   return file.extension() == ".safetensors";
 }
 
-/// Whether the shapes differ only in their number of classes.
-bool of_other_classes(Shape a, Shape b) {
-  return a != b && a.rank() == b.rank() && a.with_batch(1) == b.with_batch(1);
+/// Whether the shapes are the same, except perhaps the number of classes.
+bool same_but_classes(Shape a, Shape b) {
+  return a.rank() == b.rank() && a.with_batch(1) == b.with_batch(1);
 }
 
 std::string line_of_new_layer(const Parameter& parameter) {
   return fmt::format(
-      "{} and the rest of its layer begin with zeros, because the file has "
-      "other classes",
+      "{} and the rest of its layer begin with zeros, because the file has other classes",
       parameter.name);
 }
 
@@ -46,9 +45,8 @@ std::vector<std::string> load_checkpoint(const std::filesystem::path& file, cons
   const int last = layout.parameters.front().layer;
   for (const Parameter& parameter : layout.parameters) {
     const std::optional<Shape> there = checkpoint.shape(weights, parameter);
-    if (parameter.layer != last || !there) continue;
-    if (!of_other_classes(*there, parameter.shape) && !(other_classes && *there == parameter.shape))
-      continue;
+    if (parameter.layer != last || !there || !same_but_classes(*there, parameter.shape)) continue;
+    if (*there == parameter.shape && !other_classes) continue;
     checkpoint.load(layout, {weights}, last);
     clear_last_layer(layout, parameters);
     return {line_of_new_layer(parameter)};
@@ -117,7 +115,6 @@ struct Matches {
   Naming naming;
   std::vector<std::pair<const Parameter*, std::string>> pairs;
   std::vector<std::string> lines;
-  bool new_last_layer = false;
 };
 
 std::vector<std::string> unused_tensors(const SafetensorsReader& reader, const Matches& matches) {
@@ -161,7 +158,6 @@ Matches match(const SafetensorsReader& reader, const std::filesystem::path& file
   }
   // A layer begins as a whole.
   if (!fresh.empty()) {
-    matches.new_last_layer = true;
     std::erase_if(matches.pairs, [&](const auto& pair) { return pair.first->layer == last; });
   }
   require(!matches.pairs.empty(), "{} has no weights of this model. Use another file.",
@@ -180,7 +176,7 @@ std::vector<std::string> load_safetensors(const std::filesystem::path& file, con
   const SafetensorsReader reader(file);
   const Matches matches = match(reader, file, layout, other_classes);
   std::vector<float> loaded(parameters, parameters + layout.count);
-  if (matches.new_last_layer) clear_last_layer(layout, loaded.data());
+  clear_last_layer(layout, loaded.data());  // the weights of the file may follow
   for (const auto& [parameter, name] : matches.pairs)
     from_pytorch(*parameter, reader.read(name), &loaded[parameter->range.begin]);
   if (const TimmNetwork* timm = matches.naming.timm; timm != nullptr && timm->epsilon > 0)

@@ -205,4 +205,14 @@ bool read_command_line(OptionRows& rows, const ProgramText& program, int argc, c
   return true;
 }
 
+std::function<bool(std::string& answer)> reader_of(
+    int argc, char** argv, const ProgramText& program,
+    const std::function<void(OptionRows&)>& declare) {
+  return [=](std::string& answer) {
+    OptionRows rows;
+    declare(rows);
+    return read_command_line(rows, program, argc, argv, answer);
+  };
+}
+
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // Command lines and config files, read into rows of options. Errors name the nearest option.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -18,6 +19,13 @@ std::string hint(OptionRows& rows, std::string_view name, std::string_view prefi
 /// `answer` to print. Throws the usage error.
 bool read_command_line(OptionRows& rows, const ProgramText& program, int argc, char** argv,
                        std::string& answer);
+
+/// For run_or_print_help() and run_without_ranks(): read_command_line() into the rows that
+/// `declare` adds. `declare` may be called again, and begins with the defaults. `argv` outlives the
+/// result.
+std::function<bool(std::string& answer)> reader_of(int argc, char** argv,
+                                                   const ProgramText& program,
+                                                   const std::function<void(OptionRows&)>& declare);
 
 /// Sets from `file` the rows that the command line has not set. Throws the usage error with file
 /// and line.

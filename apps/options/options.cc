@@ -215,7 +215,7 @@ std::vector<std::string> idle_options(const Options& o, OptionRows& rows) {
   note(schedule == "cosine" || schedule == "linear", "--lr-schedule cosine or linear",
        {"--lr-end"});
   note(o.loss_scaling().dynamic, "--loss-scale dynamic", {"--loss-scale-steps"});
-  note(o.reports.eval_every > 0 || o.reports.epoch_lines, "--eval-every or --epoch-lines",
+  note(o.reports.evaluates(), "--eval-every or --epoch-lines",
        {"--target", "--patience", "--test-views"});
   note(o.ranks.reducer == "auto" || o.ranks.reducer == "nccl", "--reducer nccl",
        {"--nccl-max-ctas"});

@@ -48,9 +48,7 @@ void keep_best(const fs::path& checkpoint) {
 }
 
 bool tests_at_end(const RunSetup& setup) {
-  const ReportOptions& reports = setup.options.reports;
-  return setup.data.validation && setup.data.test &&
-         (reports.eval_every > 0 || reports.epoch_lines);
+  return setup.data.validation && setup.data.test && setup.options.reports.evaluates();
 }
 
 std::optional<TestResult> test_best(const RunSetup& setup, Evaluation& evaluation,

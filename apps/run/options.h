@@ -89,6 +89,9 @@ struct ReportOptions {
   bool placement = false;     ///< print each layer's kernel, each rank's host and cores
   bool verbose = false;       ///< print reducer, buckets, order of sums and memory too
 
+  /// Whether the run evaluates at all. Then it also does at the end.
+  bool evaluates() const { return eval_every > 0 || epoch_lines; }
+
   void declare(OptionRows& rows) {
     rows.group("Reports");
     rows.text("--log-dir", log_dir, "DIR",

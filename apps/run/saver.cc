@@ -61,8 +61,7 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   if (!note.empty()) notes.push_back(note);
   last_file_ = resumption.file;
   setup_.world.flight_recorder().saved();
-  const ReportOptions& reports = setup_.options.reports;
-  progress.evaluation_due &= reports.eval_every > 0 || reports.epoch_lines;
+  progress.evaluation_due &= setup_.options.reports.evaluates();
   if (resumption.run != text("run") && setup_.data.validation) {  // best.h5 is the other run's
     progress.best = progress.tested = {};
     progress.since_best = 0;

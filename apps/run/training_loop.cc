@@ -115,7 +115,7 @@ class TrainingLoop {
   bool evaluates(std::int64_t done) const {
     return due(done, options_.eval_every) ||
            (options_.epoch_lines && plan_.epoch_that_ends(done) > 0) ||
-           (done == plan_.steps && (options_.eval_every > 0 || options_.epoch_lines));
+           (done == plan_.steps && options_.evaluates());
   }
 
   /// Collects the totals that are ready, or those of all enqueued steps. Returns the ranks' votes.

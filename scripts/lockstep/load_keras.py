@@ -93,9 +93,8 @@ def main():
     parser.add_argument("--save", metavar="FILE", help="file for the model in the format of Keras")
     arguments = parser.parse_args()
     networks.need("keras", "h5py")
-    import h5py
     name, arrays = networks.read_checkpoint(arguments.checkpoint, arguments.weights)
-    with h5py.File(arguments.check, "r", locking=False) as file:
+    with networks.open_file(arguments.check) as file:
         shape = file["samples"].shape[1:]
     model = build(networks.layers_of(name), shape, arrays)
     networks.compare(arguments.check, lambda samples: model.predict(samples, verbose=0))

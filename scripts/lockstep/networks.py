@@ -164,13 +164,18 @@ def reason(error):
     return printable(os.strerror(error.errno) if error.errno else str(error).splitlines()[0])
 
 
-def open_file(path):
-    """Opens an HDF5 file for reading. Ends the program if that fails."""
+def open_hdf5(path):
+    """Opens an HDF5 file for reading. Raises OSError if that fails."""
     import h5py
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError("it is not a regular file")  # opening a named pipe would wait for a writer
+    return h5py.File(path, "r", locking=False)
+
+
+def open_file(path):
+    """Does the same, but ends the program if that fails."""
     try:
-        if os.path.exists(path) and not os.path.isfile(path):
-            raise OSError("it is not a regular file")  # opening a named pipe would wait for a writer
-        return h5py.File(path, "r", locking=False)
+        return open_hdf5(path)
     except OSError as error:
         raise SystemExit(f"cannot read {path}: {reason(error)}. Pass a file, such as best.h5.") from None
 

@@ -4,7 +4,7 @@ Prints the name, shape, mean and standard deviation of every array in a checkpoi
 import os
 import sys
 
-from lockstep.networks import printable
+from lockstep.networks import open_hdf5, printable
 
 
 def fail(problem, code):
@@ -21,9 +21,7 @@ def print_arrays(path):
                 raise ValueError(f"{printable(name)} contains no numbers")
             print(f"{printable(name):40} {str(item.shape):20} mean {item[()].mean():+.6f}  std {item[()].std():.6f}")
 
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise OSError("not a regular file")  # opening a named pipe would wait for a writer
-    with h5py.File(path, "r", locking=False) as file:
+    with open_hdf5(path) as file:
         print(", ".join(f"{name} {file.attrs[name]}" for name in ("step", "epoch", "seed")))
         file.visititems(show)
     sys.stdout.flush()
