@@ -43,7 +43,8 @@ double rate_of(double seconds, const Call& call) {
   return static_cast<double>(count) * CLOCKS_PER_SEC / static_cast<double>(std::clock() - begin);
 }
 
-/// libjpeg-turbo's decoding to RGB, by its default settings. The file must be whole.
+/// libjpeg-turbo's decoding to RGB, or of CMYK to itself, by its default settings. The file must be
+/// whole.
 void decode_whole(const std::vector<std::uint8_t>& file, std::vector<std::uint8_t>& rgb) {
   jpeg_decompress_struct info{};
   jpeg_error_mgr errors{};
@@ -51,9 +52,9 @@ void decode_whole(const std::vector<std::uint8_t>& file, std::vector<std::uint8_
   jpeg_create_decompress(&info);
   jpeg_mem_src(&info, file.data(), file.size());
   jpeg_read_header(&info, TRUE);
-  info.out_color_space = JCS_RGB;
+  info.out_color_space = info.num_components == 4 ? JCS_CMYK : JCS_RGB;
   jpeg_start_decompress(&info);
-  const std::size_t row = std::size_t{3} * info.output_width;
+  const std::size_t row = std::size_t{info.output_width} * info.output_components;
   rgb.resize(row * info.output_height);
   while (info.output_scanline < info.output_height) {
     JSAMPROW to = rgb.data() + row * info.output_scanline;
