@@ -20,6 +20,9 @@ struct AffineInit {
   bool glorot = false;
   /// Replaces weight_deviation unless it is `none`.
   He he = He::none;
+  /// The deviation sqrt(1 / inputs) of a window instead, which keeps the variance of values (LeCun
+  /// et al., 1998).
+  bool lecun = false;
   /// Above 0: uniform instead, between this and its negative.
   float uniform = 0;
   /// Each of the first filters passes one channel through (Init::dirac).

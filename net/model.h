@@ -17,6 +17,10 @@ namespace lockstep {
 
 class Dataset;
 
+/// Options of a run and their values, as a config file has them: {"optimizer", "adam"}. The values
+/// of a list are lines.
+using Recipe = std::vector<std::pair<std::string, std::string>>;
+
 /// One entry of the registry.
 struct ModelEntry {
   static constexpr std::string_view kind = "model";
@@ -30,21 +34,21 @@ struct ModelEntry {
   /// The layers for samples of this shape. The last one returns a logit for each class. It may be
   /// called several times. Throws Error.
   std::function<NamedLayers(Shape sample, int classes)> build;
-  /// The default options of a run that trains it: "optimizer = adam, batch = 1024".
-  std::string_view recipe = {};
+  /// The default options of a run that trains it.
+  Recipe recipe = {};
   /// Whether its samples are sequences of words: Type::i32.
   bool words = false;
   /// Overwrites initial values in the arena `parameters` by values that follow from the training
   /// set, bitwise identical on all ranks. A run calls it once, before its first step. Null: there
   /// are no such values.
-  void (*prepare)(const Dataset& train, const Layout& layout, float* parameters) = nullptr;
+  std::function<void(const Dataset& train, const Layout& layout, float* parameters)> prepare = {};
   /// The least height and width of the other images.
   std::int64_t smallest = 1;
 
   bool fits(Shape other) const;
 };
 
-/// The registry: net/models.cc.
+/// The registry, sorted by name: the files of apps/networks. Throws Error if one of them is wrong.
 std::span<const ModelEntry> models();
 
 /// Adds a model, before the first use of the registry: entries move. Throws Error if the name is

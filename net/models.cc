@@ -1,21 +1,11 @@
-// The registry of models. A model is one file in net/models and one word in the list here.
+// Which samples a model accepts.
 
 #include <algorithm>
 
 #include "net/model.h"
 #include "src/base/check.h"
-#include "src/base/registry.h"
-
-// In the order of --list.
-#define LOCKSTEP_MODELS(row)                                                                      \
-  row(tutorial) row(deep_mnist) row(resnet_small) row(resnet20) row(resnet56) row(resnet18_cifar) \
-      row(tower) row(keras) row(reuters_model) row(reuters_as_published) row(airbench94)          \
-          row(resnet18) row(resnet34) row(resnet50) row(mobilenet_v3_large) row(convnext_tiny)    \
-              row(vit_b_16)
 
 namespace lockstep {
-
-LOCKSTEP_OPEN_REGISTRY(ModelEntry, models, register_model, LOCKSTEP_MODELS)
 
 bool ModelEntry::fits(Shape other) const {
   return other.with_batch(1) == sample ||

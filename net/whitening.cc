@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "src/base/check.h"
+
 namespace lockstep {
 
 Eigen eigen_of(std::vector<double> a, std::size_t n) {
@@ -74,6 +76,22 @@ std::vector<float> whitening_filters(const Dataset& dataset, std::int64_t kernel
     filters[n * n + i] = -filters[i];
   }
   return filters;
+}
+
+void whiten(const Dataset& train, const Layout& layout, const std::string& layer,
+            float* parameters) {
+  constexpr std::int64_t kImages = 5000;
+  constexpr double kEpsilon = 5e-4;
+  const auto weights =
+      std::find_if(layout.parameters.begin(), layout.parameters.end(),
+                   [&](const Parameter& p) { return p.name == layer + "/weights"; });
+  require(weights != layout.parameters.end() && weights->shape.rank() == 4,
+          "the network's whitens = \"{}\" names no convolution. Correct it.", layer);
+  require(weights->shape[0] == 2 * weights->shape.row(),
+          "the convolution {} whitens windows of {} values and has {} filters. Pass filters = {}.",
+          layer, weights->shape.row(), weights->shape[0], 2 * weights->shape.row());
+  const std::vector<float> filters = whitening_filters(train, weights->shape[1], kImages, kEpsilon);
+  std::copy(filters.begin(), filters.end(), parameters + weights->range.begin);
 }
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "net/parameters.h"
 #include "src/data/dataset.h"
 
 namespace lockstep {
@@ -23,5 +24,10 @@ Eigen eigen_of(std::vector<double> symmetric, std::size_t n);
 /// Sums are in double in the order of the samples, so all ranks compute identical bits.
 std::vector<float> whitening_filters(const Dataset& dataset, std::int64_t kernel,
                                      std::int64_t images, double epsilon);
+
+/// Replaces the weights of the convolution `layer` in the arena `parameters` by the filters that
+/// whiten the first 5000 images of `train`. Throws Error unless the convolution has 2 n filters.
+void whiten(const Dataset& train, const Layout& layout, const std::string& layer,
+            float* parameters);
 
 }  // namespace lockstep

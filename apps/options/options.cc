@@ -21,26 +21,13 @@
 namespace lockstep {
 namespace {
 
-/// Options and values of "name = value, name = value".
-std::vector<std::pair<std::string, std::string>> settings_of(std::string_view recipe) {
-  std::vector<std::pair<std::string, std::string>> settings;
-  while (!recipe.empty()) {
-    const std::string_view line = recipe.substr(0, recipe.find(", "));
-    recipe.remove_prefix(std::min(line.size() + 2, recipe.size()));
-    const std::size_t equals = line.find(" = ");
-    expect(equals != line.npos, "a recipe is name = value, ...");
-    settings.emplace_back(fmt::format("--{}", line.substr(0, equals)), line.substr(equals + 3));
-  }
-  return settings;
-}
-
 /// Adds to the help what the recipe of the program's default model sets.
 void describe_recipe(OptionRows& rows, const Program& program, std::string_view model) {
-  for (const auto& [name, value] : settings_of(program.recipe))
-    rows.at(name).about += fmt::format("\n{} sets {}.", program.name, value);
-  for (const auto& [name, value] : settings_of(find(models(), model).recipe)) {
-    rows.at(name).about += fmt::format("\nThe default model {} sets {}.", model, value);
-    if (name == "--optimizer")
+  for (const auto& [name, value] : program.recipe)
+    rows.at("--" + name).about += fmt::format("\n{} sets {}.", program.name, value);
+  for (const auto& [name, value] : find(models(), model).recipe) {
+    rows.at("--" + name).about += fmt::format("\nThe default model {} sets {}.", model, value);
+    if (name == "optimizer")
       rows.at("--lr").about += fmt::format("\nThe default model {} uses {}.", model, value);
   }
 }
@@ -122,9 +109,19 @@ bool overrides_recipe(OptionRows& rows, std::string_view name) {
   return same || rows.at(name).given() || (of_optimizer && rows.at("--optimizer").given());
 }
 
-void follow_recipe(OptionRows& rows, std::string_view recipe) {
-  for (const auto& [name, value] : settings_of(recipe)) {
-    if (!overrides_recipe(rows, name)) rows.at(name).set(value, OptionRow::Source::recipe);
+/// `from` names the recipe in errors.
+void follow_recipe(OptionRows& rows, const Recipe& recipe, const std::string& from) {
+  for (const auto& [option, value] : recipe) {
+    const std::string name = "--" + option;
+    OptionRow* row = rows.find(name);
+    if (!row || row->is_of_command_line)
+      fail_usage("{}: recipe: {} is no option of a recipe. Remove it.", from, one_line(option));
+    if (overrides_recipe(rows, name)) continue;
+    try {
+      row->set(value, OptionRow::Source::recipe);
+    } catch (const Error& error) {
+      fail_usage("{}: recipe: {}", from, error.what());
+    }
   }
 }
 
@@ -275,8 +272,9 @@ std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& pro
   o.schedule.seed_given = rows.at("--seed").given();
   o.schedule.batch_given = rows.at("--batch").given() || rows.at("--global-batch").given();
   o.schedule.shards_given = rows.at("--shards").given();
-  follow_recipe(rows, program.recipe);
-  follow_recipe(rows, choose_model(o, program).recipe);
+  follow_recipe(rows, program.recipe, program.name);
+  const ModelEntry model = choose_model(o, program);
+  follow_recipe(rows, model.recipe, o.model.given);
   settle_folder(o.run, rows);
   check_together(o, rows);
   settle_range_test(o);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "apps/run/options.h"
+#include "net/model.h"
 
 namespace lockstep {
 
@@ -21,7 +22,7 @@ struct Program {
   /// Whether --image-size is that of the model by default.
   bool resizes = false;
   /// Options that the program sets, as in ModelEntry::recipe. Those of the model override them.
-  std::string recipe = {};
+  Recipe recipe = {};
   /// The description in the help. Empty: the program trains.
   std::string about = {};
   /// Declares rows that the other programs do not have.

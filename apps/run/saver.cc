@@ -86,7 +86,7 @@ void Saver::begin(bool other_classes, std::vector<std::string>& notes) {
         notes.push_back(std::move(line));
     });
     copy_to_all_ranks(setup_.comm, init, step_.layout(), {sections.front()});
-  } else if (setup_.entry.prepare != nullptr) {
+  } else if (setup_.entry.prepare) {
     setup_.entry.prepare(*setup_.data.train, step_.layout(), sections.front().arena);
   } else {
     return;

@@ -13,7 +13,7 @@ BATCHES = 8  # batches in memory, used in turns
 def parse(about):
     """Returns the parser of the common options. `about` is the program's help."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--net", choices=RECIPES, default="tutorial", help="network of net/models (tutorial)")
+    parser.add_argument("--net", choices=RECIPES, default="tutorial", help="network of apps/networks (tutorial)")
     parser.add_argument("--ranks", type=int, default=2, help="processes or replicas (2)")
     parser.add_argument("--threads", type=int, default=1, help="threads of each process or replica (1)")
     parser.add_argument("--batch", type=int, help="samples per rank and step (from the recipe)")

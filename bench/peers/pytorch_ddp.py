@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A network of net/models under PyTorch's DistributedDataParallel over gloo: images/s of a training step.
+"""A network of apps/networks under PyTorch's DistributedDataParallel over gloo: images/s of a training step.
 
 Starts its own processes, or mpirun starts one per rank. Prints one JSON line. README.md in this folder explains how to
 install PyTorch. It does the same work as bench_step: forward, backward with the all-reduce, and the update, on samples

@@ -1,4 +1,4 @@
-"""The networks of net/models in PyTorch, layer by layer.
+"""The networks of apps/networks in PyTorch, layer by layer.
 
 They use channels_last, so flattening is a view. Convolutions over a text are those of images with height 1. ReLU follows
 a max pool: the result is the same, and there are fewer elements. A parameter's `decay` is its L2.

@@ -1,4 +1,4 @@
-"""Sample shape, optimizer and hyperparameters of each network, for both peers: the recipes of net/models/*.cc."""
+"""Sample shape, optimizer and hyperparameters of each network, for both peers: the recipes of apps/networks."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A network of net/models under TensorFlow's MirroredStrategy on logical CPU devices: images/s of a training step.
+"""A network of apps/networks under TensorFlow's MirroredStrategy on logical CPU devices: images/s of a training step.
 
 Prints one JSON line. README.md in this folder explains how to install TensorFlow.
 It does the same work as bench_step: forward, backward with the all-reduce, and the update, on samples that are already

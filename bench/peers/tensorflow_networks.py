@@ -1,4 +1,4 @@
-"""The networks of net/models in TensorFlow, layer by layer, with plain operations on variables. These are the fastest on
+"""The networks of apps/networks in TensorFlow, layer by layer, with plain operations on variables. These are the fastest on
 CPUs. ReLU follows a max pool: the result is the same, and there are fewer elements.
 """
 

@@ -15,7 +15,7 @@ constexpr std::int64_t kWords = 30982;
 /// Initial values of a layer with weights, and their decay.
 AffineInit affine(LayerRow& row, bool filters) {
   AffineInit init;
-  const std::string begin = row.choice("init", {"glorot", "he", "he_outputs", "normal", "uniform"});
+  const std::string begin = row.choice("init", {"glorot", "he", "he_outputs", "lecun", "normal", "uniform"});
   const float scale = row.number("scale", kScale, 0.0f);
   const bool scaled = begin == "normal" || begin == "uniform";
   if (scaled && scale == 0)
@@ -24,6 +24,7 @@ AffineInit affine(LayerRow& row, bool filters) {
     row.fail_at("scale", "it belongs to init = \"normal\" or \"uniform\". Pass one, or remove it.");
   init.glorot = begin == "glorot";
   if (begin.starts_with("he")) init.he = begin == "he" ? He::inputs : He::outputs;
+  init.lecun = begin == "lecun";
   if (begin == "normal") init.weight_deviation = scale;
   if (begin == "uniform") init.uniform = scale;
   if (filters) init.dirac = row.flag("dirac", false);

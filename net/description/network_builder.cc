@@ -225,6 +225,7 @@ std::unique_ptr<Layer> NetworkBuilder::make(const toml::table& row, NetworkScope
   std::unique_ptr<Layer> layer = kind->make(reader);
   reader.finish(position.of_block);
   if (!reader.has_layers()) take(path, row, scope);
+  if (network_.built_in) return layer;
   return placed(std::move(layer), place(row, scope), position.last ? classes_ : 0);
 }
 

@@ -41,11 +41,27 @@ struct NetworkScope {
 NetworkValue value_of(const toml::node& node, NetworkScope& scope, const std::string& file,
                       const std::string& key);
 
-/// Makes the layers once. `tables` outlives it. One thread.
+/// A parsed file. Layers are made from it again for each Model.
+struct NetworkFile {
+  std::string file;
+  toml::table tables;
+  bool words = false;
+  /// Its errors name no line, because users cannot change it.
+  bool built_in = false;
+
+  NetworkFile(std::string name, toml::table parsed)
+      : file(std::move(name)), tables(std::move(parsed)) {}
+};
+
+/// Makes the layers once. The file outlives it. One thread.
 class NetworkBuilder {
  public:
-  NetworkBuilder(const toml::table& tables, const std::string& file, bool words, int classes)
-      : tables_(tables), file_(file), words_(words), classes_(classes) {}
+  NetworkBuilder(const NetworkFile& network, int classes)
+      : network_(network),
+        tables_(network.tables),
+        file_(network.file),
+        words_(network.words),
+        classes_(classes) {}
 
   /// The layers of the list `layers` at the top. Throws the usage Error.
   NamedLayers build();
@@ -85,6 +101,7 @@ class NetworkBuilder {
   [[noreturn]] void fail_at(const toml::node& node, const NetworkScope& scope,
                             const std::string& key, const std::string& what) const;
 
+  const NetworkFile& network_;
   const toml::table& tables_;
   const std::string& file_;
   const bool words_;

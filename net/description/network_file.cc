@@ -7,6 +7,7 @@
 
 #include "net/description/layer_kinds.h"
 #include "net/description/network_builder.h"
+#include "net/whitening.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
@@ -18,13 +19,6 @@ namespace {
 constexpr std::size_t kMostBytes = 32'768;
 constexpr std::int64_t kLargestSample = 1 << 14;
 constexpr int kAssumedClasses = 10;
-
-/// The text and its tables. Layers are made from it again for each Model.
-struct NetworkFile {
-  std::string file;
-  toml::table tables;
-  bool words = false;
-};
 
 /// The first line up to which toml++ meets a TomlAssertion, which does not name it.
 int line_of_assertion(std::string_view text) {
@@ -79,7 +73,9 @@ Shape sample_of(const NetworkFile& network) {
 
 /// Checks the keys at the top, and the form of those that no layer reads.
 void check_top(const NetworkFile& network) {
-  const std::vector<std::string_view> known{"about", "sample", "layers", "block", "variables"};
+  const std::vector<std::string_view> known{"about",    "sample",  "other_images",
+                                            "smallest", "whitens", "layers",
+                                            "recipe",   "block",   "variables"};
   for (const auto& [key, node] : network.tables) {
     const std::string name(key.str());
     const auto fail_here = [&](const std::string& what) {
@@ -91,8 +87,13 @@ void check_top(const NetworkFile& network) {
                             near.empty() ? "" : fmt::format(" (did you mean {}?)", near),
                             fmt::join(known, ", ")));
     }
-    if (name == "about" && !node.is_string()) fail_here("this is no text. Write about = \"...\".");
-    if ((name == "block" || name == "variables") && !node.is_table())
+    if ((name == "about" || name == "whitens") && !node.is_string())
+      fail_here(fmt::format("this is no text. Write {} = \"...\".", name));
+    if (name == "other_images" && !node.is_boolean())
+      fail_here("this is neither true nor false. Write one of them.");
+    if (name == "smallest" && node.value_exact<std::int64_t>().value_or(0) < 1)
+      fail_here("this is no whole number above 0. Write the least height and width.");
+    if ((name == "block" || name == "variables" || name == "recipe") && !node.is_table())
       fail_here(
           fmt::format("this is no table. Write [{}].", name == "block" ? "block.NAME" : name));
   }
@@ -107,6 +108,51 @@ void check_top(const NetworkFile& network) {
       fail_in_file(network.file, key.source(), "", one_line(name),
                    "this is no table. Write [block.NAME].");
   }
+}
+
+/// The values of [recipe] as texts.
+Recipe recipe_of(const NetworkFile& network) {
+  Recipe recipe;
+  const toml::table* table = network.tables["recipe"].as_table();
+  if (!table) return recipe;
+  NetworkScope scope;
+  for (const auto& [key, node] : *table) {
+    const std::string name(key.str());
+    const auto text_of = [&](const toml::node& value) {
+      return std::visit([](const auto& held) { return fmt::format("{}", held); },
+                        value_of(value, scope, network.file, one_line(name)));
+    };
+    std::vector<std::string> texts;
+    if (const toml::array* list = node.as_array()) {
+      for (const toml::node& value : *list) texts.push_back(text_of(value));
+    } else {
+      texts.push_back(text_of(node));
+    }
+    recipe.emplace_back(name, fmt::format("{}", fmt::join(texts, "\n")));
+  }
+  return recipe;
+}
+
+ModelEntry entry_of(const std::string& name, std::shared_ptr<NetworkFile> network) {
+  check_top(*network);
+  const toml::table& top = network->tables;
+  const Shape sample = sample_of(*network);
+  network->words = sample.rank() == 2;
+  ModelEntry entry{
+      .name = name,
+      .about = top["about"].value_or(std::string("the network of ") + network->file),
+      .sample = sample,
+      .any_image = !network->words && top["other_images"].value_or(true),
+      .build = [network](Shape, int classes) { return NetworkBuilder(*network, classes).build(); },
+      .recipe = recipe_of(*network),
+      .words = network->words,
+      .smallest = top["smallest"].value_or(std::int64_t{1})};
+  if (const auto layer = top["whitens"].value<std::string>()) {
+    entry.prepare = [layer = *layer](const Dataset& train, const Layout& layout, float* values) {
+      whiten(train, layout, layer, values);
+    };
+  }
+  return entry;
 }
 
 }  // namespace
@@ -141,22 +187,16 @@ std::string read_network_file(const std::filesystem::path& file) {
 
 ModelEntry network_entry(const std::string& name, const std::string& text,
                          const std::string& file) {
-  const auto network = std::make_shared<NetworkFile>(NetworkFile{file, parse(text, file)});
-  check_top(*network);
-  const Shape sample = sample_of(*network);
-  network->words = sample.rank() == 2;
-  ModelEntry entry{
-      .name = name,
-      .about = network->tables["about"].value_or(std::string("the network of ") + file),
-      .sample = sample,
-      .any_image = !network->words,
-      .build =
-          [network](Shape, int classes) {
-            return NetworkBuilder(network->tables, network->file, network->words, classes).build();
-          },
-      .words = network->words};
-  entry.build(sample, kAssumedClasses);
+  ModelEntry entry = entry_of(name, std::make_shared<NetworkFile>(file, parse(text, file)));
+  entry.build(entry.sample, kAssumedClasses);
   return entry;
+}
+
+ModelEntry built_in_network(const std::string& name, const std::string& text) {
+  const std::string file = name + ".toml";
+  auto network = std::make_shared<NetworkFile>(file, parse(text, file));
+  network->built_in = true;
+  return entry_of(name, network);
 }
 
 ModelEntry model_called(const std::string& name, const std::string& text, const std::string& file) {

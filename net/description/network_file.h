@@ -18,6 +18,9 @@ std::string read_network_file(const std::filesystem::path& file);
 /// Model is made.
 ModelEntry network_entry(const std::string& name, const std::string& text, const std::string& file);
 
+/// A model of the registry. Its text is a file of apps/networks.
+ModelEntry built_in_network(const std::string& name, const std::string& text);
+
 /// The model with this name: of `text`, or if it is empty, of the registry.
 ModelEntry model_called(const std::string& name, const std::string& text, const std::string& file);
 /// The model of a run, after parsing.

@@ -64,6 +64,7 @@ void AffineLayer::finish_setup(Setup& setup, Shape weights,
     const std::int64_t ends_of = init_.he == He::inputs ? weights.row() : filters * area;
     begin.scale = std::sqrt(2 / static_cast<float>(ends_of));
   }
+  if (init_.lecun) begin.scale = std::sqrt(1 / static_cast<float>(weights.row()));
   if (init_.glorot) begin = {Init::Kind::uniform, std::sqrt(6 / ends), init_.dirac};
   if (init_.uniform > 0) begin = {Init::Kind::uniform, init_.uniform, init_.dirac};
   setup.parameter("weights", weights, begin, init_.l2, init_.frozen ? 0.0f : 1.0f);

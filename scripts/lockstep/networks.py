@@ -1,4 +1,4 @@
-"""The networks of net/models, layer by layer, for load_pytorch.py and load_keras.py.
+"""The networks of apps/networks, layer by layer, for load_pytorch.py and load_keras.py.
 
 A network is a list of layers, each (kind, name, ...):
   conv      name, kernel, stride, padding ("same": half a kernel on both ends, or "valid"), relu; 1-d if x is
@@ -72,7 +72,7 @@ def resnet_small():
 
 
 def resnet(stages, blocks, filters, convolved):
-    """Returns a function that builds `stages` of `blocks`, as net/models/resnet.cc does."""
+    """Returns a function that builds `stages` of `blocks`, as apps/networks/resnet20.toml does."""
     def build():
         layers = [conv("conv", 3), ("norm", "norm", 1e-5), ("relu",)]
         channels, width = filters, filters
@@ -93,7 +93,7 @@ def resnet(stages, blocks, filters, convolved):
 
 
 def resnet_imagenet(blocks, expansion):
-    """Returns a function that builds the networks of net/models/resnet_imagenet.cc. `blocks`: of each stage."""
+    """Returns a function that builds the networks of apps/networks/resnet50.toml. `blocks`: of each stage."""
     def build():
         layers = [conv("conv1", 7, stride=2), ("norm", "bn1", 1e-5), ("relu",), ("max_pool", 3, 2, "centred", False)]
         channels = 64

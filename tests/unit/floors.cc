@@ -58,7 +58,6 @@ const std::vector<Floor> kFloors = {
      {"src/base", "src/device/cuda", "collectives", "collectives/reducers"}},
     {"net", {"src/base", "src/files", "src/device", "src/data"}},
     {"net/layers", {"src/base", "src/device", "net"}},
-    {"net/models", {"src/base", "net"}},
     {"net/optimizers", {"src/base", "src/device", "net"}},
     {"net/description", {"src/base", "net"}},
     {"net/export", {"src/base", "src/data", "net"}},

@@ -13,6 +13,7 @@
 #include "src/base/random.h"
 #include "src/base/table.h"
 #include "src/data/dataset.h"
+#include "tests/support/error_of.h"
 
 namespace lockstep {
 namespace {
@@ -123,6 +124,18 @@ TEST(Airbench, IsTheNetworkLayerForLayer) {
   const double image = 961. * 24 * 12 + 961. * 64 * 216 + 225. * 64 * 576 + 225. * 256 * 576 +
                        49. * 256 * 2304 * 2 + 9. * 256 * 2304 + 2560;
   EXPECT_EQ(model.forward_flops(), 2 * 2 * image);
+}
+
+TEST(Airbench, OnlyAConvolutionWithTwiceItsWindowWhitens) {
+  const auto device = make_cpu_device(1);
+  const ModelEntry& entry = find(models(), "airbench94");
+  const Model model(*device, entry, entry.sample, kClasses, 1, Type::f32, false);
+  std::vector<float> values(model.layout().count);
+  for (const char* layer : {"none", "head", "conv1a"}) {
+    EXPECT_TRUE(mentions(error_of([&] { whiten(Smooth(), model.layout(), layer, values.data()); }),
+                         {layer}));
+  }
+  EXPECT_EQ(error_of([&] { whiten(Smooth(), model.layout(), "whiten", values.data()); }), "");
 }
 
 TEST(Airbench, BeginsWithTheDatasFiltersAndIdentities) {

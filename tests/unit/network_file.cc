@@ -6,9 +6,11 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "net/description/layer_kinds.h"
 #include "net/layers.h"
+#include "src/base/crc32c.h"
 #include "src/base/table.h"
 #include "tests/support/error_of.h"
 #include "tests/support/files.h"
@@ -36,22 +38,81 @@ std::string with(const std::string& row, const std::string& more = "") {
          ",\n{type = \"dense\", features = \"$classes\"}]\n" + more;
 }
 
-TEST(NetworkFile, TheExamplesAreTheBuiltInNetworks) {
-  for (const auto& [name, sample] : {std::pair("resnet18", Shape{1, 32, 32, 3}),
-                                     {"vit_b_16", {1, 32, 32, 3}},
-                                     {"reuters", {1, 300}}}) {
-    const Layout built_in = layout_of(find(models(), name), sample);
-    const std::string file = fmt::format("apps/networks/{}.toml", name);
-    const Layout own = layout_of(network_entry(name, text_of(file), file), sample);
-    ASSERT_EQ(own.parameters.size(), built_in.parameters.size());
-    for (std::size_t i = 0; i < own.parameters.size(); ++i) {
-      const Parameter &is = own.parameters[i], &expected = built_in.parameters[i];
-      EXPECT_EQ(is.name, expected.name);
-      EXPECT_EQ(is.shape, expected.shape) << is.name;
-      EXPECT_EQ(is.init.kind, expected.init.kind) << is.name;
-      EXPECT_EQ(is.init.scale, expected.init.scale) << is.name;
-      EXPECT_EQ(is.range.begin, expected.range.begin) << is.name;
-    }
+/// Everything about the parameters that their names, shapes and initial values follow from.
+std::string text_of(const Layout& layout) {
+  std::string text;
+  for (const Parameter& p : layout.parameters) {
+    text += fmt::format("{} {} {} {:a} {} {:a} {} {} {:a} {:a}\n", p.name, p.shape.text(),
+                        static_cast<int>(p.init.kind), p.init.scale, p.init.dirac, p.l2,
+                        p.range.begin, p.layer, p.follow, p.rate);
+  }
+  return text;
+}
+
+// Recorded when the networks were still C++. A published network must not change by accident.
+TEST(NetworkFile, TheModelsKeepTheirParameters) {
+  const std::map<std::string, std::uint32_t> recorded = {
+      {"airbench94", 0x1e01754b},
+      {"convnext_tiny", 0x1b4972af},
+      {"deep_mnist", 0x95a0faf6},
+      {"keras", 0xd821e0c0},
+      {"mobilenet_v3_large", 0x6978e53d},
+      {"resnet18", 0x8ac1a5ae},
+      {"resnet18_cifar", 0xdd9b3a81},
+      {"resnet20", 0x1c0414ec},
+      {"resnet34", 0x6518736b},
+      {"resnet50", 0x0e59270d},
+      {"resnet56", 0x1698b366},
+      {"resnet_small", 0xa7b4ebb6},
+      {"reuters", 0x6179a909},
+      {"reuters_as_published", 0x6179a909},
+      {"tower", 0xd1cdaf12},
+      {"tutorial", 0xa11b3c53},
+      {"vit_b_16", 0x55802ba0},
+  };
+  for (const ModelEntry& entry : models()) {
+    ASSERT_TRUE(recorded.contains(entry.name)) << entry.name << " is new: add its row";
+    EXPECT_EQ(crc32c(text_of(layout_of(entry, entry.sample))), recorded.at(entry.name))
+        << entry.name;
+    if (!entry.any_image) continue;
+    const std::string grey = text_of(layout_of(entry, {1, 64, 64, 1}));
+    EXPECT_NE(grey, text_of(layout_of(entry, entry.sample))) << entry.name;
+  }
+  EXPECT_EQ(models().size(), recorded.size());
+}
+
+TEST(NetworkFile, AFileIsItsModel) {
+  for (const ModelEntry& built_in : models()) {
+    const std::string file = fmt::format("apps/networks/{}.toml", built_in.name);
+    const ModelEntry own = network_entry(built_in.name, text_of(file), file);
+    EXPECT_EQ(text_of(layout_of(own, own.sample)), text_of(layout_of(built_in, built_in.sample)));
+    EXPECT_EQ(own.recipe, built_in.recipe) << file;
+    EXPECT_EQ(own.about, built_in.about) << file;
+  }
+}
+
+TEST(NetworkFile, HasOptionsAndLimits) {
+  const std::string layers = "layers = [{type = \"dense\", features = \"$classes\"}]\n";
+  const ModelEntry entry = network_entry("mine",
+                                         "sample = [8, 8, 3]\nsmallest = 4\n" + layers +
+                                             "[recipe]\nlr = 0.25\nepochs = 3\nnesterov = true\n"
+                                             "optimizer = \"adam\"\ngroup = [\"a\", \"b, c\"]\n",
+                                         "mine.toml");
+  EXPECT_EQ(entry.recipe, (Recipe{{"epochs", "3"},
+                                  {"group", "a\nb, c"},
+                                  {"lr", "0.25"},
+                                  {"nesterov", "true"},
+                                  {"optimizer", "adam"}}));
+  EXPECT_TRUE(entry.fits({1, 4, 9, 1}));
+  EXPECT_FALSE(entry.fits({1, 3, 9, 1}));
+  const std::string one = "sample = [8, 8, 3]\nother_images = false\n" + layers;
+  EXPECT_FALSE(network_entry("mine", one, "mine.toml").fits({1, 9, 9, 3}));
+  for (const char* line : {"other_images = 1", "smallest = 0", "smallest = 2.5", "whitens = true",
+                           "recipe = 3", "recipe = {lr = [[1]]}", "recipe = {lr = 2020-01-01}"}) {
+    const std::string key(line, std::string_view(line).find(' '));
+    EXPECT_TRUE(mentions(refusal(fmt::format("sample = [8, 8, 3]\n{}\n{}", line, layers)),
+                         {"mine.toml:2", key == "recipe" && line[9] == '{' ? "lr" : key}))
+        << line;
   }
 }
 

@@ -262,7 +262,7 @@ TEST(Options, OfTheOptimizerAreRecordedAndNoOthers) {
 }
 
 TEST(Options, OfTheUserOverrideAProgramsRecipe) {
-  const Program photos{.name = "p", .recipe = "epoch-lines = true, eval-every = 0, batch = 3"};
+  const Program photos{.name = "p", .recipe = {{"epoch-lines", "true"}, {"eval-every", "0"}, {"batch", "3"}}};
   EXPECT_TRUE(parse({}, photos).reports.epoch_lines);
   EXPECT_EQ(parse({}, photos).reports.eval_every, 0);
   EXPECT_FALSE(parse({"--eval-every", "5"}, photos).reports.epoch_lines);

@@ -1,0 +1,10 @@
+# Writes FILE, C++ with the networks of FOLDER: the names and texts of its .toml files.
+cmake_minimum_required(VERSION 3.22)
+file(GLOB networks ${FOLDER}/*.toml)
+set(rows "")
+foreach(network ${networks})
+  get_filename_component(name ${network} NAME_WE)
+  file(READ ${network} text)
+  string(APPEND rows "  {\"${name}\", R\"TOML(${text})TOML\"},\n")
+endforeach()
+file(WRITE ${FILE} "namespace lockstep {\nextern const char* const kNetworks[][2];\nconst char* const kNetworks[][2] = {\n${rows}  {nullptr, nullptr}};\n}\n")
