@@ -135,7 +135,7 @@ TEST(Airbench, OnlyAConvolutionWithTwiceItsWindowWhitens) {
     EXPECT_TRUE(mentions(error_of([&] { whiten(Smooth(), model.layout(), layer, values.data()); }),
                          {layer}));
   }
-  EXPECT_EQ(error_of([&] { whiten(Smooth(), model.layout(), "whiten", values.data()); }), "");
+  EXPECT_NO_THROW(whiten(Smooth(), model.layout(), "whiten", values.data()));
 }
 
 TEST(Airbench, BeginsWithTheDatasFiltersAndIdentities) {
