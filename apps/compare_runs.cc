@@ -89,7 +89,9 @@ std::vector<Row> result_rows(const std::vector<StoredRun>& runs) {
   add("best accuracy", [&](Run, Results r) { return percent(r.best); });
   add("at step", [&](Run, Results r) { return number(r.best_step, 0); });
   add("last accuracy", [&](Run, Results r) { return percent(r.last); });
-  add("last loss", [&](Run, Results r) { return number(r.loss, 4); });
+  add("last loss", [&](Run, Results r) {
+    return std::isnan(r.loss) && !std::isnan(r.last) ? "NaN" : number(r.loss, 4);
+  });
   add("test accuracy", [&](Run, Results r) { return percent(r.test); });
   add("training loss", [&](Run, Results r) { return number(r.train_loss, 4); });
   add("steps", [&](Run, Results r) {

@@ -49,7 +49,7 @@ void check_output(const ExportOptions& o) {
   require_replaceable(o.file);
   const std::filesystem::path file = o.file;  // exports that were killed left its temporaries
   remove_stale_temporaries(file.has_parent_path() ? file.parent_path() : ".",
-                           file.filename().string() + ".tmp-");
+                           file.filename().string());
 }
 
 /// Mean and deviation for pixels from 0 to 1, as PyTorch's Normalize takes them.

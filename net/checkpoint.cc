@@ -1,7 +1,5 @@
 #include "net/checkpoint.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <set>
 #include <span>
@@ -114,7 +112,6 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& directory, co
     }
   }
   writer.commit();
-  remove_stale_temporaries(directory, "step-");
   return file;
 }
 
@@ -184,7 +181,8 @@ Newest newest_good(const std::filesystem::path& directory) {
       return result;
     } catch (const Error& error) {
       // The run that writes here may have removed it since it was listed: nothing to warn of.
-      if (std::error_code gone; !std::filesystem::exists(file, gone)) continue;
+      if (is_gone(file)) continue;
+      if (dynamic_cast<const UnreadableFile*>(&error) != nullptr) throw;
       result.warnings.push_back(fmt::format("skipping a checkpoint: {}", error.what()));
     }
   }
@@ -197,15 +195,9 @@ Newest newest_good(const std::filesystem::path& directory) {
   return result;
 }
 
-CheckpointPruner::Stamp CheckpointPruner::stamp_of(const std::filesystem::path& file) {
-  struct stat status {};
-  if (::stat(file.c_str(), &status) != 0) return {};
-  return Stamp(status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
-}
-
 bool CheckpointPruner::is_good(const std::filesystem::path& file,
                                std::vector<std::string>& warnings) {
-  const Stamp stamp = stamp_of(file);
+  const std::optional<FileStamp> stamp = stamp_of(file);
   const auto known = known_.find(file);
   if (known != known_.end() && known->second.stamp == stamp) return known->second.good;
   bool good = true;
@@ -213,8 +205,9 @@ bool CheckpointPruner::is_good(const std::filesystem::path& file,
     verify_checkpoint(file);
   } catch (const Error& error) {
     good = false;
-    if (std::error_code gone; std::filesystem::exists(file, gone))
+    if (!is_gone(file))
       warnings.push_back(fmt::format("--keep does not count a checkpoint: {}", error.what()));
+    if (dynamic_cast<const UnreadableFile*>(&error) != nullptr) return good;  // look again
   }
   known_[file] = {stamp, good};
   return good;

@@ -12,10 +12,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "net/parameters.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 
@@ -61,9 +61,8 @@ struct CheckpointMetadata {
   std::map<std::string, std::string> texts;
 };
 
-/// Writes <directory>/step-<position.step>.h5 as a whole or not at all, then removes temporary
-/// files of dead processes. Returns the file. Needs about as much memory as the arenas. Older
-/// checkpoints stay.
+/// Writes <directory>/step-<position.step>.h5 as a whole or not at all. Returns the file. Needs
+/// about as much memory as the arenas. Older checkpoints stay.
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
                                       const std::vector<ConstSection>& sections,
                                       const CheckpointMetadata& metadata);
@@ -109,7 +108,8 @@ struct Newest {
   std::vector<std::string> warnings;
 };
 
-/// The checkpoint of the highest step that is whole. Throws if there are some and all are damaged.
+/// The checkpoint of the highest step that is whole. Throws if there are some and all are damaged,
+/// and UnreadableFile if a newer one cannot be read now.
 Newest newest_good(const std::filesystem::path& directory);
 
 /// Removes old checkpoints (--keep). A damaged checkpoint is never removed and never counted, so it
@@ -128,13 +128,10 @@ class CheckpointPruner {
   std::vector<std::string> prune(const std::filesystem::path& newest);
 
  private:
-  /// Inode, size and modification time: a file that changes is read again.
-  using Stamp = std::tuple<std::uint64_t, std::int64_t, std::int64_t, std::int64_t>;
   struct Known {
-    Stamp stamp;
+    std::optional<FileStamp> stamp;  ///< a file that changes is read again
     bool good = false;
   };
-  static Stamp stamp_of(const std::filesystem::path& file);
   bool is_good(const std::filesystem::path& file, std::vector<std::string>& warnings);
 
   std::filesystem::path directory_;

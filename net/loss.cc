@@ -9,7 +9,24 @@
 namespace lockstep {
 namespace {
 
-constexpr float kLargestLoss = 1e5;  // times 2^32 and ten thousand samples still fits 63 bits
+/// Above every loss of finite logits.
+constexpr double kEndOfLosses = 0x1p131;
+
+/// Adds `loss` in pieces of 32 bits, each of which has room for 2^31 samples.
+HOST_DEVICE inline void add_loss(Score& score, double loss) {
+  double unit = 0x1p96, inverse = 0x1p-96;
+  for (int k = 3; k > 0 && loss >= 0x1p32; --k) {  // hardly ever
+    const auto piece = static_cast<std::int64_t>(loss * inverse);
+    add_atomically(score.loss_whole[k], piece);
+    loss -= static_cast<double>(piece) * unit;
+    unit *= 0x1p-32;
+    inverse *= 0x1p32;
+  }
+  const auto whole = static_cast<std::int64_t>(loss);
+  if (whole != 0) add_atomically(score.loss_whole[0], whole);
+  const double fraction = loss - static_cast<double>(whole);
+  add_atomically(score.loss_fraction, std::llround(fraction * 0x1p32));
+}
 
 template <class T>
 struct SoftmaxRow {
@@ -70,17 +87,31 @@ struct SoftmaxRow {
     if (team.lane != 0) return;
     float apart = highest - own;  // the difference of large logits is exact
     if (share < 1) apart = share * apart + (1 - share) * (highest - static_cast<float>(x[other]));
-    const float loss =
-        std::log(sum) + (smoothing > 0 ? (1 - smoothing) * apart + each * below : apart);
-    const bool finite = loss <= kLargestLoss;
+    double loss = std::log(sum) + (smoothing > 0 ? (1 - smoothing) * apart + each * below : apart);
+    if (!(loss <= std::numeric_limits<float>::max()))
+      loss = beyond_floats(x, highest, label, other, share);
+    const bool finite = loss < kEndOfLosses;
     add_atomically(score->samples, 1);
     add_atomically(score->top1, above < 1);
     add_atomically(score->top5, above < 5);
     add_atomically(score->diverged, !finite);
-    if (finite) add_atomically(score->loss_units, std::llround(static_cast<double>(loss) * 0x1p32));
+    if (finite) add_loss(*score, loss);
     if (confusion == nullptr) return;
     if (predicted == classes) predicted = 0;  // all logits are NaN
     add_atomically(confusion[label * classes + predicted], 1);
+  }
+
+  /// The loss of logits so far apart that it exceeds the largest float, as a sum of quarters. The
+  /// logarithm is far below its last bit. Not finite if a logit is not.
+  HOST_DEVICE double beyond_floats(const T* x, float highest, std::int32_t label,
+                                   std::int32_t other, float share) const {
+    const auto below = [&](std::int64_t c) { return highest / 4 - static_cast<float>(x[c]) / 4; };
+    float quarter = below(label);
+    if (share < 1) quarter = share * quarter + (1 - share) * below(other);
+    quarter *= 1 - smoothing;
+    for (std::int64_t c = 0; c < classes; ++c)  // also without smoothing: 0 times NaN is NaN
+      quarter += smoothing / static_cast<float>(classes) * below(c);
+    return 4 * static_cast<double>(quarter);
   }
 };
 

@@ -14,16 +14,27 @@ struct Score {
   std::int64_t samples = 0;
   /// Samples with no class, or fewer than five classes, above the label's.
   std::int64_t top1 = 0, top5 = 0;
-  /// The loss -log(softmax(logits)[label]) of each sample (or with smoothed labels), rounded to a
-  /// multiple of 2^-32.
-  std::int64_t loss_units = 0;
-  /// Samples whose loss is above 1e5 or NaN; loss_units leaves them out.
+  /// The losses -log(softmax(logits)[label]) (or with smoothed labels), each rounded to a multiple
+  /// of 2^-32. Their sum is loss_fraction * 2^-32 plus loss_whole[k] * 2^(32 k), so the sum
+  /// of 2^31 losses does not overflow.
+  std::int64_t loss_fraction = 0, loss_whole[4] = {};
+  /// Samples whose loss is not finite: a logit is infinite or NaN. The sums leave them out.
   std::int64_t diverged = 0;
 
   /// The sum over all samples; NaN if one of them diverged.
   constexpr double loss_sum() const {
-    return diverged > 0 ? std::numeric_limits<double>::quiet_NaN()
-                        : static_cast<double>(loss_units) * 0x1p-32;
+    return diverged > 0 ? std::numeric_limits<double>::quiet_NaN() : finite_loss_sum();
+  }
+  /// The sum without the samples that diverged. It is rounded once if it is below 2^31.
+  constexpr double finite_loss_sum() const {
+    const std::int64_t carried = loss_whole[0] + (loss_fraction >> 32),
+                       rest = loss_fraction & 0xffffffff;
+    const bool few = carried < std::int64_t{1} << 31;
+    const double low = few ? static_cast<double>(carried * (std::int64_t{1} << 32) + rest) * 0x1p-32
+                           : static_cast<double>(carried);
+    return low + static_cast<double>(loss_whole[1]) * 0x1p32 +
+           static_cast<double>(loss_whole[2]) * 0x1p64 +
+           static_cast<double>(loss_whole[3]) * 0x1p96;
   }
   double loss() const { return loss_sum() / static_cast<double>(samples); }
   /// Divides last, so that 29 of 100 are exactly 29.
@@ -34,7 +45,7 @@ struct Score {
   double top5_share() const { return static_cast<double>(top5) / static_cast<double>(samples); }
   bool operator==(const Score&) const = default;
 };
-static_assert(sizeof(Score) == 5 * sizeof(std::int64_t));
+static_assert(sizeof(Score) == 9 * sizeof(std::int64_t));
 
 /// For every row of `logits` (N x classes, of a floating-point type) and its label in `labels` (N,
 /// i32):
@@ -48,6 +59,7 @@ static_assert(sizeof(Score) == 5 * sizeof(std::int64_t));
 ///   empirical risk minimization", 2018): its target is weight for its label and the rest for the
 ///   label in `others`, before smoothing. top1, top5 and `confusion` use the label of more weight.
 /// - with `factor`, memory of the device, the gradient is multiplied by it (net/loss_scale.h).
+/// The loss of finite logits is finite, also if it exceeds the largest float.
 /// Ties rank the lower class first; a NaN anywhere counts against the label. All memory is the
 /// device's.
 void softmax_cross_entropy(Stream& stream, View logits, View labels, float scale, View gradient,

@@ -27,6 +27,7 @@ if sys.version_info < (3, 11):
 import tomllib
 
 USAGE, REQUEUE, MOST_RUNS = 2, 75, 10000
+HELD_SECONDS = 5  # until the next try of a run that another process trains
 HERE = pathlib.Path(__file__).resolve().parent
 # Options that the sweep sets, or that train nothing.
 OWN = {"run", "new", "no-run", "checkpoint-dir", "log-dir", "check", "list", "summary", "find-lr", "help", "help-all", "version"}
@@ -102,11 +103,11 @@ class Run:
             kept(name, self.options.get(name)) for name in {*self.options, *map(str, more)} - FREE)
 
     def accuracy(self):
-        """Returns the best accuracy of the evaluations during training and its step, or None."""
+        """Returns the best accuracy of the evaluations during training and its step, or None. A loss of NaN does not count."""
         summary = self.summary()
         for key in ("best", "result"):
             found = summary.get(key)
-            if isinstance(found, dict) and isinstance(found.get("top1"), float):
+            if isinstance(found, dict) and isinstance(found.get("top1"), float) and found.get("loss", 0) is not None:
                 return found["top1"], found.get("step")
         return None
 
@@ -254,6 +255,8 @@ class Local:
         share = len(cores) // sweep.at_once
         self.slots = [cores[i * share:(i + 1) * share] or cores for i in range(sweep.at_once)]
         self.running = {}  # slot: (run, process, time of the start)
+        self.held = {}  # name of a run that another process trains: when to try again
+        self.logged = {}  # name of a run: bytes of its log before its last start
         self.ended, self.failed = [], []
 
     def command(self, run):
@@ -268,15 +271,20 @@ class Local:
         waiting = list(runs)
         while self.running or (waiting and not self.stopping):
             for slot in range(len(self.slots)):
-                if waiting and not self.stopping and slot not in self.running:
-                    self.start(slot, waiting.pop(0))
+                ready = next((run for run in waiting if time.monotonic() >= self.held.get(run.name, 0)), None)
+                if ready and not self.stopping and slot not in self.running:
+                    waiting.remove(ready)
+                    self.start(slot, ready)
             if self.stopping:
                 self.ask()
             time.sleep(0.1)
             for slot, (run, process, begin) in list(self.running.items()):
                 if process.poll() is not None:
                     del self.running[slot]
-                    self.report(run, process.returncode, time.monotonic() - begin)
+                    if not self.is_held(run, process.returncode):
+                        self.report(run, process.returncode, time.monotonic() - begin)
+                    elif not self.stopping:
+                        waiting.append(run)
         if self.stopping:
             fail("stopped on request. The same command continues.", REQUEUE)
 
@@ -291,10 +299,12 @@ class Local:
             pass  # a file system without locks; each run has a lock of its own
 
     def start(self, slot, run):
-        print(f"begins  {run.name}", flush=True)
+        if run.name not in self.held:
+            print(f"begins  {run.name}", flush=True)
         cores = self.slots[slot]
         try:
             with open(run.log(), "a", encoding="utf-8") as log:
+                self.logged[run.name] = log.tell()
                 # A session of its own, so that Ctrl-C reaches only this program.
                 process = subprocess.Popen(self.command(run), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(),
                                            start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, cores))
@@ -315,6 +325,15 @@ class Local:
         self.asked = time.monotonic()
         for _, process, _ in self.running.values():
             process.send_signal(signal.SIGUSR1 if self.stopping == 1 else signal.SIGTERM)
+
+    def is_held(self, run, code):
+        """Returns whether another process trains it, as those of a sweep that was killed do. Then it is tried again later."""
+        if code == 0 or b" is in use by " not in run.log().read_bytes()[self.logged[run.name]:]:
+            return False
+        if run.name not in self.held:
+            print(f"waits   {run.name}: {reason_of(run)}", flush=True)
+        self.held[run.name] = time.monotonic() + HELD_SECONDS
+        return True
 
     def report(self, run, code, seconds):
         if code == 0:

@@ -8,6 +8,7 @@
 #include "net/description/network_file.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 namespace {
@@ -30,9 +31,7 @@ fs::path checkpoint_of(const Options& o) {
 void read_network(Options& o) {
   const fs::path file = o.model.given;
   o.model.name = one_line(file.stem().string());
-  std::error_code error;
-  const bool gone = fs::status(file, error).type() == fs::file_type::not_found;
-  const fs::path checkpoint = gone ? checkpoint_of(o) : fs::path();
+  const fs::path checkpoint = is_gone(file) ? checkpoint_of(o) : fs::path();
   if (!checkpoint.empty()) o.model.network = text_of(read_metadata(checkpoint), kNetwork);
   if (o.model.network.empty()) {
     o.model.network = read_network_file(file);

@@ -1,8 +1,10 @@
 #include "apps/options/run_folder.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -24,16 +26,9 @@ namespace fs = std::filesystem;
 
 const fs::path kRuns = "runs";
 
-/// The contents of a file; nothing if it cannot be read.
-std::optional<std::string> text_in(const fs::path& file) {
-  std::ifstream in(file);
-  if (!in) return {};
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
-
 /// The options that the user chose, from config.toml. Nothing: there is no such file.
 std::optional<std::string> options_of(const fs::path& folder) {
-  const auto config = text_in(folder / kConfigFile);
+  const auto config = read_file(folder / kConfigFile);
   if (!config) return {};
   std::string text;
   for (const std::string& line : lines_of(*config))
@@ -55,7 +50,7 @@ std::string value_of(const std::string& text, const std::string& name) {
 std::vector<std::string> differences(const fs::path& folder, const std::string& before,
                                      const Options& o, bool all) {
   std::vector<std::string> names{"dataset"}, result;
-  const std::string network = text_in(folder / kNetworkFile).value_or("");
+  const std::string network = read_file(folder / kNetworkFile).value_or("");
   if (network.empty() || o.model.network.empty()) {
     names.emplace_back("model");
   } else if (network != o.model.network) {
@@ -96,6 +91,11 @@ std::string other_shape(const fs::path& folder, const Options& o, int ranks) {
 /// Whether a process certainly trains the run. One of another host may be dead: await_folders().
 bool in_use(const fs::path& folder) {
   return !FolderLock::holder(folder).empty() && !FolderLock::silent_holder(folder);
+}
+
+/// Whether the run may be this user's. Another error than of permissions shows when it is read.
+bool may_read(const fs::path& folder) {
+  return ::access((folder / kConfigFile).c_str(), R_OK) == 0 || errno != EACCES;
 }
 
 /// "photos" of "photos-2", and 2; number 0: the name has none.
@@ -169,7 +169,7 @@ class Choice {
       if (name == stem.filename().string()) runs[number] = entry->path();
     }
     for (const auto& [number, path] : runs) {
-      const auto before = resume ? options_of(path) : std::nullopt;
+      const auto before = resume && may_read(path) ? options_of(path) : std::nullopt;
       if (!before) continue;
       std::vector<std::string> others = differences(path, *before, o_, true);
       const std::string shape = others.empty() ? other_shape(path, o_, ranks_) : "";
@@ -211,7 +211,7 @@ class Choice {
          entry.increment(error)) {
       const std::string name = entry->path().filename().string();
       if (name == "checkpoints" || name.starts_with("run.lock.") || name.starts_with(kConfigFile) ||
-          name.starts_with(kNetworkFile))
+          name.starts_with(kNetworkFile) || name.find(".tmp-") != name.npos)
         continue;
       fail_usage("--run {}: the folder has {}, but no {}. Use another name.", folder.string(), name,
                  kConfigFile);

@@ -1,8 +1,5 @@
 #include "apps/run/best_checkpoint.h"
 
-#include <fstream>
-#include <iterator>
-
 #include "collectives/comm/flight_recorder.h"
 #include "net/checkpoint.h"
 #include "src/base/check.h"
@@ -13,18 +10,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// For rank 0. Null: the folder has no whole best.h5 of this step.
+/// For rank 0. Null: the folder has no best.h5 of this step. Throws Error if the file is damaged or
+/// cannot be read, because the accuracy of other weights would be that of the run for ever.
 std::unique_ptr<Checkpoint> open_best(const std::string& folder, const Accuracy& best) {
   const fs::path file = fs::path(folder) / kBestFile;
-  std::error_code unreadable;
-  if (folder.empty() || !best.known() || !fs::exists(file, unreadable)) return nullptr;
+  if (folder.empty() || !best.known() || is_gone(file)) return nullptr;
   try {
     auto checkpoint = std::make_unique<Checkpoint>(file);
     checkpoint->verify();
-    if (checkpoint->metadata().position.step == best.step) return checkpoint;
-  } catch (const Error&) {  // a damaged file
+    return checkpoint->metadata().position.step == best.step ? std::move(checkpoint) : nullptr;
+  } catch (const UnreadableFile&) {
+    throw;  // the next start tests again
+  } catch (const Error& damaged) {
+    fail("{}. Restore it; or move it away, then the same command tests the last weights.",
+         damaged.what());
   }
-  return nullptr;
 }
 
 }  // namespace
@@ -37,14 +37,11 @@ void keep_best(const fs::path& checkpoint) {
   fs::create_hard_link(checkpoint, link, error);
   if (!error) fs::rename(link, file, error);
   if (error) {
-    std::ifstream in(checkpoint, std::ios::binary);
-    const std::string bytes(std::istreambuf_iterator<char>(in), {});
-    require(in && bytes.size() == fs::file_size(checkpoint),
-            "cannot read {} to copy it to {}. Restore it or its permissions.", checkpoint.string(),
-            file.string());
-    replace_file(file, bytes);
+    std::filesystem::remove(link, error);
+    const auto bytes = read_file(checkpoint);
+    require(bytes.has_value(), "{} is gone. Restore it.", checkpoint.string());
+    replace_file(file, *bytes);
   }
-  remove_stale_temporaries(file.parent_path(), kBestFile);
 }
 
 bool tests_at_end(const RunSetup& setup) {

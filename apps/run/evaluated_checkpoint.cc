@@ -1,7 +1,5 @@
 #include "apps/run/evaluated_checkpoint.h"
 
-#include <sys/stat.h>
-
 #include <utility>
 
 #include "apps/run/broadcast.h"
@@ -13,6 +11,7 @@
 #include "src/data/standard.h"
 #include "src/data/validation.h"
 #include "src/device/devices.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 
@@ -78,14 +77,6 @@ EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& we
 
 }  // namespace
 
-std::optional<CheckpointFolder::Stamp> CheckpointFolder::stamp_of(
-    const std::filesystem::path& file) {
-  struct stat status {};
-  if (::stat(file.c_str(), &status) != 0) return {};
-  return Stamp(file.string(), status.st_ino, status.st_size, status.st_mtim.tv_sec,
-               status.st_mtim.tv_nsec);
-}
-
 std::unique_ptr<Checkpoint> CheckpointFolder::next() {
   // A listed file that vanishes made room for a newer one: list again. No run that trains removes
   // files so fast for so long.
@@ -99,7 +90,7 @@ std::unique_ptr<Checkpoint> CheckpointFolder::next() {
   for (int list = 0; vanished && list < kLists; ++list) {
     vanished = false;
     for (const std::filesystem::path& file : list_checkpoints(folder)) {
-      const std::optional<Stamp> stamp = stamp_of(file);
+      const std::optional<FileStamp> stamp = stamp_of(file);
       if (stamp && stamp == last_) return nullptr;
       if (stamp && damaged_.contains(*stamp)) continue;
       try {
@@ -111,6 +102,7 @@ std::unique_ptr<Checkpoint> CheckpointFolder::next() {
       } catch (const Error& error) {
         vanished = stamp_of(file) != stamp;
         if (vanished) break;
+        if (dynamic_cast<const UnreadableFile*>(&error) != nullptr) throw;
         if (stamp) damaged_.insert(*stamp);
         warn_(fmt::format("skipping a checkpoint: {}", error.what()));
       }

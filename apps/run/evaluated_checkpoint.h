@@ -9,7 +9,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "apps/run/run_record.h"
@@ -35,15 +34,11 @@ class CheckpointFolder {
   std::unique_ptr<Checkpoint> next();
 
  private:
-  /// Identifies a file that was read: name, inode, size and time.
-  using Stamp = std::tuple<std::string, std::uint64_t, std::int64_t, std::int64_t, std::int64_t>;
-  static std::optional<Stamp> stamp_of(const std::filesystem::path& file);
-
   std::filesystem::path directory_;
   std::function<void(const std::string&)> warn_;
-  std::optional<Stamp> last_;
+  std::optional<FileStamp> last_;
   CheckpointMetadata last_metadata_;
-  std::set<Stamp> damaged_;
+  std::set<FileStamp> damaged_;
 };
 
 /// The verified checkpoint that `path` names: a file, or the newest whole one in a folder. Throws

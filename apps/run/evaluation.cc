@@ -262,7 +262,7 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   }
   device_.copy(*stream_, host_sums, arena_.at(sums_), sums_bytes_);
   stream_->synchronize();
-  static_assert(sizeof(Score) == 5 * sizeof(std::int64_t), "a row of counts");
+  static_assert(sizeof(Score) % sizeof(std::int64_t) == 0, "a row of counts");
   comm.sum({reinterpret_cast<std::int64_t*>(host_sums), sums_bytes_ / sizeof(std::int64_t)});
   EvaluationResult result;
   std::memcpy(&result.score, host_sums, sizeof(Score));

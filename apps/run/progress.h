@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cinttypes>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -49,9 +50,11 @@ struct RunProgress {
   std::int64_t since_best = 0;  ///< evaluations after the best one
   Accuracy tested;              ///< on the test set, after the end
 
-  void evaluated(const Accuracy& now) {
-    accuracy = 100 * now.top1;
-    const bool better = !best.known() || now.top1 > best.top1;
+  /// `loss`: of the same evaluation. If it is NaN, its accuracy is luck: it is no better one, and
+  /// reaches no target.
+  void evaluated(const Accuracy& now, double loss) {
+    accuracy = std::isnan(loss) ? 0 : 100 * now.top1;
+    const bool better = !std::isnan(loss) && (!best.known() || now.top1 > best.top1);
     since_best = better ? 0 : since_best + 1;
     if (better) best = now;
   }

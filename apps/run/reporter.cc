@@ -258,6 +258,15 @@ void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped,
   print("written", written);
 }
 
+void Reporter::complete(std::int64_t step, const RunProgress& progress) {
+  if (!console_) return;
+  if (folders_) folders_->require_held();
+  bool ignored = false;  // the next start tries again
+  attempt(
+      [&] { record_files_.complete({.status = "complete", .step = step, .progress = progress}); },
+      ignored);
+}
+
 void Reporter::record(const char* status, std::int64_t step, double seconds,
                       const RunProgress& progress) {
   if (!console_) return;

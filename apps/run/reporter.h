@@ -56,6 +56,8 @@ class Reporter {
   /// `seconds`: only of training. `skipped`: steps since the start without an update.
   void summary(std::int64_t step, double seconds, std::int64_t skipped,
                const RunProgress& progress);
+  /// The run was complete before this start: RunRecordFiles::complete().
+  void complete(std::int64_t step, const RunProgress& progress);
   /// Replaces summary.json and report.html of the run's folder. `seconds`: only of training.
   /// "complete" also ends TensorBoard's session.
   void record(const char* status, std::int64_t step, double seconds, const RunProgress& progress);

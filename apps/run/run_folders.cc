@@ -117,6 +117,7 @@ RunFolders::RunFolders(const Options& options) {
       const bool chosen = it->folder == options.run.folder && options.run.claim;
       locks_.push_back(chosen ? options.run.claim
                               : std::make_shared<FolderLock>(it->folder, it->option));
+      remove_stale_temporaries(it->folder);
       const std::string& note = locks_.back()->note();
       if (!note.empty() && !it->inside) notes_.push_back(note);
     }

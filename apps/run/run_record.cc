@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -111,6 +112,19 @@ ordered_json to_json(const Mistake& mistake, const Dataset& data) {
           {"image", picture.data_uri}};
 }
 
+/// Changes summary.json of run `run` and its page, if `change` of the object returns true. Throws
+/// std::exception if there is no such file.
+void rewrite(const std::filesystem::path& folder, const std::string& log_dir,
+             const std::string& run, const std::function<bool(ordered_json&)>& change) {
+  const std::filesystem::path file = folder / kSummaryFile;
+  std::ifstream in(file);
+  ordered_json summary = ordered_json::parse(in);
+  if (summary.at("id") != run || !change(summary)) return;
+  summary.at("times").at("written") = timestamp();
+  replace_file(file, text_of(summary));
+  write_page(folder / kReportFile, report_page(read_run(folder, log_dir)));
+}
+
 }  // namespace
 
 void RunRecordFiles::begin() {
@@ -197,22 +211,36 @@ FailureRecord::FailureRecord(const Options& options, std::string run)
 void FailureRecord::write(const std::string& error) const noexcept {
   if (folder_.empty()) return;
   try {
-    const std::filesystem::path file = folder_ / kSummaryFile;
-    std::ifstream in(file);
-    ordered_json summary = ordered_json::parse(in);
-    const std::string holder = FolderLock::holder(folder_);  // empty: rank 0 is dead
-    if (summary.at("id") != run_ || summary.at("status") != "running" ||
-        (!holder.empty() && holder != holder_)) {
-      return;
-    }
-    std::string reason = error.substr(0, error.find('\n'));
-    if (reason.starts_with(program_ + ": ")) reason.erase(0, program_.size() + 2);
-    summary["status"] = "failed";
-    summary["reason"] = reason;
-    summary.at("times").at("written") = timestamp();
-    replace_file(file, text_of(summary));
-    write_page(folder_ / kReportFile, report_page(read_run(folder_, log_dir_)));
+    rewrite(folder_, log_dir_, run_, [&](ordered_json& summary) {
+      const std::string holder = FolderLock::holder(folder_);  // empty: rank 0 is dead
+      if (summary.at("status") != "running" || (!holder.empty() && holder != holder_)) return false;
+      std::string reason = error.substr(0, error.find('\n'));
+      if (reason.starts_with(program_ + ": ")) reason.erase(0, program_.size() + 2);
+      summary["status"] = "failed";
+      summary["reason"] = reason;
+      return true;
+    });
   } catch (...) {  // the error itself is on stderr
+  }
+}
+
+void RunRecordFiles::complete(const RunRecord& record) {
+  if (options_.run.folder.empty()) return;
+  try {
+    rewrite(options_.run.folder, options_.reports.log_dir, plan_.run, [&](ordered_json& summary) {
+      if (summary.at("status") == record.status) return false;
+      summary["status"] = record.status;
+      summary.erase("reason");
+      summary["step"] = record.step;
+      summary["epoch"] = plan_.epoch_at(record.step);
+      summary["best"] = to_json(record.progress.best);
+      summary["test"] = to_json(record.progress.tested);
+      return true;
+    });
+  } catch (const nlohmann::json::exception&) {  // there is no summary.json, or it is damaged
+    begin();
+    write(record);
+    write_report(/*may_skip=*/false);
   }
 }
 

@@ -69,6 +69,9 @@ class RunRecordFiles {
   void know(const RunFacts& facts) { facts_ = facts; }  ///< before write()
   /// Replaces summary.json; nothing before begin(). Throws Error.
   void write(const RunRecord& record) const;
+  /// For a run that was complete before this start. If an earlier start was killed before its last
+  /// summary.json, or could not write it, replaces its status, and report.html. Throws Error.
+  void complete(const RunRecord& record);
   /// Replaces evaluation.json: counts by class, and the worst mistakes as pictures. Throws Error.
   void write(const EvaluatedClasses& evaluated) const;
   /// Replaces report.html by the page of all these files. `may_skip`: leaves it as it is if pages

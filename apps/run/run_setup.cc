@@ -1,8 +1,6 @@
 #include "apps/run/run_setup.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "apps/run/broadcast.h"
 #include "collectives/comm/flight_recorder.h"
@@ -68,12 +66,8 @@ std::filesystem::path tuning_file(const std::filesystem::path& folder, const std
 
 /// A damaged file is the same as none.
 void read_tuning(Device& device, const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in) return;
-  std::ostringstream text;
-  text << in.rdbuf();
   try {
-    device.set_tuning(text.str());
+    device.set_tuning(read_file(file).value_or(""));
   } catch (const Error&) {
   }
 }

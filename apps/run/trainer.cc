@@ -166,6 +166,8 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunFolder
   }
   if (options.check || !complete.empty()) {
     reporter.line(options.check ? "all is well: --check trains nothing" : complete);
+    if (!options.check)
+      agree(setup.comm, [&] { reporter.complete(setup.plan.start.step, progress); });
     return kExitSuccess;
   }
   const LoopParts parts{setup,    step,  *loader,        evaluation,

@@ -196,7 +196,7 @@ class TrainingLoop {
                        .set = data.validation ? "validation set" : "test set",
                        .about = step_.state().average ? "averaged weights" : "weights",
                        .step = done});
-    progress_.evaluated({done, result->score.top1_share()});
+    progress_.evaluated({done, result->score.top1_share()}, result->score.loss());
     reporter_.record("running", done, clock_.trained(), progress_);
     if (progress_.reached(options_)) {
       reporter_.line(fmt::format("{:<12} accuracy {:g} % is reached after step {}, {}", "target",
@@ -218,8 +218,10 @@ class TrainingLoop {
   /// Why the run ended before its last step, or that it did not.
   void tell_end() {
     if (progress_.gave_up(options_)) {
-      reporter_.line(fmt::format("{:<12} no better evaluation after {}: the run ends", "patience",
-                                 progress_.best.shown()));
+      const Accuracy& best = progress_.best;
+      reporter_.line(fmt::format("{:<12} {}: the run ends", "patience",
+                                 best.known() ? "no better evaluation after " + best.shown()
+                                              : "the loss of each evaluation is NaN"));
     }
     if (options_.target > 0 && !progress_.reached(options_)) {
       reporter_.line(

@@ -9,12 +9,13 @@ namespace lockstep {
 namespace {
 
 /// The last step of `epochs` passes over the data, for a run at `start` with `batch` samples a
-/// step. It may be below start.step, if the run has done more epochs already.
+/// step. It may be below start.step, if the run has done more epochs already. Each start of a run
+/// computes the same number: the samples that earlier steps had more than `batch` do not change.
 std::int64_t steps_of(double epochs, std::int64_t dataset_size, const Position& start,
                       std::int64_t batch) {
-  const double left =
-      epochs * static_cast<double>(dataset_size) - static_cast<double>(start.samples);
-  return std::max<std::int64_t>(start.step + std::llround(left / static_cast<double>(batch)), 1);
+  const double more = static_cast<double>(start.samples - start.step * batch),
+               all = epochs * static_cast<double>(dataset_size) - more;
+  return std::max<std::int64_t>(std::llround(all / static_cast<double>(batch)), 1);
 }
 
 /// Throws if a run reads more samples than can be counted.

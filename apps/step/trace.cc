@@ -1,7 +1,6 @@
 #include "apps/step/trace.h"
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 
 #include "src/base/check.h"
@@ -19,11 +18,9 @@ std::size_t spans_of_a_track(int ranks) {
 
 /// A trace replaces an older one, and no other file.
 void require_trace_or_nothing(const std::filesystem::path& path) {
-  std::string begin(kTraceBegin.size(), '\0');
-  std::ifstream file(path);
-  if (!file) return;
-  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  require(begin == kTraceBegin, "{} exists and is no trace. Use another name.", path.string());
+  const auto begin = read_file(path, kTraceBegin.size());
+  require(!begin || *begin == kTraceBegin, "{} exists and is no trace. Use another name.",
+          path.string());
 }
 
 }  // namespace

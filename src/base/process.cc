@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 namespace lockstep {
@@ -66,6 +68,14 @@ double age_of(int pid) {
 
 std::string program_of(int pid) { return stat_of(pid).name; }
 int parent_of(int pid) { return stat_of(pid).parent; }
+
+std::string process_space() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  std::error_code ignored;
+  const std::string numbers = std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
+  return boot.empty() || numbers.empty() ? "" : boot + " " + numbers;
+}
 
 Process::Process(int pid, std::uint64_t start_time)
     : pid_(pid), start_time_(start_time), file_(open_stat(pid)) {}

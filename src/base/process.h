@@ -23,6 +23,10 @@ std::string program_of(int pid);
 /// Its parent, or the process that adopted it; 0 if unknown.
 int parent_of(int pid);
 
+/// The space in which a process number is unique: a boot of one kernel, and a PID namespace in it.
+/// Empty without a boot id, because the first namespace has the same name on all machines.
+std::string process_space();
+
 /// One process, observed through one open file. So a lack of descriptors or a new process with the
 /// same number never looks like its end. One thread at a time.
 class Process {

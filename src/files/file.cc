@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -14,7 +16,9 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/crc32c.h"
 #include "src/base/machine.h"
+#include "src/base/process.h"
 #include "src/base/text.h"
 
 namespace lockstep {
@@ -43,13 +47,92 @@ std::string_view cure(int error) {
   }
 }
 
-namespace {
+void fail_to_read(const std::filesystem::path& path, int error) {
+  const bool refused = error == EACCES || error == EPERM,
+             missing = error == ENOENT || error == ENOTDIR || error == ELOOP,
+             too_many = error == EMFILE || error == ENFILE;
+  throw UnreadableFile(fmt::format("cannot read {}: {}; {}", path.string(), std::strerror(error),
+                                   refused    ? "check its permissions"
+                                   : missing  ? "check its name"
+                                   : too_many ? cure(error)
+                                              : cure(EIO)),
+                       error);
+}
 
-constexpr std::size_t kRandomBytes = 8;  // of a temporary's name
+InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
+  // O_NONBLOCK: opening a pipe would wait for a writer.
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor_ < 0) fail_to_read(path_, errno);
+  struct stat status {};
+  const int error = ::fstat(descriptor_, &status) != 0 ? errno : 0;
+  size_ = static_cast<std::uint64_t>(status.st_size);
+  if (error == 0 && S_ISREG(status.st_mode)) return;
+  ::close(descriptor_);
+  if (error != 0) fail_to_read(path_, error);
+  fail("cannot read {}: it is not a file; choose a file", path_.string());
+}
 
-[[noreturn]] void fail_to(const char* verb, const std::filesystem::path& path, int error) {
+InputFile::~InputFile() { ::close(descriptor_); }
+
+void InputFile::read(std::uint64_t begin, std::span<char> to) const {
+  while (!to.empty()) {
+    const ssize_t got = ::pread(descriptor_, to.data(), to.size(), static_cast<off_t>(begin));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_to_read(path_, errno);
+    require(got > 0, "{} was truncated while it was read. Restore it.", path_.string());
+    begin += static_cast<std::uint64_t>(got);
+    to = to.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+std::optional<std::string> read_file(const std::filesystem::path& path, std::uint64_t most) {
+  std::error_code ignored;
+  const auto type = std::filesystem::status(path, ignored).type();
+  using enum std::filesystem::file_type;
+  if (type != regular && type != none && type != unknown) return {};
+  try {
+    const InputFile file(path);
+    std::string text(std::min(file.size(), most), '\0');
+    file.read(0, text);
+    return text;
+  } catch (const UnreadableFile& error) {
+    if (error.cause() == ENOENT || error.cause() == ENOTDIR) return {};
+    throw;
+  }
+}
+
+bool is_gone(const std::filesystem::path& file) {
+  std::error_code error;
+  return std::filesystem::status(file, error).type() == std::filesystem::file_type::not_found;
+}
+
+std::optional<FileStamp> stamp_of(const std::filesystem::path& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) return {};
+  return FileStamp(file, status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                   status.st_mtim.tv_nsec);
+}
+
+void fail_to(const char* verb, const std::filesystem::path& path, int error) {
   fail("cannot {} {}: {}; {}", verb, path.string(), std::strerror(error), cure(error));
 }
+
+void sync_directory(const std::filesystem::path& directory) {
+  const std::filesystem::path name = directory.empty() ? "." : directory;
+  const int descriptor = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail_to("open", name, errno);
+  // EINVAL: this file system cannot sync directories.
+  const int error = ::fsync(descriptor) != 0 && errno != EINVAL ? errno : 0;
+  ::close(descriptor);
+  if (error) fail_to("sync", name, error);
+}
+
+namespace {
+
+constexpr std::size_t kRandomBytes = 4;  // of a temporary's name
+
+/// 8 digits for process_space().
+std::string space_digits() { return fmt::format("{:08x}", crc32c(process_space())); }
 
 void require_regular(const std::filesystem::path& path) {
   std::error_code ignored;
@@ -67,16 +150,6 @@ int probe_beside(const std::filesystem::path& path) {
   ::close(descriptor);
   ::unlink(probe.c_str());
   return 0;
-}
-
-void sync_directory(const std::filesystem::path& directory) {
-  const std::filesystem::path name = directory.empty() ? "." : directory;
-  const int descriptor = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) fail_to("open", name, errno);
-  // EINVAL: this file system cannot sync directories.
-  const int error = ::fsync(descriptor) != 0 && errno != EINVAL ? errno : 0;
-  ::close(descriptor);
-  if (error) fail_to("sync", name, error);
 }
 
 }  // namespace
@@ -149,24 +222,22 @@ void require_replaceable(const std::filesystem::path& path) {
 }
 
 std::filesystem::path temporary_name(const std::filesystem::path& path) {
-  return fmt::format("{}.tmp-{}-{}-{}", path.string(), host_name(), ::getpid(),
+  return fmt::format("{}.tmp-{}-{}-{}{}", path.string(), host_name(), ::getpid(), space_digits(),
                      unique_hex(kRandomBytes));
 }
 
-void remove_stale_temporaries(const std::filesystem::path& directory, std::string_view prefix,
-                              std::string_view ending) {
-  // Earlier versions wrote no random part.
-  static const std::regex pattern(R"((.*)\.tmp-(.+)-([1-9][0-9]{0,8})(-[0-9a-f]{16})?)");
-  const std::string here = host_name();
+void remove_stale_temporaries(const std::filesystem::path& directory, std::string_view ending) {
+  static const std::regex pattern(R"((.*)\.tmp-(.+)-([1-9][0-9]{0,8})-([0-9a-f]{16}))");
+  // Two containers may have one host name, so a process number says nothing outside of its space.
+  const std::string here = process_space().empty() ? "elsewhere" : space_digits();
   std::error_code ignored;  // a file that vanishes or stays does no harm
   for (std::filesystem::directory_iterator entry(directory, ignored), end; entry != end;
        entry.increment(ignored)) {
     const std::string name = entry->path().filename().string();
-    std::smatch match;  // name of the file, host and process of the writer
-    if (!name.starts_with(prefix) || !std::regex_match(name, match, pattern)) continue;
-    if (!ending.empty() && (!match.str(1).ends_with(ending) || !match[4].matched)) continue;
+    std::smatch match;  // name of the file, host and process of the writer, digits
+    if (!std::regex_match(name, match, pattern) || !match.str(1).ends_with(ending)) continue;
     bool stale;
-    if (match[2] == here) {
+    if (match[2] == host_name() && match.str(4).starts_with(here)) {
       const auto pid = static_cast<pid_t>(std::stol(match[3]));
       stale = pid == ::getpid() || (::kill(pid, 0) != 0 && errno == ESRCH);
     } else {

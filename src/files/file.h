@@ -1,14 +1,77 @@
 // Output files. Every error names the file, the system's reason and the fix.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
+
+#include "src/base/error.h"
 
 namespace lockstep {
 
 /// The fix for `error`, an errno of a file or a folder: the end of a message.
 std::string_view cure(int error);
+
+/// A file that cannot be opened or read now: the disk, a lock, permissions. It may be whole, so no
+/// older file may take its place, and nothing may be written over it.
+class UnreadableFile : public Error {
+ public:
+  /// `cause`: an errno.
+  UnreadableFile(const std::string& message, int cause) : Error(message), cause_(cause) {}
+  int cause() const { return cause_; }
+
+ private:
+  int cause_;
+};
+
+/// Throws Error: "cannot write a.h5: No space left on device; free some space ...".
+[[noreturn]] void fail_to(const char* verb, const std::filesystem::path& path, int error);
+
+/// Returns when the names in `directory` have reached the disk. Throws Error.
+void sync_directory(const std::filesystem::path& directory);
+
+/// Throws UnreadableFile. `error`: errno of the call that could not open or read `path`.
+[[noreturn]] void fail_to_read(const std::filesystem::path& path, int error);
+
+/// A regular file that is open for reading.
+class InputFile {
+ public:
+  /// Throws UnreadableFile, and Error for another kind of file.
+  explicit InputFile(std::filesystem::path path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  std::uint64_t size() const { return size_; }  ///< when it was opened
+  /// Fills `to` with the bytes from `begin` on. Throws UnreadableFile, and Error if the file has
+  /// become shorter. Any thread.
+  void read(std::uint64_t begin, std::span<char> to) const;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  std::uint64_t size_ = 0;
+  int descriptor_;
+};
+
+/// The contents of a regular file, or its first `most` bytes. Nothing: there is none, or `path` is
+/// of another kind, because a pipe would wait for a writer and a device has no end. Throws
+/// UnreadableFile.
+std::optional<std::string> read_file(const std::filesystem::path& path,
+                                     std::uint64_t most = std::uint64_t{1} << 62);
+
+/// Whether the file was removed. A file that cannot be examined now is still there.
+bool is_gone(const std::filesystem::path& file);
+
+/// Identifies the contents of a file: path, inode, size and time. Nothing: it cannot be examined.
+using FileStamp =
+    std::tuple<std::filesystem::path, std::uint64_t, std::int64_t, std::int64_t, std::int64_t>;
+std::optional<FileStamp> stamp_of(const std::filesystem::path& file);
 
 /// A file that is open for writing at its end. Calls throw Error. One thread.
 class OutputFile {
@@ -47,15 +110,14 @@ void replace_file(const std::filesystem::path& path, std::string_view bytes);
 /// not a file. Leaves no file behind.
 void require_replaceable(const std::filesystem::path& path);
 
-/// `path`.tmp-<host>-<pid>-<16 random digits>. Each call returns another name.
+/// `path`.tmp-<host>-<pid>-<8 digits of the process space><8 random digits>. Each call returns
+/// another name.
 std::filesystem::path temporary_name(const std::filesystem::path& path);
 
-/// Removes the temporaries in `directory` of files whose names begin with `prefix`, if their writer
-/// is gone: a dead process of this host, this process itself, or a process of another host whose
-/// temporary was not touched for an hour. With an `ending` (".h5") their names also end with it,
-/// and the temporary has its random digits.
-void remove_stale_temporaries(const std::filesystem::path& directory, std::string_view prefix,
-                              std::string_view ending = {});
+/// Removes the temporaries in `directory` of files whose names end with `ending` (".h5"), if their
+/// writer is gone: a dead process of this process space, this process itself, or a process
+/// elsewhere whose temporary was not touched for an hour.
+void remove_stale_temporaries(const std::filesystem::path& directory, std::string_view ending = {});
 
 /// Creates `directory` and its missing parents; they survive a power failure. Returns the created
 /// ones, the innermost first. `purpose` is for the message: "checkpoint directory".

@@ -9,9 +9,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -29,29 +27,20 @@ namespace {
 
 constexpr std::string_view kPrefix = "run.lock.";
 
-/// The contents of `path`. Empty if it is not a regular file, because a pipe would wait for a
-/// writer and a device has no end. Returns nothing and sets errno if the file cannot be read.
-std::optional<std::string> try_read(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return "";
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return {};
-  return std::string(std::istreambuf_iterator<char>(in), {});
+/// The contents of a claim; empty: it has gone, or this user may not read it. Throws UnreadableFile
+/// for errors that say nothing about the folder's holder.
+std::string read_claim(const std::filesystem::path& path) {
+  try {
+    return read_file(path).value_or("");
+  } catch (const UnreadableFile& error) {
+    if (error.cause() == EMFILE || error.cause() == ENFILE || error.cause() == EIO) throw;
+    return "";
+  }
 }
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
-}
-
-/// The space in which a process number is unique: a boot of one kernel, and a PID namespace in it.
-/// Empty without a boot id, because the first namespace has the same name on all machines.
-std::string process_space() {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  std::error_code ignored;
-  const std::string numbers = std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
-  return boot.empty() || numbers.empty() ? "" : boot + " " + numbers;
 }
 
 /// A claim as it is in its file.
@@ -94,13 +83,7 @@ std::vector<Claim> list_claims(const std::filesystem::path& directory) {
         digits.find_first_not_of("0123456789") != std::string::npos) {
       continue;
     }
-    const auto text = try_read(entry->path());
-    // These errors say nothing about the folder's holder.
-    if (!text && (errno == EMFILE || errno == ENFILE || errno == EIO)) {
-      const int cause = errno;
-      fail("cannot read {}: {}; {}", entry->path().string(), std::strerror(cause), cure(cause));
-    }
-    Claim claim{entry->path(), std::stoll(digits), text.value_or(""), {}};
+    Claim claim{entry->path(), std::stoll(digits), read_claim(entry->path()), {}};
     for (const auto& [name, value] : named_values(claim.text, " = ")) claim.lines[name] = value;
     claims.push_back(std::move(claim));
   }
@@ -118,14 +101,12 @@ std::optional<std::int64_t> silence_of(const std::filesystem::path& file) {
   struct stat touched {
   }, now{};
   const std::filesystem::path probe = temporary_name(file);
-  const int descriptor =
-      ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (descriptor >= 0) {
-    ::fstat(descriptor, &now);
-    ::close(descriptor);
+  try {
+    OutputFile(probe, OutputFile::Mode::create);
+    ::stat(probe.c_str(), &now);
     ::unlink(probe.c_str());
-  } else {
-    now.st_mtime = std::time(nullptr);  // the folder may be read-only for holder()
+  } catch (const Error&) {  // the folder may be read-only for holder()
+    now.st_mtime = std::time(nullptr);
   }
   if (::stat(file.c_str(), &touched) != 0) return {};
   return now.st_mtime - touched.st_mtime;
@@ -179,20 +160,34 @@ std::optional<Claim> standing_in(const std::filesystem::path& directory) {
   return standing(list_claims(directory));
 }
 
-/// Returns false if `file` exists.
+/// Returns false if `file` exists. The claim appears with its text, because another start would
+/// wait for the text of an empty one.
 bool write_new(const std::filesystem::path& file, const std::string& text) {
-  const int descriptor =
-      ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (descriptor < 0 && errno == EEXIST) return false;
-  int error = descriptor < 0 ? errno : 0;
-  if (descriptor >= 0) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written != std::ssize(text)) error = written < 0 ? errno : ENOSPC;
-    if (::close(descriptor) != 0) error = errno;
-    if (error == 0) return true;
-    ::unlink(file.c_str());
+  const auto create = [&](const std::filesystem::path& name) {
+    OutputFile created(name, OutputFile::Mode::create);
+    try {
+      created.write(text);
+      created.close();
+    } catch (...) {
+      ::unlink(name.c_str());
+      throw;
+    }
+  };
+  const std::filesystem::path temporary = temporary_name(file);
+  create(temporary);
+  const int error = ::link(temporary.c_str(), file.c_str()) == 0 ? 0 : errno;
+  ::unlink(temporary.c_str());
+  if (error == 0) return true;
+  // A network file system may repeat a call that it has answered already.
+  if (error == EEXIST) return read_claim(file) == text;
+  try {
+    create(file);  // a file system without links
+  } catch (const Error&) {
+    std::error_code ignored;
+    if (std::filesystem::exists(file, ignored)) return false;
+    throw;
   }
-  fail("cannot write {}: {}; {}", file.string(), std::strerror(error), cure(error));
+  return true;
 }
 
 void sleep_ms(int milliseconds) {
@@ -258,7 +253,10 @@ void FolderLock::claim(std::string_view purpose) {
 
 FolderLock::~FolderLock() {
   heart_ = {};  // before the file is removed, or the thread would fail to touch it
-  if (try_read(file_).value_or("").starts_with(text_)) ::unlink(file_.c_str());
+  try {
+    if (read_claim(file_).starts_with(text_)) ::unlink(file_.c_str());
+  } catch (const Error&) {  // the claim stays, and is that of a process that is gone
+  }
 }
 
 void FolderLock::name_run(const std::string& run) {

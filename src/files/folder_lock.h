@@ -1,5 +1,5 @@
 // FolderLock: one process's claim to a folder, so that two runs never write to the same folder. It
-// also works on network file systems: it needs only O_EXCL and clocks of the same speed.
+// also works on network file systems: it needs only link() or O_EXCL, and clocks of the same speed.
 #pragma once
 
 #include <chrono>

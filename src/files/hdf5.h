@@ -17,7 +17,7 @@
 namespace lockstep {
 
 /// The value of an attribute. Text is UTF-8 without NUL characters.
-using Hdf5Attribute = std::variant<std::int64_t, std::uint64_t, double, std::string>;
+using Hdf5Attribute = std::variant<std::int64_t, std::uint64_t, std::string>;
 
 /// Collects the file in memory (about the size of its arrays); commit() writes it by replace_file()
 /// (src/files/file.h). Nothing is on disk before that. One thread.
@@ -38,7 +38,8 @@ class Hdf5Writer {
   std::unique_ptr<Body> body_;
 };
 
-/// Opens an existing file read-only. Throws for a damaged file or one of another kind. One thread.
+/// Opens an existing file read-only. Throws for a damaged file or one of another kind, and
+/// UnreadableFile for one that cannot be read now. Arrays must lie in the file. One thread.
 class Hdf5Reader {
  public:
   explicit Hdf5Reader(std::filesystem::path path);
@@ -48,14 +49,13 @@ class Hdf5Reader {
   Shape shape(const std::string& name) const;
   /// Reads the whole array into `values`, whose size must fit. Throws for a wrong checksum.
   void array(const std::string& name, std::span<float> values) const;
-  /// Reads every array, only to verify its checksums.
+  /// Reads every array, only to verify its checksums. Throws for an array without one.
   void verify() const;
 
   /// Attributes of the file, except those of types that Hdf5Attribute lacks.
   const std::map<std::string, Hdf5Attribute>& attributes() const;
   std::int64_t integer(const std::string& name) const;
   std::uint64_t unsigned_integer(const std::string& name) const;
-  double number(const std::string& name) const;
   std::string text(const std::string& name) const;
 
  private:

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "src/files/file.h"
+
 namespace lockstep {
 
 /// An array of one extent. Numbers are unsigned and little-endian.
@@ -47,25 +49,21 @@ class Hdf5BytesWriter {
 };
 
 /// Read-only. Throws for a damaged file, and for arrays that do not lie in the file as
-/// Hdf5BytesWriter writes them.
+/// Hdf5BytesWriter writes them. UnreadableFile: the file cannot be read now.
 class Hdf5BytesReader {
  public:
   explicit Hdf5BytesReader(std::filesystem::path path);
-  ~Hdf5BytesReader();
-  Hdf5BytesReader(const Hdf5BytesReader&) = delete;
-  Hdf5BytesReader& operator=(const Hdf5BytesReader&) = delete;
 
   bool has(const std::string& name) const { return arrays_.contains(name); }
   /// An array that exists with numbers of `width` bytes.
   const BytesArray& array(const std::string& name, std::uint64_t width) const;
   /// Bytes from place `begin` of the array on. Any thread.
   void read(const BytesArray& array, std::uint64_t begin, std::span<std::uint8_t> to) const;
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return file_.path(); }
 
  private:
-  std::filesystem::path path_;
+  InputFile file_;
   std::map<std::string, BytesArray> arrays_;
-  int descriptor_ = -1;
 };
 
 }  // namespace lockstep

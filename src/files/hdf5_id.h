@@ -1,11 +1,13 @@
-// Shared by the reader and the writer of HDF5 files: an owner of identifiers, and HDF5's reason for
-// an error. Only src/files/hdf5_*.cc include it.
+// Shared by the readers and the writers of HDF5 files: an owner of identifiers, HDF5's reason for
+// an error, and files that are read. Only src/files/hdf5_*.cc include it.
 #pragma once
 
 #include <hdf5.h>
 
+#include <filesystem>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace lockstep {
 
@@ -21,6 +23,7 @@ class Hdf5Id {
     std::swap(id_, other.id_);
     return *this;
   }
+  hid_t release() { return std::exchange(id_, -1); }
   operator hid_t() const { return id_; }  // NOLINT: the C interface needs it everywhere
 
  private:
@@ -28,17 +31,24 @@ class Hdf5Id {
 };
 
 /// HDF5's own reason for the error of the last call.
-inline std::string hdf5_cause() {
-  std::string text;
-  const auto first = [](unsigned, const H5E_error2_t* error, void* out) -> herr_t {
-    *static_cast<std::string*>(out) = error->desc ? error->desc : "";
-    return 1;  // stop at the innermost reason
-  };
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, first, &text);
-  return text.empty() ? "HDF5 returns no reason" : text;
-}
+std::string hdf5_cause();
 
-/// HDF5 prints no errors on stderr, because Error contains them. The setting is per thread.
-inline void keep_hdf5_quiet() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+/// Before the first call of HDF5 in a thread. HDF5 prints no errors on stderr, because Error
+/// contains them, and closes no file at the exit of the program: it would crash if a close failed.
+void keep_hdf5_quiet();
+
+/// Opens a file that is complete, without a lock. Throws UnreadableFile if it cannot be opened now.
+/// Negative: it is damaged or no HDF5 file; `cause` is then HDF5's reason.
+Hdf5Id open_hdf5(const std::filesystem::path& path, std::string& cause);
+
+/// After a call that failed: throws UnreadableFile if the system could not read `path`.
+void require_hdf5_read(const std::filesystem::path& path);
+
+/// The names of all arrays, each object once, by hard links only: those never leave the file.
+/// False: the file is damaged, or cannot be read.
+bool list_hdf5_arrays(hid_t file, std::vector<std::string>& names);
+
+/// Whether the numbers of an array lie in its own file.
+bool lies_in_file(hid_t creation);
 
 }  // namespace lockstep

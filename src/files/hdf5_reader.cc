@@ -1,14 +1,12 @@
 // Reading HDF5 files. The constructor reads all names, shapes and attributes; array() reads
 // numbers.
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
+#include <set>
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/files/file.h"
 #include "src/files/hdf5.h"
 #include "src/files/hdf5_id.h"
 
@@ -17,22 +15,25 @@ namespace lockstep {
 struct Hdf5Reader::Body {
   std::filesystem::path path;
   Hdf5Id file{-1};
-  std::uintmax_t bytes = 0;  // of the file
+  std::uint64_t bytes = 0;  // of the file
   std::map<std::string, Shape> arrays;
+  std::set<std::string> checked;  // arrays with checksums
   std::map<std::string, Hdf5Attribute> attributes;
 
+  [[noreturn]] void fail_damaged(const std::string& cause) const {
+    fail("{} is damaged or not an HDF5 file: {}; use another file", path.string(), cause);
+  }
   template <class Result>
   Result check(Result result, const std::string& what = "") const {
     if (result < 0) {
-      fail("{} is damaged or not an HDF5 file: {}{}{}; use another file", path.string(), what,
-           what.empty() ? "" : ": ", hdf5_cause());
+      require_hdf5_read(path);
+      fail_damaged(what + (what.empty() ? "" : ": ") + hdf5_cause());
     }
     return result;
   }
 
-  Hdf5Id open(const std::filesystem::path& from) const;
   void list();
-  Shape shape_of(hid_t set, const std::string& name) const;
+  Shape shape_of(hid_t set, const std::string& name);
   void list_attributes();
   void read_attribute(const std::string& name);
 
@@ -53,44 +54,16 @@ struct Hdf5Reader::Body {
   }
 };
 
-Hdf5Id Hdf5Reader::Body::open(const std::filesystem::path& from) const {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(from, error);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    fail("cannot read {}: it is not a file; choose a file", from.string());
-  }
-  if (::access(from.c_str(), R_OK) != 0) {
-    fail("cannot read {}: {}; check its name and its permissions", from.string(),
-         std::strerror(errno));
-  }
-  const Hdf5Id access(check(H5Pcreate(H5P_FILE_ACCESS)));
-  // A complete file needs no lock for reading, and many network file systems have no locks.
-#if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
-  check(H5Pset_file_locking(access, /*use_file_locking=*/false, /*ignore_when_disabled=*/true));
-#endif
-  return Hdf5Id(check(H5Fopen(from.c_str(), H5F_ACC_RDONLY, access)));
-}
-
-/// Lists the arrays: each object once, under its first name, by hard links only.
 void Hdf5Reader::Body::list() {
-  const auto visit = [](hid_t, const char* name, const auto* info, void* out) -> herr_t {
-    if (info->type == H5O_TYPE_DATASET)
-      static_cast<std::vector<std::string>*>(out)->emplace_back(name);
-    return 0;
-  };
   std::vector<std::string> names;
-#if H5_VERSION_GE(1, 12, 0)
-  check(H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_INC, visit, &names, H5O_INFO_BASIC));
-#else
-  check(H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &names));
-#endif
+  check(list_hdf5_arrays(file, names) ? 0 : -1);
   for (const std::string& name : names) {
     arrays[name] = shape_of(Hdf5Id(check(H5Dopen2(file, name.c_str(), H5P_DEFAULT), name)), name);
   }
 }
 
 /// Throws Error if the file does not contain all numbers of that shape.
-Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) const {
+Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) {
   const Hdf5Id space(check(H5Dget_space(set), name));
   const int rank = check(H5Sget_simple_extent_ndims(space), name);
   std::array<hsize_t, H5S_MAX_RANK> n{};
@@ -100,6 +73,8 @@ Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) const {
          Shape::kMaxRank);
   }
   const Hdf5Id creation(check(H5Dget_create_plist(set), name));
+  require(lies_in_file(creation), "{}: {} lies in another file; use a file that contains it",
+          path.string(), name);
   // The storage size of a compressed array does not tell how many numbers it contains.
   for (int i = 0; i < H5Pget_nfilters(creation); ++i) {
     unsigned flags = 0;
@@ -108,6 +83,7 @@ Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) const {
         H5Pget_filter2(creation, i, &flags, &values, nullptr, 0, nullptr, nullptr);
     require(filter == H5Z_FILTER_FLETCHER32,
             "{}: {} is compressed; write it without compression and shuffle", path.string(), name);
+    checked.insert(name);
   }
   const Hdf5Id type(check(H5Dget_type(set), name));
   const hsize_t held = std::min<hsize_t>(H5Dget_storage_size(set), bytes) /
@@ -158,9 +134,6 @@ void Hdf5Reader::Body::read_attribute(const std::string& name) {
         attributes[name] = read(H5T_NATIVE_INT64, std::int64_t{});
       }
       break;
-    case H5T_FLOAT:
-      attributes[name] = read(H5T_NATIVE_DOUBLE, double{});
-      break;
     case H5T_STRING:
       if (H5Tis_variable_str(type) > 0) {  // h5py writes these
         char* text = read(type, static_cast<char*>(nullptr));
@@ -180,9 +153,10 @@ void Hdf5Reader::Body::read_attribute(const std::string& name) {
 Hdf5Reader::Hdf5Reader(std::filesystem::path path) : body_(std::make_unique<Body>()) {
   keep_hdf5_quiet();
   body_->path = path;
-  body_->file = body_->open(path);
-  std::error_code ignored;
-  body_->bytes = std::filesystem::file_size(path, ignored);
+  body_->bytes = InputFile(path).size();
+  std::string cause;
+  body_->file = open_hdf5(path, cause);
+  if (body_->file < 0) body_->fail_damaged(cause);
   body_->list();
   body_->list_attributes();
 }
@@ -211,6 +185,9 @@ void Hdf5Reader::array(const std::string& name, std::span<float> values) const {
 void Hdf5Reader::verify() const {
   std::vector<float> values;
   for (const auto& [name, shape] : body_->arrays) {
+    require(shape.count() == 0 || body_->checked.contains(name),
+            "{}: {} has no checksum, so Lockstep did not write it; use another file",
+            body_->path.string(), name);
     values.resize(shape.count());
     array(name, values);
   }
@@ -225,9 +202,6 @@ std::int64_t Hdf5Reader::integer(const std::string& name) const {
 }
 std::uint64_t Hdf5Reader::unsigned_integer(const std::string& name) const {
   return body_->attribute<std::uint64_t>(name, "an unsigned integer");
-}
-double Hdf5Reader::number(const std::string& name) const {
-  return body_->attribute<double>(name, "a number");
 }
 std::string Hdf5Reader::text(const std::string& name) const {
   return body_->attribute<std::string>(name, "text");

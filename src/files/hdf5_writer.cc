@@ -118,8 +118,6 @@ void Hdf5Writer::attribute(const std::string& name, const Hdf5Attribute& value) 
     write(H5T_STD_I64LE, H5T_NATIVE_INT64, integer);
   } else if (const auto* natural = std::get_if<std::uint64_t>(&value)) {
     write(H5T_STD_U64LE, H5T_NATIVE_UINT64, natural);
-  } else if (const auto* number = std::get_if<double>(&value)) {
-    write(H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, number);
   } else {
     // Text of fixed length, because HDF5 has no checksum for text of variable length.
     const std::string& text = std::get<std::string>(value);

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/base/view.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 namespace {
@@ -74,31 +74,23 @@ std::vector<float> floats(const std::string& bytes) {
 }
 
 /// `count` bytes of `file` from `begin` on.
-std::string bytes_at(const std::filesystem::path& file, std::uint64_t begin, std::uint64_t count) {
-  std::ifstream in(file, std::ios::binary);
+std::string bytes_at(const InputFile& file, std::uint64_t begin, std::uint64_t count) {
   std::string bytes(count, '\0');
-  in.seekg(static_cast<std::streamoff>(begin));
-  in.read(bytes.data(), static_cast<std::streamsize>(count));
-  if (!in) fail("cannot read {}: {}. Use another file.", file.string(), std::strerror(errno));
+  file.read(begin, bytes);
   return bytes;
 }
 
 }  // namespace
 
 SafetensorsReader::SafetensorsReader(std::filesystem::path file) : file_(std::move(file)) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(file_, error);
-  if (!std::filesystem::is_regular_file(status)) {
-    fail("cannot read {}: {}. Use another file.", file_.string(),
-         std::filesystem::exists(status) ? "it is not a regular file" : error.message());
-  }
-  const std::uint64_t size = std::filesystem::file_size(file_);
+  const InputFile input(file_);
+  const std::uint64_t size = input.size();
   std::uint64_t length = 0;
   if (size < sizeof length) damaged(file_, "it has no header");
-  std::memcpy(&length, bytes_at(file_, 0, sizeof length).data(), sizeof length);
+  std::memcpy(&length, bytes_at(input, 0, sizeof length).data(), sizeof length);
   if (length > size - sizeof length || length > kLongestHeader)
     damaged(file_, fmt::format("its header would have {} bytes", length));
-  const nlohmann::json header = nlohmann::json::parse(bytes_at(file_, sizeof length, length),
+  const nlohmann::json header = nlohmann::json::parse(bytes_at(input, sizeof length, length),
                                                       nullptr, /*allow_exceptions=*/false);
   if (!header.is_object()) damaged(file_, "its header is no JSON object");
   for (const auto& [name, entry] : header.items()) {
@@ -135,7 +127,7 @@ std::vector<float> SafetensorsReader::read(const std::string& name) const {
   const auto found = tensors_.find(name);
   require(found != tensors_.end(), "{} has no tensor {}. Use another file.", file_.string(), name);
   const Tensor& tensor = found->second;
-  const std::string bytes = bytes_at(file_, tensor.begin, tensor.end - tensor.begin);
+  const std::string bytes = bytes_at(InputFile(file_), tensor.begin, tensor.end - tensor.begin);
   if (tensor.type == "F64") return floats<double>(bytes);
   if (tensor.type == "F32") return floats<float>(bytes);
   if (tensor.type == "F16") return floats<Half>(bytes);

@@ -1,7 +1,7 @@
 // JSON lines: one write(2) for each, so that a line is whole, or an error if the disk is full.
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "src/base/check.h"
@@ -20,7 +20,7 @@ bool is_of_kind(const nlohmann::json& object, std::string_view kind) {
 /// The lines of `path` that stay, each with its newline. `all`: whether these are all lines.
 std::string kept_lines(const std::filesystem::path& path, std::int64_t keep_below_step,
                        std::string_view redone, bool& all) {
-  std::ifstream in(path, std::ios::binary);
+  std::istringstream in(read_file(path).value_or(""));
   std::string kept, line;
   all = true;
   while (std::getline(in, line)) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <set>
 
 #include "src/base/check.h"
@@ -196,14 +195,10 @@ std::string comparison_page(const std::vector<StoredRun>& runs,
 
 void write_page(const std::filesystem::path& file, const std::string& page) {
   constexpr std::string_view kMark = "<!-- Lockstep page -->";
-  std::error_code error;
-  if (std::filesystem::is_regular_file(file, error)) {
-    std::string begin(128, '\0');
-    std::ifstream(file, std::ios::binary).read(begin.data(), std::ssize(begin));
-    require(begin.find(kMark) != begin.npos,
-            "{} exists, and Lockstep did not write it. Move it, or choose another name.",
-            file.string());
-  }
+  const auto begin = read_file(file, 128);
+  require(!begin || begin->find(kMark) != begin->npos,
+          "{} exists, and Lockstep did not write it. Move it, or choose another name.",
+          file.string());
   replace_file(file, page);
 }
 

@@ -5,10 +5,10 @@
 #include <fstream>
 #include <limits>
 #include <optional>
-#include <sstream>
 
 #include "src/base/check.h"
 #include "src/base/text.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 namespace {
@@ -18,14 +18,13 @@ using nlohmann::ordered_json;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// The contents of a regular file; nothing: there is none. A device has no end.
+/// The contents of a regular file; nothing: there is none, or it cannot be read.
 std::optional<std::string> contents(const fs::path& file) {
-  std::error_code error;
-  if (!fs::is_regular_file(file, error)) return {};
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  if (!(text << in.rdbuf())) return std::string();
-  return text.str();
+  try {
+    return read_file(file);
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 /// null: there is no such file, or it is damaged.
@@ -145,8 +144,8 @@ RunResults results_of(const StoredRun& run) {
   const MetricRows &train = run.of("train"), &evaluation = run.of("evaluation");
   double best = kNaN, best_step = kNaN;
   for (std::size_t i = 0; i < evaluation.count; ++i) {
-    const double top1 = evaluation.at("top1", i);
-    if (!std::isnan(top1) && !(top1 <= best)) {
+    const double top1 = evaluation.at("top1", i), loss = evaluation.at("loss", i);
+    if (!std::isnan(top1) && !std::isnan(loss) && !(top1 <= best)) {
       best = top1;
       best_step = evaluation.at("step", i);
     }
@@ -164,7 +163,8 @@ RunResults results_of(const StoredRun& run) {
   r.best = or_else(number(summary, {"best", "top1"}), best);
   r.best_step = or_else(number(summary, {"best", "step"}), best_step);
   r.last = or_else(evaluation.last("top1"), number(summary, {"result", "top1"}));
-  r.loss = or_else(evaluation.last("loss"), number(summary, {"result", "loss"}));
+  r.loss = evaluation.count > 0 ? evaluation.at("loss", evaluation.count - 1)
+                                : number(summary, {"result", "loss"});
   r.test = or_else(number(summary, {"test", "top1"}), run.of("test").last("top1"));
   r.train_loss = train.last("loss");
   r.step = std::fmax(number(summary, {"step"}), train.last("step"));  // the other one of NaN

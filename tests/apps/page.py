@@ -1,4 +1,4 @@
-"""Opens report.html and compare.html in a browser: page.py REPORT METRICS COMPARISON HOSTILE OLD. Exits with 1 at a fault, and
+"""Opens report.html and compare.html in a browser: page.py REPORT METRICS COMPARISON HOSTILE OLD NAN. Exits with 1 at a fault, and
 with 77 if there is no browser. The numbers on the page must be those of METRICS."""
 import json
 import math
@@ -6,7 +6,7 @@ import sys
 
 import browser
 
-report, metrics, comparison, hostile, old = sys.argv[1:]
+report, metrics, comparison, hostile, old, nan = sys.argv[1:]
 if not browser.program():
     sys.exit(77)
 rows = [json.loads(line) for line in open(metrics)]
@@ -92,4 +92,11 @@ with browser.Browser() as page:
     reasons = page.run("[...document.querySelectorAll('section')].filter((s) => s.querySelector('.reason')).map((s) => s.id)")
     assert {"classes", "memory", "commands", "machine"} <= set(reasons), reasons
     assert page.run("view.charts.length") >= 6
+    assert not page.errors, page.errors
+
+    page.open(nan)
+    marks = "[...document.querySelectorAll('#chart-loss .nan')].map((text) => text.textContent)"
+    assert page.run(marks) == ["NaN"], page.run(marks)
+    assert page.run("document.querySelectorAll('.nan').length") == 1, "only where the loss is NaN"
+    assert "loss NaN" in page.run("document.querySelector('#tiles').textContent")
     assert not page.errors, page.errors

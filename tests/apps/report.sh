@@ -70,6 +70,27 @@ mkdir runs/three/summary.json
 kept 1 --run three --steps 10 --eval-every 0 --lr 0.05
 expect "a summary.json that is a folder" grep -q 'warning: runs/three/summary\.json' err
 
+# --- an evaluation whose loss is NaN, with the best accuracy -------------------------------------------------------------
+cp -r runs/one runs/nan
+python3 - <<'PYTHON'
+import json
+rows = [json.loads(line) for line in open("runs/nan/metrics.jsonl")]
+last = [row for row in rows if row["kind"] == "evaluation"][-1]
+last |= {"loss": "NaN", "top1": 1.0}
+with open("runs/nan/metrics.jsonl", "w") as file:
+    file.writelines(json.dumps(row) + "\n" for row in rows)
+summary = json.load(open("runs/nan/summary.json"))
+summary["best"] = None
+summary["result"]["loss"] = None
+json.dump(summary, open("runs/nan/summary.json", "w"))
+PYTHON
+run "$build/compare_runs" one nan --json --output other.html
+expect "it is never the best" python3 -c 'import json; r = json.load(open("out"))["runs"][1]["results"]; assert r["best_step"] == 6 and r["last"] == 1 and r["loss"] is None, r'
+run "$build/compare_runs" one nan
+expect_line "its loss is named" '^last loss [0-9.]* NaN$'
+run "$build/report_runs" nan
+expect "its page" test "$code" = 0
+
 # --- other runs ----------------------------------------------------------------------------------------------------------
 mkdir old hostile
 cp runs/one/metrics.jsonl old
@@ -100,7 +121,7 @@ expect "a page of hostile texts" test "$code" = 0
 sed -i 's/"status": "complete"/"status": "running"/; s/^  "step": 9/  "step": 0/' runs/two/summary.json  # killed
 run "$build/compare_runs" one two
 expect_line "the logged steps of a killed run" '^steps 12/12 9/9$'
-run python3 "$here/page.py" runs/one/report.html runs/one/metrics.jsonl runs/compare.html hostile/report.html old/report.html
+run python3 "$here/page.py" runs/one/report.html runs/one/metrics.jsonl runs/compare.html hostile/report.html old/report.html runs/nan/report.html
 [[ $code != 77 || $failures != 0 ]] || skip "chromium is not installed (scripts/install_dependencies.sh --browser)"
 expect "the pages in a browser" test "$code" = 0
 finish

@@ -92,6 +92,27 @@ wait "${runs[2]}" || stopped=$?
 expect "exit code 75" test "$stopped" = 75
 expect "a killed run has a whole summary" test "$(summary "$(folder_of 1)" 's["status"]')" = running
 expect "and a stopped one" test "$(summary "$(folder_of 2)" 's["status"]')" = stopped
+# --- a complete run whose last summary was not written -------------------------------------------------------------------
+for status in running failed missing; do
+  python3 - "$stem-1/summary.json" $status <<'END'
+import json, os, sys
+summary = json.load(open(sys.argv[1]))
+summary.update({"status": sys.argv[2], "reason": "killed", "step": 1})
+json.dump(summary, open(sys.argv[1], "w"))
+if sys.argv[2] == "missing":
+    os.remove(sys.argv[1])
+END
+  cp $stem-1/config.toml "$folder/config" && rm -f $stem-1/report.html
+  kept 2 --steps 6 --run train_cifar-resnet_small-1
+  expect_line "the run is complete" '^complete already'
+  expect "and its summary says so, not $status" test "$(summary $stem-1 's["status"]' 's["step"]' '"reason" in s')" = "complete 6 False"
+  expect "and its page" grep -q '"status":"complete"' $stem-1/report.html
+  expect "with the same options" diff <(grep -v '^#' "$folder/config") <(grep -v '^#' $stem-1/config.toml)
+done
+cp $stem-1/summary.json "$folder/before"
+kept 2 --steps 6 --run train_cifar-resnet_small-1
+expect "a summary that is complete stays" cmp "$folder/before" $stem-1/summary.json
+
 for i in 2 1; do
   start_over=$(folder_of $i)
   kept 1 --steps 9 --lr 1e-6 --run "$start_over"

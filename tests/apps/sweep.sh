@@ -67,6 +67,21 @@ expect_error "Ctrl-C" 75 'same command'
 expect "after a checkpoint" grep -q '"status": "stopped"' runs/long/lr=1e-6/summary.json
 expect "no other run begins" test "$(begun)-$(ls runs/long)" = "1-$(printf 'lr=1e-6\nlr=1e-6.log')"
 
+# --- a sweep that was killed: its runs go on, and the next one waits for them -----------------------------------------------
+file=killed
+write 'ranks = 1' '[options]' "${small[@]/steps=3/steps=40}" '[sweep]' 'lr = [1e-6, 2e-6]'
+"$here/../../scripts/sweep_runs.py" killed.toml >first 2>&1 &
+sweeping=$!
+await 60 grep -qs 'step 1/' runs/killed/lr=1e-6.log
+pid=$(sed -n 's/^pid = //p' runs/killed/lr=1e-6/run.lock.1)
+kill -STOP "$pid"
+kill -KILL $sweeping
+wait $sweeping 2>/dev/null
+(sleep 4 && kill -CONT "$pid") &
+sweep killed.toml
+expect "a run that is held is no failure" test "$code-$(grep -c '^waits *lr=1e-6: .* in use by' out)-$(begun)-$(grep -c '^ended' out)" = 0-1-2-2
+expect "it was trained once" test "$(grep -c '^trained' runs/killed/lr=1e-6.log)-$(grep -c '^failed' out)" = 1-0
+
 # --- random values -------------------------------------------------------------------------------------------------------
 file=random
 write 'search = "random"' 'runs = 5' '[sweep]' 'lr = {min = 1e-3, max = 1, log = true}' 'batch = {min = 8, max = 64}' \

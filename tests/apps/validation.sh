@@ -77,6 +77,22 @@ if best[1] != int(sys.argv[3]):
     sys.exit("best.h5 is of step %s, not of %s" % (sys.argv[3], best))
 END
 
+  # A best.h5 that is damaged or cannot be read is an error, and the next start tests again.
+  train 1 "${options[@]}" --steps "$best" $(in_folder hurt)
+  start 2 "${options[@]}" --steps 12 $(in_folder hurt)
+  await 60 grep -q 'step 12/12 evaluation' "$folder/out"
+  kill -KILL "$(pid_of_rank 1)"
+  collect
+  cp "$folder/hurt/best.h5" "$folder/whole.h5"
+  "$python" -c 'import sys; f = open(sys.argv[1], "r+b"); m = f.seek(0, 2) // 2; f.seek(m); b = f.read(1); f.seek(m); f.write(bytes([b[0] ^ 1]))' \
+    "$folder/hurt/best.h5"
+  ranks 2 train_cifar "${small[@]}" "${options[@]}" --steps 12 $(in_folder hurt)
+  expect_error "a damaged best.h5" 1 'best\.h5 damaged last.weights'
+  expect "no result is kept" bash -c "! grep -q '\"test\"' '$folder/hurt/l/metrics.jsonl'"
+  mv "$folder/whole.h5" "$folder/hurt/best.h5"
+  train 2 "${options[@]}" --steps 12 $(in_folder hurt)
+  expect_line "the best weights are tested" "step.12/12 test 42000.samples best step.$best\$"
+
   # More steps: the test set is evaluated again at the new end.
   train 2 "${options[@]}" --steps 13 $(in_folder whole)
   expect_line "at the new end" 'step.13/13 test'

@@ -8,6 +8,7 @@
 #include "apps/options/options.h"
 #include "apps/run/run_folders.h"
 #include "apps/run/run_record.h"
+#include "src/files/file.h"
 #include "tests/mpi/world.h"
 #include "tests/support/files.h"
 
@@ -72,6 +73,28 @@ TEST_F(RunFolderTest, OtherRanksThatCannotResumeBeginAnotherRun) {
   const RunFolder other_shards(comm_, *shards);
   EXPECT_EQ(shards->run.folder,
             comm_.size() == 1 ? "runs/train_cifar-tutorial-8" : "runs/train_cifar-tutorial-9");
+}
+
+TEST_F(RunFolderTest, AStartThatWasKilledAtOnceLeavesItsNameFree) {
+  const auto run = options({"--run", "one"}), other = options({"--run", "two"});
+  if (first_) {
+    fs::create_directories("runs/one/checkpoints");
+    put("runs/one/probe.tmp-elsewhere-7-0123456789abcdef", "");
+    put(temporary_name("runs/one/config.toml"), "");
+    put(temporary_name("runs/one/checkpoints/step-0000000001.h5"), "");
+    fs::create_directories("runs/two");
+    put("runs/two/mine.txt", "");
+  }
+  const RunFolder folder(comm_, *run);
+  EXPECT_EQ(run->run.folder, "runs/one");
+  if (first_) {
+    const RunFolders held(*run);
+    int files = 0;
+    for (const auto& entry : fs::recursive_directory_iterator("runs/one"))
+      if (entry.path().filename().string().find(".tmp-") != std::string::npos) ++files;
+    EXPECT_EQ(files, 1) << "that of another host, which may live";
+  }
+  EXPECT_TRUE(mentions(error_of([&] { RunFolder(comm_, *other); }), {"mine.txt"}));
 }
 
 TEST_F(RunFolderTest, ItsCheckpointsAreAnothersNeither) {

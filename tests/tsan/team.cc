@@ -124,8 +124,8 @@ TEST(Team, ScoresAsOneThreadDoes) {
     EXPECT_EQ(team.top1, alone.top1);
     EXPECT_EQ(team.top5, alone.top5);
     EXPECT_EQ(team.diverged, alone.diverged);
-    const double units = static_cast<double>(alone.loss_units);
-    EXPECT_NEAR(static_cast<double>(team.loss_units), units, 1e-6 * units);
+    const double loss = alone.finite_loss_sum();
+    EXPECT_NEAR(team.finite_loss_sum(), loss, 1e-6 * loss);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       if (wanted[i] != wanted[i]) continue;
       EXPECT_NEAR(found[i], wanted[i], 1e-6) << i;

@@ -317,22 +317,102 @@ TEST(Score, IsTheSameInEveryOrderAndGrouping) {
   EXPECT_NEAR(all.loss(), sum / kSamples, 1e-6);
 }
 
-TEST(Score, ManyHighLossesDoNotOverflow) {
+TEST(Score, NoNumberOfHighLossesOverflows) {
   constexpr std::size_t kSamples = 10000;
   std::vector<float> logits;
   for (std::size_t n = 0; n < kSamples; ++n) logits.insert(logits.end(), {99999, 0});
-  const Score score = Outcome<float>(logits, std::vector<std::int32_t>(kSamples, 1), 2).score;
+  Score score = Outcome<float>(logits, std::vector<std::int32_t>(kSamples, 1), 2).score;
   EXPECT_EQ(score.loss(), 99999.0);
   EXPECT_EQ(score.diverged, 0);
+  // As on many ranks: 2^31 samples of one loss.
+  for (const float loss : {0.75f, 17580.5f, 99999.0f, 1e6f, 5e9f, 1e30f, 3e38f}) {
+    score = Outcome<float>({loss, 0}, {1}, 2).score;
+    constexpr std::int64_t kMost = std::int64_t{1} << 31;
+    score.samples = kMost;
+    score.loss_fraction *= kMost;
+    for (std::int64_t& whole : score.loss_whole) whole *= kMost;
+    EXPECT_NEAR(score.loss() / (std::log1p(std::exp(-loss)) + loss), 1, 1e-7) << loss;
+  }
+}
+
+/// The sum as a single count of 2^-32, which normal losses always had.
+TEST(Score, NormalLossesAreRoundedOnce) {
+  Random random(6, Purpose::generate, 0, 0);
+  Score score;
+  std::int64_t units = 0;
+  HostStream stream;
+  for (int n = 0; n < 2000; ++n) {
+    std::vector<float> logits{random.normal() * std::exp2(random.uniform(-24.0f, 16.0f)), 0};
+    const std::int32_t label = n % 2;
+    softmax_cross_entropy(stream, {logits.data(), {1, 2}, Type::f32},
+                          {const_cast<std::int32_t*>(&label), {1}, Type::i32}, 0, {}, &score);
+    const float highest = std::max(logits[0], 0.0f);
+    const float loss = std::log(std::exp(logits[0] - highest) + std::exp(0 - highest)) +
+                       (highest - logits[static_cast<std::size_t>(label)]);
+    units += std::llround(static_cast<double>(loss) * 0x1p32);
+    ASSERT_EQ(score.loss_sum(), static_cast<double>(units) * 0x1p-32) << n;
+  }
+}
+
+template <class T>
+void check_spread_logits() {
+  const std::vector<float> sizes{1,    100,   1e4f,  17580, 65504, 2e5f,   1e6f,
+                                 3e9f, 1e15f, 4e19f, 1e30f, 1e38f, 3.3e38f};
+  Random random(7, Purpose::generate, 0, 0);
+  for (const float size : sizes) {
+    if (!std::isfinite(static_cast<float>(static_cast<T>(size)))) continue;
+    for (const float smoothing : {0.0f, 0.1f}) {
+      for (const bool mixed : {false, true}) {
+        constexpr std::int64_t kClasses = 7;
+        std::vector<T> logits(kClasses), gradient(kClasses);
+        for (T& logit : logits) logit = size * random.uniform(-1.0f, 1.0f);
+        logits[2] = size;
+        logits[4] = -size;
+        std::int32_t label = 4, other = 1;
+        float weight = 0.7f;
+        const std::vector<double> row(logits.begin(), logits.end());
+        const double share = mixed ? weight : 1;
+        double wanted = (1 - smoothing) * (share * reference_loss(row, label) +
+                                           (1 - share) * reference_loss(row, other));
+        for (std::int32_t c = 0; c < kClasses; ++c)
+          wanted += smoothing / kClasses * reference_loss(row, c);
+        HostStream stream;
+        Score score;
+        const View two = mixed ? View{&other, {1}, Type::i32} : View{},
+                   weights = mixed ? View{&weight, {1}, Type::f32} : View{};
+        softmax_cross_entropy(
+            stream, {logits.data(), {1, kClasses}, type_of<T>}, {&label, {1}, Type::i32}, 1,
+            {gradient.data(), {1, kClasses}, type_of<T>}, &score, nullptr, smoothing, two, weights);
+        EXPECT_EQ(score.diverged, 0);
+        EXPECT_NEAR(score.loss() / wanted, 1, 1e-6)
+            << size << ", smoothing " << smoothing << (mixed ? ", mixed" : "");
+        for (const T value : gradient) EXPECT_TRUE(std::isfinite(static_cast<float>(value)));
+      }
+    }
+  }
+}
+
+TEST(Score, EveryFiniteLogitHasALoss) {
+  check_spread_logits<float>();
+  check_spread_logits<Bfloat16>();
+  check_spread_logits<Half>();
 }
 
 TEST(Score, CountsALossOfNan) {
-  for (const float bad : {kNan, kInfinity, 2e5f}) {
-    const Score score = Outcome<float>({1, 0, bad, 0}, {0, 1}, 2).score;
-    EXPECT_EQ(score.diverged, 1) << bad;
-    EXPECT_EQ(score.samples, 2);
-    EXPECT_TRUE(std::isnan(score.loss()));
+  for (const float smoothing : {0.0f, 0.1f}) {
+    for (const float bad : {kNan, kInfinity}) {
+      std::vector<float> logits{1, 0, bad, 0};
+      std::vector<std::int32_t> labels{0, 1};
+      Score score;
+      HostStream stream;
+      softmax_cross_entropy(stream, {logits.data(), {2, 2}, Type::f32},
+                            {labels.data(), {2}, Type::i32}, 0, {}, &score, nullptr, smoothing);
+      EXPECT_EQ(score.diverged, 1) << bad;
+      EXPECT_EQ(score.samples, 2);
+      EXPECT_TRUE(std::isnan(score.loss()));
+    }
   }
+  EXPECT_TRUE(std::isnan(loss_of({-kInfinity, 0}, 0))) << "of the label";
 }
 
 }  // namespace

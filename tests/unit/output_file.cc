@@ -57,10 +57,12 @@ pid_t dead_process() {
 
 TEST(OutputFile, OnlyTemporariesOfDeadProcessesAreRemoved) {
   const TemporaryDirectory directory;
+  // The process space of this test, and random digits.
+  const std::string random =
+      temporary_name("x").string().substr(temporary_name("x").string().rfind('-'));
   const std::string here = "step-1.h5.tmp-" + host_name() + "-",
                     there = "step-1.h5.tmp-other-host-";
   const std::string dead = std::to_string(dead_process()), alive = std::to_string(::getppid());
-  const std::string random = "-0123456789abcdef";
   const Names kept = {"other.tmp-" + host_name() + "-" + dead,
                       "other.tmp-" + host_name() + "-" + dead + random,
                       "step-1.h5",
@@ -69,27 +71,31 @@ TEST(OutputFile, OnlyTemporariesOfDeadProcessesAreRemoved) {
                       here + alive,
                       here + alive + random,
                       here + dead + "-0123456789abcdex",
+                      here + dead + "-0123456789abcdef",  // of another process space
+                      here + std::to_string(::getpid()) + "-0123456789abcdef",
+                      here + dead,  // it may be the user's
+                      there + "1",
                       there + "2",
                       there + "2" + random};
   for (const std::string& name : kept) put(directory / name, "");
-  for (const std::string& writer : {dead, dead + random, std::to_string(::getpid()) + random})
+  for (const std::string& writer : {dead + random, std::to_string(::getpid()) + random})
     put(directory / (here + writer), "");
+  put(directory / (there + "1" + random), "");
   for (const std::string& writer : {std::string("1"), "1" + random}) {
-    put(directory / (there + writer), "");
     std::filesystem::last_write_time(
         directory / (there + writer),
         std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
   }
-  remove_stale_temporaries(directory.path(), "step-");
+  remove_stale_temporaries(directory.path(), ".h5");
   Names expected = kept;
   std::sort(expected.begin(), expected.end());
   EXPECT_EQ(directory.names(), expected);
-  remove_stale_temporaries(directory.path(), "", ".tar");
+  remove_stale_temporaries(directory.path(), ".tar");
   EXPECT_EQ(directory.names(), expected) << "no file has this ending";
   std::erase(expected, "other.tmp-" + host_name() + "-" + dead + random);
-  remove_stale_temporaries(directory.path(), "", "other");
-  EXPECT_EQ(directory.names(), expected) << "names without random digits may be the user's";
-  remove_stale_temporaries(directory / "none", "step-");  // no such directory
+  remove_stale_temporaries(directory.path());
+  EXPECT_EQ(directory.names(), expected);
+  remove_stale_temporaries(directory / "none");  // no such directory
 }
 
 TEST(OutputFile, ATemporaryFollowsNoLink) {

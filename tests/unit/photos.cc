@@ -14,6 +14,7 @@
 #include "src/data/sets/images.h"
 #include "src/data/standard.h"
 #include "src/data/validation.h"
+#include "src/files/file.h"
 #include "tests/support/files.h"
 
 // HDF5 itself loses some memory when a header is damaged; handles that stay open would be
@@ -256,9 +257,7 @@ TEST_F(Photos, AnErrorAtTheIndexReachesTheOtherRanks) {
 }
 
 TEST_F(Photos, PackedAreTheSame) {
-  const fs::path file = at("photos.h5"),
-                 stale = at(
-                     fmt::format("other.h5.tmp-{}-{}-0123456789abcdef", host_name(), ::getpid()));
+  const fs::path file = at("photos.h5"), stale = temporary_name(at("other.h5"));
   put(stale, "of a writer that was killed");
   std::vector<std::string> notes;
   pack_images(source(), file, notes);

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <limits>
 
+#include "apps/run/progress.h"
 #include "apps/run/provenance.h"
 #include "apps/run/resumption.h"
 #include "tests/support/files.h"
@@ -141,6 +144,70 @@ TEST(RunPlan, EpochsCountSamplesWhateverTheBatchWas) {
   EXPECT_EQ(plan(options, start).epoch_at(58), 1200.0 / kSamples + 48 * 240.0 / kSamples);
   options.schedule.epochs = 0.05;
   EXPECT_EQ(plan(options, start).steps, 10 - 2) << "560 samples fewer than are done";
+}
+
+/// A run that is stopped after any step plans the same run when it resumes.
+TEST(RunPlan, IsTheSameAfterEveryStep) {
+  Options options;
+  const auto plan_of = [&](std::int64_t samples, std::int64_t batch, const Position& start) {
+    options.schedule.global_batch = batch;
+    return plan_run(options, shape_of(options, 1), 0, 1, samples, start);
+  };
+  const auto expect_same = [&](const RunPlan& first, std::int64_t batch) {
+    const std::int64_t last = first.steps, size = first.dataset_size;
+    for (std::int64_t step = first.start.step; step <= last;
+         step += std::max<std::int64_t>(last / 40, 1)) {
+      const auto samples = first.start.samples + (step - first.start.step) * batch;
+      const RunPlan again = plan_of(size, batch, {step, samples, samples / size, 1});
+      ASSERT_EQ(again.steps, last)
+          << size << " samples, batch " << batch << ", epochs " << options.schedule.epochs << ", "
+          << step << " steps of " << samples << " samples done";
+      ASSERT_EQ(again.epoch_at(last), first.epoch_at(last));
+      ASSERT_EQ(again.epoch_that_ends(last), first.epoch_that_ends(last));
+    }
+    const auto samples = first.start.samples + (last - first.start.step) * batch;
+    ASSERT_EQ(plan_of(size, batch, {last, samples, samples / size, 1}).steps, last) << "complete";
+  };
+  for (const double epochs : {0.01, 0.1, 0.3, 0.57, 1.0, 1.5, 2.7, 8.0}) {
+    options.schedule.epochs = epochs;
+    for (std::int64_t samples = 1; samples < 1500; samples += 1 + samples / 11) {
+      for (const std::int64_t batch : {1, 2, 3, 8, 20, 32, 100, 2000}) {
+        const RunPlan first = plan_of(samples, batch, {});
+        ASSERT_NO_FATAL_FAILURE(expect_same(first, batch));
+        // It goes on with another batch.
+        const std::int64_t half = first.steps / 2;
+        for (const std::int64_t other :
+             {batch * 2, batch + 3, std::max<std::int64_t>(batch / 2, 1)}) {
+          const Position start{half, half * batch, half * batch / samples, 1};
+          const RunPlan changed = plan_of(samples, other, start);
+          if (changed.steps > half) ASSERT_NO_FATAL_FAILURE(expect_same(changed, other));
+        }
+      }
+    }
+  }
+  options.schedule.epochs = 8;  // 134.5 steps
+  EXPECT_EQ(plan_of(538, 32, {}).steps, 135);
+}
+
+TEST(RunProgress, ALossOfNanIsNeverTheBest) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  ReportOptions options;
+  options.target = 60;
+  options.patience = 2;
+  RunProgress progress;
+  progress.evaluated({1, 0.9}, kNan);
+  EXPECT_FALSE(progress.best.known() || progress.reached(options) || progress.gave_up(options));
+  progress.evaluated({2, 0.5}, 3.0);
+  EXPECT_EQ(progress.best.step, 2);
+  progress.evaluated({3, 0.8}, kNan);
+  EXPECT_EQ(progress.best.step, 2);
+  EXPECT_FALSE(progress.over(options));
+  EXPECT_EQ(RunProgress::from(progress.texts(options), 3).best, progress.best);
+  progress.evaluated({4, 0.9}, kNan);
+  EXPECT_TRUE(progress.gave_up(options));
+  progress.evaluated({5, 0.7}, 1e30);
+  EXPECT_TRUE(progress.reached(options));
+  EXPECT_EQ(progress.best.step, 5);
 }
 
 TEST(RunPlan, NotesAWarmUpThatDoesNotEnd) {

@@ -92,7 +92,8 @@ TEST_F(Safetensors, RefusesFilesThatAreTooShort) {
     EXPECT_TRUE(
         mentions(error_of([&] { SafetensorsReader reader(file_); }), {"weights", "header"}));
   }
-  EXPECT_TRUE(mentions(error_of([&] { SafetensorsReader reader(folder_.path()); }), {"regular"}));
+  EXPECT_TRUE(
+      mentions(error_of([&] { SafetensorsReader reader(folder_.path()); }), {"not a file"}));
   EXPECT_NE(error_of([&] { SafetensorsReader reader(folder_.path() / "none"); }), "");
 }
 

@@ -14,6 +14,7 @@
 #include "src/base/crc32c.h"
 #include "src/data/sets/download_cure.h"
 #include "src/data/sets/images.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 namespace {
@@ -57,7 +58,7 @@ class InflatedFile {
       bytes.resize(begin + part);
       int error = Z_OK;
       std::string what = gzerror(file_.get(), &error);
-      if (error == Z_ERRNO) what = std::strerror(errno);
+      if (error == Z_ERRNO) fail_to_read(path_, errno);
       what.erase(0, what.starts_with(path_.string() + ": ") ? path_.string().size() + 2 : 0);
       if (got < 0 || error != Z_OK)
         fail("{} cannot be read, because it is truncated or damaged ({}). {}", path_.string(), what,

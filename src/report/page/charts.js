@@ -141,6 +141,7 @@ class Chart {
     this.scale(all, raws);
     this.drawAxes();
     for (const line of this.lines) this.drawLine(line);
+    for (const series of this.shownSeries()) this.drawNaNs(series);
     this.overlay = make('g');
     this.svg.append(this.overlay);
     this.describe();
@@ -224,6 +225,25 @@ class Chart {
       this.svg.append(make(
           'circle',
           {cx: this.x(x), cy: this.y(y), r: series.marks === 'big' ? 5 : 2.6, fill: color}));
+  }
+
+  /** Marks the rows of evaluations whose value is NaN: the data has null for it. */
+  drawNaNs(series) {
+    if (!series.marks) return;
+    const xs = axisOf(series.columns, series.run), ys = series.columns[series.name] || [],
+          {x0, x1} = this.extent;
+    for (let i = 0; i < ys.length; ++i) {
+      if (ys[i] !== null || !known(xs[i]) || xs[i] < x0 || xs[i] > x1) continue;
+      this.svg.append(make(
+          'text', {
+            class: 'nan',
+            x: this.x(xs[i]),
+            y: this.box.top + 8,
+            'text-anchor': 'middle',
+            style: `fill:var(--c${series.color})`
+          },
+          'NaN'));
+    }
   }
 
   format(value) {

@@ -49,8 +49,14 @@ function overview() {
   const tiles = [
     tile(
         'Best accuracy', percent(r.best),
-        known(r.best) ? `${set}, ${step(r.best_step)}` : 'no evaluation yet'),
-    tile('Last accuracy', percent(r.last), known(r.loss) ? `loss ${short(r.loss)}` : ''),
+        known(r.best) ? `${set}, ${step(r.best_step)}` :
+            known(r.last) ? 'no evaluation has a loss' :
+                            'no evaluation yet'),
+    tile(
+        'Last accuracy', percent(r.last),
+        known(r.loss) ? `loss ${short(r.loss)}` :
+            known(r.last) ? 'loss NaN' :
+                            ''),
     known(r.test) ? tile('Test accuracy', percent(r.test), weights) : null,
     tile('Training loss', short(r.train_loss), step(r.step)),
     tile(
@@ -88,7 +94,8 @@ function seriesOf(parts) {
   data.runs.forEach((run, number) => {
     parts.forEach(([label, kind, name, style = {}], i) => {
       if (comparison && style.single) return;
-      if (!(columns(run, kind)[name] || []).some(known)) return;
+      const values = columns(run, kind)[name] || [];
+      if (!values.some(known) && !(style.marks && values.length > 0)) return;  // marks show NaN too
       const look = comparison ? {
         color: number % 8,
         dash: DASHES[(Math.floor(number / 8) + i) % 4],

@@ -1,0 +1,84 @@
+#include "src/files/hdf5_id.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "src/base/check.h"
+#include "src/files/file.h"
+
+namespace lockstep {
+namespace {
+
+/// The reasons for the error of the last call, the innermost first.
+std::vector<std::string> reasons() {
+  std::vector<std::string> texts;
+  const auto add = [](unsigned, const H5E_error2_t* error, void* out) -> herr_t {
+    if (error->desc != nullptr) static_cast<std::vector<std::string>*>(out)->push_back(error->desc);
+    return 0;
+  };
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, add, &texts);
+  return texts;
+}
+
+}  // namespace
+
+std::string hdf5_cause() {
+  const std::vector<std::string> texts = reasons();
+  return texts.empty() ? "HDF5 returns no reason" : texts.front();
+}
+
+void keep_hdf5_quiet() {
+  static const herr_t no_exit_handler = H5dont_atexit();
+  static_cast<void>(no_exit_handler);  // it fails if another library has called HDF5
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+Hdf5Id open_hdf5(const std::filesystem::path& path, std::string& cause) {
+  const Hdf5Id access(H5Pcreate(H5P_FILE_ACCESS));
+  // A complete file needs no lock for reading, and many network file systems have no locks.
+#if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
+  H5Pset_file_locking(access, /*use_file_locking=*/false, /*ignore_when_disabled=*/true);
+#endif
+  Hdf5Id file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access));
+  if (file < 0) {  // before the next call, which forgets the reasons
+    require_hdf5_read(path);
+    cause = hdf5_cause();
+  }
+  return file;
+}
+
+void require_hdf5_read(const std::filesystem::path& path) {
+  constexpr std::string_view kErrno = "errno = ";  // HDF5 adds it to the failures of system calls
+  for (const std::string& text : reasons()) {
+    const std::size_t at = text.find(kErrno);
+    const int error = at == text.npos ? 0 : std::atoi(text.c_str() + at + kErrno.size());
+    if (error == 0) continue;
+    if (text.find("lock") == text.npos) fail_to_read(path, error);
+    throw UnreadableFile(
+        fmt::format("cannot lock {} to read it: {}; set HDF5_USE_FILE_LOCKING=FALSE", path.string(),
+                    std::strerror(error)),
+        error);
+  }
+}
+
+bool list_hdf5_arrays(hid_t file, std::vector<std::string>& names) {
+  const auto visit = [](hid_t, const char* name, const auto* info, void* out) -> herr_t {
+    if (info->type == H5O_TYPE_DATASET)
+      static_cast<std::vector<std::string>*>(out)->emplace_back(name);
+    return 0;
+  };
+#if H5_VERSION_GE(1, 12, 0)
+  return H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_INC, visit, &names, H5O_INFO_BASIC) >= 0;
+#else
+  return H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &names) >= 0;
+#endif
+}
+
+bool lies_in_file(hid_t creation) {
+  const H5D_layout_t layout = H5Pget_layout(creation);
+  return (layout == H5D_COMPACT || layout == H5D_CONTIGUOUS || layout == H5D_CHUNKED) &&
+         H5Pget_external_count(creation) == 0;
+}
+
+}  // namespace lockstep
