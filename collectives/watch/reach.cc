@@ -19,6 +19,7 @@ double Reach::limit(double timeout) { return std::max(kTimeouts * timeout, kLeas
 
 void Reach::answered() {
   heard_ = true;
+  probed_ = false;
   silent_ = 0;
   steps_ = 0;
 }
@@ -29,7 +30,8 @@ bool Reach::look(double elapsed, const HostPace& own, double timeout) {
   if (!judged()) return false;
   silent_ += elapsed;
   if (began && suspect(timeout) && ++steps_ >= kSteps) give_up();
-  return judged() && silent_ > limit(timeout) && own.quiet > kPart * limit(timeout);
+  const double allowed = (probed_ ? 2 : 1) * limit(timeout);
+  return judged() && silent_ > allowed && own.quiet > kPart * limit(timeout);
 }
 
 bool Reach::suspect(double timeout) const { return judged() && silent_ > kPart * limit(timeout); }

@@ -98,5 +98,16 @@ TEST(Reach, NeverNamesAHostThatClosedTheConnection) {
 
 TEST(Reach, AShortTimeoutLeavesTimeForLostPackets) { EXPECT_EQ(Reach::limit(0.1), 3); }
 
+TEST(Reach, AnAnsweredProbeDoublesTheTimeOfTheConnection) {
+  Pair pair;
+  EXPECT_EQ(pair.wait(true, true, 10), -1);
+  EXPECT_EQ(pair.wait(false, false, 60), -1);
+  pair.reach.probed();
+  EXPECT_EQ(pair.wait(false, false, 100), -1) << "TCP has not repeated its packet yet";
+  EXPECT_NE(pair.wait(false, false, 30), -1) << "new connections alone do not help MPI";
+  pair.reach.answered();
+  EXPECT_EQ(pair.wait(false, false), 90.25) << "the next outage has the time of the first";
+}
+
 }  // namespace
 }  // namespace lockstep
