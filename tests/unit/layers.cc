@@ -209,8 +209,7 @@ TEST_P(EveryLayer, GradientsMatchCentralDifferencesInDouble) {
 
 TEST_P(EveryLayer, GradientsMatchWithSeveralThreads) { check_against_double(GetParam(), 3); }
 
-/// Whether the processor lacks a kernel of this type, as oneDNN or the plans say. Other errors are
-/// faults.
+/// Whether the processor lacks a kernel of this type, as oneDNN or the plans say. Other errors are faults.
 bool no_kernel(const std::exception& error) {
   const std::string text = error.what();
   return text.find("could not create a primitive descriptor") != text.npos ||
