@@ -35,8 +35,6 @@ int World::begin_mpi(int* argc, char*** argv) {
   owns_mpi_ = !initialized;
   if (owns_mpi_) {
     check_launch(0);
-    // A process alone needs no daemon of Open MPI 4, whose start takes time and may hang.
-    if (!has_launcher(::getenv)) ::setenv("OMPI_MCA_ess_singleton_isolated", "1", /*replace=*/0);
     const VerboseStart verbose;
     check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &granted));
   } else {

@@ -334,7 +334,9 @@ void Heartbeat::probe(Peer& peer, double elapsed, double interval) {
   sockaddr_in address = {};
   socklen_t size = sizeof address;
   auto* const raw = reinterpret_cast<sockaddr*>(&address);
-  if (::getpeername(peer.socket, raw, &size) == 0) ::connect(peer.probe = open_socket(), raw, size);
+  if (::getpeername(peer.socket, raw, &size) != 0) return;
+  peer.probe = open_socket();
+  if (::connect(peer.probe, raw, size) != 0 && errno != EINPROGRESS) close_socket(peer.probe);
 }
 
 /// Reads from a peer. A peer that has closed the connection was reachable. A connection that an

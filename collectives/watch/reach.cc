@@ -29,10 +29,12 @@ bool Reach::look(double elapsed, const HostPace& own, double timeout) {
   step_ = own.step;
   if (!judged()) return false;
   silent_ += elapsed;
-  if (began && suspect(timeout) && ++steps_ >= kSteps) give_up();
+  if (began && suspect(timeout)) ++steps_;
   const double allowed = (probed_ ? 2 : 1) * limit(timeout);
   return judged() && silent_ > allowed && own.quiet > kPart * limit(timeout);
 }
+
+bool Reach::judged() const { return heard_ && !given_up_ && steps_ < kSteps; }
 
 bool Reach::suspect(double timeout) const { return judged() && silent_ > kPart * limit(timeout); }
 

@@ -16,10 +16,10 @@ struct HostPace {
 /// compute, wait for a disk or are stopped.
 ///  - A host that has never answered is not judged, because a firewall may drop the heartbeat.
 ///  - If answers stop while steps go on, only the heartbeat has failed, for example because a
-///    firewall closed the connection. The host is never judged again.
-///  - TCP repeats a lost packet only after up to the duration of the outage. So an answer to a
-///  probe,
-///    a new connection, doubles the time that the old one has.
+///    firewall closed the connection. The host is not judged until it answers again.
+///  - TCP repeats a lost packet only after up to the duration of the outage. An answer to a probe,
+///  a
+///    new connection, therefore doubles the time that the old one has.
 /// Uses no clock and no socket. One thread at a time.
 class Reach {
  public:
@@ -41,7 +41,7 @@ class Reach {
   double silent() const { return silent_; }  ///< seconds since the last answer
 
  private:
-  bool judged() const { return heard_ && !given_up_; }
+  bool judged() const;
 
   bool heard_ = false, given_up_ = false, probed_ = false;
   double silent_ = 0;

@@ -29,7 +29,8 @@ std::atomic<std::uint64_t> own_claims = 0, *claims = &own_claims;
 bool claim(std::size_t bytes) {
   for (;;) {
     std::uint64_t others = *claims;
-    const bool fits = others + bytes <= available_memory_bytes();
+    const std::size_t available = available_memory_bytes();
+    const bool fits = bytes <= available && others <= available - bytes;
     if (fits && claims->compare_exchange_strong(others, others + bytes)) return true;
     if (!fits && others == 0) return false;
     if (!fits) std::this_thread::sleep_for(std::chrono::milliseconds(10));

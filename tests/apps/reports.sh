@@ -89,7 +89,7 @@ train 2 --steps 3 --log-every 1 --eval-every 2 --quiet --log-dir "$folder/quiet"
 expect "--quiet prints the result" test "$(cut -c1-8 "$folder/out" | tr '\n' ' ')" = "accuracy written  "
 expect "no warning is not a line" test "$(wc -c <"$folder/err")" = 0
 expect "the files are whole" test "$(grep -c '"kind":"train"' "$folder/quiet/metrics.jsonl")" = 3
-train 2 --steps 1 --quiet --threads 4096
+train 2 --steps 1 --quiet --threads 16
 expect_error "a warning is on stderr" 0 '^train_cifar: warning: threads'
 expect "and not on stdout" test "$(grep -c . "$folder/out")" = 0
 train 1 --quiet --check

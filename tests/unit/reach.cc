@@ -78,6 +78,18 @@ TEST(Reach, NeverNamesAHostWhoseHeartbeatStoppedWhileStepsWentOn) {
   EXPECT_FALSE(pair.reach.suspect(pair.timeout));
 }
 
+TEST(Reach, NamesAHostAgainThatHasAnsweredAfterAnOutage) {
+  Pair pair;
+  pair.look(true, true);
+  EXPECT_EQ(pair.wait(false, false, 50), -1);
+  for (int step = 0; step < 5; ++step) {  // MPI's packets are repeated before the heartbeat's
+    ++pair.own.step;
+    EXPECT_EQ(pair.wait(true, false, 1), -1);
+  }
+  pair.look(true, true);
+  EXPECT_EQ(pair.wait(false, false), 90);
+}
+
 TEST(Reach, NamesAHostEvenIfStepsStillEndedAfterTheCut) {
   Pair pair;
   pair.look(true, true);
