@@ -17,9 +17,8 @@ struct HostPace {
 ///  - A host that has never answered is not judged, because a firewall may drop the heartbeat.
 ///  - If answers stop while steps go on, only the heartbeat has failed, for example because a
 ///    firewall closed the connection. The host is not judged until it answers again.
-///  - TCP repeats a lost packet only after up to the duration of the outage. An answer to a probe,
-///  a
-///    new connection, therefore doubles the time that the old one has.
+///  - TCP repeats a lost packet only after up to the duration of the outage. So an answer to a
+///    probe, a new connection, doubles the time that the old one has.
 /// Uses no clock and no socket. One thread at a time.
 class Reach {
  public:
