@@ -39,9 +39,7 @@ void declare(OptionRows& rows, ClassifyOptions& o) {
   rows.number("--batch", o.batch, Bounds::at_least(1, 4096), "Images per batch");
 }
 
-void complain(const std::string& text) {
-  std::fputs(fmt::format("classify: {}\n", text).c_str(), stderr);
-}
+void complain(const std::string& text) { print_error(fmt::format("classify: {}\n", text)); }
 
 /// The files that the user names, in that order. Folders are replaced by their image files.
 std::vector<std::string> named_files(const std::vector<std::string>& names) {
@@ -90,7 +88,7 @@ std::string line_of(const std::string& file, const std::vector<std::string>& cla
   }
   std::vector<std::string> parts;
   for (const std::size_t i : order)
-    parts.push_back(fmt::format("{} {:.2f} %", classes[i], 100 * probabilities[i]));
+    parts.push_back(fmt::format("{} {:.2f} %", one_line(classes[i]), 100 * probabilities[i]));
   return fmt::format("{}: {}", one_line(file), fmt::join(parts, ", "));
 }
 
@@ -124,7 +122,6 @@ bool classify(const std::vector<std::string>& files, const Dataset& images,
 
 int run(World& world, const ClassifyOptions& o) {
   const Comm comm = world.comm();
-  if (comm.size() > 1) fail_usage("classify runs as one process. Start it without mpirun.");
   Placement placement = place(comm, o.threads);
   const std::unique_ptr<Device> device = make_device(comm, o.device, {}, placement);
   const std::unique_ptr<Checkpoint> checkpoint = open_checkpoint(o.checkpoint, complain);
@@ -154,5 +151,5 @@ int main(int argc, char** argv) {
   return run_or_print_help(
       argc, argv, "classify",
       reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }),
-      [&](World& world) { return run(world, options); });
+      [&](World& world) { return run(world, options); }, Start::single);
 }

@@ -109,7 +109,7 @@ std::vector<Row> option_rows(const std::vector<StoredRun>& runs) {
     Row row{"--" + name, {}};
     for (const StoredRun& run : runs) {
       const std::string value = run.option(name);
-      row.texts.push_back(value.empty() ? "-" : one_line(value));
+      row.texts.push_back(value.empty() ? "-" : value);
     }
     rows.push_back(std::move(row));
   }
@@ -149,11 +149,11 @@ Cells turned(const Cells& rows) {
 std::string table_text(const std::vector<std::string>& labels, std::vector<Row> rows) {
   constexpr std::size_t kColumns = 100;
   rows.insert(rows.begin(), {"run", {}});
-  for (const std::string& label : labels) rows.front().texts.push_back(one_line(label));
+  rows.front().texts = labels;
   Cells cells;  // by line
   for (const Row& row : rows) {
-    cells.push_back({row.name});
-    cells.back().insert(cells.back().end(), row.texts.begin(), row.texts.end());
+    cells.push_back({one_line(row.name)});
+    for (const std::string& text : row.texts) cells.back().push_back(one_line(text));
   }
   const auto widths_of = [](const Cells& lines) {
     std::vector<std::size_t> widths(lines.front().size());

@@ -21,6 +21,7 @@
 #include "net/checkpoint.h"
 #include "src/base/signals.h"
 #include "src/base/table.h"
+#include "src/base/text.h"
 #include "src/data/dataset.h"
 #include "src/device/cpu/convolution.h"
 #include "src/device/cpu/instruction_set.h"
@@ -84,10 +85,10 @@ std::string percent(std::int64_t part, std::int64_t all) {
 /// At most 80 columns for ten classes.
 std::string confusion_table(const EvaluationResult& result, const std::vector<std::string>& names) {
   std::string text = fmt::format("{:>20}\n{:<10}", "predicted", "true");
-  for (const std::string& name : names) text += fmt::format(" {:>5.5}", name);
+  for (const std::string& name : names) text += fmt::format(" {:>5.5}", one_line(name));
   text += "   recall";
   for (std::size_t truth = 0; truth < names.size(); ++truth) {
-    text += fmt::format("\n{:>10.10}", names[truth]);
+    text += fmt::format("\n{:>10.10}", one_line(names[truth]));
     std::int64_t all = 0;
     for (std::size_t predicted = 0; predicted < names.size(); ++predicted) {
       const std::int64_t cell = result.confusion[truth * names.size() + predicted];
@@ -112,15 +113,13 @@ std::string class_table(const EvaluationResult& result, const std::vector<std::s
       predicted += result.confusion[other * classes + i];
     }
     const std::int64_t right = result.confusion[i * classes + i];
-    text += fmt::format("\n{:<24.24} {:>9} {:>9} {:>9}", names[i], percent(right, predicted),
-                        percent(right, truth), truth);
+    text += fmt::format("\n{:<24.24} {:>9} {:>9} {:>9}", one_line(names[i]),
+                        percent(right, predicted), percent(right, truth), truth);
   }
   return text;
 }
 
-void note(const std::string& text) {
-  std::fputs(fmt::format("evaluate: note: {}\n", text).c_str(), stderr);
-}
+void note(const std::string& text) { print_error(fmt::format("evaluate: note: {}\n", text)); }
 
 /// For other programs that load the checkpoint and compare their logits (scripts/load_*.py).
 void write_answers(const std::string& file, const EvaluatedCheckpoint& subject,
@@ -202,7 +201,7 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
     std::for_each(placement.notes.begin(), placement.notes.end(), note);
   }
   const auto warn = [](const std::string& warning) {
-    std::fputs(fmt::format("evaluate: {}\n", warning).c_str(), stderr);
+    print_error(fmt::format("evaluate: {}\n", warning));
   };
   agree(comm, [&] {
     if (comm.rank() == 0 && !o.logits.empty()) require_replaceable(o.logits);
@@ -241,5 +240,6 @@ int main(int argc, char** argv) {
         const std::vector<std::string> words(argv + 1, argv + argc);
         expect_same(world.comm(), "options", fmt::format("{}", fmt::join(words, " ")));
         return run(world, options, signals);
-      });
+      },
+      Start::any);
 }

@@ -11,6 +11,7 @@
 #include "net/export/export.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
+#include "src/base/text.h"
 #include "src/data/standard.h"
 #include "src/files/file.h"
 #include "src/report/report.h"
@@ -98,12 +99,10 @@ TrainedNetwork network_of(const Checkpoint& checkpoint, const EvaluatedCheckpoin
 
 int run(World& world, const ExportOptions& o) {
   const Comm comm = world.comm();
-  if (comm.size() > 1) fail_usage("export_model runs as one process. Start it without mpirun.");
   check_output(o);
-  const std::unique_ptr<Checkpoint> checkpoint =
-      open_checkpoint(o.checkpoint, [](const std::string& warning) {
-        std::fputs(fmt::format("export_model: {}\n", warning).c_str(), stderr);
-      });
+  const std::unique_ptr<Checkpoint> checkpoint = open_checkpoint(
+      o.checkpoint,
+      [](const std::string& warning) { print_error(fmt::format("export_model: {}\n", warning)); });
   const EvaluatedCheckpoint subject = describe(comm, checkpoint.get(), o.weights);
   const TrainedNetwork network = network_of(*checkpoint, subject);
   const std::string bytes = is_onnx(o) ? onnx_file(network, o.onnx) : safetensors_file(network);
@@ -126,5 +125,5 @@ int main(int argc, char** argv) {
   return run_or_print_help(
       argc, argv, "export_model",
       reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }),
-      [&](World& world) { return run(world, options); });
+      [&](World& world) { return run(world, options); }, Start::single);
 }

@@ -6,6 +6,7 @@
 #include "apps/options/help.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
+#include "src/base/text.h"
 #include "src/data/data_options.h"
 #include "src/data/image/packed.h"
 #include "src/report/report.h"
@@ -32,15 +33,12 @@ void declare(OptionRows& rows, PackOptions& o) {
                        "Threads that check the images [all cores]");
 }
 
-int run(World& world, const PackOptions& o) {
-  if (world.comm().size() > 1)
-    fail_usage("pack_images runs as one process. Start it without mpirun.");
+int run(const PackOptions& o) {
   DataSource source{.folder = o.folder, .images = o.images, .validation = o.validation};
   source.threads = o.threads > 0 ? o.threads : static_cast<int>(allowed_cores().size());
   std::vector<std::string> notes;
   const std::uint64_t bytes = pack_images(source, o.file, notes);
-  for (const std::string& note : notes)
-    std::fputs(fmt::format("pack_images: note: {}\n", note).c_str(), stderr);
+  for (const std::string& note : notes) print_error(fmt::format("pack_images: note: {}\n", note));
   Console().line(fmt::format("{}: {:.1f} MiB of images. Train with --dataset packed --data {}",
                              o.file, static_cast<double>(bytes) / (1 << 20), o.file));
   return kExitSuccess;
@@ -57,5 +55,5 @@ int main(int argc, char** argv) {
   return run_or_print_help(
       argc, argv, "pack_images",
       reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }),
-      [&](World& world) { return run(world, options); });
+      [&](World&) { return run(options); }, Start::single);
 }

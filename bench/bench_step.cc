@@ -205,5 +205,5 @@ int main(int argc, char** argv) {
   return run_or_print_help(
       argc, argv, "bench_step",
       [&](std::string& answer) { return parse(argc, argv, options = {}, answer); },
-      [&](World& world) { return run(world, options); });
+      [&](World& world) { return run(world, options); }, Start::any);
 }

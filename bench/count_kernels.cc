@@ -23,6 +23,7 @@
 #include "src/base/check.h"
 #include "src/base/option_rows.h"
 #include "src/base/table.h"
+#include "src/base/text.h"
 #include "src/device/cuda/affine.h"
 #include "src/device/cuda/product.h"
 #include "src/device/cuda/response_norm.h"
@@ -240,7 +241,7 @@ int main(int argc, char** argv) {
     run({argv + 1, argv + argc});
     return kExitSuccess;
   } catch (const Error& error) {
-    std::fputs(fmt::format("count_kernels: {}\n", error.what()).c_str(), stderr);
+    print_error(fmt::format("count_kernels: {}\n", error.what()));
     return error.exit_code();
   }
 }

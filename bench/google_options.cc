@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 #include "src/base/check.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
@@ -44,7 +45,7 @@ int run_google_benchmarks(int argc, char** argv, std::string_view program,
     add();
     return benchmark::RunSpecifiedBenchmarks() > 0 ? kExitSuccess : kExitUsage;
   } catch (const Error& error) {
-    std::fputs(fmt::format("{}: {}\n", program, error.what()).c_str(), stderr);
+    print_error(fmt::format("{}: {}\n", program, error.what()));
     return error.exit_code();
   }
 }

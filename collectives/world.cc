@@ -11,20 +11,18 @@
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/node/node_memory.h"
 #include "collectives/watch/end_all_ranks.h"
-#include "collectives/watch/launch.h"
 #include "collectives/watch/start_watch.h"
 #include "collectives/watch/watchdog.h"
 #include "src/base/machine.h"
+#include "src/base/text.h"
+#include "src/device/host.h"
 
 namespace lockstep {
-namespace {
 
-void check_launch(int size) {
-  const std::string problem = launch_problem(::getenv, size);
+void World::check_launch(int size) const {
+  const std::string problem = launch_problem(::getenv, size, start_);
   if (!problem.empty()) throw Error(is_first_task(::getenv) ? problem : "", kExitUsage);
 }
-
-}  // namespace
 
 int World::begin_mpi(int* argc, char*** argv) {
   int initialized = 0, finalized = 0, granted = MPI_THREAD_SINGLE;
@@ -49,8 +47,9 @@ int World::begin_mpi(int* argc, char*** argv) {
   return granted;
 }
 
-World::World(int* argc, char*** argv, const std::string& program) : program_(program) {
-  std::optional<StartWatch> start(std::in_place, program);
+World::World(int* argc, char*** argv, const std::string& program, Start start)
+    : program_(program), start_(start) {
+  std::optional<StartWatch> start_watch(std::in_place, program);
   threads_allowed_ = begin_mpi(argc, argv) >= MPI_THREAD_MULTIPLE;
   const Comm all = comm(), node = all.node();
   try {
@@ -74,13 +73,15 @@ World::World(int* argc, char*** argv, const std::string& program) : program_(pro
   node.barrier();  // from here on all records of the node can be read
   watchdog_ = std::make_unique<Watchdog>(*flight_recorder_, node.size() == all.size(), program,
                                          Watchdog::Pace(), std::move(heartbeat));
-  start.reset();
+  start_watch.reset();
   Waiting::report_to(&flight_recorder_->mine());
+  share_memory_claims(&flight_recorder_->memory_claims());
 }
 
 World::~World() {
   flight_recorder_->mine().waiting("the end of the run");
   Waiting::report_to(nullptr);
+  share_memory_claims(nullptr);
   if (owns_mpi_)
     MPI_Finalize();
   else
@@ -121,10 +122,11 @@ int World::abort_all_on_error(const std::function<int()>& body) {
   }
 }
 
-int run_main(int argc, char** argv, const char* program, const std::function<int(World&)>& body) {
+int run_main(int argc, char** argv, const char* program, const std::function<int(World&)>& body,
+             Start start) {
   hold_standard_files();
   try {
-    World world(&argc, &argv, program);
+    World world(&argc, &argv, program, start);
     int exit_code = kExitFailure;
     try {
       exit_code = world.abort_all_on_error([&] { return body(world); });

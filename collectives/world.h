@@ -8,6 +8,7 @@
 
 #include "collectives/comm/comm.h"
 #include "collectives/watch/end_all_ranks.h"
+#include "collectives/watch/launch.h"
 
 namespace lockstep {
 
@@ -27,7 +28,7 @@ class World {
   /// empty, and not printed, on all tasks of the launcher except task 0. If World has initialised
   /// MPI, it prints later errors of the start-up before it ends MPI; their text is then empty.
   /// `program`: the name at the beginning of the watchdog's lines.
-  World(int* argc, char*** argv, const std::string& program);
+  World(int* argc, char*** argv, const std::string& program, Start start = Start::ranks);
   /// Collective, under the watchdog to the end; never throws. Calls MPI_Finalize, or waits for all
   /// ranks if the program has initialised MPI.
   ~World();
@@ -54,8 +55,10 @@ class World {
  private:
   /// Initialises MPI, or uses the program's. Returns the thread level.
   int begin_mpi(int* argc, char*** argv);
+  void check_launch(int size) const;
 
   std::string program_;
+  Start start_;
   bool owns_mpi_ = true;
   std::shared_ptr<const Communicator> communicator_;
   bool threads_allowed_ = false;
@@ -68,6 +71,7 @@ class World {
 /// Turns an Error into one line on stderr from one rank, and a non-zero exit code on all. Rank 0
 /// prints an AgreedError. For other exceptions see World::abort_all_on_error(). If several ranks of
 /// a node fail at the same time, the first in FlightRecorder::first_failure() prints.
-int run_main(int argc, char** argv, const char* program, const std::function<int(World&)>& body);
+int run_main(int argc, char** argv, const char* program, const std::function<int(World&)>& body,
+             Start start = Start::ranks);
 
 }  // namespace lockstep

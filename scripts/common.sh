@@ -12,6 +12,15 @@ fail() {
   exit "${2:-1}"
 }
 
+# Fails if the build folder is a copy. It still belongs to the sources that it was configured for, and CMake would build those.
+require_own_build() {
+  local sources
+  sources=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt" 2>/dev/null) || true
+  if [[ -n $sources && $(realpath -m "$sources") != $(realpath -m "$root") ]]; then
+    fail "$build belongs to the sources in $sources, not to $root. Use another folder: LOCKSTEP_BUILD=FOLDER $0"
+  fi
+}
+
 # configure [-DNAME=VALUE]...: uses the preset release. In a LOCKSTEP_BUILD that is already configured it changes only
 # these values.
 configure() {

@@ -49,7 +49,8 @@ class Number(float):
 
 
 def plain(text):
-    return re.sub(r"[\x00-\x1f\x7f]", "?", str(text))
+    """Returns the text with ? for control characters, which a terminal would obey."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", "?", str(text))
 
 
 def fail(text, code=USAGE):
@@ -71,7 +72,7 @@ def read(file, parse):
     """Returns the table in a file; an empty one if the file is missing or damaged."""
     try:
         table = parse(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):  # the last: values that are too deep
         return {}
     return table if isinstance(table, dict) else {}
 
@@ -122,7 +123,7 @@ class Sweep:
         self.path = path
         try:
             table = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8"), parse_float=Number)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             fail(f"{path}: {error}. Correct the file.", 1 if isinstance(error, OSError) else USAGE)
         for key, value in table.items():
             kind = TOP.get(key)
@@ -300,7 +301,7 @@ class Local:
 
     def start(self, slot, run):
         if run.name not in self.held:
-            print(f"begins  {run.name}", flush=True)
+            self.tell(f"begins  {run.name}")
         cores = self.slots[slot]
         try:
             with open(run.log(), "a", encoding="utf-8") as log:
@@ -313,6 +314,10 @@ class Local:
             print(f"failed  {run.name}: {error}", flush=True)
             return
         self.running[slot] = run, process, time.monotonic()
+
+    def tell(self, text):
+        if not self.sweep.quiet:
+            print(text, flush=True)
 
     def stop(self, *_):
         self.stopping += 1
@@ -338,9 +343,9 @@ class Local:
     def report(self, run, code, seconds):
         if code == 0:
             self.ended.append(run)
-            print(f"ended   {run.name}: {result_of(run)}, {seconds:.0f} s", flush=True)
+            self.tell(f"ended   {run.name}: {result_of(run)}, {seconds:.0f} s")
         elif self.stopping:
-            print(f"stopped {run.name}", flush=True)
+            self.tell(f"stopped {run.name}")
         else:
             self.failed.append(run)
             print(f"failed  {run.name}: exit code {code}: {reason_of(run)}", flush=True)
@@ -354,7 +359,7 @@ def reason_of(run):
 
 def result_of(run):
     found = run.accuracy()
-    return f"accuracy {100 * found[0]:.2f} % at step {found[1]}" if found else "no evaluation"
+    return f"accuracy {100 * found[0]:.2f} % at step {plain(found[1])}" if found else "no evaluation"
 
 
 def compare(sweep, ended=()):
@@ -423,11 +428,13 @@ def main():
     parser.add_argument("file", metavar="FILE.toml", help="values of the options")
     parser.add_argument("--slurm", action="store_true", help="submit the runs as a SLURM job array")
     parser.add_argument("--print", action="store_true", help="print the commands, or the script of --slurm, and train nothing")
+    parser.add_argument("--quiet", action="store_true", help="print only failed runs and the table")
     parser.add_argument("--table", action="store_true", help="compare the runs that are complete, and train nothing")
     arguments = parser.parse_args()
     sweep = Sweep(arguments.file)
+    sweep.quiet = arguments.quiet
     runs = [run for run in sweep.runs if not run.complete()]
-    if not arguments.print:
+    if not arguments.print and not arguments.quiet:
         print(f"{sweep.name}: {len(sweep.runs)} runs in runs/{sweep.name}, {len(sweep.runs) - len(runs)} of them complete")
     local = Local(sweep)
     if arguments.table:

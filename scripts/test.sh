@@ -23,6 +23,7 @@ for argument in "$@"; do
   if [[ $argument == -h || $argument == --help ]]; then usage; exit 0; fi
 done
 
+require_own_build
 "$root/scripts/install_dependencies.sh" --tests
 configure -DLOCKSTEP_TESTS=ON -DLOCKSTEP_BENCH=ON
 compile

@@ -54,6 +54,7 @@ cores=$(usable_cores)
 ranks=${LOCKSTEP_RANKS:-$cores}
 [[ $ranks =~ ^[1-9][0-9]*$ ]] || fail "LOCKSTEP_RANKS=$ranks is not a number of ranks. Set it to 1 or more, or unset it." 2
 
+require_own_build
 choose_cuda
 built_for=$(sed -n 's/^LOCKSTEP_CUDA:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null || true)
 if [[ -f $build/CMakeCache.txt ]]; then

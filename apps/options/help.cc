@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <exception>
 
-#include "collectives/watch/launch.h"
 #include "src/base/text.h"
 #include "src/report/report.h"
 
@@ -33,7 +32,7 @@ constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
 
 void print_answer(std::string_view text) {
   if (text.ends_with('\n')) text.remove_suffix(1);
-  Console().line(text);
+  Console().line(std::string(text));
 }
 
 /// True if this process has no launcher and the answer is printed. Errors are left to the second
@@ -162,18 +161,21 @@ std::string option_help(OptionRows& rows, const OptionRow& row, const ProgramTex
 
 int run_or_print_help(int argc, char** argv, const char* program,
                       const std::function<bool(std::string& answer)>& parse,
-                      const std::function<int(World&)>& run) {
+                      const std::function<int(World&)>& run, Start start) {
   if (answered_without_ranks(parse)) return kExitSuccess;
-  return run_main(argc, argv, program, [&](World& world) {
+  const auto body = [&](World& world) {
     std::string answer;
     bool runs = false;
     agree(world.comm(), [&] { runs = parse(answer); });
     expect_same(world.comm(), "options",
                 fmt::format("asked for = {}", runs ? "a run" : "--help or the like"));
+    if (runs && start == Start::single && world.comm().size() > 1)
+      throw AgreedError(kOneProcess, kExitUsage);
     if (runs) return run(world);
     if (world.comm().rank() == 0) print_answer(answer);
     return static_cast<int>(kExitSuccess);
-  });
+  };
+  return run_main(argc, argv, program, body, start);
 }
 
 int run_without_ranks(const char* program, const std::function<bool(std::string& answer)>& parse,
@@ -185,7 +187,7 @@ int run_without_ranks(const char* program, const std::function<bool(std::string&
     return kExitSuccess;
   } catch (...) {
     const Error error = current_error();
-    std::fputs(fmt::format("{}: {}\n", program, error.what()).c_str(), stderr);
+    print_error(fmt::format("{}: {}\n", program, error.what()));
     return error.exit_code();
   }
 }

@@ -55,7 +55,7 @@ void add_choices(OptionRows& rows);
 /// prints the answer.
 int run_or_print_help(int argc, char** argv, const char* program,
                       const std::function<bool(std::string& answer)>& parse,
-                      const std::function<int(World&)>& run);
+                      const std::function<int(World&)>& run, Start start = Start::ranks);
 
 /// main() of a program that is one process and needs no MPI: the same, without ranks. An Error
 /// becomes a line on stderr and the exit code.

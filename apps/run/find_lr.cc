@@ -124,7 +124,7 @@ void find_learning_rate(const LoopParts& parts) {
     parts.reporter.progress(step + 1, totals.cross_entropy);
     if (totals.stop) {
       throw AgreedError(
-          fmt::format("stopped on request after step {}. Nothing was saved.", step + 1));
+          fmt::format("a signal stopped the test after step {}. Start it again.", step + 1));
     }
   }
   parts.reporter.clear();
@@ -133,12 +133,12 @@ void find_learning_rate(const LoopParts& parts) {
     parts.reporter.line(fmt::format("{:<12} after step {} of {}: the loss diverged", "ended",
                                     test.points().size(), setup.plan.steps));
   }
-  parts.reporter.line(verdict(test));
+  parts.reporter.result(verdict(test));
   if (options.find_lr.file.empty()) return;
   agree(setup.comm, [&] {
     if (setup.comm.rank() == 0) write_file(options, setup.plan, test);
   });
-  parts.reporter.line(
+  parts.reporter.result(
       fmt::format("{:<12} {}: scripts/plot_run.py draws it", "written", options.find_lr.file));
 }
 

@@ -87,6 +87,7 @@ struct ReportOptions {
   std::int64_t patience = 0;  ///< evaluations without a better one that end the run; 0: none
   bool epoch_lines = false;   ///< an evaluation and a line at the end of each epoch
   bool placement = false;     ///< print each layer's kernel, each rank's host and cores
+  bool quiet = false;         ///< print only warnings and the result
   bool verbose = false;       ///< print reducer, buckets, order of sums and memory too
 
   /// Whether the run evaluates at all. Then it also does at the end.
@@ -123,6 +124,10 @@ struct ReportOptions {
               "Evaluation after each epoch, with its seconds, loss and accuracy");
     rows.number("--verify-every", verify_every, Bounds::at_least(0),
                 "Steps between comparisons of all ranks' weights; 0: with checkpoints");
+    rows.flag(
+        "--quiet", quiet,
+        "Output of only the result, and of warnings on stderr\n"
+        "The result is the accuracy and the folder of the run. Files contain as much as ever.");
     rows.flag("--verbose", verbose,
               "Start-up summary with reducer, buckets, order of sums and memory\n"
               "--check prints them too.");

@@ -59,6 +59,12 @@ std::string Reporter::step_text(std::int64_t step) const {
 }
 
 void Reporter::line(const std::string& text) {
+  constexpr std::string_view kWarning = "warning      ";
+  if (!options_.reports.quiet) return result(text);
+  if (console_ && text.starts_with(kWarning)) warn(text.substr(kWarning.size()));
+}
+
+void Reporter::result(const std::string& text) {
   if (console_) attempt([&] { console_->line(text); }, lost_lines_);
 }
 
@@ -67,6 +73,7 @@ void Reporter::line(const std::vector<std::string>& parts) {
 }
 
 void Reporter::bar(const std::string& note) {
+  if (options_.reports.quiet) return;
   attempt([&] { console_->progress(done_, plan_.steps, note); }, lost_lines_);
 }
 
@@ -103,7 +110,7 @@ void Reporter::log(const char* kind, std::int64_t step, const Metrics& metrics, 
 }
 
 void Reporter::warn(const std::string& text) const {
-  std::fputs(fmt::format("{}: warning: {}\n", options_.program, text).c_str(), stderr);
+  print_error(fmt::format("{}: warning: {}\n", options_.program, text));
 }
 
 void Reporter::begin(const char* redone, const RunProgress& progress) {
@@ -147,7 +154,8 @@ void Reporter::step(const StepReport& report) {
   parts.insert(parts.begin(), fmt::format("step {}/{}", report.step, plan_.steps));
   const int columns = console_->columns();
   line(fitted(parts, columns > 0 ? std::min(columns, kColumns) : kColumns));
-  if (const auto& late = report.straggler) {
+  const auto& late = report.straggler;
+  if (late && stragglers_.shows(*late, now_seconds() - begin_)) {
     line(fmt::format("{} straggler: rank {} ({}) delayed each step by {:.1f} ms, over {}",
                      step_text(report.step), late->rank, late->host,
                      late->seconds / static_cast<double>(late->steps) * 1e3,
@@ -234,8 +242,8 @@ void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped,
   }
   if (lost_files || lost_lines_) warn("the reports are incomplete: " + lost_);
   const std::int64_t steps = step - plan_.start.step;
-  const auto print = [&](const char* name, const std::vector<std::string>& parts) {
-    if (!parts.empty()) line(fmt::format("{:<12} {}", name, fmt::join(parts, ", ")));
+  const auto text = [](const char* name, const std::vector<std::string>& parts) {
+    return fmt::format("{:<12} {}", name, fmt::join(parts, ", "));
   };
   std::vector<std::string> trained{
       fmt::format("{} in {}", counted(steps, "step"), duration_text(now_seconds() - begin_))};
@@ -245,17 +253,17 @@ void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped,
   }
   if (skipped > 0)
     trained.push_back(counted(skipped, "step") + " skipped because gradients overflowed");
-  print("trained", trained);
+  line(text("trained", trained));
   std::vector<std::string> accuracy, written;
   if (record_.last.known()) accuracy.push_back("top-1 " + record_.last.shown());
   if (progress.best.known()) accuracy.push_back("best " + progress.best.shown());
   if (progress.tested.known()) accuracy.push_back("test set " + progress.tested.shown());
-  print("accuracy", accuracy);
+  if (!accuracy.empty()) result(text("accuracy", accuracy));
   const std::string &saves = options_.checkpoints.dir, &logs = options_.reports.log_dir;
   if (!options_.run.folder.empty()) written.push_back("run in " + options_.run.folder);
   if (options_.run.folder.empty() && !saves.empty()) written.push_back("checkpoints in " + saves);
   if (options_.run.folder.empty() && !logs.empty()) written.push_back("logs in " + logs);
-  print("written", written);
+  if (!written.empty()) result(text("written", written));
 }
 
 void Reporter::complete(std::int64_t step, const RunProgress& progress) {

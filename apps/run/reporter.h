@@ -30,7 +30,9 @@ class Reporter {
   Reporter(const Comm& comm, const Options& options, const RunPlan& plan, const RunFolders* folders,
            const std::function<bool()>& keep_waiting);
 
-  void line(const std::string& text);  ///< to stdout
+  /// To stdout. With --quiet only warnings ("warning ..."), to stderr.
+  void line(const std::string& text);
+  void result(const std::string& text);  ///< to stdout, also with --quiet
   /// For summary.json, before begin().
   void know(const RunFacts& facts) { record_files_.know(facts); }
   /// Training begins: opens the files of --log-dir, and writes the line of kind "run" into
@@ -83,6 +85,7 @@ class Reporter {
   double begin_ = 0;
   std::int64_t done_ = 0;
   double images_per_s_ = 0;  ///< of the last report
+  StragglerLines stragglers_;
   RunRecordFiles record_files_;
   RunRecord record_;  ///< its last evaluation is of this start
   std::string lost_;  ///< why a report could not be written, the first time

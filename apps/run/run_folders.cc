@@ -16,7 +16,7 @@ namespace {
 /// Rank 0's part of await_folders(): one folder.
 class FolderWait {
  public:
-  /// `quiet`: the line of another folder names the holder.
+  /// `quiet`: the line of another folder names the holder, or --quiet is given.
   FolderWait(const char* option, std::filesystem::path folder, bool quiet)
       : option_(option), folder_(std::move(folder)), quiet_(quiet) {}
 
@@ -84,7 +84,7 @@ void await_folders(const Comm& comm, const Options& options,
   if (comm.rank() == 0) {
     for (const ClaimedFolder& f : folders_of(options)) {
       const bool held = f.folder == options.run.folder && options.run.claim;
-      if (!held) waits.emplace_back(f.option, f.folder, f.inside);
+      if (!held) waits.emplace_back(f.option, f.folder, f.inside || options.reports.quiet);
     }
   }
   for (;;) {

@@ -165,7 +165,7 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunFolder
           [&] { require_same_run(resumption.file, changed, options, !complete.empty()); });
   }
   if (options.check || !complete.empty()) {
-    reporter.line(options.check ? "all is well: --check trains nothing" : complete);
+    reporter.result(options.check ? "all is well: --check trains nothing" : complete);
     if (!options.check)
       agree(setup.comm, [&] { reporter.complete(setup.plan.start.step, progress); });
     return kExitSuccess;

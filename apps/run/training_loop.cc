@@ -269,8 +269,8 @@ class TrainingLoop {
     const RunFolderOptions& run = parts_.setup.options.run;
     if (parts_.setup.options.checkpoints.dir.empty()) {
       throw AgreedError(
-          fmt::format("stopped on request after step {}. Nothing was saved, because there is no "
-                      "--checkpoint-dir.",
+          fmt::format("a signal stopped the run after step {}. Nothing was saved, because there "
+                      "is no --checkpoint-dir.",
                       done));
     }
     throw AgreedError(fmt::format("stopped on request after step {}{}: {} resumes there", done,

@@ -36,4 +36,13 @@ std::optional<Straggler> StragglerWatch::look(std::int64_t done, double exposed,
   return late;
 }
 
+bool StragglerLines::shows(const Straggler& late, double now) {
+  auto& [since, delay] = ranks_[late.rank];
+  delay += late.seconds;
+  if ((since > 0 && now - since < 60) || delay <= 0.05 * (now - since)) return false;
+  since = now;
+  delay = 0;
+  return true;
+}
+
 }  // namespace lockstep

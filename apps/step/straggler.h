@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,6 +39,17 @@ class StragglerWatch {
   };
   Comm comm_;
   Look last_;
+};
+
+/// The stragglers that a person should see. One thread.
+class StragglerLines {
+ public:
+  /// `now`: seconds since training began. True at most once a minute for a rank, and only if it has
+  /// delayed the others by more than a twentieth of the time since then.
+  bool shows(const Straggler& late, double now);
+
+ private:
+  std::map<int, std::pair<double, double>> ranks_;  ///< time of the last line, and delay since then
 };
 
 }  // namespace lockstep

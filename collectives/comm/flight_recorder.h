@@ -100,6 +100,9 @@ class FlightRecorder {
   void suspect_network(bool suspected) { memory_->network = suspected; }
   bool suspects_network() const { return memory_->network; }
 
+  /// For share_memory_claims().
+  std::atomic<std::uint64_t>& memory_claims() { return memory_->claims; }
+
   /// A rank of the node has called goodbye().
   bool anyone_has_left() const;
 
@@ -110,6 +113,7 @@ class FlightRecorder {
  private:
   struct Memory {
     alignas(64) std::atomic<bool> failing, saved, network;
+    std::atomic<std::uint64_t> claims;
     RankRecorder ranks[1];  // one per rank
   };
   Memory* memory_;

@@ -11,6 +11,7 @@
 
 #include "collectives/comm/communicator.h"
 #include "collectives/watch/launch.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
@@ -56,8 +57,6 @@ OnFailure::~OnFailure() {
   const std::lock_guard lock(failure_mutex);
   failure_record = nullptr;
 }
-
-void print_error(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 void end_all_ranks(int exit_code) {
   exit_soon(exit_code);

@@ -27,7 +27,4 @@ class OnFailure {
   OnFailure& operator=(const OnFailure&) = delete;
 };
 
-/// Prints `text` to stderr. A failure changes no exit code (fmt::print would throw).
-void print_error(const std::string& text);
-
 }  // namespace lockstep

@@ -93,6 +93,9 @@ struct Heartbeat::Peer {
   bool connected = false;  ///< and has sent the key
   double tried = 0;        ///< seconds with the present address
   double since_beat = 0;
+  double since_heard = 0;  ///< bytes of it arrive while its watchdog runs
+  int probe = -1;          ///< socket of a new connection that asks for an answer
+  double since_probe = 0;
   std::int64_t sent = 0, acknowledged = 0;  ///< bytes
   std::string heard = {};                   ///< begin of an incomplete message
   Reach reach = {};
@@ -152,7 +155,10 @@ Heartbeat::Heartbeat(std::vector<HostCard> cards, int self, int listener)
 
 Heartbeat::~Heartbeat() {
   close_socket(listener_);
-  for (Peer& peer : peers_) close_socket(peer.socket);
+  for (Peer& peer : peers_) {
+    close_socket(peer.socket);
+    close_socket(peer.probe);
+  }
   for (Guest& guest : guests_) close_socket(guest.socket);
 }
 
@@ -174,8 +180,10 @@ std::optional<Heartbeat::Verdict> Heartbeat::look(const FlightRecorder& flight_r
   suspects_ = false;
   for (Peer& peer : peers_) {
     if (!peer.connected) continue;
-    beat(peer, elapsed, std::clamp(timeout / 10, 0.2, 2.0));
+    const double interval = std::clamp(timeout / 10, 0.2, 2.0);
+    beat(peer, elapsed, interval);
     sure |= peer.reach.look(elapsed, pace_, timeout);
+    if (peer.reach.silent() > Reach::limit(timeout) / 2) probe(peer, elapsed, interval);
     if (!peer.reach.suspect(timeout)) continue;
     suspects_ = true;
     verdict.to.push_back(peer.host);  // includes others that were lost at about the same time
@@ -183,6 +191,16 @@ std::optional<Heartbeat::Verdict> Heartbeat::look(const FlightRecorder& flight_r
   if (announced_) return std::exchange(announced_, std::nullopt);
   if (!sure) return std::nullopt;
   return verdict;
+}
+
+std::string Heartbeat::frozen(double timeout) const {
+  std::string names;
+  for (const Peer& peer : peers_) {
+    const bool answers = peer.socket >= 0 && !peer.reach.suspect(timeout);
+    if (answers && peer.since_heard > timeout)
+      names += (names.empty() ? "" : " and ") + name(peer.host);
+  }
+  return names;
 }
 
 void Heartbeat::announce(const Verdict& verdict) {
@@ -284,6 +302,7 @@ void Heartbeat::connect(Peer& peer, double elapsed) {
 
 void Heartbeat::beat(Peer& peer, double elapsed, double interval) {
   if (peer.socket < 0) return;
+  peer.since_heard += elapsed;
   listen_to(peer);
   int waiting = 0;  // bytes without acknowledgement
   if (peer.socket < 0 || ::ioctl(peer.socket, SIOCOUTQ, &waiting) != 0) return;
@@ -299,6 +318,27 @@ void Heartbeat::beat(Peer& peer, double elapsed, double interval) {
   ++sent_;
 }
 
+/// Begins new connections. Their first packets are sent at once, and a refusal is an answer too.
+void Heartbeat::probe(Peer& peer, double elapsed, double interval) {
+  pollfd state = {.fd = peer.probe, .events = POLLOUT, .revents = 0};
+  if (peer.probe >= 0 && ::poll(&state, 1, 0) > 0) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(peer.probe, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error == 0 || error == ECONNREFUSED) peer.reach.probed();
+    close_socket(peer.probe);
+  }
+  if ((peer.since_probe += elapsed) < interval) return;
+  peer.since_probe = 0;
+  close_socket(peer.probe);
+  sockaddr_in address = {};
+  socklen_t size = sizeof address;
+  auto* const raw = reinterpret_cast<sockaddr*>(&address);
+  if (::getpeername(peer.socket, raw, &size) != 0) return;
+  peer.probe = open_socket();
+  if (::connect(peer.probe, raw, size) != 0 && errno != EINPROGRESS) close_socket(peer.probe);
+}
+
 /// Reads from a peer. A peer that has closed the connection was reachable. A connection that an
 /// administrator of this host has closed (ECONNABORTED) proves nothing.
 void Heartbeat::listen_to(Peer& peer) {
@@ -310,6 +350,7 @@ void Heartbeat::listen_to(Peer& peer) {
   }
   if (got < 0 && would_wait()) return;
   if (got < 0) return close_socket(peer.socket);  // a fault of the network: still silent
+  peer.since_heard = 0;
   peer.heard.append(bytes.data(), static_cast<std::size_t>(got));
   while (!peer.heard.empty()) {
     const bool announced = peer.heard.front() == kVerdict;

@@ -60,6 +60,9 @@ class Heartbeat {
   /// Sends a verdict to all connected hosts, which send it on.
   void announce(const Verdict& verdict);
 
+  /// The hosts whose kernels answer, but whose processes have sent nothing for `timeout` seconds:
+  /// "a and b", which are stopped or overloaded. Empty: none.
+  std::string frozen(double timeout) const;
   /// A host has not answered recently, so that a hang may be a fault of the network.
   bool suspects() const { return suspects_; }
   /// This host prints for the user: that of mpirun, else that of rank 0.
@@ -80,6 +83,7 @@ class Heartbeat {
   void connect(Peer& peer, double elapsed);
   void next_way(Peer& peer);
   void beat(Peer& peer, double elapsed, double interval);
+  void probe(Peer& peer, double elapsed, double interval);
   void listen_to(Peer& peer);
   void pace(const FlightRecorder& flight_recorder, double elapsed);
 

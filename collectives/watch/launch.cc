@@ -35,6 +35,43 @@ int torchrun_size(const Environment& environment) {
   return environment("RANK") != nullptr && rank >= 0 && rank < size ? size : 0;
 }
 
+/// Why this process should be one of several ranks, but is alone; empty: it should not. `one`: one
+/// process is useful, so that only processes that a launcher has started beside it count.
+std::string missing_ranks(const Environment& environment, bool one) {
+  const int step_tasks = number(environment, "SLURM_STEP_NUM_TASKS");
+  if (step_tasks > 1) {
+    return fmt::format(
+        "srun started {} tasks that cannot find each other. Use \"srun --mpi=pmix\", or mpirun if "
+        "\"srun --mpi=list\" does not list pmix.",
+        step_tasks);
+  }
+  const bool in_step = environment("SLURM_STEP_ID") != nullptr;
+  const int job_tasks = number(environment, "SLURM_NTASKS");
+  if (!one && !in_step && job_tasks > 1) {
+    return fmt::format(
+        "this SLURM allocation has {} tasks, but the program was started as one. Use mpirun or "
+        "\"srun --mpi=pmix\", or \"mpirun -np 1\" for one rank.",
+        job_tasks);
+  }
+  const int launcher_size = number(environment, "PMI_SIZE");
+  if (launcher_size > 1) {
+    return fmt::format(
+        "the launcher started {} processes that cannot find each other. Use the mpirun of the MPI "
+        "that the program was built with.",
+        launcher_size);
+  }
+  // Without a LOCAL_RANK each process is the only one of its container.
+  const int torch_size = torchrun_size(environment);
+  const bool beside = !one || environment("LOCAL_RANK") != nullptr;
+  if (torch_size > 1 && beside && !has_launcher(environment)) {
+    return fmt::format(
+        "WORLD_SIZE={} is set, as by torchrun, but MPI connects no processes without mpirun. "
+        "Start the program with \"mpirun -np {}\", or unset WORLD_SIZE to use one rank.",
+        torch_size, torch_size);
+  }
+  return "";
+}
+
 }  // namespace
 
 void hold_standard_files() {
@@ -69,41 +106,12 @@ bool has_launcher(const Environment& environment) {
   return false;
 }
 
-std::string launch_problem(const Environment& environment, int size) {
+std::string launch_problem(const Environment& environment, int size, Start start) {
   // With Open MPI's mpirun, one rank is what the user asked for.
   if (environment("OMPI_COMM_WORLD_SIZE") != nullptr || size > 1) return "";
   if (size == 0 && has_launcher(environment)) return "";
-
-  const int step_tasks = number(environment, "SLURM_STEP_NUM_TASKS");
-  if (step_tasks > 1) {
-    return fmt::format(
-        "srun started {} tasks that cannot find each other. Use \"srun --mpi=pmix\", or mpirun if "
-        "\"srun --mpi=list\" does not list pmix.",
-        step_tasks);
-  }
-  const bool in_step = environment("SLURM_STEP_ID") != nullptr;
-  const int job_tasks = number(environment, "SLURM_NTASKS");
-  if (!in_step && job_tasks > 1) {
-    return fmt::format(
-        "this SLURM allocation has {} tasks, but the program was started as one. Use mpirun or "
-        "\"srun --mpi=pmix\", or \"mpirun -np 1\" for one rank.",
-        job_tasks);
-  }
-  const int launcher_size = number(environment, "PMI_SIZE");
-  if (launcher_size > 1) {
-    return fmt::format(
-        "the launcher started {} processes that cannot find each other. Use the mpirun of the MPI "
-        "that the program was built with.",
-        launcher_size);
-  }
-  const int torch_size = torchrun_size(environment);
-  if (torch_size > 1 && !has_launcher(environment)) {
-    return fmt::format(
-        "WORLD_SIZE={} is set, as by torchrun, but MPI connects no processes without mpirun. "
-        "Start the program with \"mpirun -np {}\", or unset WORLD_SIZE to train on one rank.",
-        torch_size, torch_size);
-  }
-  return "";
+  const std::string problem = missing_ranks(environment, start != Start::ranks);
+  return start == Start::single && !problem.empty() ? kOneProcess : problem;
 }
 
 bool is_first_task(const Environment& environment) {
@@ -111,7 +119,7 @@ bool is_first_task(const Environment& environment) {
   for (const char* name : {"PMI_RANK", "PMIX_RANK"}) {
     if (environment(name) != nullptr) return is_zero(name);
   }
-  // Without a LOCAL_RANK each process is the only one of its container, with its own log.
+  // A process that is alone in its container has its own log.
   if (torchrun_size(environment) > 1 && environment("LOCAL_RANK") != nullptr)
     return is_zero("RANK");
   return environment("SLURM_PROCID") == nullptr || is_zero("SLURM_PROCID");

@@ -11,10 +11,20 @@ namespace lockstep {
 /// Reads an environment variable; null if it is not set.
 using Environment = std::function<const char*(const char* name)>;
 
+/// The number of processes that a program is meant for.
+enum class Start {
+  ranks,   ///< several: one process in an allocation of several tasks is a mistake
+  any,     ///< one is useful anywhere
+  single,  ///< always one
+};
+
+constexpr const char* kOneProcess =
+    "this program runs as one process, and several were started. Start it without mpirun or srun.";
+
 /// The error about the way in which this process was started; empty if it is right. `size`: of
 /// MPI_COMM_WORLD, or 0 before MPI_Init. Check before MPI_Init too, because an MPI without its
 /// launcher may end the process there with a page of its own.
-std::string launch_problem(const Environment& environment, int size);
+std::string launch_problem(const Environment& environment, int size, Start start = Start::ranks);
 
 /// Opens /dev/null as each of standard input, output and error that is closed. The next file opened
 /// would take its number, and lines would go into MPI's own pipes.

@@ -19,6 +19,7 @@ double Reach::limit(double timeout) { return std::max(kTimeouts * timeout, kLeas
 
 void Reach::answered() {
   heard_ = true;
+  probed_ = false;
   silent_ = 0;
   steps_ = 0;
 }
@@ -28,9 +29,12 @@ bool Reach::look(double elapsed, const HostPace& own, double timeout) {
   step_ = own.step;
   if (!judged()) return false;
   silent_ += elapsed;
-  if (began && suspect(timeout) && ++steps_ >= kSteps) give_up();
-  return judged() && silent_ > limit(timeout) && own.quiet > kPart * limit(timeout);
+  if (began && suspect(timeout)) ++steps_;
+  const double allowed = (probed_ ? 2 : 1) * limit(timeout);
+  return judged() && silent_ > allowed && own.quiet > kPart * limit(timeout);
 }
+
+bool Reach::judged() const { return heard_ && !given_up_ && steps_ < kSteps; }
 
 bool Reach::suspect(double timeout) const { return judged() && silent_ > kPart * limit(timeout); }
 

@@ -16,16 +16,18 @@ struct HostPace {
 /// compute, wait for a disk or are stopped.
 ///  - A host that has never answered is not judged, because a firewall may drop the heartbeat.
 ///  - If answers stop while steps go on, only the heartbeat has failed, for example because a
-///    firewall closed the connection. The host is never judged again.
+///    firewall closed the connection. The host is not judged until it answers again.
+///  - TCP repeats a lost packet only after up to the duration of the outage. So an answer to a
+///    probe, a new connection, doubles the time that the old one has.
 /// Uses no clock and no socket. One thread at a time.
 class Reach {
  public:
-  /// Seconds without an answer after which the other host is unreachable. TCP repeats a lost packet
-  /// after up to the duration of the outage. An outage of 0.7 `timeout` is therefore allowed, and
-  /// the line is printed within 2 `timeout`.
+  /// Seconds without an answer after which the other host is unreachable. Shorter outages are
+  /// allowed, and the line is printed within 2 `timeout`.
   static double limit(double timeout);
 
   void answered();
+  void probed() { probed_ = true; }  ///< a probe was answered
   /// Never judges this host again: it closed the connection, so that it was reachable.
   void give_up() { given_up_ = true; }
 
@@ -38,9 +40,9 @@ class Reach {
   double silent() const { return silent_; }  ///< seconds since the last answer
 
  private:
-  bool judged() const { return heard_ && !given_up_; }
+  bool judged() const;
 
-  bool heard_ = false, given_up_ = false;
+  bool heard_ = false, given_up_ = false, probed_ = false;
   double silent_ = 0;
   std::int64_t step_ = -1;  ///< own step at the last call
   int steps_ = 0;           ///< begun by this host without an answer

@@ -47,7 +47,8 @@ Watchdog::Watchdog(FlightRecorder& flight_recorder, bool alone, std::string prog
       program_(std::move(program)),
       pace_(pace),
       hang_detector_(alone),
-      heartbeat_(std::move(heartbeat)) {
+      heartbeat_(std::move(heartbeat)),
+      memory_kills_(memory_kills()) {
   thread_ = std::jthread([this](std::stop_token stop) { watch(stop); });
 }
 
@@ -124,8 +125,14 @@ void Watchdog::end(const std::string& text) {
 
 void Watchdog::report_death(const RankRecorder::State& dead) {
   if (!flight_recorder_.first_failure()) return;
-  end(fmt::format("{} died {}. Look for its last lines, or the kernel's (dmesg: out of memory?).{}",
-                  name_of(dead), place_of(dead), resume_hint(flight_recorder_)));
+  const char* const cause =
+      memory_kills() > memory_kills_
+          ? "The kernel killed a process of this host because memory was short: use fewer ranks, "
+            "or "
+            "a smaller --batch."
+          : "Look for its last lines, or the kernel's (dmesg: out of memory?).";
+  end(fmt::format("{} died {}. {}{}", name_of(dead), place_of(dead), cause,
+                  resume_hint(flight_recorder_)));
 }
 
 void Watchdog::report_stopped(const RankRecorder::State& stopped) {
@@ -135,13 +142,20 @@ void Watchdog::report_stopped(const RankRecorder::State& stopped) {
 }
 
 void Watchdog::report_hang(const HangDetector::Verdict& verdict) {
-  if (!flight_recorder_.first_failure()) return;
   const RankRecorder::State late = flight_recorder_[verdict.behind].read();
+  // The rank with the heartbeat knows more.
+  if (late.waiting && !heartbeat_) std::this_thread::sleep_for(kForPrinter);
+  if (!flight_recorder_.first_failure()) return;
+  const std::string frozen = heartbeat_ ? heartbeat_->frozen(timeout_) : "";
   const std::string who =
       late.condition == Condition::stopped  ? name_of(late) + " is stopped by a signal"
       : late.condition == Condition::traced ? name_of(late) + " is held by a debugger"
-      : late.waiting ? fmt::format("all ranks on host {} wait for others", host_name())
-                     : name_of(late) + " is behind";
+      : late.waiting
+          ? fmt::format("all ranks on host {} wait for {}", host_name(),
+                        frozen.empty()
+                            ? "others"
+                            : fmt::format("host {}, which is stopped or overloaded", frozen))
+          : name_of(late) + " is behind";
   std::string text = fmt::format(
       "no progress for {:g} s: {}, {}. If it only needs more time, pass a longer --timeout.\n"
       "    rank      pid       step  seconds since  phase\n",

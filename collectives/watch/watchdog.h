@@ -67,6 +67,7 @@ class Watchdog {
   HangDetector hang_detector_;
   std::unique_ptr<Heartbeat> heartbeat_;
   std::unique_ptr<Process> process_;  ///< the neighbour's
+  const double memory_kills_;         ///< when the watch began
   double stopped_ = 0;                ///< watched seconds in which the neighbour was stopped
   double failing_ = 0;                ///< seconds since another rank claimed first_failure()
   std::mutex mutex_;

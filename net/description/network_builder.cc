@@ -17,6 +17,8 @@ namespace {
 
 constexpr int kMostLayers = 10'000;
 constexpr std::int64_t kMostRepeats = 1'000;
+constexpr int kMostDepth = 32;                 // layers and blocks within others
+constexpr std::size_t kLongestText = 1 << 10;  // bytes, with its variables replaced
 constexpr const char* kBlocks = "block";
 
 bool is_letter(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -73,6 +75,10 @@ NetworkValue value_of(const toml::node& node, NetworkScope& scope, const std::st
           }
         },
         found->second);
+    if (result.size() > kLongestText) {
+      fail_here(fmt::format(
+          "this text has more than {} bytes with its variables. Use a shorter one.", kLongestText));
+    }
     at = end;
   }
   return result;
@@ -199,6 +205,15 @@ const toml::table* NetworkBuilder::block_called(const std::string& type) const {
 std::unique_ptr<Layer> NetworkBuilder::make(const toml::table& row, NetworkScope& scope,
                                             const std::string& path, Position position) {
   const std::string type = type_of(row, scope);
+  struct Deeper {
+    int& depth;
+    ~Deeper() { --depth; }
+  } const deeper{++depth_};
+  if (depth_ > kMostDepth) {
+    fail_at(
+        row, scope, "type",
+        fmt::format("more than {} layers and blocks contain each other. Use fewer.", kMostDepth));
+  }
   if (const toml::table* block = block_called(type))
     return make_block(row, *block, type, scope, path, position);
   const auto kinds = layer_kinds();

@@ -107,6 +107,7 @@ class NetworkBuilder {
   const bool words_;
   const int classes_;
   int made_ = 0;
+  int depth_ = 0;                                  ///< layers and blocks around the current row
   std::map<std::string, NetworkValue> constants_;  ///< the variables that every row may name
   std::map<std::string, std::string> taken_;       ///< full names and their places
   std::set<std::string> named_;                    ///< all full names

@@ -36,11 +36,18 @@ int line_of_assertion(std::string_view text) {
 }
 
 toml::table parse(const std::string& text, const std::string& file) {
+  // toml++ 3.3 is undefined for some letters that TOML allows only in texts and comments, such as
+  // U+0282 after a number. '?' is allowed at the same places. A byte order mark stays.
+  std::string plain = text;
+  const auto other = [](char c) { return static_cast<unsigned char>(c) > 127; };
+  const auto begin = plain.begin() + (text.starts_with("\xef\xbb\xbf") ? 3 : 0);
+  std::replace_if(begin, plain.end(), other, '?');
   try {
+    static_cast<void>(toml::parse(std::string_view(plain), std::string_view(file)));
     return toml::parse(std::string_view(text), std::string_view(file));
   } catch (const TomlAssertion&) {
     fail_usage("{}:{}: TOML: a bracket or sign is not allowed here. Correct the line.", file,
-               line_of_assertion(text));
+               line_of_assertion(plain));
   } catch (const toml::parse_error& error) {
     fail_usage("{}:{}: TOML: {}. Correct the line.", file, error.source().begin.line,
                one_line(std::string(error.description())));
@@ -187,6 +194,8 @@ std::string read_network_file(const std::filesystem::path& file) {
 
 ModelEntry network_entry(const std::string& name, const std::string& text,
                          const std::string& file) {
+  if (text.size() > kMostBytes)  // of a checkpoint
+    fail_usage("the network of {} has more than {} bytes. Use another file.", file, kMostBytes);
   ModelEntry entry = entry_of(name, std::make_shared<NetworkFile>(file, parse(text, file)));
   entry.build(entry.sample, kAssumedClasses);
   return entry;

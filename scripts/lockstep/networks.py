@@ -205,9 +205,12 @@ def read_preprocessing(path):
     with open_file(path) as file:
         if "sample_format" not in file.attrs:
             raise SystemExit(f"{path} does not contain the form of its samples. Continue its run to save it again.")
-        form = json.loads(as_text(file.attrs["sample_format"]))
         text = file.attrs.get("normalisation")
-        return form, json.loads(as_text(text)) if text is not None else None
+        try:
+            form = json.loads(as_text(file.attrs["sample_format"]))
+            return form, json.loads(as_text(text)) if text is not None else None
+        except (ValueError, RecursionError):
+            raise SystemExit(f"{path} is damaged: the form of its samples is no JSON. Use another checkpoint.") from None
 
 
 def as_text(attribute):

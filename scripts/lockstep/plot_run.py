@@ -20,7 +20,7 @@ def read(path):
         for line in file:
             try:
                 row = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):  # the last: values that are too deep
                 continue
             kind, step = (row.get("kind"), row.get("step")) if isinstance(row, dict) else (None, None)
             if isinstance(kind, str) and kind in rows and isinstance(step, (int, float)):
@@ -177,7 +177,7 @@ def range_test(path):
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             test = json.load(file)
-    except ValueError:  # metrics.jsonl has several objects
+    except (ValueError, RecursionError):  # metrics.jsonl has several objects
         return None
     return test if isinstance(test, dict) and test.get("kind") == "find-lr" else None
 

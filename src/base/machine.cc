@@ -159,6 +159,8 @@ std::size_t own_memory_bytes() {
   return static_cast<std::size_t>(kilobytes("RssAnon:") + kilobytes("RssShmem:")) * 1024;
 }
 
+double memory_kills() { return number_after("/proc/vmstat", "oom_kill"); }
+
 std::string program_checksum() {
   std::ifstream file("/proc/self/exe", std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <set>
@@ -24,6 +25,8 @@ std::string printable(const std::string& text) {
   }
   return result;
 }
+
+void print_error(const std::string& text) { std::fputs(printable(text).c_str(), stderr); }
 
 std::string one_line(const std::string& text) {
   std::string line = printable(text);

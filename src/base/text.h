@@ -12,6 +12,9 @@ namespace lockstep {
 /// Control characters are the bytes below 32, DEL, and U+0080 to U+009F in UTF-8.
 std::string printable(const std::string& text);
 
+/// Prints printable(text) to stderr. A failure changes no exit code (fmt::print would throw).
+void print_error(const std::string& text);
+
 /// printable() with '?' for line ends too.
 std::string one_line(const std::string& text);
 

@@ -3,8 +3,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "src/base/check.h"
 #include "src/base/machine.h"
@@ -21,9 +23,27 @@ class ReachedEvent : public Event {
   bool done() const override { return true; }
 };
 
+std::atomic<std::uint64_t> own_claims = 0, *claims = &own_claims;
+
+/// False if the host has less. Waits while other ranks touch memory that may be the last.
+bool claim(std::size_t bytes) {
+  for (;;) {
+    std::uint64_t others = *claims;
+    const std::size_t available = available_memory_bytes();
+    const bool fits = bytes <= available && others <= available - bytes;
+    if (fits && claims->compare_exchange_strong(others, others + bytes)) return true;
+    if (!fits && others == 0) return false;
+    if (!fits) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 [[noreturn]] void fail_to_plan() { fail("HostDevice plans no layers. Use make_cpu_device()."); }
 
 }  // namespace
+
+void share_memory_claims(std::atomic<std::uint64_t>* shared) {
+  claims = shared ? shared : &own_claims;
+}
 
 Memory allocate_pages(std::size_t bytes) {
   constexpr std::size_t kHugePage = std::size_t{2} << 20;
@@ -41,13 +61,19 @@ void ask_for_huge_pages(void* data, std::size_t bytes) { madvise(data, bytes, MA
 std::unique_ptr<Event> HostDevice::event() { return std::make_unique<ReachedEvent>(); }
 
 Memory HostDevice::allocate(std::size_t bytes, Place) {
-  // The kernel would grant more memory than exists and kill the process that uses it.
-  const bool fits = bytes <= available_memory_bytes();
-  Memory memory = fits ? allocate_pages(bytes) : Memory();
+  // The kernel would grant more memory than exists and kill a process that uses it.
+  Memory memory;
+  if (claim(bytes)) {
+    memory = allocate_pages(bytes);
+    *claims -= bytes;
+  }
   if (memory == nullptr) {
-    throw OutOfMemory(
-        fmt::format("out of memory: cannot allocate {:.1f} MiB; use a smaller --batch",
-                    static_cast<double>(bytes) / (1 << 20)));
+    constexpr double kMebibyte = 1 << 20;
+    throw OutOfMemory(fmt::format(
+        "out of memory: cannot allocate {:.1f} MiB, because {:.1f} MiB of host {} are free; use a "
+        "smaller --batch, or fewer ranks",
+        static_cast<double>(bytes) / kMebibyte,
+        static_cast<double>(available_memory_bytes()) / kMebibyte, host_name()));
   }
   return memory;
 }

@@ -2,9 +2,16 @@
 // (src/device/cpu) adds plans of layers. Programs that only reduce gradients need none.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+
 #include "src/device/device.h"
 
 namespace lockstep {
+
+/// Bytes that ranks of this host allocate at this moment. `claims`: in memory that they share; null:
+/// this process is alone. Not while another thread allocates.
+void share_memory_claims(std::atomic<std::uint64_t>* claims);
 
 /// Work runs in the call that enqueues it, on teams of `threads`. Calls that plan layers throw
 /// Error.
@@ -17,7 +24,7 @@ class HostDevice : public Device {
     return std::make_unique<HostStream>(threads_);
   }
   std::unique_ptr<Event> event() override;
-  /// Throws OutOfMemory if the host has less.
+  /// Throws OutOfMemory if the host has less, besides what its ranks allocate at this moment.
   Memory allocate(std::size_t bytes, Place) override;
   void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override;
   std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return {}; }

@@ -18,6 +18,7 @@
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
+#include "src/base/text.h"
 #include "src/report/report.h"
 
 namespace lockstep {
@@ -169,11 +170,10 @@ Console::~Console() {
   }
 }
 
-void Console::line(std::string_view text) {
+void Console::line(const std::string& text) {
   Body& body = *body_;
   std::string all = body.bar.empty() ? "" : "\r\033[K";
-  all += text;
-  all += '\n';
+  all += printable(text) + '\n';
   body.print(all + body.bar);
 }
 

@@ -17,6 +17,8 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr int kDeepest = 32;  // values within others; ordered_json copies and dump() recurse
+constexpr std::size_t kMostColumns = 100;  // of a kind of rows; a column holds all rows
 
 /// The contents of a regular file; nothing: there is none, or it cannot be read.
 std::optional<std::string> contents(const fs::path& file) {
@@ -27,10 +29,12 @@ std::optional<std::string> contents(const fs::path& file) {
   }
 }
 
-/// null: there is no such file, or it is damaged.
-ordered_json read_json(const fs::path& file) {
-  const auto text = contents(file);
-  ordered_json object = ordered_json::parse(text.value_or(""), nullptr, /*exceptions=*/false);
+/// The object in `text` without values that are too deep; null: it is damaged, or no object.
+ordered_json object_in(const std::string& text) {
+  const auto keep = [](int depth, ordered_json::parse_event_t, const ordered_json&) {
+    return depth <= kDeepest;
+  };
+  ordered_json object = ordered_json::parse(text, keep, /*exceptions=*/false);
   return object.is_object() ? object : ordered_json();
 }
 
@@ -48,9 +52,10 @@ std::vector<std::pair<std::string, std::string>> options_of(const std::string& c
   return named_values(text);
 }
 
-void add_row(const ordered_json& object, MetricRows& rows) {
+void add_row(const nlohmann::json& object, MetricRows& rows) {
   for (const auto& [name, value] : object.items()) {
-    if (name == "kind") continue;
+    const bool more = rows.columns.size() < kMostColumns || rows.columns.contains(name);
+    if (name == "kind" || !more) continue;
     auto& column = rows.columns[name];
     column.resize(rows.count, kNaN);
     column.push_back(value.is_number() ? value.get<double>() : kNaN);
@@ -64,7 +69,7 @@ void read_metrics(const fs::path& file, StoredRun& run) {
   std::ifstream in(file, std::ios::binary);
   double last = kNaN, paused = 0;  // the time of the last row, and the seconds between starts
   for (std::string line; std::getline(in, line);) {
-    ordered_json object = ordered_json::parse(line, nullptr, /*exceptions=*/false);
+    nlohmann::json object = nlohmann::json::parse(line, nullptr, /*exceptions=*/false);
     const auto kind = object.is_object() ? object.find("kind") : object.end();
     if (!object.is_object() || kind == object.end() || !kind->is_string()) continue;
     if (const auto time = object.find("time"); time != object.end() && time->is_number()) {
@@ -76,15 +81,15 @@ void read_metrics(const fs::path& file, StoredRun& run) {
       add_row(object, run.rows[kind->get<std::string>()]);
       continue;
     }
-    if (const auto options = object.find("options");
-        options != object.end() && options->is_object()) {
+    run.start = object_in(line);
+    if (const auto options = run.start.find("options");
+        options != run.start.end() && options->is_object()) {
       run.options.clear();
       for (const auto& [name, value] : options->items())
         run.options.emplace_back(
             name, value.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
-      object.erase(options);
+      run.start.erase(options);
     }
-    run.start = std::move(object);
   }
 }
 
@@ -180,8 +185,8 @@ StoredRun read_run(const fs::path& folder, const fs::path& logs) {
   StoredRun run{.folder = folder};
   const fs::path whole = fs::absolute(folder).lexically_normal();
   run.name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
-  run.summary = read_json(folder / "summary.json");
-  run.evaluation = read_json(folder / "evaluation.json");
+  run.summary = object_in(contents(folder / "summary.json").value_or(""));
+  run.evaluation = object_in(contents(folder / "evaluation.json").value_or(""));
   const auto config = contents(folder / "config.toml");
   if (config) run.options = options_of(*config);
   const std::string elsewhere = run.option("log-dir");

@@ -159,6 +159,24 @@ expect "mpirun in a container with WORLD_SIZE" test "$code" = 0
 run env RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 "${one[@]}"
 expect "torchrun of one process" test "$code" = 0
 
+# --- one process in a batch script -----------------------------------------------------------------------------------------
+batch=(env SLURM_JOB_ID=77 SLURM_JOBID=77 SLURM_NTASKS=4 SLURM_NNODES=1 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0
+  "SLURM_NODELIST=$(hostname)" "SLURM_JOB_NODELIST=$(hostname)" SLURM_TASKS_PER_NODE=4)
+for program in $(find "$build" -maxdepth 1 -type f -perm -u+x -printf '%f\n'); do
+  run "${batch[@]}" "$build/$program" --no-such-option
+  case $program in
+    train_* | bench_allreduce) expect_error "$program needs its ranks" 2 "^$program: SLURM 4 mpirun" ;;
+    bench_* | count_kernels) expect "$program starts alone" bash -c "! grep -q SLURM '$folder/raw'" ;;
+    *) expect_error "$program starts alone" 2 "^$program: unknown --no-such-option" ;;
+  esac
+done
+for program in classify export_model pack_images; do
+  run mpirun -np 2 "$build/$program" nowhere "$folder/out.onnx"
+  expect_error "$program is one process" 2 "^$program: one.process without.mpirun"
+done
+run mpirun -np 1 "$build/evaluate" nowhere
+expect_error "evaluate as a lone rank" 1 '^evaluate: nowhere'
+
 # --- an MPI that cannot start ----------------------------------------------------------------------------------------------
 run env OMPI_MCA_btl=tcp mpirun -np 2 "${one[@]}"  # without "self", which Open MPI 4 needs
 # mpirun sometimes loses output of a process that ends at once, and reports that.

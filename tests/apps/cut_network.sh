@@ -79,6 +79,17 @@ stop_host() {  # WHAT: 2, and the run then goes on
   expect "$1 is not blamed" kill -0 "$launcher"
   expect "$1 is not named" bash -c "! grep -q 'host test-host' '$folder/raw'"
 }
+# TCP repeats a packet of the old connection only after up to the duration of the outage. Without probes that is too late.
+short_outage() {
+  local before
+  unplug 2
+  sleep $timeout
+  restore
+  before=$(grep -c . "$folder/out")
+  await 60 bash -c "(( \$(grep -c . '$folder/out') > $before + 20 ))"
+  expect "a short outage ends no run" kill -0 "$launcher"
+  expect "a short outage names no host" bash -c "! grep -q 'host test-host' '$folder/raw'"
+}
 # Two hosts. On the first run an administrator closes the heartbeat; ports near 1024 are those of MPI.
 on_two() {
   local port
@@ -99,6 +110,7 @@ on_two() {
   train_on 2 2
   await 60 has_done 9
   stop_host "a stopped host"
+  short_outage
   expect_cut "an unplugged host" 'host.test-host-1 test-host-2' unplug 2
 }
 on_three() {

@@ -37,6 +37,22 @@ expect "and no option that is the same" test "$(grep -c -- '--log-every' out)" =
 expect "the page lies beside the runs" test -s runs/compare.html
 run "$build/compare_runs" one two --json --output other.html
 expect "as JSON" python3 -c 'import json; r = json.load(open("out")); assert [x["results"]["step"] for x in r["runs"]] == [12, 8] and "lr" in r["differing_options"]'
+cp -r runs/two runs/hostile
+python3 - <<'PYTHON'
+import json
+file = "runs/hostile/summary.json"
+summary = json.load(open(file))
+summary.update(status="\x1b[31mx\x9b1m\nsteps 99/99 99/99", model="\x1b[2J")
+json.dump(summary, open(file, "w"))
+config = open("runs/hostile/config.toml").read()
+open("runs/hostile/config.toml", "w").write(config + "a\x1b[5mb=1\nlr=\x1b]0;c\x07\n")
+PYTHON
+run "$build/compare_runs" one hostile --output hostile.html
+expect "control characters of other people's runs are replaced" test "$code-$(tr -d '\n' <out | grep -cP '[\x00-\x1f\x7f]|\xc2[\x80-\x9f]')" = 0-0
+expect "and no cell makes a line of its own" test "$(grep -c '^steps' out)" = 1
+run "$build/report_runs" hostile
+expect "report_runs names its file" test "$code" = 0
+rm -r runs/hostile
 echo mine >mine.html
 for command in "compare_runs one two" "report_runs one"; do
   # shellcheck disable=SC2086  # a list of words

@@ -84,6 +84,17 @@ if command -v script >/dev/null; then
   expect "and the result of the evaluation" grep -qE 'step 12/12 evaluation: top-1 .*, top-5 .*, loss [0-9]' "$folder/shown"
 fi
 
+# --- --quiet -------------------------------------------------------------------------------------------------------------
+train 2 --steps 3 --log-every 1 --eval-every 2 --quiet --log-dir "$folder/quiet"
+expect "--quiet prints the result" test "$(cut -c1-8 "$folder/out" | tr '\n' ' ')" = "accuracy written  "
+expect "no warning is not a line" test "$(wc -c <"$folder/err")" = 0
+expect "the files are whole" test "$(grep -c '"kind":"train"' "$folder/quiet/metrics.jsonl")" = 3
+train 2 --steps 1 --quiet --threads 16
+expect_error "a warning is on stderr" 0 '^train_cifar: warning: threads'
+expect "and not on stdout" test "$(grep -c . "$folder/out")" = 0
+train 1 --quiet --check
+expect "--quiet --check prints its result" test "$(wc -l <"$folder/out")" = 1
+
 # --- logs are never lost -------------------------------------------------------------------------------------------------
 train 1 --steps 2 --log-dir "$folder/twice"
 cp "$folder/twice/metrics.jsonl" "$folder/first"

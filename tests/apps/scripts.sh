@@ -102,6 +102,13 @@ stand_in "$launcher" mpirun <<<'echo "called: $* oversubscribe=$OMPI_MCA_rmaps_b
 echo "btl=$OMPI_MCA_btl pml=$OMPI_MCA_pml quiet=$OMPI_MCA_orte_execute_quiet$PRTE_MCA_prte_execute_quiet"
 exit ${CODE:-0}'
 train=(env -u OMPI_MCA_btl -u OMPI_MCA_pml -u OMPI_MCA_orte_execute_quiet -u PRTE_MCA_prte_execute_quiet -u OMPI_MCA_rmaps_base_oversubscribe -u OMPI_MCA_hwloc_base_binding_policy PATH="$launcher:$PATH" LOCKSTEP_BUILD="$build")
+echo "CMAKE_HOME_DIRECTORY:INTERNAL=$folder/other" >"$folder/cache"
+mkdir "$folder/copy" && cp "$folder/cache" "$folder/copy/CMakeCache.txt"
+for script in train test; do
+  expect "a copied build folder, $script" 1 "^$script.sh: $folder/copy .*$folder/other.* LOCKSTEP_BUILD=" "${train[@]}" LOCKSTEP_BUILD="$folder/copy" "$scripts/$script.sh"
+done
+ln -s "$(dirname "$scripts")" "$folder/link"
+echo "CMAKE_HOME_DIRECTORY:INTERNAL=$folder/link" >"$build/CMakeCache.txt"
 one_core=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\).*/\1/p' /proc/self/status)
 expect "options go to train_cifar" 0 "called: .*$build/train_cifar --steps 3 --lr 0.1 " "${train[@]}" "$scripts/train.sh" --steps 3 --lr 0.1
 expect "another program" 0 "called: .*$build/train_mnist --steps 3 " "${train[@]}" LOCKSTEP_PROGRAM=train_mnist "$scripts/train.sh" --steps 3

@@ -24,6 +24,8 @@ expect_line "the best run is named" '^best lr=0\.001 accuracy step.3'
 best=$(sed -n 's/^best *\([^:]*\):.*/\1/p' out)
 expect_line "and its report" "runs/rates/$best/"
 expect "the complete ones are compared" test "$(grep -c '^missing lr=1e15,momentum=.*: failed' out)" = 2
+sweep rates.toml --quiet
+expect "--quiet prints failures and the table" test "$code-$(begun)-$(grep -c '^failed' out)-$(grep -c '^best    ' out)" = 1-0-2-1
 sweep rates.toml
 expect "complete runs do not run again" test "$code-$(begun)" = 1-2
 write 'ranks = 1' '[options]' "${small[@]}" '[sweep]' 'lr = [0.001]' 'momentum = [0, 0.9]'
@@ -40,6 +42,14 @@ expect "a longer run and another order are complete" test "$code-$(grep -c '^mis
 echo '[]' >"runs/rates/lr=0.001,momentum=0/summary.json"
 sweep rates.toml --table
 expect_line "a damaged summary.json" '^missing lr=0.001,momentum=0: not.begun'
+
+printf '{"status": "\\u001b[31m\\u009b31m", "deep": 1, "best": {"top1": 0.5, "step": "\\u001b[32m"}}' >"runs/rates/lr=0.001,momentum=0/summary.json"
+sweep rates.toml --table
+expect_line "control characters do not reach the terminal" '^missing lr=0.001,momentum=0: \?\[31m\?31m'
+expect "nor through the accuracy" test "$(grep -c $'[\x1b\x9b]' out)" = 0
+python3 -c 'print("{\"status\": " + "[" * 300000)' >"runs/rates/lr=0.001,momentum=0/summary.json"
+sweep rates.toml --table
+expect_line "a summary.json that is too deep" '^missing lr=0.001,momentum=0: not.begun'
 
 file=names
 write 'ranks = 1' '[options]' "${small[@]}" '[sweep]' 'group = ["conv/*:lr=0", "conv:*:lr=0"]'

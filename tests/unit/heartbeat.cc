@@ -171,6 +171,25 @@ TEST(Heartbeat, AHostWhoseProcessesAreStoppedIsNotBlamed) {
   EXPECT_GE(hosts[0].sent() - before, 10);
 }
 
+TEST(Heartbeat, NamesAHostWhoseProcessesSendNothing) {
+  Hosts hosts(3);
+  ASSERT_TRUE(hosts.connect(2));
+  for (int i = 0; i < 40; ++i) {  // host 2 never looks
+    EXPECT_EQ(hosts[0].frozen(60), "") << i;
+    hosts.look(0, 1);
+    hosts.look(1, 1);
+    Hosts::pause(5);
+  }
+  EXPECT_EQ(hosts[0].frozen(30), "host-2");
+  EXPECT_EQ(hosts[1].frozen(30), "host-2");
+  hosts.look(2, 10);
+  for (int i = 0; i < 1000 && hosts[0].frozen(30) != ""; ++i) {
+    hosts.look(0, 0.001);
+    Hosts::pause();
+  }
+  EXPECT_EQ(hosts[0].frozen(30), "") << "it goes on";
+}
+
 TEST(Heartbeat, AHostThatLeavesIsNotBlamed) {
   Hosts hosts(2);
   ASSERT_TRUE(hosts.connect(1));

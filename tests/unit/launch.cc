@@ -85,5 +85,30 @@ TEST(Launch, Task0PrintsErrors) {
   EXPECT_TRUE(first({{"RANK", "1"}, {"WORLD_SIZE", "2"}})) << "alone in its container";
 }
 
+TEST(Launch, OneProcessInAnAllocationIsUsefulForSomePrograms) {
+  std::map<std::string, std::string> variables;
+  const auto of = [&](Start start) {
+    return launch_problem(
+        [&](const char* name) {
+          const auto found = variables.find(name);
+          return found == variables.end() ? nullptr : found->second.c_str();
+        },
+        0, start);
+  };
+  variables = {{"SLURM_JOB_ID", "77"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}};
+  EXPECT_NE(of(Start::ranks), "");
+  EXPECT_EQ(of(Start::any) + of(Start::single), "");
+  variables = {{"WORLD_SIZE", "4"}, {"RANK", "1"}};  // in a container of its own
+  EXPECT_NE(of(Start::ranks), "");
+  EXPECT_EQ(of(Start::any) + of(Start::single), "");
+  // Several were started. A program of one process never advises a launcher.
+  variables["LOCAL_RANK"] = "1";
+  EXPECT_TRUE(mentions(of(Start::any), {"mpirun -np 4"}));
+  EXPECT_EQ(of(Start::single), kOneProcess);
+  variables = {{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}};
+  EXPECT_TRUE(mentions(of(Start::any), {"--mpi=pmix"}));
+  EXPECT_EQ(of(Start::single), kOneProcess);
+}
+
 }  // namespace
 }  // namespace lockstep

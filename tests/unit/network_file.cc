@@ -320,5 +320,48 @@ TEST(NetworkFile, TheDocumentationListsAllLayersAndKeys) {
   }
 }
 
+/// Blocks that contain the next one, `count` deep, each with `row`.
+std::string nested_blocks(int count, const std::string& row) {
+  std::string text = with("{type = \"b0\", x = \"aa\"}");
+  for (int i = 0; i < count; ++i)
+    text += fmt::format("[block.b{}]\ntype = \"{}\"\n{}\n", i,
+                        i + 1 < count ? fmt::format("b{}", i + 1) : "relu", row);
+  return text;
+}
+
+TEST(NetworkFile, ATextThatVariablesDoubleHasALimit) {
+  EXPECT_TRUE(mentions(refusal(nested_blocks(30, "x = \"$x$x\"")), {"mine.toml:", "x", "1024"}));
+  std::string doubled = "[variables]\na0 = \"0123456789\"\n";
+  for (int i = 0; i < 60; ++i) doubled += fmt::format("a{} = \"$a{}$a{}\"\n", i + 1, i, i);
+  EXPECT_NE(refusal(doubled + with("{type = \"relu\", name = \"$a60\"}")), "");
+}
+
+TEST(NetworkFile, BlocksAndLayersWithinOthersHaveALimit) {
+  EXPECT_EQ(refusal(nested_blocks(20, "")),
+            "mine.toml:3: x: the block b0 does not use $x. Remove it.");
+  EXPECT_TRUE(mentions(refusal(nested_blocks(900, "")), {"mine.toml:", "32"}));
+  for (const char* name : {"", "a"}) {  // without names the paths are equally long
+    std::string chains = "{type = \"relu\"}";
+    for (int i = 0; i < 100; ++i)
+      chains = fmt::format("{{type = \"chain\", name = \"{}\", layers = [{}]}}",
+                           i == 99 ? "a" : name, chains);
+    EXPECT_TRUE(mentions(refusal(with(chains)), {"mine.toml:", "32"})) << name;
+  }
+}
+
+TEST(NetworkFile, ATextOfACheckpointHasTheLimitOfAFile) {
+  EXPECT_NE(refusal(with("{type = \"relu\"}") + std::string(40'000, '#')), "");
+  network_entry("mine", with("{type = \"relu\"}") + std::string(4'000, '#'), "mine.toml");
+}
+
+TEST(NetworkFile, OtherLettersStandOnlyInTextsAndComments) {
+  const std::string good =
+      "\xef\xbb\xbf# \xca\x82\nabout = \"na\xc3\xafve \xca\x82\"\n" + with("{type = \"relu\"}");
+  EXPECT_EQ(network_entry("mine", good, "mine.toml").about, "na\xc3\xafve \xca\x82");
+  for (const char* row : {"{type = \"relu\", a = 1\xca\x82}", "{type = \"relu\", \xca\x82 = 1}",
+                          "{type = \"relu\"}\xe2\x80\x83", "{type = \"relu\", a = [1\xd7\x90]}"})
+    EXPECT_TRUE(mentions(refusal(with(row)), {"mine.toml:3:"})) << row;
+}
+
 }  // namespace
 }  // namespace lockstep

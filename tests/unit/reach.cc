@@ -78,6 +78,18 @@ TEST(Reach, NeverNamesAHostWhoseHeartbeatStoppedWhileStepsWentOn) {
   EXPECT_FALSE(pair.reach.suspect(pair.timeout));
 }
 
+TEST(Reach, NamesAHostAgainThatHasAnsweredAfterAnOutage) {
+  Pair pair;
+  pair.look(true, true);
+  EXPECT_EQ(pair.wait(false, false, 50), -1);
+  for (int step = 0; step < 5; ++step) {  // MPI's packets are repeated before the heartbeat's
+    ++pair.own.step;
+    EXPECT_EQ(pair.wait(true, false, 1), -1);
+  }
+  pair.look(true, true);
+  EXPECT_EQ(pair.wait(false, false), 90);
+}
+
 TEST(Reach, NamesAHostEvenIfStepsStillEndedAfterTheCut) {
   Pair pair;
   pair.look(true, true);
@@ -97,6 +109,17 @@ TEST(Reach, NeverNamesAHostThatClosedTheConnection) {
 }
 
 TEST(Reach, AShortTimeoutLeavesTimeForLostPackets) { EXPECT_EQ(Reach::limit(0.1), 3); }
+
+TEST(Reach, AnAnsweredProbeDoublesTheTimeOfTheConnection) {
+  Pair pair;
+  EXPECT_EQ(pair.wait(true, true, 10), -1);
+  EXPECT_EQ(pair.wait(false, false, 60), -1);
+  pair.reach.probed();
+  EXPECT_EQ(pair.wait(false, false, 100), -1) << "TCP has not repeated its packet yet";
+  EXPECT_NE(pair.wait(false, false, 30), -1) << "new connections alone do not help MPI";
+  pair.reach.answered();
+  EXPECT_EQ(pair.wait(false, false), 90.25) << "the next outage has the time of the first";
+}
 
 }  // namespace
 }  // namespace lockstep

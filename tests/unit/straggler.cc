@@ -26,5 +26,17 @@ TEST(Straggler, NeedsAClearDistanceFromEachOtherRank) {
   EXPECT_FALSE(of({}, 10));
 }
 
+TEST(StragglerLines, NameARankOnceAMinuteIfItCosts) {
+  StragglerLines lines;
+  const auto late = [](int rank, double seconds) { return Straggler{rank, "host", 10, seconds}; };
+  EXPECT_FALSE(lines.shows(late(1, 0.4), 10)) << "4 % of ten seconds";
+  EXPECT_TRUE(lines.shows(late(1, 0.6), 12));
+  int shown = 0;
+  for (int second = 13; second < 133; ++second) shown += lines.shows(late(1, 0.5), second);
+  EXPECT_EQ(shown, 2) << "in two minutes";
+  EXPECT_TRUE(lines.shows(late(2, 20), 133)) << "another rank has a minute of its own";
+  EXPECT_FALSE(lines.shows(late(3, 6), 134)) << "less than a twentieth since the start";
+}
+
 }  // namespace
 }  // namespace lockstep
