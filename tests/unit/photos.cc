@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <jpeglib.h>
 #include <png.h>
 
 #include <set>
@@ -40,6 +41,34 @@ void write_picture(const fs::path& file, int width, int height, int blue) {
   png.height = static_cast<png_uint_32>(height);
   png.format = PNG_FORMAT_RGB;
   ASSERT_TRUE(png_image_write_to_file(&png, file.c_str(), 0, rgb.data(), 0, nullptr));
+}
+
+/// A JPEG file of noise.
+void write_jpeg(const fs::path& file, int width, int height) {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* bytes = nullptr;
+  unsigned long count = 0;
+  jpeg_mem_dest(&info, &bytes, &count);
+  info.image_width = static_cast<JDIMENSION>(width);
+  info.image_height = static_cast<JDIMENSION>(height);
+  info.input_components = 3;
+  info.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_start_compress(&info, TRUE);
+  Random noise(7, Purpose::generate, 0, 0);
+  std::vector<std::uint8_t> row(std::size_t{3} * width);
+  for (int y = 0; y < height; ++y) {
+    for (std::uint8_t& value : row) value = static_cast<std::uint8_t>(noise.below(256));
+    JSAMPROW at = row.data();
+    jpeg_write_scanlines(&info, &at, 1);
+  }
+  jpeg_finish_compress(&info);
+  put(file, {reinterpret_cast<const char*>(bytes), count});
+  jpeg_destroy_compress(&info);
+  std::free(bytes);
 }
 
 std::vector<float> read(const Dataset& set, std::int64_t index, Random* random = nullptr) {
@@ -90,6 +119,20 @@ TEST_F(Photos, HaveTheSizeThatIsAskedFor) {
   EXPECT_NEAR(value(8, 8, 1), 127, 8);
   EXPECT_NEAR(value(3, 3, 2), 25, 1e-3) << "the blue of the first test image";
   EXPECT_GT(value(8, 15, 0), value(8, 0, 0) + 100);
+}
+
+// As another program sees it that decodes the whole file. Training decodes this file at an eighth.
+TEST_F(Photos, OfEvaluationAreDecodedInFull) {
+  const fs::path file = at("val/cat/c.jpg");
+  write_jpeg(file, 200, 160);
+  const DatasetPair pair = open_folder(source());
+  const Image whole = read_image(file);
+  std::vector<std::uint8_t> seen(std::size_t{3} * 16 * 16);
+  resize(whole, {10, 30, 140, 140}, 16, 16, seen.data());
+  const Standard& standard = pair.validation->format().standard;
+  const std::vector<float> values = read(*pair.validation, 2);
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    ASSERT_NEAR(values[i] * standard.deviation[i % 3] + standard.mean[i % 3], seen[i], 1e-3) << i;
 }
 
 TEST_F(Photos, OfTrainingFollowFromTheRandomNumbers) {

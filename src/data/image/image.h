@@ -59,10 +59,10 @@ struct ImagePart {
   Box box;
 };
 
-/// The part `box`, in pixels of image_size(), for a network that sees its shorter edge as `edge`
-/// pixels. A JPEG file is decoded only around the part, at a half, a quarter or an eighth of its
-/// size if that leaves enough pixels. The part's pixels are those of decode_image() with the same
-/// scale. Damage behind the part may go unnoticed.
+/// The part `box`, in pixels of image_size(). A JPEG file is decoded only around the part. With
+/// `edge` > 0, for a network that sees its shorter edge as `edge` pixels, it is decoded at a half, a
+/// quarter or an eighth of its size if that leaves enough pixels; 0: in full. The part's pixels are
+/// those of decode_image() with the same scale. Damage behind the part may go unnoticed.
 ImagePart decode_part(std::span<const std::uint8_t> file, const std::string& name, const Box& box,
                       int edge);
 

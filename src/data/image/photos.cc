@@ -79,7 +79,7 @@ class Photos : public Dataset {
       mirrored = random->below(2) == 1 && mirrors;
       inverted = random->below(2) == 1 && inverts;
     }
-    const ImagePart part = decode_part(file, name, box, edge);
+    const ImagePart part = decode_part(file, name, box, random != nullptr ? edge : 0);
     Image seen{{edge, edge, 3}, std::vector<std::uint8_t>(std::int64_t{3} * edge * edge)};
     resize(part.image, part.box, edge, edge, seen.pixels.data());
     flip(seen, mirrored, inverted);
