@@ -30,9 +30,8 @@ Format require_format(const EncodedImage& file) {
 }  // namespace
 
 DamagedImage::DamagedImage(const std::string& file, const std::string& why)
-    : Error(one_line(fmt::format(
-          "{} is no readable image: {}. Use another file, or move it out of the folder.", file,
-          why))),
+    : DamagedSample(one_line(fmt::format("{} is no readable image: {}", file, why)),
+                    "Use another file, or move it out of the folder."),
       why_(why) {}
 
 void fail_image(const std::string& name, const std::string& why) { throw DamagedImage(name, why); }

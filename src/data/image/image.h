@@ -23,7 +23,7 @@ struct Image {
 inline constexpr std::int64_t kLargestEdge = 1 << 14;
 
 /// An image file that cannot be decoded.
-class DamagedImage : public Error {
+class DamagedImage : public DamagedSample {
  public:
   DamagedImage(const std::string& file, const std::string& why);
   const std::string& why() const { return why_; }

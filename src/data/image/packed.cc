@@ -152,10 +152,11 @@ class PackedImages : public EncodedImages {
   Bytes read(std::int64_t index) const override {
     Bytes bytes(files_.bytes[index]);
     file_->reader.read(images_, index_.ends[index] - bytes.size(), bytes);
-    require(checksum(bytes) == index_.checksums[index],
-            "{} is damaged: its checksum is wrong. Pack the images again.", one_line(name(index)));
+    if (checksum(bytes) != index_.checksums[index])
+      throw DamagedImage(name(index), "its checksum is wrong");
     return bytes;
   }
+  const char* full_check() const override { return "pack_images --check-images decode"; }
   std::size_t memory() const override {
     std::size_t total = files_.names.size() * (sizeof(std::string) + 28);
     for (const std::string& name : files_.names) total += name.capacity();

@@ -160,6 +160,14 @@ class StoredFiles : public Dataset {
   LabelledFiles files_;
 };
 
+std::shared_ptr<DamageLog> damage_log(const PartImages& images, const DataSource& source) {
+  const auto any = std::find_if(images.begin(), images.end(), [](const auto& part) { return !!part; });
+  return std::make_shared<DamageLog>(
+      source.images.skip_damaged,
+      fmt::format("Pass --skip-damaged to go on without it; {} finds all such files at start.",
+                  (*any)->full_check()));
+}
+
 std::unique_ptr<Dataset> part_of(const char* part, std::shared_ptr<const EncodedImages> images,
                                  const ImageIndex& index, int classes, const DataSource& source,
                                  const Standard& standard) {
@@ -200,12 +208,14 @@ Standard imagenet_standard(std::int64_t channels) {
 DatasetPair photo_sets(ImageIndex index, PartImages images, const DataSource& source) {
   const int classes = static_cast<int>(index.classes.size());
   const Standard standard = imagenet_standard(source.images.channels());
+  const auto log = damage_log(images, source);
   DatasetPair sets;
   sets.identity = index.identity();
   for (const auto& [part, set] :
        {std::pair(kTrain, &sets.train), {kValidation, &sets.validation}, {kTest, &sets.test}}) {
     if (!images[part]) continue;
     *set = part_of(kPartNames[part], std::move(images[part]), index, classes, source, standard);
+    (*set)->log_damage(log);
   }
   sets.class_names = std::move(index.classes);
   sets.notes = std::move(index.notes);
@@ -232,12 +242,14 @@ DatasetPair open_photos(const DataSource& source) {
 DatasetPair test_photos(ImageIndex index, PartImages images, const DataSource& source,
                         const TrainedImages& trained) {
   const SetPart part = images[kTest] ? kTest : kValidation;
+  const auto log = damage_log(images, source);
   DatasetPair sets;
   sets.identity = index.identity();
   sets.class_names = trained.class_names;
   sets.test = part_of(kPartNames[part], std::move(images[part]), index,
                       static_cast<int>(trained.class_names.size()), source,
                       standard_from(trained.normalisation, source.images.channels()));
+  sets.test->log_damage(log);
   sets.notes = std::move(index.notes);
   return sets;
 }

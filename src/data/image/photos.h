@@ -18,8 +18,11 @@ class EncodedImages {
   virtual std::int32_t label(std::int64_t index) const = 0;
   /// For errors.
   virtual std::string name(std::int64_t index) const = 0;
-  /// The bytes of its file. Throws Error that names it if they cannot be read or have changed.
+  /// The bytes of its file. Throws DamagedImage, and Error that names the file if it cannot be read
+  /// now or has changed.
   virtual std::vector<std::uint8_t> read(std::int64_t index) const = 0;
+  /// The command or option that finds all damaged images.
+  virtual const char* full_check() const { return "--check-images decode"; }
   virtual std::size_t memory() const = 0;  ///< in bytes
 };
 
@@ -29,7 +32,7 @@ std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files);
 /// SampleFormat::Kind::values. Training draws a crop (random_box), the flips, and the changes of
 /// colours. It decodes JPEG files at a lower resolution if enough pixels are left. Evaluation sees the
 /// middle, 7/8 of the shorter edge, and decodes in full, as other programs do. `standard`: of
-/// pixels from 0 to 255. read() throws Error that names the file if it cannot be decoded.
+/// pixels from 0 to 255. read() throws DamagedImage if the file cannot be decoded.
 std::unique_ptr<Dataset> photos(std::shared_ptr<const EncodedImages> images, int classes,
                                 const ImageOptions& options, const Standard& standard,
                                 std::string about);
