@@ -100,8 +100,8 @@ class Evaluation {
   /// Collective. Evaluates `parameters`, layout().count floats in memory of the device, the same on
   /// all ranks. They must stay valid until the next call. Every rank gets the sums. Damaged samples
   /// that the data set skips do not count. Throws AgreedError if a rank cannot read its samples, or
-  /// if all are damaged. After each batch every rank calls `go_on` with the share of the data set that is done. If it returns
-  /// false on one rank, all ranks stop at once. None: they stopped.
+  /// if all are damaged. After each batch every rank calls `go_on` with the share of the data set
+  /// that is done. If it returns false on one rank, all ranks stop at once. None: they stopped.
   std::optional<EvaluationResult> run(const Comm& comm, float* parameters,
                                       const std::function<bool(double)>& go_on);
 
@@ -112,7 +112,8 @@ class Evaluation {
   /// rows_ becomes samples `first` to first + count - 1.
   void choose_rows(std::int64_t first, std::int64_t count);
   /// Enqueues the work that scores samples `first` to first + count - 1, those of rows_. Returns
-  /// their logits; empty: all of them are damaged. With `later` the work adds the number in position_ to `first` when it runs.
+  /// their logits; empty: all of them are damaged. With `later` the work adds the number in
+  /// position_ to `first` when it runs.
   View score_batch(std::int64_t first, std::int64_t count, bool later = false);
   /// The same for a whole batch, as a graph if the device gains from it.
   View repeat_batch(std::int64_t number);

@@ -186,14 +186,17 @@ void require_same_run(const std::string& file, const std::vector<Change>& change
 
 std::string first_other_file(const std::string& before, const std::string& now, bool only_now) {
   constexpr std::string_view kIs = " = ";
+  const auto optional = [](const auto& line) { return line.first.ends_with(kFileContents); };
+  static_assert(kPackedContents.ends_with(kFileContents));
   std::map<std::string, std::string> present;
   for (const auto& [name, value] : named_values(now, kIs)) present[name] = value;
-  for (const auto& [name, value] : named_values(before, kIs)) {
-    const auto found = present.extract(name);
-    if (found && found.mapped() != value)
-      return fmt::format("{} = {}, not {}", name, found.mapped(), value);
-    if (!found && !only_now) return name + " is missing";
+  for (const auto& line : named_values(before, kIs)) {
+    const auto found = present.extract(line.first);
+    if (found && found.mapped() != line.second)
+      return fmt::format("{} = {}, not {}", line.first, found.mapped(), line.second);
+    if (!found && !only_now && !optional(line)) return line.first + " is missing";
   }
+  std::erase_if(present, optional);
   return present.empty() ? "" : present.begin()->first + " is new";
 }
 

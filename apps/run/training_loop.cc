@@ -69,7 +69,7 @@ class TrainingLoop {
                          : progress_.tested.known() ? ""
                                                     : "test";
     agree(parts_.setup.comm, [&] { reporter_.begin(redone, progress_); });
-    if (done < plan_.steps) require_batches(done);
+    if (done < plan_.steps && !progress_.over(options_)) require_batches(parts_, done);
     clock_.begin();
     if (progress_.evaluation_due) {
       evaluate(done);
@@ -281,18 +281,8 @@ class TrainingLoop {
     reporter_.record(status, done, clock_.trained(), progress_);
   }
 
-  /// Collective. Throws if a rank cannot make the batches of the next steps.
-  void require_batches(std::int64_t done) {
-    parts_.setup.recorder.phase("loading");
-    agree(parts_.setup.comm, [&] {
-      const std::int64_t left = plan_.steps - done;
-      if (const auto why = parts_.loader.failure(std::min<std::int64_t>(step_.steps_ahead(), left)))
-        std::rethrow_exception(why);
-    });
-  }
-
   [[noreturn]] void stop(std::int64_t done) {
-    require_batches(done);
+    require_batches(parts_, done);
     summarize(done, "stopped");
     const RunFolderOptions& run = parts_.setup.options.run;
     if (parts_.setup.options.checkpoints.dir.empty()) {
@@ -333,6 +323,15 @@ class TrainingLoop {
 };
 
 }  // namespace
+
+void require_batches(const LoopParts& parts, std::int64_t done) {
+  parts.setup.recorder.phase("loading");
+  agree(parts.setup.comm, [&] {
+    const std::int64_t left = parts.setup.plan.steps - done;
+    const auto why = parts.loader.failure(std::min<std::int64_t>(parts.step.steps_ahead(), left));
+    if (why) std::rethrow_exception(why);
+  });
+}
 
 void run_training_loop(const LoopParts& parts, const RunProgress& progress) {
   TrainingLoop(parts, progress).run();

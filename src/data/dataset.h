@@ -189,6 +189,11 @@ struct DataSource {
   HostRanks host = {};
 };
 
+/// Names of lines of DatasetPair::identity that only one of two equal data sets may have: early
+/// checkpoints have none, and packed images have another one than their folder.
+inline constexpr std::string_view kFileContents = "image contents",
+                                  kPackedContents = "packed image contents";
+
 /// The training set and the sets that training does not see.
 struct DatasetPair {
   /// `test` or `validation` may be null, but not both.

@@ -116,7 +116,7 @@ struct PackedFile {
     check(index.labels.size() == count && index.checksums.size() == count && count < UINT32_MAX &&
               std::count(index.names.begin(), index.names.end(), '\0') == std::ssize(index.ends),
           "its arrays have different lengths");
-    LabelledFiles files{.folder = reader.path().string(), .classes = classes};
+    LabelledFiles files{.folder = reader.path().string(), .classes = classes, .packed = true};
     std::uint64_t begin = 0;
     std::size_t at = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -152,8 +152,11 @@ class PackedImages : public EncodedImages {
   Bytes read(std::int64_t index) const override {
     Bytes bytes(files_.bytes[index]);
     file_->reader.read(images_, index_.ends[index] - bytes.size(), bytes);
-    if (checksum(bytes) != index_.checksums[index])
+    if (checksum(bytes) != index_.checksums[index]) {
+      require(std::filesystem::last_write_time(file_->reader.path()) == time_,
+              "{} has changed during the run. Restore it.", file_->reader.path().string());
       throw DamagedImage(name(index), "its checksum is wrong");
+    }
     return bytes;
   }
   const char* full_check() const override { return "pack_images --check-images decode"; }
@@ -168,6 +171,8 @@ class PackedImages : public EncodedImages {
   BytesArray images_;
   LabelledFiles files_;
   PartIndex index_;
+  const std::filesystem::file_time_type time_ =
+      std::filesystem::last_write_time(file_->reader.path());
 };
 
 /// The whole file. Each rank reads the index, because one file is fast.
@@ -203,6 +208,7 @@ Opened open(const DataSource& source) {
   for (std::size_t part = 0; part < kParts; ++part) {
     if (parts[part].ends.empty()) continue;
     index.parts[part] = file->files(kGroups[part], parts[part], count);
+    index.parts[part].checksums = parts[part].checksums;
     opened.images[part] = std::make_shared<PackedImages>(file, kGroups[part], index.parts[part],
                                                          std::move(parts[part]));
   }

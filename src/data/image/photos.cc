@@ -30,10 +30,15 @@ class FileImages : public EncodedImages {
               "{} has changed during the run: it had {} bytes and has {}. Restore it.",
               one_line(files_.path(index)), files_.bytes[index], bytes.size());
     }
+    if (!files_.checksums.empty()) {
+      require(checksum_of_ends(bytes) == files_.checksums[index],
+              "{} has changed during the run: it has other contents. Restore it.",
+              one_line(files_.path(index)));
+    }
     return bytes;
   }
   std::size_t memory() const override {
-    std::size_t total = files_.labels.size() * (sizeof(std::int32_t) + sizeof(std::uint64_t));
+    std::size_t total = files_.labels.size() * (2 * sizeof(std::int32_t) + sizeof(std::uint64_t));
     for (const std::string& name : files_.names) total += sizeof name + name.capacity();
     return total;
   }
@@ -161,7 +166,8 @@ class StoredFiles : public Dataset {
 };
 
 std::shared_ptr<DamageLog> damage_log(const PartImages& images, const DataSource& source) {
-  const auto any = std::find_if(images.begin(), images.end(), [](const auto& part) { return !!part; });
+  const auto any =
+      std::find_if(images.begin(), images.end(), [](const auto& part) { return !!part; });
   return std::make_shared<DamageLog>(
       source.images.skip_damaged,
       fmt::format("Pass --skip-damaged to go on without it; {} finds all such files at start.",
