@@ -417,7 +417,7 @@ TEST_F(Photos, ThatChangeOrCannotBeReadNowAreNeverSkipped) {
   EXPECT_EQ(labels_of_epoch(*pair.train, 4), (std::set<std::int32_t>{0, 1})) << "restored";
   {
     const NoMoreFiles limit;
-    EXPECT_TRUE(mentions(refusal(), {"train/cat/a.png", "ulimit"}));
+    EXPECT_TRUE(mentions(refusal(), {"train/", "ulimit"}));
   }
   int calls = 0;
   asked.host.gather = [&](const HostRanks::Work& mine) {

@@ -116,7 +116,8 @@ struct PackedFile {
     check(index.labels.size() == count && index.checksums.size() == count && count < UINT32_MAX &&
               std::count(index.names.begin(), index.names.end(), '\0') == std::ssize(index.ends),
           "its arrays have different lengths");
-    LabelledFiles files{.folder = reader.path().string(), .classes = classes, .packed = true};
+    LabelledFiles files{
+        .folder = (reader.path() / name).string(), .classes = classes, .packed = true};
     std::uint64_t begin = 0;
     std::size_t at = 0;
     for (std::size_t i = 0; i < count; ++i) {
