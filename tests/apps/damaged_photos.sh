@@ -36,7 +36,7 @@ dir() { echo "--checkpoint-dir=$folder/$1"; }
 part=("$build/train_images" "${run[@]:1}" --seed 3 --steps 30 --run "$folder/parts")
 run mpirun -np 2 "${part[@]}" --eval-every 0
 expect_error "a damaged training image" 1 'train_images: train/red/zzz?.png --skip-damaged --check-images.decode'
-expect "a checkpoint of the steps so far" compgen -G "$folder/parts/checkpoints/step-*.h5"
+expect "a checkpoint of the steps so far" test -n "$(compgen -G "$folder/parts/checkpoints/step-*.h5")"
 run "${part[@]}" --eval-every 15 --skip-damaged
 expect "the run goes on" test "$code" = 0
 for name in zz.png zzz.png zy.png; do
@@ -86,5 +86,5 @@ cp "$folder/other.png" "$photos/train/red/3.png"
 await 40 ended
 collect
 expect_error "a file that is overwritten" 1 'train_images: train/red/3.png changed'
-expect "with a checkpoint" compgen -G "$folder/during/step-*.h5"
+expect "with a checkpoint" test -n "$(compgen -G "$folder/during/step-*.h5")"
 finish
