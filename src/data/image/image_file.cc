@@ -59,6 +59,7 @@ class OpenFile {
 
  private:
   [[noreturn]] void refuse(const char* what) const {
+    require(errno != ENOENT, "{} does not exist. Check its name.", one_line(name_));
     const std::string why = std::strerror(errno);
     fail("{} {}: {}. Restore it or its permissions.", one_line(name_), what, why);
   }
