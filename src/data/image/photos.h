@@ -27,8 +27,8 @@ std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files);
 
 /// A data set of `images` whose samples are options.size x options.size x options.channels(), as of
 /// SampleFormat::Kind::values. Training draws a crop (random_box), the flips, and the changes of
-/// colours. It decodes JPEG files at a lower resolution if enough pixels are left. Evaluation sees the
-/// middle, 7/8 of the shorter edge, and decodes in full, as other programs do. `standard`: of
+/// colours. It decodes JPEG files at a lower resolution if enough pixels are left. Evaluation sees
+/// the middle, 7/8 of the shorter edge, and decodes in full, as other programs do. `standard`: of
 /// pixels from 0 to 255. read() throws Error that names the file if it cannot be decoded.
 std::unique_ptr<Dataset> photos(std::shared_ptr<const EncodedImages> images, int classes,
                                 const ImageOptions& options, const Standard& standard,
@@ -41,6 +41,10 @@ Standard imagenet_standard(std::int64_t channels);
 /// Files as evaluation sees the samples of a data set of this format. If the format is not of
 /// files, the largest part in the middle with the format's proportions becomes a stored sample.
 std::unique_ptr<Dataset> images_for_use(LabelledFiles files, const SampleFormat& format);
+
+/// The share of each edge that evaluation sees of the largest part in the middle with the
+/// proportions of a sample.
+double seen_share(const SampleFormat& format);
 
 /// The images of each part; null: the part has none.
 using PartImages = std::array<std::shared_ptr<const EncodedImages>, kParts>;
