@@ -71,8 +71,7 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
   if (o.test_views && !o.logits.empty()) {
     fail_usage("--logits does not work with --test-views. Omit one of them.");
   }
-  std::error_code unreadable;
-  if (o.follow && !std::filesystem::is_directory(o.checkpoint, unreadable)) {
+  if (o.follow && checkpoint_folder(o.checkpoint).empty()) {
     fail_usage("--follow needs a folder, and {} is none. Pass a folder of checkpoints.",
                o.checkpoint);
   }
@@ -213,7 +212,7 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   agree(comm, [&] {
     if (comm.rank() == 0 && !o.logits.empty()) require_replaceable(o.logits);
   });
-  CheckpointFolder folder(o.checkpoint, warn);
+  CheckpointFolder folder(checkpoint_folder(o.checkpoint), warn);
   for (;;) {
     std::unique_ptr<Checkpoint> checkpoint;  // rank 0's
     recorder.phase("looking for checkpoints", kSlowFiles);

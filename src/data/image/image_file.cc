@@ -62,10 +62,13 @@ class OpenFile {
   /// Names the cause, which may be for a while: then the file is not to be left out.
   [[noreturn]] void refuse(const char* what) const {
     const int error = errno;
-    const std::string fact = fmt::format("{} {}: {}", one_line(name_), what, std::strerror(error));
+    const std::string name = one_line(name_);
+    if (error == ENOENT)
+      throw MissingImage(name + " does not exist. Correct its name, or restore it.");
+    const std::string fact = fmt::format("{} {}: {}", name, what, std::strerror(error));
     if (error == EMFILE || error == ENFILE)
       fail("{}. Raise the limit of open files (ulimit -n).", fact);
-    for (const int lasting : {ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EACCES, EPERM, ENXIO})
+    for (const int lasting : {ENOTDIR, ELOOP, ENAMETOOLONG, EACCES, EPERM, ENXIO})
       if (error == lasting) throw MissingImage(fact + ". Restore it or its permissions.");
     fail("{}. Check the disk or the network file system.", fact);
   }
@@ -91,6 +94,13 @@ bool ends_well(std::span<const std::uint8_t> head, std::span<const std::uint8_t>
   if (begin.starts_with("\xff\xd8")) return last.ends_with("\xff\xd9");
   if (begin.starts_with("\x89PNG")) return last.ends_with("IEND\xae\x42\x60\x82");
   if (begin.starts_with("GIF")) return last.ends_with(";");
+  if (begin.starts_with("II") || begin.starts_with("MM")) return true;  // tiff_reader() has looked
+  if (begin.find("ftyp") == 4) {  // HEIC and AVIF are boxes, which begin with their sizes
+    std::int64_t at = 0, box = 1;
+    for (; box > 0 && at + 4 <= std::ssize(head); at += box)
+      box = std::int64_t{head[at]} << 24 | head[at + 1] << 16 | head[at + 2] << 8 | head[at + 3];
+    return at == size;
+  }
   if (begin.starts_with("BM")) return number(2) <= size && number(2) > number(10);
   return begin.starts_with("RIFF") && number(4) + 8 <= size;
 }

@@ -11,6 +11,7 @@
 #include "src/data/image/class_folders.h"
 #include "src/data/image/image.h"
 #include "src/data/image/photos.h"
+#include "src/files/file_kind.h"
 #include "src/files/hdf5_bytes.h"
 
 namespace lockstep {
@@ -187,6 +188,7 @@ Opened open(const DataSource& source) {
   if (source.images.size == 0)
     fail_usage("data set packed has images of any size. Pass --image-size.");
   if (source.validation > 0) fail_usage("--validation: pack_images divides the images. Omit it.");
+  require_kind(source.folder, kPackedFile);
   const auto file = std::make_shared<PackedFile>(source.folder);
   PartIndices parts;
   for (std::size_t part = 0; part < kParts; ++part)
@@ -277,7 +279,8 @@ DatasetEntry packed() {
           .open = open_packed,
           .own = true,
           .open_test = open_test_packed,
-          .resizes = true};
+          .resizes = true,
+          .one_file = true};
 }
 
 }  // namespace lockstep

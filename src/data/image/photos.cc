@@ -14,9 +14,6 @@
 namespace lockstep {
 namespace {
 
-/// The share of the shorter edge that evaluation sees: 224 of 256 pixels.
-constexpr double kCentre = 0.875;
-
 class FileImages : public EncodedImages {
  public:
   explicit FileImages(LabelledFiles files) : files_(std::move(files)) {}
@@ -75,7 +72,7 @@ class Photos : public Dataset {
     const std::vector<std::uint8_t> file = images_->read(index);
     const std::string name = images_->name(index);
     const ImageSize size = image_size(file, name);
-    Box box = centre_box(size, edge, edge, kCentre);
+    Box box = centre_box(size, edge, edge, seen_share(format()));
     bool mirrored = false, inverted = false;
     if (random != nullptr) {
       const bool mirrors = options_.flip == "horizontal" || options_.flip == "both",
@@ -148,8 +145,8 @@ class StoredFiles : public Dataset {
     const ImageSize& size = format().size;
     const Image image = read_image(files_.path(index));
     std::vector<std::uint8_t> rgb(3 * size.height * size.width);
-    resize(image, centre_box(image.size, size.height, size.width, 1), size.height, size.width,
-           rgb.data());
+    resize(image, centre_box(image.size, size.height, size.width, seen_share(format())),
+           size.height, size.width, rgb.data());
     const std::int64_t pixels = size.height * size.width;
     for (std::int64_t i = 0; i < pixels; ++i) {
       const std::uint8_t* from = &rgb[3 * i];
@@ -190,6 +187,9 @@ std::unique_ptr<Dataset> part_of(const char* part, std::shared_ptr<const Encoded
 std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files) {
   return std::make_shared<FileImages>(std::move(files));
 }
+
+/// 224 of 256 pixels, as torchvision evaluates photos. Other samples are whole images.
+double seen_share(const SampleFormat& format) { return format.files ? 0.875 : 1; }
 
 std::unique_ptr<Dataset> images_for_use(LabelledFiles files, const SampleFormat& format) {
   if (!format.files) return std::make_unique<StoredFiles>(std::move(files), format);

@@ -45,6 +45,10 @@ Standard imagenet_standard(std::int64_t channels);
 /// files, the largest part in the middle with the format's proportions becomes a stored sample.
 std::unique_ptr<Dataset> images_for_use(LabelledFiles files, const SampleFormat& format);
 
+/// The share of each edge that evaluation sees of the largest part in the middle with the
+/// proportions of a sample.
+double seen_share(const SampleFormat& format);
+
 /// The images of each part; null: the part has none.
 using PartImages = std::array<std::shared_ptr<const EncodedImages>, kParts>;
 

@@ -5,6 +5,7 @@
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/data/sets/images.h"
+#include "src/files/file_kind.h"
 #include "src/files/hdf5.h"
 
 namespace lockstep {
@@ -16,6 +17,7 @@ constexpr std::string_view kCure =
 
 ImageStore read_file(const std::filesystem::path& file) {
   constexpr std::int64_t kMostClasses = 10000;
+  require_kind(file, kArraysFile);
   const Hdf5Reader reader(file);
   const std::string path = file.string();
   for (const char* name : {"images", "labels"})
