@@ -335,7 +335,7 @@ TEST_F(ImageFolder, RefusesOtherFolders) {
   fs::remove_all(at("train/bird"));
   EXPECT_TRUE(mentions(refusal(), {"no test/", "--image-size"}));
   fs::remove_all(at("train/dog"));
-  EXPECT_TRUE(mentions(refusal(), {"contains 1 class folders: cat, and at least 2 are needed"}));
+  EXPECT_TRUE(mentions(refusal(), {"contains 1 class folder: cat, and at least 2 are needed"}));
 }
 
 class ImagesInHdf5 : public testing::Test {
