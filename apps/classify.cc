@@ -33,7 +33,7 @@ void declare(OptionRows& rows, ClassifyOptions& o) {
   o.CheckpointUse::declare(rows);
   rows.list("FILES", o.files, "",
             "Image files, folders of them, or - for names on standard input\n"
-            "Formats: JPEG, PNG, WebP, BMP and GIF.");
+            "Formats: JPEG, PNG, WebP, BMP, GIF, TIFF, HEIC and AVIF.");
   rows.number("--top", o.top, Bounds::at_least(1), "Number of most probable classes to print");
   rows.flag("--json", o.json, "One JSON object per file instead of text");
   rows.number("--batch", o.batch, Bounds::at_least(1, 4096), "Images per batch");

@@ -6,6 +6,7 @@
 #include "apps/options/help.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
+#include "src/base/table.h"
 #include "src/data/data_options.h"
 #include "src/data/image/packed.h"
 #include "src/report/report.h"
@@ -37,6 +38,7 @@ int run(World& world, const PackOptions& o) {
     fail_usage("pack_images runs as one process. Start it without mpirun.");
   DataSource source{.folder = o.folder, .images = o.images, .validation = o.validation};
   source.threads = o.threads > 0 ? o.threads : static_cast<int>(allowed_cores().size());
+  require_source(find(datasets(), "folder"), source.folder);
   std::vector<std::string> notes;
   const std::uint64_t bytes = pack_images(source, o.file, notes);
   for (const std::string& note : notes)

@@ -207,6 +207,7 @@ DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::stri
   const bool test_only = entry.open_test && !checkpoint.images.class_names.empty();
   DataSource source = source_of(checkpoint, directory);
   source.host = host;
+  require_source(entry, directory);
   DatasetPair data =
       test_only ? entry.open_test(source, checkpoint.images) : open_data(entry, source);
   if (!data.test) data.test = std::move(data.validation);

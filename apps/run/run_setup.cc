@@ -163,6 +163,14 @@ void RunSetup::plan_steps(const Position& start) {
   agree(comm, [&] {
     plan = plan_run(options, shape, comm.rank(), comm.size(), data.train->size(), start);
   });
+  const ReportOptions& reports = options.reports;
+  const bool often = (reports.epoch_lines && plan.epoch_at(plan.steps) > 1) ||
+                     (reports.eval_every > 0 && reports.eval_every < plan.steps);
+  if (often && !data.validation) {
+    plan.notes.emplace_back(
+        "there is no validation set, so the test set selects the best evaluation, and its best "
+        "accuracy is too high. --validation 0.1 makes one.");
+  }
 }
 
 void RunSetup::choose_device(Device* given) {

@@ -197,12 +197,17 @@ struct DatasetEntry {
   DatasetPair (*open_test)(const DataSource& source, const TrainedImages& trained) = nullptr;
   /// Whether ImageOptions::size brings its images to one size.
   bool resizes = false;
+  /// Whether --data is one file instead of a folder.
+  bool one_file = false;
 };
 
 std::span<const DatasetEntry> datasets();
 /// Adds a data set, before the first use of the registry: entries move. Throws Error if the name is
 /// taken. One thread.
 void register_dataset(DatasetEntry entry);
+/// Throws the usage Error with the fix if `path`, the --data of such a set, does not exist, or if
+/// it is a file in place of a folder or the reverse.
+void require_source(const DatasetEntry& entry, const std::filesystem::path& path);
 /// The generated set that replaces `name`; null: there is none.
 const DatasetEntry* stand_in(std::string_view name);
 

@@ -35,6 +35,31 @@ TEST_P(EveryDataset, NamesTheNeedsOfARun) {
   }
 }
 
+TEST_P(EveryDataset, RefusesAFolderForAFileAndTheReverse) {
+  const DatasetEntry& entry = *GetParam();
+  const TemporaryDirectory folder;
+  const auto refusal = [&](const std::filesystem::path& path) {
+    return error_of([&] { open_data(entry, {path, 1, {.size = entry.resizes ? 8 : 0}}); });
+  };
+  if (entry.files.empty()) GTEST_SKIP() << "it is generated";
+  const std::string nowhere = (folder / "nowhere").string();
+  EXPECT_TRUE(mentions(refusal(nowhere), {nowhere}));
+  if (entry.own) {
+    EXPECT_TRUE(mentions(refusal(nowhere), {nowhere + " does not exist", "--data"}));
+  }
+  if (entry.one_file) {
+    EXPECT_TRUE(mentions(refusal(folder.path()), {"is a folder", "--dataset folder"}));
+    return;
+  }
+  for (const auto& [name, cure] : {std::pair("data.tar.gz", "Unpack it"),
+                                   {"photos.ZIP", "Unpack it"},
+                                   {"photos.h5", "--dataset packed"},
+                                   {"labels.csv", "Pass the folder"}}) {
+    put(folder / name, "x");
+    EXPECT_TRUE(mentions(refusal(folder / name), {(folder / name).string() + " is a file", cure}));
+  }
+}
+
 TEST_P(EveryDataset, HasAValidationSetThatOnlyIndicesDecide) {
   const DatasetEntry& entry = *GetParam();
   if (!entry.files.empty()) GTEST_SKIP() << "divided by the same code";

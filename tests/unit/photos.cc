@@ -8,6 +8,7 @@
 #include <set>
 
 #include "src/base/machine.h"
+#include "src/base/table.h"
 #include "src/data/image/image.h"
 #include "src/data/image/packed.h"
 #include "src/data/loader.h"
@@ -162,7 +163,8 @@ TEST_F(Photos, OfOneFolderAreDividedByTheirNames) {
   const auto name = [&] { return "emu/" + std::to_string(number) + ".png"; };
   while (number_of(name()) < 0.5) ++number;
   write_picture(at("train/" + name()), 8, 8, 1);
-  EXPECT_THAT(open_folder(one).notes.at(0), HasSubstr("emu"));
+  EXPECT_THAT(open_data(find(datasets(), "folder"), one).notes,
+              testing::Contains(HasSubstr("validation set has no samples of emu")));
   fs::remove(at("train/" + name()));
   while (number_of(name()) >= 0.5) ++number;
   write_picture(at("train/" + name()), 8, 8, 1);
@@ -191,8 +193,177 @@ TEST_F(Photos, LeaveOtherFilesOut) {
   put(at("train/cat/labels.csv"), "x");
   const DatasetPair pair = open_folder(source());
   EXPECT_EQ(pair.train->size(), 4);
-  EXPECT_THAT(pair.train->describe(), HasSubstr("2 other files left out"));
+  EXPECT_THAT(pair.train->describe(), HasSubstr("1 other file left out"));
   EXPECT_THAT(pair.train->describe(), HasSubstr("resized to 16x16"));
+  EXPECT_THAT(pair.notes, testing::ElementsAre()) << "it contains no images";
+}
+
+TEST_F(Photos, NameTheKindsThatAreNotRead) {
+  for (const char* name : {"train/cat/a.psd", "train/dog/b.PSD", "val/cat/c.NEF", "train/cat/d.jxl",
+                           "train/cat/e.svg", "train/cat/f.pdf", "train/cat/g.MOV",
+                           "train/cat/h.tar.gz", "train/cat/i.txt", "train/cat/noending"})
+    put(at(name), "x");
+  const DatasetPair pair = open_folder(source());
+  EXPECT_EQ(pair.train->size(), 4);
+  for (const char* kind :
+       {"2 .psd files left out. Convert", "1 .nef file left out. Convert", "1 .jxl file",
+        "1 .svg file", "1 .pdf file", "1 .mov file left out. Save", "1 .gz file left out. Unpack"})
+    EXPECT_THAT(pair.notes, testing::Contains(HasSubstr(kind)));
+  EXPECT_EQ(pair.notes.size(), 7u) << "a text is no image";
+  fs::remove(at("train/cat/a.png"));
+  fs::remove(at("train/cat/b.PNG"));
+  EXPECT_THAT(refusal(source()), testing::AllOf(HasSubstr("train/cat contains no images"),
+                                                HasSubstr("2 .psd files left out")));
+}
+
+TEST_F(Photos, AreReadByTheirContent) {
+  fs::copy(at("train/cat/a.png"), at("train/cat/c.heic"));
+  fs::copy(at("train/cat/a.png"), at("train/cat/d.TIF"));
+  const DatasetPair pair = open_folder(source());
+  ASSERT_EQ(pair.train->size(), 6);
+  EXPECT_EQ(read(*pair.train, 2), read(*pair.train, 0));
+  put(at("train/cat/c.heic"), "0000ftypmp42");
+  EXPECT_THAT(refusal(source()), HasSubstr("c.heic (it is a video)"));
+}
+
+TEST_F(Photos, KnowTheUsualNamesOfParts) {
+  for (const char* name : {"cat", "dog"}) write_picture(at("test") / name / "c.png", 30, 30, 1);
+  const std::string identity = open_folder(source()).identity;
+  std::array<std::string, 3> now{"train", "val", "test"};
+  for (const std::array<std::string, 3>& names :
+       std::vector<std::array<std::string, 3>>{{"Training", "valid", "TESTING"},
+                                               {"TRAIN", "Validation", "testing"},
+                                               {"training", "EVAL", "Test"},
+                                               {"Train", "dev", "test"}}) {
+    for (std::size_t i = 0; i < 3; ++i) fs::rename(at(now[i]), at(names[i]));
+    now = names;
+    const DatasetPair pair = open_folder(source());
+    EXPECT_EQ(pair.identity, identity) << names[1];
+    EXPECT_EQ(pair.validation->size(), 4) << names[1];
+    EXPECT_EQ(pair.test->size(), 2) << names[2];
+    EXPECT_THAT(pair.notes, testing::ElementsAre());
+    EXPECT_EQ(open_test_folder(source(), {pair.class_names, to_text({}, 3)}).test->size(), 2);
+  }
+  for (const char* other : {"training", "Val", "TEST"}) {
+    fs::create_directories(at(other));
+    EXPECT_THAT(refusal(source()), HasSubstr(at(other).string() + " "));
+    EXPECT_THAT(refusal(source()), HasSubstr("are both the"));
+    fs::remove(at(other));
+  }
+}
+
+TEST_F(Photos, NeverTakeAPartForAClass) {
+  for (const char* part : {"val", "eval", "Training", "testing", "dev"}) {
+    write_picture(at("train") / part / "c.png", 30, 30, 1);
+    const DatasetPair pair = open_folder(source());
+    EXPECT_EQ(pair.class_names.size(), 2u) << part;
+    EXPECT_THAT(pair.notes,
+                testing::Contains(HasSubstr("not used: " + at("train/").string() + part)));
+    fs::remove_all(at("train") / part);
+  }
+  write_picture(at("extra/c.png"), 30, 30, 1);
+  EXPECT_THAT(open_folder(source()).notes, testing::Contains(HasSubstr(at("extra").string())));
+  // Without train/ the classes lie beside the other parts.
+  for (const char* name : {"cat", "dog"}) fs::rename(at("train") / name, at(name));
+  fs::remove(at("train"));
+  fs::remove_all(at("extra"));
+  const DatasetPair pair = open_folder(source());
+  EXPECT_EQ(pair.class_names, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(pair.validation->size(), 4);
+  DataSource divided = source();
+  divided.validation = 0.5;
+  fs::rename(at("val"), at("Testing"));
+  fs::remove_all(at("cat"));
+  EXPECT_THAT(refusal(divided), HasSubstr("1 class folder: dog, and at least 2"));
+}
+
+TEST_F(Photos, LeaveOutWhatSystemsMake) {
+  const std::string before = open_folder(source()).identity;
+  for (const char* name : {"@eaDir", "__MACOSX", "$RECYCLE.BIN", "System Volume Information",
+                           ".ipynb_checkpoints", "lost+found", "#recycle", ".Trash-1000",
+                           "__pycache__", "node_modules", ".Spotlight-V100", "@Recycle", "wandb"}) {
+    for (const char* place : {"", "train", "train/cat", "val", "val/dog"})
+      write_picture(at(place) / name / "a.png/SYNOPHOTO_THUMB_M.png", 20, 20, 1);
+  }
+  for (const char* name : {"._a.png", "Thumbs.db", "desktop.ini", ".DS_Store"})
+    for (const char* place : {"train", "train/cat"}) put(at(place) / name, "x");
+  const DatasetPair pair = open_folder(source());
+  EXPECT_EQ(pair.identity, before);
+  EXPECT_THAT(pair.notes, testing::ElementsAre());
+  EXPECT_THAT(pair.train->describe(), testing::Not(HasSubstr("other")));
+}
+
+TEST_F(Photos, LeaveOutTheRunsButNoClassOfThatName) {
+  DataSource one = source();
+  one.folder = at("train");
+  one.validation = 0.5;
+  for (int i = 0; i < 9; ++i)
+    for (const char* name : {"cat", "dog"})
+      write_picture(at("train") / name / (std::to_string(i) + ".png"), 8, 8, i);
+  const std::string before = open_folder(one).identity;
+  fs::create_directories(at("train/runs/first/checkpoints"));
+  EXPECT_EQ(open_folder(one).identity, before) << "a run that begins";
+  put(at("train/runs/first/config.toml"), "x");
+  write_picture(at("train/runs/plot.png"), 20, 20, 1);
+  EXPECT_EQ(open_folder(one).identity, before) << "a run, and a picture of it";
+  fs::remove_all(at("train/runs/first"));
+  for (int i = 0; i < 9; ++i) write_picture(at(fmt::format("train/runs/{}.png", i)), 8, 8, i);
+  EXPECT_EQ(open_folder(one).class_names, (std::vector<std::string>{"cat", "dog", "runs"}));
+}
+
+TEST_F(Photos, MayLackClassesExceptInTraining) {
+  const DatasetEntry& entry = find(datasets(), "folder");
+  for (const int size : {16, 0}) {  // 0: in memory
+    for (const char* part : {"train", "test", "val"}) {
+      fs::remove_all(at(part));
+      for (const char* name : {"cat", "dog"}) write_picture(at(part) / name / "c.png", 30, 30, 1);
+    }
+    fs::remove_all(at("val"));
+    fs::remove_all(at("test/cat"));
+    for (int i = 0; i < 2; ++i) {  // there is no folder, or it is empty
+      const DatasetPair pair = open_data(entry, source(size));
+      ASSERT_EQ(pair.test->size(), 1);
+      EXPECT_EQ(pair.test->label(0), 1) << "dog";
+      EXPECT_EQ(pair.test->classes(), 2);
+      EXPECT_THAT(pair.notes, testing::ElementsAre("the test set has no samples of cat"));
+      fs::create_directories(at("test/cat"));
+    }
+    fs::create_directories(at("test/bird"));
+    EXPECT_THAT(refusal(source(size)), HasSubstr("does not know: bird"));
+    fs::remove_all(at("test/bird"));
+    if (size > 0) {
+      std::vector<std::string> notes;
+      pack_images(source(), at("photos.h5"), notes);
+      DataSource packed = source();
+      packed.folder = at("photos.h5");
+      const DatasetPair same = open_data(find(datasets(), "packed"), packed);
+      EXPECT_EQ(same.test->label(0), 1);
+      EXPECT_THAT(same.notes, testing::ElementsAre("the test set has no samples of cat"));
+    }
+    fs::remove_all(at("train/cat"));
+    fs::create_directories(at("train/cat"));
+    EXPECT_THAT(refusal(source(size)), HasSubstr("train/cat contains no images"));
+    fs::remove_all(at("test/dog"));
+    write_picture(at("train/cat/c.png"), 30, 30, 1);
+    EXPECT_THAT(refusal(source(size)), HasSubstr("test contains no images"));
+  }
+}
+
+TEST_F(Photos, NoteUnequalClassesAndNamesThatDifferOnlyInCase) {
+  const DatasetEntry& entry = find(datasets(), "folder");
+  EXPECT_THAT(open_data(entry, source()).notes, testing::ElementsAre());
+  for (int i = 0; i < 4; ++i)
+    write_picture(at("train") / "dog" / (std::to_string(i) + ".png"), 8, 8, i);
+  EXPECT_THAT(open_data(entry, source()).notes, testing::ElementsAre()) << "six of 2";
+  write_picture(at("train/dog/7.png"), 8, 8, 7);
+  EXPECT_THAT(open_data(entry, source()).notes,
+              testing::ElementsAre(testing::AllOf(HasSubstr("unequal"), HasSubstr("7 training"),
+                                                  HasSubstr("of dog, 2 of cat"))));
+  for (const char* part : {"train", "val"})
+    for (const char* file : {"a.png", "b.png", "c.png"})
+      write_picture(at(part) / "Dog" / file, 8, 8, 7);
+  EXPECT_THAT(open_data(entry, source()).notes,
+              testing::Contains("classes Dog and dog differ only in the case of letters"));
 }
 
 TEST_F(Photos, RefuseWhatCannotBeTrainedOn) {
@@ -202,9 +373,8 @@ TEST_F(Photos, RefuseWhatCannotBeTrainedOn) {
       << "changed during the run";
   write_picture(at("train/cat/a.png"), 45, 55, 5);
   fs::remove_all(at("val/dog"));
-  EXPECT_THAT(refusal(source()), HasSubstr("1 class folders"));
-  fs::create_directories(at("val/dog"));
-  EXPECT_THAT(refusal(source()), HasSubstr(at("val/dog").string()));
+  fs::remove_all(at("val/cat"));
+  EXPECT_THAT(refusal(source()), HasSubstr("val contains no images"));
   fs::remove_all(at("val"));
   EXPECT_THAT(refusal(source()), HasSubstr("neither val/ nor test/"));
 }

@@ -152,6 +152,27 @@ TEST(RunPlan, NotesAWarmUpThatDoesNotEnd) {
   EXPECT_TRUE(plan(options, {10, 1280, 0, 1}).notes.empty()) << "nothing is left to train";
 }
 
+TEST(RunPlan, NotesEpochsOfFewSteps) {
+  const auto notes_of = [](std::int64_t images, std::int64_t batch, double epochs, int shards = 2,
+                           const Position& start = {}) {
+    Options options;
+    options.schedule.epochs = epochs;
+    options.schedule.global_batch = batch;
+    options.schedule.shards = shards;
+    const RunPlan plan = plan_run(options, shape_of(options, 1), 0, 1, images, start);
+    return fmt::format("{}", fmt::join(plan.notes, "; "));
+  };
+  EXPECT_TRUE(
+      mentions(notes_of(160, 128, 30), {"38 steps", "1.2 per epoch", "--global-batch", "16."}));
+  EXPECT_TRUE(mentions(notes_of(1000, 256, 30), {"117 steps", "64."}));
+  EXPECT_TRUE(mentions(notes_of(160, 120, 30, 12), {"12."})) << "shards of one size";
+  EXPECT_EQ(notes_of(160, 16, 30), "") << "ten steps per epoch";
+  EXPECT_EQ(notes_of(160, 128, 1000), "") << "1250 steps";
+  EXPECT_EQ(notes_of(40, 8, 30), "") << "a batch that is small already";
+  EXPECT_EQ(notes_of(50000, 128, 0.01), "") << "a part of an epoch";
+  EXPECT_EQ(notes_of(160, 128, 30, 2, {1, 128, 0, 1}), "") << "a run that resumes keeps its batch";
+}
+
 TEST(RunPlan, NotesALearningRateThatRises) {
   Options options;
   options.schedule.steps = 10;

@@ -32,9 +32,6 @@ class DamagedImage : public Error {
   std::string why_;
 };
 
-/// Whether the bytes begin like a file of a supported format: JPEG, PNG, WebP, BMP or GIF.
-bool is_image(std::span<const std::uint8_t> file);
-
 /// Decodes a whole file to RGB, upright by its EXIF orientation. Grey and CMYK become RGB. White
 /// shows through transparent parts. GIF: the first frame. `least` > 0: a JPEG file may be decoded
 /// at a half, a quarter or an eighth of its size if its shorter side keeps `least` pixels. `name`

@@ -59,6 +59,8 @@ class OpenFile {
 
  private:
   [[noreturn]] void refuse(const char* what) const {
+    if (errno == ENOENT)
+      fail("{} does not exist. Correct the name, or restore the file.", one_line(name_));
     const std::string why = std::strerror(errno);
     fail("{} {}: {}. Restore it or its permissions.", one_line(name_), what, why);
   }
@@ -84,6 +86,13 @@ bool ends_well(std::span<const std::uint8_t> head, std::span<const std::uint8_t>
   if (begin.starts_with("\xff\xd8")) return last.ends_with("\xff\xd9");
   if (begin.starts_with("\x89PNG")) return last.ends_with("IEND\xae\x42\x60\x82");
   if (begin.starts_with("GIF")) return last.ends_with(";");
+  if (begin.starts_with("II") || begin.starts_with("MM")) return true;  // tiff_reader() has looked
+  if (begin.find("ftyp") == 4) {  // HEIC and AVIF are boxes, which begin with their sizes
+    std::int64_t at = 0, box = 1;
+    for (; box > 0 && at + 4 <= std::ssize(head); at += box)
+      box = std::int64_t{head[at]} << 24 | head[at + 1] << 16 | head[at + 2] << 8 | head[at + 3];
+    return at == size;
+  }
   if (begin.starts_with("BM")) return number(2) <= size && number(2) > number(10);
   return begin.starts_with("RIFF") && number(4) + 8 <= size;
 }

@@ -4,10 +4,12 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "src/data/dataset.h"
+#include "src/data/image/names.h"
 
 namespace lockstep {
 
@@ -27,14 +29,11 @@ struct LabelledFiles {
   void add(std::string name, std::int32_t label, std::uint64_t count);
 };
 
-enum SetPart : std::uint8_t { kTrain, kValidation, kTest };
-inline constexpr std::size_t kParts = 3;
-inline constexpr std::array<const char*, kParts> kPartNames{"training", "validation", "test"};
-
 struct ImageIndex {
   std::vector<std::string> classes;
-  std::array<LabelledFiles, kParts> parts;  ///< by SetPart
-  std::int64_t others = 0;                  ///< files that are no images by their names
+  std::array<LabelledFiles, kParts> parts;         ///< by SetPart
+  std::int64_t others = 0;                         ///< files that are no images by their names
+  std::map<std::string, std::int64_t> kinds = {};  ///< numbers of these files by ending_of()
   std::vector<std::string> notes = {};
 
   std::int64_t size() const;  ///< files of all parts
@@ -43,15 +42,12 @@ struct ImageIndex {
   std::string identity() const;
 };
 
-/// Whether the name ends like that of an image file.
-bool has_image_name(const std::filesystem::path& file);
-
-/// Finds the image files in source.folder: train/CLASS, and val/CLASS or test/CLASS or both, or
-/// only CLASS folders. DataSource::validation is the share of validation images among the training
-/// images if there is no val/; the name of a file decides. One rank of a host reads the folders.
-/// All of them check the files together, by ImageOptions::check. Damaged files are left out with a
-/// note if ImageOptions::skip_damaged; else they are named in one Error. The same on all ranks of a
-/// host. Throws Error with the fix.
+/// Finds the image files in source.folder: CLASS folders, in train/ or without it, and val/CLASS or
+/// test/CLASS or both, by the names of part_named(). DataSource::validation is the share of
+/// validation images among the training images if there is no val/; the name of a file decides. One
+/// rank of a host reads the folders. All of them check the files together, by ImageOptions::check.
+/// Damaged files are left out with a note if ImageOptions::skip_damaged; else they are named in one
+/// Error. The same on all ranks of a host. Throws Error with the fix.
 ImageIndex find_images(const DataSource& source);
 /// Only the images of test/, else of val/, else the share of validation images, with labels of the
 /// checkpoint's classes.

@@ -269,7 +269,8 @@ DatasetEntry packed() {
           .open = open_packed,
           .own = true,
           .open_test = open_test_packed,
-          .resizes = true};
+          .resizes = true,
+          .one_file = true};
 }
 
 }  // namespace lockstep
