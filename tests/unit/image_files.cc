@@ -12,7 +12,8 @@
 #include <set>
 
 #include "src/data/image/image.h"
-#include "tests/support/error_of.h"
+#include "src/data/image/image_index.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -410,6 +411,27 @@ TEST(ImageFiles, DamagedFilesAreNamed) {
     const Bytes wide = tiff_of(kPixels, width, 2);
     EXPECT_THAT(error_of([&] { decode_image(wide, "cat/x"); }), testing::HasSubstr("cat/x"));
   }
+}
+
+TEST(ImageFiles, TruncatedOnesAreFoundByTheHeaders) {
+  const TemporaryDirectory folder;
+  const std::filesystem::path file = folder / "x.jpg";
+  const auto check = [&](const Bytes& bytes, bool whole) {
+    put(file, std::string(bytes.begin(), bytes.end()));
+    check_image(file, whole);
+  };
+  for (const Bytes& whole : {bytes_of(kWebp), bytes_of(kAnimation), bytes_of(kTiff),
+                             tiff_of(quarters(64), 64, 64), bytes_of(kHeic), bytes_of(kAvif)}) {
+    EXPECT_NO_THROW(check(whole, false));
+    EXPECT_NO_THROW(check(whole, true));
+    for (const int missing : {1, 12, 30}) {
+      const Bytes cut(whole.begin(), whole.end() - missing);
+      EXPECT_THAT(error_of([&] { check(cut, false); }), testing::HasSubstr("x.jpg")) << missing;
+    }
+  }
+  Bytes damaged = bytes_of(kHeic);
+  for (std::size_t i = damaged.size() - 60; i < damaged.size(); ++i) damaged[i] ^= 0x55;
+  EXPECT_NO_THROW(check(damaged, false)) << "the headers alone, because decoding is slow";
 }
 
 TEST(ImageFiles, OtherKindsAreNamed) {

@@ -320,7 +320,7 @@ TEST_F(Photos, NeverTakeAPartForAClass) {
   divided.validation = 0.5;
   fs::rename(at("val"), at("Testing"));
   fs::remove_all(at("cat"));
-  EXPECT_THAT(refusal(divided), HasSubstr("1 class folders: dog, and at least 2"));
+  EXPECT_THAT(refusal(divided), HasSubstr("1 class folder: dog, and at least 2"));
 }
 
 TEST_F(Photos, LeaveOutWhatSystemsMake) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "src/base/check.h"
+#include "src/base/plural.h"
 #include "src/base/text.h"
 
 namespace lockstep {
@@ -83,9 +84,10 @@ bool holds_runs(const fs::path& folder) {
 
 const std::vector<std::string>& Folders::at_least(std::size_t least) const {
   require(classes.size() >= least,
-          "{} contains {} class folders{}{}, and at least {} are needed. Put the images of each "
-          "class into a folder of its name.",
-          path.string(), classes.size(), classes.empty() ? "" : ": ", listed(classes), least);
+          "{} contains {}{}{}, and at least {} are needed. Put the images of each class into a "
+          "folder of its name, or pass the folder that contains such folders.",
+          path.string(), counted(classes.size(), "class folder"), classes.empty() ? "" : ": ",
+          listed(classes), least);
   return classes;
 }
 

@@ -27,7 +27,7 @@ std::optional<SetPart> part_named(const std::string& name) {
 }
 
 bool is_of_system(const std::string& name) {
-  // Of Windows, macOS, Linux, storage of Synology, QNAP and NetApp, languages and trackers of runs.
+  // Windows, macOS, Linux, storage of Synology, QNAP and NetApp, languages and trackers of runs.
   constexpr std::string_view kNames =
       "/$recycle.bin/recycler/system volume information/found.000/thumbs.db/ehthumbs.db"
       "/ehthumbs_vista.db/desktop.ini/__macosx/network trash folder/temporary items/lost+found"

@@ -1,4 +1,4 @@
-// What the names of files and folders of photos mean.
+// The meaning of names of files and folders of photos.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ inline constexpr std::array<const char*, kParts> kPartNames{"training", "validat
 /// `text` with small letters, A to Z only.
 std::string lower_case(std::string text);
 
-/// The part of a data set in a folder of this name, in any case of letters.
+/// The part of a data set in a folder of this name, in small or capital letters.
 std::optional<SetPart> part_named(const std::string& name);
 
 /// Whether the file or folder is hidden, or has a name that systems and tools give to their own.
@@ -30,7 +30,7 @@ std::string ending_of(const std::filesystem::path& file);
 bool has_image_name(const std::filesystem::path& file);
 
 inline constexpr std::string_view kUnpack = "Unpack them";  ///< cure_of() an archive
-/// What to do about a file that contains images, but is not read. Empty: it is another file.
+/// The advice for a file that contains images, but is not read. Empty: it is another file.
 std::string_view cure_of(const std::filesystem::path& file);
 
 }  // namespace lockstep
