@@ -40,6 +40,13 @@ std::optional<Mistake> mistake_of(const T* logits, std::int64_t classes, std::in
   return mistake;
 }
 
+/// `count` numbers from `first` on.
+std::vector<std::int64_t> from(std::int64_t first, std::int64_t count) {
+  std::vector<std::int64_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
 }  // namespace
 
 void WorstMistakes::add(const Mistake& mistake) {
@@ -77,7 +84,7 @@ std::vector<Mistake> WorstMistakes::of_all(const Comm& comm) const {
 
 std::vector<std::string> newly_skipped(const Comm& comm, const Dataset& data) {
   DamageLog* const log = data.damage();
-  if (log == nullptr || !log->skips()) return {};
+  if (log == nullptr) return {};
   std::set<std::string> all;
   for (const std::string& some : comm.gather(fmt::format("{}", fmt::join(log->take(), "\n"))))
     for (const std::string& fact : lines_of(some)) all.insert(fact);
@@ -95,8 +102,7 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
       model_(device, entry, dataset.sample_shape(), dataset.classes(), batch_size(device, dataset),
              type, false),
       batch_(model_.input()[0]),
-      stream_(device.stream()),
-      views_(views) {
+      stream_(device.stream()) {
   if (views && dataset.sample_shape().rank() != 4)
     fail_usage("--test-views needs images, and this data set has none. Omit it.");
   const auto classes = static_cast<std::size_t>(dataset.classes());
@@ -172,11 +178,6 @@ void Evaluation::copy_batch(View images) {
   device_.copy(*stream_, arena_.at(images_), host_.get() + images_, sums_ - images_);
 }
 
-void Evaluation::choose_rows(std::int64_t first, std::int64_t count) {
-  rows_.resize(count);
-  std::iota(rows_.begin(), rows_.end(), first);
-}
-
 View Evaluation::score_batch(std::int64_t first, std::int64_t count, bool later) {
   const View images = arena_.view(images_, model_.input(), model_.input_type());
   if (!resident_) {
@@ -189,7 +190,7 @@ View Evaluation::score_batch(std::int64_t first, std::int64_t count, bool later)
     const auto* position = later ? reinterpret_cast<const std::int64_t*>(first_.get()) : nullptr;
     resident_->enqueue_batch(*stream_, {.position = position, .offset = first}, {images, labels});
   }
-  View logits = views_ ? mean_of_views(images) : model_.forward(*stream_, images);
+  View logits = view_ > 0 ? mean_of_views(images) : model_.forward(*stream_, images);
   logits.shape = logits.shape.with_batch(count);
   auto* score = static_cast<Score*>(arena_.at(sums_));
   softmax_cross_entropy(*stream_, logits, labels, 0, {}, score,
@@ -235,7 +236,7 @@ View Evaluation::mean_of_views(View images) {
 
 Answers Evaluation::first_batch() {
   std::int64_t count = std::min(kBatch, dataset_->size());
-  choose_rows(0, count);
+  rows_ = from(0, count);
   const View logits = score_batch(0, count);
   require(bool(logits), "the first {} samples are damaged. Replace their files.", count);
   count = std::ssize(rows_);
@@ -283,7 +284,7 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
                        count = std::min(batch_, dataset_->size() - first);
     agree(comm, [&] {
       if (count <= 0) return;
-      choose_rows(first, count);
+      rows_ = from(first, count);
       // The first batch may do work that is done only once. The others are repeated.
       const bool repeats = resident_ && round > 0 && count == batch_;
       find_mistakes_in(repeats ? repeat_batch(first / batch_) : score_batch(first, count));

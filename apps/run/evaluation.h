@@ -109,8 +109,6 @@ class Evaluation {
   Answers first_batch();
 
  private:
-  /// rows_ becomes samples `first` to first + count - 1.
-  void choose_rows(std::int64_t first, std::int64_t count);
   /// Enqueues the work that scores samples `first` to first + count - 1, those of rows_. Returns
   /// their logits; empty: all of them are damaged. With `later` the work adds the number in
   /// position_ to `first` when it runs.
@@ -129,8 +127,7 @@ class Evaluation {
   std::unique_ptr<Stream> stream_;
   /// Places of a batch, and of sums: a Score, then the confusion table.
   std::size_t images_, labels_, sums_, sums_bytes_;
-  bool views_;
-  /// With views: places of a batch in one view, and of the mean logits in fp32.
+  /// With views, places of a batch in one view, and of the mean logits in fp32. 0: without views.
   std::size_t view_ = 0, mean_ = 0;
   Arena arena_;     ///< with these places
   Memory weights_;  ///< of load()

@@ -22,9 +22,9 @@ std::size_t SampleFormat::bytes() const {
 }
 
 void DamageLog::found(const DamagedSample& sample) {
-  if (!skip_) throw Error(sample.fact() + ". " + cure_);
+  if (!skip_) throw Error(sample.fact + ". " + cure_);
   const std::lock_guard lock(mutex_);
-  if (known_.insert(sample.fact()).second) fresh_.push_back(sample.fact());
+  if (known_.insert(sample.fact).second) fresh_.push_back(sample.fact);
 }
 
 std::vector<std::string> DamageLog::take() {

@@ -72,13 +72,9 @@ struct Mixing {
 /// A sample that can never be decoded, though its bytes can be read. Other samples can.
 class DamagedSample : public Error {
  public:
-  /// The whole line is `fact`, ". " and `cure`.
   DamagedSample(const std::string& fact, const std::string& cure)
-      : Error(fact + ". " + cure), fact_(fact) {}
-  const std::string& fact() const { return fact_; }
-
- private:
-  std::string fact_;
+      : Error(fact + ". " + cure), fact(fact) {}
+  const std::string fact;
 };
 
 /// What a run does with damaged samples that it meets after its start. Any thread.
@@ -86,10 +82,9 @@ class DamageLog {
  public:
   /// `skip`: it goes on without them. Else they are errors that end with `cure`.
   DamageLog(bool skip, std::string cure) : skip_(skip), cure_(std::move(cure)) {}
-  bool skips() const { return skip_; }
   /// Throws Error unless damaged samples are skipped.
   void found(const DamagedSample& sample);
-  /// The facts of the samples that were found since the last call, each once in a run.
+  /// The facts of the samples that were found since the last call, each once.
   std::vector<std::string> take();
 
  private:
@@ -191,8 +186,7 @@ struct DataSource {
 
 /// Names of lines of DatasetPair::identity that only one of two equal data sets may have: early
 /// checkpoints have none, and packed images have another one than their folder.
-inline constexpr std::string_view kFileContents = "photos",
-                                  kPackedContents = "packed photos";
+inline constexpr std::string_view kFileContents = "photos", kPackedContents = "packed photos";
 
 /// The training set and the sets that training does not see.
 struct DatasetPair {

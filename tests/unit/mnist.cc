@@ -2,6 +2,7 @@
 #include "src/data/sets/mnist.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <zlib.h>
 
 #include <set>
@@ -125,6 +126,27 @@ TEST_F(Mnist, NamesWhatIsMissing) {
     fs::remove_all(root_ / file);
     write(file, content_of(static_cast<int>(std::find(kFiles, kFiles + 4, file) - kFiles)));
   }
+}
+
+// A few kilobytes that promise more samples, and contain some of them.
+TEST_F(Mnist, DoesNotInflateMoreThanTheLabels) {
+  const std::string part(1 << 20, '\0');
+  rusage before{}, after{};
+  ::getrusage(RUSAGE_SELF, &before);
+  for (const int number : {0, 1}) {
+    const std::string name = kFiles[number];
+    const std::string header =
+        number == 0 ? big_endian({2051, 1 << 20, 28, 28}) : big_endian({2049, (1 << 26) + 1});
+    fs::remove(root_ / name);
+    const gzFile file = gzopen((root_ / (name + ".gz")).c_str(), "wb1");
+    gzwrite(file, header.data(), static_cast<unsigned>(header.size()));
+    for (int i = 0; i < 128; ++i) gzwrite(file, part.data(), static_cast<unsigned>(part.size()));
+    gzclose(file);
+    expect_refused(number == 0 ? std::vector<std::string>{"1048576 images", "12 labels"}
+                               : std::vector<std::string>{name, "67108865", "limit"});
+  }
+  ::getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 64 << 10) << "KiB";
 }
 
 TEST_F(Mnist, NamesAFileOfAnotherKind) {

@@ -19,8 +19,8 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-std::uint32_t checksum(std::span<const std::uint8_t> bytes) {
-  return crc32c({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+std::uint32_t checksum(std::span<const std::uint8_t> bytes, std::uint32_t before = 0) {
+  return crc32c({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, before);
 }
 
 template <class T>
@@ -35,14 +35,6 @@ struct PartIndex {
   std::vector<std::uint64_t> ends;
   std::vector<std::uint32_t> labels, checksums;
   std::string names;
-
-  Bytes bytes() const {
-    Bytes all;
-    for (const Bytes& more : {bytes_of(ends), bytes_of(labels), bytes_of(checksums)})
-      all.insert(all.end(), more.begin(), more.end());
-    all.insert(all.end(), names.begin(), names.end());
-    return all;
-  }
 };
 
 using PartIndices = std::array<PartIndex, kParts>;
@@ -52,14 +44,13 @@ constexpr std::array<const char*, kParts> kGroups{"train", "val", "test"};
 
 std::uint32_t checksum_of(const PartIndices& parts, const std::string& classes,
                           std::uint64_t others) {
-  Bytes all;
+  std::uint32_t all = 0;
   for (const PartIndex& part : parts) {
-    const Bytes more = part.bytes();
-    all.insert(all.end(), more.begin(), more.end());
+    for (const Bytes& more : {bytes_of(part.ends), bytes_of(part.labels), bytes_of(part.checksums)})
+      all = checksum(more, all);
+    all = crc32c(part.names, all);
   }
-  for (const Bytes& more : {Bytes(classes.begin(), classes.end()), bytes_of(std::vector{others})})
-    all.insert(all.end(), more.begin(), more.end());
-  return checksum(all);
+  return checksum(bytes_of(std::vector{others}), crc32c(classes, all));
 }
 
 PartIndex index_of(const LabelledFiles& files) {

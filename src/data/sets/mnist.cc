@@ -24,6 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::int32_t kDigits = 10;
+constexpr std::int64_t kMostLabels = 1 << 26;
 constexpr StoredSet kSet{"mnist", "@(train|t10k)-@(images-idx3|labels-idx1)-ubyte.gz?(.part)"};
 /// Folders in --data in which the files may lie, as torchvision and EMNIST's archive unpack them.
 constexpr std::array kPlaces{"",           "raw",        "MNIST/raw", "FashionMNIST/raw",
@@ -134,8 +135,10 @@ Files find_files(const fs::path& directory) {
   return found.empty() ? Files{directory} : found[0];
 }
 
-/// An IDX file whose extents after the first are `rest`.
-Idx read_idx(fs::path file_path, std::span<const std::uint32_t> rest, const std::string& cure) {
+/// An IDX file whose extents after the first are `rest`, with as many samples as `labels`. Null: it
+/// contains the labels.
+Idx read_idx(fs::path file_path, std::span<const std::uint32_t> rest, const Idx* labels,
+             const std::string& cure) {
   Idx idx{std::move(file_path)};
   std::error_code ignored;
   const std::string path = idx.path.string();
@@ -159,6 +162,14 @@ Idx read_idx(fs::path file_path, std::span<const std::uint32_t> rest, const std:
     each *= extent;
   }
   require(idx.count > 0, "{} contains no samples. {}", path, cure);
+  // Before they are inflated, because few bytes may promise gigabytes.
+  if (labels != nullptr) {
+    require(idx.count == labels->count, "{} contains {} images and {} contains {} labels. {}", path,
+            idx.count, labels->path.string(), labels->count, cure);
+  } else {
+    require(idx.count <= kMostLabels, "{} promises {} labels, and the limit is {}. {}", path,
+            idx.count, kMostLabels, cure);
+  }
   const std::size_t wanted = idx.header + static_cast<std::size_t>(idx.count) * each;
   file.read(wanted - idx.header + 1, idx.bytes);
   require(idx.bytes.size() >= wanted,
@@ -172,11 +183,9 @@ Idx read_idx(fs::path file_path, std::span<const std::uint32_t> rest, const std:
 /// `part`: "train" or "t10k". Adds the files to `identity`.
 ImageStore read_part(const Files& files, const std::string& part, const std::string& cure,
                      std::string& identity) {
+  const Idx labels = read_idx(files.find(part + "-labels"), {}, nullptr, cure);
   Idx images = read_idx(files.find(part + "-images"),
-                        std::array<std::uint32_t, 2>{kDigitSide, kDigitSide}, cure);
-  const Idx labels = read_idx(files.find(part + "-labels"), {}, cure);
-  require(images.count == labels.count, "{} contains {} images and {} contains {} labels. {}",
-          images.path.string(), images.count, labels.path.string(), labels.count, cure);
+                        std::array<std::uint32_t, 2>{kDigitSide, kDigitSide}, &labels, cure);
   identity += fmt::format(
       "{0}{1}-images-idx3-ubyte = crc32c {2:08x}\n{0}{1}-labels-idx1-ubyte = crc32c {3:08x}\n",
       files.prefix, part, crc32c_of(images.bytes), crc32c_of(labels.bytes));
