@@ -77,7 +77,7 @@ class DamagedSample : public Error {
   const std::string fact;
 };
 
-/// What a run does with damaged samples that it meets after its start. Any thread.
+/// The damaged samples that a run meets after its start. Any thread.
 class DamageLog {
  public:
   /// `skip`: it goes on without them. Else they are errors that end with `cure`.

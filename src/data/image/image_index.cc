@@ -35,7 +35,7 @@ struct Damage {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Damage, part, place, why)
 
-/// What a rank has found in its share of the files.
+/// The result of a rank for its share of the files.
 struct Checked {
   std::vector<Damage> damage;
   std::vector<std::uint32_t> checksums;  ///< of all parts, one after the other; damaged: 0

@@ -22,7 +22,7 @@ struct LabelledFiles {
   int classes = 0;
   /// The size of each file when it was found. Empty: sizes are not known.
   std::vector<std::uint64_t> bytes = {};
-  /// Of each file when it was checked: checksum_of_ends(), or the whole checksum of a packed image.
+  /// The checksum_of_ends() of each file when it was checked, or that of a whole packed image.
   /// Empty: they are not known.
   std::vector<std::uint32_t> checksums = {};
   bool packed = false;

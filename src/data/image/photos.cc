@@ -167,8 +167,9 @@ std::shared_ptr<DamageLog> damage_log(const PartImages& images, const DataSource
       std::find_if(images.begin(), images.end(), [](const auto& part) { return !!part; });
   return std::make_shared<DamageLog>(
       source.images.skip_damaged,
-      fmt::format("Pass --skip-damaged to go on without it; {} finds all such files at start.",
-                  (*any)->full_check()));
+      fmt::format(
+          "Pass --skip-damaged to go on without it. New runs find such files at start by {}.",
+          (*any)->full_check()));
 }
 
 std::unique_ptr<Dataset> part_of(const char* part, std::shared_ptr<const EncodedImages> images,
