@@ -33,13 +33,16 @@ void declare(OptionRows& rows, ClassifyOptions& o) {
   o.CheckpointUse::declare(rows);
   rows.list("FILES", o.files, "",
             "Image files, folders of them, or - for names on standard input\n"
-            "Formats: JPEG, PNG, WebP, BMP and GIF.");
+            "Formats: JPEG, PNG, WebP, BMP, GIF, TIFF, HEIC and AVIF.");
   rows.number("--top", o.top, Bounds::at_least(1), "Number of most probable classes to print");
   rows.flag("--json", o.json, "One JSON object per file instead of text");
   rows.number("--batch", o.batch, Bounds::at_least(1, 4096), "Images per batch");
 }
 
 void complain(const std::string& text) { print_error(fmt::format("classify: {}\n", text)); }
+
+/// Some editors put it in front of UTF-8.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 /// The files that the user names, in that order. Folders are replaced by their image files.
 std::vector<std::string> named_files(const std::vector<std::string>& names) {
@@ -55,8 +58,11 @@ std::vector<std::string> named_files(const std::vector<std::string>& names) {
       add(name);
       continue;
     }
-    for (std::string line; std::getline(std::cin, line);)
+    for (std::string line; std::getline(std::cin, line);) {
+      if (line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+      if (line.ends_with('\r')) line.pop_back();
       if (!line.empty()) add(line);
+    }
   }
   return files;
 }

@@ -6,6 +6,7 @@
 #include "apps/options/help.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
+#include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/data/data_options.h"
 #include "src/data/image/packed.h"
@@ -36,6 +37,7 @@ void declare(OptionRows& rows, PackOptions& o) {
 int run(const PackOptions& o) {
   DataSource source{.folder = o.folder, .images = o.images, .validation = o.validation};
   source.threads = o.threads > 0 ? o.threads : static_cast<int>(allowed_cores().size());
+  require_source(find(datasets(), "folder"), source.folder);
   std::vector<std::string> notes;
   const std::uint64_t bytes = pack_images(source, o.file, notes);
   for (const std::string& note : notes) print_error(fmt::format("pack_images: note: {}\n", note));

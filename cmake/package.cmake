@@ -12,6 +12,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 # dpkg-shlibdeps finds the packages of the linked libraries. Also a run of one rank needs mpirun's files; sweep_runs is a script.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "openmpi-bin, python3 (>= 3.11)")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libheif-plugin-libde265, libheif-plugin-dav1d")  # Debian 12 has both in libheif1
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libopenmpi-dev, libfmt-dev, slurm-client")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 if(NOT LOCKSTEP_MARCH STREQUAL x86-64-v3)

@@ -41,13 +41,16 @@ libprotobuf-dev|<google/protobuf/message.h>|Protocol Buffers library, for Tensor
 zlib1g-dev|<zlib.h>|zlib, for checksums and compression
 libpng-dev|<png.h>|libpng, for images
 libjpeg-dev|<jpeglib.h>|libjpeg, for images
-libwebp-dev|<webp/decode.h>|libwebp, for images
+libwebp-dev|<webp/demux.h>|libwebp, for images
+libtiff-dev|<tiffio.h>|libtiff, for TIFF images
+libheif-dev|<libheif/heif.h>|libheif, for HEIC and AVIF images
 libstb-dev|<stb/stb_image.h>|stb, for BMP and GIF images'
 test_needs='
 libgtest-dev|<gtest/gtest.h>|GoogleTest
 libgmock-dev|<gmock/gmock.h>|GoogleMock
 libbenchmark-dev|<benchmark/benchmark.h>|Google Benchmark
 python3-h5py|:h5py|h5py, which reads checkpoints in Python
+python3-pil|:PIL|Pillow, which runs the example of docs/export.md
 python3-matplotlib|:matplotlib|matplotlib, for plots of runs
 curl|curl|curl, for downloads
 file|file|file, for Debian packages
@@ -176,7 +179,19 @@ for path in sys.path: print(*glob.glob(path + "/nvidia/*/include"), sep="\n")' 2
   return 1
 }
 
+# The decoders of libheif are packages of their own from Debian 13 and Ubuntu 24.04 on. Debian 12 has them in the library.
+add_decoders() {
+  local ID='' VERSION_ID=''
+  # shellcheck disable=SC1091
+  [[ ! -r /etc/os-release ]] || . /etc/os-release
+  [[ $ID-$VERSION_ID == debian-12 ]] || ! command -v dpkg-query >/dev/null ||
+    needs+='
+libheif-plugin-libde265||decoder of HEIC images for libheif
+libheif-plugin-dav1d||decoder of AVIF images for libheif'
+}
+
 needs=$build_needs check=0 list=0
+add_decoders
 for argument in "$@"; do
   case $argument in
     --tests) needs+=$test_needs ;;

@@ -51,7 +51,7 @@ copy() {
     tar -C "$root" --no-recursion -T - -cf - | tar -C "$system/lockstep" -xf -
   cp -p "$folder/pack"/* "$system/lockstep/.deps/"
 }
-no_dev_packages() { within "! dpkg -l | grep -E '^ii  lib(openmpi|hdf5|dnnl|fmt|png|jpeg|webp|protobuf|gtest)[^ ]*-dev'"; }
+no_dev_packages() { within "! dpkg -l | grep -E '^ii  lib(openmpi|hdf5|dnnl|fmt|png|jpeg|webp|tiff|heif|protobuf|gtest)[^ ]*-dev'"; }
 no_library_missing() { within "! ldd build-gpu/train_cifar build-gpu/tests/* 2>/dev/null | grep 'not found'"; }
 trains() { within "build-gpu/train_cifar --version && mpirun -np 2 build-gpu/train_cifar --no-run --threads 1 --steps 10 --eval-every 0"; }
 no_gpu() { within "LOCKSTEP_BUILD=/lockstep/build-gpu tests/gpu.sh .deps /lockstep/results 2>&1 | tee /dev/stderr | grep 'no CUDA device'"; }

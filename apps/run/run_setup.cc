@@ -157,6 +157,14 @@ void RunSetup::plan_steps(const Position& start) {
   agree(comm, [&] {
     plan = plan_run(options, shape, comm.rank(), comm.size(), data.train->size(), start);
   });
+  const ReportOptions& reports = options.reports;
+  const bool often = (reports.epoch_lines && plan.epoch_at(plan.steps) > 1) ||
+                     (reports.eval_every > 0 && reports.eval_every < plan.steps);
+  if (often && !data.validation) {
+    plan.notes.emplace_back(
+        "there is no validation set, so the test set selects the best evaluation, and its best "
+        "accuracy is too high. --validation 0.1 makes one.");
+  }
 }
 
 void RunSetup::choose_device(Device* given) {
@@ -204,6 +212,7 @@ std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step) const {
        .own_shards = plan.own_shards,
        .first_position = plan.start.samples,
        .type = step.model().input_type(),
+       .ahead = step.steps_ahead() + 1,
        .held = step.shards_at_once(),
        .workers =
            options.data.workers > 0 ? options.data.workers : std::max(1, placement.threads / 2),

@@ -193,7 +193,9 @@ std::string augmentation_text(const DataOptions& o) {
 
 void add_data(const RunSummary& f, Lines& lines) {
   const Options& options = f.setup.options;
-  lines.add("data", f.setup.data.train->describe());
+  const DatasetPair& sets = f.setup.data;
+  lines.add("data", fmt::format("{}; classes {}", sets.train->describe(),
+                                one_line(listed(sets.class_names))));
   if (const auto& data = find(datasets(), options.data.dataset); !data.stands_for.empty()) {
     lines.add("", fmt::format("no --data: these samples are generated; scripts/get_data.sh {} "
                               "downloads the real ones",

@@ -19,7 +19,7 @@
 #include "src/base/machine.h"
 #include "src/base/signals.h"
 #include "src/base/table.h"
-#include "src/data/dataset.h"
+#include "src/data/validation.h"
 #include "src/files/file.h"
 #include "src/report/report.h"
 
@@ -57,7 +57,7 @@ void print_model(const Options& options) {
                                table, kAssumedClasses));
     return;
   }
-  const DatasetPair data = set.open(options.data.source(options.schedule.seed));
+  const DatasetPair data = open_data(set, options.data.source(options.schedule.seed));
   require_fit(entry, data.train->sample_shape());
   Console().line(model_table(entry, data.train->sample_shape(), data.train->classes()));
 }
@@ -149,7 +149,7 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunFolder
   RunProgress progress;
   std::vector<Change> changed;
   if (resumption.file.empty()) {
-    saver.begin(has_other_classes(options, resumption.initial, setup.data), setup.plan.notes);
+    saver.begin(resumption, setup.plan.notes);
   } else {
     changed = changes(resumption.metadata.texts, saver.provenance(), options);
     for (const Change& change : changed) setup.plan.notes.push_back(change.note);

@@ -74,6 +74,19 @@ void check_rate(const ScheduleOptions& o, RunPlan& plan) {
   }
 }
 
+/// Notes epochs of so few steps that the network hardly learns.
+void note_few_steps(const ScheduleOptions& o, RunPlan& plan) {
+  constexpr std::int64_t kPerEpoch = 10, kEnough = 1000, kLeastBatch = 8;
+  std::int64_t batch = plan.shards;  // a smaller one that the shards divide
+  while (batch < kLeastBatch || 2 * batch * kPerEpoch <= plan.dataset_size) batch *= 2;
+  const bool few = plan.dataset_size < kPerEpoch * plan.global_batch && plan.steps < kEnough;
+  if (o.steps > 0 || plan.start.step > 0 || !few || batch >= plan.global_batch) return;
+  plan.notes.push_back(fmt::format(
+      "the run has only {} steps, {:.1f} per epoch. Consider a smaller --global-batch, such as {}.",
+      plan.steps, static_cast<double>(plan.dataset_size) / static_cast<double>(plan.global_batch),
+      batch));
+}
+
 }  // namespace
 
 bool shares_subtrees(int ranks, int shards) {
@@ -140,6 +153,7 @@ RunPlan plan_run(const StepOptions& options, const RunShape& shape, int rank, in
                         static_cast<double>(plan.steps - start.step) * static_cast<double>(batch),
                     dataset_size);
   scale_rate(o, plan);
+  note_few_steps(o, plan);
   if (plan.steps > start.step) check_rate(o, plan);
   return plan;
 }

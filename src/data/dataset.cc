@@ -1,6 +1,11 @@
 #include "src/data/dataset.h"
 
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/base/text.h"
 #include "src/data/augment.h"
+#include "src/data/image/names.h"
 #include "src/data/samples.h"
 
 namespace lockstep {
@@ -16,6 +21,17 @@ std::size_t SampleFormat::bytes() const {
   return static_cast<std::size_t>(size.count()) * each;
 }
 
+void DamageLog::found(const DamagedSample& sample) {
+  if (!skip_) throw Error(sample.fact + ". " + cure_);
+  const std::lock_guard lock(mutex_);
+  if (known_.insert(sample.fact).second) fresh_.push_back(sample.fact);
+}
+
+std::vector<std::string> DamageLog::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(fresh_, {});
+}
+
 const std::uint8_t* Dataset::stored(std::int64_t, std::uint8_t*) const {
   expect(false, "a data set without stored samples was asked for one");
   return nullptr;
@@ -24,6 +40,47 @@ const std::uint8_t* Dataset::stored(std::int64_t, std::uint8_t*) const {
 void Dataset::read(std::int64_t index, Random* random, void* out, Type type) const {
   const auto buffer = std::make_unique_for_overwrite<std::uint8_t[]>(format_.bytes());
   make_sample(format_, {stored(index, buffer.get()), random, {}}, nullptr, out, type);
+}
+
+bool Dataset::read_if_whole(std::int64_t index, Random* random, void* out, Type type) const {
+  try {
+    read(index, random, out, type);
+    return true;
+  } catch (const DamagedSample& sample) {
+    if (!damage_) throw;
+    damage_->found(sample);
+    return false;
+  }
+}
+
+std::int64_t Dataset::read_whole(std::int64_t index, Random* random, void* out, Type type) const {
+  constexpr int kMost = 100;
+  for (int tried = 0; tried < kMost; ++tried, index = (index + 1) % size())
+    if (read_if_whole(index, random, out, type)) return index;
+  fail("{} samples in a row are damaged. Replace the files of {}.", kMost, describe());
+}
+
+void require_source(const DatasetEntry& entry, const std::filesystem::path& path) {
+  std::error_code unreadable;  // opening the data reports it
+  const auto type = std::filesystem::status(path, unreadable).type();
+  const std::string name = one_line(path.string());
+  if (path.empty() || entry.files.empty()) return;
+  if (entry.own && type == std::filesystem::file_type::not_found)
+    fail_usage("{} does not exist. Pass --data with the right path.", name);
+  if (entry.one_file && type == std::filesystem::file_type::directory) {
+    fail_usage(
+        "{} is a folder, and data set {} needs a file. Pass --dataset folder, or pack the "
+        "folder with pack_images.",
+        name, entry.name);
+  }
+  if (entry.one_file || type != std::filesystem::file_type::regular) return;
+  const std::string ending = ending_of(path);
+  const std::string_view cure = cure_of(path) == kUnpack ? "Unpack it, and pass the folder."
+                                : ending == ".h5" || ending == ".hdf5"
+                                    ? "Pass --dataset packed if pack_images wrote it."
+                                    : "Pass the folder.";
+  fail_usage("{} is a file, and data set {} needs a folder with {}. {}", name, entry.name,
+             entry.files, cure);
 }
 
 }  // namespace lockstep

@@ -1,9 +1,13 @@
 #include "src/data/validation.h"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
+#include "src/base/text.h"
+#include "src/data/image/names.h"
 
 namespace lockstep {
 namespace {
@@ -63,6 +67,43 @@ void divide(DatasetPair& pair, double share) {
   pair.validation = std::make_unique<Part>(all, std::move(validation), "validation", false);
 }
 
+/// Notes classes of one name, classes without samples, and very unequal classes.
+void note_classes(DatasetPair& pair) {
+  constexpr std::int64_t kUnequal = 3;
+  std::map<std::string, std::string> lower;  // names by their small letters
+  for (const std::string& name : pair.class_names) {
+    const auto [other, is_new] = lower.emplace(lower_case(name), name);
+    if (is_new) continue;
+    pair.notes.push_back(
+        fmt::format("classes {} and {} differ only in the case of letters", other->second, name));
+  }
+  for (const auto& [set, part] : {std::pair(pair.train.get(), "training"),
+                                  {pair.validation.get(), "validation"},
+                                  {pair.test.get(), "test"}}) {
+    if (set == nullptr) continue;
+    std::vector<std::int64_t> counts(set->classes());
+    for (std::int64_t i = 0; i < set->size(); ++i) ++counts[set->label(i)];
+    const auto name = [&](auto count) {
+      const std::int64_t label = count - counts.begin();
+      return label < std::ssize(pair.class_names) ? pair.class_names[label] : std::to_string(label);
+    };
+    std::vector<std::string> empty;
+    auto least = std::max_element(counts.begin(), counts.end()), most = least;
+    for (auto count = counts.begin(); count != counts.end(); ++count) {
+      if (*count == 0) empty.push_back(name(count));
+      if (*count > 0 && *count < *least) least = count;
+    }
+    if (!empty.empty())
+      pair.notes.push_back(fmt::format("the {} set has no samples of {}", part, listed(empty)));
+    if (set == pair.train.get() && *most > kUnequal * *least) {
+      pair.notes.push_back(fmt::format(
+          "the classes are unequal: {} training samples of {}, {} of {}. Accuracy favours large "
+          "classes; see the recall of each in evaluate.",
+          *most, name(most), *least, name(least)));
+    }
+  }
+}
+
 }  // namespace
 
 double number_of(const std::string& name) {
@@ -72,8 +113,10 @@ double number_of(const std::string& name) {
 }
 
 DatasetPair open_data(const DatasetEntry& entry, const DataSource& source) {
+  require_source(entry, source.folder);
   DatasetPair pair = entry.open(source);
   if (source.validation > 0 && !pair.validation) divide(pair, source.validation);
+  note_classes(pair);
   return pair;
 }
 

@@ -103,13 +103,7 @@ void Hdf5BytesWriter::commit() {
     expect(written_[name] == array.bytes(), "an array is not complete");
   if (::fsync(descriptor_) != 0 && errno != EINVAL) fail_to("write", path_, errno);
   const Hdf5BytesReader readable(temporary_);
-  // Unlike a renaming, a link replaces no file that appeared meanwhile.
-  if (::link(temporary_.c_str(), path_.c_str()) != 0) {
-    if (errno == EEXIST) fail("{} exists already. Choose another name.", path_.string());
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_to("write", path_, errno);
-    temporary_.clear();
-  }
-  sync_directory(path_.parent_path());
+  publish_file(temporary_, path_);
 }
 
 Hdf5BytesReader::Hdf5BytesReader(std::filesystem::path path) : file_(std::move(path)) {

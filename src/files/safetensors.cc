@@ -10,6 +10,7 @@
 #include "src/base/text.h"
 #include "src/base/view.h"
 #include "src/files/file.h"
+#include "src/files/file_kind.h"
 
 namespace lockstep {
 namespace {
@@ -84,6 +85,7 @@ std::string bytes_at(const InputFile& file, std::uint64_t begin, std::uint64_t c
 
 SafetensorsReader::SafetensorsReader(std::filesystem::path file) : file_(std::move(file)) {
   const InputFile input(file_);
+  require_kind(file_, kSafetensorsFile);
   const std::uint64_t size = input.size();
   std::uint64_t length = 0;
   if (size < sizeof length) damaged(file_, "it has no header");

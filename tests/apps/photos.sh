@@ -28,7 +28,7 @@ run=(train_images --data "$photos" --model resnet_small --image-size 16 --global
 
 ranks 2 "${run[@]}" --steps 24 --checkpoint-dir "$folder/whole"
 expect "training on two ranks" test "$code" = 0
-expect "the summary names size and other files" grep -q 'resized to 16x16; 1 other file left out' "$folder/out"
+expect "the summary names size, other files and classes" grep -q 'resized to 16x16; 1 other file left out; classes blue, red' "$folder/out"
 ranks 1 "${run[@]}" --steps 12 --checkpoint-dir "$folder/parts"
 ranks 2 "${run[@]}" --steps 24 --workers 2 --checkpoint-dir "$folder/parts"
 expect "a resume on other ranks" test "$code" = 0
@@ -36,8 +36,21 @@ expect_same_state "a resume on other ranks" "$(step_file "$folder/whole" 24)" "$
 ranks 1 train_images --data "$photos" --model resnet_small --image-size 16 --global-batch 8 --steps 5 --lr 0.01 --threads 1
 expect "evaluations after the epoch and at the end" test "$(grep -oE 'step [0-9]+/5 evaluation' "$folder/out" | tr -dc '0-9\n')" = $'35\n55'
 
+# A run inside the folder of the classes makes runs/ there, which is no class, also in the second run.
+for _ in 1 2; do
+  run env -C "$photos/train" "$build/train_images" --data . --validation 0.3 --model resnet_small --image-size 16 --steps 1 --threads 1
+  expect "a run beside the classes" bash -c "[[ $code == 0 ]] && grep -q 'classes blue, red' '$folder/out'"
+done
+rm -r "$photos/train/runs"
 run "$build/pack_images" "$photos" "$folder/photos.h5"
 expect "packing" test "$code" = 0
+for program in "pack_images $folder/nowhere $folder/no.h5" "evaluate $folder/whole --data $folder/nowhere" "${run[*]} --data $folder/nowhere"; do
+  # shellcheck disable=SC2086
+  ranks 1 $program
+  expect_error "${program%% *}: a folder that is not there" 2 "${program%% *}: $folder/nowhere.does.not.exist --data"
+done
+ranks 2 "${run[@]}" --data "$folder/photos.h5"
+expect_error "a packed file for a folder" 2 "$folder/photos.h5 --dataset.packed"
 ranks 2 "${run[@]}" --steps 24 --dataset packed --data "$folder/photos.h5" --checkpoint-dir "$folder/packed"
 expect "training on packed images" test "$code" = 0
 expect_same_state "packed images" "$(step_file "$folder/whole" 24)" "$(step_file "$folder/packed" 24)"

@@ -28,11 +28,35 @@ TEST_P(EveryDataset, NamesTheNeedsOfARun) {
   }
   if (!entry.files.empty()) {
     const std::string refusal = error_of([&] { entry.open({"", 1}); });
-    for (const std::string& part :
-         {fmt::format("data set {} needs", entry.name), std::string("--data "),
-          std::string(entry.own ? "" : "scripts/get_data.sh ")}) {
+    for (const std::string& part : {std::string("needs"), std::string("--data "),
+                                    std::string(entry.own ? "" : "scripts/get_data.sh ")}) {
       EXPECT_NE(refusal.find(part), std::string::npos) << part << " in: " << refusal;
     }
+  }
+}
+
+TEST_P(EveryDataset, RefusesAFolderForAFileAndTheReverse) {
+  const DatasetEntry& entry = *GetParam();
+  const TemporaryDirectory folder;
+  const auto refusal = [&](const std::filesystem::path& path) {
+    return error_of([&] { open_data(entry, {path, 1, {.size = entry.resizes ? 8 : 0}}); });
+  };
+  if (entry.files.empty()) GTEST_SKIP() << "it is generated";
+  const std::string nowhere = (folder / "nowhere").string();
+  EXPECT_TRUE(mentions(refusal(nowhere), {nowhere}));
+  if (entry.own) {
+    EXPECT_TRUE(mentions(refusal(nowhere), {nowhere + " does not exist", "--data"}));
+  }
+  if (entry.one_file) {
+    EXPECT_TRUE(mentions(refusal(folder.path()), {"is a folder", "--dataset folder"}));
+    return;
+  }
+  for (const auto& [name, cure] : {std::pair("data.tar.gz", "Unpack it"),
+                                   {"photos.ZIP", "Unpack it"},
+                                   {"photos.h5", "--dataset packed"},
+                                   {"labels.csv", "Pass the folder"}}) {
+    put(folder / name, "x");
+    EXPECT_TRUE(mentions(refusal(folder / name), {(folder / name).string() + " is a file", cure}));
   }
 }
 

@@ -132,7 +132,8 @@ const std::vector<Library> kLibraries = {
      "^(src/device/cuda/|collectives/reducers/cuda/|tests/(cuda|gpu)/)",
      "CUDA's libraries are behind src/device/device.h and collectives/reducer.h"},
     {std::regex("^zlib"), "^(src/data|tests)/", "zlib is for compressed files of data"},
-    {std::regex("^(png|jpeglib)\\.h$"), "^(src/data|bench|tests)/", "images are read in src/data"},
+    {std::regex("^(png|jpeglib|tiffio|libheif/.*|webp/.*)\\.h$"), "^(src/data|bench|tests)/",
+     "images are read in src/data"},
     {std::regex("^hdf5"), "^(src/files/hdf5_|tests/)", "HDF5 is behind src/files/hdf5.h"},
     {std::regex("^toml"), "^net/description/", "toml++ is behind net/description/network_file.h"},
 };

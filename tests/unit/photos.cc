@@ -3,11 +3,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <jpeglib.h>
 #include <png.h>
 
+#include <chrono>
+#include <map>
+#include <regex>
 #include <set>
 
 #include "src/base/machine.h"
+#include "src/base/table.h"
 #include "src/data/image/image.h"
 #include "src/data/image/packed.h"
 #include "src/data/loader.h"
@@ -41,6 +46,34 @@ void write_picture(const fs::path& file, int width, int height, int blue) {
   png.height = static_cast<png_uint_32>(height);
   png.format = PNG_FORMAT_RGB;
   ASSERT_TRUE(png_image_write_to_file(&png, file.c_str(), 0, rgb.data(), 0, nullptr));
+}
+
+/// A JPEG file of noise.
+void write_jpeg(const fs::path& file, int width, int height) {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* bytes = nullptr;
+  unsigned long count = 0;
+  jpeg_mem_dest(&info, &bytes, &count);
+  info.image_width = static_cast<JDIMENSION>(width);
+  info.image_height = static_cast<JDIMENSION>(height);
+  info.input_components = 3;
+  info.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_start_compress(&info, TRUE);
+  Random noise(7, Purpose::generate, 0, 0);
+  std::vector<std::uint8_t> row(std::size_t{3} * width);
+  for (int y = 0; y < height; ++y) {
+    for (std::uint8_t& value : row) value = static_cast<std::uint8_t>(noise.below(256));
+    JSAMPROW at = row.data();
+    jpeg_write_scanlines(&info, &at, 1);
+  }
+  jpeg_finish_compress(&info);
+  put(file, {reinterpret_cast<const char*>(bytes), count});
+  jpeg_destroy_compress(&info);
+  std::free(bytes);
 }
 
 std::vector<float> read(const Dataset& set, std::int64_t index, Random* random = nullptr) {
@@ -91,6 +124,20 @@ TEST_F(Photos, HaveTheSizeThatIsAskedFor) {
   EXPECT_NEAR(value(8, 8, 1), 127, 8);
   EXPECT_NEAR(value(3, 3, 2), 25, 1e-3) << "the blue of the first test image";
   EXPECT_GT(value(8, 15, 0), value(8, 0, 0) + 100);
+}
+
+// As another program sees it that decodes the whole file. Training decodes this file at an eighth.
+TEST_F(Photos, OfEvaluationAreDecodedInFull) {
+  const fs::path file = at("val/cat/c.jpg");
+  write_jpeg(file, 200, 160);
+  const DatasetPair pair = open_folder(source());
+  const Image whole = read_image(file);
+  std::vector<std::uint8_t> seen(std::size_t{3} * 16 * 16);
+  resize(whole, {10, 30, 140, 140}, 16, 16, seen.data());
+  const Standard& standard = pair.validation->format().standard;
+  const std::vector<float> values = read(*pair.validation, 2);
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    ASSERT_NEAR(values[i] * standard.deviation[i % 3] + standard.mean[i % 3], seen[i], 1e-3) << i;
 }
 
 TEST_F(Photos, OfTrainingFollowFromTheRandomNumbers) {
@@ -163,7 +210,8 @@ TEST_F(Photos, OfOneFolderAreDividedByTheirNames) {
   const auto name = [&] { return "emu/" + std::to_string(number) + ".png"; };
   while (number_of(name()) < 0.5) ++number;
   write_picture(at("train/" + name()), 8, 8, 1);
-  EXPECT_THAT(open_folder(one).notes.at(0), HasSubstr("emu"));
+  EXPECT_THAT(open_data(find(datasets(), "folder"), one).notes,
+              testing::Contains(HasSubstr("validation set has no samples of emu")));
   fs::remove(at("train/" + name()));
   while (number_of(name()) >= 0.5) ++number;
   write_picture(at("train/" + name()), 8, 8, 1);
@@ -192,8 +240,177 @@ TEST_F(Photos, LeaveOtherFilesOut) {
   put(at("train/cat/labels.csv"), "x");
   const DatasetPair pair = open_folder(source());
   EXPECT_EQ(pair.train->size(), 4);
-  EXPECT_THAT(pair.train->describe(), HasSubstr("2 other files left out"));
+  EXPECT_THAT(pair.train->describe(), HasSubstr("1 other file left out"));
   EXPECT_THAT(pair.train->describe(), HasSubstr("resized to 16x16"));
+  EXPECT_THAT(pair.notes, testing::ElementsAre()) << "it contains no images";
+}
+
+TEST_F(Photos, NameTheKindsThatAreNotRead) {
+  for (const char* name : {"train/cat/a.psd", "train/dog/b.PSD", "val/cat/c.NEF", "train/cat/d.jxl",
+                           "train/cat/e.svg", "train/cat/f.pdf", "train/cat/g.MOV",
+                           "train/cat/h.tar.gz", "train/cat/i.txt", "train/cat/noending"})
+    put(at(name), "x");
+  const DatasetPair pair = open_folder(source());
+  EXPECT_EQ(pair.train->size(), 4);
+  for (const char* kind :
+       {"2 .psd files left out. Convert", "1 .nef file left out. Convert", "1 .jxl file",
+        "1 .svg file", "1 .pdf file", "1 .mov file left out. Save", "1 .gz file left out. Unpack"})
+    EXPECT_THAT(pair.notes, testing::Contains(HasSubstr(kind)));
+  EXPECT_EQ(pair.notes.size(), 7u) << "a text is no image";
+  fs::remove(at("train/cat/a.png"));
+  fs::remove(at("train/cat/b.PNG"));
+  EXPECT_THAT(refusal(source()), testing::AllOf(HasSubstr("train/cat contains no images"),
+                                                HasSubstr("2 .psd files left out")));
+}
+
+TEST_F(Photos, AreReadByTheirContent) {
+  fs::copy(at("train/cat/a.png"), at("train/cat/c.heic"));
+  fs::copy(at("train/cat/a.png"), at("train/cat/d.TIF"));
+  const DatasetPair pair = open_folder(source());
+  ASSERT_EQ(pair.train->size(), 6);
+  EXPECT_EQ(read(*pair.train, 2), read(*pair.train, 0));
+  put(at("train/cat/c.heic"), "0000ftypmp42");
+  EXPECT_THAT(refusal(source()), HasSubstr("c.heic (it is a video)"));
+}
+
+TEST_F(Photos, KnowTheUsualNamesOfParts) {
+  for (const char* name : {"cat", "dog"}) write_picture(at("test") / name / "c.png", 30, 30, 1);
+  const std::string identity = open_folder(source()).identity;
+  std::array<std::string, 3> now{"train", "val", "test"};
+  for (const std::array<std::string, 3>& names :
+       std::vector<std::array<std::string, 3>>{{"Training", "valid", "TESTING"},
+                                               {"TRAIN", "Validation", "testing"},
+                                               {"training", "EVAL", "Test"},
+                                               {"Train", "dev", "test"}}) {
+    for (std::size_t i = 0; i < 3; ++i) fs::rename(at(now[i]), at(names[i]));
+    now = names;
+    const DatasetPair pair = open_folder(source());
+    EXPECT_EQ(pair.identity, identity) << names[1];
+    EXPECT_EQ(pair.validation->size(), 4) << names[1];
+    EXPECT_EQ(pair.test->size(), 2) << names[2];
+    EXPECT_THAT(pair.notes, testing::ElementsAre());
+    EXPECT_EQ(open_test_folder(source(), {pair.class_names, to_text({}, 3)}).test->size(), 2);
+  }
+  for (const char* other : {"training", "Val", "TEST"}) {
+    fs::create_directories(at(other));
+    EXPECT_THAT(refusal(source()), HasSubstr(at(other).string() + " "));
+    EXPECT_THAT(refusal(source()), HasSubstr("are both the"));
+    fs::remove(at(other));
+  }
+}
+
+TEST_F(Photos, NeverTakeAPartForAClass) {
+  for (const char* part : {"val", "eval", "Training", "testing", "dev"}) {
+    write_picture(at("train") / part / "c.png", 30, 30, 1);
+    const DatasetPair pair = open_folder(source());
+    EXPECT_EQ(pair.class_names.size(), 2u) << part;
+    EXPECT_THAT(pair.notes,
+                testing::Contains(HasSubstr("not used: " + at("train/").string() + part)));
+    fs::remove_all(at("train") / part);
+  }
+  write_picture(at("extra/c.png"), 30, 30, 1);
+  EXPECT_THAT(open_folder(source()).notes, testing::Contains(HasSubstr(at("extra").string())));
+  // Without train/ the classes lie beside the other parts.
+  for (const char* name : {"cat", "dog"}) fs::rename(at("train") / name, at(name));
+  fs::remove(at("train"));
+  fs::remove_all(at("extra"));
+  const DatasetPair pair = open_folder(source());
+  EXPECT_EQ(pair.class_names, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(pair.validation->size(), 4);
+  DataSource divided = source();
+  divided.validation = 0.5;
+  fs::rename(at("val"), at("Testing"));
+  fs::remove_all(at("cat"));
+  EXPECT_THAT(refusal(divided), HasSubstr("1 class folder: dog, and at least 2"));
+}
+
+TEST_F(Photos, LeaveOutWhatSystemsMake) {
+  const std::string before = open_folder(source()).identity;
+  for (const char* name : {"@eaDir", "__MACOSX", "$RECYCLE.BIN", "System Volume Information",
+                           ".ipynb_checkpoints", "lost+found", "#recycle", ".Trash-1000",
+                           "__pycache__", "node_modules", ".Spotlight-V100", "@Recycle", "wandb"}) {
+    for (const char* place : {"", "train", "train/cat", "val", "val/dog"})
+      write_picture(at(place) / name / "a.png/SYNOPHOTO_THUMB_M.png", 20, 20, 1);
+  }
+  for (const char* name : {"._a.png", "Thumbs.db", "desktop.ini", ".DS_Store"})
+    for (const char* place : {"train", "train/cat"}) put(at(place) / name, "x");
+  const DatasetPair pair = open_folder(source());
+  EXPECT_EQ(pair.identity, before);
+  EXPECT_THAT(pair.notes, testing::ElementsAre());
+  EXPECT_THAT(pair.train->describe(), testing::Not(HasSubstr("other")));
+}
+
+TEST_F(Photos, LeaveOutTheRunsButNoClassOfThatName) {
+  DataSource one = source();
+  one.folder = at("train");
+  one.validation = 0.5;
+  for (int i = 0; i < 9; ++i)
+    for (const char* name : {"cat", "dog"})
+      write_picture(at("train") / name / (std::to_string(i) + ".png"), 8, 8, i);
+  const std::string before = open_folder(one).identity;
+  fs::create_directories(at("train/runs/first/checkpoints"));
+  EXPECT_EQ(open_folder(one).identity, before) << "a run that begins";
+  put(at("train/runs/first/config.toml"), "x");
+  write_picture(at("train/runs/plot.png"), 20, 20, 1);
+  EXPECT_EQ(open_folder(one).identity, before) << "a run, and a picture of it";
+  fs::remove_all(at("train/runs/first"));
+  for (int i = 0; i < 9; ++i) write_picture(at(fmt::format("train/runs/{}.png", i)), 8, 8, i);
+  EXPECT_EQ(open_folder(one).class_names, (std::vector<std::string>{"cat", "dog", "runs"}));
+}
+
+TEST_F(Photos, MayLackClassesExceptInTraining) {
+  const DatasetEntry& entry = find(datasets(), "folder");
+  for (const int size : {16, 0}) {  // 0: in memory
+    for (const char* part : {"train", "test", "val"}) {
+      fs::remove_all(at(part));
+      for (const char* name : {"cat", "dog"}) write_picture(at(part) / name / "c.png", 30, 30, 1);
+    }
+    fs::remove_all(at("val"));
+    fs::remove_all(at("test/cat"));
+    for (int i = 0; i < 2; ++i) {  // there is no folder, or it is empty
+      const DatasetPair pair = open_data(entry, source(size));
+      ASSERT_EQ(pair.test->size(), 1);
+      EXPECT_EQ(pair.test->label(0), 1) << "dog";
+      EXPECT_EQ(pair.test->classes(), 2);
+      EXPECT_THAT(pair.notes, testing::ElementsAre("the test set has no samples of cat"));
+      fs::create_directories(at("test/cat"));
+    }
+    fs::create_directories(at("test/bird"));
+    EXPECT_THAT(refusal(source(size)), HasSubstr("does not know: bird"));
+    fs::remove_all(at("test/bird"));
+    if (size > 0) {
+      std::vector<std::string> notes;
+      pack_images(source(), at("photos.h5"), notes);
+      DataSource packed = source();
+      packed.folder = at("photos.h5");
+      const DatasetPair same = open_data(find(datasets(), "packed"), packed);
+      EXPECT_EQ(same.test->label(0), 1);
+      EXPECT_THAT(same.notes, testing::ElementsAre("the test set has no samples of cat"));
+    }
+    fs::remove_all(at("train/cat"));
+    fs::create_directories(at("train/cat"));
+    EXPECT_THAT(refusal(source(size)), HasSubstr("train/cat contains no images"));
+    fs::remove_all(at("test/dog"));
+    write_picture(at("train/cat/c.png"), 30, 30, 1);
+    EXPECT_THAT(refusal(source(size)), HasSubstr("test contains no images"));
+  }
+}
+
+TEST_F(Photos, NoteUnequalClassesAndNamesThatDifferOnlyInCase) {
+  const DatasetEntry& entry = find(datasets(), "folder");
+  EXPECT_THAT(open_data(entry, source()).notes, testing::ElementsAre());
+  for (int i = 0; i < 4; ++i)
+    write_picture(at("train") / "dog" / (std::to_string(i) + ".png"), 8, 8, i);
+  EXPECT_THAT(open_data(entry, source()).notes, testing::ElementsAre()) << "six of 2";
+  write_picture(at("train/dog/7.png"), 8, 8, 7);
+  EXPECT_THAT(open_data(entry, source()).notes,
+              testing::ElementsAre(testing::AllOf(HasSubstr("unequal"), HasSubstr("7 training"),
+                                                  HasSubstr("of dog, 2 of cat"))));
+  for (const char* part : {"train", "val"})
+    for (const char* file : {"a.png", "b.png", "c.png"})
+      write_picture(at(part) / "Dog" / file, 8, 8, 7);
+  EXPECT_THAT(open_data(entry, source()).notes,
+              testing::Contains("classes Dog and dog differ only in the case of letters"));
 }
 
 TEST_F(Photos, RefuseWhatCannotBeTrainedOn) {
@@ -203,9 +420,8 @@ TEST_F(Photos, RefuseWhatCannotBeTrainedOn) {
       << "changed during the run";
   write_picture(at("train/cat/a.png"), 45, 55, 5);
   fs::remove_all(at("val/dog"));
-  EXPECT_THAT(refusal(source()), HasSubstr("1 class folders"));
-  fs::create_directories(at("val/dog"));
-  EXPECT_THAT(refusal(source()), HasSubstr(at("val/dog").string()));
+  fs::remove_all(at("val/cat"));
+  EXPECT_THAT(refusal(source()), HasSubstr("val contains no images"));
   fs::remove_all(at("val"));
   EXPECT_THAT(refusal(source()), HasSubstr("neither val/ nor test/"));
 }
@@ -244,6 +460,155 @@ TEST_F(Photos, NameAllDamagedFilesOrLeaveThemOut) {
   EXPECT_THAT(refusal(asked), HasSubstr("bad.png"));
 }
 
+/// A file in which one byte is changed so that only decoding it shows the damage.
+std::string damaged_behind_its_header(const std::string& whole, const fs::path& place) {
+  for (std::size_t i = whole.size() - 1; i-- > 12;) {
+    std::string file = whole;
+    file[i] ^= 0x55;
+    put(place, file);
+    try {
+      check_image(place, /*whole=*/false);
+    } catch (const DamagedImage&) {
+      continue;
+    }
+    try {
+      check_image(place, /*whole=*/true);
+    } catch (const DamagedImage&) {
+      return file;
+    }
+  }
+  ADD_FAILURE() << place << ": no byte shows it";
+  return "";
+}
+
+/// Whole files of each format by their endings.
+std::map<std::string, std::string> files_of_all_formats(const fs::path& folder) {
+  const auto bytes_of = [](std::string_view hexadecimal) {
+    std::string bytes;
+    for (std::size_t i = 0; i < hexadecimal.size(); i += 2)
+      bytes.push_back(
+          static_cast<char>(std::stoi(std::string(hexadecimal.substr(i, 2)), nullptr, 16)));
+    return bytes;
+  };
+  write_picture(folder / "a.png", 33, 21, 90);
+  write_jpeg(folder / "a.jpg", 40, 30);
+  std::map<std::string, std::string> files{
+      {"png", contents(folder / "a.png")},
+      {"jpg", contents(folder / "a.jpg")},
+      {"bmp", bytes_of("424d4e00000000000000360000002800000003000000020000000100180000000000180000"
+                       "00c40e0000c40e000000000000000000001e140a3264c8ffffff0000000000ff00ff00ff00"
+                       "00000000")},
+      {"gif", bytes_of("47494638376103000200820000ffffff00ff00c864320a141eff00000000ff000000000000"
+                       "2c0000000003000200000809000904283040008080003b")},
+      {"webp", bytes_of("524946464200000057454250565038"
+                        "4c360000002f024000002f40906db341dcebfe32d32093b6c95fff76666d64d236ad87fdf3"
+                        "afb2f31f68e491acfb06040294b1e2816d22fa1fe305")}};
+  for (const char* name : {"a.png", "a.jpg"}) fs::remove(folder / name);
+  return files;
+}
+
+/// The labels of the first `count` samples of an epoch.
+std::set<std::int32_t> labels_of_epoch(const Dataset& set, std::int64_t count) {
+  HostLoader loader(set, {.seed = 1, .global_batch = count, .workers = 2});
+  const Batch batch = loader.next();
+  return {batch.labels.as<std::int32_t>(), batch.labels.as<std::int32_t>() + count};
+}
+
+TEST_F(Photos, DamagedAfterTheStartAreSkippedOrNameTheCure) {
+  for (const auto& [ending, whole] : files_of_all_formats(at("train/cat"))) {
+    const fs::path file = at("train/emu/z." + ending), tested = at("val/emu/z." + ending);
+    for (const fs::path& each : {file, tested}) {
+      fs::create_directories(each.parent_path());
+      put(each, damaged_behind_its_header(whole, each));
+    }
+    const fs::path pack = at(ending + ".h5");
+    std::vector<std::string> notes;
+    pack_images(source(), pack, notes);
+    for (const bool packed : {false, true}) {
+      SCOPED_TRACE(ending + (packed ? " packed" : ""));
+      DataSource asked = source();
+      if (packed) asked.folder = pack;
+      const auto open = [&] { return packed ? open_packed(asked) : open_folder(asked); };
+      const std::string name = "emu/z." + ending;
+      const DatasetPair refused = open();
+      for (const Dataset* set : {refused.train.get(), refused.validation.get()}) {
+        EXPECT_TRUE(mentions(error_of([&] { labels_of_epoch(*set, 5); }),
+                             {name, "--skip-damaged", "--check-images decode"}));
+      }
+      asked.images.skip_damaged = true;
+      const DatasetPair pair = open();
+      EXPECT_EQ(pair.identity, refused.identity) << "a run without the option can be resumed";
+      EXPECT_EQ(labels_of_epoch(*pair.train, 5), (std::set<std::int32_t>{0, 1}));
+      std::vector<float> values(pair.train->sample_shape().count());
+      EXPECT_FALSE(pair.validation->read_if_whole(4, nullptr, values.data(), Type::f32));
+      EXPECT_TRUE(pair.validation->read_if_whole(0, nullptr, values.data(), Type::f32));
+      const std::vector<std::string> named = pair.train->damage()->take();
+      ASSERT_EQ(named.size(), 2u) << "one of each set, once";
+      EXPECT_TRUE(mentions(named[0] + named[1], {name, packed ? "h5" : tested.string()}));
+    }
+    fs::remove_all(at("train/emu"));
+    fs::remove_all(at("val/emu"));
+  }
+}
+
+/// While it lives, this process can open no file.
+class NoMoreFiles {
+ public:
+  NoMoreFiles() {
+    ::getrlimit(RLIMIT_NOFILE, &former_);
+    const rlimit none{0, former_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoMoreFiles() { ::setrlimit(RLIMIT_NOFILE, &former_); }
+
+ private:
+  rlimit former_{};
+};
+
+// They are not damaged: without them the weights would depend on the time.
+TEST_F(Photos, ThatChangeOrCannotBeReadNowAreNeverSkipped) {
+  DataSource asked = source();
+  asked.images.skip_damaged = true;
+  const fs::path file = at("train/cat/a.png");
+  const std::string before = contents(file);
+  const DatasetPair pair = open_folder(asked);
+  const auto refusal = [&] { return error_of([&] { labels_of_epoch(*pair.train, 4); }); };
+  std::string other = before;
+  other[before.size() / 2] ^= 1;
+  for (const std::string& now : {before.substr(0, 100), before + "x", std::string(), other}) {
+    put(file, now);
+    EXPECT_TRUE(mentions(refusal(), {"train/cat/a.png", "changed during the run"}));
+  }
+  fs::remove(file);
+  EXPECT_TRUE(mentions(refusal(), {"train/cat/a.png", "restore it"}));
+  fs::create_directory(file);
+  EXPECT_TRUE(mentions(refusal(), {"train/cat/a.png", "regular file"}));
+  fs::remove(file);
+  put(file, before);
+  EXPECT_EQ(labels_of_epoch(*pair.train, 4), (std::set<std::int32_t>{0, 1})) << "restored";
+  {
+    const NoMoreFiles limit;
+    EXPECT_TRUE(mentions(refusal(), {"train/", "ulimit"}));
+  }
+  int calls = 0;
+  asked.host.gather = [&](const HostRanks::Work& mine) {
+    if (++calls == 1) return std::vector{mine()};
+    const NoMoreFiles limit;
+    return std::vector{mine()};
+  };
+  EXPECT_TRUE(mentions(this->refusal(asked), {".png", "ulimit"})) << "at start";
+  asked.folder = at("photos.h5");
+  std::vector<std::string> notes;
+  pack_images(source(), asked.folder, notes);
+  fs::last_write_time(asked.folder, fs::last_write_time(asked.folder) - std::chrono::hours(1));
+  const DatasetPair packed = open_packed(asked);
+  std::string whole = contents(asked.folder);
+  for (std::size_t i = whole.size() / 3; i < whole.size(); ++i) whole[i] ^= 1;
+  std::fstream(asked.folder) << whole;
+  EXPECT_TRUE(mentions(error_of([&] { labels_of_epoch(*packed.train, 4); }),
+                       {"photos.h5", "changed during the run"}));
+}
+
 TEST_F(Photos, AnErrorAtTheIndexReachesTheOtherRanks) {
   DataSource asked = source();
   int calls = 0;
@@ -265,7 +630,11 @@ TEST_F(Photos, PackedAreTheSame) {
   DataSource asked = source();
   asked.folder = file;
   const DatasetPair packed = open_packed(asked), pair = open_folder(source());
-  EXPECT_EQ(packed.identity, pair.identity);
+  const auto without_contents = [](const std::string& identity) {
+    return std::regex_replace(identity, std::regex("[a-z]+ (packed )?photos = [^\n]*\n"), "");
+  };
+  EXPECT_EQ(without_contents(packed.identity), without_contents(pair.identity));
+  EXPECT_THAT(packed.identity, HasSubstr("training packed photos = crc32c"));
   EXPECT_EQ(packed.class_names, pair.class_names);
   for (std::int64_t i = 0; i < 4; ++i) {
     Random random(1, Purpose::augment, 0, 1), same = random;
@@ -328,8 +697,22 @@ TEST_F(Photos, AreEditedByTheNumbersOfTheSample) {
       << "evaluation sees no changes";
 }
 
-TEST_F(Photos, HaveAnIdentityOfNamesAndSizes) {
+TEST_F(Photos, HaveAnIdentityOfNamesSizesAndContents) {
   const std::string before = open_folder(source()).identity;
+  const fs::path changed = at("train/cat/a.png");
+  for (const std::size_t place : {std::size_t{40}, contents(changed).size() - 60}) {
+    const std::string whole = contents(changed);
+    std::string other = whole;
+    other[place] ^= 1;
+    put(changed, other);
+    const std::string now = open_folder(source()).identity;
+    EXPECT_NE(now, before) << "the same size";
+    EXPECT_EQ(now.substr(0, now.find('\n')), before.substr(0, before.find('\n')))
+        << "what early checkpoints have is as it was";
+    put(changed, whole);
+  }
+  fs::last_write_time(changed, fs::last_write_time(changed) + std::chrono::hours(1));
+  EXPECT_EQ(open_folder(source()).identity, before) << "a copy is the same";
   EXPECT_EQ(open_folder(source(8)).identity, before);
   write_picture(at("train/dog/c.png"), 30, 30, 3);
   EXPECT_NE(open_folder(source()).identity, before);

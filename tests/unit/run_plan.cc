@@ -219,6 +219,27 @@ TEST(RunPlan, NotesAWarmUpThatDoesNotEnd) {
   EXPECT_TRUE(plan(options, {10, 1280, 0, 1}).notes.empty()) << "nothing is left to train";
 }
 
+TEST(RunPlan, NotesEpochsOfFewSteps) {
+  const auto notes_of = [](std::int64_t images, std::int64_t batch, double epochs, int shards = 2,
+                           const Position& start = {}) {
+    Options options;
+    options.schedule.epochs = epochs;
+    options.schedule.global_batch = batch;
+    options.schedule.shards = shards;
+    const RunPlan plan = plan_run(options, shape_of(options, 1), 0, 1, images, start);
+    return fmt::format("{}", fmt::join(plan.notes, "; "));
+  };
+  EXPECT_TRUE(
+      mentions(notes_of(160, 128, 30), {"38 steps", "1.2 per epoch", "--global-batch", "16."}));
+  EXPECT_TRUE(mentions(notes_of(1000, 256, 30), {"117 steps", "64."}));
+  EXPECT_TRUE(mentions(notes_of(160, 120, 30, 12), {"12."})) << "shards of one size";
+  EXPECT_EQ(notes_of(160, 16, 30), "") << "ten steps per epoch";
+  EXPECT_EQ(notes_of(160, 128, 1000), "") << "1250 steps";
+  EXPECT_EQ(notes_of(40, 8, 30), "") << "a batch that is small already";
+  EXPECT_EQ(notes_of(50000, 128, 0.01), "") << "a part of an epoch";
+  EXPECT_EQ(notes_of(160, 128, 30, 2, {1, 128, 0, 1}), "") << "a run that resumes keeps its batch";
+}
+
 TEST(RunPlan, NotesALearningRateThatRises) {
   Options options;
   options.schedule.steps = 10;
@@ -369,12 +390,21 @@ TEST(Resumption, RefusesOtherDataByTheNameOfTheFile) {
     require_same_data({}, ten_steps(),
                       data_of("one.bin = crc32c 00000001\ntwo.bin = crc32c 00000003\n"), notes);
   });
-  EXPECT_TRUE(mentions(text, {"step-0000000010.h5", "two.bin = crc32c 00000003", "00000002"}));
+  EXPECT_TRUE(mentions(text, {"step-0000000010.h5", "content of two.bin"}));
   EXPECT_TRUE(notes.empty());
   EXPECT_EQ(first_other_file(kData, "one.bin = crc32c 00000001\n"), "two.bin is missing");
   EXPECT_EQ(first_other_file(kData, "one.bin = crc32c 00000001\n", /*only_now=*/true), "");
   EXPECT_EQ(first_other_file(kData, std::string(kData) + "three.bin = crc32c 1\n"),
             "three.bin is new");
+  // Early checkpoints, and those of packed images, have no such line.
+  const std::string folder = std::string(kData) + "training photos = crc32c 00000005\n",
+                    other = std::string(kData) + "training photos = crc32c 00000006\n",
+                    packed = std::string(kData) + "training packed photos = crc32c 7\n";
+  for (const std::string& one : {std::string(kData), folder, packed})
+    for (const std::string& now : {std::string(kData), folder, packed})
+      EXPECT_EQ(first_other_file(one, now), "");
+  EXPECT_EQ(first_other_file(folder, other),
+            "the content of training photos differs");
 }
 
 TEST(Resumption, RefusesOtherClassesByTheirNames) {

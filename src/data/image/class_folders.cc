@@ -9,6 +9,7 @@
 #include <set>
 
 #include "src/base/check.h"
+#include "src/base/plural.h"
 #include "src/base/text.h"
 
 namespace lockstep {
@@ -16,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The entries of a folder, sorted by name, without hidden ones.
+/// The entries of a folder, sorted by name, without those of systems and tools.
 struct Listing {
   std::vector<FoundFile> files;
   std::vector<std::string> folders;
@@ -35,7 +36,7 @@ Listing entries_of(const fs::path& folder) {
   while (directory.open != nullptr) {
     const dirent* entry = ::readdir(directory.open);
     if (entry == nullptr) break;
-    if (entry->d_name[0] == '.') continue;
+    if (is_of_system(entry->d_name)) continue;
     struct stat status {};  // of what a link leads to
     if (::fstatat(::dirfd(directory.open), entry->d_name, &status, 0) != 0) status = {};
     errno = 0;
@@ -69,22 +70,44 @@ void add_files(const fs::path& folder, const std::string& prefix, std::set<fs::p
     add_files(folder / inner, prefix + inner + "/", entered, files);
 }
 
+/// Whether the folder is that of runs, which --run makes, and no class of this name.
+bool holds_runs(const fs::path& folder) {
+  if (folder.filename() != "runs") return false;
+  const std::vector<FoundFile> files = files_of_class(folder);
+  const auto is_image = [](const FoundFile& file) { return has_image_name(file.name); };
+  const auto is_config = [](const FoundFile& file) { return file.name.ends_with("/config.toml"); };
+  return std::none_of(files.begin(), files.end(), is_image) ||
+         std::any_of(files.begin(), files.end(), is_config);
+}
+
 }  // namespace
 
-std::vector<std::string> class_names(const fs::path& folder, std::size_t least) {
-  const std::vector<std::string> names = entries_of(folder).folders;
-  require(
-      names.size() >= least,
-      "{} contains {} class folders, and at least {} are needed. Put the images of each class into "
-      "a folder of its name.",
-      folder.string(), names.size(), least);
-  for (const std::string& name : names) {
-    require(printable(name) == name && name.find('\n') == std::string::npos,
+const std::vector<std::string>& Folders::at_least(std::size_t least) const {
+  require(classes.size() >= least,
+          "{} contains {}{}{}, and at least {} are needed. Put the images of each class into a "
+          "folder of its name, or pass the folder that contains such folders.",
+          path.string(), counted(classes.size(), "class folder"), classes.empty() ? "" : ": ",
+          listed(classes), least);
+  return classes;
+}
+
+Folders folders_in(const fs::path& folder) {
+  Folders found{folder};
+  for (const std::string& name : entries_of(folder).folders) {
+    require(one_line(name) == name,
             "{} contains a class whose name has a line end or another control character. Rename "
             "\"{}\".",
             folder.string(), name);
+    if (const auto part = part_named(name)) {
+      fs::path& path = found.parts[*part];
+      require(path.empty(), "{} and {} are both the {} set. Move one of them elsewhere.",
+              path.string(), (folder / name).string(), kPartNames[*part]);
+      path = folder / name;
+    } else if (!holds_runs(folder / name)) {
+      found.classes.push_back(name);
+    }
   }
-  return names;
+  return found;
 }
 
 std::vector<FoundFile> files_of_class(const fs::path& folder) {
@@ -99,20 +122,12 @@ std::vector<FoundFile> files_of_class(const fs::path& folder) {
   return files;
 }
 
-void require_same_classes(const fs::path& a, const std::vector<std::string>& names,
-                          const fs::path& b, const std::vector<std::string>& others) {
-  require(
-      names == others,
-      "{} contains the classes {}, and {} contains {}. Rename or move folders until they agree.",
-      a.string(), fmt::join(names, ", "), b.string(), fmt::join(others, ", "));
-}
-
 void require_known_classes(const fs::path& folder, const std::vector<std::string>& names,
-                           const std::vector<std::string>& known) {
+                           const std::vector<std::string>& known, const std::string& owner) {
   const std::vector<std::string> unknown = missing_from(known, names);
   if (unknown.empty()) return;
-  fail_usage("{} contains classes that the checkpoint does not know: {}. It knows {}.",
-             folder.string(), listed(unknown), listed(known));
+  fail_usage("{} contains classes that {} does not know: {}. It knows {}. Rename or move them.",
+             folder.string(), owner, listed(unknown), listed(known));
 }
 
 void relabel(std::vector<std::int32_t>& labels, const std::vector<std::string>& names,

@@ -1,16 +1,28 @@
 // Folders with a sub-folder of images for each class.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "src/data/image/names.h"
+
 namespace lockstep {
 
-/// The names of the sub-folders of `folder`, sorted. Throws Error if there are fewer than `least`,
-/// or if a name has a control character.
-std::vector<std::string> class_names(const std::filesystem::path& folder, std::size_t least = 2);
+/// The sub-folders of a folder, without those of systems and tools, and without runs/ of --run.
+struct Folders {
+  std::filesystem::path path;
+  std::vector<std::string> classes = {};                 ///< names, sorted
+  std::array<std::filesystem::path, kParts> parts = {};  ///< by SetPart; empty: there is none
+
+  /// The names of the classes. Throws Error if there are fewer than `least`.
+  const std::vector<std::string>& at_least(std::size_t least) const;
+};
+
+/// Throws Error if two folders are the same part, or if a name has a control character.
+Folders folders_in(const std::filesystem::path& folder);
 
 struct FoundFile {
   std::string name;         ///< relative to the folder of its class
@@ -18,19 +30,16 @@ struct FoundFile {
 };
 
 /// The files of a class, those in its sub-folders included, in an order that only names decide.
-/// Hidden files and folders are left out. A link to a folder around the class is not followed: it
+/// Those of systems and tools are left out. A link to a folder around the class is not followed: it
 /// leads to the images of other classes.
 std::vector<FoundFile> files_of_class(const std::filesystem::path& folder);
 
-/// Throws Error unless `names` of folder `a` and `others` of folder `b` are the same.
-void require_same_classes(const std::filesystem::path& a, const std::vector<std::string>& names,
-                          const std::filesystem::path& b, const std::vector<std::string>& others);
-
-/// Throws the usage Error if the checkpoint, with the classes `known`, lacks one of `names`, the
-/// classes of `folder`.
+/// Throws the usage Error if `known`, the classes of `owner`, lack one of `names`, the classes of
+/// `folder`.
 void require_known_classes(const std::filesystem::path& folder,
                            const std::vector<std::string>& names,
-                           const std::vector<std::string>& known);
+                           const std::vector<std::string>& known,
+                           const std::string& owner = "the checkpoint");
 /// Turns labels, places in `names`, into places in `known`.
 void relabel(std::vector<std::int32_t>& labels, const std::vector<std::string>& names,
              const std::vector<std::string>& known);

@@ -14,27 +14,35 @@ struct EncodedImage {
   const std::string& name;
 };
 
+/// How files of a format are read. Without functions: Lockstep was built without their library.
+struct ImageReader {
+  /// From the header, of the upright image.
+  ImageSize (*size)(const EncodedImage& file) = nullptr;
+  /// decode_image().
+  Image (*decode)(const EncodedImage& file, int least) = nullptr;
+  /// decode_part(). Null: the whole image is decoded.
+  ImagePart (*part)(const EncodedImage& file, const Box& box, int edge) = nullptr;
+};
+
+ImageReader jpeg_reader();
+ImageReader png_reader();
+ImageReader webp_reader();   ///< the first frame
+ImageReader other_reader();  ///< BMP, and the first frame of GIF
+ImageReader tiff_reader();   ///< the first page
+ImageReader heif_reader();   ///< HEIC and AVIF: the primary image
+
 /// Throws DamagedImage.
 [[noreturn]] void fail_image(const std::string& name, const std::string& why);
-/// Throws DamagedImage if an edge is longer than kLargestEdge.
+/// Whether an image of this size is decoded.
+bool is_allowed(std::int64_t height, std::int64_t width);
+/// Throws DamagedImage if an edge is longer than kLargestEdge, or if the image has more than
+/// kMostPixels. Every reader calls it after the header, before it allocates pixels.
 void require_size(const EncodedImage& file, std::int64_t height, std::int64_t width);
 /// RGB of `pixels` RGBA pixels in front of white.
 std::vector<std::uint8_t> in_front_of_white(const std::uint8_t* rgba, std::int64_t pixels);
-
-// The sizes come from the headers, and those of JPEG are of the upright image.
-
-ImageSize jpeg_size(const EncodedImage& file);
-Image decode_jpeg(const EncodedImage& file, int least);
-/// decode_part().
-ImagePart decode_jpeg_part(const EncodedImage& file, const Box& box, int edge);
-ImageSize png_size(const EncodedImage& file);
-Image decode_png(const EncodedImage& file);
+/// Turns and mirrors an image so that its first row is its top. `orientation`: 1 to 8, of EXIF.
+Image upright(Image image, int orientation);
 /// The bytes of a PNG file. Throws Error.
 std::vector<std::uint8_t> encode_png(const Image& image);
-ImageSize webp_size(const EncodedImage& file);
-Image decode_webp(const EncodedImage& file);
-/// BMP, and the first frame of GIF.
-ImageSize other_size(const EncodedImage& file);
-Image decode_other(const EncodedImage& file);
 
 }  // namespace lockstep

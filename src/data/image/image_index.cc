@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "src/base/check.h"
@@ -18,7 +17,7 @@
 namespace lockstep {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LabelledFiles, folder, names, labels, classes, bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ImageIndex, classes, parts, others)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ImageIndex, classes, parts, others, kinds, notes)
 
 namespace {
 
@@ -36,6 +35,13 @@ struct Damage {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Damage, part, place, why)
 
+/// The result of a rank for its share of the files.
+struct Checked {
+  std::vector<Damage> damage;
+  std::vector<std::uint32_t> checksums;  ///< of all parts, one after the other; damaged: 0
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Checked, damage, checksums)
+
 template <class T>
 std::string packed(const T& object) {  // CBOR, because names of files need not be UTF-8
   std::string text;
@@ -48,62 +54,63 @@ T unpacked(const std::string& text) {
   return nlohmann::json::from_cbor(text).get<T>();
 }
 
-std::vector<std::string> classes_without(const LabelledFiles& files,
-                                         const std::vector<std::string>& classes) {
-  std::vector<bool> used(classes.size());
-  for (const std::int32_t label : files.labels) used[label] = true;
-  std::vector<std::string> empty;
-  for (std::size_t i = 0; i < classes.size(); ++i)
-    if (!used[i]) empty.push_back(classes[i]);
-  return empty;
+/// "2 .psd files left out. Convert them to JPEG or PNG.": images that are not read, by their kinds.
+std::vector<std::string> left_out(const ImageIndex& index) {
+  std::vector<std::string> texts;
+  for (const auto& [ending, count] : index.kinds) {
+    const std::string_view cure = cure_of("x" + ending);
+    if (cure.empty()) continue;
+    texts.push_back(fmt::format("{} left out. {}.", counted(count, ending + " file"), cure));
+  }
+  return texts;
 }
 
-/// Each part needs images of each class, but few images may give none to `share` of them.
-void require_all_classes(ImageIndex& index, double share) {
-  const LabelledFiles& validation = index.parts[kValidation];
+/// Training needs images of each class, another part any. Few images may give none to `share`.
+void require_images(const ImageIndex& index, double share) {
+  const LabelledFiles &train = index.parts[kTrain], &validation = index.parts[kValidation];
+  const std::vector<std::string> kinds = left_out(index);
+  const std::string others = kinds.empty() ? "" : fmt::format(" ({})", fmt::join(kinds, " "));
   const bool divided = share > 0 && !validation.folder.empty();
+  for (const LabelledFiles& part : index.parts) {
+    const bool one_of_two = divided && (&part == &validation || validation.size() > 0);
+    require(part.folder.empty() || part.size() > 0 || (one_of_two && &part != &index.parts[kTest]),
+            "{} contains no images{}. Add images.", part.folder, others);
+  }
   require(!divided || validation.size() > 0,
           "--validation {:g} takes none of {} training images. Pass a larger share.", share,
-          index.parts[kTrain].size());
-  for (const LabelledFiles& part : index.parts) {
-    if (part.folder.empty()) continue;
-    const std::vector<std::string> empty = classes_without(part, index.classes);
-    if (empty.empty()) continue;
-    if (divided && &part == &validation) {
-      index.notes.push_back(fmt::format("the validation set has no images of {}", listed(empty)));
-      continue;
-    }
-    const bool rest = divided && &part == &index.parts[kTrain];
-    fail("{}/{} contains no images{}. Add images{}, or move the class to another folder.",
-         part.folder, empty[0], rest ? " for training" : "",
-         rest ? ", pass a smaller --validation" : "");
+          train.size());
+  if (train.folder.empty()) return;
+  std::vector<bool> used(index.classes.size());
+  for (const std::int32_t label : train.labels) used[label] = true;
+  for (std::size_t label = 0; label < used.size(); ++label) {
+    require(used[label], "{}/{} contains no images{}{}. Add images{}, or move the class elsewhere.",
+            train.folder, index.classes[label], divided ? " for training" : "", others,
+            divided ? ", pass a smaller --validation" : "");
   }
 }
 
-/// The image files of all classes; `others` counts the other files.
-LabelledFiles files_in(const fs::path& folder, const std::vector<std::string>& classes, int threads,
-                       std::int64_t& others) {
+/// The image files of all classes in `folders`, with labels of index.classes. `index` counts the
+/// other files.
+LabelledFiles files_in(const Folders& folders, int threads, ImageIndex& index) {
+  const std::vector<std::string>& classes = folders.classes;
   std::vector<std::vector<FoundFile>> found(classes.size());
   read_in_parallel(threads, std::ssize(classes), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) found[i] = files_of_class(folder / classes[i]);
+    for (std::int64_t i = begin; i < end; ++i) found[i] = files_of_class(folders.path / classes[i]);
   });
-  LabelledFiles files{.folder = folder.string(), .classes = static_cast<int>(classes.size())};
+  LabelledFiles files{.folder = folders.path.string(),
+                      .classes = static_cast<int>(index.classes.size())};
   for (std::size_t label = 0; label < classes.size(); ++label) {
     for (const FoundFile& file : std::exchange(found[label], {})) {
       if (has_image_name(file.name)) {
         files.add(classes[label] + "/" + file.name, static_cast<std::int32_t>(label), file.bytes);
       } else {
-        ++others;
+        ++index.others;
+        ++index.kinds[ending_of(file.name)];
       }
     }
   }
+  relabel(files.labels, classes, index.classes);
   return files;
-}
-
-/// The sub-folder `name` of `folder`; empty if there is none.
-fs::path part_of(const fs::path& folder, const char* name) {
-  std::error_code unreadable;
-  return fs::is_directory(folder / name, unreadable) ? folder / name : fs::path();
 }
 
 /// Moves `share` of the training files to the validation files, by their names.
@@ -118,65 +125,83 @@ void divide(double share, ImageIndex& index) {
 }
 
 ImageIndex read_folders(const DataSource& source) {
-  const fs::path &folder = source.folder, divided = part_of(folder, "train"),
-                 validation = part_of(folder, "val"), test = part_of(folder, "test"),
-                 train = divided.empty() ? folder : divided;
+  const Folders root = folders_in(source.folder);
+  const std::string folder = source.folder.string();
+  const bool divided = !root.parts[kTrain].empty();
+  const Folders train = divided ? folders_in(root.parts[kTrain]) : root;
   const double share = source.validation;
-  if (divided.empty() && share <= 0)
-    fail_usage("{} has no train/. Pass --validation 0.1 to divide its classes.", folder.string());
-  if (!divided.empty() && !validation.empty() && share > 0)
-    fail_usage("{} has val/, and --validation makes another one. Omit it.", folder.string());
-  require(divided.empty() || share > 0 || !validation.empty() || !test.empty(),
-          "{} has train/, but neither val/ nor test/. Add one of them, or pass --validation 0.1.",
-          folder.string());
   ImageIndex index;
-  index.classes = class_names(train);
-  index.parts[kTrain] = files_in(train, index.classes, source.threads, index.others);
-  if (share > 0) divide(share, index);
-  if (divided.empty()) return index;
-  for (const auto& [part, of] : {std::pair(kValidation, validation), {kTest, test}}) {
-    if (of.empty()) continue;
-    require_same_classes(train, index.classes, of, class_names(of));
-    index.parts[part] = files_in(of, index.classes, source.threads, index.others);
+  index.classes = train.at_least(2);
+  if (!root.parts[kValidation].empty() && share > 0)
+    fail_usage("{} has val/, and --validation makes another one. Omit it.", folder);
+  if (share <= 0 && root.parts[kValidation].empty() && root.parts[kTest].empty()) {
+    if (!divided)
+      fail_usage("{} has no train/. Pass --validation 0.1 to divide its classes.", folder);
+    fail("{} has train/, but neither val/ nor test/. Add one of them, or pass --validation 0.1.",
+         folder);
   }
+  std::vector<std::string> unused;
+  const auto add_parts = [&](const Folders& inner) {
+    for (const fs::path& part : inner.parts)
+      if (!part.empty()) unused.push_back(part.string());
+  };
+  if (divided) {
+    for (const std::string& name : root.classes) unused.push_back((root.path / name).string());
+    add_parts(train);
+  }
+  index.parts[kTrain] = files_in(train, source.threads, index);
+  if (share > 0) divide(share, index);
+  for (const SetPart part : {kValidation, kTest}) {
+    if (root.parts[part].empty()) continue;
+    const Folders tested = folders_in(root.parts[part]);
+    require_known_classes(tested.path, tested.classes, train.classes, train.path.string());
+    add_parts(tested);
+    index.parts[part] = files_in(tested, source.threads, index);
+  }
+  if (!unused.empty())
+    index.notes.push_back("these folders are not used: " + one_line(listed(unused)));
   return index;
 }
 
 ImageIndex read_test_folders(const DataSource& source) {
-  const fs::path &folder = source.folder, tests = part_of(folder, "test"),
-                 validation = part_of(folder, "val"), held = tests.empty() ? validation : tests;
-  if (held.empty() && source.validation > 0) {
+  const Folders root = folders_in(source.folder);
+  const SetPart part = root.parts[kTest].empty() ? kValidation : kTest;
+  if (root.parts[part].empty() && source.validation > 0) {
     ImageIndex index = read_folders(source);
     index.parts[kTrain] = {};
     return index;
   }
-  require(!held.empty(), "{} has neither val/ nor test/. Pass a folder with one of them.",
-          folder.string());
+  require(!root.parts[part].empty(),
+          "{} has neither val/ nor test/. Pass a folder with one of them.", source.folder.string());
+  const Folders held = folders_in(root.parts[part]);
   ImageIndex index;
-  index.classes = class_names(held, 1);
-  index.parts[tests.empty() ? kValidation : kTest] =
-      files_in(held, index.classes, source.threads, index.others);
+  index.classes = held.at_least(1);
+  index.parts[part] = files_in(held, source.threads, index);
   return index;
 }
 
-/// This rank's share of the check.
-std::vector<Damage> find_damage(const ImageIndex& index, const DataSource& source) {
+/// This rank's share of the check. Throws Error if a file cannot be read now, because without it
+/// the run would train on other images than later.
+Checked check_files(const ImageIndex& index, const DataSource& source) {
   const std::int64_t all = index.size(), first = all * source.host.rank / source.host.count,
                      last = all * (source.host.rank + 1) / source.host.count;
-  std::vector<Damage> damage;
+  Checked checked{{}, std::vector<std::uint32_t>(last - first)};
+  std::vector<Damage>& damage = checked.damage;
   std::mutex mutex;
-  const auto check = [&](std::int64_t place) {
+  const auto check = [&](std::int64_t number) {
     int part = 0;
+    std::int64_t place = number;
     for (; place >= index.parts[part].size(); ++part) place -= index.parts[part].size();
     const auto add = [&](const std::string& why) {
       const std::lock_guard lock(mutex);
       damage.push_back({part, place, why});
     };
     try {
-      check_image(index.parts[part].path(place), source.images.check == "decode");
+      checked.checksums[number - first] =
+          check_image(index.parts[part].path(place), source.images.check == "decode");
     } catch (const DamagedImage& error) {
       add(error.why());
-    } catch (const Error& error) {
+    } catch (const MissingImage& error) {
       add(error.what());
     }
   };
@@ -187,7 +212,7 @@ std::vector<Damage> find_damage(const ImageIndex& index, const DataSource& sourc
     }
   });
   std::sort(damage.begin(), damage.end());
-  return damage;
+  return checked;
 }
 
 /// "3 of 900 image files cannot be read: cat/a.jpg (it is empty), ..."
@@ -211,6 +236,7 @@ void remove(const std::vector<Damage>& damage, ImageIndex& index) {
         ++next;
       } else {
         kept.add(std::move(files.names[i]), files.labels[i], files.bytes[i]);
+        kept.checksums.push_back(files.checksums[i]);
       }
     }
     files = std::move(kept);
@@ -227,11 +253,18 @@ ImageIndex find(const DataSource& source, const Read& read) {
   std::vector<Damage> damage;
   const auto find_mine = [&] {  // within gather(), which tells the other ranks if memory is short
     index = unpacked<ImageIndex>(first[0]);
-    return packed(find_damage(index, source));
+    return packed(check_files(index, source));
   };
+  std::vector<std::uint32_t> checksums;
   for (const std::string& found : host.gather(find_mine)) {
-    const auto more = unpacked<std::vector<Damage>>(found);
-    damage.insert(damage.end(), more.begin(), more.end());
+    const auto more = unpacked<Checked>(found);
+    damage.insert(damage.end(), more.damage.begin(), more.damage.end());
+    checksums.insert(checksums.end(), more.checksums.begin(), more.checksums.end());
+  }
+  auto next = checksums.begin();
+  for (LabelledFiles& part : index.parts) {
+    part.checksums.assign(next, next + part.size());
+    next += part.size();
   }
   if (!damage.empty()) {
     const std::string text = text_of(damage, index);
@@ -240,7 +273,9 @@ ImageIndex find(const DataSource& source, const Read& read) {
     index.notes.push_back(text + ". They are left out.");
     remove(damage, index);
   }
-  require_all_classes(index, source.validation);
+  require_images(index, source.validation);
+  const std::vector<std::string> kinds = left_out(index);
+  index.notes.insert(index.notes.end(), kinds.begin(), kinds.end());
   return index;
 }
 
@@ -248,8 +283,14 @@ std::string identity_of(const char* part, const LabelledFiles& files) {
   std::string all;
   for (std::int64_t i = 0; i < files.size(); ++i)
     all += fmt::format("{} {}\n", files.names[i], files.bytes[i]);
-  return fmt::format("{} image files = {}, crc32c of names and sizes {:08x}\n", part,
-                     files.names.size(), crc32c(all));
+  std::string text = fmt::format("{} image files = {}, crc32c of names and sizes {:08x}\n", part,
+                                 files.names.size(), crc32c(all));
+  if (files.checksums.empty()) return text;
+  // In the order of the names. Early checkpoints have no such line.
+  const std::string_view bytes(reinterpret_cast<const char*>(files.checksums.data()),
+                               files.checksums.size() * sizeof(std::uint32_t));
+  return text + fmt::format("{} {} = crc32c {:08x}\n", part,
+                            files.packed ? kPackedContents : kFileContents, crc32c(bytes));
 }
 
 }  // namespace
@@ -272,14 +313,6 @@ std::string ImageIndex::identity() const {
     if (parts[part].size() > 0) text += identity_of(kPartNames[part], parts[part]);
   if (parts[kTrain].size() > 0) text += fmt::format("classes = {}\n", fmt::join(classes, ", "));
   return text;
-}
-
-bool has_image_name(const fs::path& file) {
-  static const std::set<std::string> kNames{".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"};
-  std::string end = file.extension().string();
-  std::transform(end.begin(), end.end(), end.begin(),
-                 [](unsigned char letter) { return std::tolower(letter); });
-  return kNames.contains(end);
 }
 
 ImageIndex find_images(const DataSource& source) { return find(source, read_folders); }

@@ -4,10 +4,13 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "src/data/dataset.h"
+#include "src/data/image/names.h"
 
 namespace lockstep {
 
@@ -19,6 +22,10 @@ struct LabelledFiles {
   int classes = 0;
   /// The size of each file when it was found. Empty: sizes are not known.
   std::vector<std::uint64_t> bytes = {};
+  /// The checksum_of_ends() of each file when it was checked, or that of a whole packed image.
+  /// Empty: they are not known.
+  std::vector<std::uint32_t> checksums = {};
+  bool packed = false;
 
   std::int64_t size() const { return std::ssize(names); }
   std::string path(std::int64_t index) const {
@@ -27,38 +34,35 @@ struct LabelledFiles {
   void add(std::string name, std::int32_t label, std::uint64_t count);
 };
 
-enum SetPart : std::uint8_t { kTrain, kValidation, kTest };
-inline constexpr std::size_t kParts = 3;
-inline constexpr std::array<const char*, kParts> kPartNames{"training", "validation", "test"};
-
 struct ImageIndex {
   std::vector<std::string> classes;
-  std::array<LabelledFiles, kParts> parts;  ///< by SetPart
-  std::int64_t others = 0;                  ///< files that are no images by their names
+  std::array<LabelledFiles, kParts> parts;         ///< by SetPart
+  std::int64_t others = 0;                         ///< files that are no images by their names
+  std::map<std::string, std::int64_t> kinds = {};  ///< numbers of these files by ending_of()
   std::vector<std::string> notes = {};
 
   std::int64_t size() const;  ///< files of all parts
-  /// DatasetPair::identity: the names and sizes of the files, and the classes if there are training
-  /// images.
+  /// DatasetPair::identity: the names, sizes and checksums of the files, and the classes if there
+  /// are training images.
   std::string identity() const;
 };
 
-/// Whether the name ends like that of an image file.
-bool has_image_name(const std::filesystem::path& file);
-
-/// Finds the image files in source.folder: train/CLASS, and val/CLASS or test/CLASS or both, or
-/// only CLASS folders. DataSource::validation is the share of validation images among the training
-/// images if there is no val/; the name of a file decides. One rank of a host reads the folders.
-/// All of them check the files together, by ImageOptions::check. Damaged files are left out with a
-/// note if ImageOptions::skip_damaged; else they are named in one Error. The same on all ranks of a
-/// host. Throws Error with the fix.
+/// Finds the image files in source.folder: CLASS folders, in train/ or without it, and val/CLASS or
+/// test/CLASS or both, by the names of part_named(). DataSource::validation is the share of
+/// validation images among the training images if there is no val/; the name of a file decides. One
+/// rank of a host reads the folders. All of them check the files together, by ImageOptions::check.
+/// Damaged files are left out with a note if ImageOptions::skip_damaged; else they are named in one
+/// Error. The same on all ranks of a host. Throws Error with the fix.
 ImageIndex find_images(const DataSource& source);
 /// Only the images of test/, else of val/, else the share of validation images, with labels of the
 /// checkpoint's classes.
 ImageIndex find_test_images(const DataSource& source, const TrainedImages& trained);
 
-/// Throws Error if a file's header or end is damaged, or if `whole`, if it cannot be decoded. An
-/// end that is not its format's makes the check decode the file.
-void check_image(const std::filesystem::path& file, bool whole);
+/// Throws DamagedImage if a file's header or end is damaged, or if `whole`, if it cannot be
+/// decoded. An end that is not its format's makes the check decode the file. Throws MissingImage,
+/// and other Errors if the file cannot be read now. Returns its checksum_of_ends().
+std::uint32_t check_image(const std::filesystem::path& file, bool whole);
+/// The CRC-32C of the first and the last 4096 bytes of a file, which check_image() reads anyway.
+std::uint32_t checksum_of_ends(std::span<const std::uint8_t> file);
 
 }  // namespace lockstep

@@ -89,25 +89,6 @@ struct Turn {
   }
 };
 
-/// Turns and mirrors the image so that its first row is its top.
-Image upright(Image image, int orientation) {
-  if (orientation == 1) return image;
-  const Turn turn(orientation);
-  const std::int64_t height = image.size.height, width = image.size.width;
-  Image result{turn.size(image.size), {}};
-  result.pixels.resize(image.pixels.size());
-  std::uint8_t* to = result.pixels.data();
-  for (std::int64_t y = 0; y < result.size.height; ++y) {
-    for (std::int64_t x = 0; x < result.size.width; ++x, to += 3) {
-      std::int64_t row = turn.swap ? x : y, column = turn.swap ? y : x;
-      if (turn.from_below) row = height - 1 - row;
-      if (turn.from_right) column = width - 1 - column;
-      std::copy_n(&image.pixels[3 * (row * width + column)], 3, to);
-    }
-  }
-  return result;
-}
-
 /// Adobe's files store the complement of the inks.
 std::vector<std::uint8_t> rgb_of_cmyk(const std::vector<std::uint8_t>& cmyk, bool complement) {
   std::vector<std::uint8_t> rgb(cmyk.size() / 4 * 3);
@@ -215,7 +196,7 @@ bool decode(const EncodedImage& file, const Wanted& wanted, JpegErrors& errors, 
   jpeg_save_markers(&info, JPEG_APP0 + 1, 0xffff);
   jpeg_read_header(&info, TRUE);
   decoded.image.size = {info.image_height, info.image_width, 3};
-  decoded.too_large = info.image_height > kLargestEdge || info.image_width > kLargestEdge;
+  decoded.too_large = !is_allowed(info.image_height, info.image_width);
   for (auto* marker = info.marker_list; marker != nullptr; marker = marker->next) {
     if (decoded.orientation == 1)
       decoded.orientation = orientation_in({marker->data, marker->data_length});
@@ -233,8 +214,6 @@ Decoded decode(const EncodedImage& file, const Wanted& wanted) {
   if (decoded.cmyk) decoded.image.pixels = rgb_of_cmyk(decoded.image.pixels, decoded.complement);
   return decoded;
 }
-
-}  // namespace
 
 ImageSize jpeg_size(const EncodedImage& file) {
   const Decoded decoded = decode(file, {});
@@ -261,5 +240,27 @@ ImagePart decode_jpeg_part(const EncodedImage& file, const Box& box, int edge) {
   part.left -= region.left;
   return {upright(std::move(decoded.image), decoded.orientation), part};
 }
+
+}  // namespace
+
+Image upright(Image image, int orientation) {
+  if (orientation == 1) return image;
+  const Turn turn(orientation);
+  const std::int64_t height = image.size.height, width = image.size.width;
+  Image result{turn.size(image.size), {}};
+  result.pixels.resize(image.pixels.size());
+  std::uint8_t* to = result.pixels.data();
+  for (std::int64_t y = 0; y < result.size.height; ++y) {
+    for (std::int64_t x = 0; x < result.size.width; ++x, to += 3) {
+      std::int64_t row = turn.swap ? x : y, column = turn.swap ? y : x;
+      if (turn.from_below) row = height - 1 - row;
+      if (turn.from_right) column = width - 1 - column;
+      std::copy_n(&image.pixels[3 * (row * width + column)], 3, to);
+    }
+  }
+  return result;
+}
+
+ImageReader jpeg_reader() { return {jpeg_size, decode_jpeg, decode_jpeg_part}; }
 
 }  // namespace lockstep

@@ -5,7 +5,6 @@
 
 #include "src/data/image/formats.h"
 
-#ifdef LOCKSTEP_STB
 #define STB_IMAGE_STATIC
 #define STB_IMAGE_IMPLEMENTATION
 #define STBI_ONLY_BMP
@@ -18,12 +17,8 @@
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include <stb_image.h>
 #pragma GCC diagnostic pop
-#endif
 
 namespace lockstep {
-
-#ifdef LOCKSTEP_STB
-
 namespace {
 
 using Bytes = std::span<const std::uint8_t>;
@@ -64,8 +59,6 @@ bool has_whole_frame(Bytes file) {
   return false;
 }
 
-}  // namespace
-
 ImageSize other_size(const EncodedImage& file) {
   int width = 0, height = 0, channels = 0;
   const int bytes = static_cast<int>(file.bytes.size());
@@ -75,7 +68,7 @@ ImageSize other_size(const EncodedImage& file) {
   return {height, width, 3};
 }
 
-Image decode_other(const EncodedImage& file) {
+Image decode_other(const EncodedImage& file, int /*least*/) {
   const ImageSize size = other_size(file);
   // stb_image would replace missing pixels by others.
   if (file.bytes[0] == 'B' ? !is_whole_bmp(file.bytes, size) : !has_whole_frame(file.bytes))
@@ -90,13 +83,8 @@ Image decode_other(const EncodedImage& file) {
   return {{height, width, 3}, in_front_of_white(rgba.get(), pixels)};
 }
 
-#else
+}  // namespace
 
-ImageSize other_size(const EncodedImage& file) {
-  fail_image(file.name, "Lockstep was built without stb_image");
-}
-Image decode_other(const EncodedImage& file) { return {other_size(file), {}}; }
-
-#endif
+ImageReader other_reader() { return {other_size, decode_other}; }
 
 }  // namespace lockstep

@@ -37,11 +37,9 @@ class PngReader {
   const EncodedImage& file_;
 };
 
-}  // namespace
-
 ImageSize png_size(const EncodedImage& file) { return PngReader(file).size(); }
 
-Image decode_png(const EncodedImage& file) {
+Image decode_png(const EncodedImage& file, int /*least*/) {
   PngReader reader(file);
   png_image& png = reader.png;
   png.format = PNG_FORMAT_RGB;
@@ -52,6 +50,10 @@ Image decode_png(const EncodedImage& file) {
   reader.check(png_image_finish_read(&png, &white, image.pixels.data(), 0, nullptr));
   return image;
 }
+
+}  // namespace
+
+ImageReader png_reader() { return {png_size, decode_png}; }
 
 std::vector<std::uint8_t> encode_png(const Image& image) {
   png_image png{};

@@ -1,8 +1,4 @@
-#include <algorithm>
-
 #include "src/base/check.h"
-#include "src/base/text.h"
-#include "src/data/image/class_folders.h"
 #include "src/data/image/image.h"
 #include "src/data/image/photos.h"
 #include "src/data/sets/images.h"
@@ -10,40 +6,38 @@
 namespace lockstep {
 namespace {
 
-namespace fs = std::filesystem;
-
 std::vector<std::uint8_t> grey(const Image& image) {
   std::vector<std::uint8_t> values(image.size.height * image.size.width);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = grey_of(&image.pixels[3 * i]);
   return values;
 }
 
-/// All images of a part. `first`: the first image of all, whose size they have.
-ImageStore read_part(const fs::path& folder, const std::vector<std::string>& names,
-                     std::int64_t channels, std::pair<fs::path, ImageSize>& first) {
+/// All images of a part. They have the size of the file `first`, which the first call sets.
+ImageStore read_part(const LabelledFiles& files, std::int64_t channels,
+                     std::pair<std::string, ImageSize>& first) {
   ImageStore store;
-  for (std::size_t label = 0; label < names.size(); ++label) {
-    const std::vector<FoundFile> files = files_of_class(folder / names[label]);
-    require(!files.empty(),
-            "{} contains no images. Add images, or move this class out of train and test.",
-            (folder / names[label]).string());
-    for (const FoundFile& found : files) {
-      const fs::path file = folder / names[label] / found.name;
-      Image image = read_image(file);
-      if (first.first.empty()) first = {file, image.size};
-      require(image.size == first.second,
-              "{} is {}x{} pixels and {} is {}x{}: all images must have one size. Pass "
-              "--image-size, which resizes them in memory.",
-              file.string(), image.size.height, image.size.width, first.first.string(),
-              first.second.height, first.second.width);
-      if (channels == 1) image.pixels = grey(image);
-      store.pixels.insert(store.pixels.end(), image.pixels.begin(), image.pixels.end());
-      store.labels.push_back(static_cast<std::int32_t>(label));
-    }
+  store.labels = files.labels;
+  for (std::int64_t i = 0; i < files.size(); ++i) {
+    const std::string file = files.path(i);
+    Image image = read_image(file);
+    if (first.first.empty()) first = {file, image.size};
+    require(image.size == first.second,
+            "{} is {}x{} pixels and {} is {}x{}: all images must have one size. Pass "
+            "--image-size, which resizes them in memory.",
+            file, image.size.height, image.size.width, first.first, first.second.height,
+            first.second.width);
+    if (channels == 1) image.pixels = grey(image);
+    store.pixels.insert(store.pixels.end(), image.pixels.begin(), image.pixels.end());
   }
   store.size = first.second;
   store.size.channels = channels;
   return store;
+}
+
+/// With the division that --validation makes of any data set in memory.
+ImageIndex find_undivided(DataSource source) {
+  source.validation = 0;
+  return find_images(source);
 }
 
 }  // namespace
@@ -55,35 +49,36 @@ DatasetPair open_folder(const DataSource& source) {
           "DIR/train/CLASS/IMAGE and "
           "DIR/test/CLASS/IMAGE.");
   if (source.images.size > 0) return open_photos(source);
-  const std::vector<std::string> names = class_names(directory / "train"),
-                                 tested = class_names(directory / "test");
-  require_same_classes(directory / "train", names, directory / "test", tested);
-  std::pair<fs::path, ImageSize> first;
+  const ImageIndex index = find_undivided(source);
+  require(index.parts[kTest].size() > 0, "{} has no test/. Add it, or pass --image-size.",
+          directory.string());
+  std::pair<std::string, ImageSize> first;
   const std::int64_t channels = source.images.channels();
-  ImageStore train = read_part(directory / "train", names, channels, first),
-             test = read_part(directory / "test", names, channels, first);
-  DatasetPair pair =
-      image_datasets(std::move(train), std::move(test), names, "image files", directory.string());
-  pair.identity += fmt::format("classes = {}\n", fmt::join(names, ", "));
+  ImageStore train = read_part(index.parts[kTrain], channels, first),
+             test = read_part(index.parts[kTest], channels, first);
+  DatasetPair pair = image_datasets(std::move(train), std::move(test), index.classes, "image files",
+                                    directory.string());
+  pair.identity += fmt::format("classes = {}\n", fmt::join(index.classes, ", "));
+  pair.notes = index.notes;
+  if (index.parts[kValidation].size() > 0) {
+    pair.notes.push_back(
+        fmt::format("{} is not used without --image-size", index.parts[kValidation].folder));
+  }
   return pair;
 }
 
 DatasetPair open_test_folder(const DataSource& source, const TrainedImages& trained) {
   const auto& directory = source.folder;
   if (source.images.size > 0) return open_test_photos(source, trained);
-  const fs::path folder = directory / "test";
-  const std::vector<std::string> names = class_names(folder, 1);
-  require_known_classes(folder, names, trained.class_names);
-  std::pair<fs::path, ImageSize> first;
+  ImageIndex index = find_test_images(source, trained);
+  const LabelledFiles& files = index.parts[index.parts[kTest].size() > 0 ? kTest : kValidation];
+  std::pair<std::string, ImageSize> first;
   const std::int64_t channels = source.images.channels();
-  ImageStore test = read_part(folder, names, channels, first);
-  relabel(test.labels, names, trained.class_names);
-  const fs::path training = directory / "train";
   const auto read_training = [&] {
-    return read_part(training, class_names(training), channels, first);
+    return read_part(find_undivided(source).parts[kTrain], channels, first);
   };
-  return test_images(std::move(test), trained, training, read_training, "image files",
-                     directory.string());
+  return test_images(read_part(files, channels, first), trained, directory / "train", read_training,
+                     "image files", directory.string());
 }
 
 DatasetEntry folder() {

@@ -1,0 +1,84 @@
+// TIFF by libtiff.
+#include <sys/mman.h>
+#include <tiffio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "src/data/image/formats.h"
+
+namespace lockstep {
+namespace {
+
+struct Tiff {
+  std::unique_ptr<TIFF, void (*)(TIFF*)> file{nullptr, TIFFClose};
+  std::uint32_t height = 0, width = 0;
+  std::uint16_t orientation = 1;
+};
+
+/// libtiff reads a descriptor, of a file in memory. The parts of an image may lie anywhere in the
+/// file, so this looks whether all are there.
+Tiff open_tiff(const EncodedImage& file) {
+  constexpr tmsize_t kMost = tmsize_t{1} << 30;  // bytes of one buffer of libtiff
+  const auto silent = [](TIFF*, void*, const char*, const char*, va_list) { return 1; };
+  const int memory = ::memfd_create("image.tif", MFD_CLOEXEC);
+  if (memory < 0 || ::write(memory, file.bytes.data(), file.bytes.size()) != std::ssize(file.bytes))
+    throw std::bad_alloc();
+  ::lseek(memory, 0, SEEK_SET);
+  TIFFOpenOptions* const options = TIFFOpenOptionsAlloc();
+  TIFFOpenOptionsSetMaxSingleMemAlloc(options, kMost);
+  TIFFOpenOptionsSetErrorHandlerExtR(options, silent, nullptr);
+  TIFFOpenOptionsSetWarningHandlerExtR(options, silent, nullptr);
+  Tiff tiff;
+  TIFF* const opened = TIFFFdOpenExt(memory, "", "r", options);
+  tiff.file.reset(opened);
+  TIFFOpenOptionsFree(options);
+  if (opened == nullptr) {
+    ::close(memory);
+    fail_image(file.name, "its TIFF header is damaged");
+  }
+  TIFFGetField(opened, TIFFTAG_IMAGELENGTH, &tiff.height);
+  TIFFGetField(opened, TIFFTAG_IMAGEWIDTH, &tiff.width);
+  require_size(file, tiff.height, tiff.width);
+  TIFFGetFieldDefaulted(opened, TIFFTAG_ORIENTATION, &tiff.orientation);
+  if (tiff.orientation < 1 || tiff.orientation > 8) tiff.orientation = 1;
+  const std::uint32_t parts =
+      TIFFIsTiled(opened) != 0 ? TIFFNumberOfTiles(opened) : TIFFNumberOfStrips(opened);
+  for (std::uint32_t i = 0; i < parts; ++i) {
+    const std::uint64_t begin = TIFFGetStrileOffset(opened, i), size = file.bytes.size();
+    if (begin > size || TIFFGetStrileByteCount(opened, i) > size - begin)
+      fail_image(file.name, "it is truncated");
+  }
+  return tiff;
+}
+
+ImageSize tiff_size(const EncodedImage& file) {
+  const Tiff tiff = open_tiff(file);
+  if (tiff.orientation >= 5) return {tiff.width, tiff.height, 3};
+  return {tiff.height, tiff.width, 3};
+}
+
+Image decode_tiff(const EncodedImage& file, int /*least*/) {
+  const Tiff tiff = open_tiff(file);
+  std::vector<std::uint32_t> pixels(std::size_t{tiff.height} * tiff.width);
+  char why[1024] = "its TIFF data are damaged";
+  if (TIFFRGBAImageOK(tiff.file.get(), why) == 0 ||
+      TIFFReadRGBAImageOriented(tiff.file.get(), tiff.width, tiff.height, pixels.data(),
+                                tiff.orientation, /*stop_on_error=*/1) == 0)
+    fail_image(file.name, why);
+  Image image{{tiff.height, tiff.width, 3}, {}};
+  image.pixels.reserve(3 * pixels.size());
+  for (const std::uint32_t pixel : pixels) {  // libtiff has multiplied the colours by alpha
+    const std::uint32_t white = 255 - TIFFGetA(pixel);
+    for (const std::uint32_t value : {TIFFGetR(pixel), TIFFGetG(pixel), TIFFGetB(pixel)})
+      image.pixels.push_back(static_cast<std::uint8_t>(std::min(value + white, 255U)));
+  }
+  return upright(std::move(image), tiff.orientation);
+}
+
+}  // namespace
+
+ImageReader tiff_reader() { return {tiff_size, decode_tiff}; }
+
+}  // namespace lockstep
