@@ -162,7 +162,11 @@ TEST_F(Mnist, ComparesSizesWithTheHeader) {
     std::string many = whole;
     many.replace(4, 4, 4, '\xff');  // 4 TiB of images
     write(kFiles[file], many);
-    expect_refused({kFiles[file], "its header promises", "truncated"});
+    if (file % 2 == 0) {
+      expect_refused({kFiles[file], "4294967295 images", "labels"});
+    } else {
+      expect_refused({kFiles[file], "its header promises", "truncated"});
+    }
     write(kFiles[file], whole);
   }
 }

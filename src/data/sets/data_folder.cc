@@ -86,11 +86,6 @@ std::string look_into(const StoredSet& set, const fs::path& directory, const fs:
     fail("{} does not exist. Correct --data, or {}{}", path,
          static_cast<char>(std::tolower(cure[0])), cure.substr(1));
   }
-  if (error == std::errc::not_a_directory) {
-    fail("{} is a file, not a folder. {}", path,
-         other_data(set.name, directory.parent_path(), {directory.filename().string()})
-             .value_or("Pass the folder of the data set's files."));
-  }
   if (error) fail_to_open(directory, error.value(), cure);
   if (fs::exists(first, ignored)) return cure;
   return other_data(set.name, directory, names).value_or(cure);
@@ -101,8 +96,9 @@ std::vector<std::string> names_in(const fs::path& directory, std::error_code& er
   for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
        entry.increment(error)) {
     std::error_code ignored;
-    const std::string name = entry->path().filename().string();
-    if (!name.starts_with(".")) names.push_back(name + (entry->is_directory(ignored) ? "/" : ""));
+    const fs::path name = entry->path().filename();
+    if (name.string().starts_with(".")) continue;
+    names.push_back(entry->is_directory(ignored) ? (name / "").string() : name.string());
   }
   std::sort(names.begin(), names.end());
   return names;
