@@ -106,7 +106,7 @@ TEST_F(DataFolder, NamesWhatCannotBeRead) {
   fs::permissions(closed, fs::perms::all);
 }
 
-/// What is in the folder instead, and a part of the way on.
+/// A file in the folder, and a part of the way on.
 const std::map<std::string, std::string> kOthers{
     {"train/cat", "--dataset folder"},
     {"train.h5", "--dataset hdf5"},

@@ -131,7 +131,7 @@ DatasetEntry cifar10() {
 
 DatasetEntry cifar10_32() {
   return {.name = "cifar10_32",
-          .about = "the same files as whole images of 32x32, moved and mirrored in training",
+          .about = "CIFAR-10 as whole images of 32x32, moved and mirrored in training",
           .files = "CIFAR-10's official files",
           .model = "resnet20",
           .steps = 64000,

@@ -73,7 +73,7 @@ struct Files {
   std::string option() const {
     return (prefix.empty() ? folder : folder / prefix.substr(0, prefix.size() - 1)).string();
   }
-  /// If there is none, its usual name.
+  /// If there is none, its official name.
   fs::path find(const std::string& name) const {
     if (const auto found = paths.find(name); found != paths.end()) return found->second;
     return folder / fmt::format("{}{}-idx{}-ubyte", prefix, name, name.ends_with("labels") ? 1 : 3);
@@ -235,8 +235,8 @@ DatasetPair open_mnist(const DataSource& source) {
 
 DatasetEntry mnist() {
   return {.name = "mnist",
-          .about = "MNIST handwritten digits, 28x28x1, 10 classes, from its IDX files",
-          .files = "MNIST's four files, as they are or compressed",
+          .about = "MNIST, Fashion-MNIST, KMNIST or EMNIST, 28x28x1, from its IDX files",
+          .files = "the four IDX files of MNIST, Fashion-MNIST, KMNIST or EMNIST",
           .model = "deep_mnist",
           .steps = 5000,
           .open = open_mnist};
