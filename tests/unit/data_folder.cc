@@ -162,6 +162,17 @@ TEST_F(DataFolder, NamesOtherDataAndTheWayOn) {
   }
 }
 
+TEST_F(DataFolder, DoesNotSuggestTheSameDataSet) {
+  for (const auto& [set, name] :
+       {std::pair("cifar10", "cifar-10-batches-bin"), {"mnist", "MNIST"}}) {
+    const fs::path folder = folder_ / set;
+    fs::create_directories(folder / name);
+    const std::string text = refusal(find(datasets(), std::string_view(set)), folder);
+    EXPECT_TRUE(mentions(text, {"cannot open", "scripts/get_data.sh"}));
+    EXPECT_EQ(text.find("--dataset"), std::string::npos) << text;
+  }
+}
+
 /// A file of its own that is damaged is not blamed on its neighbours.
 TEST_F(DataFolder, DoesNotBlameOtherFilesForADamagedOne) {
   put(folder_ / "mnist.npz", "");

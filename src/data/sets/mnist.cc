@@ -103,7 +103,8 @@ std::map<std::string, Files> sets_in(const fs::path& folder) {
 Files find_files(const fs::path& directory) {
   std::error_code error;
   if (!fs::is_directory(directory, error)) {
-    const auto beside = sets_in("." / directory.parent_path());
+    const fs::path parent = directory.parent_path();
+    const auto beside = sets_in(parent.empty() ? "." : parent);
     const auto named = beside.find(directory.filename().string() + "-");
     if (named != beside.end()) return named->second;
   }
