@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 class DataFolder : public testing::Test {
  protected:
   std::string cure(const fs::path& folder) const {
-    return look_into({"cifar10", "@(whole/|packed?(.part))"}, folder, folder / "first");
+    return look_into("cifar10", "@(whole/|packed?(.part))", folder, folder / "first");
   }
   /// The data sets of the registry whose files have fixed names.
   static void each(const std::function<void(const DatasetEntry&)>& body) {

@@ -23,7 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::int32_t kDigits = 10;
-constexpr StoredSet kSet{"mnist", "@(train|t10k)-@(images-idx3|labels-idx1)-ubyte.gz?(.part)"};
 /// Folders in --data in which the files may lie, as torchvision and EMNIST's archive unpack them.
 constexpr std::array kPlaces{"",           "raw",        "MNIST/raw", "FashionMNIST/raw",
                              "KMNIST/raw", "EMNIST/raw", "gzip"};
@@ -212,7 +211,7 @@ std::vector<std::string> name_classes(const std::string& files, std::vector<std:
 DatasetPair open_mnist(const DataSource& source) {
   const Files files = find_files(source.folder);
   const std::string cure =
-      look_into(kSet, files.folder,
+      look_into("mnist", "@(train|t10k)-@(images-idx3|labels-idx1)-ubyte.gz?(.part)", files.folder,
                 files.paths.empty() ? files.find("train-images") : files.paths.begin()->second);
   DatasetPair pair;
   ImageStore train = read_part(files, "train", cure, pair.identity),
