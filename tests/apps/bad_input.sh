@@ -59,7 +59,7 @@ make_data() {  # whole files in which every label is 0 and every pixel black
   printf '%s\n' airplane automobile bird cat deer dog frog horse ship truck >"$data/batches.meta.txt"
 }
 cure='scripts/get_data.sh cifar10 '
-both_fail 1 "$folder/nowhere/data_batch_1.bin No.such.file.or.directory $cure" --data "$folder/nowhere"
+both_fail 1 "$folder/nowhere does.not.exist $cure" --data "$folder/nowhere"
 make_data
 train 1 --data "$data" --steps 1
 expect_line "whole files are accepted" '^data CIFAR-10 50000'

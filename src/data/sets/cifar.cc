@@ -92,11 +92,12 @@ std::vector<std::string> read_class_names(const std::filesystem::path& path,
 
 DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int64_t records,
                                bool whole) {
-  constexpr StoredSet kSet{"cifar10", "@(cifar-10-batches-bin/|cifar-10-binary.tar.gz?(.part))"};
   const auto unpacked = directory / "cifar-10-batches-bin";
   std::error_code unreadable;  // opening the files then fails too and reports the reason
   const auto folder = std::filesystem::is_directory(unpacked, unreadable) ? unpacked : directory;
-  const std::string cure = look_into(kSet, directory, folder / "data_batch_1.bin");
+  const std::string cure =
+      look_into("cifar10", "@(cifar-10-batches-bin/|cifar-10-binary.tar.gz?(.part))", directory,
+                folder / "data_batch_1.bin");
   const auto open = [&](const std::vector<std::string>& files, const char* part) {
     const auto about =
         fmt::format("CIFAR-10, {} {} images from {}",
@@ -131,7 +132,7 @@ DatasetEntry cifar10() {
 
 DatasetEntry cifar10_32() {
   return {.name = "cifar10_32",
-          .about = "the same files as whole images of 32x32, moved and mirrored in training",
+          .about = "CIFAR-10 as whole images of 32x32, moved and mirrored in training",
           .files = "CIFAR-10's official files",
           .model = "resnet20",
           .steps = 64000,

@@ -9,6 +9,8 @@
 #include <optional>
 
 #include "src/base/check.h"
+#include "src/base/table.h"
+#include "src/data/dataset.h"
 
 namespace lockstep {
 namespace {
@@ -64,36 +66,32 @@ std::optional<std::string> other_data(std::string_view own, const fs::path& fold
 }
 
 /// A command that downloads `set`, to `directory` if nothing of the user lies there.
-std::string download(const StoredSet& set, const fs::path& directory) {
-  if (!set.cure.empty()) return std::string(set.cure);
+std::string download(std::string_view set, const char* downloaded, const fs::path& directory) {
+  if (*downloaded == 0) return fmt::format("Pass a folder with {}.", find(datasets(), set).files);
   std::error_code error;
   const std::vector<std::string> names = names_in(directory, error);
   const bool usable = error ? error == std::errc::no_such_file_or_directory
-                            : std::all_of(names.begin(), names.end(), fits(set.downloaded));
-  return fmt::format("Download the data set: scripts/get_data.sh {} {}", set.name,
+                            : std::all_of(names.begin(), names.end(), fits(downloaded));
+  return fmt::format("Download the data set: scripts/get_data.sh {} {}", set,
                      usable ? directory.string() : "NEW_FOLDER");
 }
 
 }  // namespace
 
-std::string look_into(const StoredSet& set, const fs::path& directory, const fs::path& first) {
+std::string look_into(std::string_view set, const char* downloaded, const fs::path& directory,
+                      const fs::path& first) {
   require(!directory.empty(), "the data set needs the folder of its files. Pass --data DIR. {}",
-          download(set, "DIR"));
+          download(set, downloaded, "DIR"));
   std::error_code error, ignored;
   const std::vector<std::string> names = names_in(directory, error);
-  const std::string path = directory.string(), cure = download(set, directory);
+  const std::string path = directory.string(), cure = download(set, downloaded, directory);
   if (error == std::errc::no_such_file_or_directory) {
     fail("{} does not exist. Correct --data, or {}{}", path,
          static_cast<char>(std::tolower(cure[0])), cure.substr(1));
   }
-  if (error == std::errc::not_a_directory) {
-    fail("{} is a file, not a folder. {}", path,
-         other_data(set.name, directory.parent_path(), {directory.filename().string()})
-             .value_or("Pass the folder of the data set's files."));
-  }
   if (error) fail_to_open(directory, error.value(), cure);
   if (fs::exists(first, ignored)) return cure;
-  return other_data(set.name, directory, names).value_or(cure);
+  return other_data(set, directory, names).value_or(cure);
 }
 
 std::vector<std::string> names_in(const fs::path& directory, std::error_code& error) {
@@ -101,8 +99,9 @@ std::vector<std::string> names_in(const fs::path& directory, std::error_code& er
   for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
        entry.increment(error)) {
     std::error_code ignored;
-    const std::string name = entry->path().filename().string();
-    if (!name.starts_with(".")) names.push_back(name + (entry->is_directory(ignored) ? "/" : ""));
+    const fs::path name = entry->path().filename();
+    if (name.string().starts_with(".")) continue;
+    names.push_back(entry->is_directory(ignored) ? (name / "").string() : name.string());
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -14,13 +14,11 @@ namespace {
 
 constexpr std::string_view kCure =
     "Store the arrays images (N, H, W, C or N, H, W; whole numbers from 0 to 255, not 0 to 1) and "
-    "labels (N; "
-    "whole numbers from 0).";
-constexpr StoredSet kSet{"hdf5", "", "Pass a folder with train.h5 and test.h5."};
+    "labels (N; whole numbers from 0).";
 
 ImageStore read_file(const std::filesystem::path& file) {
   constexpr std::int64_t kMostClasses = 10000;
-  const std::string path = file.string(), cure = look_into(kSet, file.parent_path(), file);
+  const std::string path = file.string(), cure = look_into("hdf5", "", file.parent_path(), file);
   std::error_code ignored;
   require(std::filesystem::exists(file, ignored), "{} does not exist. {}", path, cure);
   require_kind(file, kArraysFile);
@@ -30,7 +28,7 @@ ImageStore read_file(const std::filesystem::path& file) {
             listed(reader.arrays()), kCure);
   }
   const Shape shape = reader.shape("images"), labels = reader.shape("labels");
-  require(shape.rank() >= 3 && labels[0] == shape[0] && shape.count() > 0,
+  require(shape.rank() >= 3 && labels.rank() > 0 && labels[0] == shape[0] && shape.count() > 0,
           "{} has images of shape {} and labels of shape {}. {}", path, shape.text(), labels.text(),
           kCure);
   require(

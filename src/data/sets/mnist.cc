@@ -9,7 +9,6 @@
 #include <new>
 #include <regex>
 #include <set>
-#include <span>
 #include <system_error>
 #include <utility>
 
@@ -18,7 +17,6 @@
 #include "src/base/text.h"
 #include "src/data/sets/data_folder.h"
 #include "src/data/sets/images.h"
-#include "src/files/file.h"
 
 namespace lockstep {
 namespace {
@@ -26,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::int32_t kDigits = 10;
 constexpr std::int64_t kMostLabels = 1 << 26;
-constexpr StoredSet kSet{"mnist", "@(train|t10k)-@(images-idx3|labels-idx1)-ubyte.gz?(.part)"};
 /// Folders in --data in which the files may lie, as torchvision and EMNIST's archive unpack them.
 constexpr std::array kPlaces{"",           "raw",        "MNIST/raw", "FashionMNIST/raw",
                              "KMNIST/raw", "EMNIST/raw", "gzip"};
@@ -45,38 +42,25 @@ std::uint32_t big_endian(const std::uint8_t* bytes) {
   return value;
 }
 
-/// A file for reading. zlib inflates it if it is compressed.
-class InflatedFile {
- public:
-  InflatedFile(const fs::path& path, const std::string& cure)
-      : path_(path), cure_(cure), file_(gzopen(path.c_str(), "rb"), gzclose_r) {
-    if (!file_) fail_to_open(path, errno, cure);
+/// Fills `bytes` up to `count` from `file`, which zlib inflates if it is compressed: fewer only at
+/// its end. `path` and `cure`: for errors.
+void read_up_to(std::size_t count, gzFile file, const fs::path& path, const std::string& cure,
+                std::vector<std::uint8_t>& bytes) {
+  constexpr std::size_t kPart = 1 << 20;  // a damaged header must not allocate more than the file
+  for (int got = 1; bytes.size() < count && got > 0;) {
+    const std::size_t begin = bytes.size(), part = std::min(count - begin, kPart);
+    bytes.resize(begin + part);
+    got = gzread(file, bytes.data() + begin, static_cast<unsigned>(part));
+    bytes.resize(begin + static_cast<std::size_t>(std::max(got, 0)));
+    int error = Z_OK;
+    std::string what = gzerror(file, &error);
+    if (error == Z_ERRNO) fail_to_open(path, errno, cure);
+    if (error == Z_MEM_ERROR) throw std::bad_alloc();
+    what.erase(0, what.starts_with(path.string() + ": ") ? path.string().size() + 2 : 0);
+    require(error == Z_OK, "{} cannot be read, because it is truncated or damaged ({}). {}",
+            path.string(), what, cure);
   }
-  /// Adds up to `count` bytes to `bytes`: fewer only at the end of the file.
-  void read(std::size_t count, std::vector<std::uint8_t>& bytes) {
-    constexpr std::size_t kPart = 1 << 20;  // a damaged header must not allocate more than the file
-    for (std::size_t part = 1; count > 0 && part > 0; count -= part) {
-      const std::size_t begin = bytes.size();
-      bytes.resize(begin + std::min(count, kPart));
-      const int got = gzread(file_.get(), bytes.data() + begin, std::min(count, kPart));
-      part = static_cast<std::size_t>(std::max(got, 0));
-      bytes.resize(begin + part);
-      int error = Z_OK;
-      std::string what = gzerror(file_.get(), &error);
-      if (error == Z_ERRNO) fail_to_open(path_, errno, cure_);
-      if (error == Z_MEM_ERROR) throw std::bad_alloc();
-      what.erase(0, what.starts_with(path_.string() + ": ") ? path_.string().size() + 2 : 0);
-      if (got < 0 || error != Z_OK)
-        fail("{} cannot be read, because it is truncated or damaged ({}). {}", path_.string(), what,
-             cure_);
-    }
-  }
-
- private:
-  const fs::path& path_;
-  const std::string& cure_;
-  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
-};
+}
 
 /// The four files of a data set, of those that are there.
 struct Files {
@@ -89,7 +73,7 @@ struct Files {
   std::string option() const {
     return (prefix.empty() ? folder : folder / prefix.substr(0, prefix.size() - 1)).string();
   }
-  /// If there is none, its usual name.
+  /// If there is none, its official name.
   fs::path find(const std::string& name) const {
     if (const auto found = paths.find(name); found != paths.end()) return found->second;
     return folder / fmt::format("{}{}-idx{}-ubyte", prefix, name, name.ends_with("labels") ? 1 : 3);
@@ -119,7 +103,8 @@ std::map<std::string, Files> sets_in(const fs::path& folder) {
 Files find_files(const fs::path& directory) {
   std::error_code error;
   if (!fs::is_directory(directory, error)) {
-    const auto beside = sets_in("." / directory.parent_path());
+    const fs::path parent = directory.parent_path();
+    const auto beside = sets_in(parent.empty() ? "." : parent);
     const auto named = beside.find(directory.filename().string() + "-");
     if (named != beside.end()) return named->second;
   }
@@ -136,43 +121,44 @@ Files find_files(const fs::path& directory) {
   return found.empty() ? Files{directory} : found[0];
 }
 
-/// An IDX file whose extents after the first are `rest`, with as many samples as `labels`. Null: it
-/// contains the labels.
-Idx read_idx(fs::path file_path, std::span<const std::uint32_t> rest, const Idx* labels,
-             const std::string& cure) {
+/// A file of labels, or with `labels` that of their images.
+Idx read_idx(fs::path file_path, const Idx* labels, const std::string& cure) {
   Idx idx{std::move(file_path)};
   std::error_code ignored;
   const std::string path = idx.path.string();
   require(!fs::exists(idx.path, ignored) || fs::is_regular_file(idx.path, ignored),
           "{} is not a regular file. {}", path, cure);
-  InflatedFile file(idx.path, cure);
-  idx.header = 4 * (2 + rest.size());
-  file.read(idx.header, idx.bytes);
-  const auto magic = static_cast<std::uint32_t>(0x0800 + 1 + rest.size());
+  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose_r);
+  if (!file) fail_to_open(path, errno, cure);
+  const auto read = [&](std::size_t count) {
+    read_up_to(count, file.get(), path, cure, idx.bytes);
+  };
+  const std::uint32_t extents = labels ? 3 : 1, magic = 0x0800 + extents;
+  idx.header = 4 * (1 + extents);
+  read(idx.header);
   require(idx.bytes.size() == idx.header, "{} contains {} bytes: it is truncated. {}", path,
           idx.bytes.size(), cure);
   require(big_endian(idx.bytes.data()) == magic,
           "{} begins with {:#010x}, not {:#010x}: it is not an IDX file of {}. {}", path,
-          big_endian(idx.bytes.data()), magic, rest.empty() ? "labels" : "images", cure);
+          big_endian(idx.bytes.data()), magic, labels ? "images" : "labels", cure);
   idx.count = big_endian(idx.bytes.data() + 4);
-  std::size_t each = 1;
-  for (std::size_t i = 0; i < rest.size(); ++i) {
-    const std::uint32_t extent = big_endian(idx.bytes.data() + 8 + 4 * i);
-    require(extent == rest[i], "{} contains images of {} {}, not {}. {}", path, extent,
-            i == 0 ? "rows" : "columns", rest[i], cure);
-    each *= extent;
+  for (std::size_t i = 2; i <= extents; ++i) {
+    const std::uint32_t extent = big_endian(idx.bytes.data() + 4 * i);
+    require(extent == kDigitSide, "{} contains images of {} {}, not {}. {}", path, extent,
+            i == 2 ? "rows" : "columns", kDigitSide, cure);
   }
   require(idx.count > 0, "{} contains no samples. {}", path, cure);
-  // Before they are inflated, because few bytes may promise gigabytes.
-  if (labels != nullptr) {
-    require(idx.count == labels->count, "{} contains {} images and {} contains {} labels. {}", path,
-            idx.count, labels->path.string(), labels->count, cure);
-  } else {
+  // Before the bytes are inflated: a few of a damaged file may become gigabytes.
+  if (labels == nullptr) {
     require(idx.count <= kMostLabels, "{} promises {} labels, and the limit is {}. {}", path,
             idx.count, kMostLabels, cure);
+  } else if (idx.count != labels->count) {
+    fail("{} contains {} images and {} contains {} labels. {}", path, idx.count,
+         labels->path.string(), labels->count, cure);
   }
-  const std::size_t wanted = idx.header + static_cast<std::size_t>(idx.count) * each;
-  file.read(wanted - idx.header + 1, idx.bytes);
+  const std::size_t wanted =
+      idx.header + static_cast<std::size_t>(idx.count) * (labels ? kDigitPixels : 1);
+  read(wanted + 1);
   require(idx.bytes.size() >= wanted,
           "{} contains {} bytes, and its header promises {}: it is truncated. {}", path,
           idx.bytes.size(), wanted, cure);
@@ -184,9 +170,8 @@ Idx read_idx(fs::path file_path, std::span<const std::uint32_t> rest, const Idx*
 /// `part`: "train" or "t10k". Adds the files to `identity`.
 ImageStore read_part(const Files& files, const std::string& part, const std::string& cure,
                      std::string& identity) {
-  const Idx labels = read_idx(files.find(part + "-labels"), {}, nullptr, cure);
-  Idx images = read_idx(files.find(part + "-images"),
-                        std::array<std::uint32_t, 2>{kDigitSide, kDigitSide}, &labels, cure);
+  const Idx labels = read_idx(files.find(part + "-labels"), nullptr, cure);
+  Idx images = read_idx(files.find(part + "-images"), &labels, cure);
   identity += fmt::format(
       "{0}{1}-images-idx3-ubyte = crc32c {2:08x}\n{0}{1}-labels-idx1-ubyte = crc32c {3:08x}\n",
       files.prefix, part, crc32c_of(images.bytes), crc32c_of(labels.bytes));
@@ -229,7 +214,9 @@ std::vector<std::string> name_classes(const std::string& files, std::vector<std:
 
 DatasetPair open_mnist(const DataSource& source) {
   const Files files = find_files(source.folder);
-  const std::string cure = look_into(kSet, files.folder, files.find("train-images"));
+  const std::string cure =
+      look_into("mnist", "@(train|t10k)-@(images-idx3|labels-idx1)-ubyte.gz?(.part)", files.folder,
+                files.paths.empty() ? files.find("train-images") : files.paths.begin()->second);
   DatasetPair pair;
   ImageStore train = read_part(files, "train", cure, pair.identity),
              test = read_part(files, "t10k", cure, pair.identity);
@@ -252,8 +239,8 @@ DatasetPair open_mnist(const DataSource& source) {
 
 DatasetEntry mnist() {
   return {.name = "mnist",
-          .about = "MNIST handwritten digits, 28x28x1, 10 classes, from its IDX files",
-          .files = "MNIST's four files, as they are or compressed",
+          .about = "MNIST, Fashion-MNIST, KMNIST or EMNIST, 28x28x1, from its IDX files",
+          .files = "the four IDX files of MNIST, Fashion-MNIST, KMNIST or EMNIST",
           .model = "deep_mnist",
           .steps = 5000,
           .open = open_mnist};

@@ -111,7 +111,7 @@ const std::uint8_t* store_newswire(std::span<const std::int32_t> text, std::uint
 DatasetPair open_reuters(const DataSource& source) {
   const auto& directory = source.folder;
   const fs::path file = directory / "reuters.h5";
-  const std::string cure = look_into({"reuters", "reuters.@(npz?(.part)|h5)"}, directory, file);
+  const std::string cure = look_into("reuters", "reuters.@(npz?(.part)|h5)", directory, file);
   std::error_code ignored;
   require(fs::exists(file, ignored), "cannot open {}: it does not exist. {}", file.string(), cure);
   const auto all = std::make_shared<const Newswires>(read_newswires(file, cure));
