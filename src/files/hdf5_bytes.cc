@@ -54,7 +54,7 @@ Hdf5BytesWriter::Hdf5BytesWriter(std::filesystem::path path, std::vector<BytesAr
 
 Hdf5BytesWriter::~Hdf5BytesWriter() {
   ::close(descriptor_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  ::unlink(temporary_.c_str());
 }
 
 void Hdf5BytesWriter::lay_out() {
@@ -103,7 +103,13 @@ void Hdf5BytesWriter::commit() {
   for (const auto& [name, array] : arrays_)
     expect(written_[name] == array.bytes(), "an array is not complete");
   if (::fsync(descriptor_) != 0 && errno != EINVAL) cannot("write", path_, errno);
-  publish_file(temporary_, path_);
+  if (publish_file(temporary_.c_str(), path_.c_str()) != 0) cannot("write", path_, errno);
+  const int folder = ::open(path_.has_parent_path() ? path_.parent_path().c_str() : ".",
+                            O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    ::fsync(folder);
+    ::close(folder);
+  }
 }
 
 Hdf5BytesReader::Hdf5BytesReader(std::filesystem::path path) : path_(std::move(path)) {
