@@ -1,4 +1,5 @@
-// The registry of optimizers. An optimizer is one file in net/optimizers and one word in the list here.
+// The registry of optimizers. An optimizer is one file in net/optimizers and one word in the list
+// here.
 
 #include "net/optimizer.h"
 #include "src/base/registry.h"

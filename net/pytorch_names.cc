@@ -133,23 +133,18 @@ std::string pytorch_name(const std::string& parameter) {
 }
 
 void require_own_names(const std::vector<Parameter>& parameters) {
-  for (const char sign : {'/', '.'}) {
-    std::map<std::string, std::string> names;
-    const auto refuse = [&](const std::string& name, const std::string& a, const std::string& b) {
-      fail("the parameters {} and {} are both {} in a file. Rename one of their layers.", a, b,
-           name);
-    };
-    for (const Parameter& one : parameters) {
-      const auto [other, is_new] =
-          names.emplace(sign == '/' ? one.name : pytorch_name(one.name), one.name);
-      if (!is_new) refuse(other->first, other->second, one.name);
-    }
-    for (const auto& [name, parameter] : names) {
-      const auto inside = names.lower_bound(name + sign);
-      if (inside != names.end() && inside->first.starts_with(name + sign))
-        refuse(name, parameter, inside->second);
-    }
+  std::vector<std::pair<std::string, std::string>> names;  // in files, and here
+  for (const Parameter& one : parameters) {
+    names.emplace_back(one.name + "/", one.name);
+    names.emplace_back(pytorch_name(one.name) + ".", one.name);
   }
+  std::sort(names.begin(), names.end());
+  const auto same =
+      std::adjacent_find(names.begin(), names.end(),
+                         [](const auto& a, const auto& b) { return b.first.starts_with(a.first); });
+  if (same == names.end()) return;
+  fail("the parameters {} and {} are both {} in a file. Rename one of their layers.", same->second,
+       (same + 1)->second, same->first);
 }
 
 std::vector<std::int64_t> pytorch_shape(const Parameter& parameter) {

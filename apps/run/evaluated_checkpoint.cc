@@ -8,6 +8,7 @@
 #include "src/base/check.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
+#include "src/data/image/names.h"
 #include "src/data/standard.h"
 #include "src/data/validation.h"
 #include "src/device/devices.h"
@@ -16,9 +17,9 @@
 namespace lockstep {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainedImages, class_names, normalisation, format, validation,
-                                   check, skip_damaged)
+                                   check, skip_damaged, identity, folder)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, precision, weights,
-                                   network, data, images, step, seed)
+                                   network, images, step, seed)
 
 namespace {
 
@@ -36,9 +37,11 @@ bool only_evaluated(CheckpointMetadata before, CheckpointMetadata now) {
 TrainedImages images_of(const CheckpointMetadata& metadata) {
   TrainedImages images{.class_names = lines_of(text_of(metadata, kClassNames)),
                        .normalisation = text_of(metadata, kNormalisation),
-                       .format = text_of(metadata, kFormat)};
+                       .format = text_of(metadata, kFormat),
+                       .identity = text_of(metadata, "data")};
   for (const auto& [name, value] : named_values(text_of(metadata, "options"))) {
     if (name == "validation") images.validation = std::strtod(value.c_str(), nullptr);
+    if (name == "data" && value.size() > 2) images.folder = value.substr(1, value.size() - 2);
     if (name == "skip-damaged") images.skip_damaged = value == "true";
     if (name == "check-images" && value.find("decode") != value.npos) images.check = "decode";
   }
@@ -69,7 +72,6 @@ EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& we
           .precision = text("precision"),
           .weights = weights_of(checkpoint, weights),
           .network = text_of(metadata, kNetwork),
-          .data = text_of(metadata, "data"),
           .images = images_of(metadata),
           .step = metadata.position.step,
           .seed = metadata.position.seed};
@@ -193,6 +195,25 @@ DataSource source_of(const EvaluatedCheckpoint& checkpoint, const std::string& d
   return source;
 }
 
+namespace {
+
+/// Whether `directory`, with the test samples of `identity`, contains those that the run was
+/// trained on: the same samples, or those in the train/ of its folder.
+bool are_training_images(const TrainedImages& trained, const std::string& identity,
+                         const std::filesystem::path& directory) {
+  std::error_code unknown;
+  const auto place = std::filesystem::weakly_canonical(directory, unknown);
+  if (part_named(place.filename().string()) == kTrain &&
+      std::filesystem::equivalent(place.parent_path(), trained.folder, unknown))
+    return true;
+  for (const auto& [name, value] : named_values(trained.identity, " = "))
+    for (const auto& [other, now] : named_values(identity, " = "))
+      if (name.starts_with("training ") && other.starts_with("test ") && value == now) return true;
+  return false;
+}
+
+}  // namespace
+
 DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::string& directory,
                           const HostRanks& host, std::vector<std::string>& notes) {
   const DatasetEntry& entry = find(datasets(), checkpoint.dataset);
@@ -216,8 +237,11 @@ DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::stri
         fmt::format("{} has no normalisation, so the training images in {} give mean and deviation",
                     checkpoint.file, directory));
   }
+  const std::string& trained = checkpoint.images.identity;
+  if (test_only && are_training_images(checkpoint.images, data.identity, directory))
+    notes.push_back(fmt::format("{} contains the training images of the run", directory));
   const std::string difference =
-      checkpoint.data.empty() ? "" : first_other_file(checkpoint.data, data.identity, test_only);
+      trained.empty() ? "" : first_other_file(trained, data.identity, test_only);
   if (!difference.empty()) {
     notes.push_back(fmt::format("the data differ from those that {} was trained on: {}",
                                 checkpoint.file, difference));

@@ -55,7 +55,6 @@ struct EvaluatedCheckpoint {
   std::string file, dataset, model, precision;
   std::string weights;   ///< "ema": the moving average; "raw": the weights
   std::string network;   ///< the text of the user's own network; empty: none
-  std::string data;      ///< the identity of its data; empty in early checkpoints
   TrainedImages images;  ///< no class names in early checkpoints
   std::int64_t step = 0;
   std::uint64_t seed = 0;

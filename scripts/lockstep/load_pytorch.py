@@ -32,6 +32,8 @@ def to_torch(arrays):
             array = numpy.moveaxis(array, -1, 1)
         key = layer.replace("/", ".") + (f".{PARTS[part]}" if part in PARTS else "")
         key = key.replace(".in_proj.", ".in_proj_")  # nn.MultiheadAttention has no layer for its inputs
+        if key in state:
+            raise SystemExit(f"two layers of the checkpoint have the array {key} in PyTorch. Rename one, and train again.")
         state[key] = torch.from_numpy(numpy.ascontiguousarray(array))
     return state
 
@@ -107,10 +109,24 @@ def save_module(file, module, form, exports):
             torch.jit.save(torch.jit.trace(module, x), file)
 
 
+def plain_state(state):
+    """Returns a state_dict without the names that trainers, torch.compile() and DistributedDataParallel put around it."""
+    for name in ("state_dict", "model_state_dict", "model"):
+        if isinstance(state.get(name), dict):
+            state = state[name]
+    plain = {}
+    for key, array in state.items():
+        name = key.replace("_orig_mod.", "").removeprefix("module.")
+        if name in plain:
+            raise SystemExit(f"the state_dict has {name} twice, also as {key}. Remove one of them.")
+        plain[name] = array
+    return plain
+
+
 def from_torch(state, layers):
     """Returns the arrays of a checkpoint, in its order and with its names."""
     import numpy
-    arrays = {}
+    state, arrays = plain_state(state), {}
 
     def take(name, parts):
         for part in parts:

@@ -213,8 +213,10 @@ struct TrainedImages {
   std::vector<std::string> class_names;
   /// The text of to_text() (src/data/standard.h). Empty: it is computed from the training images.
   std::string normalisation;
-  std::string format = {};  ///< to_text() of their SampleFormat; empty in early checkpoints
-  double validation = 0;    ///< DataSource::validation
+  std::string format = {};    ///< to_text() of their SampleFormat; empty in early checkpoints
+  std::string identity = {};  ///< DatasetPair::identity; empty in early checkpoints
+  std::string folder = {};    ///< --data of the run
+  double validation = 0;      ///< DataSource::validation
   std::string check = "headers";
   bool skip_damaged = false;
 };

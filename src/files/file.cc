@@ -37,6 +37,8 @@ std::string_view cure(int error) {
     case ENOENT:
     case ENOTDIR:
       return "create its directory first, or choose another directory";
+    case EEXIST:
+      return "choose another name";
     case EIO:
       return "check the disk or the network file system";
     case EMFILE:
@@ -198,47 +200,37 @@ void OutputFile::close() {
 
 namespace {
 
-/// Writes a temporary of `path` and calls finish(temporary), which gives it its name.
-template <class Finish>
-void write_beside(const std::filesystem::path& path, std::string_view bytes, const Finish& finish) {
+/// `name`: ::rename() or publish_file(), which gives the complete temporary its name.
+void write_file(const std::filesystem::path& path, std::string_view bytes,
+                int (*name)(const char*, const char*)) {
   const std::filesystem::path temporary = temporary_name(path);
   try {
     OutputFile file(temporary, OutputFile::Mode::create);
     file.write(bytes);
     file.sync();
     file.close();
-    finish(temporary);
+    if (name(temporary.c_str(), path.c_str()) != 0) fail_to("write", path, errno);
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;
   }
+  sync_directory(path.parent_path());
 }
 
 }  // namespace
 
 void replace_file(const std::filesystem::path& path, std::string_view bytes) {
   require_regular(path);
-  write_beside(path, bytes, [&](const std::filesystem::path& temporary) {
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail_to("write", path, errno);
-  });
-  sync_directory(path.parent_path());
+  write_file(path, bytes, ::rename);
 }
 
 void create_file(const std::filesystem::path& path, std::string_view bytes) {
-  write_beside(path, bytes, [&](const std::filesystem::path& temporary) {
-    publish_file(temporary, path);
-    ::unlink(temporary.c_str());
-  });
+  write_file(path, bytes, publish_file);
 }
 
-void publish_file(const std::filesystem::path& temporary, const std::filesystem::path& path) {
-  // Unlike a renaming, a link replaces no file that appeared meanwhile.
-  if (::link(temporary.c_str(), path.c_str()) != 0) {
-    if (errno == EEXIST) fail("{} exists already. Choose another name.", path.string());
-    // This file system has no links.
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail_to("write", path, errno);
-  }
-  sync_directory(path.parent_path());
+int publish_file(const char* temporary, const char* path) {
+  if (::link(temporary, path) == 0) return ::unlink(temporary);
+  return errno == EEXIST ? -1 : ::rename(temporary, path);  // this file system has no links
 }
 
 void require_replaceable(const std::filesystem::path& path) {

@@ -106,13 +106,12 @@ class OutputFile {
 /// it removes the temporary, and an existing `path` is untouched.
 void replace_file(const std::filesystem::path& path, std::string_view bytes);
 
-/// Does the same for a new file. Throws Error if `path` exists by then: of two writers one
+/// Does the same for a new file. Throws Error if `path` exists by then: one of two writers
 /// succeeds.
 void create_file(const std::filesystem::path& path, std::string_view bytes);
 
-/// Gives the complete file `temporary` the new name `path` and syncs the directory. Throws Error if
-/// `path` exists. `temporary` may keep its name.
-void publish_file(const std::filesystem::path& temporary, const std::filesystem::path& path);
+/// As ::rename(), but by a link, which replaces no file that appeared meanwhile (EEXIST).
+int publish_file(const char* temporary, const char* path);
 
 /// Throws Error if replace_file() could not write `path`: its folder is not writable, or `path` is
 /// not a file. Leaves no file behind.

@@ -14,54 +14,43 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr FileKind kNone{},
-    kPytorch{"a PyTorch file", "Convert its weights to .safetensors (docs/training.md)."},
-    kPickle{"a Python pickle", "Convert its weights to .safetensors (docs/training.md)."},
-    kNumpy{"a NumPy file", "Convert it to HDF5 (docs/data.md)."},
-    kKeras{"a Keras file", "Pass weights of PyTorch or Lockstep."},
-    kOnnx{"an ONNX file", "Pass the checkpoint that it was exported from."},
-    kSafetensors{kSafetensorsFile, "Pass it to --init of a training program."},
-    kCheckpoint{kCheckpointFile, "Pass it to evaluate, classify, export_model or --init."},
-    kPacked{kPackedFile, "Pass it to --data, with --dataset packed."},
-    kArrays{kArraysFile, "Pass its folder to --data, with --dataset hdf5."},
-    kTexts{kTextsFile, "Pass its folder to --data of train_reuters."},
-    kLogits{"a file of evaluate --logits", "Pass the checkpoint that it names."},
-    kImage{"an image", "Pass images to classify, after the checkpoint."},
-    kArchive{"an archive", "Unpack it first."},
-    kEmpty{"an empty file", "Restore it, or pass another file."},
-    kPointer{"a pointer of Git LFS", "Run git lfs pull."},
-    kToml{"a TOML file", "Pass it to --config or --model of a training program."},
-    kText{"a text file", "Pass another file."};
-
 struct Mark {
   std::string_view text;
   FileKind kind;
 };
 
+constexpr FileKind kPytorch{"a PyTorch file",
+                            "Convert its weights to .safetensors (docs/training.md)."},
+    kPickle{"a Python pickle", kPytorch.cure}, kNumpy{"a NumPy file", "Write HDF5 (docs/data.md)."},
+    kKeras{"a Keras file", "Pass weights of Lockstep or PyTorch."},
+    kArchive{"an archive", "Unpack it first."},
+    kImage{"an image", "Pass images to classify, after the checkpoint."};
+
 /// The beginnings of files. The first match counts.
-constexpr Mark kBeginnings[] = {{"\x80\x02\x8a\x0al\xfc\x9c", kPytorch},
-                                {"\x80\x02", kPickle},
-                                {"\x80\x03", kPickle},
-                                {"\x80\x04", kPickle},
-                                {"\x80\x05", kPickle},
-                                {"\x93NUMPY", kNumpy},
-                                {"\x1f\x8b", kArchive},
-                                {"\xff\xd8\xff", kImage},
-                                {"\x89PNG", kImage},
-                                {"GIF8", kImage},
-                                {"RIFF", kImage},
-                                {"BM", kImage},
-                                {"II*", kImage},
-                                {"version https://git-lfs", kPointer}};
+constexpr Mark kBeginnings[] = {
+    {"\x80\x02\x8a\x0al\xfc\x9c", kPytorch},
+    {"\x80", kPickle},
+    {"\x93NUMPY", kNumpy},
+    {"\x1f\x8b", kArchive},
+    {"\xff\xd8\xff", kImage},
+    {"\x89PNG", kImage},
+    {"GIF8", kImage},
+    {"RIFF", kImage},
+    {"BM", kImage},
+    {"II*", kImage},
+    {"version https://git-lfs", {"a Git LFS pointer", "Run git lfs pull."}}};
 
 /// Names in the first folder of an HDF5 file. The first match counts.
-constexpr Mark kObjects[] = {{"parameters", kCheckpoint}, {"index_crc32c", kPacked},
-                             {"logits", kLogits},         {"offsets", kTexts},
-                             {"model_weights", kKeras},   {"layers", kKeras},
-                             {"images", kArrays}};
+constexpr Mark kObjects[] = {
+    {"parameters", {kCheckpointFile, "Pass it to evaluate, classify, export_model or --init."}},
+    {"index_crc32c", {kPackedFile, "Pass it to --data, with --dataset packed."}},
+    {"logits", {"a file of evaluate --logits", "Pass the checkpoint that it names."}},
+    {"offsets", {kTextsFile, "Pass its folder to --data of train_reuters."}},
+    {"model_weights", kKeras},
+    {"layers", kKeras},
+    {"images", {kArraysFile, "Pass its folder to --data, with --dataset hdf5."}}};
 
-/// The end of the name of the first file in a ZIP archive, or of the archive. NumPy, PyTorch and
-/// Keras write such archives.
+/// The end of the name of the first file in a ZIP archive, or of the archive's own name.
 constexpr Mark kMembers[] = {{".npy", kNumpy},          {"data.pkl", kPytorch}, {".pth", kPytorch},
                              {".pt", kPytorch},         {".pt2", kPytorch},     {".ckpt", kPytorch},
                              {"metadata.json", kKeras}, {".bin", kPytorch}};
@@ -89,19 +78,7 @@ FileKind kind_of_hdf5(const fs::path& file) {
   const Hdf5Id opened(H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   for (const auto& [name, kind] : kObjects)
     if (opened >= 0 && H5Lexists(opened, name.data(), H5P_DEFAULT) > 0) return kind;
-  return kNone;
-}
-
-/// Whether the field of a header with the version, 3 or higher, comes first.
-bool is_onnx(std::string_view head) {
-  constexpr char kVersion = 8, kMostVersion = 30;
-  return head.size() > 2 && head[0] == kVersion && head[1] > 2 && head[1] < kMostVersion;
-}
-
-/// Whether a JSON object follows the number of its bytes.
-bool is_safetensors(std::string_view head) {
-  constexpr std::uint64_t kLongestHeader = 100'000'000;
-  return head.size() > 8 && head[8] == '{' && number_at<std::uint64_t>(head, 0) <= kLongestHeader;
+  return {};
 }
 
 bool is_text(std::string_view head) {
@@ -116,22 +93,26 @@ bool is_text(std::string_view head) {
 
 FileKind kind_of(const fs::path& file) {
   std::error_code unreadable;
-  if (!fs::is_regular_file(file, unreadable)) return kNone;
+  if (!fs::is_regular_file(file, unreadable)) return {};
   std::ifstream in(file, std::ios::binary);
-  std::string bytes(512, '\0');
-  in.read(bytes.data(), std::ssize(bytes));
-  if (in.bad() || !in.is_open()) return kNone;
-  bytes.resize(in.gcount());
-  const std::string_view head = bytes;
-  if (head.empty()) return kEmpty;
+  std::string head(512, '\0');
+  in.read(head.data(), std::ssize(head));
+  if (in.bad() || !in.is_open()) return {};
+  head.resize(in.gcount());
+  if (head.empty()) return {"an empty file", "Restore it, or pass another file."};
   if (head.starts_with("\x89HDF\r\n\x1a\n")) return kind_of_hdf5(file);
   if (head.starts_with("PK")) return kind_of_archive(file, head);
   for (const auto& [beginning, kind] : kBeginnings)
     if (head.starts_with(beginning)) return kind;
-  if (is_safetensors(head)) return kSafetensors;
-  if (is_onnx(head)) return kOnnx;
-  if (!is_text(head)) return kNone;
-  return file.extension() == ".toml" ? kToml : kText;
+  // The number of bytes of a JSON object, and the object.
+  if (head.size() > 8 && head[8] == '{' && number_at<std::uint64_t>(head, 0) < 100'000'000)
+    return {kSafetensorsFile, "Pass it to --init of a training program."};
+  // The field with the version comes first.
+  if (head.size() > 2 && head[0] == 8 && head[1] > 2 && head[1] < 30)
+    return {"an ONNX file", "Pass the checkpoint that it was exported from."};
+  if (!is_text(head)) return {};
+  if (file.extension() != ".toml") return {"a text file", "Pass another file."};
+  return {"a TOML file", "Pass it to --config or --model of a training program."};
 }
 
 void require_kind(const fs::path& file, std::string_view wanted) {

@@ -48,7 +48,7 @@ Hdf5BytesWriter::Hdf5BytesWriter(std::filesystem::path path, std::vector<BytesAr
 
 Hdf5BytesWriter::~Hdf5BytesWriter() {
   ::close(descriptor_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  ::unlink(temporary_.c_str());
 }
 
 void Hdf5BytesWriter::lay_out() {
@@ -103,7 +103,8 @@ void Hdf5BytesWriter::commit() {
     expect(written_[name] == array.bytes(), "an array is not complete");
   if (::fsync(descriptor_) != 0 && errno != EINVAL) fail_to("write", path_, errno);
   const Hdf5BytesReader readable(temporary_);
-  publish_file(temporary_, path_);
+  if (publish_file(temporary_.c_str(), path_.c_str()) != 0) fail_to("write", path_, errno);
+  sync_directory(path_.parent_path());
 }
 
 Hdf5BytesReader::Hdf5BytesReader(std::filesystem::path path) : file_(std::move(path)) {

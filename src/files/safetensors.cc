@@ -74,6 +74,13 @@ std::vector<float> floats(const std::string& bytes) {
   return values;
 }
 
+/// Without what torch.compile() puts in front of the names in a module.
+std::string plain_name(std::string name) {
+  constexpr std::string_view kCompiled = "_orig_mod.";
+  for (std::size_t at; (at = name.find(kCompiled)) != name.npos;) name.erase(at, kCompiled.size());
+  return name;
+}
+
 /// `count` bytes of `file` from `begin` on.
 std::string bytes_at(const InputFile& file, std::uint64_t begin, std::uint64_t count) {
   std::string bytes(count, '\0');
@@ -102,7 +109,9 @@ SafetensorsReader::SafetensorsReader(std::filesystem::path file) : file_(std::mo
       continue;
     }
     try {
-      tensors_[name] = tensor_of(entry, sizeof length + length, size);
+      const bool is_new =
+          tensors_.emplace(plain_name(name), tensor_of(entry, sizeof length + length, size)).second;
+      require(is_new, "another one has its name");
     } catch (const std::exception& wrong) {
       damaged(file_, fmt::format("tensor {}: {}", name, wrong.what()));
     }

@@ -23,7 +23,7 @@ class SafetensorsReader {
 
   explicit SafetensorsReader(std::filesystem::path file);
 
-  /// By name.
+  /// By name, without the "_orig_mod." of torch.compile().
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }
   /// A text of the header's __metadata__; empty if there is none.
   std::string metadata(const std::string& name) const;

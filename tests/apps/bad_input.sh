@@ -82,8 +82,8 @@ same_name() { rm -rf "$folder/bad"; mkdir "$folder/bad"; cp "${1:-$file}" "$(ste
 fails 1 "$folder/none.h5 No.such.file" --resume "$folder/none.h5"
 fails 2 '--resume atuo auto never' --resume atuo
 same_name "$build/CMakeCache.txt"
-fails 1 "1 $folder/bad step-0000000004.h5 damaged" --checkpoint-dir "$folder/bad"
-both_fail 1 'step-0000000004.h5 damaged' --resume "$(step_file "$folder/bad" 4)"
+fails 1 "1 $folder/bad step-0000000004.h5 text.file" --checkpoint-dir "$folder/bad"
+both_fail 1 'step-0000000004.h5 text.file' --resume "$(step_file "$folder/bad" 4)"
 same_name
 truncate -s 5000000 "$(step_file "$folder/bad" 4)"
 fails 1 'step-0000000004.h5 damaged' --resume "$(step_file "$folder/bad" 4)"

@@ -51,7 +51,7 @@ set +m
 deliver() { cp "$1" "$folder/followed/arriving" && mv "$folder/followed/arriving" "$folder/followed/$(basename "${2:-$1}")"; }
 deliver "$(step_file "$folder/averaged" 3)"
 await 40 grep -q '^step 3 ' "$folder/out"
-deliver "$build/CMakeCache.txt" "$(step_file . 5)"  # damaged: named once, however often the folder is read
+deliver "$build/CMakeCache.txt" "$(step_file . 5)"  # no checkpoint: named once, however often the folder is read
 deliver "$file"
 await 40 grep -q '^step 4 ' "$folder/out"
 await 10 grep -q 'step-0000000005.h5' "$folder/raw"
@@ -60,7 +60,7 @@ kill -TERM "$(pid_of_rank 1)"
 collect
 expect "SIGTERM ends it in order" test "$code" = 0
 expect "each checkpoint once" test "$(grep -c '^step ' "$folder/out")" = 2
-expect_error "the damaged file is named once" 0 '^evaluate: /step-0000000005.h5 damaged'
+expect_error "the damaged file is named once" 0 '^evaluate: /step-0000000005.h5 text.file'
 expect "its score is that of one look" grep -qF "$reported" "$folder/out"
 
 # --- beside a run that saves at every step and keeps one ------------------------------------------------------------------
@@ -90,7 +90,7 @@ ln -s loop "$folder/loop"
 wrong 1 '/loop Too.many.levels.of.symbolic.links' "$folder/loop"
 wrong 2 '--follow /loop' --follow "$folder/loop"
 wrong 1 "$folder checkpoint" "$folder"
-wrong 1 'CMakeCache.txt damaged' "$build/CMakeCache.txt"
+wrong 1 'CMakeCache.txt text.file checkpoint' "$build/CMakeCache.txt"
 wrong 2 "step-0000000004.h5 moving.average --weights.raw" --weights ema "$folder/plain"
 wrong 2 "step-0000000004.h5 --data" --data "$folder/nowhere" "$file"
 two_commands "$build/evaluate" "$file" // "$build/evaluate" --help

@@ -21,9 +21,8 @@ small_run=(--steps 1 --threads 1 --no-run)
 for program in train_cifar train_images train_mnist train_reuters; do
   missing $program "${small_run[@]}" --data $none
 done
-for dataset in folder packed hdf5 cifar10_32; do
-  missing train_cifar "${small_run[@]}" --dataset $dataset --image-size 32 --data $none
-done
+for dataset in folder packed; do missing train_cifar "${small_run[@]}" --dataset $dataset --image-size 32 --data $none; done
+for dataset in folder hdf5 cifar10_32; do missing train_cifar "${small_run[@]}" --dataset $dataset --data $none; done
 for option in config model; do missing train_cifar "${small_run[@]}" --$option $none.toml; done
 for ending in .h5 .safetensors .pth ''; do missing train_cifar "${small_run[@]}" --init $none$ending; done
 missing train_cifar "${small_run[@]}" --resume $none.h5
@@ -32,7 +31,7 @@ missing evaluate $none.h5
 missing classify $none x.jpg
 missing export_model $none x.onnx
 missing pack_images $none x.h5
-missing compare_runs $none
+missing compare_runs $none nowhere/other
 missing report_runs $none
 missing classify "$folder/run" $none.jpg
 for program in "$here"/../../apps/*.cc; do

@@ -139,7 +139,7 @@ TEST_F(InitialWeights, ACompiledPartHasItsPrefixWithin) {
   EXPECT_EQ(loaded, values_);
   module.tensors["layer2.0.conv1.weight"] = plain.at("layer2.0.conv1.weight");
   module.write(file_, "model.");
-  EXPECT_TRUE(mentions(error_of_load(), {"both", "layer2._orig_mod.0.conv1.weight"}));
+  EXPECT_TRUE(mentions(error_of_load(), {"another", "layer2._orig_mod.0.conv1.weight"}));
 }
 
 TEST_F(InitialWeights, OfSeveralNetworksTheOneInFrontIsTaken) {
@@ -158,7 +158,7 @@ TEST_F(InitialWeights, OfSeveralNetworksTheOneInFrontIsTaken) {
 TEST_F(InitialWeights, NamesOfParametersDiffer) {
   const auto check = [](const std::vector<std::string>& names) {
     std::vector<Parameter> parameters;
-    for (const std::string& name : names) parameters.push_back({.name = name});
+    for (const std::string& name : names) parameters.emplace_back().name = name;
     require_own_names(parameters);
   };
   const std::vector<std::string> refused[] = {

@@ -390,7 +390,7 @@ TEST(Resumption, RefusesOtherDataByTheNameOfTheFile) {
     require_same_data({}, ten_steps(),
                       data_of("one.bin = crc32c 00000001\ntwo.bin = crc32c 00000003\n"), notes);
   });
-  EXPECT_TRUE(mentions(text, {"step-0000000010.h5", "content of two.bin"}));
+  EXPECT_TRUE(mentions(text, {"content of two.bin", "--init c/step-0000000010.h5"}));
   EXPECT_TRUE(notes.empty());
   EXPECT_EQ(first_other_file(kData, "one.bin = crc32c 00000001\n"), "two.bin is missing");
   EXPECT_EQ(first_other_file(kData, "one.bin = crc32c 00000001\n", /*only_now=*/true), "");
@@ -405,6 +405,12 @@ TEST(Resumption, RefusesOtherDataByTheNameOfTheFile) {
       EXPECT_EQ(first_other_file(one, now), "");
   EXPECT_EQ(first_other_file(folder, other),
             "the content of training photos differs");
+  const auto difference = [](const std::string& before, const std::string& now) {
+    return first_other_file("images = " + before + "\n", "images = " + now + "\n");
+  };
+  EXPECT_EQ(difference("9, crc32c of names and sizes 1", "8, crc32c of names and sizes 2"),
+            "images = 8, not 9");
+  EXPECT_EQ(difference("9, crc32c 1 and 2", "9, crc32c 1 and 3"), "the content of images differs");
 }
 
 TEST(Resumption, RefusesOtherClassesByTheirNames) {

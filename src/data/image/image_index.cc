@@ -113,10 +113,26 @@ LabelledFiles files_in(const Folders& folders, int threads, ImageIndex& index) {
   return files;
 }
 
+std::string identity_of(const char* part, const LabelledFiles& files) {
+  std::string all;
+  for (std::int64_t i = 0; i < files.size(); ++i)
+    all += fmt::format("{} {}\n", files.names[i], files.bytes[i]);
+  std::string text = fmt::format("{} image files = {}, crc32c of names and sizes {:08x}\n", part,
+                                 files.names.size(), crc32c(all));
+  if (files.checksums.empty()) return text;
+  // In the order of the names. Early checkpoints have no such line.
+  const std::string_view bytes(reinterpret_cast<const char*>(files.checksums.data()),
+                               files.checksums.size() * sizeof(std::uint32_t));
+  return text + fmt::format("{} {} = crc32c {:08x}\n", part,
+                            files.packed ? kPackedContents : kFileContents, crc32c(bytes));
+}
+
+constexpr SetPart kDivided[] = {kTrain, kValidation};
+
 /// Moves `share` of the training files to the validation files, by their names.
 void divide(double share, ImageIndex& index) {
   LabelledFiles all = std::move(index.parts[kTrain]);
-  for (const SetPart part : {kTrain, kValidation})
+  for (const SetPart part : kDivided)
     index.parts[part] = {.folder = all.folder, .classes = all.classes};
   for (std::int64_t i = 0; i < all.size(); ++i) {
     const SetPart part = number_of(all.names[i]) < share ? kValidation : kTrain;
@@ -163,20 +179,44 @@ ImageIndex read_folders(const DataSource& source) {
   return index;
 }
 
-ImageIndex read_test_folders(const DataSource& source) {
+/// Whether the run was trained on the images of `index`, perhaps in another place.
+bool is_trained_on(const ImageIndex& index, const fs::path& folder, const TrainedImages& trained) {
+  std::error_code missing;
+  if (fs::equivalent(folder, trained.folder, missing)) return true;
+  return std::all_of(std::begin(kDivided), std::end(kDivided), [&](SetPart part) {
+    return trained.identity.find(identity_of(kPartNames[part], index.parts[part])) !=
+           std::string::npos;
+  });
+}
+
+ImageIndex read_test_folders(const DataSource& source, const TrainedImages& trained) {
   const Folders root = folders_in(source.folder);
   const SetPart part = root.parts[kTest].empty() ? kValidation : kTest;
-  if (root.parts[part].empty() && source.validation > 0) {
-    ImageIndex index = read_folders(source);
-    index.parts[kTrain] = {};
-    return index;
-  }
-  require(!root.parts[part].empty(),
-          "{} has neither val/ nor test/. Pass a folder with one of them.", source.folder.string());
-  const Folders held = folders_in(root.parts[part]);
+  const bool has_parts = !root.parts[part].empty(), has_train = !root.parts[kTrain].empty();
+  const Folders held = has_parts   ? folders_in(root.parts[part])
+                       : has_train ? folders_in(root.parts[kTrain])
+                                   : root;
   ImageIndex index;
   index.classes = held.at_least(1);
-  index.parts[part] = files_in(held, source.threads, index);
+  LabelledFiles& all = index.parts[has_parts ? part : kTest];
+  all = files_in(held, source.threads, index);
+  if (has_parts) return index;
+  const std::string folder = source.folder.string();
+  if (source.validation > 0) {
+    ImageIndex divided = index;
+    divided.parts[kTrain] = std::exchange(divided.parts[kTest], {});
+    divide(source.validation, divided);
+    const bool own = is_trained_on(divided, source.folder, trained);
+    divided.parts[kTrain] = {};
+    ImageIndex& seen = own ? divided : index;
+    seen.notes.push_back(fmt::format(
+        "{} of {} images in {} are evaluated: {}", seen.size(), all.size(), folder,
+        own ? "those that the run kept from training" : "it is not the folder of the run"));
+    if (own) return divided;
+  }
+  require(!has_train,
+          "{} has train/, but neither val/ nor test/. Pass {} to evaluate its training images.",
+          folder, held.path.string());
   return index;
 }
 
@@ -279,20 +319,6 @@ ImageIndex find(const DataSource& source, const Read& read) {
   return index;
 }
 
-std::string identity_of(const char* part, const LabelledFiles& files) {
-  std::string all;
-  for (std::int64_t i = 0; i < files.size(); ++i)
-    all += fmt::format("{} {}\n", files.names[i], files.bytes[i]);
-  std::string text = fmt::format("{} image files = {}, crc32c of names and sizes {:08x}\n", part,
-                                 files.names.size(), crc32c(all));
-  if (files.checksums.empty()) return text;
-  // In the order of the names. Early checkpoints have no such line.
-  const std::string_view bytes(reinterpret_cast<const char*>(files.checksums.data()),
-                               files.checksums.size() * sizeof(std::uint32_t));
-  return text + fmt::format("{} {} = crc32c {:08x}\n", part,
-                            files.packed ? kPackedContents : kFileContents, crc32c(bytes));
-}
-
 }  // namespace
 
 void LabelledFiles::add(std::string name, std::int32_t label, std::uint64_t count) {
@@ -318,7 +344,8 @@ std::string ImageIndex::identity() const {
 ImageIndex find_images(const DataSource& source) { return find(source, read_folders); }
 
 ImageIndex find_test_images(const DataSource& source, const TrainedImages& trained) {
-  ImageIndex index = find(source, read_test_folders);
+  ImageIndex index =
+      find(source, [&](const DataSource& from) { return read_test_folders(from, trained); });
   for (LabelledFiles& part : index.parts) {
     if (part.size() == 0) continue;
     require_known_classes(part.folder, index.classes, trained.class_names);

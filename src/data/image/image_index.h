@@ -54,8 +54,9 @@ struct ImageIndex {
 /// Damaged files are left out with a note if ImageOptions::skip_damaged; else they are named in one
 /// Error. The same on all ranks of a host. Throws Error with the fix.
 ImageIndex find_images(const DataSource& source);
-/// Only the images of test/, else of val/, else the share of validation images, with labels of the
-/// checkpoint's classes.
+/// Only the images of test/, else of val/, with labels of the checkpoint's classes. If there are
+/// only class folders: those of the folder of the run that it kept from training, or all of another
+/// folder. A note counts them.
 ImageIndex find_test_images(const DataSource& source, const TrainedImages& trained);
 
 /// Throws DamagedImage if a file's header or end is damaged, or if `whole`, if it cannot be

@@ -256,8 +256,12 @@ DatasetPair open_test_packed(const DataSource& source, const TrainedImages& trai
   require(index.classes == trained.class_names,
           "{} has other classes than the checkpoint. Pass the images that it was trained on.",
           source.folder.string());
+  const std::int64_t all = index.size();
   index.parts[kTrain] = {};
   if (opened.images[kTest]) index.parts[kValidation] = {};
+  index.notes.push_back(fmt::format("{} of {} images in {} are evaluated: its {} images",
+                                    index.size(), all, source.folder.string(),
+                                    kPartNames[opened.images[kTest] ? kTest : kValidation]));
   return test_photos(std::move(index), std::move(opened.images), source, trained);
 }
 

@@ -62,7 +62,7 @@ DatasetPair test_photos(ImageIndex index, PartImages images, const DataSource& s
 
 /// For ImageOptions::size > 0: find_images() as a data set.
 DatasetPair open_photos(const DataSource& source);
-/// DatasetEntry::open_test: those of test/, else of val/, else the share of validation images.
+/// DatasetEntry::open_test: find_test_images() as a data set.
 DatasetPair open_test_photos(const DataSource& source, const TrainedImages& trained);
 
 }  // namespace lockstep

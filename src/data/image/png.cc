@@ -42,12 +42,14 @@ ImageSize png_size(const EncodedImage& file) { return PngReader(file).size(); }
 Image decode_png(const EncodedImage& file, int /*least*/) {
   PngReader reader(file);
   png_image& png = reader.png;
-  png.format = PNG_FORMAT_RGB;
+  // libpng would mix with white in linear light, and other formats and programs do not.
+  const bool transparent = (png.format & PNG_FORMAT_FLAG_ALPHA) != 0;
+  png.format = transparent ? PNG_FORMAT_RGBA : PNG_FORMAT_RGB;
   png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // as most programs write and read 16 bits
-  Image image{reader.size(), {}};
-  image.pixels.resize(image.size.count());
-  const png_color white{255, 255, 255};  // behind transparent parts
-  reader.check(png_image_finish_read(&png, &white, image.pixels.data(), 0, nullptr));
+  Image image{reader.size(), std::vector<std::uint8_t>(PNG_IMAGE_SIZE(png))};
+  reader.check(png_image_finish_read(&png, nullptr, image.pixels.data(), 0, nullptr));
+  if (transparent)
+    image.pixels = in_front_of_white(image.pixels.data(), image.size.height * image.size.width);
   return image;
 }
 
