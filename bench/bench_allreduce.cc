@@ -41,12 +41,14 @@ constexpr std::pair<std::string_view, const char*> kShortNames[] = {
 /// "4" and "64K" as bytes: at least 4 and at most 4G. Throws the usage error.
 std::uint64_t parse_size(const std::string& name, const std::string& text) {
   const std::size_t unit = kUnits.find(text.back());
-  const bool plain = unit == kUnits.npos;
-  const std::uint64_t scale = plain ? 1 : std::uint64_t{1024} << (10 * unit);
-  const auto count = parse_number<std::uint64_t>(
-      name, text.substr(0, text.size() - !plain),
-      Bounds::at_least(plain ? 4 : 1, 0x1p32 / static_cast<double>(scale)));
-  return count * scale;
+  const std::uint64_t scale = unit == kUnits.npos ? 1 : std::uint64_t{1024} << (10 * unit);
+  const Bounds bounds = Bounds::at_least(scale == 1 ? 4 : 1, 0x1p32 / static_cast<double>(scale));
+  try {
+    return scale *
+           parse_number<std::uint64_t>("", text.substr(0, text.size() - (scale > 1)), bounds);
+  } catch (const Error&) {
+    fail_usage("{}: \"{}\" is not a size. Pass one from 4 to 4G, such as 64K or 1M.", name, text);
+  }
 }
 
 std::string size_text(std::uint64_t bytes) {
@@ -114,7 +116,8 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   if (!text.empty()) return false;
   o.timing.type = type_called(o.type);
   if (o.most < o.least)
-    fail_usage("--max {} is less than --min {}. Pass a larger --max.", o.most, o.least);
+    fail_usage("--max {} is less than --min {}. Pass a larger --max.", size_text(o.most),
+               size_text(o.least));
   std::replace(o.names.begin(), o.names.end(), ',', '\n');
   o.reducers = lines_of(o.names);
   for (const std::string& name : o.reducers)

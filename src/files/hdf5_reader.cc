@@ -100,17 +100,21 @@ Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) const {
          Shape::kMaxRank);
   }
   const Hdf5Id creation(check(H5Dget_create_plist(set), name));
-  // The storage size of a compressed array does not tell how many numbers it contains.
+  constexpr hsize_t kMostDeflated = 1032;  // zlib's largest ratio
+  hsize_t ratio = 1;
   for (int i = 0; i < H5Pget_nfilters(creation); ++i) {
     unsigned flags = 0;
     std::size_t values = 0;
     const H5Z_filter_t filter =
         H5Pget_filter2(creation, i, &flags, &values, nullptr, 0, nullptr, nullptr);
-    require(filter == H5Z_FILTER_FLETCHER32,
-            "{}: {} is compressed; write it without compression and shuffle", path.string(), name);
+    require(filter == H5Z_FILTER_FLETCHER32 || filter == H5Z_FILTER_SHUFFLE ||
+                filter == H5Z_FILTER_DEFLATE,
+            "{}: {} is compressed by another filter than gzip; write it without compression",
+            path.string(), name);
+    if (filter == H5Z_FILTER_DEFLATE) ratio = kMostDeflated;
   }
   const Hdf5Id type(check(H5Dget_type(set), name));
-  const hsize_t held = std::min<hsize_t>(H5Dget_storage_size(set), bytes) /
+  const hsize_t held = std::min<hsize_t>(H5Dget_storage_size(set), bytes) * ratio /
                        std::max<std::size_t>(H5Tget_size(type), 1);
   const bool empty = std::find(n.begin(), n.begin() + rank, 0) != n.begin() + rank;
   hsize_t count = 1;
@@ -205,6 +209,10 @@ void Hdf5Reader::array(const std::string& name, std::span<float> values) const {
          "values do not fit the array's shape");
   const Hdf5Id set(body_->check(H5Dopen2(body_->file, name.c_str(), H5P_DEFAULT), name));
   if (values.empty()) return;
+  const H5T_class_t kind = H5Tget_class(Hdf5Id(body_->check(H5Dget_type(set), name)));
+  require(kind == H5T_INTEGER || kind == H5T_FLOAT,
+          "{}: {} contains {} instead of numbers; write integers", body_->path.string(), name,
+          kind == H5T_STRING ? "text" : "other values");
   body_->check(H5Dread(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), name);
 }
 

@@ -27,6 +27,8 @@ for bad in --min= --min=K --min=3 --max=5G --max=1.5M --factor=1 --iters=-1 --ty
   ranks 2 bench_allreduce $bad
   expect_error "bench_allreduce $bad" 2 '^bench_allreduce:'
 done
+ranks 1 bench_allreduce --max 8G
+expect_error "a size with its unit" 2 '^bench_allreduce: --max "8G" 4G'
 ranks 2 bench_step --warmup=-1
 expect_error "a wrong number of one benchmark" 2 '^bench_step: --warmup'
 run "$build/cost_model" --hosts 4

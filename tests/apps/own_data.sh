@@ -32,19 +32,90 @@ ranks 1 train_cifar "${small[@]}" --dataset hdf5
 expect_error "no folder" 2 '--dataset hdf5 --data train.h5 test.h5'
 ranks 2 train_cifar "${small[@]}" --dataset hdf5 --data "$data" --model deep_mnist
 expect_error "a network of another size" 2 '1x28x28x1 1x10x12x3 --model'
-"$python" - "$data/test.h5" <<'END'
+identity_of() {  # the checksums of a run's data
+  "$python" -c 'import h5py, sys; print(h5py.File(sys.argv[1]).attrs["data"])' "$1"
+}
+rewrite() {  # PYTHON: changes "images" or "labels" of test.h5, a file of h5py
+  "$python" - "$data/test.h5" "$1" <<'END'
 import sys
 import h5py
+import numpy
 with h5py.File(sys.argv[1], "r+") as file:
-    images = file["images"][()]
-    del file["images"]
-    file.create_dataset("images", data=0 * images, compression="gzip")
+    images, labels = file["images"][()], file["labels"][()]
+    del file["images"], file["labels"]
+    options = {"images": {}, "labels": {}}
+    exec(sys.argv[2])
+    for name, array in (("images", images), ("labels", labels)):
+        file.create_dataset(name, data=array, **options[name])
 END
+}
+own 1 --dataset hdf5 --steps 1 --checkpoint-dir "$folder/plain"
+rewrite 'options["images"] = dict(compression="gzip", shuffle=True, fletcher32=True); options["labels"] = dict(compression="gzip")'
+own 1 --dataset hdf5 --steps 1 --checkpoint-dir "$folder/gzip"
+expect "gzip holds the same data" test "$(identity_of "$(step_file "$folder/gzip" 1)")" = "$(identity_of "$(step_file "$folder/plain" 1)")"
+rewrite 'options["images"] = dict(compression="lzf")'
 ranks 2 train_cifar "${small[@]}" --dataset hdf5 --data "$data"
-expect_error "a compressed array" 1 "$data/test.h5 compressed"
+expect_error "an array with another compression" 1 "$data/test.h5 images compressed gzip"
+rewrite 'labels = numpy.array([b"cat", b"dog", b"fox"])[labels]'
+ranks 2 train_cifar "${small[@]}" --dataset hdf5 --data "$data"
+expect_error "labels in words" 1 "$data/test.h5 labels text numbers"
+expect "are no damage" bash -c "! grep -q damaged '$folder/err'"
 rm "$data/test.h5"
 ranks 2 train_cifar "${small[@]}" --dataset hdf5 --data "$data"
 expect_error "a file is missing" 1 "$data/test.h5"
+
+# --- arrays of other programs, converted -----------------------------------------------------------------------------
+convert() { run "$python" "$here/../../scripts/convert_images.py" "$1" "$2"; }
+mkdir "$folder/from"
+"$python" - "$folder/from" <<'END'
+import sys
+import numpy
+folder, random = sys.argv[1], numpy.random.RandomState(1)
+images, labels = {"train": random.randint(0, 256, (40, 8, 8)), "test": random.randint(0, 256, (20, 8, 8))}, {}
+for part, array in images.items():
+    labels[part] = numpy.arange(len(array)) % 10
+    rows = numpy.hstack([labels[part][:, None], array.reshape(len(array), -1)])
+    numpy.savetxt(f"{folder}/mnist_{part}.csv", rows, "%d", ",", header="label," + ",".join(map(str, range(64))), comments="")
+    numpy.savez(f"{folder}/k49-{part}-imgs.npz", arr_0=array.astype("u1"))
+    numpy.savez(f"{folder}/k49-{part}-labels.npz", arr_0=labels[part])
+    records = random.randint(0, 256, (50, 3074)).astype("u1")
+    records[:, 1] = numpy.arange(50) % 100
+    records.tofile(f"{folder}/{part}.bin")
+numpy.savez(f"{folder}/keras.npz", x_train=images["train"].astype("u1"), y_train=labels["train"][:, None],
+            x_test=images["test"] / 255, y_test=labels["test"])
+numpy.savez(f"{folder}/code.npz", x_train=numpy.array([print], dtype=object), y_train=[0], x_test=[0], y_test=[0])
+END
+for from in keras.npz mnist_train.csv k49-train-imgs.npz train.bin; do
+  convert "$folder/from/$from" "$folder/to-$from"
+  expect "$from is converted" test "$code" = 0
+done
+"$python" - "$folder" <<'END' || complain "converted arrays are not those of their files"
+import sys
+import h5py
+import numpy
+def read(name, part):
+    with h5py.File(f"{sys.argv[1]}/to-{name}/{part}.h5") as file:
+        return file["images"][()], file["labels"][()]
+for part in ("train", "test"):
+    images, labels = read("keras.npz", part)
+    assert images.dtype == "u1" and images.shape[1:] == (8, 8) and labels.tolist() == [i % 10 for i in range(len(images))]
+    for other in ("mnist_train.csv", "k49-train-imgs.npz"):
+        assert all((a == b).all() for a, b in zip(read(other, part), (images, labels))), other
+    records = numpy.fromfile(f"{sys.argv[1]}/from/{part}.bin", "u1").reshape(50, 3074)
+    images, labels = read("train.bin", part)
+    assert (labels == records[:, 1]).all() and (images[7, 3, 5] == records[7, [2 + c * 1024 + 3 * 32 + 5 for c in range(3)]]).all()
+END
+own_converted() { data=$folder/to-train.bin own "$@"; }
+own_converted 1 --dataset hdf5 --check
+expect_line "its classes" '^data HDF5 50 32x32x3 50'
+convert "$folder/from/keras.npz" "$folder/to-keras.npz"
+expect_error "files that exist" 1 "^convert_images.py: $folder/to-keras.npz/train.h5"
+convert "$folder/from/code.npz" "$folder/to-code"
+expect_error "an archive with objects" 1 "^convert_images.py: $folder/from/code.npz allow_pickle"
+convert "$folder/from" "$folder/to-none"
+expect "a folder of CIFAR-100's files" test "$code" = 0
+convert "$folder/none" "$folder/to-nothing"
+expect_error "no file" 1 "^convert_images.py: $folder/none --help"
 
 # --- class folders -------------------------------------------------------------------------------------------------------
 rm -rf "$data"

@@ -385,6 +385,20 @@ TEST_F(ImagesInHdf5, TestImagesAreSeenAsInTrainingWithoutTrainingImages) {
   EXPECT_NE(unknown.find("does not know: 3, 7."), std::string::npos) << unknown;
 }
 
+TEST_F(ImagesInHdf5, LabelsMayBeAColumn) {
+  const auto write_column = [&](const Shape& shape, const std::vector<float>& labels) {
+    Hdf5Writer writer(folder_ / "train.h5");
+    writer.array("images", {2, 1, 2}, std::vector<float>{0, 50, 100, 150});
+    writer.array("labels", shape, labels);
+    writer.commit();
+  };
+  write("test.h5", {1, 1, 2}, {75, 0}, {1});
+  write_column({2, 1}, {0, 2});
+  EXPECT_EQ(open_hdf5_images({folder_.path(), 1}).train->label(1), 2);
+  write_column({2, 3}, {1, 0, 0, 0, 0, 1});
+  EXPECT_TRUE(mentions(refusal(), {"labels of shape 2x3", "numpy.argmax"}));
+}
+
 TEST_F(ImagesInHdf5, RefusesOtherFiles) {
   write("train.h5", {2, 1, 2}, {0, 50, 100, 150}, {0, 2});
   EXPECT_NE(refusal().find("test.h5"), std::string::npos);
@@ -398,8 +412,15 @@ TEST_F(ImagesInHdf5, RefusesOtherFiles) {
   EXPECT_NE(refusal().find("images of shape 1x1x2 and labels of shape 2"), std::string::npos);
   write("test.h5", {1, 2, 2}, {5, 0, 1, 1}, {1});
   EXPECT_NE(refusal().find("Resize the images"), std::string::npos);
-  write("test.h5", {1, 1, 2, 5}, std::vector<float>(10), {1});
+  write("test.h5", {1, 5, 2, 5}, std::vector<float>(50), {1});
   EXPECT_NE(refusal().find("images of 5 channels"), std::string::npos);
+  write("test.h5", {1, 3, 8, 5}, std::vector<float>(120), {1});
+  EXPECT_TRUE(mentions(refusal(), {"1x3x8x5", "channels", "numpy.moveaxis(images, 1, -1)"}));
+  Hdf5Writer writer(folder_ / "test.h5");
+  writer.array("x_test", {1, 1, 2}, std::vector<float>{5, 0});
+  writer.array("y_test", {1}, std::vector<float>{1});
+  writer.commit();
+  EXPECT_TRUE(mentions(refusal(), {"no array \"images\"", "x_test, y_test"}));
   put(folder_ / "test.h5", "no file of HDF5");
   EXPECT_NE(refusal().find("test.h5"), std::string::npos);
 }

@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include <set>
+#include <span>
 
 #include "tests/support/files.h"
 
@@ -118,8 +119,10 @@ TEST_F(Mnist, NamesWhatIsMissing) {
     fs::remove(root_ / file);
     expect_refused({"cannot open", file, "No such file"});
     fs::create_directory(root_ / file);
+    expect_refused({"cannot open", file, "No such file"});
+    fs::create_directory(root_.path() / file / file);
     expect_refused({file, "is not a regular file"});
-    fs::remove(root_ / file);
+    fs::remove_all(root_ / file);
     write(file, content_of(static_cast<int>(std::find(kFiles, kFiles + 4, file) - kFiles)));
   }
 }
@@ -169,11 +172,131 @@ TEST_F(Mnist, ComparesTheNumbersOfImagesAndLabels) {
   expect_refused({kFiles[2], "3 images", kFiles[3], "12 labels"});
 }
 
-TEST_F(Mnist, NamesABadLabel) {
+/// The same files under the names and in the folders of other programs.
+TEST_F(Mnist, ReadsOtherNamesAndPlaces) {
+  const std::string identity = open_mnist({root_.path(), 0}).identity;
+  const auto expect_read = [&](const std::string& place, const auto& name_of) {
+    const TemporaryDirectory other;
+    for (int file = 0; file < 4; ++file) {
+      const fs::path path = other.path() / place / name_of(kFiles[file]);
+      fs::create_directories(path.parent_path());
+      put(path, content_of(file));
+    }
+    EXPECT_EQ(open_mnist({other.path(), 0}).identity, identity) << place << name_of("train");
+  };
+  const auto same = [](const std::string& name) { return name; };
+  for (const char* place : {"", "raw", "MNIST/raw", "FashionMNIST/raw", "KMNIST/raw", "gzip"})
+    expect_read(place, same);
+  expect_read("", [](std::string name) { return name.replace(name.find("-idx"), 1, "."); });
+  expect_read("raw", [](std::string name) { return name.replace(name.find("-idx"), 1, "."); });
+  expect_read("", [](std::string name) {
+    return name.starts_with("t10k") ? name.replace(0, 4, "test") : name;
+  });
+  expect_read("", [](const std::string& name) { return name + "/" + name; });
+  expect_read("", [](std::string name) {  // an unzipped archive has both
+    return name.starts_with("train") ? name.replace(name.find("-idx"), 1, ".") : name + "/" + name;
+  });
+}
+
+TEST_F(Mnist, NamesTheDataSetsOfAFolder) {
+  for (const char* place : {"MNIST/raw", "FashionMNIST/raw"}) {
+    fs::create_directories(root_.path() / "both" / place);
+    for (int file = 0; file < 4; ++file)
+      put(root_.path() / "both" / place / kFiles[file], content_of(file));
+  }
+  const fs::path both = root_.path() / "both";
+  EXPECT_TRUE(mentions(
+      error_of([&] {
+        open_mnist({both, 0});
+      }),
+      {"several", "--data", (both / "MNIST/raw").c_str(), (both / "FashionMNIST/raw").c_str()}));
+  EXPECT_EQ(open_mnist({both / "MNIST", 0}).train->size(), kTrain);
+  EXPECT_EQ(open_mnist({both / "FashionMNIST/raw/", 0}).train->size(), kTrain);
+}
+
+class Emnist : public Mnist {
+ protected:
+  /// Images with labels from `first` on, `classes` of them, under EMNIST's names.
+  void write_split(const std::string& split, int first, int classes) const {
+    for (const bool train : {true, false}) {
+      const auto count = static_cast<std::uint32_t>(classes);
+      std::string images = big_endian({2051, count, 28, 28}), labels = big_endian({2049, count});
+      for (int i = 0; i < classes; ++i) {
+        labels += static_cast<char>(first + i);
+        for (int p = 0; p < kDigitPixels; ++p) images += static_cast<char>(pixel_of(0, i, p));
+      }
+      const std::string begin = fmt::format("emnist-{}-{}-", split, train ? "train" : "test");
+      put(folder_ / (begin + "images-idx3-ubyte"), images);
+      put(folder_ / (begin + "labels-idx1-ubyte"), labels);
+    }
+  }
+  TemporaryDirectory folder_;
+};
+
+TEST_F(Emnist, LettersBeginWithOneAndStandUpright) {
+  write_split("letters", 1, 26);
+  const DatasetPair pair = open_mnist({folder_.path(), 0});
+  ASSERT_EQ(pair.train->classes(), 26);
+  EXPECT_EQ(pair.class_names.front(), "1");
+  EXPECT_EQ(pair.class_names.back(), "26");
+  EXPECT_TRUE(pair.notes.empty());
+  for (int i = 0; i < 26; ++i) {
+    EXPECT_EQ(pair.train->label(i), i);
+    const std::uint8_t* image = pair.test->stored(i, nullptr);
+    for (int row = 0; row < 28; ++row)
+      for (int column = 0; column < 28; ++column)
+        ASSERT_EQ(image[row * 28 + column], pixel_of(0, i, column * 28 + row));
+  }
+}
+
+TEST_F(Emnist, AsksWhichSplit) {
+  write_split("letters", 1, 26);
+  write_split("byclass", 0, 62);
+  const std::string letters = folder_ / "emnist-letters", all = folder_ / "emnist-byclass";
+  EXPECT_TRUE(mentions(error_of([&] {
+                         open_mnist({folder_.path(), 0});
+                       }),
+                       {"several", "--data", letters, all}));
+  EXPECT_EQ(open_mnist({letters, 0}).train->classes(), 26);
+  EXPECT_EQ(open_mnist({all, 0}).train->classes(), 62);
+  fs::remove(folder_ / "emnist-letters-train-images-idx3-ubyte");
+  EXPECT_TRUE(mentions(error_of([&] {
+                         open_mnist({letters, 0});
+                       }),
+                       {"cannot open", "emnist-letters-train-images-idx3-ubyte"}));
+}
+
+/// Labels above 9 under MNIST's names are those of another data set, not damage.
+TEST_F(Mnist, LabelsAboveNineAreMoreClasses) {
+  const auto label = [&](int first, int last) {
+    const auto count = static_cast<std::uint32_t>(last - first + 1);
+    std::string images = big_endian({2051, count, 28, 28}), labels = big_endian({2049, count});
+    images.resize(16 + count * kDigitPixels, '\7');
+    for (int i = first; i <= last; ++i) labels += static_cast<char>(i);
+    write(kFiles[0], images);
+    write(kFiles[1], labels);
+  };
+  label(0, 46);
+  DatasetPair pair = open_mnist({root_.path(), 0});
+  EXPECT_EQ(pair.train->classes(), 47);
+  EXPECT_EQ(pair.notes.size(), 1u);
+  label(1, 26);  // the test images have the label 0
+  EXPECT_EQ(open_mnist({root_.path(), 0}).train->classes(), 27);
+  std::string labels = content_of(3);
+  for (char& byte : std::span(labels).subspan(8)) byte += 1;
+  write(kFiles[3], labels);
+  pair = open_mnist({root_.path(), 0});
+  EXPECT_EQ(pair.train->classes(), 26);
+  EXPECT_EQ(pair.train->label(25), 25);
+  EXPECT_EQ(pair.class_names.back(), "26");
+  EXPECT_EQ(pair.test->label(0), labels[8] - 1);
+}
+
+TEST_F(Mnist, NamesAGapInTheLabels) {
   std::string bytes = content_of(1);
-  bytes[8 + 5] = 10;
+  bytes[8 + 5] = 37;
   write(kFiles[1], bytes);
-  expect_refused({kFiles[1], "label 5 is 10", "0 to 9"});
+  expect_refused({"go to 37", "no image has label 5"});
 }
 
 TEST_F(Mnist, NoticesDamageInCompressedFiles) {

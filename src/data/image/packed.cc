@@ -11,6 +11,7 @@
 #include "src/data/image/class_folders.h"
 #include "src/data/image/image.h"
 #include "src/data/image/photos.h"
+#include "src/files/file_kind.h"
 #include "src/files/hdf5_bytes.h"
 
 namespace lockstep {
@@ -116,7 +117,8 @@ struct PackedFile {
     check(index.labels.size() == count && index.checksums.size() == count && count < UINT32_MAX &&
               std::count(index.names.begin(), index.names.end(), '\0') == std::ssize(index.ends),
           "its arrays have different lengths");
-    LabelledFiles files{.folder = reader.path().string(), .classes = classes};
+    LabelledFiles files{
+        .folder = (reader.path() / name).string(), .classes = classes, .packed = true};
     std::uint64_t begin = 0;
     std::size_t at = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -152,10 +154,14 @@ class PackedImages : public EncodedImages {
   Bytes read(std::int64_t index) const override {
     Bytes bytes(files_.bytes[index]);
     file_->reader.read(images_, index_.ends[index] - bytes.size(), bytes);
-    require(checksum(bytes) == index_.checksums[index],
-            "{} is damaged: its checksum is wrong. Pack the images again.", one_line(name(index)));
+    if (checksum(bytes) != index_.checksums[index]) {
+      require(std::filesystem::last_write_time(file_->reader.path()) == time_,
+              "{} has changed during the run. Restore it.", file_->reader.path().string());
+      throw DamagedImage(name(index), "its checksum is wrong");
+    }
     return bytes;
   }
+  const char* full_check() const override { return "pack_images --check-images decode"; }
   std::size_t memory() const override {
     std::size_t total = files_.names.size() * (sizeof(std::string) + 28);
     for (const std::string& name : files_.names) total += name.capacity();
@@ -167,6 +173,8 @@ class PackedImages : public EncodedImages {
   BytesArray images_;
   LabelledFiles files_;
   PartIndex index_;
+  const std::filesystem::file_time_type time_ =
+      std::filesystem::last_write_time(file_->reader.path());
 };
 
 /// The whole file. Each rank reads the index, because one file is fast.
@@ -180,6 +188,7 @@ Opened open(const DataSource& source) {
   if (source.images.size == 0)
     fail_usage("data set packed has images of any size. Pass --image-size.");
   if (source.validation > 0) fail_usage("--validation: pack_images divides the images. Omit it.");
+  require_kind(source.folder, kPackedFile);
   const auto file = std::make_shared<PackedFile>(source.folder);
   PartIndices parts;
   for (std::size_t part = 0; part < kParts; ++part)
@@ -202,6 +211,7 @@ Opened open(const DataSource& source) {
   for (std::size_t part = 0; part < kParts; ++part) {
     if (parts[part].ends.empty()) continue;
     index.parts[part] = file->files(kGroups[part], parts[part], count);
+    index.parts[part].checksums = parts[part].checksums;
     opened.images[part] = std::make_shared<PackedImages>(file, kGroups[part], index.parts[part],
                                                          std::move(parts[part]));
   }

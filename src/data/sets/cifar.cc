@@ -1,9 +1,7 @@
 #include "src/data/sets/cifar.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <deque>
 #include <fstream>
 #include <span>
@@ -13,7 +11,7 @@
 #include "src/base/check.h"
 #include "src/data/augment.h"
 #include "src/data/sets/data_file.h"
-#include "src/data/sets/download_cure.h"
+#include "src/data/sets/data_folder.h"
 #include "src/data/sets/images.h"
 
 namespace lockstep {
@@ -28,8 +26,6 @@ constexpr SampleFormat kWholeImages{.kind = SampleFormat::Kind::images,
                                                  {62.993219f, 62.088708f, 66.704900f, 1}},
                                     .moved = true,
                                     .padding = kMoves};
-constexpr std::array<std::string_view, 2> kDownloaded{"cifar-10-batches-bin",
-                                                      "cifar-10-binary.tar.gz"};
 
 class Cifar10 : public Dataset {
  public:
@@ -45,8 +41,10 @@ class Cifar10 : public Dataset {
       for (std::int64_t i = 0; i < records; ++i) {
         file.read(i * kCifarRecordBytes, std::span(&labels_.emplace_back(), 1));
         if (labels_.back() >= kClasses) {
-          fail("{}: record {} has label {}, and labels are 0 to {}: the file is damaged. {}",
-               path.string(), i, labels_.back(), kClasses - 1, cure);
+          fail(
+              "{}: record {} has label {}, and labels are 0 to {}. It is damaged or of other data. "
+              "{}",
+              path.string(), i, labels_.back(), kClasses - 1, cure);
         }
       }
       identity_ += fmt::format("{} = crc32c {:08x}\n", name, file.checksum());
@@ -74,13 +72,12 @@ class Cifar10 : public Dataset {
 /// One name a line; empty lines do not count.
 std::vector<std::string> read_class_names(const std::filesystem::path& path,
                                           const std::string& cure) {
-  std::error_code unreadable;  // opening then fails too and reports the reason
-  const std::filesystem::file_status status = std::filesystem::status(path, unreadable);
+  std::error_code ignored;
   // A pipe would wait for its writer, and a device has no end.
-  require(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
-          "{} is not a regular file. {}", path.string(), cure);
+  require(std::filesystem::is_regular_file(path, ignored),
+          "{} is missing or not a regular file. {}", path.string(), cure);
   std::ifstream file(path);
-  require(file.good(), "cannot open {}: {}. {}", path.string(), std::strerror(errno), cure);
+  if (!file) fail_to_open(path, errno, cure);
   std::vector<std::string> names;
   for (std::string line; std::getline(file, line);) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
@@ -95,14 +92,11 @@ std::vector<std::string> read_class_names(const std::filesystem::path& path,
 
 DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int64_t records,
                                bool whole) {
-  require(!directory.empty(),
-          "data set {} needs the folder of its files (--data DIR). Run scripts/get_data.sh cifar10 "
-          "DIR first.",
-          whole ? "cifar10_32" : "cifar10");
-  const std::string cure = download_cure("cifar10", directory, kDownloaded);
+  constexpr StoredSet kSet{"cifar10", "@(cifar-10-batches-bin/|cifar-10-binary.tar.gz?(.part))"};
   const auto unpacked = directory / "cifar-10-batches-bin";
   std::error_code unreadable;  // opening the files then fails too and reports the reason
   const auto folder = std::filesystem::is_directory(unpacked, unreadable) ? unpacked : directory;
+  const std::string cure = look_into(kSet, directory, folder / "data_batch_1.bin");
   const auto open = [&](const std::vector<std::string>& files, const char* part) {
     const auto about =
         fmt::format("CIFAR-10, {} {} images from {}",
@@ -121,14 +115,9 @@ DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int6
   return pair;
 }
 
-DatasetPair open_cifar10(const DataSource& source) {
-  const auto& directory = source.folder;
-  return open_cifar10_files(directory, kRecords);
-}
-
-DatasetPair open_cifar10_32(const DataSource& source) {
-  const auto& directory = source.folder;
-  return open_cifar10_files(directory, kRecords, /*whole=*/true);
+template <bool whole>
+DatasetPair open(const DataSource& source) {
+  return open_cifar10_files(source.folder, kRecords, whole);
 }
 
 DatasetEntry cifar10() {
@@ -137,7 +126,7 @@ DatasetEntry cifar10() {
           .files = "CIFAR-10's official files",
           .model = "tutorial",
           .steps = 10000,
-          .open = open_cifar10};
+          .open = open<false>};
 }
 
 DatasetEntry cifar10_32() {
@@ -146,7 +135,7 @@ DatasetEntry cifar10_32() {
           .files = "CIFAR-10's official files",
           .model = "resnet20",
           .steps = 64000,
-          .open = open_cifar10_32};
+          .open = open<true>};
 }
 
 }  // namespace lockstep

@@ -15,17 +15,11 @@ namespace lockstep {
 
 inline constexpr std::int64_t kCifarRecordBytes = 1 + 3 * 32 * 32;
 
-/// The files are in `directory` or in its folder cifar-10-batches-bin, as the archive unpacks.
-/// Reads and checks all of them now, labels too. Throws Error for a missing,
-/// truncated or wrong file; it names the file and the fix. Train sample i is record i mod 10000 of
-/// batch i / 10000 + 1. The images stay in the mapped files.
-DatasetPair open_cifar10(const DataSource& source);
-
-/// The same images whole, as 32x32 (SampleFormat::Kind::images): moved in training and normalised
-/// by channel.
-DatasetPair open_cifar10_32(const DataSource& source);
-
-/// The same for files of `records` records each.
+/// The files, of `records` records each, are in `directory` or in its folder cifar-10-batches-bin,
+/// as the archive unpacks. Reads and checks all of them now, labels too. Throws Error for a
+/// missing, truncated or wrong file; it names the file and the fix. Train sample i is record i mod
+/// `records` of batch i / `records` + 1. The images stay in the files. Training sees crops of them,
+/// or with `whole` all 32x32 pixels (SampleFormat::Kind::images), moved, normalised by channel.
 DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int64_t records,
                                bool whole = false);
 

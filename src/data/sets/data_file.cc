@@ -12,6 +12,7 @@
 
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
+#include "src/data/sets/data_folder.h"
 
 namespace lockstep {
 namespace {
@@ -29,7 +30,7 @@ DataFile::DataFile(const std::filesystem::path& path, std::int64_t bytes, std::s
     : path_(path), bytes_(bytes) {
   // O_NONBLOCK: opening a named pipe would wait for a writer. It means nothing for regular files.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  require(descriptor_ >= 0, "cannot open {}: {}. {}", path.string(), std::strerror(errno), cure);
+  if (descriptor_ < 0) fail_to_open(path, errno, cure);
   try {
     const struct stat now = status();
     require(S_ISREG(now.st_mode), "{} is not a regular file. {}", path.string(), cure);

@@ -4,43 +4,52 @@
 
 #include "src/base/check.h"
 #include "src/base/text.h"
+#include "src/data/sets/data_folder.h"
 #include "src/data/sets/images.h"
+#include "src/files/file_kind.h"
 #include "src/files/hdf5.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::string_view kCure =
-    "Store the arrays images (N, H, W, C or N, H, W; whole numbers from 0 to 255) and labels (N; "
-    "from 0) without compression.";
+    "Store the arrays images (N, H, W, C or N, H, W; whole numbers from 0 to 255, not 0 to 1) and "
+    "labels (N; "
+    "whole numbers from 0).";
+constexpr StoredSet kSet{"hdf5", "", "Pass a folder with train.h5 and test.h5."};
 
 ImageStore read_file(const std::filesystem::path& file) {
   constexpr std::int64_t kMostClasses = 10000;
+  const std::string path = file.string(), cure = look_into(kSet, file.parent_path(), file);
+  std::error_code ignored;
+  require(std::filesystem::exists(file, ignored), "{} does not exist. {}", path, cure);
+  require_kind(file, kArraysFile);
   const Hdf5Reader reader(file);
-  const std::string path = file.string();
-  for (const char* name : {"images", "labels"})
-    require(reader.has(name), "{} has no array \"{}\". {}", path, name, kCure);
+  for (const char* name : {"images", "labels"}) {
+    require(reader.has(name), "{} has no array \"{}\", but {}. {}", path, name,
+            listed(reader.arrays()), kCure);
+  }
   const Shape shape = reader.shape("images"), labels = reader.shape("labels");
-  require(shape.rank() >= 3 && labels.rank() == 1 && labels[0] == shape[0] && shape.count() > 0,
+  require(shape.rank() >= 3 && labels[0] == shape[0] && shape.count() > 0,
           "{} has images of shape {} and labels of shape {}. {}", path, shape.text(), labels.text(),
           kCure);
+  require(
+      labels.rank() == 1 || labels.count() == labels[0],
+      "{} has labels of shape {}. Store one number for each image, such as numpy.argmax(labels, "
+      "1) of one-hot labels.",
+      path, labels.text());
   ImageStore store;
   store.size = {shape[1], shape[2], shape.rank() == 4 ? shape[3] : 1};
+  require(
+      store.size.channels <= 4 || shape[1] > 4,
+      "{} has images of shape {}: the channels come first. Store numpy.moveaxis(images, 1, -1).",
+      path, shape.text());
   require(store.size.channels <= 4, "{} has images of {} channels, and 1 to 4 can be read. {}",
           path, store.size.channels, kCure);
-  const auto read = [&](const char* name, std::int64_t count, std::int64_t high, auto& to) {
-    std::vector<float> values(count);
-    reader.array(name, values);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      require(values[i] >= 0 && values[i] <= static_cast<float>(high) &&
-                  values[i] == std::floor(values[i]),
-              "{}: number {} of \"{}\" is {}, not a whole number from 0 to {}. {}", path, i, name,
-              values[i], high, kCure);
-    }
-    to.assign(values.begin(), values.end());
-  };
-  read("images", shape.count(), 255, store.pixels);
-  read("labels", labels[0], kMostClasses - 1, store.labels);
+  const auto pixels = whole_numbers(reader, path, "images", 255, kCure);
+  store.pixels.assign(pixels.begin(), pixels.end());
+  const auto numbers = whole_numbers(reader, path, "labels", kMostClasses - 1, kCure);
+  store.labels.assign(numbers.begin(), numbers.end());
   return store;
 }
 
@@ -54,11 +63,22 @@ void require_same_size(const ImageStore& train, const ImageStore& test,
 
 }  // namespace
 
+std::vector<float> whole_numbers(const Hdf5Reader& reader, const std::string& path,
+                                 const std::string& name, std::int64_t high,
+                                 std::string_view cure) {
+  std::vector<float> values(reader.shape(name).count());
+  reader.array(name, values);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    require(values[i] >= 0 && values[i] <= static_cast<float>(high) &&
+                values[i] == std::floor(values[i]),
+            "{}: number {} of \"{}\" is {}, not a whole number from 0 to {}. {}", path, i, name,
+            values[i], high, cure);
+  }
+  return values;
+}
+
 DatasetPair open_hdf5_images(const DataSource& source) {
   const auto& directory = source.folder;
-  require(!directory.empty(),
-          "data set hdf5 needs the folder of its files. Pass --data DIR with DIR/train.h5 and "
-          "DIR/test.h5.");
   ImageStore train = read_file(directory / "train.h5"), test = read_file(directory / "test.h5");
   require_same_size(train, test, directory);
   const std::int32_t last = std::max(*std::max_element(train.labels.begin(), train.labels.end()),

@@ -12,6 +12,8 @@
 
 namespace lockstep {
 
+class Hdf5Reader;
+
 /// The pixels by which training moves a whole image, by default.
 inline constexpr int kMoves = 4;
 
@@ -27,6 +29,11 @@ template <class T>
 std::uint32_t crc32c_of(const std::vector<T>& values) {
   return crc32c({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
 }
+
+/// All numbers of an array, each in [0, high]. Throws Error that names the first other one; `cure`
+/// ends it.
+std::vector<float> whole_numbers(const Hdf5Reader& reader, const std::string& path,
+                                 const std::string& name, std::int64_t high, std::string_view cure);
 
 /// Images in memory as a data set. `about` is Dataset::describe().
 std::unique_ptr<Dataset> stored_images(const SampleFormat& format, ImageStore store, int classes,

@@ -5,31 +5,36 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <map>
+#include <new>
+#include <regex>
+#include <set>
 #include <span>
 #include <system_error>
 #include <utility>
 
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
-#include "src/data/sets/download_cure.h"
+#include "src/base/text.h"
+#include "src/data/sets/data_folder.h"
 #include "src/data/sets/images.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int kClasses = 10;
-constexpr std::array<std::string_view, 4> kDownloaded{
-    "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz",
-    "t10k-labels-idx1-ubyte.gz"};
+constexpr std::int32_t kDigits = 10;
+constexpr StoredSet kSet{"mnist", "@(train|t10k)-@(images-idx3|labels-idx1)-ubyte.gz?(.part)"};
+/// Folders in --data in which the files may lie, as torchvision and EMNIST's archive unpack them.
+constexpr std::array kPlaces{"",           "raw",        "MNIST/raw", "FashionMNIST/raw",
+                             "KMNIST/raw", "EMNIST/raw", "gzip"};
 
 /// An IDX file of bytes, whole and in memory.
 struct Idx {
   fs::path path;
-  std::int64_t count = 0;           // its first extent
-  std::size_t header = 0;           // bytes
-  std::vector<std::uint8_t> bytes;  // uncompressed, header and all
+  std::int64_t count = 0;                // its first extent
+  std::size_t header = 0;                // bytes
+  std::vector<std::uint8_t> bytes = {};  // uncompressed, header and all
 };
 
 std::uint32_t big_endian(const std::uint8_t* bytes) {
@@ -43,8 +48,7 @@ class InflatedFile {
  public:
   InflatedFile(const fs::path& path, const std::string& cure)
       : path_(path), cure_(cure), file_(gzopen(path.c_str(), "rb"), gzclose_r) {
-    require(file_ != nullptr, "cannot open {}: {}. {}", path.string(),
-            std::generic_category().message(errno), cure);
+    if (!file_) fail_to_open(path, errno, cure);
   }
   /// Adds up to `count` bytes to `bytes`: fewer only at the end of the file.
   void read(std::size_t count, std::vector<std::uint8_t>& bytes) {
@@ -57,7 +61,8 @@ class InflatedFile {
       bytes.resize(begin + part);
       int error = Z_OK;
       std::string what = gzerror(file_.get(), &error);
-      if (error == Z_ERRNO) what = std::strerror(errno);
+      if (error == Z_ERRNO) fail_to_open(path_, errno, cure_);
+      if (error == Z_MEM_ERROR) throw std::bad_alloc();
       what.erase(0, what.starts_with(path_.string() + ": ") ? path_.string().size() + 2 : 0);
       if (got < 0 || error != Z_OK)
         fail("{} cannot be read, because it is truncated or damaged ({}). {}", path_.string(), what,
@@ -71,14 +76,68 @@ class InflatedFile {
   std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
 };
 
-/// `name` in `folder`, or name.gz: an IDX file whose extents after the first are `rest`.
-Idx read_idx(const fs::path& folder, const std::string& name, std::span<const std::uint32_t> rest,
-             const std::string& cure) {
-  Idx idx;
+/// The four files of a data set, of those that are there.
+struct Files {
+  fs::path folder;
+  std::string prefix = {};                     ///< of their names: "" or "emnist-letters-"
+  std::map<std::string, fs::path> paths = {};  ///< by "train-images" or "t10k-labels"
+
+  bool emnist() const { return prefix.starts_with("emnist-"); }
+  /// A value of --data that stands for these files.
+  std::string option() const {
+    return (prefix.empty() ? folder : folder / prefix.substr(0, prefix.size() - 1)).string();
+  }
+  /// If there is none, its usual name.
+  fs::path find(const std::string& name) const {
+    if (const auto found = paths.find(name); found != paths.end()) return found->second;
+    return folder / fmt::format("{}{}-idx{}-ubyte", prefix, name, name.ends_with("labels") ? 1 : 3);
+  }
+};
+
+/// The data sets in `folder` by prefix. Their files are as they are or compressed, with a dash or a
+/// dot in their names, or in a folder of their name.
+std::map<std::string, Files> sets_in(const fs::path& folder) {
+  static const std::regex kName(
+      "((|.*-)(train|t10k|test)-(images|labels)[-.]idx[13]-ubyte(\\.gz)?)(/?)");
+  std::map<std::string, Files> sets;
+  std::error_code ignored;  // opening the files reports it
+  for (const std::string& name : names_in(folder, ignored)) {
+    std::smatch match;
+    if (!std::regex_match(name, match, kName)) continue;
+    const std::string part = match[3] == "test" ? "t10k" : match[3].str();
+    sets.try_emplace(match[2], Files{folder, match[2]})
+        .first->second.paths.try_emplace(part + "-" + match[4].str(),
+                                         folder / (name + (match[6] == "/" ? match[1].str() : "")));
+  }
+  return sets;
+}
+
+/// The files that --data names: a folder, or with the name of one of its data sets at the end.
+/// Throws Error if there are several.
+Files find_files(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error)) {
+    const auto beside = sets_in("." / directory.parent_path());
+    const auto named = beside.find(directory.filename().string() + "-");
+    if (named != beside.end()) return named->second;
+  }
+  std::vector<Files> found;
+  for (const char* place : kPlaces) {
+    for (const auto& [prefix, files] : sets_in(*place == 0 ? directory : directory / place))
+      found.push_back(files);
+    if (*place == 0 && !found.empty() && found[0].prefix.empty()) return found[0];
+  }
+  std::vector<std::string> options;
+  for (const Files& files : found) options.push_back(files.option());
+  require(found.size() <= 1, "{} contains several data sets. Pass one of them as --data: {}.",
+          directory.string(), listed(options));
+  return found.empty() ? Files{directory} : found[0];
+}
+
+/// An IDX file whose extents after the first are `rest`.
+Idx read_idx(fs::path file_path, std::span<const std::uint32_t> rest, const std::string& cure) {
+  Idx idx{std::move(file_path)};
   std::error_code ignored;
-  idx.path = folder / name;
-  if (!fs::exists(idx.path, ignored) && fs::exists(folder / (name + ".gz"), ignored))
-    idx.path += ".gz";
   const std::string path = idx.path.string();
   require(!fs::exists(idx.path, ignored) || fs::is_regular_file(idx.path, ignored),
           "{} is not a regular file. {}", path, cure);
@@ -110,49 +169,74 @@ Idx read_idx(const fs::path& folder, const std::string& name, std::span<const st
   return idx;
 }
 
-/// `part`: the beginning of its files' names. `what`: "training". Adds the files to `identity`.
-std::unique_ptr<Dataset> read_part(const fs::path& folder, const std::string& part,
-                                   std::string_view what, const std::string& cure,
-                                   std::string& identity) {
-  const std::string image_file = part + "-images-idx3-ubyte",
-                    label_file = part + "-labels-idx1-ubyte";
-  Idx images =
-      read_idx(folder, image_file, std::array<std::uint32_t, 2>{kDigitSide, kDigitSide}, cure);
-  const Idx labels = read_idx(folder, label_file, {}, cure);
+/// `part`: "train" or "t10k". Adds the files to `identity`.
+ImageStore read_part(const Files& files, const std::string& part, const std::string& cure,
+                     std::string& identity) {
+  Idx images = read_idx(files.find(part + "-images"),
+                        std::array<std::uint32_t, 2>{kDigitSide, kDigitSide}, cure);
+  const Idx labels = read_idx(files.find(part + "-labels"), {}, cure);
   require(images.count == labels.count, "{} contains {} images and {} contains {} labels. {}",
           images.path.string(), images.count, labels.path.string(), labels.count, cure);
-  for (const auto& [name, file] :
-       {std::pair(image_file, &std::as_const(images)), {label_file, &labels}})
-    identity += fmt::format("{} = crc32c {:08x}\n", name, crc32c_of(file->bytes));
+  identity += fmt::format(
+      "{0}{1}-images-idx3-ubyte = crc32c {2:08x}\n{0}{1}-labels-idx1-ubyte = crc32c {3:08x}\n",
+      files.prefix, part, crc32c_of(images.bytes), crc32c_of(labels.bytes));
   const auto skip = [](const Idx& file) {
     return file.bytes.begin() + static_cast<std::ptrdiff_t>(file.header);
   };
   ImageStore store{kDigitFormat.size, {}, {skip(labels), labels.bytes.end()}};
-  for (std::size_t i = 0; i < store.labels.size(); ++i) {
-    require(store.labels[i] < kClasses,
-            "{}: label {} is {}, and labels are 0 to {}: the file is damaged. {}",
-            labels.path.string(), i, store.labels[i], kClasses - 1, cure);
-  }
   images.bytes.erase(images.bytes.begin(), skip(images));
   store.pixels = std::move(images.bytes);
-  return stored_images(
-      kDigitFormat, std::move(store), kClasses,
-      fmt::format("MNIST, {} {} images from {}", labels.count, what, folder.string()));
+  for (auto image = store.pixels.begin(); files.emnist() && image != store.pixels.end();
+       image += kDigitPixels) {  // EMNIST stores columns
+    for (int row = 0; row < kDigitSide; ++row)
+      for (int column = 0; column < row; ++column)
+        std::swap(image[row * kDigitSide + column], image[column * kDigitSide + row]);
+  }
+  return store;
+}
+
+/// Makes labels begin with 0. Returns the names of the classes: the labels as they were, at least
+/// those of the digits. Throws Error if there are gaps in the labels of another data set.
+std::vector<std::string> name_classes(const std::string& files, std::vector<std::int32_t>& train,
+                                      std::vector<std::int32_t>& test, const std::string& cure) {
+  std::set<std::int32_t> labels(train.begin(), train.end());
+  labels.insert(test.begin(), test.end());
+  const std::int32_t last = std::max(*labels.rbegin(), kDigits - 1),
+                     first = last >= kDigits && !labels.contains(0) ? 1 : 0;  // EMNIST's letters
+  std::vector<std::string> names;
+  for (std::int32_t label = first; label <= last; ++label) {
+    require(last < kDigits || labels.contains(label),
+            "{}: the labels go to {}, but no image has label {}. Number them without gaps. {}",
+            files, last, label, cure);
+    names.push_back(std::to_string(label));
+  }
+  for (std::vector<std::int32_t>* part : {&train, &test})
+    for (std::int32_t& label : *part) label -= first;
+  return names;
 }
 
 }  // namespace
 
 DatasetPair open_mnist(const DataSource& source) {
-  const auto& directory = source.folder;
-  require(
-      !directory.empty(),
-      "data set mnist needs the folder of its files (--data DIR). Run scripts/get_data.sh mnist "
-      "DIR first.");
-  const std::string cure = download_cure("mnist", directory, kDownloaded);
+  const Files files = find_files(source.folder);
+  const std::string cure = look_into(kSet, files.folder, files.find("train-images"));
   DatasetPair pair;
-  pair.train = read_part(directory, "train", "training", cure, pair.identity);
-  pair.test = read_part(directory, "t10k", "test", cure, pair.identity);
-  for (int digit = 0; digit < kClasses; ++digit) pair.class_names.push_back(std::to_string(digit));
+  ImageStore train = read_part(files, "train", cure, pair.identity),
+             test = read_part(files, "t10k", cure, pair.identity);
+  pair.class_names = name_classes(files.option(), train.labels, test.labels, cure);
+  if (std::ssize(pair.class_names) != kDigits && !files.emnist()) {
+    pair.notes.push_back(
+        "labels above 9 are not MNIST's. EMNIST's images lie on their sides unless their files "
+        "have its names, such as emnist-letters-train-images-idx3-ubyte");
+  }
+  const auto part = [&](ImageStore& store, const char* what) {
+    const auto about = fmt::format("{}, {} {} images from {}", files.emnist() ? "EMNIST" : "MNIST",
+                                   store.labels.size(), what, files.option());
+    return stored_images(kDigitFormat, std::move(store), static_cast<int>(pair.class_names.size()),
+                         about);
+  };
+  pair.train = part(train, "training");
+  pair.test = part(test, "test");
   return pair;
 }
 

@@ -1,12 +1,11 @@
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstring>
 
 #include "src/base/check.h"
-#include "src/data/sets/download_cure.h"
+#include "src/data/sets/data_folder.h"
 #include "src/data/sets/images.h"
 #include "src/data/sets/newswires.h"
+#include "src/files/file_kind.h"
 #include "src/files/hdf5.h"
 
 namespace lockstep {
@@ -20,31 +19,21 @@ struct Newswires {
   std::int64_t train = 0;
 };
 
-/// The whole numbers of array `name`, each in [0, high].
-std::vector<std::int32_t> read_numbers(const Hdf5Reader& reader, const std::string& path,
-                                       const std::string& name, std::int64_t high,
-                                       const std::string& cure) {
-  require(reader.has(name) && reader.shape(name).rank() == 1, "{} has no list \"{}\". {}", path,
-          name, cure);
-  std::vector<float> values(reader.shape(name).count());
-  reader.array(name, values);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    require(values[i] >= 0 && values[i] <= static_cast<float>(high) &&
-                values[i] == std::floor(values[i]),
-            "{}: number {} of \"{}\" is {}, not a whole number from 0 to {}. {}", path, i, name,
-            values[i], high, cure);
-  }
-  return {values.begin(), values.end()};
-}
-
 Newswires read_newswires(const fs::path& file, const std::string& cure) {
   constexpr std::int64_t kExact = 1 << 24;  // whole numbers that are read as floats
+  require_kind(file, kTextsFile);
   const Hdf5Reader reader(file);
   const std::string path = file.string();
   Newswires all;
-  all.words = read_numbers(reader, path, "values", kNewswireWords - 1, cure);
-  all.offsets = read_numbers(reader, path, "offsets", kExact, cure);
-  all.labels = read_numbers(reader, path, "labels", kTopics - 1, cure);
+  const auto read = [&](const char* name, std::int64_t high, std::vector<std::int32_t>& to) {
+    require(reader.has(name) && reader.shape(name).rank() == 1, "{} has no list \"{}\". {}", path,
+            name, cure);
+    const std::vector<float> values = whole_numbers(reader, path, name, high, cure);
+    to.assign(values.begin(), values.end());
+  };
+  read("values", kNewswireWords - 1, all.words);
+  read("offsets", kExact, all.offsets);
+  read("labels", kTopics - 1, all.labels);
   require(reader.attributes().contains("train"),
           "{} has no attribute \"train\" with the number of training texts. {}", path, cure);
   all.train = reader.integer("train");
@@ -121,17 +110,9 @@ const std::uint8_t* store_newswire(std::span<const std::int32_t> text, std::uint
 
 DatasetPair open_reuters(const DataSource& source) {
   const auto& directory = source.folder;
-  require(
-      !directory.empty(),
-      "data set reuters needs the folder of its file (--data DIR). Run scripts/get_data.sh reuters "
-      "DIR first.");
-  const fs::path file = directory / "reuters.h5", archive = directory / "reuters.npz";
+  const fs::path file = directory / "reuters.h5";
+  const std::string cure = look_into({"reuters", "reuters.@(npz?(.part)|h5)"}, directory, file);
   std::error_code ignored;
-  require(fs::exists(file, ignored) || !fs::exists(archive, ignored),
-          "{} is not converted. Run scripts/convert_reuters.py {} {}.", archive.string(),
-          archive.string(), directory.string());
-  constexpr std::array<std::string_view, 2> kDownloaded{"reuters.npz", "reuters.h5"};
-  const std::string cure = download_cure("reuters", directory, kDownloaded);
   require(fs::exists(file, ignored), "cannot open {}: it does not exist. {}", file.string(), cure);
   const auto all = std::make_shared<const Newswires>(read_newswires(file, cure));
   const auto about = [&](std::int64_t count, const char* part) {

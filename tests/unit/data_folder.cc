@@ -1,0 +1,186 @@
+// Folders that --data can name by mistake: every data set with files of fixed names refuses them
+// with the reason and the way on, and nothing writes into the folder of a user.
+#include "src/data/sets/data_folder.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <functional>
+#include <map>
+
+#include "src/base/table.h"
+#include "src/data/dataset.h"
+#include "tests/support/files.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DataFolder : public testing::Test {
+ protected:
+  std::string cure(const fs::path& folder) const {
+    return look_into({"cifar10", "@(whole/|packed?(.part))"}, folder, folder / "first");
+  }
+  /// The data sets of the registry whose files have fixed names.
+  static void each(const std::function<void(const DatasetEntry&)>& body) {
+    int count = 0;
+    for (const DatasetEntry& entry : datasets()) {
+      if (entry.files.empty() || entry.resizes) continue;
+      SCOPED_TRACE(entry.name);
+      body(entry);
+      ++count;
+    }
+    EXPECT_EQ(count, 5);
+  }
+  static std::string refusal(const DatasetEntry& entry, const fs::path& folder) {
+    const std::string text = error_of([&] { entry.open({folder, 1}); });
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+    return text;
+  }
+  TemporaryDirectory folder_;
+};
+
+/// While it lives, the process is another user, whom permissions bind.
+class OtherUser {
+ public:
+  OtherUser() : root_(::geteuid() == 0 && ::setresuid(65534, 65534, 0) == 0) {}
+  ~OtherUser() {
+    if (root_ && ::setresuid(0, 0, 0) != 0) std::abort();
+  }
+
+ private:
+  bool root_;
+};
+
+TEST_F(DataFolder, DownloadsToAFolderThatHoldsNothingElse) {
+  const std::string command = "scripts/get_data.sh cifar10 " + folder_.path().string();
+  EXPECT_TRUE(mentions(cure(folder_.path()), {command})) << "empty";
+  put(folder_ / "packed.part", "");
+  put(folder_ / ".hidden", "");
+  fs::create_directory(folder_ / "whole");
+  EXPECT_TRUE(mentions(cure(folder_.path()), {command})) << "an earlier download";
+  put(folder_ / "cat.png", "");
+  EXPECT_EQ(cure(folder_.path()).find(folder_.path().string()), std::string::npos);
+  EXPECT_TRUE(mentions(cure(folder_.path()), {"scripts/get_data.sh cifar10 NEW_FOLDER"}));
+}
+
+TEST_F(DataFolder, NamesAFolderThatIsNotThere) {
+  each([&](const DatasetEntry& entry) {
+    const std::string none = folder_ / "none";
+    EXPECT_TRUE(mentions(refusal(entry, none), {none + " does not exist", "--data"}));
+    EXPECT_TRUE(mentions(refusal(entry, ""), {"--data DIR"}));
+    EXPECT_TRUE(entry.own || mentions(refusal(entry, none), {"scripts/get_data.sh", none}));
+    EXPECT_TRUE(mentions(refusal(entry, folder_.path()), {folder_.path().c_str()})) << "empty";
+  });
+}
+
+TEST_F(DataFolder, NamesAFileInItsPlace) {
+  for (const char* name : {"notes.txt", "cifar-10-binary.tar.gz", "mnist.npz", "photos.h5"}) {
+    put(folder_ / name, "");
+    each([&](const DatasetEntry& entry) {
+      const std::string text = refusal(entry, folder_ / name);
+      EXPECT_TRUE(mentions(text, {"is a file, not a folder", name}));
+      EXPECT_EQ(text.find("damaged"), std::string::npos) << text;
+    });
+  }
+}
+
+TEST_F(DataFolder, NamesTheFolderOfAFileOfItsOwn) {
+  put(folder_ / "data_batch_1.bin", "");
+  const std::string text =
+      refusal(find(datasets(), std::string_view("cifar10")), folder_ / "data_batch_1.bin");
+  EXPECT_TRUE(mentions(text, {"is a file, not a folder", "Pass the folder"}));
+  EXPECT_EQ(text.find("binary"), std::string::npos) << text;
+}
+
+TEST_F(DataFolder, NamesWhatCannotBeRead) {
+  fs::permissions(folder_.path(), fs::perms::all);
+  const fs::path closed = folder_ / "closed";
+  fs::create_directory(closed);
+  for (const char* name : {"data_batch_1.bin", "train-images-idx3-ubyte", "reuters.h5", "train.h5"})
+    put(closed / name, "");
+  for (const auto& file : fs::directory_iterator(closed)) fs::permissions(file, fs::perms::none);
+  const auto expect_named = [&](const DatasetEntry& entry) {
+    const OtherUser user;
+    const std::string text = refusal(entry, closed);
+    EXPECT_TRUE(mentions(text, {closed.c_str(), "Permission denied", "permissions"}));
+    for (const char* wrong : {"damaged", "get_data.sh", "does not exist"})
+      EXPECT_EQ(text.find(wrong), std::string::npos) << text;
+  };
+  each(expect_named);
+  fs::permissions(closed, fs::perms::none);
+  each(expect_named);
+  fs::permissions(closed, fs::perms::all);
+}
+
+/// What is in the folder instead, and a part of the way on.
+const std::map<std::string, std::string> kOthers{
+    {"train/cat", "--dataset folder"},
+    {"train.h5", "--dataset hdf5"},
+    {"data_batch_1.bin", "--dataset cifar10"},
+    {"cifar-10-batches-bin/x", "--dataset cifar10"},
+    {"train-images-idx3-ubyte", "--dataset mnist"},
+    {"train-images.idx3-ubyte.gz", "--dataset mnist"},
+    {"emnist-letters-train-images-idx3-ubyte", "--dataset mnist"},
+    {"MNIST/raw", "--dataset mnist"},
+    {"FashionMNIST/raw", "--dataset mnist"},
+    {"fashion-mnist/x", "fashion-mnist"},
+    {"reuters.h5", "--dataset reuters"},
+    {"reuters.npz", "scripts/convert_reuters.py"},
+    {"cifar-10-binary.tar.gz", "tar -xzf"},
+    {"gzip.zip", "unzip"},
+    {"cifar-10-python.tar.gz", "scripts/get_data.sh cifar10"},
+    {"cifar-10-matlab.tar.gz", "scripts/get_data.sh cifar10"},
+    {"cifar-10-batches-py/x", "scripts/get_data.sh cifar10"},
+    {"cifar-10-batches-py.tar.gz", "scripts/get_data.sh cifar10"},
+    {"data_batch_1", "scripts/get_data.sh cifar10"},
+    {"data_batch_1.mat", "scripts/get_data.sh cifar10"},
+    {"cifar-100-binary.tar.gz", "scripts/convert_images.py"},
+    {"cifar-100-python/x", "scripts/convert_images.py"},
+    {"train.bin", "scripts/convert_images.py"},
+    {"mnist.npz", "scripts/convert_images.py"},
+    {"k49-train-imgs.npz", "scripts/convert_images.py"},
+    {"mnist_train.csv", "scripts/convert_images.py"},
+    {"train_32x32.mat", "scripts/convert_images.py"},
+    {"stl10_binary/x", "scripts/convert_images.py"},
+    {"photos.h5", "--dataset packed"},
+};
+
+TEST_F(DataFolder, NamesOtherDataAndTheWayOn) {
+  for (const auto& [name, way] : kOthers) {
+    const fs::path other = folder_ / "other", path = other / name;
+    fs::create_directories(path.parent_path());
+    if (name.starts_with("train/") || name.ends_with("/raw"))
+      fs::create_directory(path);
+    else
+      put(path, "");
+    each([&](const DatasetEntry& entry) {
+      const std::string own = fmt::format("--dataset {}", entry.name.substr(0, 7));
+      if (own == way || way == "fashion-mnist" || (entry.name == "mnist" && name.ends_with("/raw")))
+        return;  // its own files, which are damaged
+      const std::string text = refusal(entry, other);
+      EXPECT_TRUE(mentions(text, {other.c_str(), way})) << name;
+      EXPECT_EQ(text.find("damaged"), std::string::npos) << text;
+      EXPECT_EQ(text.find("get_data.sh " + std::string(entry.name) + " " + other.string()),
+                std::string::npos)
+          << text;
+    });
+    fs::remove_all(other);
+  }
+}
+
+/// A file of its own that is damaged is not blamed on its neighbours.
+TEST_F(DataFolder, DoesNotBlameOtherFilesForADamagedOne) {
+  put(folder_ / "mnist.npz", "");
+  for (const auto& [set, file] :
+       {std::pair("cifar10", "data_batch_1.bin"), {"mnist", "train-images-idx3-ubyte"}}) {
+    put(folder_ / file, "short");
+    const std::string text = refusal(find(datasets(), std::string_view(set)), folder_.path());
+    EXPECT_TRUE(mentions(text, {file, "truncated", "scripts/get_data.sh"}));
+    EXPECT_EQ(text.find("npz"), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
