@@ -432,6 +432,25 @@ TEST(ImageFiles, TruncatedOnesAreFoundByTheHeaders) {
   Bytes damaged = bytes_of(kHeic);
   for (std::size_t i = damaged.size() - 60; i < damaged.size(); ++i) damaged[i] ^= 0x55;
   EXPECT_NO_THROW(check(damaged, false)) << "the headers alone, because decoding is slow";
+  // The same with an empty box before the data, which many versions of an image move that far.
+  constexpr std::size_t kBox = 5000;
+  const std::string_view name = "mdat";
+  const auto data = std::search(damaged.begin(), damaged.end(), name.begin(), name.end()) + 4;
+  const std::size_t place = data - damaged.begin();
+  const std::array<std::uint8_t, 2> was{static_cast<std::uint8_t>(place >> 8),
+                                        static_cast<std::uint8_t>(place)};
+  const auto pointer = std::search(damaged.begin(), data, was.begin(), was.end());
+  ASSERT_NE(pointer, data);
+  pointer[0] = static_cast<std::uint8_t>((place + kBox) >> 8);
+  pointer[1] = static_cast<std::uint8_t>(place + kBox);
+  Bytes box(kBox);
+  box[2] = static_cast<std::uint8_t>(kBox >> 8);
+  box[3] = static_cast<std::uint8_t>(kBox);
+  for (std::size_t i = 0; i < 4; ++i) box[4 + i] = static_cast<std::uint8_t>("free"[i]);
+  damaged.insert(data - 8, box.begin(), box.end());
+  EXPECT_NO_THROW(check(damaged, false)) << "a header of more than 4096 bytes";
+  damaged.pop_back();
+  EXPECT_ANY_THROW(check(damaged, false));
 }
 
 TEST(ImageFiles, OtherKindsAreNamed) {
