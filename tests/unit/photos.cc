@@ -579,7 +579,7 @@ TEST_F(Photos, ThatChangeOrCannotBeReadNowAreNeverSkipped) {
     EXPECT_TRUE(mentions(refusal(), {"train/cat/a.png", "changed during the run"}));
   }
   fs::remove(file);
-  EXPECT_TRUE(mentions(refusal(), {"train/cat/a.png", "Restore it"}));
+  EXPECT_TRUE(mentions(refusal(), {"train/cat/a.png", "restore it"}));
   fs::create_directory(file);
   EXPECT_TRUE(mentions(refusal(), {"train/cat/a.png", "regular file"}));
   fs::remove(file);
