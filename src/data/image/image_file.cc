@@ -145,15 +145,14 @@ std::uint32_t check_image(const std::filesystem::path& path, bool whole) {
     }
     const std::int64_t end = std::max<std::int64_t>(size - kEnd, 0);
     const Bytes last = file.read(end, size - end);
-    const std::uint32_t checksum = checksum_of(head, last);
-    if (good && ends_well(head, last, size)) return checksum;
-    if (!good && ends_well(head, last, size)) {
-      image_size(file.read(0, size), name);
-      return checksum;
-    }
+    if (good && ends_well(head, last, size)) return checksum_of(head, last);
   }
   const Bytes all = file.read(0, size);
-  decode_image(all, name);
+  if (!whole && ends_well(all, all, size)) {  // its header is longer than kHead
+    image_size(all, name);
+  } else {
+    decode_image(all, name);
+  }
   return checksum_of_ends(all);
 }
 
