@@ -2,6 +2,8 @@
 // torchvision's, so that its weights fit (--init), and so is the recipe, except augmentation and
 // 600 epochs.
 
+#include <fmt/format.h>
+
 #include "net/layers.h"
 #include "net/model.h"
 
