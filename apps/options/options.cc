@@ -265,7 +265,8 @@ std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& pro
                          program.about.empty() ? "Trains a classifier on the data set " +
                                                      program.dataset + ", on all ranks"
                                                : program.about,
-                         "mpirun -np 4 " + program.name + " [OPTIONS]"};
+                         fmt::format("mpirun -np 4 {} {}[OPTIONS]", program.name,
+                                     program.resizes ? "--data DIR " : "")};
   if (!read_command_line(rows, text, argc, argv, text_to_print)) return nullptr;
   if (!config.empty()) read_config(config, rows);
   if (o.list) {

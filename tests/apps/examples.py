@@ -1,0 +1,69 @@
+"""Runs the example that a program has for each option: python3 examples.py BUILD PROGRAM...
+
+The current folder contains the files that examples name. mpirun is omitted, and options that make a run short are added.
+Prints each example that fails, or that sets an option without an effect, and exits with 1."""
+import concurrent.futures
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+TRAINING = ["--check", "--threads", "1"]
+# The last value of an option counts, so these override those of the example.
+SHORT = {
+    "bench_step": ["--steps", "1", "--warmup", "0", "--no-bare", "--threads", "1"],
+    "bench_allreduce": ["--max", "1K", "--iters", "1", "--warmup", "0"],
+    "bench_loader": ["--seconds", "0.01"],
+}
+ENDLESS = {"--follow", "--interval"}
+# Programs whose last word is a new file.
+WRITERS = {"export_model", "pack_images"}
+
+
+def examples_of(build, program):
+    """The option and the words of each example in the man page."""
+    page = subprocess.run([str(build / program), "--print-man"], text=True, check=True, stdout=subprocess.PIPE).stdout
+    page = page.replace("\\-", "-").replace("\\(aq", "'")
+    entries = re.findall(r"^\.B (\S+)[^\n]*\n(.*?)(?=^\.(?:TP|SS|SH))", page.split(".SH OPTIONS")[1], re.S | re.M)
+    examples = [(option, re.findall(r"^Example:\n\.br\n(.*)$", text, re.M)) for option, text in entries]
+    bare = [option for option, found in examples if len(found) != 1]
+    if bare or len(entries) < 4:
+        sys.exit(f"{program}: no example of {bare or 'any option'}")
+    return [(option, shlex.split(found[0])) for option, found in examples]
+
+
+def fault(build, program, option, words):
+    """What is wrong with this example, or an empty text."""
+    printed = " ".join(words)
+    command = words[3:] if words[0] == "mpirun" else words
+    more = TRAINING if program.startswith("train_") else SHORT.get(program, [])
+    if option in {"--help", "--help-all", "--version", "--list"}:
+        more = []
+    if program == "bench_step" and option == "--epochs":
+        more = ["--epochs", "0.001"]
+    if program in WRITERS:
+        pathlib.Path(words[-1]).unlink(missing_ok=True)
+    try:
+        place = "../photo_runs" if (program, option) == ("evaluate", "--data") else "."
+        done = subprocess.run([str(build / program), *command[1:], *more], cwd=place, text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=4 if option in ENDLESS else 100)
+    except subprocess.TimeoutExpired:
+        return "" if option in ENDLESS else f"{printed}: does not end"
+    idle = re.findall(r".*\bdoes nothing\b(?! with one rank).*", done.stdout)
+    if done.returncode or idle or option in ENDLESS:
+        return f"{printed}: exit code {done.returncode}\n{idle[0] if idle else done.stdout[-500:]}"
+    return ""
+
+
+def main():
+    build, programs = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    tried = [(build, program, *example) for program in programs for example in examples_of(build, program)]
+    with concurrent.futures.ThreadPoolExecutor(1 if WRITERS & set(programs) else 2) as pool:
+        faults = [text for text in pool.map(lambda names: fault(*names), tried) if text]
+    print("\n".join(faults))
+    print(f"{len(tried)} examples of {len(programs)} programs, {len(faults)} fail")
+    sys.exit(bool(faults))
+
+
+main()
