@@ -7,6 +7,8 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "net/layers.h"
 #include "net/model.h"
 
