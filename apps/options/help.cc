@@ -41,7 +41,7 @@ constexpr std::string_view kExamples =
     "trace trace.json, validation 0.1, warmup-epochs 5, weight-decay 0.0001, weights raw, "
     "workers 4 @photos, ";
 
-/// What examples show for words of kExamples and of a usage.
+/// Words of kExamples and of a usage, and their text in examples.
 constexpr std::pair<std::string_view, std::string_view> kWords[] = {
     {"@images", "--dataset cifar10_32 --data data/cifar10 --model resnet20"},
     {"@photos", "--dataset folder --data photos --image-size 32 --model resnet20"},

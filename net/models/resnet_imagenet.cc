@@ -3,8 +3,6 @@
 // images in the 3 x 3 convolution of a block ("v1.5"), as torchvision's does. Names, shapes and
 // padding are torchvision's, so that its weights fit (--init).
 
-#include <fmt/format.h>
-
 #include <cmath>
 
 #include <fmt/format.h>

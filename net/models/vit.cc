@@ -3,8 +3,6 @@
 // torchvision's, so that its weights fit (--init) images of their size, and so is the recipe,
 // except augmentation. The last layer begins with small weights, not with zeros.
 
-#include <fmt/format.h>
-
 #include <cmath>
 
 #include <fmt/format.h>

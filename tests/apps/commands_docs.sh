@@ -6,7 +6,7 @@
 # shellcheck source=SCRIPTDIR/lib_clone.sh
 . "$(dirname "$0")/lib_clone.sh"
 
-# What earlier pages have made: data, photos of two classes, and runs.
+# Earlier pages have made data, photos of two classes, and runs.
 "$python" - "$clone" <<'END'
 import os, struct, sys
 os.chdir(sys.argv[1])

@@ -34,7 +34,7 @@ def examples_of(build, program):
 
 
 def fault(build, program, option, words):
-    """What is wrong with this example, or an empty text."""
+    """The fault of this example, or an empty text."""
     printed = " ".join(words)
     command = words[3:] if words[0] == "mpirun" else words
     more = TRAINING if program.startswith("train_") else SHORT.get(program, [])
