@@ -17,20 +17,39 @@ SHORT = {
     "bench_loader": ["--seconds", "0.01"],
 }
 ENDLESS = {"--follow", "--interval"}
+# Options in these groups work in the same way with any data and model. So do examples that name both. If train_cifar has
+# such an example too, the other programs that share its code do not repeat it.
+COMMON_GROUPS = {"Ranks", "Reports", "Run", "Checkpoints", "Instead of training", "Help"}
+SHARING = {"train_mnist", "train_reuters", "bench_step"}
 # Programs whose last word is a new file.
 WRITERS = {"export_model", "pack_images"}
 
 
 def examples_of(build, program):
-    """The option and the words of each example in the man page."""
+    """The group, the option and the words of each example in the man page."""
     page = subprocess.run([str(build / program), "--print-man"], text=True, check=True, stdout=subprocess.PIPE).stdout
     page = page.replace("\\-", "-").replace("\\(aq", "'")
-    entries = re.findall(r"^\.B (\S+)[^\n]*\n(.*?)(?=^\.(?:TP|SS|SH))", page.split(".SH OPTIONS")[1], re.S | re.M)
-    examples = [(option, re.findall(r"^Example:\n\.br\n(.*)$", text, re.M)) for option, text in entries]
-    bare = [option for option, found in examples if len(found) != 1]
-    if bare or len(entries) < 4:
-        sys.exit(f"{program}: no example of {bare or 'any option'}")
-    return [(option, shlex.split(found[0])) for option, found in examples]
+    group, examples = "", []
+    for heading, option, text in re.findall(r'^\.SS "([^"\n]*)"$|^\.B (\S+)[^\n]*\n(.*?)(?=^\.(?:TP|SS|SH))', page, re.S | re.M):
+        group = heading or group
+        found = re.findall(r"^Example:\n\.br\n(.*)$", text, re.M)
+        if option and len(found) != 1:
+            sys.exit(f"{program}: no example of {option}")
+        if option:
+            examples.append((group, option, shlex.split(found[0])))
+    if len(examples) < 4:
+        sys.exit(f"{program}: only {len(examples)} examples")
+    return examples
+
+
+def own_examples(build, program):
+    """Without those that train_cifar has too."""
+    examples = examples_of(build, program)
+    if program in SHARING:
+        known = {" ".join(words).replace("train_cifar", program) for _, _, words in examples_of(build, "train_cifar")}
+        examples = [(group, option, words) for group, option, words in examples
+                    if " ".join(words) not in known or group not in COMMON_GROUPS and not {"--dataset", "--model"} <= set(words)]
+    return [(option, words) for _, option, words in examples]
 
 
 def fault(build, program, option, words):
@@ -58,7 +77,7 @@ def fault(build, program, option, words):
 
 def main():
     build, programs = pathlib.Path(sys.argv[1]), sys.argv[2:]
-    tried = [(build, program, *example) for program in programs for example in examples_of(build, program)]
+    tried = [(build, program, *example) for program in programs for example in own_examples(build, program)]
     with concurrent.futures.ThreadPoolExecutor(1 if WRITERS & set(programs) else 2) as pool:
         faults = [text for text in pool.map(lambda names: fault(*names), tried) if text]
     print("\n".join(faults))
