@@ -30,8 +30,8 @@ constexpr std::string_view kElsewhere =
     "val-split validation, validation-split validation, wd weight-decay, ";
 
 /// Options of other launchers and trainers that set the number of ranks, which mpirun sets here.
-constexpr std::string_view kRanksElsewhere[] = {
-    "devices", "gpus", "ngpus", "nproc", "nproc-per-node", "num-gpus", "ranks", "world-size"};
+constexpr std::string_view kRanksElsewhere =
+    ", devices, gpus, ngpus, nproc, nproc-per-node, num-gpus, ranks, world-size, ";
 
 /// `name` in small letters, with - for _.
 std::string plain(std::string_view name) {
@@ -130,8 +130,7 @@ std::string answer_to(OptionRows& rows, const ProgramText& program,
 std::string hint(OptionRows& rows, std::string_view name, std::string_view prefix) {
   const std::string asked = plain(name);
   const std::string quoted = fmt::format(" (did you mean {}", prefix);
-  if (std::find(std::begin(kRanksElsewhere), std::end(kRanksElsewhere), asked) !=
-      std::end(kRanksElsewhere))
+  if (kRanksElsewhere.find(fmt::format(", {}, ", asked)) != kRanksElsewhere.npos)
     return " (did you mean mpirun -np N?)";
   const std::string_view here = listed(kElsewhere, asked), option = here.substr(0, here.find(' '));
   if (!here.empty() && rows.find(fmt::format("--{}", option)))

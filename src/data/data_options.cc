@@ -76,14 +76,13 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
             [](const std::string& name) { find(datasets(), name); })
       .common();
   const bool of_model = by_default.resizes && images.size == 0;
+  const std::string none = of_model ? " [size of the model]" : "; 0: all have one size";
   rows.number(
           "--image-size", images.size, Bounds::at_least(0, 4096),
-          fmt::format(
-              "Edge in pixels of resized images{}\n"
-              "Only for --dataset folder and packed. Images are then decoded in every epoch and "
+          "Edge in pixels of resized images" + none +
+              "\nOnly for --dataset folder and packed. Images are then decoded in every epoch and "
               "need no memory. Training sees a random part of each image. Evaluation sees the "
               "middle, 7/8 of the shorter edge.",
-              of_model ? " [size of the model]" : "; 0: all have one size"),
           of_model)
       .shapes_weights()
       .is_common = by_default.resizes;
