@@ -2,7 +2,6 @@
 
 The current folder contains the files that examples name. mpirun is omitted, and options that make a run short are added.
 Prints each example that fails, or that sets an option without an effect, and exits with 1."""
-import concurrent.futures
 import pathlib
 import re
 import shlex
@@ -78,8 +77,7 @@ def fault(build, program, option, words):
 def main():
     build, programs = pathlib.Path(sys.argv[1]), sys.argv[2:]
     tried = [(build, program, *example) for program in programs for example in own_examples(build, program)]
-    with concurrent.futures.ThreadPoolExecutor(1 if WRITERS & set(programs) else 2) as pool:
-        faults = [text for text in pool.map(lambda names: fault(*names), tried) if text]
+    faults = [text for text in (fault(*names) for names in tried) if text]
     print("\n".join(faults))
     print(f"{len(tried)} examples of {len(programs)} programs, {len(faults)} fail")
     sys.exit(bool(faults))

@@ -9,7 +9,8 @@ for bench in bench_step bench_allreduce bench_loader cost_model; do
   [[ ! -x $build/$bench ]] || programs+=" $bench"
 done
 
-# Open MPI 4 then starts no daemon for a program without mpirun, which halves the time.
+# Open MPI 4 then starts no daemon for a program without mpirun, which halves the time. Two such programs at once would
+# use the same names.
 export OMPI_MCA_ess_singleton_isolated=1
 
 # The files that examples name. Files of zeros are valid CIFAR-10 data.
