@@ -73,4 +73,21 @@ for program in $programs; do
     *) examples photo_runs "$program" ;;
   esac
 done
+
+# The check itself can fail.
+mkdir "$folder/fake"
+cat >"$folder/fake/fake" <<'END'
+#!/bin/sh
+if [ "$1" = --print-man ]; then
+  echo '.SH OPTIONS'
+  for name in good bad idle other; do printf '.TP\n.B \\-\\-%s\nText.\nExample:\n.br\nfake \\-\\-%s\n' $name $name; done
+  echo '.SH EXIT STATUS'
+fi
+[ "$1" != --idle ] || echo 'note --idle does nothing without --good'
+[ "$1" != --bad ]
+END
+chmod +x "$folder/fake/fake"
+run "$python" "$here/examples.py" "$folder/fake" fake
+expect "examples that fail or have no effect are found" lines_with "$folder/out" '^4 examples 2 fail'
+expect "they fail the test" test "$code" = 1
 finish
