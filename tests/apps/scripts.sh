@@ -60,9 +60,9 @@ cp "$with_apt"/{apt-get,id} "$folder/no_docs"
 expect "--docs names the tools of the documentation" 1 '^  mkdocs ' install "$folder/no_docs" --docs --check
 expect "nothing else needs them" 0 '^$' install "$folder/no_docs" --tests --check
 # A test that is skipped without a package of Debian names it, and --tests installs it.
-"$scripts/install_dependencies.sh" --tests --list >"$folder/tested"
+"$scripts/install_dependencies.sh" --tests --list >"$folder/packages"
 for package in $(grep -rhoE --include='*.sh' --include='*.py' 'apt install [a-z0-9 -]+' "$scripts/../tests" | cut -d' ' -f3-); do
-  [[ $package == plots ]] || expect "--tests installs $package" 0 "^$package$" cat "$folder/tested"
+  [[ $package == plots ]] || expect "--tests installs $package" 0 "^$package$" cat "$folder/packages"
 done
 
 rm "$with_apt/done"
