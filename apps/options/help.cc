@@ -22,8 +22,9 @@ constexpr std::string_view kExamples =
     "checkpoint-dir checkpoints/first, clip-norm 1, compute-ms 20 --network deep_mnist, "
     "config runs/first/config.toml, contrast 0.2, core-gb 1.4 --hosts 4, crop-padding 4 @images, "
     "cutmix 1 @images, cutout 8 @images, data photos, bench_step data data/cifar10, "
-    "train_cifar data data/cifar10, train_mnist data data/mnist, train_reuters data data/reuters, "
-    "dataset packed --data photos.h5, bench_step dataset cifar10_32 --data data/cifar10, "
+    "train_cifar data data/cifar10, train_mnist data data/mnist, "
+    "train_reuters data data/reuters, dataset packed --data photos.h5, "
+    "bench_loader dataset folder, bench_step dataset cifar10_32 --data data/cifar10, "
     "train_cifar dataset cifar10_32 --data data/cifar10, train_mnist dataset digits, "
     "train_reuters dataset topics, draw ring, elements 16 --draw ring, epochs 10, explain ring, "
     "find-lr 100, gbit 25 --hosts 4, global-batch 256, group '*/biases:lr=0.1,weight-decay=0', "
@@ -37,9 +38,8 @@ constexpr std::string_view kExamples =
     "train_reuters model reuters_as_published, nccl-max-ctas 8, nesterov --momentum 0.9, "
     "output runs.html, patience 5 --validation 0.1, random-erase 0.25 @images, "
     "ranks 8 --draw ring, run first, saturation 0.2, seed 2, shards 4, steps 1000, "
-    "sync-bn @images, target 94, test-views @images, threads 2, "
-    "trace trace.json, validation 0.1, warmup-epochs 5, weight-decay 0.0001, weights raw, "
-    "workers 4 @photos, ";
+    "sync-bn @images, target 94, test-views @images, threads 2, trace trace.json, "
+    "validation 0.1, warmup-epochs 5, weight-decay 0.0001, weights raw, workers 4 @photos, ";
 
 /// Words of kExamples and of a usage, and their text in examples.
 constexpr std::pair<std::string_view, std::string_view> kWords[] = {
@@ -156,8 +156,8 @@ std::string example(OptionRows& rows, const OptionRow& row, const ProgramText& p
   std::string words = row.name;
   if (!known.empty()) words += fmt::format(" {}", known);
   if (row.about.find("with --image-size") != row.about.npos) words += " @photos";
-  // Programs without --dataset have their data already, and others may train on photos already.
-  if (!rows.find("--dataset")) words = words.substr(0, words.find(" @"));
+  // Programs without --model have their data already, and others may train on photos already.
+  if (!rows.find("--model")) words = words.substr(0, words.find(" @"));
   if (program.usage.find(" --data ") != program.usage.npos)
     words = words.substr(0, words.find(" @photos"));
   if (row.group.starts_with("With "))  // "With --optimizer sgd, lars"

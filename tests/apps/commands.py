@@ -47,6 +47,7 @@ CHANGES = [
     (r"--find-lr 100", "--find-lr 20"),
     (r"-np (16|N|4)\b", "-np 2"),
     (r"ppr:1:node", "ppr:2:node"),
+    (r"--model tower", "--model deep_mnist"),
     (r"--threads 16", "--threads 1"),
     (r"--ranks '16 64 256'", "--ranks 16"),
     (r"btl_tcp_if_include (eth0|ib0)", "btl_tcp_if_include lo"),

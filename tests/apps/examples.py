@@ -65,7 +65,7 @@ def fault(build, program, option, words):
     try:
         place = "../photo_runs" if (program, option) == ("evaluate", "--data") else "."
         done = subprocess.run([str(build / program), *command[1:], *more], cwd=place, text=True, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=4 if option in ENDLESS else 100)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=4 if option in ENDLESS else 300)
     except subprocess.TimeoutExpired:
         return "" if option in ENDLESS else f"{printed}: does not end"
     idle = re.findall(r".*\bdoes nothing\b(?! with one rank).*", done.stdout)
