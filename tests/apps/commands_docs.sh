@@ -23,6 +23,8 @@ for part, count in ("train", 60000), ("t10k", 10000):
     open(f"data/mnist/{part}-images-idx3-ubyte", "wb").write(struct.pack(">4I", 0x803, count, 28, 28) + bytes(784 * count))
     open(f"data/mnist/{part}-labels-idx1-ubyte", "wb").write(struct.pack(">2I", 0x801, count) + bytes(i % 10 for i in range(count)))
 END
+run env -C "$clone" scripts/get_data.sh cifar10
+expect "the data are there" [ $code = 0 ]
 cp "$clone/photos/test/cat/0.bmp" "$clone/new.jpg"
 cp "$clone/photos/test/cat/1.bmp" "$clone/holiday/"
 for name in first second third; do
