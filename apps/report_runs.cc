@@ -16,7 +16,7 @@ struct PageOptions {
 
 void declare(OptionRows& rows, PageOptions& o) {
   rows.group("Options");
-  rows.list("RUNS", o.runs, "", "Folders of runs or of --log-dir, or names of runs in runs/");
+  rows.list("RUN", o.runs, "", "Folders of runs or of --log-dir, or names of runs in runs/");
   rows.text("--output", o.output, "FILE", "Page of a single run [report.html in its folder]");
 }
 
@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
   using namespace lockstep;
   PageOptions options;
   const ProgramText program{"report_runs", "Writes the page of a run, report.html",
-                            "report_runs [OPTIONS] RUNS..."};
+                            "report_runs [OPTIONS] RUN..."};
   return run_without_ranks(
       "report_runs",
       reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }),

@@ -98,12 +98,12 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   rows.group("Benchmark");
   rows.number("--seconds", o.seconds, Bounds::above_zero(3600), "Duration of each measurement");
   rows.flag("--json", o.json, "One line of JSON instead of a table");
+  o.data.images.size = 224;
   o.data.declare(rows, find(datasets(), "folder"));
   const ProgramText program{"bench_loader", "Times the loader of photos",
-                            "bench_loader --data PHOTOS [OPTIONS]"};
+                            "bench_loader --data DIR [OPTIONS]"};
   if (!read_command_line(rows, program, argc, argv, text)) return false;
   if (o.data.folder.empty()) fail_usage("bench_loader needs photos. Pass --data DIR.");
-  if (o.data.images.size == 0) o.data.images.size = 224;
   return true;
 }
 

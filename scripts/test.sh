@@ -8,11 +8,11 @@ usage() {
   cat <<'HELP'
 usage: scripts/test.sh [ctest options]
 
-Installs missing packages (apt-get; sudo only if needed), builds, and runs all tests. For example:
+Installs missing packages (apt-get; sudo only if needed; 600 MB on a fresh machine), builds, and runs all tests. For example:
     scripts/test.sh -L unit            only tests without MPI
     scripts/test.sh -R mpi.reducers    only tests with this in their name
-The exit code is that of ctest: 0 if all tests pass. Tests are skipped if their tools are not installed (SLURM,
-TensorBoard). The last line names them and what to install.
+The exit code is that of ctest: 0 if all tests pass. Tests are skipped that need a GPU, root, or a package that only PyPI has
+(PyTorch, Keras, ONNX Runtime, TensorBoard). The last line names them and what to install.
 
 Environment:
   LOCKSTEP_BUILD   build folder (default: build)

@@ -14,54 +14,24 @@ namespace lockstep {
 namespace {
 
 /// Names of options in other trainers, as plain() spells them, and the option to pass here, perhaps
-/// with a value. The trainers are PyTorch's examples, torchvision, timm, Lightning, Keras and
-/// TensorFlow's tutorials.
-constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
-    {"accumulate-grad-batches", "accumulate"},
-    {"amp", "precision bf16"},
-    {"arch", "model"},
-    {"batch-size", "batch"},
-    {"bf16", "precision bf16"},
-    {"clip-grad-norm", "clip-norm"},
-    {"cpu", "device cpu"},
-    {"data-dir", "data"},
-    {"data-path", "data"},
-    {"dtype", "precision"},
-    {"ema-decay", "ema"},
-    {"fp16", "precision fp16"},
-    {"grad-accum-steps", "accumulate"},
-    {"gradient-accumulation-steps", "accumulate"},
-    {"gradient-clip-val", "clip-norm"},
-    {"img-size", "image-size"},
-    {"learning-rate", "lr"},
-    {"logdir", "log-dir"},
-    {"lr-scheduler", "lr-schedule"},
-    {"lr-warmup-epochs", "warmup-epochs"},
-    {"max-epochs", "epochs"},
-    {"max-grad-norm", "clip-norm"},
-    {"max-steps", "steps"},
-    {"model-ema-decay", "ema"},
-    {"no-cuda", "device cpu"},
-    {"no-flip", "flip none"},
-    {"no-hflip", "flip none"},
-    {"num-epochs", "epochs"},
-    {"num-steps", "steps"},
-    {"num-workers", "workers"},
-    {"opt", "optimizer"},
-    {"output-dir", "checkpoint-dir"},
-    {"pretrained", "init"},
-    {"print-config", "check"},
-    {"print-freq", "log-every"},
-    {"sched", "lr-schedule"},
-    {"train-dir", "checkpoint-dir"},
-    {"val-split", "validation"},
-    {"validation-split", "validation"},
-    {"wd", "weight-decay"},
-};
+/// with a value, as listed() reads them. The trainers are PyTorch's examples, torchvision, timm,
+/// Lightning, Keras and TensorFlow's tutorials.
+constexpr std::string_view kElsewhere =
+    ", accumulate-grad-batches accumulate, amp precision bf16, arch model, batch-size batch, "
+    "bf16 precision bf16, clip-grad-norm clip-norm, cpu device cpu, data-dir data, "
+    "data-path data, dtype precision, ema-decay ema, fp16 precision fp16, "
+    "grad-accum-steps accumulate, gradient-accumulation-steps accumulate, "
+    "gradient-clip-val clip-norm, img-size image-size, learning-rate lr, logdir log-dir, "
+    "lr-scheduler lr-schedule, lr-warmup-epochs warmup-epochs, max-epochs epochs, "
+    "max-grad-norm clip-norm, max-steps steps, model-ema-decay ema, no-cuda device cpu, "
+    "no-flip flip none, no-hflip flip none, num-epochs epochs, num-steps steps, "
+    "num-workers workers, opt optimizer, output-dir checkpoint-dir, pretrained init, "
+    "print-config check, print-freq log-every, sched lr-schedule, train-dir checkpoint-dir, "
+    "val-split validation, validation-split validation, wd weight-decay, ";
 
 /// Options of other launchers and trainers that set the number of ranks, which mpirun sets here.
-constexpr std::string_view kRanksElsewhere[] = {
-    "devices", "gpus", "ngpus", "nproc", "nproc-per-node", "num-gpus", "ranks", "world-size"};
+constexpr std::string_view kRanksElsewhere =
+    ", devices, gpus, ngpus, nproc, nproc-per-node, num-gpus, ranks, world-size, ";
 
 /// `name` in small letters, with - for _.
 std::string plain(std::string_view name) {
@@ -160,14 +130,11 @@ std::string answer_to(OptionRows& rows, const ProgramText& program,
 std::string hint(OptionRows& rows, std::string_view name, std::string_view prefix) {
   const std::string asked = plain(name);
   const std::string quoted = fmt::format(" (did you mean {}", prefix);
-  if (std::find(std::begin(kRanksElsewhere), std::end(kRanksElsewhere), asked) !=
-      std::end(kRanksElsewhere))
+  if (kRanksElsewhere.find(fmt::format(", {}, ", asked)) != kRanksElsewhere.npos)
     return " (did you mean mpirun -np N?)";
-  for (const auto& [elsewhere, here] : kElsewhere) {
-    const std::string_view option = here.substr(0, here.find(' '));
-    if (elsewhere == asked && rows.find(fmt::format("--{}", option)))
-      return fmt::format("{}{}?)", quoted, prefix.empty() ? option : here);
-  }
+  const std::string_view here = listed(kElsewhere, asked), option = here.substr(0, here.find(' '));
+  if (!here.empty() && rows.find(fmt::format("--{}", option)))
+    return fmt::format("{}{}?)", quoted, prefix.empty() ? option : here);
   std::vector<std::string_view> known, near;
   for (const OptionRow& row : rows.all()) {
     if (row.name.starts_with("--")) known.push_back(std::string_view(row.name).substr(2));

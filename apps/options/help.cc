@@ -15,20 +15,42 @@ namespace {
 
 constexpr std::size_t kColumns = 99, kText = 32;  // of a help; the column at which texts begin
 
-/// Examples of options that need more than a default or a first name.
-constexpr std::pair<std::string_view, std::string_view> kExamples[] = {
-    {"--batch", "--batch 64"},
-    {"--find-lr", "--find-lr 100"},
-    {"--group", "--group 'conv*/biases:lr=0.1,weight-decay=0'"},
-    {"--help", "--help momentum"},
-    {"--hue", "--hue 0.1"},
-    {"--lr", "--lr 0.03 --lr-schedule cosine"},
-    {"--lr-scale-batch", "--global-batch 512 --lr 0.1 --lr-scale-batch 128"},
-    {"--momentum", "--momentum 0.9"},
-    {"--nesterov", "--momentum 0.9 --nesterov"},
-    {"CHECKPOINT", "checkpoints/first"},
-    {"RUNS", "first second"},
-};
+/// Examples that no default and no registry gives: "[PROGRAM ]OPTION VALUE[ OTHER OPTIONS]".
+constexpr std::string_view kExamples =
+    ", accumulate 4, alternate-flips @images, batch 64, brightness 0.2, bucket-mb 4, "
+    "checkpoint-dir checkpoints/first, clip-norm 1, compute-ms 20 --network deep_mnist, "
+    "config runs/first/config.toml, contrast 0.2, core-gb 1.4 --hosts 4, crop-padding 4 @images, "
+    "cutmix 1 @images, cutout 8 @images, data photos, bench_step data data/cifar10, "
+    "train_cifar data data/cifar10, train_mnist data data/mnist, "
+    "train_reuters data data/reuters, dataset packed --data photos.h5, "
+    "bench_loader dataset folder, bench_step dataset cifar10_32 --data data/cifar10, "
+    "train_cifar dataset cifar10_32 --data data/cifar10, train_mnist dataset digits, "
+    "train_reuters dataset topics, draw ring, elements 16 --draw ring, epochs 10, explain ring, "
+    "find-lr 100, gbit 25 --hosts 4, global-batch 256, group '*/biases:lr=0.1,weight-decay=0', "
+    "hosts 4, hosts-per-core 2 --hosts 4, hue 0.1, image-size 64 @photos, "
+    "init runs/first/checkpoints/best.h5, interval 10 --follow, iters 20, label-smoothing 0.1, "
+    "latency-us 5 --hosts 4, log-dir logs/first, logits logits.h5, "
+    "loss-scale-steps 1000 --loss-scale dynamic, lr 0.03 --lr-schedule cosine, "
+    "lr-decay 0.1 --lr-schedule exponential, lr-decay-epochs 30 --lr-schedule exponential, "
+    "lr-end 0.001 --lr-schedule cosine, lr-scale-batch 128 --global-batch 512, "
+    "lr-smooth --lr-schedule exponential, mixup 0.2 @images, model resnet20, "
+    "train_reuters model reuters_as_published, nccl-max-ctas 8, nesterov --momentum 0.9, "
+    "output runs.html, patience 5 --validation 0.1, random-erase 0.25 @images, "
+    "ranks 8 --draw ring, run first, saturation 0.2, seed 2, shards 4, steps 1000, "
+    "sync-bn @images, target 94, test-views @images, threads 2, trace trace.json, "
+    "validation 0.1, warmup-epochs 5, weight-decay 0.0001, weights raw, workers 4 @photos, ";
+
+/// Words of kExamples and of a usage, and their text in examples.
+constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+    {"@images", "--dataset cifar10_32 --data data/cifar10 --model resnet20"},
+    {"@photos", "--dataset folder --data photos --image-size 32 --model resnet20"},
+    {"CHECKPOINT", "runs/first"},
+    {"DIR", "photos"},
+    {"FILES...", "new.jpg"},
+    {"FOLDER FILE", "photos photos.h5"},
+    {"OUT", "first.onnx"},
+    {"RUNS...", "first second"},
+    {"RUN...", "first"}};
 
 void print_answer(std::string_view text) {
   if (text.ends_with('\n')) text.remove_suffix(1);
@@ -60,26 +82,6 @@ std::string related(OptionRows& rows, const OptionRow& row) {
     if (named && other.name != row.name) names.push_back(other.name);
   }
   return fmt::format("{}", fmt::join(names, ", "));
-}
-
-std::string example(const OptionRow& row, const ProgramText& program) {
-  const auto known = std::find_if(std::begin(kExamples), std::end(kExamples),
-                                  [&](const auto& pair) { return pair.first == row.name; });
-  std::string words = row.name;
-  if (known != std::end(kExamples)) {
-    words = known->second;
-  } else if (row.values.size() > 1) {
-    words += " " + row.values[1];
-  } else if (row.type != OptionRow::Type::flag) {
-    const bool shows = !row.by_default.empty() && row.by_default != "0";
-    const char* other = row.value == "DIR" ? "folder" : row.value == "FILE" ? "file" : "1";
-    words += " " + (shows ? row.by_default : other);
-  }
-  if (row.group.starts_with("With "))  // "With --optimizer sgd, lars"
-    words = row.group.substr(5, row.group.find(',') - 5) + " " + words;
-  std::string command = program.usage;
-  const std::string place = row.name.starts_with('-') ? "[OPTIONS]" : "[OPTIONS] " + row.name;
-  return command.replace(command.find(place), place.size(), words);
 }
 
 }  // namespace
@@ -141,6 +143,35 @@ std::string help_text(OptionRows& rows, const ProgramText& program, bool all) {
   return wrapped(lines, kText, kColumns);
 }
 
+std::string example(OptionRows& rows, const OptionRow& row, const ProgramText& program) {
+  if (row.name == "--help") return fmt::format("{} --help {}", program.name, rows.all()[1].name);
+  if (row.group == "Help") return program.name + " " + row.name;
+  const bool is_option = row.name.starts_with("--");
+  const std::string name = is_option ? row.name.substr(2) : row.name;
+  std::string_view known = listed(kExamples, program.name + " " + name);
+  if (known.empty()) known = listed(kExamples, name);
+  if (known.empty() && row.values.size() > 1) known = row.values[1];
+  if (known.empty() && row.type != OptionRow::Type::flag) known = row.by_default;
+  std::string words = row.name;
+  if (!known.empty()) words += fmt::format(" {}", known);
+  if (row.about.find("with --image-size") != row.about.npos) words += " @photos";
+  // Programs without --model have their data already, and others may train on photos already.
+  if (!rows.find("--model")) words = words.substr(0, words.find(" @"));
+  if (program.usage.find(" --data ") != program.usage.npos)
+    words = words.substr(0, words.find(" @photos"));
+  if (row.group.starts_with("With "))  // "With --optimizer sgd, lars"
+    words = row.group.substr(5, row.group.find(',') - 5) + " " + words;
+  std::string command = program.usage;
+  const auto replace = [&](std::string_view from, std::string_view to) {
+    if (const std::size_t at = command.find(from); at != command.npos)
+      command.replace(at, from.size(), to);
+  };
+  replace(is_option ? "[OPTIONS]" : "[OPTIONS] ", is_option ? words : "");
+  for (const auto& [word, shown] : kWords) replace(word, shown);
+  if (command.find("--data ") != command.rfind("--data ")) replace("--data photos ", "");
+  return command;
+}
+
 std::string option_help(OptionRows& rows, const OptionRow& row, const ProgramText& program) {
   const OptionText text = text_of(row);
   const std::string off = row.type == OptionRow::Type::flag ? "off" : "none";
@@ -149,7 +180,7 @@ std::string option_help(OptionRows& rows, const OptionRow& row, const ProgramTex
       {"Values", text.values},
       {"Default", text.by_default.empty() ? off : text.by_default},
       {"Group", fmt::format("{} ({})", row.group, row.is_common ? "common" : "advanced")},
-      {"Example", example(row, program)},
+      {"Example", example(rows, row, program)},
       {"Related", related(rows, row)}};
   std::string lines = fmt::format("{}\n    {}.\n", text.name, text.headline);
   for (const std::string& line : lines_of(text.details)) lines += fmt::format("    {}\n", line);

@@ -35,6 +35,8 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t col
 OptionText text_of(const OptionRow& row);
 /// The common rows, or `all`, in groups. Without common rows it is always all of them.
 std::string help_text(OptionRows& rows, const ProgramText& program, bool all);
+/// A command with `row` that works as it is, except for the files that it names.
+std::string example(OptionRows& rows, const OptionRow& row, const ProgramText& program);
 /// All about `row`, with an example and the related options.
 std::string option_help(OptionRows& rows, const OptionRow& row, const ProgramText& program);
 /// The page of section 1 in the macros of man(7).

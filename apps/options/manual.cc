@@ -14,13 +14,14 @@ std::string roff(const std::string& text) {
   return result;
 }
 
-std::string option_entry(const OptionRow& row) {
+std::string option_entry(OptionRows& rows, const OptionRow& row, const ProgramText& program) {
   const OptionText text = text_of(row);
   std::string entry = fmt::format(".TP\n.B {}\n{}.\n", text.name, text.headline);
   if (!text.details.empty()) entry += text.details + "\n";
   entry += fmt::format("Type: {}.\n", text.type);
   if (!text.values.empty()) entry += fmt::format("Values: {}.\n", text.values);
-  return text.by_default.empty() ? entry : entry + fmt::format("Default: {}.\n", text.by_default);
+  if (!text.by_default.empty()) entry += fmt::format("Default: {}.\n", text.by_default);
+  return entry + fmt::format("Example:\n.br\n{}\n", example(rows, row, program));
 }
 
 }  // namespace
@@ -35,7 +36,7 @@ std::string man_page(OptionRows& rows, const ProgramText& program) {
   for (const OptionRow& row : rows.all()) {
     if (row.group != group) text += fmt::format(".SS \"{}\"\n", row.group);
     group = row.group;
-    text += option_entry(row);
+    text += option_entry(rows, row, program);
   }
   return roff(text) +
          ".SH EXIT STATUS\n"

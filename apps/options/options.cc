@@ -96,17 +96,13 @@ ModelEntry choose_model(Options& o, const Program& program) {
 
 /// Whether the user's options override `name` of the model's recipe.
 bool overrides_recipe(OptionRows& rows, std::string_view name) {
-  constexpr std::pair<std::string_view, std::string_view> kSame[] = {
-      {"--epochs", "--steps"},
-      {"--steps", "--epochs"},
-      {"--batch", "--global-batch"},
-      {"--global-batch", "--batch"},
-      {"--epoch-lines", "--eval-every"}};
-  const bool same = std::any_of(std::begin(kSame), std::end(kSame), [&](const auto& pair) {
-    return pair.first == name && rows.at(pair.second).given();
-  });
+  constexpr std::string_view kSame =
+      ", --epochs --steps, --steps --epochs, --batch --global-batch, --global-batch --batch, "
+      "--epoch-lines --eval-every, ";
+  const std::string_view same = listed(kSame, name);
   const bool of_optimizer = name == "--lr" || name == "--group" || is_of_optimizers(name.substr(2));
-  return same || rows.at(name).given() || (of_optimizer && rows.at("--optimizer").given());
+  return rows.at(name).given() || (!same.empty() && rows.at(same).given()) ||
+         (of_optimizer && rows.at("--optimizer").given());
 }
 
 /// `from` names the recipe in errors.
@@ -264,7 +260,8 @@ std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& pro
                          program.about.empty() ? "Trains a classifier on the data set " +
                                                      program.dataset + ", on all ranks"
                                                : program.about,
-                         "mpirun -np 4 " + program.name + " [OPTIONS]"};
+                         fmt::format("mpirun -np 4 {} {}[OPTIONS]", program.name,
+                                     program.resizes ? "--data DIR " : "")};
   if (!read_command_line(rows, text, argc, argv, text_to_print)) return nullptr;
   if (!config.empty()) read_config(config, rows);
   if (o.list) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
@@ -12,25 +13,14 @@ std::string keras_name(const LayerSummary& layer) {
   const char* dimensions = layer.output.rank() == 3 ? "1D" : "2D";
   if (layer.kind == "max_pool") return fmt::format("MaxPooling{}", dimensions);
   if (layer.kind == "average_pool") return fmt::format("AveragePooling{}", dimensions);
-  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"batch_norm", "BatchNormalization"},
-      {"conv1d", "Conv1D"},
-      {"conv2d", "Conv2D"},
-      {"dense", "Dense"},
-      {"dropout", "Dropout"},
-      {"embedding", "Embedding"},
-      {"flatten", "Flatten"},
-      {"global_average_pool", "GlobalAveragePooling"},
-      {"global_max_pool", "GlobalMaxPooling"},
-      {"layer_norm", "LayerNormalization"},
-      {"relu", "ReLU"},
-      {"rescale", "Rescaling"},
-      {"softmax", "Softmax"},
-      {"sum", "Add"}};
-  for (const auto& [kind, name] : kNames) {
-    if (kind == layer.kind) return std::string(name);
-  }
-  return layer.kind;
+  constexpr std::string_view kNames =
+      ", batch_norm BatchNormalization, conv1d Conv1D, conv2d Conv2D, dense Dense, dropout "
+      "Dropout, "
+      "embedding Embedding, flatten Flatten, global_average_pool GlobalAveragePooling, "
+      "global_max_pool GlobalMaxPooling, layer_norm LayerNormalization, relu ReLU, "
+      "rescale Rescaling, softmax Softmax, sum Add, ";
+  const std::string_view name = listed(kNames, layer.kind);
+  return name.empty() ? layer.kind : std::string(name);
 }
 
 /// "norm1 (BatchNormalization + ReLU)"

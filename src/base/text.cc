@@ -34,6 +34,14 @@ std::string one_line(const std::string& text) {
   return line;
 }
 
+std::string_view listed(std::string_view list, std::string_view name) {
+  const std::string begin = fmt::format(", {} ", name);
+  const std::size_t at = list.find(begin);
+  if (at == list.npos) return {};
+  const std::string_view rest = list.substr(at + begin.size());
+  return rest.substr(0, rest.find(", "));
+}
+
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {

@@ -75,12 +75,15 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
                         generated ? fmt::format(" with --data, else {}", generated->name) : ""),
             [](const std::string& name) { find(datasets(), name); })
       .common();
-  rows.number("--image-size", images.size, Bounds::at_least(0, 4096),
-              "Edge in pixels of resized images; 0: all have one size\n"
-              "Only for --dataset folder and packed. Images are then decoded in every epoch and "
-              "need no memory. "
-              "Training sees a random part of each image. Evaluation sees the middle, 7/8 of the "
-              "shorter edge.")
+  const bool of_model = by_default.resizes && images.size == 0;
+  const std::string none = of_model ? " [size of the model]" : "; 0: all have one size";
+  rows.number(
+          "--image-size", images.size, Bounds::at_least(0, 4096),
+          "Edge in pixels of resized images" + none +
+              "\nOnly for --dataset folder and packed. Images are then decoded in every epoch and "
+              "need no memory. Training sees a random part of each image. Evaluation sees the "
+              "middle, 7/8 of the shorter edge.",
+          of_model)
       .shapes_weights()
       .is_common = by_default.resizes;
   rows.number("--crop-area", images.crop_area, Bounds::at_least(0.01, 1),

@@ -11,6 +11,13 @@ for program in cost_model bench_layer bench_convolution bench_step bench_allredu
   run "$build/$program" --help
   expect "the help of $program" test "$code" = 0
 done
+first_step() { run env LOCKSTEP_BUILD="$build" RUNS="$1" RANKS=1 "$here/../../bench/first_step.sh" "${@:2}"; }
+first_step 1 --help
+expect_line "the help of first_step.sh" '^usage: first_step.sh'
+first_step 2 --model resnet_small
+expect_line "the first step is timed" '^median [0-9.]+ 2.runs'
+first_step 1 --no-such-option
+expect "its run fails with the reason" test "$code-$(grep -c 'no-such-option' "$folder/err")-$(wc -c <"$folder/out")" = 1-1-0
 for program in bench_layer bench_convolution; do
   run "$build/$program" --benchmark_format=xml
   expect_error "$program: a wrong format" 2 "^$program: --benchmark_format=xml"

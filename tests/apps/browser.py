@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 
-PROGRAMS = "chromium", "chromium-browser", "google-chrome"
+PROGRAMS = "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"
 
 
 def program():

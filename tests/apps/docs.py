@@ -7,7 +7,7 @@ import sys
 
 LONGEST_README, LONGEST_PAGE, LONGEST_SENTENCE = 150, 250, 30
 # Options of other programs than ours.
-FOREIGN = {"--hostfile", "--mca", "--oversubscribe", "--logdir", "--preset", "--install", "--prefix", "--build", "--target",
+FOREIGN = {"--hostfile", "--bind-to", "--map-by", "--mca", "--oversubscribe", "--logdir", "--preset", "--install", "--prefix", "--build", "--target",
            "--test-dir", "--dependency", "--array", "--nodes", "--mpi", "--ntasks-per-node", "--exclude",
            "--save", "--save-state", "--nproc-per-node", "--nnodes", "--rdzv-endpoint", "--amp", "--num-workers"}
 

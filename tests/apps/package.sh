@@ -4,7 +4,7 @@
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 for tool in cpack dpkg-deb dpkg-shlibdeps file; do
-  command -v $tool >/dev/null || skip "$tool is not installed (apt install cmake dpkg-dev file)"
+  command -v $tool >/dev/null || skip "$tool is not installed (scripts/install_dependencies.sh --tests)"
 done
 [[ $(ldd "$build/train_cifar") != *cudnn* ]] || skip "the build has CUDA, whose libraries are in no package of Debian"
 

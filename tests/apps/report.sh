@@ -138,6 +138,6 @@ sed -i 's/"status": "complete"/"status": "running"/; s/^  "step": 9/  "step": 0/
 run "$build/compare_runs" one two
 expect_line "the logged steps of a killed run" '^steps 12/12 9/9$'
 run python3 "$here/page.py" runs/one/report.html runs/one/metrics.jsonl runs/compare.html hostile/report.html old/report.html runs/nan/report.html
-[[ $code != 77 || $failures != 0 ]] || skip "chromium is not installed (scripts/install_dependencies.sh --browser)"
+[[ $code != 77 || $failures != 0 ]] || skip "chromium is not installed (scripts/install_dependencies.sh --tests)"
 expect "the pages in a browser" test "$code" = 0
 finish

@@ -58,7 +58,12 @@ expect "nothing is missing afterwards" 0 '^$' install "$with_apt" --check
 stand_in "$folder/no_docs" dpkg-query <<<'for p in "${@:4}"; do [[ $p == mkdocs ]] || echo "$p installed"; done'
 cp "$with_apt"/{apt-get,id} "$folder/no_docs"
 expect "--docs names the tools of the documentation" 1 '^  mkdocs ' install "$folder/no_docs" --docs --check
-expect "nothing else needs them" 0 '^$' install "$folder/no_docs" --tests --slurm --check
+expect "nothing else needs them" 0 '^$' install "$folder/no_docs" --tests --check
+# A test that is skipped without a package of Debian names it, and --tests installs it.
+"$scripts/install_dependencies.sh" --tests --list >"$folder/packages"
+for package in $(grep -rhoE --include='*.sh' --include='*.py' 'apt install [a-z0-9 -]+' "$scripts/../tests" | cut -d' ' -f3-); do
+  [[ $package == plots ]] || expect "--tests installs $package" 0 "^$package$" cat "$folder/packages"
+done
 
 rm "$with_apt/done"
 stand_in "$with_apt" apt-get <<<'[[ $* != *install* ]] || { echo "E: Unable to locate package libfmt-dev"; exit 100; }'
@@ -89,6 +94,8 @@ expect "another system: what to do" 1 'cannot install the missing packages here.
 stand_in "$bare" c++ <<<''
 stand_in "$bare" protoc <<<''
 expect "another system with all packages" 0 '^$' other_system
+expect "tools of tests are named, and their tests skipped" 0 'tests that need these packages are skipped' other_system --tests
+expect "but --check fails" 1 'libsimgrid-dev +SimGrid' other_system --tests --check
 
 # --- train.sh: ranks, exit codes, signals ----------------------------------------------------------------------------
 # A build folder that is up to date, and an mpirun that prints its arguments.

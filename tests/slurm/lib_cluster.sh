@@ -7,7 +7,7 @@
 cluster_missing() {
   local command
   for command in slurmctld slurmd munged sbatch srun; do
-    command -v "$command" >/dev/null || { echo "$command is not installed (scripts/install_dependencies.sh --slurm)"; return; }
+    command -v "$command" >/dev/null || { echo "$command is not installed (scripts/install_dependencies.sh --tests)"; return; }
   done
   [[ $(id -u) == 0 ]] || echo "a private SLURM cluster needs root"
 }

@@ -1,0 +1,86 @@
+"""Runs the example that a program has for each option: python3 examples.py BUILD PROGRAM...
+
+The current folder contains the files that examples name. mpirun is omitted, and options that make a run short are added.
+Prints each example that fails, or that sets an option without an effect, and exits with 1."""
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+TRAINING = ["--check", "--threads", "1"]
+# The last value of an option counts, so these override those of the example.
+SHORT = {
+    "bench_step": ["--steps", "1", "--warmup", "0", "--no-bare", "--threads", "1"],
+    "bench_allreduce": ["--max", "1K", "--iters", "1", "--warmup", "0"],
+    "bench_loader": ["--seconds", "0.01"],
+}
+ENDLESS = {"--follow", "--interval"}
+# Options in these groups work in the same way with any data and model. So do examples that name both. If train_cifar has
+# such an example too, the other programs that share its code do not repeat it.
+COMMON_GROUPS = {"Ranks", "Reports", "Run", "Checkpoints", "Instead of training", "Help"}
+SHARING = {"train_mnist", "train_reuters", "bench_step"}
+# Programs whose last word is a new file.
+WRITERS = {"export_model", "pack_images"}
+
+
+def examples_of(build, program):
+    """The group, the option and the words of each example in the man page."""
+    page = subprocess.run([str(build / program), "--print-man"], text=True, check=True, stdout=subprocess.PIPE).stdout
+    page = page.replace("\\-", "-").replace("\\(aq", "'")
+    group, examples = "", []
+    for heading, option, text in re.findall(r'^\.SS "([^"\n]*)"$|^\.B (\S+)[^\n]*\n(.*?)(?=^\.(?:TP|SS|SH))', page, re.S | re.M):
+        group = heading or group
+        found = re.findall(r"^Example:\n\.br\n(.*)$", text, re.M)
+        if option and len(found) != 1:
+            sys.exit(f"{program}: no example of {option}")
+        if option:
+            examples.append((group, option, shlex.split(found[0])))
+    if len(examples) < 4:
+        sys.exit(f"{program}: only {len(examples)} examples")
+    return examples
+
+
+def own_examples(build, program):
+    """Without those that train_cifar has too."""
+    examples = examples_of(build, program)
+    if program in SHARING:
+        known = {" ".join(words).replace("train_cifar", program) for _, _, words in examples_of(build, "train_cifar")}
+        examples = [(group, option, words) for group, option, words in examples
+                    if " ".join(words) not in known or group not in COMMON_GROUPS and not {"--dataset", "--model"} <= set(words)]
+    return [(option, words) for _, option, words in examples]
+
+
+def fault(build, program, option, words):
+    """The fault of this example, or an empty text."""
+    printed = " ".join(words)
+    command = words[3:] if words[0] == "mpirun" else words
+    more = TRAINING if program.startswith("train_") else SHORT.get(program, [])
+    if option in {"--help", "--help-all", "--version", "--list"}:
+        more = []
+    if program == "bench_step" and option == "--epochs":
+        more = ["--epochs", "0.001"]
+    if program in WRITERS:
+        pathlib.Path(words[-1]).unlink(missing_ok=True)
+    try:
+        place = "../photo_runs" if (program, option) == ("evaluate", "--data") else "."
+        done = subprocess.run([str(build / program), *command[1:], *more], cwd=place, text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=4 if option in ENDLESS else 300)
+    except subprocess.TimeoutExpired:
+        return "" if option in ENDLESS else f"{printed}: does not end"
+    idle = re.findall(r".*\bdoes nothing\b(?! with one rank).*", done.stdout)
+    if done.returncode or idle or option in ENDLESS:
+        return f"{printed}: exit code {done.returncode}\n{idle[0] if idle else done.stdout[-500:]}"
+    return ""
+
+
+def main():
+    build, programs = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    tried = [(build, program, *example) for program in programs for example in own_examples(build, program)]
+    faults = [text for text in (fault(*names) for names in tried) if text]
+    print("\n".join(faults))
+    print(f"{len(tried)} examples of {len(programs)} programs, {len(faults)} fail")
+    sys.exit(bool(faults))
+
+
+main()
