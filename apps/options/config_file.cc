@@ -3,6 +3,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 
 #include "apps/options/command_line.h"
 #include "src/base/check.h"
@@ -10,6 +11,9 @@
 
 namespace lockstep {
 namespace {
+
+/// Some editors of Windows begin a file of UTF-8 with it.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 std::string trimmed(const std::string& text) {
   constexpr const char* kSpaces = " \t\r";
@@ -122,8 +126,10 @@ void read_config(const std::string& file, OptionRows& rows) {
   std::ifstream in(file);
   if (!in) fail_usage("cannot read --config {}: {}", file, std::strerror(errno));
   int number = 0;
-  for (std::string line; std::getline(in, line);)
+  for (std::string line; std::getline(in, line);) {
+    if (number == 0 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     read_line(line, fmt::format("{}:{}", file, ++number), rows);
+  }
   if (in.bad()) fail_usage("cannot read --config {}: {}", file, std::strerror(errno));
 }
 

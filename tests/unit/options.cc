@@ -406,6 +406,12 @@ TEST_F(ConfigFile, IsNamesAndValues) {
   EXPECT_EQ(wins.schedule.rate.base, 0.3) << "the command line wins";
 }
 
+TEST_F(ConfigFile, MayBeginWithAByteOrderMark) {
+  EXPECT_EQ(options_of("\xef\xbb\xbfsteps = 5\r\nseed = 3\r\n").text,
+            options_of("steps = 5\nseed = 3\n").text);
+  expect_refusal("seed = 3\n\xef\xbb\xbfsteps = 5\n", "^F:2: unknown option");
+}
+
 TEST_F(ConfigFile, MistakesAreNamedWithFileLineAndKey) {
   const std::pair<const char*, const char*> cases[] = {
       {"seed = 3\nlr = [0.15\n", "^F:2: .*array"},
