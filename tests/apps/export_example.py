@@ -104,7 +104,7 @@ def example():
 
 
 def answers_of(session, onnx, path, code):
-    """What the example prints for a file, its pixels and logits."""
+    """Returns the text that the example prints for a file, its pixels and logits."""
     seen = {}
 
     class Session:

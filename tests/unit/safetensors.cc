@@ -89,8 +89,9 @@ TEST_F(Safetensors, RefusesFilesThatAreTooShort) {
   for (const std::string& bytes : {std::string(), std::string("1234567"), std::string(8, '\xff'),
                                    std::string("\x09\0\0\0\0\0\0\0{}", 10)}) {
     std::ofstream(file_, std::ios::binary) << bytes;
-    EXPECT_TRUE(
-        mentions(error_of([&] { SafetensorsReader reader(file_); }), {"weights", "header"}));
+    const bool known = bytes.empty() || bytes[0] == '1';  // an empty file, a text
+    EXPECT_TRUE(mentions(error_of([&] { SafetensorsReader reader(file_); }),
+                         {"weights", known ? "not a .safetensors file" : "header"}));
   }
   EXPECT_TRUE(
       mentions(error_of([&] { SafetensorsReader reader(folder_.path()); }), {"not a file"}));
