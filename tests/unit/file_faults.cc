@@ -24,7 +24,7 @@
 
 namespace {
 
-/// What happens to the call number `left`, from 0, of those in `calls` on a file whose path
+/// The fault of call number `left`, from 0, of those in `calls` on a file whose path
 /// contains `name`.
 struct Fault {
   std::string calls, name;
