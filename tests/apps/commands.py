@@ -105,7 +105,7 @@ def save(lines, folder):
 
 def first_word(line):
     """Any number stands for all numbers."""
-    return re.sub(r"^[\d.]+(e[+-]?\d+)?$", "0", (line.split() or [""])[0])
+    return re.sub(r"^\d[\d.]*(e[+-]?\d+)?$", "0", (line.split() or [""])[0])
 
 
 def compare(lines, output, page):
