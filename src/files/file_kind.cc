@@ -74,8 +74,8 @@ FileKind kind_of_archive(const fs::path& file, std::string_view head) {
 }
 
 FileKind kind_of_hdf5(const fs::path& file) {
-  keep_hdf5_quiet();
-  const Hdf5Id opened(H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  std::string cause;
+  const Hdf5Id opened = open_hdf5(file, cause);
   for (const auto& [name, kind] : kObjects)
     if (opened >= 0 && H5Lexists(opened, name.data(), H5P_DEFAULT) > 0) return kind;
   return {};
