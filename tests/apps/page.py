@@ -3,6 +3,7 @@ with 77 if there is no browser. The numbers on the page must be those of METRICS
 import json
 import math
 import sys
+import time
 
 import browser
 
@@ -96,6 +97,10 @@ with browser.Browser() as page:
 
     page.open(nan)
     marks = "[...document.querySelectorAll('#chart-loss .nan')].map((text) => text.textContent)"
+    for _ in range(100):  # a busy browser draws later
+        if page.run(marks):
+            break
+        time.sleep(0.1)
     assert page.run(marks) == ["NaN"], page.run(marks)
     assert page.run("document.querySelectorAll('.nan').length") == 1, "only where the loss is NaN"
     assert "loss NaN" in page.run("document.querySelector('#tiles').textContent")
