@@ -43,6 +43,9 @@ void complain(const std::string& text) {
   std::fputs(fmt::format("classify: {}\n", text).c_str(), stderr);
 }
 
+/// Some editors put it in front of UTF-8.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 /// The files that the user names, in that order. Folders are replaced by their image files.
 std::vector<std::string> named_files(const std::vector<std::string>& names) {
   std::vector<std::string> files;
@@ -57,8 +60,11 @@ std::vector<std::string> named_files(const std::vector<std::string>& names) {
       add(name);
       continue;
     }
-    for (std::string line; std::getline(std::cin, line);)
+    for (std::string line; std::getline(std::cin, line);) {
+      if (line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+      if (line.ends_with('\r')) line.pop_back();
       if (!line.empty()) add(line);
+    }
   }
   return files;
 }

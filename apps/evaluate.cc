@@ -21,6 +21,7 @@
 #include "net/checkpoint.h"
 #include "src/base/signals.h"
 #include "src/base/table.h"
+#include "src/data/data_options.h"
 #include "src/data/dataset.h"
 #include "src/device/cpu/convolution.h"
 #include "src/device/cpu/instruction_set.h"
@@ -33,6 +34,7 @@ namespace {
 
 struct EvaluateOptions : CheckpointUse {
   std::string data, convolution = "auto", isa = "auto", logits;
+  ImageOptions images;  ///< only how their files are checked
   bool follow = false, no_confusion = false, test_views = false;
   double interval = 60;
 };
@@ -40,6 +42,7 @@ struct EvaluateOptions : CheckpointUse {
 void declare(OptionRows& rows, EvaluateOptions& o) {
   o.CheckpointUse::declare(rows);
   rows.text("--data", o.data, "DIR", "Folder of the test set, for checkpoints trained on files");
+  declare_image_files(rows, o.images);
   rows.flag("--follow", o.follow, "Evaluation of every new checkpoint of the folder, without end");
   rows.number("--interval", o.interval, Bounds::above_zero(kLongestTime),
               "Seconds between two looks into the folder, with --follow");
@@ -68,8 +71,7 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
   if (o.test_views && !o.logits.empty()) {
     fail_usage("--logits does not work with --test-views. Omit one of them.");
   }
-  std::error_code unreadable;
-  if (o.follow && !std::filesystem::is_directory(o.checkpoint, unreadable)) {
+  if (o.follow && checkpoint_folder(o.checkpoint).empty()) {
     fail_usage("--follow needs a folder, and {} is none. Pass a folder of checkpoints.",
                o.checkpoint);
   }
@@ -144,7 +146,9 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   const Comm comm = world.comm();
   RankRecorder& recorder = world.flight_recorder().mine();
   recorder.phase("reading the checkpoint", kSlowFiles);
-  const EvaluatedCheckpoint subject = describe(comm, checkpoint, o.weights);
+  EvaluatedCheckpoint subject = describe(comm, checkpoint, o.weights);
+  subject.images.skip_damaged |= o.images.skip_damaged;
+  if (o.images.check == "decode") subject.images.check = o.images.check;
   DatasetPair data;
   std::vector<std::string> notes;
   std::unique_ptr<Evaluation> evaluation;
@@ -174,6 +178,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     recorder.progress();
     return !signals.stop_requested();
   });
+  for (const std::string& fact : newly_skipped(comm, *data.test)) note(fact + ". It is left out.");
   if (!o.logits.empty() && evaluated) {
     agree(comm, [&] {
       if (comm.rank() == 0) write_answers(o.logits, subject, evaluation->first_batch());
@@ -207,7 +212,7 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   agree(comm, [&] {
     if (comm.rank() == 0 && !o.logits.empty()) require_replaceable(o.logits);
   });
-  CheckpointFolder folder(o.checkpoint, warn);
+  CheckpointFolder folder(checkpoint_folder(o.checkpoint), warn);
   for (;;) {
     std::unique_ptr<Checkpoint> checkpoint;  // rank 0's
     recorder.phase("looking for checkpoints", kSlowFiles);

@@ -11,6 +11,7 @@
 #include "net/export/export.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
+#include "src/data/image/photos.h"
 #include "src/data/standard.h"
 #include "src/files/file.h"
 #include "src/report/report.h"
@@ -72,6 +73,8 @@ std::map<std::string, std::string> metadata_of(const EvaluatedCheckpoint& subjec
   if (format.kind == SampleFormat::Kind::words) return metadata;
   const ImageSize& size = format.size;
   metadata["image_size"] = text({size.height, size.width});
+  metadata["crop"] = fmt::format("{:g}", seen_share(format));
+  metadata["filter"] = "bilinear, antialiased";
   metadata["channels"] = size.channels == 3 ? "RGB" : std::to_string(size.channels);
   if (!is_normalised(format)) return metadata;
   metadata["mean"] = text(unit_values(format.standard.mean, size.channels));
@@ -107,7 +110,7 @@ int run(World& world, const ExportOptions& o) {
   const EvaluatedCheckpoint subject = describe(comm, checkpoint.get(), o.weights);
   const TrainedNetwork network = network_of(*checkpoint, subject);
   const std::string bytes = is_onnx(o) ? onnx_file(network, o.onnx) : safetensors_file(network);
-  replace_file(o.file, bytes);
+  create_file(o.file, bytes);
   Console().line(fmt::format("{}: {}, {} weights of step {}, {:.1f} MiB", o.file, subject.model,
                              subject.weights, subject.step,
                              static_cast<double>(bytes.size()) / (1 << 20)));

@@ -12,6 +12,7 @@
 #include "src/base/clock.h"
 #include "src/base/text.h"
 #include "src/files/file.h"
+#include "src/files/file_kind.h"
 #include "src/files/hdf5.h"
 
 namespace lockstep {
@@ -68,6 +69,11 @@ void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const 
     }
   }
   if (!spare.empty()) differs(fmt::format("it has {}, which this model lacks", *spare.begin()));
+}
+
+std::unique_ptr<Hdf5Reader> reader_of(const std::filesystem::path& file) {
+  require_kind(file, kCheckpointFile);
+  return std::make_unique<Hdf5Reader>(file);
 }
 
 CheckpointMetadata facts_of(const Hdf5Reader& reader, const std::filesystem::path& file) {
@@ -136,9 +142,7 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 }
 
 Checkpoint::Checkpoint(std::filesystem::path file)
-    : file_(std::move(file)),
-      reader_(std::make_unique<Hdf5Reader>(file_)),
-      metadata_(facts_of(*reader_, file_)) {}
+    : file_(std::move(file)), reader_(reader_of(file_)), metadata_(facts_of(*reader_, file_)) {}
 
 Checkpoint::~Checkpoint() = default;
 

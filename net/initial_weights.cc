@@ -2,19 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "net/pytorch_names.h"
 #include "src/base/check.h"
 #include "src/base/plural.h"
 #include "src/base/text.h"
+#include "src/files/file_kind.h"
 #include "src/files/safetensors.h"
 
 namespace lockstep {
 namespace {
 
+/// Other files are checkpoints, or their error names their kind.
 bool is_safetensors(const std::filesystem::path& file) {
-  return file.extension() == ".safetensors";
+  return file.extension() == ".safetensors" || kind_of(file).name == kSafetensorsFile;
 }
 
 /// Whether the shapes are the same, except perhaps the number of classes.
@@ -67,7 +71,7 @@ std::string some(const std::vector<std::string>& names) {
 
 /// How a file names the parameters of a network.
 struct Naming {
-  /// "module." or what else a wrapper of modules puts in front of all names.
+  /// "module." or what else wrappers of modules put in front of all names.
   std::string prefix;
   /// Null: torchvision's names.
   const TimmNetwork* timm = nullptr;
@@ -78,14 +82,45 @@ struct Naming {
   }
 };
 
-Naming naming_of(const SafetensorsReader& reader, const Layout& layout) {
-  for (const char* prefix : {"", "module.", "model.", "backbone."}) {
-    for (const TimmNetwork& network : timm_networks())
-      if (reader.tensors().contains(prefix + network.marker)) return {prefix, &network};
-    const Naming naming{prefix};
-    if (reader.tensors().contains(naming.of(layout.parameters.back()))) return naming;
+/// The tensors of a file by their names without the "_orig_mod." of torch.compile().
+using TensorNames = std::map<std::string, std::string>;
+
+TensorNames names_in(const SafetensorsReader& reader, const std::filesystem::path& file) {
+  constexpr std::string_view kCompiled = "_orig_mod.";
+  TensorNames names;
+  for (const auto& [in_file, tensor] : reader.tensors()) {
+    std::string name = in_file;
+    for (std::size_t at; (at = name.find(kCompiled)) != name.npos;)
+      name.erase(at, kCompiled.size());
+    const auto [other, is_new] = names.emplace(name, in_file);
+    require(is_new, "{} contains both {} and {}. Remove one of them.", file.string(),
+            printable(other->second), printable(in_file));
   }
-  return {};
+  return names;
+}
+
+/// Whether only wrappers of modules make such a prefix.
+bool wraps(std::string_view prefix) {
+  for (const std::string_view word : {"module.", "model.", "backbone.", "network.", "net."})
+    if (prefix.starts_with(word)) return wraps(prefix.substr(word.size()));
+  return prefix.empty();
+}
+
+/// Of several prefixes, the shortest: a file may contain several networks.
+Naming naming_of(const TensorNames& names, const Layout& layout) {
+  std::vector<std::pair<std::string, const TimmNetwork*>> markers{
+      {pytorch_name(layout.parameters.back().name), nullptr}};
+  for (const TimmNetwork& network : timm_networks()) markers.emplace_back(network.marker, &network);
+  std::optional<Naming> naming;
+  for (const auto& [marker, timm] : markers) {
+    for (const auto& [name, in_file] : names) {
+      const std::string prefix = name.substr(0, name.size() - std::min(marker.size(), name.size()));
+      if (prefix + marker == name && wraps(prefix) &&
+          (!naming || prefix.size() < naming->prefix.size()))
+        naming = {prefix, timm};
+    }
+  }
+  return naming.value_or(Naming{});
 }
 
 /// timm and torchvision shape some arrays differently: 768, or 768 x 1 x 1.
@@ -132,23 +167,24 @@ std::vector<std::string> unused_tensors(const SafetensorsReader& reader, const M
 Matches match(const SafetensorsReader& reader, const std::filesystem::path& file,
               const Layout& layout, bool other_classes) {
   const int last = layout.parameters.front().layer;
-  Matches matches{naming_of(reader, layout), {}, {}};
+  const TensorNames names = names_in(reader, file);
+  Matches matches{naming_of(names, layout), {}, {}};
   std::vector<std::string> fresh;
   for (const Parameter& parameter : layout.parameters) {
     const std::string name = matches.naming.of(parameter);
-    const auto found = reader.tensors().find(name);
+    const auto found = names.find(name);
+    const bool there = found != names.end();
+    const std::vector<std::int64_t> shape =
+        there ? reader.tensors().at(found->second).shape : std::vector<std::int64_t>{};
     std::vector<std::int64_t> wanted = pytorch_shape(parameter);
-    if (found != reader.tensors().end() && !(other_classes && parameter.layer == last) &&
-        without_ones(found->second.shape) == without_ones(wanted)) {
-      matches.pairs.emplace_back(&parameter, name);
+    if (there && !(other_classes && parameter.layer == last) &&
+        without_ones(shape) == without_ones(wanted)) {
+      matches.pairs.emplace_back(&parameter, found->second);
       continue;
     }
-    const std::string is = found == reader.tensors().end()
-                               ? "is missing"
-                               : fmt::format("is {}", fmt::join(found->second.shape, "x"));
-    if (found != reader.tensors().end() && !found->second.shape.empty())
-      wanted[0] = found->second.shape[0];
-    const bool fits = found == reader.tensors().end() || found->second.shape == wanted;
+    const std::string is = there ? fmt::format("is {}", fmt::join(shape, "x")) : "is missing";
+    if (there && !shape.empty()) wanted[0] = shape[0];
+    const bool fits = !there || shape == wanted;
     if (parameter.layer == last && fits) {
       fresh.push_back(parameter.name);
       continue;

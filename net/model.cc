@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "net/pytorch_names.h"
+
 namespace lockstep {
 
 namespace {
@@ -44,6 +46,7 @@ void Model::make_slots(int slots) {
 }
 
 void Model::plan_parameters(std::vector<Parameter> parameters) {
+  require_own_names(parameters);
   // Layers last to first, the parameters of each in its own order.
   std::vector<Parameter*> order;
   for (Parameter& parameter : parameters) order.push_back(&parameter);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "src/base/check.h"
+
 namespace lockstep {
 namespace {
 
@@ -128,6 +130,26 @@ std::string pytorch_name(const std::string& parameter) {
   // nn.MultiheadAttention has no layer for its inputs either.
   if (const std::size_t at = name.rfind(".in_proj."); at != name.npos) name[at + 8] = '_';
   return name;
+}
+
+void require_own_names(const std::vector<Parameter>& parameters) {
+  for (const char sign : {'/', '.'}) {
+    std::map<std::string, std::string> names;
+    const auto refuse = [&](const std::string& name, const std::string& a, const std::string& b) {
+      fail("the parameters {} and {} are both {} in a file. Rename one of their layers.", a, b,
+           name);
+    };
+    for (const Parameter& one : parameters) {
+      const auto [other, is_new] =
+          names.emplace(sign == '/' ? one.name : pytorch_name(one.name), one.name);
+      if (!is_new) refuse(other->first, other->second, one.name);
+    }
+    for (const auto& [name, parameter] : names) {
+      const auto inside = names.lower_bound(name + sign);
+      if (inside != names.end() && inside->first.starts_with(name + sign))
+        refuse(name, parameter, inside->second);
+    }
+  }
 }
 
 std::vector<std::int64_t> pytorch_shape(const Parameter& parameter) {

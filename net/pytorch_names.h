@@ -15,6 +15,10 @@ namespace lockstep {
 /// The name of a parameter in a PyTorch module: "layer1.0/conv1/weights" is layer1.0.conv1.weight.
 std::string pytorch_name(const std::string& parameter);
 
+/// Throws Error if two parameters share a name in a checkpoint or in a PyTorch module, or if the
+/// name of one is that of a folder with another: "a/weights" and "a/weights/weights".
+void require_own_names(const std::vector<Parameter>& parameters);
+
 /// The extents of a parameter in a PyTorch module: filters are filters, channels, height, width.
 std::vector<std::int64_t> pytorch_shape(const Parameter& parameter);
 

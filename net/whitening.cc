@@ -57,7 +57,7 @@ std::vector<float> whitening_filters(const Dataset& dataset, std::int64_t kernel
   std::vector<double> squares(n * n), window(n);
   std::vector<float> image(sample.count());
   for (std::int64_t index = 0; index < images; ++index) {
-    dataset.read(index, nullptr, image.data(), Type::f32);
+    dataset.read_whole(index, nullptr, image.data(), Type::f32);
     for (std::int64_t place = 0; place < rows * columns; ++place) {
       const float* corner = image.data() + (place / columns * width + place % columns) * channels;
       for (std::int64_t row = 0; row < kernel; ++row)

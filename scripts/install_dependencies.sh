@@ -50,6 +50,7 @@ libgtest-dev|<gtest/gtest.h>|GoogleTest
 libgmock-dev|<gmock/gmock.h>|GoogleMock
 libbenchmark-dev|<benchmark/benchmark.h>|Google Benchmark
 python3-h5py|:h5py|h5py, which reads checkpoints in Python
+python3-pil|:PIL|Pillow, which runs the example of docs/export.md
 python3-matplotlib|:matplotlib|matplotlib, for plots of runs
 curl|curl|curl, for downloads
 file|file|file, for Debian packages

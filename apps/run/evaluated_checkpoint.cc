@@ -92,10 +92,8 @@ std::unique_ptr<Checkpoint> CheckpointFolder::next() {
   constexpr int kLists = 1000;
   bool vanished = true;
   std::error_code unreadable;
-  const std::filesystem::path inner = directory_ / "checkpoints",
-                              folder = std::filesystem::is_directory(inner, unreadable)
-                                           ? inner
-                                           : directory_;
+  const std::filesystem::path inner = directory_ / "checkpoints";
+  const auto& folder = std::filesystem::is_directory(inner, unreadable) ? inner : directory_;
   for (int list = 0; vanished && list < kLists; ++list) {
     vanished = false;
     for (const std::filesystem::path& file : list_checkpoints(folder)) {
@@ -119,13 +117,21 @@ std::unique_ptr<Checkpoint> CheckpointFolder::next() {
   return nullptr;
 }
 
+std::filesystem::path checkpoint_folder(const std::filesystem::path& path) {
+  std::error_code unreadable;  // opening the file reports the error
+  const std::filesystem::path run = "runs" / path;
+  const bool exists = std::filesystem::exists(path, unreadable);
+  const std::filesystem::path& folder = exists || path.has_parent_path() ? path : run;
+  return std::filesystem::is_directory(folder, unreadable) ? folder : std::filesystem::path();
+}
+
 std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path,
                                             std::function<void(const std::string&)> warn) {
-  std::error_code unreadable;  // opening the file reports the error
-  if (std::filesystem::is_directory(path, unreadable)) {
-    auto newest = CheckpointFolder(path, std::move(warn)).next();
+  if (const auto folder = checkpoint_folder(path); !folder.empty()) {
+    auto newest = CheckpointFolder(folder, std::move(warn)).next();
     require(newest != nullptr,
-            "{} contains no whole checkpoint (step-NNNNNNNNNN.h5). Use another folder.", path);
+            "{} contains no whole checkpoint (step-NNNNNNNNNN.h5). Use another folder.",
+            folder.string());
     return newest;
   }
   auto checkpoint = std::make_unique<Checkpoint>(path);

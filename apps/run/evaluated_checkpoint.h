@@ -46,6 +46,10 @@ class CheckpointFolder {
   std::set<Stamp> damaged_;
 };
 
+/// The folder of checkpoints that `path` names: itself, or that of a run in runs/. Empty: `path` is
+/// a file, or nothing.
+std::filesystem::path checkpoint_folder(const std::filesystem::path& path);
+
 /// The verified checkpoint that `path` names: a file, or the newest whole one in a folder. Throws
 /// Error if there is none.
 std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path,

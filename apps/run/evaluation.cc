@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
+#include <set>
 #include <type_traits>
 #include <utility>
 
@@ -10,6 +12,7 @@
 #include "apps/step/replica_check.h"
 #include "src/base/check.h"
 #include "src/base/round_up.h"
+#include "src/base/text.h"
 #include "src/data/read_in_parallel.h"
 
 namespace lockstep {
@@ -37,6 +40,13 @@ std::optional<Mistake> mistake_of(const T* logits, std::int64_t classes, std::in
   return mistake;
 }
 
+/// `count` numbers from `first` on.
+std::vector<std::int64_t> from(std::int64_t first, std::int64_t count) {
+  std::vector<std::int64_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
 }  // namespace
 
 void WorstMistakes::add(const Mistake& mistake) {
@@ -45,14 +55,15 @@ void WorstMistakes::add(const Mistake& mistake) {
   if (worst_.size() > most_) worst_.pop_back();
 }
 
-void WorstMistakes::look(const Dataset& data, std::int64_t first, View logits) {
+void WorstMistakes::look(const Dataset& data, const std::vector<std::int64_t>& samples,
+                         View logits) {
   const std::int64_t classes = logits.shape.row();
   dispatch(logits.type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
     for (std::int64_t i = 0; i < logits.shape[0]; ++i) {
-      auto mistake = mistake_of(logits.as<T>() + i * classes, classes, data.label(first + i));
+      auto mistake = mistake_of(logits.as<T>() + i * classes, classes, data.label(samples[i]));
       if (!mistake) continue;
-      mistake->sample = first + i;
+      mistake->sample = samples[i];
       add(*mistake);
     }
   });
@@ -71,6 +82,15 @@ std::vector<Mistake> WorstMistakes::of_all(const Comm& comm) const {
   return all.worst_;
 }
 
+std::vector<std::string> newly_skipped(const Comm& comm, const Dataset& data) {
+  DamageLog* const log = data.damage();
+  if (log == nullptr) return {};
+  std::set<std::string> all;
+  for (const std::string& some : comm.gather(fmt::format("{}", fmt::join(log->take(), "\n"))))
+    for (const std::string& fact : lines_of(some)) all.insert(fact);
+  return {all.begin(), all.end()};
+}
+
 int EvaluationResult::classes() const {
   return static_cast<int>(std::lround(std::sqrt(static_cast<double>(confusion.size()))));
 }
@@ -82,8 +102,7 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
       model_(device, entry, dataset.sample_shape(), dataset.classes(), batch_size(device, dataset),
              type, false),
       batch_(model_.input()[0]),
-      stream_(device.stream()),
-      views_(views) {
+      stream_(device.stream()) {
   if (views && dataset.sample_shape().rank() != 4)
     fail_usage("--test-views needs images, and this data set has none. Omit it.");
   const auto classes = static_cast<std::size_t>(dataset.classes());
@@ -137,31 +156,41 @@ std::size_t Evaluation::bytes() const {
          (resident_ ? resident_->bytes() : 0);
 }
 
-void Evaluation::copy_batch(std::int64_t first, std::int64_t count, View images) {
+void Evaluation::copy_batch(View images) {
   const std::size_t sample_bytes = images.shape.row() * size_of(images.type);
-  auto* host_labels = reinterpret_cast<std::int32_t*>(host_.get() + labels_);
+  const auto place = [&](std::size_t row) { return host_.get() + images_ + row * sample_bytes; };
+  std::vector<char> whole(rows_.size());
   stream_->synchronize();  // the copy of the batch before is done
-  read_in_parallel(stream_->threads(), count, 8, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      dataset_->read(first + i, nullptr,
-                     host_.get() + images_ + static_cast<std::size_t>(i) * sample_bytes,
-                     images.type);
-      host_labels[i] = dataset_->label(first + i);
-    }
-  });
+  const auto read = [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+      whole[i] = dataset_->read_if_whole(rows_[i], nullptr, place(i), images.type);
+  };
+  read_in_parallel(stream_->threads(), std::ssize(rows_), 8, read);
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    if (!whole[i]) continue;
+    if (kept < i) std::memcpy(place(kept), place(i), sample_bytes);
+    rows_[kept++] = rows_[i];
+  }
+  rows_.resize(kept);
+  auto* host_labels = reinterpret_cast<std::int32_t*>(host_.get() + labels_);
+  for (const std::int64_t sample : rows_) *host_labels++ = dataset_->label(sample);
   device_.copy(*stream_, arena_.at(images_), host_.get() + images_, sums_ - images_);
 }
 
 View Evaluation::score_batch(std::int64_t first, std::int64_t count, bool later) {
   const View images = arena_.view(images_, model_.input(), model_.input_type());
+  if (!resident_) {
+    copy_batch(images);
+    count = std::ssize(rows_);
+    if (count == 0) return {};
+  }
   const View labels = arena_.view(labels_, {count}, Type::i32);
   if (resident_) {
     const auto* position = later ? reinterpret_cast<const std::int64_t*>(first_.get()) : nullptr;
     resident_->enqueue_batch(*stream_, {.position = position, .offset = first}, {images, labels});
-  } else {
-    copy_batch(first, count, images);
   }
-  View logits = views_ ? mean_of_views(images) : model_.forward(*stream_, images);
+  View logits = view_ > 0 ? mean_of_views(images) : model_.forward(*stream_, images);
   logits.shape = logits.shape.with_batch(count);
   auto* score = static_cast<Score*>(arena_.at(sums_));
   softmax_cross_entropy(*stream_, logits, labels, 0, {}, score,
@@ -180,8 +209,8 @@ View Evaluation::repeat_batch(std::int64_t number) {
   return logits_;
 }
 
-void Evaluation::find_mistakes_in(std::int64_t first, View logits) {
-  if (!mistakes_) return;
+void Evaluation::find_mistakes_in(View logits) {
+  if (!mistakes_ || !logits) return;
   if (!device_.traits().memory_is_host) {
     if (!answers_)
       answers_ = device_.allocate(logits.shape.with_batch(batch_).count() * size_of(logits.type),
@@ -190,7 +219,7 @@ void Evaluation::find_mistakes_in(std::int64_t first, View logits) {
     logits.data = answers_.get();
   }
   stream_->synchronize();
-  mistakes_->look(*dataset_, first, logits);
+  mistakes_->look(*dataset_, rows_, logits);
 }
 
 View Evaluation::mean_of_views(View images) {
@@ -206,8 +235,11 @@ View Evaluation::mean_of_views(View images) {
 }
 
 Answers Evaluation::first_batch() {
-  const std::int64_t count = std::min(kBatch, dataset_->size());
+  std::int64_t count = std::min(kBatch, dataset_->size());
+  rows_ = from(0, count);
   const View logits = score_batch(0, count);
+  require(bool(logits), "the first {} samples are damaged. Replace their files.", count);
+  count = std::ssize(rows_);
   const Memory host = device_.allocate(logits.bytes(), Place::host);
   device_.copy(*stream_, host.get(), logits.data, logits.bytes());
   if (resident_)  // the host has not seen the samples
@@ -250,12 +282,13 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   for (std::int64_t round = 0; round < batches; round += comm.size()) {
     const std::int64_t first = (round + comm.rank()) * batch_,
                        count = std::min(batch_, dataset_->size() - first);
-    // The first batch may do work that is done only once. The others are repeated.
-    if (resident_ && round > 0 && count == batch_) {
-      find_mistakes_in(first, repeat_batch(first / batch_));
-    } else if (count > 0) {
-      find_mistakes_in(first, score_batch(first, count));
-    }
+    agree(comm, [&] {
+      if (count <= 0) return;
+      rows_ = from(first, count);
+      // The first batch may do work that is done only once. The others are repeated.
+      const bool repeats = resident_ && round > 0 && count == batch_;
+      find_mistakes_in(repeats ? repeat_batch(first / batch_) : score_batch(first, count));
+    });
     const std::int64_t done = std::min(round + comm.size(), batches);
     const bool enough = !go_on(static_cast<double>(done) / static_cast<double>(batches));
     if (comm.max(enough) > 0) return std::nullopt;
@@ -266,6 +299,8 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   comm.sum({reinterpret_cast<std::int64_t*>(host_sums), sums_bytes_ / sizeof(std::int64_t)});
   EvaluationResult result;
   std::memcpy(&result.score, host_sums, sizeof(Score));
+  if (result.score.samples == 0)
+    throw AgreedError("all samples of the evaluation are damaged. Replace their files.");
   const auto* cells = reinterpret_cast<const std::int64_t*>(host_sums + sizeof(Score));
   result.confusion.assign(cells, cells + std::int64_t{dataset_->classes()} * dataset_->classes());
   if (mistakes_) result.mistakes = mistakes_->of_all(comm);

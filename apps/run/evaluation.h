@@ -34,9 +34,9 @@ class WorstMistakes {
   explicit WorstMistakes(std::size_t most) : most_(most) {}
 
   void clear() { worst_.clear(); }
-  /// `logits`: rows of samples first, first + 1, ... of `data`, in memory of the host. Rows that
-  /// are not finite are left out.
-  void look(const Dataset& data, std::int64_t first, View logits);
+  /// `logits`: rows of these samples of `data`, in memory of the host. Rows that are not finite are
+  /// left out.
+  void look(const Dataset& data, const std::vector<std::int64_t>& samples, View logits);
   /// Collective. Those of all ranks on rank 0; none elsewhere.
   std::vector<Mistake> of_all(const Comm& comm) const;
 
@@ -61,6 +61,10 @@ struct Answers {
   Shape sample_shape;
   std::vector<float> samples, labels, logits;
 };
+
+/// Collective. On rank 0: the damaged samples that ranks have skipped since the last call, each
+/// once; none elsewhere. `data` is any set of the run.
+std::vector<std::string> newly_skipped(const Comm& comm, const Dataset& data);
 
 /// An inference model with its batch buffer. The batches are always the same, batch_size()
 /// consecutive samples each, and the sums over the ranks are integers. The ranks only divide the
@@ -94,9 +98,10 @@ class Evaluation {
   float* load(const Comm& comm, const Checkpoint* checkpoint, const std::string& section);
 
   /// Collective. Evaluates `parameters`, layout().count floats in memory of the device, the same on
-  /// all ranks. They must stay valid until the next call. Every rank gets the sums. After each
-  /// batch every rank calls `go_on` with the share of the data set that is done. If it returns
-  /// false on one rank, all ranks stop at once. None: they stopped.
+  /// all ranks. They must stay valid until the next call. Every rank gets the sums. Damaged samples
+  /// that the data set skips do not count. Throws AgreedError if a rank cannot read its samples, or
+  /// if all are damaged. After each batch every rank calls `go_on` with the share of the data set
+  /// that is done. If it returns false on one rank, all ranks stop at once. None: they stopped.
   std::optional<EvaluationResult> run(const Comm& comm, float* parameters,
                                       const std::function<bool(double)>& go_on);
 
@@ -104,15 +109,16 @@ class Evaluation {
   Answers first_batch();
 
  private:
-  /// Enqueues the work that scores samples `first` to first + count - 1. Returns their logits. With
-  /// `later` the work adds the number in position_ to `first` when it runs.
+  /// Enqueues the work that scores samples `first` to first + count - 1, those of rows_. Returns
+  /// their logits; empty: all of them are damaged. With `later` the work adds the number in
+  /// position_ to `first` when it runs.
   View score_batch(std::int64_t first, std::int64_t count, bool later = false);
   /// The same for a whole batch, as a graph if the device gains from it.
   View repeat_batch(std::int64_t number);
-  void find_mistakes_in(std::int64_t first, View logits);
+  void find_mistakes_in(View logits);
   View mean_of_views(View images);
-  /// Reads them on the host and enqueues their copy.
-  void copy_batch(std::int64_t first, std::int64_t count, View images);
+  /// Reads the samples of rows_ on the host and enqueues their copy. Damaged ones leave rows_.
+  void copy_batch(View images);
 
   Device& device_;
   const Dataset* dataset_;
@@ -121,8 +127,7 @@ class Evaluation {
   std::unique_ptr<Stream> stream_;
   /// Places of a batch, and of sums: a Score, then the confusion table.
   std::size_t images_, labels_, sums_, sums_bytes_;
-  bool views_;
-  /// With views: places of a batch in one view, and of the mean logits in fp32.
+  /// With views, places of a batch in one view, and of the mean logits in fp32. 0: without views.
   std::size_t view_ = 0, mean_ = 0;
   Arena arena_;     ///< with these places
   Memory weights_;  ///< of load()
@@ -135,6 +140,7 @@ class Evaluation {
   const float* captured_ = nullptr;  ///< the parameters that graph_ reads
   std::unique_ptr<Graph> graph_;     ///< scores a whole batch
   View logits_ = {};                 ///< of graph_
+  std::vector<std::int64_t> rows_;   ///< the samples of the batch
   std::optional<WorstMistakes> mistakes_;
   Memory answers_;  ///< logits of a batch on the host, for mistakes_ of a device
 };

@@ -123,6 +123,7 @@ void find_learning_rate(const LoopParts& parts) {
     more = test.add(totals.cross_entropy);
     parts.reporter.progress(step + 1, totals.cross_entropy);
     if (totals.stop) {
+      require_batches(parts, step + 1);
       throw AgreedError(
           fmt::format("stopped on request after step {}. Nothing was saved.", step + 1));
     }

@@ -95,12 +95,12 @@ std::string other_classes(const std::vector<std::string>& before,
 }
 
 /// Adds to `notes` if the weights of --init are of other classes.
-void compare_classes(const Options& options, const CheckpointMetadata& initial,
-                     const DatasetPair& data, std::vector<std::string>& notes) {
-  const std::vector<std::string> before = lines_of(text_of(initial, kClassNames));
-  if (!has_other_classes(options, initial, data)) return;
+void compare_classes(const Options& options, const Resumption& resumption, const DatasetPair& data,
+                     std::vector<std::string>& notes) {
+  const std::vector<std::string> before = lines_of(text_of(resumption.initial, kClassNames));
+  if (!has_other_classes(options, resumption.initial, data)) return;
   const std::string difference = other_classes(before, data.class_names);
-  notes.push_back(fmt::format("{} was trained on other classes: {}", options.model.init,
+  notes.push_back(fmt::format("{} was trained on other classes: {}", resumption.init,
                               difference.empty() ? "their order differs" : difference));
 }
 
@@ -184,16 +184,29 @@ void require_same_run(const std::string& file, const std::vector<Change>& change
              complete ? "is complete, with" : "has", fmt::join(others, ", "), options.elsewhere());
 }
 
+/// "150, crc32c of names and sizes 6f3c9a01" is "150".
+std::string without_checksums(const std::string& value) {
+  const std::string text = ", " + value;
+  return text.substr(2, std::max<std::size_t>(text.find(", crc32c"), 2) - 2);
+}
+
 std::string first_other_file(const std::string& before, const std::string& now, bool only_now) {
   constexpr std::string_view kIs = " = ";
+  const auto optional = [](const auto& line) { return line.first.ends_with(kFileContents); };
+  static_assert(kPackedContents.ends_with(kFileContents));
   std::map<std::string, std::string> present;
   for (const auto& [name, value] : named_values(now, kIs)) present[name] = value;
-  for (const auto& [name, value] : named_values(before, kIs)) {
+  for (const auto& line : named_values(before, kIs)) {
+    const auto& [name, value] = line;
     const auto found = present.extract(name);
-    if (found && found.mapped() != value)
-      return fmt::format("{} = {}, not {}", name, found.mapped(), value);
-    if (!found && !only_now) return name + " is missing";
+    if (found && found.mapped() != value) {
+      const std::string was = without_checksums(value), is = without_checksums(found.mapped());
+      if (was == is) return fmt::format("the content of {} differs", name);
+      return fmt::format("{} = {}, not {}", name, is, was);
+    }
+    if (!found && !only_now && !optional(line)) return name + " is missing";
   }
+  std::erase_if(present, optional);
   return present.empty() ? "" : present.begin()->first + " is new";
 }
 
@@ -208,14 +221,16 @@ void require_same_data(const Options& options, const Resumption& resumption,
   }
   const std::string difference = first_other_file(before, data.identity);
   if (difference.empty()) return;
+  const std::string with_its_weights = fmt::format(
+      "use {}. Add --init {} to begin with its weights", options.elsewhere(), resumption.file);
   const auto trained = lines_of(text_of(resumption.metadata, kClassNames));
   if (const std::string classes = other_classes(trained, data.class_names);
       !trained.empty() && !classes.empty()) {
-    fail_usage("{} was trained on other classes: {}. Pass --data with its classes, or use {}.",
-               name, classes, options.elsewhere());
+    fail_usage("{} was trained on other classes: {}. Pass --data with its classes, or {}.", name,
+               classes, with_its_weights);
   }
-  fail_usage("{} was trained on other data: {}. Pass --data with its files, or use {}.", name,
-             difference, options.elsewhere());
+  fail_usage("{} was trained on other data: {}. Pass --data with its files, or {}.", name,
+             difference, with_its_weights);
 }
 
 void normalise(Dataset& data, const std::string& text, const std::string& file) {
@@ -230,12 +245,12 @@ void normalise(Dataset& data, const std::string& text, const std::string& file) 
 void follow_checkpoint(const Options& options, const Resumption& resumption, DatasetPair& data,
                        std::vector<std::string>& notes) {
   const bool resumed = !resumption.file.empty();
-  if (!resumed && options.model.init.empty()) return;
-  const std::string file = resumed ? resumption.file : options.model.init,
-                    own = normalisation_of(*data.train),
+  const std::string& file = resumed ? resumption.file : resumption.init;
+  if (file.empty()) return;
+  const std::string own = normalisation_of(*data.train),
                     text =
                         text_of(resumed ? resumption.metadata : resumption.initial, kNormalisation);
-  if (!resumed) compare_classes(options, resumption.initial, data, notes);
+  if (!resumed) compare_classes(options, resumption, data, notes);
   normalise(*data.train, text, file);
   for (const auto& held : {data.validation.get(), data.test.get()})
     if (held) normalise(*held, text, file);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "apps/run/broadcast.h"
+#include "apps/run/evaluated_checkpoint.h"
 #include "apps/run/provenance.h"
 #include "net/description/network_file.h"
 #include "net/initial_weights.h"
@@ -13,7 +14,7 @@
 
 namespace lockstep {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resumption, file, metadata, initial, warnings, notes, run,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resumption, file, metadata, init, initial, warnings, notes, run,
                                    parent, began)
 
 namespace {
@@ -144,8 +145,14 @@ Resumption find_resumption(const Comm& comm, const Options& options) {
     if (comm.rank() != 0) return;
     resolve(r, options);
     if (r.run.empty()) r.run = unique_hex(16);
-    if (r.file.empty() && !options.model.init.empty())
-      r.initial = initial_metadata(options.model.init);
+    if (!r.file.empty() || options.model.init.empty()) return;
+    r.init = options.model.init;
+    if (const auto folder = checkpoint_folder(r.init); !folder.empty()) {
+      const auto warn = [&](const std::string& text) { r.warnings.push_back(text); };
+      r.init = open_checkpoint(r.init, warn)->file().string();
+      r.notes.push_back(fmt::format("--init {} is {}", options.model.init, r.init));
+    }
+    r.initial = initial_metadata(r.init);
   });
   return broadcast_object(comm, r);
 }

@@ -19,7 +19,8 @@ namespace lockstep {
 struct Resumption {
   std::string file;                   ///< the checkpoint to resume from; empty: from scratch
   CheckpointMetadata metadata;        ///< of that file
-  CheckpointMetadata initial;         ///< from scratch with --init: of its file
+  std::string init;                   ///< from scratch with --init: its file
+  CheckpointMetadata initial;         ///< of that file
   std::vector<std::string> warnings;  ///< damaged files that were skipped, one line each
   std::vector<std::string> notes;     ///< results that users may not expect
   std::string run;     ///< 32 hexadecimal digits: the checkpoint's if its run resumes, else new

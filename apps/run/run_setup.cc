@@ -218,6 +218,7 @@ std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step) const {
        .own_shards = plan.own_shards,
        .first_position = plan.start.samples,
        .type = step.model().input_type(),
+       .ahead = step.steps_ahead() + 1,
        .held = step.shards_at_once(),
        .workers =
            options.data.workers > 0 ? options.data.workers : std::max(1, placement.threads / 2),

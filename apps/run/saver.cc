@@ -74,9 +74,10 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   return progress;
 }
 
-void Saver::begin(bool other_classes, std::vector<std::string>& notes) {
+void Saver::begin(const Resumption& resumption, std::vector<std::string>& notes) {
   setup_.recorder.phase("looking at the data", kSlowFiles);
-  const std::string& init = setup_.options.model.init;
+  const std::string& init = resumption.init;
+  const bool other_classes = has_other_classes(setup_.options, resumption.initial, setup_.data);
   const std::vector<Section> sections = step_.sections();
   if (!init.empty()) {
     agree(setup_.comm, [&] {

@@ -25,10 +25,9 @@ class Saver {
 
   /// Loads the state of the checkpoint. Returns its progress; `notes` gains a line about residuals.
   RunProgress restore(const Resumption& resumption, std::vector<std::string>& notes);
-  /// A new run: its weights are those of --init, or prepared from the data, or random. With
-  /// `other_classes` the last layer of --init becomes zero. `notes` gains lines about --init on
-  /// rank 0.
-  void begin(bool other_classes, std::vector<std::string>& notes);
+  /// A new run: its weights are those of --init, or prepared from the data, or random. If --init is
+  /// of other classes, its last layer becomes zero. `notes` gains lines about --init on rank 0.
+  void begin(const Resumption& resumption, std::vector<std::string>& notes);
 
   const Provenance& provenance() const { return provenance_; }  ///< local
   /// Local. The time since the last checkpoint asks for another; only on rank 0.

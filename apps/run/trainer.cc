@@ -149,7 +149,7 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunFolder
   RunProgress progress;
   std::vector<Change> changed;
   if (resumption.file.empty()) {
-    saver.begin(has_other_classes(options, resumption.initial, setup.data), setup.plan.notes);
+    saver.begin(resumption, setup.plan.notes);
   } else {
     changed = changes(resumption.metadata.texts, saver.provenance(), options);
     for (const Change& change : changed) setup.plan.notes.push_back(change.note);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "apps/run/best_checkpoint.h"
 #include "collectives/comm/flight_recorder.h"
@@ -68,6 +69,7 @@ class TrainingLoop {
                          : progress_.tested.known() ? ""
                                                     : "test";
     agree(parts_.setup.comm, [&] { reporter_.begin(redone, progress_); });
+    if (done < plan_.steps && !progress_.over(options_)) require_batches(parts_, done);
     clock_.begin();
     if (progress_.evaluation_due) {
       evaluate(done);
@@ -174,6 +176,7 @@ class TrainingLoop {
     r.scaled = parts_.setup.options.loss_scaling().dynamic;
     r.straggler = stragglers_.look(done, times.exposed, clock_.trained());
     reporter_.step(r);
+    name_skipped();
     last_times_ = times;
     last_report_ = done;
     clock_.reported(r.seconds);
@@ -182,8 +185,15 @@ class TrainingLoop {
   /// Stays due if a rank is asked to stop meanwhile.
   void evaluate(std::int64_t done) {
     const TimedSpan span = phase("evaluation", "evaluation");
-    const auto result = parts_.evaluation.run(parts_.setup.comm, step_.evaluated(),
-                                              [this](double share) { return goes_on(share); });
+    std::optional<EvaluationResult> result;
+    try {
+      result = parts_.evaluation.run(parts_.setup.comm, step_.evaluated(),
+                                     [this](double share) { return goes_on(share); });
+    } catch (const AgreedError&) {  // an image cannot be read: the resumed run evaluates
+      saver_.save(done, progress_);
+      throw;
+    }
+    name_skipped();
     progress_.evaluation_due = !result;
     if (!result) return;
     reporter_.evaluation("evaluation", done, plan_.epoch_at(done), *result,
@@ -207,6 +217,14 @@ class TrainingLoop {
     epoch_.epochs = plan_.epoch_at(plan_.steps);
     if (epoch_.steps > 0) reporter_.epoch(done, epoch_, *result);
     epoch_ = {};
+  }
+
+  /// Collective. Names each damaged image once, whichever rank met it first.
+  void name_skipped() {
+    for (const std::string& fact : newly_skipped(parts_.setup.comm, *parts_.setup.data.train)) {
+      if (!named_.insert(fact).second) continue;
+      reporter_.line(fmt::format("{:<12} {}. It is left out.", "note", fact));
+    }
   }
 
   bool goes_on(double share) {
@@ -233,6 +251,7 @@ class TrainingLoop {
     const auto tested =
         test_best(parts_.setup, parts_.evaluation, progress_.best, done, step_.evaluated(),
                   [this](double share) { return goes_on(share); });
+    name_skipped();
     if (!tested) stop(done);
     const bool best = tested->step == progress_.best.step;
     reporter_.evaluation(
@@ -263,6 +282,7 @@ class TrainingLoop {
   }
 
   [[noreturn]] void stop(std::int64_t done) {
+    require_batches(parts_, done);
     summarize(done, "stopped");
     const RunFolderOptions& run = parts_.setup.options.run;
     if (parts_.setup.options.checkpoints.dir.empty()) {
@@ -295,6 +315,7 @@ class TrainingLoop {
   RunProgress progress_;
   TrainingClock clock_;
   EpochReport epoch_;
+  std::set<std::string> named_;      ///< damaged images
   StepTimes last_times_;             ///< at the last report
   std::int64_t last_report_ = 0;     ///< steps
   std::int64_t collected_ = 0;       ///< steps whose totals are known
@@ -302,6 +323,15 @@ class TrainingLoop {
 };
 
 }  // namespace
+
+void require_batches(const LoopParts& parts, std::int64_t done) {
+  parts.setup.recorder.phase("loading");
+  agree(parts.setup.comm, [&] {
+    const std::int64_t left = parts.setup.plan.steps - done;
+    const auto why = parts.loader.failure(std::min<std::int64_t>(parts.step.steps_ahead(), left));
+    if (why) std::rethrow_exception(why);
+  });
+}
 
 void run_training_loop(const LoopParts& parts, const RunProgress& progress) {
   TrainingLoop(parts, progress).run();

@@ -23,6 +23,10 @@ struct LoopParts {
   Timeline* timeline;                           ///< null: none is kept
 };
 
+/// Collective. Throws AgreedError if a rank cannot make the batches of the steps after `done`: the
+/// reason for which it has voted to stop.
+void require_batches(const LoopParts& parts, std::int64_t done);
+
 /// Collective, on the computing thread. Trains from setup.plan.start, with `progress`, to the end
 /// of the run. Throws AgreedError if the run diverges, and with kExitRequeue if it was asked to
 /// stop and has saved a checkpoint.

@@ -70,15 +70,18 @@ void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes 
   sync_->begin_step();
   StepInput& input = *slot.input();
   update_->plan_rates(step, rate, slots_.under_way(), input);
-  input.stop = votes.stop ? 1.0f : 0.0f;
+  recorder_.phase("loading");
+  const double waited = loader.waited_seconds();
+  // Later steps are no concern of the last ones.
+  const std::int64_t needed = std::min<std::int64_t>(1 + steps_ahead(), plan_.steps - step);
+  const bool fails = loader.failure(std::max<std::int64_t>(needed, 1)) != nullptr;
+  input.stop = votes.stop || fails ? 1.0f : 0.0f;
   input.save = votes.save ? 1.0f : 0.0f;
   input.first_position = plan_.start.samples + (step - plan_.start.step) * plan_.global_batch;
   device_.copy(*stream_, now(), &input, sizeof input);
   StepAnswer* const answer = slot.answer();
   answer->penalty = 0;
   if (wants_penalty && optimizer_->decay() == Decay::coupled) enqueue_penalty(answer);
-  recorder_.phase("loading");
-  const double waited = loader.waited_seconds();
   loader.begin_step(*stream_);
   // The first two steps may do work that is done only once. The third is captured and repeated.
   const bool repeats = graphs_ && slots_.count() >= 2 && reducer().traits().in_stream;

@@ -60,6 +60,9 @@ class TrainingStep {
   /// enqueued after it, or if `all`: blocks until it is done. So all ranks collect a step after the
   /// same number of others.
   std::optional<StepTotals> collect(bool all = false);
+  /// Steps after the one that is enqueued whose batches must be prepared. If one of them cannot be
+  /// made, this rank votes for a stop before that step.
+  int steps_ahead() const { return 1 + device_.traits().run_ahead; }
   /// enqueue(), then collect() until all are collected. Returns the totals of this step.
   StepTotals run(Loader& loader, std::int64_t step, float rate, Votes votes);
 

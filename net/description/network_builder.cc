@@ -184,10 +184,12 @@ std::string NetworkBuilder::name_of(const toml::table& row, NetworkScope& scope,
 
 void NetworkBuilder::take(const std::string& path, const toml::table& row,
                           const NetworkScope& scope) {
-  const auto [other, is_new] = taken_.emplace(path, place(row, scope));
+  std::string name = path;  // in exported files, where a.b is also layer b of chain a
+  std::replace(name.begin(), name.end(), '/', '.');
+  const auto [other, is_new] = taken_.emplace(name, place(row, scope));
   if (!is_new) {
     fail_at(row, scope, "name",
-            fmt::format("the layer {} is also in {}. Use another name{}.", path, other->second,
+            fmt::format("the layer {} is also in {}. Use another name{}.", name, other->second,
                         row.get("repeat") ? ", such as name = \"dense$i\"" : ""));
   }
 }

@@ -2,20 +2,23 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace lockstep {
 namespace {
 
+/// Insertions, deletions, changes and swaps of neighbours.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
+  std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({change, row[j] + 1, row[j + 1] + 1});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    before = std::exchange(last, row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = last[j - 1] + (a[i - 1] != b[j - 1]);
+      row[j] = std::min({change, row[j - 1] + 1, last[j] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
   return row.back();
@@ -24,10 +27,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest(std::string_view name, const std::vector<std::string_view>& known) {
-  std::size_t best = std::max<std::size_t>(2, name.size() / 3) + 1;
+  constexpr std::size_t kBeginning = 3;  // letters of a name that suggest the whole name
+  std::size_t best = std::max<std::size_t>(1, name.size() / 3) + 1;
   std::string_view result;
   for (const std::string_view candidate : known) {
-    const std::size_t distance = edit_distance(name, candidate);
+    const bool begins = name.size() >= kBeginning && candidate.starts_with(name);
+    const std::size_t distance = begins ? std::min<std::size_t>(1, candidate.size() - name.size())
+                                        : edit_distance(name, candidate);
     const bool related = distance < std::max(name.size(), candidate.size());
     if (related && distance < best) {
       best = distance;

@@ -15,7 +15,8 @@
 
 namespace lockstep {
 
-/// The nearest of `known` to `name` by edit distance; empty if none is near enough.
+/// The nearest of `known` to `name` by edit distance; empty if none is near enough. A name that
+/// begins with `name` is near.
 std::string nearest(std::string_view name, const std::vector<std::string_view>& known);
 
 /// Throws the usage error for an unknown `name` of a `kind` ("reducer").

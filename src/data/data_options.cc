@@ -11,10 +11,10 @@ void declare_image_files(OptionRows& rows, ImageOptions& images) {
               "finds every damage.",
               kImageChecks);
   rows.flag("--skip-damaged", images.skip_damaged,
-            "Training without damaged image files\n"
-            "Without it, damaged files end the run with their names. The check at start finds "
-            "them, see --check-images.")
-      .shapes_weights();
+            "Omission of damaged image files\n"
+            "Without it, damaged files end the run with their names. The check at start finds most "
+            "of them, see --check-images. In training the next image takes the place of a file "
+            "that is found later. Evaluations do not count it.");
 }
 
 namespace {

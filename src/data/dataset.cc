@@ -1,5 +1,7 @@
 #include "src/data/dataset.h"
 
+#include <utility>
+
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/data/augment.h"
@@ -19,6 +21,17 @@ std::size_t SampleFormat::bytes() const {
   return static_cast<std::size_t>(size.count()) * each;
 }
 
+void DamageLog::found(const DamagedSample& sample) {
+  if (!skip_) throw Error(sample.fact + ". " + cure_);
+  const std::lock_guard lock(mutex_);
+  if (known_.insert(sample.fact).second) fresh_.push_back(sample.fact);
+}
+
+std::vector<std::string> DamageLog::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(fresh_, {});
+}
+
 const std::uint8_t* Dataset::stored(std::int64_t, std::uint8_t*) const {
   expect(false, "a data set without stored samples was asked for one");
   return nullptr;
@@ -27,6 +40,24 @@ const std::uint8_t* Dataset::stored(std::int64_t, std::uint8_t*) const {
 void Dataset::read(std::int64_t index, Random* random, void* out, Type type) const {
   const auto buffer = std::make_unique_for_overwrite<std::uint8_t[]>(format_.bytes());
   make_sample(format_, {stored(index, buffer.get()), random, {}}, nullptr, out, type);
+}
+
+bool Dataset::read_if_whole(std::int64_t index, Random* random, void* out, Type type) const {
+  try {
+    read(index, random, out, type);
+    return true;
+  } catch (const DamagedSample& sample) {
+    if (!damage_) throw;
+    damage_->found(sample);
+    return false;
+  }
+}
+
+std::int64_t Dataset::read_whole(std::int64_t index, Random* random, void* out, Type type) const {
+  constexpr int kMost = 100;
+  for (int tried = 0; tried < kMost; ++tried, index = (index + 1) % size())
+    if (read_if_whole(index, random, out, type)) return index;
+  fail("{} samples in a row are damaged. Replace the files of {}.", kMost, describe());
 }
 
 void require_source(const DatasetEntry& entry, const std::filesystem::path& path) {

@@ -6,11 +6,14 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "src/base/error.h"
 #include "src/base/random.h"
 #include "src/base/view.h"
 
@@ -66,8 +69,34 @@ struct Mixing {
   bool mixes() const { return mixup > 0 || cutmix > 0; }
 };
 
-/// Read-only after construction, pad_crops(), alternate_flips() and standardise(), so any number of
-/// threads may read.
+/// A sample that can never be decoded, though its bytes can be read. Other samples can.
+class DamagedSample : public Error {
+ public:
+  DamagedSample(const std::string& fact, const std::string& cure)
+      : Error(fact + ". " + cure), fact(fact) {}
+  const std::string fact;
+};
+
+/// The damaged samples that a run meets after its start. Any thread.
+class DamageLog {
+ public:
+  /// `skip`: it goes on without them. Else they are errors that end with `cure`.
+  DamageLog(bool skip, std::string cure) : skip_(skip), cure_(std::move(cure)) {}
+  /// Throws Error unless damaged samples are skipped.
+  void found(const DamagedSample& sample);
+  /// The facts of the samples that were found since the last call, each once.
+  std::vector<std::string> take();
+
+ private:
+  const bool skip_;
+  const std::string cure_;
+  std::mutex mutex_;
+  std::set<std::string> known_;
+  std::vector<std::string> fresh_;
+};
+
+/// Read-only after construction, pad_crops(), alternate_flips(), standardise() and log_damage(), so
+/// any number of threads may read.
 class Dataset {
  public:
   /// Without a format the data set overrides sample_shape() and read(), else stored().
@@ -88,6 +117,11 @@ class Dataset {
   /// words are i32). With `random` the sample is augmented for training with numbers drawn from it.
   /// Without, it is the sample as evaluation sees it.
   virtual void read(std::int64_t index, Random* random, void* out, Type type) const;
+  /// read() in a run. False: the sample is damaged, and the run skips it.
+  bool read_if_whole(std::int64_t index, Random* random, void* out, Type type) const;
+  /// read() in a run. The next sample that is whole takes the place of a damaged one that the run
+  /// skips, so what is read depends on the data and on `random` only. Returns its index.
+  std::int64_t read_whole(std::int64_t index, Random* random, void* out, Type type) const;
 
   const SampleFormat& format() const { return format_; }
   /// Whether read() with random numbers crops or moves images.
@@ -95,9 +129,13 @@ class Dataset {
   void pad_crops(int pixels) { format_.padding = pixels; }
   void alternate_flips(bool alternate) { format_.alternate = alternate; }
   void standardise(const Standard& standard) { format_.standard = standard; }
+  void log_damage(std::shared_ptr<DamageLog> log) { damage_ = std::move(log); }
+  /// Null: read_if_whole() and read_whole() are as read().
+  DamageLog* damage() const { return damage_.get(); }
 
  private:
   SampleFormat format_;
+  std::shared_ptr<DamageLog> damage_;  ///< of all sets of a run
 };
 
 /// Bounds of random changes of colours, 0 to 1 (hue: 0 to 0.5); 0: none.
@@ -145,6 +183,10 @@ struct DataSource {
   int threads = 1;        ///< for finding and checking files
   HostRanks host = {};
 };
+
+/// Names of lines of DatasetPair::identity that only one of two equal data sets may have: early
+/// checkpoints have none, and packed images have another one than their folder.
+inline constexpr std::string_view kFileContents = "photos", kPackedContents = "packed photos";
 
 /// The training set and the sets that training does not see.
 struct DatasetPair {

@@ -99,6 +99,7 @@ class StagedLoader : public Loader {
     staging.copied->record(stream);
   }
   Batch batch(Stream&, int shard, const std::int64_t*) override { return places_.at(shard); }
+  std::exception_ptr failure(std::int64_t steps) override { return host_.failure(steps); }
   double waited_seconds() const override { return waited_ + host_.waited_seconds(); }
   std::size_t bytes() const override {
     return host_.bytes() + (1 + stagings_.size()) * places_.bytes();

@@ -77,6 +77,7 @@ struct HostLoader::Body {
   const Dataset& dataset;
   const LoaderSpec spec;
   const std::int64_t shard_batch;
+  const int depth;
   const Shape sample;
   const SampleFormat format;
   const bool mixes;
@@ -97,6 +98,7 @@ struct HostLoader::Body {
       : dataset(from),
         spec(how),
         shard_batch(how.shards > 0 ? how.global_batch / how.shards : 0),
+        depth(std::max(how.depth, how.ahead * how.own_shards)),
         sample(from.sample_shape()),
         format(format_of(from)),
         mixes(how.augment && how.mixing.mixes()) {
@@ -112,7 +114,7 @@ struct HostLoader::Body {
     expect((spec.mixing.cutout == 0 && spec.mixing.erase == 0 && !spec.mixing.mixes()) ||
                sample.rank() == 4,
            "only images are cut and mixed");
-    for (int i = 0; i < spec.depth + spec.held; ++i) {
+    for (int i = 0; i < depth + spec.held; ++i) {
       slots.push_back(
           make_slot(shard_batch, static_cast<std::size_t>(shard_batch) * sample_bytes(), mixes));
     }
@@ -120,13 +122,13 @@ struct HostLoader::Body {
   }
 
   std::size_t sample_bytes() const { return sample.count() * size_of(spec.type); }
-  Slot& slot_of(std::int64_t n) { return slots[n % (spec.depth + spec.held)]; }
+  Slot& slot_of(std::int64_t n) { return slots[n % (depth + spec.held)]; }
 
   void run(const std::stop_token& stop) {
     try {
       for (std::int64_t n = 0;; ++n) {
         std::unique_lock lock(mutex);
-        changed.wait(lock, stop, [&] { return n < handed + spec.depth; });
+        changed.wait(lock, stop, [&] { return n < handed + depth; });
         if (stop.stop_requested()) return;
         lock.unlock();
         prepare(n);
@@ -166,9 +168,8 @@ struct HostLoader::Body {
   void make(Slot& slot, std::int64_t i, const SampleKey& key, std::vector<std::uint8_t>& own,
             std::vector<std::uint8_t>& partner) const {
     const auto at = static_cast<std::size_t>(i);
-    slot.labels[at] = dataset.label(key.sample);
     Random random = numbers_of(key);
-    const SampleSource source = source_of(key, random, own);
+    const SampleSource source = source_of(key, random, own, slot.labels[at]);
     if (!mixes) {
       make_sample(format, source, nullptr, slot.images + at * sample_bytes(), spec.type);
       return;
@@ -177,8 +178,8 @@ struct HostLoader::Body {
                              sample[1], sample[2]);
     const SampleKey other_key{key.epoch, mix.partner};
     Random other_random = numbers_of(other_key);
-    const MixedSource other{source_of(other_key, other_random, partner), mix};
-    slot.other_labels[at] = dataset.label(mix.partner);
+    const MixedSource other{source_of(other_key, other_random, partner, slot.other_labels[at]),
+                            mix};
     slot.weights[at] = mix.weight;
     make_sample(format, source, &other, slot.images + at * sample_bytes(), spec.type);
   }
@@ -186,15 +187,18 @@ struct HostLoader::Body {
   Random numbers_of(const SampleKey& key) const {
     return Random(spec.seed, Purpose::augment, key.epoch, key.sample);
   }
-  /// A sample as this epoch sees it; a sample without stored bytes is read into `buffer` at once.
-  SampleSource source_of(const SampleKey& key, Random& random,
-                         std::vector<std::uint8_t>& buffer) const {
+  /// A sample as this epoch sees it, and its label. A sample without stored bytes is read into
+  /// `buffer` at once.
+  SampleSource source_of(const SampleKey& key, Random& random, std::vector<std::uint8_t>& buffer,
+                         std::int32_t& label) const {
     SampleSource source{buffer.data(), spec.augment ? &random : nullptr, {}};
+    std::int64_t read = key.sample;
     if (format.kind == SampleFormat::Kind::values) {
-      dataset.read(key.sample, source.random, buffer.data(), Type::f32);
+      read = dataset.read_whole(key.sample, source.random, buffer.data(), Type::f32);
     } else {
       source.bytes = dataset.stored(key.sample, buffer.data());
     }
+    label = dataset.label(read);
     if (spec.augment) {
       source.edits =
           ImageEdits::draw(spec.mixing, spec.seed, key.epoch, key.sample, sample[1], sample[2]);
@@ -202,14 +206,25 @@ struct HostLoader::Body {
     return source;
   }
 
+  /// Waits until `count` more batches than those handed out are prepared, or the thread has failed.
+  void await(std::int64_t count, std::unique_lock<std::mutex>& lock) {
+    const auto ready = [&] { return prepared >= handed + count || error; };
+    if (ready()) return;
+    const double begin = now_seconds();
+    changed.wait(lock, ready);
+    waited += now_seconds() - begin;
+  }
+
+  std::exception_ptr failure(std::int64_t steps) {
+    const std::int64_t count = std::min<std::int64_t>(steps * spec.own_shards, depth);
+    std::unique_lock lock(mutex);
+    await(count, lock);
+    return prepared < handed + count ? error : nullptr;
+  }
+
   Batch next() {
     std::unique_lock lock(mutex);
-    const auto ready = [&] { return prepared > handed || error; };
-    if (!ready()) {
-      const double begin = now_seconds();
-      changed.wait(lock, ready);
-      waited += now_seconds() - begin;
-    }
+    await(1, lock);
     if (prepared == handed) std::rethrow_exception(error);
     Slot& slot = slot_of(handed++);
     lock.unlock();
@@ -231,6 +246,8 @@ HostLoader::HostLoader(const Dataset& dataset, const LoaderSpec& spec)
 HostLoader::~HostLoader() = default;
 
 Batch HostLoader::next() { return body_->next(); }
+
+std::exception_ptr HostLoader::failure(std::int64_t steps) { return body_->failure(steps); }
 
 double HostLoader::waited_seconds() const { return body_->waited; }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ struct LoaderSpec {
   Type type = Type::f32;                ///< of the images
   bool augment = true;
   int depth = 4;       ///< shard batches prepared ahead by the host
+  int ahead = 0;       ///< steps whose batches failure() may ask for
   int held = 1;        ///< shard batches that are in use at once
   int workers = 1;     ///< threads that read samples of one batch
   Mixing mixing = {};  ///< of images, only with `augment`
@@ -60,6 +62,9 @@ class Loader {
   /// of the device. The batch is valid until the next call, or on the host until the `held`-th next
   /// call.
   virtual Batch batch(Stream& stream, int shard, const std::int64_t* position) = 0;
+  /// Waits until the batches of the next `steps` steps are prepared: at most LoaderSpec::ahead.
+  /// Returns the exception because of which one of them cannot be made. Null: there is none.
+  virtual std::exception_ptr failure(std::int64_t) { return nullptr; }
   /// Seconds that the calling thread has waited since construction: 0 if loading is hidden.
   virtual double waited_seconds() const = 0;
   /// Memory held for samples, batches and permutations.
@@ -84,6 +89,7 @@ class HostLoader : public Loader {
   Batch next();
 
   void begin_step(Stream&) override {}
+  std::exception_ptr failure(std::int64_t steps) override;
   Batch batch(Stream&, int, const std::int64_t*) override { return next(); }
   double waited_seconds() const override;
   std::size_t bytes() const override;

@@ -123,18 +123,47 @@ void OutputFile::close() {
     fail_to("close", path_, errno);
 }
 
-void replace_file(const std::filesystem::path& path, std::string_view bytes) {
-  require_regular(path);
+namespace {
+
+/// Writes a temporary of `path` and calls finish(temporary), which gives it its name.
+template <class Finish>
+void write_beside(const std::filesystem::path& path, std::string_view bytes, const Finish& finish) {
   const std::filesystem::path temporary = temporary_name(path);
   try {
     OutputFile file(temporary, OutputFile::Mode::create);
     file.write(bytes);
     file.sync();
     file.close();
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail_to("write", path, errno);
+    finish(temporary);
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;
+  }
+}
+
+}  // namespace
+
+void replace_file(const std::filesystem::path& path, std::string_view bytes) {
+  require_regular(path);
+  write_beside(path, bytes, [&](const std::filesystem::path& temporary) {
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail_to("write", path, errno);
+  });
+  sync_directory(path.parent_path());
+}
+
+void create_file(const std::filesystem::path& path, std::string_view bytes) {
+  write_beside(path, bytes, [&](const std::filesystem::path& temporary) {
+    publish_file(temporary, path);
+    ::unlink(temporary.c_str());
+  });
+}
+
+void publish_file(const std::filesystem::path& temporary, const std::filesystem::path& path) {
+  // Unlike a renaming, a link replaces no file that appeared meanwhile.
+  if (::link(temporary.c_str(), path.c_str()) != 0) {
+    if (errno == EEXIST) fail("{} exists already. Choose another name.", path.string());
+    // This file system has no links.
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail_to("write", path, errno);
   }
   sync_directory(path.parent_path());
 }

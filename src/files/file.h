@@ -43,6 +43,14 @@ class OutputFile {
 /// it removes the temporary, and an existing `path` is untouched.
 void replace_file(const std::filesystem::path& path, std::string_view bytes);
 
+/// Does the same for a new file. Throws Error if `path` exists by then: of two writers one
+/// succeeds.
+void create_file(const std::filesystem::path& path, std::string_view bytes);
+
+/// Gives the complete file `temporary` the new name `path` and syncs the directory. Throws Error if
+/// `path` exists. `temporary` may keep its name.
+void publish_file(const std::filesystem::path& temporary, const std::filesystem::path& path);
+
 /// Throws Error if replace_file() could not write `path`: its folder is not writable, or `path` is
 /// not a file. Leaves no file behind.
 void require_replaceable(const std::filesystem::path& path);

@@ -103,24 +103,14 @@ void Hdf5BytesWriter::commit() {
   for (const auto& [name, array] : arrays_)
     expect(written_[name] == array.bytes(), "an array is not complete");
   if (::fsync(descriptor_) != 0 && errno != EINVAL) cannot("write", path_, errno);
-  // Unlike a renaming, a link replaces no file that appeared meanwhile.
-  if (::link(temporary_.c_str(), path_.c_str()) != 0) {
-    if (errno == EEXIST) fail("{} exists already. Choose another name.", path_.string());
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) cannot("write", path_, errno);
-    temporary_.clear();
-  }
-  const int folder = ::open(path_.has_parent_path() ? path_.parent_path().c_str() : ".",
-                            O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder >= 0) {
-    ::fsync(folder);
-    ::close(folder);
-  }
+  publish_file(temporary_, path_);
 }
 
 Hdf5BytesReader::Hdf5BytesReader(std::filesystem::path path) : path_(std::move(path)) {
   keep_hdf5_quiet();
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor_ < 0) cannot("open", path_, errno);
+  require(descriptor_ >= 0, "cannot open {}: {}. Check its name and its permissions.",
+          path_.string(), std::strerror(errno));
   struct stat status {};
   const auto refuse = [&](const std::string& why) {
     ::close(descriptor_);

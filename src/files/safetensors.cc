@@ -10,6 +10,7 @@
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/base/view.h"
+#include "src/files/file_kind.h"
 
 namespace lockstep {
 namespace {
@@ -92,6 +93,7 @@ SafetensorsReader::SafetensorsReader(std::filesystem::path file) : file_(std::mo
     fail("cannot read {}: {}. Use another file.", file_.string(),
          std::filesystem::exists(status) ? "it is not a regular file" : error.message());
   }
+  require_kind(file_, kSafetensorsFile);
   const std::uint64_t size = std::filesystem::file_size(file_);
   std::uint64_t length = 0;
   if (size < sizeof length) damaged(file_, "it has no header");

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <jpeglib.h>
 #include <png.h>
+#include <sys/resource.h>
+#include <zlib.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <set>
@@ -325,7 +328,7 @@ TEST(ImageFiles, PartsOfJpegHaveThePixelsOfTheWhole) {
       const ImageSize size = image_size(file, "a");
       for (int i = 0; i < 6; ++i) {
         const Box box = random_box(size, {.least_area = 0.02}, random);
-        for (const int edge : {8, 40, 200}) {
+        for (const int edge : {0, 8, 40, 200}) {
           const ImagePart part = decode_part(file, "a", box, edge);
           const int least = static_cast<int>(
               std::ceil(double{1} * edge / static_cast<double>(std::min(box.height, box.width)) *
@@ -349,6 +352,36 @@ TEST(ImageFiles, PartsOfJpegHaveThePixelsOfTheWhole) {
       }
     }
   }
+}
+
+// 12,000 x 12,000 pixels, which need 0.4 GB, in files of a few bytes.
+TEST(ImageFiles, OfTooManyPixelsAreRefusedBeforeTheyAreDecoded) {
+  constexpr std::uint32_t kSide = 12000;
+  const auto write = [](Bytes& file, std::size_t at, std::uint32_t value, int bytes, bool big) {
+    for (int i = 0; i < bytes; ++i)
+      file[at + i] = static_cast<std::uint8_t>(value >> 8 * (big ? bytes - 1 - i : i));
+  };
+  Bytes bmp = bytes_of(kBmp), gif = bytes_of(kGif), webp = bytes_of(kWebp),
+        png = png_of(PNG_FORMAT_RGB, kPixels, 3, 2), jpeg = jpeg_of(quarters(16), 16, 16);
+  for (const std::size_t place : {18, 22}) write(bmp, place, kSide, 4, false);
+  for (const std::size_t place : {6, 8}) write(gif, place, kSide, 2, false);
+  write(webp, 21, (kSide - 1) | (kSide - 1) << 14, 4, false);
+  for (const std::size_t place : {16, 20}) write(png, place, kSide, 4, true);
+  write(png, 29, static_cast<std::uint32_t>(crc32(0, &png[12], 17)), 4, true);
+  const std::uint8_t frame[]{0xff, 0xc0};
+  const auto found = std::search(jpeg.begin(), jpeg.end(), std::begin(frame), std::end(frame));
+  for (const std::size_t place : {5, 7}) write(jpeg, found - jpeg.begin() + place, kSide, 2, true);
+  rusage before{}, after{};
+  ::getrusage(RUSAGE_SELF, &before);
+  for (const Bytes& file : {bmp, gif, webp, png, jpeg}) {
+    for (const std::string& error : {error_of([&] { image_size(file, "cat/x"); }),
+                                     error_of([&] { decode_image(file, "cat/x"); }), error_of([&] {
+                                       decode_part(file, "cat/x", {0, 0, 9, 9}, 0);
+                                     })})
+      EXPECT_TRUE(mentions(error, {"cat/x", "12000x12000", "134 million"}));
+  }
+  ::getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 100 << 10) << "KiB";
 }
 
 TEST(ImageFiles, DamagedFilesAreNamed) {

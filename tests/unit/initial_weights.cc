@@ -116,7 +116,7 @@ TEST_F(InitialWeights, NamesOfLayersWithoutAModuleOfTheirOwn) {
 }
 
 TEST_F(InitialWeights, TakeEveryNumberToItsPlace) {
-  for (const char* prefix : {"", "module."}) {
+  for (const char* prefix : {"", "module.", "_orig_mod.module.", "model.backbone._orig_mod."}) {
     ModuleFile(layout_, values_).write(file_, prefix);
     std::vector<float> loaded(layout_.count);
     const std::vector<std::string> lines = load(layout_, loaded);
@@ -124,6 +124,55 @@ TEST_F(InitialWeights, TakeEveryNumberToItsPlace) {
     ASSERT_EQ(lines.size(), 1u);
     EXPECT_TRUE(mentions(lines[0], {std::to_string(layout_.parameters.size())}));
   }
+}
+
+TEST_F(InitialWeights, ACompiledPartHasItsPrefixWithin) {
+  ModuleFile module(layout_, values_);
+  const auto plain = std::exchange(module.tensors, {});
+  for (const auto& [name, tensor] : plain) {
+    const bool compiled = name.starts_with("layer2.");
+    module.tensors[compiled ? "layer2._orig_mod." + name.substr(7) : name] = tensor;
+  }
+  module.write(file_, "model.");
+  std::vector<float> loaded(layout_.count);
+  EXPECT_EQ(load(layout_, loaded).size(), 1u);
+  EXPECT_EQ(loaded, values_);
+  module.tensors["layer2.0.conv1.weight"] = plain.at("layer2.0.conv1.weight");
+  module.write(file_, "model.");
+  EXPECT_TRUE(mentions(error_of_load(), {"both", "layer2._orig_mod.0.conv1.weight"}));
+}
+
+TEST_F(InitialWeights, OfSeveralNetworksTheOneInFrontIsTaken) {
+  ModuleFile module(layout_, values_);
+  const auto plain = module.tensors;
+  for (const auto& [name, tensor] : plain)
+    module.tensors["model." + name] = {tensor.first, std::string(tensor.second.size(), '\1')};
+  for (const auto& [name, tensor] : plain)  // and part of a name is no prefix
+    module.tensors["decoder." + name] = {tensor.first, std::string(tensor.second.size(), '\2')};
+  module.write(file_);
+  std::vector<float> loaded(layout_.count);
+  load(layout_, loaded);
+  EXPECT_EQ(loaded, values_);
+}
+
+TEST_F(InitialWeights, NamesOfParametersDiffer) {
+  const auto check = [](const std::vector<std::string>& names) {
+    std::vector<Parameter> parameters;
+    for (const std::string& name : names) parameters.push_back({.name = name});
+    require_own_names(parameters);
+  };
+  const std::vector<std::string> refused[] = {
+      {"a/b/weights", "a.b/weights"},           {"a/gamma", "a/weights"},
+      {"a/weights", "a.weight/values"},         {"x/in_proj/weights", "x.in_proj_weight/values"},
+      {"a/weights", "a/weights/weights"},       {"a/weights/weights", "b/weights", "a/weights"},
+      {"a.weight/values", "a/weight/x/biases"}, {"token/values", "token/b/weights"}};
+  for (const auto& names : refused)
+    EXPECT_TRUE(mentions(error_of([&] { check(names); }), {names.front(), names.back()}));
+  const std::vector<std::string> accepted[] = {{"a_b/weights", "a/b/weights", "ab/weights"},
+                                               {"a/weights", "a/biases", "a-b/weights"},
+                                               {"a/weights", "A/weights"},
+                                               {"a/values", "a2/values"}};
+  for (const auto& names : accepted) EXPECT_NO_THROW(check(names)) << names.front();
 }
 
 TEST_F(InitialWeights, OtherClassesBeginANewLastLayer) {

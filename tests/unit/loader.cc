@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <thread>
@@ -14,6 +15,7 @@
 
 #include "src/base/check.h"
 #include "src/data/mixing.h"
+#include "tests/support/error_of.h"
 
 namespace lockstep {
 namespace {
@@ -169,10 +171,22 @@ class Squares : public Dataset {
   std::string describe() const override { return "squares"; }
 };
 
+/// Some of these squares cannot be decoded.
+class Holes : public Squares {
+ public:
+  static bool damaged(std::int64_t index) { return index % 7 == 3 || index > 20; }
+  explicit Holes(bool skip) { log_damage(std::make_shared<DamageLog>(skip, "Do this.")); }
+  void read(std::int64_t index, Random* random, void* out, Type type) const override {
+    if (all || damaged(index)) throw DamagedSample(fmt::format("square {} is torn", index), "");
+    Squares::read(index, random, out, type);
+  }
+  bool all = false;
+};
+
 /// Images, labels, other labels and weights of `steps` steps read by `ranks`, in the order of
 /// positions.
-std::vector<std::vector<float>> mixed_by(LoaderSpec spec, int ranks, int steps) {
-  const Squares set;
+std::vector<std::vector<float>> mixed_by(LoaderSpec spec, int ranks, int steps,
+                                         const Squares& set = {}) {
   std::map<std::int64_t, std::vector<float>> all;
   spec.own_shards = spec.shards / ranks;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -249,6 +263,59 @@ TEST(Loader, MixesAreIndependentOfRanksShardsAndPosition) {
   for (const auto& sample : mixed_by(spec, 1, 2)) {
     EXPECT_EQ(sample.size(), 41u) << "without augmentation nothing is mixed";
     EXPECT_EQ(sample[1], sample[0] + 1) << "or cut";
+  }
+}
+
+TEST(Loader, ReplacesADamagedSampleByTheNextWholeOne) {
+  const Holes set(/*skip=*/true);
+  LoaderSpec spec = spec_of(12, 4);
+  const auto one = mixed_by(spec, 1, 6, set);
+  for (std::size_t g = 0; g < one.size(); ++g) {
+    std::int64_t wanted = permutation(77, static_cast<std::uint32_t>(g / 23), 23)[g % 23];
+    while (Holes::damaged(wanted)) wanted = (wanted + 1) % 23;
+    EXPECT_EQ(one[g].back(), static_cast<float>(wanted)) << "the label, at " << g;
+    EXPECT_EQ(std::floor(one[g].front()), static_cast<float>(wanted + 1)) << "the image, at " << g;
+  }
+  const std::vector<std::string> named = set.damage()->take();
+  EXPECT_EQ(named.size(), 5u) << "each once";
+  EXPECT_NE(std::find(named.begin(), named.end(), "square 10 is torn"), named.end());
+  for (const Mixing& mixing : {Mixing{}, Mixing{2, 0.3f}}) {
+    spec.mixing = mixing;
+    spec.first_position = 0;
+    spec.workers = 1;
+    const auto all = mixed_by(spec, 1, 6, set);
+    EXPECT_EQ(mixed_by(spec, 2, 6, set), all);
+    spec.workers = 3;
+    spec.first_position = 36;
+    EXPECT_EQ(mixed_by(spec, 4, 3, set), std::vector(all.begin() + 36, all.end())) << "resumed";
+  }
+  EXPECT_TRUE(set.damage()->take().empty()) << "they are known";
+}
+
+TEST(Loader, RefusesDamagedSamplesWithTheCure) {
+  const auto error = [](const Holes& set) {
+    return error_of([&] { HostLoader(set, spec_of(23, 1)).next(); });
+  };
+  Holes set(/*skip=*/false);
+  EXPECT_NE(error(set).find("is torn. Do this."), std::string::npos);
+  Holes none(/*skip=*/true);
+  none.all = true;
+  EXPECT_NE(error(none).find("in a row"), std::string::npos);
+}
+
+TEST(Loader, KnowsAheadWhichStepCannotBeMade) {
+  for (const int shards : {1, 8}) {  // more than are usually prepared ahead
+    Numbers set(1000);
+    set.fail_at = 3 * 8 + 5;  // within the fourth step
+    LoaderSpec spec = spec_of(8, shards);
+    spec.ahead = 2;
+    HostLoader loader(set, spec);
+    for (int done = 0; done < 3; ++done) {
+      EXPECT_EQ(loader.failure(1), nullptr) << done;
+      EXPECT_EQ(loader.failure(2) != nullptr, done == 2) << done;
+      next_samples(loader, shards);
+    }
+    EXPECT_NE(loader.failure(1), nullptr);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "src/data/sets/mnist.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <zlib.h>
 
 #include <set>
@@ -127,6 +128,27 @@ TEST_F(Mnist, NamesWhatIsMissing) {
   }
 }
 
+// A few kilobytes that promise more samples, and contain some of them.
+TEST_F(Mnist, DoesNotInflateMoreThanTheLabels) {
+  const std::string part(1 << 20, '\0');
+  rusage before{}, after{};
+  ::getrusage(RUSAGE_SELF, &before);
+  for (const int number : {0, 1}) {
+    const std::string name = kFiles[number];
+    const std::string header =
+        number == 0 ? big_endian({2051, 1 << 20, 28, 28}) : big_endian({2049, (1 << 26) + 1});
+    fs::remove(root_ / name);
+    const gzFile file = gzopen((root_ / (name + ".gz")).c_str(), "wb1");
+    gzwrite(file, header.data(), static_cast<unsigned>(header.size()));
+    for (int i = 0; i < 128; ++i) gzwrite(file, part.data(), static_cast<unsigned>(part.size()));
+    gzclose(file);
+    expect_refused(number == 0 ? std::vector<std::string>{"1048576 images", "12 labels"}
+                               : std::vector<std::string>{name, "67108865", "limit"});
+  }
+  ::getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 64 << 10) << "KiB";
+}
+
 TEST_F(Mnist, NamesAFileOfAnotherKind) {
   write(kFiles[0], content_of(1));
   expect_refused({kFiles[0], "0x00000801, not 0x00000803", "images"});
@@ -162,11 +184,7 @@ TEST_F(Mnist, ComparesSizesWithTheHeader) {
     std::string many = whole;
     many.replace(4, 4, 4, '\xff');  // 4 TiB of images
     write(kFiles[file], many);
-    if (file % 2 == 0) {
-      expect_refused({kFiles[file], "4294967295 images", "labels"});
-    } else {
-      expect_refused({kFiles[file], "its header promises", "truncated"});
-    }
+    expect_refused({kFiles[file], "4294967295"});
     write(kFiles[file], whole);
   }
 }

@@ -120,6 +120,15 @@ TEST(NetworkFile, ErrorsNameTheLine) {
       {"{type = \"relu\", name = \"a\"},\n{type = \"relu\", name = \"a\"}",
        4,
        {"name", "mine.toml:3"}},
+      {"{type = \"chain\", name = \"a\", layers = [{type = \"dense\", name = \"b\", features = "
+       "4}]},\n"
+       "{type = \"dense\", name = \"a.b\", features = 4}",
+       4,
+       {"name", "a.b", "mine.toml:3"}},
+      {"{type = \"dense\", name = \"a.b.c\", features = 4},\n{type = \"chain\", name = \"a.b\", "
+       "layers = [{type = \"dense\", name = \"c\", features = 4}]}",
+       4,
+       {"name", "a.b.c", "mine.toml:3"}},
       {"{type = \"relu\", repeat = 0}", 3, {"repeat"}},
       {"{type = \"relu\", repeat = 2000}", 3, {"repeat", "1000"}},
       {"{type = \"residual\"}", 3, {"branch", "missing"}},

@@ -138,6 +138,43 @@ TEST(OutputFile, RequireReplaceablePredictsFailures) {
                        {directory.path().string()}));
 }
 
+TEST(CreateFile, OfTwoWritersOneSucceeds) {
+  const TemporaryDirectory directory;
+  for (int round = 0; round < 20; ++round) {
+    const std::filesystem::path file = directory / "x.onnx";
+    std::vector<std::string> errors(4);
+    std::vector<std::thread> writers;
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+      writers.emplace_back([&, i] {
+        errors[i] = error_of([&] { create_file(file, std::string(100'000, "abcd"[i])); });
+      });
+    }
+    for (std::thread& writer : writers) writer.join();
+    int succeeded = 0;
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+      if (!errors[i].empty()) {
+        EXPECT_TRUE(mentions(errors[i], {"x.onnx", "exists"})) << errors[i];
+        continue;
+      }
+      ++succeeded;
+      EXPECT_EQ(contents(file), std::string(100'000, "abcd"[i]));
+    }
+    EXPECT_EQ(succeeded, 1);
+    EXPECT_EQ(directory.names(), Names{"x.onnx"});
+    std::filesystem::remove(file);
+  }
+}
+
+TEST(CreateFile, ReplacesNoFileAndNoLink) {
+  const TemporaryDirectory directory;
+  put(directory / "file", "kept");
+  std::filesystem::create_symlink("nowhere", directory / "link");
+  for (const char* name : {"file", "link"})
+    EXPECT_TRUE(mentions(error_of([&] { create_file(directory / name, "x"); }), {name, "exists"}));
+  EXPECT_EQ(contents(directory / "file"), "kept");
+  EXPECT_EQ(directory.names(), (Names{"file", "link"}));
+}
+
 TEST(CacheFolder, IsNeverInTheWorkingDirectory) {
   setenv("HOME", "/home/user", 1);
   setenv("XDG_CACHE_HOME", "/elsewhere", 1);

@@ -3,8 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <jpeglib.h>
 #include <png.h>
 
+#include <chrono>
+#include <map>
+#include <regex>
 #include <set>
 
 #include "src/base/machine.h"
@@ -41,6 +45,34 @@ void write_picture(const fs::path& file, int width, int height, int blue) {
   png.height = static_cast<png_uint_32>(height);
   png.format = PNG_FORMAT_RGB;
   ASSERT_TRUE(png_image_write_to_file(&png, file.c_str(), 0, rgb.data(), 0, nullptr));
+}
+
+/// A JPEG file of noise.
+void write_jpeg(const fs::path& file, int width, int height) {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* bytes = nullptr;
+  unsigned long count = 0;
+  jpeg_mem_dest(&info, &bytes, &count);
+  info.image_width = static_cast<JDIMENSION>(width);
+  info.image_height = static_cast<JDIMENSION>(height);
+  info.input_components = 3;
+  info.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_start_compress(&info, TRUE);
+  Random noise(7, Purpose::generate, 0, 0);
+  std::vector<std::uint8_t> row(std::size_t{3} * width);
+  for (int y = 0; y < height; ++y) {
+    for (std::uint8_t& value : row) value = static_cast<std::uint8_t>(noise.below(256));
+    JSAMPROW at = row.data();
+    jpeg_write_scanlines(&info, &at, 1);
+  }
+  jpeg_finish_compress(&info);
+  put(file, {reinterpret_cast<const char*>(bytes), count});
+  jpeg_destroy_compress(&info);
+  std::free(bytes);
 }
 
 std::vector<float> read(const Dataset& set, std::int64_t index, Random* random = nullptr) {
@@ -91,6 +123,20 @@ TEST_F(Photos, HaveTheSizeThatIsAskedFor) {
   EXPECT_NEAR(value(8, 8, 1), 127, 8);
   EXPECT_NEAR(value(3, 3, 2), 25, 1e-3) << "the blue of the first test image";
   EXPECT_GT(value(8, 15, 0), value(8, 0, 0) + 100);
+}
+
+// As another program sees it that decodes the whole file. Training decodes this file at an eighth.
+TEST_F(Photos, OfEvaluationAreDecodedInFull) {
+  const fs::path file = at("val/cat/c.jpg");
+  write_jpeg(file, 200, 160);
+  const DatasetPair pair = open_folder(source());
+  const Image whole = read_image(file);
+  std::vector<std::uint8_t> seen(std::size_t{3} * 16 * 16);
+  resize(whole, {10, 30, 140, 140}, 16, 16, seen.data());
+  const Standard& standard = pair.validation->format().standard;
+  const std::vector<float> values = read(*pair.validation, 2);
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    ASSERT_NEAR(values[i] * standard.deviation[i % 3] + standard.mean[i % 3], seen[i], 1e-3) << i;
 }
 
 TEST_F(Photos, OfTrainingFollowFromTheRandomNumbers) {
@@ -413,6 +459,155 @@ TEST_F(Photos, NameAllDamagedFilesOrLeaveThemOut) {
   EXPECT_THAT(refusal(asked), HasSubstr("bad.png"));
 }
 
+/// A file in which one byte is changed so that only decoding it shows the damage.
+std::string damaged_behind_its_header(const std::string& whole, const fs::path& place) {
+  for (std::size_t i = whole.size() - 1; i-- > 12;) {
+    std::string file = whole;
+    file[i] ^= 0x55;
+    put(place, file);
+    try {
+      check_image(place, /*whole=*/false);
+    } catch (const DamagedImage&) {
+      continue;
+    }
+    try {
+      check_image(place, /*whole=*/true);
+    } catch (const DamagedImage&) {
+      return file;
+    }
+  }
+  ADD_FAILURE() << place << ": no byte shows it";
+  return "";
+}
+
+/// Whole files of each format by their endings.
+std::map<std::string, std::string> files_of_all_formats(const fs::path& folder) {
+  const auto bytes_of = [](std::string_view hexadecimal) {
+    std::string bytes;
+    for (std::size_t i = 0; i < hexadecimal.size(); i += 2)
+      bytes.push_back(
+          static_cast<char>(std::stoi(std::string(hexadecimal.substr(i, 2)), nullptr, 16)));
+    return bytes;
+  };
+  write_picture(folder / "a.png", 33, 21, 90);
+  write_jpeg(folder / "a.jpg", 40, 30);
+  std::map<std::string, std::string> files{
+      {"png", contents(folder / "a.png")},
+      {"jpg", contents(folder / "a.jpg")},
+      {"bmp", bytes_of("424d4e00000000000000360000002800000003000000020000000100180000000000180000"
+                       "00c40e0000c40e000000000000000000001e140a3264c8ffffff0000000000ff00ff00ff00"
+                       "00000000")},
+      {"gif", bytes_of("47494638376103000200820000ffffff00ff00c864320a141eff00000000ff000000000000"
+                       "2c0000000003000200000809000904283040008080003b")},
+      {"webp", bytes_of("524946464200000057454250565038"
+                        "4c360000002f024000002f40906db341dcebfe32d32093b6c95fff76666d64d236ad87fdf3"
+                        "afb2f31f68e491acfb06040294b1e2816d22fa1fe305")}};
+  for (const char* name : {"a.png", "a.jpg"}) fs::remove(folder / name);
+  return files;
+}
+
+/// The labels of the first `count` samples of an epoch.
+std::set<std::int32_t> labels_of_epoch(const Dataset& set, std::int64_t count) {
+  HostLoader loader(set, {.seed = 1, .global_batch = count, .workers = 2});
+  const Batch batch = loader.next();
+  return {batch.labels.as<std::int32_t>(), batch.labels.as<std::int32_t>() + count};
+}
+
+TEST_F(Photos, DamagedAfterTheStartAreSkippedOrNameTheCure) {
+  for (const auto& [ending, whole] : files_of_all_formats(at("train/cat"))) {
+    const fs::path file = at("train/emu/z." + ending), tested = at("val/emu/z." + ending);
+    for (const fs::path& each : {file, tested}) {
+      fs::create_directories(each.parent_path());
+      put(each, damaged_behind_its_header(whole, each));
+    }
+    const fs::path pack = at(ending + ".h5");
+    std::vector<std::string> notes;
+    pack_images(source(), pack, notes);
+    for (const bool packed : {false, true}) {
+      SCOPED_TRACE(ending + (packed ? " packed" : ""));
+      DataSource asked = source();
+      if (packed) asked.folder = pack;
+      const auto open = [&] { return packed ? open_packed(asked) : open_folder(asked); };
+      const std::string name = "emu/z." + ending;
+      const DatasetPair refused = open();
+      for (const Dataset* set : {refused.train.get(), refused.validation.get()}) {
+        EXPECT_TRUE(mentions(error_of([&] { labels_of_epoch(*set, 5); }),
+                             {name, "--skip-damaged", "--check-images decode"}));
+      }
+      asked.images.skip_damaged = true;
+      const DatasetPair pair = open();
+      EXPECT_EQ(pair.identity, refused.identity) << "a run without the option can be resumed";
+      EXPECT_EQ(labels_of_epoch(*pair.train, 5), (std::set<std::int32_t>{0, 1}));
+      std::vector<float> values(pair.train->sample_shape().count());
+      EXPECT_FALSE(pair.validation->read_if_whole(4, nullptr, values.data(), Type::f32));
+      EXPECT_TRUE(pair.validation->read_if_whole(0, nullptr, values.data(), Type::f32));
+      const std::vector<std::string> named = pair.train->damage()->take();
+      ASSERT_EQ(named.size(), 2u) << "one of each set, once";
+      EXPECT_TRUE(mentions(named[0] + named[1], {name, packed ? "h5" : tested.string()}));
+    }
+    fs::remove_all(at("train/emu"));
+    fs::remove_all(at("val/emu"));
+  }
+}
+
+/// While it lives, this process can open no file.
+class NoMoreFiles {
+ public:
+  NoMoreFiles() {
+    ::getrlimit(RLIMIT_NOFILE, &former_);
+    const rlimit none{0, former_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoMoreFiles() { ::setrlimit(RLIMIT_NOFILE, &former_); }
+
+ private:
+  rlimit former_{};
+};
+
+// They are not damaged: without them the weights would depend on the time.
+TEST_F(Photos, ThatChangeOrCannotBeReadNowAreNeverSkipped) {
+  DataSource asked = source();
+  asked.images.skip_damaged = true;
+  const fs::path file = at("train/cat/a.png");
+  const std::string before = contents(file);
+  const DatasetPair pair = open_folder(asked);
+  const auto refusal = [&] { return error_of([&] { labels_of_epoch(*pair.train, 4); }); };
+  std::string other = before;
+  other[before.size() / 2] ^= 1;
+  for (const std::string& now : {before.substr(0, 100), before + "x", std::string(), other}) {
+    put(file, now);
+    EXPECT_TRUE(mentions(refusal(), {"train/cat/a.png", "changed during the run"}));
+  }
+  fs::remove(file);
+  EXPECT_TRUE(mentions(refusal(), {"train/cat/a.png", "restore it"}));
+  fs::create_directory(file);
+  EXPECT_TRUE(mentions(refusal(), {"train/cat/a.png", "regular file"}));
+  fs::remove(file);
+  put(file, before);
+  EXPECT_EQ(labels_of_epoch(*pair.train, 4), (std::set<std::int32_t>{0, 1})) << "restored";
+  {
+    const NoMoreFiles limit;
+    EXPECT_TRUE(mentions(refusal(), {"train/", "ulimit"}));
+  }
+  int calls = 0;
+  asked.host.gather = [&](const HostRanks::Work& mine) {
+    if (++calls == 1) return std::vector{mine()};
+    const NoMoreFiles limit;
+    return std::vector{mine()};
+  };
+  EXPECT_TRUE(mentions(this->refusal(asked), {".png", "ulimit"})) << "at start";
+  asked.folder = at("photos.h5");
+  std::vector<std::string> notes;
+  pack_images(source(), asked.folder, notes);
+  fs::last_write_time(asked.folder, fs::last_write_time(asked.folder) - std::chrono::hours(1));
+  const DatasetPair packed = open_packed(asked);
+  std::string whole = contents(asked.folder);
+  for (std::size_t i = whole.size() / 3; i < whole.size(); ++i) whole[i] ^= 1;
+  std::fstream(asked.folder) << whole;
+  EXPECT_TRUE(mentions(error_of([&] { labels_of_epoch(*packed.train, 4); }),
+                       {"photos.h5", "changed during the run"}));
+}
+
 TEST_F(Photos, AnErrorAtTheIndexReachesTheOtherRanks) {
   DataSource asked = source();
   int calls = 0;
@@ -436,7 +631,11 @@ TEST_F(Photos, PackedAreTheSame) {
   DataSource asked = source();
   asked.folder = file;
   const DatasetPair packed = open_packed(asked), pair = open_folder(source());
-  EXPECT_EQ(packed.identity, pair.identity);
+  const auto without_contents = [](const std::string& identity) {
+    return std::regex_replace(identity, std::regex("[a-z]+ (packed )?photos = [^\n]*\n"), "");
+  };
+  EXPECT_EQ(without_contents(packed.identity), without_contents(pair.identity));
+  EXPECT_THAT(packed.identity, HasSubstr("training packed photos = crc32c"));
   EXPECT_EQ(packed.class_names, pair.class_names);
   for (std::int64_t i = 0; i < 4; ++i) {
     Random random(1, Purpose::augment, 0, 1), same = random;
@@ -499,8 +698,22 @@ TEST_F(Photos, AreEditedByTheNumbersOfTheSample) {
       << "evaluation sees no changes";
 }
 
-TEST_F(Photos, HaveAnIdentityOfNamesAndSizes) {
+TEST_F(Photos, HaveAnIdentityOfNamesSizesAndContents) {
   const std::string before = open_folder(source()).identity;
+  const fs::path changed = at("train/cat/a.png");
+  for (const std::size_t place : {std::size_t{40}, contents(changed).size() - 60}) {
+    const std::string whole = contents(changed);
+    std::string other = whole;
+    other[place] ^= 1;
+    put(changed, other);
+    const std::string now = open_folder(source()).identity;
+    EXPECT_NE(now, before) << "the same size";
+    EXPECT_EQ(now.substr(0, now.find('\n')), before.substr(0, before.find('\n')))
+        << "what early checkpoints have is as it was";
+    put(changed, whole);
+  }
+  fs::last_write_time(changed, fs::last_write_time(changed) + std::chrono::hours(1));
+  EXPECT_EQ(open_folder(source()).identity, before) << "a copy is the same";
   EXPECT_EQ(open_folder(source(8)).identity, before);
   write_picture(at("train/dog/c.png"), 30, 30, 3);
   EXPECT_NE(open_folder(source()).identity, before);

@@ -329,6 +329,15 @@ TEST(Resumption, RefusesOtherDataByTheNameOfTheFile) {
   EXPECT_EQ(first_other_file(kData, "one.bin = crc32c 00000001\n", /*only_now=*/true), "");
   EXPECT_EQ(first_other_file(kData, std::string(kData) + "three.bin = crc32c 1\n"),
             "three.bin is new");
+  // Early checkpoints, and those of packed images, have no such line.
+  const std::string folder = std::string(kData) + "training photos = crc32c 00000005\n",
+                    other = std::string(kData) + "training photos = crc32c 00000006\n",
+                    packed = std::string(kData) + "training packed photos = crc32c 7\n";
+  for (const std::string& one : {std::string(kData), folder, packed})
+    for (const std::string& now : {std::string(kData), folder, packed})
+      EXPECT_EQ(first_other_file(one, now), "");
+  EXPECT_EQ(first_other_file(folder, other),
+            "the content of training photos differs");
 }
 
 TEST(Resumption, RefusesOtherClassesByTheirNames) {

@@ -16,6 +16,18 @@ TEST(Table, NearestCountsInsertionsDeletionsAndChanges) {
   EXPECT_EQ(nearest("checkpoints-every", known), "checkpoint-every");
 }
 
+TEST(Table, ShortNamesDifferByOneChangeOrAreABeginning) {
+  const std::vector<std::string_view> known{"list", "lr", "loss-scale", "ring", "cifar10", "best"};
+  EXPECT_EQ(nearest("loss", known), "loss-scale");
+  EXPECT_EQ(nearest("cifar", known), "cifar10");
+  EXPECT_EQ(nearest("rign", known), "ring");
+  EXPECT_EQ(nearest("lits", known), "list");
+  for (const char* name : {"lose", "past", "xi", "l10", "wing-it"})
+    EXPECT_EQ(nearest(name, known), "") << name;
+  EXPECT_EQ(nearest("loss", {"list", "host"}), "");
+  EXPECT_EQ(nearest("size", {"save", "side-by-side"}), "");
+}
+
 TEST(Table, NearestReturnsNoDistantName) {
   const std::vector<std::string_view> known{"steps", "checkpoint-every"};
   EXPECT_EQ(nearest("momentum", known), "");

@@ -81,18 +81,22 @@ const Format& format_of(const EncodedImage& file) {
 }  // namespace
 
 DamagedImage::DamagedImage(const std::string& file, const std::string& why)
-    : Error(one_line(fmt::format(
-          "{} is no readable image: {}. Use another file, or move it out of the folder.", file,
-          why))),
+    : DamagedSample(one_line(fmt::format("{} is no readable image: {}", file, why)),
+                    "Use another file, or move it out of the folder."),
       why_(why) {}
 
 void fail_image(const std::string& name, const std::string& why) { throw DamagedImage(name, why); }
 
+bool is_allowed(std::int64_t height, std::int64_t width) {
+  return height >= 1 && width >= 1 && height <= kLargestEdge && width <= kLargestEdge &&
+         height * width <= kMostPixels;
+}
+
 void require_size(const EncodedImage& file, std::int64_t height, std::int64_t width) {
-  if (height < 1 || width < 1 || height > kLargestEdge || width > kLargestEdge) {
-    fail_image(file.name, fmt::format("its size is {}x{} pixels, and the limit is {} along an edge",
-                                      width, height, kLargestEdge));
-  }
+  if (is_allowed(height, width)) return;
+  fail_image(file.name, fmt::format("its size is {}x{} pixels, and the limits are {} along an edge "
+                                    "and {} million in all",
+                                    width, height, kLargestEdge, kMostPixels / 1'000'000));
 }
 
 std::vector<std::uint8_t> in_front_of_white(const std::uint8_t* rgba, std::int64_t pixels) {

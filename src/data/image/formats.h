@@ -33,7 +33,10 @@ ImageReader heif_reader();   ///< HEIC and AVIF: the primary image
 
 /// Throws DamagedImage.
 [[noreturn]] void fail_image(const std::string& name, const std::string& why);
-/// Throws DamagedImage if an edge is longer than kLargestEdge.
+/// Whether an image of this size is decoded.
+bool is_allowed(std::int64_t height, std::int64_t width);
+/// Throws DamagedImage if an edge is longer than kLargestEdge, or if the image has more than
+/// kMostPixels. Every reader calls it after the header, before it allocates pixels.
 void require_size(const EncodedImage& file, std::int64_t height, std::int64_t width);
 /// RGB of `pixels` RGBA pixels in front of white.
 std::vector<std::uint8_t> in_front_of_white(const std::uint8_t* rgba, std::int64_t pixels);

@@ -19,17 +19,24 @@ struct Image {
   std::vector<std::uint8_t> pixels;
 };
 
-/// Largest number of pixels along an edge.
-inline constexpr std::int64_t kLargestEdge = 1 << 14;
+/// Largest number of pixels along an edge, and of a whole image. Cameras have up to 108 million
+/// pixels, which need 0.4 GB when they are decoded. A small file that claims more is no photo.
+inline constexpr std::int64_t kLargestEdge = 1 << 14, kMostPixels = 1 << 27;
 
 /// An image file that cannot be decoded.
-class DamagedImage : public Error {
+class DamagedImage : public DamagedSample {
  public:
   DamagedImage(const std::string& file, const std::string& why);
   const std::string& why() const { return why_; }
 
  private:
   std::string why_;
+};
+
+/// A file that is no regular one, does not exist or must not be read, which waiting does not cure.
+class MissingImage : public Error {
+ public:
+  using Error::Error;
 };
 
 /// Decodes a whole file to RGB, upright by its EXIF orientation. Grey and CMYK become RGB. White
@@ -56,10 +63,10 @@ struct ImagePart {
   Box box;
 };
 
-/// The part `box`, in pixels of image_size(), for a network that sees its shorter edge as `edge`
-/// pixels. A JPEG file is decoded only around the part, at a half, a quarter or an eighth of its
-/// size if that leaves enough pixels. The part's pixels are those of decode_image() with the same
-/// scale. Damage behind the part may go unnoticed.
+/// The part `box`, in pixels of image_size(). A JPEG file is decoded only around the part. With
+/// `edge` > 0, for a network that sees its shorter edge as `edge` pixels, it is decoded at a half,
+/// a quarter or an eighth of its size if that leaves enough pixels; 0: in full. The part's pixels
+/// are those of decode_image() with the same scale. Damage behind the part may go unnoticed.
 ImagePart decode_part(std::span<const std::uint8_t> file, const std::string& name, const Box& box,
                       int edge);
 

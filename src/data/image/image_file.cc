@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "src/base/check.h"
+#include "src/base/crc32c.h"
 #include "src/base/text.h"
 #include "src/data/image/formats.h"
 #include "src/data/image/image_index.h"
@@ -28,7 +29,7 @@ class OpenFile {
     struct stat status {};
     if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
       ::close(descriptor_);
-      fail("{} is not a regular file. Move it out of the folder.", one_line(name_));
+      throw MissingImage(one_line(name_) + " is not a regular file. Move it out of the folder.");
     }
     size_ = status.st_size;
     if (size_ > kMost) {
@@ -58,11 +59,18 @@ class OpenFile {
   }
 
  private:
+  /// Names the cause, which may be for a while: then the file is not to be left out.
   [[noreturn]] void refuse(const char* what) const {
-    if (errno == ENOENT)
-      fail("{} does not exist. Correct the name, or restore the file.", one_line(name_));
-    const std::string why = std::strerror(errno);
-    fail("{} {}: {}. Restore it or its permissions.", one_line(name_), what, why);
+    const int error = errno;
+    const std::string name = one_line(name_);
+    if (error == ENOENT)
+      throw MissingImage(name + " does not exist. Correct its name, or restore it.");
+    const std::string fact = fmt::format("{} {}: {}", name, what, std::strerror(error));
+    if (error == EMFILE || error == ENFILE)
+      fail("{}. Raise the limit of open files (ulimit -n).", fact);
+    for (const int lasting : {ENOTDIR, ELOOP, ENAMETOOLONG, EACCES, EPERM, ENXIO})
+      if (error == lasting) throw MissingImage(fact + ". Restore it or its permissions.");
+    fail("{}. Check the disk or the network file system.", fact);
   }
 
   std::string name_;
@@ -97,7 +105,21 @@ bool ends_well(std::span<const std::uint8_t> head, std::span<const std::uint8_t>
   return begin.starts_with("RIFF") && number(4) + 8 <= size;
 }
 
+constexpr std::int64_t kHead = 4096, kEnd = 4096;  ///< bytes that the check reads
+
+std::uint32_t checksum_of(std::span<const std::uint8_t> head, std::span<const std::uint8_t> end) {
+  const auto text = [](std::span<const std::uint8_t> bytes) {
+    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  return crc32c(text(end), crc32c(text(head)));
+}
+
 }  // namespace
+
+std::uint32_t checksum_of_ends(std::span<const std::uint8_t> file) {
+  return checksum_of(file.first(std::min<std::size_t>(file.size(), kHead)),
+                     file.last(std::min<std::size_t>(file.size(), kEnd)));
+}
 
 Bytes read_image_bytes(const std::filesystem::path& path) {
   const OpenFile file(path);
@@ -108,13 +130,12 @@ Image read_image(const std::filesystem::path& path) {
   return decode_image(read_image_bytes(path), path.string());
 }
 
-void check_image(const std::filesystem::path& path, bool whole) {
-  constexpr std::int64_t kHead = 4096, kEnd = 16;
+std::uint32_t check_image(const std::filesystem::path& path, bool whole) {
   const std::string name = path.string();
   const OpenFile file(path);
   const std::int64_t size = file.size();
-  Bytes head = file.read(0, std::min(size, kHead));
   if (!whole) {
+    const Bytes head = file.read(0, std::min(size, kHead));
     bool good = true;
     try {
       image_size(head, name);
@@ -124,13 +145,16 @@ void check_image(const std::filesystem::path& path, bool whole) {
     }
     const std::int64_t end = std::max<std::int64_t>(size - kEnd, 0);
     const Bytes last = file.read(end, size - end);
-    if (good && ends_well(head, last, size)) return;
-    head = file.read(0, size);
-    if (image_size(head, name); ends_well(head, last, size)) return;
-  } else {
-    head = file.read(0, size);
+    const std::uint32_t checksum = checksum_of(head, last);
+    if (good && ends_well(head, last, size)) return checksum;
+    if (!good && ends_well(head, last, size)) {
+      image_size(file.read(0, size), name);
+      return checksum;
+    }
   }
-  decode_image(head, name);
+  const Bytes all = file.read(0, size);
+  decode_image(all, name);
+  return checksum_of_ends(all);
 }
 
 }  // namespace lockstep

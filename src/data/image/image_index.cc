@@ -35,6 +35,13 @@ struct Damage {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Damage, part, place, why)
 
+/// The result of a rank for its share of the files.
+struct Checked {
+  std::vector<Damage> damage;
+  std::vector<std::uint32_t> checksums;  ///< of all parts, one after the other; damaged: 0
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Checked, damage, checksums)
+
 template <class T>
 std::string packed(const T& object) {  // CBOR, because names of files need not be UTF-8
   std::string text;
@@ -173,24 +180,28 @@ ImageIndex read_test_folders(const DataSource& source) {
   return index;
 }
 
-/// This rank's share of the check.
-std::vector<Damage> find_damage(const ImageIndex& index, const DataSource& source) {
+/// This rank's share of the check. Throws Error if a file cannot be read now, because without it
+/// the run would train on other images than later.
+Checked check_files(const ImageIndex& index, const DataSource& source) {
   const std::int64_t all = index.size(), first = all * source.host.rank / source.host.count,
                      last = all * (source.host.rank + 1) / source.host.count;
-  std::vector<Damage> damage;
+  Checked checked{{}, std::vector<std::uint32_t>(last - first)};
+  std::vector<Damage>& damage = checked.damage;
   std::mutex mutex;
-  const auto check = [&](std::int64_t place) {
+  const auto check = [&](std::int64_t number) {
     int part = 0;
+    std::int64_t place = number;
     for (; place >= index.parts[part].size(); ++part) place -= index.parts[part].size();
     const auto add = [&](const std::string& why) {
       const std::lock_guard lock(mutex);
       damage.push_back({part, place, why});
     };
     try {
-      check_image(index.parts[part].path(place), source.images.check == "decode");
+      checked.checksums[number - first] =
+          check_image(index.parts[part].path(place), source.images.check == "decode");
     } catch (const DamagedImage& error) {
       add(error.why());
-    } catch (const Error& error) {
+    } catch (const MissingImage& error) {
       add(error.what());
     }
   };
@@ -201,7 +212,7 @@ std::vector<Damage> find_damage(const ImageIndex& index, const DataSource& sourc
     }
   });
   std::sort(damage.begin(), damage.end());
-  return damage;
+  return checked;
 }
 
 /// "3 of 900 image files cannot be read: cat/a.jpg (it is empty), ..."
@@ -225,6 +236,7 @@ void remove(const std::vector<Damage>& damage, ImageIndex& index) {
         ++next;
       } else {
         kept.add(std::move(files.names[i]), files.labels[i], files.bytes[i]);
+        kept.checksums.push_back(files.checksums[i]);
       }
     }
     files = std::move(kept);
@@ -241,11 +253,18 @@ ImageIndex find(const DataSource& source, const Read& read) {
   std::vector<Damage> damage;
   const auto find_mine = [&] {  // within gather(), which tells the other ranks if memory is short
     index = unpacked<ImageIndex>(first[0]);
-    return packed(find_damage(index, source));
+    return packed(check_files(index, source));
   };
+  std::vector<std::uint32_t> checksums;
   for (const std::string& found : host.gather(find_mine)) {
-    const auto more = unpacked<std::vector<Damage>>(found);
-    damage.insert(damage.end(), more.begin(), more.end());
+    const auto more = unpacked<Checked>(found);
+    damage.insert(damage.end(), more.damage.begin(), more.damage.end());
+    checksums.insert(checksums.end(), more.checksums.begin(), more.checksums.end());
+  }
+  auto next = checksums.begin();
+  for (LabelledFiles& part : index.parts) {
+    part.checksums.assign(next, next + part.size());
+    next += part.size();
   }
   if (!damage.empty()) {
     const std::string text = text_of(damage, index);
@@ -264,8 +283,14 @@ std::string identity_of(const char* part, const LabelledFiles& files) {
   std::string all;
   for (std::int64_t i = 0; i < files.size(); ++i)
     all += fmt::format("{} {}\n", files.names[i], files.bytes[i]);
-  return fmt::format("{} image files = {}, crc32c of names and sizes {:08x}\n", part,
-                     files.names.size(), crc32c(all));
+  std::string text = fmt::format("{} image files = {}, crc32c of names and sizes {:08x}\n", part,
+                                 files.names.size(), crc32c(all));
+  if (files.checksums.empty()) return text;
+  // In the order of the names. Early checkpoints have no such line.
+  const std::string_view bytes(reinterpret_cast<const char*>(files.checksums.data()),
+                               files.checksums.size() * sizeof(std::uint32_t));
+  return text + fmt::format("{} {} = crc32c {:08x}\n", part,
+                            files.packed ? kPackedContents : kFileContents, crc32c(bytes));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ struct LabelledFiles {
   int classes = 0;
   /// The size of each file when it was found. Empty: sizes are not known.
   std::vector<std::uint64_t> bytes = {};
+  /// The checksum_of_ends() of each file when it was checked, or that of a whole packed image.
+  /// Empty: they are not known.
+  std::vector<std::uint32_t> checksums = {};
+  bool packed = false;
 
   std::int64_t size() const { return std::ssize(names); }
   std::string path(std::int64_t index) const {
@@ -37,8 +42,8 @@ struct ImageIndex {
   std::vector<std::string> notes = {};
 
   std::int64_t size() const;  ///< files of all parts
-  /// DatasetPair::identity: the names and sizes of the files, and the classes if there are training
-  /// images.
+  /// DatasetPair::identity: the names, sizes and checksums of the files, and the classes if there
+  /// are training images.
   std::string identity() const;
 };
 
@@ -53,8 +58,11 @@ ImageIndex find_images(const DataSource& source);
 /// checkpoint's classes.
 ImageIndex find_test_images(const DataSource& source, const TrainedImages& trained);
 
-/// Throws Error if a file's header or end is damaged, or if `whole`, if it cannot be decoded. An
-/// end that is not its format's makes the check decode the file.
-void check_image(const std::filesystem::path& file, bool whole);
+/// Throws DamagedImage if a file's header or end is damaged, or if `whole`, if it cannot be
+/// decoded. An end that is not its format's makes the check decode the file. Throws MissingImage,
+/// and other Errors if the file cannot be read now. Returns its checksum_of_ends().
+std::uint32_t check_image(const std::filesystem::path& file, bool whole);
+/// The CRC-32C of the first and the last 4096 bytes of a file, which check_image() reads anyway.
+std::uint32_t checksum_of_ends(std::span<const std::uint8_t> file);
 
 }  // namespace lockstep

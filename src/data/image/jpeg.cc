@@ -196,7 +196,7 @@ bool decode(const EncodedImage& file, const Wanted& wanted, JpegErrors& errors, 
   jpeg_save_markers(&info, JPEG_APP0 + 1, 0xffff);
   jpeg_read_header(&info, TRUE);
   decoded.image.size = {info.image_height, info.image_width, 3};
-  decoded.too_large = info.image_height > kLargestEdge || info.image_width > kLargestEdge;
+  decoded.too_large = !is_allowed(info.image_height, info.image_width);
   for (auto* marker = info.marker_list; marker != nullptr; marker = marker->next) {
     if (decoded.orientation == 1)
       decoded.orientation = orientation_in({marker->data, marker->data_length});

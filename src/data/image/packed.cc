@@ -11,6 +11,7 @@
 #include "src/data/image/class_folders.h"
 #include "src/data/image/image.h"
 #include "src/data/image/photos.h"
+#include "src/files/file_kind.h"
 #include "src/files/hdf5_bytes.h"
 
 namespace lockstep {
@@ -18,8 +19,8 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-std::uint32_t checksum(std::span<const std::uint8_t> bytes) {
-  return crc32c({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+std::uint32_t checksum(std::span<const std::uint8_t> bytes, std::uint32_t before = 0) {
+  return crc32c({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, before);
 }
 
 template <class T>
@@ -34,14 +35,6 @@ struct PartIndex {
   std::vector<std::uint64_t> ends;
   std::vector<std::uint32_t> labels, checksums;
   std::string names;
-
-  Bytes bytes() const {
-    Bytes all;
-    for (const Bytes& more : {bytes_of(ends), bytes_of(labels), bytes_of(checksums)})
-      all.insert(all.end(), more.begin(), more.end());
-    all.insert(all.end(), names.begin(), names.end());
-    return all;
-  }
 };
 
 using PartIndices = std::array<PartIndex, kParts>;
@@ -51,14 +44,13 @@ constexpr std::array<const char*, kParts> kGroups{"train", "val", "test"};
 
 std::uint32_t checksum_of(const PartIndices& parts, const std::string& classes,
                           std::uint64_t others) {
-  Bytes all;
+  std::uint32_t all = 0;
   for (const PartIndex& part : parts) {
-    const Bytes more = part.bytes();
-    all.insert(all.end(), more.begin(), more.end());
+    for (const Bytes& more : {bytes_of(part.ends), bytes_of(part.labels), bytes_of(part.checksums)})
+      all = checksum(more, all);
+    all = crc32c(part.names, all);
   }
-  for (const Bytes& more : {Bytes(classes.begin(), classes.end()), bytes_of(std::vector{others})})
-    all.insert(all.end(), more.begin(), more.end());
-  return checksum(all);
+  return checksum(bytes_of(std::vector{others}), crc32c(classes, all));
 }
 
 PartIndex index_of(const LabelledFiles& files) {
@@ -116,7 +108,8 @@ struct PackedFile {
     check(index.labels.size() == count && index.checksums.size() == count && count < UINT32_MAX &&
               std::count(index.names.begin(), index.names.end(), '\0') == std::ssize(index.ends),
           "its arrays have different lengths");
-    LabelledFiles files{.folder = reader.path().string(), .classes = classes};
+    LabelledFiles files{
+        .folder = (reader.path() / name).string(), .classes = classes, .packed = true};
     std::uint64_t begin = 0;
     std::size_t at = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -152,10 +145,14 @@ class PackedImages : public EncodedImages {
   Bytes read(std::int64_t index) const override {
     Bytes bytes(files_.bytes[index]);
     file_->reader.read(images_, index_.ends[index] - bytes.size(), bytes);
-    require(checksum(bytes) == index_.checksums[index],
-            "{} is damaged: its checksum is wrong. Pack the images again.", one_line(name(index)));
+    if (checksum(bytes) != index_.checksums[index]) {
+      require(std::filesystem::last_write_time(file_->reader.path()) == time_,
+              "{} has changed during the run. Restore it.", file_->reader.path().string());
+      throw DamagedImage(name(index), "its checksum is wrong");
+    }
     return bytes;
   }
+  const char* full_check() const override { return "pack_images --check-images decode"; }
   std::size_t memory() const override {
     std::size_t total = files_.names.size() * (sizeof(std::string) + 28);
     for (const std::string& name : files_.names) total += name.capacity();
@@ -167,6 +164,8 @@ class PackedImages : public EncodedImages {
   BytesArray images_;
   LabelledFiles files_;
   PartIndex index_;
+  const std::filesystem::file_time_type time_ =
+      std::filesystem::last_write_time(file_->reader.path());
 };
 
 /// The whole file. Each rank reads the index, because one file is fast.
@@ -180,6 +179,7 @@ Opened open(const DataSource& source) {
   if (source.images.size == 0)
     fail_usage("data set packed has images of any size. Pass --image-size.");
   if (source.validation > 0) fail_usage("--validation: pack_images divides the images. Omit it.");
+  require_kind(source.folder, kPackedFile);
   const auto file = std::make_shared<PackedFile>(source.folder);
   PartIndices parts;
   for (std::size_t part = 0; part < kParts; ++part)
@@ -202,6 +202,7 @@ Opened open(const DataSource& source) {
   for (std::size_t part = 0; part < kParts; ++part) {
     if (parts[part].ends.empty()) continue;
     index.parts[part] = file->files(kGroups[part], parts[part], count);
+    index.parts[part].checksums = parts[part].checksums;
     opened.images[part] = std::make_shared<PackedImages>(file, kGroups[part], index.parts[part],
                                                          std::move(parts[part]));
   }

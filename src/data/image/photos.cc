@@ -14,9 +14,6 @@
 namespace lockstep {
 namespace {
 
-/// The share of the shorter edge that evaluation sees: 224 of 256 pixels.
-constexpr double kCentre = 0.875;
-
 class FileImages : public EncodedImages {
  public:
   explicit FileImages(LabelledFiles files) : files_(std::move(files)) {}
@@ -30,10 +27,15 @@ class FileImages : public EncodedImages {
               "{} has changed during the run: it had {} bytes and has {}. Restore it.",
               one_line(files_.path(index)), files_.bytes[index], bytes.size());
     }
+    if (!files_.checksums.empty()) {
+      require(checksum_of_ends(bytes) == files_.checksums[index],
+              "{} has changed during the run: it has other contents. Restore it.",
+              one_line(files_.path(index)));
+    }
     return bytes;
   }
   std::size_t memory() const override {
-    std::size_t total = files_.labels.size() * (sizeof(std::int32_t) + sizeof(std::uint64_t));
+    std::size_t total = files_.labels.size() * (2 * sizeof(std::int32_t) + sizeof(std::uint64_t));
     for (const std::string& name : files_.names) total += sizeof name + name.capacity();
     return total;
   }
@@ -70,7 +72,7 @@ class Photos : public Dataset {
     const std::vector<std::uint8_t> file = images_->read(index);
     const std::string name = images_->name(index);
     const ImageSize size = image_size(file, name);
-    Box box = centre_box(size, edge, edge, kCentre);
+    Box box = centre_box(size, edge, edge, seen_share(format()));
     bool mirrored = false, inverted = false;
     if (random != nullptr) {
       const bool mirrors = options_.flip == "horizontal" || options_.flip == "both",
@@ -79,7 +81,7 @@ class Photos : public Dataset {
       mirrored = random->below(2) == 1 && mirrors;
       inverted = random->below(2) == 1 && inverts;
     }
-    const ImagePart part = decode_part(file, name, box, edge);
+    const ImagePart part = decode_part(file, name, box, random != nullptr ? edge : 0);
     Image seen{{edge, edge, 3}, std::vector<std::uint8_t>(std::int64_t{3} * edge * edge)};
     resize(part.image, part.box, edge, edge, seen.pixels.data());
     flip(seen, mirrored, inverted);
@@ -143,8 +145,8 @@ class StoredFiles : public Dataset {
     const ImageSize& size = format().size;
     const Image image = read_image(files_.path(index));
     std::vector<std::uint8_t> rgb(3 * size.height * size.width);
-    resize(image, centre_box(image.size, size.height, size.width, 1), size.height, size.width,
-           rgb.data());
+    resize(image, centre_box(image.size, size.height, size.width, seen_share(format())),
+           size.height, size.width, rgb.data());
     const std::int64_t pixels = size.height * size.width;
     for (std::int64_t i = 0; i < pixels; ++i) {
       const std::uint8_t* from = &rgb[3 * i];
@@ -159,6 +161,16 @@ class StoredFiles : public Dataset {
  private:
   LabelledFiles files_;
 };
+
+std::shared_ptr<DamageLog> damage_log(const PartImages& images, const DataSource& source) {
+  const auto any =
+      std::find_if(images.begin(), images.end(), [](const auto& part) { return !!part; });
+  return std::make_shared<DamageLog>(
+      source.images.skip_damaged,
+      fmt::format(
+          "Pass --skip-damaged to go on without it. New runs find such files at start by {}.",
+          (*any)->full_check()));
+}
 
 std::unique_ptr<Dataset> part_of(const char* part, std::shared_ptr<const EncodedImages> images,
                                  const ImageIndex& index, int classes, const DataSource& source,
@@ -176,6 +188,9 @@ std::unique_ptr<Dataset> part_of(const char* part, std::shared_ptr<const Encoded
 std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files) {
   return std::make_shared<FileImages>(std::move(files));
 }
+
+/// 224 of 256 pixels, as torchvision evaluates photos. Other samples are whole images.
+double seen_share(const SampleFormat& format) { return format.files ? 0.875 : 1; }
 
 std::unique_ptr<Dataset> images_for_use(LabelledFiles files, const SampleFormat& format) {
   if (!format.files) return std::make_unique<StoredFiles>(std::move(files), format);
@@ -200,12 +215,14 @@ Standard imagenet_standard(std::int64_t channels) {
 DatasetPair photo_sets(ImageIndex index, PartImages images, const DataSource& source) {
   const int classes = static_cast<int>(index.classes.size());
   const Standard standard = imagenet_standard(source.images.channels());
+  const auto log = damage_log(images, source);
   DatasetPair sets;
   sets.identity = index.identity();
   for (const auto& [part, set] :
        {std::pair(kTrain, &sets.train), {kValidation, &sets.validation}, {kTest, &sets.test}}) {
     if (!images[part]) continue;
     *set = part_of(kPartNames[part], std::move(images[part]), index, classes, source, standard);
+    (*set)->log_damage(log);
   }
   sets.class_names = std::move(index.classes);
   sets.notes = std::move(index.notes);
@@ -232,12 +249,14 @@ DatasetPair open_photos(const DataSource& source) {
 DatasetPair test_photos(ImageIndex index, PartImages images, const DataSource& source,
                         const TrainedImages& trained) {
   const SetPart part = images[kTest] ? kTest : kValidation;
+  const auto log = damage_log(images, source);
   DatasetPair sets;
   sets.identity = index.identity();
   sets.class_names = trained.class_names;
   sets.test = part_of(kPartNames[part], std::move(images[part]), index,
                       static_cast<int>(trained.class_names.size()), source,
                       standard_from(trained.normalisation, source.images.channels()));
+  sets.test->log_damage(log);
   sets.notes = std::move(index.notes);
   return sets;
 }

@@ -18,8 +18,11 @@ class EncodedImages {
   virtual std::int32_t label(std::int64_t index) const = 0;
   /// For errors.
   virtual std::string name(std::int64_t index) const = 0;
-  /// The bytes of its file. Throws Error that names it if they cannot be read or have changed.
+  /// The bytes of its file. Throws DamagedImage, and Error that names the file if it cannot be read
+  /// now or has changed.
   virtual std::vector<std::uint8_t> read(std::int64_t index) const = 0;
+  /// The command or option that finds all damaged images.
+  virtual const char* full_check() const { return "--check-images decode"; }
   virtual std::size_t memory() const = 0;  ///< in bytes
 };
 
@@ -27,8 +30,9 @@ std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files);
 
 /// A data set of `images` whose samples are options.size x options.size x options.channels(), as of
 /// SampleFormat::Kind::values. Training draws a crop (random_box), the flips, and the changes of
-/// colours. Evaluation sees the middle, 7/8 of the shorter edge. `standard`: of pixels from 0 to
-/// 255. read() throws Error that names the file if it cannot be decoded.
+/// colours. It decodes JPEG files at a lower resolution if enough pixels are left. Evaluation sees
+/// the middle, 7/8 of the shorter edge, and decodes in full, as other programs do. `standard`: of
+/// pixels from 0 to 255. read() throws DamagedImage if the file cannot be decoded.
 std::unique_ptr<Dataset> photos(std::shared_ptr<const EncodedImages> images, int classes,
                                 const ImageOptions& options, const Standard& standard,
                                 std::string about);
@@ -40,6 +44,10 @@ Standard imagenet_standard(std::int64_t channels);
 /// Files as evaluation sees the samples of a data set of this format. If the format is not of
 /// files, the largest part in the middle with the format's proportions becomes a stored sample.
 std::unique_ptr<Dataset> images_for_use(LabelledFiles files, const SampleFormat& format);
+
+/// The share of each edge that evaluation sees of the largest part in the middle with the
+/// proportions of a sample.
+double seen_share(const SampleFormat& format);
 
 /// The images of each part; null: the part has none.
 using PartImages = std::array<std::shared_ptr<const EncodedImages>, kParts>;

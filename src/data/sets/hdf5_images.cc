@@ -6,6 +6,7 @@
 #include "src/base/text.h"
 #include "src/data/sets/data_folder.h"
 #include "src/data/sets/images.h"
+#include "src/files/file_kind.h"
 #include "src/files/hdf5.h"
 
 namespace lockstep {
@@ -20,6 +21,7 @@ ImageStore read_file(const std::filesystem::path& file) {
   const std::string path = file.string(), cure = look_into("hdf5", "", file.parent_path(), file);
   std::error_code ignored;
   require(std::filesystem::exists(file, ignored), "{} does not exist. {}", path, cure);
+  require_kind(file, kArraysFile);
   const Hdf5Reader reader(file);
   for (const char* name : {"images", "labels"}) {
     require(reader.has(name), "{} has no array \"{}\", but {}. {}", path, name,

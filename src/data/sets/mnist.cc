@@ -23,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::int32_t kDigits = 10;
+constexpr std::int64_t kMostLabels = 1 << 26;
 /// Folders in --data in which the files may lie, as torchvision and EMNIST's archive unpack them.
 constexpr std::array kPlaces{"",           "raw",        "MNIST/raw", "FashionMNIST/raw",
                              "KMNIST/raw", "EMNIST/raw", "gzip"};
@@ -147,8 +148,11 @@ Idx read_idx(fs::path file_path, const Idx* labels, const std::string& cure) {
             i == 2 ? "rows" : "columns", kDigitSide, cure);
   }
   require(idx.count > 0, "{} contains no samples. {}", path, cure);
-  // Before the images are inflated: a few bytes of a damaged file may become gigabytes.
-  if (labels != nullptr && idx.count != labels->count) {
+  // Before they are inflated, because few bytes may promise gigabytes.
+  if (labels == nullptr) {
+    require(idx.count <= kMostLabels, "{} promises {} labels, and the limit is {}. {}", path,
+            idx.count, kMostLabels, cure);
+  } else if (idx.count != labels->count) {
     fail("{} contains {} images and {} contains {} labels. {}", path, idx.count,
          labels->path.string(), labels->count, cure);
   }

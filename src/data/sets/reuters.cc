@@ -5,6 +5,7 @@
 #include "src/data/sets/data_folder.h"
 #include "src/data/sets/images.h"
 #include "src/data/sets/newswires.h"
+#include "src/files/file_kind.h"
 #include "src/files/hdf5.h"
 
 namespace lockstep {
@@ -20,6 +21,7 @@ struct Newswires {
 
 Newswires read_newswires(const fs::path& file, const std::string& cure) {
   constexpr std::int64_t kExact = 1 << 24;  // whole numbers that are read as floats
+  require_kind(file, kTextsFile);
   const Hdf5Reader reader(file);
   const std::string path = file.string();
   Newswires all;
