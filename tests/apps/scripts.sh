@@ -189,7 +189,7 @@ mkdir "$folder/other"
 echo 'CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere' >"$folder/other/CMakeCache.txt"
 with_all=(env PATH="$folder/all:$PATH")
 stand_in "$folder/all" dpkg-query <<<'for p in "${@:4}"; do echo "$p installed"; done'
-expect "a build folder of other sources: use another folder" 1 'test.sh: configuring failed .*LOCKSTEP_BUILD=FOLDER' \
+expect "a build folder of other sources: use another folder" 1 'test.sh: .* belongs to the sources in /elsewhere.*LOCKSTEP_BUILD=FOLDER' \
   "${with_all[@]}" LOCKSTEP_BUILD="$folder/other" "$scripts/test.sh"
 expect "its files are unchanged" 0 '^CMAKE_HOME_DIRECTORY' cat "$folder/other/CMakeCache.txt"
 
