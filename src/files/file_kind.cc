@@ -76,8 +76,12 @@ FileKind kind_of_archive(const fs::path& file, std::string_view head) {
 FileKind kind_of_hdf5(const fs::path& file) {
   std::string cause;
   const Hdf5Id opened = open_hdf5(file, cause);
-  for (const auto& [name, kind] : kObjects)
-    if (opened >= 0 && H5Lexists(opened, name.data(), H5P_DEFAULT) > 0) return kind;
+  if (opened < 0) return {};
+  for (const auto& [name, kind] : kObjects) {
+    const htri_t exists = H5Lexists(opened, name.data(), H5P_DEFAULT);
+    if (exists < 0) require_hdf5_read(file);
+    if (exists > 0) return kind;
+  }
   return {};
 }
 

@@ -18,6 +18,7 @@ inline constexpr std::string_view kCheckpointFile = "a checkpoint",
                                   kArraysFile = "a data set of arrays",
                                   kTextsFile = "a data set of texts";
 
+/// Throws UnreadableFile if an HDF5 file cannot be read now.
 FileKind kind_of(const std::filesystem::path& file);
 
 /// Throws Error if `file` is of a known kind, but not `wanted`. A damaged file is of no known kind:
