@@ -108,7 +108,6 @@ void Hdf5BytesWriter::commit() {
 }
 
 Hdf5BytesReader::Hdf5BytesReader(std::filesystem::path path) : file_(std::move(path)) {
-  keep_hdf5_quiet();
   const auto refuse = [&](const std::string& why) {
     fail("{} is damaged or no file of pack_images: {}. Use another file.", this->path().string(),
          why);

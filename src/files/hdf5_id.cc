@@ -35,6 +35,7 @@ void keep_hdf5_quiet() {
 }
 
 Hdf5Id open_hdf5(const std::filesystem::path& path, std::string& cause) {
+  keep_hdf5_quiet();
   const Hdf5Id access(H5Pcreate(H5P_FILE_ACCESS));
   // A complete file needs no lock for reading, and many network file systems have no locks.
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))

@@ -156,7 +156,6 @@ void Hdf5Reader::Body::read_attribute(const std::string& name) {
 }
 
 Hdf5Reader::Hdf5Reader(std::filesystem::path path) : body_(std::make_unique<Body>()) {
-  keep_hdf5_quiet();
   body_->path = path;
   body_->bytes = InputFile(path).size();
   std::string cause;

@@ -18,6 +18,7 @@ NOT_RUN = [
     ("CONTRIBUTING.md", r"scripts/test\.sh|^\.ci/run|^ctest|build/tests/layers", "it builds and runs the tests"),
     ("allreduce.md", r"bench/simulate\.sh", "apps.simulate runs it"),
     ("data.md", r"^photos/", "names of files"),
+    ("data.md", r"mnist\.npz|--data arrays$", "it needs a download; apps.own_data converts such a file"),
     ("export.md", r"load_pytorch\.py", "it needs PyTorch; apps.load_elsewhere runs it"),
     ("export.md", r"onnxruntime", "it needs onnxruntime; apps.export runs such a program"),
     ("export.md", r"torch|^logits = network", "it needs PyTorch"),

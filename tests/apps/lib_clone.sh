@@ -13,7 +13,10 @@ clone=$folder/lockstep
 mkdir -p "$clone/apps" "$clone/docs/images" "$clone/arrays" "$clone/holiday" "$folder/bin"
 cp -r "$root/scripts" "$root/slurm" "$root/bench" "$root/CMakePresets.json" "$clone/"
 cp -r "$root/apps/recipes" "$root/apps/example.toml" "$clone/apps/"
-ln -s "$(realpath "$build")" "$clone/build"
+mkdir "$clone/build"
+ln -s "$(realpath "$build")"/* "$clone/build/"
+rm -f "$clone/build/"*.log "$clone/build/CMakeCache.txt"
+sed "s|^\(CMAKE_HOME_DIRECTORY:INTERNAL=\).*|\1$clone|" "$build/CMakeCache.txt" >"$clone/build/CMakeCache.txt"
 echo "localhost slots=2" >"$clone/hosts"
 for name in cmake ctest sbatch module xdg-open man; do
   printf '#!/bin/sh\necho "%s $*" >>"%s/called"\ncat >/dev/null\n' $name "$folder" >"$folder/bin/$name"
