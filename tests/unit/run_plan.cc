@@ -143,6 +143,27 @@ TEST(RunPlan, EpochsCountSamplesWhateverTheBatchWas) {
   EXPECT_EQ(plan(options, start).steps, 10 - 2) << "560 samples fewer than are done";
 }
 
+TEST(RunPlan, NotesADefaultLengthOfManyEpochs) {
+  Options options;
+  options.schedule.default_steps = 64000;
+  const auto notes = [&](std::int64_t samples, const Position& start = {}) {
+    const RunPlan p = plan_run(options, shape_of(options, 1), 0, 1, samples, start);
+    return fmt::format("{}", fmt::join(p.notes, "; "));
+  };
+  EXPECT_TRUE(mentions(notes(40), {"reads each sample 204800 times", "--epochs 100"}));
+  EXPECT_TRUE(mentions(notes(8192), {"1000 times"}));
+  EXPECT_EQ(notes(8193), "");
+  EXPECT_EQ(notes(40, {10, 1280, 0, 1}), "") << "resumed";
+  options.schedule.steps_given = true;
+  options.schedule.steps = 64000;
+  EXPECT_EQ(notes(40), "") << "the length is the user's";
+  options.schedule.steps_given = false;
+  EXPECT_TRUE(mentions(notes(40), {"--epochs 100"})) << "the length of a recipe";
+  options.schedule.steps = 0;
+  options.schedule.epochs = 5000;
+  EXPECT_EQ(notes(2000), "");
+}
+
 TEST(RunPlan, NotesAWarmUpThatDoesNotEnd) {
   Options options;
   options.schedule.steps = 10;
@@ -336,8 +357,7 @@ TEST(Resumption, RefusesOtherDataByTheNameOfTheFile) {
   for (const std::string& one : {std::string(kData), folder, packed})
     for (const std::string& now : {std::string(kData), folder, packed})
       EXPECT_EQ(first_other_file(one, now), "");
-  EXPECT_EQ(first_other_file(folder, other),
-            "the content of training photos differs");
+  EXPECT_EQ(first_other_file(folder, other), "the content of training photos differs");
 }
 
 TEST(Resumption, RefusesOtherClassesByTheirNames) {
