@@ -124,17 +124,31 @@ void divide(double share, ImageIndex& index) {
   }
 }
 
+/// Throws Error if one folder in `root` has train/: archives often unpack to one more folder.
+void look_inside(const Folders& root) {
+  std::vector<std::string> found;
+  for (const std::string& name : root.classes) {
+    const Folders inner = folders_in(root.path / name);
+    if (!inner.parts[kTrain].empty()) found.push_back(inner.path.string());
+  }
+  if (found.size() != 1) return;
+  fail_usage("{} has no train/, but {} has. Pass --data {}.", root.path.string(), found[0],
+             found[0]);
+}
+
 ImageIndex read_folders(const DataSource& source) {
   const Folders root = folders_in(source.folder);
   const std::string folder = source.folder.string();
   const bool divided = !root.parts[kTrain].empty();
   const Folders train = divided ? folders_in(root.parts[kTrain]) : root;
   const double share = source.validation;
+  const bool tested = !root.parts[kValidation].empty() || !root.parts[kTest].empty();
+  if (!divided && (root.classes.size() < 2 || (share <= 0 && !tested))) look_inside(root);
   ImageIndex index;
   index.classes = train.at_least(2);
   if (!root.parts[kValidation].empty() && share > 0)
     fail_usage("{} has val/, and --validation makes another one. Omit it.", folder);
-  if (share <= 0 && root.parts[kValidation].empty() && root.parts[kTest].empty()) {
+  if (share <= 0 && !tested) {
     if (!divided)
       fail_usage("{} has no train/. Pass --validation 0.1 to divide its classes.", folder);
     fail("{} has train/, but neither val/ nor test/. Add one of them, or pass --validation 0.1.",
@@ -171,6 +185,7 @@ ImageIndex read_test_folders(const DataSource& source) {
     index.parts[kTrain] = {};
     return index;
   }
+  if (root.parts[part].empty()) look_inside(root);
   require(!root.parts[part].empty(),
           "{} has neither val/ nor test/. Pass a folder with one of them.", source.folder.string());
   const Folders held = folders_in(root.parts[part]);
