@@ -146,6 +146,7 @@ TEST(RunPlan, EpochsCountSamplesWhateverTheBatchWas) {
 TEST(RunPlan, NotesADefaultLengthOfManyEpochs) {
   Options options;
   options.schedule.default_steps = 64000;
+  options.schedule.rate.schedule = "constant";
   const auto notes = [&](std::int64_t samples, const Position& start = {}) {
     const RunPlan p = plan_run(options, shape_of(options, 1), 0, 1, samples, start);
     return fmt::format("{}", fmt::join(p.notes, "; "));
