@@ -270,6 +270,7 @@ std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& pro
   }
   o.schedule.seed_given = rows.at("--seed").given();
   o.schedule.batch_given = rows.at("--batch").given() || rows.at("--global-batch").given();
+  o.schedule.steps_given = rows.at("--steps").given() || o.find_lr.steps > 0;
   o.schedule.shards_given = rows.at("--shards").given();
   follow_recipe(rows, program.recipe, program.name);
   const ModelEntry model = choose_model(o, program);

@@ -198,8 +198,13 @@ void RunSetup::choose_kernels(const std::string& before) {
 
 TrainingStep RunSetup::make_step(Timeline* timeline) const {
   recorder.phase("making the model");
-  return TrainingStep(make_step_parts(world, *device, entry, *data.train, options, plan), *device,
-                      recorder, options, plan, timeline);
+  try {
+    return TrainingStep(make_step_parts(world, *device, entry, *data.train, options, plan), *device,
+                        recorder, options, plan, timeline);
+  } catch (const OutOfMemory& error) {
+    if (!data.train->format().files) throw;
+    throw OutOfMemory(fmt::format("{} or --image-size", error.what()));
+  }
 }
 
 std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step) const {

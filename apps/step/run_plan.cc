@@ -87,6 +87,15 @@ void note_few_steps(const ScheduleOptions& o, RunPlan& plan) {
       batch));
 }
 
+/// Notes a default length that repeats few samples very often.
+void note_many_epochs(const ScheduleOptions& o, RunPlan& plan) {
+  constexpr double kMany = 1000;
+  const double epochs = plan.epoch_at(plan.steps);
+  if (o.steps_given || o.epochs > 0 || plan.start.step > 0 || epochs < kMany) return;
+  plan.notes.push_back(
+      fmt::format("the run reads each sample {:.0f} times. Consider --epochs 100.", epochs));
+}
+
 }  // namespace
 
 bool shares_subtrees(int ranks, int shards) {
@@ -154,6 +163,7 @@ RunPlan plan_run(const StepOptions& options, const RunShape& shape, int rank, in
                     dataset_size);
   scale_rate(o, plan);
   note_few_steps(o, plan);
+  note_many_epochs(o, plan);
   if (plan.steps > start.step) check_rate(o, plan);
   return plan;
 }

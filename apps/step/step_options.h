@@ -36,7 +36,7 @@ struct ScheduleOptions {
   std::int64_t rate_batch = 0;  ///< global batch that rate.base is meant for; 0: any
   /// Set on the command line or in the config file: a resumed run takes the others from its
   /// checkpoint.
-  bool seed_given = false, batch_given = false, shards_given = false;
+  bool seed_given = false, batch_given = false, shards_given = false, steps_given = false;
 
   /// `by_default`: the data set that the program trains on.
   void declare(OptionRows& rows, const DatasetEntry& by_default) {

@@ -1,7 +1,6 @@
 #include "src/data/validation.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "src/base/check.h"
@@ -67,16 +66,11 @@ void divide(DatasetPair& pair, double share) {
   pair.validation = std::make_unique<Part>(all, std::move(validation), "validation", false);
 }
 
-/// Notes classes of one name, classes without samples, and very unequal classes.
+/// Notes classes that look alike, classes without samples, and very unequal classes.
 void note_classes(DatasetPair& pair) {
   constexpr std::int64_t kUnequal = 3;
-  std::map<std::string, std::string> lower;  // names by their small letters
-  for (const std::string& name : pair.class_names) {
-    const auto [other, is_new] = lower.emplace(lower_case(name), name);
-    if (is_new) continue;
-    pair.notes.push_back(
-        fmt::format("classes {} and {} differ only in the case of letters", other->second, name));
-  }
+  const std::string alike = look_alikes(pair.class_names);
+  if (!alike.empty()) pair.notes.push_back(alike);
   for (const auto& [set, part] : {std::pair(pair.train.get(), "training"),
                                   {pair.validation.get(), "validation"},
                                   {pair.test.get(), "test"}}) {

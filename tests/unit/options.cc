@@ -287,6 +287,7 @@ TEST(Options, OfTheUserOverrideAModelsRecipe) {
   EXPECT_EQ(o.optimizer.ema, 0);
   EXPECT_TRUE(o.reports.epoch_lines);
   EXPECT_FALSE(o.schedule.batch_given);
+  EXPECT_FALSE(o.schedule.steps_given);
   EXPECT_EQ(with({"--steps", "7"}).schedule.epochs, 0);
   EXPECT_EQ(with({"--global-batch", "64"}).schedule.batch, 0);
   EXPECT_FALSE(with({"--eval-every", "5"}).reports.epoch_lines);
@@ -400,6 +401,8 @@ TEST_F(ConfigFile, IsNamesAndValues) {
   EXPECT_EQ(o.model.name, "tutorial");
   EXPECT_EQ(o.checkpoints.resume, "never");
   EXPECT_TRUE(o.schedule.seed_given && o.schedule.batch_given);
+  EXPECT_TRUE(parse({"--steps=9"}).schedule.steps_given);
+  EXPECT_TRUE(parse({"--find-lr=100"}).schedule.steps_given);
   EXPECT_FALSE(o.schedule.shards_given);
   EXPECT_EQ(options_of("").text, parse({}).text);
   const Options wins = options_of("lr = 0.2\nnesterov = true", {"--lr=0.3", "--nesterov=false"});

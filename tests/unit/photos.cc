@@ -14,6 +14,7 @@
 #include "src/base/machine.h"
 #include "src/base/table.h"
 #include "src/data/image/image.h"
+#include "src/data/image/names.h"
 #include "src/data/image/packed.h"
 #include "src/data/loader.h"
 #include "src/data/sets/images.h"
@@ -266,8 +267,11 @@ TEST_F(Photos, NameTheKindsThatAreNotRead) {
 TEST_F(Photos, AreReadByTheirContent) {
   fs::copy(at("train/cat/a.png"), at("train/cat/c.heic"));
   fs::copy(at("train/cat/a.png"), at("train/cat/d.TIF"));
+  for (const char* ending : {"jpe", "jfif", "pjpeg", "pjp", "JFIF", "apng", "dib"})
+    fs::copy(at("train/dog/a.png"), at("train/dog") / (std::string("d.") + ending));
   const DatasetPair pair = open_folder(source());
-  ASSERT_EQ(pair.train->size(), 6);
+  ASSERT_EQ(pair.train->size(), 13);
+  EXPECT_EQ(read(*pair.train, 6), read(*pair.train, 4));
   EXPECT_EQ(read(*pair.train, 2), read(*pair.train, 0));
   put(at("train/cat/c.heic"), "0000ftypmp42");
   EXPECT_THAT(refusal(source()), HasSubstr("c.heic (it is a video)"));
@@ -363,7 +367,8 @@ TEST_F(Photos, MayLackClassesExceptInTraining) {
   for (const int size : {16, 0}) {  // 0: in memory
     for (const char* part : {"train", "test", "val"}) {
       fs::remove_all(at(part));
-      for (const char* name : {"cat", "dog"}) write_picture(at(part) / name / "c.png", 30, 30, 1);
+      for (const char* name : {"cat", "dog"})
+        write_picture(at(part) / name / "c.png", 30, 30, part[1]);
     }
     fs::remove_all(at("val"));
     fs::remove_all(at("test/cat"));
@@ -396,7 +401,7 @@ TEST_F(Photos, MayLackClassesExceptInTraining) {
   }
 }
 
-TEST_F(Photos, NoteUnequalClassesAndNamesThatDifferOnlyInCase) {
+TEST_F(Photos, NoteUnequalClasses) {
   const DatasetEntry& entry = find(datasets(), "folder");
   EXPECT_THAT(open_data(entry, source()).notes, testing::ElementsAre());
   for (int i = 0; i < 4; ++i)
@@ -406,11 +411,108 @@ TEST_F(Photos, NoteUnequalClassesAndNamesThatDifferOnlyInCase) {
   EXPECT_THAT(open_data(entry, source()).notes,
               testing::ElementsAre(testing::AllOf(HasSubstr("unequal"), HasSubstr("7 training"),
                                                   HasSubstr("of dog, 2 of cat"))));
-  for (const char* part : {"train", "val"})
-    for (const char* file : {"a.png", "b.png", "c.png"})
-      write_picture(at(part) / "Dog" / file, 8, 8, 7);
-  EXPECT_THAT(open_data(entry, source()).notes,
-              testing::Contains("classes Dog and dog differ only in the case of letters"));
+}
+
+TEST_F(Photos, NameClassesThatLookAlike) {
+  // Names in Latin and Hangul, composed and decomposed, and one in ISO 8859-1.
+  const std::vector<std::array<std::string, 2>> alike{
+      {"cat", "Cat"},
+      {"cat", "cat "},
+      {"cat", " CAT"},
+      {"M\xc3\xbcller", "Mu\xcc\x88ller"},
+      {"M\xc3\x9cLLER", "mu\xcc\x88ller"},
+      {"z\xc5\x82\xc3\xb3w", "z\xc5\x82o\xcc\x81w"},
+      {"\xe9t\xe9", "\xc3\xa9t\xc3\xa9"},
+      {"\xea\xb3\xa0", "\xe1\x84\x80\xe1\x85\xa9"},
+      {"\xec\x96\x91", "\xe1\x84\x8b\xe1\x85\xa3\xe1\x86\xbc"}};
+  const char* const reason = "differ only in case, accents, spaces or Unicode form";
+  for (const auto& [name, other] : alike) {
+    const std::string pair =
+        "\"" + std::min(name, other) + "\" and \"" + std::max(name, other) + "\"";
+    write_picture(at("train") / name / "c.png", 30, 30, 1);
+    write_picture(at("val") / other / "c.png", 30, 30, 2);
+    EXPECT_TRUE(mentions(refusal(source()), {"does not know: " + other, reason,
+                                             "\"" + name + "\" and \"" + other + "\""}));
+    write_picture(at("train") / other / "c.png", 30, 30, 3);
+    EXPECT_THAT(open_data(find(datasets(), "folder"), source()).notes,
+                testing::Contains(testing::AllOf(HasSubstr(reason), HasSubstr(pair))));
+    for (const fs::path& made : {at("train") / name, at("train") / other, at("val") / other})
+      if (made.filename() != "cat") fs::remove_all(made);
+  }
+  for (const char* name : {"cats", "c t", "\xc3\x9f", "\xc3\xa6", "\xea\xb3\xa1", "\xea\xb0\x95",
+                           "\xe9\xb3\xa0", "ca\xcc", "\xcc", " ", "\xff\xfe"})
+    EXPECT_EQ(look_alikes({"cat", "dog", "\xea\xb3\xa0", name}), "") << name;
+  write_picture(at("val/bird/c.png"), 30, 30, 1);
+  EXPECT_THAT(refusal(source()), testing::Not(HasSubstr(reason)));
+}
+
+TEST_F(Photos, OfTrainingInAnotherPartAreNoted) {
+  const auto note = [](int count, const std::string& part) {
+    return testing::Contains(HasSubstr(fmt::format("{} of 4 {} images seem", count, part)));
+  };
+  const auto none = testing::Not(testing::Contains(HasSubstr("seem to be training images")));
+  EXPECT_THAT(open_folder(source()).notes, none);
+  fs::create_directory_symlink("train", at("test"));
+  for (const int size : {16, 0}) {
+    if (size == 0) {  // in memory
+      fs::remove_all(at("train"));
+      for (const char* name : {"cat", "dog"})
+        for (int i = 0; i < 2; ++i)
+          write_picture(at("train") / name / fmt::format("{}.png", i), 30, 30, 9 * i + *name);
+      fs::copy(at("train"), at("test"), fs::copy_options::recursive);
+    }
+    EXPECT_THAT(open_folder(source(size)).notes, note(4, "test")) << size;
+    fs::remove_all(at("test"));
+  }
+  fs::create_hard_link(at("train/cat/0.png"), at("val/dog/c.png"));
+  fs::remove(at("val/dog/b.PNG"));
+  fs::copy_file(at("train/dog/1.png"), at("val/cat/c.png"));
+  fs::remove(at("val/cat/b.PNG"));
+  EXPECT_THAT(open_folder(source()).notes, note(2, "validation"));
+  std::vector<std::string> notes;
+  DataSource packed = source();
+  packed.folder = at("photos.h5");
+  pack_images(source(), packed.folder, notes);
+  EXPECT_THAT(notes, note(2, "validation"));
+  EXPECT_THAT(open_packed(packed).notes, note(2, "validation"));
+  fs::remove(at("val/dog/c.png"));
+  write_picture(at("val/dog/c.png"), 30, 30, 7);
+  EXPECT_THAT(open_folder(source()).notes, note(1, "validation"));
+}
+
+TEST_F(Photos, OfOneMoreFolderAreFound) {
+  DataSource outer = source(), divided = source();
+  const TrainedImages trained{{"cat", "dog"}, to_text(Standard{}, 3)};
+  fs::create_directories(at("archive/photos"));
+  for (const char* part : {"train", "val"}) fs::rename(at(part), at("archive/photos") / part);
+  outer.folder = divided.folder = at("archive");
+  divided.validation = 0.1;
+  const std::string inner = at("archive/photos").string();
+  const auto says = [&](const std::string& error) {
+    return mentions(error, {at("archive").string() + " has no train/, but " + inner + " has",
+                            "Pass --data " + inner + "."});
+  };
+  const auto all_say = [&] {
+    EXPECT_TRUE(says(refusal(outer)));
+    EXPECT_TRUE(says(error_of([&] { open_test_folder(outer, trained); })));
+    EXPECT_TRUE(says(error_of([&] {
+      std::vector<std::string> notes;
+      pack_images(outer, at("photos.h5"), notes);
+    })));
+    DataSource memory = outer;
+    memory.images.size = 0;
+    EXPECT_TRUE(says(refusal(memory)));
+  };
+  all_say();
+  EXPECT_TRUE(says(refusal(divided)));
+  fs::create_directories(at("archive/__MACOSX"));
+  fs::create_directories(at("archive/docs"));
+  all_say();
+  outer.folder = inner;
+  EXPECT_EQ(open_folder(outer).train->size(), 4);
+  outer.folder = at("archive");  // CLASS/train, not one more folder
+  fs::create_directories(at("archive/docs/train"));
+  EXPECT_THAT(refusal(outer), HasSubstr("Pass --validation"));
 }
 
 TEST_F(Photos, RefuseWhatCannotBeTrainedOn) {

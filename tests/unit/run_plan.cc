@@ -210,6 +210,28 @@ TEST(RunProgress, ALossOfNanIsNeverTheBest) {
   EXPECT_EQ(progress.best.step, 5);
 }
 
+TEST(RunPlan, NotesADefaultLengthOfManyEpochs) {
+  Options options;
+  options.schedule.default_steps = 64000;
+  options.schedule.rate.schedule = "constant";
+  const auto notes = [&](std::int64_t samples, const Position& start = {}) {
+    const RunPlan p = plan_run(options, shape_of(options, 1), 0, 1, samples, start);
+    return fmt::format("{}", fmt::join(p.notes, "; "));
+  };
+  EXPECT_TRUE(mentions(notes(40), {"reads each sample 204800 times", "--epochs 100"}));
+  EXPECT_TRUE(mentions(notes(8192), {"1000 times"}));
+  EXPECT_EQ(notes(8193), "");
+  EXPECT_EQ(notes(40, {10, 1280, 0, 1}), "") << "resumed";
+  options.schedule.steps_given = true;
+  options.schedule.steps = 64000;
+  EXPECT_EQ(notes(40), "") << "the length is the user's";
+  options.schedule.steps_given = false;
+  EXPECT_TRUE(mentions(notes(40), {"--epochs 100"})) << "the length of a recipe";
+  options.schedule.steps = 0;
+  options.schedule.epochs = 5000;
+  EXPECT_EQ(notes(2000), "");
+}
+
 TEST(RunPlan, NotesAWarmUpThatDoesNotEnd) {
   Options options;
   options.schedule.steps = 10;
@@ -411,6 +433,9 @@ TEST(Resumption, RefusesOtherDataByTheNameOfTheFile) {
   EXPECT_EQ(difference("9, crc32c of names and sizes 1", "8, crc32c of names and sizes 2"),
             "images = 8, not 9");
   EXPECT_EQ(difference("9, crc32c 1 and 2", "9, crc32c 1 and 3"), "the content of images differs");
+}
+
+  EXPECT_EQ(first_other_file(folder, other), "the content of training photos differs");
 }
 
 TEST(Resumption, RefusesOtherClassesByTheirNames) {

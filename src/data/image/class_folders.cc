@@ -126,8 +126,12 @@ void require_known_classes(const fs::path& folder, const std::vector<std::string
                            const std::vector<std::string>& known, const std::string& owner) {
   const std::vector<std::string> unknown = missing_from(known, names);
   if (unknown.empty()) return;
-  fail_usage("{} contains classes that {} does not know: {}. It knows {}. Rename or move them.",
-             folder.string(), owner, listed(unknown), listed(known));
+  std::vector<std::string> all = known;
+  all.insert(all.end(), unknown.begin(), unknown.end());
+  const std::string alike = look_alikes(all);
+  fail_usage("{} contains classes that {} does not know: {}. It knows {}{}{}. Rename or move them.",
+             folder.string(), owner, listed(unknown), listed(known), alike.empty() ? "" : "; ",
+             alike);
 }
 
 void relabel(std::vector<std::int32_t>& labels, const std::vector<std::string>& names,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 #include <utility>
 
 #include "src/base/check.h"
@@ -140,17 +141,31 @@ void divide(double share, ImageIndex& index) {
   }
 }
 
+/// Throws Error if one folder in `root` has train/: archives often unpack to one more folder.
+void look_inside(const Folders& root) {
+  std::vector<std::string> found;
+  for (const std::string& name : root.classes) {
+    const Folders inner = folders_in(root.path / name);
+    if (!inner.parts[kTrain].empty()) found.push_back(inner.path.string());
+  }
+  if (found.size() != 1) return;
+  fail_usage("{} has no train/, but {} has. Pass --data {}.", root.path.string(), found[0],
+             found[0]);
+}
+
 ImageIndex read_folders(const DataSource& source) {
   const Folders root = folders_in(source.folder);
   const std::string folder = source.folder.string();
   const bool divided = !root.parts[kTrain].empty();
   const Folders train = divided ? folders_in(root.parts[kTrain]) : root;
   const double share = source.validation;
+  const bool tested = !root.parts[kValidation].empty() || !root.parts[kTest].empty();
+  if (!divided && (root.classes.size() < 2 || (share <= 0 && !tested))) look_inside(root);
   ImageIndex index;
   index.classes = train.at_least(2);
   if (!root.parts[kValidation].empty() && share > 0)
     fail_usage("{} has val/, and --validation makes another one. Omit it.", folder);
-  if (share <= 0 && root.parts[kValidation].empty() && root.parts[kTest].empty()) {
+  if (share <= 0 && !tested) {
     if (!divided)
       fail_usage("{} has no train/. Pass --validation 0.1 to divide its classes.", folder);
     fail("{} has train/, but neither val/ nor test/. Add one of them, or pass --validation 0.1.",
@@ -193,6 +208,7 @@ ImageIndex read_test_folders(const DataSource& source, const TrainedImages& trai
   const Folders root = folders_in(source.folder);
   const SetPart part = root.parts[kTest].empty() ? kValidation : kTest;
   const bool has_parts = !root.parts[part].empty(), has_train = !root.parts[kTrain].empty();
+  if (!has_parts && !has_train) look_inside(root);
   const Folders held = has_parts   ? folders_in(root.parts[part])
                        : has_train ? folders_in(root.parts[kTrain])
                                    : root;
@@ -314,6 +330,7 @@ ImageIndex find(const DataSource& source, const Read& read) {
     remove(damage, index);
   }
   require_images(index, source.validation);
+  index.note_copies();
   const std::vector<std::string> kinds = left_out(index);
   index.notes.insert(index.notes.end(), kinds.begin(), kinds.end());
   return index;
@@ -339,6 +356,25 @@ std::string ImageIndex::identity() const {
     if (parts[part].size() > 0) text += identity_of(kPartNames[part], parts[part]);
   if (parts[kTrain].size() > 0) text += fmt::format("classes = {}\n", fmt::join(classes, ", "));
   return text;
+}
+
+void ImageIndex::note_copies() {
+  std::unordered_set<std::uint64_t> trained;
+  for (const LabelledFiles& files : parts) {
+    std::vector<std::string> copies;
+    for (std::int64_t i = 0; i < files.size(); ++i) {
+      const std::uint64_t key = files.bytes[i] << 32 ^ files.checksums[i];
+      if (&files == &parts[kTrain]) {
+        trained.insert(key);
+      } else if (trained.contains(key)) {
+        copies.push_back(files.path(i));
+      }
+    }
+    if (copies.empty()) continue;
+    notes.push_back(one_line(fmt::format(
+        "{} of {} {} images seem to be training images too, such as {}. The accuracy is too high.",
+        copies.size(), files.size(), kPartNames[&files - parts.data()], copies[0])));
+  }
 }
 
 ImageIndex find_images(const DataSource& source) { return find(source, read_folders); }

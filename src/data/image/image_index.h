@@ -45,6 +45,8 @@ struct ImageIndex {
   /// DatasetPair::identity: the names, sizes and checksums of the files, and the classes if there
   /// are training images.
   std::string identity() const;
+  /// Notes validation and test images with the size and the checksum of a training image.
+  void note_copies();
 };
 
 /// Finds the image files in source.folder: CLASS folders, in train/ or without it, and val/CLASS or

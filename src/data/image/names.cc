@@ -1,6 +1,10 @@
 #include "src/data/image/names.h"
 
+#include <map>
 #include <utility>
+
+#include "src/base/check.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
@@ -10,12 +14,51 @@ bool contains(std::string_view words, const std::string& word) {
   return words.find("/" + word + "/") != words.npos;
 }
 
+/// `name` in composed Unicode form, without case, accents and spaces at its ends. Bytes that are
+/// not UTF-8 stand for ISO 8859-1.
+std::u32string look_of(const std::string& name) {
+  constexpr std::string_view kLatin =  // from U+00C0; '?': a letter without an accent
+      "AAAAAA?CEEEEIIII?NOOOOO??UUUUY??aaaaaa?ceeeeiiii?nooooo??uuuuy?yAaAaAaCcCcCcCcDd??EeEeEeEeEe"
+      "GgGgGgGgHh??IiIiIiIiI???JjKk?LlLlLl????NnNnNn???OoOoOo??RrRrRrSsSsSsSsTtTt??UuUuUuUuUuUuWwYy"
+      "YZzZzZz";
+  std::u32string look;
+  for (std::size_t i = name.find_first_not_of(' '); i < name.find_last_not_of(' ') + 1;) {
+    char32_t c = static_cast<unsigned char>(name[i++]);
+    const auto goes_on = [&] { return i < name.size() && (name[i] & 0xC0) == 0x80; };
+    if (c >= 0xC0 && goes_on()) c &= c >= 0xF0 ? 0x07 : c >= 0xE0 ? 0x0F : 0x1F;
+    while (goes_on()) c = c << 6 | (name[i++] & 0x3F);
+    if (c - 0x300 < 0x70) continue;  // an accent
+    if (c - 0xC0 < kLatin.size() && kLatin[c - 0xC0] != '?') c = kLatin[c - 0xC0];
+    const char32_t vowel = c - 0x1161, end = c - 0x11A7;  // of a Hangul syllable
+    if (!look.empty() && vowel < 21) {
+      look.back() = 0xAC00 + ((look.back() - 0x1100) * 21 + vowel) * 28;
+    } else if (!look.empty() && end < 28) {
+      look.back() += end;
+    } else {
+      look.push_back(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    }
+  }
+  return look;
+}
+
 }  // namespace
 
 std::string lower_case(std::string text) {
   for (char& letter : text)
     if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
   return text;
+}
+
+std::string look_alikes(const std::vector<std::string>& names) {
+  std::map<std::u32string, std::string> known;
+  std::vector<std::string> pairs;
+  for (const std::string& name : names) {
+    const auto [other, is_new] = known.emplace(look_of(name), name);
+    if (!is_new) pairs.push_back(fmt::format("\"{}\" and \"{}\"", other->second, name));
+  }
+  if (pairs.empty()) return "";
+  return "these classes differ only in case, accents, spaces or Unicode form (NFC, NFD): " +
+         listed(pairs);
 }
 
 std::optional<SetPart> part_named(const std::string& name) {
@@ -42,7 +85,9 @@ std::string ending_of(const std::filesystem::path& file) {
 
 bool has_image_name(const std::filesystem::path& file) {
   constexpr std::string_view kEndings =
-      "/.jpg/.jpeg/.jpe/.jfif/.png/.apng/.webp/.bmp/.dib/.gif/.tif/.tiff/.heic/.heif/.hif/.avif/";
+      "/.jpg/.jpeg/.jpe/.jfif/.pjpeg/.pjp/.png/.apng/.webp/.bmp/.dib/.gif/.tif/.tiff/.heic/.heif/"
+      ".hif"
+      "/.avif/";
   return contains(kEndings, ending_of(file));
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep {
 
@@ -16,6 +17,9 @@ inline constexpr std::array<const char*, kParts> kPartNames{"training", "validat
 
 /// `text` with small letters, A to Z only.
 std::string lower_case(std::string text);
+
+/// "these classes differ only in case, ...: "a" and "A"": names that look alike. Empty: none do.
+std::string look_alikes(const std::vector<std::string>& names);
 
 /// The part of a data set in a folder of this name, in small or capital letters.
 std::optional<SetPart> part_named(const std::string& name);

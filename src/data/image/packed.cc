@@ -206,6 +206,7 @@ Opened open(const DataSource& source) {
     opened.images[part] = std::make_shared<PackedImages>(file, kGroups[part], index.parts[part],
                                                          std::move(parts[part]));
   }
+  index.note_copies();
   return opened;
 }
 
