@@ -33,7 +33,7 @@ constexpr std::string_view kExamples =
     "loss-scale-steps 1000 --loss-scale dynamic, lr 0.03 --lr-schedule cosine, "
     "lr-decay 0.1 --lr-schedule exponential, lr-decay-epochs 30 --lr-schedule exponential, "
     "lr-end 0.001 --lr-schedule cosine, lr-scale-batch 128 --global-batch 512, "
-    "lr-smooth --lr-schedule exponential, mixup 0.2 @images, model resnet20, "
+    "lr-smooth --lr-schedule exponential, mixup 0.2 @images, model resnet20, momentum 0.9, "
     "train_reuters model reuters_as_published, nccl-max-ctas 8, nesterov --momentum 0.9, "
     "output runs.html, patience 5 --validation 0.1, random-erase 0.25 @images, "
     "ranks 8 --draw ring, run first, saturation 0.2, seed 2, shards 4, steps 1000, "

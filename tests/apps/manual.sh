@@ -30,7 +30,7 @@ offers() {  # OFFERED, PROGRAM, WORDS...
   expect "offered after $*" test "$(complete_words "$@")" = "$offered"
 }
 offers '--momentum' train_cifar --mom
-offers 'resnet_small resnet20 resnet56 resnet18_cifar resnet18 resnet34 resnet50' train_cifar --steps 3 --model res
+offers 'resnet18 resnet18_cifar resnet20 resnet34 resnet50 resnet56 resnet_small' train_cifar --steps 3 --model res
 offers 'resnet20' train_mnist --model = resnet2
 offers 'sgd adam adamw rmsprop nadam lars lamb muon' train_reuters --optimizer =
 offers 'ema' evaluate --weights e
