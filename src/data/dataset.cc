@@ -69,15 +69,15 @@ void require_source(const DatasetEntry& entry, const std::filesystem::path& path
     fail_usage("{} does not exist. Pass --data with the right path.", name);
   if (entry.one_file && type == std::filesystem::file_type::directory) {
     fail_usage(
-        "{} is a folder, and data set {} needs a file. Pass --dataset folder, or pack the "
-        "folder with pack_images.",
+        "{} is a folder, and data set {} needs a file. Pack the folder with pack_images, or train "
+        "with --dataset folder.",
         name, entry.name);
   }
   if (entry.one_file || type != std::filesystem::file_type::regular) return;
   const std::string ending = ending_of(path);
   const std::string_view cure = cure_of(path) == kUnpack ? "Unpack it, and pass the folder."
                                 : ending == ".h5" || ending == ".hdf5"
-                                    ? "Pass --dataset packed if pack_images wrote it."
+                                    ? "A file of pack_images needs a run with --dataset packed."
                                     : "Pass the folder.";
   fail_usage("{} is a file, and data set {} needs a folder with {}. {}", name, entry.name,
              entry.files, cure);
