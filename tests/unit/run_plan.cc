@@ -425,17 +425,13 @@ TEST(Resumption, RefusesOtherDataByTheNameOfTheFile) {
   for (const std::string& one : {std::string(kData), folder, packed})
     for (const std::string& now : {std::string(kData), folder, packed})
       EXPECT_EQ(first_other_file(one, now), "");
-  EXPECT_EQ(first_other_file(folder, other),
-            "the content of training photos differs");
+  EXPECT_EQ(first_other_file(folder, other), "the content of training photos differs");
   const auto difference = [](const std::string& before, const std::string& now) {
     return first_other_file("images = " + before + "\n", "images = " + now + "\n");
   };
   EXPECT_EQ(difference("9, crc32c of names and sizes 1", "8, crc32c of names and sizes 2"),
             "images = 8, not 9");
   EXPECT_EQ(difference("9, crc32c 1 and 2", "9, crc32c 1 and 3"), "the content of images differs");
-}
-
-  EXPECT_EQ(first_other_file(folder, other), "the content of training photos differs");
 }
 
 TEST(Resumption, RefusesOtherClassesByTheirNames) {
