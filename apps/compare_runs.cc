@@ -207,9 +207,8 @@ fs::path page_beside(const StoredRun& run) {
 }
 
 int run(const CompareOptions& o) {
-  if (o.runs.size() < 2) fail_usage("one run cannot be compared. Name two or more.");
-  std::vector<StoredRun> runs;
-  for (const std::string& named : o.runs) runs.push_back(find_run(named));
+  const std::vector<StoredRun> runs = find_runs(o.runs);
+  if (runs.size() < 2) fail_usage("one run cannot be compared. Name two or more.");
   const std::vector<std::string> labels = labels_of(runs);
   if (o.json) {
     Console().line(json_text(runs));

@@ -23,8 +23,7 @@ void declare(OptionRows& rows, PageOptions& o) {
 int run(const PageOptions& o) {
   if (!o.output.empty() && o.runs.size() > 1)
     fail_usage("--output is for one run, and there are {}. Omit it.", o.runs.size());
-  for (const std::string& named : o.runs) {
-    const StoredRun stored = find_run(named);
+  for (const StoredRun& stored : find_runs(o.runs)) {
     const std::filesystem::path file =
         o.output.empty() ? stored.folder / kReportFile : std::filesystem::path(o.output);
     write_page(file, report_page(stored));

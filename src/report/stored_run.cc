@@ -197,6 +197,8 @@ StoredRun read_run(const fs::path& folder, const fs::path& logs) {
   return run;
 }
 
+namespace {
+
 StoredRun find_run(const std::string& named) {
   std::error_code error;
   const bool in_runs =
@@ -214,6 +216,18 @@ StoredRun find_run(const std::string& named) {
         one_line(folder.string()));
   }
   return run;
+}
+
+}  // namespace
+
+std::vector<StoredRun> find_runs(const std::vector<std::string>& names) {
+  std::vector<StoredRun> runs;
+  std::error_code error;
+  for (const std::string& named : names) {
+    const bool page = named.ends_with(".html") && fs::is_regular_file(named, error);
+    if (!page) runs.push_back(find_run(named));
+  }
+  return runs;
 }
 
 }  // namespace lockstep

@@ -59,8 +59,9 @@ nlohmann::ordered_json to_json(const RunResults& results);
 /// the log-dir of config.toml.
 StoredRun read_run(const std::filesystem::path& folder, const std::filesystem::path& logs = {});
 
-/// The same for what a user names: a folder, or else one in runs/. Throws the usage Error if it
+/// The same for what a user names: folders, or else some in runs/. Passes over pages of
+/// compare_runs, which a pattern such as runs/* matches. Throws the usage Error for a folder that
 /// contains none of these files.
-StoredRun find_run(const std::string& named);
+std::vector<StoredRun> find_runs(const std::vector<std::string>& names);
 
 }  // namespace lockstep

@@ -60,6 +60,10 @@ for command in "compare_runs one two" "report_runs one"; do
   expect_error "$command keeps a file of the user" 1 'mine\.html'
 done
 expect "it is whole" test "$(cat mine.html)" = mine
+for command in compare_runs report_runs; do  # runs/*, where compare_runs has left its page
+  run "$build/$command" runs/one runs/two runs/compare.html
+  expect "pages of comparisons are no runs" test "$code" = 0
+done
 run "$build/compare_runs" one none
 expect_error "no such run" 2 'none runs/none'
 run "$build/compare_runs" one
